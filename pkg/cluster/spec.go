@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Bounds and defaults of a Spec. Sizes are those of a Hive development cluster.
+const (
+	MinNodes, MaxNodes, DefaultNodes = 1, 10, 3
+	DefaultCPUCores                  = 4
+	DefaultMemoryMB                  = 8192
+	DefaultDiskSizeGB                = 32
+	DefaultOSImage                   = "local:iso/debian-12-genericcloud-amd64.img"
+	DefaultSSHUser                   = "tf-user"
+)
+
+// Deployers: what makes and removes nodes.
+const (
+	DeployerProxmox  = "proxmox"
+	DeployerExisting = "existing"
+)
+
+// Hypervisor is a Proxmox VE host that VMs may land on. Address and Port are how its SSH server is reached by the
+// provider (port 0 means 22); Datastore is where disks go, SnippetStore where cloud-init snippets go.
+type Hypervisor struct {
+	Name         string `json:"name" yaml:"name" mapstructure:"name"`
+	Address      string `json:"address,omitempty" yaml:"address" mapstructure:"address"`
+	Port         int    `json:"port,omitempty" yaml:"port" mapstructure:"port"`
+	Datastore    string `json:"datastore_id,omitempty" yaml:"datastore_id" mapstructure:"datastore_id"`
+	SnippetStore string `json:"snippet_store,omitempty" yaml:"snippet_store" mapstructure:"snippet_store"`
+}
+
+// Spec is what a user asks for: it never changes behind the user's back once recorded.
+type Spec struct {
+	Deployer         string       `json:"deployer"`
+	NodeCount        int          `json:"node_count"`
+	CPUCores         int          `json:"cpu_cores"`
+	MemoryMB         int          `json:"memory_mb"`
+	DiskSizeGB       int          `json:"disk_size_gb"`
+	OSImage          string       `json:"os_image"`
+	Hypervisors      []Hypervisor `json:"hypervisors,omitempty"`
+	ManagementBridge string       `json:"management_bridge"`
+	DataBridge       string       `json:"data_bridge"`
+	SSHUser          string       `json:"ssh_user"`
+}
+
+// Validate returns every problem of the spec at once, or nil.
+func (s Spec) Validate() []error {
+	var problems []error
+	bound := func(name string, value, low, high int) {
+		if value < low || value > high {
+			problems = append(problems, fmt.Errorf("%s is %d: it must be between %d and %d", name, value, low, high))
+		}
+	}
+	bound("node-count", s.NodeCount, MinNodes, MaxNodes)
+	if s.Deployer == DeployerProxmox {
+		bound("cpu-cores", s.CPUCores, 1, 128)
+		bound("memory-mb", s.MemoryMB, 512, 4<<20)
+		bound("disk-size-gb", s.DiskSizeGB, 2, 64<<10)
+		if s.OSImage == "" {
+			problems = append(problems, fmt.Errorf("os-image is empty: name a volume such as %s", DefaultOSImage))
+		}
+	}
+	return problems
+}
+
+// Owner identifies whose VMs a cluster's VMs are: the id is random and written into each VM's description.
+type Owner struct {
+	ID      string    `json:"id"`
+	User    string    `json:"user"`
+	Host    string    `json:"host"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Node is one member of a cluster. VMID, MACs and Hypervisor are chosen before anything is created (empty for the
+// deployer "existing"); addresses are known once it has booted.
+type Node struct {
+	Name          string     `json:"name"`
+	Index         int        `json:"index"`
+	VMID          int        `json:"vmid,omitempty"`
+	Hypervisor    string     `json:"hypervisor,omitempty"`
+	ManagementMAC string     `json:"management_mac,omitempty"`
+	DataMAC       string     `json:"data_mac,omitempty"`
+	Management    netip.Addr `json:"management,omitzero"`
+	Data          netip.Addr `json:"data,omitzero"`
+	SSHPort       int        `json:"ssh_port,omitempty"`
+}
+
+// Nodes are the nodes of one cluster in index order.
+type Nodes []Node
+
+// Leader is node 1, on which the cluster is formed.
+func (n Nodes) Leader() Node { return n[0] }
+
+// Followers are all nodes but the leader.
+func (n Nodes) Followers() Nodes { return n[1:] }
+
+// ByIndex returns the node with the given 1-based index.
+func (n Nodes) ByIndex(index int) (Node, bool) {
+	for _, node := range n {
+		if node.Index == index {
+			return node, true
+		}
+	}
+	return Node{}, false
+}
+
+// InventorySchema is the version of the inventory file's shape.
+const InventorySchema = 1
+
+// Inventory is all that is needed to reach and use a cluster whose nodes are up.
+type Inventory struct {
+	Schema      int               `json:"schema"`
+	ClusterName Name              `json:"cluster_name"`
+	Nodes       Nodes             `json:"nodes"`
+	SSHUser     string            `json:"ssh_user"`
+	SSHKeyPath  string            `json:"ssh_key_path"`
+	Endpoints   map[string]string `json:"endpoints,omitempty"`
+}

@@ -1,0 +1,125 @@
+// Package progress is the one stream of what happens during a run. Every part reports Events to a Sink; screen, logs
+// and every report are made from that stream and nothing else.
+package progress
+
+import (
+	"sync"
+	"time"
+)
+
+// Kind says what an Event is about.
+type Kind string
+
+// The kinds of events. Run and Phase events come in start/end pairs; Step events too, within a phase.
+const (
+	RunStart   Kind = "run_start"
+	RunEnd     Kind = "run_end"
+	PhaseStart Kind = "phase_start"
+	PhaseEnd   Kind = "phase_end"
+	StepStart  Kind = "step_start"
+	StepEnd    Kind = "step_end"
+	Wait       Kind = "wait"   // Message: what is awaited; Error: why it is not there yet
+	Info       Kind = "info"   // narration for people
+	Warning    Kind = "warn"   // something the user should know
+	Output     Kind = "output" // one line of a child's or a node's output; shown with -v, always recorded
+	Debug      Kind = "debug"
+	Case       Kind = "case" // one test case has ended: Suite, Name, Status, Seconds, Error
+)
+
+// Status is the outcome that an end event or a case carries.
+type Status string
+
+// Outcomes.
+const (
+	Passed      Status = "passed"
+	Failed      Status = "failed"
+	Skipped     Status = "skipped"
+	Interrupted Status = "interrupted"
+)
+
+// Event is one thing that happened. Fields that do not apply are empty. It never carries a secret.
+type Event struct {
+	Time    time.Time `json:"time"`
+	Kind    Kind      `json:"kind"`
+	Cluster string    `json:"cluster,omitempty"`
+	Verb    string    `json:"verb,omitempty"`
+	Phase   string    `json:"phase,omitempty"`
+	Step    string    `json:"step,omitempty"`
+	Node    string    `json:"node,omitempty"`
+	Suite   string    `json:"suite,omitempty"`
+	Name    string    `json:"name,omitempty"` // of a case
+	Status  Status    `json:"status,omitempty"`
+	Seconds float64   `json:"seconds,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Error   string    `json:"error,omitempty"`
+	Hint    string    `json:"hint,omitempty"`
+	// ExitCode is set on RunEnd (the code the process will exit with).
+	ExitCode *int `json:"exit_code,omitempty"`
+	// RunDir is set on RunStart and RunEnd.
+	RunDir string `json:"run_dir,omitempty"`
+}
+
+// Sink receives events. Implementations are safe for concurrent use and do not block for long.
+type Sink interface {
+	Emit(Event)
+}
+
+// SinkFunc makes a function a Sink.
+type SinkFunc func(Event)
+
+// Emit calls f.
+func (f SinkFunc) Emit(e Event) { f(e) }
+
+// Discard is a Sink that forgets everything.
+var Discard Sink = SinkFunc(func(Event) {})
+
+// Multi returns a Sink that hands every event to each of sinks in order.
+func Multi(sinks ...Sink) Sink {
+	return SinkFunc(func(e Event) {
+		for _, s := range sinks {
+			s.Emit(e)
+		}
+	})
+}
+
+// With returns a Sink that fills what an event leaves open (time, cluster, verb, phase, step) before passing it on.
+func With(next Sink, base Event) Sink {
+	return SinkFunc(func(e Event) { next.Emit(fill(e, base)) })
+}
+
+func fill(e, base Event) Event {
+	set := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	set(&e.Cluster, base.Cluster)
+	set(&e.Verb, base.Verb)
+	set(&e.Phase, base.Phase)
+	set(&e.Step, base.Step)
+	set(&e.Node, base.Node)
+	if e.Time.IsZero() {
+		e.Time = time.Now().UTC()
+	}
+	return e
+}
+
+// Memory is a Sink that keeps all events in order, for reports and tests.
+type Memory struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+// Emit keeps e.
+func (m *Memory) Emit(e Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.events = append(m.events, e)
+}
+
+// Events returns a copy of what was emitted so far.
+func (m *Memory) Events() []Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]Event(nil), m.events...)
+}
