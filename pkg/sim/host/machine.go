@@ -1,0 +1,102 @@
+// Package host makes the simulator's virtual machines real: each one that is started becomes a host on this machine
+// with its own addresses, host name, processes, SSH server and guest agent.
+package host
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+)
+
+// Kind is how a host is kept apart from the machine that runs it.
+type Kind string
+
+// The kinds of host.
+const (
+	KindNetns   Kind = "netns"   // own network, mount, pid, uts and ipc namespaces, overlay over /; needs root on Linux
+	KindProcess Kind = "process" // plain processes on 127.77.0.0/16 addresses; no privileges, no isolation
+)
+
+// NIC is a network card as the hypervisor has assigned it. MAC is upper case with colons. Bridge is vmbr0 or vmbr1.
+// Address is empty for DHCP (the simulator's own allocation), else a static address with its prefix length.
+type NIC struct {
+	MAC     string
+	Bridge  string
+	Address netip.Prefix
+}
+
+// CloudInit is what a VM's cloud-init drive holds, as far as the simulator honours it.
+type CloudInit struct {
+	Hostname   string
+	User       string
+	SSHKeys    []string // authorized_keys lines
+	VendorData []byte   // cloud-config YAML, may be empty
+}
+
+// Spec describes one machine. ID is unique and stable ("20001"); it names the machine's directory.
+type Spec struct {
+	ID        string
+	NICs      []NIC
+	CloudInit CloudInit
+	Agent     bool // the guest agent answers
+}
+
+// PowerState is what the hypervisor's power indicator shows.
+type PowerState string
+
+// Power states.
+const (
+	Running PowerState = "running"
+	Stopped PowerState = "stopped"
+)
+
+// ErrAgentNotRunning means that the guest has not booted far enough, or has no agent.
+var ErrAgentNotRunning = errors.New("guest agent is not running")
+
+// Interface is one network interface as the guest agent reports it (MAC in lower case, loopback included).
+type Interface struct {
+	Name      string
+	MAC       string
+	Addresses []netip.Prefix
+}
+
+// ExecResult is the outcome of a command run by the guest agent.
+type ExecResult struct {
+	Exited   bool
+	ExitCode int
+	Signal   int
+	Stdout   []byte
+	Stderr   []byte
+}
+
+// Machines is what the simulated hypervisor needs of its hosts. All methods are safe for concurrent use; calls about
+// different machines do not wait for one another.
+type Machines interface {
+	// Kind says which kind of host this makes.
+	Kind() Kind
+	// SSHPort is the port on which every host's SSH server listens (22 where that is allowed).
+	SSHPort() int
+	// Start powers a machine on and returns once its processes exist; booting goes on in the background. Starting a
+	// running machine is an error.
+	Start(ctx context.Context, spec Spec) error
+	// State tells whether the machine's processes are alive.
+	State(id string) PowerState
+	// Booted is when the machine was started; zero if it is stopped.
+	Booted(id string) time.Time
+	// Shutdown asks the guest to power off and waits for it.
+	Shutdown(ctx context.Context, id string) error
+	// Stop ends all processes of the machine at once. Stopping a stopped machine does nothing.
+	Stop(ctx context.Context, id string) error
+	// Remove stops the machine if need be and deletes everything of it from this machine.
+	Remove(ctx context.Context, id string) error
+	// Clone copies the machine's disk (its file changes) to another id that must not exist. The source is stopped.
+	Clone(ctx context.Context, from, to string) error
+	// Interfaces, Exec, ExecStatus and ReadFile go through the guest agent; they return ErrAgentNotRunning until it is up.
+	Interfaces(ctx context.Context, id string) ([]Interface, error)
+	Exec(ctx context.Context, id string, argv []string, stdin []byte) (pid int, err error)
+	ExecStatus(ctx context.Context, id string, pid int) (ExecResult, error)
+	ReadFile(ctx context.Context, id, path string) ([]byte, error)
+	// Close ends every machine's processes and removes every namespace, interface and mount; disks stay.
+	Close() error
+}
