@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+)
+
+// Phase names one of the four phases of a cluster's life.
+type Phase string
+
+// The phases, in order.
+const (
+	PhaseUp        Phase = "up"
+	PhaseConfigure Phase = "configure"
+	PhaseTest      Phase = "test"
+	PhaseDown      Phase = "down"
+)
+
+// PhaseStatus is how far a phase has come.
+type PhaseStatus string
+
+// Phase states. A phase found "running" by a later run was interrupted: it is half done.
+const (
+	PhaseRunning PhaseStatus = "running"
+	PhaseDone    PhaseStatus = "done"
+	PhaseFailed  PhaseStatus = "failed"
+)
+
+// PhaseRecord is what is remembered of a phase. It is written before the act with status running.
+type PhaseRecord struct {
+	Status  PhaseStatus `json:"status"`
+	Started time.Time   `json:"started"`
+	Ended   time.Time   `json:"ended,omitzero"`
+	// Inputs is a hash of all that the phase depends on: an equal hash and status done mean that nothing is to do.
+	Inputs string `json:"inputs,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// Target is where a cluster's VMs live and how that place is reached; credentials are never part of it.
+type Target struct {
+	// Simulated says that the place is this clusters directory's simulator.
+	Simulated      bool   `json:"simulated,omitempty"`
+	Endpoint       string `json:"endpoint,omitempty"`
+	CAFile         string `json:"ca_file,omitempty"`
+	Fingerprint    string `json:"fingerprint,omitempty"`
+	Insecure       bool   `json:"insecure,omitempty"`
+	Pool           string `json:"pool,omitempty"`
+	ProviderMirror string `json:"provider_mirror,omitempty"`
+	TofuBinary     string `json:"tofu_binary,omitempty"`
+	// HypervisorSSHUser and HypervisorSSHKeyPath are how the provider reaches the hypervisors.
+	HypervisorSSHUser    string `json:"hypervisor_ssh_user,omitempty"`
+	HypervisorSSHKeyPath string `json:"hypervisor_ssh_key_path,omitempty"`
+}
+
+// RecordSchema is the version of the shape of cluster.json.
+const RecordSchema = 1
+
+// Record is all that is known of a cluster: the content of cluster.json, which is written before the act it records.
+type Record struct {
+	Schema int                   `json:"schema"`
+	Name   Name                  `json:"name"`
+	Owner  Owner                 `json:"owner"`
+	Spec   Spec                  `json:"spec"`
+	Target Target                `json:"target"`
+	Nodes  Nodes                 `json:"nodes"`
+	Phases map[Phase]PhaseRecord `json:"phases"`
+	// SSHKeyPath is the private key for the nodes.
+	SSHKeyPath string `json:"ssh_key_path"`
+	// Binary is the hive binary that configure installs when none is named; --sim sets it.
+	Binary string `json:"binary,omitempty"`
+}
+
+// Begin notes that a phase starts with the given inputs.
+func (r *Record) Begin(p Phase, inputs string, now time.Time) {
+	if r.Phases == nil {
+		r.Phases = map[Phase]PhaseRecord{}
+	}
+	r.Phases[p] = PhaseRecord{Status: PhaseRunning, Started: now, Inputs: inputs}
+}
+
+// End notes how a phase that was begun has ended.
+func (r *Record) End(p Phase, err error, now time.Time) {
+	entry := r.Phases[p]
+	entry.Ended, entry.Status, entry.Error = now, PhaseDone, ""
+	if err != nil {
+		entry.Status, entry.Error = PhaseFailed, err.Error()
+	}
+	r.Phases[p] = entry
+}
+
+// Done tells whether phase p has ended well with these inputs.
+func (r *Record) Done(p Phase, inputs string) bool {
+	entry, ok := r.Phases[p]
+	return ok && entry.Status == PhaseDone && entry.Inputs == inputs
+}
+
+// Current is the last phase that was begun and how it stands, as status shows it.
+func (r *Record) Current() (Phase, PhaseStatus) {
+	var last Phase
+	for _, p := range []Phase{PhaseUp, PhaseConfigure, PhaseTest, PhaseDown} {
+		if entry, ok := r.Phases[p]; ok && (last == "" || !entry.Started.Before(r.Phases[last].Started)) {
+			last = p
+		}
+	}
+	return last, r.Phases[last].Status
+}
+
+// Inventory returns the inventory that follows from the record.
+func (r *Record) Inventory() Inventory {
+	endpoints := map[string]string{}
+	if len(r.Nodes) > 0 && r.Nodes.Leader().Management.IsValid() {
+		endpoints["hive"] = "https://" + r.Nodes.Leader().Management.String() + ":9999"
+	}
+	return Inventory{
+		Schema: InventorySchema, ClusterName: r.Name, Nodes: r.Nodes,
+		SSHUser: r.Spec.SSHUser, SSHKeyPath: r.SSHKeyPath, Endpoints: endpoints,
+	}
+}
+
+// Hash returns a short digest of plain data, for PhaseRecord.Inputs.
+func Hash(parts ...any) string {
+	raw, err := json.Marshal(parts)
+	if err != nil { // plain data always encodes; a value that does not is a programming error
+		panic(err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}

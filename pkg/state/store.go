@@ -1,0 +1,230 @@
+// Package state keeps what is known of clusters and runs on disk, under one clusters directory. Files are replaced
+// atomically; a cluster is held by one run at a time.
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"hive-test/pkg/cluster"
+)
+
+// Errors of a Store. NotFound: no such cluster here. Corrupt: its cluster.json cannot be read, nothing was changed.
+var (
+	ErrNotFound = errors.New("no such cluster")
+	ErrCorrupt  = errors.New("the record of the cluster is damaged")
+)
+
+// Names of the files of a cluster's directory.
+const (
+	recordFile    = "cluster.json"
+	inventoryFile = "inventory.json"
+	runsDir       = ".runs"
+)
+
+// Store is a clusters directory. Its methods may be used by several processes at once; changing a cluster needs its Lock.
+type Store struct{ root string }
+
+// Open returns the store at root (made absolute). Nothing is created before something is to be stored.
+func Open(root string) (*Store, error) {
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		return nil, fmt.Errorf("clusters directory %s: %w", root, err)
+	}
+	if info, err := os.Stat(absolute); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("clusters directory %s is not a directory", absolute)
+	}
+	return &Store{root: absolute}, nil
+}
+
+// Root is the absolute path of the clusters directory.
+func (s *Store) Root() string { return s.root }
+
+// Dir is the directory of a cluster, whether or not it exists.
+func (s *Store) Dir(name cluster.Name) string { return filepath.Join(s.root, name.String()) }
+
+// Path is a file in the directory of a cluster.
+func (s *Store) Path(name cluster.Name, file string) string { return filepath.Join(s.Dir(name), file) }
+
+// ensureRoot makes the clusters directory with its own .gitignore.
+func (s *Store) ensureRoot() error {
+	if err := os.MkdirAll(s.root, 0o755); err != nil {
+		return fmt.Errorf("making the clusters directory: %w", err)
+	}
+	ignore := filepath.Join(s.root, ".gitignore")
+	if _, err := os.Stat(ignore); errors.Is(err, fs.ErrNotExist) {
+		if err := renameio.WriteFile(ignore, []byte("*\n"), 0o644); err != nil {
+			return fmt.Errorf("writing %s: %w", ignore, err)
+		}
+	}
+	return nil
+}
+
+// List returns the names of the clusters here, sorted, damaged ones included.
+func (s *Store) List() ([]cluster.Name, error) {
+	entries, err := os.ReadDir(s.root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing clusters: %w", err)
+	}
+	var names []cluster.Name
+	for _, entry := range entries {
+		name, err := cluster.ParseName(entry.Name())
+		if err != nil || !entry.IsDir() {
+			continue
+		}
+		if _, err := os.Stat(s.Path(name, recordFile)); err == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Load reads the record of a cluster. It returns ErrNotFound or ErrCorrupt, wrapped.
+func (s *Store) Load(name cluster.Name) (*cluster.Record, error) {
+	path := s.Path(name, recordFile)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cluster %q: %w in %s", name, ErrNotFound, s.root)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the record of cluster %q: %w", name, err)
+	}
+	record := new(cluster.Record)
+	if err := json.Unmarshal(raw, record); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
+	}
+	if problem := check(record, name); problem != "" {
+		return nil, fmt.Errorf("%w: %s: %s", ErrCorrupt, path, problem)
+	}
+	return record, nil
+}
+
+// check says what is wrong with a record that could be decoded, or "".
+func check(r *cluster.Record, name cluster.Name) string {
+	switch {
+	case r.Schema != cluster.RecordSchema:
+		return fmt.Sprintf("its schema is %d and this program reads %d", r.Schema, cluster.RecordSchema)
+	case r.Name != name:
+		return fmt.Sprintf("it is the record of cluster %q", r.Name)
+	case r.Owner.ID == "":
+		return "it has no owner id"
+	case r.Spec.Deployer != cluster.DeployerProxmox && r.Spec.Deployer != cluster.DeployerExisting:
+		return fmt.Sprintf("its deployer is %q", r.Spec.Deployer)
+	}
+	for i, node := range r.Nodes {
+		if node.Index != i+1 {
+			return fmt.Sprintf("node %d has index %d", i+1, node.Index)
+		}
+	}
+	return ""
+}
+
+// Save replaces the record of a cluster. The caller holds its lock.
+func (s *Store) Save(r *cluster.Record) error {
+	return s.writeJSON(r.Name, recordFile, r)
+}
+
+// SaveInventory replaces inventory.json. The caller holds the cluster's lock.
+func (s *Store) SaveInventory(inv cluster.Inventory) error {
+	return s.writeJSON(inv.ClusterName, inventoryFile, inv)
+}
+
+func (s *Store) writeJSON(name cluster.Name, file string, value any) error {
+	raw, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", file, err)
+	}
+	return s.Write(name, file, append(raw, '\n'))
+}
+
+// Write replaces a file of a cluster's directory, readable by its owner only.
+func (s *Store) Write(name cluster.Name, file string, content []byte) error {
+	path := s.Path(name, file)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("making the directory of %s: %w", path, err)
+	}
+	if err := renameio.WriteFile(path, content, 0o600); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// Remove deletes the directory of a cluster. The caller holds its lock and has proved that its VMs are gone.
+func (s *Store) Remove(name cluster.Name) error {
+	if err := os.RemoveAll(s.Dir(name)); err != nil {
+		return fmt.Errorf("removing %s: %w", s.Dir(name), err)
+	}
+	return nil
+}
+
+// Run is the evidence directory of one run of a verb. It outlives the cluster.
+type Run struct{ Dir string }
+
+// NewRun makes .runs/NAME/<UTC>-<verb> and points .runs/NAME/latest at it.
+func (s *Store) NewRun(name cluster.Name, verb string, now time.Time) (Run, error) {
+	if err := s.ensureRoot(); err != nil {
+		return Run{}, err
+	}
+	base := filepath.Join(s.root, runsDir, name.String())
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return Run{}, fmt.Errorf("making the directory of runs: %w", err)
+	}
+	stamp := now.UTC().Format("20060102T150405.000Z") + "-" + verb
+	dir := filepath.Join(base, stamp)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return Run{}, fmt.Errorf("making the run's directory: %w", err)
+	}
+	if err := renameio.Symlink(stamp, filepath.Join(base, "latest")); err != nil {
+		return Run{}, fmt.Errorf("linking the latest run: %w", err)
+	}
+	return Run{Dir: dir}, nil
+}
+
+// Write replaces a file of the run.
+func (r Run) Write(file string, content []byte) error {
+	path := filepath.Join(r.Dir, file)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("making the directory of %s: %w", path, err)
+	}
+	if err := renameio.WriteFile(path, content, 0o600); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// CopyTo copies all regular files of dir below the run's directory into another directory, replacing it as a whole.
+func CopyTo(from, to string) error {
+	staging := to + ".new"
+	if err := os.RemoveAll(staging); err != nil {
+		return fmt.Errorf("clearing %s: %w", staging, err)
+	}
+	if err := os.CopyFS(staging, os.DirFS(from)); err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	if err := os.RemoveAll(to); err != nil {
+		return fmt.Errorf("clearing %s: %w", to, err)
+	}
+	if err := os.Rename(staging, to); err != nil {
+		return fmt.Errorf("replacing %s: %w", to, err)
+	}
+	return nil
+}
+
+// RunOf is the newest run's directory of a cluster, or "" if there is none.
+func (s *Store) RunOf(name cluster.Name) string {
+	target, err := os.Readlink(filepath.Join(s.root, runsDir, name.String(), "latest"))
+	if err != nil || strings.Contains(target, "/") {
+		return ""
+	}
+	return filepath.Join(s.root, runsDir, name.String(), target)
+}
