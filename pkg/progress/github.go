@@ -1,0 +1,137 @@
+package progress
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+)
+
+// GitHub returns a Renderer for the log of a GitHub Actions job: a group per phase, annotations for errors, failed
+// cases and warnings, and at the end of the run a summary appended to the file at summaryPath (GITHUB_STEP_SUMMARY;
+// none if empty). summary makes its Markdown from the run's events without output, debug and waits; nil gives a table
+// of the phases. Workflow commands in the output of children do not take effect. Commands and escapes are those of
+// the runner's documentation ("workflow commands for GitHub Actions") and of actions/toolkit.
+func GitHub(w io.Writer, summaryPath string, o Options, summary func([]Event) []byte) Renderer {
+	g := &gitHub{plain: newPlain(w, o), path: summaryPath, summary: summary}
+	g.plain.dress = g.dress
+	return g
+}
+
+type gitHub struct {
+	*plain
+	path    string
+	summary func([]Event) []byte
+	events  []Event
+	grouped bool
+	failed  []string // errors that were annotated
+}
+
+// dress is called with the lock of plain held.
+func (g *gitHub) dress(e Event, text string) string {
+	g.keep(e)
+	text = disarm(text)
+	switch e.Kind {
+	case PhaseStart:
+		ended := g.endGroup()
+		g.grouped = true
+		return ended + "::group::" + escapeData(oneLine(e.Phase)+detail(e.Message)) + "\n"
+	case PhaseEnd:
+		return g.endGroup() + text + g.annotation(e, e.Phase)
+	case Case:
+		return text + g.annotation(e, prefixed(e.Suite, ": ")+e.Name)
+	case Warning:
+		return command("warning", e.Node, strings.TrimPrefix(newLines(Options{}).warning(e), "warning: "))
+	case RunEnd:
+		return g.endGroup() + text + g.annotation(e, strings.TrimSpace(e.Verb+" "+e.Cluster)) + g.writeSummary()
+	}
+	return text
+}
+
+func (g *gitHub) keep(e Event) {
+	switch e.Kind {
+	case Output, Debug, Wait:
+	default:
+		g.events = append(g.events, e)
+	}
+}
+
+func (g *gitHub) endGroup() string {
+	if !g.grouped {
+		return ""
+	}
+	g.grouped = false
+	return "::endgroup::\n"
+}
+
+// annotation marks a failure on the page of the run: once, even if the phase fails for the same reason.
+func (g *gitHub) annotation(e Event, title string) string {
+	text := strings.TrimSpace(Clean(e.Error))
+	if e.Status != Failed && e.Status != Interrupted || text == "" || Said(g.failed, text) {
+		return ""
+	}
+	g.failed = append(g.failed, text)
+	if hint := strings.TrimSpace(Clean(e.Hint)); hint != "" {
+		text += "\nhint: " + hint
+	}
+	return command("error", title, text)
+}
+
+func (g *gitHub) writeSummary() string {
+	if g.path == "" {
+		return ""
+	}
+	var text []byte
+	if g.summary != nil {
+		text = g.summary(g.events)
+	} else if table := PhaseTable(g.lines.rows); table != "" {
+		text = []byte("```\n" + table + "```\n")
+	}
+	if err := appendFile(g.path, text); err != nil {
+		return command("warning", "", fmt.Sprintf("the job summary is missing: %v", err))
+	}
+	return ""
+}
+
+func appendFile(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+func command(name, title, text string) string {
+	if title = oneLine(title); title != "" {
+		title = " title=" + escapeProperty(title)
+	}
+	return "::" + name + title + "::" + escapeData(strings.TrimSpace(Clean(text))) + "\n"
+}
+
+func escapeData(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
+}
+
+func escapeProperty(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(s)
+}
+
+// disarm keeps text from being read as a command: the runner takes a line that starts with :: (blanks before it do not
+// count), and the older ##[ anywhere in a line.
+func disarm(text string) string {
+	if !strings.Contains(text, "::") && !strings.Contains(text, "##[") {
+		return text
+	}
+	text = strings.ReplaceAll(text, "##[", "## [")
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if trimmed := strings.TrimLeftFunc(line, unicode.IsSpace); strings.HasPrefix(trimmed, "::") {
+			line = line[:len(line)-len(trimmed)] + "| " + trimmed
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}

@@ -1,0 +1,51 @@
+package progress
+
+import (
+	"slices"
+	"strings"
+)
+
+// WithHint returns err with a line that says what to do about it. The hint is not part of the message. It returns nil
+// for a nil err. Any error with a method Hint() string does the same; nothing needs to import this package for it.
+func WithHint(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &hinted{err: err, hint: hint}
+}
+
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (h *hinted) Error() string { return h.err.Error() }
+func (h *hinted) Unwrap() error { return h.err }
+func (h *hinted) Hint() string  { return h.hint }
+
+// HintOf returns the hints of err and of every error that it wraps or joins, outermost first, each once, one a line.
+// It is empty if there are none.
+func HintOf(err error) string {
+	var hints []string
+	collectHints(err, &hints)
+	return strings.Join(hints, "\n")
+}
+
+func collectHints(err error, hints *[]string) {
+	if err == nil {
+		return
+	}
+	if h, ok := err.(interface{ Hint() string }); ok {
+		if text := strings.TrimSpace(h.Hint()); text != "" && !slices.Contains(*hints, text) {
+			*hints = append(*hints, text)
+		}
+	}
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
+		collectHints(u.Unwrap(), hints)
+	case interface{ Unwrap() []error }:
+		for _, inner := range u.Unwrap() {
+			collectHints(inner, hints)
+		}
+	}
+}

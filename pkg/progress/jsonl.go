@@ -1,0 +1,117 @@
+package progress
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync"
+	"time"
+)
+
+// JSONLines returns a Renderer that writes every event as one JSON object on a line of its own, in one Write each.
+// Filter before it to leave out what only -v shows.
+func JSONLines(w io.Writer) Renderer { return &jsonLines{w: w} }
+
+type jsonLines struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+// Emit writes e. After the first failed write nothing more is written; Close returns that error.
+func (j *jsonLines) Emit(e Event) {
+	line, err := encode(e)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err != nil {
+		return
+	}
+	if err == nil {
+		_, err = j.w.Write(line)
+	}
+	j.err = err
+}
+
+// Close returns the first error of a write.
+func (j *jsonLines) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+func encode(e Event) ([]byte, error) {
+	if e.Time.IsZero() {
+		e.Time = time.Now().UTC()
+	}
+	if math.IsNaN(e.Seconds) || math.IsInf(e.Seconds, 0) {
+		e.Seconds = 0
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(e); err != nil {
+		return nil, fmt.Errorf("encoding an event: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// Recorder returns a Renderer that appends every event to the file at path as JSONLines does. The file is made with
+// mode 0600. Every event is handed to the system at once, so that a killed run leaves all but its last line.
+func Recorder(path string) (Renderer, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("recording events: %w", err)
+	}
+	return &recorder{jsonLines: jsonLines{w: f}, file: f}, nil
+}
+
+type recorder struct {
+	jsonLines
+	file *os.File
+}
+
+// Close closes the file and returns the first error of a write or of closing. Events after it are dropped.
+func (r *recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	err := errors.Join(r.err, r.file.Close())
+	r.file, r.err = nil, os.ErrClosed
+	if err != nil {
+		return fmt.Errorf("recording events: %w", err)
+	}
+	return nil
+}
+
+// ReadEvents reads what JSONLines or Recorder wrote. A last line without its line end, as a killed run leaves, is
+// ignored unless it is whole. On an error the events before it are returned too.
+func ReadEvents(r io.Reader) ([]Event, error) {
+	var events []Event
+	reader := bufio.NewReader(r)
+	for number := 1; ; number++ {
+		line, err := reader.ReadBytes('\n')
+		if err != nil && err != io.EOF {
+			return events, fmt.Errorf("reading events, line %d: %w", number, err)
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			var e Event
+			bad := json.Unmarshal(line, &e)
+			if bad != nil && err == nil {
+				return events, fmt.Errorf("reading events, line %d: %w", number, bad)
+			}
+			if bad == nil {
+				events = append(events, e)
+			}
+		}
+		if err == io.EOF {
+			return events, nil
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package progress
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The wording of every event for people, shared by the plain, live and GitHub renderers. Rules of this file: a line
+// says one thing; what comes from outside goes through Clean; an error is said once, where it is closest to its cause.
+
+// maxErrorLines bounds an error on a screen; the report has all of it.
+const maxErrorLines = 30
+
+// ANSI colours (ECMA-48 SGR).
+const (
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	dim    = "2"
+)
+
+// lines turns events into text. It is not safe for concurrent use.
+type lines struct {
+	Options
+	rows   []PhaseRow
+	phase  string   // that runs
+	shown  []string // errors that were said
+	cases  map[Status]int
+	runDir string
+}
+
+func newLines(o Options) *lines { return &lines{Options: o, cases: map[Status]int{}} }
+
+func (l *lines) paint(color, s string) string {
+	if !l.Color || s == "" {
+		return s
+	}
+	return "\x1b[" + color + "m" + s + "\x1b[0m"
+}
+
+// text returns what to print for e: whole lines, or nothing. Waits are not its business: see waitLine.
+func (l *lines) text(e Event) string {
+	l.note(e)
+	if !l.Verbosity.shows(e.Kind) {
+		return ""
+	}
+	switch e.Kind {
+	case RunStart:
+		return l.runStart(e)
+	case PhaseStart:
+		return l.paint(bold, "==> "+oneLine(e.Phase)+detail(e.Message)) + "\n"
+	case PhaseEnd:
+		return l.phaseEnd(e)
+	case StepStart:
+		return "  • " + label(e, e.Step) + detail(e.Message) + "\n"
+	case StepEnd:
+		return l.end("  ", e, label(e, e.Step))
+	case Case:
+		return l.testCase(e)
+	case Info:
+		return l.message(e)
+	case Warning:
+		return l.warning(e)
+	case Output:
+		return indent(e.Message, "  "+l.paint(dim, prefixed(oneLine(e.Node), " ")+"|")+" ", 0)
+	case Debug:
+		return indent(prefixed(e.Node, ": ")+e.Message, "  "+l.paint(dim, "debug: "), 0)
+	case RunEnd:
+		return l.runEnd(e)
+	}
+	return ""
+}
+
+// note keeps what the end of the run is told from, shown or not.
+func (l *lines) note(e Event) {
+	if e.RunDir != "" {
+		l.runDir = e.RunDir
+	}
+	switch e.Kind {
+	case PhaseStart:
+		l.phase = e.Phase
+	case PhaseEnd:
+		l.phase = ""
+		row := PhaseRow{Name: e.Phase, Status: e.Status, Seconds: e.Seconds}
+		if e.Status == Skipped {
+			row.Note = e.Message
+		}
+		l.rows = append(l.rows, row)
+	case Case:
+		l.cases[e.Status]++
+	}
+}
+
+func (l *lines) runStart(e Event) string {
+	s := strings.TrimSpace(oneLine(e.Verb) + " " + oneLine(e.Cluster))
+	if e.RunDir != "" {
+		s += ": evidence goes to " + oneLine(e.RunDir)
+	}
+	if s == "" {
+		return ""
+	}
+	return s + "\n"
+}
+
+func (l *lines) phaseEnd(e Event) string {
+	if l.Verbosity < Normal && e.Status != Failed && e.Status != Interrupted {
+		return ""
+	}
+	return l.end("", e, oneLine(e.Phase))
+}
+
+// end is the last line of a step or phase, and its error if that was not said yet.
+func (l *lines) end(margin string, e Event, what string) string {
+	s := margin + l.mark(e.Status) + " " + what
+	switch e.Status {
+	case Skipped:
+		s += " skipped" + prefixedWith(": ", oneLine(e.Message))
+	case Interrupted:
+		s += " interrupted after " + FormatSeconds(e.Seconds)
+	default:
+		s += " " + l.paint(dim, FormatSeconds(e.Seconds)) + detail(e.Message)
+	}
+	return s + "\n" + l.problem(margin+"  ", e)
+}
+
+func (l *lines) mark(s Status) string {
+	switch s {
+	case Failed:
+		return l.paint(red, "✗")
+	case Skipped:
+		return l.paint(yellow, "-")
+	case Interrupted:
+		return l.paint(yellow, "!")
+	}
+	return l.paint(green, "✓")
+}
+
+// problem says an error and its hint, unless it was said before.
+func (l *lines) problem(margin string, e Event) string {
+	text := strings.TrimSpace(Clean(e.Error))
+	own := e.Kind == Case || e.Kind == StepEnd && e.Node != "" // two nodes may fail with the same words
+	if text == "" || !own && Said(l.shown, text) {
+		return ""
+	}
+	l.shown = append(l.shown, text)
+	lead := "error: "
+	if e.Status == Skipped {
+		lead = "because: "
+	}
+	s := margin + l.paint(red, lead) + strings.TrimPrefix(indent(text, margin, maxErrorLines), margin)
+	return s + l.hint(margin, e.Hint)
+}
+
+func (l *lines) hint(margin, hint string) string {
+	if strings.TrimSpace(hint) == "" {
+		return ""
+	}
+	return indent(hint, margin+l.paint(yellow, "hint:")+" ", 0)
+}
+
+// Said reports whether text adds nothing to what was said: it is one of said, or wraps one of them as "doing x: " does,
+// or each of its lines does. An error that travels up is told once.
+func Said(said []string, text string) bool {
+	known := slices.ContainsFunc(said, func(s string) bool {
+		return text == s || strings.HasSuffix(text, ": "+s) && strings.Count(text, "\n") == strings.Count(s, "\n")
+	})
+	lines := strings.Split(text, "\n")
+	if known || len(lines) == 1 {
+		return known
+	}
+	return !slices.ContainsFunc(lines, func(line string) bool { return !Said(said, line) })
+}
+
+func (l *lines) testCase(e Event) string {
+	if l.Verbosity < Normal && e.Status != Failed && e.Status != Interrupted {
+		return ""
+	}
+	return l.end("  ", e, label(e, prefixed(e.Suite, ": ")+e.Name))
+}
+
+func (l *lines) message(e Event) string {
+	return indent(prefixed(e.Node, ": ")+e.Message, "  ", 0)
+}
+
+func (l *lines) warning(e Event) string {
+	text := prefixed(e.Node, ": ") + e.Message + prefixedWith(": ", e.Error)
+	return indent(text, l.paint(yellow, "warning:")+" ", maxErrorLines) + l.hint("", e.Hint)
+}
+
+func (l *lines) runEnd(e Event) string {
+	var b strings.Builder
+	if l.Verbosity >= Normal {
+		if table := PhaseTable(l.rows); table != "" {
+			b.WriteString("\n" + table + "\n")
+		}
+		b.WriteString(l.caseCount())
+		b.WriteString(l.verdict(e))
+	}
+	b.WriteString(l.problem("", e))
+	if l.runDir != "" && (l.Verbosity >= Normal || e.Status != Passed) {
+		b.WriteString("report: " + oneLine(l.runDir) + "/report.md\n")
+	}
+	return b.String()
+}
+
+func (l *lines) caseCount() string {
+	var parts []string
+	for _, status := range []Status{Passed, Failed, Skipped, Interrupted} {
+		if n := l.cases[status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "cases: " + strings.Join(parts, ", ") + "\n"
+}
+
+func (l *lines) verdict(e Event) string {
+	s := strings.TrimSpace(oneLine(e.Verb) + " " + oneLine(e.Cluster))
+	s = l.mark(e.Status) + " " + s + " " + string(e.Status) + " in " + FormatSeconds(e.Seconds)
+	if e.ExitCode != nil && *e.ExitCode != 0 {
+		s += fmt.Sprintf(" (exit code %d)", *e.ExitCode)
+	}
+	return s + "\n"
+}
+
+// waitText is what a Wait says: what is awaited, and why it is not there yet.
+func waitText(e Event) string {
+	s := oneLine(prefixed(e.Node, ": ") + e.Message)
+	if why := oneLine(e.Error); why != "" {
+		s += " (" + why + ")"
+	}
+	return s
+}
+
+func label(e Event, name string) string { return oneLine(prefixed(e.Node, ": ") + name) }
+
+func detail(message string) string {
+	if message = oneLine(message); message != "" {
+		return " (" + message + ")"
+	}
+	return ""
+}
+
+func prefixed(s, separator string) string {
+	if s == "" {
+		return ""
+	}
+	return s + separator
+}
+
+func prefixedWith(separator, s string) string {
+	if s == "" {
+		return ""
+	}
+	return separator + s
+}

@@ -1,0 +1,129 @@
+package progress
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Redacted stands where a secret was.
+const Redacted = "[redacted]"
+
+// Secrets shorter than this are not masked: they would hide half of every message and protect nothing.
+const minSecret = 4
+
+// Shorter lines of a secret of several lines are found in any text.
+const minSecretLine = 8
+
+// A piece of base64 shorter than this matches by chance.
+const minBase64 = 8
+
+// Redact returns a Sink that masks secrets by value in every text of an event before it goes on: as they are, in URLs,
+// in JSON strings, and in base64, on its own or inside a longer encoded text (as in an Authorization header). Secrets
+// of several lines (keys) are masked line by line too, because output arrives that way. Secrets of fewer than 4
+// characters are left alone, and so are cluster, verb and phase: their values are names that a reader keys on, chosen
+// from validated sets, and a weak secret that equals one must not break every report. secrets is called for each event, so that a secret may become known during a run; it
+// must be safe for concurrent use and cheap.
+func Redact(next Sink, secrets func() []string) Sink {
+	return &redactor{next: next, secrets: secrets}
+}
+
+type redactor struct {
+	next    Sink
+	secrets func() []string
+
+	mu       sync.Mutex
+	known    []string // what replacer was made from
+	replacer *strings.Replacer
+}
+
+// Emit passes e on without secrets.
+func (r *redactor) Emit(e Event) {
+	replacer := r.current()
+	for _, field := range []*string{
+		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir,
+	} {
+		if *field != "" {
+			*field = replacer.Replace(*field)
+		}
+	}
+	r.next.Emit(e)
+}
+
+func (r *redactor) current() *strings.Replacer {
+	secrets := r.secrets()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.replacer == nil || !slices.Equal(secrets, r.known) {
+		r.known = slices.Clone(secrets)
+		r.replacer = Masker(secrets)
+	}
+	return r.replacer
+}
+
+// Masker returns what Redact uses on one text, for texts that are not events (files of evidence).
+func Masker(secrets []string) *strings.Replacer {
+	var forms []string
+	for _, secret := range secrets {
+		forms = append(forms, formsOf(secret)...)
+	}
+	// At one place the first match wins, so the longest goes first: a secret may contain another.
+	slices.SortFunc(forms, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
+	var pairs []string
+	for _, form := range slices.Compact(forms) {
+		pairs = append(pairs, form, Redacted)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func formsOf(secret string) []string {
+	secret = strings.TrimSpace(secret)
+	if len(secret) < minSecret {
+		return nil
+	}
+	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], inJSON(secret)}
+	forms = append(forms, inBase64(secret)...)
+	if strings.Contains(secret, "\n") {
+		for line := range strings.Lines(secret) {
+			line = strings.TrimSpace(line)
+			if len(line) >= minSecretLine && !strings.HasPrefix(line, "-----") { // the frame of a PEM block is no secret
+				forms = append(forms, formsOf(line)...)
+			}
+		}
+	}
+	return forms
+}
+
+func inJSON(secret string) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(secret); err != nil {
+		return secret
+	}
+	return strings.Trim(strings.TrimSpace(b.String()), `"`)
+}
+
+// inBase64 returns the characters that stand for secret in any base64 text that contains it: they depend on how many
+// bytes come before it, modulo 3, and the characters shared with its neighbours are left out.
+func inBase64(secret string) []string {
+	var forms []string
+	for before := range 3 {
+		padded := []byte(strings.Repeat("\x00", before) + secret)
+		first := (before*8 + 5) / 6
+		last := len(padded) * 8 / 6
+		if last-first < minBase64 {
+			continue
+		}
+		forms = append(forms,
+			base64.RawStdEncoding.EncodeToString(padded)[first:last],
+			base64.RawURLEncoding.EncodeToString(padded)[first:last])
+	}
+	return forms
+}

@@ -1,0 +1,239 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+)
+
+// The live view is at most this many lines under its head.
+const maxLive = 12
+
+// Terminal returns a Renderer for people at a terminal: lines as Plain writes them, and below them a live view of what
+// runs, for how long, and what it waits for. Lines go above the view and never tear it. Where w is no terminal it
+// returns Plain. Auto decides for the caller, NO_COLOR and TERM=dumb included.
+func Terminal(w io.Writer, o Options) Renderer {
+	if !isTerminal(w) || o.Verbosity < Normal {
+		return Plain(w, o)
+	}
+	return newTerminal(w, o)
+}
+
+func newTerminal(w io.Writer, o Options, more ...mpb.ContainerOption) *terminal {
+	t := &terminal{w: w, lines: newLines(o), live: live{began: time.Now()}}
+	t.bars = mpb.New(append([]mpb.ContainerOption{mpb.WithOutput(w)}, more...)...)
+	t.bar = t.bars.New(0, mpb.NopStyle(),
+		mpb.BarFillerMiddleware(func(mpb.BarFiller) mpb.BarFiller { return t.head() }),
+		mpb.BarFillerTrim(),
+		mpb.BarBtmExtender(t.rows()...))
+	return t
+}
+
+// terminal draws through mpb, which keeps cursor, width and refresh. Emit never holds mu while it talks to mpb: mpb
+// draws on a goroutine of its own that takes mu.
+type terminal struct {
+	order sync.Mutex // keeps lines in the order of their events
+	w     io.Writer
+	lines *lines
+	ended bool
+	err   error
+
+	bars *mpb.Progress
+	bar  *mpb.Bar
+
+	mu   sync.Mutex
+	live live
+}
+
+// Emit shows e.
+func (t *terminal) Emit(e Event) {
+	t.order.Lock()
+	defer t.order.Unlock()
+	t.mu.Lock()
+	t.live.apply(e, time.Now())
+	t.mu.Unlock()
+	text := t.lines.text(e)
+	if e.Kind == StepStart || text == "" { // a step is in the live view until it ends
+		return
+	}
+	if !t.ended {
+		if _, err := io.WriteString(t.bars, text); err == nil {
+			return
+		}
+		t.ended = true // mpb has ended, because the terminal is gone
+	}
+	if _, err := io.WriteString(t.w, text); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+// Close takes the live view off the screen.
+func (t *terminal) Close() error {
+	t.order.Lock()
+	defer t.order.Unlock()
+	t.ended = true
+	t.bar.Abort(true)
+	t.bars.Wait()
+	if t.err == nil {
+		t.err = t.bars.Error
+	}
+	return t.err
+}
+
+func (t *terminal) head() mpb.BarFiller {
+	return mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
+		t.mu.Lock()
+		line := t.live.headline(time.Now())
+		t.mu.Unlock()
+		return t.write(w, bold, fit(line, s.AvailableWidth))
+	})
+}
+
+// rows returns one filler a line; a filler that writes nothing takes no line.
+func (t *terminal) rows() []mpb.BarFiller {
+	fillers := make([]mpb.BarFiller, maxLive)
+	for i := range fillers {
+		fillers[i] = mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
+			t.mu.Lock()
+			all := t.live.below(time.Now())
+			t.mu.Unlock()
+			if i >= len(all) || s.Aborted {
+				return nil
+			}
+			return t.write(w, "", fit(all[i], s.AvailableWidth)+"\n")
+		})
+	}
+	return fillers
+}
+
+func (t *terminal) write(w io.Writer, color, line string) error {
+	if color != "" && t.lines.Color {
+		line = "\x1b[" + color + "m" + line + "\x1b[0m"
+	}
+	_, err := io.WriteString(w, line)
+	return err
+}
+
+// live is what runs now.
+type live struct {
+	title string
+	began time.Time
+	phase string
+	since time.Time // of the phase
+	steps []liveStep
+	waits []liveWait
+}
+
+type liveStep struct {
+	step, node, text string
+	began            time.Time
+}
+
+type liveWait struct {
+	step, node, text string
+	began            time.Time
+}
+
+func (l *live) apply(e Event, now time.Time) {
+	switch e.Kind {
+	case RunStart:
+		l.title, l.began = strings.TrimSpace(oneLine(e.Verb)+" "+oneLine(e.Cluster)), now
+	case PhaseStart:
+		l.phase, l.since = oneLine(e.Phase), now
+	case PhaseEnd, RunEnd:
+		l.phase, l.steps, l.waits = "", nil, nil
+	case StepStart:
+		l.steps = append(l.steps, liveStep{e.Step, e.Node, label(e, e.Step) + detail(e.Message), now})
+	case StepEnd:
+		l.end(e)
+	case Wait:
+		l.wait(e, now)
+	}
+}
+
+func (l *live) end(e Event) {
+	for i, s := range l.steps {
+		if s.step == e.Step && s.node == e.Node {
+			l.steps = append(l.steps[:i:i], l.steps[i+1:]...)
+			break
+		}
+	}
+	var rest []liveWait
+	for _, w := range l.waits {
+		if w.step != e.Step || e.Node != "" && w.node != e.Node {
+			rest = append(rest, w)
+		}
+	}
+	l.waits = rest
+}
+
+func (l *live) wait(e Event, now time.Time) {
+	text := waitText(e)
+	for i, w := range l.waits {
+		if w.step != e.Step || w.node != e.Node {
+			continue
+		}
+		if e.Status != "" || text == "" {
+			l.waits = append(l.waits[:i:i], l.waits[i+1:]...)
+		} else {
+			l.waits[i].text = text
+		}
+		return
+	}
+	if e.Status == "" && text != "" {
+		l.waits = append(l.waits, liveWait{e.Step, e.Node, text, now})
+	}
+}
+
+func (l *live) headline(now time.Time) string {
+	spinner := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+	frame := string(spinner[int(now.UnixMilli()/150)%len(spinner)])
+	if l.phase == "" {
+		return strings.TrimSpace(frame+" "+l.title) + " " + wholeSeconds(now.Sub(l.began))
+	}
+	line := frame + " " + l.phase + " " + wholeSeconds(now.Sub(l.since))
+	if l.title != "" {
+		line += "  (" + l.title + ", " + wholeSeconds(now.Sub(l.began)) + ")"
+	}
+	return line
+}
+
+// below returns the lines under the head: each step with its waits, then the waits of no step.
+func (l *live) below(now time.Time) []string {
+	var all []string
+	shown := map[int]bool{}
+	for i, s := range l.steps {
+		all = append(all, "  • "+s.text+" "+wholeSeconds(now.Sub(s.began)))
+		last := i+1 == len(l.steps) || l.steps[i+1].step != s.step
+		for j, w := range l.waits {
+			if !shown[j] && w.step == s.step && (w.node == s.node || s.node == "" || last) {
+				shown[j] = true
+				all = append(all, "    … "+w.text+" "+wholeSeconds(now.Sub(w.began)))
+			}
+		}
+	}
+	for j, w := range l.waits {
+		if !shown[j] {
+			all = append(all, "  … "+w.text+" "+wholeSeconds(now.Sub(w.began)))
+		}
+	}
+	if len(all) > maxLive {
+		left := len(all) - maxLive + 1
+		all = append(all[:maxLive-1:maxLive-1], fmt.Sprintf("  … and %d more", left))
+	}
+	return all
+}
+
+// wholeSeconds keeps a line from flickering: 4s, 1m05s.
+func wholeSeconds(d time.Duration) string {
+	d = d.Truncate(time.Second)
+	if d < time.Minute {
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	}
+	return FormatSeconds(d.Seconds())
+}

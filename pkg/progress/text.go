@@ -1,0 +1,189 @@
+package progress
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// replacement stands for what cannot be shown.
+const replacement = '\uFFFD'
+
+// Clean returns s as text that is safe in a terminal and in an XML 1.0 document: escape sequences of terminals and
+// control characters are gone, line ends are "\n", and what is not valid UTF-8 (or not allowed in XML) is U+FFFD.
+// Tabs and line ends stay. Clean(Clean(s)) == Clean(s).
+func Clean(s string) string {
+	if isClean(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for i := 0; i < len(s); {
+		if n := escapeLength(s[i:]); n > 0 {
+			i += n
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == '\r':
+			b.WriteByte('\n')
+			if strings.HasPrefix(s[i+1:], "\n") {
+				size++
+			}
+		case r == '\n', r == '\t':
+			b.WriteRune(r)
+		case isControl(r):
+		case r == utf8.RuneError, r == 0xFFFE, r == 0xFFFF:
+			b.WriteRune(replacement)
+		default:
+			b.WriteRune(r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+func isClean(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c >= utf8.RuneSelf || c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// isControl covers C0, DEL and C1: a terminal may take U+009B for the start of an escape sequence.
+func isControl(r rune) bool { return r < ' ' || r >= 0x7f && r <= 0x9f }
+
+// escapeLength returns the length of the terminal escape sequence (ECMA-48) that s starts with, or 0.
+func escapeLength(s string) int {
+	switch {
+	case strings.HasPrefix(s, "\u009b"): // the one-character form of ESC [
+		return len("\u009b") + controlSequenceLength(s[len("\u009b"):])
+	case len(s) < 2 || s[0] != 0x1b:
+		return 0
+	case s[1] == '[':
+		return 2 + controlSequenceLength(s[2:])
+	case strings.IndexByte("]PX^_", s[1]) >= 0: // OSC, DCS, SOS, PM, APC: text up to its terminator
+		return 2 + stringLength(s[2:])
+	case s[1] >= 0x20 && s[1] <= 0x2f && len(s) > 2: // two-character designators, like ESC ( B
+		return 3
+	case s[1] >= 0x30 && s[1] <= 0x7e:
+		return 2
+	}
+	return 1
+}
+
+func controlSequenceLength(s string) int {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 0x40 && c <= 0x7e:
+			return i + 1
+		case c < 0x20 || c > 0x3f: // not a sequence after all: keep the text that follows
+			return i
+		}
+	}
+	return len(s)
+}
+
+// stringLength ends at BEL or ESC \. A sequence that does not end on its line takes no text with it.
+func stringLength(s string) int {
+	for i := range len(s) {
+		switch {
+		case s[i] == 0x07:
+			return i + 1
+		case s[i] == 0x1b && strings.HasPrefix(s[i:], "\x1b\\"):
+			return i + 2
+		case s[i] == '\n':
+			return 0
+		}
+	}
+	return 0
+}
+
+// oneLine is Clean on one line: line ends and tabs become blanks.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(Clean(s)), " ")
+}
+
+// indent puts prefix before every line of s after Clean, trailing blank lines dropped, and ends it with a line end.
+// Of more than max lines, the last ones are left out and counted (max 0: all stay).
+func indent(s, prefix string, max int) string {
+	lines := strings.Split(strings.TrimRight(Clean(s), "\n\t "), "\n")
+	left := 0
+	if max > 0 && len(lines) > max {
+		left = len(lines) - max
+		lines = lines[:max]
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(prefix)
+		b.WriteString(line)
+		b.WriteByte('\n')
+	}
+	if left > 0 {
+		b.WriteString(prefix + "… " + strconv.Itoa(left) + " more lines in the report\n")
+	}
+	return b.String()
+}
+
+// fit cuts a line to width columns, marking the cut with "…". Characters from U+1100 on count as two columns, which at
+// worst cuts too early: a live view that wraps would tear.
+func fit(line string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	used, cut := 0, 0
+	for i, r := range line {
+		w := 1
+		if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) {
+			w = 2
+		}
+		if used+w > width {
+			return line[:cut] + "…"
+		}
+		used += w
+		if used < width { // room is left for the mark
+			cut = i + utf8.RuneLen(r)
+		}
+	}
+	return line
+}
+
+// FormatSeconds writes a duration for people: 0.4s, 12.3s, 1m05s, 1h02m.
+func FormatSeconds(seconds float64) string {
+	switch {
+	case math.IsNaN(seconds) || seconds < 0:
+		return "0.0s"
+	case seconds < 59.95:
+		return strconv.FormatFloat(seconds, 'f', 1, 64) + "s"
+	case seconds < 3599.5:
+		s := int(math.Round(seconds))
+		return strconv.Itoa(s/60) + "m" + twoDigits(s%60) + "s"
+	case seconds < 1e9:
+		m := int(math.Round(seconds / 60))
+		return strconv.Itoa(m/60) + "h" + twoDigits(m%60) + "m"
+	}
+	return "a very long time"
+}
+
+// FormatLimit writes a limit as people type it: 5m, not 5m0s.
+func FormatLimit(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func twoDigits(n int) string {
+	if n < 10 {
+		return "0" + strconv.Itoa(n)
+	}
+	return strconv.Itoa(n)
+}
