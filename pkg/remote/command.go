@@ -1,0 +1,220 @@
+package remote
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"hive-test/pkg/cluster"
+)
+
+// DefaultTimeout is the hard deadline of a command or file transfer that names none.
+const DefaultTimeout = 10 * time.Minute
+
+// Command is what is to run on a node: either Argv or Script. Neither Script nor Env ever is in an argument list, where
+// every user of the node could read it: both travel over standard input.
+type Command struct {
+	// Name is how messages call the command; default: Argv, shortened, or "script".
+	Name string
+	// Argv is a program and its arguments, quoted for the node's shell.
+	Argv []string
+	// Script is run by bash with Args as $1, $2, ... It is read as a whole before any of it runs, so a script whose
+	// transfer breaks off does nothing, and what the script starts cannot eat the rest of it. Its standard input is Stdin.
+	Script string
+	// Args are the arguments of Script.
+	Args []string
+	// Env is exported to the command. Argv with Env needs bash on the node, as Script does.
+	Env map[string]string
+	// Stdin is the command's standard input; nil is an empty one. A Read that is under way when the command ends is not
+	// waited for.
+	Stdin io.Reader
+	// Timeout is the hard deadline, connecting included; 0 means [DefaultTimeout].
+	Timeout time.Duration
+	// OnLine is called with each line of "stdout" and "stderr" as it comes, without its line end. Calls do not overlap
+	// and none is made once Run has returned.
+	OnLine func(stream, line string)
+}
+
+// Result is what a command did. ExitCode is 128 plus the signal's number, as a shell has it, where Signal ("TERM") is set.
+type Result struct {
+	Node     string
+	ExitCode int
+	Signal   string
+	Stdout   []byte
+	Stderr   []byte
+	// Truncated says that a stream was longer than what is kept (64 MiB); its end is missing.
+	Truncated bool
+	Duration  time.Duration
+}
+
+// ExitError means that the command ran and ended with a status other than 0 or by a signal. The whole output is in Result.
+type ExitError struct {
+	Node    string
+	Command string // in short, for people
+	Result  Result
+}
+
+// Error names node, command, status and the last lines that the command wrote.
+func (e *ExitError) Error() string {
+	how := "exited with " + strconv.Itoa(e.Result.ExitCode)
+	if e.Result.Signal != "" {
+		how = "was ended by signal " + e.Result.Signal
+	}
+	return e.Node + ": " + e.Command + " " + how + lastWords(e.Result)
+}
+
+// NodeName is the node's name.
+func (e *ExitError) NodeName() string { return e.Node }
+
+// UnfinishedError means that a command was started and its end was not seen: its deadline has passed or its context was
+// cancelled (Cause is context.DeadlineExceeded or context.Canceled, for errors.Is), or the connection was lost (Cause is
+// [ErrConnectionLost]). It may still run in that last case. What it wrote until then is in Result.
+type UnfinishedError struct {
+	Node    string
+	Command string
+	Result  Result
+	Cause   error
+}
+
+// Error names node, command, cause and the last lines that the command wrote.
+func (e *UnfinishedError) Error() string {
+	return e.Node + ": " + e.Command + ": " + e.Cause.Error() + lastWords(e.Result)
+}
+
+// Unwrap returns the cause.
+func (e *UnfinishedError) Unwrap() error { return e.Cause }
+
+// NodeName is the node's name.
+func (e *UnfinishedError) NodeName() string { return e.Node }
+
+// ErrConnectionLost means that the connection ended while it was used. Retrying dials again; whether what was under way
+// has happened is not known.
+var ErrConnectionLost = errors.New("the SSH connection was lost")
+
+// nodeError is any other failure on a node.
+type nodeError struct {
+	node string
+	err  error
+}
+
+func (e *nodeError) Error() string    { return e.node + ": " + e.err.Error() }
+func (e *nodeError) Unwrap() error    { return e.err }
+func (e *nodeError) NodeName() string { return e.node }
+
+// rendered is a Command as the node gets it.
+type rendered struct {
+	line  string
+	stdin io.Reader
+}
+
+func (c Command) render() (rendered, error) {
+	script := c.Script
+	switch {
+	case len(c.Argv) > 0 && c.Script != "":
+		return rendered{}, errors.New("a command has both Argv and Script: give one")
+	case len(c.Argv) > 0 && len(c.Args) > 0:
+		return rendered{}, errors.New("a command has both Argv and Args: put all arguments into Argv")
+	case len(c.Argv) == 0 && c.Script == "":
+		return rendered{}, errors.New("a command has neither Argv nor Script")
+	case strings.ContainsRune(strings.Join(c.Argv, "")+strings.Join(c.Args, "")+c.Script, 0):
+		return rendered{}, errors.New("a command holds a NUL byte, which no shell can take")
+	case len(c.Argv) > 0 && len(c.Env) == 0:
+		return rendered{line: Quote(c.Argv...), stdin: orEmpty(c.Stdin)}, nil
+	case len(c.Argv) > 0:
+		script = "exec " + Quote(c.Argv...)
+	}
+	exports, err := Exports(c.Env)
+	if err != nil {
+		return rendered{}, err
+	}
+	// The braces make bash parse all of it before it runs any of it. head takes exactly these bytes off standard input.
+	text := "{\n" + exports + script + "\n}\n"
+	reader := `eval "$(head -c ` + strconv.Itoa(len(text)) + `)"`
+	line := Quote(append([]string{"bash", "-c", reader, c.scriptName()}, c.Args...)...)
+	return rendered{line: line, stdin: io.MultiReader(strings.NewReader(text), orEmpty(c.Stdin))}, nil
+}
+
+func orEmpty(r io.Reader) io.Reader {
+	if r == nil {
+		return bytes.NewReader(nil)
+	}
+	return r
+}
+
+func (c Command) scriptName() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return "script"
+}
+
+// short is the command for messages.
+func (c Command) short() string {
+	if c.Name != "" || len(c.Argv) == 0 {
+		return c.scriptName()
+	}
+	return clip(printable(Quote(c.Argv...)), 80)
+}
+
+func (c Command) timeout() time.Duration {
+	if c.Timeout > 0 {
+		return c.Timeout
+	}
+	return DefaultTimeout
+}
+
+// lastWords are the last lines of standard error, or of standard output where that is empty, for a message.
+func lastWords(r Result) string {
+	const lines = 3
+	var kept []string
+	for _, stream := range [][]byte{r.Stderr, r.Stdout} {
+		const tail = 8 << 10
+		text := string(stream[max(0, len(stream)-tail):])
+		for line := range strings.SplitSeq(text, "\n") {
+			if line = strings.TrimSpace(printable(line)); line != "" {
+				kept = append(kept, clip(line, 300))
+			}
+		}
+		if len(kept) > 0 {
+			break
+		}
+	}
+	if len(kept) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(kept[max(0, len(kept)-lines):], " | ")
+}
+
+// printable drops what a terminal would act upon.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func clip(s string, limit int) string {
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit]) + "..."
+	}
+	return s
+}
+
+// address is where a node's SSH server listens: host and port, for dialling and for known_hosts alike.
+func address(n cluster.Node) (string, error) {
+	if !n.Management.IsValid() {
+		return "", fmt.Errorf("it has no management address yet")
+	}
+	port := n.SSHPort
+	if port == 0 {
+		port = 22
+	}
+	return joinHostPort(n.Management.String(), port), nil
+}

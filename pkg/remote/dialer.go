@@ -1,0 +1,189 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"hive-test/pkg/cluster"
+)
+
+// Defaults of a Config.
+const (
+	DefaultConnectTimeout = 10 * time.Second
+	DefaultKeepAlive      = 10 * time.Second
+	DefaultTerminal       = "xterm-256color"
+)
+
+// Config says how the nodes of one cluster are reached.
+type Config struct {
+	User       string
+	KeyPath    string // private key
+	KnownHosts string // the cluster's own known_hosts file; made with mode 0600 where missing
+	// AgentSocket is the SSH agent that holds KeyPath where that is protected by a passphrase; empty: none.
+	AgentSocket string
+	// ConnectTimeout bounds TCP connect, handshake and authentication together, and opening a session.
+	ConnectTimeout time.Duration
+	// KeepAlive is how often an idle or busy connection is asked for a sign of life. One that gives none for three times
+	// as long is closed, and what runs on it fails with ErrConnectionLost.
+	KeepAlive time.Duration
+	// Grace is how long a command has to end after TERM, before KILL; default 2 s.
+	Grace time.Duration
+	// Terminal is the TERM of interactive sessions.
+	Terminal string
+	// Log gets debug records about connections; nil: none.
+	Log *slog.Logger
+}
+
+// ErrClosed means that the Dialer was closed.
+var ErrClosed = errors.New("the SSH connections of this run are closed")
+
+// ErrAuth means that the node took the connection and refused user or key. On a host that still boots this is transient:
+// its user may not exist yet. On one that is up it means the wrong user or key.
+var ErrAuth = errors.New("the node refused the SSH login")
+
+// Dialer makes and keeps the connections to nodes. All its methods, and those of its hosts, are safe for concurrent use.
+type Dialer struct {
+	cfg      Config
+	signer   ssh.Signer
+	agent    net.Conn
+	hostKeys *hostKeys
+	ctx      context.Context
+	cancel   context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	hosts  map[cluster.Node]*Host
+	work   sync.WaitGroup
+}
+
+// NewDialer reads the key and dials nothing yet. An unreadable or unusable key is an error that says what to do.
+func NewDialer(cfg Config) (*Dialer, error) {
+	switch {
+	case cfg.User == "":
+		return nil, errors.New("no SSH user is set")
+	case cfg.KnownHosts == "":
+		return nil, errors.New("no known_hosts file is set")
+	}
+	signer, agentConn, err := loadSigner(cfg.KeyPath, cfg.AgentSocket)
+	if err != nil {
+		return nil, err
+	}
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, DefaultConnectTimeout)
+	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, DefaultKeepAlive)
+	cfg.Grace = cmp.Or(cfg.Grace, 2*time.Second)
+	cfg.Terminal = cmp.Or(cfg.Terminal, DefaultTerminal)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Dialer{
+		cfg: cfg, signer: signer, agent: agentConn,
+		hostKeys: &hostKeys{path: cfg.KnownHosts},
+		hosts:    map[cluster.Node]*Host{},
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d, nil
+}
+
+// Host returns the host that node is. The same node gives the same Host, and with it the same connection.
+func (d *Dialer) Host(node cluster.Node) *Host {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.hosts[node]
+	if h == nil {
+		h = &Host{dialer: d, node: node, slots: make(chan struct{}, maxSessions)}
+		d.hosts[node] = h
+	}
+	return h
+}
+
+// Group returns the hosts of nodes in their order.
+func (d *Dialer) Group(nodes cluster.Nodes) Group {
+	g := make(Group, len(nodes))
+	for i, n := range nodes {
+		g[i] = d.Host(n)
+	}
+	return g
+}
+
+// Close ends all connections and what runs on them, and waits until that is done. It may be called twice.
+func (d *Dialer) Close() error {
+	d.mu.Lock()
+	first := !d.closed
+	d.closed = true
+	hosts := d.hosts
+	d.mu.Unlock()
+	d.cancel()
+	if first {
+		for _, h := range hosts {
+			h.close()
+		}
+	}
+	d.work.Wait()
+	if first && d.agent != nil {
+		return d.agent.Close()
+	}
+	return nil
+}
+
+// spawn runs f unless the dialer is closed; Close waits for it.
+func (d *Dialer) spawn(f func()) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	d.work.Go(f)
+	return nil
+}
+
+// clientConfig prefers the cheapest of the sound algorithms: twenty handshakes at once are felt on a small machine.
+func (d *Dialer) clientConfig(node, addr string, verdict *error) (*ssh.ClientConfig, error) {
+	algorithms, err := d.hostKeys.algorithms(addr)
+	if err != nil {
+		return nil, err
+	}
+	supported := ssh.SupportedAlgorithms()
+	cfg := &ssh.ClientConfig{
+		User:              d.cfg.User,
+		Auth:              []ssh.AuthMethod{ssh.PublicKeys(d.signer)},
+		HostKeyAlgorithms: algorithms,
+		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
+			*verdict = d.hostKeys.check(node, addr, remote, key)
+			return *verdict
+		},
+		ClientVersion: "SSH-2.0-hive-test",
+	}
+	cfg.KeyExchanges = first(ssh.KeyExchangeCurve25519, supported.KeyExchanges)
+	cfg.Ciphers = first(ssh.CipherAES128GCM, supported.Ciphers)
+	return cfg, nil
+}
+
+func first(preferred string, all []string) []string {
+	ordered := []string{preferred}
+	for _, a := range all {
+		if a != preferred {
+			ordered = append(ordered, a)
+		}
+	}
+	return ordered
+}
+
+// permanent says whether trying again cannot help.
+func permanent(err error) bool {
+	_, changed := errors.AsType[*HostKeyError](err)
+	return changed || errors.Is(err, ErrKnownHosts) || errors.Is(err, ErrClosed) || errors.Is(err, errRevoked)
+}
+
+var errRevoked = errors.New("its host key is marked as revoked")
+
+func (d *Dialer) authError(err error) error {
+	return fmt.Errorf("%w as user %s with key %s: %w", ErrAuth, d.cfg.User, d.cfg.KeyPath, err)
+}

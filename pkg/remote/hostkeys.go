@@ -1,0 +1,215 @@
+package remote
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+
+	"hive-test/pkg/cluster"
+)
+
+// HostKeyError means that a node shows another host key than the one pinned for it. It is never transient: either the
+// machine at that address is another one, or someone is in between.
+type HostKeyError struct {
+	Node    string
+	Address string
+	Path    string   // the known_hosts file
+	Want    []string // fingerprints of the pinned keys
+	Got     string   // fingerprint of the key shown
+}
+
+// Error names the node, the keys and the file.
+func (e *HostKeyError) Error() string {
+	return fmt.Sprintf("%s: the host key of %s has changed: it shows %s, while %s has %s",
+		e.Node, e.Address, e.Got, e.Path, strings.Join(e.Want, ", "))
+}
+
+// Hint says what to do.
+func (e *HostKeyError) Hint() string {
+	return fmt.Sprintf("if the machine was made anew on purpose, forget its key: ssh-keygen -f %s -R %s; if not, do not go on: find out what answers at %s",
+		Quote(e.Path), Quote(knownhosts.Normalize(e.Address)), e.Address)
+}
+
+// NodeName is the node's name.
+func (e *HostKeyError) NodeName() string { return e.Node }
+
+// ErrKnownHosts means that the known_hosts file of the cluster cannot be read, parsed or written.
+var ErrKnownHosts = errors.New("the cluster's known_hosts file is not usable")
+
+// hostKeys is the known_hosts file of one cluster. Writers take turns, in this process by mu and among processes by a
+// lock file; the file is replaced as a whole, so readers need no lock.
+type hostKeys struct {
+	path string
+	mu   sync.Mutex
+}
+
+// PinHostKeys makes lines (as in /etc/ssh/ssh_host_*_key.pub or authorized_keys) the only host keys accepted from node,
+// in the known_hosts file at path (mode 0600, made where missing). It is for keys that were read over a channel that is
+// itself verified. Safe for concurrent use, among processes too.
+func PinHostKeys(path string, node cluster.Node, lines []string) error {
+	addr, err := address(node)
+	if err != nil {
+		return &nodeError{node.Name, fmt.Errorf("pinning its host keys: %w", err)}
+	}
+	keys := make([]ssh.PublicKey, 0, len(lines))
+	for _, line := range lines {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil {
+			return &nodeError{node.Name, fmt.Errorf("its host key %q is not an SSH public key: %w", clip(printable(line), 40), err)}
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return &nodeError{node.Name, errors.New("no host key was given to be pinned")}
+	}
+	return (&hostKeys{path: path}).update(func(text []byte) []byte {
+		text = withoutAddress(text, addr)
+		for _, key := range keys {
+			text = append(text, knownhosts.Line([]string{addr}, key)+"\n"...)
+		}
+		return text
+	})
+}
+
+// ForgetHostKeys removes what the known_hosts file at path holds for node: its next key is taken on first contact. For
+// machines that were made anew on purpose.
+func ForgetHostKeys(path string, node cluster.Node) error {
+	addr, err := address(node)
+	if err != nil {
+		return nil // nothing was ever pinned for it
+	}
+	return (&hostKeys{path: path}).update(func(text []byte) []byte { return withoutAddress(text, addr) })
+}
+
+// withoutAddress drops the lines about addr. The file holds only lines of this package's making: one address, no hashes.
+func withoutAddress(text []byte, addr string) []byte {
+	var kept []byte
+	name := knownhosts.Normalize(addr)
+	for line := range bytes.Lines(text) {
+		if host, _, _ := strings.Cut(string(line), " "); host != name {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
+}
+
+// load reads the file; a missing one is empty.
+func (k *hostKeys) load() (*knownhosts.HostKeyDB, error) {
+	db, err := knownhosts.NewDB(k.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return knownhosts.NewDB()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w: mend or remove it", ErrKnownHosts, k.path, err)
+	}
+	return db, nil
+}
+
+// check accepts a pinned key, writes the key of a first contact, and refuses any other.
+func (k *hostKeys) check(node, addr string, remote net.Addr, key ssh.PublicKey) error {
+	db, err := k.load()
+	if err != nil {
+		return err
+	}
+	err = k.verify(db, node, addr, remote, key)
+	if !knownhosts.IsHostUnknown(err) {
+		return err
+	}
+	var verdict error
+	updateErr := k.update(func(text []byte) []byte {
+		// Another connection, or another process, may have written a key since.
+		db, err := k.load()
+		if err != nil {
+			verdict = err
+			return text
+		}
+		if verdict = k.verify(db, node, addr, remote, key); !knownhosts.IsHostUnknown(verdict) {
+			return text
+		}
+		verdict = nil
+		return append(text, knownhosts.Line([]string{addr}, key)+"\n"...)
+	})
+	return errors.Join(verdict, updateErr)
+}
+
+func (k *hostKeys) verify(db *knownhosts.HostKeyDB, node, addr string, remote net.Addr, key ssh.PublicKey) error {
+	err := db.HostKeyCallback()(addr, remote, key)
+	changed, ok := errors.AsType[*xknownhosts.KeyError](err)
+	if !ok || len(changed.Want) == 0 {
+		return err
+	}
+	e := &HostKeyError{Node: node, Address: addr, Path: k.path, Got: fingerprint(key)}
+	for _, want := range changed.Want {
+		e.Want = append(e.Want, fingerprint(want.Key))
+	}
+	return e
+}
+
+func fingerprint(key ssh.PublicKey) string { return key.Type() + " " + ssh.FingerprintSHA256(key) }
+
+// algorithms are those of the keys pinned for addr, then all others: a host that has replaced its key by one of another
+// kind is then told apart from one that has no common algorithm.
+func (k *hostKeys) algorithms(addr string) ([]string, error) {
+	db, err := k.load()
+	if err != nil {
+		return nil, err
+	}
+	known := db.HostKeyAlgorithms(addr)
+	if len(known) == 0 {
+		return nil, nil
+	}
+	for _, a := range ssh.SupportedAlgorithms().HostKeys {
+		if !slices.Contains(known, a) {
+			known = append(known, a)
+		}
+	}
+	return known, nil
+}
+
+// update replaces the file by what change makes of it, one writer at a time.
+func (k *hostKeys) update(change func([]byte) []byte) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
+		return fmt.Errorf("%w: %w", ErrKnownHosts, err)
+	}
+	lock := flock.New(k.path+".lock", flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return fmt.Errorf("%w: locking %s: %w", ErrKnownHosts, k.path, err)
+	}
+	defer func() { _ = lock.Close() }()
+	text, err := os.ReadFile(k.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrKnownHosts, err)
+	}
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		text = append(text, '\n')
+	}
+	changed := change(bytes.Clone(text))
+	if bytes.Equal(text, changed) && err == nil {
+		return nil
+	}
+	if err := renameio.WriteFile(k.path, changed, 0o600, renameio.IgnoreUmask()); err != nil {
+		return fmt.Errorf("%w: writing %s: %w", ErrKnownHosts, k.path, err)
+	}
+	return nil
+}
+
+func joinHostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -1,0 +1,52 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// WaitReady returns once a real command works on the node. Until then it tries again, calling report (which may be nil)
+// with each failure: refused connections, timeouts, refused logins and refused commands are all usual on a host that
+// boots. A changed host key is returned at once, for time does not heal it. When ctx ends the error wraps ctx's and the
+// last failure.
+func (h *Host) WaitReady(ctx context.Context, report func(error)) error {
+	start := time.Now()
+	var last error
+	for delay := (backOff{}); ; {
+		_, err := h.Run(ctx, Command{Argv: []string{"true"}, Timeout: 2 * h.dialer.cfg.ConnectTimeout})
+		if err == nil || permanent(err) {
+			return err
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		if report != nil && ctx.Err() == nil {
+			report(err)
+		}
+		timer := time.NewTimer(delay.next(err))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return h.fail(fmt.Errorf("no command could be run over SSH within %s: %w; the last try: %w",
+				time.Since(start).Round(time.Millisecond), context.Cause(ctx), last))
+		}
+	}
+}
+
+// backOff starts short, since a host answers within moments of its server's start. Refused logins are repeated more
+// slowly: OpenSSH 9.8 and later shut out addresses that fail often (PerSourcePenalties).
+type backOff struct {
+	plain, auth time.Duration
+}
+
+func (b *backOff) next(err error) time.Duration {
+	if errors.Is(err, ErrAuth) {
+		b.auth = min(max(2*b.auth, 250*time.Millisecond), 4*time.Second)
+		return b.auth
+	}
+	b.plain = min(max(b.plain*3/2, 50*time.Millisecond), time.Second)
+	return b.plain
+}

@@ -1,0 +1,105 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// After a command's end its output is complete when both streams end. Something left in the background may hold them
+	// open: then the output is what came until nothing came for outputIdle, and outputLimit at most.
+	outputIdle  = 500 * time.Millisecond
+	outputLimit = 10 * time.Second
+)
+
+// Run runs cmd on the node and returns what it did. The error is an [*ExitError] for a status other than 0 or a signal, an
+// [*UnfinishedError] where the end was not seen, and any other where it could not be started. When ctx ends or the deadline
+// passes the command gets TERM and, after Config.Grace, KILL (OpenSSH 7.9 and later pass these on); Run returns at most
+// that and two seconds later, whatever the node does. The Result is filled as far as known in every case.
+func (h *Host) Run(ctx context.Context, cmd Command) (Result, error) {
+	result := Result{Node: h.node.Name}
+	ready, err := cmd.render()
+	if err != nil {
+		return result, h.fail(err)
+	}
+	start := time.Now()
+	limit := cmd.timeout()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %s: %w", limit, context.DeadlineExceeded))
+	defer cancel()
+	s, err := h.open(ctx)
+	if err != nil {
+		return result, h.fail(fmt.Errorf("starting %s: %w", cmd.short(), err))
+	}
+	defer s.close()
+	out := newOutput(cmd.OnLine)
+	if err := s.exec(ctx, ready.line); err != nil {
+		return result, h.fail(fmt.Errorf("starting %s: %w", cmd.short(), err))
+	}
+	s.feed(ready.stdin)
+	out.collect(s.ch, s.ch.Stderr())
+	cause := s.await(ctx, out, h.dialer.cfg.Grace)
+	out.finish(&result)
+	result.Duration = time.Since(start)
+	if status := s.exit(); status != nil {
+		result.ExitCode, result.Signal = status.code, status.signal
+	} else {
+		result.ExitCode = -1
+	}
+	switch {
+	case cause != nil:
+		return result, &UnfinishedError{Node: result.Node, Command: cmd.short(), Result: result, Cause: cause}
+	case result.ExitCode != 0:
+		return result, &ExitError{Node: result.Node, Command: cmd.short(), Result: result}
+	}
+	return result, nil
+}
+
+// await returns when the command has ended and its output is there, or with the reason why it was given up.
+func (s *session) await(ctx context.Context, out *output, grace time.Duration) error {
+	select {
+	case <-s.exited:
+	case <-ctx.Done():
+		s.terminate(grace)
+		out.settle(context.Background(), 100*time.Millisecond)
+		return context.Cause(ctx)
+	}
+	if s.exit() != nil {
+		out.settle(ctx, outputIdle)
+		return nil
+	}
+	out.settle(ctx, outputIdle)
+	select {
+	case <-s.conn.lost:
+		return s.conn.lostError()
+	case <-time.After(50 * time.Millisecond): // the channel ends a moment before its connection is known to have
+		return errors.New("it ended without telling its exit status")
+	}
+}
+
+// settle waits for the rest of the output: both streams' ends, or a pause of idle.
+func (o *output) settle(ctx context.Context, idle time.Duration) {
+	deadline := time.NewTimer(outputLimit)
+	defer deadline.Stop()
+	for before := o.count(); ; {
+		pause := time.NewTimer(idle)
+		select {
+		case <-o.done:
+			pause.Stop()
+			return
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-deadline.C:
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+		now := o.count()
+		if now == before {
+			return
+		}
+		before = now
+	}
+}

@@ -1,0 +1,40 @@
+package remote
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"strings"
+
+	"hive-test/pkg/cluster"
+)
+
+// SSHConfig returns an ssh_config text with one entry per node of inv, for use as "ssh -F FILE NAME-1". It takes host
+// keys from knownHostsPath and from nowhere else. Nodes without an address are left out. Paths with a double quote or a
+// line break cannot be expressed in ssh_config and come out without those characters.
+func SSHConfig(inv cluster.Inventory, knownHostsPath string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Cluster %s. Use: ssh -F FILE NODE\n", inv.ClusterName)
+	for _, n := range inv.Nodes {
+		if !n.Management.IsValid() {
+			continue
+		}
+		fmt.Fprintf(&b, "\nHost %s\n", n.Name)
+		fmt.Fprintf(&b, "    HostName %s\n", n.Management)
+		fmt.Fprintf(&b, "    Port %d\n", cmp.Or(n.SSHPort, 22))
+		fmt.Fprintf(&b, "    User %s\n", inv.SSHUser)
+		fmt.Fprintf(&b, "    IdentityFile %s\n", configPath(inv.SSHKeyPath))
+		b.WriteString("    IdentitiesOnly yes\n")
+		fmt.Fprintf(&b, "    UserKnownHostsFile %s\n", configPath(knownHostsPath))
+		b.WriteString("    GlobalKnownHostsFile /dev/null\n")
+		b.WriteString("    StrictHostKeyChecking yes\n")
+		b.WriteString("    UpdateHostKeys no\n")
+	}
+	return b.Bytes()
+}
+
+// configPath quotes a path for ssh_config, where % begins a token.
+func configPath(p string) string {
+	p = strings.NewReplacer("%", "%%", `"`, "", "\n", "", "\r", "").Replace(p)
+	return `"` + p + `"`
+}

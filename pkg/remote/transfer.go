@@ -1,0 +1,226 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/pkg/sftp"
+)
+
+// concurrentWrites is how many 32 KiB writes of a file are under way at once: 2 MiB, which is what OpenSSH's channel
+// window takes.
+const concurrentWrites = 64
+
+// Upload makes remotePath on the node a copy of localPath with the given permission bits and reports whether that changed
+// anything: where size, SHA-256 and mode agree already, nothing is written. remotePath is absolute, or relative to the
+// home directory, also as "~/...". Missing parent directories are made. The file appears whole or not at all. ctx bounds
+// it, and [DefaultTimeout].
+func (h *Host) Upload(ctx context.Context, localPath, remotePath string, mode fs.FileMode) (changed bool, err error) {
+	local, err := os.Open(localPath)
+	if err != nil {
+		return false, h.fail(fmt.Errorf("uploading: %w", err))
+	}
+	defer func() { _ = local.Close() }()
+	remotePath = homeRelative(remotePath)
+	err = h.withSFTP(ctx, func(ctx context.Context, c *sftp.Client) error {
+		var err error
+		changed, err = h.upload(ctx, c, local, remotePath, mode.Perm())
+		return err
+	})
+	if err != nil {
+		return false, h.fail(fmt.Errorf("uploading %s to %s: %w", localPath, remotePath, err))
+	}
+	return changed, nil
+}
+
+func (h *Host) upload(ctx context.Context, c *sftp.Client, local *os.File, target string, mode fs.FileMode) (bool, error) {
+	info, err := local.Stat()
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() {
+		return false, errors.New("the local file is not a regular file")
+	}
+	there, err := c.Stat(target)
+	switch {
+	case err == nil && there.IsDir():
+		return false, errors.New("a directory is there on the node")
+	case err == nil && there.Size() == info.Size() && h.sameContent(ctx, local, target):
+		if there.Mode().Perm() == mode {
+			return false, nil
+		}
+		return true, c.Chmod(target, mode)
+	}
+	if err := c.MkdirAll(path.Dir(target)); err != nil {
+		return false, fmt.Errorf("making its directory: %w", err)
+	}
+	return true, place(c, local, info.Size(), target, mode)
+}
+
+// place writes a temporary file beside target and renames it.
+func place(c *sftp.Client, local io.Reader, size int64, target string, mode fs.FileMode) error {
+	temporary := path.Join(path.Dir(target), "."+path.Base(target)+"."+strings.ToLower(rand.Text()[:8]))
+	f, err := c.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return fmt.Errorf("making a file: %w", err)
+	}
+	if err := fillRemote(f, local, size, mode); err != nil {
+		return errors.Join(err, c.Remove(temporary))
+	}
+	if err := rename(c, temporary, target); err != nil {
+		return errors.Join(fmt.Errorf("putting it in place: %w", err), c.Remove(temporary))
+	}
+	return nil
+}
+
+func fillRemote(f *sftp.File, local io.Reader, size int64, mode fs.FileMode) error {
+	// Before the content: a secret is never readable for others, not even for a moment.
+	if err := f.Chmod(mode | 0o200); err != nil {
+		return errors.Join(fmt.Errorf("setting its mode: %w", err), f.Close())
+	}
+	n, err := f.ReadFromWithConcurrency(local, concurrentWrites)
+	if err == nil && n != size {
+		err = fmt.Errorf("it has changed while it was read: %d bytes instead of %d", n, size)
+	}
+	if err == nil && mode&0o200 == 0 {
+		err = f.Chmod(mode)
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	return nil
+}
+
+// rename replaces target atomically where the server knows posix-rename (OpenSSH does), else by removing it first.
+func rename(c *sftp.Client, from, to string) error {
+	if _, ok := c.HasExtension("posix-rename@openssh.com"); ok {
+		return c.PosixRename(from, to)
+	}
+	if err := c.Rename(from, to); err == nil {
+		return nil
+	}
+	if err := c.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return c.Rename(from, to)
+}
+
+// sameContent compares SHA-256 sums, the remote one made by the node. Where the node cannot, they count as different.
+func (h *Host) sameContent(ctx context.Context, local *os.File, target string) bool {
+	result, err := h.Run(ctx, Command{Argv: []string{"sh", "-c", `exec sha256sum < "$1"`, "sh", target}})
+	if err != nil {
+		return false
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, local)
+	if _, seekErr := local.Seek(0, io.SeekStart); err != nil || seekErr != nil {
+		return false
+	}
+	theirs, _, _ := strings.Cut(string(result.Stdout), " ")
+	return theirs == hex.EncodeToString(sum.Sum(nil))
+}
+
+// Download copies remotePath on the node (absolute, or relative to the home directory, also as "~/...") to localPath,
+// which appears whole, with mode 0600, or not at all. Its directory must exist. ctx bounds it, and [DefaultTimeout].
+func (h *Host) Download(ctx context.Context, remotePath, localPath string) error {
+	remotePath = homeRelative(remotePath)
+	err := h.withSFTP(ctx, func(_ context.Context, c *sftp.Client) error {
+		from, err := c.Open(remotePath)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = from.Close() }()
+		to, err := renameio.NewPendingFile(localPath, renameio.WithPermissions(0o600))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = to.Cleanup() }()
+		if _, err := from.WriteTo(to); err != nil {
+			return err
+		}
+		return to.CloseAtomicallyReplace()
+	})
+	if err != nil {
+		return h.fail(fmt.Errorf("downloading %s to %s: %w", remotePath, localPath, err))
+	}
+	return nil
+}
+
+// homeRelative takes "~/x" as "x": SFTP and commands both start in the home directory.
+func homeRelative(p string) string {
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		p = rest
+	}
+	if !path.IsAbs(p) {
+		return "./" + path.Clean(p) // the dot keeps a name that begins with a hyphen from being an option
+	}
+	return path.Clean(p)
+}
+
+// withSFTP calls use with an SFTP client of its own that ends with ctx.
+func (h *Host) withSFTP(ctx context.Context, use func(context.Context, *sftp.Client) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, DefaultTimeout,
+		fmt.Errorf("it did not end within %s: %w", DefaultTimeout, context.DeadlineExceeded))
+	defer cancel()
+	s, err := h.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.subsystem(ctx, "sftp"); err != nil {
+		return fmt.Errorf("starting SFTP: %w", err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, s.ch.Stderr()) }()
+	answer := make(chan error, 1)
+	go func() {
+		c, err := sftp.NewClientPipe(s.ch, s.ch, sftp.UseConcurrentWrites(true))
+		if err != nil {
+			answer <- fmt.Errorf("starting SFTP: %w", err)
+			return
+		}
+		answer <- use(ctx, c)
+		_ = c.Close()
+	}()
+	select {
+	case err := <-answer:
+		return s.explain(err)
+	case <-ctx.Done():
+		return s.abandon(ctx, answer)
+	}
+}
+
+// abandon ends a transfer that ctx has ended and waits, within reason, until it has let go of its files.
+func (s *session) abandon(ctx context.Context, answer <-chan error) error {
+	s.close()
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-answer:
+	case <-timer.C:
+		s.conn.close(errors.New("the node does not answer"))
+		<-answer
+	}
+	return context.Cause(ctx)
+}
+
+// explain says that the connection was lost where SFTP only knows that its pipe has ended.
+func (s *session) explain(err error) error {
+	if errors.Is(err, sftp.ErrSSHFxConnectionLost) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: %w", s.conn.lostError(), err)
+	}
+	return err
+}
