@@ -140,17 +140,24 @@ func (s *Store) held(name cluster.Name) bool {
 	return errors.Is(err, syscall.EWOULDBLOCK)
 }
 
-// Release gives the cluster up. A directory that never got a record (nothing was made) is removed.
+// Release gives the cluster up. A directory that never got a record (nothing was made) is removed; one that was made
+// anew by somebody else meanwhile is left alone.
 func (l *Lock) Release() error {
-	dir := l.store.Dir(l.name)
-	removeErr := os.Remove(l.store.Path(l.name, holderFile))
-	if errors.Is(removeErr, fs.ErrNotExist) {
-		removeErr = nil
+	if !sameFile(l.flock, l.store.Path(l.name, lockFile)) {
+		return l.flock.Close()
 	}
-	if _, err := os.Stat(l.store.Path(l.name, recordFile)); errors.Is(err, fs.ErrNotExist) {
-		if entries, err := os.ReadDir(dir); err == nil && len(entries) == 1 && entries[0].Name() == lockFile {
-			removeErr = errors.Join(removeErr, os.RemoveAll(dir))
-		}
+	err := os.Remove(l.store.Path(l.name, holderFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	return errors.Join(removeErr, l.flock.Close())
+	if l.store.untouched(l.name) {
+		err = errors.Join(err, os.RemoveAll(l.store.Dir(l.name)))
+	}
+	return errors.Join(err, l.flock.Close())
+}
+
+// untouched tells whether a cluster's directory holds nothing but the lock.
+func (s *Store) untouched(name cluster.Name) bool {
+	entries, err := os.ReadDir(s.Dir(name))
+	return err == nil && len(entries) == 1 && entries[0].Name() == lockFile
 }

@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseName(t *testing.T) {
+	for _, tc := range []struct{ in, problem string }{
+		{"a", ""}, {"ci-123", ""}, {"0", ""}, {strings.Repeat("a", 40), ""},
+		{"", "empty"}, {"HIVE", "lower-case"}, {"a_b", "lower-case"}, {"../x", "lower-case"}, {"-a", "both ends"},
+		{"a-", "both ends"}, {"a b", "lower-case"}, {"ä", "lower-case"}, {"a\n", "lower-case"}, {strings.Repeat("a", 41), "41 characters"},
+	} {
+		name, err := ParseName(tc.in)
+		if (err == nil) != (tc.problem == "") || err != nil && !strings.Contains(err.Error(), tc.problem) {
+			t.Errorf("ParseName(%q) = %q, %v; want a problem with %q", tc.in, name, err, tc.problem)
+		}
+	}
+}
+
+func TestSpecValidateReportsEverything(t *testing.T) {
+	spec := Spec{Deployer: DeployerProxmox, NodeCount: 11, CPUCores: 0, MemoryMB: 1, DiskSizeGB: 1}
+	problems := spec.Validate()
+	if len(problems) != 5 {
+		t.Errorf("got %d problems, want 5: %v", len(problems), problems)
+	}
+	good := Spec{Deployer: DeployerProxmox, NodeCount: DefaultNodes, CPUCores: DefaultCPUCores, MemoryMB: DefaultMemoryMB, DiskSizeGB: DefaultDiskSizeGB, OSImage: DefaultOSImage}
+	if problems := good.Validate(); len(problems) != 0 {
+		t.Errorf("the defaults are not valid: %v", problems)
+	}
+}
+
+func TestRecordPhases(t *testing.T) {
+	r := &Record{}
+	if p, _ := r.Current(); p != "" {
+		t.Errorf("a new record is in phase %q", p)
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r.Begin(PhaseUp, "in", now)
+	if r.Done(PhaseUp, "in") {
+		t.Error("a phase that has only begun counts as done")
+	}
+	r.End(PhaseUp, nil, now.Add(time.Second))
+	if !r.Done(PhaseUp, "in") || r.Done(PhaseUp, "other") {
+		t.Error("done must mean: ended well, with the same inputs")
+	}
+	r.Begin(PhaseConfigure, "c", now.Add(2*time.Second))
+	if p, s := r.Current(); p != PhaseConfigure || s != PhaseRunning {
+		t.Errorf("current is %s %s, want configure running", p, s)
+	}
+}

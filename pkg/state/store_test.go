@@ -1,0 +1,185 @@
+package state
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/cluster"
+)
+
+func sample(name cluster.Name) *cluster.Record {
+	return &cluster.Record{
+		Schema: cluster.RecordSchema, Name: name,
+		Owner: cluster.Owner{ID: "0b6ad1a2", User: "u", Host: "h", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Spec:  cluster.Spec{Deployer: cluster.DeployerProxmox, NodeCount: 1},
+		Nodes: cluster.Nodes{{Name: name.Node(1), Index: 1, VMID: 20001}},
+	}
+}
+
+func open(t *testing.T) *Store {
+	t.Helper()
+	store, err := Open(filepath.Join(t.TempDir(), "clusters"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func TestRecordSurvives(t *testing.T) {
+	store := open(t)
+	want := sample("ci-1")
+	want.Begin(cluster.PhaseUp, "abc", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	if err := store.Save(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := store.Load("ci-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b cluster.Node) bool { return a == b })); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+	info, err := os.Stat(store.Path("ci-1", "cluster.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("cluster.json: %v, %v; want mode 0600", info.Mode(), err)
+	}
+}
+
+func TestLoadSaysWhatIsWrong(t *testing.T) {
+	whole := `{"schema":1,"name":"ci-1","owner":{"id":"x"},"spec":{"deployer":"proxmox"},"nodes":[{"index":1}]}`
+	for _, tc := range []struct{ name, content, want string }{
+		{"empty", "", "damaged"},
+		{"truncated", whole[:40], "damaged"},
+		{"another cluster's", strings.Replace(whole, "ci-1", "ci-2", 1), `"ci-2"`},
+		{"a later schema", strings.Replace(whole, `"schema":1`, `"schema":9`, 1), "schema is 9"},
+		{"no owner", strings.Replace(whole, `"id":"x"`, `"id":""`, 1), "no owner id"},
+		{"nodes out of order", strings.Replace(whole, `"index":1`, `"index":2`, 1), "has index 2"},
+		{"unknown deployer", strings.Replace(whole, "proxmox", "abacus", 1), "abacus"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := open(t)
+			if err := store.Write("ci-1", "cluster.json", []byte(tc.content)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := store.Load("ci-1")
+			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v; want ErrCorrupt with %q", err, tc.want)
+			}
+			if left, _ := os.ReadFile(store.Path("ci-1", "cluster.json")); string(left) != tc.content {
+				t.Errorf("the damaged file was changed to %q", left)
+			}
+		})
+	}
+	if _, err := open(t).Load("nope"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a missing cluster: got %v, want ErrNotFound", err)
+	}
+}
+
+func TestLockNamesItsHolder(t *testing.T) {
+	store := open(t)
+	holder := Holder{PID: 4242, Host: "here", Command: "hive-test test ci-1", Started: time.Now()}
+	lock, err := store.Lock("ci-1", holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Lock("ci-1", Holder{PID: 1})
+	locked, ok := errors.AsType[*LockedError](err)
+	if !ok || locked.Holder.PID != 4242 || !strings.Contains(err.Error(), "hive-test test ci-1") {
+		t.Fatalf("second lock: got %v, want a LockedError that names pid 4242 and its command", err)
+	}
+	if other, err := store.Lock("ci-2", holder); err != nil {
+		t.Errorf("another cluster is not held: %v", err)
+	} else if err := other.Release(); err != nil {
+		t.Error(err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(store.Dir("ci-1")); !os.IsNotExist(err) {
+		t.Errorf("a directory in which nothing was made stays behind: %v", err)
+	}
+	if got := store.Holder("ci-1"); got.PID != 0 {
+		t.Errorf("a released lock still has holder %+v", got)
+	}
+}
+
+func TestLockSurvivesRemovalByItsHolder(t *testing.T) {
+	store := open(t)
+	if err := store.Save(sample("ci-1")); err != nil {
+		t.Fatal(err)
+	}
+	first, err := store.Lock("ci-1", Holder{PID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Remove("ci-1"); err != nil {
+		t.Fatal(err)
+	}
+	second, err := store.Lock("ci-1", Holder{PID: 2})
+	if err != nil {
+		t.Fatalf("a new cluster of the same name is not held by the old one's lock: %v", err)
+	}
+	if err := first.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if got := store.Holder("ci-1"); got.PID != 2 {
+		t.Errorf("holder is %+v after the old lock's release, want pid 2", got)
+	}
+	if err := second.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListSkipsWhatIsNoCluster(t *testing.T) {
+	store := open(t)
+	for _, name := range []cluster.Name{"b", "a"} {
+		if err := store.Save(sample(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := store.NewRun("a", "up", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(store.Root(), "not a name"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got, err := store.List()
+	if diff := cmp.Diff([]cluster.Name{"a", "b"}, got); diff != "" || err != nil {
+		t.Errorf("list (-want +got):\n%s%v", diff, err)
+	}
+}
+
+func TestRunsOutliveTheCluster(t *testing.T) {
+	store := open(t)
+	if err := store.Save(sample("a")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := store.NewRun("a", "full", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	run, err := store.NewRun("a", "down", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Write("nodes/a-1/log", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Remove("a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := store.RunOf("a"); got != run.Dir {
+		t.Errorf("latest is %s, want %s", got, run.Dir)
+	}
+	if ignored, _ := os.ReadFile(filepath.Join(store.Root(), ".gitignore")); string(ignored) != "*\n" {
+		t.Errorf("the clusters directory does not ignore itself: %q", ignored)
+	}
+}
