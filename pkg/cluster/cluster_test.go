@@ -50,3 +50,26 @@ func TestRecordPhases(t *testing.T) {
 		t.Errorf("current is %s %s, want configure running", p, s)
 	}
 }
+
+func TestOwnerSurvivesPeopleAndProxmox(t *testing.T) {
+	owner := Owner{ID: "2f0c1f6e-0000-4000-8000-000000000001", Expires: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
+	written := Description("ci-1", owner)
+	for _, tc := range []struct {
+		name, text string
+		ok         bool
+	}{
+		{"as written", written, true},
+		{"as Proxmox VE gives it back", written + "\n", true},
+		{"with a note below", written + "\nkept for Ann until Friday", true},
+		{"with a note above", "do not touch\n" + written, true},
+		{"without expiry", Description("ci-1", Owner{ID: owner.ID}), true},
+		{"two owners", written + "\n" + Description("ci-2", owner), false},
+		{"none", "web server", false},
+		{"quoted in a sentence", "see '" + written + "'", false},
+	} {
+		name, id, ok := ParseOwner(tc.text)
+		if ok != tc.ok || ok && (name != "ci-1" || id != owner.ID) {
+			t.Errorf("%s: got %q %q %v", tc.name, name, id, ok)
+		}
+	}
+}
