@@ -1,0 +1,162 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Sentinels that errors of this package match with errors.Is.
+var (
+	// ErrUnauthorized: the token is wrong, disabled, expired or unknown (401). Asking again does not help.
+	ErrUnauthorized = errors.New("proxmox does not accept the API token")
+	// ErrForbidden: the token is good but lacks a privilege, which the error names (403).
+	ErrForbidden = errors.New("the API token lacks a privilege")
+	// ErrNotFound: PVE says that the object does not exist. PVE answers 500 for it, so its text decides. Only this
+	// proves absence: an unreachable node or a missing privilege never matches.
+	ErrNotFound = errors.New("no such object in proxmox")
+	// ErrUnreachable: the API or the node it had to ask did not answer (connection errors, time-outs, 595, 596, 599
+	// and a proxy's 502 to 504). Asking again may help.
+	ErrUnreachable = errors.New("proxmox cannot be reached")
+	// ErrTLS: the server's certificate was not accepted. Asking again does not help.
+	ErrTLS = errors.New("the server's certificate is not trusted")
+	// ErrLocked: the VM holds a config lock such as backup or snapshot.
+	ErrLocked = errors.New("the VM is locked")
+	// ErrAgentDisabled: the VM is configured without a QEMU guest agent.
+	ErrAgentDisabled = errors.New("the VM is configured without guest agent")
+	// ErrAgentNotRunning: the guest agent does not answer (not installed, not started, or the guest still boots).
+	ErrAgentNotRunning = errors.New("the guest agent does not answer")
+	// ErrNotRunning: the VM is not running.
+	ErrNotRunning = errors.New("the VM is not running")
+)
+
+// APIError is an answer of PVE that is not a success, with PVE's own words.
+type APIError struct {
+	Status int               // HTTP status; PVE has some of its own, such as 595
+	Reason string            // the message of the body, or the reason phrase where there is no body
+	Method string            // of the request
+	Path   string            // of the request, below /api2/json, without query
+	Errors map[string]string // by parameter; nil when PVE names none
+}
+
+// Error is one line: the request, the status and PVE's text.
+func (e *APIError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %d %s", e.Method, e.Path, e.Status, strings.Join(strings.Fields(e.Reason), " "))
+	for _, name := range slices.Sorted(maps.Keys(e.Errors)) {
+		fmt.Fprintf(&b, " (%s: %s)", name, e.Errors[name])
+	}
+	return b.String()
+}
+
+// Is tells which of this package's sentinels the answer stands for.
+func (e *APIError) Is(target error) bool {
+	switch target {
+	case ErrUnauthorized:
+		return e.Status == 401
+	case ErrForbidden:
+		return e.Status == 403
+	case ErrUnreachable:
+		return e.Status >= 595 || e.Status >= 502 && e.Status <= 504
+	case ErrNotFound:
+		return e.Status != 401 && e.Status < 590 && (e.Status == 404 || absent(e.text()))
+	}
+	return matchText(e.text(), target)
+}
+
+// text is everything PVE said, for matching.
+func (e *APIError) text() string {
+	var b strings.Builder
+	b.WriteString(e.Reason)
+	for _, text := range e.Errors {
+		b.WriteString("\n" + text)
+	}
+	return b.String()
+}
+
+// absent knows the texts of PVE 8.4 for objects that are not there (observed).
+func absent(text string) bool {
+	for _, mark := range []string{"does not exist", "unable to find configuration", "No such storage", "no such task"} {
+		if strings.Contains(text, mark) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchText compares PVE's texts, as observed on 8.4, with the sentinels that only a text can tell.
+func matchText(text string, target error) bool {
+	switch target {
+	case ErrLocked:
+		return strings.Contains(text, "VM is locked")
+	case ErrAgentDisabled:
+		return strings.Contains(text, "No QEMU guest agent configured")
+	case ErrAgentNotRunning:
+		return strings.Contains(text, "QEMU guest agent is not running")
+	case ErrNotRunning:
+		return strings.Contains(text, "VM ") && strings.HasSuffix(strings.TrimSpace(text), "is not running")
+	}
+	return false
+}
+
+// callError is a request that got no answer of PVE's.
+type callError struct {
+	method, path, endpoint string
+	kind                   error // a sentinel, or nil
+	err                    error
+}
+
+func (e *callError) Error() string {
+	return fmt.Sprintf("%s %s at %s: %s", e.method, e.path, e.endpoint, e.err)
+}
+
+func (e *callError) Unwrap() []error {
+	if e.kind == nil {
+		return []error{e.err}
+	}
+	return []error{e.kind, e.err}
+}
+
+// notPVEError is a success answer that no Proxmox VE API would give.
+type notPVEError struct{ contentType string }
+
+func (e *notPVEError) Error() string {
+	return fmt.Sprintf("the answer is not JSON but %q: is this the address of a Proxmox VE API", e.contentType)
+}
+
+// explain turns an error of go-proxmox, net/http or the transport into one of this package's.
+func (c *Client) explain(parent, limited context.Context, method, path string, err error) error {
+	if api, ok := errors.AsType[*APIError](err); ok {
+		return api
+	}
+	call := &callError{method: method, path: path, endpoint: c.endpoint, err: err}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		call.err = wrapped.Err // the URL is in the message already
+	}
+	switch {
+	case parent.Err() != nil:
+		call.err = context.Cause(parent)
+	case limited.Err() != nil:
+		call.kind, call.err = ErrUnreachable, fmt.Errorf("no answer within %s", c.timeout)
+	case isTLS(err):
+		call.kind, call.err = ErrTLS, describeTLS(err)
+	case isNetwork(err):
+		call.kind = ErrUnreachable
+	}
+	return call
+}
+
+func isNetwork(err error) bool {
+	if _, ok := errors.AsType[*notPVEError](err); ok {
+		return false
+	}
+	_, op := errors.AsType[*net.OpError](err)
+	_, dns := errors.AsType[*net.DNSError](err)
+	_, request := errors.AsType[*url.Error](err)
+	return op || dns || request
+}

@@ -1,0 +1,262 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/cluster"
+)
+
+// Status of a Finding.
+type Status string
+
+// Findings pass, fail (the cluster cannot be made) or warn (it may work, or it could not be checked).
+const (
+	Pass Status = "pass"
+	Fail Status = "fail"
+	Warn Status = "warn"
+)
+
+// Finding is the outcome of one check. Detail says what was seen; Fix is a command or a setting that mends it.
+type Finding struct {
+	ID     string `json:"id"`
+	Title  string `json:"title"`
+	Status Status `json:"status"`
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// Failed returns the findings that failed.
+func Failed(findings []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Status != Fail })
+}
+
+// DefaultSnippetStore is where cloud-init snippets go if a hypervisor names no other storage.
+const DefaultSnippetStore = "local"
+
+// PreflightRequest says what is about to be made.
+type PreflightRequest struct {
+	Spec     cluster.Spec
+	Nodes    cluster.Nodes // reserved ids and hypervisors; empty: not chosen yet, every hypervisor of Spec is looked at
+	Pool     string        // where the VMs go, if anywhere
+	OwnIDs   []int         // ids of Nodes that exist and are this cluster's: not required to be free, nor counted again
+	TokenID  string        // user@realm!name, for the texts of fixes
+	Endpoint string        // for the texts of fixes
+}
+
+// Preflight looks for everything that would make creating the cluster fail, in parallel, and reports all of it at once.
+// If the API cannot be used at all, that is the only finding, since nothing else could be judged. It changes nothing.
+func Preflight(ctx context.Context, c API, req PreflightRequest) []Finding {
+	version, err := c.Version(ctx)
+	if err != nil {
+		return []Finding{accessFinding(err, req)}
+	}
+	p := &preflight{ctx: ctx, api: c, req: req, version: version}
+	p.load()
+	checks := []func() []Finding{
+		p.access, p.hypervisors, p.privileges, p.image, p.datastore, p.snippets, p.bridges, p.ids, p.cpu, p.memory, p.disk,
+	}
+	results := make([][]Finding, len(checks))
+	_ = each(len(checks), func(i int) error { results[i] = checks[i](); return nil })
+	return slices.Concat(results...)
+}
+
+// accessFinding names the cause of an API that cannot be used: a wrong token, a wrong CA and a wrong address differ.
+func accessFinding(err error, req PreflightRequest) Finding {
+	seen, hasSeen := SeenFingerprint(err)
+	f := Finding{Status: Fail, Detail: err.Error()}
+	switch {
+	case errors.Is(err, ErrUnauthorized):
+		f.ID, f.Title = "pve-token", "API token is accepted"
+		f.Detail = fmt.Sprintf("Proxmox refuses the API token %s: %s", req.TokenID, err)
+		f.Fix = "check PROXMOX_VE_API_TOKEN (user@realm!name=secret); list tokens on a hypervisor with: pveum user token list " + tokenUser(req.TokenID) +
+			"; the exact cause is in its syslog: journalctl -u pvedaemon -u pveproxy"
+	case errors.Is(err, ErrTLS) && hasSeen:
+		f.ID, f.Title = "pve-tls", "server certificate is trusted"
+		f.Fix = "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem, or, after comparing it with " +
+			"'openssl x509 -noout -fingerprint -sha256 -in /etc/pve/local/pve-ssl.pem' there, set proxmox.fingerprint to " + seen
+	case errors.Is(err, ErrTLS):
+		f.ID, f.Title = "pve-tls", "server certificate is trusted"
+		f.Fix = "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem"
+	default:
+		f.ID, f.Title = "pve-endpoint", "Proxmox API answers"
+		f.Fix = fmt.Sprintf("check proxmox.endpoint (now %s) and that the host is up: curl -k %s/api2/json/version (401 is a good sign)", req.Endpoint, req.Endpoint)
+	}
+	return f
+}
+
+func tokenUser(id string) string {
+	user, _, _ := strings.Cut(id, "!")
+	if user == "" {
+		return "USER@REALM"
+	}
+	return user
+}
+
+// preflight is what the checks share: answers that several of them need are asked for once.
+type preflight struct {
+	ctx     context.Context
+	api     API
+	req     PreflightRequest
+	version Version
+
+	hosts     []Hypervisor
+	hostsErr  error
+	vms       []VM
+	vmsErr    error
+	privs     map[string]map[string]bool
+	privsErr  error
+	targets   []target
+	namedOnly bool // nodes are not chosen yet
+}
+
+// target is a hypervisor that nodes land on.
+type target struct {
+	spec     cluster.Hypervisor
+	nodes    cluster.Nodes // that are still to be made there
+	host     Hypervisor
+	known    bool // Proxmox knows it
+	usable   bool // and it is online and answers
+	storages []Storage
+	err      error // of reading its storages
+}
+
+func (p *preflight) load() {
+	_ = each(3, func(i int) error {
+		switch i {
+		case 0:
+			p.hosts, p.hostsErr = p.api.Hypervisors(p.ctx)
+		case 1:
+			p.vms, p.vmsErr = p.api.VMs(p.ctx)
+		case 2:
+			p.privs, p.privsErr = p.api.Permissions(p.ctx)
+		}
+		return nil
+	})
+	p.namedOnly = len(p.req.Nodes) == 0
+	p.targets = p.plan()
+	_ = each(len(p.targets), func(i int) error {
+		t := &p.targets[i]
+		if !t.usable {
+			return nil
+		}
+		t.storages, t.err = p.api.Storages(p.ctx, t.spec.Name)
+		if errors.Is(t.err, ErrUnreachable) {
+			t.usable = false
+		}
+		return nil
+	})
+}
+
+// plan says which nodes land where.
+func (p *preflight) plan() []target {
+	specs := map[string]cluster.Hypervisor{}
+	var order []string
+	for _, h := range p.req.Spec.Hypervisors {
+		specs[h.Name] = h
+		order = append(order, h.Name)
+	}
+	placed := map[string]cluster.Nodes{}
+	for _, n := range p.req.Nodes {
+		if _, found := specs[n.Hypervisor]; !found {
+			specs[n.Hypervisor] = cluster.Hypervisor{Name: n.Hypervisor}
+			order = append(order, n.Hypervisor)
+		}
+		if !slices.Contains(p.req.OwnIDs, n.VMID) {
+			placed[n.Hypervisor] = append(placed[n.Hypervisor], n)
+		}
+	}
+	if p.namedOnly {
+		for i := range p.req.Spec.NodeCount {
+			if len(order) > 0 {
+				name := order[i%len(order)]
+				placed[name] = append(placed[name], cluster.Node{Index: i + 1, Hypervisor: name})
+			}
+		}
+	}
+	var targets []target
+	for _, name := range order {
+		if len(placed[name]) == 0 {
+			continue // nothing lands there, so its state does not matter
+		}
+		t := target{spec: specs[name], nodes: placed[name]}
+		for _, h := range p.hosts {
+			if h.Name == name {
+				t.host, t.known, t.usable = h, true, h.Online
+			}
+		}
+		targets = append(targets, t)
+	}
+	return targets
+}
+
+// usable are the targets whose storages and networks can be judged.
+func (p *preflight) usable() []target {
+	return slices.DeleteFunc(slices.Clone(p.targets), func(t target) bool { return !t.usable })
+}
+
+func (t target) storage(name string) (Storage, bool) {
+	for _, s := range t.storages {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Storage{}, false
+}
+
+func (t target) storageNames(kind string) string {
+	var names []string
+	for _, s := range t.storages {
+		if kind == "" || s.Holds(kind) {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// datastore is where the disks of the target's nodes go.
+func (t target) datastore() string {
+	if t.spec.Datastore == "" {
+		return "local-lvm"
+	}
+	return t.spec.Datastore
+}
+
+func (t target) snippetStore() string {
+	if t.spec.SnippetStore == "" {
+		return DefaultSnippetStore
+	}
+	return t.spec.SnippetStore
+}
+
+// check collects the findings of one check: what fails or warns, or one pass if nothing does.
+type check struct {
+	id, title string
+	findings  []Finding
+}
+
+func (c *check) add(status Status, fix, format string, args ...any) {
+	c.findings = append(c.findings, Finding{ID: c.id, Title: c.title, Status: status, Detail: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// unknown is a check that could not be made: the run may still work, so it warns.
+func (c *check) unknown(what string, err error) {
+	fix := ""
+	if errors.Is(err, ErrForbidden) {
+		fix = "give the API token the privilege that the text names"
+	}
+	c.add(Warn, fix, "%s cannot be checked: %s", what, err)
+}
+
+func (c *check) done(pass string, args ...any) []Finding {
+	if len(c.findings) == 0 {
+		c.add(Pass, "", pass, args...)
+	}
+	return c.findings
+}

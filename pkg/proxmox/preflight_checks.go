@@ -1,0 +1,407 @@
+package proxmox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+func (p *preflight) access() []Finding {
+	c := &check{id: "pve-access", title: "Proxmox API can be used"}
+	if major := p.version.Major(); major != 0 && major < 8 {
+		c.add(Fail, "upgrade the hypervisors to Proxmox VE 8 or 9", "the API is of Proxmox VE %s; 8.0 is the oldest that works", p.version.Version)
+	}
+	return c.done("Proxmox VE %s accepts the API token %s", p.version.Version, p.req.TokenID)
+}
+
+func (p *preflight) hypervisors() []Finding {
+	c := &check{id: "pve-hypervisors", title: "hypervisors exist and are online"}
+	if p.hostsErr != nil {
+		c.unknown("the list of hypervisors", p.hostsErr)
+		return c.findings
+	}
+	if len(p.req.Spec.Hypervisors) == 0 {
+		c.add(Fail, "set proxmox.hypervisors (or TF_VAR_nodes) to some of: "+p.hostNames(), "no hypervisor is configured")
+		return c.findings
+	}
+	for _, t := range p.targets {
+		switch {
+		case !t.known:
+			c.add(Fail, "set proxmox.hypervisors to some of: "+p.hostNames(), "hypervisor %s does not exist in this Proxmox cluster", t.spec.Name)
+		case !t.host.Online:
+			c.add(Fail, fmt.Sprintf("start %s, or remove it from proxmox.hypervisors; see: pvecm status", t.spec.Name), "hypervisor %s is offline", t.spec.Name)
+		case !t.usable:
+			c.add(Fail, fmt.Sprintf("check on %s: systemctl status pveproxy pvedaemon", t.spec.Name), "hypervisor %s does not answer: %s", t.spec.Name, t.err)
+		}
+	}
+	return c.done("%s", p.targetNames()+" online")
+}
+
+func (p *preflight) hostNames() string {
+	var names []string
+	for _, h := range p.hosts {
+		names = append(names, h.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p *preflight) targetNames() string {
+	var names []string
+	for _, t := range p.targets {
+		names = append(names, t.spec.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// image looks for the OS image on every hypervisor: a local storage holds it on some of them only.
+func (p *preflight) image() []Finding {
+	c := &check{id: "pve-image", title: "OS image is on every hypervisor"}
+	image := p.req.Spec.OSImage
+	store, rest, ok := strings.Cut(image, ":")
+	kind, _, isPath := strings.Cut(rest, "/")
+	if !ok || !isPath || store == "" {
+		c.add(Fail, "set os_image to a volume such as local:iso/debian-12-genericcloud-amd64.img", "os_image %q is not of the form STORAGE:iso/FILE or STORAGE:import/FILE", image)
+		return c.findings
+	}
+	onEach(p.usable(), c, func(t target, c *check) { p.imageOn(t, store, kind, c) })
+	return c.done("%s on %s", image, p.targetNames())
+}
+
+func (p *preflight) imageOn(t target, store, kind string, c *check) {
+	image := p.req.Spec.OSImage
+	if t.err != nil {
+		c.unknown("image "+image+" on "+t.spec.Name, t.err)
+		return
+	}
+	s, found := t.storage(store)
+	if !found {
+		c.add(Fail, "set os_image to a volume on one of: "+t.storageNames(kind), "storage %s of image %s does not exist on %s", store, image, t.spec.Name)
+		return
+	}
+	if !s.Holds(kind) {
+		c.add(Fail, fmt.Sprintf("pvesm set %s --content %s", store, strings.Join(append(slices.Clone(s.Content), kind), ",")), "storage %s on %s is not configured for content %s", store, t.spec.Name, kind)
+		return
+	}
+	volumes, err := p.api.Content(p.ctx, t.spec.Name, store, kind)
+	if err != nil {
+		c.unknown("image "+image+" on "+t.spec.Name, err)
+		return
+	}
+	if slices.ContainsFunc(volumes, func(v Volume) bool { return v.ID == image }) {
+		return
+	}
+	c.add(Fail, imageFix(t.spec.Name, store, image, volumes), "image %s does not exist on %s", image, t.spec.Name)
+}
+
+func imageFix(hypervisor, store, image string, volumes []Volume) string {
+	file := image[strings.LastIndex(image, "/")+1:]
+	fix := fmt.Sprintf("on %s put %s into the directory that 'pvesm path %s' prints", hypervisor, file, image)
+	var there []string
+	for _, v := range volumes {
+		there = append(there, v.ID)
+	}
+	if len(there) > 5 {
+		there = append(there[:5], "...")
+	}
+	if len(there) > 0 {
+		fix += ", or set os_image to one that is there: " + strings.Join(there, ", ")
+	}
+	return fix
+}
+
+func (p *preflight) datastore() []Finding {
+	c := &check{id: "pve-datastore", title: "datastores take VM disks"}
+	onEach(p.usable(), c, func(t target, c *check) { p.store(t, t.datastore(), "images", "datastore_id", c) })
+	return c.done("every hypervisor's datastore holds images")
+}
+
+func (p *preflight) snippets() []Finding {
+	c := &check{id: "pve-snippets", title: "snippet storages take cloud-init snippets"}
+	onEach(p.usable(), c, func(t target, c *check) { p.store(t, t.snippetStore(), "snippets", "snippet_store", c) })
+	return c.done("every hypervisor's snippet storage holds snippets")
+}
+
+func (p *preflight) store(t target, name, kind, setting string, c *check) {
+	if t.err != nil {
+		c.unknown(fmt.Sprintf("storage %s on %s", name, t.spec.Name), t.err)
+		return
+	}
+	s, found := t.storage(name)
+	switch {
+	case !found:
+		c.add(Fail, fmt.Sprintf("set %s of hypervisor %s to one of: %s", setting, t.spec.Name, t.storageNames(kind)),
+			"storage %s does not exist on %s, or the token has no privilege on it", name, t.spec.Name)
+	case !s.Holds(kind):
+		c.add(Fail, fmt.Sprintf("pvesm set %s --content %s", name, strings.Join(append(slices.Clone(s.Content), kind), ",")),
+			"storage %s on %s is not configured for content %s (it holds %s)", name, t.spec.Name, kind, strings.Join(s.Content, ", "))
+	case !s.Active:
+		c.add(Fail, fmt.Sprintf("on %s look at: pvesm status --storage %s", t.spec.Name, name), "storage %s on %s is not active", name, t.spec.Name)
+	}
+}
+
+func (p *preflight) bridges() []Finding {
+	c := &check{id: "pve-bridges", title: "network bridges exist"}
+	wanted := slices.Compact([]string{p.req.Spec.ManagementBridge, p.req.Spec.DataBridge})
+	onEach(p.usable(), c, func(t target, c *check) {
+		names, err := p.api.Bridges(p.ctx, t.spec.Name)
+		if err != nil {
+			c.unknown("the bridges of "+t.spec.Name, err)
+			return
+		}
+		for _, bridge := range wanted {
+			if !slices.Contains(names, bridge) {
+				c.add(Fail, fmt.Sprintf("create %s on %s (System > Network), set management_bridge or data_bridge to one of: %s, or give the token SDN.Use on it",
+					bridge, t.spec.Name, strings.Join(names, ", ")), "bridge %s does not exist on %s, or the token may not use it", bridge, t.spec.Name)
+			}
+		}
+	})
+	return c.done("%s on %s", strings.Join(wanted, " and "), p.targetNames())
+}
+
+// ids asks for every chosen id, since ids of VMs that the token cannot see are missing in the listing.
+func (p *preflight) ids() []Finding {
+	c := &check{id: "pve-vmids", title: "chosen VM ids are free"}
+	if p.namedOnly {
+		return nil
+	}
+	if p.vmsErr != nil {
+		c.unknown("who holds VM ids", p.vmsErr)
+	}
+	holders := map[int]VM{}
+	for _, vm := range p.vms {
+		holders[vm.VMID] = vm
+	}
+	for _, t := range p.targets {
+		for _, n := range t.nodes {
+			p.idFree(n.VMID, n.Name, holders, c)
+		}
+	}
+	return c.done("%d free", len(p.req.Nodes)-len(p.req.OwnIDs))
+}
+
+func (p *preflight) idFree(vmid int, node string, holders map[int]VM, c *check) {
+	const fix = "let hive-test choose (unset proxmox.vmid_base), or set another proxmox.vmid_base or proxmox.vmid_range"
+	if vm, taken := holders[vmid]; taken {
+		c.add(Fail, fix, "VM id %d, chosen for %s, is taken by %s", vmid, node, describeVM(vm))
+		return
+	}
+	free, err := p.api.CheckID(p.ctx, vmid)
+	switch {
+	case err != nil:
+		c.unknown(fmt.Sprintf("VM id %d", vmid), err)
+	case !free:
+		c.add(Fail, fix, "VM id %d, chosen for %s, is taken by a guest that the API token may not see", vmid, node)
+	}
+}
+
+func (p *preflight) cpu() []Finding {
+	c := &check{id: "pve-cpu", title: "hypervisors have enough CPUs for a node"}
+	for _, t := range p.usable() {
+		// PVE refuses to start a VM with more cores than the host has CPUs, however idle they are.
+		if t.host.CPUs > 0 && p.req.Spec.CPUCores > t.host.CPUs {
+			c.add(Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs), "a node needs %d CPUs, %s has %d", p.req.Spec.CPUCores, t.spec.Name, t.host.CPUs)
+		}
+	}
+	return c.done("%d a node", p.req.Spec.CPUCores)
+}
+
+// memory compares with what is left by either measure: what the host uses now (file caches and ZFS's ARC included) and
+// what its running VMs may grow to. It fails if both say no and warns if one does.
+func (p *preflight) memory() []Finding {
+	c := &check{id: "pve-memory", title: "hypervisors have enough memory"}
+	for _, t := range p.usable() {
+		if t.host.MemoryTotal == 0 {
+			c.add(Warn, "give the token Sys.Audit on /nodes", "memory of %s is not visible to the token", t.spec.Name)
+			continue
+		}
+		need := uint64(len(t.nodes)) * uint64(p.req.Spec.MemoryMB) << 20
+		promised := p.promised(t.spec.Name)
+		best := left(t.host.MemoryTotal, min(t.host.MemoryUsed, promised))
+		worst := left(t.host.MemoryTotal, max(t.host.MemoryUsed, promised))
+		fix := fmt.Sprintf("set memory_mb to %d or less, use fewer nodes or more hypervisors, or stop VMs on %s", best/uint64(len(t.nodes))>>20, t.spec.Name)
+		switch {
+		case need > best:
+			c.add(Fail, fix, "%d nodes need %s on %s, which has %s left of %s", len(t.nodes), size(need), t.spec.Name, size(best), size(t.host.MemoryTotal))
+		case need > worst:
+			c.add(Warn, fix, "%d nodes need %s on %s: of %s it uses %s and has promised %s to running VMs", len(t.nodes), size(need), t.spec.Name,
+				size(t.host.MemoryTotal), size(t.host.MemoryUsed), size(promised))
+		}
+	}
+	return c.done("enough for %d MiB a node", p.req.Spec.MemoryMB)
+}
+
+// promised is the memory of the guests that run on a hypervisor; stopped ones and templates need none.
+func (p *preflight) promised(hypervisor string) uint64 {
+	var sum uint64
+	for _, vm := range p.vms {
+		if vm.Hypervisor == hypervisor && vm.Status == "running" && !vm.Template {
+			sum += vm.Memory
+		}
+	}
+	return sum
+}
+
+func left(total, used uint64) uint64 {
+	if used >= total {
+		return 0
+	}
+	return total - used
+}
+
+// disk adds up what the whole cluster needs of each datastore; a shared one serves several hypervisors.
+func (p *preflight) disk() []Finding {
+	c := &check{id: "pve-disk", title: "datastores have enough space"}
+	type demand struct {
+		store Storage
+		where string
+		nodes int
+	}
+	demands := map[string]*demand{}
+	var order []string
+	for _, t := range p.usable() {
+		s, found := t.storage(t.datastore())
+		if !found || t.err != nil || !s.Active {
+			continue // the check of the datastore itself says so
+		}
+		key := s.Name + " on " + t.spec.Name
+		if s.Shared {
+			key = s.Name + " (shared)"
+		}
+		if demands[key] == nil {
+			demands[key] = &demand{store: s, where: key}
+			order = append(order, key)
+		}
+		demands[key].nodes += len(t.nodes)
+	}
+	for _, key := range order {
+		d := demands[key]
+		need := uint64(d.nodes) * uint64(p.req.Spec.DiskSizeGB) << 30
+		if need > d.store.Available {
+			c.add(Fail, fmt.Sprintf("set disk_size_gb to %d or less, use fewer nodes, another datastore_id, or free space on %s", d.store.Available/uint64(d.nodes)>>30, d.where),
+				"%d nodes need %s of datastore %s, which has %s left of %s", d.nodes, size(need), d.where, size(d.store.Available), size(d.store.Capacity))
+		}
+	}
+	return c.done("enough for %d GiB a node", p.req.Spec.DiskSizeGB)
+}
+
+func size(bytes uint64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
+
+// onEach runs one check on every target at once and keeps the findings in the targets' order.
+func onEach(targets []target, into *check, one func(t target, c *check)) {
+	parts := make([]check, len(targets))
+	_ = each(len(targets), func(i int) error {
+		parts[i] = check{id: into.id, title: into.title}
+		one(targets[i], &parts[i])
+		return nil
+	})
+	for _, part := range parts {
+		into.findings = append(into.findings, part.findings...)
+	}
+}
+
+// needed is a privilege of the path that the provider or hive-test itself asks for (observed on PVE 8.4 with a token
+// that lacked one at a time; names of PVE 9 from its published permission checks).
+type needed struct {
+	path  string
+	privs []string
+}
+
+func (p *preflight) privileges() []Finding {
+	c := &check{id: "pve-privileges", title: "API token has the privileges"}
+	if p.privsErr != nil {
+		c.unknown("the token's privileges", p.privsErr)
+		return c.findings
+	}
+	token := p.req.TokenID
+	if token == "" {
+		token = "USER@REALM!NAME"
+	}
+	if empty(p.privs) {
+		c.add(Fail, fmt.Sprintf("pveum acl modify / --tokens '%s' --roles Administrator, or a narrower role; or let it have its user's rights: pveum user token modify %s %s --privsep 0",
+			token, tokenUser(token), token[strings.Index(token, "!")+1:]), "the API token %s has no privilege at all: a token with privilege separation needs its own ACL", token)
+		return c.findings
+	}
+	for _, n := range p.neededPrivileges() {
+		var missing []string
+		for _, priv := range n.privs {
+			if !p.has(n.path, priv) {
+				missing = append(missing, priv)
+			}
+		}
+		if len(missing) > 0 {
+			c.add(Fail, fmt.Sprintf("pveum role add HiveTest --privs '%s'; pveum acl modify %s --tokens '%s' --roles HiveTest", strings.Join(n.privs, ","), n.path, token),
+				"the API token %s lacks %s on %s", token, strings.Join(missing, ", "), n.path)
+		}
+	}
+	return c.done("the token has what creating and deleting the VMs needs")
+}
+
+func empty(privs map[string]map[string]bool) bool {
+	for _, names := range privs {
+		if len(names) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *preflight) neededPrivileges() []needed {
+	vms := "/vms"
+	if p.req.Pool != "" {
+		vms = "/pool/" + p.req.Pool
+	}
+	agent := "VM.Monitor"
+	if p.version.Major() >= 9 {
+		agent = "VM.GuestAgent.Audit"
+	}
+	list := []needed{{vms, []string{
+		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", agent, "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
+		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit",
+	}}}
+	seen := map[string]bool{}
+	add := func(path string, privs ...string) {
+		if !seen[path+privs[0]] {
+			seen[path+privs[0]] = true
+			list = append(list, needed{path, privs})
+		}
+	}
+	for _, t := range p.targets {
+		add("/storage/"+t.datastore(), "Datastore.AllocateSpace")
+		add("/storage/"+t.snippetStore(), "Datastore.Allocate")
+	}
+	for _, bridge := range []string{p.req.Spec.ManagementBridge, p.req.Spec.DataBridge} {
+		if strings.HasPrefix(bridge, "vmbr") { // an SDN network's path holds its zone, which is not known here
+			add("/sdn/zones/localnetwork/"+bridge, "SDN.Use")
+		}
+	}
+	return list
+}
+
+// has walks up from path: the nearest listed path decides, and what it has counts below only if it propagates.
+func (p *preflight) has(path, priv string) bool {
+	exact := true
+	for {
+		if names, listed := p.privs[path]; listed {
+			propagates, held := names[priv]
+			return held && (exact || propagates)
+		}
+		if path == "/" {
+			return false
+		}
+		exact = false
+		path = path[:strings.LastIndex(path, "/")]
+		if path == "" {
+			path = "/"
+		}
+	}
+}
+
+// PreflightError joins failed findings into one error, or nil if none failed.
+func PreflightError(findings []Finding) error {
+	var errs []error
+	for _, f := range Failed(findings) {
+		errs = append(errs, fmt.Errorf("%s: %s", f.Title, f.Detail))
+	}
+	return errors.Join(errs...)
+}

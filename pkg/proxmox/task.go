@@ -1,0 +1,205 @@
+package proxmox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Limits of a wait for one task: the poll starts fast and slows down, and ends at the latest after maxTaskWait.
+const (
+	firstTaskPoll = 40 * time.Millisecond
+	lastTaskPoll  = time.Second
+	maxTaskWait   = 30 * time.Minute
+)
+
+// TaskResult is a task that ended with exit status OK.
+type TaskResult struct {
+	UPID string
+	Log  []string // without the closing TASK OK; nil when the log cannot be read
+}
+
+// LeftoverDisks are the log lines that name disks which stayed behind: PVE ends a deletion with OK even if the
+// storage was locked and a disk could not be removed (observed on PVE 8.4).
+func (r TaskResult) LeftoverDisks() []string {
+	var lines []string
+	for _, line := range r.Log {
+		if strings.Contains(line, "Could not remove disk") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// TaskError is a task that ended with anything but OK, warnings included.
+type TaskError struct {
+	UPID, Type, ID, Hypervisor string
+	ExitStatus                 string
+	Log                        []string // all lines
+}
+
+// Error names the task, its exit status and, where they say more than that, its last log lines.
+func (e *TaskError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "task %s of VM %s on %s failed: %s", e.Type, e.ID, e.Hypervisor, e.ExitStatus)
+	for _, line := range e.tail(3) {
+		b.WriteString("\n  " + line)
+	}
+	return b.String()
+}
+
+// Is matches the sentinels that the exit status stands for: a deletion of what is gone is ErrNotFound.
+func (e *TaskError) Is(target error) bool {
+	switch target {
+	case ErrNotFound:
+		return absent(e.ExitStatus)
+	case ErrForbidden:
+		return strings.Contains(e.ExitStatus, "Permission check failed")
+	}
+	return matchText(e.ExitStatus, target)
+}
+
+func (e *TaskError) tail(n int) []string {
+	var lines []string
+	for _, line := range e.Log {
+		if line != "" && !strings.HasPrefix(line, "TASK ERROR") {
+			lines = append(lines, line)
+		}
+	}
+	return lines[max(0, len(lines)-n):]
+}
+
+// taskPath is a path below a task. The '!' of a token's UPID may stay as it is (observed on PVE 8.4).
+func taskPath(upid, leaf string) (string, error) {
+	parts := strings.Split(upid, ":")
+	if len(parts) < 8 || parts[0] != "UPID" {
+		return "", fmt.Errorf("proxmox answered with %q where a task id was expected", upid)
+	}
+	return "/nodes/" + url.PathEscape(parts[1]) + "/tasks/" + url.PathEscape(upid) + "/" + leaf, nil
+}
+
+// run sends a request that starts a task and waits for the task to end well.
+func (c *Client) run(ctx context.Context, method, path string, query url.Values, body any) (TaskResult, error) {
+	var upid string
+	if err := c.call(ctx, method, path, query, body, &upid); err != nil {
+		return TaskResult{}, err
+	}
+	return c.WaitTask(ctx, upid)
+}
+
+// WaitTask waits until the task has ended and returns its log. An exit status other than OK is a *TaskError; the end
+// of ctx, or half an hour, ends the wait with an error that names the task. A node that cannot be reached for a while
+// is asked again.
+func (c *Client) WaitTask(ctx context.Context, upid string) (TaskResult, error) {
+	path, err := taskPath(upid, "status")
+	if err != nil {
+		return TaskResult{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, maxTaskWait, fmt.Errorf("the task still runs after %s", maxTaskWait))
+	defer cancel()
+	status, err := c.awaitTask(ctx, path)
+	if err != nil {
+		return TaskResult{UPID: upid}, fmt.Errorf("waiting for task %s: %w", upid, err)
+	}
+	log, logErr := c.TaskLog(ctx, upid)
+	if status.ExitStatus == "OK" {
+		return TaskResult{UPID: upid, Log: strip(log)}, nil
+	}
+	if logErr != nil {
+		log = []string{"the task's log cannot be read: " + logErr.Error()}
+	}
+	parts := strings.Split(upid, ":")
+	return TaskResult{UPID: upid}, &TaskError{
+		UPID: upid, Hypervisor: parts[1], Type: parts[5], ID: parts[6], ExitStatus: status.ExitStatus, Log: log,
+	}
+}
+
+type taskStatus struct {
+	Status     string `json:"status"`
+	ExitStatus string `json:"exitstatus"`
+}
+
+func (c *Client) awaitTask(ctx context.Context, path string) (taskStatus, error) {
+	var last error
+	for pause := firstTaskPoll; ; pause = min(pause*3/2, lastTaskPoll) {
+		var status taskStatus
+		err := c.get(ctx, path, nil, &status)
+		switch {
+		case err == nil && status.Status == "stopped":
+			return status, nil
+		case err != nil && (ctx.Err() != nil || !errors.Is(err, ErrUnreachable)):
+			return status, errors.Join(err, last)
+		}
+		last = err
+		if err := sleep(ctx, pause); err != nil {
+			return status, errors.Join(err, last)
+		}
+	}
+}
+
+// TaskLog returns the lines of a task's log.
+func (c *Client) TaskLog(ctx context.Context, upid string) ([]string, error) {
+	path, err := taskPath(upid, "log")
+	if err != nil {
+		return nil, err
+	}
+	var raw json.RawMessage
+	if err := c.get(ctx, path, url.Values{"limit": {"5000"}}, &raw); err != nil {
+		return nil, err
+	}
+	type line struct {
+		Text string `json:"t"`
+	}
+	var lines []line
+	if err := json.Unmarshal(raw, &lines); err != nil {
+		// An unknown task's log is an object with the reason as its text (observed on PVE 8.4).
+		var one line
+		if json.Unmarshal(raw, &one) == nil && one.Text != "" {
+			return nil, fmt.Errorf("log of task %s: %s", upid, one.Text)
+		}
+		return nil, fmt.Errorf("log of task %s: %w", upid, err)
+	}
+	log := make([]string, len(lines))
+	for i, l := range lines {
+		log[i] = l.Text
+	}
+	return log, nil
+}
+
+func strip(log []string) []string {
+	if n := len(log); n > 0 && log[n-1] == "TASK OK" {
+		return log[:n-1]
+	}
+	return log
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Stop switches the VM off at once and waits for that. A VM that is off already is no error. Refusals, such as a
+// config lock, come as *TaskError.
+func (c *Client) Stop(ctx context.Context, hypervisor string, vmid int) (TaskResult, error) {
+	return c.run(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/stop"), nil, nil)
+}
+
+// Delete destroys the VM with its disks, jobs and backups' references, and waits for that. A running or protected VM
+// is refused with an *APIError, a locked one or a template in use with a *TaskError; a VM that is not there matches
+// ErrNotFound. Look at LeftoverDisks of the result.
+func (c *Client) Delete(ctx context.Context, hypervisor string, vmid int) (TaskResult, error) {
+	query := url.Values{"purge": {"1"}, "destroy-unreferenced-disks": {"1"}}
+	return c.run(ctx, http.MethodDelete, vmPath(hypervisor, vmid, ""), query, nil)
+}

@@ -1,0 +1,132 @@
+package proxmox
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// tlsConfig verifies the server by the system's roots, by one CA file or by the certificate's own fingerprint.
+func tlsConfig(opts Options) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	switch {
+	case opts.Insecure:
+		config.InsecureSkipVerify = true
+	case opts.Fingerprint != "":
+		want, err := parseFingerprint(opts.Fingerprint)
+		if err != nil {
+			return nil, err
+		}
+		// The pin replaces the chain: PVE's own certificates are signed by a CA that only the cluster knows.
+		config.InsecureSkipVerify = true
+		config.VerifyConnection = func(state tls.ConnectionState) error { return checkPin(state, want) }
+	case opts.CAFile != "":
+		pool, err := loadCA(opts.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = pool
+	}
+	return config, nil
+}
+
+func loadCA(path string) (*x509.CertPool, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the proxmox CA file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("proxmox CA file %s holds no PEM certificate: copy /etc/pve/pve-root-ca.pem of a hypervisor", path)
+	}
+	return pool, nil
+}
+
+func parseFingerprint(s string) ([]byte, error) {
+	cleaned := strings.NewReplacer(":", "", " ", "").Replace(s)
+	if before, after, found := strings.Cut(cleaned, "="); found && strings.HasPrefix(strings.ToLower(before), "sha256") {
+		cleaned = after // as openssl prints it
+	}
+	sum, err := hex.DecodeString(cleaned)
+	if err != nil || len(sum) != sha256.Size {
+		return nil, fmt.Errorf("proxmox fingerprint %q is not a SHA-256 in hex (64 digits, colons optional)", s)
+	}
+	return sum, nil
+}
+
+// Fingerprint is the SHA-256 of a certificate as openssl and PVE print it: upper-case hex with colons.
+func Fingerprint(cert *x509.Certificate) string {
+	sum := sha256.Sum256(cert.Raw)
+	parts := make([]string, len(sum))
+	for i, b := range sum {
+		parts[i] = fmt.Sprintf("%02X", b)
+	}
+	return strings.Join(parts, ":")
+}
+
+// pinError says that the server has another certificate than the pinned one.
+type pinError struct{ got string }
+
+func (e *pinError) Error() string {
+	return "the server's certificate has another fingerprint than the configured one: " + e.got
+}
+
+func checkPin(state tls.ConnectionState, want []byte) error {
+	if len(state.PeerCertificates) == 0 {
+		return &pinError{got: "none"}
+	}
+	leaf := state.PeerCertificates[0]
+	sum := sha256.Sum256(leaf.Raw)
+	if subtle.ConstantTimeCompare(sum[:], want) != 1 {
+		return &pinError{got: Fingerprint(leaf)}
+	}
+	return nil
+}
+
+func isTLS(err error) bool {
+	_, pin := errors.AsType[*pinError](err)
+	_, verify := errors.AsType[*tls.CertificateVerificationError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return pin || verify || alert
+}
+
+// describeTLS adds what a user needs to decide: which certificate was seen and why it was not accepted.
+func describeTLS(err error) error {
+	verify, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	if !ok {
+		return err
+	}
+	if len(verify.UnverifiedCertificates) == 0 {
+		return verify
+	}
+	return &seenError{err: verify.Err, fingerprint: Fingerprint(verify.UnverifiedCertificates[0])}
+}
+
+// seenError is a certificate that failed verification, with its fingerprint.
+type seenError struct {
+	err         error
+	fingerprint string
+}
+
+func (e *seenError) Error() string {
+	return fmt.Sprintf("%s (the server's certificate has the SHA-256 fingerprint %s)", e.err, e.fingerprint)
+}
+
+func (e *seenError) Unwrap() error { return e.err }
+
+// SeenFingerprint returns the fingerprint of the certificate that err is about, if it is about one that was not accepted.
+func SeenFingerprint(err error) (string, bool) {
+	if pin, ok := errors.AsType[*pinError](err); ok {
+		return pin.got, true
+	}
+	if seen, ok := errors.AsType[*seenError](err); ok {
+		return seen.fingerprint, true
+	}
+	return "", false
+}

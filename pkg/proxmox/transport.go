@@ -1,0 +1,98 @@
+package proxmox
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxBody bounds an answer. The largest are a guest's file (16 MiB at most) and listings of big clusters.
+const maxBody = 64 << 20
+
+// transport hands every answer that is not a success to its caller as an *APIError, because go-proxmox lets 404, 595
+// and others pass as success and drops PVE's text of 401, 403 and 500. It never lets the token's secret into a text.
+type transport struct {
+	next   *http.Transport
+	secret string
+}
+
+func newTransport(config *tls.Config, secret string) *transport {
+	return &transport{secret: secret, next: &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:     config,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 16,
+		IdleConnTimeout:     30 * time.Second,
+	}}
+}
+
+// RoundTrip sends req. A status of 300 or above and a body that is not JSON come back as errors.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := readAndClose(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return nil, t.apiError(req, resp, body)
+	}
+	if trimmed := bytes.TrimSpace(body); len(trimmed) == 0 || trimmed[0] != '{' {
+		return nil, &notPVEError{contentType: resp.Header.Get("Content-Type")}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// CloseIdleConnections lets http.Client drop idle connections through this wrapper.
+func (t *transport) CloseIdleConnections() { t.next.CloseIdleConnections() }
+
+func readAndClose(body io.ReadCloser) ([]byte, error) {
+	defer func() { _ = body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(body, maxBody+1))
+	if err == nil && len(data) > maxBody {
+		return nil, fmt.Errorf("more than %d MiB", maxBody>>20)
+	}
+	return data, err
+}
+
+// apiError reads PVE's error shape: {"data":null,"message":"text\n","errors":{param:text}}. Before pve-http-server
+// 5.2 there is no message, and 401, 595 and 596 have no body at all: then the reason phrase is all there is.
+func (t *transport) apiError(req *http.Request, resp *http.Response, body []byte) *APIError {
+	var payload struct {
+		Message string         `json:"message"`
+		Errors  map[string]any `json:"errors"`
+	}
+	_ = json.Unmarshal(body, &payload) // an error page of a proxy is not JSON: the reason phrase stays
+	reason := strings.TrimSpace(payload.Message)
+	if reason == "" {
+		reason = strings.TrimSpace(strings.TrimPrefix(resp.Status, fmt.Sprint(resp.StatusCode)))
+	}
+	if reason == "" {
+		reason = http.StatusText(resp.StatusCode)
+	}
+	e := &APIError{
+		Status: resp.StatusCode,
+		Reason: t.redact(reason),
+		Method: req.Method,
+		Path:   strings.TrimPrefix(req.URL.Path, "/api2/json"),
+	}
+	for name, text := range payload.Errors {
+		if e.Errors == nil {
+			e.Errors = map[string]string{}
+		}
+		e.Errors[name] = t.redact(strings.TrimSpace(fmt.Sprint(text)))
+	}
+	return e
+}
+
+func (t *transport) redact(s string) string { return strings.ReplaceAll(s, t.secret, "***") }
