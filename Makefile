@@ -1,0 +1,70 @@
+# hive-test: build, try and test it. `make help` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X hive-test/pkg/cli.version=$(VERSION)
+BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)"
+SOURCES := $(shell find cmd pkg tofu cloudinit -name '*.go' -o -name '*.sh' -o -name '*.tf' -o -name '*.tmpl' -o -name '*.json') go.mod go.sum
+
+# ------------------------------------------------------------------------------------------------ build
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: build
+build: bin/hive-test bin/hive-sim ## build bin/hive-test and bin/hive-sim
+
+bin/hive-test: $(SOURCES)
+	$(BUILD) -o $@ ./cmd/hive-test
+
+bin/hive-sim: $(SOURCES)
+	$(BUILD) -o $@ ./cmd/hive-sim
+
+.PHONY: cross
+cross: ## compile hive-test for Linux and macOS on amd64 and arm64
+	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+		echo "build $$target"; \
+		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -trimpath -o /dev/null ./cmd/hive-test || exit 1; \
+	done
+
+# ------------------------------------------------------------------------------------------------ tofu
+.PHONY: tofu
+tofu: bin/tofu ## build OpenTofu from the Go module proxy, for machines that can download nothing else
+
+bin/tofu:
+	@echo "building OpenTofu from its Go module: this takes some minutes, once"
+	cd tools/tofu && CGO_ENABLED=0 $(GO) build -trimpath -o ../../bin/tofu github.com/opentofu/opentofu/cmd/tofu
+
+.PHONY: ensure-tofu
+ensure-tofu: bin/hive-test
+	@bin/hive-test version -v >/dev/null 2>&1 || $(MAKE) tofu
+
+# ------------------------------------------------------------------------------------------------ try
+.PHONY: demo
+demo: build ensure-tofu ## the whole life of a cluster on a simulated Proxmox, up to a green report
+	bin/hive-test full demo --sim --clusters-dir clusters
+
+# ------------------------------------------------------------------------------------------------ test
+.PHONY: test
+test: build ensure-tofu ## all tests, with the race detector
+	$(GO) test -race -timeout 20m ./...
+
+.PHONY: bench
+bench: build ensure-tofu ## measure speed as ratios within one run
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./cmd/hive-test
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: lint
+lint: ## vet, staticcheck, gofmt, go mod tidy: all leave nothing
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	@test -z "$$(gofmt -l cmd pkg tofu cloudinit)" || { gofmt -l cmd pkg tofu cloudinit; exit 1; }
+	$(GO) mod tidy -diff
+
+.PHONY: clean
+clean: ## remove what was built, and stop the simulator of ./clusters
+	-@test -x bin/hive-sim && bin/hive-sim pve stop --clusters-dir clusters --wipe 2>/dev/null
+	rm -rf bin
