@@ -1,0 +1,255 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"hive-test/pkg/progress"
+)
+
+// Defaults of a Manager.
+const (
+	// DefaultGrace is longer than the minute that terraform-exec gives its child between SIGINT and SIGKILL: state is
+	// written in it.
+	DefaultGrace        = 90 * time.Second
+	DefaultCleanTimeout = 5 * time.Minute
+)
+
+// Entry is one line of a Manager's list.
+type Entry struct {
+	Phase
+	// Timeout interrupts the phase (0: no limit).
+	Timeout time.Duration
+	// Setting is the flag that sets Timeout, like --timeout-configure; it is named when the time is up.
+	Setting string
+	// Always runs the phase whatever happened before it, an interruption included, and does not let an interruption stop
+	// it: Abort or Timeout does. Its CleanUp is called only if it failed itself.
+	Always bool
+}
+
+// Manager runs phases in order. The zero value runs nothing, silently. A Manager runs once.
+type Manager struct {
+	// Phases is the list, read aloud.
+	Phases []Entry
+	// Sink gets PhaseStart and PhaseEnd, with the name of the phase filled in. Nil discards them.
+	Sink progress.Sink
+	// CleanTimeout limits all CleanUps together (0: DefaultCleanTimeout).
+	CleanTimeout time.Duration
+	// Grace is how long a phase may take to return after its context has ended (0: DefaultGrace). Then it is given up.
+	Grace time.Duration
+	// Abort, when it ends, stops CleanUps and Always phases too (the second Ctrl-C). Nil: nothing does.
+	Abort context.Context
+}
+
+// Run runs the phases. It returns one Outcome per phase, in order, the ones not reached as Skipped, and the errors of
+// all phases that failed, each an *Error, joined: the first failure first, then those of cleaning up and of Always
+// phases. After a failure, or once ctx has ended, phases are not begun, except Always ones; CleanUp of the phases that
+// were begun is called before those, the latest first. A run whose ctx has ended returns an error even if every phase
+// passed: interrupted is never success (but then nothing is cleaned up).
+func (m *Manager) Run(ctx context.Context) ([]Outcome, error) {
+	r := &run{Manager: m, sink: m.Sink}
+	if r.sink == nil {
+		r.sink = progress.Discard
+	}
+	outcomes := make([]Outcome, 0, len(m.Phases))
+	for _, entry := range m.Phases {
+		outcomes = append(outcomes, r.one(ctx, entry))
+	}
+	if r.stopped != "" {
+		r.cleanUp(ctx)
+	}
+	r.noteInterruption(ctx)
+	return outcomes, errors.Join(r.errs...)
+}
+
+// run is the state of one Run.
+type run struct {
+	*Manager
+	sink    progress.Sink
+	begun   []Phase // not cleaned up yet
+	errs    []error // the first failure first
+	stopped string  // why later phases do not run; empty while they do
+}
+
+func (r *run) one(ctx context.Context, entry Entry) Outcome {
+	sink := progress.With(r.sink, progress.Event{Phase: entry.Name()})
+	if r.noteInterruption(ctx) && r.stopped == "" {
+		r.stopped = "not run: interrupted"
+	}
+	if entry.Always {
+		if r.stopped != "" {
+			r.cleanUp(ctx)
+		}
+		detached, cancel := r.detach(ctx)
+		defer cancel()
+		ctx = detached
+	} else if r.stopped != "" {
+		outcome := Outcome{Name: entry.Name(), Status: progress.Skipped, Reason: r.stopped}
+		emit(sink, outcome)
+		return outcome
+	}
+	sink.Emit(progress.Event{Kind: progress.PhaseStart})
+	outcome := r.attempt(ctx, sink, entry)
+	sink.Emit(endOf(outcome))
+	if outcome.Err != nil {
+		r.errs = append(r.errs, &Error{Phase: outcome.Name, Status: outcome.Status, Err: outcome.Err})
+		if r.stopped == "" {
+			r.stopped = fmt.Sprintf("not run: %s %s", outcome.Name, wordFor(outcome.Status))
+		}
+	}
+	return outcome
+}
+
+// noteInterruption makes a run whose ctx has ended one that failed, before anything else does.
+func (r *run) noteInterruption(ctx context.Context) bool {
+	if ctx.Err() == nil {
+		return false
+	}
+	if len(r.errs) == 0 {
+		r.errs = append(r.errs, fmt.Errorf("interrupted: %w", context.Cause(ctx)))
+	}
+	return true
+}
+
+func wordFor(s progress.Status) string {
+	if s == progress.Interrupted {
+		return "was interrupted"
+	}
+	return "failed"
+}
+
+func emit(sink progress.Sink, o Outcome) {
+	sink.Emit(progress.Event{Kind: progress.PhaseStart})
+	sink.Emit(endOf(o))
+}
+
+func endOf(o Outcome) progress.Event {
+	e := progress.Event{Kind: progress.PhaseEnd, Status: o.Status, Seconds: o.Seconds, Message: o.Reason}
+	if o.Err != nil {
+		e.Error, e.Hint = o.Err.Error(), progress.HintOf(o.Err)
+	}
+	return e
+}
+
+// attempt asks a phase whether it is needed and runs it within its limit.
+func (r *run) attempt(parent context.Context, sink progress.Sink, entry Entry) (o Outcome) {
+	o = Outcome{Name: entry.Name(), Status: progress.Passed}
+	began := time.Now()
+	defer func() { o.Seconds = time.Since(began).Seconds() }()
+
+	ctx, cancel := limited(parent, entry.Timeout)
+	defer cancel()
+	skipped := false
+	o.Err = r.within(ctx, sink, func() error {
+		skipper, ok := entry.Phase.(Skipper)
+		if !ok {
+			return nil
+		}
+		reason, skip, err := skipper.Skip(ctx)
+		if err == nil && skip {
+			skipped, o.Reason = true, reason
+		}
+		return err
+	})
+	if o.Err == nil && skipped {
+		o.Status = progress.Skipped
+		return o
+	}
+	if o.Err == nil {
+		r.begun = append(r.begun, entry.Phase)
+		o.Err = r.within(ctx, sink, func() error { return entry.Run(ctx) })
+	}
+	if o.Err == nil {
+		if entry.Always { // it passed whatever went wrong around it
+			r.begun = r.begun[:len(r.begun)-1]
+		}
+		return o
+	}
+	o.Reason = ""
+	if parent.Err() == nil && ctx.Err() != nil {
+		o.Err = &TimeoutError{Limit: entry.Timeout, Setting: entry.Setting, Err: o.Err}
+	}
+	o.Status = statusOf(parent, o.Err)
+	return o
+}
+
+func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+// within calls fn and waits for it, but not much longer than ctx: a phase that hangs must not keep others, which destroy
+// what costs money, from running. A panic becomes an error for the same reason.
+func (r *run) within(ctx context.Context, sink progress.Sink, fn func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("ended without a result") // if fn leaves by runtime.Goexit
+		defer func() {
+			if p := recover(); p != nil {
+				sink.Emit(progress.Event{Kind: progress.Debug, Message: string(debug.Stack())})
+				err = fmt.Errorf("panic: %v", p)
+			}
+			done <- err
+		}()
+		err = fn()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	grace := r.Grace
+	if grace <= 0 {
+		grace = DefaultGrace
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%w: given up after %s more", ErrStuck, progress.FormatLimit(grace))
+	}
+}
+
+// detach returns a context that keeps ctx's values but ends only with Abort.
+func (r *run) detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	if r.Abort == nil {
+		return detached, func() { cancel(nil) }
+	}
+	stop := context.AfterFunc(r.Abort, func() { cancel(context.Cause(r.Abort)) })
+	return detached, func() { stop(); cancel(nil) }
+}
+
+// cleanUp calls CleanUp of the phases begun, the latest first, once per phase.
+func (r *run) cleanUp(parent context.Context) {
+	limit := r.CleanTimeout
+	if limit <= 0 {
+		limit = DefaultCleanTimeout
+	}
+	detached, stop := r.detach(parent)
+	defer stop()
+	ctx, cancel := context.WithTimeout(detached, limit)
+	defer cancel()
+	for len(r.begun) > 0 {
+		phase := r.begun[len(r.begun)-1]
+		r.begun = r.begun[:len(r.begun)-1]
+		cleaner, ok := phase.(Cleaner)
+		if !ok {
+			continue
+		}
+		sink := progress.With(r.sink, progress.Event{Phase: phase.Name()})
+		err := r.within(ctx, sink, func() error { return cleaner.CleanUp(ctx) })
+		if err != nil {
+			err = fmt.Errorf("cleaning up after %s: %w", phase.Name(), err)
+			sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error(), Hint: progress.HintOf(err)})
+			r.errs = append(r.errs, err)
+		}
+	}
+}
