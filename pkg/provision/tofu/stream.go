@@ -1,0 +1,254 @@
+package tofu
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+)
+
+// message is a line of the machine-readable output. The shape is the one that Terraform documents as stable since 1.0 and
+// that OpenTofu shares; only what is used here is named.
+type message struct {
+	Level      string      `json:"@level"`
+	Text       string      `json:"@message"`
+	Type       string      `json:"type"`
+	Diagnostic *diagnostic `json:"diagnostic"`
+	Change     *change     `json:"change"`
+	Changes    *summary    `json:"changes"`
+	Hook       *hook       `json:"hook"`
+}
+
+type diagnostic struct {
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail"`
+	Address  string `json:"address"`
+}
+
+type resource struct {
+	Address string `json:"addr"`
+	Type    string `json:"resource_type"`
+	Key     any    `json:"resource_key"`
+}
+
+type change struct {
+	Resource resource `json:"resource"`
+	Action   string   `json:"action"`
+	Reason   string   `json:"reason"`
+}
+
+type summary struct {
+	Add, Change, Remove int
+	Operation           string
+}
+
+type hook struct {
+	Resource resource `json:"resource"`
+	Action   string   `json:"action"`
+}
+
+const vmType = "proxmox_virtual_environment_vm"
+
+// node returns the name of the node that a resource belongs to: every resource of the module is keyed by it.
+func (r resource) node() string {
+	name, _ := r.Key.(string)
+	return name
+}
+
+// stream is where one step's output goes: each line into the log and to the sink, and what the step means into the fields.
+// It is safe for concurrent use; read the fields after the step has ended.
+type stream struct {
+	mu      sync.Mutex
+	log     io.Writer
+	sink    progress.Sink
+	secrets []string
+
+	problems []diagnostic
+	changes  []change
+	totals   *summary
+	done     map[string][]string // node names by the action that was completed on their VM
+}
+
+func newStream(log io.Writer, sink progress.Sink, secrets []string) *stream {
+	return &stream{log: log, sink: sink, secrets: secrets, done: map[string][]string{}}
+}
+
+// json returns a writer for machine-readable lines. Lines that are none are passed on as they are.
+func (s *stream) json() *lineWriter { return &lineWriter{line: s.jsonLine} }
+
+// plain returns a writer for lines for people.
+func (s *stream) plain() *lineWriter {
+	return &lineWriter{line: func(line []byte) { s.emit(string(line), "", progress.Output) }}
+}
+
+func (s *stream) jsonLine(line []byte) {
+	var m message
+	if json.Unmarshal(line, &m) != nil || m.Text == "" && m.Diagnostic == nil {
+		s.emit(string(line), "", progress.Output)
+		return
+	}
+	s.mu.Lock()
+	node := s.collect(m)
+	s.mu.Unlock()
+	text, kind := m.Text, progress.Output
+	if d := m.Diagnostic; d != nil {
+		text = strings.TrimSpace(text + "\n" + d.Detail)
+		if d.Address != "" {
+			text += "\n  with " + d.Address
+		}
+	}
+	s.emit(text, node, kind)
+}
+
+// collect keeps what m means and returns the node that it is about.
+func (s *stream) collect(m message) string {
+	switch {
+	case m.Diagnostic != nil:
+		if m.Diagnostic.Severity == "error" {
+			s.problems = append(s.problems, *m.Diagnostic)
+		}
+		return nodeOf(m.Diagnostic.Address)
+	case m.Change != nil && m.Type == "planned_change":
+		s.changes = append(s.changes, *m.Change)
+		return m.Change.Resource.node()
+	case m.Changes != nil && m.Type == "change_summary":
+		s.totals = m.Changes
+	case m.Hook != nil:
+		if m.Type == "apply_complete" && m.Hook.Resource.Type == vmType {
+			s.done[m.Hook.Action] = append(s.done[m.Hook.Action], m.Hook.Resource.node())
+		}
+		return m.Hook.Resource.node()
+	}
+	return ""
+}
+
+func (s *stream) emit(text, node string, kind progress.Kind) {
+	text = s.mask(text)
+	s.mu.Lock()
+	now := time.Now().UTC()
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintf(s.log, "%s %s\n", now.Format(time.RFC3339), line)
+	}
+	s.mu.Unlock()
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.TrimSpace(line) != "" {
+			s.sink.Emit(progress.Event{Time: now, Kind: kind, Node: node, Message: line})
+		}
+	}
+}
+
+// mask replaces every secret value.
+func (s *stream) mask(text string) string {
+	for _, secret := range s.secrets {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return text
+}
+
+// plan returns the planned changes, or an error if they do not add up to what the planner counted.
+func (s *stream) plan(recorded map[string]bool) (provision.Plan, error) {
+	var p provision.Plan
+	var adds, updates, removes int
+	for _, c := range s.changes {
+		action := provision.Action(c.Action)
+		switch action {
+		case provision.Create:
+			adds++
+		case provision.Update:
+			updates++
+		case provision.Replace:
+			adds, removes = adds+1, removes+1
+		case provision.Delete:
+			removes++
+		default: // read, noop, move, import, remove: nothing on a hypervisor changes
+			continue
+		}
+		vm := c.Resource.Type == vmType
+		p.Changes = append(p.Changes, provision.Change{
+			Address: c.Resource.Address, Node: c.Resource.node(), Action: action, VM: vm, Reason: c.Reason,
+			Unfinished: action == provision.Replace && c.Reason == "tainted",
+			Vanished:   vm && action == provision.Create && recorded[c.Resource.node()],
+		})
+	}
+	if t := s.totals; t != nil && (t.Add != adds || t.Change != updates || t.Remove != removes) {
+		return p, fmt.Errorf("the plan counts %d to add, %d to change, %d to destroy but lists %d, %d and %d: it cannot be judged", t.Add, t.Change, t.Remove, adds, updates, removes)
+	}
+	return p, nil
+}
+
+// completed returns the names of the nodes on whose VM action was completed, sorted, each once.
+func (s *stream) completed(action string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := slices.Clone(s.done[action])
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// nodeOf returns the node name in an address like proxmox_virtual_environment_vm.node["ci-1"], or nothing.
+func nodeOf(address string) string {
+	_, rest, ok := strings.Cut(address, `["`)
+	if !ok {
+		return ""
+	}
+	name, _, ok := strings.Cut(rest, `"]`)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// lineWriter hands whole lines on. Each writer has one user at a time.
+type lineWriter struct {
+	line    func([]byte)
+	partial []byte
+}
+
+// Write never fails: output that cannot be kept must not stop the program that makes it.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.partial = append(w.partial, p...)
+	for {
+		line, rest, found := bytes.Cut(w.partial, []byte("\n"))
+		if !found {
+			return len(p), nil
+		}
+		w.partial = slices.Clone(rest)
+		if line = bytes.TrimRight(line, "\r"); len(line) > 0 {
+			w.line(line)
+		}
+	}
+}
+
+// flush hands on a last line without an end.
+func (w *lineWriter) flush() {
+	if len(w.partial) > 0 {
+		w.line(w.partial)
+		w.partial = nil
+	}
+}
+
+// openLog opens the file that output is appended to, readable by its owner only; an empty path means that no log is kept.
+func openLog(path string) (io.WriteCloser, error) {
+	if path == "" {
+		return discard{}, nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of tofu: %w", err)
+	}
+	return f, nil
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) Close() error                { return nil }

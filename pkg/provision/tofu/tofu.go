@@ -1,0 +1,344 @@
+// Package tofu makes a cluster's VMs with OpenTofu or Terraform, one child process per step, through terraform-exec. One
+// working directory and one state per cluster, below the cluster's own directory.
+package tofu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-exec/tfexec"
+
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+)
+
+const (
+	// parallelism covers the largest cluster: more is of no use, fewer makes it slower.
+	parallelism = 10
+	// lockTimeout is how long another tofu on the same state may finish what it does.
+	lockTimeout = "10s"
+	// grace is how long a child that was interrupted may take to record what it did, before it is killed.
+	grace = 60 * time.Second
+)
+
+// Options are what stays the same for all clusters.
+type Options struct {
+	// Find says how the program is found; it is looked for when it is first needed.
+	Find FindOptions
+	// Env is the caller's environment as KEY=VALUE. A child gets a few named variables of it and no others.
+	Env []string
+	// ProviderMirror is a directory of providers; if set, providers come from nowhere else.
+	ProviderMirror string
+	// CacheDir holds the shared provider cache. Empty means that every cluster keeps its own copy.
+	CacheDir string
+	// Endpoint is the address of the Proxmox VE API. Empty means the one that the cluster was made with.
+	Endpoint string
+	// Token is an API token, USER@REALM!TOKENID=UUID.
+	Token string
+	// CAFile is a PEM file of the CA that signed the API's certificate; the system's own are trusted besides.
+	CAFile string
+	// Insecure turns certificate verification off.
+	Insecure bool
+	// SSHUser and SSHPrivateKeyPath are how hypervisors are logged in to. Without a key the SSH agent is asked.
+	SSHUser, SSHPrivateKeyPath string
+	// LogPath is the file that all output is appended to. Empty means none.
+	LogPath string
+	// Sink hears of each step and each line of output; nil means nobody.
+	Sink progress.Sink
+}
+
+// Provisioner drives tofu. It is safe for concurrent use on different clusters.
+type Provisioner struct {
+	options Options
+}
+
+var _ provision.Provisioner = (*Provisioner)(nil)
+
+// New returns a Provisioner. It touches nothing.
+func New(o Options) *Provisioner {
+	if o.Sink == nil {
+		o.Sink = progress.Discard
+	}
+	return &Provisioner{options: o}
+}
+
+// run is one call for one cluster.
+type run struct {
+	owner   *Provisioner
+	dir     workdir
+	binary  Binary
+	tofu    *tfexec.Terraform
+	log     io.WriteCloser
+	secrets []string
+	seconds map[string]float64
+}
+
+// begin finds the program, prepares the working directory and initialises it.
+func (p *Provisioner) begin(ctx context.Context, dir string) (*run, error) {
+	b, err := Find(ctx, p.options.Find)
+	if err != nil {
+		return nil, err
+	}
+	w := workdir{cluster: dir}
+	if err := w.prepare(); err != nil {
+		return nil, err
+	}
+	if err := checkFlavor(w, b); err != nil {
+		return nil, err
+	}
+	env, err := p.environment(w, b)
+	if err != nil {
+		return nil, err
+	}
+	if p.options.CAFile != "" && !p.options.Insecure && runtime.GOOS == "darwin" {
+		p.options.Sink.Emit(progress.Event{Time: time.Now().UTC(), Kind: progress.Warning,
+			Message: "on macOS the provider trusts the keychain only", Hint: "add the CA to the keychain: " + p.options.CAFile})
+	}
+	child, err := tfexec.NewTerraform(w.dir(), b.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(child.SetEnv(env), child.SetWaitDelay(grace)); err != nil {
+		return nil, fmt.Errorf("set up tofu: %w", err)
+	}
+	log, err := openLog(p.options.LogPath)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{owner: p, dir: w, binary: b, tofu: child, log: log, secrets: p.secrets(env), seconds: map[string]float64{}}
+	if err := r.initialise(ctx); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *run) close() { _ = r.log.Close() }
+
+// checkFlavor refuses Terraform for what OpenTofu has made: their names for one provider differ, and only OpenTofu translates.
+func checkFlavor(w workdir, b Binary) error {
+	s, err := readState(w.state())
+	if err != nil {
+		return err
+	}
+	if b.Flavor == Terraform && strings.Contains(s.Provider, registryHost(OpenTofu)) {
+		return fmt.Errorf("this cluster was made with OpenTofu and Terraform (%s) cannot continue it: name an OpenTofu with --tofu-bin", b.Path)
+	}
+	return nil
+}
+
+// step runs one child and turns its failure into a *provision.Failure, or an interruption into the error of ctx.
+func (r *run) step(ctx context.Context, name string, call func(*stream) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	sink := progress.With(r.owner.options.Sink, progress.Event{Step: "tofu " + name})
+	out := newStream(r.log, sink, r.secrets)
+	complaints := out.plain()
+	r.tofu.SetStderr(complaints)
+	start := time.Now()
+	sink.Emit(progress.Event{Kind: progress.StepStart, Message: strings.ToLower(r.binary.Flavor) + " " + name})
+	fmt.Fprintf(r.log, "%s --- %s %s: %s\n", start.UTC().Format(time.RFC3339), r.binary.Flavor, r.binary.Version, name)
+	err := call(out)
+	complaints.flush()
+	r.seconds[name] += time.Since(start).Seconds()
+	err = r.judge(ctx, name, out, complaints, err)
+	sink.Emit(ended(err, time.Since(start)))
+	return err
+}
+
+func ended(err error, took time.Duration) progress.Event {
+	e := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Seconds: took.Seconds()}
+	if err != nil {
+		e.Status, e.Error = progress.Failed, err.Error()
+	}
+	if errors.Is(err, context.Canceled) {
+		e.Status = progress.Interrupted
+	}
+	return e
+}
+
+func (r *run) judge(ctx context.Context, name string, out *stream, complaints *lineWriter, err error) error {
+	if err == nil {
+		return nil
+	}
+	// The error of a child that ends well although it was interrupted has no text to ask for.
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s was interrupted, what it did is recorded: %w", name, context.Cause(ctx))
+	}
+	f := &provision.Failure{Step: "tofu " + name, Problems: problems(out.problems), Log: r.owner.options.LogPath, Err: errors.New(out.mask(err.Error()))}
+	if len(f.Problems) == 0 {
+		f.Problems = problems(plainProblems(err.Error()))
+	}
+	for i := range f.Problems {
+		p := &f.Problems[i]
+		p.Summary, p.Detail = out.mask(p.Summary), out.mask(p.Detail)
+	}
+	return f
+}
+
+// plainProblems finds the errors in output for people, which init prints: a line "Error: SUMMARY", then paragraphs.
+func plainProblems(text string) []diagnostic {
+	var found []diagnostic
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimSpace(strings.TrimLeft(line, "│╷╵ "))
+		if summary, ok := strings.CutPrefix(line, "Error: "); ok {
+			found = append(found, diagnostic{Summary: summary})
+		} else if len(found) > 0 && line != "" {
+			d := &found[len(found)-1]
+			d.Detail = strings.TrimSpace(d.Detail + "\n" + line)
+		}
+	}
+	return found
+}
+
+// Plan returns what Up would do.
+func (p *Provisioner) Plan(ctx context.Context, request provision.Request) (provision.Plan, error) {
+	r, err := p.begin(ctx, request.Dir)
+	if err != nil {
+		return provision.Plan{}, err
+	}
+	defer r.close()
+	defer os.Remove(r.dir.file(planFile))
+	plan, _, err := r.plan(ctx, request)
+	return plan, err
+}
+
+// plan reads what is to be done into a plan, and leaves the plan file.
+func (r *run) plan(ctx context.Context, request provision.Request) (provision.Plan, variables, error) {
+	v, err := newVariables(request, r.owner.options.Endpoint)
+	if err != nil {
+		return provision.Plan{}, v, err
+	}
+	if err := v.write(r.dir.file(plannedVariables)); err != nil {
+		return provision.Plan{}, v, err
+	}
+	before, err := readState(r.dir.state())
+	if err != nil {
+		return provision.Plan{}, v, err
+	}
+	var plan provision.Plan
+	err = r.step(ctx, "plan", func(out *stream) error {
+		lines := out.json()
+		changed, err := r.tofu.PlanJSON(ctx, lines, tfexec.Out(planFile), tfexec.VarFile(plannedVariables),
+			tfexec.LockTimeout(lockTimeout), tfexec.Parallelism(parallelism))
+		lines.flush()
+		if err != nil {
+			return err
+		}
+		if plan, err = out.plan(before.VMs); err != nil {
+			return err
+		}
+		// Outputs alone may change, for instance right after an interrupted apply; that too is worth an apply.
+		if changed && len(plan.Changes) == 0 {
+			plan.Changes = []provision.Change{}
+		}
+		return nil
+	})
+	return plan, v, err
+}
+
+// Up makes the VMs exist as asked for.
+func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provision.Result, error) {
+	r, err := p.begin(ctx, request.Dir)
+	if err != nil {
+		return provision.Result{}, err
+	}
+	defer r.close()
+	defer os.Remove(r.dir.file(planFile))
+	result := provision.Result{Seconds: r.seconds}
+	plan, v, err := r.plan(ctx, request)
+	if err != nil {
+		return result, err
+	}
+	if refused := plan.Destructive(); len(refused) > 0 {
+		return result, &provision.RefusedError{Changes: refused}
+	}
+	if len(plan.Changes) > 0 && request.Check != nil {
+		if err := request.Check(ctx, plan); err != nil {
+			return result, err
+		}
+	}
+	if err := v.write(r.dir.variables()); err != nil {
+		return result, err
+	}
+	if plan.Changes == nil {
+		return result, nil
+	}
+	return r.apply(ctx, result)
+}
+
+func (r *run) apply(ctx context.Context, result provision.Result) (provision.Result, error) {
+	var out *stream
+	err := r.step(ctx, "apply", func(s *stream) error {
+		out = s
+		lines := s.json()
+		defer lines.flush()
+		return r.tofu.ApplyJSON(ctx, lines, tfexec.DirOrPlan(planFile), tfexec.Parallelism(parallelism), tfexec.LockTimeout(lockTimeout))
+	})
+	if out != nil {
+		result.Created, result.Updated, result.Deleted = out.completed("create"), out.completed("update"), out.completed("delete")
+		result.Changed = true
+	}
+	// tofu makes its backup with the umask's mode.
+	if chmod := os.Chmod(r.dir.state()+".backup", 0o600); chmod != nil && !errors.Is(chmod, fs.ErrNotExist) && err == nil {
+		err = chmod
+	}
+	return result, err
+}
+
+// Down removes everything that the state holds.
+func (p *Provisioner) Down(ctx context.Context, request provision.Request) error {
+	w := workdir{cluster: request.Dir}
+	if s, err := readState(w.state()); err != nil || s.Resources == 0 {
+		return err
+	}
+	r, err := p.begin(ctx, request.Dir)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.refreshVariables(request); err != nil {
+		return err
+	}
+	err = r.step(ctx, "destroy", func(out *stream) error {
+		lines := out.json()
+		defer lines.flush()
+		// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal.
+		return r.tofu.DestroyJSON(ctx, lines, tfexec.VarFile(relativeVariables), tfexec.Refresh(false),
+			tfexec.Parallelism(parallelism), tfexec.LockTimeout(lockTimeout))
+	})
+	if err != nil {
+		return err
+	}
+	left, err := readState(w.state())
+	if err == nil && left.Resources > 0 {
+		err = fmt.Errorf("destroy ended well, yet the state still holds %d resources: repeat it", left.Resources)
+	}
+	return err
+}
+
+// refreshVariables brings what is recorded up to date with how Proxmox VE is reached today; what the cluster is stays.
+func (r *run) refreshVariables(request provision.Request) error {
+	v, err := readVariables(r.dir.variables())
+	if errors.Is(err, fs.ErrNotExist) {
+		v, err = newVariables(request, r.owner.options.Endpoint)
+	}
+	if err != nil {
+		return fmt.Errorf("read what the cluster was made with: %w", err)
+	}
+	if r.owner.options.Endpoint != "" {
+		v.Endpoint = r.owner.options.Endpoint
+	}
+	if len(request.Spec.Hypervisors) > 0 {
+		v.Hypervisors = hypervisorVariables(request.Spec.Hypervisors)
+	}
+	return v.write(r.dir.variables())
+}

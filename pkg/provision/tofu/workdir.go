@@ -1,0 +1,288 @@
+package tofu
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"hive-test/cloudinit"
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/provision"
+	module "hive-test/tofu"
+)
+
+// Defaults of a hypervisor's storages: those that an installation of Proxmox VE has.
+const (
+	DefaultDatastore    = "local-lvm"
+	DefaultSnippetStore = "local"
+)
+
+// workdir knows where everything of one cluster is kept.
+type workdir struct{ cluster string }
+
+func (w workdir) dir() string          { return filepath.Join(w.cluster, "tofu") }
+func (w workdir) file(n string) string { return filepath.Join(w.dir(), n) }
+func (w workdir) home() string         { return w.file("home") }
+func (w workdir) lockFile() string     { return w.file(".terraform.lock.hcl") }
+func (w workdir) stamp() string        { return w.file(".init.json") }
+func (w workdir) caBundle() string     { return w.file("ca-bundle.pem") }
+func (w workdir) cliConfig() string    { return w.file("cli.tfrc") }
+func (w workdir) state() string        { return filepath.Join(w.cluster, "terraform.tfstate") }
+func (w workdir) variables() string    { return filepath.Join(w.cluster, "terraform.tfvars.json") }
+
+// Names inside the working directory. The state is named relative to it, so that a clusters directory can be moved.
+const (
+	relativeState     = "../terraform.tfstate"
+	relativeVariables = "../terraform.tfvars.json"
+	plannedVariables  = "planned.tfvars.json"
+	planFile          = "plan.bin"
+)
+
+// prepare makes the directories and writes the module's files, touching only what differs.
+func (w workdir) prepare() error {
+	for _, dir := range []string{w.cluster, w.dir(), w.home()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make tofu's working directory: %w", err)
+		}
+	}
+	if err := w.writeModule(); err != nil {
+		return fmt.Errorf("write the module: %w", err)
+	}
+	// tofu creates its state with the umask's mode, and keeps the mode of a file that exists.
+	f, err := os.OpenFile(w.state(), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("prepare the state file: %w", err)
+	}
+	return f.Close()
+}
+
+func (w workdir) writeModule() error {
+	sources, err := moduleFiles()
+	if err != nil {
+		return err
+	}
+	stale, err := filepath.Glob(w.file("*.tf"))
+	if err != nil {
+		return err
+	}
+	for _, path := range stale {
+		if _, ok := sources[filepath.Base(path)]; !ok {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	for name, content := range sources {
+		if err := replace(w.file(name), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moduleFiles returns the embedded module by file name.
+func moduleFiles() (map[string][]byte, error) {
+	entries, err := fs.ReadDir(module.Files, ".")
+	if err != nil {
+		return nil, err
+	}
+	sources := map[string][]byte{}
+	for _, e := range entries {
+		if sources[e.Name()], err = module.Files.ReadFile(e.Name()); err != nil {
+			return nil, err
+		}
+	}
+	return sources, nil
+}
+
+// replace writes a file atomically, for its owner only, unless it already holds content.
+func replace(path string, content []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	return renameio.WriteFile(path, content, 0o600)
+}
+
+// variables is the content of terraform.tfvars.json: the module's variables, and never a secret.
+type variables struct {
+	Endpoint         string               `json:"endpoint"`
+	Hypervisors      []hypervisorVariable `json:"hypervisors"`
+	ClusterName      string               `json:"cluster_name"`
+	OwnerID          string               `json:"owner_id"`
+	NodeCount        int                  `json:"node_count"`
+	Nodes            []nodeVariable       `json:"nodes"`
+	CPUCores         int                  `json:"cpu_cores"`
+	MemoryMB         int                  `json:"memory_mb"`
+	DiskSizeGB       int                  `json:"disk_size_gb"`
+	OSImage          string               `json:"os_image"`
+	ManagementBridge string               `json:"management_bridge"`
+	DataBridge       string               `json:"data_bridge"`
+	SSHUser          string               `json:"ssh_user"`
+	SSHPublicKey     string               `json:"ssh_public_key"`
+	Description      string               `json:"description"`
+	Tags             []string             `json:"tags"`
+	VendorData       string               `json:"vendor_data"`
+}
+
+type hypervisorVariable struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Port    int    `json:"port"`
+}
+
+type nodeVariable struct {
+	Name          string `json:"name"`
+	Index         int    `json:"index"`
+	VMID          int    `json:"vmid"`
+	Hypervisor    string `json:"hypervisor"`
+	ManagementMAC string `json:"management_mac"`
+	DataMAC       string `json:"data_mac"`
+	DatastoreID   string `json:"datastore_id"`
+	SnippetStore  string `json:"snippet_store"`
+}
+
+// newVariables turns a request into variables. The error names every node that lacks something chosen beforehand.
+func newVariables(r provision.Request, endpoint string) (variables, error) {
+	vendor, err := cloudinit.VendorData(cloudinit.Params{User: r.Spec.SSHUser})
+	if err != nil {
+		return variables{}, err
+	}
+	nodes, err := nodeVariables(r)
+	if err != nil {
+		return variables{}, err
+	}
+	return variables{
+		Endpoint: endpoint, Hypervisors: hypervisorVariables(r.Spec.Hypervisors),
+		ClusterName: string(r.Name), OwnerID: r.Owner.ID,
+		NodeCount: r.Spec.NodeCount, Nodes: nodes,
+		CPUCores: r.Spec.CPUCores, MemoryMB: r.Spec.MemoryMB, DiskSizeGB: r.Spec.DiskSizeGB, OSImage: r.Spec.OSImage,
+		ManagementBridge: r.Spec.ManagementBridge, DataBridge: r.Spec.DataBridge,
+		SSHUser: r.Spec.SSHUser, SSHPublicKey: strings.TrimSpace(r.SSHPublicKey),
+		Description: provision.Description(r.Name, r.Owner), Tags: provision.Tags(r.Name),
+		VendorData: string(vendor),
+	}, nil
+}
+
+func hypervisorVariables(hypervisors []cluster.Hypervisor) []hypervisorVariable {
+	list := make([]hypervisorVariable, 0, len(hypervisors))
+	for _, h := range hypervisors {
+		port := h.Port
+		if port == 0 {
+			port = 22
+		}
+		list = append(list, hypervisorVariable{h.Name, h.Address, port})
+	}
+	return list
+}
+
+func nodeVariables(r provision.Request) ([]nodeVariable, error) {
+	var faults []error
+	list := make([]nodeVariable, 0, len(r.Nodes))
+	for _, n := range r.Nodes {
+		if n.VMID == 0 || n.Hypervisor == "" || n.ManagementMAC == "" || n.DataMAC == "" {
+			faults = append(faults, fmt.Errorf("node %s has no id, hypervisor or MAC reserved", n.Name))
+			continue
+		}
+		disk, snippets := storages(r.Spec.Hypervisors, n.Hypervisor)
+		list = append(list, nodeVariable{n.Name, n.Index, n.VMID, n.Hypervisor, strings.ToUpper(n.ManagementMAC), strings.ToUpper(n.DataMAC), disk, snippets})
+	}
+	if len(r.Nodes) != r.Spec.NodeCount {
+		faults = append(faults, fmt.Errorf("%d nodes are reserved where %d are asked for", len(r.Nodes), r.Spec.NodeCount))
+	}
+	return list, errors.Join(faults...)
+}
+
+func storages(hypervisors []cluster.Hypervisor, name string) (disk, snippets string) {
+	disk, snippets = DefaultDatastore, DefaultSnippetStore
+	for _, h := range hypervisors {
+		if h.Name != name {
+			continue
+		}
+		if h.Datastore != "" {
+			disk = h.Datastore
+		}
+		if h.SnippetStore != "" {
+			snippets = h.SnippetStore
+		}
+	}
+	return disk, snippets
+}
+
+// write puts the variables into a file that only its owner can read.
+func (v variables) write(path string) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the variables: %w", err)
+	}
+	if err := replace(path, append(raw, '\n')); err != nil {
+		return fmt.Errorf("write the variables: %w", err)
+	}
+	return nil
+}
+
+func readVariables(path string) (variables, error) {
+	var v variables
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return v, fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	return v, nil
+}
+
+// recorded is what the state file holds, as far as it matters here.
+type recorded struct {
+	// VMs are the names of the nodes whose VM is in the state.
+	VMs map[string]bool
+	// Resources is the number of things that a destroy would remove.
+	Resources int
+	// Provider is the address of the provider that made them.
+	Provider string
+}
+
+// readState reads the state file without a child process. A missing or empty file is an empty state.
+func readState(path string) (recorded, error) {
+	r := recorded{VMs: map[string]bool{}}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.TrimSpace(raw)) == 0 {
+		return r, nil
+	}
+	if err != nil {
+		return r, fmt.Errorf("read the state: %w", err)
+	}
+	var s struct {
+		Resources []struct {
+			Mode      string `json:"mode"`
+			Type      string `json:"type"`
+			Provider  string `json:"provider"`
+			Instances []struct {
+				Key any `json:"index_key"`
+			} `json:"instances"`
+		} `json:"resources"`
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return r, fmt.Errorf("the state %s is damaged, %s.backup may hold the one before: %w", path, path, err)
+	}
+	for _, res := range s.Resources {
+		if res.Mode != "managed" {
+			continue
+		}
+		r.Resources += len(res.Instances)
+		r.Provider = res.Provider
+		for _, i := range res.Instances {
+			if key, ok := i.Key.(string); ok && res.Type == vmType {
+				r.VMs[key] = true
+			}
+		}
+	}
+	return r, nil
+}
