@@ -136,6 +136,25 @@ func (c *connection) lostError() error {
 	return fmt.Errorf("%w: %w", ErrConnectionLost, c.why)
 }
 
+// openPatiently opens a session channel, again and again while the server has no room for one: it counts a session for
+// some moments after its end.
+func (c *connection) openPatiently(ctx context.Context) (*session, error) {
+	for delay := 5 * time.Millisecond; ; delay = min(2*delay, 250*time.Millisecond) {
+		s, err := c.open(ctx)
+		full, ok := errors.AsType[*ssh.OpenChannelError](err)
+		if !ok || (full.Reason != ssh.ConnectionFailed && full.Reason != ssh.ResourceShortage) {
+			return s, err
+		}
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
+}
+
 // open opens a session channel, or gives up with ctx.
 func (c *connection) open(ctx context.Context) (*session, error) {
 	type opened struct {

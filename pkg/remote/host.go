@@ -120,8 +120,8 @@ func (h *Host) open(ctx context.Context) (*session, error) {
 		limited, cancel := context.WithTimeout(ctx, h.dialer.cfg.ConnectTimeout)
 		defer cancel()
 		var err error
-		s, err = c.open(limited)
-		if limited.Err() != nil && ctx.Err() == nil {
+		s, err = c.openPatiently(limited)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			c.close(fmt.Errorf("no session was opened within %s", h.dialer.cfg.ConnectTimeout))
 		}
 		return err

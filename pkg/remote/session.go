@@ -175,7 +175,7 @@ func (s *session) waitExit(limit time.Duration) bool {
 // close gives the channel back. It never waits for long.
 func (s *session) close() {
 	s.once.Do(func() {
-		defer s.release()
+		go s.giveBack()
 		done := make(chan struct{})
 		go func() {
 			_ = s.ch.Close()
@@ -189,4 +189,16 @@ func (s *session) close() {
 			s.conn.close(errors.New("the node does not read what it is sent"))
 		}
 	})
+}
+
+// giveBack frees the session's place once the server has closed its side too, for the server counts it until then. One
+// that is kept open by something in the background is not waited for.
+func (s *session) giveBack() {
+	timer := time.NewTimer(2 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-s.closed:
+	case <-timer.C:
+	}
+	s.release()
 }
