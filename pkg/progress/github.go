@@ -40,8 +40,13 @@ func (g *gitHub) dress(e Event, text string) string {
 		return ended + "::group::" + escapeData(oneLine(e.Phase)+detail(e.Message)) + "\n"
 	case PhaseEnd:
 		return g.endGroup() + text + g.annotation(e, e.Phase)
+	case StepEnd:
+		if e.Node == "" {
+			return text // the phase will tell
+		}
+		return text + g.annotation(e, label(e, e.Step))
 	case Case:
-		return text + g.annotation(e, prefixed(e.Suite, ": ")+e.Name)
+		return text + g.annotation(e, prefixed(e.Suite, ": ")+label(e, e.Name))
 	case Warning:
 		return command("warning", e.Node, strings.TrimPrefix(newLines(Options{}).warning(e), "warning: "))
 	case RunEnd:
@@ -69,7 +74,8 @@ func (g *gitHub) endGroup() string {
 // annotation marks a failure on the page of the run: once, even if the phase fails for the same reason.
 func (g *gitHub) annotation(e Event, title string) string {
 	text := strings.TrimSpace(Clean(e.Error))
-	if e.Status != Failed && e.Status != Interrupted || text == "" || Said(g.failed, text) {
+	own := e.Kind == Case || e.Kind == StepEnd
+	if e.Status != Failed && e.Status != Interrupted || text == "" || !own && Said(g.failed, text) {
 		return ""
 	}
 	g.failed = append(g.failed, text)

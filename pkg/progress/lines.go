@@ -52,13 +52,13 @@ func (l *lines) text(e Event) string {
 	case PhaseStart:
 		return l.paint(bold, "==> "+oneLine(e.Phase)+detail(e.Message)) + "\n"
 	case PhaseEnd:
-		return l.phaseEnd(e)
+		return l.end("", e, oneLine(e.Phase))
 	case StepStart:
 		return "  • " + label(e, e.Step) + detail(e.Message) + "\n"
 	case StepEnd:
 		return l.end("  ", e, label(e, e.Step))
 	case Case:
-		return l.testCase(e)
+		return l.end("  ", e, oneLine(prefixed(e.Suite, ": ")+label(e, e.Name)))
 	case Info:
 		return l.message(e)
 	case Warning:
@@ -104,15 +104,11 @@ func (l *lines) runStart(e Event) string {
 	return s + "\n"
 }
 
-func (l *lines) phaseEnd(e Event) string {
+// end is the last line of a step, phase or case, and its error if that was not said yet.
+func (l *lines) end(margin string, e Event, what string) string {
 	if l.Verbosity < Normal && e.Status != Failed && e.Status != Interrupted {
 		return ""
 	}
-	return l.end("", e, oneLine(e.Phase))
-}
-
-// end is the last line of a step or phase, and its error if that was not said yet.
-func (l *lines) end(margin string, e Event, what string) string {
 	s := margin + l.mark(e.Status) + " " + what
 	switch e.Status {
 	case Skipped:
@@ -171,13 +167,6 @@ func Said(said []string, text string) bool {
 		return known
 	}
 	return !slices.ContainsFunc(lines, func(line string) bool { return !Said(said, line) })
-}
-
-func (l *lines) testCase(e Event) string {
-	if l.Verbosity < Normal && e.Status != Failed && e.Status != Interrupted {
-		return ""
-	}
-	return l.end("  ", e, label(e, prefixed(e.Suite, ": ")+e.Name))
 }
 
 func (l *lines) message(e Event) string {

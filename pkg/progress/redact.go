@@ -87,7 +87,7 @@ func formsOf(secret string) []string {
 	if len(secret) < minSecret {
 		return nil
 	}
-	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], inJSON(secret)}
+	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], inJSON(secret, false), inJSON(secret, true)}
 	forms = append(forms, inBase64(secret)...)
 	if strings.Contains(secret, "\n") {
 		for line := range strings.Lines(secret) {
@@ -100,14 +100,15 @@ func formsOf(secret string) []string {
 	return forms
 }
 
-func inJSON(secret string) string {
+func inJSON(secret string, html bool) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
+	encoder.SetEscapeHTML(html)
 	if err := encoder.Encode(secret); err != nil {
 		return secret
 	}
-	return strings.Trim(strings.TrimSpace(b.String()), `"`)
+	quoted := strings.TrimSpace(b.String())
+	return quoted[1 : len(quoted)-1]
 }
 
 // inBase64 returns the characters that stand for secret in any base64 text that contains it: they depend on how many

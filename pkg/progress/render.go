@@ -32,14 +32,14 @@ type Options struct {
 	Color     bool // colour may be used
 }
 
-// shows says whether an event of kind k is for verbosity v.
+// shows says whether an event of kind k is for verbosity v. End events are for all: they may tell of a failure.
 func (v Verbosity) shows(k Kind) bool {
 	switch k {
 	case Output:
 		return v >= Verbose
 	case Debug:
 		return v >= Chatty
-	case RunStart, PhaseStart, StepStart, StepEnd, Wait, Info:
+	case RunStart, PhaseStart, StepStart, Wait, Info:
 		return v >= Normal
 	}
 	return true
@@ -49,7 +49,7 @@ func (v Verbosity) shows(k Kind) bool {
 // always pass.
 func Filter(next Sink, v Verbosity) Sink {
 	return SinkFunc(func(e Event) {
-		if v.shows(e.Kind) || e.Kind == StepEnd {
+		if v.shows(e.Kind) {
 			next.Emit(e)
 		}
 	})

@@ -1,0 +1,309 @@
+package progress
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vbauerster/mpb/v8"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestGoldens(t *testing.T) {
+	plainWith := func(o Options) func(*bytes.Buffer) Renderer {
+		return func(b *bytes.Buffer) Renderer { return Plain(b, o) }
+	}
+	tests := []struct {
+		file     string
+		events   []at
+		renderer func(*bytes.Buffer) Renderer
+	}{
+		{"plain.golden", failedRun(), plainWith(Options{})},
+		{"plain-verbose-color.golden", failedRun(), plainWith(Options{Verbosity: Chatty, Color: true})},
+		{"plain-quiet.golden", failedRun(), plainWith(Options{Verbosity: Quiet})},
+		{"plain-cases.golden", testedRun(), plainWith(Options{})},
+		{"github.golden", failedRun(), func(b *bytes.Buffer) Renderer { return GitHub(b, "", Options{Verbosity: Verbose}, nil) }},
+		{"github-cases.golden", testedRun(), func(b *bytes.Buffer) Renderer { return GitHub(b, "", Options{}, nil) }},
+		{"events.jsonl", failedRun(), func(b *bytes.Buffer) Renderer { return JSONLines(b) }},
+		{"events-cases.jsonl", testedRun(), func(b *bytes.Buffer) Renderer { return JSONLines(b) }},
+	}
+	for _, test := range tests {
+		t.Run(test.file, func(t *testing.T) {
+			golden(t, test.file, rendered(t, test.events, test.renderer))
+		})
+	}
+}
+
+func TestPlainShowsAWaitWhenItChanges(t *testing.T) {
+	wait := func(why string) Event { return Event{Kind: Wait, Step: "health", Message: "node 2", Error: why} }
+	var events []at
+	for i := range 10 { // changes ten times a second
+		events = append(events, at{second / 10, wait("try " + strconv.Itoa(i))})
+	}
+	for range 70 { // then stays
+		events = append(events, at{second, wait("try 9")})
+	}
+	events = append(events, at{second, Event{Kind: StepEnd, Step: "health", Status: Passed, Seconds: 72}})
+	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{}) }))
+	want := "  … node 2 (try 0)\n  … node 2 (try 9)\n  … node 2 (try 9) [1m04s so far]\n  ✓ health 1m12s\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPlainShowsTheLastStateOfASilentWait(t *testing.T) {
+	events := []at{
+		{0, Event{Kind: Wait, Message: "node 2", Error: "booting"}},
+		{second, Event{Kind: Wait, Message: "node 2", Error: "cloud-init"}},
+		{9 * second, Event{Kind: Info, Message: "later"}},
+		{0, Event{Kind: Wait, Message: "node 2", Status: Passed}},
+	}
+	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{}) }))
+	if want := "  … node 2 (booting)\n  … node 2 (cloud-init)\n  later\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestGitHubAppendsAJobSummary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "summary.md")
+	if err := os.WriteFile(path, []byte("before\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	summary := func(events []Event) []byte {
+		return []byte(fmt.Sprintf("%s of %s\n", events[0].Kind, events[0].Cluster))
+	}
+	rendered(t, failedRun(), func(b *bytes.Buffer) Renderer { return GitHub(b, path, Options{}, summary) })
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "before\nrun_start of ci-123\n"; string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestGitHubTakesNoCommandsFromOutput(t *testing.T) {
+	for _, line := range []string{"::error::x", " \u00a0::set-output name=a::b", "x ##[error]y", "a\n::warning::b"} {
+		got := disarm("  " + line)
+		for l := range strings.Lines(got) {
+			if strings.HasPrefix(strings.TrimSpace(l), "::") || strings.Contains(l, "##[") {
+				t.Errorf("%q still commands: %q", line, l)
+			}
+		}
+	}
+}
+
+func TestRecorderKeepsEverythingPrivately(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	r, err := Recorder(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := []Event{
+		{Time: time.Unix(1, 0).UTC(), Kind: Output, Message: "a <b>\x00\x1b[31m"},
+		{Time: time.Unix(2, 0).UTC(), Kind: Debug, Message: "c"},
+	}
+	for _, e := range sent {
+		r.Emit(e)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	data, err := os.ReadFile(path) // before Close: every event is there at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadEvents(bytes.NewReader(append(data, `{"kind":"in`...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sent, got); diff != "" {
+		t.Error(diff)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("the second Close: %v", err)
+	}
+	r.Emit(sent[0])
+}
+
+func TestReadEventsNamesABadLine(t *testing.T) {
+	got, err := ReadEvents(strings.NewReader("{\"kind\":\"info\"}\n\nnonsense\n"))
+	if err == nil || !strings.Contains(err.Error(), "line 3") || len(got) != 1 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestAutoFitsTheOutput(t *testing.T) {
+	tests := map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"a pipe":         {nil, "==> up\n"},
+		"GitHub Actions": {map[string]string{"GITHUB_ACTIONS": "true"}, "::group::up\n"},
+		"dumb":           {map[string]string{"TERM": "dumb"}, "==> up\n"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			r := Auto(&b, func(k string) string { return test.env[k] }, Options{Color: true}, nil)
+			r.Emit(Event{Kind: PhaseStart, Phase: "up"})
+			if err := r.Close(); err != nil || b.String() != test.want {
+				t.Errorf("got %q, %v, want %q", b.String(), err, test.want)
+			}
+		})
+	}
+}
+
+func TestRenderersAreSafeForConcurrentUse(t *testing.T) {
+	var b bytes.Buffer
+	sinks := []Renderer{Plain(&b, Options{Verbosity: Chatty}), GitHub(&bytes.Buffer{}, "", Options{}, nil), JSONLines(&bytes.Buffer{}),
+		newTerminal(&bytes.Buffer{}, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Millisecond))}
+	for _, r := range sinks {
+		var wg sync.WaitGroup
+		for worker := range 4 {
+			wg.Go(func() {
+				for i := range 50 {
+					step := fmt.Sprint("s", worker)
+					r.Emit(Event{Kind: StepStart, Step: step})
+					r.Emit(Event{Kind: Wait, Step: step, Message: fmt.Sprint(i)})
+					r.Emit(Event{Kind: StepEnd, Step: step, Status: Passed})
+				}
+			})
+		}
+		wg.Go(func() { time.Sleep(2 * time.Millisecond); _ = r.Close() })
+		wg.Wait()
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// screen is the part of a terminal that the live view uses: lines, cursor up, erase below.
+type screen struct {
+	lines []string
+	row   int
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	text := string(p)
+	for text != "" {
+		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
+			end := strings.IndexAny(rest, "AJm")
+			n, _ := strconv.Atoi(rest[:end])
+			switch rest[end] {
+			case 'A':
+				s.row = max(0, s.row-max(n, 1))
+			case 'J':
+				s.lines = append(s.lines[:s.row:s.row], "")
+			}
+			text = rest[end+1:]
+			continue
+		}
+		for len(s.lines) <= s.row {
+			s.lines = append(s.lines, "")
+		}
+		if text[0] == '\n' {
+			s.row++
+		} else {
+			s.lines[s.row] += text[:1]
+		}
+		text = text[1:]
+	}
+	return len(p), nil
+}
+
+func (s *screen) String() string { return strings.TrimRight(strings.Join(s.lines, "\n"), "\n") + "\n" }
+
+func TestTerminalShowsWhatRunsBelowTheLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &screen{}
+		r := newTerminal(s, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh())
+		var shots strings.Builder
+		shot := func(title string) {
+			time.Sleep(second / 2)
+			synctest.Wait()
+			fmt.Fprintf(&shots, "--- %s\n%s", title, s)
+		}
+		events := failedRun()
+		play(r, events[:4])
+		shot("a step runs")
+		play(r, events[4:9])
+		shot("it waits")
+		play(r, events[9:16])
+		shot("steps run on two nodes")
+		play(r, events[16:])
+		shot("the end")
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(&shots, "--- closed\n%s", s)
+		golden(t, "terminal.golden", []byte(shots.String()))
+	})
+}
+
+func TestTerminalOfLittleWidthDoesNotWrap(t *testing.T) {
+	for width := range 12 {
+		line := fit("  • ✓ 漢字 install on ci-123-2", width)
+		n := 0
+		for _, r := range line {
+			n++
+			if r >= 0x2e80 {
+				n++
+			}
+		}
+		if n > width {
+			t.Errorf("%q has %d columns of %d", line, n, width)
+		}
+	}
+}
+
+func TestTerminalBoundsTheLiveView(t *testing.T) {
+	var l live
+	now := time.Now()
+	for i := range 30 {
+		l.apply(Event{Kind: Wait, Step: "health", Node: fmt.Sprint("n", i), Message: "formed"}, now)
+	}
+	got := l.below(now)
+	if len(got) != maxLive || got[maxLive-1] != "  … and 19 more" {
+		t.Errorf("got %d lines, the last %q", len(got), got[len(got)-1])
+	}
+}
+
+func TestTerminalKeepsWritingWhenTheViewHasEnded(t *testing.T) {
+	var b bytes.Buffer
+	r := newTerminal(&b, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh())
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.Reset()
+	r.Emit(Event{Kind: Info, Message: "after"})
+	if got, want := b.String(), "  after\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAFailedWriteIsReportedByClose(t *testing.T) {
+	r := Plain(failing{}, Options{})
+	r.Emit(Event{Kind: Info, Message: "x"})
+	if err := r.Close(); err == nil {
+		t.Error("no error")
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, os.ErrClosed }

@@ -1,0 +1,148 @@
+package progress
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestClean(t *testing.T) {
+	tests := map[string]string{
+		"plain text\n\tand a tab":                  "plain text\n\tand a tab",
+		"\x1b[1;31mred\x1b[0m":                     "red",
+		"\x1b]0;title\x07shown":                    "shown",
+		"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\": "link",
+		"\u009b31mred":                             "red",
+		"a\x00b\x08c\x7fd\u0085":                   "abcd",
+		"line\r\nline\rline":                       "line\nline\nline",
+		"bad \xff utf-8":                           "bad \uFFFD utf-8",
+		"not a character \uFFFE":                   "not a character \uFFFD",
+		"\x1b[31":                                  "",
+		"\x1b":                                     "",
+		"\x1b]never ends\nnext":                    "never ends\nnext",
+		"\x1b(Bascii":                              "ascii",
+		"grüße 漢字 🙂":                               "grüße 漢字 🙂",
+	}
+	for in, want := range tests {
+		if got := Clean(in); got != want {
+			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzClean(f *testing.F) {
+	for _, s := range []string{"", "\x1b[31mx\x1b[0m", "\xff\r\n", "\x1b\x1b[1m", "\u009b\x1b]x\x07", "]]>"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got := Clean(s)
+		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\x1b\r\u009b\x7f") {
+			t.Errorf("Clean(%q) = %q", s, got)
+		}
+		if again := Clean(got); again != got {
+			t.Errorf("Clean(%q) changes to %q", got, again)
+		}
+	})
+}
+
+func TestFormat(t *testing.T) {
+	for in, want := range map[float64]string{0: "0.0s", 0.44: "0.4s", 59.94: "59.9s", 59.96: "1m00s", 65: "1m05s", 3599.4: "59m59s", 3600: "1h00m", 7325: "2h02m", -1: "0.0s"} {
+		if got := FormatSeconds(in); got != want {
+			t.Errorf("FormatSeconds(%v) = %q, want %q", in, got, want)
+		}
+	}
+	for in, want := range map[time.Duration]string{5 * time.Minute: "5m", 90 * second: "1m30s", 2 * time.Hour: "2h", 10 * second: "10s", 30 * time.Minute: "30m"} {
+		if got := FormatLimit(in); got != want {
+			t.Errorf("FormatLimit(%v) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestHints(t *testing.T) {
+	a := WithHint(errors.New("a"), "mend a")
+	b := fmt.Errorf("b: %w", WithHint(errors.New("b"), "mend b"))
+	err := fmt.Errorf("both: %w", errors.Join(a, b, a))
+	if got, want := HintOf(err), "mend a\nmend b"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if WithHint(nil, "x") != nil || HintOf(nil) != "" || HintOf(errors.New("x")) != "" {
+		t.Error("a hint from nothing")
+	}
+	if a.Error() != "a" {
+		t.Errorf("the message is %q", a)
+	}
+}
+
+func TestSaid(t *testing.T) {
+	said := []string{"no space", "ci-2: two\nlines"}
+	tests := map[string]bool{
+		"no space":                       true,
+		"configure: install: no space":   true,
+		"another: no space left":         false,
+		"form: ci-2: two\nlines":         true,
+		"x: no space\ny: no space":       true,
+		"x: something else\ny: no space": false,
+		"configure: timed out":           false,
+	}
+	for text, want := range tests {
+		if got := Said(said, text); got != want {
+			t.Errorf("Said(%q) = %v", text, got)
+		}
+	}
+}
+
+func TestRedactMasksSecretsHoweverTheyAreWritten(t *testing.T) {
+	const token = `root@pam!ci=12/34+5"6&7`
+	key := "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nAAAAB3NzaC1lZDI1NTE5AAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+	inJSON, err := json.Marshal(map[string]string{"token": token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{
+		"as it is":          "token " + token + " refused",
+		"in a query":        "https://pve/?t=" + url.QueryEscape(token) + "&x=1",
+		"in a path":         "https://pve/" + url.PathEscape(token),
+		"in user info":      (&url.URL{Scheme: "https", Host: "pve", User: url.UserPassword("u", token)}).String(),
+		"in JSON":           string(inJSON),
+		"in base64":         base64.StdEncoding.EncodeToString([]byte(token)),
+		"in basic auth":     "Basic " + base64.StdEncoding.EncodeToString([]byte("user:"+token)),
+		"in base64 of more": base64.URLEncoding.EncodeToString([]byte("ab" + token + "cd")),
+		"a line of a key":   "+ AAAAB3NzaC1lZDI1NTE5AAAA",
+	}
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			memory := &Memory{}
+			Redact(memory, func() []string { return []string{"", "abc", token, key} }).Emit(Event{Kind: Info, Message: text, Error: text, Hint: text})
+			e := memory.Events()[0]
+			for _, got := range []string{e.Message, e.Error, e.Hint} {
+				if !strings.Contains(got, Redacted) || strings.Contains(got, "12/34") || strings.Contains(got, "12%2F34") || strings.Contains(got, "TE5AAAA") {
+					t.Errorf("got %q", got)
+				}
+			}
+		})
+	}
+}
+
+func TestRedactLeavesTheRest(t *testing.T) {
+	memory := &Memory{}
+	secrets := []string{"first-secret"}
+	sink := Redact(memory, func() []string { return secrets })
+	sent := Event{Kind: PhaseEnd, Phase: "test", Cluster: "ci", Message: "-----BEGIN CERTIFICATE----- is fine", Status: Passed, Seconds: 1}
+	sink.Emit(sent)
+	if diff := cmp.Diff(sent, memory.Events()[0]); diff != "" {
+		t.Error(diff)
+	}
+	secrets = []string{"first-secret", "learnt-later"}
+	sink.Emit(Event{Kind: Info, Message: "learnt-later, first-secret-and-more"})
+	if got, want := memory.Events()[1].Message, "[redacted], [redacted]-and-more"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
