@@ -61,6 +61,9 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // splitTags reads a tag list. PVE separates by ';' after a config change but keeps what create was given.
 func splitTags(s string) []string {
 	tags := strings.FieldsFunc(s, func(r rune) bool { return r == ';' || r == ',' || r == ' ' })
+	if len(tags) == 0 {
+		return nil
+	}
 	slices.Sort(tags)
 	return slices.Compact(tags)
 }

@@ -1,0 +1,176 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+)
+
+// guests answers for agents: each call takes the node's next answer, the last one for ever.
+type guests struct {
+	mu      sync.Mutex
+	answers map[int][]guestAnswer
+	calls   map[int]int
+	vm      VM
+	vmErr   error
+}
+
+type guestAnswer struct {
+	interfaces []Interface
+	err        error
+}
+
+func (g *guests) Interfaces(ctx context.Context, _ string, vmid int) ([]Interface, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls[vmid]++
+	list := g.answers[vmid]
+	a := list[min(g.calls[vmid], len(list))-1]
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return a.interfaces, a.err
+}
+
+func (g *guests) VM(_ context.Context, _ string, vmid int) (VM, error) {
+	vm := g.vm
+	vm.VMID = vmid
+	return vm, g.vmErr
+}
+
+func nic(name, mac string, prefixes ...string) Interface {
+	i := Interface{Name: name, MAC: mac}
+	for _, p := range prefixes {
+		i.Prefixes = append(i.Prefixes, netip.MustParsePrefix(p))
+	}
+	return i
+}
+
+func twoNodes() cluster.Nodes {
+	return cluster.Nodes{
+		{Name: "ci-1", Index: 1, VMID: 201, Hypervisor: "pve1", ManagementMAC: "BC:24:11:00:00:01", DataMAC: "BC:24:11:00:00:02"},
+		{Name: "ci-2", Index: 2, VMID: 202, Hypervisor: "pve2", ManagementMAC: "BC:24:11:00:00:03", DataMAC: "BC:24:11:00:00:04"},
+	}
+}
+
+var (
+	lo      = nic("lo", "00:00:00:00:00:00", "127.0.0.1/8", "::1/128")
+	docker  = nic("docker0", "02:42:00:00:00:01", "172.17.0.1/16")
+	guest2  = guestAnswer{interfaces: []Interface{lo, nic("eth0", "BC:24:11:00:00:03", "10.0.0.2/24"), nic("eth1", "BC:24:11:00:00:04", "10.1.0.2/24")}}
+	booting = guestAnswer{err: &APIError{Method: "GET", Path: "/agent", Status: 500, Reason: "QEMU guest agent is not running"}}
+)
+
+func TestWaitAddressesMatchesByMAC(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := guestAnswer{interfaces: []Interface{docker, nic("eth0", "BC:24:11:00:00:01", "fe80::1/64", "10.0.0.1/24")}}
+		done := guestAnswer{interfaces: []Interface{
+			docker, nic("eth1", "bc:24:11:00:00:02", "fe80::2/64", "fd00::2/64", "10.1.0.1/24"), nic("eth0", "BC:24:11:00:00:01", "169.254.3.4/16", "10.0.0.1/24"), lo,
+		}}
+		g := &guests{calls: map[int]int{}, answers: map[int][]guestAnswer{201: {booting, booting, late, done}, 202: {guest2}}}
+		var seen progress.Memory
+		start := time.Now()
+		nodes, err := WaitAddresses(t.Context(), g, twoNodes(), &seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{nodes[0].Management.String(), nodes[0].Data.String(), nodes[1].Management.String(), nodes[1].Data.String()}
+		if strings.Join(got, " ") != "10.0.0.1 10.1.0.1 10.0.0.2 10.1.0.2" {
+			t.Errorf("got %v", got)
+		}
+		if g.calls[202] != 1 {
+			t.Errorf("a node that is ready at once was asked %d times", g.calls[202])
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("took %s", took)
+		}
+		var waits []string
+		for _, e := range seen.Events() {
+			if e.Kind == progress.Wait {
+				waits = append(waits, e.Node+": "+e.Error)
+			}
+		}
+		want := "ci-1: GET /agent: 500 QEMU guest agent is not running | ci-1: the guest has no data NIC with MAC BC:24:11:00:00:02"
+		if strings.Join(waits, " | ") != want {
+			t.Errorf("waits: %q", waits)
+		}
+	})
+}
+
+func TestAnIPv6AddressIsTakenAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		six := guestAnswer{interfaces: []Interface{nic("eth0", "BC:24:11:00:00:01", "2001:db8::1/64"), nic("eth1", "BC:24:11:00:00:02", "10.1.0.1/24")}}
+		g := &guests{calls: map[int]int{}, answers: map[int][]guestAnswer{201: {six}}}
+		start := time.Now()
+		nodes, err := WaitAddresses(t.Context(), g, twoNodes()[:1], progress.Discard)
+		if err != nil || nodes[0].Management.String() != "2001:db8::1" {
+			t.Fatalf("got %v %v", nodes, err)
+		}
+		if took := time.Since(start); took < ipv4Grace || took > 2*ipv4Grace {
+			t.Errorf("took %s", took)
+		}
+	})
+}
+
+func TestWhyAnAddressIsMissing(t *testing.T) {
+	half := guestAnswer{interfaces: []Interface{nic("eth0", "BC:24:11:00:00:01", "10.0.0.1/24"), nic("eth1", "BC:24:11:00:00:02", "fe80::1/64")}}
+	api := func(status int, reason string) guestAnswer {
+		return guestAnswer{err: &APIError{Status: status, Reason: reason}}
+	}
+	running := VM{Status: "running", AgentEnabled: true}
+	for _, tc := range []struct {
+		name      string
+		answer    guestAnswer
+		vm        VM
+		reason    string
+		fix       string
+		is        error
+		immediate bool
+	}{
+		{"agent not running", booting, running, "its guest agent did not answer: ", "qemu-guest-agent", ErrAgentNotRunning, false},
+		{"agent not enabled, found out late", booting, VM{Status: "running"}, "not enabled", "qm set 201 --agent enabled=1", ErrAgentNotRunning, false},
+		{"VM stopped", api(500, "VM 201 is not running"), VM{Status: "stopped"}, "the VM is stopped", "qm start 201", ErrNotRunning, false},
+		{"second NIC without address", half, running, "the data NIC eth1 (BC:24:11:00:00:02) has no address", "DHCP", context.DeadlineExceeded, false},
+		{"agent not configured", api(500, "No QEMU guest agent configured"), running, "not enabled", "qm set 201", ErrAgentDisabled, true},
+		{"privilege", api(403, "Permission check failed (/vms/201, VM.Monitor)"), running, "VM.Monitor", "VM.GuestAgent.Audit (Proxmox VE 9)", ErrForbidden, true},
+		{"VM gone", api(500, "Configuration file 'nodes/pve1/qemu-server/201.conf' does not exist"), running, "the VM is not there", "task log", ErrNotFound, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := &guests{calls: map[int]int{}, answers: map[int][]guestAnswer{201: {tc.answer}, 202: {guest2}}, vm: tc.vm}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				start := time.Now()
+				nodes, err := WaitAddresses(ctx, g, twoNodes(), progress.Discard)
+				failed, ok := errors.AsType[*AddressError](err)
+				if !ok || failed.Node.Name != "ci-1" || !strings.Contains(failed.Reason, tc.reason) || !strings.Contains(failed.Hint(), tc.fix) || !errors.Is(err, tc.is) {
+					t.Errorf("got %v, fix %q", err, failed.Hint())
+				}
+				if took := time.Since(start); tc.immediate != (took < time.Second) {
+					t.Errorf("took %s", took)
+				}
+				if nodes[1].Management.String() != "10.0.0.2" {
+					t.Errorf("the other node lost its address: %+v", nodes[1])
+				}
+			})
+		})
+	}
+}
+
+func TestTwoNodesWithOneAddress(t *testing.T) {
+	same := guestAnswer{interfaces: []Interface{nic("eth0", "BC:24:11:00:00:01", "10.0.0.2/24"), nic("eth1", "BC:24:11:00:00:02", "10.1.0.1/24")}}
+	g := &guests{calls: map[int]int{}, answers: map[int][]guestAnswer{201: {same}, 202: {guest2}}}
+	_, err := WaitAddresses(t.Context(), g, twoNodes(), progress.Discard)
+	for _, part := range []string{"ci-1", "ci-2", "10.0.0.2", "machine-id was not cleared"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not say %q", err, part)
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNewChecksItsOptions(t *testing.T) {
+	good := "root@pam!x=abc-123"
+	for _, tc := range []struct {
+		name string
+		opts Options
+		want string
+	}{
+		{"no endpoint", Options{Token: good}, "no proxmox endpoint"},
+		{"http", Options{Endpoint: "http://pve:8006", Token: good}, "not https"},
+		{"no host", Options{Endpoint: "pve1", Token: good}, "not a URL"},
+		{"password in URL", Options{Endpoint: "https://u:hunter2@pve:8006", Token: good}, "must not contain a user"},
+		{"no token", Options{Endpoint: "https://pve:8006"}, "no proxmox API token"},
+		{"no secret", Options{Endpoint: "https://pve:8006", Token: "root@pam!x"}, "no '='"},
+		{"no realm", Options{Endpoint: "https://pve:8006", Token: "root!x=s3cret"}, "no realm"},
+		{"no token name", Options{Endpoint: "https://pve:8006", Token: "root@pam=s3cret"}, "no token name"},
+		{"blank in it", Options{Endpoint: "https://pve:8006", Token: "root@pam!x=s3 cret"}, "malformed"},
+		{"CA file missing", Options{Endpoint: "https://pve:8006", Token: good, CAFile: "/nonexistent/ca.pem"}, "CA file"},
+		{"CA file without PEM", Options{Endpoint: "https://pve:8006", Token: good, CAFile: "/dev/null"}, "no PEM"},
+		{"short fingerprint", Options{Endpoint: "https://pve:8006", Token: good, Fingerprint: "AB:CD"}, "not a SHA-256"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := New(tc.opts)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("got %v, want something with %q", err, tc.want)
+			}
+			for _, secret := range []string{"s3cret", "s3 cret", "hunter2", "abc-123"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("the error shows the secret: %v", err)
+				}
+			}
+		})
+	}
+	c := mustClient(t, Options{Endpoint: "https://pve1:8006/api2/json/", Token: good})
+	if c.Endpoint() != "https://pve1:8006" || c.TokenID() != "root@pam!x" {
+		t.Errorf("got %q %q", c.Endpoint(), c.TokenID())
+	}
+}
+
+// Every class of answer, with the texts that Proxmox VE 8.4 was seen to give.
+func TestAnswersBecomeErrorsWithPVEsText(t *testing.T) {
+	all := []error{ErrUnauthorized, ErrForbidden, ErrNotFound, ErrUnreachable, ErrTLS, ErrLocked, ErrAgentDisabled, ErrAgentNotRunning, ErrNotRunning}
+	for _, tc := range []struct {
+		name   string
+		status int
+		reason string
+		body   string
+		is     []error
+		text   string
+	}{
+		{"wrong token", 401, "Authentication failed!", "", []error{ErrUnauthorized}, "401 Authentication failed!"},
+		{"privilege", 403, "Permission check failed (/vms/100, VM.Audit)", `{"data":null}`, []error{ErrForbidden}, "403 Permission check failed (/vms/100, VM.Audit)"},
+		{"unknown pool", 403, "Permission check failed (pool 'p' does not exist)", "", []error{ErrForbidden, ErrNotFound}, "pool 'p'"},
+		{"missing VM", 500, "Configuration file 'nodes/pve1/qemu-server/113.conf' does not exist", `{"data":null,"message":"Configuration file 'nodes/pve1/qemu-server/113.conf' does not exist\n"}`, []error{ErrNotFound}, "113.conf' does not exist"},
+		{"missing VM, clone", 500, "unable to find configuration file for VM 999 on node 'pve1'", "", []error{ErrNotFound}, "VM 999"},
+		{"404 of a proxy", 404, "Not Found", "<html>", []error{ErrNotFound}, "404 Not Found"},
+		{"parameter", 400, "Parameter verification failed.", `{"data":null,"errors":{"vmid":"VM 111 already exists","a":"b"},"message":"Parameter verification failed.\n"}`, nil, "400 Parameter verification failed. (a: b) (vmid: VM 111 already exists)"},
+		{"unknown storage", 400, "Parameter verification failed.", `{"errors":{"storage":"No such storage."}}`, []error{ErrNotFound}, "No such storage."},
+		{"node offline", 595, "No route to host", "", []error{ErrUnreachable}, "595 No route to host"},
+		{"node offline, text that looks like absence", 596, "host 'x' does not exist", "", []error{ErrUnreachable}, "596"},
+		{"time-out", 599, "Too many redirections", "", []error{ErrUnreachable}, "599"},
+		{"gateway", 502, "Bad Gateway", "<html>", []error{ErrUnreachable}, "502"},
+		{"locked", 500, "VM is locked (backup)", "", []error{ErrLocked}, "VM is locked (backup)"},
+		{"agent off", 500, "No QEMU guest agent configured", "", []error{ErrAgentDisabled}, ""},
+		{"agent dead", 500, "QEMU guest agent is not running", "", []error{ErrAgentNotRunning}, ""},
+		{"VM off", 500, "VM 100 is not running", "", []error{ErrNotRunning}, ""},
+		{"not implemented", 501, "Method 'GET /nope' not implemented", `{"data":null}`, nil, "501 Method"},
+		{"redirect", 301, "Moved Permanently", "", nil, "301 Moved Permanently"},
+		{"no reason", 500, "", "", nil, "500 Internal Server Error"},
+		{"token echoed", 401, "no such token '" + testSecret + "'", "", []error{ErrUnauthorized}, "'***'"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFakePVE(t)
+			f.on("GET /nodes", func(w http.ResponseWriter, _ *http.Request) { answer(w, tc.status, tc.reason, tc.body) })
+			_, err := f.client(t).Hypervisors(t.Context())
+			api, ok := errors.AsType[*APIError](err)
+			if !ok || api.Status != tc.status || api.Method != "GET" || api.Path != "/nodes" {
+				t.Fatalf("got %#v", err)
+			}
+			if !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), testSecret) {
+				t.Errorf("message: %s", err)
+			}
+			for _, sentinel := range all {
+				want := false
+				for _, s := range tc.is {
+					want = want || s == sentinel
+				}
+				if errors.Is(err, sentinel) != want {
+					t.Errorf("errors.Is(%v, %v) is %v", err, sentinel, !want)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsNoAnswerOfPVE(t *testing.T) {
+	f := newFakePVE(t)
+	f.on("GET /version", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>login</html>") })
+	_, err := f.client(t).Version(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "not JSON") || errors.Is(err, ErrUnreachable) {
+		t.Errorf("an HTML page: got %v", err)
+	}
+
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := closed.Addr().String()
+	_ = closed.Close()
+	_, err = mustClient(t, Options{Endpoint: "https://" + address, Token: "a@b!c=d"}).Version(t.Context())
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), address) {
+		t.Errorf("a closed port: got %v", err)
+	}
+
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	_, err = mustClient(t, Options{Endpoint: strings.Replace(plain.URL, "http:", "https:", 1), Token: "a@b!c=d"}).Version(t.Context())
+	if !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrTLS) {
+		t.Errorf("a server without TLS: got %v", err)
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	f := newFakePVE(t)
+	release := make(chan struct{})
+	defer close(release)
+	f.on("GET /version", func(http.ResponseWriter, *http.Request) { <-release })
+	opts := f.options(t)
+	opts.Timeout = 50 * time.Millisecond
+	_, err := mustClient(t, opts).Version(t.Context())
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "no answer within 50ms") {
+		t.Errorf("the client's own limit: got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.client(t).Version(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
+		t.Errorf("the caller's cancel: got %v", err)
+	}
+}
+
+func TestTLSIsVerified(t *testing.T) {
+	f := newFakePVE(t)
+	f.data("GET /version", map[string]string{"version": "8.4.21", "release": "8.4"})
+	pin := Fingerprint(f.Certificate())
+	base := f.options(t)
+	for _, tc := range []struct {
+		name string
+		edit func(*Options)
+		fail bool
+	}{
+		{"CA file", func(*Options) {}, false},
+		{"system roots", func(o *Options) { o.CAFile = "" }, true},
+		{"insecure", func(o *Options) { o.CAFile, o.Insecure = "", true }, false},
+		{"fingerprint", func(o *Options) { o.CAFile, o.Fingerprint = "", pin }, false},
+		{"fingerprint as openssl prints it", func(o *Options) { o.CAFile, o.Fingerprint = "", "sha256 Fingerprint="+pin }, false},
+		{"fingerprint in lower case without colons", func(o *Options) {
+			o.CAFile, o.Fingerprint = "", strings.ToLower(strings.ReplaceAll(pin, ":", ""))
+		}, false},
+		{"other fingerprint", func(o *Options) { o.CAFile, o.Fingerprint = "", strings.Repeat("AB", 32) }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			opts := base
+			tc.edit(&opts)
+			v, err := mustClient(t, opts).Version(t.Context())
+			if !tc.fail {
+				if err != nil || v.Version != "8.4.21" || v.Major() != 8 {
+					t.Fatalf("got %v %v", v, err)
+				}
+				return
+			}
+			if !errors.Is(err, ErrTLS) || errors.Is(err, ErrUnreachable) {
+				t.Fatalf("got %v", err)
+			}
+			if seen, ok := SeenFingerprint(err); !ok || seen != pin || !strings.Contains(err.Error(), pin) {
+				t.Errorf("the error does not name the certificate that was seen: %v", err)
+			}
+		})
+	}
+}
+
+func TestReads(t *testing.T) {
+	f := newFakePVE(t)
+	f.data("GET /nodes", []any{
+		map[string]any{"node": "pve2", "status": "offline"},
+		map[string]any{"node": "pve1", "status": "online", "maxcpu": 8, "maxmem": 1 << 34, "mem": 1 << 30},
+	})
+	f.data("GET /cluster/resources", []any{
+		map[string]any{"vmid": 101, "type": "qemu", "node": "pve1", "status": "unknown", "tags": "b;a,c d;a"},
+		map[string]any{"vmid": 100, "type": "qemu", "node": "pve1", "name": "t", "status": "running", "template": 1, "pool": "p", "maxmem": 1024, "maxcpu": 2},
+	})
+	f.data("GET /nodes/pve1/qemu/100/config", map[string]any{
+		"name": "ci-1", "tags": "hive-test;ci", "description": "text\n", "agent": "enabled=1,type=virtio", "protection": 1, "lock": "backup",
+		"net0": "virtio=bc:24:11:00:00:01,bridge=vmbr0,firewall=0", "net1": "model=virtio,macaddr=BC:24:11:00:00:02,bridge=vmbr1", "netless": "x", "memory": 2048,
+	})
+	f.data("GET /nodes/pve1/qemu/100/status/current", map[string]any{"status": "running", "cpus": 2, "maxmem": 1024})
+	f.data("GET /nodes/pve1/storage", []any{map[string]any{"storage": "local", "type": "dir", "content": "snippets,images,iso", "active": 1, "avail": 10, "total": "20"}})
+	f.data("GET /nodes/pve1/storage/local/content", []any{map[string]any{"volid": "local:iso/x.img", "content": "iso", "size": 7}})
+	f.data("GET /nodes/pve1/network", []any{map[string]any{"iface": "vmbr1"}, map[string]any{"iface": "vmbr0"}})
+	f.data("GET /access/permissions", map[string]any{"/": map[string]any{"VM.Audit": 1, "Sys.Audit": 0}})
+	c := f.client(t)
+
+	hosts, err := c.Hypervisors(t.Context())
+	same(t, err, hosts, []Hypervisor{{Name: "pve1", Online: true, CPUs: 8, MemoryTotal: 1 << 34, MemoryUsed: 1 << 30}, {Name: "pve2"}})
+	vms, err := c.VMs(t.Context())
+	same(t, err, vms, []VM{
+		{VMID: 100, Type: "qemu", Hypervisor: "pve1", Name: "t", Status: "running", Template: true, Pool: "p", Memory: 1024, CPUs: 2},
+		{VMID: 101, Type: "qemu", Hypervisor: "pve1", Status: "unknown", Tags: []string{"a", "b", "c", "d"}},
+	})
+	vm, err := c.Live(t.Context(), vms[0])
+	same(t, err, vm, VM{
+		VMID: 100, Type: "qemu", Hypervisor: "pve1", Name: "ci-1", Status: "running", Pool: "p", Tags: []string{"ci", "hive-test"}, CPUs: 2, Memory: 1024,
+		Description: "text\n", Lock: "backup", Protection: true, AgentEnabled: true,
+		NICs: []NIC{{"net0", "BC:24:11:00:00:01", "vmbr0"}, {"net1", "BC:24:11:00:00:02", "vmbr1"}},
+	})
+	storages, err := c.Storages(t.Context(), "pve1")
+	same(t, err, storages, []Storage{{Name: "local", Type: "dir", Content: []string{"images", "iso", "snippets"}, Active: true, Available: 10, Capacity: 20}})
+	volumes, err := c.Content(t.Context(), "pve1", "local", "iso")
+	same(t, err, volumes, []Volume{{ID: "local:iso/x.img", Kind: "iso", Size: 7}})
+	bridges, err := c.Bridges(t.Context(), "pve1")
+	same(t, err, bridges, []string{"vmbr0", "vmbr1"})
+	perms, err := c.Permissions(t.Context())
+	same(t, err, perms, map[string]map[string]bool{"/": {"VM.Audit": true, "Sys.Audit": false}})
+	if _, err := c.VM(t.Context(), "pve1", 5); err == nil || !strings.Contains(err.Error(), "VM 5 on pve1") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCheckID(t *testing.T) {
+	f := newFakePVE(t)
+	f.on("GET /cluster/nextid", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("vmid") {
+		case "100":
+			answer(w, 400, "Parameter verification failed.", `{"errors":{"vmid":"VM 100 already exists"}}`)
+		case "7":
+			answer(w, 400, "Parameter verification failed.", `{"errors":{"vmid":"invalid format - value does not look like a valid VM ID"}}`)
+		default:
+			writeData(w, r.URL.Query().Get("vmid"))
+		}
+	})
+	c := f.client(t)
+	if free, err := c.CheckID(t.Context(), 4711); !free || err != nil {
+		t.Errorf("free id: %v %v", free, err)
+	}
+	if free, err := c.CheckID(t.Context(), 100); free || err != nil {
+		t.Errorf("taken id: %v %v", free, err)
+	}
+	if free, err := c.CheckID(t.Context(), 7); free || err == nil {
+		t.Errorf("bad id: %v %v", free, err)
+	}
+}
+
+func TestAgent(t *testing.T) {
+	f := newFakePVE(t)
+	const agent = "GET /nodes/pve1/qemu/100/agent/"
+	f.data(agent+"network-get-interfaces", map[string]any{"result": []any{
+		map[string]any{"name": "lo", "hardware-address": "00:00:00:00:00:00", "ip-addresses": []any{map[string]any{"ip-address": "127.0.0.1", "prefix": 8}}},
+		map[string]any{"name": "eth0", "hardware-address": "bc:24:11:aa:bb:cc", "ip-addresses": []any{
+			map[string]any{"ip-address": "fe80::1", "prefix": 64}, map[string]any{"ip-address": "bogus"}, map[string]any{"ip-address": "10.0.0.5", "prefix": 24}}},
+		map[string]any{"name": "eth1"},
+	}})
+	f.data("GET /nodes/pve1/qemu/101/agent/network-get-interfaces", map[string]any{"result": map[string]any{"error": map[string]any{
+		"class": "CommandNotFound", "desc": "Command guest-network-get-interfaces has been disabled: the agent is in frozen state"}}})
+	f.data(agent+"file-read", map[string]any{"content": "a\u00fc\u00ff", "bytes-read": 3})
+	f.data("GET /nodes/pve1/qemu/101/agent/file-read", map[string]any{"content": "a", "truncated": true})
+	c := f.client(t)
+	interfaces, err := c.Interfaces(t.Context(), "pve1", 100)
+	same(t, err, interfaces, []Interface{
+		{Name: "lo", MAC: "00:00:00:00:00:00", Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}},
+		{Name: "eth0", MAC: "BC:24:11:AA:BB:CC", Prefixes: []netip.Prefix{netip.MustParsePrefix("fe80::1/64"), netip.MustParsePrefix("10.0.0.5/24")}},
+		{Name: "eth1"},
+	})
+	if _, err := c.Interfaces(t.Context(), "pve1", 101); err == nil || !strings.Contains(err.Error(), "frozen state") {
+		t.Errorf("frozen guest: got %v", err)
+	}
+	data, err := c.ReadFile(t.Context(), "pve1", 100, "/etc/x")
+	same(t, err, data, []byte{'a', 0xfc, 0xff})
+	if _, err := c.ReadFile(t.Context(), "pve1", 101, "/etc/x"); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("cut file: got %v", err)
+	}
+}
+
+func same[T any](t *testing.T, err error, got, want T) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,230 @@
+package proxmox
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"hive-test/pkg/cluster"
+)
+
+// world is a Proxmox cluster of plain data.
+type world struct {
+	API      // what Preflight never calls
+	version  string
+	err      error
+	hosts    []Hypervisor
+	vms      []VM
+	hidden   map[int]bool
+	storages map[string][]Storage
+	content  map[string][]Volume
+	bridges  map[string][]string
+	privs    map[string]map[string]bool
+}
+
+func (w *world) Version(context.Context) (Version, error)          { return Version{Version: w.version}, w.err }
+func (w *world) Hypervisors(context.Context) ([]Hypervisor, error) { return w.hosts, nil }
+func (w *world) VMs(context.Context) ([]VM, error)                 { return w.vms, nil }
+func (w *world) Permissions(context.Context) (map[string]map[string]bool, error) {
+	return w.privs, nil
+}
+func (w *world) Bridges(_ context.Context, h string) ([]string, error) { return w.bridges[h], nil }
+func (w *world) CheckID(_ context.Context, id int) (bool, error)       { return !w.hidden[id], nil }
+func (w *world) Content(_ context.Context, h, s, kind string) ([]Volume, error) {
+	return w.content[h+"/"+s+"/"+kind], nil
+}
+func (w *world) Storages(_ context.Context, h string) ([]Storage, error) {
+	if s, found := w.storages[h]; found {
+		return s, nil
+	}
+	return nil, &APIError{Status: 595, Reason: "Connection refused", Method: "GET", Path: "/nodes/" + h + "/storage"}
+}
+
+func goodWorld() *world {
+	all := map[string]bool{}
+	for _, p := range []string{
+		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", "VM.Monitor", "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
+		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Allocate", "SDN.Use",
+	} {
+		all[p] = true
+	}
+	w := &world{
+		version: "8.4.21", hidden: map[int]bool{}, storages: map[string][]Storage{}, content: map[string][]Volume{}, bridges: map[string][]string{},
+		privs: map[string]map[string]bool{"/": all},
+	}
+	for _, name := range []string{"pve1", "pve2"} {
+		w.hosts = append(w.hosts, Hypervisor{Name: name, Online: true, CPUs: 8, MemoryTotal: 32 << 30, MemoryUsed: 2 << 30})
+		w.storages[name] = []Storage{
+			{Name: "local", Content: []string{"iso", "snippets"}, Active: true, Available: 10 << 30, Capacity: 20 << 30},
+			{Name: "local-lvm", Content: []string{"images"}, Active: true, Available: 100 << 30, Capacity: 200 << 30},
+		}
+		w.content[name+"/local/iso"] = []Volume{{ID: "local:iso/debian.img"}}
+		w.bridges[name] = []string{"vmbr0", "vmbr1"}
+	}
+	return w
+}
+
+func goodRequest() PreflightRequest {
+	return PreflightRequest{
+		Spec: cluster.Spec{
+			NodeCount: 3, CPUCores: 4, MemoryMB: 8192, DiskSizeGB: 32, OSImage: "local:iso/debian.img", ManagementBridge: "vmbr0", DataBridge: "vmbr1",
+			Hypervisors: []cluster.Hypervisor{{Name: "pve1", Datastore: "local-lvm"}, {Name: "pve2", Datastore: "local-lvm"}},
+		},
+		Nodes: cluster.Nodes{
+			{Name: "ci-1", Index: 1, VMID: 201, Hypervisor: "pve1"}, {Name: "ci-2", Index: 2, VMID: 202, Hypervisor: "pve2"}, {Name: "ci-3", Index: 3, VMID: 203, Hypervisor: "pve1"},
+		},
+		TokenID: testTokenID, Endpoint: "https://pve1:8006",
+	}
+}
+
+func TestPreflightPasses(t *testing.T) {
+	findings := Preflight(t.Context(), goodWorld(), goodRequest())
+	seen := map[string]bool{}
+	for _, f := range findings {
+		if f.Status != Pass || f.Title == "" || f.Detail == "" || f.Fix != "" {
+			t.Errorf("%+v", f)
+		}
+		seen[f.ID] = true
+	}
+	if len(seen) != 11 || PreflightError(findings) != nil {
+		t.Errorf("checks made: %v", seen)
+	}
+}
+
+func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		edit   func(*world, *PreflightRequest)
+		id     string
+		status Status
+		detail string
+		fix    string
+	}{
+		{"old version", func(w *world, _ *PreflightRequest) { w.version = "7.4" }, "pve-access", Fail, "7.4", "upgrade"},
+		{"unknown hypervisor", func(_ *world, r *PreflightRequest) {
+			r.Spec.Hypervisors[1].Name = "pve9"
+			r.Nodes[1].Hypervisor = "pve9"
+		}, "pve-hypervisors", Fail, "pve9 does not exist", "pve1, pve2"},
+		{"no hypervisor", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors, r.Nodes = nil, nil }, "pve-hypervisors", Fail, "no hypervisor", "TF_VAR_nodes"},
+		{"hypervisor down", func(w *world, _ *PreflightRequest) { w.hosts[1].Online = false }, "pve-hypervisors", Fail, "pve2 is offline", "proxmox.hypervisors"},
+		{"hypervisor down, not noticed by the others yet", func(w *world, _ *PreflightRequest) { delete(w.storages, "pve2") }, "pve-hypervisors", Fail, "595 Connection refused", "pveproxy"},
+		{"image missing on one", func(w *world, _ *PreflightRequest) {
+			w.content["pve2/local/iso"] = []Volume{{ID: "local:iso/other.img"}}
+		}, "pve-image", Fail, "local:iso/debian.img does not exist on pve2", "local:iso/other.img"},
+		{"image without a kind", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "debian.img" }, "pve-image", Fail, "not of the form", "os_image"},
+		{"image of an unknown storage", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "nas:iso/debian.img" }, "pve-image", Fail, "storage nas", "local"},
+		{"image kind not enabled", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "local:import/debian.qcow2" }, "pve-image", Fail, "content import", "pvesm set local --content iso,snippets,import"},
+		{"unknown datastore", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors[0].Datastore = "fast" }, "pve-datastore", Fail, "fast does not exist on pve1", "local-lvm"},
+		{"datastore without images", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors[0].Datastore = "local" }, "pve-datastore", Fail, "content images", "pvesm set local --content iso,snippets,images"},
+		{"datastore down", func(w *world, _ *PreflightRequest) { w.storages["pve1"][1].Active = false }, "pve-datastore", Fail, "not active", "pvesm status"},
+		{"storage without snippets", func(w *world, _ *PreflightRequest) { w.storages["pve2"][0].Content = []string{"iso"} }, "pve-snippets", Fail, "content snippets", "pvesm set local --content iso,snippets"},
+		{"bridge missing", func(w *world, _ *PreflightRequest) { w.bridges["pve1"] = []string{"vmbr0"} }, "pve-bridges", Fail, "vmbr1 does not exist on pve1", "vmbr0"},
+		{"id taken", func(w *world, _ *PreflightRequest) {
+			w.vms = []VM{{VMID: 202, Name: "db", Type: "qemu", Hypervisor: "pve2"}}
+		}, "pve-vmids", Fail, "202, chosen for ci-2, is taken by db (qemu on pve2)", "vmid_base"},
+		{"id taken out of sight", func(w *world, _ *PreflightRequest) { w.hidden[203] = true }, "pve-vmids", Fail, "203, chosen for ci-3", "vmid_range"},
+		{"too many cores", func(_ *world, r *PreflightRequest) { r.Spec.CPUCores = 9 }, "pve-cpu", Fail, "pve1 has 8", "cpu_cores to 8"},
+		{"memory", func(w *world, _ *PreflightRequest) {
+			w.hosts[0].MemoryUsed = 20 << 30
+			w.vms = []VM{{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", Memory: 20 << 30}}
+		}, "pve-memory", Fail, "2 nodes need 16.0 GiB on pve1, which has 12.0 GiB left of 32.0 GiB", "memory_mb to 6144"},
+		{"memory only promised", func(w *world, _ *PreflightRequest) {
+			w.vms = []VM{{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", Memory: 20 << 30}}
+		}, "pve-memory", Warn, "promised 20.0 GiB", "memory_mb"},
+		{"memory out of sight", func(w *world, _ *PreflightRequest) { w.hosts[0].MemoryTotal = 0 }, "pve-memory", Warn, "not visible", "Sys.Audit"},
+		{"disk", func(w *world, _ *PreflightRequest) { w.storages["pve1"][1].Available = 40 << 30 }, "pve-disk", Fail, "2 nodes need 64.0 GiB of datastore local-lvm on pve1, which has 40.0 GiB left", "disk_size_gb to 20"},
+		{"shared disk", func(w *world, _ *PreflightRequest) {
+			for h := range w.storages {
+				w.storages[h][1].Shared, w.storages[h][1].Available = true, 90<<30
+			}
+		}, "pve-disk", Fail, "3 nodes need 96.0 GiB of datastore local-lvm (shared)", "disk_size_gb to 30"},
+		{"no privilege", func(w *world, _ *PreflightRequest) { w.privs = nil }, "pve-privileges", Fail, "no privilege at all", "--privsep 0"},
+		{"one privilege less", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "VM.Config.CPU") }, "pve-privileges", Fail, "lacks VM.Config.CPU on /vms", "pveum role add"},
+		{"a nearer ACL replaces the inherited one", func(w *world, _ *PreflightRequest) { w.privs["/vms"] = map[string]bool{"VM.Audit": true} }, "pve-privileges", Fail, "lacks VM.Allocate", "pveum acl modify /vms --tokens 'hive@pve!ci'"},
+		{"not propagated", func(w *world, _ *PreflightRequest) { w.privs["/"]["SDN.Use"] = false }, "pve-privileges", Fail, "lacks SDN.Use on /sdn/zones/localnetwork/vmbr0", ""},
+		{"9 wants another privilege for the agent", func(w *world, _ *PreflightRequest) { w.version = "9.1.1" }, "pve-privileges", Fail, "VM.GuestAgent.Audit", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, req := goodWorld(), goodRequest()
+			tc.edit(w, &req)
+			findings := Preflight(t.Context(), w, req)
+			if !has(findings, tc.id, tc.status, tc.detail, tc.fix) {
+				t.Errorf("no such finding in:\n%s", list(findings))
+			}
+			if failed := len(Failed(findings)) > 0; failed != (tc.status == Fail) || failed != (PreflightError(findings) != nil) {
+				t.Errorf("failed is %v:\n%s", failed, list(findings))
+			}
+		})
+	}
+}
+
+func TestPreflightReportsAllProblemsAtOnce(t *testing.T) {
+	w, req := goodWorld(), goodRequest()
+	w.content["pve1/local/iso"] = nil
+	w.bridges["pve2"] = nil
+	w.hidden[201] = true
+	req.Spec.CPUCores = 100
+	var ids []string
+	for _, f := range Failed(Preflight(t.Context(), w, req)) {
+		ids = append(ids, f.ID)
+	}
+	want := "pve-image pve-bridges pve-bridges pve-vmids pve-cpu pve-cpu"
+	if strings.Join(ids, " ") != want {
+		t.Errorf("got %v, want %s", ids, want)
+	}
+}
+
+func TestPreflightOfAClusterThatExists(t *testing.T) {
+	w, req := goodWorld(), goodRequest()
+	for _, n := range req.Nodes {
+		w.vms = append(w.vms, VM{VMID: n.VMID, Name: n.Name, Type: "qemu", Hypervisor: n.Hypervisor, Status: "running", Memory: 31 << 30})
+		w.hidden[n.VMID] = true
+		req.OwnIDs = append(req.OwnIDs, n.VMID)
+	}
+	if failed := Failed(Preflight(t.Context(), w, req)); len(failed) > 0 {
+		t.Errorf("its own VMs are in its way:\n%s", list(failed))
+	}
+}
+
+func TestPreflightTellsWhyTheAPICannotBeUsed(t *testing.T) {
+	seen := &seenError{err: x509.UnknownAuthorityError{}, fingerprint: "AA:BB"}
+	for _, tc := range []struct {
+		name    string
+		err     error
+		id      string
+		in, fix string
+	}{
+		{"token", &APIError{Status: 401, Reason: "Authentication failed!", Method: "GET", Path: "/version"}, "pve-token", testTokenID, "pveum user token list hive@pve"},
+		{"CA", &callError{method: "GET", path: "/version", endpoint: "https://pve1:8006", kind: ErrTLS, err: seen}, "pve-tls", "AA:BB", "proxmox.fingerprint to AA:BB"},
+		{"TLS alert", &callError{kind: ErrTLS, err: tls.AlertError(40)}, "pve-tls", "handshake", "pve-root-ca.pem"},
+		{"closed", &callError{kind: ErrUnreachable, err: errors.New("connection refused")}, "pve-endpoint", "refused", "curl -k https://pve1:8006/api2/json/version"},
+	} {
+		w := goodWorld()
+		w.err = tc.err
+		findings := Preflight(t.Context(), w, goodRequest())
+		if len(findings) != 1 || !has(findings, tc.id, Fail, tc.in, tc.fix) {
+			t.Errorf("%s:\n%s", tc.name, list(findings))
+		}
+	}
+}
+
+func has(findings []Finding, id string, status Status, detail, fix string) bool {
+	for _, f := range findings {
+		if f.ID == id && f.Status == status && strings.Contains(f.Detail, detail) && strings.Contains(f.Fix, fix) {
+			return true
+		}
+	}
+	return false
+}
+
+func list(findings []Finding) string {
+	var b strings.Builder
+	for _, f := range findings {
+		fmt.Fprintf(&b, "%s %s: %s (fix: %s)\n", f.Status, f.ID, f.Detail, f.Fix)
+	}
+	return b.String()
+}
