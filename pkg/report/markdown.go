@@ -1,0 +1,173 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"hive-test/pkg/progress"
+)
+
+// Markdown returns r as GitHub-flavoured Markdown, for a file or a job summary: the verdict, errors with their hints,
+// phases, cases (failed ones in full), warnings.
+func Markdown(r Report) []byte {
+	var b strings.Builder
+	title := strings.TrimSpace("hive-test " + r.Verb + " " + r.Cluster)
+	fmt.Fprintf(&b, "# %s: %s\n\n", mdText(title), mdText(string(r.Result)))
+	fmt.Fprintf(&b, "%s, exit code %d", progress.FormatSeconds(r.Seconds), r.ExitCode)
+	if !r.Started.IsZero() {
+		fmt.Fprintf(&b, ", started %s", r.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	b.WriteString("\n")
+	if r.RunDir != "" {
+		fmt.Fprintf(&b, "\nEvidence: %s\n", mdCode(r.RunDir))
+	}
+	mdProblems(&b, "Errors", r.Errors)
+	mdPhases(&b, r.Phases)
+	mdCases(&b, r.Cases)
+	mdProblems(&b, "Warnings", r.Warnings)
+	return []byte(b.String())
+}
+
+func mdProblems(b *strings.Builder, title string, problems []Problem) {
+	if len(problems) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s\n", title)
+	for _, p := range problems {
+		if where := p.where(); where != "" {
+			fmt.Fprintf(b, "\n**%s**\n", mdText(where))
+		}
+		b.WriteString("\n" + mdBlock(p.Message))
+		if p.Hint != "" {
+			fmt.Fprintf(b, "\nHint: %s\n", mdText(p.Hint))
+		}
+	}
+}
+
+// where names phase, step and node of a problem, as far as they are known.
+func (p Problem) where() string {
+	var parts []string
+	for _, part := range []string{p.Phase, p.Step, p.Node} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+func mdPhases(b *strings.Builder, phases []Phase) {
+	if len(phases) == 0 {
+		return
+	}
+	b.WriteString("\n## Phases\n\n| Phase | Result | Time | Steps |\n|---|---|---:|---|\n")
+	for _, p := range phases {
+		steps := make([]string, 0, len(p.Steps))
+		for _, s := range p.Steps {
+			steps = append(steps, fmt.Sprintf("%s %s %s", mark(s.Status), mdText(named(s.Node, s.Name)), progress.FormatSeconds(s.Seconds)))
+		}
+		note := strings.Join(steps, ", ")
+		if p.Status == progress.Skipped {
+			note = mdText(p.Message)
+		}
+		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", mdText(p.Name), mark(p.Status), p.Status, progress.FormatSeconds(p.Seconds), note)
+	}
+}
+
+func mdCases(b *strings.Builder, cases []Case) {
+	if len(cases) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## Cases\n\n%s\n\n| Case | Result | Time |\n|---|---|---:|\n", countText(cases))
+	for _, c := range cases {
+		name := mdText(named(c.Suite, named(c.Node, c.Name)))
+		fmt.Fprintf(b, "| %s | %s %s | %s |\n", name, mark(c.Status), c.Status, progress.FormatSeconds(c.Seconds))
+	}
+	for _, c := range cases {
+		if c.Error != "" {
+			fmt.Fprintf(b, "\n**%s**\n\n%s", mdText(named(c.Suite, named(c.Node, c.Name))), mdBlock(c.Error))
+		}
+	}
+}
+
+func countText(cases []Case) string {
+	n := count(cases)
+	var parts []string
+	for _, s := range []progress.Status{progress.Passed, progress.Failed, progress.Skipped, progress.Interrupted} {
+		if n[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[s], s))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func named(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + ": " + name
+}
+
+func mark(s progress.Status) string {
+	switch s {
+	case progress.Passed:
+		return "✓"
+	case progress.Failed:
+		return "✗"
+	case progress.Skipped:
+		return "–"
+	}
+	return "!"
+}
+
+// mdText is s on one line with everything that Markdown or HTML would take for markup made harmless.
+func mdText(s string) string {
+	s = strings.Join(strings.Fields(progress.Clean(s)), " ")
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '&':
+			b.WriteString("&amp;")
+		case r == '<':
+			b.WriteString("&lt;")
+		case r == '>':
+			b.WriteString("&gt;")
+		case r == '@': // no mention of people who have nothing to do with it
+			b.WriteString("&#64;")
+		case strings.ContainsRune("\\`*_[]|~#", r):
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func mdCode(s string) string {
+	s = strings.Join(strings.Fields(progress.Clean(s)), " ")
+	fence := strings.Repeat("`", longestRun(s)+1)
+	if fence != "`" {
+		return fence + " " + s + " " + fence
+	}
+	return fence + s + fence
+}
+
+func mdBlock(s string) string {
+	s = strings.TrimRight(progress.Clean(s), "\n")
+	fence := strings.Repeat("`", max(3, longestRun(s)+1))
+	return fence + "text\n" + s + "\n" + fence + "\n"
+}
+
+// longestRun returns the length of the longest run of backticks in s.
+func longestRun(s string) int {
+	longest, run := 0, 0
+	for _, r := range s {
+		if r != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}

@@ -1,0 +1,286 @@
+// Package report makes every report of a run from its events: bytes in, bytes out. It writes no files, reads no clock and
+// knows nothing but what the events say, so that a report can be made again from events.jsonl.
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"hive-test/pkg/progress"
+)
+
+// Schema is the number of the JSON report's shape: fields may be added within it, never renamed.
+const Schema = 1
+
+// Names of the files that Files returns.
+const (
+	JSONFile     = "report.json"
+	MarkdownFile = "report.md"
+	HTMLFile     = "report.html"
+	JUnitFile    = "junit.xml"
+)
+
+// Report is what is known of one run.
+type Report struct {
+	Schema   int             `json:"schema"`
+	Cluster  string          `json:"cluster"`
+	Verb     string          `json:"verb"`
+	Result   progress.Status `json:"result"` // passed, failed or interrupted
+	ExitCode int             `json:"exit_code"`
+	RunDir   string          `json:"run_dir"`
+	Started  time.Time       `json:"started,omitzero"`
+	Seconds  float64         `json:"seconds"`
+	Phases   []Phase         `json:"phases"`
+	Cases    []Case          `json:"cases"`
+	Errors   []Problem       `json:"errors"`
+	Warnings []Problem       `json:"warnings"`
+}
+
+// Phase is one phase of the run, in the order of beginning. Message says why it was skipped.
+type Phase struct {
+	Name    string          `json:"name"`
+	Status  progress.Status `json:"status"`
+	Seconds float64         `json:"seconds"`
+	Error   string          `json:"error"`
+	Hint    string          `json:"hint,omitempty"`
+	Message string          `json:"message,omitempty"`
+	Steps   []Step          `json:"steps,omitempty"`
+}
+
+// Step is one step of a phase.
+type Step struct {
+	Name    string          `json:"name"`
+	Node    string          `json:"node,omitempty"`
+	Status  progress.Status `json:"status"`
+	Seconds float64         `json:"seconds"`
+	Error   string          `json:"error,omitempty"`
+	Message string          `json:"message,omitempty"`
+}
+
+// Case is one test case.
+type Case struct {
+	Suite   string          `json:"suite"`
+	Name    string          `json:"name"`
+	Node    string          `json:"node,omitempty"`
+	Status  progress.Status `json:"status"`
+	Seconds float64         `json:"seconds"`
+	Error   string          `json:"error,omitempty"`
+	Message string          `json:"message,omitempty"`
+}
+
+// Problem is an error or a warning, and where it came up.
+type Problem struct {
+	Phase   string `json:"phase,omitempty"`
+	Step    string `json:"step,omitempty"`
+	Node    string `json:"node,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Build makes a Report of a run's events. Texts are cleaned (progress.Clean). What has begun and not ended counts as
+// interrupted, so the events of a killed run give a report too. Without a RunEnd the result follows from the phases and
+// cases, and the exit code is 0, 1 or 130.
+func Build(events []progress.Event) Report {
+	b := builder{Report: Report{Schema: Schema, Phases: []Phase{}, Cases: []Case{}, Errors: []Problem{}, Warnings: []Problem{}}}
+	for _, e := range events {
+		b.add(cleaned(e))
+	}
+	b.finish()
+	return b.Report
+}
+
+func cleaned(e progress.Event) progress.Event {
+	for _, field := range []*string{
+		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir,
+	} {
+		*field = strings.TrimSpace(progress.Clean(*field))
+	}
+	if math.IsNaN(e.Seconds) || math.IsInf(e.Seconds, 0) || e.Seconds < 0 {
+		e.Seconds = 0
+	}
+	switch e.Status {
+	case running, progress.Passed, progress.Failed, progress.Skipped, progress.Interrupted:
+	default: // not one that we write: whatever it meant, it is not success
+		e.Status = progress.Failed
+	}
+	return e
+}
+
+const running progress.Status = ""
+
+type builder struct {
+	Report
+	said  []string // the text of each of Errors
+	ended bool
+	last  time.Time
+}
+
+func (b *builder) add(e progress.Event) {
+	b.Cluster = cmp.Or(b.Cluster, e.Cluster)
+	b.Verb = cmp.Or(b.Verb, e.Verb)
+	b.RunDir = cmp.Or(e.RunDir, b.RunDir)
+	if b.Started.IsZero() {
+		b.Started = e.Time
+	}
+	if e.Time.After(b.last) {
+		b.last = e.Time
+	}
+	switch e.Kind {
+	case progress.PhaseStart:
+		b.Phases = append(b.Phases, Phase{Name: e.Phase})
+	case progress.PhaseEnd:
+		b.endPhase(e)
+	case progress.StepStart:
+		p := b.phase(e.Phase)
+		p.Steps = append(p.Steps, Step{Name: e.Step, Node: e.Node, Message: e.Message})
+	case progress.StepEnd:
+		b.endStep(e)
+	case progress.Case:
+		b.Cases = append(b.Cases, Case{e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message})
+	case progress.Warning:
+		text := e.Message
+		if e.Error != "" {
+			text = strings.TrimPrefix(text+": "+e.Error, ": ")
+		}
+		b.Warnings = append(b.Warnings, Problem{e.Phase, e.Step, e.Node, text, e.Hint})
+	case progress.RunEnd:
+		b.endRun(e)
+	}
+}
+
+// phase finds the phase that runs, by name or, where an event does not say, the latest.
+func (b *builder) phase(name string) *Phase {
+	for i := range slices.Backward(b.Phases) {
+		if p := &b.Phases[i]; name == "" || p.Name == name {
+			return p
+		}
+	}
+	b.Phases = append(b.Phases, Phase{Name: name})
+	return &b.Phases[len(b.Phases)-1]
+}
+
+func (b *builder) endPhase(e progress.Event) {
+	p := b.phase(e.Phase)
+	if p.Status != running { // an end without a start
+		b.Phases = append(b.Phases, Phase{Name: e.Phase})
+		p = &b.Phases[len(b.Phases)-1]
+	}
+	p.Status, p.Seconds = cmp.Or(e.Status, progress.Passed), e.Seconds
+	p.Error, p.Hint, p.Message = e.Error, e.Hint, e.Message
+	b.problem(e)
+}
+
+func (b *builder) endStep(e progress.Event) {
+	p := b.phase(e.Phase)
+	i := slices.IndexFunc(p.Steps, func(s Step) bool {
+		return s.Name == e.Step && s.Node == e.Node && s.Status == running
+	})
+	if i < 0 {
+		p.Steps = append(p.Steps, Step{Name: e.Step, Node: e.Node})
+		i = len(p.Steps) - 1
+	}
+	s := &p.Steps[i]
+	s.Status, s.Seconds, s.Error = cmp.Or(e.Status, progress.Passed), e.Seconds, e.Error
+	s.Message = cmp.Or(e.Message, s.Message)
+	b.problem(e)
+}
+
+// problem keeps an error once, where it is closest to its cause; a hint that comes later is added to it.
+func (b *builder) problem(e progress.Event) {
+	if e.Error == "" {
+		return
+	}
+	own := e.Kind == progress.StepEnd && e.Node != ""
+	if !own && progress.Said(b.said, e.Error) {
+		i := len(b.said) - 1
+		for i > 0 && !progress.Said(b.said[i:i+1], e.Error) {
+			i--
+		}
+		b.Errors[i].Hint = cmp.Or(b.Errors[i].Hint, e.Hint)
+		return
+	}
+	b.said = append(b.said, e.Error)
+	b.Errors = append(b.Errors, Problem{e.Phase, e.Step, e.Node, e.Error, e.Hint})
+}
+
+func (b *builder) endRun(e progress.Event) {
+	b.ended = true
+	b.Result, b.Seconds = e.Status, e.Seconds
+	if e.ExitCode != nil {
+		b.ExitCode = *e.ExitCode
+	}
+	b.problem(e)
+	if b.Result == running && b.ExitCode != 0 {
+		b.Result = progress.Failed
+	}
+}
+
+func (b *builder) finish() {
+	for i := range b.Phases {
+		p := &b.Phases[i]
+		p.Status = cmp.Or(p.Status, progress.Interrupted)
+		for j := range p.Steps {
+			p.Steps[j].Status = cmp.Or(p.Steps[j].Status, progress.Interrupted)
+		}
+	}
+	if b.Seconds == 0 && !b.Started.IsZero() {
+		b.Seconds = b.last.Sub(b.Started).Seconds()
+	}
+	if b.Result == running {
+		b.Result = b.worst()
+	}
+	if !b.ended {
+		b.ExitCode = map[progress.Status]int{progress.Failed: 1, progress.Interrupted: 130}[b.Result]
+	}
+}
+
+func (b *builder) worst() progress.Status {
+	var all []progress.Status
+	for _, p := range b.Phases {
+		all = append(all, p.Status)
+	}
+	for _, c := range b.Cases {
+		all = append(all, c.Status)
+	}
+	for _, s := range []progress.Status{progress.Failed, progress.Interrupted} {
+		if slices.Contains(all, s) {
+			return s
+		}
+	}
+	return progress.Passed
+}
+
+// Files returns every report of r, by file name: report.json, report.md, report.html, junit.xml.
+func Files(r Report) map[string][]byte {
+	return map[string][]byte{
+		JSONFile:     JSON(r),
+		MarkdownFile: Markdown(r),
+		HTMLFile:     HTML(r),
+		JUnitFile:    JUnit(r),
+	}
+}
+
+// Table returns the table of phases as text: name, result, time, one line each.
+func Table(r Report) string {
+	rows := make([]progress.PhaseRow, 0, len(r.Phases))
+	for _, p := range r.Phases {
+		row := progress.PhaseRow{Name: p.Name, Status: p.Status, Seconds: p.Seconds}
+		if p.Status == progress.Skipped {
+			row.Note = p.Message
+		}
+		rows = append(rows, row)
+	}
+	return progress.PhaseTable(rows)
+}
+
+// count says how many cases ended how.
+func count(cases []Case) map[progress.Status]int {
+	n := map[progress.Status]int{}
+	for _, c := range cases {
+		n[c.Status]++
+	}
+	return n
+}
