@@ -96,15 +96,28 @@ func (e *UnfinishedError) NodeName() string { return e.Node }
 // has happened is not known.
 var ErrConnectionLost = errors.New("the SSH connection was lost")
 
-// nodeError is any other failure on a node.
+// nodeError puts the node's name before an error, and takes it out of where it stands within.
 type nodeError struct {
 	node string
 	err  error
 }
 
-func (e *nodeError) Error() string    { return e.node + ": " + e.err.Error() }
+func (e *nodeError) Error() string {
+	text := e.err.Error()
+	if _, named := errors.AsType[named](e.err); named {
+		text = strings.Replace(text, e.node+": ", "", 1)
+	}
+	return e.node + ": " + text
+}
+
 func (e *nodeError) Unwrap() error    { return e.err }
 func (e *nodeError) NodeName() string { return e.node }
+
+// named is an error that begins with a node's name.
+type named interface {
+	error
+	NodeName() string
+}
 
 // rendered is a Command as the node gets it.
 type rendered struct {

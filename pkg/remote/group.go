@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 )
 
@@ -21,7 +20,7 @@ func (g Group) Each(ctx context.Context, fn func(context.Context, *Host) error) 
 	for i, h := range g {
 		all.Go(func() {
 			if err := fn(ctx, h); err != nil {
-				errs[i] = &groupError{h.Name(), err}
+				errs[i] = &nodeError{h.Name(), err}
 			}
 		})
 	}
@@ -61,23 +60,3 @@ func (g Group) Run(ctx context.Context, cmd Command) ([]Result, error) {
 	})
 	return results, err
 }
-
-// groupError puts the node's name before an error, and takes it out of where it stands within.
-type groupError struct {
-	node string
-	err  error
-}
-
-func (e *groupError) Error() string {
-	text := e.err.Error()
-	if _, named := errors.AsType[interface {
-		error
-		NodeName() string
-	}](e.err); named {
-		text = strings.Replace(text, e.node+": ", "", 1)
-	}
-	return e.node + ": " + text
-}
-
-func (e *groupError) Unwrap() error    { return e.err }
-func (e *groupError) NodeName() string { return e.node }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 
 	"golang.org/x/crypto/ssh"
@@ -43,10 +44,7 @@ func (h *Host) fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	if named, ok := errors.AsType[interface {
-		error
-		NodeName() string
-	}](err); ok && named.NodeName() == h.node.Name {
+	if strings.HasPrefix(err.Error(), h.node.Name+": ") {
 		return err
 	}
 	return &nodeError{h.node.Name, err}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
 )
 
 func TestRun(t *testing.T) {
@@ -221,13 +222,82 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestBackgroundProcessDoesNotHoldTheCommand(t *testing.T) {
-	_, h := connected(t)
-	wantWithin(t, 5*time.Second, func() {
-		got, err := h.Run(t.Context(), Command{Script: "sleep 30 & echo begun"})
-		if err != nil || string(got.Stdout) != "begun\n" {
-			t.Errorf("got %q, %v", got.Stdout, err)
+// scripted is an SSH server that accepts one exec request and then does as play says with the channel.
+func scripted(t *testing.T, play func(ch ssh.Channel)) *net.TCPAddr {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, nil }}
+	cfg.AddHostKey(newHostKey(t))
+	var work sync.WaitGroup
+	work.Go(func() {
+		raw, err := l.Accept()
+		if err != nil {
+			return
 		}
+		_, channels, requests, err := ssh.NewServerConn(raw, cfg)
+		if err != nil {
+			return
+		}
+		work.Go(func() { ssh.DiscardRequests(requests) })
+		for nc := range channels {
+			ch, reqs, err := nc.Accept()
+			if err != nil {
+				return
+			}
+			work.Go(func() {
+				for req := range reqs {
+					_ = req.Reply(true, nil)
+					if req.Type == "exec" {
+						work.Go(func() { play(ch) })
+					}
+				}
+				_ = ch.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		work.Wait()
+	})
+	return l.Addr().(*net.TCPAddr)
+}
+
+func sendExit(ch ssh.Channel, code uint32) {
+	_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{code}))
+}
+
+func TestEndsOfCommands(t *testing.T) {
+	t.Run("something in the background holds the output", func(t *testing.T) {
+		addr := scripted(t, func(ch ssh.Channel) {
+			_, _ = ch.Write([]byte("begun\n"))
+			sendExit(ch, 0)
+			time.Sleep(100 * time.Millisecond)
+			_, _ = ch.Write([]byte("late\n"))
+		})
+		h := newDialer(t, testConfig(t)).Host(nodeAt(addr, 1))
+		wantWithin(t, 5*time.Second, func() {
+			got, err := h.Run(t.Context(), Command{Argv: []string{"x"}})
+			if err != nil || string(got.Stdout) != "begun\nlate\n" {
+				t.Errorf("got %q, %v", got.Stdout, err)
+			}
+		})
+		_ = h.dialer.Close()
+	})
+	t.Run("no exit status", func(t *testing.T) {
+		addr := scripted(t, func(ch ssh.Channel) {
+			_, _ = ch.Stderr().Write([]byte("going down\n"))
+			_ = ch.Close()
+		})
+		h := newDialer(t, testConfig(t)).Host(nodeAt(addr, 1))
+		got, err := h.Run(t.Context(), Command{Argv: []string{"reboot"}})
+		contains(t, err, "ci-1: reboot: it ended without telling its exit status: going down")
+		if got.ExitCode != -1 {
+			t.Errorf("exit code %d", got.ExitCode)
+		}
+		_ = h.dialer.Close()
 	})
 }
 

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server is an SSH server of the test's own, whose commands are run by this machine's bash in a directory of its own.
 type server struct {
-	t     *testing.T
+	t     testing.TB
 	addr  *net.TCPAddr
 	home  string
 	key   ssh.Signer
@@ -87,7 +87,7 @@ func signerOf(t testing.TB, private any) ssh.Signer {
 	return signer
 }
 
-func newServer(t *testing.T) *server {
+func newServer(t testing.TB) *server {
 	t.Helper()
 	s := &server{t: t, home: t.TempDir(), key: newHostKey(t), allow: func(ssh.PublicKey) bool { return true }}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,15 +134,34 @@ func (s *server) serve(l net.Listener) {
 	})
 }
 
+// stdio is one stream of two. The SFTP server may still write when it has ended, so that it is told to stop.
 type stdio struct {
 	io.Reader
-	io.Writer
+	w      io.Writer
+	mu     sync.Mutex
+	closed bool
 }
 
-func (stdio) Close() error { return nil }
+func (s *stdio) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, io.ErrClosedPipe
+	}
+	return s.w.Write(p)
+}
+
+func (s *stdio) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
 
 func serveSFTP(_ context.Context, s *sshd.Session, dir string) int {
-	srv, err := sftp.NewServer(stdio{s.Stdin, s.Stdout}, sftp.WithServerWorkingDirectory(dir))
+	streams := &stdio{Reader: s.Stdin, w: s.Stdout}
+	defer func() { _ = streams.Close() }()
+	srv, err := sftp.NewServer(streams, sftp.WithServerWorkingDirectory(dir))
 	if err != nil {
 		return 1
 	}
@@ -168,7 +187,7 @@ func (s *server) exec(ctx context.Context, session *sshd.Session) int {
 	}
 	stdout, stderr := session.Stdout, session.Stderr
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.WaitDelay = 50 * time.Millisecond // a background process may hold the output
+	cmd.WaitDelay = 2 * time.Second // a background process may hold the output
 	if err := cmd.Start(); err != nil {
 		return 127
 	}
