@@ -208,8 +208,8 @@ func (l *lines) caseCount() string {
 }
 
 func (l *lines) verdict(e Event) string {
-	s := strings.TrimSpace(oneLine(e.Verb) + " " + oneLine(e.Cluster))
-	s = l.mark(e.Status) + " " + s + " " + string(e.Status) + " in " + FormatSeconds(e.Seconds)
+	s := strings.Join(strings.Fields(l.mark(e.Status)+" "+oneLine(e.Verb)+" "+oneLine(e.Cluster)), " ")
+	s += " " + string(e.Status) + " in " + FormatSeconds(e.Seconds)
 	if e.ExitCode != nil && *e.ExitCode != 0 {
 		s += fmt.Sprintf(" (exit code %d)", *e.ExitCode)
 	}
