@@ -19,6 +19,7 @@ type known struct {
 // knownErrors are tried in order: the first that matches names the hint.
 func knownErrors() []known {
 	table := []struct{ pattern, hint string }{
+		{`Failed to query available provider packages|could not (?:connect|query provider registry)|Failed to install provider|Could not retrieve the list of available versions`, "the provider cannot be fetched: check the network, or name a directory that holds it (HIVE_TEST_PROVIDER_MIRROR)"},
 		{`HTTP 401`, "the API token is not valid: check PROXMOX_VE_API_TOKEN (USER@REALM!TOKENID=UUID), and that the token has not expired"},
 		{`HTTP 403.*Permission check failed \(([^,)]+), ([^)]+)\)`, "the API token lacks $2 on $1: grant it to the token itself (or make the token with privsep=0)"},
 		{`HTTP 403`, "the API token may not do that: grant the missing privilege to the token itself (or make the token with privsep=0)"},
@@ -38,11 +39,10 @@ func knownErrors() []known {
 		{`knownhosts: key (?:mismatch|is unknown)|host key mismatch`, "the hypervisor's SSH host key changed: if it was reinstalled, remove its line from the cluster's tofu/home/.ssh/known_hosts"},
 		{`failed SSH handshake|failed to (?:open|dial) SSH|ssh: handshake failed`, "SSH to the hypervisor failed: check its address and port, and that it is reachable from here"},
 		{`sudo:|password is required`, "the SSH user may not run qm and pvesm with sudo: add the lines from the documentation to its sudoers"},
-		{`certificate signed by unknown authority|certificate is not trusted|x509:`, "the API's certificate is not trusted: name the CA that signed it (--pve-ca-file)"},
+		{`certificate signed by unknown authority|certificate is not trusted|x509:`, "the API's certificate is not trusted: name the CA that signed it (--proxmox-ca-file)"},
 		{`connection refused|i/o timeout|no such host|context deadline exceeded`, "the API cannot be reached: check the endpoint and the network"},
 		{`Error acquiring the state lock`, "another tofu works on this cluster: wait for it to end"},
 		{`(?:required plugins are not installed|doesn't match any of the checksums|Inconsistent dependency lock file)`, "the provider on this machine changed: remove the cluster's tofu/.terraform directory and repeat the command"},
-		{`Failed to query available provider packages|could not (?:connect|query provider registry)|Failed to install provider|Could not retrieve the list of available versions`, "the provider cannot be fetched: check the network, or name a directory that holds it (HIVE_TEST_PROVIDER_MIRROR)"},
 		{`errored\.tfstate|Failed to (?:save|persist) state`, "the state could not be saved, most likely for want of disk space: free some, then put tofu/errored.tfstate in the place of terraform.tfstate"},
 		{`Plugin did not respond`, "the provider ended unexpectedly: repeat the command; what was made so far is recorded"},
 	}

@@ -171,7 +171,10 @@ func (r *run) judge(ctx context.Context, name string, out *stream, complaints *l
 	}
 	// The error of a child that ends well although it was interrupted has no text to ask for.
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s was interrupted, what it did is recorded: %w", name, context.Cause(ctx))
+		if cause := context.Cause(ctx); cause != ctx.Err() {
+			return fmt.Errorf("%s was interrupted (%w), what it did is recorded: %w", name, cause, ctx.Err())
+		}
+		return fmt.Errorf("%s was interrupted, what it did is recorded: %w", name, ctx.Err())
 	}
 	f := &provision.Failure{Step: "tofu " + name, Problems: problems(out.problems), Log: r.owner.options.LogPath, Err: errors.New(out.mask(err.Error()))}
 	if len(f.Problems) == 0 {
@@ -207,42 +210,44 @@ func (p *Provisioner) Plan(ctx context.Context, request provision.Request) (prov
 	}
 	defer r.close()
 	defer os.Remove(r.dir.file(planFile))
-	plan, _, err := r.plan(ctx, request)
-	return plan, err
+	next, err := r.plan(ctx, request)
+	return next.plan, err
 }
 
-// plan reads what is to be done into a plan, and leaves the plan file.
-func (r *run) plan(ctx context.Context, request provision.Request) (provision.Plan, variables, error) {
-	v, err := newVariables(request, r.owner.options.Endpoint)
-	if err != nil {
-		return provision.Plan{}, v, err
+// planned is a plan that waits to be applied: the plan file is in the working directory.
+type planned struct {
+	plan      provision.Plan
+	variables variables
+	// changed is true if applying would change anything, be it only what the state remembers.
+	changed bool
+}
+
+// plan finds out what is to be done, and leaves the plan file.
+func (r *run) plan(ctx context.Context, request provision.Request) (planned, error) {
+	var next planned
+	var err error
+	if next.variables, err = newVariables(request, r.owner.options.Endpoint); err != nil {
+		return next, err
 	}
-	if err := v.write(r.dir.file(plannedVariables)); err != nil {
-		return provision.Plan{}, v, err
+	if err := next.variables.write(r.dir.file(plannedVariables)); err != nil {
+		return next, err
 	}
 	before, err := readState(r.dir.state())
 	if err != nil {
-		return provision.Plan{}, v, err
+		return next, err
 	}
-	var plan provision.Plan
 	err = r.step(ctx, "plan", func(out *stream) error {
 		lines := out.json()
-		changed, err := r.tofu.PlanJSON(ctx, lines, tfexec.Out(planFile), tfexec.VarFile(plannedVariables),
+		next.changed, err = r.tofu.PlanJSON(ctx, lines, tfexec.Out(planFile), tfexec.VarFile(plannedVariables),
 			tfexec.LockTimeout(lockTimeout), tfexec.Parallelism(parallelism))
 		lines.flush()
 		if err != nil {
 			return err
 		}
-		if plan, err = out.plan(before.VMs); err != nil {
-			return err
-		}
-		// Outputs alone may change, for instance right after an interrupted apply; that too is worth an apply.
-		if changed && len(plan.Changes) == 0 {
-			plan.Changes = []provision.Change{}
-		}
-		return nil
+		next.plan, err = out.plan(before.VMs)
+		return err
 	})
-	return plan, v, err
+	return next, err
 }
 
 // Up makes the VMs exist as asked for.
@@ -254,22 +259,23 @@ func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provis
 	defer r.close()
 	defer os.Remove(r.dir.file(planFile))
 	result := provision.Result{Seconds: r.seconds}
-	plan, v, err := r.plan(ctx, request)
+	next, err := r.plan(ctx, request)
 	if err != nil {
 		return result, err
 	}
-	if refused := plan.Destructive(); len(refused) > 0 {
+	if refused := next.plan.Destructive(); len(refused) > 0 {
 		return result, &provision.RefusedError{Changes: refused}
 	}
-	if len(plan.Changes) > 0 && request.Check != nil {
-		if err := request.Check(ctx, plan); err != nil {
+	if len(next.plan.Changes) > 0 && request.Check != nil {
+		if err := request.Check(ctx, next.plan); err != nil {
 			return result, err
 		}
 	}
-	if err := v.write(r.dir.variables()); err != nil {
+	// From here on down needs what is written here.
+	if err := next.variables.write(r.dir.variables()); err != nil {
 		return result, err
 	}
-	if plan.Changes == nil {
+	if !next.changed {
 		return result, nil
 	}
 	return r.apply(ctx, result)

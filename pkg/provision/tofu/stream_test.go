@@ -1,0 +1,140 @@
+package tofu
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+)
+
+func plannedLine(action, reason, kind, key string) string {
+	return `{"@level":"info","@message":"` + key + `: Plan to ` + action + `","type":"planned_change","change":{"resource":{"addr":"` + kind +
+		`.node[\"` + key + `\"]","resource_type":"` + kind + `","resource_key":"` + key + `"},"action":"` + action + `","reason":"` + reason + `"}}` + "\n"
+}
+
+func TestPlanReading(t *testing.T) {
+	const file = "proxmox_virtual_environment_file"
+	lines := plannedLine("create", "", vmType, "a-1") + plannedLine("create", "", vmType, "a-2") + plannedLine("update", "", vmType, "a-3") +
+		plannedLine("replace", "tainted", vmType, "a-4") + plannedLine("replace", "cannot_update", file, "a-5") +
+		plannedLine("delete", "delete_because_each_key", vmType, "a-6") + plannedLine("read", "", "x", "a-7")
+	const totals = `{"@level":"info","@message":"Plan","type":"change_summary","changes":{"add":4,"change":1,"import":0,"remove":3,"operation":"plan"}}` + "\n"
+	s := newStream(io.Discard, progress.Discard, nil)
+	if _, err := io.WriteString(s.json(), lines+totals); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.plan(map[string]bool{"a-2": true, "a-3": true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a-1", "a-2"}, p.Nodes(provision.Create)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"a-2"}, p.Vanished()); diff != "" {
+		t.Error(diff)
+	}
+	want := []provision.Change{
+		{Address: file + `.node["a-5"]`, Node: "a-5", Action: provision.Replace, Reason: "cannot_update"},
+		{Address: vmType + `.node["a-6"]`, Node: "a-6", Action: provision.Delete, VM: true, Reason: "delete_because_each_key"},
+	}
+	if diff := cmp.Diff(want, p.Destructive()); diff != "" {
+		t.Errorf("destructive (-want +got):\n%s", diff)
+	}
+	refused := (&provision.RefusedError{Changes: want}).Error()
+	if !strings.Contains(refused, `replace proxmox_virtual_environment_file.node["a-5"] (cannot update)`) {
+		t.Error(refused)
+	}
+	// A kind of change that is not understood must not pass unseen.
+	s = newStream(io.Discard, progress.Discard, nil)
+	if _, err := io.WriteString(s.json(), strings.Replace(lines, `"action":"delete"`, `"action":"erase"`, 1)+totals); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.plan(nil); err == nil {
+		t.Error("a plan that removes more than it lists was accepted")
+	}
+}
+
+func TestOutputIsKeptWithoutSecrets(t *testing.T) {
+	var log bytes.Buffer
+	events := &progress.Memory{}
+	s := newStream(&log, events, []string{"hunter2"})
+	w := s.json()
+	for _, part := range []string{`{"@level":"info","@message":"token hun`, `ter2","type":"log"}` + "\n", "not json hunter2\r\n\n",
+		`{"@level":"error","@message":"Error: VM create","type":"diagnostic","diagnostic":{"severity":"error","summary":"VM create","detail":"line 1\nhunter2","address":"` + vmType + `.node[\"a-1\"]"}}`} {
+		if _, err := io.WriteString(w, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.flush()
+	var got []string
+	for _, e := range events.Events() {
+		got = append(got, e.Node+"|"+e.Message)
+	}
+	want := []string{"|token ***", "|not json ***", "a-1|Error: VM create", "a-1|line 1", "a-1|***", `a-1|  with ` + vmType + `.node["a-1"]`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if strings.Contains(log.String(), "hunter2") || strings.Count(log.String(), "\n") != len(want) {
+		t.Errorf("log:\n%s", log.String())
+	}
+}
+
+// The texts are those of bpg/proxmox 0.111 and PVE, as recorded.
+func TestKnownErrors(t *testing.T) {
+	tests := []struct{ name, summary, detail, message, hint string }{
+		{"bad token", "error listing files from datastore local: received an HTTP 401 response - Reason: invalid token value!", "",
+			"error listing files from datastore local: HTTP 401 invalid token value!", "PROXMOX_VE_API_TOKEN"},
+		{"missing privilege", "error listing files from datastore local: received an HTTP 403 response - Reason: Permission check failed (/storage/local, Datastore.Audit|Datastore.AllocateSpace)", "",
+			"error listing files from datastore local: HTTP 403 Permission check failed (/storage/local, Datastore.Audit|Datastore.AllocateSpace)", "lacks Datastore.Audit|Datastore.AllocateSpace on /storage/local"},
+		{"hypervisor down", "error listing files from datastore local: received an HTTP 595 response - Reason: No route to host", "",
+			"error listing files from datastore local: HTTP 595 No route to host", "hypervisor is down"},
+		{"no snippets", `failed to read file from "local:snippets/a-1-vendor.yaml"`, "", `failed to read file from "local:snippets/a-1-vendor.yaml"`, "pvesm set local --content"},
+		{"missing image", "creating custom disk: qemu-img: Could not open '/var/lib/vz/template/iso/nope.img': Could not open '/var/lib/vz/template/iso/nope.img': No such file or directory\n400 Parameter verification failed.", "",
+			"creating custom disk: qemu-img: Could not open '/var/lib/vz/template/iso/nope.img': Could not open '/var/lib/vz/template/iso/nope.img': No such file or directory 400 Parameter verification failed.", "the image /var/lib/vz/template/iso/nope.img is not on that hypervisor"},
+		{"missing storage", "creating custom disk: storage 'nope' does not exist\n400 Parameter verification failed.", "",
+			"creating custom disk: storage 'nope' does not exist 400 Parameter verification failed.", "no storage nope"},
+		{"taken id", "VM create", "All attempts fail:\n#1: error creating VM: received an HTTP 500 response - Reason: unable to create VM 103 - VM 103 already exists on node 'pve1'",
+			"VM create: error creating VM: HTTP 500 unable to create VM 103 - VM 103 already exists on node 'pve1'", "VM id is taken"},
+		{"no space", "VM create", "task \"UPID:pve1:00001004:00E2DFEC:6B09F2E1:qmcreate:100:terraform@pve!provider:\"\nfailed to complete with exit code: unable to create VM 100 - lvcreate failed:\ninsufficient free space\ntask log:\n  some detail",
+			"VM create: unable to create VM 100 - lvcreate failed: insufficient free space", "storage is full"},
+		{"locked", "VM shutdown", "error shutting down VM: received an HTTP 500 response - Reason: VM is locked\n(backup)",
+			"VM shutdown: error shutting down VM: HTTP 500 VM is locked (backup)", "qm unlock"},
+		{"ssh", `failed to open SSH client: unable to authenticate user "denied" over SSH to "127.0.0.1:12201". Please verify`, "",
+			`failed to open SSH client: unable to authenticate user "denied" over SSH to "127.0.0.1:12201". Please verify`, "127.0.0.1:12201 does not accept the key for the user denied"},
+		{"unknown", "something new", "", "something new", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := problems([]diagnostic{{Severity: "error", Summary: test.summary, Detail: test.detail, Address: vmType + `.node["a-1"]`}})
+			if len(got) != 1 || got[0].Summary != test.message {
+				t.Fatalf("message:\n got %q\nwant %q", got[0].Summary, test.message)
+			}
+			if test.hint == "" && got[0].Hint != "" || !strings.Contains(got[0].Hint, test.hint) {
+				t.Errorf("hint: %q, want %q", got[0].Hint, test.hint)
+			}
+		})
+	}
+}
+
+func TestProblemsOfManyNodesAreOne(t *testing.T) {
+	var found []diagnostic
+	for _, node := range []string{"a-2", "a-1", "a-2"} {
+		found = append(found, diagnostic{Summary: "received an HTTP 401 response - Reason: no", Address: vmType + `.node["` + node + `"]`})
+	}
+	f := provision.Failure{Step: "tofu apply", Problems: problems(append(found, diagnostic{Summary: "another"}))}
+	if got, want := f.Error(), "tofu apply failed: a-1, a-2: HTTP 401 no; another"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestProblemsInPlainOutput(t *testing.T) {
+	text := "exit status 1\n╷\n│ Error: Failed to query available provider packages\n│ \n│ Could not retrieve the list of available versions for provider bpg/proxmox:\n│ no such host\n╵\n"
+	got := problems(plainProblems(text))
+	if len(got) != 1 || !strings.Contains(got[0].Summary, "no such host") || !strings.Contains(got[0].Hint, "HIVE_TEST_PROVIDER_MIRROR") {
+		t.Errorf("%+v", got)
+	}
+}
