@@ -1,0 +1,131 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/google/renameio/v2"
+)
+
+// leases is the simulator's DHCP server: which card has which address, kept in a file so that a restart gives the same.
+// Safe for concurrent use.
+type leases struct {
+	path string
+	mu   sync.Mutex
+	data leaseFile
+}
+
+type leaseFile struct {
+	Subnet int              `json:"subnet"` // third octet of both networks
+	Leases map[string]lease `json:"leases"` // by "MAC bridge"
+}
+
+type lease struct {
+	ID      string     `json:"id"` // machine
+	Address netip.Addr `json:"address"`
+}
+
+// errLeasesExhausted means that a /24 is full.
+var errLeasesExhausted = errors.New("no free address is left; remove machines")
+
+func openLeases(dir string) (*leases, error) {
+	l := &leases{path: filepath.Join(dir, "leases.json"), data: leaseFile{Leases: map[string]lease{}}}
+	b, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read address leases: %w", err)
+	}
+	if err := json.Unmarshal(b, &l.data); err != nil {
+		return nil, fmt.Errorf("address leases %s are corrupt (delete the file; machines then get new addresses): %w", l.path, err)
+	}
+	if l.data.Leases == nil {
+		l.data.Leases = map[string]lease{}
+	}
+	return l, nil
+}
+
+// setSubnet records which subnet is used. Leases of another one are moved: only the last octet stays.
+func (l *leases) setSubnet(k int, nets map[string]netip.Prefix) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.data.Subnet = k
+	for key, v := range l.data.Leases {
+		for bridge, p := range nets {
+			if key[len(key)-len(bridge):] == bridge {
+				a := p.Addr().As4()
+				a[3] = v.Address.As4()[3]
+				v.Address = netip.AddrFrom4(a)
+				l.data.Leases[key] = v
+			}
+		}
+	}
+	return l.save()
+}
+
+func (l *leases) subnet() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.data.Subnet
+}
+
+// get returns the address of a card of machine id in network p, taking a free one if it has none. Of the last octet,
+// .1 is the simulator's own and .2 to .9 are left for static addresses.
+func (l *leases) get(id, mac, bridge string, p netip.Prefix) (netip.Prefix, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := mac + " " + bridge
+	if v, ok := l.data.Leases[key]; ok && v.ID == id {
+		return netip.PrefixFrom(v.Address, p.Bits()), nil
+	}
+	taken := map[netip.Addr]bool{}
+	for _, v := range l.data.Leases {
+		taken[v.Address] = true
+	}
+	a := p.Addr().As4()
+	for n := 10; n < 255; n++ {
+		a[3] = byte(n)
+		addr := netip.AddrFrom4(a)
+		if taken[addr] {
+			continue
+		}
+		l.data.Leases[key] = lease{ID: id, Address: addr}
+		return netip.PrefixFrom(addr, p.Bits()), l.save()
+	}
+	return netip.Prefix{}, fmt.Errorf("network %s: %w", p, errLeasesExhausted)
+}
+
+// release forgets the addresses of a machine.
+func (l *leases) release(id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.data.Leases)
+	for key, v := range l.data.Leases {
+		if v.ID == id {
+			delete(l.data.Leases, key)
+		}
+	}
+	if len(l.data.Leases) == n {
+		return nil
+	}
+	return l.save()
+}
+
+// save is to be called with mu held.
+func (l *leases) save() error {
+	b, err := json.MarshalIndent(l.data, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode address leases: %w", err)
+	}
+	if err := renameio.WriteFile(l.path, b, 0o600); err != nil {
+		return fmt.Errorf("write address leases: %w", err)
+	}
+	return nil
+}
