@@ -121,6 +121,12 @@ func (w *addressWait) poll(ctx context.Context) (missing string, err error) {
 	return "", nil
 }
 
+// AddressOf is the address of the interface with the given MAC, as WaitAddresses chooses it, or the zero Addr.
+func AddressOf(interfaces []Interface, mac string) netip.Addr {
+	addr, _ := pick(interfaces, "", mac)
+	return addr
+}
+
 // pick finds the address of the NIC with the given MAC, or says why there is none.
 func pick(interfaces []Interface, role, mac string) (netip.Addr, string) {
 	for _, i := range interfaces {

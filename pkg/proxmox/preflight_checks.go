@@ -200,7 +200,7 @@ func (p *preflight) cpu() []Finding {
 	for _, t := range p.usable() {
 		// PVE refuses to start a VM with more cores than the host has CPUs, however idle they are.
 		if t.host.CPUs > 0 && p.req.Spec.CPUCores > t.host.CPUs {
-			c.add(Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs), "a node needs %d CPUs, %s has %d", p.req.Spec.CPUCores, t.spec.Name, t.host.CPUs)
+			c.add(Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs), "a node needs %d cores, %s has %d", p.req.Spec.CPUCores, t.spec.Name, t.host.CPUs)
 		}
 	}
 	return c.done("%d a node", p.req.Spec.CPUCores)

@@ -1,0 +1,306 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"hive-test/pkg/cluster"
+)
+
+// FileName is the config file that is looked for in the working directory.
+const FileName = "hive-test.yaml"
+
+// findFile returns the config file to read: the one that is named, which must exist, else the first of the usual places
+// that exists, else none.
+func findFile(named, workDir string, env func(string) string) (string, error) {
+	if named != "" {
+		path := resolve(named, workDir, env("HOME"))
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("config file cannot be read: %w", err)
+		}
+		return path, nil
+	}
+	xdg := env("XDG_CONFIG_HOME")
+	if xdg == "" && env("HOME") != "" {
+		xdg = filepath.Join(env("HOME"), ".config")
+	}
+	places := []string{filepath.Join(workDir, FileName)}
+	if xdg != "" {
+		places = append(places, filepath.Join(xdg, "hive-test", "config.yaml"))
+	}
+	for _, path := range places {
+		switch _, err := os.Stat(path); {
+		case err == nil:
+			return path, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("config file cannot be read: %w", err)
+		}
+	}
+	return "", nil
+}
+
+// fileValue is a value of the file with the line that it stands on.
+type fileValue struct {
+	value any
+	line  int
+}
+
+// readFile reads a config file into values by key. Every problem names file and line.
+func readFile(path string, table []Setting) (map[string]fileValue, []error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, []error{fmt.Errorf("config file cannot be read: %w", err)}
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(raw, &document); err != nil {
+		return nil, []error{syntaxError(path, err)}
+	}
+	r := &fileReader{path: path, table: table, values: map[string]fileValue{}}
+	if len(document.Content) > 0 {
+		r.mapping("", document.Content[0])
+	}
+	return r.values, r.problems
+}
+
+// syntaxError gives the YAML parser's "yaml: line 3: text" the form file:3: text.
+func syntaxError(path string, err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, found := strings.CutPrefix(text, "line "); found {
+		return fmt.Errorf("%s:%s", path, rest)
+	}
+	return fmt.Errorf("%s: %s", path, text)
+}
+
+type fileReader struct {
+	path     string
+	table    []Setting
+	values   map[string]fileValue
+	problems []error
+}
+
+func (r *fileReader) problem(line int, format string, args ...any) {
+	r.problems = append(r.problems, fmt.Errorf("%s:%d: %w", r.path, line, fmt.Errorf(format, args...)))
+}
+
+// mapping reads the keys below prefix.
+func (r *fileReader) mapping(prefix string, node *yaml.Node) {
+	for node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
+		return
+	}
+	if node.Kind != yaml.MappingNode {
+		what := "the file"
+		if prefix != "" {
+			what = strings.TrimSuffix(prefix, ".")
+		}
+		r.problem(node.Line, "%s must be a list of keys with values", what)
+		return
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		r.entry(prefix+node.Content[i].Value, node.Content[i].Line, node.Content[i+1])
+	}
+}
+
+func (r *fileReader) entry(key string, line int, node *yaml.Node) {
+	s, known := find(r.table, key)
+	switch {
+	case known && s.NoFile:
+		r.problem(line, "%s cannot be set in the file: use --%s or %s", key, s.Flag, s.Env[0])
+		return
+	case !known && r.isGroup(key):
+		r.mapping(key+".", node)
+		return
+	case !known:
+		r.problem(line, "unknown key %q%s", key, suggestion(key, r.table))
+		return
+	}
+	if earlier, twice := r.values[key]; twice {
+		r.problem(line, "%s is set twice, first on line %d", key, earlier.line)
+		return
+	}
+	for node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
+		return // a key without a value is not set
+	}
+	if s.Kind == Hypervisors {
+		r.values[key] = fileValue{r.hypervisors(key, node), line}
+		return
+	}
+	value, err := s.fromYAML(node)
+	if err == nil {
+		err = s.check(value)
+	}
+	if err != nil {
+		r.problem(node.Line, "%s: %w", key, err)
+		return
+	}
+	r.values[key] = fileValue{value, line}
+}
+
+func (r *fileReader) isGroup(key string) bool {
+	for _, s := range r.table {
+		if strings.HasPrefix(s.Key, key+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// fromYAML reads a value of the file with the type of the setting.
+func (s Setting) fromYAML(node *yaml.Node) (any, error) {
+	if s.Kind == List {
+		return listFromYAML(node)
+	}
+	if node.Kind != yaml.ScalarNode {
+		return nil, fmt.Errorf("it must be %s, not %s", s.Kind.noun(), describeNode(node))
+	}
+	switch s.Kind {
+	case Int:
+		var n int
+		if err := node.Decode(&n); err != nil || node.Tag != "!!int" {
+			return nil, fmt.Errorf("it must be a whole number, not %s", describeNode(node))
+		}
+		return n, nil
+	case Bool:
+		var b bool
+		if err := node.Decode(&b); err != nil {
+			return nil, fmt.Errorf("it must be true or false, not %s", describeNode(node))
+		}
+		return b, nil
+	case Duration:
+		if node.Value == "0" {
+			return parseDuration("0s")
+		}
+		return parseDuration(node.Value)
+	}
+	if s.Secret {
+		return node.Value, nil
+	}
+	if node.Tag != "!!str" {
+		// A word such as 10 or no would be read as something else: whoever means the text quotes it.
+		return nil, fmt.Errorf("it must be a string, not %s (put it in quotes)", describeNode(node))
+	}
+	return node.Value, nil
+}
+
+func (k Kind) noun() string {
+	switch k {
+	case Int:
+		return "a whole number"
+	case Bool:
+		return "true or false"
+	case Duration:
+		return "a duration, like 90s or 1h30m"
+	}
+	return "a string"
+}
+
+func describeNode(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return fmt.Sprintf("%q", node.Value)
+}
+
+func listFromYAML(node *yaml.Node) (any, error) {
+	if node.Kind == yaml.ScalarNode {
+		return []string{node.Value}, nil
+	}
+	var list []string
+	for _, item := range node.Content {
+		if node.Kind != yaml.SequenceNode || item.Kind != yaml.ScalarNode {
+			return nil, fmt.Errorf("each item must be a string, not %s", describeNode(item))
+		}
+		list = append(list, item.Value)
+	}
+	return list, nil
+}
+
+// hypervisors reads a list of names or of mappings.
+func (r *fileReader) hypervisors(key string, node *yaml.Node) []cluster.Hypervisor {
+	if node.Kind != yaml.SequenceNode {
+		r.problem(node.Line, "%s: it must be a list of hypervisors, not %s", key, describeNode(node))
+		return nil
+	}
+	var list []cluster.Hypervisor
+	for _, item := range node.Content {
+		if item.Kind == yaml.ScalarNode {
+			list = append(list, cluster.Hypervisor{Name: item.Value})
+			continue
+		}
+		list = append(list, r.hypervisor(item))
+	}
+	return list
+}
+
+func (r *fileReader) hypervisor(node *yaml.Node) cluster.Hypervisor {
+	one := &fileReader{path: r.path, values: map[string]fileValue{}, table: []Setting{
+		{Key: "name", Kind: Text}, {Key: "address", Kind: Text}, {Key: "port", Kind: Int, Min: 1, Max: 65535}, {Key: "datastore_id", Kind: Text}, {Key: "snippet_store", Kind: Text},
+	}}
+	one.mapping("", node)
+	r.problems = append(r.problems, one.problems...)
+	text := func(key string) string { s, _ := one.values[key].value.(string); return s }
+	port, _ := one.values["port"].value.(int)
+	return cluster.Hypervisor{Name: text("name"), Address: text("address"), Port: port, Datastore: text("datastore_id"), SnippetStore: text("snippet_store")}
+}
+
+// suggestion names the known key that is most like an unknown one, if any is.
+func suggestion(key string, table []Setting) string {
+	best, bestDistance := "", len(key)/2+1
+	for _, s := range table {
+		if s.NoFile {
+			continue
+		}
+		candidates := []string{s.Key}
+		if _, leaf, nested := strings.Cut(s.Key, "."); nested {
+			candidates = append(candidates, leaf) // written on the wrong level
+		}
+		for _, c := range candidates {
+			if d := distance(strings.ReplaceAll(key, "-", "_"), c); d < bestDistance {
+				best, bestDistance = s.Key, d
+			}
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %q?", best)
+}
+
+// distance is the number of letters to insert, delete, replace or swap to get from a to b.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

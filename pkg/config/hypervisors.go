@@ -1,0 +1,89 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"hive-test/pkg/cluster"
+)
+
+// Where disks and snippets go on a hypervisor that does not say.
+const (
+	defaultDatastore    = "local-lvm"
+	defaultSnippetStore = "local"
+	defaultSSHPort      = 22
+)
+
+// parseHypervisors reads what tofu would accept as TF_VAR_nodes: a list of objects in HCL or JSON.
+func parseHypervisors(text string) ([]cluster.Hypervisor, error) {
+	const form = `a list like [{name = "pve1", address = "10.0.0.1", datastore_id = "local-lvm"}], in HCL or JSON`
+	expression, problems := hclsyntax.ParseExpression([]byte(text), "nodes", hcl.InitialPos)
+	if problems.HasErrors() {
+		return nil, fmt.Errorf("it is not %s: %s", form, firstProblem(problems))
+	}
+	value, problems := expression.Value(nil)
+	if problems.HasErrors() {
+		return nil, fmt.Errorf("it is not %s: %s", form, firstProblem(problems))
+	}
+	if value.IsNull() || !value.CanIterateElements() || value.Type().IsObjectType() || value.Type().IsMapType() {
+		return nil, fmt.Errorf("it is not %s", form)
+	}
+	raw, err := ctyjson.Marshal(value, value.Type())
+	if err != nil {
+		return nil, fmt.Errorf("it is not %s: %w", form, err)
+	}
+	return decodeHypervisors(raw)
+}
+
+func firstProblem(problems hcl.Diagnostics) string {
+	d := problems[0]
+	if d.Subject == nil {
+		return d.Summary
+	}
+	return fmt.Sprintf("%s at line %d, column %d", strings.ToLower(d.Summary), d.Subject.Start.Line, d.Subject.Start.Column)
+}
+
+func decodeHypervisors(raw []byte) ([]cluster.Hypervisor, error) {
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.DisallowUnknownFields()
+	var list []cluster.Hypervisor
+	if err := decoder.Decode(&list); err != nil {
+		return nil, fmt.Errorf("a hypervisor has name, address, port, datastore_id and snippet_store: %w", err)
+	}
+	return list, nil
+}
+
+// completeHypervisors fills in what is left open and says what is wrong.
+func completeHypervisors(list []cluster.Hypervisor) ([]cluster.Hypervisor, error) {
+	complete := make([]cluster.Hypervisor, len(list))
+	seen := map[string]bool{}
+	var problems []error
+	for i, h := range list {
+		switch {
+		case h.Name == "":
+			problems = append(problems, fmt.Errorf("hypervisor %d has no name", i+1))
+		case seen[h.Name]:
+			problems = append(problems, fmt.Errorf("hypervisor %s is listed twice", h.Name))
+		case h.Port < 0 || h.Port > 65535:
+			problems = append(problems, fmt.Errorf("hypervisor %s: port %d is not between 1 and 65535", h.Name, h.Port))
+		}
+		seen[h.Name] = true
+		if h.Port == 0 {
+			h.Port = defaultSSHPort
+		}
+		if h.Datastore == "" {
+			h.Datastore = defaultDatastore
+		}
+		if h.SnippetStore == "" {
+			h.SnippetStore = defaultSnippetStore
+		}
+		complete[i] = h
+	}
+	return complete, errors.Join(problems...)
+}

@@ -1,0 +1,225 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"hive-test/pkg/cluster"
+)
+
+// LoadOptions are where settings come from.
+type LoadOptions struct {
+	Flags      *pflag.FlagSet      // those that were changed win over everything; nil: none
+	Env        func(string) string // nil: the environment of the process
+	WorkDir    string              // where FileName is looked for; empty: the current directory
+	ConfigPath string              // a file to read in place of the usual ones; must exist
+}
+
+// Load merges flags, environment, file and defaults, in this order of precedence, and checks every value. All problems
+// come back at once as an *Error, each naming the flag, the variable or the file's line that it is about. A variable
+// that is empty counts as not set.
+func Load(opts LoadOptions) (Settings, error) {
+	l := &loader{opts: opts, table: Table(), env: opts.Env, sources: map[string]string{}, values: map[string]any{}}
+	if l.env == nil {
+		l.env = os.Getenv
+	}
+	l.fromFile()
+	l.fromEnv()
+	l.fromFlags()
+	settings := l.merge()
+	if len(l.problems) > 0 {
+		return settings, &Error{Problems: l.problems}
+	}
+	return settings, nil
+}
+
+type loader struct {
+	opts     LoadOptions
+	table    []Setting
+	env      func(string) string
+	file     string
+	values   map[string]any // what the user set, the strongest source last
+	sources  map[string]string
+	problems []error
+}
+
+func (l *loader) set(s Setting, value any, source string) {
+	l.values[s.Key], l.sources[s.Key] = value, source
+}
+
+func (l *loader) fromFile() {
+	named, source := l.named()
+	path, err := findFile(named, l.opts.WorkDir, l.env)
+	if err != nil {
+		l.problems = append(l.problems, fmt.Errorf("%s%w", source, err))
+		return
+	}
+	if path == "" {
+		return
+	}
+	l.file = path
+	values, problems := readFile(path, l.table)
+	l.problems = append(l.problems, problems...)
+	base := filepath.Dir(path)
+	if same, err := filepath.Abs(base); err == nil && same == l.workDir() {
+		base = "" // paths stay as short as the user wrote them
+	}
+	for _, s := range l.table {
+		v, found := values[s.Key]
+		if !found {
+			continue
+		}
+		if s.Kind == Path {
+			v.value = resolve(v.value.(string), base, l.env("HOME"))
+		}
+		l.set(s, v.value, fmt.Sprintf("%s:%d", path, v.line))
+	}
+}
+
+// named is the config file that the user names, and where.
+func (l *loader) named() (path, source string) {
+	if l.opts.ConfigPath != "" {
+		return l.opts.ConfigPath, ""
+	}
+	if l.opts.Flags != nil {
+		if flag := l.opts.Flags.Lookup("config"); flag != nil && flag.Changed {
+			return flag.Value.String(), "--config: "
+		}
+	}
+	return l.env("HIVE_TEST_CONFIG"), "HIVE_TEST_CONFIG: "
+}
+
+func (l *loader) workDir() string {
+	dir, err := filepath.Abs(l.opts.WorkDir)
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
+func (l *loader) fromEnv() {
+	for _, s := range l.table {
+		for _, name := range s.Env {
+			text := l.env(name)
+			if text == "" {
+				continue
+			}
+			value, err := s.parse(text)
+			if s.Key == "no_color" && name == "NO_COLOR" {
+				value, err = true, nil // any value means it, by no-color.org
+			}
+			if err == nil {
+				err = s.check(value)
+			}
+			if err != nil {
+				l.problems = append(l.problems, fmt.Errorf("environment %s: %w", name, err))
+				break
+			}
+			l.set(s, l.home(s, value), "environment "+name)
+			break
+		}
+	}
+}
+
+func (l *loader) fromFlags() {
+	if l.opts.Flags == nil {
+		return
+	}
+	for _, s := range l.table {
+		flag := l.opts.Flags.Lookup(s.Flag)
+		if s.Flag == "" || flag == nil || !flag.Changed {
+			continue
+		}
+		value, err := s.fromFlag(flag)
+		if err == nil {
+			err = s.check(value)
+		}
+		if err != nil {
+			l.problems = append(l.problems, &FlagError{Flag: s.Flag, Err: err})
+			continue
+		}
+		l.set(s, l.home(s, value), "flag --"+s.Flag)
+	}
+}
+
+func (s Setting) fromFlag(flag *pflag.Flag) (any, error) {
+	if list, ok := flag.Value.(pflag.SliceValue); ok {
+		return list.GetSlice(), nil
+	}
+	return s.parse(flag.Value.String())
+}
+
+func (l *loader) home(s Setting, value any) any {
+	if path, ok := value.(string); ok && s.Kind == Path {
+		return resolve(path, "", l.env("HOME"))
+	}
+	return value
+}
+
+// merge lets viper lay what was set over the defaults and fill the struct. A key that the struct does not know, or a
+// field of another type than the table says, is a mistake of the program, which UnmarshalExact finds.
+func (l *loader) merge() Settings {
+	v := viper.New()
+	for _, s := range l.table {
+		if s.NoFile || s.Secret || s.Kind == Hypervisors {
+			continue // these do not pass through viper
+		}
+		if s.Default != nil {
+			v.SetDefault(s.Key, s.Default)
+		}
+		if value, found := l.values[s.Key]; found {
+			v.Set(s.Key, value)
+		}
+	}
+	var settings Settings
+	if err := v.UnmarshalExact(&settings); err != nil {
+		l.problems = append(l.problems, err)
+	}
+	settings.File, settings.sources, settings.values = l.file, l.sources, map[string]any{}
+	for _, s := range l.table {
+		settings.values[s.Key] = v.Get(s.Key)
+	}
+	l.derive(&settings)
+	l.secret(&settings)
+	l.hypervisors(&settings)
+	return settings
+}
+
+// derive fills in what follows from other settings.
+func (l *loader) derive(settings *Settings) {
+	if settings.SSHPublicKeyPath == "" && settings.SSHPrivateKeyPath != "" {
+		settings.SSHPublicKeyPath = settings.SSHPrivateKeyPath + ".pub"
+	}
+	if p := settings.Provider; p != "auto" && p != "registry" && settings.ProviderMirror == "" {
+		settings.ProviderMirror = resolve(p, "", l.env("HOME"))
+	}
+}
+
+// secret takes the token, or the content of its file. It does not pass through viper, which prints what it holds.
+func (l *loader) secret(settings *Settings) {
+	token, _ := l.values["proxmox.token"].(string)
+	if token == "" && settings.Proxmox.TokenFile != "" {
+		raw, err := os.ReadFile(settings.Proxmox.TokenFile)
+		if err != nil {
+			l.problems = append(l.problems, fmt.Errorf("proxmox.token_file (%s): %w", settings.Source("proxmox.token_file"), err))
+		}
+		token = string(raw)
+	}
+	settings.Proxmox.Token = NewSecret(strings.TrimSpace(token))
+}
+
+func (l *loader) hypervisors(settings *Settings) {
+	list, _ := l.values["proxmox.hypervisors"].([]cluster.Hypervisor)
+	complete, err := completeHypervisors(list)
+	if err != nil {
+		l.problems = append(l.problems, fmt.Errorf("proxmox.hypervisors (%s): %w", settings.Source("proxmox.hypervisors"), err))
+	}
+	if len(complete) > 0 {
+		settings.Proxmox.Hypervisors = complete
+	}
+}

@@ -1,0 +1,192 @@
+// Package config turns flags, environment, a file and defaults into one typed Settings. It is the only package that
+// reads the environment or knows of viper.
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"hive-test/pkg/cluster"
+)
+
+// Settings are all that a user can set, with paths resolved and values checked. The table of Table says what each is.
+type Settings struct {
+	ClustersDir string `mapstructure:"clusters_dir"`
+	Output      string `mapstructure:"output"`
+	LogFormat   string `mapstructure:"log_format"`
+	Verbose     bool   `mapstructure:"verbose"`
+	Quiet       bool   `mapstructure:"quiet"`
+	NoColor     bool   `mapstructure:"no_color"`
+
+	NodeCount         int    `mapstructure:"node_count"`
+	CPUCores          int    `mapstructure:"cpu_cores"`
+	MemoryMB          int    `mapstructure:"memory_mb"`
+	DiskSizeGB        int    `mapstructure:"disk_size_gb"`
+	OSImage           string `mapstructure:"os_image"`
+	ManagementBridge  string `mapstructure:"management_bridge"`
+	DataBridge        string `mapstructure:"data_bridge"`
+	SSHUser           string `mapstructure:"ssh_user"`
+	SSHPrivateKeyPath string `mapstructure:"ssh_private_key_path"` // empty: a key pair is generated per cluster
+	SSHPublicKeyPath  string `mapstructure:"ssh_public_key_path"`
+	NodeSSHPort       int    `mapstructure:"node_ssh_port"`
+	HostsFile         string `mapstructure:"hosts_file"`
+	Keep              string `mapstructure:"keep"` // never, on-failure or always
+
+	TofuBin        string `mapstructure:"tofu_bin"`
+	Provider       string `mapstructure:"provider"` // auto, registry or a mirror's directory
+	ProviderMirror string `mapstructure:"provider_mirror"`
+
+	Sim      bool   `mapstructure:"sim"`
+	SimHosts string `mapstructure:"sim_hosts"` // auto, netns or process
+
+	Binary        string        `mapstructure:"binary"`
+	Repo          string        `mapstructure:"repo"`
+	Ref           string        `mapstructure:"ref"`
+	ScriptsDir    string        `mapstructure:"scripts_dir"`
+	HealthTimeout time.Duration `mapstructure:"health_timeout"`
+
+	Suites []string `mapstructure:"suite"`
+	JUnit  string   `mapstructure:"junit"`
+
+	Timeout  time.Duration `mapstructure:"timeout"` // of the whole run; 0: none
+	Timeouts Timeouts      `mapstructure:"timeouts"`
+
+	Proxmox Proxmox `mapstructure:"proxmox"`
+
+	// File is the config file that was read, empty if there was none.
+	File    string `mapstructure:"-"`
+	sources map[string]string
+	values  map[string]any // by key, without secrets and hypervisors
+}
+
+// Timeouts bound one phase each.
+type Timeouts struct {
+	Up        time.Duration `mapstructure:"up"`
+	Configure time.Duration `mapstructure:"configure"`
+	Test      time.Duration `mapstructure:"test"`
+	Down      time.Duration `mapstructure:"down"`
+}
+
+// Proxmox is where Proxmox VE is, who we are there, and what of it is used.
+type Proxmox struct {
+	Endpoint          string               `mapstructure:"endpoint"`
+	Token             Secret               `mapstructure:"token"` // the content of TokenFile, if only that is set
+	TokenFile         string               `mapstructure:"token_file"`
+	CAFile            string               `mapstructure:"ca_file"`
+	Fingerprint       string               `mapstructure:"fingerprint"`
+	Insecure          bool                 `mapstructure:"insecure"`
+	Pool              string               `mapstructure:"pool"`
+	VMIDRange         string               `mapstructure:"vmid_range"` // FIRST-LAST
+	VMIDBase          int                  `mapstructure:"vmid_base"`  // 0: chosen
+	SSHUsername       string               `mapstructure:"ssh_username"`
+	SSHPrivateKeyPath string               `mapstructure:"ssh_private_key_path"`
+	Hypervisors       []cluster.Hypervisor `mapstructure:"hypervisors"` // datastore, snippet store and port filled in
+}
+
+// Source tells where the value of a key comes from: "flag --x", "environment X", "FILE:LINE" or "default".
+func (s Settings) Source(key string) string {
+	if source, found := s.sources[key]; found {
+		return source
+	}
+	return "default"
+}
+
+// Given tells whether the user set the key anywhere.
+func (s Settings) Given(key string) bool { _, found := s.sources[key]; return found }
+
+// Value is a setting as it is in force.
+type Value struct{ Key, Value, Source string }
+
+// Values are all settings in force, in the table's order, for people: secrets are hidden.
+func (s Settings) Values() []Value {
+	var values []Value
+	for _, row := range Table() {
+		text := fmt.Sprint(s.values[row.Key])
+		switch v := s.values[row.Key].(type) {
+		case nil:
+			text = ""
+		case []string:
+			text = strings.Join(v, ", ")
+		}
+		switch row.Key {
+		case "config":
+			text = s.File
+		case "proxmox.token":
+			text = s.Proxmox.Token.String()
+		case "proxmox.hypervisors":
+			var names []string
+			for _, h := range s.Proxmox.Hypervisors {
+				names = append(names, h.Name)
+			}
+			text = strings.Join(names, ", ")
+		}
+		values = append(values, Value{row.Key, text, s.Source(row.Key)})
+	}
+	return values
+}
+
+// Spec is the cluster that the settings ask for, on Proxmox VE.
+func (s Settings) Spec() cluster.Spec {
+	return cluster.Spec{
+		Deployer: cluster.DeployerProxmox, NodeCount: s.NodeCount, CPUCores: s.CPUCores, MemoryMB: s.MemoryMB, DiskSizeGB: s.DiskSizeGB,
+		OSImage: s.OSImage, Hypervisors: s.Proxmox.Hypervisors, ManagementBridge: s.ManagementBridge, DataBridge: s.DataBridge, SSHUser: s.SSHUser,
+	}
+}
+
+// PhaseTimeout is the limit of a phase by its name, 0 for a phase that has none.
+func (s Settings) PhaseTimeout(phase string) time.Duration {
+	switch phase {
+	case "up":
+		return s.Timeouts.Up
+	case "configure":
+		return s.Timeouts.Configure
+	case "test":
+		return s.Timeouts.Test
+	case "down":
+		return s.Timeouts.Down
+	}
+	return 0
+}
+
+const hidden = "***"
+
+// Secret is a value that never shows itself: only Reveal gives it. It is kept behind a pointer, because fmt does not ask
+// a value in an unexported field how it wants to be printed but does not follow a pointer there either.
+type Secret struct{ value *string }
+
+// NewSecret wraps a value.
+func NewSecret(value string) Secret { return Secret{&value} }
+
+// Reveal gives the value, for the one place that must send it.
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
+
+// Empty tells whether there is no value.
+func (s Secret) Empty() bool { return s.Reveal() == "" }
+
+// String hides the value.
+func (s Secret) String() string {
+	if s.Empty() {
+		return ""
+	}
+	return hidden
+}
+
+// Format hides the value whatever the verb, %#v included.
+func (s Secret) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, s.String()) }
+
+// MarshalJSON hides the value.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+
+// MarshalText hides the value in every other encoding.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalYAML hides the value.
+func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }

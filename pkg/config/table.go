@@ -1,0 +1,255 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"hive-test/pkg/cluster"
+)
+
+// Kind is the type of a setting's value.
+type Kind string
+
+// The kinds of values. A path given in the file is relative to the file; ~/ is the home directory everywhere.
+const (
+	Text        Kind = "string"
+	Path        Kind = "path"
+	Int         Kind = "int"
+	Bool        Kind = "bool"
+	Duration    Kind = "duration"
+	List        Kind = "list"
+	Hypervisors Kind = "hypervisors"
+)
+
+// Setting is one row of the table that flags, environment, file, help and README are made of.
+type Setting struct {
+	Key     string   // in the file; a dot is one level of nesting
+	Flag    string   // without dashes; empty: no flag
+	Short   string   // one letter, or empty
+	Env     []string // first that is set and not empty wins
+	Kind    Kind
+	Default any // of the Go type of Kind, nil: empty
+	Help    string
+	OneOf   []string // allowed words, nil: any
+	Min     int      // of an Int, together with Max
+	Max     int      // 0: no bounds
+	Secret  bool
+	NoFile  bool // cannot be set in the file
+}
+
+// Table returns every setting, in the order in which they are explained.
+func Table() []Setting {
+	rows := slices.Concat(globalRows(), clusterRows(), workRows(), proxmoxRows())
+	for i := range rows {
+		own := "HIVE_TEST_" + strings.ToUpper(strings.ReplaceAll(rows[i].Key, ".", "_"))
+		own = strings.Replace(own, "HIVE_TEST_TIMEOUTS_", "HIVE_TEST_TIMEOUT_", 1) // like the flags
+		rows[i].Env = append([]string{own}, rows[i].Env...)
+	}
+	return rows
+}
+
+func globalRows() []Setting {
+	return []Setting{
+		{Key: "config", Flag: "config", Kind: Path, NoFile: true, Help: "config file; empty: ./" + FileName + ", else $XDG_CONFIG_HOME/hive-test/config.yaml"},
+		{Key: "clusters_dir", Flag: "clusters-dir", Kind: Path, Default: "./clusters", Help: "directory of the clusters' state and evidence"},
+		{Key: "output", Flag: "output", Short: "o", Kind: Text, Default: "table", OneOf: []string{"table", "wide", "json", "yaml"}, Help: "form of the data on stdout"},
+		{Key: "log_format", Flag: "log-format", Kind: Text, Default: "text", OneOf: []string{"text", "json"}, Help: "form of the narration on stderr"},
+		{Key: "verbose", Flag: "verbose", Short: "v", Kind: Bool, Help: "show the output of tofu, nodes and suites too"},
+		{Key: "quiet", Flag: "quiet", Short: "q", Kind: Bool, Help: "show warnings and errors only"},
+		{Key: "no_color", Flag: "no-color", Env: []string{"NO_COLOR"}, Kind: Bool, Help: "no colours"},
+		{Key: "timeout", Flag: "timeout", Kind: Duration, Help: "limit of the whole run, like 1h30m; 0 is none"},
+		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Help: "limit of up"},
+		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Help: "limit of configure"},
+		{Key: "timeouts.test", Flag: "timeout-test", Kind: Duration, Default: time.Hour, Help: "limit of test"},
+		{Key: "timeouts.down", Flag: "timeout-down", Kind: Duration, Default: 15 * time.Minute, Help: "limit of down"},
+	}
+}
+
+func clusterRows() []Setting {
+	return []Setting{
+		{Key: "node_count", Flag: "node-count", Env: []string{"TF_VAR_node_count"}, Kind: Int, Default: cluster.DefaultNodes, Min: cluster.MinNodes, Max: cluster.MaxNodes, Help: "number of nodes"},
+		{Key: "cpu_cores", Flag: "cpu-cores", Env: []string{"TF_VAR_cpu_cores"}, Kind: Int, Default: cluster.DefaultCPUCores, Help: "virtual CPUs per node"},
+		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Default: cluster.DefaultMemoryMB, Help: "memory per node in MiB"},
+		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Default: cluster.DefaultDiskSizeGB, Help: "root disk per node in GiB"},
+		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: cluster.DefaultOSImage, Help: "cloud image, a volume on every hypervisor"},
+		{Key: "management_bridge", Flag: "management-bridge", Kind: Text, Default: "vmbr0", Help: "bridge of the first NIC"},
+		{Key: "data_bridge", Flag: "data-bridge", Kind: Text, Default: "vmbr1", Help: "bridge of the second NIC"},
+		{Key: "ssh_user", Flag: "ssh-user", Kind: Text, Default: cluster.DefaultSSHUser, Help: "user that cloud-init makes on the nodes"},
+		{Key: "ssh_private_key_path", Flag: "ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: Path, Help: "private key for the nodes; empty: a key pair is made per cluster"},
+		{Key: "ssh_public_key_path", Flag: "ssh-public-key-path", Env: []string{"TF_VAR_ssh_public_key_path"}, Kind: Path, Help: "its public half; empty: the private key's path with .pub"},
+		{Key: "node_ssh_port", Flag: "node-ssh-port", Kind: Int, Default: 22, Min: 1, Max: 65535, Help: "port of the nodes' SSH servers"},
+		{Key: "hosts_file", Flag: "hosts-file", Kind: Path, Help: "make the cluster of the hosts that this file names, without Proxmox"},
+		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Help: "whether the VMs stay after the run; empty: full never, up on-failure (in CI never)"},
+		{Key: "sim", Flag: "sim", Kind: Bool, Help: "use the simulated Proxmox of this clusters directory"},
+		{Key: "sim_hosts", Flag: "sim-hosts", Kind: Text, Default: "auto", OneOf: []string{"auto", "netns", "process"}, Help: "what the simulator's VMs are"},
+	}
+}
+
+func workRows() []Setting {
+	return []Setting{
+		{Key: "tofu_bin", Flag: "tofu-bin", Kind: Path, Help: "tofu or terraform program; empty: looked for"},
+		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
+		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Path, Help: "directory of a provider mirror"},
+		{Key: "binary", Flag: "binary", Kind: Path, Help: "hive program to install on the nodes"},
+		{Key: "repo", Flag: "repo", Kind: Text, Help: "git repository to build hive from on the nodes"},
+		{Key: "ref", Flag: "ref", Kind: Text, Help: "branch, tag or commit of --repo; empty: its default branch"},
+		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Path, Help: "directory of node scripts that replace the built-in ones of the same name"},
+		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Help: "limit for all nodes to become healthy"},
+		{Key: "suite", Flag: "suite", Kind: List, Default: []string{"smoke"}, Help: "suite to run: smoke, or any command; may be repeated"},
+		{Key: "junit", Flag: "junit", Kind: Path, Help: "write the results as JUnit XML to this file too"},
+	}
+}
+
+func proxmoxRows() []Setting {
+	return []Setting{
+		{Key: "proxmox.endpoint", Flag: "proxmox-endpoint", Env: []string{"PROXMOX_VE_ENDPOINT", "TF_VAR_proxmox_endpoint"}, Kind: Text, Help: "URL of the Proxmox VE API, like https://pve1:8006"},
+		{Key: "proxmox.token", Env: []string{"PROXMOX_VE_API_TOKEN"}, Kind: Text, Secret: true, Help: "API token, user@realm!name=secret; never a flag, so that it is in no process list"},
+		{Key: "proxmox.token_file", Flag: "proxmox-token-file", Kind: Path, Help: "file that holds the API token, used where none is set otherwise"},
+		{Key: "proxmox.ca_file", Flag: "proxmox-ca-file", Kind: Path, Help: "CA of the API's certificate; empty: the system's"},
+		{Key: "proxmox.fingerprint", Flag: "proxmox-fingerprint", Kind: Text, Help: "SHA-256 of the API's certificate, in place of a CA"},
+		{Key: "proxmox.insecure", Flag: "proxmox-insecure", Env: []string{"PROXMOX_VE_INSECURE"}, Kind: Bool, Help: "accept any certificate of the API"},
+		{Key: "proxmox.pool", Flag: "pool", Kind: Text, Help: "resource pool of the VMs"},
+		{Key: "proxmox.vmid_range", Flag: "vmid-range", Kind: Text, Default: "20000-29999", Help: "range that VM ids are chosen from"},
+		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Help: "VM id of node 1, the others follow; 0: chosen"},
+		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Help: "user on the hypervisors, for the provider"},
+		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: Path, Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
+		{Key: "proxmox.hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Help: "hypervisors: list of name, address, port (22), datastore_id (" + defaultDatastore + "), snippet_store (" + defaultSnippetStore + ")"},
+	}
+}
+
+// find returns the row of a key.
+func find(table []Setting, key string) (Setting, bool) {
+	i := slices.IndexFunc(table, func(s Setting) bool { return s.Key == key })
+	if i < 0 {
+		return Setting{}, false
+	}
+	return table[i], true
+}
+
+// AddFlags gives flags the flags of the named settings, or of all settings if none is named, with the table's help and
+// defaults. It panics on a key that is not in the table or has no flag, which is a mistake of the program.
+func AddFlags(flags *pflag.FlagSet, keys ...string) {
+	table := Table()
+	if len(keys) == 0 {
+		for _, s := range table {
+			if s.Flag != "" {
+				keys = append(keys, s.Key)
+			}
+		}
+	}
+	for _, key := range keys {
+		s, found := find(table, key)
+		if !found || s.Flag == "" {
+			panic("config: setting " + key + " has no flag")
+		}
+		if flags.Lookup(s.Flag) == nil {
+			s.addFlag(flags)
+		}
+	}
+}
+
+func (s Setting) addFlag(flags *pflag.FlagSet) {
+	help := s.Help
+	if len(s.OneOf) > 0 {
+		help += ": " + strings.Join(s.OneOf, "|")
+	}
+	if s.Max != 0 && s.Kind == Int {
+		help += fmt.Sprintf(" (%d-%d)", s.Min, s.Max)
+	}
+	switch s.Kind {
+	case Bool:
+		flags.BoolP(s.Flag, s.Short, asDefault[bool](s), help)
+	case Int:
+		flags.IntP(s.Flag, s.Short, asDefault[int](s), help)
+	case Duration:
+		flags.DurationP(s.Flag, s.Short, asDefault[time.Duration](s), help)
+	case List:
+		flags.StringArrayP(s.Flag, s.Short, asDefault[[]string](s), help)
+	default:
+		flags.StringP(s.Flag, s.Short, asDefault[string](s), help)
+	}
+}
+
+func asDefault[T any](s Setting) T {
+	v, _ := s.Default.(T)
+	return v
+}
+
+// DefaultText is the default as a user would write it.
+func (s Setting) DefaultText() string {
+	switch v := s.Default.(type) {
+	case nil:
+		return ""
+	case []string:
+		return strings.Join(v, ",")
+	case int:
+		if v == 0 {
+			return ""
+		}
+		return strconv.Itoa(v)
+	case time.Duration:
+		return shortDuration(v)
+	}
+	return fmt.Sprint(s.Default)
+}
+
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// WriteTable prints the table for people: key, flag, environment, default and meaning.
+func WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "KEY\tFLAG\tENVIRONMENT\tDEFAULT\tMEANING")
+	for _, s := range Table() {
+		flag := ""
+		if s.Flag != "" {
+			flag = "--" + s.Flag
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Key, flag, strings.Join(s.Env, ", "), s.DefaultText(), s.Help)
+	}
+	return t.Flush()
+}
+
+// WriteMarkdown prints the table for the README.
+func WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("| key | flag | environment | default | meaning |\n|---|---|---|---|---|\n")
+	for _, s := range Table() {
+		cell := func(text string) string {
+			if text == "" {
+				return ""
+			}
+			return "`" + text + "`"
+		}
+		flag := s.Flag
+		if flag != "" {
+			flag = "--" + flag
+		}
+		envs := make([]string, len(s.Env))
+		for i, e := range s.Env {
+			envs[i] = cell(e)
+		}
+		meaning := s.Help
+		if len(s.OneOf) > 0 {
+			meaning += ": " + strings.Join(s.OneOf, ", ")
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(s.Key), cell(flag), strings.Join(envs, ", "), cell(s.DefaultText()), meaning)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

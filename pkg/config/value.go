@@ -1,0 +1,99 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parse reads a value that is written as text, as environment variables are.
+func (s Setting) parse(text string) (any, error) {
+	switch s.Kind {
+	case Bool:
+		return parseBool(text)
+	case Int:
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a whole number", text)
+		}
+		return n, nil
+	case Duration:
+		return parseDuration(text)
+	case List:
+		// A suite is a command line, which may hold commas, so several are one a line.
+		return slices.Collect(nonEmptyLines(text)), nil
+	case Hypervisors:
+		return parseHypervisors(text)
+	}
+	return text, nil
+}
+
+func nonEmptyLines(text string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for line := range strings.SplitSeq(text, "\n") {
+			if line = strings.TrimSpace(line); line != "" && !yield(line) {
+				return
+			}
+		}
+	}
+}
+
+func parseBool(text string) (bool, error) {
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "1", "t", "true", "yes", "on":
+		return true, nil
+	case "0", "f", "false", "no", "off":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither true nor false", text)
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration, like 90s or 1h30m", text)
+	}
+	return d, nil
+}
+
+var idRangePattern = regexp.MustCompile(`^[1-9][0-9]{2,8}-[1-9][0-9]{2,8}$`)
+
+// check looks at a value of the setting's own Go type.
+func (s Setting) check(value any) error {
+	switch v := value.(type) {
+	case string:
+		if len(s.OneOf) > 0 && !slices.Contains(s.OneOf, v) {
+			return fmt.Errorf("%q is not one of %s", v, strings.Join(s.OneOf, ", "))
+		}
+		if s.Key == "proxmox.vmid_range" && !idRangePattern.MatchString(v) {
+			return fmt.Errorf("%q is not of the form FIRST-LAST, like 20000-29999", v)
+		}
+	case int:
+		if s.Max != 0 && (v < s.Min || v > s.Max) {
+			return fmt.Errorf("%d is not between %d and %d", v, s.Min, s.Max)
+		}
+		if v < 0 {
+			return fmt.Errorf("%d is negative", v)
+		}
+	case time.Duration:
+		if v < 0 {
+			return fmt.Errorf("%s is negative", v)
+		}
+	}
+	return nil
+}
+
+// resolve makes a path usable from anywhere: ~/ is home, and what a file names is relative to that file.
+func resolve(path, base, home string) string {
+	if rest, found := strings.CutPrefix(path, "~/"); found && home != "" {
+		return filepath.Join(home, rest)
+	}
+	if path == "" || base == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(base, path)
+}
