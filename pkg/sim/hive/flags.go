@@ -1,6 +1,7 @@
 package simhive
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -108,7 +109,9 @@ func (p *program) joinFlags(o *options) *pflag.FlagSet {
 
 // parse reads args into flags.
 func (p *program) parse(flags *pflag.FlagSet, args []string) error {
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {
+		return exitError{}
+	} else if err != nil {
 		return fmt.Errorf("Error: %w", err)
 	}
 	if flags.NArg() > 0 {

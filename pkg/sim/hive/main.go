@@ -68,7 +68,9 @@ func (p *program) exitCode(err error) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(p.stderr, err)
+	if err.Error() != "" {
+		fmt.Fprintln(p.stderr, err)
+	}
 	if exit, ok := errors.AsType[exitError](err); ok {
 		return exit.code
 	}

@@ -1,0 +1,332 @@
+package hive
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+)
+
+// Host is what this package needs of a node; *remote.Host is one.
+type Host interface {
+	Name() string
+	Node() cluster.Node
+	Run(ctx context.Context, cmd remote.Command) (remote.Result, error)
+	Upload(ctx context.Context, localPath, remotePath string, mode fs.FileMode) (changed bool, err error)
+	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+var _ Host = (*remote.Host)(nil)
+
+// Steps of configuring, in order, as --from names them.
+const (
+	StepCloudInit = "cloud-init"
+	StepInstall   = "install"
+	StepStop      = "stop"
+	StepInit      = "init"
+	StepJoin      = "join"
+	StepStart     = "start"
+	StepHealth    = "health"
+)
+
+// Step is one step of configuring. Run may be called again: it finishes what is half done.
+type Step struct {
+	Name, Title string
+	Run         func(context.Context) error
+}
+
+// Cluster is hive on the nodes of one cluster. Its step methods are called one at a time, in order; Check, Access and
+// Collect are safe at any time.
+type Cluster struct {
+	name    cluster.Name
+	hosts   []Host // in node order; the first is node 1
+	options Options
+	sink    progress.Sink
+
+	mu     sync.Mutex
+	access *Access
+	direct map[string]bool // by node: NATS monitoring is reached without SSH
+	reform *bool           // what Init has decided
+}
+
+// New returns hive on the nodes of group, which are in index order and at least one. Events go to sink, with phase and
+// verb left to the caller's own sink.
+func New(name cluster.Name, group remote.Group, options Options, sink progress.Sink) *Cluster {
+	hosts := make([]Host, len(group))
+	for i, host := range group {
+		hosts[i] = host
+	}
+	return NewWithHosts(name, hosts, options, sink)
+}
+
+// NewWithHosts is New for hosts of any kind.
+func NewWithHosts(name cluster.Name, hosts []Host, options Options, sink progress.Sink) *Cluster {
+	if sink == nil {
+		sink = progress.Discard
+	}
+	return &Cluster{
+		name: name, hosts: hosts, options: options.withDefaults(),
+		sink:   progress.With(sink, progress.Event{Cluster: name.String()}),
+		direct: map[string]bool{},
+	}
+}
+
+// Steps are all steps in order.
+func (c *Cluster) Steps() []Step {
+	return []Step{
+		{StepCloudInit, "waiting for cloud-init", c.WaitCloudInit},
+		{StepInstall, "installing hive", c.Install},
+		{StepStop, "stopping hive", c.Stop},
+		{StepInit, "initializing node 1", c.Init},
+		{StepJoin, "joining the other nodes", c.Join},
+		{StepStart, "starting hive", c.Start},
+		{StepHealth, "waiting for health", c.WaitHealthy},
+	}
+}
+
+// Configure runs all steps from the named one (empty: the first) to the end. It stops at the first that fails with its
+// *StepError, or with the context's error.
+func (c *Cluster) Configure(ctx context.Context, from string) error {
+	steps := c.Steps()
+	if from != "" {
+		first := slices.IndexFunc(steps, func(s Step) bool { return s.Name == from })
+		if first < 0 {
+			return errors.New("there is no step " + from + ": there are " + strings.Join(StepNames(), ", "))
+		}
+		steps = steps[first:]
+	}
+	for _, step := range steps {
+		if err := step.Run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StepNames are the names of all steps in order.
+func StepNames() []string {
+	return []string{StepCloudInit, StepInstall, StepStop, StepInit, StepJoin, StepStart, StepHealth}
+}
+
+// Size warns where hive's number of nodes is a trap, and returns the warning's text, or nothing.
+func Size(nodes int) string {
+	if nodes != 2 {
+		return ""
+	}
+	return "a cluster of 2 nodes forms, but it tolerates no failure, and in most versions of hive each node has object storage of its own: use 1 node, or 3 and more"
+}
+
+// skip is returned by a step's work that found nothing to do; its text says why.
+type skip string
+
+func (s skip) Error() string { return string(s) }
+
+// step emits the events around work and turns its error into a StepError.
+func (c *Cluster) step(ctx context.Context, name string, work func(context.Context) error) error {
+	title := c.title(name)
+	sink := progress.With(c.sink, progress.Event{Step: name})
+	begun := time.Now()
+	sink.Emit(progress.Event{Kind: progress.StepStart, Message: title})
+	err := work(ctx)
+	end := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Message: title, Seconds: time.Since(begun).Seconds()}
+	if skipped, ok := errors.AsType[skip](err); ok {
+		end.Status, end.Message, err = progress.Skipped, skipped.Error(), nil
+	}
+	if err != nil {
+		err = c.failure(ctx, name, title, err)
+		end.Status, end.Error, end.Hint = progress.Failed, err.Error(), hint(name)
+		if ctx.Err() != nil {
+			end.Status = progress.Interrupted
+		}
+	}
+	sink.Emit(end)
+	return err
+}
+
+func (c *Cluster) title(name string) string {
+	for _, step := range c.Steps() {
+		if step.Name == name {
+			return step.Title
+		}
+	}
+	return name
+}
+
+// failure turns the error of a step into a *StepError that blames nodes and shows their logs.
+func (c *Cluster) failure(ctx context.Context, name, title string, err error) error {
+	failed, ok := errors.AsType[*StepError](err)
+	if !ok {
+		failed = &StepError{Err: err}
+		if nodes, ok := errors.AsType[nodeErrors](err); ok {
+			failed = &StepError{Nodes: nodes}
+		}
+	}
+	failed.Step, failed.Title, failed.hint = name, title, hint(name)
+	if ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), failed)
+	}
+	return failed
+}
+
+// nodeErrors are failures in node order.
+type nodeErrors []NodeFailure
+
+func (e nodeErrors) Error() string {
+	texts := make([]string, len(e))
+	for i, failure := range e {
+		texts[i] = failure.Node + ": " + reason(failure)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// each calls work for all hosts at once and waits for all. It returns nil or nodeErrors in node order; the failure of one
+// never cancels another.
+func each(ctx context.Context, hosts []Host, work func(context.Context, Host) error) error {
+	errs := make([]error, len(hosts))
+	var all sync.WaitGroup
+	for i, host := range hosts {
+		all.Go(func() { errs[i] = work(ctx, host) })
+	}
+	all.Wait()
+	var failures nodeErrors
+	for i, err := range errs {
+		if err != nil {
+			failures = append(failures, NodeFailure{Node: hosts[i].Name(), Err: err, Log: outputOf(err)})
+		}
+	}
+	if len(failures) == 0 {
+		return nil
+	}
+	return failures
+}
+
+// outputOf is what a failed script wrote, without secrets.
+func outputOf(err error) string {
+	if log, ok := errors.AsType[nodeLog](err); ok {
+		return log.log
+	}
+	exit, ok := errors.AsType[*remote.ExitError](err)
+	if !ok {
+		return ""
+	}
+	if len(exit.Result.Stderr) > 0 {
+		return newRedactor().text(string(exit.Result.Stderr))
+	}
+	return newRedactor().text(string(exit.Result.Stdout))
+}
+
+func (c *Cluster) leader() Host      { return c.hosts[0] }
+func (c *Cluster) followers() []Host { return c.hosts[1:] }
+
+func address(host Host, port int) string {
+	return net.JoinHostPort(host.Node().Management.String(), strconv.Itoa(port))
+}
+
+// script runs a node script with the variables that all of them know, and those of vars.
+func (c *Cluster) script(ctx context.Context, host Host, name string, timeout time.Duration, vars map[string]string, onLine func(stream, line string)) (remote.Result, error) {
+	scripts, err := loadScripts(c.options.ScriptsDir)
+	if err != nil {
+		return remote.Result{}, err
+	}
+	env := map[string]string{
+		"HIVE_BIND": host.Node().Management.String(), "HIVE_NODE": host.Name(), "HIVE_PORT": strconv.Itoa(ManagerPort),
+	}
+	maps.Copy(env, vars)
+	return host.Run(ctx, remote.Command{
+		Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
+	})
+}
+
+// output reports a node's lines as they come.
+func (c *Cluster) output(step string, host Host) func(stream, line string) {
+	redactor := newRedactor()
+	return func(_, line string) {
+		c.sink.Emit(progress.Event{Kind: progress.Output, Step: step, Node: host.Name(), Message: redactor.text(line)})
+	}
+}
+
+func (c *Cluster) info(step, node, message string) {
+	c.sink.Emit(progress.Event{Kind: progress.Info, Step: step, Node: node, Message: message})
+}
+
+func (c *Cluster) warn(step, node, message string) {
+	c.sink.Emit(progress.Event{Kind: progress.Warning, Step: step, Node: node, Message: message})
+}
+
+// waiting reports what is awaited, once per change.
+type waiting struct {
+	c          *Cluster
+	step, last string
+}
+
+func (w *waiting) report(message, why string) {
+	if message+why == w.last {
+		return
+	}
+	w.last = message + why
+	w.c.sink.Emit(progress.Event{Kind: progress.Wait, Step: w.step, Message: message, Error: why})
+}
+
+// pause waits for a delay that grows with every call, or until ctx ends.
+type pause struct{ next, limit time.Duration }
+
+func (p *pause) wait(ctx context.Context) error {
+	timer := time.NewTimer(p.next)
+	defer timer.Stop()
+	p.next = min(p.next*3/2, p.limit)
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func seconds(d time.Duration) string {
+	return strconv.Itoa(max(1, int(d.Round(time.Second).Seconds())))
+}
+
+// logs returns the end of logs on a node, without secrets; nothing if they cannot be had. It is used after a failure, so it
+// does not depend on a context that may have ended.
+func (c *Cluster) logs(ctx context.Context, host Host, names ...string) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	defer cancel()
+	result, err := c.script(ctx, host, "log.sh", logTimeout, map[string]string{
+		"HIVE_LOGS": strings.Join(names, " "), "HIVE_LINES": "40",
+	}, nil)
+	if err != nil {
+		return ""
+	}
+	return newRedactor().text(string(result.Stdout))
+}
+
+const logTimeout = 15 * time.Second
+
+// withLogs adds to the failures of err the logs that choose names for a node, each from its node.
+func (c *Cluster) withLogs(ctx context.Context, err error, choose func(Host) []string) error {
+	failures, ok := errors.AsType[nodeErrors](err)
+	if !ok {
+		return err
+	}
+	var all sync.WaitGroup
+	for i := range failures {
+		all.Go(func() {
+			host := c.hosts[slices.IndexFunc(c.hosts, func(h Host) bool { return h.Name() == failures[i].Node })]
+			if log := c.logs(ctx, host, choose(host)...); log != "" {
+				failures[i].Log = log
+			}
+		})
+	}
+	all.Wait()
+	return failures
+}

@@ -1,0 +1,240 @@
+package hive
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hive-test/pkg/progress"
+)
+
+func TestConfigure(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		nodes int
+		era   string
+	}{
+		{"one node", 1, "pre"},
+		{"three nodes", 3, "pre"},
+		{"two nodes of the later era", 2, "spx"},
+		{"one node of the later era", 1, "spx"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLocal(t, tt.nodes, Options{HealthTimeout: 20 * time.Second})
+			for _, host := range l.hosts {
+				host.settings(map[string]any{"era": tt.era})
+			}
+			if err := l.Configure(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+			health := l.Check(t.Context())
+			if !health.Formed {
+				t.Errorf("not formed: %v", health.Reasons)
+			}
+			for _, node := range health.Nodes {
+				if node.Peers != tt.nodes-1 || node.Ready != "Ready" || node.InstanceTypes == 0 || node.Gateway != 403 {
+					t.Errorf("%+v", node)
+				}
+			}
+			if warned := l.warned("2 nodes"); warned != (tt.nodes == 2) {
+				t.Errorf("a warning about the size: %v", warned)
+			}
+			again(t, l)
+		})
+	}
+}
+
+// again configures a formed cluster a second time: it is restarted and not formed anew.
+func again(t *testing.T, l *local) {
+	t.Helper()
+	before := l.hosts[0].read("hive/config/ca.pem")
+	if err := l.Configure(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.outcome(StepInit); got != progress.Skipped {
+		t.Errorf("the second init has %s", got)
+	}
+	if l.hosts[0].read("hive/config/ca.pem") != before {
+		t.Error("the second run has formed the cluster anew")
+	}
+}
+
+func (l *local) warned(text string) bool {
+	for _, e := range l.events.Events() {
+		if e.Kind == progress.Warning && strings.Contains(e.Message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestForceFormsAnew(t *testing.T) {
+	l := newLocal(t, 3, Options{HealthTimeout: 20 * time.Second})
+	if err := l.Configure(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	before := l.hosts[2].read("hive/config/ca.pem")
+	l.options.Force = true
+	if err := l.Configure(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if l.hosts[2].read("hive/config/ca.pem") == before || !l.Check(t.Context()).Formed {
+		t.Error("the cluster was not formed anew")
+	}
+}
+
+func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
+	l := newLocal(t, 3, Options{FormationTimeout: 30 * time.Second, HealthTimeout: 20 * time.Second})
+	l.hosts[1].settings(map[string]any{"fail": map[string]any{"join": map[string]any{"exit": 7, "stderr": "no room for Secret Key: abcdefghijk"}}})
+	begun := time.Now()
+	err := l.Configure(t.Context(), "")
+	failed, ok := errors.AsType[*StepError](err)
+	if !ok {
+		t.Fatalf("%v", err)
+	}
+	if names := strings.Join(failed.NodeNames(), " "); names != "ci-2" || failed.Step != StepJoin {
+		t.Errorf("step %s blames %s", failed.Step, names)
+	}
+	if text := err.Error(); !strings.Contains(text, "exited with 7") || !strings.Contains(text, "no room for") || strings.Contains(text, "abcdefghijk") {
+		t.Errorf("the message is %q", text)
+	}
+	if failed.Hint() == "" {
+		t.Error("there is no hint")
+	}
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("it took %s to notice", took)
+	}
+	// What was left half done is finished by the next run.
+	l.hosts[1].settings(map[string]any{})
+	if err := l.Configure(t.Context(), ""); err != nil {
+		t.Errorf("the next run: %v", err)
+	}
+}
+
+func TestFailuresOfSteps(t *testing.T) {
+	failing := func(subcommand string) map[string]any {
+		return map[string]any{"fail": map[string]any{subcommand: map[string]any{"exit": 3, "stderr": "boom"}}}
+	}
+	for _, tt := range []struct {
+		name     string
+		settings map[string]any
+		step     string
+		node     string
+		want     string
+	}{
+		{"version", failing("version"), StepInstall, "ci-1", "boom"},
+		{"mixed versions", map[string]any{"version": "v0"}, StepInstall, "", "different versions"},
+		{"init", failing("init"), StepInit, "ci-1", "boom"},
+		{"start", failing("start"), StepStart, "ci-1", "boom"},
+		{"never running", map[string]any{"never_running": true}, StepHealth, "ci-1", `the daemon says "starting"`},
+		{"wrong name", map[string]any{"wrong_name": "other"}, StepHealth, "ci-1", `calls itself "other"`},
+		{"gateway", map[string]any{"gateway_status": 500}, StepHealth, "ci-1", "with 500 InternalError instead of 403"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			nodes := 1
+			if tt.node == "" {
+				nodes = 2
+			}
+			l := newLocal(t, nodes, Options{HealthTimeout: 700 * time.Millisecond})
+			l.hosts[0].settings(tt.settings)
+			err := l.Configure(t.Context(), "")
+			failed, ok := errors.AsType[*StepError](err)
+			if !ok {
+				t.Fatalf("configure: %v", err)
+			}
+			if failed.Step != tt.step || strings.Join(failed.NodeNames(), " ") != tt.node || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("step %s, nodes %v: %v", failed.Step, failed.NodeNames(), err)
+			}
+			if l.outcome(tt.step) != progress.Failed {
+				t.Errorf("the step's end says %q", l.outcome(tt.step))
+			}
+		})
+	}
+}
+
+func TestABlockedInitOfAnEarlierRunIsStopped(t *testing.T) {
+	l := newLocal(t, 3, Options{HealthTimeout: 20 * time.Second})
+	if err := l.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Init(t.Context()); err != nil { // nobody joins, as if that run had been killed here
+		t.Fatal(err)
+	}
+	if health := l.Check(t.Context()); health.Formed || !strings.Contains(health.Nodes[0].Error, "404") {
+		t.Errorf("the formation server passes for a daemon: %+v", health.Nodes[0])
+	}
+	if err := l.Configure(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestInterruption(t *testing.T) {
+	l := newLocal(t, 2, Options{})
+	if err := l.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Init(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Join(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("join: %v", err)
+	}
+	if l.outcome(StepJoin) != progress.Interrupted {
+		t.Errorf("the step's end says %q", l.outcome(StepJoin))
+	}
+	if _, err := l.formationProbe(t); err == nil {
+		t.Error("an interrupted run leaves the formation server")
+	}
+}
+
+func (l *local) formationProbe(t *testing.T) (answer, error) {
+	probe := l.newProber(nil)
+	defer probe.close()
+	return probe.get(t.Context(), "http://"+address(l.hosts[0], ManagerPort)+"/formation/health")
+}
+
+func TestCollect(t *testing.T) {
+	l := newLocal(t, 1, Options{HealthTimeout: 20 * time.Second})
+	if err := l.Configure(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := l.Collect(t.Context(), l.hosts[0], dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"logs/init.log": "initialized", "logs/hive.log": "listens", "hive.toml": redacted, "health.txt": `"running"`,
+		"routez.txt": "num_routes", "get-nodes.txt": "Ready", "version.txt": "hive",
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s holds %q (%v), want %q", name, text, err, want)
+		}
+	}
+	access, err := l.Credentials(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), access.SecretAccessKey) || strings.Contains(string(text), access.AccessKeyID) {
+			t.Errorf("%s holds a secret", path)
+		}
+		if info, _ := entry.Info(); info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %s", path, info.Mode())
+		}
+		return err
+	})
+	if _, err := os.Stat(filepath.Join(dir, "secrets")); err == nil {
+		t.Error("the secrets were kept")
+	}
+}

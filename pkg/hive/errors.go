@@ -1,0 +1,101 @@
+package hive
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"hive-test/pkg/remote"
+)
+
+// NodeFailure is what went wrong on one node. Log is the end of the log that tells why, without secrets.
+type NodeFailure struct {
+	Node string
+	Err  error
+	Log  string
+}
+
+// StepError means that a step of configuring has failed. Nodes are in node order; they are empty where no single node is
+// to blame (Err then says what).
+type StepError struct {
+	Step  string
+	Title string
+	Nodes []NodeFailure
+	Err   error
+	hint  string
+}
+
+// Error names the step, every failing node, and shows the end of each one's log.
+func (e *StepError) Error() string {
+	var text strings.Builder
+	text.WriteString(e.Title + " failed")
+	if e.Err != nil {
+		text.WriteString(": " + e.Err.Error())
+	}
+	if len(e.Nodes) > 0 {
+		text.WriteString(" on " + strings.Join(e.NodeNames(), ", "))
+	}
+	for _, node := range e.Nodes {
+		fmt.Fprintf(&text, "\n  %s: %s", node.Node, reason(node))
+		for _, line := range tail(node.Log, shownLines) {
+			text.WriteString("\n    | " + line)
+		}
+	}
+	return text.String()
+}
+
+// shownLines is how much of a log an error shows; the run's evidence has the rest.
+const shownLines = 12
+
+// NodeNames are the failing nodes.
+func (e *StepError) NodeNames() []string {
+	names := make([]string, len(e.Nodes))
+	for i, node := range e.Nodes {
+		names[i] = node.Node
+	}
+	return names
+}
+
+// Hint says what can be done about it.
+func (e *StepError) Hint() string { return e.hint }
+
+// Unwrap returns the errors of all nodes.
+func (e *StepError) Unwrap() []error {
+	errs := make([]error, 0, len(e.Nodes)+1)
+	for _, node := range e.Nodes {
+		errs = append(errs, node.Err)
+	}
+	return append(errs, e.Err)
+}
+
+// reason is a node's error without what the message says anyway: its name, and the last lines that the log repeats.
+func reason(f NodeFailure) string {
+	if exit, ok := errors.AsType[*remote.ExitError](f.Err); ok && f.Log != "" {
+		return fmt.Sprintf("%s exited with %d", exit.Command, exit.Result.ExitCode)
+	}
+	return strings.TrimPrefix(f.Err.Error(), f.Node+": ")
+}
+
+// tail returns the last n lines of text that are not blank.
+func tail(text string, n int) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, " \t\r\n"); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines[max(0, len(lines)-n):]
+}
+
+// hints by step.
+func hint(step string) string {
+	return map[string]string{
+		StepCloudInit: "look at /var/log/cloud-init-output.log on the node (hive-test ssh NAME N)",
+		StepInstall:   "the program given with --binary must run on the nodes' system, and --repo must be reachable from them",
+		StepStop:      "end what holds the port on the node, then configure again",
+		StepInit:      "configure again: what was left half done is stopped first; --force forms the cluster anew and drops its data",
+		StepJoin:      "configure again: what was left half done is stopped first; all nodes must reach node 1 on port 4432",
+		StepStart:     "the services' logs are in ~/hive/logs on the node and in the run's evidence",
+		StepHealth:    "the services' logs are in ~/hive/logs on the node and in the run's evidence; a longer limit is set with --timeout-health",
+	}[step]
+}

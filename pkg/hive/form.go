@@ -1,0 +1,391 @@
+package hive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"hive-test/pkg/remote"
+)
+
+const (
+	formedMarker  = "Cluster formation complete!"
+	stillRunning  = 124             // await-init.sh: it has not ended
+	joinSettling  = 2 * time.Second // how long other joins may still fail by themselves after the first
+	formationRest = time.Minute     // beyond the formation timeout: grace, writing, connecting
+)
+
+// Stop ends hive on all nodes, a blocked init or join of an earlier run included, and proves that its port is free.
+func (c *Cluster) Stop(ctx context.Context) error {
+	return c.step(ctx, StepStop, func(ctx context.Context) error {
+		return each(ctx, c.hosts, func(ctx context.Context, host Host) error {
+			_, err := c.script(ctx, host, "stop.sh", c.options.StopTimeout+shortTimeout, map[string]string{
+				"HIVE_STOP_TIMEOUT": seconds(c.options.StopTimeout),
+			}, nil)
+			return err
+		})
+	})
+}
+
+// Init begins to form the cluster on node 1 and returns once other nodes can join; a cluster of one is then complete. It
+// does nothing if all nodes belong to one complete cluster already, unless Options.Force is set.
+func (c *Cluster) Init(ctx context.Context) error {
+	if warning := Size(len(c.hosts)); warning != "" {
+		c.warn(StepInit, "", warning)
+	}
+	return c.step(ctx, StepInit, func(ctx context.Context) error {
+		reform, err := c.prepare(ctx)
+		if err != nil {
+			return err
+		}
+		c.reform = &reform
+		if !reform {
+			return skip("the nodes have formed one cluster already")
+		}
+		c.forget()
+		return c.beginFormation(ctx)
+	})
+}
+
+// prepare decides whether the cluster is to be formed, and clears nodes of what an earlier formation has left there.
+func (c *Cluster) prepare(ctx context.Context) (reform bool, err error) {
+	states, err := c.states(ctx)
+	if err != nil {
+		return false, err
+	}
+	verdict, why := judgeFormation(states, c.options.Force)
+	switch verdict {
+	case keepFormation:
+		return false, nil
+	case refuseFormation:
+		return false, errors.New(why)
+	case formAnew:
+		c.info(StepInit, "", why)
+		err = each(ctx, c.hosts, func(ctx context.Context, host Host) error {
+			_, err := c.script(ctx, host, "reset.sh", c.options.StopTimeout, nil, nil)
+			return err
+		})
+	}
+	return true, err
+}
+
+type formationVerdict int
+
+const (
+	form            formationVerdict = iota // nothing is there
+	formAnew                                // what is there has to go first
+	keepFormation                           // one complete cluster is there
+	refuseFormation                         // something is there that only --force may drop
+)
+
+// judgeFormation says what is to be done with nodes in these states, and why.
+func judgeFormation(states []nodeState, force bool) (formationVerdict, string) {
+	var initialized, used []string
+	for _, state := range states {
+		if state.initialized {
+			initialized = append(initialized, state.host.Name())
+		}
+		if state.used {
+			used = append(used, state.host.Name())
+		}
+	}
+	problem := formationProblem(states)
+	switch {
+	case len(initialized) == 0 && len(used) == 0:
+		return form, ""
+	case force:
+		return formAnew, "the cluster is formed anew, as --force asks"
+	case problem == "":
+		return keepFormation, ""
+	case len(used) == 0:
+		return formAnew, "an earlier formation was left half done (" + problem + "): it is cleared and begun again"
+	default:
+		return refuseFormation, problem + ", but hive was in use on " + strings.Join(used, ", ") + ": --force forms the cluster anew and drops what it holds"
+	}
+}
+
+// formationProblem says why the nodes are not one complete cluster, or nothing.
+func formationProblem(states []nodeState) string {
+	for _, state := range states {
+		name := state.host.Name()
+		switch {
+		case !state.initialized:
+			return name + " is not initialized"
+		case state.node != name:
+			return fmt.Sprintf("%s was initialized as %q", name, state.node)
+		case state.nodes != len(states):
+			return fmt.Sprintf("%s belongs to a cluster of %d nodes, not %d", name, state.nodes, len(states))
+		case state.ca != states[0].ca:
+			return name + " has another certificate authority than " + states[0].host.Name()
+		}
+	}
+	return ""
+}
+
+func (c *Cluster) beginFormation(ctx context.Context) error {
+	_, err := c.script(ctx, c.leader(), "init.sh", shortTimeout, map[string]string{
+		"HIVE_NODES":             fmt.Sprint(len(c.hosts)),
+		"HIVE_FORMATION_TIMEOUT": seconds(c.options.FormationTimeout) + "s",
+		"HIVE_FORCE":             yes(c.options.Force),
+	}, nil)
+	if err == nil && len(c.hosts) == 1 {
+		err = c.awaitInit(ctx, c.options.FormationTimeout, "")
+	} else if err == nil {
+		err = c.awaitFormationServer(ctx)
+	}
+	if err != nil {
+		c.endFormation(ctx)
+		return c.withLogs(ctx, c.blameLeader(err), c.formationLog)
+	}
+	return nil
+}
+
+func (c *Cluster) blameLeader(err error) error {
+	if _, ok := errors.AsType[nodeErrors](err); ok {
+		return err
+	}
+	return nodeErrors{{Node: c.leader().Name(), Err: err}}
+}
+
+// awaitInit waits until init on node 1 has ended well, and has said marker.
+func (c *Cluster) awaitInit(ctx context.Context, limit time.Duration, marker string) error {
+	wait := "0"
+	if limit > 0 {
+		wait = seconds(limit)
+	}
+	result, err := c.script(ctx, c.leader(), "await-init.sh", limit+shortTimeout, map[string]string{
+		"HIVE_AWAIT": wait, "HIVE_MARKER": marker,
+	}, nil)
+	if exit, ok := errors.AsType[*remote.ExitError](err); ok {
+		switch exit.Result.ExitCode {
+		case stillRunning:
+			return errInitRuns
+		case 125:
+			return fmt.Errorf("hive admin init was killed")
+		}
+		return fmt.Errorf("hive admin init exited with %d", exit.Result.ExitCode)
+	}
+	if err == nil && strings.TrimSpace(string(result.Stdout)) != "said" {
+		// An init that finds the node initialized exits with 0 and forms nothing.
+		return fmt.Errorf("hive admin init has ended without saying %q", marker)
+	}
+	return err
+}
+
+var errInitRuns = errors.New("hive admin init has not ended in time")
+
+// awaitFormationServer waits until the formation server answers on node 1, or init has ended.
+func (c *Cluster) awaitFormationServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.options.FormationTimeout,
+		fmt.Errorf("the formation server did not answer within %s", c.options.FormationTimeout))
+	defer cancel()
+	probe := c.newProber(nil)
+	defer probe.close()
+	shown := waiting{c: c, step: StepInit}
+	delay := pause{50 * time.Millisecond, time.Second}
+	for attempt := 1; ; attempt++ {
+		err := c.formationServerAnswers(ctx, probe)
+		if err == nil {
+			return nil
+		}
+		shown.report("the formation server of "+c.leader().Name(), err.Error())
+		if attempt%4 == 0 {
+			if err := c.awaitInit(ctx, 0, formedMarker); err == nil || !errors.Is(err, errInitRuns) && ctx.Err() == nil {
+				return errors.Join(fmt.Errorf("hive admin init has ended before other nodes could join"), err)
+			}
+		}
+		if err := delay.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// formationServerAnswers asks /formation/health over HTTP and HTTPS. The later formation server shows the CA itself as its
+// certificate: what it is verified with was read from node 1 over SSH.
+func (c *Cluster) formationServerAnswers(ctx context.Context, probe *prober) error {
+	url := address(c.leader(), ManagerPort) + "/formation/health"
+	answer, err := probe.get(ctx, "http://"+url)
+	if err == nil && answer.wantsTLS() {
+		return c.tlsFormationServerAnswers(ctx, "https://"+url)
+	}
+	if err != nil {
+		return err
+	}
+	return judgeFormationHealth(answer)
+}
+
+func (c *Cluster) tlsFormationServerAnswers(ctx context.Context, url string) error {
+	access, err := c.readAccess(ctx)
+	if err != nil {
+		return err
+	}
+	probe := c.newProber(access.CA)
+	defer probe.close()
+	answer, err := probe.get(ctx, url)
+	if isNameMismatch(err) {
+		// The CA's certificate need not name an address. Its token file then says that the server is there.
+		token, err := c.joinToken(ctx)
+		if err == nil && token == "" {
+			err = errors.New("it has made no join token yet")
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return judgeFormationHealth(answer)
+}
+
+func judgeFormationHealth(answer answer) error {
+	if answer.code != http.StatusOK || strings.TrimSpace(string(answer.body)) != "ok" {
+		return fmt.Errorf("/formation/health answers %d", answer.code)
+	}
+	return nil
+}
+
+func (c *Cluster) joinToken(ctx context.Context) (string, error) {
+	result, err := c.script(ctx, c.leader(), "token.sh", shortTimeout, nil, nil)
+	return strings.TrimSpace(string(result.Stdout)), err
+}
+
+// Join joins all other nodes at once and waits until node 1 says that the cluster is complete. When a node fails, formation
+// can no longer succeed: the others and init are then ended, and only nodes that failed by themselves are blamed.
+func (c *Cluster) Join(ctx context.Context) error {
+	return c.step(ctx, StepJoin, func(ctx context.Context) error {
+		if len(c.hosts) == 1 {
+			return skip("there is one node only")
+		}
+		if c.reform != nil && !*c.reform {
+			return skip("the nodes have formed one cluster already")
+		}
+		token, err := c.joinToken(ctx)
+		if err != nil {
+			err = c.blameLeader(err)
+		} else {
+			err = c.formTogether(ctx, token)
+		}
+		if err != nil {
+			c.endFormation(ctx)
+			return c.withLogs(ctx, err, c.formationLog)
+		}
+		return nil
+	})
+}
+
+// formationLog is the log that tells how formation went on a node.
+func (c *Cluster) formationLog(host Host) []string {
+	if host == c.leader() {
+		return []string{"init"}
+	}
+	return []string{"join"}
+}
+
+func (c *Cluster) formTogether(ctx context.Context, token string) error {
+	var abort abortion
+	defer abort.stop()
+	return each(ctx, c.hosts, func(ctx context.Context, host Host) error {
+		var err error
+		if host == c.leader() {
+			err = c.awaitInit(ctx, c.options.FormationTimeout+formationRest, formedMarker)
+		} else {
+			err = c.join(ctx, host, token)
+		}
+		if err == nil {
+			return nil
+		}
+		if !abort.begin(func() { c.endFormation(ctx) }) {
+			return nil // ended by us because of another node
+		}
+		return err
+	})
+}
+
+// abortion ends a formation once, a little after the first failure, so that others that fail by themselves are blamed too.
+type abortion struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	ended bool
+}
+
+// begin reports whether the caller's failure is its own.
+func (a *abortion) begin(end func()) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.timer == nil {
+		a.timer = time.AfterFunc(joinSettling, func() {
+			a.mu.Lock()
+			a.ended = true
+			a.mu.Unlock()
+			end()
+		})
+	}
+	return !a.ended
+}
+
+func (a *abortion) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+func (c *Cluster) join(ctx context.Context, host Host, token string) error {
+	limit := c.options.FormationTimeout + formationRest
+	_, err := c.script(ctx, host, "join.sh", limit+shortTimeout, map[string]string{
+		"HIVE_LEADER":     address(c.leader(), ManagerPort),
+		"HIVE_JOIN_TOKEN": token,
+		"HIVE_FORCE":      yes(c.options.Force),
+		"HIVE_AWAIT":      seconds(limit),
+	}, nil)
+	if err == nil {
+		c.info(StepJoin, host.Name(), "joined")
+	}
+	return err
+}
+
+// endFormation ends what is left of a formation on all nodes, as well as can be: the next run's Stop does it again.
+func (c *Cluster) endFormation(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortTimeout)
+	defer cancel()
+	each(ctx, c.hosts, func(ctx context.Context, host Host) error {
+		_, err := c.script(ctx, host, "end-formation.sh", shortTimeout, nil, nil)
+		return err
+	})
+}
+
+// Start starts hive on all nodes at once.
+func (c *Cluster) Start(ctx context.Context) error {
+	return c.step(ctx, StepStart, func(ctx context.Context) error {
+		network := func(ctx context.Context, host Host) error {
+			_, err := c.script(ctx, host, "setup-ovn.sh", c.options.InstallTimeout, map[string]string{
+				"HIVE_LEADER": c.leader().Node().Management.String(),
+			}, c.output(StepStart, host))
+			return err
+		}
+		start := func(ctx context.Context, host Host) error {
+			_, err := c.script(ctx, host, "start.sh", c.options.HealthTimeout, nil, c.output(StepStart, host))
+			return err
+		}
+		for _, act := range []struct {
+			hosts []Host
+			work  func(context.Context, Host) error
+		}{{c.hosts[:1], network}, {c.followers(), network}, {c.hosts, start}} {
+			if err := each(ctx, act.hosts, act.work); err != nil {
+				return c.withLogs(ctx, err, func(Host) []string { return []string{"hive", "spinifex", "start"} })
+			}
+		}
+		return nil
+	})
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}

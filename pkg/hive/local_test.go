@@ -1,0 +1,184 @@
+package hive
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+	simhive "hive-test/pkg/sim/hive"
+)
+
+// TestMain lets the test binary be the simulated hive that is installed on local hosts.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "hive" {
+		os.Exit(simhive.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// localHost is a node on this machine: a home directory and an address. It runs what a remote host would run.
+type localHost struct {
+	t    *testing.T
+	node cluster.Node
+	home string
+}
+
+func (h *localHost) Name() string       { return h.node.Name }
+func (h *localHost) Node() cluster.Node { return h.node }
+
+func (h *localHost) Run(ctx context.Context, c remote.Command) (remote.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	exports, err := remote.Exports(c.Env)
+	if err != nil {
+		return remote.Result{}, err
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", `eval "$(cat)"`, c.Name}, c.Args...)...)
+	cmd.Env = []string{"HOME=" + h.home, "PATH=" + os.Getenv("PATH")}
+	cmd.Dir = h.home
+	cmd.Stdin = strings.NewReader("{\n" + exports + c.Script + "\n}\n")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	err = cmd.Run()
+	result := remote.Result{Node: h.Name(), ExitCode: cmd.ProcessState.ExitCode(), Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
+	if c.OnLine != nil {
+		for line := range strings.Lines(stdout.String()) {
+			c.OnLine("stdout", strings.TrimRight(line, "\n"))
+		}
+	}
+	if ctx.Err() != nil {
+		return result, &remote.UnfinishedError{Node: h.Name(), Command: c.Name, Result: result, Cause: ctx.Err()}
+	}
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
+		return result, &remote.ExitError{Node: h.Name(), Command: c.Name, Result: result}
+	}
+	return result, err
+}
+
+func (h *localHost) Upload(_ context.Context, localPath, remotePath string, mode fs.FileMode) (bool, error) {
+	target := filepath.Join(h.home, strings.TrimPrefix(remotePath, "~/"))
+	if a, err := os.Stat(target); err == nil {
+		if b, err := os.Stat(localPath); err == nil && os.SameFile(a, b) {
+			return false, nil
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return false, err
+	}
+	os.Remove(target)
+	if err := os.Link(localPath, target); err == nil {
+		return true, nil
+	}
+	return true, copyFile(localPath, target, mode)
+}
+
+func copyFile(from, to string, mode fs.FileMode) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}
+
+func (h *localHost) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, addr)
+}
+
+// settings writes the simulated hive's settings for this node.
+func (h *localHost) settings(s map[string]any) {
+	h.t.Helper()
+	data, err := json.Marshal(s)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.home, ".hive-sim.json"), data, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *localHost) read(name string) string {
+	h.t.Helper()
+	text, err := os.ReadFile(filepath.Join(h.home, name))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// local is a cluster of local hosts with everything that it reported.
+type local struct {
+	*Cluster
+	hosts  []*localHost
+	events *progress.Memory
+}
+
+// newLocal makes n hosts. Their hive is stopped at the end of the test.
+func newLocal(t *testing.T, n int, options Options) *local {
+	t.Helper()
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("node scripts need setsid, which this machine does not have")
+	}
+	network := [2]byte{byte(10 + os.Getpid()%80), byte(time.Now().UnixNano() / 1000 % 250)}
+	l := &local{events: &progress.Memory{}}
+	var hosts []Host
+	for i := range n {
+		ip := netip.AddrFrom4([4]byte{127, network[0], network[1], byte(i + 1)})
+		host := &localHost{t: t, home: t.TempDir(), node: cluster.Node{Name: fmt.Sprintf("ci-%d", i+1), Index: i + 1, Management: ip}}
+		l.hosts = append(l.hosts, host)
+		hosts = append(hosts, host)
+	}
+	probe, err := net.Listen("tcp", l.hosts[0].node.Management.String()+":0")
+	if err != nil {
+		t.Skipf("this system has no address %s on its loopback interface: %v", l.hosts[0].node.Management, err)
+	}
+	probe.Close()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Binary = executable
+	options.SkipCloudInit = true
+	l.Cluster = NewWithHosts("ci", hosts, options, l.events)
+	t.Cleanup(func() {
+		l.Cluster.options.ScriptsDir = ""
+		if err := l.Stop(context.Background()); err != nil {
+			t.Errorf("stopping hive after the test: %v", err)
+		}
+	})
+	return l
+}
+
+// outcome is how the step ended last.
+func (l *local) outcome(step string) progress.Status {
+	var status progress.Status
+	for _, e := range l.events.Events() {
+		if e.Kind == progress.StepEnd && e.Step == step {
+			status = e.Status
+		}
+	}
+	return status
+}

@@ -1,0 +1,117 @@
+# Stands before every node script. It defines no step of its own.
+#
+# HIVE_DIR         hive's data on the node (default ~/hive)
+# HIVE_BIN         the hive program (default $HIVE_DIR/bin/hive)
+# HIVE_CONFIG_DIR  hive's configuration (default $HIVE_DIR/config)
+# HIVE_PORT        port of the daemon and of formation (default 4432)
+# HIVE_SOURCE_DIR  where hive's source is, if it was built here (default ~/Development/mulga/hive)
+set -euo pipefail
+umask 077
+
+HIVE_DIR=${HIVE_DIR:-$HOME/hive}
+HIVE_BIN=${HIVE_BIN:-$HIVE_DIR/bin/hive}
+HIVE_CONFIG_DIR=${HIVE_CONFIG_DIR:-$HIVE_DIR/config}
+HIVE_PORT=${HIVE_PORT:-4432}
+HIVE_SOURCE_DIR=${HIVE_SOURCE_DIR:-$HOME/Development/mulga/hive}
+log_dir=$HIVE_DIR/logs
+run_dir=$HIVE_DIR/run # what hive-test remembers on the node
+export HIVE_DIR HIVE_BIN HIVE_CONFIG_DIR HIVE_PORT HIVE_SOURCE_DIR log_dir run_dir
+PATH=$PATH:/usr/local/go/bin:/usr/sbin:/sbin # a login without a terminal lacks them
+export PATH
+
+fail() {
+  printf '%s\n' "$*" >&2
+  exit 1
+}
+
+# config_file prints the path of hive's configuration file, whose name changed with the program's; nothing if none is there.
+config_file() {
+  local name
+  for name in hive.toml spinifex.toml; do
+    if [ -f "$HIVE_CONFIG_DIR/$name" ]; then
+      printf '%s\n' "$HIVE_CONFIG_DIR/$name"
+      return
+    fi
+  done
+}
+
+# started PID prints when a process began (ticks since boot), and nothing if it has ended or only waits to be reaped.
+started() {
+  local stat
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+  stat=${stat##*) }
+  # shellcheck disable=SC2086 # the fields are wanted as words
+  set -- $stat
+  if [ "$1" != Z ]; then
+    printf '%s\n' "${20}"
+  fi
+}
+
+# background NAME COMMAND... runs a command that outlives the connection: log, process id and exit status are kept.
+background() {
+  local name=$1 pid
+  shift
+  mkdir -p "$log_dir" "$run_dir"
+  rm -f "$run_dir/$name.exit" "$run_dir/$name.pid"
+  : >"$log_dir/$name.log"
+  # shellcheck disable=SC2016 # the inner shell expands these
+  setsid bash -c 'out=$1; shift; code=0; "$@" || code=$?; echo "$code" >"$out.new"; mv "$out.new" "$out"' \
+    background "$run_dir/$name.exit" "$@" </dev/null >>"$log_dir/$name.log" 2>&1 &
+  pid=$!
+  printf '%s %s\n' "$pid" "$(started "$pid")" >"$run_dir/$name.pid"
+}
+
+# is_background NAME succeeds while that command runs, and prints its process id. The start time tells it from a later
+# process with the same id.
+is_background() {
+  local pid began
+  [ -f "$run_dir/$1.pid" ] || return 1
+  read -r pid began <"$run_dir/$1.pid" || return 1
+  [ -n "$began" ] && [ "$(started "$pid")" = "$began" ] || return 1
+  printf '%s\n' "$pid"
+}
+
+# await NAME SECONDS waits until that command has ended and returns its exit status: 124 if it still runs then, 125 if
+# it ended without one (it was killed, or the node was restarted).
+await() {
+  local name=$1 end=$((SECONDS + $2))
+  while [ ! -f "$run_dir/$name.exit" ]; do
+    if ! is_background "$name" >/dev/null; then
+      sleep 0.1 # between its end and the file's appearance
+      [ -f "$run_dir/$name.exit" ] || return 125
+    elif [ "$SECONDS" -ge "$end" ]; then
+      return 124
+    fi
+    sleep 0.05
+  done
+  return "$(cat "$run_dir/$name.exit")"
+}
+
+# end NAME ends that command and all that it has started.
+end() {
+  local pid i
+  pid=$(is_background "$1") || return 0
+  kill -TERM -- "-$pid" 2>/dev/null || true
+  for ((i = 0; i < 100; i++)); do
+    is_background "$1" >/dev/null || return 0
+    sleep 0.05
+  done
+  kill -KILL -- "-$pid" 2>/dev/null || true
+}
+
+# listens ADDRESS succeeds if something accepts connections on the daemon's port there.
+listens() {
+  (exec 3<>"/dev/tcp/$1/$HIVE_PORT") 2>/dev/null
+}
+
+# directory_flag COMMAND... prints the flag by which that command takes the data directory: it differs by command and age.
+directory_flag() {
+  local help flag
+  help=$("$HIVE_BIN" "$@" --help 2>&1) || true
+  for flag in --hive-dir --spinifex-dir --data-dir; do
+    if [[ $help == *"$flag "* ]]; then
+      printf '%s\n' "$flag"
+      return
+    fi
+  done
+}

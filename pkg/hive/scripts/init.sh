@@ -1,0 +1,31 @@
+# Begins `hive admin init` in the background: with several nodes it blocks until all have joined.
+#
+# HIVE_NODE               the node's name
+# HIVE_NODES              how many nodes the cluster has
+# HIVE_BIND               the node's own address (hive's default of 0.0.0.0 makes a single node in early versions)
+# HIVE_FORMATION_TIMEOUT  how long init waits for the others, such as 600s
+# HIVE_FORCE              "yes" initializes an initialized node again
+set -euo pipefail
+
+if running=$(is_background init); then
+  fail "hive admin init is already running (pid $running)"
+fi
+mkdir -p "$HIVE_CONFIG_DIR"
+rm -f "$HIVE_CONFIG_DIR/join-token"
+flags=(--node "$HIVE_NODE" --nodes "$HIVE_NODES" --bind "$HIVE_BIND" --port "$HIVE_PORT"
+  --formation-timeout "$HIVE_FORMATION_TIMEOUT" --config-dir "$HIVE_CONFIG_DIR")
+directory=$(directory_flag admin init)
+if [ -n "$directory" ]; then
+  flags+=("$directory" "$HIVE_DIR/")
+fi
+if [ "${HIVE_FORCE:-}" = yes ]; then
+  flags+=(--force)
+fi
+help=$("$HIVE_BIN" admin init --help 2>&1) || true
+if [[ $help == *--no-telemetry* ]]; then
+  flags+=(--no-telemetry) # a test cluster does not phone home
+fi
+if [[ $help == *--token-ttl* ]]; then
+  flags+=(--token-ttl "$((${HIVE_FORMATION_TIMEOUT%s} + 120))s") # it must be longer than formation
+fi
+background init "$HIVE_BIN" admin init "${flags[@]}"

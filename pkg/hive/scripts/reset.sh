@@ -1,0 +1,21 @@
+# Removes hive's configuration and data from this node, so that it can be formed anew. Programs and logs stay. Hive must
+# be stopped.
+#
+# HIVE_BIND  the node's own address
+set -euo pipefail
+
+case $HIVE_DIR in
+/ | "$HOME" | "$HOME/" | "") fail "HIVE_DIR is $HIVE_DIR: that is not hive's alone" ;;
+/*) ;;
+*) fail "HIVE_DIR is $HIVE_DIR: it has to be an absolute path" ;;
+esac
+if listens "$HIVE_BIND"; then
+  fail "hive still listens on $HIVE_BIND port $HIVE_PORT"
+fi
+rm -f "$run_dir/used" "$HIVE_CONFIG_DIR/join-token"
+for path in "$HIVE_DIR"/* "$HIVE_CONFIG_DIR"; do
+  case $path in
+  "$HIVE_DIR/bin" | "$HIVE_DIR/logs" | "$HIVE_DIR/run") ;;
+  *) rm -rf --one-file-system -- "$path" ;;
+  esac
+done

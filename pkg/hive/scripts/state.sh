@@ -1,0 +1,23 @@
+# Prints what is on this node as name=value lines: version, initialized (yes|no), ca (SHA-256), node, nodes (how many the
+# configuration names), used (yes if hive was ever started here), time (seconds since 1970).
+set -euo pipefail
+
+printf 'time=%s\n' "$(date +%s)"
+if [ -x "$HIVE_BIN" ]; then
+  printf 'version=%s\n' "$("$HIVE_BIN" version 2>/dev/null | head -n 1)"
+fi
+config=$(config_file)
+if [ -n "$config" ]; then
+  printf 'initialized=yes\n'
+  printf 'node=%s\n' "$(sed -n "s/^node *= *//p" "$config" | head -n 1 | tr -d "\"' ")"
+  # Only [nodes.NAME] counts, not its own tables such as [nodes.NAME.nats].
+  printf 'nodes=%s\n' "$(grep -Ec '^\[nodes\.[^].]+\]' "$config" || true)"
+else
+  printf 'initialized=no\n'
+fi
+if [ -f "$HIVE_CONFIG_DIR/ca.pem" ]; then
+  printf 'ca=%s\n' "$(sha256sum <"$HIVE_CONFIG_DIR/ca.pem" | cut -d' ' -f1)"
+fi
+if [ -f "$run_dir/used" ]; then
+  printf 'used=yes\n'
+fi
