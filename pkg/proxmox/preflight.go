@@ -238,11 +238,30 @@ func (t target) snippetStore() string {
 // check collects the findings of one check: what fails or warns, or one pass if nothing does.
 type check struct {
 	id, title string
-	findings  []Finding
+	findings  []found
+}
+
+// found is a finding whose texts hold {host}, or {each} for "each of several", where the name of the hypervisor goes, so
+// that what is wrong on several of them in the same way is said once.
+type found struct {
+	Finding
+	hosts []string
 }
 
 func (c *check) add(status Status, fix, format string, args ...any) {
-	c.findings = append(c.findings, Finding{ID: c.id, Title: c.title, Status: status, Detail: fmt.Sprintf(format, args...), Fix: fix})
+	c.addOn("", status, fix, format, args...)
+}
+
+// addOn adds what is wrong on one hypervisor.
+func (c *check) addOn(host string, status Status, fix, format string, args ...any) {
+	f := Finding{ID: c.id, Title: c.title, Status: status, Detail: fmt.Sprintf(format, args...), Fix: fix}
+	for i := range c.findings {
+		if host != "" && c.findings[i].Finding == f {
+			c.findings[i].hosts = append(c.findings[i].hosts, host)
+			return
+		}
+	}
+	c.findings = append(c.findings, found{f, []string{host}})
 }
 
 // unknown is a check that could not be made: the run may still work, so it warns.
@@ -258,5 +277,32 @@ func (c *check) done(pass string, args ...any) []Finding {
 	if len(c.findings) == 0 {
 		c.add(Pass, "", pass, args...)
 	}
-	return c.findings
+	findings := make([]Finding, len(c.findings))
+	for i, f := range c.findings {
+		names := strings.Join(f.hosts, ", ")
+		each := names
+		if len(f.hosts) > 1 {
+			each = "each of " + names
+		}
+		fill := strings.NewReplacer("{host}", names, "{each}", each)
+		f.Detail, f.Fix = fill.Replace(f.Detail), fill.Replace(f.Fix)
+		findings[i] = f.Finding
+	}
+	return findings
+}
+
+// count writes "1 node" and "3 nodes".
+func count(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
+// needs is the verb that goes with count.
+func needs(n int) string {
+	if n == 1 {
+		return "needs"
+	}
+	return "need"
 }

@@ -19,11 +19,11 @@ func (p *preflight) hypervisors() []Finding {
 	c := &check{id: "pve-hypervisors", title: "hypervisors exist and are online"}
 	if p.hostsErr != nil {
 		c.unknown("the list of hypervisors", p.hostsErr)
-		return c.findings
+		return c.done("")
 	}
 	if len(p.req.Spec.Hypervisors) == 0 {
 		c.add(Fail, "set proxmox.hypervisors (or TF_VAR_nodes) to some of: "+p.hostNames(), "no hypervisor is configured")
-		return c.findings
+		return c.done("")
 	}
 	for _, t := range p.targets {
 		switch {
@@ -62,7 +62,7 @@ func (p *preflight) image() []Finding {
 	kind, _, isPath := strings.Cut(rest, "/")
 	if !ok || !isPath || store == "" {
 		c.add(Fail, "set os_image to a volume such as local:iso/debian-12-genericcloud-amd64.img", "os_image %q is not of the form STORAGE:iso/FILE or STORAGE:import/FILE", image)
-		return c.findings
+		return c.done("")
 	}
 	onEach(p.usable(), c, func(t target, c *check) { p.imageOn(t, store, kind, c) })
 	return c.done("%s on %s", image, p.targetNames())
@@ -76,11 +76,11 @@ func (p *preflight) imageOn(t target, store, kind string, c *check) {
 	}
 	s, found := t.storage(store)
 	if !found {
-		c.add(Fail, "set os_image to a volume on one of: "+t.storageNames(kind), "storage %s of image %s does not exist on %s", store, image, t.spec.Name)
+		c.addOn(t.spec.Name, Fail, "set os_image to a volume on one of: "+t.storageNames(kind), "storage %s of image %s does not exist on {host}", store, image)
 		return
 	}
 	if !s.Holds(kind) {
-		c.add(Fail, fmt.Sprintf("pvesm set %s --content %s", store, strings.Join(append(slices.Clone(s.Content), kind), ",")), "storage %s on %s is not configured for content %s", store, t.spec.Name, kind)
+		c.addOn(t.spec.Name, Fail, fmt.Sprintf("pvesm set %s --content %s", store, strings.Join(append(slices.Clone(s.Content), kind), ",")), "storage %s on {host} is not configured for content %s", store, kind)
 		return
 	}
 	volumes, err := p.api.Content(p.ctx, t.spec.Name, store, kind)
@@ -91,12 +91,12 @@ func (p *preflight) imageOn(t target, store, kind string, c *check) {
 	if slices.ContainsFunc(volumes, func(v Volume) bool { return v.ID == image }) {
 		return
 	}
-	c.add(Fail, imageFix(t.spec.Name, store, image, volumes), "image %s does not exist on %s", image, t.spec.Name)
+	c.addOn(t.spec.Name, Fail, imageFix(image, volumes), "image %s does not exist on {host}", image)
 }
 
-func imageFix(hypervisor, store, image string, volumes []Volume) string {
+func imageFix(image string, volumes []Volume) string {
 	file := image[strings.LastIndex(image, "/")+1:]
-	fix := fmt.Sprintf("on %s put %s into the directory that 'pvesm path %s' prints", hypervisor, file, image)
+	fix := fmt.Sprintf("on {host} put %s where 'pvesm path %s' says", file, image)
 	var there []string
 	for _, v := range volumes {
 		there = append(there, v.ID)
@@ -130,13 +130,13 @@ func (p *preflight) store(t target, name, kind, setting string, c *check) {
 	s, found := t.storage(name)
 	switch {
 	case !found:
-		c.add(Fail, fmt.Sprintf("set %s of hypervisor %s to one of: %s", setting, t.spec.Name, t.storageNames(kind)),
-			"storage %s does not exist on %s, or the token has no privilege on it", name, t.spec.Name)
+		c.addOn(t.spec.Name, Fail, fmt.Sprintf("set %s of hypervisor {host} to one of: %s", setting, t.storageNames(kind)),
+			"storage %s does not exist on {host}, or the token has no privilege on it", name)
 	case !s.Holds(kind):
-		c.add(Fail, fmt.Sprintf("pvesm set %s --content %s", name, strings.Join(append(slices.Clone(s.Content), kind), ",")),
-			"storage %s on %s is not configured for content %s (it holds %s)", name, t.spec.Name, kind, strings.Join(s.Content, ", "))
+		c.addOn(t.spec.Name, Fail, fmt.Sprintf("pvesm set %s --content %s", name, strings.Join(append(slices.Clone(s.Content), kind), ",")),
+			"storage %s on {host} is not configured for content %s (it holds %s)", name, kind, strings.Join(s.Content, ", "))
 	case !s.Active:
-		c.add(Fail, fmt.Sprintf("on %s look at: pvesm status --storage %s", t.spec.Name, name), "storage %s on %s is not active", name, t.spec.Name)
+		c.addOn(t.spec.Name, Fail, "on {host} look at: pvesm status --storage "+name, "storage %s on {host} is not active", name)
 	}
 }
 
@@ -151,8 +151,8 @@ func (p *preflight) bridges() []Finding {
 		}
 		for _, bridge := range wanted {
 			if !slices.Contains(names, bridge) {
-				c.add(Fail, fmt.Sprintf("create %s on %s (System > Network), set management_bridge or data_bridge to one of: %s, or give the token SDN.Use on it",
-					bridge, t.spec.Name, strings.Join(names, ", ")), "bridge %s does not exist on %s, or the token may not use it", bridge, t.spec.Name)
+				c.addOn(t.spec.Name, Fail, fmt.Sprintf("create %s on {host} (System > Network), set management_bridge or data_bridge to one of: %s, or give the token SDN.Use on it",
+					bridge, strings.Join(names, ", ")), "bridge %s does not exist on {host}, or the token may not use it", bridge)
 			}
 		}
 	})
@@ -200,7 +200,7 @@ func (p *preflight) cpu() []Finding {
 	for _, t := range p.usable() {
 		// PVE refuses to start a VM with more cores than the host has CPUs, however idle they are.
 		if t.host.CPUs > 0 && p.req.Spec.CPUCores > t.host.CPUs {
-			c.add(Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs), "a node needs %d cores, %s has %d", p.req.Spec.CPUCores, t.spec.Name, t.host.CPUs)
+			c.addOn(t.spec.Name, Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs), "a node needs %d cores; there are %d on {each}", p.req.Spec.CPUCores, t.host.CPUs)
 		}
 	}
 	return c.done("%d a node", p.req.Spec.CPUCores)
@@ -212,19 +212,21 @@ func (p *preflight) memory() []Finding {
 	c := &check{id: "pve-memory", title: "hypervisors have enough memory"}
 	for _, t := range p.usable() {
 		if t.host.MemoryTotal == 0 {
-			c.add(Warn, "give the token Sys.Audit on /nodes", "memory of %s is not visible to the token", t.spec.Name)
+			c.addOn(t.spec.Name, Warn, "give the token Sys.Audit on /nodes", "memory of {host} is not visible to the token")
 			continue
 		}
 		need := uint64(len(t.nodes)) * uint64(p.req.Spec.MemoryMB) << 20
 		promised := p.promised(t.spec.Name)
 		best := left(t.host.MemoryTotal, min(t.host.MemoryUsed, promised))
 		worst := left(t.host.MemoryTotal, max(t.host.MemoryUsed, promised))
-		fix := fmt.Sprintf("set memory_mb to %d or less, use fewer nodes or more hypervisors, or stop VMs on %s", best/uint64(len(t.nodes))>>20, t.spec.Name)
+		fix := func(left uint64) string {
+			return fmt.Sprintf("set memory_mb to %d or less, use fewer nodes or more hypervisors, or stop VMs on {host}", left/uint64(len(t.nodes))>>20)
+		}
 		switch {
 		case need > best:
-			c.add(Fail, fix, "%d nodes need %s on %s, which has %s left of %s", len(t.nodes), size(need), t.spec.Name, size(best), size(t.host.MemoryTotal))
+			c.addOn(t.spec.Name, Fail, fix(best), "%s %s %s of memory on {each}, where %s is left of %s", count(len(t.nodes)), needs(len(t.nodes)), size(need), size(best), size(t.host.MemoryTotal))
 		case need > worst:
-			c.add(Warn, fix, "%d nodes need %s on %s: of %s it uses %s and has promised %s to running VMs", len(t.nodes), size(need), t.spec.Name,
+			c.addOn(t.spec.Name, Warn, fix(worst), "%s %s %s of memory on {each}: of %s it uses %s and has promised %s to running VMs", count(len(t.nodes)), needs(len(t.nodes)), size(need),
 				size(t.host.MemoryTotal), size(t.host.MemoryUsed), size(promised))
 		}
 	}
@@ -254,7 +256,7 @@ func (p *preflight) disk() []Finding {
 	c := &check{id: "pve-disk", title: "datastores have enough space"}
 	type demand struct {
 		store Storage
-		where string
+		host  string // empty for a shared one
 		nodes int
 	}
 	demands := map[string]*demand{}
@@ -264,12 +266,12 @@ func (p *preflight) disk() []Finding {
 		if !found || t.err != nil || !s.Active {
 			continue // the check of the datastore itself says so
 		}
-		key := s.Name + " on " + t.spec.Name
+		key, host := s.Name+" on "+t.spec.Name, t.spec.Name
 		if s.Shared {
-			key = s.Name + " (shared)"
+			key, host = s.Name, ""
 		}
 		if demands[key] == nil {
-			demands[key] = &demand{store: s, where: key}
+			demands[key] = &demand{store: s, host: host}
 			order = append(order, key)
 		}
 		demands[key].nodes += len(t.nodes)
@@ -277,9 +279,13 @@ func (p *preflight) disk() []Finding {
 	for _, key := range order {
 		d := demands[key]
 		need := uint64(d.nodes) * uint64(p.req.Spec.DiskSizeGB) << 30
+		where := d.store.Name + " on {each}"
+		if d.host == "" {
+			where = d.store.Name + " (shared)"
+		}
 		if need > d.store.Available {
-			c.add(Fail, fmt.Sprintf("set disk_size_gb to %d or less, use fewer nodes, another datastore_id, or free space on %s", d.store.Available/uint64(d.nodes)>>30, d.where),
-				"%d nodes need %s of datastore %s, which has %s left of %s", d.nodes, size(need), d.where, size(d.store.Available), size(d.store.Capacity))
+			c.addOn(d.host, Fail, fmt.Sprintf("set disk_size_gb to %d or less, use fewer nodes, another datastore_id, or free space on %s", d.store.Available/uint64(d.nodes)>>30, where),
+				"%s %s %s of space on datastore %s, where %s is left of %s", count(d.nodes), needs(d.nodes), size(need), where, size(d.store.Available), size(d.store.Capacity))
 		}
 	}
 	return c.done("enough for %d GiB a node", p.req.Spec.DiskSizeGB)
@@ -296,7 +302,9 @@ func onEach(targets []target, into *check, one func(t target, c *check)) {
 		return nil
 	})
 	for _, part := range parts {
-		into.findings = append(into.findings, part.findings...)
+		for _, f := range part.findings {
+			into.addOn(f.hosts[0], f.Status, f.Fix, "%s", f.Detail)
+		}
 	}
 }
 
@@ -311,7 +319,7 @@ func (p *preflight) privileges() []Finding {
 	c := &check{id: "pve-privileges", title: "API token has the privileges"}
 	if p.privsErr != nil {
 		c.unknown("the token's privileges", p.privsErr)
-		return c.findings
+		return c.done("")
 	}
 	token := p.req.TokenID
 	if token == "" {
@@ -320,7 +328,7 @@ func (p *preflight) privileges() []Finding {
 	if empty(p.privs) {
 		c.add(Fail, fmt.Sprintf("pveum acl modify / --tokens '%s' --roles Administrator, or a narrower role; or let it have its user's rights: pveum user token modify %s %s --privsep 0",
 			token, tokenUser(token), token[strings.Index(token, "!")+1:]), "the API token %s has no privilege at all: a token with privilege separation needs its own ACL", token)
-		return c.findings
+		return c.done("")
 	}
 	for _, n := range p.neededPrivileges() {
 		var missing []string

@@ -127,21 +127,21 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 			w.vms = []VM{{VMID: 202, Name: "db", Type: "qemu", Hypervisor: "pve2"}}
 		}, "pve-vmids", Fail, "202, chosen for ci-2, is taken by db (qemu on pve2)", "vmid_base"},
 		{"id taken out of sight", func(w *world, _ *PreflightRequest) { w.hidden[203] = true }, "pve-vmids", Fail, "203, chosen for ci-3", "vmid_range"},
-		{"too many cores", func(_ *world, r *PreflightRequest) { r.Spec.CPUCores = 9 }, "pve-cpu", Fail, "pve1 has 8", "cpu_cores to 8"},
+		{"too many cores", func(_ *world, r *PreflightRequest) { r.Spec.CPUCores = 9 }, "pve-cpu", Fail, "there are 8 on each of pve1, pve2", "cpu_cores to 8"},
 		{"memory", func(w *world, _ *PreflightRequest) {
 			w.hosts[0].MemoryUsed = 20 << 30
 			w.vms = []VM{{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", Memory: 20 << 30}}
-		}, "pve-memory", Fail, "2 nodes need 16.0 GiB on pve1, which has 12.0 GiB left of 32.0 GiB", "memory_mb to 6144"},
+		}, "pve-memory", Fail, "2 nodes need 16.0 GiB of memory on pve1, where 12.0 GiB is left of 32.0 GiB", "memory_mb to 6144"},
 		{"memory only promised", func(w *world, _ *PreflightRequest) {
 			w.vms = []VM{{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", Memory: 20 << 30}}
 		}, "pve-memory", Warn, "promised 20.0 GiB", "memory_mb"},
 		{"memory out of sight", func(w *world, _ *PreflightRequest) { w.hosts[0].MemoryTotal = 0 }, "pve-memory", Warn, "not visible", "Sys.Audit"},
-		{"disk", func(w *world, _ *PreflightRequest) { w.storages["pve1"][1].Available = 40 << 30 }, "pve-disk", Fail, "2 nodes need 64.0 GiB of datastore local-lvm on pve1, which has 40.0 GiB left", "disk_size_gb to 20"},
+		{"disk", func(w *world, _ *PreflightRequest) { w.storages["pve1"][1].Available = 40 << 30 }, "pve-disk", Fail, "2 nodes need 64.0 GiB of space on datastore local-lvm on pve1, where 40.0 GiB is left", "disk_size_gb to 20"},
 		{"shared disk", func(w *world, _ *PreflightRequest) {
 			for h := range w.storages {
 				w.storages[h][1].Shared, w.storages[h][1].Available = true, 90<<30
 			}
-		}, "pve-disk", Fail, "3 nodes need 96.0 GiB of datastore local-lvm (shared)", "disk_size_gb to 30"},
+		}, "pve-disk", Fail, "3 nodes need 96.0 GiB of space on datastore local-lvm (shared)", "disk_size_gb to 30"},
 		{"no privilege", func(w *world, _ *PreflightRequest) { w.privs = nil }, "pve-privileges", Fail, "no privilege at all", "--privsep 0"},
 		{"one privilege less", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "VM.Config.CPU") }, "pve-privileges", Fail, "lacks VM.Config.CPU on /vms", "pveum role add"},
 		{"a nearer ACL replaces the inherited one", func(w *world, _ *PreflightRequest) { w.privs["/vms"] = map[string]bool{"VM.Audit": true} }, "pve-privileges", Fail, "lacks VM.Allocate", "pveum acl modify /vms --tokens 'hive@pve!ci'"},
@@ -172,7 +172,7 @@ func TestPreflightReportsAllProblemsAtOnce(t *testing.T) {
 	for _, f := range Failed(Preflight(t.Context(), w, req)) {
 		ids = append(ids, f.ID)
 	}
-	want := "pve-image pve-bridges pve-bridges pve-vmids pve-cpu pve-cpu"
+	want := "pve-image pve-bridges pve-bridges pve-vmids pve-cpu"
 	if strings.Join(ids, " ") != want {
 		t.Errorf("got %v, want %s", ids, want)
 	}
