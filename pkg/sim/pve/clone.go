@@ -1,0 +1,360 @@
+package pve
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"hive-test/pkg/sim/host"
+)
+
+// cloneVM is POST …/clone. All that it refuses is refused before it answers, except what the disks meet.
+func cloneVM(s *Server, c *call) (any, error) {
+	newid := c.int("newid", 0)
+	if err := s.checkPool(c); err != nil {
+		return nil, err
+	}
+	src, err := s.vmFile(c.node, c.vmid)
+	if err != nil {
+		return nil, err
+	}
+	config := src.Config
+	if name := c.get("snapname"); name != "" {
+		sn := src.snapshot(name)
+		if sn == nil {
+			return nil, failf("snapshot '%s' does not exist", name)
+		}
+		config = sn.Config
+	}
+	full := c.bool("full") || (!c.has("full") && !src.Config.template())
+	target := c.node
+	if t := c.get("target"); t != "" {
+		target = t
+	}
+	if err := s.checkClone(c, src, config, full, target, newid); err != nil {
+		return nil, err
+	}
+	s.state.VMs[newid] = &vm{ID: newid, Node: target, Config: vmConfig{"lock": "create"}}
+	return s.vmTask(c, "qmclone", c.vmid, func(t *task) error {
+		err := s.copyVM(t, c, src, maps.Clone(config), full, newid)
+		if err != nil {
+			s.mu.Lock()
+			delete(s.state.VMs, newid)
+			s.mu.Unlock()
+			return fmt.Errorf("clone failed: %w", err)
+		}
+		return nil
+	}), nil
+}
+
+func (s *Server) checkClone(c *call, src *vm, config vmConfig, full bool, target string, newid int) error {
+	if s.state.node(target) == nil {
+		return failf("no such cluster node '%s'", target)
+	}
+	if !full && c.has("storage") {
+		return failf("parameter 'storage' not allowed for linked clones")
+	}
+	if id := c.get("storage"); id != "" {
+		if err := s.checkImages(id); err != nil {
+			return err
+		}
+	}
+	if err := src.checkLock(); err != nil {
+		return err
+	}
+	for _, k := range drives(config) {
+		if err := s.checkCloneDrive(c, config, k, full, target); err != nil {
+			return err
+		}
+	}
+	for _, k := range sortedKeys(config) {
+		if isNet(k) {
+			props, _ := parseProps(s.option(k).Keys, config[k], k)
+			if err := s.need(c.who, "/sdn/zones/localnetwork/"+props["bridge"], "SDN.Use"); err != nil {
+				return err
+			}
+		}
+	}
+	if s.state.VMs[newid] != nil {
+		return failf("unable to create VM %d: config file already exists", newid)
+	}
+	return nil
+}
+
+func (s *Server) checkCloneDrive(c *call, config vmConfig, k string, full bool, target string) error {
+	d := s.drive(k, config[k])
+	if !strings.Contains(d.file(), ":") || (d.cdrom() && !d.cloudinit()) {
+		return nil
+	}
+	storageID, name, _ := strings.Cut(d.file(), ":")
+	st := s.state.Storages[storageID]
+	if st == nil {
+		return failf("storage '%s' does not exist", storageID)
+	}
+	if target != c.node && !st.Shared {
+		return failf("can't clone VM to node '%s' (VM uses local storage)", target)
+	}
+	dest := storageID
+	if id := c.get("storage"); id != "" {
+		dest = id
+	}
+	if err := s.need(c.who, "/storage/"+dest, "Datastore.AllocateSpace"); err != nil {
+		return err
+	}
+	if !full && !d.cloudinit() && !strings.Contains(name, "base-") {
+		return failf("Linked clone feature is not supported for '%s' (%s)", d.file(), k)
+	}
+	return nil
+}
+
+// copyVM copies disks, configuration and the machine's files.
+func (s *Server) copyVM(t *task, c *call, src *vm, config vmConfig, full bool, newid int) error {
+	if err := t.work(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	dst := s.state.VMs[newid]
+	var m made
+	err := s.copyDrives(c, src, dst, config, full, &m)
+	t.addLog(m.log...)
+	s.mu.Unlock()
+	if err == nil && src.Machine {
+		err = s.copyMachine(t, c, src, dst)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.undo(&m)
+		return err
+	}
+	s.finishClone(c, src, dst, config)
+	return nil
+}
+
+func (s *Server) copyMachine(t *task, c *call, src, dst *vm) error {
+	from := src.machineID()
+	if name := c.get("snapname"); name != "" {
+		if sn := src.snapshot(name); sn == nil || !sn.Machine {
+			return nil
+		}
+		from = src.snapshotID(name)
+	} else if s.opt.Machines.State(from) == host.Running {
+		return fmt.Errorf("VM %d is running: the simulator copies the disks of stopped VMs only", src.ID)
+	}
+	if err := s.opt.Machines.Clone(t.ctx, from, dst.machineID()); err != nil {
+		return err
+	}
+	dst.Machine = true
+	return nil
+}
+
+func (s *Server) copyDrives(c *call, src, dst *vm, config vmConfig, full bool, m *made) error {
+	for _, k := range drives(config) {
+		d := s.drive(k, config[k])
+		old := s.state.volume(src.Node, d.file())
+		if d.cdrom() && !d.cloudinit() || !strings.Contains(d.file(), ":") {
+			continue
+		}
+		if old == nil {
+			return fmt.Errorf("volume '%s' does not exist", d.file())
+		}
+		v, err := s.copyVolume(c, dst, k, d, old, full, m)
+		if err != nil {
+			return err
+		}
+		d["file"], d["size"] = v.id(), formatSize(v.Size)
+		config[k] = d.text()
+	}
+	return nil
+}
+
+func (s *Server) copyVolume(c *call, dst *vm, k string, d drive, old *volume, full bool, m *made) (*volume, error) {
+	storageID, format, kind := old.Storage, old.Format, "disk"
+	if id := c.get("storage"); id != "" {
+		storageID = id
+	}
+	if f := c.get("format"); f != "" {
+		format = f
+	}
+	if d.cloudinit() {
+		kind = "cloudinit"
+	}
+	linked := !full && kind == "disk"
+	size := old.Size
+	if linked {
+		format, size = "qcow2", 0 // takes no room of its own
+	}
+	v, err := s.allocateNamed(dst.Node, storageID, dst.ID, kind, format, size)
+	if err != nil {
+		return nil, err
+	}
+	m.volumes = append(m.volumes, v)
+	if !linked {
+		m.log = append(m.log, fmt.Sprintf("create full clone of drive %s (%s)", k, old.id()), s.formatting(v))
+		if kind == "disk" {
+			m.log = append(m.log, transferred(v.Size)...)
+		}
+		return v, nil
+	}
+	v.Size, v.Parent = old.Size, old.Name
+	if s.state.Storages[storageID].Path != "" {
+		v.Name = old.Name + "/" + v.Name
+	}
+	m.log = append(m.log, fmt.Sprintf("create linked clone of drive %s (%s)", k, old.id()))
+	return v, nil
+}
+
+func (s *Server) finishClone(c *call, src, dst *vm, config vmConfig) {
+	for _, k := range []string{"template", "lock", "parent", "snaptime", "protection"} {
+		delete(config, k)
+	}
+	for _, k := range sortedKeys(config) {
+		if isNet(k) {
+			props, _ := parseProps(s.option(k).Keys, config[k], k)
+			delete(props, "macaddr")
+			config[k] = nic(props)
+		}
+		if isUnused(k) {
+			delete(config, k)
+		}
+	}
+	config["smbios1"], config["vmgenid"] = "uuid="+newUUID(), newUUID()
+	config["name"] = c.get("name")
+	if config["name"] == "" {
+		config["name"] = "Copy-of-VM-" + strings.ReplaceAll(src.name(), " ", "-")
+	}
+	if c.has("description") {
+		config["description"] = c.get("description")
+	}
+	dst.Config = config
+	if p := s.state.Pools[c.get("pool")]; p != nil {
+		p.VMs = append(p.VMs, dst.ID)
+	}
+	s.changed()
+}
+
+// makeTemplate is POST …/template.
+func makeTemplate(s *Server, c *call) (any, error) {
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case v.checkLock() != nil:
+		return nil, v.checkLock()
+	case len(v.Snapshots) > 0:
+		return nil, failf("unable to create template, because VM contains snapshots")
+	case v.Config.template() && !c.has("disk"):
+		return nil, failf("you can't convert a template to a template")
+	case s.running(v):
+		return nil, failf("you can't convert a VM to template if VM is running")
+	}
+	return s.vmTask(c, "qmtemplate", c.vmid, func(t *task) error {
+		if err := t.work(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.toTemplate(v)
+		return nil
+	}), nil
+}
+
+func (s *Server) toTemplate(v *vm) {
+	for _, k := range drives(v.Config) {
+		d := s.drive(k, v.Config[k])
+		vol := s.state.volume(v.Node, d.file())
+		if vol == nil || d.cdrom() {
+			continue
+		}
+		vol.Name = strings.Replace(vol.Name, "vm-"+strconv.Itoa(v.ID)+"-", "base-"+strconv.Itoa(v.ID)+"-", 1)
+		d["file"] = vol.id()
+		v.Config[k] = d.text()
+	}
+	v.Config["template"] = "1"
+	s.changed()
+}
+
+func migrateCheck(s *Server, c *call) (any, error) {
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return nil, err
+	}
+	running := 0
+	if s.running(v) {
+		running = 1
+	}
+	local := []map[string]any{}
+	for _, k := range drives(v.Config) {
+		d := s.drive(k, v.Config[k])
+		if vol := s.state.volume(v.Node, d.file()); vol != nil && vol.Node != "" {
+			local = append(local, map[string]any{"volid": vol.id(), "size": vol.Size, "cdrom": btoi(d.cdrom())})
+		}
+	}
+	return map[string]any{"running": running, "local_disks": local, "local_resources": []string{}}, nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// migrate moves a VM to another hypervisor. A running one needs online=1 and keeps running.
+func migrate(s *Server, c *call) (any, error) {
+	target := c.get("target")
+	if target == c.node {
+		return nil, badParam("target", "target is local node.")
+	}
+	n := s.state.node(target)
+	if n == nil {
+		return nil, failf("no such cluster node '%s'", target)
+	}
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.checkLock(); err != nil {
+		return nil, err
+	}
+	if s.running(v) && !c.bool("online") {
+		return nil, failf("can't migrate running VM without --online")
+	}
+	return s.vmTask(c, "qmigrate", c.vmid, func(t *task) error { return s.moveVM(t, c, n) }), nil
+}
+
+func (s *Server) moveVM(t *task, c *call, n *node) error {
+	t.logf("starting migration of VM %d to node '%s' (127.0.0.1)", c.vmid, n.Name)
+	if err := t.work(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return err
+	}
+	if !n.Online {
+		return fmt.Errorf("migration aborted (duration 00:00:03): Can't connect to destination address using public key")
+	}
+	for _, vol := range s.state.Volumes {
+		if vol.Content != "images" || vol.VMID != v.ID || vol.Node != v.Node {
+			continue
+		}
+		if err := s.room(n.Name, s.state.Storages[vol.Storage], vol.Size, s.filePath(vol)); err != nil {
+			return fmt.Errorf("migration aborted: storage migration for '%s' failed - %w", vol.id(), err)
+		}
+		t.addLog("found local disk '" + vol.id() + "' (attached)")
+	}
+	for _, vol := range s.state.Volumes {
+		if vol.Content == "images" && vol.VMID == v.ID && vol.Node == v.Node {
+			vol.Node = n.Name
+		}
+	}
+	v.Node = n.Name
+	t.addLog("migration finished successfully (duration 00:00:01)")
+	s.changed()
+	return nil
+}

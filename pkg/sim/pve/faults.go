@@ -1,0 +1,335 @@
+package pve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// fault makes matching requests go wrong. It is data: from a file, or posted to /sim/faults.
+type fault struct {
+	// Path is matched against the part after /api2/json: "*" stands for one path segment, "**" for any rest; a path that
+	// ends in "/" matches everything below it.
+	Path string `json:"path"`
+	// Method is empty for any.
+	Method string `json:"method,omitempty"`
+	// Nth is the first matching request that goes wrong, counted from 1 (0 is 1).
+	Nth int `json:"nth,omitempty"`
+	// Times is how many requests go wrong from there. 0 means one if Nth is set, else all.
+	Times int `json:"times,omitempty"`
+	// Status and Reason are answered instead of serving the request, if Status is set.
+	Status int    `json:"status,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Delay holds the request back ("1.5s"), whatever else happens to it.
+	Delay duration `json:"delay,omitempty"`
+	// TaskError lets the request pass and makes the task that it starts fail with this text, without having done its work.
+	TaskError string `json:"task_error,omitempty"`
+	// Drop closes the connection without an answer.
+	Drop bool `json:"drop,omitempty"`
+
+	seen int
+	hits int
+	re   *regexp.Regexp
+}
+
+// duration is a time.Duration that is written as text ("200ms") or as a number of seconds.
+type duration time.Duration
+
+// UnmarshalJSON reads either form.
+func (d *duration) UnmarshalJSON(b []byte) error {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	switch x := v.(type) {
+	case float64:
+		*d = duration(x * float64(time.Second))
+		return nil
+	case string:
+		p, err := time.ParseDuration(x)
+		*d = duration(p)
+		return err
+	}
+	return fmt.Errorf("a delay is text like \"1.5s\" or a number of seconds, not %s", b)
+}
+
+// MarshalJSON writes text.
+func (d duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// faultList holds the faults in the order in which they were given; the first that matches is met.
+type faultList struct {
+	mu   sync.Mutex
+	list []*fault
+}
+
+func (l *faultList) add(faults ...*fault) error {
+	for _, f := range faults {
+		if f.Path == "" {
+			return fmt.Errorf("a fault needs a path, such as \"/nodes/*/qemu\"")
+		}
+		if f.Status == 0 && f.Delay == 0 && f.TaskError == "" && !f.Drop {
+			return fmt.Errorf("fault on %s does nothing: set status, delay, task_error or drop", f.Path)
+		}
+		f.re = faultPattern(f.Path)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, faults...)
+	return nil
+}
+
+func (l *faultList) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = nil
+}
+
+func (l *faultList) all() []fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]fault, 0, len(l.list))
+	for _, f := range l.list {
+		out = append(out, *f)
+	}
+	return out
+}
+
+// take returns a copy of the fault that a request is to meet, or nil.
+func (l *faultList) take(method, path string) *fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.list {
+		if (f.Method != "" && !strings.EqualFold(f.Method, method)) || !f.re.MatchString(unescape(path)) {
+			continue
+		}
+		f.seen++
+		times := f.Times
+		if times == 0 && f.Nth > 0 {
+			times = 1
+		}
+		if f.seen < max(f.Nth, 1) || (times > 0 && f.hits >= times) {
+			continue
+		}
+		f.hits++
+		hit := *f
+		return &hit
+	}
+	return nil
+}
+
+func faultPattern(path string) *regexp.Regexp {
+	path = "/" + strings.TrimLeft(strings.TrimPrefix(path, "/api2/json"), "/")
+	if strings.HasSuffix(path, "/") {
+		path += "**"
+	}
+	q := regexp.QuoteMeta(path)
+	q = strings.ReplaceAll(q, `\*\*`, ".*")
+	q = strings.ReplaceAll(q, `\*`, "[^/]*")
+	return regexp.MustCompile("^" + q + "$")
+}
+
+// injected carries out a fault and returns the answer, or nil if the request goes on.
+func (s *Server) injected(ctx context.Context, f *fault) *response {
+	sleep(ctx, time.Duration(f.Delay))
+	switch {
+	case f.Drop:
+		return &response{drop: true}
+	case f.Status == 0:
+		return nil
+	case f.Status == 401 || f.Status >= 595:
+		return &response{status: f.Status, reason: f.Reason}
+	}
+	return errorResponse(&apiError{status: f.Status, message: f.Reason})
+}
+
+// ReadFaults reads a file of faults: a JSON list, or an object with a key "faults".
+func ReadFaults(file string) ([]byte, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read faults: %w", err)
+	}
+	if _, err := parseFaults(b); err != nil {
+		return nil, fmt.Errorf("read faults from %s: %w", file, err)
+	}
+	return b, nil
+}
+
+func parseFaults(b []byte) ([]*fault, error) {
+	trimmed := strings.TrimSpace(string(b))
+	dec := json.NewDecoder(strings.NewReader(trimmed))
+	dec.DisallowUnknownFields()
+	if strings.HasPrefix(trimmed, "[") {
+		var l []*fault
+		if err := dec.Decode(&l); err != nil {
+			return nil, fmt.Errorf("faults: %w", err)
+		}
+		return l, nil
+	}
+	var wrapped struct {
+		Faults []*fault `json:"faults"`
+	}
+	if strings.Contains(trimmed, `"faults"`) {
+		if err := dec.Decode(&wrapped); err != nil {
+			return nil, fmt.Errorf("faults: %w", err)
+		}
+		return wrapped.Faults, nil
+	}
+	var one fault
+	if err := dec.Decode(&one); err != nil {
+		return nil, fmt.Errorf("faults: %w", err)
+	}
+	return []*fault{&one}, nil
+}
+
+// journalEntry is one API request as it was answered. Secrets are replaced by "***".
+type journalEntry struct {
+	Time         time.Time         `json:"time"`
+	Method       string            `json:"method"`
+	Path         string            `json:"path"`
+	Params       map[string]string `json:"params,omitempty"`
+	User         string            `json:"user,omitempty"`
+	Status       int               `json:"status"`
+	Reason       string            `json:"reason"`
+	Milliseconds int64             `json:"ms"`
+}
+
+// journalSize bounds the journal; older requests are forgotten.
+const journalSize = 20000
+
+type journal struct {
+	mu      sync.Mutex
+	entries []*journalEntry
+}
+
+func (j *journal) add(e *journalEntry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries = append(j.entries, e)
+	if len(j.entries) > journalSize {
+		j.entries = slices.Delete(j.entries, 0, len(j.entries)-journalSize)
+	}
+}
+
+func (j *journal) all() []*journalEntry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]*journalEntry{}, j.entries...)
+}
+
+func (j *journal) clear() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries = nil
+}
+
+func redacted(params map[string]value) map[string]string {
+	out := map[string]string{}
+	for k, v := range params {
+		switch k {
+		case "password", "cipassword", "ticket", "otp", "CSRFPreventionToken":
+			out[k] = "***"
+		default:
+			out[k] = v.text
+			if v.isList {
+				out[k] = strings.Join(v.list, " ")
+			}
+		}
+	}
+	return out
+}
+
+// handleSim serves what is about the simulator itself, for root's token: faults, journal, hypervisors.
+func (s *Server) handleSim(ctx context.Context, r *request) *response {
+	who, reason := s.authenticate(r)
+	if reason != "" || who.user != "root@pam" {
+		sleep(ctx, min(s.opt.AuthDelay, time.Second))
+		return plainResponse(401, "the token of root@pam is needed here")
+	}
+	body, err := io.ReadAll(io.LimitReader(r.body, maxFormBody))
+	if err != nil {
+		return plainResponse(400, err.Error())
+	}
+	data, err := s.simCall(r.method, strings.TrimRight(r.path, "/"), body)
+	if err != nil {
+		return errorResponse(err)
+	}
+	return dataResponse(data)
+}
+
+func (s *Server) simCall(method, path string, body []byte) (any, error) {
+	switch {
+	case path == "/sim/faults" && method == "GET":
+		return s.faults.all(), nil
+	case path == "/sim/faults" && method == "DELETE":
+		s.faults.clear()
+		return nil, nil
+	case path == "/sim/faults" && method == "POST":
+		return nil, s.AddFaults(body)
+	case path == "/sim/journal" && method == "GET":
+		return s.journal.all(), nil
+	case path == "/sim/journal" && method == "DELETE":
+		s.journal.clear()
+		return nil, nil
+	case path == "/sim/status" && method == "GET":
+		return s.simStatus(), nil
+	case strings.HasPrefix(path, "/sim/nodes/") && method == "POST":
+		return nil, s.setNode(strings.TrimPrefix(path, "/sim/nodes/"), body)
+	}
+	return nil, &apiError{status: 404, message: "the simulator has no " + method + " " + path}
+}
+
+// AddFaults adds faults given as JSON: one, a list, or {"faults": [...]}.
+func (s *Server) AddFaults(b []byte) error {
+	l, err := parseFaults(b)
+	if err == nil {
+		err = s.faults.add(l...)
+	}
+	if err != nil {
+		return &apiError{status: 400, message: err.Error()}
+	}
+	return nil
+}
+
+func (s *Server) setNode(name string, body []byte) error {
+	var in struct {
+		Online *bool `json:"online"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil || in.Online == nil {
+		return &apiError{status: 400, message: `give {"online": true} or {"online": false}`}
+	}
+	return s.SetOnline(name, *in.Online)
+}
+
+// SetOnline takes a hypervisor off the network or brings it back. Its VMs keep running, as they do when only the
+// network is gone.
+func (s *Server) SetOnline(name string, online bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.state.node(name)
+	if n == nil {
+		return &apiError{status: 404, message: "no hypervisor " + name + " here"}
+	}
+	n.Online = online
+	s.changed()
+	return nil
+}
+
+func (s *Server) simStatus() map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running := 0
+	for _, v := range s.state.VMs {
+		if s.running(v) {
+			running++
+		}
+	}
+	return map[string]any{"vms": len(s.state.VMs), "running": running, "hosts_kind": s.opt.Machines.Kind()}
+}
+

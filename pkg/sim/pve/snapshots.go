@@ -1,0 +1,278 @@
+package pve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+func (s *Server) snapshotJSON(sn *snapshot) map[string]any {
+	out := s.configJSON(sn.Config)
+	out["snaptime"] = sn.Time
+	out["description"] = sn.Description
+	if sn.Parent != "" {
+		out["parent"] = sn.Parent
+	}
+	return out
+}
+
+func snapshotList(s *Server, c *call) (any, error) {
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return nil, err
+	}
+	rows := []map[string]any{}
+	for _, sn := range v.Snapshots {
+		row := map[string]any{
+			"name": sn.Name, "description": sn.Description, "snaptime": sn.Time, "vmstate": btoi(sn.VMState),
+		}
+		if sn.Parent != "" {
+			row["parent"] = sn.Parent
+		}
+		rows = append(rows, row)
+	}
+	current := map[string]any{
+		"name": "current", "description": "You are here!", "running": btoi(s.running(v)), "digest": v.digest(),
+	}
+	if v.Parent != "" {
+		current["parent"] = v.Parent
+	}
+	return append(rows, current), nil
+}
+
+func snapshotIndex(*Server, *call) (any, error) {
+	return []map[string]any{{"cmd": "rollback"}, {"cmd": "config"}}, nil
+}
+
+func snapshotCreate(s *Server, c *call) (any, error) {
+	name := c.get("snapname")
+	if strings.EqualFold(name, "pending") || name == "current" {
+		return nil, failf("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
+	}
+	if _, err := s.vmOn(c.node, c.vmid); err != nil {
+		return nil, err
+	}
+	return s.vmTask(c, "qmsnapshot", c.vmid, func(t *task) error { return s.takeSnapshot(t, c, name) }), nil
+}
+
+// withVMLocked sets the configuration's lock while run works, as PVE does for snapshots.
+func (s *Server) withVMLocked(c *call, lock string, run func(*vm) error) error {
+	s.mu.Lock()
+	v, err := s.vmOn(c.node, c.vmid)
+	if err == nil {
+		err = v.checkLock()
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	v.Config["lock"] = lock
+	s.mu.Unlock()
+	err = run(v)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(v.Config, "lock")
+	s.changed()
+	return err
+}
+
+func (s *Server) takeSnapshot(t *task, c *call, name string) error {
+	if err := s.canSnapshot(c, name); err != nil {
+		return err
+	}
+	return s.withVMLocked(c, "snapshot", func(v *vm) error {
+		if err := t.work(); err != nil {
+			return err
+		}
+		sn := &snapshot{
+			Name: name, Description: c.get("description"), Time: time.Now().Unix(), Parent: v.Parent,
+			VMState: c.bool("vmstate") && s.running(v),
+		}
+		if v.Machine {
+			if err := s.opt.Machines.Clone(t.ctx, v.machineID(), v.snapshotID(name)); err != nil {
+				return fmt.Errorf("snapshot of the machine's disk: %w", err)
+			}
+			sn.Machine = true
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		sn.Config = maps.Clone(v.Config)
+		delete(sn.Config, "lock")
+		for _, k := range drives(v.Config) {
+			if d := s.drive(k, v.Config[k]); !d.cdrom() {
+				t.addLog(fmt.Sprintf("snapshotting 'drive-%s' (%s)", k, d.file()))
+			}
+		}
+		v.Snapshots = append(v.Snapshots, sn)
+		v.Parent = name
+		return nil
+	})
+}
+
+func (s *Server) canSnapshot(c *call, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return err
+	}
+	if v.Config.template() {
+		return failf("you can't take a snapshot if it's a template")
+	}
+	if err := v.checkLock(); err != nil {
+		return err
+	}
+	if v.snapshot(name) != nil {
+		return failf("snapshot name '%s' already used", name)
+	}
+	for _, k := range drives(v.Config) {
+		d := s.drive(k, v.Config[k])
+		vol := s.state.volume(v.Node, d.file())
+		if d.cdrom() || vol == nil {
+			continue
+		}
+		if st := s.state.Storages[vol.Storage]; st.Path != "" && vol.Format != "qcow2" {
+			return failf("snapshot feature is not available")
+		}
+	}
+	return nil
+}
+
+func snapshotDelete(s *Server, c *call) (any, error) {
+	name := c.get("snapname")
+	return s.vmTask(c, "qmdelsnapshot", c.vmid, func(t *task) error {
+		if err := s.hasSnapshot(c, name); err != nil {
+			return err
+		}
+		return s.withVMLocked(c, "snapshot-delete", func(v *vm) error {
+			if err := t.work(); err != nil {
+				return err
+			}
+			sn := v.snapshot(name)
+			if sn.Machine {
+				if err := s.opt.Machines.Remove(t.ctx, v.snapshotID(name)); err != nil {
+					return err
+				}
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			v.dropSnapshot(sn)
+			return nil
+		})
+	}), nil
+}
+
+// dropSnapshot removes a snapshot; its children get its parent.
+func (v *vm) dropSnapshot(sn *snapshot) {
+	v.Snapshots = slices.DeleteFunc(v.Snapshots, func(o *snapshot) bool { return o == sn })
+	for _, o := range v.Snapshots {
+		if o.Parent == sn.Name {
+			o.Parent = sn.Parent
+		}
+	}
+	if v.Parent == sn.Name {
+		v.Parent = sn.Parent
+	}
+}
+
+func (s *Server) hasSnapshot(c *call, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return err
+	}
+	if err := v.checkLock(); err != nil {
+		return err
+	}
+	if v.snapshot(name) == nil {
+		return failf("snapshot '%s' does not exist", name)
+	}
+	return nil
+}
+
+// rollback brings back disks and the whole configuration, only the description stays (observed). A running VM without
+// saved memory stays stopped unless start is given; the simulator saves no memory, so it starts such a VM afresh.
+func rollback(s *Server, c *call) (any, error) {
+	name := c.get("snapname")
+	return s.vmTask(c, "qmrollback", c.vmid, func(t *task) error {
+		if err := s.hasSnapshot(c, name); err != nil {
+			return err
+		}
+		restart := c.bool("start")
+		err := s.withVMLocked(c, "rollback", func(v *vm) error {
+			if err := t.work(); err != nil {
+				return err
+			}
+			sn := v.snapshot(name)
+			restart = restart || sn.VMState
+			return s.rollbackTo(t, v, sn)
+		})
+		if err != nil || !restart {
+			return err
+		}
+		return s.startVM(t, c.node, c.vmid)
+	}), nil
+}
+
+func (s *Server) rollbackTo(t *task, v *vm, sn *snapshot) error {
+	if s.running(v) {
+		if err := s.powerOff(t.ctx, v, false); err != nil {
+			return err
+		}
+	}
+	if v.Machine {
+		if err := s.opt.Machines.Remove(t.ctx, v.machineID()); err != nil {
+			return err
+		}
+	}
+	if sn.Machine {
+		if err := s.opt.Machines.Clone(t.ctx, v.snapshotID(sn.Name), v.machineID()); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.Machine = sn.Machine
+	next := maps.Clone(sn.Config)
+	for _, k := range drives(v.Config) {
+		if d := s.drive(k, v.Config[k]); !d.cdrom() && next[k] == "" {
+			addUnused(next, d.file())
+		}
+	}
+	if desc, ok := v.Config["description"]; ok {
+		next["description"] = desc
+	}
+	next["vmgenid"] = newUUID()
+	v.Config, v.Live, v.Parent = next, nil, sn.Name
+	return nil
+}
+
+func snapshotConfig(s *Server, c *call) (any, error) {
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return nil, err
+	}
+	sn := v.snapshot(c.get("snapname"))
+	if sn == nil {
+		return nil, failf("snapshot '%s' does not exist", c.get("snapname"))
+	}
+	return s.snapshotJSON(sn), nil
+}
+
+func snapshotDescribe(s *Server, c *call) (any, error) {
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return nil, err
+	}
+	sn := v.snapshot(c.get("snapname"))
+	if sn == nil {
+		return nil, failf("snapshot '%s' does not exist", c.get("snapname"))
+	}
+	if c.has("description") {
+		sn.Description = c.get("description")
+	}
+	return nil, nil
+}
