@@ -122,7 +122,11 @@ func TestFindTheNamedOneOrNothing(t *testing.T) {
 
 func TestFindRemembersVersionsOfPrograms(t *testing.T) {
 	root := t.TempDir()
-	link(t, filepath.Join(root, "a/tofu"))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link(t, self, filepath.Join(root, "a/tofu"))
 	options := FindOptions{Env: []string{"PATH=" + filepath.Join(root, "a")}, CacheDir: filepath.Join(root, "cache")}
 	first, err := Find(t.Context(), options)
 	if err != nil || first.Version != "1.99.0" {

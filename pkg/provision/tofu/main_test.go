@@ -3,35 +3,53 @@ package tofu
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
+	"sync"
 	"testing"
 )
 
-// TestMain lets links to the test binary stand for other programs: a provider that real tofu talks to, and a program that only
-// knows its version.
-func TestMain(m *testing.M) {
-	switch name := filepath.Base(os.Args[0]); {
-	case strings.HasPrefix(name, "terraform-provider-proxmox"):
-		serveProvider()
-	case name == "tofu" || name == "terraform":
-		fmt.Println("OpenTofu v1.99.0\non some_arch")
-	default:
-		os.Exit(m.Run())
+// scratch is a directory that lasts as long as the tests.
+var scratch string
+
+// providerBinary is where the provider of these tests is built, once for all of them and only if one needs it. It is a program
+// of its own because tofu reads and checks its whole file at every step, and because it need not be slowed down by -race.
+var providerBinary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "provider")
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./testdata/provider").CombinedOutput()
+	if err != nil {
+		return path, fmt.Errorf("build the provider of the tests: %w\n%s", err, out)
 	}
+	return path, nil
+})
+
+// TestMain lets a link to the test binary stand for a program that only knows its version.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "tofu" {
+		fmt.Println("OpenTofu v1.99.0\non some_arch")
+		return
+	}
+	os.Exit(runAll(m))
 }
 
-// link makes a link to the test binary.
-func link(t *testing.T, path string) {
-	t.Helper()
-	self, err := os.Executable()
+func runAll(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "hive-test-provider-")
 	if err != nil {
-		t.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
+	defer os.RemoveAll(dir)
+	scratch = dir
+	return m.Run()
+}
+
+// link makes a link at path to a program.
+func link(t *testing.T, program, path string) {
+	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(self, path); err != nil {
+	if err := os.Symlink(program, path); err != nil {
 		t.Fatal(err)
 	}
 }

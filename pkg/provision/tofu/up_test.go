@@ -66,8 +66,12 @@ func newBench(t *testing.T, program string, nodes int) *bench {
 	root := t.TempDir()
 	b := &bench{t: t, host: filepath.Join(root, "host"), events: &progress.Memory{}}
 	mirror := filepath.Join(root, "mirror")
+	provider, err := providerBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, flavor := range []string{OpenTofu, Terraform} {
-		link(t, filepath.Join(providerDir(mirror, flavor), "terraform-provider-proxmox_v"+module.ProviderVersion))
+		link(t, provider, filepath.Join(providerDir(mirror, flavor), "terraform-provider-proxmox_v"+module.ProviderVersion))
 	}
 	key := filepath.Join(root, "key")
 	write(t, key, "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0LXByaXZhdGUta2V5LWJvZHk\n-----END OPENSSH PRIVATE KEY-----\n")

@@ -1,4 +1,8 @@
-package tofu
+// Command provider is the provider of the tests of pkg/provision/tofu. It keeps "VMs" as files in the directory that the
+// endpoint names, and knows the module's attributes and no others. What a real one says to Proxmox VE is tested elsewhere: here
+// it is tofu and its state that are real. A file fail-NAME in the directory makes the creation of that VM fail with the file's
+// text; a file slow makes creations last.
+package main
 
 import (
 	"context"
@@ -15,13 +19,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-sdk/v2/plugin"
 )
 
-// The provider of these tests keeps "VMs" as files in the directory that the endpoint names, and knows the module's attributes
-// and no others. What a real one says to Proxmox VE is tested elsewhere: here it is tofu and its state that are real. A file
-// fail-NAME in the directory makes the creation of that VM fail with the file's text; a file slow makes creations last.
-
 type fakeHost struct{ dir string }
 
-func serveProvider() {
+const vmType = "proxmox_virtual_environment_vm"
+
+func main() {
 	plugin.Serve(&plugin.ServeOpts{ProviderFunc: fakeProvider})
 }
 
