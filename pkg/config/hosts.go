@@ -21,6 +21,9 @@ type Hosts struct {
 	Nodes      cluster.Nodes
 }
 
+// maxHosts bounds a hosts file: it guards against a wrong file, not against large clusters.
+const maxHosts = 100
+
 // hostsFile is the file's shape. ssh_user defaults to tf-user, ssh_port to 22, a node's data address to its management
 // address.
 type hostsFile struct {
@@ -88,8 +91,8 @@ func (f hostsFile) hosts(path string) (Hosts, []error) {
 	} else if _, err := os.ReadFile(hosts.SSHKeyPath); err != nil {
 		problem("ssh_key_path: %w", err)
 	}
-	if len(f.Nodes) < cluster.MinNodes || len(f.Nodes) > cluster.MaxNodes {
-		problem("it names %d nodes: between %d and %d are possible", len(f.Nodes), cluster.MinNodes, cluster.MaxNodes)
+	if len(f.Nodes) < 1 || len(f.Nodes) > maxHosts {
+		problem("it names %d nodes: between 1 and %d are possible", len(f.Nodes), maxHosts)
 	}
 	seen := map[string]string{}
 	for i, n := range f.Nodes {

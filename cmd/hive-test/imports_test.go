@@ -1,0 +1,261 @@
+package main_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "hive-test"
+
+// only says that a package (and everything below it) may be imported by these rooms and by nobody else.
+var only = []struct {
+	what   string
+	rooms  []string
+	reason string
+}{
+	{"github.com/spf13/cobra", []string{"pkg/cli"}, "commands are declared in one place and stay thin"},
+	{"github.com/spf13/viper", []string{"pkg/config"}, "settings are resolved once, into one typed value"},
+	{"github.com/hashicorp/terraform-exec", []string{"pkg/provision/tofu"}, "each foreign API has exactly one adapter"},
+	{"github.com/hashicorp/hc-install", []string{"pkg/provision/tofu"}, "each foreign API has exactly one adapter"},
+	{"github.com/opentofu/tofudl", []string{"pkg/provision/tofu"}, "each foreign API has exactly one adapter"},
+	{"github.com/luthermonson/go-proxmox", []string{"pkg/proxmox"}, "its traps are wrapped once"},
+	{"golang.org/x/crypto/ssh", []string{"pkg/remote", "pkg/sim"}, "one SSH client, and the servers that stand in for machines"},
+	{"github.com/pkg/sftp", []string{"pkg/remote", "pkg/sim"}, "as for SSH"},
+	{"al.essio.dev/pkg/shellescape", []string{"pkg/remote"}, "everything that reaches a shell is quoted in one package"},
+	{"github.com/vishvananda/netlink", []string{"pkg/sim/host"}, "only simulated hosts have networks to make"},
+	{"hive-test/pkg/sim", []string{"cmd/hive-sim", "pkg/sim"}, "the product must not know that it talks to a simulator"},
+	{"hive-test/pkg/cli", []string{"cmd/hive-test"}, "nothing below the command line knows of it"},
+	{"hive-test/pkg/lifecycle", []string{"pkg/cli"}, "workflows are called by the command line only"},
+	{"hive-test/pkg/config", []string{"pkg/cli"}, "settings are turned into plain arguments at the top"},
+	{"hive-test/pkg/state", []string{"pkg/cli"}, "lifecycle sees an interface, never the disk"},
+	{"hive-test/pkg/proxmox", []string{"pkg/cli"}, "lifecycle sees an interface, never go-proxmox"},
+	{"hive-test/pkg/provision/tofu", []string{"pkg/cli"}, "lifecycle sees an interface, never tofu"},
+	{"hive-test/pkg/report", []string{"pkg/cli"}, "reports are made from events, at the top"},
+}
+
+// within says which of this project's packages a room may import at most.
+var within = []struct {
+	room   string
+	may    []string
+	reason string
+}{
+	{"pkg/cluster", nil, "pure values"},
+	{"pkg/progress", []string{"pkg/cluster"}, "the event stream is below everything"},
+	{"pkg/phase", []string{"pkg/cluster", "pkg/progress"}, "order, skip, cancel, timing; nothing of what runs"},
+	{"pkg/report", []string{"pkg/cluster", "pkg/progress"}, "bytes in, bytes out"},
+	{"pkg/state", []string{"pkg/cluster", "pkg/progress"}, "an adapter to the disk"},
+	{"pkg/remote", []string{"pkg/cluster", "pkg/progress"}, "an adapter to SSH"},
+	{"pkg/proxmox", []string{"pkg/cluster", "pkg/progress"}, "an adapter to Proxmox VE"},
+	{"pkg/provision", []string{"pkg/cluster", "pkg/progress", "pkg/provision", "tofu", "cloudinit"}, "an adapter to OpenTofu"},
+	{"pkg/hive", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/remote"}, "what is done to nodes, over SSH only"},
+	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/remote"}, "what is run against nodes"},
+	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/provision", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
+	{"pkg/config", []string{"pkg/cluster"}, "settings know only the values they fill"},
+}
+
+// calls that only the command line (and the programs) may make.
+var calls = []struct {
+	call   string
+	rooms  []string
+	reason string
+}{
+	{"os.Exit", []string{"pkg/cli", "cmd"}, "one place decides how the process ends"},
+	{"os.Stdout", []string{"pkg/cli", "cmd"}, "stdout carries data only"},
+	{"os.Stderr", []string{"pkg/cli", "cmd"}, "narration goes through the event stream"},
+	{"os.Getenv", []string{"pkg/cli", "cmd", "pkg/config"}, "settings are resolved once"},
+	{"os.LookupEnv", []string{"pkg/cli", "cmd", "pkg/config"}, "settings are resolved once"},
+	{"signal.Notify", []string{"pkg/cli", "cmd"}, "one place handles signals"},
+	{"signal.NotifyContext", []string{"pkg/cli", "cmd"}, "one place handles signals"},
+}
+
+type source struct {
+	room string // directory, slash separated, relative to the repository
+	path string
+	file *ast.File
+}
+
+func TestRoomsAndArrows(t *testing.T) {
+	sources := load(t)
+	t.Run("only", func(t *testing.T) {
+		for _, rule := range only {
+			used := false
+			for _, s := range sources {
+				for _, imported := range imports(s.file) {
+					if !below(imported, rule.what) {
+						continue
+					}
+					used = true
+					if !anyBelow(s.room, rule.rooms) && !strings.HasSuffix(s.path, "_test.go") {
+						t.Errorf("%s imports %s, which only %v may: %s", s.path, imported, rule.rooms, rule.reason)
+					}
+				}
+			}
+			if !used {
+				t.Errorf("nothing imports %s any more: remove its row", rule.what)
+			}
+		}
+	})
+	t.Run("within", func(t *testing.T) {
+		for _, rule := range within {
+			seen := false
+			for _, s := range sources {
+				if !below(s.room, rule.room) || strings.HasSuffix(s.path, "_test.go") {
+					continue
+				}
+				seen = true
+				for _, imported := range imports(s.file) {
+					own, ok := strings.CutPrefix(imported, module+"/")
+					if ok && !below(own, rule.room) && !anyBelow(own, rule.may) {
+						t.Errorf("%s imports %s; %s may import only %v: %s", s.path, imported, rule.room, rule.may, rule.reason)
+					}
+				}
+			}
+			if !seen {
+				t.Errorf("%s is gone: remove its row", rule.room)
+			}
+		}
+	})
+	t.Run("calls", func(t *testing.T) {
+		for _, s := range sources {
+			if strings.HasSuffix(s.path, "_test.go") || below(s.room, "pkg/sim") {
+				continue
+			}
+			ast.Inspect(s.file, func(n ast.Node) bool {
+				selector, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				pkg, ok := selector.X.(*ast.Ident)
+				if !ok {
+					return true
+				}
+				for _, rule := range calls {
+					if pkg.Name+"."+selector.Sel.Name == rule.call && !anyBelow(s.room, rule.rooms) {
+						t.Errorf("%s uses %s, which only %v may: %s", s.path, rule.call, rule.rooms, rule.reason)
+					}
+				}
+				return true
+			})
+		}
+	})
+	t.Run("init", func(t *testing.T) {
+		for _, s := range sources {
+			for _, decl := range s.file.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+					t.Errorf("%s has an init function: nothing happens behind the reader's back", s.path)
+				}
+			}
+		}
+	})
+	t.Run("package state", func(t *testing.T) { packageState(t, sources) })
+}
+
+// packageState reports assignments to package-level variables: a package keeps no mutable state.
+func packageState(t *testing.T, sources []source) {
+	globals := map[string]bool{}
+	for _, s := range sources {
+		for _, decl := range s.file.Decls {
+			gen, ok := decl.(*ast.GenDecl)
+			if !ok || gen.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range gen.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					globals[s.room+"."+name.Name] = true
+				}
+			}
+		}
+	}
+	for _, s := range sources {
+		if strings.HasSuffix(s.path, "_test.go") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			assign, ok := n.(*ast.AssignStmt)
+			if !ok || assign.Tok == token.DEFINE {
+				return true
+			}
+			for _, left := range assign.Lhs {
+				name, ok := left.(*ast.Ident)
+				if !ok || !globals[s.room+"."+name.Name] {
+					continue
+				}
+				if name.Obj == nil || name.Obj.Kind == ast.Var && isTopLevel(s.file, name.Obj) {
+					t.Errorf("%s assigns to the package-level variable %s", s.path, name.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+func isTopLevel(file *ast.File, object *ast.Object) bool {
+	for _, top := range file.Scope.Objects {
+		if top == object {
+			return true
+		}
+	}
+	return false
+}
+
+func load(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var sources []source
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
+		if entry.IsDir() {
+			if relative == "tools" || strings.HasPrefix(entry.Name(), ".") && relative != root || relative == "bin" || entry.Name() == "testdata" {
+				if path == root {
+					return nil
+				}
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, source{room: filepath.ToSlash(filepath.Dir(relative)), path: relative, file: file})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil || len(sources) < 20 {
+		t.Fatalf("read %d files below %s: the repository is not there (%v)", len(sources), root, err)
+	}
+	return sources
+}
+
+func imports(file *ast.File) []string {
+	var paths []string
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func below(path, room string) bool { return path == room || strings.HasPrefix(path, room+"/") }
+
+func anyBelow(path string, rooms []string) bool {
+	return slices.ContainsFunc(rooms, func(room string) bool { return below(path, room) })
+}

@@ -1,0 +1,377 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.yaml.in/yaml/v3"
+)
+
+// The scripts in testdata/script are the specification of what a user can rely on. They run the built programs: those
+// of HIVE_TEST_BIN_DIR, or fresh ones. Each script has its own clusters directory and so its own simulator.
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	dir := os.Getenv("HIVE_TEST_BIN_DIR")
+	if dir == "" {
+		made, err := buildPrograms()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() { _ = os.RemoveAll(made) }()
+		dir = made
+	}
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := os.Setenv("HIVE_TEST_BIN_DIR", absolute); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func buildPrograms() (string, error) {
+	dir, err := os.MkdirTemp("", "hive-test-bin-")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, "hive-test/cmd/hive-test", "hive-test/cmd/hive-sim")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the programs: %w\n%s", err, out)
+	}
+	return dir, nil
+}
+
+// tofus are the binaries that the scripts run with: whichever is there, and both where both are.
+func tofus() map[string]string {
+	found := map[string]string{}
+	for name, candidates := range map[string][]string{
+		"tofu":      {"tofu", filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), "tofu"), filepath.Join("..", "..", "bin", "tofu")},
+		"terraform": {"terraform"},
+	} {
+		for _, candidate := range candidates {
+			if path, err := exec.LookPath(candidate); err == nil {
+				if absolute, err := filepath.Abs(path); err == nil {
+					found[name] = absolute
+					break
+				}
+			}
+		}
+	}
+	return found
+}
+
+// first is the binary that scripts use when the choice does not matter.
+func first(found map[string]string) string {
+	for _, name := range []string{"tofu", "terraform"} {
+		if path, ok := found[name]; ok {
+			return path
+		}
+	}
+	return ""
+}
+
+func TestScripts(t *testing.T) {
+	found := tofus()
+	if len(found) == 0 {
+		t.Fatal("neither tofu nor terraform is there: run `make tofu`, or `make test`, which does it")
+	}
+	testscript.Run(t, params("../../testdata/script", first(found)))
+}
+
+// TestScriptsWithEachTofu runs the life of a cluster with every binary that is there and was not the first choice.
+func TestScriptsWithEachTofu(t *testing.T) {
+	found := tofus()
+	for name, path := range found {
+		if path == first(found) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			p := params("", path)
+			p.Files = []string{"../../testdata/script/full.txtar", "../../testdata/script/verbs.txtar"}
+			testscript.Run(t, p)
+		})
+	}
+	if len(found) < 2 {
+		t.Skip("only one of tofu and terraform is there: the scripts have run with it")
+	}
+}
+
+func params(dir, tofu string) testscript.Params {
+	return testscript.Params{
+		Dir:                 dir,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               func(env *testscript.Env) error { return setup(env, tofu) },
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"pve":    cmdPVE,
+			"sim":    cmdSim,
+			"json":   cmdJSON,
+			"exit":   cmdExit,
+			"subst":  cmdSubst,
+			"unused": cmdUnused,
+			"real":   cmdReal,
+		},
+		Condition: condition,
+	}
+}
+
+func condition(name string) (bool, error) {
+	switch name {
+	case "netns":
+		return os.Geteuid() == 0, nil
+	case "curl":
+		_, err := exec.LookPath("curl")
+		return err == nil, nil
+	}
+	return false, fmt.Errorf("unknown condition %s", name)
+}
+
+// setup gives a script a home, a clusters directory and settings of its own; its simulator ends with it.
+func setup(env *testscript.Env, tofu string) error {
+	bin := os.Getenv("HIVE_TEST_BIN_DIR")
+	env.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+	env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
+	env.Setenv("HIVE_TEST_CLUSTERS_DIR", filepath.Join(env.WorkDir, "clusters"))
+	env.Setenv("HIVE_TEST_TOFU_BIN", tofu)
+	for _, name := range []string{"HIVE_TEST_PROVIDER_MIRROR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env.Setenv(name, value)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o700); err != nil {
+		return err
+	}
+	env.Defer(func() {
+		clusters := filepath.Join(env.WorkDir, "clusters")
+		if _, err := os.Stat(filepath.Join(clusters, ".sim")); err != nil {
+			return
+		}
+		stop := exec.Command(filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", clusters, "--wipe")
+		if out, err := stop.CombinedOutput(); err != nil {
+			env.T().Log(fmt.Sprintf("stopping the simulator: %v: %s", err, out))
+		}
+	})
+	return nil
+}
+
+type simEnv struct {
+	Endpoint       string           `json:"endpoint"`
+	Token          string           `json:"token"`
+	CAFile         string           `json:"ca_file"`
+	Hypervisors    []map[string]any `json:"hypervisors"`
+	SSHUser        string           `json:"ssh_user"`
+	SSHPrivateKey  string           `json:"ssh_private_key"`
+	NodeSSHPort    int              `json:"node_ssh_port"`
+	ProviderMirror string           `json:"provider_mirror"`
+	HiveBinary     string           `json:"hive_binary"`
+}
+
+func simulatorOf(ts *testscript.TestScript) simEnv {
+	command := exec.Command(filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), "hive-sim"), "pve", "env", "--clusters-dir", ts.MkAbs("clusters"), "--format", "json")
+	raw, err := command.Output()
+	ts.Check(err)
+	var sim simEnv
+	ts.Check(json.Unmarshal(raw, &sim))
+	return sim
+}
+
+// cmdPVE asks the simulated Proxmox VE as any client would: pve METHOD PATH [name=value...]. The answer's body is kept
+// in the file pve.out. With !, the answer must be an error.
+func cmdPVE(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: pve METHOD PATH [name=value...]")
+	}
+	form := url.Values{}
+	for _, pair := range args[2:] {
+		name, value, _ := strings.Cut(pair, "=")
+		form.Set(name, value)
+	}
+	status, body := request(ts, args[0], "/api2/json"+args[1], "application/x-www-form-urlencoded", []byte(form.Encode()))
+	ts.Check(os.WriteFile(ts.MkAbs("pve.out"), body, 0o600))
+	ts.Logf("%s %s: %d %.2000s", args[0], args[1], status, body)
+	if failed := status >= 400; failed != neg {
+		ts.Fatalf("pve %s: status %d", strings.Join(args, " "), status)
+	}
+}
+
+// cmdSim talks to the simulator's own side: sim METHOD PATH [JSON].
+func cmdSim(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: sim METHOD PATH [JSON]")
+	}
+	body := []byte(strings.Join(args[2:], " "))
+	status, answer := request(ts, args[0], "/sim"+args[1], "application/json", body)
+	ts.Check(os.WriteFile(ts.MkAbs("sim.out"), answer, 0o600))
+	ts.Logf("%s %s: %d %.2000s", args[0], args[1], status, answer)
+	if failed := status >= 400; failed != neg {
+		ts.Fatalf("sim %s: status %d: %s", strings.Join(args, " "), status, answer)
+	}
+}
+
+func request(ts *testscript.TestScript, method, path, contentType string, body []byte) (int, []byte) {
+	sim := simulatorOf(ts)
+	pem, err := os.ReadFile(sim.CAFile)
+	ts.Check(err)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var reader io.Reader
+	if method != http.MethodGet && method != http.MethodDelete {
+		reader = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(sim.Endpoint, "/")+path, reader)
+	ts.Check(err)
+	req.Header.Set("Authorization", "PVEAPIToken="+sim.Token)
+	req.Header.Set("Content-Type", contentType)
+	response, err := (&http.Client{Transport: transport}).Do(req)
+	ts.Check(err)
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	return response.StatusCode, answer
+}
+
+// cmdJSON looks into a JSON file: json FILE PATH OP VALUE. PATH is like nodes[].vmid; OP is one of: = (all values are
+// VALUE), count (so many values), distinct (so many different values).
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: json FILE PATH =|count|distinct VALUE")
+	}
+	var document any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &document))
+	values := walk(document, strings.FieldsFunc(strings.ReplaceAll(args[1], "[]", ".[]"), func(r rune) bool { return r == '.' }))
+	ok := false
+	switch args[2] {
+	case "=":
+		ok = len(values) > 0 && !slices.ContainsFunc(values, func(v string) bool { return v != args[3] })
+	case "count":
+		ok = strconv.Itoa(len(values)) == args[3]
+	case "distinct":
+		slices.Sort(values)
+		ok = strconv.Itoa(len(slices.Compact(slices.Clone(values)))) == args[3]
+	default:
+		ts.Fatalf("unknown operator %s", args[2])
+	}
+	if ok == neg {
+		ts.Fatalf("json %s: %s gives %q", strings.Join(args, " "), args[1], values)
+	}
+}
+
+func walk(value any, path []string) []string {
+	if len(path) == 0 {
+		if value == nil {
+			return nil
+		}
+		return []string{fmt.Sprint(value)}
+	}
+	var found []string
+	switch node := value.(type) {
+	case []any:
+		if path[0] == "[]" {
+			for _, element := range node {
+				found = append(found, walk(element, path[1:])...)
+			}
+		}
+	case map[string]any:
+		found = walk(node[path[0]], path[1:])
+	}
+	return found
+}
+
+// cmdExit runs a command and checks its exit code: exit CODE COMMAND ARGS...; its output is kept for stdout and stderr.
+func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exit CODE COMMAND ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if err != nil {
+		exit, ok := err.(*exec.ExitError)
+		if !ok {
+			ts.Fatalf("running %v: %v", args[1:], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%s: exit code %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// cmdSubst replaces text in a file: subst FILE OLD NEW.
+func cmdSubst(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: subst FILE OLD NEW")
+	}
+	text := ts.ReadFile(args[0])
+	if !strings.Contains(text, args[1]) {
+		ts.Fatalf("%s does not contain %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], args[2])), 0o600))
+}
+
+// cmdUnused checks that a directory tree has not changed: unused DIR fails if DIR exists and holds anything but the
+// simulator and the clusters directory's own files.
+func cmdUnused(ts *testscript.TestScript, _ bool, args []string) {
+	entries, err := os.ReadDir(ts.MkAbs(args[0]))
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if !slices.Contains([]string{".sim", ".gitignore"}, entry.Name()) {
+			ts.Fatalf("%s holds %s", args[0], entry.Name())
+		}
+	}
+}
+
+// cmdReal makes the script's simulator look like a Proxmox VE of the user's own: real FILE writes a configuration file that
+// reaches it as any other, by endpoint, CA and hypervisors, and sets PROXMOX_VE_API_TOKEN.
+func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: real FILE")
+	}
+	sim := simulatorOf(ts)
+	mirror := sim.ProviderMirror
+	if own := os.Getenv("HIVE_TEST_PROVIDER_MIRROR"); own != "" {
+		mirror = own
+	}
+	document := map[string]any{
+		"provider_mirror": mirror, "binary": sim.HiveBinary, "node_ssh_port": sim.NodeSSHPort,
+		"proxmox": map[string]any{
+			"endpoint": sim.Endpoint, "ca_file": sim.CAFile, "hypervisors": sim.Hypervisors,
+			"ssh_username": sim.SSHUser, "ssh_private_key_path": sim.SSHPrivateKey,
+		},
+	}
+	raw, err := yaml.Marshal(document)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raw, 0o600))
+	ts.Setenv("PROXMOX_VE_API_TOKEN", sim.Token)
+}

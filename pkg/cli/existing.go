@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+)
+
+// existing is the deployer of hosts that are already there: it makes nothing and deletes nothing.
+type existing struct{}
+
+var (
+	_ lifecycle.Fleet       = existing{}
+	_ provision.Provisioner = existing{}
+)
+
+// Up has nothing to make.
+func (existing) Up(context.Context, provision.Request) (provision.Result, error) {
+	return provision.Result{}, nil
+}
+
+// Plan has nothing to do.
+func (existing) Plan(context.Context, provision.Request) (provision.Plan, error) {
+	return provision.Plan{}, nil
+}
+
+// Down releases the hosts: they stay as they are.
+func (existing) Down(context.Context, provision.Request) error { return nil }
+
+// Preflight has nothing to check that the hosts file has not told: reaching the hosts is up's first act.
+func (existing) Preflight(context.Context, *cluster.Record) ([]lifecycle.Finding, error) {
+	return nil, nil
+}
+
+// Reserve cannot choose hosts: the hosts file names them.
+func (existing) Reserve(context.Context, *cluster.Record) (cluster.Nodes, error) {
+	return nil, errors.New("a cluster of existing hosts needs a hosts file that names them")
+}
+
+// Foreign is nobody: the hosts file says which hosts are meant.
+func (existing) Foreign(context.Context, *cluster.Record) error { return nil }
+
+// Verify has nothing to compare with.
+func (existing) Verify(context.Context, *cluster.Record) error { return nil }
+
+// Addresses are those of the hosts file.
+func (existing) Addresses(_ context.Context, r *cluster.Record, _ progress.Sink) (cluster.Nodes, error) {
+	return r.Nodes, nil
+}
+
+// HostKeys are learnt at the first contact: there is no other verified path.
+func (existing) HostKeys(context.Context, *cluster.Record, cluster.Node) ([]string, error) {
+	return nil, nil
+}
+
+// Power is not known of a host that somebody else runs.
+func (existing) Power(_ context.Context, r *cluster.Record) []lifecycle.Power {
+	powers := make([]lifecycle.Power, len(r.Nodes))
+	for i, node := range r.Nodes {
+		powers[i] = lifecycle.Power{Power: "unknown", Agent: "unknown", Management: node.Management, Data: node.Data}
+	}
+	return powers
+}
+
+// Remaining is empty: no VM here is ours to delete.
+func (existing) Remaining(context.Context, *cluster.Record) ([]lifecycle.VMRef, error) {
+	return nil, nil
+}
+
+// Destroy refuses: existing hosts are never deleted.
+func (existing) Destroy(_ context.Context, r *cluster.Record, _ []lifecycle.VMRef) error {
+	return fmt.Errorf("the hosts of cluster %q are not ours to delete", r.Name)
+}

@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
+)
+
+// proxmoxFleet is a cluster's VMs as Proxmox VE shows them.
+type proxmoxFleet struct {
+	client  *proxmox.Client
+	idRange proxmox.IDRange
+	idBase  int
+}
+
+var _ lifecycle.Fleet = (*proxmoxFleet)(nil)
+
+// Preflight reports what failed or is doubtful. VMs of ours that exist already are not in their own way.
+func (f *proxmoxFleet) Preflight(ctx context.Context, r *cluster.Record) ([]lifecycle.Finding, error) {
+	var own []int
+	if _, begun := r.Phases[cluster.PhaseUp]; begun {
+		for i, state := range f.states(ctx, r) {
+			if state.ours {
+				own = append(own, r.Nodes[i].VMID)
+			}
+		}
+	}
+	var findings []lifecycle.Finding
+	for _, found := range proxmox.Preflight(ctx, f.client, proxmox.PreflightRequest{
+		Spec: r.Spec, Nodes: r.Nodes, Pool: r.Target.Pool, OwnIDs: own, TokenID: f.client.TokenID(), Endpoint: f.client.Endpoint(),
+	}) {
+		if found.Status == proxmox.Pass {
+			continue
+		}
+		findings = append(findings, lifecycle.Finding{ID: found.ID, Title: found.Title, Detail: found.Detail, Fix: found.Fix, Warn: found.Status == proxmox.Warn})
+	}
+	return findings, ctx.Err()
+}
+
+// Reserve chooses free ids. What cannot be chosen because the API cannot be used is left to Preflight to explain.
+func (f *proxmoxFleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
+	request := proxmox.ReserveRequest{Name: r.Name, Count: r.Spec.NodeCount, Range: f.idRange, Base: f.idBase, Seed: seed()}
+	for _, h := range r.Spec.Hypervisors {
+		request.Hypervisors = append(request.Hypervisors, h.Name)
+	}
+	nodes, err := proxmox.Choose(ctx, f.client, request)
+	if err != nil {
+		if findings, _ := f.Preflight(ctx, r); hasFatal(findings) {
+			return nil, &lifecycle.PreflightError{Findings: fatal(findings)}
+		}
+		return nil, &lifecycle.PreflightError{Findings: []lifecycle.Finding{{ID: "pve-ids", Title: "free VM ids", Detail: err.Error(), Fix: progress.HintOf(err)}}}
+	}
+	return nodes, nil
+}
+
+func fatal(findings []lifecycle.Finding) []lifecycle.Finding {
+	var left []lifecycle.Finding
+	for _, f := range findings {
+		if !f.Warn {
+			left = append(left, f)
+		}
+	}
+	return left
+}
+
+func hasFatal(findings []lifecycle.Finding) bool { return len(fatal(findings)) > 0 }
+
+// seed makes two runs that choose ids at the same moment choose different ones.
+func seed() uint64 {
+	var raw [8]byte
+	_, _ = rand.Read(raw[:]) // crypto/rand.Read does not fail
+	return binary.LittleEndian.Uint64(raw[:])
+}
+
+// vmState is what a live look at one node's VM id found.
+type vmState struct {
+	vm   proxmox.VM
+	ours bool
+	why  string // why it is not ours
+	err  error
+}
+
+// states looks at every node's VM at once, by live calls, never by the listing that lags.
+func (f *proxmoxFleet) states(ctx context.Context, r *cluster.Record) []vmState {
+	states := make([]vmState, len(r.Nodes))
+	var wait sync.WaitGroup
+	for i, node := range r.Nodes {
+		wait.Go(func() {
+			vm, err := f.client.VM(ctx, node.Hypervisor, node.VMID)
+			states[i] = vmState{vm: vm, err: err}
+			if err == nil {
+				vm.Pool = r.Target.Pool // only the listing knows it; ownership is decided by tags and owner id
+				states[i].ours, states[i].why = proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool)
+			}
+		})
+	}
+	wait.Wait()
+	return states
+}
+
+// Verify proves that every VM exists and is ours.
+func (f *proxmoxFleet) Verify(ctx context.Context, r *cluster.Record) error {
+	var failures []error
+	for i, state := range f.states(ctx, r) {
+		node := r.Nodes[i]
+		switch {
+		case state.err != nil:
+			failures = append(failures, fmt.Errorf("%s: VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, state.err))
+		case !state.ours:
+			failures = append(failures, fmt.Errorf("%s: VM %d on %s is not ours: %s", node.Name, node.VMID, node.Hypervisor, state.why))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// Addresses waits for both addresses of every node.
+func (f *proxmoxFleet) Addresses(ctx context.Context, r *cluster.Record, sink progress.Sink) (cluster.Nodes, error) {
+	return proxmox.WaitAddresses(ctx, f.client, r.Nodes, sink)
+}
+
+// hostKeyFiles are the public host keys that are read from a node, best first.
+var hostKeyFiles = []string{"/etc/ssh/ssh_host_ed25519_key.pub", "/etc/ssh/ssh_host_ecdsa_key.pub"}
+
+// HostKeys reads a node's public host keys through the guest agent, over the verified API.
+func (f *proxmoxFleet) HostKeys(ctx context.Context, _ *cluster.Record, node cluster.Node) ([]string, error) {
+	var failure error
+	for _, path := range hostKeyFiles {
+		raw, err := f.client.ReadFile(ctx, node.Hypervisor, node.VMID, path)
+		if err == nil && len(strings.TrimSpace(string(raw))) > 0 {
+			return []string{strings.TrimSpace(string(raw))}, nil
+		}
+		failure = errors.Join(failure, err)
+	}
+	return nil, failure
+}
+
+// Power tells each node's live power state, agent and addresses.
+func (f *proxmoxFleet) Power(ctx context.Context, r *cluster.Record) []lifecycle.Power {
+	powers := make([]lifecycle.Power, len(r.Nodes))
+	states := f.states(ctx, r)
+	var wait sync.WaitGroup
+	for i, state := range states {
+		powers[i] = lifecycle.Power{Power: powerWord(state), Agent: "unknown"}
+		if state.err != nil || !state.ours {
+			continue
+		}
+		if !state.vm.AgentEnabled {
+			powers[i].Agent = "off"
+			continue
+		}
+		if state.vm.Status != "running" {
+			continue
+		}
+		wait.Go(func() { f.agent(ctx, r.Nodes[i], &powers[i]) })
+	}
+	wait.Wait()
+	return powers
+}
+
+func powerWord(state vmState) string {
+	switch {
+	case errors.Is(state.err, proxmox.ErrNotFound):
+		return "missing"
+	case state.err != nil:
+		return "unknown"
+	case !state.ours:
+		return "foreign"
+	}
+	return state.vm.Status
+}
+
+// agent asks the guest agent for the addresses that the node has now.
+func (f *proxmoxFleet) agent(ctx context.Context, node cluster.Node, power *lifecycle.Power) {
+	interfaces, err := f.client.Interfaces(ctx, node.Hypervisor, node.VMID)
+	if err != nil {
+		power.Agent = "silent"
+		return
+	}
+	power.Agent = "ok"
+	power.Management = proxmox.AddressOf(interfaces, node.ManagementMAC)
+	power.Data = proxmox.AddressOf(interfaces, node.DataMAC)
+}
+
+// Remaining lists the VMs of ours that exist: those of the record, and any other that carries our owner id.
+func (f *proxmoxFleet) Remaining(ctx context.Context, r *cluster.Record) ([]lifecycle.VMRef, error) {
+	ours, _, err := f.survey(ctx, r)
+	return ours, err
+}
+
+// Foreign is an error that names every id of the record under which there is a VM that is not ours.
+func (f *proxmoxFleet) Foreign(ctx context.Context, r *cluster.Record) error {
+	_, foreign, err := f.survey(ctx, r)
+	return errors.Join(append(foreign, err)...)
+}
+
+// survey looks live at every VM that has an id of the record, wherever it is, and at every other one tagged as ours.
+func (f *proxmoxFleet) survey(ctx context.Context, r *cluster.Record) (ours []lifecycle.VMRef, foreign []error, err error) {
+	listed, err := f.client.VMs(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the VMs: %w", err)
+	}
+	candidates := candidatesOf(r, listed)
+	live := make([]proxmox.VM, len(candidates))
+	errs := make([]error, len(candidates))
+	var wait sync.WaitGroup
+	for i, candidate := range candidates {
+		wait.Go(func() { live[i], errs[i] = f.client.Live(ctx, candidate) })
+	}
+	wait.Wait()
+	var failures []error
+	for i, vm := range live {
+		if errors.Is(errs[i], proxmox.ErrNotFound) {
+			continue
+		}
+		if errs[i] != nil {
+			failures = append(failures, fmt.Errorf("VM %d on %s: %w", candidates[i].VMID, candidates[i].Hypervisor, errs[i]))
+			continue
+		}
+		if mine, why := proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); mine {
+			ours = append(ours, lifecycle.VMRef{VMID: vm.VMID, Name: vm.Name, Hypervisor: vm.Hypervisor})
+		} else if recorded(r, vm.VMID) {
+			foreign = append(foreign, fmt.Errorf("VM %d %s on %s is not ours: %s", vm.VMID, vm.Name, vm.Hypervisor, why))
+		}
+	}
+	return ours, foreign, errors.Join(failures...)
+}
+
+// candidatesOf returns, by id, the VMs that may be ours. What the listing does not show (it lags, and hides what the
+// token may not see) is looked for where the record says.
+func candidatesOf(r *cluster.Record, listed []proxmox.VM) []proxmox.VM {
+	byID := map[int]proxmox.VM{}
+	for _, node := range r.Nodes {
+		byID[node.VMID] = proxmox.VM{VMID: node.VMID, Name: node.Name, Hypervisor: node.Hypervisor, Type: "qemu", Pool: r.Target.Pool}
+	}
+	for _, vm := range listed {
+		if recorded(r, vm.VMID) || vm.Type == "qemu" && vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
+			byID[vm.VMID] = vm
+		}
+	}
+	candidates := slices.Collect(maps.Values(byID))
+	slices.SortFunc(candidates, func(a, b proxmox.VM) int { return a.VMID - b.VMID })
+	return candidates
+}
+
+func recorded(r *cluster.Record, vmid int) bool {
+	return slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.VMID == vmid })
+}
+
+// Destroy stops and deletes each VM, at once, after one more live look at whose it is.
+func (f *proxmoxFleet) Destroy(ctx context.Context, r *cluster.Record, vms []lifecycle.VMRef) error {
+	failures := make([]error, len(vms))
+	var wait sync.WaitGroup
+	for i, ref := range vms {
+		wait.Go(func() { failures[i] = f.destroyOne(ctx, r, ref) })
+	}
+	wait.Wait()
+	return errors.Join(failures...)
+}
+
+func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
+	vm, err := f.client.Live(ctx, proxmox.VM{VMID: ref.VMID, Hypervisor: ref.Hypervisor, Type: "qemu", Pool: r.Target.Pool})
+	if errors.Is(err, proxmox.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
+	}
+	if ours, why := proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); !ours {
+		return fmt.Errorf("VM %d on %s is not ours and stays: %s", ref.VMID, ref.Hypervisor, why)
+	}
+	if vm.Status == "running" {
+		if _, err := f.client.Stop(ctx, ref.Hypervisor, ref.VMID); err != nil {
+			return fmt.Errorf("stopping VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
+		}
+	}
+	if _, err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil {
+		return fmt.Errorf("deleting VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/remote"
+)
+
+func (a *app) envCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "env NAME",
+		Short:   "shell exports of what is needed to use a cluster",
+		Example: `  eval "$(hive-test env dev1)"`,
+		Args:    named(1),
+	}
+	load := a.settings(cmd)
+	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		s, err := a.open("env", args[0], settings)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		if err := s.load(); err != nil {
+			return err
+		}
+		variables := lifecycle.Environment(s.record, s.store)
+		if structured, err := printAs(a.Stdout, settings.Output, variables); structured {
+			return err
+		}
+		_, err = fmt.Fprint(a.Stdout, lifecycle.Exports(variables))
+		return err
+	})
+	return cmd
+}
+
+func (a *app) inventoryCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "inventory NAME",
+		Short: "the nodes of a cluster as JSON, Ansible inventory, ssh_config or hosts file",
+		Example: `  hive-test inventory dev1
+  hive-test inventory dev1 --format ansible > hosts.ini`,
+		Args: named(1),
+	}
+	load := a.settings(cmd)
+	format := cmd.Flags().String("format", "json", "json, ansible, ssh_config, or hosts (for up --hosts-file)")
+	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		s, err := a.open("inventory", args[0], settings)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		if err := s.load(); err != nil {
+			return err
+		}
+		return a.inventory(s, *format)
+	})
+	return cmd
+}
+
+func (a *app) inventory(s *session, format string) error {
+	inv, known := s.record.Inventory(), s.store.Path(s.name, "known_hosts")
+	switch format {
+	case "json":
+		return printJSON(a.Stdout, inv)
+	case "ansible":
+		_, err := fmt.Fprint(a.Stdout, ansible(inv, known))
+		return err
+	case "ssh_config":
+		_, err := a.Stdout.Write(remote.SSHConfig(inv, known))
+		return err
+	case "hosts":
+		raw, err := yaml.Marshal(hostsDocument(inv))
+		if err != nil {
+			return err
+		}
+		_, err = a.Stdout.Write(raw)
+		return err
+	}
+	return usageError{fmt.Errorf("--format %s is not possible: use json, ansible, ssh_config or hosts", format)}
+}
+
+// ansible renders an INI inventory with one group, named after the cluster, and its leader in another.
+func ansible(inv cluster.Inventory, knownHosts string) string {
+	var out strings.Builder
+	group := strings.ReplaceAll(inv.ClusterName.String(), "-", "_") // a hyphen is no part of a group's name there
+	fmt.Fprintf(&out, "[%s]\n", group)
+	for _, node := range inv.Nodes {
+		fmt.Fprintf(&out, "%s ansible_host=%s ansible_port=%d hive_data_address=%s\n", node.Name, node.Management, sshPort(node), node.Data)
+	}
+	fmt.Fprintf(&out, "\n[%s_leader]\n%s\n", group, inv.Nodes.Leader().Name)
+	fmt.Fprintf(&out, "\n[%s:vars]\nansible_user=%s\nansible_ssh_private_key_file=%s\nansible_ssh_common_args=\"-o UserKnownHostsFile=%s\"\n",
+		group, inv.SSHUser, remote.Quote(inv.SSHKeyPath), knownHosts)
+	return out.String()
+}
+
+func sshPort(node cluster.Node) int {
+	if node.SSHPort == 0 {
+		return 22
+	}
+	return node.SSHPort
+}
+
+// hostsDocument is the inventory in the shape of a hosts file.
+func hostsDocument(inv cluster.Inventory) map[string]any {
+	nodes := make([]map[string]string, 0, len(inv.Nodes))
+	for _, node := range inv.Nodes {
+		nodes = append(nodes, map[string]string{"name": node.Name, "management": node.Management.String(), "data": node.Data.String()})
+	}
+	return map[string]any{"ssh_user": inv.SSHUser, "ssh_key_path": inv.SSHKeyPath, "ssh_port": sshPort(inv.Nodes.Leader()), "nodes": nodes}
+}

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"hive-test/pkg/lifecycle"
+)
+
+// outputSchema is the version of the shapes that -o json prints: within it fields may be added, never renamed.
+const outputSchema = 1
+
+// printJSON writes one document to stdout.
+func printJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// printYAML writes the same document as YAML, with the JSON names.
+func printYAML(w io.Writer, value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	var plain any
+	if err := json.Unmarshal(raw, &plain); err != nil {
+		return err
+	}
+	out, err := yaml.Marshal(plain)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(out)
+	return err
+}
+
+// printAs writes value in a structured format; ok is false for formats that are tables.
+func printAs(w io.Writer, format string, value any) (ok bool, err error) {
+	switch format {
+	case "json":
+		return true, printJSON(w, value)
+	case "yaml":
+		return true, printYAML(w, value)
+	}
+	return false, nil
+}
+
+// statusJSON is the shape of `status NAME -o json`.
+type statusJSON struct {
+	Schema  int              `json:"schema"`
+	Cluster string           `json:"cluster"`
+	Phase   string           `json:"phase"`
+	State   string           `json:"state"`
+	Created time.Time        `json:"created"`
+	Expires *time.Time       `json:"expires"`
+	Formed  bool             `json:"formed"`
+	Reasons []string         `json:"reasons,omitempty"`
+	Nodes   []nodeStatusJSON `json:"nodes"`
+}
+
+type healthJSON struct {
+	Code   int    `json:"code"`
+	Status string `json:"status"`
+}
+
+type nodeStatusJSON struct {
+	Name          string     `json:"name"`
+	Index         int        `json:"index"`
+	VMID          int        `json:"vmid"`
+	Hypervisor    string     `json:"hypervisor"`
+	Power         string     `json:"power"`
+	Agent         string     `json:"agent"`
+	Management    string     `json:"management"`
+	Data          string     `json:"data"`
+	ManagementMAC string     `json:"management_mac"`
+	DataMAC       string     `json:"data_mac"`
+	SSH           string     `json:"ssh"`
+	Health        healthJSON `json:"health"`
+	Peers         int        `json:"peers"`
+	Ready         string     `json:"ready"`
+	Gateway       int        `json:"gateway"`
+	InstanceTypes int        `json:"instance_types"`
+	Error         string     `json:"error,omitempty"`
+}
+
+func statusOf(s lifecycle.Status) statusJSON {
+	p, state := s.Record.Current()
+	out := statusJSON{
+		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
+		Created: s.Record.Owner.Created, Formed: s.Formed, Reasons: s.Reasons, Nodes: []nodeStatusJSON{},
+	}
+	if !s.Record.Owner.Expires.IsZero() {
+		out.Expires = &s.Record.Owner.Expires
+	}
+	for _, n := range s.Nodes {
+		out.Nodes = append(out.Nodes, nodeOf(n))
+	}
+	return out
+}
+
+func nodeOf(n lifecycle.NodeStatus) nodeStatusJSON {
+	out := nodeStatusJSON{
+		Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, Power: n.Power.Power, Agent: n.Power.Agent,
+		ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC, SSH: n.SSH,
+		Health: healthJSON{n.Health.Code, n.Health.Status}, Peers: n.Health.Peers, Ready: n.Health.Ready,
+		Gateway: n.Health.Gateway, InstanceTypes: n.Health.InstanceTypes, Error: n.Health.Error,
+	}
+	if n.Management.IsValid() {
+		out.Management = n.Management.String()
+	}
+	if n.Data.IsValid() {
+		out.Data = n.Data.String()
+	}
+	return out
+}
+
+// printStatus writes the table for people.
+func printStatus(w io.Writer, s statusJSON, wide bool) error {
+	formed := "formed"
+	if !s.Formed {
+		formed = "not formed"
+	}
+	fmt.Fprintf(w, "cluster %s: %s %s, %s\n", s.Cluster, s.Phase, s.State, formed)
+	header := []string{"NODE", "VMID", "HYPERVISOR", "POWER", "AGENT", "MANAGEMENT", "DATA", "SSH", "HEALTH", "PEERS"}
+	if wide {
+		header = append(header, "READY", "GATEWAY", "TYPES", "MAC", "DATA MAC")
+	}
+	rows := [][]string{header}
+	for _, n := range s.Nodes {
+		row := []string{
+			n.Name, strconv.Itoa(n.VMID), dash(n.Hypervisor), n.Power, n.Agent, dash(n.Management), dash(n.Data),
+			sshWord(n.SSH), healthWord(n.Health), strconv.Itoa(n.Peers),
+		}
+		if wide {
+			row = append(row, dash(n.Ready), strconv.Itoa(n.Gateway), strconv.Itoa(n.InstanceTypes), dash(n.ManagementMAC), dash(n.DataMAC))
+		}
+		rows = append(rows, row)
+	}
+	if err := tabbed(w, rows); err != nil {
+		return err
+	}
+	for _, reason := range s.Reasons {
+		fmt.Fprintf(w, "  - %s\n", reason)
+	}
+	return nil
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func sshWord(s string) string {
+	if s == "ok" || s == "unknown" {
+		return s
+	}
+	return "fails"
+}
+
+func healthWord(h healthJSON) string {
+	switch {
+	case h.Code == 0:
+		return "no answer"
+	case h.Status == "":
+		return fmt.Sprintf("HTTP %d", h.Code)
+	}
+	return h.Status
+}
+
+// tabbed writes rows as an aligned table.
+func tabbed(w io.Writer, rows [][]string) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(table, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// checkFormat checks -o against what a verb can print.
+func checkFormat(got string, allowed ...string) error {
+	if slices.Contains(allowed, got) {
+		return nil
+	}
+	return usageError{fmt.Errorf("-o %s is not possible here: use one of %s", got, strings.Join(allowed, ", "))}
+}

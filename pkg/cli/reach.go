@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/remote"
+)
+
+func (a *app) sshCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ssh NAME [N] [-- CMD]",
+		Short: "a shell, or one command, on one node (1 unless N is given)",
+		Example: `  hive-test ssh dev1
+  hive-test ssh dev1 2 -- journalctl -n 50`,
+		Args: cobra.ArbitraryArgs,
+	}
+	load := a.settings(cmd)
+	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		before, command := split(cmd, args)
+		if err := named(2)(cmd, before); err != nil {
+			return err
+		}
+		index := 1
+		if len(before) == 2 {
+			if index, err = strconv.Atoi(before[1]); err != nil {
+				return usageError{fmt.Errorf("node %q is not a number", before[1])}
+			}
+		}
+		return a.ssh(ctx, before[0], index, command, settings)
+	})
+	return cmd
+}
+
+// split parts arguments at --.
+func split(cmd *cobra.Command, args []string) (before, command []string) {
+	if at := cmd.ArgsLenAtDash(); at >= 0 {
+		return args[:at], args[at:]
+	}
+	return args, nil
+}
+
+// reach opens a cluster whose nodes are to be reached: its record is all that is needed.
+func (a *app) reach(verb, name string, settings config.Settings) (*session, *remote.Dialer, error) {
+	s, err := a.open(verb, name, settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.load(); err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	for _, node := range s.record.Nodes {
+		if !node.Management.IsValid() {
+			s.close()
+			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, name)
+		}
+	}
+	opened, err := remote.NewDialer(remote.Config{User: s.record.Spec.SSHUser, KeyPath: s.record.SSHKeyPath, KnownHosts: s.store.Path(s.name, "known_hosts")})
+	if err != nil {
+		s.close()
+		return nil, nil, codeError{ExitConfig, err}
+	}
+	return s, opened, nil
+}
+
+func (a *app) ssh(ctx context.Context, name string, index int, command []string, settings config.Settings) error {
+	s, dialer, err := a.reach("ssh", name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	node, ok := s.record.Nodes.ByIndex(index)
+	if !ok {
+		return errors.Join(usageError{fmt.Errorf("cluster %q has no node %d: it has %d", name, index, len(s.record.Nodes))}, dialer.Close())
+	}
+	file, isFile := a.Stdin.(*os.File)
+	tty := isFile && len(command) == 0 && term.IsTerminal(int(file.Fd()))
+	exit, err := dialer.Host(node).Interactive(ctx, command, a.Stdin, a.Stdout, a.Stderr, tty)
+	if err := errors.Join(err, dialer.Close()); err != nil {
+		return err
+	}
+	if exit != 0 {
+		return codeError{code: ExitCode(exit)}
+	}
+	return nil
+}
+
+func (a *app) execCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "exec NAME -- CMD",
+		Short: "one command on all nodes at once",
+		Long: `exec runs one command on all nodes at once. The command is passed as it is, each argument quoted; for pipes and
+variables use sh -c '...'. Its exit code is the first node's that is not 0.`,
+		Example: `  hive-test exec dev1 -- hostname
+  hive-test exec dev1 --nodes 1,3 -o json -- sh -c 'df -h / | tail -1'`,
+		Args: cobra.ArbitraryArgs,
+	}
+	load := a.settings(cmd)
+	which := cmd.Flags().String("nodes", "", "only these nodes, like 1,3 (default all)")
+	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		if err := checkFormat(settings.Output, "table", "json", "yaml"); err != nil {
+			return err
+		}
+		before, command := split(cmd, args)
+		if err := named(1)(cmd, before); err != nil {
+			return err
+		}
+		if len(command) == 0 {
+			return usageError{errors.New("exec needs a command after --, like: hive-test exec NAME -- hostname")}
+		}
+		return a.exec(ctx, before[0], *which, command, settings)
+	})
+	return cmd
+}
+
+// choose returns the nodes that a list like 1,3 names.
+func choose(nodes cluster.Nodes, which string) (cluster.Nodes, error) {
+	if which == "" {
+		return nodes, nil
+	}
+	var chosen cluster.Nodes
+	for part := range strings.SplitSeq(which, ",") {
+		index, err := strconv.Atoi(strings.TrimSpace(part))
+		node, ok := nodes.ByIndex(index)
+		if err != nil || !ok {
+			return nil, usageError{fmt.Errorf("--nodes %s: there is no node %q, the cluster has %d", which, part, len(nodes))}
+		}
+		if !slices.ContainsFunc(chosen, func(n cluster.Node) bool { return n.Index == index }) {
+			chosen = append(chosen, node)
+		}
+	}
+	return chosen, nil
+}
+
+// execJSON is the shape of `exec -o json`.
+type execJSON struct {
+	Schema int            `json:"schema"`
+	Nodes  []execNodeJSON `json:"nodes"`
+}
+
+type execNodeJSON struct {
+	Name     string  `json:"name"`
+	ExitCode int     `json:"exit_code"`
+	Signal   string  `json:"signal"`
+	Stdout   string  `json:"stdout"`
+	Stderr   string  `json:"stderr"`
+	Seconds  float64 `json:"seconds"`
+	Error    string  `json:"error,omitempty"`
+}
+
+func (a *app) exec(ctx context.Context, name, which string, command []string, settings config.Settings) error {
+	s, dialer, err := a.reach("exec", name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	nodes, err := choose(s.record.Nodes, which)
+	if err != nil {
+		return errors.Join(err, dialer.Close())
+	}
+	document, failure := execOn(ctx, dialer.Group(nodes), command, settings)
+	failure = errors.Join(failure, dialer.Close())
+	structured, err := printAs(a.Stdout, settings.Output, document)
+	if !structured {
+		err = a.printExec(document)
+	}
+	return errors.Join(failure, err)
+}
+
+// execOn runs the command everywhere. A node that could not be reached is an error; one where the command failed gives the
+// exit code.
+func execOn(ctx context.Context, group remote.Group, command []string, settings config.Settings) (execJSON, error) {
+	document := execJSON{Schema: outputSchema, Nodes: make([]execNodeJSON, len(group))}
+	var unreachable []error
+	code := ExitOK
+	results := make([]remote.Result, len(group))
+	failures := make([]error, len(group))
+	place := map[string]int{}
+	for i, host := range group {
+		place[host.Name()] = i
+	}
+	_ = group.Each(ctx, func(ctx context.Context, host *remote.Host) error { // each node's error is kept in its place
+		i := place[host.Name()]
+		results[i], failures[i] = host.Run(ctx, remote.Command{Argv: command, Timeout: settings.Timeout})
+		return failures[i]
+	})
+	for i, host := range group {
+		r := results[i]
+		document.Nodes[i] = execNodeJSON{Name: host.Name(), ExitCode: r.ExitCode, Signal: r.Signal, Stdout: string(r.Stdout), Stderr: string(r.Stderr), Seconds: r.Duration.Seconds()}
+		if failures[i] == nil {
+			continue
+		}
+		if exit, ok := errors.AsType[*remote.ExitError](failures[i]); ok {
+			if code == ExitOK {
+				code = ExitCode(max(exit.Result.ExitCode, 1))
+			}
+			continue
+		}
+		document.Nodes[i].ExitCode, document.Nodes[i].Error = -1, failures[i].Error()
+		unreachable = append(unreachable, failures[i])
+	}
+	if len(unreachable) > 0 {
+		return document, errors.Join(unreachable...)
+	}
+	if code != ExitOK {
+		return document, codeError{code: code}
+	}
+	return document, nil
+}
+
+// printExec writes every line of output with its node before it.
+func (a *app) printExec(document execJSON) error {
+	var failure error
+	for _, n := range document.Nodes {
+		for _, stream := range []struct {
+			to   io.Writer
+			text string
+		}{{a.Stdout, n.Stdout}, {a.Stderr, n.Stderr}} {
+			var out bytes.Buffer
+			for line := range strings.Lines(stream.text) {
+				fmt.Fprintf(&out, "%s: %s\n", n.Name, strings.TrimRight(line, "\r\n"))
+			}
+			_, err := stream.to.Write(out.Bytes())
+			failure = errors.Join(failure, err)
+		}
+		if n.ExitCode != 0 && n.Error == "" {
+			fmt.Fprintf(a.Stderr, "%s: exit code %d %s\n", n.Name, n.ExitCode, n.Signal)
+		}
+	}
+	return failure
+}

@@ -1,0 +1,141 @@
+// Package cli is the command line: it turns flags into plain arguments, wires the parts together, calls lifecycle and
+// maps what comes back to output and exit codes. Nothing below it knows of flags, signals or the process.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/progress"
+)
+
+// Environment is what the process gives the program.
+type Environment struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Environ        []string
+	WorkDir        string
+}
+
+// System is the environment of this process.
+func System() Environment {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "."
+	}
+	return Environment{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(), WorkDir: dir}
+}
+
+// app is the program: what every command shares.
+type app struct {
+	Environment
+	signals *signals
+}
+
+// Main runs the program and returns its exit code.
+func Main(args []string, env Environment) int {
+	a := &app{Environment: env, signals: watchSignals(env.Stderr)}
+	defer a.signals.stop()
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(a.signals.context)
+	code := exitCode(a.signals.context, err)
+	a.complain(err, code)
+	return int(code)
+}
+
+// complain writes an error once, with what to do about it, to stderr.
+func (a *app) complain(err error, code ExitCode) {
+	if err == nil || err.Error() == "" {
+		return
+	}
+	if told, ok := errors.AsType[toldError](err); ok {
+		_ = told
+		return
+	}
+	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	for line := range strings.Lines(progress.HintOf(err)) {
+		fmt.Fprintln(a.Stderr, "hint: "+strings.TrimRight(line, "\n"))
+	}
+	if code == ExitUsage {
+		fmt.Fprintln(a.Stderr, "hint: `hive-test help` lists the verbs, `hive-test VERB --help` their flags")
+	}
+}
+
+// toldError was shown by the run's own narration already.
+type toldError struct{ error }
+
+func (e toldError) Unwrap() error { return e.error }
+
+const long = `hive-test makes a Hive cluster on Proxmox VE that did not exist a minute ago, configures it, tests it and
+destroys it, and keeps the reasons when something failed.
+
+  hive-test full ci-123                    # up, configure, test, down, whatever happens in between
+  hive-test up stress --node-count=5       # then configure, test, ssh, status, down
+  hive-test status dev1
+
+Without a Proxmox at hand, --sim does the same on a simulated one with real hosts on this machine:
+
+  hive-test full demo --sim`
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "hive-test",
+		Short:         "Hive clusters on Proxmox VE for tests: made, configured, tested, gone",
+		Long:          long,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownVerb(cmd, args[0])
+		},
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	a.globalFlags(root)
+	root.AddCommand(
+		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(),
+		a.sshCommand(), a.execCommand(), a.envCommand(), a.inventoryCommand(), a.versionCommand(),
+		exitCodesTopic(), settingsTopic(),
+	)
+	return root
+}
+
+func unknownVerb(cmd *cobra.Command, verb string) error {
+	text := fmt.Sprintf("unknown verb %q", verb)
+	if suggestions := cmd.SuggestionsFor(verb); len(suggestions) > 0 {
+		text += ": did you mean " + strings.Join(suggestions, " or ") + "?"
+	}
+	return usageError{errors.New(text)}
+}
+
+// named takes exactly the arguments of usage's first word: the name of a cluster, and more if more is allowed.
+func named(most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usageError{fmt.Errorf("%s needs the name of a cluster", cmd.CommandPath())}
+		case most > 0 && len(args) > most:
+			return usageError{fmt.Errorf("%s takes %s, not %d more arguments: %s", cmd.CommandPath(), strings.SplitN(cmd.Use, " ", 2)[1], len(args)-most, strings.Join(args[most:], " "))}
+		}
+		return nil
+	}
+}
+
+// run adapts a function of this package to cobra.
+func run(do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), cmd, args) }
+}

@@ -1,0 +1,319 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
+	"hive-test/pkg/remote"
+	"hive-test/pkg/report"
+	"hive-test/pkg/state"
+)
+
+// session is one run of a verb on one cluster: settings, narration, lock, record and the evidence of the run.
+type session struct {
+	*app
+	verb     string
+	settings config.Settings
+	store    *state.Store
+	name     cluster.Name
+	record   *cluster.Record
+	sim      *simulator
+
+	sink     progress.Sink
+	screen   progress.Renderer
+	memory   *progress.Memory
+	recorder progress.Renderer
+	lock     *state.Lock
+	run      state.Run
+	started  time.Time
+}
+
+// open begins a session: nothing on disk is touched before hold.
+func (a *app) open(verb, name string, settings config.Settings) (*session, error) {
+	parsed, err := cluster.ParseName(name)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	store, err := state.Open(settings.ClustersDir)
+	if err != nil {
+		return nil, codeError{ExitConfig, err}
+	}
+	s := &session{app: a, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory)}
+	s.screen = a.renderer(settings)
+	secrets := func() []string { return s.secrets() }
+	base := progress.Event{Cluster: name, Verb: verb}
+	s.sink = progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), secrets), base)
+	return s, nil
+}
+
+// keep passes an event to events.jsonl once the run has a directory.
+func (s *session) keep(e progress.Event) {
+	if s.recorder != nil {
+		s.recorder.Emit(e)
+	}
+}
+
+// secrets are the values that no event may carry.
+func (s *session) secrets() []string {
+	secrets := []string{s.settings.Proxmox.Token.Reveal()}
+	if s.sim != nil {
+		secrets = append(secrets, s.sim.Token)
+	}
+	for _, token := range secrets {
+		if _, secret, ok := strings.Cut(token, "="); ok {
+			secrets = append(secrets, secret)
+		}
+	}
+	return secrets
+}
+
+// hold locks the cluster for this process.
+func (s *session) hold() error {
+	host, _ := os.Hostname()
+	lock, err := s.store.Lock(s.name, state.Holder{
+		PID: os.Getpid(), Host: host, Command: "hive-test " + s.verb + " " + s.name.String(), Started: s.started,
+	})
+	if err != nil {
+		return err
+	}
+	s.lock = lock
+	return nil
+}
+
+// load reads the cluster's record.
+func (s *session) load() error {
+	record, err := s.store.Load(s.name)
+	if err != nil {
+		return explainRecord(err, s.store.Path(s.name, "cluster.json"))
+	}
+	s.record = record
+	return nil
+}
+
+func explainRecord(err error, path string) error {
+	switch {
+	case errors.Is(err, state.ErrNotFound):
+		return progress.WithHint(err, "`hive-test status` lists the clusters that are here; --clusters-dir names another directory")
+	case errors.Is(err, state.ErrCorrupt):
+		return progress.WithHint(err, "nothing was changed: put a good copy of "+path+" back, then try again")
+	}
+	return err
+}
+
+// connect makes the simulator run if the cluster lives there, and takes over how it is reached.
+func (s *session) connect(ctx context.Context) error {
+	if !s.record.Target.Simulated {
+		return nil
+	}
+	sim, err := startSimulator(ctx, s.store.Root(), s.settings.SimHosts, s.sink)
+	if err != nil {
+		return err
+	}
+	s.sim = &sim
+	return nil
+}
+
+// token is the API token: the simulator's for a simulated cluster, else the user's.
+func (s *session) token() string {
+	if s.sim != nil {
+		return s.sim.Token
+	}
+	return s.settings.Proxmox.Token.Reveal()
+}
+
+// fleet is how the cluster's machines are seen from outside.
+func (s *session) fleet() (lifecycle.Fleet, error) {
+	if s.record.Spec.Deployer == cluster.DeployerExisting {
+		return existing{}, nil
+	}
+	target := s.record.Target
+	client, err := proxmox.New(proxmox.Options{
+		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure,
+	})
+	if err != nil {
+		return nil, codeError{ExitConfig, err}
+	}
+	idRange := proxmox.DefaultIDRange()
+	if s.settings.Proxmox.VMIDRange != "" {
+		if idRange, err = proxmox.ParseIDRange(s.settings.Proxmox.VMIDRange); err != nil {
+			return nil, codeError{ExitConfig, err}
+		}
+	}
+	return &proxmoxFleet{client: client, idRange: idRange, idBase: s.settings.Proxmox.VMIDBase}, nil
+}
+
+// begin gives the run its directory; what was told before is recorded there too.
+func (s *session) begin() error {
+	run, err := s.store.NewRun(s.name, s.verb, s.started)
+	if err != nil {
+		return err
+	}
+	s.run = run
+	recorder, err := progress.Recorder(filepath.Join(run.Dir, "events.jsonl"))
+	if err != nil {
+		return err
+	}
+	for _, e := range s.memory.Events() {
+		recorder.Emit(e)
+	}
+	s.recorder = recorder
+	s.sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: run.Dir})
+	return nil
+}
+
+// job wires what the phases need.
+func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
+	return &lifecycle.Job{
+		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
+		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, Now: func() time.Time { return time.Now().UTC() },
+	}
+}
+
+// dial opens the way to the nodes.
+func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
+	return remote.NewDialer(remote.Config{
+		User: r.Spec.SSHUser, KeyPath: r.SSHKeyPath, KnownHosts: s.store.Path(r.Name, "known_hosts"),
+	})
+}
+
+// phases runs a list of phases as this session's run, reports on it, and returns the error that decides the exit code.
+func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Entry) error {
+	for i := range list {
+		list[i].Timeout = s.settings.PhaseTimeout(list[i].Name())
+		list[i].Setting = "--timeout-" + list[i].Name()
+	}
+	if s.settings.Timeout > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, s.settings.Timeout, fmt.Errorf("the whole run timed out after %s (--timeout)", s.settings.Timeout))
+		defer cancel()
+		ctx = limited
+	}
+	s.signals.note(fmt.Sprintf("finish with: hive-test down %s --clusters-dir %s", s.name, remote.Quote(s.store.Root())))
+	manager := &phase.Manager{Phases: list, Sink: s.sink, Abort: s.signals.abort}
+	outcomes, err := manager.Run(ctx)
+	err = errors.Join(err, r.Close())
+	return s.end(ctx, outcomes, err)
+}
+
+// end closes the run: last event, reports, result on stdout.
+func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) error {
+	code := ExitOK
+	if err != nil {
+		if code = outcomeCode(outcomes); code == ExitOK {
+			code = plainCode(err)
+		}
+		code = exitCode(ctx, codeError{code, err})
+	}
+	status := progress.Passed
+	switch {
+	case code == ExitInterrupted || code == ExitTerminated:
+		status = progress.Interrupted
+	case code != ExitOK:
+		status = progress.Failed
+	}
+	number := int(code)
+	final := progress.Event{Kind: progress.RunEnd, Status: status, Seconds: time.Since(s.started).Seconds(), ExitCode: &number, RunDir: s.run.Dir, Message: filepath.Join(s.run.Dir, report.MarkdownFile)}
+	if err != nil && len(failures(outcomes)) == 0 {
+		final.Error, final.Hint = err.Error(), progress.HintOf(err)
+	}
+	s.sink.Emit(final)
+	result := report.Build(s.memory.Events())
+	writeErr := s.write(result)
+	if s.settings.Output == "json" {
+		writeErr = errors.Join(writeErr, printJSON(s.Stdout, result))
+	}
+	if err != nil {
+		return codeError{code, toldError{errors.Join(err, writeErr)}}
+	}
+	return writeErr
+}
+
+func failures(outcomes []phase.Outcome) []phase.Outcome {
+	var failed []phase.Outcome
+	for _, o := range outcomes {
+		if o.Err != nil {
+			failed = append(failed, o)
+		}
+	}
+	return failed
+}
+
+// write puts every report into the run's directory, and where the user asked for JUnit.
+func (s *session) write(result report.Report) error {
+	var failure error
+	files := report.Files(result)
+	for name, content := range files {
+		failure = errors.Join(failure, s.run.Write(name, content))
+	}
+	if s.settings.JUnit != "" {
+		failure = errors.Join(failure, os.WriteFile(s.settings.JUnit, files[report.JUnitFile], 0o644))
+	}
+	return failure
+}
+
+// close ends the session: the screen, the record of events, the lock.
+func (s *session) close() {
+	var failure error
+	failure = errors.Join(failure, s.screen.Close())
+	if s.recorder != nil {
+		failure = errors.Join(failure, s.recorder.Close())
+	}
+	if s.lock != nil {
+		failure = errors.Join(failure, s.lock.Release())
+	}
+	if failure != nil {
+		fmt.Fprintln(s.Stderr, "warning: "+failure.Error())
+	}
+}
+
+// newOwner is who the VMs of a new cluster belong to.
+func newOwner(now time.Time) cluster.Owner {
+	owner := cluster.Owner{ID: uuid.NewString(), Created: now.UTC().Truncate(time.Second)}
+	if u, err := user.Current(); err == nil {
+		owner.User = u.Username
+	}
+	owner.Host, _ = os.Hostname()
+	return owner
+}
+
+// evidence is the run's directory as lifecycle sees it.
+type evidence struct {
+	store *state.Store
+	run   state.Run
+	name  cluster.Name
+}
+
+// Path is a file below the run's directory.
+func (e evidence) Path(elem ...string) string {
+	return filepath.Join(append([]string{e.run.Dir}, elem...)...)
+}
+
+// KeepResults makes dir the cluster's last test results.
+func (e evidence) KeepResults(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return state.CopyTo(dir, e.store.Path(e.name, "test-results"))
+}
+
+// SaveResults copies the last test results, if there are any, below the run's directory.
+func (e evidence) SaveResults() error {
+	results := e.store.Path(e.name, "test-results")
+	if _, err := os.Stat(results); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return state.CopyTo(results, e.Path("test-results"))
+}

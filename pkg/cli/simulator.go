@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+)
+
+// simulator is what `hive-sim pve env --format json` prints: an endpoint, a token and a CA like any other.
+type simulator struct {
+	Schema         int                  `json:"schema"`
+	Endpoint       string               `json:"endpoint"`
+	Token          string               `json:"token"`
+	CAFile         string               `json:"ca_file"`
+	HostsKind      string               `json:"hosts_kind"`
+	PVEVersion     string               `json:"pve_version"`
+	Hypervisors    []cluster.Hypervisor `json:"hypervisors"`
+	SSHUser        string               `json:"ssh_user"`
+	SSHPrivateKey  string               `json:"ssh_private_key"`
+	NodeSSHPort    int                  `json:"node_ssh_port"`
+	ProviderMirror string               `json:"provider_mirror"`
+	HiveBinary     string               `json:"hive_binary"`
+	OSImage        string               `json:"os_image"`
+}
+
+// errNoSimulator means that the hive-sim program is not to be found.
+var errNoSimulator = errors.New("the program hive-sim, which --sim needs, is neither beside hive-test nor on PATH")
+
+// startSimulator starts the simulator of a clusters directory if it does not run, and returns how it is reached.
+func startSimulator(ctx context.Context, clustersDir, hosts string, sink progress.Sink) (simulator, error) {
+	program, err := findSimulator()
+	if err != nil {
+		return simulator{}, err
+	}
+	start := []string{"pve", "start", "--clusters-dir", clustersDir}
+	if hosts != "" {
+		start = append(start, "--hosts", hosts)
+	}
+	if _, err := runSimulator(ctx, program, sink, start...); err != nil {
+		return simulator{}, err
+	}
+	raw, err := runSimulator(ctx, program, sink, "pve", "env", "--clusters-dir", clustersDir, "--format", "json")
+	if err != nil {
+		return simulator{}, err
+	}
+	var sim simulator
+	if err := json.Unmarshal(raw, &sim); err != nil {
+		return simulator{}, fmt.Errorf("reading what the simulator says of itself: %w", err)
+	}
+	return sim, nil
+}
+
+// runSimulator runs hive-sim, passing on what it says, and returns its standard output.
+func runSimulator(ctx context.Context, program string, sink progress.Sink, args ...string) ([]byte, error) {
+	var stdout, stderr bytes.Buffer
+	command := exec.CommandContext(ctx, program, args...)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
+	said := strings.TrimSpace(stderr.String())
+	if err != nil {
+		return nil, codeError{ExitConfig, fmt.Errorf("the simulator: hive-sim %s: %w: %s", strings.Join(args[:2], " "), err, said)}
+	}
+	for line := range strings.Lines(said) {
+		sink.Emit(progress.Event{Kind: progress.Info, Message: "simulator: " + strings.TrimSpace(line)})
+	}
+	return stdout.Bytes(), nil
+}
+
+// findSimulator looks beside this program first: the two are built together.
+func findSimulator() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if resolved, err := filepath.EvalSymlinks(self); err == nil {
+			self = resolved
+		}
+		beside := filepath.Join(filepath.Dir(self), "hive-sim")
+		if info, err := os.Stat(beside); err == nil && !info.IsDir() {
+			return beside, nil
+		}
+	}
+	if found, err := exec.LookPath("hive-sim"); err == nil {
+		return found, nil
+	}
+	return "", codeError{ExitConfig, fmt.Errorf("%w: build both with `make build`", errNoSimulator)}
+}

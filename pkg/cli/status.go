@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/state"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status [NAME]",
+		Short: "what is recorded, what the hypervisors say and what the nodes answer, side by side; no name lists all",
+		Long: `status shows, per node, what is recorded, what its hypervisor says and what it answers itself. It exits 0 only if
+the cluster is formed: every node answers as itself, is running, sees all the others and serves signed calls.
+Without a name it lists the clusters that are here.`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	load := a.settings(cmd)
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			return a.list(settings)
+		}
+		return a.status(ctx, args[0], settings)
+	})
+	return cmd
+}
+
+// look opens a cluster for reading: no lock, no run.
+func (a *app) look(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
+	s, err := a.open(verb, name, settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	fail := func(err error) (*session, *lifecycle.Job, error) {
+		s.close()
+		return nil, nil, err
+	}
+	if err := s.load(); err != nil {
+		return fail(err)
+	}
+	if err := s.connect(ctx); err != nil {
+		return fail(err)
+	}
+	fleet, err := s.fleet()
+	if err != nil {
+		return fail(err)
+	}
+	return s, &lifecycle.Job{Record: s.record, Store: s.store, Fleet: fleet, Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Now: time.Now}, nil
+}
+
+func (a *app) status(ctx context.Context, name string, settings config.Settings) error {
+	s, r, err := a.look(ctx, "status", name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	status, err := lifecycle.Look(ctx, r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		return err
+	}
+	document := statusOf(status)
+	structured, err := printAs(a.Stdout, settings.Output, document)
+	if !structured {
+		err = printStatus(a.Stdout, document, settings.Output == "wide")
+	}
+	if err != nil {
+		return err
+	}
+	if !status.Formed {
+		return codeError{code: ExitUnhealthy}
+	}
+	return nil
+}
+
+// listJSON is the shape of `status -o json`.
+type listJSON struct {
+	Schema   int           `json:"schema"`
+	Clusters []clusterJSON `json:"clusters"`
+}
+
+type clusterJSON struct {
+	Name     string     `json:"name"`
+	Phase    string     `json:"phase"`
+	State    string     `json:"state"`
+	Nodes    int        `json:"nodes"`
+	Created  time.Time  `json:"created"`
+	Expires  *time.Time `json:"expires"`
+	Owner    string     `json:"owner"`
+	LockedBy string     `json:"locked_by"`
+	Error    string     `json:"error,omitempty"`
+}
+
+func (a *app) list(settings config.Settings) error {
+	store, err := state.Open(settings.ClustersDir)
+	if err != nil {
+		return codeError{ExitConfig, err}
+	}
+	names, err := store.List()
+	if err != nil {
+		return err
+	}
+	document := listJSON{Schema: outputSchema, Clusters: []clusterJSON{}}
+	for _, name := range names {
+		document.Clusters = append(document.Clusters, summary(store, name))
+	}
+	structured, err := printAs(a.Stdout, settings.Output, document)
+	if structured {
+		return err
+	}
+	rows := [][]string{{"NAME", "PHASE", "STATE", "NODES", "CREATED", "OWNER", "LOCKED BY"}}
+	for _, c := range document.Clusters {
+		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), c.Created.Local().Format(time.DateTime), dash(c.Owner), dash(c.LockedBy)})
+	}
+	return tabbed(a.Stdout, rows)
+}
+
+func summary(store *state.Store, name cluster.Name) clusterJSON {
+	out := clusterJSON{Name: name.String()}
+	if holder := store.Holder(name); holder.PID != 0 {
+		out.LockedBy = holder.Command + " (pid " + strconv.Itoa(holder.PID) + " on " + holder.Host + ")"
+	}
+	record, err := store.Load(name)
+	if err != nil {
+		out.State, out.Error = "damaged", err.Error()
+		return out
+	}
+	p, current := record.Current()
+	out.Phase, out.State, out.Nodes, out.Created = string(p), string(current), len(record.Nodes), record.Owner.Created
+	out.Owner = record.Owner.User + "@" + record.Owner.Host
+	if !record.Owner.Expires.IsZero() {
+		out.Expires = &record.Owner.Expires
+	}
+	return out
+}

@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/state"
+)
+
+// upKeys are the settings that shape what up makes.
+func upKeys() []string {
+	return []string{
+		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "os_image", "management_bridge", "data_bridge",
+		"ssh_user", "ssh_private_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep",
+		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range", "proxmox.vmid_base", "proxmox.pool",
+		"timeouts.up", "timeouts.down", "tofu_bin",
+	}
+}
+
+func (a *app) upCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "up NAME",
+		Short: "make the VMs of a cluster: they exist, their addresses are known, the inventory is written",
+		Example: `  hive-test up dev1
+  hive-test up stress --node-count=5 --cpu-cores=8
+  hive-test up demo --sim
+  hive-test up lab --hosts-file hosts.yaml`,
+		Args: named(1),
+	}
+	load := a.settings(cmd, upKeys()...)
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		return a.provision(ctx, "up", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
+			return lifecycle.UpOnly(r, a.keepPolicy(settings, "up"))
+		})
+	})
+	return cmd
+}
+
+// provision is what up and full share: everything is checked before anything is made.
+func (a *app) provision(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) error {
+	s, err := a.open(verb, name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if problems := settings.Spec().Validate(); len(problems) > 0 {
+		return usageError{errors.Join(problems...)}
+	}
+	if err := s.hold(); err != nil {
+		return err
+	}
+	if err := s.adoptOrCreate(ctx); err != nil {
+		return err
+	}
+	fleet, err := s.fleet()
+	if err != nil {
+		return err
+	}
+	if err := s.prepare(ctx, fleet); err != nil {
+		return err
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	r := s.job(fleet)
+	return s.phases(ctx, r, list(r))
+}
+
+// prepare runs the preflight and says what it doubts.
+func (s *session) prepare(ctx context.Context, fleet lifecycle.Fleet) error {
+	if err := s.checkTofu(ctx); err != nil {
+		return err
+	}
+	warnings, err := lifecycle.Prepare(ctx, fleet, s.record)
+	for _, w := range warnings {
+		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: w.Title + ": " + w.Detail, Hint: w.Fix})
+	}
+	for i := range s.record.Nodes {
+		if s.record.Nodes[i].SSHPort == 0 {
+			s.record.Nodes[i].SSHPort = s.nodeSSHPort()
+		}
+	}
+	return err
+}
+
+// nodeSSHPort is the port of the nodes' SSH servers.
+func (s *session) nodeSSHPort() int {
+	if s.sim != nil && s.sim.NodeSSHPort != 0 {
+		return s.sim.NodeSSHPort
+	}
+	return s.settings.NodeSSHPort
+}
+
+// adoptOrCreate takes the record of the cluster if there is one, which must be what was asked for, or makes a new one in
+// memory.
+func (s *session) adoptOrCreate(ctx context.Context) error {
+	err := s.load()
+	if err == nil {
+		if err := s.sameAsAsked(); err != nil {
+			return err
+		}
+		return s.connect(ctx)
+	}
+	if !errors.Is(err, state.ErrNotFound) {
+		return err
+	}
+	return s.create(ctx)
+}
+
+// sameAsAsked refuses an up that asks for another cluster than the one that exists.
+func (s *session) sameAsAsked() error {
+	var differences []string
+	asked, made := s.settings.Spec(), s.record.Spec
+	differs := func(key string, asked, made any) {
+		if s.settings.Given(key) && asked != made {
+			differences = append(differences, fmt.Sprintf("%s is %v, asked for %v", strings.ReplaceAll(key, "_", "-"), made, asked))
+		}
+	}
+	differs("node_count", asked.NodeCount, made.NodeCount)
+	differs("cpu_cores", asked.CPUCores, made.CPUCores)
+	differs("memory_mb", asked.MemoryMB, made.MemoryMB)
+	differs("disk_size_gb", asked.DiskSizeGB, made.DiskSizeGB)
+	differs("os_image", asked.OSImage, made.OSImage)
+	if s.settings.Sim && !s.record.Target.Simulated {
+		differences = append(differences, "it is not a simulated cluster")
+	}
+	if s.settings.HostsFile != "" && s.record.Spec.Deployer != cluster.DeployerExisting {
+		differences = append(differences, "it was not made of existing hosts")
+	}
+	if len(differences) == 0 {
+		return nil
+	}
+	return usageError{progress.WithHint(
+		fmt.Errorf("cluster %q exists and is another one: %s", s.name, strings.Join(differences, "; ")),
+		fmt.Sprintf("`hive-test down %s` first, or take another name", s.name))}
+}
+
+// create makes a record, in memory only.
+func (s *session) create(ctx context.Context) error {
+	s.record = &cluster.Record{Schema: cluster.RecordSchema, Name: s.name, Owner: newOwner(s.started), Spec: s.settings.Spec(), SSHKeyPath: s.store.Path(s.name, lifecycle.KeyFile)}
+	if s.settings.HostsFile != "" {
+		return s.createExisting()
+	}
+	if err := s.userKey(); err != nil {
+		return err
+	}
+	if s.settings.Sim {
+		s.record.Target.Simulated = true
+		if err := s.connect(ctx); err != nil {
+			return err
+		}
+		s.simulatedTarget()
+		return nil
+	}
+	return s.realTarget()
+}
+
+// userKey takes the user's own key pair for the nodes if one is named.
+func (s *session) userKey() error {
+	path := s.settings.SSHPrivateKeyPath
+	if path == "" {
+		return nil
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return codeError{ExitConfig, err}
+	}
+	for _, file := range []string{absolute, absolute + ".pub"} {
+		if _, err := os.ReadFile(file); err != nil {
+			return codeError{ExitConfig, progress.WithHint(fmt.Errorf("the SSH key for the nodes cannot be read: %w", err),
+				"ssh_private_key_path names a private key whose public half stands beside it with .pub; without it each cluster gets a key of its own")}
+		}
+	}
+	s.record.SSHKeyPath = absolute
+	return nil
+}
+
+// simulatedTarget fills in where the simulator is. Where the user's real Proxmox VE is does not matter here.
+func (s *session) simulatedTarget() {
+	s.record.Target = cluster.Target{
+		Simulated: true, Endpoint: s.sim.Endpoint, CAFile: s.sim.CAFile, ProviderMirror: s.sim.ProviderMirror,
+		HypervisorSSHUser: s.sim.SSHUser, HypervisorSSHKeyPath: s.sim.SSHPrivateKey, Pool: s.settings.Proxmox.Pool,
+	}
+	s.record.Spec.Hypervisors = s.sim.Hypervisors
+	s.record.Binary = s.sim.HiveBinary
+	s.record.Target.ProviderMirror = s.providerMirror(s.sim.ProviderMirror)
+}
+
+// providerMirror is where the provider comes from: the registry, a mirror that the user named, or else the given one.
+func (s *session) providerMirror(otherwise string) string {
+	switch {
+	case s.settings.Provider == "registry":
+		return ""
+	case s.settings.ProviderMirror != "":
+		if absolute, err := filepath.Abs(s.settings.ProviderMirror); err == nil {
+			return absolute
+		}
+	}
+	return otherwise
+}
+
+// realTarget takes where the user's Proxmox VE is from the settings, and says all that is missing at once.
+func (s *session) realTarget() error {
+	p := s.settings.Proxmox
+	var problems []error
+	if p.Endpoint == "" {
+		problems = append(problems, errors.New("no Proxmox VE endpoint: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT, like https://pve1:8006"))
+	}
+	if p.Token.Reveal() == "" {
+		problems = append(problems, errors.New("no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret"))
+	}
+	if len(p.Hypervisors) == 0 {
+		problems = append(problems, errors.New("no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes"))
+	}
+	if len(problems) > 0 {
+		return codeError{ExitConfig, progress.WithHint(errors.Join(problems...), "or try it without a Proxmox VE: add --sim")}
+	}
+	s.record.Spec.Hypervisors = p.Hypervisors
+	s.record.Target = cluster.Target{
+		Endpoint: p.Endpoint, CAFile: p.CAFile, Fingerprint: p.Fingerprint, Insecure: p.Insecure, Pool: p.Pool,
+		ProviderMirror: s.providerMirror(""), HypervisorSSHUser: p.SSHUsername, HypervisorSSHKeyPath: p.SSHPrivateKeyPath,
+	}
+	if p.Insecure {
+		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "the certificate of " + p.Endpoint + " is not verified (proxmox.insecure)"})
+	}
+	return nil
+}
+
+// createExisting takes the nodes of a hosts file.
+func (s *session) createExisting() error {
+	hosts, err := config.LoadHosts(s.settings.HostsFile)
+	if err != nil {
+		return err
+	}
+	key, err := filepath.Abs(hosts.SSHKeyPath)
+	if err != nil {
+		return codeError{ExitConfig, err}
+	}
+	s.record.Spec = cluster.Spec{Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser}
+	s.record.Nodes, s.record.SSHKeyPath = hosts.Nodes, key
+	return nil
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+)
+
+func configureKeys() []string {
+	return []string{"binary", "repo", "ref", "scripts_dir", "health_timeout", "timeouts.configure"}
+}
+
+func testKeys() []string { return []string{"suite", "junit", "timeouts.test"} }
+
+func (a *app) configureCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "configure NAME",
+		Short: "install hive on every node, form the cluster, and wait until every node is healthy",
+		Example: `  hive-test configure dev1 --binary ../hive/bin/hive
+  hive-test configure dev1 --repo https://github.com/mulgadc/hive.git --ref main
+  hive-test configure dev1 --force`,
+		Args: named(1),
+	}
+	load := a.settings(cmd, configureKeys()...)
+	force := cmd.Flags().Bool("force", false, "form the cluster again, with its services stopped first")
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		return a.onCluster(ctx, "configure", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
+			r.Force = *force
+			return []phase.Entry{{Phase: lifecycle.Configure(r)}}
+		})
+	})
+	return cmd
+}
+
+func (a *app) testCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "test NAME",
+		Short: "run suites against a configured cluster and keep their results",
+		Long: `test runs suites against a configured cluster and keeps their results.
+
+A suite is "smoke", which is built in, or any command: it runs in a shell here, with HIVE_ENDPOINT, HIVE_NODES,
+HIVE_SSH_*, AWS credentials and ARTIFACTS (a directory for its results; JUnit files there are read) in its environment.`,
+		Example: `  hive-test test dev1
+  hive-test test dev1 --suite smoke --suite ./tests/e2e/run-multinode.sh --junit junit.xml`,
+		Args: named(1),
+	}
+	load := a.settings(cmd, testKeys()...)
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		return a.onCluster(ctx, "test", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
+			return []phase.Entry{{Phase: lifecycle.Test(r)}}
+		})
+	})
+	return cmd
+}
+
+func (a *app) downCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "down NAME",
+		Short: "destroy the VMs of a cluster, prove that they are gone, and remove its directory; evidence stays",
+		Args:  named(1),
+	}
+	load := a.settings(cmd, "timeouts.down", "tofu_bin")
+	force := cmd.Flags().Bool("force", false, "where tofu fails, delete the VMs through the API")
+	keep := cmd.Flags().Bool("keep-results", false, "keep the last test results beside the evidence of this run")
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		return a.onCluster(ctx, "down", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
+			r.Force, r.KeepResults = *force, *keep
+			return []phase.Entry{{Phase: lifecycle.Down(r)}}
+		})
+	})
+	return cmd
+}
+
+func (a *app) fullCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "full NAME",
+		Short: "up, configure, test and down, whatever happens in between",
+		Long: `full makes a cluster, configures it, tests it and destroys it, whatever happens in between. Its exit code is
+that of the first phase that failed. What failed is explained by what every node could tell before it was destroyed.`,
+		Example: `  hive-test full ci-123
+  hive-test full demo --sim --node-count=1
+  hive-test full hunt --suite ./flaky.sh --keep on-failure`,
+		Args: named(1),
+	}
+	load := a.settings(cmd, append(append(upKeys(), configureKeys()...), testKeys()...)...)
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		return a.provision(ctx, "full", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
+			return lifecycle.Full(r, a.keepPolicy(settings, "full"))
+		})
+	})
+	return cmd
+}
+
+// onCluster runs phases on a cluster that exists.
+func (a *app) onCluster(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) error {
+	s, err := a.open(verb, name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.load(); err != nil {
+		return err
+	}
+	if err := s.hold(); err != nil {
+		return err
+	}
+	if err := s.load(); err != nil { // as it is now that nobody else changes it
+		return err
+	}
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	fleet, err := s.fleet()
+	if err != nil {
+		return err
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	r := s.job(fleet)
+	return s.phases(ctx, r, list(r))
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/hive"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+	"hive-test/pkg/provision/tofu"
+	"hive-test/pkg/report"
+)
+
+// globalKeys are the settings that every verb knows.
+func globalKeys() []string {
+	return []string{"clusters_dir", "output", "log_format", "verbose", "quiet", "no_color", "timeout"}
+}
+
+func (a *app) globalFlags(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.String("config", "", "config file (default ./hive-test.yaml, then $XDG_CONFIG_HOME/hive-test/config.yaml)")
+	config.AddFlags(flags, globalKeys()...)
+}
+
+// settings gives a verb its flags and returns what reads them.
+func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settings, error) {
+	config.AddFlags(cmd.Flags(), keys...)
+	return func() (config.Settings, error) {
+		path, err := cmd.Flags().GetString("config")
+		if err != nil {
+			return config.Settings{}, err
+		}
+		settings, err := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path})
+		if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
+			return settings, usageError{err}
+		}
+		return settings, err
+	}
+}
+
+// keepPolicy is what becomes of VMs when nothing was said: full destroys; up keeps what failed on a terminal, for a
+// second try, and destroys it in CI, where nobody would.
+func (a *app) keepPolicy(settings config.Settings, verb string) lifecycle.Keep {
+	switch {
+	case settings.Keep != "":
+		return lifecycle.Keep(settings.Keep)
+	case verb == "full" || a.Getenv("CI") != "":
+		return lifecycle.KeepNever
+	}
+	return lifecycle.KeepOnFailure
+}
+
+// renderer shows events on stderr in the form that fits.
+func (a *app) renderer(settings config.Settings) progress.Renderer {
+	options := progress.Options{Color: !settings.NoColor}
+	switch {
+	case settings.Quiet:
+		options.Verbosity = progress.Quiet
+	case settings.Verbose:
+		options.Verbosity = progress.Verbose
+	}
+	if settings.LogFormat == "json" {
+		lines := progress.JSONLines(a.Stderr)
+		return filtered{progress.Filter(lines, options.Verbosity), lines}
+	}
+	return progress.Auto(a.Stderr, a.Getenv, options, func(events []progress.Event) []byte {
+		return report.Markdown(report.Build(events))
+	})
+}
+
+// filtered is a Renderer behind a Filter.
+type filtered struct {
+	progress.Sink
+	lines progress.Renderer
+}
+
+// Close closes the renderer.
+func (f filtered) Close() error { return f.lines.Close() }
+
+// cacheDir is where programs and providers are kept between runs.
+func (a *app) cacheDir() string {
+	if dir := a.Getenv("XDG_CACHE_HOME"); dir != "" {
+		return filepath.Join(dir, "hive-test")
+	}
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "hive-test")
+	}
+	return ""
+}
+
+// tofuSearch says where tofu or terraform is looked for.
+func (a *app) tofuSearch(settings config.Settings, sink progress.Sink) tofu.FindOptions {
+	options := tofu.FindOptions{Explicit: settings.TofuBin, Env: a.Environ, CacheDir: a.cacheDir(), Downloaders: tofu.DefaultDownloaders(), Sink: sink}
+	if self, err := os.Executable(); err == nil {
+		options.Beside = filepath.Dir(self)
+	}
+	return options
+}
+
+func (a *app) findTofu(ctx context.Context, settings config.Settings, sink progress.Sink) (tofu.Binary, error) {
+	return tofu.Find(ctx, a.tofuSearch(settings, sink))
+}
+
+// checkTofu fails early, before anything is made, where there is no tofu to make it with.
+func (s *session) checkTofu(ctx context.Context) error {
+	if s.record.Spec.Deployer == cluster.DeployerExisting {
+		return nil
+	}
+	if _, err := s.findTofu(ctx, s.settings, s.sink); err != nil {
+		return codeError{ExitConfig, err}
+	}
+	return nil
+}
+
+// provisioner is what makes and removes the cluster's machines.
+func (s *session) provisioner() provision.Provisioner {
+	if s.record.Spec.Deployer == cluster.DeployerExisting {
+		return existing{}
+	}
+	target := s.record.Target
+	return tofu.New(tofu.Options{
+		Find: s.tofuSearch(s.settings, s.sink), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
+		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Insecure: target.Insecure,
+		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath,
+		LogPath: filepath.Join(s.run.Dir, "tofu.log"), Sink: s.sink,
+	})
+}
+
+// hiveOptions are what configure installs: what the user named, or what came with the simulator.
+func (s *session) hiveOptions() hive.Options {
+	binary := s.settings.Binary
+	if binary == "" && s.settings.Repo == "" {
+		binary = s.record.Binary
+	}
+	return hive.Options{
+		Binary: binary, Repo: s.settings.Repo, Ref: s.settings.Ref, ScriptsDir: s.settings.ScriptsDir, HealthTimeout: s.settings.HealthTimeout,
+		SkipCloudInit: s.record.Spec.Deployer == cluster.DeployerExisting,
+	}
+}

@@ -1,0 +1,97 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/phase"
+)
+
+// Keep says what becomes of the VMs after a run.
+type Keep string
+
+// The policies: destroy whatever happened, keep what failed for a look, keep always.
+const (
+	KeepNever     Keep = "never"
+	KeepOnFailure Keep = "on-failure"
+	KeepAlways    Keep = "always"
+)
+
+// keeps tells whether the VMs stay after a run that failed or did not.
+func (k Keep) keeps(failed bool) bool { return k == KeepAlways || k == KeepOnFailure && failed }
+
+// Full is the whole life: up, configure, test and, whatever happened in between, down.
+func Full(r *Job, keep Keep) []phase.Entry {
+	ending := &teardown{down: down{Job: r}, keep: keep}
+	return []phase.Entry{
+		{Phase: watched{Up(r), ending}},
+		{Phase: watched{Configure(r), ending}},
+		{Phase: watched{Test(r), ending}},
+		{Phase: ending, Always: true},
+	}
+}
+
+// UpOnly is up alone; what it leaves when it fails is destroyed unless the policy keeps it.
+func UpOnly(r *Job, keep Keep) []phase.Entry {
+	return []phase.Entry{{Phase: undone{Up(r), r, keep}}}
+}
+
+// teardown is down at the end of a list of phases, if the policy wants it.
+type teardown struct {
+	down
+	keep   Keep
+	failed bool
+}
+
+// Skip applies the policy.
+func (t *teardown) Skip(context.Context) (string, bool, error) {
+	if t.keep.keeps(t.failed) {
+		return fmt.Sprintf("kept (--keep %s): remove it with `hive-test down %s`", t.keep, t.Record.Name), true, nil
+	}
+	if _, recorded := t.Record.Phases[cluster.PhaseUp]; !recorded {
+		return "nothing was created", true, nil
+	}
+	return "", false, nil
+}
+
+// watched remembers for the teardown whether its phase failed.
+type watched struct {
+	phase.Phase
+	ending *teardown
+}
+
+// Run runs the phase.
+func (w watched) Run(ctx context.Context) error {
+	err := w.Phase.Run(ctx)
+	if err != nil {
+		w.ending.failed = true
+	}
+	return err
+}
+
+// Skip passes on the phase's own wish to be skipped.
+func (w watched) Skip(ctx context.Context) (string, bool, error) { return skip(ctx, w.Phase) }
+
+func skip(ctx context.Context, p phase.Phase) (string, bool, error) {
+	if skipper, ok := p.(phase.Skipper); ok {
+		return skipper.Skip(ctx)
+	}
+	return "", false, nil
+}
+
+// undone destroys what its phase has left when it failed.
+type undone struct {
+	phase.Phase
+	run  *Job
+	keep Keep
+}
+
+// CleanUp is called after a failure only.
+func (u undone) CleanUp(ctx context.Context) error {
+	if u.keep.keeps(true) {
+		warn(u.run.sink(cluster.PhaseUp), "VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test down %s` removes them", u.keep, u.run.Record.Name, u.run.Record.Name)
+		return nil
+	}
+	return Down(u.run).Run(ctx)
+}

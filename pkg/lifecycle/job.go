@@ -1,0 +1,185 @@
+// Package lifecycle is the verbs: up, configure, test, down, full and status, each a literal list of what is done. It
+// works over interfaces; it knows neither tofu nor Proxmox VE nor the disk.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/hive"
+	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+	"hive-test/pkg/remote"
+)
+
+// Store is where a cluster's files live. Its writes are atomic.
+type Store interface {
+	Save(*cluster.Record) error
+	SaveInventory(cluster.Inventory) error
+	Write(name cluster.Name, file string, content []byte) error
+	Path(name cluster.Name, file string) string
+	Remove(cluster.Name) error
+}
+
+// Evidence is the directory of one run; it outlives the cluster.
+type Evidence interface {
+	// Path of a file or directory below it.
+	Path(elem ...string) string
+	// KeepResults makes dir (below the run) the cluster's last test results.
+	KeepResults(dir string) error
+	// SaveResults copies the cluster's last test results, if there are any, below the run's directory.
+	SaveResults() error
+}
+
+// Finding is one result of a preflight check.
+type Finding struct {
+	ID     string
+	Title  string
+	Detail string
+	Fix    string // the command or setting that mends it
+	Warn   bool   // worth knowing, but nothing that stops the run
+}
+
+// VMRef names one VM that still exists.
+type VMRef struct {
+	VMID       int
+	Name       string
+	Hypervisor string
+}
+
+// Power is a node's live state as its hypervisor reports it.
+type Power struct {
+	Power string // running, stopped, missing, foreign (the id is somebody else's VM) or unknown
+	Agent string // ok, silent, off or unknown
+	// Management and Data are the addresses reported now; invalid if unknown.
+	Management, Data netip.Addr
+}
+
+// Fleet is a cluster's machines as seen from outside tofu: Proxmox VE, or hosts that are already there.
+type Fleet interface {
+	// Preflight checks, changing nothing, that up can succeed; the result is empty if it can.
+	Preflight(ctx context.Context, r *cluster.Record) ([]Finding, error)
+	// Reserve chooses id, hypervisor and MACs of every node.
+	Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
+	// Foreign is an error if, live, a VM that is not ours has an id of the record. Tofu must not run then: its state may
+	// name that VM.
+	Foreign(ctx context.Context, r *cluster.Record) error
+	// Verify proves by live calls that every VM of the record exists and is ours.
+	Verify(ctx context.Context, r *cluster.Record) error
+	// Addresses waits until every node's two addresses are known.
+	Addresses(ctx context.Context, r *cluster.Record, sink progress.Sink) (cluster.Nodes, error)
+	// HostKeys reads a node's SSH host keys over a verified path, or returns none if there is no such path.
+	HostKeys(ctx context.Context, r *cluster.Record, node cluster.Node) ([]string, error)
+	// Power tells the live state of every node, in order. It never fails as a whole.
+	Power(ctx context.Context, r *cluster.Record) []Power
+	// Remaining lists, by live calls, the VMs of ours that still exist.
+	Remaining(ctx context.Context, r *cluster.Record) ([]VMRef, error)
+	// Destroy stops and deletes VMs that Remaining listed, checking each once more, and waits for the result.
+	Destroy(ctx context.Context, r *cluster.Record, vms []VMRef) error
+}
+
+// Remote reaches nodes: one connection per node, for the whole run.
+type Remote interface {
+	Group(cluster.Nodes) remote.Group
+	Close() error
+}
+
+// Job is one run of a verb on one cluster that this process has locked.
+type Job struct {
+	Record      *cluster.Record
+	Store       Store
+	Evidence    Evidence
+	Fleet       Fleet
+	Provisioner provision.Provisioner
+	// Dial opens the way to the nodes of the record. It is called once, when first needed.
+	Dial func(*cluster.Record) (Remote, error)
+	Sink progress.Sink
+	// Hive and Suites are what configure and test were asked to do.
+	Hive   hive.Options
+	Suites []string
+	// Force makes configure form the cluster again, and down go on through the API when tofu fails.
+	Force bool
+	// KeepResults makes down keep the last test results beside its own evidence.
+	KeepResults bool
+	// Now is the clock.
+	Now func() time.Time
+
+	remote Remote
+}
+
+// Close ends the connections to the nodes.
+func (r *Job) Close() error {
+	if r.remote == nil {
+		return nil
+	}
+	return r.remote.Close()
+}
+
+// group returns the nodes' connections, opening the way on first use.
+func (r *Job) group() (remote.Group, error) {
+	if r.remote == nil {
+		opened, err := r.Dial(r.Record)
+		if err != nil {
+			return nil, fmt.Errorf("preparing SSH: %w", err)
+		}
+		r.remote = opened
+	}
+	return r.remote.Group(r.Record.Nodes), nil
+}
+
+// hive returns the handle on the Hive that runs, or shall run, on the nodes; it reports to sink.
+func (r *Job) hive(sink progress.Sink) (*hive.Cluster, error) {
+	group, err := r.group()
+	if err != nil {
+		return nil, err
+	}
+	options := r.Hive
+	options.Force = r.Force
+	return hive.New(r.Record.Name, group, options, sink), nil
+}
+
+// recorded runs act as phase p of the record: the intent is on disk before the act, the outcome after it.
+func (r *Job) recorded(ctx context.Context, p cluster.Phase, inputs string, act func(context.Context) error) error {
+	r.Record.Begin(p, inputs, r.Now())
+	if err := r.Store.Save(r.Record); err != nil {
+		return err
+	}
+	err := act(ctx)
+	r.Record.End(p, err, r.Now())
+	return errors.Join(err, r.Store.Save(r.Record))
+}
+
+// step is one named step of a phase.
+type step struct {
+	name string
+	do   func(context.Context, progress.Sink) error
+}
+
+// steps runs a list of steps of phase p in order and stops at the first that fails.
+func (r *Job) steps(ctx context.Context, p cluster.Phase, list ...step) error {
+	sink := r.sink(p)
+	for _, s := range list {
+		if err := phase.Step(ctx, sink, s.name, s.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sink is where what happens in phase p is reported.
+func (r *Job) sink(p cluster.Phase) progress.Sink {
+	return progress.With(r.Sink, progress.Event{Phase: string(p)})
+}
+
+func info(sink progress.Sink, format string, args ...any) {
+	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf(format, args...)})
+}
+
+func warn(sink progress.Sink, format string, args ...any) {
+	sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,223 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+	"hive-test/pkg/remote"
+)
+
+// world is a cluster, its store, its tofu and its Proxmox VE in memory, with a log of what was done in which order.
+type world struct {
+	done      []string
+	vms       []VMRef // ours that exist
+	foreign   error
+	tofuFails error
+	stuck     bool // VMs that cannot be deleted
+	saved     *cluster.Record
+	removed   bool
+}
+
+func (w *world) log(what string) { w.done = append(w.done, what) }
+
+// Store.
+func (w *world) Save(r *cluster.Record) error {
+	p, status := r.Current()
+	w.log("save " + string(p) + " " + string(status))
+	w.saved = r
+	return nil
+}
+func (w *world) SaveInventory(cluster.Inventory) error { w.log("inventory"); return nil }
+func (w *world) Write(_ cluster.Name, file string, _ []byte) error {
+	w.log("write " + file)
+	return nil
+}
+func (w *world) Path(name cluster.Name, file string) string {
+	return filepath.Join("nowhere", string(name), file)
+}
+func (w *world) Remove(cluster.Name) error                      { w.log("remove directory"); w.removed = true; return nil }
+func (w *world) KeepResults(string) error                       { return nil }
+func (w *world) SaveResults() error                             { w.log("save results"); return nil }
+func (w *world) Foreign(context.Context, *cluster.Record) error { w.log("foreign?"); return w.foreign }
+func (w *world) Verify(context.Context, *cluster.Record) error  { w.log("verify"); return nil }
+func (w *world) Power(context.Context, *cluster.Record) []Power { return nil }
+func (w *world) Plan(context.Context, provision.Request) (provision.Plan, error) {
+	return provision.Plan{}, nil
+}
+
+func (w *world) Preflight(context.Context, *cluster.Record) ([]Finding, error) { return nil, nil }
+func (w *world) Reserve(context.Context, *cluster.Record) (cluster.Nodes, error) {
+	return cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000}}, nil
+}
+func (w *world) Addresses(_ context.Context, r *cluster.Record, _ progress.Sink) (cluster.Nodes, error) {
+	return r.Nodes, nil
+}
+func (w *world) HostKeys(context.Context, *cluster.Record, cluster.Node) ([]string, error) {
+	return nil, nil
+}
+func (w *world) Remaining(context.Context, *cluster.Record) ([]VMRef, error) {
+	w.log("remaining?")
+	return slices.Clone(w.vms), nil
+}
+func (w *world) Destroy(_ context.Context, _ *cluster.Record, vms []VMRef) error {
+	w.log("api destroy")
+	if !w.stuck {
+		w.vms = nil
+	}
+	return nil
+}
+func (w *world) Up(context.Context, provision.Request) (provision.Result, error) {
+	w.log("tofu apply")
+	return provision.Result{Changed: true}, nil
+}
+func (w *world) Down(context.Context, provision.Request) error {
+	w.log("tofu destroy")
+	if w.tofuFails == nil && !w.stuck {
+		w.vms = nil
+	}
+	return w.tofuFails
+}
+
+type place struct{ *world }
+
+func (p place) Path(elem ...string) string {
+	return filepath.Join(append([]string{"nowhere"}, elem...)...)
+}
+
+type nobody struct{}
+
+func (nobody) Group(cluster.Nodes) remote.Group { return nil }
+func (nobody) Close() error                     { return nil }
+
+func (w *world) job() *Job {
+	return &Job{
+		Record: &cluster.Record{
+			Name: "ci-1", Owner: cluster.Owner{ID: "me"}, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox},
+			Nodes:  cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}},
+			Phases: map[cluster.Phase]cluster.PhaseRecord{cluster.PhaseUp: {Status: cluster.PhaseDone}},
+		},
+		Store: w, Evidence: place{w}, Fleet: w, Provisioner: w, Sink: progress.Discard, Now: time.Now,
+		Dial: func(*cluster.Record) (Remote, error) { return nobody{}, nil },
+	}
+}
+
+var mine = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}
+
+func TestDown(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		world   world
+		force   bool
+		results bool
+		want    []string // what is done, in order
+		leak    string   // what the error names; empty: no error
+	}{
+		{
+			name: "tofu destroys, the API proves it, then the directory goes", world: world{vms: []VMRef{mine}},
+			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "remove directory"},
+		},
+		{
+			name: "results are saved before the directory goes", world: world{}, results: true,
+			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "save results", "remove directory"},
+		},
+		{
+			name: "somebody else's VM under our id: tofu never runs, nothing is removed", world: world{foreign: errors.New("VM 20000 is theirs")},
+			want: []string{"save down running", "foreign?", "remaining?", "save down failed"}, leak: "VM 20000 is theirs",
+		},
+		{
+			name: "the same with force: only ours are deleted, without tofu", world: world{foreign: errors.New("theirs"), vms: []VMRef{mine}}, force: true,
+			want: []string{"save down running", "foreign?", "remaining?", "api destroy", "remaining?", "remove directory"},
+		},
+		{
+			name: "tofu fails: what remains is named, the directory stays", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")},
+			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1",
+		},
+		{
+			name: "tofu fails with force: the API goes on", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")}, force: true,
+			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "api destroy", "remaining?", "remove directory"},
+		},
+		{
+			name: "tofu says it is done and a VM is still there", world: world{vms: []VMRef{mine}, stuck: true},
+			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "api destroy", "remaining?", "save down failed"}, leak: "VM 20000",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := tc.world
+			job := w.job()
+			job.Force, job.KeepResults = tc.force, tc.results
+			err := Down(job).Run(t.Context())
+			if !slices.Equal(w.done, tc.want) {
+				t.Errorf("did  %q\nwant %q", w.done, tc.want)
+			}
+			leak, isLeak := errors.AsType[*LeakError](err)
+			switch {
+			case tc.leak == "" && err != nil:
+				t.Errorf("unexpected error: %v", err)
+			case tc.leak != "" && (!isLeak || !strings.Contains(err.Error(), tc.leak)):
+				t.Errorf("got %v, want a LeakError that names %q", err, tc.leak)
+			case tc.leak != "" && !strings.Contains(leak.Hint(), "hive-test down ci-1"):
+				t.Errorf("the hint %q names no command", leak.Hint())
+			}
+			if w.removed != (tc.leak == "") {
+				t.Errorf("directory removed: %v", w.removed)
+			}
+		})
+	}
+}
+
+func TestUpNeverRunsTofuOverAForeignVM(t *testing.T) {
+	w := &world{foreign: errors.New("VM 20000 is theirs")}
+	job := w.job()
+	job.Record.SSHKeyPath = filepath.Join(t.TempDir(), "key")
+	if err := remote.GenerateKey(job.Record.SSHKeyPath); err != nil {
+		t.Fatal(err)
+	}
+	err := Up(job).Run(t.Context())
+	if err == nil || slices.Contains(w.done, "tofu apply") {
+		t.Errorf("did %q, error %v", w.done, err)
+	}
+	if w.done[0] != "save up running" {
+		t.Errorf("the intent was not saved before the act: %q", w.done)
+	}
+}
+
+func TestKeepPolicies(t *testing.T) {
+	for _, tc := range []struct {
+		keep   Keep
+		fails  bool
+		want   progress.Status
+		reason string
+	}{
+		{KeepNever, false, progress.Passed, ""},
+		{KeepNever, true, progress.Passed, ""},
+		{KeepOnFailure, false, progress.Passed, ""},
+		{KeepOnFailure, true, progress.Skipped, "hive-test down ci-1"},
+		{KeepAlways, false, progress.Skipped, "hive-test down ci-1"},
+		{KeepAlways, true, progress.Skipped, "hive-test down ci-1"},
+	} {
+		w := &world{}
+		job := w.job()
+		ending := &teardown{down: down{Job: job}, keep: tc.keep}
+		first := phase.New("test", func(context.Context) error {
+			if tc.fails {
+				return errors.New("no")
+			}
+			return nil
+		})
+		manager := &phase.Manager{Phases: []phase.Entry{{Phase: watched{first, ending}}, {Phase: ending, Always: true}}}
+		outcomes, _ := manager.Run(t.Context())
+		last := outcomes[len(outcomes)-1]
+		if last.Status != tc.want || !strings.Contains(last.Reason, tc.reason) {
+			t.Errorf("--keep %s, failed %v: down %s (%q), want %s", tc.keep, tc.fails, last.Status, last.Reason, tc.want)
+		}
+	}
+}

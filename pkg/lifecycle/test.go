@@ -1,0 +1,103 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/hive"
+	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/suite"
+)
+
+// ErrNotConfigured means that test was asked of a cluster that has not been configured.
+var ErrNotConfigured = errors.New("the cluster is not configured")
+
+// ErrTestsFailed means that at least one case failed, or that none ran.
+var ErrTestsFailed = errors.New("tests failed")
+
+// test runs the suites and keeps their results.
+type test struct{ *Job }
+
+// Test is the phase that runs suites.
+func Test(r *Job) phase.Phase { return withEvidence{test{r}, r} }
+
+// Name is the phase's name.
+func (t test) Name() string { return string(cluster.PhaseTest) }
+
+// Run runs every suite, also after one has failed.
+func (t test) Run(ctx context.Context) error {
+	if t.Record.Phases[cluster.PhaseConfigure].Status != cluster.PhaseDone {
+		return progress.WithHint(ErrNotConfigured, fmt.Sprintf("hive-test configure %s", t.Record.Name))
+	}
+	return t.recorded(ctx, cluster.PhaseTest, "", t.suites)
+}
+
+func (t test) suites(ctx context.Context) error {
+	sink := t.sink(cluster.PhaseTest)
+	handle, err := t.hive(sink)
+	if err != nil {
+		return err
+	}
+	access, err := handle.Credentials(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the cluster's credentials: %w", err)
+	}
+	results, err := suite.Run(ctx, suite.Options{
+		Suites: t.Suites, Nodes: t.Record.Nodes, ArtifactsDir: t.Evidence.Path("suites"),
+		Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(handle.Check(ctx)) },
+		Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA)},
+		Environment: Environment(t.Record, t.Store), Sink: sink,
+	})
+	if keepErr := t.Evidence.KeepResults(t.Evidence.Path("suites")); keepErr != nil {
+		err = errors.Join(err, fmt.Errorf("keeping the results: %w", keepErr))
+	}
+	if err != nil {
+		return err
+	}
+	return verdict(results)
+}
+
+// healthFacts tells the smoke suite which of its two facts holds for each node, and why not.
+func healthFacts(health hive.Health) []suite.NodeHealth {
+	facts := make([]suite.NodeHealth, len(health.Nodes))
+	for i, node := range health.Nodes {
+		facts[i].Node = node.Name
+		if node.Code != http.StatusOK || node.Status != "running" || node.Self != node.Name {
+			facts[i].Health = fmt.Errorf("/health answers %d, status %q, as %q: %s", node.Code, node.Status, node.Self, node.Error)
+		}
+		if want := len(health.Nodes) - 1; node.Peers != want {
+			facts[i].Peers = fmt.Errorf("it sees %d peers of %d", node.Peers, want)
+		}
+	}
+	return facts
+}
+
+// verdict is nil only if at least one case ran and none failed.
+func verdict(results suite.Results) error {
+	ran, failed := 0, 0
+	first := ""
+	for _, s := range results.Suites {
+		for _, c := range s.Cases {
+			ran++
+			if c.Failed() {
+				failed++
+				if first == "" {
+					first = s.Name + ": " + c.Name
+				}
+			}
+		}
+	}
+	switch {
+	case ran == 0:
+		return fmt.Errorf("%w: no test ran", ErrTestsFailed)
+	case failed > 0:
+		return fmt.Errorf("%w: %d of %d, first %s", ErrTestsFailed, failed, ran, first)
+	case results.Failed():
+		return ErrTestsFailed
+	}
+	return nil
+}
