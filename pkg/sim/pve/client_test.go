@@ -91,6 +91,11 @@ func (c *client) as(token string) *client {
 // do sends a request; the body's type follows from what it is: url.Values, map (JSON), string (form) or nil.
 func (c *client) do(method, path string, body any) answer {
 	c.t.Helper()
+	return c.send(method, full(path), body)
+}
+
+func (c *client) send(method, path string, body any) answer {
+	c.t.Helper()
 	var r io.Reader
 	ctype := ""
 	switch b := body.(type) {
@@ -115,11 +120,16 @@ func (c *client) do(method, path string, body any) answer {
 	return c.raw(method, path, h, r)
 }
 
+// full is the URL path of an API path; what starts with /sim or /api2 is one already.
+func full(path string) string {
+	if strings.HasPrefix(path, "/sim/") || strings.HasPrefix(path, "/api2/") {
+		return path
+	}
+	return "/api2/json" + path
+}
+
 func (c *client) raw(method, path string, h http.Header, body io.Reader) answer {
 	c.t.Helper()
-	if !strings.HasPrefix(path, "/sim/") && !strings.HasPrefix(path, "/api2") {
-		path = "/api2/json" + path
-	}
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.e.URL+path, body)
 	if err != nil {
 		c.t.Fatal(err)

@@ -198,6 +198,10 @@ func (s *Server) room(node string, st *storage, size int64, file string) error {
 		return fmt.Errorf("lvcreate '%s' error: Volume group \"%s\" has insufficient free space (%d extents): %d required",
 			st.ID, st.ID, max(free, 0)/(4*mib), size/(4*mib))
 	}
+	if size > 16<<40 {
+		return fmt.Errorf("unable to create image: qemu-img: %s: The image size is too large for file format '%s'", file,
+			strings.TrimPrefix(path.Ext(file), "."))
+	}
 	return fmt.Errorf("unable to create image: qemu-img: %s: Could not resize file: No space left on device", file)
 }
 

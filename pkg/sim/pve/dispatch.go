@@ -248,7 +248,7 @@ func (s *Server) findNode(name string) (*node, error) {
 		return n, nil
 	}
 	for _, n := range s.state.Nodes {
-		if strings.EqualFold(n.Name, name) {
+		if strings.EqualFold(n.Name, name) || strings.HasPrefix(name, n.Name+".") {
 			return nil, &apiError{status: 596, message: "error:0A000086:SSL routines::certificate verify failed", bare: true}
 		}
 	}

@@ -332,4 +332,3 @@ func (s *Server) simStatus() map[string]any {
 	}
 	return map[string]any{"vms": len(s.state.VMs), "running": running, "hosts_kind": s.opt.Machines.Kind()}
 }
-

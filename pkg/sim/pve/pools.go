@@ -84,8 +84,10 @@ func poolDelete(s *Server, c *call) (any, error) {
 			return nil, failf("delete pool failed: pool '%s' is not empty (contains pool '%s')", id, other)
 		}
 	}
-	if len(p.VMs) > 0 {
-		return nil, failf("delete pool failed: pool '%s' is not empty (contains VM %d)", id, p.VMs[0])
+	for _, vmid := range p.VMs {
+		if s.state.VMs[vmid] != nil { // a missing VM can be a member, and does not count
+			return nil, failf("delete pool failed: pool '%s' is not empty (contains VM %d)", id, vmid)
+		}
 	}
 	if len(p.Storages) > 0 {
 		return nil, failf("delete pool failed: pool '%s' is not empty (contains storage '%s')", id, p.Storages[0])

@@ -99,12 +99,12 @@ type Server struct {
 	journal journal
 	last    lastUse
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	dirty  chan struct{}
-	saved  chan struct{} // closed when the saver has ended
-	files  *keyFiles
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	dirty   chan struct{}
+	saved   chan struct{} // closed when the saver has ended
+	files   *keyFiles
 	started time.Time
 }
 

@@ -20,7 +20,9 @@ type drive map[string]string
 
 func (d drive) file() string { return d["file"] }
 
-func (d drive) cdrom() bool { return d["media"] == "cdrom" || d.file() == "none" || d.file() == "cdrom" }
+func (d drive) cdrom() bool {
+	return d["media"] == "cdrom" || d.file() == "none" || d.file() == "cdrom"
+}
 
 func (d drive) cloudinit() bool {
 	return strings.HasSuffix(d.file(), ":cloudinit") || matches(`[:/]vm-\d+-cloudinit(?:\.\w+)?$`, d.file())
@@ -37,7 +39,9 @@ func (d drive) text() string {
 	return out
 }
 
-func isDrive(key string) bool { return matches(`^(?:(?:ide|sata|scsi|virtio)\d+|efidisk0|tpmstate0)$`, key) }
+func isDrive(key string) bool {
+	return matches(`^(?:(?:ide|sata|scsi|virtio)\d+|efidisk0|tpmstate0)$`, key)
+}
 
 func isUnused(key string) bool { return matches(`^unused\d+$`, key) }
 
