@@ -35,8 +35,10 @@ type cloudConfig struct {
 	PackageRebootRequired bool        `yaml:"package_reboot_if_required"`
 
 	Apt             yaml.Node `yaml:"apt"`
+	DisableRoot     yaml.Node `yaml:"disable_root"`
 	FinalMessage    string    `yaml:"final_message"`
 	Growpart        yaml.Node `yaml:"growpart"`
+	Keyboard        yaml.Node `yaml:"keyboard"`
 	Locale          string    `yaml:"locale"`
 	ManageEtcHosts  yaml.Node `yaml:"manage_etc_hosts"`
 	NTP             yaml.Node `yaml:"ntp"`
@@ -44,6 +46,7 @@ type cloudConfig struct {
 	PreserveHost    bool      `yaml:"preserve_hostname"`
 	ResizeRootFS    yaml.Node `yaml:"resize_rootfs"`
 	SSHPasswordAuth yaml.Node `yaml:"ssh_pwauth"`
+	Swap            yaml.Node `yaml:"swap"`
 	Timezone        string    `yaml:"timezone"`
 }
 
@@ -93,6 +96,9 @@ func (c *cloudInit) logf(format string, a ...any) {
 // write puts a file into the machine, making its directory.
 func (c *cloudInit) write(path string, b []byte, mode fs.FileMode) error {
 	p := c.g.path(path)
+	if c.g.cfg.Kind == KindProcess {
+		mode |= 0o200 // no root here that could write it again for a clone
+	}
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 		return err
 	}
@@ -121,16 +127,25 @@ func (c *cloudInit) initStage() {
 	if !c.firstBoot {
 		return
 	}
-	for _, f := range []string{"/etc/ssh/ssh_host_ed25519_key", "/etc/ssh/ssh_host_ed25519_key.pub"} {
-		if err := os.Remove(c.g.path(f)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.failf("remove the old host key: %v", err)
-		}
-	}
+	c.must("remove old host keys", c.removeHostKeys())
 	name := c.g.cfg.CloudInit.Hostname
 	c.must("write host name", c.write("/etc/hostname", []byte(name+"\n"), 0o644))
 	c.must("write hosts", c.write("/etc/hosts", []byte("127.0.0.1 localhost\n127.0.1.1 "+name+"\n::1 localhost ip6-localhost ip6-loopback\n"), 0o644))
+	c.must("write machine id", c.write("/etc/machine-id", []byte(machineID(id)+"\n"), 0o444))
 	c.must("write instance id", c.write("/var/lib/cloud/data/instance-id", []byte(id+"\n"), 0o644))
 }
+
+// removeHostKeys removes what a cloned disk, or the real machine behind the overlay, has for host keys.
+func (c *cloudInit) removeHostKeys() error {
+	keys, err := filepath.Glob(c.g.path("/etc/ssh/ssh_host_*"))
+	for _, key := range keys {
+		err = errors.Join(err, os.Remove(key))
+	}
+	return err
+}
+
+// machineID is an id for /etc/machine-id, which would otherwise be the real machine's in all machines.
+func machineID(instance string) string { return instance[:32] }
 
 func (c *cloudInit) makeUser() error {
 	ci := c.g.cfg.CloudInit
@@ -254,7 +269,7 @@ func (c *cloudInit) applyVendorData() {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c.config); err != nil && !errors.Is(err, io.EOF) {
-		c.failf("vendor data: %v", err)
+		c.failf("vendor data: %s", strings.ReplaceAll(err.Error(), "in type host.cloudConfig", "in the cloud-config that is simulated"))
 		return
 	}
 	for _, f := range c.config.WriteFiles {

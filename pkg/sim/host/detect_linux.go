@@ -35,7 +35,10 @@ func DetectIn(ctx context.Context, want, dir string) (Kind, string, error) {
 		if err := try(ctx, Kind(want), dir); err != nil {
 			return "", "", fmt.Errorf("hosts of kind %s do not work here: %w", want, err)
 		}
-		return Kind(want), "asked for", nil
+		if want == string(KindProcess) {
+			return KindProcess, "asked for; plain processes, no isolation", nil
+		}
+		return KindNetns, "asked for", nil
 	}
 	return "", "", fmt.Errorf("unknown kind of host %q: use auto, %s or %s", want, KindNetns, KindProcess)
 }

@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,7 +34,8 @@ const (
 // guest is a machine seen from inside: its init.
 type guest struct {
 	cfg     guestConfig
-	root    string // "/", or for kind process the machine's directory tree
+	root    string     // "/", or for kind process the machine's directory tree
+	ready   sync.Mutex // held during setup
 	procs   *procs
 	agent   *agent
 	account account
@@ -47,14 +50,14 @@ func runInit() int {
 	// A machine is small: it must not take the memory that a Go program would find worth taking.
 	debug.SetGCPercent(50)
 	syscall.Umask(0o022)
-	syscall.CloseOnExec(controlFD)
-	syscall.CloseOnExec(lockFD)
+	closeInherited()
 	conn, err := controlConn()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "init:", err)
 		return 1
 	}
 	g := &guest{root: "/", off: make(chan bool, 4)}
+	g.resetSignals()
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	defer g.cancel()
 	go func() {
@@ -64,6 +67,40 @@ func runInit() int {
 	}()
 	g.powerDown(<-g.off)
 	return 0
+}
+
+// resetSignals makes sure that the machine's processes start with default signal handling, whatever the simulator was
+// started with (nohup ignores SIGHUP, a shell's & SIGINT): what is caught here is default in a child, what is ignored
+// would be ignored there too. SIGTERM is a request to power off.
+func (g *guest) resetSignals() {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGPIPE, syscall.SIGALRM,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	go func() {
+		for sig := range signals {
+			if sig == syscall.SIGTERM {
+				g.off <- true
+			}
+		}
+	}()
+}
+
+// closeInherited closes what the simulator itself inherited and passed on unawares: a pipe of whoever started it would
+// otherwise stay open for as long as the machine runs. The two files meant for an init are kept from its children. What the
+// Go runtime has open is marked as not to be inherited, and so is told apart.
+func closeInherited() {
+	fds, _ := os.ReadDir("/proc/self/fd")
+	for _, e := range fds {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= 2 {
+			continue
+		}
+		if fd == controlFD || fd == lockFD {
+			syscall.CloseOnExec(fd)
+		} else if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
 }
 
 func controlConn() (net.Conn, error) {
@@ -81,15 +118,19 @@ func controlConn() (net.Conn, error) {
 
 // powerDown ends all processes. Of kind netns the kernel would end the rest with this process; asking comes first.
 func (g *guest) powerDown(graceful bool) {
+	// A power cut in the middle of the setup finds no process yet.
+	if !g.ready.TryLock() {
+		return
+	}
+	defer g.ready.Unlock()
 	if g.procs == nil {
 		return
 	}
-	patience := time.Duration(0)
 	if graceful {
-		patience = shutdownPatience
+		g.procs.ask(shutdownPatience, g.signalAll)
 	}
-	g.procs.terminate(patience, g.signalAll)
 	g.cancel()
+	g.procs.kill(g.signalAll)
 }
 
 // signalAll signals every process of the machine but this one.
@@ -108,6 +149,8 @@ func (g *guest) path(p string) string { return filepath.Join(g.root, p) }
 
 // setup makes the machine's surroundings: everything that can fail for reasons of the real machine.
 func (g *guest) setup(cfg guestConfig) error {
+	g.ready.Lock()
+	defer g.ready.Unlock()
 	g.cfg = cfg
 	switch cfg.Kind {
 	case KindNetns:

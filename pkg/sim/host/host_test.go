@@ -261,6 +261,7 @@ func TestConformance(t *testing.T) {
 			{"sftp", func(t *testing.T) { testSFTP(t, l, c) }},
 			{"signals", func(t *testing.T) { testSignals(t, c) }},
 			{"terminal", func(t *testing.T) { testTerminal(t, c) }},
+			{"a terminal's processes end with the client", func(t *testing.T) { testTerminalHangUp(t, l) }},
 			{"background processes outlive the client", func(t *testing.T) { testHangUp(t, l) }},
 			{"forwarding", func(t *testing.T) { testForwarding(t, l, c) }},
 			{"login", func(t *testing.T) { testLogin(t, l) }},
@@ -410,7 +411,7 @@ func testSudo(t *testing.T, l *lab, c *ssh.Client) {
 			{"sudo -n touch /etc/written && test -O /etc/hostname; ls -l /etc/written | cut -d' ' -f3", "root\n", 0},
 			{"sudo -n mknod /tmp/disk b 254 0 2>/dev/null", "", 1},
 			{"sudo -n tee /proc/sys/kernel/hostname < /dev/null 2>/dev/null", "", 1},
-			{"/usr/lib/hive-sim/guest host init", "init: not started by a simulator: file 3: bad file descriptor\n", 1},
+			{"/usr/lib/hive-sim/guest host init", "init: not started by a simulator: file file+net control: fcntl: bad file descriptor\n", 1},
 		}...)
 	}
 	for _, tt := range tests {
@@ -501,6 +502,33 @@ func testHangUp(t *testing.T, l *lab) {
 	if _, status := sh(t, c, fmt.Sprintf("kill -0 %d", pid)); status != 0 {
 		t.Error("a background process ended with its client")
 	}
+}
+
+func testTerminalHangUp(t *testing.T, l *lab) {
+	c := l.client(t, "101")
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RequestPty("xterm", 24, 80, nil); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := s.StdoutPipe()
+	if err := s.Start("echo $$; exec sleep 300"); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	c = l.client(t, "101")
+	poll(t, func() error {
+		if _, status := sh(t, c, fmt.Sprintf("kill -0 %d 2>/dev/null", pid)); status == 0 {
+			return errors.New("a process on a terminal outlives its client")
+		}
+		return nil
+	})
 }
 
 func testForwarding(t *testing.T, l *lab, c *ssh.Client) {
@@ -661,7 +689,7 @@ func testClone(t *testing.T, l *lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := sh(t, c, "cat kept; ls .bashrc 2>/dev/null; hostname"); out != "kept\nnode-103\n" {
+	if out, _ := sh(t, c, "cat kept; ls .bashrc 2>/dev/null; hostname; cloud-init status --wait | tail -n 1"); out != "kept\nnode-103\nstatus: done\n" {
 		t.Errorf("the clone's disk: %q", out)
 	}
 	if bytes.Equal(key.Marshal(), cloneKey.Marshal()) {

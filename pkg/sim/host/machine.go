@@ -26,7 +26,8 @@ type NIC struct {
 	Address netip.Prefix
 }
 
-// CloudInit is what a VM's cloud-init drive holds, as far as the simulator honours it.
+// CloudInit is what a VM's cloud-init drive holds, as far as the simulator honours it. An empty User is that of Debian's
+// cloud image, debian.
 type CloudInit struct {
 	Hostname   string
 	User       string

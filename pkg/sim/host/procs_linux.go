@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,6 +22,7 @@ import (
 // waiting would race with that, so all children are started here and their ends are handed out from one place.
 type procs struct {
 	mu      sync.Mutex // held while a child is started, so that it is registered before it can be reaped
+	closed  bool       // no more children
 	waiting map[int]chan syscall.WaitStatus
 	jobs    chan func()
 	signals chan os.Signal
@@ -78,6 +80,10 @@ func (p *procs) start(path string, argv []string, attr *os.ProcAttr) (int, <-cha
 		defer close(done)
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if p.closed {
+			err = errors.New("the machine is powering off")
+			return
+		}
 		var proc *os.Process
 		if proc, err = os.StartProcess(path, argv, attr); err != nil {
 			return
@@ -124,20 +130,27 @@ func (p *procs) alive() bool {
 	return err != unix.ECHILD
 }
 
-// terminate ends all children: asked first, if patience is positive, then killed. each delivers a signal to all of them.
-func (p *procs) terminate(patience time.Duration, each func(syscall.Signal)) {
-	if patience > 0 && p.alive() {
-		each(syscall.SIGTERM)
-		deadline := time.After(patience)
-	asking:
-		for p.alive() {
-			select {
-			case <-p.idle:
-			case <-deadline:
-				break asking
-			}
+// ask sends all children SIGTERM, by each, and waits until they have ended or patience is over.
+func (p *procs) ask(patience time.Duration, each func(syscall.Signal)) {
+	if !p.alive() {
+		return
+	}
+	each(syscall.SIGTERM)
+	deadline := time.After(patience)
+	for p.alive() {
+		select {
+		case <-p.idle:
+		case <-deadline:
+			return
 		}
 	}
+}
+
+// kill ends all children, by each, and lets no more be started.
+func (p *procs) kill(each func(syscall.Signal)) {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	// Killed processes may have forked meanwhile: repeat until nothing is left, within reason.
 	for wait := time.Millisecond; p.alive() && wait < 2*time.Second; wait *= 2 {
 		each(syscall.SIGKILL)

@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
@@ -253,7 +252,7 @@ func (g *guest) runPiped(ctx context.Context, s *sshd.Session, path string, argv
 }
 
 // await delivers the client's signals and window sizes until the process ends; false means that the client left first.
-func await(ctx context.Context, s *sshd.Session, pid int, end <-chan syscall.WaitStatus, tty *os.File) (syscall.WaitStatus, bool) {
+func await(ctx context.Context, s *sshd.Session, pid int, end <-chan syscall.WaitStatus, tty *terminal) (syscall.WaitStatus, bool) {
 	for {
 		select {
 		case ws := <-end:
@@ -263,16 +262,10 @@ func await(ctx context.Context, s *sshd.Session, pid int, end <-chan syscall.Wai
 				_ = syscall.Kill(-pid, n)
 			}
 		case w := <-s.Windows:
-			setSize(tty, w)
+			tty.resize(w)
 		case <-ctx.Done():
 			return 0, false
 		}
-	}
-}
-
-func setSize(tty *os.File, w sshd.Window) {
-	if tty != nil {
-		_ = pty.Setsize(tty, &pty.Winsize{Cols: uint16(w.Columns), Rows: uint16(w.Rows)})
 	}
 }
 
@@ -287,25 +280,25 @@ func report(s *sshd.Session, ws syscall.WaitStatus) int {
 // runTerminal runs a process on a terminal of the machine. When the client hangs up, the terminal goes away and the kernel
 // sends its processes SIGHUP.
 func (g *guest) runTerminal(ctx context.Context, s *sshd.Session, path string, argv []string) int {
-	master, slave, err := pty.Open()
+	tty, err := openTerminal()
 	if err != nil {
 		return fail(s, fmt.Errorf("PTY allocation failed: %w", err))
 	}
-	defer func() { _ = master.Close() }()
-	setSize(master, s.Window)
-	_ = chown(slave.Name(), g.account)
-	pid, end, err := g.procs.start(path, argv, g.loginAttr(s, []*os.File{slave, slave, slave}))
-	_ = slave.Close()
+	defer func() { _ = tty.master.Close() }()
+	tty.resize(s.Window)
+	_ = chown(tty.slave.Name(), g.account)
+	pid, end, err := g.procs.start(path, argv, g.loginAttr(s, []*os.File{tty.slave, tty.slave, tty.slave}))
+	_ = tty.slave.Close()
 	if err != nil {
 		return fail(s, err)
 	}
-	go func() { _, _ = io.Copy(master, s.Stdin) }()
+	go func() { _, _ = io.Copy(tty.master, s.Stdin) }()
 	drained := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(s.Stdout, master)
+		_, _ = io.Copy(s.Stdout, tty.master)
 		close(drained)
 	}()
-	ws, ok := await(ctx, s, pid, end, master)
+	ws, ok := await(ctx, s, pid, end, tty)
 	if !ok {
 		return 255
 	}
