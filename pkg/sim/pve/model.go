@@ -96,7 +96,11 @@ type snapshot struct {
 
 func (v *vm) machineID() string { return strconv.Itoa(v.ID) }
 
-func (v *vm) snapshotID(name string) string { return strconv.Itoa(v.ID) + "-snap-" + name }
+// snapshotID names the copy of a machine's disk; names of machines are short.
+func (v *vm) snapshotID(name string) string {
+	sum := sha1.Sum([]byte(name)) //nolint:gosec // no secret
+	return strconv.Itoa(v.ID) + "-snap-" + hex.EncodeToString(sum[:4])
+}
 
 func (v *vm) snapshot(name string) *snapshot {
 	for _, s := range v.Snapshots {
