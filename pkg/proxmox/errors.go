@@ -54,6 +54,21 @@ func (e *APIError) Error() string {
 	return b.String()
 }
 
+// Hint says how to mend what a user can mend.
+func (e *APIError) Hint() string {
+	switch {
+	case errors.Is(e, ErrUnauthorized):
+		return "check PROXMOX_VE_API_TOKEN (user@realm!name=secret): the token may be wrong, disabled or expired"
+	case errors.Is(e, ErrForbidden):
+		return "give the API token the privilege that the text names: pveum acl modify PATH --tokens 'USER@REALM!NAME' --roles ROLE"
+	case errors.Is(e, ErrUnreachable):
+		return "check that the hypervisor is up and in its cluster: pvecm status"
+	case errors.Is(e, ErrLocked):
+		return "wait for what holds the lock (a backup, a snapshot, a migration), or remove a stale one on the hypervisor: qm unlock VMID"
+	}
+	return ""
+}
+
 // Is tells which of this package's sentinels the answer stands for.
 func (e *APIError) Is(target error) bool {
 	switch target {
@@ -113,6 +128,14 @@ type callError struct {
 
 func (e *callError) Error() string {
 	return fmt.Sprintf("%s %s at %s: %s", e.method, e.path, e.endpoint, e.err)
+}
+
+// Hint says how to mend a certificate that is not trusted.
+func (e *callError) Hint() string {
+	if e.kind == ErrTLS {
+		return tlsFix(e.err)
+	}
+	return ""
 }
 
 func (e *callError) Unwrap() []error {

@@ -66,7 +66,6 @@ func Preflight(ctx context.Context, c API, req PreflightRequest) []Finding {
 
 // accessFinding names the cause of an API that cannot be used: a wrong token, a wrong CA and a wrong address differ.
 func accessFinding(err error, req PreflightRequest) Finding {
-	seen, hasSeen := SeenFingerprint(err)
 	f := Finding{Status: Fail, Detail: err.Error()}
 	switch {
 	case errors.Is(err, ErrUnauthorized):
@@ -74,13 +73,8 @@ func accessFinding(err error, req PreflightRequest) Finding {
 		f.Detail = fmt.Sprintf("Proxmox refuses the API token %s: %s", req.TokenID, err)
 		f.Fix = "check PROXMOX_VE_API_TOKEN (user@realm!name=secret); list tokens on a hypervisor with: pveum user token list " + tokenUser(req.TokenID) +
 			"; the exact cause is in its syslog: journalctl -u pvedaemon -u pveproxy"
-	case errors.Is(err, ErrTLS) && hasSeen:
-		f.ID, f.Title = "pve-tls", "server certificate is trusted"
-		f.Fix = "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem, or, after comparing it with " +
-			"'openssl x509 -noout -fingerprint -sha256 -in /etc/pve/local/pve-ssl.pem' there, set proxmox.fingerprint to " + seen
 	case errors.Is(err, ErrTLS):
-		f.ID, f.Title = "pve-tls", "server certificate is trusted"
-		f.Fix = "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem"
+		f.ID, f.Title, f.Fix = "pve-tls", "server certificate is trusted", tlsFix(err)
 	default:
 		f.ID, f.Title = "pve-endpoint", "Proxmox API answers"
 		f.Fix = fmt.Sprintf("check proxmox.endpoint (now %s) and that the host is up: curl -k %s/api2/json/version (401 is a good sign)", req.Endpoint, req.Endpoint)

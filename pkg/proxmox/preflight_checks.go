@@ -308,10 +308,10 @@ func onEach(targets []target, into *check, one func(t target, c *check)) {
 	}
 }
 
-// needed is a privilege of the path that the provider or hive-test itself asks for (observed on PVE 8.4 with a token
-// that lacked one at a time; names of PVE 9 from its published permission checks).
+// needed are privileges that the provider or hive-test itself needs (observed on PVE 8.4 with a token that lacked one at
+// a time; names of PVE 9 from its published permission checks). They may be held on any of paths; "A|B" is either.
 type needed struct {
-	path  string
+	paths []string
 	privs []string
 }
 
@@ -333,16 +333,38 @@ func (p *preflight) privileges() []Finding {
 	for _, n := range p.neededPrivileges() {
 		var missing []string
 		for _, priv := range n.privs {
-			if !p.has(n.path, priv) {
-				missing = append(missing, priv)
+			if !p.holds(n.paths, priv) {
+				missing = append(missing, first(priv))
 			}
 		}
 		if len(missing) > 0 {
-			c.add(Fail, fmt.Sprintf("pveum role add HiveTest --privs '%s'; pveum acl modify %s --tokens '%s' --roles HiveTest", strings.Join(n.privs, ","), n.path, token),
-				"the API token %s lacks %s on %s", token, strings.Join(missing, ", "), n.path)
+			c.add(Fail, fmt.Sprintf("pveum role add HiveTest --privs '%s'; pveum acl modify %s --tokens '%s' --roles HiveTest", strings.Join(names(n.privs), ","), n.paths[0], token),
+				"the API token %s lacks %s on %s", token, strings.Join(missing, ", "), n.paths[0])
 		}
 	}
 	return c.done("the token has what creating and deleting the VMs needs")
+}
+
+// first is the narrower one of alternative privileges.
+func first(priv string) string { name, _, _ := strings.Cut(priv, "|"); return name }
+
+func names(privs []string) []string {
+	list := make([]string, len(privs))
+	for i, p := range privs {
+		list[i] = first(p)
+	}
+	return list
+}
+
+func (p *preflight) holds(paths []string, priv string) bool {
+	for alternative := range strings.SplitSeq(priv, "|") {
+		for _, path := range paths {
+			if p.has(path, alternative) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func empty(privs map[string]map[string]bool) bool {
@@ -355,13 +377,13 @@ func empty(privs map[string]map[string]bool) bool {
 }
 
 func (p *preflight) neededPrivileges() []needed {
-	vms := "/vms"
+	vms := []string{"/vms"}
 	if p.req.Pool != "" {
-		vms = "/pool/" + p.req.Pool
+		vms = []string{"/pool/" + p.req.Pool, "/vms"}
 	}
 	agent := "VM.Monitor"
 	if p.version.Major() >= 9 {
-		agent = "VM.GuestAgent.Audit"
+		agent = "VM.GuestAgent.Audit|VM.GuestAgent.Unrestricted"
 	}
 	list := []needed{{vms, []string{
 		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", agent, "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
@@ -371,7 +393,7 @@ func (p *preflight) neededPrivileges() []needed {
 	add := func(path string, privs ...string) {
 		if !seen[path+privs[0]] {
 			seen[path+privs[0]] = true
-			list = append(list, needed{path, privs})
+			list = append(list, needed{[]string{path}, privs})
 		}
 	}
 	for _, t := range p.targets {

@@ -146,6 +146,13 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 		{"one privilege less", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "VM.Config.CPU") }, "pve-privileges", Fail, "lacks VM.Config.CPU on /vms", "pveum role add"},
 		{"a nearer ACL replaces the inherited one", func(w *world, _ *PreflightRequest) { w.privs["/vms"] = map[string]bool{"VM.Audit": true} }, "pve-privileges", Fail, "lacks VM.Allocate", "pveum acl modify /vms --tokens 'hive@pve!ci'"},
 		{"not propagated", func(w *world, _ *PreflightRequest) { w.privs["/"]["SDN.Use"] = false }, "pve-privileges", Fail, "lacks SDN.Use on /sdn/zones/localnetwork/vmbr0", ""},
+		{"9 takes a wider privilege for the agent", func(w *world, _ *PreflightRequest) {
+			w.version, w.privs["/"]["VM.GuestAgent.Unrestricted"] = "9.1.1", true
+		}, "pve-privileges", Pass, "the token has", ""},
+		{"a pool's rights will do", func(w *world, r *PreflightRequest) {
+			r.Pool = "ci"
+			w.privs["/pool/ci"], w.privs["/vms"] = w.privs["/"], map[string]bool{}
+		}, "pve-privileges", Pass, "the token has", ""},
 		{"9 wants another privilege for the agent", func(w *world, _ *PreflightRequest) { w.version = "9.1.1" }, "pve-privileges", Fail, "VM.GuestAgent.Audit", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -130,3 +130,12 @@ func SeenFingerprint(err error) (string, bool) {
 	}
 	return "", false
 }
+
+// tlsFix says how the server that err is about can come to be trusted.
+func tlsFix(err error) string {
+	fix := "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem"
+	if seen, ok := SeenFingerprint(err); ok {
+		fix += ", or, after comparing it with 'openssl x509 -noout -fingerprint -sha256 -in /etc/pve/local/pve-ssl.pem' there, set proxmox.fingerprint to " + seen
+	}
+	return fix
+}
