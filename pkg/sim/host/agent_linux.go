@@ -34,7 +34,8 @@ func (a *agent) exec(req execRequest) (int, error) {
 	env := a.g.baseEnv(a.g.rootAccount())
 	path, err := lookPath(req.Argv[0], envValue(env, "PATH"))
 	if err != nil {
-		return 0, fmt.Errorf("Guest agent command failed, error was 'Failed to execute child process “%s” (No such file or directory)'", req.Argv[0]) //nolint:staticcheck // the agent's own words
+		// As qemu-ga words it; PVE puts its own words before it.
+		return 0, fmt.Errorf("guest-exec: Failed to execute child process “%s” (No such file or directory)", req.Argv[0])
 	}
 	s, err := newStdio()
 	if err != nil {

@@ -40,7 +40,7 @@ type guest struct {
 	agent   *agent
 	account account
 	agentUp atomic.Bool
-	ctx     context.Context //nolint:containedctx // the machine's own life
+	ctx     context.Context // the machine's life, not a call's
 	cancel  context.CancelFunc
 	off     chan bool // power is to go off; true: processes are asked first
 }

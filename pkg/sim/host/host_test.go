@@ -70,13 +70,19 @@ func eachKind(t *testing.T, f func(t *testing.T, kind Kind)) {
 	}
 }
 
+// netnsWorks tries once.
+var netnsWorks = sync.OnceValue(func() error {
+	_, _, err := Detect(context.Background(), string(KindNetns))
+	return err
+})
+
 func needKind(t *testing.T, kind Kind) {
 	t.Helper()
 	if kind == KindNetns && os.Geteuid() != 0 {
 		t.Skip("hosts of kind netns need root")
 	}
 	if kind == KindNetns {
-		_, _, err := Detect(t.Context(), string(kind))
+		err := netnsWorks()
 		if err != nil && (strings.Contains(err.Error(), "not permitted") || strings.Contains(err.Error(), "invalid argument")) {
 			t.Skipf("hosts of kind netns do not work here: %v", err)
 		}
@@ -912,6 +918,119 @@ func TestDetect(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "hive-sim-probe-*")); len(left) > 0 {
 		t.Logf("directories of trials, ours or another's: %v", left)
+	}
+}
+
+func TestStaticAddress(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind Kind) {
+		l := newLab(t, kind)
+		a := l.Networks()["vmbr0"].Addr().As4()
+		a[3] = 5
+		s := l.spec("101")
+		s.NICs[0].Address = netip.PrefixFrom(netip.AddrFrom4(a), 24)
+		l.start(t, s)
+		if got := l.addresses(t, "101")["eth0"]; got != netip.AddrFrom4(a) {
+			t.Errorf("got %s", got)
+		}
+		if out, _ := sh(t, l.client(t, "101"), "hostname"); out != "node-101\n" {
+			t.Errorf("hostname: %s", out)
+		}
+	})
+}
+
+func TestMachineWithoutAgent(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind Kind) {
+		l := newLab(t, kind)
+		s := l.spec("101")
+		s.Agent = false
+		l.start(t, s)
+		addr := netip.AddrPortFrom(l.leases.data.Leases[s.NICs[0].MAC+" vmbr0"].Address, uint16(l.SSHPort()))
+		poll(t, func() error {
+			c, err := net.Dial("tcp", addr.String())
+			if err == nil {
+				_ = c.Close()
+			}
+			return err
+		})
+		if _, err := l.Interfaces(t.Context(), "101"); !errors.Is(err, ErrAgentNotRunning) {
+			t.Errorf("interfaces: %v", err)
+		}
+		if err := l.Shutdown(t.Context(), "101"); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+	})
+}
+
+func TestShutdownAsksFirst(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind Kind) {
+		l := newLab(t, kind)
+		l.start(t, l.spec("101"))
+		l.addresses(t, "101")
+		if _, err := l.Exec(t.Context(), "101", []string{"sh", "-c",
+			`trap 'echo asked > "${HIVE_SIM_ROOT}/var/tmp-asked"; exit' TERM; touch "${HIVE_SIM_ROOT}/var/tmp-ready"; while :; do sleep 0.02; done`,
+		}, nil); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, func() error { _, err := l.ReadFile(t.Context(), "101", "/var/tmp-ready"); return err })
+		if err := l.Shutdown(t.Context(), "101"); err != nil {
+			t.Fatal(err)
+		}
+		l.expectOff(t, "101")
+		if b, err := os.ReadFile(filepath.Join(l.dir("101"), "upper/var/tmp-asked")); err != nil || string(b) != "asked\n" {
+			t.Errorf("the process was not asked: %q, %v", b, err)
+		}
+	})
+}
+
+func TestPowerCutWhileBooting(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind Kind) {
+		l := newLab(t, kind, func(o *Options) { o.BootDelay = time.Hour })
+		l.start(t, l.spec("101"))
+		l.start(t, l.spec("102"))
+		if err := errors.Join(l.Stop(t.Context(), "101"), l.Shutdown(t.Context(), "102")); err != nil {
+			t.Fatal(err)
+		}
+		l.expectOff(t, "101")
+		l.expectOff(t, "102")
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Start(t.Context(), l.spec("103")); !errors.Is(err, errClosed) {
+			t.Errorf("start after close: %v", err)
+		}
+	})
+}
+
+func TestParseSudo(t *testing.T) {
+	tests := []struct {
+		args []string
+		want sudoCommand
+		fail bool
+	}{
+		{args: []string{"-n", "true"}, want: sudoCommand{user: "root", argv: []string{"true"}}},
+		{args: []string{"-nEH", "-u", "hive", "--", "A=1", "cmd", "-x"},
+			want: sudoCommand{user: "hive", keepEnv: true, env: []string{"A=1"}, argv: []string{"cmd", "-x"}}},
+		{args: []string{"-uhive", "id"}, want: sudoCommand{user: "hive", argv: []string{"id"}}},
+		{args: []string{"--user=hive", "--non-interactive", "id"}, want: sudoCommand{user: "hive", argv: []string{"id"}}},
+		{args: []string{"-i"}, want: sudoCommand{user: "root", login: true, argv: []string{}}},
+		{args: []string{"-v"}, want: sudoCommand{user: "root", quiet: true, argv: []string{}}},
+		{args: []string{"/x=y"}, want: sudoCommand{user: "root", argv: []string{"/x=y"}}},
+		{args: []string{"-Z", "true"}, fail: true},
+		{args: []string{"--chroot", "true"}, fail: true},
+		{args: []string{"-u"}, fail: true},
+		{args: nil, fail: true},
+	}
+	for _, tt := range tests {
+		got, err := parseSudo(tt.args)
+		if tt.fail {
+			if err == nil {
+				t.Errorf("%q was taken: %+v", tt.args, got)
+			}
+			continue
+		}
+		if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(sudoCommand{})); err != nil || diff != "" {
+			t.Errorf("%q: %v (-want +got):\n%s", tt.args, err, diff)
+		}
 	}
 }
 

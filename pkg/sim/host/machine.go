@@ -1,5 +1,17 @@
 // Package host makes the simulator's virtual machines real: each one that is started becomes a host on this machine
 // with its own addresses, host name, processes, SSH server and guest agent.
+//
+// A machine of kind netns sees the real machine's files below its own changes, which are its disk, and nothing of its
+// processes, its networks and the simulator's directory. It has no route beyond the simulator's two networks. Its root
+// lacks the capabilities that would reach the real kernel (modules, clock, devices, reboot).
+//
+// A machine of kind process is not isolated at all. Its processes run as the simulator's user and see the real machine;
+// sudo, hostname and cloud-init are stand-ins in its PATH, and HOME, TMPDIR and HIVE_SIM_ROOT point into its directory,
+// where cloud-init puts files such as /var/lib/NAME/done. The guest agent reads a file there first, then really.
+//
+// Cloud-init is a subset: user, keys, host name, and of the vendor data write_files and such entries of runcmd as only
+// write below /run, /var/lib and /tmp (touch, mkdir -p, echo, printf, true, joined by && or lines, one > or >>, no
+// expansion). The rest is logged to /var/log/cloud-init-output.log. Vendor data is applied once per instance.
 package host
 
 import (

@@ -28,6 +28,7 @@ const setupTimeout = 30 * time.Second
 // Manager makes machines of one kind and keeps them in one directory. It implements [Machines].
 type Manager struct {
 	opt     Options
+	exe     string // what becomes a machine's init
 	guest   string // executable behind sudo, cloud-init and SFTP
 	sshPort int
 	nets    map[string]netip.Prefix
@@ -120,6 +121,7 @@ func (m *Manager) prepareOptions() (err error) {
 			return fmt.Errorf("find this executable: %w", err)
 		}
 	}
+	m.exe = initExecutable(m.opt.Self)
 	if m.opt.Dir == "" {
 		return errors.New("no directory for simulated hosts is set")
 	}
@@ -127,6 +129,18 @@ func (m *Manager) prepareOptions() (err error) {
 		return fmt.Errorf("directory of simulated hosts: %w", err)
 	}
 	return nil
+}
+
+// initExecutable is self, by the name under which a program that is replaced while it runs still finds itself: its
+// machines must speak its own protocol.
+func initExecutable(self string) string {
+	const own = "/proc/self/exe"
+	a, err1 := os.Stat(self)
+	b, err2 := os.Stat(own)
+	if err1 == nil && err2 == nil && !os.SameFile(a, b) {
+		return self
+	}
+	return own
 }
 
 func (m *Manager) prepareNetns(ctx context.Context) error {
@@ -192,7 +206,7 @@ func (m *Manager) installGuest() (string, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("replace %s: %w", path, err)
 	}
-	if err := copyFile(m.opt.Self, path, 0o700); err != nil {
+	if err := copyFile(m.exe, path, 0o700); err != nil {
 		return "", fmt.Errorf("copy %s: %w", m.opt.Self, err)
 	}
 	if err := unix.Chmod(path, 0o4755); err != nil {
@@ -217,16 +231,22 @@ func (m *Manager) Networks() map[string]netip.Prefix {
 	return nets
 }
 
-// get returns the machine of that id, making its entry.
-func (m *Manager) get(id string) *machine {
+// errClosed means that the simulator is shutting down, or has.
+var errClosed = errors.New("the simulator is shutting down")
+
+// get returns the machine of that id, making its entry. After Close there are none: what Close has seen is all there is.
+func (m *Manager) get(id string) (*machine, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return nil, errClosed
+	}
 	mc := m.machines[id]
 	if mc == nil {
 		mc = &machine{}
 		m.machines[id] = mc
 	}
-	return mc
+	return mc, nil
 }
 
 // running returns the machine's run, nil if it is off.
@@ -245,14 +265,10 @@ func (m *Manager) running(id string) *run {
 	}
 }
 
-func (m *Manager) setRun(mc *machine, r *run) error {
+func (m *Manager) setRun(mc *machine, r *run) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed && r != nil {
-		return errors.New("the simulator is shutting down")
-	}
 	mc.run = r
-	return nil
 }
 
 // State tells whether the machine's processes are alive.
@@ -278,7 +294,10 @@ func (m *Manager) Start(ctx context.Context, spec Spec) error {
 	if err := checkID(spec.ID); err != nil {
 		return err
 	}
-	mc := m.get(spec.ID)
+	mc, err := m.get(spec.ID)
+	if err != nil {
+		return fmt.Errorf("start machine %s: %w", spec.ID, err)
+	}
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
 	if m.running(spec.ID) != nil {
@@ -292,10 +311,7 @@ func (m *Manager) Start(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return fmt.Errorf("start machine %s: %w", spec.ID, err)
 	}
-	if err := m.setRun(mc, r); err != nil {
-		m.kill(spec.ID, r)
-		return fmt.Errorf("start machine %s: %w", spec.ID, err)
-	}
+	m.setRun(mc, r)
 	m.opt.Log.Info("machine started", "id", spec.ID, "kind", string(m.opt.Kind), "pid", r.cmd.Process.Pid)
 	return nil
 }
@@ -407,7 +423,7 @@ func (m *Manager) spawn(cfg guestConfig, lock *os.File) (*run, error) {
 		return nil, fmt.Errorf("open the machine's console: %w", err)
 	}
 	defer func() { _ = console.Close() }()
-	cmd := exec.Command(m.opt.Self)
+	cmd := exec.Command(m.exe)
 	cmd.Args = []string{"hive-sim", "host", "init", cfg.ID}
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + loginPath, "GOMAXPROCS=2"}
@@ -504,7 +520,10 @@ func (m *Manager) Shutdown(ctx context.Context, id string) error {
 
 // Stop ends all processes of the machine at once. Stopping a stopped machine does nothing.
 func (m *Manager) Stop(_ context.Context, id string) error {
-	mc := m.get(id)
+	mc, err := m.get(id)
+	if err != nil {
+		return nil // closed: all are stopped
+	}
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
 	m.stop(id, mc)
@@ -516,7 +535,7 @@ func (m *Manager) stop(id string, mc *machine) {
 	if r := m.running(id); r != nil {
 		m.kill(id, r)
 	}
-	_ = m.setRun(mc, nil)
+	m.setRun(mc, nil)
 }
 
 // Remove stops the machine if need be and deletes its disk, its logs and its addresses. Removing an unknown machine does
@@ -525,7 +544,10 @@ func (m *Manager) Remove(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	mc := m.get(id)
+	mc, err := m.get(id)
+	if err != nil {
+		return fmt.Errorf("remove machine %s: %w", id, err)
+	}
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
 	m.stop(id, mc)
@@ -554,7 +576,14 @@ func (m *Manager) Clone(_ context.Context, from, to string) error {
 	if from == to {
 		return fmt.Errorf("clone machine %s: to itself", from)
 	}
-	src, dst := m.get(from), m.get(to)
+	src, err := m.get(from)
+	if err != nil {
+		return fmt.Errorf("clone machine %s: %w", from, err)
+	}
+	dst, err := m.get(to)
+	if err != nil {
+		return fmt.Errorf("clone machine %s: %w", from, err)
+	}
 	first, second := src, dst
 	if from > to {
 		first, second = dst, src

@@ -26,7 +26,9 @@ type Options struct {
 
 // ErrUnknownPID is what the guest agent answers about a process that it has not started, or whose end it has already
 // reported once (worded as qemu-ga words it).
-var ErrUnknownPID = errors.New("Invalid parameter 'pid'") //nolint:staticcheck // the agent's own words
+//
+//lint:ignore ST1005 the agent's own words
+var ErrUnknownPID = errors.New("Invalid parameter 'pid'")
 
 // IsGuest tells whether a process with these arguments (os.Args) is to run Main: it is the init of a machine, or one of
 // the commands sudo, cloud-init and hostname inside one.
