@@ -3,6 +3,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,7 +32,7 @@ type Request struct {
 type Result struct {
 	// Changed is false if everything already was as asked for.
 	Changed bool
-	// Created, Updated and Deleted are names of nodes, sorted.
+	// Created, Updated and Deleted are names of nodes in the order of their numbers.
 	Created, Updated, Deleted []string
 	// Seconds is the time spent inside child processes, by step ("init", "plan", "apply", "destroy").
 	Seconds map[string]float64
@@ -92,8 +93,7 @@ func (p Plan) Nodes(action Action) []string {
 			names = append(names, c.Node)
 		}
 	}
-	slices.Sort(names)
-	return names
+	return SortNodes(names)
 }
 
 // Destructive returns the changes that would delete or replace something an earlier run completed.
@@ -115,8 +115,15 @@ func (p Plan) Vanished() []string {
 			names = append(names, c.Node)
 		}
 	}
-	slices.Sort(names)
-	return names
+	return SortNodes(names)
+}
+
+// SortNodes sorts names of nodes of one cluster by their number, and drops repeated ones. It returns names.
+func SortNodes(names []string) []string {
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
+	return slices.Compact(names)
 }
 
 // RefusedError says that a plan would delete or replace what exists, which only Down may do. Nothing was applied. A retry
@@ -197,21 +204,4 @@ func (f *Failure) Hint() string {
 		return "the whole output is in " + f.Log
 	}
 	return strings.Join(hints, "; ")
-}
-
-// Description is the text that marks a VM as belonging to a cluster and an owner. It is one line, because Proxmox VE
-// rewrites line ends.
-func Description(name cluster.Name, owner cluster.Owner) string {
-	text := fmt.Sprintf("Managed by Terraform - cluster: %s - owner: %s", name, owner.ID)
-	if !owner.Expires.IsZero() {
-		text += " - expires: " + owner.Expires.UTC().Format("2006-01-02T15:04:05Z")
-	}
-	return text
-}
-
-// Tags are the tags of a cluster's VMs, sorted as Proxmox VE keeps them.
-func Tags(name cluster.Name) []string {
-	tags := []string{"hive", "hive-test", "terraform", string(name)}
-	slices.Sort(tags)
-	return slices.Compact(tags)
 }

@@ -28,6 +28,8 @@ func knownErrors() []known {
 		{`failed to read file from "([^:"]+):snippets/`, "the storage $1 does not keep snippets, or its snippets directory is missing: enable the content type with `pvesm set $1 --content iso,vztmpl,snippets` (added to what it has)"},
 		{`does not support (?:content type|content-type) '?snippets`, "enable the content type snippets on that storage"},
 		{`Could not open '([^']+)'.*No such file`, "the image $1 is not on that hypervisor: download it there, or name another with --os-image"},
+		{`(/\S+): non-existent or non-regular file`, "the image $1 is not on that hypervisor: download it there, or name another with --os-image"},
+		{`failed to determine the datastore path`, "the snippet store is no directory, so it cannot keep snippets: name one that is, such as local, as snippet_store"},
 		{`volume '([^']+)' does not exist`, "the volume $1 is not on that hypervisor: download the image there, or name another with --os-image"},
 		{`storage '([^']+)' does not exist`, "there is no storage $1 on that hypervisor: set its datastore_id or snippet_store"},
 		{`(?:VM|CT) (\d+) already exists|VM (\d+) - .*already exists|config file already exists`, "the VM id is taken: `hive-test down` and a new `up` reserve other ids"},
@@ -65,10 +67,7 @@ func problems(found []diagnostic) []provision.Problem {
 		})
 		switch {
 		case at >= 0:
-			if !slices.Contains(list[at].Nodes, node) {
-				list[at].Nodes = append(list[at].Nodes, node)
-				slices.Sort(list[at].Nodes)
-			}
+			list[at].Nodes = provision.SortNodes(append(list[at].Nodes, node))
 		case node != "":
 			p.Nodes = []string{node}
 			fallthrough
@@ -95,6 +94,7 @@ func problem(d diagnostic, table []known) provision.Problem {
 var (
 	attemptPrefix = regexp.MustCompile(`All attempts fail:\s*(#\d+: )?`)
 	taskPrefix    = regexp.MustCompile(`task "?UPID[^"\s]*"? failed to complete with exit code: `)
+	usageNoise    = regexp.MustCompile(`(\S.*?) 400 Parameter verification failed\..*`)
 	responseNoise = regexp.MustCompile(`received an HTTP (\d+) response - Reason: `)
 )
 
@@ -108,6 +108,8 @@ func condense(d diagnostic) string {
 	text = strings.Join(strings.Fields(text), " ")
 	text = attemptPrefix.ReplaceAllString(text, "")
 	text = taskPrefix.ReplaceAllString(text, "")
+	// What follows an import that failed is only a consequence, and a usage text.
+	text = usageNoise.ReplaceAllString(text, "$1")
 	text = responseNoise.ReplaceAllString(text, "HTTP $1 ")
 	const limit = 400
 	if runes := []rune(text); len(runes) > limit {

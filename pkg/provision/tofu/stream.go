@@ -189,9 +189,7 @@ func (s *stream) plan(recorded map[string]bool) (provision.Plan, error) {
 func (s *stream) completed(action string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := slices.Clone(s.done[action])
-	slices.Sort(names)
-	return slices.Compact(names)
+	return provision.SortNodes(slices.Clone(s.done[action]))
 }
 
 // nodeOf returns the node name in an address like proxmox_virtual_environment_vm.node["ci-1"], or nothing.

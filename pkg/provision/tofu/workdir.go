@@ -165,7 +165,7 @@ func newVariables(r provision.Request, endpoint string) (variables, error) {
 		CPUCores: r.Spec.CPUCores, MemoryMB: r.Spec.MemoryMB, DiskSizeGB: r.Spec.DiskSizeGB, OSImage: r.Spec.OSImage,
 		ManagementBridge: r.Spec.ManagementBridge, DataBridge: r.Spec.DataBridge,
 		SSHUser: r.Spec.SSHUser, SSHPublicKey: strings.TrimSpace(r.SSHPublicKey),
-		Description: provision.Description(r.Name, r.Owner), Tags: provision.Tags(r.Name),
+		Description: cluster.Description(r.Name, r.Owner), Tags: cluster.Tags(r.Name),
 		VendorData: string(vendor),
 	}, nil
 }
