@@ -315,7 +315,7 @@ const logTimeout = 15 * time.Second
 // withLogs adds to the failures of err the logs that choose names for a node, each from its node.
 func (c *Cluster) withLogs(ctx context.Context, err error, choose func(Host) []string) error {
 	failures, ok := errors.AsType[nodeErrors](err)
-	if !ok {
+	if !ok || ctx.Err() != nil { // whoever interrupts does not wait for logs
 		return err
 	}
 	var all sync.WaitGroup

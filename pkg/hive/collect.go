@@ -29,6 +29,13 @@ func (c *Cluster) Collect(ctx context.Context, host Host, dir string) error {
 	return errors.Join(c.collectFiles(ctx, host, dir), c.collectAnswers(ctx, host, dir))
 }
 
+// CollectAll collects from all nodes at once, each into a directory of dir that is called after it.
+func (c *Cluster) CollectAll(ctx context.Context, dir string) error {
+	return each(ctx, c.hosts, func(ctx context.Context, host Host) error {
+		return c.Collect(ctx, host, filepath.Join(dir, host.Name()))
+	})
+}
+
 func (c *Cluster) collectFiles(ctx context.Context, host Host, dir string) error {
 	result, err := c.script(ctx, host, "collect.sh", collectTimeout, map[string]string{"HIVE_TAIL_BYTES": collectTail}, nil)
 	if err != nil {

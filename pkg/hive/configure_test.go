@@ -21,10 +21,10 @@ func TestConfigure(t *testing.T) {
 		{"one node", 1, "pre"},
 		{"three nodes", 3, "pre"},
 		{"two nodes of the later era", 2, "spx"},
-		{"one node of the later era", 1, "spx"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLocal(t, tt.nodes, Options{HealthTimeout: 20 * time.Second})
+			t.Parallel()
+			l := newLocal(t, tt.nodes, Options{HealthTimeout: time.Minute})
 			for _, host := range l.hosts {
 				host.settings(map[string]any{"era": tt.era})
 			}
@@ -73,7 +73,8 @@ func (l *local) warned(text string) bool {
 }
 
 func TestForceFormsAnew(t *testing.T) {
-	l := newLocal(t, 3, Options{HealthTimeout: 20 * time.Second})
+	t.Parallel()
+	l := newLocal(t, 3, Options{HealthTimeout: time.Minute})
 	if err := l.Configure(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,8 @@ func TestForceFormsAnew(t *testing.T) {
 }
 
 func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
-	l := newLocal(t, 3, Options{FormationTimeout: 30 * time.Second, HealthTimeout: 20 * time.Second})
+	t.Parallel()
+	l := newLocal(t, 3, Options{FormationTimeout: time.Minute, HealthTimeout: time.Minute})
 	l.hosts[1].settings(map[string]any{"fail": map[string]any{"join": map[string]any{"exit": 7, "stderr": "no room for Secret Key: abcdefghijk"}}})
 	begun := time.Now()
 	err := l.Configure(t.Context(), "")
@@ -105,7 +107,7 @@ func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
 	if failed.Hint() == "" {
 		t.Error("there is no hint")
 	}
-	if took := time.Since(begun); took > 20*time.Second {
+	if took := time.Since(begun); took > 45*time.Second {
 		t.Errorf("it took %s to notice", took)
 	}
 	// What was left half done is finished by the next run.
@@ -135,6 +137,7 @@ func TestFailuresOfSteps(t *testing.T) {
 		{"gateway", map[string]any{"gateway_status": 500}, StepHealth, "ci-1", "with 500 InternalError instead of 403"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			nodes := 1
 			if tt.node == "" {
 				nodes = 2
@@ -157,7 +160,8 @@ func TestFailuresOfSteps(t *testing.T) {
 }
 
 func TestABlockedInitOfAnEarlierRunIsStopped(t *testing.T) {
-	l := newLocal(t, 3, Options{HealthTimeout: 20 * time.Second})
+	t.Parallel()
+	l := newLocal(t, 3, Options{HealthTimeout: time.Minute})
 	if err := l.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +177,7 @@ func TestABlockedInitOfAnEarlierRunIsStopped(t *testing.T) {
 }
 
 func TestInterruption(t *testing.T) {
+	t.Parallel()
 	l := newLocal(t, 2, Options{})
 	if err := l.Install(t.Context()); err != nil {
 		t.Fatal(err)
@@ -200,7 +205,8 @@ func (l *local) formationProbe(t *testing.T) (answer, error) {
 }
 
 func TestCollect(t *testing.T) {
-	l := newLocal(t, 1, Options{HealthTimeout: 20 * time.Second})
+	t.Parallel()
+	l := newLocal(t, 1, Options{HealthTimeout: time.Minute})
 	if err := l.Configure(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}

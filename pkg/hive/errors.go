@@ -96,6 +96,6 @@ func hint(step string) string {
 		StepInit:      "configure again: what was left half done is stopped first; --force forms the cluster anew and drops its data",
 		StepJoin:      "configure again: what was left half done is stopped first; all nodes must reach node 1 on port 4432",
 		StepStart:     "the services' logs are in ~/hive/logs on the node and in the run's evidence",
-		StepHealth:    "the services' logs are in ~/hive/logs on the node and in the run's evidence; a longer limit is set with --timeout-health",
+		StepHealth:    "the services' logs are in ~/hive/logs on the node and in the run's evidence; allow more time if the nodes were still starting",
 	}[step]
 }

@@ -15,7 +15,8 @@ import (
 const (
 	formedMarker  = "Cluster formation complete!"
 	stillRunning  = 124             // await-init.sh: it has not ended
-	joinSettling  = 2 * time.Second // how long other joins may still fail by themselves after the first
+	joinSettling  = time.Second     // how long other joins may still fail by themselves after the first
+	startTimeout  = 5 * time.Minute // of start.sh; real ones take a quarter of a minute
 	formationRest = time.Minute     // beyond the formation timeout: grace, writing, connecting
 )
 
@@ -259,7 +260,9 @@ func (c *Cluster) Join(ctx context.Context) error {
 		if len(c.hosts) == 1 {
 			return skip("there is one node only")
 		}
-		if c.reform != nil && !*c.reform {
+		if formed, err := c.alreadyFormed(ctx); err != nil {
+			return err
+		} else if formed {
 			return skip("the nodes have formed one cluster already")
 		}
 		token, err := c.joinToken(ctx)
@@ -274,6 +277,15 @@ func (c *Cluster) Join(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// alreadyFormed tells whether Init has found, or would find, one complete cluster.
+func (c *Cluster) alreadyFormed(ctx context.Context) (bool, error) {
+	if c.reform != nil {
+		return !*c.reform, nil
+	}
+	states, err := c.states(ctx)
+	return err == nil && formationProblem(states) == "", err
 }
 
 // formationLog is the log that tells how formation went on a node.
@@ -368,7 +380,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 			return err
 		}
 		start := func(ctx context.Context, host Host) error {
-			_, err := c.script(ctx, host, "start.sh", c.options.HealthTimeout, nil, c.output(StepStart, host))
+			_, err := c.script(ctx, host, "start.sh", startTimeout, nil, c.output(StepStart, host))
 			return err
 		}
 		for _, act := range []struct {

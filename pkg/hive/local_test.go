@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"net"
@@ -16,7 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"go.uber.org/goleak"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "hive" {
 		os.Exit(simhive.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // localHost is a node on this machine: a home directory and an address. It runs what a remote host would run.
@@ -37,6 +39,7 @@ type localHost struct {
 	t    *testing.T
 	node cluster.Node
 	home string
+	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as it is
 }
 
 func (h *localHost) Name() string       { return h.node.Name }
@@ -51,7 +54,7 @@ func (h *localHost) Run(ctx context.Context, c remote.Command) (remote.Result, e
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", `eval "$(cat)"`, c.Name}, c.Args...)...)
-	cmd.Env = []string{"HOME=" + h.home, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"HOME=" + h.home, "PATH=" + filepath.Join(h.home, "fake") + ":" + os.Getenv("PATH")}
 	cmd.Dir = h.home
 	cmd.Stdin = strings.NewReader("{\n" + exports + c.Script + "\n}\n")
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -105,6 +108,9 @@ func copyFile(from, to string, mode fs.FileMode) error {
 }
 
 func (h *localHost) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	if h.dial != nil {
+		return h.dial(ctx, network, addr)
+	}
 	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
 
@@ -142,7 +148,9 @@ func newLocal(t *testing.T, n int, options Options) *local {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("node scripts need setsid, which this machine does not have")
 	}
-	network := [2]byte{byte(10 + os.Getpid()%80), byte(time.Now().UnixNano() / 1000 % 250)}
+	sum := fnv.New32a()
+	sum.Write([]byte(t.Name())) // tests run at the same time, each on addresses of its own
+	network := [2]byte{byte(130 + os.Getpid()%60), byte(sum.Sum32() % 251)}
 	l := &local{events: &progress.Memory{}}
 	var hosts []Host
 	for i := range n {

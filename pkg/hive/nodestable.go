@@ -31,7 +31,10 @@ func splitRow(line string) []string {
 	if !strings.Contains(line, "|") {
 		return nil
 	}
-	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|"), "|")
+	if rest, framed := strings.CutPrefix(line, "|"); framed {
+		line = strings.TrimSuffix(rest, "|")
+	}
+	cells := strings.Split(line, "|")
 	for i := range cells {
 		cells[i] = strings.TrimSpace(cells[i])
 	}

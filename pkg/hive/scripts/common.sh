@@ -6,7 +6,6 @@
 # HIVE_PORT        port of the daemon and of formation (default 4432)
 # HIVE_SOURCE_DIR  where hive's source is, if it was built here (default ~/Development/mulga/hive)
 set -euo pipefail
-umask 077
 
 HIVE_DIR=${HIVE_DIR:-$HOME/hive}
 HIVE_BIN=${HIVE_BIN:-$HIVE_DIR/bin/hive}
@@ -47,13 +46,19 @@ started() {
   fi
 }
 
+# private FILE empties a file, or makes it, so that only its owner can read it: what programs print may hold secrets.
+private() {
+  (umask 077 && : >"$1")
+  chmod 600 "$1"
+}
+
 # background NAME COMMAND... runs a command that outlives the connection: log, process id and exit status are kept.
 background() {
   local name=$1 pid
   shift
   mkdir -p "$log_dir" "$run_dir"
   rm -f "$run_dir/$name.exit" "$run_dir/$name.pid"
-  : >"$log_dir/$name.log"
+  private "$log_dir/$name.log"
   # shellcheck disable=SC2016 # the inner shell expands these
   setsid bash -c 'out=$1; shift; code=0; "$@" || code=$?; echo "$code" >"$out.new"; mv "$out.new" "$out"' \
     background "$run_dir/$name.exit" "$@" </dev/null >>"$log_dir/$name.log" 2>&1 &
@@ -104,12 +109,16 @@ listens() {
   (exec 3<>"/dev/tcp/$1/$HIVE_PORT") 2>/dev/null
 }
 
-# directory_flag COMMAND... prints the flag by which that command takes the data directory: it differs by command and age.
+# help_of COMMAND... prints what hive says of a command's flags, which differ by command and age.
+help_of() {
+  "$HIVE_BIN" "$@" --help 2>&1 </dev/null || true
+}
+
+# directory_flag HELP prints the flag by which a command takes the data directory.
 directory_flag() {
-  local help flag
-  help=$("$HIVE_BIN" "$@" --help 2>&1) || true
+  local flag
   for flag in --hive-dir --spinifex-dir --data-dir; do
-    if [[ $help == *"$flag "* ]]; then
+    if [[ $1 == *"$flag "* ]]; then
       printf '%s\n' "$flag"
       return
     fi

@@ -14,14 +14,14 @@ mkdir -p "$HIVE_CONFIG_DIR"
 rm -f "$HIVE_CONFIG_DIR/join-token"
 flags=(--node "$HIVE_NODE" --nodes "$HIVE_NODES" --bind "$HIVE_BIND" --port "$HIVE_PORT"
   --formation-timeout "$HIVE_FORMATION_TIMEOUT" --config-dir "$HIVE_CONFIG_DIR")
-directory=$(directory_flag admin init)
+help=$(help_of admin init)
+directory=$(directory_flag "$help")
 if [ -n "$directory" ]; then
   flags+=("$directory" "$HIVE_DIR/")
 fi
 if [ "${HIVE_FORCE:-}" = yes ]; then
   flags+=(--force)
 fi
-help=$("$HIVE_BIN" admin init --help 2>&1) || true
 if [[ $help == *--no-telemetry* ]]; then
   flags+=(--no-telemetry) # a test cluster does not phone home
 fi

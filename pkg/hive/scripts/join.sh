@@ -10,14 +10,14 @@ set -euo pipefail
 
 end join # one that an earlier run has left behind
 flags=(--node "$HIVE_NODE" --host "$HIVE_LEADER" --bind "$HIVE_BIND" --port "$HIVE_PORT" --config-dir "$HIVE_CONFIG_DIR")
-directory=$(directory_flag admin join)
+help=$(help_of admin join)
+directory=$(directory_flag "$help")
 if [ -n "$directory" ]; then
   flags+=("$directory" "$HIVE_DIR/")
 fi
 if [ -n "${HIVE_JOIN_TOKEN:-}" ]; then
   flags+=(--token "$HIVE_JOIN_TOKEN") # hive takes it in no other way; it ends with this formation
 fi
-help=$("$HIVE_BIN" admin join --help 2>&1) || true
 if [[ $help == *--no-telemetry* ]]; then
   flags+=(--no-telemetry)
 fi

@@ -19,12 +19,14 @@ cat "$HIVE_CONFIG_DIR/ca.pem" >>"$bundle"
 export SSL_CERT_FILE=$bundle
 
 code=0
+private "$log_dir/start.log"
 if [ -x "$HIVE_SOURCE_DIR/scripts/start-dev.sh" ]; then
   cd "$HIVE_SOURCE_DIR"
   UI=false HIVE_SKIP_BUILD=true ./scripts/start-dev.sh "$HIVE_DIR/" </dev/null >"$log_dir/start.log" 2>&1 || code=$?
 else
   flags=(--config-dir "$HIVE_CONFIG_DIR")
-  directory=$(directory_flag start)
+  help=$(help_of start)
+  directory=$(directory_flag "$help")
   if [ -n "$directory" ]; then
     flags+=("$directory" "$HIVE_DIR/")
   fi

@@ -11,7 +11,8 @@ end join
 if [ -x "$HIVE_BIN" ]; then
   # Programs without this command say so; the pid files below are there for them.
   flags=(--config-dir "$HIVE_CONFIG_DIR")
-  directory=$(directory_flag stop)
+  help=$(help_of stop)
+  directory=$(directory_flag "$help")
   if [ -n "$directory" ]; then
     flags+=("$directory" "$HIVE_DIR/")
   fi

@@ -1,0 +1,283 @@
+package hive
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+func TestScriptsParse(t *testing.T) {
+	for _, name := range ScriptNames() {
+		text, err := Script(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), name); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(text, "\nset -euo pipefail\n") {
+			t.Errorf("%s does not stop at errors", name)
+		}
+	}
+}
+
+// Whoever overrides a script finds every variable that it gets in its header, or in that of common.sh.
+func TestScriptsDocumentTheirVariables(t *testing.T) {
+	variable := regexp.MustCompile(`HIVE_[A-Z_]+`)
+	common, _ := Script(commonScript)
+	documented := func(text string) map[string]bool {
+		names := map[string]bool{}
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "#") {
+				break
+			}
+			for _, name := range variable.FindAllString(line, -1) {
+				names[name] = true
+			}
+		}
+		return names
+	}
+	for _, name := range ScriptNames() {
+		text, _ := Script(name)
+		known := documented(text)
+		for _, used := range variable.FindAllString(text, -1) {
+			// HIVE_SKIP_BUILD is hive's own, and set, not taken.
+			if !known[used] && !documented(common)[used] && used != "HIVE_SKIP_BUILD" {
+				t.Errorf("%s takes %s and does not say what it is", name, used)
+			}
+		}
+	}
+}
+
+func TestScriptsPassShellcheck(t *testing.T) {
+	shellcheck, err := exec.LookPath("shellcheck")
+	if err != nil {
+		t.Skip("shellcheck is not installed")
+	}
+	// Variables of common.sh and of the caller are not assigned in a script.
+	args := []string{"-s", "bash", "-e", "SC2153,SC2154,SC2034"}
+	for _, name := range ScriptNames() {
+		args = append(args, filepath.Join("scripts", name))
+	}
+	if out, err := exec.Command(shellcheck, args...).CombinedOutput(); err != nil {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestOverriddenScripts(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("start.sh", "echo mine")
+	write("README", "no script")
+	scripts, err := loadScripts(dir)
+	if err != nil || scripts["start.sh"] != "echo mine" || scripts["stop.sh"] == "" {
+		t.Errorf("start.sh is %q, stop.sh has %d bytes: %v", scripts["start.sh"], len(scripts["stop.sh"]), err)
+	}
+	write("stat.sh", "a typing error")
+	if problems := (Options{ScriptsDir: dir}).Validate(); len(problems) != 1 || !strings.Contains(problems[0].Error(), "stat.sh replaces no node script") {
+		t.Errorf("problems: %v", problems)
+	}
+}
+
+func TestOptionsHash(t *testing.T) {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "hive")
+	hash := func(o Options) string {
+		t.Helper()
+		sum, err := o.Hash()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	os.WriteFile(binary, []byte("one"), 0o700)
+	first := hash(Options{Binary: binary})
+	if first == "" || first != hash(Options{Binary: binary, Force: true, HealthTimeout: 1}) {
+		t.Error("force and timeouts change what is installed")
+	}
+	os.WriteFile(binary, []byte("two"), 0o700)
+	if first == hash(Options{Binary: binary}) {
+		t.Error("another program has the same hash")
+	}
+	if got := hash(Options{Repo: "https://example.org/hive", Ref: "main"}); got != "" {
+		t.Errorf("a branch, which can move, has the hash %s", got)
+	}
+	if hash(Options{Repo: "r", Ref: strings.Repeat("a", 40)}) == "" {
+		t.Error("a commit has no hash")
+	}
+	if _, err := (Options{Binary: filepath.Join(dir, "none")}).Hash(); err == nil {
+		t.Error("a missing program has a hash")
+	}
+}
+
+func TestOptionsValidate(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		options Options
+		want    []string
+	}{
+		{"nothing", Options{}, nil},
+		{"repository", Options{Repo: "https://example.org/hive", Ref: "v1"}, nil},
+		{"both sources", Options{Repo: "r", Binary: os.Args[0]}, []string{"use one of --binary and --repo"}},
+		{"ref alone", Options{Ref: "v1"}, []string{"add --repo URL"}},
+		{"a directory", Options{Binary: t.TempDir()}, []string{"is not a file"}},
+		{"two at once", Options{Ref: "v1", Binary: "/nowhere/hive"}, []string{"add --repo URL", "no such file"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			problems := tt.options.Validate()
+			if len(problems) != len(tt.want) {
+				t.Fatalf("problems: %v", problems)
+			}
+			for i, want := range tt.want {
+				if !strings.Contains(problems[i].Error(), want) {
+					t.Errorf("%v does not say %q", problems[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestWaitCloudInit(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer string // what `cloud-init status --long` prints
+		exit   string
+		marker bool
+		failed string
+		warned bool
+	}{
+		{name: "done", answer: "status: done\ndetail:\nDataSourceNoCloud", exit: "0"},
+		{name: "done with complaints", answer: "status: done\nrecoverable_errors: a package is gone", exit: "2", warned: true},
+		{name: "failed", answer: "status: error\ndetail:\nrunparts: 1 failures", exit: "1", failed: "runparts: 1 failures"},
+		{name: "never ends", answer: "status: running", exit: "0", failed: "has not finished within 1 seconds"},
+		{name: "disabled, marker there", answer: "status: disabled", exit: "0", marker: true},
+		{name: "not run, no marker", answer: "status: not run", exit: "0", failed: "there is no"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLocal(t, 1, Options{})
+			l.options.SkipCloudInit = false
+			l.options.CloudInitTimeout = 1
+			l.hosts[0].fake("cloud-init", "cat <<'END'\n"+tt.answer+"\nEND\nexit "+tt.exit)
+			if tt.marker {
+				l.override("wait-cloud-init.sh", func(text string) string {
+					return "HIVE_CLOUD_INIT_MARKER=/\n" + text
+				})
+			}
+			err := l.WaitCloudInit(t.Context())
+			if failed := err != nil; failed != (tt.failed != "") || failed && !strings.Contains(err.Error(), tt.failed) {
+				t.Errorf("error: %v", err)
+			}
+			if l.warned("a package is gone") != tt.warned {
+				t.Errorf("warned: %v", !tt.warned)
+			}
+		})
+	}
+}
+
+// fake puts a command before all others on the node.
+func (h *localHost) fake(name, script string) {
+	h.t.Helper()
+	dir := filepath.Join(h.home, "fake")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// override replaces one node script.
+func (l *local) override(name string, change func(string) string) {
+	t := l.hosts[0].t
+	t.Helper()
+	text, err := Script(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.options.ScriptsDir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(l.options.ScriptsDir, name), []byte(change(text)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestInstallFromGit(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 2, Options{})
+	repo := gitRepo(t, l.options.Binary)
+	l.options.Binary, l.options.Repo, l.options.Ref = "", repo, "v1"
+	if err := l.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.hosts[1].read("Development/mulga/hive/stamp") != "built\n" {
+		t.Error("it was not built on the second node")
+	}
+	if err := l.Install(t.Context()); err != nil { // the build has left changes in the tree
+		t.Error(err)
+	}
+	l.options.Ref = "v9"
+	err := l.Install(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "on ci-1, ci-2") || !strings.Contains(err.Error(), "there is no ref v9") {
+		t.Errorf("a missing ref: %v", err)
+	}
+}
+
+// gitRepo makes a repository whose build makes the given program.
+func gitRepo(t *testing.T, program string) string {
+	t.Helper()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not installed")
+	}
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("make is not installed")
+	}
+	dir := t.TempDir()
+	makefile := "build:\n\tmkdir -p bin\n\tln -f " + program + " bin/hive || cp " + program + " bin/hive\n\techo built >stamp\n"
+	os.WriteFile(filepath.Join(dir, "Makefile"), []byte(makefile), 0o600)
+	os.WriteFile(filepath.Join(dir, "stamp"), []byte("not built\n"), 0o600)
+	for _, args := range [][]string{
+		{"init", "--quiet"}, {"add", "."},
+		{"-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "-m", "first"}, {"tag", "v1"},
+	} {
+		cmd := exec.Command(git, args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	return dir
+}
+
+func TestParseState(t *testing.T) {
+	l := newLocal(t, 1, Options{})
+	if err := l.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	host := l.hosts[0]
+	os.MkdirAll(filepath.Join(host.home, "hive/config"), 0o700)
+	config := "epoch = 1\nnode = \"ci-1\"\n[nodes.ci-1]\nhost = \"x\"\n[nodes.ci-1.nats]\nhost = \"y\"\n[nodes.ci-2]\nnode_x = \"z\"\n"
+	os.WriteFile(filepath.Join(host.home, "hive/config/spinifex.toml"), []byte(config), 0o600)
+	states, err := l.states(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := states[0]
+	if !got.initialized || got.node != "ci-1" || got.nodes != 2 || got.used || got.ca != "" || !strings.HasPrefix(got.version, "hive v") || got.skew.Abs() > maxSkew {
+		t.Errorf("%+v", got)
+	}
+	if diff := cmp.Diff("ci-1", got.host.Name()); diff != "" {
+		t.Error(diff)
+	}
+}
