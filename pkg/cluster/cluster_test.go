@@ -54,6 +54,9 @@ func TestRecordPhases(t *testing.T) {
 func TestOwnerSurvivesPeopleAndProxmox(t *testing.T) {
 	owner := Owner{ID: "2f0c1f6e-0000-4000-8000-000000000001", Expires: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
 	written := Description("ci-1", owner)
+	if want := "Managed by Terraform - cluster: ci-1 - owner: " + owner.ID + " - expires: 2026-01-02T03:04:05Z"; written != want {
+		t.Errorf("written as %q, want %q", written, want)
+	}
 	for _, tc := range []struct {
 		name, text string
 		ok         bool

@@ -11,12 +11,12 @@ const Tag = "hive-test"
 
 const expiryLayout = "2006-01-02T15:04:05Z"
 
-var descriptionPattern = regexp.MustCompile(`(?m)^Managed by hive-test - cluster: (\S+) - owner: (\S+?)(?: - expires: \S+)?\s*$`)
+var descriptionPattern = regexp.MustCompile(`(?m)^Managed by Terraform - cluster: (\S+) - owner: (\S+?)(?: - expires: \S+)?\s*$`)
 
 // Description is the text that every VM of a cluster carries: whose it is, readable by a person and by ParseOwner. It is
 // one line, because Proxmox VE rewrites line ends.
 func Description(name Name, owner Owner) string {
-	text := "Managed by hive-test - cluster: " + string(name) + " - owner: " + owner.ID
+	text := "Managed by Terraform - cluster: " + string(name) + " - owner: " + owner.ID
 	if !owner.Expires.IsZero() {
 		text += " - expires: " + owner.Expires.UTC().Truncate(time.Second).Format(expiryLayout)
 	}
