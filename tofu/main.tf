@@ -35,6 +35,7 @@ resource "proxmox_virtual_environment_vm" "node" {
   tags        = local.tags
   node_name   = each.value.hypervisor
   vm_id       = each.value.vmid
+  pool_id     = var.pool_id != "" ? var.pool_id : null
 
   on_boot = false
   # A guest that ignores a shutdown would hold up its own removal for half an hour.

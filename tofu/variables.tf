@@ -137,6 +137,12 @@ variable "tags" {
   default     = ["hive", "hive-test", "terraform"]
 }
 
+variable "pool_id" {
+  type        = string
+  description = "Resource pool that the VMs belong to; empty means none"
+  default     = ""
+}
+
 variable "vendor_data" {
   type        = string
   description = "cloud-init vendor data, rendered"

@@ -21,6 +21,8 @@ type Request struct {
 	Spec  cluster.Spec
 	// Nodes carry the ids, MACs and hypervisors that were reserved for them.
 	Nodes cluster.Nodes
+	// Pool is the resource pool that the VMs belong to; empty means none.
+	Pool string
 	// SSHPublicKey may log in to the nodes as Spec.SSHUser, in authorized_keys form.
 	SSHPublicKey string
 	// Check, if set, is called after a plan was read and before it is applied, unless it changes nothing. Its error stops Up.

@@ -96,7 +96,7 @@ func providerDir(mirror, flavor string) string {
 
 func testRequest(dir string, nodes int) provision.Request {
 	r := provision.Request{
-		Dir: dir, Name: "ci-1", Owner: cluster.Owner{ID: "0f1e2d3c"}, SSHPublicKey: "ssh-ed25519 AAAA somebody\n",
+		Dir: dir, Name: "ci-1", Owner: cluster.Owner{ID: "0f1e2d3c"}, Pool: "ci", SSHPublicKey: "ssh-ed25519 AAAA somebody\n",
 		Spec: cluster.Spec{
 			Deployer: cluster.DeployerProxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 2048, DiskSizeGB: 8, OSImage: "local:iso/debian.img",
 			ManagementBridge: "vmbr0", DataBridge: "vmbr1", SSHUser: "tf-user",
@@ -199,7 +199,7 @@ func made(t *testing.T, b *bench) {
 	want := map[string]any{
 		"name": "ci-1-2", "node": "pve2", "description": "Managed by Terraform - cluster: ci-1 - owner: 0f1e2d3c",
 		"tags": []any{"ci-1", "hive", "hive-test", "terraform"}, "macs": []any{"BC:24:11:00:00:01", "BC:24:11:00:01:01"},
-		"memory": 2048.0, "wait_disabled": true,
+		"memory": 2048.0, "wait_disabled": true, "pool": "ci",
 	}
 	if diff := cmp.Diff(want, vm); diff != "" {
 		t.Errorf("VM 9002 (-want +got):\n%s", diff)

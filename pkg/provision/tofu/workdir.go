@@ -128,6 +128,7 @@ type variables struct {
 	SSHPublicKey     string               `json:"ssh_public_key"`
 	Description      string               `json:"description"`
 	Tags             []string             `json:"tags"`
+	PoolID           string               `json:"pool_id"`
 	VendorData       string               `json:"vendor_data"`
 }
 
@@ -165,7 +166,7 @@ func newVariables(r provision.Request, endpoint string) (variables, error) {
 		CPUCores: r.Spec.CPUCores, MemoryMB: r.Spec.MemoryMB, DiskSizeGB: r.Spec.DiskSizeGB, OSImage: r.Spec.OSImage,
 		ManagementBridge: r.Spec.ManagementBridge, DataBridge: r.Spec.DataBridge,
 		SSHUser: r.Spec.SSHUser, SSHPublicKey: strings.TrimSpace(r.SSHPublicKey),
-		Description: cluster.Description(r.Name, r.Owner), Tags: cluster.Tags(r.Name),
+		Description: cluster.Description(r.Name, r.Owner), Tags: cluster.Tags(r.Name), PoolID: r.Pool,
 		VendorData: string(vendor),
 	}, nil
 }

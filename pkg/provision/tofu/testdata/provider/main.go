@@ -87,7 +87,7 @@ func fakeVM() *schema.Resource {
 	ip := block(1, map[string]*schema.Schema{"address": text()})
 	return &schema.Resource{
 		Schema: map[string]*schema.Schema{
-			"name": text(), "description": text(), "tags": texts(), "node_name": fixed(text()), "vm_id": fixed(number()),
+			"name": text(), "pool_id": text(), "description": text(), "tags": texts(), "node_name": fixed(text()), "vm_id": fixed(number()),
 			"on_boot": flag(), "stop_on_destroy": flag(), "reboot_after_update": flag(),
 			"agent":          block(1, map[string]*schema.Schema{"enabled": flag(), "wait_for_ip": block(1, map[string]*schema.Schema{"disabled": flag()})}),
 			"cpu":            block(1, map[string]*schema.Schema{"cores": number(), "type": text()}),
@@ -137,7 +137,7 @@ func (h fakeHost) vm(d *schema.ResourceData) string { return filepath.Join(h.dir
 
 func (h fakeHost) save(d *schema.ResourceData) error {
 	raw, err := json.Marshal(map[string]any{
-		"name": d.Get("name"), "node": d.Get("node_name"), "description": d.Get("description"), "tags": d.Get("tags"),
+		"name": d.Get("name"), "node": d.Get("node_name"), "description": d.Get("description"), "pool": d.Get("pool_id"), "tags": d.Get("tags"),
 		"macs":   []any{d.Get("network_device.0.mac_address"), d.Get("network_device.1.mac_address")},
 		"memory": d.Get("memory.0.dedicated"), "wait_disabled": d.Get("agent.0.wait_for_ip.0.disabled"),
 	})
