@@ -187,7 +187,7 @@ func (c *client) wait(upid string) string {
 			exit, _ := st["exitstatus"].(string)
 			return exit
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(time.Millisecond)
 	}
 	c.t.Fatalf("task %s does not end", upid)
 	return ""

@@ -51,15 +51,19 @@ func (s *Server) checkPool(c *call) error {
 // vmPriv checks a privilege on a VM or on the pool that it is to be made in.
 func (s *Server) vmPriv(c *call, vmid int, pool, priv string) error {
 	p := "/vms/" + strconv.Itoa(vmid)
-	if s.can(c.who, p, false, priv) || (pool != "" && s.can(c.who, "/pool/"+pool, false, priv)) {
+	anyOf := strings.Split(priv, "|")
+	if s.can(c.who, p, true, anyOf...) || (pool != "" && s.can(c.who, "/pool/"+pool, true, anyOf...)) {
 		return nil
 	}
-	return forbidden(p, priv)
+	return forbidden(p, anyOf...)
 }
 
 // createVM is POST /nodes/{node}/qemu.
 func createVM(s *Server, c *call) (any, error) {
 	pool := c.get("pool")
+	if err := checkSSHKeys(c.get("sshkeys")); err != nil {
+		return nil, err
+	}
 	if err := s.checkPool(c); err != nil {
 		return nil, err
 	}
@@ -125,28 +129,26 @@ func (s *Server) newConfig(c *call, pool string) (vmConfig, error) {
 				return nil, err
 			}
 		}
-		if err := s.checkOption(c, k, config); err != nil {
+		if err := s.checkNet(c, k, config); err != nil {
 			return nil, err
 		}
 	}
 	return config, nil
 }
 
-// checkOption checks what is special about some options, and rewrites them as PVE stores them.
-func (s *Server) checkOption(c *call, k string, config vmConfig) error {
-	switch {
-	case isNet(k):
-		props, _ := parseProps(s.option(k).Keys, config[k], k)
-		if props["bridge"] == "" {
-			return failf("no sdn vnet ID specified")
-		}
-		if err := s.need(c.who, "/sdn/zones/localnetwork/"+props["bridge"], "SDN.Use"); err != nil {
-			return err
-		}
-		config[k] = nic(props)
-	case k == "sshkeys":
-		return checkSSHKeys(config[k])
+// checkNet wants a bridge that the caller may use, and writes the card as PVE stores it.
+func (s *Server) checkNet(c *call, k string, config vmConfig) error {
+	if !isNet(k) {
+		return nil
 	}
+	props, _ := parseProps(s.option(k).Keys, config[k], k)
+	if props["bridge"] == "" {
+		return failf("no sdn vnet ID specified")
+	}
+	if err := s.need(c.who, "/sdn/zones/localnetwork/"+props["bridge"], "SDN.Use"); err != nil {
+		return err
+	}
+	config[k] = nic(props)
 	return nil
 }
 
@@ -313,6 +315,9 @@ func (s *Server) checkChange(c *call) error {
 	if c.has("skiplock") {
 		return badParam("skiplock", "Only root may use this option.")
 	}
+	if err := checkSSHKeys(c.get("sshkeys")); err != nil {
+		return err
+	}
 	changes := 0
 	for _, k := range sortedKeys(c.params) {
 		if createOnly(k) && k != "delete" && k != "revert" {
@@ -372,7 +377,7 @@ func (s *Server) checkChangePrivs(c *call) error {
 			}
 		}
 		needed = append(needed, s.optionPrivs(k, config[k], false)...)
-		if err := s.checkOption(c, k, config); err != nil {
+		if err := s.checkNet(c, k, config); err != nil {
 			return err
 		}
 	}
@@ -451,7 +456,7 @@ func (s *Server) setOption(c *call, v *vm, next vmConfig, k string, m *made) err
 		return nil
 	case isNet(k):
 		next[k] = text
-		return s.checkOption(c, k, next)
+		return s.checkNet(c, k, next)
 	case k == "boot":
 		return s.setBoot(next, text)
 	case !isDrive(k):
@@ -516,10 +521,8 @@ func (s *Server) deleteOption(v *vm, next vmConfig, k string) error {
 
 func inSnapshot(v *vm, volid string) bool {
 	for _, sn := range v.Snapshots {
-		for _, text := range sn.Config {
-			if text == volid || strings.HasPrefix(text, volid+",") {
-				return true
-			}
+		if uses(sn.Config, volid) {
+			return true
 		}
 	}
 	return false
@@ -636,7 +639,7 @@ func cloudinitPending(s *Server, c *call) (any, error) {
 	}
 	rows := []map[string]any{}
 	for _, k := range sortedKeys(v.Config) {
-		if k == "name" || slices.Contains(s.optionPrivs(k, v.Config[k], false), "VM.Config.Cloudinit") && !isDrive(k) {
+		if k == "name" || slices.Contains(s.optionPrivs(k, v.Config[k], false), "VM.Config.Cloudinit|VM.Config.Network") {
 			rows = append(rows, map[string]any{"key": k, "value": s.configJSON(v.Config)[k]})
 		}
 	}

@@ -141,7 +141,7 @@ func stable(data any) map[string]any {
 	out := map[string]any{}
 	for k, v := range m {
 		switch k {
-		case "digest", "meta", "smbios1", "vmgenid":
+		case "digest", "meta", "smbios1", "snaptime", "vmgenid":
 			v = "…"
 		}
 		if text, ok := v.(string); ok {

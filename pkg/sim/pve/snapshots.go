@@ -11,7 +11,10 @@ import (
 func (s *Server) snapshotJSON(sn *snapshot) map[string]any {
 	out := s.configJSON(sn.Config)
 	out["snaptime"] = sn.Time
-	out["description"] = sn.Description
+	delete(out, "description")
+	if sn.Description != "" {
+		out["description"] = sn.Description
+	}
 	if sn.Parent != "" {
 		out["parent"] = sn.Parent
 	}
@@ -237,8 +240,11 @@ func (s *Server) rollbackTo(t *task, v *vm, sn *snapshot) error {
 	defer s.mu.Unlock()
 	v.Machine = sn.Machine
 	next := maps.Clone(sn.Config)
-	for _, k := range drives(v.Config) {
-		if d := s.drive(k, v.Config[k]); !d.cdrom() && next[k] == "" {
+	for _, k := range sortedKeys(v.Config) {
+		if !isDrive(k) && !isUnused(k) {
+			continue
+		}
+		if d := s.drive(k, v.Config[k]); !d.cdrom() && !uses(next, d.file()) {
 			addUnused(next, d.file())
 		}
 	}
@@ -248,6 +254,16 @@ func (s *Server) rollbackTo(t *task, v *vm, sn *snapshot) error {
 	next["vmgenid"] = newUUID()
 	v.Config, v.Live, v.Parent = next, nil, sn.Name
 	return nil
+}
+
+// uses tells whether a configuration has a volume in one of its options.
+func uses(c vmConfig, volid string) bool {
+	for _, text := range c {
+		if text == volid || strings.HasPrefix(text, volid+",") {
+			return true
+		}
+	}
+	return false
 }
 
 func snapshotConfig(s *Server, c *call) (any, error) {
@@ -270,6 +286,9 @@ func snapshotDescribe(s *Server, c *call) (any, error) {
 	sn := v.snapshot(c.get("snapname"))
 	if sn == nil {
 		return nil, failf("snapshot '%s' does not exist", c.get("snapname"))
+	}
+	if err := v.checkLock(); err != nil {
+		return nil, err
 	}
 	if c.has("description") {
 		sn.Description = c.get("description")

@@ -197,7 +197,7 @@ func checkSSHKeys(encoded string) error {
 	return nil
 }
 
-// optionPrivs are the privileges that setting or deleting an option takes.
+// optionPrivs are the privileges that setting or deleting an option takes; "A|B" is one of two.
 func (s *Server) optionPrivs(key, value string, creating bool) []string {
 	switch {
 	case slices.Contains([]string{"cores", "cpu", "sockets", "cpulimit", "cpuunits", "vcpus", "affinity", "smp", "numa"}, key),
@@ -208,12 +208,15 @@ func (s *Server) optionPrivs(key, value string, creating bool) []string {
 	case isNet(key):
 		return []string{"VM.Config.Network"}
 	case matches(`^(?:ipconfig\d+|cicustom|cipassword|citype|ciuser|ciupgrade|nameserver|searchdomain|sshkeys)$`, key):
-		return []string{"VM.Config.Cloudinit"}
+		return []string{"VM.Config.Cloudinit|VM.Config.Network"} // either will do (observed)
 	case slices.Contains([]string{"boot", "bootdisk", "vmstatestorage"}, key):
 		return []string{"VM.Config.Disk"}
 	case isUnused(key):
 		return []string{"VM.Config.Disk"}
 	case isDrive(key):
+		if creating {
+			return nil // a drive in the create call takes only the storage's privilege (observed)
+		}
 		d := s.drive(key, value)
 		switch {
 		case strings.HasSuffix(d.file(), ":cloudinit"):
@@ -222,8 +225,6 @@ func (s *Server) optionPrivs(key, value string, creating bool) []string {
 			return []string{"VM.Config.Cloudinit", "VM.Config.CDROM"} // detaching one takes both (observed)
 		case d.cdrom():
 			return []string{"VM.Config.CDROM"}
-		case creating:
-			return nil // observed: a disk in the create call takes only Datastore.AllocateSpace
 		}
 		return []string{"VM.Config.Disk"}
 	case matches(`^(?:acpi|bios|hotplug|kvm|machine|scsihw|smbios1|tablet|vga|watchdog|audio0|vmgenid|arch|serial\d+|usb\d+|rng0|ivshmem)$`, key):
