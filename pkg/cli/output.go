@@ -138,7 +138,7 @@ func printStatus(w io.Writer, s statusJSON, wide bool) error {
 	for _, n := range s.Nodes {
 		row := []string{
 			n.Name, strconv.Itoa(n.VMID), dash(n.Hypervisor), n.Power, n.Agent, dash(n.Management), dash(n.Data),
-			sshWord(n.SSH), healthWord(n.Health), strconv.Itoa(n.Peers),
+			sshWord(n.SSH), healthWord(n.Health), peersWord(n.Peers),
 		}
 		if wide {
 			row = append(row, dash(n.Ready), strconv.Itoa(n.Gateway), strconv.Itoa(n.InstanceTypes), dash(n.ManagementMAC), dash(n.DataMAC))
@@ -166,6 +166,13 @@ func sshWord(s string) string {
 		return s
 	}
 	return "fails"
+}
+
+func peersWord(peers int) string {
+	if peers < 0 { // hive.PeersUnknown
+		return "-"
+	}
+	return strconv.Itoa(peers)
 }
 
 func healthWord(h healthJSON) string {

@@ -42,7 +42,7 @@ func startSimulator(ctx context.Context, clustersDir, hosts string, sink progres
 		return simulator{}, err
 	}
 	start := []string{"pve", "start", "--clusters-dir", clustersDir}
-	if hosts != "" {
+	if hosts != "" && hosts != "auto" {
 		start = append(start, "--hosts", hosts)
 	}
 	if _, err := runSimulator(ctx, program, sink, start...); err != nil {
@@ -69,8 +69,12 @@ func runSimulator(ctx context.Context, program string, sink progress.Sink, args 
 	if err != nil {
 		return nil, codeError{ExitConfig, fmt.Errorf("the simulator: hive-sim %s: %w: %s", strings.Join(args[:2], " "), err, said)}
 	}
+	kind := progress.Info
+	if strings.HasPrefix(said, "already running") { // said once, when it started
+		kind = progress.Debug
+	}
 	for line := range strings.Lines(said) {
-		sink.Emit(progress.Event{Kind: progress.Info, Message: "simulator: " + strings.TrimSpace(line)})
+		sink.Emit(progress.Event{Kind: kind, Message: "simulator: " + strings.TrimSpace(line)})
 	}
 	return stdout.Bytes(), nil
 }

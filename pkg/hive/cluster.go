@@ -136,9 +136,9 @@ func (c *Cluster) step(ctx context.Context, name string, work func(context.Conte
 	title := c.title(name)
 	sink := progress.With(c.sink, progress.Event{Step: name})
 	begun := time.Now()
-	sink.Emit(progress.Event{Kind: progress.StepStart, Message: title})
+	sink.Emit(progress.Event{Kind: progress.StepStart})
 	err := work(ctx)
-	end := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Message: title, Seconds: time.Since(begun).Seconds()}
+	end := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Seconds: time.Since(begun).Seconds()}
 	if skipped, ok := errors.AsType[skip](err); ok {
 		end.Status, end.Message, err = progress.Skipped, skipped.Error(), nil
 	}

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -35,14 +36,15 @@ func Look(ctx context.Context, r *Job) (Status, error) {
 	defer cancel()
 	status := Status{Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes))}
 	for i, node := range r.Record.Nodes {
-		status.Nodes[i] = NodeStatus{Node: node, SSH: "unknown"}
+		status.Nodes[i] = NodeStatus{Node: node, SSH: "unknown", Health: hive.NodeHealth{Peers: hive.PeersUnknown}}
 	}
 	var powers []Power
 	var wait sync.WaitGroup
 	wait.Go(func() { powers = r.Fleet.Power(ctx, r.Record) })
-	var health hive.Health
+	health := hive.Health{Reasons: []string{fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)}}
 	var reached []string
-	if _, configured := r.Record.Phases[cluster.PhaseUp]; configured && addressed(r.Record.Nodes) {
+	_, configured := r.Record.Phases[cluster.PhaseConfigure]
+	if addressed(r.Record.Nodes) {
 		group, err := r.group()
 		if err != nil {
 			return status, err
@@ -52,7 +54,9 @@ func Look(ctx context.Context, r *Job) (Status, error) {
 			return status, err
 		}
 		wait.Go(func() { reached = reach(ctx, group) })
-		wait.Go(func() { health = handle.Check(ctx) })
+		if configured {
+			wait.Go(func() { health = handle.Check(ctx) })
+		}
 	}
 	wait.Wait()
 	for i := range status.Nodes {

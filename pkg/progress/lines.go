@@ -58,6 +58,9 @@ func (l *lines) text(e Event) string {
 	case StepEnd:
 		return l.end("  ", e, label(e, e.Step))
 	case Case:
+		if e.Status == Passed && l.Verbosity < Verbose { // they are counted at the end
+			return ""
+		}
 		return l.end("  ", e, oneLine(prefixed(e.Suite, ": ")+label(e, e.Name)))
 	case Info:
 		return l.message(e)

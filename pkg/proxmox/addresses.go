@@ -80,7 +80,7 @@ func (w *addressWait) run(ctx context.Context) (cluster.Node, error) {
 		missing, err := w.poll(ctx)
 		switch {
 		case err == nil && missing == "":
-			w.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("%s has addresses %s and %s", w.node.Name, w.node.Management, w.node.Data)})
+			w.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("addresses %s and %s", w.node.Management, w.node.Data)})
 			return w.node, nil
 		case err != nil && permanent(err):
 			w.missing, w.last = "", err
