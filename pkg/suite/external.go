@@ -1,0 +1,115 @@
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hive-test/pkg/progress"
+)
+
+// external runs a command line and makes cases of what it leaves. The error is for what is not the suite's own failure.
+func (r *runner) external(ctx context.Context, p plan, record *recorder) (code int, signal string, err error) {
+	artifacts, err := r.artifacts(p.name)
+	if err != nil {
+		return -1, "", err
+	}
+	env, err := r.environment(artifacts)
+	if err != nil {
+		return -1, "", err
+	}
+	file, err := os.OpenFile(filepath.Join(artifacts, "output.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return -1, "", fmt.Errorf("making its log: %w", err)
+	}
+	start := time.Now()
+	log := &outputLog{file: file, next: record.sink}
+	out := r.redact(log)
+	ended, runErr := runProcess(ctx, process{
+		command: p.command, dir: r.Dir, env: env, grace: r.Grace,
+		onLine: func(line string) { out.Emit(progress.Event{Kind: progress.Output, Suite: p.name, Message: line}) },
+	})
+	if err := log.close(); err != nil {
+		record.warn("its output could not be kept as a whole: " + err.Error())
+	}
+	if runErr != nil {
+		record.add(0, "", Case{Name: p.name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error()})
+		return -1, "", nil
+	}
+	r.judge(ctx, p, artifacts, ended, time.Since(start), record)
+	return ended.code, ended.signal, nil
+}
+
+// artifacts makes the suite's directory anew: what an earlier run has left is not this run's.
+func (r *runner) artifacts(name string) (string, error) {
+	dir, err := filepath.Abs(filepath.Join(r.ArtifactsDir, name))
+	if err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("emptying its directory: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making its directory: %w", err)
+	}
+	return dir, nil
+}
+
+// outputLog writes lines, masked, to a file as they are, and to next as text that is fit for a terminal.
+type outputLog struct {
+	file  *os.File
+	next  progress.Sink
+	first error // the first that befell a write: a full disk must not end the tests
+}
+
+// Emit takes one line.
+func (l *outputLog) Emit(e progress.Event) {
+	if _, err := l.file.WriteString(e.Message + "\n"); err != nil && l.first == nil {
+		l.first = err
+	}
+	e.Message = strings.TrimRight(progress.Clean(lastFrame(e.Message)), "\n")
+	l.next.Emit(e)
+}
+
+func (l *outputLog) close() error {
+	err := l.file.Close()
+	return cmp.Or(l.first, err)
+}
+
+// lastFrame is what a terminal would show of a line that was overwritten by carriage returns.
+func lastFrame(line string) string {
+	line = strings.TrimRight(line, "\r")
+	return line[strings.LastIndexByte(line, '\r')+1:]
+}
+
+// judge makes cases: those of JUnit files, and one for the command itself where they do not tell of its failure, or where
+// there are none.
+func (r *runner) judge(ctx context.Context, p plan, artifacts string, ended exit, took time.Duration, record *recorder) {
+	cases := readJUnit(artifacts, record.warn)
+	failed := false
+	for _, c := range cases {
+		failed = failed || c.Failed()
+		record.add(0, "", c)
+	}
+	own := Case{Name: p.name, Status: progress.Passed, Seconds: took.Seconds()}
+	if err := ended.err(); err != nil {
+		own.Status, own.Error = progress.Failed, err.Error()
+		if lines := strings.Join(ended.last, " | "); lines != "" {
+			own.Error += ": " + lines
+		}
+	}
+	if ctx.Err() != nil {
+		own.Status, own.Error = progress.Interrupted, context.Cause(ctx).Error()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			own.Status = progress.Failed
+		}
+	}
+	if len(cases) == 0 || (own.Failed() && !failed) || ctx.Err() != nil {
+		record.add(0, "", own)
+	}
+}

@@ -1,0 +1,325 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+)
+
+// external are options for suites that need no gateway.
+func external(t *testing.T, commands ...string) (Options, *progress.Memory) {
+	t.Helper()
+	events := &progress.Memory{}
+	return Options{
+		Suites: commands, ArtifactsDir: filepath.Join(t.TempDir(), "suites"), Dir: t.TempDir(), Sink: events,
+		Inherit: []string{"PATH=" + os.Getenv("PATH"), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_S3=http://x", "KEPT=yes"},
+		Grace:   300 * time.Millisecond,
+		Nodes: cluster.Nodes{
+			{Name: "ci-1", Index: 1, Management: netip.MustParseAddr("192.0.2.1")},
+			{Name: "ci-2", Index: 2, Management: netip.MustParseAddr("192.0.2.2")},
+		},
+		Credentials: Credentials{AccessKey: accessKey, SecretKey: secretKey, Region: region, CAPEM: otherCA(t)},
+	}, events
+}
+
+func output(m *progress.Memory) []string {
+	var lines []string
+	for _, e := range m.Events() {
+		if e.Kind == progress.Output {
+			lines = append(lines, e.Message)
+		}
+	}
+	return lines
+}
+
+func warnings(m *progress.Memory) []string {
+	var lines []string
+	for _, e := range m.Events() {
+		if e.Kind == progress.Warning {
+			lines = append(lines, e.Message)
+		}
+	}
+	return lines
+}
+
+func TestExternalOutcome(t *testing.T) {
+	for _, c := range []struct {
+		name, command string
+		code          int
+		signal        string
+		cases         []string
+		message       string
+	}{
+		{"passes", "true", 0, "", []string{"passed true"}, ""},
+		{"fails", "echo one; echo why >&2; exit 3", 3, "", []string{"failed echo"}, "exited with 3: one | why"},
+		{"is killed", "echo begun; kill -KILL $$", 137, "KILL", []string{"failed echo"}, "ended by signal KILL: begun"},
+		{"does not exist", "./missing", 127, "", []string{"failed missing"}, "exited with 127"},
+		{"JUnit", `cat > $ARTIFACTS/r.xml <<'X'
+<?xml version="1.0" encoding="UTF-8"?>
+<testsuites><testsuite name="s"><testcase classname="a" name="ok" time="1,000.5"/>
+<testsuite><testcase name="bad"><failure message="boom">at line 3</failure></testcase></testsuite>
+<testcase name="worse"><error>crash</error></testcase><testcase name="not"><skipped/></testcase></testsuite></testsuites>
+X
+exit 1`, 1, "", []string{"passed a.ok", "failed bad", "failed worse", "skipped not"}, "boom\nat line 3"},
+		{"JUnit passes, command fails", `mkdir $ARTIFACTS/x; echo '<testsuite><testcase name="ok"/></testsuite>' > $ARTIFACTS/x/r.xml; exit 1`,
+			1, "", []string{"passed ok", "failed mkdir"}, "exited with 1"},
+		{"JUnit fails, command passes", `echo '<testsuite><testcase name="bad"><failure/></testcase></testsuite>' > $ARTIFACTS/r.xml`,
+			0, "", []string{"failed bad"}, "failed"},
+		{"no cases in JUnit", `echo '<testsuites/>' > $ARTIFACTS/r.xml`, 0, "", []string{"passed echo"}, ""},
+		{"other XML", `echo '<project><testcase name="x"/></project>' > $ARTIFACTS/pom.xml`, 0, "", []string{"passed echo"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o, events := external(t, c.command)
+			results, err := Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := results.Suites[0]
+			if diff := cmp.Diff(c.cases, outcome(s)); diff != "" {
+				t.Errorf("cases (-want +got):\n%s", diff)
+			}
+			if s.ExitCode != c.code || s.Signal != c.signal || results.Failed() != (c.message != "") {
+				t.Errorf("got %+v, failed %v", s, results.Failed())
+			}
+			var messages []string
+			for _, k := range s.Cases {
+				messages = append(messages, k.Error)
+			}
+			if all := strings.Join(messages, "\n"); !strings.Contains(all, c.message) {
+				t.Errorf("the errors %q do not say %q", all, c.message)
+			}
+			if w := warnings(events); len(w) > 0 {
+				t.Errorf("warnings %q", w)
+			}
+		})
+	}
+}
+
+func TestJUnitSeconds(t *testing.T) {
+	cases, err := decodeJUnit(strings.NewReader(`<testsuite><testcase name="a" time="1,000.5"/><testcase name="b" time="NaN"/><testcase/></testsuite>`))
+	want := []Case{{Name: "a", Status: progress.Passed, Seconds: 1000.5}, {Name: "b", Status: progress.Passed}, {Name: "unnamed", Status: progress.Passed}}
+	if diff := cmp.Diff(want, cases); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestBadJUnitIsAWarning(t *testing.T) {
+	for name, text := range map[string]string{
+		"broken":    `<testsuite><testcase name="ok"/><testcase name="cut`,
+		"empty":     ``,
+		"not XML":   `hello`,
+		"control":   "<testsuite><testcase name=\"ok\"/>\x00</testsuite>",
+		"not UTF-8": "<testsuite><testcase name=\"ok\"/>\xff</testsuite>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, events := external(t, `cp "$FILE" $ARTIFACTS/r.xml`)
+			file := filepath.Join(t.TempDir(), "f")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o.Environment = map[string]string{"FILE": file}
+			results, err := Run(t.Context(), o)
+			if err != nil || results.Failed() {
+				t.Errorf("got %+v, %v", results, err)
+			}
+			if w := warnings(events); len(w) != 1 || !strings.Contains(w[0], "r.xml") {
+				t.Errorf("warnings %q", w)
+			}
+		})
+	}
+}
+
+func TestEnvironmentOfExternalSuites(t *testing.T) {
+	o, events := external(t, `test -d "$ARTIFACTS" && grep -q CERTIFICATE "$AWS_CA_BUNDLE" "$SSL_CERT_FILE" && cd "$ARTIFACTS" && env; pwd`)
+	o.Environment = map[string]string{"HIVE_SSH_USER": "tf-user", "HIVE_ENDPOINT": "", "HIVE_SSH_KEY": "/k"}
+	if results, err := Run(t.Context(), o); err != nil || results.Failed() {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	lines := map[string]bool{}
+	for _, line := range output(events) {
+		lines[line] = true
+	}
+	for _, want := range []string{
+		"HIVE_ENDPOINT=https://192.0.2.1:9999", "HIVE_NODES=192.0.2.1,192.0.2.2", "HIVE_NODE_NAMES=ci-1,ci-2",
+		"HIVE_SSH_USER=tf-user", "HIVE_SSH_KEY=/k", "KEPT=yes", "ARTIFACTS=" + filepath.Join(o.ArtifactsDir, "test"),
+		"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + progress.Redacted,
+		"AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ENDPOINT_URL=https://192.0.2.1:9999",
+		"AWS_CA_BUNDLE=" + filepath.Join(o.ArtifactsDir, "test", "ca.pem"),
+	} {
+		if !lines[want] {
+			t.Errorf("no line %q in %q", want, output(events))
+		}
+	}
+	for line := range lines {
+		if strings.HasPrefix(line, "AWS_PROFILE") || strings.HasPrefix(line, "AWS_ENDPOINT_URL_S3") {
+			t.Errorf("the caller's %s is passed on", line)
+		}
+	}
+}
+
+func TestOutputIsMaskedAndFitForATerminal(t *testing.T) {
+	o, events := external(t, `printf 'key %s\n\033[31mred\033[0m\n10%%\r50%%\r100%%\r\na\0b\n\377\n' "$AWS_SECRET_ACCESS_KEY"; echo "token t0ken-value" >&2; printf 'last'`)
+	o.Secrets = []string{"t0ken-value"}
+	results, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"key " + progress.Redacted, "red", "100%", "ab", "\uFFFD", "token " + progress.Redacted, "last"}
+	if diff := cmp.Diff(want, output(events)); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	log := filepath.Join(o.ArtifactsDir, results.Suites[0].Name, "output.log")
+	text, err := os.ReadFile(log)
+	if err != nil || strings.Contains(string(text), secretKey) || strings.Contains(string(text), "t0ken") {
+		t.Errorf("the log holds %q, %v", text, err)
+	}
+	if !strings.Contains(string(text), "\x1b[31mred") || !strings.Contains(string(text), "a\x00b") {
+		t.Errorf("the log does not hold what was printed: %q", text)
+	}
+	if info, _ := os.Stat(log); info.Mode().Perm() != 0o600 {
+		t.Errorf("its mode is %v", info.Mode())
+	}
+}
+
+func TestSecretsInResultsAreMasked(t *testing.T) {
+	o, _ := external(t, `echo "$AWS_SECRET_ACCESS_KEY"; echo "<testsuite><testcase name='$AWS_SECRET_ACCESS_KEY'><failure>$AWS_SECRET_ACCESS_KEY</failure></testcase></testsuite>" > $ARTIFACTS/r.xml`,
+		`echo "$AWS_SECRET_ACCESS_KEY"; false`)
+	results, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range results.Suites {
+		for _, c := range s.Cases {
+			if strings.Contains(c.Name+c.Error, secretKey) {
+				t.Errorf("the case %+v shows the secret", c)
+			}
+		}
+	}
+}
+
+func TestStaleArtifactsDoNotCount(t *testing.T) {
+	o, _ := external(t, "true")
+	stale := filepath.Join(o.ArtifactsDir, "true", "old.xml")
+	if err := os.MkdirAll(filepath.Dir(stale), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(stale, []byte(`<testsuite><testcase name="old"/></testsuite>`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	results, err := Run(t.Context(), o)
+	if diff := cmp.Diff([]string{"passed true"}, outcome(results.Suites[0])); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func alive(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err == nil { // a zombie is no process any more
+		_, after, _ := strings.Cut(string(stat), ") ")
+		return !strings.HasPrefix(after, "Z")
+	}
+	return syscall.Kill(pid, 0) == nil && !errors.Is(err, os.ErrNotExist)
+}
+
+func pidFrom(t *testing.T, path string) int {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func TestLeftoversAreKilled(t *testing.T) {
+	o, _ := external(t, "sleep 60 & echo $! > pid")
+	start := time.Now()
+	results, err := Run(t.Context(), o)
+	if err != nil || results.Failed() {
+		t.Errorf("got %+v, %v", results, err)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	pid := pidFrom(t, filepath.Join(o.Dir, "pid"))
+	for deadline := time.Now().Add(2 * time.Second); alive(pid) && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if alive(pid) {
+		t.Error("what the suite has left still runs")
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	for _, c := range []struct {
+		name, command string
+		signal        string
+		line          string
+	}{
+		{"obeys INT", "echo begun; exec sleep 60", "INT", ""},
+		{"cleans up on INT", "trap 'echo cleaned; exit 4' INT; echo begun; sleep 60 & wait", "", "cleaned"},
+		{"ignores INT", "trap '' INT; echo begun; sleep 60; sleep 60", "KILL", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o, events := external(t, c.command, "echo never")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			o.Sink = progress.Multi(events, progress.SinkFunc(func(e progress.Event) {
+				if e.Message == "begun" {
+					cancel()
+				}
+			}))
+			start := time.Now()
+			results, err := Run(ctx, o)
+			if !errors.Is(err, context.Canceled) || len(results.Suites) != 1 {
+				t.Fatalf("got %+v, %v", results, err)
+			}
+			s := results.Suites[0]
+			if s.Signal != c.signal || !results.Failed() || s.Cases[0].Status != progress.Interrupted {
+				t.Errorf("got %+v", s)
+			}
+			if c.line != "" && !strings.Contains(strings.Join(output(events), "\n"), c.line) {
+				t.Errorf("the output %q lacks %q", output(events), c.line)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+func TestCannotRun(t *testing.T) {
+	o, _ := external(t, "true", "false")
+	o.Dir = "/does/not/exist"
+	results, err := Run(t.Context(), o)
+	if err != nil || !results.Failed() || len(results.Suites) != 2 || !strings.Contains(results.Suites[0].Cases[0].Error, "/does/not/exist") {
+		t.Errorf("got %+v, %v", results, err)
+	}
+	o, _ = external(t, "true")
+	if err := os.WriteFile(o.ArtifactsDir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), o); err == nil {
+		t.Error("a file in the place of the directory: no error")
+	}
+	o.Nodes = nil
+	if _, err := Run(t.Context(), o); err == nil {
+		t.Error("no nodes: no error")
+	}
+}

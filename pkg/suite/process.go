@@ -1,0 +1,169 @@
+package suite
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"hive-test/pkg/progress"
+)
+
+const (
+	maxLine   = 64 << 10 // bytes; longer lines are handed out in pieces
+	lastLines = 3        // kept for the message of a failure
+)
+
+// process is a command line for sh, run in a process group of its own with nothing on its standard input.
+type process struct {
+	command string
+	dir     string
+	env     []string
+	grace   time.Duration
+	onLine  func(string) // both streams, in the order in which they were written
+}
+
+// exit is how a process ended.
+type exit struct {
+	code   int
+	signal string // "KILL"
+	last   []string
+}
+
+func (e exit) err() error {
+	switch {
+	case e.signal != "":
+		return errors.New("ended by signal " + e.signal)
+	case e.code != 0:
+		return errors.New("exited with " + strconv.Itoa(e.code))
+	}
+	return nil
+}
+
+// runProcess runs p to its end. When ctx ends the whole group gets INT and, after the grace, KILL. Whatever is left in the
+// group when the command has ended is killed. The error means that it could not be started.
+func runProcess(ctx context.Context, p process) (exit, error) {
+	if p.dir != "" { // a missing one is otherwise reported as a missing shell
+		if _, err := os.Stat(p.dir); err != nil {
+			return exit{}, fmt.Errorf("starting %q: its working directory: %w", p.command, err)
+		}
+	}
+	cmd := exec.Command("sh", "-c", p.command)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return exit{}, fmt.Errorf("making a pipe for its output: %w", err)
+	}
+	defer func() { _ = read.Close() }()
+	cmd.Stdout, cmd.Stderr = write, write
+	err = cmd.Start()
+	_ = write.Close()
+	if err != nil {
+		return exit{}, fmt.Errorf("starting %q: %w", p.command, err)
+	}
+	var result exit
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		readLines(read, func(line string) {
+			result.last = keepLast(result.last, line)
+			p.onLine(line)
+		})
+	}()
+	waitProcess(ctx, cmd, p.grace)
+	// What has left the group, too, may hold the pipe: it is not waited for.
+	_ = read.SetReadDeadline(time.Now().Add(time.Second))
+	<-drained
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	result.code = status.ExitStatus()
+	if status.Signaled() {
+		result.code, result.signal = 128+int(status.Signal()), signalName(status.Signal())
+	}
+	return result, nil
+}
+
+// waitProcess returns when the command and its group are gone.
+func waitProcess(ctx context.Context, cmd *exec.Cmd, grace time.Duration) {
+	group := cmd.Process.Pid
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // its state is read afterwards
+	}()
+	select {
+	case <-ended:
+		killGroup(group)
+		return
+	case <-ctx.Done():
+	}
+	_ = syscall.Kill(-group, syscall.SIGINT)
+	patience := time.NewTimer(grace)
+	defer patience.Stop()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		select {
+		case <-patience.C:
+			killGroup(group)
+			<-ended
+			return
+		case <-poll.C:
+		}
+		// The command itself may be gone while what it started still cleans up.
+		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+			<-ended
+			return
+		}
+	}
+}
+
+func killGroup(group int) { _ = syscall.Kill(-group, syscall.SIGKILL) }
+
+// readLines hands out lines without their line ends until r ends, or its deadline passes.
+func readLines(r io.Reader, onLine func(string)) {
+	reader := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, err := reader.ReadSlice('\n')
+		if len(line) > 0 {
+			onLine(strings.TrimSuffix(string(line), "\n"))
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+// keepLast keeps the last lines that show something.
+func keepLast(last []string, line string) []string {
+	const width = 300
+	line = strings.TrimSpace(progress.Clean(lastFrame(line)))
+	if line == "" {
+		return last
+	}
+	if r := []rune(line); len(r) > width {
+		line = string(r[:width]) + "..."
+	}
+	last = append(last, line)
+	return last[max(0, len(last)-lastLines):]
+}
+
+func signalName(s syscall.Signal) string {
+	names := map[syscall.Signal]string{
+		syscall.SIGHUP: "HUP", syscall.SIGINT: "INT", syscall.SIGQUIT: "QUIT", syscall.SIGILL: "ILL",
+		syscall.SIGABRT: "ABRT", syscall.SIGFPE: "FPE", syscall.SIGKILL: "KILL", syscall.SIGSEGV: "SEGV",
+		syscall.SIGPIPE: "PIPE", syscall.SIGALRM: "ALRM", syscall.SIGTERM: "TERM", syscall.SIGBUS: "BUS",
+		syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2",
+	}
+	if name, ok := names[s]; ok {
+		return name
+	}
+	return strconv.Itoa(int(s))
+}

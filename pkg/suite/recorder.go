@@ -1,0 +1,69 @@
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"hive-test/pkg/progress"
+)
+
+// recorder keeps the cases of one suite and tells each to the sink as it ends. It is safe for concurrent use.
+type recorder struct {
+	suite string
+	sink  progress.Sink
+	mask  func(string) string // takes secrets out
+
+	mu  sync.Mutex
+	all []ordered
+}
+
+// ordered is a case with its place in the result.
+type ordered struct {
+	place int
+	Case
+}
+
+// add keeps c at place; equal places keep the order in which they came.
+func (r *recorder) add(place int, node string, c Case) {
+	c.Name, c.Error = r.mask(progress.Clean(c.Name)), r.mask(progress.Clean(c.Error))
+	r.mu.Lock()
+	r.all = append(r.all, ordered{place, c})
+	r.mu.Unlock()
+	r.sink.Emit(progress.Event{
+		Kind: progress.Case, Suite: r.suite, Node: node,
+		Name: c.Name, Status: c.Status, Seconds: c.Seconds, Error: c.Error,
+	})
+}
+
+// try runs one case.
+func (r *recorder) try(ctx context.Context, place int, node, name string, test func(context.Context) error) {
+	start := time.Now()
+	err := test(ctx)
+	c := Case{Name: name, Status: progress.Passed, Seconds: time.Since(start).Seconds()}
+	if err != nil {
+		c.Status, c.Error = progress.Failed, err.Error()
+		if errors.Is(err, context.Canceled) {
+			c.Status = progress.Interrupted
+		}
+	}
+	r.add(place, node, c)
+}
+
+func (r *recorder) warn(message string) {
+	r.sink.Emit(progress.Event{Kind: progress.Warning, Suite: r.suite, Message: progress.Clean(message)})
+}
+
+func (r *recorder) cases() []Case {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortStableFunc(r.all, func(a, b ordered) int { return cmp.Compare(a.place, b.place) })
+	cases := make([]Case, len(r.all))
+	for i, c := range r.all {
+		cases[i] = c.Case
+	}
+	return cases
+}

@@ -1,0 +1,77 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"hive-test/pkg/cluster"
+)
+
+// smoke runs its cases for all nodes at once.
+func (r *runner) smoke(ctx context.Context, record *recorder) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	place := func(kind, node int) int { return kind*len(r.Nodes) + node }
+	if r.Health != nil {
+		all.Go(func() { r.nodeHealth(ctx, record, place) })
+	}
+	client, err := newGatewayClient(r.Credentials, r.GatewayPort)
+	if err != nil {
+		record.try(ctx, place(2, 0), "", "credentials", func(context.Context) error { return err })
+		return
+	}
+	all.Go(func() {
+		defer client.close()
+		var calls sync.WaitGroup
+		defer calls.Wait()
+		for i, node := range r.Nodes {
+			for k, c := range gatewayCases(client, node) {
+				calls.Go(func() {
+					ctx, cancel := r.limited(ctx)
+					defer cancel()
+					record.try(ctx, place(2+k, i), node.Name, c.name+"/"+node.Name, c.test)
+				})
+			}
+		}
+	})
+}
+
+func (r *runner) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, r.RequestTimeout,
+		fmt.Errorf("no answer within %s: %w", r.RequestTimeout, context.DeadlineExceeded))
+}
+
+// nodeHealth asks once about all nodes, for that is how it is known, and makes two cases per node of the answer.
+func (r *runner) nodeHealth(ctx context.Context, record *recorder, place func(kind, node int) int) {
+	limited, cancel := r.limited(ctx)
+	defer cancel()
+	known := map[string]NodeHealth{}
+	for _, n := range r.Health(limited) {
+		known[n.Node] = n
+	}
+	for i, node := range r.Nodes {
+		h, ok := known[node.Name]
+		if !ok {
+			h.Health = errors.New("nothing is known of the node")
+			h.Peers = h.Health
+		}
+		record.try(limited, place(0, i), node.Name, "health/"+node.Name, func(context.Context) error { return h.Health })
+		record.try(limited, place(1, i), node.Name, "peers/"+node.Name, func(context.Context) error { return h.Peers })
+	}
+}
+
+type smokeCase struct {
+	name string
+	test func(context.Context) error
+}
+
+func gatewayCases(c *gatewayClient, n cluster.Node) []smokeCase {
+	return []smokeCase{
+		{"gateway", func(ctx context.Context) error { return c.refusesUnsigned(ctx, n) }},
+		{"regions", func(ctx context.Context) error { return c.describeRegions(ctx, n) }},
+		{"instance-types", func(ctx context.Context) error { return c.describeInstanceTypes(ctx, n) }},
+		{"instances", func(ctx context.Context) error { return c.describeInstances(ctx, n) }},
+	}
+}

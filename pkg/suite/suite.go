@@ -1,0 +1,281 @@
+// Package suite is what test runs against a cluster: the built-in suite "smoke", and any external command. Every case
+// is told to a progress.Sink as it ends and kept in the Results.
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+)
+
+// Smoke is the name of the built-in suite.
+const Smoke = "smoke"
+
+// GatewayPort is where every node answers AWS calls.
+const GatewayPort = 9999
+
+// Defaults of Options.
+const (
+	DefaultRequestTimeout = 15 * time.Second
+	DefaultGrace          = 10 * time.Second
+)
+
+// Options say what is run against which cluster.
+type Options struct {
+	// Suites are Smoke and external command lines for sh, run one after another in this order; none: Smoke.
+	Suites []string
+	// Nodes are the cluster's nodes in index order, with their management addresses.
+	Nodes       cluster.Nodes
+	Credentials Credentials
+	// Health tells what is known of all nodes now, for smoke. Nil: the health and peers cases are left out.
+	Health func(context.Context) []NodeHealth
+	// ArtifactsDir is a directory of this run. Each suite gets one of its own below it, emptied first.
+	ArtifactsDir string
+	// Dir is where external suites run; empty: this process's working directory.
+	Dir string
+	// Environment is set for external suites besides what this package sets, and wins over it where it is not empty:
+	// HIVE_SSH_USER, HIVE_SSH_KEY, HIVE_SSH_CONFIG, HIVE_SSH_KNOWN_HOSTS belong here.
+	Environment map[string]string
+	// Inherit is the environment that external suites start from; nil: this process's.
+	Inherit []string
+	// Secrets are masked in all output besides the secret key of Credentials.
+	Secrets []string
+	Sink    progress.Sink
+	// RequestTimeout bounds each case of smoke.
+	RequestTimeout time.Duration
+	// Grace is how long an external suite has to end after INT, before KILL.
+	Grace time.Duration
+	// GatewayPort is 0 for the usual one.
+	GatewayPort int
+}
+
+// Credentials are an AWS key pair that the cluster accepts, and the PEM certificates of the CA that its gateways'
+// certificates come from.
+type Credentials struct {
+	AccessKey, SecretKey, Region, CAPEM string
+}
+
+// NodeHealth is what is known of one node: nil where it is as it should be, else why it is not.
+type NodeHealth struct {
+	Node   string
+	Health error // HTTP 200, JSON, running, its own name
+	Peers  error // it sees all other nodes
+}
+
+// Results are what the suites did, in their order.
+type Results struct {
+	Suites []SuiteResult `json:"suites"`
+}
+
+// SuiteResult is what one suite did. ExitCode and Signal ("KILL") are those of an external command; a command that could
+// not be started has exit code -1.
+type SuiteResult struct {
+	Name     string  `json:"name"`
+	Cases    []Case  `json:"cases"`
+	ExitCode int     `json:"exit_code"`
+	Signal   string  `json:"signal,omitempty"`
+	Seconds  float64 `json:"seconds"`
+}
+
+// Case is one test case.
+type Case struct {
+	Name    string          `json:"name"`
+	Status  progress.Status `json:"status"`
+	Seconds float64         `json:"seconds"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// Failed says whether the case ran and did not pass.
+func (c Case) Failed() bool { return c.Status != progress.Passed && c.Status != progress.Skipped }
+
+// Failed says whether a case or a command failed.
+func (s SuiteResult) Failed() bool {
+	for _, c := range s.Cases {
+		if c.Failed() {
+			return true
+		}
+	}
+	return s.ExitCode != 0 || s.Signal != ""
+}
+
+// Failed says whether any suite failed, or no case was run at all: a skipped case is not run.
+func (r Results) Failed() bool {
+	run := 0
+	for _, s := range r.Suites {
+		if s.Failed() {
+			return true
+		}
+		for _, c := range s.Cases {
+			if c.Status != progress.Skipped {
+				run++
+			}
+		}
+	}
+	return run == 0
+}
+
+// Run runs all suites, also after one has failed, and returns what they did. Failing tests are no error: see
+// Results.Failed. The error is that of ctx, after which no further suite is begun, or says that a suite could not be run
+// for reasons of this machine. The results until then come with it.
+func Run(ctx context.Context, o Options) (Results, error) {
+	if len(o.Nodes) == 0 {
+		return Results{}, errors.New("there are no nodes to test")
+	}
+	r, err := newRunner(o)
+	if err != nil {
+		return Results{}, err
+	}
+	var results Results
+	var errs []error
+	for _, s := range r.suites {
+		if ctx.Err() != nil {
+			break
+		}
+		result, err := r.run(ctx, s)
+		results.Suites = append(results.Suites, result)
+		errs = append(errs, err)
+	}
+	if ctx.Err() != nil {
+		errs = append(errs, fmt.Errorf("running the tests: %w", context.Cause(ctx)))
+	}
+	return results, errors.Join(errs...)
+}
+
+// plan is a suite to be run.
+type plan struct {
+	name, command string // no command: the built-in suite
+}
+
+type runner struct {
+	Options
+	suites []plan
+}
+
+func newRunner(o Options) (*runner, error) {
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
+	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	o.GatewayPort = cmp.Or(o.GatewayPort, GatewayPort)
+	if o.Sink == nil {
+		o.Sink = progress.Discard
+	}
+	suites, err := plans(o.Suites)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.ArtifactsDir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory of the results: %w", err)
+	}
+	r := &runner{Options: o, suites: suites}
+	r.Sink = r.redact(o.Sink)
+	return r, nil
+}
+
+// redact returns a sink before next that takes the secrets out.
+func (r *runner) redact(next progress.Sink) progress.Sink {
+	secrets := append([]string{r.Credentials.SecretKey}, r.Secrets...)
+	return progress.Redact(next, func() []string { return secrets })
+}
+
+// mask takes the secrets out of a text.
+func (r *runner) mask(text string) string {
+	if text == "" {
+		return ""
+	}
+	var masked string
+	r.redact(progress.SinkFunc(func(e progress.Event) { masked = e.Message })).Emit(progress.Event{Message: text})
+	return masked
+}
+
+// plans names the suites: each name is one path element, and no two are alike.
+func plans(suites []string) ([]plan, error) {
+	if len(suites) == 0 {
+		suites = []string{Smoke}
+	}
+	taken := map[string]bool{}
+	all := make([]plan, len(suites))
+	for i, s := range suites {
+		if strings.TrimSpace(s) == "" {
+			return nil, errors.New("a suite is empty: give smoke or a command line")
+		}
+		p := plan{name: Smoke}
+		if s != Smoke {
+			p = plan{name: commandName(s), command: s}
+		}
+		base := p.name
+		for n := 2; taken[p.name]; n++ {
+			p.name = base + "-" + strconv.Itoa(n)
+		}
+		taken[p.name] = true
+		all[i] = p
+	}
+	return all, nil
+}
+
+// commandName is the program that a command line runs, as far as its first words tell.
+func commandName(command string) string {
+	name := "suite"
+	for _, word := range strings.Fields(command) {
+		if !strings.Contains(word, "=") {
+			name = filepath.Base(word)
+			break
+		}
+	}
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return -1
+	}, name)
+	name = strings.Trim(name, ".-")
+	if name == "" {
+		return "suite"
+	}
+	return name[:min(len(name), 60)]
+}
+
+func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
+	start := time.Now()
+	sink := progress.With(r.Sink, progress.Event{Step: p.name})
+	sink.Emit(progress.Event{Kind: progress.StepStart, Suite: p.name, Message: "suite " + p.name})
+	record := &recorder{suite: p.name, sink: sink, mask: r.mask}
+	result := SuiteResult{Name: p.name}
+	var err error
+	if p.command == "" {
+		r.smoke(ctx, record)
+	} else {
+		result.ExitCode, result.Signal, err = r.external(ctx, p, record)
+	}
+	result.Cases = record.cases()
+	result.Seconds = time.Since(start).Seconds()
+	end := progress.Event{Kind: progress.StepEnd, Suite: p.name, Status: progress.Passed, Seconds: result.Seconds, Message: "suite " + p.name}
+	switch {
+	case ctx.Err() != nil:
+		end.Status, end.Error = progress.Interrupted, context.Cause(ctx).Error()
+	case result.Failed() || err != nil:
+		end.Status, end.Error = progress.Failed, summary(result)
+	}
+	sink.Emit(end)
+	if err != nil {
+		err = fmt.Errorf("suite %s: %w", p.name, err)
+	}
+	return result, err
+}
+
+func summary(s SuiteResult) string {
+	failed := 0
+	for _, c := range s.Cases {
+		if c.Failed() {
+			failed++
+		}
+	}
+	return fmt.Sprintf("%d of %d cases failed", failed, len(s.Cases))
+}
