@@ -118,7 +118,7 @@ func StepNames() []string {
 	return []string{StepCloudInit, StepInstall, StepStop, StepInit, StepJoin, StepStart, StepHealth}
 }
 
-// Size warns where hive's number of nodes is a trap, and returns the warning's text, or nothing.
+// Size returns what whoever configures a cluster of that many nodes should be warned of, or nothing.
 func Size(nodes int) string {
 	if nodes != 2 {
 		return ""

@@ -40,9 +40,6 @@ func TestConfigure(t *testing.T) {
 					t.Errorf("%+v", node)
 				}
 			}
-			if warned := l.warned("2 nodes"); warned != (tt.nodes == 2) {
-				t.Errorf("a warning about the size: %v", warned)
-			}
 			again(t, l)
 		})
 	}

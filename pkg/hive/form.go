@@ -35,9 +35,6 @@ func (c *Cluster) Stop(ctx context.Context) error {
 // Init begins to form the cluster on node 1 and returns once other nodes can join; a cluster of one is then complete. It
 // does nothing if all nodes belong to one complete cluster already, unless Options.Force is set.
 func (c *Cluster) Init(ctx context.Context) error {
-	if warning := Size(len(c.hosts)); warning != "" {
-		c.warn(StepInit, "", warning)
-	}
 	return c.step(ctx, StepInit, func(ctx context.Context) error {
 		reform, err := c.prepare(ctx)
 		if err != nil {

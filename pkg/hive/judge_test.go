@@ -275,3 +275,11 @@ func TestPeersAreAskedThroughTheNode(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestSize(t *testing.T) {
+	for nodes := 1; nodes <= 10; nodes++ {
+		if warned := Size(nodes) != ""; warned != (nodes == 2) {
+			t.Errorf("%d nodes: warned: %v", nodes, warned)
+		}
+	}
+}

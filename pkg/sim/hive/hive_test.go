@@ -71,7 +71,7 @@ func (n *node) command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(ctx, executable)
 	cmd.Args = append([]string{"hive"}, args...)
-	cmd.Env = []string{"HOME=" + n.home, "HIVE_SIM_ERA=" + n.era, "HIVE_SIM_TIME_SCALE=" + n.scale, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"HOME=" + n.home, "GORACE=atexit_sleep_ms=0", "HIVE_SIM_ERA=" + n.era, "HIVE_SIM_TIME_SCALE=" + n.scale, "PATH=" + os.Getenv("PATH")}
 	return cmd
 }
 
