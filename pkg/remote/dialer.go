@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -118,7 +120,7 @@ func (d *Dialer) Close() error {
 	d.mu.Lock()
 	first := !d.closed
 	d.closed = true
-	hosts := d.hosts
+	hosts := slices.Collect(maps.Values(d.hosts))
 	d.mu.Unlock()
 	d.cancel()
 	if first {
@@ -146,7 +148,7 @@ func (d *Dialer) spawn(f func()) error {
 
 // clientConfig prefers the cheapest of the sound algorithms: twenty handshakes at once are felt on a small machine.
 func (d *Dialer) clientConfig(node, addr string, verdict *error) (*ssh.ClientConfig, error) {
-	algorithms, err := d.hostKeys.algorithms(addr)
+	known, err := d.hostKeys.load()
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +156,9 @@ func (d *Dialer) clientConfig(node, addr string, verdict *error) (*ssh.ClientCon
 	cfg := &ssh.ClientConfig{
 		User:              d.cfg.User,
 		Auth:              []ssh.AuthMethod{ssh.PublicKeys(d.signer)},
-		HostKeyAlgorithms: algorithms,
+		HostKeyAlgorithms: algorithms(known, addr),
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
-			*verdict = d.hostKeys.check(node, addr, remote, key)
+			*verdict = d.hostKeys.check(known, node, addr, remote, key)
 			return *verdict
 		},
 		ClientVersion: "SSH-2.0-hive-test",

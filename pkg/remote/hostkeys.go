@@ -122,13 +122,9 @@ func (k *hostKeys) load() (*knownhosts.HostKeyDB, error) {
 	return db, nil
 }
 
-// check accepts a pinned key, writes the key of a first contact, and refuses any other.
-func (k *hostKeys) check(node, addr string, remote net.Addr, key ssh.PublicKey) error {
-	db, err := k.load()
-	if err != nil {
-		return err
-	}
-	err = k.verify(db, node, addr, remote, key)
+// check accepts a key that known holds, writes the key of a first contact, and refuses any other.
+func (k *hostKeys) check(known *knownhosts.HostKeyDB, node, addr string, remote net.Addr, key ssh.PublicKey) error {
+	err := k.verify(known, node, addr, remote, key)
 	if !knownhosts.IsHostUnknown(err) {
 		return err
 	}
@@ -164,23 +160,19 @@ func (k *hostKeys) verify(db *knownhosts.HostKeyDB, node, addr string, remote ne
 
 func fingerprint(key ssh.PublicKey) string { return key.Type() + " " + ssh.FingerprintSHA256(key) }
 
-// algorithms are those of the keys pinned for addr, then all others: a host that has replaced its key by one of another
-// kind is then told apart from one that has no common algorithm.
-func (k *hostKeys) algorithms(addr string) ([]string, error) {
-	db, err := k.load()
-	if err != nil {
-		return nil, err
-	}
-	known := db.HostKeyAlgorithms(addr)
-	if len(known) == 0 {
-		return nil, nil
+// algorithms are those of the keys that known has for addr, then all others: a host that has replaced its key by one of
+// another kind is then told apart from one that has no common algorithm. None are known: none are preferred.
+func algorithms(known *knownhosts.HostKeyDB, addr string) []string {
+	preferred := known.HostKeyAlgorithms(addr)
+	if len(preferred) == 0 {
+		return nil
 	}
 	for _, a := range ssh.SupportedAlgorithms().HostKeys {
-		if !slices.Contains(known, a) {
-			known = append(known, a)
+		if !slices.Contains(preferred, a) {
+			preferred = append(preferred, a)
 		}
 	}
-	return known, nil
+	return preferred
 }
 
 // update replaces the file by what change makes of it, one writer at a time.

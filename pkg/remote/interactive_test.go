@@ -36,7 +36,7 @@ func TestInteractiveEndsWithItsContext(t *testing.T) {
 	_, h := connected(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	wantWithin(t, 3*time.Second, func() {
+	wantWithin(t, 8*time.Second, func() {
 		var out bytes.Buffer
 		if _, err := h.Interactive(ctx, []string{"sleep", "60"}, nil, &out, &out, false); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)

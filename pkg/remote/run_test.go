@@ -129,12 +129,12 @@ func TestDeadlineEndsTheCommand(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, h := connected(t)
-			wantWithin(t, 3*time.Second, func() {
-				got, err := h.Run(t.Context(), Command{Script: c.script, Timeout: 300 * time.Millisecond})
+			wantWithin(t, 6*time.Second, func() {
+				got, err := h.Run(t.Context(), Command{Script: c.script, Timeout: 700 * time.Millisecond})
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v", err)
 				}
-				contains(t, err, "ci-1: script: it did not end within 300ms", "begun")
+				contains(t, err, "ci-1: script: it did not end within 700ms", "begun")
 				if got.Signal != c.signal || string(got.Stdout) != "begun\n" {
 					t.Errorf("signal %q, output %q", got.Signal, got.Stdout)
 				}
@@ -167,14 +167,14 @@ func TestPeersThatHang(t *testing.T) {
 		cfg := testConfig(t)
 		cfg.ConnectTimeout = 200 * time.Millisecond
 		h := newDialer(t, cfg).Host(nodeAt(silent(t), 1))
-		wantWithin(t, 2*time.Second, func() {
+		wantWithin(t, 5*time.Second, func() {
 			_, err := h.Run(t.Context(), Command{Argv: []string{"true"}})
 			contains(t, err, "ci-1: ", "did not finish the handshake within 200ms")
 		})
 	})
 	t.Run("silent, and the command's deadline is shorter", func(t *testing.T) {
 		h := newDialer(t, testConfig(t)).Host(nodeAt(silent(t), 1))
-		wantWithin(t, 2*time.Second, func() {
+		wantWithin(t, 5*time.Second, func() {
 			_, err := h.Run(t.Context(), Command{Argv: []string{"true"}, Timeout: 100 * time.Millisecond})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
@@ -187,7 +187,7 @@ func TestPeersThatHang(t *testing.T) {
 			cfg := testConfig(t)
 			cfg.KeepAlive = keepAlive
 			h := newDialer(t, cfg).Host(nodeAt(p.addr, 1))
-			wantWithin(t, 4*time.Second, func() {
+			wantWithin(t, 8*time.Second, func() {
 				_, err := h.Run(t.Context(), Command{
 					Script: "echo begun; sleep 60", Timeout: time.Second,
 					OnLine: func(string, string) { p.freeze() },
@@ -209,7 +209,7 @@ func TestPeersThatHang(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.freeze()
-		wantWithin(t, 5*time.Second, func() {
+		wantWithin(t, 8*time.Second, func() {
 			_, err := h.Run(t.Context(), Command{Argv: []string{"cat"}, Stdin: endless{}, Timeout: 300 * time.Millisecond})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)

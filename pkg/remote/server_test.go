@@ -43,6 +43,7 @@ type server struct {
 	mu       sync.Mutex
 	commands []string
 	conns    atomic.Int32
+	windows  chan sshd.Window // sizes of terminals, where a test wants them
 	stop     func()
 }
 
@@ -176,6 +177,9 @@ func (s *server) exec(ctx context.Context, session *sshd.Session) int {
 	s.mu.Lock()
 	s.commands = append(s.commands, session.Command)
 	s.mu.Unlock()
+	if s.windows != nil {
+		s.windows <- session.Window
+	}
 	cmd := exec.Command("bash", "-c", session.Command)
 	cmd.Dir = s.home
 	cmd.Env = []string{"HOME=" + s.home, "PATH=" + os.Getenv("PATH"), "TERM=" + session.Term}
@@ -205,6 +209,10 @@ func (s *server) exec(ctx context.Context, session *sshd.Session) int {
 			case <-ctx.Done():
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 				return
+			case w := <-session.Windows:
+				if s.windows != nil {
+					s.windows <- w
+				}
 			case sig := <-session.Signals:
 				number := map[ssh.Signal]syscall.Signal{ssh.SIGTERM: syscall.SIGTERM, ssh.SIGKILL: syscall.SIGKILL}[sig]
 				_ = syscall.Kill(-cmd.Process.Pid, number)
@@ -247,7 +255,7 @@ func testConfig(t testing.TB) Config {
 	}
 	return Config{
 		User: "tf-user", KeyPath: key, KnownHosts: filepath.Join(dir, "known_hosts"),
-		ConnectTimeout: 3 * time.Second, Grace: 300 * time.Millisecond,
+		ConnectTimeout: 3 * time.Second, Grace: time.Second,
 	}
 }
 

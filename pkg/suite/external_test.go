@@ -25,7 +25,7 @@ func external(t *testing.T, commands ...string) (Options, *progress.Memory) {
 	return Options{
 		Suites: commands, ArtifactsDir: filepath.Join(t.TempDir(), "suites"), Dir: t.TempDir(), Sink: events,
 		Inherit: []string{"PATH=" + os.Getenv("PATH"), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_S3=http://x", "KEPT=yes"},
-		Grace:   300 * time.Millisecond,
+		Grace:   time.Second,
 		Nodes: cluster.Nodes{
 			{Name: "ci-1", Index: 1, Management: netip.MustParseAddr("192.0.2.1")},
 			{Name: "ci-2", Index: 2, Management: netip.MustParseAddr("192.0.2.2")},
