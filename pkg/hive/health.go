@@ -277,6 +277,9 @@ func judge(nodes []NodeHealth, listed map[string]string) Health {
 }
 
 func (n NodeHealth) problems(nodes int) []string {
+	if n.errs.health != nil && n.Code == 0 {
+		return []string{n.healthProblem()} // nothing listens: the rest follows from that
+	}
 	var problems []string
 	for _, problem := range []string{n.healthProblem(), n.peersProblem(nodes), n.readyProblem(), n.gatewayProblem(), n.apiProblem()} {
 		if problem != "" {

@@ -21,7 +21,7 @@ const (
 // remoteBinary is where hive's program is on a node.
 const remoteBinary = "~/hive/bin/hive"
 
-// WaitCloudInit waits until cloud-init has finished on all nodes. Where it has complained the node is used, and a warning
+// WaitCloudInit waits until all nodes can be reached over SSH and cloud-init has finished on all nodes. Where it has complained the node is used, and a warning
 // says what the complaint was.
 func (c *Cluster) WaitCloudInit(ctx context.Context) error {
 	return c.step(ctx, StepCloudInit, func(ctx context.Context) error {
@@ -33,6 +33,13 @@ func (c *Cluster) WaitCloudInit(ctx context.Context) error {
 }
 
 func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
+	limited, cancel := context.WithTimeoutCause(ctx, c.options.CloudInitTimeout,
+		fmt.Errorf("the node was not reached over SSH within %s", c.options.CloudInitTimeout))
+	defer cancel()
+	shown := waiting{c: c, step: StepCloudInit}
+	if err := host.WaitReady(limited, func(err error) { shown.report("SSH on "+host.Name(), err.Error()) }); err != nil {
+		return err
+	}
 	result, err := c.script(ctx, host, "wait-cloud-init.sh", c.options.CloudInitTimeout+shortTimeout, map[string]string{
 		"HIVE_CLOUD_INIT_TIMEOUT": seconds(c.options.CloudInitTimeout),
 		"HIVE_CLOUD_INIT_MARKER":  cloudInitMarker,

@@ -36,10 +36,11 @@ func TestMain(m *testing.M) {
 
 // localHost is a node on this machine: a home directory and an address. It runs what a remote host would run.
 type localHost struct {
-	t    *testing.T
-	node cluster.Node
-	home string
-	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as it is
+	t       *testing.T
+	node    cluster.Node
+	home    string
+	unready int                                                               // how often SSH is refused before the node is ready
+	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as it is
 }
 
 func (h *localHost) Name() string       { return h.node.Name }
@@ -112,6 +113,13 @@ func (h *localHost) DialContext(ctx context.Context, network, addr string) (net.
 		return h.dial(ctx, network, addr)
 	}
 	return (&net.Dialer{}).DialContext(ctx, network, addr)
+}
+
+func (h *localHost) WaitReady(ctx context.Context, report func(error)) error {
+	for ; h.unready > 0; h.unready-- {
+		report(errors.New("connection refused"))
+	}
+	return ctx.Err()
 }
 
 // settings writes the simulated hive's settings for this node.

@@ -7,9 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"mvdan.cc/sh/v3/syntax"
+
+	"hive-test/pkg/progress"
 )
 
 func TestScriptsParse(t *testing.T) {
@@ -168,7 +171,8 @@ func TestWaitCloudInit(t *testing.T) {
 			t.Parallel()
 			l := newLocal(t, 1, Options{})
 			l.options.SkipCloudInit = false
-			l.options.CloudInitTimeout = 1
+			l.options.CloudInitTimeout = time.Second
+			l.hosts[0].unready = 2
 			l.hosts[0].fake("cloud-init", "cat <<'END'\n"+tt.answer+"\nEND\nexit "+tt.exit)
 			if tt.marker {
 				l.override("wait-cloud-init.sh", func(text string) string {
@@ -179,11 +183,24 @@ func TestWaitCloudInit(t *testing.T) {
 			if failed := err != nil; failed != (tt.failed != "") || failed && !strings.Contains(err.Error(), tt.failed) {
 				t.Errorf("error: %v", err)
 			}
+			if !l.waited("SSH on ci-1", "connection refused") {
+				t.Error("nothing says that the node is not ready yet")
+			}
 			if l.warned("a package is gone") != tt.warned {
 				t.Errorf("warned: %v", !tt.warned)
 			}
 		})
 	}
+}
+
+// waited tells whether a wait was reported with why it was not over.
+func (l *local) waited(what, why string) bool {
+	for _, e := range l.events.Events() {
+		if e.Kind == progress.Wait && e.Message == what && e.Error == why {
+			return true
+		}
+	}
+	return false
 }
 
 // fake puts a command before all others on the node.
