@@ -35,11 +35,11 @@ tofu: bin/tofu ## build OpenTofu from the Go module proxy, for machines that can
 
 bin/tofu:
 	@echo "building OpenTofu from its Go module: this takes some minutes, once"
-	cd tools/tofu && CGO_ENABLED=0 $(GO) build -trimpath -o ../../bin/tofu github.com/opentofu/opentofu/cmd/tofu
+	CGO_ENABLED=0 $(GO) build -C tools/tofu -trimpath -ldflags "-s -w -X github.com/opentofu/opentofu/version.dev=no" -o ../../bin/tofu github.com/opentofu/opentofu/cmd/tofu
 
 .PHONY: ensure-tofu
 ensure-tofu: bin/hive-test
-	@bin/hive-test version -v >/dev/null 2>&1 || $(MAKE) tofu
+	@bin/hive-test version -v --download >/dev/null 2>&1 || $(MAKE) tofu
 
 # ------------------------------------------------------------------------------------------------ try
 .PHONY: demo

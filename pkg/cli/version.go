@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"hive-test/pkg/provision/tofu"
 )
 
 // version is set by the linker; without it the build information tells.
@@ -29,6 +31,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	load := a.settings(cmd, "tofu_bin")
+	download := cmd.Flags().Bool("download", false, "with -v: download OpenTofu where neither it nor terraform is there")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		settings, err := load()
 		if err != nil {
@@ -38,7 +41,11 @@ func (a *app) versionCommand() *cobra.Command {
 		if !settings.Verbose {
 			return nil
 		}
-		binary, err := a.findTofu(ctx, settings, nil)
+		search := a.tofuSearch(settings, nil)
+		if *download {
+			search = a.tofuOrDownload(settings, nil)
+		}
+		binary, err := tofu.Find(ctx, search)
 		if err != nil {
 			return codeError{ExitConfig, err}
 		}

@@ -97,15 +97,18 @@ func (a *app) cacheDir() string {
 
 // tofuSearch says where tofu or terraform is looked for.
 func (a *app) tofuSearch(settings config.Settings, sink progress.Sink) tofu.FindOptions {
-	options := tofu.FindOptions{Explicit: settings.TofuBin, Env: a.Environ, CacheDir: a.cacheDir(), Downloaders: tofu.DefaultDownloaders(), Sink: sink}
+	options := tofu.FindOptions{Explicit: settings.TofuBin, Env: a.Environ, CacheDir: a.cacheDir(), Sink: sink}
 	if self, err := os.Executable(); err == nil {
 		options.Beside = filepath.Dir(self)
 	}
 	return options
 }
 
-func (a *app) findTofu(ctx context.Context, settings config.Settings, sink progress.Sink) (tofu.Binary, error) {
-	return tofu.Find(ctx, a.tofuSearch(settings, sink))
+// tofuOrDownload is tofuSearch that may download one where there is none.
+func (a *app) tofuOrDownload(settings config.Settings, sink progress.Sink) tofu.FindOptions {
+	options := a.tofuSearch(settings, sink)
+	options.Downloaders = tofu.DefaultDownloaders()
+	return options
 }
 
 // checkTofu fails early, before anything is made, where there is no tofu to make it with.
@@ -113,7 +116,7 @@ func (s *session) checkTofu(ctx context.Context) error {
 	if s.record.Spec.Deployer == cluster.DeployerExisting {
 		return nil
 	}
-	if _, err := s.findTofu(ctx, s.settings, s.sink); err != nil {
+	if _, err := tofu.Find(ctx, s.tofuOrDownload(s.settings, s.sink)); err != nil {
 		return codeError{ExitConfig, err}
 	}
 	return nil
@@ -126,7 +129,7 @@ func (s *session) provisioner() provision.Provisioner {
 	}
 	target := s.record.Target
 	return tofu.New(tofu.Options{
-		Find: s.tofuSearch(s.settings, s.sink), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
+		Find: s.tofuOrDownload(s.settings, s.sink), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
 		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath,
 		LogPath: filepath.Join(s.run.Dir, "tofu.log"), Sink: s.sink,

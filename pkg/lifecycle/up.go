@@ -124,7 +124,7 @@ func (u up) provision(ctx context.Context, sink progress.Sink) error {
 	}
 	result, err := u.Provisioner.Up(ctx, provision.Request{
 		Dir: u.Store.Path(u.Record.Name, ""), Name: u.Record.Name, Owner: u.Record.Owner, Spec: u.Record.Spec,
-		Nodes: u.Record.Nodes, SSHPublicKey: strings.TrimSpace(string(public)),
+		Nodes: u.Record.Nodes, SSHPublicKey: strings.TrimSpace(string(public)), Pool: u.Record.Target.Pool,
 		Check: func(ctx context.Context, _ provision.Plan) error { return u.Fleet.Foreign(ctx, u.Record) },
 	})
 	if err != nil {

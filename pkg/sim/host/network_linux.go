@@ -241,7 +241,20 @@ func (f *fabric) attach(pid int, id string, n int, bridge string, nic guestNIC) 
 	if err := f.inside.LinkSetUp(veth); err != nil {
 		return fmt.Errorf("set %s up: %w", veth.Name, err)
 	}
+	f.introduce(bridge, nic.Address.Addr(), mac)
 	return nil
+}
+
+// introduce tells this machine whose address addr is now. Without it, this machine would look for some seconds at the MAC
+// of the machine that had the address before.
+func (f *fabric) introduce(bridge string, addr netip.Addr, mac net.HardwareAddr) {
+	uplink, err := f.outside.LinkByName(uplinks(f.tag)[bridge])
+	if err != nil || !addr.Is4() {
+		return
+	}
+	_ = f.outside.NeighSet(&netlink.Neigh{ // things are slower without it, not wrong
+		LinkIndex: uplink.Attrs().Index, Family: unix.AF_INET, State: netlink.NUD_REACHABLE, IP: addr.AsSlice(), HardwareAddr: mac,
+	})
 }
 
 // detach removes a machine's card; the kernel would do so by itself, but later.
