@@ -186,7 +186,11 @@ func TestSSHCommands(t *testing.T) {
 			if tt.user == "admin" {
 				conn = other
 			}
-			out, errOut, rc := run(t, conn, tt.command, "x")
+			stdin := ""
+			if strings.Contains(tt.command, "tee") {
+				stdin = "x"
+			}
+			out, errOut, rc := run(t, conn, tt.command, stdin)
 			if diff := cmp.Diff([]any{tt.out, tt.errOut, tt.rc}, []any{out, errOut, rc}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

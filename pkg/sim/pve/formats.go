@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // contentTypes are the kinds of content a storage can hold.
@@ -152,8 +153,9 @@ func splitList(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(",; \t\n\x00", r) })
 }
 
-// namedPropertyStrings are the property strings whose keys Proxmox VE does not publish with its API.
-func namedPropertyStrings() map[string]map[string]*property {
+// namedPropertyStrings are the property strings whose keys Proxmox VE does not publish with its API. Built once, never
+// changed.
+var namedPropertyStrings = sync.OnceValue(func() map[string]map[string]*property {
 	opt := func(format string) *property { return &property{Type: "string", Optional: true, Format: format} }
 	flag := func() *property { return &property{Type: "boolean", Optional: true} }
 	integer := func() *property { return &property{Type: "integer", Optional: true} }
@@ -185,4 +187,4 @@ func namedPropertyStrings() map[string]map[string]*property {
 			"action": opt(""),
 		},
 	}
-}
+})

@@ -22,6 +22,9 @@ const (
 	// SeedImport is the same image as an import volume, for disks that are made without SSH.
 	SeedImport = "local:import/debian-12-genericcloud-amd64.qcow2"
 
+	// saveDelay gathers changes; it is also how much a crash can lose.
+	saveDelay = 50 * time.Millisecond
+
 	seedFileSize    = 345 * mib
 	seedVirtualSize = 2 * gib
 )
@@ -100,7 +103,7 @@ func (s *Server) changed() {
 	}
 }
 
-// saver writes the state after changes; several changes while it writes cost one more write.
+// saver writes the state soon after changes; many changes at once cost one write.
 func (s *Server) saver() {
 	defer close(s.saved)
 	for {
@@ -108,6 +111,9 @@ func (s *Server) saver() {
 		case <-s.ctx.Done():
 			return
 		case <-s.dirty:
+		}
+		if !sleep(s.ctx, saveDelay) {
+			return // Close writes what is left
 		}
 		s.mu.Lock()
 		b, err := json.Marshal(s.state)

@@ -10,7 +10,7 @@ import (
 )
 
 // tasksKept bounds the list of finished tasks.
-const tasksKept = 1000
+const tasksKept = 500
 
 // taskRecord is a task as the API shows it. Exit is empty while it runs.
 type taskRecord struct {

@@ -1,0 +1,211 @@
+package pvectl
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"hive-test/pkg/sim/host"
+)
+
+// TestMain lets the test binary play hive-sim: it is copied, started in the background and becomes the init of hosts.
+func TestMain(m *testing.M) {
+	if host.IsGuest(os.Args) {
+		os.Exit(host.Main(os.Args))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "pve" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		os.Exit(Main(ctx, os.Args[0], os.Args[2:], Streams{Out: os.Stdout, Err: os.Stderr}))
+	}
+	os.Exit(m.Run())
+}
+
+type result struct {
+	code     int
+	out, err string
+}
+
+func hiveSim(t *testing.T, args ...string) result {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errOut bytes.Buffer
+	code := Main(t.Context(), self, args, Streams{Out: &out, Err: &errOut})
+	return result{code: code, out: out.String(), err: errOut.String()}
+}
+
+// startSim starts a simulator with plain processes as hosts in a fresh directory and stops it after the test.
+func startSim(t *testing.T, flags ...string) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("simulated hosts need Linux")
+	}
+	dir := filepath.Join(t.TempDir(), "clusters")
+	t.Cleanup(func() {
+		self, _ := os.Executable()
+		Main(context.Background(), self, []string{"stop", "--wipe", "--clusters-dir", dir}, Streams{Out: t.Output(), Err: t.Output()})
+	})
+	r := hiveSim(t, append([]string{"start", "--clusters-dir", dir, "--hosts", "process"}, flags...)...)
+	if r.code != 0 {
+		if strings.Contains(r.err, "do not work here") {
+			t.Skip("no simulated hosts on this machine: " + r.err)
+		}
+		t.Fatalf("start = %+v", r)
+	}
+	return dir
+}
+
+func readEnv(t *testing.T, dir string) Info {
+	t.Helper()
+	r := hiveSim(t, "env", "--format", "json", "--clusters-dir", dir)
+	var i Info
+	if err := json.Unmarshal([]byte(r.out), &i); err != nil || r.code != 0 {
+		t.Fatalf("env = %+v: %v", r, err)
+	}
+	return i
+}
+
+func call(t *testing.T, i Info, method, path string) (int, string) {
+	t.Helper()
+	pem, err := os.ReadFile(i.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
+	req, err := http.NewRequestWithContext(t.Context(), method, i.Endpoint+"/api2/json"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "PVEAPIToken="+i.Token)
+	resp, err := (&http.Client{Transport: tr}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var b bytes.Buffer
+	_, _ = b.ReadFrom(resp.Body)
+	return resp.StatusCode, b.String()
+}
+
+func TestBackgroundLife(t *testing.T) {
+	dir := startSim(t, "--hypervisors", "2", "--pve-version", "9.1")
+	if r := hiveSim(t, "start", "--clusters-dir", dir); r.code != 0 || !strings.Contains(r.err, "already running") {
+		t.Errorf("second start = %+v", r)
+	}
+	i := readEnv(t, dir)
+	if i.Schema != 1 || len(i.Hypervisors) != 2 || i.HostsKind != "process" || i.PVEVersion != "9.1" || i.NodeSSHPort == 0 {
+		t.Errorf("env = %+v", i)
+	}
+	if code, body := call(t, i, "GET", "/cluster/resources?type=vm"); code != 200 || body != `{"data":[]}` {
+		t.Errorf("resources = %d %s", code, body)
+	}
+	for _, file := range []string{i.HiveBinary, i.SSHPrivateKey, filepath.Join(i.ProviderMirror, "registry.opentofu.org/bpg/proxmox/0.111.1",
+		runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-proxmox_v0.111.1")} {
+		if _, err := os.Stat(file); err != nil {
+			t.Error(err)
+		}
+	}
+	if filepath.Base(i.HiveBinary) != "hive" {
+		t.Errorf("hive is at %s", i.HiveBinary)
+	}
+	shell := hiveSim(t, "env", "--clusters-dir", dir)
+	for _, want := range []string{
+		"export PROXMOX_VE_ENDPOINT=" + i.Endpoint, "export PROXMOX_VE_API_TOKEN='" + i.Token + "'", "export HIVE_SIM_CA=" + i.CAFile,
+	} {
+		if !strings.Contains(shell.out, want) {
+			t.Errorf("exports lack %s:\n%s", want, shell.out)
+		}
+	}
+	if r := hiveSim(t, "status", "--clusters-dir", dir); r.code != 0 || !strings.HasPrefix(r.out, "running  pid ") || strings.Contains(r.out, i.Token) {
+		t.Errorf("status = %+v", r)
+	}
+	if r := hiveSim(t, "stop", "--clusters-dir", dir); r.code != 0 {
+		t.Errorf("stop = %+v", r)
+	}
+	if r := hiveSim(t, "env", "--clusters-dir", dir); r.code != 1 || !strings.Contains(r.err, "hive-sim pve start --clusters-dir") {
+		t.Errorf("env after stop = %+v", r)
+	}
+	waitGone(t, i.PID)
+	if r := hiveSim(t, "stop", "--wipe", "--clusters-dir", dir); r.code != 0 {
+		t.Errorf("stop --wipe = %+v", r)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".sim")); !os.IsNotExist(err) {
+		t.Errorf(".sim is still there: %v", err)
+	}
+}
+
+func TestCrashIsHealed(t *testing.T) {
+	dir := startSim(t)
+	first := readEnv(t, dir)
+	if err := syscall.Kill(first.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, first.PID)
+	if r := hiveSim(t, "status", "--clusters-dir", dir); r.code != 1 {
+		t.Errorf("status after a crash = %+v", r)
+	}
+	if r := hiveSim(t, "start", "--clusters-dir", dir, "--hosts", "process"); r.code != 0 {
+		t.Fatalf("start after a crash = %+v", r)
+	}
+	second := readEnv(t, dir)
+	if second.PID == first.PID || second.Endpoint != first.Endpoint || second.Token != first.Token {
+		t.Errorf("after a crash %+v, before %+v", second, first)
+	}
+}
+
+func TestEndsWhenIdle(t *testing.T) {
+	dir := startSim(t, "--idle", "150ms")
+	deadline := time.Now().Add(10 * time.Second)
+	for time.Now().Before(deadline) {
+		if r := hiveSim(t, "status", "--clusters-dir", dir); r.code == 1 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Error("still running")
+}
+
+// waitGone waits until a process has ended. Its zombie counts as ended: it holds nothing.
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	for range 500 {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(b), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("process %d does not end", pid)
+}
+
+func TestUsage(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "none.json")
+	for _, args := range [][]string{
+		nil, {"bogus"}, {"start", "--bogus"}, {"start", "now"}, {"start", "--hosts", "docker"}, {"start", "--pve-version", "7"},
+		{"start", "--hypervisors", "0"}, {"env", "--format", "xml"}, {"start", "--faults", missing},
+	} {
+		if r := hiveSim(t, args...); r.code != 2 || r.err == "" || r.out != "" {
+			t.Errorf("%q = %+v, want 2", args, r)
+		}
+	}
+	if r := hiveSim(t, "start", "-h"); r.code != 0 {
+		t.Errorf("-h = %+v", r)
+	}
+}
