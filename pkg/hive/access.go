@@ -96,7 +96,7 @@ func parseAccess(text string) Access {
 	}
 	access := Access{Region: defaultRegion, CA: []byte(files["ca.pem"])}
 	credentials, config := parseINI(files["credentials"]), parseINI(files["config"])
-	for _, profile := range []string{"spinifex", "hive"} {
+	for _, profile := range []string{"hive", "spinifex"} { // the later one counts where an old one was left
 		if section, ok := credentials[profile]; ok {
 			access.Profile = profile
 			access.AccessKeyID, access.SecretAccessKey = section["aws_access_key_id"], section["aws_secret_access_key"]

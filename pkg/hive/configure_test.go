@@ -77,11 +77,21 @@ func TestForceFormsAnew(t *testing.T) {
 	}
 	before := l.hosts[2].read("hive/config/ca.pem")
 	l.options.Force = true
+	for _, host := range l.hosts { // of another generation, which leaves its own profile behind
+		host.settings(map[string]any{"era": "spx"})
+	}
+	own := "[mine]\naws_access_key_id = kept\n"
+	if err := os.WriteFile(filepath.Join(l.hosts[2].home, ".aws/credentials"), []byte(own+l.hosts[2].read(".aws/credentials")), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := l.Configure(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if l.hosts[2].read("hive/config/ca.pem") == before || !l.Check(t.Context()).Formed {
 		t.Error("the cluster was not formed anew")
+	}
+	if text := l.hosts[2].read(".aws/credentials"); !strings.HasPrefix(text, own) || strings.Contains(text, "[hive]") {
+		t.Errorf("~/.aws/credentials holds\n%s", text)
 	}
 }
 

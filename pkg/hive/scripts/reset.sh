@@ -1,5 +1,5 @@
-# Removes hive's configuration and data from this node, so that it can be formed anew. Programs and logs stay. Hive must
-# be stopped.
+# Removes hive's configuration, data and AWS profiles from this node, so that it can be formed anew. Programs and logs
+# stay. Hive must be stopped.
 #
 # HIVE_BIND  the node's own address
 set -euo pipefail
@@ -18,4 +18,11 @@ for path in "$HIVE_DIR"/* "$HIVE_CONFIG_DIR"; do
   "$HIVE_DIR/bin" | "$HIVE_DIR/logs" | "$HIVE_DIR/run") ;;
   *) rm -rf --one-file-system -- "$path" ;;
   esac
+done
+
+for file in "$HOME/.aws/credentials" "$HOME/.aws/config"; do
+  if [ -f "$file" ]; then
+    kept=$(awk '/^\[/ { drop = /^\[(profile )?(hive|spinifex)\]/ } !drop' "$file")
+    printf '%s\n' "$kept" >"$file"
+  fi
 done
