@@ -253,10 +253,10 @@ func forbidden(path string, privs ...string) error {
 
 // aclPath is a path as the permission check sees it, empty if it is none.
 func aclPath(path string) string {
-	if !matches(`^/?[[:alnum:].\-_/:!@+]*$`, path) {
+	if !aclPathPattern.MatchString(path) {
 		return ""
 	}
-	path = "/" + strings.Trim(cached(`/+`).ReplaceAllString(path, "/"), "/")
+	path = "/" + strings.Trim(slashesPattern.ReplaceAllString(path, "/"), "/")
 	return path
 }
 
@@ -442,7 +442,7 @@ func (s *Server) checkPerm(who identity, list []any, params map[string]value) er
 	for name, v := range params {
 		path = strings.ReplaceAll(path, "{"+name+"}", v.text)
 	}
-	path = aclPath(cached(`\{\w+\}`).ReplaceAllString(path, "")) // a missing parameter counts as empty
+	path = aclPath(placeholderPattern.ReplaceAllString(path, "")) // a missing parameter counts as empty
 	_, anyOf := opts["any"]
 	if s.can(who, path, anyOf, privs...) && path != "" {
 		return nil

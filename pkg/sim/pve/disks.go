@@ -11,7 +11,7 @@ import (
 // newDiskSize is the size of a disk to make ("local:32" is 32 GiB), and whether the volume asks for one.
 func newDiskSize(file string) (storageID string, size int64, ok bool) {
 	st, rest, found := strings.Cut(file, ":")
-	if !found || !matches(`^\d+(?:\.\d+)?$`, rest) {
+	if !found || !newDiskPattern.MatchString(rest) {
 		return "", 0, false
 	}
 	return st, parseSize(rest + "G"), true

@@ -3,6 +3,7 @@ package pve
 import (
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,9 +14,37 @@ func contentTypes() []string {
 	return []string{"images", "rootdir", "vztmpl", "iso", "backup", "snippets", "import", "none"}
 }
 
+// formatRule is a named format that is a pattern. Its message is what is said of text that does not fit; %s stands for
+// that text.
+type formatRule struct {
+	pattern *regexp.Regexp
+	message string
+}
+
+// formatRules are Proxmox VE's named formats and its words for what does not fit them. Never changed.
+var formatRules = map[string]formatRule{
+	"pve-vmid":        {regexp.MustCompile(`^[1-9][0-9]{2,8}$`), "value does not look like a valid VM ID\n"},
+	"pve-node":        {regexp.MustCompile(`^(?i:[a-z0-9](?:[a-z0-9\-]*[a-z0-9])?)$`), "value does not look like a valid node name\n"},
+	"dns-name":        {regexp.MustCompile(`^(?:` + dnsLabel + `\.)*` + dnsLabel + `$`), "value does not look like a valid DNS name\n"},
+	"pve-tag":         {regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_\-+.]*$`), "invalid characters in tag\n"},
+	"pve-configid":    {regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_\-]+$`), "invalid configuration ID '%s'\n"},
+	"pve-poolid":      {regexp.MustCompile(`^[A-Za-z0-9._\-]+(?:/[A-Za-z0-9._\-]+){0,2}$`), "value '%s' does not look like a valid pool name\n"},
+	"pve-storage-id":  {regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]$`), "invalid storage ID '%s'\n"},
+	"pve-bridge-id":   {regexp.MustCompile(`^[a-zA-Z0-9\-_.]{2,}$`), "invalid bridge ID '%s'\n"},
+	"pve-userid":      {regexp.MustCompile(`^[^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+$`), "value '%s' does not look like a valid user name\n"},
+	"pve-realm":       {regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.\-_]*$`), "value does not look like a valid realm\n"},
+	"pve-roleid":      {regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.\-_]*$`), "value does not look like a valid roleid\n"},
+	"disk-size":       {regexp.MustCompile(`^\d+(?:\.\d+)?[KMGT]?$`), "value does not look like a valid disk size: %s\n"},
+	"urlencoded":      {regexp.MustCompile(`^[-%a-zA-Z0-9_.!~*'()]*$`), "value does not look like a valid urlencoded string: %s\n"},
+	"pve-volume-id":   {regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]:.+$`), "unable to parse volume ID '%s'\n"},
+	"pve-qm-bootdisk": {regexp.MustCompile(`^(ide|sata|scsi|virtio|efidisk|tpmstate)\d+$`), "invalid boot disk '%s'\n"},
+}
+
+const dnsLabel = `[a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?`
+
 // formatError checks a named format and says what is wrong, in PVE's words; unknown formats accept everything.
 func formatError(format, s string) string {
-	if list, ok := strings.CutSuffix(format, "-list"); ok && format != "pve-storage-content-list" {
+	if list, ok := strings.CutSuffix(format, "-list"); ok {
 		for _, e := range splitList(s) {
 			if msg := formatError(list, e); msg != "" {
 				return msg
@@ -23,55 +52,13 @@ func formatError(format, s string) string {
 		}
 		return ""
 	}
-	switch format {
-	case "pve-vmid":
-		if !matches(`^[1-9][0-9]{2,8}$`, s) {
-			return "value does not look like a valid VM ID\n"
+	if rule, ok := formatRules[format]; ok {
+		if rule.pattern.MatchString(s) {
+			return ""
 		}
-	case "pve-node":
-		if !matches(`^(?i:[a-z0-9](?:[a-z0-9\-]*[a-z0-9])?)$`, s) {
-			return "value does not look like a valid node name\n"
-		}
-	case "dns-name":
-		if !matches(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?\.)*[a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?$`, s) {
-			return "value does not look like a valid DNS name\n"
-		}
-	case "pve-tag":
-		if !matches(`^[a-zA-Z0-9_][a-zA-Z0-9_\-+.]*$`, s) {
-			return "invalid characters in tag\n"
-		}
-	case "pve-configid":
-		if !matches(`^[a-zA-Z][a-zA-Z0-9_\-]+$`, s) {
-			return "invalid configuration ID '" + s + "'\n"
-		}
-	case "pve-poolid":
-		if !matches(`^[A-Za-z0-9._\-]+(?:/[A-Za-z0-9._\-]+){0,2}$`, s) {
-			return "value '" + s + "' does not look like a valid pool name\n"
-		}
-	case "pve-storage-id":
-		if !matches(`^[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]$`, s) {
-			return "invalid storage ID '" + s + "'\n"
-		}
-	case "pve-bridge-id":
-		if !matches(`^[a-zA-Z0-9\-_.]{2,}$`, s) {
-			return "invalid bridge ID '" + s + "'\n"
-		}
-	case "mac-addr":
-		if m, err := net.ParseMAC(s); err != nil || len(m) != 6 || m[0]&1 == 1 {
-			return "value does not look like a valid unicast MAC address\n"
-		}
-	case "pve-userid":
-		if !matches(`^[^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+$`, s) {
-			return "value '" + s + "' does not look like a valid user name\n"
-		}
-	case "pve-realm", "pve-roleid":
-		if !matches(`^[A-Za-z][A-Za-z0-9.\-_]*$`, s) {
-			return "value does not look like a valid " + strings.TrimPrefix(format, "pve-") + "\n"
-		}
-	default:
-		return formatErrorOfValues(format, s)
+		return strings.ReplaceAll(rule.message, "%s", s)
 	}
-	return ""
+	return formatErrorOfValues(format, s)
 }
 
 func formatErrorOfValues(format, s string) string {
@@ -80,31 +67,17 @@ func formatErrorOfValues(format, s string) string {
 		if !slices.Contains(contentTypes(), s) {
 			return "invalid content type '" + s + "'\n"
 		}
-	case "pve-storage-content-list":
-		for _, e := range splitList(s) {
-			if !slices.Contains(contentTypes(), e) {
-				return "invalid content type '" + e + "'\n"
-			}
+	case "mac-addr":
+		if m, err := net.ParseMAC(s); err != nil || len(m) != 6 || m[0]&1 == 1 {
+			return "value does not look like a valid unicast MAC address\n"
 		}
-	case "pve-volume-id":
-		return volumeIDError(s)
 	case "pve-volume-id-or-qm-path":
-		if s == "none" || s == "cdrom" || strings.HasPrefix(s, "/") {
-			return ""
+		if s != "none" && s != "cdrom" && !strings.HasPrefix(s, "/") {
+			return formatError("pve-volume-id", s)
 		}
-		return volumeIDError(s)
 	case "pve-volume-id-or-absolute-path":
-		if strings.HasPrefix(s, "/") {
-			return ""
-		}
-		return volumeIDError(s)
-	case "disk-size":
-		if !matches(`^\d+(?:\.\d+)?[KMGT]?$`, s) {
-			return "value does not look like a valid disk size: " + s + "\n"
-		}
-	case "urlencoded":
-		if !matches(`^[-%a-zA-Z0-9_.!~*'()]*$`, s) {
-			return "value does not look like a valid urlencoded string: " + s + "\n"
+		if !strings.HasPrefix(s, "/") {
+			return formatError("pve-volume-id", s)
 		}
 	case "pve-ipv4-config":
 		if s != "dhcp" && !isCIDR(s, true) {
@@ -122,23 +95,12 @@ func formatErrorOfValues(format, s string) string {
 		if !isCIDR(s, true) && !isCIDR(s, false) {
 			return "value does not look like a valid CIDR network\n"
 		}
-	case "pve-qm-bootdisk":
-		if !matches(`^(ide|sata|scsi|virtio|efidisk|tpmstate)\d+$`, s) {
-			return "invalid boot disk '" + s + "'\n"
-		}
 	case "pve-hotplug-features":
 		for _, f := range splitList(s) {
 			if !slices.Contains([]string{"0", "1", "network", "disk", "cpu", "memory", "usb", "cloudinit"}, f) {
 				return "invalid hotplug feature '" + f + "'\n"
 			}
 		}
-	}
-	return ""
-}
-
-func volumeIDError(s string) string {
-	if !matches(`^[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]:.+$`, s) {
-		return "unable to parse volume ID '" + s + "'\n"
 	}
 	return ""
 }
@@ -159,7 +121,7 @@ var namedPropertyStrings = sync.OnceValue(func() map[string]map[string]*property
 	opt := func(format string) *property { return &property{Type: "string", Optional: true, Format: format} }
 	flag := func() *property { return &property{Type: "boolean", Optional: true} }
 	integer := func() *property { return &property{Type: "integer", Optional: true} }
-	return map[string]map[string]*property{
+	named := map[string]map[string]*property{
 		"pve-qm-ipconfig": {
 			"ip": opt("pve-ipv4-config"), "gw": opt("ipv4"), "ip6": opt("pve-ipv6-config"), "gw6": opt("ipv6"),
 		},
@@ -187,4 +149,10 @@ var namedPropertyStrings = sync.OnceValue(func() map[string]map[string]*property
 			"action": opt(""),
 		},
 	}
+	for _, keys := range named {
+		for _, p := range keys {
+			p.compile()
+		}
+	}
+	return named
 })

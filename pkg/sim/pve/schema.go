@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +34,8 @@ type property struct {
 	Requires   string               `json:"requires,omitempty"`
 	Alias      string               `json:"alias,omitempty"`
 	DefaultKey bool                 `json:"default_key,omitempty"`
+
+	re *regexp.Regexp // Pattern, anchored
 }
 
 // method is what is published of one method of one path.
@@ -66,6 +69,9 @@ var parsedSchema = sync.OnceValues(func() (*schemaFile, error) {
 	var f schemaFile
 	if err := json.Unmarshal(schemaJSON, &f); err != nil {
 		return nil, fmt.Errorf("read the embedded API table: %w", err)
+	}
+	for _, p := range f.Properties {
+		p.compile()
 	}
 	for _, paths := range f.Versions {
 		for _, methods := range paths {

@@ -313,7 +313,7 @@ func volumeAllocate(s *Server, c *call) (any, error) {
 	}
 	name := c.get("filename")
 	if st.Path != "" {
-		m := cached(`^(?:vm|base)-(\d+)-[^/]+\.(raw|qcow2|vmdk)$`).FindStringSubmatch(name)
+		m := imageNamePattern.FindStringSubmatch(name)
 		if m == nil {
 			return nil, failf("unable to parse volume filename '%s'", name)
 		}
@@ -323,7 +323,7 @@ func volumeAllocate(s *Server, c *call) (any, error) {
 		return nil, failf("disk image '%s' already exists", dirPath(st, name))
 	}
 	size := c.get("size")
-	if matches(`^\d+$`, size) {
+	if digitsPattern.MatchString(size) {
 		size += "K"
 	}
 	v := &volume{
@@ -432,11 +432,11 @@ func readUpload(r *request) (*uploadForm, error) {
 func extensionFits(content, name string) bool {
 	switch content {
 	case "iso":
-		return matches(`(?i)\.(?:iso|img)$`, name)
+		return isoNamePattern.MatchString(name)
 	case "vztmpl":
-		return matches(`\.tar\.(?:gz|xz|zst|bz2)$|\.tar$`, name)
+		return templateNamePattern.MatchString(name)
 	case "import":
-		return matches(`\.(?:ova|qcow2|raw|vmdk)$`, name)
+		return importNamePattern.MatchString(name)
 	}
 	return false
 }

@@ -139,7 +139,7 @@ func (s *Server) endLostTasks() {
 // findTask resolves {upid} on {node}.
 func (s *Server) findTask(c *call) (*taskRecord, error) {
 	upid := c.get("upid")
-	if !matches(`^UPID:[a-zA-Z0-9\-.]+:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8,9}:[0-9A-Fa-f]{8}:[^:\s]+:[^:\s]*:[^:\s]+:$`, upid) {
+	if !upidPattern.MatchString(upid) {
 		return nil, badParam("upid", "unable to parse worker upid")
 	}
 	for _, t := range s.state.Tasks {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -77,7 +76,7 @@ func checkText(p *property, s, path string) string {
 	if msg := checkFormat(p, s, path); msg != "" {
 		return "invalid format - " + msg
 	}
-	if p.Pattern != "" && !compiled(p.Pattern).MatchString(s) {
+	if p.re != nil && !p.re.MatchString(s) {
 		return msgPattern
 	}
 	n := utf8.RuneCountInString(s)
@@ -99,9 +98,9 @@ func checkText(p *property, s, path string) string {
 func typeFits(kind, s string) bool {
 	switch kind {
 	case "integer":
-		return matches(`^[+-]?\d+$`, s)
+		return integerPattern.MatchString(s)
 	case "number":
-		return matches(`^(?:[+-]?)(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$`, s)
+		return numberPattern.MatchString(s)
 	case "boolean":
 		return s == "0" || s == "1"
 	}
@@ -218,23 +217,12 @@ func defaultKey(keys map[string]*property) string {
 	return ""
 }
 
-var patterns sync.Map // pattern text to *regexp.Regexp; a cache of pure values
-
-// compiled is the anchored form of a published pattern. A pattern that Go cannot read matches everything.
-func compiled(pattern string) *regexp.Regexp {
-	return cached("^(?:" + pattern + ")$")
-}
-
-func matches(pattern, s string) bool { return cached(pattern).MatchString(s) }
-
-func cached(pattern string) *regexp.Regexp {
-	if re, ok := patterns.Load(pattern); ok {
-		return re.(*regexp.Regexp)
+// compile prepares a property's pattern, and those of its keys. A published pattern that Go cannot read accepts everything.
+func (p *property) compile() {
+	if p.Pattern != "" {
+		p.re, _ = regexp.Compile("^(?:" + p.Pattern + ")$")
 	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		re = regexp.MustCompile("")
+	for _, k := range p.Keys {
+		k.compile()
 	}
-	patterns.Store(pattern, re)
-	return re
 }

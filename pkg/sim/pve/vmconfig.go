@@ -25,7 +25,7 @@ func (d drive) cdrom() bool {
 }
 
 func (d drive) cloudinit() bool {
-	return strings.HasSuffix(d.file(), ":cloudinit") || matches(`[:/]vm-\d+-cloudinit(?:\.\w+)?$`, d.file())
+	return strings.HasSuffix(d.file(), ":cloudinit") || cloudinitPattern.MatchString(d.file())
 }
 
 // text is the option as PVE writes it: the volume, then the other keys in order.
@@ -40,12 +40,12 @@ func (d drive) text() string {
 }
 
 func isDrive(key string) bool {
-	return matches(`^(?:(?:ide|sata|scsi|virtio)\d+|efidisk0|tpmstate0)$`, key)
+	return drivePattern.MatchString(key)
 }
 
-func isUnused(key string) bool { return matches(`^unused\d+$`, key) }
+func isUnused(key string) bool { return unusedPattern.MatchString(key) }
 
-func isNet(key string) bool { return matches(`^net\d+$`, key) }
+func isNet(key string) bool { return netPattern.MatchString(key) }
 
 // option is the published description of a VM option, nil if there is none.
 func (s *Server) option(key string) *property {
@@ -201,13 +201,13 @@ func checkSSHKeys(encoded string) error {
 func (s *Server) optionPrivs(key, value string, creating bool) []string {
 	switch {
 	case slices.Contains([]string{"cores", "cpu", "sockets", "cpulimit", "cpuunits", "vcpus", "affinity", "smp", "numa"}, key),
-		matches(`^numa\d+$`, key):
+		numaPattern.MatchString(key):
 		return []string{"VM.Config.CPU"}
 	case slices.Contains([]string{"memory", "balloon", "shares", "hugepages", "keephugepages", "allow-ksm"}, key):
 		return []string{"VM.Config.Memory"}
 	case isNet(key):
 		return []string{"VM.Config.Network"}
-	case matches(`^(?:ipconfig\d+|cicustom|cipassword|citype|ciuser|ciupgrade|nameserver|searchdomain|sshkeys)$`, key):
+	case cloudinitOptionPattern.MatchString(key):
 		return []string{"VM.Config.Cloudinit|VM.Config.Network"} // either will do (observed)
 	case slices.Contains([]string{"boot", "bootdisk", "vmstatestorage"}, key):
 		return []string{"VM.Config.Disk"}
@@ -227,7 +227,7 @@ func (s *Server) optionPrivs(key, value string, creating bool) []string {
 			return []string{"VM.Config.CDROM"}
 		}
 		return []string{"VM.Config.Disk"}
-	case matches(`^(?:acpi|bios|hotplug|kvm|machine|scsihw|smbios1|tablet|vga|watchdog|audio0|vmgenid|arch|serial\d+|usb\d+|rng0|ivshmem)$`, key):
+	case hardwareOptionPattern.MatchString(key):
 		return []string{"VM.Config.HWType"}
 	}
 	return []string{"VM.Config.Options"}
@@ -235,7 +235,7 @@ func (s *Server) optionPrivs(key, value string, creating bool) []string {
 
 // rootOnly are options that only a real login of root@pam may set; a token of root@pam may not (observed).
 func rootOnly(key string) bool {
-	return key == "args" || key == "lock" || key == "hookscript" || matches(`^(?:hostpci|parallel)\d+$`, key)
+	return key == "args" || key == "lock" || key == "hookscript" || deviceOptionPattern.MatchString(key)
 }
 
 // createOnly are parameters of the create and config calls that are not VM options.
@@ -248,7 +248,7 @@ func createOnly(key string) bool {
 
 // needsRestart are options that a running VM takes over only when it is started again.
 func needsRestart(key string) bool {
-	return matches(`^(?:acpi|agent|arch|args|audio0|balloon|bios|cores|cpu|hugepages|kvm|machine|memory|numa\d*|ostype|scsihw|sockets|smbios1|vcpus|vga|vmgenid|serial\d+)$`, key)
+	return restartOptionPattern.MatchString(key)
 }
 
 // configJSON is a configuration as the API shows it: numbers where the option is one, no password.
