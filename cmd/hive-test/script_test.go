@@ -126,13 +126,14 @@ func params(dir, tofu string) testscript.Params {
 		RequireUniqueNames:  true,
 		Setup:               func(env *testscript.Env) error { return setup(env, tofu) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"pve":    cmdPVE,
-			"sim":    cmdSim,
-			"json":   cmdJSON,
-			"exit":   cmdExit,
-			"subst":  cmdSubst,
-			"unused": cmdUnused,
-			"real":   cmdReal,
+			"pve":     cmdPVE,
+			"sim":     cmdSim,
+			"json":    cmdJSON,
+			"exit":    cmdExit,
+			"subst":   cmdSubst,
+			"unused":  cmdUnused,
+			"real":    cmdReal,
+			"simhive": cmdSimHive,
 		},
 		Condition: condition,
 	}
@@ -374,4 +375,12 @@ func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raw, 0o600))
 	ts.Setenv("PROXMOX_VE_API_TOKEN", sim.Token)
+}
+
+// cmdSimHive sets HIVE_TEST_BINARY to the simulator's hive, for clusters that do not know it by themselves.
+func cmdSimHive(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: simhive")
+	}
+	ts.Setenv("HIVE_TEST_BINARY", simulatorOf(ts).HiveBinary)
 }

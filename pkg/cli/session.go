@@ -124,6 +124,7 @@ func (s *session) connect(ctx context.Context) error {
 		return err
 	}
 	s.sim = &sim
+	s.simulatedTarget()
 	return nil
 }
 

@@ -88,7 +88,7 @@ func (s *session) prepare(ctx context.Context, fleet lifecycle.Fleet) error {
 	}
 	warnings, err := lifecycle.Prepare(ctx, fleet, s.record)
 	for _, w := range warnings {
-		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: w.Title + ": " + w.Detail, Hint: w.Fix})
+		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: w.Detail, Hint: w.Fix})
 	}
 	for i := range s.record.Nodes {
 		if s.record.Nodes[i].SSHPort == 0 {
@@ -161,11 +161,7 @@ func (s *session) create(ctx context.Context) error {
 	}
 	if s.settings.Sim {
 		s.record.Target.Simulated = true
-		if err := s.connect(ctx); err != nil {
-			return err
-		}
-		s.simulatedTarget()
-		return nil
+		return s.connect(ctx)
 	}
 	return s.realTarget()
 }
@@ -190,7 +186,8 @@ func (s *session) userKey() error {
 	return nil
 }
 
-// simulatedTarget fills in where the simulator is. Where the user's real Proxmox VE is does not matter here.
+// simulatedTarget fills in where the simulator is now: it may have been started again, on another port, since the record was
+// written. Where the user's real Proxmox VE is does not matter here.
 func (s *session) simulatedTarget() {
 	s.record.Target = cluster.Target{
 		Simulated: true, Endpoint: s.sim.Endpoint, CAFile: s.sim.CAFile, ProviderMirror: s.sim.ProviderMirror,

@@ -21,7 +21,7 @@ type PreflightError struct{ Findings []Finding }
 func (e *PreflightError) Error() string {
 	lines := make([]string, 0, len(e.Findings))
 	for _, f := range e.Findings {
-		lines = append(lines, f.Title+": "+f.Detail)
+		lines = append(lines, f.Detail)
 	}
 	if len(lines) == 1 {
 		return lines[0]
@@ -81,6 +81,9 @@ func (u up) Name() string { return string(cluster.PhaseUp) }
 func (u up) Run(ctx context.Context) error {
 	inputs := cluster.Hash(u.Record.Spec, u.Record.Target, identities(u.Record.Nodes))
 	return u.recorded(ctx, cluster.PhaseUp, inputs, func(ctx context.Context) error {
+		if u.Record.Spec.Deployer == cluster.DeployerExisting {
+			return u.steps(ctx, cluster.PhaseUp, step{"reach the hosts", u.reach}, step{"write the inventory", u.inventory})
+		}
 		return u.steps(ctx, cluster.PhaseUp,
 			step{"make the cluster's SSH key", u.key},
 			step{"check that the ids are free or ours", u.foreign},
@@ -172,10 +175,22 @@ func (u up) hostKeys(ctx context.Context, sink progress.Sink) error {
 		}
 		failure = errors.Join(failure, remote.PinHostKeys(path, r.node, r.keys))
 	}
-	if len(unread) > 0 && u.Record.Spec.Deployer == cluster.DeployerProxmox {
+	if len(unread) > 0 {
 		info(sink, "host keys of %s cannot be read through the guest agent: the first contact pins them", strings.Join(unread, ", "))
 	}
 	return failure
+}
+
+// reach proves that every host that is said to be there can be logged in to.
+func (u up) reach(ctx context.Context, _ progress.Sink) error {
+	group, err := u.group()
+	if err != nil {
+		return err
+	}
+	return group.Each(ctx, func(ctx context.Context, host *remote.Host) error {
+		_, err := host.Run(ctx, remote.Command{Argv: []string{"true"}})
+		return err
+	})
 }
 
 func (u up) inventory(context.Context, progress.Sink) error {
