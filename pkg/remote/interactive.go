@@ -29,8 +29,9 @@ func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, 
 		}
 		defer restore()
 	}
+	mark := newMark()
 	if len(argv) > 0 {
-		err = s.exec(ctx, Quote(argv...))
+		err = s.exec(ctx, marked(Quote(argv...), mark))
 	} else {
 		err = s.request(ctx, "shell", struct{}{})
 	}
@@ -40,7 +41,7 @@ func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, 
 	s.feed(orEmpty(stdin))
 	out := newOutput(nil)
 	out.pass(s.ch, s.ch.Stderr(), stdout, stderr)
-	cause := s.await(ctx, out, h.dialer.cfg.Grace)
+	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)
 	status := s.exit()
 	switch {
 	case cause != nil:

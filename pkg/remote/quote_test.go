@@ -61,7 +61,7 @@ func FuzzQuote(f *testing.F) {
 		f.Add(s, "second "+s)
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
-		if strings.ContainsRune(a+b, 0) || !utf8.ValidString(a+b) {
+		if strings.ContainsRune(a+b, 0) || !utf8.ValidString(a) || !utf8.ValidString(b) {
 			t.Skip("no shell takes NUL, and the parser used here no invalid UTF-8")
 		}
 		// mvdan.cc/sh drops CR before LF, as no shell does.
@@ -83,5 +83,21 @@ func TestExports(t *testing.T) {
 		if _, err := Exports(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
+	}
+}
+
+func TestShellTextsParse(t *testing.T) {
+	for name, text := range map[string]string{"killScript": killScript, "asRoot": asRoot} {
+		if _, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(text), name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A mark is a shell assignment and needs no quoting.
+func TestMarked(t *testing.T) {
+	mark := newMark()
+	if line := marked("true", mark); line != "HIVE_TEST_RUN="+Quote(mark)+" true" {
+		t.Errorf("got %q", line)
 	}
 }

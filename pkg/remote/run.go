@@ -16,8 +16,8 @@ const (
 
 // Run runs cmd on the node and returns what it did. The error is an [*ExitError] for a status other than 0 or a signal, an
 // [*UnfinishedError] where the end was not seen, and any other where it could not be started. When ctx ends or the deadline
-// passes the command gets TERM and, after Config.Grace, KILL (OpenSSH 7.9 and later pass these on); Run returns at most
-// that and two seconds later, whatever the node does. The Result is filled as far as known in every case.
+// passes the command, with all that it has started, gets TERM and, after Config.Grace, KILL; Run returns at most that and
+// three seconds later, whatever the node does. The Result is filled as far as known in every case.
 func (h *Host) Run(ctx context.Context, cmd Command) (Result, error) {
 	result := Result{Node: h.node.Name}
 	ready, err := cmd.render()
@@ -34,12 +34,13 @@ func (h *Host) Run(ctx context.Context, cmd Command) (Result, error) {
 	}
 	defer s.close()
 	out := newOutput(cmd.OnLine)
-	if err := s.exec(ctx, ready.line); err != nil {
+	mark := newMark()
+	if err := s.exec(ctx, marked(ready.line, mark)); err != nil {
 		return result, h.fail(fmt.Errorf("starting %s: %w", cmd.short(), err))
 	}
 	s.feed(ready.stdin)
 	out.collect(s.ch, s.ch.Stderr())
-	cause := s.await(ctx, out, h.dialer.cfg.Grace)
+	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)
 	out.finish(&result)
 	result.Duration = time.Since(start)
 	if status := s.exit(); status != nil {
@@ -57,11 +58,11 @@ func (h *Host) Run(ctx context.Context, cmd Command) (Result, error) {
 }
 
 // await returns when the command has ended and its output is there, or with the reason why it was given up.
-func (s *session) await(ctx context.Context, out *output, grace time.Duration) error {
+func (s *session) await(ctx context.Context, out *output, grace time.Duration, mark string) error {
 	select {
 	case <-s.exited:
 	case <-ctx.Done():
-		s.terminate(grace)
+		s.terminate(grace, mark)
 		out.settle(context.Background(), 100*time.Millisecond)
 		return context.Cause(ctx)
 	}

@@ -43,6 +43,7 @@ type server struct {
 	mu       sync.Mutex
 	commands []string
 	conns    atomic.Int32
+	deaf     bool             // signals are not passed on
 	windows  chan sshd.Window // sizes of terminals, where a test wants them
 	stop     func()
 }
@@ -214,6 +215,9 @@ func (s *server) exec(ctx context.Context, session *sshd.Session) int {
 					s.windows <- w
 				}
 			case sig := <-session.Signals:
+				if s.deaf {
+					continue
+				}
 				number := map[ssh.Signal]syscall.Signal{ssh.SIGTERM: syscall.SIGTERM, ssh.SIGKILL: syscall.SIGKILL}[sig]
 				_ = syscall.Kill(-cmd.Process.Pid, number)
 			}

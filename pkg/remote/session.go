@@ -26,6 +26,8 @@ type session struct {
 	status *exitStatus
 }
 
+var errNotReading = errors.New("the node does not read what it is sent")
+
 type exitStatus struct {
 	code   int
 	signal string
@@ -130,33 +132,6 @@ func (s *session) feed(r io.Reader) {
 	}()
 }
 
-// terminate asks the command to end, then makes it, and returns when it has or the time for it is over. It bears with a
-// peer that does not read: then the connection is closed, for it is of no use to anyone.
-func (s *session) terminate(grace time.Duration) {
-	sent := make(chan struct{})
-	killed := make(chan struct{})
-	go func() {
-		defer close(sent)
-		s.signal("TERM")
-		select {
-		case <-s.exited:
-			return
-		case <-killed:
-			s.signal("KILL")
-		}
-	}()
-	if s.waitExit(grace) {
-		return
-	}
-	close(killed)
-	s.waitExit(time.Second)
-	select {
-	case <-sent:
-	default:
-		s.conn.close(errors.New("the node does not read what it is sent"))
-	}
-}
-
 func (s *session) signal(name string) {
 	_, _ = s.ch.SendRequest("signal", false, ssh.Marshal(struct{ Signal string }{name}))
 }
@@ -186,7 +161,7 @@ func (s *session) close() {
 		select {
 		case <-done:
 		case <-timer.C:
-			s.conn.close(errors.New("the node does not read what it is sent"))
+			s.conn.close(errNotReading)
 		}
 	})
 }
