@@ -89,7 +89,7 @@ func options(args []string) (positional []string, opts map[string]string, err er
 		key, val, ok := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		if !ok {
 			if i++; i >= len(args) {
-				return nil, nil, fmt.Errorf("Option %s requires an argument", key)
+				return nil, nil, fmt.Errorf("option %s requires an argument", key)
 			}
 			val = args[i]
 		}

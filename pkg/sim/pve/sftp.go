@@ -2,7 +2,6 @@ package pve
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -15,11 +14,6 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// errNoDir and errDenied carry the texts of the C library, which tee prints.
-var (
-	errNoDir  = errors.New("No such file or directory") //nolint:staticcheck // tee's own words
-	errDenied = errors.New("Permission denied")         //nolint:staticcheck // tee's own words
-)
 
 // writeSnippet stores a file in a snippet directory. The storage need not have the content type: the file then lies
 // there, and no listing shows it.
@@ -28,10 +22,10 @@ func (s *Server) writeSnippet(node, file string, b []byte, root bool) error {
 	defer s.mu.Unlock()
 	id, name, ok := s.snippetFile(file)
 	if !ok {
-		return errNoDir
+		return syscall.ENOENT
 	}
 	if !root {
-		return errDenied
+		return syscall.EACCES
 	}
 	v := s.state.volume(node, id+":"+name)
 	if v == nil {

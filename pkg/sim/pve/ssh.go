@@ -234,7 +234,8 @@ func (sh *shell) tee(args []string, std stdio) int {
 	rc := 0
 	for _, file := range args {
 		if err := sh.s.writeSnippet(sh.node, file, b, sh.root); err != nil {
-			fmt.Fprintf(std.err, "tee: %s: %v\n", file, err)
+			text := err.Error() // the C library's words, which Go writes without their capital letter
+			fmt.Fprintf(std.err, "tee: %s: %s\n", file, strings.ToUpper(text[:1])+text[1:])
 			rc = 1
 		}
 	}
