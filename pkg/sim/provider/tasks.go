@@ -41,27 +41,30 @@ func (a *api) start(ctx context.Context, method, path string, params url.Values)
 	return *answer.Data, nil
 }
 
-// run starts a task by dispatch, which is repeated as policy says, and waits
-// for it. Where done is true for the error of a repeated dispatch, the first
-// one is taken to have succeeded and nothing is waited for.
+// run starts a task by dispatch, waits for it, and repeats both as policy says:
+// a task that failed is started again where its text looks like a passing
+// trouble ("got timeout"). Where done is true for the error of a repeated
+// dispatch, an earlier one is taken to have made the thing; the result is then
+// that of the last task that was waited for. Observed on bpg/proxmox 0.111.1.
 func (a *api) run(ctx context.Context, policy retryPolicy, done func(error) bool, dispatch func() (string, error)) taskResult {
-	var upid string
+	var result taskResult
 	again := false
 	policy.onRetry = func(error) { again = true }
-	err := policy.do(ctx, func() (err error) {
-		upid, err = dispatch()
-		if err != nil && again && done != nil && done(err) {
-			upid, err = "", nil
+	err := policy.do(ctx, func() error {
+		upid, err := dispatch()
+		if err == nil {
+			result = a.wait(ctx, upid, 0)
+			return result.err
+		}
+		if again && done != nil && done(err) {
+			return nil
 		}
 		return err
 	})
-	if err != nil {
+	if err != nil && result.err == nil {
 		return taskResult{err: err}
 	}
-	if upid == "" {
-		return taskResult{}
-	}
-	return a.wait(ctx, upid, 0)
+	return result
 }
 
 var errRunning = errors.New("still running")
