@@ -3,7 +3,6 @@ package provider
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"time"
 
@@ -59,14 +58,22 @@ func suppress(fn schema.SchemaDiffSuppressFunc) opt {
 	return func(f field) { f.DiffSuppressFunc = fn }
 }
 
-func fromEnv(names ...string) opt {
-	return func(f field) { f.DefaultFunc = schema.MultiEnvDefaultFunc(names, nil) }
+// fromEnv is the first of the variables that is set.
+func fromEnv(env Environment, names ...string) opt {
+	return func(f field) {
+		f.DefaultFunc = func() (any, error) {
+			if v := env.variable(names...); v != "" {
+				return v, nil
+			}
+			return nil, nil
+		}
+	}
 }
 
 // flagFromEnv is true if one of the variables is "true" or "1".
-func flagFromEnv(names ...string) opt {
+func flagFromEnv(env Environment, names ...string) opt {
 	return func(f field) {
-		f.DefaultFunc = func() (any, error) { return anyTrue(os.Getenv, names...), nil }
+		f.DefaultFunc = func() (any, error) { return anyTrue(env.Getenv, names...), nil }
 	}
 }
 

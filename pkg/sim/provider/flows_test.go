@@ -428,3 +428,32 @@ func TestRefusesBadSettings(t *testing.T) {
 		}
 	}
 }
+
+// More memory needs a restart, which reboot_after_update = false forbids: the
+// setting is sent, the VM is left running and a warning says so.
+func TestChangesMemoryWithoutARestart(t *testing.T) {
+	t.Parallel()
+	flow, s := readFlow(t, "nowait-apply"), newStage(t)
+	s.play(flow)
+	d := newDriver(t, s, lastID(flow))
+	all := apply(t, d, flow, func(int) object { return noWait() })
+	refresh := readFlow(t, "nowait-refresh")
+	s.play(append(append(refresh, refresh...), append(refresh, record{
+		Kind: "http", Method: "PUT", Path: "/api2/json/nodes/pve1/qemu/100/config", Status: 200, Response: []byte(`{"data":null}`),
+	})...))
+	_, texts := d.apply(all[0], machine(1, "pve1", noWait(), object{"memory": list(object{"dedicated": 32768})}))
+	want(t, "applying", texts, "Warning: a reboot is required to apply configuration changes")
+	wanted := []string{
+		"GET /nodes/pve1/qemu/100/config",
+		"PUT /nodes/pve1/qemu/100/config balloon=0&memory=32768&name=env1-1",
+		"GET /nodes/pve1/qemu/100/status/current",
+		"GET /nodes/pve1/qemu/100/status/current",
+		"GET /cluster/resources?type=vm",
+		"GET /nodes/pve1/qemu/100/config",
+		"GET /nodes/pve1/qemu/100/status/current",
+		"GET /pools",
+	}
+	if diff := cmp.Diff(wanted, s.seen); diff != "" {
+		t.Errorf("(-want +sent):\n%s", diff)
+	}
+}

@@ -73,7 +73,7 @@ type clients struct {
 
 func newProvider(env Environment) *schema.Provider {
 	return &schema.Provider{
-		Schema: providerSchema(),
+		Schema: providerSchema(env),
 		ResourcesMap: map[string]*schema.Resource{
 			"proxmox_virtual_environment_vm":   vmResource(),
 			"proxmox_virtual_environment_file": fileResource(),
@@ -85,7 +85,7 @@ func newProvider(env Environment) *schema.Provider {
 	}
 }
 
-func providerSchema() fields {
+func providerSchema(env Environment) fields {
 	otp := "The `otp` attribute is deprecated and will be removed in a future release. Please use the `api_token` attribute instead."
 	return fields{
 		"endpoint":              text(check(validation.IsURLWithHTTPorHTTPS)),
@@ -102,15 +102,15 @@ func providerSchema() fields {
 		"random_vm_id_start":    number(between(100, 999999999)),
 		"random_vm_id_end":      number(between(100, 999999999)),
 		"ssh": blocks(1, fields{
-			"username":            text(notEmpty, fromEnv("PROXMOX_VE_SSH_USERNAME", "PM_VE_SSH_USERNAME")),
-			"password":            text(sensitive, notEmpty, fromEnv("PROXMOX_VE_SSH_PASSWORD", "PM_VE_SSH_PASSWORD")),
-			"agent":               flag(flagFromEnv("PROXMOX_VE_SSH_AGENT", "PM_VE_SSH_AGENT")),
-			"agent_forwarding":    flag(flagFromEnv("PROXMOX_VE_SSH_AGENT_FORWARDING", "PM_VE_SSH_AGENT_FORWARDING")),
-			"agent_socket":        text(notEmpty, fromEnv("SSH_AUTH_SOCK", "PROXMOX_VE_SSH_AUTH_SOCK", "PM_VE_SSH_AUTH_SOCK")),
+			"username":            text(notEmpty, fromEnv(env, "PROXMOX_VE_SSH_USERNAME", "PM_VE_SSH_USERNAME")),
+			"password":            text(sensitive, notEmpty, fromEnv(env, "PROXMOX_VE_SSH_PASSWORD", "PM_VE_SSH_PASSWORD")),
+			"agent":               flag(flagFromEnv(env, "PROXMOX_VE_SSH_AGENT", "PM_VE_SSH_AGENT")),
+			"agent_forwarding":    flag(flagFromEnv(env, "PROXMOX_VE_SSH_AGENT_FORWARDING", "PM_VE_SSH_AGENT_FORWARDING")),
+			"agent_socket":        text(notEmpty, fromEnv(env, "SSH_AUTH_SOCK", "PROXMOX_VE_SSH_AUTH_SOCK", "PM_VE_SSH_AUTH_SOCK")),
 			"private_key":         text(sensitive),
-			"socks5_server":       text(notEmpty, fromEnv("PROXMOX_VE_SSH_SOCKS5_SERVER")),
-			"socks5_username":     text(notEmpty, fromEnv("PROXMOX_VE_SSH_SOCKS5_USERNAME")),
-			"socks5_password":     text(sensitive, notEmpty, fromEnv("PROXMOX_VE_SSH_SOCKS5_PASSWORD")),
+			"socks5_server":       text(notEmpty, fromEnv(env, "PROXMOX_VE_SSH_SOCKS5_SERVER")),
+			"socks5_username":     text(notEmpty, fromEnv(env, "PROXMOX_VE_SSH_SOCKS5_USERNAME")),
+			"socks5_password":     text(sensitive, notEmpty, fromEnv(env, "PROXMOX_VE_SSH_SOCKS5_PASSWORD")),
 			"node_address_source": text(byDefault("api"), oneOf("api", "dns")),
 			"node": blocks(0, fields{
 				"name":    text(required, notEmpty),
@@ -134,7 +134,7 @@ func (e Environment) variable(names ...string) string {
 // setting is a setting of the provider block, or else the variable
 // PROXMOX_VE_name or PM_VE_name.
 func (e Environment) setting(d data, name string) string {
-	upper := strings.ToUpper(strings.TrimPrefix(name, "ssh."))
+	upper := strings.ToUpper(name)
 	return cmp.Or(d.text(name), e.variable("PROXMOX_VE_"+upper, "PM_VE_"+upper))
 }
 
