@@ -57,7 +57,7 @@ var quotedSecret = regexp.MustCompile(`(?im)^\s*[a-z0-9_.-]*(?:secret|token|pass
 func secretValues(text string) []string {
 	var values []string
 	for _, match := range quotedSecret.FindAllStringSubmatch(text, -1) {
-		if !strings.HasPrefix(match[1], "/") { // a path to a key is none
+		if !strings.HasPrefix(match[1], "/") && !strings.HasSuffix(match[1], ".key") { // a path to a key is none
 			values = append(values, match[1])
 		}
 	}

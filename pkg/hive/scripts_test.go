@@ -33,6 +33,8 @@ func TestScriptsParse(t *testing.T) {
 // Whoever overrides a script finds every variable that it gets in its header, or in that of common.sh.
 func TestScriptsDocumentTheirVariables(t *testing.T) {
 	variable := regexp.MustCompile(`HIVE_[A-Z_]+`)
+	// These are hive's own: a script sets them and does not take them.
+	hiveOwn := regexp.MustCompile(`^HIVE_(SKIP_BUILD|CONFIG_PATH|BASE_DIR|WAL_DIR|(PREDASTORE|VIPERBLOCK|AWSGW)_.*)?$`)
 	common, _ := Script(commonScript)
 	documented := func(text string) map[string]bool {
 		names := map[string]bool{}
@@ -50,8 +52,7 @@ func TestScriptsDocumentTheirVariables(t *testing.T) {
 		text, _ := Script(name)
 		known := documented(text)
 		for _, used := range variable.FindAllString(text, -1) {
-			// HIVE_SKIP_BUILD is hive's own, and set, not taken.
-			if !known[used] && !documented(common)[used] && used != "HIVE_SKIP_BUILD" {
+			if !known[used] && !documented(common)[used] && !hiveOwn.MatchString(used) {
 				t.Errorf("%s takes %s and does not say what it is", name, used)
 			}
 		}
@@ -297,4 +298,65 @@ func TestParseState(t *testing.T) {
 	if diff := cmp.Diff("ci-1", got.host.Name()); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// Early hive has no `start`: its services are started one by one. What the script itself takes must not reach them, for
+// hive takes any HIVE_* variable as a setting.
+func TestServicesOfEarlyHiveAreStartedOneByOne(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 1, Options{})
+	host := l.hosts[0]
+	os.MkdirAll(filepath.Join(host.home, "hive/bin"), 0o755)
+	os.MkdirAll(filepath.Join(host.home, "hive/config"), 0o755)
+	program := "#!/bin/sh\n[ \"$1\" = service ] || { echo 'Error: unknown command \"'$1'\" for \"hive\"'; exit 1; }\nenv | grep -E '^(HIVE_|SSL)' | sort\n"
+	config := `version = "1.0"
+node = "ci-1"
+services = ["nats", "predastore", "daemon", "awsgw"]
+[nodes.ci-2]
+[nodes.ci-2.predastore]
+host = "10.0.0.2:8443"
+[nodes.ci-1]
+node = "ci-1"
+[nodes.ci-1.predastore]
+host = "10.0.0.1:8443"
+node_id = 3
+`
+	for name, text := range map[string]string{"bin/hive": program, "config/hive.toml": config, "config/ca.pem": "CA\n"} {
+		if err := os.WriteFile(filepath.Join(host.home, "hive", name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(host.home, "hive")
+	for name, want := range map[string][]string{
+		"nats": {"HIVE_CONFIG_PATH=" + dir + "/config/nats/nats.conf"},
+		"predastore": {"HIVE_PREDASTORE_BACKEND=distributed", "HIVE_PREDASTORE_BASE_PATH=" + dir + "/predastore/",
+			"HIVE_PREDASTORE_CONFIG_PATH=" + dir + "/config/predastore/predastore.toml", "HIVE_PREDASTORE_HOST=10.0.0.1",
+			"HIVE_PREDASTORE_NODE_ID=3", "HIVE_PREDASTORE_PORT=8443", "HIVE_PREDASTORE_TLS_CERT=" + dir + "/config/server.pem",
+			"HIVE_PREDASTORE_TLS_KEY=" + dir + "/config/server.key"},
+		"hive": {"HIVE_BASE_DIR=" + dir + "/hive/", "HIVE_CONFIG_PATH=" + dir + "/config/hive.toml", "HIVE_WAL_DIR=" + dir + "/hive"},
+		"awsgw": {"HIVE_AWSGW_TLS_CERT=" + dir + "/config/server.pem", "HIVE_AWSGW_TLS_KEY=" + dir + "/config/server.key",
+			"HIVE_BASE_DIR=" + dir + "/config", "HIVE_CONFIG_PATH=" + dir + "/config/hive.toml"},
+	} {
+		want = append(want, "SSL_CERT_FILE="+dir+"/run/ca-bundle.pem")
+		if diff := cmp.Diff(want, host.lines("hive/logs/"+name+".log", len(want))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "logs/vpcd.log")); err == nil {
+		t.Error("a service was started that hive.toml does not list")
+	}
+}
+
+// lines waits until a file has so many lines.
+func (h *localHost) lines(name string, count int) []string {
+	h.t.Helper()
+	var lines []string
+	for end := time.Now().Add(30 * time.Second); len(lines) < count && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(h.home, name))
+		lines = strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+	return lines
 }

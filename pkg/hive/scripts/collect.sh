@@ -41,7 +41,7 @@ for file in "$HOME/.aws/credentials" "$HIVE_CONFIG_DIR/join-token" "$HIVE_CONFIG
   fi
 done
 if [ -x "$HIVE_BIN" ]; then
-  timeout 10 "$HIVE_BIN" get nodes --config-dir "$HIVE_CONFIG_DIR" >"$stage/get-nodes.txt" 2>&1 || true
+  timeout 10 "$HIVE_BIN" get nodes --config "$config" >"$stage/get-nodes.txt" 2>&1 || true
   timeout 10 "$HIVE_BIN" version >"$stage/version.txt" 2>&1 || true
 fi
 keep /var/log/cloud-init-output.log system/cloud-init-output.log

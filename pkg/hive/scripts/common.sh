@@ -14,7 +14,12 @@ HIVE_PORT=${HIVE_PORT:-4432}
 HIVE_SOURCE_DIR=${HIVE_SOURCE_DIR:-$HOME/Development/mulga/hive}
 log_dir=$HIVE_DIR/logs
 run_dir=$HIVE_DIR/run # what hive-test remembers on the node
-export HIVE_DIR HIVE_BIN HIVE_CONFIG_DIR HIVE_PORT HIVE_SOURCE_DIR log_dir run_dir
+
+# Hive itself takes any HIVE_* variable of its environment as a setting (HIVE_PORT would move its services): these stay
+# variables of the script and are not handed on.
+for name in $(compgen -A export HIVE_); do
+  export -n "${name?}"
+done
 PATH=$PATH:/usr/local/go/bin:/usr/sbin:/sbin # a login without a terminal lacks them
 export PATH
 

@@ -1,4 +1,6 @@
 # Prints hive's own table of nodes.
 set -euo pipefail
 
-exec "$HIVE_BIN" get nodes --config-dir "$HIVE_CONFIG_DIR" --timeout 3s
+config=$(config_file)
+[ -n "$config" ] || fail "this node is not initialized: there is no hive.toml in $HIVE_CONFIG_DIR"
+exec "$HIVE_BIN" get nodes --config "$config" --timeout 3s

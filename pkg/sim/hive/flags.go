@@ -39,7 +39,6 @@ type options struct {
 	FormationTimeout time.Duration
 	TokenTTL         time.Duration
 	JoinTimeout      time.Duration
-	Timeout          time.Duration
 	grace            time.Duration
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 )
 
@@ -104,7 +105,7 @@ func (p *program) version(args []string) error {
 	if err := p.injected("version"); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "hive %s (simulated, era %s)\n", p.settings.Version, p.settings.Era)
+	p.say("hive %s (simulated-%s) %s/%s", p.settings.Version, p.settings.Era, runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

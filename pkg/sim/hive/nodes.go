@@ -3,9 +3,13 @@ package simhive
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // Colours that hive's tables have even when nothing looks at them.
@@ -18,23 +22,27 @@ const (
 
 // getNodes prints every configured node, Ready if its daemon answers over the network and is running.
 func (p *program) getNodes(args []string) error {
-	var o options
-	flags := p.flagSet("nodes", &o)
-	flags.DurationVar(&o.Timeout, "timeout", 3*time.Second, "how long to wait for answers")
+	flags := pflag.NewFlagSet("get nodes", pflag.ContinueOnError)
+	flags.SetOutput(p.stderr)
+	timeout := flags.Duration("timeout", 3*time.Second, "how long to wait for answers")
+	file := flags.String("config", filepath.Join(p.home, "hive", "config", "hive.toml"), "the node's configuration")
+	p.settings.addFlags(flags)
 	if err := p.parse(flags, args); err != nil {
 		return err
 	}
 	if err := p.injected("get"); err != nil {
 		return err
 	}
-	config, _, err := readConfig(o.layout)
+	config, _, err := readConfig(layout{ConfigDir: filepath.Dir(*file)})
 	if err != nil {
 		return err
 	}
-	if runningDaemon(o.layout) == 0 {
+	client := peerClient(config.self().ClusterIP, *timeout)
+	defer client.CloseIdleConnections()
+	if _, err := askPeer(context.Background(), client, config, config.self()); err != nil {
 		return fmt.Errorf("Error: failed to connect to NATS: no servers available for connection")
 	}
-	for _, line := range renderTable(p.tableHeader(), p.tableRows(config, o.Timeout)) {
+	for _, line := range renderTable(p.tableHeader(), p.tableRows(config, client)) {
 		p.say("%s", line)
 	}
 	return nil
@@ -47,11 +55,9 @@ func (p *program) tableHeader() []string {
 	return []string{"NAME", "STATUS", "IP", "REGION", "AZ", "UPTIME", "VMs", "SERVICES"}
 }
 
-func (p *program) tableRows(config nodeConfig, timeout time.Duration) [][]string {
+func (p *program) tableRows(config nodeConfig, client *http.Client) [][]string {
 	names := config.names()
 	rows := make([][]string, len(names))
-	client := peerClient(config.self().ClusterIP, timeout)
-	defer client.CloseIdleConnections()
 	var wait sync.WaitGroup
 	for i, name := range names {
 		wait.Go(func() {
@@ -65,16 +71,29 @@ func (p *program) tableRows(config nodeConfig, timeout time.Duration) [][]string
 }
 
 func (p *program) tableRow(m member, answer peerAnswer, ready bool) []string {
-	row := []string{m.Name, "NotReady"}
-	uptime := "-"
+	status, uptime, guests := "NotReady", "-", "-"
 	if ready {
-		row[1] = "Ready"
-		uptime = (time.Duration(answer.Uptime) * time.Second).String()
+		status, uptime, guests = "Ready", formatUptime(time.Duration(answer.Uptime)*time.Second), "0"
 	}
+	row := []string{m.Name, status}
 	if p.settings.spx() {
 		row = append(row, "server")
 	}
-	return append(row, m.BindIP, m.Region, m.AZ, uptime, "0", strings.Join(answer.Services, ","))
+	return append(row, m.BindIP, m.Region, m.AZ, uptime, guests, strings.Join(m.Services, ","))
+}
+
+// formatUptime shows days and hours, hours and minutes, or minutes.
+func formatUptime(d time.Duration) string {
+	days, hours, minutes := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60
+	switch {
+	case d <= 0:
+		return "-"
+	case days > 0:
+		return fmt.Sprintf("%dd%dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh%dm", hours, minutes)
+	}
+	return fmt.Sprintf("%dm", minutes)
 }
 
 // renderTable pads the cells, joins them by bars and colours header and status.
