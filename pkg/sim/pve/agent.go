@@ -45,7 +45,7 @@ func (s *Server) agentVM(c *call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !agentEnabled(v.current()["agent"]) {
+	if !agentEnabled(s.current(v)["agent"]) {
 		return "", failf("No QEMU guest agent configured")
 	}
 	if !s.running(v) {

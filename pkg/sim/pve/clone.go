@@ -5,8 +5,6 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-
-	"hive-test/pkg/sim/host"
 )
 
 // cloneVM is POST …/clone. All that it refuses is refused before it answers, except what the disks meet.
@@ -35,9 +33,15 @@ func cloneVM(s *Server, c *call) (any, error) {
 	if err := s.checkClone(c, src, config, full, target, newid); err != nil {
 		return nil, err
 	}
+	config = maps.Clone(config)
 	s.state.VMs[newid] = &vm{ID: newid, Node: target, Config: vmConfig{"lock": "create"}}
-	return s.vmTask(c, "qmclone", c.vmid, func(t *task) error {
-		err := s.copyVM(t, c, src, maps.Clone(config), full, newid)
+	// The source's lock is shared between clones of it, so they do not wait for one another.
+	return s.startTask(c.who, c.node, "qmclone", strconv.Itoa(c.vmid), c, func(t *task) error {
+		unlock, err := s.lockVM(t.ctx, newid, s.opt.LockTimeout)
+		if err == nil {
+			defer unlock()
+			err = s.copyVM(t, c, src, config, full, newid)
+		}
 		if err != nil {
 			s.mu.Lock()
 			delete(s.state.VMs, newid)
@@ -118,12 +122,17 @@ func (s *Server) copyVM(t *task, c *call, src *vm, config vmConfig, full bool, n
 	var m made
 	err := s.copyDrives(c, src, dst, config, full, &m)
 	t.addLog(m.log...)
+	from, cerr := s.machineToCopy(c, src)
 	s.mu.Unlock()
-	if err == nil && src.Machine {
-		err = s.copyMachine(t, c, src, dst)
+	if err == nil {
+		err = cerr
+	}
+	if err == nil && from != "" {
+		err = s.opt.Machines.Clone(t.ctx, from, dst.machineID())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	dst.Machine = err == nil && from != ""
 	if err != nil {
 		s.undo(&m)
 		return err
@@ -132,21 +141,21 @@ func (s *Server) copyVM(t *task, c *call, src *vm, config vmConfig, full bool, n
 	return nil
 }
 
-func (s *Server) copyMachine(t *task, c *call, src, dst *vm) error {
-	from := src.machineID()
-	if name := c.get("snapname"); name != "" {
-		if sn := src.snapshot(name); sn == nil || !sn.Machine {
-			return nil
+// machineToCopy is the machine whose disk a clone gets, empty if the source has never been started.
+func (s *Server) machineToCopy(c *call, src *vm) (string, error) {
+	name := c.get("snapname")
+	switch {
+	case name != "":
+		if sn := src.snapshot(name); sn != nil && sn.Machine {
+			return src.snapshotID(name), nil
 		}
-		from = src.snapshotID(name)
-	} else if s.opt.Machines.State(from) == host.Running {
-		return fmt.Errorf("VM %d is running: the simulator copies the disks of stopped VMs only", src.ID)
+		return "", nil
+	case s.running(src):
+		return "", fmt.Errorf("VM %d is running: the simulator copies the disks of stopped VMs only", src.ID)
+	case src.Machine:
+		return src.machineID(), nil
 	}
-	if err := s.opt.Machines.Clone(t.ctx, from, dst.machineID()); err != nil {
-		return err
-	}
-	dst.Machine = true
-	return nil
+	return "", nil
 }
 
 func (s *Server) copyDrives(c *call, src, dst *vm, config vmConfig, full bool, m *made) error {

@@ -231,7 +231,7 @@ func (s *Server) admit(c *call, m *matched) error {
 	}
 	c.node = n.Name
 	c.params["node"] = value{text: n.Name, list: []string{n.Name}}
-	if !online && m.schema.Proxied {
+	if !online && (m.schema.Proxied || m.route.path == uploadPath) {
 		sleep(c.ctx, s.opt.OfflineDelay)
 		return &apiError{status: 595, message: "No route to host", bare: true}
 	}

@@ -35,7 +35,7 @@ func (s *Server) nodeLoad(n *node) (memory, disk, diskSize int64) {
 	memory = n.Memory / 16
 	for _, v := range s.state.VMs {
 		if v.Node == n.Name && s.running(v) {
-			memory += v.current().memory()
+			memory += s.current(v).memory()
 		}
 	}
 	if st := s.state.Storages["local"]; st != nil {

@@ -26,7 +26,7 @@ func statusCurrent(s *Server, c *call) (any, error) {
 	}
 	out := s.vmStatus(v)
 	out["ha"] = map[string]any{"managed": 0}
-	if agentEnabled(v.current()["agent"]) {
+	if agentEnabled(s.current(v)["agent"]) {
 		out["agent"] = 1
 	}
 	out["qmpstatus"] = out["status"]
@@ -34,8 +34,8 @@ func statusCurrent(s *Server, c *call) (any, error) {
 }
 
 // current is the configuration that the machine runs with, or would be started with.
-func (v *vm) current() vmConfig {
-	if v.Live != nil {
+func (s *Server) current(v *vm) vmConfig {
+	if v.Live != nil && s.running(v) { // a guest can power itself off
 		return v.Live
 	}
 	return v.Config
@@ -43,7 +43,7 @@ func (v *vm) current() vmConfig {
 
 // vmStatus is what the list of VMs and status/current have in common.
 func (s *Server) vmStatus(v *vm) map[string]any {
-	c := v.current()
+	c := s.current(v)
 	out := map[string]any{
 		"vmid": v.ID, "name": v.name(), "status": "stopped", "cpus": c.vcpus(), "cpu": 0, "maxmem": c.memory(), "mem": 0,
 		"maxdisk": s.bootDiskSize(v), "disk": 0, "uptime": 0, "netin": 0, "netout": 0, "diskread": 0, "diskwrite": 0,
@@ -175,7 +175,7 @@ func (s *Server) fits(t *task, n *node, v *vm) error {
 	need := v.Config.memory()
 	for _, o := range s.state.VMs {
 		if o.Node == n.Name && o.ID != v.ID && s.running(o) {
-			need += o.current().memory()
+			need += s.current(o).memory()
 		}
 	}
 	if need > n.Memory {

@@ -217,8 +217,8 @@ func getConfig(s *Server, c *call) (any, error) {
 		out["digest"] = v.digest()
 		return out, nil
 	}
-	if c.bool("current") && v.Live != nil {
-		config = v.Live
+	if c.bool("current") {
+		config = s.current(v)
 	}
 	out := s.configJSON(config)
 	out["digest"] = v.digest()
@@ -233,10 +233,7 @@ func pending(s *Server, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := v.Config
-	if v.Live != nil {
-		live = v.Live
-	}
+	live := s.current(v)
 	keys := maps.Clone(live)
 	maps.Copy(keys, v.Config)
 	rows := []map[string]any{}

@@ -14,7 +14,6 @@ import (
 	"github.com/pkg/sftp"
 )
 
-
 // writeSnippet stores a file in a snippet directory. The storage need not have the content type: the file then lies
 // there, and no listing shows it.
 func (s *Server) writeSnippet(node, file string, b []byte, root bool) error {
