@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -314,13 +315,13 @@ func (p *Provisioner) Down(ctx context.Context, request provision.Request) error
 	if err := r.refreshVariables(request); err != nil {
 		return err
 	}
-	err = r.step(ctx, "destroy", func(out *stream) error {
-		lines := out.json()
-		defer lines.flush()
-		// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal.
-		return r.tofu.DestroyJSON(ctx, lines, tfexec.VarFile(relativeVariables), tfexec.Refresh(false),
-			tfexec.Parallelism(parallelism), tfexec.LockTimeout(lockTimeout))
-	})
+	// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal. But the provider fails on
+	// a VM that is gone already; what is gone is found by a refresh, after which the rest can go.
+	err = r.destroy(ctx, false)
+	if gone(err) {
+		p.options.Sink.Emit(progress.Event{Kind: progress.Info, Message: "some VMs are gone already: destroying what is left"})
+		err = r.destroy(ctx, true)
+	}
 	if err != nil {
 		return err
 	}
@@ -329,6 +330,24 @@ func (p *Provisioner) Down(ctx context.Context, request provision.Request) error
 		err = fmt.Errorf("destroy ended well, yet the state still holds %d resources: repeat it", left.Resources)
 	}
 	return err
+}
+
+func (r *run) destroy(ctx context.Context, refresh bool) error {
+	return r.step(ctx, "destroy", func(out *stream) error {
+		lines := out.json()
+		defer lines.flush()
+		return r.tofu.DestroyJSON(ctx, lines, tfexec.VarFile(relativeVariables), tfexec.Refresh(refresh),
+			tfexec.Parallelism(parallelism), tfexec.LockTimeout(lockTimeout))
+	})
+}
+
+// gone tells whether a destroy failed on something that does not exist any more (PVE: "Configuration file ... does not
+// exist", HTTP 500).
+func gone(err error) bool {
+	failure, ok := errors.AsType[*provision.Failure](err)
+	return ok && slices.ContainsFunc(failure.Problems, func(p provision.Problem) bool {
+		return strings.Contains(p.Summary, "does not exist")
+	})
 }
 
 // refreshVariables brings what is recorded up to date with how Proxmox VE is reached today; what the cluster is stays.
