@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"al.essio.dev/pkg/shellescape"
 	"github.com/gofrs/flock"
+	"hive-test/pkg/remote"
 
 	"hive-test/pkg/sim/host"
 )
@@ -229,7 +229,7 @@ func (o *options) require() (*Info, error) {
 		}
 	}
 	if info == nil {
-		return nil, fmt.Errorf("not running: start it with hive-sim pve start --clusters-dir %s", shellescape.Quote(o.clustersDir))
+		return nil, fmt.Errorf("not running: start it with hive-sim pve start --clusters-dir %s", remote.Quote(o.clustersDir))
 	}
 	return info, nil
 }
@@ -266,7 +266,7 @@ func (o *options) env(_ context.Context, std Streams) error {
 		{"HIVE_TEST_PROXMOX_CA_FILE", info.CAFile},
 		{"HIVE_SIM_CA", info.CAFile},
 	} {
-		if _, err := fmt.Fprintf(std.Out, "export %s=%s\n", v[0], shellescape.Quote(v[1])); err != nil {
+		if _, err := fmt.Fprintf(std.Out, "export %s=%s\n", v[0], remote.Quote(v[1])); err != nil {
 			return err
 		}
 	}

@@ -157,10 +157,7 @@ func TestCrashIsHealed(t *testing.T) {
 	if err := syscall.Kill(first.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	waitGone(t, first.PID)
-	if r := hiveSim(t, "status", "--clusters-dir", dir); r.code != 1 {
-		t.Errorf("status after a crash = %+v", r)
-	}
+	waitNotRunning(t, dir)
 	if r := hiveSim(t, "start", "--clusters-dir", dir, "--hosts", "process"); r.code != 0 {
 		t.Fatalf("start after a crash = %+v", r)
 	}
@@ -172,6 +169,11 @@ func TestCrashIsHealed(t *testing.T) {
 
 func TestEndsWhenIdle(t *testing.T) {
 	dir := startSim(t, "--idle", "150ms")
+	waitNotRunning(t, dir)
+}
+
+func waitNotRunning(t *testing.T, dir string) {
+	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for time.Now().Before(deadline) {
 		if r := hiveSim(t, "status", "--clusters-dir", dir); r.code == 1 {
@@ -180,6 +182,15 @@ func TestEndsWhenIdle(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	t.Error("still running")
+}
+
+func TestEndsWithItsDirectory(t *testing.T) {
+	dir := startSim(t)
+	i := readEnv(t, dir)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, i.PID)
 }
 
 // waitGone waits until a process has ended. Its zombie counts as ended: it holds nothing.

@@ -131,13 +131,17 @@ func (o *options) nodes() []pve.NodeSpec {
 	return nodes
 }
 
-// waitForEnd returns when ctx is done or nobody has used the simulator for long.
+// lookEvery is the longest time between two looks at whether the simulator is still wanted.
+const lookEvery = 2 * time.Second
+
+// waitForEnd returns when ctx is done, when nobody has used the simulator for long, or when its directory is gone: nobody
+// could find, stop or use it any more.
 func (o *options) waitForEnd(ctx context.Context, server *pve.Server, log *slog.Logger) {
-	if o.idle <= 0 {
-		<-ctx.Done()
-		return
+	every := lookEvery
+	if o.idle > 0 {
+		every = max(min(o.idle/10, every), 10*time.Millisecond)
 	}
-	tick := time.NewTicker(max(min(o.idle/10, 15*time.Second), 10*time.Millisecond))
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -145,7 +149,11 @@ func (o *options) waitForEnd(ctx context.Context, server *pve.Server, log *slog.
 			return
 		case <-tick.C:
 		}
-		if server.Idle() >= o.idle {
+		if _, err := os.Stat(o.infoFile()); errors.Is(err, fs.ErrNotExist) {
+			log.Info("the simulator's directory is gone: ending")
+			return
+		}
+		if o.idle > 0 && server.Idle() >= o.idle {
 			log.Info("idle without a VM: ending", "after", o.idle.String())
 			return
 		}
