@@ -185,7 +185,7 @@ func packageState(t *testing.T, sources []source) {
 			}
 			for _, left := range assign.Lhs {
 				name, ok := left.(*ast.Ident)
-				if !ok || !globals[s.room+"."+name.Name] {
+				if !ok || name.Name == "_" || !globals[s.room+"."+name.Name] {
 					continue
 				}
 				if name.Obj == nil || name.Obj.Kind == ast.Var && isTopLevel(s.file, name.Obj) {

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"al.essio.dev/pkg/shellescape"
 	"github.com/pkg/sftp"
+	"hive-test/pkg/remote"
 )
 
 // Main runs what IsGuest recognises and returns its exit status. args is os.Args. It does not return where it becomes
@@ -384,7 +384,7 @@ func (c sudoCommand) command(target account) []string {
 		argv = append(argv, "-l")
 	}
 	if len(c.argv) > 0 {
-		argv = append(argv, "-c", shellescape.QuoteCommand(c.argv))
+		argv = append(argv, "-c", remote.Quote(c.argv...))
 	}
 	return argv
 }
