@@ -178,32 +178,58 @@ func packageState(t *testing.T, sources []source) {
 		if strings.HasSuffix(s.path, "_test.go") {
 			continue
 		}
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			assign, ok := n.(*ast.AssignStmt)
-			if !ok || assign.Tok == token.DEFINE {
+		for _, decl := range s.file.Decls {
+			function, ok := decl.(*ast.FuncDecl)
+			if !ok || function.Body == nil {
+				continue
+			}
+			own := declared(function)
+			ast.Inspect(function.Body, func(n ast.Node) bool {
+				assign, ok := n.(*ast.AssignStmt)
+				if !ok || assign.Tok == token.DEFINE {
+					return true
+				}
+				for _, left := range assign.Lhs {
+					name, ok := left.(*ast.Ident)
+					if ok && name.Name != "_" && globals[s.room+"."+name.Name] && !own[name.Name] {
+						t.Errorf("%s assigns to the package-level variable %s", s.path, name.Name)
+					}
+				}
 				return true
-			}
-			for _, left := range assign.Lhs {
-				name, ok := left.(*ast.Ident)
-				if !ok || name.Name == "_" || !globals[s.room+"."+name.Name] {
-					continue
-				}
-				if name.Obj == nil || name.Obj.Kind == ast.Var && isTopLevel(s.file, name.Obj) {
-					t.Errorf("%s assigns to the package-level variable %s", s.path, name.Name)
-				}
-			}
-			return true
-		})
+			})
+		}
 	}
 }
 
-func isTopLevel(file *ast.File, object *ast.Object) bool {
-	for _, top := range file.Scope.Objects {
-		if top == object {
-			return true
+// declared returns the names that a function declares itself, parameters and results included.
+func declared(function *ast.FuncDecl) map[string]bool {
+	names := map[string]bool{}
+	ast.Inspect(function, func(n ast.Node) bool {
+		switch node := n.(type) {
+		case *ast.Field:
+			for _, name := range node.Names {
+				names[name.Name] = true
+			}
+		case *ast.ValueSpec:
+			for _, name := range node.Names {
+				names[name.Name] = true
+			}
+		case *ast.RangeStmt:
+			for _, expression := range []ast.Expr{node.Key, node.Value} {
+				if name, ok := expression.(*ast.Ident); ok {
+					names[name.Name] = true
+				}
+			}
+		case *ast.AssignStmt:
+			for _, left := range node.Lhs {
+				if name, ok := left.(*ast.Ident); ok && node.Tok == token.DEFINE {
+					names[name.Name] = true
+				}
+			}
 		}
-	}
-	return false
+		return true
+	})
+	return names
 }
 
 func load(t *testing.T) []source {

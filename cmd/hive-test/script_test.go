@@ -167,13 +167,12 @@ func setup(env *testscript.Env, tofu string) error {
 		return err
 	}
 	env.Defer(func() {
-		clusters := filepath.Join(env.WorkDir, "clusters")
-		if _, err := os.Stat(filepath.Join(clusters, ".sim")); err != nil {
-			return
-		}
-		stop := exec.Command(filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", clusters, "--wipe")
-		if out, err := stop.CombinedOutput(); err != nil {
-			env.T().Log(fmt.Sprintf("stopping the simulator: %v: %s", err, out))
+		started, _ := filepath.Glob(filepath.Join(env.WorkDir, "*", ".sim"))
+		for _, dir := range started {
+			stop := exec.Command(filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", filepath.Dir(dir), "--wipe")
+			if out, err := stop.CombinedOutput(); err != nil {
+				env.T().Log(fmt.Sprintf("stopping the simulator: %v: %s", err, out))
+			}
 		}
 	})
 	return nil

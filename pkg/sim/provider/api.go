@@ -100,7 +100,7 @@ func newAPI(endpoint string, insecure bool, minTLS string, creds credentials) (*
 			Proxy: http.ProxyFromEnvironment,
 			TLSClientConfig: &tls.Config{
 				MinVersion:         version,
-				InsecureSkipVerify: insecure, //nolint:gosec // the user's own setting of the provider
+				InsecureSkipVerify: insecure, // the user's own setting of the provider
 			},
 		}},
 	}, nil
@@ -167,7 +167,7 @@ func (a *api) send(ctx context.Context, req *http.Request) (res *http.Response, 
 		return ok && strings.EqualFold(ue.Op, http.MethodGet)
 	}}
 	err = policy.do(ctx, func() error {
-		res, err = a.http.Do(req) //nolint:bodyclose // closed by do
+		res, err = a.http.Do(req) // closed by do
 		return err
 	})
 	return res, err

@@ -20,7 +20,7 @@ type object = map[string]any
 // driver does to the provider what terraform does.
 type driver struct {
 	t       *testing.T
-	ctx     context.Context //nolint:containedctx // of one test
+	ctx     context.Context // of one test
 	server  tfprotov6.ProviderServer
 	schemas map[string]*tfprotov6.Schema
 }

@@ -86,7 +86,8 @@ func anyTrue(getenv func(string) string, names ...string) bool {
 	return false
 }
 
-func check(fn schema.SchemaValidateFunc) opt { //nolint:staticcheck // the framework of the real provider
+//lint:ignore SA1019 the framework of the real provider
+func check(fn schema.SchemaValidateFunc) opt {
 	return func(f field) { f.ValidateDiagFunc = validation.ToDiagFunc(fn) }
 }
 

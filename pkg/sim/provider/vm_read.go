@@ -531,7 +531,8 @@ func fillDefaults(d data) error {
 		"delete_unreferenced_disks_on_destroy": true, "timeout_clone": 1800, "timeout_create": 1800, "timeout_migrate": 1800,
 		"timeout_reboot": 1800, "timeout_shutdown_vm": 1800, "timeout_start_vm": 1800, "timeout_stop_vm": 300, "timeout_move_disk": 1800,
 	} {
-		if _, ok := d.GetOkExists(k); !ok { //nolint:staticcheck // the only way to tell false from absent
+		//lint:ignore SA1019 the only way to tell false from absent
+		if _, ok := d.GetOkExists(k); !ok {
 			values[k] = v
 		}
 	}

@@ -27,7 +27,8 @@ func disksOf(list []any) (map[string]drive, error) {
 		b := block(m)
 		iface := b.text("interface")
 		if !driveName.MatchString(iface) {
-			return nil, fmt.Errorf("Defined disk interface not supported. Interface was %s, but only [ide sata scsi virtio] are supported", iface) //nolint:staticcheck // the real provider's text
+			//lint:ignore ST1005 the real provider's text
+			return nil, fmt.Errorf("Defined disk interface not supported. Interface was %s, but only [ide sata scsi virtio] are supported", iface)
 		}
 		dr, err := diskOf(iface, b)
 		if err != nil {
@@ -277,7 +278,8 @@ func upgrade(d data) (value, send bool) {
 	if !d.IsNewResource() {
 		return d.flag(path), d.HasChange(path)
 	}
-	v, ok := d.GetOkExists(path) //nolint:staticcheck // the only way to tell false from absent
+	//lint:ignore SA1019 the only way to tell false from absent
+	v, ok := d.GetOkExists(path)
 	value, _ = v.(bool)
 	return value, ok
 }

@@ -17,7 +17,7 @@ import (
 // update is one change of a VM in place.
 type update struct {
 	form
-	ctx     context.Context //nolint:containedctx // lives as long as the one call
+	ctx     context.Context // lives as long as the one call
 	d       data
 	c       *clients
 	v       vm
