@@ -122,7 +122,7 @@ func sendFile(ctx context.Context, d data, c *clients, kind, name string, conten
 	datastore := d.text("datastore_id")
 	var answer struct{ Data *struct{ Path string } }
 	if err := c.api.do(ctx, http.MethodGet, "storage/"+url.PathEscape(datastore), nil, &answer); err != nil {
-		return fmt.Errorf("failed to get datastore: error retrieving datastore: %w", err)
+		return fmt.Errorf("failed to get datastore: error reading datastore: %w", err)
 	}
 	if answer.Data == nil || answer.Data.Path == "" {
 		return errors.New("failed to determine the datastore path")
