@@ -25,11 +25,14 @@ func (c configure) Name() string { return string(cluster.PhaseConfigure) }
 
 // Skip says that nothing is to do when the same configure has succeeded before and the cluster is still formed.
 func (c configure) Skip(ctx context.Context) (string, bool, error) {
+	if _, before := c.Record.Phases[cluster.PhaseConfigure]; c.Force || !before {
+		return "", false, nil // without reading the program that will be installed: it is large
+	}
 	inputs, err := c.inputs()
 	if err != nil {
 		return "", false, err
 	}
-	if c.Force || inputs == "" || !c.Record.Done(cluster.PhaseConfigure, inputs) {
+	if inputs == "" || !c.Record.Done(cluster.PhaseConfigure, inputs) {
 		return "", false, nil
 	}
 	handle, err := c.hive(c.sink(cluster.PhaseConfigure))
