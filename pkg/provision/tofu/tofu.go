@@ -203,6 +203,11 @@ func plainProblems(text string) []diagnostic {
 	return found
 }
 
+// machineReadable makes Plan and Destroy print JSON. PlanJSON and DestroyJSON do too, but run the program once more before, to
+// learn a version that Find knows already: a tenth of the time that a plan without changes takes. What Dir holds becomes the
+// last argument as it is (terraform-exec 0.26).
+func machineReadable() *tfexec.DirOption { return tfexec.Dir("-json") }
+
 // Plan returns what Up would do.
 func (p *Provisioner) Plan(ctx context.Context, request provision.Request) (provision.Plan, error) {
 	r, err := p.begin(ctx, request.Dir)
@@ -239,8 +244,9 @@ func (r *run) plan(ctx context.Context, request provision.Request) (planned, err
 	}
 	err = r.step(ctx, "plan", func(out *stream) error {
 		lines := out.json()
-		next.changed, err = r.tofu.PlanJSON(ctx, lines, tfexec.Out(planFile), tfexec.VarFile(plannedVariables),
-			tfexec.LockTimeout(lockTimeout), tfexec.Parallelism(parallelism))
+		r.tofu.SetStdout(lines)
+		next.changed, err = r.tofu.Plan(ctx, tfexec.Out(planFile), tfexec.VarFile(plannedVariables),
+			tfexec.LockTimeout(lockTimeout), tfexec.Parallelism(parallelism), machineReadable())
 		lines.flush()
 		if err != nil {
 			return err
@@ -336,8 +342,9 @@ func (r *run) destroy(ctx context.Context, refresh bool) error {
 	return r.step(ctx, "destroy", func(out *stream) error {
 		lines := out.json()
 		defer lines.flush()
-		return r.tofu.DestroyJSON(ctx, lines, tfexec.VarFile(relativeVariables), tfexec.Refresh(refresh),
-			tfexec.Parallelism(parallelism), tfexec.LockTimeout(lockTimeout))
+		r.tofu.SetStdout(lines)
+		return r.tofu.Destroy(ctx, tfexec.VarFile(relativeVariables), tfexec.Refresh(refresh),
+			tfexec.Parallelism(parallelism), tfexec.LockTimeout(lockTimeout), machineReadable())
 	})
 }
 
