@@ -1,0 +1,441 @@
+package main_test
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+)
+
+// These benchmarks compare what hive-test costs with something measured in the same run, on the same machine: ratios, not
+// limits. They never fail on time. What they print is for people; `make bench` runs them.
+
+// BenchmarkFull tells how much of a whole life is hive-test's own, for 3 and for 10 nodes that boot at once.
+//
+// Own is the wall time less: the steps of tofu; the wait for addresses; the steps in which hive forms a cluster (stop, init,
+// join, start, health), but for the SSH overhead of their scripts; and the hosts' part of cloud-init and install. The hosts
+// share the processors with hive-test here: of the time in which no processor idled, theirs is what they computed (their SSH
+// servers, disks and shells) against what the process hive-test computed. Everything else is own: uploading, idle waiting,
+// reports, calls to Proxmox VE, the smoke suite, and whatever else ran on this machine meanwhile.
+func BenchmarkFull(b *testing.B) {
+	e := newBench(b)
+	rounds := map[int]sshRound{}
+	for _, n := range []int{3, 10} {
+		rounds[n] = e.measureSSH(n)
+	}
+	spent := map[int][]account{}
+	for b.Loop() {
+		for range 3 {
+			for _, n := range []int{3, 10} {
+				spent[n] = append(spent[n], e.full(n, rounds[n]))
+			}
+		}
+	}
+	for _, n := range []int{3, 10} {
+		b.Logf("full, %2d nodes, medians of %d: %s; empty script on all nodes %s, %s of it own", n, len(spent[n]), medianAccount(spent[n]),
+			rounds[n].wall.Round(time.Millisecond), rounds[n].own.Round(time.Millisecond))
+	}
+	three, ten := medianAccount(spent[3]), medianAccount(spent[10])
+	b.ReportMetric(three.own.Seconds(), "own3-s")
+	b.ReportMetric(ten.own.Seconds(), "own10-s")
+	b.ReportMetric(ratio(ten.own, three.own), "own10/own3")
+	b.ReportMetric(ratio(ten.total, three.total), "total10/total3")
+	b.Logf("own, 3 nodes: %.2f s (wanted: under 1 s); own(10)/own(3): %.2f (wanted: under 1.5); total(10)/total(3): %.2f",
+		three.own.Seconds(), ratio(ten.own, three.own), ratio(ten.total, three.total))
+}
+
+// BenchmarkSecondUp compares up of an unchanged cluster with tofu's plan alone, in the same directory and environment.
+func BenchmarkSecondUp(b *testing.B) {
+	e := newBench(b)
+	e.hiveTest("up", "same", "--sim", "--node-count=3")
+	defer e.hiveTest("down", "same")
+	plan := e.planCommand("same")
+	var ups, plans []time.Duration
+	for b.Loop() {
+		for range 7 {
+			ups = append(ups, e.hiveTest("up", "same", "--sim"))
+			plans = append(plans, e.timed(plan()))
+		}
+	}
+	up, alone := median(ups), median(plans)
+	b.ReportMetric(ratio(up, alone), "up/plan")
+	b.Logf("second up of 3 nodes: %s; tofu plan alone: %s; ratio %.2f (wanted: under 1.3)", up.Round(time.Millisecond), alone.Round(time.Millisecond), ratio(up, alone))
+}
+
+// BenchmarkExec20 compares exec of true on twenty hosts with clush and with ansible -m raw. All make new connections to the
+// same servers, with the same key, the same known hosts and twenty at a time.
+func BenchmarkExec20(b *testing.B) {
+	e := newBench(b)
+	lab := e.lab("lab", "left", "right")
+	tools := []rival{
+		{"exec", func() *exec.Cmd { return e.command(e.program("hive-test"), "exec", "lab", "--", "true") }, nil},
+		lab.clush(e), lab.ansible(e),
+	}
+	for b.Loop() {
+		for range 7 {
+			for i := range tools {
+				if tool := &tools[i]; tool.command != nil {
+					tool.took = append(tool.took, e.timed(tool.command()))
+				}
+			}
+		}
+	}
+	own := median(tools[0].took)
+	b.Logf("exec of true on %d hosts: %s", len(lab.names), own.Round(time.Millisecond))
+	for _, tool := range tools[1:] {
+		if tool.command == nil {
+			b.Logf("%s is not installed here: not compared", tool.name)
+			continue
+		}
+		other := median(tool.took)
+		b.ReportMetric(ratio(own, other), "exec/"+tool.name)
+		b.Logf("%s: %s; ratio %.3f (wanted: under 0.3)", tool.name, other.Round(time.Millisecond), ratio(own, other))
+	}
+}
+
+// BenchmarkStart is the time that `hive-test version` takes, with that of a program that does nothing beside it.
+func BenchmarkStart(b *testing.B) {
+	version := filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), "hive-test")
+	var ours, nothing []time.Duration
+	for b.Loop() {
+		for range 20 {
+			ours = append(ours, timed(b, exec.Command(version, "version")))
+			nothing = append(nothing, timed(b, exec.Command("true")))
+		}
+	}
+	b.ReportMetric(median(ours).Seconds()*1000, "version-ms")
+	b.Logf("hive-test version: median of %d %s (wanted: under 50ms), slowest %s; the program true: %s", len(ours),
+		median(ours).Round(100*time.Microsecond), slices.Max(ours).Round(100*time.Microsecond), median(nothing).Round(100*time.Microsecond))
+}
+
+// bench is a clusters directory with a running simulator whose VMs boot at once.
+type bench struct {
+	b         *testing.B
+	dir, tofu string
+	env       []string
+	sim       benchSim
+}
+
+// benchSim is what the simulator says of itself beyond simEnv.
+type benchSim struct {
+	simEnv
+	PID       int    `json:"pid"`
+	HostsKind string `json:"hosts_kind"`
+}
+
+func newBench(b *testing.B) *bench {
+	b.Helper()
+	tofu := first(tofus())
+	if tofu == "" {
+		b.Skip("neither tofu nor terraform is there: run `make tofu`")
+	}
+	e := &bench{b: b, dir: b.TempDir(), tofu: tofu}
+	for _, dir := range []string{e.clusters(), filepath.Join(e.dir, "home")} {
+		e.must(os.MkdirAll(dir, 0o700))
+	}
+	e.env = append(os.Environ(), "HOME="+filepath.Join(e.dir, "home"), "XDG_CACHE_HOME="+filepath.Join(e.dir, "cache"), "XDG_CONFIG_HOME=",
+		"HIVE_TEST_CLUSTERS_DIR="+e.clusters(), "HIVE_TEST_TOFU_BIN="+tofu)
+	sim := e.program("hive-sim")
+	e.timed(e.command(sim, "pve", "start", "--clusters-dir", e.clusters(), "--boot-delay", "0"))
+	b.Cleanup(func() {
+		if out, err := e.command(sim, "pve", "stop", "--clusters-dir", e.clusters(), "--wipe").CombinedOutput(); err != nil {
+			b.Errorf("stopping the simulator: %v: %s", err, out)
+		}
+	})
+	raw, err := e.command(sim, "pve", "env", "--clusters-dir", e.clusters(), "--format", "json").Output()
+	e.must(err)
+	e.must(json.Unmarshal(raw, &e.sim))
+	return e
+}
+
+func (e *bench) must(err error) {
+	e.b.Helper()
+	if err != nil {
+		e.b.Fatal(err)
+	}
+}
+
+func (e *bench) clusters() string { return filepath.Join(e.dir, "clusters") }
+func (e *bench) program(name string) string {
+	return filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), name)
+}
+func (e *bench) path(elem ...string) string {
+	return filepath.Join(append([]string{e.clusters()}, elem...)...)
+}
+func (e *bench) read(elem ...string) []byte {
+	raw, err := os.ReadFile(e.path(elem...))
+	e.must(err)
+	return raw
+}
+
+// command runs in an empty directory of its own, so that no configuration file of the caller's counts.
+func (e *bench) command(program string, args ...string) *exec.Cmd {
+	command := exec.Command(program, args...)
+	command.Env, command.Dir = e.env, e.dir
+	return command
+}
+
+func (e *bench) timed(command *exec.Cmd) time.Duration { e.b.Helper(); return timed(e.b, command) }
+
+func (e *bench) hiveTest(args ...string) time.Duration {
+	e.b.Helper()
+	return e.timed(e.command(e.program("hive-test"), args...))
+}
+
+// timed runs a command to its end, which must be a good one.
+func timed(b *testing.B, command *exec.Cmd) time.Duration {
+	b.Helper()
+	begun := time.Now()
+	out, err := command.CombinedOutput()
+	took := time.Since(begun)
+	if err != nil {
+		b.Fatalf("%s: %v\n%s", strings.Join(command.Args, " "), err, out)
+	}
+	return took
+}
+
+// account is where the time of one full went.
+type account struct {
+	total, tofu, hive, hosts, own time.Duration
+	install, installOwn           time.Duration // the step install, and what of it is in own
+	cpu                           time.Duration // of the process hive-test alone: it does not depend on what else runs here
+}
+
+func (a account) String() string {
+	s := time.Duration.Seconds
+	return fmt.Sprintf("total %.2f s = tofu %.2f + hive %.2f + hosts %.2f + own %.2f (CPU of hive-test %.2f s; install took %.2f s, %.2f of it own)",
+		s(a.total), s(a.tofu), s(a.hive), s(a.hosts), s(a.own), s(a.cpu), s(a.install), s(a.installOwn))
+}
+
+func medianAccount(all []account) account {
+	by := func(field func(account) time.Duration) time.Duration {
+		values := make([]time.Duration, len(all))
+		for i, a := range all {
+			values[i] = field(a)
+		}
+		return median(values)
+	}
+	return account{
+		total: by(func(a account) time.Duration { return a.total }), tofu: by(func(a account) time.Duration { return a.tofu }),
+		hive: by(func(a account) time.Duration { return a.hive }), hosts: by(func(a account) time.Duration { return a.hosts }),
+		own: by(func(a account) time.Duration { return a.own }), install: by(func(a account) time.Duration { return a.install }),
+		installOwn: by(func(a account) time.Duration { return a.installOwn }), cpu: by(func(a account) time.Duration { return a.cpu }),
+	}
+}
+
+// rounds are how many scripts one after the other each of hive's steps runs on its nodes.
+func rounds(step string) int {
+	return map[string]int{"stop": 1, "init": 2, "join": 2, "start": 3, "health": 1}[step]
+}
+
+// full makes, forms, tests and destroys a cluster of n nodes, and tells where the time went.
+func (e *bench) full(n int, round sshRound) account {
+	e.b.Helper()
+	name := fmt.Sprintf("full%d", n)
+	command := e.command(e.program("hive-test"), "full", name, "--sim", "--node-count="+strconv.Itoa(n))
+	var said strings.Builder
+	command.Stdout, command.Stderr = &said, &said
+	begun := time.Now()
+	e.must(command.Start())
+	watched := watch(command.Process.Pid, e.sim.PID)
+	err := command.Wait()
+	a := account{total: time.Since(begun)}
+	watched.end()
+	if err != nil {
+		e.b.Fatalf("full of %d nodes: %v\n%s", n, err, said.String())
+	}
+	a.cpu = watched.last().program
+	for _, s := range e.steps(name) {
+		length := s.end.Sub(s.begin)
+		switch {
+		case strings.HasPrefix(s.name, "tofu "):
+			a.tofu += length
+		case s.name == "find the addresses":
+			a.hosts += length
+		case s.name == "cloud-init", s.name == "install":
+			theirs := watched.hosts(s.begin, s.end)
+			a.hosts += theirs
+			if s.name == "install" {
+				a.install, a.installOwn = length, length-theirs
+			}
+		case rounds(s.name) > 0:
+			a.hive += max(0, length-time.Duration(rounds(s.name))*round.own)
+		}
+	}
+	a.own = a.total - a.tofu - a.hive - a.hosts
+	return a
+}
+
+type span struct {
+	name       string
+	begin, end time.Time
+}
+
+// steps reads the steps of the last run of a cluster.
+func (e *bench) steps(name string) []span {
+	e.b.Helper()
+	file, err := os.Open(e.path(".runs", name, "latest", "events.jsonl"))
+	e.must(err)
+	defer func() { _ = file.Close() }()
+	var steps []span
+	begun := map[string]time.Time{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event progress.Event
+		e.must(json.Unmarshal(lines.Bytes(), &event))
+		switch event.Kind {
+		case progress.StepStart:
+			begun[event.Step] = event.Time
+		case progress.StepEnd:
+			steps = append(steps, span{event.Step, begun[event.Step], event.Time})
+		}
+	}
+	e.must(lines.Err())
+	return steps
+}
+
+// sshRound is what an empty script on all nodes of a cluster takes, over connections that are there.
+type sshRound struct {
+	wall time.Duration
+	own  time.Duration // without what the hosts computed for it
+}
+
+// measureSSH makes a cluster for the purpose. It also lets the first full find everything as any later one does.
+func (e *bench) measureSSH(n int) sshRound {
+	e.b.Helper()
+	name := fmt.Sprintf("probe%d", n)
+	e.hiveTest("up", name, "--sim", "--node-count="+strconv.Itoa(n))
+	defer e.hiveTest("down", name)
+	var inventory cluster.Inventory
+	e.must(json.Unmarshal(e.read(name, "inventory.json"), &inventory))
+	dialer, err := remote.NewDialer(remote.Config{User: inventory.SSHUser, KeyPath: inventory.SSHKeyPath, KnownHosts: e.path(name, "known_hosts")})
+	e.must(err)
+	defer func() { _ = dialer.Close() }()
+	group := dialer.Group(inventory.Nodes)
+	const times = 20
+	run := func() time.Duration {
+		begun := time.Now()
+		_, err := group.Run(e.b.Context(), remote.Command{Script: "true"})
+		e.must(err)
+		return time.Since(begun)
+	}
+	run() // connects
+	var took []time.Duration
+	before := cpuBelow(e.sim.PID)
+	for range times {
+		took = append(took, run())
+	}
+	hosts := (cpuBelow(e.sim.PID) - before) / times / processors()
+	wall := median(took)
+	return sshRound{wall: wall, own: max(0, wall-hosts)}
+}
+
+// planCommand is tofu's plan as a person would run it in a cluster's working directory, with the environment that hive-test
+// gives its children.
+func (e *bench) planCommand(name string) func() *exec.Cmd {
+	key, err := os.ReadFile(e.sim.SSHPrivateKey)
+	e.must(err)
+	dir := e.path(name, "tofu")
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "CHECKPOINT_DISABLE=1",
+		"TF_CLI_CONFIG_FILE=" + filepath.Join(dir, "cli.tfrc"), "SSL_CERT_FILE=" + filepath.Join(dir, "ca-bundle.pem"),
+		"PROXMOX_VE_API_TOKEN=" + e.sim.Token, "PROXMOX_VE_INSECURE=false", "PROXMOX_VE_SSH_USERNAME=" + e.sim.SSHUser,
+		"PROXMOX_VE_SSH_PRIVATE_KEY=" + string(key), "PROXMOX_VE_SSH_AGENT=false",
+	}
+	return func() *exec.Cmd {
+		command := exec.Command(e.tofu, "plan", "-input=false", "-no-color", "-parallelism=10", "-detailed-exitcode", "-var-file=../terraform.tfvars.json")
+		command.Dir, command.Env = dir, env
+		return command
+	}
+}
+
+// lab is a cluster of existing hosts.
+type lab struct {
+	names  []string
+	config string // ssh_config, with key and known hosts
+}
+
+// lab makes simulated clusters of ten nodes with one key, and a cluster of existing hosts of all their nodes.
+func (e *bench) lab(name string, clusters ...string) lab {
+	e.b.Helper()
+	key := filepath.Join(e.dir, "id_lab")
+	e.must(remote.GenerateKey(key))
+	hosts := &strings.Builder{}
+	l := lab{config: e.path(name, "ssh_config")}
+	for _, of := range clusters {
+		e.hiveTest("up", of, "--sim", "--node-count=10", "--cpu-cores=1", "--memory-mb=1024", "--ssh-private-key-path="+key)
+		e.b.Cleanup(func() { e.hiveTest("down", of) })
+		var inventory cluster.Inventory
+		e.must(json.Unmarshal(e.read(of, "inventory.json"), &inventory))
+		if hosts.Len() == 0 {
+			fmt.Fprintf(hosts, "ssh_user: %s\nssh_key_path: %s\nssh_port: %d\nnodes:\n", inventory.SSHUser, key, cmp.Or(inventory.Nodes[0].SSHPort, 22))
+		}
+		for _, node := range inventory.Nodes {
+			fmt.Fprintf(hosts, "  - {name: %s, management: %s, data: %s}\n", node.Name, node.Management, node.Data)
+			l.names = append(l.names, node.Name)
+		}
+	}
+	file := filepath.Join(e.dir, "hosts.yaml")
+	e.must(os.WriteFile(file, []byte(hosts.String()), 0o600))
+	e.hiveTest("up", name, "--hosts-file", file)
+	return l
+}
+
+// rival is a program that does the same; command is nil where it is not installed.
+type rival struct {
+	name    string
+	command func() *exec.Cmd
+	took    []time.Duration
+}
+
+func (l lab) clush(e *bench) rival {
+	r := rival{name: "clush"}
+	if _, err := exec.LookPath(r.name); err != nil {
+		return r
+	}
+	r.command = func() *exec.Cmd {
+		return e.command(r.name, "-S", "-f", "20", "-o", "-F "+l.config, "-w", strings.Join(l.names, ","), "true")
+	}
+	return r
+}
+
+func (l lab) ansible(e *bench) rival {
+	r := rival{name: "ansible"}
+	if _, err := exec.LookPath(r.name); err != nil {
+		return r
+	}
+	inventory, config := filepath.Join(e.dir, "inventory.ini"), filepath.Join(e.dir, "ansible.cfg")
+	e.must(os.WriteFile(inventory, []byte(strings.Join(l.names, "\n")+"\n"), 0o600))
+	e.must(os.WriteFile(config, nil, 0o600))
+	r.command = func() *exec.Cmd {
+		command := e.command(r.name, "all", "-i", inventory, "-f", "20", "-m", "raw", "-a", "true")
+		// No connection outlives a run, as none does of the others'.
+		command.Env = append(command.Env, "ANSIBLE_CONFIG="+config, "ANSIBLE_HOST_KEY_CHECKING=True", "ANSIBLE_SSH_USETTY=False",
+			"ANSIBLE_LOCALHOST_WARNING=False", "ANSIBLE_SSH_ARGS=-o ControlMaster=no -F "+l.config, "LC_ALL=C.UTF-8")
+		return command
+	}
+	return r
+}
+
+func ratio(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }
+
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}
