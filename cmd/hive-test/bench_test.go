@@ -25,10 +25,10 @@ import (
 // BenchmarkFull tells how much of a whole life is hive-test's own, for 3 and for 10 nodes that boot at once.
 //
 // Own is the wall time less: the steps of tofu; the wait for addresses; the steps in which hive forms a cluster (stop, init,
-// join, start, health), but for the SSH overhead of their scripts; and the hosts' part of cloud-init and install. The hosts
-// share the processors with hive-test here: of the time in which no processor idled, theirs is what they computed (their SSH
-// servers, disks and shells) against what the process hive-test computed. Everything else is own: uploading, idle waiting,
-// reports, calls to Proxmox VE, the smoke suite, and whatever else ran on this machine meanwhile.
+// join, start, health), but for the SSH overhead of their scripts; and the nodes' part of cloud-init, install and smoke. The
+// nodes share the processors with hive-test here: of the time in which no processor idled, theirs is what they computed (SSH
+// servers, disks, shells, hive's answers) against what the process hive-test computed. Everything else is own: uploading, idle
+// waiting, reports, calls to Proxmox VE, and whatever else ran on this machine meanwhile.
 func BenchmarkFull(b *testing.B) {
 	e := newBench(b)
 	rounds := map[int]sshRound{}
@@ -264,7 +264,7 @@ func (e *bench) full(n int, round sshRound) account {
 			a.tofu += length
 		case s.name == "find the addresses":
 			a.hosts += length
-		case s.name == "cloud-init", s.name == "install":
+		case s.name == "cloud-init", s.name == "install", s.name == "smoke":
 			theirs := watched.hosts(s.begin, s.end)
 			a.hosts += theirs
 			if s.name == "install" {

@@ -48,21 +48,35 @@ func (a *app) sshCommand() *cobra.Command {
 	return cmd
 }
 
+// shellLine makes of a single argument that a shell would have to read (hive-test exec dev1 -- 'df -h | tail -1') what ssh
+// makes of it: a line for the shell. Several arguments are a program and its arguments, as they are.
+func shellLine(command []string) []string {
+	if len(command) == 1 && strings.ContainsAny(command[0], " \t\n;|&<>$`\"'*?(){}~") {
+		return []string{"sh", "-c", command[0]}
+	}
+	return command
+}
+
 // split parts arguments at --.
 func split(cmd *cobra.Command, args []string) (before, command []string) {
 	if at := cmd.ArgsLenAtDash(); at >= 0 {
-		return args[:at], args[at:]
+		return args[:at], shellLine(args[at:])
 	}
 	return args, nil
 }
 
-// reach opens a cluster whose nodes are to be reached: its record is all that is needed.
-func (a *app) reach(verb, name string, settings config.Settings) (*session, *remote.Dialer, error) {
+// reach opens a cluster whose nodes are to be reached. A simulated one's simulator is made to run first: without it, the
+// addresses could be anybody's.
+func (a *app) reach(ctx context.Context, verb, name string, settings config.Settings) (*session, *remote.Dialer, error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := s.load(); err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	if err := s.connect(ctx); err != nil {
 		s.close()
 		return nil, nil, err
 	}
@@ -81,7 +95,7 @@ func (a *app) reach(verb, name string, settings config.Settings) (*session, *rem
 }
 
 func (a *app) ssh(ctx context.Context, name string, index int, command []string, settings config.Settings) error {
-	s, dialer, err := a.reach("ssh", name, settings)
+	s, dialer, err := a.reach(ctx, "ssh", name, settings)
 	if err != nil {
 		return err
 	}
@@ -106,10 +120,10 @@ func (a *app) execCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec NAME -- CMD",
 		Short: "one command on all nodes at once",
-		Long: `exec runs one command on all nodes at once. The command is passed as it is, each argument quoted; for pipes and
-variables use sh -c '...'. Its exit code is the first node's that is not 0.`,
+		Long: `exec runs one command on all nodes at once. Several arguments are passed as they are, each quoted; a single one is a line
+for the shell. The exit code is that of the first node where it is not 0.`,
 		Example: `  hive-test exec dev1 -- hostname
-  hive-test exec dev1 --nodes 1,3 -o json -- sh -c 'df -h / | tail -1'`,
+  hive-test exec dev1 --nodes 1,3 -o json -- 'df -h / | tail -1'`,
 		Args: cobra.ArbitraryArgs,
 	}
 	load := a.settings(cmd)
@@ -170,7 +184,7 @@ type execNodeJSON struct {
 }
 
 func (a *app) exec(ctx context.Context, name, which string, command []string, settings config.Settings) error {
-	s, dialer, err := a.reach("exec", name, settings)
+	s, dialer, err := a.reach(ctx, "exec", name, settings)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,9 @@ func (a *app) open(verb, name string, settings config.Settings) (*session, error
 	if err != nil {
 		return nil, usageError{err}
 	}
+	if err := checkPlan(settings); err != nil {
+		return nil, err
+	}
 	store, err := state.Open(settings.ClustersDir)
 	if err != nil {
 		return nil, codeError{ExitConfig, err}
@@ -58,6 +61,21 @@ func (a *app) open(verb, name string, settings config.Settings) (*session, error
 	base := progress.Event{Cluster: name, Verb: verb}
 	s.sink = progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), secrets), base)
 	return s, nil
+}
+
+// checkPlan refuses what could only fail at the end of a run.
+func checkPlan(settings config.Settings) error {
+	for _, suite := range settings.Suites {
+		if strings.TrimSpace(suite) == "" {
+			return usageError{errors.New("--suite is empty: give smoke or a command")}
+		}
+	}
+	if settings.JUnit != "" {
+		if err := os.MkdirAll(filepath.Dir(settings.JUnit), 0o755); err != nil {
+			return usageError{fmt.Errorf("--junit: %w", err)}
+		}
+	}
+	return nil
 }
 
 // keep passes an event to events.jsonl once the run has a directory.
@@ -233,13 +251,15 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 	s.sink.Emit(final)
 	result := report.Build(s.memory.Events())
 	writeErr := s.write(result)
-	if s.settings.Output == "json" {
-		writeErr = errors.Join(writeErr, printJSON(s.Stdout, result))
+	_, printErr := printAs(s.Stdout, s.settings.Output, result)
+	writeErr = errors.Join(writeErr, printErr)
+	if err == nil {
+		return writeErr
 	}
-	if err != nil {
-		return codeError{code, toldError{errors.Join(err, writeErr)}}
+	if writeErr != nil {
+		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "the reports are not complete: " + writeErr.Error()})
 	}
-	return writeErr
+	return codeError{code, toldError{err}}
 }
 
 func failures(outcomes []phase.Outcome) []phase.Outcome {

@@ -136,6 +136,9 @@ func (s *session) sameAsAsked() error {
 	differs("memory_mb", asked.MemoryMB, made.MemoryMB)
 	differs("disk_size_gb", asked.DiskSizeGB, made.DiskSizeGB)
 	differs("os_image", asked.OSImage, made.OSImage)
+	if key := s.settings.SSHPrivateKeyPath; s.settings.Given("ssh_private_key_path") && absolute(key) != s.record.SSHKeyPath {
+		differences = append(differences, fmt.Sprintf("its SSH key is %s, asked for %s", s.record.SSHKeyPath, key))
+	}
 	if s.settings.Sim && !s.record.Target.Simulated {
 		differences = append(differences, "it is not a simulated cluster")
 	}
@@ -160,10 +163,22 @@ func (s *session) create(ctx context.Context) error {
 		return err
 	}
 	if s.settings.Sim {
-		s.record.Target.Simulated = true
-		return s.connect(ctx)
+		s.record.Target = cluster.Target{Simulated: true, Pool: s.settings.Proxmox.Pool}
+		if err := s.connect(ctx); err != nil {
+			return err
+		}
+		s.record.Target.ProviderMirror = s.providerMirror(s.sim.ProviderMirror)
+		return nil
 	}
 	return s.realTarget()
+}
+
+// absolute is path from the root, as records keep it; where there is no working directory it stays as it is.
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
 }
 
 // userKey takes the user's own key pair for the nodes if one is named.
@@ -172,30 +187,30 @@ func (s *session) userKey() error {
 	if path == "" {
 		return nil
 	}
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return codeError{ExitConfig, err}
-	}
-	for _, file := range []string{absolute, absolute + ".pub"} {
+	key := absolute(path)
+	for _, file := range []string{key, key + ".pub"} {
 		if _, err := os.ReadFile(file); err != nil {
 			return codeError{ExitConfig, progress.WithHint(fmt.Errorf("the SSH key for the nodes cannot be read: %w", err),
 				"ssh_private_key_path names a private key whose public half stands beside it with .pub; without it each cluster gets a key of its own")}
 		}
 	}
-	s.record.SSHKeyPath = absolute
+	s.record.SSHKeyPath = key
 	return nil
 }
 
 // simulatedTarget fills in where the simulator is now: it may have been started again, on another port, since the record was
 // written. Where the user's real Proxmox VE is does not matter here.
 func (s *session) simulatedTarget() {
-	s.record.Target = cluster.Target{
-		Simulated: true, Endpoint: s.sim.Endpoint, CAFile: s.sim.CAFile, ProviderMirror: s.sim.ProviderMirror,
-		HypervisorSSHUser: s.sim.SSHUser, HypervisorSSHKeyPath: s.sim.SSHPrivateKey, Pool: s.settings.Proxmox.Pool,
-	}
+	target := &s.record.Target
+	target.Endpoint, target.CAFile = s.sim.Endpoint, s.sim.CAFile
+	target.HypervisorSSHUser, target.HypervisorSSHKeyPath = s.sim.SSHUser, s.sim.SSHPrivateKey
 	s.record.Spec.Hypervisors = s.sim.Hypervisors
-	s.record.Binary = s.sim.HiveBinary
-	s.record.Target.ProviderMirror = s.providerMirror(s.sim.ProviderMirror)
+	if _, err := os.Stat(s.record.Binary); err != nil {
+		s.record.Binary = s.sim.HiveBinary
+	}
+	if _, err := os.Stat(target.ProviderMirror); target.ProviderMirror != "" && err != nil {
+		target.ProviderMirror = s.sim.ProviderMirror
+	}
 }
 
 // providerMirror is where the provider comes from: the registry, a mirror that the user named, or else the given one.
@@ -204,9 +219,9 @@ func (s *session) providerMirror(otherwise string) string {
 	case s.settings.Provider == "registry":
 		return ""
 	case s.settings.ProviderMirror != "":
-		if absolute, err := filepath.Abs(s.settings.ProviderMirror); err == nil {
-			return absolute
-		}
+		return absolute(s.settings.ProviderMirror)
+	case s.settings.Provider != "" && s.settings.Provider != "auto":
+		return absolute(s.settings.Provider)
 	}
 	return otherwise
 }
@@ -244,11 +259,7 @@ func (s *session) createExisting() error {
 	if err != nil {
 		return err
 	}
-	key, err := filepath.Abs(hosts.SSHKeyPath)
-	if err != nil {
-		return codeError{ExitConfig, err}
-	}
 	s.record.Spec = cluster.Spec{Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser}
-	s.record.Nodes, s.record.SSHKeyPath = hosts.Nodes, key
+	s.record.Nodes, s.record.SSHKeyPath = hosts.Nodes, absolute(hosts.SSHKeyPath)
 	return nil
 }

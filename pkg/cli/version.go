@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -28,7 +29,12 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "the version; with -v also which tofu or terraform is used, and why",
-		Args:  cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.NoArgs(cmd, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
 	}
 	load := a.settings(cmd, "tofu_bin")
 	download := cmd.Flags().Bool("download", false, "with -v: download OpenTofu where neither it nor terraform is there")
@@ -37,23 +43,44 @@ func (a *app) versionCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Stdout, "hive-test %s %s/%s %s\n", programVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-		if !settings.Verbose {
-			return nil
+		document := versionJSON{Schema: outputSchema, Version: programVersion(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
+		if settings.Verbose {
+			search := a.tofuSearch(settings, nil)
+			if *download {
+				search = a.tofuOrDownload(settings, nil)
+			}
+			binary, err := tofu.Find(ctx, search)
+			if err != nil {
+				return codeError{ExitConfig, err}
+			}
+			document.Tofu = &binary
 		}
-		search := a.tofuSearch(settings, nil)
-		if *download {
-			search = a.tofuOrDownload(settings, nil)
+		if structured, err := printAs(a.Stdout, settings.Output, document); structured {
+			return err
 		}
-		binary, err := tofu.Find(ctx, search)
-		if err != nil {
-			return codeError{ExitConfig, err}
-		}
-		fmt.Fprintf(a.Stdout, "%s %s at %s\n", binary.Flavor, binary.Version, binary.Path)
-		for _, attempt := range binary.Tried {
-			fmt.Fprintf(a.Stdout, "  %s\n", attempt)
-		}
+		document.print(a.Stdout)
 		return nil
 	})
 	return cmd
+}
+
+// versionJSON is the shape of `version -o json`.
+type versionJSON struct {
+	Schema  int          `json:"schema"`
+	Version string       `json:"version"`
+	OS      string       `json:"os"`
+	Arch    string       `json:"arch"`
+	Go      string       `json:"go"`
+	Tofu    *tofu.Binary `json:"tofu,omitempty"`
+}
+
+func (v versionJSON) print(w io.Writer) {
+	fmt.Fprintf(w, "hive-test %s %s/%s %s\n", v.Version, v.OS, v.Arch, v.Go)
+	if v.Tofu == nil {
+		return
+	}
+	fmt.Fprintf(w, "%s %s at %s\n", v.Tofu.Flavor, v.Tofu.Version, v.Tofu.Path)
+	for _, attempt := range v.Tofu.Tried {
+		fmt.Fprintf(w, "  %s\n", attempt)
+	}
 }

@@ -31,7 +31,9 @@ func (a *app) globalFlags(root *cobra.Command) {
 
 // settings gives a verb its flags and returns what reads them.
 func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settings, error) {
-	config.AddFlags(cmd.Flags(), keys...)
+	if len(keys) > 0 { // none would mean all
+		config.AddFlags(cmd.Flags(), keys...)
+	}
 	return func() (config.Settings, error) {
 		path, err := cmd.Flags().GetString("config")
 		if err != nil {
@@ -104,6 +106,16 @@ func (a *app) tofuSearch(settings config.Settings, sink progress.Sink) tofu.Find
 	return options
 }
 
+// checkMirror fails early where the mirror that providers come from does not hold ours.
+func (s *session) checkMirror(binary tofu.Binary) error {
+	if mirror := s.record.Target.ProviderMirror; mirror != "" {
+		if err := tofu.CheckMirror(mirror, binary.Flavor); err != nil {
+			return codeError{ExitConfig, err}
+		}
+	}
+	return nil
+}
+
 // tofuOrDownload is tofuSearch that may download one where there is none.
 func (a *app) tofuOrDownload(settings config.Settings, sink progress.Sink) tofu.FindOptions {
 	options := a.tofuSearch(settings, sink)
@@ -111,15 +123,26 @@ func (a *app) tofuOrDownload(settings config.Settings, sink progress.Sink) tofu.
 	return options
 }
 
+// tofuOfCluster looks for what made the cluster, whatever PATH is now, unless the user names another or it is gone.
+func (s *session) tofuOfCluster() tofu.FindOptions {
+	search := s.tofuOrDownload(s.settings, s.sink)
+	if _, err := os.Stat(s.record.Target.TofuBinary); search.Explicit == "" && err == nil {
+		search.Explicit = s.record.Target.TofuBinary
+	}
+	return search
+}
+
 // checkTofu fails early, before anything is made, where there is no tofu to make it with.
 func (s *session) checkTofu(ctx context.Context) error {
 	if s.record.Spec.Deployer == cluster.DeployerExisting {
 		return nil
 	}
-	if _, err := tofu.Find(ctx, s.tofuOrDownload(s.settings, s.sink)); err != nil {
+	binary, err := tofu.Find(ctx, s.tofuOfCluster())
+	if err != nil {
 		return codeError{ExitConfig, err}
 	}
-	return nil
+	s.record.Target.TofuBinary = binary.Path
+	return s.checkMirror(binary)
 }
 
 // provisioner is what makes and removes the cluster's machines.
@@ -129,7 +152,7 @@ func (s *session) provisioner() provision.Provisioner {
 	}
 	target := s.record.Target
 	return tofu.New(tofu.Options{
-		Find: s.tofuOrDownload(s.settings, s.sink), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
+		Find: s.tofuOfCluster(), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
 		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath,
 		LogPath: filepath.Join(s.run.Dir, "tofu.log"), Sink: s.sink,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/phase"
@@ -47,6 +48,9 @@ func (e *LeakError) Hint() string {
 	return hint
 }
 
+// remainingTime bounds the look at what remains after a failure.
+const remainingTime = 10 * time.Second
+
 // down destroys the VMs, proves that they are gone and only then removes the cluster's directory.
 type down struct {
 	*Job
@@ -87,8 +91,15 @@ func (d *down) foreign(ctx context.Context, sink progress.Sink) error {
 		warn(sink, "leaving tofu out: %v", err)
 		return nil
 	}
-	remaining, _ := d.Fleet.Remaining(ctx, d.Record)
-	return d.fail(&LeakError{Name: d.Record.Name, VMs: remaining, Cause: err})
+	return d.leak(ctx, err)
+}
+
+// leak names what remains, also when the time of what failed is up.
+func (d *down) leak(ctx context.Context, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainingTime)
+	defer cancel()
+	remaining, _ := d.Fleet.Remaining(ctx, d.Record) // where that fails too, the cause says enough
+	return d.fail(&LeakError{Name: d.Record.Name, VMs: remaining, Cause: cause})
 }
 
 // destroy lets tofu destroy what its state holds; with Force a failure of it is a warning, for prove then deletes
@@ -107,8 +118,7 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 		warn(sink, "destroying with tofu failed, going on through the API: %v", err)
 		return nil
 	}
-	remaining, _ := d.Fleet.Remaining(ctx, d.Record)
-	return d.fail(&LeakError{Name: d.Record.Name, VMs: remaining, Cause: err})
+	return d.leak(ctx, err)
 }
 
 // prove asks the hypervisors themselves. What an interrupted up left outside tofu's state is deleted here.

@@ -67,9 +67,13 @@ func healthFacts(health hive.Health) []suite.NodeHealth {
 	for i, node := range health.Nodes {
 		facts[i].Node = node.Name
 		if node.Code != http.StatusOK || node.Status != "running" || node.Self != node.Name {
-			facts[i].Health = fmt.Errorf("/health answers %d, status %q, as %q: %s", node.Code, node.Status, node.Self, node.Error)
+			facts[i].Health = errors.New(node.Error)
 		}
-		if want := len(health.Nodes) - 1; node.Peers != want {
+		switch want := len(health.Nodes) - 1; node.Peers {
+		case want:
+		case hive.PeersUnknown:
+			facts[i].Peers = errors.New("its peers are not known: " + node.Error)
+		default:
 			facts[i].Peers = fmt.Errorf("it sees %d peers of %d", node.Peers, want)
 		}
 	}

@@ -180,7 +180,7 @@ func limited(ctx context.Context, limit time.Duration) (context.Context, context
 	if limit <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, limit)
+	return context.WithTimeoutCause(ctx, limit, errTimeUp)
 }
 
 // within calls fn and waits for it, but not much longer than ctx: a phase that hangs must not keep others, which destroy

@@ -85,9 +85,12 @@ func (e *TimeoutError) Error() string {
 	return s
 }
 
+// errTimeUp is the cause of a phase's context whose limit has passed, in the words of those who only see the context.
+var errTimeUp = errors.New("the time was up")
+
 // bare errors of a context say no more than the TimeoutError does.
 func bare(err error) bool {
-	return err == context.Canceled || err == context.DeadlineExceeded
+	return err == context.Canceled || err == context.DeadlineExceeded || err == errTimeUp
 }
 
 // Unwrap returns what the phase returned.

@@ -27,6 +27,8 @@ type lines struct {
 	rows   []PhaseRow
 	phase  string   // that runs
 	shown  []string // errors that were said
+	hints  []string // lines of hints that were said
+	labels []string // names of phases and steps that were said
 	cases  map[Status]int
 	runDir string
 }
@@ -82,8 +84,11 @@ func (l *lines) note(e Event) {
 		l.runDir = e.RunDir
 	}
 	switch e.Kind {
+	case StepStart:
+		l.labels = append(l.labels, e.Step)
 	case PhaseStart:
 		l.phase = e.Phase
+		l.labels = append(l.labels, e.Phase)
 	case PhaseEnd:
 		l.phase = ""
 		row := PhaseRow{Name: e.Phase, Status: e.Status, Seconds: e.Seconds}
@@ -140,8 +145,11 @@ func (l *lines) mark(s Status) string {
 func (l *lines) problem(margin string, e Event) string {
 	text := strings.TrimSpace(Clean(e.Error))
 	own := e.Kind == Case || e.Kind == StepEnd && e.Node != "" // two nodes may fail with the same words
-	if text == "" || !own && Said(l.shown, text) {
-		return ""
+	if text != "" && !own && Said(l.shown, text) {
+		text = l.added(text)
+	}
+	if text == "" {
+		return l.hint(margin, e.Hint)
 	}
 	l.shown = append(l.shown, text)
 	lead := "error: "
@@ -152,11 +160,34 @@ func (l *lines) problem(margin string, e Event) string {
 	return s + l.hint(margin, e.Hint)
 }
 
-func (l *lines) hint(margin, hint string) string {
-	if strings.TrimSpace(hint) == "" {
+// added is what text, which wraps an error that was said, adds to it: not the names of steps, but for instance that the
+// time was up, or that VMs may remain.
+func (l *lines) added(text string) string {
+	rest := text
+	for _, s := range l.shown {
+		if before, wraps := strings.CutSuffix(text, ": "+s); wraps && len(before) < len(rest) {
+			rest = before
+		}
+	}
+	if rest == text {
 		return ""
 	}
-	return indent(hint, margin+l.paint(yellow, "hint:")+" ", 0)
+	parts := slices.DeleteFunc(strings.Split(rest, ": "), func(part string) bool {
+		return slices.Contains(l.labels, part) || slices.ContainsFunc(l.shown, func(s string) bool { return strings.Contains(s, part) })
+	})
+	return strings.Join(parts, ": ")
+}
+
+// hint says those lines of a hint that were not said before.
+func (l *lines) hint(margin, hint string) string {
+	fresh := slices.DeleteFunc(strings.Split(strings.TrimSpace(hint), "\n"), func(line string) bool {
+		return line == "" || slices.Contains(l.hints, line)
+	})
+	if len(fresh) == 0 {
+		return ""
+	}
+	l.hints = append(l.hints, fresh...)
+	return indent(strings.Join(fresh, "\n"), margin+l.paint(yellow, "hint:")+" ", 0)
 }
 
 // Said reports whether text adds nothing to what was said: it is one of said, or wraps one of them as "doing x: " does,

@@ -146,7 +146,7 @@ func best(prefixes []netip.Prefix) (netip.Addr, bool) {
 	var six netip.Addr
 	for _, p := range prefixes {
 		addr := p.Addr().Unmap().WithZone("")
-		if !addr.IsValid() || addr.IsUnspecified() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsLoopback() {
+		if !addr.IsValid() || addr.IsUnspecified() || addr.IsLinkLocalUnicast() || addr.IsMulticast() {
 			continue
 		}
 		if addr.Is4() {

@@ -33,7 +33,7 @@ func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, 
 	if len(argv) > 0 {
 		err = s.exec(ctx, marked(Quote(argv...), mark))
 	} else {
-		err = s.request(ctx, "shell", struct{}{})
+		err = s.request(ctx, "shell", nil)
 	}
 	if err != nil {
 		return 0, h.fail(fmt.Errorf("starting the session: %w", err))

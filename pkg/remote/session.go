@@ -95,11 +95,15 @@ func (s *session) exit() *exitStatus {
 	return s.status
 }
 
-// request sends a channel request and waits for the answer, or gives up with ctx.
+// request sends a channel request and waits for the answer, or gives up with ctx. A request without payload has nil.
 func (s *session) request(ctx context.Context, name string, payload any) error {
+	var raw []byte
+	if payload != nil {
+		raw = ssh.Marshal(payload)
+	}
 	answer := make(chan error, 1)
 	go func() {
-		ok, err := s.ch.SendRequest(name, true, ssh.Marshal(payload))
+		ok, err := s.ch.SendRequest(name, true, raw)
 		if err == nil && !ok {
 			err = fmt.Errorf("the SSH server refused the request %q", name)
 		}

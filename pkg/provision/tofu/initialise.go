@@ -50,6 +50,12 @@ func (e *MirrorError) Hint() string {
 	return fmt.Sprintf("fill it with `tofu providers mirror`, or unset it to fetch %s %s from the registry", module.ProviderSource, module.ProviderVersion)
 }
 
+// CheckMirror returns a *MirrorError if the mirror does not hold the provider for programs of this flavor.
+func CheckMirror(mirror, flavor string) error {
+	_, err := mirrorIdentity(mirror, flavor)
+	return err
+}
+
 // registryHost is what a provider's short source stands for.
 func registryHost(flavor string) string {
 	if flavor == Terraform {

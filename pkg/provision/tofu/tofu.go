@@ -88,6 +88,7 @@ func (p *Provisioner) begin(ctx context.Context, dir string) (*run, error) {
 		return nil, err
 	}
 	w := workdir{cluster: dir}
+	endOrphans(w.dir())
 	if err := w.prepare(); err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func Main(args []string) int {
 	case name == "cloud-init":
 		return runCloudInit(args[1:], os.Stdout, os.Stderr)
 	case name == "hostname":
-		fmt.Println(os.Getenv("HIVE_SIM_HOSTNAME"))
+		fmt.Println(os.Getenv("SIM_HOST_NAME"))
 		return 0
 	case len(args) > 2 && args[2] == "init":
 		return runInit()

@@ -147,13 +147,13 @@ func (g *guest) baseEnv(a account) []string {
 	env := []string{"HOME=" + a.Home, "USER=" + a.Name, "LOGNAME=" + a.Name, "SHELL=" + a.Shell}
 	if g.cfg.Kind == KindProcess {
 		return append(env, "PATH="+g.path(shimDir)+":"+loginPath, "TMPDIR="+g.path("tmp"),
-			rootVariable+"="+g.root, "HIVE_SIM_HOSTNAME="+g.cfg.CloudInit.Hostname)
+			rootVariable+"="+g.root, "SIM_HOST_NAME="+g.cfg.CloudInit.Hostname)
 	}
 	return append(env, "PATH="+loginPath)
 }
 
 // rootVariable tells processes in a machine of kind process where the machine's own files are.
-const rootVariable = "HIVE_SIM_ROOT"
+const rootVariable = "SIM_HOST_ROOT"
 
 func envValue(env []string, name string) string {
 	for _, e := range slices.Backward(env) {

@@ -1,0 +1,66 @@
+package tofu
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// orphan starts a sleep under the name of a provider, whose parent (a shell) ends at once, and returns its pid.
+func orphan(t *testing.T, name, dir string) int {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip("there is no sleep program to leave behind")
+	}
+	if err := os.Symlink(sleep, program); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.Command("sh", "-c", `"$0" 60 >/dev/null 2>&1 & echo $!`, program)
+	shell.Dir = dir
+	out, err := shell.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if process, err := os.FindProcess(pid); err == nil {
+			_ = process.Kill()
+		}
+	})
+	return pid
+}
+
+func alive(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+func TestOrphansOfAKilledTofuAreEnded(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	left := orphan(t, "terraform-provider-proxmox_v0.111.1", dir)
+	others := []int{orphan(t, "terraform-provider-proxmox_v0.111.1", elsewhere), orphan(t, "editor", dir)}
+	parent, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(left), "stat"))
+	if err != nil || !strings.Contains(string(parent), " 1 ") {
+		t.Skipf("orphans are not adopted by process 1 here: %s %v", parent, err)
+	}
+	endOrphans(dir)
+	for deadline := time.Now().Add(5 * time.Second); alive(left); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the provider that was left behind is still there")
+		}
+	}
+	for _, pid := range others {
+		if !alive(pid) {
+			t.Errorf("process %d is none of ours and was ended", pid)
+		}
+	}
+}
