@@ -15,8 +15,10 @@ import (
 
 // LeakError means that VMs of the cluster may still exist; they are named.
 type LeakError struct {
-	Name  cluster.Name
-	VMs   []VMRef
+	Name cluster.Name
+	VMs  []VMRef
+	// Known says that VMs is all that remains; else the hypervisors could not be asked.
+	Known bool
 	Cause error
 }
 
@@ -27,8 +29,11 @@ func (e *LeakError) Error() string {
 		left = append(left, fmt.Sprintf("VM %d %s on %s", vm.VMID, vm.Name, vm.Hypervisor))
 	}
 	what := "VMs of cluster " + string(e.Name) + " may remain"
-	if len(left) > 0 {
+	switch {
+	case len(left) > 0:
 		what = "still there: " + strings.Join(left, ", ")
+	case e.Known:
+		what = "no VM of cluster " + string(e.Name) + " is left, but it was not removed to the end"
 	}
 	if e.Cause == nil {
 		return what
@@ -98,8 +103,8 @@ func (d *down) foreign(ctx context.Context, sink progress.Sink) error {
 func (d *down) leak(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainingTime)
 	defer cancel()
-	remaining, _ := d.Fleet.Remaining(ctx, d.Record) // where that fails too, the cause says enough
-	return d.fail(&LeakError{Name: d.Record.Name, VMs: remaining, Cause: cause})
+	remaining, err := d.Fleet.Remaining(ctx, d.Record) // where that fails too, the cause says enough
+	return d.fail(&LeakError{Name: d.Record.Name, VMs: remaining, Known: err == nil, Cause: cause})
 }
 
 // destroy lets tofu destroy what its state holds; with Force a failure of it is a warning, for prove then deletes
@@ -134,7 +139,7 @@ func (d *down) prove(ctx context.Context, sink progress.Sink) error {
 	destroyErr := d.Fleet.Destroy(ctx, d.Record, remaining)
 	remaining, err = d.Fleet.Remaining(ctx, d.Record)
 	if err := errors.Join(destroyErr, err); err != nil || len(remaining) > 0 {
-		return d.fail(&LeakError{Name: d.Record.Name, VMs: remaining, Cause: err})
+		return d.fail(&LeakError{Name: d.Record.Name, VMs: remaining, Known: err == nil, Cause: err})
 	}
 	return nil
 }
