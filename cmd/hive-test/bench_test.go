@@ -37,7 +37,7 @@ func BenchmarkFull(b *testing.B) {
 	}
 	spent := map[int][]account{}
 	for b.Loop() {
-		for range 3 {
+		for range 4 {
 			for _, n := range []int{3, 10} {
 				spent[n] = append(spent[n], e.full(n, rounds[n]))
 			}
@@ -310,7 +310,7 @@ func (e *bench) steps(name string) []span {
 // sshRound is what an empty script on all nodes of a cluster takes, over connections that are there.
 type sshRound struct {
 	wall time.Duration
-	own  time.Duration // without what the hosts computed for it
+	own  time.Duration // without the hosts' part
 }
 
 // measureSSH makes a cluster for the purpose. It also lets the first full find everything as any later one does.
@@ -325,7 +325,7 @@ func (e *bench) measureSSH(n int) sshRound {
 	e.must(err)
 	defer func() { _ = dialer.Close() }()
 	group := dialer.Group(inventory.Nodes)
-	const times = 20
+	const times = 40
 	run := func() time.Duration {
 		begun := time.Now()
 		_, err := group.Run(e.b.Context(), remote.Command{Script: "true"})
@@ -334,13 +334,13 @@ func (e *bench) measureSSH(n int) sshRound {
 	}
 	run() // connects
 	var took []time.Duration
-	before := cpuBelow(e.sim.PID)
+	before := look(os.Getpid(), e.sim.PID)
 	for range times {
 		took = append(took, run())
 	}
-	hosts := (cpuBelow(e.sim.PID) - before) / times / processors()
+	theirs := share(before, look(os.Getpid(), e.sim.PID))
 	wall := median(took)
-	return sshRound{wall: wall, own: max(0, wall-hosts)}
+	return sshRound{wall: wall, own: time.Duration(float64(wall) * (1 - theirs))}
 }
 
 // planCommand is tofu's plan as a person would run it in a cluster's working directory, with the environment that hive-test

@@ -35,9 +35,8 @@ func watch(program, simulator int) *watcher {
 		ticker := time.NewTicker(25 * time.Millisecond)
 		defer ticker.Stop()
 		for {
-			self, _ := cpuOf(program)
-			if self > 0 { // 0: it has ended
-				w.samples = append(w.samples, sample{at: time.Now(), program: self, hosts: cpuBelow(simulator), idle: idle()})
+			if s := look(program, simulator); s.program > 0 { // 0: it has ended
+				w.samples = append(w.samples, s)
 			}
 			select {
 			case <-w.stop:
@@ -61,8 +60,7 @@ func (w *watcher) last() sample {
 	return w.samples[len(w.samples)-1]
 }
 
-// hosts is the hosts' part of the wall time between two moments. Time in which processors idled is not theirs; the rest is
-// shared out by what they and the program have computed in it.
+// hosts is the hosts' part of the wall time between two moments.
 func (w *watcher) hosts(begin, end time.Time) time.Duration {
 	var first, last sample
 	for _, s := range w.samples {
@@ -73,13 +71,24 @@ func (w *watcher) hosts(begin, end time.Time) time.Duration {
 			last = s
 		}
 	}
+	return time.Duration(float64(end.Sub(begin)) * share(first, last))
+}
+
+// look takes a sample now.
+func look(program, simulator int) sample {
+	self, _ := cpuOf(program)
+	return sample{at: time.Now(), program: self, hosts: cpuBelow(simulator), idle: idle()}
+}
+
+// share is the hosts' part of the time between two samples, from 0 to 1. Time in which processors idled is not theirs; the
+// rest is shared out by what they and the program have computed in it.
+func share(first, last sample) float64 {
 	wall, idle := last.at.Sub(first.at), (last.idle-first.idle)/processors()
 	hosts, program := last.hosts-first.hosts, last.program-first.program
 	if hosts <= 0 || idle >= wall {
 		return 0
 	}
-	busy := 1 - idle.Seconds()/wall.Seconds()
-	return time.Duration(float64(end.Sub(begin)) * busy * hosts.Seconds() / (hosts + program).Seconds())
+	return (1 - idle.Seconds()/wall.Seconds()) * hosts.Seconds() / (hosts + program).Seconds()
 }
 
 // idle is how long all processors together had nothing to do, since the system's start (proc(5): idle and iowait).
