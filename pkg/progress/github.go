@@ -29,9 +29,16 @@ type gitHub struct {
 	failed  []string // errors that were annotated
 }
 
+// Emit keeps what the summary is made from, and writes what e says.
+func (g *gitHub) Emit(e Event) {
+	g.mu.Lock()
+	g.keep(e)
+	g.mu.Unlock()
+	g.plain.Emit(e)
+}
+
 // dress is called with the lock of plain held.
 func (g *gitHub) dress(e Event, text string) string {
-	g.keep(e)
 	text = disarm(text)
 	switch e.Kind {
 	case PhaseStart:

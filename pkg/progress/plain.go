@@ -2,6 +2,7 @@ package progress
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,6 +12,8 @@ import (
 const (
 	waitInterval = 3 * time.Second
 	waitReminder = time.Minute
+	// patience is how long a step, or a wait, must last before its beginning is worth a line of its own.
+	patience = time.Second
 )
 
 // Plain returns a Renderer that writes whole lines and nothing else, for pipes and log files. Waits are shown when
@@ -22,6 +25,7 @@ type plain struct {
 	w      io.Writer
 	lines  *lines
 	waits  map[waitKey]*waitState
+	starts []*start // of steps that have only just begun, oldest first
 	closed bool
 	err    error
 	// dress turns the text for an event into what is written; nil leaves it as it is.
@@ -51,7 +55,11 @@ func (p *plain) Emit(e Event) {
 	case Wait:
 		p.wait(e)
 		return
+	case StepStart:
+		p.begin(e)
+		return
 	case StepEnd:
+		p.ended(waitKey{e.Phase, e.Step, e.Node})
 		p.forget(func(k waitKey) bool { return k.step == e.Step && (e.Node == "" || k.node == e.Node) })
 	case PhaseEnd, RunEnd:
 		p.forget(func(waitKey) bool { return true })
@@ -64,8 +72,54 @@ func (p *plain) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forget(func(waitKey) bool { return true })
-	p.closed = true
+	for _, s := range p.starts {
+		s.timer.Stop()
+	}
+	p.starts, p.closed = nil, true
 	return p.err
+}
+
+// start is the line of a step's beginning, held back: the step may end so soon that its end says everything.
+type start struct {
+	key   waitKey
+	event Event
+	text  string
+	timer *time.Timer
+}
+
+func (p *plain) begin(e Event) {
+	s := &start{key: waitKey{e.Phase, e.Step, e.Node}, event: e, text: p.lines.text(e)}
+	if s.text == "" || p.closed {
+		return
+	}
+	s.timer = time.AfterFunc(patience, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if slices.Contains(p.starts, s) { // else it was shown, or dropped, while this waited for the lock
+			p.flush()
+		}
+	})
+	p.starts = append(p.starts, s)
+}
+
+// ended drops the held line of a step that is over.
+func (p *plain) ended(key waitKey) {
+	p.starts = slices.DeleteFunc(p.starts, func(s *start) bool {
+		if s.key == key {
+			s.timer.Stop()
+		}
+		return s.key == key
+	})
+}
+
+// flush writes the held lines, so that what happens within a step stands below its beginning.
+func (p *plain) flush() {
+	held := p.starts
+	p.starts = nil
+	for _, s := range held {
+		s.timer.Stop()
+		p.print(s.event, s.text)
+	}
 }
 
 func (p *plain) print(e Event, text string) {
@@ -75,6 +129,7 @@ func (p *plain) print(e Event, text string) {
 	if text == "" {
 		return
 	}
+	p.flush()
 	if _, err := io.WriteString(p.w, text); err != nil && p.err == nil {
 		p.err = err
 	}
@@ -101,7 +156,11 @@ func (p *plain) wait(e Event) {
 		state.stop() // it changed and changed back
 		return
 	}
-	if rest := waitInterval - now.Sub(state.shownAt); state.shown != "" && rest > 0 {
+	rest := waitInterval - now.Sub(state.shownAt)
+	if state.shown == "" {
+		rest = patience - now.Sub(state.began)
+	}
+	if rest > 0 {
 		p.showLater(e, state, rest)
 		return
 	}

@@ -55,7 +55,7 @@ func TestPlainShowsAWaitWhenItChanges(t *testing.T) {
 	}
 	events = append(events, at{second, Event{Kind: StepEnd, Step: "health", Status: Passed, Seconds: 72}})
 	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{}) }))
-	want := "  … node 2 (try 0)\n  … node 2 (try 9)\n  … node 2 (try 9) [1m04s so far]\n  ✓ health 1m12s\n"
+	want := "  … node 2 (try 9)\n  … node 2 (try 9) [1m02s so far]\n  ✓ health 1m12s\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -64,13 +64,28 @@ func TestPlainShowsAWaitWhenItChanges(t *testing.T) {
 func TestPlainShowsTheLastStateOfASilentWait(t *testing.T) {
 	events := []at{
 		{0, Event{Kind: Wait, Message: "node 2", Error: "booting"}},
-		{second, Event{Kind: Wait, Message: "node 2", Error: "cloud-init"}},
+		{2 * second, Event{Kind: Wait, Message: "node 2", Error: "cloud-init"}},
 		{9 * second, Event{Kind: Info, Message: "later"}},
 		{0, Event{Kind: Wait, Message: "node 2", Status: Passed}},
 	}
 	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{}) }))
 	if want := "  … node 2 (booting)\n  … node 2 (cloud-init)\n  later\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPlainSaysTheBeginningOfAStepThatLasts(t *testing.T) {
+	begin := func(step string) Event { return Event{Kind: StepStart, Step: step} }
+	end := func(step string) Event { return Event{Kind: StepEnd, Step: step, Status: Passed} }
+	events := []at{
+		{0, begin("short")}, {second / 2, end("short")},
+		{0, begin("outer")}, {second / 10, begin("inner")}, {second / 10, end("inner")}, {second / 10, end("outer")},
+		{0, begin("long")}, {3 * second, end("long")},
+	}
+	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{}) }))
+	want := "  ✓ short 0.0s\n  • outer\n  ✓ inner 0.0s\n  ✓ outer 0.0s\n  • long\n  ✓ long 0.0s\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
