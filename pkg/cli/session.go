@@ -105,11 +105,11 @@ func (s *session) hold() error {
 	lock, err := s.store.Lock(s.name, state.Holder{
 		PID: os.Getpid(), Host: host, Command: "hive-test " + s.verb + " " + s.name.String(), Started: s.started,
 	})
-	if err != nil {
-		return err
+	if _, locked := errors.AsType[*state.LockedError](err); err != nil && !locked {
+		return codeError{ExitConfig, err}
 	}
 	s.lock = lock
-	return nil
+	return err
 }
 
 // load reads the cluster's record.
@@ -127,7 +127,7 @@ func explainRecord(err error, path string) error {
 	case errors.Is(err, state.ErrNotFound):
 		return progress.WithHint(err, "`hive-test status` lists the clusters that are here; --clusters-dir names another directory")
 	case errors.Is(err, state.ErrCorrupt):
-		return progress.WithHint(err, "nothing was changed: put a good copy of "+path+" back, then try again")
+		return progress.WithHint(err, "nothing was changed: put a good copy back, then try again: cp "+remote.Quote(path+".bak", path))
 	}
 	return err
 }
@@ -283,6 +283,16 @@ func (s *session) write(result report.Report) error {
 		failure = errors.Join(failure, os.WriteFile(s.settings.JUnit, files[report.JUnitFile], 0o644))
 	}
 	return failure
+}
+
+// stopped reports a run that ended before it began, where the user asked for a document.
+func (s *session) stopped(ctx context.Context, err error) {
+	if err == nil || s.recorder != nil || s.settings.Output == "table" {
+		return
+	}
+	code := int(exitCode(ctx, err))
+	s.memory.Emit(progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code, Error: err.Error(), Hint: progress.HintOf(err)})
+	_, _ = printAs(s.Stdout, s.settings.Output, report.Build(s.memory.Events())) // the exit code says it too
 }
 
 // close ends the session: the screen, the record of events, the lock.

@@ -28,7 +28,7 @@ func watchSignals(stderr io.Writer) *signals {
 	s := &signals{channel: make(chan os.Signal, 4)}
 	s.context, s.cancel = context.WithCancelCause(context.Background())
 	s.abort, s.kill = context.WithCancelCause(context.Background())
-	signal.Notify(s.channel, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(s.channel, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	s.wait.Go(func() { s.loop(stderr) })
 	return s
 }
@@ -36,6 +36,9 @@ func watchSignals(stderr io.Writer) *signals {
 func (s *signals) loop(stderr io.Writer) {
 	count := 0
 	for got := range s.channel {
+		if got == syscall.SIGPIPE { // whoever read our output is gone; the work goes on, and what must be destroyed is
+			continue
+		}
 		count++
 		switch count {
 		case 1:

@@ -13,6 +13,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 )
 
 // simulator is what `hive-sim pve env --format json` prints: an endpoint, a token and a CA like any other.
@@ -55,6 +56,11 @@ func startSimulator(ctx context.Context, clustersDir, hosts string, sink progres
 	var sim simulator
 	if err := json.Unmarshal(raw, &sim); err != nil {
 		return simulator{}, fmt.Errorf("reading what the simulator says of itself: %w", err)
+	}
+	if hosts != "" && hosts != "auto" && hosts != sim.HostsKind {
+		return simulator{}, codeError{ExitConfig, progress.WithHint(
+			fmt.Errorf("the simulator of this clusters directory runs with %s hosts, not %s", sim.HostsKind, hosts),
+			"hive-sim pve stop --clusters-dir "+remote.Quote(clustersDir))}
 	}
 	return sim, nil
 }

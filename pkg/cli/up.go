@@ -52,12 +52,13 @@ func (a *app) upCommand() *cobra.Command {
 }
 
 // provision is what up and full share: everything is checked before anything is made.
-func (a *app) provision(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) error {
+func (a *app) provision(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) (err error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	defer func() { s.stopped(ctx, err) }()
 	if problems := settings.Spec().Validate(); len(problems) > 0 {
 		return usageError{errors.Join(problems...)}
 	}

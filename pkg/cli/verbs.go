@@ -112,12 +112,13 @@ that of the first phase that failed. What failed is explained by what every node
 }
 
 // onCluster runs phases on a cluster that exists.
-func (a *app) onCluster(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) error {
+func (a *app) onCluster(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) (err error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	defer func() { s.stopped(ctx, err) }()
 	if err := s.load(); err != nil {
 		return err
 	}

@@ -112,6 +112,9 @@ func (u up) key(context.Context, progress.Sink) error {
 	if u.Record.SSHKeyPath != u.Store.Path(u.Record.Name, keyFile) {
 		return progress.WithHint(fmt.Errorf("the SSH key %s cannot be read", u.Record.SSHKeyPath), "name a readable key with --ssh-private-key-path, or none: then the cluster gets its own")
 	}
+	if _, err := os.Stat(u.Store.Path(u.Record.Name, "terraform.tfstate")); err == nil {
+		return progress.WithHint(fmt.Errorf("the cluster's SSH key %s is gone, and its VMs accept no other", u.Record.SSHKeyPath), fmt.Sprintf("put it back, or remove the cluster: hive-test down %s", u.Record.Name))
+	}
 	return remote.GenerateKey(u.Record.SSHKeyPath)
 }
 

@@ -27,6 +27,8 @@ var (
 // Names of the files of a cluster's directory.
 const (
 	recordFile    = "cluster.json"
+	backupFile    = "cluster.json.bak" // the last record that was written whole
+	stateFile     = "terraform.tfstate"
 	inventoryFile = "inventory.json"
 	runsDir       = ".runs"
 )
@@ -94,6 +96,9 @@ func (s *Store) Load(name cluster.Name) (*cluster.Record, error) {
 	path := s.Path(name, recordFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(s.Path(name, stateFile)); err == nil {
+			return nil, fmt.Errorf("%w: %s is missing, and %s may know of VMs", ErrCorrupt, path, stateFile)
+		}
 		return nil, fmt.Errorf("cluster %q: %w in %s", name, ErrNotFound, s.root)
 	}
 	if err != nil {
@@ -129,9 +134,9 @@ func check(r *cluster.Record, name cluster.Name) string {
 	return ""
 }
 
-// Save replaces the record of a cluster. The caller holds its lock.
+// Save replaces the record of a cluster, and its spare copy. The caller holds its lock.
 func (s *Store) Save(r *cluster.Record) error {
-	return s.writeJSON(r.Name, recordFile, r)
+	return errors.Join(s.writeJSON(r.Name, recordFile, r), s.writeJSON(r.Name, backupFile, r))
 }
 
 // SaveInventory replaces inventory.json. The caller holds the cluster's lock.

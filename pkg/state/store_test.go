@@ -76,6 +76,13 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
+	store := open(t)
+	if err := store.Write("ci-1", "terraform.tfstate", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Load("ci-1"); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a state without its record: got %v, want ErrCorrupt", err)
+	}
 	if _, err := open(t).Load("nope"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a missing cluster: got %v, want ErrNotFound", err)
 	}
