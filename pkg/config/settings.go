@@ -26,6 +26,8 @@ type Settings struct {
 	MemoryMB          int    `mapstructure:"memory_mb"`
 	DiskSizeGB        int    `mapstructure:"disk_size_gb"`
 	OSImage           string `mapstructure:"os_image"`
+	Template          int    `mapstructure:"template"`   // 0: os_image is used
+	CloudInit         string `mapstructure:"cloud_init"` // snippet or none
 	ManagementBridge  string `mapstructure:"management_bridge"`
 	DataBridge        string `mapstructure:"data_bridge"`
 	SSHUser           string `mapstructure:"ssh_user"`
@@ -38,6 +40,8 @@ type Settings struct {
 	TofuBin        string `mapstructure:"tofu_bin"`
 	Provider       string `mapstructure:"provider"` // auto, registry or a mirror's directory
 	ProviderMirror string `mapstructure:"provider_mirror"`
+	Parallelism    int    `mapstructure:"parallelism"`
+	LockDir        string `mapstructure:"lock_dir"`
 
 	Sim      bool   `mapstructure:"sim"`
 	SimHosts string `mapstructure:"sim_hosts"` // auto, netns or process
@@ -55,6 +59,7 @@ type Settings struct {
 	Timeouts Timeouts      `mapstructure:"timeouts"`
 
 	Proxmox Proxmox `mapstructure:"proxmox"`
+	Network Network `mapstructure:"network"`
 
 	// File is the config file that was read, empty if there was none.
 	File    string `mapstructure:"-"`
@@ -68,6 +73,13 @@ type Timeouts struct {
 	Configure time.Duration `mapstructure:"configure"`
 	Test      time.Duration `mapstructure:"test"`
 	Down      time.Duration `mapstructure:"down"`
+}
+
+// Network is how nodes get their addresses; all empty: DHCP.
+type Network struct {
+	Addresses     string `mapstructure:"addresses"` // FIRST-LAST/PREFIX
+	DataAddresses string `mapstructure:"data_addresses"`
+	Gateway       string `mapstructure:"gateway"`
 }
 
 // Proxmox is where Proxmox VE is, who we are there, and what of it is used.
@@ -133,6 +145,8 @@ func (s Settings) Spec() cluster.Spec {
 	return cluster.Spec{
 		Deployer: cluster.DeployerProxmox, NodeCount: s.NodeCount, CPUCores: s.CPUCores, MemoryMB: s.MemoryMB, DiskSizeGB: s.DiskSizeGB,
 		OSImage: s.OSImage, Hypervisors: s.Proxmox.Hypervisors, ManagementBridge: s.ManagementBridge, DataBridge: s.DataBridge, SSHUser: s.SSHUser,
+		Template: s.Template, CloudInit: s.CloudInit,
+		Network: cluster.Network{Addresses: s.Network.Addresses, DataAddresses: s.Network.DataAddresses, Gateway: s.Network.Gateway},
 	}
 }
 

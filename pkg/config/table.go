@@ -79,6 +79,11 @@ func clusterRows() []Setting {
 		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Default: cluster.DefaultMemoryMB, Help: "memory per node in MiB"},
 		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Default: cluster.DefaultDiskSizeGB, Help: "root disk per node in GiB"},
 		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: cluster.DefaultOSImage, Help: "cloud image, a volume on every hypervisor"},
+		{Key: "template", Flag: "template", Kind: Int, Default: 0, Help: "VM id of the template to clone nodes from, in place of os_image; hypervisors may have a template_vmid each"},
+		{Key: "cloud_init", Flag: "cloud-init", Kind: Text, Default: cluster.CloudInitSnippet, OneOf: []string{cluster.CloudInitSnippet, cluster.CloudInitNone}, Help: "how nodes get the system's essentials: a snippet uploaded over SSH to the hypervisors, or none, then configure installs them"},
+		{Key: "network.addresses", Flag: "addresses", Kind: Text, Help: "static addresses of the first NIC, FIRST-LAST/PREFIX; empty: DHCP"},
+		{Key: "network.data_addresses", Flag: "data-addresses", Kind: Text, Help: "static addresses of the second NIC; empty: DHCP"},
+		{Key: "network.gateway", Flag: "gateway", Kind: Text, Help: "default route of nodes with static addresses"},
 		{Key: "management_bridge", Flag: "management-bridge", Kind: Text, Default: "vmbr0", Help: "bridge of the first NIC"},
 		{Key: "data_bridge", Flag: "data-bridge", Kind: Text, Default: "vmbr1", Help: "bridge of the second NIC"},
 		{Key: "ssh_user", Flag: "ssh-user", Kind: Text, Default: cluster.DefaultSSHUser, Help: "user that cloud-init makes on the nodes"},
@@ -95,6 +100,8 @@ func clusterRows() []Setting {
 func workRows() []Setting {
 	return []Setting{
 		{Key: "tofu_bin", Flag: "tofu-bin", Kind: Path, Help: "tofu or terraform program; empty: looked for"},
+		{Key: "parallelism", Flag: "parallelism", Kind: Int, Default: 10, Min: 1, Max: 32, Help: "how many VMs are cloned, started and deleted at a time"},
+		{Key: "lock_dir", Flag: "lock-dir", Kind: Path, Help: "directory of the locks on VM ids, shared by all runs on this machine; empty: hive-test-locks among the temporary files"},
 		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
 		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Path, Help: "directory of a provider mirror"},
 		{Key: "binary", Flag: "binary", Kind: Path, Help: "hive program to install on the nodes"},
@@ -120,7 +127,7 @@ func proxmoxRows() []Setting {
 		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Help: "VM id of node 1, the others follow; 0: chosen"},
 		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Help: "user on the hypervisors, for the provider"},
 		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: Path, Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
-		{Key: "proxmox.hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Help: "hypervisors: list of name, address, port (22), datastore_id (" + defaultDatastore + "), snippet_store (" + defaultSnippetStore + ")"},
+		{Key: "proxmox.hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Help: "hypervisors: list of name, address, port (22), datastore_id (" + defaultDatastore + "), snippet_store (" + defaultSnippetStore + "), template_vmid (template)"},
 	}
 }
 
