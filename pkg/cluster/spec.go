@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -30,6 +31,9 @@ type Hypervisor struct {
 	Port         int    `json:"port,omitempty" yaml:"port" mapstructure:"port"`
 	Datastore    string `json:"datastore_id,omitempty" yaml:"datastore_id" mapstructure:"datastore_id"`
 	SnippetStore string `json:"snippet_store,omitempty" yaml:"snippet_store" mapstructure:"snippet_store"`
+	// TemplateVMID is the template that VMs on this hypervisor are cloned from, wherever in the cluster it is; 0: that of
+	// the Spec.
+	TemplateVMID int `json:"template_vmid,omitempty" yaml:"template_vmid" mapstructure:"template_vmid"`
 }
 
 // Spec is what a user asks for: it never changes behind the user's back once recorded.
@@ -44,6 +48,34 @@ type Spec struct {
 	ManagementBridge string       `json:"management_bridge"`
 	DataBridge       string       `json:"data_bridge"`
 	SSHUser          string       `json:"ssh_user"`
+	Template         int          `json:"template,omitempty"`   // VM id of the template to clone; 0: OSImage is used
+	CloudInit        string       `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone
+	Network          Network      `json:"network,omitzero"`
+}
+
+// TemplateOf is the template that nodes on a hypervisor are cloned from, 0 if they are made of OSImage.
+func (s Spec) TemplateOf(hypervisor string) int {
+	for _, h := range s.Hypervisors {
+		if h.Name == hypervisor && h.TemplateVMID != 0 {
+			return h.TemplateVMID
+		}
+	}
+	return s.Template
+}
+
+// ImportsImage tells whether OSImage is a volume of content type import, which the API alone can make disks of.
+func (s Spec) ImportsImage() bool {
+	_, rest, _ := strings.Cut(s.OSImage, ":")
+	return strings.HasPrefix(rest, "import/")
+}
+
+// Snippets tells whether nodes get cloud-init vendor data.
+func (s Spec) Snippets() bool { return s.CloudInit != CloudInitNone }
+
+// NeedsHypervisorSSH tells whether making nodes there needs SSH to the hypervisor: for a snippet, or for a disk of an image
+// that is no import volume.
+func (s Spec) NeedsHypervisorSSH(hypervisor string) bool {
+	return s.Snippets() || s.TemplateOf(hypervisor) == 0 && !s.ImportsImage()
 }
 
 // Validate returns every problem of the spec at once, or nil.
@@ -55,10 +87,14 @@ func (s Spec) Validate() []error {
 		}
 	}
 	bound("node-count", s.NodeCount, MinNodes, MaxNodes)
+	problems = append(problems, s.Network.Validate(s.NodeCount)...)
 	if s.Deployer == DeployerProxmox {
 		bound("cpu-cores", s.CPUCores, 1, 128)
 		bound("memory-mb", s.MemoryMB, 512, 4<<20)
 		bound("disk-size-gb", s.DiskSizeGB, 2, 64<<10)
+		if s.Template != 0 && s.Template < 100 {
+			problems = append(problems, fmt.Errorf("template is %d: VM ids begin at 100", s.Template))
+		}
 		if s.OSImage == "" {
 			problems = append(problems, fmt.Errorf("os-image is empty: name a volume such as %s", DefaultOSImage))
 		}
@@ -87,6 +123,14 @@ type Node struct {
 	Management    netip.Addr `json:"management,omitzero"`
 	Data          netip.Addr `json:"data,omitzero"`
 	SSHPort       int        `json:"ssh_port,omitempty"`
+
+	// Template, the hypervisor that it is on and the slot of its boot disk are what the node is cloned from, if it is.
+	Template           int    `json:"template,omitempty"`
+	TemplateHypervisor string `json:"template_hypervisor,omitempty"`
+	TemplateDisk       string `json:"template_disk,omitempty"`
+	// StaticManagement and StaticData are addresses that were chosen for the node; zero: DHCP.
+	StaticManagement netip.Prefix `json:"static_management,omitzero"`
+	StaticData       netip.Prefix `json:"static_data,omitzero"`
 }
 
 // Nodes are the nodes of one cluster in index order.

@@ -249,12 +249,16 @@ func (r *fileReader) hypervisors(key string, node *yaml.Node) []cluster.Hypervis
 func (r *fileReader) hypervisor(node *yaml.Node) cluster.Hypervisor {
 	one := &fileReader{path: r.path, values: map[string]fileValue{}, table: []Setting{
 		{Key: "name", Kind: Text}, {Key: "address", Kind: Text}, {Key: "port", Kind: Int, Min: 1, Max: 65535}, {Key: "datastore_id", Kind: Text}, {Key: "snippet_store", Kind: Text},
+		{Key: "template_vmid", Kind: Int, Min: 100, Max: 999999999},
 	}}
 	one.mapping("", node)
 	r.problems = append(r.problems, one.problems...)
 	text := func(key string) string { s, _ := one.values[key].value.(string); return s }
-	port, _ := one.values["port"].value.(int)
-	return cluster.Hypervisor{Name: text("name"), Address: text("address"), Port: port, Datastore: text("datastore_id"), SnippetStore: text("snippet_store")}
+	number := func(key string) int { n, _ := one.values[key].value.(int); return n }
+	return cluster.Hypervisor{
+		Name: text("name"), Address: text("address"), Port: number("port"), Datastore: text("datastore_id"), SnippetStore: text("snippet_store"),
+		TemplateVMID: number("template_vmid"),
+	}
 }
 
 // suggestion names the known key that is most like an unknown one, if any is.

@@ -54,7 +54,7 @@ func decodeHypervisors(raw []byte) ([]cluster.Hypervisor, error) {
 	decoder.DisallowUnknownFields()
 	var list []cluster.Hypervisor
 	if err := decoder.Decode(&list); err != nil {
-		return nil, fmt.Errorf("a hypervisor has name, address, port, datastore_id and snippet_store: %w", err)
+		return nil, fmt.Errorf("a hypervisor has name, address, port, datastore_id, snippet_store and template_vmid: %w", err)
 	}
 	return list, nil
 }
@@ -72,6 +72,8 @@ func completeHypervisors(list []cluster.Hypervisor) ([]cluster.Hypervisor, error
 			problems = append(problems, fmt.Errorf("hypervisor %s is listed twice", h.Name))
 		case h.Port < 0 || h.Port > 65535:
 			problems = append(problems, fmt.Errorf("hypervisor %s: port %d is not between 1 and 65535", h.Name, h.Port))
+		case h.TemplateVMID != 0 && h.TemplateVMID < 100:
+			problems = append(problems, fmt.Errorf("hypervisor %s: template_vmid %d is no VM id: they begin at 100", h.Name, h.TemplateVMID))
 		}
 		seen[h.Name] = true
 		if h.Port == 0 {
