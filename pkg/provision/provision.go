@@ -3,7 +3,6 @@
 package provision
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,9 +24,22 @@ type Request struct {
 	Pool string
 	// SSHPublicKey may log in to the nodes as Spec.SSHUser, in authorized_keys form.
 	SSHPublicKey string
+	// Leaving are the names of nodes that an earlier request made and that this one leaves out on purpose: what belongs to
+	// them may be deleted.
+	Leaving []string
+	// Allow is what else a plan may do to what exists.
+	Allow Allowed
 	// Check, if set, is called after a plan was read and before it is applied, unless it changes nothing. Its error stops Up.
 	// This is the last moment to see that the ids of what will be created are free.
 	Check func(ctx context.Context, p Plan) error
+}
+
+// Allowed is what a plan may do to VMs that exist, besides changing them while they run. The zero value allows nothing.
+type Allowed struct {
+	// Replace allows that what exists is deleted or made anew: what is on its disks is lost.
+	Replace bool
+	// Restart allows changes that take effect with a restart only.
+	Restart bool
 }
 
 // Result says what a call did. On an error it says what was done before it.
@@ -43,11 +55,12 @@ type Result struct {
 // Provisioner makes and removes the VMs of a cluster. Calls for one cluster must not overlap; calls for different clusters
 // may, in this process and in others. Both calls can be repeated after any failure.
 type Provisioner interface {
-	// Up makes everything exist as asked for and returns once all VMs are started; they may still be booting. It never
-	// deletes or replaces a VM that was completely made: it returns a *RefusedError instead. On cancellation it waits for the
-	// work in hand to be recorded, and the error matches context.Canceled.
+	// Up makes everything exist as asked for and returns once all VMs are started; they may still be booting. A plan that
+	// would delete or replace what was completely made, or change it so that a restart is needed, is not applied unless the
+	// request allows it: the error is a *RefusedError. Up restarts nothing itself: such changes wait for the next start. On
+	// cancellation it waits for the work in hand to be recorded, and the error matches context.Canceled.
 	Up(ctx context.Context, r Request) (Result, error)
-	// Plan returns what Up would do, and does nothing.
+	// Plan returns what Up would do, and does nothing: nothing is written below r.Dir, and hypervisors are only read.
 	Plan(ctx context.Context, r Request) (Plan, error)
 	// Down removes everything that Up recorded in r.Dir, using what Up wrote there. It succeeds if nothing was recorded.
 	// Only r.Dir is needed; r.Spec.Hypervisors, if set, replace how hypervisors were reached at the time.
@@ -65,93 +78,6 @@ const (
 	Delete  Action = "delete"
 )
 
-// Change is one resource that a plan touches.
-type Change struct {
-	Address string `json:"address"`
-	// Node is the name of the node that the resource belongs to.
-	Node   string `json:"node,omitempty"`
-	Action Action `json:"action"`
-	// VM says that the resource is the VM itself, not something it needs.
-	VM bool `json:"vm"`
-	// Vanished says that an earlier run made the VM and the hypervisors no longer show it. Either it was removed by hand, or
-	// the token may not see it: creating it again would then overwrite a living VM of the same id.
-	Vanished bool `json:"vanished,omitempty"`
-	// Unfinished says that the resource is replaced because an earlier run could not complete it.
-	Unfinished bool `json:"unfinished,omitempty"`
-	// Reason is the planner's own word for why, such as cannot_update.
-	Reason string `json:"reason,omitempty"`
-}
-
-// Plan is what would be done, in the planner's order.
-type Plan struct {
-	Changes []Change `json:"changes"`
-}
-
-// Nodes returns the names of the nodes whose VM undergoes action, sorted.
-func (p Plan) Nodes(action Action) []string {
-	var names []string
-	for _, c := range p.Changes {
-		if c.VM && c.Action == action {
-			names = append(names, c.Node)
-		}
-	}
-	return SortNodes(names)
-}
-
-// Destructive returns the changes that would delete or replace something an earlier run completed.
-func (p Plan) Destructive() []Change {
-	var found []Change
-	for _, c := range p.Changes {
-		if c.Action == Delete || c.Action == Replace && !c.Unfinished {
-			found = append(found, c)
-		}
-	}
-	return found
-}
-
-// Vanished returns the names of the nodes that were made earlier and are not to be seen now, sorted.
-func (p Plan) Vanished() []string {
-	var names []string
-	for _, c := range p.Changes {
-		if c.Vanished {
-			names = append(names, c.Node)
-		}
-	}
-	return SortNodes(names)
-}
-
-// SortNodes sorts names of nodes of one cluster by their number, and drops repeated ones. It returns names.
-func SortNodes(names []string) []string {
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	})
-	return slices.Compact(names)
-}
-
-// RefusedError says that a plan would delete or replace what exists, which only Down may do. Nothing was applied. A retry
-// gives the same until the cause named in the changes is undone.
-type RefusedError struct {
-	Changes []Change
-}
-
-// Error lists what would be lost.
-func (e *RefusedError) Error() string {
-	var parts []string
-	for _, c := range e.Changes {
-		what := fmt.Sprintf("%s %s", c.Action, c.Address)
-		if c.Reason != "" {
-			what += " (" + strings.ReplaceAll(c.Reason, "_", " ") + ")"
-		}
-		parts = append(parts, what)
-	}
-	return "the plan would destroy what exists, and nothing was applied: " + strings.Join(parts, "; ")
-}
-
-// Hint says how to go on.
-func (e *RefusedError) Hint() string {
-	return "an image, datastore, snippet store, hypervisor or node count differs from what the cluster was made with: undo that, or remove the cluster with `hive-test down` and make it anew"
-}
-
 // Problem is one thing that went wrong, with the place and a remedy where they are known.
 type Problem struct {
 	Address string   `json:"address,omitempty"`
@@ -167,6 +93,8 @@ type Failure struct {
 	// Step is init, plan, apply or destroy.
 	Step     string
 	Problems []Problem
+	// Missing are the names of the nodes whose VM was not made to the end, in order.
+	Missing []string
 	// Log is the file that holds the whole output.
 	Log string
 	// Err is the error of the child process.
@@ -188,7 +116,14 @@ func (f *Failure) Error() string {
 		}
 		parts = append(parts, text)
 	}
-	return f.Step + " failed: " + strings.Join(parts, "; ")
+	text := f.Step + " failed: " + strings.Join(parts, "; ")
+	named := func(node string) bool {
+		return slices.ContainsFunc(f.Problems, func(p Problem) bool { return slices.Contains(p.Nodes, node) })
+	}
+	if others := slices.DeleteFunc(slices.Clone(f.Missing), named); len(others) > 0 {
+		text += "; not made either: " + strings.Join(others, ", ")
+	}
+	return text
 }
 
 // Unwrap returns the error of the child process.

@@ -41,8 +41,11 @@ func TestPlanReading(t *testing.T) {
 		{Address: file + `.node["a-5"]`, Node: "a-5", Action: provision.Replace, Reason: "cannot_update"},
 		{Address: vmType + `.node["a-6"]`, Node: "a-6", Action: provision.Delete, VM: true, Reason: "delete_because_each_key"},
 	}
-	if diff := cmp.Diff(want, p.Destructive()); diff != "" {
-		t.Errorf("destructive (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, provision.Request{}.Refused(p)); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
+	}
+	if got := (provision.Request{Leaving: []string{"a-6"}}).Refused(p); len(got) != 1 || got[0].Node != "a-5" {
+		t.Errorf("refused of a cluster that a-6 leaves: %+v", got)
 	}
 	refused := (&provision.RefusedError{Changes: want}).Error()
 	if !strings.Contains(refused, `replace proxmox_virtual_environment_file.node["a-5"] (cannot update)`) {

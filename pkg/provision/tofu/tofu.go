@@ -209,14 +209,21 @@ func plainProblems(text string) []diagnostic {
 // last argument as it is (terraform-exec 0.26).
 func machineReadable() *tfexec.DirOption { return tfexec.Dir("-json") }
 
-// Plan returns what Up would do.
+// Plan returns what Up would do. It works on a copy of the state, in a directory of its own that is gone afterwards.
 func (p *Provisioner) Plan(ctx context.Context, request provision.Request) (provision.Plan, error) {
-	r, err := p.begin(ctx, request.Dir)
+	scratch, err := os.MkdirTemp("", "hive-test-plan-")
+	if err != nil {
+		return provision.Plan{}, fmt.Errorf("make a directory for the plan: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	if err := copyState(workdir{cluster: request.Dir}, workdir{cluster: scratch}); err != nil {
+		return provision.Plan{}, err
+	}
+	r, err := p.begin(ctx, scratch)
 	if err != nil {
 		return provision.Plan{}, err
 	}
 	defer r.close()
-	defer os.Remove(r.dir.file(planFile))
 	next, err := r.plan(ctx, request)
 	return next.plan, err
 }
@@ -255,7 +262,10 @@ func (r *run) plan(ctx context.Context, request provision.Request) (planned, err
 		next.plan, err = out.plan(before.VMs)
 		return err
 	})
-	return next, err
+	if err != nil {
+		return next, err
+	}
+	return next, r.explain(ctx, next.plan.Changes)
 }
 
 // Up makes the VMs exist as asked for.
@@ -271,7 +281,7 @@ func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provis
 	if err != nil {
 		return result, err
 	}
-	if refused := next.plan.Destructive(); len(refused) > 0 {
+	if refused := request.Refused(next.plan); len(refused) > 0 {
 		return result, &provision.RefusedError{Changes: refused}
 	}
 	if len(next.plan.Changes) > 0 && request.Check != nil {

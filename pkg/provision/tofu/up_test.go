@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -157,6 +158,8 @@ func TestLifeOfACluster(t *testing.T) {
 			{"up makes the VMs", made},
 			{"a second up changes nothing", unchanged},
 			{"what would replace or delete is refused", refused},
+			{"a change that needs a restart is refused unless allowed", restarted},
+			{"a node may leave", left},
 			{"a provider that changes in the mirror is taken up", renewed},
 			{"the check stops up and sees what vanished", vanished},
 			{"down removes everything", removed},
@@ -180,6 +183,9 @@ func onlyPlanned(t *testing.T, b *bench) {
 	}
 	if left, _ := os.ReadDir(b.host); len(left) != 0 {
 		t.Errorf("made: %v", left)
+	}
+	if _, err := os.Stat(b.request.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a plan left something in the cluster's directory: %v", err)
 	}
 	if err := b.provider.Down(t.Context(), b.request); err != nil {
 		t.Errorf("down of what was only planned: %v", err)
@@ -264,6 +270,36 @@ func refused(t *testing.T, b *bench) {
 	after, err := os.ReadFile(filepath.Join(b.request.Dir, "terraform.tfvars.json"))
 	if err != nil || string(after) != string(kept) {
 		t.Errorf("a refused plan changed what is recorded: %v", err)
+	}
+}
+
+func restarted(t *testing.T, b *bench) {
+	b.request.Spec.MemoryMB = 4096
+	_, err := b.provider.Up(t.Context(), b.request)
+	refusal, ok := errors.AsType[*provision.RefusedError](err)
+	if !ok {
+		t.Fatalf("got %v", err)
+	}
+	const want = "update ci-1-1 (memory.dedicated 2048 -> 4096, needs a restart)"
+	if len(refusal.Changes) != 3 || refusal.Changes[0].String() != want || !strings.Contains(refusal.Hint(), "--allow-restart") {
+		t.Errorf("refused: %v; hint: %s", refusal, refusal.Hint())
+	}
+	b.request.Allow.Restart = true
+	if result := b.up(); !slices.Equal(result.Updated, []string{"ci-1-1", "ci-1-2", "ci-1-3"}) {
+		t.Errorf("%+v", result)
+	}
+	b.request.Allow.Restart = false
+}
+
+func left(t *testing.T, b *bench) {
+	fewer := b.request
+	fewer.Spec.NodeCount, fewer.Nodes, fewer.Leaving = 2, b.request.Nodes[:2], []string{"ci-1-3"}
+	result, err := b.provider.Up(t.Context(), fewer)
+	if err != nil || !slices.Equal(result.Deleted, []string{"ci-1-3"}) || len(result.Updated) != 0 {
+		t.Errorf("%+v %v", result, err)
+	}
+	if result := b.up(); !slices.Equal(result.Created, []string{"ci-1-3"}) || len(result.Updated) != 0 {
+		t.Errorf("back again: %+v", result)
 	}
 }
 

@@ -1,0 +1,148 @@
+package provision
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Attribute is one value of a resource that a plan changes, as text. Name is a path, like memory.dedicated.
+type Attribute struct {
+	Name   string `json:"name"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// Change is one resource that a plan touches.
+type Change struct {
+	Address string `json:"address"`
+	// Node is the name of the node that the resource belongs to.
+	Node   string `json:"node,omitempty"`
+	Action Action `json:"action"`
+	// VM says that the resource is the VM itself, not something it needs.
+	VM bool `json:"vm"`
+	// Vanished says that an earlier run made the VM and the hypervisors no longer show it. Either it was removed by hand, or
+	// the token may not see it: creating it again would then overwrite a living VM of the same id.
+	Vanished bool `json:"vanished,omitempty"`
+	// Unfinished says that the resource is replaced because an earlier run could not complete it.
+	Unfinished bool `json:"unfinished,omitempty"`
+	// Reason is the planner's own word for why, such as cannot_update.
+	Reason string `json:"reason,omitempty"`
+	// Restarts says that the change takes effect with a restart of the VM only.
+	Restarts bool `json:"restarts,omitempty"`
+	// Attributes are what an update changes, and of a replacement what it is for.
+	Attributes []Attribute `json:"attributes,omitempty"`
+}
+
+// String is the change as a person would tell it: "update ci-1-2 (memory.dedicated 2048 -> 4096)".
+func (c Change) String() string {
+	what := c.Node
+	if !c.VM || what == "" {
+		what = c.Address
+	}
+	var why []string
+	for _, a := range c.Attributes {
+		why = append(why, fmt.Sprintf("%s %s -> %s", a.Name, a.Before, a.After))
+	}
+	if len(why) == 0 && c.Reason != "" {
+		why = append(why, strings.ReplaceAll(c.Reason, "_", " "))
+	}
+	if c.Restarts {
+		why = append(why, "needs a restart")
+	}
+	text := string(c.Action) + " " + what
+	if len(why) > 0 {
+		text += " (" + strings.Join(why, ", ") + ")"
+	}
+	return text
+}
+
+// destroys tells whether the change loses something that an earlier run completed.
+func (c Change) destroys() bool {
+	return c.Action == Delete || c.Action == Replace && !c.Unfinished
+}
+
+// Plan is what would be done, in the planner's order.
+type Plan struct {
+	Changes []Change `json:"changes"`
+}
+
+// Nodes returns the names of the nodes whose VM undergoes action, sorted.
+func (p Plan) Nodes(action Action) []string {
+	var names []string
+	for _, c := range p.Changes {
+		if c.VM && c.Action == action {
+			names = append(names, c.Node)
+		}
+	}
+	return SortNodes(names)
+}
+
+// Needs returns the flag without which r does not allow the change c, or nothing.
+func (r Request) Needs(c Change) string {
+	switch {
+	case c.destroys() && !r.Allow.Replace && !(c.Action == Delete && slices.Contains(r.Leaving, c.Node)):
+		return AllowReplace
+	case c.Restarts && !r.Allow.Restart:
+		return AllowRestart
+	}
+	return ""
+}
+
+// Refused returns the changes of p that r does not allow.
+func (r Request) Refused(p Plan) []Change {
+	return slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return r.Needs(c) == "" })
+}
+
+// The flags that allow what a plan is refused for.
+const (
+	AllowReplace = "--allow-replace"
+	AllowRestart = "--allow-restart"
+)
+
+// Vanished returns the names of the nodes that were made earlier and are not to be seen now, sorted.
+func (p Plan) Vanished() []string {
+	var names []string
+	for _, c := range p.Changes {
+		if c.Vanished {
+			names = append(names, c.Node)
+		}
+	}
+	return SortNodes(names)
+}
+
+// SortNodes sorts names of nodes of one cluster by their number, and drops repeated ones. It returns names.
+func SortNodes(names []string) []string {
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
+	return slices.Compact(names)
+}
+
+// RefusedError says that a plan would do to what exists what nobody has allowed. Nothing was applied. A retry gives the same
+// until the cause named in the changes is undone, or allowed.
+type RefusedError struct {
+	Changes []Change
+}
+
+// Error lists what would be done.
+func (e *RefusedError) Error() string {
+	var parts []string
+	for _, c := range e.Changes {
+		parts = append(parts, c.String())
+	}
+	return "the plan would destroy or restart what exists, and nothing was applied: " + strings.Join(parts, "; ")
+}
+
+// Hint says how to go on.
+func (e *RefusedError) Hint() string {
+	hints := []string{"undo what differs from how the cluster was made"}
+	if slices.ContainsFunc(e.Changes, Change.destroys) {
+		hints = append(hints, AllowReplace+" goes on, and loses what is on these disks")
+	}
+	if slices.ContainsFunc(e.Changes, func(c Change) bool { return c.Restarts }) {
+		hints = append(hints, AllowRestart+" goes on, and restarts these nodes one after the other")
+	}
+	return strings.Join(hints, "; or ")
+}
