@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// parallelism covers the largest cluster: more is of no use, fewer makes it slower.
-	parallelism = 10
+	// defaultParallelism covers the largest cluster: more is of no use, fewer makes it slower.
+	defaultParallelism = 10
 	// lockTimeout is how long another tofu on the same state may finish what it does.
 	lockTimeout = "10s"
 	// grace is how long a child that was interrupted may take to record what it did, before it is killed.
@@ -49,6 +49,10 @@ type Options struct {
 	Insecure bool
 	// SSHUser and SSHPrivateKeyPath are how hypervisors are logged in to. Without a key the SSH agent is asked.
 	SSHUser, SSHPrivateKeyPath string
+	// Parallelism is how many resources are worked on at a time; 0 means 10, enough for the largest cluster at once.
+	Parallelism int
+	// Pause is what passes before the first further try of what failed for a passing reason; it doubles. 0 means a second.
+	Pause time.Duration
 	// LogPath is the file that all output is appended to. Empty means none.
 	LogPath string
 	// Sink hears of each step and each line of output; nil means nobody.
@@ -66,6 +70,9 @@ var _ provision.Provisioner = (*Provisioner)(nil)
 func New(o Options) *Provisioner {
 	if o.Sink == nil {
 		o.Sink = progress.Discard
+	}
+	if o.Parallelism <= 0 {
+		o.Parallelism = defaultParallelism
 	}
 	return &Provisioner{options: o}
 }
@@ -254,7 +261,7 @@ func (r *run) plan(ctx context.Context, request provision.Request) (planned, err
 		lines := out.json()
 		r.tofu.SetStdout(lines)
 		next.changed, err = r.tofu.Plan(ctx, tfexec.Out(planFile), tfexec.VarFile(plannedVariables),
-			tfexec.LockTimeout(lockTimeout), tfexec.Parallelism(parallelism), machineReadable())
+			tfexec.LockTimeout(lockTimeout), tfexec.Parallelism(r.owner.options.Parallelism), machineReadable())
 		lines.flush()
 		if err != nil {
 			return err
@@ -277,6 +284,18 @@ func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provis
 	defer r.close()
 	defer os.Remove(r.dir.file(planFile))
 	result := provision.Result{Seconds: r.seconds}
+	// What a try could not complete is planned and applied again, after everything was looked at anew.
+	err = r.persist(ctx, func() error {
+		done, err := r.up(ctx, request)
+		result = add(result, done)
+		return err
+	})
+	return result, r.name(err, request)
+}
+
+// up is one try: plan, judge, apply.
+func (r *run) up(ctx context.Context, request provision.Request) (provision.Result, error) {
+	var result provision.Result
 	next, err := r.plan(ctx, request)
 	if err != nil {
 		return result, err
@@ -305,7 +324,7 @@ func (r *run) apply(ctx context.Context, result provision.Result) (provision.Res
 		out = s
 		lines := s.json()
 		defer lines.flush()
-		return r.tofu.ApplyJSON(ctx, lines, tfexec.DirOrPlan(planFile), tfexec.Parallelism(parallelism), tfexec.LockTimeout(lockTimeout))
+		return r.tofu.ApplyJSON(ctx, lines, tfexec.DirOrPlan(planFile), tfexec.Parallelism(r.owner.options.Parallelism), tfexec.LockTimeout(lockTimeout))
 	})
 	if out != nil {
 		result.Created, result.Updated, result.Deleted = out.completed("create"), out.completed("update"), out.completed("delete")
@@ -334,11 +353,14 @@ func (p *Provisioner) Down(ctx context.Context, request provision.Request) error
 	}
 	// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal. But the provider fails on
 	// a VM that is gone already; what is gone is found by a refresh, after which the rest can go.
-	err = r.destroy(ctx, false)
-	if gone(err) {
-		p.options.Sink.Emit(progress.Event{Kind: progress.Info, Message: "some VMs are gone already: destroying what is left"})
-		err = r.destroy(ctx, true)
-	}
+	err = r.persist(ctx, func() error {
+		err := r.destroy(ctx, false)
+		if gone(err) {
+			p.options.Sink.Emit(progress.Event{Kind: progress.Info, Message: "some VMs are gone already: destroying what is left"})
+			err = r.destroy(ctx, true)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -355,7 +377,7 @@ func (r *run) destroy(ctx context.Context, refresh bool) error {
 		defer lines.flush()
 		r.tofu.SetStdout(lines)
 		return r.tofu.Destroy(ctx, tfexec.VarFile(relativeVariables), tfexec.Refresh(refresh),
-			tfexec.Parallelism(parallelism), tfexec.LockTimeout(lockTimeout), machineReadable())
+			tfexec.Parallelism(r.owner.options.Parallelism), tfexec.LockTimeout(lockTimeout), machineReadable())
 	})
 }
 

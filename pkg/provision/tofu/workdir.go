@@ -244,6 +244,8 @@ func readVariables(path string) (variables, error) {
 type recorded struct {
 	// VMs are the names of the nodes whose VM is in the state.
 	VMs map[string]bool
+	// Complete are those of them that were made to the end.
+	Complete map[string]bool
 	// Resources is the number of things that a destroy would remove.
 	Resources int
 	// Provider is the address of the provider that made them.
@@ -252,7 +254,7 @@ type recorded struct {
 
 // readState reads the state file without a child process. A missing or empty file is an empty state.
 func readState(path string) (recorded, error) {
-	r := recorded{VMs: map[string]bool{}}
+	r := recorded{VMs: map[string]bool{}, Complete: map[string]bool{}}
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.TrimSpace(raw)) == 0 {
 		return r, nil
@@ -266,7 +268,8 @@ func readState(path string) (recorded, error) {
 			Type      string `json:"type"`
 			Provider  string `json:"provider"`
 			Instances []struct {
-				Key any `json:"index_key"`
+				Key    any    `json:"index_key"`
+				Status string `json:"status"`
 			} `json:"instances"`
 		} `json:"resources"`
 	}
@@ -282,6 +285,7 @@ func readState(path string) (recorded, error) {
 		for _, i := range res.Instances {
 			if key, ok := i.Key.(string); ok && res.Type == vmType {
 				r.VMs[key] = true
+				r.Complete[key] = i.Status != "tainted"
 			}
 		}
 	}
