@@ -40,7 +40,7 @@ func (f *proxmoxFleet) Preflight(ctx context.Context, r *cluster.Record) ([]life
 	for _, found := range proxmox.Preflight(ctx, f.client, proxmox.PreflightRequest{
 		Spec: r.Spec, Nodes: r.Nodes, Pool: r.Target.Pool, OwnIDs: own, TokenID: f.client.TokenID(), Endpoint: f.client.Endpoint(),
 	}) {
-		if found.Status == proxmox.Pass {
+		if found.Status == proxmox.Pass || found.Status == proxmox.Skip {
 			continue
 		}
 		findings = append(findings, lifecycle.Finding{ID: found.ID, Title: found.Title, Detail: found.Detail, Fix: found.Fix, Warn: found.Status == proxmox.Warn})

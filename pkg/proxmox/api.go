@@ -1,6 +1,9 @@
 package proxmox
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // API is what the checks and waits of this package need of a Proxmox VE; *Client is the real one.
 type API interface {
@@ -12,6 +15,11 @@ type API interface {
 	Bridges(ctx context.Context, hypervisor string) ([]string, error)
 	Permissions(ctx context.Context) (map[string]map[string]bool, error)
 	CheckID(ctx context.Context, vmid int) (free bool, err error)
+	ClusterStatus(ctx context.Context) (ClusterStatus, error)
+	Token(ctx context.Context) (TokenInfo, error)
+	Pool(ctx context.Context, name string) error
+	StoragePaths(ctx context.Context) (map[string]string, error)
+	Skew() (skew time.Duration, known bool)
 	VMReader
 	AgentReader
 	Power

@@ -39,6 +39,7 @@ type Client struct {
 	tokenID  string
 	timeout  time.Duration
 	http     *http.Client
+	clock    *clock
 }
 
 var _ API = (*Client)(nil)
@@ -62,8 +63,9 @@ func New(opts Options) (*Client, error) {
 	if opts.Timeout <= 0 {
 		opts.Timeout = DefaultTimeout
 	}
+	transport := newTransport(tlsConfig, token[2])
 	httpClient := &http.Client{
-		Transport:     newTransport(tlsConfig, token[2]),
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	api := pve.NewClient(base+"/api2/json",
@@ -71,7 +73,7 @@ func New(opts Options) (*Client, error) {
 		pve.WithAPIToken(token[1], token[2]),
 		pve.WithUserAgent("hive-test"),
 		pve.WithLogger(silent{}))
-	return &Client{api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient}, nil
+	return &Client{api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient, clock: &transport.clock}, nil
 }
 
 // Endpoint is the URL without a path, such as https://pve1:8006.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"hive-test/pkg/cluster"
 )
@@ -13,11 +14,13 @@ import (
 // Status of a Finding.
 type Status string
 
-// Findings pass, fail (the cluster cannot be made) or warn (it may work, or it could not be checked).
+// Findings pass, fail (the cluster cannot be made), warn (it may work, or it could not be checked) or are skipped, because
+// they do not matter here or another finding stands in their way.
 const (
 	Pass Status = "pass"
 	Fail Status = "fail"
 	Warn Status = "warn"
+	Skip Status = "skip"
 )
 
 // Finding is the outcome of one check. Detail says what was seen; Fix is a command or a setting that mends it.
@@ -45,20 +48,58 @@ type PreflightRequest struct {
 	OwnIDs   []int         // ids of Nodes that exist and are this cluster's: not required to be free, nor counted again
 	TokenID  string        // user@realm!name, for the texts of fixes
 	Endpoint string        // for the texts of fixes
+
+	Name    cluster.Name // of the cluster; empty: not known, VMs that are left of it are not looked for
+	IDRange IDRange      // where ids are to be chosen from while Nodes is empty; zero: DefaultIDRange
+	IDBase  int          // or where they begin
+	// CPUOvercommit is how many virtual CPUs may run for each CPU of a hypervisor; 0: DefaultCPUOvercommit.
+	CPUOvercommit int
+	// Login tries, over SSH, what the provider will run on a hypervisor, whose snippets are below the directory snippets. It
+	// returns what is wrong and how to mend it, or nothing. nil: SSH is not looked at.
+	Login func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string)
+	// More are checks of what is not Proxmox VE's; they run at the same time.
+	More []Check
+	// LiveOnly looks only at what may have changed since all was well a moment ago: ids and leftovers.
+	LiveOnly bool
 }
 
+// DefaultCPUOvercommit is how many virtual CPUs may run for each CPU of a hypervisor.
+const DefaultCPUOvercommit = 8
+
+// Check looks at one thing.
+type Check func(ctx context.Context) []Finding
+
 // Preflight looks for everything that would make creating the cluster fail, in parallel, and reports all of it at once.
-// If the API cannot be used at all, that is the only finding, since nothing else could be judged. It changes nothing.
+// If the API cannot be used at all, that is the only finding besides those of More, since nothing else could be judged. It
+// changes nothing, asks for each listing once, and never for single VMs but templates.
 func Preflight(ctx context.Context, c API, req PreflightRequest) []Finding {
-	version, err := c.Version(ctx)
-	if err != nil {
+	more := make([][]Finding, len(req.More))
+	var wait sync.WaitGroup
+	for i, check := range req.More {
+		wait.Go(func() { more[i] = check(ctx) })
+	}
+	findings := onAPI(ctx, c, req)
+	wait.Wait()
+	return slices.Concat(append(more, findings)...)
+}
+
+// checks are what is looked at, in the order of the report.
+func (p *preflight) checks() []func() []Finding {
+	if p.req.LiveOnly {
+		return []func() []Finding{p.ids, p.leftovers}
+	}
+	return []func() []Finding{
+		p.access, p.clock, p.hypervisors, p.quorum, p.privileges, p.pool, p.image, p.template, p.datastore, p.snippets, p.ssh, p.bridges,
+		p.ids, p.cpu, p.memory, p.disk, p.leftovers,
+	}
+}
+
+func onAPI(ctx context.Context, c API, req PreflightRequest) []Finding {
+	p := &preflight{ctx: ctx, api: c, req: req}
+	if err := p.load(); err != nil {
 		return []Finding{accessFinding(err, req)}
 	}
-	p := &preflight{ctx: ctx, api: c, req: req, version: version}
-	p.load()
-	checks := []func() []Finding{
-		p.access, p.hypervisors, p.privileges, p.image, p.datastore, p.snippets, p.bridges, p.ids, p.cpu, p.memory, p.disk,
-	}
+	checks := p.checks()
 	results := make([][]Finding, len(checks))
 	_ = each(len(checks), func(i int) error { results[i] = checks[i](); return nil })
 	return slices.Concat(results...)
@@ -82,13 +123,7 @@ func accessFinding(err error, req PreflightRequest) Finding {
 	return f
 }
 
-func tokenUser(id string) string {
-	user, _, _ := strings.Cut(id, "!")
-	if user == "" {
-		return "USER@REALM"
-	}
-	return user
-}
+func tokenUser(id string) string { user, _ := splitToken(id); return user }
 
 // preflight is what the checks share: answers that several of them need are asked for once.
 type preflight struct {
@@ -103,6 +138,10 @@ type preflight struct {
 	vmsErr    error
 	privs     map[string]map[string]bool
 	privsErr  error
+	status    ClusterStatus
+	statusErr error
+	token     TokenInfo
+	tokenErr  error
 	targets   []target
 	namedOnly bool // nodes are not chosen yet
 }
@@ -118,23 +157,26 @@ type target struct {
 	err      error // of reading its storages
 }
 
-func (p *preflight) load() {
-	_ = each(3, func(i int) error {
-		switch i {
-		case 0:
-			p.hosts, p.hostsErr = p.api.Hypervisors(p.ctx)
-		case 1:
-			p.vms, p.vmsErr = p.api.VMs(p.ctx)
-		case 2:
-			p.privs, p.privsErr = p.api.Permissions(p.ctx)
-		}
-		return nil
-	})
+// load asks for everything that several checks need, each of it once. Its error is of an API that cannot be used.
+func (p *preflight) load() error {
+	var failure error
+	calls := []func(){
+		func() { p.version, failure = p.api.Version(p.ctx) },
+		func() { p.hosts, p.hostsErr = p.api.Hypervisors(p.ctx) },
+		func() { p.vms, p.vmsErr = p.api.VMs(p.ctx) },
+		func() { p.privs, p.privsErr = p.api.Permissions(p.ctx) },
+		func() { p.status, p.statusErr = p.api.ClusterStatus(p.ctx) },
+		func() { p.token, p.tokenErr = p.api.Token(p.ctx) },
+	}
+	_ = each(len(calls), func(i int) error { calls[i](); return nil })
+	if failure != nil {
+		return failure
+	}
 	p.namedOnly = len(p.req.Nodes) == 0
 	p.targets = p.plan()
 	_ = each(len(p.targets), func(i int) error {
 		t := &p.targets[i]
-		if !t.usable {
+		if !t.usable || p.req.LiveOnly {
 			return nil
 		}
 		t.storages, t.err = p.api.Storages(p.ctx, t.spec.Name)
@@ -143,6 +185,7 @@ func (p *preflight) load() {
 		}
 		return nil
 	})
+	return nil
 }
 
 // plan says which nodes land where.
@@ -266,6 +309,9 @@ func (c *check) unknown(what string, err error) {
 	}
 	c.add(Warn, fix, "%s cannot be checked: %s", what, err)
 }
+
+// skip is a check that is not made, with the reason.
+func (c *check) skip(format string, args ...any) { c.add(Skip, "", format, args...) }
 
 func (c *check) done(pass string, args ...any) []Finding {
 	if len(c.findings) == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 func (p *preflight) access() []Finding {
@@ -58,13 +59,18 @@ func (p *preflight) targetNames() string {
 func (p *preflight) image() []Finding {
 	c := &check{id: "pve-image", title: "OS image is on every hypervisor"}
 	image := p.req.Spec.OSImage
+	targets := slices.DeleteFunc(p.usable(), func(t target) bool { return p.templateOf(t) != 0 })
+	if len(targets) == 0 && len(p.usable()) > 0 {
+		c.skip("nodes are clones of a template")
+		return c.done("")
+	}
 	store, rest, ok := strings.Cut(image, ":")
 	kind, _, isPath := strings.Cut(rest, "/")
 	if !ok || !isPath || store == "" {
 		c.add(Fail, "set os_image to a volume such as local:iso/debian-12-genericcloud-amd64.img", "os_image %q is not of the form STORAGE:iso/FILE or STORAGE:import/FILE", image)
 		return c.done("")
 	}
-	onEach(p.usable(), c, func(t target, c *check) { p.imageOn(t, store, kind, c) })
+	onEach(targets, c, func(t target, c *check) { p.imageOn(t, store, kind, c) })
 	return c.done("%s on %s", image, p.targetNames())
 }
 
@@ -75,6 +81,10 @@ func (p *preflight) imageOn(t target, store, kind string, c *check) {
 		return
 	}
 	s, found := t.storage(store)
+	if !found && !p.sees("/storage/"+store, "Datastore.Audit", "Datastore.AllocateSpace") {
+		c.skip("storage %s is not visible to the token", store)
+		return
+	}
 	if !found {
 		c.addOn(t.spec.Name, Fail, "set os_image to a volume on one of: "+t.storageNames(kind), "storage %s of image %s does not exist on {host}", store, image)
 		return
@@ -118,6 +128,10 @@ func (p *preflight) datastore() []Finding {
 
 func (p *preflight) snippets() []Finding {
 	c := &check{id: "pve-snippets", title: "snippet storages take cloud-init snippets"}
+	if !p.req.Spec.Snippets() {
+		c.skip("cloud_init is none: nothing is uploaded")
+		return c.done("")
+	}
 	onEach(p.usable(), c, func(t target, c *check) { p.store(t, t.snippetStore(), "snippets", "snippet_store", c) })
 	return c.done("every hypervisor's snippet storage holds snippets")
 }
@@ -129,6 +143,8 @@ func (p *preflight) store(t target, name, kind, setting string, c *check) {
 	}
 	s, found := t.storage(name)
 	switch {
+	case !found && !p.sees("/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace"):
+		c.skip("storage %s is not visible to the token", name)
 	case !found:
 		c.addOn(t.spec.Name, Fail, fmt.Sprintf("set %s of hypervisor {host} to one of: %s", setting, t.storageNames(kind)),
 			"storage %s does not exist on {host}, or the token has no privilege on it", name)
@@ -150,7 +166,11 @@ func (p *preflight) bridges() []Finding {
 			return
 		}
 		for _, bridge := range wanted {
-			if !slices.Contains(names, bridge) {
+			switch {
+			case slices.Contains(names, bridge):
+			case strings.HasPrefix(bridge, "vmbr") && !p.sees("/sdn/zones/localnetwork/"+bridge, "SDN.Use", "SDN.Audit"):
+				c.skip("bridge %s is not visible to the token", bridge)
+			default:
 				c.addOn(t.spec.Name, Fail, fmt.Sprintf("create %s on {host} (System > Network), set management_bridge or data_bridge to one of: %s, or give the token SDN.Use on it",
 					bridge, strings.Join(names, ", ")), "bridge %s does not exist on {host}, or the token may not use it", bridge)
 			}
@@ -161,12 +181,12 @@ func (p *preflight) bridges() []Finding {
 
 // ids asks for every chosen id, since ids of VMs that the token cannot see are missing in the listing.
 func (p *preflight) ids() []Finding {
-	c := &check{id: "pve-vmids", title: "chosen VM ids are free"}
-	if p.namedOnly {
-		return nil
-	}
+	c := &check{id: "pve-vmids", title: "VM ids are free"}
 	if p.vmsErr != nil {
 		c.unknown("who holds VM ids", p.vmsErr)
+	}
+	if p.namedOnly {
+		return p.room(c)
 	}
 	holders := map[int]VM{}
 	for _, vm := range p.vms {
@@ -195,15 +215,40 @@ func (p *preflight) idFree(vmid int, node string, holders map[int]VM, c *check) 
 	}
 }
 
+// cpu compares with what one VM can have and with what runs there already; stopped VMs and templates need none.
 func (p *preflight) cpu() []Finding {
-	c := &check{id: "pve-cpu", title: "hypervisors have enough CPUs for a node"}
+	c := &check{id: "pve-cpu", title: "hypervisors have enough CPUs"}
+	factor := p.req.CPUOvercommit
+	if factor == 0 {
+		factor = DefaultCPUOvercommit
+	}
 	for _, t := range p.usable() {
+		if t.host.CPUs == 0 { // not visible, which the check of the memory says
+			continue
+		}
+		need, running := len(t.nodes)*p.req.Spec.CPUCores, p.running(t.spec.Name)
+		switch allowed := t.host.CPUs * factor; {
 		// PVE refuses to start a VM with more cores than the host has CPUs, however idle they are.
-		if t.host.CPUs > 0 && p.req.Spec.CPUCores > t.host.CPUs {
+		case p.req.Spec.CPUCores > t.host.CPUs:
 			c.addOn(t.spec.Name, Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs), "a node needs %d cores; there are %d on {each}", p.req.Spec.CPUCores, t.host.CPUs)
+		case need+running > allowed:
+			c.addOn(t.spec.Name, Fail,
+				fmt.Sprintf("set proxmox.cpu_overcommit to %d, or use fewer nodes, fewer cpu_cores or more hypervisors", (need+running+t.host.CPUs-1)/t.host.CPUs),
+				"%s %s %d cores on {each}, where %d run already and %d CPUs take %d (proxmox.cpu_overcommit is %d)", count(len(t.nodes)), needs(len(t.nodes)), need, running, t.host.CPUs, allowed, factor)
 		}
 	}
-	return c.done("%d a node", p.req.Spec.CPUCores)
+	return c.done("%d a node, up to %d for each CPU of a hypervisor", p.req.Spec.CPUCores, factor)
+}
+
+// running is how many virtual CPUs the guests that run on a hypervisor have.
+func (p *preflight) running(hypervisor string) int {
+	sum := 0
+	for _, vm := range p.vms {
+		if vm.Hypervisor == hypervisor && vm.Status == "running" && !vm.Template {
+			sum += vm.CPUs
+		}
+	}
+	return sum
 }
 
 // memory compares with what is left by either measure: what the host uses now (file caches and ZFS's ARC included) and
@@ -211,6 +256,10 @@ func (p *preflight) cpu() []Finding {
 func (p *preflight) memory() []Finding {
 	c := &check{id: "pve-memory", title: "hypervisors have enough memory"}
 	for _, t := range p.usable() {
+		if t.host.MemoryTotal == 0 && p.privsErr == nil && empty(p.privs) {
+			c.skip("memory is not visible to the token")
+			continue
+		}
 		if t.host.MemoryTotal == 0 {
 			c.addOn(t.spec.Name, Warn, "give the token Sys.Audit on /nodes", "memory of {host} is not visible to the token")
 			continue
@@ -321,13 +370,12 @@ func (p *preflight) privileges() []Finding {
 		c.unknown("the token's privileges", p.privsErr)
 		return c.done("")
 	}
-	token := p.req.TokenID
-	if token == "" {
-		token = "USER@REALM!NAME"
-	}
 	if empty(p.privs) {
-		c.add(Fail, fmt.Sprintf("pveum acl modify / --tokens '%s' --roles Administrator, or a narrower role; or let it have its user's rights: pveum user token modify %s %s --privsep 0",
-			token, tokenUser(token), token[strings.Index(token, "!")+1:]), "the API token %s has no privilege at all: a token with privilege separation needs its own ACL", token)
+		fix := p.grant("/")
+		if user, name := splitToken(p.req.TokenID); user == "root@pam" {
+			fix += "; or let it have its user's rights: pveum user token modify " + user + " " + name + " --privsep 0"
+		}
+		c.add(Fail, fix, "the API token %s has no privilege at all: a token with privilege separation needs its own ACL", p.tokenName())
 		return c.done("")
 	}
 	for _, n := range p.neededPrivileges() {
@@ -338,23 +386,52 @@ func (p *preflight) privileges() []Finding {
 			}
 		}
 		if len(missing) > 0 {
-			c.add(Fail, fmt.Sprintf("pveum role add HiveTest --privs '%s'; pveum acl modify %s --tokens '%s' --roles HiveTest", strings.Join(names(n.privs), ","), n.paths[0], token),
-				"the API token %s lacks %s on %s", token, strings.Join(missing, ", "), n.paths[0])
+			c.add(Fail, p.grant(n.paths[0]), "the API token %s lacks %s on %s", p.tokenName(), strings.Join(missing, ", "), n.paths[0])
 		}
 	}
-	return c.done("the token has what creating and deleting the VMs needs")
+	if p.tokenErr == nil && !p.token.Expires.IsZero() && time.Until(p.token.Expires) < soon {
+		user, name := splitToken(p.req.TokenID)
+		c.add(Warn, "pveum user token modify "+user+" "+name+" --expire 0", "the API token %s expires at %s", p.tokenName(), p.token.Expires.UTC().Format(time.RFC3339))
+	}
+	return c.done("the token has what creating and deleting the VMs needs%s", p.separation())
+}
+
+// soon is when a token's end is worth a word: a run and what follows it may be longer.
+const soon = 24 * time.Hour
+
+func (p *preflight) separation() string {
+	switch {
+	case p.tokenErr != nil:
+		return ""
+	case p.token.Separated:
+		return " (by its own ACL: privilege separation is on)"
+	}
+	return " (its user's: privilege separation is off)"
+}
+
+func (p *preflight) tokenName() string {
+	if p.req.TokenID == "" {
+		return "USER@REALM!NAME"
+	}
+	return p.req.TokenID
+}
+
+// grant are the commands that give the token all privileges on a path and below. A token with privilege separation has what
+// both it and its user have there; one without has its user's.
+func (p *preflight) grant(path string) string {
+	user, _ := splitToken(p.tokenName())
+	who := ""
+	if p.tokenErr != nil || p.token.Separated {
+		who = " --tokens '" + p.tokenName() + "'"
+	}
+	if user != "root@pam" {
+		who += " --users " + user
+	}
+	return makeRole(p.version.Major()) + "; pveum acl modify " + path + who + " --roles " + RoleName
 }
 
 // first is the narrower one of alternative privileges.
 func first(priv string) string { name, _, _ := strings.Cut(priv, "|"); return name }
-
-func names(privs []string) []string {
-	list := make([]string, len(privs))
-	for i, p := range privs {
-		list[i] = first(p)
-	}
-	return list
-}
 
 func (p *preflight) holds(paths []string, priv string) bool {
 	for alternative := range strings.SplitSeq(priv, "|") {
@@ -385,10 +462,14 @@ func (p *preflight) neededPrivileges() []needed {
 	if p.version.Major() >= 9 {
 		agent = "VM.GuestAgent.Audit|VM.GuestAgent.Unrestricted"
 	}
-	list := []needed{{vms, []string{
+	clone := []string{}
+	if slices.ContainsFunc(p.targets, func(t target) bool { return p.templateOf(t) != 0 }) {
+		clone = append(clone, "VM.Clone")
+	}
+	list := []needed{{vms, append(clone,
 		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", agent, "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
 		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit",
-	}}}
+	)}}
 	seen := map[string]bool{}
 	add := func(path string, privs ...string) {
 		if !seen[path+privs[0]] {
@@ -398,7 +479,12 @@ func (p *preflight) neededPrivileges() []needed {
 	}
 	for _, t := range p.targets {
 		add("/storage/"+t.datastore(), "Datastore.AllocateSpace")
-		add("/storage/"+t.snippetStore(), "Datastore.Allocate")
+		if p.req.Spec.Snippets() {
+			add("/storage/"+t.snippetStore(), "Datastore.Allocate")
+		}
+		if store, _, found := strings.Cut(p.req.Spec.OSImage, ":"); found && p.templateOf(t) == 0 {
+			add("/storage/"+store, "Datastore.AllocateSpace|Datastore.Audit")
+		}
 	}
 	for _, bridge := range []string{p.req.Spec.ManagementBridge, p.req.Spec.DataBridge} {
 		if strings.HasPrefix(bridge, "vmbr") { // an SDN network's path holds its zone, which is not known here
@@ -406,6 +492,12 @@ func (p *preflight) neededPrivileges() []needed {
 		}
 	}
 	return list
+}
+
+// sees tells whether the token holds any of the privileges on the path; what it does not see cannot be told from what is not
+// there.
+func (p *preflight) sees(path string, privs ...string) bool {
+	return p.privsErr != nil || slices.ContainsFunc(privs, func(priv string) bool { return p.has(path, priv) })
 }
 
 // has walks up from path: the nearest listed path decides, and what it has counts below only if it propagates.

@@ -6,8 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hive-test/pkg/cluster"
 )
@@ -24,6 +26,11 @@ type world struct {
 	content  map[string][]Volume
 	bridges  map[string][]string
 	privs    map[string]map[string]bool
+	status   ClusterStatus
+	token    TokenInfo
+	tokenErr error
+	pools    []string
+	skew     time.Duration
 }
 
 func (w *world) Version(context.Context) (Version, error)          { return Version{Version: w.version}, w.err }
@@ -34,6 +41,19 @@ func (w *world) Permissions(context.Context) (map[string]map[string]bool, error)
 }
 func (w *world) Bridges(_ context.Context, h string) ([]string, error) { return w.bridges[h], nil }
 func (w *world) CheckID(_ context.Context, id int) (bool, error)       { return !w.hidden[id], nil }
+func (w *world) ClusterStatus(context.Context) (ClusterStatus, error) { return w.status, nil }
+func (w *world) Token(context.Context) (TokenInfo, error)             { return w.token, w.tokenErr }
+func (w *world) Skew() (time.Duration, bool)                          { return w.skew, true }
+func (w *world) StoragePaths(context.Context) (map[string]string, error) {
+	return map[string]string{"local": "/srv/vz"}, nil
+}
+func (w *world) Pool(_ context.Context, name string) error {
+	if slices.Contains(w.pools, name) {
+		return nil
+	}
+	return &APIError{Status: 500, Reason: "pool '" + name + "' does not exist"}
+}
+func (w *world) Live(_ context.Context, listed VM) (VM, error) { return listed, nil }
 func (w *world) Content(_ context.Context, h, s, kind string) ([]Volume, error) {
 	return w.content[h+"/"+s+"/"+kind], nil
 }
@@ -48,13 +68,13 @@ func goodWorld() *world {
 	all := map[string]bool{}
 	for _, p := range []string{
 		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", "VM.Monitor", "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
-		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Allocate", "SDN.Use",
+		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Allocate", "SDN.Use", "Datastore.Audit", "VM.Clone",
 	} {
 		all[p] = true
 	}
 	w := &world{
 		version: "8.4.21", hidden: map[int]bool{}, storages: map[string][]Storage{}, content: map[string][]Volume{}, bridges: map[string][]string{},
-		privs: map[string]map[string]bool{"/": all},
+		privs: map[string]map[string]bool{"/": all}, status: ClusterStatus{Clustered: true, Quorate: true}, token: TokenInfo{Separated: true}, pools: []string{"ci"},
 	}
 	for _, name := range []string{"pve1", "pve2"} {
 		w.hosts = append(w.hosts, Hypervisor{Name: name, Online: true, CPUs: 8, MemoryTotal: 32 << 30, MemoryUsed: 2 << 30})
@@ -85,12 +105,12 @@ func TestPreflightPasses(t *testing.T) {
 	findings := Preflight(t.Context(), goodWorld(), goodRequest())
 	seen := map[string]bool{}
 	for _, f := range findings {
-		if f.Status != Pass || f.Title == "" || f.Detail == "" || f.Fix != "" {
+		if f.Status != Pass && f.Status != Skip || f.Title == "" || f.Detail == "" || f.Fix != "" {
 			t.Errorf("%+v", f)
 		}
 		seen[f.ID] = true
 	}
-	if len(seen) != 11 || PreflightError(findings) != nil {
+	if len(seen) != 17 || PreflightError(findings) != nil {
 		t.Errorf("checks made: %v", seen)
 	}
 }
@@ -142,7 +162,45 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 				w.storages[h][1].Shared, w.storages[h][1].Available = true, 90<<30
 			}
 		}, "pve-disk", Fail, "3 nodes need 96.0 GiB of space on datastore local-lvm (shared)", "disk_size_gb to 30"},
-		{"no privilege", func(w *world, _ *PreflightRequest) { w.privs = nil }, "pve-privileges", Fail, "no privilege at all", "--privsep 0"},
+		{"too many running cores", func(w *world, _ *PreflightRequest) {
+			w.vms = []VM{{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", CPUs: 60}, {VMID: 6, Type: "qemu", Hypervisor: "pve1", CPUs: 60}, {VMID: 7, Type: "qemu", Hypervisor: "pve2", Status: "running", Template: true, CPUs: 64}}
+		}, "pve-cpu", Fail, "2 nodes need 8 cores on pve1, where 60 run already and 8 CPUs take 64", "proxmox.cpu_overcommit to 9"},
+		{"no quorum", func(w *world, _ *PreflightRequest) { w.status.Quorate = false }, "pve-quorum", Fail, "no quorum", "pvecm status"},
+		{"no pool", func(_ *world, r *PreflightRequest) { r.Pool = "qa" }, "pve-pool", Fail, "qa", "pveum pool add qa"},
+		{"wrong clock", func(w *world, _ *PreflightRequest) { w.skew = -2 * time.Minute }, "clock", Fail, "2m0s behind", "timedatectl"},
+		{"a clock that drifts", func(w *world, _ *PreflightRequest) { w.skew = 9 * time.Second }, "clock", Warn, "9s ahead of", "timedatectl"},
+		{"token that ends", func(w *world, _ *PreflightRequest) { w.token.Expires = time.Now().Add(time.Hour) }, "pve-privileges", Warn, "expires at", "pveum user token modify hive@pve ci --expire 0"},
+		{"no template", func(_ *world, r *PreflightRequest) { r.Spec.Template = 900 }, "pve-template", Fail, "template 900, for pve1, pve2, does not exist", "none is there"},
+		{"template that is a VM", func(w *world, r *PreflightRequest) {
+			r.Spec.Hypervisors[1].TemplateVMID = 900
+			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", AgentEnabled: true}}
+		}, "pve-template", Fail, "VM 900 (debian), for pve2, is not a template", "on pve1: qm template 900"},
+		{"template without agent", func(w *world, r *PreflightRequest) {
+			r.Spec.Template = 900
+			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true}}
+		}, "pve-template", Fail, "no guest agent", "qm set 900 --agent enabled=1"},
+		{"no SSH", func(_ *world, r *PreflightRequest) {
+			r.Login = func(_ context.Context, h cluster.Hypervisor, dir string) (string, string) {
+				if h.Name == "pve2" && dir == "/srv/vz/snippets" {
+					return "no login on pve2", "mend it"
+				}
+				return "", ""
+			}
+			r.Spec.Hypervisors[0].Address, r.Spec.Hypervisors[1].Address = "192.0.2.1", "192.0.2.2"
+		}, "pve-ssh", Fail, "no login on pve2", "mend it"},
+		{"leftovers", func(w *world, r *PreflightRequest) {
+			r.Name = "ci"
+			w.vms = []VM{{VMID: 600, Name: "ci-1", Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("ci")}, {VMID: 601, Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("other")}}
+		}, "leftovers", Warn, "600 ci-1 (qemu on pve1)", "on pve1: qm stop 600; qm destroy 600 --purge"},
+		{"range that is full", func(w *world, r *PreflightRequest) {
+			r.Nodes, r.IDRange = nil, IDRange{300, 303}
+			w.vms = []VM{{VMID: 301}}
+		}, "pve-vmids", Fail, "300-303", "set proxmox.vmid_range to 30000-39999"},
+		{"base that is taken", func(w *world, r *PreflightRequest) {
+			r.Nodes, r.IDBase = nil, 300
+			w.vms = []VM{{VMID: 301, Name: "db"}}
+		}, "pve-vmids", Fail, "301 is db", "set proxmox.vmid_base to 0"},
+		{"no privilege", func(w *world, _ *PreflightRequest) { w.privs = nil }, "pve-privileges", Fail, "no privilege at all", "pveum acl modify / --tokens 'hive@pve!ci' --users hive@pve --roles HiveTest"},
 		{"one privilege less", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "VM.Config.CPU") }, "pve-privileges", Fail, "lacks VM.Config.CPU on /vms", "pveum role add"},
 		{"a nearer ACL replaces the inherited one", func(w *world, _ *PreflightRequest) { w.privs["/vms"] = map[string]bool{"VM.Audit": true} }, "pve-privileges", Fail, "lacks VM.Allocate", "pveum acl modify /vms --tokens 'hive@pve!ci'"},
 		{"not propagated", func(w *world, _ *PreflightRequest) { w.privs["/"]["SDN.Use"] = false }, "pve-privileges", Fail, "lacks SDN.Use on /sdn/zones/localnetwork/vmbr0", ""},

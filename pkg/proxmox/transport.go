@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -20,6 +21,42 @@ const maxBody = 64 << 20
 type transport struct {
 	next   *http.Transport
 	secret string
+	clock  clock
+}
+
+// clock compares the API's clock with this machine's.
+type clock struct {
+	mu    sync.Mutex
+	skew  time.Duration
+	known bool
+}
+
+// note takes the time of an answer that was asked for at sent. Of several it keeps the smallest difference: a Date has whole
+// seconds only, and answers take their time.
+func (c *clock) note(date string, sent, received time.Time) {
+	at, err := http.ParseTime(date)
+	if err != nil {
+		return
+	}
+	// The server wrote at..at+1s at some moment between sent and received.
+	var skew time.Duration
+	switch {
+	case at.After(received):
+		skew = at.Sub(received)
+	case at.Add(time.Second).Before(sent):
+		skew = at.Add(time.Second).Sub(sent)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known || skew.Abs() < c.skew.Abs() {
+		c.skew, c.known = skew, true
+	}
+}
+
+func (c *clock) read() (skew time.Duration, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skew, c.known
 }
 
 func newTransport(config *tls.Config, secret string) *transport {
@@ -35,10 +72,12 @@ func newTransport(config *tls.Config, secret string) *transport {
 
 // RoundTrip sends req. A status of 300 or above and a body that is not JSON come back as errors.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := time.Now()
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
+	t.clock.note(resp.Header.Get("Date"), sent, time.Now())
 	body, err := readAndClose(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
