@@ -43,6 +43,8 @@ type Settings struct {
 	Parallelism    int    `mapstructure:"parallelism"`
 	LockDir        string `mapstructure:"lock_dir"`
 
+	SkipPreflight bool `mapstructure:"skip_preflight"`
+
 	Sim      bool   `mapstructure:"sim"`
 	SimHosts string `mapstructure:"sim_hosts"` // auto, netns or process
 
@@ -93,6 +95,7 @@ type Proxmox struct {
 	Pool              string               `mapstructure:"pool"`
 	VMIDRange         string               `mapstructure:"vmid_range"` // FIRST-LAST
 	VMIDBase          int                  `mapstructure:"vmid_base"`  // 0: chosen
+	CPUOvercommit     int                  `mapstructure:"cpu_overcommit"` // virtual CPUs for each CPU of a hypervisor
 	SSHUsername       string               `mapstructure:"ssh_username"`
 	SSHPrivateKeyPath string               `mapstructure:"ssh_private_key_path"`
 	Hypervisors       []cluster.Hypervisor `mapstructure:"hypervisors"` // datastore, snippet store and port filled in

@@ -92,6 +92,7 @@ func clusterRows() []Setting {
 		{Key: "node_ssh_port", Flag: "node-ssh-port", Kind: Int, Default: 22, Min: 1, Max: 65535, Help: "port of the nodes' SSH servers"},
 		{Key: "hosts_file", Flag: "hosts-file", Kind: Path, Help: "make the cluster of the hosts that this file names, without Proxmox"},
 		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Help: "whether the VMs stay after the run; empty: full never, up on-failure (in CI never)"},
+		{Key: "skip_preflight", Flag: "skip-preflight", Kind: Bool, Help: "do not check first whether up can succeed (what doctor checks)"},
 		{Key: "sim", Flag: "sim", Kind: Bool, Help: "use the simulated Proxmox of this clusters directory"},
 		{Key: "sim_hosts", Flag: "sim-hosts", Kind: Text, Default: "auto", OneOf: []string{"auto", "netns", "process"}, Help: "what the simulator's VMs are"},
 	}
@@ -125,6 +126,7 @@ func proxmoxRows() []Setting {
 		{Key: "proxmox.pool", Flag: "pool", Kind: Text, Help: "resource pool of the VMs"},
 		{Key: "proxmox.vmid_range", Flag: "vmid-range", Kind: Text, Default: "20000-29999", Help: "range that VM ids are chosen from"},
 		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Help: "VM id of node 1, the others follow; 0: chosen"},
+		{Key: "proxmox.cpu_overcommit", Flag: "cpu-overcommit", Kind: Int, Default: 8, Min: 1, Max: 100, Help: "virtual CPUs that may run for each CPU of a hypervisor"},
 		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Help: "user on the hypervisors, for the provider"},
 		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: Path, Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
 		{Key: "proxmox.hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Help: "hypervisors: list of name, address, port (22), datastore_id (" + defaultDatastore + "), snippet_store (" + defaultSnippetStore + "), template_vmid (template)"},
