@@ -48,6 +48,11 @@ func (existing) Foreign(context.Context, *cluster.Record) error { return nil }
 // Verify has nothing to compare with.
 func (existing) Verify(context.Context, *cluster.Record) error { return nil }
 
+// Restart has nothing that waits for a restart.
+func (existing) Restart(context.Context, *cluster.Record, cluster.Node) (bool, error) {
+	return false, nil
+}
+
 // Addresses are those of the hosts file.
 func (existing) Addresses(_ context.Context, r *cluster.Record, _ progress.Sink) (cluster.Nodes, error) {
 	return r.Nodes, nil

@@ -50,7 +50,7 @@ func (f *proxmoxFleet) Preflight(ctx context.Context, r *cluster.Record) ([]life
 
 // Reserve chooses free ids. What cannot be chosen because the API cannot be used is left to Preflight to explain.
 func (f *proxmoxFleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
-	request := proxmox.ReserveRequest{Name: r.Name, Count: r.Spec.NodeCount, Range: f.idRange, Base: f.idBase, Seed: seed()}
+	request := proxmox.ReserveRequest{Name: r.Name, Count: r.Spec.NodeCount - len(r.Nodes), Present: r.Nodes, Range: f.idRange, Base: f.idBase, Seed: seed()}
 	for _, h := range r.Spec.Hypervisors {
 		request.Hypervisors = append(request.Hypervisors, h.Name)
 	}
@@ -122,6 +122,20 @@ func (f *proxmoxFleet) Verify(ctx context.Context, r *cluster.Record) error {
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// Restart restarts the node's VM if settings of it wait for its next start.
+func (f *proxmoxFleet) Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (bool, error) {
+	waiting, err := f.client.PendingSettings(ctx, node.Hypervisor, node.VMID)
+	if err != nil || len(waiting) == 0 {
+		return false, err
+	}
+	one := *r
+	one.Nodes = cluster.Nodes{node}
+	if err := f.Verify(ctx, &one); err != nil {
+		return false, err
+	}
+	return true, f.client.Restart(ctx, node.Hypervisor, node.VMID)
 }
 
 // Addresses waits for both addresses of every node.

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/phase"
@@ -87,8 +88,18 @@ type undone struct {
 	keep Keep
 }
 
-// CleanUp is called after a failure only.
+// existed tells whether an earlier run had the cluster up.
+func (r *Job) existed() bool {
+	return r.Before != nil && slices.ContainsFunc(r.Before.Nodes, func(n cluster.Node) bool { return n.Management.IsValid() })
+}
+
+// CleanUp is called after a failure only. A cluster that was up before this run is never destroyed because a change of it
+// failed.
 func (u undone) CleanUp(ctx context.Context) error {
+	if u.run.existed() {
+		warn(u.run.sink(cluster.PhaseUp), "cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it", u.run.Record.Name, u.run.Record.Name, u.run.Record.Name)
+		return nil
+	}
 	if u.keep.keeps(true) {
 		warn(u.run.sink(cluster.PhaseUp), "VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test down %s` removes them", u.keep, u.run.Record.Name, u.run.Record.Name)
 		return nil

@@ -64,7 +64,8 @@ type Power struct {
 type Fleet interface {
 	// Preflight checks, changing nothing, that up can succeed; the result is empty if it can.
 	Preflight(ctx context.Context, r *cluster.Record) ([]Finding, error)
-	// Reserve chooses id, hypervisor and MACs of every node.
+	// Reserve chooses id, hypervisor and MACs of every node that the specification asks for and the record lacks, and returns
+	// those only.
 	Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
 	// Foreign is an error if, live, a VM that is not ours has an id of the record. Tofu must not run then: its state may
 	// name that VM.
@@ -77,6 +78,8 @@ type Fleet interface {
 	HostKeys(ctx context.Context, r *cluster.Record, node cluster.Node) ([]string, error)
 	// Power tells the live state of every node, in order. It never fails as a whole.
 	Power(ctx context.Context, r *cluster.Record) []Power
+	// Restart restarts the node's VM if changes of it wait for that, and tells whether it did.
+	Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (restarted bool, err error)
 	// Remaining lists, by live calls, the VMs of ours that still exist.
 	Remaining(ctx context.Context, r *cluster.Record) ([]VMRef, error)
 	// Destroy stops and deletes VMs that Remaining listed, checking each once more, and waits for the result.
@@ -91,7 +94,11 @@ type Remote interface {
 
 // Job is one run of a verb on one cluster that this process has locked.
 type Job struct {
-	Record      *cluster.Record
+	Record *cluster.Record
+	// Before is the record as it was before this run changed what is asked for; nil for a new cluster.
+	Before *cluster.Record
+	// Allow is what up may do to VMs that exist.
+	Allow       provision.Allowed
 	Store       Store
 	Evidence    Evidence
 	Fleet       Fleet

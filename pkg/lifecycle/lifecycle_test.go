@@ -64,6 +64,10 @@ func (w *world) Addresses(_ context.Context, r *cluster.Record, _ progress.Sink)
 func (w *world) HostKeys(context.Context, *cluster.Record, cluster.Node) ([]string, error) {
 	return nil, nil
 }
+func (w *world) Restart(_ context.Context, _ *cluster.Record, n cluster.Node) (bool, error) {
+	w.log("restart " + n.Name)
+	return true, nil
+}
 func (w *world) Remaining(context.Context, *cluster.Record) ([]VMRef, error) {
 	w.log("remaining?")
 	return slices.Clone(w.vms), nil
@@ -101,7 +105,7 @@ func (nobody) Close() error                     { return nil }
 func (w *world) job() *Job {
 	return &Job{
 		Record: &cluster.Record{
-			Name: "ci-1", Owner: cluster.Owner{ID: "me"}, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox},
+			Name: "ci-1", Owner: cluster.Owner{ID: "me"}, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox, NodeCount: 1},
 			Nodes:  cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}},
 			Phases: map[cluster.Phase]cluster.PhaseRecord{cluster.PhaseUp: {Status: cluster.PhaseDone}},
 		},

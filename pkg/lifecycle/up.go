@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -41,16 +42,18 @@ func (e *PreflightError) Hint() string {
 }
 
 // Prepare checks that up can succeed and chooses what its VMs will be, changing nothing: the record it is given gains
-// its nodes in memory only. A cluster whose nodes are chosen already keeps them.
+// its nodes in memory only. Nodes that are chosen already keep what was chosen for them.
 func Prepare(ctx context.Context, fleet Fleet, r *cluster.Record) ([]Finding, error) {
-	if len(r.Nodes) == 0 {
+	if len(r.Nodes) < r.Spec.NodeCount {
 		nodes, err := fleet.Reserve(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		r.Nodes = nodes
+		r.Nodes = append(r.Nodes, nodes...)
 	}
-	findings, err := fleet.Preflight(ctx, r)
+	staying := *r
+	staying.Nodes = r.Staying()
+	findings, err := fleet.Preflight(ctx, &staying)
 	if err != nil {
 		return nil, err
 	}
@@ -69,32 +72,61 @@ func Prepare(ctx context.Context, fleet Fleet, r *cluster.Record) ([]Finding, er
 }
 
 // up makes the VMs of the record exist, ours, reachable and written down.
-type up struct{ *Job }
+type up struct {
+	*Job
+	applied bool // something may differ from before
+}
 
 // Up is the phase that provisions.
-func Up(r *Job) phase.Phase { return up{r} }
+func Up(r *Job) phase.Phase { return &up{Job: r} }
 
 // Name is the phase's name.
-func (u up) Name() string { return string(cluster.PhaseUp) }
+func (u *up) Name() string { return string(cluster.PhaseUp) }
 
-// Run provisions; on a cluster that is up and unchanged it changes nothing.
-func (u up) Run(ctx context.Context) error {
+// Run provisions; on a cluster that is up and unchanged it changes nothing. Where it fails before anything was changed, the
+// record is again what it was: what was refused is not asked for by the next run.
+func (u *up) Run(ctx context.Context) error {
+	err := u.run(ctx)
+	if err == nil || u.applied || u.Before == nil {
+		return err
+	}
+	*u.Record = *u.Before.Clone()
+	return errors.Join(err, u.Store.Save(u.Record))
+}
+
+func (u *up) run(ctx context.Context) error {
 	inputs := cluster.Hash(u.Record.Spec, u.Record.Target, identities(u.Record.Nodes))
 	return u.recorded(ctx, cluster.PhaseUp, inputs, func(ctx context.Context) error {
 		if u.Record.Spec.Deployer == cluster.DeployerExisting {
 			return u.steps(ctx, cluster.PhaseUp, step{"reach the hosts", u.reach}, step{"write the inventory", u.inventory})
 		}
-		return u.steps(ctx, cluster.PhaseUp,
+		return u.steps(ctx, cluster.PhaseUp, u.wanted(
 			step{"make the cluster's SSH key", u.key},
 			step{"check that the ids are free or ours", u.foreign},
 			step{"create the VMs", u.provision},
+			step{stepRetire, u.retire},
+			step{stepRestart, u.restart},
 			step{"check that the VMs are ours", u.verify},
 			step{"find the addresses", u.addresses},
 			step{"pin the host keys", u.hostKeys},
 			step{"write the inventory", u.inventory},
-		)
+		)...)
 	})
 }
+
+// wanted drops the steps that are for a change of size only, where there is none.
+func (u *up) wanted(list ...step) []step {
+	leaving := len(u.Record.Leaving()) > 0
+	return slices.DeleteFunc(list, func(s step) bool {
+		return s.name == stepRetire && !leaving || s.name == stepRestart && !u.Allow.Restart
+	})
+}
+
+// Names of the steps that only a change of a cluster has.
+const (
+	stepRetire  = "prove that nodes that leave are gone"
+	stepRestart = "restart what waits for a restart"
+)
 
 // identities is what of nodes is chosen by us; addresses are found later.
 func identities(nodes cluster.Nodes) cluster.Nodes {
@@ -105,7 +137,7 @@ func identities(nodes cluster.Nodes) cluster.Nodes {
 	return chosen
 }
 
-func (u up) key(context.Context, progress.Sink) error {
+func (u *up) key(context.Context, progress.Sink) error {
 	if _, err := os.Stat(u.Record.SSHKeyPath); err == nil {
 		return nil
 	}
@@ -119,32 +151,119 @@ func (u up) key(context.Context, progress.Sink) error {
 }
 
 // foreign stops before tofu could take somebody else's VM for ours.
-func (u up) foreign(ctx context.Context, _ progress.Sink) error {
+func (u *up) foreign(ctx context.Context, _ progress.Sink) error {
 	return u.Fleet.Foreign(ctx, u.Record)
 }
 
-func (u up) provision(ctx context.Context, sink progress.Sink) error {
-	public, err := os.ReadFile(u.Record.SSHKeyPath + ".pub")
-	if err != nil {
-		return fmt.Errorf("reading the public half of the cluster's SSH key: %w", err)
-	}
-	result, err := u.Provisioner.Up(ctx, provision.Request{
-		Dir: u.Store.Path(u.Record.Name, ""), Name: u.Record.Name, Owner: u.Record.Owner, Spec: u.Record.Spec,
-		Nodes: u.Record.Nodes, SSHPublicKey: strings.TrimSpace(string(public)), Pool: u.Record.Target.Pool,
-		Check: func(ctx context.Context, _ provision.Plan) error { return u.Fleet.Foreign(ctx, u.Record) },
-	})
+func (u *up) provision(ctx context.Context, sink progress.Sink) error {
+	request, err := u.request()
 	if err != nil {
 		return err
 	}
-	if !result.Changed {
+	leaving := u.Record.Leaving()
+	request.Check = func(ctx context.Context, plan provision.Plan) error {
+		for _, change := range plan.Changes {
+			if change.VM {
+				info(sink, "plan: %s", change)
+			}
+		}
+		return u.Fleet.Foreign(ctx, u.Record)
+	}
+	result, err := u.Provisioner.Up(ctx, request)
+	u.applied = result.Changed || err == nil
+	if err != nil {
+		return err
+	}
+	if !result.Changed && len(leaving) == 0 {
 		info(sink, "nothing to change: the VMs are as asked")
+	}
+	return u.made(sink, result.Created)
+}
+
+// request is what the record asks of the provisioner.
+func (r *Job) request() (provision.Request, error) {
+	public, err := os.ReadFile(r.Record.SSHKeyPath + ".pub")
+	if err != nil {
+		return provision.Request{}, fmt.Errorf("reading the public half of the cluster's SSH key: %w", err)
+	}
+	return provision.Request{
+		Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name, Owner: r.Record.Owner, Spec: r.Record.Spec,
+		Nodes: r.Record.Staying(), Leaving: r.Record.Leaving().Names(), Allow: r.Allow,
+		SSHPublicKey: strings.TrimSpace(string(public)), Pool: r.Record.Target.Pool,
+	}, nil
+}
+
+// made forgets the host keys of machines that were made anew, and says what a formed cluster needs to take new ones in.
+func (u *up) made(sink progress.Sink, created []string) error {
+	var failure error
+	for _, node := range u.Record.Nodes {
+		if slices.Contains(created, node.Name) {
+			failure = errors.Join(failure, remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), node))
+		}
+	}
+	if _, configured := u.Record.Phases[cluster.PhaseConfigure]; configured && u.Before != nil && len(created)+len(u.Record.Leaving()) > 0 {
+		name := u.Record.Name
+		sink.Emit(progress.Event{Kind: progress.Warning,
+			Message: fmt.Sprintf("hive on %s was formed of %d nodes, and a formed cluster takes no node in and lets none go", name, len(u.Before.Nodes)),
+			Hint:    fmt.Sprintf("hive-test configure %s --force forms it anew with %d nodes, and drops what it holds", name, u.Record.Spec.NodeCount)})
+	}
+	return failure
+}
+
+// retire proves by live calls that the nodes that leave are gone, and only then forgets them. What tofu's state did not hold
+// is deleted through the API.
+func (u *up) retire(ctx context.Context, sink progress.Sink) error {
+	leaving := u.Record.Leaving()
+	remaining, err := u.remaining(ctx, leaving)
+	if err == nil && len(remaining) > 0 {
+		info(sink, "%d VMs are not in tofu's state: deleting them through the API", len(remaining))
+		destroyErr := u.Fleet.Destroy(ctx, u.Record, remaining)
+		if remaining, err = u.remaining(ctx, leaving); len(remaining) > 0 {
+			err = errors.Join(err, destroyErr)
+		}
+	}
+	if err != nil || len(remaining) > 0 {
+		return &LeakError{Name: u.Record.Name, VMs: remaining, Known: err == nil, Cause: err}
+	}
+	for _, node := range leaving {
+		if err := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), node); err != nil {
+			return err
+		}
+	}
+	u.Record.Nodes = u.Record.Staying()
+	info(sink, "gone: %s", strings.Join(leaving.Names(), ", "))
+	return u.Store.Save(u.Record)
+}
+
+// remaining are the VMs of ours that have an id of these nodes.
+func (u *up) remaining(ctx context.Context, nodes cluster.Nodes) ([]VMRef, error) {
+	all, err := u.Fleet.Remaining(ctx, u.Record)
+	return slices.DeleteFunc(all, func(vm VMRef) bool {
+		return !slices.ContainsFunc(nodes, func(n cluster.Node) bool { return n.VMID == vm.VMID })
+	}), err
+}
+
+// restart brings changes into force that wait for a restart, one node after the other: the next goes down when the one
+// before has its addresses again.
+func (u *up) restart(ctx context.Context, sink progress.Sink) error {
+	for _, node := range u.Record.Nodes {
+		one := *u.Record
+		one.Nodes = cluster.Nodes{node}
+		restarted, err := u.Fleet.Restart(ctx, u.Record, node)
+		if err == nil && restarted {
+			sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name, Message: "restarted"})
+			_, err = u.Fleet.Addresses(ctx, &one, sink)
+		}
+		if err != nil {
+			return fmt.Errorf("restarting %s: %w", node.Name, err)
+		}
 	}
 	return nil
 }
 
-func (u up) verify(ctx context.Context, _ progress.Sink) error { return u.Fleet.Verify(ctx, u.Record) }
+func (u *up) verify(ctx context.Context, _ progress.Sink) error { return u.Fleet.Verify(ctx, u.Record) }
 
-func (u up) addresses(ctx context.Context, sink progress.Sink) error {
+func (u *up) addresses(ctx context.Context, sink progress.Sink) error {
 	nodes, err := u.Fleet.Addresses(ctx, u.Record, sink)
 	if err != nil {
 		return err
@@ -154,7 +273,7 @@ func (u up) addresses(ctx context.Context, sink progress.Sink) error {
 }
 
 // hostKeys pins what the guest agent tells over the verified API. Without it, the first contact pins.
-func (u up) hostKeys(ctx context.Context, sink progress.Sink) error {
+func (u *up) hostKeys(ctx context.Context, sink progress.Sink) error {
 	path := u.Store.Path(u.Record.Name, knownHostsFile)
 	type read struct {
 		node cluster.Node
@@ -185,7 +304,7 @@ func (u up) hostKeys(ctx context.Context, sink progress.Sink) error {
 }
 
 // reach proves that every host that is said to be there can be logged in to.
-func (u up) reach(ctx context.Context, _ progress.Sink) error {
+func (u *up) reach(ctx context.Context, _ progress.Sink) error {
 	group, err := u.group()
 	if err != nil {
 		return err
@@ -196,7 +315,7 @@ func (u up) reach(ctx context.Context, _ progress.Sink) error {
 	})
 }
 
-func (u up) inventory(context.Context, progress.Sink) error {
+func (u *up) inventory(context.Context, progress.Sink) error {
 	inventory := u.Record.Inventory()
 	if err := u.Store.SaveInventory(inventory); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -43,14 +44,15 @@ func (r IDRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last) 
 // ReserveRequest is everything that a reservation depends on.
 type ReserveRequest struct {
 	Name        cluster.Name
-	Count       int
-	Hypervisors []string // in the order of the specification; nodes go round-robin over them
-	Range       IDRange  // zero: DefaultIDRange
-	Base        int      // not 0: node 1 gets this id, node 2 the next, wherever the range is
-	Existing    []VM     // the listing; containers share the id space with VMs
-	Taken       []int    // ids that are known to be taken otherwise, such as by VMs that the token cannot see
-	MACs        []string // MACs that are in use, any case
-	Seed        uint64   // decides where the search starts and the MACs; random in real use
+	Count       int           // of nodes to choose
+	Present     cluster.Nodes // that the cluster has already: the new ones continue their numbers, ids and round
+	Hypervisors []string      // in the order of the specification; nodes go round-robin over them
+	Range       IDRange       // zero: DefaultIDRange
+	Base        int           // not 0: node 1 gets this id, node 2 the next, wherever the range is
+	Existing    []VM          // the listing; containers share the id space with VMs
+	Taken       []int         // ids that are known to be taken otherwise, such as by VMs that the token cannot see
+	MACs        []string      // MACs that are in use, any case
+	Seed        uint64        // decides where the search starts and the MACs; random in real use
 }
 
 // Reserve chooses ids, MACs and hypervisors for a new cluster's nodes: consecutive free ids from a random start in the
@@ -66,20 +68,33 @@ func Reserve(req ReserveRequest) (cluster.Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	macs := newMACs(req.MACs, rng)
+	macs := newMACs(req.macs(), rng)
 	nodes := make(cluster.Nodes, req.Count)
 	for i := range nodes {
+		number := len(req.Present) + i
 		nodes[i] = cluster.Node{
-			Name: req.Name.Node(i + 1), Index: i + 1, VMID: first + i,
-			Hypervisor:    req.Hypervisors[i%len(req.Hypervisors)],
+			Name: req.Name.Node(number + 1), Index: number + 1, VMID: first + i,
+			Hypervisor:    req.Hypervisors[number%len(req.Hypervisors)],
 			ManagementMAC: macs.next(), DataMAC: macs.next(),
 		}
 	}
 	return nodes, nil
 }
 
+// macs are those in use, the cluster's own included.
+func (req ReserveRequest) macs() []string {
+	used := slices.Clone(req.MACs)
+	for _, n := range req.Present {
+		used = append(used, n.ManagementMAC, n.DataMAC)
+	}
+	return used
+}
+
 func takenIDs(req ReserveRequest) map[int]string {
 	taken := map[int]string{}
+	for _, n := range req.Present {
+		taken[n.VMID] = n.Name + " of this cluster"
+	}
 	for _, id := range req.Taken {
 		taken[id] = "a VM that the token cannot see"
 	}
@@ -108,6 +123,9 @@ func firstID(req ReserveRequest, taken map[int]string, rng *rand.Rand) (int, err
 		return 0, fmt.Errorf("vm id range %s has no room for %d nodes: widen proxmox.vmid_range", ids, req.Count)
 	}
 	offset := rng.IntN(starts)
+	if next := req.next(); next >= ids.First && next < ids.First+starts {
+		offset = next - ids.First
+	}
 	for tried := range starts {
 		start := ids.First + (offset+tried)%starts
 		if allFree(start, req.Count, taken) {
@@ -115,6 +133,15 @@ func firstID(req ReserveRequest, taken map[int]string, rng *rand.Rand) (int, err
 		}
 	}
 	return 0, fmt.Errorf("no %d consecutive free vm ids in %s: delete old clusters or widen proxmox.vmid_range", req.Count, ids)
+}
+
+// next is the id after those that the cluster has, 0 if it has none.
+func (req ReserveRequest) next() int {
+	next := 0
+	for _, n := range req.Present {
+		next = max(next, n.VMID+1)
+	}
+	return next
 }
 
 func allFree(start, count int, taken map[int]string) bool {
@@ -127,7 +154,8 @@ func allFree(start, count int, taken map[int]string) bool {
 }
 
 func pinned(req ReserveRequest, taken map[int]string) (int, error) {
-	ids := IDRange{First: req.Base, Last: req.Base + req.Count - 1}
+	first := req.Base + len(req.Present)
+	ids := IDRange{First: first, Last: first + req.Count - 1}
 	if err := ids.Validate(); err != nil {
 		return 0, fmt.Errorf("proxmox.vmid_base %d: %w", req.Base, err)
 	}
@@ -140,7 +168,7 @@ func pinned(req ReserveRequest, taken map[int]string) (int, error) {
 	if len(clashes) > 0 {
 		return 0, fmt.Errorf("proxmox.vmid_base %d: vm ids %s are not all free: %s", req.Base, ids, strings.Join(clashes, "; "))
 	}
-	return req.Base, nil
+	return first, nil
 }
 
 func describeVM(vm VM) string {

@@ -1,6 +1,7 @@
 package proxmox
 
 import (
+	"fmt"
 	"context"
 	"slices"
 	"strings"
@@ -147,5 +148,41 @@ func TestOurs(t *testing.T) {
 	}
 	if ours, _ := Ours(mine(func(*VM) {}), name, "", "p"); ours {
 		t.Error("a VM is ours without an owner id")
+	}
+}
+
+func TestReserveContinuesACluster(t *testing.T) {
+	hosts := []string{"pve1", "pve2", "pve3"}
+	present, err := Reserve(ReserveRequest{Name: "ci-1", Count: 4, Hypervisors: hosts, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := present[3].VMID
+	for _, tc := range []struct {
+		name     string
+		existing []VM
+		first    int
+	}{
+		{"after the last", nil, last + 1},
+		{"past somebody else's", []VM{{VMID: last + 1}}, last + 2},
+	} {
+		added, err := Reserve(ReserveRequest{Name: "ci-1", Count: 2, Present: present, Existing: tc.existing, Hypervisors: hosts, Seed: 9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range added {
+			if n.Index != 5+i || n.Name != fmt.Sprintf("ci-1-%d", 5+i) || n.VMID != tc.first+i || n.Hypervisor != hosts[(4+i)%3] {
+				t.Errorf("%s: node %d is %+v", tc.name, i, n)
+			}
+			for _, p := range present {
+				if n.ManagementMAC == p.ManagementMAC || n.DataMAC == p.DataMAC {
+					t.Errorf("%s: %s has a MAC of %s", tc.name, n.Name, p.Name)
+				}
+			}
+		}
+	}
+	pinned, err := Reserve(ReserveRequest{Name: "ci-1", Count: 1, Present: present, Base: 5000, Hypervisors: hosts})
+	if err != nil || pinned[0].VMID != 5004 {
+		t.Errorf("pinned: %+v %v", pinned, err)
 	}
 }

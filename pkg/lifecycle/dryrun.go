@@ -1,0 +1,57 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/provision"
+	"hive-test/pkg/remote"
+)
+
+// Reading is what up would do, as read from its plan.
+type Reading struct {
+	Request provision.Request
+	Plan    provision.Plan
+}
+
+// DryRun reads what up would do and changes nothing, neither on disk nor on a hypervisor. The record has its nodes already,
+// from Prepare.
+func DryRun(ctx context.Context, r *Job) (Reading, error) {
+	if r.Record.Spec.Deployer == cluster.DeployerExisting {
+		return Reading{}, nil
+	}
+	if err := r.Fleet.Foreign(ctx, r.Record); err != nil {
+		return Reading{}, err
+	}
+	request, err := r.request()
+	if errors.Is(err, fs.ErrNotExist) {
+		request, err = r.requestWithoutKey()
+	}
+	if err != nil {
+		return Reading{}, err
+	}
+	plan, err := r.Provisioner.Plan(ctx, request)
+	return Reading{Request: request, Plan: plan}, err
+}
+
+// requestWithoutKey is request for a cluster whose key pair is still to be made: another one stands in for it.
+func (r *Job) requestWithoutKey() (provision.Request, error) {
+	dir, err := os.MkdirTemp("", "hive-test-plan-")
+	if err != nil {
+		return provision.Request{}, fmt.Errorf("make a directory for the plan: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	standIn := *r
+	record := *r.Record
+	record.SSHKeyPath = filepath.Join(dir, "key")
+	standIn.Record = &record
+	if err := remote.GenerateKey(record.SSHKeyPath); err != nil {
+		return provision.Request{}, err
+	}
+	return standIn.request()
+}
