@@ -5,12 +5,17 @@ locals {
   tags = sort(distinct(concat(var.tags, [var.cluster_name])))
 
   # One line: Proxmox VE rewrites line ends.
+  snippets = var.cloud_init == "none" ? {} : local.nodes
+
+  # A volume of content type import becomes a disk through the API alone; any other image needs SSH to the hypervisor.
+  imports = can(regex("^[^:]+:import/", var.os_image))
+
   description = var.description != "" ? var.description : "Managed by Terraform - cluster: ${var.cluster_name} - owner: ${var.owner_id}"
 }
 
 # The name of a snippet holds the name of its node, so that no two clusters can overwrite each other's.
 resource "proxmox_virtual_environment_file" "vendor_data" {
-  for_each = local.nodes
+  for_each = local.snippets
 
   content_type = "snippets"
   datastore_id = each.value.snippet_store
@@ -43,6 +48,18 @@ resource "proxmox_virtual_environment_vm" "node" {
   # A change of memory or cores must not restart all VMs at once.
   reboot_after_update = false
 
+  # The clone lands on the node's own datastore. A template on another hypervisor is cloned straight to this one where its
+  # storage is shared, and otherwise cloned there and migrated.
+  dynamic "clone" {
+    for_each = each.value.template_vmid > 0 ? [each.value] : []
+    content {
+      vm_id        = clone.value.template_vmid
+      node_name    = clone.value.template_node
+      datastore_id = clone.value.datastore_id
+      full         = true
+    }
+  }
+
   agent {
     enabled = true
     # Addresses are read and matched by MAC elsewhere: a dead agent must not hold up a plan or a destroy.
@@ -61,9 +78,10 @@ resource "proxmox_virtual_environment_vm" "node" {
   }
 
   disk {
-    file_id      = var.os_image
+    file_id      = each.value.template_vmid > 0 || local.imports ? null : var.os_image
+    import_from  = each.value.template_vmid == 0 && local.imports ? var.os_image : null
     datastore_id = each.value.datastore_id
-    interface    = "virtio0"
+    interface    = each.value.disk_interface
     iothread     = true
     discard      = "on"
     size         = var.disk_size_gb
@@ -81,28 +99,41 @@ resource "proxmox_virtual_environment_vm" "node" {
 
   initialization {
     datastore_id        = each.value.datastore_id
-    vendor_data_file_id = proxmox_virtual_environment_file.vendor_data[each.key].id
+    vendor_data_file_id = try(proxmox_virtual_environment_file.vendor_data[each.key].id, null)
 
     user_account {
       username = var.ssh_user
       keys     = [trimspace(var.ssh_public_key)]
     }
 
-    ip_config {
-      ipv4 {
-        address = "dhcp"
-      }
-    }
-    ip_config {
-      ipv4 {
-        address = "dhcp"
+    dynamic "ip_config" {
+      for_each = [
+        { address = each.value.management_address, gateway = var.gateway },
+        { address = each.value.data_address, gateway = "" },
+      ]
+      content {
+        dynamic "ipv4" {
+          for_each = strcontains(ip_config.value.address, ":") ? [] : [ip_config.value]
+          content {
+            address = ipv4.value.address
+            gateway = ipv4.value.gateway != "" && ipv4.value.address != "dhcp" ? ipv4.value.gateway : null
+          }
+        }
+        dynamic "ipv6" {
+          for_each = strcontains(ip_config.value.address, ":") ? [ip_config.value] : []
+          content {
+            address = ipv6.value.address
+            gateway = ipv6.value.gateway != "" ? ipv6.value.gateway : null
+          }
+        }
       }
     }
   }
 
   lifecycle {
-    # A snippet that was lost or changed outside would otherwise replace every running VM.
-    ignore_changes = [initialization]
+    # A snippet that was lost or changed outside would otherwise replace every running VM, and so would a template that was
+    # moved or made anew.
+    ignore_changes = [initialization, clone]
 
     precondition {
       condition     = length(var.nodes) == var.node_count

@@ -61,8 +61,16 @@ variable "nodes" {
     data_mac       = string
     datastore_id   = string
     snippet_store  = string
+    # The template to clone and the hypervisor that it is on; 0: the disk is made of os_image.
+    template_vmid = optional(number, 0)
+    template_node = optional(string, "")
+    # Slot of the boot disk: that of the template, if there is one.
+    disk_interface = optional(string, "virtio0")
+    # ADDRESS/PREFIX of each NIC, or dhcp.
+    management_address = optional(string, "dhcp")
+    data_address       = optional(string, "dhcp")
   }))
-  description = "One entry per node: its VM id, its hypervisor, the MAC of each NIC and where its disk and snippet go"
+  description = "One entry per node: its VM id, its hypervisor, the MAC and address of each NIC, what it is made of and where its disk and snippet go"
 
   validation {
     condition     = length(distinct([for n in var.nodes : n.vmid])) == length(var.nodes)
@@ -100,6 +108,23 @@ variable "os_image" {
   type        = string
   description = "Cloud image on Proxmox VE, as a volume id"
   default     = "local:iso/debian-12-genericcloud-amd64.img"
+}
+
+variable "cloud_init" {
+  type        = string
+  description = "How VMs get vendor data: snippet, or none for no vendor data at all"
+  default     = "snippet"
+
+  validation {
+    condition     = contains(["snippet", "none"], var.cloud_init)
+    error_message = "The cloud_init must be snippet or none."
+  }
+}
+
+variable "gateway" {
+  type        = string
+  description = "Default route of VMs whose first NIC has a static address; empty means none"
+  default     = ""
 }
 
 variable "management_bridge" {

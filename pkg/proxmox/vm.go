@@ -1,11 +1,14 @@
 package proxmox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +54,15 @@ type VM struct {
 	Protection   bool
 	AgentEnabled bool
 	NICs         []NIC
+	Disks        []Disk       // the boot disk first; no CD drives
+	Static       []netip.Addr // addresses that its cloud-init drive sets
+}
+
+// Disk is a virtual disk as configured.
+type Disk struct {
+	Slot    string // virtio0, scsi0, ...
+	Storage string
+	Size    uint64 // bytes, 0 if not said
 }
 
 // NIC is a virtual network card as configured.
@@ -143,7 +155,7 @@ func (c *Client) VM(ctx context.Context, hypervisor string, vmid int) (VM, error
 		VMID: vmid, Name: string(config["name"]), Hypervisor: hypervisor, Type: "qemu", Status: status.Status,
 		Template: config["template"] == "1", Tags: splitTags(string(config["tags"])), CPUs: status.CPUs.int(), Memory: status.MaxMem.bytes(),
 		Description: string(config["description"]), Lock: lock, Protection: config["protection"] == "1",
-		AgentEnabled: agentEnabled(string(config["agent"])), NICs: nics(config),
+		AgentEnabled: agentEnabled(string(config["agent"])), NICs: nics(config), Disks: disks(config), Static: statics(config),
 	}, nil
 }
 
@@ -191,6 +203,59 @@ func nics(config map[string]text) []NIC {
 		cards = append(cards, card)
 	}
 	return cards
+}
+
+var diskSlot = regexp.MustCompile(`^(virtio|scsi|sata|ide)[0-9]+$`)
+
+// disks reads the drives that are disks: "local-lvm:base-9000-disk-0,discard=on,size=3G". What boots first comes first.
+func disks(config map[string]text) []Disk {
+	var list []Disk
+	order := strings.Split(strings.TrimPrefix(string(config["boot"]), "order="), ";")
+	rank := func(d Disk) int {
+		if i := slices.Index(order, d.Slot); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	for _, slot := range slices.Sorted(maps.Keys(config)) {
+		fields := property(string(config[slot]))
+		volume := cmp.Or(fields[""], fields["file"])
+		store, name, found := strings.Cut(volume, ":")
+		if !diskSlot.MatchString(slot) || !found || fields["media"] == "cdrom" || strings.Contains(name, "cloudinit") {
+			continue
+		}
+		list = append(list, Disk{Slot: slot, Storage: store, Size: sizeOf(fields["size"])})
+	}
+	slices.SortStableFunc(list, func(a, b Disk) int { return rank(a) - rank(b) })
+	return list
+}
+
+// sizeOf reads "32G"; 0 if it is no size.
+func sizeOf(text string) uint64 {
+	unit := strings.TrimLeft(text, "0123456789")
+	n, err := strconv.ParseUint(strings.TrimSuffix(text, unit), 10, 54)
+	shift, known := map[string]int{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
+	if err != nil || !known {
+		return 0
+	}
+	return n << shift
+}
+
+// statics reads the addresses of ipconfigN properties: "ip=10.0.0.10/24,gw=10.0.0.1" and "ip6=fd00::10/64".
+func statics(config map[string]text) []netip.Addr {
+	var list []netip.Addr
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		if !strings.HasPrefix(key, "ipconfig") {
+			continue
+		}
+		fields := property(string(config[key]))
+		for _, field := range []string{"ip", "ip6"} {
+			if prefix, err := netip.ParsePrefix(fields[field]); err == nil {
+				list = append(list, prefix.Addr())
+			}
+		}
+	}
+	return list
 }
 
 // CheckID tells whether a VM id is free on the whole cluster, ids that the token cannot see included. It reserves

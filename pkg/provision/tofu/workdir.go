@@ -2,10 +2,12 @@ package tofu
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,6 +132,8 @@ type variables struct {
 	Tags             []string             `json:"tags"`
 	PoolID           string               `json:"pool_id"`
 	VendorData       string               `json:"vendor_data"`
+	CloudInit        string               `json:"cloud_init"`
+	Gateway          string               `json:"gateway"`
 }
 
 type hypervisorVariable struct {
@@ -147,6 +151,12 @@ type nodeVariable struct {
 	DataMAC       string `json:"data_mac"`
 	DatastoreID   string `json:"datastore_id"`
 	SnippetStore  string `json:"snippet_store"`
+
+	TemplateVMID      int    `json:"template_vmid"`
+	TemplateNode      string `json:"template_node"`
+	DiskInterface     string `json:"disk_interface"`
+	ManagementAddress string `json:"management_address"`
+	DataAddress       string `json:"data_address"`
 }
 
 // newVariables turns a request into variables. The error names every node that lacks something chosen beforehand.
@@ -167,7 +177,7 @@ func newVariables(r provision.Request, endpoint string) (variables, error) {
 		ManagementBridge: r.Spec.ManagementBridge, DataBridge: r.Spec.DataBridge,
 		SSHUser: r.Spec.SSHUser, SSHPublicKey: strings.TrimSpace(r.SSHPublicKey),
 		Description: cluster.Description(r.Name, r.Owner), Tags: cluster.Tags(r.Name), PoolID: r.Pool,
-		VendorData: string(vendor),
+		VendorData: string(vendor), CloudInit: cmp.Or(r.Spec.CloudInit, cluster.CloudInitSnippet), Gateway: r.Spec.Network.Gateway,
 	}, nil
 }
 
@@ -192,12 +202,28 @@ func nodeVariables(r provision.Request) ([]nodeVariable, error) {
 			continue
 		}
 		disk, snippets := storages(r.Spec.Hypervisors, n.Hypervisor)
-		list = append(list, nodeVariable{n.Name, n.Index, n.VMID, n.Hypervisor, strings.ToUpper(n.ManagementMAC), strings.ToUpper(n.DataMAC), disk, snippets})
+		list = append(list, nodeVariable{
+			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor,
+			ManagementMAC: strings.ToUpper(n.ManagementMAC), DataMAC: strings.ToUpper(n.DataMAC), DatastoreID: disk, SnippetStore: snippets,
+			TemplateVMID: n.Template, TemplateNode: n.TemplateHypervisor, DiskInterface: cmp.Or(n.TemplateDisk, defaultDisk),
+			ManagementAddress: address(n.StaticManagement), DataAddress: address(n.StaticData),
+		})
 	}
 	if len(r.Nodes) != r.Spec.NodeCount {
 		faults = append(faults, fmt.Errorf("%d nodes are reserved where %d are asked for", len(r.Nodes), r.Spec.NodeCount))
 	}
 	return list, errors.Join(faults...)
+}
+
+// defaultDisk is the slot of the boot disk of VMs that are made of an image.
+const defaultDisk = "virtio0"
+
+// address is how the module has a NIC's address.
+func address(static netip.Prefix) string {
+	if !static.IsValid() {
+		return "dhcp"
+	}
+	return static.String()
 }
 
 func storages(hypervisors []cluster.Hypervisor, name string) (disk, snippets string) {

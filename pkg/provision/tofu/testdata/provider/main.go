@@ -84,20 +84,21 @@ func fakeFile() *schema.Resource {
 }
 
 func fakeVM() *schema.Resource {
-	ip := block(1, map[string]*schema.Schema{"address": text()})
+	ip := block(1, map[string]*schema.Schema{"address": text(), "gateway": text()})
 	return &schema.Resource{
 		Schema: map[string]*schema.Schema{
 			"name": text(), "pool_id": text(), "description": text(), "tags": texts(), "node_name": fixed(text()), "vm_id": fixed(number()),
 			"on_boot": flag(), "stop_on_destroy": flag(), "reboot_after_update": flag(),
 			"agent":          block(1, map[string]*schema.Schema{"enabled": flag(), "wait_for_ip": block(1, map[string]*schema.Schema{"disabled": flag()})}),
+			"clone":          fixed(block(1, map[string]*schema.Schema{"vm_id": fixed(number()), "node_name": fixed(text()), "datastore_id": fixed(text()), "full": flag()})),
 			"cpu":            block(1, map[string]*schema.Schema{"cores": number(), "type": text()}),
 			"memory":         block(1, map[string]*schema.Schema{"dedicated": number()}),
-			"disk":           fixed(block(31, map[string]*schema.Schema{"file_id": fixed(text()), "datastore_id": text(), "interface": text(), "iothread": flag(), "discard": text(), "size": number()})),
+			"disk":           fixed(block(31, map[string]*schema.Schema{"file_id": fixed(text()), "import_from": fixed(text()), "datastore_id": text(), "interface": text(), "iothread": flag(), "discard": text(), "size": number()})),
 			"network_device": block(32, map[string]*schema.Schema{"bridge": text(), "mac_address": text()}),
 			"initialization": fixed(block(1, map[string]*schema.Schema{
 				"datastore_id": text(), "vendor_data_file_id": fixed(text()),
 				"user_account": block(1, map[string]*schema.Schema{"username": text(), "keys": texts()}),
-				"ip_config":    block(32, map[string]*schema.Schema{"ipv4": ip}),
+				"ip_config":    block(32, map[string]*schema.Schema{"ipv4": ip, "ipv6": ip}),
 			})),
 		},
 		CreateContext: createVM,
