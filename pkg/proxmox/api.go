@@ -17,7 +17,7 @@ type API interface {
 	CheckID(ctx context.Context, vmid int) (free bool, err error)
 	ClusterStatus(ctx context.Context) (ClusterStatus, error)
 	Token(ctx context.Context) (TokenInfo, error)
-	Pool(ctx context.Context, name string) error
+	HasPool(ctx context.Context, name string) error
 	StoragePaths(ctx context.Context) (map[string]string, error)
 	Skew() (skew time.Duration, known bool)
 	VMReader

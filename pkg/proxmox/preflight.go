@@ -71,7 +71,7 @@ type Check func(ctx context.Context) []Finding
 
 // Preflight looks for everything that would make creating the cluster fail, in parallel, and reports all of it at once.
 // If the API cannot be used at all, that is the only finding besides those of More, since nothing else could be judged. It
-// changes nothing, asks for each listing once, and never for single VMs but templates.
+// changes nothing; without an API it makes the checks of More only. It asks for each listing once, and never for single VMs but templates.
 func Preflight(ctx context.Context, c API, req PreflightRequest) []Finding {
 	more := make([][]Finding, len(req.More))
 	var wait sync.WaitGroup
@@ -95,6 +95,9 @@ func (p *preflight) checks() []func() []Finding {
 }
 
 func onAPI(ctx context.Context, c API, req PreflightRequest) []Finding {
+	if c == nil {
+		return nil
+	}
 	p := &preflight{ctx: ctx, api: c, req: req}
 	if err := p.load(); err != nil {
 		return []Finding{accessFinding(err, req)}

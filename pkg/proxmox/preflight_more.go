@@ -75,7 +75,7 @@ func (p *preflight) pool() []Finding {
 		c.skip("no pool is set")
 		return c.done("")
 	}
-	switch err := p.api.Pool(p.ctx, name); {
+	switch err := p.api.HasPool(p.ctx, name); {
 	case errors.Is(err, ErrNotFound):
 		c.add(Fail, "pveum pool add "+name, "pool %s does not exist", name)
 	case err != nil:
@@ -168,8 +168,12 @@ func (p *preflight) ssh() []Finding {
 			targets = append(targets, t)
 		}
 	}
-	if p.req.Login == nil || len(targets) == 0 {
+	switch {
+	case len(targets) == 0:
 		c.skip("nothing is done there over SSH")
+		return c.done("")
+	case p.req.Login == nil:
+		c.skip("not looked at: no private key for the hypervisors is set")
 		return c.done("")
 	}
 	paths, _ := p.api.StoragePaths(p.ctx) // where it does not tell, the usual path is as good a guess as any

@@ -41,13 +41,13 @@ func (w *world) Permissions(context.Context) (map[string]map[string]bool, error)
 }
 func (w *world) Bridges(_ context.Context, h string) ([]string, error) { return w.bridges[h], nil }
 func (w *world) CheckID(_ context.Context, id int) (bool, error)       { return !w.hidden[id], nil }
-func (w *world) ClusterStatus(context.Context) (ClusterStatus, error) { return w.status, nil }
-func (w *world) Token(context.Context) (TokenInfo, error)             { return w.token, w.tokenErr }
-func (w *world) Skew() (time.Duration, bool)                          { return w.skew, true }
+func (w *world) ClusterStatus(context.Context) (ClusterStatus, error)  { return w.status, nil }
+func (w *world) Token(context.Context) (TokenInfo, error)              { return w.token, w.tokenErr }
+func (w *world) Skew() (time.Duration, bool)                           { return w.skew, true }
 func (w *world) StoragePaths(context.Context) (map[string]string, error) {
 	return map[string]string{"local": "/srv/vz"}, nil
 }
-func (w *world) Pool(_ context.Context, name string) error {
+func (w *world) HasPool(_ context.Context, name string) error {
 	if slices.Contains(w.pools, name) {
 		return nil
 	}

@@ -59,8 +59,8 @@ func (c *Client) Token(ctx context.Context) (TokenInfo, error) {
 	return info, nil
 }
 
-// Pool is nil if the resource pool exists, and matches ErrNotFound if it does not.
-func (c *Client) Pool(ctx context.Context, name string) error {
+// HasPool is nil if the resource pool exists, and matches ErrNotFound if it does not.
+func (c *Client) HasPool(ctx context.Context, name string) error {
 	return c.get(ctx, "/pools", url.Values{"poolid": {name}}, nil)
 }
 

@@ -108,3 +108,32 @@ func writePublic(path string, key ssh.PublicKey) error {
 	}
 	return nil
 }
+
+// CheckKeyPair tells whether the private key at path can be read and is the other half of the public key at public. A key
+// that is protected by a passphrase is compared as far as it shows its public half.
+func CheckKeyPair(path, public string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the SSH private key: %w", err)
+	}
+	var own ssh.PublicKey
+	if signer, err := ssh.ParsePrivateKey(text); err == nil {
+		own = signer.PublicKey()
+	} else if missing, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
+		own = missing.PublicKey
+	} else {
+		return fmt.Errorf("the SSH private key %s cannot be used: %w", path, err)
+	}
+	text, err = os.ReadFile(public)
+	if err != nil {
+		return fmt.Errorf("reading the public half of the SSH key: %w", err)
+	}
+	other, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		return fmt.Errorf("%s is no SSH public key: %w", public, err)
+	}
+	if own != nil && !bytes.Equal(own.Marshal(), other.Marshal()) {
+		return fmt.Errorf("%s is not the public half of %s", public, path)
+	}
+	return nil
+}

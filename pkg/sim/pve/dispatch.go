@@ -195,6 +195,9 @@ func (s *Server) dispatch(ctx context.Context, r *request, path string, flt *fau
 		return nil, &apiError{status: 400, message: msgParams, errs: errs}
 	}
 	c.vmid = c.int("vmid", 0)
+	if err := s.needsQuorum(m.route); err != nil {
+		return nil, err
+	}
 	if m.route.async {
 		return m.route.serve(s, c)
 	}

@@ -279,6 +279,8 @@ func (s *Server) simCall(method, path string, body []byte) (any, error) {
 		return nil, nil
 	case path == "/sim/status" && method == "GET":
 		return s.simStatus(), nil
+	case path == "/sim/clock" && method == "POST":
+		return nil, s.setClock(body)
 	case strings.HasPrefix(path, "/sim/nodes/") && method == "POST":
 		return nil, s.setNode(strings.TrimPrefix(path, "/sim/nodes/"), body)
 	}
@@ -300,12 +302,55 @@ func (s *Server) AddFaults(b []byte) error {
 func (s *Server) setNode(name string, body []byte) error {
 	var in struct {
 		Online *bool `json:"online"`
+		Sudo   *bool `json:"sudo"` // whether users other than root may run what they want with it
 	}
-	if err := json.Unmarshal(body, &in); err != nil || in.Online == nil {
-		return &apiError{status: 400, message: `give {"online": true} or {"online": false}`}
+	if err := json.Unmarshal(body, &in); err != nil || in.Online == nil && in.Sudo == nil {
+		return &apiError{status: 400, message: `give {"online": true} or false, or {"sudo": true} or false`}
+	}
+	if in.Sudo != nil {
+		if err := s.setSudo(name, *in.Sudo); err != nil {
+			return err
+		}
+	}
+	if in.Online == nil {
+		return nil
 	}
 	return s.SetOnline(name, *in.Online)
 }
+
+func (s *Server) setSudo(name string, allowed bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.state.node(name)
+	if n == nil {
+		return &apiError{status: 404, message: "no hypervisor " + name + " here"}
+	}
+	n.NoSudo = !allowed
+	s.changed()
+	return nil
+}
+
+func (s *Server) withoutSudo(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.state.node(name)
+	return n != nil && n.NoSudo
+}
+
+// setClock puts the clock that the answers' dates are of off by some time.
+func (s *Server) setClock(body []byte) error {
+	var in struct {
+		Skew duration `json:"skew"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return &apiError{status: 400, message: `give {"skew": "-90s"}`}
+	}
+	s.skew.Store(int64(in.Skew))
+	return nil
+}
+
+// now is the time by the hypervisors' clocks.
+func (s *Server) now() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
 
 // SetOnline takes a hypervisor off the network or brings it back. Its VMs keep running, as they do when only the
 // network is gone.

@@ -125,17 +125,17 @@ func (s *Server) answer(ctx context.Context, c net.Conn, req *http.Request) bool
 	_ = req.Body.Close()
 	keep := !req.Close && ctx.Err() == nil
 	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
-	return writeResponse(c, resp, keep, req.Method == http.MethodHead) == nil && keep
+	return writeResponse(c, resp, s.now(), keep, req.Method == http.MethodHead) == nil && keep
 }
 
-func writeResponse(w io.Writer, resp *response, keep, head bool) error {
+func writeResponse(w io.Writer, resp *response, now time.Time, keep, head bool) error {
 	reason := resp.reason
 	if reason == "" {
 		reason = "OK"
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", resp.status, strings.NewReplacer("\r", " ", "\n", " ").Replace(reason))
-	fmt.Fprintf(&b, "Server: pve-api-daemon/3.0\r\nDate: %s\r\n", time.Now().UTC().Format(http.TimeFormat))
+	fmt.Fprintf(&b, "Server: pve-api-daemon/3.0\r\nDate: %s\r\n", now.UTC().Format(http.TimeFormat))
 	fmt.Fprintf(&b, "Cache-Control: max-age=0\r\nPragma: no-cache\r\nContent-Length: %d\r\n", len(resp.body))
 	if resp.ctype != "" {
 		fmt.Fprintf(&b, "Content-Type: %s\r\n", resp.ctype)

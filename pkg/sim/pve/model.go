@@ -38,6 +38,7 @@ type node struct {
 	Bridges []string
 	Online  bool
 	SSHPort int
+	NoSudo  bool `json:",omitempty"` // users other than root may run nothing with sudo
 }
 
 // storage is an entry of storage.cfg. Path is empty for block storages, whose volumes have no file.

@@ -243,9 +243,35 @@ func (s *Server) storageRow(n *node, st *storage) map[string]any {
 	}
 }
 
+// quorate tells whether more than half of the hypervisors are there.
+func (s *Server) quorate() bool {
+	online := 0
+	for _, n := range s.state.Nodes {
+		online += btoi(n.Online)
+	}
+	return 2*online > len(s.state.Nodes)
+}
+
+// needsQuorum refuses what makes or starts a VM while there is no quorum (observed; everything that reads still answers, and
+// so does nextid).
+func (s *Server) needsQuorum(r *route) error {
+	switch {
+	case r.method != "POST":
+		return nil
+	case r.path != "/nodes/{node}/qemu" && r.path != "/nodes/{node}/qemu/{vmid}/clone" && r.path != "/nodes/{node}/qemu/{vmid}/status/start":
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quorate() {
+		return nil
+	}
+	return failf("cluster not ready - no quorum?")
+}
+
 func clusterStatus(s *Server, _ *call) (any, error) {
 	rows := []map[string]any{{
-		"id": "cluster", "type": "cluster", "name": "sim", "nodes": len(s.state.Nodes), "quorate": 1, "version": 1,
+		"id": "cluster", "type": "cluster", "name": "sim", "nodes": len(s.state.Nodes), "quorate": btoi(s.quorate()), "version": 1,
 	}}
 	for i, n := range s.state.Nodes {
 		rows = append(rows, map[string]any{

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hive-test/pkg/sim/host"
@@ -98,6 +99,7 @@ type Server struct {
 	faults  faultList
 	journal journal
 	last    lastUse
+	skew    atomic.Int64 // of the clock, in nanoseconds
 
 	ctx     context.Context
 	cancel  context.CancelFunc

@@ -193,16 +193,26 @@ func (sh *shell) bash(ctx context.Context, args []string, std stdio) int {
 }
 
 func (sh *shell) sudo(ctx context.Context, args []string, std stdio) int {
+	list := false
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		if args[0] == "--" {
 			args = args[1:]
 			break
 		}
+		list = list || args[0] == "-l"
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		fmt.Fprintln(std.err, "usage: sudo [-n] command")
+		fmt.Fprintln(std.err, "usage: sudo [-n] [-l] command")
 		return 1
+	}
+	if !sh.root && sh.s.withoutSudo(sh.node) {
+		fmt.Fprintln(std.err, "sudo: a password is required")
+		return 1
+	}
+	if list { // whether it may be run
+		fmt.Fprintln(std.out, strings.Join(args, " "))
+		return 0
 	}
 	as := &shell{s: sh.s, node: sh.node, root: true}
 	return as.program(ctx, args, std)
