@@ -20,6 +20,8 @@ var (
 	// ErrNotFound: PVE says that the object does not exist. PVE answers 500 for it, so its text decides. Only this
 	// proves absence: an unreachable node or a missing privilege never matches.
 	ErrNotFound = errors.New("no such object in proxmox")
+	// ErrExists: what was to be made exists already.
+	ErrExists = errors.New("it exists already in proxmox")
 	// ErrUnreachable: the API or the node it had to ask did not answer (connection errors, time-outs, 595, 596, 599
 	// and a proxy's 502 to 504). Asking again may help.
 	ErrUnreachable = errors.New("proxmox cannot be reached")
@@ -113,6 +115,8 @@ func matchText(text string, target error) bool {
 		return strings.Contains(text, "No QEMU guest agent configured")
 	case ErrAgentNotRunning:
 		return strings.Contains(text, "QEMU guest agent is not running")
+	case ErrExists:
+		return strings.Contains(text, "already exists")
 	case ErrNotRunning:
 		return strings.Contains(text, "VM ") && strings.HasSuffix(strings.TrimSpace(text), "is not running")
 	}

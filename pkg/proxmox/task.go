@@ -92,6 +92,16 @@ func (c *Client) run(ctx context.Context, method, path string, query url.Values,
 	return c.WaitTask(ctx, upid)
 }
 
+// runAgain is run for what may be done twice: it tries again what fails for a passing reason.
+func (c *Client) runAgain(ctx context.Context, method, path string, query url.Values) (TaskResult, error) {
+	var result TaskResult
+	err := persist(ctx, func() (err error) {
+		result, err = c.run(ctx, method, path, query, nil)
+		return err
+	})
+	return result, err
+}
+
 // WaitTask waits until the task has ended and returns its log. An exit status other than OK is a *TaskError; the end
 // of ctx, or half an hour, ends the wait with an error that names the task. A node that cannot be reached for a while
 // is asked again.
@@ -193,7 +203,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // Stop switches the VM off at once and waits for that. A VM that is off already is no error. Refusals, such as a
 // config lock, come as *TaskError.
 func (c *Client) Stop(ctx context.Context, hypervisor string, vmid int) (TaskResult, error) {
-	return c.run(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/stop"), nil, nil)
+	return c.runAgain(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/stop"), nil)
 }
 
 // Delete destroys the VM with its disks, jobs and backups' references, and waits for that. A running or protected VM
@@ -201,5 +211,5 @@ func (c *Client) Stop(ctx context.Context, hypervisor string, vmid int) (TaskRes
 // ErrNotFound. Look at LeftoverDisks of the result.
 func (c *Client) Delete(ctx context.Context, hypervisor string, vmid int) (TaskResult, error) {
 	query := url.Values{"purge": {"1"}, "destroy-unreferenced-disks": {"1"}}
-	return c.run(ctx, http.MethodDelete, vmPath(hypervisor, vmid, ""), query, nil)
+	return c.runAgain(ctx, http.MethodDelete, vmPath(hypervisor, vmid, ""), query)
 }

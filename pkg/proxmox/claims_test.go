@@ -1,0 +1,209 @@
+package proxmox_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/proxmox"
+)
+
+// claimant is one run's claims: site is its machine's directory of locks.
+func (l *lab) claimant(site, owner string, edit func(*proxmox.ClaimOptions)) *proxmox.Claims {
+	l.t.Helper()
+	o := proxmox.ClaimOptions{
+		Pools: l.Client, Endpoint: l.Endpoint(), LockDir: site, Cluster: cluster.Name("ci-" + owner), OwnerID: owner, Who: "me@" + filepath.Base(site), For: time.Hour,
+	}
+	if edit != nil {
+		edit(&o)
+	}
+	c, err := proxmox.NewClaims(o)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return c
+}
+
+func mustTake(t *testing.T, c *proxmox.Claims, ids ...int) {
+	t.Helper()
+	if err := c.Take(t.Context(), ids); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustYield wants the claim refused because of the owner.
+func mustYield(t *testing.T, c *proxmox.Claims, owner string, ids ...int) {
+	t.Helper()
+	err := c.Take(t.Context(), ids)
+	if claimed, ok := errors.AsType[*proxmox.ClaimedError](err); !ok || claimed.Holder.OwnerID != owner {
+		t.Fatalf("got %v", err)
+	}
+	for _, id := range ids {
+		if c.Held(id) {
+			t.Errorf("half of a refused claim is held: %d", id)
+		}
+	}
+}
+
+func (l *lab) pools() []string {
+	l.t.Helper()
+	pools, err := l.Pools(l.t.Context())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var ids []string
+	for _, p := range pools {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+func TestClaims(t *testing.T) {
+	l := newLab(t, nil)
+	here, there := t.TempDir(), t.TempDir()
+	a := l.claimant(here, "aaaa", nil)
+	mustTake(t, a, 20008, 20009, 20010)
+	if want := []string{"hive-test-ids-20000", "hive-test-ids-20010"}; !slices.Equal(l.pools(), want) {
+		t.Fatalf("pools %v", l.pools())
+	}
+	if !a.Held(20015) || a.Held(20020) {
+		t.Error("the wrong ids are held")
+	}
+	pool, err := l.ReadPool(t.Context(), "hive-test-ids-20000")
+	if err != nil || !strings.Contains(pool.Comment, "cluster=ci-aaaa owner=aaaa by=me@") {
+		t.Fatalf("comment %q, %v", pool.Comment, err)
+	}
+	mustTake(t, a, 20009) // again
+	mustYield(t, l.claimant(here, "bbbb", nil), "aaaa", 20003)
+	b := l.claimant(there, "bbbb", nil)
+	mustYield(t, b, "aaaa", 20003, 20020)
+	if foreign, err := b.Foreign(t.Context()); err != nil || len(foreign) != 20 || foreign[0] != 20000 {
+		t.Errorf("foreign ids %v, %v", foreign, err)
+	}
+	if err := a.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustTake(t, b, 20003, 20020)
+	if err := errors.Join(b.Release(t.Context()), b.Release(t.Context())); err != nil || len(l.pools()) != 0 {
+		t.Errorf("left %v, %v", l.pools(), err)
+	}
+}
+
+// A claim that nobody stands behind keeps nobody away: one of a dead run of this machine, one whose time is up, one of the
+// cluster itself.
+func TestStaleClaims(t *testing.T) {
+	l := newLab(t, nil)
+	here, there := t.TempDir(), t.TempDir()
+	leave := func(site, owner string, length time.Duration) {
+		t.Helper()
+		comment := fmt.Sprintf("cluster=ci-%s owner=%s by=me until=%s site=%s", owner, owner, time.Now().Add(length).UTC().Format(time.RFC3339), site)
+		l.send("POST", "/pools", url.Values{"poolid": {"hive-test-ids-20000"}, "comment": {comment}})
+	}
+	mustTake(t, l.claimant(here, "x", nil), 30000) // makes the site
+	for name, tc := range map[string]struct {
+		site, owner string
+		length      time.Duration
+		yields      bool
+	}{
+		"dead, here":        {site: siteOf(t, here), owner: "dead", length: time.Hour},
+		"alive, elsewhere":  {site: "elsewhere", owner: "alive", length: time.Hour, yields: true},
+		"time up":           {site: "elsewhere", owner: "late", length: -time.Second},
+		"ours":              {site: "elsewhere", owner: "mine", length: time.Hour},
+		"ours, and time up": {site: "elsewhere", owner: "mine", length: -time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leave(tc.site, tc.owner, tc.length)
+			c := l.claimant(here, "mine", nil)
+			if tc.yields {
+				mustYield(t, c, tc.owner, 20001)
+				l.send("DELETE", "/pools/hive-test-ids-20000", nil)
+				return
+			}
+			mustTake(t, c, 20001)
+			mustYield(t, l.claimant(there, "other", nil), "mine", 20001)
+			if err := c.Forget(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if want := []string{"hive-test-ids-30000"}; !slices.Equal(l.pools(), want) {
+		t.Errorf("left: %v", l.pools())
+	}
+}
+
+func siteOf(t *testing.T, dir string) string {
+	t.Helper()
+	c, err := proxmox.NewClaims(proxmox.ClaimOptions{LockDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Site()
+}
+
+// A token that may not make pools is no obstacle: then the claim holds on this machine.
+func TestClaimsWithoutPools(t *testing.T) {
+	l := newLab(t, nil)
+	answer := l.send("POST", "/access/users/root@pam/token/poor", url.Values{"privsep": {"1"}})
+	_, secret, _ := strings.Cut(answer, `"value":"`)
+	client := l.client("root@pam!poor=" + secret[:strings.Index(secret, `"`)])
+	here, there := t.TempDir(), t.TempDir()
+	a := l.claimant(here, "aaaa", func(o *proxmox.ClaimOptions) { o.Pools = client })
+	mustTake(t, a, 20000)
+	if a.Unshared == nil || !strings.Contains(a.Unshared.Error(), "Pool.Allocate") || len(l.pools()) != 0 {
+		t.Errorf("unshared: %v, pools %v", a.Unshared, l.pools())
+	}
+	mustYield(t, l.claimant(here, "bbbb", nil), "", 20001)
+	mustTake(t, l.claimant(there, "cccc", nil), 20001) // nothing tells the other machine
+	if err := a.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Many machines want the same stale claim, and then each other's: one at a time has it.
+func TestClaimsRace(t *testing.T) {
+	l := newLab(t, nil)
+	l.send("POST", "/pools", url.Values{"poolid": {"hive-test-ids-20000"}, "comment": {"owner=dead until=2020-01-01T00:00:00Z site=gone"}})
+	const machines, rounds = 6, 4
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	holders, had := 0, 0
+	for m := range machines {
+		c := l.claimant(t.TempDir(), fmt.Sprintf("m%d", m), nil)
+		group.Go(func() {
+			for range rounds {
+				for err := c.Take(t.Context(), []int{20005}); err != nil; err = c.Take(t.Context(), []int{20005}) {
+					if _, ok := errors.AsType[*proxmox.ClaimedError](err); !ok {
+						t.Error(err)
+						return
+					}
+					time.Sleep(rand.N(5 * time.Millisecond))
+				}
+				mu.Lock()
+				holders, had = holders+1, had+1
+				if holders != 1 {
+					t.Errorf("%d machines hold one claim", holders)
+				}
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				holders--
+				mu.Unlock()
+				if err := c.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if had != machines*rounds || len(l.pools()) != 0 {
+		t.Errorf("claims %d, left %v", had, l.pools())
+	}
+}
