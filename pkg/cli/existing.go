@@ -42,6 +42,11 @@ func (existing) Reserve(context.Context, *cluster.Record) (cluster.Nodes, error)
 	return nil, errors.New("a cluster of existing hosts needs a hosts file that names them")
 }
 
+// Assign has nothing to choose: the hosts file names the addresses.
+func (existing) Assign(_ context.Context, r *cluster.Record) (cluster.Nodes, error) {
+	return r.Nodes, nil
+}
+
 // Foreign is nobody: the hosts file says which hosts are meant.
 func (existing) Foreign(context.Context, *cluster.Record) error { return nil }
 

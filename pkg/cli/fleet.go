@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,8 @@ type proxmoxFleet struct {
 	client  *proxmox.Client
 	idRange proxmox.IDRange
 	idBase  int
+	// addresses are those of the other clusters of this clusters directory, with who has each.
+	addresses func() (map[netip.Addr]string, error)
 }
 
 var _ lifecycle.Fleet = (*proxmoxFleet)(nil)
@@ -60,6 +63,24 @@ func (f *proxmoxFleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.
 			return nil, &lifecycle.PreflightError{Findings: fatal(findings)}
 		}
 		return nil, &lifecycle.PreflightError{Findings: []lifecycle.Finding{{ID: "pve-ids", Title: "free VM ids", Detail: err.Error(), Fix: progress.HintOf(err)}}}
+	}
+	return nodes, nil
+}
+
+// Assign fills in templates' places and static addresses. What the API cannot tell is left to Preflight to explain.
+func (f *proxmoxFleet) Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
+	taken, err := f.addresses()
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := proxmox.Assign(ctx, f.client, proxmox.AssignRequest{Spec: r.Spec, Nodes: r.Nodes, Taken: taken})
+	if err != nil {
+		if findings, _ := f.Preflight(ctx, r); hasFatal(findings) {
+			return nil, &lifecycle.PreflightError{Findings: fatal(findings)}
+		}
+		return nil, &lifecycle.PreflightError{Findings: []lifecycle.Finding{{
+			ID: "pve-addresses", Title: "free addresses", Detail: err.Error(), Fix: "widen network.addresses and network.data_addresses, or remove clusters that hold addresses: hive-test status lists them",
+		}}}
 	}
 	return nodes, nil
 }
@@ -138,9 +159,25 @@ func (f *proxmoxFleet) Restart(ctx context.Context, r *cluster.Record, node clus
 	return true, f.client.Restart(ctx, node.Hypervisor, node.VMID)
 }
 
-// Addresses waits for both addresses of every node.
+// Addresses waits for both addresses of every node. Nothing is asked of a node whose addresses were chosen: it may have no
+// guest agent.
 func (f *proxmoxFleet) Addresses(ctx context.Context, r *cluster.Record, sink progress.Sink) (cluster.Nodes, error) {
-	return proxmox.WaitAddresses(ctx, f.client, r.Nodes, sink)
+	nodes := slices.Clone(r.Nodes)
+	var asked cluster.Nodes
+	for i, n := range nodes {
+		if n.StaticManagement.IsValid() && n.StaticData.IsValid() {
+			nodes[i].Management, nodes[i].Data = n.StaticManagement.Addr(), n.StaticData.Addr()
+			continue
+		}
+		asked = append(asked, n)
+	}
+	found, err := proxmox.WaitAddresses(ctx, f.client, asked, sink)
+	for i := range nodes {
+		if at := slices.IndexFunc(found, func(n cluster.Node) bool { return n.VMID == nodes[i].VMID }); at >= 0 {
+			nodes[i] = found[at]
+		}
+	}
+	return nodes, err
 }
 
 // hostKeyFiles are the public host keys that are read from a node, best first.
@@ -155,6 +192,9 @@ func (f *proxmoxFleet) HostKeys(ctx context.Context, _ *cluster.Record, node clu
 			return []string{strings.TrimSpace(string(raw))}, nil
 		}
 		failure = errors.Join(failure, err)
+		if errors.Is(err, proxmox.ErrAgentNotRunning) || errors.Is(err, proxmox.ErrAgentDisabled) {
+			break // it would cost the same time again
+		}
 	}
 	return nil, failure
 }

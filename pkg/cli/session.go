@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -31,6 +32,7 @@ type session struct {
 	store    *state.Store
 	name     cluster.Name
 	record   *cluster.Record
+	before   *cluster.Record // as it was before up changed what is asked for; nil for a new cluster
 	sim      *simulator
 
 	sink     progress.Sink
@@ -172,7 +174,31 @@ func (s *session) fleet() (lifecycle.Fleet, error) {
 			return nil, codeError{ExitConfig, err}
 		}
 	}
-	return &proxmoxFleet{client: client, idRange: idRange, idBase: s.settings.Proxmox.VMIDBase}, nil
+	return &proxmoxFleet{client: client, idRange: idRange, idBase: s.settings.Proxmox.VMIDBase, addresses: s.otherAddresses}, nil
+}
+
+// otherAddresses are the addresses that other clusters of this clusters directory have, with who has each. A record that
+// cannot be read is of no cluster that could be used.
+func (s *session) otherAddresses() (map[netip.Addr]string, error) {
+	names, err := s.store.List()
+	if err != nil {
+		return nil, fmt.Errorf("listing the clusters: %w", err)
+	}
+	taken := map[netip.Addr]string{}
+	for _, name := range names {
+		r, err := s.store.Load(name)
+		if err != nil || name == s.name {
+			continue
+		}
+		for _, n := range r.Nodes {
+			for _, a := range []netip.Addr{n.Management, n.Data, n.StaticManagement.Addr(), n.StaticData.Addr()} {
+				if a.IsValid() {
+					taken[a] = n.Name
+				}
+			}
+		}
+	}
+	return taken, nil
 }
 
 // begin gives the run its directory; what was told before is recorded there too.

@@ -67,6 +67,9 @@ type Fleet interface {
 	// Reserve chooses id, hypervisor and MACs of every node that the specification asks for and the record lacks, and returns
 	// those only.
 	Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
+	// Assign returns the record's nodes with what is still open filled in: where the template of each is, and its static
+	// addresses. What was chosen before stays.
+	Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
 	// Foreign is an error if, live, a VM that is not ours has an id of the record. Tofu must not run then: its state may
 	// name that VM.
 	Foreign(ctx context.Context, r *cluster.Record) error

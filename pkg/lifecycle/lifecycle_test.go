@@ -58,6 +58,9 @@ func (w *world) Preflight(context.Context, *cluster.Record) ([]Finding, error) {
 func (w *world) Reserve(context.Context, *cluster.Record) (cluster.Nodes, error) {
 	return cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000}}, nil
 }
+func (w *world) Assign(_ context.Context, r *cluster.Record) (cluster.Nodes, error) {
+	return r.Nodes, nil
+}
 func (w *world) Addresses(_ context.Context, r *cluster.Record, _ progress.Sink) (cluster.Nodes, error) {
 	return r.Nodes, nil
 }

@@ -51,6 +51,11 @@ func Prepare(ctx context.Context, fleet Fleet, r *cluster.Record) ([]Finding, er
 		}
 		r.Nodes = append(r.Nodes, nodes...)
 	}
+	nodes, err := fleet.Assign(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Nodes = nodes
 	staying := *r
 	staying.Nodes = r.Staying()
 	findings, err := fleet.Preflight(ctx, &staying)
@@ -108,6 +113,7 @@ func (u *up) run(ctx context.Context) error {
 			step{stepRestart, u.restart},
 			step{"check that the VMs are ours", u.verify},
 			step{"find the addresses", u.addresses},
+			step{stepReach, u.reach},
 			step{"pin the host keys", u.hostKeys},
 			step{"write the inventory", u.inventory},
 		)...)
@@ -118,12 +124,15 @@ func (u *up) run(ctx context.Context) error {
 func (u *up) wanted(list ...step) []step {
 	leaving := len(u.Record.Leaving()) > 0
 	return slices.DeleteFunc(list, func(s step) bool {
-		return s.name == stepRetire && !leaving || s.name == stepRestart && !u.Allow.Restart
+		return s.name == stepRetire && !leaving || s.name == stepRestart && !u.Allow.Restart ||
+			s.name == stepReach && !u.Record.Spec.Network.Static()
 	})
 }
 
-// Names of the steps that only a change of a cluster has.
+// Names of the steps that only a change of a cluster has, or one with static addresses: where nobody tells that a node has
+// booted with its address, reaching it does.
 const (
+	stepReach   = "reach the nodes at their static addresses"
 	stepRetire  = "prove that nodes that leave are gone"
 	stepRestart = "restart what waits for a restart"
 )
@@ -303,15 +312,25 @@ func (u *up) hostKeys(ctx context.Context, sink progress.Sink) error {
 	return failure
 }
 
-// reach proves that every host that is said to be there can be logged in to.
-func (u *up) reach(ctx context.Context, _ progress.Sink) error {
+// reach proves that every host that is said to be there can be logged in to. Hosts that were just made may still boot.
+func (u *up) reach(ctx context.Context, sink progress.Sink) error {
 	group, err := u.group()
 	if err != nil {
 		return err
 	}
+	existing := u.Record.Spec.Deployer == cluster.DeployerExisting
 	return group.Each(ctx, func(ctx context.Context, host *remote.Host) error {
-		_, err := host.Run(ctx, remote.Command{Argv: []string{"true"}})
-		return err
+		if existing {
+			_, err := host.Run(ctx, remote.Command{Argv: []string{"true"}})
+			return err
+		}
+		said := false
+		return host.WaitReady(ctx, func(err error) {
+			if !said {
+				sink.Emit(progress.Event{Kind: progress.Wait, Node: host.Name(), Message: "SSH on " + host.Name(), Error: err.Error()})
+			}
+			said = true
+		})
 	})
 }
 
