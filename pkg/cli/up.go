@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +16,15 @@ import (
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
 	"hive-test/pkg/state"
 )
 
 // upKeys are the settings that shape what up makes.
 func upKeys() []string {
 	return []string{
-		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "os_image", "management_bridge", "data_bridge",
+		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "os_image", "template", "cloud_init",
+		"network.addresses", "network.data_addresses", "network.gateway", "management_bridge", "data_bridge",
 		"ssh_user", "ssh_private_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range", "proxmox.vmid_base", "proxmox.pool",
 		"timeouts.up", "timeouts.down", "tofu_bin",
@@ -34,17 +37,24 @@ func (a *app) upCommand() *cobra.Command {
 		Short: "make the VMs of a cluster: they exist, their addresses are known, the inventory is written",
 		Example: `  hive-test up dev1
   hive-test up stress --node-count=5 --cpu-cores=8
+  hive-test up stress --node-count=3               # two nodes fewer
+  hive-test up stress --memory-mb=16384 --dry-run  # what would it do?
   hive-test up demo --sim
   hive-test up lab --hosts-file hosts.yaml`,
 		Args: named(1),
 	}
 	load := a.settings(cmd, upKeys()...)
+	guard := guardFlags(cmd)
+	dry := cmd.Flags().Bool("dry-run", false, "print what up would do, as a table or with -o, and change nothing")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		return a.provision(ctx, "up", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
+		if *dry {
+			return a.dryRun(ctx, args[0], settings, *guard)
+		}
+		return a.provision(ctx, "up", args[0], settings, *guard, func(r *lifecycle.Job) []phase.Entry {
 			return lifecycle.UpOnly(r, a.keepPolicy(settings, "up"))
 		})
 	})
@@ -52,7 +62,7 @@ func (a *app) upCommand() *cobra.Command {
 }
 
 // provision is what up and full share: everything is checked before anything is made.
-func (a *app) provision(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) (err error) {
+func (a *app) provision(ctx context.Context, verb, name string, settings config.Settings, allow provision.Allowed, list func(*lifecycle.Job) []phase.Entry) (err error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {
 		return err
@@ -79,6 +89,7 @@ func (a *app) provision(ctx context.Context, verb, name string, settings config.
 		return err
 	}
 	r := s.job(fleet)
+	r.Before, r.Allow = s.before, allow
 	return s.phases(ctx, r, list(r))
 }
 
@@ -107,15 +118,19 @@ func (s *session) nodeSSHPort() int {
 	return s.settings.NodeSSHPort
 }
 
-// adoptOrCreate takes the record of the cluster if there is one, which must be what was asked for, or makes a new one in
-// memory.
+// adoptOrCreate takes the record of the cluster if there is one, changed in memory to what is asked for, or makes a new one
+// in memory.
 func (s *session) adoptOrCreate(ctx context.Context) error {
 	err := s.load()
 	if err == nil {
 		if err := s.sameAsAsked(); err != nil {
 			return err
 		}
-		return s.connect(ctx)
+		if err := s.connect(ctx); err != nil {
+			return err
+		}
+		s.before = s.record.Clone()
+		return s.change()
 	}
 	if !errors.Is(err, state.ErrNotFound) {
 		return err
@@ -123,7 +138,7 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 	return s.create(ctx)
 }
 
-// sameAsAsked refuses an up that asks for another cluster than the one that exists.
+// sameAsAsked refuses an up that asks for what no cluster can be changed to.
 func (s *session) sameAsAsked() error {
 	var differences []string
 	asked, made := s.settings.Spec(), s.record.Spec
@@ -132,11 +147,14 @@ func (s *session) sameAsAsked() error {
 			differences = append(differences, fmt.Sprintf("%s is %v, asked for %v", strings.ReplaceAll(key, "_", "-"), made, asked))
 		}
 	}
-	differs("node_count", asked.NodeCount, made.NodeCount)
-	differs("cpu_cores", asked.CPUCores, made.CPUCores)
-	differs("memory_mb", asked.MemoryMB, made.MemoryMB)
-	differs("disk_size_gb", asked.DiskSizeGB, made.DiskSizeGB)
-	differs("os_image", asked.OSImage, made.OSImage)
+	differs("management_bridge", asked.ManagementBridge, made.ManagementBridge)
+	differs("data_bridge", asked.DataBridge, made.DataBridge)
+	differs("ssh_user", asked.SSHUser, made.SSHUser)
+	differs("template", asked.Template, made.Template)
+	differs("cloud_init", asked.CloudInit, cmp.Or(made.CloudInit, cluster.CloudInitSnippet))
+	differs("network.addresses", asked.Network.Addresses, made.Network.Addresses)
+	differs("network.data_addresses", asked.Network.DataAddresses, made.Network.DataAddresses)
+	differs("network.gateway", asked.Network.Gateway, made.Network.Gateway)
 	if key := s.settings.SSHPrivateKeyPath; s.settings.Given("ssh_private_key_path") && absolute(key) != s.record.SSHKeyPath {
 		differences = append(differences, fmt.Sprintf("its SSH key is %s, asked for %s", s.record.SSHKeyPath, key))
 	}

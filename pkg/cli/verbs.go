@@ -99,12 +99,13 @@ that of the first phase that failed. What failed is explained by what every node
 		Args: named(1),
 	}
 	load := a.settings(cmd, append(append(upKeys(), configureKeys()...), testKeys()...)...)
+	guard := guardFlags(cmd)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		return a.provision(ctx, "full", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
+		return a.provision(ctx, "full", args[0], settings, *guard, func(r *lifecycle.Job) []phase.Entry {
 			return lifecycle.Full(r, a.keepPolicy(settings, "full"))
 		})
 	})

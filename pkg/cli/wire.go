@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -151,12 +152,29 @@ func (s *session) provisioner() provision.Provisioner {
 		return existing{}
 	}
 	target := s.record.Target
+	if !s.needsHypervisorSSH() {
+		target.HypervisorSSHUser, target.HypervisorSSHKeyPath = "", ""
+	}
 	return tofu.New(tofu.Options{
 		Find: s.tofuOfCluster(), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
 		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath,
-		LogPath: filepath.Join(s.run.Dir, "tofu.log"), Sink: s.sink,
+		LogPath: s.runFile("tofu.log"), Sink: s.sink,
 	})
+}
+
+// runFile is a file of the run's directory; empty where the run keeps nothing.
+func (s *session) runFile(name string) string {
+	if s.run.Dir == "" {
+		return ""
+	}
+	return filepath.Join(s.run.Dir, name)
+}
+
+// needsHypervisorSSH tells whether making the cluster's VMs needs SSH to any hypervisor.
+func (s *session) needsHypervisorSSH() bool {
+	spec := s.record.Spec
+	return slices.ContainsFunc(spec.Hypervisors, func(h cluster.Hypervisor) bool { return spec.NeedsHypervisorSSH(h.Name) })
 }
 
 // hiveOptions are what configure installs: what the user named, or what came with the simulator.
@@ -167,6 +185,6 @@ func (s *session) hiveOptions() hive.Options {
 	}
 	return hive.Options{
 		Binary: binary, Repo: s.settings.Repo, Ref: s.settings.Ref, ScriptsDir: s.settings.ScriptsDir, HealthTimeout: s.settings.HealthTimeout,
-		SkipCloudInit: s.record.Spec.Deployer == cluster.DeployerExisting,
+		SkipCloudInit: s.record.Spec.Deployer == cluster.DeployerExisting, OSEssentials: s.record.Spec.CloudInit == cluster.CloudInitNone,
 	}
 }

@@ -1,8 +1,8 @@
 package proxmox
 
 import (
-	"fmt"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+	"hive-test/pkg/state"
+)
+
+// guardFlags are the flags that allow a plan more than to change what it can while the VMs run.
+func guardFlags(cmd *cobra.Command) *provision.Allowed {
+	allow := new(provision.Allowed)
+	cmd.Flags().BoolVar(&allow.Replace, strings.TrimPrefix(provision.AllowReplace, "--"), false, "let VMs that exist be deleted and made anew: what is on their disks is lost")
+	cmd.Flags().BoolVar(&allow.Restart, strings.TrimPrefix(provision.AllowRestart, "--"), false, "let VMs that exist be restarted, one after the other, where a change needs it")
+	return allow
+}
+
+// change makes the record, in memory, what is asked for where a cluster can be changed to that: its number of nodes and the
+// size of each. What the user did not mention stays.
+func (s *session) change() error {
+	made, asked := &s.record.Spec, s.settings.Spec()
+	if made.Deployer == cluster.DeployerExisting {
+		return nil
+	}
+	if err := s.refuseHiddenShrinking(); err != nil {
+		return err
+	}
+	given := func(key string, asked, made any) bool { return s.settings.Given(key) && asked != made }
+	needsRestart := given("cpu_cores", asked.CPUCores, made.CPUCores) || given("memory_mb", asked.MemoryMB, made.MemoryMB)
+	if given("disk_size_gb", asked.DiskSizeGB, made.DiskSizeGB) {
+		switch {
+		case asked.DiskSizeGB < made.DiskSizeGB:
+			return usageError{fmt.Errorf("the disks of cluster %q have %d GiB and cannot shrink to %d", s.name, made.DiskSizeGB, asked.DiskSizeGB)}
+		case needsRestart:
+			return usageError{fmt.Errorf("the disks of running VMs grow in a call of its own: change CPUs and memory in another `hive-test up %s`", s.name)}
+		}
+		made.DiskSizeGB = asked.DiskSizeGB
+	}
+	for _, value := range []struct {
+		key         string
+		asked, made *int
+	}{{"node_count", &asked.NodeCount, &made.NodeCount}, {"cpu_cores", &asked.CPUCores, &made.CPUCores}, {"memory_mb", &asked.MemoryMB, &made.MemoryMB}} {
+		if s.settings.Given(value.key) {
+			*value.made = *value.asked
+		}
+	}
+	if s.settings.Given("os_image") {
+		made.OSImage = asked.OSImage
+	}
+	return nil
+}
+
+// refuseHiddenShrinking lets nodes be removed by nothing but the flag: a file or a variable that was made for other clusters
+// must not do it.
+func (s *session) refuseHiddenShrinking() error {
+	asked, made := s.settings.NodeCount, s.record.Spec.NodeCount
+	source := s.settings.Source("node_count")
+	if !s.settings.Given("node_count") || asked >= made || strings.HasPrefix(source, "flag ") {
+		return nil
+	}
+	return usageError{progress.WithHint(
+		fmt.Errorf("cluster %q has %d nodes, and %s asks for %d", s.name, made, source, asked),
+		fmt.Sprintf("--node-count %d removes the others, --node-count %d keeps them", asked, made))}
+}
+
+// dryRun prints what up would do. Nothing is locked and nothing is written: neither here nor on a hypervisor.
+func (a *app) dryRun(ctx context.Context, name string, settings config.Settings, allow provision.Allowed) (err error) {
+	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
+		return err
+	}
+	s, err := a.open("up", name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if problems := settings.Spec().Validate(); len(problems) > 0 {
+		return usageError{errors.Join(problems...)}
+	}
+	if holder := s.store.Holder(s.name); holder.PID != 0 {
+		return &state.LockedError{Name: s.name, Holder: holder}
+	}
+	if err := s.adoptOrCreate(ctx); err != nil {
+		return err
+	}
+	fleet, err := s.fleet()
+	if err != nil {
+		return err
+	}
+	if err := s.prepare(ctx, fleet); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, settings.Timeouts.Up, errors.New("the time was up (--timeout-up)"))
+	defer cancel()
+	job := s.job(fleet)
+	job.Before, job.Allow = s.before, allow
+	reading, err := lifecycle.DryRun(ctx, job)
+	if err != nil {
+		return codeError{ExitUp, err}
+	}
+	return s.printReading(readingOf(s.record, reading))
+}
+
+// readingJSON is the shape of `up NAME --dry-run -o json`.
+type readingJSON struct {
+	Schema  int    `json:"schema"`
+	Cluster string `json:"cluster"`
+	Verb    string `json:"verb"`
+	DryRun  bool   `json:"dry_run"`
+	Changed bool   `json:"changed"` // up would change something
+	Refused bool   `json:"refused"` // up would stop here, with exit code 4
+	// Needs are the flags that up lacks.
+	Needs   []string     `json:"needs"`
+	Changes []changeJSON `json:"changes"`
+}
+
+type changeJSON struct {
+	provision.Change
+	VMID       int    `json:"vmid,omitempty"`
+	Hypervisor string `json:"hypervisor,omitempty"`
+	// Needs is the flag that allows the change; empty if up would make it as it was called.
+	Needs string `json:"needs,omitempty"`
+}
+
+func readingOf(r *cluster.Record, reading lifecycle.Reading) readingJSON {
+	out := readingJSON{
+		Schema: outputSchema, Cluster: r.Name.String(), Verb: "up", DryRun: true, Changed: len(reading.Plan.Changes) > 0,
+		Needs: []string{}, Changes: []changeJSON{},
+	}
+	for _, c := range reading.Plan.Changes {
+		change := changeJSON{Change: c, Needs: reading.Request.Needs(c)}
+		if i := slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == c.Node }); i >= 0 && c.VM {
+			change.VMID, change.Hypervisor = r.Nodes[i].VMID, r.Nodes[i].Hypervisor
+		}
+		if change.Needs != "" && !slices.Contains(out.Needs, change.Needs) {
+			out.Needs = append(out.Needs, change.Needs)
+		}
+		out.Changes = append(out.Changes, change)
+	}
+	out.Refused = len(out.Needs) > 0
+	return out
+}
+
+func (s *session) printReading(reading readingJSON) error {
+	if printed, err := printAs(s.Stdout, s.settings.Output, reading); printed {
+		return err
+	}
+	return writeReading(s.Stdout, reading)
+}
+
+// writeReading writes the reading for people.
+func writeReading(w io.Writer, reading readingJSON) error {
+	if !reading.Changed {
+		_, err := fmt.Fprintf(w, "cluster %s: nothing to change\n", reading.Cluster)
+		return err
+	}
+	rows := [][]string{{"ACTION", "NODE", "WHAT", "HYPERVISOR", "CHANGE", "NEEDS"}}
+	for _, c := range reading.Changes {
+		what := "its snippet"
+		if c.VM {
+			what = "VM " + strconv.Itoa(c.VMID)
+		}
+		var values []string
+		for _, a := range c.Attributes {
+			values = append(values, a.Name+" "+a.Before+" -> "+a.After)
+		}
+		needs := c.Needs
+		if c.Restarts {
+			values = append(values, "with a restart")
+		}
+		rows = append(rows, []string{string(c.Action), dash(c.Node), what, dash(c.Hypervisor), dash(strings.Join(values, ", ")), dash(needs)})
+	}
+	if err := tabbed(w, rows); err != nil {
+		return err
+	}
+	if !reading.Refused {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "up would stop here and change nothing, without %s\n", strings.Join(reading.Needs, " and "))
+	return err
+}
