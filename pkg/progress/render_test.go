@@ -209,11 +209,14 @@ func TestRenderersAreSafeForConcurrentUse(t *testing.T) {
 
 // screen is the part of a terminal that the live view uses: lines, cursor up, erase below.
 type screen struct {
+	mu    sync.Mutex
 	lines []string
 	row   int
 }
 
 func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	text := string(p)
 	for text != "" {
 		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
@@ -241,7 +244,11 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *screen) String() string { return strings.TrimRight(strings.Join(s.lines, "\n"), "\n") + "\n" }
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.TrimRight(strings.Join(s.lines, "\n"), "\n") + "\n"
+}
 
 func TestTerminalShowsWhatRunsBelowTheLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
