@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -134,6 +135,8 @@ func params(dir, tofu string) testscript.Params {
 			"unused":  cmdUnused,
 			"real":    cmdReal,
 			"simhive": cmdSimHive,
+			"simnets": cmdSimNets,
+			"task":    cmdTask,
 		},
 		Condition: condition,
 	}
@@ -188,6 +191,7 @@ type simEnv struct {
 	NodeSSHPort    int              `json:"node_ssh_port"`
 	ProviderMirror string           `json:"provider_mirror"`
 	HiveBinary     string           `json:"hive_binary"`
+	Networks       map[string]netip.Prefix
 }
 
 func simulatorOf(ts *testscript.TestScript) simEnv {
@@ -353,12 +357,25 @@ func cmdUnused(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // cmdReal makes the script's simulator look like a Proxmox VE of the user's own: real FILE writes a configuration file that
-// reaches it as any other, by endpoint, CA and hypervisors, and sets PROXMOX_VE_API_TOKEN.
+// reaches it as any other, by endpoint, CA and hypervisors, and sets PROXMOX_VE_API_TOKEN. Further arguments set keys of hypervisors.
 func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: real FILE")
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: real FILE [HYPERVISOR.KEY=VALUE...]")
 	}
 	sim := simulatorOf(ts)
+	for _, setting := range args[1:] {
+		where, value, _ := strings.Cut(setting, "=")
+		name, key, _ := strings.Cut(where, ".")
+		for _, h := range sim.Hypervisors {
+			number, err := strconv.Atoi(value)
+			switch {
+			case h["name"] == name && err == nil:
+				h[key] = number
+			case h["name"] == name:
+				h[key] = value
+			}
+		}
+	}
 	mirror := sim.ProviderMirror
 	if own := os.Getenv("HIVE_TEST_PROVIDER_MIRROR"); own != "" {
 		mirror = own
@@ -374,6 +391,58 @@ func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raw, 0o600))
 	ts.Setenv("PROXMOX_VE_API_TOKEN", sim.Token)
+}
+
+// cmdSimNets sets NET0 and NET1 to the first three numbers of the networks behind vmbr0 and vmbr1, and NETBITS to the length
+// of their prefixes.
+func cmdSimNets(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: simnets")
+	}
+	for i, bridge := range []string{"vmbr0", "vmbr1"} {
+		network := simulatorOf(ts).Networks[bridge]
+		three, _, found := cutLast(network.Addr().String(), ".")
+		if !found {
+			ts.Fatalf("the network of %s is %s", bridge, network)
+		}
+		ts.Setenv(fmt.Sprintf("NET%d", i), three)
+		ts.Setenv("NETBITS", strconv.Itoa(network.Bits()))
+	}
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// cmdTask is pve for calls that start a task, whose success it waits for: task METHOD PATH [name=value...].
+func cmdTask(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: task METHOD PATH [name=value...]")
+	}
+	cmdPVE(ts, false, args)
+	var answer struct{ Data string }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("pve.out")), &answer))
+	parts := strings.Split(answer.Data, ":")
+	if len(parts) < 2 || parts[0] != "UPID" {
+		ts.Fatalf("%s %s started no task: %q", args[0], args[1], answer.Data)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		cmdPVE(ts, false, []string{"GET", "/nodes/" + parts[1] + "/tasks/" + url.PathEscape(answer.Data) + "/status"})
+		var task struct {
+			Data struct{ Status, Exitstatus string }
+		}
+		ts.Check(json.Unmarshal([]byte(ts.ReadFile("pve.out")), &task))
+		switch {
+		case task.Data.Status == "stopped" && task.Data.Exitstatus == "OK":
+			return
+		case task.Data.Status == "stopped" || time.Now().After(end):
+			ts.Fatalf("%s %s: the task is %s %s", args[0], args[1], task.Data.Status, task.Data.Exitstatus)
+		}
+	}
 }
 
 // cmdSimHive sets HIVE_TEST_BINARY to the simulator's hive, for clusters that do not know it by themselves.

@@ -33,6 +33,7 @@ var _ Host = (*remote.Host)(nil)
 // Steps of configuring, in order, as --from names them.
 const (
 	StepCloudInit = "cloud-init"
+	StepOS        = "os"
 	StepInstall   = "install"
 	StepStop      = "stop"
 	StepInit      = "init"
@@ -85,8 +86,9 @@ func NewWithHosts(name cluster.Name, hosts []Host, options Options, sink progres
 
 // Steps are all steps in order.
 func (c *Cluster) Steps() []Step {
-	return []Step{
+	steps := []Step{
 		{StepCloudInit, "waiting for cloud-init", c.WaitCloudInit},
+		{StepOS, "installing the system's essentials", c.InstallOS},
 		{StepInstall, "installing hive", c.Install},
 		{StepStop, "stopping hive", c.Stop},
 		{StepInit, "initializing node 1", c.Init},
@@ -94,6 +96,7 @@ func (c *Cluster) Steps() []Step {
 		{StepStart, "starting hive", c.Start},
 		{StepHealth, "waiting for health", c.WaitHealthy},
 	}
+	return slices.DeleteFunc(steps, func(s Step) bool { return s.Name == StepOS && !c.options.OSEssentials })
 }
 
 // Configure runs all steps from the named one (empty: the first) to the end. It stops at the first that fails with its
@@ -117,7 +120,7 @@ func (c *Cluster) Configure(ctx context.Context, from string) error {
 
 // StepNames are the names of all steps in order.
 func StepNames() []string {
-	return []string{StepCloudInit, StepInstall, StepStop, StepInit, StepJoin, StepStart, StepHealth}
+	return []string{StepCloudInit, StepOS, StepInstall, StepStop, StepInit, StepJoin, StepStart, StepHealth}
 }
 
 // Size returns what whoever configures a cluster of that many nodes should be warned of, or nothing.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"hive-test/cloudinit"
 	"hive-test/pkg/remote"
 )
 
@@ -40,9 +41,13 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 	if err := host.WaitReady(limited, func(err error) { shown.report("SSH on "+host.Name(), err.Error()) }); err != nil {
 		return err
 	}
+	marker := cloudInitMarker
+	if c.options.OSEssentials {
+		marker = "" // nothing makes one
+	}
 	result, err := c.script(ctx, host, "wait-cloud-init.sh", c.options.CloudInitTimeout+shortTimeout, map[string]string{
 		"HIVE_CLOUD_INIT_TIMEOUT": seconds(c.options.CloudInitTimeout),
-		"HIVE_CLOUD_INIT_MARKER":  cloudInitMarker,
+		"HIVE_CLOUD_INIT_MARKER":  marker,
 	}, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok && exit.Result.ExitCode == 2 {
 		details := strings.Join(tail(newRedactor().text(string(result.Stderr)), 20), "; ")
@@ -50,6 +55,28 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 		return nil
 	}
 	return err
+}
+
+// InstallOS does on all nodes at once what cloud-init's vendor data does elsewhere: packages, time zone, kernel settings. On
+// a node that has it all, it changes nothing.
+func (c *Cluster) InstallOS(ctx context.Context) error {
+	return c.step(ctx, StepOS, func(ctx context.Context) error {
+		return each(ctx, c.hosts, func(ctx context.Context, host Host) error {
+			result, err := c.script(ctx, host, "os-essentials.sh", c.options.InstallTimeout, map[string]string{
+				"HIVE_OS_PACKAGES": strings.Join(cloudinit.DefaultPackages(), " "), "HIVE_OS_TIMEZONE": cloudinit.DefaultTimezone,
+				"HIVE_OS_SOCKET_BUFFER": strconv.Itoa(cloudinit.DefaultSocketBufferBytes),
+			}, c.output(StepOS, host))
+			if err != nil {
+				return nodeLog{err, newRedactor().text(string(result.Stdout) + string(result.Stderr))}
+			}
+			for line := range strings.Lines(string(result.Stderr)) {
+				if warning, ok := strings.CutPrefix(strings.TrimSpace(line), "warning: "); ok {
+					c.warn(StepOS, host.Name(), warning)
+				}
+			}
+			return nil
+		})
+	})
 }
 
 // Install puts hive on all nodes at once and checks that they then have the same version.

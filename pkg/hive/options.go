@@ -42,6 +42,8 @@ type Options struct {
 	Force bool
 	// SkipCloudInit is for nodes that were not made by hive-test.
 	SkipCloudInit bool
+	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.
+	OSEssentials bool
 
 	HealthTimeout    time.Duration
 	FormationTimeout time.Duration
@@ -107,6 +109,9 @@ func (o Options) Hash() (string, error) {
 	fmt.Fprintf(sum, "%q %q\n", o.Repo, o.Ref)
 	for _, name := range ScriptNames() {
 		fmt.Fprintf(sum, "%s %q\n", name, scripts[name])
+	}
+	if o.OSEssentials {
+		fmt.Fprintln(sum, "os essentials")
 	}
 	if o.Binary != "" {
 		file, err := os.Open(o.Binary)

@@ -2,7 +2,7 @@
 # Exit status: 0 done, 2 done with complaints (printed), 1 failed or not finished in time (printed).
 #
 # HIVE_CLOUD_INIT_TIMEOUT  seconds to wait at most
-# HIVE_CLOUD_INIT_MARKER   the file that the vendor data makes as its last act
+# HIVE_CLOUD_INIT_MARKER   the file that the vendor data makes as its last act; empty if there is no vendor data
 set -euo pipefail
 
 end=$((SECONDS + HIVE_CLOUD_INIT_TIMEOUT))
@@ -25,8 +25,12 @@ while :; do
     ;;
   running*) ;;
   *) # cloud-init is absent, disabled or has not begun
-    if [ -e "$HIVE_CLOUD_INIT_MARKER" ]; then
-      exit 0
+    if [ -n "$HIVE_CLOUD_INIT_MARKER" ]; then
+      if [ -e "$HIVE_CLOUD_INIT_MARKER" ]; then
+        exit 0
+      fi
+    elif [ -z "$report" ] || [[ $report == *"status: disabled"* ]]; then
+      exit 0 # nobody would tell more
     fi
     ;;
   esac

@@ -32,6 +32,8 @@ func Main(args []string) int {
 	switch {
 	case name == "cloud-init":
 		return runCloudInit(args[1:], os.Stdout, os.Stderr)
+	case name == "apt-get":
+		return runAptGet(args[1:], os.Stdout, os.Stderr)
 	case name == "hostname":
 		fmt.Println(os.Getenv("SIM_HOST_NAME"))
 		return 0
@@ -126,6 +128,38 @@ func runCloudInit(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// runAptGet answers `apt-get [-q] [-y] [-o OPTION=VALUE] update|install PACKAGE...` and installs nothing, as cloud-init's
+// packages are not installed either: a simulated host has what the real machine has.
+func runAptGet(args []string, stdout, stderr io.Writer) int {
+	var words []string
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case arg == "-o" && i+1 < len(args):
+			i++
+		case arg == "-q" || arg == "-y":
+		case strings.HasPrefix(arg, "-"):
+			_, _ = fmt.Fprintf(stderr, "E: Command line option %q is not understood (simulated)\n", arg)
+			return 100
+		default:
+			words = append(words, arg)
+		}
+	}
+	switch {
+	case os.Geteuid() != 0 && os.Getenv(rootVariable) == "" && os.Getenv("SUDO_USER") == "":
+		_, _ = fmt.Fprintln(stderr, "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)")
+		return 100
+	case len(words) == 1 && words[0] == "update":
+		return 0
+	case len(words) > 1 && words[0] == "install":
+		for _, name := range words[1:] {
+			_, _ = fmt.Fprintf(stdout, "%s: not installed, this is a simulated host\n", name)
+		}
+		return 0
+	}
+	_, _ = fmt.Fprintln(stderr, "E: only update and install are simulated")
+	return 100
 }
 
 type cloudStatus struct {

@@ -193,7 +193,7 @@ func (g *guest) makeTree() error {
 			return fmt.Errorf("make /%s: %w", dir, err)
 		}
 	}
-	for _, name := range []string{"sudo", "cloud-init", "hostname"} {
+	for _, name := range []string{"sudo", "cloud-init", "apt-get", "hostname"} {
 		if err := linkTo(g.path(filepath.Join(shimDir, name)), g.cfg.Guest); err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@
 // lacks the capabilities that would reach the real kernel (modules, clock, devices, reboot).
 //
 // A machine of kind process is not isolated at all. Its processes run as the simulator's user and see the real machine;
-// sudo, hostname and cloud-init are stand-ins in its PATH, and HOME, TMPDIR and SIM_HOST_ROOT point into its directory,
+// sudo, hostname, apt-get and cloud-init are stand-ins in its PATH, and HOME, TMPDIR and SIM_HOST_ROOT point into its directory,
 // where cloud-init puts files such as /var/lib/NAME/done. The guest agent reads a file there first, then really.
 //
 // Cloud-init is a subset: user, keys, host name, and of the vendor data write_files and such entries of runcmd as only

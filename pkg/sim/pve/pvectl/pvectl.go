@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -186,4 +187,6 @@ type Info struct {
 	ProviderMirror string           `json:"provider_mirror"`
 	HiveBinary     string           `json:"hive_binary"`
 	OSImage        string           `json:"os_image"`
+	// Networks are those of the bridges. Of the last number, 1 is the simulator's own and 2 to 9 are free for static addresses.
+	Networks map[string]netip.Prefix `json:"networks"`
 }

@@ -160,12 +160,12 @@ func (o *options) waitForEnd(ctx context.Context, server *pve.Server, log *slog.
 	}
 }
 
-func (o *options) writeInfo(e pve.Endpoint, machines host.Machines, bin binaries) error {
+func (o *options) writeInfo(e pve.Endpoint, machines *host.Manager, bin binaries) error {
 	b, err := json.MarshalIndent(Info{
 		Schema: infoSchema, PID: os.Getpid(), Endpoint: e.URL, Token: e.Token, CAFile: e.CAFile,
 		HostsKind: string(machines.Kind()), PVEVersion: o.version, Hypervisors: e.Hypervisors, SSHUser: e.SSHUser,
 		SSHPrivateKey: e.SSHPrivateKey, NodeSSHPort: machines.SSHPort(), ProviderMirror: bin.mirror, HiveBinary: bin.hive,
-		OSImage: pve.SeedImage,
+		OSImage: pve.SeedImage, Networks: machines.Networks(),
 	}, "", "  ")
 	if err == nil {
 		err = renameio.WriteFile(o.infoFile(), append(b, '\n'), 0o600)
