@@ -49,11 +49,11 @@ demo: build ensure-tofu ## the whole life of a cluster on a simulated Proxmox, u
 # ------------------------------------------------------------------------------------------------ test
 .PHONY: test
 test: build ensure-tofu ## all tests, with the race detector
-	$(GO) test -race -timeout 20m ./...
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -race -timeout 20m ./...
 
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./cmd/hive-test
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -run "^$$" -bench . -benchtime 1x -timeout 30m ./cmd/hive-test
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+	"hive-test/pkg/state"
+)
+
+func TestExitCodes(t *testing.T) {
+	interrupted := func(signal syscall.Signal) context.Context {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(signalError{signal})
+		return ctx
+	}
+	running := context.Background()
+	for _, tc := range []struct {
+		name string
+		ctx  context.Context
+		err  error
+		want ExitCode
+	}{
+		{"done", running, nil, 0},
+		{"unexpected", running, errors.New("x"), 1},
+		{"usage", running, usageError{errors.New("x")}, 2},
+		{"usage, wrapped", running, fmt.Errorf("y: %w", usageError{errors.New("x")}), 2},
+		{"settings", running, &config.Error{}, 3},
+		{"preflight", running, fmt.Errorf("y: %w", &lifecycle.PreflightError{}), 3},
+		{"damaged record", running, fmt.Errorf("y: %w", state.ErrCorrupt), 3},
+		{"locked", running, &state.LockedError{}, 8},
+		{"no such cluster", running, fmt.Errorf("y: %w", state.ErrNotFound), 9},
+		{"a remote command's own", running, codeError{code: 42}, 42},
+		{"INT", interrupted(syscall.SIGINT), errors.New("x"), 130},
+		{"TERM", interrupted(syscall.SIGTERM), errors.New("x"), 143},
+		{"HUP", interrupted(syscall.SIGHUP), errors.New("x"), 143},
+		{"a signal that came when all was done", interrupted(syscall.SIGINT), nil, 0},
+	} {
+		if got := exitCode(tc.ctx, tc.err); got != tc.want {
+			t.Errorf("%s: exit code %d, want %d", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestTheFirstFailingPhaseDecides(t *testing.T) {
+	failed := errors.New("x")
+	for _, tc := range []struct {
+		outcomes []phase.Outcome
+		want     ExitCode
+	}{
+		{[]phase.Outcome{{Name: "up"}, {Name: "configure"}, {Name: "test"}, {Name: "down"}}, 0},
+		{[]phase.Outcome{{Name: "up", Err: failed}, {Name: "down"}}, 4},
+		{[]phase.Outcome{{Name: "up"}, {Name: "configure", Err: failed}, {Name: "down"}}, 5},
+		{[]phase.Outcome{{Name: "up"}, {Name: "test", Err: failed}, {Name: "down", Err: failed}}, 6},
+		{[]phase.Outcome{{Name: "up"}, {Name: "test"}, {Name: "down", Err: failed}}, 7},
+	} {
+		if got := outcomeCode(tc.outcomes); got != tc.want {
+			t.Errorf("%v: exit code %d, want %d", tc.outcomes, got, tc.want)
+		}
+	}
+}
+
+func TestEveryExitCodeIsExplained(t *testing.T) {
+	explained := map[ExitCode]bool{}
+	for _, row := range exitCodes() {
+		explained[row.Code] = true
+	}
+	for _, code := range []ExitCode{ExitOK, ExitUnexpected, ExitUsage, ExitConfig, ExitUp, ExitConfigure, ExitTest, ExitDown, ExitLocked, ExitNotFound, ExitUnhealthy, ExitInterrupted, ExitTerminated} {
+		if !explained[code] {
+			t.Errorf("exit code %d is not in the table", code)
+		}
+	}
+}
+
+func TestShellLine(t *testing.T) {
+	for _, tc := range []struct{ in, want []string }{
+		{[]string{"hostname"}, []string{"hostname"}},
+		{[]string{"df", "-h", "a b"}, []string{"df", "-h", "a b"}},
+		{[]string{"df -h | tail -1"}, []string{"sh", "-c", "df -h | tail -1"}},
+		{[]string{"echo $HOME"}, []string{"sh", "-c", "echo $HOME"}},
+		{[]string{"/usr/bin/id"}, []string{"/usr/bin/id"}},
+		{nil, nil},
+	} {
+		if diff := cmp.Diff(tc.want, shellLine(tc.in)); diff != "" {
+			t.Errorf("shellLine(%q) (-want +got):\n%s", tc.in, diff)
+		}
+	}
+}
+
+func nodes() cluster.Nodes {
+	var list cluster.Nodes
+	for i := range 3 {
+		list = append(list, cluster.Node{
+			Name: fmt.Sprintf("ci-1-%d", i+1), Index: i + 1,
+			Management: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), Data: netip.AddrFrom4([4]byte{10, 1, 0, byte(i + 1)}),
+		})
+	}
+	return list
+}
+
+func TestChooseNodes(t *testing.T) {
+	for _, tc := range []struct {
+		which string
+		want  []int // nil: an error
+	}{
+		{"", []int{1, 2, 3}}, {"2", []int{2}}, {"3,1", []int{3, 1}}, {"1, 2", []int{1, 2}}, {"2,2", []int{2}},
+		{"4", nil}, {"0", nil}, {"x", nil}, {"1,,2", nil}, {"1-3", nil},
+	} {
+		chosen, err := choose(nodes(), tc.which)
+		var got []int
+		for _, n := range chosen {
+			got = append(got, n.Index)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" || (err == nil) != (tc.want != nil) {
+			t.Errorf("--nodes %q: %v, %v", tc.which, got, err)
+		}
+		if err != nil && plainCode(err) != ExitUsage {
+			t.Errorf("--nodes %q: %v is no usage error", tc.which, err)
+		}
+	}
+}
+
+func TestAnsibleInventory(t *testing.T) {
+	got := ansible(cluster.Inventory{ClusterName: "ci-1", Nodes: nodes()[:2], SSHUser: "tf-user", SSHKeyPath: "/c/ci-1/id_ed25519"}, "/c/ci-1/known_hosts")
+	want := `[ci_1]
+ci-1-1 ansible_host=10.0.0.1 ansible_port=22 hive_data_address=10.1.0.1
+ci-1-2 ansible_host=10.0.0.2 ansible_port=22 hive_data_address=10.1.0.2
+
+[ci_1_leader]
+ci-1-1
+
+[ci_1:vars]
+ansible_user=tf-user
+ansible_ssh_private_key_file=/c/ci-1/id_ed25519
+ansible_ssh_common_args="-o UserKnownHostsFile=/c/ci-1/known_hosts"
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
