@@ -47,9 +47,16 @@ demo: build ensure-tofu ## the whole life of a cluster on a simulated Proxmox, u
 	bin/hive-test full demo --sim --clusters-dir clusters
 
 # ------------------------------------------------------------------------------------------------ test
+GOTESTSUM := gotest.tools/gotestsum@v1.13.0
+
 .PHONY: test
-test: build ensure-tofu ## all tests, with the race detector
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -race -timeout 20m ./...
+test: build ensure-tofu ## all tests, with the race detector; skipped ones are counted and say why
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) run $(GOTESTSUM) --format pkgname -- -race -timeout 20m ./...
+
+.PHONY: test-provider
+test-provider: build ensure-tofu ## the scripts with the real provider: make test-provider PROVIDER_MIRROR=DIR
+	@if [ -z "$(PROVIDER_MIRROR)" ]; then echo "skipped: no PROVIDER_MIRROR=DIR with bpg/proxmox is given"; else \
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_PROVIDER_MIRROR="$(abspath $(PROVIDER_MIRROR))" $(GO) test -count=1 -timeout 30m -run '^TestScripts' ./cmd/hive-test; fi
 
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run
