@@ -23,32 +23,52 @@ type proxmoxFleet struct {
 	client  *proxmox.Client
 	idRange proxmox.IDRange
 	idBase  int
+	checks  checks
 	// addresses are those of the other clusters of this clusters directory, with who has each.
 	addresses func() (map[netip.Addr]string, error)
 }
 
 var _ lifecycle.Fleet = (*proxmoxFleet)(nil)
 
-// Preflight reports what failed or is doubtful. VMs of ours that exist already are not in their own way.
+// Preflight reports what failed or is doubtful.
 func (f *proxmoxFleet) Preflight(ctx context.Context, r *cluster.Record) ([]lifecycle.Finding, error) {
-	var own []int
-	if _, begun := r.Phases[cluster.PhaseUp]; begun {
-		for i, state := range f.states(ctx, r) {
-			if state.ours {
-				own = append(own, r.Nodes[i].VMID)
-			}
-		}
+	if f.checks.skip {
+		return nil, ctx.Err()
 	}
 	var findings []lifecycle.Finding
-	for _, found := range proxmox.Preflight(ctx, f.client, proxmox.PreflightRequest{
-		Spec: r.Spec, Nodes: r.Nodes, Pool: r.Target.Pool, OwnIDs: own, TokenID: f.client.TokenID(), Endpoint: f.client.Endpoint(),
-	}) {
+	for _, found := range f.findings(ctx, r) {
 		if found.Status == proxmox.Pass || found.Status == proxmox.Skip {
 			continue
 		}
 		findings = append(findings, lifecycle.Finding{ID: found.ID, Title: found.Title, Detail: found.Detail, Fix: found.Fix, Warn: found.Status == proxmox.Warn})
 	}
 	return findings, ctx.Err()
+}
+
+// findings are those of every check there is, for up and doctor alike. VMs of ours that exist already are not in their own way.
+// Without a client only what is not Proxmox VE's is checked.
+func (f *proxmoxFleet) findings(ctx context.Context, r *cluster.Record) []proxmox.Finding {
+	request := proxmox.PreflightRequest{
+		Spec: r.Spec, Nodes: r.Nodes, Pool: r.Target.Pool, IDRange: f.idRange, IDBase: f.idBase,
+		CPUOvercommit: f.checks.cpu, Login: f.checks.login, More: f.checks.more,
+	}
+	if f.checks.healthy != nil && f.checks.healthy() {
+		request.LiveOnly, request.More = true, nil
+	}
+	if f.client == nil {
+		return proxmox.Preflight(ctx, nil, request)
+	}
+	request.TokenID, request.Endpoint = f.client.TokenID(), f.client.Endpoint()
+	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
+		request.Name = r.Name // what else carries the name of one that is there is for reap to judge
+		return proxmox.Preflight(ctx, f.client, request)
+	}
+	for i, state := range f.states(ctx, r) {
+		if state.ours {
+			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)
+		}
+	}
+	return proxmox.Preflight(ctx, f.client, request)
 }
 
 // Reserve chooses free ids. What cannot be chosen because the API cannot be used is left to Preflight to explain.

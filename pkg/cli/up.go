@@ -27,6 +27,7 @@ func upKeys() []string {
 		"network.addresses", "network.data_addresses", "network.gateway", "management_bridge", "data_bridge",
 		"ssh_user", "ssh_private_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range", "proxmox.vmid_base", "proxmox.pool",
+		"proxmox.cpu_overcommit", "skip_preflight",
 		"timeouts.up", "timeouts.down", "tofu_bin",
 	}
 }
@@ -95,9 +96,6 @@ func (a *app) provision(ctx context.Context, verb, name string, settings config.
 
 // prepare runs the preflight and says what it doubts.
 func (s *session) prepare(ctx context.Context, fleet lifecycle.Fleet) error {
-	if err := s.checkTofu(ctx); err != nil {
-		return err
-	}
 	warnings, err := lifecycle.Prepare(ctx, fleet, s.record)
 	for _, w := range warnings {
 		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: w.Detail, Hint: w.Fix})
@@ -107,7 +105,10 @@ func (s *session) prepare(ctx context.Context, fleet lifecycle.Fleet) error {
 			s.record.Nodes[i].SSHPort = s.nodeSSHPort()
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.checkTofu(ctx)
 }
 
 // nodeSSHPort is the port of the nodes' SSH servers.
@@ -247,25 +248,15 @@ func (s *session) providerMirror(otherwise string) string {
 
 // realTarget takes where the user's Proxmox VE is from the settings, and says all that is missing at once.
 func (s *session) realTarget() error {
-	p := s.settings.Proxmox
 	var problems []error
-	if p.Endpoint == "" {
-		problems = append(problems, errors.New("no Proxmox VE endpoint: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT, like https://pve1:8006"))
-	}
-	if p.Token.Reveal() == "" {
-		problems = append(problems, errors.New("no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret"))
-	}
-	if len(p.Hypervisors) == 0 {
-		problems = append(problems, errors.New("no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes"))
+	for _, missing := range s.missingSettings() {
+		problems = append(problems, errors.New(missing.Detail))
 	}
 	if len(problems) > 0 {
 		return codeError{ExitConfig, progress.WithHint(errors.Join(problems...), "or try it without a Proxmox VE: add --sim")}
 	}
-	s.record.Spec.Hypervisors = p.Hypervisors
-	s.record.Target = cluster.Target{
-		Endpoint: p.Endpoint, CAFile: p.CAFile, Fingerprint: p.Fingerprint, Insecure: p.Insecure, Pool: p.Pool,
-		ProviderMirror: s.providerMirror(""), HypervisorSSHUser: p.SSHUsername, HypervisorSSHKeyPath: p.SSHPrivateKeyPath,
-	}
+	s.fillTarget()
+	p := s.settings.Proxmox
 	if p.Insecure {
 		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "the certificate of " + p.Endpoint + " is not verified (proxmox.insecure)"})
 	}

@@ -29,7 +29,7 @@ type Finding struct {
 	Title  string `json:"title"`
 	Status Status `json:"status"`
 	Detail string `json:"detail"`
-	Fix    string `json:"fix,omitempty"`
+	Fix    string `json:"fix"`
 }
 
 // Failed returns the findings that failed.

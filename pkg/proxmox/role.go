@@ -69,3 +69,12 @@ func splitToken(id string) (user, name string) {
 	}
 	return user, name
 }
+
+// TokenID is what names a token, user@realm!name, without its secret; empty if it has another form.
+func TokenID(token string) string {
+	match := tokenPattern.FindStringSubmatch(token)
+	if match == nil {
+		return ""
+	}
+	return match[1]
+}

@@ -87,3 +87,27 @@ func (c *Client) StoragePaths(ctx context.Context) (map[string]string, error) {
 func (c *Client) Skew() (skew time.Duration, known bool) {
 	return c.clock.read()
 }
+
+// Problems are what New would refuse, all of it and each with its fix. What is empty is not judged.
+func (o Options) Problems() []Finding {
+	var findings []Finding
+	found := func(id, title string, err error, fix string) {
+		if err != nil {
+			findings = append(findings, Finding{ID: id, Title: title, Status: Fail, Detail: err.Error(), Fix: fix})
+		}
+	}
+	if o.Endpoint != "" {
+		_, err := endpointURL(o.Endpoint)
+		found("pve-endpoint", "Proxmox API answers", err, "set proxmox.endpoint to the API's address, like https://pve1:8006")
+	}
+	if o.Token != "" && !tokenPattern.MatchString(o.Token) {
+		found("pve-token", "API token is accepted", tokenFormatError(o.Token), "set PROXMOX_VE_API_TOKEN to user@realm!name=secret, as `pveum user token add` printed it")
+	}
+	_, err := tlsConfig(o)
+	fix := "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem"
+	if o.Fingerprint != "" {
+		fix = "set proxmox.fingerprint to what this prints on the hypervisor: openssl x509 -noout -fingerprint -sha256 -in /etc/pve/local/pve-ssl.pem"
+	}
+	found("pve-tls", "server certificate is trusted", err, fix)
+	return findings
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision/tofu"
+	"hive-test/pkg/proxmox"
+	"hive-test/pkg/remote"
+)
+
+// checks is what the preflight looks at besides Proxmox VE itself, for up and for doctor alike.
+type checks struct {
+	more    []proxmox.Check
+	login   func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string)
+	cpu     int         // overcommit
+	healthy func() bool // whether all was well a moment ago; nil: not known
+	skip    bool
+}
+
+// upChecks are those before up. What doctor has found well a moment ago is not looked at again.
+func (s *session) upChecks() checks {
+	c := s.checks(true)
+	c.healthy, c.skip = sync.OnceValue(s.healthy), s.settings.SkipPreflight
+	return c
+}
+
+// checks are those of this session; download allows fetching a tofu where there is none.
+func (s *session) checks(download bool) checks {
+	c := checks{
+		more: []proxmox.Check{s.tofuCheck(download), s.keyCheck}, cpu: s.settings.Proxmox.CPUOvercommit,
+	}
+	if s.record.Target.HypervisorSSHKeyPath != "" {
+		c.login = s.tryHypervisor
+	}
+	return c
+}
+
+// tofuCheck looks for tofu and for the provider in a mirror. It reads the record, and changes nothing.
+func (s *session) tofuCheck(download bool) proxmox.Check {
+	return func(ctx context.Context) []proxmox.Finding {
+		search := s.tofuOfCluster()
+		if !download {
+			search.Downloaders = nil
+		}
+		f := proxmox.Finding{ID: "tofu", Title: "OpenTofu or Terraform is there"}
+		binary, err := tofu.Find(ctx, search)
+		switch {
+		case err != nil && search.Explicit != "":
+			f.Status, f.Detail, f.Fix = proxmox.Fail, err.Error(), "unset tofu_bin, or name a program that works; "+progress.HintOf(err)
+		case err != nil && !download:
+			f.Status, f.Detail, f.Fix = proxmox.Warn, err.Error(), "up downloads OpenTofu; or "+progress.HintOf(err)
+		case err != nil:
+			f.Status, f.Detail, f.Fix = proxmox.Fail, err.Error(), progress.HintOf(err)
+		default:
+			f.Status, f.Detail = proxmox.Pass, fmt.Sprintf("%s %s at %s", binary.Flavor, binary.Version, binary.Path)
+		}
+		return append([]proxmox.Finding{f}, s.mirrorFinding(cmp.Or(binary.Flavor, tofu.OpenTofu))...)
+	}
+}
+
+// mirrorFinding looks whether the mirror that providers come from holds ours.
+func (s *session) mirrorFinding(flavor string) []proxmox.Finding {
+	f := proxmox.Finding{ID: "provider", Title: "provider can be installed", Status: proxmox.Pass}
+	mirror := s.record.Target.ProviderMirror
+	if mirror == "" {
+		f.Status, f.Detail = proxmox.Skip, "it comes from the registry"
+		return []proxmox.Finding{f}
+	}
+	f.Detail = "from " + mirror
+	if err := tofu.CheckMirror(mirror, flavor); err != nil {
+		f.Status, f.Detail = proxmox.Fail, err.Error()
+		f.Fix = cmp.Or(progress.HintOf(err), "set provider_mirror to the directory of a mirror that holds it, or set provider to registry")
+	}
+	return []proxmox.Finding{f}
+}
+
+// keyCheck looks whether the nodes' key is a pair.
+func (s *session) keyCheck(context.Context) []proxmox.Finding {
+	f := proxmox.Finding{ID: "ssh-key", Title: "SSH key for the nodes is a pair", Status: proxmox.Pass}
+	path := s.record.SSHKeyPath
+	if s.settings.SSHPrivateKeyPath == "" {
+		if _, err := os.Stat(path); err != nil {
+			f.Detail = "each cluster gets a pair of its own"
+			return []proxmox.Finding{f}
+		}
+	}
+	f.Detail = path
+	public := path + ".pub"
+	if s.settings.SSHPublicKeyPath != "" && s.settings.SSHPrivateKeyPath != "" {
+		public = absolute(s.settings.SSHPublicKeyPath)
+	}
+	if err := remote.CheckKeyPair(path, public); err != nil {
+		f.Status, f.Detail = proxmox.Fail, err.Error()
+		f.Fix = fmt.Sprintf("ssh-keygen -y -f %s > %s, where the private key is the right one; or unset ssh_private_key_path: then each cluster gets a pair of its own",
+			remote.Quote(path), remote.Quote(public))
+	}
+	return []proxmox.Finding{f}
+}
+
+// hypervisorWait bounds what is tried on one hypervisor.
+const hypervisorWait = 4 * time.Second
+
+// tryHypervisor logs in as the provider will and runs what it runs there, short of changing anything.
+func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) {
+	user, key := cmp.Or(s.record.Target.HypervisorSSHUser, "root"), s.record.Target.HypervisorSSHKeyPath
+	port := cmp.Or(h.Port, 22)
+	address, err := lookUp(ctx, h.Address)
+	if err != nil {
+		return "the address of {host} cannot be found: " + err.Error(), "set address of hypervisor {host} to its IP address"
+	}
+	dir, err := os.MkdirTemp("", "hive-test-doctor-")
+	if err != nil {
+		return err.Error(), "make room for temporary files, or set TMPDIR"
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	// The provider pins the hypervisors' keys itself, for each cluster; what is seen here proves nothing and is forgotten.
+	dialer, err := remote.NewDialer(remote.Config{User: user, KeyPath: key, KnownHosts: filepath.Join(dir, "known_hosts"), ConnectTimeout: hypervisorWait})
+	if err != nil {
+		return err.Error(), "set proxmox.ssh_private_key_path to a private key that can be read"
+	}
+	defer func() { _ = dialer.Close() }()
+	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: port})
+	limited, cancel := context.WithTimeout(ctx, hypervisorWait)
+	defer cancel()
+	uid, err := host.Run(limited, remote.Command{Argv: []string{"id", "-u"}, Timeout: hypervisorWait})
+	switch {
+	case errors.Is(err, remote.ErrAuth):
+		return fmt.Sprintf("{host} refuses the SSH login of %s with the key %s", user, key),
+			fmt.Sprintf("ssh-copy-id -i %s -p %d %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", remote.Quote(key), port, remote.Quote(user+"@"+h.Address))
+	case err != nil:
+		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(port)) + "), and there: systemctl status ssh"
+	case strings.TrimSpace(string(uid.Stdout)) == "0":
+		return "", ""
+	}
+	return trySudo(limited, host, user, snippets)
+}
+
+// trySudo asks for what the provider runs as root: pvesm and qm, and tee for snippets (read in its source, and recorded). The
+// first two are run as it probes them; tee would write, so sudo is only asked whether it may.
+func trySudo(ctx context.Context, host *remote.Host, user, snippets string) (problem, fix string) {
+	var refused []string
+	for _, argv := range [][]string{
+		{"sudo", "-n", "/usr/sbin/pvesm", "apiinfo"}, {"sudo", "-n", "/usr/sbin/qm", "--help"}, {"sudo", "-n", "-l", "/usr/bin/tee", snippets + "/hive-test.yaml"},
+	} {
+		result, err := host.Run(ctx, remote.Command{Argv: argv, Timeout: hypervisorWait})
+		if exit, ok := errors.AsType[*remote.ExitError](err); ok && (argv[2] == "-l" || strings.Contains(string(exit.Result.Stderr)+string(result.Stderr), "sudo: ")) {
+			program := argv[2]
+			if program == "-l" {
+				program = argv[3] + " " + snippets + "/*"
+			}
+			refused = append(refused, program)
+		} else if err != nil && !ok {
+			return "{host}: " + err.Error(), "look on {host} at: journalctl -u ssh"
+		}
+	}
+	if len(refused) == 0 {
+		return "", ""
+	}
+	rule := fmt.Sprintf("%s ALL=(root) NOPASSWD: /usr/sbin/pvesm, /usr/sbin/qm, /usr/bin/tee %s/[a-zA-Z0-9_][a-zA-Z0-9_.-]*", user, snippets)
+	return fmt.Sprintf("user %s may not run with sudo and without a password on {host}: %s", user, strings.Join(refused, ", ")),
+		"on {host} as root: echo " + remote.Quote(rule) + " > /etc/sudoers.d/hive-test"
+}
+
+// lookUp makes an address of a name; an address stays what it is.
+func lookUp(ctx context.Context, host string) (netip.Addr, error) {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return address, nil
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return found[0].Unmap(), nil
+}

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/proxmox"
+	"hive-test/pkg/state"
+)
+
+const doctorLong = `doctor checks, all at once and in seconds, everything that is known to make up fail, and changes nothing: OpenTofu and its
+provider, the API's address, certificate and clock, the token and its privileges, the hypervisors and their quorum, the image
+or template, storages, bridges, SSH to the hypervisors, VM ids, and room for the whole cluster. Each failure comes with the
+command or the setting that mends it. Flags and settings are those of up. With NAME, that cluster is looked at, and what is
+left of an earlier one of that name.
+
+up makes the same checks first; within a minute after a doctor that found nothing, it relies on that.`
+
+// doctorLimit is when doctor stops asking; what has not answered then is reported as such.
+const doctorLimit = 4500 * time.Millisecond
+
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor [NAME]",
+		Short: "check everything that is known to make up fail, each failure with its fix",
+		Long:  doctorLong,
+		Example: `  hive-test doctor
+  hive-test doctor --node-count=10 --memory-mb=16384
+  hive-test doctor dev1 -o json
+  hive-test doctor --print-role > role.sh`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("%s takes the name of one cluster at most", cmd.CommandPath())}
+			}
+			return nil
+		},
+	}
+	load := a.settings(cmd, append(upKeys(), "proxmox.ssh_username", "proxmox.ssh_private_key_path")...)
+	role := cmd.Flags().Bool("print-role", false, "print the commands that make a role, a user and a token for hive-test on Proxmox VE 8 and 9, and do nothing else")
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		if *role {
+			return printRole(a.Stdout, settings)
+		}
+		name := ""
+		if len(args) == 1 {
+			name = args[0]
+			if _, err := cluster.ParseName(name); err != nil {
+				return usageError{err}
+			}
+		}
+		return a.doctor(ctx, name, settings)
+	})
+	return cmd
+}
+
+// printRole prints what an administrator runs, for both versions; the token is the one that is set, if any.
+func printRole(w io.Writer, settings config.Settings) error {
+	for i, major := range []int{8, 9} {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if _, err := io.WriteString(w, proxmox.RoleScript(major, proxmox.TokenID(settings.Proxmox.Token.Reveal()))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// doctorJSON is the shape of `doctor -o json`.
+type doctorJSON struct {
+	Schema int               `json:"schema"`
+	OK     bool              `json:"ok"`
+	Checks []proxmox.Finding `json:"checks"`
+}
+
+func (a *app) doctor(ctx context.Context, name string, settings config.Settings) error {
+	if settings.HostsFile != "" {
+		return usageError{errors.New("doctor looks at Proxmox VE: whether the hosts of a hosts file can be used, up finds out")}
+	}
+	s, err := a.open("doctor", cmp.Or(name, "doctor"), settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	findings, err := s.examine(ctx, name != "")
+	if err != nil {
+		return err
+	}
+	document := doctorJSON{Schema: outputSchema, OK: len(proxmox.Failed(findings)) == 0, Checks: findings}
+	if document.OK {
+		s.rememberHealth()
+	}
+	structured, err := printAs(a.Stdout, settings.Output, document)
+	if !structured {
+		err = document.print(a.Stdout)
+	}
+	if err == nil && !document.OK {
+		return codeError{code: ExitConfig}
+	}
+	return err
+}
+
+// examine makes all checks that the settings, or the cluster that exists, call for.
+func (s *session) examine(ctx context.Context, named bool) ([]proxmox.Finding, error) {
+	findings, err := s.subject(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	if s.record.Spec.Deployer == cluster.DeployerExisting {
+		return nil, usageError{fmt.Errorf("cluster %q is made of hosts that were there: doctor looks at Proxmox VE", s.name)}
+	}
+	for _, problem := range s.record.Spec.Validate() {
+		findings = append(findings, proxmox.Finding{ID: "settings", Title: "settings are complete", Status: proxmox.Fail, Detail: problem.Error(), Fix: "change that setting; `hive-test help settings` lists them"})
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, doctorLimit, fmt.Errorf("no answer within %s", doctorLimit))
+	defer cancel()
+	fleet, problems := s.patient()
+	findings = append(findings, problems...)
+	if len(proxmox.Failed(findings)) > 0 {
+		fleet.client = nil // it could only be used wrongly
+	}
+	request := s.record
+	if !named {
+		nameless := *s.record
+		nameless.Name = ""
+		request = &nameless
+	}
+	findings = append(findings, fleet.findings(limited, request)...)
+	return findings, context.Cause(ctx)
+}
+
+// subject finds out what is to be looked at: the cluster of that name if there is one, or what up would make.
+func (s *session) subject(ctx context.Context, named bool) ([]proxmox.Finding, error) {
+	if named {
+		err := s.load()
+		if err == nil {
+			return nil, s.connect(ctx)
+		}
+		if !errors.Is(err, state.ErrNotFound) {
+			return nil, err
+		}
+	}
+	s.record = &cluster.Record{Schema: cluster.RecordSchema, Name: s.name, Owner: newOwner(s.started), Spec: s.settings.Spec(), SSHKeyPath: s.store.Path(s.name, "id_ed25519")}
+	if path := s.settings.SSHPrivateKeyPath; path != "" {
+		s.record.SSHKeyPath = absolute(path)
+	}
+	if s.settings.Sim {
+		s.record.Target = cluster.Target{Simulated: true, Pool: s.settings.Proxmox.Pool}
+		if err := s.connect(ctx); err != nil {
+			return nil, err
+		}
+		s.record.Target.ProviderMirror = s.providerMirror(s.sim.ProviderMirror)
+		return nil, nil
+	}
+	s.fillTarget()
+	return s.missingSettings(), nil
+}
+
+// missingSettings are the settings without which there is no Proxmox VE to talk to.
+func (s *session) missingSettings() []proxmox.Finding {
+	p := s.settings.Proxmox
+	var findings []proxmox.Finding
+	missing := func(absent bool, detail, fix string) {
+		if absent {
+			findings = append(findings, proxmox.Finding{ID: "settings", Title: "settings are complete", Status: proxmox.Fail, Detail: detail, Fix: fix})
+		}
+	}
+	missing(p.Endpoint == "", "no Proxmox VE endpoint: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT, like https://pve1:8006",
+		"set proxmox.endpoint to the API's address, like https://pve1:8006")
+	missing(p.Token.Reveal() == "", "no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret",
+		"set PROXMOX_VE_API_TOKEN; `hive-test doctor --print-role` prints how to make a token")
+	missing(len(p.Hypervisors) == 0, "no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes", "set proxmox.hypervisors, or TF_VAR_nodes")
+	return findings
+}
+
+// fillTarget takes where the user's Proxmox VE is from the settings.
+func (s *session) fillTarget() {
+	p := s.settings.Proxmox
+	s.record.Spec.Hypervisors = p.Hypervisors
+	s.record.Target = cluster.Target{
+		Endpoint: p.Endpoint, CAFile: p.CAFile, Fingerprint: p.Fingerprint, Insecure: p.Insecure, Pool: p.Pool,
+		ProviderMirror: s.providerMirror(""), HypervisorSSHUser: p.SSHUsername, HypervisorSSHKeyPath: p.SSHPrivateKeyPath,
+	}
+}
+
+// patient is the fleet for findings: what is wrong with the way to Proxmox VE is a finding, too.
+func (s *session) patient() (*proxmoxFleet, []proxmox.Finding) {
+	target := s.record.Target
+	options := proxmox.Options{Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure}
+	fleet := &proxmoxFleet{idBase: s.settings.Proxmox.VMIDBase, checks: s.checks(false)}
+	problems := options.Problems()
+	if ids := s.settings.Proxmox.VMIDRange; ids != "" {
+		var err error
+		if fleet.idRange, err = proxmox.ParseIDRange(ids); err != nil {
+			problems = append(problems, proxmox.Finding{ID: "settings", Title: "settings are complete", Status: proxmox.Fail, Detail: err.Error(), Fix: "set proxmox.vmid_range to 20000-29999"})
+		}
+	}
+	fleet.client, _ = proxmox.New(options) // nil where it cannot be: problems say why
+	return fleet, problems
+}
+
+// print writes the table for people: what failed has its fix below it.
+func (d doctorJSON) print(w io.Writer) error {
+	rows := [][]string{{"STATUS", "CHECK", "TITLE", "DETAIL"}}
+	failed := 0
+	for _, f := range d.Checks {
+		rows = append(rows, []string{string(f.Status), f.ID, f.Title, f.Detail})
+		if f.Fix != "" {
+			rows = append(rows, []string{"", "", "", "fix: " + f.Fix})
+		}
+		if f.Status == proxmox.Fail {
+			failed++
+		}
+	}
+	if err := tabbed(w, rows); err != nil {
+		return err
+	}
+	verdict := "nothing stands in the way of up"
+	if failed > 0 {
+		verdict = fmt.Sprintf("%d of %d checks failed", failed, len(d.Checks))
+	}
+	_, err := fmt.Fprintln(w, verdict)
+	return err
+}
+
+// healthLasts is how long up relies on a doctor that found nothing.
+const healthLasts = time.Minute
+
+// healthFile is where a doctor that found nothing leaves word, by everything that it looked at; empty: nowhere.
+func (s *session) healthFile() string {
+	dir := s.cacheDir()
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "doctor", cluster.Hash(s.record.Spec, s.record.Target.Endpoint, s.record.Target.Pool, s.token(), s.settings.Proxmox.CPUOvercommit, s.settings.TofuBin))
+}
+
+// rememberHealth is a convenience: where it cannot be written, up looks again.
+func (s *session) rememberHealth() {
+	file := s.healthFile()
+	if file == "" || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
+		return
+	}
+	_ = renameio.WriteFile(file, nil, 0o600)
+}
+
+// healthy tells whether a doctor has found nothing within the last minute. It is asked once: what is made then may fill what
+// was free before.
+func (s *session) healthy() bool {
+	file := s.healthFile()
+	if file == "" {
+		return false
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return false
+	}
+	_ = os.Remove(file)
+	age := time.Since(info.ModTime())
+	return age >= 0 && age < healthLasts
+}
