@@ -50,6 +50,20 @@ func (existing) Assign(_ context.Context, r *cluster.Record) (cluster.Nodes, err
 // Foreign is nobody: the hosts file says which hosts are meant.
 func (existing) Foreign(context.Context, *cluster.Record) error { return nil }
 
+// Claim has no ids to claim.
+func (existing) Claim(context.Context, *cluster.Record, *cluster.Record, progress.Sink) error {
+	return nil
+}
+
+// Free has no ids to look at.
+func (existing) Free(context.Context, *cluster.Record, []string, progress.Sink) error { return nil }
+
+// Release has nothing to give up.
+func (existing) Release(context.Context, *cluster.Record, progress.Sink) {}
+
+// Forget has nothing to give up.
+func (existing) Forget(context.Context, *cluster.Record, progress.Sink) {}
+
 // Verify has nothing to compare with.
 func (existing) Verify(context.Context, *cluster.Record) error { return nil }
 

@@ -23,6 +23,10 @@ type proxmoxFleet struct {
 	client  *proxmox.Client
 	idRange proxmox.IDRange
 	idBase  int
+	// parallelism is how many VMs are deleted at a time; 0 is all.
+	parallelism int
+	claiming    claimSettings
+	claims      *proxmox.Claims // nil until something is claimed
 	checks  checks
 	// addresses are those of the other clusters of this clusters directory, with who has each.
 	addresses func() (map[netip.Addr]string, error)
@@ -73,11 +77,15 @@ func (f *proxmoxFleet) findings(ctx context.Context, r *cluster.Record) []proxmo
 
 // Reserve chooses free ids. What cannot be chosen because the API cannot be used is left to Preflight to explain.
 func (f *proxmoxFleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
-	request := proxmox.ReserveRequest{Name: r.Name, Count: r.Spec.NodeCount - len(r.Nodes), Present: r.Nodes, Range: f.idRange, Base: f.idBase, Seed: seed()}
-	for _, h := range r.Spec.Hypervisors {
-		request.Hypervisors = append(request.Hypervisors, h.Name)
+	request := f.choice(r, r.Nodes)
+	request.Count, request.Seed = r.Spec.NodeCount-len(r.Nodes), seed()
+	// What others have claimed is left alone where there is room elsewhere; else the claim will wait for them.
+	avoiding := request
+	avoiding.Taken, _ = proxmox.Claimed(ctx, f.client, r.Owner.ID)
+	nodes, err := proxmox.Choose(ctx, f.client, avoiding)
+	if err != nil && len(avoiding.Taken) > 0 {
+		nodes, err = proxmox.Choose(ctx, f.client, request)
 	}
-	nodes, err := proxmox.Choose(ctx, f.client, request)
 	if err != nil {
 		if findings, _ := f.Preflight(ctx, r); hasFatal(findings) {
 			return nil, &lifecycle.PreflightError{Findings: fatal(findings)}
@@ -85,6 +93,15 @@ func (f *proxmoxFleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.
 		return nil, &lifecycle.PreflightError{Findings: []lifecycle.Finding{{ID: "pve-ids", Title: "free VM ids", Detail: err.Error(), Fix: progress.HintOf(err)}}}
 	}
 	return nodes, nil
+}
+
+// choice is how ids of nodes beside those that are present are chosen.
+func (f *proxmoxFleet) choice(r *cluster.Record, present cluster.Nodes) proxmox.ReserveRequest {
+	request := proxmox.ReserveRequest{Name: r.Name, Present: present, Range: f.idRange, Base: f.idBase}
+	for _, h := range r.Spec.Hypervisors {
+		request.Hypervisors = append(request.Hypervisors, h.Name)
+	}
+	return request
 }
 
 // Assign fills in templates' places and static addresses. What the API cannot tell is left to Preflight to explain.
@@ -334,11 +351,7 @@ func recorded(r *cluster.Record, vmid int) bool {
 // Destroy stops and deletes each VM, at once, after one more live look at whose it is.
 func (f *proxmoxFleet) Destroy(ctx context.Context, r *cluster.Record, vms []lifecycle.VMRef) error {
 	failures := make([]error, len(vms))
-	var wait sync.WaitGroup
-	for i, ref := range vms {
-		wait.Go(func() { failures[i] = f.destroyOne(ctx, r, ref) })
-	}
-	wait.Wait()
+	f.forEach(len(vms), func(i int) { failures[i] = f.destroyOne(ctx, r, vms[i]) })
 	return errors.Join(failures...)
 }
 
@@ -358,7 +371,7 @@ func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref li
 			return fmt.Errorf("stopping VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 		}
 	}
-	if _, err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil {
+	if _, err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil && !errors.Is(err, proxmox.ErrNotFound) {
 		return fmt.Errorf("deleting VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 	}
 	return nil

@@ -174,7 +174,7 @@ func (s *session) fleet() (lifecycle.Fleet, error) {
 			return nil, codeError{ExitConfig, err}
 		}
 	}
-	return &proxmoxFleet{client: client, idRange: idRange, idBase: s.settings.Proxmox.VMIDBase, checks: s.upChecks(), addresses: s.otherAddresses}, nil
+	return &proxmoxFleet{client: client, idRange: idRange, idBase: s.settings.Proxmox.VMIDBase, parallelism: s.settings.Parallelism, claiming: s.claimSettings(), checks: s.upChecks(), addresses: s.otherAddresses}, nil
 }
 
 // otherAddresses are the addresses that other clusters of this clusters directory have, with who has each. A record that

@@ -28,7 +28,7 @@ func upKeys() []string {
 		"ssh_user", "ssh_private_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range", "proxmox.vmid_base", "proxmox.pool",
 		"proxmox.cpu_overcommit", "skip_preflight",
-		"timeouts.up", "timeouts.down", "tofu_bin",
+		"timeouts.up", "timeouts.down", "tofu_bin", "parallelism", "lock_dir",
 	}
 }
 

@@ -71,7 +71,7 @@ func (a *app) downCommand() *cobra.Command {
 		Short: "destroy the VMs of a cluster, prove that they are gone, and remove its directory; evidence stays",
 		Args:  named(1),
 	}
-	load := a.settings(cmd, "timeouts.down", "tofu_bin")
+	load := a.settings(cmd, "timeouts.down", "tofu_bin", "parallelism", "lock_dir")
 	force := cmd.Flags().Bool("force", false, "where tofu fails, delete the VMs through the API")
 	keep := cmd.Flags().Bool("keep-results", false, "keep the last test results beside the evidence of this run")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {

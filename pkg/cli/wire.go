@@ -159,7 +159,7 @@ func (s *session) provisioner() provision.Provisioner {
 		Find: s.tofuOfCluster(), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
 		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath,
-		LogPath: s.runFile("tofu.log"), Sink: s.sink,
+		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
 	})
 }
 

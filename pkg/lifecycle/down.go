@@ -150,7 +150,10 @@ func (d *down) fail(err error) error {
 	return errors.Join(err, d.Store.Save(d.Record))
 }
 
-func (d *down) remove(_ context.Context, sink progress.Sink) error {
+func (d *down) remove(ctx context.Context, sink progress.Sink) error {
+	if d.Record.Spec.Deployer != cluster.DeployerExisting {
+		d.Fleet.Forget(ctx, d.Record, sink)
+	}
 	if err := d.Close(); err != nil {
 		sink.Emit(progress.Event{Kind: progress.Debug, Message: "closing connections: " + err.Error()})
 	}

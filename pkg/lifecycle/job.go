@@ -70,6 +70,17 @@ type Fleet interface {
 	// Assign returns the record's nodes with what is still open filled in: where the template of each is, and its static
 	// addresses. What was chosen before stays.
 	Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
+	// Claim keeps other runs, on any machine, away from the ids of nodes whose VMs do not exist yet, until Release. Nodes that
+	// the record before did not have (nil: none) may get other ids. Claims outlive a run that fails: the next run of the
+	// cluster goes on with them, and Forget ends them.
+	Claim(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error
+	// Free is an error unless the ids of the named nodes are free now. What an interrupted run left half made there is
+	// deleted.
+	Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error
+	// Release gives the claims of this run up: the VMs exist.
+	Release(ctx context.Context, r *cluster.Record, sink progress.Sink)
+	// Forget gives up every claim of the cluster.
+	Forget(ctx context.Context, r *cluster.Record, sink progress.Sink)
 	// Foreign is an error if, live, a VM that is not ours has an id of the record. Tofu must not run then: its state may
 	// name that VM.
 	Foreign(ctx context.Context, r *cluster.Record) error

@@ -49,7 +49,13 @@ func (w *world) KeepResults(string) error                       { return nil }
 func (w *world) SaveResults() error                             { w.log("save results"); return nil }
 func (w *world) Foreign(context.Context, *cluster.Record) error { w.log("foreign?"); return w.foreign }
 func (w *world) Verify(context.Context, *cluster.Record) error  { w.log("verify"); return nil }
-func (w *world) Power(context.Context, *cluster.Record) []Power { return nil }
+func (w *world) Claim(context.Context, *cluster.Record, *cluster.Record, progress.Sink) error {
+	return nil
+}
+func (w *world) Free(context.Context, *cluster.Record, []string, progress.Sink) error { return nil }
+func (w *world) Release(context.Context, *cluster.Record, progress.Sink)              { w.log("release") }
+func (w *world) Forget(context.Context, *cluster.Record, progress.Sink)               { w.log("forget") }
+func (w *world) Power(context.Context, *cluster.Record) []Power                       { return nil }
 func (w *world) Plan(context.Context, provision.Request) (provision.Plan, error) {
 	return provision.Plan{}, nil
 }
@@ -130,11 +136,11 @@ func TestDown(t *testing.T) {
 	}{
 		{
 			name: "tofu destroys, the API proves it, then the directory goes", world: world{vms: []VMRef{mine}},
-			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "remove directory"},
+			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "forget", "remove directory"},
 		},
 		{
 			name: "results are saved before the directory goes", world: world{}, results: true,
-			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "save results", "remove directory"},
+			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "forget", "save results", "remove directory"},
 		},
 		{
 			name: "somebody else's VM under our id: tofu never runs, nothing is removed", world: world{foreign: errors.New("VM 20000 is theirs")},
@@ -142,7 +148,7 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "the same with force: only ours are deleted, without tofu", world: world{foreign: errors.New("theirs"), vms: []VMRef{mine}}, force: true,
-			want: []string{"save down running", "foreign?", "remaining?", "api destroy", "remaining?", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "api destroy", "remaining?", "forget", "remove directory"},
 		},
 		{
 			name: "tofu fails: what remains is named, the directory stays", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")},
@@ -150,7 +156,7 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "tofu fails with force: the API goes on", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")}, force: true,
-			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "api destroy", "remaining?", "remove directory"},
+			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "api destroy", "remaining?", "forget", "remove directory"},
 		},
 		{
 			name: "tofu says it is done and a VM is still there", world: world{vms: []VMRef{mine}, stuck: true},

@@ -100,6 +100,11 @@ func (u *up) Run(ctx context.Context) error {
 }
 
 func (u *up) run(ctx context.Context) error {
+	if u.Record.Spec.Deployer != cluster.DeployerExisting {
+		if err := u.steps(ctx, cluster.PhaseUp, step{"claim the VM ids", u.claim}); err != nil {
+			return err
+		}
+	}
 	inputs := cluster.Hash(u.Record.Spec, u.Record.Target, identities(u.Record.Nodes))
 	return u.recorded(ctx, cluster.PhaseUp, inputs, func(ctx context.Context) error {
 		if u.Record.Spec.Deployer == cluster.DeployerExisting {
@@ -159,6 +164,11 @@ func (u *up) key(context.Context, progress.Sink) error {
 	return remote.GenerateKey(u.Record.SSHKeyPath)
 }
 
+// claim makes the ids of what is to be made this run's own. It may change them: nothing was made or recorded yet.
+func (u *up) claim(ctx context.Context, sink progress.Sink) error {
+	return u.Fleet.Claim(ctx, u.Record, u.Before, sink)
+}
+
 // foreign stops before tofu could take somebody else's VM for ours.
 func (u *up) foreign(ctx context.Context, _ progress.Sink) error {
 	return u.Fleet.Foreign(ctx, u.Record)
@@ -176,7 +186,10 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 				info(sink, "plan: %s", change)
 			}
 		}
-		return u.Fleet.Foreign(ctx, u.Record)
+		if err := u.Fleet.Foreign(ctx, u.Record); err != nil {
+			return err
+		}
+		return u.Fleet.Free(ctx, u.Record, plan.Nodes(provision.Create), sink)
 	}
 	result, err := u.Provisioner.Up(ctx, request)
 	u.applied = result.Changed || err == nil
@@ -270,7 +283,14 @@ func (u *up) restart(ctx context.Context, sink progress.Sink) error {
 	return nil
 }
 
-func (u *up) verify(ctx context.Context, _ progress.Sink) error { return u.Fleet.Verify(ctx, u.Record) }
+// verify proves that what exists is ours; from then on everybody sees who has the ids.
+func (u *up) verify(ctx context.Context, sink progress.Sink) error {
+	if err := u.Fleet.Verify(ctx, u.Record); err != nil {
+		return err
+	}
+	u.Fleet.Release(ctx, u.Record, sink)
+	return nil
+}
 
 func (u *up) addresses(ctx context.Context, sink progress.Sink) error {
 	nodes, err := u.Fleet.Addresses(ctx, u.Record, sink)

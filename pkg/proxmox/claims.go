@@ -402,16 +402,22 @@ func isClaim(p Pool) bool {
 	return strings.HasPrefix(p.ID, claimPrefix) || strings.HasPrefix(p.ID, brokenPrefix)
 }
 
-// Foreign are the ids that others have claimed, as far as the token may see.
-func (c *Claims) Foreign(ctx context.Context) ([]int, error) {
-	pools, err := c.Pools.Pools(ctx)
+// releaseNew gives up the claims on ids, except those that cover any of held.
+func (c *Claims) releaseNew(ctx context.Context, held, ids []int) error {
+	keep := blocksOf(held)
+	return c.release(ctx, slices.DeleteFunc(blocksOf(ids), func(b int) bool { return slices.Contains(keep, b) || c.locks[b] == nil }))
+}
+
+// Claimed are the ids that others than the owner have claimed, as far as the token may see.
+func Claimed(ctx context.Context, p Pools, owner string) ([]int, error) {
+	pools, err := p.Pools(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("looking for claims of VM ids: %w", err)
 	}
 	var ids []int
 	for _, pool := range pools {
 		block, err := strconv.Atoi(strings.TrimPrefix(pool.ID, claimPrefix))
-		if !strings.HasPrefix(pool.ID, claimPrefix) || err != nil || parseHolder(pool.Comment).OwnerID == c.OwnerID {
+		if !strings.HasPrefix(pool.ID, claimPrefix) || err != nil || parseHolder(pool.Comment).OwnerID == owner {
 			continue
 		}
 		for id := block; id < block+blockSize; id++ {

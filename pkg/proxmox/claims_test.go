@@ -85,7 +85,7 @@ func TestClaims(t *testing.T) {
 	mustYield(t, l.claimant(here, "bbbb", nil), "aaaa", 20003)
 	b := l.claimant(there, "bbbb", nil)
 	mustYield(t, b, "aaaa", 20003, 20020)
-	if foreign, err := b.Foreign(t.Context()); err != nil || len(foreign) != 20 || foreign[0] != 20000 {
+	if foreign, err := proxmox.Claimed(t.Context(), l.Client, "bbbb"); err != nil || len(foreign) != 20 || foreign[0] != 20000 {
 		t.Errorf("foreign ids %v, %v", foreign, err)
 	}
 	if err := a.Release(t.Context()); err != nil {

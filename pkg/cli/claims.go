@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
+)
+
+// claimSettings is how a fleet claims VM ids.
+type claimSettings struct {
+	lockDir string
+	// lasts is how long a claim of a run that vanished keeps others away.
+	lasts time.Duration
+}
+
+// claimMargin is more than a run takes beside its phase up, clocks that differ included.
+const claimMargin = 15 * time.Minute
+
+// claimSettings are those of this session's settings.
+func (s *session) claimSettings() claimSettings {
+	dir := s.settings.LockDir
+	if dir == "" {
+		dir = filepath.Join(cmp.Or(s.Getenv("TMPDIR"), os.TempDir()), "hive-test-locks")
+	}
+	lasts := s.settings.Timeouts.Up + claimMargin
+	if s.settings.Timeouts.Up <= 0 {
+		lasts = 24 * time.Hour
+	}
+	return claimSettings{lockDir: dir, lasts: lasts}
+}
+
+// claimsOf opens the cluster's claims; nothing is claimed yet.
+func (f *proxmoxFleet) claimsOf(r *cluster.Record) (*proxmox.Claims, error) {
+	if f.claims != nil {
+		return f.claims, nil
+	}
+	claims, err := proxmox.NewClaims(proxmox.ClaimOptions{
+		Pools: f.client, Endpoint: f.client.Endpoint(), LockDir: f.claiming.lockDir, Cluster: r.Name, OwnerID: r.Owner.ID,
+		Who: r.Owner.User + "@" + r.Owner.Host, For: f.claiming.lasts,
+	})
+	if err != nil {
+		return nil, codeError{ExitConfig, err}
+	}
+	f.claims = claims
+	return claims, nil
+}
+
+// Claim keeps other runs away from the ids of nodes whose VMs do not exist yet, and chooses others for those nodes that the
+// cluster did not have before, where their ids were lost since they were chosen.
+func (f *proxmoxFleet) Claim(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error {
+	listed, err := f.client.VMs(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the VMs: %w", err)
+	}
+	var old, fresh, kept cluster.Nodes
+	for _, node := range r.Staying() {
+		switch {
+		case before == nil || !slices.ContainsFunc(before.Nodes, func(n cluster.Node) bool { return n.Name == node.Name }):
+			fresh = append(fresh, node)
+		case !slices.ContainsFunc(listed, func(vm proxmox.VM) bool { return vm.VMID == node.VMID }):
+			old, kept = append(old, node), append(kept, node)
+		default: // whose VM it is, is looked at when all ids are claimed
+			kept = append(kept, node)
+		}
+	}
+	if len(old)+len(fresh) == 0 {
+		return nil
+	}
+	claims, err := f.claimsOf(r)
+	if err != nil {
+		return err
+	}
+	if len(old) > 0 {
+		if _, err := proxmox.Hold(ctx, f.client, claims, proxmox.HoldRequest{Nodes: old, Sink: sink}); err != nil {
+			return err
+		}
+	}
+	if len(fresh) > 0 {
+		chosen, err := proxmox.Hold(ctx, f.client, claims, proxmox.HoldRequest{Nodes: fresh, Fresh: true, Choice: f.choice(r, kept), Sink: sink})
+		if err != nil {
+			return err
+		}
+		renumber(r, chosen, sink)
+	}
+	if claims.Unshared != nil {
+		sink.Emit(progress.Event{Kind: progress.Warning,
+			Message: fmt.Sprintf("VM ids are claimed on this machine only, runs on others are not kept away from them: %v", claims.Unshared),
+			Hint:    "let the token make pools: pveum role add HiveTestClaims --privs Pool.Allocate,Pool.Audit; pveum acl modify /pool --tokens '" + f.client.TokenID() + "' --roles HiveTestClaims"})
+	}
+	return nil
+}
+
+// renumber takes over ids that were chosen anew.
+func renumber(r *cluster.Record, chosen cluster.Nodes, sink progress.Sink) {
+	for _, node := range chosen {
+		for i := range r.Nodes {
+			if r.Nodes[i].Name == node.Name && r.Nodes[i].VMID != node.VMID {
+				sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name,
+					Message: fmt.Sprintf("VM id %d was lost to another run: it gets %d", r.Nodes[i].VMID, node.VMID)})
+				r.Nodes[i].VMID = node.VMID
+			}
+		}
+	}
+}
+
+// Free makes sure, right before they are used, that the ids of nodes are free. A VM there that is ours was left half made by
+// a try that was cut off, and goes, unless the node was complete once.
+func (f *proxmoxFleet) Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error {
+	failures := make([]error, len(r.Nodes))
+	f.forEach(len(r.Nodes), func(i int) {
+		if slices.Contains(nodes, r.Nodes[i].Name) {
+			failures[i] = f.free(ctx, r, r.Nodes[i], sink)
+		}
+	})
+	return errors.Join(failures...)
+}
+
+func (f *proxmoxFleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, sink progress.Sink) error {
+	free, err := f.client.CheckID(ctx, node.VMID)
+	if err != nil || free {
+		return err
+	}
+	remaining, err := f.Remaining(ctx, r)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(remaining, func(vm lifecycle.VMRef) bool { return vm.VMID == node.VMID })
+	switch {
+	case i < 0:
+		return &proxmox.TakenError{IDs: []int{node.VMID}}
+	case node.Management.IsValid():
+		return fmt.Errorf("%s: VM %d is the cluster's and complete, but tofu's state does not know it: put terraform.tfstate back, or begin anew with `hive-test down %s`", node.Name, node.VMID, r.Name)
+	}
+	sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name, Message: fmt.Sprintf("VM %d was left half made: deleting it first", node.VMID)})
+	return f.destroyOne(ctx, r, remaining[i])
+}
+
+// Release gives claims up: VMs hold the ids now. That it fails is no failure of the run: claims end by themselves.
+func (f *proxmoxFleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Sink) {
+	if f.claims != nil {
+		unreleased(sink, f.claims.Release(ctx))
+	}
+}
+
+// Forget gives up all claims of the cluster, also those of earlier runs.
+func (f *proxmoxFleet) Forget(ctx context.Context, r *cluster.Record, sink progress.Sink) {
+	claims, err := f.claimsOf(r)
+	if err == nil {
+		err = claims.Forget(ctx)
+	}
+	unreleased(sink, err)
+}
+
+func unreleased(sink progress.Sink, err error) {
+	if err != nil {
+		sink.Emit(progress.Event{Kind: progress.Warning, Message: "a claim on VM ids could not be given up and ends by itself: " + err.Error()})
+	}
+}
+
+// forEach does something for each of n, as many at a time as is set.
+func (f *proxmoxFleet) forEach(n int, do func(i int)) {
+	var group errgroup.Group
+	if f.parallelism > 0 {
+		group.SetLimit(f.parallelism)
+	}
+	for i := range n {
+		group.Go(func() error { do(i); return nil })
+	}
+	_ = group.Wait()
+}
