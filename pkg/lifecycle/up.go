@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/phase"
@@ -305,26 +306,24 @@ func (u *up) addresses(ctx context.Context, sink progress.Sink) error {
 func (u *up) hostKeys(ctx context.Context, sink progress.Sink) error {
 	path := u.Store.Path(u.Record.Name, knownHostsFile)
 	type read struct {
-		node cluster.Node
 		keys []string
 		err  error
 	}
-	results := make(chan read, len(u.Record.Nodes))
-	for _, node := range u.Record.Nodes {
-		go func() {
-			keys, err := u.Fleet.HostKeys(ctx, u.Record, node)
-			results <- read{node, keys, err}
-		}()
+	results := make([]read, len(u.Record.Nodes))
+	var wait sync.WaitGroup
+	for i, node := range u.Record.Nodes {
+		wait.Go(func() { results[i].keys, results[i].err = u.Fleet.HostKeys(ctx, u.Record, node) })
 	}
+	wait.Wait()
 	var unread []string
 	var failure error
-	for range u.Record.Nodes {
-		r := <-results
+	for i, r := range results {
+		node := u.Record.Nodes[i]
 		if r.err != nil || len(r.keys) == 0 {
-			unread = append(unread, r.node.Name)
+			unread = append(unread, node.Name)
 			continue
 		}
-		failure = errors.Join(failure, remote.PinHostKeys(path, r.node, r.keys))
+		failure = errors.Join(failure, remote.PinHostKeys(path, node, r.keys))
 	}
 	if len(unread) > 0 {
 		info(sink, "host keys of %s cannot be read through the guest agent: the first contact pins them", strings.Join(unread, ", "))

@@ -45,8 +45,11 @@ func (c Change) String() string {
 	for _, a := range c.Attributes {
 		why = append(why, fmt.Sprintf("%s %s -> %s", a.Name, a.Before, a.After))
 	}
-	if len(why) == 0 && c.Reason != "" {
+	if len(why) == 0 && c.Reason != "" && !strings.HasPrefix(c.Reason, "delete_because_") {
 		why = append(why, strings.ReplaceAll(c.Reason, "_", " "))
+	}
+	if c.Vanished {
+		why = append(why, "it was made before and is not to be seen now")
 	}
 	if c.Restarts {
 		why = append(why, "needs a restart")
@@ -63,7 +66,7 @@ func (c Change) destroys() bool {
 	return c.Action == Delete || c.Action == Replace && !c.Unfinished
 }
 
-// Plan is what would be done, in the planner's order.
+// Plan is what would be done, in the order of the nodes' numbers.
 type Plan struct {
 	Changes []Change `json:"changes"`
 }
@@ -112,11 +115,31 @@ func (p Plan) Vanished() []string {
 	return SortNodes(names)
 }
 
+// SortChanges puts changes into the order of their nodes' numbers, and of each node the VM first.
+func SortChanges(changes []Change) {
+	slices.SortStableFunc(changes, func(a, b Change) int {
+		switch {
+		case a.Node != b.Node:
+			return byNumber(a.Node, b.Node)
+		case a.VM != b.VM:
+			return cmp.Compare(rank(a), rank(b))
+		}
+		return strings.Compare(a.Address, b.Address)
+	})
+}
+
+func rank(c Change) int {
+	if c.VM {
+		return 0
+	}
+	return 1
+}
+
+func byNumber(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }
+
 // SortNodes sorts names of nodes of one cluster by their number, and drops repeated ones. It returns names.
 func SortNodes(names []string) []string {
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	})
+	slices.SortFunc(names, byNumber)
 	return slices.Compact(names)
 }
 

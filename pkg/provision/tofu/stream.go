@@ -179,6 +179,7 @@ func (s *stream) plan(recorded map[string]bool) (provision.Plan, error) {
 			Vanished:   vm && action == provision.Create && recorded[c.Resource.node()],
 		})
 	}
+	provision.SortChanges(p.Changes)
 	if t := s.totals; t != nil && (t.Add != adds || t.Change != updates || t.Remove != removes) {
 		return p, fmt.Errorf("the plan counts %d to add, %d to change, %d to destroy but lists %d, %d and %d: it cannot be judged", t.Add, t.Change, t.Remove, adds, updates, removes)
 	}
