@@ -27,7 +27,7 @@ type proxmoxFleet struct {
 	parallelism int
 	claiming    claimSettings
 	claims      *proxmox.Claims // nil until something is claimed
-	checks  checks
+	checks      checks
 	// addresses are those of the other clusters of this clusters directory, with who has each.
 	addresses func() (map[netip.Addr]string, error)
 }
