@@ -103,7 +103,9 @@ func inUse(ctx context.Context, c Guests, listed []VM, req AssignRequest) (map[n
 	})
 	for _, vm := range live {
 		for _, a := range vm.Static {
-			taken[a] = fmt.Sprintf("VM %d %s on %s", vm.VMID, vm.Name, vm.Hypervisor)
+			if _, known := taken[a]; !known {
+				taken[a] = fmt.Sprintf("VM %d %s on %s", vm.VMID, vm.Name, vm.Hypervisor)
+			}
 		}
 	}
 	for _, n := range req.Nodes {
