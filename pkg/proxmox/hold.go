@@ -16,7 +16,7 @@ import (
 const (
 	// defaultHoldWait bounds the wait for ids that another run has claimed; it makes its VMs meanwhile.
 	defaultHoldWait = 10 * time.Minute
-	firstHoldPause  = 200 * time.Millisecond
+	firstHoldPause  = 50 * time.Millisecond
 	lastHoldPause   = 3 * time.Second
 )
 
