@@ -465,7 +465,7 @@ func TestClustersShareOneProvider(t *testing.T) {
 			both.Go(func() {
 				r := b.request
 				r.Dir = filepath.Join(root, "clusters", fmt.Sprint(i))
-				if _, err := b.provider.Plan(t.Context(), r); err != nil {
+				if _, err := b.provider.Up(t.Context(), r); err != nil {
 					t.Error(err)
 				}
 				raw, err := os.ReadFile(filepath.Join(r.Dir, "tofu", ".terraform.lock.hcl"))
