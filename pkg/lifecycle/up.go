@@ -227,8 +227,8 @@ func (u *up) made(sink progress.Sink, created []string) error {
 	if _, configured := u.Record.Phases[cluster.PhaseConfigure]; configured && u.Before != nil && len(created)+len(u.Record.Leaving()) > 0 {
 		name := u.Record.Name
 		sink.Emit(progress.Event{Kind: progress.Warning,
-			Message: fmt.Sprintf("hive on %s was formed of %d nodes, and a formed cluster takes no node in and lets none go", name, len(u.Before.Nodes)),
-			Hint:    fmt.Sprintf("hive-test configure %s --force forms it anew with %d nodes, and drops what it holds", name, u.Record.Spec.NodeCount)})
+			Message: fmt.Sprintf("hive on %s was formed of other nodes, and once formed it takes no node in and lets none go", name),
+			Hint:    fmt.Sprintf("hive-test configure %s --force forms it anew of all nodes, and drops what it holds", name)})
 	}
 	return failure
 }
