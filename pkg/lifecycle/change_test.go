@@ -1,0 +1,158 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/provision"
+	"hive-test/pkg/remote"
+)
+
+// tofu is a Provisioner that answers as it is told.
+type tofu struct {
+	*world
+	result provision.Result
+	err    error
+	asked  provision.Request
+}
+
+func (f *tofu) Up(_ context.Context, r provision.Request) (provision.Result, error) {
+	f.asked = r
+	return f.result, f.err
+}
+
+// changing is a job on a cluster of three nodes that is up, of which another number is asked for.
+func changing(t *testing.T, w *world, count int) (*Job, *tofu) {
+	t.Helper()
+	job := w.job()
+	job.Record.Spec.NodeCount = 3
+	job.Record.SSHKeyPath = filepath.Join(t.TempDir(), "key")
+	if err := remote.GenerateKey(job.Record.SSHKeyPath); err != nil {
+		t.Fatal(err)
+	}
+	job.Record.Nodes = nil
+	for i := range 3 {
+		job.Record.Nodes = append(job.Record.Nodes, cluster.Node{
+			Name: cluster.Name("ci-1").Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1", Management: netip.MustParseAddr("127.0.0.1"),
+		})
+	}
+	job.Before = job.Record.Clone()
+	job.Record.Spec.NodeCount, job.Record.Spec.MemoryMB = count, 4096
+	made := &tofu{world: w, result: provision.Result{Changed: true}}
+	job.Provisioner = made
+	t.Chdir(t.TempDir()) // where the store of these tests is
+	return job, made
+}
+
+func TestWhatIsRefusedIsForgotten(t *testing.T) {
+	job, made := changing(t, &world{}, 2)
+	made.result, made.err = provision.Result{}, &provision.RefusedError{Changes: []provision.Change{{Node: "ci-1-1", VM: true, Action: provision.Replace}}}
+	err := Up(job).Run(t.Context())
+	if _, ok := errors.AsType[*provision.RefusedError](err); !ok {
+		t.Fatalf("got %v", err)
+	}
+	if cluster.Hash(job.Before) != cluster.Hash(job.Record) {
+		t.Errorf("the record after it differs from before: %+v", job.Record)
+	}
+	if diff := cmp.Diff([]string{"ci-1-3"}, made.asked.Leaving); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatIsHalfDoneIsRemembered(t *testing.T) {
+	job, made := changing(t, &world{}, 2)
+	made.err = errors.New("the third cannot be deleted")
+	if err := Up(job).Run(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	if r := job.Record; r.Spec.NodeCount != 2 || r.Spec.MemoryMB != 4096 || len(r.Nodes) != 3 {
+		t.Errorf("the record forgot what was begun: %+v", r)
+	}
+}
+
+func TestNodesThatLeaveAreProvedGone(t *testing.T) {
+	third := VMRef{VMID: 20002, Name: "ci-1-3", Hypervisor: "pve1"}
+	for _, tc := range []struct {
+		name  string
+		world world
+		nodes int
+		error string
+	}{
+		{"gone", world{}, 2, ""},
+		{"not in tofu's state", world{vms: []VMRef{third}}, 2, ""},
+		{"still there", world{vms: []VMRef{third}, stuck: true}, 3, "VM 20002 ci-1-3 on pve1"},
+		{"others of ours are left alone", world{vms: []VMRef{{VMID: 20000}}, stuck: true}, 2, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := &tc.world
+			job, _ := changing(t, w, 2)
+			err := Up(job).Run(t.Context())
+			if (err == nil) != (tc.error == "") || err != nil && !strings.Contains(err.Error(), tc.error) {
+				t.Errorf("error %v, want %q", err, tc.error)
+			}
+			if len(job.Record.Nodes) != tc.nodes {
+				t.Errorf("the record names %v", job.Record.Nodes.Names())
+			}
+		})
+	}
+}
+
+func TestRestartsAreAskedFor(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		w := &world{}
+		job, _ := changing(t, w, 3)
+		job.Allow.Restart = allowed
+		if err := Up(job).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var restarted []string
+		for _, done := range w.done {
+			if strings.HasPrefix(done, "restart ") {
+				restarted = append(restarted, done)
+			}
+		}
+		if allowed != slices.Equal(restarted, []string{"restart ci-1-1", "restart ci-1-2", "restart ci-1-3"}) || !allowed && len(restarted) > 0 {
+			t.Errorf("allowed %v: %q", allowed, restarted)
+		}
+	}
+}
+
+// A cluster that was up before is not destroyed because a change of it failed, whatever the policy is for new ones.
+func TestAFailedChangeKeepsTheCluster(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		w := &world{vms: []VMRef{mine}}
+		job, made := changing(t, w, 2)
+		made.err = errors.New("no")
+		if !before {
+			job.Before = nil
+		}
+		entry := UpOnly(job, KeepNever)[0].Phase.(undone)
+		if err := entry.CleanUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if w.removed == before {
+			t.Errorf("up before this run: %v, removed: %v", before, w.removed)
+		}
+	}
+}
+
+func TestADryRunNeedsNoKey(t *testing.T) {
+	job, _ := changing(t, &world{}, 3)
+	job.Record.SSHKeyPath = filepath.Join(t.TempDir(), "none")
+	reading, err := DryRun(t.Context(), job)
+	if err != nil || !strings.HasPrefix(reading.Request.SSHPublicKey, "ssh-ed25519 ") {
+		t.Errorf("%+v %v", reading.Request, err)
+	}
+	if _, err := os.Stat(job.Record.SSHKeyPath); err == nil {
+		t.Error("a key was made")
+	}
+}
