@@ -25,7 +25,7 @@ func upKeys() []string {
 	return []string{
 		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "os_image", "template", "cloud_init",
 		"network.addresses", "network.data_addresses", "network.gateway", "management_bridge", "data_bridge",
-		"ssh_user", "ssh_private_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep",
+		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range", "proxmox.vmid_base", "proxmox.pool",
 		"proxmox.cpu_overcommit", "skip_preflight",
 		"timeouts.up", "timeouts.down", "tofu_bin", "parallelism", "lock_dir",
@@ -83,11 +83,22 @@ func (a *app) provision(ctx context.Context, verb, name string, settings config.
 	if err != nil {
 		return err
 	}
+	release, err := s.holdAddresses(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := s.prepare(ctx, fleet); err != nil {
 		return err
 	}
 	if err := s.begin(); err != nil {
 		return err
+	}
+	if s.record.Spec.Network.Static() {
+		if err := s.store.Save(s.record); err != nil {
+			return err
+		}
+		release()
 	}
 	r := s.job(fleet)
 	r.Before, r.Allow = s.before, allow
@@ -207,14 +218,14 @@ func (s *session) userKey() error {
 	if path == "" {
 		return nil
 	}
-	key := absolute(path)
-	for _, file := range []string{key, key + ".pub"} {
+	key, public := absolute(path), absolute(s.settings.SSHPublicKeyPath)
+	for _, file := range []string{key, public} {
 		if _, err := os.ReadFile(file); err != nil {
 			return codeError{ExitConfig, progress.WithHint(fmt.Errorf("the SSH key for the nodes cannot be read: %w", err),
-				"ssh_private_key_path names a private key whose public half stands beside it with .pub; without it each cluster gets a key of its own")}
+				"ssh_private_key_path names a private key, ssh_public_key_path its public half (else the same path with .pub); without them each cluster gets a key of its own")}
 		}
 	}
-	s.record.SSHKeyPath = key
+	s.record.SSHKeyPath, s.record.SSHPublicKeyPath = key, public
 	return nil
 }
 

@@ -68,8 +68,18 @@ type Record struct {
 	Phases map[Phase]PhaseRecord `json:"phases"`
 	// SSHKeyPath is the private key for the nodes.
 	SSHKeyPath string `json:"ssh_key_path"`
+	// SSHPublicKeyPath is its public half; empty: the private key's path with .pub.
+	SSHPublicKeyPath string `json:"ssh_public_key_path,omitempty"`
 	// Binary is the hive binary that configure installs when none is named; --sim sets it.
 	Binary string `json:"binary,omitempty"`
+}
+
+// PublicKeyPath is where the public half of the key for the nodes is.
+func (r *Record) PublicKeyPath() string {
+	if r.SSHPublicKeyPath != "" {
+		return r.SSHPublicKeyPath
+	}
+	return r.SSHKeyPath + ".pub"
 }
 
 // Begin notes that a phase starts with the given inputs.

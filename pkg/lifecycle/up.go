@@ -205,7 +205,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 
 // request is what the record asks of the provisioner.
 func (r *Job) request() (provision.Request, error) {
-	public, err := os.ReadFile(r.Record.SSHKeyPath + ".pub")
+	public, err := os.ReadFile(r.Record.PublicKeyPath())
 	if err != nil {
 		return provision.Request{}, fmt.Errorf("reading the public half of the cluster's SSH key: %w", err)
 	}
