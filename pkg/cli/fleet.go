@@ -179,6 +179,9 @@ func (f *proxmoxFleet) Verify(ctx context.Context, r *cluster.Record) error {
 			failures = append(failures, fmt.Errorf("%s: VM %d on %s is not ours: %s", node.Name, node.VMID, node.Hypervisor, state.why))
 		}
 	}
+	if r.Spec.Network.Static() { // two runs on two machines may have chosen alike before either had a VM to show it
+		failures = append(failures, proxmox.Clashes(ctx, f.client, r.Nodes))
+	}
 	return errors.Join(failures...)
 }
 

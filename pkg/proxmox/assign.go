@@ -91,16 +91,7 @@ func inUse(ctx context.Context, c Guests, listed []VM, req AssignRequest) (map[n
 	if gateway, err := netip.ParseAddr(req.Spec.Network.Gateway); err == nil {
 		taken[gateway] = "the gateway"
 	}
-	ours := slices.DeleteFunc(slices.Clone(listed), func(vm VM) bool { return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) })
-	live := make([]VM, len(ours))
-	err := each(len(ours), func(i int) error {
-		vm, err := c.Live(ctx, ours[i])
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return fmt.Errorf("reading which addresses VM %d on %s has: %w", ours[i].VMID, ours[i].Hypervisor, err)
-		}
-		live[i] = vm
-		return nil
-	})
+	live, err := oursLive(ctx, c, listed)
 	for _, vm := range live {
 		for _, a := range vm.Static {
 			if _, known := taken[a]; !known {
@@ -116,6 +107,45 @@ func inUse(ctx context.Context, c Guests, listed []VM, req AssignRequest) (map[n
 		}
 	}
 	return taken, err
+}
+
+// oursLive reads every VM of hive-test, of whatever cluster, at once.
+func oursLive(ctx context.Context, c Guests, listed []VM) ([]VM, error) {
+	ours := slices.DeleteFunc(slices.Clone(listed), func(vm VM) bool { return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) })
+	live := make([]VM, len(ours))
+	err := each(len(ours), func(i int) error {
+		vm, err := c.Live(ctx, ours[i])
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return fmt.Errorf("reading which addresses VM %d on %s has: %w", ours[i].VMID, ours[i].Hypervisor, err)
+		}
+		live[i] = vm
+		return nil
+	})
+	return live, err
+}
+
+// Clashes is an error that names every static address of the nodes that another VM of hive-test has too.
+func Clashes(ctx context.Context, c Guests, nodes cluster.Nodes) error {
+	listed, err := c.VMs(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the VMs: %w", err)
+	}
+	live, err := oursLive(ctx, c, listed)
+	if err != nil {
+		return err
+	}
+	var clashes []error
+	for _, n := range nodes {
+		for _, vm := range live {
+			for _, a := range []netip.Addr{n.StaticManagement.Addr(), n.StaticData.Addr()} {
+				if vm.VMID != n.VMID && a.IsValid() && slices.Contains(vm.Static, a) {
+					clashes = append(clashes, fmt.Errorf("%s and VM %d %s on %s both have the address %s: remove one of the two clusters, and give each clusters directory a range of its own",
+						n.Name, vm.VMID, vm.Name, vm.Hypervisor, a))
+				}
+			}
+		}
+	}
+	return errors.Join(clashes...)
 }
 
 func chooseAddresses(network cluster.Network, nodes cluster.Nodes, taken map[netip.Addr]string) error {

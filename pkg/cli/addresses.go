@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// addressLock is the file, in the clusters directory, that is locked while static addresses are chosen.
+const addressLock = ".addresses.lock"
+
+// holdAddresses keeps other runs in this clusters directory from choosing static addresses until the returned function is
+// called: by then this cluster's record names those that it got. Where none are chosen it does nothing.
+func (s *session) holdAddresses(ctx context.Context) (release func(), err error) {
+	if !s.record.Spec.Network.Static() {
+		return func() {}, nil
+	}
+	lock := flock.New(filepath.Join(s.store.Root(), addressLock), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("waiting for another run that chooses addresses (%s): %w", lock.Path(), err)
+	}
+	return func() { _ = lock.Close() }, nil
+}
