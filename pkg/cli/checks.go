@@ -138,7 +138,7 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 	switch {
 	case errors.Is(err, remote.ErrAuth):
 		return fmt.Sprintf("{host} refuses the SSH login of %s with the key %s", user, key),
-			fmt.Sprintf("ssh-copy-id -i %s -p %d %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", remote.Quote(key), port, remote.Quote(user+"@"+h.Address))
+			fmt.Sprintf("for {host}: ssh-copy-id -i %s %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", remote.Quote(key), user+"@ADDRESS")
 	case err != nil:
 		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(port)) + "), and there: systemctl status ssh"
 	case strings.TrimSpace(string(uid.Stdout)) == "0":

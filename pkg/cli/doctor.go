@@ -102,7 +102,7 @@ func (a *app) doctor(ctx context.Context, name string, settings config.Settings)
 		return err
 	}
 	document := doctorJSON{Schema: outputSchema, OK: len(proxmox.Failed(findings)) == 0, Checks: findings}
-	if document.OK {
+	if document.OK && len(s.record.Nodes) == 0 { // there is room for another cluster; that one is there says nothing of it
 		s.rememberHealth()
 	}
 	structured, err := printAs(a.Stdout, settings.Output, document)

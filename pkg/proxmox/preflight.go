@@ -171,6 +171,9 @@ func (p *preflight) load() error {
 		func() { p.status, p.statusErr = p.api.ClusterStatus(p.ctx) },
 		func() { p.token, p.tokenErr = p.api.Token(p.ctx) },
 	}
+	if p.req.LiveOnly {
+		calls = calls[:3]
+	}
 	_ = each(len(calls), func(i int) error { calls[i](); return nil })
 	if failure != nil {
 		return failure

@@ -269,6 +269,9 @@ func (p *preflight) memory() []Finding {
 		best := left(t.host.MemoryTotal, min(t.host.MemoryUsed, promised))
 		worst := left(t.host.MemoryTotal, max(t.host.MemoryUsed, promised))
 		fix := func(left uint64) string {
+			if worst >= 512<<20 { // what is enough by both measures, where that is enough for a VM at all
+				left = worst
+			}
 			return fmt.Sprintf("set memory_mb to %d or less, use fewer nodes or more hypervisors, or stop VMs on {host}", left/uint64(len(t.nodes))>>20)
 		}
 		switch {

@@ -1,0 +1,656 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"hive-test/pkg/cluster"
+)
+
+// ward is a simulated Proxmox VE that is set up wrongly in many ways, one after the other, and the user who asks doctor.
+type ward struct {
+	testing.TB
+	dir    string
+	bin    string
+	tofu   string
+	sim    simEnv
+	client *http.Client
+	token  string // of the user: a separated one whose role doctor itself prints
+}
+
+func newWard(t testing.TB) *ward {
+	t.Helper()
+	w := startWard(t, "8", "1")
+	w.must("PUT", "/access/acl", "path=/", "tokens=hive@pve!ci", "roles=HiveTest")
+	return w
+}
+
+// startWard starts a simulator and makes the role that is printed for a version, with a user and a token that have it.
+func startWard(t testing.TB, major, privsep string, flags ...string) *ward {
+	t.Helper()
+	found := tofus()
+	if len(found) == 0 {
+		t.Fatal("neither tofu nor terraform is there: run `make tofu`, or `make test`, which does it")
+	}
+	w := &ward{TB: t, dir: t.TempDir(), bin: os.Getenv("HIVE_TEST_BIN_DIR"), tofu: first(found)}
+	t.Cleanup(func() { w.program("hive-sim", "pve", "stop", "--clusters-dir", w.clusters(), "--wipe") })
+	w.program("hive-sim", append([]string{"pve", "start", "--clusters-dir", w.clusters()}, flags...)...)
+	if err := json.Unmarshal(w.program("hive-sim", "pve", "env", "--clusters-dir", w.clusters(), "--format", "json"), &w.sim); err != nil {
+		t.Fatal(err)
+	}
+	pem, err := os.ReadFile(w.sim.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, MaxIdleConnsPerHost: 8}
+	t.Cleanup(transport.CloseIdleConnections)
+	w.client = &http.Client{Transport: transport}
+	w.token = w.wayB(major, "hive@pve", "ci", privsep)
+	return w
+}
+
+func (w *ward) clusters() string { return filepath.Join(w.dir, "clusters") }
+
+// wayB makes the role as printed for a version, and a user and a token that have it.
+func (w *ward) wayB(major, user, token, privsep string) string {
+	w.Helper()
+	script := string(w.program("hive-test", "doctor", "--print-role"))
+	_, script, _ = strings.Cut(script, "# Proxmox VE "+major+":")
+	privs := regexp.MustCompile(`pveum role add HiveTest --privs '([^']+)'`).FindStringSubmatch(script)
+	if privs == nil {
+		w.Fatalf("no role is printed:\n%s", script)
+	}
+	w.must("POST", "/access/roles", "roleid=HiveTest", "privs="+privs[1])
+	w.must("POST", "/access/users", "userid="+user)
+	w.must("PUT", "/access/acl", "path=/", "users="+user, "roles=HiveTest")
+	var made struct {
+		Data struct {
+			Value string `json:"value"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(w.must("POST", "/access/users/"+user+"/token/"+token, "privsep="+privsep), &made); err != nil {
+		w.Fatal(err)
+	}
+	return user + "!" + token + "=" + made.Data.Value
+}
+
+// program runs one of the programs, which must succeed, and returns its standard output.
+func (w *ward) program(name string, args ...string) []byte {
+	w.Helper()
+	command := exec.Command(filepath.Join(w.bin, name), args...)
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		w.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return out
+}
+
+// call asks the simulator as root: a path below /sim is the simulator's own, and its body is JSON.
+func (w *ward) call(method, path string, pairs ...string) (int, []byte) {
+	w.Helper()
+	kind, body, prefix := "application/x-www-form-urlencoded", "", "/api2/json"
+	if strings.HasPrefix(path, "/sim/") {
+		kind, body, prefix = "application/json", strings.Join(pairs, ""), ""
+	} else {
+		form := url.Values{}
+		for _, pair := range pairs {
+			name, value, _ := strings.Cut(pair, "=")
+			form.Set(name, value)
+		}
+		body = form.Encode()
+	}
+	if method == http.MethodGet || method == http.MethodDelete {
+		body = ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, w.sim.Endpoint+prefix+path, strings.NewReader(body))
+	if err != nil {
+		w.Fatal(err)
+	}
+	request.Header.Set("Authorization", "PVEAPIToken="+w.sim.Token)
+	request.Header.Set("Content-Type", kind)
+	response, err := w.client.Do(request)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return response.StatusCode, answer
+}
+
+func (w *ward) must(method, path string, pairs ...string) []byte {
+	w.Helper()
+	status, answer := w.call(method, path, pairs...)
+	if status >= 400 {
+		w.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+	return answer
+}
+
+// vm makes a VM and waits until it is there.
+func (w *ward) vm(id int, pairs ...string) {
+	w.Helper()
+	var task struct{ Data string }
+	if err := json.Unmarshal(w.must("POST", "/nodes/pve1/qemu", append([]string{"vmid=" + strconv.Itoa(id)}, pairs...)...), &task); err != nil {
+		w.Fatal(err)
+	}
+	w.until(func() bool {
+		return bytes.Contains(w.must("GET", "/nodes/pve1/tasks/"+url.PathEscape(task.Data)+"/status"), []byte(`"stopped"`))
+	})
+}
+
+func (w *ward) until(done func() bool) {
+	w.Helper()
+	for wait := 5 * time.Millisecond; !done(); wait = min(wait*2, 200*time.Millisecond) {
+		time.Sleep(wait)
+	}
+}
+
+// settings are what the user has configured, all of it right.
+type settings struct {
+	file  map[string]any
+	pve   map[string]any // proxmox.*
+	token string
+	name  string // argument of doctor
+}
+
+func (w *ward) settings() *settings {
+	var hosts []map[string]any
+	for _, h := range w.sim.Hypervisors {
+		copied := map[string]any{}
+		for key, value := range h {
+			copied[key] = value
+		}
+		copied["datastore_id"] = "local-lvm"
+		hosts = append(hosts, copied)
+	}
+	pve := map[string]any{
+		"endpoint": w.sim.Endpoint, "ca_file": w.sim.CAFile, "hypervisors": hosts, "ssh_username": "ops", "ssh_private_key_path": w.sim.SSHPrivateKey,
+	}
+	return &settings{
+		file: map[string]any{"tofu_bin": w.tofu, "provider_mirror": w.sim.ProviderMirror, "proxmox": pve}, pve: pve, token: w.token,
+	}
+}
+
+// set is `set KEY to VALUE` of a fix; nil unsets.
+func (s *settings) set(key string, value any) {
+	into := s.file
+	if rest, nested := strings.CutPrefix(key, "proxmox."); nested {
+		into, key = s.pve, rest
+	}
+	if value == nil {
+		delete(into, key)
+		return
+	}
+	into[key] = value
+}
+
+type finding struct{ ID, Title, Status, Detail, Fix string }
+
+type diagnosis struct {
+	Schema  int
+	OK      bool
+	Checks  []finding
+	code    int
+	elapsed time.Duration
+	stderr  string
+}
+
+// trouble is what is not well.
+func (d diagnosis) trouble() []finding {
+	return slices.DeleteFunc(slices.Clone(d.Checks), func(f finding) bool { return f.Status == "pass" || f.Status == "skip" })
+}
+
+func (w *ward) doctor(s *settings) diagnosis {
+	w.Helper()
+	raw, err := yaml.Marshal(s.file)
+	if err != nil {
+		w.Fatal(err)
+	}
+	config := filepath.Join(w.dir, "config.yaml")
+	if err := os.WriteFile(config, raw, 0o600); err != nil {
+		w.Fatal(err)
+	}
+	args := []string{"doctor", "--config", config, "-o", "json"}
+	if s.name != "" {
+		args = append(args, s.name)
+	}
+	command := exec.Command(filepath.Join(w.bin, "hive-test"), args...)
+	command.Env = append(plainEnviron(), "PROXMOX_VE_API_TOKEN="+s.token, "HOME="+w.dir, "XDG_CACHE_HOME="+filepath.Join(w.dir, "cache"), "HIVE_TEST_CLUSTERS_DIR="+filepath.Join(w.dir, "mine"))
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	start := time.Now()
+	err = command.Run()
+	d := diagnosis{elapsed: time.Since(start), code: command.ProcessState.ExitCode(), stderr: stderr.String()}
+	if err := json.Unmarshal(stdout.Bytes(), &d); err != nil {
+		w.Fatalf("doctor wrote %q, %q: %v", stdout.String(), stderr.String(), err)
+	}
+	return d
+}
+
+// plainEnviron is this process's environment without settings.
+func plainEnviron() []string {
+	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		return strings.HasPrefix(pair, "HIVE_TEST_") || strings.HasPrefix(pair, "PROXMOX_VE_") || strings.HasPrefix(pair, "TF_VAR_")
+	})
+}
+
+// obey does what the first part of a fix says, as a user would: commands for a hypervisor, a local ssh-keygen, or settings. It
+// reports whether it could.
+func (w *ward) obey(fix string, s *settings) bool {
+	w.Helper()
+	if match := regexp.MustCompile(`(?:^|, or )set (proxmox\.[a-z_]+|os_image|cpu_cores|memory_mb|disk_size_gb)(?: to| of)? (?:one (?:that is there|of): )?([^ ,]+)`).FindStringSubmatch(fix); match != nil && !strings.Contains(fix, "pve-root-ca") {
+		s.set(match[1], number(match[2]))
+		return true
+	}
+	if match := regexp.MustCompile(`set (proxmox\.fingerprint) to (\S+)`).FindStringSubmatch(fix); match != nil {
+		s.set(match[1], match[2])
+		return true
+	}
+	if match := regexp.MustCompile(`^unset (\w+)`).FindStringSubmatch(fix); match != nil {
+		s.set(match[1], nil)
+		return true
+	}
+	if strings.HasPrefix(fix, "ssh-keygen") {
+		command, _, _ := strings.Cut(fix, ",")
+		if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+			w.Fatalf("%s: %v %s", command, err, out)
+		}
+		return true
+	}
+	_, commands, advice := strings.Cut(fix, "if nobody needs them: ")
+	if !advice {
+		commands = fix
+	}
+	did, host := false, "pve1"
+	for part := range strings.SplitSeq(commands, ";") {
+		part = strings.TrimSpace(part)
+		if at := regexp.MustCompile(`^on (\S+): (.*)`).FindStringSubmatch(part); at != nil {
+			host, part = at[1], at[2]
+		}
+		for alternative := range strings.SplitSeq(part, " || ") {
+			status, known := w.onHypervisor(host, strings.Fields(strings.ReplaceAll(alternative, "'", "")))
+			did = did || known
+			if known && status < 400 {
+				break
+			}
+		}
+	}
+	return did
+}
+
+func number(text string) any {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return text
+}
+
+// onHypervisor is what pveum, pvesm and qm do, by the API.
+func (w *ward) onHypervisor(host string, argv []string) (status int, known bool) {
+	w.Helper()
+	flags := map[string]string{}
+	var words []string
+	for i := 0; i < len(argv); i++ {
+		if name, isFlag := strings.CutPrefix(argv[i], "--"); isFlag && i+1 < len(argv) {
+			flags[name] = argv[i+1]
+			i++
+		} else if !isFlag {
+			words = append(words, argv[i])
+		}
+	}
+	var form []string
+	for name, value := range flags {
+		form = append(form, name+"="+value)
+	}
+	method, path := "", ""
+	switch command := strings.Join(words, " "); {
+	case strings.HasPrefix(command, "pveum role modify "):
+		method, path = "PUT", "/access/roles/"+words[3]
+	case strings.HasPrefix(command, "pveum role add "):
+		method, path, form = "POST", "/access/roles", append(form, "roleid="+words[3])
+	case strings.HasPrefix(command, "pveum acl modify "):
+		method, path, form = "PUT", "/access/acl", append(form, "path="+words[3])
+	case strings.HasPrefix(command, "pveum pool add "):
+		method, path, form = "POST", "/pools", append(form, "poolid="+words[3])
+	case strings.HasPrefix(command, "pvesm set "):
+		method, path = "PUT", "/storage/"+words[2]
+	case strings.HasPrefix(command, "qm template "):
+		method, path = "POST", "/nodes/"+host+"/qemu/"+words[2]+"/template"
+	case strings.HasPrefix(command, "qm set "):
+		method, path = "PUT", "/nodes/"+host+"/qemu/"+words[2]+"/config"
+	case strings.HasPrefix(command, "qm stop "):
+		method, path = "POST", "/nodes/"+host+"/qemu/"+words[2]+"/status/stop"
+	case strings.HasPrefix(command, "qm destroy "):
+		method, path = "DELETE", "/nodes/"+host+"/qemu/"+words[2]
+	default:
+		return 0, false
+	}
+	status, answer := w.call(method, path, form...)
+	w.Logf("%v: %d %s", argv, status, answer)
+	return status, true
+}
+
+// mistake is something that makes up fail. Where mend is nil, the printed fix is carried out as it stands; else mend does what
+// the fix, which must contain advice, tells a person to do.
+type mistake struct {
+	name   string
+	make   func(w *ward, s *settings)
+	id     string
+	warn   bool
+	advice string
+	mend   func(w *ward, s *settings)
+}
+
+func write(w *ward, name, text string) string {
+	path := filepath.Join(w.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	return path
+}
+
+func mistakes() []mistake {
+	set := func(key string, value any) func(*ward, *settings) {
+		return func(_ *ward, s *settings) { s.set(key, value) }
+	}
+	online := func(value string, hosts ...string) func(*ward, *settings) {
+		return func(w *ward, _ *settings) {
+			for _, h := range hosts {
+				w.must("POST", "/sim/nodes/"+h, `{"online":`+value+`}`)
+			}
+		}
+	}
+	hosts := func(s *settings) []map[string]any { return s.pve["hypervisors"].([]map[string]any) }
+	return []mistake{
+		{name: "no such tofu", make: set("tofu_bin", "/nonexistent/tofu"), id: "tofu", advice: "unset tofu_bin", mend: func(w *ward, s *settings) { s.set("tofu_bin", w.tofu) }},
+		{name: "a mirror without the provider", make: func(w *ward, s *settings) { s.set("provider_mirror", w.dir) }, id: "provider", advice: "mirror", mend: func(w *ward, s *settings) { s.set("provider_mirror", w.sim.ProviderMirror) }},
+		{name: "public key of another pair", make: func(w *ward, s *settings) {
+			for _, name := range []string{"one", "two"} {
+				if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(w.dir, name)).CombinedOutput(); err != nil {
+					w.Skipf("no key pair can be made: %v %s", err, out)
+				}
+			}
+			s.set("ssh_private_key_path", filepath.Join(w.dir, "one"))
+			if err := os.Rename(filepath.Join(w.dir, "two.pub"), filepath.Join(w.dir, "one.pub")); err != nil {
+				w.Fatal(err)
+			}
+		}, id: "ssh-key"},
+		{name: "no hypervisors", make: set("proxmox.hypervisors", nil), id: "settings", advice: "set proxmox.hypervisors", mend: func(w *ward, s *settings) { s.set("proxmox.hypervisors", w.settings().pve["hypervisors"]) }},
+		{name: "no token", make: func(_ *ward, s *settings) { s.token = "" }, id: "settings", advice: "PROXMOX_VE_API_TOKEN", mend: func(w *ward, s *settings) { s.token = w.token }},
+		{name: "a token without its user", make: func(_ *ward, s *settings) { s.token = "ci=00000000" }, id: "pve-token", advice: "user@realm!name=secret", mend: func(w *ward, s *settings) { s.token = w.token }},
+		{name: "a wrong secret", make: func(w *ward, s *settings) {
+			s.token = strings.Split(w.token, "=")[0] + "=00000000-0000-0000-0000-000000000000"
+		}, id: "pve-token", advice: "pveum user token list hive@pve", mend: func(w *ward, s *settings) { s.token = w.token }},
+		{name: "nobody there", make: set("proxmox.endpoint", "https://127.0.0.1:1"), id: "pve-endpoint", advice: "check proxmox.endpoint", mend: func(w *ward, s *settings) { s.set("proxmox.endpoint", w.sim.Endpoint) }},
+		{name: "an unknown CA", make: set("proxmox.ca_file", nil), id: "pve-tls"},
+		{name: "a CA file that is none", make: func(w *ward, s *settings) { s.set("proxmox.ca_file", write(w, "not.pem", "nothing")) }, id: "pve-tls", advice: "pve-root-ca.pem", mend: func(w *ward, s *settings) { s.set("proxmox.ca_file", w.sim.CAFile) }},
+		{name: "a clock that is wrong", make: func(w *ward, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"-3m"}`) }, id: "clock", advice: "timedatectl set-ntp true", mend: func(w *ward, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"0s"}`) }},
+		{name: "no such hypervisor", make: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve9" }, id: "pve-hypervisors", advice: "some of: pve1, pve2, pve3", mend: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve3" }},
+		{name: "a hypervisor that is off", make: online("false", "pve3"), id: "pve-hypervisors", advice: "start pve3", mend: online("true", "pve3")},
+		{name: "no quorum", make: func(w *ward, s *settings) {
+			online("false", "pve2", "pve3")(w, s)
+			s.set("proxmox.hypervisors", hosts(s)[:1])
+		}, id: "pve-quorum", advice: "bring the other hypervisors back", mend: online("true", "pve2", "pve3")},
+		{name: "a separated token without an ACL", make: func(w *ward, _ *settings) {
+			w.must("PUT", "/access/acl", "path=/", "tokens=hive@pve!ci", "roles=HiveTest", "delete=1")
+		}, id: "pve-privileges"},
+		{name: "a user without an ACL", make: func(w *ward, _ *settings) {
+			w.must("PUT", "/access/acl", "path=/", "users=hive@pve", "roles=HiveTest", "delete=1")
+		}, id: "pve-privileges"},
+		{name: "a role without what asks guest agents", make: func(w *ward, _ *settings) {
+			w.must("PUT", "/access/roles/HiveTest", "privs="+w.without("VM.Monitor"))
+		}, id: "pve-privileges"},
+		{name: "no pool", make: set("proxmox.pool", "qa"), id: "pve-pool"},
+		{name: "no such image", make: set("os_image", "local:iso/nope.img"), id: "pve-image"},
+		{name: "no such template", make: set("template", 9999), id: "pve-template", advice: "set template", mend: set("template", nil)},
+		{name: "a template that is a VM", make: func(w *ward, s *settings) {
+			w.vm(900, "name=debian", "agent=enabled=1", "scsi0=local-lvm:2")
+			s.set("template", 900)
+		}, id: "pve-template"},
+		{name: "a template without agent", make: func(w *ward, s *settings) {
+			w.vm(901, "name=debian", "template=1")
+			s.set("template", 901)
+		}, id: "pve-template"},
+		{name: "a datastore that takes no disks", make: func(w *ward, _ *settings) { w.must("PUT", "/storage/local-lvm", "content=rootdir") }, id: "pve-datastore"},
+		{name: "a storage that takes no snippets", make: func(w *ward, _ *settings) { w.must("PUT", "/storage/local", "content=iso,vztmpl,import,images") }, id: "pve-snippets"},
+		{name: "no such bridge", make: set("data_bridge", "vmbr9"), id: "pve-bridges", advice: "data_bridge to one of: vmbr0, vmbr1", mend: set("data_bridge", "vmbr1")},
+		{name: "hypervisors that know another key", make: func(w *ward, s *settings) {
+			key := filepath.Join(w.dir, "stranger")
+			if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+				w.Skipf("no key pair can be made: %v %s", err, out)
+			}
+			s.set("proxmox.ssh_private_key_path", key)
+		}, id: "pve-ssh", advice: "ssh-copy-id -i", mend: func(w *ward, s *settings) { s.set("proxmox.ssh_private_key_path", w.sim.SSHPrivateKey) }},
+		{name: "no sudo on a hypervisor", make: func(w *ward, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"sudo":false}`) }, id: "pve-ssh", advice: "on pve2 as root: echo 'ops ALL=(root) NOPASSWD: /usr/sbin/pvesm, /usr/sbin/qm, /usr/bin/tee /var/lib/vz/snippets/", mend: func(w *ward, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"sudo":true}`) }},
+		{name: "an id that is taken", make: func(w *ward, s *settings) {
+			w.vm(25001, "name=db")
+			s.set("proxmox.vmid_base", 25000)
+		}, id: "pve-vmids"},
+		{name: "a range that is full", make: set("proxmox.vmid_range", "25000-25002"), id: "pve-vmids"},
+		{name: "too many cores for a host", make: set("cpu_cores", 65), id: "pve-cpu"},
+		{name: "too many cores for all", make: func(_ *ward, s *settings) {
+			s.set("cpu_cores", 60)
+			s.set("node_count", 10)
+			s.set("proxmox.cpu_overcommit", 3)
+		}, id: "pve-cpu"},
+		{name: "too much memory", make: set("memory_mb", 300000), id: "pve-memory"},
+		{name: "too much disk", make: set("disk_size_gb", 3000), id: "pve-disk"},
+		{name: "leftovers", make: func(w *ward, s *settings) {
+			w.vm(902, "name=ci-1", "tags="+strings.Join(cluster.Tags("ci"), ";"))
+			s.name = "ci"
+		}, id: "leftovers", warn: true},
+	}
+}
+
+// without is the role as printed, but for one privilege.
+func (w *ward) without(priv string) string {
+	var role struct{ Data map[string]int }
+	if err := json.Unmarshal(w.must("GET", "/access/roles/HiveTest"), &role); err != nil {
+		w.Fatal(err)
+	}
+	var left []string
+	for name := range role.Data {
+		if name != priv {
+			left = append(left, name)
+		}
+	}
+	return strings.Join(left, ",")
+}
+
+// Every mistake is found, and only it, in under 5 s; and what is printed mends it.
+func TestDoctorFindsMistakes(t *testing.T) {
+	w := newWard(t)
+	if d := w.doctor(w.settings()); !d.OK || d.code != 0 || len(d.trouble()) > 0 || d.Schema != 1 {
+		t.Fatalf("not well before anything was done: %+v", d)
+	}
+	for _, m := range mistakes() {
+		t.Run(m.name, func(t *testing.T) {
+			w := *w
+			w.TB = t
+			w.tryMistake(m)
+		})
+	}
+}
+
+func (w *ward) tryMistake(m mistake) {
+	s := w.settings()
+	m.make(w, s)
+	d := w.doctor(s)
+	trouble := d.trouble()
+	other := func(f finding) bool { return f.ID != m.id || f.Fix == "" || !strings.Contains(f.Fix, m.advice) }
+	if len(trouble) == 0 || slices.ContainsFunc(trouble, other) {
+		w.Errorf("want %s only, with a fix like %q; found %+v", m.id, m.advice, trouble)
+	}
+	if want := map[bool]int{true: 0, false: 3}[m.warn]; d.code != want || d.OK != m.warn {
+		w.Errorf("exit code %d, ok %v", d.code, d.OK)
+	}
+	if d.elapsed > 5*time.Second {
+		w.Errorf("it took %s", d.elapsed)
+	}
+	w.Logf("%s: %+v", d.elapsed.Round(time.Millisecond), trouble)
+	if m.mend != nil {
+		m.mend(w, s)
+	} else {
+		w.follow(trouble, s)
+	}
+	deadline := time.Now().Add(5 * time.Second)
+	w.until(func() bool { // tasks take their time, and the listing shows a change late
+		after := w.doctor(s)
+		if after.OK && len(after.trouble()) == 0 {
+			return true
+		}
+		if m.mend == nil {
+			w.follow(after.trouble(), s)
+		}
+		if time.Now().After(deadline) {
+			w.Errorf("the fix does not mend it: %+v", after.trouble())
+			return true
+		}
+		return false
+	})
+}
+
+func (w *ward) follow(trouble []finding, s *settings) {
+	w.Helper()
+	for _, f := range trouble {
+		if !w.obey(f.Fix, s) {
+			w.Errorf("nobody can follow %q", f.Fix)
+		}
+	}
+}
+
+// Both ways of the printed role let doctor, and so up, do everything, on both versions of Proxmox VE.
+func TestDoctorIsContentWithTheRoleItPrints(t *testing.T) {
+	for major, version := range map[string]string{"8": "8.4", "9": "9.1"} {
+		t.Run(version, func(t *testing.T) {
+			w := startWard(t, major, "0", "--pve-version", version)
+			s := w.settings()
+			if d := w.doctor(s); !d.OK || len(d.trouble()) > 0 {
+				t.Errorf("a token of its own user: %+v", d.trouble())
+			}
+			var made struct{ Data struct{ Value string } }
+			if err := json.Unmarshal(w.must("POST", "/access/users/root@pam/token/hive-test", "privsep=1"), &made); err != nil {
+				t.Fatal(err)
+			}
+			w.must("PUT", "/access/acl", "path=/", "tokens=root@pam!hive-test", "roles=HiveTest")
+			s.token = "root@pam!hive-test=" + made.Data.Value
+			if d := w.doctor(s); !d.OK || len(d.trouble()) > 0 {
+				t.Errorf("a separated token of root: %+v", d.trouble())
+			}
+		})
+	}
+}
+
+// Doctor asks for each listing once, and never VM by VM, however many there are.
+func TestDoctorAsksOnce(t *testing.T) {
+	w := newWard(t)
+	w.fill(20)
+	w.must("DELETE", "/sim/journal")
+	if d := w.doctor(w.settings()); !d.OK {
+		t.Fatalf("%+v", d.trouble())
+	}
+	w.askedOnce()
+}
+
+// fill makes VMs.
+func (w *ward) fill(n int) {
+	w.Helper()
+	ids := make(chan int)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for id := range ids {
+				if status, answer := w.call("POST", fmt.Sprintf("/nodes/pve%d/qemu", id%3+1), "vmid="+strconv.Itoa(id), "name=vm"+strconv.Itoa(id), "memory=16"); status != 200 {
+					w.Errorf("VM %d: %d %s", id, status, answer)
+				}
+			}
+		})
+	}
+	for i := range n {
+		ids <- 1000 + i
+	}
+	close(ids)
+	workers.Wait()
+	w.until(func() bool {
+		var listed struct{ Data []struct{ VMID int } }
+		return json.Unmarshal(w.must("GET", "/cluster/resources?type=vm"), &listed) == nil && len(listed.Data) >= n
+	})
+}
+
+func (w *ward) askedOnce() {
+	w.Helper()
+	var journal struct {
+		Data []struct {
+			Method, Path string
+			Params       map[string]string
+		}
+	}
+	if err := json.Unmarshal(w.must("GET", "/sim/journal"), &journal); err != nil {
+		w.Fatal(err)
+	}
+	asked := map[string]int{}
+	for _, e := range journal.Data {
+		if e.Method == "SSH" {
+			continue
+		}
+		if e.Method != "GET" || strings.Contains(e.Path, "/qemu") {
+			w.Errorf("asked %s %s", e.Method, e.Path)
+		}
+		asked[e.Path+fmt.Sprint(e.Params)]++
+	}
+	for call, times := range asked {
+		if times > 1 {
+			w.Errorf("asked %d times: %s", times, call)
+		}
+	}
+	if len(asked) < 10 {
+		w.Errorf("only %v was asked", asked)
+	}
+}
+
+// BenchmarkDoctor measures doctor against 3 hypervisors and 2,000 VMs (wanted: under 2 s and one listing call per kind).
+func BenchmarkDoctor(b *testing.B) {
+	w := newWard(b)
+	w.fill(2000)
+	var all []time.Duration
+	for b.Loop() {
+		w.must("DELETE", "/sim/journal")
+		d := w.doctor(w.settings())
+		if !d.OK {
+			b.Fatalf("%+v", d.trouble())
+		}
+		w.askedOnce()
+		all = append(all, d.elapsed)
+	}
+	slices.Sort(all)
+	b.ReportMetric(all[len(all)/2].Seconds(), "doctor-s")
+	b.Logf("doctor, 3 hypervisors, 2000 VMs: median of %d: %s (wanted: under 2 s), one listing call per kind", len(all), all[len(all)/2].Round(time.Millisecond))
+}
