@@ -169,6 +169,9 @@ func setup(env *testscript.Env, tofu string) error {
 	if err := os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o700); err != nil {
 		return err
 	}
+	if err := os.CopyFS(filepath.Join(env.WorkDir, "faults"), os.DirFS("../../testdata/faults")); err != nil {
+		return err
+	}
 	env.Defer(func() {
 		started, _ := filepath.Glob(filepath.Join(env.WorkDir, "*", ".sim"))
 		for _, dir := range started {
@@ -222,12 +225,16 @@ func cmdPVE(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdSim talks to the simulator's own side: sim METHOD PATH [JSON].
+// cmdSim talks to the simulator's own side: sim METHOD PATH [JSON|@FILE]. The recipes of
+// testdata/faults are in the script's directory faults.
 func cmdSim(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
-		ts.Fatalf("usage: sim METHOD PATH [JSON]")
+		ts.Fatalf("usage: sim METHOD PATH [JSON|@FILE]")
 	}
 	body := []byte(strings.Join(args[2:], " "))
+	if file, ok := strings.CutPrefix(string(body), "@"); ok {
+		body = []byte(ts.ReadFile(file))
+	}
 	status, answer := request(ts, args[0], "/sim"+args[1], "application/json", body)
 	ts.Check(os.WriteFile(ts.MkAbs("sim.out"), answer, 0o600))
 	ts.Logf("%s %s: %d %.2000s", args[0], args[1], status, answer)

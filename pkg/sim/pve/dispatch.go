@@ -146,6 +146,9 @@ func (s *Server) serveAPI(ctx context.Context, r *request, e *journalEntry) *res
 		}
 	}
 	data, err := s.dispatch(ctx, r, apiPath, flt, e)
+	if flt != nil && flt.Lost {
+		return &response{drop: true}
+	}
 	if err != nil {
 		if e, ok := errors.AsType[*apiError](err); ok && e.status == 401 {
 			sleep(ctx, s.opt.AuthDelay) // every 401 takes 3 s (observed)

@@ -31,8 +31,10 @@ type fault struct {
 	Delay duration `json:"delay,omitempty"`
 	// TaskError lets the request pass and makes the task that it starts fail with this text, without having done its work.
 	TaskError string `json:"task_error,omitempty"`
-	// Drop closes the connection without an answer.
+	// Drop closes the connection without an answer, and without serving the request.
 	Drop bool `json:"drop,omitempty"`
+	// Lost serves the request and then closes the connection without an answer.
+	Lost bool `json:"lost,omitempty"`
 
 	seen int
 	hits int
@@ -74,8 +76,8 @@ func (l *faultList) add(faults ...*fault) error {
 		if f.Path == "" {
 			return fmt.Errorf("a fault needs a path, such as \"/nodes/*/qemu\"")
 		}
-		if f.Status == 0 && f.Delay == 0 && f.TaskError == "" && !f.Drop {
-			return fmt.Errorf("fault on %s does nothing: set status, delay, task_error or drop", f.Path)
+		if f.Status == 0 && f.Delay == 0 && f.TaskError == "" && !f.Drop && !f.Lost {
+			return fmt.Errorf("fault on %s does nothing: set status, delay, task_error, drop or lost", f.Path)
 		}
 		f.re = faultPattern(f.Path)
 	}
