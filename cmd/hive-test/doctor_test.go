@@ -436,7 +436,7 @@ func mistakes() []mistake {
 			s.set("template", 900)
 		}, id: "pve-template"},
 		{name: "a template without agent", make: func(w *ward, s *settings) {
-			w.vm(901, "name=debian", "template=1")
+			w.vm(901, "name=debian", "scsi0=local-lvm:2", "template=1")
 			s.set("template", 901)
 		}, id: "pve-template"},
 		{name: "a datastore that takes no disks", make: func(w *ward, _ *settings) { w.must("PUT", "/storage/local-lvm", "content=rootdir") }, id: "pve-datastore"},

@@ -392,6 +392,9 @@ func (p *preflight) privileges() []Finding {
 			c.add(Fail, p.grant(n.paths[0]), "the API token %s lacks %s on %s", p.tokenName(), strings.Join(missing, ", "), n.paths[0])
 		}
 	}
+	if !p.has("/pool/"+claimPrefix+"0", "Pool.Allocate") {
+		c.add(Warn, p.grant("/pool"), "the API token %s lacks Pool.Allocate on /pool: runs on other machines cannot see which VM ids this one is about to use", p.tokenName())
+	}
 	if p.tokenErr == nil && !p.token.Expires.IsZero() && time.Until(p.token.Expires) < soon {
 		user, name := splitToken(p.req.TokenID)
 		c.add(Warn, "pveum user token modify "+user+" "+name+" --expire 0", "the API token %s expires at %s", p.tokenName(), p.token.Expires.UTC().Format(time.RFC3339))
