@@ -44,7 +44,7 @@ func (s *session) change() error {
 		case asked.DiskSizeGB < made.DiskSizeGB:
 			return usageError{fmt.Errorf("the disks of cluster %q have %d GiB and cannot shrink to %d", s.name, made.DiskSizeGB, asked.DiskSizeGB)}
 		case needsRestart:
-			return usageError{fmt.Errorf("the disks of running VMs grow in a call of its own: change CPUs and memory in another `hive-test up %s`", s.name)}
+			return usageError{fmt.Errorf("the disks of running VMs grow alone: change CPUs and memory in another `hive-test up %s`", s.name)}
 		}
 		made.DiskSizeGB = asked.DiskSizeGB
 	}
@@ -85,6 +85,7 @@ func (a *app) dryRun(ctx context.Context, name string, settings config.Settings,
 		return err
 	}
 	defer s.close()
+	defer func() { s.stopped(ctx, err) }()
 	if problems := settings.Spec().Validate(); len(problems) > 0 {
 		return usageError{errors.Join(problems...)}
 	}
