@@ -70,6 +70,10 @@ func (p *preflight) image() []Finding {
 		c.add(Fail, "set os_image to a volume such as local:iso/debian-12-genericcloud-amd64.img", "os_image %q is not of the form STORAGE:iso/FILE or STORAGE:import/FILE", image)
 		return c.done("")
 	}
+	if kind == "import" && p.version.before(8, 4) {
+		c.add(Fail, "upgrade to Proxmox VE 8.4 or later, or set os_image to a volume of content iso", "%s is an import volume, which needs Proxmox VE 8.4; this is %s", image, p.version.Version)
+		return c.done("")
+	}
 	onEach(targets, c, func(t target, c *check) { p.imageOn(t, store, kind, c) })
 	return c.done("%s on %s", image, p.targetNames())
 }
@@ -471,6 +475,9 @@ func (p *preflight) neededPrivileges() []needed {
 	clone := []string{}
 	if slices.ContainsFunc(p.targets, func(t target) bool { return p.templateOf(t) != 0 }) {
 		clone = append(clone, "VM.Clone")
+	}
+	if slices.ContainsFunc(p.usable(), p.migrates) {
+		clone = append(clone, "VM.Migrate")
 	}
 	list := []needed{{vms, append(clone,
 		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", agent, "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",

@@ -137,10 +137,13 @@ func (p *preflight) templateIs(id int, users string, c *check) {
 		c.unknown(fmt.Sprintf("template %d", id), err)
 	case !vm.Template:
 		c.add(Fail, fmt.Sprintf("on %s: qm template %d", vm.Hypervisor, id), "VM %d (%s), for %s, is not a template", id, vm.Name, users)
-	case !vm.AgentEnabled:
+	case !vm.AgentEnabled && p.askAgents():
 		c.add(Fail, fmt.Sprintf("on %s: qm set %d --agent enabled=1", vm.Hypervisor, id), "template %d (%s) has no guest agent enabled", id, vm.Name)
 	case vm.Lock != "":
 		c.add(Fail, fmt.Sprintf("wait, or, where the lock is stale, on %s: qm unlock %d", vm.Hypervisor, id), "template %d (%s) is locked (%s)", id, vm.Name, vm.Lock)
+	default:
+		p.templateFits(vm, users, c)
+		p.templateReach(vm, c)
 	}
 }
 

@@ -176,6 +176,20 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 			r.Spec.Hypervisors[1].TemplateVMID = 900
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", AgentEnabled: true}}
 		}, "pve-template", Fail, "VM 900 (debian), for pve2, is not a template", "on pve1: qm template 900"},
+		{"template that is larger", func(w *world, r *PreflightRequest) {
+			r.Spec.Template = 900
+			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true, Disks: []Disk{{"scsi0", "local", 4 << 40}}}}
+		}, "pve-template", Fail, "the disk of template 900 (debian), for pve1, pve2, has 4096.0 GiB", "set disk_size_gb to 4096 or more"},
+		{"template out of reach", func(w *world, r *PreflightRequest) {
+			r.Spec.Template = 900
+			w.storages["pve2"] = append(slices.Clone(w.storages["pve2"]), Storage{Name: "fast", Content: []string{"images"}, Active: true, Available: 1 << 50})
+			r.Spec.Hypervisors[1].Datastore = "fast"
+			w.privs["/storage/fast"] = map[string]bool{"Datastore.AllocateSpace": true}
+			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true}}
+		}, "pve-template", Fail, "template 900, for pve2, is on pve1, which has no storage fast", "set datastore_id of hypervisor pve2"},
+		{"import volume on an old release", func(w *world, r *PreflightRequest) {
+			r.Spec.OSImage, w.version = "local:import/debian-12.qcow2", "8.3.2"
+		}, "pve-image", Fail, "needs Proxmox VE 8.4; this is 8.3.2", "upgrade to Proxmox VE 8.4"},
 		{"template without agent", func(w *world, r *PreflightRequest) {
 			r.Spec.Template = 900
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true}}
