@@ -292,3 +292,59 @@ func TestFreeDeletesWhatIsHalfMade(t *testing.T) {
 	}
 	s.must("GET", "/nodes/pve2/qemu/20000/config", nil)
 }
+
+// When all VMs are made, a hypervisor that is away for a moment is waited for.
+func TestVerifyAsksAgain(t *testing.T) {
+	s := newSite(t)
+	m := s.machine(t.TempDir(), proxmox.DefaultIDRange())
+	r := record("ci", "me", 1)
+	r.Nodes = cluster.Nodes{{Name: "ci-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}}
+	if err := m.create(t.Context(), r, r.Nodes[0]); err != nil {
+		t.Fatal(err)
+	}
+	s.fault(`{"path":"/nodes/*/qemu/*/config","method":"GET","times":1,"status":595,"reason":"No route to host"}`)
+	if err := m.fleet.Verify(t.Context(), r); err != nil {
+		t.Error(err)
+	}
+}
+
+// Deleting tries again what passes, also where the first try did its work and its answer was lost.
+func TestDestroyTriesAgain(t *testing.T) {
+	s := newSite(t)
+	m := s.machine(t.TempDir(), proxmox.DefaultIDRange())
+	m.fleet.parallelism = 2
+	r := record("ci", "me", 3)
+	for i := range 3 {
+		r.Nodes = append(r.Nodes, cluster.Node{Name: r.Name.Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1"})
+		if err := m.create(t.Context(), r, r.Nodes[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.fault(`[
+		{"path":"/nodes/*/qemu/20000","method":"DELETE","nth":1,"status":500,"reason":"got no worker upid - start worker failed"},
+		{"path":"/nodes/*/qemu/20001","method":"DELETE","nth":1,"task_error":"can't lock file '/var/lock/qemu-server/lock-20001.conf' - got timeout"},
+		{"path":"/nodes/*/qemu/20002","method":"DELETE","nth":1,"status":596,"reason":"Broken pipe"}]`)
+	if err := m.down(t.Context(), r); err != nil {
+		t.Error(err)
+	}
+	if left := s.must("GET", "/cluster/resources?type=vm", nil).([]any); len(left) != 0 {
+		t.Errorf("VMs are left: %v", left)
+	}
+}
+
+func (s *site) fault(document string) {
+	s.t.Helper()
+	req, err := http.NewRequest("POST", s.endpoint.URL+"/sim/faults", strings.NewReader(document))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "PVEAPIToken="+s.endpoint.Token)
+	resp, err := s.http.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		s.t.Fatal(resp.Status)
+	}
+}

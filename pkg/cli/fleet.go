@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
@@ -167,10 +168,30 @@ func (f *proxmoxFleet) states(ctx context.Context, r *cluster.Record) []vmState 
 	return states
 }
 
+// reachTime is how long a hypervisor that does not answer is asked again: all is made, and should not fail for that.
+const reachTime = 30 * time.Second
+
+// reached is states, asked again while one of them could not be reached.
+func (f *proxmoxFleet) reached(ctx context.Context, r *cluster.Record) []vmState {
+	end := time.Now().Add(reachTime)
+	for {
+		states := f.states(ctx, r)
+		away := slices.ContainsFunc(states, func(s vmState) bool { return errors.Is(s.err, proxmox.ErrUnreachable) })
+		if !away || time.Now().After(end) {
+			return states
+		}
+		select {
+		case <-ctx.Done():
+			return states
+		case <-time.After(time.Second):
+		}
+	}
+}
+
 // Verify proves that every VM exists and is ours.
 func (f *proxmoxFleet) Verify(ctx context.Context, r *cluster.Record) error {
 	var failures []error
-	for i, state := range f.states(ctx, r) {
+	for i, state := range f.reached(ctx, r) {
 		node := r.Nodes[i]
 		switch {
 		case state.err != nil:
