@@ -415,6 +415,7 @@ func mistakes() []mistake {
 		{name: "a clock that is wrong", make: func(w *ward, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"-3m"}`) }, id: "clock", advice: "timedatectl set-ntp true", mend: func(w *ward, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"0s"}`) }},
 		{name: "no such hypervisor", make: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve9" }, id: "pve-hypervisors", advice: "some of: pve1, pve2, pve3", mend: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve3" }},
 		{name: "a hypervisor that is off", make: online("false", "pve3"), id: "pve-hypervisors", advice: "start pve3", mend: online("true", "pve3")},
+		{name: "a hypervisor that hangs", make: func(w *ward, _ *settings) { w.must("POST", "/sim/faults", `{"path":"/nodes/pve2/**","delay":"20s"}`) }, id: "pve-hypervisors", advice: "systemctl status pveproxy", mend: func(w *ward, _ *settings) { w.must("DELETE", "/sim/faults") }},
 		{name: "no quorum", make: func(w *ward, s *settings) {
 			online("false", "pve2", "pve3")(w, s)
 			s.set("proxmox.hypervisors", hosts(s)[:1])

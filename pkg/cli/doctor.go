@@ -30,6 +30,9 @@ up makes the same checks first; within a minute after a doctor that found nothin
 // doctorLimit is when doctor stops asking; what has not answered then is reported as such.
 const doctorLimit = 4500 * time.Millisecond
 
+// callLimit bounds one call of it: a refused login and a hypervisor that is off the network take 3 s (observed on PVE 8.4).
+const callLimit = 3500 * time.Millisecond
+
 func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME]",
@@ -201,7 +204,7 @@ func (s *session) fillTarget() {
 // patient is the fleet for findings: what is wrong with the way to Proxmox VE is a finding, too.
 func (s *session) patient() (*proxmoxFleet, []proxmox.Finding) {
 	target := s.record.Target
-	options := proxmox.Options{Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure}
+	options := proxmox.Options{Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure, Timeout: callLimit}
 	fleet := &proxmoxFleet{idBase: s.settings.Proxmox.VMIDBase, checks: s.checks(false)}
 	problems := options.Problems()
 	if ids := s.settings.Proxmox.VMIDRange; ids != "" {

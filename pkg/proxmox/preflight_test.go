@@ -242,6 +242,46 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 	}
 }
 
+func TestTheRoleHoldsWhatIsChecked(t *testing.T) {
+	for major, version := range map[int]string{8: "8.4.21", 9: "9.1.4"} {
+		for _, template := range []int{0, 900} {
+			w, req := goodWorld(), goodRequest()
+			req.Spec.Template, req.Pool = template, "ci"
+			p := &preflight{ctx: t.Context(), api: w, req: req, version: Version{Version: version}}
+			p.targets = p.plan()
+			role := RolePrivileges(major)
+			for _, n := range p.neededPrivileges() {
+				for _, priv := range n.privs {
+					if !slices.Contains(role, first(priv)) {
+						t.Errorf("Proxmox VE %d: the role lacks %s, which is checked for on %v", major, priv, n.paths)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestClocksAreComparedAsFarAsDatesTell(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 700e6, time.UTC)
+	for _, tc := range []struct {
+		date string
+		want time.Duration
+	}{
+		{"Fri, 02 Jan 2026 03:04:05 GMT", 0}, {"Fri, 02 Jan 2026 03:04:04 GMT", -700 * time.Millisecond}, {"Fri, 02 Jan 2026 03:06:06 GMT", 2*time.Minute + 200*time.Millisecond},
+		{"Fri, 02 Jan 2026 02:04:05 GMT", -time.Hour + 300*time.Millisecond},
+	} {
+		var c clock
+		c.note("no date", now, now)
+		if _, known := c.read(); known {
+			t.Error("a clock is known without a date")
+		}
+		c.note(tc.date, now, now.Add(100*time.Millisecond))
+		if got, known := c.read(); !known || got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.date, got, tc.want)
+		}
+	}
+}
+
 func TestPreflightReportsAllProblemsAtOnce(t *testing.T) {
 	w, req := goodWorld(), goodRequest()
 	w.content["pve1/local/iso"] = nil
