@@ -93,8 +93,8 @@ type Proxmox struct {
 	Fingerprint       string               `mapstructure:"fingerprint"`
 	Insecure          bool                 `mapstructure:"insecure"`
 	Pool              string               `mapstructure:"pool"`
-	VMIDRange         string               `mapstructure:"vmid_range"` // FIRST-LAST
-	VMIDBase          int                  `mapstructure:"vmid_base"`  // 0: chosen
+	VMIDRange         string               `mapstructure:"vmid_range"`     // FIRST-LAST
+	VMIDBase          int                  `mapstructure:"vmid_base"`      // 0: chosen
 	CPUOvercommit     int                  `mapstructure:"cpu_overcommit"` // virtual CPUs for each CPU of a hypervisor
 	SSHUsername       string               `mapstructure:"ssh_username"`
 	SSHPrivateKeyPath string               `mapstructure:"ssh_private_key_path"`
