@@ -187,6 +187,10 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 			w.privs["/storage/fast"] = map[string]bool{"Datastore.AllocateSpace": true}
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true}}
 		}, "pve-template", Fail, "template 900, for pve2, is on pve1, which has no storage fast", "set datastore_id of hypervisor pve2"},
+		{"template to migrate from", func(w *world, r *PreflightRequest) {
+			r.Spec.Template = 900
+			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true, Disks: []Disk{{"scsi0", "local-lvm", 1 << 30}}}}
+		}, "pve-privileges", Fail, "lacks VM.Migrate on /vms", "pveum acl modify"},
 		{"import volume on an old release", func(w *world, r *PreflightRequest) {
 			r.Spec.OSImage, w.version = "local:import/debian-12.qcow2", "8.3.2"
 		}, "pve-image", Fail, "needs Proxmox VE 8.4; this is 8.3.2", "upgrade to Proxmox VE 8.4"},
