@@ -247,7 +247,9 @@ func (w *ward) doctor(s *settings) diagnosis {
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	start := time.Now()
-	err = command.Run()
+	if err := command.Run(); command.ProcessState == nil {
+		w.Fatal(err)
+	}
 	d := diagnosis{elapsed: time.Since(start), code: command.ProcessState.ExitCode(), stderr: stderr.String()}
 	if err := json.Unmarshal(stdout.Bytes(), &d); err != nil {
 		w.Fatalf("doctor wrote %q, %q: %v", stdout.String(), stderr.String(), err)
