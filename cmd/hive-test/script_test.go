@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -398,6 +399,20 @@ func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raw, 0o600))
 	ts.Setenv("PROXMOX_VE_API_TOKEN", sim.Token)
+	ts.Setenv("SIM_CA", sim.CAFile)
+	ts.Setenv("SIM_FINGERPRINT", fingerprintOf(ts, sim))
+}
+
+// fingerprintOf is the SHA-256 of the certificate that the simulator shows.
+func fingerprintOf(ts *testscript.TestScript, sim simEnv) string {
+	pem, err := os.ReadFile(sim.CAFile)
+	ts.Check(err)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(strings.TrimRight(sim.Endpoint, "/"), "https://"), &tls.Config{RootCAs: pool})
+	ts.Check(err)
+	defer func() { _ = conn.Close() }()
+	return fmt.Sprintf("%X", sha256.Sum256(conn.ConnectionState().PeerCertificates[0].Raw))
 }
 
 // cmdSimNets sets NET0 and NET1 to the first three numbers of the networks behind vmbr0 and vmbr1, and NETBITS to the length

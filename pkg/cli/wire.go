@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/cluster"
@@ -16,6 +18,7 @@ import (
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
 	"hive-test/pkg/provision/tofu"
+	"hive-test/pkg/proxmox"
 	"hive-test/pkg/report"
 )
 
@@ -157,7 +160,7 @@ func (s *session) provisioner() provision.Provisioner {
 	}
 	return tofu.New(tofu.Options{
 		Find: s.tofuOfCluster(), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
-		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Insecure: target.Insecure,
+		Endpoint: target.Endpoint, Token: s.token(), CAFile: s.providerCA(), Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath,
 		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
 	})
@@ -175,6 +178,30 @@ func (s *session) runFile(name string) string {
 func (s *session) needsHypervisorSSH() bool {
 	spec := s.record.Spec
 	return slices.ContainsFunc(spec.Hypervisors, func(h cluster.Hypervisor) bool { return spec.NeedsHypervisorSSH(h.Name) })
+}
+
+// certificateTime bounds the look at the API's certificate.
+const certificateTime = 10 * time.Second
+
+// providerCA is the file of certificates that the provider trusts. It knows no fingerprints: where one is pinned, it is given
+// the certificate itself, after the fingerprint was compared.
+func (s *session) providerCA() string {
+	target := s.record.Target
+	if target.Fingerprint == "" || target.Insecure {
+		return target.CAFile
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), certificateTime)
+	defer cancel()
+	pem, err := proxmox.PinnedCertificate(ctx, target.Endpoint, target.Fingerprint)
+	path := filepath.Join(s.cacheDir(), "certificates", cluster.Hash(target.Fingerprint)+".pem")
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), renameio.WriteFile(path, pem, 0o600))
+	}
+	if err != nil {
+		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "the provider cannot be told which certificate to trust: " + err.Error()})
+		return target.CAFile
+	}
+	return path
 }
 
 // hiveOptions are what configure installs: what the user named, or what came with the simulator.

@@ -1,13 +1,17 @@
 package proxmox
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 )
@@ -138,4 +142,28 @@ func tlsFix(err error) string {
 		fix += ", or, after comparing it with 'openssl x509 -noout -fingerprint -sha256 -in /etc/pve/local/pve-ssl.pem' there, set proxmox.fingerprint to " + seen
 	}
 	return fix
+}
+
+// PinnedCertificate returns, as PEM, the certificate that the API at endpoint shows, if it is the one with this fingerprint:
+// for programs that can be told a certificate to trust but no fingerprint. They still compare the host name.
+func PinnedCertificate(ctx context.Context, endpoint, fingerprint string) ([]byte, error) {
+	config, err := tlsConfig(Options{Fingerprint: fingerprint})
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("proxmox endpoint: %w", err)
+	}
+	address := parsed.Host
+	if parsed.Port() == "" {
+		address = net.JoinHostPort(parsed.Hostname(), "443")
+	}
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate of %s: %w", address, err)
+	}
+	defer func() { _ = conn.Close() }()
+	leaf := conn.(*tls.Conn).ConnectionState().PeerCertificates[0] // checkPin has seen it
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), nil
 }
