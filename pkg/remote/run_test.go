@@ -180,8 +180,16 @@ func TestDeadlineWithoutSignals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil {
-		t.Error("what the command has started still runs")
+	// It was told to end; that it has ended shows when its parent, or process 1, has noticed.
+	stat := "/proc/" + strings.TrimSpace(string(pid)) + "/stat"
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		raw, err := os.ReadFile(stat)
+		if err != nil || strings.Contains(string(raw), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("what the command has started still runs")
+		}
 	}
 }
 
