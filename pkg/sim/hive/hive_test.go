@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,9 +43,12 @@ type node struct {
 }
 
 // nodes makes n machines on addresses that no other test uses at the same time.
+// networks counts the networks that were given out: each call of nodes has one of its own.
+var networks atomic.Int32
+
 func nodes(t *testing.T, era Era, n int) []*node {
 	t.Helper()
-	network := fmt.Sprintf("127.%d.%d", 191+os.Getpid()%60, len(t.Name())+int(time.Now().UnixNano()/1000%190))
+	network := fmt.Sprintf("127.%d.%d", 191+os.Getpid()%60, 1+networks.Add(1)%250)
 	made := make([]*node, n)
 	for i := range made {
 		made[i] = &node{t: t, name: fmt.Sprintf("node%d", i+1), ip: fmt.Sprintf("%s.%d", network, i+1),
