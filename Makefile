@@ -48,10 +48,13 @@ demo: build ensure-tofu ## the whole life of a cluster on a simulated Proxmox, u
 
 # ------------------------------------------------------------------------------------------------ test
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
+PACKAGES  ?= ./...
+# CI gives a test that fails a second try, listed in its output: its machine may be busy with other things.
+RERUN     ?=
 
 .PHONY: test
 test: build ensure-tofu ## all tests, with the race detector; skipped ones are counted and say why
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) run $(GOTESTSUM) --format pkgname -- -race -timeout 20m ./...
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) run $(GOTESTSUM) --format pkgname $(RERUN) --packages="$(PACKAGES)" -- -race -timeout 20m
 
 .PHONY: test-provider
 test-provider: build ensure-tofu ## the scripts with the real provider: make test-provider PROVIDER_MIRROR=DIR

@@ -42,10 +42,10 @@ type node struct {
 	era, scale string
 }
 
-// nodes makes n machines on addresses that no other test uses at the same time.
 // networks counts the networks that were given out: each call of nodes has one of its own.
 var networks atomic.Int32
 
+// nodes makes n machines on addresses that no other test uses at the same time.
 func nodes(t *testing.T, era Era, n int) []*node {
 	t.Helper()
 	network := fmt.Sprintf("127.%d.%d", 191+os.Getpid()%60, 1+networks.Add(1)%250)
