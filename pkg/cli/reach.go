@@ -86,7 +86,7 @@ func (a *app) reach(ctx context.Context, verb, name string, settings config.Sett
 			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, name)
 		}
 	}
-	opened, err := remote.NewDialer(remote.Config{User: s.record.Spec.SSHUser, KeyPath: s.record.SSHKeyPath, KnownHosts: s.store.Path(s.name, "known_hosts")})
+	opened, err := s.dialer(s.record)
 	if err != nil {
 		s.close()
 		return nil, nil, codeError{ExitConfig, err}

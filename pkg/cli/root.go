@@ -56,8 +56,7 @@ func (a *app) complain(err error, code ExitCode) {
 	if err == nil || err.Error() == "" {
 		return
 	}
-	if told, ok := errors.AsType[toldError](err); ok {
-		_ = told
+	if _, told := errors.AsType[toldError](err); told {
 		return
 	}
 	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(err.Error(), "\n", "\n  "))

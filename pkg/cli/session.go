@@ -228,8 +228,11 @@ func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 	}
 }
 
-// dial opens the way to the nodes.
-func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
+// dial opens the way to the nodes, as lifecycle sees it.
+func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) { return s.dialer(r) }
+
+// dialer reaches the nodes of a record, with the cluster's own key and host keys.
+func (s *session) dialer(r *cluster.Record) (*remote.Dialer, error) {
 	return remote.NewDialer(remote.Config{
 		User: r.Spec.SSHUser, KeyPath: r.SSHKeyPath, KnownHosts: s.store.Path(r.Name, "known_hosts"),
 	})
