@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -43,6 +44,11 @@ type guest struct {
 	ctx     context.Context // the machine's life, not a call's
 	cancel  context.CancelFunc
 	off     chan bool // power is to go off; true: processes are asked first
+
+	network sync.Mutex  // guards the addresses and the SSH server's place
+	nics    []guestNIC  // with the addresses that they have now
+	ssh     io.Closer   // nil until the machine has booted
+	sshd    sshd.Config // what serves there
 }
 
 // runInit is a machine's first process. It ends when it is told to, or when its manager is gone.
@@ -151,7 +157,7 @@ func (g *guest) path(p string) string { return filepath.Join(g.root, p) }
 func (g *guest) setup(cfg guestConfig) error {
 	g.ready.Lock()
 	defer g.ready.Unlock()
-	g.cfg = cfg
+	g.cfg, g.nics = cfg, cfg.NICs
 	switch cfg.Kind {
 	case KindNetns:
 		if err := enterRoot(cfg); err != nil {
@@ -272,23 +278,67 @@ func (g *guest) serveSSH() error {
 	if err != nil {
 		return err
 	}
+	var d net.Dialer
+	g.network.Lock()
+	defer g.network.Unlock()
+	g.sshd = sshd.Config{
+		HostKey: key, Authorized: g.authorized, Exec: g.execSession, SFTPExec: g.sftpSession,
+		DirectTCPIP: func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) },
+	}
+	return g.listenSSH()
+}
+
+// listenSSH opens the SSH server's port where the machine is now. It is to be called with the network held.
+func (g *guest) listenSSH() error {
 	addr := netip.IPv4Unspecified()
 	if g.cfg.Kind == KindProcess {
-		if len(g.cfg.NICs) == 0 {
+		if len(g.nics) == 0 {
 			return errors.New("the machine has no network card")
 		}
-		addr = g.cfg.NICs[0].Address.Addr()
+		addr = g.nics[0].Address.Addr()
 	}
 	l, err := net.Listen("tcp4", netip.AddrPortFrom(addr, uint16(g.cfg.SSHPort)).String())
 	if err != nil {
 		return err
 	}
-	var d net.Dialer
-	cfg := sshd.Config{
-		HostKey: key, Authorized: g.authorized, Exec: g.execSession, SFTPExec: g.sftpSession,
-		DirectTCPIP: func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) },
+	g.ssh = l
+	go func() { _ = sshd.Serve(g.ctx, l, g.sshd) }()
+	return nil
+}
+
+// readdress gives the cards other addresses while the machine runs.
+func (g *guest) readdress(nics []guestNIC) error {
+	g.network.Lock()
+	defer g.network.Unlock()
+	before := g.nics
+	g.nics = nics
+	if g.cfg.Kind == KindNetns {
+		return replaceAddresses(before, nics)
 	}
-	go func() { _ = sshd.Serve(g.ctx, l, cfg) }()
+	if g.ssh == nil {
+		return nil
+	}
+	_ = g.ssh.Close()
+	return g.listenSSH()
+}
+
+// replaceAddresses changes the addresses of cards that are up.
+func replaceAddresses(before, now []guestNIC) error {
+	for i, nic := range now {
+		if nic.Address == before[i].Address {
+			continue
+		}
+		link, err := netlink.LinkByName(nic.Name)
+		if err != nil {
+			return fmt.Errorf("find %s: %w", nic.Name, err)
+		}
+		if err := netlink.AddrDel(link, &netlink.Addr{IPNet: ipNet(before[i].Address)}); err != nil {
+			return fmt.Errorf("take address %s from %s: %w", before[i].Address, nic.Name, err)
+		}
+		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(nic.Address)}); err != nil {
+			return fmt.Errorf("give %s address %s: %w", nic.Name, nic.Address, err)
+		}
+	}
 	return nil
 }
 
@@ -298,7 +348,9 @@ func (g *guest) interfaces() ([]Interface, error) {
 		list := []Interface{{
 			Name: "lo", MAC: "00:00:00:00:00:00", Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")},
 		}}
-		for _, nic := range g.cfg.NICs {
+		g.network.Lock()
+		defer g.network.Unlock()
+		for _, nic := range g.nics {
 			list = append(list, Interface{Name: nic.Name, MAC: nic.MAC, Addresses: []netip.Prefix{nic.Address}})
 		}
 		return list, nil
@@ -350,6 +402,7 @@ func (g *guest) handlers() map[string]handler {
 		}),
 		// The end of the connection tells that it is done.
 		"PowerOff":   handle(func(graceful bool) (nothing, error) { g.off <- graceful; return nothing{}, nil }),
+		"Readdress":  handle(func(nics []guestNIC) (nothing, error) { return nothing{}, g.readdress(nics) }),
 		"Interfaces": whenUp(g, func(nothing) ([]Interface, error) { return g.interfaces() }),
 		"Exec":       whenUp(g, func(r execRequest) (int, error) { return g.agent.exec(r) }),
 		"ExecStatus": whenUp(g, func(pid int) (ExecResult, error) { return g.agent.status(pid) }),

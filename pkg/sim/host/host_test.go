@@ -272,6 +272,7 @@ func TestConformance(t *testing.T) {
 			{"background processes outlive the client", func(t *testing.T) { testHangUp(t, l) }},
 			{"forwarding", func(t *testing.T) { testForwarding(t, l, c) }},
 			{"login", func(t *testing.T) { testLogin(t, l) }},
+			{"other addresses", func(t *testing.T) { testRenumber(t, l) }},
 			{"power", func(t *testing.T) { testPower(t, l) }},
 			{"restart", func(t *testing.T) { testRestart(t, l) }},
 			{"clone", func(t *testing.T) { testClone(t, l) }},
@@ -282,6 +283,52 @@ func TestConformance(t *testing.T) {
 			t.Run(tt.name, tt.run)
 		}
 	})
+}
+
+// testRenumber moves a machine while it runs and one that is off; the address that is left is free for others.
+func testRenumber(t *testing.T, l *lab) {
+	l.start(t, l.spec("105"))
+	before := l.addresses(t, "105")
+	_, key, err := l.dial(t, "105", "ubuntu", l.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Renumber(t.Context(), "105"); err != nil {
+		t.Fatal(err)
+	}
+	now := l.addresses(t, "105")
+	for _, nic := range []string{"eth0", "eth1"} {
+		if now[nic] == before[nic] || !now[nic].IsValid() {
+			t.Errorf("%s has %s, and had %s before", nic, now[nic], before[nic])
+		}
+	}
+	if _, still, err := l.dial(t, "105", "ubuntu", l.key); err != nil || !bytes.Equal(still.Marshal(), key.Marshal()) {
+		t.Errorf("at its new address: host key %v, error %v", still, err)
+	}
+	old := netip.AddrPortFrom(before["eth0"], uint16(l.SSHPort())).String()
+	if c, err := net.DialTimeout("tcp", old, 500*time.Millisecond); err == nil {
+		_ = c.Close()
+		t.Errorf("something answers at the old address %s", old)
+	}
+	l.start(t, l.spec("106"))
+	if got := l.addresses(t, "106")["eth0"]; got != before["eth0"] {
+		t.Errorf("the next machine has %s, not the address that became free, %s", got, before["eth0"])
+	}
+	if err := l.Stop(t.Context(), "105"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Renumber(t.Context(), "105"); err != nil {
+		t.Fatal(err)
+	}
+	l.start(t, l.spec("105"))
+	if got := l.addresses(t, "105")["eth0"]; got == now["eth0"] {
+		t.Errorf("a machine that was off has %s again", got)
+	}
+	for _, id := range []string{"105", "106"} {
+		if err := l.Remove(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func testCommands(t *testing.T, l *lab, c *ssh.Client) {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/google/renameio/v2"
@@ -85,6 +86,16 @@ func (l *leases) get(id, mac, bridge string, p netip.Prefix) (netip.Prefix, erro
 	if v, ok := l.data.Leases[key]; ok && v.ID == id {
 		return netip.PrefixFrom(v.Address, p.Bits()), nil
 	}
+	addr, err := l.free(p)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	l.data.Leases[key] = lease{ID: id, Address: addr}
+	return netip.PrefixFrom(addr, p.Bits()), l.save()
+}
+
+// free is the first address of p that nobody has. It is to be called with mu held.
+func (l *leases) free(p netip.Prefix) (netip.Addr, error) {
 	taken := map[netip.Addr]bool{}
 	for _, v := range l.data.Leases {
 		taken[v.Address] = true
@@ -92,14 +103,29 @@ func (l *leases) get(id, mac, bridge string, p netip.Prefix) (netip.Prefix, erro
 	a := p.Addr().As4()
 	for n := 10; n < 255; n++ {
 		a[3] = byte(n)
-		addr := netip.AddrFrom4(a)
-		if taken[addr] {
+		if addr := netip.AddrFrom4(a); !taken[addr] {
+			return addr, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("network %s: %w", p, errLeasesExhausted)
+}
+
+// renew gives every card of a machine that has a lease another address of its network.
+func (l *leases) renew(id string, nets map[string]netip.Prefix) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, v := range l.data.Leases {
+		_, bridge, _ := strings.Cut(key, " ")
+		if v.ID != id {
 			continue
 		}
+		addr, err := l.free(nets[bridge])
+		if err != nil {
+			return err
+		}
 		l.data.Leases[key] = lease{ID: id, Address: addr}
-		return netip.PrefixFrom(addr, p.Bits()), l.save()
 	}
-	return netip.Prefix{}, fmt.Errorf("network %s: %w", p, errLeasesExhausted)
+	return l.save()
 }
 
 // release forgets the addresses of a machine.

@@ -50,12 +50,19 @@ type machine struct {
 	run *run // guarded by Manager.mu; nil when stopped
 }
 
+// card is where a machine's network card is plugged in. The address of one with DHCP is the lease's.
+type card struct {
+	guestNIC
+	bridge string
+	dhcp   bool
+}
+
 // run is a machine while it is on.
 type run struct {
 	cmd     *exec.Cmd
 	control *control
 	since   time.Time
-	cards   int
+	cards   []card
 	dead    chan struct{} // closed when the init has ended and has been waited for
 }
 
@@ -303,11 +310,11 @@ func (m *Manager) Start(ctx context.Context, spec Spec) error {
 	if m.running(spec.ID) != nil {
 		return fmt.Errorf("machine %s is already running", spec.ID)
 	}
-	cfg, bridges, err := m.guestConfig(spec)
+	cfg, cards, err := m.guestConfig(spec)
 	if err != nil {
 		return fmt.Errorf("start machine %s: %w", spec.ID, err)
 	}
-	r, err := m.powerOn(ctx, cfg, bridges)
+	r, err := m.powerOn(ctx, cfg, cards)
 	if err != nil {
 		return fmt.Errorf("start machine %s: %w", spec.ID, err)
 	}
@@ -317,7 +324,7 @@ func (m *Manager) Start(ctx context.Context, spec Spec) error {
 }
 
 // guestConfig checks a specification and gives every card its address.
-func (m *Manager) guestConfig(spec Spec) (guestConfig, []string, error) {
+func (m *Manager) guestConfig(spec Spec) (guestConfig, []card, error) {
 	cfg := guestConfig{
 		Kind: m.opt.Kind, ID: spec.ID, Dir: m.dir(spec.ID), Hide: m.opt.Hide, Guest: m.guest, SSHPort: m.sshPort,
 		CloudInit: spec.CloudInit, Agent: spec.Agent, BootDelay: m.opt.BootDelay,
@@ -328,7 +335,7 @@ func (m *Manager) guestConfig(spec Spec) (guestConfig, []string, error) {
 	if u := spec.CloudInit.User; u != "" && !validUser.MatchString(u) {
 		return cfg, nil, fmt.Errorf("user name %q is not valid", u)
 	}
-	var bridges []string
+	var cards []card
 	for n, nic := range spec.NICs {
 		p, ok := m.nets[nic.Bridge]
 		if !ok {
@@ -343,16 +350,17 @@ func (m *Manager) guestConfig(spec Spec) (guestConfig, []string, error) {
 		} else if !p.Contains(addr.Addr()) {
 			return cfg, nil, fmt.Errorf("address %s is not in %s, the simulator's network on %s", addr, p, nic.Bridge)
 		}
-		cfg.NICs = append(cfg.NICs, guestNIC{Name: fmt.Sprintf("eth%d", n), MAC: strings.ToLower(nic.MAC), Address: addr})
-		bridges = append(bridges, nic.Bridge)
+		plugged := guestNIC{Name: fmt.Sprintf("eth%d", n), MAC: strings.ToLower(nic.MAC), Address: addr}
+		cfg.NICs = append(cfg.NICs, plugged)
+		cards = append(cards, card{plugged, nic.Bridge, !nic.Address.IsValid()})
 	}
-	return cfg, bridges, nil
+	return cfg, cards, nil
 }
 
 var validUser = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 
 // powerOn starts a machine's init, plugs its cards in and lets it set itself up.
-func (m *Manager) powerOn(ctx context.Context, cfg guestConfig, bridges []string) (*run, error) {
+func (m *Manager) powerOn(ctx context.Context, cfg guestConfig, cards []card) (*run, error) {
 	dirs := []string{"upper"}
 	if m.opt.Kind == KindNetns {
 		dirs = append(dirs, "work", "root")
@@ -367,11 +375,11 @@ func (m *Manager) powerOn(ctx context.Context, cfg guestConfig, bridges []string
 		return nil, err
 	}
 	defer func() { _ = lock.Close() }()
-	r, err := m.spawn(cfg, lock)
+	r, err := m.spawn(cfg, cards, lock)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.setUp(ctx, r, cfg, bridges); err != nil {
+	if err := m.setUp(ctx, r, cfg); err != nil {
 		m.kill(cfg.ID, r)
 		return nil, err
 	}
@@ -405,7 +413,7 @@ func lockMachine(ctx context.Context, dir string) (*os.File, error) {
 	}
 }
 
-func (m *Manager) spawn(cfg guestConfig, lock *os.File) (*run, error) {
+func (m *Manager) spawn(cfg guestConfig, cards []card, lock *os.File) (*run, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make the control socket: %w", err)
@@ -438,7 +446,7 @@ func (m *Manager) spawn(cfg guestConfig, lock *os.File) (*run, error) {
 		return nil, fmt.Errorf("start the machine's init: %w", err)
 	}
 	r := &run{
-		cmd: cmd, control: newControl(conn), since: time.Now(), cards: len(cfg.NICs), dead: make(chan struct{}),
+		cmd: cmd, control: newControl(conn), since: time.Now(), cards: cards, dead: make(chan struct{}),
 	}
 	go func() {
 		_ = cmd.Wait()
@@ -459,10 +467,10 @@ func (m *Manager) unplug(id string, r *run) {
 	}
 }
 
-func (m *Manager) setUp(ctx context.Context, r *run, cfg guestConfig, bridges []string) error {
+func (m *Manager) setUp(ctx context.Context, r *run, cfg guestConfig) error {
 	if m.fabric != nil {
-		for n, nic := range cfg.NICs {
-			if err := m.fabric.attach(r.cmd.Process.Pid, cfg.ID, n, bridges[n], nic); err != nil {
+		for n, c := range r.cards {
+			if err := m.fabric.attach(r.cmd.Process.Pid, cfg.ID, n, c.bridge, c.guestNIC); err != nil {
 				return err
 			}
 		}
@@ -565,6 +573,54 @@ func (m *Manager) Remove(ctx context.Context, id string) error {
 		return fmt.Errorf("remove machine %s: %w", id, err)
 	}
 	m.opt.Log.Info("machine removed", "id", id)
+	return nil
+}
+
+// Renumber gives every card that has its address by DHCP another one, as a DHCP server does that has forgotten its leases.
+// A machine that runs has it at once: what was connected to the old one is cut off (kind netns), and nothing answers there
+// any more. One that does not run, or never did, has it when it starts.
+func (m *Manager) Renumber(ctx context.Context, id string) error {
+	mc, err := m.get(id)
+	if err != nil {
+		return fmt.Errorf("renumber machine %s: %w", id, err)
+	}
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	if err := m.leases.renew(id, m.nets); err != nil {
+		return fmt.Errorf("renumber machine %s: %w", id, err)
+	}
+	r := m.running(id)
+	if r == nil {
+		return nil
+	}
+	if err := m.readdress(ctx, id, r); err != nil {
+		return fmt.Errorf("renumber machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// readdress makes a running machine use the addresses of its leases.
+func (m *Manager) readdress(ctx context.Context, id string, r *run) error {
+	nics := make([]guestNIC, len(r.cards))
+	for n, c := range r.cards {
+		nics[n] = c.guestNIC
+		if !c.dhcp {
+			continue
+		}
+		var err error
+		if nics[n].Address, err = m.leases.get(id, strings.ToUpper(c.MAC), c.bridge, m.nets[c.bridge]); err != nil {
+			return err
+		}
+	}
+	if err := r.control.call(ctx, "Readdress", nics, nil); err != nil {
+		return err
+	}
+	for n, nic := range nics {
+		r.cards[n].guestNIC = nic
+		if mac, err := net.ParseMAC(nic.MAC); err == nil && m.fabric != nil {
+			m.fabric.introduce(r.cards[n].bridge, nic.Address.Addr(), mac)
+		}
+	}
 	return nil
 }
 

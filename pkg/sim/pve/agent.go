@@ -71,6 +71,9 @@ func agentInterfaces(s *Server, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.fault != nil && c.fault.Interfaces != nil {
+		ifs = c.fault.Interfaces.of(ifs)
+	}
 	out := []map[string]any{}
 	for _, i := range ifs {
 		addrs := []map[string]any{}

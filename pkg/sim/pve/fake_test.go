@@ -22,6 +22,8 @@ type fakeMachines struct {
 	deaf     bool // ignores shutdown
 	startErr error
 	execs    map[int]host.ExecResult
+
+	renumbered []string
 }
 
 var _ host.Machines = (*fakeMachines)(nil)
@@ -85,6 +87,13 @@ func (f *fakeMachines) Remove(ctx context.Context, id string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.specs, id)
+	return nil
+}
+
+func (f *fakeMachines) Renumber(_ context.Context, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.renumbered = append(f.renumbered, id)
 	return nil
 }
 

@@ -35,6 +35,8 @@ type fault struct {
 	Drop bool `json:"drop,omitempty"`
 	// Lost serves the request and then closes the connection without an answer.
 	Lost bool `json:"lost,omitempty"`
+	// Interfaces changes what a guest agent tells of the guest's interfaces (agent/network-get-interfaces).
+	Interfaces *guestReport `json:"interfaces,omitempty"`
 
 	seen int
 	hits int
@@ -76,8 +78,8 @@ func (l *faultList) add(faults ...*fault) error {
 		if f.Path == "" {
 			return fmt.Errorf("a fault needs a path, such as \"/nodes/*/qemu\"")
 		}
-		if f.Status == 0 && f.Delay == 0 && f.TaskError == "" && !f.Drop && !f.Lost {
-			return fmt.Errorf("fault on %s does nothing: set status, delay, task_error, drop or lost", f.Path)
+		if f.Status == 0 && f.Delay == 0 && f.TaskError == "" && !f.Drop && !f.Lost && f.Interfaces == nil {
+			return fmt.Errorf("fault on %s does nothing: set status, delay, task_error, drop, lost or interfaces", f.Path)
 		}
 		f.re = faultPattern(f.Path)
 	}
@@ -285,6 +287,8 @@ func (s *Server) simCall(method, path string, body []byte) (any, error) {
 		return nil, s.setClock(body)
 	case strings.HasPrefix(path, "/sim/nodes/") && method == "POST":
 		return nil, s.setNode(strings.TrimPrefix(path, "/sim/nodes/"), body)
+	case strings.HasPrefix(path, "/sim/vms/") && method == "POST":
+		return nil, s.setVM(strings.TrimPrefix(path, "/sim/vms/"), body)
 	}
 	return nil, &apiError{status: 404, message: "the simulator has no " + method + " " + path}
 }
