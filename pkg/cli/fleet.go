@@ -303,8 +303,8 @@ func (f *proxmoxFleet) agent(ctx context.Context, node cluster.Node, power *life
 		return
 	}
 	power.Agent = "ok"
-	power.Management = proxmox.AddressOf(interfaces, node.ManagementMAC)
-	power.Data = proxmox.AddressOf(interfaces, node.DataMAC)
+	power.Management = proxmox.AddressOf(interfaces, node.ManagementMAC, node.Management)
+	power.Data = proxmox.AddressOf(interfaces, node.DataMAC, node.Data)
 }
 
 // Remaining lists the VMs of ours that exist: those of the record, and any other that carries our owner id.

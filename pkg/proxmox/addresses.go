@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,8 @@ const (
 
 // WaitAddresses asks every node's guest agent, all nodes at once and each at its own pace, until both NICs, found by
 // their MACs, have an address, and returns the nodes with their addresses filled in. IPv4 is preferred; loopback,
-// link-local and the addresses of any other interface (docker0 and the like) do not count.
+// link-local and the addresses of any other interface (docker0 and the like) do not count. An IPv4 address that a node
+// comes with stays for as long as its NIC has it.
 //
 // The wait ends with ctx. What cannot come right by waiting (no privilege, no agent configured, no such VM) ends a
 // node's wait at once, without ending the others'. The error joins one *AddressError per node, in node order, that says what is
@@ -33,7 +35,7 @@ const (
 func WaitAddresses(ctx context.Context, c Addresses, nodes cluster.Nodes, sink progress.Sink) (cluster.Nodes, error) {
 	result := append(cluster.Nodes(nil), nodes...)
 	err := each(len(result), func(i int) error {
-		w := &addressWait{api: c, node: result[i], sink: progress.With(sink, progress.Event{Node: result[i].Name})}
+		w := &addressWait{api: c, node: result[i], known: result[i], sink: progress.With(sink, progress.Event{Node: result[i].Name})}
 		found, err := w.run(ctx)
 		result[i] = found
 		return err
@@ -65,9 +67,10 @@ func (e *AddressError) Unwrap() error { return e.Err }
 
 // addressWait is the wait for one node.
 type addressWait struct {
-	api  Addresses
-	node cluster.Node
-	sink progress.Sink
+	api   Addresses
+	node  cluster.Node
+	known cluster.Node // the node with the addresses that it had before
+	sink  progress.Sink
 
 	missing string    // what the agent's last answer lacked
 	last    error     // or why it gave none
@@ -103,8 +106,8 @@ func (w *addressWait) poll(ctx context.Context) (missing string, err error) {
 	if err != nil {
 		return "", err
 	}
-	management, managementGap := pick(interfaces, "management", w.node.ManagementMAC)
-	data, dataGap := pick(interfaces, "data", w.node.DataMAC)
+	management, managementGap := pick(interfaces, "management", w.node.ManagementMAC, w.known.Management)
+	data, dataGap := pick(interfaces, "data", w.node.DataMAC, w.known.Data)
 	w.node.Management, w.node.Data = management, data
 	if managementGap != "" || dataGap != "" {
 		return strings.Trim(managementGap+"; "+dataGap, "; "), nil
@@ -121,17 +124,21 @@ func (w *addressWait) poll(ctx context.Context) (missing string, err error) {
 	return "", nil
 }
 
-// AddressOf is the address of the interface with the given MAC, as WaitAddresses chooses it, or the zero Addr.
-func AddressOf(interfaces []Interface, mac string) netip.Addr {
-	addr, _ := pick(interfaces, "", mac)
+// AddressOf is the address of the interface with the given MAC, as WaitAddresses chooses it, or the zero Addr. The one that
+// is known of it stays for as long as the interface has it: a second address that it gained is no move.
+func AddressOf(interfaces []Interface, mac string, known netip.Addr) netip.Addr {
+	addr, _ := pick(interfaces, "", mac, known)
 	return addr
 }
 
 // pick finds the address of the NIC with the given MAC, or says why there is none.
-func pick(interfaces []Interface, role, mac string) (netip.Addr, string) {
+func pick(interfaces []Interface, role, mac string, known netip.Addr) (netip.Addr, string) {
 	for _, i := range interfaces {
 		if !strings.EqualFold(i.MAC, mac) {
 			continue
+		}
+		if known.Is4() && slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Addr().Unmap() == known }) {
+			return known, ""
 		}
 		if addr, ok := best(i.Prefixes); ok {
 			return addr, ""

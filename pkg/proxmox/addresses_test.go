@@ -104,6 +104,20 @@ func TestWaitAddressesMatchesByMAC(t *testing.T) {
 	})
 }
 
+func TestAnAddressThatIsKnownStays(t *testing.T) {
+	gained := []Interface{nic("eth0", "BC:24:11:00:00:01", "10.0.0.200/24", "10.0.0.1/24")}
+	for known, want := range map[string]string{"10.0.0.1": "10.0.0.1", "10.0.0.7": "10.0.0.200", "": "10.0.0.200"} {
+		addr, _ := netip.ParseAddr(known)
+		if got := AddressOf(gained, "bc:24:11:00:00:01", addr); got.String() != want {
+			t.Errorf("known %q: got %s, want %s", known, got, want)
+		}
+	}
+	six := []Interface{nic("eth0", "BC:24:11:00:00:01", "fd00::1/64", "10.0.0.1/24")}
+	if got := AddressOf(six, "BC:24:11:00:00:01", netip.MustParseAddr("fd00::1")); got.String() != "10.0.0.1" {
+		t.Errorf("an IPv6 address stays where there is an IPv4 address: %s", got)
+	}
+}
+
 func TestAnIPv6AddressIsTakenAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		six := guestAnswer{interfaces: []Interface{nic("eth0", "BC:24:11:00:00:01", "2001:db8::1/64"), nic("eth1", "BC:24:11:00:00:02", "10.1.0.1/24")}}

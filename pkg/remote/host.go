@@ -50,6 +50,13 @@ func (h *Host) fail(err error) error {
 	return &nodeError{h.node.Name, err}
 }
 
+// Connect makes the connection that the other methods use, where there is none yet. It ends with the dialer's
+// ConnectTimeout at the latest. A *HostKeyError means that another machine answers.
+func (h *Host) Connect(ctx context.Context) error {
+	_, err := h.connect(ctx)
+	return h.fail(err)
+}
+
 // connect returns the connection, dialling it where there is none. A dial goes on when ctx ends, for those who join it.
 func (h *Host) connect(ctx context.Context) (*connection, error) {
 	h.mu.Lock()

@@ -98,6 +98,44 @@ func ForgetHostKeys(path string, node cluster.Node) error {
 	return (&hostKeys{path: path}).update(func(text []byte) []byte { return withoutAddress(text, addr) })
 }
 
+// Move is a node at another address than before.
+type Move struct{ From, To cluster.Node }
+
+// MoveHostKeys makes what the known_hosts file at path holds for nodes hold at the addresses that they have now, all at
+// once, so that nodes may have changed places. No key is learnt by it: a node that shows another one is refused as before.
+// What the file held for the new address of a node, when another machine had it, is dropped.
+func MoveHostKeys(path string, moves []Move) error {
+	names, taken := map[string]string{}, map[string]bool{}
+	for _, m := range moves {
+		from, fromErr := address(m.From)
+		to, toErr := address(m.To)
+		if err := errors.Join(fromErr, toErr); err != nil {
+			return &nodeError{m.To.Name, fmt.Errorf("moving its host keys: %w", err)}
+		}
+		if from != to {
+			names[knownhosts.Normalize(from)] = knownhosts.Normalize(to)
+		}
+	}
+	return (&hostKeys{path: path}).update(func(text []byte) []byte {
+		for line := range bytes.Lines(text) {
+			if host, _, _ := strings.Cut(string(line), " "); names[host] != "" {
+				taken[names[host]] = true
+			}
+		}
+		var kept []byte
+		for line := range bytes.Lines(text) {
+			host, key, _ := strings.Cut(string(line), " ")
+			switch {
+			case names[host] != "":
+				kept = append(kept, names[host]+" "+key...)
+			case !taken[host]:
+				kept = append(kept, line...)
+			}
+		}
+		return kept
+	})
+}
+
 // withoutAddress drops the lines about addr. The file holds only lines of this package's making: one address, no hashes.
 func withoutAddress(text []byte, addr string) []byte {
 	var kept []byte

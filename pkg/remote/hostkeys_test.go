@@ -2,12 +2,15 @@ package remote
 
 import (
 	"errors"
+	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
 
 	"hive-test/pkg/cluster"
@@ -154,4 +157,39 @@ func TestKnownHostsThatIsNotUsable(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	contains(t, err, "ci-1: ", cfg.KnownHosts, "mend or remove it")
+}
+
+func TestMoveHostKeys(t *testing.T) {
+	at := func(name, addr string) cluster.Node {
+		return cluster.Node{Name: name, Management: netip.MustParseAddr(addr)}
+	}
+	for _, tc := range []struct {
+		name  string
+		moves []Move
+		want  []string
+	}{
+		{"a node moves", []Move{{at("a", "10.0.0.1"), at("a", "10.0.0.9")}}, []string{"10.0.0.9 ssh-ed25519 A", "10.0.0.9 ecdsa A", "10.0.0.2 ssh-ed25519 B"}},
+		{"two change places", []Move{{at("a", "10.0.0.1"), at("a", "10.0.0.2")}, {at("b", "10.0.0.2"), at("b", "10.0.0.1")}},
+			[]string{"10.0.0.2 ssh-ed25519 A", "10.0.0.2 ecdsa A", "10.0.0.1 ssh-ed25519 B"}},
+		{"one takes the place of another that is gone", []Move{{at("a", "10.0.0.1"), at("a", "10.0.0.2")}}, []string{"10.0.0.2 ssh-ed25519 A", "10.0.0.2 ecdsa A"}},
+		{"moved already", []Move{{at("b", "10.0.0.7"), at("b", "10.0.0.2")}}, []string{"10.0.0.1 ssh-ed25519 A", "10.0.0.1 ecdsa A", "10.0.0.2 ssh-ed25519 B"}},
+		{"only its other address", []Move{{at("a", "10.0.0.1"), at("a", "10.0.0.1")}}, []string{"10.0.0.1 ssh-ed25519 A", "10.0.0.1 ecdsa A", "10.0.0.2 ssh-ed25519 B"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "known_hosts")
+			before := "10.0.0.1 ssh-ed25519 A\n10.0.0.1 ecdsa A\n10.0.0.2 ssh-ed25519 B\n"
+			if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := MoveHostKeys(path, tc.moves); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, knownLines(t, path)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if err := MoveHostKeys(filepath.Join(t.TempDir(), "known_hosts"), []Move{{cluster.Node{Name: "a"}, at("a", "10.0.0.1")}}); err == nil {
+		t.Error("a node without an address was moved")
+	}
 }
