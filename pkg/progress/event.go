@@ -57,6 +57,8 @@ type Event struct {
 	ExitCode *int `json:"exit_code,omitempty"`
 	// RunDir is set on RunStart and RunEnd.
 	RunDir string `json:"run_dir,omitempty"`
+	// Explanation is set on the RunEnd of a run that did not pass.
+	Explanation *Explanation `json:"explanation,omitempty"`
 }
 
 // Sink receives events. Implementations are safe for concurrent use and do not block for long.

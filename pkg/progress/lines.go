@@ -221,11 +221,45 @@ func (l *lines) runEnd(e Event) string {
 		b.WriteString(l.caseCount())
 		b.WriteString(l.verdict(e))
 	}
-	b.WriteString(l.problem("", e))
+	if e.Explanation != nil {
+		b.WriteString(l.explanation(e.Explanation.Cleaned()))
+	} else {
+		b.WriteString(l.problem("", e))
+	}
 	if l.runDir != "" && (l.Verbosity >= Normal || e.Status != Passed) {
 		b.WriteString("report: " + oneLine(l.runDir) + "/report.md\n")
 	}
 	return b.String()
+}
+
+// maxWhat bounds what failed, as a line: the whole error was said where it came up.
+const maxWhat = 300
+
+// explanation is the paragraph that ends a run that did not pass. It stands for the error of the run itself.
+func (l *lines) explanation(x *Explanation) string {
+	var b strings.Builder
+	b.WriteString(l.paint(red, "why:") + " " + fit(x.Headline(), maxWhat) + "\n")
+	for _, line := range x.Lines {
+		b.WriteString("  " + l.paint(dim, "|") + " " + line + "\n")
+	}
+	if x.From != "" && len(x.Lines) > 0 {
+		b.WriteString("  " + l.paint(dim, "(from "+x.From+")") + "\n")
+	}
+	if x.Cause != "" {
+		b.WriteString(l.paint(yellow, "likely cause:") + " " + x.Cause + "\n")
+	}
+	if x.Next != "" {
+		b.WriteString(l.paint(yellow, "next:") + " " + x.Next + "\n")
+	}
+	return b.String()
+}
+
+// ExplanationText is the same paragraph as plain text, for who asks for it later.
+func ExplanationText(x *Explanation) string {
+	if x == nil {
+		return ""
+	}
+	return newLines(Options{}).explanation(x.Cleaned())
 }
 
 func (l *lines) caseCount() string {

@@ -43,7 +43,10 @@ type redactor struct {
 
 // Emit passes e on without secrets.
 func (r *redactor) Emit(e Event) {
-	replacer := r.current()
+	r.next.Emit(masked(e, r.current()))
+}
+
+func masked(e Event, replacer *strings.Replacer) Event {
 	for _, field := range []*string{
 		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir,
 	} {
@@ -51,7 +54,8 @@ func (r *redactor) Emit(e Event) {
 			*field = replacer.Replace(*field)
 		}
 	}
-	r.next.Emit(e)
+	e.Explanation = e.Explanation.mapped(replacer.Replace)
+	return e
 }
 
 func (r *redactor) current() *strings.Replacer {

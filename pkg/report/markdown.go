@@ -21,11 +21,31 @@ func Markdown(r Report) []byte {
 	if r.RunDir != "" {
 		fmt.Fprintf(&b, "\nEvidence: %s\n", mdCode(r.RunDir))
 	}
+	mdExplanation(&b, r.Explanation)
 	mdProblems(&b, "Errors", r.Errors)
 	mdPhases(&b, r.Phases)
 	mdCases(&b, r.Cases)
 	mdProblems(&b, "Warnings", r.Warnings)
 	return []byte(b.String())
+}
+
+func mdExplanation(b *strings.Builder, x *progress.Explanation) {
+	if x == nil {
+		return
+	}
+	fmt.Fprintf(b, "\n## What happened\n\n%s\n", mdText(x.Headline()))
+	if len(x.Lines) > 0 {
+		b.WriteString("\n" + mdBlock(strings.Join(x.Lines, "\n")))
+	}
+	if x.From != "" {
+		fmt.Fprintf(b, "\nFrom %s.\n", mdCode(x.From))
+	}
+	if x.Cause != "" {
+		fmt.Fprintf(b, "\n**Likely cause:** %s\n", mdText(x.Cause))
+	}
+	if x.Next != "" {
+		fmt.Fprintf(b, "\n**Next:** %s\n", mdText(x.Next))
+	}
 }
 
 func mdProblems(b *strings.Builder, title string, problems []Problem) {

@@ -37,6 +37,8 @@ type Report struct {
 	Cases    []Case          `json:"cases"`
 	Errors   []Problem       `json:"errors"`
 	Warnings []Problem       `json:"warnings"`
+	// Explanation is why the run did not pass; nil if it did, or where nothing was said.
+	Explanation *progress.Explanation `json:"explanation,omitempty"`
 }
 
 // Phase is one phase of the run, in the order of beginning. Message says why it was skipped.
@@ -208,7 +210,7 @@ func (b *builder) problem(e progress.Event) {
 
 func (b *builder) endRun(e progress.Event) {
 	b.ended = true
-	b.Result, b.Seconds = e.Status, e.Seconds
+	b.Result, b.Seconds, b.Explanation = e.Status, e.Seconds, e.Explanation.Cleaned()
 	if e.ExitCode != nil {
 		b.ExitCode = *e.ExitCode
 	}

@@ -1,0 +1,58 @@
+package progress
+
+import (
+	"slices"
+	"strings"
+)
+
+// Explanation is why a run did not pass, in few words: it stands at the run's end and in every report.
+type Explanation struct {
+	Phase string `json:"phase,omitempty"`
+	Step  string `json:"step,omitempty"`
+	Node  string `json:"node,omitempty"`
+	// What failed, as one line.
+	What string `json:"what"`
+	// Lines are the last ones of output or a log that matter, and From is where they stand: a node's output, or a file below
+	// the run's directory.
+	Lines []string `json:"lines,omitempty"`
+	From  string   `json:"from,omitempty"`
+	// Signature is the id of what is known of such failures, and Cause what it most likely means; empty if nothing is.
+	Signature string `json:"signature,omitempty"`
+	Cause     string `json:"cause,omitempty"`
+	// Next is the command, or the act, that comes next.
+	Next string `json:"next,omitempty"`
+}
+
+// mapped returns a copy with every text changed by change.
+func (x *Explanation) mapped(change func(string) string) *Explanation {
+	if x == nil {
+		return nil
+	}
+	y := *x
+	y.Lines = slices.Clone(x.Lines)
+	texts := []*string{&y.Phase, &y.Step, &y.Node, &y.What, &y.From, &y.Cause, &y.Next}
+	for i := range y.Lines {
+		texts = append(texts, &y.Lines[i])
+	}
+	for _, text := range texts {
+		if *text != "" {
+			*text = change(*text)
+		}
+	}
+	return &y
+}
+
+// Cleaned returns x with every text as Clean has it, on one line. It is nil for nil.
+func (x *Explanation) Cleaned() *Explanation { return x.mapped(oneLine) }
+
+// Headline is where it failed, and what: "configure, step join on ci-2: ...".
+func (x *Explanation) Headline() string {
+	where := x.Phase
+	if x.Step != "" && x.Step != x.Phase {
+		where = strings.TrimPrefix(where+", step "+x.Step, ", ")
+	}
+	if x.Node != "" {
+		where += " on " + x.Node
+	}
+	return strings.TrimPrefix(where+": "+x.What, ": ")
+}
