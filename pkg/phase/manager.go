@@ -16,6 +16,8 @@ const (
 	// written in it.
 	DefaultGrace        = 90 * time.Second
 	DefaultCleanTimeout = 5 * time.Minute
+	// abortGrace is what a phase that was told to stop still has once Abort has ended: enough to tell its children.
+	abortGrace = time.Second
 )
 
 // Entry is one line of a Manager's list.
@@ -40,7 +42,8 @@ type Manager struct {
 	CleanTimeout time.Duration
 	// Grace is how long a phase may take to return after its context has ended (0: DefaultGrace). Then it is given up.
 	Grace time.Duration
-	// Abort, when it ends, stops CleanUps and Always phases too (the second Ctrl-C). Nil: nothing does.
+	// Abort, when it ends, stops CleanUps and Always phases too (the second Ctrl-C): those under way get a second to return
+	// and no other is begun. Nil: nothing does.
 	Abort context.Context
 }
 
@@ -82,6 +85,12 @@ func (r *run) one(ctx context.Context, entry Entry) Outcome {
 	if entry.Always {
 		if r.stopped != "" {
 			r.cleanUp(ctx)
+		}
+		if cause := r.aborted(); cause != nil {
+			outcome := Outcome{Name: entry.Name(), Status: progress.Interrupted, Err: fmt.Errorf("not run: %w", cause)}
+			emit(sink, outcome)
+			r.errs = append(r.errs, &Error{Phase: outcome.Name, Status: outcome.Status, Err: outcome.Err})
+			return outcome
 		}
 		detached, cancel := r.detach(ctx)
 		defer cancel()
@@ -209,12 +218,26 @@ func (r *run) within(ctx context.Context, sink progress.Sink, fn func() error) e
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
+	if r.Abort != nil {
+		defer context.AfterFunc(r.Abort, func() { timer.Reset(abortGrace) })()
+	}
 	select {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("%w: given up after %s more", ErrStuck, progress.FormatLimit(grace))
 	}
+	if cause := r.aborted(); cause != nil {
+		return fmt.Errorf("%w: left as it is: %w", ErrStuck, cause)
+	}
+	return fmt.Errorf("%w: given up after %s more", ErrStuck, progress.FormatLimit(grace))
+}
+
+// aborted is the cause of Abort's end, or nil.
+func (r *run) aborted() error {
+	if r.Abort == nil {
+		return nil
+	}
+	return context.Cause(r.Abort)
 }
 
 // detach returns a context that keeps ctx's values but ends only with Abort.
@@ -245,7 +268,10 @@ func (r *run) cleanUp(parent context.Context) {
 			continue
 		}
 		sink := progress.With(r.sink, progress.Event{Phase: phase.Name()})
-		err := r.within(ctx, sink, func() error { return cleaner.CleanUp(ctx) })
+		err := r.aborted()
+		if err == nil {
+			err = r.within(ctx, sink, func() error { return cleaner.CleanUp(ctx) })
+		}
 		if err != nil {
 			err = fmt.Errorf("cleaning up after %s: %w", phase.Name(), err)
 			sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error(), Hint: progress.HintOf(err)})

@@ -276,6 +276,34 @@ func TestAbortStopsAlwaysPhasesAndCleanUps(t *testing.T) {
 	})
 }
 
+func TestAbortDoesNotWaitForAPhaseThatDoesNotStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		abort, second := context.WithCancelCause(t.Context())
+		ctx, first := context.WithCancel(t.Context())
+		var log []string
+		release := make(chan struct{})
+		manager := phase.Manager{Abort: abort, Phases: []phase.Entry{
+			{Phase: &fake{name: "up", log: &log, run: func(context.Context) error { <-release; return nil }, cleanUp: untilDone}},
+			{Phase: &fake{name: "down", log: &log, run: untilDone}, Always: true},
+		}}
+		time.AfterFunc(time.Second, first)
+		time.AfterFunc(3*time.Second, func() { second(errors.New("interrupted again")) })
+		began := time.Now()
+		outcomes, err := manager.Run(ctx)
+		if got := time.Since(began); got != 4*time.Second {
+			t.Errorf("took %s", got)
+		}
+		if !errors.Is(err, phase.ErrStuck) || !strings.Contains(err.Error(), "cleaning up after up: interrupted again") || statuses(outcomes) != "up=interrupted down=interrupted" {
+			t.Errorf("got %v, %s", err, statuses(outcomes))
+		}
+		close(release)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"up"}, log); diff != "" {
+			t.Errorf("nothing is begun any more: %s", diff)
+		}
+	})
+}
+
 func TestCleaningUpHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log []string
