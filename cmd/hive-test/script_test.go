@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/crypto/ssh"
 )
 
 // The scripts in testdata/script are the specification of what a user can rely on. They run the built programs: those
@@ -138,6 +140,7 @@ func params(dir, tofu string) testscript.Params {
 			"simhive": cmdSimHive,
 			"simnets": cmdSimNets,
 			"task":    cmdTask,
+			"seed":    cmdSeed,
 		},
 		Condition: condition,
 	}
@@ -446,25 +449,80 @@ func cmdTask(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: task METHOD PATH [name=value...]")
 	}
 	cmdPVE(ts, false, args)
-	var answer struct{ Data string }
+	if !awaitTask(ts, args) {
+		ts.Fatalf("%s %s started no task", args[0], args[1])
+	}
+}
+
+// awaitTask waits for the success of the task that the last answer names, if it names one.
+func awaitTask(ts *testscript.TestScript, args []string) bool {
+	var answer struct{ Data any }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("pve.out")), &answer))
-	parts := strings.Split(answer.Data, ":")
+	upid := fmt.Sprint(answer.Data)
+	parts := strings.Split(upid, ":")
 	if len(parts) < 2 || parts[0] != "UPID" {
-		ts.Fatalf("%s %s started no task: %q", args[0], args[1], answer.Data)
+		return false
 	}
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		cmdPVE(ts, false, []string{"GET", "/nodes/" + parts[1] + "/tasks/" + url.PathEscape(answer.Data) + "/status"})
+		cmdPVE(ts, false, []string{"GET", "/nodes/" + parts[1] + "/tasks/" + url.PathEscape(upid) + "/status"})
 		var task struct {
 			Data struct{ Status, Exitstatus string }
 		}
 		ts.Check(json.Unmarshal([]byte(ts.ReadFile("pve.out")), &task))
 		switch {
 		case task.Data.Status == "stopped" && task.Data.Exitstatus == "OK":
-			return
+			return true
 		case task.Data.Status == "stopped" || time.Now().After(end):
 			ts.Fatalf("%s %s: the task is %s %s", args[0], args[1], task.Data.Status, task.Data.Exitstatus)
 		}
 	}
+}
+
+// cmdSeed plays what others do on the simulated Proxmox VE, from a file: seed FILE, a list of {method, path, params}. Tasks
+// are waited for. The method SSH runs params.command as root on the hypervisor that path names.
+func cmdSeed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: seed FILE")
+	}
+	var requests []struct {
+		Method, Path string
+		Params       map[string]string
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &requests))
+	for _, r := range requests {
+		if r.Method == "SSH" {
+			runOnHypervisor(ts, r.Path, r.Params["command"])
+			continue
+		}
+		call := []string{r.Method, r.Path}
+		for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+			call = append(call, name+"="+r.Params[name])
+		}
+		cmdPVE(ts, false, call)
+		awaitTask(ts, call)
+	}
+}
+
+func runOnHypervisor(ts *testscript.TestScript, name, command string) {
+	sim := simulatorOf(ts)
+	i := slices.IndexFunc(sim.Hypervisors, func(h map[string]any) bool { return h["name"] == name })
+	if i < 0 {
+		ts.Fatalf("no hypervisor %s", name)
+	}
+	key, err := os.ReadFile(sim.SSHPrivateKey)
+	ts.Check(err)
+	signer, err := ssh.ParsePrivateKey(key)
+	ts.Check(err)
+	conn, err := ssh.Dial("tcp", fmt.Sprintf("%v:%v", sim.Hypervisors[i]["address"], sim.Hypervisors[i]["port"]), &ssh.ClientConfig{
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 10 * time.Second,
+	})
+	ts.Check(err)
+	defer func() { _ = conn.Close() }()
+	session, err := conn.NewSession()
+	ts.Check(err)
+	out, err := session.CombinedOutput(command)
+	ts.Logf("%s: %s: %s", name, command, out)
+	ts.Check(err)
 }
 
 // cmdSimHive sets HIVE_TEST_BINARY to the simulator's hive, for clusters that do not know it by themselves.

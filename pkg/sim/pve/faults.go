@@ -18,7 +18,8 @@ type fault struct {
 	// Path is matched against the part after /api2/json: "*" stands for one path segment, "**" for any rest; a path that
 	// ends in "/" matches everything below it.
 	Path string `json:"path"`
-	// Method is empty for any.
+	// Method is empty for any. SSH stands for a command that is run on a hypervisor: Path is then /nodes/NODE/ and the
+	// command's words, such as "/nodes/*/qm disk import**", Status its exit status and Reason what it complains of.
 	Method string `json:"method,omitempty"`
 	// Nth is the first matching request that goes wrong, counted from 1 (0 is 1).
 	Nth int `json:"nth,omitempty"`
@@ -27,6 +28,8 @@ type fault struct {
 	// Status and Reason are answered instead of serving the request, if Status is set.
 	Status int    `json:"status,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Data is answered instead of serving the request, as a success: [] is a listing that shows nothing.
+	Data json.RawMessage `json:"data,omitempty"`
 	// Delay holds the request back ("1.5s"), whatever else happens to it.
 	Delay duration `json:"delay,omitempty"`
 	// TaskError lets the request pass and makes the task that it starts fail with this text, without having done its work.
@@ -78,8 +81,8 @@ func (l *faultList) add(faults ...*fault) error {
 		if f.Path == "" {
 			return fmt.Errorf("a fault needs a path, such as \"/nodes/*/qemu\"")
 		}
-		if f.Status == 0 && f.Delay == 0 && f.TaskError == "" && !f.Drop && !f.Lost && f.Interfaces == nil {
-			return fmt.Errorf("fault on %s does nothing: set status, delay, task_error, drop, lost or interfaces", f.Path)
+		if err := f.check(); err != nil {
+			return err
 		}
 		f.re = faultPattern(f.Path)
 	}
@@ -88,6 +91,23 @@ func (l *faultList) add(faults ...*fault) error {
 	l.list = append(l.list, faults...)
 	return nil
 }
+
+func (f *fault) check() error {
+	answers := f.Data != nil || f.TaskError != "" || f.Drop || f.Lost || f.Interfaces != nil
+	switch {
+	case f.Status == 0 && f.Delay == 0 && !answers:
+		return fmt.Errorf("fault on %s does nothing: set status, data, delay, task_error, drop, lost or interfaces", f.Path)
+	case f.command() && answers:
+		return fmt.Errorf("fault on %s: a command has status, reason and delay only", f.Path)
+	}
+	return nil
+}
+
+// command tells whether the fault is one of commands on hypervisors, not of requests.
+func (f *fault) command() bool { return strings.EqualFold(f.Method, methodSSH) }
+
+// methodSSH is the method of commands that are run on a hypervisor, in faults and in the journal.
+const methodSSH = "SSH"
 
 func (l *faultList) clear() {
 	l.mu.Lock()
@@ -110,7 +130,7 @@ func (l *faultList) take(method, path string) *fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.list {
-		if (f.Method != "" && !strings.EqualFold(f.Method, method)) || !f.re.MatchString(unescape(path)) {
+		if f.command() != (method == methodSSH) || f.Method != "" && !strings.EqualFold(f.Method, method) || !f.re.MatchString(unescape(path)) {
 			continue
 		}
 		f.seen++
@@ -145,6 +165,8 @@ func (s *Server) injected(ctx context.Context, f *fault) *response {
 	switch {
 	case f.Drop:
 		return &response{drop: true}
+	case f.Data != nil:
+		return dataResponse(f.Data)
 	case f.Status == 0:
 		return nil
 	case f.Status == 401 || f.Status >= 595:

@@ -197,3 +197,19 @@ func TestSSHCommands(t *testing.T) {
 		})
 	}
 }
+
+// TestFaultOfACommand: what is run on a hypervisor can go wrong, too, once or always; requests are not meant.
+func TestFaultOfACommand(t *testing.T) {
+	_, c, _ := startServer(t, Options{})
+	conn := c.login(1, "admin")
+	c.ok("POST", "/sim/faults", map[string]any{"path": "/nodes/pve2/pvesm apiinfo**", "method": "SSH", "nth": 1, "status": 5, "reason": "not today"})
+	c.ok("POST", "/sim/faults", map[string]any{"path": "/nodes/pve2/qm**", "status": 500, "reason": "requests only"})
+	if _, errOut, rc := run(t, conn, "sudo -n /usr/sbin/pvesm apiinfo", ""); rc != 5 || errOut != "not today\n" {
+		t.Errorf("the first = %q, %d", errOut, rc)
+	}
+	for _, command := range []string{"sudo -n /usr/sbin/pvesm apiinfo", "sudo -n /usr/sbin/qm --help"} {
+		if _, errOut, rc := run(t, conn, command, ""); rc != 0 {
+			t.Errorf("%s = %q, %d", command, errOut, rc)
+		}
+	}
+}

@@ -175,8 +175,14 @@ func TestFaults(t *testing.T) {
 	if a := c.do("GET", "/nodes/pve2/status", nil); a.Status != 595 || a.Body != "" || time.Since(start) < 20*time.Millisecond {
 		t.Errorf("595 = %+v", a)
 	}
-	if a := c.do("POST", "/sim/faults", map[string]any{"path": "/x"}); a.Status != 400 {
-		t.Errorf("a fault without an effect = %+v", a)
+	post(map[string]any{"path": "/cluster/resources", "data": []any{}})
+	if a := c.do("GET", "/cluster/resources", nil); a.Status != 200 || a.Body != `{"data":[]}` {
+		t.Errorf("a listing that shows nothing = %+v", a)
+	}
+	for _, useless := range []map[string]any{{"path": "/x"}, {"path": "/nodes/*/qm**", "method": "SSH", "drop": true}} {
+		if a := c.do("POST", "/sim/faults", useless); a.Status != 400 {
+			t.Errorf("a fault without an effect, %v = %+v", useless, a)
+		}
 	}
 	if a := c.as("x").do("GET", "/sim/faults", nil); a.Status != 401 {
 		t.Errorf("faults without the token = %d", a.Status)

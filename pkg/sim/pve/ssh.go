@@ -69,7 +69,7 @@ func (s *Server) runShell(ctx context.Context, node string, ses *sshd.Session) i
 	sh := &shell{s: s, node: node, root: ses.User == "root"}
 	rc := sh.script(ctx, ses.Command, ses.Stdin, ses.Stdout, ses.Stderr)
 	s.journal.add(&journalEntry{
-		Time: start, Method: "SSH", Path: node, User: ses.User, Params: map[string]string{"command": ses.Command}, Status: rc,
+		Time: start, Method: methodSSH, Path: node, User: ses.User, Params: map[string]string{"command": ses.Command}, Status: rc,
 		Milliseconds: time.Since(start).Milliseconds(),
 	})
 	return rc
@@ -149,6 +149,9 @@ func (sh *shell) program(ctx context.Context, args []string, std stdio) int {
 	if dir := path.Dir(name); strings.Contains(name, "/") && slices.Contains([]string{"/bin", "/usr/bin", "/usr/sbin", "/sbin"}, dir) {
 		name = path.Base(name)
 	}
+	if rc, failed := sh.fault(ctx, append([]string{name}, args[1:]...), std); failed {
+		return rc
+	}
 	switch name {
 	case "bash", "sh":
 		return sh.bash(ctx, args, std)
@@ -182,6 +185,20 @@ func (sh *shell) program(ctx context.Context, args []string, std stdio) int {
 	}
 	fmt.Fprintf(std.err, "bash: line 1: %s: command not found\n", args[0])
 	return 127
+}
+
+// fault lets a command meet the fault that is made for it, if there is one.
+func (sh *shell) fault(ctx context.Context, words []string, std stdio) (status int, failed bool) {
+	f := sh.s.faults.take(methodSSH, "/nodes/"+sh.node+"/"+strings.Join(words, " "))
+	if f == nil {
+		return 0, false
+	}
+	sleep(ctx, time.Duration(f.Delay))
+	if f.Status == 0 {
+		return 0, false
+	}
+	fmt.Fprintln(std.err, f.Reason)
+	return f.Status, true
 }
 
 func (sh *shell) bash(ctx context.Context, args []string, std stdio) int {
