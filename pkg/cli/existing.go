@@ -91,6 +91,9 @@ func (existing) Power(_ context.Context, r *cluster.Record) []lifecycle.Power {
 	return powers
 }
 
+// Mark has no VMs to mark.
+func (existing) Mark(context.Context, *cluster.Record) error { return nil }
+
 // Remaining is empty: no VM here is ours to delete.
 func (existing) Remaining(context.Context, *cluster.Record) ([]lifecycle.VMRef, error) {
 	return nil, nil

@@ -76,3 +76,30 @@ func TestOwnerSurvivesPeopleAndProxmox(t *testing.T) {
 		}
 	}
 }
+
+func TestExpiryInTheDescription(t *testing.T) {
+	owner := Owner{ID: "me", Expires: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	written := Description("ci-1", owner)
+	if name, read, ok := ParseDescription("kept for Ann\n" + written + "\n"); !ok || name != "ci-1" || read != owner {
+		t.Errorf("read as %v %v %v", name, read, ok)
+	}
+	if _, read, ok := ParseDescription(Description("ci-1", Owner{ID: "me"}) + " - expires: tomorrow"); !ok || !read.Expires.IsZero() {
+		t.Errorf("what is no time was read as %v %v", read, ok)
+	}
+	later := Owner{ID: "me", Expires: owner.Expires.Add(time.Hour)}
+	for text, want := range map[string]string{
+		written:                         Description("ci-1", later),
+		"above\n" + written + "\nbelow": "above\n" + Description("ci-1", later) + "\nbelow",
+		"web server":                    "web server",
+	} {
+		if got := Redescribe(text, "ci-1", later); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTagsOfAHeldCluster(t *testing.T) {
+	if got := strings.Join(Owner{Held: true}.Tags("ci-1"), ";"); got != "ci-1;hive;hive-test;hive-test-hold;terraform" {
+		t.Errorf("tagged %s", got)
+	}
+}

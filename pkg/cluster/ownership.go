@@ -9,9 +9,12 @@ import (
 // Tag marks every VM that hive-test makes; the cluster's name is another tag of it.
 const Tag = "hive-test"
 
+// HoldTag marks the VMs of a cluster that reap never deletes.
+const HoldTag = "hive-test-hold"
+
 const expiryLayout = "2006-01-02T15:04:05Z"
 
-var descriptionPattern = regexp.MustCompile(`(?m)^Managed by Terraform - cluster: (\S+) - owner: (\S+?)(?: - expires: \S+)?\s*$`)
+var descriptionPattern = regexp.MustCompile(`(?m)^Managed by Terraform - cluster: (\S+) - owner: (\S+?)(?: - expires: (\S+))?\s*$`)
 
 // Description is the text that every VM of a cluster carries: whose it is, readable by a person and by ParseOwner. It is
 // one line, because Proxmox VE rewrites line ends.
@@ -26,16 +29,38 @@ func Description(name Name, owner Owner) string {
 // ParseOwner reads cluster name and owner id from a VM's description, whatever else people have added to it. ok is false
 // if it names none, or more than one.
 func ParseOwner(description string) (name Name, ownerID string, ok bool) {
+	name, owner, ok := ParseDescription(description)
+	return name, owner.ID, ok
+}
+
+// ParseDescription is ParseOwner with the expiry, which is zero where there is none or where what is said of it is no time.
+func ParseDescription(description string) (name Name, owner Owner, ok bool) {
 	found := descriptionPattern.FindAllStringSubmatch(description, 2)
 	if len(found) != 1 {
-		return "", "", false
+		return "", Owner{}, false
 	}
-	return Name(found[0][1]), found[0][2], true
+	expires, _ := time.Parse(time.RFC3339, found[0][3])
+	return Name(found[0][1]), Owner{ID: found[0][2], Expires: expires}, true
+}
+
+// Redescribe is a VM's description with the line that says whose it is replaced by that of owner; what people have added
+// stays. A description without such a line, or with more than one, is returned as it is.
+func Redescribe(description string, name Name, owner Owner) string {
+	if _, _, ok := ParseOwner(description); !ok {
+		return description
+	}
+	return descriptionPattern.ReplaceAllLiteralString(description, Description(name, owner))
 }
 
 // Tags are the tags of a cluster's VMs, sorted as Proxmox VE keeps them.
-func Tags(name Name) []string {
+func Tags(name Name) []string { return Owner{}.Tags(name) }
+
+// Tags are those of the VMs of a cluster of this owner, sorted as Proxmox VE keeps them.
+func (o Owner) Tags(name Name) []string {
 	tags := []string{"hive", Tag, "terraform", string(name)}
+	if o.Held {
+		tags = append(tags, HoldTag)
+	}
 	slices.Sort(tags)
 	return slices.Compact(tags)
 }

@@ -109,6 +109,8 @@ type Owner struct {
 	Host    string    `json:"host"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
+	// Held keeps reap away, whatever else it finds.
+	Held bool `json:"held,omitempty"`
 }
 
 // Node is one member of a cluster. VMID, MACs and Hypervisor are chosen before anything is created (empty for the

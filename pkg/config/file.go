@@ -179,9 +179,9 @@ func (s Setting) fromYAML(node *yaml.Node) (any, error) {
 		return b, nil
 	case Duration:
 		if node.Value == "0" {
-			return parseDuration("0s")
+			return ParseDuration("0s")
 		}
-		return parseDuration(node.Value)
+		return ParseDuration(node.Value)
 	}
 	if s.Secret {
 		return node.Value, nil
@@ -200,7 +200,7 @@ func (k Kind) noun() string {
 	case Bool:
 		return "true or false"
 	case Duration:
-		return "a duration, like 90s or 1h30m"
+		return "a duration, like 90s, 1h30m or 2d"
 	}
 	return "a string"
 }

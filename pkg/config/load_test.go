@@ -339,3 +339,34 @@ func TestTableIsConsistent(t *testing.T) {
 		t.Errorf("%v\n%s", err, markdown.String())
 	}
 }
+
+func TestParseDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour, " 36h ": 36 * time.Hour, "0": 0, "0d": 0,
+	} {
+		if got, err := ParseDuration(text); err != nil || got != want {
+			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "d", "2 d", "tomorrow", "2d3", "1.5d", "12h2d", "99999999999999999999d", "106752d"} {
+		if got, err := ParseDuration(text); err == nil {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
+
+func TestDurationFlagsTakeDays(t *testing.T) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddFlags(flags, "ttl", "timeouts.up")
+	older := DurationFlag(flags, "older-than", "age")
+	if err := flags.Parse([]string{"--ttl", "2d", "--older-than=1d1h"}); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := Load(LoadOptions{Flags: flags, Env: func(string) string { return "" }, WorkDir: t.TempDir()})
+	if err != nil || settings.TTL != 48*time.Hour || settings.Timeouts.Up != 20*time.Minute || *older != 25*time.Hour {
+		t.Errorf("ttl %v, timeouts.up %v, --older-than %v: %v", settings.TTL, settings.Timeouts.Up, *older, err)
+	}
+	if err := flags.Parse([]string{"--ttl", "soon"}); err == nil || !strings.Contains(err.Error(), "is not a duration") {
+		t.Errorf("--ttl soon: %v", err)
+	}
+}

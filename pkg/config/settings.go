@@ -37,6 +37,8 @@ type Settings struct {
 	HostsFile         string `mapstructure:"hosts_file"`
 	Keep              string `mapstructure:"keep"` // never, on-failure or always
 
+	TTL time.Duration `mapstructure:"ttl"` // 0: none, or what the verb has for it
+
 	TofuBin        string `mapstructure:"tofu_bin"`
 	Provider       string `mapstructure:"provider"` // auto, registry or a mirror's directory
 	ProviderMirror string `mapstructure:"provider_mirror"`

@@ -92,6 +92,7 @@ func clusterRows() []Setting {
 		{Key: "node_ssh_port", Flag: "node-ssh-port", Kind: Int, Default: 22, Min: 1, Max: 65535, Help: "port of the nodes' SSH servers"},
 		{Key: "hosts_file", Flag: "hosts-file", Kind: Path, Help: "make the cluster of the hosts that this file names, without Proxmox"},
 		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Help: "whether the VMs stay after the run; empty: full never, up on-failure (in CI never)"},
+		{Key: "ttl", Flag: "ttl", Kind: Duration, Help: "time after which reap may delete the VMs, like 36h or 2d; 0 is never; empty: up none, full as long as its phases may take and an hour"},
 		{Key: "skip_preflight", Flag: "skip-preflight", Kind: Bool, Help: "do not check first whether up can succeed (what doctor checks)"},
 		{Key: "sim", Flag: "sim", Kind: Bool, Help: "use the simulated Proxmox of this clusters directory"},
 		{Key: "sim_hosts", Flag: "sim-hosts", Kind: Text, Default: "auto", OneOf: []string{"auto", "netns", "process"}, Help: "what the simulator's VMs are"},
@@ -178,7 +179,8 @@ func (s Setting) addFlag(flags *pflag.FlagSet) {
 	case Int:
 		flags.IntP(s.Flag, s.Short, asDefault[int](s), help)
 	case Duration:
-		flags.DurationP(s.Flag, s.Short, asDefault[time.Duration](s), help)
+		value := durationValue(asDefault[time.Duration](s))
+		flags.VarP(&value, s.Flag, s.Short, help)
 	case List:
 		flags.StringArrayP(s.Flag, s.Short, asDefault[[]string](s), help)
 	default:

@@ -2,12 +2,15 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // parse reads a value that is written as text, as environment variables are.
@@ -22,7 +25,7 @@ func (s Setting) parse(text string) (any, error) {
 		}
 		return n, nil
 	case Duration:
-		return parseDuration(text)
+		return ParseDuration(text)
 	case List:
 		// A suite is a command line, which may hold commas, so several are one a line.
 		return slices.Collect(nonEmptyLines(text)), nil
@@ -52,12 +55,58 @@ func parseBool(text string) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", text)
 }
 
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(strings.TrimSpace(text))
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration, like 90s or 1h30m", text)
+const day = 24 * time.Hour
+
+var dayPattern = regexp.MustCompile(`^([0-9]+)d`)
+
+// ParseDuration reads a duration as users write it: what time.ParseDuration reads, and days of 24 hours before it, as in 2d or
+// 1d12h.
+func ParseDuration(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	days, rest := 0, text
+	if found := dayPattern.FindStringSubmatch(text); found != nil {
+		n, err := strconv.Atoi(found[1])
+		if err != nil || n > int(math.MaxInt64/day)-1 {
+			return 0, fmt.Errorf("%q is too long", text)
+		}
+		days, rest = n, text[len(found[0]):]
+		if rest == "" {
+			return time.Duration(days) * day, nil
+		}
 	}
-	return d, nil
+	d, err := time.ParseDuration(rest)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration, like 90s, 1h30m or 2d", text)
+	}
+	return time.Duration(days)*day + d, nil
+}
+
+// durationValue is a flag's duration.
+type durationValue time.Duration
+
+// Set reads the value.
+func (v *durationValue) Set(text string) error {
+	d, err := ParseDuration(text)
+	*v = durationValue(d)
+	return err
+}
+
+// String is the value as a user would write it.
+func (v *durationValue) String() string {
+	if *v == 0 {
+		return "0"
+	}
+	return shortDuration(time.Duration(*v))
+}
+
+// Type is what help calls the value.
+func (v *durationValue) Type() string { return "duration" }
+
+// DurationFlag adds a flag that is no setting and takes a duration, days included; 0 by default.
+func DurationFlag(flags *pflag.FlagSet, name, help string) *time.Duration {
+	value := new(time.Duration)
+	flags.Var((*durationValue)(value), name, help)
+	return value
 }
 
 var idRangePattern = regexp.MustCompile(`^[1-9][0-9]{2,8}-[1-9][0-9]{2,8}$`)

@@ -94,6 +94,8 @@ type Fleet interface {
 	Power(ctx context.Context, r *cluster.Record) []Power
 	// Restart restarts the node's VM if changes of it wait for that, and tells whether it did.
 	Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (restarted bool, err error)
+	// Mark makes every VM of the record that exists say whose it is, until when, and whether it is held.
+	Mark(ctx context.Context, r *cluster.Record) error
 	// Remaining lists, by live calls, the VMs of ours that still exist.
 	Remaining(ctx context.Context, r *cluster.Record) ([]VMRef, error)
 	// Destroy stops and deletes VMs that Remaining listed, checking each once more, and waits for the result.

@@ -77,6 +77,7 @@ func (w *world) Restart(_ context.Context, _ *cluster.Record, n cluster.Node) (b
 	w.log("restart " + n.Name)
 	return true, nil
 }
+func (w *world) Mark(context.Context, *cluster.Record) error { w.log("mark"); return nil }
 func (w *world) Remaining(context.Context, *cluster.Record) ([]VMRef, error) {
 	w.log("remaining?")
 	return slices.Clone(w.vms), nil

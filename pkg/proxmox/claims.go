@@ -48,6 +48,7 @@ type Pools interface {
 	Pools(ctx context.Context) ([]Pool, error)
 	ReadPool(ctx context.Context, id string) (Pool, error)
 	MakePool(ctx context.Context, p Pool) error
+	UpdatePool(ctx context.Context, p Pool) error
 	DeletePool(ctx context.Context, id string) error
 }
 

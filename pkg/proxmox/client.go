@@ -101,6 +101,8 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	switch method {
 	case http.MethodPost:
 		err = c.api.Post(limited, target, body, out)
+	case http.MethodPut:
+		err = c.api.Put(limited, target, body, out)
 	case http.MethodDelete:
 		err = c.api.Delete(limited, target, out)
 	default:

@@ -176,7 +176,7 @@ func newVariables(r provision.Request, endpoint string) (variables, error) {
 		CPUCores: r.Spec.CPUCores, MemoryMB: r.Spec.MemoryMB, DiskSizeGB: r.Spec.DiskSizeGB, OSImage: r.Spec.OSImage,
 		ManagementBridge: r.Spec.ManagementBridge, DataBridge: r.Spec.DataBridge,
 		SSHUser: r.Spec.SSHUser, SSHPublicKey: strings.TrimSpace(r.SSHPublicKey),
-		Description: cluster.Description(r.Name, r.Owner), Tags: cluster.Tags(r.Name), PoolID: r.Pool,
+		Description: cluster.Description(r.Name, r.Owner), Tags: r.Owner.Tags(r.Name), PoolID: r.Pool,
 		VendorData: string(vendor), CloudInit: cmp.Or(r.Spec.CloudInit, cluster.CloudInitSnippet), Gateway: r.Spec.Network.Gateway,
 	}, nil
 }
