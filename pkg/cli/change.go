@@ -89,8 +89,8 @@ func (a *app) dryRun(ctx context.Context, name string, settings config.Settings,
 	if problems := settings.Spec().Validate(); len(problems) > 0 {
 		return usageError{errors.Join(problems...)}
 	}
-	if holder := s.store.Holder(s.name); holder.PID != 0 {
-		return &state.LockedError{Name: s.name, Holder: holder}
+	if holder, life := s.store.Holder(s.name); life == state.Alive || life == state.Elsewhere {
+		return &state.LockedError{Name: s.name, Holder: holder, Life: life}
 	}
 	if err := s.adoptOrCreate(ctx); err != nil {
 		return err

@@ -100,12 +100,17 @@ func phaseCode(name string) ExitCode {
 // exitCode maps what a command returned to the code of the process.
 func exitCode(ctx context.Context, err error) ExitCode {
 	if signal, ok := errors.AsType[signalError](context.Cause(ctx)); ok && err != nil {
-		if signal.signal == syscall.SIGINT {
-			return ExitInterrupted
-		}
-		return ExitTerminated
+		return signalCode(signal.signal)
 	}
 	return plainCode(err)
+}
+
+// signalCode is the code of a run that a signal has ended.
+func signalCode(signal os.Signal) ExitCode {
+	if signal == syscall.SIGINT {
+		return ExitInterrupted
+	}
+	return ExitTerminated
 }
 
 func plainCode(err error) ExitCode {

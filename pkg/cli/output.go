@@ -65,6 +65,8 @@ type statusJSON struct {
 	Formed  bool             `json:"formed"`
 	Reasons []string         `json:"reasons,omitempty"`
 	Nodes   []nodeStatusJSON `json:"nodes"`
+
+	Interrupted *interruptedJSON `json:"interrupted,omitempty"`
 }
 
 type healthJSON struct {
@@ -130,6 +132,9 @@ func printStatus(w io.Writer, s statusJSON, wide bool) error {
 		formed = "not formed"
 	}
 	fmt.Fprintf(w, "cluster %s: %s %s, %s\n", s.Cluster, s.Phase, s.State, formed)
+	if s.Interrupted != nil {
+		fmt.Fprintln(w, s.Interrupted)
+	}
 	header := []string{"NODE", "VMID", "HYPERVISOR", "POWER", "AGENT", "MANAGEMENT", "DATA", "SSH", "HEALTH", "PEERS"}
 	if wide {
 		header = append(header, "READY", "GATEWAY", "TYPES", "MAC", "DATA MAC")

@@ -41,7 +41,7 @@ type app struct {
 
 // Main runs the program and returns its exit code.
 func Main(args []string, env Environment) int {
-	a := &app{Environment: env, signals: watchSignals(env.Stderr)}
+	a := &app{Environment: env, signals: watchSignals(env.Stderr, os.Exit)}
 	defer a.signals.stop()
 	root := a.root()
 	root.SetArgs(args)

@@ -101,17 +101,29 @@ func (s *session) secrets() []string {
 	return secrets
 }
 
-// hold locks the cluster for this process.
-func (s *session) hold() error {
-	host, _ := os.Hostname()
-	lock, err := s.store.Lock(s.name, state.Holder{
-		PID: os.Getpid(), Host: host, Command: "hive-test " + s.verb + " " + s.name.String(), Started: s.started,
-	})
-	if _, locked := errors.AsType[*state.LockedError](err); err != nil && !locked {
+// hold locks the cluster for this process, waiting for another run as long as --wait says.
+func (s *session) hold(ctx context.Context) error {
+	holder := state.Holder{PID: os.Getpid(), Command: s.command(), Started: s.started}
+	var lock *state.Lock
+	var err error
+	if s.settings.Wait > 0 {
+		lock, err = s.store.LockWithin(ctx, s.name, holder, s.settings.Wait, func(e *state.LockedError) {
+			s.sink.Emit(progress.Event{Kind: progress.Wait, Message: "the run that holds the cluster, up to " + progress.FormatLimit(s.settings.Wait), Error: e.Error()})
+		})
+	} else {
+		lock, err = s.store.Lock(s.name, holder)
+	}
+	if _, locked := errors.AsType[*state.LockedError](err); err != nil && !locked && ctx.Err() == nil {
 		return codeError{ExitConfig, err}
 	}
+	if err != nil {
+		return err
+	}
 	s.lock = lock
-	return err
+	if dead := lock.TookOver; dead != nil {
+		s.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("taken over from a run that died: %s", dead)})
+	}
+	return nil
 }
 
 // load reads the cluster's record.
@@ -217,7 +229,16 @@ func (s *session) begin() error {
 	}
 	s.recorder = recorder
 	s.sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: run.Dir})
-	return nil
+	return s.store.Resume(s.name)
+}
+
+// limited is ctx with the limit of the whole run.
+func (s *session) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.settings.Timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadlineCause(ctx, s.started.Add(s.settings.Timeout),
+		fmt.Errorf("the whole run timed out after %s (--timeout)", progress.FormatLimit(s.settings.Timeout)))
 }
 
 // job wires what the phases need.
@@ -225,6 +246,7 @@ func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 	return &lifecycle.Job{
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
 		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, Now: func() time.Time { return time.Now().UTC() },
+		Interrupted: s.signals.interrupted,
 	}
 }
 
@@ -244,15 +266,13 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 		list[i].Timeout = s.settings.PhaseTimeout(list[i].Name())
 		list[i].Setting = "--timeout-" + list[i].Name()
 	}
-	if s.settings.Timeout > 0 {
-		limited, cancel := context.WithTimeoutCause(ctx, s.settings.Timeout, fmt.Errorf("the whole run timed out after %s (--timeout)", s.settings.Timeout))
-		defer cancel()
-		ctx = limited
-	}
-	s.signals.note(fmt.Sprintf("finish with: hive-test down %s --clusters-dir %s", s.name, remote.Quote(s.store.Root())))
-	manager := &phase.Manager{Phases: list, Sink: s.sink, Abort: s.signals.abort}
+	s.signals.attended(s.interrupt)
+	manager := &phase.Manager{Phases: list, Sink: s.sink, Abort: s.signals.abort, CleanTimeout: s.settings.PhaseTimeout("down")}
 	outcomes, err := manager.Run(ctx)
-	err = errors.Join(err, r.Close())
+	s.signals.attended(nil)
+	if s.signals.abort.Err() == nil { // else something may still use the connections, and they end with the process
+		err = errors.Join(err, r.Close())
+	}
 	return s.end(ctx, outcomes, err)
 }
 

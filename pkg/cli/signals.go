@@ -8,64 +8,91 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 )
 
+// endTime is how long the process may take to end by itself after the second signal: reports are written in it.
+const endTime = 5 * time.Second
+
 // signals turns INT, TERM and HUP into the end of a context. The first asks everything to stop and clean up; the second
-// ends abort too, which stops the cleaning up.
+// ends abort too, which stops the cleaning up; a third, or endTime, ends the process.
 type signals struct {
 	context context.Context
 	abort   context.Context
 	cancel  context.CancelCauseFunc
 	kill    context.CancelCauseFunc
+	exit    func(code int)
 	channel chan os.Signal
 	wait    sync.WaitGroup
 
-	mu    sync.Mutex
-	notes []string // what to say at the second signal
+	mu     sync.Mutex
+	attend func(got os.Signal, again bool) []string
 }
 
-func watchSignals(stderr io.Writer) *signals {
-	s := &signals{channel: make(chan os.Signal, 4)}
+func watchSignals(stderr io.Writer, exit func(int)) *signals {
+	s := &signals{channel: make(chan os.Signal, 4), exit: exit}
 	s.context, s.cancel = context.WithCancelCause(context.Background())
 	s.abort, s.kill = context.WithCancelCause(context.Background())
-	signal.Notify(s.channel, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // else it was started by nohup
+		list = append(list, syscall.SIGHUP)
+	}
+	signal.Notify(s.channel, list...)
 	s.wait.Go(func() { s.loop(stderr) })
 	return s
 }
 
 func (s *signals) loop(stderr io.Writer) {
 	count := 0
+	var last *time.Timer
+	defer func() {
+		if last != nil {
+			last.Stop()
+		}
+	}()
 	for got := range s.channel {
 		if got == syscall.SIGPIPE { // whoever read our output is gone; the work goes on, and what must be destroyed is
 			continue
 		}
 		count++
+		end := func() { s.exit(int(signalCode(got))) }
 		switch count {
 		case 1:
-			fmt.Fprintf(stderr, "\n%v: stopping, and cleaning up what can be cleaned; once more stops at once\n", got)
 			s.cancel(signalError{got})
+			fmt.Fprintf(stderr, "\n%v: stopping, and cleaning up what can be cleaned; once more stops at once\n", got)
+			s.tell(stderr, got, false)
 		case 2:
 			fmt.Fprintf(stderr, "\n%v again: stopping now\n", got)
-			for _, note := range s.farewell() {
-				fmt.Fprintln(stderr, note)
-			}
+			s.tell(stderr, got, true)
 			s.kill(signalError{got})
+			last = time.AfterFunc(endTime, end)
+		default:
+			end()
 		}
 	}
 }
 
-// note adds a line that the second signal prints: the command that finishes what is left undone.
-func (s *signals) note(line string) {
+// attended makes f hear of signals, and its lines be printed; nil ends that. F is called in a goroutine of its own, while
+// what the signal stops is still at work, and before the second signal stops the cleaning up.
+func (s *signals) attended(f func(got os.Signal, again bool) []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notes = append(s.notes, line)
+	s.attend = f
 }
 
-func (s *signals) farewell() []string {
+func (s *signals) tell(stderr io.Writer, got os.Signal, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.notes...)
+	if s.attend == nil {
+		return
+	}
+	for _, line := range s.attend(got, again) {
+		fmt.Fprintln(stderr, line)
+	}
 }
+
+// interrupted tells whether the user has said stop.
+func (s *signals) interrupted() bool { return s.context.Err() != nil }
 
 func (s *signals) stop() {
 	signal.Stop(s.channel)

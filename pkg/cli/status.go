@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -74,6 +75,9 @@ func (a *app) status(ctx context.Context, name string, settings config.Settings)
 		return err
 	}
 	document := statusOf(status)
+	if found := interruptionOf(s.store, r.Record); found != nil {
+		document.Interrupted, document.State = found, stateInterrupted
+	}
 	structured, err := printAs(a.Stdout, settings.Output, document)
 	if !structured {
 		err = printStatus(a.Stdout, document, settings.Output == "wide")
@@ -103,6 +107,8 @@ type clusterJSON struct {
 	Owner    string     `json:"owner"`
 	LockedBy string     `json:"locked_by"`
 	Error    string     `json:"error,omitempty"`
+
+	Interrupted *interruptedJSON `json:"interrupted,omitempty"`
 }
 
 func (a *app) list(settings config.Settings) error {
@@ -126,13 +132,22 @@ func (a *app) list(settings config.Settings) error {
 	for _, c := range document.Clusters {
 		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), c.Created.Local().Format(time.DateTime), dash(c.Owner), dash(c.LockedBy)})
 	}
-	return tabbed(a.Stdout, rows)
+	if err := tabbed(a.Stdout, rows); err != nil {
+		return err
+	}
+	for _, c := range document.Clusters {
+		if c.Interrupted != nil {
+			fmt.Fprintf(a.Stdout, "%s: %s\n", c.Name, c.Interrupted)
+		}
+	}
+	return nil
 }
 
 func summary(store *state.Store, name cluster.Name) clusterJSON {
 	out := clusterJSON{Name: name.String()}
-	if holder := store.Holder(name); holder.PID != 0 {
-		out.LockedBy = holder.Command + " (pid " + strconv.Itoa(holder.PID) + " on " + holder.Host + ")"
+	holder, life := store.Holder(name)
+	if life == state.Alive || life == state.Elsewhere {
+		out.LockedBy = lockedBy(holder)
 	}
 	record, err := store.Load(name)
 	if err != nil {
@@ -141,6 +156,9 @@ func summary(store *state.Store, name cluster.Name) clusterJSON {
 	}
 	p, current := record.Current()
 	out.Phase, out.State, out.Nodes, out.Created = string(p), string(current), len(record.Nodes), record.Owner.Created
+	if out.Interrupted = interruptionOf(store, record); out.Interrupted != nil {
+		out.State = stateInterrupted
+	}
 	out.Owner = record.Owner.User + "@" + record.Owner.Host
 	if !record.Owner.Expires.IsZero() {
 		out.Expires = &record.Owner.Expires

@@ -28,7 +28,7 @@ func upKeys() []string {
 		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range", "proxmox.vmid_base", "proxmox.pool",
 		"proxmox.cpu_overcommit", "skip_preflight",
-		"timeouts.up", "timeouts.down", "tofu_bin", "parallelism", "lock_dir",
+		"timeouts.up", "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait",
 	}
 }
 
@@ -73,7 +73,9 @@ func (a *app) provision(ctx context.Context, verb, name string, settings config.
 	if problems := settings.Spec().Validate(); len(problems) > 0 {
 		return usageError{errors.Join(problems...)}
 	}
-	if err := s.hold(); err != nil {
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
+	if err := s.hold(ctx); err != nil {
 		return err
 	}
 	if err := s.adoptOrCreate(ctx); err != nil {

@@ -16,6 +16,11 @@ func configureKeys() []string {
 
 func testKeys() []string { return []string{"suite", "junit", "timeouts.test"} }
 
+// existingKeys are the settings of a verb that works on a cluster that exists, and may have to destroy it when interrupted.
+func existingKeys() []string {
+	return []string{"keep", "wait", "timeouts.down", "tofu_bin", "parallelism", "lock_dir"}
+}
+
 func (a *app) configureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "configure NAME",
@@ -25,7 +30,7 @@ func (a *app) configureCommand() *cobra.Command {
   hive-test configure dev1 --force`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, configureKeys()...)
+	load := a.settings(cmd, append(configureKeys(), existingKeys()...)...)
 	force := cmd.Flags().Bool("force", false, "form the cluster again, with its services stopped first")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
@@ -34,7 +39,7 @@ func (a *app) configureCommand() *cobra.Command {
 		}
 		return a.onCluster(ctx, "configure", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
 			r.Force = *force
-			return []phase.Entry{{Phase: lifecycle.Configure(r)}}
+			return lifecycle.Only(r, lifecycle.Configure(r), a.keepPolicy(settings, "configure"), settings.Given("keep"))
 		})
 	})
 	return cmd
@@ -52,14 +57,14 @@ HIVE_SSH_*, AWS credentials and ARTIFACTS (a directory for its results; JUnit fi
   hive-test test dev1 --suite smoke --suite ./tests/e2e/run-multinode.sh --junit junit.xml`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, testKeys()...)
+	load := a.settings(cmd, append(testKeys(), existingKeys()...)...)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
 		return a.onCluster(ctx, "test", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
-			return []phase.Entry{{Phase: lifecycle.Test(r)}}
+			return lifecycle.Only(r, lifecycle.Test(r), a.keepPolicy(settings, "test"), settings.Given("keep"))
 		})
 	})
 	return cmd
@@ -71,7 +76,7 @@ func (a *app) downCommand() *cobra.Command {
 		Short: "destroy the VMs of a cluster, prove that they are gone, and remove its directory; evidence stays",
 		Args:  named(1),
 	}
-	load := a.settings(cmd, "timeouts.down", "tofu_bin", "parallelism", "lock_dir")
+	load := a.settings(cmd, "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait")
 	force := cmd.Flags().Bool("force", false, "where tofu fails, delete the VMs through the API")
 	keep := cmd.Flags().Bool("keep-results", false, "keep the last test results beside the evidence of this run")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
@@ -123,7 +128,9 @@ func (a *app) onCluster(ctx context.Context, verb, name string, settings config.
 	if err := s.load(); err != nil {
 		return err
 	}
-	if err := s.hold(); err != nil {
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
+	if err := s.hold(ctx); err != nil {
 		return err
 	}
 	if err := s.load(); err != nil { // as it is now that nobody else changes it

@@ -51,8 +51,8 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 	}
 }
 
-// keepPolicy is what becomes of VMs when nothing was said: full destroys; up keeps what failed on a terminal, for a
-// second try, and destroys it in CI, where nobody would.
+// keepPolicy is what becomes of VMs when nothing was said: full destroys; up, configure and test keep what failed or was
+// interrupted on a terminal, for a second try, and destroy it in CI, where nobody would come back for it.
 func (a *app) keepPolicy(settings config.Settings, verb string) lifecycle.Keep {
 	switch {
 	case settings.Keep != "":

@@ -45,6 +45,8 @@ type Settings struct {
 	Parallelism    int    `mapstructure:"parallelism"`
 	LockDir        string `mapstructure:"lock_dir"`
 
+	Wait time.Duration `mapstructure:"wait"` // for another run of the same cluster to end; 0: not at all
+
 	SkipPreflight bool `mapstructure:"skip_preflight"`
 
 	Sim      bool   `mapstructure:"sim"`

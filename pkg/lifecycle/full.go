@@ -38,6 +38,12 @@ func UpOnly(r *Job, keep Keep) []phase.Entry {
 	return []phase.Entry{{Phase: undone{Up(r), r, keep}}}
 }
 
+// Only is configure or test alone. An interruption leaves the cluster if the policy keeps it, else destroys it. A failure
+// leaves it, for it was there before, unless the policy never was named by the user for this run.
+func Only(r *Job, p phase.Phase, keep Keep, named bool) []phase.Entry {
+	return []phase.Entry{{Phase: stopped{p, r, keep, named}}}
+}
+
 // teardown is down at the end of a list of phases, if the policy wants it.
 type teardown struct {
 	down
@@ -54,6 +60,14 @@ func (t *teardown) Skip(context.Context) (string, bool, error) {
 		return "nothing was created", true, nil
 	}
 	return "", false, nil
+}
+
+// Run says what the policy decides, where it was not to be expected yet, and destroys.
+func (t *teardown) Run(ctx context.Context) error {
+	if t.Interrupted != nil && t.Interrupted() {
+		warn(t.sink(cluster.PhaseDown), "interrupted: destroying the VMs of %s (--keep %s)", t.Record.Name, t.keep)
+	}
+	return t.down.Run(ctx)
 }
 
 // watched remembers for the teardown whether its phase failed.
@@ -96,13 +110,44 @@ func (r *Job) existed() bool {
 // CleanUp is called after a failure only. A cluster that was up before this run is never destroyed because a change of it
 // failed.
 func (u undone) CleanUp(ctx context.Context) error {
-	if u.run.existed() {
-		warn(u.run.sink(cluster.PhaseUp), "cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it", u.run.Record.Name, u.run.Record.Name, u.run.Record.Name)
+	r, name := u.run, u.run.Record.Name
+	if r.existed() {
+		warn(r.sink(cluster.PhaseUp), "cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it", name, name, name)
 		return nil
 	}
 	if u.keep.keeps(true) {
-		warn(u.run.sink(cluster.PhaseUp), "VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test down %s` removes them", u.keep, u.run.Record.Name, u.run.Record.Name)
+		warn(r.sink(cluster.PhaseUp), "VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test down %s` removes them", u.keep, name, name)
 		return nil
 	}
-	return Down(u.run).Run(ctx)
+	return r.destroyFor(ctx, cluster.PhaseUp, u.keep)
+}
+
+// stopped applies the policy to a phase of a cluster that was there before.
+type stopped struct {
+	phase.Phase
+	run   *Job
+	keep  Keep
+	named bool
+}
+
+// Skip passes on the phase's own wish to be skipped.
+func (s stopped) Skip(ctx context.Context) (string, bool, error) { return skip(ctx, s.Phase) }
+
+// CleanUp is called after a failure or an interruption only.
+func (s stopped) CleanUp(ctx context.Context) error {
+	r, name, p := s.run, s.run.Record.Name, cluster.Phase(s.Name())
+	interrupted := r.Interrupted != nil && r.Interrupted()
+	if s.keep == KeepNever && (interrupted || s.named) && r.Record.Spec.Deployer != cluster.DeployerExisting {
+		return r.destroyFor(ctx, p, s.keep)
+	}
+	if interrupted {
+		warn(r.sink(p), "cluster %s stays (--keep %s): `hive-test %s %s` goes on, `hive-test down %s` removes it", name, s.keep, p, name, name)
+	}
+	return nil
+}
+
+// destroyFor says that the policy destroys, and does.
+func (r *Job) destroyFor(ctx context.Context, p cluster.Phase, keep Keep) error {
+	warn(r.sink(p), "destroying the VMs of %s (--keep %s)", r.Record.Name, keep)
+	return Down(r).Run(ctx)
 }

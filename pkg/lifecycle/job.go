@@ -131,6 +131,8 @@ type Job struct {
 	KeepResults bool
 	// Now is the clock.
 	Now func() time.Time
+	// Interrupted tells whether the user has said stop; nil: never.
+	Interrupted func() bool
 
 	remote Remote
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ const (
 	holderFile = "lock.holder"
 )
 
-// Holder says who holds a cluster. It holds no secrets: Command is the verb and the cluster's name.
+// Holder says who holds a cluster. It holds no secrets: Command is the verb and the cluster's name. Host is this host's name.
 type Holder struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
@@ -28,33 +29,61 @@ type Holder struct {
 	Started time.Time `json:"started"`
 }
 
+// String names the holder and its age.
+func (h Holder) String() string {
+	return fmt.Sprintf("pid %d on %s, running `%s` for %s", h.PID, h.Host, h.Command, time.Since(h.Started).Round(time.Second))
+}
+
+// Life is whether a holder is still at work.
+type Life string
+
+// What can be known of a holder. The operating system ends the lock of a process that dies, so on this host Alive and Dead
+// are certain; a holder on another host, whose lock need not be seen here, counts until it is removed by Unlock.
+const (
+	Nobody    Life = ""
+	Alive     Life = "alive"
+	Dead      Life = "dead"
+	Elsewhere Life = "elsewhere"
+)
+
 // LockedError means that another run holds the cluster.
 type LockedError struct {
 	Name   cluster.Name
-	Holder Holder
+	Holder Holder // zero where it cannot be read
+	Life   Life   // Alive or Elsewhere
 }
 
-// Error names the holder.
+// Error names the holder and says whether it is alive.
 func (e *LockedError) Error() string {
-	if e.Holder.PID == 0 {
+	switch {
+	case e.Holder.PID == 0:
 		return fmt.Sprintf("cluster %q is held by another run", e.Name)
+	case e.Life == Elsewhere:
+		return fmt.Sprintf("cluster %q is held by %s (whether it is alive cannot be seen from here)", e.Name, e.Holder)
 	}
-	age := time.Since(e.Holder.Started).Round(time.Second)
-	return fmt.Sprintf("cluster %q is held by pid %d on %s, running `%s` for %s", e.Name, e.Holder.PID, e.Holder.Host, e.Holder.Command, age)
+	return fmt.Sprintf("cluster %q is held by %s (alive)", e.Name, e.Holder)
 }
 
 // Hint says what to do.
-func (e *LockedError) Hint() string { return "wait for that run to end, or end it with Ctrl-C there" }
+func (e *LockedError) Hint() string {
+	if e.Life == Elsewhere {
+		return fmt.Sprintf("wait for that run with --wait 10m, or, once you know that it has ended on %s: hive-test unlock %s", e.Holder.Host, e.Name)
+	}
+	return "wait for that run with --wait 10m, or end it with Ctrl-C there"
+}
 
 // Lock is the right to change one cluster. Release it when done.
 type Lock struct {
 	store *Store
 	name  cluster.Name
 	flock *flock.Flock
+	// TookOver is the holder on this host that died without giving the cluster up; nil: there was none.
+	TookOver *Holder
 }
 
-// Lock takes the cluster for this process, making its directory if need be; it never waits. If another process holds
-// it, a *LockedError says who. A holder that died has left no lock: the operating system releases it.
+// Lock takes the cluster for this process, making its directory if need be; it never waits. If another run holds it, a
+// *LockedError says who. A holder on this host that died has left no lock, for the operating system releases it: it is taken
+// over. One on another host keeps the cluster until it ends or is removed by Unlock.
 func (s *Store) Lock(name cluster.Name, holder Holder) (*Lock, error) {
 	if err := s.ensureRoot(); err != nil {
 		return nil, err
@@ -65,12 +94,66 @@ func (s *Store) Lock(name cluster.Name, holder Holder) (*Lock, error) {
 			return lock, err
 		}
 	}
-	return nil, &LockedError{Name: name}
+	return nil, &LockedError{Name: name, Life: Alive}
+}
+
+// Pauses between two looks at a lock that is waited for.
+const (
+	firstLockPause = 20 * time.Millisecond
+	lastLockPause  = time.Second
+)
+
+// LockWithin is Lock that waits for the holder to end, limit at most; then the error is the last *LockedError. Report (may be
+// nil) is called for each holder that is waited for, once. The end of ctx ends it with ctx's cause.
+func (s *Store) LockWithin(ctx context.Context, name cluster.Name, holder Holder, limit time.Duration, report func(*LockedError)) (*Lock, error) {
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	var last Holder
+	for pause := firstLockPause; ; pause = min(2*pause, lastLockPause) {
+		lock, err := s.Lock(name, holder)
+		locked, ok := errors.AsType[*LockedError](err)
+		if !ok {
+			return lock, err
+		}
+		if locked.Holder != last && report != nil {
+			report(locked)
+		}
+		last = locked.Holder
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-end.C:
+			timer.Stop()
+			return nil, locked
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("waiting for cluster %q: %w", name, context.Cause(ctx))
+		}
+	}
 }
 
 var errMoved = errors.New("the lock file was replaced")
 
 func (s *Store) tryLock(name cluster.Name, holder Holder) (*Lock, error) {
+	lock, err := s.grab(name)
+	if err != nil {
+		return nil, err
+	}
+	if before, ok := s.readHolder(name); ok {
+		if before.Host != s.host {
+			return nil, errors.Join(&LockedError{Name: name, Holder: before, Life: Elsewhere}, lock.flock.Close())
+		}
+		lock.TookOver = &before
+	}
+	holder.Host = s.host
+	if err := s.writeHolder(name, holder); err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
+	return lock, nil
+}
+
+// grab takes the lock of the operating system, whoever the holder file names.
+func (s *Store) grab(name cluster.Name) (*Lock, error) {
 	if err := os.MkdirAll(s.Dir(name), 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of cluster %q: %w", name, err)
 	}
@@ -83,16 +166,28 @@ func (s *Store) tryLock(name cluster.Name, holder Holder) (*Lock, error) {
 	case err != nil:
 		return nil, fmt.Errorf("locking cluster %q: %w", name, err)
 	case !got:
-		return nil, &LockedError{Name: name, Holder: s.Holder(name)}
+		holder, _ := s.readHolder(name)
+		return nil, &LockedError{Name: name, Holder: holder, Life: Alive}
 	}
 	if !sameFile(file, path) {
 		return nil, errors.Join(errMoved, file.Close())
 	}
-	lock := &Lock{store: s, name: name, flock: file}
-	if err := s.writeHolder(name, holder); err != nil {
-		return nil, errors.Join(err, lock.Release())
+	return &Lock{store: s, name: name, flock: file}, nil
+}
+
+// Unlock removes the holder file of a run that has ended without doing so itself, on this host or another, and returns what
+// it said; zero where nobody was noted. A holder that is seen to be alive is a *LockedError, a cluster of which there is not
+// even a directory is ErrNotFound.
+func (s *Store) Unlock(name cluster.Name) (Holder, error) {
+	if _, err := os.Stat(s.Dir(name)); err != nil {
+		return Holder{}, fmt.Errorf("cluster %q: %w in %s", name, ErrNotFound, s.root)
 	}
-	return lock, nil
+	lock, err := s.grab(name)
+	if err != nil {
+		return Holder{}, err
+	}
+	holder, _ := s.readHolder(name)
+	return holder, lock.Release()
 }
 
 // sameFile tells whether the file that is locked is still the one at path.
@@ -116,17 +211,28 @@ func (s *Store) writeHolder(name cluster.Name, holder Holder) error {
 	return nil
 }
 
-// Holder returns who holds the cluster now, or a zero Holder if nobody does or it cannot be told.
-func (s *Store) Holder(name cluster.Name) Holder {
-	raw, err := os.ReadFile(s.Path(name, holderFile))
-	if err != nil {
-		return Holder{}
-	}
+// readHolder reads the holder file. One that cannot be read names nobody: files are written whole, so it is no run's.
+func (s *Store) readHolder(name cluster.Name) (Holder, bool) {
 	var holder Holder
-	if json.Unmarshal(raw, &holder) != nil || !s.held(name) {
-		return Holder{}
+	raw, err := os.ReadFile(s.Path(name, holderFile))
+	if err != nil || json.Unmarshal(raw, &holder) != nil || holder.PID == 0 || holder.Host == "" {
+		return Holder{}, false
 	}
-	return holder
+	return holder, true
+}
+
+// Holder returns who is noted as the holder of the cluster, and what is known of its life.
+func (s *Store) Holder(name cluster.Name) (Holder, Life) {
+	holder, ok := s.readHolder(name)
+	switch {
+	case s.held(name):
+		return holder, Alive
+	case !ok:
+		return Holder{}, Nobody
+	case holder.Host != s.host:
+		return holder, Elsewhere
+	}
+	return holder, Dead
 }
 
 // held tests the lock without keeping it.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -34,7 +35,12 @@ const (
 )
 
 // Store is a clusters directory. Its methods may be used by several processes at once; changing a cluster needs its Lock.
-type Store struct{ root string }
+type Store struct {
+	root string
+	host string // this host's name, as holders note it
+
+	mu sync.Mutex // guards the marker of an interruption against Remove
+}
 
 // Open returns the store at root (made absolute). Nothing is created before something is to be stored.
 func Open(root string) (*Store, error) {
@@ -45,7 +51,11 @@ func Open(root string) (*Store, error) {
 	if info, err := os.Stat(absolute); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("clusters directory %s is not a directory", absolute)
 	}
-	return &Store{root: absolute}, nil
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("this host's name, by which locks are told apart: %w", err)
+	}
+	return &Store{root: absolute, host: host}, nil
 }
 
 // Root is the absolute path of the clusters directory.
@@ -166,6 +176,8 @@ func (s *Store) Write(name cluster.Name, file string, content []byte) error {
 
 // Remove deletes the directory of a cluster. The caller holds its lock and has proved that its VMs are gone.
 func (s *Store) Remove(name cluster.Name) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := os.RemoveAll(s.Dir(name)); err != nil {
 		return fmt.Errorf("removing %s: %w", s.Dir(name), err)
 	}

@@ -111,8 +111,8 @@ func TestLockNamesItsHolder(t *testing.T) {
 	if _, err := os.Stat(store.Dir("ci-1")); !os.IsNotExist(err) {
 		t.Errorf("a directory in which nothing was made stays behind: %v", err)
 	}
-	if got := store.Holder("ci-1"); got.PID != 0 {
-		t.Errorf("a released lock still has holder %+v", got)
+	if got, life := store.Holder("ci-1"); got.PID != 0 || life != Nobody {
+		t.Errorf("a released lock still has holder %+v %s", got, life)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestLockSurvivesRemovalByItsHolder(t *testing.T) {
 	if err := first.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if got := store.Holder("ci-1"); got.PID != 2 {
+	if got, life := store.Holder("ci-1"); got.PID != 2 || life != Alive {
 		t.Errorf("holder is %+v after the old lock's release, want pid 2", got)
 	}
 	if err := second.Release(); err != nil {

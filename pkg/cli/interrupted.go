@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/remote"
+	"hive-test/pkg/state"
+)
+
+// command is how this run was asked for, without its flags.
+func (s *session) command() string { return "hive-test " + s.verb + " " + s.name.String() }
+
+// finishWith is the command that removes what a run of the cluster has left.
+func finishWith(store *state.Store, name cluster.Name) string {
+	return fmt.Sprintf("hive-test down %s --clusters-dir %s", name, remote.Quote(store.Root()))
+}
+
+// interrupt notes a signal in the cluster's directory, so that whatever ends this process, `status` tells what is left undone
+// and what finishes it.
+func (s *session) interrupt(got os.Signal, again bool) []string {
+	finish := finishWith(s.store, s.name)
+	err := s.store.Interrupt(s.name, state.Interruption{Time: time.Now().UTC(), Signal: got.String(), Command: s.command(), Finish: finish})
+	var lines []string
+	if err != nil {
+		lines = append(lines, "warning: "+err.Error())
+	}
+	if again {
+		lines = append(lines, "finish with: "+finish)
+	}
+	return lines
+}
+
+// interruptedJSON is what status tells of a run that was interrupted and that no later run has dealt with. Signal is empty
+// where the run was killed.
+type interruptedJSON struct {
+	Time    *time.Time `json:"time"`
+	Signal  string     `json:"signal"`
+	Command string     `json:"command"`
+	Finish  string     `json:"finish"`
+}
+
+const stateInterrupted = "interrupted"
+
+// interruptionOf finds out whether the last run of a cluster was interrupted: it says so itself, or it has begun a phase and
+// nobody is at work on it.
+func interruptionOf(store *state.Store, r *cluster.Record) *interruptedJSON {
+	holder, life := store.Holder(r.Name)
+	if life == state.Alive || life == state.Elsewhere {
+		return nil
+	}
+	if note, found := store.Interrupted(r.Name); found {
+		return &interruptedJSON{Time: &note.Time, Signal: note.Signal, Command: note.Command, Finish: note.Finish}
+	}
+	p, status := r.Current()
+	if status != cluster.PhaseRunning {
+		return nil
+	}
+	found := &interruptedJSON{Command: holder.Command, Finish: finishWith(store, r.Name)}
+	if found.Command == "" {
+		found.Command = fmt.Sprintf("hive-test %s %s", p, r.Name)
+	}
+	return found
+}
+
+// String tells it to people.
+func (i *interruptedJSON) String() string {
+	how := "was killed"
+	if i.Signal != "" {
+		how = fmt.Sprintf("was interrupted (%s) at %s", i.Signal, i.Time.Local().Format(time.DateTime))
+	}
+	return fmt.Sprintf("`%s` %s; remove what it left: %s", i.Command, how, i.Finish)
+}
+
+// lockedBy is how status names the holder of a cluster.
+func lockedBy(h state.Holder) string {
+	if h.PID == 0 {
+		return "another run"
+	}
+	return fmt.Sprintf("%s (pid %d on %s)", h.Command, h.PID, h.Host)
+}

@@ -1,0 +1,182 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"hive-test/pkg/cluster"
+)
+
+const held = cluster.Name("ci-1")
+
+// A holder file without the lock of the operating system is what a process leaves that was killed.
+func leaveHolder(t *testing.T, store *Store, holder Holder) {
+	t.Helper()
+	if err := store.Save(sample(held)); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.writeHolder(held, holder); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADeadHolderOfThisHostIsTakenOver(t *testing.T) {
+	store := open(t)
+	dead := Holder{PID: 4242, Host: store.host, Command: "hive-test up ci-1", Started: time.Now().Add(-time.Hour)}
+	leaveHolder(t, store, dead)
+	if got, life := store.Holder(held); got.PID != 4242 || life != Dead {
+		t.Errorf("holder %+v is %s", got, life)
+	}
+	lock, err := store.Lock(held, Holder{PID: 1, Command: "hive-test down ci-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lock.TookOver == nil || lock.TookOver.PID != 4242 {
+		t.Errorf("took over %+v", lock.TookOver)
+	}
+	if got, life := store.Holder(held); got.PID != 1 || got.Host != store.host || life != Alive {
+		t.Errorf("holder %+v is %s", got, life)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if lock, err = store.Lock(held, Holder{PID: 2}); err != nil || lock.TookOver != nil {
+		t.Fatalf("after a release: %v, took over %+v", err, lock.TookOver)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAHolderOnAnotherHostIsRespectedUntilUnlocked(t *testing.T) {
+	store := open(t)
+	leaveHolder(t, store, Holder{PID: 4242, Host: "elsewhere.example", Command: "hive-test test ci-1", Started: time.Now().Add(-90 * time.Second)})
+	if got, life := store.Holder(held); got.PID != 4242 || life != Elsewhere {
+		t.Errorf("holder %+v is %s", got, life)
+	}
+	for range 2 { // being refused changes nothing
+		_, err := store.Lock(held, Holder{PID: 1})
+		locked, ok := errors.AsType[*LockedError](err)
+		if !ok || locked.Life != Elsewhere {
+			t.Fatalf("got %v", err)
+		}
+		for _, part := range []string{"pid 4242", "elsewhere.example", "hive-test test ci-1", "1m30s", "cannot be seen from here"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q does not say %q", err, part)
+			}
+		}
+		if !strings.Contains(locked.Hint(), "hive-test unlock ci-1") {
+			t.Errorf("hint: %s", locked.Hint())
+		}
+	}
+	removed, err := store.Unlock(held)
+	if err != nil || removed.PID != 4242 {
+		t.Fatalf("unlock: %+v, %v", removed, err)
+	}
+	lock, err := store.Lock(held, Holder{PID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Unlock(held); err == nil || !strings.Contains(err.Error(), "(alive)") {
+		t.Errorf("unlock of a living run: %v", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := store.Unlock(held); err != nil || removed.PID != 0 {
+		t.Errorf("unlock of what is not locked: %+v, %v", removed, err)
+	}
+	if _, err := store.Unlock("ci-2"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("unlock of no cluster: %v", err)
+	}
+	if _, err := os.Stat(store.Dir("ci-2")); !os.IsNotExist(err) {
+		t.Errorf("unlock made a directory: %v", err)
+	}
+}
+
+func TestAGarbledHolderFileHoldsNothing(t *testing.T) {
+	for _, content := range []string{"", "{", `{"pid":0}`, "\x00\x00"} {
+		store := open(t)
+		if err := store.Save(sample(held)); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Write(held, holderFile, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := store.Lock(held, Holder{PID: 1})
+		if err != nil {
+			t.Fatalf("%q: %v", content, err)
+		}
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWaitingForALock(t *testing.T) {
+	store := open(t)
+	if err := store.Save(sample(held)); err != nil {
+		t.Fatal(err)
+	}
+	first, err := store.Lock(held, Holder{PID: 1, Command: "hive-test test ci-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.LockWithin(t.Context(), held, Holder{PID: 2}, 100*time.Millisecond, nil)
+	if _, ok := errors.AsType[*LockedError](err); !ok {
+		t.Errorf("after the wait: %v", err)
+	}
+	stop := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	_, err = store.LockWithin(ctx, held, Holder{PID: 2}, time.Minute, func(*LockedError) { cancel(stop) })
+	if !errors.Is(err, stop) {
+		t.Errorf("interrupted: %v", err)
+	}
+	reports := 0
+	second, err := store.LockWithin(t.Context(), held, Holder{PID: 3}, time.Minute, func(e *LockedError) {
+		if reports++; e.Holder.PID != 1 {
+			t.Errorf("waits for %+v", e.Holder)
+		}
+		if err := first.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil || reports != 1 {
+		t.Fatalf("%v, after %d reports", err, reports)
+	}
+	if err := second.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnInterruptionIsNotedAndForgotten(t *testing.T) {
+	store := open(t)
+	note := Interruption{Time: time.Now().UTC().Truncate(time.Second), Signal: "interrupt", Command: "hive-test up ci-1", Finish: "hive-test down ci-1"}
+	if err := store.Interrupt(held, note); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(store.Dir(held)); !os.IsNotExist(err) {
+		t.Errorf("an interruption of nothing made a directory: %v", err)
+	}
+	if err := store.Save(sample(held)); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Interrupt(held, note); err != nil {
+		t.Fatal(err)
+	}
+	if got, found := store.Interrupted(held); !found || got != note {
+		t.Errorf("got %+v, %v", got, found)
+	}
+	for range 2 {
+		if err := store.Resume(held); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, found := store.Interrupted(held); found {
+		t.Error("still interrupted")
+	}
+}
