@@ -51,6 +51,7 @@ var within = []struct {
 	{"pkg/progress", []string{"pkg/cluster"}, "the event stream is below everything"},
 	{"pkg/phase", []string{"pkg/cluster", "pkg/progress"}, "order, skip, cancel, timing; nothing of what runs"},
 	{"pkg/report", []string{"pkg/cluster", "pkg/progress"}, "bytes in, bytes out"},
+	{"pkg/explain", []string{"pkg/progress"}, "events and files in, words out"},
 	{"pkg/state", []string{"pkg/cluster", "pkg/progress"}, "an adapter to the disk"},
 	{"pkg/remote", []string{"pkg/cluster", "pkg/progress"}, "an adapter to SSH"},
 	{"pkg/proxmox", []string{"pkg/cluster", "pkg/progress"}, "an adapter to Proxmox VE"},

@@ -51,6 +51,7 @@ func (c *Cluster) Credentials(ctx context.Context) (Access, error) {
 	if err := access.complete(); err != nil {
 		return access, fmt.Errorf("%s: %w", c.leader().Name(), err)
 	}
+	c.options.Secrets.Learn(access.AccessKeyID, access.SecretAccessKey)
 	c.mu.Lock()
 	c.access = &access
 	c.mu.Unlock()

@@ -323,6 +323,7 @@ func (c *Cluster) withLogs(ctx context.Context, err error, choose func(Host) []s
 	if !ok || ctx.Err() != nil { // whoever interrupts does not wait for logs
 		return err
 	}
+	c.LearnSecrets(ctx) // logs may show them
 	var all sync.WaitGroup
 	for i := range failures {
 		all.Go(func() {

@@ -7,52 +7,84 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"hive-test/pkg/progress"
 )
 
 const (
-	collectTimeout = 2 * time.Minute
+	collectTimeout = 30 * time.Second
 	collectTail    = "2097152" // bytes of the end of each log
 )
 
+// Item is one thing that a node was asked for. File is where it is, below the directory that was given; Why says why it could
+// not be had, or not as a whole.
+type Item struct{ What, File, Why string }
+
 // Collect writes what helps to understand a node into dir, which is made if need be: the services' logs and those of init,
-// join and start, hive.toml, /health and /routez as they are now, and the system's own state. Secrets are removed, by value
-// where they are known and by their looks. Files have mode 0600. It gathers what it can: the error says what it could not.
-func (c *Cluster) Collect(ctx context.Context, host Host, dir string) error {
+// join and start, hive.toml, /health and /routez as they are now, and the system's own state: journal, cloud-init, ports,
+// processes, disks, memory, time. Secrets are removed, by value where they are known and by their looks, and told to
+// Options.Secrets. Files have mode 0600. It gathers what it can and returns what it asked for; the error means that the node
+// could not be asked at all over SSH.
+func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the evidence directory: %w", err)
+		return nil, fmt.Errorf("make the evidence directory: %w", err)
 	}
-	return errors.Join(c.collectFiles(ctx, host, dir), c.collectAnswers(ctx, host, dir))
+	items, err := c.collectFiles(ctx, host, dir)
+	return append(items, c.collectAnswers(ctx, host, dir)...), err
 }
 
-// CollectAll collects from all nodes at once, each into a directory of dir that is called after it.
-func (c *Cluster) CollectAll(ctx context.Context, dir string) error {
-	return each(ctx, c.hosts, func(ctx context.Context, host Host) error {
-		return c.Collect(ctx, host, filepath.Join(dir, host.Name()))
-	})
-}
-
-func (c *Cluster) collectFiles(ctx context.Context, host Host, dir string) error {
+func (c *Cluster) collectFiles(ctx context.Context, host Host, dir string) ([]Item, error) {
 	result, err := c.script(ctx, host, "collect.sh", collectTimeout, map[string]string{"HIVE_TAIL_BYTES": collectTail}, nil)
 	if err != nil {
-		return fmt.Errorf("gather files of %s: %w", host.Name(), err)
+		return nil, fmt.Errorf("gather files of %s: %w", host.Name(), err)
 	}
 	files, err := untar(result.Stdout)
 	if err != nil {
-		return fmt.Errorf("read the files of %s: %w", host.Name(), err)
+		err = fmt.Errorf("read the files of %s: %w", host.Name(), err)
 	}
-	redactor := newRedactor(knownSecrets(files)...)
-	var problems []error
-	for name, text := range files {
-		if !strings.HasPrefix(name, "secrets/") && text != "" {
-			problems = append(problems, writeEvidence(dir, name, redactor.text(text)))
+	secrets := knownSecrets(files)
+	c.options.Secrets.Learn(secrets...)
+	clean := c.cleaner(secrets)
+	var items []Item
+	for line := range strings.Lines(files["missing"]) {
+		what, why, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		items = append(items, Item{What: what, Why: why})
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name == "missing" || strings.HasPrefix(name, "secrets/") {
+			continue
+		}
+		if item, keep := keepItem(dir, name, clean(files[name]), items); keep {
+			items = append(items, item)
 		}
 	}
-	return errors.Join(problems...)
+	return items, err
+}
+
+// keepItem writes one file. One that is empty because it could not be had is told of already.
+func keepItem(dir, name, text string, told []Item) (Item, bool) {
+	if text == "" && slices.ContainsFunc(told, func(i Item) bool { return i.What == name }) {
+		return Item{}, false
+	}
+	item := Item{What: name, File: name}
+	if err := writeEvidence(dir, name, text); err != nil {
+		item.File, item.Why = "", err.Error()
+	}
+	return item, true
+}
+
+// cleaner takes out what is secret: these values, all that became known otherwise, and what looks like a secret.
+func (c *Cluster) cleaner(values []string) func(string) string {
+	mask := progress.Masker(append(slices.Clone(values), c.options.Secrets.Values()...))
+	looks := newRedactor()
+	return func(text string) string { return looks.text(mask.Replace(text)) }
 }
 
 // untar returns the regular files of an archive by their clean relative names.
@@ -79,20 +111,13 @@ func untar(archive []byte) (map[string]string, error) {
 	}
 }
 
-// knownSecrets are the values that must not be in evidence.
-func knownSecrets(files map[string]string) []string {
-	values := secretValues(files["hive.toml"])
-	values = append(values, secretValues(files["secrets/credentials"])...)
-	return append(values, files["secrets/join-token"], files["secrets/master.key"])
-}
-
 // collectAnswers keeps what the node answers over the network, or why it does not.
-func (c *Cluster) collectAnswers(ctx context.Context, host Host, dir string) error {
+func (c *Cluster) collectAnswers(ctx context.Context, host Host, dir string) []Item {
 	access, _ := c.Credentials(ctx) // without it, HTTPS is not believed, and the file says so
 	probe := c.newProber(access.CA)
 	defer probe.close()
 	health, _, err := probe.getEither(ctx, address(host, ManagerPort)+"/health")
-	problem := writeEvidence(dir, "health.txt", describe(health, err))
+	items := []Item{c.keepAnswer(dir, "health.txt", health, err)}
 	monitor := c.newProber(nil)
 	defer monitor.close()
 	routez, err := monitor.get(ctx, "http://"+address(host, MonitorPort)+"/routez")
@@ -102,14 +127,19 @@ func (c *Cluster) collectAnswers(ctx context.Context, host Host, dir string) err
 		through.through(host)
 		routez, err = through.get(ctx, "http://"+monitorLoopback()+"/routez")
 	}
-	return errors.Join(problem, writeEvidence(dir, "routez.txt", describe(routez, err)))
+	return append(items, c.keepAnswer(dir, "routez.txt", routez, err))
 }
 
-func describe(a answer, err error) string {
+func (c *Cluster) keepAnswer(dir, name string, a answer, err error) Item {
+	item := Item{What: name, File: name}
+	text := fmt.Sprintf("HTTP %d\n%s\n", a.code, a.body)
 	if err != nil {
-		return err.Error() + "\n"
+		text, item.Why = err.Error()+"\n", err.Error()
 	}
-	return fmt.Sprintf("HTTP %d\n%s\n", a.code, newRedactor().text(string(a.body)))
+	if err := writeEvidence(dir, name, c.cleaner(nil)(text)); err != nil {
+		item.File, item.Why = "", err.Error()
+	}
+	return item
 }
 
 func writeEvidence(dir, name, text string) error {

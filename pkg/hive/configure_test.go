@@ -218,7 +218,7 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := l.Collect(t.Context(), l.hosts[0], dir); err != nil {
+	if _, err := l.Collect(t.Context(), l.hosts[0], dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{

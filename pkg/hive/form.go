@@ -247,7 +247,9 @@ func judgeFormationHealth(answer answer) error {
 
 func (c *Cluster) joinToken(ctx context.Context) (string, error) {
 	result, err := c.script(ctx, c.leader(), "token.sh", shortTimeout, nil, nil)
-	return strings.TrimSpace(string(result.Stdout)), err
+	token := strings.TrimSpace(string(result.Stdout))
+	c.options.Secrets.Learn(token)
+	return token, err
 }
 
 // Join joins all other nodes at once and waits until node 1 says that the cluster is complete. When a node fails, formation

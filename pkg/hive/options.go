@@ -8,6 +8,8 @@ import (
 	"os"
 	"regexp"
 	"time"
+
+	"hive-test/pkg/progress"
 )
 
 // Ports of hive's services on a node.
@@ -42,6 +44,9 @@ type Options struct {
 	Force bool
 	// SkipCloudInit is for nodes that were not made by hive-test.
 	SkipCloudInit bool
+	// Secrets learns what the nodes keep secret, as it becomes known: the join token, keys, what hive.toml holds. Nil: nobody
+	// wants to know.
+	Secrets *progress.Secrets
 	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.
 	OSEssentials bool
 

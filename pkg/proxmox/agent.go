@@ -77,14 +77,5 @@ func (c *Client) ReadFile(ctx context.Context, hypervisor string, vmid int, path
 	if answer.Truncated.bool() {
 		return nil, fmt.Errorf("reading %s in VM %d: the file is too large for the guest agent", path, vmid)
 	}
-	// PVE passes each byte as the code point of the same number (observed on PVE 8.4).
-	data := make([]byte, 0, len(answer.Content))
-	for _, r := range answer.Content {
-		if r > 0xff {
-			data = append(data, string(r)...)
-			continue
-		}
-		data = append(data, byte(r))
-	}
-	return data, nil
+	return fromLatin1(answer.Content), nil
 }

@@ -1,18 +1,27 @@
 # Writes a tar archive of what helps to understand this node to standard output. Everything under secrets/ is there only
-# so that its values can be removed from the rest; it is not to be kept.
+# so that its values can be removed from the rest; it is not to be kept. The file missing says what could not be had: a line
+# for each, its name, a tab and why.
 #
 # HIVE_TAIL_BYTES  how much of the end of each log is taken
 set -euo pipefail
 
 stage=$(mktemp -d)
 trap 'rm -rf -- "$stage"' EXIT
-mkdir "$stage/logs" "$stage/system" "$stage/secrets"
+mkdir "$stage/logs" "$stage/system" "$stage/secrets" "$stage/run"
+: >"$stage/missing"
+
+missing() {
+  printf '%s\t%s\n' "$1" "$2" >>"$stage/missing"
+}
 
 # keep FILE NAME takes the end of a file, if it is there and can be read.
 keep() {
   local reader=(cat)
   if [ ! -r "$1" ]; then
-    sudo -n test -r "$1" 2>/dev/null || return 0
+    if ! sudo -n test -r "$1" 2>/dev/null; then
+      missing "$2" "$1 is not there, or cannot be read"
+      return 0
+    fi
     reader=(sudo -n cat)
   fi
   "${reader[@]}" "$1" 2>/dev/null | tail -c "$HIVE_TAIL_BYTES" >"$stage/$2" || true
@@ -20,38 +29,76 @@ keep() {
 
 # ask NAME COMMAND... keeps a command's output, if the node has the command.
 ask() {
-  local name=$1
+  local name=$1 program=$2 code=0
   shift
-  command -v "$1" >/dev/null 2>&1 || return 0
-  timeout 10 "$@" 2>&1 | tail -c "$HIVE_TAIL_BYTES" >"$stage/system/$name" || true
+  if [ "$program" = sudo ]; then
+    program=$3 # sudo -n PROGRAM
+  fi
+  if ! command -v "$program" >/dev/null 2>&1; then
+    missing "system/$name" "the node has no program $program"
+    return 0
+  fi
+  timeout 10 "$@" </dev/null 2>&1 | tail -c "$HIVE_TAIL_BYTES" >"$stage/system/$name" || code=$?
+  if [ "$code" -eq 124 ]; then
+    missing "system/$name" "$program did not end within 10 seconds"
+  fi
 }
 
+# say NAME COMMAND... keeps what hive says.
+say() {
+  local name=$1
+  shift
+  if [ ! -x "$HIVE_BIN" ]; then
+    missing "$name" "hive is not installed"
+    return 0
+  fi
+  timeout 10 "$HIVE_BIN" "$@" </dev/null >"$stage/$name" 2>&1 || true
+}
+
+found=no
 for file in "$log_dir"/*.log; do
   if [ -f "$file" ]; then
     keep "$file" "logs/$(basename "$file")"
+    found=yes
+  fi
+done
+if [ "$found" = no ]; then
+  missing logs "hive has written no logs to $log_dir"
+fi
+for file in "$run_dir"/*.exit; do # how init and join have ended
+  if [ -f "$file" ]; then
+    keep "$file" "run/$(basename "$file")"
   fi
 done
 config=$(config_file)
 if [ -n "$config" ]; then
   keep "$config" hive.toml
+else
+  missing hive.toml "this node is not initialized"
 fi
-for file in "$HOME/.aws/credentials" "$HIVE_CONFIG_DIR/join-token" "$HIVE_CONFIG_DIR/master.key"; do
+while read -r file; do
   if [ -f "$file" ]; then
     keep "$file" "secrets/$(basename "$file")"
   fi
-done
-if [ -x "$HIVE_BIN" ]; then
-  timeout 10 "$HIVE_BIN" get nodes --config "$config" >"$stage/get-nodes.txt" 2>&1 || true
-  timeout 10 "$HIVE_BIN" version >"$stage/version.txt" 2>&1 || true
-fi
+done < <(secret_files)
+
 keep /var/log/cloud-init-output.log system/cloud-init-output.log
-ask cloud-init-status cloud-init status --long
-ask ps ps -eo user,pid,ppid,etime,rss,args
-ask ss ss -ltnp
-ask df df -h
-ask free free -m
-ask addresses ip address
-ask timedatectl timedatectl
-ask journal journalctl --no-pager -n 2000 -u 'hive*' -u 'spinifex*'
-ask ovs ovs-vsctl show
+keep /var/log/cloud-init.log system/cloud-init.log
+journal=(journalctl --no-pager -b -n 5000)
+if sudo -n true 2>/dev/null; then
+  journal=(sudo -n "${journal[@]}")
+fi
+say get-nodes.txt get nodes --config "$config" &
+say version.txt version &
+ask cloud-init-status cloud-init status --long &
+ask ps ps -eo user,pid,ppid,etime,rss,args &
+ask ss ss -ltnp &
+ask df df -h &
+ask free free -m &
+ask addresses ip address &
+ask date date --iso-8601=ns &
+ask timedatectl timedatectl &
+ask journal "${journal[@]}" &
+ask ovs ovs-vsctl show &
+wait
 tar -C "$stage" -cf - .

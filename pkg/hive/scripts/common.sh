@@ -39,6 +39,12 @@ config_file() {
   done
 }
 
+# secret_files prints the paths of what this node keeps secret, one a line, there or not.
+secret_files() {
+  printf '%s\n' "$HOME/.aws/credentials" "$HIVE_CONFIG_DIR/join-token" "$HIVE_CONFIG_DIR/master.key" \
+    "$HIVE_CONFIG_DIR/ca.key" "$HIVE_CONFIG_DIR/server.key" "$HIVE_CONFIG_DIR/hive.toml" "$HIVE_CONFIG_DIR/spinifex.toml"
+}
+
 # started PID prints when a process began (ticks since boot), and nothing if it has ended or only waits to be reaped.
 started() {
   local stat

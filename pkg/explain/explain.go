@@ -1,0 +1,354 @@
+// Package explain says, from what a run left (its events and the files of its directory), why it did not pass: what failed
+// and where, the last lines that matter, the likely cause where its signature is known, and what comes next. It reads and
+// decides; it asks nobody and prints nothing.
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/progress"
+)
+
+const (
+	lastLines = 6         // that are shown
+	fileTail  = 256 << 10 // bytes of the end of each file that are searched
+	lineWidth = 200       // runes of each line that are shown
+)
+
+// Run returns why a run did not pass; nil if it passed. files is the run's directory; nil where there is none. The events of a
+// run that was killed do for it too.
+func Run(events []progress.Event, files fs.FS) *progress.Explanation {
+	f := read(events)
+	if f == nil {
+		return nil
+	}
+	signatures, err := Signatures()
+	if err != nil { // the table is part of the program, and its test reads it
+		panic(err)
+	}
+	x := &progress.Explanation{Phase: f.phase, Step: f.step, Node: f.node, What: f.what()}
+	x.Lines, x.From = f.lines()
+	if f.interrupted {
+		x.Lines, x.From = nil, ""
+	} else {
+		f.judge(x, signatures, files)
+	}
+	if x.Next == "" {
+		x.Next = f.next()
+	}
+	for i := range x.Lines {
+		x.Lines[i] = shorten(x.Lines[i], lineWidth)
+	}
+	return x.Cleaned()
+}
+
+// failure is what the events tell of the first thing that failed.
+type failure struct {
+	name, verb        string
+	phase, step, node string
+	text              string // the whole error
+	hint              string
+	cases             []progress.Event // that failed
+	ran               int              // cases
+	output            []progress.Event // of the phase
+	warnings          []string         // of the phase
+	interrupted       bool
+	gone              bool // the cluster was destroyed in the end
+	killed            bool
+}
+
+// read finds the first failure; nil if there is none.
+func read(events []progress.Event) *failure {
+	f := &failure{}
+	ended, failed := false, false
+	phase, step := "", ""
+	for _, e := range events {
+		f.name, f.verb = cmp.Or(f.name, e.Cluster), cmp.Or(f.verb, e.Verb)
+		switch e.Kind {
+		case progress.PhaseStart:
+			phase, step = e.Phase, ""
+		case progress.StepStart:
+			step = e.Step
+		case progress.PhaseEnd:
+			if !failed && bad(e.Status) {
+				failed = true
+				f.phase, f.text, f.hint, f.interrupted = e.Phase, e.Error, e.Hint, e.Status == progress.Interrupted
+			}
+			f.gone = f.gone || e.Phase == "down" && e.Status == progress.Passed
+			phase, step = "", ""
+		case progress.RunEnd:
+			ended = true
+			if !failed && bad(e.Status) {
+				failed = true
+				f.text, f.hint, f.interrupted = e.Error, e.Hint, e.Status == progress.Interrupted
+			}
+		}
+	}
+	switch {
+	case !failed && ended:
+		return nil
+	case !failed && len(events) > 0:
+		f.killed, f.phase, f.step = true, phase, step
+		return f
+	case !failed:
+		return nil
+	}
+	f.details(events)
+	return f
+}
+
+func bad(s progress.Status) bool { return s == progress.Failed || s == progress.Interrupted }
+
+// details reads the phase that failed again, for the step, the node, cases and output.
+func (f *failure) details(events []progress.Event) {
+	for _, e := range events {
+		if e.Phase != f.phase {
+			continue
+		}
+		switch e.Kind {
+		case progress.StepEnd:
+			if bad(e.Status) && f.step == "" {
+				f.step, f.node = e.Step, e.Node
+				f.hint = cmp.Or(f.hint, e.Hint)
+			}
+		case progress.Case:
+			f.ran++
+			if bad(e.Status) {
+				f.cases = append(f.cases, e)
+			}
+		case progress.Output:
+			f.output = append(f.output, e)
+		case progress.Warning:
+			f.warnings = append(f.warnings, e.Message+" "+e.Error)
+		}
+	}
+	if len(f.cases) > 0 {
+		f.node = cmp.Or(f.cases[0].Node, f.node)
+	}
+	f.node = cmp.Or(f.node, f.named(f.text))
+}
+
+// named is the first node of the cluster that a text names.
+func (f *failure) named(text string) string {
+	if f.name == "" {
+		return ""
+	}
+	return regexp.MustCompile(`\b` + regexp.QuoteMeta(f.name) + `-\d+\b`).FindString(text)
+}
+
+// reasonLine is a node's own line in the error of a step, and logLine one of its log there.
+var (
+	reasonLine = regexp.MustCompile(`^  ([a-z0-9-]+-\d+): (.+)$`)
+	logLine    = regexp.MustCompile(`^    \| (.*)$`)
+)
+
+// what is what failed, as one line.
+func (f *failure) what() string {
+	switch {
+	case f.killed:
+		return "the run was killed, and did not come to its end"
+	case len(f.cases) > 0:
+		first := f.cases[0]
+		text := firstLine(first.Error)
+		if text != "" {
+			text = ": " + text
+		}
+		return fmt.Sprintf("%d of %d cases failed, first %s: %s%s", len(f.cases), f.ran, first.Suite, first.Name, text)
+	}
+	text := strings.TrimPrefix(firstLine(f.text), f.step+": ")
+	for line := range strings.Lines(f.text) {
+		match := reasonLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if match != nil && match[1] == f.node {
+			if _, own := strings.CutSuffix(text, " on "+f.node); own || !strings.Contains(text, f.node) {
+				return strings.TrimSuffix(text, " on "+f.node) + ": " + match[2]
+			}
+			return text + "; " + match[1] + ": " + match[2]
+		}
+	}
+	return cmp.Or(text, "it failed without saying why")
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(line)
+}
+
+// lines are the last ones of what was said where it failed: the log that the error shows, or else the output of what failed.
+func (f *failure) lines() (lines []string, from string) {
+	node := ""
+	for line := range strings.Lines(f.text) {
+		line = strings.TrimRight(line, "\n")
+		if match := reasonLine.FindStringSubmatch(line); match != nil {
+			node = match[1]
+		} else if match := logLine.FindStringSubmatch(line); match != nil && (f.node == "" || node == f.node) && strings.TrimSpace(match[1]) != "" {
+			lines, from = append(lines, match[1]), "the log on "+node
+		}
+	}
+	if len(lines) > 0 {
+		return last(lines, lastLines), from
+	}
+	suite := ""
+	if len(f.cases) > 0 {
+		suite = f.cases[0].Suite
+	}
+	for _, e := range f.output {
+		ofStep := e.Step == f.step && (f.node == "" || e.Node == "" || e.Node == f.node)
+		if suite != "" && e.Suite == suite || suite == "" && ofStep {
+			if text := strings.TrimSpace(e.Message); text != "" {
+				lines = append(lines, text)
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return nil, ""
+	}
+	return last(lines, lastLines), "the output of " + cmp.Or(suite, f.step)
+}
+
+func last(lines []string, n int) []string { return slices.Clone(lines[max(0, len(lines)-n):]) }
+
+// judge looks for a known signature: in what failed first, then in what was said, then in the files.
+func (f *failure) judge(x *progress.Explanation, signatures []Signature, files fs.FS) {
+	texts := []string{f.text}
+	for _, c := range f.cases {
+		texts = append(texts, c.Error)
+	}
+	for _, text := range texts {
+		if s := match(signatures, InError, f, text); s != nil {
+			f.take(x, s)
+			return
+		}
+	}
+	for _, e := range slices.Backward(f.output) {
+		if s := match(signatures, InOutput, f, e.Message); s != nil {
+			f.take(x, s)
+			return
+		}
+	}
+	for _, text := range f.warnings {
+		if s := match(signatures, InOutput, f, text); s != nil {
+			f.take(x, s)
+			return
+		}
+	}
+	if files != nil {
+		f.search(x, signatures, files)
+	}
+}
+
+func match(signatures []Signature, where string, f *failure, text string) *Signature {
+	if text == "" {
+		return nil
+	}
+	for i := range signatures {
+		s := &signatures[i]
+		if slices.Contains(s.Where, where) && s.applies(f.phase, f.step) && s.find(text) >= 0 {
+			return s
+		}
+	}
+	return nil
+}
+
+func (f *failure) take(x *progress.Explanation, s *Signature) {
+	x.Signature, x.Cause, x.Next = s.ID, fill(s.Cause, f.name, x.Node), fill(s.Next, f.name, x.Node)
+}
+
+// search looks into the logs of the nodes, those of the node that failed first.
+func (f *failure) search(x *progress.Explanation, signatures []Signature, files fs.FS) {
+	nodes, err := fs.ReadDir(files, "nodes")
+	if err != nil {
+		return
+	}
+	slices.SortStableFunc(nodes, func(a, b fs.DirEntry) int {
+		return cmp.Compare(btoi(b.Name() == f.node), btoi(a.Name() == f.node))
+	})
+	for _, node := range nodes {
+		found := false
+		_ = fs.WalkDir(files, path.Join("nodes", node.Name()), func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() { // what cannot be read explains nothing
+				return nil
+			}
+			text := tail(files, name)
+			s := match(signatures, InFiles, f, text)
+			if s == nil {
+				return nil
+			}
+			found = true
+			x.Node = cmp.Or(f.node, node.Name())
+			f.take(x, s)
+			x.Lines, x.From = []string{lineAt(text, s.find(text))}, name
+			return fs.SkipAll
+		})
+		if found {
+			return
+		}
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// tail is the end of a file, or nothing.
+func tail(files fs.FS, name string) string {
+	file, err := files.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return ""
+	}
+	if seeker, ok := file.(io.Seeker); ok && info.Size() > fileTail {
+		if _, err := seeker.Seek(-fileTail, io.SeekEnd); err != nil {
+			return ""
+		}
+	}
+	raw, err := io.ReadAll(io.LimitReader(file, fileTail))
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+// lineAt is the line of text that has the byte at.
+func lineAt(text string, at int) string {
+	begin := strings.LastIndexByte(text[:at], '\n') + 1
+	line, _, _ := strings.Cut(text[begin:], "\n")
+	return strings.TrimSpace(line)
+}
+
+func shorten(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}
+
+// next is what comes next where no signature says it.
+func (f *failure) next() string {
+	switch {
+	case f.interrupted && f.gone || f.name == "":
+		return cmp.Or(firstLine(f.hint), "run it again")
+	case f.interrupted || f.killed:
+		return fmt.Sprintf("hive-test %s %s goes on; hive-test down %s removes the cluster", cmp.Or(f.verb, "up"), f.name, f.name)
+	case f.hint != "":
+		return firstLine(f.hint)
+	case f.phase == "down":
+		return fmt.Sprintf("hive-test down %s --force", f.name)
+	case f.gone:
+		return "read nodes/ and report.md in the run's directory; --keep on-failure keeps the nodes for a look"
+	}
+	return fmt.Sprintf("look at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster", f.name, f.name, f.name)
+}

@@ -1,0 +1,126 @@
+package explain_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/explain"
+	"hive-test/pkg/progress"
+)
+
+func event(kind progress.Kind, phase string) progress.Event {
+	return progress.Event{Kind: kind, Phase: phase, Cluster: "ci", Verb: "full"}
+}
+
+// joinFailed are the events of a run whose node 2 could not join.
+func joinFailed() []progress.Event {
+	text := "joining the other nodes failed on ci-2\n  ci-2: join.sh exited with 1\n    | Joining 10.0.0.1:4432\n    | Error: Failed to join cluster: unauthorized: invalid join token"
+	start, stepStart, step := event(progress.PhaseStart, "configure"), event(progress.StepStart, "configure"), event(progress.StepEnd, "configure")
+	stepStart.Step, step.Step, step.Status, step.Error, step.Hint = "join", "join", progress.Failed, text, "configure again"
+	end := event(progress.PhaseEnd, "configure")
+	end.Status, end.Error, end.Hint = progress.Failed, text, "configure again"
+	down := event(progress.PhaseEnd, "down")
+	down.Status = progress.Passed
+	run := event(progress.RunEnd, "")
+	run.Status = progress.Failed
+	return []progress.Event{event(progress.RunStart, ""), start, stepStart, step, end, event(progress.PhaseStart, "down"), down, run}
+}
+
+func TestTheStepTheNodeAndItsLogAreNamed(t *testing.T) {
+	want := &progress.Explanation{
+		Phase: "configure", Step: "join", Node: "ci-2", What: "joining the other nodes failed: join.sh exited with 1",
+		Lines: []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"}, From: "the log on ci-2",
+		Signature: "join-token", Next: "hive-test configure ci --force",
+	}
+	got := explain.Run(joinFailed(), nil)
+	if got == nil || got.Cause == "" {
+		t.Fatalf("got %+v", got)
+	}
+	got.Cause = ""
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCasesThatFailedAreCounted(t *testing.T) {
+	output, fine, wrong := event(progress.Output, "test"), event(progress.Case, "test"), event(progress.Case, "test")
+	output.Suite, output.Message = "e2e", "the reason"
+	fine.Status, wrong.Status, wrong.Suite, wrong.Name, wrong.Error = progress.Passed, progress.Failed, "e2e", "e2e", "exited with 3: the reason"
+	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
+	end.Status, end.Error, run.Status = progress.Failed, "tests failed: 1 of 2, first e2e: e2e", progress.Failed
+	got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), output, fine, wrong, end, run}, nil)
+	if got == nil || got.What != "1 of 2 cases failed, first e2e: e2e: exited with 3: the reason" || got.Signature != "" {
+		t.Errorf("got %+v", got)
+	}
+	if diff := cmp.Diff([]string{"the reason"}, got.Lines); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheLogsOfTheNodesAreSearchedLast(t *testing.T) {
+	events := joinFailed()
+	for i := range events {
+		events[i].Error = strings.NewReplacer("invalid join token", "gone").Replace(events[i].Error)
+	}
+	files := fstest.MapFS{
+		"nodes/ci-1/system/journal": {Data: []byte("quiet\n")},
+		"nodes/ci-2/system/journal": {Data: []byte("first\nkernel: Out of memory: Killed process 7 (hive)\nlast\n")},
+	}
+	got := explain.Run(events, files)
+	if got.Signature != "out-of-memory" || got.From != "nodes/ci-2/system/journal" || got.Lines[0] != "kernel: Out of memory: Killed process 7 (hive)" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestARunThatPassedNeedsNoExplanation(t *testing.T) {
+	end, run := event(progress.PhaseEnd, "up"), event(progress.RunEnd, "")
+	end.Status, run.Status = progress.Passed, progress.Passed
+	if got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), end, run}, nil); got != nil {
+		t.Errorf("got %+v", got)
+	}
+	if got := explain.Run(nil, nil); got != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAKilledRunSaysWhereItWas(t *testing.T) {
+	got := explain.Run(joinFailed()[:3], nil)
+	if got == nil || got.Phase != "configure" || got.Step != "join" || !strings.Contains(got.Next, "hive-test down ci") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAnInterruptionIsNoRiddle(t *testing.T) {
+	events := joinFailed()
+	for i := range events {
+		if events[i].Status == progress.Failed {
+			events[i].Status, events[i].Error = progress.Interrupted, "interrupted by interrupt"
+		}
+	}
+	got := explain.Run(events, nil)
+	if got == nil || got.Signature != "" || len(got.Lines) > 0 || got.Cause != "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The runs that the renderers' tests recorded are explained too.
+func TestRecordedRuns(t *testing.T) {
+	f, err := os.Open(filepath.Join("..", "progress", "testdata", "events.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	events, err := progress.ReadEvents(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := explain.Run(events, nil)
+	if got == nil || got.Node != "ci-123-2" || got.Step != "install" || got.Signature != "node-disk-full" {
+		t.Errorf("got %+v", got)
+	}
+}

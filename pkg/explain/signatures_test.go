@@ -1,0 +1,141 @@
+package explain
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// samples are what each kind of failure looks like, in the words of hive, Proxmox VE, the provider or this program.
+func samples() []struct{ id, phase, text string } {
+	return []struct{ id, phase, text string }{
+		{"clock-skew", "test", "DescribeInstanceTypes: 403 SignatureDoesNotMatch: the request signature does not match"},
+		{"wrong-access-key", "test", "DescribeRegions: 403 InvalidClientTokenId"},
+		{"wrong-access-key", "configure", "ListBuckets: 403 InvalidAccessKeyId"},
+		{"daemon-starting", "configure", `waiting for health failed on ci-2: the daemon says "starting"`},
+		{"formation-on-port", "configure", "/health answers 404: another program holds the port, such as the formation server of an unfinished init"},
+		{"daemon-silent", "configure", "the daemon does not answer: dial tcp 10.0.0.5:4432: connect: connection refused"},
+		{"peers-missing", "configure", "it sees 1 of 2 peers"},
+		{"formation-timeout", "configure", "Error: formation timed out after 10m0s: 2/3 nodes joined"},
+		{"already-registered", "configure", "Error: Failed to join cluster: node ci-2 is already registered"},
+		{"port-in-use", "configure", "listen tcp 10.0.0.5:4432: bind: address already in use"},
+		{"formation-closed", "configure", "panic: close of closed channel"},
+		{"formation-closed", "configure", `Error: Failed to join cluster: Post "http://10.0.0.5:4432/formation/join": EOF`},
+		{"join-refused", "configure", `Error: Failed to join cluster: Post "http://10.0.0.5:4432/formation/join": dial tcp 10.0.0.5:4432: connect: connection refused`},
+		{"join-met-daemon", "configure", "Error parsing join response: invalid character 'p' after top-level value"},
+		{"join-token", "configure", "Error: Failed to join cluster: unauthorized: invalid join token"},
+		{"join-token", "configure", `Error: required flag(s) "token" not set`},
+		{"http-https", "configure", "400 Client sent an HTTP request to an HTTPS server."},
+		{"versions-differ", "configure", "nodes have different versions of hive: ci-1 v0.4.0, ci-2 v0.5.1"},
+		{"bind-address", "configure", "listen tcp 10.9.9.9:4432: bind: cannot assign requested address"},
+		{"ovn-missing", "configure", "Error: OVN bridge br-int does not exist"},
+		{"ovn-missing", "configure", "start-dev.sh: line 80: ovs-vsctl: command not found"},
+		{"node-too-small", "configure", "host has 2 CPUs, hive needs at least 3 vCPUs"},
+		{"cluster-ca-unknown", "configure", "predastore: tls: failed to verify certificate: x509: unknown authority"},
+		{"api-ca-unknown", "up", "tls: x509: certificate signed by unknown authority"},
+		{"certificate-time", "up", "x509: certificate has expired or is not yet valid: current time 2020-01-01T00:00:00Z"},
+		{"sibling-modules", "configure", "main.go:9:2: no required module provides package github.com/mulgadc/predastore/auth"},
+		{"build-tools", "configure", "bash: line 12: make: command not found"},
+		{"no-name-service", "configure", "Err:1 http://deb.example/debian bookworm InRelease Temporary failure resolving 'deb.example'"},
+		{"repository-refused", "configure", "fatal: could not read Username for 'https://git.example': terminal prompts disabled"},
+		{"wrong-architecture", "configure", "bash: /home/tf-user/hive/bin/hive: cannot execute binary file: Exec format error"},
+		{"old-libc", "configure", "/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found (required by hive)"},
+		{"dpkg-lock", "configure", "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (unattended-upgr)"},
+		{"cloud-init-error", "configure", "status: error\ndetail:\n('runcmd', 1)"},
+		{"cloud-init-no-dns", "configure", "InvalidCommand: Command missing {'address'}"},
+		{"out-of-memory", "test", "kernel: Out of memory: Killed process 2101 (hive) total-vm:4194304kB"},
+		{"no-kvm", "test", "qemu-system-x86_64: Could not access KVM kernel module: No such file or directory"},
+		{"node-disk-full", "configure", "write /home/tf-user/hive/data: no space left on device"},
+		{"storage-full", "up", "task failed: lvcreate: insufficient free space in volume group"},
+		{"storage-full", "up", "write terraform.tfstate: no space left on device"},
+		{"token-refused", "up", "GET /version: 401 Authentication failed!"},
+		{"token-refused", "up", "HTTP 401 invalid token value!"},
+		{"privilege-missing", "up", "POST /nodes/pve1/qemu: 403 Permission check failed (/vms/20000, VM.Allocate)"},
+		{"hypervisor-unreachable", "up", "GET /nodes/pve2/qemu/20001/config: 595 No route to host"},
+		{"no-quorum", "up", "create VM: HTTP 500 cluster not ready - no quorum?"},
+		{"file-lock", "up", "can't lock file '/var/lock/qemu-server/lock-20001.conf' - got timeout"},
+		{"storage-lock", "up", "create pool failed: cfs-lock 'file-user_cfg' error: got lock request timeout"},
+		{"vm-locked", "down", "task qmdestroy of VM 20001 on pve1 failed: VM is locked (backup)"},
+		{"id-taken", "up", "unable to create VM 20001 - VM 20001 already exists on node 'pve1'"},
+		{"id-taken", "up", "unable to create VM 20001: config file already exists"},
+		{"no-worker", "up", "HTTP 500 got no worker upid - start worker failed"},
+		{"agent-silent", "up", "GET /nodes/pve1/qemu/20001/agent/network-get-interfaces: 500 QEMU guest agent is not running"},
+		{"agent-frozen", "up", "Command guest-network-get-interfaces has been disabled: the agent is in frozen state"},
+		{"snippets-off", "up", `failed to read file from "local:snippets/hive-test-ci.yaml"`},
+		{"image-missing", "up", "/var/lib/vz/template/iso/debian.img: non-existent or non-regular file"},
+		{"bridge-missing", "up", "bridge 'vmbr9' does not exist"},
+		{"same-machine-id", "up", "ci-1 and ci-2 both report address 10.0.0.5: the template's machine-id was not cleared"},
+		{"template-elsewhere", "up", "can't clone to non-shared storage 'local-lvm'"},
+		{"vm-protected", "down", "can't remove VM 20001 - protection mode enabled"},
+		{"vm-still-running", "down", "VM 20001 is running - destroy failed"},
+		{"changed-by-other", "up", "checksum mismatch (file change by other user?)"},
+		{"hypervisor-host-key", "up", "ssh: handshake failed: knownhosts: key mismatch"},
+		{"hypervisor-ssh-login", "up", `unable to authenticate user "root" over SSH to "pve1:22"`},
+		{"node-ssh-refused", "configure", "ci-2: the node refused the SSH login as user tf-user"},
+		{"sudo-refused", "up", "sudo: a password is required"},
+		{"provider-crashed", "up", "Error: Plugin did not respond"},
+		{"provider-missing", "up", "Error: Failed to query available provider packages"},
+		{"no-test-ran", "test", "tests failed: no test ran"},
+		{"suite-not-found", "test", "exited with 127: sh: 1: ./e2e.sh: not found"},
+		{"suite-killed", "test", "ended by signal KILL"},
+		{"time-up", "configure", "timed out after 30m (--timeout-configure): waiting for health"},
+	}
+}
+
+func TestEachSampleMatchesItsSignatureAndNoOther(t *testing.T) {
+	signatures, err := Signatures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered := map[string]bool{}
+	for _, sample := range samples() {
+		covered[sample.id] = true
+		var matching []string
+		for _, s := range signatures {
+			if s.applies(sample.phase, "") && s.find(sample.text) >= 0 {
+				matching = append(matching, s.ID)
+			}
+		}
+		if len(matching) != 1 || matching[0] != sample.id {
+			t.Errorf("%s, %q: got %v", sample.id, sample.text, matching)
+		}
+	}
+	for _, s := range signatures {
+		if !covered[s.ID] {
+			t.Errorf("signature %s has no sample", s.ID)
+		}
+	}
+	if len(signatures) < 25 {
+		t.Errorf("there are only %d signatures", len(signatures))
+	}
+}
+
+func TestSignaturesAreWhole(t *testing.T) {
+	signatures, err := Signatures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	left := regexp.MustCompile(`\{[^}]*\}`)
+	for _, s := range signatures {
+		if seen[s.ID] || s.ID == "" || s.Cause == "" || s.Next == "" || len(s.Patterns) == 0 {
+			t.Errorf("signature %q is there twice, or lacks something", s.ID)
+		}
+		seen[s.ID] = true
+		for _, p := range s.Phases {
+			if !strings.Contains(" up configure test down ", " "+p+" ") {
+				t.Errorf("signature %s: there is no phase %s", s.ID, p)
+			}
+		}
+		for _, where := range s.Where {
+			if where != InError && where != InOutput && where != InFiles {
+				t.Errorf("signature %s: there is no place %s", s.ID, where)
+			}
+		}
+		for _, text := range []string{s.Cause, s.Next} {
+			if found := left.FindString(fill(text, "ci", "ci-1")); found != "" {
+				t.Errorf("signature %s: %s stands for nothing", s.ID, found)
+			}
+		}
+	}
+}

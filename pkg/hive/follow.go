@@ -1,0 +1,45 @@
+package hive
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"time"
+
+	"hive-test/pkg/remote"
+)
+
+// followTime is how long logs are followed at most.
+const followTime = 30 * 24 * time.Hour
+
+// Follow hands each line of hive's logs on every node to line, the last ones first and new ones as they come, with the node and
+// the log's name, until ctx ends: then it returns nil. Calls of line do not overlap. It goes on while any node can be followed.
+func (c *Cluster) Follow(ctx context.Context, line func(node, log, text string)) error {
+	c.LearnSecrets(ctx)
+	var calls = make(chan struct{}, 1)
+	err := each(ctx, c.hosts, func(ctx context.Context, host Host) error {
+		clean := c.cleaner(nil)
+		log := ""
+		_, err := c.script(ctx, host, "follow.sh", followTime, map[string]string{"HIVE_LINES": "10"}, func(_, text string) {
+			if title, ok := strings.CutPrefix(text, "==> "); ok && strings.HasSuffix(title, " <==") {
+				log = strings.TrimSuffix(path.Base(strings.TrimSuffix(title, " <==")), ".log")
+				return
+			}
+			if text == "" { // stands before each title
+				return
+			}
+			calls <- struct{}{}
+			line(host.Name(), log, clean(text))
+			<-calls
+		})
+		if _, unfinished := errors.AsType[*remote.UnfinishedError](err); unfinished && ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,17 @@
+# Prints the end of hive's logs on this node, and what is added to them, until it is ended. tail names the file when it changes.
+#
+# HIVE_LINES  how many lines of each log it begins with
+set -euo pipefail
+
+mkdir -p "$log_dir"
+files=()
+for name in init join start nats predastore viperblock hive spinifex awsgw vpcd; do
+  files+=("$log_dir/$name.log")
+done
+for file in "$log_dir"/*.log; do
+  if [ -f "$file" ] && [[ " ${files[*]} " != *" $file "* ]]; then
+    files+=("$file")
+  fi
+done
+# Logs that are not there yet are waited for; that they are not is no news.
+exec tail -n "$HIVE_LINES" -F -- "${files[@]}" 2>/dev/null
