@@ -103,3 +103,14 @@ func (existing) Remaining(context.Context, *cluster.Record) ([]lifecycle.VMRef, 
 func (existing) Destroy(_ context.Context, r *cluster.Record, _ []lifecycle.VMRef) error {
 	return fmt.Errorf("the hosts of cluster %q are not ours to delete", r.Name)
 }
+
+// Quorum is nothing that hosts need.
+func (existing) Quorum(context.Context) error { return nil }
+
+// Unprotect has nothing to take off: no VM here is ours.
+func (existing) Unprotect(context.Context, *cluster.Record, lifecycle.VMRef) error { return nil }
+
+// Sweep has nothing to look after.
+func (existing) Sweep(context.Context, *cluster.Record, []lifecycle.VMRef, progress.Sink) error {
+	return nil
+}

@@ -343,7 +343,7 @@ func (f *proxmoxFleet) survey(ctx context.Context, r *cluster.Record) (ours []li
 			continue
 		}
 		if mine, why := proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); mine {
-			ours = append(ours, lifecycle.VMRef{VMID: vm.VMID, Name: vm.Name, Hypervisor: vm.Hypervisor})
+			ours = append(ours, refOf(vm))
 		} else if recorded(r, vm.VMID) {
 			foreign = append(foreign, fmt.Errorf("VM %d %s on %s is not ours: %s", vm.VMID, vm.Name, vm.Hypervisor, why))
 		}
@@ -370,33 +370,4 @@ func candidatesOf(r *cluster.Record, listed []proxmox.VM) []proxmox.VM {
 
 func recorded(r *cluster.Record, vmid int) bool {
 	return slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.VMID == vmid })
-}
-
-// Destroy stops and deletes each VM, at once, after one more live look at whose it is.
-func (f *proxmoxFleet) Destroy(ctx context.Context, r *cluster.Record, vms []lifecycle.VMRef) error {
-	failures := make([]error, len(vms))
-	f.forEach(len(vms), func(i int) { failures[i] = f.destroyOne(ctx, r, vms[i]) })
-	return errors.Join(failures...)
-}
-
-func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
-	vm, err := f.client.Live(ctx, proxmox.VM{VMID: ref.VMID, Hypervisor: ref.Hypervisor, Type: "qemu", Pool: r.Target.Pool})
-	if errors.Is(err, proxmox.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
-	}
-	if ours, why := proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); !ours {
-		return fmt.Errorf("VM %d on %s is not ours and stays: %s", ref.VMID, ref.Hypervisor, why)
-	}
-	if vm.Status == "running" {
-		if _, err := f.client.Stop(ctx, ref.Hypervisor, ref.VMID); err != nil {
-			return fmt.Errorf("stopping VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
-		}
-	}
-	if _, err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil && !errors.Is(err, proxmox.ErrNotFound) {
-		return fmt.Errorf("deleting VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
-	}
-	return nil
 }

@@ -45,12 +45,20 @@ type Finding struct {
 	Warn   bool   // worth knowing, but nothing that stops the run
 }
 
-// VMRef names one VM that still exists.
+// VMRef names one VM that still exists, and what stands in the way of its end.
 type VMRef struct {
 	VMID       int
 	Name       string
 	Hypervisor string
+	Protected  bool   // nothing may delete it before that is taken off
+	Lock       string // why Proxmox VE keeps others away from it, such as backup; empty: it does not
+	// Storages are where its disks are, Snippets the volumes of its cloud-init snippets: what may be left when it is gone.
+	Storages []string
+	Snippets []string
 }
+
+// String names the VM for people.
+func (v VMRef) String() string { return fmt.Sprintf("VM %d %s on %s", v.VMID, v.Name, v.Hypervisor) }
 
 // Power is a node's live state as its hypervisor reports it.
 type Power struct {
@@ -98,8 +106,16 @@ type Fleet interface {
 	Mark(ctx context.Context, r *cluster.Record) error
 	// Remaining lists, by live calls, the VMs of ours that still exist.
 	Remaining(ctx context.Context, r *cluster.Record) ([]VMRef, error)
+	// Quorum is an error if the hypervisors cannot agree on changes now: a deletion would lose disks and keep the VMs.
+	Quorum(ctx context.Context) error
+	// Unprotect takes the protection off a VM that Remaining listed, checking it once more.
+	Unprotect(ctx context.Context, r *cluster.Record, vm VMRef) error
 	// Destroy stops and deletes VMs that Remaining listed, checking each once more, and waits for the result.
 	Destroy(ctx context.Context, r *cluster.Record, vms []VMRef) error
+	// Sweep removes what VMs that are gone have left behind, disks and snippets, and is an error if something is still there.
+	// gone are the VMs as Remaining listed them; those of the record may be gone for longer. What the token may not look at
+	// is a warning.
+	Sweep(ctx context.Context, r *cluster.Record, gone []VMRef, sink progress.Sink) error
 }
 
 // Remote reaches nodes: one connection per node, for the whole run.

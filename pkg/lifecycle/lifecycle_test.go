@@ -3,10 +3,12 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hive-test/pkg/cluster"
@@ -23,6 +25,10 @@ type world struct {
 	foreign   error
 	tofuFails error
 	stuck     bool // VMs that cannot be deleted
+	noQuorum  error
+	litter    error // what cannot be swept up
+	swept     []VMRef
+	unlocks   int // the lock of the first VM goes when it is looked at for the n-th time
 	saved     *cluster.Record
 	removed   bool
 }
@@ -80,6 +86,9 @@ func (w *world) Restart(_ context.Context, _ *cluster.Record, n cluster.Node) (b
 func (w *world) Mark(context.Context, *cluster.Record) error { w.log("mark"); return nil }
 func (w *world) Remaining(context.Context, *cluster.Record) ([]VMRef, error) {
 	w.log("remaining?")
+	if w.unlocks--; w.unlocks == 0 {
+		w.vms[0].Lock = ""
+	}
 	return slices.Clone(w.vms), nil
 }
 func (w *world) Destroy(_ context.Context, _ *cluster.Record, vms []VMRef) error {
@@ -88,6 +97,17 @@ func (w *world) Destroy(_ context.Context, _ *cluster.Record, vms []VMRef) error
 		w.vms = nil
 	}
 	return nil
+}
+func (w *world) Quorum(context.Context) error { return w.noQuorum }
+func (w *world) Unprotect(_ context.Context, _ *cluster.Record, vm VMRef) error {
+	w.log("unprotect " + vm.Name)
+	w.vms[0].Protected = false
+	return nil
+}
+func (w *world) Sweep(_ context.Context, _ *cluster.Record, gone []VMRef, _ progress.Sink) error {
+	w.log("sweep")
+	w.swept = gone
+	return w.litter
 }
 func (w *world) Up(context.Context, provision.Request) (provision.Result, error) {
 	w.log("tofu apply")
@@ -124,7 +144,11 @@ func (w *world) job() *Job {
 	}
 }
 
-var mine = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}
+var (
+	mine    = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}
+	guarded = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1", Protected: true}
+	locked  = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1", Lock: "backup"}
+)
 
 func TestDown(t *testing.T) {
 	for _, tc := range []struct {
@@ -134,14 +158,15 @@ func TestDown(t *testing.T) {
 		results bool
 		want    []string // what is done, in order
 		leak    string   // what the error names; empty: no error
+		hint    string
 	}{
 		{
 			name: "tofu destroys, the API proves it, then the directory goes", world: world{vms: []VMRef{mine}},
-			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "forget", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "sweep", "forget", "remove directory"},
 		},
 		{
 			name: "results are saved before the directory goes", world: world{}, results: true,
-			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "forget", "save results", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "sweep", "forget", "save results", "remove directory"},
 		},
 		{
 			name: "somebody else's VM under our id: tofu never runs, nothing is removed", world: world{foreign: errors.New("VM 20000 is theirs")},
@@ -149,28 +174,67 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "the same with force: only ours are deleted, without tofu", world: world{foreign: errors.New("theirs"), vms: []VMRef{mine}}, force: true,
-			want: []string{"save down running", "foreign?", "remaining?", "api destroy", "remaining?", "forget", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "sweep", "forget", "remove directory"},
 		},
 		{
 			name: "tofu fails: what remains is named, the directory stays", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")},
-			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1",
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1",
 		},
 		{
 			name: "tofu fails with force: the API goes on", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")}, force: true,
-			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "api destroy", "remaining?", "forget", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
+		},
+		{
+			name:  "tofu's files are damaged: the API goes on unasked",
+			world: world{vms: []VMRef{mine}, tofuFails: fmt.Errorf("the state: %w", provision.ErrDamaged)},
+			want:  []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
 		},
 		{
 			name: "tofu says it is done and a VM is still there", world: world{vms: []VMRef{mine}, stuck: true},
-			want: []string{"save down running", "foreign?", "tofu destroy", "remaining?", "api destroy", "remaining?", "save down failed"}, leak: "VM 20000",
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "api destroy", "remaining?", "save down failed"}, leak: "VM 20000",
+		},
+		{
+			name: "a protected VM: nothing is touched", world: world{vms: []VMRef{guarded}},
+			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1 is protected",
+		},
+		{
+			name: "a protected VM with force", world: world{vms: []VMRef{guarded}}, force: true,
+			want: []string{"save down running", "foreign?", "remaining?", "unprotect ci-1-1", "tofu destroy", "remaining?", "sweep", "forget", "remove directory"},
+		},
+		{
+			name: "no quorum: nothing is touched, for disks would go and VMs stay", world: world{vms: []VMRef{mine}, noQuorum: errors.New("no quorum")},
+			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "save down failed"}, leak: "nothing was deleted: no quorum",
+		},
+		{
+			name: "a disk that stays keeps the directory", world: world{vms: []VMRef{mine}, litter: errors.New("vm-20000-disk-0 is still there")},
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "sweep", "save down failed"}, leak: "vm-20000-disk-0",
+		},
+		{
+			name: "a lock is waited for", world: world{vms: []VMRef{locked}, unlocks: 3},
+			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "remaining?", "tofu destroy", "remaining?", "sweep", "forget", "remove directory"},
+		},
+		{
+			name: "a lock that stays", world: world{vms: []VMRef{locked}},
+			want: []string{"save down running", "foreign?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1 is locked (backup)", hint: "qm unlock 20000",
+		},
+		{
+			name: "a lock that stays, with force: the others go, without tofu, and it is named", world: world{vms: []VMRef{locked}, stuck: true}, force: true,
+			want: []string{"save down running", "foreign?", "api destroy", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1", hint: "hive-test down",
 		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			w := tc.world
 			job := w.job()
 			job.Force, job.KeepResults = tc.force, tc.results
 			err := Down(job).Run(t.Context())
+			if len(w.vms) > 0 && w.vms[0].Lock != "" { // how often it is looked at, while it is locked, does not matter
+				w.done = slices.DeleteFunc(w.done, func(what string) bool { return what == "remaining?" })
+			}
 			if !slices.Equal(w.done, tc.want) {
-				t.Errorf("did  %q\nwant %q", w.done, tc.want)
+				t.Errorf("%s: did  %q\nwant %q", tc.name, w.done, tc.want)
+			}
+			if !strings.Contains(progress.HintOf(err), tc.hint) {
+				t.Errorf("%s: the hint is %q", tc.name, progress.HintOf(err))
 			}
 			leak, isLeak := errors.AsType[*LeakError](err)
 			switch {
@@ -180,6 +244,9 @@ func TestDown(t *testing.T) {
 				t.Errorf("got %v, want a LeakError that names %q", err, tc.leak)
 			case tc.leak != "" && !strings.Contains(leak.Hint(), "hive-test down ci-1"):
 				t.Errorf("the hint %q names no command", leak.Hint())
+			}
+			if tc.leak == "" && tc.world.vms != nil && len(w.swept) != 1 {
+				t.Errorf("%s: swept up after %v", tc.name, w.swept)
 			}
 			if w.removed != (tc.leak == "") {
 				t.Errorf("directory removed: %v", w.removed)
@@ -233,5 +300,17 @@ func TestKeepPolicies(t *testing.T) {
 		if last.Status != tc.want || !strings.Contains(last.Reason, tc.reason) {
 			t.Errorf("--keep %s, failed %v: down %s (%q), want %s", tc.keep, tc.fails, last.Status, last.Reason, tc.want)
 		}
+	}
+}
+
+// What reap, too, calls: the same end without a directory and without tofu.
+func TestDestroy(t *testing.T) {
+	w := &world{vms: []VMRef{mine}}
+	if err := Destroy(t.Context(), w, w.job().Record, false, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget"}
+	if !slices.Equal(w.done, want) || len(w.swept) != 1 {
+		t.Errorf("did %q, swept %v", w.done, w.swept)
 	}
 }

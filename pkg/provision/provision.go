@@ -4,6 +4,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,6 +67,9 @@ type Provisioner interface {
 	// Only r.Dir is needed; r.Spec.Hypervisors, if set, replace how hypervisors were reached at the time.
 	Down(ctx context.Context, r Request) error
 }
+
+// ErrDamaged means that what a call needs of r.Dir cannot be used: it is not what Up wrote there. Nothing was done.
+var ErrDamaged = errors.New("what is recorded of the VMs is damaged")
 
 // Action is what a plan does to one resource.
 type Action string

@@ -37,6 +37,9 @@ func Failed(findings []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Status != Fail })
 }
 
+// DefaultDatastore is where disks go if a hypervisor names no other storage.
+const DefaultDatastore = "local-lvm"
+
 // DefaultSnippetStore is where cloud-init snippets go if a hypervisor names no other storage.
 const DefaultSnippetStore = "local"
 
@@ -266,7 +269,7 @@ func (t target) storageNames(kind string) string {
 // datastore is where the disks of the target's nodes go.
 func (t target) datastore() string {
 	if t.spec.Datastore == "" {
-		return "local-lvm"
+		return DefaultDatastore
 	}
 	return t.spec.Datastore
 }

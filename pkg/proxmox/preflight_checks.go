@@ -513,11 +513,13 @@ func (p *preflight) sees(path string, privs ...string) bool {
 	return p.privsErr != nil || slices.ContainsFunc(privs, func(priv string) bool { return p.has(path, priv) })
 }
 
-// has walks up from path: the nearest listed path decides, and what it has counts below only if it propagates.
-func (p *preflight) has(path, priv string) bool {
+func (p *preflight) has(path, priv string) bool { return privileged(p.privs, path, priv) }
+
+// privileged walks up from path: the nearest listed path decides, and what it has counts below only if it propagates.
+func privileged(privs map[string]map[string]bool, path, priv string) bool {
 	exact := true
 	for {
-		if names, listed := p.privs[path]; listed {
+		if names, listed := privs[path]; listed {
 			propagates, held := names[priv]
 			return held && (exact || propagates)
 		}

@@ -24,6 +24,7 @@ type Volume struct {
 	ID   string // such as local:iso/debian-12.img
 	Kind string
 	Size uint64 // bytes
+	VMID int    // whose disk it is; 0 if it is none
 }
 
 // Storages lists the storages of a hypervisor that the token may see, sorted by name.
@@ -60,6 +61,7 @@ func (c *Client) Content(ctx context.Context, hypervisor, storage, kind string) 
 		VolID   string `json:"volid"`
 		Content string `json:"content"`
 		Size    number `json:"size"`
+		VMID    number `json:"vmid"`
 	}
 	path := "/nodes/" + url.PathEscape(hypervisor) + "/storage/" + url.PathEscape(storage) + "/content"
 	query := url.Values{}
@@ -71,7 +73,7 @@ func (c *Client) Content(ctx context.Context, hypervisor, storage, kind string) 
 	}
 	volumes := make([]Volume, len(rows))
 	for i, r := range rows {
-		volumes[i] = Volume{ID: r.VolID, Kind: r.Content, Size: r.Size.bytes()}
+		volumes[i] = Volume{ID: r.VolID, Kind: r.Content, Size: r.Size.bytes(), VMID: r.VMID.int()}
 	}
 	slices.SortFunc(volumes, func(a, b Volume) int { return strings.Compare(a.ID, b.ID) })
 	return volumes, nil

@@ -64,6 +64,17 @@ func (e *TaskError) Is(target error) bool {
 	return matchText(e.ExitStatus, target)
 }
 
+// Hint says how to mend what a user can mend.
+func (e *TaskError) Hint() string {
+	switch {
+	case errors.Is(e, ErrLocked):
+		return fmt.Sprintf("wait for what holds the lock; if nothing does any more, on %s: qm unlock %s", e.Hypervisor, e.ID)
+	case strings.Contains(e.ExitStatus, "/etc/pve/") && strings.Contains(e.ExitStatus, "Permission denied"):
+		return "the hypervisors have no quorum: bring the others back, then repeat it (pvecm status)"
+	}
+	return ""
+}
+
 func (e *TaskError) tail(n int) []string {
 	var lines []string
 	for _, line := range e.Log {

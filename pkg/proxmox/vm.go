@@ -56,6 +56,8 @@ type VM struct {
 	NICs         []NIC
 	Disks        []Disk       // the boot disk first; no CD drives
 	Static       []netip.Addr // addresses that its cloud-init drive sets
+	Storages     []string     // that its volumes are on, sorted
+	Snippets     []string     // volumes of its cloud-init data, sorted
 }
 
 // Disk is a virtual disk as configured.
@@ -156,6 +158,7 @@ func (c *Client) VM(ctx context.Context, hypervisor string, vmid int) (VM, error
 		Template: config["template"] == "1", Tags: splitTags(string(config["tags"])), CPUs: status.CPUs.int(), Memory: status.MaxMem.bytes(),
 		Description: string(config["description"]), Lock: lock, Protection: config["protection"] == "1",
 		AgentEnabled: agentEnabled(string(config["agent"])), NICs: nics(config), Disks: disks(config), Static: statics(config),
+		Storages: storagesOf(config), Snippets: snippetsOf(config),
 	}, nil
 }
 

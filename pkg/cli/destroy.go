@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
+)
+
+// refOf is a VM as lifecycle sees it.
+func refOf(vm proxmox.VM) lifecycle.VMRef {
+	return lifecycle.VMRef{
+		VMID: vm.VMID, Name: vm.Name, Hypervisor: vm.Hypervisor, Protected: vm.Protection, Lock: vm.Lock, Storages: vm.Storages, Snippets: vm.Snippets,
+	}
+}
+
+// Quorum is an error if the hypervisors are known to have none. Whoever may not ask is not held up.
+func (f *proxmoxFleet) Quorum(ctx context.Context) error {
+	status, err := f.client.ClusterStatus(ctx)
+	if err != nil || status.Quorate {
+		return nil
+	}
+	return progress.WithHint(errors.New("the hypervisors have no quorum, and a deletion would lose disks and keep the VMs"),
+		"bring the other hypervisors back: pvecm status")
+}
+
+// Unprotect takes the protection off a VM of ours.
+func (f *proxmoxFleet) Unprotect(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
+	if _, err := f.own(ctx, r, ref); err != nil {
+		return err
+	}
+	if err := f.client.Unprotect(ctx, ref.Hypervisor, ref.VMID); err != nil {
+		return fmt.Errorf("taking the protection off %s: %w", ref, err)
+	}
+	return nil
+}
+
+// own reads a VM live, once more before something is done to it, and is an error unless it is ours.
+func (f *proxmoxFleet) own(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) (proxmox.VM, error) {
+	vm, err := f.client.Live(ctx, proxmox.VM{VMID: ref.VMID, Hypervisor: ref.Hypervisor, Type: "qemu", Pool: r.Target.Pool})
+	if err != nil {
+		return vm, fmt.Errorf("VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
+	}
+	if ours, why := proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); !ours {
+		return vm, fmt.Errorf("VM %d on %s is not ours and stays: %s", ref.VMID, ref.Hypervisor, why)
+	}
+	return vm, nil
+}
+
+// Destroy stops and deletes each VM, as many at once as is set, after one more live look at whose it is.
+func (f *proxmoxFleet) Destroy(ctx context.Context, r *cluster.Record, vms []lifecycle.VMRef) error {
+	failures := make([]error, len(vms))
+	f.forEach(len(vms), func(i int) { failures[i] = f.destroyOne(ctx, r, vms[i]) })
+	return errors.Join(failures...)
+}
+
+func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
+	vm, err := f.own(ctx, r, ref)
+	if errors.Is(err, proxmox.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if vm.Status == "running" { // stopped, not shut down: a guest may ignore that for as long as it likes
+		if _, err := f.client.Stop(ctx, ref.Hypervisor, ref.VMID); err != nil {
+			return fmt.Errorf("stopping VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
+		}
+	}
+	if _, err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil && !errors.Is(err, proxmox.ErrNotFound) {
+		return fmt.Errorf("deleting VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
+	}
+	return nil
+}
+
+// Sweep removes what VMs that are gone have left, and looks again.
+func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
+	traces := tracesOf(r, gone)
+	if err := f.dropSharedSnippets(ctx, r, traces, sink); err != nil {
+		return err
+	}
+	rest, err := proxmox.Leftovers(ctx, f.client, traces)
+	if err != nil {
+		return err
+	}
+	for _, what := range rest.Unseen {
+		sink.Emit(progress.Event{Kind: progress.Warning, Message: "it was not looked whether something is left: " + what,
+			Hint: "let the token look: pveum acl modify /storage --tokens '" + f.client.TokenID() + "' --roles PVEDatastoreAdmin"})
+	}
+	for _, what := range rest.Kept {
+		sink.Emit(progress.Event{Kind: progress.Warning, Message: "left alone: " + what})
+	}
+	if len(rest.Volumes) == 0 {
+		return nil
+	}
+	var failures []error
+	for _, left := range rest.Volumes {
+		sink.Emit(progress.Event{Kind: progress.Info, Message: "left behind, and deleted now: " + left.String()})
+		failures = append(failures, f.client.DeleteVolume(ctx, left.Hypervisor, left.Volume))
+	}
+	rest, err = proxmox.Leftovers(ctx, f.client, traces)
+	if err != nil || len(rest.Volumes) == 0 {
+		return err
+	}
+	return stillThere(rest.Volumes, errors.Join(failures...))
+}
+
+func stillThere(volumes []proxmox.Leftover, cause error) error {
+	var names, mend []string
+	for _, left := range volumes {
+		names = append(names, left.String())
+		mend = append(mend, fmt.Sprintf("on %s: pvesm free %s", left.Hypervisor, left.Volume))
+	}
+	err := fmt.Errorf("the VMs are gone, and have left %s", strings.Join(names, ", "))
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return progress.WithHint(err, strings.Join(mend, "\n"))
+}
+
+// tracesOf are where the VMs that were seen had their volumes, and where those of the record were told to put theirs.
+func tracesOf(r *cluster.Record, gone []lifecycle.VMRef) []proxmox.Trace {
+	var traces []proxmox.Trace
+	for _, vm := range gone {
+		traces = append(traces, proxmox.Trace{VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages, Snippets: vm.Snippets})
+	}
+	for _, node := range r.Nodes {
+		i := slices.IndexFunc(r.Spec.Hypervisors, func(h cluster.Hypervisor) bool { return h.Name == node.Hypervisor })
+		if i < 0 {
+			continue // of a VM that is known by what was seen of it
+		}
+		h := r.Spec.Hypervisors[i]
+		trace := proxmox.Trace{VMID: node.VMID, Hypervisor: node.Hypervisor, Storages: []string{cmp.Or(h.Datastore, proxmox.DefaultDatastore)}}
+		if r.Spec.Snippets() {
+			trace.Snippets = []string{cmp.Or(h.SnippetStore, proxmox.DefaultSnippetStore) + ":snippets/" + node.Name + "-vendor.yaml"}
+		}
+		traces = append(traces, trace)
+	}
+	return traces
+}
+
+// dropSharedSnippets takes snippets out of traces where VMs of another cluster of the same name exist: theirs have the same
+// names, and a VM whose snippet is gone does not start.
+func (f *proxmoxFleet) dropSharedSnippets(ctx context.Context, r *cluster.Record, traces []proxmox.Trace, sink progress.Sink) error {
+	if !slices.ContainsFunc(traces, func(t proxmox.Trace) bool { return len(t.Snippets) > 0 }) {
+		return nil
+	}
+	listed, err := f.client.VMs(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the VMs: %w", err)
+	}
+	i := slices.IndexFunc(listed, func(vm proxmox.VM) bool { return vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) })
+	if i < 0 {
+		return nil
+	}
+	for t := range traces {
+		traces[t].Snippets = nil
+	}
+	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf(
+		"snippets are left alone: VM %d on %s is of another cluster of the name %s", listed[i].VMID, listed[i].Hypervisor, r.Name)})
+	return nil
+}

@@ -1,0 +1,225 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+)
+
+// LeakError means that VMs of the cluster may still exist; they are named.
+type LeakError struct {
+	Name cluster.Name
+	VMs  []VMRef
+	// Known says that VMs is all that remains; else the hypervisors could not be asked.
+	Known bool
+	Cause error
+}
+
+// Error names what remains.
+func (e *LeakError) Error() string {
+	var left []string
+	for _, vm := range e.VMs {
+		left = append(left, vm.String())
+	}
+	what := "VMs of cluster " + string(e.Name) + " may remain"
+	switch {
+	case len(left) > 0:
+		what = "still there: " + strings.Join(left, ", ")
+	case e.Known:
+		what = "no VM of cluster " + string(e.Name) + " is left, but it was not removed to the end"
+	}
+	if e.Cause == nil {
+		return what
+	}
+	return what + ": " + e.Cause.Error()
+}
+
+// Unwrap returns what went wrong.
+func (e *LeakError) Unwrap() error { return e.Cause }
+
+// Hint names the command that finishes the job.
+func (e *LeakError) Hint() string {
+	hint := "hive-test down " + string(e.Name) + " --force"
+	if inner := progress.HintOf(e.Cause); inner != "" {
+		hint = inner + "\nthen: " + hint
+	}
+	return hint
+}
+
+// remainingTime bounds the look at what remains after a failure.
+const remainingTime = 10 * time.Second
+
+// How long a VM that is locked is waited for: a clone, a move or a VM that is being made ends by itself, and what began it may
+// just have been interrupted; a backup takes as long as it takes.
+const (
+	lockWait    = 10 * time.Second
+	makingWait  = 2 * time.Minute
+	firstLooked = 100 * time.Millisecond
+	lastLooked  = 2 * time.Second
+)
+
+// Destroy destroys every VM of the record's name and owner: those that its nodes name, and any other that shows itself as
+// theirs. It proves that they are gone, removes what they leave behind and gives up the cluster's claims. With force it takes
+// off protections, and goes on where a VM that is not ours has an id of the record. The error is a *LeakError that says
+// what remains. It may be repeated; VMs that are gone already are no error.
+func Destroy(ctx context.Context, fleet Fleet, r *cluster.Record, force bool, sink progress.Sink) error {
+	d := destruction{fleet: fleet, record: r, force: force}
+	if err := d.check(ctx, sink); err != nil {
+		return d.leak(ctx, err)
+	}
+	if err := d.prove(ctx, sink); err != nil {
+		return err
+	}
+	fleet.Forget(ctx, r, sink)
+	return nil
+}
+
+// destruction is the end of the VMs of one owner, in steps: down lets tofu work between them.
+type destruction struct {
+	fleet  Fleet
+	record *cluster.Record
+	force  bool
+	// aside is what force let pass and tofu must not meet: a VM that is not ours under an id of the record, or a lock.
+	aside error
+	// seen are the VMs of ours that existed at some time: they are swept up after.
+	seen []VMRef
+}
+
+// check refuses, before anything is touched, what must not or cannot be deleted.
+func (d *destruction) check(ctx context.Context, sink progress.Sink) error {
+	if err := d.fleet.Foreign(ctx, d.record); err != nil {
+		if !d.force || ctx.Err() != nil {
+			return err
+		}
+		d.aside = err
+	}
+	there, err := d.remaining(ctx)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	if err := d.fleet.Quorum(ctx); err != nil {
+		return fmt.Errorf("nothing was deleted: %w", err)
+	}
+	if err := d.unprotect(ctx, there, sink); err != nil {
+		return err
+	}
+	return d.unlocked(ctx, there, sink)
+}
+
+// remaining lists the VMs of ours that exist now.
+func (d *destruction) remaining(ctx context.Context) ([]VMRef, error) {
+	there, err := d.fleet.Remaining(ctx, d.record)
+	for _, vm := range there {
+		if !slices.ContainsFunc(d.seen, func(s VMRef) bool { return s.VMID == vm.VMID && s.Hypervisor == vm.Hypervisor }) {
+			d.seen = append(d.seen, vm)
+		}
+	}
+	return there, err
+}
+
+// unprotect takes protections off with force, and refuses otherwise.
+func (d *destruction) unprotect(ctx context.Context, there []VMRef, sink progress.Sink) error {
+	var failures []error
+	for _, vm := range there {
+		switch {
+		case !vm.Protected:
+		case !d.force:
+			failures = append(failures, progress.WithHint(fmt.Errorf("%s is protected, and nothing was deleted", vm),
+				fmt.Sprintf("if it may go, on %s: qm set %d --protection 0", vm.Hypervisor, vm.VMID)))
+		default:
+			warn(sink, "%s is protected: taking that off", vm)
+			failures = append(failures, d.fleet.Unprotect(ctx, d.record, vm))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// unlocked waits for locks to go. With force, one that stays holds up nobody but the VM that it is of.
+func (d *destruction) unlocked(ctx context.Context, there []VMRef, sink progress.Sink) error {
+	started := time.Now()
+	for pause := firstLooked; ; pause = min(2*pause, lastLooked) {
+		locked := lockedOf(there)
+		waited := time.Since(started)
+		switch {
+		case len(locked) == 0:
+			return nil
+		case waited > patience(locked) && d.force:
+			d.aside = errors.Join(d.aside, lockedError(locked))
+			return nil
+		case waited > patience(locked):
+			return lockedError(locked)
+		case pause == firstLooked:
+			sink.Emit(progress.Event{Kind: progress.Wait, Message: "locks of VMs to be given up", Error: lockedError(locked).Error()})
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), lockedError(locked))
+		case <-time.After(pause):
+		}
+		var err error
+		if there, err = d.remaining(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// lockedOf are the VMs whose lock stands in the way: one that was suspended or half destroyed may be deleted.
+func lockedOf(vms []VMRef) []VMRef {
+	return slices.DeleteFunc(slices.Clone(vms), func(vm VMRef) bool {
+		return slices.Contains([]string{"", "suspended", "destroyed"}, vm.Lock)
+	})
+}
+
+func patience(locked []VMRef) time.Duration {
+	if slices.ContainsFunc(locked, func(vm VMRef) bool { return !slices.Contains([]string{"create", "clone", "migrate"}, vm.Lock) }) {
+		return lockWait
+	}
+	return makingWait
+}
+
+func lockedError(locked []VMRef) error {
+	var failures []error
+	for _, vm := range locked {
+		failures = append(failures, progress.WithHint(fmt.Errorf("%s is locked (%s)", vm, vm.Lock),
+			fmt.Sprintf("wait for what holds the lock; if nothing does any more, on %s: qm unlock %d", vm.Hypervisor, vm.VMID)))
+	}
+	return errors.Join(failures...)
+}
+
+// prove asks the hypervisors themselves. What is still there, be it that an interrupted run left it outside tofu's state, is
+// deleted; what that leaves behind, too.
+func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
+	there, err := d.remaining(ctx)
+	if err != nil {
+		return &LeakError{Name: d.record.Name, Cause: err}
+	}
+	if len(there) > 0 {
+		info(sink, "deleting %d VMs through the API", len(there))
+		failure := d.fleet.Destroy(ctx, d.record, there)
+		there, err = d.remaining(ctx)
+		if len(there) == 0 && err == nil && d.aside == nil { // an answer may have been lost: what counts is what is there
+			failure = d.fleet.Foreign(ctx, d.record)
+		}
+		if err != nil || len(there) > 0 || failure != nil {
+			return &LeakError{Name: d.record.Name, VMs: there, Known: err == nil, Cause: errors.Join(failure, err)}
+		}
+	}
+	if err := d.fleet.Sweep(ctx, d.record, d.seen, sink); err != nil {
+		return &LeakError{Name: d.record.Name, Known: true, Cause: err}
+	}
+	return nil
+}
+
+// leak names what remains, also when the time of what failed is up.
+func (d *destruction) leak(ctx context.Context, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainingTime)
+	defer cancel()
+	there, err := d.remaining(ctx) // where that fails too, the cause says enough
+	return &LeakError{Name: d.record.Name, VMs: there, Known: err == nil, Cause: cause}
+}
