@@ -56,6 +56,9 @@ func (s *session) change() error {
 			*value.made = *value.asked
 		}
 	}
+	if strings.HasPrefix(s.settings.Source("ttl"), "flag ") { // a file's is for new clusters: it would move the end at each up
+		s.record.Owner.Expires = expiryAfter(s.started, s.settings.TTL)
+	}
 	if s.settings.Given("os_image") {
 		made.OSImage = asked.OSImage
 	}

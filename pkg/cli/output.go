@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
 )
 
@@ -62,6 +63,7 @@ type statusJSON struct {
 	State   string           `json:"state"`
 	Created time.Time        `json:"created"`
 	Expires *time.Time       `json:"expires"`
+	Held    bool             `json:"held"`
 	Formed  bool             `json:"formed"`
 	Reasons []string         `json:"reasons,omitempty"`
 	Nodes   []nodeStatusJSON `json:"nodes"`
@@ -98,10 +100,7 @@ func statusOf(s lifecycle.Status) statusJSON {
 	p, state := s.Record.Current()
 	out := statusJSON{
 		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
-		Created: s.Record.Owner.Created, Formed: s.Formed, Reasons: s.Reasons, Nodes: []nodeStatusJSON{},
-	}
-	if !s.Record.Owner.Expires.IsZero() {
-		out.Expires = &s.Record.Owner.Expires
+		Created: s.Record.Owner.Created, Expires: expiryOf(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons, Nodes: []nodeStatusJSON{},
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))
@@ -131,7 +130,7 @@ func printStatus(w io.Writer, s statusJSON, wide bool) error {
 	if !s.Formed {
 		formed = "not formed"
 	}
-	fmt.Fprintf(w, "cluster %s: %s %s, %s\n", s.Cluster, s.Phase, s.State, formed)
+	fmt.Fprintf(w, "cluster %s: %s %s, %s%s\n", s.Cluster, s.Phase, s.State, formed, s.limits())
 	if s.Interrupted != nil {
 		fmt.Fprintln(w, s.Interrupted)
 	}
@@ -157,6 +156,18 @@ func printStatus(w io.Writer, s statusJSON, wide bool) error {
 		fmt.Fprintf(w, "  - %s\n", reason)
 	}
 	return nil
+}
+
+// limits tells until when the cluster is meant to exist, where that is limited or it is held.
+func (s statusJSON) limits() string {
+	if s.Expires == nil && !s.Held {
+		return ""
+	}
+	owner := cluster.Owner{Held: s.Held}
+	if s.Expires != nil {
+		owner.Expires = *s.Expires
+	}
+	return ", " + timeLeft(owner, time.Now())
 }
 
 func dash(s string) string {

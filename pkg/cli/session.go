@@ -361,12 +361,20 @@ func (s *session) close() {
 
 // newOwner is who the VMs of a new cluster belong to.
 func newOwner(now time.Time) cluster.Owner {
-	owner := cluster.Owner{ID: uuid.NewString(), Created: now.UTC().Truncate(time.Second)}
+	owner := cluster.Owner{ID: newID(), Created: now.UTC().Truncate(time.Second)}
 	if u, err := user.Current(); err == nil {
 		owner.User = u.Username
 	}
 	owner.Host, _ = os.Hostname()
 	return owner
+}
+
+// newID is a random id that also says when it was made: from a VM alone it can be told how old its cluster is.
+func newID() string {
+	if id, err := uuid.NewV7(); err == nil {
+		return id.String()
+	}
+	return uuid.NewString()
 }
 
 // evidence is the run's directory as lifecycle sees it.

@@ -104,6 +104,7 @@ type clusterJSON struct {
 	Nodes    int        `json:"nodes"`
 	Created  time.Time  `json:"created"`
 	Expires  *time.Time `json:"expires"`
+	Held     bool       `json:"held"`
 	Owner    string     `json:"owner"`
 	LockedBy string     `json:"locked_by"`
 	Error    string     `json:"error,omitempty"`
@@ -128,9 +129,9 @@ func (a *app) list(settings config.Settings) error {
 	if structured {
 		return err
 	}
-	rows := [][]string{{"NAME", "PHASE", "STATE", "NODES", "CREATED", "OWNER", "LOCKED BY"}}
+	rows := [][]string{{"NAME", "PHASE", "STATE", "NODES", "CREATED", "EXPIRES", "OWNER", "LOCKED BY"}}
 	for _, c := range document.Clusters {
-		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), c.Created.Local().Format(time.DateTime), dash(c.Owner), dash(c.LockedBy)})
+		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), c.Created.Local().Format(time.DateTime), c.ends(), dash(c.Owner), dash(c.LockedBy)})
 	}
 	if err := tabbed(a.Stdout, rows); err != nil {
 		return err
@@ -141,6 +142,17 @@ func (a *app) list(settings config.Settings) error {
 		}
 	}
 	return nil
+}
+
+// ends is when the cluster expires, for people.
+func (c clusterJSON) ends() string {
+	switch {
+	case c.Held:
+		return "held"
+	case c.Expires == nil:
+		return "-"
+	}
+	return c.Expires.Local().Format(time.DateTime)
 }
 
 func summary(store *state.Store, name cluster.Name) clusterJSON {
@@ -160,8 +172,6 @@ func summary(store *state.Store, name cluster.Name) clusterJSON {
 		out.State = stateInterrupted
 	}
 	out.Owner = record.Owner.User + "@" + record.Owner.Host
-	if !record.Owner.Expires.IsZero() {
-		out.Expires = &record.Owner.Expires
-	}
+	out.Expires, out.Held = expiryOf(record.Owner), record.Owner.Held
 	return out
 }

@@ -25,7 +25,7 @@ func upKeys() []string {
 	return []string{
 		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "os_image", "template", "cloud_init",
 		"network.addresses", "network.data_addresses", "network.gateway", "management_bridge", "data_bridge",
-		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep",
+		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep", "ttl",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range", "proxmox.vmid_base", "proxmox.pool",
 		"proxmox.cpu_overcommit", "skip_preflight",
 		"timeouts.up", "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait",
@@ -40,6 +40,7 @@ func (a *app) upCommand() *cobra.Command {
   hive-test up stress --node-count=5 --cpu-cores=8
   hive-test up stress --node-count=3               # two nodes fewer
   hive-test up stress --memory-mb=16384 --dry-run  # what would it do?
+  hive-test up dev1 --ttl 36h                      # reap may delete it after that
   hive-test up demo --sim
   hive-test up lab --hosts-file hosts.yaml`,
 		Args: named(1),
@@ -192,6 +193,7 @@ func (s *session) create(ctx context.Context) error {
 	if s.settings.HostsFile != "" {
 		return s.createExisting()
 	}
+	s.record.Owner.Expires = expiryAfter(s.started, s.lifetime(s.verb, s.settings))
 	if err := s.userKey(); err != nil {
 		return err
 	}
