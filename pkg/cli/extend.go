@@ -110,7 +110,7 @@ func (a *app) remark(ctx context.Context, verb, name string, settings config.Set
 	if err := s.load(); err != nil {
 		return err
 	}
-	if err := s.hold(); err != nil {
+	if err := s.hold(ctx); err != nil {
 		return err
 	}
 	if err := s.load(); err != nil { // as it is now that nobody else changes it
