@@ -107,8 +107,9 @@ func (a *app) root() *cobra.Command {
 	a.globalFlags(root)
 	root.AddCommand(
 		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(), a.doctorCommand(),
-		a.extendCommand(), a.holdCommand(), a.sshCommand(), a.execCommand(), a.envCommand(), a.inventoryCommand(), a.versionCommand(),
+		a.sshCommand(), a.execCommand(), a.envCommand(), a.inventoryCommand(), a.versionCommand(),
 		exitCodesTopic(), settingsTopic(),
+		a.extendCommand(), a.holdCommand(),
 	)
 	return root
 }
