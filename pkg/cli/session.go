@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/explain"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -41,6 +42,7 @@ type session struct {
 	recorder progress.Renderer
 	lock     *state.Lock
 	run      state.Run
+	running     *lifecycle.Job
 	started  time.Time
 }
 
@@ -59,9 +61,9 @@ func (a *app) open(verb, name string, settings config.Settings) (*session, error
 	}
 	s := &session{app: a, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory)}
 	s.screen = a.renderer(settings)
-	secrets := func() []string { return s.secrets() }
+	a.known.Learn(tokenSecrets(settings.Proxmox.Token.Reveal())...)
 	base := progress.Event{Cluster: name, Verb: verb}
-	s.sink = progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), secrets), base)
+	s.sink = progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), a.known.Values), base)
 	return s, nil
 }
 
@@ -87,18 +89,19 @@ func (s *session) keep(e progress.Event) {
 	}
 }
 
-// secrets are the values that no event may carry.
-func (s *session) secrets() []string {
-	secrets := []string{s.settings.Proxmox.Token.Reveal()}
-	if s.sim != nil {
-		secrets = append(secrets, s.sim.Token)
-	}
-	for _, token := range secrets {
-		if _, secret, ok := strings.Cut(token, "="); ok {
-			secrets = append(secrets, secret)
+// tokenSecrets are an API token and its secret part.
+func tokenSecrets(token string) []string {
+	_, secret, _ := strings.Cut(token, "=")
+	return []string{token, secret}
+}
+
+// learnKeys makes the private keys known that the run uses; one that is still to be made is learnt when it is.
+func (s *session) learnKeys() {
+	for _, path := range []string{s.record.SSHKeyPath, s.record.Target.HypervisorSSHKeyPath} {
+		if raw, err := os.ReadFile(path); path != "" && err == nil {
+			s.known.Learn(string(raw))
 		}
 	}
-	return secrets
 }
 
 // hold locks the cluster for this process, waiting for another run as long as --wait says.
@@ -108,7 +111,7 @@ func (s *session) hold(ctx context.Context) error {
 	var err error
 	if s.settings.Wait > 0 {
 		lock, err = s.store.LockWithin(ctx, s.name, holder, s.settings.Wait, func(e *state.LockedError) {
-			s.sink.Emit(progress.Event{Kind: progress.Wait, Message: "the run that holds the cluster, up to " + progress.FormatLimit(s.settings.Wait), Error: e.Error()})
+			s.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("waiting up to %s: %v", progress.FormatLimit(s.settings.Wait), e)})
 		})
 	} else {
 		lock, err = s.store.Lock(s.name, holder)
@@ -156,6 +159,7 @@ func (s *session) connect(ctx context.Context) error {
 		return err
 	}
 	s.sim = &sim
+	s.known.Learn(tokenSecrets(sim.Token)...)
 	s.simulatedTarget()
 	return nil
 }
@@ -220,6 +224,7 @@ func (s *session) begin() error {
 		return err
 	}
 	s.run = run
+	s.learnKeys()
 	recorder, err := progress.Recorder(filepath.Join(run.Dir, "events.jsonl"))
 	if err != nil {
 		return err
@@ -243,11 +248,12 @@ func (s *session) limited(ctx context.Context) (context.Context, context.CancelF
 
 // job wires what the phases need.
 func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
-	return &lifecycle.Job{
+	s.running = &lifecycle.Job{
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
 		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, Now: func() time.Time { return time.Now().UTC() },
-		Interrupted: s.signals.interrupted,
+		Interrupted: s.signals.interrupted, Abort: s.signals.abort, Secrets: s.known,
 	}
+	return s.running
 }
 
 // dial opens the way to the nodes, as lifecycle sees it.
@@ -297,8 +303,11 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 	if err != nil && len(failures(outcomes)) == 0 {
 		final.Error, final.Hint = err.Error(), progress.HintOf(err)
 	}
+	if err != nil {
+		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.run.Dir))
+	}
 	s.sink.Emit(final)
-	result := report.Build(s.memory.Events())
+	result := report.Build(s.events())
 	writeErr := s.write(result)
 	_, printErr := printAs(s.Stdout, s.settings.Output, result)
 	writeErr = errors.Join(writeErr, printErr)
@@ -334,6 +343,15 @@ func (s *session) write(result report.Report) error {
 	return failure
 }
 
+// events are what was told so far, without what became known as a secret only later.
+func (s *session) events() []progress.Event {
+	events := s.memory.Events()
+	for i, e := range events {
+		events[i] = s.known.MaskEvent(e)
+	}
+	return events
+}
+
 // stopped reports a run that ended before it began, where the user asked for a document.
 func (s *session) stopped(ctx context.Context, err error) {
 	if err == nil || s.recorder != nil || s.settings.Output == "table" {
@@ -341,7 +359,7 @@ func (s *session) stopped(ctx context.Context, err error) {
 	}
 	code := int(exitCode(ctx, err))
 	s.memory.Emit(progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code, Error: err.Error(), Hint: progress.HintOf(err)})
-	_, _ = printAs(s.Stdout, s.settings.Output, report.Build(s.memory.Events())) // the exit code says it too
+	_, _ = printAs(s.Stdout, s.settings.Output, report.Build(s.events())) // the exit code says it too
 }
 
 // close ends the session: the screen, the record of events, the lock.
@@ -351,12 +369,25 @@ func (s *session) close() {
 	if s.recorder != nil {
 		failure = errors.Join(failure, s.recorder.Close())
 	}
+	failure = errors.Join(failure, s.clear())
 	if s.lock != nil {
 		failure = errors.Join(failure, s.lock.Release())
 	}
 	if failure != nil {
 		fmt.Fprintln(s.Stderr, "warning: "+failure.Error())
 	}
+}
+
+// clear takes the secrets that became known during the run out of all that it wrote, and lists what is there.
+func (s *session) clear() error {
+	if s.run.Dir == "" {
+		return nil
+	}
+	err := s.known.MaskFiles(s.run.Dir)
+	if s.running != nil {
+		err = errors.Join(err, s.running.WriteIndex())
+	}
+	return err
 }
 
 // newOwner is who the VMs of a new cluster belong to.

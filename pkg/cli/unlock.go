@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/state"
+)
+
+func (a *app) unlockCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "unlock NAME",
+		Short: "take a cluster away from a run on another host that has ended without giving it up",
+		Long: `unlock removes the note of a run that holds a cluster and has ended without giving it up. That is needed only for a run
+on another host, in a clusters directory that both share: whether it is alive cannot be seen from here, so look there first.
+A run that died on this host is taken over by the next one without this, and one that is alive here is refused (exit 8).`,
+		Args: named(1),
+	}
+	load := a.settings(cmd)
+	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		return a.unlock(args[0], settings)
+	})
+	return cmd
+}
+
+// unlockJSON is the shape of `unlock -o json`.
+type unlockJSON struct {
+	Schema  int           `json:"schema"`
+	Cluster string        `json:"cluster"`
+	Holder  *state.Holder `json:"holder"` // null: nobody held it
+}
+
+func (a *app) unlock(name string, settings config.Settings) error {
+	if err := checkFormat(settings.Output, "table", "json", "yaml"); err != nil {
+		return err
+	}
+	parsed, err := cluster.ParseName(name)
+	if err != nil {
+		return usageError{err}
+	}
+	store, err := state.Open(settings.ClustersDir)
+	if err != nil {
+		return codeError{ExitConfig, err}
+	}
+	holder, err := store.Unlock(parsed)
+	if err != nil {
+		return err
+	}
+	document := unlockJSON{Schema: outputSchema, Cluster: name}
+	text := fmt.Sprintf("cluster %s was not locked", name)
+	if holder.PID != 0 {
+		document.Holder = &holder
+		text = fmt.Sprintf("cluster %s is no longer held by pid %d on %s (`%s`, since %s)", name, holder.PID, holder.Host, holder.Command, holder.Started.Local().Format(time.DateTime))
+	}
+	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
+		return err
+	}
+	fmt.Fprintln(a.Stdout, text)
+	return nil
+}
