@@ -29,6 +29,9 @@ func (existing) Plan(context.Context, provision.Request) (provision.Plan, error)
 	return provision.Plan{}, nil
 }
 
+// PlanText is empty: nothing is ever planned.
+func (existing) PlanText(context.Context, provision.Request) (string, error) { return "", nil }
+
 // Down releases the hosts: they stay as they are.
 func (existing) Down(context.Context, provision.Request) error { return nil }
 
@@ -70,6 +73,14 @@ func (existing) Verify(context.Context, *cluster.Record) error { return nil }
 // Restart has nothing that waits for a restart.
 func (existing) Restart(context.Context, *cluster.Record, cluster.Node) (bool, error) {
 	return false, nil
+}
+
+// Tell has nobody to ask but the hosts themselves.
+func (existing) Tell(context.Context, *cluster.Record, cluster.Node) []lifecycle.Told { return nil }
+
+// TellInside has no other way into a host than SSH.
+func (existing) TellInside(context.Context, *cluster.Record, cluster.Node) []lifecycle.Told {
+	return nil
 }
 
 // Addresses are those of the hosts file.

@@ -37,11 +37,13 @@ func System() Environment {
 type app struct {
 	Environment
 	signals *signals
+	// known are the values that nothing may show.
+	known *progress.Secrets
 }
 
 // Main runs the program and returns its exit code.
 func Main(args []string, env Environment) int {
-	a := &app{Environment: env, signals: watchSignals(env.Stderr, os.Exit)}
+	a := &app{Environment: env, signals: watchSignals(env.Stderr, os.Exit), known: new(progress.Secrets)}
 	defer a.signals.stop()
 	root := a.root()
 	root.SetArgs(args)
@@ -59,8 +61,8 @@ func (a *app) complain(err error, code ExitCode) {
 	if _, told := errors.AsType[toldError](err); told {
 		return
 	}
-	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(err.Error(), "\n", "\n  "))
-	for line := range strings.Lines(progress.HintOf(err)) {
+	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(a.known.Mask(err.Error()), "\n", "\n  "))
+	for line := range strings.Lines(a.known.Mask(progress.HintOf(err))) {
 		fmt.Fprintln(a.Stderr, "hint: "+strings.TrimRight(line, "\n"))
 	}
 	if code == ExitUsage {

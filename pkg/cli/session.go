@@ -42,7 +42,7 @@ type session struct {
 	recorder progress.Renderer
 	lock     *state.Lock
 	run      state.Run
-	running     *lifecycle.Job
+	running  *lifecycle.Job
 	started  time.Time
 }
 

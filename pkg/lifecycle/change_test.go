@@ -33,7 +33,7 @@ func (f *tofu) Up(_ context.Context, r provision.Request) (provision.Result, err
 // changing is a job on a cluster of three nodes that is up, of which another number is asked for.
 func changing(t *testing.T, w *world, count int) (*Job, *tofu) {
 	t.Helper()
-	job := w.job()
+	job := w.job(t)
 	job.Record.Spec.NodeCount = 3
 	job.Record.SSHKeyPath = filepath.Join(t.TempDir(), "key")
 	if err := remote.GenerateKey(job.Record.SSHKeyPath); err != nil {

@@ -18,7 +18,7 @@ var ErrNotUp = errors.New("the cluster's nodes are not up")
 type configure struct{ *Job }
 
 // Configure is the phase that installs and forms.
-func Configure(r *Job) phase.Phase { return withEvidence{configure{r}, r} }
+func Configure(r *Job) phase.Phase { return withEvidence{Phase: configure{r}, run: r} }
 
 // Name is the phase's name.
 func (c configure) Name() string { return string(cluster.PhaseConfigure) }

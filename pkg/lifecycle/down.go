@@ -18,7 +18,7 @@ type down struct {
 }
 
 // Down is the phase that destroys.
-func Down(r *Job) phase.Phase { return &down{Job: r} }
+func Down(r *Job) phase.Phase { return withEvidence{Phase: &down{Job: r}, run: r, outside: true} }
 
 // Name is the phase's name.
 func (d *down) Name() string { return string(cluster.PhaseDown) }
@@ -83,7 +83,7 @@ func (d *down) prove(ctx context.Context, sink progress.Sink) error {
 
 // fail records the failure; the directory stays, for the next down.
 func (d *down) fail(err error) error {
-	d.Record.End(cluster.PhaseDown, err, d.Now())
+	d.Record.End(cluster.PhaseDown, d.masked(err), d.Now())
 	return errors.Join(err, d.Store.Save(d.Record))
 }
 

@@ -2,20 +2,68 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/hive"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
 	"hive-test/pkg/remote"
 )
 
-// evidenceTime bounds the gathering of logs after a failure, so that a node that hangs cannot keep VMs alive.
-const evidenceTime = 45 * time.Second
+// Limits of gathering after a failure, so that a node that hangs cannot keep VMs alive: of the whole, and of the whole where
+// somebody waits for the run to stop.
+const (
+	evidenceTime    = 45 * time.Second
+	interruptedTime = 5 * time.Second
+)
+
+// IndexFile is the name of the list of what was gathered, below a run's directory.
+const IndexFile = "index.json"
+
+// indexSchema is the number of the index's shape: fields may be added within it, never renamed.
+const indexSchema = 1
+
+// Item is one thing that was to be gathered. File is below the run's directory; Why says why it was not got, or not whole.
+type Item struct {
+	Node  string `json:"node,omitempty"`
+	What  string `json:"what"`
+	File  string `json:"file,omitempty"`
+	Bytes int64  `json:"bytes"`
+	Got   bool   `json:"got"`
+	Why   string `json:"why,omitempty"`
+}
+
+// Index is what index.json holds: what was gathered of each node and of the run, and what was not.
+type Index struct {
+	Schema  int          `json:"schema"`
+	Cluster cluster.Name `json:"cluster"`
+	Items   []Item       `json:"items"`
+}
+
+// Told is what a hypervisor tells of a VM. Err says why it could not, or not all of it.
+type Told struct {
+	What string
+	Text string
+	Err  error
+}
 
 // withEvidence gathers what nodes can tell when a phase has failed, before anything else happens to them.
 type withEvidence struct {
 	phase.Phase
 	run *Job
+	// outside leaves the nodes themselves alone: they are being destroyed.
+	outside bool
 }
 
 // Run runs the phase; its error is never replaced by a failure to gather.
@@ -24,41 +72,285 @@ func (w withEvidence) Run(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	gather, cancel := context.WithTimeout(context.WithoutCancel(ctx), evidenceTime)
+	limit := evidenceTime
+	if w.run.Interrupted != nil && w.run.Interrupted() {
+		if w.outside { // nobody waits for what a hypervisor says of VMs that are to go
+			return err
+		}
+		limit = interruptedTime
+	}
+	gather, cancel := w.run.detached(ctx, limit)
 	defer cancel()
-	w.run.Gather(gather, cluster.Phase(w.Name()))
+	w.run.Gather(gather, cluster.Phase(w.Name()), w.run.Record.Nodes, !w.outside)
 	return err
 }
 
 // Skip passes on the phase's own wish to be skipped.
 func (w withEvidence) Skip(ctx context.Context) (string, bool, error) { return skip(ctx, w.Phase) }
 
-// Gather writes what every node that answers can tell into the run's directory, in parallel, best effort.
-func (r *Job) Gather(ctx context.Context, p cluster.Phase) {
+// detached is a context that outlives what failed, for limit, but not the user's second wish to stop.
+func (r *Job) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	gather, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("it took more than %s", limit))
+	if r.Abort == nil {
+		return gather, cancel
+	}
+	stop := context.AfterFunc(r.Abort, cancel)
+	return gather, func() { stop(); cancel() }
+}
+
+// Gather writes what every one of these nodes can tell into the run's directory, in parallel, best effort, and lists it in
+// index.json: over SSH where inside is true, and of the VM what its hypervisor says, from within it too where SSH does not
+// reach.
+func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, inside bool) {
 	sink := r.sink(p)
+	hosts, handle := map[string]*remote.Host{}, (*hive.Cluster)(nil)
+	var unreachable error
+	if inside {
+		hosts, handle, unreachable = r.hosts(sink)
+	}
+	items := make([][]Item, len(nodes)+1)
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		all.Go(func() {
+			g := gatherer{Job: r, node: node, host: hosts[node.Name], handle: handle, why: unreachable, inside: inside}
+			items[i] = g.gather(ctx)
+		})
+	}
+	all.Go(func() { items[len(nodes)] = r.keepPlan(ctx) })
+	all.Wait()
+	for _, list := range items {
+		r.remember(list)
+	}
+	if err := r.WriteIndex(); err != nil {
+		warn(sink, "the evidence has no index: %v", err)
+	}
+	r.summarize(sink, nodes)
+}
+
+// hosts are the connections to the nodes by name.
+func (r *Job) hosts(sink progress.Sink) (map[string]*remote.Host, *hive.Cluster, error) {
+	hosts := map[string]*remote.Host{}
 	group, err := r.group()
 	if err != nil {
-		warn(sink, "no logs gathered: %v", err)
-		return
+		return hosts, nil, err
 	}
 	handle, err := r.hive(sink)
-	if err != nil {
-		warn(sink, "no logs gathered: %v", err)
-		return
-	}
-	reachable := make(remote.Group, 0, len(group))
 	for _, host := range group {
-		if host.Node().Management.IsValid() {
-			reachable = append(reachable, host)
+		hosts[host.Name()] = host
+	}
+	return hosts, handle, err
+}
+
+// gatherer asks one node and its hypervisor.
+type gatherer struct {
+	*Job
+	node   cluster.Node
+	host   *remote.Host
+	handle *hive.Cluster
+	why    error // why there is no host or handle
+	inside bool
+}
+
+func (g gatherer) gather(ctx context.Context) []Item {
+	var own, outside []Item
+	var reached error
+	var both sync.WaitGroup
+	if g.inside {
+		both.Go(func() { own, reached = g.overSSH(ctx) })
+	}
+	both.Go(func() { outside = g.keep(g.Fleet.Tell(ctx, g.Record, g.node)) })
+	both.Wait()
+	if g.inside && reached != nil {
+		own = append(own, Item{Node: g.node.Name, What: "ssh", Why: reached.Error()})
+		own = append(own, g.keep(g.Fleet.TellInside(ctx, g.Record, g.node))...)
+	}
+	return append(own, outside...)
+}
+
+// overSSH gathers from the node itself.
+func (g gatherer) overSSH(ctx context.Context) ([]Item, error) {
+	switch {
+	case g.why != nil:
+		return nil, g.why
+	case !g.node.Management.IsValid():
+		return nil, errors.New("its address is not known")
+	case g.host == nil:
+		return nil, errors.New("it cannot be reached over SSH")
+	}
+	collected, err := g.handle.Collect(ctx, g.host, g.Evidence.Path("nodes", g.node.Name))
+	items := make([]Item, 0, len(collected))
+	for _, c := range collected {
+		item := Item{Node: g.node.Name, What: c.What, Got: c.File != "" && c.Why == "", Why: c.Why}
+		if c.File != "" {
+			item.File = filepath.ToSlash(filepath.Join("nodes", g.node.Name, c.File))
+		}
+		items = append(items, item)
+	}
+	return items, err
+}
+
+// keep writes what a hypervisor told of the node.
+func (g gatherer) keep(told []Told) []Item {
+	var items []Item
+	for _, t := range told {
+		item := Item{Node: g.node.Name, What: "pve/" + t.What}
+		if t.Err != nil {
+			item.Why = t.Err.Error()
+		}
+		if t.Text != "" {
+			name := filepath.Join("nodes", g.node.Name, "pve", t.What+".txt")
+			if err := g.keepFile(name, t.Text); err != nil {
+				item.Why = err.Error()
+			} else {
+				item.File, item.Got = filepath.ToSlash(name), t.Err == nil
+			}
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// keepFile writes a file below the run's directory, without secrets.
+func (r *Job) keepFile(name, text string) error {
+	path := r.Evidence.Path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("making an evidence directory: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(r.Secrets.Mask(text)), 0o600); err != nil {
+		return fmt.Errorf("writing evidence: %w", err)
+	}
+	return nil
+}
+
+// planFile is the name of the last plan as text.
+const planFile = "plan.txt"
+
+// keepPlan writes the cluster's last plan as text.
+func (r *Job) keepPlan(ctx context.Context) []Item {
+	item := Item{What: "plan"}
+	text, err := r.Provisioner.PlanText(ctx, provision.Request{Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name})
+	if err == nil && text != "" {
+		err = r.keepFile(planFile, text)
+		item.File, item.Got = planFile, err == nil
+	}
+	switch {
+	case err != nil:
+		item.Why = err.Error()
+	case !item.Got:
+		item.Why = "nothing was planned"
+	}
+	return []Item{item}
+}
+
+// remember adds items to those of this run. What was got earlier, before it was destroyed, is not given up for a failure to get it
+// again.
+func (r *Job) remember(items []Item) {
+	for _, item := range items {
+		at := slices.IndexFunc(r.gathered, func(o Item) bool { return o.Node == item.Node && o.What == item.What })
+		switch {
+		case at < 0:
+			r.gathered = append(r.gathered, item)
+		case item.Got || !r.gathered[at].Got:
+			r.gathered[at] = item
 		}
 	}
-	err = reachable.Each(ctx, func(ctx context.Context, host *remote.Host) error {
-		return handle.Collect(ctx, host, r.Evidence.Path("nodes", host.Name()))
+}
+
+// Gathered are the items of this run's nodes so far.
+func (r *Job) Gathered() []Item { return slices.Clone(r.gathered) }
+
+// WriteIndex lists what was gathered, and what else is in the run's directory now, in index.json. It does nothing for a run
+// that gathered nothing.
+func (r *Job) WriteIndex() error {
+	if len(r.gathered) == 0 {
+		return nil
+	}
+	index := Index{Schema: indexSchema, Cluster: r.Record.Name, Items: r.Gathered()}
+	listed := map[string]bool{IndexFile: true}
+	for i := range index.Items {
+		item := &index.Items[i]
+		listed[item.File] = true
+		if info, err := os.Stat(r.Evidence.Path(filepath.FromSlash(item.File))); err == nil && item.File != "" {
+			item.Bytes = info.Size()
+		}
+	}
+	files, err := r.runFiles(listed)
+	if err != nil {
+		return err
+	}
+	index.Items = append(index.Items, files...)
+	raw, err := json.MarshalIndent(index, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the index: %w", err)
+	}
+	return r.keepFile(IndexFile, string(raw)+"\n")
+}
+
+// runFiles are the files of the run itself: its events, tofu's log, reports, what suites left. Those that each run has are named
+// where they are missing, too.
+func (r *Job) runFiles(listed map[string]bool) ([]Item, error) {
+	root := r.Evidence.Path()
+	var items []Item
+	found := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		found[name] = true
+		if listed[name] || strings.HasPrefix(name, "nodes/") {
+			return nil
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		items = append(items, Item{What: "run", File: name, Bytes: info.Size(), Got: true})
+		return nil
 	})
 	if err != nil {
-		warn(sink, "some logs could not be gathered: %v", err)
+		return nil, fmt.Errorf("listing the run's directory: %w", err)
 	}
-	if len(reachable) > 0 {
-		info(sink, "logs of %d nodes are in %s", len(reachable), r.Evidence.Path("nodes"))
+	for name, why := range map[string]string{"events.jsonl": "this is no run of a verb with phases", "tofu.log": "tofu did not run"} {
+		if !found[name] {
+			items = append(items, Item{What: "run", File: "", Why: name + ": " + why})
+		}
 	}
+	slices.SortStableFunc(items, func(a, b Item) int { return strings.Compare(a.File+a.Why, b.File+b.Why) })
+	return items, nil
+}
+
+// summarize says in one line where the evidence is, and which nodes told nothing.
+func (r *Job) summarize(sink progress.Sink, nodes cluster.Nodes) {
+	got := 0
+	silent := r.Silent(nodes)
+	for _, item := range r.gathered {
+		if item.Got && item.Node != "" {
+			got++
+		}
+	}
+	if len(silent) > 0 {
+		warn(sink, "nothing could be gathered of %s: %s says why", strings.Join(silent, ", "), r.Evidence.Path(IndexFile))
+	}
+	if got > 0 {
+		info(sink, "evidence of %d nodes is in %s", len(nodes)-len(silent), r.Evidence.Path("nodes"))
+	}
+}
+
+// Silent are the names of the nodes of which nothing was got.
+func (r *Job) Silent(nodes cluster.Nodes) []string {
+	var names []string
+	for _, node := range nodes {
+		if !slices.ContainsFunc(r.gathered, func(i Item) bool { return i.Got && i.Node == node.Name }) {
+			names = append(names, node.Name)
+		}
+	}
+	return names
 }

@@ -29,7 +29,7 @@ func Full(r *Job, keep Keep) []phase.Entry {
 		{Phase: watched{Up(r), ending}},
 		{Phase: watched{Configure(r), ending}},
 		{Phase: watched{Test(r), ending}},
-		{Phase: ending, Always: true},
+		{Phase: withEvidence{Phase: ending, run: r, outside: true}, Always: true},
 	}
 }
 

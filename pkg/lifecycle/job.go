@@ -100,6 +100,11 @@ type Fleet interface {
 	HostKeys(ctx context.Context, r *cluster.Record, node cluster.Node) ([]string, error)
 	// Power tells the live state of every node, in order. It never fails as a whole.
 	Power(ctx context.Context, r *cluster.Record) []Power
+	// Tell tells what is known of a node's VM from outside it: its configuration, its state and its last tasks with their logs.
+	// It tells what it can.
+	Tell(ctx context.Context, r *cluster.Record, node cluster.Node) []Told
+	// TellInside asks the guest itself over what does not need its network: the guest agent.
+	TellInside(ctx context.Context, r *cluster.Record, node cluster.Node) []Told
 	// Restart restarts the node's VM if changes of it wait for that, and tells whether it did.
 	Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (restarted bool, err error)
 	// Mark makes every VM of the record that exists say whose it is, until when, and whether it is held.
@@ -150,7 +155,21 @@ type Job struct {
 	// Interrupted tells whether the user has said stop; nil: never.
 	Interrupted func() bool
 
-	remote Remote
+	// Secrets are what nothing may show. Nil: nothing is known to be secret.
+	Secrets *progress.Secrets
+	// Abort ends what goes on after an interruption: gathering evidence. Nil: nothing does.
+	Abort context.Context
+
+	remote   Remote
+	gathered []Item
+}
+
+// masked is err as it may be recorded; nil for nil.
+func (r *Job) masked(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(r.Secrets.Mask(err.Error()))
 }
 
 // Close ends the connections to the nodes.
@@ -180,7 +199,7 @@ func (r *Job) hive(sink progress.Sink) (*hive.Cluster, error) {
 		return nil, err
 	}
 	options := r.Hive
-	options.Force = r.Force
+	options.Force, options.Secrets = r.Force, r.Secrets
 	return hive.New(r.Record.Name, group, options, sink), nil
 }
 
@@ -191,7 +210,7 @@ func (r *Job) recorded(ctx context.Context, p cluster.Phase, inputs string, act 
 		return err
 	}
 	err := act(ctx)
-	r.Record.End(p, err, r.Now())
+	r.Record.End(p, r.masked(err), r.Now())
 	return errors.Join(err, r.Store.Save(r.Record))
 }
 

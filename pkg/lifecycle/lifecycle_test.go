@@ -62,6 +62,13 @@ func (w *world) Free(context.Context, *cluster.Record, []string, progress.Sink) 
 func (w *world) Release(context.Context, *cluster.Record, progress.Sink)              { w.log("release") }
 func (w *world) Forget(context.Context, *cluster.Record, progress.Sink)               { w.log("forget") }
 func (w *world) Power(context.Context, *cluster.Record) []Power                       { return nil }
+func (w *world) PlanText(context.Context, provision.Request) (string, error) { return "", nil }
+func (w *world) Tell(context.Context, *cluster.Record, cluster.Node) []Told {
+	return []Told{{What: "config", Text: "name: ci-1-1\n"}, {What: "tasks", Err: errors.New("not now")}}
+}
+func (w *world) TellInside(context.Context, *cluster.Record, cluster.Node) []Told {
+	return []Told{{What: "agent", Text: "status: running\n"}}
+}
 func (w *world) Plan(context.Context, provision.Request) (provision.Plan, error) {
 	return provision.Plan{}, nil
 }
@@ -121,10 +128,13 @@ func (w *world) Down(context.Context, provision.Request) error {
 	return w.tofuFails
 }
 
-type place struct{ *world }
+type place struct {
+	*world
+	dir string
+}
 
 func (p place) Path(elem ...string) string {
-	return filepath.Join(append([]string{"nowhere"}, elem...)...)
+	return filepath.Join(append([]string{p.dir}, elem...)...)
 }
 
 type nobody struct{}
@@ -132,14 +142,14 @@ type nobody struct{}
 func (nobody) Group(cluster.Nodes) remote.Group { return nil }
 func (nobody) Close() error                     { return nil }
 
-func (w *world) job() *Job {
+func (w *world) job(t *testing.T) *Job {
 	return &Job{
 		Record: &cluster.Record{
 			Name: "ci-1", Owner: cluster.Owner{ID: "me"}, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox, NodeCount: 1},
 			Nodes:  cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}},
 			Phases: map[cluster.Phase]cluster.PhaseRecord{cluster.PhaseUp: {Status: cluster.PhaseDone}},
 		},
-		Store: w, Evidence: place{w}, Fleet: w, Provisioner: w, Sink: progress.Discard, Now: time.Now,
+		Store: w, Evidence: place{w, t.TempDir()}, Fleet: w, Provisioner: w, Sink: progress.Discard, Now: time.Now,
 		Dial: func(*cluster.Record) (Remote, error) { return nobody{}, nil },
 	}
 }
@@ -224,7 +234,7 @@ func TestDown(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := tc.world
-			job := w.job()
+			job := w.job(t)
 			job.Force, job.KeepResults = tc.force, tc.results
 			err := Down(job).Run(t.Context())
 			if len(w.vms) > 0 && w.vms[0].Lock != "" { // how often it is looked at, while it is locked, does not matter
@@ -257,7 +267,7 @@ func TestDown(t *testing.T) {
 
 func TestUpNeverRunsTofuOverAForeignVM(t *testing.T) {
 	w := &world{foreign: errors.New("VM 20000 is theirs")}
-	job := w.job()
+	job := w.job(t)
 	job.Record.SSHKeyPath = filepath.Join(t.TempDir(), "key")
 	if err := remote.GenerateKey(job.Record.SSHKeyPath); err != nil {
 		t.Fatal(err)
@@ -286,7 +296,7 @@ func TestKeepPolicies(t *testing.T) {
 		{KeepAlways, true, progress.Skipped, "hive-test down ci-1"},
 	} {
 		w := &world{}
-		job := w.job()
+		job := w.job(t)
 		ending := &teardown{down: down{Job: job}, keep: tc.keep}
 		first := phase.New("test", func(context.Context) error {
 			if tc.fails {
@@ -306,7 +316,7 @@ func TestKeepPolicies(t *testing.T) {
 // What reap, too, calls: the same end without a directory and without tofu.
 func TestDestroy(t *testing.T) {
 	w := &world{vms: []VMRef{mine}}
-	if err := Destroy(t.Context(), w, w.job().Record, false, progress.Discard); err != nil {
+	if err := Destroy(t.Context(), w, w.job(t).Record, false, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/hive"
@@ -23,7 +24,7 @@ var ErrTestsFailed = errors.New("tests failed")
 type test struct{ *Job }
 
 // Test is the phase that runs suites.
-func Test(r *Job) phase.Phase { return withEvidence{test{r}, r} }
+func Test(r *Job) phase.Phase { return withEvidence{Phase: test{r}, run: r} }
 
 // Name is the phase's name.
 func (t test) Name() string { return string(cluster.PhaseTest) }
@@ -42,7 +43,10 @@ func (t test) suites(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var learning sync.WaitGroup
+	learning.Go(func() { handle.LearnSecrets(ctx) }) // suites may print them
 	access, err := handle.Credentials(ctx)
+	learning.Wait()
 	if err != nil {
 		return fmt.Errorf("reading the cluster's credentials: %w", err)
 	}
@@ -50,7 +54,7 @@ func (t test) suites(ctx context.Context) error {
 		Suites: t.Suites, Nodes: t.Record.Nodes, ArtifactsDir: t.Evidence.Path("suites"),
 		Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(handle.Check(ctx)) },
 		Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA)},
-		Environment: Environment(t.Record, t.Store), Sink: sink,
+		Environment: Environment(t.Record, t.Store), Secrets: t.Secrets.Values(), Sink: sink,
 	})
 	if keepErr := t.Evidence.KeepResults(t.Evidence.Path("suites")); keepErr != nil {
 		err = errors.Join(err, fmt.Errorf("keeping the results: %w", keepErr))

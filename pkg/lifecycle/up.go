@@ -84,7 +84,7 @@ type up struct {
 }
 
 // Up is the phase that provisions.
-func Up(r *Job) phase.Phase { return &up{Job: r} }
+func Up(r *Job) phase.Phase { return withEvidence{Phase: &up{Job: r}, run: r} }
 
 // Name is the phase's name.
 func (u *up) Name() string { return string(cluster.PhaseUp) }
@@ -162,7 +162,12 @@ func (u *up) key(context.Context, progress.Sink) error {
 	if _, err := os.Stat(u.Store.Path(u.Record.Name, "terraform.tfstate")); err == nil {
 		return progress.WithHint(fmt.Errorf("the cluster's SSH key %s is gone, and its VMs accept no other", u.Record.SSHKeyPath), fmt.Sprintf("put it back, or remove the cluster: hive-test down %s", u.Record.Name))
 	}
-	return remote.GenerateKey(u.Record.SSHKeyPath)
+	if err := remote.GenerateKey(u.Record.SSHKeyPath); err != nil {
+		return err
+	}
+	private, err := os.ReadFile(u.Record.SSHKeyPath)
+	u.Secrets.Learn(string(private))
+	return err
 }
 
 // claim makes the ids of what is to be made this run's own. It may change them: nothing was made or recorded yet.

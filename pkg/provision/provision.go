@@ -63,6 +63,8 @@ type Provisioner interface {
 	Up(ctx context.Context, r Request) (Result, error)
 	// Plan returns what Up would do, and does nothing: nothing is written below r.Dir, and hypervisors are only read.
 	Plan(ctx context.Context, r Request) (Plan, error)
+	// PlanText returns the last plan that Up made in r.Dir, for people; empty if there is none. It changes nothing.
+	PlanText(ctx context.Context, r Request) (string, error)
 	// Down removes everything that Up recorded in r.Dir, using what Up wrote there. It succeeds if nothing was recorded.
 	// Only r.Dir is needed; r.Spec.Hypervisors, if set, replace how hypervisors were reached at the time.
 	Down(ctx context.Context, r Request) error

@@ -22,9 +22,9 @@ type Task struct {
 	Status           string // OK, or why it failed; empty while it runs
 }
 
-// Tasks lists the tasks of one VM on a hypervisor, the newest first, at most limit. Others' tasks are left out without
-// Sys.Audit.
-func (c *Client) Tasks(ctx context.Context, hypervisor string, vmid, limit int) ([]Task, error) {
+// Tasks lists the tasks of one VM on a hypervisor that began since then, the newest first, at most limit. Others' tasks are left
+// out without Sys.Audit.
+func (c *Client) Tasks(ctx context.Context, hypervisor string, vmid int, since time.Time, limit int) ([]Task, error) {
 	var rows []struct {
 		UPID   string `json:"upid"`
 		Type   string `json:"type"`
@@ -33,6 +33,9 @@ func (c *Client) Tasks(ctx context.Context, hypervisor string, vmid, limit int) 
 		Status text   `json:"status"`
 	}
 	query := url.Values{"vmid": {strconv.Itoa(vmid)}, "limit": {strconv.Itoa(limit)}, "source": {"all"}}
+	if !since.IsZero() {
+		query.Set("since", strconv.FormatInt(since.Unix(), 10))
+	}
 	if err := c.get(ctx, "/nodes/"+url.PathEscape(hypervisor)+"/tasks", query, &rows); err != nil {
 		return nil, err
 	}
@@ -123,9 +126,9 @@ func fromLatin1(s string) []byte {
 	return data
 }
 
-// TaskLogs are the last tasks of a VM with their logs, as text, the newest first.
-func (c *Client) TaskLogs(ctx context.Context, hypervisor string, vmid, limit int) (string, error) {
-	tasks, err := c.Tasks(ctx, hypervisor, vmid, limit)
+// TaskLogs are the last tasks of a VM that began since then, with their logs, as text, the newest first.
+func (c *Client) TaskLogs(ctx context.Context, hypervisor string, vmid int, since time.Time, limit int) (string, error) {
+	tasks, err := c.Tasks(ctx, hypervisor, vmid, since, limit)
 	if err != nil {
 		return "", err
 	}

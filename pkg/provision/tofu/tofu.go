@@ -275,6 +275,36 @@ func (r *run) plan(ctx context.Context, request provision.Request) (planned, err
 	return next, r.explain(ctx, next.plan.Changes)
 }
 
+// PlanText shows the plan file that the last Up has left. It is made of what a failed run has left behind, so it is quick and
+// does without what begin repairs.
+func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (string, error) {
+	w := workdir{cluster: request.Dir}
+	if _, err := os.Stat(w.file(planFile)); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	b, err := Find(ctx, p.options.Find)
+	if err != nil {
+		return "", err
+	}
+	env, err := p.environment(w, b)
+	if err != nil {
+		return "", err
+	}
+	child, err := tfexec.NewTerraform(w.dir(), b.Path)
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(child.SetEnv(env), child.SetWaitDelay(time.Second)); err != nil {
+		return "", fmt.Errorf("set up tofu: %w", err)
+	}
+	text, err := child.ShowPlanFileRaw(ctx, planFile)
+	out := newStream(discard{}, progress.Discard, p.secrets(env))
+	if err != nil {
+		return "", fmt.Errorf("show the plan: %s", out.mask(err.Error()))
+	}
+	return out.mask(text), nil
+}
+
 // Up makes the VMs exist as asked for.
 func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provision.Result, error) {
 	r, err := p.begin(ctx, request.Dir)
@@ -282,7 +312,6 @@ func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provis
 		return provision.Result{}, err
 	}
 	defer r.close()
-	defer os.Remove(r.dir.file(planFile))
 	result := provision.Result{Seconds: r.seconds}
 	// What a try could not complete is planned and applied again, after everything was looked at anew.
 	err = r.persist(ctx, func() error {

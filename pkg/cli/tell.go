@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/proxmox"
+)
+
+// toldTasks is how many of a VM's last tasks are kept, and toldSlack how far the hypervisor's clock may be behind.
+const (
+	toldTasks = 20
+	toldSlack = time.Minute
+)
+
+// Tell reads a VM's configuration, state and tasks. Of a VM that is not ours it tells nothing but that.
+func (f *proxmoxFleet) Tell(ctx context.Context, r *cluster.Record, node cluster.Node) []lifecycle.Told {
+	told := []lifecycle.Told{{What: "config"}, {What: "status"}, {What: "tasks"}}
+	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
+		return nil
+	}
+	err := f.mine(ctx, r, node)
+	if err != nil && !errors.Is(err, proxmox.ErrNotFound) {
+		for i := range told {
+			told[i].Err = err
+		}
+		return told
+	}
+	read := []func(context.Context, string, int) (string, error){f.client.Config, f.client.Status}
+	for i, ask := range read {
+		if told[i].Err = err; err == nil {
+			told[i].Text, told[i].Err = ask(ctx, node.Hypervisor, node.VMID)
+		}
+	}
+	// The tasks of a VM that is gone, or was never made, say why. Those of an earlier one with the same id are not ours.
+	since := r.Owner.Created.Add(-toldSlack)
+	told[2].Text, told[2].Err = f.client.TaskLogs(ctx, node.Hypervisor, node.VMID, since, toldTasks)
+	if told[2].Text == "" && told[2].Err == nil {
+		told[2].Err = fmt.Errorf("%s has no tasks of VM %d that the token may see", node.Hypervisor, node.VMID)
+	}
+	return told
+}
+
+// mine is nil if the node's VM is ours.
+func (f *proxmoxFleet) mine(ctx context.Context, r *cluster.Record, node cluster.Node) error {
+	one := *r
+	one.Nodes = cluster.Nodes{node}
+	state := f.states(ctx, &one)[0]
+	switch {
+	case state.err != nil:
+		return state.err
+	case !state.ours:
+		return fmt.Errorf("VM %d on %s is not ours: %s", node.VMID, node.Hypervisor, state.why)
+	}
+	return nil
+}
+
+// asked are the lines that a guest's agent is asked to run, each bounded within the guest.
+var asked = []string{
+	"cloud-init status --long", "ip address", "ip route", "ss -ltn", "ps -eo user,pid,etime,rss,args", "df -h", "free -m", "date",
+	"journalctl --no-pager -b -n 300", "tail -c 65536 /var/log/cloud-init-output.log",
+}
+
+// TellInside asks the guest's agent, by commands where the token may run them, else by files.
+func (f *proxmoxFleet) TellInside(ctx context.Context, r *cluster.Record, node cluster.Node) []lifecycle.Told {
+	told := lifecycle.Told{What: "agent"}
+	if told.Err = f.mine(ctx, r, node); told.Err == nil {
+		told.Text, told.Err = f.run(ctx, node)
+	}
+	if errors.Is(told.Err, proxmox.ErrForbidden) && told.Text == "" {
+		text, err := f.readFiles(ctx, node)
+		told.Text, told.Err = text, errors.Join(told.Err, err)
+	}
+	return []lifecycle.Told{told}
+}
+
+func (f *proxmoxFleet) run(ctx context.Context, node cluster.Node) (string, error) {
+	var b strings.Builder
+	for _, line := range asked {
+		result, err := f.client.Exec(ctx, node.Hypervisor, node.VMID, "timeout 8 "+line)
+		if err != nil {
+			return b.String(), err
+		}
+		fmt.Fprintf(&b, "== %s: exit code %d\n%s%s\n", line, result.ExitCode, result.Stdout, result.Stderr)
+	}
+	return b.String(), nil
+}
+
+// readFiles is what file-read alone gives, which a token on Proxmox VE 9 has without being allowed to run commands.
+func (f *proxmoxFleet) readFiles(ctx context.Context, node cluster.Node) (string, error) {
+	var b strings.Builder
+	var failure error
+	for _, path := range []string{"/run/cloud-init/status.json", "/run/cloud-init/result.json", "/var/log/cloud-init-output.log", "/proc/meminfo", "/proc/net/tcp"} {
+		raw, err := f.client.ReadFile(ctx, node.Hypervisor, node.VMID, path)
+		if err != nil {
+			failure = errors.Join(failure, err)
+			continue
+		}
+		fmt.Fprintf(&b, "== %s\n%s\n", path, raw)
+	}
+	return b.String(), failure
+}
