@@ -87,7 +87,7 @@ func TestExports(t *testing.T) {
 }
 
 func TestShellTextsParse(t *testing.T) {
-	for name, text := range map[string]string{"killScript": killScript, "asRoot": asRoot} {
+	for name, text := range map[string]string{"endScript": endScript, "asRoot": asRoot} {
 		if _, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(text), name); err != nil {
 			t.Error(err)
 		}

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -165,32 +166,60 @@ func TestCancelEndsTheCommand(t *testing.T) {
 	}
 }
 
-// A server that passes no signals on, as OpenSSH does not where the user is root.
-func TestDeadlineWithoutSignals(t *testing.T) {
+// What a command has started ends with it, on the node, however it has slipped away: by the ways of sudo above all, whose
+// children lose the environment and, with a terminal of their own, the session. What is not the command's is left alone.
+func TestCancelEndsWhatTheCommandHasStarted(t *testing.T) {
 	t.Parallel()
-	s, h := connected(t)
-	s.deaf = true
-	wantWithin(t, 8*time.Second, func() {
-		got, err := h.Run(t.Context(), Command{Script: "sh -c 'echo $$ > pid; sleep 60; true'; true", Timeout: 700 * time.Millisecond})
-		if !errors.Is(err, context.DeadlineExceeded) || got.Signal != "TERM" {
-			t.Errorf("signal %q, error %v", got.Signal, err)
+	const note = "echo $$ > pid; echo begun; "
+	wait := "while :; do sleep 0.2; done"
+	for name, script := range map[string]string{
+		"a child":                              "sh -c " + Quote(note+"sleep 60; true") + "; true",
+		"in the background, its parent gone":   "(sh -c " + Quote(note+wait) + " &) ; sleep 60",
+		"in a session of its own":              "setsid sh -c " + Quote(note+wait) + " & sleep 60",
+		"without the environment":              "env -i PATH=$PATH sh -c " + Quote(note+wait) + "; true",
+		"without the environment, own session": "env -i PATH=$PATH setsid -w sh -c " + Quote(note+wait) + "; true",
+		"as before, and deaf to TERM":          "env -i PATH=$PATH setsid -w sh -c " + Quote("trap '' TERM HUP INT; "+note+wait) + "; true",
+		"deaf, and so is its parent":           "trap '' TERM; sh -c " + Quote(note+wait) + "; true",
+	} {
+		for _, deaf := range []bool{false, true} { // OpenSSH passes no signals on where the user is root
+			t.Run(fmt.Sprintf("%s, server deaf %v", name, deaf), func(t *testing.T) {
+				t.Parallel()
+				s, h := connected(t)
+				s.deaf = deaf
+				bystander, err := h.Run(t.Context(), Command{Script: "setsid sleep 60 >/dev/null 2>&1 & echo $!"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					_, _ = h.Run(t.Context(), Command{Argv: []string{"kill", strings.TrimSpace(string(bystander.Stdout))}})
+				}()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				wantWithin(t, 10*time.Second, func() {
+					_, err := h.Run(ctx, Command{Script: script, OnLine: func(string, string) { cancel() }})
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("got %v", err)
+					}
+				})
+				pid, err := os.ReadFile(filepath.Join(s.home, "pid"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if runs(strings.TrimSpace(string(pid))) {
+					t.Error("what the command has started still runs")
+				}
+				if !runs(strings.TrimSpace(string(bystander.Stdout))) {
+					t.Error("a process of another command was ended")
+				}
+			})
 		}
-	})
-	pid, err := os.ReadFile(filepath.Join(s.home, "pid"))
-	if err != nil {
-		t.Fatal(err)
 	}
-	// It was told to end; that it has ended shows when its parent, or process 1, has noticed.
-	stat := "/proc/" + strings.TrimSpace(string(pid)) + "/stat"
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		raw, err := os.ReadFile(stat)
-		if err != nil || strings.Contains(string(raw), ") Z ") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("what the command has started still runs")
-		}
-	}
+}
+
+// runs tells whether a process exists that has not ended.
+func runs(pid string) bool {
+	raw, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !strings.Contains(string(raw), ") Z ")
 }
 
 func TestPeersThatHang(t *testing.T) {
