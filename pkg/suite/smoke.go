@@ -9,7 +9,7 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// smoke runs its cases for all nodes at once.
+// smoke runs its cases for all nodes at once. The calls to one gateway follow each other over one connection.
 func (r *runner) smoke(ctx context.Context, record *recorder) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -27,15 +27,20 @@ func (r *runner) smoke(ctx context.Context, record *recorder) {
 		var calls sync.WaitGroup
 		defer calls.Wait()
 		for i, node := range r.Nodes {
-			for k, c := range gatewayCases(client, node) {
-				calls.Go(func() {
-					ctx, cancel := r.limited(ctx)
-					defer cancel()
-					record.try(ctx, place(2+k, i), node.Name, c.name+"/"+node.Name, c.test)
-				})
-			}
+			calls.Go(func() {
+				for k, c := range gatewayCases(client, node) {
+					r.limitedTry(ctx, record, place(2+k, i), node.Name, c)
+				}
+			})
 		}
 	})
+}
+
+// limitedTry runs one case with a time of its own.
+func (r *runner) limitedTry(ctx context.Context, record *recorder, place int, node string, c smokeCase) {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+	record.try(ctx, place, node, c.name+"/"+node, c.test)
 }
 
 func (r *runner) limited(ctx context.Context) (context.Context, context.CancelFunc) {
