@@ -57,6 +57,7 @@ type Dialer struct {
 	signer   ssh.Signer
 	agent    net.Conn
 	hostKeys *hostKeys
+	sums     sums
 	ctx      context.Context
 	cancel   context.CancelFunc
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -62,7 +63,7 @@ func (h *Host) upload(ctx context.Context, c *sftp.Client, local *os.File, targe
 	switch {
 	case err == nil && there.IsDir():
 		return false, errors.New("a directory is there on the node")
-	case err == nil && there.Size() == info.Size() && h.sameContent(ctx, local, target):
+	case err == nil && there.Size() == info.Size() && h.sameContent(ctx, local, info, target):
 		if there.Mode().Perm() == mode {
 			return false, nil
 		}
@@ -125,19 +126,53 @@ func rename(c *sftp.Client, from, to string) error {
 	return c.Rename(from, to)
 }
 
-// sameContent compares SHA-256 sums, the remote one made by the node. Where the node cannot, they count as different.
-func (h *Host) sameContent(ctx context.Context, local *os.File, target string) bool {
+// sameContent compares SHA-256 sums, the remote one made by the node while the local one is made here. Where the node cannot,
+// they count as different.
+func (h *Host) sameContent(ctx context.Context, local *os.File, info fs.FileInfo, target string) bool {
+	var ours string
+	var ourErr error
+	var here sync.WaitGroup
+	here.Go(func() { ours, ourErr = h.dialer.sums.of(local, info) })
 	result, err := h.Run(ctx, Command{Argv: []string{"sh", "-c", `exec sha256sum < "$1"`, "sh", target}})
-	if err != nil {
-		return false
-	}
-	sum := sha256.New()
-	_, err = io.Copy(sum, local)
-	if _, seekErr := local.Seek(0, io.SeekStart); err != nil || seekErr != nil {
+	here.Wait()
+	if err != nil || ourErr != nil {
 		return false
 	}
 	theirs, _, _ := strings.Cut(string(result.Stdout), " ")
-	return theirs == hex.EncodeToString(sum.Sum(nil))
+	return theirs == ours
+}
+
+// sums keeps the SHA-256 of local files: what goes to many nodes is read for it once. The zero value is ready.
+type sums struct {
+	mu    sync.Mutex
+	known map[summed]func() (string, error)
+}
+
+// summed is a file as it was: one that has changed since is another.
+type summed struct {
+	path     string
+	size     int64
+	modified time.Time
+}
+
+// of returns the SHA-256 of an open file in hexadecimal, and leaves its offset where it is. Whoever asks while it is made waits.
+func (s *sums) of(local *os.File, info fs.FileInfo) (string, error) {
+	key := summed{local.Name(), info.Size(), info.ModTime()}
+	s.mu.Lock()
+	sum := s.known[key]
+	if sum == nil {
+		if s.known == nil {
+			s.known = map[summed]func() (string, error){}
+		}
+		sum = sync.OnceValues(func() (string, error) {
+			made := sha256.New()
+			_, err := io.Copy(made, io.NewSectionReader(local, 0, info.Size()))
+			return hex.EncodeToString(made.Sum(nil)), err
+		})
+		s.known[key] = sum
+	}
+	s.mu.Unlock()
+	return sum()
 }
 
 // Download copies remotePath on the node (absolute, or relative to the home directory, also as "~/...") to localPath,

@@ -3,10 +3,13 @@ package remote
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -56,6 +59,47 @@ func TestUpload(t *testing.T) {
 		}
 		checkFile(t, abs, content, 0o755)
 	})
+}
+
+func TestSumsOfLocalFiles(t *testing.T) {
+	var known sums
+	path, content := randomFile(t, 300<<10)
+	sum := func() string {
+		f, err := os.Open(path)
+		if err != nil {
+			return err.Error()
+		}
+		defer func() { _ = f.Close() }()
+		info, err := f.Stat()
+		if err != nil {
+			return err.Error()
+		}
+		got, err := known.of(f, info)
+		if err != nil {
+			return err.Error()
+		}
+		return got
+	}
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			if got, want := sum(), fmt.Sprintf("%x", sha256.Sum256(content)); got != want {
+				t.Errorf("the sum is %s, want %s", got, want)
+			}
+		})
+	}
+	all.Wait()
+	if len(known.known) != 1 {
+		t.Errorf("one file was read %d times", len(known.known))
+	}
+	before := sum()
+	content[0]++
+	if err := errors.Join(os.WriteFile(path, content, 0o600), os.Chtimes(path, time.Time{}, time.Now().Add(time.Second))); err != nil {
+		t.Fatal(err)
+	}
+	if sum() == before {
+		t.Error("a file that has changed has the sum that it had before")
+	}
 }
 
 func checkFile(t *testing.T, path string, content []byte, mode fs.FileMode) {
