@@ -366,7 +366,11 @@ func tokenUpdate(s *Server, c *call) (any, error) {
 	if c.has("comment") {
 		t.Comment = c.get("comment")
 	}
-	return tokenRow(t), nil
+	row := tokenRow(t)
+	if c.has("expire") {
+		row["expire"] = c.get("expire") // as it was sent (observed)
+	}
+	return row, nil
 }
 
 func tokenDelete(s *Server, c *call) (any, error) {

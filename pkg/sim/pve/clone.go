@@ -23,7 +23,7 @@ func cloneVM(s *Server, c *call) (any, error) {
 		if sn == nil {
 			return nil, failf("snapshot '%s' does not exist", name)
 		}
-		config = sn.Config
+		config = sn.ownConfig()
 	}
 	full := c.bool("full") || (!c.has("full") && !src.Config.template())
 	target := c.node
@@ -35,21 +35,32 @@ func cloneVM(s *Server, c *call) (any, error) {
 	}
 	config = maps.Clone(config)
 	s.state.VMs[newid] = &vm{ID: newid, Node: target, Config: vmConfig{"lock": "create"}}
-	// The source's lock is shared between clones of it, so they do not wait for one another.
 	return s.startTask(c.who, c.node, "qmclone", strconv.Itoa(c.vmid), c, func(t *task) error {
-		unlock, err := s.lockVM(t.ctx, newid, s.opt.LockTimeout)
+		unlock, err := s.lockClone(t, src.ID, newid)
 		if err == nil {
 			defer unlock()
-			err = s.copyVM(t, c, src, config, full, newid)
+			if err = s.copyVM(t, c, src, config, full, newid); err != nil {
+				err = fmt.Errorf("clone failed: %w", err)
+			}
 		}
 		if err != nil {
 			s.mu.Lock()
 			delete(s.state.VMs, newid)
 			s.mu.Unlock()
-			return fmt.Errorf("clone failed: %w", err)
 		}
-		return nil
+		return err
 	}), nil
+}
+
+// lockClone takes the lock of the new VM. The source's lock is shared between clones of it, so that they do not wait for one
+// another: it is enough that nobody else has it when they begin.
+func (s *Server) lockClone(t *task, source, newid int) (func(), error) {
+	unlock, err := s.lockVM(t.ctx, source, s.opt.LockTimeout)
+	if err != nil {
+		return nil, err
+	}
+	unlock()
+	return s.lockVM(t.ctx, newid, s.opt.LockTimeout)
 }
 
 func (s *Server) checkClone(c *call, src *vm, config vmConfig, full bool, target string, newid int) error {
@@ -265,6 +276,9 @@ func makeTemplate(s *Server, c *call) (any, error) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if err := s.writable(v); err != nil {
+			return err
+		}
 		s.toTemplate(v)
 		return nil
 	}), nil
@@ -298,10 +312,25 @@ func migrateCheck(s *Server, c *call) (any, error) {
 	for _, k := range drives(v.Config) {
 		d := s.drive(k, v.Config[k])
 		if vol := s.state.volume(v.Node, d.file()); vol != nil && vol.Node != "" {
-			local = append(local, map[string]any{"volid": vol.id(), "size": vol.Size, "cdrom": btoi(d.cdrom())})
+			local = append(local, map[string]any{
+				"volid": vol.id(), "size": vol.Size, "cdrom": btoi(d.cdrom()), "drivename": k, "shared": 0, "replicate": 1,
+				"is_attached": 1, "is_unused": 0, "is_vmstate": 0, "is_tpmstate": 0,
+			})
 		}
 	}
-	return map[string]any{"running": running, "local_disks": local, "local_resources": []string{}}, nil
+	allowed, others := []string{}, map[string]any{}
+	for _, n := range s.state.Nodes {
+		if n.Name != v.Node {
+			allowed, others[n.Name] = append(allowed, n.Name), map[string]any{}
+		}
+	}
+	answer := map[string]any{
+		"running": running, "local_disks": local, "local_resources": []string{}, "mapped-resources": []string{}, "mapped-resource-info": map[string]any{},
+	}
+	if running == 0 {
+		answer["allowed_nodes"], answer["not_allowed_nodes"] = allowed, others
+	}
+	return answer, nil
 }
 
 func btoi(b bool) int {

@@ -22,6 +22,7 @@ type fakeMachines struct {
 	deaf     bool // ignores shutdown
 	startErr error
 	execs    map[int]host.ExecResult
+	files    map[string]string // in all of them
 
 	renumbered []string
 }
@@ -167,6 +168,9 @@ func (f *fakeMachines) ReadFile(_ context.Context, id, path string) ([]byte, err
 	defer f.mu.Unlock()
 	if err := f.up(id); err != nil {
 		return nil, err
+	}
+	if content, ok := f.files[path]; ok {
+		return []byte(content), nil
 	}
 	if path == "/etc/hostname" {
 		return []byte(f.specs[id].CloudInit.Hostname + "\n"), nil

@@ -226,6 +226,14 @@ func addForm(out map[string]value, form url.Values) {
 	}
 }
 
+// malformed says as Perl's parser does what is wrong with an object's first key; for all else it has many more texts.
+func malformed(b []byte, err error) string {
+	if rest, found := bytes.CutPrefix(b, []byte("{")); found && len(rest) > 0 && rest[0] != '"' {
+		return fmt.Sprintf("'\"' expected, at character offset 1 (before \"%s\")", rest)
+	}
+	return fmt.Sprintf("malformed JSON string: %v", err)
+}
+
 func (r *request) addJSON(out map[string]value) error {
 	b, err := io.ReadAll(io.LimitReader(r.body, maxFormBody))
 	if err != nil {
@@ -238,7 +246,7 @@ func (r *request) addJSON(out map[string]value) error {
 	dec.UseNumber()
 	var body any
 	if err := dec.Decode(&body); err != nil {
-		return failf("malformed JSON string: %v at /usr/share/perl5/PVE/APIServer/AnyEvent.pm line 917.", err)
+		return failf("%s at /usr/share/perl5/PVE/APIServer/AnyEvent.pm line 917.", malformed(b, err))
 	}
 	object, ok := body.(map[string]any)
 	if !ok {

@@ -95,6 +95,16 @@ type snapshot struct {
 	Config      vmConfig
 }
 
+// ownConfig is the configuration that a snapshot stands for: with its own description in place of the VM's.
+func (s *snapshot) ownConfig() vmConfig {
+	config := maps.Clone(s.Config)
+	delete(config, "description")
+	if s.Description != "" {
+		config["description"] = s.Description
+	}
+	return config
+}
+
 func (v *vm) machineID() string { return strconv.Itoa(v.ID) }
 
 // snapshotID names the copy of a machine's disk; names of machines are short.

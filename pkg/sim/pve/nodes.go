@@ -252,21 +252,54 @@ func (s *Server) quorate() bool {
 	return 2*online > len(s.state.Nodes)
 }
 
-// needsQuorum refuses what makes or starts a VM while there is no quorum (observed; everything that reads still answers, and
-// so does nextid).
+// needsQuorum refuses what writes to the cluster's file system while there is no quorum (observed; everything that reads still
+// answers, and so does nextid). The configurations of VMs are looked after by writable.
 func (s *Server) needsQuorum(r *route) error {
-	switch {
-	case r.method != "POST":
-		return nil
-	case r.path != "/nodes/{node}/qemu" && r.path != "/nodes/{node}/qemu/{vmid}/clone" && r.path != "/nodes/{node}/qemu/{vmid}/status/start":
+	call := r.method + " " + r.path
+	if r.method == "GET" || !makesVM(call) && clusterFiles()[call] == "" {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch {
+	case s.quorate():
+		return nil
+	case makesVM(call):
+		return failf("cluster not ready - no quorum?")
+	}
+	return failf("%s error: no quorum!", clusterFiles()[call])
+}
+
+func makesVM(call string) bool {
+	switch call {
+	case "POST /nodes/{node}/qemu", "POST /nodes/{node}/qemu/{vmid}/clone", "POST /nodes/{node}/qemu/{vmid}/status/start":
+		return true
+	}
+	return false
+}
+
+// clusterFiles are the calls that write to a file of the whole cluster, and how their refusals begin.
+func clusterFiles() map[string]string {
+	const users, storages = ": cfs-lock 'file-user_cfg'", ": cfs-lock 'file-storage_cfg'"
+	return map[string]string{
+		"POST /pools": "create pool failed" + users, "PUT /pools": "update pools failed" + users, "DELETE /pools": "delete pool failed" + users,
+		"PUT /pools/{poolid}": "update pools failed" + users, "DELETE /pools/{poolid}": "delete pool failed" + users,
+		"PUT /access/acl":    "ACL update failed" + users,
+		"POST /access/roles": "create role failed" + users, "PUT /access/roles/{roleid}": "update role failed" + users, "DELETE /access/roles/{roleid}": "delete role failed" + users,
+		"POST /access/users": "create user failed" + users, "PUT /access/users/{userid}": "update user failed" + users, "DELETE /access/users/{userid}": "delete user failed" + users,
+		"POST /access/users/{userid}/token/{tokenid}": "generating token failed" + users, "PUT /access/users/{userid}/token/{tokenid}": "updating token info failed" + users,
+		"DELETE /access/users/{userid}/token/{tokenid}": "deleting token failed" + users,
+		"POST /storage": "create storage failed" + storages, "PUT /storage/{storage}": "update storage failed" + storages, "DELETE /storage/{storage}": "delete storage failed" + storages,
+	}
+}
+
+// writable refuses to write a VM's configuration while there is no quorum (observed).
+func (s *Server) writable(v *vm) error {
 	if s.quorate() {
 		return nil
 	}
-	return failf("cluster not ready - no quorum?")
+	s.state.NextPID++
+	return failf("unable to open file '/etc/pve/nodes/%s/qemu-server/%d.conf.tmp.%d' - Permission denied", v.Node, v.ID, s.state.NextPID)
 }
 
 func clusterStatus(s *Server, _ *call) (any, error) {

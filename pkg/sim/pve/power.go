@@ -108,6 +108,9 @@ func start(s *Server, c *call) (any, error) {
 
 // startVM powers a VM on. The checks are in the order of the real server.
 func (s *Server) startVM(t *task, node string, vmid int) error {
+	if s.backedUp(node, vmid) {
+		return nil // the backup's QEMU goes on as the guest's (observed)
+	}
 	spec, v, err := s.startSpec(t, node, vmid)
 	if err != nil {
 		return err
@@ -122,6 +125,9 @@ func (s *Server) startVM(t *task, node string, vmid int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.NextPID++
+	if v.Config["lock"] == "suspended" {
+		delete(v.Config, "lock")
+	}
 	v.PowerOn, v.Machine, v.Started, v.PID = true, true, time.Now(), s.state.NextPID
 	v.Live = vmConfig{}
 	for k, val := range v.Config {
@@ -129,6 +135,14 @@ func (s *Server) startVM(t *task, node string, vmid int) error {
 	}
 	s.changed()
 	return nil
+}
+
+// backedUp tells whether a VM runs for a backup.
+func (s *Server) backedUp(node string, vmid int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.vmOn(node, vmid)
+	return err == nil && v.Config["lock"] == "backup" && s.running(v)
 }
 
 func (s *Server) startSpec(t *task, node string, vmid int) (host.Spec, *vm, error) {

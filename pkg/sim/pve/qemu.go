@@ -60,6 +60,8 @@ func (s *Server) vmPriv(c *call, vmid int, pool, priv string) error {
 
 // createVM is POST /nodes/{node}/qemu.
 func createVM(s *Server, c *call) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	pool := c.get("pool")
 	if err := checkSSHKeys(c.get("sshkeys")); err != nil {
 		return nil, err
@@ -77,11 +79,15 @@ func createVM(s *Server, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.waitForNew(c); err != nil {
+		return nil, err
+	}
 	if old := s.state.VMs[c.vmid]; old != nil {
 		return nil, failf("unable to create VM %d - VM %d already exists on node '%s'", c.vmid, c.vmid, old.Node)
 	}
 	v := &vm{ID: c.vmid, Node: c.node, Config: vmConfig{"lock": "create"}}
 	s.state.VMs[c.vmid] = v
+	s.changed()
 	start := c.bool("start")
 	return s.vmTask(c, "qmcreate", c.vmid, func(t *task) error {
 		if err := s.makeVM(t, v, config, pool); err != nil {
@@ -95,6 +101,27 @@ func createVM(s *Server, c *call) (any, error) {
 		}
 		return nil
 	}), nil
+}
+
+// waitForNew waits until nobody holds the lock of the VM that is to be made, half as long as others wait (observed). It is
+// called with the server's mutex held and lets go of it meanwhile.
+func (s *Server) waitForNew(c *call) error {
+	s.mu.Unlock()
+	unlock, err := s.lockVM(c.ctx, c.vmid, s.opt.LockTimeout/2)
+	s.mu.Lock()
+	if err != nil {
+		return failf("unable to create VM %d - %s", c.vmid, err)
+	}
+	unlock()
+	return nil
+}
+
+// onlyRoot refuses what no token may set.
+func onlyRoot(k string) error {
+	if strings.HasPrefix(k, "hostpci") {
+		return failf("only root can set '%s' config for non-mapped devices", k)
+	}
+	return failf("only root can set '%s' config", k)
 }
 
 // autostart starts a new VM in a task of its own, as PVE does: the create task does not wait for it.
@@ -115,7 +142,7 @@ func (s *Server) newConfig(c *call, pool string) (vmConfig, error) {
 		}
 		config[k] = c.get(k)
 		if rootOnly(k) {
-			return nil, failf("only root can set '%s' config", k)
+			return nil, onlyRoot(k)
 		}
 		if isDrive(k) {
 			if err := s.checkDrive(c, k, s.drive(k, config[k])); err != nil {
@@ -213,7 +240,7 @@ func getConfig(s *Server, c *call) (any, error) {
 		if sn == nil {
 			return nil, failf("snapshot '%s' does not exist", name)
 		}
-		out := s.snapshotJSON(sn)
+		out := s.snapshotJSON(v, sn)
 		out["digest"] = v.digest()
 		return out, nil
 	}
@@ -275,6 +302,11 @@ func postConfig(s *Server, c *call) (any, error) {
 	if err := s.checkChange(c); err != nil {
 		return nil, err
 	}
+	unlock, err := s.lockVM(c.ctx, c.vmid, s.opt.LockTimeout)
+	if err != nil {
+		return nil, err
+	}
+	unlock() // the task takes it again
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.vmTask(c, "qmconfig", c.vmid, func(t *task) error {
@@ -322,7 +354,7 @@ func (s *Server) checkChange(c *call) error {
 		}
 		changes++
 		if rootOnly(k) {
-			return failf("only root can set '%s' config", k)
+			return onlyRoot(k)
 		}
 	}
 	if changes == 0 {
@@ -353,7 +385,7 @@ func (s *Server) checkDelete(c *call) error {
 			return badParam("delete", "unknown option '%s'", k)
 		}
 		if rootOnly(k) {
-			return failf("only root can set '%s' config", k)
+			return onlyRoot(k)
 		}
 	}
 	return nil
@@ -424,6 +456,10 @@ func (s *Server) change(c *call) ([]string, error) {
 			s.undo(&m)
 			return m.log, err
 		}
+	}
+	if err := s.writable(v); err != nil {
+		s.undo(&m)
+		return nil, err
 	}
 	if v.Live != nil {
 		for k, old := range v.Live {
@@ -498,7 +534,7 @@ func (s *Server) setBoot(next vmConfig, text string) error {
 func (s *Server) deleteOption(v *vm, next vmConfig, k string) error {
 	if isDrive(k) && next[k] != "" {
 		if next["protection"] == "1" {
-			return failf("can't unlink drive '%s' - protection mode enabled", k)
+			return failf("can't remove drive '%s' - protection mode enabled", k)
 		}
 		s.detach(v, next, k)
 		next["boot"] = withoutBoot(next["boot"], k)
@@ -611,6 +647,9 @@ func (s *Server) resizeNow(who identity, node string, vmid int, disk, size, dige
 			failf("command '/usr/bin/qemu-img resize -f %s %s %d' failed: exit code 1", vol.Format, s.filePath(vol), want)
 	}
 	vol.Size = want
+	if err := s.writable(v); err != nil {
+		return nil, err // the image has grown already (observed)
+	}
 	d["size"] = formatSize(want)
 	v.Config[disk] = d.text()
 	if v.Live != nil {
@@ -622,6 +661,13 @@ func (s *Server) resizeNow(who identity, node string, vmid int, disk, size, dige
 
 // regenerate is PUT …/cloudinit.
 func regenerate(s *Server, c *call) (any, error) {
+	unlock, err := s.lockVM(c.ctx, c.vmid, s.opt.LockTimeout)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	v, err := s.vmOn(c.node, c.vmid)
 	if err != nil {
 		return nil, err
@@ -709,6 +755,11 @@ func (s *Server) destroy(t *task, c *call) error {
 	v, err := s.vmOn(c.node, c.vmid)
 	var copies []string
 	if err == nil {
+		if err = s.writable(v); err != nil {
+			s.dropDisks(v) // they are gone, and the configuration stays (observed)
+		}
+	}
+	if err == nil {
 		v.Config["lock"] = "destroyed"
 		for _, sn := range v.Snapshots {
 			if sn.Machine {
@@ -732,6 +783,13 @@ func (s *Server) destroy(t *task, c *call) error {
 	defer s.mu.Unlock()
 	s.forget(t, v, c.bool("purge"))
 	return nil
+}
+
+// dropDisks removes the images of a VM.
+func (s *Server) dropDisks(v *vm) {
+	s.state.Volumes = slices.DeleteFunc(s.state.Volumes, func(vol *volume) bool {
+		return vol.Content == "images" && vol.VMID == v.ID && (vol.Node == "" || vol.Node == v.Node)
+	})
 }
 
 func (s *Server) canDestroy(c *call) error {
@@ -760,12 +818,6 @@ func (s *Server) canDestroy(c *call) error {
 
 // forget removes a VM, its volumes, its pool membership and its ACL entries.
 func (s *Server) forget(t *task, v *vm, purge bool) {
-	var kept []*volume
-	for _, vol := range s.state.Volumes {
-		if vol.Content != "images" || vol.VMID != v.ID || (vol.Node != "" && vol.Node != v.Node) {
-			kept = append(kept, vol)
-		}
-	}
 	for _, k := range drives(v.Config) {
 		d := s.drive(k, v.Config[k])
 		if !d.cdrom() && s.state.volume(v.Node, d.file()) == nil {
@@ -773,7 +825,7 @@ func (s *Server) forget(t *task, v *vm, purge bool) {
 			t.addLog("disk image '" + s.filePath(&volume{Storage: st, Name: name}) + "' does not exist")
 		}
 	}
-	s.state.Volumes = kept
+	s.dropDisks(v)
 	if purge {
 		t.addLog(fmt.Sprintf("purging VM %d from related configurations..", v.ID))
 	}

@@ -57,7 +57,7 @@ func routes() []route {
 		get("/nodes/{node}/tasks/{upid}/status", taskStatus),
 
 		get("/nodes/{node}/qemu", qemuList),
-		post("/nodes/{node}/qemu", createVM),
+		async(post("/nodes/{node}/qemu", createVM)),
 		get(vmPath, index("agent", "clone", "cloudinit", "config", "migrate", "pending", "resize", "snapshot", "status")),
 		del(vmPath, deleteVM),
 		get(vmPath+"/config", getConfig),
@@ -66,7 +66,7 @@ func routes() []route {
 		get(vmPath+"/pending", pending),
 		put(vmPath+"/resize", resizeDisk),
 		get(vmPath+"/cloudinit", cloudinitPending),
-		put(vmPath+"/cloudinit", regenerate),
+		async(put(vmPath+"/cloudinit", regenerate)),
 		get(vmPath+"/cloudinit/dump", cloudinitDump),
 		post(vmPath+"/clone", cloneVM),
 		post(vmPath+"/template", makeTemplate),

@@ -551,3 +551,37 @@ func TestReadFaults(t *testing.T) {
 		}
 	}
 }
+
+// Texts of the real server while most hypervisors are away. What is made or started is refused, what is written too.
+func TestWithoutQuorum(t *testing.T) {
+	s, c, _ := startServer(t, Options{})
+	const vm = "/nodes/pve1/qemu/115"
+	c.task("POST", "/nodes/pve1/qemu", "vmid=115&memory=64&virtio0=local:1")
+	for _, name := range []string{"pve2", "pve3"} {
+		if err := s.SetOnline(name, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct{ method, path, body, want string }{
+		{"POST", "/nodes/pve1/qemu", "vmid=116", "cluster not ready - no quorum?"},
+		{"POST", vm + "/clone", "newid=116", "cluster not ready - no quorum?"},
+		{"POST", vm + "/status/start", "", "cluster not ready - no quorum?"},
+		{"POST", "/pools", "poolid=p", "create pool failed: cfs-lock 'file-user_cfg' error: no quorum!"},
+		{"PUT", "/access/acl", "path=/&roles=PVEAuditor&users=root@pam", "ACL update failed: cfs-lock 'file-user_cfg' error: no quorum!"},
+		{"PUT", "/storage/local", "content=iso", "update storage failed: cfs-lock 'file-storage_cfg' error: no quorum!"},
+		{"PUT", vm + "/config", "description=x", "unable to open file '/etc/pve/nodes/pve1/qemu-server/115.TEMPORARY' - Permission denied"},
+	} {
+		if a := c.do(tc.method, tc.path, tc.body); a.Status != 500 || steady(a.Reason) != tc.want {
+			t.Errorf("%s %s = %d %s, want 500 %s", tc.method, tc.path, a.Status, a.Reason, tc.want)
+		}
+	}
+	if exit := c.task("DELETE", vm, nil); !strings.HasSuffix(exit, "Permission denied") {
+		t.Errorf("delete: task %q", exit)
+	}
+	if config := c.config(vm); config["description"] != nil || config["virtio0"] == nil {
+		t.Errorf("the configuration is %v, want it as it was", config)
+	}
+	if free := c.ok("GET", "/cluster/nextid?vmid=116", nil); free != "116" {
+		t.Errorf("nextid = %v", free)
+	}
+}

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-func (s *Server) snapshotJSON(sn *snapshot) map[string]any {
-	out := s.configJSON(sn.Config)
+func (s *Server) snapshotJSON(v *vm, sn *snapshot) map[string]any {
+	out := s.configJSON(sn.ownConfig())
 	out["snaptime"] = sn.Time
-	delete(out, "description")
-	if sn.Description != "" {
-		out["description"] = sn.Description
+	if disks := drives(sn.Config); sn.VMState && len(disks) > 0 {
+		store, _, _ := strings.Cut(s.drive(disks[0], sn.Config[disks[0]]).file(), ":")
+		out["vmstate"] = fmt.Sprintf("%s:%d/vm-%d-state-%s.raw", store, v.ID, v.ID, sn.Name)
 	}
 	if sn.Parent != "" {
 		out["parent"] = sn.Parent
@@ -66,6 +66,9 @@ func (s *Server) withVMLocked(c *call, lock string, run func(*vm) error) error {
 	v, err := s.vmOn(c.node, c.vmid)
 	if err == nil {
 		err = v.checkLock()
+	}
+	if err == nil {
+		err = s.writable(v)
 	}
 	if err != nil {
 		s.mu.Unlock()
@@ -275,7 +278,7 @@ func snapshotConfig(s *Server, c *call) (any, error) {
 	if sn == nil {
 		return nil, failf("snapshot '%s' does not exist", c.get("snapname"))
 	}
-	return s.snapshotJSON(sn), nil
+	return s.snapshotJSON(v, sn), nil
 }
 
 func snapshotDescribe(s *Server, c *call) (any, error) {
