@@ -6,6 +6,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X hive-test/pkg/cli.version=$(VERSION)
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)"
+PROGRAMS := bin/hive-test bin/hive-sim bin/hive-sim-hive
 SOURCES := $(shell find cmd pkg tofu cloudinit -name '*.go' -o -name '*.sh' -o -name '*.tf' -o -name '*.tmpl' -o -name '*.json') go.mod go.sum
 
 # ------------------------------------------------------------------------------------------------ build
@@ -14,13 +15,10 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 .PHONY: build
-build: bin/hive-test bin/hive-sim ## build bin/hive-test and bin/hive-sim
+build: $(PROGRAMS) ## build bin/hive-test and the simulator, bin/hive-sim and bin/hive-sim-hive
 
-bin/hive-test: $(SOURCES)
-	$(BUILD) -o $@ ./cmd/hive-test
-
-bin/hive-sim: $(SOURCES)
-	$(BUILD) -o $@ ./cmd/hive-sim
+$(PROGRAMS): bin/%: $(SOURCES)
+	$(BUILD) -o $@ ./cmd/$*
 
 .PHONY: cross
 cross: ## compile hive-test for Linux and macOS on amd64 and arm64

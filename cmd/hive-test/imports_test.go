@@ -31,7 +31,7 @@ var only = []struct {
 	{"github.com/pkg/sftp", []string{"pkg/remote", "pkg/sim"}, "as for SSH"},
 	{"al.essio.dev/pkg/shellescape", []string{"pkg/remote"}, "everything that reaches a shell is quoted in one package"},
 	{"github.com/vishvananda/netlink", []string{"pkg/sim/host"}, "only simulated hosts have networks to make"},
-	{"hive-test/pkg/sim", []string{"cmd/hive-sim", "pkg/sim"}, "the product must not know that it talks to a simulator"},
+	{"hive-test/pkg/sim", []string{"cmd/hive-sim", "cmd/hive-sim-hive", "pkg/sim"}, "the product must not know that it talks to a simulator"},
 	{"hive-test/pkg/cli", []string{"cmd/hive-test"}, "nothing below the command line knows of it"},
 	{"hive-test/pkg/lifecycle", []string{"pkg/cli"}, "workflows are called by the command line only"},
 	{"hive-test/pkg/config", []string{"pkg/cli"}, "settings are turned into plain arguments at the top"},

@@ -60,7 +60,7 @@ func buildPrograms() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, "hive-test/cmd/hive-test", "hive-test/cmd/hive-sim")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, "hive-test/cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the programs: %w\n%s", err, out)

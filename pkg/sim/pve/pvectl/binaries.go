@@ -10,9 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/google/renameio/v2"
 )
+
+// hivePart is this program's part as hive in a program of its own, which is built beside it. It is a third as large, which is
+// felt where ten nodes get it.
+const hivePart = "hive-sim-hive"
 
 // binaries are copies of this program under the names by which it plays its parts.
 type binaries struct {
@@ -22,10 +27,14 @@ type binaries struct {
 }
 
 // installBinaries puts copies of the program into the simulator's directory. They lie in a directory that is named by
-// the program's checksum: a program that is built anew must change neither the checksum of the provider that existing
-// clusters have locked, nor the programs of running hosts.
+// the programs' checksum: a program that is built anew must change neither the checksum of the provider that existing
+// clusters have locked, nor the programs of running hosts. Where no hivePart was built, this program itself plays hive.
 func (o *options) installBinaries(self string) (binaries, error) {
-	sum, err := checksum(self)
+	hive := filepath.Join(filepath.Dir(self), hivePart)
+	if _, err := os.Stat(hive); err != nil {
+		hive = self
+	}
+	sum, err := checksum(self, hive)
 	if err != nil {
 		return binaries{}, err
 	}
@@ -33,35 +42,52 @@ func (o *options) installBinaries(self string) (binaries, error) {
 	b := binaries{
 		self: filepath.Join(dir, "hive-sim"), hive: filepath.Join(dir, "hive"), mirror: filepath.Join(dir, "mirror"),
 	}
-	links := []string{b.hive}
+	links := map[string]string{b.hive: b.self}
+	if hive != self {
+		part := filepath.Join(dir, hivePart) // under its own name too: the copy of this program looks for it
+		if hive != part {
+			if err := copyFile(hive, part); err != nil {
+				return b, err
+			}
+		}
+		links[b.hive] = part
+	}
 	for _, registry := range []string{"registry.opentofu.org", "registry.terraform.io"} {
-		links = append(links, filepath.Join(b.mirror, registry, "bpg/proxmox", providerVersion,
-			runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-proxmox_v"+providerVersion))
+		links[filepath.Join(b.mirror, registry, "bpg/proxmox", providerVersion,
+			runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-proxmox_v"+providerVersion)] = b.self
 	}
 	if self != b.self {
 		if err := copyFile(self, b.self); err != nil {
 			return b, err
 		}
 	}
-	for _, l := range links {
-		if err := link(b.self, l); err != nil {
+	for to, from := range links {
+		if err := link(from, to); err != nil {
 			return b, err
 		}
 	}
 	return b, nil
 }
 
-func checksum(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", fmt.Errorf("read this program: %w", err)
-	}
-	defer func() { _ = f.Close() }()
+// checksum is that of one program, or of two.
+func checksum(self, hive string) (string, error) {
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("read this program: %w", err)
+	for _, file := range slices.Compact([]string{self, hive}) {
+		if err := hashFile(h, file); err != nil {
+			return "", fmt.Errorf("read this program: %w", err)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashFile(h io.Writer, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	_, err = io.Copy(h, f)
+	return err
 }
 
 // copyFile copies a program unless the target exists, which then is the same by its directory's name.
