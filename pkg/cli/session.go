@@ -225,7 +225,7 @@ func (s *session) begin() error {
 	}
 	s.run = run
 	s.learnKeys()
-	recorder, err := progress.Recorder(filepath.Join(run.Dir, "events.jsonl"))
+	recorder, err := progress.Recorder(filepath.Join(run.Dir, state.EventsFile))
 	if err != nil {
 		return err
 	}

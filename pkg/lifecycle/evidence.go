@@ -259,31 +259,37 @@ func (r *Job) remember(items []Item) {
 // Gathered are the items of this run's nodes so far.
 func (r *Job) Gathered() []Item { return slices.Clone(r.gathered) }
 
-// WriteIndex lists what was gathered, and what else is in the run's directory now, in index.json. It does nothing for a run
-// that gathered nothing.
+// WriteIndex writes index.json as it is now. It does nothing for a run that gathered nothing.
 func (r *Job) WriteIndex() error {
 	if len(r.gathered) == 0 {
 		return nil
 	}
+	index, err := r.Index()
+	if err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(index, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the index: %w", err)
+	}
+	return r.keepFile(IndexFile, string(raw)+"\n")
+}
+
+// Index lists what was gathered, and what else is in the run's directory now.
+func (r *Job) Index() (Index, error) {
 	index := Index{Schema: indexSchema, Cluster: r.Record.Name, Items: r.Gathered()}
 	listed := map[string]bool{IndexFile: true}
 	for i := range index.Items {
 		item := &index.Items[i]
+		item.Why = r.Secrets.Mask(item.Why)
 		listed[item.File] = true
 		if info, err := os.Stat(r.Evidence.Path(filepath.FromSlash(item.File))); err == nil && item.File != "" {
 			item.Bytes = info.Size()
 		}
 	}
 	files, err := r.runFiles(listed)
-	if err != nil {
-		return err
-	}
 	index.Items = append(index.Items, files...)
-	raw, err := json.MarshalIndent(index, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the index: %w", err)
-	}
-	return r.keepFile(IndexFile, string(raw)+"\n")
+	return index, err
 }
 
 // runFiles are the files of the run itself: its events, tofu's log, reports, what suites left. Those that each run has are named

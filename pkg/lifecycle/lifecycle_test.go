@@ -62,7 +62,7 @@ func (w *world) Free(context.Context, *cluster.Record, []string, progress.Sink) 
 func (w *world) Release(context.Context, *cluster.Record, progress.Sink)              { w.log("release") }
 func (w *world) Forget(context.Context, *cluster.Record, progress.Sink)               { w.log("forget") }
 func (w *world) Power(context.Context, *cluster.Record) []Power                       { return nil }
-func (w *world) PlanText(context.Context, provision.Request) (string, error) { return "", nil }
+func (w *world) PlanText(context.Context, provision.Request) (string, error)          { return "", nil }
 func (w *world) Tell(context.Context, *cluster.Record, cluster.Node) []Told {
 	return []Told{{What: "config", Text: "name: ci-1-1\n"}, {What: "tasks", Err: errors.New("not now")}}
 }

@@ -189,6 +189,18 @@ type Run struct{ Dir string }
 
 // NewRun makes .runs/NAME/<UTC>-<verb> and points .runs/NAME/latest at it.
 func (s *Store) NewRun(name cluster.Name, verb string, now time.Time) (Run, error) {
+	run, err := s.NewGathering(name, verb, now)
+	if err != nil {
+		return Run{}, err
+	}
+	if err := renameio.Symlink(filepath.Base(run.Dir), filepath.Join(filepath.Dir(run.Dir), "latest")); err != nil {
+		return Run{}, fmt.Errorf("linking the latest run: %w", err)
+	}
+	return run, nil
+}
+
+// NewGathering makes the directory of what is no run of a verb with phases: the latest run stays the latest.
+func (s *Store) NewGathering(name cluster.Name, verb string, now time.Time) (Run, error) {
 	if err := s.ensureRoot(); err != nil {
 		return Run{}, err
 	}
@@ -200,9 +212,6 @@ func (s *Store) NewRun(name cluster.Name, verb string, now time.Time) (Run, erro
 	dir := filepath.Join(base, stamp)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return Run{}, fmt.Errorf("making the run's directory: %w", err)
-	}
-	if err := renameio.Symlink(stamp, filepath.Join(base, "latest")); err != nil {
-		return Run{}, fmt.Errorf("linking the latest run: %w", err)
 	}
 	return Run{Dir: dir}, nil
 }
@@ -235,6 +244,26 @@ func CopyTo(from, to string) error {
 		return fmt.Errorf("replacing %s: %w", to, err)
 	}
 	return nil
+}
+
+// EventsFile is the name of a run's record of events, in its directory.
+const EventsFile = "events.jsonl"
+
+// Runs are the runs of a cluster that left events, the newest first; none if there is none.
+func (s *Store) Runs(name cluster.Name) ([]Run, error) {
+	base := filepath.Join(s.root, runsDir, name.String())
+	entries, err := os.ReadDir(base)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing the runs: %w", err)
+	}
+	var runs []Run
+	for _, entry := range slices.Backward(entries) { // the names begin with the time
+		dir := filepath.Join(base, entry.Name())
+		if _, err := os.Stat(filepath.Join(dir, EventsFile)); err == nil && entry.IsDir() {
+			runs = append(runs, Run{Dir: dir})
+		}
+	}
+	return runs, nil
 }
 
 // RunOf is the newest run's directory of a cluster, or "" if there is none.

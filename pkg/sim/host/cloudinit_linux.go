@@ -203,8 +203,13 @@ func (c *cloudInit) finalStage() {
 	}
 }
 
+// appendLog writes what was said to both of cloud-init's logs; the real one's cloud-init.log says more.
 func (c *cloudInit) appendLog() error {
-	p := c.g.path("/var/log/cloud-init-output.log")
+	return errors.Join(c.appendTo("/var/log/cloud-init-output.log"), c.appendTo("/var/log/cloud-init.log"))
+}
+
+func (c *cloudInit) appendTo(name string) error {
+	p := c.g.path(name)
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 		return err
 	}

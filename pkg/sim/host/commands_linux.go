@@ -34,6 +34,8 @@ func Main(args []string) int {
 		return runCloudInit(args[1:], os.Stdout, os.Stderr)
 	case name == "apt-get":
 		return runAptGet(args[1:], os.Stdout, os.Stderr)
+	case name == "journalctl":
+		return runJournal(args[1:], os.Stdout, os.Stderr)
 	case name == "hostname":
 		fmt.Println(os.Getenv("SIM_HOST_NAME"))
 		return 0

@@ -199,7 +199,7 @@ func (g *guest) makeTree() error {
 			return fmt.Errorf("make /%s: %w", dir, err)
 		}
 	}
-	for _, name := range []string{"sudo", "cloud-init", "apt-get", "hostname"} {
+	for _, name := range []string{"sudo", "cloud-init", "apt-get", "journalctl", "hostname"} {
 		if err := linkTo(g.path(filepath.Join(shimDir, name)), g.cfg.Guest); err != nil {
 			return err
 		}

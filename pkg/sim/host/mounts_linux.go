@@ -218,7 +218,7 @@ func bindGuest(root, guest string) error {
 	if err := unix.Mount("", p, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		return fmt.Errorf("protect %s: %w", guestBinary, err)
 	}
-	for _, name := range []string{"usr/bin/sudo", "usr/bin/cloud-init", "usr/bin/apt-get"} {
+	for _, name := range []string{"usr/bin/sudo", "usr/bin/cloud-init", "usr/bin/apt-get", "usr/bin/journalctl"} {
 		if err := linkTo(filepath.Join(root, name), guestBinary); err != nil {
 			return err
 		}

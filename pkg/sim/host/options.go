@@ -31,13 +31,13 @@ type Options struct {
 var ErrUnknownPID = errors.New("Invalid parameter 'pid'")
 
 // IsGuest tells whether a process with these arguments (os.Args) is to run Main: it is the init of a machine, or one of
-// the commands sudo, cloud-init, apt-get and hostname inside one.
+// the commands sudo, cloud-init, apt-get, journalctl and hostname inside one.
 func IsGuest(args []string) bool {
 	if len(args) == 0 {
 		return false
 	}
 	switch filepath.Base(args[0]) {
-	case "sudo", "cloud-init", "apt-get", "hostname":
+	case "sudo", "cloud-init", "apt-get", "journalctl", "hostname":
 		return true
 	}
 	return len(args) > 2 && args[1] == "host"
