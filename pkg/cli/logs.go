@@ -173,14 +173,18 @@ func (a *app) printLogs(document logsJSON, format string) error {
 
 // follow shows hive's logs until it is interrupted, which is how it is meant to end.
 func (a *app) follow(ctx context.Context, name, which string, settings config.Settings) error {
-	s, dialer, err := a.reach(ctx, "logs", name, settings)
+	s, r, err := a.reach(ctx, "logs", name, settings)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	nodes, err := choose(s.record.Nodes, which)
 	if err != nil {
-		return errors.Join(err, dialer.Close())
+		return err
+	}
+	group, _, err := s.reached(ctx, r, nodes) // what cannot be reached is told by what follows it
+	if err != nil {
+		return errors.Join(err, r.Close())
 	}
 	s.learnKeys()
 	options := s.hiveOptions()
@@ -189,7 +193,7 @@ func (a *app) follow(ctx context.Context, name, which string, settings config.Se
 	var failure error
 	following, stop := context.WithCancel(ctx)
 	defer stop()
-	err = hive.New(s.name, dialer.Group(nodes), options, s.sink).Follow(following, func(node, log, text string) {
+	err = hive.New(s.name, group, options, s.sink).Follow(following, func(node, log, text string) {
 		one.Lock()
 		defer one.Unlock()
 		if _, err := fmt.Fprintf(a.Stdout, "%s %s: %s\n", node, log, progress.Clean(text)); err != nil { // whoever read it is gone
@@ -198,7 +202,7 @@ func (a *app) follow(ctx context.Context, name, which string, settings config.Se
 		}
 	})
 	if ctx.Err() != nil {
-		return errors.Join(codeError{code: ExitInterrupted}, dialer.Close())
+		return errors.Join(codeError{code: ExitInterrupted}, r.Close())
 	}
-	return errors.Join(failure, err, dialer.Close())
+	return errors.Join(failure, err, r.Close())
 }

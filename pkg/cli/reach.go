@@ -16,6 +16,8 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
@@ -67,47 +69,67 @@ func split(cmd *cobra.Command, args []string) (before, command []string) {
 
 // reach opens a cluster whose nodes are to be reached. A simulated one's simulator is made to run first: without it, the
 // addresses could be anybody's.
-func (a *app) reach(ctx context.Context, verb, name string, settings config.Settings) (*session, *remote.Dialer, error) {
+func (a *app) reach(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.load(); err != nil {
+	fail := func(err error) (*session, *lifecycle.Job, error) {
 		s.close()
 		return nil, nil, err
 	}
+	if err := s.load(); err != nil {
+		return fail(err)
+	}
 	if err := s.connect(ctx); err != nil {
-		s.close()
-		return nil, nil, err
+		return fail(err)
 	}
 	for _, node := range s.record.Nodes {
 		if !node.Management.IsValid() {
-			s.close()
-			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, name)
+			return fail(fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, name))
 		}
 	}
-	opened, err := s.dialer(s.record)
+	fleet, err := s.fleet()
+	if err != nil { // no token is needed to reach nodes: without one, they are where the record says
+		fleet = existing{}
+	}
+	return s, s.looking(fleet), nil
+}
+
+// reached connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its place.
+func (s *session) reached(ctx context.Context, r *lifecycle.Job, chosen cluster.Nodes) (remote.Group, []error, error) {
+	var indexes []int
+	for _, node := range chosen {
+		indexes = append(indexes, node.Index)
+	}
+	group, failures, err := lifecycle.Reach(ctx, r, indexes...)
 	if err != nil {
-		s.close()
 		return nil, nil, codeError{ExitConfig, err}
 	}
-	return s, opened, nil
+	for i, failure := range failures {
+		failures[i] = progress.WithHint(failure, fmt.Sprintf("hive-test status %s asks its hypervisor whether it runs, and where it is", s.name))
+	}
+	return group, failures, nil
 }
 
 func (a *app) ssh(ctx context.Context, name string, index int, command []string, settings config.Settings) error {
-	s, dialer, err := a.reach(ctx, "ssh", name, settings)
+	s, r, err := a.reach(ctx, "ssh", name, settings)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	node, ok := s.record.Nodes.ByIndex(index)
 	if !ok {
-		return errors.Join(usageError{fmt.Errorf("cluster %q has no node %d: it has %d", name, index, len(s.record.Nodes))}, dialer.Close())
+		return usageError{fmt.Errorf("cluster %q has no node %d: it has %d", name, index, len(s.record.Nodes))}
+	}
+	group, failures, err := s.reached(ctx, r, cluster.Nodes{node})
+	if err := errors.Join(append(failures, err)...); err != nil {
+		return errors.Join(err, r.Close())
 	}
 	file, isFile := a.Stdin.(*os.File)
 	tty := isFile && len(command) == 0 && term.IsTerminal(int(file.Fd()))
-	exit, err := dialer.Host(node).Interactive(ctx, command, a.Stdin, a.Stdout, a.Stderr, tty)
-	if err := errors.Join(err, dialer.Close()); err != nil {
+	exit, err := group[0].Interactive(ctx, command, a.Stdin, a.Stdout, a.Stderr, tty)
+	if err := errors.Join(err, r.Close()); err != nil {
 		return err
 	}
 	if exit != 0 {
@@ -184,17 +206,21 @@ type execNodeJSON struct {
 }
 
 func (a *app) exec(ctx context.Context, name, which string, command []string, settings config.Settings) error {
-	s, dialer, err := a.reach(ctx, "exec", name, settings)
+	s, r, err := a.reach(ctx, "exec", name, settings)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	nodes, err := choose(s.record.Nodes, which)
 	if err != nil {
-		return errors.Join(err, dialer.Close())
+		return err
 	}
-	document, failure := execOn(ctx, dialer.Group(nodes), command, settings)
-	failure = errors.Join(failure, dialer.Close())
+	group, unreached, err := s.reached(ctx, r, nodes)
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	document, failure := execOn(ctx, group, unreached, command, settings)
+	failure = errors.Join(failure, r.Close())
 	structured, err := printAs(a.Stdout, settings.Output, document)
 	if !structured {
 		err = a.printExec(document)
@@ -202,20 +228,23 @@ func (a *app) exec(ctx context.Context, name, which string, command []string, se
 	return errors.Join(failure, err)
 }
 
-// execOn runs the command everywhere. A node that could not be reached is an error; one where the command failed gives the
-// exit code.
-func execOn(ctx context.Context, group remote.Group, command []string, settings config.Settings) (execJSON, error) {
+// execOn runs the command everywhere but where a node was not reached. A node that could not be reached is an error; one where
+// the command failed gives the exit code.
+func execOn(ctx context.Context, group remote.Group, unreached []error, command []string, settings config.Settings) (execJSON, error) {
 	document := execJSON{Schema: outputSchema, Nodes: make([]execNodeJSON, len(group))}
 	var unreachable []error
 	code := ExitOK
 	results := make([]remote.Result, len(group))
-	failures := make([]error, len(group))
+	failures := slices.Clone(unreached)
 	place := map[string]int{}
 	for i, host := range group {
 		place[host.Name()] = i
 	}
 	_ = group.Each(ctx, func(ctx context.Context, host *remote.Host) error { // each node's error is kept in its place
 		i := place[host.Name()]
+		if failures[i] != nil {
+			return failures[i]
+		}
 		results[i], failures[i] = host.Run(ctx, remote.Command{Argv: command, Timeout: settings.Timeout})
 		return failures[i]
 	})

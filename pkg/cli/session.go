@@ -105,13 +105,16 @@ func (s *session) learnKeys() {
 }
 
 // hold locks the cluster for this process, waiting for another run as long as --wait says.
-func (s *session) hold(ctx context.Context) error {
+func (s *session) hold(ctx context.Context) error { return s.holdWithin(ctx, s.settings.Wait) }
+
+// holdWithin locks the cluster for this process, waiting for another run for that time at most; 0: not at all.
+func (s *session) holdWithin(ctx context.Context, patience time.Duration) error {
 	holder := state.Holder{PID: os.Getpid(), Command: s.command(), Started: s.started}
 	var lock *state.Lock
 	var err error
-	if s.settings.Wait > 0 {
-		lock, err = s.store.LockWithin(ctx, s.name, holder, s.settings.Wait, func(e *state.LockedError) {
-			s.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("waiting up to %s: %v", progress.FormatLimit(s.settings.Wait), e)})
+	if patience > 0 {
+		lock, err = s.store.LockWithin(ctx, s.name, holder, patience, func(e *state.LockedError) {
+			s.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("waiting up to %s: %v", progress.FormatLimit(patience), e)})
 		})
 	} else {
 		lock, err = s.store.Lock(s.name, holder)
@@ -256,11 +259,8 @@ func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 	return s.running
 }
 
-// dial opens the way to the nodes, as lifecycle sees it.
-func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) { return s.dialer(r) }
-
-// dialer reaches the nodes of a record, with the cluster's own key and host keys.
-func (s *session) dialer(r *cluster.Record) (*remote.Dialer, error) {
+// dial opens the way to the nodes of a record, with the cluster's own key and host keys.
+func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
 	return remote.NewDialer(remote.Config{
 		User: r.Spec.SSHUser, KeyPath: r.SSHKeyPath, KnownHosts: s.store.Path(r.Name, "known_hosts"),
 	})

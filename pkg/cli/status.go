@@ -12,6 +12,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
 )
 
@@ -41,7 +42,7 @@ Without a name it lists the clusters that are here.`,
 	return cmd
 }
 
-// look opens a cluster for reading: no lock, no run.
+// look opens a cluster for reading: no run, and no lock but for the moment in which it writes down where nodes have moved.
 func (a *app) look(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {
@@ -61,7 +62,28 @@ func (a *app) look(ctx context.Context, verb, name string, settings config.Setti
 	if err != nil {
 		return fail(err)
 	}
-	return s, &lifecycle.Job{Record: s.record, Store: s.store, Fleet: fleet, Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Now: time.Now}, nil
+	return s, s.looking(fleet), nil
+}
+
+// looking wires what a verb needs that only looks.
+func (s *session) looking(fleet lifecycle.Fleet) *lifecycle.Job {
+	return &lifecycle.Job{
+		Record: s.record, Store: s.store, Fleet: fleet, Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Now: time.Now,
+		Hold: s.holdBriefly,
+	}
+}
+
+// holdBriefly locks the cluster until release is called.
+func (s *session) holdBriefly() (release func(), err error) {
+	if err := s.holdWithin(context.Background(), 0); err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := s.lock.Release(); err != nil {
+			s.sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
+		}
+		s.lock = nil
+	}, nil
 }
 
 func (a *app) status(ctx context.Context, name string, settings config.Settings) error {

@@ -25,6 +25,9 @@ func (c configure) Name() string { return string(cluster.PhaseConfigure) }
 
 // Skip says that nothing is to do when the same configure has succeeded before and the cluster is still formed.
 func (c configure) Skip(ctx context.Context) (string, bool, error) {
+	if err := c.locate(ctx); err != nil {
+		return "", false, err
+	}
 	if _, before := c.Record.Phases[cluster.PhaseConfigure]; c.Force || !before {
 		return "", false, nil // without reading the program that will be installed: it is large
 	}

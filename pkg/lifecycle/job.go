@@ -19,6 +19,7 @@ import (
 
 // Store is where a cluster's files live. Its writes are atomic.
 type Store interface {
+	Load(cluster.Name) (*cluster.Record, error)
 	Save(*cluster.Record) error
 	SaveInventory(cluster.Inventory) error
 	Write(name cluster.Name, file string, content []byte) error
@@ -129,7 +130,7 @@ type Remote interface {
 	Close() error
 }
 
-// Job is one run of a verb on one cluster that this process has locked.
+// Job is one run of a verb on one cluster that this process has locked, or that has a Hold.
 type Job struct {
 	Record *cluster.Record
 	// Before is the record as it was before this run changed what is asked for; nil for a new cluster.
@@ -152,6 +153,9 @@ type Job struct {
 	KeepResults bool
 	// Now is the clock.
 	Now func() time.Time
+	// Hold locks the cluster for a moment, for a verb that only looks but has found something to write down; it never waits.
+	// Nil: this process has locked the cluster.
+	Hold func() (release func(), err error)
 	// Interrupted tells whether the user has said stop; nil: never.
 	Interrupted func() bool
 
@@ -161,6 +165,7 @@ type Job struct {
 	Abort context.Context
 
 	remote   Remote
+	located  bool // the nodes were found where the record says, or looked for
 	gathered []Item
 }
 

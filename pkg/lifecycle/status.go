@@ -30,48 +30,84 @@ type Status struct {
 // statusTime bounds one look at a cluster.
 const statusTime = 15 * time.Second
 
-// Look reads the state of a cluster from every side at once; what does not answer is part of the answer.
+// Look reads the state of a cluster from every side at once; what does not answer is part of the answer. Nodes that DHCP has
+// moved are followed: what is written down is written anew, and they are reached where they are now. While another run holds
+// the cluster, their new addresses are told and nothing is written.
 func Look(ctx context.Context, r *Job) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	status := Status{Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes))}
-	for i, node := range r.Record.Nodes {
-		status.Nodes[i] = NodeStatus{Node: node, SSH: "unknown", Health: hive.NodeHealth{Peers: hive.PeersUnknown}}
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	var told answers
+	var err error
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		told, err = r.ask(asking)
+	}()
+	powers := r.Fleet.Power(ctx, r.Record)
+	moves := moved(r.Record.Nodes, powers)
+	if len(moves) > 0 {
+		stop()
 	}
-	var powers []Power
+	<-asked
+	if len(moves) > 0 {
+		r.follow(moves)
+		told, err = r.ask(ctx)
+	}
+	return r.status(powers, told, moves), err
+}
+
+// answers is what the nodes tell of themselves.
+type answers struct {
+	ssh    []string // as NodeStatus has it, in node order; none where no node was asked
+	health hive.Health
+}
+
+// ask asks every node for a sign of life, and for its health if hive was ever put on it.
+func (r *Job) ask(ctx context.Context) (answers, error) {
+	told := answers{health: hive.Health{Reasons: []string{fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)}}}
+	if !addressed(r.Record.Nodes) {
+		return told, nil
+	}
+	group, err := r.group()
+	if err != nil {
+		return told, err
+	}
+	handle, err := r.hive(r.Sink)
+	if err != nil {
+		return told, err
+	}
 	var wait sync.WaitGroup
-	wait.Go(func() { powers = r.Fleet.Power(ctx, r.Record) })
-	health := hive.Health{Reasons: []string{fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)}}
-	var reached []string
-	_, configured := r.Record.Phases[cluster.PhaseConfigure]
-	if addressed(r.Record.Nodes) {
-		group, err := r.group()
-		if err != nil {
-			return status, err
-		}
-		handle, err := r.hive(r.Sink)
-		if err != nil {
-			return status, err
-		}
-		wait.Go(func() { reached = reach(ctx, group) })
-		if configured {
-			wait.Go(func() { health = handle.Check(ctx) })
-		}
+	wait.Go(func() { told.ssh = reach(ctx, group) })
+	if _, configured := r.Record.Phases[cluster.PhaseConfigure]; configured {
+		wait.Go(func() { told.health = handle.Check(ctx) })
 	}
 	wait.Wait()
-	for i := range status.Nodes {
+	return told, nil
+}
+
+// status puts side by side what was found. Nodes that have moved are shown where they are, written down or not.
+func (r *Job) status(powers []Power, told answers, moves []remote.Move) Status {
+	status := Status{Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes)), Formed: told.health.Formed, Reasons: told.health.Reasons}
+	for i, node := range r.Record.Nodes {
+		status.Nodes[i] = NodeStatus{Node: node, SSH: "unknown", Health: hive.NodeHealth{Peers: hive.PeersUnknown}}
+		for _, m := range moves {
+			if m.To.Name == node.Name {
+				status.Nodes[i].Node = m.To
+			}
+		}
 		if i < len(powers) {
 			status.Nodes[i].Power = powers[i]
 		}
-		if i < len(reached) {
-			status.Nodes[i].SSH = reached[i]
+		if i < len(told.ssh) {
+			status.Nodes[i].SSH = told.ssh[i]
 		}
-		if i < len(health.Nodes) {
-			status.Nodes[i].Health = health.Nodes[i]
+		if i < len(told.health.Nodes) {
+			status.Nodes[i].Health = told.health.Nodes[i]
 		}
 	}
-	status.Formed, status.Reasons = health.Formed, health.Reasons
-	return status, nil
+	return status
 }
 
 func addressed(nodes cluster.Nodes) bool {

@@ -34,6 +34,9 @@ func (t test) Run(ctx context.Context) error {
 	if t.Record.Phases[cluster.PhaseConfigure].Status != cluster.PhaseDone {
 		return progress.WithHint(ErrNotConfigured, fmt.Sprintf("hive-test configure %s", t.Record.Name))
 	}
+	if err := t.locate(ctx); err != nil {
+		return err
+	}
 	return t.recorded(ctx, cluster.PhaseTest, "", t.suites)
 }
 

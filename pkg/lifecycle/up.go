@@ -303,6 +303,13 @@ func (u *up) addresses(ctx context.Context, sink progress.Sink) error {
 	if err != nil {
 		return err
 	}
+	u.located = true
+	for _, m := range movesBetween(u.Record.Nodes, nodes) {
+		u.sayMoved(m)
+	}
+	if err := u.keepHostKeys(nodes); err != nil {
+		return err
+	}
 	u.Record.Nodes = nodes
 	return u.Store.Save(u.Record)
 }
@@ -358,17 +365,20 @@ func (u *up) reach(ctx context.Context, sink progress.Sink) error {
 	})
 }
 
-func (u *up) inventory(context.Context, progress.Sink) error {
-	inventory := u.Record.Inventory()
-	if err := u.Store.SaveInventory(inventory); err != nil {
+func (u *up) inventory(context.Context, progress.Sink) error { return u.writeInventory() }
+
+// writeInventory writes the inventory of the record, and what is made of it.
+func (r *Job) writeInventory() error {
+	inventory := r.Record.Inventory()
+	if err := r.Store.SaveInventory(inventory); err != nil {
 		return err
 	}
-	name := u.Record.Name
-	config := remote.SSHConfig(inventory, u.Store.Path(name, knownHostsFile))
-	if err := u.Store.Write(name, sshConfigFile, config); err != nil {
+	name := r.Record.Name
+	config := remote.SSHConfig(inventory, r.Store.Path(name, knownHostsFile))
+	if err := r.Store.Write(name, sshConfigFile, config); err != nil {
 		return err
 	}
-	return u.Store.Write(name, envFile, []byte(Exports(Environment(u.Record, u.Store))))
+	return r.Store.Write(name, envFile, []byte(Exports(Environment(r.Record, r.Store))))
 }
 
 // Files of a cluster's directory that phases write.

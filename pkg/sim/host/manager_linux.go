@@ -616,9 +616,11 @@ func (m *Manager) readdress(ctx context.Context, id string, r *run) error {
 		return err
 	}
 	for n, nic := range nics {
+		before := r.cards[n]
 		r.cards[n].guestNIC = nic
-		if mac, err := net.ParseMAC(nic.MAC); err == nil && m.fabric != nil {
-			m.fabric.introduce(r.cards[n].bridge, nic.Address.Addr(), mac)
+		if mac, err := net.ParseMAC(nic.MAC); err == nil && m.fabric != nil && nic.Address != before.Address {
+			m.fabric.forget(before.bridge, before.Address.Addr())
+			m.fabric.introduce(before.bridge, nic.Address.Addr(), mac)
 		}
 	}
 	return nil

@@ -257,6 +257,15 @@ func (f *fabric) introduce(bridge string, addr netip.Addr, mac net.HardwareAddr)
 	})
 }
 
+// forget makes this machine find out anew who has addr: nobody, where it was just given up.
+func (f *fabric) forget(bridge string, addr netip.Addr) {
+	uplink, err := f.outside.LinkByName(uplinks(f.tag)[bridge])
+	if err != nil || !addr.Is4() {
+		return
+	}
+	_ = f.outside.NeighDel(&netlink.Neigh{LinkIndex: uplink.Attrs().Index, Family: unix.AF_INET, IP: addr.AsSlice()})
+}
+
 // detach removes a machine's card; the kernel would do so by itself, but later.
 func (f *fabric) detach(id string, n int) {
 	if link, err := f.inside.LinkByName(tapName(id, n)); err == nil {

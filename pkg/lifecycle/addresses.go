@@ -1,0 +1,200 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+)
+
+// moved compares what is recorded of nodes with what Power tells of them, and returns those that DHCP has given another
+// address. What is static, not told or not recorded yet is no move, nor is IPv6 alone where there was IPv4: while a node
+// boots, that comes first.
+func moved(nodes cluster.Nodes, powers []Power) []remote.Move {
+	now := slices.Clone(nodes)
+	for i := range min(len(now), len(powers)) {
+		now[i].Management = present(now[i].Management, now[i].StaticManagement, powers[i].Management)
+		now[i].Data = present(now[i].Data, now[i].StaticData, powers[i].Data)
+	}
+	return movesBetween(nodes, now)
+}
+
+func present(recorded netip.Addr, static netip.Prefix, told netip.Addr) netip.Addr {
+	if static.IsValid() || !recorded.IsValid() || !told.IsValid() || recorded.Is4() && !told.Is4() {
+		return recorded
+	}
+	return told
+}
+
+// movesBetween are the nodes, in the same order in both lists, that had addresses and have others now.
+func movesBetween(before, now cluster.Nodes) []remote.Move {
+	var moves []remote.Move
+	for i := range min(len(before), len(now)) {
+		from, to := before[i], now[i]
+		known := from.Management.IsValid() && from.Data.IsValid()
+		if known && (from.Management != to.Management || from.Data != to.Data) {
+			moves = append(moves, remote.Move{From: from, To: to})
+		}
+	}
+	return moves
+}
+
+// follow writes down where nodes are now: record, inventory and all that is made of it, and the host keys, which stay those
+// that were pinned. A job that has not locked its cluster takes the lock for that, and reads the record again; where another
+// run holds the cluster nothing is written. It says what moved, and whether that could not be written. Nothing else may use the
+// job meanwhile.
+func (r *Job) follow(moves []remote.Move) (written bool) {
+	for _, m := range moves {
+		r.sayMoved(m)
+	}
+	if err := r.writeMoves(moves); err != nil {
+		r.Sink.Emit(progress.Event{
+			Kind: progress.Warning, Message: "the new addresses are not written down: " + err.Error(),
+			Hint: fmt.Sprintf("hive-test status %s tries again", r.Record.Name),
+		})
+		return false
+	}
+	return true
+}
+
+func (r *Job) sayMoved(m remote.Move) {
+	var changes []string
+	for _, c := range []struct {
+		nic      string
+		from, to netip.Addr
+	}{{"management", m.From.Management, m.To.Management}, {"data", m.From.Data, m.To.Data}} {
+		if c.from != c.to {
+			changes = append(changes, fmt.Sprintf("%s %s -> %s", c.nic, c.from, c.to))
+		}
+	}
+	event := progress.Event{Kind: progress.Warning, Node: m.To.Name, Message: fmt.Sprintf("DHCP has moved %s: %s", m.To.Name, strings.Join(changes, ", "))}
+	if _, configured := r.Record.Phases[cluster.PhaseConfigure]; configured {
+		event.Hint = fmt.Sprintf("hive was formed with the old addresses: hive-test configure %s --force forms it anew", r.Record.Name)
+	}
+	r.Sink.Emit(event)
+}
+
+func (r *Job) writeMoves(moves []remote.Move) (err error) {
+	if r.Hold != nil {
+		release, err := r.Hold()
+		if err != nil {
+			return err
+		}
+		defer release()
+		if err := r.reload(); err != nil {
+			return err
+		}
+	}
+	nodes := slices.Clone(r.Record.Nodes)
+	for _, m := range moves {
+		if i := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == m.To.Name }); i >= 0 {
+			nodes[i].Management, nodes[i].Data = m.To.Management, m.To.Data
+		}
+	}
+	if err := distinct(nodes); err != nil {
+		return err
+	}
+	return r.moveTo(nodes)
+}
+
+// reload reads the record again: before the lock was taken another run may have changed it.
+func (r *Job) reload() error {
+	fresh, err := r.Store.Load(r.Record.Name)
+	if err != nil {
+		return err
+	}
+	same := fresh.Owner.ID == r.Record.Owner.ID && slices.Equal(identities(fresh.Nodes), identities(r.Record.Nodes))
+	if !same {
+		return errors.New("another run has changed the cluster meanwhile")
+	}
+	*r.Record = *fresh
+	return nil
+}
+
+// moveTo makes nodes the record's. The host keys come first: a run that ends in between leaves no address whose first contact
+// would be trusted.
+func (r *Job) moveTo(nodes cluster.Nodes) error {
+	if err := r.keepHostKeys(nodes); err != nil {
+		return err
+	}
+	r.Record.Nodes = nodes
+	return errors.Join(r.Store.Save(r.Record), r.writeInventory())
+}
+
+// keepHostKeys lets what is pinned for the record's nodes hold where they are now.
+func (r *Job) keepHostKeys(now cluster.Nodes) error {
+	moves := movesBetween(r.Record.Nodes, now)
+	if len(moves) == 0 {
+		return nil
+	}
+	return remote.MoveHostKeys(r.Store.Path(r.Record.Name, knownHostsFile), moves)
+}
+
+// distinct refuses an address that two nodes report.
+func distinct(nodes cluster.Nodes) error {
+	holders := map[netip.Addr]string{}
+	for _, n := range nodes {
+		for _, addr := range []netip.Addr{n.Management, n.Data} {
+			if other := holders[addr]; other != "" && other != n.Name {
+				return fmt.Errorf("%s and %s both report address %s", other, n.Name, addr)
+			}
+			holders[addr] = n.Name
+		}
+	}
+	return nil
+}
+
+// Reach connects to those nodes of the record whose numbers are given, all where there are none, and returns them and, in
+// the same order, why each could not be reached. Where one cannot be reached at its recorded address, its hypervisor is asked
+// for the address that it has now, and what DHCP has moved is written down and reached there.
+func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, error) {
+	group, failures, err := r.connect(ctx, indexes)
+	if err != nil || errors.Join(failures...) == nil {
+		return group, failures, err
+	}
+	looking, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	moves := moved(r.Record.Nodes, r.Fleet.Power(looking, r.Record))
+	if len(moves) == 0 || !r.follow(moves) {
+		return group, failures, nil
+	}
+	return r.connect(ctx, indexes)
+}
+
+func (r *Job) connect(ctx context.Context, indexes []int) (remote.Group, []error, error) {
+	all, err := r.group()
+	if err != nil {
+		return nil, nil, err
+	}
+	group := all
+	if len(indexes) > 0 {
+		group = nil
+		for _, index := range indexes {
+			group = append(group, all[slices.IndexFunc(all, func(h *remote.Host) bool { return h.Node().Index == index })])
+		}
+	}
+	failures := make([]error, len(group))
+	var wait sync.WaitGroup
+	for i, host := range group {
+		wait.Go(func() { failures[i] = host.Connect(ctx) })
+	}
+	wait.Wait()
+	return group, failures, nil
+}
+
+// locate finds, once in a run, the nodes that DHCP has moved. A node that cannot be reached at all is left to what needs it.
+func (r *Job) locate(ctx context.Context) error {
+	if r.located || !addressed(r.Record.Nodes) {
+		return nil
+	}
+	r.located = true
+	_, _, err := Reach(ctx, r)
+	return err
+}
