@@ -35,6 +35,8 @@ type session struct {
 	record   *cluster.Record
 	before   *cluster.Record // as it was before up changed what is asked for; nil for a new cluster
 	sim      *simulator
+	salvaged bool // the record was put together to destroy the cluster, and is not written back
+	unread   bool // the cluster's directory could not be read
 
 	sink     progress.Sink
 	screen   progress.Renderer
@@ -147,7 +149,8 @@ func explainRecord(err error, path string) error {
 	case errors.Is(err, state.ErrNotFound):
 		return progress.WithHint(err, "`hive-test status` lists the clusters that are here; --clusters-dir names another directory")
 	case errors.Is(err, state.ErrCorrupt):
-		return progress.WithHint(err, "nothing was changed: put a good copy back, then try again: cp "+remote.Quote(path+".bak", path))
+		return progress.WithHint(err, "nothing was changed: put a good copy back, then try again: cp "+remote.Quote(path+".bak", path)+
+			"; or `hive-test down NAME` removes the cluster")
 	}
 	return err
 }
@@ -224,13 +227,13 @@ func (s *session) otherAddresses() (map[netip.Addr]string, error) {
 func (s *session) begin() error {
 	run, err := s.store.NewRun(s.name, s.verb, s.started)
 	if err != nil {
-		return err
+		return codeError{ExitConfig, err}
 	}
 	s.run = run
 	s.learnKeys()
 	recorder, err := progress.Recorder(filepath.Join(run.Dir, state.EventsFile))
 	if err != nil {
-		return err
+		return codeError{ExitConfig, err}
 	}
 	for _, e := range s.memory.Events() {
 		recorder.Emit(e)
@@ -255,6 +258,9 @@ func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
 		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, Now: func() time.Time { return time.Now().UTC() },
 		Interrupted: s.signals.interrupted, Abort: s.signals.abort, Secrets: s.known,
+	}
+	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well
+		s.running.Provisioner, s.running.Store = existing{}, keeper{s.store, s.unread, s.sink}
 	}
 	return s.running
 }

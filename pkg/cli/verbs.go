@@ -70,28 +70,6 @@ HIVE_SSH_*, AWS credentials and ARTIFACTS (a directory for its results; JUnit fi
 	return cmd
 }
 
-func (a *app) downCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "down NAME",
-		Short: "destroy the VMs of a cluster, prove that they are gone, and remove its directory; evidence stays",
-		Args:  named(1),
-	}
-	load := a.settings(cmd, "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait")
-	force := cmd.Flags().Bool("force", false, "where tofu fails, delete the VMs through the API")
-	keep := cmd.Flags().Bool("keep-results", false, "keep the last test results beside the evidence of this run")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		settings, err := load()
-		if err != nil {
-			return err
-		}
-		return a.onCluster(ctx, "down", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
-			r.Force, r.KeepResults = *force, *keep
-			return []phase.Entry{{Phase: lifecycle.Down(r)}}
-		})
-	})
-	return cmd
-}
-
 func (a *app) fullCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "full NAME",
@@ -118,22 +96,27 @@ that of the first phase that failed. What failed is explained by what every node
 }
 
 // onCluster runs phases on a cluster that exists.
-func (a *app) onCluster(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) (err error) {
+func (a *app) onCluster(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) error {
+	return a.onFound(ctx, verb, name, settings, (*session).load, list)
+}
+
+// onFound is onCluster for a cluster whose record is found in another way.
+func (a *app) onFound(ctx context.Context, verb, name string, settings config.Settings, find func(*session) error, list func(*lifecycle.Job) []phase.Entry) (err error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	defer func() { s.stopped(ctx, err) }()
-	if err := s.load(); err != nil {
+	if err := find(s); err != nil {
 		return err
 	}
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
 	if err := s.hold(ctx); err != nil {
-		return err
+		return s.elsewhere(err)
 	}
-	if err := s.load(); err != nil { // as it is now that nobody else changes it
+	if err := find(s); err != nil { // as it is now that nobody else changes it
 		return err
 	}
 	if err := s.connect(ctx); err != nil {
@@ -144,7 +127,7 @@ func (a *app) onCluster(ctx context.Context, verb, name string, settings config.
 		return err
 	}
 	if err := s.begin(); err != nil {
-		return err
+		return s.elsewhere(err)
 	}
 	r := s.job(fleet)
 	return s.phases(ctx, r, list(r))

@@ -35,9 +35,14 @@ func (d *down) Run(ctx context.Context) error {
 	)
 }
 
-func (d *down) intend(context.Context, progress.Sink) error {
+// intend notes what is begun. That it cannot be noted, on a disk that is full, must not keep VMs alive: the record that is
+// there names them.
+func (d *down) intend(_ context.Context, sink progress.Sink) error {
 	d.Record.Begin(cluster.PhaseDown, "", d.Now())
-	return d.Store.Save(d.Record)
+	if err := d.Store.Save(d.Record); err != nil {
+		warn(sink, "what is begun cannot be noted: %v", err)
+	}
+	return nil
 }
 
 // check refuses to let tofu destroy what its state takes for ours and is somebody else's. With Force, only VMs that are
@@ -67,7 +72,7 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() == nil && (d.Force || errors.Is(err, provision.ErrDamaged)) {
+	if ctx.Err() == nil && (d.Force || errors.Is(err, provision.ErrUnusable)) {
 		warn(sink, "destroying with tofu failed, going on through the API: %v", err)
 		return nil
 	}
@@ -99,5 +104,13 @@ func (d *down) remove(ctx context.Context, sink progress.Sink) error {
 			return fmt.Errorf("keeping the test results: %w", err)
 		}
 	}
-	return d.Store.Remove(d.Record.Name)
+	if err := d.Store.Remove(d.Record.Name); err != nil {
+		return progress.WithHint(fmt.Errorf("the VMs are gone: %w", err), "remove it once it can be written, or repeat the same command")
+	}
+	return nil
+}
+
+// Elsewhere is the command that destroys the VMs of a cluster without its directory: Proxmox VE shows which they are.
+func Elsewhere(r *cluster.Record) string {
+	return fmt.Sprintf("hive-test down %s --owner %s --clusters-dir DIR", r.Name, r.Owner.ID)
 }

@@ -197,7 +197,7 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name:  "tofu's files are damaged: the API goes on unasked",
-			world: world{vms: []VMRef{mine}, tofuFails: fmt.Errorf("the state: %w", provision.ErrDamaged)},
+			world: world{vms: []VMRef{mine}, tofuFails: fmt.Errorf("the state: %w", provision.ErrUnusable)},
 			want:  []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
 		},
 		{

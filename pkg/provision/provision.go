@@ -70,8 +70,21 @@ type Provisioner interface {
 	Down(ctx context.Context, r Request) error
 }
 
-// ErrDamaged means that what a call needs of r.Dir cannot be used: it is not what Up wrote there. Nothing was done.
-var ErrDamaged = errors.New("what is recorded of the VMs is damaged")
+// ErrUnusable means that what a call needs of r.Dir cannot be used, be it that it is damaged or that nothing can be written
+// there. Nothing was done.
+var ErrUnusable = errors.New("the files that tofu works with cannot be used")
+
+// Recorded is what the files of a Provisioner tell of a cluster: whose its VMs are and where, as far as it is known.
+type Recorded struct {
+	Name      cluster.Name
+	OwnerID   string
+	Endpoint  string // of the Proxmox VE; empty if it is not told
+	Pool      string
+	CloudInit string
+	// Hypervisors have name, Datastore and SnippetStore only; nodes have no addresses.
+	Hypervisors []cluster.Hypervisor
+	Nodes       cluster.Nodes
+}
 
 // Action is what a plan does to one resource.
 type Action string

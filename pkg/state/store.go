@@ -30,6 +30,7 @@ const (
 	recordFile    = "cluster.json"
 	backupFile    = "cluster.json.bak" // the last record that was written whole
 	stateFile     = "terraform.tfstate"
+	variablesFile = "terraform.tfvars.json"
 	inventoryFile = "inventory.json"
 	runsDir       = ".runs"
 )
@@ -93,7 +94,7 @@ func (s *Store) List() ([]cluster.Name, error) {
 		if err != nil || !entry.IsDir() {
 			continue
 		}
-		if _, err := os.Stat(s.Path(name, recordFile)); err == nil {
+		if _, err := os.Stat(s.Path(name, recordFile)); err == nil || len(s.traces(name)) > 0 {
 			names = append(names, name)
 		}
 	}
@@ -106,14 +107,36 @@ func (s *Store) Load(name cluster.Name) (*cluster.Record, error) {
 	path := s.Path(name, recordFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(s.Path(name, stateFile)); err == nil {
-			return nil, fmt.Errorf("%w: %s is missing, and %s may know of VMs", ErrCorrupt, path, stateFile)
+		if left := s.traces(name); len(left) > 0 {
+			return nil, fmt.Errorf("%w: %s is missing, and %s may know of VMs", ErrCorrupt, path, strings.Join(left, ", "))
 		}
 		return nil, fmt.Errorf("cluster %q: %w in %s", name, ErrNotFound, s.root)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the record of cluster %q: %w", name, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
 	}
+	return decode(raw, path, name)
+}
+
+// Spare reads the copy of the record that was written when the record was written last.
+func (s *Store) Spare(name cluster.Name) (*cluster.Record, error) {
+	path := s.Path(name, backupFile)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return decode(raw, path, name)
+}
+
+// traces are the files by which a cluster is known to have had a record.
+func (s *Store) traces(name cluster.Name) []string {
+	return slices.DeleteFunc([]string{backupFile, stateFile, variablesFile}, func(file string) bool {
+		_, err := os.Stat(s.Path(name, file))
+		return err != nil
+	})
+}
+
+func decode(raw []byte, path string, name cluster.Name) (*cluster.Record, error) {
 	record := new(cluster.Record)
 	if err := json.Unmarshal(raw, record); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)

@@ -422,7 +422,7 @@ func gone(err error) bool {
 // refreshVariables brings what is recorded up to date with how Proxmox VE is reached today; what the cluster is stays.
 func (r *run) refreshVariables(request provision.Request) error {
 	v, err := readVariables(r.dir.variables())
-	if errors.Is(err, fs.ErrNotExist) {
+	if err != nil { // what they were follows from the request, where that has nodes
 		v, err = newVariables(request, r.owner.options.Endpoint)
 	}
 	if err != nil {

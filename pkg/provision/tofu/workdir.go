@@ -51,11 +51,11 @@ const (
 func (w workdir) prepare() error {
 	for _, dir := range []string{w.cluster, w.dir(), w.home()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("make tofu's working directory: %w", err)
+			return fmt.Errorf("%w: make tofu's working directory: %w", provision.ErrUnusable, err)
 		}
 	}
 	if err := w.writeModule(); err != nil {
-		return fmt.Errorf("write the module: %w", err)
+		return fmt.Errorf("%w: write the module: %w", provision.ErrUnusable, err)
 	}
 	// tofu creates its state with the umask's mode, and keeps the mode of a file that exists.
 	f, err := os.OpenFile(w.state(), os.O_CREATE|os.O_RDWR, 0o600)
@@ -286,7 +286,7 @@ func readState(path string) (recorded, error) {
 		return r, nil
 	}
 	if err != nil {
-		return r, fmt.Errorf("read the state: %w", err)
+		return r, fmt.Errorf("%w: read the state: %w", provision.ErrUnusable, err)
 	}
 	var s struct {
 		Resources []struct {
@@ -300,7 +300,7 @@ func readState(path string) (recorded, error) {
 		} `json:"resources"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return r, fmt.Errorf("the state %s is damaged, %s.backup may hold the one before: %w", path, path, err)
+		return r, fmt.Errorf("%w: the state %s cannot be decoded, %s.backup may hold the one before: %w", provision.ErrUnusable, path, path, err)
 	}
 	for _, res := range s.Resources {
 		if res.Mode != "managed" {

@@ -1,0 +1,129 @@
+package tofu
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/provision"
+)
+
+// fileType is the module's resource for snippets.
+const fileType = "proxmox_virtual_environment_file"
+
+// Salvage reads from a cluster's directory whose VMs were made there and where, for the case that nothing else tells: from the
+// variables, else from the state, else from the state before that. Its error says what is wrong with each.
+func Salvage(dir string) (provision.Recorded, error) {
+	w := workdir{cluster: dir}
+	var faults []error
+	for _, source := range []func() (provision.Recorded, error){
+		func() (provision.Recorded, error) { return salvageVariables(w.variables()) },
+		func() (provision.Recorded, error) { return salvageState(w.state()) },
+		func() (provision.Recorded, error) { return salvageState(w.state() + ".backup") },
+	} {
+		r, err := source()
+		if err == nil {
+			return r, nil
+		}
+		faults = append(faults, err)
+	}
+	return provision.Recorded{}, errors.Join(faults...)
+}
+
+func salvageVariables(path string) (provision.Recorded, error) {
+	v, err := readVariables(path)
+	if err != nil {
+		return provision.Recorded{}, err
+	}
+	if v.ClusterName == "" || v.OwnerID == "" {
+		return provision.Recorded{}, fmt.Errorf("%s does not say whose VMs there are", path)
+	}
+	r := provision.Recorded{Name: cluster.Name(v.ClusterName), OwnerID: v.OwnerID, Endpoint: v.Endpoint, Pool: v.PoolID, CloudInit: v.CloudInit}
+	for _, n := range v.Nodes {
+		r.Nodes = append(r.Nodes, cluster.Node{
+			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC,
+		})
+		r.Hypervisors = withStores(r.Hypervisors, n.Hypervisor, n.DatastoreID, n.SnippetStore)
+	}
+	return r, nil
+}
+
+// withStores adds what is known of where a hypervisor's volumes are.
+func withStores(list []cluster.Hypervisor, name, datastore, snippets string) []cluster.Hypervisor {
+	i := slices.IndexFunc(list, func(h cluster.Hypervisor) bool { return h.Name == name })
+	if i < 0 {
+		list, i = append(list, cluster.Hypervisor{Name: name}), len(list)
+	}
+	list[i].Datastore = cmp.Or(list[i].Datastore, datastore)
+	list[i].SnippetStore = cmp.Or(list[i].SnippetStore, snippets)
+	return list
+}
+
+// stateFile is what a state tells of the module's resources.
+type stateFile struct {
+	Resources []struct {
+		Type      string `json:"type"`
+		Instances []struct {
+			Key        any `json:"index_key"`
+			Attributes struct {
+				Name        string `json:"name"`
+				VMID        int    `json:"vm_id"`
+				NodeName    string `json:"node_name"`
+				Description string `json:"description"`
+				PoolID      string `json:"pool_id"`
+				DatastoreID string `json:"datastore_id"`
+				Disks       []struct {
+					DatastoreID string `json:"datastore_id"`
+				} `json:"disk"`
+			} `json:"attributes"`
+		} `json:"instances"`
+	} `json:"resources"`
+}
+
+func salvageState(path string) (provision.Recorded, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return provision.Recorded{}, err
+	}
+	var s stateFile
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return provision.Recorded{}, fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	r := provision.Recorded{CloudInit: cluster.CloudInitNone}
+	for _, resource := range s.Resources {
+		for _, instance := range resource.Instances {
+			a := instance.Attributes
+			switch resource.Type {
+			case fileType:
+				r.CloudInit = cluster.CloudInitSnippet
+				r.Hypervisors = withStores(r.Hypervisors, a.NodeName, "", a.DatastoreID)
+			case vmType:
+				name, owner, ok := cluster.ParseOwner(a.Description)
+				if !ok || r.OwnerID != "" && (name != r.Name || owner != r.OwnerID) {
+					return provision.Recorded{}, fmt.Errorf("%s does not say whose VMs there are", path)
+				}
+				r.Name, r.OwnerID, r.Pool = name, owner, a.PoolID
+				r.Nodes = append(r.Nodes, cluster.Node{Name: a.Name, VMID: a.VMID, Hypervisor: a.NodeName})
+				datastore := ""
+				if len(a.Disks) > 0 {
+					datastore = a.Disks[0].DatastoreID
+				}
+				r.Hypervisors = withStores(r.Hypervisors, a.NodeName, datastore, "")
+			}
+		}
+	}
+	if len(r.Nodes) == 0 {
+		return provision.Recorded{}, fmt.Errorf("%s names no VM", filepath.Clean(path))
+	}
+	for i, name := range provision.SortNodes(r.Nodes.Names()) {
+		at := slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == name })
+		r.Nodes[i], r.Nodes[at] = r.Nodes[at], r.Nodes[i]
+		r.Nodes[i].Index = i + 1
+	}
+	return r, nil
+}
