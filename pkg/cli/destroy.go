@@ -83,7 +83,7 @@ func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref li
 // Sweep removes what VMs that are gone have left, and looks again.
 func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
 	traces := tracesOf(r, gone)
-	if err := f.dropSharedSnippets(ctx, r, traces, sink); err != nil {
+	if err := f.namesakes(ctx, r, traces, sink); err != nil {
 		return err
 	}
 	rest, err := proxmox.Leftovers(ctx, f.client, traces)
@@ -146,24 +146,26 @@ func tracesOf(r *cluster.Record, gone []lifecycle.VMRef) []proxmox.Trace {
 	return traces
 }
 
-// dropSharedSnippets takes snippets out of traces where VMs of another cluster of the same name exist: theirs have the same
+// namesakes tells of VMs that carry the cluster's name and are not its own, and leaves their snippets alone: those have the same
 // names, and a VM whose snippet is gone does not start.
-func (f *proxmoxFleet) dropSharedSnippets(ctx context.Context, r *cluster.Record, traces []proxmox.Trace, sink progress.Sink) error {
-	if !slices.ContainsFunc(traces, func(t proxmox.Trace) bool { return len(t.Snippets) > 0 }) {
-		return nil
-	}
+func (f *proxmoxFleet) namesakes(ctx context.Context, r *cluster.Record, traces []proxmox.Trace, sink progress.Sink) error {
 	listed, err := f.client.VMs(ctx)
 	if err != nil {
 		return fmt.Errorf("listing the VMs: %w", err)
 	}
-	i := slices.IndexFunc(listed, func(vm proxmox.VM) bool { return vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) })
-	if i < 0 {
+	var others []string
+	for _, vm := range listed {
+		if vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
+			others = append(others, fmt.Sprintf("VM %d on %s", vm.VMID, vm.Hypervisor))
+		}
+	}
+	if len(others) == 0 {
 		return nil
 	}
-	for t := range traces {
-		traces[t].Snippets = nil
+	for i := range traces {
+		traces[i].Snippets = nil
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf(
-		"snippets are left alone: VM %d on %s is of another cluster of the name %s", listed[i].VMID, listed[i].Hypervisor, r.Name)})
+		"not of this cluster, though they carry the name %s, and left alone with their snippets: %s", r.Name, strings.Join(others, ", "))})
 	return nil
 }

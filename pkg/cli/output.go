@@ -61,6 +61,7 @@ type statusJSON struct {
 	Cluster string           `json:"cluster"`
 	Phase   string           `json:"phase"`
 	State   string           `json:"state"`
+	OwnerID string           `json:"owner_id"`
 	Created time.Time        `json:"created"`
 	Expires *time.Time       `json:"expires"`
 	Held    bool             `json:"held"`
@@ -100,7 +101,7 @@ func statusOf(s lifecycle.Status) statusJSON {
 	p, state := s.Record.Current()
 	out := statusJSON{
 		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
-		Created: s.Record.Owner.Created, Expires: expiryOf(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons, Nodes: []nodeStatusJSON{},
+		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: expiryOf(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons, Nodes: []nodeStatusJSON{},
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))
@@ -131,6 +132,9 @@ func printStatus(w io.Writer, s statusJSON, wide bool) error {
 		formed = "not formed"
 	}
 	fmt.Fprintf(w, "cluster %s: %s %s, %s%s\n", s.Cluster, s.Phase, s.State, formed, s.limits())
+	if wide {
+		fmt.Fprintf(w, "owner id %s\n", s.OwnerID)
+	}
 	if s.Interrupted != nil {
 		fmt.Fprintln(w, s.Interrupted)
 	}

@@ -239,7 +239,10 @@ func (s *session) begin() error {
 		recorder.Emit(e)
 	}
 	s.recorder = recorder
-	s.sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: run.Dir})
+	s.sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: run.Dir, OwnerID: s.record.Owner.ID})
+	if s.record.Spec.Deployer != cluster.DeployerExisting && (s.verb == "up" || s.verb == "full") {
+		s.sink.Emit(progress.Event{Kind: progress.Info, Message: "owner id " + s.record.Owner.ID + ": with it, `down --owner` needs no directory"})
+	}
 	return s.store.Resume(s.name)
 }
 

@@ -128,6 +128,7 @@ type clusterJSON struct {
 	Expires  *time.Time `json:"expires"`
 	Held     bool       `json:"held"`
 	Owner    string     `json:"owner"`
+	OwnerID  string     `json:"owner_id"` // what its VMs say of whose they are
 	LockedBy string     `json:"locked_by"`
 	Error    string     `json:"error,omitempty"`
 
@@ -154,6 +155,12 @@ func (a *app) list(settings config.Settings) error {
 	rows := [][]string{{"NAME", "PHASE", "STATE", "NODES", "CREATED", "EXPIRES", "OWNER", "LOCKED BY"}}
 	for _, c := range document.Clusters {
 		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), c.Created.Local().Format(time.DateTime), c.ends(), dash(c.Owner), dash(c.LockedBy)})
+	}
+	if settings.Output == "wide" {
+		rows[0] = append(rows[0], "OWNER ID")
+		for i, c := range document.Clusters {
+			rows[i+1] = append(rows[i+1], dash(c.OwnerID))
+		}
 	}
 	if err := tabbed(a.Stdout, rows); err != nil {
 		return err
@@ -194,6 +201,7 @@ func summary(store *state.Store, name cluster.Name) clusterJSON {
 		out.State = stateInterrupted
 	}
 	out.Owner = record.Owner.User + "@" + record.Owner.Host
+	out.OwnerID = record.Owner.ID
 	out.Expires, out.Held = expiryOf(record.Owner), record.Owner.Held
 	return out
 }

@@ -55,6 +55,8 @@ type Event struct {
 	Hint    string    `json:"hint,omitempty"`
 	// ExitCode is set on RunEnd (the code the process will exit with).
 	ExitCode *int `json:"exit_code,omitempty"`
+	// OwnerID is set on RunStart: whose the cluster's VMs are.
+	OwnerID string `json:"owner_id,omitempty"`
 	// RunDir is set on RunStart and RunEnd.
 	RunDir string `json:"run_dir,omitempty"`
 	// Explanation is set on the RunEnd of a run that did not pass.

@@ -18,6 +18,9 @@ func Markdown(r Report) []byte {
 		fmt.Fprintf(&b, ", started %s", r.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
 	}
 	b.WriteString("\n")
+	if r.OwnerID != "" {
+		fmt.Fprintf(&b, "\nOwner id: %s\n", mdCode(r.OwnerID))
+	}
 	if r.RunDir != "" {
 		fmt.Fprintf(&b, "\nEvidence: %s\n", mdCode(r.RunDir))
 	}

@@ -30,6 +30,7 @@ type Report struct {
 	Verb     string          `json:"verb"`
 	Result   progress.Status `json:"result"` // passed, failed or interrupted
 	ExitCode int             `json:"exit_code"`
+	OwnerID  string          `json:"owner_id,omitempty"`
 	RunDir   string          `json:"run_dir"`
 	Started  time.Time       `json:"started,omitzero"`
 	Seconds  float64         `json:"seconds"`
@@ -96,7 +97,7 @@ func Build(events []progress.Event) Report {
 
 func cleaned(e progress.Event) progress.Event {
 	for _, field := range []*string{
-		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir,
+		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.OwnerID, &e.RunDir,
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}
@@ -123,6 +124,7 @@ type builder struct {
 func (b *builder) add(e progress.Event) {
 	b.Cluster = cmp.Or(b.Cluster, e.Cluster)
 	b.Verb = cmp.Or(b.Verb, e.Verb)
+	b.OwnerID = cmp.Or(b.OwnerID, e.OwnerID)
 	b.RunDir = cmp.Or(e.RunDir, b.RunDir)
 	if b.Started.IsZero() {
 		b.Started = e.Time

@@ -38,6 +38,11 @@ type fault struct {
 	Drop bool `json:"drop,omitempty"`
 	// Lost serves the request and then closes the connection without an answer.
 	Lost bool `json:"lost,omitempty"`
+	// StorageLocked lets a VM be deleted while its storage is locked: the task ends well, and the disks stay.
+	StorageLocked bool `json:"storage_locked,omitempty"`
+	// DisksLost makes a task that fails with TaskError lose the VM's disks before it does, as a deletion does where the quorum
+	// goes meanwhile.
+	DisksLost bool `json:"disks_lost,omitempty"`
 	// Interfaces changes what a guest agent tells of the guest's interfaces (agent/network-get-interfaces).
 	Interfaces *guestReport `json:"interfaces,omitempty"`
 
@@ -93,10 +98,10 @@ func (l *faultList) add(faults ...*fault) error {
 }
 
 func (f *fault) check() error {
-	answers := f.Data != nil || f.TaskError != "" || f.Drop || f.Lost || f.Interfaces != nil
+	answers := f.Data != nil || f.TaskError != "" || f.Drop || f.Lost || f.StorageLocked || f.Interfaces != nil
 	switch {
 	case f.Status == 0 && f.Delay == 0 && !answers:
-		return fmt.Errorf("fault on %s does nothing: set status, data, delay, task_error, drop, lost or interfaces", f.Path)
+		return fmt.Errorf("fault on %s does nothing: set status, data, delay, task_error, drop, lost, storage_locked or interfaces", f.Path)
 	case f.command() && answers:
 		return fmt.Errorf("fault on %s: a command has status, reason and delay only", f.Path)
 	}

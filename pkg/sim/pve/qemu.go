@@ -741,7 +741,7 @@ func deleteVM(s *Server, c *call) (any, error) {
 	case s.running(v):
 		return nil, failf("VM %d is running - destroy failed", c.vmid)
 	}
-	return s.vmTask(c, "qmdestroy", c.vmid, func(t *task) error { return s.destroy(t, c) }), nil
+	return s.vmTask(c, "qmdestroy", c.vmid, func(t *task) error { return s.destroyFaulty(t, c) }), nil
 }
 
 func (s *Server) destroy(t *task, c *call) error {
