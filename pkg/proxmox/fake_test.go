@@ -23,9 +23,8 @@ const (
 // fakePVE answers one request after the other from a table of handlers by "METHOD path".
 type fakePVE struct {
 	*httptest.Server
-	mu      sync.Mutex
-	routes  map[string]http.HandlerFunc
-	journal []string
+	mu     sync.Mutex
+	routes map[string]http.HandlerFunc
 }
 
 func newFakePVE(t *testing.T) *fakePVE {
@@ -41,7 +40,6 @@ func newFakePVE(t *testing.T) *fakePVE {
 func (f *fakePVE) serve(w http.ResponseWriter, r *http.Request) {
 	path := r.Method + " " + r.URL.Path[len("/api2/json"):]
 	f.mu.Lock()
-	f.journal = append(f.journal, r.Method+" "+r.URL.RequestURI()[len("/api2/json"):])
 	handler := f.routes[path]
 	f.mu.Unlock()
 	if r.Header.Get("Authorization") != "PVEAPIToken="+testTokenID+"="+testSecret {

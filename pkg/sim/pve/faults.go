@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,8 @@ type fault struct {
 	Reason string `json:"reason,omitempty"`
 	// Data is answered instead of serving the request, as a success: [] is a listing that shows nothing.
 	Data json.RawMessage `json:"data,omitempty"`
+	// Body is answered, as a page of some other server, in place of what PVE would: with Status, or with 200 if that is unset.
+	Body *string `json:"body,omitempty"`
 	// Delay holds the request back ("1.5s"), whatever else happens to it.
 	Delay duration `json:"delay,omitempty"`
 	// TaskError lets the request pass and makes the task that it starts fail with this text, without having done its work.
@@ -98,10 +101,10 @@ func (l *faultList) add(faults ...*fault) error {
 }
 
 func (f *fault) check() error {
-	answers := f.Data != nil || f.TaskError != "" || f.Drop || f.Lost || f.StorageLocked || f.Interfaces != nil
+	answers := f.Data != nil || f.Body != nil || f.TaskError != "" || f.Drop || f.Lost || f.StorageLocked || f.Interfaces != nil
 	switch {
 	case f.Status == 0 && f.Delay == 0 && !answers:
-		return fmt.Errorf("fault on %s does nothing: set status, data, delay, task_error, drop, lost, storage_locked or interfaces", f.Path)
+		return fmt.Errorf("fault on %s does nothing: set status, data, body, delay, task_error, drop, lost, storage_locked or interfaces", f.Path)
 	case f.command() && answers:
 		return fmt.Errorf("fault on %s: a command has status, reason and delay only", f.Path)
 	}
@@ -172,6 +175,8 @@ func (s *Server) injected(ctx context.Context, f *fault) *response {
 		return &response{drop: true}
 	case f.Data != nil:
 		return dataResponse(f.Data)
+	case f.Body != nil:
+		return &response{status: cmp.Or(f.Status, 200), reason: cmp.Or(f.Reason, "OK"), ctype: "text/html", body: []byte(*f.Body)}
 	case f.Status == 0:
 		return nil
 	case f.Status == 401 || f.Status >= 595:
