@@ -44,6 +44,7 @@ func watchSignals(stderr io.Writer, exit func(int)) *signals {
 
 func (s *signals) loop(stderr io.Writer) {
 	count := 0
+	var code ExitCode // the first signal's, as everywhere
 	var last *time.Timer
 	defer func() {
 		if last != nil {
@@ -55,9 +56,9 @@ func (s *signals) loop(stderr io.Writer) {
 			continue
 		}
 		count++
-		end := func() { s.exit(int(signalCode(got))) }
 		switch count {
 		case 1:
+			code = signalCode(got)
 			s.cancel(signalError{got})
 			fmt.Fprintf(stderr, "\n%v: stopping, and cleaning up what can be cleaned; once more stops at once\n", got)
 			s.tell(stderr, got, false)
@@ -65,9 +66,9 @@ func (s *signals) loop(stderr io.Writer) {
 			fmt.Fprintf(stderr, "\n%v again: stopping now\n", got)
 			s.tell(stderr, got, true)
 			s.kill(signalError{got})
-			last = time.AfterFunc(endTime, end)
+			last = time.AfterFunc(endTime, func() { s.exit(int(code)) })
 		default:
-			end()
+			s.exit(int(code))
 		}
 	}
 }

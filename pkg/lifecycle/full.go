@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/phase"
@@ -48,12 +49,12 @@ func Only(r *Job, p phase.Phase, keep Keep, named bool) []phase.Entry {
 type teardown struct {
 	down
 	keep   Keep
-	failed bool
+	failed atomic.Bool
 }
 
 // Skip applies the policy.
 func (t *teardown) Skip(context.Context) (string, bool, error) {
-	if t.keep.keeps(t.failed) {
+	if t.keep.keeps(t.failed.Load()) {
 		return fmt.Sprintf("kept (--keep %s): remove it with `hive-test down %s`", t.keep, t.Record.Name), true, nil
 	}
 	if _, recorded := t.Record.Phases[cluster.PhaseUp]; !recorded {
@@ -70,7 +71,7 @@ func (t *teardown) Run(ctx context.Context) error {
 	return t.down.Run(ctx)
 }
 
-// watched remembers for the teardown whether its phase failed.
+// watched remembers for the teardown whether its phase failed. One that does not return when it is told to has.
 type watched struct {
 	phase.Phase
 	ending *teardown
@@ -78,9 +79,10 @@ type watched struct {
 
 // Run runs the phase.
 func (w watched) Run(ctx context.Context) error {
+	w.ending.failed.Store(true)
 	err := w.Phase.Run(ctx)
-	if err != nil {
-		w.ending.failed = true
+	if err == nil {
+		w.ending.failed.Store(false)
 	}
 	return err
 }

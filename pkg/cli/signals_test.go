@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// buffer may be written to and read at once.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func ended(t *testing.T, ctx context.Context) {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was ended")
+	}
+}
+
+func TestSignals(t *testing.T) {
+	for first, code := range map[syscall.Signal]ExitCode{syscall.SIGINT: ExitInterrupted, syscall.SIGTERM: ExitTerminated, syscall.SIGHUP: ExitTerminated} {
+		out := new(buffer)
+		exits := make(chan int, 1)
+		s := watchSignals(out, func(code int) { exits <- code })
+		var heard []bool
+		s.attended(func(_ os.Signal, again bool) []string {
+			heard = append(heard, again)
+			return map[bool][]string{true: {"finish with: x"}}[again]
+		})
+		s.channel <- syscall.SIGPIPE
+		s.channel <- first
+		ended(t, s.context)
+		if got := exitCode(s.context, context.Cause(s.context)); got != code || !s.interrupted() || s.abort.Err() != nil {
+			t.Errorf("%v: code %d, abort %v", first, got, s.abort.Err())
+		}
+		s.channel <- syscall.SIGTERM
+		ended(t, s.abort)
+		if !strings.Contains(out.String(), "terminated again: stopping now\nfinish with: x\n") {
+			t.Errorf("said %q", out.String())
+		}
+		s.channel <- syscall.SIGHUP
+		select {
+		case got := <-exits:
+			if got != int(code) {
+				t.Errorf("the third ended with %d", got)
+			}
+		case <-time.After(endTime / 2):
+			t.Error("the third does not end the process")
+		}
+		s.stop()
+		if len(heard) != 2 || heard[0] || !heard[1] {
+			t.Errorf("heard %v", heard)
+		}
+	}
+}
