@@ -13,7 +13,8 @@ locals {
   description = var.description != "" ? var.description : "Managed by Terraform - cluster: ${var.cluster_name} - owner: ${var.owner_id}"
 }
 
-# The name of a snippet holds the name of its node, so that no two clusters can overwrite each other's.
+# An upload overwrites what has its name, and a removal takes it. The owner's id keeps clusters of one name on one Proxmox VE
+# apart, as others make them elsewhere.
 resource "proxmox_virtual_environment_file" "vendor_data" {
   for_each = local.snippets
 
@@ -23,7 +24,7 @@ resource "proxmox_virtual_environment_file" "vendor_data" {
 
   source_raw {
     data      = var.vendor_data
-    file_name = "${each.key}-vendor.yaml"
+    file_name = "${each.key}-${var.owner_id}-vendor.yaml"
   }
 
   lifecycle {

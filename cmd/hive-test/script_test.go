@@ -141,6 +141,7 @@ func params(dir, tofu string) testscript.Params {
 			"simnets": cmdSimNets,
 			"task":    cmdTask,
 			"seed":    cmdSeed,
+			"value":   cmdValue,
 		},
 		Condition: condition,
 	}
@@ -281,7 +282,7 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	var document any
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &document))
-	values := walk(document, strings.FieldsFunc(strings.ReplaceAll(args[1], "[]", ".[]"), func(r rune) bool { return r == '.' }))
+	values := walk(document, steps(args[1]))
 	ok := false
 	switch args[2] {
 	case "=":
@@ -297,6 +298,25 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if ok == neg {
 		ts.Fatalf("json %s: %s gives %q", strings.Join(args, " "), args[1], values)
 	}
+}
+
+// cmdValue sets a variable to the one value that a JSON file has at a path: value NAME FILE PATH.
+func cmdValue(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: value NAME FILE PATH")
+	}
+	var document any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &document))
+	values := walk(document, steps(args[2]))
+	if len(values) != 1 {
+		ts.Fatalf("value %s: %q", strings.Join(args, " "), values)
+	}
+	ts.Setenv(args[0], values[0])
+}
+
+// steps are the parts of a path like nodes[].vmid.
+func steps(path string) []string {
+	return strings.FieldsFunc(strings.ReplaceAll(path, "[]", ".[]"), func(r rune) bool { return r == '.' })
 }
 
 func walk(value any, path []string) []string {
@@ -479,7 +499,8 @@ func awaitTask(ts *testscript.TestScript, args []string) bool {
 }
 
 // cmdSeed plays what others do on the simulated Proxmox VE, from a file: seed FILE, a list of {method, path, params}. Tasks
-// are waited for. The method SSH runs params.command as root on the hypervisor that path names.
+// are waited for. The method SSH runs params.command as root on the hypervisor that path names. $NAME in the file is the
+// script's variable.
 func cmdSeed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: seed FILE")
@@ -488,7 +509,7 @@ func cmdSeed(ts *testscript.TestScript, neg bool, args []string) {
 		Method, Path string
 		Params       map[string]string
 	}
-	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &requests))
+	ts.Check(json.Unmarshal([]byte(os.Expand(ts.ReadFile(args[0]), ts.Getenv)), &requests))
 	for _, r := range requests {
 		if r.Method == "SSH" {
 			runOnHypervisor(ts, r.Path, r.Params["command"])

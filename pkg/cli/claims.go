@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -78,6 +79,9 @@ func (f *proxmoxFleet) Claim(ctx context.Context, r, before *cluster.Record, sin
 	if len(old)+len(fresh) == 0 {
 		return nil
 	}
+	if err := f.unlisted(ctx, r, old); err != nil {
+		return err
+	}
 	claims, err := f.claimsOf(r)
 	if err != nil {
 		return err
@@ -100,6 +104,24 @@ func (f *proxmoxFleet) Claim(ctx context.Context, r, before *cluster.Record, sin
 			Hint:    "let the token make pools: pveum role add HiveTestClaims --privs Pool.Allocate,Pool.Audit; pveum acl modify /pool --tokens '" + f.client.TokenID() + "' --roles HiveTestClaims"})
 	}
 	return nil
+}
+
+// unlisted is an error if VMs of these nodes exist although the listing does not show them. The provider goes by the listing: it
+// would make them again.
+func (f *proxmoxFleet) unlisted(ctx context.Context, r *cluster.Record, nodes cluster.Nodes) error {
+	some := *r
+	some.Nodes = nodes
+	var hidden []string
+	for i, state := range f.states(ctx, &some) {
+		if state.ours {
+			hidden = append(hidden, fmt.Sprintf("%s (VM %d)", nodes[i].Name, nodes[i].VMID))
+		}
+	}
+	if len(hidden) == 0 {
+		return nil
+	}
+	return progress.WithHint(fmt.Errorf("Proxmox VE does not list VMs of the cluster that are there: %s", strings.Join(hidden, ", ")),
+		"repeat the command; if it stays so, the API token lacks VM.Audit on /vms: `hive-test doctor "+string(r.Name)+"` tells, and prints the command that grants it")
 }
 
 // renumber takes over ids that were chosen anew.

@@ -83,7 +83,7 @@ func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref li
 // Sweep removes what VMs that are gone have left, and looks again.
 func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
 	traces := tracesOf(r, gone)
-	if err := f.namesakes(ctx, r, traces, sink); err != nil {
+	if err := f.namesakes(ctx, r, sink); err != nil {
 		return err
 	}
 	rest, err := proxmox.Leftovers(ctx, f.client, traces)
@@ -139,16 +139,15 @@ func tracesOf(r *cluster.Record, gone []lifecycle.VMRef) []proxmox.Trace {
 		h := r.Spec.Hypervisors[i]
 		trace := proxmox.Trace{VMID: node.VMID, Hypervisor: node.Hypervisor, Storages: []string{cmp.Or(h.Datastore, proxmox.DefaultDatastore)}}
 		if r.Spec.Snippets() {
-			trace.Snippets = []string{cmp.Or(h.SnippetStore, proxmox.DefaultSnippetStore) + ":snippets/" + node.Name + "-vendor.yaml"}
+			trace.Snippets = []string{cmp.Or(h.SnippetStore, proxmox.DefaultSnippetStore) + ":snippets/" + cluster.SnippetName(node.Name, r.Owner.ID)}
 		}
 		traces = append(traces, trace)
 	}
 	return traces
 }
 
-// namesakes tells of VMs that carry the cluster's name and are not its own, and leaves their snippets alone: those have the same
-// names, and a VM whose snippet is gone does not start.
-func (f *proxmoxFleet) namesakes(ctx context.Context, r *cluster.Record, traces []proxmox.Trace, sink progress.Sink) error {
+// namesakes tells of VMs that carry the cluster's name and are not its own.
+func (f *proxmoxFleet) namesakes(ctx context.Context, r *cluster.Record, sink progress.Sink) error {
 	listed, err := f.client.VMs(ctx)
 	if err != nil {
 		return fmt.Errorf("listing the VMs: %w", err)
@@ -162,10 +161,7 @@ func (f *proxmoxFleet) namesakes(ctx context.Context, r *cluster.Record, traces 
 	if len(others) == 0 {
 		return nil
 	}
-	for i := range traces {
-		traces[i].Snippets = nil
-	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf(
-		"not of this cluster, though they carry the name %s, and left alone with their snippets: %s", r.Name, strings.Join(others, ", "))})
+		"not of this cluster, though they carry the name %s, and left alone: %s", r.Name, strings.Join(others, ", "))})
 	return nil
 }

@@ -111,7 +111,10 @@ func (f *proxmoxFleet) Assign(ctx context.Context, r *cluster.Record) (cluster.N
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := proxmox.Assign(ctx, f.client, proxmox.AssignRequest{Spec: r.Spec, Nodes: r.Nodes, Taken: taken})
+	nodes, err := f.located(ctx, r)
+	if err == nil {
+		nodes, err = proxmox.Assign(ctx, f.client, proxmox.AssignRequest{Spec: r.Spec, Nodes: nodes, Taken: taken})
+	}
 	if err != nil {
 		if findings, _ := f.Preflight(ctx, r); hasFatal(findings) {
 			return nil, &lifecycle.PreflightError{Findings: fatal(findings)}
@@ -150,22 +153,58 @@ type vmState struct {
 	err  error
 }
 
-// states looks at every node's VM at once, by live calls, never by the listing that lags.
+// states looks at every node's VM at once, by live calls, never by the listing that lags. Only a VM that is not where it was
+// made is looked for there: people and high availability move VMs.
 func (f *proxmoxFleet) states(ctx context.Context, r *cluster.Record) []vmState {
 	states := make([]vmState, len(r.Nodes))
 	var wait sync.WaitGroup
 	for i, node := range r.Nodes {
-		wait.Go(func() {
-			vm, err := f.client.VM(ctx, node.Hypervisor, node.VMID)
-			states[i] = vmState{vm: vm, err: err}
-			if err == nil {
-				vm.Pool = r.Target.Pool // only the listing knows it; ownership is decided by tags and owner id
-				states[i].ours, states[i].why = proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool)
-			}
-		})
+		wait.Go(func() { states[i] = f.look(ctx, r, node.Hypervisor, node.VMID) })
+	}
+	wait.Wait()
+	if !slices.ContainsFunc(states, func(s vmState) bool { return errors.Is(s.err, proxmox.ErrNotFound) }) {
+		return states
+	}
+	listed, err := f.client.VMs(ctx)
+	if err != nil {
+		return states // what was found so far stands
+	}
+	for i, node := range r.Nodes {
+		if at := indexOf(listed, node.VMID); at >= 0 && errors.Is(states[i].err, proxmox.ErrNotFound) {
+			wait.Go(func() { states[i] = f.look(ctx, r, listed[at].Hypervisor, node.VMID) })
+		}
 	}
 	wait.Wait()
 	return states
+}
+
+// look looks at one VM id on one hypervisor.
+func (f *proxmoxFleet) look(ctx context.Context, r *cluster.Record, hypervisor string, vmid int) vmState {
+	vm, err := f.client.VM(ctx, hypervisor, vmid)
+	state := vmState{vm: vm, err: err}
+	if err == nil {
+		vm.Pool = r.Target.Pool // only the listing knows it; ownership is decided by tags and owner id
+		state.ours, state.why = proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool)
+	}
+	return state
+}
+
+func indexOf(listed []proxmox.VM, vmid int) int {
+	return slices.IndexFunc(listed, func(vm proxmox.VM) bool { return vm.VMID == vmid })
+}
+
+// located are the record's nodes, each at the hypervisor that its VM is on now. What has no VM yet, or somebody else's, stays.
+func (f *proxmoxFleet) located(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
+	nodes := slices.Clone(r.Nodes)
+	if _, begun := r.Phases[cluster.PhaseUp]; !begun || f.client == nil {
+		return nodes, nil
+	}
+	for i, state := range f.states(ctx, r) {
+		if state.err == nil && state.ours {
+			nodes[i].Hypervisor = state.vm.Hypervisor
+		}
+	}
+	return nodes, ctx.Err()
 }
 
 // reachTime is how long a hypervisor that does not answer is asked again: all is made, and should not fail for that.

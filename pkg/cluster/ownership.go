@@ -52,6 +52,10 @@ func Redescribe(description string, name Name, owner Owner) string {
 	return descriptionPattern.ReplaceAllLiteralString(description, Description(name, owner))
 }
 
+// SnippetName is the file name of a node's cloud-init snippet (tofu/main.tf). Clusters of one name that are made in different
+// places have different owner ids, and so no snippet in common.
+func SnippetName(node, ownerID string) string { return node + "-" + ownerID + "-vendor.yaml" }
+
 // Tags are the tags of a cluster's VMs, sorted as Proxmox VE keeps them.
 func Tags(name Name) []string { return Owner{}.Tags(name) }
 

@@ -77,7 +77,7 @@ type Fleet interface {
 	// those only.
 	Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
 	// Assign returns the record's nodes with what is still open filled in: where the template of each is, and its static
-	// addresses. What was chosen before stays.
+	// addresses. What was chosen before stays, except the hypervisor of a VM that others have moved.
 	Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
 	// Claim keeps other runs, on any machine, away from the ids of nodes whose VMs do not exist yet, until Release. Nodes that
 	// the record before did not have (nil: none) may get other ids. Claims outlive a run that fails: the next run of the

@@ -56,6 +56,7 @@ func Prepare(ctx context.Context, fleet Fleet, r *cluster.Record) ([]Finding, er
 	if err != nil {
 		return nil, err
 	}
+	warnings := migrated(r.Nodes, nodes)
 	r.Nodes = nodes
 	staying := *r
 	staying.Nodes = r.Staying()
@@ -63,7 +64,7 @@ func Prepare(ctx context.Context, fleet Fleet, r *cluster.Record) ([]Finding, er
 	if err != nil {
 		return nil, err
 	}
-	var fatal, warnings []Finding
+	var fatal []Finding
 	for _, f := range findings {
 		if f.Warn {
 			warnings = append(warnings, f)
@@ -75,6 +76,18 @@ func Prepare(ctx context.Context, fleet Fleet, r *cluster.Record) ([]Finding, er
 		return warnings, &PreflightError{Findings: fatal}
 	}
 	return warnings, nil
+}
+
+// migrated tells of nodes whose VM is on another hypervisor than it was.
+func migrated(before, now cluster.Nodes) []Finding {
+	var list []Finding
+	for i, node := range now {
+		if from := before[i].Hypervisor; from != node.Hypervisor {
+			list = append(list, Finding{ID: "pve-moved", Title: "VMs are where they were", Warn: true,
+				Detail: fmt.Sprintf("VM %d of %s was moved from %s to %s by others, and is managed there from now on", node.VMID, node.Name, from, node.Hypervisor)})
+		}
+	}
+	return list
 }
 
 // up makes the VMs of the record exist, ours, reachable and written down.

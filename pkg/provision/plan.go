@@ -61,9 +61,10 @@ func (c Change) String() string {
 	return text
 }
 
-// destroys tells whether the change loses something that an earlier run completed.
+// destroys tells whether the change loses something that an earlier run completed. What a VM needs besides itself can be made
+// anew: nothing is on it but what it was made of.
 func (c Change) destroys() bool {
-	return c.Action == Delete || c.Action == Replace && !c.Unfinished
+	return c.Action == Delete || c.Action == Replace && c.VM && !c.Unfinished
 }
 
 // Plan is what would be done, in the order of the nodes' numbers.

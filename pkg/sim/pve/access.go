@@ -53,6 +53,9 @@ type aclEntry struct {
 	Propagate bool
 }
 
+// superuser is who may do everything, when logged in with no token.
+const superuser = "root@pam"
+
 // identity is who makes a call.
 type identity struct {
 	user  string

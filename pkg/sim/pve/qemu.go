@@ -141,7 +141,7 @@ func (s *Server) newConfig(c *call, pool string) (vmConfig, error) {
 			continue
 		}
 		config[k] = c.get(k)
-		if rootOnly(k) {
+		if rootOnly(k) && c.who.name() != superuser {
 			return nil, onlyRoot(k)
 		}
 		if isDrive(k) {
@@ -353,7 +353,7 @@ func (s *Server) checkChange(c *call) error {
 			continue
 		}
 		changes++
-		if rootOnly(k) {
+		if rootOnly(k) && c.who.name() != superuser {
 			return onlyRoot(k)
 		}
 	}
@@ -384,7 +384,7 @@ func (s *Server) checkDelete(c *call) error {
 		if s.option(k) == nil && !isUnused(k) {
 			return badParam("delete", "unknown option '%s'", k)
 		}
-		if rootOnly(k) {
+		if rootOnly(k) && c.who.name() != superuser {
 			return onlyRoot(k)
 		}
 	}
