@@ -36,8 +36,10 @@ func collectHints(err error, hints *[]string) {
 		return
 	}
 	if h, ok := err.(interface{ Hint() string }); ok {
-		if text := strings.TrimSpace(h.Hint()); text != "" && !slices.Contains(*hints, text) {
-			*hints = append(*hints, text)
+		for line := range strings.Lines(h.Hint()) {
+			if line = strings.TrimSpace(line); line != "" && !slices.Contains(*hints, line) {
+				*hints = append(*hints, line)
+			}
 		}
 	}
 	switch u := err.(type) {

@@ -45,20 +45,29 @@ func (g *guestReport) of(list []host.Interface) []host.Interface {
 	return told
 }
 
-// setVM moves a VM in the guests' networks: with {"renumber": true} DHCP gives its cards other addresses.
+// setVM does to a VM what no API call does: with {"renumber": true} DHCP gives its cards other addresses, and {"lock": "backup"}
+// locks it as a backup does, {"lock": ""} no more.
 func (s *Server) setVM(id string, body []byte) error {
 	var in struct {
-		Renumber bool `json:"renumber"`
+		Renumber bool    `json:"renumber"`
+		Lock     *string `json:"lock"`
 	}
-	if err := json.Unmarshal(body, &in); err != nil || !in.Renumber {
-		return &apiError{status: 400, message: `give {"renumber": true}`}
+	if err := json.Unmarshal(body, &in); err != nil || !in.Renumber && in.Lock == nil {
+		return &apiError{status: 400, message: `give {"renumber": true} or {"lock": "backup"}`}
 	}
 	s.mu.Lock()
 	vmid, _ := strconv.Atoi(id)
 	v := s.state.VMs[vmid]
+	if v != nil && in.Lock != nil {
+		v.Config["lock"] = *in.Lock
+		s.changed()
+	}
 	s.mu.Unlock()
 	if v == nil {
 		return &apiError{status: 404, message: "no VM " + id + " here"}
+	}
+	if !in.Renumber {
+		return nil
 	}
 	return s.opt.Machines.Renumber(s.ctx, v.machineID())
 }
