@@ -159,7 +159,8 @@ func PinnedCertificate(ctx context.Context, endpoint, fingerprint string) ([]byt
 	if parsed.Port() == "" {
 		address = net.JoinHostPort(parsed.Hostname(), "443")
 	}
-	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	dialer := &tls.Dialer{Config: config, NetDialer: &net.Dialer{Timeout: dialTimeout}} // of the handshake too
+	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate of %s: %w", address, err)
 	}

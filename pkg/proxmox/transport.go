@@ -16,6 +16,9 @@ import (
 // maxBody bounds an answer. The largest are a guest's file (16 MiB at most) and listings of big clusters.
 const maxBody = 64 << 20
 
+// dialTimeout bounds a TCP connect, and a TLS handshake after it.
+const dialTimeout = 10 * time.Second
+
 // transport hands every answer that is not a success to its caller as an *APIError, because go-proxmox lets 404, 595
 // and others pass as success and drops PVE's text of 401, 403 and 500. It never lets the token's secret into a text.
 type transport struct {
@@ -62,9 +65,9 @@ func (c *clock) read() (skew time.Duration, known bool) {
 func newTransport(config *tls.Config, secret string) *transport {
 	return &transport{secret: secret, next: &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:     config,
-		TLSHandshakeTimeout: 10 * time.Second,
+		TLSHandshakeTimeout: dialTimeout,
 		MaxIdleConnsPerHost: 16,
 		IdleConnTimeout:     30 * time.Second,
 	}}
