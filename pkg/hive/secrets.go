@@ -27,7 +27,7 @@ func (c *Cluster) LearnSecrets(ctx context.Context) {
 	})
 }
 
-// knownSecrets are the values that must not be seen of what secret_files names, by whatever directory the files are in.
+// knownSecrets are the values that must not be seen of what keep_secrets keeps, in whatever directory.
 func knownSecrets(files map[string]string) []string {
 	var values []string
 	for name, text := range files {
@@ -35,7 +35,9 @@ func knownSecrets(files map[string]string) []string {
 		case "hive.toml", "spinifex.toml", "credentials":
 			values = append(values, secretValues(text)...)
 		case "join-token", "master.key", "ca.key", "server.key":
-			values = append(values, strings.TrimSpace(text))
+			values = append(values, text)
+		case "join-token.logged":
+			values = append(values, strings.Fields(text)...)
 		}
 	}
 	return longEnough(values)

@@ -37,6 +37,9 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	if err := log.close(); err != nil {
 		record.warn("its output could not be kept as a whole: " + err.Error())
 	}
+	if err := r.known.MaskFiles(artifacts); err != nil {
+		record.warn("what it left may hold secrets: " + err.Error())
+	}
 	if runErr != nil {
 		record.add(0, "", Case{Name: p.name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error()})
 		return -1, "", nil

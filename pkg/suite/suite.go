@@ -47,7 +47,7 @@ type Options struct {
 	Environment map[string]string
 	// Inherit is the environment that external suites start from; nil: this process's.
 	Inherit []string
-	// Secrets are masked in all output besides the secret key of Credentials.
+	// Secrets are masked in all output, and in what suites leave in their directories, besides the secret key of Credentials.
 	Secrets []string
 	Sink    progress.Sink
 	// RequestTimeout bounds each case of smoke.
@@ -158,6 +158,7 @@ type plan struct {
 type runner struct {
 	Options
 	suites []plan
+	known  progress.Secrets
 }
 
 func newRunner(o Options) (*runner, error) {
@@ -175,24 +176,15 @@ func newRunner(o Options) (*runner, error) {
 		return nil, fmt.Errorf("making the directory of the results: %w", err)
 	}
 	r := &runner{Options: o, suites: suites}
+	r.known.Learn(o.Credentials.SecretKey)
+	r.known.Learn(o.Secrets...)
 	r.Sink = r.redact(o.Sink)
 	return r, nil
 }
 
 // redact returns a sink before next that takes the secrets out.
 func (r *runner) redact(next progress.Sink) progress.Sink {
-	secrets := append([]string{r.Credentials.SecretKey}, r.Secrets...)
-	return progress.Redact(next, func() []string { return secrets })
-}
-
-// mask takes the secrets out of a text.
-func (r *runner) mask(text string) string {
-	if text == "" {
-		return ""
-	}
-	var masked string
-	r.redact(progress.SinkFunc(func(e progress.Event) { masked = e.Message })).Emit(progress.Event{Message: text})
-	return masked
+	return progress.Redact(next, r.known.Values)
 }
 
 // plans names the suites: each name is one path element, and no two are alike.
@@ -246,7 +238,7 @@ func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 	start := time.Now()
 	sink := progress.With(r.Sink, progress.Event{Step: p.name})
 	sink.Emit(progress.Event{Kind: progress.StepStart, Suite: p.name, Message: "suite " + p.name})
-	record := &recorder{suite: p.name, sink: sink, mask: r.mask}
+	record := &recorder{suite: p.name, sink: sink, mask: r.known.Mask}
 	result := SuiteResult{Name: p.name}
 	var err error
 	if p.command == "" {

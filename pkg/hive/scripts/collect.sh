@@ -76,11 +76,7 @@ if [ -n "$config" ]; then
 else
   missing hive.toml "this node is not initialized"
 fi
-while read -r file; do
-  if [ -f "$file" ]; then
-    keep "$file" "secrets/$(basename "$file")"
-  fi
-done < <(secret_files)
+keep_secrets "$stage/secrets"
 
 keep /var/log/cloud-init-output.log system/cloud-init-output.log
 keep /var/log/cloud-init.log system/cloud-init.log

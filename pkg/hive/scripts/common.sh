@@ -39,10 +39,19 @@ config_file() {
   done
 }
 
-# secret_files prints the paths of what this node keeps secret, one a line, there or not.
-secret_files() {
-  printf '%s\n' "$HOME/.aws/credentials" "$HIVE_CONFIG_DIR/join-token" "$HIVE_CONFIG_DIR/master.key" \
-    "$HIVE_CONFIG_DIR/ca.key" "$HIVE_CONFIG_DIR/server.key" "$HIVE_CONFIG_DIR/hive.toml" "$HIVE_CONFIG_DIR/spinifex.toml"
+# keep_secrets DIR copies what this node keeps secret, as far as it is there, so that its values can be taken out of everything
+# that is shown or kept. A join token that is no longer valid is still in the log of init.
+keep_secrets() {
+  local file
+  for file in "$HOME/.aws/credentials" "$HIVE_CONFIG_DIR/join-token" "$HIVE_CONFIG_DIR/master.key" \
+    "$HIVE_CONFIG_DIR/ca.key" "$HIVE_CONFIG_DIR/server.key" "$HIVE_CONFIG_DIR/hive.toml" "$HIVE_CONFIG_DIR/spinifex.toml"; do
+    if [ -f "$file" ] && [ -r "$file" ]; then
+      cat "$file" >"$1/$(basename "$file")"
+    fi
+  done
+  if [ -f "$log_dir/init.log" ]; then
+    grep -oh 'spx_join_[A-Za-z0-9_-]*' "$log_dir/init.log" >"$1/join-token.logged" || true
+  fi
 }
 
 # started PID prints when a process began (ticks since boot), and nothing if it has ended or only waits to be reaped.

@@ -1,13 +1,7 @@
-# Writes a tar archive of what this node keeps secret to standard output, so that its values can be taken out of everything
-# that is shown or kept. The archive itself is kept nowhere.
+# Writes a tar archive of what this node keeps secret to standard output. It is kept nowhere.
 set -euo pipefail
 
-names=()
-while read -r file; do
-  if [ -f "$file" ] && [ -r "$file" ]; then
-    names+=("${file#/}")
-  fi
-done < <(secret_files)
-if [ "${#names[@]}" -gt 0 ]; then
-  tar -C / -cf - -- "${names[@]}"
-fi
+stage=$(umask 077 && mktemp -d)
+trap 'rm -rf -- "$stage"' EXIT
+keep_secrets "$stage"
+tar -C "$stage" -cf - .

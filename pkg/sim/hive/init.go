@@ -42,7 +42,8 @@ func (p *program) adminInit(args []string) error {
 	}
 	b := bundle{
 		CACert: string(ca.Cert), CAKey: string(ca.Key), MasterKey: masterKey,
-		NATSToken: randomText(32, lowerAlnum), ClusterName: o.ClusterName, Credentials: newCredentials(o.Region),
+		NATSToken: p.settings.secret("nats_token", func() string { return randomText(32, lowerAlnum) }), ClusterName: o.ClusterName,
+		Credentials: p.newCredentials(o.Region),
 	}
 	if p.manyNodes(o) {
 		return p.form(o, b)
@@ -77,9 +78,11 @@ func (p *program) clusterKeys(o options) (authority, string, error) {
 	if err != nil {
 		return authority{}, "", err
 	}
-	raw := make([]byte, 32)
-	rand.Read(raw) // never fails
-	masterKey := base64.StdEncoding.EncodeToString(raw) + "\n"
+	masterKey := p.settings.secret("master_key", func() string {
+		raw := make([]byte, 32)
+		rand.Read(raw) // never fails
+		return base64.StdEncoding.EncodeToString(raw)
+	}) + "\n"
 	err = errors.Join(
 		writeFile(o.config("ca.pem"), ca.Cert, 0o644),
 		writeFile(o.config("ca.key"), ca.Key, 0o600),
@@ -148,7 +151,7 @@ func (p *program) joinToken(o options) (string, error) {
 	if !p.settings.spx() {
 		return "", nil
 	}
-	token := "spx_join_" + randomText(16, lowerAlnum)
+	token := "spx_join_" + p.settings.secret("join_token", func() string { return randomText(16, lowerAlnum) })
 	if err := writeFile(o.config("join-token"), []byte(token+"\n"), 0o600); err != nil {
 		return "", err
 	}
@@ -161,7 +164,7 @@ func (p *program) finishFormation(o options, f *formation, b bundle) error {
 	p.printCredentials(b.Credentials)
 	if !p.settings.spx() {
 		// The early era makes the admin's key a second time after it was printed: what was printed never works.
-		b.Credentials = newCredentials(o.Region)
+		b.Credentials = p.newCredentials(o.Region)
 	}
 	b.Nodes = f.members()
 	if err := p.writeNode(o.layout, o.Node, b); err != nil {

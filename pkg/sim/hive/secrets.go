@@ -39,14 +39,16 @@ func randomText(n int, alphabet string) string {
 	return string(raw)
 }
 
-func newCredentials(region string) credentials {
-	secret := make([]byte, 30)
-	rand.Read(secret) // never fails
+func (p *program) newCredentials(region string) credentials {
 	return credentials{
-		AccessKeyID:     "AKIA" + randomText(16, upperAlnum),
-		SecretAccessKey: base64.StdEncoding.EncodeToString(secret),
-		AccountID:       adminAccount,
-		Region:          region,
+		AccessKeyID: p.settings.secret("access_key", func() string { return "AKIA" + randomText(16, upperAlnum) }),
+		SecretAccessKey: p.settings.secret("secret_key", func() string {
+			secret := make([]byte, 30)
+			rand.Read(secret) // never fails
+			return base64.StdEncoding.EncodeToString(secret)
+		}),
+		AccountID: adminAccount,
+		Region:    region,
 	}
 }
 

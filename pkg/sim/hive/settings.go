@@ -47,6 +47,10 @@ type Settings struct {
 	TimeScale float64 `json:"time_scale"` // 1 is true to life; default 0.02
 	Version   string  `json:"version"`    // what `hive version` names
 
+	// Secrets replace what is made at random, for tests that look for them: join_token (after spx_join_), nats_token,
+	// access_key, secret_key, master_key.
+	Secrets map[string]string `json:"secrets"`
+
 	// Faults, for tests of those who judge hive.
 	Fail          map[string]Failure `json:"fail"`           // by subcommand: init, join, start, stop, version, get
 	NeverRunning  bool               `json:"never_running"`  // /health stays "starting"
@@ -116,6 +120,14 @@ func (s *Settings) addFlags(flags *pflag.FlagSet) {
 // scaled is how long something that takes real time in real hive takes here.
 func (s *Settings) scaled(real time.Duration) time.Duration {
 	return time.Duration(float64(real) * s.TimeScale)
+}
+
+// secret is the value that is set for a name, or made.
+func (s *Settings) secret(name string, made func() string) string {
+	if value := s.Secrets[name]; value != "" {
+		return value
+	}
+	return made()
 }
 
 func (s *Settings) spx() bool { return s.Era == EraSpx }
