@@ -49,7 +49,7 @@ func (f *proxmoxFleet) claimsOf(r *cluster.Record) (*proxmox.Claims, error) {
 	}
 	claims, err := proxmox.NewClaims(proxmox.ClaimOptions{
 		Pools: f.client, Endpoint: f.client.Endpoint(), LockDir: f.claiming.lockDir, Cluster: r.Name, OwnerID: r.Owner.ID,
-		Who: r.Owner.User + "@" + r.Owner.Host, For: f.claiming.lasts,
+		Who: r.Owner.Who(), For: f.claiming.lasts,
 	})
 	if err != nil {
 		return nil, codeError{ExitConfig, err}
@@ -77,7 +77,7 @@ func (f *proxmoxFleet) Claim(ctx context.Context, r, before *cluster.Record, sin
 		}
 	}
 	if len(old)+len(fresh) == 0 {
-		return nil
+		return f.marked(ctx)
 	}
 	if err := f.unlisted(ctx, r, old); err != nil {
 		return err
@@ -100,10 +100,10 @@ func (f *proxmoxFleet) Claim(ctx context.Context, r, before *cluster.Record, sin
 	}
 	if claims.Unshared != nil {
 		sink.Emit(progress.Event{Kind: progress.Warning,
-			Message: fmt.Sprintf("VM ids are claimed on this machine only, runs on others are not kept away from them: %v", claims.Unshared),
+			Message: fmt.Sprintf("VM ids are claimed on this machine only, runs on others are not kept away from them, and reap cannot see whether this run lives: %v", claims.Unshared),
 			Hint:    "let the token make pools: pveum role add HiveTestClaims --privs Pool.Allocate,Pool.Audit; pveum acl modify /pool --tokens '" + f.client.TokenID() + "' --roles HiveTestClaims"})
 	}
-	return nil
+	return f.marked(ctx)
 }
 
 // unlisted is an error if VMs of these nodes exist although the listing does not show them. The provider goes by the listing: it

@@ -174,20 +174,32 @@ func (s *session) subject(ctx context.Context, named bool) ([]proxmox.Finding, e
 	return s.missingSettings(), nil
 }
 
-// missingSettings are the settings without which there is no Proxmox VE to talk to.
+// missingSettings are the settings without which there is no Proxmox VE to make a cluster on.
 func (s *session) missingSettings() []proxmox.Finding {
+	findings := s.missingAccess()
+	if len(s.settings.Proxmox.Hypervisors) == 0 {
+		findings = append(findings, incomplete("no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes", "set proxmox.hypervisors, or TF_VAR_nodes"))
+	}
+	return findings
+}
+
+func incomplete(detail, fix string) proxmox.Finding {
+	return proxmox.Finding{ID: "settings", Title: "settings are complete", Status: proxmox.Fail, Detail: detail, Fix: fix}
+}
+
+// missingAccess are the settings without which there is no Proxmox VE to talk to.
+func (s *session) missingAccess() []proxmox.Finding {
 	p := s.settings.Proxmox
 	var findings []proxmox.Finding
 	missing := func(absent bool, detail, fix string) {
 		if absent {
-			findings = append(findings, proxmox.Finding{ID: "settings", Title: "settings are complete", Status: proxmox.Fail, Detail: detail, Fix: fix})
+			findings = append(findings, incomplete(detail, fix))
 		}
 	}
 	missing(p.Endpoint == "", "no Proxmox VE endpoint: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT, like https://pve1:8006",
 		"set proxmox.endpoint to the API's address, like https://pve1:8006")
 	missing(p.Token.Reveal() == "", "no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret",
 		"set PROXMOX_VE_API_TOKEN; `hive-test doctor --print-role` prints how to make a token")
-	missing(len(p.Hypervisors) == 0, "no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes", "set proxmox.hypervisors, or TF_VAR_nodes")
 	return findings
 }
 

@@ -29,6 +29,7 @@ type proxmoxFleet struct {
 	claiming    claimSettings
 	claims      *proxmox.Claims // nil until something is claimed
 	checks      checks
+	beat        *proxmox.Heartbeat // nil where no run is to be told of
 	// addresses are those of the other clusters of this clusters directory, with who has each.
 	addresses func() (map[netip.Addr]string, error)
 }

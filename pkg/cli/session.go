@@ -282,9 +282,11 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 		list[i].Setting = "--timeout-" + list[i].Name()
 	}
 	s.signals.attended(s.interrupt)
-	manager := &phase.Manager{Phases: list, Sink: s.sink, Abort: s.signals.abort, CleanTimeout: s.settings.PhaseTimeout("down")}
+	beat := s.startHeartbeat(ctx, r)
+	manager := &phase.Manager{Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.signals.abort, CleanTimeout: s.settings.PhaseTimeout("down")}
 	outcomes, err := manager.Run(ctx)
 	s.signals.attended(nil)
+	beat.end(ctx, err, s.signals.abort.Err() != nil)
 	if s.signals.abort.Err() == nil { // else something may still use the connections, and they end with the process
 		err = errors.Join(err, r.Close())
 	}

@@ -200,8 +200,7 @@ func summary(store *state.Store, name cluster.Name) clusterJSON {
 	if out.Interrupted = interruptionOf(store, record); out.Interrupted != nil {
 		out.State = stateInterrupted
 	}
-	out.Owner = record.Owner.User + "@" + record.Owner.Host
-	out.OwnerID = record.Owner.ID
+	out.Owner, out.OwnerID = record.Owner.Who(), record.Owner.ID
 	out.Expires, out.Held = expiryOf(record.Owner), record.Owner.Held
 	return out
 }

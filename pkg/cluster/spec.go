@@ -113,6 +113,9 @@ type Owner struct {
 	Held bool `json:"held,omitempty"`
 }
 
+// Who is the user and the host that made the cluster.
+func (o Owner) Who() string { return o.User + "@" + o.Host }
+
 // Node is one member of a cluster. VMID, MACs and Hypervisor are chosen before anything is created (empty for the
 // deployer "existing"); addresses are known once it has booted.
 type Node struct {

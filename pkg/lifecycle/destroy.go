@@ -70,10 +70,7 @@ const (
 // what remains. It may be repeated; VMs that are gone already are no error.
 func Destroy(ctx context.Context, fleet Fleet, r *cluster.Record, force bool, sink progress.Sink) error {
 	d := destruction{fleet: fleet, record: r, force: force}
-	if err := d.check(ctx, sink); err != nil {
-		return d.leak(ctx, err)
-	}
-	if err := d.prove(ctx, sink); err != nil {
+	if err := d.run(ctx, sink); err != nil {
 		return err
 	}
 	fleet.Forget(ctx, r, sink)
@@ -89,6 +86,14 @@ type destruction struct {
 	aside error
 	// seen are the VMs of ours that existed at some time: they are swept up after.
 	seen []VMRef
+}
+
+// run is all of it where tofu has no part in it.
+func (d *destruction) run(ctx context.Context, sink progress.Sink) error {
+	if err := d.check(ctx, sink); err != nil {
+		return d.leak(ctx, err)
+	}
+	return d.prove(ctx, sink)
 }
 
 // check refuses, before anything is touched, what must not or cannot be deleted.

@@ -38,9 +38,12 @@ type RunMark struct {
 // String is for people.
 func (m RunMark) String() string { return m.Verb + " of cluster " + string(m.Cluster) + " by " + m.Who }
 
+// Pool is the name of the mark's pool.
+func (m RunMark) Pool() string { return runPrefix + m.OwnerID }
+
 func (m RunMark) pool() Pool {
 	yes := map[bool]string{true: "yes", false: "no"}
-	return Pool{ID: runPrefix + m.OwnerID, Comment: fmt.Sprintf(
+	return Pool{ID: m.Pool(), Comment: fmt.Sprintf(
 		"hive-test %s runs; cluster=%s owner=%s verb=%s by=%s place=%s pid=%d start=%s destroys=%s making=%s until=%s. Safe to delete if no hive-test runs.",
 		m.Verb, m.Cluster, m.OwnerID, m.Verb, strings.Join(strings.Fields(m.Who), "_"), m.Place, m.PID, m.Start, yes[m.Destroys], yes[m.Making],
 		m.Until.UTC().Format(time.RFC3339))}

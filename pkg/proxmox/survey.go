@@ -88,6 +88,13 @@ func (c *Client) Skew() (skew time.Duration, known bool) {
 	return c.clock.read()
 }
 
+// Now is the time by the API's clock, or by this machine's before the first answer. Of times that several machines compare,
+// this is the one that they have in common.
+func (c *Client) Now() time.Time {
+	skew, _ := c.Skew()
+	return time.Now().Add(skew)
+}
+
 // Problems are what New would refuse, all of it and each with its fix. What is empty is not judged.
 func (o Options) Problems() []Finding {
 	var findings []Finding

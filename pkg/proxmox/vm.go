@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Version is what the API says of itself.
@@ -49,6 +50,7 @@ type VM struct {
 	CPUs       int
 	Memory     uint64 // configured, in bytes
 
+	Created      time.Time // zero: it does not say; of a clone it may be when its template was made
 	Description  string
 	Lock         string // empty, or why the VM is locked, such as backup
 	Protection   bool
@@ -76,6 +78,9 @@ type NIC struct {
 
 // HasTag tells whether the VM carries the tag.
 func (v VM) HasTag(tag string) bool { return slices.Contains(v.Tags, tag) }
+
+// Making tells whether the VM is in the making: of one that is made or cloned, nothing but that is to be seen.
+func (v VM) Making() bool { return v.Lock == "create" || v.Lock == "clone" }
 
 // Version asks the API for its version. It needs a valid token but no privilege, so it is the probe for both.
 func (c *Client) Version(ctx context.Context) (Version, error) {
@@ -156,7 +161,7 @@ func (c *Client) VM(ctx context.Context, hypervisor string, vmid int) (VM, error
 	return VM{
 		VMID: vmid, Name: string(config["name"]), Hypervisor: hypervisor, Type: "qemu", Status: status.Status,
 		Template: config["template"] == "1", Tags: splitTags(string(config["tags"])), CPUs: status.CPUs.int(), Memory: status.MaxMem.bytes(),
-		Description: string(config["description"]), Lock: lock, Protection: config["protection"] == "1",
+		Created: createdOf(string(config["meta"])), Description: string(config["description"]), Lock: lock, Protection: config["protection"] == "1",
 		AgentEnabled: agentEnabled(string(config["agent"])), NICs: nics(config), Disks: disks(config), Static: statics(config),
 		Storages: storagesOf(config), Snippets: snippetsOf(config),
 	}, nil
@@ -181,6 +186,15 @@ func both(a, b func() error) error {
 		return err
 	}
 	return first
+}
+
+// createdOf reads the meta property: "creation-qemu=9.2.0,ctime=1700000000".
+func createdOf(meta string) time.Time {
+	seconds, err := strconv.ParseInt(property(meta)["ctime"], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
 }
 
 // agentEnabled reads the agent property: "1", "enabled=1,type=virtio" and the like.

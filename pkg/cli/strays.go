@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
+	"hive-test/pkg/state"
+)
+
+// reaping finds what is left on a Proxmox VE, whoever left it and from wherever.
+type reaping struct {
+	fleet *proxmoxFleet
+	store *state.Store // of this machine's clusters directory
+	sink  progress.Sink
+	pool  string // in which VMs must be to count; empty: anywhere
+}
+
+var _ lifecycle.Reaper = (*reaping)(nil)
+
+// strays reads every VM that is tagged as hive-test's, live. What cannot be read, or does not say whose it is, is told and left
+// alone.
+func (p *reaping) strays(ctx context.Context) ([]lifecycle.Stray, error) {
+	listed, err := p.fleet.client.VMs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the VMs: %w", err)
+	}
+	listed = slices.DeleteFunc(listed, func(vm proxmox.VM) bool { return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) })
+	found := make([]*lifecycle.Stray, len(listed))
+	p.fleet.forEach(len(listed), func(i int) {
+		vm, err := p.fleet.client.Live(ctx, listed[i])
+		switch {
+		case errors.Is(err, proxmox.ErrNotFound):
+		case err != nil:
+			p.sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("it cannot be told whose VM %d on %s is: %v", listed[i].VMID, listed[i].Hypervisor, err)})
+		default:
+			found[i] = p.strayOf(vm)
+		}
+	})
+	var strays []lifecycle.Stray
+	for _, s := range found {
+		if s != nil {
+			strays = append(strays, *s)
+		}
+	}
+	return strays, context.Cause(ctx)
+}
+
+// strayOf is a VM that says whose it is, or nil.
+func (p *reaping) strayOf(vm proxmox.VM) *lifecycle.Stray {
+	name, owner, described := cluster.ParseDescription(vm.Description)
+	ours, why := false, "its description names no owner, or more than one"
+	if described {
+		ours, why = proxmox.Ours(vm, name, owner.ID, p.pool)
+	}
+	if !ours {
+		p.sink.Emit(progress.Event{Kind: progress.Debug, Message: fmt.Sprintf("VM %d %s on %s is left alone: %s", vm.VMID, vm.Name, vm.Hypervisor, why)})
+		return nil
+	}
+	return &lifecycle.Stray{VMRef: refOf(vm), Cluster: name, Owner: owner.ID, Expires: owner.Expires, Created: madeAt(owner.ID, vm.Created), Held: vm.HasTag(cluster.HoldTag)}
+}
+
+// madeAt is when a cluster was made: its owner id tells, or else its VM.
+func madeAt(ownerID string, vm time.Time) time.Time {
+	id, err := uuid.Parse(ownerID)
+	if err != nil || id.Version() != 7 {
+		return vm
+	}
+	return time.Unix(id.Time().UnixTime())
+}
+
+// lives are what is known of runs: by their marks on Proxmox VE, and by this machine's clusters directory.
+func (p *reaping) lives(traces proxmox.Traces, strays []lifecycle.Stray) []lifecycle.Life {
+	var lives []lifecycle.Life
+	for _, m := range traces.Marks {
+		lives = append(lives, lifeOf(m))
+	}
+	asked := map[string]bool{}
+	for _, s := range strays {
+		if asked[s.Owner] {
+			continue
+		}
+		asked[s.Owner] = true
+		if l, known := p.localLife(s.Cluster, s.Owner); known {
+			lives = append(lives, l)
+		}
+	}
+	return lives
+}
+
+func lifeOf(m proxmox.RunMark) lifecycle.Life {
+	self := process{place: m.Place, pid: m.PID, start: m.Start}
+	return lifecycle.Life{Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.dead(), Destroys: m.Destroys, Making: m.Making}
+}
+
+// localLife is what the clusters directory of this machine knows: who holds the cluster, or that up was cut off.
+func (p *reaping) localLife(name cluster.Name, owner string) (lifecycle.Life, bool) {
+	record, err := p.store.Load(name)
+	if err != nil || record.Owner.ID != owner {
+		return lifecycle.Life{}, false
+	}
+	holder, life := p.store.Holder(name)
+	l := lifecycle.Life{Cluster: name, Owner: owner}
+	switch {
+	case life == state.Alive:
+		l.What = fmt.Sprintf("`%s` (pid %d)", holder.Command, holder.PID)
+		return l, true
+	case life != state.Elsewhere && !wasUp(record) && record.Phases[cluster.PhaseUp].Status == cluster.PhaseRunning:
+		l.What, l.Dead, l.Making = "up of cluster "+string(name), true, true
+		return l, true
+	}
+	return l, false
+}
+
+// Alive looks once more whether a run is at work on the cluster.
+func (p *reaping) Alive(ctx context.Context, r *cluster.Record) error {
+	mark, found, err := proxmox.ReadRunMark(ctx, p.fleet.client, r.Owner.ID)
+	if err != nil && !errors.Is(err, proxmox.ErrForbidden) { // who may not read marks has judged without
+		return fmt.Errorf("looking whether a run is at work on cluster %s: %w", r.Name, err)
+	}
+	if l := lifeOf(mark); found && !l.Dead && p.fleet.client.Now().Before(l.Until) {
+		return &lifecycle.LiveError{What: l.What}
+	}
+	if l, known := p.localLife(r.Name, r.Owner.ID); known && !l.Dead {
+		return &lifecycle.LiveError{What: l.What}
+	}
+	return nil
+}
+
+// Clear takes away the mark of the cluster's last run.
+func (p *reaping) Clear(ctx context.Context, r *cluster.Record) error {
+	return proxmox.DropRunMark(ctx, p.fleet.client, r.Owner.ID)
+}
+
+// Times of waiting for VMs in the making.
+const (
+	// makingTime bounds the wait for one that is there.
+	makingTime = 2 * time.Minute
+	// quietTime is how long nothing may have appeared before nothing is waited for any more: a provider whose tofu was killed
+	// goes on with what it has begun.
+	quietTime  = 5 * time.Second
+	firstPause = 100 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// Settle waits for VMs in the making on the ids that the cluster has claimed: PVE shows of one that is made nothing but its id,
+// and of a clone its description before its tags.
+func (p *reaping) Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
+	started, quiet := time.Now(), time.Now()
+	known := 0
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		making, seen, err := p.making(ctx, r, sink)
+		if err != nil {
+			return err
+		}
+		if len(making) > 0 || seen != known {
+			quiet, known = time.Now(), seen
+		}
+		switch {
+		case len(making) > 0 && time.Since(started) > makingTime:
+			return progress.WithHint(fmt.Errorf("still in the making: VM %d on %s", making[0].VMID, making[0].Hypervisor),
+				fmt.Sprintf("if nothing makes it any more, on %s: qm unlock %d, then reap again", making[0].Hypervisor, making[0].VMID))
+		case len(making) == 0 && (!patience || seen < 0 || time.Since(quiet) > quietTime):
+			return nil
+		case len(making) > 0 && pause == firstPause:
+			sink.Emit(progress.Event{Kind: progress.Wait, Message: fmt.Sprintf("VM %d, which is in the making", making[0].VMID)})
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// making are the VMs in the making on claimed ids, and how many VMs have such ids; -1 if none are claimed.
+func (p *reaping) making(ctx context.Context, r *cluster.Record, sink progress.Sink) (making []proxmox.VM, seen int, err error) {
+	traces, err := proxmox.ReadTraces(ctx, p.fleet.client)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !slices.ContainsFunc(traces.Claims, func(c proxmox.Claim) bool { return c.OwnerID == r.Owner.ID }) {
+		return nil, -1, nil
+	}
+	listed, err := p.fleet.client.VMs(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("listing the VMs: %w", err)
+	}
+	for _, vm := range listed {
+		if vm.Type != "qemu" || !traces.Claimed(r.Owner.ID, vm.VMID) {
+			continue
+		}
+		seen++
+		live, err := p.fleet.client.Live(ctx, vm)
+		switch {
+		case errors.Is(err, proxmox.ErrNotFound):
+		case err != nil:
+			return nil, 0, err
+		case live.Making():
+			making = append(making, live)
+		default:
+			if err := p.fleet.adopt(ctx, r, live, sink); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	return making, seen, nil
+}
+
+// adopt gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it: its
+// description says whose it is.
+func (f *proxmoxFleet) adopt(ctx context.Context, r *cluster.Record, vm proxmox.VM, sink progress.Sink) error {
+	name, owner, ok := cluster.ParseOwner(vm.Description)
+	if !ok || name != r.Name || owner != r.Owner.ID || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
+		return nil
+	}
+	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("VM %d %s on %s was left half made: it is of cluster %s", vm.VMID, vm.Name, vm.Hypervisor, r.Name)})
+	if err := f.client.SetMarks(ctx, vm.Hypervisor, vm.VMID, vm.Description, r.Owner.Tags(r.Name)); err != nil {
+		return fmt.Errorf("marking VM %d on %s as half made: %w", vm.VMID, vm.Hypervisor, err)
+	}
+	return nil
+}

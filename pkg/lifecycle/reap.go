@@ -1,0 +1,233 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+)
+
+// Stray is a VM on Proxmox VE that says that it is of hive-test, and whose.
+type Stray struct {
+	VMRef
+	Cluster cluster.Name
+	Owner   string    // its id
+	Expires time.Time // zero: never
+	Created time.Time // of the cluster; zero: not known
+	Held    bool
+}
+
+// Life is what is known of a run of a cluster: of the one at work, or of the last one if that died.
+type Life struct {
+	Cluster cluster.Name
+	Owner   string
+	// What is the run, for people: "full of cluster ci-1 by me@host".
+	What string
+	// Until is when it counts as dead unless it says again that it lives.
+	Until time.Time
+	// Dead says that its process is known to have ended, whatever Until is.
+	Dead bool
+	// Destroys says that it meant to destroy the cluster, Making that the cluster was never up.
+	Destroys, Making bool
+}
+
+// Alive tells whether the run may be at work.
+func (l Life) Alive(now time.Time) bool { return !l.Dead && (l.Until.IsZero() || now.Before(l.Until)) }
+
+// Unfinished tells whether the run, if it is dead, has left what it did not want to leave.
+func (l Life) Unfinished() bool { return l.Destroys || l.Making }
+
+// ReapRule says which clusters reap looks at, and what it deletes of them beside what is expired or orphaned.
+type ReapRule struct {
+	// Name is the one cluster to look at, Prefix begins the names of those; empty: all.
+	Name   cluster.Name
+	Prefix string
+	// OlderThan deletes also what was made longer ago; 0: nothing for its age.
+	OlderThan time.Duration
+	// Now is the time by the clock that expiries and marks of runs are compared with.
+	Now time.Time
+}
+
+// Covers tells whether reap looks at a cluster. Names of VMs are never looked at: ci-1 is not ci-10.
+func (r ReapRule) Covers(name cluster.Name) bool {
+	return (r.Name == "" || r.Name == name) && strings.HasPrefix(string(name), r.Prefix)
+}
+
+// ReapAction is what reap does, or has done, to a VM.
+type ReapAction string
+
+// The actions. Delete becomes Deleted or Failed.
+const (
+	ReapDelete  ReapAction = "delete"
+	ReapSkip    ReapAction = "skip"
+	ReapKeep    ReapAction = "keep"
+	ReapDeleted ReapAction = "deleted"
+	ReapFailed  ReapAction = "failed"
+)
+
+// Orphaned is the reason for what a run that died should have destroyed, or never finished.
+const Orphaned = "orphaned"
+
+// Verdict is what reap does to one VM, and why: Reason is one word, Detail tells people.
+type Verdict struct {
+	Stray
+	Action         ReapAction
+	Reason, Detail string
+}
+
+// Judge decides on every VM that the rule covers. VMs of one owner share one fate: what one of them says holds for all, and
+// the latest of their expiries counts.
+func Judge(strays []Stray, lives []Life, rule ReapRule) []Verdict {
+	var verdicts []Verdict
+	for _, s := range strays {
+		if !rule.Covers(s.Cluster) {
+			continue
+		}
+		var mates []Stray
+		for _, other := range strays {
+			if other.Owner == s.Owner && other.Cluster == s.Cluster {
+				mates = append(mates, other)
+			}
+		}
+		v := Verdict{Stray: s}
+		v.Action, v.Reason, v.Detail = judge(mates, lives, rule)
+		verdicts = append(verdicts, v)
+	}
+	slices.SortStableFunc(verdicts, func(a, b Verdict) int {
+		return cmp.Or(strings.Compare(string(a.Cluster), string(b.Cluster)), strings.Compare(a.Owner, b.Owner), a.VMID-b.VMID)
+	})
+	return verdicts
+}
+
+// judge decides on all VMs of one owner.
+func judge(mates []Stray, lives []Life, rule ReapRule) (action ReapAction, reason, detail string) {
+	if slices.ContainsFunc(mates, func(s Stray) bool { return s.Held }) {
+		return ReapSkip, "held", "tagged " + cluster.HoldTag
+	}
+	if i := slices.IndexFunc(mates, func(s Stray) bool { return s.Protected }); i >= 0 {
+		return ReapSkip, "protected", fmt.Sprintf("the protection of VM %d is on", mates[i].VMID)
+	}
+	var dead *Life
+	for _, l := range lives {
+		if l.Owner != mates[0].Owner {
+			continue
+		}
+		if l.Alive(rule.Now) {
+			return ReapSkip, "live", l.What + " is at work" + lastSeen(l)
+		}
+		if l.Unfinished() {
+			dead = &l
+		}
+	}
+	expires := expiry(mates)
+	age := rule.Now.Sub(mates[0].Created)
+	switch {
+	case !expires.IsZero() && !rule.Now.Before(expires):
+		return ReapDelete, "expired", fmt.Sprintf("at %s, %s ago", expires.UTC().Format(time.RFC3339), progress.FormatLimit(rule.Now.Sub(expires).Truncate(time.Second)))
+	case dead != nil:
+		return ReapDelete, Orphaned, orphaned(*dead)
+	case rule.OlderThan > 0 && !mates[0].Created.IsZero() && age > rule.OlderThan:
+		return ReapDelete, "old", "made " + progress.FormatLimit(age.Truncate(time.Second)) + " ago"
+	case !expires.IsZero():
+		return ReapKeep, "kept", "expires " + expires.UTC().Format(time.RFC3339)
+	}
+	return ReapKeep, "kept", "no expiry, and no run of it has died half way"
+}
+
+func lastSeen(l Life) string {
+	if l.Until.IsZero() {
+		return ""
+	}
+	return ", as far as is known until " + l.Until.UTC().Format(time.RFC3339)
+}
+
+func orphaned(l Life) string {
+	switch {
+	case l.Making:
+		return l.What + " died before the cluster was up"
+	default:
+		return l.What + " died, and would have destroyed it"
+	}
+}
+
+// expiry is the latest of those of VMs of one owner; zero if one of them has none.
+func expiry(mates []Stray) time.Time {
+	latest := mates[0].Expires
+	for _, s := range mates {
+		if s.Expires.IsZero() {
+			return s.Expires
+		}
+		if s.Expires.After(latest) {
+			latest = s.Expires
+		}
+	}
+	return latest
+}
+
+// Ended are the runs of clusters that the rule covers which died unfinished and of which no VM is seen: their VMs may still be
+// in the making.
+func Ended(strays []Stray, lives []Life, rule ReapRule) []Life {
+	return slices.DeleteFunc(slices.Clone(lives), func(l Life) bool {
+		return !l.Unfinished() || !rule.Covers(l.Cluster) ||
+			slices.ContainsFunc(lives, func(o Life) bool { return o.Owner == l.Owner && o.Alive(rule.Now) }) ||
+			slices.ContainsFunc(strays, func(s Stray) bool { return s.Owner == l.Owner })
+	})
+}
+
+// Reaper is where strays are found and what runs have left is taken away.
+type Reaper interface {
+	// Alive is a *LiveError if a run is at work on the cluster now.
+	Alive(ctx context.Context, r *cluster.Record) error
+	// Settle waits until no VM is in the making any more on the ids that the cluster has claimed, and marks those that turn out
+	// to be its as such. With patience it waits also for those that may still appear.
+	Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error
+	// Clear takes away the mark of the cluster's last run.
+	Clear(ctx context.Context, r *cluster.Record) error
+}
+
+// LiveError says that a cluster that was to be reaped is at work again.
+type LiveError struct{ What string }
+
+// Error names the run.
+func (e *LiveError) Error() string { return e.What + " has begun meanwhile: it stays" }
+
+// reapRounds is how often reap looks for VMs that appear while it deletes others.
+const reapRounds = 5
+
+// ReapCluster destroys all VMs of a record that names its owner and VMs that were found. Those that appear meanwhile, because a
+// run that died had asked for them, are destroyed as well. What it has left is taken away last, so that whoever comes after a
+// reap that fails finds it. The error is a *LeakError if something remains.
+func ReapCluster(ctx context.Context, fleet Fleet, reaper Reaper, r *cluster.Record, unfinished bool, sink progress.Sink) error {
+	if err := reaper.Alive(ctx, r); err != nil {
+		return err
+	}
+	for round := range reapRounds {
+		// What a dead run has asked for may still begin: the looks after the first one wait for that.
+		if err := reaper.Settle(ctx, r, unfinished && round > 0, sink); err != nil {
+			return &LeakError{Name: r.Name, Cause: err}
+		}
+		there, err := fleet.Remaining(ctx, r)
+		if err != nil {
+			return &LeakError{Name: r.Name, Cause: err}
+		}
+		if len(there) == 0 && (round > 0 || !unfinished) {
+			break
+		}
+		d := destruction{fleet: fleet, record: r} // not Destroy: what is in the making is found by the claims, which that gives up
+		if err := d.run(ctx, sink); err != nil {
+			return err
+		}
+	}
+	there, err := fleet.Remaining(ctx, r)
+	if err != nil || len(there) > 0 {
+		return &LeakError{Name: r.Name, VMs: there, Known: err == nil, Cause: errors.Join(err, errors.New("VMs of it appear again and again: something still makes them"))}
+	}
+	fleet.Forget(ctx, r, sink)
+	return reaper.Clear(ctx, r)
+}
