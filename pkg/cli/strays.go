@@ -62,7 +62,7 @@ func (p *reaping) strayOf(vm proxmox.VM) *lifecycle.Stray {
 		ours, why = proxmox.Ours(vm, name, owner.ID, p.pool)
 	}
 	if !ours {
-		p.sink.Emit(progress.Event{Kind: progress.Debug, Message: fmt.Sprintf("VM %d %s on %s is left alone: %s", vm.VMID, vm.Name, vm.Hypervisor, why)})
+		p.sink.Emit(progress.Event{Kind: progress.Output, Message: fmt.Sprintf("VM %d %s on %s is left alone: %s", vm.VMID, vm.Name, vm.Hypervisor, why)})
 		return nil
 	}
 	return &lifecycle.Stray{VMRef: refOf(vm), Cluster: name, Owner: owner.ID, Expires: owner.Expires, Created: madeAt(owner.ID, vm.Created), Held: vm.HasTag(cluster.HoldTag)}
