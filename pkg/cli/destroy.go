@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
@@ -86,7 +87,7 @@ func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []life
 	if err := f.namesakes(ctx, r, sink); err != nil {
 		return err
 	}
-	rest, err := proxmox.Leftovers(ctx, f.client, traces)
+	rest, err := f.settle(ctx, traces)
 	if err != nil {
 		return err
 	}
@@ -100,16 +101,45 @@ func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []life
 	if len(rest.Volumes) == 0 {
 		return nil
 	}
-	var failures []error
+	failures := make([]error, len(rest.Volumes))
 	for _, left := range rest.Volumes {
 		sink.Emit(progress.Event{Kind: progress.Info, Message: "left behind, and deleted now: " + left.String()})
-		failures = append(failures, f.client.DeleteVolume(ctx, left.Hypervisor, left.Volume))
 	}
+	f.forEach(len(rest.Volumes), func(i int) {
+		failures[i] = f.client.DeleteVolume(ctx, rest.Volumes[i].Hypervisor, rest.Volumes[i].Volume)
+	})
 	rest, err = proxmox.Leftovers(ctx, f.client, traces)
 	if err != nil || len(rest.Volumes) == 0 {
 		return err
 	}
 	return stillThere(rest.Volumes, errors.Join(failures...))
+}
+
+// settleTime is how long nothing may have gone until what is there counts as left behind.
+const settleTime = 2 * time.Second
+
+// settle looks what is left until nothing more goes by itself: the provider starts the deletion of a snippet, and does not
+// wait for its task.
+func (f *proxmoxFleet) settle(ctx context.Context, traces []proxmox.Trace) (proxmox.Rest, error) {
+	least, since := 0, time.Now()
+	for delay := 25 * time.Millisecond; ; delay = min(2*delay, 250*time.Millisecond) {
+		rest, err := proxmox.Leftovers(ctx, f.client, traces)
+		left := len(rest.Volumes)
+		if err != nil || left == 0 {
+			return rest, err
+		}
+		if least == 0 || left < least {
+			least, since = left, time.Now()
+		}
+		if time.Since(since) > settleTime {
+			return rest, nil
+		}
+		select {
+		case <-ctx.Done():
+			return rest, context.Cause(ctx)
+		case <-time.After(delay):
+		}
+	}
 }
 
 func stillThere(volumes []proxmox.Leftover, cause error) error {
