@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"hive-test/pkg/progress"
@@ -36,8 +37,36 @@ func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, e
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the evidence directory: %w", err)
 	}
-	items, err := c.collectFiles(ctx, host, dir)
-	return append(items, c.collectAnswers(ctx, host, dir)...), err
+	access, _ := c.Credentials(ctx) // without it, HTTPS is not believed, and the file says so
+	var items []Item
+	var failure error
+	var health, routez said
+	var all sync.WaitGroup
+	all.Go(func() { items, failure = c.collectFiles(ctx, host, dir) })
+	all.Go(func() {
+		probe := c.newProber(access.CA)
+		defer probe.close()
+		health.answer, _, health.err = probe.getEither(ctx, address(host, ManagerPort)+"/health")
+	})
+	all.Go(func() {
+		monitor := c.newProber(nil)
+		defer monitor.close()
+		routez.answer, routez.err = monitor.get(ctx, "http://"+address(host, MonitorPort)+"/routez")
+	})
+	all.Wait()
+	if routez.err != nil && failure == nil { // later versions answer on the node itself only
+		through := c.newProber(nil)
+		defer through.close()
+		through.through(host)
+		routez.answer, routez.err = through.get(ctx, "http://"+monitorLoopback()+"/routez")
+	}
+	return append(items, c.keepAnswer(dir, "health.txt", health), c.keepAnswer(dir, "routez.txt", routez)), failure
+}
+
+// said is what a node answered over the network, or why it did not.
+type said struct {
+	answer answer
+	err    error
 }
 
 func (c *Cluster) collectFiles(ctx context.Context, host Host, dir string) ([]Item, error) {
@@ -111,30 +140,11 @@ func untar(archive []byte) (map[string]string, error) {
 	}
 }
 
-// collectAnswers keeps what the node answers over the network, or why it does not.
-func (c *Cluster) collectAnswers(ctx context.Context, host Host, dir string) []Item {
-	access, _ := c.Credentials(ctx) // without it, HTTPS is not believed, and the file says so
-	probe := c.newProber(access.CA)
-	defer probe.close()
-	health, _, err := probe.getEither(ctx, address(host, ManagerPort)+"/health")
-	items := []Item{c.keepAnswer(dir, "health.txt", health, err)}
-	monitor := c.newProber(nil)
-	defer monitor.close()
-	routez, err := monitor.get(ctx, "http://"+address(host, MonitorPort)+"/routez")
-	if err != nil {
-		through := c.newProber(nil)
-		defer through.close()
-		through.through(host)
-		routez, err = through.get(ctx, "http://"+monitorLoopback()+"/routez")
-	}
-	return append(items, c.keepAnswer(dir, "routez.txt", routez, err))
-}
-
-func (c *Cluster) keepAnswer(dir, name string, a answer, err error) Item {
+func (c *Cluster) keepAnswer(dir, name string, s said) Item {
 	item := Item{What: name, File: name}
-	text := fmt.Sprintf("HTTP %d\n%s\n", a.code, a.body)
-	if err != nil {
-		text, item.Why = err.Error()+"\n", err.Error()
+	text := fmt.Sprintf("HTTP %d\n%s\n", s.answer.code, s.answer.body)
+	if s.err != nil {
+		text, item.Why = s.err.Error()+"\n", s.err.Error()
 	}
 	if err := writeEvidence(dir, name, c.cleaner(nil)(text)); err != nil {
 		item.File, item.Why = "", err.Error()

@@ -81,6 +81,9 @@ func failedRun() []at {
 		{0, Event{Kind: PhaseStart, Phase: "down"}},
 		{65 * second, Event{Kind: PhaseEnd, Phase: "down", Status: Passed, Seconds: 65}},
 		{0, Event{Kind: RunEnd, Status: Failed, Seconds: 89, ExitCode: &code, RunDir: "clusters/.runs/ci-123/20000101T000000Z-full",
+			Explanation: &Explanation{Phase: "configure", Step: "install", Node: "ci-123-2", What: "install.sh exited with 1: no space left on device",
+				Lines: []string{"100% full: /dev/sda1, /var"}, From: "the log on ci-123-2", Signature: "node-disk-full", Cause: "a disk of the node is full",
+				Next: "hive-test up ci-123 --disk-size-gb=64"},
 			Error: "configure: install: install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var"}},
 	}
 }
