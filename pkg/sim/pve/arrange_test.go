@@ -22,7 +22,7 @@ var (
 	lockNow = regexp.MustCompile(`lock=([a-z-]+)`)
 	takenID = regexp.MustCompile(`VM (\d+) already exists`)
 	onNode  = regexp.MustCompile(`already exists on node '([^']+)'`)
-	mended  = regexp.MustCompile(`\bsize=(\d+)([GM])`)
+	sized   = regexp.MustCompile(`\bsize=(\d+)([GM])`)
 	fileIn  = regexp.MustCompile(`\blocal:((?:import|snippets|iso)/[A-Za-z0-9._-]+)`)
 	vmLock  = regexp.MustCompile(`can't lock file '/var/lock/qemu-server/lock-(\d+)\.conf'`)
 	// toolErr are failures of the programs of the machine on which the records were made, and of its network.
@@ -37,6 +37,7 @@ type circumstance struct {
 	ok         bool   // neither refused
 }
 
+// arrange makes the situation of a record, as far as it is told of.
 func (p *player) arrange(r *fullRecord) {
 	p.t.Helper()
 	if r.Seq != p.lastSeq+1 && p.crowd == nil {
@@ -289,7 +290,7 @@ func formOf(config map[string]any) url.Values {
 			continue
 		case strings.Contains(text, "cloudinit"):
 			text = "local:cloudinit"
-		case strings.HasPrefix(text, "local:") && mended.MatchString(text):
+		case strings.HasPrefix(text, "local:") && sized.MatchString(text):
 			text = newDisk(text)
 		}
 		form.Set(k, text)
@@ -301,10 +302,10 @@ func formOf(config map[string]any) url.Values {
 func newDisk(text string) string {
 	volume, options, _ := strings.Cut(text, ",")
 	size := "1"
-	if m := mended.FindStringSubmatch(options); m != nil && m[2] == "G" {
+	if m := sized.FindStringSubmatch(options); m != nil && m[2] == "G" {
 		size = m[1]
 	}
-	options = strings.Trim(mended.ReplaceAllString(","+options, ""), ",")
+	options = strings.Trim(sized.ReplaceAllString(","+options, ""), ",")
 	return strings.Trim("local:"+size+",format="+strings.TrimPrefix(filepath.Ext(volume), ".")+","+options, ",")
 }
 

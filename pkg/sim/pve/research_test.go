@@ -225,23 +225,13 @@ func template(s *Server, r *fullRecord) string {
 	if !ok {
 		return ""
 	}
-	for i := range s.routes {
-		if s.routes[i].method != r.Method {
-			continue
-		}
-		var segments []string
-		for seg := range strings.SplitSeq(path, "/") {
-			if seg != "" {
-				segments = append(segments, unescape(seg))
-			}
-		}
-		if _, fits := fit(s.routes[i].path, segments); fits {
-			return r.Method + " " + s.routes[i].path
-		}
+	if m := s.match(r.Method, path); m != nil {
+		return r.Method + " " + m.route.path
 	}
 	return ""
 }
 
+// paramsOf are a record's parameters, of the query and of the body; of a body in JSON the names only.
 func paramsOf(r *fullRecord) url.Values {
 	out := url.Values{}
 	if _, query, found := strings.Cut(r.Path, "?"); found {
