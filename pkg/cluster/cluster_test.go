@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,5 +103,22 @@ func TestExpiryInTheDescription(t *testing.T) {
 func TestTagsOfAHeldCluster(t *testing.T) {
 	if got := strings.Join(Owner{Held: true}.Tags("ci-1"), ";"); got != "ci-1;hive;hive-test;hive-test-hold;terraform" {
 		t.Errorf("tagged %s", got)
+	}
+}
+
+func TestShared(t *testing.T) {
+	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	for name, tc := range map[string]struct {
+		nodes Nodes
+		want  []Shared
+	}{
+		"each its own":    {Nodes{{Name: "a", Management: one}, {Name: "b", Management: two}}, nil},
+		"one NIC for all": {Nodes{{Name: "a", Management: one, Data: one}}, nil},
+		"not known yet":   {Nodes{{Name: "a"}, {Name: "b"}}, nil},
+		"two with one":    {Nodes{{Name: "a", Management: one}, {Name: "b", Management: two, Data: one}}, []Shared{{"a", "b", one}}},
+	} {
+		if got := tc.nodes.Shared(); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
 	}
 }

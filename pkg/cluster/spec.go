@@ -157,6 +157,30 @@ func (n Nodes) ByIndex(index int) (Node, bool) {
 	return Node{}, false
 }
 
+// Shared is an address that two nodes report, named by the first that did and one more.
+type Shared struct {
+	First, Second string
+	Address       netip.Addr
+}
+
+// Shared are the addresses that more than one node has; none in a cluster that is sound.
+func (n Nodes) Shared() []Shared {
+	holders := map[netip.Addr]string{}
+	var shared []Shared
+	for _, node := range n {
+		for _, addr := range []netip.Addr{node.Management, node.Data} {
+			switch first := holders[addr]; {
+			case !addr.IsValid():
+			case first == "":
+				holders[addr] = node.Name
+			case first != node.Name:
+				shared = append(shared, Shared{First: first, Second: node.Name, Address: addr})
+			}
+		}
+	}
+	return shared
+}
+
 // InventorySchema is the version of the inventory file's shape.
 const InventorySchema = 1
 

@@ -81,7 +81,7 @@ func (r *Job) sayMoved(m remote.Move) {
 	r.Sink.Emit(event)
 }
 
-func (r *Job) writeMoves(moves []remote.Move) (err error) {
+func (r *Job) writeMoves(moves []remote.Move) error {
 	if r.Hold != nil {
 		release, err := r.Hold()
 		if err != nil {
@@ -98,8 +98,8 @@ func (r *Job) writeMoves(moves []remote.Move) (err error) {
 			nodes[i].Management, nodes[i].Data = m.To.Management, m.To.Data
 		}
 	}
-	if err := distinct(nodes); err != nil {
-		return err
+	if shared := nodes.Shared(); len(shared) > 0 {
+		return fmt.Errorf("%s and %s both report address %s", shared[0].First, shared[0].Second, shared[0].Address)
 	}
 	return r.moveTo(nodes)
 }
@@ -135,20 +135,6 @@ func (r *Job) keepHostKeys(now cluster.Nodes) error {
 		return nil
 	}
 	return remote.MoveHostKeys(r.Store.Path(r.Record.Name, knownHostsFile), moves)
-}
-
-// distinct refuses an address that two nodes report.
-func distinct(nodes cluster.Nodes) error {
-	holders := map[netip.Addr]string{}
-	for _, n := range nodes {
-		for _, addr := range []netip.Addr{n.Management, n.Data} {
-			if other := holders[addr]; other != "" && other != n.Name {
-				return fmt.Errorf("%s and %s both report address %s", other, n.Name, addr)
-			}
-			holders[addr] = n.Name
-		}
-	}
-	return nil
 }
 
 // Reach connects to those nodes of the record whose numbers are given, all where there are none, and returns them and, in

@@ -241,17 +241,10 @@ func (w *addressWait) lastText() string {
 
 // distinct refuses an address that two nodes report.
 func distinct(nodes cluster.Nodes) error {
-	holders := map[netip.Addr]string{}
 	var errs []error
-	for _, n := range nodes {
-		for _, addr := range []netip.Addr{n.Management, n.Data} {
-			if other, taken := holders[addr]; taken && other != n.Name {
-				errs = append(errs, fmt.Errorf("%s and %s both report address %s: the template's machine-id was not cleared, so DHCP takes them "+
-					"for one machine; run 'truncate -s 0 /etc/machine-id' in the image and make the VMs again", other, n.Name, addr))
-				continue
-			}
-			holders[addr] = n.Name
-		}
+	for _, s := range nodes.Shared() {
+		errs = append(errs, fmt.Errorf("%s and %s both report address %s: the template's machine-id was not cleared, so DHCP takes them "+
+			"for one machine; run 'truncate -s 0 /etc/machine-id' in the image and make the VMs again", s.First, s.Second, s.Address))
 	}
 	return errors.Join(errs...)
 }
