@@ -275,6 +275,15 @@ func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
 	})
 }
 
+// cutShort says that the limit of the whole run has cut short what came before the phases, where it has: what failed then
+// is of no use as advice.
+func (s *session) cutShort(ctx context.Context, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return codeError{ExitConfig, progress.WithHint(fmt.Errorf("%w, before anything was changed: %w", context.Cause(ctx), err), "allow more time with --timeout, if it only was slow")}
+}
+
 // phases runs a list of phases as this session's run, reports on it, and returns the error that decides the exit code.
 func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Entry) error {
 	for i := range list {

@@ -92,7 +92,7 @@ func (a *app) provision(ctx context.Context, verb, name string, settings config.
 	}
 	defer release()
 	if err := s.prepare(ctx, fleet); err != nil {
-		return err
+		return s.cutShort(ctx, err)
 	}
 	if err := s.begin(); err != nil {
 		return err
