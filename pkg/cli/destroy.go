@@ -87,6 +87,7 @@ func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []life
 	if err := f.namesakes(ctx, r, sink); err != nil {
 		return err
 	}
+	f.sweepUnlisted(ctx, traces, sink)
 	rest, err := f.settle(ctx, traces)
 	if err != nil {
 		return err
@@ -138,6 +139,28 @@ func (f *proxmoxFleet) settle(ctx context.Context, traces []proxmox.Trace) (prox
 		case <-ctx.Done():
 			return rest, context.Cause(ctx)
 		case <-time.After(delay):
+		}
+	}
+}
+
+// sweepUnlisted deletes snippets that no listing shows: an upload succeeds on a storage that does not keep snippets, too. That
+// a snippet was there is not known, and that it cannot be deleted is no failure.
+func (f *proxmoxFleet) sweepUnlisted(ctx context.Context, traces []proxmox.Trace, sink progress.Sink) {
+	storages := map[string][]proxmox.Storage{}
+	for _, trace := range traces {
+		for _, volume := range trace.Snippets {
+			if _, asked := storages[trace.Hypervisor]; !asked {
+				// What cannot be read is said by the look at what is listed.
+				storages[trace.Hypervisor], _ = f.client.Storages(ctx, trace.Hypervisor)
+			}
+			store, _, _ := strings.Cut(volume, ":")
+			if !slices.ContainsFunc(storages[trace.Hypervisor], func(s proxmox.Storage) bool { return s.Name == store && !s.Holds("snippets") }) {
+				continue
+			}
+			if err := f.client.DeleteVolume(ctx, trace.Hypervisor, volume); err != nil {
+				sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("%s may be left on %s: %v", volume, trace.Hypervisor, err),
+					Hint: "on " + trace.Hypervisor + ": pvesm free " + volume})
+			}
 		}
 	}
 }
