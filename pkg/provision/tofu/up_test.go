@@ -383,6 +383,7 @@ func TestTroubleWhileMaking(t *testing.T) {
 		}{
 			{"what was interrupted is recorded", interrupted},
 			{"what failed is named and finished later", failed},
+			{"what a kill leaves of tofu's lock is no lock", leftLock},
 		} {
 			if !t.Run(stage.name, func(t *testing.T) { b.t = t; stage.does(t, b) }) {
 				t.Fatalf("after %q:\n%s", stage.name, b.log())
@@ -448,6 +449,24 @@ func failed(t *testing.T, b *bench) {
 	}
 	if len(checked.Changes) != 1 || !checked.Changes[0].Unfinished {
 		t.Errorf("plan: %+v", checked)
+	}
+}
+
+// The lock of a local state is the operating system's, which ends with the process; the file beside it only says whose it was.
+func leftLock(t *testing.T, b *bench) {
+	left := filepath.Join(b.request.Dir, ".terraform.tfstate.lock.info")
+	write(t, left, `{"ID":"5d0a9c2e-1111-2222-3333-444444444444","Operation":"OperationTypeApply","Who":"somebody@elsewhere","Version":"1.12.0","Created":"2026-01-02T03:04:05Z","Path":"../terraform.tfstate"}`)
+	if result := b.up(); len(result.Created) != 0 {
+		t.Errorf("up made %v", result.Created)
+	}
+	write(t, left, "{")
+	if err := b.provider.Down(t.Context(), b.request); err != nil || len(b.vms()) != 0 {
+		t.Errorf("down: %v, left %v", err, b.vms())
+	}
+	for _, text := range []string{"Lock Info", "state lock"} {
+		if strings.Contains(b.log(), text) {
+			t.Errorf("tofu complained of the lock: %s", b.log())
+		}
 	}
 }
 
