@@ -37,13 +37,13 @@ func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, e
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the evidence directory: %w", err)
 	}
-	access, _ := c.Credentials(ctx) // without it, HTTPS is not believed, and the file says so
 	var items []Item
 	var failure error
 	var health, routez said
 	var all sync.WaitGroup
 	all.Go(func() { items, failure = c.collectFiles(ctx, host, dir) })
 	all.Go(func() {
+		access, _ := c.Credentials(ctx) // without it, HTTPS is not believed, and the file says so
 		probe := c.newProber(access.CA)
 		defer probe.close()
 		health.answer, _, health.err = probe.getEither(ctx, address(host, ManagerPort)+"/health")
