@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,8 +72,10 @@ func (r *Job) ask(ctx context.Context) (answers, error) {
 		return told, nil
 	}
 	group, err := r.group()
-	if err != nil {
-		return told, err
+	if err != nil { // no node can be asked, and the hypervisors can
+		told.ssh = slices.Repeat([]string{err.Error()}, len(r.Record.Nodes))
+		told.health.Reasons = []string{err.Error()}
+		return told, nil
 	}
 	handle, err := r.hive(r.Sink)
 	if err != nil {

@@ -223,6 +223,9 @@ func (p *Provisioner) Plan(ctx context.Context, request provision.Request) (prov
 		return provision.Plan{}, fmt.Errorf("make a directory for the plan: %w", err)
 	}
 	defer os.RemoveAll(scratch)
+	if _, err := readState(workdir{cluster: request.Dir}.state()); err != nil {
+		return provision.Plan{}, err // not of the copy, which is gone when it is read
+	}
 	if err := copyState(workdir{cluster: request.Dir}, workdir{cluster: scratch}); err != nil {
 		return provision.Plan{}, err
 	}
@@ -378,7 +381,7 @@ func (p *Provisioner) Down(ctx context.Context, request provision.Request) error
 	}
 	defer r.close()
 	if err := r.refreshVariables(request); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", provision.ErrUnusable, err)
 	}
 	// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal. But the provider fails on
 	// a VM that is gone already; what is gone is found by a refresh, after which the rest can go.

@@ -16,6 +16,7 @@ import (
 
 	"hive-test/cloudinit"
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
 	module "hive-test/tofu"
 )
@@ -300,7 +301,8 @@ func readState(path string) (recorded, error) {
 		} `json:"resources"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return r, fmt.Errorf("%w: the state %s cannot be decoded, %s.backup may hold the one before: %w", provision.ErrUnusable, path, path, err)
+		return r, progress.WithHint(fmt.Errorf("%w: the state %s cannot be decoded: %w", provision.ErrUnusable, path, err),
+			"put a good copy back ("+path+".backup may hold the state before), or remove the cluster with `hive-test down`, which needs none")
 	}
 	for _, res := range s.Resources {
 		if res.Mode != "managed" {
