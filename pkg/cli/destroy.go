@@ -63,10 +63,23 @@ func (f *proxmoxFleet) Destroy(ctx context.Context, r *cluster.Record, vms []lif
 }
 
 func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
-	vm, err := f.own(ctx, r, ref)
-	if errors.Is(err, proxmox.ErrNotFound) {
-		return nil
+	for try := 1; ; try++ {
+		err := f.destroyNow(ctx, r, ref)
+		if errors.Is(err, proxmox.ErrNotFound) {
+			return nil
+		}
+		// A provider whose tofu was killed may start the VM between a look at it and its deletion.
+		if !errors.Is(err, proxmox.ErrRunning) || try == startedTries {
+			return err
+		}
 	}
+}
+
+// startedTries is how often a VM is stopped that somebody starts again before it is deleted.
+const startedTries = 5
+
+func (f *proxmoxFleet) destroyNow(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
+	vm, err := f.own(ctx, r, ref)
 	if err != nil {
 		return err
 	}
@@ -75,7 +88,7 @@ func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref li
 			return fmt.Errorf("stopping VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 		}
 	}
-	if _, err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil && !errors.Is(err, proxmox.ErrNotFound) {
+	if _, err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil {
 		return fmt.Errorf("deleting VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 	}
 	return nil

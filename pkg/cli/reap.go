@@ -269,17 +269,18 @@ const reapedAtOnce = 4
 func (s *session) carryOut(ctx context.Context, p *reaping, plan *reapPlan) error {
 	records, unfinished := plan.doomed(p.pool)
 	failures := make([]error, len(records))
+	met := make([][]lifecycle.VMRef, len(records))
 	var group errgroup.Group
 	group.SetLimit(reapedAtOnce)
 	for i, r := range records {
 		group.Go(func() error {
-			failures[i] = s.reapOne(ctx, p, r, unfinished[i])
+			met[i], failures[i] = s.reapOne(ctx, p, r, unfinished[i])
 			return nil
 		})
 	}
 	_ = group.Wait()
 	for i, r := range records {
-		plan.note(r, failures[i])
+		plan.note(r, met[i], failures[i])
 	}
 	failures = append(failures, s.dropTraces(ctx, p, plan))
 	if err := errors.Join(failures...); err != nil {
@@ -288,7 +289,7 @@ func (s *session) carryOut(ctx context.Context, p *reaping, plan *reapPlan) erro
 	return nil
 }
 
-func (s *session) reapOne(ctx context.Context, p *reaping, r *cluster.Record, unfinished bool) error {
+func (s *session) reapOne(ctx context.Context, p *reaping, r *cluster.Record, unfinished bool) ([]lifecycle.VMRef, error) {
 	sink := progress.With(s.sink, progress.Event{Cluster: string(r.Name)})
 	ctx, cancel := context.WithTimeoutCause(ctx, s.settings.Timeouts.Down, errors.New("the time was up (--timeout-down)"))
 	if s.settings.Timeouts.Down <= 0 {
@@ -299,24 +300,36 @@ func (s *session) reapOne(ctx context.Context, p *reaping, r *cluster.Record, un
 	fleet.claims = nil
 	own := *p
 	own.fleet = &fleet
-	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: destroying %d VMs", r.Name, len(r.Nodes))})
-	err := lifecycle.ReapCluster(ctx, &fleet, &own, r, unfinished, sink)
+	what := fmt.Sprintf("destroying %d VMs", len(r.Nodes))
+	if len(r.Nodes) == 0 {
+		what = "looking for what its run had begun to make"
+	}
+	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
+	met, err := lifecycle.ReapCluster(ctx, &fleet, &own, r, unfinished, sink)
 	if live, ok := errors.AsType[*lifecycle.LiveError](err); ok {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})
-		return err
+		return met, err
 	}
 	if err != nil {
-		return fmt.Errorf("cluster %s: %w", r.Name, err)
+		return met, fmt.Errorf("cluster %s: %w", r.Name, err)
 	}
 	if record, loadErr := s.store.Load(r.Name); loadErr == nil && record.Owner.ID == r.Owner.ID {
 		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("the directory of cluster %s stays: `%s` removes it", r.Name, finishWith(s.store, r.Name))})
 	}
-	return nil
+	return met, nil
 }
 
-// note puts down what became of a cluster's VMs.
-func (plan *reapPlan) note(r *cluster.Record, err error) {
+// note puts down what became of a cluster's VMs, those included that appeared while others were deleted.
+func (plan *reapPlan) note(r *cluster.Record, met []lifecycle.VMRef, err error) {
 	plan.errs[r.Owner.ID] = err
+	for _, vm := range met {
+		if !slices.ContainsFunc(plan.verdicts, func(v lifecycle.Verdict) bool { return v.VMID == vm.VMID }) {
+			plan.verdicts = append(plan.verdicts, lifecycle.Verdict{
+				Stray: lifecycle.Stray{VMRef: vm, Cluster: r.Name, Owner: r.Owner.ID}, Action: lifecycle.ReapDelete,
+				Reason: lifecycle.Orphaned, Detail: "appeared meanwhile",
+			})
+		}
+	}
 	left := map[int]bool{}
 	leak, isLeak := errors.AsType[*lifecycle.LeakError](err)
 	if isLeak && leak.Known {

@@ -200,34 +200,32 @@ func (e *LiveError) Error() string { return e.What + " has begun meanwhile: it s
 // reapRounds is how often reap looks for VMs that appear while it deletes others.
 const reapRounds = 5
 
-// ReapCluster destroys all VMs of a record that names its owner and VMs that were found. Those that appear meanwhile, because a
-// run that died had asked for them, are destroyed as well. What it has left is taken away last, so that whoever comes after a
-// reap that fails finds it. The error is a *LeakError if something remains.
-func ReapCluster(ctx context.Context, fleet Fleet, reaper Reaper, r *cluster.Record, unfinished bool, sink progress.Sink) error {
+// ReapCluster destroys all VMs of a record that names its owner and VMs that were found, and returns those that it has met. VMs
+// that appear meanwhile, because a run that died had asked for them, are destroyed as well. What that run has left is taken
+// away last, so that whoever comes after a reap that fails finds it. The error is a *LeakError if something remains, a
+// *LiveError if nothing was done.
+func ReapCluster(ctx context.Context, fleet Fleet, reaper Reaper, r *cluster.Record, unfinished bool, sink progress.Sink) (met []VMRef, err error) {
 	if err := reaper.Alive(ctx, r); err != nil {
-		return err
+		return nil, err
 	}
+	d := destruction{fleet: fleet, record: r}
 	for round := range reapRounds {
 		// What a dead run has asked for may still begin: the looks after the first one wait for that.
 		if err := reaper.Settle(ctx, r, unfinished && round > 0, sink); err != nil {
-			return &LeakError{Name: r.Name, Cause: err}
+			return d.seen, d.leak(ctx, err)
 		}
-		there, err := fleet.Remaining(ctx, r)
+		there, err := d.remaining(ctx)
 		if err != nil {
-			return &LeakError{Name: r.Name, Cause: err}
+			return d.seen, &LeakError{Name: r.Name, Cause: err}
 		}
 		if len(there) == 0 && (round > 0 || !unfinished) {
-			break
+			fleet.Forget(ctx, r, sink)
+			return d.seen, reaper.Clear(ctx, r)
 		}
-		d := destruction{fleet: fleet, record: r} // not Destroy: what is in the making is found by the claims, which that gives up
+		// Not Destroy: that gives up the claims, by which is found what is in the making.
 		if err := d.run(ctx, sink); err != nil {
-			return err
+			return d.seen, err
 		}
 	}
-	there, err := fleet.Remaining(ctx, r)
-	if err != nil || len(there) > 0 {
-		return &LeakError{Name: r.Name, VMs: there, Known: err == nil, Cause: errors.Join(err, errors.New("VMs of it appear again and again: something still makes them"))}
-	}
-	fleet.Forget(ctx, r, sink)
-	return reaper.Clear(ctx, r)
+	return d.seen, d.leak(ctx, errors.New("VMs of it appear again and again: something still makes them"))
 }

@@ -35,6 +35,8 @@ var (
 	ErrAgentNotRunning = errors.New("the guest agent does not answer")
 	// ErrNotRunning: the VM is not running.
 	ErrNotRunning = errors.New("the VM is not running")
+	// ErrRunning: the VM is running, and what was asked for needs it to be off.
+	ErrRunning = errors.New("the VM is running")
 )
 
 // APIError is an answer of PVE that is not a success, with PVE's own words.
@@ -117,6 +119,8 @@ func matchText(text string, target error) bool {
 		return strings.Contains(text, "QEMU guest agent is not running")
 	case ErrExists:
 		return strings.Contains(text, "already exists")
+	case ErrRunning:
+		return strings.Contains(text, "is running - destroy failed")
 	case ErrNotRunning:
 		return strings.Contains(text, "VM ") && strings.HasSuffix(strings.TrimSpace(text), "is not running")
 	}
