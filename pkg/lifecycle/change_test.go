@@ -156,3 +156,14 @@ func TestADryRunNeedsNoKey(t *testing.T) {
 		t.Error("a key was made")
 	}
 }
+
+// TestMigrated: a VM that others have moved is told of, with where it was; no other is.
+func TestMigrated(t *testing.T) {
+	before := cluster.Nodes{{Name: "ci-1", VMID: 100, Hypervisor: "pve1"}, {Name: "ci-2", VMID: 101, Hypervisor: "pve2"}}
+	now := slices.Clone(before)
+	now[1].Hypervisor = "pve3"
+	found := migrated(before, now)
+	if len(found) != 1 || !found[0].Warn || !strings.Contains(found[0].Detail, "VM 101 of ci-2 was moved from pve2 to pve3") {
+		t.Errorf("told = %+v", found)
+	}
+}
