@@ -396,8 +396,8 @@ func (p *preflight) privileges() []Finding {
 			c.add(Fail, p.grant(n.paths[0]), "the API token %s lacks %s on %s", p.tokenName(), strings.Join(missing, ", "), n.paths[0])
 		}
 	}
-	if !p.has("/pool/"+claimPrefix+"0", "Pool.Allocate") {
-		c.add(Warn, p.grant("/pool"), "the API token %s lacks Pool.Allocate on /pool: runs on other machines cannot see which VM ids this one is about to use", p.tokenName())
+	if missing := slices.DeleteFunc([]string{"Pool.Allocate", "Pool.Audit"}, func(priv string) bool { return p.has("/pool/"+claimPrefix+"0", priv) }); len(missing) > 0 {
+		c.add(Warn, p.grant("/pool"), "the API token %s lacks %s on /pool: other machines cannot see which VM ids a run is about to use, nor reap whether it lives", p.tokenName(), strings.Join(missing, ", "))
 	}
 	if p.tokenErr == nil && !p.token.Expires.IsZero() && time.Until(p.token.Expires) < soon {
 		user, name := splitToken(p.req.TokenID)

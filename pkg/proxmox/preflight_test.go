@@ -68,7 +68,7 @@ func goodWorld() *world {
 	all := map[string]bool{}
 	for _, p := range []string{
 		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", "VM.Monitor", "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
-		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Allocate", "SDN.Use", "Datastore.Audit", "VM.Clone", "Pool.Allocate",
+		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Allocate", "SDN.Use", "Datastore.Audit", "VM.Clone", "Pool.Allocate", "Pool.Audit",
 	} {
 		all[p] = true
 	}
@@ -170,6 +170,7 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 		{"wrong clock", func(w *world, _ *PreflightRequest) { w.skew = -2 * time.Minute }, "clock", Fail, "2m0s behind", "timedatectl"},
 		{"a clock that drifts", func(w *world, _ *PreflightRequest) { w.skew = 9 * time.Second }, "clock", Warn, "9s ahead of", "timedatectl"},
 		{"claims that nobody else sees", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "Pool.Allocate") }, "pve-privileges", Warn, "lacks Pool.Allocate on /pool", "pveum acl modify /pool"},
+		{"marks of runs that are not seen", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "Pool.Audit") }, "pve-privileges", Warn, "lacks Pool.Audit on /pool", "pveum acl modify /pool"},
 		{"token that ends", func(w *world, _ *PreflightRequest) { w.token.Expires = time.Now().Add(time.Hour) }, "pve-privileges", Warn, "expires at", "pveum user token modify hive@pve ci --expire 0"},
 		{"no template", func(_ *world, r *PreflightRequest) { r.Spec.Template = 900 }, "pve-template", Fail, "template 900, for pve1, pve2, does not exist", "none is there"},
 		{"template that is a VM", func(w *world, r *PreflightRequest) {
