@@ -163,6 +163,7 @@ func (f *failure) what() string {
 		return fmt.Sprintf("%d of %d cases failed, first %s: %s%s", len(f.cases), f.ran, first.Suite, first.Name, text)
 	}
 	text := strings.TrimPrefix(firstLine(f.text), f.step+": ")
+	text = strings.TrimSuffix(text, ": the time was up")
 	for line := range strings.Lines(f.text) {
 		match := reasonLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
 		if match != nil && match[1] == f.node {

@@ -17,7 +17,7 @@ const (
 )
 
 // Signature is what is known of one kind of failure: how it looks, what it means and what to do. Cause and Next may name
-// {name}, the cluster, and {node}.
+// {name}, the cluster, and {node}. Where Next is empty, the hint of what failed says it best.
 type Signature struct {
 	ID       string   `json:"id"`
 	Patterns []string `json:"patterns"` // regular expressions; one that matches is enough

@@ -51,7 +51,7 @@ func (x *Explanation) Headline() string {
 	if x.Step != "" && x.Step != x.Phase {
 		where = strings.TrimPrefix(where+", step "+x.Step, ", ")
 	}
-	if x.Node != "" {
+	if x.Node != "" && !strings.Contains(x.What, x.Node) {
 		where += " on " + x.Node
 	}
 	return strings.TrimPrefix(where+": "+x.What, ": ")

@@ -266,6 +266,9 @@ func (r *run) plan(ctx context.Context, request provision.Request) (planned, err
 		next.changed, err = r.tofu.Plan(ctx, tfexec.Out(planFile), tfexec.VarFile(plannedVariables),
 			tfexec.LockTimeout(lockTimeout), tfexec.Parallelism(r.owner.options.Parallelism), machineReadable())
 		lines.flush()
+		if err == nil {
+			err = os.Chmod(r.dir.file(planFile), 0o600) // it stays, for PlanText
+		}
 		if err != nil {
 			return err
 		}
