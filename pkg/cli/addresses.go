@@ -12,6 +12,9 @@ import (
 // addressLock is the file, in the clusters directory, that is locked while static addresses are chosen.
 const addressLock = ".addresses.lock"
 
+// addressWait is how long others may take, one after the other, for their choice, which is a few calls each.
+const addressWait = 5 * time.Minute
+
 // holdAddresses keeps other runs in this clusters directory from choosing static addresses until the returned function is
 // called: by then this cluster's record names those that it got. Where none are chosen it does nothing.
 func (s *session) holdAddresses(ctx context.Context) (release func(), err error) {
@@ -19,6 +22,8 @@ func (s *session) holdAddresses(ctx context.Context) (release func(), err error)
 		return func() {}, nil
 	}
 	lock := flock.New(filepath.Join(s.store.Root(), addressLock), flock.SetPermissions(0o600))
+	ctx, cancel := context.WithTimeout(ctx, addressWait)
+	defer cancel()
 	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("waiting for another run that chooses addresses (%s): %w", lock.Path(), err)
 	}

@@ -296,8 +296,10 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	outcomes, err := manager.Run(ctx)
 	s.signals.attended(nil)
 	beat.end(ctx, err, s.signals.abort.Err() != nil)
-	if s.signals.abort.Err() == nil { // else something may still use the connections, and they end with the process
+	if s.signals.abort.Err() == nil {
 		err = errors.Join(err, r.Close())
+	} else { // something may still use the connections, which end with the process; children would not
+		endChildren()
 	}
 	return s.end(ctx, outcomes, err)
 }
