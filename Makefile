@@ -59,6 +59,12 @@ test-provider: build ensure-tofu ## the scripts with the real provider: make tes
 	@if [ -z "$(PROVIDER_MIRROR)" ]; then echo "skipped: no PROVIDER_MIRROR=DIR with bpg/proxmox is given"; else \
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_PROVIDER_MIRROR="$(abspath $(PROVIDER_MIRROR))" $(GO) test -count=1 -timeout 30m -run '^TestScripts' ./cmd/hive-test; fi
 
+MOMENTS ?= 100
+
+.PHONY: crash
+crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes the better part of two hours
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_CRASH=$(MOMENTS) $(GO) test -count=1 -v -timeout 4h -run '^(TestCrash|TestFaults)$$' ./cmd/hive-test
+
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -run "^$$" -bench . -benchtime 1x -timeout 30m ./cmd/hive-test

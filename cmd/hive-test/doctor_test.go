@@ -47,6 +47,14 @@ func newWard(t testing.TB) *ward {
 // startWard starts a simulator and makes the role that is printed for a version, with a user and a token that have it.
 func startWard(t testing.TB, major, privsep string, flags ...string) *ward {
 	t.Helper()
+	w := startSimulator(t, flags...)
+	w.token = w.wayB(major, "hive@pve", "ci", privsep)
+	return w
+}
+
+// startSimulator starts a simulator of its own, which ends with the test.
+func startSimulator(t testing.TB, flags ...string) *ward {
+	t.Helper()
 	found := tofus()
 	if len(found) == 0 {
 		t.Fatal("neither tofu nor terraform is there: run `make tofu`, or `make test`, which does it")
@@ -66,7 +74,6 @@ func startWard(t testing.TB, major, privsep string, flags ...string) *ward {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, MaxIdleConnsPerHost: 8}
 	t.Cleanup(transport.CloseIdleConnections)
 	w.client = &http.Client{Transport: transport}
-	w.token = w.wayB(major, "hive@pve", "ci", privsep)
 	return w
 }
 

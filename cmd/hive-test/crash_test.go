@@ -1,0 +1,266 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The crash matrix: a run of full is ended in every way and at many moments, and afterwards nothing is left of it that a
+// machine which has only credentials could not remove. `make crash` takes 100 moments of each way (HIVE_TEST_CRASH);
+// `make test` a sample.
+
+// crashWay is a way to end a process, each signal so long after the one before.
+type crashWay struct {
+	name    string
+	signals []crashSignal
+}
+
+type crashSignal struct {
+	after  time.Duration
+	signal syscall.Signal
+	// tree sends it to all that the process has started too.
+	tree bool
+}
+
+func crashWays() []crashWay {
+	return []crashWay{
+		{"KILL", []crashSignal{{0, syscall.SIGKILL, false}}},
+		{"INT", []crashSignal{{0, syscall.SIGINT, false}}},
+		{"TERM", []crashSignal{{0, syscall.SIGTERM, false}}},
+		{"HUP", []crashSignal{{0, syscall.SIGHUP, false}}},
+		{"INT+INT", []crashSignal{{0, syscall.SIGINT, false}, {150 * time.Millisecond, syscall.SIGINT, false}}},
+		{"GitHub", []crashSignal{{0, syscall.SIGINT, false}, {7500 * time.Millisecond, syscall.SIGTERM, false}, {2500 * time.Millisecond, syscall.SIGKILL, true}}},
+	}
+}
+
+// crashPoint is the moment at which a run is ended: when its nth event is told, or some part of a whole run's time after it began.
+type crashPoint struct {
+	event int
+	part  float64
+}
+
+func (p crashPoint) String() string {
+	if p.event > 0 {
+		return fmt.Sprintf("event %d", p.event)
+	}
+	return fmt.Sprintf("%.0f %% of the time", 100*p.part)
+}
+
+const crashSeed = 20261128
+
+func TestCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
+	points := 2
+	if text := os.Getenv("HIVE_TEST_CRASH"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("HIVE_TEST_CRASH is the number of moments of each way, not %q", text)
+		}
+		points = n
+	}
+	ways := crashWays()
+	work := make(chan func(*crasher), len(ways)*points)
+	var tally crashTally
+	for i, way := range ways {
+		random := rand.New(rand.NewPCG(crashSeed, uint64(i)))
+		for n := range points {
+			spread := (float64(n) + random.Float64()) / float64(points)
+			work <- func(c *crasher) { c.crash(way, n, spread, &tally) }
+		}
+	}
+	close(work)
+	for worker := range workers {
+		t.Run(fmt.Sprintf("worker %d", worker+1), func(t *testing.T) {
+			t.Parallel()
+			c := newCrasher(t)
+			for do := range work {
+				do(c)
+			}
+		})
+	}
+	t.Cleanup(func() { t.Log(tally.String()) })
+}
+
+// crashTally counts what came of it.
+type crashTally struct {
+	mu    sync.Mutex
+	runs  map[string]int
+	ended map[string]int // by way: how many had ended by themselves before
+	leaks []string
+}
+
+func (c *crashTally) add(way string, over bool, leaks []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.runs == nil {
+		c.runs, c.ended = map[string]int{}, map[string]int{}
+	}
+	c.runs[way]++
+	if over {
+		c.ended[way]++
+	}
+	c.leaks = append(c.leaks, leaks...)
+}
+
+func (c *crashTally) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var text strings.Builder
+	for _, way := range crashWays() {
+		fmt.Fprintf(&text, "%-8s %4d runs ended, %d of them over already\n", way.name, c.runs[way.name], c.ended[way.name])
+	}
+	fmt.Fprintf(&text, "leaks: %d", len(c.leaks))
+	return "\n" + text.String()
+}
+
+// crasher has an arena and knows how long a run takes, and how many events it has.
+type crasher struct {
+	*arena
+	events int
+	length time.Duration
+}
+
+func newCrasher(t *testing.T) *crasher {
+	c := &crasher{arena: newArena(t)}
+	start := time.Now()
+	run := c.start(c.full())
+	if code := run.wait(); code != 0 {
+		t.Fatalf("a whole run ends with %d:\n%s", code, run.log())
+	}
+	c.events, c.length = run.count(), time.Since(start)
+	if leaks := c.leaks(); len(leaks) > 0 {
+		t.Fatalf("a whole run leaves %s", strings.Join(leaks, "; "))
+	}
+	return c
+}
+
+const crashed = "crash"
+
+func (c *crasher) full() *exec.Cmd { return c.here("full", crashed, "--sim", "--node-count=3") }
+
+// crash ends one run, cleans up from elsewhere, and runs it again.
+func (c *crasher) crash(way crashWay, n int, spread float64, tally *crashTally) {
+	c.Helper()
+	point := crashPoint{part: spread}
+	if n%2 == 0 {
+		point = crashPoint{event: 1 + int(spread*float64(c.events))}
+	}
+	what := fmt.Sprintf("%s at %s", way.name, point)
+	run := c.start(c.full())
+	over := run.at(point, c.length)
+	if !over {
+		run.end(way)
+	}
+	code := run.wait()
+	owner := c.owner()
+	if !over && slices.Contains([]string{"INT", "INT+INT", "GitHub"}, way.name) && code != 130 && code != 0 && code != -1 {
+		c.Errorf("%s: exit code %d\n%s", what, code, run.log())
+	}
+	if !over && slices.Contains([]string{"TERM", "HUP"}, way.name) && code != 143 && code != 0 {
+		c.Errorf("%s: exit code %d\n%s", what, code, run.log())
+	}
+	clean := c.there("reap", "--yes")
+	if n%4 >= 2 && owner != "" {
+		clean = c.there("down", crashed, "--owner", owner)
+	}
+	cleaned := c.run(clean)
+	if cleaned.code != 0 {
+		c.Errorf("%s: %v ends with %d\n%s", what, clean.Args[1:], cleaned.code, cleaned.stderr)
+	}
+	leaks := c.leaks()
+	tally.add(way.name, over, leaks)
+	if len(leaks) > 0 {
+		c.Errorf("%s: left after %v: %s\nthe run:\n%s\nthe cleaning up:\n%s%s", what, clean.Args[1:], strings.Join(leaks, "; "), run.log(), cleaned.stdout, cleaned.stderr)
+	}
+	c.again(what, n)
+}
+
+// again runs the same name once more: where the run was ended, or elsewhere.
+func (c *crasher) again(what string, n int) {
+	c.Helper()
+	command := c.full()
+	if n%3 == 2 {
+		command = c.there("full", crashed, "--node-count=3")
+	}
+	if again := c.run(command); again.code != 0 {
+		c.Errorf("%s: full again (%v) ends with %d\n%s", what, command.Args[1:], again.code, again.stderr)
+	}
+	if down := c.run(c.here("down", crashed)); down.code != 0 && down.code != 9 {
+		c.Errorf("%s: down of what is left on disk ends with %d\n%s", what, down.code, down.stderr)
+	}
+	if leaks := c.leaks(); len(leaks) > 0 {
+		c.Errorf("%s: left after full again: %s", what, strings.Join(leaks, "; "))
+	}
+	if _, err := os.Stat(filepath.Join(c.clusters(), crashed)); err == nil {
+		c.Errorf("%s: the cluster's directory is still there", what)
+	}
+}
+
+// owner is the owner id that the cluster's record tells, if there is one.
+func (c *crasher) owner() string {
+	raw, err := os.ReadFile(filepath.Join(c.clusters(), crashed, "cluster.json"))
+	if err != nil {
+		return ""
+	}
+	var record struct{ Owner struct{ ID string } }
+	if json.Unmarshal(raw, &record) != nil {
+		return ""
+	}
+	return record.Owner.ID
+}
+
+// at waits for the moment and tells whether the run was over before.
+func (r *liveRun) at(point crashPoint, length time.Duration) (over bool) {
+	if point.event == 0 {
+		select {
+		case <-r.done:
+			return true
+		case <-time.After(time.Duration(point.part * float64(length))):
+			return false
+		}
+	}
+	for {
+		r.mu.Lock()
+		told, change := r.told, r.change
+		r.mu.Unlock()
+		if told >= point.event {
+			return false
+		}
+		select {
+		case <-r.done:
+			return true
+		case <-change:
+		}
+	}
+}
+
+// end sends the signals of a way until the process has ended.
+func (r *liveRun) end(way crashWay) {
+	for _, s := range way.signals {
+		select {
+		case <-r.done:
+			return
+		case <-time.After(s.after):
+		}
+		pids := []int{r.command.Process.Pid}
+		if s.tree {
+			pids = append(pids, descendants(r.command.Process.Pid)...)
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, s.signal)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	crowdClusters = 10
+	crowdNodes    = 5
+	crowdMemory   = 100 << 20 // bytes that one hive-test may take
+)
+
+// TestCrowd runs ten clusters of five nodes, from up to down, all at once, in one clusters directory.
+func TestCrowd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	a := newArena(t)
+	var wait sync.WaitGroup
+	var most int64
+	var mu sync.Mutex
+	for i := range crowdClusters {
+		wait.Go(func() {
+			run := a.start(a.here("full", fmt.Sprintf("crowd-%d", i+1), "--sim", fmt.Sprintf("--node-count=%d", crowdNodes)))
+			memory := highWater(run)
+			if code := run.wait(); code != 0 {
+				t.Errorf("crowd-%d ends with %d:\n%s", i+1, code, run.log())
+			}
+			mu.Lock()
+			most = max(most, memory)
+			mu.Unlock()
+		})
+	}
+	wait.Wait()
+	if leaks := a.leaks(); len(leaks) > 0 {
+		t.Errorf("left: %s", strings.Join(leaks, "; "))
+	}
+	t.Logf("%d clusters of %d nodes at once: the largest hive-test took %d MB", crowdClusters, crowdNodes, most>>20)
+	if most > crowdMemory {
+		t.Errorf("one hive-test took %d MB of memory, more than %d", most>>20, crowdMemory>>20)
+	}
+}
+
+var highWaterLine = regexp.MustCompile(`VmHWM:\s*(\d+) kB`)
+
+// highWater is the most memory, in bytes, that a process has had when it ends. It is looked at all the time, as the
+// kernel's own account of a child counts what its parent had.
+func highWater(run *liveRun) int64 {
+	var most int64
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
+		select {
+		case <-run.done:
+			tick.Stop()
+			return most
+		case <-tick.C:
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", run.command.Process.Pid))
+			if match := highWaterLine.FindSubmatch(status); err == nil && match != nil {
+				kilobytes, _ := strconv.ParseInt(string(match[1]), 10, 64)
+				most = max(most, kilobytes<<10)
+			}
+		}
+	}
+}

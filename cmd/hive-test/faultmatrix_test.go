@@ -1,0 +1,324 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The fault matrix: each kind of request that a whole run makes is answered wrongly in each way, from the beginning of each
+// phase in which it is made. The run ends in time, with the right code and the reason, and what it leaves it names. All of it
+// runs with HIVE_TEST_CRASH (`make crash`), a sample else.
+
+// wrong is a way to answer wrongly.
+type wrong struct {
+	name  string
+	fault map[string]any
+	says  string // what a user must be told, as a regular expression
+}
+
+func wrongs() []wrong {
+	return []wrong{
+		{"401", map[string]any{"status": 401, "reason": "authentication failure"}, `401|authentication failure`},
+		{"403", map[string]any{"status": 403, "reason": "Permission check failed (/vms, VM.Seeded)"}, `403|VM\.Seeded`},
+		{"500", map[string]any{"status": 500, "reason": "seeded failure"}, `seeded failure|500`},
+		{"595", map[string]any{"status": 595, "reason": "No route to host"}, `595|No route to host`},
+		{"drop", map[string]any{"drop": true}, `EOF|connection|closed|reset|no answer`},
+		{"stall", map[string]any{"delay": "30s"}, `timed? ?out|deadline|no answer|time is up|took longer`},
+		{"task", map[string]any{"task_error": "seeded task failure"}, `seeded task failure`},
+	}
+}
+
+// begun is how each request kind that starts a task looks.
+var begun = regexp.MustCompile(`^(POST /nodes/\*/qemu|POST /nodes/\*/qemu/\*/(clone|status/\w+)|DELETE /nodes/\*/qemu/\*|PUT /nodes/\*/qemu/\*/resize|POST /nodes/\*/qemu/\*/config)$`)
+
+// optional are requests that a run can do without, with the reason.
+var optional = []struct{ kind, reason string }{
+	{"GET /version", "it is asked for first; what else is asked tells as well"},
+	{"GET /access/", "what the token may do is asked beforehand, to explain; the requests themselves decide"},
+	{"POST /pools", "without pools, ids are claimed on this machine only; that is said"},
+	{"PUT /pools", "the same"},
+	{"DELETE /pools", "claims end by themselves; that is said"},
+	{"GET /pools", "the same"},
+	{"GET /nodes/*/qemu/*/agent/file-read", "the first contact pins the host keys"},
+	{"GET /nodes/*/tasks/*/log", "only for the reason of a task that failed"},
+	{"GET /nodes/*/storage/*/content", "what is left there is looked for; where that cannot be seen, it is said"},
+	{"DELETE /nodes/*/storage/*/content", "the same"},
+	{"GET /cluster/status", "the quorum is checked where the token may see it"},
+	{"GET /storage", "what storages are for is checked beforehand"},
+}
+
+func isOptional(kind string) bool {
+	return slices.ContainsFunc(optional, func(o struct{ kind, reason string }) bool { return strings.HasPrefix(kind, o.kind) })
+}
+
+// faultCell is one request kind, gone wrong in one way from the beginning of one phase.
+type faultCell struct {
+	phase, kind string
+	wrong       wrong
+}
+
+func (c faultCell) String() string { return c.phase + " " + c.kind + " " + c.wrong.name }
+
+// faultLimits keep every run short, whatever hangs.
+var faultLimits = []string{"--timeout-up=20s", "--timeout-configure=40s", "--timeout-down=20s"}
+
+// faultLimit is more than the limits of all phases, the grace that they have and what evidence may take.
+const faultLimit = 2 * time.Minute
+
+func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
+	table := &faultTable{results: map[string]string{}}
+	cells := make(chan faultCell)
+	var once sync.Once
+	for worker := range workers {
+		t.Run(fmt.Sprintf("worker %d", worker+1), func(t *testing.T) {
+			t.Parallel()
+			f := &faulty{arena: newArena(t), table: table}
+			kinds := f.kinds()
+			once.Do(func() { go feed(cells, chosen(kinds)) })
+			for cell := range cells {
+				f.check(cell)
+			}
+		})
+	}
+	t.Cleanup(func() { t.Log(table.String()) })
+}
+
+func feed(into chan<- faultCell, cells []faultCell) {
+	defer close(into)
+	for _, cell := range cells {
+		into <- cell
+	}
+}
+
+// chosen are all cells, or a sample of them.
+func chosen(kinds map[string][]string) []faultCell {
+	var cells []faultCell
+	for _, phase := range slices.Sorted(maps.Keys(kinds)) {
+		for _, kind := range kinds[phase] {
+			for _, w := range wrongs() {
+				if w.name != "task" || begun.MatchString(kind) {
+					cells = append(cells, faultCell{phase, kind, w})
+				}
+			}
+		}
+	}
+	if os.Getenv("HIVE_TEST_CRASH") != "" {
+		return cells
+	}
+	rand.New(rand.NewPCG(crashSeed, 1)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
+	cells = slices.DeleteFunc(cells, func(c faultCell) bool { return c.wrong.name == "stall" }) // these take their time
+	return cells[:min(8, len(cells))]
+}
+
+// faulty runs the cells of the matrix.
+type faulty struct {
+	*arena
+	table *faultTable
+}
+
+// before is the phase that is none yet: the checks before up.
+const before = "before"
+
+// kinds are the kinds of requests that a whole run makes, by phase.
+func (f *faulty) kinds() map[string][]string {
+	f.Helper()
+	f.must("DELETE", "/sim/journal")
+	run := f.start(f.here("full", "faulty", "--sim", "--node-count=2"))
+	if code := run.wait(); code != 0 {
+		f.Fatalf("a whole run ends with %d:\n%s", code, run.log())
+	}
+	var journal struct {
+		Data []struct {
+			Time         time.Time
+			Method, Path string
+		}
+	}
+	if err := json.Unmarshal(f.must("GET", "/sim/journal"), &journal); err != nil {
+		f.Fatal(err)
+	}
+	kinds := map[string][]string{}
+	for _, e := range journal.Data {
+		phase := run.phaseAt(e.Time)
+		kind := e.Method + " " + general(e.Path)
+		if e.Method != "SSH" && !strings.HasPrefix(e.Path, "/sim") && !slices.Contains(kinds[phase], kind) {
+			kinds[phase] = append(kinds[phase], kind)
+		}
+	}
+	for _, list := range kinds {
+		slices.Sort(list)
+	}
+	return kinds
+}
+
+func (r *liveRun) phaseAt(at time.Time) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	phase, begun := before, time.Time{}
+	for name, began := range r.phases {
+		if !at.Before(began) && began.After(begun) {
+			phase, begun = name, began
+		}
+	}
+	return phase
+}
+
+var particular = regexp.MustCompile(`(/(?:nodes|qemu|tasks|storage|pools|content|users|token)/)[^/]+`)
+
+// general is a path with what names one thing replaced by *.
+func general(path string) string {
+	path = strings.TrimPrefix(path, "/api2/json")
+	for {
+		next := particular.ReplaceAllStringFunc(path, func(part string) string {
+			return part[:strings.LastIndex(part, "/")+1] + "*"
+		})
+		if next == path {
+			return path
+		}
+		path = next
+	}
+}
+
+// check runs one cell.
+func (f *faulty) check(cell faultCell) {
+	f.Helper()
+	method, path, _ := strings.Cut(cell.kind, " ")
+	fault := maps.Clone(cell.wrong.fault)
+	fault["method"], fault["path"] = method, regexp.MustCompile(`/content/\*$`).ReplaceAllString(path, "/content/**") // the name of a volume has a slash
+	raw, err := json.Marshal(fault)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if cell.phase == before {
+		f.must("POST", "/sim/faults", string(raw))
+	}
+	run := f.start(f.here(append([]string{"full", "faulty", "--sim", "--node-count=2"}, faultLimits...)...))
+	began := time.Now()
+	if cell.phase != before && run.begins(cell.phase) {
+		f.must("POST", "/sim/faults", string(raw))
+	}
+	code := run.wait()
+	took := time.Since(began)
+	f.must("DELETE", "/sim/faults")
+	problems := f.judge(cell, code, took, run)
+	problems = append(problems, f.tidy(run)...)
+	f.table.add(cell, code, problems)
+	if len(problems) > 0 {
+		f.Errorf("%s: code %d after %s: %s\n%s", cell, code, took.Round(time.Second), strings.Join(problems, "; "), run.log())
+	}
+}
+
+// begins waits until a phase begins; false if the run ends first.
+func (r *liveRun) begins(phase string) bool {
+	for {
+		r.mu.Lock()
+		_, there := r.phases[phase]
+		change := r.change
+		r.mu.Unlock()
+		if there {
+			return true
+		}
+		select {
+		case <-r.done:
+			return false
+		case <-change:
+		}
+	}
+}
+
+// judge says what is wrong with how a run has ended.
+func (f *faulty) judge(cell faultCell, code int, took time.Duration, run *liveRun) []string {
+	var problems []string
+	if took > faultLimit {
+		problems = append(problems, "it hung")
+	}
+	wanted := map[string][]int{before: {3, 4}, "up": {4}, "configure": {5}, "test": {6}, "down": {7}}[cell.phase]
+	switch {
+	case code == 0 && !isOptional(cell.kind) && cell.wrong.name != "stall":
+		problems = append(problems, "it ended well")
+	case code != 0 && !slices.Contains(wanted, code):
+		problems = append(problems, fmt.Sprintf("the code is none of %v", wanted))
+	case code != 0 && !regexp.MustCompile(cell.wrong.says).MatchString(run.log()):
+		problems = append(problems, "the cause is not named")
+	}
+	return problems
+}
+
+var saidLeft = regexp.MustCompile(`still there|may remain|may have been made|not removed to the end`)
+
+// tidy removes what the run has left, which it must have said, as a user would.
+func (f *faulty) tidy(run *liveRun) []string {
+	var problems []string
+	if left := f.leaksNow(); len(left) > 0 && !saidLeft.MatchString(run.log()) {
+		if left = f.leaks(); slices.ContainsFunc(left, func(l string) bool { return strings.HasPrefix(l, "VM ") }) {
+			problems = append(problems, "it left, and did not say: "+strings.Join(left, ", "))
+		}
+	}
+	if down := f.run(f.here("down", "faulty")); down.code != 0 && down.code != 9 {
+		problems = append(problems, fmt.Sprintf("down ends with %d: %s", down.code, down.stderr))
+	}
+	if reap := f.run(f.there("reap", "--yes")); reap.code != 0 {
+		problems = append(problems, fmt.Sprintf("reap ends with %d: %s", reap.code, reap.stderr))
+	}
+	if left := f.leaks(); len(left) > 0 {
+		problems = append(problems, "down and reap leave: "+strings.Join(left, ", "))
+	}
+	return problems
+}
+
+// faultTable is what came of each cell.
+type faultTable struct {
+	mu      sync.Mutex
+	results map[string]string
+	rows    []string
+}
+
+func (t *faultTable) add(cell faultCell, code int, problems []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := fmt.Sprint(code)
+	if len(problems) > 0 {
+		text += "!"
+	}
+	row := fmt.Sprintf("%-10s %s", cell.phase, cell.kind)
+	if !slices.Contains(t.rows, row) {
+		t.rows = append(t.rows, row)
+	}
+	t.results[row+cell.wrong.name] = text
+}
+
+// String is the table: exit codes, with a ! where something was wrong.
+func (t *faultTable) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	slices.Sort(t.rows)
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n%-70s", "request, from the beginning of phase")
+	for _, w := range wrongs() {
+		fmt.Fprintf(&text, " %6s", w.name)
+	}
+	wrong := 0
+	for _, row := range t.rows {
+		fmt.Fprintf(&text, "\n%-70s", row)
+		for _, w := range wrongs() {
+			result := t.results[row+w.name]
+			fmt.Fprintf(&text, " %6s", result)
+			if strings.HasSuffix(result, "!") {
+				wrong++
+			}
+		}
+	}
+	fmt.Fprintf(&text, "\n%d cells, %d of them wrong", len(t.results), wrong)
+	return text.String()
+}
