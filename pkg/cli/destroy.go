@@ -195,7 +195,11 @@ func stillThere(volumes []proxmox.Leftover, cause error) error {
 func tracesOf(r *cluster.Record, gone []lifecycle.VMRef) []proxmox.Trace {
 	var traces []proxmox.Trace
 	for _, vm := range gone {
-		traces = append(traces, proxmox.Trace{VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages, Snippets: vm.Snippets})
+		// A VM may have been given a snippet that others use, too.
+		snippets := slices.DeleteFunc(slices.Clone(vm.Snippets), func(volume string) bool {
+			return !strings.HasSuffix(volume, ":snippets/"+cluster.SnippetName(vm.Name, r.Owner.ID))
+		})
+		traces = append(traces, proxmox.Trace{VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages, Snippets: snippets})
 	}
 	for _, node := range r.Nodes {
 		i := slices.IndexFunc(r.Spec.Hypervisors, func(h cluster.Hypervisor) bool { return h.Name == node.Hypervisor })

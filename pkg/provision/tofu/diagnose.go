@@ -43,9 +43,10 @@ func knownErrors() []known {
 		{`sudo:|password is required`, "the SSH user may not run qm and pvesm with sudo: add the lines from the documentation to its sudoers"},
 		{`certificate signed by unknown authority|certificate is not trusted|x509:`, "the API's certificate is not trusted: name the CA that signed it (--proxmox-ca-file)"},
 		{`connection refused|i/o timeout|no such host|context deadline exceeded`, "the API cannot be reached: check the endpoint and the network"},
+		{`errored\.tfstate|Failed to (?:save|persist) state`, "the state could not be saved, most likely for want of disk space: free some, then put tofu/errored.tfstate in the place of terraform.tfstate"},
+		{`write \S+: no space left on device`, "make room on the disk of the clusters directory, then repeat it"},
 		{`Error acquiring the state lock`, "another tofu works on this cluster: wait for it to end"},
 		{`(?:required plugins are not installed|doesn't match any of the checksums|Inconsistent dependency lock file)`, "the provider on this machine changed: remove the cluster's tofu/.terraform directory and repeat the command"},
-		{`errored\.tfstate|Failed to (?:save|persist) state`, "the state could not be saved, most likely for want of disk space: free some, then put tofu/errored.tfstate in the place of terraform.tfstate"},
 		{`Plugin did not respond`, "the provider ended unexpectedly: repeat the command; what was made so far is recorded"},
 	}
 	list := make([]known, 0, len(table))
