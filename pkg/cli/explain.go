@@ -74,7 +74,6 @@ func (a *app) explain(name string, settings config.Settings) error {
 	if err != nil {
 		return codeError{ExitConfig, err}
 	}
-	a.known.Learn(tokenSecrets(settings.Proxmox.Token.Reveal())...)
 	document, err := a.explanation(store, parsed)
 	if err != nil {
 		return err

@@ -63,7 +63,6 @@ func (a *app) open(verb, name string, settings config.Settings) (*session, error
 	}
 	s := &session{app: a, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory)}
 	s.screen = a.renderer(settings)
-	a.known.Learn(tokenSecrets(settings.Proxmox.Token.Reveal())...)
 	base := progress.Event{Cluster: name, Verb: verb}
 	s.sink = progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), a.known.Values), base)
 	return s, nil
