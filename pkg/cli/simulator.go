@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
@@ -70,6 +71,7 @@ func runSimulator(ctx context.Context, program string, sink progress.Sink, args 
 	var stdout, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, program, args...)
 	command.Stdout, command.Stderr = &stdout, &stderr
+	command.WaitDelay = time.Second // what it has started must not hold us by its output
 	err := command.Run()
 	said := strings.TrimSpace(stderr.String())
 	if err != nil {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -213,6 +215,9 @@ func algorithms(known *knownhosts.HostKeyDB, addr string) []string {
 	return preferred
 }
 
+// lockWait is how long other writers of the file may take, each of which takes a moment.
+const lockWait = 10 * time.Second
+
 // update replaces the file by what change makes of it, one writer at a time.
 func (k *hostKeys) update(change func([]byte) []byte) error {
 	k.mu.Lock()
@@ -221,7 +226,9 @@ func (k *hostKeys) update(change func([]byte) []byte) error {
 		return fmt.Errorf("%w: %w", ErrKnownHosts, err)
 	}
 	lock := flock.New(k.path+".lock", flock.SetPermissions(0o600))
-	if err := lock.Lock(); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	if _, err := lock.TryLockContext(ctx, 5*time.Millisecond); err != nil {
 		return fmt.Errorf("%w: locking %s: %w", ErrKnownHosts, k.path, err)
 	}
 	defer func() { _ = lock.Close() }()
