@@ -359,20 +359,18 @@ func (f *proxmoxFleet) Foreign(ctx context.Context, r *cluster.Record) error {
 	return errors.Join(append(foreign, err)...)
 }
 
-// survey looks live at every VM that has an id of the record, wherever it is, and at every other one tagged as ours.
+// survey looks live at every VM that has an id of the record, wherever it is, and at every other one tagged as ours. One that
+// a run which died has begun to make is waited for.
 func (f *proxmoxFleet) survey(ctx context.Context, r *cluster.Record) (ours []lifecycle.VMRef, foreign []error, err error) {
-	listed, err := f.client.VMs(ctx)
+	candidates, live, errs, err := f.candidates(ctx, r)
+	if err == nil && slices.ContainsFunc(live, func(vm proxmox.VM) bool { return unsettled(r, vm) }) {
+		if err = f.awaitMaking(ctx, r, false, progress.Discard); err == nil {
+			candidates, live, errs, err = f.candidates(ctx, r)
+		}
+	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing the VMs: %w", err)
+		return nil, nil, err
 	}
-	candidates := candidatesOf(r, listed)
-	live := make([]proxmox.VM, len(candidates))
-	errs := make([]error, len(candidates))
-	var wait sync.WaitGroup
-	for i, candidate := range candidates {
-		wait.Go(func() { live[i], errs[i] = f.client.Live(ctx, candidate) })
-	}
-	wait.Wait()
 	var failures []error
 	for i, vm := range live {
 		if errors.Is(errs[i], proxmox.ErrNotFound) {
@@ -389,6 +387,22 @@ func (f *proxmoxFleet) survey(ctx context.Context, r *cluster.Record) (ours []li
 		}
 	}
 	return ours, foreign, errors.Join(failures...)
+}
+
+// candidates reads live what may be ours: where it was listed, and of each the VM or why it cannot be read.
+func (f *proxmoxFleet) candidates(ctx context.Context, r *cluster.Record) (listed, live []proxmox.VM, errs []error, err error) {
+	all, err := f.client.VMs(ctx)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("listing the VMs: %w", err)
+	}
+	listed = candidatesOf(r, all)
+	live, errs = make([]proxmox.VM, len(listed)), make([]error, len(listed))
+	var wait sync.WaitGroup
+	for i, vm := range listed {
+		wait.Go(func() { live[i], errs[i] = f.client.Live(ctx, vm) })
+	}
+	wait.Wait()
+	return listed, live, errs, nil
 }
 
 // candidatesOf returns, by id, the VMs that may be ours. What the listing does not show (it lags, and hides what the
