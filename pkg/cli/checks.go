@@ -103,8 +103,11 @@ func (s *session) keyCheck(context.Context) []proxmox.Finding {
 	}
 	if err := remote.CheckKeyPair(path, public); err != nil {
 		f.Status, f.Detail = proxmox.Fail, err.Error()
-		f.Fix = fmt.Sprintf("ssh-keygen -y -f %s > %s, where the private key is the right one; or unset ssh_private_key_path: then each cluster gets a pair of its own",
-			remote.Quote(path), remote.Quote(public))
+		otherwise := "or unset ssh_private_key_path: then each cluster gets a pair of its own"
+		if s.settings.SSHPrivateKeyPath == "" {
+			otherwise = "else put it back, or begin anew with `hive-test down " + s.name.String() + "`, which needs no key"
+		}
+		f.Fix = fmt.Sprintf("ssh-keygen -y -f %s > %s, where the private key is the right one; %s", remote.Quote(path), remote.Quote(public), otherwise)
 	}
 	return []proxmox.Finding{f}
 }
