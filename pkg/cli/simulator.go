@@ -47,12 +47,17 @@ func startSimulator(ctx context.Context, clustersDir, hosts string, sink progres
 	if hosts != "" && hosts != "auto" {
 		start = append(start, "--hosts", hosts)
 	}
-	if _, err := runSimulator(ctx, program, sink, start...); err != nil {
-		return simulator{}, err
-	}
-	raw, err := runSimulator(ctx, program, sink, "pve", "env", "--clusters-dir", clustersDir, "--format", "json")
-	if err != nil {
-		return simulator{}, err
+	var raw []byte
+	for try := 1; ; try++ {
+		if _, err := runSimulator(ctx, program, sink, start...); err != nil {
+			return simulator{}, err
+		}
+		if raw, err = runSimulator(ctx, program, sink, "pve", "env", "--clusters-dir", clustersDir, "--format", "json"); err == nil {
+			break
+		}
+		if try == 2 { // once more, for one that was just killed is there for a moment longer
+			return simulator{}, err
+		}
 	}
 	var sim simulator
 	if err := json.Unmarshal(raw, &sim); err != nil {
