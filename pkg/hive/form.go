@@ -378,19 +378,20 @@ func (c *Cluster) Start(ctx context.Context) error {
 			}, c.output(StepStart, host))
 			return err
 		}
+		// What services say when they start may hold secrets. As a rule they say nothing, and nothing need be learnt then.
+		learn := sync.OnceFunc(func() { c.LearnSecrets(ctx) })
 		start := func(ctx context.Context, host Host) error {
-			_, err := c.script(ctx, host, "start.sh", startTimeout, nil, c.output(StepStart, host))
+			show := c.output(StepStart, host)
+			_, err := c.script(ctx, host, "start.sh", startTimeout, nil, func(stream, line string) {
+				learn()
+				show(stream, line)
+			})
 			return err
 		}
-		// What services say when they start may hold secrets: they are known by then.
-		learned := make(chan struct{})
-		go func() { defer close(learned); c.LearnSecrets(ctx) }()
-		defer func() { <-learned }()
-		begin := func(ctx context.Context, host Host) error { <-learned; return start(ctx, host) }
 		for _, act := range []struct {
 			hosts []Host
 			work  func(context.Context, Host) error
-		}{{c.hosts[:1], network}, {c.followers(), network}, {c.hosts, begin}} {
+		}{{c.hosts[:1], network}, {c.followers(), network}, {c.hosts, start}} {
 			if err := each(ctx, act.hosts, act.work); err != nil {
 				return c.withLogs(ctx, err, func(Host) []string { return []string{"hive", "spinifex", "start"} })
 			}
