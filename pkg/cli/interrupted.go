@@ -18,10 +18,20 @@ func finishWith(store *state.Store, name cluster.Name) string {
 	return fmt.Sprintf("hive-test down %s --clusters-dir %s", name, remote.Quote(store.Root()))
 }
 
-// interrupt notes a signal in the cluster's directory, so that whatever ends this process, `status` tells what is left undone
-// and what finishes it.
-func (s *session) interrupt(got os.Signal, again bool) []string {
+// interrupt returns what notes a signal in the cluster's directory, so that whatever ends this process, `status` tells what is
+// left undone and what finishes it.
+func (s *session) interrupt() func(got os.Signal, again bool) []string {
 	finish := finishWith(s.store, s.name)
+	if s.salvaged { // there may be no record that tells whose the VMs are
+		finish += " --owner " + remote.Quote(s.record.Owner.ID)
+		if s.record.Target.Simulated {
+			finish += " --sim"
+		}
+	}
+	return func(got os.Signal, again bool) []string { return s.noteInterruption(got, again, finish) }
+}
+
+func (s *session) noteInterruption(got os.Signal, again bool, finish string) []string {
 	err := s.store.Interrupt(s.name, state.Interruption{Time: time.Now().UTC(), Signal: got.String(), Command: s.command(), Finish: finish})
 	var lines []string
 	if err != nil {

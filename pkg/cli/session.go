@@ -289,7 +289,7 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 		list[i].Timeout = s.settings.PhaseTimeout(list[i].Name())
 		list[i].Setting = "--timeout-" + list[i].Name()
 	}
-	s.signals.attended(s.interrupt)
+	s.signals.attended(s.interrupt())
 	beat := s.startHeartbeat(ctx, r)
 	manager := &phase.Manager{Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.signals.abort, CleanTimeout: s.settings.PhaseTimeout("down")}
 	outcomes, err := manager.Run(ctx)
