@@ -204,14 +204,20 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 	if err != nil {
 		return &LeakError{Name: d.record.Name, Cause: err}
 	}
-	if len(there) > 0 {
+	for round := 1; len(there) > 0; round++ {
 		info(sink, "deleting %d VMs through the API", len(there))
-		failure := d.fleet.Destroy(ctx, d.record, there)
+		tried := there
+		failure := d.fleet.Destroy(ctx, d.record, tried)
 		there, err = d.remaining(ctx)
 		if len(there) == 0 && err == nil && d.aside == nil { // an answer may have been lost: what counts is what is there
 			failure = d.fleet.Foreign(ctx, d.record)
 		}
-		if err != nil || len(there) > 0 || failure != nil {
+		if err == nil && failure == nil && round < appearTries && appeared(there, tried) {
+			err = d.unlocked(ctx, there, sink)
+		} else if len(there) > 0 && failure == nil && err == nil {
+			failure = errors.New("it was deleted, and is there")
+		}
+		if err != nil || failure != nil {
 			return &LeakError{Name: d.record.Name, VMs: there, Known: err == nil, Cause: errors.Join(failure, err)}
 		}
 	}
@@ -219,6 +225,17 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 		return &LeakError{Name: d.record.Name, Known: true, Cause: err}
 	}
 	return nil
+}
+
+// appearTries is how often VMs are deleted that appear while others are.
+const appearTries = 3
+
+// appeared tells whether any VM was not there, or not on that hypervisor, when others were deleted: a provider whose tofu was
+// killed goes on with what it has begun, and may make VMs, or move them.
+func appeared(there, tried []VMRef) bool {
+	return slices.ContainsFunc(there, func(vm VMRef) bool {
+		return !slices.ContainsFunc(tried, func(t VMRef) bool { return t.VMID == vm.VMID && t.Hypervisor == vm.Hypervisor })
+	})
 }
 
 // leak names what remains, also when the time of what failed is up.

@@ -197,8 +197,11 @@ type LiveError struct{ What string }
 // Error names the run.
 func (e *LiveError) Error() string { return e.What + " has begun meanwhile: it stays" }
 
-// reapRounds is how often reap looks for VMs that appear while it deletes others.
-const reapRounds = 5
+// How often reap looks for VMs that appear while it deletes others, and deletes again what it could not.
+const (
+	reapRounds = 5
+	reapAgain  = 2
+)
 
 // ReapCluster destroys all VMs of a record that names its owner and VMs that were found, and returns those that it has met. VMs
 // that appear meanwhile, because a run that died had asked for them, are destroyed as well. What that run has left is taken
@@ -223,7 +226,9 @@ func ReapCluster(ctx context.Context, fleet Fleet, reaper Reaper, r *cluster.Rec
 			return d.seen, reaper.Clear(ctx, r)
 		}
 		// Not Destroy: that gives up the claims, by which is found what is in the making.
-		if err := d.run(ctx, sink); err != nil {
+		err = d.run(ctx, sink)
+		again := unfinished && round < reapAgain && ctx.Err() == nil // what a dead run has begun may be in the way for a moment
+		if err != nil && !again {
 			return d.seen, err
 		}
 	}
