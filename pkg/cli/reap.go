@@ -311,12 +311,25 @@ func (s *session) reapOne(ctx context.Context, p *reaping, r *cluster.Record, un
 		return met, err
 	}
 	if err != nil {
-		return met, fmt.Errorf("cluster %s: %w", r.Name, err)
+		return met, progress.WithHint(fmt.Errorf("cluster %s: %w", r.Name, err), reapHint(r.Name, err))
 	}
 	if record, loadErr := s.store.Load(r.Name); loadErr == nil && record.Owner.ID == r.Owner.ID {
 		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("the directory of cluster %s stays: `%s` removes it", r.Name, finishWith(s.store, r.Name))})
 	}
 	return met, nil
+}
+
+// reapHint says how to go on: the cluster's directory, from which down would, may be on another machine.
+func reapHint(name cluster.Name, err error) string {
+	again := fmt.Sprintf("hive-test reap %s --yes goes on", name)
+	leak, ok := errors.AsType[*lifecycle.LeakError](err)
+	if !ok {
+		return again
+	}
+	if hint := progress.HintOf(leak.Cause); hint != "" {
+		return hint + "\nthen: " + again
+	}
+	return again
 }
 
 // note puts down what became of a cluster's VMs, those included that appeared while others were deleted.
