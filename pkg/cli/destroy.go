@@ -22,8 +22,11 @@ func refOf(vm proxmox.VM) lifecycle.VMRef {
 	}
 }
 
-// Quorum is an error if the hypervisors are known to have none. Whoever may not ask is not held up.
+// Quorum is an error if the hypervisors are known to have none. Whoever may not ask is not held up, nor does it hold up where
+// no answer comes.
 func (f *proxmoxFleet) Quorum(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
 	status, err := f.client.ClusterStatus(ctx)
 	if err != nil || status.Quorate {
 		return nil

@@ -240,6 +240,9 @@ func appeared(there, tried []VMRef) bool {
 
 // leak names what remains, also when the time of what failed is up.
 func (d *destruction) leak(ctx context.Context, cause error) error {
+	if known, ok := errors.AsType[*LeakError](cause); ok && (known.Known || ctx.Err() == nil) {
+		return cause
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainingTime)
 	defer cancel()
 	there, err := d.remaining(ctx) // where that fails too, the cause says enough

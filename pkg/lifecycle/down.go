@@ -26,13 +26,16 @@ func (d *down) Name() string { return string(cluster.PhaseDown) }
 // Run destroys. VMs that are gone already are no error.
 func (d *down) Run(ctx context.Context) error {
 	d.ending = destruction{fleet: d.Fleet, record: d.Record, force: d.Force}
-	return d.steps(ctx, cluster.PhaseDown,
+	err := d.steps(ctx, cluster.PhaseDown,
 		step{"note the intent", d.intend},
 		step{"check whose the VMs are", d.check},
 		step{"destroy the VMs", d.destroy},
 		step{"prove that they are gone", d.prove},
-		step{"remove the cluster's directory", d.remove},
 	)
+	if err != nil {
+		return d.fail(d.ending.leak(ctx, err))
+	}
+	return d.steps(ctx, cluster.PhaseDown, step{"remove the cluster's directory", d.remove})
 }
 
 // intend notes what is begun. That it cannot be noted, on a disk that is full, must not keep VMs alive: the record that is
@@ -49,7 +52,7 @@ func (d *down) intend(_ context.Context, sink progress.Sink) error {
 // ours are deleted, through the API.
 func (d *down) check(ctx context.Context, sink progress.Sink) error {
 	if err := d.ending.check(ctx, sink); err != nil {
-		return d.fail(d.ending.leak(ctx, err))
+		return err
 	}
 	switch {
 	case d.ending.aside != nil:
@@ -76,15 +79,10 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 		warn(sink, "destroying with tofu failed, going on through the API: %v", err)
 		return nil
 	}
-	return d.fail(d.ending.leak(ctx, err))
+	return err
 }
 
-func (d *down) prove(ctx context.Context, sink progress.Sink) error {
-	if err := d.ending.prove(ctx, sink); err != nil {
-		return d.fail(err)
-	}
-	return nil
-}
+func (d *down) prove(ctx context.Context, sink progress.Sink) error { return d.ending.prove(ctx, sink) }
 
 // fail records the failure; the directory stays, for the next down.
 func (d *down) fail(err error) error {

@@ -185,7 +185,13 @@ func (u *up) key(context.Context, progress.Sink) error {
 
 // claim makes the ids of what is to be made this run's own. It may change them: nothing was made or recorded yet.
 func (u *up) claim(ctx context.Context, sink progress.Sink) error {
-	return u.Fleet.Claim(ctx, u.Record, u.Before, sink)
+	err := u.Fleet.Claim(ctx, u.Record, u.Before, sink)
+	if err != nil { // nothing is recorded yet: nobody else would give up what was claimed so far
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainingTime)
+		defer cancel()
+		u.Fleet.Release(ctx, u.Record, sink)
+	}
+	return err
 }
 
 // foreign stops before tofu could take somebody else's VM for ours.

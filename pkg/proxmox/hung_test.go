@@ -92,7 +92,9 @@ func TestPeersThatHang(t *testing.T) {
 		call func(context.Context, *Client) error
 	}{
 		{"GET", func(ctx context.Context, c *Client) error { _, err := c.Hypervisors(ctx); return err }},
-		{"POST", func(ctx context.Context, c *Client) error { return c.MakePool(ctx, Pool{ID: "x", Comment: strings.Repeat("x", 1000)}) }},
+		{"POST", func(ctx context.Context, c *Client) error {
+			return c.MakePool(ctx, Pool{ID: "x", Comment: strings.Repeat("x", 1000)})
+		}},
 		{"POST that starts a task", func(ctx context.Context, c *Client) error { _, err := c.Stop(ctx, "pve1", 100); return err }},
 		{"DELETE that starts a task", func(ctx context.Context, c *Client) error { _, err := c.Delete(ctx, "pve1", 100); return err }},
 		{"wait for a task", func(ctx context.Context, c *Client) error {

@@ -78,8 +78,11 @@ type VolumeReader interface {
 func Leftovers(ctx context.Context, c VolumeReader, traces []Trace) (Rest, error) {
 	s := sweep{ctx: ctx, api: c}
 	privs, err := c.Permissions(ctx)
-	if err != nil {
-		return Rest{}, fmt.Errorf("reading the token's privileges: %w", err)
+	if ctx.Err() != nil {
+		return Rest{}, context.Cause(ctx)
+	}
+	if err != nil { // an empty listing would say nothing
+		return Rest{Unseen: []string{fmt.Sprintf("whether the token may see storages is not known: %v", err)}}, nil
 	}
 	s.privs = privs
 	for _, place := range placesOf(traces) {
