@@ -344,11 +344,16 @@ func (r *liveRun) count() int {
 	return r.told
 }
 
+// log is the end of what was told.
 func (r *liveRun) log() string {
+	text := r.whole()
+	return text[max(0, len(text)-20000):]
+}
+
+func (r *liveRun) whole() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	text := r.text.String()
-	return text[max(0, len(text)-20000):]
+	return r.text.String()
 }
 
 // wait waits for the end, however bad, and returns the exit code; -1 if a signal ended it.
