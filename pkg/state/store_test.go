@@ -76,12 +76,21 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
-	store := open(t)
-	if err := store.Write("ci-1", "terraform.tfstate", []byte("{}")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Load("ci-1"); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a state without its record: got %v, want ErrCorrupt", err)
+	for _, file := range []string{"terraform.tfstate", "terraform.tfvars.json", "cluster.json.bak", "cluster.json/in-the-way"} {
+		store := open(t)
+		if err := store.Write("ci-1", file, []byte(whole)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Load("ci-1"); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "cluster.json") {
+			t.Errorf("%s without a record: got %v, want ErrCorrupt", file, err)
+		}
+		if names, err := store.List(); err != nil || len(names) != 1 {
+			t.Errorf("%s without a record: the list is %v, %v", file, names, err)
+		}
+		spare, err := store.Spare("ci-1")
+		if has := file == "cluster.json.bak"; has != (err == nil) || has && spare.Name != "ci-1" || !has && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: the spare record is %v, %v", file, spare, err)
+		}
 	}
 	if _, err := open(t).Load("nope"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a missing cluster: got %v, want ErrNotFound", err)
