@@ -187,7 +187,7 @@ type Reaper interface {
 	// Settle waits until no VM is in the making any more on the ids that the cluster has claimed, and marks those that turn out
 	// to be its as such. With patience it waits also for those that may still appear.
 	Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error
-	// Clear takes away the mark of the cluster's last run.
+	// Clear takes away what else the cluster's runs have left: snippets of VMs that were never made, and, last, the mark of a run.
 	Clear(ctx context.Context, r *cluster.Record) error
 }
 
