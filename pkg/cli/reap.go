@@ -225,12 +225,19 @@ func (plan *reapPlan) leftTraces(traces proxmox.Traces, strays []lifecycle.Stray
 	}
 	for _, c := range traces.Claims {
 		lapsed := !c.Until.IsZero() && rule.Now.After(c.Until)
-		if lapsed && rule.Covers(c.Cluster) {
+		if (lapsed || died(c.OwnerID, traces, rule.Now)) && rule.Covers(c.Cluster) {
 			plan.claims = append(plan.claims, c)
 			plan.traces = append(plan.traces, reapedTrace{Pool: c.Pool, Cluster: string(c.Cluster), Owner: c.OwnerID, Action: lifecycle.ReapDelete,
 				Detail: fmt.Sprintf("a claim on VM ids %d-%d until %s", c.First, c.Last, c.Until.UTC().Format(time.RFC3339))})
 		}
 	}
+}
+
+// died tells whether an owner's run is known to be dead by its mark. An owner without a mark may be at work: its mark may not
+// have been made.
+func died(owner string, traces proxmox.Traces, now time.Time) bool {
+	i := slices.IndexFunc(traces.Marks, func(m proxmox.RunMark) bool { return m.OwnerID == owner })
+	return i >= 0 && !lifeOf(traces.Marks[i]).Alive(now)
 }
 
 // something tells whether there is anything to delete.

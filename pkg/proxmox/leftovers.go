@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // anyDrive are the settings of a VM that name volumes of its own.
@@ -73,11 +74,16 @@ type VolumeReader interface {
 	CheckID(ctx context.Context, vmid int) (free bool, err error)
 }
 
+// privilegesLimit is how long an answer about the token's own privileges may take; without it the look goes on, and says so.
+const privilegesLimit = 5 * time.Second
+
 // Leftovers looks for disks and snippets of VMs that are proved gone. A disk counts only if no VM has its id any more after
 // the disk was seen: a VM that takes the id later gets disks of other names.
 func Leftovers(ctx context.Context, c VolumeReader, traces []Trace) (Rest, error) {
 	s := sweep{ctx: ctx, api: c}
-	privs, err := c.Permissions(ctx)
+	asking, cancel := context.WithTimeout(ctx, privilegesLimit)
+	defer cancel()
+	privs, err := c.Permissions(asking)
 	if ctx.Err() != nil {
 		return Rest{}, context.Cause(ctx)
 	}
