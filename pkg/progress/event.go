@@ -3,6 +3,7 @@
 package progress
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -108,18 +109,53 @@ func fill(e, base Event) Event {
 	return e
 }
 
-// Memory is a Sink that keeps all events in order, for reports and tests.
+const (
+	keptOutput = 1 << 20 // bytes of the Output of one source that are remembered at least, and twice that at most
+	eventSize  = 400     // bytes, about, that an event takes beside its message
+)
+
+// Memory is a Sink that keeps events in order, for reports and tests. Of the Output of one step, node or suite it keeps the
+// last MiB at least, and two at most: a suite that prints without end must not take all the machine's memory.
 type Memory struct {
 	mu     sync.Mutex
 	events []Event
+	output map[outputSource]int // bytes that are kept
 }
+
+// outputSource is what an Output event is of.
+type outputSource struct{ phase, step, node, suite string }
 
 // Emit keeps e.
 func (m *Memory) Emit(e Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, e)
+	if e.Kind != Output {
+		return
+	}
+	if m.output == nil {
+		m.output = map[outputSource]int{}
+	}
+	source := sourceOf(e)
+	if m.output[source] += sizeOf(e); m.output[source] > 2*keptOutput {
+		m.forget(source)
+	}
 }
+
+// forget drops the oldest Output of a source.
+func (m *Memory) forget(source outputSource) {
+	m.events = slices.DeleteFunc(m.events, func(e Event) bool {
+		if e.Kind != Output || sourceOf(e) != source || m.output[source]-sizeOf(e) < keptOutput {
+			return false
+		}
+		m.output[source] -= sizeOf(e)
+		return true
+	})
+}
+
+func sourceOf(e Event) outputSource { return outputSource{e.Phase, e.Step, e.Node, e.Suite} }
+
+func sizeOf(e Event) int { return len(e.Message) + eventSize }
 
 // Events returns a copy of what was emitted so far.
 func (m *Memory) Events() []Event {

@@ -91,27 +91,27 @@ func (r *recorder) Close() error {
 }
 
 // ReadEvents reads what JSONLines or Recorder wrote. A last line without its line end, as a killed run leaves, is
-// ignored unless it is whole. On an error the events before it are returned too.
+// ignored unless it is whole. On an error the events before it are returned too. Output is bounded as Memory bounds it.
 func ReadEvents(r io.Reader) ([]Event, error) {
-	var events []Event
+	var events Memory
 	reader := bufio.NewReader(r)
 	for number := 1; ; number++ {
 		line, err := reader.ReadBytes('\n')
 		if err != nil && err != io.EOF {
-			return events, fmt.Errorf("reading events, line %d: %w", number, err)
+			return events.Events(), fmt.Errorf("reading events, line %d: %w", number, err)
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			var e Event
 			bad := json.Unmarshal(line, &e)
 			if bad != nil && err == nil {
-				return events, fmt.Errorf("reading events, line %d: %w", number, bad)
+				return events.Events(), fmt.Errorf("reading events, line %d: %w", number, bad)
 			}
 			if bad == nil {
-				events = append(events, e)
+				events.Emit(e)
 			}
 		}
 		if err == io.EOF {
-			return events, nil
+			return events.Events(), nil
 		}
 	}
 }

@@ -155,6 +155,40 @@ func TestRecorderKeepsEverythingPrivately(t *testing.T) {
 	r.Emit(sent[0])
 }
 
+func TestMemoryOfOutputIsBounded(t *testing.T) {
+	line := strings.Repeat("x", 1000)
+	send := func(sink Sink) {
+		sink.Emit(Event{Kind: Output, Suite: "quiet", Message: "the only line"})
+		sink.Emit(Event{Kind: StepStart, Step: "loud"})
+		for i := range 10_000 {
+			sink.Emit(Event{Kind: Output, Suite: "loud", Message: fmt.Sprint(i, " ", line)})
+		}
+		sink.Emit(Event{Kind: RunEnd})
+	}
+	var memory Memory
+	send(&memory)
+	var file bytes.Buffer
+	send(JSONLines(&file))
+	read, err := ReadEvents(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, events := range map[string][]Event{"emitted": memory.Events(), "read": read} {
+		t.Run(name, func(t *testing.T) {
+			n := len(events)
+			if n < 700 || n > 2000 {
+				t.Fatalf("%d events are kept", n)
+			}
+			if events[0].Suite != "quiet" || events[1].Kind != StepStart || events[n-1].Kind != RunEnd {
+				t.Errorf("other events were dropped: %v, %v, %v", events[0], events[1], events[n-1])
+			}
+			if want := "9999 " + line; events[n-2].Message != want {
+				t.Errorf("the last line is %.20q", events[n-2].Message)
+			}
+		})
+	}
+}
+
 func TestReadEventsNamesABadLine(t *testing.T) {
 	got, err := ReadEvents(strings.NewReader("{\"kind\":\"info\"}\n\nnonsense\n"))
 	if err == nil || !strings.Contains(err.Error(), "line 3") || len(got) != 1 {
