@@ -231,12 +231,17 @@ func (s *Store) NewGathering(name cluster.Name, verb string, now time.Time) (Run
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return Run{}, fmt.Errorf("making the directory of runs: %w", err)
 	}
-	stamp := now.UTC().Format("20060102T150405.000Z") + "-" + verb
-	dir := filepath.Join(base, stamp)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return Run{}, fmt.Errorf("making the run's directory: %w", err)
+	for ; ; now = now.Add(time.Millisecond) { // two runs may begin in one millisecond: each has its own directory
+		dir := filepath.Join(base, now.UTC().Format("20060102T150405.000Z")+"-"+verb)
+		err := os.Mkdir(dir, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return Run{}, fmt.Errorf("making the run's directory: %w", err)
+		}
+		return Run{Dir: dir}, nil
 	}
-	return Run{Dir: dir}, nil
 }
 
 // Write replaces a file of the run.

@@ -176,11 +176,16 @@ func TestRunsOutliveTheCluster(t *testing.T) {
 	if err := store.Save(sample("a")); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if _, err := store.NewRun("a", "full", time.Now()); err != nil {
+	dirs, now := map[string]bool{}, time.Now()
+	for range 3 { // in one millisecond
+		run, err := store.NewRun("a", "full", now)
+		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Millisecond)
+		dirs[run.Dir] = true
+	}
+	if len(dirs) != 3 {
+		t.Errorf("three runs have the directories %v", dirs)
 	}
 	run, err := store.NewRun("a", "down", time.Now())
 	if err != nil {
