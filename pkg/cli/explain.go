@@ -160,9 +160,17 @@ func (a *app) printExplanation(document explainJSON) error {
 	if failed.RunDir != document.Latest.RunDir {
 		word = "the last one before it that did not"
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n%sreport: %s\n", word, a.runLine(failed.runJSON), progress.ExplanationText(failed.Explanation),
-		filepath.Join(failed.RunDir, report.MarkdownFile))
+	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n%s%s\n", word, a.runLine(failed.runJSON), progress.ExplanationText(failed.Explanation), more(failed.RunDir))
 	return err
+}
+
+// more is where the rest of a run stands: its report, or its events where it was killed before it wrote one.
+func more(dir string) string {
+	path := filepath.Join(dir, report.MarkdownFile)
+	if _, err := os.Stat(path); err != nil {
+		return "events: " + filepath.Join(dir, state.EventsFile)
+	}
+	return "report: " + path
 }
 
 func (a *app) runLine(r runJSON) string {

@@ -75,6 +75,7 @@ func samples() []struct{ id, phase, text string } {
 		{"node-ssh-silent", "configure", "ci-2: no command could be run over SSH within 10m: the time was up; the last try: connecting to its SSH server: dial tcp 10.0.0.5:22: i/o timeout"},
 		{"sudo-refused", "up", "sudo: a password is required"},
 		{"provider-crashed", "up", "Error: Plugin did not respond"},
+		{"tofu-killed", "up", "tofu apply failed: signal: killed"},
 		{"provider-missing", "up", "Error: Failed to query available provider packages"},
 		{"no-test-ran", "test", "tests failed: no test ran"},
 		{"suite-not-found", "test", "exited with 127: sh: 1: ./e2e.sh: not found"},
