@@ -144,7 +144,27 @@ func decode(raw []byte, path string, name cluster.Name) (*cluster.Record, error)
 	if problem := check(record, name); problem != "" {
 		return nil, fmt.Errorf("%w: %s: %s", ErrCorrupt, path, problem)
 	}
+	follow(record, filepath.Dir(path))
 	return record, nil
+}
+
+// follow takes the cluster's own key from its directory where that was moved, or copied to another machine.
+func follow(r *cluster.Record, dir string) {
+	home, file := filepath.Split(r.SSHKeyPath)
+	if filepath.Base(home) != r.Name.String() {
+		return
+	}
+	if _, err := os.Stat(r.SSHKeyPath); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if here := filepath.Join(dir, file); exists(here) {
+		r.SSHKeyPath = here
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // check says what is wrong with a record that could be decoded, or "".

@@ -171,6 +171,47 @@ func TestListSkipsWhatIsNoCluster(t *testing.T) {
 	}
 }
 
+func TestTheClustersOwnKeyIsFoundWhereItsDirectoryIsNow(t *testing.T) {
+	tests := map[string]struct {
+		key     func(store *Store) string
+		follows bool
+	}{
+		"its own":      {func(store *Store) string { return store.Path("a", "id_ed25519") }, true},
+		"the user's":   {func(*Store) string { return "/nowhere/.ssh/id_ed25519" }, false},
+		"another file": {func(store *Store) string { return store.Path("a", "id_rsa") }, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			store := open(t)
+			record := sample("a")
+			record.SSHKeyPath = test.key(store)
+			if err := store.Save(record); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(store.Path("a", "id_ed25519"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			moved := filepath.Join(t.TempDir(), "moved")
+			if err := os.Rename(store.Root(), moved); err != nil {
+				t.Fatal(err)
+			}
+			store, err := Open(moved)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := record.SSHKeyPath
+			if test.follows {
+				want = store.Path("a", "id_ed25519")
+			}
+			for what, load := range map[string]func(cluster.Name) (*cluster.Record, error){"record": store.Load, "spare": store.Spare} {
+				if got, err := load("a"); err != nil || got.SSHKeyPath != want {
+					t.Errorf("%s: got %v, %v, want %s", what, got, err, want)
+				}
+			}
+		})
+	}
+}
+
 func TestRunsOutliveTheCluster(t *testing.T) {
 	store := open(t)
 	if err := store.Save(sample("a")); err != nil {
