@@ -25,7 +25,7 @@ time, or "never". The VMs are not touched otherwise: the time stands in their de
   hive-test extend dev1 --at never`,
 		Args: named(2),
 	}
-	load := a.settings(cmd)
+	load := a.settings(cmd, "wait")
 	at := cmd.Flags().String("at", "", "the time itself, like 2026-12-24T18:00:00Z, in place of a duration; or never")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
@@ -76,7 +76,7 @@ func (a *app) holdCommand() *cobra.Command {
   hive-test hold dev1 --release`,
 		Args: named(1),
 	}
-	load := a.settings(cmd)
+	load := a.settings(cmd, "wait")
 	release := cmd.Flags().Bool("release", false, "let reap have the cluster again when its time is up")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()

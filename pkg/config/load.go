@@ -208,7 +208,9 @@ func (l *loader) secret(settings *Settings) {
 		if err != nil {
 			l.problems = append(l.problems, fmt.Errorf("proxmox.token_file (%s): %w", settings.Source("proxmox.token_file"), err))
 		}
-		token = string(raw)
+		if token = strings.TrimSpace(string(raw)); err == nil && token == "" {
+			l.problems = append(l.problems, fmt.Errorf("proxmox.token_file (%s): %s is empty", settings.Source("proxmox.token_file"), settings.Proxmox.TokenFile))
+		}
 	}
 	settings.Proxmox.Token = NewSecret(strings.TrimSpace(token))
 }

@@ -206,6 +206,15 @@ func TestBadValuesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
+func TestAnEmptyTokenFileIsNoToken(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, filepath.Join(dir, "token"), "\n")
+	_, err := Load(LoadOptions{WorkDir: dir, Env: env("HIVE_TEST_PROXMOX_TOKEN_FILE=" + file)})
+	if err == nil || !strings.Contains(err.Error(), file+" is empty") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestHypervisorsInTheEnvironment(t *testing.T) {
 	for text, want := range map[string]string{
 		`{name="a"}`:                     "it is not a list like",

@@ -138,12 +138,19 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("%s %s at %s: %s", e.method, e.path, e.endpoint, e.err)
 }
 
-// Hint says how to mend a certificate that is not trusted.
+// Hint says how to mend a certificate that is not trusted, and where to look when nothing answers.
 func (e *callError) Hint() string {
-	if e.kind == ErrTLS {
+	switch e.kind {
+	case ErrTLS:
 		return tlsFix(e.err)
+	case ErrUnreachable:
+		return endpointFix(e.endpoint)
 	}
 	return ""
+}
+
+func endpointFix(endpoint string) string {
+	return fmt.Sprintf("check proxmox.endpoint (now %s) and that the host is up: curl -k %s/api2/json/version (401 is a good sign)", endpoint, endpoint)
 }
 
 func (e *callError) Unwrap() []error {

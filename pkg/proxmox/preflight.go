@@ -124,7 +124,7 @@ func accessFinding(err error, req PreflightRequest) Finding {
 		f.ID, f.Title, f.Fix = "pve-tls", "server certificate is trusted", tlsFix(err)
 	default:
 		f.ID, f.Title = "pve-endpoint", "Proxmox API answers"
-		f.Fix = fmt.Sprintf("check proxmox.endpoint (now %s) and that the host is up: curl -k %s/api2/json/version (401 is a good sign)", req.Endpoint, req.Endpoint)
+		f.Fix = endpointFix(req.Endpoint)
 	}
 	return f
 }

@@ -326,8 +326,11 @@ func TestPreflightTellsWhyTheAPICannotBeUsed(t *testing.T) {
 		{"token", &APIError{Status: 401, Reason: "Authentication failed!", Method: "GET", Path: "/version"}, "pve-token", testTokenID, "pveum user token list hive@pve"},
 		{"CA", &callError{method: "GET", path: "/version", endpoint: "https://pve1:8006", kind: ErrTLS, err: seen}, "pve-tls", "AA:BB", "proxmox.fingerprint to AA:BB"},
 		{"TLS alert", &callError{kind: ErrTLS, err: tls.AlertError(40)}, "pve-tls", "handshake", "pve-root-ca.pem"},
-		{"closed", &callError{kind: ErrUnreachable, err: errors.New("connection refused")}, "pve-endpoint", "refused", "curl -k https://pve1:8006/api2/json/version"},
+		{"closed", &callError{endpoint: "https://pve1:8006", kind: ErrUnreachable, err: errors.New("connection refused")}, "pve-endpoint", "refused", "curl -k https://pve1:8006/api2/json/version"},
 	} {
+		if call, ok := tc.err.(*callError); ok && call.endpoint != "" && !strings.Contains(call.Hint(), tc.fix) {
+			t.Errorf("%s: the hint is %q", tc.name, call.Hint())
+		}
 		w := goodWorld()
 		w.err = tc.err
 		findings := Preflight(t.Context(), w, goodRequest())
