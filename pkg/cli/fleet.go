@@ -83,7 +83,7 @@ func (f *proxmoxFleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.
 	request.Count, request.Seed = r.Spec.NodeCount-len(r.Nodes), seed()
 	// What others have claimed is left alone where there is room elsewhere; else the claim will wait for them.
 	avoiding := request
-	avoiding.Taken, _ = proxmox.Claimed(ctx, f.client, r.Owner.ID)
+	avoiding.Taken = f.claimed(ctx, r)
 	nodes, err := proxmox.Choose(ctx, f.client, avoiding)
 	if err != nil && len(avoiding.Taken) > 0 {
 		nodes, err = proxmox.Choose(ctx, f.client, request)
@@ -95,6 +95,14 @@ func (f *proxmoxFleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.
 		return nil, &lifecycle.PreflightError{Findings: []lifecycle.Finding{{ID: "pve-ids", Title: "free VM ids", Detail: err.Error(), Fix: progress.HintOf(err)}}}
 	}
 	return nodes, nil
+}
+
+// claimed are ids that others have claimed. Where no answer comes, claiming finds out.
+func (f *proxmoxFleet) claimed(ctx context.Context, r *cluster.Record) []int {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	ids, _ := proxmox.Claimed(ctx, f.client, r.Owner.ID)
+	return ids
 }
 
 // choice is how ids of nodes beside those that are present are chosen.
