@@ -258,7 +258,7 @@ func (s *session) limited(ctx context.Context) (context.Context, context.CancelF
 func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 	s.running = &lifecycle.Job{
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
-		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, Now: func() time.Time { return time.Now().UTC() },
+		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
 		Interrupted: s.signals.interrupted, Abort: s.signals.abort, Secrets: s.known,
 	}
 	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well

@@ -14,7 +14,7 @@ func configureKeys() []string {
 	return []string{"binary", "repo", "ref", "scripts_dir", "health_timeout", "timeouts.configure"}
 }
 
-func testKeys() []string { return []string{"suite", "junit", "timeouts.test"} }
+func testKeys() []string { return []string{"suite", "junit", "lost_after", "timeouts.test"} }
 
 // existingKeys are the settings of a verb that works on a cluster that exists, and may have to destroy it when interrupted.
 func existingKeys() []string {

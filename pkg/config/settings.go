@@ -61,6 +61,8 @@ type Settings struct {
 	Suites []string `mapstructure:"suite"`
 	JUnit  string   `mapstructure:"junit"`
 
+	LostAfter time.Duration `mapstructure:"lost_after"` // 0: never
+
 	Timeout  time.Duration `mapstructure:"timeout"` // of the whole run; 0: none
 	Timeouts Timeouts      `mapstructure:"timeouts"`
 

@@ -177,6 +177,7 @@ func (c *Cluster) failure(ctx context.Context, name, title string, err error) er
 		}
 	}
 	failed.Step, failed.Title, failed.hint = name, title, hint(name)
+	c.blame(ctx, failed)
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), failed)
 	}

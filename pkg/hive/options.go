@@ -1,6 +1,7 @@
 package hive
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -47,6 +48,9 @@ type Options struct {
 	// Secrets learns what the nodes keep secret, as it becomes known: the join token, keys, what hive.toml holds. Nil: nobody
 	// wants to know.
 	Secrets *progress.Secrets
+	// Outside tells of each node, by name, that cannot be alive why that is, as it is known from outside: its VM is stopped. It
+	// is asked when a step has failed, and every few seconds while health is waited for. Nil: nothing is known.
+	Outside func(context.Context) map[string]string
 	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.
 	OSEssentials bool
 

@@ -149,6 +149,8 @@ type Job struct {
 	Suites []string
 	// Force makes configure form the cluster again, and down go on through the API when tofu fails.
 	Force bool
+	// LostAfter is for how long a node may be lost while suites run, before they are ended; 0: they never are.
+	LostAfter time.Duration
 	// KeepResults makes down keep the last test results beside its own evidence.
 	KeepResults bool
 	// Now is the clock.
@@ -204,7 +206,7 @@ func (r *Job) hive(sink progress.Sink) (*hive.Cluster, error) {
 		return nil, err
 	}
 	options := r.Hive
-	options.Force, options.Secrets = r.Force, r.Secrets
+	options.Force, options.Secrets, options.Outside = r.Force, r.Secrets, r.dead
 	return hive.New(r.Record.Name, group, options, sink), nil
 }
 

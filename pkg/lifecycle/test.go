@@ -53,11 +53,15 @@ func (t test) suites(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the cluster's credentials: %w", err)
 	}
-	results, err := suite.Run(ctx, suite.Options{
-		Suites: t.Suites, Nodes: t.Record.Nodes, ArtifactsDir: t.Evidence.Path("suites"),
-		Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(handle.Check(ctx)) },
-		Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA)},
-		Environment: Environment(t.Record, t.Store), Secrets: t.Secrets.Values(), Sink: sink,
+	var results suite.Results
+	err = t.watchNodes(ctx, sink, handle, func(ctx context.Context, l *lookout) (err error) {
+		results, err = suite.Run(ctx, suite.Options{
+			Suites: t.Suites, Nodes: t.Record.Nodes, Now: l.where, ArtifactsDir: t.Evidence.Path("suites"),
+			Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
+			Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA)},
+			Secrets:     t.Secrets.Values(), Sink: sink,
+		})
+		return err
 	})
 	if keepErr := t.Evidence.KeepResults(t.Evidence.Path("suites")); keepErr != nil {
 		err = errors.Join(err, fmt.Errorf("keeping the results: %w", keepErr))
