@@ -58,8 +58,9 @@ type Cluster struct {
 
 	mu     sync.Mutex
 	access *Access
-	direct map[string]bool // by node: NATS monitoring is reached without SSH
-	reform *bool           // what Init has decided
+	direct map[string]bool   // by node: NATS monitoring is reached without SSH
+	reform *bool             // what Init has decided
+	dead   map[string]string // by node: that its machine is, and how; as last seen in a step
 }
 
 // New returns hive on the nodes of group, which are in index order and at least one. Events go to sink, with phase and
@@ -142,7 +143,7 @@ func (c *Cluster) step(ctx context.Context, name string, work func(context.Conte
 	sink := progress.With(c.sink, progress.Event{Step: name})
 	begun := time.Now()
 	sink.Emit(progress.Event{Kind: progress.StepStart})
-	err := work(ctx)
+	err := c.guarded(ctx, work)
 	end := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Seconds: time.Since(begun).Seconds()}
 	if skipped, ok := errors.AsType[skip](err); ok {
 		end.Status, end.Message, err = progress.Skipped, skipped.Error(), nil

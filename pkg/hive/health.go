@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,8 +60,6 @@ const (
 	waitStep       = 100 * time.Millisecond
 	waitStepLimit  = 2 * time.Second
 	healthRoundMax = 30 * time.Second
-	outsidePause   = 5 * time.Second  // between questions to Options.Outside
-	deadLimit      = 15 * time.Second // how long a machine may be dead while health is waited for: it may be restarted
 )
 
 // Check looks at all nodes once, at all of them together, and takes seconds at most. It never fails: what could not be
@@ -361,7 +358,7 @@ func (n NodeHealth) apiProblem() string {
 }
 
 // WaitHealthy waits until the cluster is formed, within Options.HealthTimeout. Too late is a failure that says, for every
-// node that is not healthy, what is missing, and shows its log. So is, sooner, a node whose machine is dead and stays so.
+// node that is not healthy, what is missing, and shows its log.
 func (c *Cluster) WaitHealthy(ctx context.Context) error {
 	return c.step(ctx, StepHealth, func(ctx context.Context) error {
 		c.forget()
@@ -369,17 +366,13 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 		defer cancel()
 		shown := waiting{c: c, step: StepHealth}
 		delay := pause{waitStep, waitStepLimit}
-		dead := deaths{outside: c.options.Outside, next: time.Now().Add(waitStepLimit)}
 		for {
 			health := c.look(limited, true)
 			if health.Formed {
 				return nil
 			}
 			if limited.Err() == nil {
-				gone := dead.among(limited, &health)
-				if gone != nil {
-					return gone
-				}
+				c.blameSilent(&health)
 				shown.report(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons, "; "))
 			}
 			if delay.wait(limited) != nil {
@@ -387,73 +380,6 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 			}
 		}
 	})
-}
-
-// deaths remembers which machines are dead, and since when.
-type deaths struct {
-	outside func(context.Context) map[string]string
-	next    time.Time // when outside may be asked again
-	why     map[string]string
-	since   map[string]time.Time
-}
-
-// among asks, where a daemon does not answer at all, whether its machine is dead, and adds that to the reasons. Machines that stay
-// dead are an error.
-func (d *deaths) among(ctx context.Context, health *Health) error {
-	silent := slices.ContainsFunc(health.Nodes, NodeHealth.silent)
-	if d.outside == nil || !silent {
-		d.why, d.since = nil, nil
-		return nil
-	}
-	now := time.Now()
-	if now.After(d.next) {
-		d.note(d.outside(ctx), now)
-		d.next = time.Now().Add(outsidePause)
-	}
-	var failures nodeErrors
-	health.Reasons = nil
-	for i := range health.Nodes {
-		node := &health.Nodes[i]
-		if why := d.why[node.Name]; why != "" && node.silent() {
-			node.Error = why + "; " + node.Error
-			if now.Sub(d.since[node.Name]) >= deadLimit {
-				failures = append(failures, NodeFailure{Node: node.Name, Err: errors.New(why)})
-			}
-		}
-		if node.Error != "" {
-			health.Reasons = append(health.Reasons, node.Name+": "+node.Error)
-		}
-	}
-	if len(failures) > 0 {
-		return &StepError{Nodes: failures, Err: errors.New("the cluster has lost a node")}
-	}
-	return nil
-}
-
-func (d *deaths) note(why map[string]string, now time.Time) {
-	since := map[string]time.Time{}
-	for name := range why {
-		since[name] = now
-		if begun, known := d.since[name]; known {
-			since[name] = begun
-		}
-	}
-	d.why, d.since = why, since
-}
-
-// blame adds to the errors of nodes that their machines are dead, where that is so: what failed there follows from it.
-func (c *Cluster) blame(ctx context.Context, failed *StepError) {
-	if c.options.Outside == nil || len(failed.Nodes) == 0 || ctx.Err() != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
-	defer cancel()
-	why := c.options.Outside(ctx)
-	for i, node := range failed.Nodes {
-		if dead := why[node.Node]; dead != "" && !strings.HasPrefix(node.Err.Error(), dead) {
-			failed.Nodes[i].Err = fmt.Errorf("%s; %w", dead, node.Err)
-		}
-	}
 }
 
 // silent tells that nothing answers where the daemon should.
