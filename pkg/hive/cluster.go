@@ -1,6 +1,7 @@
 package hive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -150,7 +151,7 @@ func (c *Cluster) step(ctx context.Context, name string, work func(context.Conte
 	}
 	if err != nil {
 		err = c.failure(ctx, name, title, err)
-		end.Status, end.Error, end.Hint = progress.Failed, err.Error(), hint(name)
+		end.Status, end.Error, end.Hint = progress.Failed, err.Error(), progress.HintOf(err)
 		if ctx.Err() != nil {
 			end.Status = progress.Interrupted
 		}
@@ -177,7 +178,7 @@ func (c *Cluster) failure(ctx context.Context, name, title string, err error) er
 			failed = &StepError{Nodes: nodes}
 		}
 	}
-	failed.Step, failed.Title, failed.hint = name, title, hint(name)
+	failed.Step, failed.Title, failed.hint = name, title, cmp.Or(failed.hint, hint(name))
 	c.blame(ctx, failed)
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), failed)

@@ -19,6 +19,8 @@ const (
 	deadLimit = 15 * time.Second
 )
 
+const hintDead = "start the VM again, or let `hive-test up` make it anew where it is gone; then configure again"
+
 // deadError ends a step whose machines are dead.
 type deadError struct{ nodes nodeErrors }
 
@@ -38,7 +40,7 @@ func (c *Cluster) guarded(ctx context.Context, work func(context.Context) error)
 	stop()
 	wait.Wait()
 	if dead, ok := errors.AsType[*deadError](context.Cause(guarded)); ok && err != nil {
-		return &StepError{Nodes: dead.nodes, Err: errors.New("the cluster has lost a node")}
+		return &StepError{Nodes: dead.nodes, Err: errors.New("the cluster has lost a node"), hint: hintDead}
 	}
 	return err
 }

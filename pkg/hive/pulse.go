@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// pulseTimeout bounds each of the two questions of a pulse.
+const pulseTimeout = 3 * time.Second
+
 // Pulse is a cheap sign of life of one node: one request, and where that has no answer one connection to its SSH server.
 type Pulse struct {
 	Node string
@@ -20,7 +23,7 @@ type Pulse struct {
 	Uptime time.Duration
 }
 
-// Pulses asks every node at once for a sign of life, in node order, within 8 seconds. It does not judge health: see Check. It is
+// Pulses asks every node at once for a sign of life, in node order, within 6 seconds. It does not judge health: see Check. It is
 // safe at any time.
 func (c *Cluster) Pulses(ctx context.Context) []Pulse {
 	c.mu.Lock()
@@ -40,7 +43,9 @@ func (c *Cluster) Pulses(ctx context.Context) []Pulse {
 }
 
 func (p *Pulse) ask(ctx context.Context, probe *prober, host Host) {
-	answer, scheme, err := probe.getEither(ctx, address(host, ManagerPort)+"/health")
+	limited, cancel := context.WithTimeout(ctx, pulseTimeout)
+	defer cancel()
+	answer, scheme, err := probe.getEither(limited, address(host, ManagerPort)+"/health")
 	if err != nil && scheme == "" {
 		p.Daemon = err
 		p.Host = greet(ctx, host)
@@ -53,7 +58,7 @@ func (p *Pulse) ask(ctx context.Context, probe *prober, host Host) {
 
 // greet waits for the first words of a node's SSH server. A connection alone proves little: something between may take it.
 func greet(ctx context.Context, host Host) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pulseTimeout)
 	defer cancel()
 	port := host.Node().SSHPort
 	if port == 0 {
