@@ -282,7 +282,7 @@ func (w *watcher) end(gone bool, name string) error {
 // steady is text without what differs from look to look and means nothing: the port from which a connection was made.
 func steady(text []byte) []byte { return ephemeral.ReplaceAll(text, nil) }
 
-var ephemeral = regexp.MustCompile(`\S+:\d+->`)
+var ephemeral = regexp.MustCompile(`[0-9a-fA-F.:\[\]]+:\d+(->|-\\u003e)`) // the second as JSON has it
 
 // clusterWords tell the state of a cluster in a line.
 func clusterWords(s statusJSON) string {
