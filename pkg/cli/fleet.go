@@ -254,6 +254,25 @@ func (f *proxmoxFleet) Verify(ctx context.Context, r *cluster.Record) error {
 	return errors.Join(failures...)
 }
 
+// Machines tells each VM from one that was made anew in its place. It asks once: what cannot be told is no reason to wait.
+func (f *proxmoxFleet) Machines(ctx context.Context, r *cluster.Record) []lifecycle.Machine {
+	machines := make([]lifecycle.Machine, len(r.Nodes))
+	for i, state := range f.states(ctx, r) {
+		node := r.Nodes[i]
+		switch {
+		case errors.Is(state.err, proxmox.ErrNotFound):
+			machines[i] = lifecycle.Machine{Gone: true, Err: fmt.Errorf("VM %d of %s does not exist any more", node.VMID, node.Name)}
+		case state.err != nil:
+			machines[i].Err = state.err
+		case !state.ours:
+			machines[i] = lifecycle.Machine{Gone: true, Err: fmt.Errorf("VM %d, which was that of %s, is not ours: %s", node.VMID, node.Name, state.why)}
+		default:
+			machines[i].ID = state.vm.Machine
+		}
+	}
+	return machines
+}
+
 // Restart restarts the node's VM if settings of it wait for its next start.
 func (f *proxmoxFleet) Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (bool, error) {
 	waiting, err := f.client.PendingSettings(ctx, node.Hypervisor, node.VMID)

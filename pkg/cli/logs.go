@@ -127,7 +127,7 @@ func (a *app) lookAt(ctx context.Context, verb, name, which string, settings con
 	}
 	var nodes cluster.Nodes
 	if err == nil {
-		nodes, err = choose(s.record.Nodes, which)
+		nodes, err = choose(s.record.Nodes, "nodes", which)
 	}
 	if err != nil {
 		s.close()
@@ -178,7 +178,7 @@ func (a *app) follow(ctx context.Context, name, which string, settings config.Se
 		return err
 	}
 	defer s.close()
-	nodes, err := choose(s.record.Nodes, which)
+	nodes, err := choose(s.record.Nodes, "nodes", which)
 	if err != nil {
 		return err
 	}

@@ -170,20 +170,20 @@ for the shell. The exit code is that of the first node where it is not 0.`,
 	return cmd
 }
 
-// choose returns the nodes that a list like 1,3 names.
-func choose(nodes cluster.Nodes, which string) (cluster.Nodes, error) {
+// choose returns the nodes that a list like 1,3 names, which was given by a flag. Numbers and names are the same.
+func choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
 	if which == "" {
 		return nodes, nil
 	}
 	var chosen cluster.Nodes
 	for part := range strings.SplitSeq(which, ",") {
-		index, err := strconv.Atoi(strings.TrimSpace(part))
-		node, ok := nodes.ByIndex(index)
-		if err != nil || !ok {
-			return nil, usageError{fmt.Errorf("--nodes %s: there is no node %q, the cluster has %d", which, part, len(nodes))}
+		part = strings.TrimSpace(part)
+		at := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == part || strconv.Itoa(n.Index) == part })
+		if at < 0 {
+			return nil, usageError{fmt.Errorf("--%s %s: there is no node %q, the cluster has %d", flag, which, part, len(nodes))}
 		}
-		if !slices.ContainsFunc(chosen, func(n cluster.Node) bool { return n.Index == index }) {
-			chosen = append(chosen, node)
+		if !slices.Contains(chosen, nodes[at]) {
+			chosen = append(chosen, nodes[at])
 		}
 	}
 	return chosen, nil
@@ -211,7 +211,7 @@ func (a *app) exec(ctx context.Context, name, which string, command []string, se
 		return err
 	}
 	defer s.close()
-	nodes, err := choose(s.record.Nodes, which)
+	nodes, err := choose(s.record.Nodes, "nodes", which)
 	if err != nil {
 		return err
 	}

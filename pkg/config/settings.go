@@ -53,6 +53,8 @@ type Settings struct {
 	SimHosts string `mapstructure:"sim_hosts"` // auto, netns or process
 
 	Binary        string        `mapstructure:"binary"`
+	Tarball       string        `mapstructure:"tarball"`
+	SourceDir     string        `mapstructure:"source_dir"`
 	Repo          string        `mapstructure:"repo"`
 	Ref           string        `mapstructure:"ref"`
 	ScriptsDir    string        `mapstructure:"scripts_dir"`

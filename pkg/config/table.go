@@ -108,6 +108,8 @@ func workRows() []Setting {
 		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
 		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Path, Help: "directory of a provider mirror"},
 		{Key: "binary", Flag: "binary", Kind: Path, Help: "hive program to install on the nodes"},
+		{Key: "tarball", Flag: "tarball", Kind: Path, Help: "release of hive (tar.gz) to unpack on the nodes"},
+		{Key: "source_dir", Flag: "source-dir", Kind: Path, Help: "source tree to build hive from on the nodes, as it is now"},
 		{Key: "repo", Flag: "repo", Kind: Text, Help: "git repository to build hive from on the nodes"},
 		{Key: "ref", Flag: "ref", Kind: Text, Help: "branch, tag or commit of --repo; empty: its default branch"},
 		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Path, Help: "directory of node scripts that replace the built-in ones of the same name"},

@@ -62,6 +62,10 @@ type Cluster struct {
 	direct map[string]bool   // by node: NATS monitoring is reached without SSH
 	reform *bool             // what Init has decided
 	dead   map[string]string // by node: that its machine is, and how; as last seen in a step
+
+	course    Course
+	restarted []Host      // which Stop and Start are for; nil: not decided
+	seen      []nodeState // what Install has found on the nodes; nil: it has not looked
 }
 
 // New returns hive on the nodes of group, which are in index order and at least one. Events go to sink, with phase and
@@ -99,25 +103,6 @@ func (c *Cluster) Steps() []Step {
 		{StepHealth, "waiting for health", c.WaitHealthy},
 	}
 	return slices.DeleteFunc(steps, func(s Step) bool { return s.Name == StepOS && !c.options.OSEssentials })
-}
-
-// Configure runs all steps from the named one (empty: the first) to the end. It stops at the first that fails with its
-// *StepError, or with the context's error.
-func (c *Cluster) Configure(ctx context.Context, from string) error {
-	steps := c.Steps()
-	if from != "" {
-		first := slices.IndexFunc(steps, func(s Step) bool { return s.Name == from })
-		if first < 0 {
-			return errors.New("there is no step " + from + ": there are " + strings.Join(StepNames(), ", "))
-		}
-		steps = steps[first:]
-	}
-	for _, step := range steps {
-		if err := step.Run(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // StepNames are the names of all steps in order.

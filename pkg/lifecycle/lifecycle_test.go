@@ -30,6 +30,7 @@ type world struct {
 	swept     []VMRef
 	unlocks   int // the lock of the first VM goes when it is looked at for the n-th time
 	saved     *cluster.Record
+	machines  []Machine // nil: not known
 	removed   bool
 }
 
@@ -86,6 +87,12 @@ func (w *world) Addresses(_ context.Context, r *cluster.Record, _ progress.Sink)
 }
 func (w *world) HostKeys(context.Context, *cluster.Record, cluster.Node) ([]string, error) {
 	return nil, nil
+}
+func (w *world) Machines(_ context.Context, r *cluster.Record) []Machine {
+	if w.machines == nil {
+		return make([]Machine, len(r.Nodes))
+	}
+	return w.machines
 }
 func (w *world) Restart(_ context.Context, _ *cluster.Record, n cluster.Node) (bool, error) {
 	w.log("restart " + n.Name)
