@@ -259,7 +259,7 @@ func (w *watcher) draw(document statusJSON) error {
 		start = enterScreen + home
 	}
 	w.last = text.Bytes()
-	_, err := io.WriteString(w.out, start+strings.ReplaceAll(text.String(), "\n", clearLine+"\r\n")+clearBelow)
+	_, err := io.WriteString(w.out, start+strings.ReplaceAll(text.String(), "\n", clearLine+"\n")+clearBelow)
 	return err
 }
 
