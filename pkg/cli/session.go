@@ -449,6 +449,11 @@ func (e evidence) KeepResults(dir string) error {
 	return state.CopyTo(dir, e.store.Path(e.name, "test-results"))
 }
 
+// DropResults removes the last test results.
+func (e evidence) DropResults() error {
+	return os.RemoveAll(e.store.Path(e.name, "test-results"))
+}
+
 // SaveResults copies the last test results, if there are any, below the run's directory.
 func (e evidence) SaveResults() error {
 	results := e.store.Path(e.name, "test-results")

@@ -33,6 +33,8 @@ type Evidence interface {
 	Path(elem ...string) string
 	// KeepResults makes dir (below the run) the cluster's last test results.
 	KeepResults(dir string) error
+	// DropResults forgets the cluster's last test results, which stay with their own run.
+	DropResults() error
 	// SaveResults copies the cluster's last test results, if there are any, below the run's directory.
 	SaveResults() error
 }

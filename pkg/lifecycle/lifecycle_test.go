@@ -54,6 +54,7 @@ func (w *world) Path(name cluster.Name, file string) string {
 }
 func (w *world) Remove(cluster.Name) error                      { w.log("remove directory"); w.removed = true; return nil }
 func (w *world) KeepResults(string) error                       { return nil }
+func (w *world) DropResults() error                             { return nil }
 func (w *world) SaveResults() error                             { w.log("save results"); return nil }
 func (w *world) Foreign(context.Context, *cluster.Record) error { w.log("foreign?"); return w.foreign }
 func (w *world) Verify(context.Context, *cluster.Record) error  { w.log("verify"); return nil }

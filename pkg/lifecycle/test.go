@@ -53,6 +53,10 @@ func (t test) suites(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the cluster's credentials: %w", err)
 	}
+	// A run that is stopped half-way leaves no results that could be taken for whole, and none of an earlier run for its own.
+	if err := t.Evidence.DropResults(); err != nil {
+		return fmt.Errorf("forgetting the last results: %w", err)
+	}
 	var results suite.Results
 	err = t.watchNodes(ctx, sink, handle, func(ctx context.Context, l *lookout) (err error) {
 		results, err = suite.Run(ctx, suite.Options{
@@ -63,8 +67,10 @@ func (t test) suites(ctx context.Context) error {
 		})
 		return err
 	})
-	if keepErr := t.Evidence.KeepResults(t.Evidence.Path("suites")); keepErr != nil {
-		err = errors.Join(err, fmt.Errorf("keeping the results: %w", keepErr))
+	if ctx.Err() == nil {
+		if keepErr := t.Evidence.KeepResults(t.Evidence.Path("suites")); keepErr != nil {
+			err = errors.Join(err, fmt.Errorf("keeping the results: %w", keepErr))
+		}
 	}
 	if err != nil {
 		return err
