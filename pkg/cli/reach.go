@@ -67,26 +67,33 @@ func split(cmd *cobra.Command, args []string) (before, command []string) {
 	return args, nil
 }
 
-// reach opens a cluster whose nodes are to be reached. A simulated one's simulator is made to run first: without it, the
-// addresses could be anybody's.
-func (a *app) reach(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
+// opened opens a cluster that exists. A simulated one's simulator is made to run first: without it, the addresses could be
+// anybody's.
+func (a *app) opened(ctx context.Context, verb, name string, settings config.Settings) (*session, error) {
 	s, err := a.open(verb, name, settings)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.load(); err == nil {
+		err = s.connect(ctx)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// reach opens a cluster whose nodes are to be reached.
+func (a *app) reach(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
+	s, err := a.opened(ctx, verb, name, settings)
 	if err != nil {
 		return nil, nil, err
 	}
-	fail := func(err error) (*session, *lifecycle.Job, error) {
-		s.close()
-		return nil, nil, err
-	}
-	if err := s.load(); err != nil {
-		return fail(err)
-	}
-	if err := s.connect(ctx); err != nil {
-		return fail(err)
-	}
 	for _, node := range s.record.Nodes {
 		if !node.Management.IsValid() {
-			return fail(fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, name))
+			s.close()
+			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, name)
 		}
 	}
 	fleet, err := s.fleet()
