@@ -282,6 +282,7 @@ type liveRun struct {
 	mu     sync.Mutex
 	told   int
 	phases map[string]time.Time // when each began
+	fell   string               // the first that failed
 	text   bytes.Buffer
 	change chan struct{} // closed, and made anew, with each event
 }
@@ -328,8 +329,11 @@ func (r *liveRun) tell(line []byte) {
 	if json.Unmarshal(line, &e) != nil {
 		return
 	}
-	if e.Kind == progress.PhaseStart {
+	switch {
+	case e.Kind == progress.PhaseStart:
 		r.phases[e.Phase] = e.Time
+	case e.Kind == progress.PhaseEnd && (e.Status == progress.Failed || e.Status == progress.Interrupted) && r.fell == "":
+		r.fell = e.Phase
 	}
 	if e.Kind != progress.Output {
 		r.told++
@@ -354,6 +358,13 @@ func (r *liveRun) whole() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.String()
+}
+
+// failed is the first phase that failed, or nothing.
+func (r *liveRun) failed() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fell
 }
 
 // wait waits for the end, however bad, and returns the exit code; -1 if a signal ended it.

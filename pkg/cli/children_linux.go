@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -12,20 +11,14 @@ import (
 // what they have started. They were told to end before; now this process does, and nobody else would wait for them.
 func endChildren() {
 	self := strconv.Itoa(os.Getpid())
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		raw, err := os.ReadFile(path)
-		if err != nil { // it has ended meanwhile
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, path := range processes {
+		pid, err := strconv.Atoi(filepath.Base(path))
+		if err != nil {
 			continue
 		}
-		// pid (name) state ppid pgrp ...; the name may hold anything, so what follows the last parenthesis counts.
-		fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
-		pid := filepath.Base(filepath.Dir(path))
-		if len(fields) < 3 || fields[1] != self || fields[2] != pid {
-			continue
-		}
-		if group, err := strconv.Atoi(pid); err == nil {
-			_ = syscall.Kill(-group, syscall.SIGKILL)
+		if stat, known := readStat(pid); known && stat.parent == self && stat.group == strconv.Itoa(pid) {
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
 		}
 	}
 }

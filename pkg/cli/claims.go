@@ -120,7 +120,7 @@ func (f *proxmoxFleet) unlisted(ctx context.Context, r *cluster.Record, nodes cl
 	if len(hidden) == 0 {
 		return nil
 	}
-	return progress.WithHint(fmt.Errorf("Proxmox VE does not list VMs of the cluster that are there: %s", strings.Join(hidden, ", ")),
+	return progress.WithHint(fmt.Errorf("VMs of the cluster are there that Proxmox VE does not list: %s", strings.Join(hidden, ", ")),
 		"repeat the command; if it stays so, the API token lacks VM.Audit on /vms: `hive-test doctor "+string(r.Name)+"` tells, and prints the command that grants it")
 }
 

@@ -99,12 +99,12 @@ func (f *proxmoxFleet) destroyNow(ctx context.Context, r *cluster.Record, ref li
 
 // Sweep removes what VMs that are gone have left, and looks again.
 func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
-	traces := tracesOf(r, gone)
+	origins := originsOf(r, gone)
 	if err := f.namesakes(ctx, r, sink); err != nil {
 		return err
 	}
-	f.sweepUnlisted(ctx, traces, sink)
-	rest, err := f.settle(ctx, traces)
+	f.sweepUnlisted(ctx, origins, sink)
+	rest, err := f.settle(ctx, origins)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []life
 	f.forEach(len(rest.Volumes), func(i int) {
 		failures[i] = f.client.DeleteVolume(ctx, rest.Volumes[i].Hypervisor, rest.Volumes[i].Volume)
 	})
-	rest, err = proxmox.Leftovers(ctx, f.client, traces)
+	rest, err = proxmox.Leftovers(ctx, f.client, origins)
 	if err != nil || len(rest.Volumes) == 0 {
 		return err
 	}
@@ -137,10 +137,10 @@ const settleTime = 2 * time.Second
 
 // settle looks what is left until nothing more goes by itself: the provider starts the deletion of a snippet, and does not
 // wait for its task.
-func (f *proxmoxFleet) settle(ctx context.Context, traces []proxmox.Trace) (proxmox.Rest, error) {
+func (f *proxmoxFleet) settle(ctx context.Context, origins []proxmox.Origin) (proxmox.Rest, error) {
 	least, since := 0, time.Now()
 	for delay := 25 * time.Millisecond; ; delay = min(2*delay, 250*time.Millisecond) {
-		rest, err := proxmox.Leftovers(ctx, f.client, traces)
+		rest, err := proxmox.Leftovers(ctx, f.client, origins)
 		left := len(rest.Volumes)
 		if err != nil || left == 0 {
 			return rest, err
@@ -161,21 +161,21 @@ func (f *proxmoxFleet) settle(ctx context.Context, traces []proxmox.Trace) (prox
 
 // sweepUnlisted deletes snippets that no listing shows: an upload succeeds on a storage that does not keep snippets, too. That
 // a snippet was there is not known, and that it cannot be deleted is no failure.
-func (f *proxmoxFleet) sweepUnlisted(ctx context.Context, traces []proxmox.Trace, sink progress.Sink) {
+func (f *proxmoxFleet) sweepUnlisted(ctx context.Context, origins []proxmox.Origin, sink progress.Sink) {
 	storages := map[string][]proxmox.Storage{}
-	for _, trace := range traces {
-		for _, volume := range trace.Snippets {
-			if _, asked := storages[trace.Hypervisor]; !asked {
+	for _, origin := range origins {
+		for _, volume := range origin.Snippets {
+			if _, asked := storages[origin.Hypervisor]; !asked {
 				// What cannot be read is said by the look at what is listed.
-				storages[trace.Hypervisor], _ = f.client.Storages(ctx, trace.Hypervisor)
+				storages[origin.Hypervisor], _ = f.client.Storages(ctx, origin.Hypervisor)
 			}
 			store, _, _ := strings.Cut(volume, ":")
-			if !slices.ContainsFunc(storages[trace.Hypervisor], func(s proxmox.Storage) bool { return s.Name == store && !s.Holds("snippets") }) {
+			if !slices.ContainsFunc(storages[origin.Hypervisor], func(s proxmox.Storage) bool { return s.Name == store && !s.Holds("snippets") }) {
 				continue
 			}
-			if err := f.client.DeleteVolume(ctx, trace.Hypervisor, volume); err != nil {
-				sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("%s may be left on %s: %v", volume, trace.Hypervisor, err),
-					Hint: "on " + trace.Hypervisor + ": pvesm free " + volume})
+			if err := f.client.DeleteVolume(ctx, origin.Hypervisor, volume); err != nil {
+				sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("%s may be left on %s: %v", volume, origin.Hypervisor, err),
+					Hint: "on " + origin.Hypervisor + ": pvesm free " + volume})
 			}
 		}
 	}
@@ -194,15 +194,15 @@ func stillThere(volumes []proxmox.Leftover, cause error) error {
 	return progress.WithHint(err, strings.Join(mend, "\n"))
 }
 
-// tracesOf are where the VMs that were seen had their volumes, and where those of the record were told to put theirs.
-func tracesOf(r *cluster.Record, gone []lifecycle.VMRef) []proxmox.Trace {
-	var traces []proxmox.Trace
+// originsOf are where the VMs that were seen had their volumes, and where those of the record were told to put theirs.
+func originsOf(r *cluster.Record, gone []lifecycle.VMRef) []proxmox.Origin {
+	var origins []proxmox.Origin
 	for _, vm := range gone {
 		// A VM may have been given a snippet that others use, too.
 		snippets := slices.DeleteFunc(slices.Clone(vm.Snippets), func(volume string) bool {
 			return !strings.HasSuffix(volume, ":snippets/"+cluster.SnippetName(vm.Name, r.Owner.ID))
 		})
-		traces = append(traces, proxmox.Trace{VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages, Snippets: snippets})
+		origins = append(origins, proxmox.Origin{VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages, Snippets: snippets})
 	}
 	for _, node := range r.Nodes {
 		i := slices.IndexFunc(r.Spec.Hypervisors, func(h cluster.Hypervisor) bool { return h.Name == node.Hypervisor })
@@ -210,13 +210,13 @@ func tracesOf(r *cluster.Record, gone []lifecycle.VMRef) []proxmox.Trace {
 			continue // of a VM that is known by what was seen of it
 		}
 		h := r.Spec.Hypervisors[i]
-		trace := proxmox.Trace{VMID: node.VMID, Hypervisor: node.Hypervisor, Storages: []string{cmp.Or(h.Datastore, proxmox.DefaultDatastore)}}
+		origin := proxmox.Origin{VMID: node.VMID, Hypervisor: node.Hypervisor, Storages: []string{cmp.Or(h.Datastore, proxmox.DefaultDatastore)}}
 		if r.Spec.Snippets() {
-			trace.Snippets = []string{cmp.Or(h.SnippetStore, proxmox.DefaultSnippetStore) + ":snippets/" + cluster.SnippetName(node.Name, r.Owner.ID)}
+			origin.Snippets = []string{cmp.Or(h.SnippetStore, proxmox.DefaultSnippetStore) + ":snippets/" + cluster.SnippetName(node.Name, r.Owner.ID)}
 		}
-		traces = append(traces, trace)
+		origins = append(origins, origin)
 	}
-	return traces
+	return origins
 }
 
 // namesakes tells of VMs that carry the cluster's name and are not its own.

@@ -67,6 +67,9 @@ func (s *session) find(owner string) error {
 	}
 	switch missing := errors.Is(err, state.ErrNotFound); {
 	case missing && owner == "":
+		if tidyErr := s.store.Tidy(s.name); tidyErr != nil {
+			return codeError{ExitConfig, tidyErr}
+		}
 		return progress.WithHint(err, "if its directory is lost: hive-test down "+s.name.String()+" --owner ID, with the id that the VMs' descriptions show in Proxmox VE")
 	case !missing && !errors.Is(err, state.ErrCorrupt):
 		return err

@@ -70,6 +70,11 @@ func (existing) Forget(context.Context, *cluster.Record, progress.Sink) {}
 // Verify has nothing to compare with.
 func (existing) Verify(context.Context, *cluster.Record) error { return nil }
 
+// Machines are not known of hosts that somebody else runs.
+func (existing) Machines(_ context.Context, r *cluster.Record) []lifecycle.Machine {
+	return make([]lifecycle.Machine, len(r.Nodes))
+}
+
 // Restart has nothing that waits for a restart.
 func (existing) Restart(context.Context, *cluster.Record, cluster.Node) (bool, error) {
 	return false, nil

@@ -51,7 +51,7 @@ func exitCodes() []exitRow {
 		{ExitDown, "teardown failed: VMs may remain, and which is printed"},
 		{ExitLocked, "locked: another run holds this cluster, and who is printed"},
 		{ExitNotFound, "no such cluster"},
-		{ExitUnhealthy, "status found a node unhealthy"},
+		{ExitUnhealthy, "status found a node unhealthy, or wait until its time was up"},
 		{ExitInterrupted, "interrupted by INT, after what could be cleaned was cleaned"},
 		{ExitTerminated, "interrupted by TERM or HUP, likewise"},
 	}

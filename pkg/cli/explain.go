@@ -66,13 +66,9 @@ type failedJSON struct {
 }
 
 func (a *app) explain(name string, settings config.Settings) error {
-	parsed, err := cluster.ParseName(name)
+	parsed, store, err := storeOf(name, settings)
 	if err != nil {
-		return usageError{err}
-	}
-	store, err := state.Open(settings.ClustersDir)
-	if err != nil {
-		return codeError{ExitConfig, err}
+		return err
 	}
 	document, err := a.explanation(store, parsed)
 	if err != nil {

@@ -83,7 +83,7 @@ func (f *proxmoxFleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.
 	request.Count, request.Seed = r.Spec.NodeCount-len(r.Nodes), seed()
 	// What others have claimed is left alone where there is room elsewhere; else the claim will wait for them.
 	avoiding := request
-	avoiding.Taken, _ = proxmox.Claimed(ctx, f.client, r.Owner.ID)
+	avoiding.Taken = f.claimed(ctx, r)
 	nodes, err := proxmox.Choose(ctx, f.client, avoiding)
 	if err != nil && len(avoiding.Taken) > 0 {
 		nodes, err = proxmox.Choose(ctx, f.client, request)
@@ -95,6 +95,14 @@ func (f *proxmoxFleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.
 		return nil, &lifecycle.PreflightError{Findings: []lifecycle.Finding{{ID: "pve-ids", Title: "free VM ids", Detail: err.Error(), Fix: progress.HintOf(err)}}}
 	}
 	return nodes, nil
+}
+
+// claimed are ids that others have claimed. Where no answer comes, claiming finds out.
+func (f *proxmoxFleet) claimed(ctx context.Context, r *cluster.Record) []int {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	ids, _ := proxmox.Claimed(ctx, f.client, r.Owner.ID)
+	return ids
 }
 
 // choice is how ids of nodes beside those that are present are chosen.
@@ -244,6 +252,25 @@ func (f *proxmoxFleet) Verify(ctx context.Context, r *cluster.Record) error {
 		failures = append(failures, proxmox.Clashes(ctx, f.client, r.Nodes))
 	}
 	return errors.Join(failures...)
+}
+
+// Machines tells each VM from one that was made anew in its place. It asks once: what cannot be told is no reason to wait.
+func (f *proxmoxFleet) Machines(ctx context.Context, r *cluster.Record) []lifecycle.Machine {
+	machines := make([]lifecycle.Machine, len(r.Nodes))
+	for i, state := range f.states(ctx, r) {
+		node := r.Nodes[i]
+		switch {
+		case errors.Is(state.err, proxmox.ErrNotFound):
+			machines[i] = lifecycle.Machine{Gone: true, Err: fmt.Errorf("VM %d of %s does not exist any more", node.VMID, node.Name)}
+		case state.err != nil:
+			machines[i].Err = state.err
+		case !state.ours:
+			machines[i] = lifecycle.Machine{Gone: true, Err: fmt.Errorf("VM %d, which was that of %s, is not ours: %s", node.VMID, node.Name, state.why)}
+		default:
+			machines[i].ID = state.vm.Machine
+		}
+	}
+	return machines
 }
 
 // Restart restarts the node's VM if settings of it wait for its next start.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
@@ -41,7 +40,7 @@ func (s *session) startHeartbeat(ctx context.Context, r *lifecycle.Job) heartbea
 
 // wasUp tells whether a run had the cluster up.
 func wasUp(r *cluster.Record) bool {
-	return r != nil && slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.Management.IsValid() })
+	return r != nil && r.Nodes.WereUp()
 }
 
 // Emit watches for the end of up: from then on the cluster is no half-made one.

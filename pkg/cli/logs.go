@@ -4,24 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
 )
-
-// gatherLimit is how long `logs` gathers at most.
-const gatherLimit = 45 * time.Second
 
 func (a *app) logsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -40,7 +37,7 @@ With -f, hive's logs of all nodes are shown as they grow, each line with its nod
 		Args: named(1),
 	}
 	load := a.settings(cmd)
-	to := cmd.Flags().String("to", "", "directory to gather into (default: a new one in the clusters directory's .runs)")
+	to := cmd.Flags().String("to", "", "new or empty directory to gather into (default: a new one in the clusters directory's .runs)")
 	follow := cmd.Flags().BoolP("follow", "f", false, "show hive's logs as they grow, until Ctrl-C")
 	which := cmd.Flags().String("nodes", "", "only these nodes, like 1,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
@@ -71,13 +68,17 @@ type logsJSON struct {
 }
 
 func (a *app) logs(ctx context.Context, name, which, to string, settings config.Settings) error {
-	s, nodes, err := a.lookAt(ctx, "logs", name, which, settings)
+	s, err := a.opened(ctx, "logs", name, settings)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	nodes, err := choose(s.record.Nodes, "nodes", which)
+	if err != nil {
+		return err
+	}
 	if s.run, err = s.gathering(to); err != nil {
-		return codeError{ExitConfig, err}
+		return err
 	}
 	fleet, err := s.fleet()
 	if err != nil { // what the nodes tell is worth having
@@ -86,7 +87,7 @@ func (a *app) logs(ctx context.Context, name, which, to string, settings config.
 	}
 	s.learnKeys()
 	job := s.job(fleet)
-	limit := gatherLimit
+	limit := lifecycle.GatherTime
 	if settings.Timeout > 0 {
 		limit = settings.Timeout
 	}
@@ -115,34 +116,28 @@ func (a *app) logs(ctx context.Context, name, which, to string, settings config.
 	return nil
 }
 
-// lookAt opens a cluster for reading some of its nodes.
-func (a *app) lookAt(ctx context.Context, verb, name, which string, settings config.Settings) (*session, cluster.Nodes, error) {
-	s, err := a.open(verb, name, settings)
-	if err != nil {
-		return nil, nil, err
-	}
-	err = s.load()
-	if err == nil {
-		err = s.connect(ctx)
-	}
-	var nodes cluster.Nodes
-	if err == nil {
-		nodes, err = choose(s.record.Nodes, which)
-	}
-	if err != nil {
-		s.close()
-		return nil, nil, err
-	}
-	return s, nodes, nil
-}
-
-// gathering is the directory that is gathered into.
+// gathering is the directory that is gathered into. One that the user names is new or empty: secrets are taken out of every file
+// of it, which must not be somebody's key or settings.
 func (s *session) gathering(to string) (state.Run, error) {
 	if to == "" {
-		return s.store.NewGathering(s.name, s.verb, s.started)
+		run, err := s.store.NewGathering(s.name, s.verb, s.started)
+		if err != nil {
+			return run, codeError{ExitConfig, err}
+		}
+		return run, nil
 	}
 	dir, err := filepath.Abs(to)
-	return state.Run{Dir: dir}, err
+	if err != nil {
+		return state.Run{}, usageError{fmt.Errorf("--to: %w", err)}
+	}
+	entries, err := os.ReadDir(dir)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return state.Run{}, usageError{fmt.Errorf("--to: %w", err)}
+	case len(entries) > 0:
+		return state.Run{}, usageError{progress.WithHint(fmt.Errorf("--to: %s is not empty", dir), "name a directory that is new or empty")}
+	}
+	return state.Run{Dir: dir}, nil
 }
 
 // printLogs writes a line for each node and thing, what was not got included.
@@ -178,7 +173,7 @@ func (a *app) follow(ctx context.Context, name, which string, settings config.Se
 		return err
 	}
 	defer s.close()
-	nodes, err := choose(s.record.Nodes, which)
+	nodes, err := choose(s.record.Nodes, "nodes", which)
 	if err != nil {
 		return err
 	}

@@ -24,12 +24,12 @@ func thisProcess() process {
 	host, _ := os.Hostname()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, spaceErr := os.Readlink("/proc/self/ns/pid")
-	_, start, known := processState(p.pid)
+	self, known := readStat(p.pid)
 	if err != nil || spaceErr != nil || !known {
 		return p // there are no such files here: others wait until the mark of a dead process lapses
 	}
 	sum := sha256.Sum256([]byte(host + "\n" + string(boot) + space))
-	p.place, p.start = hex.EncodeToString(sum[:8]), start
+	p.place, p.start = hex.EncodeToString(sum[:8]), self.start
 	return p
 }
 
@@ -41,20 +41,23 @@ func (p process) dead() bool {
 	if errors.Is(syscall.Kill(p.pid, 0), syscall.ESRCH) {
 		return true
 	}
-	state, start, known := processState(p.pid)
-	return known && (start != p.start || state == "Z" || state == "X") // one that nobody has waited for yet is dead, too
+	now, known := readStat(p.pid)
+	return known && (now.start != p.start || now.state == "Z" || now.state == "X") // one that nobody has waited for yet is dead, too
 }
 
-// processState reads state and start of a process from the kernel.
-func processState(pid int) (state, start string, known bool) {
+// processStat is what the kernel tells of a process, as it writes it.
+type processStat struct{ state, parent, group, start string }
+
+// readStat reads it; known is false of a process that has ended, or where there is no /proc.
+func readStat(pid int) (stat processStat, known bool) {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return "", "", false
+		return processStat{}, false
 	}
-	// pid (name) state ppid ...; the name may hold anything, so what follows the last parenthesis counts.
+	// pid (name) state ppid pgrp ...; the name may hold anything, so what follows the last parenthesis counts.
 	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
 	if len(fields) < 20 {
-		return "", "", false
+		return processStat{}, false
 	}
-	return fields[0], fields[19], true
+	return processStat{state: fields[0], parent: fields[1], group: fields[2], start: fields[19]}, true
 }

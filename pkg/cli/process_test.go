@@ -17,8 +17,8 @@ func TestDeadProcess(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_, start, _ := processState(child.Process.Pid)
-	p := process{place: self.place, pid: child.Process.Pid, start: start}
+	stat, _ := readStat(child.Process.Pid)
+	p := process{place: self.place, pid: child.Process.Pid, start: stat.start}
 	if p.dead() {
 		t.Error("a child that runs counts as dead")
 	}
@@ -32,7 +32,7 @@ func TestDeadProcess(t *testing.T) {
 	if !p.dead() {
 		t.Error("a child that was killed counts as alive")
 	}
-	if (process{place: "elsewhere", pid: p.pid, start: start}).dead() {
+	if (process{place: "elsewhere", pid: p.pid, start: stat.start}).dead() {
 		t.Error("nothing is known of processes in another place")
 	}
 }

@@ -67,26 +67,33 @@ func split(cmd *cobra.Command, args []string) (before, command []string) {
 	return args, nil
 }
 
-// reach opens a cluster whose nodes are to be reached. A simulated one's simulator is made to run first: without it, the
-// addresses could be anybody's.
-func (a *app) reach(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
+// opened opens a cluster that exists. A simulated one's simulator is made to run first: without it, the addresses could be
+// anybody's.
+func (a *app) opened(ctx context.Context, verb, name string, settings config.Settings) (*session, error) {
 	s, err := a.open(verb, name, settings)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.load(); err == nil {
+		err = s.connect(ctx)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// reach opens a cluster whose nodes are to be reached.
+func (a *app) reach(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
+	s, err := a.opened(ctx, verb, name, settings)
 	if err != nil {
 		return nil, nil, err
 	}
-	fail := func(err error) (*session, *lifecycle.Job, error) {
-		s.close()
-		return nil, nil, err
-	}
-	if err := s.load(); err != nil {
-		return fail(err)
-	}
-	if err := s.connect(ctx); err != nil {
-		return fail(err)
-	}
 	for _, node := range s.record.Nodes {
 		if !node.Management.IsValid() {
-			return fail(fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, name))
+			s.close()
+			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, name)
 		}
 	}
 	fleet, err := s.fleet()
@@ -170,20 +177,20 @@ for the shell. The exit code is that of the first node where it is not 0.`,
 	return cmd
 }
 
-// choose returns the nodes that a list like 1,3 names.
-func choose(nodes cluster.Nodes, which string) (cluster.Nodes, error) {
+// choose returns the nodes that a list like 1,3 names, which was given by a flag. Numbers and names are the same.
+func choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
 	if which == "" {
 		return nodes, nil
 	}
 	var chosen cluster.Nodes
 	for part := range strings.SplitSeq(which, ",") {
-		index, err := strconv.Atoi(strings.TrimSpace(part))
-		node, ok := nodes.ByIndex(index)
-		if err != nil || !ok {
-			return nil, usageError{fmt.Errorf("--nodes %s: there is no node %q, the cluster has %d", which, part, len(nodes))}
+		part = strings.TrimSpace(part)
+		at := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == part || strconv.Itoa(n.Index) == part })
+		if at < 0 {
+			return nil, usageError{fmt.Errorf("--%s %s: there is no node %q, the cluster has %d", flag, which, part, len(nodes))}
 		}
-		if !slices.ContainsFunc(chosen, func(n cluster.Node) bool { return n.Index == index }) {
-			chosen = append(chosen, node)
+		if !slices.Contains(chosen, nodes[at]) {
+			chosen = append(chosen, nodes[at])
 		}
 	}
 	return chosen, nil
@@ -211,7 +218,7 @@ func (a *app) exec(ctx context.Context, name, which string, command []string, se
 		return err
 	}
 	defer s.close()
-	nodes, err := choose(s.record.Nodes, which)
+	nodes, err := choose(s.record.Nodes, "nodes", which)
 	if err != nil {
 		return err
 	}

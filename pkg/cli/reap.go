@@ -189,7 +189,7 @@ type reapPlan struct {
 func (p *reaping) plan(ctx context.Context, rule lifecycle.ReapRule) (*reapPlan, error) {
 	strays, err := p.strays(ctx)
 	if err != nil {
-		return nil, p.explain(err)
+		return nil, unusable(err)
 	}
 	traces, err := proxmox.ReadTraces(ctx, p.fleet.client)
 	if err != nil {
@@ -203,8 +203,8 @@ func (p *reaping) plan(ctx context.Context, rule lifecycle.ReapRule) (*reapPlan,
 	return plan, nil
 }
 
-// explain turns what is wrong with the credentials into exit code 3.
-func (p *reaping) explain(err error) error {
+// unusable turns what is wrong with the way to Proxmox VE into exit code 3.
+func unusable(err error) error {
 	for _, kind := range []error{proxmox.ErrUnauthorized, proxmox.ErrForbidden, proxmox.ErrTLS, proxmox.ErrUnreachable} {
 		if errors.Is(err, kind) {
 			return codeError{ExitConfig, err}

@@ -111,7 +111,7 @@ func (a *app) root() *cobra.Command {
 		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(), a.doctorCommand(),
 		a.sshCommand(), a.execCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(), a.explainCommand(), a.unlockCommand(), a.versionCommand(),
 		exitCodesTopic(), settingsTopic(),
-		a.extendCommand(), a.holdCommand(), a.reapCommand(),
+		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(),
 	)
 	return root
 }

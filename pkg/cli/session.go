@@ -50,22 +50,31 @@ type session struct {
 
 // open begins a session: nothing on disk is touched before hold.
 func (a *app) open(verb, name string, settings config.Settings) (*session, error) {
-	parsed, err := cluster.ParseName(name)
+	parsed, store, err := storeOf(name, settings)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	if err := checkPlan(settings); err != nil {
 		return nil, err
-	}
-	store, err := state.Open(settings.ClustersDir)
-	if err != nil {
-		return nil, codeError{ExitConfig, err}
 	}
 	s := &session{app: a, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory)}
 	s.screen = a.renderer(settings)
 	base := progress.Event{Cluster: name, Verb: verb}
 	s.sink = progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), a.known.Values), base)
 	return s, nil
+}
+
+// storeOf is where the cluster of that name is kept, whether or not it exists.
+func storeOf(name string, settings config.Settings) (cluster.Name, *state.Store, error) {
+	parsed, err := cluster.ParseName(name)
+	if err != nil {
+		return "", nil, usageError{err}
+	}
+	store, err := state.Open(settings.ClustersDir)
+	if err != nil {
+		return "", nil, codeError{ExitConfig, err}
+	}
+	return parsed, store, nil
 }
 
 // checkPlan refuses what could only fail at the end of a run.
@@ -258,7 +267,7 @@ func (s *session) limited(ctx context.Context) (context.Context, context.CancelF
 func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 	s.running = &lifecycle.Job{
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
-		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, Now: func() time.Time { return time.Now().UTC() },
+		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
 		Interrupted: s.signals.interrupted, Abort: s.signals.abort, Secrets: s.known,
 	}
 	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well
@@ -447,6 +456,11 @@ func (e evidence) KeepResults(dir string) error {
 		return nil
 	}
 	return state.CopyTo(dir, e.store.Path(e.name, "test-results"))
+}
+
+// DropResults removes the last test results.
+func (e evidence) DropResults() error {
+	return os.RemoveAll(e.store.Path(e.name, "test-results"))
 }
 
 // SaveResults copies the last test results, if there are any, below the run's directory.

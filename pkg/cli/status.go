@@ -22,11 +22,20 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "what is recorded, what the hypervisors say and what the nodes answer, side by side; no name lists all",
 		Long: `status shows, per node, what is recorded, what its hypervisor says and what it answers itself. It exits 0 only if
 the cluster is formed: every node answers as itself, is running, sees all the others and serves signed calls.
-Without a name it lists the clusters that are here.`,
+Without a name it lists the clusters that are here.
+
+With --watch it looks again and again. On a terminal the table is drawn anew in its place; elsewhere the first look is
+told in a line per node, and from then on each change, with its time (-o json: a document per change, one a line). It ends
+with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status would then.`,
+		Example: `  hive-test status
+  hive-test status dev1 -o wide
+  hive-test status dev1 --watch --interval 5s`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	load := a.settings(cmd)
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+	watch := cmd.Flags().Bool("watch", false, "look again and again, and show what changes")
+	interval := cmd.Flags().Duration("interval", watchInterval, "pause between two looks of --watch")
+	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
@@ -34,7 +43,16 @@ Without a name it lists the clusters that are here.`,
 		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
 		}
-		if len(args) == 0 {
+		switch {
+		case !*watch && cmd.Flags().Changed("interval"):
+			return usageError{errors.New("--interval is for --watch")}
+		case *watch && len(args) == 0:
+			return usageError{errors.New("--watch needs the name of a cluster")}
+		case *interval < shortestInterval:
+			return usageError{fmt.Errorf("--interval %s is too short: give %s or more", *interval, shortestInterval)}
+		case *watch:
+			return a.watch(ctx, args[0], *interval, settings)
+		case len(args) == 0:
 			return a.list(settings)
 		}
 		return a.status(ctx, args[0], settings)
@@ -96,10 +114,7 @@ func (a *app) status(ctx context.Context, name string, settings config.Settings)
 	if err := errors.Join(err, r.Close()); err != nil {
 		return err
 	}
-	document := statusOf(status)
-	if found := interruptionOf(s.store, r.Record); found != nil {
-		document.Interrupted, document.State = found, stateInterrupted
-	}
+	document := s.document(status)
 	structured, err := printAs(a.Stdout, settings.Output, document)
 	if !structured {
 		err = printStatus(a.Stdout, document, settings.Output == "wide")
@@ -111,6 +126,15 @@ func (a *app) status(ctx context.Context, name string, settings config.Settings)
 		return codeError{code: ExitUnhealthy}
 	}
 	return nil
+}
+
+// document is what status tells of a look.
+func (s *session) document(status lifecycle.Status) statusJSON {
+	document := statusOf(status)
+	if found := interruptionOf(s.store, status.Record); found != nil {
+		document.Interrupted, document.State = found, stateInterrupted
+	}
+	return document
 }
 
 // listJSON is the shape of `status -o json`.

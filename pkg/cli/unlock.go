@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/state"
 )
@@ -43,13 +42,9 @@ func (a *app) unlock(name string, settings config.Settings) error {
 	if err := checkFormat(settings.Output, "table", "json", "yaml"); err != nil {
 		return err
 	}
-	parsed, err := cluster.ParseName(name)
+	parsed, store, err := storeOf(name, settings)
 	if err != nil {
-		return usageError{err}
-	}
-	store, err := state.Open(settings.ClustersDir)
-	if err != nil {
-		return codeError{ExitConfig, err}
+		return err
 	}
 	holder, err := store.Unlock(parsed)
 	if err != nil {

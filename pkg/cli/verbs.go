@@ -2,19 +2,25 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 )
 
 func configureKeys() []string {
-	return []string{"binary", "repo", "ref", "scripts_dir", "health_timeout", "timeouts.configure"}
+	return []string{"binary", "tarball", "source_dir", "repo", "ref", "scripts_dir", "health_timeout", "timeouts.configure"}
 }
 
-func testKeys() []string { return []string{"suite", "junit", "timeouts.test"} }
+func testKeys() []string { return []string{"suite", "junit", "lost_after", "timeouts.test"} }
 
 // existingKeys are the settings of a verb that works on a cluster that exists, and may have to destroy it when interrupted.
 func existingKeys() []string {
@@ -25,24 +31,79 @@ func (a *app) configureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "configure NAME",
 		Short: "install hive on every node, form the cluster, and wait until every node is healthy",
+		Long: `configure installs hive on every node, forms the cluster, and waits until every node is healthy.
+
+Its steps are cloud-init, os (only with --cloud-init none), install, stop, init, join, start and health. What was done with
+the same program on the same machines is not done again: a second configure goes on where the first was stopped.
+
+cloud-init, os and install are done on each node by itself; --only-nodes does them on some. init, join and health are of the
+whole cluster always. stop and start are for the nodes on which something changed, or that --only-nodes names; where the cluster
+is still to be formed, for all.`,
 		Example: `  hive-test configure dev1 --binary ../hive/bin/hive
   hive-test configure dev1 --repo https://github.com/mulgadc/hive.git --ref main
+  hive-test configure dev1 --source-dir ../hive
+  hive-test configure dev1 --from install --only-nodes 2
   hive-test configure dev1 --force`,
 		Args: named(1),
 	}
 	load := a.settings(cmd, append(configureKeys(), existingKeys()...)...)
 	force := cmd.Flags().Bool("force", false, "form the cluster again, with its services stopped first")
+	from := cmd.Flags().String("from", "", "begin with this step: "+strings.Join(hive.StepNames(), "|"))
+	which := cmd.Flags().String("only-nodes", "", "do what is done on each node by itself on these only, like 2,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		return a.onCluster(ctx, "configure", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
-			r.Force = *force
+		if err := errors.Join(checkHive(settings), checkCourse(*from, *which, *force)); err != nil {
+			return err
+		}
+		var only cluster.Nodes
+		find := func(s *session) (err error) {
+			if err := s.load(); err != nil {
+				return err
+			}
+			only, err = choose(s.record.Nodes, "only-nodes", *which)
+			return err
+		}
+		return a.onFound(ctx, "configure", args[0], settings, find, func(r *lifecycle.Job) []phase.Entry {
+			r.Force, r.From = *force, *from
+			if *which != "" {
+				r.Only = only.Names()
+			}
 			return lifecycle.Only(r, lifecycle.Configure(r), a.keepPolicy(settings, "configure"), settings.Given("keep"))
 		})
 	})
 	return cmd
+}
+
+// checkHive refuses what cannot be installed.
+func checkHive(settings config.Settings) error {
+	if problems := installed(settings).Validate(); len(problems) > 0 {
+		return usageError{errors.Join(problems...)}
+	}
+	return nil
+}
+
+// checkCourse refuses parts of configuring that make no sense.
+func checkCourse(from, which string, force bool) error {
+	order := hive.StepNames()
+	after := func(step string) bool { return slices.Index(order, from) > slices.Index(order, step) }
+	var problem error
+	switch {
+	case from != "" && hive.CheckStep(from) != nil:
+		problem = fmt.Errorf("--from: %w", hive.CheckStep(from))
+	case force && which != "":
+		problem = errors.New("--force forms the cluster of all nodes anew: it does not go with --only-nodes")
+	case force && after(hive.StepStop):
+		problem = fmt.Errorf("--force forms the cluster anew, which begins with stopping hive: it does not go with --from %s", from)
+	case which != "" && after(hive.StepStop) && from != hive.StepStart:
+		problem = fmt.Errorf("%s is a step of the whole cluster: --from %s does not go with --only-nodes", from, from)
+	}
+	if problem != nil {
+		return usageError{problem}
+	}
+	return nil
 }
 
 func (a *app) testCommand() *cobra.Command {
@@ -86,6 +147,9 @@ that of the first phase that failed. What failed is explained by what every node
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
+			return err
+		}
+		if err := checkHive(settings); err != nil {
 			return err
 		}
 		return a.provision(ctx, "full", args[0], settings, *guard, func(r *lifecycle.Job) []phase.Entry {

@@ -207,12 +207,19 @@ func (s *session) providerCA() string {
 
 // hiveOptions are what configure installs: what the user named, or what came with the simulator.
 func (s *session) hiveOptions() hive.Options {
-	binary := s.settings.Binary
-	if binary == "" && s.settings.Repo == "" {
-		binary = s.record.Binary
+	options := installed(s.settings)
+	if options.Binary == "" && options.Tarball == "" && options.SourceDir == "" && options.Repo == "" {
+		options.Binary = s.record.Binary
 	}
+	options.SkipCloudInit = s.record.Spec.Deployer == cluster.DeployerExisting
+	options.OSEssentials = s.record.Spec.CloudInit == cluster.CloudInitNone
+	return options
+}
+
+// installed is what the user has named to be installed, and how.
+func installed(settings config.Settings) hive.Options {
 	return hive.Options{
-		Binary: binary, Repo: s.settings.Repo, Ref: s.settings.Ref, ScriptsDir: s.settings.ScriptsDir, HealthTimeout: s.settings.HealthTimeout,
-		SkipCloudInit: s.record.Spec.Deployer == cluster.DeployerExisting, OSEssentials: s.record.Spec.CloudInit == cluster.CloudInitNone,
+		Binary: settings.Binary, Tarball: settings.Tarball, SourceDir: settings.SourceDir, Repo: settings.Repo, Ref: settings.Ref,
+		ScriptsDir: settings.ScriptsDir, HealthTimeout: settings.HealthTimeout,
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -36,6 +38,21 @@ type PhaseRecord struct {
 	// Inputs is a hash of all that the phase depends on: an equal hash and status done mean that nothing is to do.
 	Inputs string `json:"inputs,omitempty"`
 	Error  string `json:"error,omitempty"`
+	// Step is the step that was begun last: under way, or what failed. Empty in a phase that is done.
+	Step string `json:"step,omitempty"`
+	// Nodes is how far the phase has come on each node, by name.
+	Nodes map[string]NodeProgress `json:"nodes,omitempty"`
+}
+
+// NodeProgress is how far a phase has come on one node.
+type NodeProgress struct {
+	// Step is the last one that was begun there, and Status how it stands.
+	Step   string      `json:"step,omitempty"`
+	Status PhaseStatus `json:"status,omitempty"`
+	// Inputs are, by step that is done and need not be done again, a hash of all that it depended on.
+	Inputs map[string]string `json:"inputs,omitempty"`
+	// Machine tells the machine that this is about from one that takes its place; empty: not known.
+	Machine string `json:"machine,omitempty"`
 }
 
 // Target is where a cluster's VMs live and how that place is reached; credentials are never part of it.
@@ -82,12 +99,9 @@ func (r *Record) PublicKeyPath() string {
 	return r.SSHKeyPath + ".pub"
 }
 
-// Begin notes that a phase starts with the given inputs.
+// Begin notes that a phase starts with the given inputs. What an earlier run has noted of nodes stays.
 func (r *Record) Begin(p Phase, inputs string, now time.Time) {
-	if r.Phases == nil {
-		r.Phases = map[Phase]PhaseRecord{}
-	}
-	r.Phases[p] = PhaseRecord{Status: PhaseRunning, Started: now, Inputs: inputs}
+	r.set(p, PhaseRecord{Status: PhaseRunning, Started: now, Inputs: inputs, Nodes: r.Phases[p].Nodes})
 }
 
 // End notes how a phase that was begun has ended.
@@ -96,6 +110,51 @@ func (r *Record) End(p Phase, err error, now time.Time) {
 	entry.Ended, entry.Status, entry.Error = now, PhaseDone, ""
 	if err != nil {
 		entry.Status, entry.Error = PhaseFailed, err.Error()
+	} else {
+		entry.Step = ""
+	}
+	r.set(p, entry)
+}
+
+// SetInputs notes what a phase was done with, where that is known at its end only.
+func (r *Record) SetInputs(p Phase, inputs string) {
+	entry := r.Phases[p]
+	entry.Inputs = inputs
+	r.set(p, entry)
+}
+
+// BeginStep notes that a step of a phase begins.
+func (r *Record) BeginStep(p Phase, step string) {
+	entry := r.Phases[p]
+	entry.Step = step
+	r.set(p, entry)
+}
+
+// SetProgress notes how far a phase that was begun has come on a node.
+func (r *Record) SetProgress(p Phase, node string, progress NodeProgress) {
+	entry := r.Phases[p]
+	entry.Nodes = maps.Clone(entry.Nodes)
+	if entry.Nodes == nil {
+		entry.Nodes = map[string]NodeProgress{}
+	}
+	entry.Nodes[node] = progress
+	r.set(p, entry)
+}
+
+// ForgetNodes forgets, for all phases, how far they have come on nodes that are gone or made anew.
+func (r *Record) ForgetNodes(names ...string) {
+	for p, entry := range r.Phases {
+		entry.Nodes = maps.Clone(entry.Nodes)
+		maps.DeleteFunc(entry.Nodes, func(name string, _ NodeProgress) bool { return slices.Contains(names, name) })
+		r.set(p, entry)
+	}
+}
+
+// set replaces what is remembered of a phase. Maps are never changed once they are part of a record: copies of it share them.
+func (r *Record) set(p Phase, entry PhaseRecord) {
+	r.Phases = maps.Clone(r.Phases)
+	if r.Phases == nil {
+		r.Phases = map[Phase]PhaseRecord{}
 	}
 	r.Phases[p] = entry
 }

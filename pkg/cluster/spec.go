@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -146,6 +147,11 @@ func (n Nodes) Leader() Node { return n[0] }
 
 // Followers are all nodes but the leader.
 func (n Nodes) Followers() Nodes { return n[1:] }
+
+// WereUp tells whether a run has had any of the nodes up: then an address of it is known.
+func (n Nodes) WereUp() bool {
+	return slices.ContainsFunc(n, func(node Node) bool { return node.Management.IsValid() })
+}
 
 // ByIndex returns the node with the given 1-based index.
 func (n Nodes) ByIndex(index int) (Node, bool) {

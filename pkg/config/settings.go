@@ -53,6 +53,8 @@ type Settings struct {
 	SimHosts string `mapstructure:"sim_hosts"` // auto, netns or process
 
 	Binary        string        `mapstructure:"binary"`
+	Tarball       string        `mapstructure:"tarball"`
+	SourceDir     string        `mapstructure:"source_dir"`
 	Repo          string        `mapstructure:"repo"`
 	Ref           string        `mapstructure:"ref"`
 	ScriptsDir    string        `mapstructure:"scripts_dir"`
@@ -60,6 +62,8 @@ type Settings struct {
 
 	Suites []string `mapstructure:"suite"`
 	JUnit  string   `mapstructure:"junit"`
+
+	LostAfter time.Duration `mapstructure:"lost_after"` // 0: never
 
 	Timeout  time.Duration `mapstructure:"timeout"` // of the whole run; 0: none
 	Timeouts Timeouts      `mapstructure:"timeouts"`

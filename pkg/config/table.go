@@ -108,11 +108,14 @@ func workRows() []Setting {
 		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
 		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Path, Help: "directory of a provider mirror"},
 		{Key: "binary", Flag: "binary", Kind: Path, Help: "hive program to install on the nodes"},
+		{Key: "tarball", Flag: "tarball", Kind: Path, Help: "release of hive (tar.gz) to unpack on the nodes"},
+		{Key: "source_dir", Flag: "source-dir", Kind: Path, Help: "source tree to build hive from on the nodes, as it is now"},
 		{Key: "repo", Flag: "repo", Kind: Text, Help: "git repository to build hive from on the nodes"},
 		{Key: "ref", Flag: "ref", Kind: Text, Help: "branch, tag or commit of --repo; empty: its default branch"},
 		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Path, Help: "directory of node scripts that replace the built-in ones of the same name"},
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Help: "limit for all nodes to become healthy"},
 		{Key: "suite", Flag: "suite", Kind: List, Default: []string{"smoke"}, Help: "suite to run: smoke, or any command; may be repeated"},
+		{Key: "lost_after", Flag: "lost-after", Kind: Duration, Default: 2 * time.Minute, Help: "how long a node may be lost while suites run, before they are ended; 0: however long"},
 		{Key: "junit", Flag: "junit", Kind: Path, Help: "write the results as JUnit XML to this file too"},
 	}
 }

@@ -1,6 +1,7 @@
 package hive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -58,8 +59,13 @@ type Cluster struct {
 
 	mu     sync.Mutex
 	access *Access
-	direct map[string]bool // by node: NATS monitoring is reached without SSH
-	reform *bool           // what Init has decided
+	direct map[string]bool   // by node: NATS monitoring is reached without SSH
+	reform *bool             // what Init has decided
+	dead   map[string]string // by node: that its machine is, and how; as last seen in a step
+
+	course    Course
+	restarted []Host      // which Stop and Start are for; nil: not decided
+	seen      []nodeState // what Install has found on the nodes; nil: it has not looked
 }
 
 // New returns hive on the nodes of group, which are in index order and at least one. Events go to sink, with phase and
@@ -99,25 +105,6 @@ func (c *Cluster) Steps() []Step {
 	return slices.DeleteFunc(steps, func(s Step) bool { return s.Name == StepOS && !c.options.OSEssentials })
 }
 
-// Configure runs all steps from the named one (empty: the first) to the end. It stops at the first that fails with its
-// *StepError, or with the context's error.
-func (c *Cluster) Configure(ctx context.Context, from string) error {
-	steps := c.Steps()
-	if from != "" {
-		first := slices.IndexFunc(steps, func(s Step) bool { return s.Name == from })
-		if first < 0 {
-			return errors.New("there is no step " + from + ": there are " + strings.Join(StepNames(), ", "))
-		}
-		steps = steps[first:]
-	}
-	for _, step := range steps {
-		if err := step.Run(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // StepNames are the names of all steps in order.
 func StepNames() []string {
 	return []string{StepCloudInit, StepOS, StepInstall, StepStop, StepInit, StepJoin, StepStart, StepHealth}
@@ -142,14 +129,14 @@ func (c *Cluster) step(ctx context.Context, name string, work func(context.Conte
 	sink := progress.With(c.sink, progress.Event{Step: name})
 	begun := time.Now()
 	sink.Emit(progress.Event{Kind: progress.StepStart})
-	err := work(ctx)
+	err := c.guarded(ctx, work)
 	end := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Seconds: time.Since(begun).Seconds()}
 	if skipped, ok := errors.AsType[skip](err); ok {
 		end.Status, end.Message, err = progress.Skipped, skipped.Error(), nil
 	}
 	if err != nil {
 		err = c.failure(ctx, name, title, err)
-		end.Status, end.Error, end.Hint = progress.Failed, err.Error(), hint(name)
+		end.Status, end.Error, end.Hint = progress.Failed, err.Error(), progress.HintOf(err)
 		if ctx.Err() != nil {
 			end.Status = progress.Interrupted
 		}
@@ -176,7 +163,8 @@ func (c *Cluster) failure(ctx context.Context, name, title string, err error) er
 			failed = &StepError{Nodes: nodes}
 		}
 	}
-	failed.Step, failed.Title, failed.hint = name, title, hint(name)
+	failed.Step, failed.Title, failed.hint = name, title, cmp.Or(failed.hint, hint(name))
+	c.blame(ctx, failed)
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), failed)
 	}

@@ -28,7 +28,7 @@ func TestConfigure(t *testing.T) {
 			for _, host := range l.hosts {
 				host.settings(map[string]any{"era": tt.era})
 			}
-			if err := l.Configure(t.Context(), ""); err != nil {
+			if err := l.Configure(t.Context(), Course{}); err != nil {
 				t.Fatal(err)
 			}
 			health := l.Check(t.Context())
@@ -49,7 +49,7 @@ func TestConfigure(t *testing.T) {
 func again(t *testing.T, l *local) {
 	t.Helper()
 	before := l.hosts[0].read("hive/config/ca.pem")
-	if err := l.Configure(t.Context(), ""); err != nil {
+	if err := l.Configure(t.Context(), Course{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := l.outcome(StepInit); got != progress.Skipped {
@@ -72,7 +72,7 @@ func (l *local) warned(text string) bool {
 func TestForceFormsAnew(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t, 3, Options{HealthTimeout: time.Minute})
-	if err := l.Configure(t.Context(), ""); err != nil {
+	if err := l.Configure(t.Context(), Course{}); err != nil {
 		t.Fatal(err)
 	}
 	before := l.hosts[2].read("hive/config/ca.pem")
@@ -84,7 +84,7 @@ func TestForceFormsAnew(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(l.hosts[2].home, ".aws/credentials"), []byte(own+l.hosts[2].read(".aws/credentials")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Configure(t.Context(), ""); err != nil {
+	if err := l.Configure(t.Context(), Course{}); err != nil {
 		t.Fatal(err)
 	}
 	if l.hosts[2].read("hive/config/ca.pem") == before || !l.Check(t.Context()).Formed {
@@ -100,7 +100,7 @@ func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
 	l := newLocal(t, 3, Options{FormationTimeout: time.Minute, HealthTimeout: time.Minute})
 	l.hosts[1].settings(map[string]any{"fail": map[string]any{"join": map[string]any{"exit": 7, "stderr": "no room for Secret Key: abcdefghijk"}}})
 	begun := time.Now()
-	err := l.Configure(t.Context(), "")
+	err := l.Configure(t.Context(), Course{})
 	failed, ok := errors.AsType[*StepError](err)
 	if !ok {
 		t.Fatalf("%v", err)
@@ -119,7 +119,7 @@ func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
 	}
 	// What was left half done is finished by the next run.
 	l.hosts[1].settings(map[string]any{})
-	if err := l.Configure(t.Context(), ""); err != nil {
+	if err := l.Configure(t.Context(), Course{}); err != nil {
 		t.Errorf("the next run: %v", err)
 	}
 }
@@ -151,7 +151,7 @@ func TestFailuresOfSteps(t *testing.T) {
 			}
 			l := newLocal(t, nodes, Options{HealthTimeout: 700 * time.Millisecond})
 			l.hosts[0].settings(tt.settings)
-			err := l.Configure(t.Context(), "")
+			err := l.Configure(t.Context(), Course{})
 			failed, ok := errors.AsType[*StepError](err)
 			if !ok {
 				t.Fatalf("configure: %v", err)
@@ -178,7 +178,7 @@ func TestABlockedInitOfAnEarlierRunIsStopped(t *testing.T) {
 	if health := l.Check(t.Context()); health.Formed || !strings.Contains(health.Nodes[0].Error, "404") {
 		t.Errorf("the formation server passes for a daemon: %+v", health.Nodes[0])
 	}
-	if err := l.Configure(t.Context(), ""); err != nil {
+	if err := l.Configure(t.Context(), Course{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -214,7 +214,7 @@ func (l *local) formationProbe(t *testing.T) (answer, error) {
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t, 1, Options{HealthTimeout: time.Minute})
-	if err := l.Configure(t.Context(), ""); err != nil {
+	if err := l.Configure(t.Context(), Course{}); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

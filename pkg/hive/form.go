@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,10 +21,10 @@ const (
 	formationRest = time.Minute     // beyond the formation timeout: grace, writing, connecting
 )
 
-// Stop ends hive on all nodes, a blocked init or join of an earlier run included, and proves that its port is free.
+// Stop ends hive on the nodes of the course, a blocked init or join of an earlier run included, and proves that its port is free.
 func (c *Cluster) Stop(ctx context.Context) error {
 	return c.step(ctx, StepStop, func(ctx context.Context) error {
-		return each(ctx, c.hosts, func(ctx context.Context, host Host) error {
+		return each(ctx, c.nodesOf(StepStop), func(ctx context.Context, host Host) error {
 			_, err := c.script(ctx, host, "stop.sh", c.options.StopTimeout+shortTimeout, map[string]string{
 				"HIVE_STOP_TIMEOUT": seconds(c.options.StopTimeout),
 			}, nil)
@@ -369,9 +370,10 @@ func (c *Cluster) endFormation(ctx context.Context) {
 	})
 }
 
-// Start starts hive on all nodes at once.
+// Start starts hive on the nodes of the course at once; where it runs already nothing is done.
 func (c *Cluster) Start(ctx context.Context) error {
 	return c.step(ctx, StepStart, func(ctx context.Context) error {
+		wanted := c.nodesOf(StepStart)
 		network := func(ctx context.Context, host Host) error {
 			_, err := c.script(ctx, host, "setup-ovn.sh", c.options.InstallTimeout, map[string]string{
 				"HIVE_LEADER": c.leader().Node().Management.String(),
@@ -392,6 +394,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 			hosts []Host
 			work  func(context.Context, Host) error
 		}{{c.hosts[:1], network}, {c.followers(), network}, {c.hosts, start}} {
+			act.hosts = filter(act.hosts, func(h Host) bool { return slices.Contains(wanted, h) })
 			if err := each(ctx, act.hosts, act.work); err != nil {
 				return c.withLogs(ctx, err, func(Host) []string { return []string{"hive", "spinifex", "start"} })
 			}

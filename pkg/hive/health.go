@@ -126,22 +126,30 @@ func (n *NodeHealth) askHealth(ctx context.Context, probe *prober, address strin
 	n.Self, n.Status, n.errs.health = parseHealth(answer)
 }
 
+// healthWords is what /health tells.
+type healthWords struct {
+	Node   string `json:"node"`
+	Status string `json:"status"`
+	Uptime int64  `json:"uptime"` // seconds
+}
+
 // parseHealth reads a /health answer, or says why it is none.
 func parseHealth(a answer) (self, status string, err error) {
-	var health struct {
-		Node   string `json:"node"`
-		Status string `json:"status"`
-	}
+	health, err := readHealth(a)
+	return health.Node, health.Status, err
+}
+
+func readHealth(a answer) (health healthWords, err error) {
 	switch {
 	case a.code == http.StatusNotFound:
-		return "", "", errors.New("/health answers 404: another program holds the port, such as the formation server of an unfinished init")
+		return healthWords{}, errors.New("/health answers 404: another program holds the port, such as the formation server of an unfinished init")
 	case a.code != http.StatusOK:
-		return "", "", fmt.Errorf("/health answers %d", a.code)
+		return healthWords{}, fmt.Errorf("/health answers %d", a.code)
 	}
 	if err := json.Unmarshal(a.body, &health); err != nil {
-		return "", "", errors.New("/health answers something that is not JSON")
+		return healthWords{}, errors.New("/health answers something that is not JSON")
 	}
-	return health.Node, health.Status, nil
+	return health, nil
 }
 
 func (n *NodeHealth) askGateway(ctx context.Context, probe *prober, access Access, accessErr error, address string) {
@@ -364,6 +372,7 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 				return nil
 			}
 			if limited.Err() == nil {
+				c.blameSilent(&health)
 				shown.report(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons, "; "))
 			}
 			if delay.wait(limited) != nil {
@@ -372,6 +381,9 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 		}
 	})
 }
+
+// silent tells that nothing answers where the daemon should.
+func (n NodeHealth) silent() bool { return n.errs.health != nil && n.Code == 0 }
 
 func running(nodes []NodeHealth) int {
 	count := 0

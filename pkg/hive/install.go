@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,12 @@ const (
 	maxSkew      = time.Minute      // of a node's clock: the gateway refuses calls that are 5 minutes off
 )
 
-// remoteBinary is where hive's program is on a node.
-const remoteBinary = "~/hive/bin/hive"
+// Where things are put on a node: hive's program, a release, and the source that it is built from.
+const (
+	remoteBinary  = "~/hive/bin/hive"
+	remoteTarball = "~/hive/run/release.tar.gz"
+	remoteSource  = "~/hive/run/source.tar.gz"
+)
 
 // WaitCloudInit waits until all nodes can be reached over SSH and cloud-init has finished on all nodes. Where it has complained the node is used, and a warning
 // says what the complaint was.
@@ -29,7 +34,7 @@ func (c *Cluster) WaitCloudInit(ctx context.Context) error {
 		if c.options.SkipCloudInit {
 			return skip("the nodes were not made by hive-test")
 		}
-		return each(ctx, c.hosts, c.waitCloudInit)
+		return c.eachOf(ctx, StepCloudInit, c.waitCloudInit)
 	})
 }
 
@@ -61,7 +66,7 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 // a node that has it all, it changes nothing.
 func (c *Cluster) InstallOS(ctx context.Context) error {
 	return c.step(ctx, StepOS, func(ctx context.Context) error {
-		return each(ctx, c.hosts, func(ctx context.Context, host Host) error {
+		return c.eachOf(ctx, StepOS, func(ctx context.Context, host Host) error {
 			result, err := c.script(ctx, host, "os-essentials.sh", c.options.InstallTimeout, map[string]string{
 				"HIVE_OS_PACKAGES": strings.Join(cloudinit.DefaultPackages(), " "), "HIVE_OS_TIMEZONE": cloudinit.DefaultTimezone,
 				"HIVE_OS_SOCKET_BUFFER": strconv.Itoa(cloudinit.DefaultSocketBufferBytes),
@@ -79,26 +84,83 @@ func (c *Cluster) InstallOS(ctx context.Context) error {
 	})
 }
 
-// Install puts hive on all nodes at once and checks that they then have the same version.
+// Install puts hive on the nodes of the course at once and checks that all nodes then have the same version. A node on which it
+// was done before and that has another program by now, or none, gets it again.
 func (c *Cluster) Install(ctx context.Context) error {
 	return c.step(ctx, StepInstall, func(ctx context.Context) error {
-		install := c.installed
-		switch {
-		case c.options.Binary != "":
-			install = c.upload
-		case c.options.Repo != "":
-			install = c.build
-		}
-		if err := each(ctx, c.hosts, install); err != nil {
-			return err
-		}
-		states, err := c.states(ctx)
+		install, done, err := c.installer()
 		if err != nil {
 			return err
 		}
-		c.warnOfClocks(states)
-		return sameVersion(states)
+		defer done()
+		kept := filter(c.only(), func(h Host) bool { return !slices.Contains(c.nodesOf(StepInstall), h) })
+		skipped := c.eachOf(ctx, StepInstall, install)
+		if _, nothing := errors.AsType[skip](skipped); skipped != nil && !nothing {
+			return skipped
+		}
+		if c.seen, err = c.states(ctx); err != nil {
+			return err
+		}
+		if lost := strangers(c.seen, kept); len(lost) > 0 {
+			if skipped, err = nil, c.reinstall(ctx, lost, install); err != nil {
+				return err
+			}
+		}
+		c.warnOfClocks(c.seen)
+		if err := sameVersion(c.seen); err != nil {
+			return err
+		}
+		return skipped
 	})
+}
+
+// installer is what puts hive on one node, and what is called when it is on all.
+func (c *Cluster) installer() (install func(context.Context, Host) error, done func(), err error) {
+	done = func() {}
+	switch o := c.options; {
+	case o.Binary != "":
+		return c.upload, done, nil
+	case o.Tarball != "":
+		return c.unpack, done, nil
+	case o.SourceDir != "":
+		archive, err := packed(o.SourceDir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(ctx context.Context, host Host) error { return c.buildHere(ctx, host, archive) }, func() { os.Remove(archive) }, nil
+	case o.Repo != "":
+		return c.build, done, nil
+	}
+	return c.installed, done, nil
+}
+
+// strangers are those of hosts whose program is gone or of another version than most nodes have.
+func strangers(states []nodeState, hosts []Host) []Host {
+	count, most := map[string]int{}, ""
+	for _, state := range states {
+		count[state.version]++
+		if state.version != "" && count[state.version] > count[most] {
+			most = state.version
+		}
+	}
+	return filter(hosts, func(h Host) bool {
+		return slices.ContainsFunc(states, func(s nodeState) bool { return s.host == h && (s.version == "" || s.version != most) })
+	})
+}
+
+// reinstall puts hive on nodes that have lost what was put there before.
+func (c *Cluster) reinstall(ctx context.Context, lost []Host, install func(context.Context, Host) error) (err error) {
+	for _, host := range lost {
+		c.info(StepInstall, host.Name(), "the program that was installed there is gone or another one: installing it again")
+	}
+	if err := c.begin(StepInstall, lost); err != nil {
+		return err
+	}
+	if err := each(ctx, lost, install); err != nil {
+		return err
+	}
+	c.seen, err = c.states(ctx)
+	return err
 }
 
 func (c *Cluster) upload(ctx context.Context, host Host) error {
@@ -117,18 +179,35 @@ func (c *Cluster) installed(ctx context.Context, host Host) error {
 	return err
 }
 
+func (c *Cluster) unpack(ctx context.Context, host Host) error {
+	if _, err := host.Upload(ctx, c.options.Tarball, remoteTarball, 0o600); err != nil {
+		return err
+	}
+	return c.make(ctx, host, "install-tarball.sh", nil)
+}
+
+func (c *Cluster) buildHere(ctx context.Context, host Host, archive string) error {
+	if _, err := host.Upload(ctx, archive, remoteSource, 0o600); err != nil {
+		return err
+	}
+	return c.make(ctx, host, "install-source.sh", nil)
+}
+
 func (c *Cluster) build(ctx context.Context, host Host) error {
-	result, err := c.script(ctx, host, "install-git.sh", c.options.InstallTimeout, map[string]string{
-		"HIVE_REPO": c.options.Repo, "HIVE_REF": c.options.Ref,
-	}, c.output(StepInstall, host))
+	var secrets []string
+	if repo, err := url.Parse(c.options.Repo); err == nil && repo.User != nil {
+		secrets = append(secrets, repo.User.String())
+	}
+	return c.make(ctx, host, "install-git.sh", map[string]string{"HIVE_REPO": c.options.Repo, "HIVE_REF": c.options.Ref}, secrets...)
+}
+
+// make runs a script that makes the program; what it printed is the error's log, without the secrets.
+func (c *Cluster) make(ctx context.Context, host Host, script string, vars map[string]string, secrets ...string) error {
+	result, err := c.script(ctx, host, script, c.options.InstallTimeout, vars, c.output(StepInstall, host))
 	if err == nil {
 		return nil
 	}
-	redactor := newRedactor()
-	if repo, parseErr := url.Parse(c.options.Repo); parseErr == nil && repo.User != nil {
-		redactor = newRedactor(repo.User.String())
-	}
-	return nodeLog{err, redactor.text(string(result.Stdout) + string(result.Stderr))}
+	return nodeLog{err, newRedactor(secrets...).text(string(result.Stdout) + string(result.Stderr))}
 }
 
 // nodeLog is an error with the log that belongs to it.

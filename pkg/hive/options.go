@@ -1,14 +1,21 @@
 package hive
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
+	"hive-test/cloudinit"
 	"hive-test/pkg/progress"
 )
 
@@ -33,9 +40,13 @@ const cloudInitMarker = "/var/lib/hive-test/cloud-init-done"
 
 // Options say what is installed and how long is waited. Zero durations mean the defaults.
 type Options struct {
-	// Binary is a local file that becomes ~/hive/bin/hive on every node. Exactly one of Binary and Repo is set, or neither
-	// where hive is on the nodes already.
+	// Binary is a local file that becomes ~/hive/bin/hive on every node. At most one of Binary, Tarball, SourceDir and Repo is
+	// set; none where hive is on the nodes already.
 	Binary string
+	// Tarball is a local release of hive, a tar archive that gzip has compressed, which is unpacked on every node.
+	Tarball string
+	// SourceDir is a local source tree that hive is built from on every node, as it is now and without its .git.
+	SourceDir string
 	// Repo is a git URL that hive is built from on every node, at Ref (a branch, tag or commit; empty: the default branch).
 	Repo, Ref string
 	// ScriptsDir holds node scripts that replace the built-in ones of the same file name.
@@ -47,6 +58,9 @@ type Options struct {
 	// Secrets learns what the nodes keep secret, as it becomes known: the join token, keys, what hive.toml holds. Nil: nobody
 	// wants to know.
 	Secrets *progress.Secrets
+	// Outside tells of each node, by name, that cannot be alive why that is, as it is known from outside: its VM is stopped. It
+	// is asked when a step has failed, and every few seconds while health is waited for. Nil: nothing is known.
+	Outside func(context.Context) map[string]string
 	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.
 	OSEssentials bool
 
@@ -78,55 +92,127 @@ func (o Options) withDefaults() Options {
 // Validate returns every problem of the options at once, or nil. It looks at the local files that they name.
 func (o Options) Validate() []error {
 	var problems []error
-	if o.Binary != "" && o.Repo != "" {
-		problems = append(problems, fmt.Errorf("both a binary and a repository are given: use one of --binary and --repo"))
+	var sources []string
+	for _, source := range []struct{ flag, value string }{
+		{"--binary", o.Binary}, {"--tarball", o.Tarball}, {"--source-dir", o.SourceDir}, {"--repo", o.Repo},
+	} {
+		if source.value != "" {
+			sources = append(sources, source.flag)
+		}
+	}
+	if len(sources) > 1 {
+		problems = append(problems, fmt.Errorf("hive comes from one place: use one of %s", strings.Join(sources, " and ")))
 	}
 	if o.Ref != "" && o.Repo == "" {
 		problems = append(problems, fmt.Errorf("a ref is given without a repository: add --repo URL"))
 	}
-	if o.Binary != "" {
-		if info, err := os.Stat(o.Binary); err != nil {
-			problems = append(problems, fmt.Errorf("hive binary: %w", err))
-		} else if !info.Mode().IsRegular() {
-			problems = append(problems, fmt.Errorf("hive binary %s is not a file", o.Binary))
-		}
+	problems = append(problems, present("hive binary", o.Binary, fs.FileMode.IsRegular, "is not a file"),
+		present("hive tarball", o.Tarball, fs.FileMode.IsRegular, "is not a file"),
+		present("hive's source", o.SourceDir, fs.FileMode.IsDir, "is not a directory"))
+	if o.SourceDir != "" {
+		problems = append(problems, present("hive's source", filepath.Join(o.SourceDir, "Makefile"), fs.FileMode.IsRegular, "is not a file"))
 	}
-	if _, err := loadScripts(o.ScriptsDir); err != nil {
-		problems = append(problems, err)
+	_, err := loadScripts(o.ScriptsDir)
+	problems = append(problems, err)
+	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
+}
+
+// present says what is wrong with a path that is named.
+func present(what, path string, wanted func(fs.FileMode) bool, otherwise string) error {
+	if path == "" {
+		return nil
 	}
-	return problems
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if !wanted(info.Mode()) {
+		return fmt.Errorf("%s %s %s", what, path, otherwise)
+	}
+	return nil
+}
+
+// Changed says what is different about a step between two inputs of it; now may be empty, for what is not known.
+func Changed(step, was, now string) string {
+	_, before, _ := strings.Cut(was, "/")
+	_, after, _ := strings.Cut(now, "/")
+	switch {
+	case step != StepInstall:
+		return "what is done in the step " + step + " has changed"
+	case now == "":
+		return "whether the program has changed is not known before it is there"
+	case before != after:
+		return "the program changed"
+	}
+	return "the way to install the program has changed"
+}
+
+// Inputs identify what configuring would do with these options: what is equal would change nothing. Timeouts and Force do not
+// count. What cannot be known from here is empty, which is the case for a repository whose Ref is not a full commit id.
+type Inputs struct {
+	// All is of everything.
+	All string
+	// Steps is by name of the steps that OwnSteps lists.
+	Steps map[string]string
 }
 
 var fullCommit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// Hash identifies what would be installed and how: equal hashes mean that configuring again would change nothing. It is
-// empty where that cannot be known from here, which is the case for a repository whose Ref is not a full commit id.
-// Timeouts and Force do not count.
-func (o Options) Hash() (string, error) {
-	if o.Repo != "" && !fullCommit.MatchString(o.Ref) {
-		return "", nil
-	}
+// Inputs reads what the options name.
+func (o Options) Inputs() (Inputs, error) {
 	scripts, err := loadScripts(o.ScriptsDir)
 	if err != nil {
-		return "", err
+		return Inputs{}, err
 	}
+	program, err := o.program()
+	if err != nil {
+		return Inputs{}, err
+	}
+	hash := func(extra string, names ...string) string {
+		sum := sha256.New()
+		for _, name := range append([]string{commonScript}, names...) {
+			fmt.Fprintf(sum, "%s %q\n", name, scripts[name])
+		}
+		fmt.Fprintf(sum, "%q\n", extra)
+		return hex.EncodeToString(sum.Sum(nil)[:8])
+	}
+	inputs := Inputs{Steps: map[string]string{
+		StepCloudInit: hash("", "wait-cloud-init.sh"),
+		StepOS:        hash(fmt.Sprint(cloudinit.DefaultPackages(), cloudinit.DefaultTimezone, cloudinit.DefaultSocketBufferBytes), "os-essentials.sh"),
+	}}
+	if program != "" {
+		inputs.Steps[StepInstall] = hash("", "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh") + "/" + program
+		inputs.Steps[StepStart] = hash(inputs.Steps[StepInstall], "setup-ovn.sh", "start.sh")
+		inputs.All = hash(fmt.Sprint(program, o.OSEssentials), ScriptNames()...)
+	}
+	return inputs, nil
+}
+
+// program identifies what is installed; empty where only the nodes can tell.
+func (o Options) program() (string, error) {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %q\n", o.Repo, o.Ref)
-	for _, name := range ScriptNames() {
-		fmt.Fprintf(sum, "%s %q\n", name, scripts[name])
-	}
-	if o.OSEssentials {
-		fmt.Fprintln(sum, "os essentials")
-	}
-	if o.Binary != "" {
-		file, err := os.Open(o.Binary)
+	switch {
+	case o.Repo != "" && !fullCommit.MatchString(o.Ref):
+		return "", nil
+	case o.Repo != "":
+		fmt.Fprintf(sum, "repo %q %q", o.Repo, o.Ref)
+	case o.SourceDir != "":
+		fmt.Fprintln(sum, "source")
+		if err := pack(sum, o.SourceDir); err != nil {
+			return "", fmt.Errorf("read hive's source: %w", err)
+		}
+	case o.Binary != "" || o.Tarball != "":
+		fmt.Fprintln(sum, o.Binary != "")
+		file, err := os.Open(cmp.Or(o.Binary, o.Tarball))
 		if err != nil {
-			return "", fmt.Errorf("read the hive binary: %w", err)
+			return "", fmt.Errorf("read the hive program: %w", err)
 		}
 		defer file.Close()
 		if _, err := io.Copy(sum, file); err != nil {
-			return "", fmt.Errorf("read the hive binary: %w", err)
+			return "", fmt.Errorf("read the hive program: %w", err)
 		}
+	default:
+		fmt.Fprint(sum, "what is there")
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }

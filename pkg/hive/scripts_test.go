@@ -94,38 +94,98 @@ func TestOverriddenScripts(t *testing.T) {
 	}
 }
 
-func TestOptionsHash(t *testing.T) {
+func TestInputs(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "hive")
-	hash := func(o Options) string {
+	inputs := func(o Options) Inputs {
 		t.Helper()
-		sum, err := o.Hash()
+		made, err := o.Inputs()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return sum
+		return made
 	}
 	os.WriteFile(binary, []byte("one"), 0o700)
-	first := hash(Options{Binary: binary})
-	if first == "" || first != hash(Options{Binary: binary, Force: true, HealthTimeout: 1}) {
-		t.Error("force and timeouts change what is installed")
+	first := inputs(Options{Binary: binary})
+	if diff := cmp.Diff(first, inputs(Options{Binary: binary, Force: true, HealthTimeout: 1})); first.All == "" || diff != "" {
+		t.Errorf("force and timeouts change what is installed: %s", diff)
+	}
+	other := inputs(Options{Tarball: binary})
+	if other.Steps[StepInstall] == first.Steps[StepInstall] {
+		t.Error("a tarball and a binary of the same content are the same program")
 	}
 	os.WriteFile(binary, []byte("two"), 0o700)
-	if first == hash(Options{Binary: binary}) {
-		t.Error("another program has the same hash")
+	second := inputs(Options{Binary: binary})
+	for _, step := range OwnSteps() {
+		if changed := first.Steps[step] != second.Steps[step]; changed != (step == StepInstall || step == StepStart) || first.Steps[step] == "" {
+			t.Errorf("another program: step %s has changed: %v", step, changed)
+		}
 	}
-	if got := hash(Options{Repo: "https://example.org/hive", Ref: "main"}); got != "" {
-		t.Errorf("a branch, which can move, has the hash %s", got)
+	if second.All == first.All {
+		t.Error("another program has the same inputs")
 	}
-	if hash(Options{Repo: "r", Ref: strings.Repeat("a", 40)}) == "" {
-		t.Error("a commit has no hash")
+	if got := Changed(StepInstall, first.Steps[StepInstall], second.Steps[StepInstall]); got != "the program changed" {
+		t.Errorf("%q", got)
 	}
-	if _, err := (Options{Binary: filepath.Join(dir, "none")}).Hash(); err == nil {
-		t.Error("a missing program has a hash")
+	scripts := t.TempDir()
+	os.WriteFile(filepath.Join(scripts, "start.sh"), []byte("exit 0"), 0o600)
+	if third := inputs(Options{Binary: binary, ScriptsDir: scripts}); third.Steps[StepStart] == second.Steps[StepStart] || third.Steps[StepInstall] != second.Steps[StepInstall] || third.All == second.All {
+		t.Error("another script to start does not change the start alone")
+	}
+	if got := inputs(Options{Repo: "https://example.org/hive", Ref: "main"}); got.All != "" || got.Steps[StepInstall] != "" || got.Steps[StepOS] == "" {
+		t.Errorf("a branch, which can move, has the inputs %v", got)
+	}
+	if inputs(Options{Repo: "r", Ref: strings.Repeat("a", 40)}).All == "" {
+		t.Error("a commit has no inputs")
+	}
+	for _, missing := range []Options{{Binary: filepath.Join(dir, "none")}, {Tarball: filepath.Join(dir, "none")}, {SourceDir: filepath.Join(dir, "none")}} {
+		if _, err := missing.Inputs(); err == nil {
+			t.Errorf("%+v has inputs", missing)
+		}
+	}
+}
+
+func TestASourceTreeIsKnownByItsContent(t *testing.T) {
+	tree := func() string {
+		dir := t.TempDir()
+		os.MkdirAll(filepath.Join(dir, ".git", "objects"), 0o700)
+		os.MkdirAll(filepath.Join(dir, "scripts"), 0o755)
+		os.WriteFile(filepath.Join(dir, ".git", "HEAD"), []byte(dir), 0o600)
+		os.WriteFile(filepath.Join(dir, "Makefile"), []byte("build:\n"), 0o644)
+		os.WriteFile(filepath.Join(dir, "scripts", "x.sh"), []byte("exit"), 0o755)
+		os.Symlink("x.sh", filepath.Join(dir, "scripts", "y.sh"))
+		return dir
+	}
+	program := func(dir string) string {
+		t.Helper()
+		made, err := Options{SourceDir: dir}.Inputs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.All
+	}
+	one, two := tree(), tree()
+	if program(one) != program(two) {
+		t.Error("the same files elsewhere, or at another time, are other sources")
+	}
+	for _, change := range []func() error{
+		func() error { return os.Chmod(filepath.Join(two, "scripts", "x.sh"), 0o644) },
+		func() error { return os.WriteFile(filepath.Join(two, "new"), nil, 0o644) },
+		func() error { return os.WriteFile(filepath.Join(two, "Makefile"), []byte("all:\n"), 0o644) },
+	} {
+		before := program(two)
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if program(two) == before {
+			t.Error("a change of the source is not noticed")
+		}
 	}
 }
 
 func TestOptionsValidate(t *testing.T) {
+	source := t.TempDir()
+	os.WriteFile(filepath.Join(source, "Makefile"), []byte("build:\n"), 0o644)
 	for _, tt := range []struct {
 		name    string
 		options Options
@@ -133,9 +193,15 @@ func TestOptionsValidate(t *testing.T) {
 	}{
 		{"nothing", Options{}, nil},
 		{"repository", Options{Repo: "https://example.org/hive", Ref: "v1"}, nil},
-		{"both sources", Options{Repo: "r", Binary: os.Args[0]}, []string{"use one of --binary and --repo"}},
+		{"tarball", Options{Tarball: os.Args[0]}, nil},
+		{"source", Options{SourceDir: source}, nil},
+		{"two sources", Options{Repo: "r", Binary: os.Args[0]}, []string{"use one of --binary and --repo"}},
+		{"all sources", Options{Repo: "r", Binary: os.Args[0], Tarball: os.Args[0], SourceDir: source}, []string{"one of --binary and --tarball and --source-dir and --repo"}},
 		{"ref alone", Options{Ref: "v1"}, []string{"add --repo URL"}},
+		{"ref of a source", Options{Ref: "v1", SourceDir: source}, []string{"add --repo URL"}},
 		{"a directory", Options{Binary: t.TempDir()}, []string{"is not a file"}},
+		{"a file as source", Options{SourceDir: filepath.Join(source, "Makefile")}, []string{"is not a directory", "not a directory"}},
+		{"no source of hive", Options{SourceDir: t.TempDir()}, []string{"Makefile"}},
 		{"two at once", Options{Ref: "v1", Binary: "/nowhere/hive"}, []string{"add --repo URL", "no such file"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -248,6 +314,75 @@ func TestInstallFromGit(t *testing.T) {
 	err := l.Install(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "on ci-1, ci-2") || !strings.Contains(err.Error(), "there is no ref v9") {
 		t.Errorf("a missing ref: %v", err)
+	}
+}
+
+func TestInstallFromATarball(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 2, Options{})
+	dir, program := t.TempDir(), l.options.Binary
+	release := func(name string) {
+		t.Helper()
+		root := filepath.Join(dir, "tree")
+		os.RemoveAll(root)
+		os.MkdirAll(filepath.Join(root, "hive-v1"), 0o755)
+		if err := os.Link(program, filepath.Join(root, "hive-v1", name)); err != nil {
+			if err := copyFile(program, filepath.Join(root, "hive-v1", name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		os.WriteFile(filepath.Join(root, "hive-v1", "nbdkit-viperblock-plugin.so"), []byte("plugin"), 0o644)
+		archive, err := packed(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(archive, filepath.Join(dir, "release.tar.gz")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release("hive")
+	l.options.Binary, l.options.Tarball = "", filepath.Join(dir, "release.tar.gz")
+	for range 2 {
+		if err := l.Install(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.hosts[1].read("Development/mulga/viperblock/lib/nbdkit-viperblock-plugin.so") != "plugin" {
+		t.Error("the plugin is not where it is looked for")
+	}
+	release("readme")
+	if err := l.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "holds no program") {
+		t.Errorf("a release without a program: %v", err)
+	}
+	os.WriteFile(l.options.Tarball, []byte("no archive"), 0o600)
+	if err := l.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "not a tar archive") {
+		t.Errorf("no archive: %v", err)
+	}
+}
+
+func TestInstallFromASourceTree(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 2, Options{})
+	repo := gitRepo(t, l.options.Binary)
+	l.options.Binary, l.options.SourceDir = "", repo
+	for range 2 { // a second time over what the first has left
+		if err := l.Install(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.hosts[1].read("Development/mulga/hive/stamp") != "built\n" {
+		t.Error("it was not built on the second node")
+	}
+	for name, change := range map[string]Options{"then a clone": {Repo: repo, Ref: "v1"}, "then a source tree again": {SourceDir: repo}} {
+		l.options.Repo, l.options.Ref, l.options.SourceDir = change.Repo, change.Ref, change.SourceDir
+		if err := l.Install(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	os.RemoveAll(filepath.Join(l.hosts[0].home, "Development/mulga/hive"))
+	os.MkdirAll(filepath.Join(l.hosts[0].home, "Development/mulga/hive/own"), 0o700)
+	if err := l.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "is in the way") {
+		t.Errorf("a directory that somebody else has made: %v", err)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/hive"
@@ -15,23 +18,30 @@ import (
 var ErrNotUp = errors.New("the cluster's nodes are not up")
 
 // configure installs hive, forms the cluster and proves its health.
-type configure struct{ *Job }
+type configure struct {
+	*Job
+	machines []Machine // of the nodes, once they were looked at
+	inputs   *hive.Inputs
+}
 
 // Configure is the phase that installs and forms.
-func Configure(r *Job) phase.Phase { return withEvidence{Phase: configure{r}, run: r} }
+func Configure(r *Job) phase.Phase { return withEvidence{Phase: &configure{Job: r}, run: r} }
 
 // Name is the phase's name.
-func (c configure) Name() string { return string(cluster.PhaseConfigure) }
+func (c *configure) Name() string { return string(cluster.PhaseConfigure) }
 
 // Skip says that nothing is to do when the same configure has succeeded before and the cluster is still formed.
-func (c configure) Skip(ctx context.Context) (string, bool, error) {
+func (c *configure) Skip(ctx context.Context) (string, bool, error) {
+	if err := c.meet(ctx); err != nil {
+		return "", false, nil // Run says so
+	}
 	if err := c.locate(ctx); err != nil {
 		return "", false, err
 	}
-	if _, before := c.Record.Phases[cluster.PhaseConfigure]; c.Force || !before {
+	if _, before := c.Record.Phases[cluster.PhaseConfigure]; c.Force || c.partial() || !before || len(anew(c.Record, c.machines)) > 0 {
 		return "", false, nil // without reading the program that will be installed: it is large
 	}
-	inputs, err := c.inputs()
+	inputs, err := c.wanted()
 	if err != nil {
 		return "", false, err
 	}
@@ -49,37 +59,140 @@ func (c configure) Skip(ctx context.Context) (string, bool, error) {
 	return "", false, nil
 }
 
-// inputs identifies what would be configured; empty where that cannot be known from here, as for a branch in a repository.
-func (c configure) inputs() (string, error) {
-	options, err := c.Hive.Hash()
-	if err != nil || options == "" {
-		return "", err
+// partial tells whether only a part of configuring is asked for.
+func (c *configure) partial() bool { return c.From != "" || len(c.Only) > 0 }
+
+// meet finds out which machines the nodes are. A node whose VM is gone, or another than up has left there, cannot be configured.
+func (c *configure) meet(ctx context.Context) error {
+	if c.machines != nil {
+		return nil
 	}
-	return cluster.Hash(options, c.Record.Nodes), nil
+	machines := c.Job.machines(ctx)
+	var failures []error
+	for i, machine := range machines {
+		node := c.Record.Nodes[i].Name
+		switch {
+		case machine.Gone:
+			failures = append(failures, machine.Err)
+		case replaced(c.Record.Phases[cluster.PhaseUp].Nodes[node].Machine, machine.ID):
+			failures = append(failures, fmt.Errorf("the VM of %s was replaced by others since the last up", node))
+		case machine.Err != nil:
+			c.sink(cluster.PhaseConfigure).Emit(progress.Event{
+				Kind: progress.Debug, Node: node, Message: "whether its VM was replaced cannot be asked: " + machine.Err.Error(),
+			})
+		}
+	}
+	if err := errors.Join(failures...); err != nil {
+		return progress.WithHint(fmt.Errorf("%w: %w", ErrNotUp, err),
+			fmt.Sprintf("hive-test up %s makes what is missing and learns what is new; then configure goes on", c.Record.Name))
+	}
+	c.machines = machines
+	return nil
 }
 
-// Run does every step again; each does only what is left to do.
-func (c configure) Run(ctx context.Context) error {
+// wanted identifies what would be configured; empty where that cannot be known from here, as for a branch in a repository.
+func (c *configure) wanted() (string, error) {
+	if c.inputs == nil {
+		inputs, err := c.Hive.Inputs()
+		if err != nil {
+			return "", err
+		}
+		c.inputs = &inputs
+	}
+	if c.inputs.All == "" {
+		return "", nil
+	}
+	return cluster.Hash(c.inputs.All, c.Record.Nodes), nil
+}
+
+// Run does what is left to do.
+func (c *configure) Run(ctx context.Context) error {
 	for _, node := range c.Record.Nodes {
 		if !node.Management.IsValid() {
 			return progress.WithHint(fmt.Errorf("%w: the address of %s is not known", ErrNotUp, node.Name), fmt.Sprintf("hive-test up %s", c.Record.Name))
 		}
 	}
-	inputs, err := c.inputs()
+	if err := c.meet(ctx); err != nil {
+		return err
+	}
+	inputs, err := c.wanted()
 	if err != nil {
 		return err
 	}
-	return c.recorded(ctx, cluster.PhaseConfigure, inputs, c.form)
+	book := c.journal()
+	course := hive.Course{From: c.From, Only: c.Only, Journal: book}
+	if c.partial() {
+		if err := c.compatible(book); err != nil {
+			return err
+		}
+		inputs = "" // what it was is not whole any more, before the end shows otherwise
+	} else if c.stoppedAtHealth(book, inputs) {
+		course.From = hive.StepHealth
+	}
+	return c.recorded(ctx, cluster.PhaseConfigure, inputs, func(ctx context.Context) error { return c.form(ctx, book, course) })
 }
 
-func (c configure) form(ctx context.Context) error {
+// journal is what is remembered of each node, for what is asked for now.
+func (c *configure) journal() *journal {
+	inputs := maps.Clone(c.inputs.Steps)
+	if inputs[hive.StepStart] != "" {
+		inputs[hive.StepStart] = cluster.Hash(inputs[hive.StepStart], c.Record.Nodes) // hive knows its nodes by their addresses
+	}
+	return &journal{Job: c.Job, inputs: inputs, again: c.Force || c.partial()}
+}
+
+// compatible refuses to install on some nodes what would be another program than the others have.
+func (c *configure) compatible(book *journal) error {
+	order := hive.StepNames()
+	if len(c.Only) == 0 || slices.Index(order, c.From) > slices.Index(order, hive.StepInstall) {
+		return nil
+	}
+	now := book.inputs[hive.StepInstall]
+	for _, node := range c.Record.Nodes {
+		was := book.noted(node.Name).Inputs[hive.StepInstall]
+		if !slices.Contains(c.Only, node.Name) && was != "" && now != "" && was != now {
+			return progress.WithHint(fmt.Errorf("%s on %s only: %s has another one, and hive of mixed versions fails later", hive.Changed(hive.StepInstall, was, now), strings.Join(c.Only, ", "), node.Name),
+				fmt.Sprintf("hive-test configure %s without --only-nodes installs it everywhere", c.Record.Name))
+		}
+	}
+	return nil
+}
+
+// stoppedAtHealth tells whether a run with the same inputs was stopped when nothing but health was left. One that has failed
+// there is no such run: it is begun again.
+func (c *configure) stoppedAtHealth(book *journal, inputs string) bool {
+	entry := c.Record.Phases[cluster.PhaseConfigure]
+	return entry.Status == cluster.PhaseRunning && entry.Step == hive.StepHealth && inputs != "" && entry.Inputs == inputs &&
+		!c.Force && len(anew(c.Record, c.machines)) == 0 && book.whole()
+}
+
+func (c *configure) form(ctx context.Context, book *journal, course hive.Course) error {
 	sink := c.sink(cluster.PhaseConfigure)
 	if text := hive.Size(len(c.Record.Nodes)); text != "" {
 		warn(sink, "%s", text)
+	}
+	if course.From == hive.StepHealth && c.From == "" {
+		info(sink, "going on with health: a run that was stopped there had done the rest")
+	}
+	for _, node := range book.renew(c.machines) {
+		sink.Emit(progress.Event{
+			Kind: progress.Info, Node: node, Message: "new, or made anew, since the cluster was configured: what is done on each node by itself is done there",
+		})
+	}
+	if !book.again {
+		book.tell(sink, c.Record.Nodes.Names())
 	}
 	handle, err := c.hive(sink)
 	if err != nil {
 		return err
 	}
-	return handle.Configure(ctx, "")
+	if err := handle.Configure(ctx, course); err != nil {
+		return err
+	}
+	if c.partial() && book.whole() {
+		whole, err := c.wanted()
+		c.Record.SetInputs(cluster.PhaseConfigure, whole)
+		return err
+	}
+	return nil
 }

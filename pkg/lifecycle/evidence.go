@@ -21,12 +21,11 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// Limits of gathering after a failure, so that a node that hangs cannot keep VMs alive: of the whole, and of the whole where
-// somebody waits for the run to stop.
-const (
-	evidenceTime    = 45 * time.Second
-	interruptedTime = 5 * time.Second
-)
+// GatherTime is how long all nodes together are gathered from at most: one that hangs must not keep VMs alive.
+const GatherTime = 45 * time.Second
+
+// interruptedTime stands for GatherTime where somebody waits for the run to stop.
+const interruptedTime = 5 * time.Second
 
 // IndexFile is the name of the list of what was gathered, below a run's directory.
 const IndexFile = "index.json"
@@ -72,7 +71,7 @@ func (w withEvidence) Run(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	limit := evidenceTime
+	limit := GatherTime
 	if w.run.Interrupted != nil && w.run.Interrupted() {
 		if w.outside { // nobody waits for what a hypervisor says of VMs that are to go
 			return err

@@ -100,7 +100,7 @@ func TestGatheringIsBounded(t *testing.T) {
 		abort       time.Duration
 		want        time.Duration
 	}{
-		{name: "after a failure", want: evidenceTime},
+		{name: "after a failure", want: GatherTime},
 		{name: "after an interruption", interrupted: true, want: interruptedTime},
 		{name: "after an interruption of what destroys", interrupted: true, outside: true},
 		{name: "until the second wish to stop", interrupted: true, abort: time.Second, want: time.Second},

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"hive-test/pkg/cluster"
@@ -104,16 +103,11 @@ type undone struct {
 	keep Keep
 }
 
-// existed tells whether an earlier run had the cluster up.
-func (r *Job) existed() bool {
-	return r.Before != nil && slices.ContainsFunc(r.Before.Nodes, func(n cluster.Node) bool { return n.Management.IsValid() })
-}
-
 // CleanUp is called after a failure only. A cluster that was up before this run is never destroyed because a change of it
 // failed.
 func (u undone) CleanUp(ctx context.Context) error {
 	r, name := u.run, u.run.Record.Name
-	if r.existed() {
+	if r.Before != nil && r.Before.Nodes.WereUp() {
 		warn(r.sink(cluster.PhaseUp), "cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it", name, name, name)
 		return nil
 	}

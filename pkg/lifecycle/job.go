@@ -33,6 +33,8 @@ type Evidence interface {
 	Path(elem ...string) string
 	// KeepResults makes dir (below the run) the cluster's last test results.
 	KeepResults(dir string) error
+	// DropResults forgets the cluster's last test results, which stay with their own run.
+	DropResults() error
 	// SaveResults copies the cluster's last test results, if there are any, below the run's directory.
 	SaveResults() error
 }
@@ -69,6 +71,13 @@ type Power struct {
 	Management, Data netip.Addr
 }
 
+// Machine tells a node's machine from another one that takes its place.
+type Machine struct {
+	ID   string // empty: not known
+	Gone bool   // there is no such machine any more, and Err says so
+	Err  error  // why it is not known
+}
+
 // Fleet is a cluster's machines as seen from outside tofu: Proxmox VE, or hosts that are already there.
 type Fleet interface {
 	// Preflight checks, changing nothing, that up can succeed; the result is empty if it can.
@@ -95,6 +104,8 @@ type Fleet interface {
 	Foreign(ctx context.Context, r *cluster.Record) error
 	// Verify proves by live calls that every VM of the record exists and is ours.
 	Verify(ctx context.Context, r *cluster.Record) error
+	// Machines tells, in order and without waiting, which machine each node is now. It never fails as a whole.
+	Machines(ctx context.Context, r *cluster.Record) []Machine
 	// Addresses waits until every node's two addresses are known.
 	Addresses(ctx context.Context, r *cluster.Record, sink progress.Sink) (cluster.Nodes, error)
 	// HostKeys reads a node's SSH host keys over a verified path, or returns none if there is no such path.
@@ -149,6 +160,12 @@ type Job struct {
 	Suites []string
 	// Force makes configure form the cluster again, and down go on through the API when tofu fails.
 	Force bool
+	// LostAfter is for how long a node may be lost while suites run, before they are ended; 0: they never are.
+	LostAfter time.Duration
+	// From is the step that configure begins with, and Only are the names of the nodes that its steps of nodes are run on. Empty:
+	// from the first, on all.
+	From string
+	Only []string
 	// KeepResults makes down keep the last test results beside its own evidence.
 	KeepResults bool
 	// Now is the clock.
@@ -204,7 +221,7 @@ func (r *Job) hive(sink progress.Sink) (*hive.Cluster, error) {
 		return nil, err
 	}
 	options := r.Hive
-	options.Force, options.Secrets = r.Force, r.Secrets
+	options.Force, options.Secrets, options.Outside = r.Force, r.Secrets, r.dead
 	return hive.New(r.Record.Name, group, options, sink), nil
 }
 
@@ -229,6 +246,9 @@ type step struct {
 func (r *Job) steps(ctx context.Context, p cluster.Phase, list ...step) error {
 	sink := r.sink(p)
 	for _, s := range list {
+		if r.Record.Phases[p].Status == cluster.PhaseRunning {
+			r.Record.BeginStep(p, s.name) // on disk with what the step writes itself
+		}
 		if err := phase.Step(ctx, sink, s.name, s.do); err != nil {
 			return err
 		}

@@ -30,6 +30,7 @@ type world struct {
 	swept     []VMRef
 	unlocks   int // the lock of the first VM goes when it is looked at for the n-th time
 	saved     *cluster.Record
+	machines  []Machine // nil: not known
 	removed   bool
 }
 
@@ -53,6 +54,7 @@ func (w *world) Path(name cluster.Name, file string) string {
 }
 func (w *world) Remove(cluster.Name) error                      { w.log("remove directory"); w.removed = true; return nil }
 func (w *world) KeepResults(string) error                       { return nil }
+func (w *world) DropResults() error                             { return nil }
 func (w *world) SaveResults() error                             { w.log("save results"); return nil }
 func (w *world) Foreign(context.Context, *cluster.Record) error { w.log("foreign?"); return w.foreign }
 func (w *world) Verify(context.Context, *cluster.Record) error  { w.log("verify"); return nil }
@@ -86,6 +88,12 @@ func (w *world) Addresses(_ context.Context, r *cluster.Record, _ progress.Sink)
 }
 func (w *world) HostKeys(context.Context, *cluster.Record, cluster.Node) ([]string, error) {
 	return nil, nil
+}
+func (w *world) Machines(_ context.Context, r *cluster.Record) []Machine {
+	if w.machines == nil {
+		return make([]Machine, len(r.Nodes))
+	}
+	return w.machines
 }
 func (w *world) Restart(_ context.Context, _ *cluster.Record, n cluster.Node) (bool, error) {
 	w.log("restart " + n.Name)

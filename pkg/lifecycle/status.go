@@ -109,8 +109,29 @@ func (r *Job) status(powers []Power, told answers, moves []remote.Move) Status {
 		if i < len(told.health.Nodes) {
 			status.Nodes[i].Health = told.health.Nodes[i]
 		}
+		status.blame(i)
 	}
 	return status
+}
+
+// blame says of a node whose machine is dead that it is: all else follows from that.
+func (s *Status) blame(i int) {
+	node := &s.Nodes[i]
+	why := node.Power.dead()
+	if why == "" {
+		return
+	}
+	before := slices.Index(s.Reasons, node.Name+": "+node.Health.Error)
+	if node.Health.Error != "" {
+		why += "; " + node.Health.Error
+	}
+	s.Formed, node.Health.Healthy, node.Health.Error = false, false, why
+	if before < 0 {
+		s.Reasons = append(s.Reasons, node.Name+": "+why)
+		return
+	}
+	s.Reasons = slices.Clone(s.Reasons)
+	s.Reasons[before] = node.Name + ": " + why
 }
 
 func addressed(nodes cluster.Nodes) bool {
@@ -120,6 +141,30 @@ func addressed(nodes cluster.Nodes) bool {
 		}
 	}
 	return len(nodes) > 0
+}
+
+// dead tells of each node whose VM does not run, as its hypervisor says, why it cannot be alive.
+func (r *Job) dead(ctx context.Context) map[string]string {
+	why := map[string]string{}
+	for i, power := range r.Fleet.Power(ctx, r.Record) {
+		if text := power.dead(); text != "" {
+			why[r.Record.Nodes[i].Name] = text
+		}
+	}
+	return why
+}
+
+// dead says why the node of a VM in that state cannot be alive; empty where it can.
+func (p Power) dead() string {
+	switch p.Power {
+	case "running", "unknown", "":
+		return ""
+	case "missing":
+		return "its VM is gone"
+	case "foreign":
+		return "its VM is gone, and its id is somebody else's VM"
+	}
+	return "its VM is " + p.Power
 }
 
 // reach runs a real command on every node and returns, in node order, ok or the reason why it could not.

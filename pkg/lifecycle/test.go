@@ -53,14 +53,24 @@ func (t test) suites(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the cluster's credentials: %w", err)
 	}
-	results, err := suite.Run(ctx, suite.Options{
-		Suites: t.Suites, Nodes: t.Record.Nodes, ArtifactsDir: t.Evidence.Path("suites"),
-		Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(handle.Check(ctx)) },
-		Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA)},
-		Environment: Environment(t.Record, t.Store), Secrets: t.Secrets.Values(), Sink: sink,
+	// A run that is stopped half-way leaves no results that could be taken for whole, and none of an earlier run for its own.
+	if err := t.Evidence.DropResults(); err != nil {
+		return fmt.Errorf("forgetting the last results: %w", err)
+	}
+	var results suite.Results
+	err = t.watchNodes(ctx, sink, handle, func(ctx context.Context, l *lookout) (err error) {
+		results, err = suite.Run(ctx, suite.Options{
+			Suites: t.Suites, Nodes: t.Record.Nodes, Now: l.where, ArtifactsDir: t.Evidence.Path("suites"),
+			Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
+			Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA)},
+			Secrets:     t.Secrets.Values(), Sink: sink,
+		})
+		return err
 	})
-	if keepErr := t.Evidence.KeepResults(t.Evidence.Path("suites")); keepErr != nil {
-		err = errors.Join(err, fmt.Errorf("keeping the results: %w", keepErr))
+	if ctx.Err() == nil {
+		if keepErr := t.Evidence.KeepResults(t.Evidence.Path("suites")); keepErr != nil {
+			err = errors.Join(err, fmt.Errorf("keeping the results: %w", keepErr))
+		}
 	}
 	if err != nil {
 		return err

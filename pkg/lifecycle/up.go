@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,7 +215,10 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		if err := u.Fleet.Foreign(ctx, u.Record); err != nil {
 			return err
 		}
-		return u.Fleet.Free(ctx, u.Record, plan.Nodes(provision.Create), sink)
+		if err := u.Fleet.Free(ctx, u.Record, plan.Nodes(provision.Create), sink); err != nil {
+			return err
+		}
+		return u.intend(plan)
 	}
 	result, err := u.Provisioner.Up(ctx, request)
 	u.applied = result.Changed || err == nil
@@ -225,6 +229,20 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		info(sink, "nothing to change: the VMs are as asked")
 	}
 	return u.made(sink, result.Created)
+}
+
+// intend notes, before it is asked for, which nodes' VMs are made or changed.
+func (u *up) intend(plan provision.Plan) error {
+	step := u.Record.Phases[cluster.PhaseUp].Step
+	for _, change := range plan.Changes {
+		if !change.VM {
+			continue
+		}
+		progress := u.Record.Phases[cluster.PhaseUp].Nodes[change.Node]
+		progress.Step, progress.Status = step, cluster.PhaseRunning
+		u.Record.SetProgress(cluster.PhaseUp, change.Node, progress)
+	}
+	return u.Store.Save(u.Record)
 }
 
 // request is what the record asks of the provisioner.
@@ -242,6 +260,7 @@ func (r *Job) request() (provision.Request, error) {
 
 // made forgets the host keys of machines that were made anew, and says what a formed cluster needs to take new ones in.
 func (u *up) made(sink progress.Sink, created []string) error {
+	u.Record.ForgetNodes(created...)
 	var failure error
 	for _, node := range u.Record.Nodes {
 		if slices.Contains(created, node.Name) {
@@ -278,6 +297,7 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 		}
 	}
 	u.Record.Nodes = u.Record.Staying()
+	u.Record.ForgetNodes(leaving.Names()...)
 	info(sink, "gone: %s", strings.Join(leaving.Names(), ", "))
 	return u.Store.Save(u.Record)
 }
@@ -314,7 +334,26 @@ func (u *up) verify(ctx context.Context, sink progress.Sink) error {
 		return err
 	}
 	u.Fleet.Release(ctx, u.Record, sink)
+	u.noteMachines(ctx, sink)
 	return nil
+}
+
+// noteMachines notes which machine each node is, and tells of those that somebody else has replaced. What is noted is on disk
+// with the addresses.
+func (u *up) noteMachines(ctx context.Context, sink progress.Sink) {
+	for i, machine := range u.machines(ctx) {
+		node := u.Record.Nodes[i].Name
+		noted := u.Record.Phases[cluster.PhaseUp].Nodes[node]
+		if replaced(noted.Machine, machine.ID) {
+			sink.Emit(progress.Event{
+				Kind: progress.Warning, Node: node, Message: fmt.Sprintf("the VM of %s was replaced by others since the last up", node),
+				Hint: fmt.Sprintf("hive-test configure %s puts hive on it", u.Record.Name),
+			})
+		}
+		noted.Step, noted.Status = u.Record.Phases[cluster.PhaseUp].Step, cluster.PhaseDone
+		noted.Machine = cmp.Or(machine.ID, noted.Machine)
+		u.Record.SetProgress(cluster.PhaseUp, node, noted)
+	}
 }
 
 func (u *up) addresses(ctx context.Context, sink progress.Sink) error {

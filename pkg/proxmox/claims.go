@@ -90,26 +90,23 @@ func (h Holder) comment(block int) string {
 		block, block+blockSize-1, h.Cluster, h.OwnerID, h.Who, h.Until.UTC().Format(time.RFC3339), h.Site)
 }
 
-var holderField = regexp.MustCompile(`(cluster|owner|by|until|site)=([^\s;]+)`)
-
 // parseHolder reads a claim's comment. What it does not hold stays empty.
 func parseHolder(comment string) Holder {
-	var h Holder
-	for _, m := range holderField.FindAllStringSubmatch(comment, -1) {
-		switch value := strings.TrimSuffix(m[2], "."); m[1] {
-		case "cluster":
-			h.Cluster = cluster.Name(value)
-		case "owner":
-			h.OwnerID = value
-		case "by":
-			h.Who = value
-		case "until":
-			h.Until, _ = time.Parse(time.RFC3339, value)
-		case "site":
-			h.Site = value
-		}
-	}
+	fields := commentFields(comment)
+	h := Holder{Cluster: cluster.Name(fields["cluster"]), OwnerID: fields["owner"], Who: fields["by"], Site: fields["site"]}
+	h.Until, _ = time.Parse(time.RFC3339, fields["until"])
 	return h
+}
+
+var commentField = regexp.MustCompile(`\b([a-z]+)=([^\s;]+)`)
+
+// commentFields are the fields, key=value, of a comment of ours: people read the rest of it.
+func commentFields(comment string) map[string]string {
+	fields := map[string]string{}
+	for _, m := range commentField.FindAllStringSubmatch(comment, -1) {
+		fields[m[1]] = strings.TrimSuffix(m[2], ".")
+	}
+	return fields
 }
 
 // ClaimOptions say who claims, and where.
@@ -411,17 +408,13 @@ func (c *Claims) releaseNew(ctx context.Context, held, ids []int) error {
 
 // Claimed are the ids that others than the owner have claimed, as far as the token may see.
 func Claimed(ctx context.Context, p Pools, owner string) ([]int, error) {
-	pools, err := p.Pools(ctx)
+	traces, err := ReadTraces(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("looking for claims of VM ids: %w", err)
+		return nil, err
 	}
 	var ids []int
-	for _, pool := range pools {
-		block, err := strconv.Atoi(strings.TrimPrefix(pool.ID, claimPrefix))
-		if !strings.HasPrefix(pool.ID, claimPrefix) || err != nil || parseHolder(pool.Comment).OwnerID == owner {
-			continue
-		}
-		for id := block; id < block+blockSize; id++ {
+	for _, c := range traces.Claims {
+		for id := c.First; c.OwnerID != owner && id <= c.Last; id++ {
 			ids = append(ids, id)
 		}
 	}

@@ -41,8 +41,8 @@ func snippetsOf(config map[string]text) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Trace says where a VM that is gone may have left something.
-type Trace struct {
+// Origin says where a VM that is gone may have left something.
+type Origin struct {
 	VMID       int
 	Hypervisor string
 	Storages   []string
@@ -79,7 +79,7 @@ const privilegesLimit = 5 * time.Second
 
 // Leftovers looks for disks and snippets of VMs that are proved gone. A disk counts only if no VM has its id any more after
 // the disk was seen: a VM that takes the id later gets disks of other names.
-func Leftovers(ctx context.Context, c VolumeReader, traces []Trace) (Rest, error) {
+func Leftovers(ctx context.Context, c VolumeReader, origins []Origin) (Rest, error) {
 	s := sweep{ctx: ctx, api: c}
 	asking, cancel := context.WithTimeout(ctx, privilegesLimit)
 	defer cancel()
@@ -91,7 +91,7 @@ func Leftovers(ctx context.Context, c VolumeReader, traces []Trace) (Rest, error
 		return Rest{Unseen: []string{fmt.Sprintf("whether the token may see storages is not known: %v", err)}}, nil
 	}
 	s.privs = privs
-	for _, place := range placesOf(traces) {
+	for _, place := range placesOf(origins) {
 		if err := s.look(place); err != nil {
 			return s.rest, err
 		}
@@ -106,7 +106,7 @@ type place struct {
 	snippets            []string
 }
 
-func placesOf(traces []Trace) []*place {
+func placesOf(origins []Origin) []*place {
 	var places []*place
 	at := func(hypervisor, storage string) *place {
 		i := slices.IndexFunc(places, func(p *place) bool { return p.hypervisor == hypervisor && p.storage == storage })
@@ -116,14 +116,14 @@ func placesOf(traces []Trace) []*place {
 		}
 		return places[i]
 	}
-	for _, t := range traces {
-		for _, storage := range t.Storages {
-			p := at(t.Hypervisor, storage)
-			p.vmids = append(p.vmids, t.VMID)
+	for _, o := range origins {
+		for _, storage := range o.Storages {
+			p := at(o.Hypervisor, storage)
+			p.vmids = append(p.vmids, o.VMID)
 		}
-		for _, volume := range t.Snippets {
+		for _, volume := range o.Snippets {
 			storage, _, _ := strings.Cut(volume, ":")
-			p := at(t.Hypervisor, storage)
+			p := at(o.Hypervisor, storage)
 			p.snippets = append(p.snippets, volume)
 		}
 	}

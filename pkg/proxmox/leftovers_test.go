@@ -27,7 +27,7 @@ func (s shelf) CheckID(_ context.Context, vmid int) (bool, error) {
 
 func TestLeftovers(t *testing.T) {
 	all := map[string]map[string]bool{"/": {"VM.Audit": true, "Datastore.Allocate": true}}
-	traces := []Trace{
+	origins := []Origin{
 		{VMID: 20000, Hypervisor: "pve1", Storages: []string{"fast"}, Snippets: []string{"local:snippets/ci-1-vendor.yaml"}},
 		{VMID: 20001, Hypervisor: "pve1", Storages: []string{"fast"}},
 	}
@@ -53,7 +53,7 @@ func TestLeftovers(t *testing.T) {
 		{"no right to see snippets", shelf{volumes: volumes, privs: map[string]map[string]bool{"/vms": {"VM.Audit": true}}}, []Leftover{first, second}, "", "snippets on local of pve1: the token lacks Datastore.Allocate"},
 		{"no right to see disks of VMs that are gone", shelf{volumes: volumes, privs: map[string]map[string]bool{"/storage/local": {"Datastore.Allocate": true}}}, []Leftover{snippet}, "", "disks on fast of pve1: the token lacks VM.Audit"},
 	} {
-		rest, err := Leftovers(t.Context(), tc.shelf, traces)
+		rest, err := Leftovers(t.Context(), tc.shelf, origins)
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -68,7 +68,7 @@ func TestLeftovers(t *testing.T) {
 		}
 	}
 	unreachable := shelf{privs: all, errs: map[string]error{"fast": &APIError{Status: 595, Reason: "No route to host"}}}
-	if _, err := Leftovers(t.Context(), unreachable, traces); err == nil {
+	if _, err := Leftovers(t.Context(), unreachable, origins); err == nil {
 		t.Error("a hypervisor that does not answer proves nothing")
 	}
 }

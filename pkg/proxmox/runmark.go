@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -49,17 +48,12 @@ func (m RunMark) pool() Pool {
 		m.Until.UTC().Format(time.RFC3339))}
 }
 
-var markField = regexp.MustCompile(`\b([a-z]+)=([^\s;]+)`)
-
 func parseRunMark(p Pool) (RunMark, bool) {
 	owner, found := strings.CutPrefix(p.ID, runPrefix)
 	if !found {
 		return RunMark{}, false
 	}
-	fields := map[string]string{}
-	for _, m := range markField.FindAllStringSubmatch(p.Comment, -1) {
-		fields[m[1]] = strings.TrimSuffix(m[2], ".")
-	}
+	fields := commentFields(p.Comment)
 	m := RunMark{
 		Cluster: cluster.Name(fields["cluster"]), OwnerID: owner, Verb: fields["verb"], Who: fields["by"], Place: fields["place"], Start: fields["start"],
 		Destroys: fields["destroys"] == "yes", Making: fields["making"] == "yes",
@@ -89,7 +83,7 @@ func (c Claim) Covers(vmid int) bool { return c.First <= vmid && vmid <= c.Last 
 func ReadTraces(ctx context.Context, p Pools) (Traces, error) {
 	pools, err := p.Pools(ctx)
 	if err != nil {
-		return Traces{}, fmt.Errorf("looking for marks of runs: %w", err)
+		return Traces{}, fmt.Errorf("looking for marks and claims of runs: %w", err)
 	}
 	var t Traces
 	for _, pool := range pools {

@@ -51,6 +51,7 @@ type VM struct {
 	Memory     uint64 // configured, in bytes
 
 	Created      time.Time // zero: it does not say; of a clone it may be when its template was made
+	Machine      string    // the UUID of its SMBIOS: a VM that is made anew under the same id has another; empty: it has none
 	Description  string
 	Lock         string // empty, or why the VM is locked, such as backup
 	Protection   bool
@@ -162,7 +163,7 @@ func (c *Client) VM(ctx context.Context, hypervisor string, vmid int) (VM, error
 	return VM{
 		VMID: vmid, Name: string(config["name"]), Hypervisor: hypervisor, Type: "qemu", Status: status.Status,
 		Template: config["template"] == "1", Tags: splitTags(string(config["tags"])), CPUs: status.CPUs.int(), Memory: status.MaxMem.bytes(),
-		Created: createdOf(string(config["meta"])), Description: string(config["description"]), Lock: lock, Protection: config["protection"] == "1",
+		Created: createdOf(string(config["meta"])), Machine: property(string(config["smbios1"]))["uuid"], Description: string(config["description"]), Lock: lock, Protection: config["protection"] == "1",
 		AgentEnabled: agentEnabled(string(config["agent"])), NICs: nics(config), Disks: disks(config), Static: statics(config),
 		Storages: storagesOf(config), Snippets: snippetsOf(config),
 	}, nil

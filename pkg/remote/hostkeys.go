@@ -100,6 +100,24 @@ func ForgetHostKeys(path string, node cluster.Node) error {
 	return (&hostKeys{path: path}).update(func(text []byte) []byte { return withoutAddress(text, addr) })
 }
 
+// PinnedKeys are the host keys that the known_hosts file at path holds for node, as its lines name them; empty: none. What is no
+// known_hosts file holds none.
+func PinnedKeys(path string, node cluster.Node) string {
+	addr, err := address(node)
+	text, readErr := os.ReadFile(path)
+	if err != nil || readErr != nil {
+		return ""
+	}
+	var keys []string
+	for line := range strings.Lines(string(text)) {
+		if hosts, key, found := strings.Cut(strings.TrimSpace(line), " "); found && hosts == knownhosts.Normalize(addr) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, "\n")
+}
+
 // Move is a node at another address than before.
 type Move struct{ From, To cluster.Node }
 

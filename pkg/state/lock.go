@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -262,8 +264,27 @@ func (l *Lock) Release() error {
 	return errors.Join(err, l.flock.Close())
 }
 
-// untouched tells whether a cluster's directory holds nothing but the lock.
+// Tidy removes the directory of a cluster that never got a record, which a run has left that was killed at its beginning. A
+// directory that holds anything else, or that a run is at work in, stays.
+func (s *Store) Tidy(name cluster.Name) error {
+	if _, life := s.Holder(name); !s.untouched(name) || life == Alive || life == Elsewhere {
+		return nil
+	}
+	lock, err := s.grab(name)
+	if _, locked := errors.AsType[*LockedError](err); locked || errors.Is(err, errMoved) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return lock.Release()
+}
+
+// untouched tells whether a cluster's directory holds nothing but what runs put there before they have a record: the lock,
+// its holder, a signal, and halves of files that were being written.
 func (s *Store) untouched(name cluster.Name) bool {
 	entries, err := os.ReadDir(s.Dir(name))
-	return err == nil && len(entries) == 1 && entries[0].Name() == lockFile
+	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return !slices.Contains([]string{lockFile, holderFile, interruptedFile}, e.Name()) && !strings.HasPrefix(e.Name(), ".")
+	})
 }

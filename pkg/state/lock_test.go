@@ -180,3 +180,33 @@ func TestAnInterruptionIsNotedAndForgotten(t *testing.T) {
 		t.Error("still interrupted")
 	}
 }
+
+func TestTidyRemovesOnlyWhatNeverWasACluster(t *testing.T) {
+	dead, elsewhere := `{"pid":4242,"host":"HERE"}`, `{"pid":4242,"host":"elsewhere.example"}`
+	for name, tt := range map[string]struct {
+		files map[string]string
+		stays bool
+	}{
+		"a lock":                      {map[string]string{lockFile: ""}, false},
+		"all that a beginning leaves": {map[string]string{lockFile: "", holderFile: dead, interruptedFile: "{}", ".cluster.json123": "{"}, false},
+		"a run on another host":       {map[string]string{lockFile: "", holderFile: elsewhere}, true},
+		"a state":                     {map[string]string{lockFile: "", stateFile: "{}"}, true},
+		"a record":                    {map[string]string{lockFile: "", recordFile: "{}"}, true},
+		"no directory":                {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := open(t)
+			for file, text := range tt.files {
+				if err := store.Write(held, file, []byte(strings.ReplaceAll(text, "HERE", store.host))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := store.Tidy(held); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(store.Dir(held)); (err == nil) != tt.stays {
+				t.Errorf("the directory: %v, stays should be %v", err, tt.stays)
+			}
+		})
+	}
+}

@@ -170,6 +170,8 @@ func exists(path string) bool {
 // check says what is wrong with a record that could be decoded, or "".
 func check(r *cluster.Record, name cluster.Name) string {
 	switch {
+	case r.Schema > cluster.RecordSchema:
+		return fmt.Sprintf("a later hive-test has written it: its schema is %d and this program reads %d", r.Schema, cluster.RecordSchema)
 	case r.Schema != cluster.RecordSchema:
 		return fmt.Sprintf("its schema is %d and this program reads %d", r.Schema, cluster.RecordSchema)
 	case r.Name != name:

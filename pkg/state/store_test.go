@@ -57,7 +57,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		{"empty", "", "damaged"},
 		{"truncated", whole[:40], "damaged"},
 		{"another cluster's", strings.Replace(whole, "ci-1", "ci-2", 1), `"ci-2"`},
-		{"a later schema", strings.Replace(whole, `"schema":1`, `"schema":9`, 1), "schema is 9"},
+		{"a later schema", strings.Replace(whole, `"schema":1`, `"schema":9`, 1), "a later hive-test has written it: its schema is 9"},
 		{"no owner", strings.Replace(whole, `"id":"x"`, `"id":""`, 1), "no owner id"},
 		{"nodes out of order", strings.Replace(whole, `"index":1`, `"index":2`, 1), "has index 2"},
 		{"unknown deployer", strings.Replace(whole, "proxmox", "abacus", 1), "abacus"},
@@ -94,6 +94,84 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	}
 	if _, err := open(t).Load("nope"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a missing cluster: got %v, want ErrNotFound", err)
+	}
+}
+
+// What a run that is killed leaves of the file at any byte is read as a whole record, or refused with the spare copy there: never as
+// half of one.
+func TestARecordIsReadAfterACrashAtAnyByte(t *testing.T) {
+	store := open(t)
+	record := sample("ci-1")
+	record.Begin(cluster.PhaseConfigure, "abc", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	record.SetProgress(cluster.PhaseConfigure, "ci-1-1", cluster.NodeProgress{
+		Step: "install", Status: cluster.PhaseRunning, Inputs: map[string]string{"cloud-init": "1"}, Machine: "one",
+	})
+	if err := store.Save(record); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(store.Path("ci-1", "cluster.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := cmp.Comparer(func(a, b cluster.Node) bool { return a == b })
+	for length := range len(whole) + 1 {
+		if err := os.WriteFile(store.Path("ci-1", "cluster.json"), whole[:length], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := store.Load("ci-1")
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("%d bytes: %v is no ErrCorrupt", length, err)
+		}
+		if err == nil {
+			if diff := cmp.Diff(record, got, same); diff != "" {
+				t.Fatalf("%d bytes are read as half a record:\n%s", length, diff)
+			}
+			continue
+		}
+		if length >= len(whole)-1 {
+			t.Fatalf("%d bytes: %v", length, err)
+		}
+		spare, err := store.Spare("ci-1")
+		if diff := cmp.Diff(record, spare, same); err != nil || diff != "" {
+			t.Fatalf("%d bytes: the spare copy: %v\n%s", length, err, diff)
+		}
+	}
+	// Atomic writing leaves a half file beside the record at most.
+	if err := os.WriteFile(filepath.Join(store.Dir("ci-1"), ".cluster.json123"), whole[:20], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.Load("ci-1"); err != nil || got.Owner.ID != record.Owner.ID {
+		t.Errorf("with a half file beside it: %v", err)
+	}
+}
+
+// Records of earlier releases, which knew nothing of nodes, are read.
+func TestRecordsOfEarlierReleasesAreRead(t *testing.T) {
+	store := open(t)
+	raw, err := os.ReadFile(filepath.Join("testdata", "cluster-schema-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Write("ci-1", "cluster.json", raw); err != nil {
+		t.Fatal(err)
+	}
+	record, err := store.Load("ci-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !record.Done(cluster.PhaseConfigure, "80acd6ef1e4b6c43") || len(record.Nodes) != 2 || record.Phases[cluster.PhaseConfigure].Nodes != nil {
+		t.Errorf("%+v", record)
+	}
+	copied := record.Clone()
+	record.SetProgress(cluster.PhaseConfigure, "ci-1-2", cluster.NodeProgress{Step: "install", Status: cluster.PhaseDone})
+	if len(copied.Phases[cluster.PhaseConfigure].Nodes) != 0 {
+		t.Error("what is noted in a record is in its copies")
+	}
+	if err := store.Save(record); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := store.Load("ci-1"); err != nil || again.Phases[cluster.PhaseConfigure].Nodes["ci-1-2"].Step != "install" || !again.Phases[cluster.PhaseConfigure].Started.Equal(copied.Phases[cluster.PhaseConfigure].Started) {
+		t.Errorf("%+v, %v", again, err)
 	}
 }
 

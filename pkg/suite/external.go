@@ -3,7 +3,6 @@ package suite
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -107,10 +106,7 @@ func (r *runner) judge(ctx context.Context, p plan, artifacts string, ended exit
 		}
 	}
 	if ctx.Err() != nil {
-		own.Status, own.Error = progress.Interrupted, context.Cause(ctx).Error()
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			own.Status = progress.Failed
-		}
+		own.Status, own.Error = endStatus(ctx), context.Cause(ctx).Error()
 	}
 	if len(cases) == 0 || (own.Failed() && !failed) || ctx.Err() != nil {
 		record.add(0, "", own)

@@ -47,7 +47,7 @@ func (r *recorder) try(ctx context.Context, place int, node, name string, test f
 	if err != nil {
 		c.Status, c.Error = progress.Failed, err.Error()
 		if errors.Is(err, context.Canceled) {
-			c.Status = progress.Interrupted
+			c.Status = endStatus(ctx)
 		}
 	}
 	r.add(place, node, c)

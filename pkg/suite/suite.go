@@ -36,6 +36,8 @@ type Options struct {
 	// Nodes are the cluster's nodes in index order, with their management addresses.
 	Nodes       cluster.Nodes
 	Credentials Credentials
+	// Now tells, before each suite, where the nodes are by then, and the Environment that belongs to it. Nil: where they were.
+	Now func() (cluster.Nodes, map[string]string)
 	// Health tells what is known of all nodes now, for smoke. Nil: the health and peers cases are left out.
 	Health func(context.Context) []NodeHealth
 	// ArtifactsDir is a directory of this run. Each suite gets one of its own below it, emptied first.
@@ -69,6 +71,23 @@ type NodeHealth struct {
 	Node   string
 	Health error // HTTP 200, JSON, running, its own name
 	Peers  error // it sees all other nodes
+}
+
+// EndedError as the cause of Run's context ends the suites as failed, where others end them as interrupted.
+type EndedError struct{ Err error }
+
+func (e *EndedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns why.
+func (e *EndedError) Unwrap() error { return e.Err }
+
+// endStatus is what becomes of what runs when ctx ends.
+func endStatus(ctx context.Context) progress.Status {
+	_, ended := errors.AsType[*EndedError](context.Cause(ctx))
+	if ended || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return progress.Failed
+	}
+	return progress.Interrupted
 }
 
 // Results are what the suites did, in their order.
@@ -139,6 +158,9 @@ func Run(ctx context.Context, o Options) (Results, error) {
 	for _, s := range r.suites {
 		if ctx.Err() != nil {
 			break
+		}
+		if r.Now != nil {
+			r.Nodes, r.Environment = r.Now()
 		}
 		result, err := r.run(ctx, s)
 		results.Suites = append(results.Suites, result)
@@ -251,7 +273,7 @@ func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 	end := progress.Event{Kind: progress.StepEnd, Suite: p.name, Status: progress.Passed, Seconds: result.Seconds, Message: "suite " + p.name}
 	switch {
 	case ctx.Err() != nil:
-		end.Status, end.Error = progress.Interrupted, context.Cause(ctx).Error()
+		end.Status, end.Error = endStatus(ctx), context.Cause(ctx).Error()
 	case result.Failed() || err != nil:
 		end.Status, end.Error = progress.Failed, summary(result)
 	}

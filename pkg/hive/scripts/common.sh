@@ -144,3 +144,57 @@ directory_flag() {
     fi
   done
 }
+
+# clear_source removes a source tree that was uploaded, not one that is somebody's own.
+clear_source() {
+  if [ -f "$HIVE_SOURCE_DIR/.uploaded" ]; then
+    rm -rf --one-file-system -- "$HIVE_SOURCE_DIR"
+  fi
+}
+
+# has_target NAME succeeds if the Makefile here has that target.
+has_target() {
+  grep -q "^$1:" Makefile
+}
+
+# pin NAME MODULES checks a sibling repository out at the version that MODULES, the text of go.mod, asks for: its default branch
+# may not fit.
+pin() {
+  local version
+  [ -d "../$1/.git" ] || return 0
+  version=$(awk -v name="/$1\$" '$1 ~ name { print $2; exit }' <<<"$2")
+  [ -n "$version" ] || return 0
+  git -C "../$1" fetch --quiet --tags origin
+  git -C "../$1" checkout --quiet --force --detach "$version" 2>/dev/null ||
+    git -C "../$1" checkout --quiet --force --detach "${version##*-}"
+}
+
+# build_source builds hive in HIVE_SOURCE_DIR, makes HIVE_BIN lead to it and prints its version.
+build_source() {
+  local stamp modules name
+  cd "$HIVE_SOURCE_DIR"
+  if has_target quickinstall; then
+    stamp=$(sha256sum Makefile)
+    if [ "$(cat "$run_dir/quickinstall" 2>/dev/null)" != "$stamp" ]; then
+      sudo -n make quickinstall
+      printf '%s\n' "$stamp" >"$run_dir/quickinstall"
+    fi
+  fi
+  if [ -x scripts/clone-deps.sh ]; then
+    modules=$(cat go.mod 2>/dev/null || true) # before that script changes it
+    ./scripts/clone-deps.sh
+    pin predastore "$modules"
+    pin viperblock "$modules"
+  fi
+  if [ -x scripts/dev-setup.sh ]; then
+    ./scripts/dev-setup.sh
+  fi
+  make build
+  for name in hive spinifex spx; do
+    if [ -x "bin/$name" ]; then
+      ln -sfn "$HIVE_SOURCE_DIR/bin/$name" "$HIVE_BIN"
+      exec "$HIVE_BIN" version
+    fi
+  done
+  fail "make build has left no program in $HIVE_SOURCE_DIR/bin"
+}

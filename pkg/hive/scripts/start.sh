@@ -1,12 +1,18 @@
 # Starts hive's services on this node and returns; whether they are healthy is judged from outside. Of three ways the
 # first that is there is taken: start-dev.sh of a source tree, `hive start`, or each service by itself in start-dev.sh's
-# order and with its settings (as of March 2026).
+# order and with its settings (as of March 2026). Where hive answers already, nothing is started.
+#
+# HIVE_BIND  the node's own address
 set -euo pipefail
 
 config=$(config_file)
 [ -n "$config" ] || fail "this node is not initialized: there is no hive.toml in $HIVE_CONFIG_DIR"
 mkdir -p "$run_dir" "$log_dir"
 touch "$run_dir/used"
+if listens "$HIVE_BIND"; then
+  printf 'hive runs already\n'
+  exit 0
+fi
 
 # Services dial one another over TLS under the cluster's CA, which only root can put into the system's store.
 bundle=$run_dir/ca-bundle.pem

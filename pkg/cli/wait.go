@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+)
+
+// How often wait looks: soon at first, for it may be about to happen.
+const (
+	waitFirst = 200 * time.Millisecond
+	waitLimit = 2 * time.Second
+)
+
+func (a *app) waitCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "wait NAME",
+		Short: "wait until the cluster is formed and every node is healthy",
+		Long: `wait returns as soon as the cluster is formed and every node is healthy, as status judges it, and shows it as status
+does. When its time is up first (--timeout, or else as long as configure may take), it exits 10 and says for each node why
+it is not healthy. It takes no lock: it can wait for what another run configures.`,
+		Example: `  hive-test wait dev1
+  hive-test wait dev1 --healthy --timeout 5m -o json`,
+		Args: named(1),
+	}
+	load := a.settings(cmd, "timeouts.configure")
+	healthy := cmd.Flags().Bool("healthy", true, "what is waited for: all nodes are healthy")
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		if !*healthy {
+			return usageError{errors.New("--healthy is all that can be waited for")}
+		}
+		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
+			return err
+		}
+		return a.wait(ctx, args[0], settings)
+	})
+	return cmd
+}
+
+func (a *app) wait(ctx context.Context, name string, settings config.Settings) error {
+	limit, setting := settings.Timeout, "--timeout"
+	if limit <= 0 {
+		limit, setting = settings.Timeouts.Configure, "--timeout-configure"
+	}
+	settings.Timeout = limit
+	s, r, err := a.look(ctx, "wait", name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	var last *statusJSON
+	told := ""
+	pause := waitFirst
+	next := func() time.Duration {
+		defer func() { pause = min(pause*3/2, waitLimit) }()
+		return pause
+	}
+	err = s.watching(ctx, r, next, func(status lifecycle.Status) (bool, error) {
+		document := s.document(status)
+		last = &document
+		if why := string(steady([]byte(strings.Join(status.Reasons, "; ")))); !status.Formed && why != told {
+			told = why
+			s.sink.Emit(progress.Event{Kind: progress.Wait, Message: fmt.Sprintf("%d of %d nodes are healthy", healthyNodes(status), len(status.Nodes)), Error: why})
+		}
+		return status.Formed, nil
+	})
+	return errors.Join(a.waited(ctx, last, settings.Output, fmt.Sprintf("%s (%s)", progress.FormatLimit(limit), setting), err), r.Close())
+}
+
+// waited shows the last look of a wait that ended with err, and is what it ends with.
+func (a *app) waited(ctx context.Context, last *statusJSON, format, limit string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, errGone):
+		return codeError{ExitNotFound, err}
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	structured, printErr := printAs(a.Stdout, format, *last)
+	if !structured {
+		printErr = printStatus(a.Stdout, *last, format == "wide")
+	}
+	if err == nil || printErr != nil {
+		return printErr
+	}
+	return codeError{ExitUnhealthy, progress.WithHint(
+		fmt.Errorf("cluster %s is not healthy after %s:\n%s", last.Cluster, limit, strings.Join(last.Reasons, "\n")),
+		fmt.Sprintf("hive-test logs %s shows what its nodes say", last.Cluster))}
+}
+
+func healthyNodes(status lifecycle.Status) int {
+	count := 0
+	for _, n := range status.Nodes {
+		if n.Health.Healthy {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/state"
+)
+
+const (
+	watchInterval    = 2 * time.Second
+	shortestInterval = 100 * time.Millisecond
+)
+
+// errGone means that the cluster that is watched exists no more.
+var errGone = errors.New("the cluster is gone")
+
+// watching looks at a cluster again and again and hands each look to see, until see has had enough, the cluster is gone (errGone),
+// ctx ends (its cause) or the time of the whole run is up (context.DeadlineExceeded; the first look may take longer, for something
+// has to be told). Pause is how long to wait before the next look. What is warned of at each look is told once.
+func (s *session) watching(ctx context.Context, r *lifecycle.Job, pause func() time.Duration, see func(lifecycle.Status) (enough bool, err error)) error {
+	r.Sink = once(r.Sink)
+	limited, cancel := s.limited(ctx)
+	defer cancel()
+	for looking := ctx; ; looking = limited {
+		status, err := lifecycle.Look(looking, r)
+		if looking.Err() != nil {
+			return whyEnded(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if enough, err := see(status); enough || err != nil {
+			return err
+		}
+		timer := time.NewTimer(pause())
+		select {
+		case <-timer.C:
+		case <-limited.Done():
+			timer.Stop()
+			return whyEnded(ctx)
+		}
+		if err := s.renew(r); err != nil {
+			return err
+		}
+	}
+}
+
+// whyEnded tells whether ctx or only the time of the run has ended.
+func whyEnded(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return context.DeadlineExceeded
+}
+
+// renew reads the record again: other runs change it. One that cannot be read now is left as it was.
+func (s *session) renew(r *lifecycle.Job) error {
+	fresh, err := s.store.Load(s.name)
+	switch {
+	case errors.Is(err, state.ErrNotFound):
+		return errGone
+	case err != nil:
+		r.Sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
+	default:
+		*r.Record = *fresh
+	}
+	return nil
+}
+
+// once passes on a warning or an information once, however often it comes.
+func once(next progress.Sink) progress.Sink {
+	var mu sync.Mutex
+	told := map[string]bool{}
+	return progress.SinkFunc(func(e progress.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Kind != progress.Wait && told[e.Message] {
+			return
+		}
+		told[e.Message] = true
+		next.Emit(e)
+	})
+}
+
+func (a *app) watch(ctx context.Context, name string, interval time.Duration, settings config.Settings) error {
+	s, r, err := a.look(ctx, "status", name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	w := a.watcher(settings.Output)
+	if file, isFile := a.Stderr.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
+		_ = s.screen.Close() // a live view would tear what is shown; what is told later is plain lines
+	}
+	if w.screen {
+		r.Sink = w.notes(r.Sink)
+	}
+	formed := false
+	err = s.watching(ctx, r, func() time.Duration { return interval }, func(status lifecycle.Status) (bool, error) {
+		formed = status.Formed
+		return false, w.show(s.document(status))
+	})
+	timeUp := errors.Is(err, context.DeadlineExceeded)
+	if err := errors.Join(w.end(errors.Is(err, errGone), name), watched(ctx, err), r.Close()); err != nil {
+		return err
+	}
+	if timeUp && !formed {
+		return codeError{code: ExitUnhealthy}
+	}
+	return nil
+}
+
+// watched is the error of a watch that ended with err. The user, the end of the cluster and that of the time end it as they should.
+func watched(ctx context.Context, err error) error {
+	signal, stopped := errors.AsType[signalError](context.Cause(ctx))
+	switch {
+	case stopped && signal.signal == syscall.SIGINT, errors.Is(err, context.DeadlineExceeded), errors.Is(err, errGone):
+		return nil
+	case stopped:
+		return codeError{code: signalCode(signal.signal)}
+	}
+	return err
+}
+
+// watcher shows look after look.
+type watcher struct {
+	out    io.Writer
+	format string
+	screen bool // out is a terminal, and tables are drawn on it in place
+	last   []byte
+	before map[string]string // what was told of each node, and of the cluster under the empty name
+	noted  []string          // what was told beside the looks, shown below them
+}
+
+func (a *app) watcher(format string) *watcher {
+	file, isFile := a.Stdout.(*os.File)
+	tables := format == "table" || format == "wide"
+	return &watcher{out: a.Stdout, format: format, screen: tables && isFile && term.IsTerminal(int(file.Fd())), before: map[string]string{}}
+}
+
+// watchJSON is a line of `status --watch -o json`. Gone: the cluster is no more, and this is the last line.
+type watchJSON struct {
+	Time time.Time `json:"time"`
+	Gone bool      `json:"gone,omitempty"`
+	statusJSON
+}
+
+// notes keeps what people should know for below the table; the rest goes to next.
+func (w *watcher) notes(next progress.Sink) progress.Sink {
+	return progress.SinkFunc(func(e progress.Event) {
+		if e.Kind != progress.Warning && e.Kind != progress.Info {
+			next.Emit(e)
+			return
+		}
+		const most = 8
+		w.noted = append(w.noted, time.Now().Format(time.TimeOnly)+"  "+progress.Clean(e.Message))
+		w.noted = w.noted[max(0, len(w.noted)-most):]
+	})
+}
+
+func (w *watcher) show(document statusJSON) error {
+	switch {
+	case w.screen:
+		return w.draw(document)
+	case w.format == "json", w.format == "yaml":
+		return w.document(watchJSON{statusJSON: document})
+	}
+	now := time.Now()
+	if err := w.line(now, "", clusterWords(document)); err != nil {
+		return err
+	}
+	for _, n := range document.Nodes {
+		if err := w.line(now, n.Name, nodeWords(n)); err != nil {
+			return err
+		}
+	}
+	return w.removed(now, document)
+}
+
+// document prints one that differs from the last.
+func (w *watcher) document(d watchJSON) error {
+	plain, err := json.Marshal(d)
+	if err != nil || bytes.Equal(steady(plain), w.last) {
+		return err
+	}
+	w.last = steady(plain)
+	d.Time = time.Now().UTC()
+	if w.format == "yaml" {
+		if _, err := fmt.Fprintln(w.out, "---"); err != nil {
+			return err
+		}
+		return printYAML(w.out, d)
+	}
+	return json.NewEncoder(w.out).Encode(d)
+}
+
+// line tells what is new of a node, or of the cluster.
+func (w *watcher) line(now time.Time, node, words string) error {
+	if w.before[node] == words {
+		return nil
+	}
+	w.before[node] = words
+	_, err := fmt.Fprintf(w.out, "%s  %s\n", now.Local().Format(time.DateTime), words)
+	return err
+}
+
+// removed tells of nodes that the cluster has no more.
+func (w *watcher) removed(now time.Time, document statusJSON) error {
+	for name := range w.before {
+		there := name == "" || slices.ContainsFunc(document.Nodes, func(n nodeStatusJSON) bool { return n.Name == name })
+		if there {
+			continue
+		}
+		if err := w.line(now, name, name+": no node of the cluster any more"); err != nil {
+			return err
+		}
+		delete(w.before, name)
+	}
+	return nil
+}
+
+// Terminals: the other screen, with the cursor hidden, and what is written over what was there.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l"
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+	home        = "\x1b[H"
+	clearLine   = "\x1b[K"
+	clearBelow  = "\x1b[J"
+)
+
+func (w *watcher) draw(document statusJSON) error {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "%s  (Ctrl-C ends)\n\n", time.Now().Format(time.DateTime))
+	if err := printStatus(&text, document, w.format == "wide"); err != nil {
+		return err
+	}
+	for _, note := range w.noted {
+		fmt.Fprintln(&text, note)
+	}
+	start := home
+	if w.last == nil {
+		start = enterScreen + home
+	}
+	w.last = text.Bytes()
+	_, err := io.WriteString(w.out, start+strings.ReplaceAll(text.String(), "\n", clearLine+"\n")+clearBelow)
+	return err
+}
+
+// end leaves the last look on a terminal, and tells if the cluster is gone.
+func (w *watcher) end(gone bool, name string) error {
+	if w.screen && w.last != nil {
+		if _, err := fmt.Fprintf(w.out, "%s%s", leaveScreen, w.last); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !gone:
+		return nil
+	case w.format == "json" || w.format == "yaml":
+		return w.document(watchJSON{Gone: true, statusJSON: statusJSON{Schema: outputSchema, Cluster: name, Nodes: []nodeStatusJSON{}}})
+	}
+	return w.line(time.Now(), "", "cluster "+name+": gone")
+}
+
+// steady is text without what differs from look to look and means nothing: the port from which a connection was made.
+func steady(text []byte) []byte { return ephemeral.ReplaceAll(text, nil) }
+
+var ephemeral = regexp.MustCompile(`[0-9a-fA-F.:\[\]]+:\d+(->|-\\u003e)`) // the second as JSON has it
+
+// clusterWords tell the state of a cluster in a line.
+func clusterWords(s statusJSON) string {
+	formed := "not formed"
+	if s.Formed {
+		formed = "formed"
+	}
+	words := fmt.Sprintf("cluster %s: %s %s, %s", s.Cluster, s.Phase, s.State, formed)
+	for _, reason := range s.Reasons { // those of nodes are told with the nodes
+		of := func(n nodeStatusJSON) bool { return strings.HasPrefix(reason, n.Name+": ") }
+		if !slices.ContainsFunc(s.Nodes, of) {
+			words += "; " + reason
+		}
+	}
+	return words
+}
+
+// nodeWords tell the state of a node in a line.
+func nodeWords(n nodeStatusJSON) string {
+	words := []string{"VM " + dash(n.Power)}
+	if n.Management != "" {
+		words = append(words, n.Management)
+	}
+	words = append(words, "SSH "+sshWord(n.SSH))
+	switch {
+	case n.Error != "":
+		words = append(words, "not healthy: "+n.Error)
+	case n.Health.Status != "":
+		words = append(words, "healthy")
+	}
+	return n.Name + ": " + string(steady([]byte(strings.Join(words, ", "))))
+}

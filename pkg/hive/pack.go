@@ -1,0 +1,89 @@
+package hive
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// packed writes what pack makes of dir to a temporary file, which is the caller's to remove.
+func packed(dir string) (string, error) {
+	file, err := os.CreateTemp("", "hive-test-source-*.tar.gz")
+	if err != nil {
+		return "", fmt.Errorf("packing %s: %w", dir, err)
+	}
+	compressed, err := gzip.NewWriterLevel(file, gzip.BestSpeed)
+	if err == nil {
+		err = errors.Join(pack(compressed, dir), compressed.Close())
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("packing %s: %w", dir, err), os.Remove(file.Name()))
+	}
+	return file.Name(), nil
+}
+
+// pack writes a directory as a tar archive: files, links and directories in order of their names, without times and owners, so
+// that the same content is the same archive. What git keeps for itself is left out.
+func pack(to io.Writer, dir string) error {
+	archive := tar.NewWriter(to)
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.Name() == ".git" && entry.IsDir():
+			return filepath.SkipDir
+		case path == dir || entry.Name() == ".git":
+			return nil
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		return add(archive, path, filepath.ToSlash(name), entry)
+	})
+	return errors.Join(err, archive.Close())
+}
+
+// add adds one entry; what is neither file, link nor directory is left out.
+func add(archive *tar.Writer, path, name string, entry fs.DirEntry) error {
+	info, err := entry.Info()
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Name: name, Mode: int64(info.Mode().Perm())}
+	switch info.Mode().Type() {
+	case fs.ModeDir:
+		header.Typeflag, header.Name = tar.TypeDir, name+"/"
+		return archive.WriteHeader(header)
+	case fs.ModeSymlink:
+		header.Typeflag = tar.TypeSymlink
+		if header.Linkname, err = os.Readlink(path); err != nil {
+			return err
+		}
+		return archive.WriteHeader(header)
+	case 0:
+		header.Typeflag, header.Size = tar.TypeReg, info.Size()
+		return addContent(archive, path, header)
+	}
+	return nil
+}
+
+func addContent(archive *tar.Writer, path string, header *tar.Header) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	if _, err := io.Copy(archive, file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

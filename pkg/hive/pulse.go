@@ -1,0 +1,82 @@
+package hive
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// pulseTimeout bounds each of the two questions of a pulse.
+const pulseTimeout = 3 * time.Second
+
+// Pulse is a cheap sign of life of one node: one request, and where that has no answer one connection to its SSH server.
+type Pulse struct {
+	Node string
+	// Daemon is nil where something answers on the daemon's port, else why not.
+	Daemon error
+	// Host is nil where the daemon or the SSH server answers, else why neither does.
+	Host error
+	// Self is the name that the daemon gives itself, and Uptime for how long it says it runs; empty and 0 where it does not say.
+	Self   string
+	Uptime time.Duration
+}
+
+// Pulses asks every node at once for a sign of life, in node order, within 6 seconds. It does not judge health: see Check. It is
+// safe at any time.
+func (c *Cluster) Pulses(ctx context.Context) []Pulse {
+	c.mu.Lock()
+	var ca []byte // not read from a node here: without it a daemon that wants TLS still is one that answers
+	if c.access != nil {
+		ca = c.access.CA
+	}
+	c.mu.Unlock()
+	probe := c.newProber(ca)
+	defer probe.close()
+	pulses := make([]Pulse, len(c.hosts))
+	c.forAll(func(i int, host Host) {
+		pulses[i] = Pulse{Node: host.Name()}
+		pulses[i].ask(ctx, probe, host)
+	})
+	return pulses
+}
+
+func (p *Pulse) ask(ctx context.Context, probe *prober, host Host) {
+	limited, cancel := context.WithTimeout(ctx, pulseTimeout)
+	defer cancel()
+	answer, scheme, err := probe.getEither(limited, address(host, ManagerPort)+"/health")
+	if err != nil && scheme == "" {
+		p.Daemon = err
+		p.Host = greet(ctx, host)
+		return
+	}
+	if words, err := readHealth(answer); err == nil {
+		p.Self, p.Uptime = words.Node, time.Duration(words.Uptime)*time.Second
+	}
+}
+
+// greet waits for the first words of a node's SSH server. A connection alone proves little: something between may take it.
+func greet(ctx context.Context, host Host) error {
+	ctx, cancel := context.WithTimeout(ctx, pulseTimeout)
+	defer cancel()
+	port := host.Node().SSHPort
+	if port == 0 {
+		port = 22
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address(host, port))
+	if err != nil {
+		return fmt.Errorf("its SSH server does not answer: %w", err)
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if _, err := io.ReadFull(conn, make([]byte, len("SSH-"))); err != nil {
+		return fmt.Errorf("its SSH server takes connections and says nothing: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/hive"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+)
+
+// machines tells which machine each node is. That of a host that somebody else runs is known by the host keys that are pinned
+// for it: no other host is talked to under its name.
+func (r *Job) machines(ctx context.Context) []Machine {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	machines := r.Fleet.Machines(ctx, r.Record)
+	if r.Record.Spec.Deployer != cluster.DeployerExisting {
+		return machines
+	}
+	for i, node := range r.Record.Nodes {
+		if keys := remote.PinnedKeys(r.Store.Path(r.Record.Name, knownHostsFile), node); keys != "" {
+			machines[i].ID = cluster.Hash(keys)
+		}
+	}
+	return machines
+}
+
+// replaced tells whether a node is another machine now; one that is not known is taken for the same.
+func replaced(before, now string) bool { return before != "" && now != "" && before != now }
+
+// journal remembers in the cluster's record how far configuring has come on each node. The record is written when a step begins:
+// by then those before it have ended, so one write tells of both.
+type journal struct {
+	*Job
+	inputs map[string]string // by step; empty: not known from here, so it is done again
+	again  bool              // what was done before does not count
+	begun  []string          // the nodes of the step that is under way
+}
+
+var _ hive.Journal = (*journal)(nil)
+
+// Done tells whether a step was done with the same inputs, on the machine that the node is now.
+func (j *journal) Done(step, node string) bool {
+	return !j.again && j.inputs[step] != "" && j.noted(node).Inputs[step] == j.inputs[step]
+}
+
+func (j *journal) noted(node string) cluster.NodeProgress {
+	return j.Record.Phases[cluster.PhaseConfigure].Nodes[node]
+}
+
+// Begin notes a step and writes the record, unless nothing is asked of any node.
+func (j *journal) Begin(step string, nodes []string) error {
+	j.Record.BeginStep(cluster.PhaseConfigure, step)
+	j.begun = nodes
+	for _, node := range nodes {
+		noted := j.noted(node)
+		noted.Step, noted.Status = step, cluster.PhaseRunning
+		noted.Inputs = standing(noted.Inputs, step)
+		j.Record.SetProgress(cluster.PhaseConfigure, node, noted)
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	return j.Store.Save(j.Record)
+}
+
+// standing are the inputs of what still counts when a step begins: what comes after a node's own step builds on it, and hive that
+// is stopped is no longer started.
+func standing(inputs map[string]string, step string) map[string]string {
+	if !ownStep(step) && step != hive.StepStop {
+		return inputs
+	}
+	order, kept := hive.StepNames(), maps.Clone(inputs)
+	maps.DeleteFunc(kept, func(s, _ string) bool { return slices.Index(order, s) >= slices.Index(order, step) })
+	return kept
+}
+
+func ownStep(step string) bool { return slices.Contains(hive.OwnSteps(), step) }
+
+// End notes how the step has ended. Where only some nodes are to blame, it is done on the others.
+func (j *journal) End(step string, err error) {
+	failed := map[string]bool{}
+	if blamed, ok := errors.AsType[*hive.StepError](err); ok {
+		for _, name := range blamed.NodeNames() {
+			failed[name] = true
+		}
+	}
+	for _, node := range j.begun {
+		noted := j.noted(node)
+		noted.Step, noted.Status = step, cluster.PhaseDone
+		if err != nil && (len(failed) == 0 || failed[node]) {
+			noted.Status = cluster.PhaseFailed
+		} else if ownStep(step) && j.inputs[step] != "" {
+			noted.Inputs = maps.Clone(noted.Inputs)
+			if noted.Inputs == nil {
+				noted.Inputs = map[string]string{}
+			}
+			noted.Inputs[step] = j.inputs[step]
+		}
+		j.Record.SetProgress(cluster.PhaseConfigure, node, noted)
+	}
+	j.begun = nil
+}
+
+// whole tells whether all steps of nodes are done on all nodes with the same inputs.
+func (j *journal) whole() bool {
+	for _, node := range j.Record.Nodes {
+		noted := j.noted(node.Name)
+		for _, step := range hive.OwnSteps() {
+			if was := noted.Inputs[step]; was != j.inputs[step] && (was != "" || step != hive.StepOS) { // os is no step everywhere
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// anew are the nodes of the record that are other machines than were configured, in order.
+func anew(r *cluster.Record, machines []Machine) []string {
+	earlier := r.Phases[cluster.PhaseConfigure].Nodes
+	var names []string
+	for i, machine := range machines {
+		node := r.Nodes[i].Name
+		if noted, known := earlier[node]; replaced(noted.Machine, machine.ID) || !known && len(earlier) > 0 {
+			names = append(names, node)
+		}
+	}
+	return names
+}
+
+// renew gives each node its machine, and forgets what was done on others. It returns the nodes that are new so.
+func (j *journal) renew(machines []Machine) []string {
+	fresh := anew(j.Record, machines)
+	for i, machine := range machines {
+		node := j.Record.Nodes[i].Name
+		noted := j.noted(node)
+		if slices.Contains(fresh, node) {
+			noted = cluster.NodeProgress{}
+		}
+		noted.Machine = cmp.Or(machine.ID, noted.Machine)
+		j.Record.SetProgress(cluster.PhaseConfigure, node, noted)
+	}
+	return fresh
+}
+
+// tell says what is done again on which nodes because its inputs have changed.
+func (j *journal) tell(sink progress.Sink, nodes []string) {
+	for _, step := range []string{hive.StepOS, hive.StepInstall} {
+		counts := map[string]int{}
+		for _, node := range nodes {
+			if was := j.noted(node).Inputs[step]; was != "" && was != j.inputs[step] {
+				counts[hive.Changed(step, was, j.inputs[step])]++
+			}
+		}
+		for _, what := range slices.Sorted(maps.Keys(counts)) {
+			info(sink, "%s: %s again on %d nodes", what, map[string]string{hive.StepOS: "preparing", hive.StepInstall: "installing"}[step], counts[what])
+		}
+	}
+}
