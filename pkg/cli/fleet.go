@@ -400,7 +400,7 @@ func (f *proxmoxFleet) survey(ctx context.Context, r *cluster.Record) (ours []li
 	}
 	var failures []error
 	for i, vm := range live {
-		if errors.Is(errs[i], proxmox.ErrNotFound) {
+		if errors.Is(errs[i], proxmox.ErrNotFound) || errs[i] != nil && !related(r, candidates[i]) {
 			continue
 		}
 		if errs[i] != nil {
@@ -409,6 +409,9 @@ func (f *proxmoxFleet) survey(ctx context.Context, r *cluster.Record) (ours []li
 		}
 		if mine, why := proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); mine {
 			ours = append(ours, refOf(vm))
+		} else if name, owner, _ := cluster.ParseOwner(vm.Description); owner == r.Owner.ID && name != r.Name {
+			foreign = append(foreign, progress.WithHint(fmt.Errorf("VM %d %s on %s has the owner id %s, and is of cluster %s, not %s", vm.VMID, vm.Name, vm.Hypervisor, owner, name, r.Name),
+				fmt.Sprintf("hive-test down %s --owner %s", name, owner)))
 		} else if recorded(r, vm.VMID) {
 			foreign = append(foreign, fmt.Errorf("VM %d %s on %s is not ours: %s", vm.VMID, vm.Name, vm.Hypervisor, why))
 		}
@@ -433,20 +436,26 @@ func (f *proxmoxFleet) candidates(ctx context.Context, r *cluster.Record) (liste
 }
 
 // candidatesOf returns, by id, the VMs that may be ours. What the listing does not show (it lags, and hides what the
-// token may not see) is looked for where the record says.
+// token may not see) is looked for where the record says. Where it says nothing, all there is to go by is an owner id, which
+// may be that of a cluster of another name.
 func candidatesOf(r *cluster.Record, listed []proxmox.VM) []proxmox.VM {
 	byID := map[int]proxmox.VM{}
 	for _, node := range r.Nodes {
 		byID[node.VMID] = proxmox.VM{VMID: node.VMID, Name: node.Name, Hypervisor: node.Hypervisor, Type: "qemu", Pool: r.Target.Pool}
 	}
 	for _, vm := range listed {
-		if recorded(r, vm.VMID) || vm.Type == "qemu" && vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
+		if related(r, vm) || len(r.Nodes) == 0 && vm.Type == "qemu" && vm.HasTag(cluster.Tag) {
 			byID[vm.VMID] = vm
 		}
 	}
 	candidates := slices.Collect(maps.Values(byID))
 	slices.SortFunc(candidates, func(a, b proxmox.VM) int { return a.VMID - b.VMID })
 	return candidates
+}
+
+// related tells whether the record names the VM, or the VM the cluster.
+func related(r *cluster.Record, vm proxmox.VM) bool {
+	return recorded(r, vm.VMID) || vm.Type == "qemu" && vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name))
 }
 
 func recorded(r *cluster.Record, vmid int) bool {

@@ -59,6 +59,8 @@ func (d *down) check(ctx context.Context, sink progress.Sink) error {
 		warn(sink, "leaving tofu out: %v", d.ending.aside)
 	case len(d.ending.seen) == 0 && len(d.Record.Nodes) > 0:
 		info(sink, "no VM of the cluster exists any more")
+	case len(d.ending.seen) == 0:
+		info(sink, "there is no VM of cluster %s with the owner id %s", d.Record.Name, d.Record.Owner.ID)
 	}
 	return nil
 }
