@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"os/user"
@@ -156,9 +157,11 @@ func explainRecord(err error, path string) error {
 	switch {
 	case errors.Is(err, state.ErrNotFound):
 		return progress.WithHint(err, "`hive-test status` lists the clusters that are here; --clusters-dir names another directory")
+	case errors.Is(err, fs.ErrPermission):
+		return progress.WithHint(err, "it belongs to the user who made the cluster")
 	case errors.Is(err, state.ErrCorrupt):
 		return progress.WithHint(err, "nothing was changed: put a good copy back, then try again: cp "+remote.Quote(path+".bak", path)+
-			"; or `hive-test down NAME` removes the cluster")
+			"; or `hive-test down "+filepath.Base(filepath.Dir(path))+"` removes the cluster")
 	}
 	return err
 }

@@ -76,6 +76,10 @@ func read(events []progress.Event) *failure {
 			phase, step = e.Phase, ""
 		case progress.StepStart:
 			step = e.Step
+		case progress.StepEnd: // a cluster that is destroyed while cleaning up goes without an end of the phase
+			if e.Phase == "down" {
+				f.gone = e.Status == progress.Passed
+			}
 		case progress.PhaseEnd:
 			if !failed && bad(e.Status) {
 				failed = true

@@ -109,6 +109,19 @@ func TestAnInterruptionIsNoRiddle(t *testing.T) {
 }
 
 // The runs that the renderers' tests recorded are explained too.
+func TestWhatIsDestroyedWhileCleaningUpIsNotToBeLookedAt(t *testing.T) {
+	for status, want := range map[progress.Status]string{progress.Passed: "run it again", progress.Failed: "down ci removes"} {
+		t.Run(string(status), func(t *testing.T) {
+			up, end, run := event(progress.PhaseEnd, "up"), event(progress.StepEnd, "down"), event(progress.RunEnd, "")
+			up.Status, up.Error, end.Status, run.Status = progress.Interrupted, "interrupted", status, progress.Interrupted
+			got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), up, event(progress.StepStart, "down"), end, run}, nil)
+			if got == nil || !strings.Contains(got.Next, want) {
+				t.Errorf("got %+v, want next %q", got, want)
+			}
+		})
+	}
+}
+
 func TestRecordedRuns(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "progress", "testdata", "events.jsonl"))
 	if err != nil {
