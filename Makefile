@@ -63,7 +63,7 @@ MOMENTS ?= 100
 
 .PHONY: crash
 crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes the better part of two hours
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_CRASH=$(MOMENTS) $(GO) test -count=1 -v -parallel 4 -timeout 4h -run '^(TestCrash|TestFaults)$$' ./cmd/hive-test
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_CRASH=$(MOMENTS) $(GO) test -count=1 -v -parallel 8 -timeout 4h -run '^(TestCrash|TestFaults)$$' ./cmd/hive-test
 
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run

@@ -278,6 +278,7 @@ type liveRun struct {
 	a       *arena
 	command *exec.Cmd
 	done    chan struct{} // closed when the process has ended
+	heard   chan struct{} // closed when all is read that it and its children have told
 
 	mu     sync.Mutex
 	told   int
@@ -290,7 +291,7 @@ type liveRun struct {
 // start starts a command that tells its events on standard error.
 func (a *arena) start(command *exec.Cmd) *liveRun {
 	a.Helper()
-	r := &liveRun{a: a, command: command, done: make(chan struct{}), phases: map[string]time.Time{}, change: make(chan struct{})}
+	r := &liveRun{a: a, command: command, done: make(chan struct{}), heard: make(chan struct{}), phases: map[string]time.Time{}, change: make(chan struct{})}
 	r.command.Args = append(r.command.Args, "--log-format", "json", "-v")
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -304,6 +305,7 @@ func (a *arena) start(command *exec.Cmd) *liveRun {
 	go func() { // until the last process that has the pipe is gone, or the arena's patience
 		r.read(read)
 		_ = read.Close()
+		close(r.heard)
 	}()
 	go func() {
 		_ = r.command.Wait()
@@ -375,6 +377,10 @@ func (r *liveRun) wait() int {
 		r.a.Errorf("a run hangs after it was ended:\n%s", r.log())
 		_ = r.command.Process.Kill()
 		<-r.done
+	}
+	select {
+	case <-r.heard:
+	case <-time.After(time.Second): // a child lives on
 	}
 	return r.command.ProcessState.ExitCode()
 }

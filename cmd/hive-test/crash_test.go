@@ -184,6 +184,7 @@ func (c *crasher) crash(way crashWay, n int, spread float64, tally *crashTally) 
 	tally.add(way.name, over, leaks)
 	if len(leaks) > 0 {
 		c.Errorf("%s: left after %v: %s\nthe run:\n%s\nthe cleaning up:\n%s%s", what, clean.Args[1:], strings.Join(leaks, "; "), run.log(), cleaned.stdout, cleaned.stderr)
+		c.still = c.look() // told once
 	}
 	c.again(what, n)
 }
@@ -203,6 +204,7 @@ func (c *crasher) again(what string, n int) {
 	}
 	if leaks := c.leaks(); len(leaks) > 0 {
 		c.Errorf("%s: left after full again: %s", what, strings.Join(leaks, "; "))
+		c.still = c.look() // told once
 	}
 	if _, err := os.Stat(filepath.Join(c.clusters(), crashed)); err == nil {
 		c.Errorf("%s: the cluster's directory is still there", what)

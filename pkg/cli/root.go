@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -39,6 +40,8 @@ type app struct {
 	signals *signals
 	// known are the values that nothing may show.
 	known *progress.Secrets
+	// asJSON says that the user wants narration as JSON lines, errors that end the program included.
+	asJSON bool
 }
 
 // Main runs the program and returns its exit code.
@@ -59,6 +62,13 @@ func (a *app) complain(err error, code ExitCode) {
 		return
 	}
 	if _, told := errors.AsType[toldError](err); told {
+		return
+	}
+	if a.asJSON {
+		number := int(code)
+		progress.JSONLines(a.Stderr).Emit(progress.Event{
+			Kind: progress.RunEnd, Time: time.Now().UTC(), Status: progress.Failed, ExitCode: &number, Error: a.known.Mask(err.Error()), Hint: a.known.Mask(progress.HintOf(err)),
+		})
 		return
 	}
 	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(a.known.Mask(err.Error()), "\n", "\n  "))

@@ -45,6 +45,7 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 		}
 		settings, err := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path})
 		a.known.Learn(tokenSecrets(settings.Proxmox.Token.Reveal())...)
+		a.asJSON = settings.LogFormat == "json"
 		if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
 			return settings, usageError{err}
 		}

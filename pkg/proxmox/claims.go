@@ -35,6 +35,8 @@ const (
 	brokenPrefix = "hive-test-over-"
 	// takeoverTime is how long a takeover may take at most; it is three calls.
 	takeoverTime = 10 * time.Minute
+	// claimTime is how long making one claim, or giving it up, may take.
+	claimTime = 10 * time.Second
 )
 
 // Pool is a resource pool.
@@ -257,11 +259,14 @@ func (c *Claims) inPool(block int) Holder {
 
 func poolName(block int) string { return claimPrefix + strconv.Itoa(block) }
 
-// takePool makes the claim that PVE holds.
+// takePool makes the claim that PVE holds. An interruption does not cut that off: a claim that was asked for and not seen made
+// may be there all the same.
 func (c *Claims) takePool(ctx context.Context, block int) error {
-	if c.Unshared != nil {
-		return nil
+	if c.Unshared != nil || ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTime)
+	defer cancel()
 	mine := Pool{ID: poolName(block), Comment: c.holder().comment(block)}
 	err := c.Pools.MakePool(ctx, mine)
 	if errors.Is(err, ErrExists) {
@@ -275,6 +280,9 @@ func (c *Claims) takePool(ctx context.Context, block int) error {
 		return claimed
 	}
 	if err != nil {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTime)
+		defer cancel()
+		_ = c.deleteOwn(ending, mine.ID) // where that fails too, the claim ends by itself
 		return fmt.Errorf("claiming VM ids %d-%d: %w", block, block+blockSize-1, err)
 	}
 	c.pools[block] = true

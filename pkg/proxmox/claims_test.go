@@ -1,6 +1,7 @@
 package proxmox_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -164,6 +165,31 @@ func TestClaimsWithoutPools(t *testing.T) {
 	mustTake(t, l.claimant(there, "cccc", nil), 20001) // nothing tells the other machine
 	if err := a.Release(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A claim whose answer was lost, or that nobody waits for any more, is not left behind.
+func TestClaimsThatWereCutOff(t *testing.T) {
+	for name, fault := range map[string]string{
+		"the answer is lost":  `{"path":"/pools","method":"POST","nth":1,"lost":true}`,
+		"the run is ended":    `{"path":"/pools","method":"POST","nth":1,"delay":"200ms"}`,
+		"the answer is wrong": `{"path":"/pools","method":"POST","nth":1,"status":500,"reason":"seeded"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, nil)
+			l.fault(fault)
+			a := l.claimant(t.TempDir(), "aaaa", nil)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if err := a.Take(ctx, []int{20000}); err == nil {
+				if err := a.Release(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left := l.pools(); len(left) != 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
 	}
 }
 
