@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -278,13 +279,14 @@ func (r Run) Write(file string, content []byte) error {
 	return nil
 }
 
-// CopyTo copies all regular files of dir below the run's directory into another directory, replacing it as a whole.
+// CopyTo copies a directory's regular files to another one, which it replaces as a whole. Links, sockets and pipes, which suites
+// leave too, stay behind.
 func CopyTo(from, to string) error {
 	staging := to + ".new"
 	if err := os.RemoveAll(staging); err != nil {
 		return fmt.Errorf("clearing %s: %w", staging, err)
 	}
-	if err := os.CopyFS(staging, os.DirFS(from)); err != nil {
+	if err := copyFiles(from, staging); err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
 	if err := os.RemoveAll(to); err != nil {
@@ -294,6 +296,39 @@ func CopyTo(from, to string) error {
 		return fmt.Errorf("replacing %s: %w", to, err)
 	}
 	return nil
+}
+
+func copyFiles(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		switch target := filepath.Join(to, below); {
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case entry.Type().IsRegular():
+			return copyFile(path, target)
+		}
+		return nil
+	})
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
 }
 
 // EventsFile is the name of a run's record of events, in its directory.

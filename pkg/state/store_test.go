@@ -2,6 +2,8 @@ package state
 
 import (
 	"errors"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -321,5 +323,41 @@ func TestRunsOutliveTheCluster(t *testing.T) {
 	}
 	if ignored, _ := os.ReadFile(filepath.Join(store.Root(), ".gitignore")); string(ignored) != "*\n" {
 		t.Errorf("the clusters directory does not ignore itself: %q", ignored)
+	}
+}
+
+func TestResultsAreCopiedWhateverSuitesLeave(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "kept")
+	if err := os.MkdirAll(filepath.Join(from, "e2e", "deep"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string]string{"e2e/output.log": "said", "e2e/deep/junit.xml": "<x/>"} {
+		if err := os.WriteFile(filepath.Join(from, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("/", filepath.Join(from, "e2e", "root")), os.Symlink("loop", filepath.Join(from, "e2e", "loop"))); err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(from, "s")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = socket.Close() }()
+	if err := CopyTo(from, to); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err = filepath.WalkDir(to, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			got = append(got, strings.TrimPrefix(path, to+"/"))
+		}
+		return err
+	})
+	if diff := cmp.Diff([]string{"e2e/deep/junit.xml", "e2e/output.log"}, got); diff != "" || err != nil {
+		t.Errorf("copied (-want +got):\n%s%v", diff, err)
+	}
+	if raw, _ := os.ReadFile(filepath.Join(to, "e2e/output.log")); string(raw) != "said" {
+		t.Errorf("the copy is %q", raw)
 	}
 }
