@@ -298,11 +298,7 @@ func (s *session) carryOut(ctx context.Context, p *reaping, plan *reapPlan) erro
 
 func (s *session) reapOne(ctx context.Context, p *reaping, r *cluster.Record, unfinished bool) ([]lifecycle.VMRef, error) {
 	sink := progress.With(s.sink, progress.Event{Cluster: string(r.Name)})
-	limit := s.settings.Timeouts.Down
-	if limit <= 0 {
-		limit = unlimitedPhase
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the time was up (--timeout-down)"))
+	ctx, cancel := within(ctx, s.settings.Timeouts.Down, "--timeout-down")
 	defer cancel()
 	fleet := *p.fleet // claims are one cluster's
 	fleet.claims = nil
