@@ -39,6 +39,7 @@ var only = []struct {
 	{"hive-test/pkg/proxmox", []string{"pkg/cli"}, "lifecycle sees an interface, never go-proxmox"},
 	{"hive-test/pkg/provision/tofu", []string{"pkg/cli"}, "lifecycle sees an interface, never tofu"},
 	{"hive-test/pkg/report", []string{"pkg/cli"}, "reports are made from events, at the top"},
+	{"hive-test/pkg/explain", []string{"pkg/cli"}, "why a run failed is said when it is over, at the top"},
 }
 
 // within says which of this project's packages a room may import at most.

@@ -105,7 +105,7 @@ func (a *app) dryRun(ctx context.Context, name string, settings config.Settings,
 	if err := s.prepare(ctx, fleet); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, settings.Timeouts.Up, errors.New("the time was up (--timeout-up)"))
+	ctx, cancel := within(ctx, settings.Timeouts.Up, "--timeout-up")
 	defer cancel()
 	job := s.job(fleet)
 	job.Before, job.Allow = s.before, allow

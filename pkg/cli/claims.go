@@ -37,7 +37,7 @@ func (s *session) claimSettings() claimSettings {
 	}
 	lasts := s.settings.Timeouts.Up + claimMargin
 	if s.settings.Timeouts.Up <= 0 {
-		lasts = 24 * time.Hour
+		lasts = unlimitedPhase
 	}
 	return claimSettings{lockDir: dir, lasts: lasts}
 }

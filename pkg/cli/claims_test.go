@@ -175,7 +175,7 @@ func (m *machine) create(ctx context.Context, r *cluster.Record, n cluster.Node)
 	if err != nil {
 		return err
 	}
-	_, err = m.fleet.client.WaitTask(ctx, upid.(string))
+	err = m.fleet.client.WaitTask(ctx, upid.(string))
 	return err
 }
 

@@ -87,11 +87,11 @@ func (f *proxmoxFleet) destroyNow(ctx context.Context, r *cluster.Record, ref li
 		return err
 	}
 	if vm.Status == "running" { // stopped, not shut down: a guest may ignore that for as long as it likes
-		if _, err := f.client.Stop(ctx, ref.Hypervisor, ref.VMID); err != nil {
+		if err := f.client.Stop(ctx, ref.Hypervisor, ref.VMID); err != nil {
 			return fmt.Errorf("stopping VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 		}
 	}
-	if _, err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil {
+	if err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil {
 		return fmt.Errorf("deleting VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 	}
 	return nil

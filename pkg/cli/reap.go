@@ -131,7 +131,7 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 		return err
 	}
 	if !flags.yes && !flags.dryRun && plan.something() {
-		flags.dryRun, err = a.askToReap(plan, settings.Output)
+		flags.dryRun, err = a.askToReap(plan)
 	}
 	if err != nil {
 		return err
@@ -298,10 +298,7 @@ func (s *session) carryOut(ctx context.Context, p *reaping, plan *reapPlan) erro
 
 func (s *session) reapOne(ctx context.Context, p *reaping, r *cluster.Record, unfinished bool) ([]lifecycle.VMRef, error) {
 	sink := progress.With(s.sink, progress.Event{Cluster: string(r.Name)})
-	ctx, cancel := context.WithTimeoutCause(ctx, s.settings.Timeouts.Down, errors.New("the time was up (--timeout-down)"))
-	if s.settings.Timeouts.Down <= 0 {
-		ctx, cancel = context.WithCancel(ctx)
-	}
+	ctx, cancel := within(ctx, s.settings.Timeouts.Down, "--timeout-down")
 	defer cancel()
 	fleet := *p.fleet // claims are one cluster's
 	fleet.claims = nil
@@ -394,7 +391,7 @@ func (s *session) dropTraces(ctx context.Context, p *reaping, plan *reapPlan) er
 }
 
 // askToReap shows what would be deleted and asks whether it shall be. Where nobody can answer, nothing is deleted.
-func (a *app) askToReap(plan *reapPlan, format string) (dryRun bool, err error) {
+func (a *app) askToReap(plan *reapPlan) (dryRun bool, err error) {
 	file, isFile := a.Stdin.(*os.File)
 	if !isFile || !term.IsTerminal(int(file.Fd())) {
 		fmt.Fprintln(a.Stderr, "nothing is deleted without --yes where there is no terminal to ask on")

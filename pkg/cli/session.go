@@ -266,6 +266,14 @@ func (s *session) limited(ctx context.Context) (context.Context, context.CancelF
 		fmt.Errorf("the whole run timed out after %s (--timeout)", progress.FormatLimit(s.settings.Timeout)))
 }
 
+// within is ctx with a limit that the named flag sets; 0 is none. Phases have theirs from phase.Manager.
+func within(ctx context.Context, limit time.Duration, flag string) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("the time was up (%s)", flag))
+}
+
 // job wires what the phases need.
 func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 	s.running = &lifecycle.Job{

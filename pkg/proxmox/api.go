@@ -21,27 +21,12 @@ type API interface {
 	StoragePaths(ctx context.Context) (map[string]string, error)
 	Skew() (skew time.Duration, known bool)
 	VMReader
-	AgentReader
-	Power
 }
 
 // VMReader reads one VM live.
 type VMReader interface {
 	VM(ctx context.Context, hypervisor string, vmid int) (VM, error)
 	Live(ctx context.Context, listed VM) (VM, error)
-}
-
-// AgentReader asks a VM's guest agent.
-type AgentReader interface {
-	Interfaces(ctx context.Context, hypervisor string, vmid int) ([]Interface, error)
-	ReadFile(ctx context.Context, hypervisor string, vmid int, path string) ([]byte, error)
-}
-
-// Power switches VMs off and deletes them.
-type Power interface {
-	Stop(ctx context.Context, hypervisor string, vmid int) (TaskResult, error)
-	Delete(ctx context.Context, hypervisor string, vmid int) (TaskResult, error)
-	TaskLog(ctx context.Context, upid string) ([]string, error)
 }
 
 // Addresses is what WaitAddresses needs.

@@ -155,10 +155,17 @@ const siteFile = "site"
 
 // prepareLocks makes the directory, for all users like the one of temporary files, and returns its identity.
 func prepareLocks(dir string) (string, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	_ = os.Chmod(dir, 0o777|os.ModeSticky) // it may be another user's, who has done it
+	switch err := os.Mkdir(dir, 0o777); {
+	case err == nil:
+		if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil { // whatever the umask is
+			return "", err
+		}
+	case !errors.Is(err, os.ErrExist): // one that is there stays as it is: a link that somebody has put there may lead anywhere
+		return "", err
+	}
 	path := filepath.Join(dir, siteFile)
 	for range 3 {
 		if raw, err := os.ReadFile(path); err == nil && len(raw) > 0 {

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -159,11 +158,11 @@ func interfaces(vmid int) func(context.Context, *look) error {
 }
 
 func stop(vmid int) func(context.Context, *look) error {
-	return func(ctx context.Context, l *look) error { return second(l.c.Stop(ctx, "pve1", vmid)) }
+	return func(ctx context.Context, l *look) error { return l.c.Stop(ctx, "pve1", vmid) }
 }
 
 func destroy(vmid int) func(context.Context, *look) error {
-	return func(ctx context.Context, l *look) error { return second(l.c.Delete(ctx, "pve1", vmid)) }
+	return func(ctx context.Context, l *look) error { return l.c.Delete(ctx, "pve1", vmid) }
 }
 
 // with gives the client another token, made by form for root@pam.
@@ -212,7 +211,7 @@ func answers() []situation {
 			return nil
 		}, fine: true},
 		{name: "400 of an unknown task", call: func(ctx context.Context, l *look) error {
-			return second(l.c.WaitTask(ctx, "UPID:pve1:00000001:00000001:6B0A0000:qmstop:100:root@pam!sim:"))
+			return l.c.WaitTask(ctx, "UPID:pve1:00000001:00000001:6B0A0000:qmstop:100:root@pam!sim:")
 		}, status: 400, is: notFound, text: "(upid: no such task)"},
 		{name: "401, wrong secret", client: wrong, call: version, status: 401, is: unauthorized, text: "401 Authentication failed!"},
 		{name: "401, expired", client: with("old", url.Values{"expire": {"1"}}), call: version, status: 401, is: unauthorized, text: "401 Authentication failed!"},
@@ -376,17 +375,6 @@ func tasks() []situation {
 	)
 	return []situation{
 		{name: "task: OK", call: stop(101), fine: true},
-		{name: "task: disks that stayed behind are told of", fault: `{"path":"/nodes/*/qemu/106","method":"DELETE","storage_locked":true}`,
-			before: func(l *lab) {
-				l.task(l.send("POST", "/nodes/pve1/qemu", url.Values{"vmid": {"106"}, "virtio0": {"local:1"}}))
-			},
-			call: func(ctx context.Context, l *look) error {
-				result, err := l.c.Delete(ctx, "pve1", 106)
-				if left := result.LeftoverDisks(); err == nil && len(left) != 1 {
-					return fmt.Errorf("left: %q of %q", left, result.Log)
-				}
-				return err
-			}, fine: true},
 		{name: "task: refused", fault: failing("VM is locked (backup)"), call: stop(102), task: "VM is locked (backup)", is: []error{proxmox.ErrLocked},
 			log: "TASK ERROR: VM is locked (backup)", text: "task qmstop of VM 102 on pve1 failed: VM is locked (backup)"},
 		{name: "task: unexpected status", fault: failing("unexpected status"), call: stop(102), task: "unexpected status", text: "failed: unexpected status"},
@@ -396,7 +384,7 @@ func tasks() []situation {
 		{name: "task: a lock that was not free is waited for", fault: `{"path":"/nodes/*/qemu/*/status/stop","task_error":"` + held + `","nth":1}`, call: stop(101), fine: true},
 		{name: "task: the cause is in the log", call: func(ctx context.Context, l *look) error {
 			answer := l.send("POST", "/nodes/pve1/qemu/105/status/start", nil)
-			return second(l.c.WaitTask(ctx, upidIn(answer)))
+			return l.c.WaitTask(ctx, upidIn(answer))
 		}, task: noStart, log: "bridge 'vmbr99' does not exist", text: "\n  bridge 'vmbr99' does not exist"},
 		{name: "task: its log cannot be read", fault: `[` + failing("VM is locked (backup)") + `,` + answered("/nodes/*/tasks/*/log", "595", "No route to host") + `]`,
 			call: stop(102), task: "VM is locked (backup)", is: []error{proxmox.ErrLocked}, log: "the task's log cannot be read", text: "595 No route to host"},
@@ -408,7 +396,7 @@ func tasks() []situation {
 				}
 			}},
 		{name: "task: its worker vanished", call: vanishing, task: "unexpected status", text: "task qmcreate of VM 100 on pve1 failed: unexpected status"},
-		{name: "task: none", call: func(ctx context.Context, l *look) error { return second(l.c.WaitTask(ctx, "nonsense")) }, text: "nonsense"},
+		{name: "task: none", call: func(ctx context.Context, l *look) error { return l.c.WaitTask(ctx, "nonsense") }, text: "nonsense"},
 		{name: "task: the log of an unknown one", call: func(ctx context.Context, l *look) error {
 			return second(l.c.TaskLog(ctx, "UPID:pve1:00000001:00000001:6B0A0000:qmstop:100:root@pam!sim:"))
 		}, text: "unable to open file"},
@@ -431,7 +419,7 @@ func vanishing(ctx context.Context, l *look) error {
 		return err
 	}
 	after := newLab(l.t, func(o *pve.Options) { o.Dir = crashed })
-	return second(after.WaitTask(ctx, upid))
+	return after.WaitTask(ctx, upid)
 }
 
 // awaitState returns what the simulator has written of its state once that has the task in it.

@@ -53,7 +53,7 @@ func TestWhatAHypervisorTellsOfAVM(t *testing.T) {
 		t.Errorf("status %q, %v", status, err)
 	}
 	l.fault(`[{"path": "/nodes/*/qemu/*/status/stop", "method": "POST", "task_error": "it would not stop"}]`)
-	if _, err := l.Stop(t.Context(), n.Hypervisor, n.VMID); err == nil {
+	if err := l.Stop(t.Context(), n.Hypervisor, n.VMID); err == nil {
 		t.Error("the stop did not fail")
 	}
 	logs, err := l.TaskLogs(t.Context(), n.Hypervisor, n.VMID, began.Add(-time.Minute), 10)

@@ -95,13 +95,12 @@ func TestPeersThatHang(t *testing.T) {
 		{"POST", func(ctx context.Context, c *Client) error {
 			return c.MakePool(ctx, Pool{ID: "x", Comment: strings.Repeat("x", 1000)})
 		}},
-		{"POST that starts a task", func(ctx context.Context, c *Client) error { _, err := c.Stop(ctx, "pve1", 100); return err }},
-		{"DELETE that starts a task", func(ctx context.Context, c *Client) error { _, err := c.Delete(ctx, "pve1", 100); return err }},
+		{"POST that starts a task", func(ctx context.Context, c *Client) error { return c.Stop(ctx, "pve1", 100) }},
+		{"DELETE that starts a task", func(ctx context.Context, c *Client) error { return c.Delete(ctx, "pve1", 100) }},
 		{"wait for a task", func(ctx context.Context, c *Client) error {
 			ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 			defer cancel()
-			_, err := c.WaitTask(ctx, upid)
-			return err
+			return c.WaitTask(ctx, upid)
 		}},
 	}
 	for _, peer := range peers {

@@ -211,8 +211,7 @@ func (s *sweep) dropTaken() error {
 func (c *Client) DeleteVolume(ctx context.Context, hypervisor, volume string) error {
 	storage, _, _ := strings.Cut(volume, ":")
 	path := "/nodes/" + url.PathEscape(hypervisor) + "/storage/" + url.PathEscape(storage) + "/content/" + url.PathEscape(volume)
-	_, err := c.runAgain(ctx, http.MethodDelete, path, nil)
-	return err
+	return c.runAgain(ctx, http.MethodDelete, path, nil)
 }
 
 // Unprotect takes the protection off a VM (VM.Config.Options).

@@ -33,9 +33,8 @@ func (c *Client) PendingSettings(ctx context.Context, hypervisor string, vmid in
 // settings that waited for that. A VM that is off is started.
 func (c *Client) Restart(ctx context.Context, hypervisor string, vmid int) error {
 	body := map[string]string{"forceStop": "1", "timeout": strconv.Itoa(int(shutdownTime.Seconds()))}
-	if _, err := c.run(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/shutdown"), nil, body); err != nil {
+	if err := c.run(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/shutdown"), nil, body); err != nil {
 		return err
 	}
-	_, err := c.run(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/start"), nil, nil)
-	return err
+	return c.run(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/start"), nil, nil)
 }

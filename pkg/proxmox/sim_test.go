@@ -179,7 +179,7 @@ func (l *lab) make(name cluster.Name, owner string, n cluster.Node) {
 func (l *lab) task(answer string) {
 	l.t.Helper()
 	upid := answer[strings.Index(answer, "UPID"):]
-	if _, err := l.WaitTask(l.t.Context(), upid[:strings.Index(upid, `"`)]); err != nil {
+	if err := l.WaitTask(l.t.Context(), upid[:strings.Index(upid, `"`)]); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -270,32 +270,32 @@ func (l *lab) readFiles(n cluster.Node) {
 func (l *lab) end(nodes cluster.Nodes) {
 	l.t.Helper()
 	ctx, first := l.t.Context(), nodes[0]
-	api, ok := errors.AsType[*proxmox.APIError](second(l.Delete(ctx, first.Hypervisor, first.VMID)))
+	api, ok := errors.AsType[*proxmox.APIError](l.Delete(ctx, first.Hypervisor, first.VMID))
 	if !ok || !strings.Contains(api.Reason, "is running - destroy failed") {
 		l.t.Errorf("deleting a running VM: %v", api)
 	}
 	config := "/nodes/" + first.Hypervisor + "/qemu/" + strconv.Itoa(first.VMID) + "/config"
 	l.send("PUT", config, url.Values{"protection": {"1"}})
 	for _, n := range nodes {
-		if _, err := l.Stop(ctx, n.Hypervisor, n.VMID); err != nil {
+		if err := l.Stop(ctx, n.Hypervisor, n.VMID); err != nil {
 			l.t.Fatal(err)
 		}
 	}
-	if err := second(l.Delete(ctx, first.Hypervisor, first.VMID)); err == nil || !strings.Contains(err.Error(), "protection mode") {
+	if err := l.Delete(ctx, first.Hypervisor, first.VMID); err == nil || !strings.Contains(err.Error(), "protection mode") {
 		l.t.Errorf("deleting a protected VM: %v", err)
 	}
 	l.send("PUT", config, url.Values{"protection": {"0"}})
 	for _, n := range nodes {
-		if _, err := l.Delete(ctx, n.Hypervisor, n.VMID); err != nil {
+		if err := l.Delete(ctx, n.Hypervisor, n.VMID); err != nil {
 			l.t.Error(err)
 		}
 		if _, err := l.VM(ctx, n.Hypervisor, n.VMID); !errors.Is(err, proxmox.ErrNotFound) {
 			l.t.Errorf("a deleted VM: %v", err)
 		}
-		if err := second(l.Delete(ctx, n.Hypervisor, n.VMID)); !errors.Is(err, proxmox.ErrNotFound) {
+		if err := l.Delete(ctx, n.Hypervisor, n.VMID); !errors.Is(err, proxmox.ErrNotFound) {
 			l.t.Errorf("deleting it again: %v", err)
 		}
-		if err := second(l.Stop(ctx, n.Hypervisor, n.VMID)); !errors.Is(err, proxmox.ErrNotFound) {
+		if err := l.Stop(ctx, n.Hypervisor, n.VMID); !errors.Is(err, proxmox.ErrNotFound) {
 			l.t.Errorf("stopping it: %v", err)
 		}
 	}

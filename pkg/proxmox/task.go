@@ -18,24 +18,6 @@ const (
 	maxTaskWait   = 30 * time.Minute
 )
 
-// TaskResult is a task that ended with exit status OK.
-type TaskResult struct {
-	UPID string
-	Log  []string // without the closing TASK OK; nil when the log cannot be read
-}
-
-// LeftoverDisks are the log lines that name disks which stayed behind: PVE ends a deletion with OK even if the
-// storage was locked and a disk could not be removed (observed on PVE 8.4).
-func (r TaskResult) LeftoverDisks() []string {
-	var lines []string
-	for _, line := range r.Log {
-		if strings.Contains(line, "Could not remove disk") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
 // TaskError is a task that ended with anything but OK, warnings included.
 type TaskError struct {
 	UPID, Type, ID, Hypervisor string
@@ -95,47 +77,42 @@ func taskPath(upid, leaf string) (string, error) {
 }
 
 // run sends a request that starts a task and waits for the task to end well.
-func (c *Client) run(ctx context.Context, method, path string, query url.Values, body any) (TaskResult, error) {
+func (c *Client) run(ctx context.Context, method, path string, query url.Values, body any) error {
 	var upid string
 	if err := c.call(ctx, method, path, query, body, &upid); err != nil {
-		return TaskResult{}, err
+		return err
 	}
 	return c.WaitTask(ctx, upid)
 }
 
 // runAgain is run for what may be done twice: it tries again what fails for a passing reason.
-func (c *Client) runAgain(ctx context.Context, method, path string, query url.Values) (TaskResult, error) {
-	var result TaskResult
-	err := persist(ctx, func() (err error) {
-		result, err = c.run(ctx, method, path, query, nil)
-		return err
-	})
-	return result, err
+func (c *Client) runAgain(ctx context.Context, method, path string, query url.Values) error {
+	return persist(ctx, func() error { return c.run(ctx, method, path, query, nil) })
 }
 
-// WaitTask waits until the task has ended and returns its log. An exit status other than OK is a *TaskError; the end
-// of ctx, or half an hour, ends the wait with an error that names the task. A node that cannot be reached for a while
-// is asked again.
-func (c *Client) WaitTask(ctx context.Context, upid string) (TaskResult, error) {
+// WaitTask waits until the task has ended. An exit status other than OK is a *TaskError with the task's log; the end of
+// ctx, or half an hour, ends the wait with an error that names the task. A node that cannot be reached for a while is
+// asked again.
+func (c *Client) WaitTask(ctx context.Context, upid string) error {
 	path, err := taskPath(upid, "status")
 	if err != nil {
-		return TaskResult{}, err
+		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, maxTaskWait, fmt.Errorf("the task still runs after %s", maxTaskWait))
 	defer cancel()
 	status, err := c.awaitTask(ctx, path)
 	if err != nil {
-		return TaskResult{UPID: upid}, fmt.Errorf("waiting for task %s: %w", upid, err)
+		return fmt.Errorf("waiting for task %s: %w", upid, err)
 	}
-	log, logErr := c.TaskLog(ctx, upid)
 	if status.ExitStatus == "OK" {
-		return TaskResult{UPID: upid, Log: strip(log)}, nil
+		return nil
 	}
-	if logErr != nil {
-		log = []string{"the task's log cannot be read: " + logErr.Error()}
+	log, err := c.TaskLog(ctx, upid)
+	if err != nil {
+		log = []string{"the task's log cannot be read: " + err.Error()}
 	}
 	parts := strings.Split(upid, ":")
-	return TaskResult{UPID: upid}, &TaskError{
+	return &TaskError{
 		UPID: upid, Hypervisor: parts[1], Type: parts[5], ID: parts[6], ExitStatus: status.ExitStatus, Log: log,
 	}
 }
@@ -192,13 +169,6 @@ func (c *Client) TaskLog(ctx context.Context, upid string) ([]string, error) {
 	return log, nil
 }
 
-func strip(log []string) []string {
-	if n := len(log); n > 0 && log[n-1] == "TASK OK" {
-		return log[:n-1]
-	}
-	return log
-}
-
 // sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -213,14 +183,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // Stop switches the VM off at once and waits for that. A VM that is off already is no error. Refusals, such as a
 // config lock, come as *TaskError.
-func (c *Client) Stop(ctx context.Context, hypervisor string, vmid int) (TaskResult, error) {
+func (c *Client) Stop(ctx context.Context, hypervisor string, vmid int) error {
 	return c.runAgain(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/stop"), nil)
 }
 
 // Delete destroys the VM with its disks, jobs and backups' references, and waits for that. A running or protected VM
 // is refused with an *APIError, a locked one or a template in use with a *TaskError; a VM that is not there matches
-// ErrNotFound. Look at LeftoverDisks of the result.
-func (c *Client) Delete(ctx context.Context, hypervisor string, vmid int) (TaskResult, error) {
+// ErrNotFound. That it went well does not prove that its disks are gone: Leftovers finds those that stayed.
+func (c *Client) Delete(ctx context.Context, hypervisor string, vmid int) error {
 	query := url.Values{"purge": {"1"}, "destroy-unreferenced-disks": {"1"}}
 	return c.runAgain(ctx, http.MethodDelete, vmPath(hypervisor, vmid, ""), query)
 }

@@ -350,12 +350,3 @@ func (s *Store) Runs(name cluster.Name) ([]Run, error) {
 	}
 	return runs, nil
 }
-
-// RunOf is the newest run's directory of a cluster, or "" if there is none.
-func (s *Store) RunOf(name cluster.Name) string {
-	target, err := os.Readlink(filepath.Join(s.root, runsDir, name.String(), "latest"))
-	if err != nil || strings.Contains(target, "/") {
-		return ""
-	}
-	return filepath.Join(s.root, runsDir, name.String(), target)
-}

@@ -318,8 +318,9 @@ func TestRunsOutliveTheCluster(t *testing.T) {
 	if err := store.Remove("a"); err != nil {
 		t.Fatal(err)
 	}
-	if got := store.RunOf("a"); got != run.Dir {
-		t.Errorf("latest is %s, want %s", got, run.Dir)
+	latest := filepath.Join(store.Root(), ".runs", "a", "latest")
+	if got, err := os.Readlink(latest); err != nil || got != filepath.Base(run.Dir) {
+		t.Errorf("latest is %s (%v), want %s", got, err, filepath.Base(run.Dir))
 	}
 	if ignored, _ := os.ReadFile(filepath.Join(store.Root(), ".gitignore")); string(ignored) != "*\n" {
 		t.Errorf("the clusters directory does not ignore itself: %q", ignored)
