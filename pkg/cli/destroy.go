@@ -97,8 +97,17 @@ func (f *proxmoxFleet) destroyNow(ctx context.Context, r *cluster.Record, ref li
 	return nil
 }
 
-// Sweep removes what VMs that are gone have left, and looks again.
+// Sweep removes what VMs that are gone have left, and looks again. Where the record does not tell what there was, snippets
+// are known by the owner id in their names.
 func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
+	err := f.sweep(ctx, r, gone, sink)
+	if err == nil && len(r.Spec.Hypervisors) == 0 {
+		err = f.dropSnippets(ctx, r.Owner.ID, sink)
+	}
+	return err
+}
+
+func (f *proxmoxFleet) sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
 	origins := originsOf(r, gone)
 	if err := f.namesakes(ctx, r, sink); err != nil {
 		return err
@@ -130,6 +139,44 @@ func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []life
 		return err
 	}
 	return stillThere(rest.Volumes, errors.Join(failures...))
+}
+
+// dropSnippets deletes the snippets whose names carry the owner id, wherever they are. A place that cannot be looked at is told.
+func (f *proxmoxFleet) dropSnippets(ctx context.Context, owner string, sink progress.Sink) error {
+	hosts, err := f.client.Hypervisors(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the hypervisors: %w", err)
+	}
+	failures := make([]error, len(hosts))
+	f.forEach(len(hosts), func(i int) {
+		if err := f.dropSnippetsOn(ctx, hosts[i].Name, owner, &failures[i]); err != nil {
+			sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", hosts[i].Name, err)})
+		}
+	})
+	return errors.Join(failures...)
+}
+
+// dropSnippetsOn does it on one hypervisor. What cannot be deleted is the failure, what cannot be looked at the error.
+func (f *proxmoxFleet) dropSnippetsOn(ctx context.Context, hypervisor, owner string, failure *error) error {
+	storages, err := f.client.Storages(ctx, hypervisor)
+	if err != nil {
+		return err
+	}
+	for _, storage := range storages {
+		if !storage.Holds("snippets") || !storage.Active {
+			continue
+		}
+		volumes, err := f.client.Content(ctx, hypervisor, storage.Name, "snippets")
+		if err != nil {
+			return err
+		}
+		for _, v := range volumes {
+			if strings.HasSuffix(v.ID, cluster.SnippetName("", owner)) {
+				*failure = errors.Join(*failure, f.client.DeleteVolume(ctx, hypervisor, v.ID))
+			}
+		}
+	}
+	return nil
 }
 
 // settleTime is how long nothing may have gone until what is there counts as left behind.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -138,48 +137,10 @@ func (p *reaping) Alive(ctx context.Context, r *cluster.Record) error {
 
 // Clear takes away snippets of VMs that were never made, and then the mark of the cluster's last run.
 func (p *reaping) Clear(ctx context.Context, r *cluster.Record) error {
-	if err := p.dropSnippets(ctx, r.Owner.ID); err != nil {
+	if err := p.fleet.dropSnippets(ctx, r.Owner.ID, p.sink); err != nil {
 		return err
 	}
 	return proxmox.DropRunMark(ctx, p.fleet.client, r.Owner.ID)
-}
-
-// dropSnippets deletes the snippets whose names carry the owner id, wherever they are. A place that cannot be looked at is told.
-func (p *reaping) dropSnippets(ctx context.Context, owner string) error {
-	hosts, err := p.fleet.client.Hypervisors(ctx)
-	if err != nil {
-		return fmt.Errorf("listing the hypervisors: %w", err)
-	}
-	failures := make([]error, len(hosts))
-	p.fleet.forEach(len(hosts), func(i int) {
-		if err := p.dropSnippetsOn(ctx, hosts[i].Name, owner, &failures[i]); err != nil {
-			p.sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", hosts[i].Name, err)})
-		}
-	})
-	return errors.Join(failures...)
-}
-
-// dropSnippetsOn does it on one hypervisor. What cannot be deleted is the failure, what cannot be looked at the error.
-func (p *reaping) dropSnippetsOn(ctx context.Context, hypervisor, owner string, failure *error) error {
-	storages, err := p.fleet.client.Storages(ctx, hypervisor)
-	if err != nil {
-		return err
-	}
-	for _, storage := range storages {
-		if !storage.Holds("snippets") || !storage.Active {
-			continue
-		}
-		volumes, err := p.fleet.client.Content(ctx, hypervisor, storage.Name, "snippets")
-		if err != nil {
-			return err
-		}
-		for _, v := range volumes {
-			if strings.HasSuffix(v.ID, cluster.SnippetName("", owner)) {
-				*failure = errors.Join(*failure, p.fleet.client.DeleteVolume(ctx, hypervisor, v.ID))
-			}
-		}
-	}
-	return nil
 }
 
 // Settle waits for VMs in the making.
