@@ -172,7 +172,7 @@ func (f *proxmoxFleet) free(ctx context.Context, r *cluster.Record, node cluster
 // Release gives claims up: VMs hold the ids now. That it fails is no failure of the run: claims end by themselves.
 func (f *proxmoxFleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Sink) {
 	if f.claims != nil {
-		unreleased(sink, f.claims.Release(ctx))
+		f.released(sink, f.claims.Release(ctx))
 	}
 }
 
@@ -182,10 +182,13 @@ func (f *proxmoxFleet) Forget(ctx context.Context, r *cluster.Record, sink progr
 	if err == nil {
 		err = claims.Forget(ctx)
 	}
-	unreleased(sink, err)
+	f.released(sink, err)
 }
 
-func unreleased(sink progress.Sink, err error) {
+// released notes how giving claims up went: by the mark of the run, which stays then, reap knows that nobody stands behind one
+// that is left.
+func (f *proxmoxFleet) released(sink progress.Sink, err error) {
+	f.unreleased = err != nil
 	if err != nil {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: "a claim on VM ids could not be given up and ends by itself: " + err.Error()})
 	}

@@ -101,7 +101,7 @@ func (f *proxmoxFleet) destroyNow(ctx context.Context, r *cluster.Record, ref li
 // are known by the owner id in their names.
 func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
 	err := f.sweep(ctx, r, gone, sink)
-	if err == nil && len(r.Spec.Hypervisors) == 0 {
+	if err == nil && (len(r.Nodes) == 0 || len(r.Spec.Hypervisors) == 0) {
 		err = f.dropSnippets(ctx, r.Owner.ID, sink)
 	}
 	return err

@@ -30,6 +30,8 @@ type proxmoxFleet struct {
 	claims      *proxmox.Claims // nil until something is claimed
 	checks      checks
 	beat        *proxmox.Heartbeat // nil where no run is to be told of
+	// unreleased says that a claim could not be given up last time.
+	unreleased bool
 	// addresses are those of the other clusters of this clusters directory, with who has each.
 	addresses func() (map[netip.Addr]string, error)
 }

@@ -13,6 +13,7 @@ import (
 // heartbeat tells other machines, on Proxmox VE, that this session's run lives. The zero value tells nobody.
 type heartbeat struct {
 	*proxmox.Heartbeat
+	fleet    *proxmoxFleet
 	destroys bool
 }
 
@@ -35,7 +36,7 @@ func (s *session) startHeartbeat(ctx context.Context, r *lifecycle.Job) heartbea
 			s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error()})
 		},
 	})
-	return heartbeat{fleet.beat, mark.Destroys}
+	return heartbeat{fleet.beat, fleet, mark.Destroys}
 }
 
 // wasUp tells whether a run had the cluster up.
@@ -51,13 +52,13 @@ func (h heartbeat) Emit(e progress.Event) {
 }
 
 // end takes the mark away, unless it shall tell reap of what the run has left: VMs that it should have destroyed, or could not
-// decide on before it was stopped.
+// decide on before it was stopped, or a claim.
 func (h heartbeat) end(ctx context.Context, err error, aborted bool) {
 	if h.Heartbeat == nil {
 		return
 	}
 	_, leak := errors.AsType[*lifecycle.LeakError](err)
-	h.Stop(ctx, leak || aborted)
+	h.Stop(ctx, leak || aborted || h.fleet.unreleased)
 }
 
 // marked waits until other machines can see that this run lives; where they never will, for want of a privilege, the warning

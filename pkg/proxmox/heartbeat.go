@@ -79,16 +79,23 @@ func (h *Heartbeat) Update(change func(*RunMark)) {
 	}
 }
 
-// Stop ends the beating. The mark is deleted, unless keep says that it shall tell of what is left undone.
+// Stop ends the beating. The mark is deleted, unless keep says that it shall tell of what is left undone: then it says the
+// last that is known, and that the run is over.
 func (h *Heartbeat) Stop(ctx context.Context, keep bool) {
 	h.cancel()
 	<-h.done
-	if keep || errors.Is(h.first, ErrForbidden) {
+	if errors.Is(h.first, ErrForbidden) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
-	if err := DropRunMark(ctx, h.options.Pools, h.options.Mark.OwnerID); err != nil {
+	var err error
+	if keep {
+		err = h.beat(ctx, 0)
+	} else {
+		err = DropRunMark(ctx, h.options.Pools, h.options.Mark.OwnerID)
+	}
+	if err != nil {
 		h.warn(err)
 	}
 }
@@ -96,7 +103,7 @@ func (h *Heartbeat) Stop(ctx context.Context, keep bool) {
 func (h *Heartbeat) loop(ctx context.Context) {
 	defer close(h.done)
 	before := h.offset()
-	h.first = h.beat(ctx)
+	h.first = h.beat(ctx, h.options.Alive)
 	close(h.tried)
 	if errors.Is(h.first, ErrForbidden) {
 		return
@@ -105,7 +112,7 @@ func (h *Heartbeat) loop(ctx context.Context) {
 		h.warn(h.first)
 	}
 	if (h.offset() - before).Abs() > skewMatters { // the first answer has told the time
-		_ = h.beat(ctx) // the next beat comes soon enough to tell
+		_ = h.beat(ctx, h.options.Alive) // the next beat comes soon enough to tell
 	}
 	ticker := time.NewTicker(h.options.Alive / 3)
 	defer ticker.Stop()
@@ -116,7 +123,7 @@ func (h *Heartbeat) loop(ctx context.Context) {
 		case <-ticker.C:
 		case <-h.poke:
 		}
-		if err := h.beat(ctx); err != nil && ctx.Err() == nil {
+		if err := h.beat(ctx, h.options.Alive); err != nil && ctx.Err() == nil {
 			h.warn(err)
 		}
 	}
@@ -125,12 +132,12 @@ func (h *Heartbeat) loop(ctx context.Context) {
 // offset is by how much the clock of Proxmox VE is known to be ahead.
 func (h *Heartbeat) offset() time.Duration { return time.Until(h.options.Now()) }
 
-// beat says that the run lives. A mark that is there already is this run's, or that of one before it that died.
-func (h *Heartbeat) beat(ctx context.Context) error {
+// beat says that the run lives for so long. A mark that is there already is this run's, or that of one before it that died.
+func (h *Heartbeat) beat(ctx context.Context, alive time.Duration) error {
 	h.mu.Lock()
 	mark := h.mark
 	h.mu.Unlock()
-	mark.Until = h.options.Now().Add(h.options.Alive)
+	mark.Until = h.options.Now().Add(alive)
 	select {
 	case <-h.tried:
 		if err := h.options.Pools.UpdatePool(ctx, mark.pool()); !errors.Is(err, ErrNotFound) {
