@@ -119,7 +119,7 @@ func (a *app) root() *cobra.Command {
 	a.globalFlags(root)
 	root.AddCommand(
 		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(), a.doctorCommand(),
-		a.sshCommand(), a.execCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(), a.explainCommand(), a.unlockCommand(), a.versionCommand(),
+		a.sshCommand(), a.execCommand(), a.cpCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(), a.explainCommand(), a.unlockCommand(), a.versionCommand(),
 		exitCodesTopic(), settingsTopic(),
 		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(),
 	)

@@ -180,20 +180,7 @@ func (s *sums) of(local *os.File, info fs.FileInfo) (string, error) {
 func (h *Host) Download(ctx context.Context, remotePath, localPath string) error {
 	remotePath = homeRelative(remotePath)
 	err := h.withSFTP(ctx, func(_ context.Context, c *sftp.Client) error {
-		from, err := c.Open(remotePath)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = from.Close() }()
-		to, err := renameio.NewPendingFile(localPath, renameio.WithPermissions(0o600))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = to.Cleanup() }()
-		if _, err := from.WriteTo(to); err != nil {
-			return err
-		}
-		return to.CloseAtomicallyReplace()
+		return fetch(c, remotePath, localPath, 0o600)
 	})
 	if err != nil {
 		return h.fail(fmt.Errorf("downloading %s to %s: %w", remotePath, localPath, err))
@@ -201,22 +188,48 @@ func (h *Host) Download(ctx context.Context, remotePath, localPath string) error
 	return nil
 }
 
-// homeRelative takes "~/x" as "x": SFTP and commands both start in the home directory.
-func homeRelative(p string) string {
-	if rest, ok := strings.CutPrefix(p, "~/"); ok {
-		p = rest
+// fetch writes what remotePath holds beside localPath and renames it.
+func fetch(c *sftp.Client, remotePath, localPath string, mode fs.FileMode) error {
+	from, err := c.Open(remotePath)
+	if err != nil {
+		return err
 	}
-	if !path.IsAbs(p) {
-		return "./" + path.Clean(p) // the dot keeps a name that begins with a hyphen from being an option
+	defer func() { _ = from.Close() }()
+	to, err := renameio.NewPendingFile(localPath, renameio.WithStaticPermissions(mode))
+	if err != nil {
+		return err
 	}
-	return path.Clean(p)
+	defer func() { _ = to.Cleanup() }()
+	if _, err := from.WriteTo(to); err != nil {
+		return err
+	}
+	return to.CloseAtomicallyReplace()
 }
 
-// withSFTP calls use with an SFTP client of its own that ends with ctx.
+// homeRelative takes "~/x" as "x", and "~" as the home directory: SFTP and commands both start there.
+func homeRelative(p string) string {
+	rest, below := strings.CutPrefix(p, "~/")
+	switch {
+	case p == "~":
+		return dotted("")
+	case below:
+		return dotted(strings.TrimLeft(rest, "/"))
+	case path.IsAbs(p):
+		return path.Clean(p)
+	}
+	return dotted(p)
+}
+
+// withSFTP is sftpSession that ends at DefaultTimeout at the latest.
 func (h *Host) withSFTP(ctx context.Context, use func(context.Context, *sftp.Client) error, options ...sftp.ClientOption) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, DefaultTimeout,
 		fmt.Errorf("it did not end within %s: %w", DefaultTimeout, context.DeadlineExceeded))
 	defer cancel()
+	return h.sftpSession(ctx, use, options...)
+}
+
+// sftpSession calls use with an SFTP client of its own that ends with ctx.
+func (h *Host) sftpSession(ctx context.Context, use func(context.Context, *sftp.Client) error, options ...sftp.ClientOption) error {
 	s, err := h.open(ctx)
 	if err != nil {
 		return err

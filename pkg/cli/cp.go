@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+)
+
+func (a *app) cpCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cp NAME SRC... DST",
+		Short: "files and directories to nodes, all at once, or from them",
+		Long: `cp copies as scp does: on one side are paths of nodes, written N:PATH, where N is the number or the name of a node, or several
+(1,3); :PATH is all nodes, or those of --nodes. What is relative there begins in the home directory of the SSH user.
+Directories are copied with all that is in them, into DST where that is a directory or ends in a slash, or where there are
+several sources; else as DST. Of a source that ends in /. only what is in it is copied.
+
+From several nodes each has a directory of its own: DST/NAME-1, DST/NAME-2, and so on.
+
+A file appears whole or not at all, with its mode, and is left as it is where it is the same already. Links are followed
+to files; what else is neither file nor directory is left out, and named. The exit code is 1 where anything could not be
+copied; all else is. --timeout bounds the copying; nothing else does.`,
+		Example: `  hive-test cp dev1 ./site.conf :/tmp/
+  hive-test cp dev1 --nodes 1,3 ./dir :
+  hive-test cp dev1 2:/var/log/syslog .
+  hive-test cp dev1 :/etc/hive ./evidence`,
+		Args: named(0),
+	}
+	load := a.settings(cmd)
+	which := cmd.Flags().String("nodes", "", "the nodes that :PATH means, like 1,3 (default all)")
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		if err := checkFormat(settings.Output, "table", "json", "yaml"); err != nil {
+			return err
+		}
+		asked, err := parseCopy(args[1:], *which)
+		if err != nil {
+			return usageError{err}
+		}
+		return a.cp(ctx, args[0], asked, settings)
+	})
+	return cmd
+}
+
+// place is one operand of cp: a path here or, where remote, on the nodes that are listed; no list means those of --nodes.
+type place struct {
+	text   string
+	remote bool
+	nodes  string
+	path   string
+}
+
+// copying is what cp was asked for.
+type copying struct {
+	sources []place
+	target  place
+	which   string // --nodes
+}
+
+// parsePlace tells nodes from files as scp does: by a colon before any slash.
+func parsePlace(text string) place {
+	nodes, rest, found := strings.Cut(text, ":")
+	if !found || strings.Contains(nodes, "/") {
+		return place{text: text, path: text}
+	}
+	return place{text: text, remote: true, nodes: nodes, path: rest}
+}
+
+// parseCopy reads the operands and checks all that can be checked without the cluster.
+func parseCopy(operands []string, which string) (copying, error) {
+	if len(operands) < 2 {
+		return copying{}, errors.New("cp needs what is copied and where to, like: hive-test cp NAME ./file :/tmp/")
+	}
+	asked := copying{which: which}
+	all := false
+	for i, operand := range operands {
+		p := parsePlace(operand)
+		all = all || p.remote && p.nodes == ""
+		if i == len(operands)-1 {
+			asked.target = p
+			break
+		}
+		if p.path == "" {
+			return asked, fmt.Errorf("%q names no file to copy", operand)
+		}
+		asked.sources = append(asked.sources, p)
+	}
+	for _, p := range asked.sources {
+		if p.remote == asked.target.remote {
+			return asked, fmt.Errorf("%s and %s: one must be on nodes, written N:PATH or :PATH, and the other here", p.text, asked.target.text)
+		}
+	}
+	if asked.target.path == "" && !asked.target.remote {
+		return asked, errors.New("where to copy to is empty: . is this directory")
+	}
+	if which != "" && !all {
+		return asked, errors.New("--nodes says which nodes :PATH means, and no :PATH is there")
+	}
+	return asked, asked.checkLocal()
+}
+
+// checkLocal looks at the sources that are here, before any node is touched.
+func (c copying) checkLocal() error {
+	seen := map[string]string{}
+	for _, p := range c.sources {
+		if p.remote {
+			continue
+		}
+		if _, err := os.Stat(p.path); err != nil {
+			return err
+		}
+		name := filepath.Base(p.path)
+		if other, twice := seen[name]; twice {
+			return fmt.Errorf("%s and %s would be the same file in %s", other, p.text, c.target.text)
+		}
+		seen[name] = p.text
+	}
+	return nil
+}
+
+// at says which nodes a place is on.
+func (c copying) at(p place, nodes cluster.Nodes) (cluster.Nodes, error) {
+	if p.nodes == "" {
+		return choose(nodes, "nodes", c.which)
+	}
+	chosen, err := choose(nodes, "nodes", p.nodes)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: no node is %q, the cluster has %d; a file here is written ./%s", p.text, p.nodes, len(nodes), p.text)}
+	}
+	return chosen, nil
+}
+
+// paths are the paths on each node, by its index, that are read or written.
+func (c copying) paths(nodes cluster.Nodes) (map[int][]string, error) {
+	places := c.sources
+	if c.target.remote {
+		places = []place{c.target}
+	}
+	paths := map[int][]string{}
+	for _, p := range places {
+		chosen, err := c.at(p, nodes)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range chosen {
+			same := func(other string) bool { return path.Base(other) == path.Base(p.path) }
+			if slices.ContainsFunc(paths[n.Index], same) {
+				return nil, usageError{fmt.Errorf("two files of %s would both be %s in %s", n.Name, path.Base(p.path), c.target.text)}
+			}
+			paths[n.Index] = append(paths[n.Index], p.path)
+		}
+	}
+	return paths, nil
+}
+
+// cpJSON is the shape of `cp -o json`.
+type cpJSON struct {
+	Schema int          `json:"schema"`
+	Nodes  []cpNodeJSON `json:"nodes"`
+}
+
+type cpNodeJSON struct {
+	Name      string   `json:"name"`
+	Files     int      `json:"files"`
+	Bytes     int64    `json:"bytes"`
+	Unchanged int      `json:"unchanged"`
+	LeftOut   []string `json:"left_out,omitempty"`
+	Seconds   float64  `json:"seconds"`
+	Error     string   `json:"error,omitempty"`
+}
+
+func (a *app) cp(ctx context.Context, name string, asked copying, settings config.Settings) error {
+	s, r, err := a.reach(ctx, "cp", name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	paths, err := asked.paths(s.record.Nodes)
+	if err != nil {
+		return err
+	}
+	nodes := slices.DeleteFunc(slices.Clone(s.record.Nodes), func(n cluster.Node) bool { return len(paths[n.Index]) == 0 })
+	group, unreached, err := s.reached(ctx, r, nodes)
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	limited, cancel := within(ctx, settings.Timeout, "--timeout")
+	defer cancel()
+	document, failure := s.copyAll(limited, group, unreached, asked, paths)
+	failure = errors.Join(failure, r.Close())
+	_, err = printAs(a.Stdout, settings.Output, document)
+	return errors.Join(failure, err)
+}
+
+// copyAll copies to or from all nodes at once but those that were not reached. What happens on one does not keep the others.
+func (s *session) copyAll(ctx context.Context, group remote.Group, unreached []error, asked copying, paths map[int][]string) (cpJSON, error) {
+	document := cpJSON{Schema: outputSchema, Nodes: make([]cpNodeJSON, len(group))}
+	failures := slices.Clone(unreached)
+	_ = group.Each(ctx, func(ctx context.Context, host *remote.Host) error { // each node's error is kept in its place
+		i := slices.Index(group, host)
+		node := &document.Nodes[i]
+		node.Name = host.Name()
+		if failures[i] == nil {
+			failures[i] = s.copyOne(ctx, host, asked, paths[host.Node().Index], len(group) > 1, node)
+		}
+		if failures[i] != nil {
+			node.Error = failures[i].Error()
+		}
+		return nil
+	})
+	return document, errors.Join(failures...)
+}
+
+// copyOne copies to or from one node and tells what it did.
+func (s *session) copyOne(ctx context.Context, host *remote.Host, asked copying, paths []string, several bool, node *cpNodeJSON) error {
+	started := time.Now()
+	var done remote.Copied
+	var err error
+	if asked.target.remote {
+		sources := make([]string, len(asked.sources))
+		for i, p := range asked.sources {
+			sources[i] = p.path
+		}
+		done, err = host.CopyTo(ctx, sources, asked.target.path)
+	} else {
+		target := asked.target.path
+		if several {
+			target = filepath.Join(target, host.Name()) + string(filepath.Separator)
+		}
+		done, err = host.CopyFrom(ctx, paths, target)
+	}
+	node.Files, node.Bytes, node.Unchanged, node.LeftOut = done.Files, done.Bytes, done.Unchanged, done.LeftOut
+	node.Seconds = time.Since(started).Seconds()
+	s.tellCopied(host.Name(), done, err)
+	return err
+}
+
+// tellCopied narrates what was done on a node; what was not is told at the end.
+func (s *session) tellCopied(node string, done remote.Copied, err error) {
+	text := fmt.Sprintf("files copied: %d (%d bytes), unchanged: %d", done.Files, done.Bytes, done.Unchanged)
+	if err == nil || done.Files+done.Unchanged > 0 {
+		s.sink.Emit(progress.Event{Kind: progress.Info, Node: node, Message: text})
+	}
+	if n := len(done.LeftOut); n > 0 {
+		s.sink.Emit(progress.Event{Kind: progress.Warning, Node: node, Message: fmt.Sprintf("%d left out, neither files nor directories: %s", n, clipped(done.LeftOut, 3))})
+	}
+}
+
+// clipped is a list of which only the first few are named.
+func clipped(list []string, most int) string {
+	if len(list) > most {
+		list = append(slices.Clone(list[:most]), "...")
+	}
+	return strings.Join(list, ", ")
+}
