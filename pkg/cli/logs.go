@@ -168,6 +168,7 @@ func (a *app) printLogs(document logsJSON, format string) error {
 
 // follow shows hive's logs until it is interrupted, which is how it is meant to end.
 func (a *app) follow(ctx context.Context, name, which string, settings config.Settings) error {
+	a.signals.looking()
 	s, r, err := a.reach(ctx, "logs", name, settings)
 	if err != nil {
 		return err

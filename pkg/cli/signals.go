@@ -27,6 +27,7 @@ type signals struct {
 
 	mu     sync.Mutex
 	attend func(got os.Signal, again bool) []string
+	looks  bool // there is nothing to clean up
 }
 
 func watchSignals(stderr io.Writer, exit func(int)) *signals {
@@ -60,7 +61,9 @@ func (s *signals) loop(stderr io.Writer) {
 		case 1:
 			code = signalCode(got)
 			s.cancel(signalError{got})
-			fmt.Fprintf(stderr, "\n%v: stopping, and cleaning up what can be cleaned; once more stops at once\n", got)
+			if !s.onlyLooks() {
+				fmt.Fprintf(stderr, "\n%v: stopping, and cleaning up what can be cleaned; once more stops at once\n", got)
+			}
 			s.tell(stderr, got, false)
 		case 2:
 			fmt.Fprintf(stderr, "\n%v again: stopping now\n", got)
@@ -90,6 +93,19 @@ func (s *signals) tell(stderr io.Writer, got os.Signal, again bool) {
 	for _, line := range s.attend(got, again) {
 		fmt.Fprintln(stderr, line)
 	}
+}
+
+// looking makes the first signal be silent: what runs only looks, ends at once and has nothing to clean up.
+func (s *signals) looking() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks = true
+}
+
+func (s *signals) onlyLooks() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks
 }
 
 // interrupted tells whether the user has said stop.

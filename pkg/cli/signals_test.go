@@ -38,6 +38,21 @@ func ended(t *testing.T, ctx context.Context) {
 	}
 }
 
+// Who only looks is ended without a word of cleaning up.
+func TestSignalsOfALook(t *testing.T) {
+	out := new(buffer)
+	s := watchSignals(out, func(int) {})
+	s.looking()
+	s.channel <- syscall.SIGINT
+	ended(t, s.context)
+	s.channel <- syscall.SIGINT
+	ended(t, s.abort)
+	s.stop()
+	if got := out.String(); got != "\ninterrupt again: stopping now\n" {
+		t.Errorf("said %q", got)
+	}
+}
+
 func TestSignals(t *testing.T) {
 	for first, code := range map[syscall.Signal]ExitCode{syscall.SIGINT: ExitInterrupted, syscall.SIGTERM: ExitTerminated, syscall.SIGHUP: ExitTerminated} {
 		out := new(buffer)

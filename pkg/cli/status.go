@@ -62,6 +62,7 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
 
 // look opens a cluster for reading: no run, and no lock but for the moment in which it writes down where nodes have moved.
 func (a *app) look(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
+	a.signals.looking()
 	s, err := a.open(verb, name, settings)
 	if err != nil {
 		return nil, nil, err

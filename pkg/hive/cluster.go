@@ -235,9 +235,14 @@ func (c *Cluster) script(ctx context.Context, host Host, name string, timeout ti
 		"HIVE_BIND": host.Node().Management.String(), "HIVE_NODE": host.Name(), "HIVE_PORT": strconv.Itoa(ManagerPort),
 	}
 	maps.Copy(env, vars)
-	return host.Run(ctx, remote.Command{
-		Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
+	var result remote.Result
+	err = c.asking(ctx, host, func(ctx context.Context) (err error) {
+		result, err = host.Run(ctx, remote.Command{
+			Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
+		})
+		return err
 	})
+	return result, err
 }
 
 // output reports a node's lines as they come.

@@ -32,7 +32,7 @@ type Item struct{ What, File, Why string }
 // join and start, hive.toml, /health and /routez as they are now, and the system's own state: journal, cloud-init, ports,
 // processes, disks, memory, time. Secrets are removed, by value where they are known and by their looks, and told to
 // Options.Secrets. Files have mode 0600. It gathers what it can and returns what it asked for; the error means that the node
-// could not be asked at all over SSH.
+// could not be asked at all over SSH. Of a machine that is known to be dead it keeps nothing.
 func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the evidence directory: %w", err)
@@ -46,14 +46,23 @@ func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, e
 		access, _ := c.Credentials(ctx) // without it, HTTPS is not believed, and the file says so
 		probe := c.newProber(access.CA)
 		defer probe.close()
-		health.answer, _, health.err = probe.getEither(ctx, address(host, ManagerPort)+"/health")
+		health.err = c.asking(ctx, host, func(ctx context.Context) (err error) {
+			health.answer, _, err = probe.getEither(ctx, address(host, ManagerPort)+"/health")
+			return err
+		})
 	})
 	all.Go(func() {
 		monitor := c.newProber(nil)
 		defer monitor.close()
-		routez.answer, routez.err = monitor.get(ctx, "http://"+address(host, MonitorPort)+"/routez")
+		routez.err = c.asking(ctx, host, func(ctx context.Context) (err error) {
+			routez.answer, err = monitor.get(ctx, "http://"+address(host, MonitorPort)+"/routez")
+			return err
+		})
 	})
 	all.Wait()
+	if _, dead := errors.AsType[*machineError](failure); dead { // it cannot have answered
+		return nil, failure
+	}
 	if routez.err != nil && failure == nil { // later versions answer on the node itself only
 		through := c.newProber(nil)
 		defer through.close()

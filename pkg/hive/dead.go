@@ -26,6 +26,30 @@ type deadError struct{ nodes nodeErrors }
 
 func (e *deadError) Error() string { return "a node is lost: " + e.nodes.Error() }
 
+// machineError is the error of a node that was not asked to the end, for its machine is dead.
+type machineError struct {
+	node string
+	why  error
+}
+
+func (e *machineError) Error() string { return e.node + ": " + e.why.Error() }
+
+func (e *machineError) Unwrap() error { return e.why }
+
+// asking runs work, which asks host, and ends it as soon as the host's machine is known to be dead. That is the error then.
+func (c *Cluster) asking(ctx context.Context, host Host, work func(context.Context) error) error {
+	if c.options.Alive == nil {
+		return work(ctx)
+	}
+	alive, end := c.options.Alive(ctx, host.Name())
+	defer end()
+	err := work(alive)
+	if err != nil && alive.Err() != nil && ctx.Err() == nil {
+		return &machineError{host.Name(), context.Cause(alive)}
+	}
+	return err
+}
+
 // guarded runs work, and ends it when a machine that it needs is dead and stays so.
 func (c *Cluster) guarded(ctx context.Context, work func(context.Context) error) error {
 	if c.options.Outside == nil {

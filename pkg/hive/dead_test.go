@@ -3,11 +3,14 @@ package hive
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 )
 
 func TestDeadFor(t *testing.T) {
@@ -47,5 +50,36 @@ func TestBlame(t *testing.T) {
 	c.blameSilent(&health)
 	if got := strings.Join(health.Reasons, "\n"); got != "ci-2: its VM is stopped; the daemon does not answer: refused\nci-3: the daemon says \"starting\"" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// hung is a node that never answers.
+type hung struct{ *localHost }
+
+func (h hung) Run(ctx context.Context, _ remote.Command) (remote.Result, error) {
+	<-ctx.Done()
+	return remote.Result{}, context.Cause(ctx)
+}
+
+// What is asked of a machine that is dead ends when that is known, with that as the reason.
+func TestNobodyWaitsForTheDead(t *testing.T) {
+	host := hung{&localHost{node: cluster.Node{Name: "ci-1", Management: netip.MustParseAddr("192.0.2.1")}}}
+	stopped := errors.New("its VM is stopped")
+	c := NewWithHosts("ci", []Host{host}, Options{Alive: func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
+		alive, end := context.WithCancelCause(ctx)
+		end(stopped)
+		return alive, func() {}
+	}}, progress.Discard)
+	began := time.Now()
+	health := c.Check(t.Context())
+	items, err := c.Collect(t.Context(), host, t.TempDir())
+	if took := time.Since(began); took > probeTimeout/2 {
+		t.Errorf("it took %s", took)
+	}
+	if got := strings.Join(health.Reasons, ""); health.Formed || got != "ci-1: the daemon does not answer: ci-1: its VM is stopped" {
+		t.Errorf("got %q", got)
+	}
+	if len(items) > 0 || !errors.Is(err, stopped) {
+		t.Errorf("collected %v, %v", items, err)
 	}
 }

@@ -83,7 +83,9 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	defer probe.close()
 	c.forAll(func(i int, host Host) {
 		nodes[i] = NodeHealth{Name: host.Name(), Peers: PeersUnknown}
-		nodes[i].askHealth(ctx, probe, address(host, ManagerPort), accessErr)
+		nodes[i].errs.health = c.asking(ctx, host, func(ctx context.Context) error {
+			return nodes[i].askHealth(ctx, probe, address(host, ManagerPort), accessErr)
+		})
 	})
 	if lazy && !allRunning(nodes) {
 		return judgeRunning(nodes)
@@ -93,8 +95,13 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	var list sync.WaitGroup
 	list.Go(func() { listed, listErr = c.getNodes(ctx) })
 	c.forAll(func(i int, host Host) {
-		nodes[i].Peers, nodes[i].errs.peers = c.peers(ctx, host)
-		nodes[i].askGateway(ctx, probe, access, accessErr, address(host, GatewayPort))
+		nodes[i].errs.peers = c.asking(ctx, host, func(ctx context.Context) (err error) {
+			nodes[i].Peers, err = c.peers(ctx, host)
+			return err
+		})
+		nodes[i].errs.gateway = c.asking(ctx, host, func(ctx context.Context) error {
+			return nodes[i].askGateway(ctx, probe, access, accessErr, address(host, GatewayPort))
+		})
 	})
 	list.Wait()
 	for i := range nodes {
@@ -112,18 +119,18 @@ func (c *Cluster) forAll(work func(i int, host Host)) {
 	all.Wait()
 }
 
-// askHealth fills in what /health says.
-func (n *NodeHealth) askHealth(ctx context.Context, probe *prober, address string, accessErr error) {
+// askHealth fills in what /health says, or returns why it says nothing that counts.
+func (n *NodeHealth) askHealth(ctx context.Context, probe *prober, address string, accessErr error) error {
 	answer, scheme, err := probe.getEither(ctx, address+"/health")
 	n.Scheme, n.Code = scheme, answer.code
 	if err != nil {
-		n.errs.health = err
 		if scheme == "https" && accessErr != nil {
-			n.errs.health = fmt.Errorf("its certificate cannot be verified: %w", accessErr)
+			return fmt.Errorf("its certificate cannot be verified: %w", accessErr)
 		}
-		return
+		return err
 	}
-	n.Self, n.Status, n.errs.health = parseHealth(answer)
+	n.Self, n.Status, err = parseHealth(answer)
+	return err
 }
 
 // healthWords is what /health tells.
@@ -152,18 +159,18 @@ func readHealth(a answer) (health healthWords, err error) {
 	return health, nil
 }
 
-func (n *NodeHealth) askGateway(ctx context.Context, probe *prober, access Access, accessErr error, address string) {
+// askGateway fills in what the gateway answers, or returns why it does not.
+func (n *NodeHealth) askGateway(ctx context.Context, probe *prober, access Access, accessErr error, address string) error {
 	if accessErr != nil {
-		n.errs.gateway = accessErr
-		return
+		return accessErr
 	}
 	unsigned, err := probe.get(ctx, "https://"+address+"/")
 	if err != nil {
-		n.errs.gateway = err
-		return
+		return err
 	}
 	n.Gateway, n.GatewayCode = unsigned.code, errorCode(unsigned.body)
 	n.InstanceTypes, n.errs.api = access.instanceTypes(ctx, probe, address)
+	return nil
 }
 
 // getNodes asks node 1 for its table of nodes.

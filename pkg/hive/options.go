@@ -61,6 +61,9 @@ type Options struct {
 	// Outside tells of each node, by name, that cannot be alive why that is, as it is known from outside: its VM is stopped. It
 	// is asked when a step has failed, and every few seconds while health is waited for. Nil: nothing is known.
 	Outside func(context.Context) map[string]string
+	// Alive derives the context in which a node is asked: it ends as soon as that node's machine is known to be dead, and its
+	// cause says how it is. The function that comes with it lets go what it holds. Nil: nothing is known.
+	Alive func(ctx context.Context, node string) (context.Context, context.CancelFunc)
 	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.
 	OSEssentials bool
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
@@ -139,10 +140,13 @@ func (r *Job) keepHostKeys(now cluster.Nodes) error {
 
 // Reach connects to those nodes of the record whose numbers are given, all where there are none, and returns them and, in
 // the same order, why each could not be reached. Where one cannot be reached at its recorded address, its hypervisor is asked
-// for the address that it has now, and what DHCP has moved is written down and reached there.
+// for the address that it has now, and what DHCP has moved is written down and reached there. One whose hypervisor says that its
+// machine is dead is not waited for.
 func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, error) {
-	group, failures, err := r.connect(ctx, indexes)
-	if err != nil || errors.Join(failures...) == nil {
+	watched := r.keepVigil(ctx, reachPatience)
+	defer watched.end()
+	group, failures, err := r.connect(ctx, indexes, watched)
+	if err != nil || !watched.missed(group, failures) {
 		return group, failures, err
 	}
 	looking, cancel := context.WithTimeout(ctx, statusTime)
@@ -151,10 +155,23 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 	if len(moves) == 0 || !r.follow(moves) {
 		return group, failures, nil
 	}
-	return r.connect(ctx, indexes)
+	return r.connect(ctx, indexes, watched)
 }
 
-func (r *Job) connect(ctx context.Context, indexes []int) (remote.Group, []error, error) {
+// reachPatience is how long nodes are connected to before their hypervisors are asked, too.
+const reachPatience = time.Second
+
+// missed tells whether a node could not be reached though nothing is known of its death.
+func (v *vigil) missed(group remote.Group, failures []error) bool {
+	for i, host := range group {
+		if failures[i] != nil && v.dead(host.Name()) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Job) connect(ctx context.Context, indexes []int, watched *vigil) (remote.Group, []error, error) {
 	all, err := r.group()
 	if err != nil {
 		return nil, nil, err
@@ -169,7 +186,11 @@ func (r *Job) connect(ctx context.Context, indexes []int) (remote.Group, []error
 	failures := make([]error, len(group))
 	var wait sync.WaitGroup
 	for i, host := range group {
-		wait.Go(func() { failures[i] = host.Connect(ctx) })
+		wait.Go(func() {
+			ctx, end := watched.within(ctx, host.Name())
+			defer end()
+			failures[i] = host.Connect(ctx)
+		})
 	}
 	wait.Wait()
 	return group, failures, nil

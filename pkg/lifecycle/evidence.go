@@ -99,19 +99,22 @@ func (r *Job) detached(ctx context.Context, limit time.Duration) (context.Contex
 
 // Gather writes what every one of these nodes can tell into the run's directory, in parallel, best effort, and lists it in
 // index.json: over SSH where inside is true, and of the VM what its hypervisor says, from within it too where SSH does not
-// reach.
+// reach. A VM that its hypervisor says is dead is not waited for.
 func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, inside bool) {
 	sink := r.sink(p)
 	hosts, handle := map[string]*remote.Host{}, (*hive.Cluster)(nil)
 	var unreachable error
+	watched := &vigil{}
 	if inside {
-		hosts, handle, unreachable = r.hosts(sink)
+		watched = r.keepVigil(ctx, 0)
+		defer watched.end()
+		hosts, handle, unreachable = r.hosts(sink, watched)
 	}
 	items := make([][]Item, len(nodes)+1)
 	var all sync.WaitGroup
 	for i, node := range nodes {
 		all.Go(func() {
-			g := gatherer{Job: r, node: node, host: hosts[node.Name], handle: handle, why: unreachable, inside: inside}
+			g := gatherer{Job: r, node: node, host: hosts[node.Name], handle: handle, why: unreachable, inside: inside, watched: watched}
 			items[i] = g.gather(ctx)
 		})
 	}
@@ -127,13 +130,13 @@ func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, 
 }
 
 // hosts are the connections to the nodes by name.
-func (r *Job) hosts(sink progress.Sink) (map[string]*remote.Host, *hive.Cluster, error) {
+func (r *Job) hosts(sink progress.Sink, watched *vigil) (map[string]*remote.Host, *hive.Cluster, error) {
 	hosts := map[string]*remote.Host{}
 	group, err := r.group()
 	if err != nil {
 		return hosts, nil, err
 	}
-	handle, err := r.hive(sink)
+	handle, err := r.hiveWithin(sink, watched.within)
 	for _, host := range group {
 		hosts[host.Name()] = host
 	}
@@ -148,6 +151,8 @@ type gatherer struct {
 	handle *hive.Cluster
 	why    error // why there is no host or handle
 	inside bool
+
+	watched *vigil // over all nodes, where inside is true
 }
 
 func (g gatherer) gather(ctx context.Context) []Item {
@@ -184,6 +189,9 @@ func (g gatherer) overSSH(ctx context.Context) ([]Item, error) {
 			item.File = filepath.ToSlash(filepath.Join("nodes", g.node.Name, c.File))
 		}
 		items = append(items, item)
+	}
+	if dead := g.watched.dead(g.node.Name); err != nil && dead != nil {
+		err = dead
 	}
 	return items, err
 }

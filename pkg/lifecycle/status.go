@@ -33,30 +33,31 @@ const statusTime = 15 * time.Second
 
 // Look reads the state of a cluster from every side at once; what does not answer is part of the answer. Nodes that DHCP has
 // moved are followed: what is written down is written anew, and they are reached where they are now. While another run holds
-// the cluster, their new addresses are told and nothing is written.
+// the cluster, their new addresses are told and nothing is written. What a hypervisor says is dead is not waited for.
 func Look(ctx context.Context, r *Job) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
+	watched := r.keepVigil(ctx, 0)
+	defer watched.end()
 	var told answers
 	var err error
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		told, err = r.ask(asking)
+		told, err = r.ask(asking, watched)
 	}()
-	powers := r.Fleet.Power(ctx, r.Record)
-	moves := moved(r.Record.Nodes, powers)
+	moves := moved(r.Record.Nodes, watched.wait())
 	if len(moves) > 0 {
 		stop()
 	}
 	<-asked
 	if len(moves) > 0 {
 		r.follow(moves)
-		told, err = r.ask(ctx)
+		told, err = r.ask(ctx, watched)
 	}
-	return r.status(powers, told, moves), err
+	return r.status(watched.now(), told, moves), err
 }
 
 // answers is what the nodes tell of themselves.
@@ -66,7 +67,7 @@ type answers struct {
 }
 
 // ask asks every node for a sign of life, and for its health if hive was ever put on it.
-func (r *Job) ask(ctx context.Context) (answers, error) {
+func (r *Job) ask(ctx context.Context, watched *vigil) (answers, error) {
 	told := answers{health: hive.Health{Reasons: []string{fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)}}}
 	if !addressed(r.Record.Nodes) {
 		return told, nil
@@ -77,12 +78,12 @@ func (r *Job) ask(ctx context.Context) (answers, error) {
 		told.health.Reasons = []string{err.Error()}
 		return told, nil
 	}
-	handle, err := r.hive(r.Sink)
+	handle, err := r.hiveWithin(r.Sink, watched.within)
 	if err != nil {
 		return told, err
 	}
 	var wait sync.WaitGroup
-	wait.Go(func() { told.ssh = reach(ctx, group) })
+	wait.Go(func() { told.ssh = reach(ctx, group, watched) })
 	if _, configured := r.Record.Phases[cluster.PhaseConfigure]; configured {
 		wait.Go(func() { told.health = handle.Check(ctx) })
 	}
@@ -114,7 +115,8 @@ func (r *Job) status(powers []Power, told answers, moves []remote.Move) Status {
 	return status
 }
 
-// blame says of a node whose machine is dead that it is: all else follows from that.
+// blame says of a node whose machine is dead that it is, and nothing else: the rest follows from that, and how far it was asked
+// is chance.
 func (s *Status) blame(i int) {
 	node := &s.Nodes[i]
 	why := node.Power.dead()
@@ -122,10 +124,8 @@ func (s *Status) blame(i int) {
 		return
 	}
 	before := slices.Index(s.Reasons, node.Name+": "+node.Health.Error)
-	if node.Health.Error != "" {
-		why += "; " + node.Health.Error
-	}
-	s.Formed, node.Health.Healthy, node.Health.Error = false, false, why
+	s.Formed, node.SSH = false, why
+	node.Health = hive.NodeHealth{Name: node.Name, Peers: hive.PeersUnknown, Error: why}
 	if before < 0 {
 		s.Reasons = append(s.Reasons, node.Name+": "+why)
 		return
@@ -167,15 +167,21 @@ func (p Power) dead() string {
 	return "its VM is " + p.Power
 }
 
-// reach runs a real command on every node and returns, in node order, ok or the reason why it could not.
-func reach(ctx context.Context, group remote.Group) []string {
+// reach runs a real command on every node and returns, in node order, ok or the reason why it could not. Connections to machines
+// that are dead are let go.
+func reach(ctx context.Context, group remote.Group, watched *vigil) []string {
 	answers := make([]string, len(group))
 	var wait sync.WaitGroup
 	for i, host := range group {
 		wait.Go(func() {
+			ctx, end := watched.within(ctx, host.Name())
+			defer end()
 			answers[i] = "ok"
 			if _, err := host.Run(ctx, remote.Command{Argv: []string{"true"}, Timeout: statusTime}); err != nil {
 				answers[i] = err.Error()
+			}
+			if dead := watched.dead(host.Name()); dead != nil {
+				host.Drop(dead) // it would look alive to the next look, which waits for it when the machine is back
 			}
 		})
 	}

@@ -126,7 +126,7 @@ func (d *Dialer) Close() error {
 	d.cancel()
 	if first {
 		for _, h := range hosts {
-			h.close()
+			h.Drop(ErrClosed)
 		}
 	}
 	d.work.Wait()

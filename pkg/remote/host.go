@@ -105,11 +105,13 @@ func (h *Host) run(a *attempt) {
 	log.Debug("ssh connection ended", "reason", conn.lostError())
 }
 
-func (h *Host) close() {
+// Drop ends the connection to a machine that is known to be dead, or does nothing where there is none. What still waits for an
+// answer on it fails with why, and the next call connects anew.
+func (h *Host) Drop(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.conn != nil {
-		h.conn.close(ErrClosed)
+		h.conn.close(why)
 	}
 }
 
