@@ -38,10 +38,15 @@ func (e *machineError) Unwrap() error { return e.why }
 
 // asking runs work, which asks host, and ends it as soon as the host's machine is known to be dead. That is the error then.
 func (c *Cluster) asking(ctx context.Context, host Host, work func(context.Context) error) error {
-	if c.options.Alive == nil {
+	return c.options.Alive.during(ctx, host, work)
+}
+
+// during is asking of those who know more.
+func (a Alive) during(ctx context.Context, host Host, work func(context.Context) error) error {
+	if a == nil {
 		return work(ctx)
 	}
-	alive, end := c.options.Alive(ctx, host.Name())
+	alive, end := a(ctx, host.Name())
 	defer end()
 	err := work(alive)
 	if err != nil && alive.Err() != nil && ctx.Err() == nil {

@@ -38,6 +38,10 @@ const (
 // cloudInitMarker is the last thing that the vendor data makes on a node.
 const cloudInitMarker = "/var/lib/hive-test/cloud-init-done"
 
+// Alive derives the context in which a node is asked: it ends as soon as that node's machine is known to be dead, and its cause
+// says how it is. The function that comes with it lets go what it holds.
+type Alive func(ctx context.Context, node string) (context.Context, context.CancelFunc)
+
 // Options say what is installed and how long is waited. Zero durations mean the defaults.
 type Options struct {
 	// Binary is a local file that becomes ~/hive/bin/hive on every node. At most one of Binary, Tarball, SourceDir and Repo is
@@ -61,9 +65,8 @@ type Options struct {
 	// Outside tells of each node, by name, that cannot be alive why that is, as it is known from outside: its VM is stopped. It
 	// is asked when a step has failed, and every few seconds while health is waited for. Nil: nothing is known.
 	Outside func(context.Context) map[string]string
-	// Alive derives the context in which a node is asked: it ends as soon as that node's machine is known to be dead, and its
-	// cause says how it is. The function that comes with it lets go what it holds. Nil: nothing is known.
-	Alive func(ctx context.Context, node string) (context.Context, context.CancelFunc)
+	// Alive ends what is asked of nodes whose machines are dead. Nil: nothing is known.
+	Alive Alive
 	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.
 	OSEssentials bool
 

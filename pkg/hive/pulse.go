@@ -23,9 +23,9 @@ type Pulse struct {
 	Uptime time.Duration
 }
 
-// Pulses asks every node at once for a sign of life, in node order, within 6 seconds. It does not judge health: see Check. It is
-// safe at any time.
-func (c *Cluster) Pulses(ctx context.Context) []Pulse {
+// Pulses asks every node at once for a sign of life, in node order, within 6 seconds, and one that alive knows to be dead no
+// longer than until then. It does not judge health: see Check. It is safe at any time.
+func (c *Cluster) Pulses(ctx context.Context, alive Alive) []Pulse {
 	c.mu.Lock()
 	var ca []byte // not read from a node here: without it a daemon that wants TLS still is one that answers
 	if c.access != nil {
@@ -37,23 +37,24 @@ func (c *Cluster) Pulses(ctx context.Context) []Pulse {
 	pulses := make([]Pulse, len(c.hosts))
 	c.forAll(func(i int, host Host) {
 		pulses[i] = Pulse{Node: host.Name()}
-		pulses[i].ask(ctx, probe, host)
+		pulses[i].Host = alive.during(ctx, host, func(ctx context.Context) error { return pulses[i].ask(ctx, probe, host) })
 	})
 	return pulses
 }
 
-func (p *Pulse) ask(ctx context.Context, probe *prober, host Host) {
+// ask fills in what the daemon answers, or returns why neither it nor the SSH server does.
+func (p *Pulse) ask(ctx context.Context, probe *prober, host Host) error {
 	limited, cancel := context.WithTimeout(ctx, pulseTimeout)
 	defer cancel()
 	answer, scheme, err := probe.getEither(limited, address(host, ManagerPort)+"/health")
 	if err != nil && scheme == "" {
 		p.Daemon = err
-		p.Host = greet(ctx, host)
-		return
+		return greet(ctx, host)
 	}
 	if words, err := readHealth(answer); err == nil {
 		p.Self, p.Uptime = words.Node, time.Duration(words.Uptime)*time.Second
 	}
+	return nil
 }
 
 // greet waits for the first words of a node's SSH server. A connection alone proves little: something between may take it.

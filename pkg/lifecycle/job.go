@@ -217,8 +217,8 @@ func (r *Job) group() (remote.Group, error) {
 // hive returns the handle on the Hive that runs, or shall run, on the nodes; it reports to sink.
 func (r *Job) hive(sink progress.Sink) (*hive.Cluster, error) { return r.hiveWithin(sink, nil) }
 
-// hiveWithin is hive for those who only look: alive, as hive.Options has it, ends what is asked of machines that are dead.
-func (r *Job) hiveWithin(sink progress.Sink, alive func(context.Context, string) (context.Context, context.CancelFunc)) (*hive.Cluster, error) {
+// hiveWithin is hive for those who only look: alive ends what is asked of machines that are dead.
+func (r *Job) hiveWithin(sink progress.Sink, alive hive.Alive) (*hive.Cluster, error) {
 	group, err := r.group()
 	if err != nil {
 		return nil, err

@@ -97,7 +97,9 @@ func (l *lookout) watch(ctx context.Context) {
 
 // round asks every node once, and tells whether all is well.
 func (l *lookout) round(ctx context.Context, now time.Time) (calm bool) {
-	pulses := l.handle.Pulses(ctx)
+	watched := l.keepVigil(ctx, reachPatience)
+	pulses := l.handle.Pulses(ctx, watched.within)
+	watched.end()
 	if ctx.Err() != nil { // they end with the suites
 		return true
 	}
