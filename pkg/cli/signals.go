@@ -28,10 +28,11 @@ type signals struct {
 	mu     sync.Mutex
 	attend func(got os.Signal, again bool) []string
 	looks  bool // there is nothing to clean up
+	say    func(line string)
 }
 
 func watchSignals(stderr io.Writer, exit func(int)) *signals {
-	s := &signals{channel: make(chan os.Signal, 4), exit: exit}
+	s := &signals{channel: make(chan os.Signal, 4), exit: exit, say: func(line string) { fmt.Fprintln(stderr, line) }}
 	s.context, s.cancel = context.WithCancelCause(context.Background())
 	s.abort, s.kill = context.WithCancelCause(context.Background())
 	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
@@ -39,11 +40,11 @@ func watchSignals(stderr io.Writer, exit func(int)) *signals {
 		list = append(list, syscall.SIGHUP)
 	}
 	signal.Notify(s.channel, list...)
-	s.wait.Go(func() { s.loop(stderr) })
+	s.wait.Go(s.loop)
 	return s
 }
 
-func (s *signals) loop(stderr io.Writer) {
+func (s *signals) loop() {
 	count := 0
 	var code ExitCode // the first signal's, as everywhere
 	var last *time.Timer
@@ -62,12 +63,12 @@ func (s *signals) loop(stderr io.Writer) {
 			code = signalCode(got)
 			s.cancel(signalError{got})
 			if !s.onlyLooks() {
-				fmt.Fprintf(stderr, "\n%v: stopping, and cleaning up what can be cleaned; once more stops at once\n", got)
+				s.told(fmt.Sprintf("%v: stopping, and cleaning up what can be cleaned; once more stops at once", got))
 			}
-			s.tell(stderr, got, false)
+			s.tell(got, false)
 		case 2:
-			fmt.Fprintf(stderr, "\n%v again: stopping now\n", got)
-			s.tell(stderr, got, true)
+			s.told(fmt.Sprintf("%v again: stopping now", got))
+			s.tell(got, true)
 			s.kill(signalError{got})
 			last = time.AfterFunc(endTime, func() { s.exit(int(code)) })
 		default:
@@ -84,15 +85,29 @@ func (s *signals) attended(f func(got os.Signal, again bool) []string) {
 	s.attend = f
 }
 
-func (s *signals) tell(stderr io.Writer, got os.Signal, again bool) {
+func (s *signals) tell(got os.Signal, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.attend == nil {
 		return
 	}
 	for _, line := range s.attend(got, again) {
-		fmt.Fprintln(stderr, line)
+		s.say(line)
 	}
+}
+
+// toldBy makes f show what signals have to say, in place of plain lines.
+func (s *signals) toldBy(f func(line string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.say = f
+}
+
+// told says a line of its own: the terminal has just shown ^C.
+func (s *signals) told(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.say("\n" + line)
 }
 
 // looking makes the first signal be silent: what runs only looks, ends at once and has nothing to clean up.

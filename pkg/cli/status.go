@@ -149,7 +149,7 @@ type clusterJSON struct {
 	Phase    string     `json:"phase"`
 	State    string     `json:"state"`
 	Nodes    int        `json:"nodes"`
-	Created  time.Time  `json:"created"`
+	Created  time.Time  `json:"created,omitzero"`
 	Expires  *time.Time `json:"expires"`
 	Held     bool       `json:"held"`
 	Owner    string     `json:"owner"`
@@ -179,7 +179,7 @@ func (a *app) list(settings config.Settings) error {
 	}
 	rows := [][]string{{"NAME", "PHASE", "STATE", "NODES", "CREATED", "EXPIRES", "OWNER", "LOCKED BY"}}
 	for _, c := range document.Clusters {
-		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), c.Created.Local().Format(time.DateTime), c.ends(), dash(c.Owner), dash(c.LockedBy)})
+		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), c.made(), c.ends(), dash(c.Owner), dash(c.LockedBy)})
 	}
 	if settings.Output == "wide" {
 		rows[0] = append(rows[0], "OWNER ID")
@@ -196,6 +196,14 @@ func (a *app) list(settings config.Settings) error {
 		}
 	}
 	return nil
+}
+
+// made is when the cluster was made, for people; unknown where its record is damaged.
+func (c clusterJSON) made() string {
+	if c.Created.IsZero() {
+		return "-"
+	}
+	return c.Created.Local().Format(time.DateTime)
 }
 
 // ends is when the cluster expires, for people.

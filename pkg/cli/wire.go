@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -45,7 +46,11 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 		}
 		settings, err := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path})
 		a.known.Learn(tokenSecrets(settings.Proxmox.Token.Reveal())...)
-		a.asJSON = settings.LogFormat == "json"
+		if a.asJSON = settings.LogFormat == "json"; a.asJSON {
+			a.signals.toldBy(func(line string) {
+				progress.JSONLines(a.Stderr).Emit(progress.Event{Kind: progress.Warning, Time: time.Now().UTC(), Message: a.known.Mask(strings.TrimSpace(line))})
+			})
+		}
 		if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
 			return settings, usageError{err}
 		}
