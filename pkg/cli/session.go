@@ -43,6 +43,7 @@ type session struct {
 	screen   progress.Renderer
 	memory   *progress.Memory
 	recorder progress.Renderer
+	debug    *debugLog
 	lock     *state.Lock
 	run      state.Run
 	running  *lifecycle.Job
@@ -58,7 +59,7 @@ func (a *app) open(verb, name string, settings config.Settings) (*session, error
 	if err := checkPlan(settings); err != nil {
 		return nil, err
 	}
-	s := &session{app: a, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory)}
+	s := &session{app: a, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(a.known)}
 	s.screen = a.renderer(settings)
 	base := progress.Event{Cluster: name, Verb: verb}
 	s.sink = progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), a.known.Values), base)
@@ -93,8 +94,9 @@ func checkPlan(settings config.Settings) error {
 	return nil
 }
 
-// keep passes an event to events.jsonl once the run has a directory.
+// keep passes an event to debug.log, and to events.jsonl once the run has a directory.
 func (s *session) keep(e progress.Event) {
+	s.debug.event(e)
 	if s.recorder != nil {
 		s.recorder.Emit(e)
 	}
@@ -197,6 +199,7 @@ func (s *session) fleet() (lifecycle.Fleet, error) {
 	target := s.record.Target
 	client, err := proxmox.New(proxmox.Options{
 		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure,
+		Log: s.debug.log,
 	})
 	if err != nil {
 		return nil, codeError{ExitConfig, err}
@@ -250,6 +253,9 @@ func (s *session) begin() error {
 		recorder.Emit(e)
 	}
 	s.recorder = recorder
+	if err := s.debug.open(filepath.Join(run.Dir, state.DebugFile)); err != nil {
+		return codeError{ExitConfig, err}
+	}
 	s.sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: run.Dir, OwnerID: s.record.Owner.ID})
 	if s.record.Spec.Deployer != cluster.DeployerExisting && (s.verb == "up" || s.verb == "full") {
 		s.sink.Emit(progress.Event{Kind: progress.Info, Message: "owner id " + s.record.Owner.ID + ": with it, `down --owner` needs no directory"})
@@ -290,7 +296,7 @@ func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 // dial opens the way to the nodes of a record, with the cluster's own key and host keys.
 func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
 	return remote.NewDialer(remote.Config{
-		User: r.Spec.SSHUser, KeyPath: r.SSHKeyPath, KnownHosts: s.store.Path(r.Name, "known_hosts"),
+		User: r.Spec.SSHUser, KeyPath: r.SSHKeyPath, KnownHosts: s.store.Path(r.Name, "known_hosts"), Log: s.debug.log,
 	})
 }
 
@@ -410,7 +416,7 @@ func (s *session) close() {
 	if s.recorder != nil {
 		failure = errors.Join(failure, s.recorder.Close())
 	}
-	failure = errors.Join(failure, s.clear())
+	failure = errors.Join(failure, s.debug.close(), s.clear())
 	if s.lock != nil {
 		failure = errors.Join(failure, s.lock.Release())
 	}

@@ -9,6 +9,7 @@ package proxmox
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -30,6 +31,7 @@ type Options struct {
 	Fingerprint string        // SHA-256 of the server's certificate in hex, colons optional; replaces CA verification
 	Insecure    bool          // accept any certificate
 	Timeout     time.Duration // of one request; 0 means DefaultTimeout
+	Log         *slog.Logger  // gets a debug record of each request: method, path, status, ms; nil: none
 }
 
 // Client talks to one Proxmox VE API. All methods are safe for concurrent use and end with their context.
@@ -63,7 +65,10 @@ func New(opts Options) (*Client, error) {
 	if opts.Timeout <= 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	transport := newTransport(tlsConfig, token[2])
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	transport := newTransport(tlsConfig, token[2], opts.Log)
 	httpClient := &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

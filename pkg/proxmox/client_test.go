@@ -1,8 +1,11 @@
 package proxmox
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -139,5 +142,34 @@ func same[T any](t *testing.T, err error, got, want T) {
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestRequestsAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	f := newFakePVE(t)
+	f.data("GET /version", map[string]string{"version": "8.4.1", "hidden": "answer"})
+	opts := f.options(t)
+	opts.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c := mustClient(t, opts)
+	if err := c.get(t.Context(), "/version", url.Values{"a": {"hidden"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.call(t.Context(), "POST", "/nodes/pve1/qemu", nil, map[string]string{"name": "hidden"}, nil); err == nil {
+		t.Error("it passed")
+	}
+	f.Close()
+	if err := c.get(t.Context(), "/gone", nil, nil); err == nil {
+		t.Error("it passed")
+	}
+	for _, want := range []string{
+		`msg="pve request" method=GET path=/version status=200 ms=`, `method=POST path=/nodes/pve1/qemu status=501 ms=`, `path=/gone status=0 ms=`, `error="`,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in\n%s", want, &log)
+		}
+	}
+	if text := log.String(); strings.Contains(text, "hidden") || strings.Contains(text, testSecret) {
+		t.Errorf("more than it should is in\n%s", text)
 	}
 }

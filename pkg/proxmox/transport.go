@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -24,6 +25,7 @@ const dialTimeout = 10 * time.Second
 type transport struct {
 	next   *http.Transport
 	secret string
+	log    *slog.Logger
 	clock  clock
 }
 
@@ -62,8 +64,8 @@ func (c *clock) read() (skew time.Duration, known bool) {
 	return c.skew, c.known
 }
 
-func newTransport(config *tls.Config, secret string) *transport {
-	return &transport{secret: secret, next: &http.Transport{
+func newTransport(config *tls.Config, secret string, log *slog.Logger) *transport {
+	return &transport{secret: secret, log: log, next: &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:     config,
@@ -78,10 +80,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := time.Now()
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
+		t.tell(req, sent, 0, err)
 		return nil, err
 	}
 	t.clock.note(resp.Header.Get("Date"), sent, time.Now())
 	body, err := readAndClose(resp.Body)
+	t.tell(req, sent, resp.StatusCode, err)
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
@@ -93,6 +97,18 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
+}
+
+// tell logs one request: neither its query nor any body, which may hold secrets.
+func (t *transport) tell(req *http.Request, sent time.Time, status int, err error) {
+	attrs := []slog.Attr{
+		slog.String("method", req.Method), slog.String("path", strings.TrimPrefix(req.URL.Path, "/api2/json")),
+		slog.Int("status", status), slog.Int64("ms", time.Since(sent).Milliseconds()),
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", t.redact(err.Error())))
+	}
+	t.log.LogAttrs(req.Context(), slog.LevelDebug, "pve request", attrs...)
 }
 
 // CloseIdleConnections lets http.Client drop idle connections through this wrapper.

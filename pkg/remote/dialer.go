@@ -40,7 +40,7 @@ type Config struct {
 	Grace time.Duration
 	// Terminal is the TERM of interactive sessions.
 	Terminal string
-	// Log gets debug records about connections; nil: none.
+	// Log gets debug records about connections and of each command: node, ms, name, exit; nil: none.
 	Log *slog.Logger
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -19,6 +20,24 @@ const (
 // passes the command, with all that it has started, gets TERM and, after Config.Grace, KILL; Run returns at most that and
 // three seconds later, whatever the node does. The Result is filled as far as known in every case.
 func (h *Host) Run(ctx context.Context, cmd Command) (Result, error) {
+	start := time.Now()
+	result, err := h.perform(ctx, cmd)
+	exit, _ := errors.AsType[*ExitError](err)
+	attrs := []slog.Attr{slog.String("command", cmd.short()), slog.Int("exit", result.ExitCode)}
+	if err != nil && exit == nil { // its end was not seen
+		attrs[1] = slog.String("error", err.Error())
+	}
+	h.tell(ctx, "ssh command", start, attrs...)
+	return result, err
+}
+
+// tell logs what was done on the node since start.
+func (h *Host) tell(ctx context.Context, what string, start time.Time, attrs ...slog.Attr) {
+	attrs = append([]slog.Attr{slog.String("node", h.node.Name), slog.Int64("ms", time.Since(start).Milliseconds())}, attrs...)
+	h.dialer.cfg.Log.LogAttrs(ctx, slog.LevelDebug, what, attrs...)
+}
+
+func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	result := Result{Node: h.node.Name}
 	ready, err := cmd.render()
 	if err != nil {

@@ -1,9 +1,11 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -443,4 +445,30 @@ func TestDialContext(t *testing.T) {
 	_ = l.Close()
 	_, err = h.DialContext(t.Context(), "tcp", l.Addr().String())
 	contains(t, err, "ci-1: ", "connecting from the node to 127.0.0.1")
+}
+
+func TestRunIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	cfg := testConfig(t)
+	cfg.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	d := newDialer(t, cfg)
+	h := d.Host(newServer(t).node(1))
+	if _, err := h.Run(t.Context(), Command{Name: "a step", Script: "echo hidden; exit 3"}); err == nil {
+		t.Error("it passed")
+	}
+	if _, err := h.Run(t.Context(), Command{Name: "slow", Argv: []string{"sleep", "60"}, Timeout: 300 * time.Millisecond}); err == nil {
+		t.Error("it passed")
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text := log.String()
+	for _, want := range []string{`msg="ssh command" node=ci-1 ms=`, `command="a step" exit=3`, `command=slow error="ci-1: slow: it did not end within 300ms`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "hidden") {
+		t.Errorf("a command's script or output is there:\n%s", text)
+	}
 }

@@ -334,6 +334,9 @@ func copyFile(from, to string) error {
 // EventsFile is the name of a run's record of events, in its directory.
 const EventsFile = "events.jsonl"
 
+// DebugFile is what a run keeps for whoever has to find out what went on: requests, commands and events, as text.
+const DebugFile = "debug.log"
+
 // Runs are the runs of a cluster that left events, the newest first; none if there is none.
 func (s *Store) Runs(name cluster.Name) ([]Run, error) {
 	base := filepath.Join(s.root, runsDir, name.String())
