@@ -38,9 +38,6 @@ type stillness struct {
 	hosts, mounts  int
 }
 
-// workers is how many arenas a matrix has at once: a run waits more than it computes.
-const workers = 4
-
 // settle is how long what was ended may take to be gone.
 const settle = 15 * time.Second
 

@@ -71,23 +71,14 @@ func TestCrash(t *testing.T) {
 		}
 		points = n
 	}
-	ways := crashWays()
-	work := make(chan func(*crasher), len(ways)*points)
-	var tally crashTally
-	for i, way := range ways {
-		random := rand.New(rand.NewPCG(crashSeed, uint64(i)))
-		for n := range points {
-			spread := (float64(n) + random.Float64()) / float64(points)
-			work <- func(c *crasher) { c.crash(way, n, spread, &tally) }
-		}
-	}
-	close(work)
-	for worker := range workers {
-		t.Run(fmt.Sprintf("worker %d", worker+1), func(t *testing.T) {
+	tally := &crashTally{runs: map[string]int{}, ended: map[string]int{}}
+	for i, way := range crashWays() {
+		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCrasher(t)
-			for do := range work {
-				do(c)
+			random := rand.New(rand.NewPCG(crashSeed, uint64(i)))
+			for n := range points {
+				c.crash(way, n, (float64(n)+random.Float64())/float64(points), tally)
 			}
 		})
 	}
@@ -105,9 +96,6 @@ type crashTally struct {
 func (c *crashTally) add(way string, over bool, leaks []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.runs == nil {
-		c.runs, c.ended = map[string]int{}, map[string]int{}
-	}
 	c.runs[way]++
 	if over {
 		c.ended[way]++
