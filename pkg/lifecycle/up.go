@@ -261,12 +261,8 @@ func (r *Job) request() (provision.Request, error) {
 // made forgets the host keys of machines that were made anew, and says what a formed cluster needs to take new ones in.
 func (u *up) made(sink progress.Sink, created []string) error {
 	u.Record.ForgetNodes(created...)
-	var failure error
-	for _, node := range u.Record.Nodes {
-		if slices.Contains(created, node.Name) {
-			failure = errors.Join(failure, remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), node))
-		}
-	}
+	anew := slices.DeleteFunc(slices.Clone(u.Record.Nodes), func(n cluster.Node) bool { return !slices.Contains(created, n.Name) })
+	failure := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), anew...)
 	if _, configured := u.Record.Phases[cluster.PhaseConfigure]; configured && u.Before != nil && len(created)+len(u.Record.Leaving()) > 0 {
 		name := u.Record.Name
 		sink.Emit(progress.Event{Kind: progress.Warning,
@@ -291,10 +287,8 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 	if err != nil || len(remaining) > 0 {
 		return &LeakError{Name: u.Record.Name, VMs: remaining, Known: err == nil, Cause: err}
 	}
-	for _, node := range leaving {
-		if err := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), node); err != nil {
-			return err
-		}
+	if err := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), leaving...); err != nil {
+		return err
 	}
 	u.Record.Nodes = u.Record.Staying()
 	u.Record.ForgetNodes(leaving.Names()...)
@@ -374,31 +368,29 @@ func (u *up) addresses(ctx context.Context, sink progress.Sink) error {
 
 // hostKeys pins what the guest agent tells over the verified API. Without it, the first contact pins.
 func (u *up) hostKeys(ctx context.Context, sink progress.Sink) error {
-	path := u.Store.Path(u.Record.Name, knownHostsFile)
-	type read struct {
-		keys []string
-		err  error
-	}
-	results := make([]read, len(u.Record.Nodes))
+	pins := make([]remote.Pin, len(u.Record.Nodes))
 	var wait sync.WaitGroup
 	for i, node := range u.Record.Nodes {
-		wait.Go(func() { results[i].keys, results[i].err = u.Fleet.HostKeys(ctx, u.Record, node) })
+		wait.Go(func() {
+			keys, err := u.Fleet.HostKeys(ctx, u.Record, node)
+			if err != nil {
+				keys = nil
+			}
+			pins[i] = remote.Pin{Node: node, Lines: keys}
+		})
 	}
 	wait.Wait()
 	var unread []string
-	var failure error
-	for i, r := range results {
-		node := u.Record.Nodes[i]
-		if r.err != nil || len(r.keys) == 0 {
-			unread = append(unread, node.Name)
-			continue
+	pins = slices.DeleteFunc(pins, func(p remote.Pin) bool {
+		if len(p.Lines) == 0 {
+			unread = append(unread, p.Node.Name)
 		}
-		failure = errors.Join(failure, remote.PinHostKeys(path, node, r.keys))
-	}
+		return len(p.Lines) == 0
+	})
 	if len(unread) > 0 {
 		info(sink, "host keys of %s cannot be read through the guest agent: the first contact pins them", strings.Join(unread, ", "))
 	}
-	return failure
+	return remote.PinHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), pins...)
 }
 
 // reach proves that every host that is said to be there can be logged in to. Hosts that were just made may still boot.

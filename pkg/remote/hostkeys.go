@@ -59,45 +59,80 @@ type hostKeys struct {
 	mu   sync.Mutex
 }
 
-// PinHostKeys makes lines (as in /etc/ssh/ssh_host_*_key.pub or authorized_keys) the only host keys accepted from node,
-// in the known_hosts file at path (mode 0600, made where missing). It is for keys that were read over a channel that is
-// itself verified. Safe for concurrent use, among processes too.
-func PinHostKeys(path string, node cluster.Node, lines []string) error {
-	addr, err := address(node)
-	if err != nil {
-		return &nodeError{node.Name, fmt.Errorf("pinning its host keys: %w", err)}
+// Pin names the host keys of a node, as lines (as in /etc/ssh/ssh_host_*_key.pub or authorized_keys).
+type Pin struct {
+	Node  cluster.Node
+	Lines []string
+}
+
+// PinHostKeys makes the named keys the only host keys accepted from their nodes, in the known_hosts file at path (mode 0600,
+// made where missing), which is written once. It is for keys that were read over a channel that is itself verified. A node
+// whose keys cannot be used does not keep the others; the errors are joined in order. Safe for concurrent use, among processes
+// too.
+func PinHostKeys(path string, pins ...Pin) error {
+	var failures []error
+	lines := map[string]string{}
+	var order []string
+	for _, pin := range pins {
+		addr, text, err := pin.lines()
+		if err != nil {
+			failures = append(failures, &nodeError{pin.Node.Name, err})
+			continue
+		}
+		lines[addr] = text
+		order = append(order, addr)
 	}
-	keys := make([]ssh.PublicKey, 0, len(lines))
-	for _, line := range lines {
+	if len(order) == 0 {
+		return errors.Join(failures...)
+	}
+	err := (&hostKeys{path: path}).update(func(text []byte) []byte {
+		for _, addr := range order {
+			text = append(withoutAddress(text, addr), lines[addr]...)
+		}
+		return text
+	})
+	return errors.Join(append(failures, err)...)
+}
+
+// lines are the address of the node and its lines of a known_hosts file.
+func (p Pin) lines() (addr, text string, err error) {
+	if addr, err = address(p.Node); err != nil {
+		return "", "", fmt.Errorf("pinning its host keys: %w", err)
+	}
+	for _, line := range p.Lines {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
 		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 		if err != nil {
-			return &nodeError{node.Name, fmt.Errorf("its host key %q is not an SSH public key: %w", clip(printable(line), 40), err)}
+			return "", "", fmt.Errorf("its host key %q is not an SSH public key: %w", clip(printable(line), 40), err)
 		}
-		keys = append(keys, key)
+		text += knownhosts.Line([]string{addr}, key) + "\n"
 	}
-	if len(keys) == 0 {
-		return &nodeError{node.Name, errors.New("no host key was given to be pinned")}
+	if text == "" {
+		return "", "", errors.New("no host key was given to be pinned")
+	}
+	return addr, text, nil
+}
+
+// ForgetHostKeys removes what the known_hosts file at path holds for nodes: their next keys are taken on first contact. For
+// machines that were made anew on purpose. A node without an address never had any.
+func ForgetHostKeys(path string, nodes ...cluster.Node) error {
+	var addrs []string
+	for _, node := range nodes {
+		if addr, err := address(node); err == nil {
+			addrs = append(addrs, addr)
+		}
+	}
+	if len(addrs) == 0 {
+		return nil
 	}
 	return (&hostKeys{path: path}).update(func(text []byte) []byte {
-		text = withoutAddress(text, addr)
-		for _, key := range keys {
-			text = append(text, knownhosts.Line([]string{addr}, key)+"\n"...)
+		for _, addr := range addrs {
+			text = withoutAddress(text, addr)
 		}
 		return text
 	})
-}
-
-// ForgetHostKeys removes what the known_hosts file at path holds for node: its next key is taken on first contact. For
-// machines that were made anew on purpose.
-func ForgetHostKeys(path string, node cluster.Node) error {
-	addr, err := address(node)
-	if err != nil {
-		return nil // nothing was ever pinned for it
-	}
-	return (&hostKeys{path: path}).update(func(text []byte) []byte { return withoutAddress(text, addr) })
 }
 
 // PinnedKeys are the host keys that the known_hosts file at path holds for node, as its lines name them; empty: none. What is no

@@ -92,7 +92,7 @@ func TestPinHostKeys(t *testing.T) {
 	s := newServer(t)
 	cfg := testConfig(t)
 	line := func(k ssh.Signer) string { return string(ssh.MarshalAuthorizedKey(k.PublicKey())) }
-	if err := PinHostKeys(cfg.KnownHosts, s.node(1), []string{line(newHostKey(t))}); err != nil {
+	if err := PinHostKeys(cfg.KnownHosts, Pin{s.node(1), []string{line(newHostKey(t))}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := runTrue(t, cfg, s.node(1)); err == nil {
@@ -100,13 +100,13 @@ func TestPinHostKeys(t *testing.T) {
 	}
 	other := s.node(2)
 	other.SSHPort = 22
-	if err := PinHostKeys(cfg.KnownHosts, other, []string{line(newHostKey(t))}); err != nil {
+	if err := PinHostKeys(cfg.KnownHosts, Pin{other, []string{line(newHostKey(t))}}); err != nil {
 		t.Fatal(err)
 	}
 	// The server has one of several pinned keys, and not the first.
 	pinned := []string{line(newECDSAHostKey(t)), strings.TrimSpace(line(s.key)) + " root@ci-1", ""}
 	for range 2 {
-		if err := PinHostKeys(cfg.KnownHosts, s.node(1), pinned); err != nil {
+		if err := PinHostKeys(cfg.KnownHosts, Pin{s.node(1), pinned}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,11 +118,11 @@ func TestPinHostKeys(t *testing.T) {
 		t.Errorf("known_hosts holds %q", got)
 	}
 	for name, lines := range map[string][]string{"none": nil, "no key": {"hello"}} {
-		if err := PinHostKeys(cfg.KnownHosts, s.node(1), lines); err == nil {
+		if err := PinHostKeys(cfg.KnownHosts, Pin{s.node(1), lines}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if err := PinHostKeys(cfg.KnownHosts, cluster.Node{Name: "ci-9"}, pinned); err == nil {
+	if err := PinHostKeys(cfg.KnownHosts, Pin{cluster.Node{Name: "ci-9"}, pinned}); err == nil {
 		t.Error("a node without address: no error")
 	}
 }
