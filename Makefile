@@ -52,7 +52,7 @@ RERUN     ?=
 
 .PHONY: test
 test: build ensure-tofu ## all tests, with the race detector; skipped ones are counted and say why
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) run $(GOTESTSUM) --format pkgname $(RERUN) --packages="$(PACKAGES)" -- -race -timeout 20m
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) run $(GOTESTSUM) --format pkgname $(RERUN) --packages="$(PACKAGES)" -- -race -timeout 45m
 
 .PHONY: test-provider
 test-provider: build ensure-tofu ## the scripts with the real provider: make test-provider PROVIDER_MIRROR=DIR
