@@ -178,12 +178,8 @@ func (r *run) judge(ctx context.Context, name string, out *stream, complaints *l
 	if err == nil {
 		return nil
 	}
-	// The error of a child that ends well although it was interrupted has no text to ask for.
-	if ctx.Err() != nil {
-		if cause := context.Cause(ctx); cause != ctx.Err() {
-			return fmt.Errorf("%s was interrupted (%w), what it did is recorded: %w", name, cause, ctx.Err())
-		}
-		return fmt.Errorf("%s was interrupted, what it did is recorded: %w", name, ctx.Err())
+	if err := interruption(ctx, name); err != nil {
+		return err
 	}
 	f := &provision.Failure{Step: "tofu " + name, Problems: problems(out.problems), Log: r.owner.options.LogPath, Err: errors.New(out.mask(err.Error()))}
 	if len(f.Problems) == 0 {
@@ -194,6 +190,18 @@ func (r *run) judge(ctx context.Context, name string, out *stream, complaints *l
 		p.Summary, p.Detail = out.mask(p.Summary), out.mask(p.Detail)
 	}
 	return f
+}
+
+// interruption is the error of a child's call whose ctx has ended, nil if it has not. The call's own is not to be read then:
+// that of a child that ends well although it was interrupted has no text, and asking for it panics.
+func interruption(ctx context.Context, name string) error {
+	switch cause := context.Cause(ctx); {
+	case ctx.Err() == nil:
+		return nil
+	case cause != ctx.Err():
+		return fmt.Errorf("%s was interrupted (%w), what it did is recorded: %w", name, cause, ctx.Err())
+	}
+	return fmt.Errorf("%s was interrupted, what it did is recorded: %w", name, ctx.Err())
 }
 
 // plainProblems finds the errors in output for people, which init prints: a line "Error: SUMMARY", then paragraphs.
@@ -305,6 +313,9 @@ func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (
 	}
 	text, err := child.ShowPlanFileRaw(ctx, planFile)
 	out := newStream(discard{}, progress.Discard, p.secrets(env))
+	if err != nil && ctx.Err() != nil {
+		return "", interruption(ctx, "show")
+	}
 	if err != nil {
 		return "", fmt.Errorf("show the plan: %s", out.mask(err.Error()))
 	}

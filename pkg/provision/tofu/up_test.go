@@ -512,3 +512,36 @@ func TestDownOfNothingNeedsNoProgram(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A child that is interrupted and ends well all the same has an error without a text: nobody asks for it.
+func TestPlanTextThatIsInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	w := workdir{cluster: dir}
+	if err := os.MkdirAll(w.dir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.file(planFile), []byte("plan"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begun := filepath.Join(dir, "begun")
+	program := filepath.Join(dir, "tofu.sh")
+	script := "#!/bin/sh\ncase $1 in\nversion) echo OpenTofu v1.12.6 ;;\nshow) trap 'exit 0' INT; touch " + begun + "; while :; do sleep 0.01; done ;;\nesac\n"
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := New(Options{Find: FindOptions{Explicit: program}, CacheDir: t.TempDir(), LogPath: filepath.Join(dir, "tofu.log"), Sink: progress.Discard})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for {
+			if _, err := os.Stat(begun); err == nil {
+				cancel()
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	if text, err := p.PlanText(ctx, provision.Request{Dir: dir}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%q, %v", text, err)
+	}
+}
