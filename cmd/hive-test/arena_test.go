@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,6 @@ import (
 // is, and another that has nothing but credentials.
 type arena struct {
 	*ward
-	marker    string // in the environment of everything that is started here: what is left over is found by it
 	others    map[int]string
 	still     stillness
 	elsewhere string // the other machine's home
@@ -44,7 +44,6 @@ const settle = 15 * time.Second
 func newArena(t testing.TB, flags ...string) *arena {
 	t.Helper()
 	a := &arena{ward: startSimulator(t, append([]string{"--task-duration", "20ms", "--boot-delay", "0s", "--auth-delay", "0s"}, flags...)...), others: map[int]string{}}
-	a.marker = fmt.Sprintf("HIVE_TEST_ARENA_MARK=%s", filepath.Base(filepath.Dir(a.dir))+"-"+filepath.Base(a.dir))
 	a.elsewhere = filepath.Join(a.dir, "elsewhere")
 	if err := os.MkdirAll(a.elsewhere, 0o700); err != nil {
 		t.Fatal(err)
@@ -93,7 +92,7 @@ func (a *arena) command(home string, args ...string) *exec.Cmd {
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		a.Fatal(err)
 	}
-	command.Env = append(plainEnviron(), a.marker, "HOME="+home, "TMPDIR="+tmp, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "CI=",
+	command.Env = append(plainEnviron(), "HOME="+home, "TMPDIR="+tmp, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "CI=",
 		"HIVE_TEST_TOFU_BIN="+a.tofu, "PROXMOX_VE_API_TOKEN="+a.sim.Token)
 	if own := os.Getenv("HIVE_TEST_PROVIDER_MIRROR"); own != "" {
 		command.Env = append(command.Env, "HIVE_TEST_PROVIDER_MIRROR="+own)
@@ -214,7 +213,7 @@ func (a *arena) leaksNow() []string {
 	if now.mounts > a.still.mounts {
 		found = append(found, fmt.Sprintf("%d mounts", now.mounts-a.still.mounts))
 	}
-	for _, p := range marked(a.marker) {
+	for _, p := range strangers(a.dir, a.simPID()) {
 		found = append(found, "process "+p)
 	}
 	return found
@@ -246,17 +245,21 @@ func descendants(root int) []int {
 	return all
 }
 
-// marked are the processes whose environment holds the marker.
-func marked(marker string) []string {
+// strangers are the processes that have to do with a directory, by their working directory or environment, but for one and
+// what it has started.
+func strangers(dir string, but int) []string {
 	var found []string
-	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, path := range environs {
-		environ, err := os.ReadFile(path)
-		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), marker) {
+	known := append(descendants(but), but)
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		pid, _ := strconv.Atoi(filepath.Base(process))
+		environ, err := os.ReadFile(filepath.Join(process, "environ"))
+		where, _ := os.Readlink(filepath.Join(process, "cwd"))
+		if err != nil || slices.Contains(known, pid) || !strings.Contains(string(environ)+where, dir+"/") {
 			continue
 		}
-		line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-		found = append(found, filepath.Base(filepath.Dir(path))+" "+strings.ReplaceAll(string(line), "\x00", " "))
+		line, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+		found = append(found, fmt.Sprintf("%d %s", pid, strings.ReplaceAll(string(line), "\x00", " ")))
 	}
 	return found
 }

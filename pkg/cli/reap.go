@@ -21,6 +21,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/provision/tofu"
 	"hive-test/pkg/proxmox"
 )
 
@@ -309,6 +310,7 @@ func (s *session) reapOne(ctx context.Context, p *reaping, r *cluster.Record, un
 		what = "looking for what its run had begun to make"
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
+	tofu.EndOrphans(r.Owner.ID) // one may still be making what is deleted here
 	met, err := lifecycle.ReapCluster(ctx, &fleet, &own, r, unfinished, sink)
 	if live, ok := errors.AsType[*lifecycle.LiveError](err); ok {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})

@@ -24,12 +24,16 @@ func passedOn() []string {
 	}
 }
 
+// ownerVariable tells whose the processes are that a killed tofu leaves behind.
+const ownerVariable = "HIVE_TEST_OWNER"
+
 // environment returns the whole environment of a child.
 func (p *Provisioner) environment(w workdir, b Binary) (map[string]string, error) {
 	env := map[string]string{
 		"PATH":               defaultPath,
 		"HOME":               w.home(), // the provider pins the hypervisors' host keys in $HOME/.ssh/known_hosts
 		"CHECKPOINT_DISABLE": "1",
+		ownerVariable:        p.options.OwnerID,
 	}
 	for _, key := range passedOn() {
 		if value := lookup(p.options.Env, key); value != "" {

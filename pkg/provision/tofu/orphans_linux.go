@@ -3,18 +3,23 @@ package tofu
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// endOrphans ends the provider processes that a killed tofu has left in a cluster's working directory: they would stay for
-// ever, with credentials in their environment. The caller holds the cluster, so no living tofu can be their parent.
-func endOrphans(dir string) {
+// EndOrphans ends the provider processes that a killed tofu has left on this machine, those of the clusters of one owner id:
+// they would stay for ever, with credentials in their environment, and may still be at work. A provider whose tofu lives is
+// left alone. Where there is no /proc it does nothing.
+func EndOrphans(ownerID string) {
+	if ownerID == "" {
+		return
+	}
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range processes {
-		cwd, err := os.Readlink(filepath.Join(process, "cwd")) // fails for other users' processes
-		if err != nil || strings.TrimSuffix(cwd, " (deleted)") != dir || !orphanedProvider(process) {
+		environ, err := os.ReadFile(filepath.Join(process, "environ")) // fails for other users' processes
+		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), ownerVariable+"="+ownerID) || !orphanedProvider(process) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(process)); err == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // orphan starts a sleep under the name of a provider, whose parent (a shell) ends at once, and returns its pid.
-func orphan(t *testing.T, name, dir string) int {
+func orphan(t *testing.T, name, owner string) int {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), name)
 	sleep, err := exec.LookPath("sleep")
@@ -22,7 +22,7 @@ func orphan(t *testing.T, name, dir string) int {
 		t.Fatal(err)
 	}
 	shell := exec.Command("sh", "-c", `"$0" 60 >/dev/null 2>&1 & echo $!`, program)
-	shell.Dir = dir
+	shell.Env = append(os.Environ(), ownerVariable+"="+owner)
 	out, err := shell.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -45,14 +45,13 @@ func alive(pid int) bool {
 }
 
 func TestOrphansOfAKilledTofuAreEnded(t *testing.T) {
-	dir, elsewhere := t.TempDir(), t.TempDir()
-	left := orphan(t, "terraform-provider-proxmox_v0.111.1", dir)
-	others := []int{orphan(t, "terraform-provider-proxmox_v0.111.1", elsewhere), orphan(t, "editor", dir)}
+	left := orphan(t, "terraform-provider-proxmox_v0.111.1", "ours")
+	others := []int{orphan(t, "terraform-provider-proxmox_v0.111.1", "ours-too"), orphan(t, "editor", "ours")}
 	parent, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(left), "stat"))
 	if err != nil || !strings.Contains(string(parent), " 1 ") {
 		t.Skipf("orphans are not adopted by process 1 here: %s %v", parent, err)
 	}
-	endOrphans(dir)
+	EndOrphans("ours")
 	for deadline := time.Now().Add(5 * time.Second); alive(left); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the provider that was left behind is still there")

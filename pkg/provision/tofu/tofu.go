@@ -39,6 +39,8 @@ type Options struct {
 	ProviderMirror string
 	// CacheDir holds the shared provider cache. Empty means that every cluster keeps its own copy.
 	CacheDir string
+	// OwnerID is the owner id of the cluster; tofu and the provider carry it in their environment.
+	OwnerID string
 	// Endpoint is the address of the Proxmox VE API. Empty means the one that the cluster was made with.
 	Endpoint string
 	// Token is an API token, USER@REALM!TOKENID=UUID.
@@ -95,7 +97,7 @@ func (p *Provisioner) begin(ctx context.Context, dir string) (*run, error) {
 		return nil, err
 	}
 	w := workdir{cluster: dir}
-	endOrphans(w.dir())
+	EndOrphans(p.options.OwnerID)
 	if err := w.prepare(); err != nil {
 		return nil, err
 	}
@@ -385,6 +387,7 @@ func (r *run) apply(ctx context.Context, result provision.Result) (provision.Res
 
 // Down removes everything that the state holds.
 func (p *Provisioner) Down(ctx context.Context, request provision.Request) error {
+	EndOrphans(p.options.OwnerID)
 	w := workdir{cluster: request.Dir}
 	if s, err := readState(w.state()); err != nil || s.Resources == 0 {
 		return err

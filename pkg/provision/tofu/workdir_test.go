@@ -174,13 +174,13 @@ func environmentOf(t *testing.T, o Options, flavor string) (workdir, map[string]
 
 func TestEnvironmentIsBuiltNotInherited(t *testing.T) {
 	home := t.TempDir()
-	w, env := environmentOf(t, Options{
+	w, env := environmentOf(t, Options{OwnerID: "owner-id",
 		Token: testToken, SSHUser: "root", Insecure: true,
 		Env: []string{"HOME=" + home, "PATH=/p", "TF_VAR_node_count=9", "TF_CLI_ARGS=-x", "TF_WORKSPACE=w", "AWS_SECRET_ACCESS_KEY=s",
 			"https_proxy=http://proxy", "SSH_AUTH_SOCK=/agent", "TF_CLI_CONFIG_FILE=/missing", "TF_PLUGIN_CACHE_DIR=" + home, "PROXMOX_VE_API_TOKEN=other"},
 	}, Terraform)
 	want := map[string]string{
-		"PATH": "/p", "HOME": w.home(), "CHECKPOINT_DISABLE": "1", "https_proxy": "http://proxy",
+		"PATH": "/p", "HOME": w.home(), "CHECKPOINT_DISABLE": "1", ownerVariable: "owner-id", "https_proxy": "http://proxy",
 		"TF_CLI_CONFIG_FILE": w.cliConfig(), "TF_PLUGIN_CACHE_DIR": home,
 		"PROXMOX_VE_API_TOKEN": testToken, "PROXMOX_VE_INSECURE": "true", "PROXMOX_VE_SSH_USERNAME": "root",
 		"PROXMOX_VE_SSH_AGENT": "true", "SSH_AUTH_SOCK": "/agent",
