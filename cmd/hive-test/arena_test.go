@@ -344,6 +344,23 @@ func (r *liveRun) tell(line []byte) {
 	}
 }
 
+// until waits until something is so; false if the run ends first. It is looked at with each event, while r.mu is held.
+func (r *liveRun) until(so func() bool) bool {
+	for {
+		r.mu.Lock()
+		reached, change := so(), r.change
+		r.mu.Unlock()
+		if reached {
+			return true
+		}
+		select {
+		case <-r.done:
+			return false
+		case <-change:
+		}
+	}
+}
+
 func (r *liveRun) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -222,19 +222,7 @@ func (r *liveRun) at(point crashPoint, length time.Duration) (over bool) {
 			return false
 		}
 	}
-	for {
-		r.mu.Lock()
-		told, change := r.told, r.change
-		r.mu.Unlock()
-		if told >= point.event {
-			return false
-		}
-		select {
-		case <-r.done:
-			return true
-		case <-change:
-		}
-	}
+	return !r.until(func() bool { return r.told >= point.event })
 }
 
 // end sends the signals of a way until the process has ended.

@@ -233,20 +233,7 @@ func (f *faulty) check(cell faultCell) {
 
 // begins waits until a phase begins; false if the run ends first.
 func (r *liveRun) begins(phase string) bool {
-	for {
-		r.mu.Lock()
-		_, there := r.phases[phase]
-		change := r.change
-		r.mu.Unlock()
-		if there {
-			return true
-		}
-		select {
-		case <-r.done:
-			return false
-		case <-change:
-		}
-	}
+	return r.until(func() bool { return !r.phases[phase].IsZero() })
 }
 
 // judge says what is wrong with how a run has ended.

@@ -63,23 +63,14 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
 // look opens a cluster for reading: no run, and no lock but for the moment in which it writes down where nodes have moved.
 func (a *app) look(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
 	a.signals.looking()
-	s, err := a.open(verb, name, settings)
+	s, err := a.opened(ctx, verb, name, settings)
 	if err != nil {
 		return nil, nil, err
-	}
-	fail := func(err error) (*session, *lifecycle.Job, error) {
-		s.close()
-		return nil, nil, err
-	}
-	if err := s.load(); err != nil {
-		return fail(err)
-	}
-	if err := s.connect(ctx); err != nil {
-		return fail(err)
 	}
 	fleet, err := s.fleet()
 	if err != nil {
-		return fail(err)
+		s.close()
+		return nil, nil, err
 	}
 	return s, s.looking(fleet), nil
 }
