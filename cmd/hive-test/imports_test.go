@@ -49,6 +49,7 @@ var within = []struct {
 	reason string
 }{
 	{"pkg/cluster", nil, "pure values"},
+	{"pkg/process", nil, "what the kernel tells of processes, and nothing else"},
 	{"pkg/progress", []string{"pkg/cluster"}, "the event stream is below everything"},
 	{"pkg/phase", []string{"pkg/cluster", "pkg/progress"}, "order, skip, cancel, timing; nothing of what runs"},
 	{"pkg/report", []string{"pkg/cluster", "pkg/progress"}, "bytes in, bytes out"},
@@ -56,7 +57,7 @@ var within = []struct {
 	{"pkg/state", []string{"pkg/cluster", "pkg/progress"}, "an adapter to the disk"},
 	{"pkg/remote", []string{"pkg/cluster", "pkg/progress"}, "an adapter to SSH"},
 	{"pkg/proxmox", []string{"pkg/cluster", "pkg/progress"}, "an adapter to Proxmox VE"},
-	{"pkg/provision", []string{"pkg/cluster", "pkg/progress", "pkg/provision", "tofu", "cloudinit"}, "an adapter to OpenTofu"},
+	{"pkg/provision", []string{"pkg/cluster", "pkg/progress", "pkg/process", "pkg/provision", "tofu", "cloudinit"}, "an adapter to OpenTofu"},
 	{"pkg/hive", []string{"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/remote"}, "what is done to nodes, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/provision", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},

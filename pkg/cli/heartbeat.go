@@ -6,6 +6,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/proxmox"
 )
@@ -24,10 +25,10 @@ func (s *session) startHeartbeat(ctx context.Context, r *lifecycle.Job) heartbea
 	if !ok { // nothing ever deletes hosts that were there
 		return heartbeat{}
 	}
-	self := thisProcess()
+	self := process.Self()
 	owner := s.record.Owner
 	mark := proxmox.RunMark{
-		Cluster: s.name, OwnerID: owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.place, PID: self.pid, Start: self.start,
+		Cluster: s.name, OwnerID: owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start,
 		Destroys: s.destroys(s.verb, s.settings), Making: !wasUp(s.before) && (s.verb == "up" || s.verb == "full" || !wasUp(s.record)),
 	}
 	fleet.beat = proxmox.StartHeartbeat(ctx, proxmox.HeartbeatOptions{

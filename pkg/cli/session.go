@@ -19,6 +19,7 @@ import (
 	"hive-test/pkg/explain"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/proxmox"
 	"hive-test/pkg/remote"
@@ -324,7 +325,7 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	if s.signals.abort.Err() == nil {
 		err = errors.Join(err, r.Close())
 	} else { // something may still use the connections, which end with the process; children would not
-		endChildren()
+		process.EndChildren()
 	}
 	return s.end(ctx, outcomes, err)
 }

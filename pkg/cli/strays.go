@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/proxmox"
 	"hive-test/pkg/state"
@@ -97,8 +98,8 @@ func (p *reaping) lives(traces proxmox.Traces, strays []lifecycle.Stray) []lifec
 }
 
 func lifeOf(m proxmox.RunMark) lifecycle.Life {
-	self := process{place: m.Place, pid: m.PID, start: m.Start}
-	return lifecycle.Life{Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.dead(), Destroys: m.Destroys, Making: m.Making}
+	self := process.Process{Place: m.Place, PID: m.PID, Start: m.Start}
+	return lifecycle.Life{Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.Dead(), Destroys: m.Destroys, Making: m.Making}
 }
 
 // localLife is what the clusters directory of this machine knows: who holds the cluster, or that up was cut off.

@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"hive-test/pkg/process"
 )
 
 // orphan starts a sleep under the name of a provider, whose parent (a shell) ends at once, and returns its pid.
@@ -32,24 +35,21 @@ func orphan(t *testing.T, name, owner string) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if process, err := os.FindProcess(pid); err == nil {
-			_ = process.Kill()
-		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	})
 	return pid
 }
 
 func alive(pid int) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	return err == nil && !strings.Contains(string(stat), ") Z ")
+	stat, known := process.ReadStat(pid)
+	return known && stat.State != "Z"
 }
 
 func TestOrphansOfAKilledTofuAreEnded(t *testing.T) {
 	left := orphan(t, "terraform-provider-proxmox_v0.111.1", "ours")
 	others := []int{orphan(t, "terraform-provider-proxmox_v0.111.1", "ours-too"), orphan(t, "editor", "ours")}
-	parent, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(left), "stat"))
-	if err != nil || !strings.Contains(string(parent), " 1 ") {
-		t.Skipf("orphans are not adopted by process 1 here: %s %v", parent, err)
+	if stat, _ := process.ReadStat(left); stat.Parent != 1 {
+		t.Skipf("orphans are not adopted by process 1 here, but by %d", stat.Parent)
 	}
 	EndOrphans("ours")
 	for deadline := time.Now().Add(5 * time.Second); alive(left); time.Sleep(10 * time.Millisecond) {

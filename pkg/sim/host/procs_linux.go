@@ -9,13 +9,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hive-test/pkg/process"
 )
 
 // procs starts and reaps the processes of a machine. An init adopts orphans, so it must wait for any child; os/exec's own
@@ -164,20 +165,10 @@ func (p *procs) kill(each func(syscall.Signal)) {
 // descendants lists all processes below pid, nearest first.
 func descendants(pid int) []int {
 	children := map[int][]int{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, f := range stats {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			continue
+	for _, child := range process.All() {
+		if stat, known := process.ReadStat(child); known {
+			children[stat.Parent] = append(children[stat.Parent], child)
 		}
-		// "pid (comm) state ppid": comm may hold anything, so look behind its last parenthesis.
-		fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-		if err != nil || len(fields) < 2 {
-			continue
-		}
-		parent, _ := strconv.Atoi(fields[1])
-		children[parent] = append(children[parent], child)
 	}
 	var all []int
 	for queue := children[pid]; len(queue) > 0; queue = queue[1:] {

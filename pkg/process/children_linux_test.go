@@ -1,9 +1,9 @@
-package cli
+package process
 
 import (
 	"bufio"
-	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,7 +11,7 @@ import (
 )
 
 func TestEndChildren(t *testing.T) {
-	start := func(group bool) (*exec.Cmd, string) {
+	start := func(group bool) (*exec.Cmd, int) {
 		cmd := exec.Command("sh", "-c", "trap '' INT TERM; sleep 60 & echo $!; wait")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: group}
 		out, err := cmd.StdoutPipe()
@@ -25,11 +25,15 @@ func TestEndChildren(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cmd, strings.TrimSpace(grandchild)
+		pid, err := strconv.Atoi(strings.TrimSpace(grandchild))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cmd, pid
 	}
 	leader, grandchild := start(true)
 	other, itsChild := start(false) // such as what starts the simulator
-	endChildren()
+	EndChildren()
 	_ = leader.Wait()
 	for deadline := time.Now().Add(10 * time.Second); living(grandchild); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -39,12 +43,12 @@ func TestEndChildren(t *testing.T) {
 	if !living(itsChild) {
 		t.Error("a child without a group of its own was ended")
 	}
-	_ = exec.Command("kill", "-KILL", itsChild).Run()
+	_ = syscall.Kill(itsChild, syscall.SIGKILL)
 	_ = other.Process.Kill()
 	_ = other.Wait()
 }
 
-func living(pid string) bool {
-	raw, err := os.ReadFile("/proc/" + pid + "/stat")
-	return err == nil && !strings.Contains(string(raw), ") Z ")
+func living(pid int) bool {
+	stat, known := ReadStat(pid)
+	return known && stat.State != "Z"
 }
