@@ -33,10 +33,11 @@ var only = []struct {
 	{"github.com/vishvananda/netlink", []string{"pkg/sim/host"}, "only simulated hosts have networks to make"},
 	{"hive-test/pkg/sim", []string{"cmd/hive-sim", "cmd/hive-sim-hive", "pkg/sim"}, "the product must not know that it talks to a simulator"},
 	{"hive-test/pkg/cli", []string{"cmd/hive-test"}, "nothing below the command line knows of it"},
-	{"hive-test/pkg/lifecycle", []string{"pkg/cli"}, "workflows are called by the command line only"},
+	{"hive-test/pkg/lifecycle", []string{"pkg/cli", "pkg/fleet"}, "workflows are called by the command line only; the fleet answers what they ask"},
 	{"hive-test/pkg/config", []string{"pkg/cli"}, "settings are turned into plain arguments at the top"},
 	{"hive-test/pkg/state", []string{"pkg/cli"}, "lifecycle sees an interface, never the disk"},
-	{"hive-test/pkg/proxmox", []string{"pkg/cli"}, "lifecycle sees an interface, never go-proxmox"},
+	{"hive-test/pkg/fleet", []string{"pkg/cli"}, "lifecycle sees an interface, never Proxmox VE"},
+	{"hive-test/pkg/proxmox", []string{"pkg/cli", "pkg/fleet"}, "lifecycle sees an interface, never go-proxmox"},
 	{"hive-test/pkg/provision/tofu", []string{"pkg/cli"}, "lifecycle sees an interface, never tofu"},
 	{"hive-test/pkg/report", []string{"pkg/cli"}, "reports are made from events, at the top"},
 	{"hive-test/pkg/explain", []string{"pkg/cli"}, "why a run failed is said when it is over, at the top"},
@@ -61,6 +62,7 @@ var within = []struct {
 	{"pkg/hive", []string{"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/remote"}, "what is done to nodes, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/provision", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
+	{"pkg/fleet", []string{"pkg/cluster", "pkg/progress", "pkg/process", "pkg/proxmox", "pkg/lifecycle"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
 	{"pkg/config", []string{"pkg/cluster"}, "settings know only the values they fill"},
 }
 

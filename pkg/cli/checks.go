@@ -14,35 +14,27 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/fleet"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision/tofu"
 	"hive-test/pkg/proxmox"
 	"hive-test/pkg/remote"
 )
 
-// checks is what the preflight looks at besides Proxmox VE itself, for up and for doctor alike.
-type checks struct {
-	more    []proxmox.Check
-	login   func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string)
-	cpu     int         // overcommit
-	healthy func() bool // whether all was well a moment ago; nil: not known
-	skip    bool
-}
-
 // upChecks are those before up. What doctor has found well a moment ago is not looked at again.
-func (s *session) upChecks() checks {
+func (s *session) upChecks() fleet.Checks {
 	c := s.checks(true)
-	c.healthy, c.skip = sync.OnceValue(s.healthy), s.settings.SkipPreflight
+	c.Healthy, c.Skip = sync.OnceValue(s.healthy), s.settings.SkipPreflight
 	return c
 }
 
 // checks are those of this session; download allows fetching a tofu where there is none.
-func (s *session) checks(download bool) checks {
-	c := checks{
-		more: []proxmox.Check{s.tofuCheck(download), s.keyCheck}, cpu: s.settings.Proxmox.CPUOvercommit,
+func (s *session) checks(download bool) fleet.Checks {
+	c := fleet.Checks{
+		More: []proxmox.Check{s.tofuCheck(download), s.keyCheck}, CPUOvercommit: s.settings.Proxmox.CPUOvercommit,
 	}
 	if s.record.Target.HypervisorSSHKeyPath != "" {
-		c.login = s.tryHypervisor
+		c.Login = s.tryHypervisor
 	}
 	return c
 }

@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/fleet"
 	"hive-test/pkg/proxmox"
 	"hive-test/pkg/state"
 )
@@ -29,9 +30,6 @@ up makes the same checks first; within a minute after a doctor that found nothin
 
 // doctorLimit is when doctor stops asking; what has not answered then is reported as such.
 const doctorLimit = 4500 * time.Millisecond
-
-// callLimit bounds one call of it: a refused login and a hypervisor that is off the network take 3 s (observed on PVE 8.4).
-const callLimit = 3500 * time.Millisecond
 
 func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -132,10 +130,10 @@ func (s *session) examine(ctx context.Context, named bool) ([]proxmox.Finding, e
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, doctorLimit, fmt.Errorf("no answer within %s", doctorLimit))
 	defer cancel()
-	fleet, problems := s.patient()
+	f, problems := s.patient()
 	findings = append(findings, problems...)
 	if len(proxmox.Failed(findings)) > 0 {
-		fleet.client = nil // it could only be used wrongly
+		f.Client = nil // it could only be used wrongly
 	}
 	request := s.record
 	if !named {
@@ -143,7 +141,7 @@ func (s *session) examine(ctx context.Context, named bool) ([]proxmox.Finding, e
 		nameless.Name = ""
 		request = &nameless
 	}
-	findings = append(findings, fleet.findings(limited, request)...)
+	findings = append(findings, f.Findings(limited, request)...)
 	return findings, context.Cause(ctx)
 }
 
@@ -214,19 +212,19 @@ func (s *session) fillTarget() {
 }
 
 // patient is the fleet for findings: what is wrong with the way to Proxmox VE is a finding, too.
-func (s *session) patient() (*proxmoxFleet, []proxmox.Finding) {
+func (s *session) patient() (*fleet.Fleet, []proxmox.Finding) {
 	target := s.record.Target
-	options := proxmox.Options{Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure, Timeout: callLimit}
-	fleet := &proxmoxFleet{idBase: s.settings.Proxmox.VMIDBase, checks: s.checks(false)}
+	options := proxmox.Options{Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure, Timeout: fleet.CallLimit}
+	f := fleet.New(fleet.Options{IDBase: s.settings.Proxmox.VMIDBase, Checks: s.checks(false)})
 	problems := options.Problems()
 	if ids := s.settings.Proxmox.VMIDRange; ids != "" {
 		var err error
-		if fleet.idRange, err = proxmox.ParseIDRange(ids); err != nil {
+		if f.IDRange, err = proxmox.ParseIDRange(ids); err != nil {
 			problems = append(problems, proxmox.Finding{ID: "settings", Title: "settings are complete", Status: proxmox.Fail, Detail: err.Error(), Fix: "set proxmox.vmid_range to 20000-29999"})
 		}
 	}
-	fleet.client, _ = proxmox.New(options) // nil where it cannot be: problems say why
-	return fleet, problems
+	f.Client, _ = proxmox.New(options) // nil where it cannot be: problems say why
+	return f, problems
 }
 
 // print writes the table for people: what failed has its fix below it.

@@ -1,43 +1,30 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"os"
+	"path/filepath"
+	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/fleet"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/process"
-	"hive-test/pkg/progress"
 	"hive-test/pkg/proxmox"
 )
 
-// heartbeat tells other machines, on Proxmox VE, that this session's run lives. The zero value tells nobody.
-type heartbeat struct {
-	*proxmox.Heartbeat
-	fleet    *proxmoxFleet
-	destroys bool
-}
-
-// startHeartbeat begins to tell that the run lives. It takes no time of the run: before VMs are asked for, Claim waits until
-// the mark is there.
-func (s *session) startHeartbeat(ctx context.Context, r *lifecycle.Job) heartbeat {
-	fleet, ok := r.Fleet.(*proxmoxFleet)
+// startHeartbeat begins to tell other machines, on Proxmox VE, that this session's run lives.
+func (s *session) startHeartbeat(ctx context.Context, r *lifecycle.Job) fleet.Heartbeat {
+	f, ok := r.Fleet.(*fleet.Fleet)
 	if !ok { // nothing ever deletes hosts that were there
-		return heartbeat{}
+		return fleet.Heartbeat{}
 	}
 	self := process.Self()
-	owner := s.record.Owner
-	mark := proxmox.RunMark{
-		Cluster: s.name, OwnerID: owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start,
+	return f.StartHeartbeat(ctx, proxmox.RunMark{
+		Cluster: s.name, OwnerID: s.record.Owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start,
 		Destroys: s.destroys(s.verb, s.settings), Making: !wasUp(s.before) && (s.verb == "up" || s.verb == "full" || !wasUp(s.record)),
-	}
-	fleet.beat = proxmox.StartHeartbeat(ctx, proxmox.HeartbeatOptions{
-		Pools: fleet.client, Mark: mark, Now: fleet.client.Now,
-		Warn: func(err error) {
-			s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error()})
-		},
-	})
-	return heartbeat{fleet.beat, fleet, mark.Destroys}
+	}, s.sink)
 }
 
 // wasUp tells whether a run had the cluster up.
@@ -45,29 +32,21 @@ func wasUp(r *cluster.Record) bool {
 	return r != nil && r.Nodes.WereUp()
 }
 
-// Emit watches for the end of up: from then on the cluster is no half-made one.
-func (h heartbeat) Emit(e progress.Event) {
-	if h.Heartbeat != nil && e.Kind == progress.PhaseEnd && e.Phase == string(cluster.PhaseUp) && e.Status == progress.Passed {
-		h.Update(func(m *proxmox.RunMark) { m.Making = false })
+// lockDir is where runs on this machine keep each other from the same VM ids.
+func (s *session) lockDir() string {
+	if s.settings.LockDir != "" {
+		return s.settings.LockDir
 	}
+	return filepath.Join(cmp.Or(s.Getenv("TMPDIR"), os.TempDir()), "hive-test-locks")
 }
 
-// end takes the mark away, unless it shall tell reap of what the run has left: VMs that it should have destroyed, or could not
-// decide on before it was stopped, or a claim.
-func (h heartbeat) end(ctx context.Context, err error, aborted bool) {
-	if h.Heartbeat == nil {
-		return
-	}
-	_, leak := errors.AsType[*lifecycle.LeakError](err)
-	h.Stop(ctx, leak || aborted || h.fleet.unreleased)
-}
+// claimMargin is more than a run takes beside its phase up, clocks that differ included.
+const claimMargin = 15 * time.Minute
 
-// marked waits until other machines can see that this run lives; where they never will, for want of a privilege, the warning
-// about claims says so.
-func (f *proxmoxFleet) marked(ctx context.Context) error {
-	if f.beat == nil {
-		return nil
+// claimLasts is how long a claim on VM ids of a run that vanished keeps others away.
+func (s *session) claimLasts() time.Duration {
+	if s.settings.Timeouts.Up <= 0 {
+		return unlimitedPhase
 	}
-	_ = f.beat.Wait(ctx) // a failure was told, and is none of the run
-	return context.Cause(ctx)
+	return s.settings.Timeouts.Up + claimMargin
 }

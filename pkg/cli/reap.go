@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +18,12 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/fleet"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision/tofu"
 	"hive-test/pkg/proxmox"
+	"hive-test/pkg/state"
 )
 
 const reapLong = `reap finds, from Proxmox VE alone and from any machine with the credentials, the VMs that nobody will destroy: those whose
@@ -127,11 +128,11 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 	if err != nil {
 		return err
 	}
-	plan, err := p.plan(ctx, lifecycle.ReapRule{Name: cluster.Name(name), Prefix: flags.prefix, OlderThan: *flags.olderThan})
+	plan, err := p.Plan(ctx, lifecycle.ReapRule{Name: cluster.Name(name), Prefix: flags.prefix, OlderThan: *flags.olderThan})
 	if err != nil {
-		return err
+		return unusable(err)
 	}
-	if !flags.yes && !flags.dryRun && plan.something() {
+	if !flags.yes && !flags.dryRun && plan.Something() {
 		flags.dryRun, err = a.askToReap(plan)
 	}
 	if err != nil {
@@ -140,7 +141,7 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 	if !flags.dryRun {
 		err = s.carryOut(ctx, p, plan)
 	}
-	return errors.Join(err, a.printReaped(plan.document(flags.dryRun), settings.Output))
+	return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings.Output))
 }
 
 func (f reapFlags) check() error {
@@ -154,7 +155,7 @@ func (f reapFlags) check() error {
 }
 
 // reaping opens the way to Proxmox VE. Nothing else is needed: no record, no hypervisors, no OpenTofu.
-func (s *session) reaping(ctx context.Context) (*reaping, error) {
+func (s *session) reaping(ctx context.Context) (*fleet.Reaper, error) {
 	s.record = &cluster.Record{Name: s.name, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox}}
 	s.fillTarget()
 	if s.settings.Sim {
@@ -169,39 +170,11 @@ func (s *session) reaping(ctx context.Context) (*reaping, error) {
 		}
 		return nil, codeError{ExitConfig, progress.WithHint(errors.Join(problems...), "for the simulator of this clusters directory: add --sim")}
 	}
-	fleet, err := s.fleet()
+	f, err := s.proxmoxFleet()
 	if err != nil {
 		return nil, err
 	}
-	return &reaping{fleet: fleet.(*proxmoxFleet), store: s.store, sink: s.sink, pool: s.record.Target.Pool}, nil
-}
-
-// reapPlan is what reap has found and decided.
-type reapPlan struct {
-	verdicts []lifecycle.Verdict
-	// ended are runs that died unfinished and of which no VM is seen.
-	ended  []lifecycle.Life
-	traces []reapedTrace
-	claims []proxmox.Claim // of traces
-	errs   map[string]error
-}
-
-// plan looks at everything once and decides.
-func (p *reaping) plan(ctx context.Context, rule lifecycle.ReapRule) (*reapPlan, error) {
-	strays, err := p.strays(ctx)
-	if err != nil {
-		return nil, unusable(err)
-	}
-	traces, err := proxmox.ReadTraces(ctx, p.fleet.client)
-	if err != nil {
-		p.sink.Emit(progress.Event{Kind: progress.Warning, Message: "whether runs are at work cannot be seen, and only expiries count: " + err.Error()})
-	}
-	rule.Now = p.fleet.client.Now()
-	lives := p.lives(traces, strays)
-	plan := &reapPlan{verdicts: lifecycle.Judge(strays, lives, rule), errs: map[string]error{}}
-	plan.ended = lifecycle.Ended(strays, lives, rule)
-	plan.leftTraces(traces, strays, rule)
-	return plan, nil
+	return &fleet.Reaper{Fleet: f, Sink: s.sink, Pool: s.record.Target.Pool, Local: s.localLife}, nil
 }
 
 // unusable turns what is wrong with the way to Proxmox VE into exit code 3.
@@ -214,68 +187,12 @@ func unusable(err error) error {
 	return err
 }
 
-// leftTraces finds marks and claims that nobody stands behind any more and that tell nothing of VMs that are there.
-func (plan *reapPlan) leftTraces(traces proxmox.Traces, strays []lifecycle.Stray, rule lifecycle.ReapRule) {
-	for _, m := range traces.Marks {
-		l := lifeOf(m)
-		telling := l.Unfinished() && slices.ContainsFunc(strays, func(s lifecycle.Stray) bool { return s.Owner == l.Owner })
-		if telling || l.Alive(rule.Now) || !rule.Covers(l.Cluster) {
-			continue
-		}
-		plan.traces = append(plan.traces, reapedTrace{Pool: m.Pool(), Cluster: string(l.Cluster), Owner: l.Owner, Detail: l.What + " died", Action: lifecycle.ReapDelete})
-	}
-	for _, c := range traces.Claims {
-		lapsed := !c.Until.IsZero() && rule.Now.After(c.Until)
-		if (lapsed || died(c.OwnerID, traces, rule.Now)) && rule.Covers(c.Cluster) {
-			plan.claims = append(plan.claims, c)
-			plan.traces = append(plan.traces, reapedTrace{Pool: c.Pool, Cluster: string(c.Cluster), Owner: c.OwnerID, Action: lifecycle.ReapDelete,
-				Detail: fmt.Sprintf("a claim on VM ids %d-%d until %s", c.First, c.Last, c.Until.UTC().Format(time.RFC3339))})
-		}
-	}
-}
-
-// died tells whether an owner's run is known to be dead by its mark. An owner without a mark may be at work: its mark may not
-// have been made.
-func died(owner string, traces proxmox.Traces, now time.Time) bool {
-	i := slices.IndexFunc(traces.Marks, func(m proxmox.RunMark) bool { return m.OwnerID == owner })
-	return i >= 0 && !lifeOf(traces.Marks[i]).Alive(now)
-}
-
-// something tells whether there is anything to delete.
-func (plan *reapPlan) something() bool {
-	return len(plan.traces) > 0 || slices.ContainsFunc(plan.verdicts, func(v lifecycle.Verdict) bool { return v.Action == lifecycle.ReapDelete })
-}
-
-// doomed are the clusters to destroy, as records that name owner and VMs, and whether a run of each died unfinished.
-func (plan *reapPlan) doomed(pool string) (records []*cluster.Record, unfinished []bool) {
-	at := func(name cluster.Name, owner string) int {
-		i := slices.IndexFunc(records, func(r *cluster.Record) bool { return r.Owner.ID == owner && r.Name == name })
-		if i < 0 {
-			records = append(records, &cluster.Record{Name: name, Owner: cluster.Owner{ID: owner}, Target: cluster.Target{Pool: pool}})
-			unfinished = append(unfinished, false)
-			i = len(records) - 1
-		}
-		return i
-	}
-	for _, v := range plan.verdicts {
-		if v.Action == lifecycle.ReapDelete {
-			i := at(v.Cluster, v.Owner)
-			records[i].Nodes = append(records[i].Nodes, cluster.Node{Name: v.Name, VMID: v.VMID, Hypervisor: v.Hypervisor})
-			unfinished[i] = unfinished[i] || v.Reason == lifecycle.Orphaned
-		}
-	}
-	for _, l := range plan.ended {
-		unfinished[at(l.Cluster, l.Owner)] = true
-	}
-	return records, unfinished
-}
-
 // reapedAtOnce is how many clusters are destroyed at a time.
 const reapedAtOnce = 4
 
 // carryOut destroys what the plan says, each cluster for itself, and notes what became of it.
-func (s *session) carryOut(ctx context.Context, p *reaping, plan *reapPlan) error {
-	records, unfinished := plan.doomed(p.pool)
+func (s *session) carryOut(ctx context.Context, p *fleet.Reaper, plan *fleet.ReapPlan) error {
+	records, unfinished := plan.Doomed(p.Pool)
 	failures := make([]error, len(records))
 	met := make([][]lifecycle.VMRef, len(records))
 	var group errgroup.Group
@@ -288,30 +205,27 @@ func (s *session) carryOut(ctx context.Context, p *reaping, plan *reapPlan) erro
 	}
 	_ = group.Wait()
 	for i, r := range records {
-		plan.note(r, met[i], failures[i])
+		plan.Note(r, met[i], failures[i])
 	}
-	failures = append(failures, s.dropTraces(ctx, p, plan))
+	failures = append(failures, plan.DropTraces(ctx))
 	if err := errors.Join(failures...); err != nil {
 		return codeError{ExitDown, err}
 	}
 	return nil
 }
 
-func (s *session) reapOne(ctx context.Context, p *reaping, r *cluster.Record, unfinished bool) ([]lifecycle.VMRef, error) {
+func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Record, unfinished bool) ([]lifecycle.VMRef, error) {
 	sink := progress.With(s.sink, progress.Event{Cluster: string(r.Name)})
 	ctx, cancel := within(ctx, s.settings.Timeouts.Down, "--timeout-down")
 	defer cancel()
-	fleet := *p.fleet // claims are one cluster's
-	fleet.claims = nil
-	own := *p
-	own.fleet = &fleet
+	own := p.Alone()
 	what := fmt.Sprintf("destroying %d VMs", len(r.Nodes))
 	if len(r.Nodes) == 0 {
 		what = "looking for what its run had begun to make"
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
 	tofu.EndOrphans(r.Owner.ID) // one may still be making what is deleted here
-	met, err := lifecycle.ReapCluster(ctx, &fleet, &own, r, unfinished, sink)
+	met, err := lifecycle.ReapCluster(ctx, own.Fleet, own, r, unfinished, sink)
 	if live, ok := errors.AsType[*lifecycle.LiveError](err); ok {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})
 		return met, err
@@ -338,68 +252,14 @@ func reapHint(name cluster.Name, err error) string {
 	return again
 }
 
-// note puts down what became of a cluster's VMs, those included that appeared while others were deleted.
-func (plan *reapPlan) note(r *cluster.Record, met []lifecycle.VMRef, err error) {
-	plan.errs[r.Owner.ID] = err
-	for _, vm := range met {
-		if !slices.ContainsFunc(plan.verdicts, func(v lifecycle.Verdict) bool { return v.VMID == vm.VMID }) {
-			plan.verdicts = append(plan.verdicts, lifecycle.Verdict{
-				Stray: lifecycle.Stray{VMRef: vm, Cluster: r.Name, Owner: r.Owner.ID}, Action: lifecycle.ReapDelete,
-				Reason: lifecycle.Orphaned, Detail: "appeared meanwhile",
-			})
-		}
-	}
-	left := map[int]bool{}
-	leak, isLeak := errors.AsType[*lifecycle.LeakError](err)
-	if isLeak && leak.Known {
-		for _, vm := range leak.VMs {
-			left[vm.VMID] = true
-		}
-	}
-	for i := range plan.verdicts {
-		v := &plan.verdicts[i]
-		if v.Owner != r.Owner.ID || v.Cluster != r.Name || v.Action != lifecycle.ReapDelete {
-			continue
-		}
-		v.Action = lifecycle.ReapDeleted
-		if err != nil && (!isLeak || !leak.Known || left[v.VMID]) {
-			v.Action = lifecycle.ReapFailed
-		}
-	}
-}
-
-// dropTraces takes away marks and claims of runs that died.
-func (s *session) dropTraces(ctx context.Context, p *reaping, plan *reapPlan) error {
-	var failures []error
-	for i := range plan.traces {
-		t := &plan.traces[i]
-		err := plan.errs[t.Owner]
-		c := slices.IndexFunc(plan.claims, func(c proxmox.Claim) bool { return c.Pool == t.Pool })
-		switch {
-		case err != nil: // what it has left is still needed, and was told
-		case c >= 0:
-			err = proxmox.DropClaim(ctx, p.fleet.client, plan.claims[c])
-			failures = append(failures, err)
-		default:
-			err = proxmox.DropRunMark(ctx, p.fleet.client, t.Owner)
-			failures = append(failures, err)
-		}
-		t.Action = lifecycle.ReapDeleted
-		if err != nil {
-			t.Action, t.Error = lifecycle.ReapFailed, err.Error()
-		}
-	}
-	return errors.Join(failures...)
-}
-
 // askToReap shows what would be deleted and asks whether it shall be. Where nobody can answer, nothing is deleted.
-func (a *app) askToReap(plan *reapPlan) (dryRun bool, err error) {
+func (a *app) askToReap(plan *fleet.ReapPlan) (dryRun bool, err error) {
 	file, isFile := a.Stdin.(*os.File)
 	if !isFile || !term.IsTerminal(int(file.Fd())) {
 		fmt.Fprintln(a.Stderr, "nothing is deleted without --yes where there is no terminal to ask on")
 		return true, nil
 	}
-	if err := plan.document(true).print(a.Stderr); err != nil {
+	if err := reaped(plan, true).print(a.Stderr); err != nil {
 		return true, err
 	}
 	fmt.Fprint(a.Stderr, "delete them? [y/N] ")
@@ -411,17 +271,25 @@ func (a *app) askToReap(plan *reapPlan) (dryRun bool, err error) {
 	return word != "y" && word != "yes", nil
 }
 
-func (plan *reapPlan) document(dryRun bool) reapJSON {
-	d := reapJSON{Schema: outputSchema, DryRun: dryRun, VMs: []reapedVM{}, Traces: append([]reapedTrace{}, plan.traces...)}
-	for _, v := range plan.verdicts {
+// reaped is a plan as `reap` prints it.
+func reaped(plan *fleet.ReapPlan, dryRun bool) reapJSON {
+	d := reapJSON{Schema: outputSchema, DryRun: dryRun, VMs: []reapedVM{}, Traces: []reapedTrace{}}
+	for _, v := range plan.Verdicts {
 		row := reapedVM{
 			VMID: v.VMID, Name: v.Name, Hypervisor: v.Hypervisor, Cluster: string(v.Cluster), Owner: v.Owner,
 			Expires: expiryOf(cluster.Owner{Expires: v.Expires}), Reason: v.Reason, Detail: v.Detail, Action: v.Action,
 		}
-		if err := plan.errs[v.Owner]; err != nil && v.Action == lifecycle.ReapFailed {
+		if err := plan.Errs[v.Owner]; err != nil && v.Action == lifecycle.ReapFailed {
 			row.Error = err.Error()
 		}
 		d.VMs = append(d.VMs, row)
+	}
+	for _, t := range plan.Traces {
+		row := reapedTrace{Pool: t.Pool, Cluster: string(t.Cluster), Owner: t.Owner, Detail: t.Detail, Action: t.Action}
+		if t.Err != nil {
+			row.Error = t.Err.Error()
+		}
+		d.Traces = append(d.Traces, row)
 	}
 	return d
 }
@@ -457,4 +325,23 @@ func (d reapJSON) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "%s, %d left alone\n", verdict, counts[lifecycle.ReapSkip]+counts[lifecycle.ReapKeep])
 	return err
+}
+
+// localLife is what the clusters directory of this machine knows of a cluster's run: who holds the cluster, or that up was cut off.
+func (s *session) localLife(name cluster.Name, owner string) (lifecycle.Life, bool) {
+	record, err := s.store.Load(name)
+	if err != nil || record.Owner.ID != owner {
+		return lifecycle.Life{}, false
+	}
+	holder, life := s.store.Holder(name)
+	l := lifecycle.Life{Cluster: name, Owner: owner}
+	switch {
+	case life == state.Alive:
+		l.What = fmt.Sprintf("`%s` (pid %d)", holder.Command, holder.PID)
+		return l, true
+	case life != state.Elsewhere && !wasUp(record) && record.Phases[cluster.PhaseUp].Status == cluster.PhaseRunning:
+		l.What, l.Dead, l.Making = "up of cluster "+string(name), true, true
+		return l, true
+	}
+	return l, false
 }

@@ -17,6 +17,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/explain"
+	"hive-test/pkg/fleet"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/process"
@@ -197,6 +198,11 @@ func (s *session) fleet() (lifecycle.Fleet, error) {
 	if s.record.Spec.Deployer == cluster.DeployerExisting {
 		return existing{}, nil
 	}
+	return s.proxmoxFleet()
+}
+
+// proxmoxFleet is how a cluster's VMs are seen on Proxmox VE.
+func (s *session) proxmoxFleet() (*fleet.Fleet, error) {
 	target := s.record.Target
 	client, err := proxmox.New(proxmox.Options{
 		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure,
@@ -211,7 +217,10 @@ func (s *session) fleet() (lifecycle.Fleet, error) {
 			return nil, codeError{ExitConfig, err}
 		}
 	}
-	return &proxmoxFleet{client: client, idRange: idRange, idBase: s.settings.Proxmox.VMIDBase, parallelism: s.settings.Parallelism, claiming: s.claimSettings(), checks: s.upChecks(), addresses: s.otherAddresses}, nil
+	return fleet.New(fleet.Options{
+		Client: client, IDRange: idRange, IDBase: s.settings.Proxmox.VMIDBase, Parallelism: s.settings.Parallelism,
+		LockDir: s.lockDir(), ClaimLasts: s.claimLasts(), Checks: s.upChecks(), Taken: s.otherAddresses,
+	}), nil
 }
 
 // otherAddresses are the addresses that other clusters of this clusters directory have, with who has each. A record that
@@ -321,7 +330,7 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	manager := &phase.Manager{Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.signals.abort, CleanTimeout: s.settings.PhaseTimeout("down")}
 	outcomes, err := manager.Run(ctx)
 	s.signals.attended(nil)
-	beat.end(ctx, err, s.signals.abort.Err() != nil)
+	beat.End(ctx, err, s.signals.abort.Err() != nil)
 	if s.signals.abort.Err() == nil {
 		err = errors.Join(err, r.Close())
 	} else { // something may still use the connections, which end with the process; children would not

@@ -1,4 +1,4 @@
-package cli
+package fleet
 
 import (
 	"cmp"
@@ -24,10 +24,10 @@ func refOf(vm proxmox.VM) lifecycle.VMRef {
 
 // Quorum is an error if the hypervisors are known to have none. Whoever may not ask is not held up, nor does it hold up where
 // no answer comes.
-func (f *proxmoxFleet) Quorum(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+func (f *Fleet) Quorum(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, CallLimit)
 	defer cancel()
-	status, err := f.client.ClusterStatus(ctx)
+	status, err := f.Client.ClusterStatus(ctx)
 	if err != nil || status.Quorate {
 		return nil
 	}
@@ -36,19 +36,19 @@ func (f *proxmoxFleet) Quorum(ctx context.Context) error {
 }
 
 // Unprotect takes the protection off a VM of ours.
-func (f *proxmoxFleet) Unprotect(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
+func (f *Fleet) Unprotect(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
 	if _, err := f.own(ctx, r, ref); err != nil {
 		return err
 	}
-	if err := f.client.Unprotect(ctx, ref.Hypervisor, ref.VMID); err != nil {
+	if err := f.Client.Unprotect(ctx, ref.Hypervisor, ref.VMID); err != nil {
 		return fmt.Errorf("taking the protection off %s: %w", ref, err)
 	}
 	return nil
 }
 
 // own reads a VM live, once more before something is done to it, and is an error unless it is ours.
-func (f *proxmoxFleet) own(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) (proxmox.VM, error) {
-	vm, err := f.client.Live(ctx, proxmox.VM{VMID: ref.VMID, Hypervisor: ref.Hypervisor, Type: "qemu", Pool: r.Target.Pool})
+func (f *Fleet) own(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) (proxmox.VM, error) {
+	vm, err := f.Client.Live(ctx, proxmox.VM{VMID: ref.VMID, Hypervisor: ref.Hypervisor, Type: "qemu", Pool: r.Target.Pool})
 	if err != nil {
 		return vm, fmt.Errorf("VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 	}
@@ -59,13 +59,13 @@ func (f *proxmoxFleet) own(ctx context.Context, r *cluster.Record, ref lifecycle
 }
 
 // Destroy stops and deletes each VM, as many at once as is set, after one more live look at whose it is.
-func (f *proxmoxFleet) Destroy(ctx context.Context, r *cluster.Record, vms []lifecycle.VMRef) error {
+func (f *Fleet) Destroy(ctx context.Context, r *cluster.Record, vms []lifecycle.VMRef) error {
 	failures := make([]error, len(vms))
 	f.forEach(len(vms), func(i int) { failures[i] = f.destroyOne(ctx, r, vms[i]) })
 	return errors.Join(failures...)
 }
 
-func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
+func (f *Fleet) destroyOne(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
 	for try := 1; ; try++ {
 		err := f.destroyNow(ctx, r, ref)
 		if errors.Is(err, proxmox.ErrNotFound) {
@@ -81,17 +81,17 @@ func (f *proxmoxFleet) destroyOne(ctx context.Context, r *cluster.Record, ref li
 // startedTries is how often a VM is stopped that somebody starts again before it is deleted.
 const startedTries = 5
 
-func (f *proxmoxFleet) destroyNow(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
+func (f *Fleet) destroyNow(ctx context.Context, r *cluster.Record, ref lifecycle.VMRef) error {
 	vm, err := f.own(ctx, r, ref)
 	if err != nil {
 		return err
 	}
 	if vm.Status == "running" { // stopped, not shut down: a guest may ignore that for as long as it likes
-		if err := f.client.Stop(ctx, ref.Hypervisor, ref.VMID); err != nil {
+		if err := f.Client.Stop(ctx, ref.Hypervisor, ref.VMID); err != nil {
 			return fmt.Errorf("stopping VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 		}
 	}
-	if err := f.client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil {
+	if err := f.Client.Delete(ctx, ref.Hypervisor, ref.VMID); err != nil {
 		return fmt.Errorf("deleting VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 	}
 	return nil
@@ -99,7 +99,7 @@ func (f *proxmoxFleet) destroyNow(ctx context.Context, r *cluster.Record, ref li
 
 // Sweep removes what VMs that are gone have left, and looks again. Where the record does not tell what there was, snippets
 // are known by the owner id in their names.
-func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
+func (f *Fleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
 	err := f.sweep(ctx, r, gone, sink)
 	if err == nil && (len(r.Nodes) == 0 || len(r.Spec.Hypervisors) == 0) {
 		err = f.dropSnippets(ctx, r.Owner.ID, sink)
@@ -107,7 +107,7 @@ func (f *proxmoxFleet) Sweep(ctx context.Context, r *cluster.Record, gone []life
 	return err
 }
 
-func (f *proxmoxFleet) sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
+func (f *Fleet) sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
 	origins := originsOf(r, gone)
 	if err := f.namesakes(ctx, r, sink); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (f *proxmoxFleet) sweep(ctx context.Context, r *cluster.Record, gone []life
 	}
 	for _, what := range rest.Unseen {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: "it was not looked whether something is left: " + what,
-			Hint: "let the token look: pveum acl modify /storage --tokens '" + f.client.TokenID() + "' --roles PVEDatastoreAdmin"})
+			Hint: "let the token look: pveum acl modify /storage --tokens '" + f.Client.TokenID() + "' --roles PVEDatastoreAdmin"})
 	}
 	for _, what := range rest.Kept {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: "left alone: " + what})
@@ -132,9 +132,9 @@ func (f *proxmoxFleet) sweep(ctx context.Context, r *cluster.Record, gone []life
 		sink.Emit(progress.Event{Kind: progress.Info, Message: "left behind, and deleted now: " + left.String()})
 	}
 	f.forEach(len(rest.Volumes), func(i int) {
-		failures[i] = f.client.DeleteVolume(ctx, rest.Volumes[i].Hypervisor, rest.Volumes[i].Volume)
+		failures[i] = f.Client.DeleteVolume(ctx, rest.Volumes[i].Hypervisor, rest.Volumes[i].Volume)
 	})
-	rest, err = proxmox.Leftovers(ctx, f.client, origins)
+	rest, err = proxmox.Leftovers(ctx, f.Client, origins)
 	if err != nil || len(rest.Volumes) == 0 {
 		return err
 	}
@@ -142,8 +142,8 @@ func (f *proxmoxFleet) sweep(ctx context.Context, r *cluster.Record, gone []life
 }
 
 // dropSnippets deletes the snippets whose names carry the owner id, wherever they are. A place that cannot be looked at is told.
-func (f *proxmoxFleet) dropSnippets(ctx context.Context, owner string, sink progress.Sink) error {
-	hosts, err := f.client.Hypervisors(ctx)
+func (f *Fleet) dropSnippets(ctx context.Context, owner string, sink progress.Sink) error {
+	hosts, err := f.Client.Hypervisors(ctx)
 	if err != nil {
 		return fmt.Errorf("listing the hypervisors: %w", err)
 	}
@@ -157,8 +157,8 @@ func (f *proxmoxFleet) dropSnippets(ctx context.Context, owner string, sink prog
 }
 
 // dropSnippetsOn does it on one hypervisor. What cannot be deleted is the failure, what cannot be looked at the error.
-func (f *proxmoxFleet) dropSnippetsOn(ctx context.Context, hypervisor, owner string, failure *error) error {
-	storages, err := f.client.Storages(ctx, hypervisor)
+func (f *Fleet) dropSnippetsOn(ctx context.Context, hypervisor, owner string, failure *error) error {
+	storages, err := f.Client.Storages(ctx, hypervisor)
 	if err != nil {
 		return err
 	}
@@ -166,13 +166,13 @@ func (f *proxmoxFleet) dropSnippetsOn(ctx context.Context, hypervisor, owner str
 		if !storage.Holds("snippets") || !storage.Active {
 			continue
 		}
-		volumes, err := f.client.Content(ctx, hypervisor, storage.Name, "snippets")
+		volumes, err := f.Client.Content(ctx, hypervisor, storage.Name, "snippets")
 		if err != nil {
 			return err
 		}
 		for _, v := range volumes {
 			if strings.HasSuffix(v.ID, cluster.SnippetName("", owner)) {
-				*failure = errors.Join(*failure, f.client.DeleteVolume(ctx, hypervisor, v.ID))
+				*failure = errors.Join(*failure, f.Client.DeleteVolume(ctx, hypervisor, v.ID))
 			}
 		}
 	}
@@ -184,10 +184,10 @@ const settleTime = 2 * time.Second
 
 // settle looks what is left until nothing more goes by itself: the provider starts the deletion of a snippet, and does not
 // wait for its task.
-func (f *proxmoxFleet) settle(ctx context.Context, origins []proxmox.Origin) (proxmox.Rest, error) {
+func (f *Fleet) settle(ctx context.Context, origins []proxmox.Origin) (proxmox.Rest, error) {
 	least, since := 0, time.Now()
 	for delay := 25 * time.Millisecond; ; delay = min(2*delay, 250*time.Millisecond) {
-		rest, err := proxmox.Leftovers(ctx, f.client, origins)
+		rest, err := proxmox.Leftovers(ctx, f.Client, origins)
 		left := len(rest.Volumes)
 		if err != nil || left == 0 {
 			return rest, err
@@ -208,19 +208,19 @@ func (f *proxmoxFleet) settle(ctx context.Context, origins []proxmox.Origin) (pr
 
 // sweepUnlisted deletes snippets that no listing shows: an upload succeeds on a storage that does not keep snippets, too. That
 // a snippet was there is not known, and that it cannot be deleted is no failure.
-func (f *proxmoxFleet) sweepUnlisted(ctx context.Context, origins []proxmox.Origin, sink progress.Sink) {
+func (f *Fleet) sweepUnlisted(ctx context.Context, origins []proxmox.Origin, sink progress.Sink) {
 	storages := map[string][]proxmox.Storage{}
 	for _, origin := range origins {
 		for _, volume := range origin.Snippets {
 			if _, asked := storages[origin.Hypervisor]; !asked {
 				// What cannot be read is said by the look at what is listed.
-				storages[origin.Hypervisor], _ = f.client.Storages(ctx, origin.Hypervisor)
+				storages[origin.Hypervisor], _ = f.Client.Storages(ctx, origin.Hypervisor)
 			}
 			store, _, _ := strings.Cut(volume, ":")
 			if !slices.ContainsFunc(storages[origin.Hypervisor], func(s proxmox.Storage) bool { return s.Name == store && !s.Holds("snippets") }) {
 				continue
 			}
-			if err := f.client.DeleteVolume(ctx, origin.Hypervisor, volume); err != nil {
+			if err := f.Client.DeleteVolume(ctx, origin.Hypervisor, volume); err != nil {
 				sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("%s may be left on %s: %v", volume, origin.Hypervisor, err),
 					Hint: "on " + origin.Hypervisor + ": pvesm free " + volume})
 			}
@@ -267,8 +267,8 @@ func originsOf(r *cluster.Record, gone []lifecycle.VMRef) []proxmox.Origin {
 }
 
 // namesakes tells of VMs that carry the cluster's name and are not its own.
-func (f *proxmoxFleet) namesakes(ctx context.Context, r *cluster.Record, sink progress.Sink) error {
-	listed, err := f.client.VMs(ctx)
+func (f *Fleet) namesakes(ctx context.Context, r *cluster.Record, sink progress.Sink) error {
+	listed, err := f.Client.VMs(ctx)
 	if err != nil {
 		return fmt.Errorf("listing the VMs: %w", err)
 	}

@@ -1,4 +1,4 @@
-package cli
+package fleet
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const (
 )
 
 // Tell reads a VM's configuration, state and tasks. Of a VM that is not ours it tells nothing but that.
-func (f *proxmoxFleet) Tell(ctx context.Context, r *cluster.Record, node cluster.Node) []lifecycle.Told {
+func (f *Fleet) Tell(ctx context.Context, r *cluster.Record, node cluster.Node) []lifecycle.Told {
 	told := []lifecycle.Told{{What: "config"}, {What: "status"}, {What: "tasks"}}
 	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
 		return nil
@@ -31,7 +31,7 @@ func (f *proxmoxFleet) Tell(ctx context.Context, r *cluster.Record, node cluster
 		}
 		return told
 	}
-	read := []func(context.Context, string, int) (string, error){f.client.Config, f.client.Status}
+	read := []func(context.Context, string, int) (string, error){f.Client.Config, f.Client.Status}
 	for i, ask := range read {
 		if told[i].Err = err; err == nil {
 			told[i].Text, told[i].Err = ask(ctx, node.Hypervisor, node.VMID)
@@ -39,7 +39,7 @@ func (f *proxmoxFleet) Tell(ctx context.Context, r *cluster.Record, node cluster
 	}
 	// The tasks of a VM that is gone, or was never made, say why. Those of an earlier one with the same id are not ours.
 	since := r.Owner.Created.Add(-toldSlack)
-	told[2].Text, told[2].Err = f.client.TaskLogs(ctx, node.Hypervisor, node.VMID, since, toldTasks)
+	told[2].Text, told[2].Err = f.Client.TaskLogs(ctx, node.Hypervisor, node.VMID, since, toldTasks)
 	if told[2].Text == "" && told[2].Err == nil {
 		told[2].Err = fmt.Errorf("%s has no tasks of VM %d that the token may see", node.Hypervisor, node.VMID)
 	}
@@ -47,7 +47,7 @@ func (f *proxmoxFleet) Tell(ctx context.Context, r *cluster.Record, node cluster
 }
 
 // mine is nil if the node's VM is ours.
-func (f *proxmoxFleet) mine(ctx context.Context, r *cluster.Record, node cluster.Node) error {
+func (f *Fleet) mine(ctx context.Context, r *cluster.Record, node cluster.Node) error {
 	one := *r
 	one.Nodes = cluster.Nodes{node}
 	state := f.states(ctx, &one)[0]
@@ -67,7 +67,7 @@ var asked = []string{
 }
 
 // TellInside asks the guest's agent, by commands where the token may run them, else by files.
-func (f *proxmoxFleet) TellInside(ctx context.Context, r *cluster.Record, node cluster.Node) []lifecycle.Told {
+func (f *Fleet) TellInside(ctx context.Context, r *cluster.Record, node cluster.Node) []lifecycle.Told {
 	told := lifecycle.Told{What: "agent"}
 	if told.Err = f.mine(ctx, r, node); told.Err == nil {
 		told.Text, told.Err = f.run(ctx, node)
@@ -79,10 +79,10 @@ func (f *proxmoxFleet) TellInside(ctx context.Context, r *cluster.Record, node c
 	return []lifecycle.Told{told}
 }
 
-func (f *proxmoxFleet) run(ctx context.Context, node cluster.Node) (string, error) {
+func (f *Fleet) run(ctx context.Context, node cluster.Node) (string, error) {
 	var b strings.Builder
 	for _, line := range asked {
-		result, err := f.client.Exec(ctx, node.Hypervisor, node.VMID, "timeout 8 "+line)
+		result, err := f.Client.Exec(ctx, node.Hypervisor, node.VMID, "timeout 8 "+line)
 		if err != nil {
 			return b.String(), err
 		}
@@ -92,11 +92,11 @@ func (f *proxmoxFleet) run(ctx context.Context, node cluster.Node) (string, erro
 }
 
 // readFiles is what file-read alone gives, which a token on Proxmox VE 9 has without being allowed to run commands.
-func (f *proxmoxFleet) readFiles(ctx context.Context, node cluster.Node) (string, error) {
+func (f *Fleet) readFiles(ctx context.Context, node cluster.Node) (string, error) {
 	var b strings.Builder
 	var failure error
 	for _, path := range []string{"/run/cloud-init/status.json", "/run/cloud-init/result.json", "/var/log/cloud-init-output.log", "/proc/meminfo", "/proc/net/tcp"} {
-		raw, err := f.client.ReadFile(ctx, node.Hypervisor, node.VMID, path)
+		raw, err := f.Client.ReadFile(ctx, node.Hypervisor, node.VMID, path)
 		if err != nil {
 			failure = errors.Join(failure, err)
 			continue

@@ -1,15 +1,11 @@
-package cli
+package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,40 +15,17 @@ import (
 	"hive-test/pkg/proxmox"
 )
 
-// claimSettings is how a fleet claims VM ids.
-type claimSettings struct {
-	lockDir string
-	// lasts is how long a claim of a run that vanished keeps others away.
-	lasts time.Duration
-}
-
-// claimMargin is more than a run takes beside its phase up, clocks that differ included.
-const claimMargin = 15 * time.Minute
-
-// claimSettings are those of this session's settings.
-func (s *session) claimSettings() claimSettings {
-	dir := s.settings.LockDir
-	if dir == "" {
-		dir = filepath.Join(cmp.Or(s.Getenv("TMPDIR"), os.TempDir()), "hive-test-locks")
-	}
-	lasts := s.settings.Timeouts.Up + claimMargin
-	if s.settings.Timeouts.Up <= 0 {
-		lasts = unlimitedPhase
-	}
-	return claimSettings{lockDir: dir, lasts: lasts}
-}
-
 // claimsOf opens the cluster's claims; nothing is claimed yet.
-func (f *proxmoxFleet) claimsOf(r *cluster.Record) (*proxmox.Claims, error) {
+func (f *Fleet) claimsOf(r *cluster.Record) (*proxmox.Claims, error) {
 	if f.claims != nil {
 		return f.claims, nil
 	}
 	claims, err := proxmox.NewClaims(proxmox.ClaimOptions{
-		Pools: f.client, Endpoint: f.client.Endpoint(), LockDir: f.claiming.lockDir, Cluster: r.Name, OwnerID: r.Owner.ID,
-		Who: r.Owner.Who(), For: f.claiming.lasts,
+		Pools: f.Client, Endpoint: f.Client.Endpoint(), LockDir: f.LockDir, Cluster: r.Name, OwnerID: r.Owner.ID,
+		Who: r.Owner.Who(), For: f.ClaimLasts,
 	})
 	if err != nil {
-		return nil, codeError{ExitConfig, err}
+		return nil, &lifecycle.PreflightError{Findings: []lifecycle.Finding{{ID: "locks", Title: "locks on VM ids", Detail: err.Error(), Fix: "set lock_dir to a directory that can be written"}}}
 	}
 	f.claims = claims
 	return claims, nil
@@ -60,8 +33,8 @@ func (f *proxmoxFleet) claimsOf(r *cluster.Record) (*proxmox.Claims, error) {
 
 // Claim keeps other runs away from the ids of nodes whose VMs do not exist yet, and chooses others for those nodes that the
 // cluster did not have before, where their ids were lost since they were chosen.
-func (f *proxmoxFleet) Claim(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error {
-	listed, err := f.client.VMs(ctx)
+func (f *Fleet) Claim(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error {
+	listed, err := f.Client.VMs(ctx)
 	if err != nil {
 		return fmt.Errorf("listing the VMs: %w", err)
 	}
@@ -87,12 +60,12 @@ func (f *proxmoxFleet) Claim(ctx context.Context, r, before *cluster.Record, sin
 		return err
 	}
 	if len(old) > 0 {
-		if _, err := proxmox.Hold(ctx, f.client, claims, proxmox.HoldRequest{Nodes: old, Sink: sink}); err != nil {
+		if _, err := proxmox.Hold(ctx, f.Client, claims, proxmox.HoldRequest{Nodes: old, Sink: sink}); err != nil {
 			return err
 		}
 	}
 	if len(fresh) > 0 {
-		chosen, err := proxmox.Hold(ctx, f.client, claims, proxmox.HoldRequest{Nodes: fresh, Fresh: true, Choice: f.choice(r, kept), Sink: sink})
+		chosen, err := proxmox.Hold(ctx, f.Client, claims, proxmox.HoldRequest{Nodes: fresh, Fresh: true, Choice: f.choice(r, kept), Sink: sink})
 		if err != nil {
 			return err
 		}
@@ -101,14 +74,14 @@ func (f *proxmoxFleet) Claim(ctx context.Context, r, before *cluster.Record, sin
 	if claims.Unshared != nil {
 		sink.Emit(progress.Event{Kind: progress.Warning,
 			Message: fmt.Sprintf("VM ids are claimed on this machine only, runs on others are not kept away from them, and reap cannot see whether this run lives: %v", claims.Unshared),
-			Hint:    "let the token make pools: pveum role add HiveTestClaims --privs Pool.Allocate,Pool.Audit; pveum acl modify /pool --tokens '" + f.client.TokenID() + "' --roles HiveTestClaims"})
+			Hint:    "let the token make pools: pveum role add HiveTestClaims --privs Pool.Allocate,Pool.Audit; pveum acl modify /pool --tokens '" + f.Client.TokenID() + "' --roles HiveTestClaims"})
 	}
 	return f.marked(ctx)
 }
 
 // unlisted is an error if VMs of these nodes exist although the listing does not show them. The provider goes by the listing: it
 // would make them again.
-func (f *proxmoxFleet) unlisted(ctx context.Context, r *cluster.Record, nodes cluster.Nodes) error {
+func (f *Fleet) unlisted(ctx context.Context, r *cluster.Record, nodes cluster.Nodes) error {
 	some := *r
 	some.Nodes = nodes
 	var hidden []string
@@ -139,7 +112,7 @@ func renumber(r *cluster.Record, chosen cluster.Nodes, sink progress.Sink) {
 
 // Free makes sure, right before they are used, that the ids of nodes are free. A VM there that is ours was left half made by
 // a try that was cut off, and goes, unless the node was complete once.
-func (f *proxmoxFleet) Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error {
+func (f *Fleet) Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error {
 	failures := make([]error, len(r.Nodes))
 	f.forEach(len(r.Nodes), func(i int) {
 		if slices.Contains(nodes, r.Nodes[i].Name) {
@@ -149,8 +122,8 @@ func (f *proxmoxFleet) Free(ctx context.Context, r *cluster.Record, nodes []stri
 	return errors.Join(failures...)
 }
 
-func (f *proxmoxFleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, sink progress.Sink) error {
-	free, err := f.client.CheckID(ctx, node.VMID)
+func (f *Fleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, sink progress.Sink) error {
+	free, err := f.Client.CheckID(ctx, node.VMID)
 	if err != nil || free {
 		return err
 	}
@@ -170,14 +143,14 @@ func (f *proxmoxFleet) free(ctx context.Context, r *cluster.Record, node cluster
 }
 
 // Release gives claims up: VMs hold the ids now. That it fails is no failure of the run: claims end by themselves.
-func (f *proxmoxFleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Sink) {
+func (f *Fleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Sink) {
 	if f.claims != nil {
 		f.released(sink, f.claims.Release(ctx))
 	}
 }
 
 // Forget gives up all claims of the cluster, also those of earlier runs.
-func (f *proxmoxFleet) Forget(ctx context.Context, r *cluster.Record, sink progress.Sink) {
+func (f *Fleet) Forget(ctx context.Context, r *cluster.Record, sink progress.Sink) {
 	claims, err := f.claimsOf(r)
 	if err == nil {
 		err = claims.Forget(ctx)
@@ -187,7 +160,7 @@ func (f *proxmoxFleet) Forget(ctx context.Context, r *cluster.Record, sink progr
 
 // released notes how giving claims up went: by the mark of the run, which stays then, reap knows that nobody stands behind one
 // that is left.
-func (f *proxmoxFleet) released(sink progress.Sink, err error) {
+func (f *Fleet) released(sink progress.Sink, err error) {
 	f.unreleased = err != nil
 	if err != nil {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: "a claim on VM ids could not be given up and ends by itself: " + err.Error()})
@@ -195,10 +168,10 @@ func (f *proxmoxFleet) released(sink progress.Sink, err error) {
 }
 
 // forEach does something for each of n, as many at a time as is set.
-func (f *proxmoxFleet) forEach(n int, do func(i int)) {
+func (f *Fleet) forEach(n int, do func(i int)) {
 	var group errgroup.Group
-	if f.parallelism > 0 {
-		group.SetLimit(f.parallelism)
+	if f.Parallelism > 0 {
+		group.SetLimit(f.Parallelism)
 	}
 	for i := range n {
 		group.Go(func() error { do(i); return nil })

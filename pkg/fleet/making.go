@@ -1,4 +1,4 @@
-package cli
+package fleet
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const (
 
 // awaitMaking waits for VMs in the making on the ids that the cluster has claimed: PVE shows of one that is made nothing but its
 // id, and of a clone its description before its tags, which it is given here. With patience it waits also for those that may still appear.
-func (f *proxmoxFleet) awaitMaking(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
+func (f *Fleet) awaitMaking(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
 	started, quiet := time.Now(), time.Now()
 	known := 0
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -54,15 +54,15 @@ func (f *proxmoxFleet) awaitMaking(ctx context.Context, r *cluster.Record, patie
 }
 
 // making are the VMs in the making on claimed ids, and how many VMs have such ids; -1 if none are claimed.
-func (f *proxmoxFleet) making(ctx context.Context, r *cluster.Record, sink progress.Sink) (making []proxmox.VM, seen int, err error) {
-	traces, err := proxmox.ReadTraces(ctx, f.client)
+func (f *Fleet) making(ctx context.Context, r *cluster.Record, sink progress.Sink) (making []proxmox.VM, seen int, err error) {
+	traces, err := proxmox.ReadTraces(ctx, f.Client)
 	if err != nil {
 		return nil, 0, err
 	}
 	if !slices.ContainsFunc(traces.Claims, func(c proxmox.Claim) bool { return c.OwnerID == r.Owner.ID }) {
 		return nil, -1, nil
 	}
-	listed, err := f.client.VMs(ctx)
+	listed, err := f.Client.VMs(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("listing the VMs: %w", err)
 	}
@@ -71,7 +71,7 @@ func (f *proxmoxFleet) making(ctx context.Context, r *cluster.Record, sink progr
 			continue
 		}
 		seen++
-		live, err := f.client.Live(ctx, vm)
+		live, err := f.Client.Live(ctx, vm)
 		if err == nil && !live.Making() {
 			err = f.adopt(ctx, r, live, sink)
 		}
@@ -89,13 +89,13 @@ func (f *proxmoxFleet) making(ctx context.Context, r *cluster.Record, sink progr
 
 // adopt gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it: its
 // description says whose it is.
-func (f *proxmoxFleet) adopt(ctx context.Context, r *cluster.Record, vm proxmox.VM, sink progress.Sink) error {
+func (f *Fleet) adopt(ctx context.Context, r *cluster.Record, vm proxmox.VM, sink progress.Sink) error {
 	name, owner, ok := cluster.ParseOwner(vm.Description)
 	if !ok || name != r.Name || owner != r.Owner.ID || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
 		return nil
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("VM %d %s on %s was left half made: it is of cluster %s", vm.VMID, vm.Name, vm.Hypervisor, r.Name)})
-	if err := f.client.SetMarks(ctx, vm.Hypervisor, vm.VMID, vm.Description, r.Owner.Tags(r.Name)); err != nil {
+	if err := f.Client.SetMarks(ctx, vm.Hypervisor, vm.VMID, vm.Description, r.Owner.Tags(r.Name)); err != nil {
 		return fmt.Errorf("marking VM %d on %s as half made: %w", vm.VMID, vm.Hypervisor, err)
 	}
 	return nil

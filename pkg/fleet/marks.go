@@ -1,4 +1,4 @@
-package cli
+package fleet
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // Mark makes description and tags of every VM of ours say what the record says. VMs that do not exist are left to up, which
 // makes them so.
-func (f *proxmoxFleet) Mark(ctx context.Context, r *cluster.Record) error {
+func (f *Fleet) Mark(ctx context.Context, r *cluster.Record) error {
 	states := f.states(ctx, r)
 	failures := make([]error, len(states))
 	f.forEach(len(states), func(i int) {
@@ -30,7 +30,7 @@ func (f *proxmoxFleet) Mark(ctx context.Context, r *cluster.Record) error {
 	return errors.Join(failures...)
 }
 
-func (f *proxmoxFleet) mark(ctx context.Context, r *cluster.Record, node cluster.Node, vm proxmox.VM) error {
+func (f *Fleet) mark(ctx context.Context, r *cluster.Record, node cluster.Node, vm proxmox.VM) error {
 	description := cluster.Redescribe(vm.Description, r.Name, r.Owner)
 	tags := slices.DeleteFunc(slices.Clone(vm.Tags), func(t string) bool { return t == cluster.HoldTag })
 	tags = append(tags, r.Owner.Tags(r.Name)...)
@@ -38,7 +38,7 @@ func (f *proxmoxFleet) mark(ctx context.Context, r *cluster.Record, node cluster
 	if tags = slices.Compact(tags); description == vm.Description && slices.Equal(tags, vm.Tags) {
 		return nil
 	}
-	if err := f.client.SetMarks(ctx, node.Hypervisor, node.VMID, description, tags); err != nil {
+	if err := f.Client.SetMarks(ctx, node.Hypervisor, node.VMID, description, tags); err != nil {
 		return fmt.Errorf("%s: marking VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, err)
 	}
 	return nil

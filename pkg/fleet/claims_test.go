@@ -1,4 +1,4 @@
-package cli
+package fleet
 
 import (
 	"context"
@@ -109,7 +109,7 @@ func (s *site) must(method, path string, form url.Values) any {
 // machine is one machine that up runs on: it shares nothing with others but the Proxmox VE.
 type machine struct {
 	*site
-	fleet   *proxmoxFleet
+	fleet   *Fleet
 	mu      sync.Mutex
 	adopted []int
 }
@@ -121,7 +121,7 @@ func (s *site) machine(locks string, ids proxmox.IDRange) *machine {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(client.Close)
-	return &machine{site: s, fleet: &proxmoxFleet{client: client, idRange: ids, claiming: claimSettings{lockDir: locks, lasts: time.Hour}}}
+	return &machine{site: s, fleet: New(Options{Client: client, IDRange: ids, LockDir: locks, ClaimLasts: time.Hour})}
 }
 
 func record(name, owner string, nodes int) *cluster.Record {
@@ -175,7 +175,7 @@ func (m *machine) create(ctx context.Context, r *cluster.Record, n cluster.Node)
 	if err != nil {
 		return err
 	}
-	err = m.fleet.client.WaitTask(ctx, upid.(string))
+	err = m.fleet.Client.WaitTask(ctx, upid.(string))
 	return err
 }
 
@@ -312,7 +312,7 @@ func TestVerifyAsksAgain(t *testing.T) {
 func TestDestroyTriesAgain(t *testing.T) {
 	s := newSite(t)
 	m := s.machine(t.TempDir(), proxmox.DefaultIDRange())
-	m.fleet.parallelism = 2
+	m.fleet.Parallelism = 2
 	r := record("ci", "me", 3)
 	for i := range 3 {
 		r.Nodes = append(r.Nodes, cluster.Node{Name: r.Name.Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1"})

@@ -1,0 +1,121 @@
+// Package fleet is a cluster's VMs as Proxmox VE shows them: what lifecycle asks of its Fleet and its Reaper, answered with
+// package proxmox. VMs are looked at live before anything is done to them, and only those of ours are touched.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/proxmox"
+)
+
+// Options are what a fleet is used with.
+type Options struct {
+	// Client is the way to Proxmox VE; nil for Findings of what is not Proxmox VE's only.
+	Client  *proxmox.Client
+	IDRange proxmox.IDRange
+	IDBase  int // the first id to choose; 0 lets the name decide
+	// Parallelism is how many VMs are changed at a time; 0 is all.
+	Parallelism int
+	// LockDir holds the locks of this machine on VM ids, and ClaimLasts is how long a claim of a run that vanished keeps others away.
+	LockDir    string
+	ClaimLasts time.Duration
+	Checks     Checks
+	// Taken are addresses that nodes must not get, with who has each.
+	Taken func() (map[netip.Addr]string, error)
+}
+
+// Checks is what is looked at before up besides Proxmox VE itself.
+type Checks struct {
+	More          []proxmox.Check
+	Login         func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) // nil: nobody logs in there
+	CPUOvercommit int
+	Healthy       func() bool // whether all was well a moment ago; nil: not known
+	Skip          bool
+}
+
+// Fleet is a cluster's VMs as Proxmox VE shows them. It serves one run of one cluster.
+type Fleet struct {
+	Options
+	claims *proxmox.Claims    // nil until something is claimed
+	beat   *proxmox.Heartbeat // nil where no run is to be told of
+	// unreleased says that a claim could not be given up last time.
+	unreleased bool
+}
+
+// New makes a fleet. Nothing is asked of Proxmox VE yet.
+func New(o Options) *Fleet { return &Fleet{Options: o} }
+
+// CallLimit bounds one call of what shall not be held up: a refused login and a hypervisor that is off the network take 3 s
+// (observed on PVE 8.4).
+const CallLimit = 3500 * time.Millisecond
+
+var _ lifecycle.Fleet = (*Fleet)(nil)
+
+// vmState is what a live look at one node's VM id found.
+type vmState struct {
+	vm   proxmox.VM
+	ours bool
+	why  string // why it is not ours
+	err  error
+}
+
+// states looks at every node's VM at once, by live calls, never by the listing that lags. Only a VM that is not where it was
+// made is looked for there: people and high availability move VMs.
+func (f *Fleet) states(ctx context.Context, r *cluster.Record) []vmState {
+	states := make([]vmState, len(r.Nodes))
+	var wait sync.WaitGroup
+	for i, node := range r.Nodes {
+		wait.Go(func() { states[i] = f.look(ctx, r, node.Hypervisor, node.VMID) })
+	}
+	wait.Wait()
+	if !slices.ContainsFunc(states, func(s vmState) bool { return errors.Is(s.err, proxmox.ErrNotFound) }) {
+		return states
+	}
+	listed, err := f.Client.VMs(ctx)
+	if err != nil {
+		return states // what was found so far stands
+	}
+	for i, node := range r.Nodes {
+		if at := indexOf(listed, node.VMID); at >= 0 && errors.Is(states[i].err, proxmox.ErrNotFound) {
+			wait.Go(func() { states[i] = f.look(ctx, r, listed[at].Hypervisor, node.VMID) })
+		}
+	}
+	wait.Wait()
+	return states
+}
+
+// look looks at one VM id on one hypervisor.
+func (f *Fleet) look(ctx context.Context, r *cluster.Record, hypervisor string, vmid int) vmState {
+	vm, err := f.Client.VM(ctx, hypervisor, vmid)
+	state := vmState{vm: vm, err: err}
+	if err == nil {
+		vm.Pool = r.Target.Pool // only the listing knows it; ownership is decided by tags and owner id
+		state.ours, state.why = proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool)
+	}
+	return state
+}
+
+func indexOf(listed []proxmox.VM, vmid int) int {
+	return slices.IndexFunc(listed, func(vm proxmox.VM) bool { return vm.VMID == vmid })
+}
+
+// located are the record's nodes, each at the hypervisor that its VM is on now. What has no VM yet, or somebody else's, stays.
+func (f *Fleet) located(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
+	nodes := slices.Clone(r.Nodes)
+	if _, begun := r.Phases[cluster.PhaseUp]; !begun || f.Client == nil {
+		return nodes, nil
+	}
+	for i, state := range f.states(ctx, r) {
+		if state.err == nil && state.ours {
+			nodes[i].Hypervisor = state.vm.Hypervisor
+		}
+	}
+	return nodes, ctx.Err()
+}

@@ -1,0 +1,56 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
+)
+
+// Heartbeat tells other machines, on Proxmox VE, that a run lives. The zero value tells nobody.
+type Heartbeat struct {
+	beat  *proxmox.Heartbeat
+	fleet *Fleet
+}
+
+// StartHeartbeat begins to tell that the run of the mark lives. It takes no time of the run: before VMs are asked for, Claim
+// waits until the mark is there.
+func (f *Fleet) StartHeartbeat(ctx context.Context, mark proxmox.RunMark, sink progress.Sink) Heartbeat {
+	f.beat = proxmox.StartHeartbeat(ctx, proxmox.HeartbeatOptions{
+		Pools: f.Client, Mark: mark, Now: f.Client.Now,
+		Warn: func(err error) {
+			sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error()})
+		},
+	})
+	return Heartbeat{f.beat, f}
+}
+
+// Emit watches for the end of up: from then on the cluster is no half-made one.
+func (h Heartbeat) Emit(e progress.Event) {
+	if h.beat != nil && e.Kind == progress.PhaseEnd && e.Phase == string(cluster.PhaseUp) && e.Status == progress.Passed {
+		h.beat.Update(func(m *proxmox.RunMark) { m.Making = false })
+	}
+}
+
+// End takes the mark away, unless it shall tell reap of what the run has left: VMs that it should have destroyed, or could not
+// decide on before it was stopped, or a claim.
+func (h Heartbeat) End(ctx context.Context, err error, aborted bool) {
+	if h.beat == nil {
+		return
+	}
+	_, leak := errors.AsType[*lifecycle.LeakError](err)
+	h.beat.Stop(ctx, leak || aborted || h.fleet.unreleased)
+}
+
+// marked waits until other machines can see that this run lives; where they never will, for want of a privilege, the warning
+// about claims says so.
+func (f *Fleet) marked(ctx context.Context) error {
+	if f.beat == nil {
+		return nil
+	}
+	_ = f.beat.Wait(ctx) // a failure was told, and is none of the run
+	return context.Cause(ctx)
+}

@@ -1,0 +1,61 @@
+package fleet
+
+import (
+	"context"
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/proxmox"
+)
+
+// Preflight reports what failed or is doubtful.
+func (f *Fleet) Preflight(ctx context.Context, r *cluster.Record) ([]lifecycle.Finding, error) {
+	if f.Checks.Skip {
+		return nil, ctx.Err()
+	}
+	var findings []lifecycle.Finding
+	for _, found := range f.Findings(ctx, r) {
+		if found.Status == proxmox.Pass || found.Status == proxmox.Skip {
+			continue
+		}
+		findings = append(findings, lifecycle.Finding{ID: found.ID, Title: found.Title, Detail: found.Detail, Fix: found.Fix, Warn: found.Status == proxmox.Warn})
+	}
+	return findings, ctx.Err()
+}
+
+// Findings are those of every check there is, for up and doctor alike. VMs of ours that exist already are not in their own way.
+// Without a client only what is not Proxmox VE's is checked.
+func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []proxmox.Finding {
+	request := proxmox.PreflightRequest{
+		Spec: r.Spec, Nodes: r.Nodes, Pool: r.Target.Pool, IDRange: f.IDRange, IDBase: f.IDBase,
+		CPUOvercommit: f.Checks.CPUOvercommit, Login: f.Checks.Login, More: f.Checks.More,
+	}
+	if f.Checks.Healthy != nil && f.Checks.Healthy() {
+		request.LiveOnly, request.More = true, nil
+	}
+	if f.Client == nil {
+		return proxmox.Preflight(ctx, nil, request)
+	}
+	request.TokenID, request.Endpoint = f.Client.TokenID(), f.Client.Endpoint()
+	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
+		request.Name = r.Name // what else carries the name of one that is there is for reap to judge
+		return proxmox.Preflight(ctx, f.Client, request)
+	}
+	for i, state := range f.states(ctx, r) {
+		if state.ours {
+			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)
+		}
+	}
+	return proxmox.Preflight(ctx, f.Client, request)
+}
+
+func fatal(findings []lifecycle.Finding) []lifecycle.Finding {
+	var left []lifecycle.Finding
+	for _, f := range findings {
+		if !f.Warn {
+			left = append(left, f)
+		}
+	}
+	return left
+}
+
+func hasFatal(findings []lifecycle.Finding) bool { return len(fatal(findings)) > 0 }

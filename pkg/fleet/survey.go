@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Remaining lists the VMs of ours that exist: those of the record, and any other that carries our owner id.
+func (f *Fleet) Remaining(ctx context.Context, r *cluster.Record) ([]lifecycle.VMRef, error) {
+	ours, _, err := f.survey(ctx, r)
+	return ours, err
+}
+
+// Foreign is an error that names every id of the record under which there is a VM that is not ours.
+func (f *Fleet) Foreign(ctx context.Context, r *cluster.Record) error {
+	_, foreign, err := f.survey(ctx, r)
+	return errors.Join(append(foreign, err)...)
+}
+
+// survey looks live at every VM that has an id of the record, wherever it is, and at every other one tagged as ours. One that
+// a run which died has begun to make is waited for.
+func (f *Fleet) survey(ctx context.Context, r *cluster.Record) (ours []lifecycle.VMRef, foreign []error, err error) {
+	candidates, live, errs, err := f.candidates(ctx, r)
+	if err == nil && slices.ContainsFunc(live, func(vm proxmox.VM) bool { return unsettled(r, vm) }) {
+		if err = f.awaitMaking(ctx, r, false, progress.Discard); err == nil {
+			candidates, live, errs, err = f.candidates(ctx, r)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var failures []error
+	for i, vm := range live {
+		if errors.Is(errs[i], proxmox.ErrNotFound) || errs[i] != nil && !related(r, candidates[i]) {
+			continue
+		}
+		if errs[i] != nil {
+			failures = append(failures, fmt.Errorf("VM %d on %s: %w", candidates[i].VMID, candidates[i].Hypervisor, errs[i]))
+			continue
+		}
+		if mine, why := proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); mine {
+			ours = append(ours, refOf(vm))
+		} else if name, owner, _ := cluster.ParseOwner(vm.Description); owner == r.Owner.ID && name != r.Name {
+			foreign = append(foreign, progress.WithHint(fmt.Errorf("VM %d %s on %s has the owner id %s, and is of cluster %s, not %s", vm.VMID, vm.Name, vm.Hypervisor, owner, name, r.Name),
+				fmt.Sprintf("hive-test down %s --owner %s", name, owner)))
+		} else if recorded(r, vm.VMID) {
+			foreign = append(foreign, fmt.Errorf("VM %d %s on %s is not ours: %s", vm.VMID, vm.Name, vm.Hypervisor, why))
+		}
+	}
+	return ours, foreign, errors.Join(failures...)
+}
+
+// candidates reads live what may be ours: where it was listed, and of each the VM or why it cannot be read.
+func (f *Fleet) candidates(ctx context.Context, r *cluster.Record) (listed, live []proxmox.VM, errs []error, err error) {
+	all, err := f.Client.VMs(ctx)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("listing the VMs: %w", err)
+	}
+	listed = candidatesOf(r, all)
+	live, errs = make([]proxmox.VM, len(listed)), make([]error, len(listed))
+	var wait sync.WaitGroup
+	for i, vm := range listed {
+		wait.Go(func() { live[i], errs[i] = f.Client.Live(ctx, vm) })
+	}
+	wait.Wait()
+	return listed, live, errs, nil
+}
+
+// candidatesOf returns, by id, the VMs that may be ours. What the listing does not show (it lags, and hides what the
+// token may not see) is looked for where the record says. Where it says nothing, all there is to go by is an owner id, which
+// may be that of a cluster of another name.
+func candidatesOf(r *cluster.Record, listed []proxmox.VM) []proxmox.VM {
+	byID := map[int]proxmox.VM{}
+	for _, node := range r.Nodes {
+		byID[node.VMID] = proxmox.VM{VMID: node.VMID, Name: node.Name, Hypervisor: node.Hypervisor, Type: "qemu", Pool: r.Target.Pool}
+	}
+	for _, vm := range listed {
+		if related(r, vm) || len(r.Nodes) == 0 && vm.Type == "qemu" && vm.HasTag(cluster.Tag) {
+			byID[vm.VMID] = vm
+		}
+	}
+	candidates := slices.Collect(maps.Values(byID))
+	slices.SortFunc(candidates, func(a, b proxmox.VM) int { return a.VMID - b.VMID })
+	return candidates
+}
+
+// related tells whether the record names the VM, or the VM the cluster.
+func related(r *cluster.Record, vm proxmox.VM) bool {
+	return recorded(r, vm.VMID) || vm.Type == "qemu" && vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name))
+}
+
+func recorded(r *cluster.Record, vmid int) bool {
+	return slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.VMID == vmid })
+}
