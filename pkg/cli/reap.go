@@ -224,7 +224,7 @@ func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Recor
 		what = "looking for what its run had begun to make"
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
-	tofu.EndOrphans(r.Owner.ID) // one may still be making what is deleted here
+	tofu.EndOrphans(ctx, r.Owner.ID, sink) // one may still be making what is deleted here
 	met, err := lifecycle.ReapCluster(ctx, own.Fleet, own, r, unfinished, sink)
 	if live, ok := errors.AsType[*lifecycle.LiveError](err); ok {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})

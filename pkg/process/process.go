@@ -46,7 +46,23 @@ func (p Process) Dead() bool {
 		return true
 	}
 	now, known := ReadStat(p.PID)
-	return known && (now.Start != p.Start || now.State == "Z" || now.State == "X") // one that nobody has waited for yet is dead, too
+	return known && (now.Start != p.Start || now.Dead())
+}
+
+// String is what Parse reads.
+func (p Process) String() string { return p.Place + ":" + strconv.Itoa(p.PID) + ":" + p.Start }
+
+// Parse reads what String has written. Of what it cannot read nothing is known: it is never dead.
+func Parse(text string) Process {
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return Process{}
+	}
+	pid, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return Process{}
+	}
+	return Process{Place: parts[0], PID: pid, Start: parts[2]}
 }
 
 // Stat is what the kernel tells of a process.
@@ -55,6 +71,9 @@ type Stat struct {
 	Parent, Group int
 	Start         string // as the kernel counts
 }
+
+// Dead tells whether the process has ended; one that nobody has waited for yet is dead, too.
+func (s Stat) Dead() bool { return s.State == "Z" || s.State == "X" }
 
 // ReadStat reads it; known is false of a process that has ended, or where there is no /proc.
 func ReadStat(pid int) (stat Stat, known bool) {

@@ -24,6 +24,14 @@ func TestDeadProcess(t *testing.T) {
 	if p.Dead() {
 		t.Error("a child that runs counts as dead")
 	}
+	if got := Parse(p.String()); got != p {
+		t.Errorf("%v was read as %v", p, got)
+	}
+	for _, text := range []string{"", "here", "here:x:1", ":::"} {
+		if Parse(text).Dead() {
+			t.Errorf("%q tells of no process, and counts as dead", text)
+		}
+	}
 	if earlier := (Process{Place: self.Place, PID: p.PID, Start: "1"}); !earlier.Dead() {
 		t.Error("a process whose id another one has now counts as alive")
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hive-test/pkg/process"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,9 +25,6 @@ func passedOn() []string {
 	}
 }
 
-// ownerVariable tells whose the processes are that a killed tofu leaves behind.
-const ownerVariable = "HIVE_TEST_OWNER"
-
 // environment returns the whole environment of a child.
 func (p *Provisioner) environment(w workdir, b Binary) (map[string]string, error) {
 	env := map[string]string{
@@ -34,6 +32,7 @@ func (p *Provisioner) environment(w workdir, b Binary) (map[string]string, error
 		"HOME":               w.home(), // the provider pins the hypervisors' host keys in $HOME/.ssh/known_hosts
 		"CHECKPOINT_DISABLE": "1",
 		ownerVariable:        p.options.OwnerID,
+		runVariable:          process.Self().String(),
 	}
 	for _, key := range passedOn() {
 		if value := lookup(p.options.Env, key); value != "" {

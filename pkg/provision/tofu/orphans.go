@@ -1,41 +1,118 @@
 package tofu
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"hive-test/pkg/process"
+	"hive-test/pkg/progress"
 )
 
-// EndOrphans ends the provider processes that a killed tofu has left on this machine, those of the clusters of one owner id:
-// they would stay for ever, with credentials in their environment, and may still be at work. A provider whose tofu lives is
-// left alone. Where there is no /proc it does nothing.
-func EndOrphans(ownerID string) {
+// ownerVariable and runVariable tell, in the environment of a tofu and of all that it starts, whose clusters they work on, and
+// which hive-test has started them.
+const (
+	ownerVariable = "HIVE_TEST_OWNER"
+	runVariable   = "HIVE_TEST_RUN"
+)
+
+// orphanTime is how long a tofu that was told to end may take to write its state, and goneTime how long what was killed may
+// take to be gone.
+const (
+	orphanTime = 10 * time.Second
+	goneTime   = time.Second
+)
+
+// EndOrphans ends what runs that died have left at work on this machine, on the clusters of one owner id: a tofu whose
+// hive-test was killed, which is told first and gets its time, and providers whose tofu is gone, which would stay for ever, with
+// credentials in their environment. What belongs to a run that lives is left alone. Where there is no /proc it does nothing.
+func EndOrphans(ctx context.Context, ownerID string, sink progress.Sink) {
 	if ownerID == "" {
 		return
 	}
-	for _, pid := range process.All() {
-		if orphanedProvider(pid, ownerID) {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended meanwhile
+	left := orphans(ownerID)
+	for _, o := range left {
+		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("ending what a run that died has left at work: %s (pid %d)", o.name, o.pid)})
+	}
+	signal(left, syscall.SIGINT, orphan.told)
+	awaitEnd(ctx, orphanTime, func() []orphan { return slices.DeleteFunc(orphans(ownerID), orphan.provider) })
+	signal(orphans(ownerID), syscall.SIGKILL, func(orphan) bool { return true })
+	awaitEnd(ctx, goneTime, func() []orphan { return orphans(ownerID) })
+}
+
+// orphan is a process that nobody waits for any more.
+type orphan struct {
+	pid  int
+	name string
+}
+
+// provider tells whether it is a provider: one ends when it is killed, and has nothing to write.
+func (o orphan) provider() bool { return strings.HasPrefix(o.name, "terraform-provider-") }
+
+func (o orphan) told() bool { return !o.provider() }
+
+func signal(to []orphan, s syscall.Signal, which func(orphan) bool) {
+	for _, o := range to {
+		if which(o) {
+			_ = syscall.Kill(o.pid, s) // it may have ended meanwhile
 		}
 	}
 }
 
-// orphanedProvider tells whether a process is a provider of the owner's clusters whose parent is gone.
-func orphanedProvider(pid int, ownerID string) bool {
+// awaitEnd waits until there are none left, for that long at most.
+func awaitEnd(ctx context.Context, limit time.Duration, left func() []orphan) {
+	end := time.Now().Add(limit)
+	for pause := 5 * time.Millisecond; len(left()) > 0 && time.Now().Before(end); pause = min(2*pause, 100*time.Millisecond) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// orphans are the processes on the owner's clusters whose run is dead, and the providers among them whose tofu is.
+func orphans(ownerID string) []orphan {
+	var found []orphan
+	for _, pid := range process.All() {
+		o, env, known := owned(pid, ownerID)
+		if !known {
+			continue
+		}
+		stat, alive := process.ReadStat(pid)
+		if !alive || stat.Dead() {
+			continue
+		}
+		_, _, byTofu := owned(stat.Parent, ownerID)
+		if process.Parse(env[runVariable]).Dead() || o.provider() && !byTofu {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// owned reads a process if it is at work on the owner's clusters. The environment of other users' processes cannot be read.
+func owned(pid int, ownerID string) (o orphan, env map[string]string, known bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	environ, err := os.ReadFile(filepath.Join(dir, "environ")) // fails for other users' processes
-	if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), ownerVariable+"="+ownerID) {
-		return false
+	environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+	if err != nil {
+		return orphan{}, nil, false
+	}
+	env = map[string]string{}
+	for _, variable := range strings.Split(string(environ), "\x00") {
+		name, value, _ := strings.Cut(variable, "=")
+		env[name] = value
+	}
+	if env[ownerVariable] != ownerID {
+		return orphan{}, nil, false
 	}
 	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-	if err != nil || !strings.HasPrefix(filepath.Base(strings.TrimRight(string(command), "\x00")), "terraform-provider-") {
-		return false
-	}
-	stat, known := process.ReadStat(pid)
-	return known && stat.Parent == 1
+	program, _, _ := strings.Cut(string(command), "\x00")
+	return orphan{pid, filepath.Base(program)}, env, err == nil
 }

@@ -97,7 +97,7 @@ func (p *Provisioner) begin(ctx context.Context, dir string) (*run, error) {
 		return nil, err
 	}
 	w := workdir{cluster: dir}
-	EndOrphans(p.options.OwnerID)
+	EndOrphans(ctx, p.options.OwnerID, p.options.Sink)
 	if err := w.prepare(); err != nil {
 		return nil, err
 	}
@@ -387,7 +387,7 @@ func (r *run) apply(ctx context.Context, result provision.Result) (provision.Res
 
 // Down removes everything that the state holds.
 func (p *Provisioner) Down(ctx context.Context, request provision.Request) error {
-	EndOrphans(p.options.OwnerID)
+	EndOrphans(ctx, p.options.OwnerID, p.options.Sink)
 	w := workdir{cluster: request.Dir}
 	if s, err := readState(w.state()); err != nil || s.Resources == 0 {
 		return err

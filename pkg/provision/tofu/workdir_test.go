@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/pem"
+	"hive-test/pkg/process"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,7 +181,7 @@ func TestEnvironmentIsBuiltNotInherited(t *testing.T) {
 			"https_proxy=http://proxy", "SSH_AUTH_SOCK=/agent", "TF_CLI_CONFIG_FILE=/missing", "TF_PLUGIN_CACHE_DIR=" + home, "PROXMOX_VE_API_TOKEN=other"},
 	}, Terraform)
 	want := map[string]string{
-		"PATH": "/p", "HOME": w.home(), "CHECKPOINT_DISABLE": "1", ownerVariable: "owner-id", "https_proxy": "http://proxy",
+		"PATH": "/p", "HOME": w.home(), "CHECKPOINT_DISABLE": "1", ownerVariable: "owner-id", runVariable: process.Self().String(), "https_proxy": "http://proxy",
 		"TF_CLI_CONFIG_FILE": w.cliConfig(), "TF_PLUGIN_CACHE_DIR": home,
 		"PROXMOX_VE_API_TOKEN": testToken, "PROXMOX_VE_INSECURE": "true", "PROXMOX_VE_SSH_USERNAME": "root",
 		"PROXMOX_VE_SSH_AGENT": "true", "SSH_AUTH_SOCK": "/agent",
