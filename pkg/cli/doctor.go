@@ -40,12 +40,7 @@ func (a *app) doctorCommand() *cobra.Command {
   hive-test doctor --node-count=10 --memory-mb=16384
   hive-test doctor dev1 -o json
   hive-test doctor --print-role > role.sh`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError{fmt.Errorf("%s takes the name of one cluster at most", cmd.CommandPath())}
-			}
-			return nil
-		},
+		Args: nameOrNone,
 	}
 	load := a.settings(cmd, append(upKeys(), "proxmox.ssh_username", "proxmox.ssh_private_key_path")...)
 	role := cmd.Flags().Bool("print-role", false, "print the commands that make a role, a user and a token for hive-test on Proxmox VE 8 and 9, and do nothing else")

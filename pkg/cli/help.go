@@ -30,9 +30,66 @@ func settingsTopic() *cobra.Command {
 	return cmd
 }
 
+// The groups of commands in the program's help.
+const (
+	verbGroup  = "verbs"
+	topicGroup = "topics"
+)
+
+// helpCommand is `hive-test help VERB`.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [VERB]",
+		Short: "what a verb does and its flags, or a topic",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asked, unknown, err := cmd.Root().Find(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if len(unknown) > 0 {
+				return unknownVerb(asked, unknown[0])
+			}
+			asked.InitDefaultHelpFlag() // it would be in the text of VERB --help
+			return asked.Help()
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			if asked, unknown, err := cmd.Root().Find(args); err == nil && len(unknown) == 0 {
+				for _, c := range asked.Commands() {
+					if !c.Hidden {
+						names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// suggestFor tells what other programs call these verbs.
+func suggestFor(root *cobra.Command) {
+	words := map[string][]string{
+		"up":     {"create", "start", "make", "apply"},
+		"down":   {"destroy", "delete", "remove", "rm", "stop"},
+		"status": {"list", "ls", "get", "show", "ps"},
+		"exec":   {"run"},
+		"ssh":    {"shell", "login"},
+		"cp":     {"copy", "scp"},
+		"reap":   {"clean", "cleanup", "prune", "gc"},
+		"doctor": {"check", "preflight"},
+	}
+	for _, cmd := range root.Commands() {
+		cmd.SuggestFor = words[cmd.Name()]
+	}
+}
+
 // topic is a command that only has a help text.
 func topic(name, short, text string) *cobra.Command {
-	cmd := &cobra.Command{Use: name, Short: short, Long: text}
+	cmd := &cobra.Command{
+		Use: name, Short: short, Long: text, GroupID: topicGroup,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), cmd.Long) })
 	return cmd
 }

@@ -58,12 +58,7 @@ func (a *app) reapCommand() *cobra.Command {
   hive-test reap --yes --prefix ci-       # in cron, or as a step of CI
   hive-test reap --older-than 2d --dry-run
   hive-test reap dev1 -o json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError{fmt.Errorf("%s takes the name of one cluster at most", cmd.CommandPath())}
-			}
-			return nil
-		},
+		Args: nameOrNone,
 	}
 	load := a.settings(cmd, reapKeys()...)
 	var flags reapFlags

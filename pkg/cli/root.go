@@ -103,35 +103,30 @@ func (a *app) root() *cobra.Command {
 		Long:          long,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownVerb(cmd, args[0])
-		},
 	}
-	root.SuggestionsMinimumDistance = 2
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagMistake)
 	a.globalFlags(root)
+	root.AddGroup(&cobra.Group{ID: verbGroup, Title: "Verbs:"}, &cobra.Group{ID: topicGroup, Title: "Topics:"})
 	root.AddCommand(
 		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(), a.doctorCommand(),
 		a.sshCommand(), a.execCommand(), a.cpCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(), a.explainCommand(), a.unlockCommand(), a.versionCommand(),
 		exitCodesTopic(), settingsTopic(),
 		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(),
 	)
-	return root
-}
-
-func unknownVerb(cmd *cobra.Command, verb string) error {
-	text := fmt.Sprintf("unknown verb %q", verb)
-	if suggestions := cmd.SuggestionsFor(verb); len(suggestions) > 0 {
-		text += ": did you mean " + strings.Join(suggestions, " or ") + "?"
+	root.SetHelpCommand(helpCommand())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.GroupID == "" {
+			cmd.GroupID = verbGroup
+		}
 	}
-	return usageError{errors.New(text)}
+	suggestFor(root)
+	strict(root)
+	return root
 }
 
 // named takes exactly the arguments of usage's first word: the name of a cluster, and more if more is allowed.
@@ -145,6 +140,14 @@ func named(most int) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// nameOrNone takes the name of a cluster, or nothing for all of them.
+func nameOrNone(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("%s takes the name of one cluster at most", cmd.CommandPath())}
+	}
+	return nil
 }
 
 // run adapts a function of this package to cobra.

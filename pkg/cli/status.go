@@ -30,7 +30,7 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
 		Example: `  hive-test status
   hive-test status dev1 -o wide
   hive-test status dev1 --watch --interval 5s`,
-		Args: cobra.MaximumNArgs(1),
+		Args: nameOrNone,
 	}
 	load := a.settings(cmd)
 	watch := cmd.Flags().Bool("watch", false, "look again and again, and show what changes")

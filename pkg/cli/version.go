@@ -29,12 +29,7 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "the version; with -v also which tofu or terraform is used, and why",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.NoArgs(cmd, args); err != nil {
-				return usageError{err}
-			}
-			return nil
-		},
+		Args:  cobra.NoArgs,
 	}
 	load := a.settings(cmd, "tofu_bin")
 	download := cmd.Flags().Bool("download", false, "with -v: download OpenTofu where neither it nor terraform is there")

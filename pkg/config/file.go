@@ -263,48 +263,20 @@ func (r *fileReader) hypervisor(node *yaml.Node) cluster.Hypervisor {
 
 // suggestion names the known key that is most like an unknown one, if any is.
 func suggestion(key string, table []Setting) string {
-	best, bestDistance := "", len(key)/2+1
+	var names []string
+	keys := map[string]string{}
 	for _, s := range table {
 		if s.NoFile {
 			continue
 		}
-		candidates := []string{s.Key}
-		if _, leaf, nested := strings.Cut(s.Key, "."); nested {
-			candidates = append(candidates, leaf) // written on the wrong level
-		}
-		for _, c := range candidates {
-			if d := distance(strings.ReplaceAll(key, "-", "_"), c); d < bestDistance {
-				best, bestDistance = s.Key, d
-			}
+		names, keys[s.Key] = append(names, s.Key), s.Key
+		if _, leaf, nested := strings.Cut(s.Key, "."); nested && keys[leaf] == "" { // written on the wrong level
+			names, keys[leaf] = append(names, leaf), s.Key
 		}
 	}
-	if best == "" {
+	near := Nearest(strings.ReplaceAll(key, "-", "_"), names)
+	if len(near) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": did you mean %q?", best)
-}
-
-// distance is the number of letters to insert, delete, replace or swap to get from a to b.
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	return fmt.Sprintf(": did you mean %q?", keys[near[0]])
 }

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"hive-test/pkg/config"
+)
+
+// strict makes every mistake in a command's words one of usage, also in those of the commands that cobra brings, which would
+// show their help and call it done.
+func strict(cmd *cobra.Command) {
+	if !cmd.Runnable() {
+		cmd.Args, cmd.RunE = cobra.ArbitraryArgs, helpOrUnknown
+	}
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		strict(sub)
+	}
+}
+
+// helpOrUnknown is what a command does that does nothing by itself.
+func helpOrUnknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	return unknownVerb(cmd, args[0])
+}
+
+func unknownVerb(cmd *cobra.Command, verb string) error {
+	_, path, _ := strings.Cut(cmd.CommandPath()+" ", " ") // a verb may have words below it
+	if near := nearestVerbs(cmd, verb); len(near) > 0 {
+		return usageError{fmt.Errorf("unknown verb %q: did you mean %s?", path+verb, strings.Join(near, " or "))}
+	}
+	return usageError{fmt.Errorf("unknown verb %q", path+verb)}
+}
+
+// nearestVerbs are the verbs that other programs call so, else those that are most like what was typed.
+func nearestVerbs(cmd *cobra.Command, typed string) []string {
+	var names, meant []string
+	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, typed) {
+			meant = append(meant, c.Name())
+		}
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	if len(meant) > 0 {
+		return meant
+	}
+	return config.Nearest(typed, names)
+}
+
+// flagMistake adds to an unknown flag what may have been meant.
+func flagMistake(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usageError{err}
+	}
+	name := unknown.GetSpecifiedName()
+	if letters := unknown.GetSpecifiedShortnames(); len(letters) > 1 {
+		name = letters // -sim, where --sim was meant
+	}
+	if meant := meantByFlag(cmd, name); meant != "" {
+		return usageError{fmt.Errorf("%w: %s", err, meant)}
+	}
+	return usageError{err}
+}
+
+func meantByFlag(cmd *cobra.Command, name string) string {
+	if name, _, _ = strings.Cut(name, "="); len(name) < 2 {
+		return ""
+	}
+	var flags []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+	if slices.Contains(flags, name) {
+		return "did you mean --" + name + "?"
+	}
+	var verbs, same []string
+	for _, c := range cmd.Root().Commands() {
+		if c.Name() == name {
+			same = append(same, c.CommandPath())
+		}
+		if c.LocalFlags().Lookup(name) != nil {
+			verbs = append(verbs, c.Name())
+		}
+	}
+	if len(verbs) > 0 {
+		return "it is a flag of " + strings.Join(verbs, ", ")
+	}
+	if len(same) > 0 {
+		return "it is a verb: " + same[0]
+	}
+	if near := config.Nearest(name, flags); len(near) > 0 {
+		return "did you mean --" + strings.Join(near, " or --") + "?"
+	}
+	return ""
+}
