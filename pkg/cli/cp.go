@@ -186,26 +186,18 @@ type cpNodeJSON struct {
 }
 
 func (a *app) cp(ctx context.Context, name string, asked copying, settings config.Settings) error {
-	s, r, err := a.reach(ctx, "cp", name, settings)
-	if err != nil {
-		return err
+	var paths map[int][]string
+	pick := func(nodes cluster.Nodes) (_ cluster.Nodes, err error) {
+		paths, err = asked.paths(nodes)
+		return slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool { return len(paths[n.Index]) == 0 }), err
 	}
-	defer s.close()
-	paths, err := asked.paths(s.record.Nodes)
-	if err != nil {
-		return err
-	}
-	nodes := slices.DeleteFunc(slices.Clone(s.record.Nodes), func(n cluster.Node) bool { return len(paths[n.Index]) == 0 })
-	group, unreached, err := s.reached(ctx, r, nodes)
-	if err != nil {
-		return errors.Join(err, r.Close())
-	}
-	limited, cancel := within(ctx, settings.Timeout, "--timeout")
-	defer cancel()
-	document, failure := s.copyAll(limited, group, unreached, asked, paths)
-	failure = errors.Join(failure, r.Close())
-	_, err = printAs(a.Stdout, settings.Output, document)
-	return errors.Join(failure, err)
+	return a.onNodes(ctx, "cp", name, settings, pick, func(s *session, group remote.Group, unreached []error) error {
+		limited, cancel := within(ctx, settings.Timeout, "--timeout")
+		defer cancel()
+		document, failure := s.copyAll(limited, group, unreached, asked, paths)
+		_, err := printAs(a.Stdout, settings.Output, document)
+		return errors.Join(failure, err)
+	})
 }
 
 // copyAll copies to or from all nodes at once but those that were not reached. What happens on one does not keep the others.

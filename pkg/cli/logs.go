@@ -17,6 +17,7 @@ import (
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 	"hive-test/pkg/state"
 )
 
@@ -169,19 +170,14 @@ func (a *app) printLogs(document logsJSON, format string) error {
 // follow shows hive's logs until it is interrupted, which is how it is meant to end.
 func (a *app) follow(ctx context.Context, name, which string, settings config.Settings) error {
 	a.signals.looking()
-	s, r, err := a.reach(ctx, "logs", name, settings)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	nodes, err := choose(s.record.Nodes, "nodes", which)
-	if err != nil {
-		return err
-	}
-	group, _, err := s.reached(ctx, r, nodes) // what cannot be reached is told by what follows it
-	if err != nil {
-		return errors.Join(err, r.Close())
-	}
+	// What cannot be reached is told by what follows it.
+	return a.onNodes(ctx, "logs", name, settings, listed(which), func(s *session, group remote.Group, _ []error) error {
+		return s.showLogs(ctx, group)
+	})
+}
+
+// showLogs ends when it is interrupted, or when whoever reads it is gone.
+func (s *session) showLogs(ctx context.Context, group remote.Group) error {
 	s.learnKeys()
 	options := s.hiveOptions()
 	options.Secrets = s.known
@@ -189,16 +185,16 @@ func (a *app) follow(ctx context.Context, name, which string, settings config.Se
 	var failure error
 	following, stop := context.WithCancel(ctx)
 	defer stop()
-	err = hive.New(s.name, group, options, s.sink).Follow(following, func(node, log, text string) {
+	err := hive.New(s.name, group, options, s.sink).Follow(following, func(node, log, text string) {
 		one.Lock()
 		defer one.Unlock()
-		if _, err := fmt.Fprintf(a.Stdout, "%s %s: %s\n", node, log, progress.Clean(text)); err != nil { // whoever read it is gone
+		if _, err := fmt.Fprintf(s.Stdout, "%s %s: %s\n", node, log, progress.Clean(text)); err != nil { // whoever read it is gone
 			failure = err
 			stop()
 		}
 	})
 	if ctx.Err() != nil {
-		return errors.Join(codeError{code: ExitInterrupted}, r.Close())
+		return codeError{code: ExitInterrupted}
 	}
-	return errors.Join(failure, err, r.Close())
+	return errors.Join(failure, err)
 }

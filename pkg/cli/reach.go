@@ -103,6 +103,31 @@ func (a *app) reach(ctx context.Context, verb, name string, settings config.Sett
 	return s, s.looking(fleet), nil
 }
 
+// onNodes lets do work on nodes of a cluster that exists: those that pick chooses, connected to where they are now. One that
+// cannot be reached has its error in its place.
+func (a *app) onNodes(ctx context.Context, verb, name string, settings config.Settings, pick func(cluster.Nodes) (cluster.Nodes, error), do func(s *session, group remote.Group, unreached []error) error) (err error) {
+	s, r, err := a.reach(ctx, verb, name, settings)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	nodes, err := pick(s.record.Nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	group, unreached, err := s.reached(ctx, r, nodes)
+	if err != nil {
+		return err
+	}
+	return do(s, group, unreached)
+}
+
+// listed picks what --nodes names.
+func listed(which string) func(cluster.Nodes) (cluster.Nodes, error) {
+	return func(nodes cluster.Nodes) (cluster.Nodes, error) { return choose(nodes, "nodes", which) }
+}
+
 // reached connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its place.
 func (s *session) reached(ctx context.Context, r *lifecycle.Job, chosen cluster.Nodes) (remote.Group, []error, error) {
 	var indexes []int
@@ -120,29 +145,25 @@ func (s *session) reached(ctx context.Context, r *lifecycle.Job, chosen cluster.
 }
 
 func (a *app) ssh(ctx context.Context, name string, index int, command []string, settings config.Settings) error {
-	s, r, err := a.reach(ctx, "ssh", name, settings)
-	if err != nil {
+	pick := func(nodes cluster.Nodes) (cluster.Nodes, error) {
+		node, ok := nodes.ByIndex(index)
+		if !ok {
+			return nil, usageError{fmt.Errorf("cluster %q has no node %d: it has %d", name, index, len(nodes))}
+		}
+		return cluster.Nodes{node}, nil
+	}
+	return a.onNodes(ctx, "ssh", name, settings, pick, func(_ *session, group remote.Group, unreached []error) error {
+		if err := errors.Join(unreached...); err != nil {
+			return err
+		}
+		file, isFile := a.Stdin.(*os.File)
+		tty := isFile && len(command) == 0 && term.IsTerminal(int(file.Fd()))
+		exit, err := group[0].Interactive(ctx, command, a.Stdin, a.Stdout, a.Stderr, tty)
+		if err == nil && exit != 0 {
+			err = codeError{code: ExitCode(exit)}
+		}
 		return err
-	}
-	defer s.close()
-	node, ok := s.record.Nodes.ByIndex(index)
-	if !ok {
-		return usageError{fmt.Errorf("cluster %q has no node %d: it has %d", name, index, len(s.record.Nodes))}
-	}
-	group, failures, err := s.reached(ctx, r, cluster.Nodes{node})
-	if err := errors.Join(append(failures, err)...); err != nil {
-		return errors.Join(err, r.Close())
-	}
-	file, isFile := a.Stdin.(*os.File)
-	tty := isFile && len(command) == 0 && term.IsTerminal(int(file.Fd()))
-	exit, err := group[0].Interactive(ctx, command, a.Stdin, a.Stdout, a.Stderr, tty)
-	if err := errors.Join(err, r.Close()); err != nil {
-		return err
-	}
-	if exit != 0 {
-		return codeError{code: ExitCode(exit)}
-	}
-	return nil
+	})
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -213,26 +234,14 @@ type execNodeJSON struct {
 }
 
 func (a *app) exec(ctx context.Context, name, which string, command []string, settings config.Settings) error {
-	s, r, err := a.reach(ctx, "exec", name, settings)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	nodes, err := choose(s.record.Nodes, "nodes", which)
-	if err != nil {
-		return err
-	}
-	group, unreached, err := s.reached(ctx, r, nodes)
-	if err != nil {
-		return errors.Join(err, r.Close())
-	}
-	document, failure := execOn(ctx, group, unreached, command, settings)
-	failure = errors.Join(failure, r.Close())
-	structured, err := printAs(a.Stdout, settings.Output, document)
-	if !structured {
-		err = a.printExec(document)
-	}
-	return errors.Join(failure, err)
+	return a.onNodes(ctx, "exec", name, settings, listed(which), func(_ *session, group remote.Group, unreached []error) error {
+		document, failure := execOn(ctx, group, unreached, command, settings)
+		structured, err := printAs(a.Stdout, settings.Output, document)
+		if !structured {
+			err = a.printExec(document)
+		}
+		return errors.Join(failure, err)
+	})
 }
 
 // execOn runs the command everywhere but where a node was not reached. A node that could not be reached is an error; one where
