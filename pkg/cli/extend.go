@@ -107,19 +107,7 @@ func (a *app) remark(ctx context.Context, verb, name string, settings config.Set
 		return err
 	}
 	defer s.close()
-	if err := s.load(); err != nil {
-		return err
-	}
-	if err := s.hold(ctx); err != nil {
-		return err
-	}
-	if err := s.load(); err != nil { // as it is now that nobody else changes it
-		return err
-	}
-	if err := s.connect(ctx); err != nil {
-		return err
-	}
-	fleet, err := s.fleet()
+	fleet, err := s.take(ctx, (*session).load)
 	if err != nil {
 		return err
 	}

@@ -26,14 +26,11 @@ func (a *app) envCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := a.open("env", args[0], settings)
+		s, err := a.recorded("env", args[0], settings)
 		if err != nil {
 			return err
 		}
 		defer s.close()
-		if err := s.load(); err != nil {
-			return err
-		}
 		variables := lifecycle.Environment(s.record, s.store)
 		if structured, err := printAs(a.Stdout, settings.Output, variables); structured {
 			return err
@@ -59,14 +56,11 @@ func (a *app) inventoryCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := a.open("inventory", args[0], settings)
+		s, err := a.recorded("inventory", args[0], settings)
 		if err != nil {
 			return err
 		}
 		defer s.close()
-		if err := s.load(); err != nil {
-			return err
-		}
 		return a.inventory(s, *format)
 	})
 	return cmd

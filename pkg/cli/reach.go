@@ -67,17 +67,27 @@ func split(cmd *cobra.Command, args []string) (before, command []string) {
 	return args, nil
 }
 
-// opened opens a cluster that exists. A simulated one's simulator is made to run first: without it, the addresses could be
-// anybody's.
-func (a *app) opened(ctx context.Context, verb, name string, settings config.Settings) (*session, error) {
+// recorded opens a cluster that exists.
+func (a *app) recorded(verb, name string, settings config.Settings) (*session, error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.load(); err == nil {
-		err = s.connect(ctx)
+	if err := s.load(); err != nil {
+		s.close()
+		return nil, err
 	}
+	return s, nil
+}
+
+// opened is recorded for a cluster that is to be looked at. A simulated one's simulator is made to run first: without it, the
+// addresses could be anybody's.
+func (a *app) opened(ctx context.Context, verb, name string, settings config.Settings) (*session, error) {
+	s, err := a.recorded(verb, name, settings)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.connect(ctx); err != nil {
 		s.close()
 		return nil, err
 	}

@@ -172,21 +172,9 @@ func (a *app) onFound(ctx context.Context, verb, name string, settings config.Se
 	}
 	defer s.close()
 	defer func() { s.stopped(ctx, err) }()
-	if err := find(s); err != nil {
-		return err
-	}
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
-	if err := s.hold(ctx); err != nil {
-		return s.elsewhere(err)
-	}
-	if err := find(s); err != nil { // as it is now that nobody else changes it
-		return err
-	}
-	if err := s.connect(ctx); err != nil {
-		return err
-	}
-	fleet, err := s.fleet()
+	fleet, err := s.take(ctx, find)
 	if err != nil {
 		return err
 	}
@@ -195,4 +183,21 @@ func (a *app) onFound(ctx context.Context, verb, name string, settings config.Se
 	}
 	r := s.job(fleet)
 	return s.phases(ctx, r, list(r))
+}
+
+// take finds the record of a cluster that exists and holds the cluster, and returns where its machines are.
+func (s *session) take(ctx context.Context, find func(*session) error) (lifecycle.Fleet, error) {
+	if err := find(s); err != nil {
+		return nil, err
+	}
+	if err := s.hold(ctx); err != nil {
+		return nil, s.elsewhere(err)
+	}
+	if err := find(s); err != nil { // as it is now that nobody else changes it
+		return nil, err
+	}
+	if err := s.connect(ctx); err != nil {
+		return nil, err
+	}
+	return s.fleet()
 }

@@ -49,11 +49,9 @@ func (s *session) watching(ctx context.Context, r *lifecycle.Job, pause func() t
 		if enough, err := see(status); enough || err != nil {
 			return err
 		}
-		timer := time.NewTimer(pause())
 		select {
-		case <-timer.C:
+		case <-time.After(pause()):
 		case <-limited.Done():
-			timer.Stop()
 			return whyEnded(ctx)
 		}
 		if err := s.renew(r); err != nil {

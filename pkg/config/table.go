@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
 )
 
 // Kind is the type of a setting's value.
@@ -210,20 +211,9 @@ func (s Setting) DefaultText() string {
 		}
 		return strconv.Itoa(v)
 	case time.Duration:
-		return shortDuration(v)
+		return progress.FormatLimit(v)
 	}
 	return fmt.Sprint(s.Default)
-}
-
-func shortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // WriteTable prints the table for people: key, flag, environment, default and meaning.

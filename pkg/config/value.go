@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"hive-test/pkg/progress"
 )
 
 // parse reads a value that is written as text, as environment variables are.
@@ -96,7 +98,7 @@ func (v *durationValue) String() string {
 	if *v == 0 {
 		return "0"
 	}
-	return shortDuration(time.Duration(*v))
+	return progress.FormatLimit(time.Duration(*v))
 }
 
 // Type is what help calls the value.

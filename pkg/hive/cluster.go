@@ -279,11 +279,10 @@ func (w *waiting) report(message, why string) {
 type pause struct{ next, limit time.Duration }
 
 func (p *pause) wait(ctx context.Context) error {
-	timer := time.NewTimer(p.next)
-	defer timer.Stop()
+	passed := time.After(p.next)
 	p.next = min(p.next*3/2, p.limit)
 	select {
-	case <-timer.C:
+	case <-passed:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

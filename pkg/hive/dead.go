@@ -77,11 +77,9 @@ func (c *Cluster) guarded(ctx context.Context, work func(context.Context) error)
 func (c *Cluster) guard(ctx context.Context, end context.CancelCauseFunc) {
 	since := map[string]time.Time{}
 	for pause := deadFirst; ; pause = deadPause {
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		why := c.options.Outside(ctx)

@@ -79,11 +79,9 @@ func (l *lookout) check(ctx context.Context) hive.Health {
 func (l *lookout) watch(ctx context.Context) {
 	wasCalm := true
 	for pause := lookoutFirst; ; {
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		calm := l.round(ctx, time.Now())

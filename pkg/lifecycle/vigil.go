@@ -59,11 +59,9 @@ func (r *Job) keepVigil(ctx context.Context, patience time.Duration) *vigil {
 // watch asks again and again, until the machine is dead or ctx ends.
 func (v *vigil) watch(ctx context.Context, patience time.Duration, ask func() (dead bool)) {
 	for pause := vigilFirst; ; pause = min(2*pause, vigilLimit) {
-		timer := time.NewTimer(patience)
 		select {
-		case <-timer.C:
+		case <-time.After(patience):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		if ask() {

@@ -145,11 +145,9 @@ func (c *connection) openPatiently(ctx context.Context) (*session, error) {
 		if !ok || (full.Reason != ssh.ConnectionFailed && full.Reason != ssh.ResourceShortage) {
 			return s, err
 		}
-		timer := time.NewTimer(delay)
 		select {
-		case <-timer.C:
+		case <-time.After(delay):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, err
 		}
 	}

@@ -25,11 +25,9 @@ func (h *Host) WaitReady(ctx context.Context, report func(error)) error {
 		if report != nil && ctx.Err() == nil {
 			report(err)
 		}
-		timer := time.NewTimer(delay.next(err))
 		select {
-		case <-timer.C:
+		case <-time.After(delay.next(err)):
 		case <-ctx.Done():
-			timer.Stop()
 			return h.fail(fmt.Errorf("no command could be run over SSH within %s: %w; the last try: %w",
 				time.Since(start).Round(time.Millisecond), context.Cause(ctx), last))
 		}

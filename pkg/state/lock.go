@@ -108,8 +108,7 @@ const (
 // LockWithin is Lock that waits for the holder to end, limit at most; then the error is the last *LockedError. Report (may be
 // nil) is called for each holder that is waited for, once. The end of ctx ends it with ctx's cause.
 func (s *Store) LockWithin(ctx context.Context, name cluster.Name, holder Holder, limit time.Duration, report func(*LockedError)) (*Lock, error) {
-	end := time.NewTimer(limit)
-	defer end.Stop()
+	end := time.After(limit)
 	var last Holder
 	for pause := firstLockPause; ; pause = min(2*pause, lastLockPause) {
 		lock, err := s.Lock(name, holder)
@@ -121,14 +120,11 @@ func (s *Store) LockWithin(ctx context.Context, name cluster.Name, holder Holder
 			report(locked)
 		}
 		last = locked.Holder
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
-		case <-end.C:
-			timer.Stop()
+		case <-time.After(pause):
+		case <-end:
 			return nil, locked
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, fmt.Errorf("waiting for cluster %q: %w", name, context.Cause(ctx))
 		}
 	}

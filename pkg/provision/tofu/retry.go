@@ -66,12 +66,10 @@ func (r *run) persist(ctx context.Context, do func() error) error {
 			Time: time.Now().UTC(), Kind: progress.Warning,
 			Message: fmt.Sprintf("%v; that passes: trying again in %s (try %d of %d)", err, wait.Round(100*time.Millisecond), try, tries),
 		})
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return errors.Join(context.Cause(ctx), err)
-		case <-timer.C:
+		case <-time.After(wait):
 		}
 		pause = min(2*pause, lastPause)
 	}

@@ -274,7 +274,7 @@ func (g *guest) sleep(d time.Duration) bool {
 }
 
 func (g *guest) serveSSH() error {
-	key, err := hostKey(g.path("etc/ssh"))
+	key, err := sshd.LoadKey(g.path("etc/ssh/ssh_host_ed25519_key"), "")
 	if err != nil {
 		return err
 	}

@@ -3,13 +3,8 @@ package host
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,48 +61,6 @@ func (s *stdio) close() {
 	for _, f := range []*os.File{s.stdin, s.stdout, s.stderr} {
 		_ = f.Close()
 	}
-}
-
-// hostKey reads the machine's SSH host key, making one if its disk has none.
-func hostKey(dir string) (ssh.Signer, error) {
-	path := filepath.Join(dir, "ssh_host_ed25519_key")
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if b, err = newHostKey(path); err != nil {
-			return nil, fmt.Errorf("make the host key: %w", err)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the host key: %w", err)
-	}
-	key, err := ssh.ParsePrivateKey(b)
-	if err != nil {
-		return nil, fmt.Errorf("host key %s: %w", path, err)
-	}
-	return key, nil
-}
-
-func newHostKey(path string) ([]byte, error) {
-	pub, priv, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	block, err := ssh.MarshalPrivateKey(priv, "")
-	if err != nil {
-		return nil, err
-	}
-	sshPub, err := ssh.NewPublicKey(pub)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	b := pem.EncodeToMemory(block)
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		return nil, err
-	}
-	return b, os.WriteFile(path+".pub", ssh.MarshalAuthorizedKey(sshPub), 0o644)
 }
 
 // authorized reads the user's authorized_keys at every login, as sshd does. Only the user that cloud-init made may log in.

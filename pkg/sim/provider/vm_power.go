@@ -17,53 +17,51 @@ type power struct {
 }
 
 func (p *power) start(ctx context.Context) diag.Diagnostics {
-	seconds := p.d.num("timeout_start_vm")
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
-	defer cancel()
-	ds := p.boot(ctx, seconds).diags("VM start")
-	if ds.HasError() {
-		return ds
-	}
-	return append(ds, diag.FromErr(p.waitStatus(ctx, "running"))...)
+	return p.change(ctx, "start", "running", p.boot)
 }
 
 // halt stops the VM without asking the guest.
 func (p *power) halt(ctx context.Context) diag.Diagnostics {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(p.d.num("timeout_stop_vm"))*time.Second)
-	defer cancel()
-	ds := p.vm.stop(ctx).diags("VM stop")
-	if ds.HasError() {
-		return ds
-	}
-	return append(ds, diag.FromErr(p.waitStatus(ctx, "stopped"))...)
+	return p.change(ctx, "stop", "stopped", func(ctx context.Context, _ int) taskResult { return p.vm.stop(ctx) })
 }
 
 func (p *power) shutDown(ctx context.Context) diag.Diagnostics {
-	seconds := p.d.num("timeout_shutdown_vm")
+	return p.change(ctx, "shutdown", "stopped", p.shutdown)
+}
+
+// change does a task and waits for what it leads to, both within the time that the resource gives it.
+func (p *power) change(ctx context.Context, task, status string, do func(ctx context.Context, seconds int) taskResult) diag.Diagnostics {
+	seconds := p.d.num("timeout_" + task + "_vm")
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 	defer cancel()
-	ds := p.shutdown(ctx, seconds).diags("VM shutdown")
+	ds := do(ctx, seconds).diags("VM " + task)
 	if ds.HasError() {
 		return ds
 	}
-	return append(ds, diag.FromErr(p.waitStatus(ctx, "stopped"))...)
+	return append(ds, diag.FromErr(p.waitStatus(ctx, status))...)
+}
+
+// lives tells whether the VM is on, and if so whether it has an agent.
+func (p *power) lives(ctx context.Context) (on, agent bool, err error) {
+	s, err := p.status(ctx)
+	if err != nil || s.Status == "stopped" {
+		return false, false, err
+	}
+	g, err := p.config(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	return true, g.agentEnabled(), nil
 }
 
 // ensureStopped shuts a VM with an agent down and stops any other.
 func (p *power) ensureStopped(ctx context.Context) diag.Diagnostics {
-	s, err := p.status(ctx)
-	if err != nil {
-		return diag.FromErr(err)
-	}
-	if s.Status == "stopped" {
-		return nil
-	}
-	g, err := p.config(ctx)
-	if err != nil {
+	on, agent, err := p.lives(ctx)
+	if err != nil || !on {
 		return diag.FromErr(err)
 	}
 	var ds diag.Diagnostics
-	if g.agentEnabled() {
+	if agent {
 		ds = p.shutDown(ctx)
 	} else {
 		ds = p.halt(ctx)
@@ -85,18 +83,11 @@ func (p *power) ensureRunning(ctx context.Context) diag.Diagnostics {
 
 // restart reboots a running VM through its agent, or stops and starts it.
 func (p *power) restart(ctx context.Context) diag.Diagnostics {
-	s, err := p.status(ctx)
-	if err != nil {
+	on, agent, err := p.lives(ctx)
+	if err != nil || !on {
 		return diag.FromErr(err)
 	}
-	if s.Status == "stopped" {
-		return nil
-	}
-	g, err := p.config(ctx)
-	if err != nil {
-		return diag.FromErr(err)
-	}
-	if g.agentEnabled() {
+	if agent {
 		return p.rebootByAgent(ctx)
 	}
 	ds := p.ensureStopped(ctx)

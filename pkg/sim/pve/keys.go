@@ -2,7 +2,6 @@ package pve
 
 import (
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
@@ -23,6 +22,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/crypto/ssh"
+
+	"hive-test/pkg/sim/sshd"
 )
 
 // certificateLife is how long the simulator's certificates are valid.
@@ -51,13 +52,13 @@ func loadKeys(dir string, nodes []*node) (*keyFiles, error) {
 		return nil, err
 	}
 	k.clientKeyFile = filepath.Join(dir, "id_ed25519")
-	client, err := loadSSHKey(k.clientKeyFile)
+	client, err := sshd.LoadKey(k.clientKeyFile, "hive-sim")
 	if err != nil {
 		return nil, err
 	}
 	k.clientKey = client.PublicKey()
 	for _, n := range nodes {
-		if k.hostKeys[n.Name], err = loadSSHKey(filepath.Join(dir, "ssh_host_"+n.Name+"_ed25519")); err != nil {
+		if k.hostKeys[n.Name], err = sshd.LoadKey(filepath.Join(dir, "ssh_host_"+n.Name+"_ed25519"), "hive-sim"); err != nil {
 			return nil, err
 		}
 	}
@@ -161,41 +162,4 @@ func (k *keyFiles) fingerprint() string {
 		parts[i] = fmt.Sprintf("%02X", b)
 	}
 	return strings.Join(parts, ":")
-}
-
-func loadSSHKey(file string) (ssh.Signer, error) {
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		if b, err = makeSSHKey(file); err != nil {
-			return nil, fmt.Errorf("make the simulator's SSH key %s: %w", file, err)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the simulator's SSH key: %w", err)
-	}
-	signer, err := ssh.ParsePrivateKey(b)
-	if err != nil {
-		return nil, fmt.Errorf("read the simulator's SSH key %s: %w", file, err)
-	}
-	return signer, nil
-}
-
-func makeSSHKey(file string) ([]byte, error) {
-	pub, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	block, err := ssh.MarshalPrivateKey(key, "hive-sim")
-	if err != nil {
-		return nil, err
-	}
-	b := pem.EncodeToMemory(block)
-	if err := renameio.WriteFile(file, b, 0o600); err != nil {
-		return nil, err
-	}
-	pubKey, err := ssh.NewPublicKey(pub)
-	if err != nil {
-		return nil, err
-	}
-	return b, renameio.WriteFile(file+".pub", ssh.MarshalAuthorizedKey(pubKey), 0o644)
 }

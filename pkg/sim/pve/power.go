@@ -241,10 +241,15 @@ func (s *Server) snippet(v *vm, kind string) ([]byte, error) {
 
 // stop ends a machine at once. A missing VM and a locked running one fail in the task; a stopped one is fine.
 func stop(s *Server, c *call) (any, error) {
+	return s.endTask(c, "qmstop", func(t *task, v *vm) error { return s.powerOff(t.ctx, v, false) })
+}
+
+// endTask is a task that ends a machine which runs.
+func (s *Server) endTask(c *call, kind string, end func(*task, *vm) error) (any, error) {
 	if err := noSkiplock(c); err != nil {
 		return nil, err
 	}
-	return s.vmTask(c, "qmstop", c.vmid, func(t *task) error {
+	return s.vmTask(c, kind, c.vmid, func(t *task) error {
 		v, on, err := s.forPower(c)
 		if err != nil || !on {
 			return err
@@ -252,7 +257,7 @@ func stop(s *Server, c *call) (any, error) {
 		if err := t.work(); err != nil {
 			return err
 		}
-		return s.powerOff(t.ctx, v, false)
+		return end(t, v)
 	}), nil
 }
 
@@ -291,19 +296,9 @@ func (s *Server) powerOff(ctx context.Context, v *vm, gently bool) error {
 const shutdownTimeout = 180
 
 func shutdown(s *Server, c *call) (any, error) {
-	if err := noSkiplock(c); err != nil {
-		return nil, err
-	}
-	return s.vmTask(c, "qmshutdown", c.vmid, func(t *task) error {
-		v, on, err := s.forPower(c)
-		if err != nil || !on {
-			return err
-		}
-		if err := t.work(); err != nil {
-			return err
-		}
+	return s.endTask(c, "qmshutdown", func(t *task, v *vm) error {
 		timeout := time.Duration(c.int("timeout", shutdownTimeout)) * time.Second
-		err = s.shutdownWithin(t, v, timeout)
+		err := s.shutdownWithin(t, v, timeout)
 		if err == nil || t.ctx.Err() != nil {
 			return err
 		}
@@ -312,7 +307,7 @@ func shutdown(s *Server, c *call) (any, error) {
 		}
 		t.logf("VM still running - terminating now with SIGTERM")
 		return s.powerOff(t.ctx, v, false)
-	}), nil
+	})
 }
 
 func (s *Server) shutdownWithin(t *task, v *vm, timeout time.Duration) error {
