@@ -46,7 +46,7 @@ type app struct {
 
 // Main runs the program and returns its exit code.
 func Main(args []string, env Environment) int {
-	a := &app{Environment: env, signals: watchSignals(env.Stderr, os.Exit), known: new(progress.Secrets)}
+	a := &app{Environment: env, signals: watchSignals(env.Stderr, os.Exit, time.Now), known: new(progress.Secrets)}
 	defer a.signals.stop()
 	root := a.root()
 	root.SetArgs(args)

@@ -14,6 +14,11 @@ import (
 // endTime is how long the process may take to end by itself after the second signal: reports are written in it.
 const endTime = 5 * time.Second
 
+// echoTime is how long after the first signal another one is the same wish told twice: `timeout` signals its command and then
+// the group that it is in, wrappers pass on the ^C that their children have got too, and a terminal that goes away is told of
+// by the kernel and by the shell. No person is that fast.
+const echoTime = 100 * time.Millisecond
+
 // signals turns INT, TERM and HUP into the end of a context. The first asks everything to stop and clean up; the second
 // ends abort too, which stops the cleaning up; a third, or endTime, ends the process.
 type signals struct {
@@ -22,6 +27,7 @@ type signals struct {
 	cancel  context.CancelCauseFunc
 	kill    context.CancelCauseFunc
 	exit    func(code int)
+	now     func() time.Time
 	channel chan os.Signal
 	wait    sync.WaitGroup
 
@@ -31,8 +37,8 @@ type signals struct {
 	say    func(line string)
 }
 
-func watchSignals(stderr io.Writer, exit func(int)) *signals {
-	s := &signals{channel: make(chan os.Signal, 4), exit: exit, say: func(line string) { fmt.Fprintln(stderr, line) }}
+func watchSignals(stderr io.Writer, exit func(int), now func() time.Time) *signals {
+	s := &signals{channel: make(chan os.Signal, 4), exit: exit, now: now, say: func(line string) { fmt.Fprintln(stderr, line) }}
 	s.context, s.cancel = context.WithCancelCause(context.Background())
 	s.abort, s.kill = context.WithCancelCause(context.Background())
 	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
@@ -46,6 +52,7 @@ func watchSignals(stderr io.Writer, exit func(int)) *signals {
 
 func (s *signals) loop() {
 	count := 0
+	var first time.Time
 	var code ExitCode // the first signal's, as everywhere
 	var last *time.Timer
 	defer func() {
@@ -57,9 +64,13 @@ func (s *signals) loop() {
 		if got == syscall.SIGPIPE { // whoever read our output is gone; the work goes on, and what must be destroyed is
 			continue
 		}
+		if count == 1 && s.now().Sub(first) < echoTime {
+			continue
+		}
 		count++
 		switch count {
 		case 1:
+			first = s.now()
 			code = signalCode(got)
 			s.cancel(signalError{got})
 			if !s.onlyLooks() {

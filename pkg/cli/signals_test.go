@@ -38,10 +38,33 @@ func ended(t *testing.T, ctx context.Context) {
 	}
 }
 
+// every is a clock that goes on by a step each time it is looked at.
+func every(step time.Duration) func() time.Time {
+	now := time.Now()
+	return func() time.Time {
+		now = now.Add(step)
+		return now
+	}
+}
+
+// `timeout` and other wrappers tell a run to stop twice at once. That is one wish: the cleaning up goes on.
+func TestSignalsToldTwice(t *testing.T) {
+	for gap, again := range map[time.Duration]bool{0: false, echoTime - 1: false, echoTime: true} {
+		out := new(buffer)
+		s := watchSignals(out, func(int) {}, every(gap))
+		s.channel <- syscall.SIGTERM
+		s.channel <- syscall.SIGHUP
+		s.stop()
+		if got := s.abort.Err() != nil; got != again || !s.interrupted() {
+			t.Errorf("a second signal after %v stops the cleaning up: %v, said %q", gap, got, out.String())
+		}
+	}
+}
+
 // Who only looks is ended without a word of cleaning up.
 func TestSignalsOfALook(t *testing.T) {
 	out := new(buffer)
-	s := watchSignals(out, func(int) {})
+	s := watchSignals(out, func(int) {}, every(time.Second))
 	s.looking()
 	s.channel <- syscall.SIGINT
 	ended(t, s.context)
@@ -57,7 +80,7 @@ func TestSignals(t *testing.T) {
 	for first, code := range map[syscall.Signal]ExitCode{syscall.SIGINT: ExitInterrupted, syscall.SIGTERM: ExitTerminated, syscall.SIGHUP: ExitTerminated} {
 		out := new(buffer)
 		exits := make(chan int, 1)
-		s := watchSignals(out, func(code int) { exits <- code })
+		s := watchSignals(out, func(code int) { exits <- code }, every(time.Second))
 		var heard []bool
 		s.attended(func(_ os.Signal, again bool) []string {
 			heard = append(heard, again)
