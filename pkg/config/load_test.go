@@ -206,6 +206,19 @@ func TestBadValuesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
+// An empty value is where a script's variable is not set; it must not come to mean the working directory, or no bridge.
+func TestWhatHasADefaultIsNotEmpty(t *testing.T) {
+	for _, arg := range []string{"--clusters-dir=", "--management-bridge= ", "--ssh-user=", "--os-image="} {
+		_, err := Load(LoadOptions{WorkDir: t.TempDir(), Env: env(), Flags: flags(t, arg)})
+		if failed, ok := errors.AsType[*Error](err); !ok || !failed.Usage() || !strings.Contains(err.Error(), "it is empty: leave it out for ") {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	if _, err := Load(LoadOptions{WorkDir: t.TempDir(), Env: env(), Flags: flags(t, "--lock-dir=", "--gateway=")}); err != nil {
+		t.Errorf("what is empty by default: %v", err)
+	}
+}
+
 func TestAnEmptyTokenFileIsNoToken(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, filepath.Join(dir, "token"), "\n")
