@@ -66,10 +66,15 @@ func (a *app) reapCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.yes, "yes", false, "delete without asking")
 	cmd.Flags().StringVar(&flags.prefix, "prefix", "", "only clusters whose name begins so")
 	flags.olderThan = config.DurationFlag(cmd.Flags(), "older-than", "delete also clusters that were made longer ago, like 2d, but for those that are held or at work")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
+		}
+		if cmd.Flags().Changed("prefix") {
+			if err := checkPrefix(flags.prefix); err != nil {
+				return usageError{err}
+			}
 		}
 		return a.reap(ctx, strings.Join(args, ""), settings, flags)
 	})
@@ -145,6 +150,19 @@ func (f reapFlags) check() error {
 		return errors.New("--dry-run deletes nothing, and --yes deletes without asking: give one of them")
 	case *f.olderThan < 0:
 		return fmt.Errorf("--older-than %s is negative", *f.olderThan)
+	}
+	return nil
+}
+
+// checkPrefix refuses what no name begins with: it would find nothing for ever. An empty one would find everything.
+func checkPrefix(prefix string) error {
+	if prefix == "" {
+		return errors.New("--prefix is empty: leave it out for all clusters")
+	}
+	_, whole := cluster.ParseName(prefix)
+	_, longer := cluster.ParseName(prefix + "0")
+	if whole != nil && longer != nil {
+		return fmt.Errorf("--prefix %s: no cluster has a name that begins so: %w", prefix, longer)
 	}
 	return nil
 }

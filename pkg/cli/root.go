@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
 )
 
@@ -142,10 +143,15 @@ func named(most int) cobra.PositionalArgs {
 	}
 }
 
-// nameOrNone takes the name of a cluster, or nothing for all of them.
+// nameOrNone takes the name of a cluster, or nothing for all of them. One that is empty is none only by mistake.
 func nameOrNone(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usageError{fmt.Errorf("%s takes the name of one cluster at most", cmd.CommandPath())}
+	}
+	for _, arg := range args {
+		if _, err := cluster.ParseName(arg); err != nil {
+			return usageError{err}
+		}
 	}
 	return nil
 }
