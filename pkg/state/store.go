@@ -182,6 +182,9 @@ func check(r *cluster.Record, name cluster.Name) string {
 	case r.Spec.Deployer != cluster.DeployerProxmox && r.Spec.Deployer != cluster.DeployerExisting:
 		return fmt.Sprintf("its deployer is %q", r.Spec.Deployer)
 	}
+	if len(r.Nodes) == 0 {
+		return "it names no node"
+	}
 	for i, node := range r.Nodes {
 		if node.Index != i+1 {
 			return fmt.Sprintf("node %d has index %d", i+1, node.Index)

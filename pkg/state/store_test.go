@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		{"another cluster's", strings.Replace(whole, "ci-1", "ci-2", 1), `"ci-2"`},
 		{"a later schema", strings.Replace(whole, `"schema":1`, `"schema":9`, 1), "a later hive-test has written it: its schema is 9"},
 		{"no owner", strings.Replace(whole, `"id":"x"`, `"id":""`, 1), "no owner id"},
+		{"no nodes", regexp.MustCompile(`"nodes":\[[^\]]*\]`).ReplaceAllString(whole, `"nodes":[]`), "names no node"},
 		{"nodes out of order", strings.Replace(whole, `"index":1`, `"index":2`, 1), "has index 2"},
 		{"unknown deployer", strings.Replace(whole, "proxmox", "abacus", 1), "abacus"},
 	} {
