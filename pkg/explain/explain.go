@@ -76,6 +76,7 @@ func read(events []progress.Event) *failure {
 			phase, step = e.Phase, ""
 		case progress.StepStart:
 			step = e.Step
+			f.gone = f.gone && e.Phase != "down" // until it ends
 		case progress.StepEnd: // a cluster that is destroyed while cleaning up goes without an end of the phase
 			if e.Phase == "down" {
 				f.gone = e.Status == progress.Passed
@@ -85,7 +86,9 @@ func read(events []progress.Event) *failure {
 				failed = true
 				f.phase, f.text, f.hint, f.interrupted = e.Phase, e.Error, e.Hint, e.Status == progress.Interrupted
 			}
-			f.gone = f.gone || e.Phase == "down" && e.Status == progress.Passed
+			if e.Phase == "down" {
+				f.gone = e.Status == progress.Passed
+			}
 			phase, step = "", ""
 		case progress.RunEnd:
 			ended = true
@@ -346,6 +349,8 @@ func (f *failure) next() string {
 	switch {
 	case f.interrupted && f.gone || f.name == "":
 		return cmp.Or(firstLine(f.hint), "run it again")
+	case (f.interrupted || f.killed) && f.verb == "down":
+		return fmt.Sprintf("hive-test down %s goes on", f.name)
 	case f.interrupted || f.killed:
 		return fmt.Sprintf("hive-test %s %s goes on; hive-test down %s removes the cluster", cmp.Or(f.verb, "up"), f.name, f.name)
 	case f.hint != "":

@@ -3,6 +3,7 @@ package explain_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -119,6 +120,26 @@ func TestWhatIsDestroyedWhileCleaningUpIsNotToBeLookedAt(t *testing.T) {
 				t.Errorf("got %+v, want next %q", got, want)
 			}
 		})
+	}
+}
+
+// Before a step of down ends, the VMs may be there, whatever has ended well before it.
+func TestAnInterruptedDownGoesOn(t *testing.T) {
+	step := func(kind progress.Kind, name string) progress.Event {
+		e := event(kind, "down")
+		e.Verb, e.Step, e.Status = "down", name, map[bool]progress.Status{true: progress.Passed}[kind == progress.StepEnd]
+		return e
+	}
+	end := step(progress.PhaseEnd, "")
+	end.Status, end.Error = progress.Interrupted, "interrupted by interrupt"
+	checked := []progress.Event{step(progress.StepStart, "check"), step(progress.StepEnd, "check")}
+	destroying := append(slices.Clone(checked), step(progress.StepStart, "destroy"))
+	for name, events := range map[string][]progress.Event{
+		"between steps": append(slices.Clone(checked), end), "in a step": append(slices.Clone(destroying), end), "killed in a step": destroying,
+	} {
+		if got := explain.Run(events, nil); got == nil || got.Next != "hive-test down ci goes on" {
+			t.Errorf("%s: got %+v", name, got)
+		}
 	}
 }
 

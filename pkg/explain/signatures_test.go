@@ -12,6 +12,7 @@ func samples() []struct{ id, phase, text string } {
 		{"clock-skew", "test", "DescribeInstanceTypes: 403 SignatureDoesNotMatch: the request signature does not match"},
 		{"wrong-access-key", "test", "DescribeRegions: 403 InvalidClientTokenId"},
 		{"wrong-access-key", "configure", "ListBuckets: 403 InvalidAccessKeyId"},
+		{"node-gone", "test", "ci-2 is lost since 12:00:00: its VM is gone"},
 		{"node-lost", "configure", "ci-2: its VM is stopped; the SSH connection was lost"},
 		{"node-lost", "test", "a node was lost: ci-2 since 12:00:00, for longer than 2m (--lost-after): its VM runs, but neither hive's daemon nor its SSH server answer"},
 		{"daemon-starting", "configure", `waiting for health failed on ci-2: the daemon says "starting"`},
