@@ -1,8 +1,10 @@
 package main_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -66,5 +68,44 @@ func highWater(run *liveRun) int64 {
 				most = max(most, kilobytes<<10)
 			}
 		}
+	}
+}
+
+// TestLoudSuite runs a suite that prints without measure.
+func TestLoudSuite(t *testing.T) {
+	const printed = 100_000_000
+	a := newArena(t)
+	command := a.here("full", "loud", "--sim", "--node-count=1", "--suite", fmt.Sprintf("yes 'a suite that does not know when to stop' | head -c %d", printed))
+	var said bytes.Buffer
+	command.Stderr = &said
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	run := &liveRun{command: command, done: make(chan struct{})}
+	go func() {
+		_ = command.Wait() // its state is read afterwards
+		close(run.done)
+	}()
+	memory := highWater(run)
+	if code := command.ProcessState.ExitCode(); code != 0 {
+		t.Fatalf("it ends with %d:\n%s", code, &said)
+	}
+	latest := filepath.Join(a.clusters(), ".runs", "loud", "latest")
+	size := func(path string) int64 {
+		info, err := os.Stat(filepath.Join(latest, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	if got := size("suites/yes/output.log"); got != printed {
+		t.Errorf("of %d bytes %d were kept", printed, got)
+	}
+	if got := size("events.jsonl"); got > 10<<20 {
+		t.Errorf("the events take %d MB", got>>20)
+	}
+	t.Logf("hive-test took %d MB", memory>>20)
+	if memory > crowdMemory {
+		t.Errorf("hive-test took %d MB of memory, more than %d", memory>>20, crowdMemory>>20)
 	}
 }

@@ -209,8 +209,10 @@ func (f *failure) lines() (lines []string, from string) {
 	for _, e := range f.output {
 		ofStep := e.Step == f.step && (f.node == "" || e.Node == "" || e.Node == f.node)
 		if suite != "" && e.Suite == suite || suite == "" && ofStep {
-			if text := strings.TrimSpace(e.Message); text != "" {
-				lines = append(lines, text)
+			for line := range strings.SplitSeq(e.Message, "\n") {
+				if line = strings.TrimSpace(line); line != "" {
+					lines = append(lines, line)
+				}
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func TestTheStepTheNodeAndItsLogAreNamed(t *testing.T) {
 
 func TestCasesThatFailedAreCounted(t *testing.T) {
 	output, fine, wrong := event(progress.Output, "test"), event(progress.Case, "test"), event(progress.Case, "test")
-	output.Suite, output.Message = "e2e", "the reason"
+	output.Suite, output.Message = "e2e", "begun\n\nthe reason\n"
 	fine.Status, wrong.Status, wrong.Suite, wrong.Name, wrong.Error = progress.Passed, progress.Failed, "e2e", "e2e", "exited with 3: the reason"
 	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
 	end.Status, end.Error, run.Status = progress.Failed, "tests failed: 1 of 2, first e2e: e2e", progress.Failed
@@ -58,7 +58,7 @@ func TestCasesThatFailedAreCounted(t *testing.T) {
 	if got == nil || got.What != "1 of 2 cases failed, first e2e: e2e: exited with 3: the reason" || got.Signature != "" {
 		t.Errorf("got %+v", got)
 	}
-	if diff := cmp.Diff([]string{"the reason"}, got.Lines); diff != "" {
+	if diff := cmp.Diff([]string{"begun", "the reason"}, got.Lines); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -120,9 +120,9 @@ func keepItem(dir, name, text string, told []Item) (Item, bool) {
 
 // cleaner takes out what is secret: these values, all that became known otherwise, and what looks like a secret.
 func (c *Cluster) cleaner(values []string) func(string) string {
-	mask := progress.Masker(append(slices.Clone(values), c.options.Secrets.Values()...))
+	mask := progress.NewMasker(append(slices.Clone(values), c.options.Secrets.Values()...))
 	looks := newRedactor()
-	return func(text string) string { return looks.text(mask.Replace(text)) }
+	return func(text string) string { return looks.text(mask.Mask(text)) }
 }
 
 // untar returns the regular files of an archive by their clean relative names.

@@ -22,7 +22,7 @@ const (
 	Wait       Kind = "wait"   // Message: what is awaited; Error: why it is not there yet
 	Info       Kind = "info"   // narration for people
 	Warning    Kind = "warn"   // something the user should know
-	Output     Kind = "output" // one line of a child's or a node's output; shown with -v, always recorded
+	Output     Kind = "output" // a line of a child's or a node's output, or several at once; shown with -v, recorded up to a limit
 	Debug      Kind = "debug"
 	Case       Kind = "case" // one test case has ended: Suite, Name, Status, Seconds, Error
 )

@@ -60,19 +60,51 @@ func encode(e Event) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Recorder returns a Renderer that appends every event to the file at path as JSONLines does. The file is made with
+// recordedOutput is how many bytes of the Output of one source a Recorder takes.
+const recordedOutput = 8 << 20
+
+// Recorder returns a Renderer that appends every event to the file at path as JSONLines does, but for the Output of a step, node
+// or suite that prints without end: of that, it has the beginning, and says so. The file is made with
 // mode 0600. Every event is handed to the system at once, so that a killed run leaves all but its last line.
 func Recorder(path string) (Renderer, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("recording events: %w", err)
 	}
-	return &recorder{jsonLines: jsonLines{w: f}, file: f}, nil
+	return &recorder{jsonLines: jsonLines{w: f}, file: f, output: map[outputSource]int{}}, nil
 }
 
 type recorder struct {
 	jsonLines
-	file *os.File
+	file   *os.File
+	output map[outputSource]int // bytes, about, that came
+}
+
+// Emit records e.
+func (r *recorder) Emit(e Event) {
+	if e.Kind == Output {
+		before, now := r.count(e)
+		if before > recordedOutput {
+			return
+		}
+		if now > recordedOutput {
+			e.Message = "(what follows is not recorded here)"
+			if e.Suite != "" {
+				e.Message = "(what follows is not recorded here: all that the suite printed is in its output.log)"
+			}
+		}
+	}
+	r.jsonLines.Emit(e)
+}
+
+// count adds an Output to what came of its source.
+func (r *recorder) count(e Event) (before, now int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	source := sourceOf(e)
+	before = r.output[source]
+	r.output[source] = before + sizeOf(e)
+	return before, r.output[source]
 }
 
 // Close closes the file and returns the first error of a write or of closing. Events after it are dropped.

@@ -69,7 +69,8 @@ func (l *lines) text(e Event) string {
 	case Warning:
 		return l.warning(e)
 	case Output:
-		return indent(e.Message, "  "+l.paint(dim, prefixed(oneLine(e.Node), " ")+"|")+" ", 0)
+		margin := "  " + l.paint(dim, prefixed(oneLine(e.Node), " ")+"|") + " "
+		return margin + strings.ReplaceAll(Clean(strings.TrimRight(e.Message, "\r")), "\n", "\n"+margin) + "\n"
 	case Debug:
 		return indent(prefixed(e.Node, ": ")+e.Message, "  "+l.paint(dim, "debug: "), 0)
 	case RunEnd:

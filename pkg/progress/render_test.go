@@ -155,6 +155,44 @@ func TestRecorderKeepsEverythingPrivately(t *testing.T) {
 	r.Emit(sent[0])
 }
 
+func TestRecorderTakesTheBeginningOfEndlessOutput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	r, err := Recorder(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Repeat("x", 60_000)
+	for i := range 1000 {
+		r.Emit(Event{Kind: Output, Suite: "loud", Message: fmt.Sprint(i, " ", line)})
+	}
+	r.Emit(Event{Kind: Output, Suite: "other", Message: "heard"})
+	r.Emit(Event{Kind: StepEnd, Step: "loud"})
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(raw) > 9<<20 || !strings.HasPrefix(string(raw[bytes.Index(raw, []byte(`"message"`)):]), `"message":"0 xxx`) {
+		t.Errorf("%d bytes are recorded, from %.200s", len(raw), raw)
+	}
+	end := string(raw[len(raw)-1000:])
+	for _, want := range []string{"what follows is not recorded here", "output.log", `"heard"`, `"step_end"`} {
+		if !strings.Contains(end, want) {
+			t.Errorf("no %s at the end:\n%s", want, end)
+		}
+	}
+}
+
+func TestOutputOfSeveralLinesIsShownLineByLine(t *testing.T) {
+	events := []at{{0, Event{Kind: Output, Node: "ci-1", Message: "one\n\n two"}}, {0, Event{Kind: Output, Message: "three\r"}}, {0, Event{Kind: Output, Message: ""}}}
+	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{Verbosity: Verbose}) }))
+	if want := "  ci-1 | one\n  ci-1 | \n  ci-1 |  two\n  | three\n  | \n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestMemoryOfOutputIsBounded(t *testing.T) {
 	line := strings.Repeat("x", 1000)
 	send := func(sink Sink) {

@@ -18,7 +18,7 @@ import (
 type Secrets struct {
 	mu     sync.Mutex
 	values []string
-	masker *strings.Replacer // of values; nil when one was learnt since
+	masker *Masker // of values; nil when one was learnt since
 }
 
 // Learn adds values. Blank ones, and those that are known, are left out.
@@ -50,14 +50,14 @@ func (s *Secrets) Mask(text string) string {
 	if s == nil || text == "" {
 		return text
 	}
-	return s.current().Replace(text)
+	return s.current().Mask(text)
 }
 
-func (s *Secrets) current() *strings.Replacer {
+func (s *Secrets) current() *Masker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.masker == nil {
-		s.masker = Masker(s.values)
+		s.masker = NewMasker(s.values)
 	}
 	return s.masker
 }
@@ -95,7 +95,7 @@ func (s *Secrets) MaskFiles(dir string) error {
 	return errors.Join(append(failures, err)...)
 }
 
-func maskFile(path string, masker *strings.Replacer) error {
+func maskFile(path string, masker *Masker) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func maskFile(path string, masker *strings.Replacer) error {
 		if err != nil {
 			return err
 		}
-		text := masker.Replace(string(raw))
+		text := masker.Mask(string(raw))
 		if text == string(raw) {
 			return nil
 		}
@@ -117,33 +117,49 @@ func maskFile(path string, masker *strings.Replacer) error {
 	return maskLarge(path, info.Mode(), masker)
 }
 
-// maskLarge masks piece by piece, each up to a line's end: secrets of several lines are masked line by line anyway. A line
+// maskLarge masks piece by piece. It is read once more to write it, but only where it holds a secret.
+func maskLarge(path string, mode fs.FileMode, masker *Masker) error {
+	found := false
+	err := inPieces(path, func(piece string) error {
+		found = found || masker.finds(piece)
+		return nil
+	})
+	if err != nil || !found {
+		return err
+	}
+	return replaceFile(path, mode, func(w io.Writer) error {
+		return inPieces(path, func(piece string) error {
+			_, err := io.WriteString(w, masker.Mask(piece))
+			return err
+		})
+	})
+}
+
+// inPieces reads a file piece by piece, each up to a line's end: secrets of several lines are masked line by line anyway. A line
 // of more than maskedWhole bytes is cut.
-func maskLarge(path string, mode fs.FileMode, masker *strings.Replacer) error {
+func inPieces(path string, take func(piece string) error) error {
 	source, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = source.Close() }()
-	return replaceFile(path, mode, func(w io.Writer) error {
-		buffer, kept := make([]byte, maskedWhole), 0
-		for {
-			n, err := io.ReadFull(source, buffer[kept:])
-			ended := err == io.EOF || err == io.ErrUnexpectedEOF
-			if err != nil && !ended {
-				return err
-			}
-			n += kept
-			cut := n
-			if at := bytes.LastIndexByte(buffer[:n], '\n'); at >= 0 && !ended {
-				cut = at + 1
-			}
-			if _, err := masker.WriteString(w, string(buffer[:cut])); err != nil || ended {
-				return err
-			}
-			kept = copy(buffer, buffer[cut:n])
+	buffer, kept := make([]byte, maskedWhole), 0
+	for {
+		n, err := io.ReadFull(source, buffer[kept:])
+		ended := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !ended {
+			return err
 		}
-	})
+		n += kept
+		cut := n
+		if at := bytes.LastIndexByte(buffer[:n], '\n'); at >= 0 && !ended {
+			cut = at + 1
+		}
+		if err := take(string(buffer[:cut])); err != nil || ended {
+			return err
+		}
+		kept = copy(buffer, buffer[cut:n])
+	}
 }
 
 // replaceFile replaces a file by what write writes, in one step.

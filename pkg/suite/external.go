@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,11 +28,10 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 		return -1, "", fmt.Errorf("making its log: %w", err)
 	}
 	start := time.Now()
-	log := &outputLog{file: file, next: record.sink}
-	out := r.redact(log)
+	log := &outputLog{suite: p.name, file: file, next: record.sink}
 	ended, runErr := runProcess(ctx, process{
 		command: p.command, dir: r.Dir, env: env, grace: r.Grace,
-		onLine: func(line string) { out.Emit(progress.Event{Kind: progress.Output, Suite: p.name, Message: line}) },
+		onText: func(text string) { log.take(r.known.Mask(text)) },
 	})
 	if err := log.close(); err != nil {
 		record.warn("its output could not be kept as a whole: " + err.Error())
@@ -43,7 +43,7 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 		record.add(0, "", Case{Name: p.name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error()})
 		return -1, "", nil
 	}
-	r.judge(ctx, p, artifacts, ended, time.Since(start), record)
+	r.judge(ctx, p, artifacts, ended, log.last, time.Since(start), record)
 	return ended.code, ended.signal, nil
 }
 
@@ -62,20 +62,57 @@ func (r *runner) artifacts(name string) (string, error) {
 	return dir, nil
 }
 
-// outputLog writes lines, masked, to a file as they are, and to next as text that is fit for a terminal.
+// lineByLine is how much of what a suite prints is told line by line: what follows is told many lines at a time, for a suite
+// that prints without end would else wait for each of its lines to be told.
+const lineByLine = 1 << 20 // bytes
+
+// outputLog writes text, masked, to a file as it is, and to next as lines that are fit for a terminal.
 type outputLog struct {
+	suite string
 	file  *os.File
 	next  progress.Sink
-	first error // the first that befell a write: a full disk must not end the tests
+	told  int      // bytes
+	last  []string // lines that show something
+	first error    // the first that befell a write: a full disk must not end the tests
 }
 
-// Emit takes one line.
-func (l *outputLog) Emit(e progress.Event) {
-	if _, err := l.file.WriteString(e.Message + "\n"); err != nil && l.first == nil {
+// take takes whole lines.
+func (l *outputLog) take(text string) {
+	if _, err := l.file.WriteString(text); err != nil && l.first == nil {
 		l.first = err
 	}
-	e.Message = strings.TrimRight(progress.Clean(lastFrame(e.Message)), "\n")
-	l.next.Emit(e)
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(progress.Clean(lastFrame(line)), "\n")
+	}
+	l.last = lastOf(l.last, lines)
+	if l.told += len(text); l.told > lineByLine {
+		lines = []string{strings.Join(lines, "\n")}
+	}
+	for _, line := range lines {
+		l.next.Emit(progress.Event{Kind: progress.Output, Suite: l.suite, Message: line})
+	}
+}
+
+// lastOf are the last lines of before and then lines that show something.
+func lastOf(before, lines []string) []string {
+	const width = 300
+	var last []string
+	for _, line := range slices.Backward(lines) {
+		if len(last) == lastLines {
+			break
+		}
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if r := []rune(line); len(r) > width {
+			line = string(r[:width]) + "..."
+		}
+		last = append(last, line)
+	}
+	slices.Reverse(last)
+	last = append(slices.Clone(before), last...)
+	return last[max(0, len(last)-lastLines):]
 }
 
 func (l *outputLog) close() error {
@@ -91,7 +128,7 @@ func lastFrame(line string) string {
 
 // judge makes cases: those of JUnit files, and one for the command itself where they do not tell of its failure, or where
 // there are none.
-func (r *runner) judge(ctx context.Context, p plan, artifacts string, ended exit, took time.Duration, record *recorder) {
+func (r *runner) judge(ctx context.Context, p plan, artifacts string, ended exit, last []string, took time.Duration, record *recorder) {
 	cases := readJUnit(artifacts, record.warn)
 	failed := false
 	for _, c := range cases {
@@ -101,7 +138,7 @@ func (r *runner) judge(ctx context.Context, p plan, artifacts string, ended exit
 	own := Case{Name: p.name, Status: progress.Passed, Seconds: took.Seconds()}
 	if err := ended.err(); err != nil {
 		own.Status, own.Error = progress.Failed, err.Error()
-		if lines := strings.Join(ended.last, " | "); lines != "" {
+		if lines := strings.Join(last, " | "); lines != "" {
 			own.Error += ": " + lines
 		}
 	}

@@ -1,8 +1,11 @@
 package suite
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -321,5 +324,43 @@ func TestCannotRun(t *testing.T) {
 	o.Nodes = nil
 	if _, err := Run(t.Context(), o); err == nil {
 		t.Error("no nodes: no error")
+	}
+}
+
+func TestMuchOutputIsToldInFewEvents(t *testing.T) {
+	o, events := external(t, `seq -f '%.0f t0ken-value' 300000; seq -f '%.0f' 300001 600000; printf '\nlast'; exit 1`)
+	o.Secrets = []string{"t0ken-value"}
+	told, hasher := 0, sha256.New()
+	o.Sink = progress.Multi(events, progress.SinkFunc(func(e progress.Event) {
+		if e.Kind == progress.Output {
+			told++
+			fmt.Fprintln(hasher, e.Message)
+		}
+	}))
+	results, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for i := 1; i <= 300_000; i++ {
+		fmt.Fprintln(&want, i, progress.Redacted)
+	}
+	for i := 300_001; i <= 600_000; i++ {
+		fmt.Fprintln(&want, i)
+	}
+	want.WriteString("\nlast")
+	s := results.Suites[0]
+	text, err := os.ReadFile(filepath.Join(o.ArtifactsDir, s.Name, "output.log"))
+	if err != nil || string(text) != want.String() {
+		t.Errorf("the log holds %d bytes that are not the %d of the output, %v", len(text), want.Len(), err)
+	}
+	if sum := sha256.Sum256([]byte(want.String() + "\n")); !bytes.Equal(hasher.Sum(nil), sum[:]) {
+		t.Error("what was told is not what was printed, line by line")
+	}
+	if told > 150_000 { // the first MiB is told line by line
+		t.Errorf("%d events tell 600000 lines", told)
+	}
+	if want := "exited with 1: 599999 | 600000 | last"; s.Cases[0].Error != want {
+		t.Errorf("the error is %q, want %q", s.Cases[0].Error, want)
 	}
 }

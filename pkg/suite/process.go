@@ -1,7 +1,7 @@
 package suite
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,15 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
-
-	"hive-test/pkg/progress"
 )
 
 const (
-	maxLine   = 64 << 10 // bytes; longer lines are handed out in pieces
+	maxText   = 64 << 10 // bytes that are handed out at once; longer lines come in pieces
 	lastLines = 3        // kept for the message of a failure
 )
 
@@ -27,14 +24,13 @@ type process struct {
 	dir     string
 	env     []string
 	grace   time.Duration
-	onLine  func(string) // both streams, in the order in which they were written
+	onText  func(string) // whole lines of both streams, as many as are there, in the order in which they were written
 }
 
 // exit is how a process ended.
 type exit struct {
 	code   int
 	signal string // "KILL"
-	last   []string
 }
 
 func (e exit) err() error {
@@ -73,10 +69,7 @@ func runProcess(ctx context.Context, p process) (exit, error) {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		readLines(read, func(line string) {
-			result.last = keepLast(result.last, line)
-			p.onLine(line)
-		})
+		readText(read, p.onText)
 	}()
 	waitProcess(ctx, cmd, p.grace)
 	// What has left the group, too, may hold the pipe: it is not waited for.
@@ -127,32 +120,25 @@ func waitProcess(ctx context.Context, cmd *exec.Cmd, grace time.Duration) {
 
 func killGroup(group int) { _ = syscall.Kill(-group, syscall.SIGKILL) }
 
-// readLines hands out lines without their line ends until r ends, or its deadline passes.
-func readLines(r io.Reader, onLine func(string)) {
-	reader := bufio.NewReaderSize(r, maxLine)
+// readText hands out what comes, up to the end of a line, until r ends, or its deadline passes. Each line but perhaps the last
+// has its line end.
+func readText(r io.Reader, onText func(string)) {
+	buffer, kept := make([]byte, maxText), 0
 	for {
-		line, err := reader.ReadSlice('\n')
-		if len(line) > 0 {
-			onLine(strings.TrimSuffix(string(line), "\n"))
+		n, err := r.Read(buffer[kept:])
+		n += kept
+		cut := bytes.LastIndexByte(buffer[:n], '\n') + 1
+		if err != nil || cut == 0 && n == len(buffer) {
+			cut = n
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		if cut > 0 {
+			onText(string(buffer[:cut]))
+		}
+		if err != nil {
 			return
 		}
+		kept = copy(buffer, buffer[cut:n])
 	}
-}
-
-// keepLast keeps the last lines that show something.
-func keepLast(last []string, line string) []string {
-	const width = 300
-	line = strings.TrimSpace(progress.Clean(lastFrame(line)))
-	if line == "" {
-		return last
-	}
-	if r := []rune(line); len(r) > width {
-		line = string(r[:width]) + "..."
-	}
-	last = append(last, line)
-	return last[max(0, len(last)-lastLines):]
 }
 
 func signalName(s syscall.Signal) string {

@@ -200,13 +200,8 @@ func newRunner(o Options) (*runner, error) {
 	r := &runner{Options: o, suites: suites}
 	r.known.Learn(o.Credentials.SecretKey)
 	r.known.Learn(o.Secrets...)
-	r.Sink = r.redact(o.Sink)
+	r.Sink = progress.Redact(o.Sink, r.known.Values)
 	return r, nil
-}
-
-// redact returns a sink before next that takes the secrets out.
-func (r *runner) redact(next progress.Sink) progress.Sink {
-	return progress.Redact(next, r.known.Values)
 }
 
 // plans names the suites: each name is one path element, and no two are alike.
