@@ -22,7 +22,7 @@ func (f *Fleet) claimsOf(r *cluster.Record) (*proxmox.Claims, error) {
 	}
 	claims, err := proxmox.NewClaims(proxmox.ClaimOptions{
 		Pools: f.Client, Endpoint: f.Client.Endpoint(), LockDir: f.LockDir, Cluster: r.Name, OwnerID: r.Owner.ID,
-		Who: r.Owner.Who(), For: f.ClaimLasts,
+		Who: r.Owner.Who(), For: f.ClaimLasts, Now: f.Client.Now,
 	})
 	if err != nil {
 		return nil, &lifecycle.PreflightError{Findings: []lifecycle.Finding{{ID: "locks", Title: "locks on VM ids", Detail: err.Error(), Fix: "set lock_dir to a directory that can be written"}}}

@@ -25,6 +25,10 @@ import (
 // file, which no run can hold twice and which is free when its process is dead. Between machines it is a resource pool of
 // a fixed name: PVE keeps pools in one file for the whole cluster, so that of all who make a pool of one name, on whatever
 // node, exactly one succeeds (observed on PVE 8.4). Its comment says whose it is and until when.
+//
+// A pool that was asked for may be made when nobody waits for the answer any more, even when the run has ended and its mark is
+// gone. So a pool is asked for with an end that is near, and gets its real one when it is seen made: one that comes late has
+// lapsed, and is anybody's to take away.
 
 const (
 	// blockSize is how many ids one claim covers: the largest cluster fits into one.
@@ -33,10 +37,11 @@ const (
 	claimPrefix = "hive-test-ids-"
 	// brokenPrefix begins the name of the pool that is made while a claim whose owner is dead is taken over.
 	brokenPrefix = "hive-test-over-"
-	// takeoverTime is how long a takeover may take at most; it is three calls.
-	takeoverTime = 10 * time.Minute
 	// claimTime is how long making one claim, or giving it up, may take.
 	claimTime = 10 * time.Second
+	// askedTime is how long a claim counts from when it is asked for until it is seen made: longer than claimTime by what clocks
+	// may differ.
+	askedTime = claimTime + 10*time.Second
 )
 
 // Pool is a resource pool.
@@ -124,7 +129,7 @@ type ClaimOptions struct {
 	Who     string
 	// For is how long a claim of a run that vanished keeps others away; it is longer than any run needs.
 	For time.Duration
-	// Now is the clock; nil is the system's.
+	// Now is the clock of Proxmox VE, as far as it is known; nil is the system's.
 	Now func() time.Time
 }
 
@@ -133,7 +138,7 @@ type Claims struct {
 	ClaimOptions
 	site  string
 	locks map[int]*flock.Flock
-	pools map[int]bool // blocks whose pool is ours
+	pools map[int]bool // blocks whose pool is ours, or may be, which is to be given up then
 	// Unshared is why claims hold on this machine only, nil if PVE holds them too.
 	Unshared error
 }
@@ -274,7 +279,7 @@ func (c *Claims) takePool(ctx context.Context, block int) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTime)
 	defer cancel()
-	mine := Pool{ID: poolName(block), Comment: c.holder().comment(block)}
+	mine := c.pool(block, askedTime)
 	err := c.Pools.MakePool(ctx, mine)
 	if errors.Is(err, ErrExists) {
 		err = c.takeOver(ctx, block, mine)
@@ -286,18 +291,24 @@ func (c *Claims) takePool(ctx context.Context, block int) error {
 	if claimed, ok := errors.AsType[*ClaimedError](err); ok {
 		return claimed
 	}
+	if err == nil {
+		err = c.Pools.UpdatePool(ctx, c.pool(block, c.For))
+	}
 	if err != nil {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTime)
 		defer cancel()
-		_ = c.deleteOwn(ending, mine.ID) // where that fails too, the claim ends by itself
+		// One that is made only after that ends by itself, and soon.
+		c.pools[block] = c.deleteOwn(ending, mine.ID) != nil
 		return fmt.Errorf("claiming VM ids %d-%d: %w", block, block+blockSize-1, err)
 	}
 	c.pools[block] = true
 	return nil
 }
 
-func (c *Claims) holder() Holder {
-	return Holder{Cluster: c.Cluster, OwnerID: c.OwnerID, Who: strings.Join(strings.Fields(c.Who), "_"), Until: c.Now().Add(c.For), Site: c.site}
+// pool is the claim on a block for so long from now.
+func (c *Claims) pool(block int, lasts time.Duration) Pool {
+	h := Holder{Cluster: c.Cluster, OwnerID: c.OwnerID, Who: strings.Join(strings.Fields(c.Who), "_"), Until: c.Now().Add(lasts), Site: c.site}
+	return Pool{ID: poolName(block), Comment: h.comment(block)}
 }
 
 // takeOver replaces a claim that nobody stands behind any more.
@@ -329,7 +340,7 @@ func (c *Claims) replace(ctx context.Context, block int, old, mine Pool) error {
 		if !errors.Is(err, ErrExists) {
 			return err
 		}
-		if there, err := c.Pools.ReadPool(ctx, right.ID); err == nil && c.Now().After(parseHolder(there.Comment).Until.Add(takeoverTime-c.For)) {
+		if there, err := c.Pools.ReadPool(ctx, right.ID); err == nil && c.Now().After(parseHolder(there.Comment).Until) {
 			_ = c.Pools.DeletePool(ctx, right.ID) // of a run that died in the middle; whoever asks next finds the way free
 		}
 		return &ClaimedError{Block: block, Holder: parseHolder(old.Comment)}
@@ -363,17 +374,22 @@ func (c *Claims) makeOrYield(ctx context.Context, block int, mine Pool) error {
 
 // Release gives all claims of this run up. It can be called again.
 func (c *Claims) Release(ctx context.Context) error {
-	return c.release(ctx, slices.Sorted(maps.Keys(c.locks)))
+	blocks := slices.AppendSeq(slices.Collect(maps.Keys(c.locks)), maps.Keys(c.pools))
+	slices.Sort(blocks)
+	return c.release(ctx, slices.Compact(blocks))
 }
 
 func (c *Claims) release(ctx context.Context, blocks []int) error {
 	var failures []error
 	for _, block := range blocks {
 		if c.pools[block] {
-			failures = append(failures, c.deleteOwn(ctx, poolName(block)))
-			delete(c.pools, block)
+			err := c.deleteOwn(ctx, poolName(block))
+			c.pools[block] = err != nil
+			failures = append(failures, err)
 		}
-		failures = append(failures, c.unlock(block))
+		if c.locks[block] != nil {
+			failures = append(failures, c.unlock(block))
+		}
 	}
 	return errors.Join(failures...)
 }

@@ -193,6 +193,97 @@ func TestClaimsThatWereCutOff(t *testing.T) {
 	}
 }
 
+// slow makes pools whose names begin so only when nobody waits for them any more.
+type slow struct {
+	*proxmox.Client
+	prefix string
+	late   []proxmox.Pool
+}
+
+func (s *slow) MakePool(ctx context.Context, p proxmox.Pool) error {
+	if !strings.HasPrefix(p.ID, s.prefix) {
+		return s.Client.MakePool(ctx, p)
+	}
+	s.late = append(s.late, p)
+	return proxmox.ErrUnreachable
+}
+
+// A claim that is made when its run has given it up has lapsed, or is about to: everybody sees that, and it keeps nobody away.
+func TestClaimsThatComeLate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prefix string
+		stale  bool
+	}{
+		"a claim":    {prefix: "hive-test-ids-"},
+		"a takeover": {prefix: "hive-test-over-", stale: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, nil)
+			if tc.stale {
+				l.send("POST", "/pools", url.Values{"poolid": {"hive-test-ids-20000"}, "comment": {"owner=dead until=2020-01-01T00:00:00Z site=gone"}})
+			}
+			pools := &slow{Client: l.Client, prefix: tc.prefix}
+			a := l.claimant(t.TempDir(), "aaaa", func(o *proxmox.ClaimOptions) { o.Pools = pools })
+			soon := time.Now().Add(30 * time.Second)
+			if err := errors.Join(a.Take(t.Context(), []int{20000}), a.Release(t.Context())); !errors.Is(err, proxmox.ErrUnreachable) {
+				t.Fatalf("got %v", err)
+			}
+			for _, p := range pools.late {
+				l.send("POST", "/pools", url.Values{"poolid": {p.ID}, "comment": {p.Comment}})
+			}
+			traces, err := proxmox.ReadTraces(t.Context(), l.Client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := slices.DeleteFunc(traces.Claims, func(c proxmox.Claim) bool { return c.OwnerID != "aaaa" })
+			if len(late) != 1 || !late[0].Covers(20009) || late[0].Covers(20010) || late[0].Until.After(soon) {
+				t.Fatalf("seen: %v", traces.Claims)
+			}
+			b := l.claimant(t.TempDir(), "bbbb", func(o *proxmox.ClaimOptions) {
+				o.Now = func() time.Time { return time.Now().Add(30 * time.Second) }
+			})
+			if tc.stale {
+				mustYield(t, b, "dead", 20000) // and finds the way free the next time
+			}
+			mustTake(t, b, 20000)
+			if err := b.Release(t.Context()); err != nil || len(l.pools()) != 0 {
+				t.Errorf("left %v, %v", l.pools(), err)
+			}
+		})
+	}
+}
+
+// A claim that was seen made lasts as long as was asked for, by the clock of Proxmox VE.
+func TestClaimsLast(t *testing.T) {
+	l := newLab(t, nil)
+	at := func(later time.Duration) func(*proxmox.ClaimOptions) {
+		return func(o *proxmox.ClaimOptions) {
+			o.Now = func() time.Time { return time.Now().Add(later - 2*time.Hour) }
+		}
+	}
+	mustTake(t, l.claimant(t.TempDir(), "aaaa", at(0)), 20000)
+	mustYield(t, l.claimant(t.TempDir(), "bbbb", at(59*time.Minute)), "aaaa", 20000)
+	mustTake(t, l.claimant(t.TempDir(), "cccc", at(61*time.Minute)), 20000)
+}
+
+// A claim that cannot be made to last is given up, and tried to as often as Release is called.
+func TestClaimsThatDoNotLast(t *testing.T) {
+	l := newLab(t, nil)
+	l.fault(`[{"path":"/pools/*","method":"PUT","status":500,"reason":"seeded"},{"path":"/pools/*","method":"DELETE","nth":2,"times":2,"status":500,"reason":"seeded too"}]`)
+	a := l.claimant(t.TempDir(), "aaaa", nil)
+	for _, left := range []int{0, 1} { // the second time it cannot be given up at once
+		if err := a.Take(t.Context(), []int{20000}); err == nil || !strings.Contains(err.Error(), "seeded") || a.Held(20000) || len(l.pools()) != left {
+			t.Fatalf("%v, left %v", err, l.pools())
+		}
+	}
+	if err := a.Release(t.Context()); err == nil || !strings.Contains(err.Error(), "seeded too") {
+		t.Errorf("got %v", err)
+	}
+	if err := a.Release(t.Context()); err != nil || len(l.pools()) != 0 {
+		t.Errorf("%v, left %v", err, l.pools())
+	}
+}
+
 // Many machines want the same stale claim, and then each other's: one at a time has it.
 func TestClaimsRace(t *testing.T) {
 	l := newLab(t, nil)

@@ -45,7 +45,9 @@ func (c *Client) MakePool(ctx context.Context, p Pool) error {
 
 // UpdatePool replaces the comment of a pool (Pool.Allocate). It matches ErrNotFound if there is none of that name.
 func (c *Client) UpdatePool(ctx context.Context, p Pool) error {
-	return c.call(ctx, http.MethodPut, poolPath(p.ID), nil, map[string]string{"comment": p.Comment}, nil)
+	return persist(ctx, func() error {
+		return c.call(ctx, http.MethodPut, poolPath(p.ID), nil, map[string]string{"comment": p.Comment}, nil)
+	})
 }
 
 // DeletePool deletes an empty pool (Pool.Allocate). It matches ErrNotFound if there is none of that name.

@@ -90,12 +90,21 @@ func ReadTraces(ctx context.Context, p Pools) (Traces, error) {
 		if m, ok := parseRunMark(pool); ok {
 			t.Marks = append(t.Marks, m)
 		}
-		first, err := strconv.Atoi(strings.TrimPrefix(pool.ID, claimPrefix))
-		if strings.HasPrefix(pool.ID, claimPrefix) && err == nil {
+		if first, ok := claimedBlock(pool.ID); ok {
 			t.Claims = append(t.Claims, Claim{Holder: parseHolder(pool.Comment), First: first, Last: first + blockSize - 1, Pool: pool.ID})
 		}
 	}
 	return t, nil
+}
+
+// claimedBlock is the block that a claim's pool is for, or one that was made to take a claim over.
+func claimedBlock(id string) (first int, ok bool) {
+	rest, ok := strings.CutPrefix(id, claimPrefix)
+	if over, takeover := strings.CutPrefix(id, brokenPrefix); takeover {
+		rest, _, ok = strings.Cut(over, "-")
+	}
+	first, err := strconv.Atoi(rest)
+	return first, ok && err == nil
 }
 
 // Claimed tells whether the owner has claimed the id.
