@@ -269,14 +269,36 @@ func (f *faulty) tidy(run *liveRun) []string {
 	if down := f.run(f.here("down", "faulty")); down.code != 0 && down.code != 9 {
 		problems = append(problems, fmt.Sprintf("down ends with %d: %s", down.code, down.stderr))
 	}
-	if reap := f.run(f.there("reap", "--yes")); reap.code != 0 {
-		problems = append(problems, fmt.Sprintf("reap ends with %d: %s", reap.code, reap.stderr))
+	problems = append(problems, f.reap()...)
+	// What has stalled is carried out in the end, whoever has given it up: a mark or a claim may come of it, and goes at once.
+	f.until(f.idle)
+	if late := slices.DeleteFunc(f.leaksNow(), func(l string) bool { return !strings.HasPrefix(l, "VM ") }); len(late) > 0 {
+		problems = append(problems, "made after all was destroyed: "+strings.Join(late, ", "))
 	}
+	problems = append(problems, f.reap()...)
 	if left := f.leaks(); len(left) > 0 {
 		problems = append(problems, "down and reap leave: "+strings.Join(left, ", "))
 		f.still = f.look() // told once
 	}
 	return problems
+}
+
+func (f *faulty) reap() []string {
+	f.Helper()
+	if reap := f.run(f.there("reap", "--yes")); reap.code != 0 {
+		return []string{fmt.Sprintf("reap ends with %d: %s", reap.code, reap.stderr)}
+	}
+	return nil
+}
+
+// idle tells whether nothing is under way that was asked of the API.
+func (f *faulty) idle() bool {
+	f.Helper()
+	var status struct{ Data struct{ Serving int } }
+	if err := json.Unmarshal(f.must("GET", "/sim/status"), &status); err != nil {
+		f.Fatal(err)
+	}
+	return status.Data.Serving == 0
 }
 
 // faultTable is what came of each cell.

@@ -106,6 +106,8 @@ func (s *Server) handle(ctx context.Context, r *request) *response {
 	if strings.HasPrefix(r.path, "/sim/") {
 		return s.handleSim(ctx, r)
 	}
+	s.serving.Add(1)
+	defer s.serving.Add(-1)
 	start := time.Now()
 	e := &journalEntry{Time: start, Method: r.method, Path: r.path}
 	resp := s.serveAPI(ctx, r, e)

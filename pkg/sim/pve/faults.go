@@ -413,5 +413,5 @@ func (s *Server) simStatus() map[string]any {
 			running++
 		}
 	}
-	return map[string]any{"vms": len(s.state.VMs), "running": running, "hosts_kind": s.opt.Machines.Kind()}
+	return map[string]any{"vms": len(s.state.VMs), "running": running, "serving": s.serving.Load(), "hosts_kind": s.opt.Machines.Kind()}
 }

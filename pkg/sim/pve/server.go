@@ -100,6 +100,7 @@ type Server struct {
 	journal journal
 	last    lastUse
 	skew    atomic.Int64 // of the clock, in nanoseconds
+	serving atomic.Int64 // requests to the API that are under way, also those that nobody waits for any more
 
 	ctx     context.Context
 	cancel  context.CancelFunc
