@@ -24,6 +24,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hive-test/pkg/cluster"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // ward is a simulated Proxmox VE that is set up wrongly in many ways, one after the other, and the user who asks doctor.
@@ -576,6 +578,38 @@ func TestDoctorIsContentWithTheRoleItPrints(t *testing.T) {
 				t.Errorf("a separated token of root: %+v", d.trouble())
 			}
 		})
+	}
+}
+
+// What the printed role of 9 leaves out, the command in its comment adds, and takes nothing away.
+func TestThePrintedCommandLetsCommandsBeRunInGuests(t *testing.T) {
+	w := startWard(t, "9", "0", "--pve-version", "9.1")
+	s := w.settings()
+	role := func() (privileges map[string]int) {
+		var answer struct{ Data map[string]int }
+		if err := json.Unmarshal(w.must("GET", "/access/roles/HiveTest"), &answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer.Data
+	}
+	want := role()
+	if want["VM.GuestAgent.Unrestricted"] != 0 {
+		t.Error("the printed role runs commands in guests")
+	}
+	script := string(w.program("hive-test", "doctor", "--print-role"))
+	command := regexp.MustCompile(`(?m)^# (pveum role modify .*)$`).FindStringSubmatch(script)
+	if command == nil {
+		t.Fatalf("no command is printed:\n%s", script)
+	}
+	if status, known := w.onHypervisor("pve1", strings.Fields(command[1])); !known || status != http.StatusOK {
+		t.Fatalf("%s: %d", command[1], status)
+	}
+	want["VM.GuestAgent.Unrestricted"] = 1
+	if diff := cmp.Diff(want, role()); diff != "" {
+		t.Errorf("the role (-want +got)\n%s", diff)
+	}
+	if d := w.doctor(s); !d.OK {
+		t.Errorf("doctor: %+v", d.trouble())
 	}
 }
 

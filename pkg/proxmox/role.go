@@ -9,9 +9,12 @@ import (
 // RoleName is how the role that hive-test needs is called in the commands that make it.
 const RoleName = "HiveTest"
 
+// runInGuest is the privilege to run commands through guest agents on Proxmox VE 9; on 8 it is part of VM.Monitor.
+const runInGuest = "VM.GuestAgent.Unrestricted"
+
 // RolePrivileges are the privileges of the role for a major version of Proxmox VE: what creating, watching and deleting VMs
 // needs of an image or a template, and nothing that concerns users. VM.Monitor is gone in 9, where asking guest agents has
-// privileges of its own.
+// privileges of its own; of these the one to run commands is left out (RoleScript says what that costs).
 func RolePrivileges(major int) []string {
 	privs := []string{
 		"Datastore.Allocate", "Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit", "Pool.Allocate", "Pool.Audit",
@@ -45,6 +48,11 @@ func RoleScript(major int, tokenID string) string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Proxmox VE %d: run as root on one hypervisor.", major)
 	line("pveum role add %s --privs '%s'", RoleName, strings.Join(RolePrivileges(major), ","))
+	if major >= 9 {
+		line("# %s is left out: it runs any command as root in every VM that it is given for.", runInGuest)
+		line("# Without it, evidence of a node that SSH does not reach is some files, in place of what commands tell. To give it:")
+		line("# pveum role modify %s --append 1 --privs %s", RoleName, runInGuest)
+	}
 	line("")
 	line("# Way A: a token of a user that is there, with privilege separation: it has what it is given here (and its user has).")
 	line("# Leave out the first line if the token exists.")
