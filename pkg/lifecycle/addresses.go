@@ -141,13 +141,18 @@ func (r *Job) keepHostKeys(now cluster.Nodes) error {
 // Reach connects to those nodes of the record whose numbers are given, all where there are none, and returns them and, in
 // the same order, why each could not be reached. Where one cannot be reached at its recorded address, its hypervisor is asked
 // for the address that it has now, and what DHCP has moved is written down and reached there. One whose hypervisor says that its
-// machine is dead is not waited for.
+// machine is dead, or elsewhere, is not waited for.
 func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, error) {
-	watched := r.keepVigil(ctx, reachPatience)
-	defer watched.end()
-	group, failures, err := r.connect(ctx, indexes, watched)
-	if err != nil || !watched.missed(group, failures) {
-		return group, failures, err
+	group, err := r.chosen(indexes)
+	if err != nil {
+		return nil, nil, err
+	}
+	failures := make([]error, len(group))
+	watched := r.followVigil(ctx, reachPatience)
+	connect(ctx, group, failures, watched, func(int) bool { return true })
+	watched.end()
+	if !watched.missed(group, failures) {
+		return group, failures, nil
 	}
 	looking, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
@@ -155,7 +160,14 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 	if len(moves) == 0 || !r.follow(moves) {
 		return group, failures, nil
 	}
-	return r.connect(ctx, indexes, watched)
+	now, err := r.chosen(indexes)
+	if err != nil {
+		return nil, nil, err
+	}
+	watched = r.keepVigil(ctx, reachPatience)
+	defer watched.end()
+	connect(ctx, now, failures, watched, func(i int) bool { return now[i] != group[i] }) // what has not moved was waited for already
+	return now, failures, nil
 }
 
 // reachPatience is how long nodes are connected to before their hypervisors are asked, too.
@@ -164,28 +176,33 @@ const reachPatience = time.Second
 // missed tells whether a node could not be reached though nothing is known of its death.
 func (v *vigil) missed(group remote.Group, failures []error) bool {
 	for i, host := range group {
-		if failures[i] != nil && v.dead(host.Name()) == nil {
+		if dead := v.dead(host.Name()); failures[i] != nil && (dead == nil || errors.Is(dead, errMoved)) {
 			return true
 		}
 	}
 	return false
 }
 
-func (r *Job) connect(ctx context.Context, indexes []int, watched *vigil) (remote.Group, []error, error) {
+// chosen are the hosts of those nodes, all where none are given.
+func (r *Job) chosen(indexes []int) (remote.Group, error) {
 	all, err := r.group()
-	if err != nil {
-		return nil, nil, err
+	if err != nil || len(indexes) == 0 {
+		return all, err
 	}
-	group := all
-	if len(indexes) > 0 {
-		group = nil
-		for _, index := range indexes {
-			group = append(group, all[slices.IndexFunc(all, func(h *remote.Host) bool { return h.Node().Index == index })])
-		}
+	var group remote.Group
+	for _, index := range indexes {
+		group = append(group, all[slices.IndexFunc(all, func(h *remote.Host) bool { return h.Node().Index == index })])
 	}
-	failures := make([]error, len(group))
+	return group, nil
+}
+
+// connect connects to those hosts of a group that are wanted, and puts into failures why one cannot be.
+func connect(ctx context.Context, group remote.Group, failures []error, watched *vigil, wanted func(i int) bool) {
 	var wait sync.WaitGroup
 	for i, host := range group {
+		if !wanted(i) {
+			continue
+		}
 		wait.Go(func() {
 			ctx, end := watched.within(ctx, host.Name())
 			defer end()
@@ -193,7 +210,6 @@ func (r *Job) connect(ctx context.Context, indexes []int, watched *vigil) (remot
 		})
 	}
 	wait.Wait()
-	return group, failures, nil
 }
 
 // locate finds, once in a run, the nodes that DHCP has moved. A node that cannot be reached at all is left to what needs it.

@@ -2,16 +2,20 @@ package lifecycle
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 )
 
 // at is a node, or what its agent tells, with a management and a data address; empty: none.
@@ -110,5 +114,109 @@ func TestFollow(t *testing.T) {
 				t.Errorf("the host keys: %v", err)
 			}
 		})
+	}
+}
+
+// silent is an SSH server's address that takes connections and says nothing, as it looks where a node was before DHCP moved it, or
+// before it died.
+func silent(t *testing.T) netip.AddrPort {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return netip.MustParseAddrPort(listener.Addr().String())
+}
+
+// dialling makes a job dial its nodes really.
+func dialling(t *testing.T, job *Job) {
+	t.Helper()
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	if err := remote.GenerateKey(key); err != nil {
+		t.Fatal(err)
+	}
+	job.Dial = func(*cluster.Record) (Remote, error) {
+		return remote.NewDialer(remote.Config{User: "nobody", KeyPath: key, KnownHosts: filepath.Join(dir, "known_hosts")})
+	}
+	t.Cleanup(func() { _ = job.Close() })
+}
+
+// A node that DHCP has moved, or that is dead, is waited for no longer than it takes to ask its hypervisor.
+func TestWhatIsNotThereIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	there := netip.MustParseAddr("127.0.0.2") // nothing listens there
+	for _, tc := range []struct {
+		name  string
+		power Power
+		now   netip.Addr
+		says  string
+	}{
+		{"moved", Power{Power: "running", Management: there}, there, "connection refused"},
+		{"dead", Power{Power: "stopped"}, netip.MustParseAddr("127.0.0.1"), "its VM is stopped"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{path: t.TempDir()}
+			job := w.job(t)
+			dialling(t, job)
+			old := silent(t)
+			node := &job.Record.Nodes[0]
+			node.Management, node.Data, node.SSHPort = old.Addr(), netip.MustParseAddr("10.1.0.1"), int(old.Port())
+			job.Fleet = slow{world: w, tell: map[string]Power{node.Name: tc.power}}
+			began := time.Now()
+			group, failures, err := Reach(t.Context(), job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > remote.DefaultConnectTimeout/2 {
+				t.Errorf("it took %s", took)
+			}
+			if got := group[0].Node().Management; got != tc.now {
+				t.Errorf("it was reached for at %s, not %s", got, tc.now)
+			}
+			if failures[0] == nil || !strings.Contains(failures[0].Error(), tc.says) {
+				t.Errorf("got %v, which does not say %q", failures[0], tc.says)
+			}
+		})
+	}
+}
+
+// Whether a cluster is configured already, and healthy while suites run, is known without the time that a dead node would take.
+func TestADeadNodeIsKnownNotToBeHealthy(t *testing.T) {
+	t.Parallel()
+	w := &world{path: t.TempDir()}
+	job := w.job(t)
+	dialling(t, job)
+	node := &job.Record.Nodes[0]
+	old := silent(t)
+	node.Management, node.Data, node.SSHPort = old.Addr(), netip.MustParseAddr("10.1.0.1"), int(old.Port())
+	job.Fleet = slow{world: w, tell: map[string]Power{node.Name: {Power: "stopped"}}}
+	job.Hive.Binary = filepath.Join(t.TempDir(), "hive")
+	if err := os.WriteFile(job.Hive.Binary, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := &configure{Job: job, machines: []Machine{{ID: "m"}}}
+	inputs, err := c.wanted()
+	if err != nil || inputs == "" {
+		t.Fatalf("the inputs are %q, %v", inputs, err)
+	}
+	job.Record.Begin(cluster.PhaseConfigure, inputs, time.Now())
+	job.Record.End(cluster.PhaseConfigure, nil, time.Now())
+	handle, err := job.hive(job.Sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lookout{Job: job, sink: job.Sink, handle: handle}
+	began := time.Now()
+	if _, skip, err := c.Skip(t.Context()); skip || err != nil {
+		t.Errorf("skipped: %v, %v", skip, err)
+	}
+	if l.check(t.Context()).Formed {
+		t.Error("it is taken for healthy")
+	}
+	if took := time.Since(began); took > remote.DefaultConnectTimeout/2 {
+		t.Errorf("it took %s", took)
 	}
 }

@@ -48,7 +48,9 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if inputs == "" || !c.Record.Done(cluster.PhaseConfigure, inputs) {
 		return "", false, nil
 	}
-	handle, err := c.hive(c.sink(cluster.PhaseConfigure))
+	watched := c.keepVigil(ctx, reachPatience)
+	defer watched.end()
+	handle, err := c.hiveWithin(c.sink(cluster.PhaseConfigure), watched.within)
 	if err != nil {
 		return "", false, err
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type world struct {
 	saved     *cluster.Record
 	machines  []Machine // nil: not known
 	removed   bool
+	path      string // of the clusters' files; empty: below the working directory
 }
 
 func (w *world) log(what string) { w.done = append(w.done, what) }
@@ -50,7 +52,7 @@ func (w *world) Write(_ cluster.Name, file string, _ []byte) error {
 	return nil
 }
 func (w *world) Path(name cluster.Name, file string) string {
-	return filepath.Join("nowhere", string(name), file)
+	return filepath.Join(cmp.Or(w.path, "nowhere"), string(name), file)
 }
 func (w *world) Remove(cluster.Name) error                      { w.log("remove directory"); w.removed = true; return nil }
 func (w *world) KeepResults(string) error                       { return nil }

@@ -32,9 +32,9 @@ type lookout struct {
 	sink progress.Sink
 	end  context.CancelCauseFunc
 
-	mu     sync.Mutex // for the job: nothing else may use it while a node is followed
-	handle *hive.Cluster
-	seen   []sighting // in node order
+	mu     sync.Mutex    // for the job: nothing else may use it while a node is followed
+	handle *hive.Cluster // for signs of life
+	seen   []sighting    // in node order
 }
 
 // sighting is what is known of one node.
@@ -68,11 +68,16 @@ func (l *lookout) where() (cluster.Nodes, map[string]string) {
 	return slices.Clone(l.Record.Nodes), Environment(l.Record, l.Store)
 }
 
-// check judges the nodes where they are now.
+// check judges the nodes where they are now. What their hypervisors say is dead is not waited for.
 func (l *lookout) check(ctx context.Context) hive.Health {
 	l.mu.Lock()
-	handle := l.handle
+	watched := l.keepVigil(ctx, reachPatience)
+	handle, err := l.hiveWithin(l.sink, watched.within)
+	if err != nil {
+		handle = l.handle
+	}
 	l.mu.Unlock()
+	defer watched.end()
 	return handle.Check(ctx)
 }
 
@@ -95,7 +100,7 @@ func (l *lookout) watch(ctx context.Context) {
 
 // round asks every node once, and tells whether all is well.
 func (l *lookout) round(ctx context.Context, now time.Time) (calm bool) {
-	watched := l.keepVigil(ctx, reachPatience)
+	watched := l.followVigil(ctx, reachPatience)
 	pulses := l.handle.Pulses(ctx, watched.within)
 	watched.end()
 	if ctx.Err() != nil { // they end with the suites

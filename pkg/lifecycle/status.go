@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -165,6 +166,14 @@ func (p Power) dead() string {
 		return "its VM is gone, and its id is somebody else's VM"
 	}
 	return "its VM is " + p.Power
+}
+
+// lost is dead as an error; nil where the node can be alive.
+func (p Power) lost() error {
+	if why := p.dead(); why != "" {
+		return errors.New(why)
+	}
+	return nil
 }
 
 // reach runs a real command on every node and returns, in node order, ok or the reason why it could not. Connections to machines

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -17,10 +18,11 @@ const (
 )
 
 // vigil asks the hypervisors of nodes while those are asked themselves, and ends what is asked of a node as soon as its
-// hypervisor says that its machine is dead: it would only wait for its time to be up. Where a hypervisor does not answer, and for
+// hypervisor says that its machine is dead: it would only wait for its time to be up. So it would at an address that DHCP has
+// taken from the node: a vigil for those who follow it ends that as well. Where a hypervisor does not answer, and for
 // hosts of which none knows, nothing is ended. It is safe for concurrent use.
 type vigil struct {
-	lives  map[string]context.Context // by node; each ends with the node's machine, and its cause says how that is dead
+	lives  map[string]context.Context // by node; each ends with the node's machine, and its cause says how that is dead, or moved
 	asking sync.WaitGroup
 	first  sync.WaitGroup // until each hypervisor has answered once, or ctx has ended
 	stop   context.CancelFunc
@@ -32,6 +34,26 @@ type vigil struct {
 // keepVigil begins a vigil over all nodes of the record, until ctx ends or end is called. Nobody is asked before patience is over:
 // nodes that answer at once need no vigil.
 func (r *Job) keepVigil(ctx context.Context, patience time.Duration) *vigil {
+	return r.vigilFor(ctx, patience, func(_ cluster.Node, told Power) error { return told.lost() })
+}
+
+// followVigil is keepVigil for those who follow nodes that DHCP has moved.
+func (r *Job) followVigil(ctx context.Context, patience time.Duration) *vigil {
+	return r.vigilFor(ctx, patience, func(node cluster.Node, told Power) error {
+		for _, m := range moved(cluster.Nodes{node}, []Power{told}) {
+			if m.From.Management != m.To.Management {
+				return fmt.Errorf("%w to %s", errMoved, m.To.Management)
+			}
+		}
+		return told.lost()
+	})
+}
+
+// errMoved means that a node's machine lives, elsewhere.
+var errMoved = errors.New("DHCP has moved it")
+
+// vigilFor is keepVigil for those to whom judge tells why a node need not be asked any longer; nil: it need.
+func (r *Job) vigilFor(ctx context.Context, patience time.Duration, judge func(cluster.Node, Power) error) *vigil {
 	ctx, stop := context.WithCancel(ctx)
 	v := &vigil{lives: map[string]context.Context{}, powers: make([]Power, len(r.Record.Nodes)), stop: stop}
 	for i, node := range r.Record.Nodes {
@@ -43,21 +65,26 @@ func (r *Job) keepVigil(ctx context.Context, patience time.Duration) *vigil {
 		v.asking.Go(func() {
 			answered := sync.OnceFunc(v.first.Done)
 			defer answered()
-			v.watch(ctx, patience, func() (dead bool) {
+			v.watch(ctx, patience, func() (over bool) {
 				defer answered()
-				why := v.tell(i, r.Fleet.Power(ctx, &one))
-				if why != "" {
-					die(errors.New(why))
+				told := r.Fleet.Power(ctx, &one)
+				if len(told) == 0 {
+					return false
 				}
-				return why != ""
+				v.note(i, told[0])
+				why := judge(node, told[0])
+				if why != nil {
+					die(why)
+				}
+				return why != nil
 			})
 		})
 	}
 	return v
 }
 
-// watch asks again and again, until the machine is dead or ctx ends.
-func (v *vigil) watch(ctx context.Context, patience time.Duration, ask func() (dead bool)) {
+// watch asks again and again, until it is over or ctx ends.
+func (v *vigil) watch(ctx context.Context, patience time.Duration, ask func() (over bool)) {
 	for pause := vigilFirst; ; pause = min(2*pause, vigilLimit) {
 		select {
 		case <-time.After(patience):
@@ -71,17 +98,13 @@ func (v *vigil) watch(ctx context.Context, patience time.Duration, ask func() (d
 	}
 }
 
-// tell notes what is told of the node at i, and returns why it is dead, if it is.
-func (v *vigil) tell(i int, told []Power) (why string) {
-	if len(told) == 0 {
-		return ""
-	}
+// note keeps what is told of the node at i.
+func (v *vigil) note(i int, told Power) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if told[0].Power != "unknown" || v.powers[i].Power == "" { // a look that was ended, or failed, takes nothing back
-		v.powers[i] = told[0]
+	if told.Power != "unknown" || v.powers[i].Power == "" { // a look that was ended, or failed, takes nothing back
+		v.powers[i] = told
 	}
-	return told[0].dead()
 }
 
 // wait returns when each hypervisor has answered once or will not, with what now tells.
@@ -103,7 +126,7 @@ func (v *vigil) end() {
 	v.asking.Wait()
 }
 
-// within is ctx, ended when the node's machine is known to be dead, with how it is as the cause. What it holds is let go by the
+// within is ctx, ended when the node's machine is known to be dead, or moved, with how it is as the cause. What it holds is let go by the
 // function.
 func (v *vigil) within(ctx context.Context, node string) (context.Context, context.CancelFunc) {
 	life, known := v.lives[node]
@@ -115,7 +138,7 @@ func (v *vigil) within(ctx context.Context, node string) (context.Context, conte
 	return own, func() { stop(); end(context.Canceled) }
 }
 
-// dead is how the node's machine is known to be dead by now, or nil.
+// dead is how the node's machine is known to be dead by now, or moved; nil: nothing is known.
 func (v *vigil) dead(node string) error {
 	life, known := v.lives[node]
 	if !known {
