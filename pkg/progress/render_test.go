@@ -261,6 +261,7 @@ func TestRenderersAreSafeForConcurrentUse(t *testing.T) {
 		newTerminal(&bytes.Buffer{}, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Millisecond))}
 	for _, r := range sinks {
 		var wg sync.WaitGroup
+		r.Emit(Event{Kind: RunStart})
 		for worker := range 4 {
 			wg.Go(func() {
 				for i := range 50 {
@@ -380,6 +381,7 @@ func TestTerminalBoundsTheLiveView(t *testing.T) {
 func TestTerminalKeepsWritingWhenTheViewHasEnded(t *testing.T) {
 	var b bytes.Buffer
 	r := newTerminal(&b, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh())
+	r.Emit(Event{Kind: RunStart})
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -388,6 +390,36 @@ func TestTerminalKeepsWritingWhenTheViewHasEnded(t *testing.T) {
 	if got, want := b.String(), "  after\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// Outside a run, whoever else writes on the terminal is not drawn over: a shell, a question, a table.
+func TestTerminalIsLeftAloneOutsideARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &screen{}
+		r := newTerminal(s, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh())
+		show := func(text string) {
+			time.Sleep(second)
+			synctest.Wait()
+			fmt.Fprint(s, text)
+			time.Sleep(second)
+		}
+		r.Emit(Event{Kind: StepStart, Step: "plan"})
+		show("a table\n")
+		r.Emit(Event{Kind: StepEnd, Step: "plan", Status: Passed})
+		r.Emit(Event{Kind: RunStart, Verb: "up", Cluster: "ci"})
+		r.Emit(Event{Kind: Info, Message: "told"})
+		time.Sleep(second)
+		r.Emit(Event{Kind: RunEnd, Status: Passed})
+		show("{}\n")
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, want := range []string{"  • plan\na table\n  ✓ plan 0.0s\n", "  told\n", "passed in 0.0s\n{}\n"} {
+			if !strings.Contains(s.String(), want) {
+				t.Errorf("%q is not on the screen:\n%s", want, s)
+			}
+		}
+	})
 }
 
 func TestAFailedWriteIsReportedByClose(t *testing.T) {

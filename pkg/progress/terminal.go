@@ -14,9 +14,9 @@ import (
 // The live view is at most this many lines under its head.
 const maxLive = 12
 
-// Terminal returns a Renderer for people at a terminal: lines as Plain writes them, and below them a live view of what
-// runs, for how long, and what it waits for. Lines go above the view and never tear it. Where w is no terminal it
-// returns Plain. Auto decides for the caller, NO_COLOR and TERM=dumb included.
+// Terminal returns a Renderer for people at a terminal: lines as Plain writes them, and below them, from the start of a run to
+// its end, a live view of what runs, for how long, and what it waits for. Lines go above the view and never tear it. Outside a
+// run the terminal is others': a shell on a node, a question, a table that is printed. Where w is no terminal it returns Plain. Auto decides for the caller, NO_COLOR and TERM=dumb included.
 func Terminal(w io.Writer, o Options) Renderer {
 	if !isTerminal(w) || o.Verbosity < Normal {
 		return Plain(w, o)
@@ -25,13 +25,7 @@ func Terminal(w io.Writer, o Options) Renderer {
 }
 
 func newTerminal(w io.Writer, o Options, more ...mpb.ContainerOption) *terminal {
-	t := &terminal{w: w, lines: newLines(o), live: live{began: time.Now()}}
-	t.bars = mpb.New(append([]mpb.ContainerOption{mpb.WithOutput(w)}, more...)...)
-	t.bar = t.bars.New(0, mpb.NopStyle(),
-		mpb.BarFillerMiddleware(func(mpb.BarFiller) mpb.BarFiller { return t.head() }),
-		mpb.BarFillerTrim(),
-		mpb.BarBtmExtender(t.rows()...))
-	return t
+	return &terminal{w: w, lines: newLines(o), live: live{began: time.Now()}, options: append([]mpb.ContainerOption{mpb.WithOutput(w)}, more...)}
 }
 
 // terminal draws through mpb, which keeps cursor, width and refresh. Emit never holds mu while it talks to mpb: mpb
@@ -43,8 +37,9 @@ type terminal struct {
 	ended bool
 	err   error
 
-	bars *mpb.Progress
-	bar  *mpb.Bar
+	options []mpb.ContainerOption
+	bars    *mpb.Progress // nil: there is no view
+	bar     *mpb.Bar
 
 	mu   sync.Mutex
 	live live
@@ -57,15 +52,47 @@ func (t *terminal) Emit(e Event) {
 	t.mu.Lock()
 	t.live.apply(e, time.Now())
 	t.mu.Unlock()
-	text := t.lines.text(e)
-	if e.Kind == StepStart || text == "" { // a step is in the live view until it ends
+	if e.Kind == RunStart && t.bars == nil && !t.ended {
+		t.begin()
+	}
+	t.line(e)
+	if e.Kind == RunEnd {
+		t.end()
+	}
+}
+
+// begin puts the live view on the screen.
+func (t *terminal) begin() {
+	t.bars = mpb.New(t.options...)
+	t.bar = t.bars.New(0, mpb.NopStyle(),
+		mpb.BarFillerMiddleware(func(mpb.BarFiller) mpb.BarFiller { return t.head() }),
+		mpb.BarFillerTrim(),
+		mpb.BarBtmExtender(t.rows()...))
+}
+
+// end takes it off the screen.
+func (t *terminal) end() {
+	if t.bars == nil {
 		return
 	}
-	if !t.ended {
+	t.bar.Abort(true)
+	t.bars.Wait()
+	if t.err == nil {
+		t.err = t.bars.Error
+	}
+	t.bars = nil
+}
+
+func (t *terminal) line(e Event) {
+	text := t.lines.text(e)
+	if text == "" || e.Kind == StepStart && t.bars != nil { // a step is in the live view until it ends
+		return
+	}
+	if t.bars != nil {
 		if _, err := io.WriteString(t.bars, text); err == nil {
 			return
 		}
-		t.ended = true // mpb has ended, because the terminal is gone
+		t.end() // mpb has ended, because the terminal is gone
 	}
 	if _, err := io.WriteString(t.w, text); err != nil && t.err == nil {
 		t.err = err
@@ -77,11 +104,7 @@ func (t *terminal) Close() error {
 	t.order.Lock()
 	defer t.order.Unlock()
 	t.ended = true
-	t.bar.Abort(true)
-	t.bars.Wait()
-	if t.err == nil {
-		t.err = t.bars.Error
-	}
+	t.end()
 	return t.err
 }
 
