@@ -95,7 +95,8 @@ func (s *Store) List() ([]cluster.Name, error) {
 		if err != nil || !entry.IsDir() {
 			continue
 		}
-		if _, err := os.Stat(s.Path(name, recordFile)); err == nil || len(s.traces(name)) > 0 {
+		// What cannot be looked at, such as another user's, is no reason to say that there is nothing.
+		if _, err := os.Stat(s.Path(name, recordFile)); !errors.Is(err, fs.ErrNotExist) || len(s.traces(name)) > 0 {
 			names = append(names, name)
 		}
 	}

@@ -247,8 +247,14 @@ func TestListSkipsWhatIsNoCluster(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(store.Root(), "not a name"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(store.Root(), "c"), 0o700); err != nil { // its record cannot be looked at
+		t.Fatal(err)
+	}
+	if err := os.Symlink("cluster.json", store.Path("c", "cluster.json")); err != nil {
+		t.Fatal(err)
+	}
 	got, err := store.List()
-	if diff := cmp.Diff([]cluster.Name{"a", "b"}, got); diff != "" || err != nil {
+	if diff := cmp.Diff([]cluster.Name{"a", "b", "c"}, got); diff != "" || err != nil {
 		t.Errorf("list (-want +got):\n%s%v", diff, err)
 	}
 }
