@@ -89,6 +89,9 @@ func checkPlan(settings config.Settings) error {
 		}
 	}
 	if settings.JUnit != "" {
+		if info, err := os.Stat(settings.JUnit); err == nil && info.IsDir() {
+			return usageError{fmt.Errorf("--junit: %s is a directory", settings.JUnit)}
+		}
 		if err := os.MkdirAll(filepath.Dir(settings.JUnit), 0o755); err != nil {
 			return usageError{fmt.Errorf("--junit: %w", err)}
 		}
