@@ -191,10 +191,8 @@ func (a *app) cp(ctx context.Context, name string, asked copying, settings confi
 		paths, err = asked.paths(nodes)
 		return slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool { return len(paths[n.Index]) == 0 }), err
 	}
-	return a.onNodes(ctx, "cp", name, settings, pick, func(s *session, group remote.Group, unreached []error) error {
-		limited, cancel := within(ctx, settings.Timeout, "--timeout")
-		defer cancel()
-		document, failure := s.copyAll(limited, group, unreached, asked, paths)
+	return a.onNodes(ctx, "cp", name, settings, pick, func(ctx context.Context, s *session, group remote.Group, unreached []error) error {
+		document, failure := s.copyAll(ctx, group, unreached, asked, paths)
 		_, err := printAs(a.Stdout, settings.Output, document)
 		return errors.Join(failure, err)
 	})

@@ -107,6 +107,8 @@ func (a *app) remark(ctx context.Context, verb, name string, settings config.Set
 		return err
 	}
 	defer s.close()
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
 	fleet, err := s.take(ctx, (*session).load)
 	if err != nil {
 		return err

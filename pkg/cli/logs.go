@@ -171,12 +171,12 @@ func (a *app) printLogs(document logsJSON, format string) error {
 func (a *app) follow(ctx context.Context, name, which string, settings config.Settings) error {
 	a.signals.looking()
 	// What cannot be reached is told by what follows it.
-	return a.onNodes(ctx, "logs", name, settings, listed(which), func(s *session, group remote.Group, _ []error) error {
+	return a.onNodes(ctx, "logs", name, settings, listed(which), func(ctx context.Context, s *session, group remote.Group, _ []error) error {
 		return s.showLogs(ctx, group)
 	})
 }
 
-// showLogs ends when it is interrupted, or when whoever reads it is gone.
+// showLogs ends when it is interrupted, with --timeout, or when whoever reads it is gone.
 func (s *session) showLogs(ctx context.Context, group remote.Group) error {
 	s.learnKeys()
 	options := s.hiveOptions()
@@ -193,7 +193,10 @@ func (s *session) showLogs(ctx context.Context, group remote.Group) error {
 			stop()
 		}
 	})
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return failure
+	case ctx.Err() != nil:
 		return codeError{code: ExitInterrupted}
 	}
 	return errors.Join(failure, err)

@@ -115,12 +115,14 @@ func (a *app) reach(ctx context.Context, verb, name string, settings config.Sett
 
 // onNodes lets do work on nodes of a cluster that exists: those that pick chooses, connected to where they are now. One that
 // cannot be reached has its error in its place.
-func (a *app) onNodes(ctx context.Context, verb, name string, settings config.Settings, pick func(cluster.Nodes) (cluster.Nodes, error), do func(s *session, group remote.Group, unreached []error) error) (err error) {
+func (a *app) onNodes(ctx context.Context, verb, name string, settings config.Settings, pick func(cluster.Nodes) (cluster.Nodes, error), do func(ctx context.Context, s *session, group remote.Group, unreached []error) error) (err error) {
 	s, r, err := a.reach(ctx, verb, name, settings)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
 	nodes, err := pick(s.record.Nodes)
 	if err != nil {
 		return err
@@ -130,7 +132,7 @@ func (a *app) onNodes(ctx context.Context, verb, name string, settings config.Se
 	if err != nil {
 		return err
 	}
-	return do(s, group, unreached)
+	return do(ctx, s, group, unreached)
 }
 
 // listed picks what --nodes names.
@@ -162,7 +164,7 @@ func (a *app) ssh(ctx context.Context, name string, index int, command []string,
 		}
 		return cluster.Nodes{node}, nil
 	}
-	return a.onNodes(ctx, "ssh", name, settings, pick, func(_ *session, group remote.Group, unreached []error) error {
+	return a.onNodes(ctx, "ssh", name, settings, pick, func(ctx context.Context, _ *session, group remote.Group, unreached []error) error {
 		if err := errors.Join(unreached...); err != nil {
 			return err
 		}
@@ -244,8 +246,8 @@ type execNodeJSON struct {
 }
 
 func (a *app) exec(ctx context.Context, name, which string, command []string, settings config.Settings) error {
-	return a.onNodes(ctx, "exec", name, settings, listed(which), func(_ *session, group remote.Group, unreached []error) error {
-		document, failure := execOn(ctx, group, unreached, command, settings)
+	return a.onNodes(ctx, "exec", name, settings, listed(which), func(ctx context.Context, _ *session, group remote.Group, unreached []error) error {
+		document, failure := execOn(ctx, group, unreached, command)
 		structured, err := printAs(a.Stdout, settings.Output, document)
 		if !structured {
 			err = a.printExec(document)
@@ -256,7 +258,7 @@ func (a *app) exec(ctx context.Context, name, which string, command []string, se
 
 // execOn runs the command everywhere but where a node was not reached. A node that could not be reached is an error; one where
 // the command failed gives the exit code.
-func execOn(ctx context.Context, group remote.Group, unreached []error, command []string, settings config.Settings) (execJSON, error) {
+func execOn(ctx context.Context, group remote.Group, unreached []error, command []string) (execJSON, error) {
 	document := execJSON{Schema: outputSchema, Nodes: make([]execNodeJSON, len(group))}
 	var unreachable []error
 	code := ExitOK
@@ -271,7 +273,7 @@ func execOn(ctx context.Context, group remote.Group, unreached []error, command 
 		if failures[i] != nil {
 			return failures[i]
 		}
-		results[i], failures[i] = host.Run(ctx, remote.Command{Argv: command, Timeout: settings.Timeout})
+		results[i], failures[i] = host.Run(ctx, remote.Command{Argv: command})
 		return failures[i]
 	})
 	for i, host := range group {

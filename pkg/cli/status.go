@@ -102,6 +102,8 @@ func (a *app) status(ctx context.Context, name string, settings config.Settings)
 		return err
 	}
 	defer s.close()
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
 	status, err := lifecycle.Look(ctx, r)
 	if err := errors.Join(err, r.Close()); err != nil {
 		return err
