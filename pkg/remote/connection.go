@@ -19,6 +19,12 @@ type connection struct {
 	raw    net.Conn
 	lost   chan struct{}
 
+	notes   chan string   // for the guard
+	crowded chan struct{} // closed by leave: the guard's session is needed for a command
+	leave   func()
+
+	unguarded chan struct{} // closed when there is no guard, or none any more
+
 	mu  sync.Mutex
 	why error
 }
@@ -47,7 +53,12 @@ func (h *Host) dial(ctx context.Context) (*connection, error) {
 		_ = raw.Close()
 		return nil, d.handshakeError(ctx, addr, verdict, err)
 	}
-	return &connection{client: ssh.NewClient(conn, channels, requests), raw: raw, lost: make(chan struct{})}, nil
+	crowded := make(chan struct{})
+	return &connection{
+		client: ssh.NewClient(conn, channels, requests), raw: raw, lost: make(chan struct{}),
+		notes: make(chan string, guardBacklog), crowded: crowded, leave: sync.OnceFunc(func() { close(crowded) }),
+		unguarded: make(chan struct{}),
+	}, nil
 }
 
 func (d *Dialer) handshakeError(ctx context.Context, addr string, verdict, err error) error {
@@ -141,8 +152,7 @@ func (c *connection) lostError() error {
 func (c *connection) openPatiently(ctx context.Context) (*session, error) {
 	for delay := 5 * time.Millisecond; ; delay = min(2*delay, 250*time.Millisecond) {
 		s, err := c.open(ctx)
-		full, ok := errors.AsType[*ssh.OpenChannelError](err)
-		if !ok || (full.Reason != ssh.ConnectionFailed && full.Reason != ssh.ResourceShortage) {
+		if !c.refused(err) {
 			return s, err
 		}
 		select {

@@ -123,6 +123,13 @@ func (d *Dialer) Close() error {
 	d.closed = true
 	hosts := slices.Collect(maps.Values(d.hosts))
 	d.mu.Unlock()
+	if first {
+		var leaving sync.WaitGroup
+		for _, h := range hosts {
+			leaving.Go(h.dismiss)
+		}
+		leaving.Wait()
+	}
 	d.cancel()
 	if first {
 		for _, h := range hosts {

@@ -101,7 +101,10 @@ func (h *Host) run(a *attempt) {
 	log.Debug("ssh connected")
 	stop := context.AfterFunc(h.dialer.ctx, func() { conn.close(ErrClosed) })
 	defer stop()
+	var guard sync.WaitGroup
+	guard.Go(func() { conn.guard(h.dialer.cfg.ConnectTimeout, h.dialer.cfg.Grace) })
 	conn.watch(h.dialer.cfg.KeepAlive)
+	guard.Wait()
 	log.Debug("ssh connection ended", "reason", conn.lostError())
 }
 
@@ -112,6 +115,16 @@ func (h *Host) Drop(why error) {
 	defer h.mu.Unlock()
 	if h.conn != nil {
 		h.conn.close(why)
+	}
+}
+
+// dismiss ends the guard of the connection, where there is one.
+func (h *Host) dismiss() {
+	h.mu.Lock()
+	conn := h.conn
+	h.mu.Unlock()
+	if conn != nil && conn.alive() {
+		conn.dismiss()
 	}
 }
 

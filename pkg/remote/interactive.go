@@ -38,6 +38,9 @@ func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, 
 	if err != nil {
 		return 0, h.fail(fmt.Errorf("starting the session: %w", err))
 	}
+	if len(argv) > 0 {
+		defer s.conn.guarded(mark)()
+	}
 	s.feed(orEmpty(stdin))
 	out := newOutput(nil)
 	out.pass(s.ch, s.ch.Stderr(), stdout, stderr)

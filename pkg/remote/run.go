@@ -57,6 +57,7 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	if err := s.exec(ctx, marked(ready.line, mark)); err != nil {
 		return result, h.fail(fmt.Errorf("starting %s: %w", cmd.short(), err))
 	}
+	defer s.conn.guarded(mark)()
 	s.feed(ready.stdin)
 	out.collect(s.ch, s.ch.Stderr())
 	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)

@@ -178,7 +178,7 @@ func (s *server) exec(ctx context.Context, session *sshd.Session) int {
 	s.mu.Lock()
 	s.commands = append(s.commands, session.Command)
 	s.mu.Unlock()
-	if s.windows != nil {
+	if s.windows != nil && session.PTY {
 		s.windows <- session.Window
 	}
 	cmd := exec.Command("bash", "-c", session.Command)
