@@ -40,7 +40,7 @@ copied; all else is. --timeout bounds the copying; nothing else does.`,
 		Args: named(0),
 	}
 	load := a.settings(cmd)
-	which := cmd.Flags().String("nodes", "", "the nodes that :PATH means, like 1,3 (default all)")
+	which := nodesFlag(cmd, "nodes", "the nodes that :PATH means, like 1,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {

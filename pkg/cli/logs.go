@@ -40,7 +40,7 @@ With -f, hive's logs of all nodes are shown as they grow, each line with its nod
 	load := a.settings(cmd)
 	to := cmd.Flags().String("to", "", "new or empty directory to gather into (default: a new one in the clusters directory's .runs)")
 	follow := cmd.Flags().BoolP("follow", "f", false, "show hive's logs as they grow, until Ctrl-C")
-	which := cmd.Flags().String("nodes", "", "only these nodes, like 1,3 (default all)")
+	which := nodesFlag(cmd, "nodes", "only these nodes, like 1,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {

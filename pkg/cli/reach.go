@@ -135,6 +135,29 @@ func (a *app) onNodes(ctx context.Context, verb, name string, settings config.Se
 	return do(ctx, s, group, unreached)
 }
 
+// nodeList is the value of a flag that names nodes. Not given, it means all; an empty one, as of a variable that is not set,
+// would mean all by mistake.
+type nodeList string
+
+func (l *nodeList) String() string { return string(*l) }
+
+func (l *nodeList) Set(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return errors.New("it names no node: leave it out for all nodes")
+	}
+	*l = nodeList(text)
+	return nil
+}
+
+// Type is what help calls the value.
+func (l *nodeList) Type() string { return "nodes" }
+
+func nodesFlag(cmd *cobra.Command, name, usage string) *string {
+	which := new(string)
+	cmd.Flags().Var((*nodeList)(which), name, usage)
+	return which
+}
+
 // listed picks what --nodes names.
 func listed(which string) func(cluster.Nodes) (cluster.Nodes, error) {
 	return func(nodes cluster.Nodes) (cluster.Nodes, error) { return choose(nodes, "nodes", which) }
@@ -189,7 +212,7 @@ for the shell. The exit code is that of the first node where it is not 0.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	load := a.settings(cmd)
-	which := cmd.Flags().String("nodes", "", "only these nodes, like 1,3 (default all)")
+	which := nodesFlag(cmd, "nodes", "only these nodes, like 1,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {

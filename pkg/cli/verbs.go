@@ -49,7 +49,7 @@ is still to be formed, for all.`,
 	load := a.settings(cmd, append(configureKeys(), existingKeys()...)...)
 	force := cmd.Flags().Bool("force", false, "form the cluster again, with its services stopped first")
 	from := cmd.Flags().String("from", "", "begin with this step: "+strings.Join(hive.StepNames(), "|"))
-	which := cmd.Flags().String("only-nodes", "", "do what is done on each node by itself on these only, like 2,3 (default all)")
+	which := nodesFlag(cmd, "only-nodes", "do what is done on each node by itself on these only, like 2,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Bounds and defaults of a Spec. Sizes are those of a Hive development cluster.
@@ -89,6 +90,9 @@ func (s Spec) Validate() []error {
 	}
 	bound("node-count", s.NodeCount, MinNodes, MaxNodes)
 	problems = append(problems, s.Network.Validate(s.NodeCount)...)
+	if strings.ContainsFunc(s.SSHUser, unicode.IsSpace) || strings.HasPrefix(s.SSHUser, "-") || strings.ContainsAny(s.SSHUser, ":/@") {
+		problems = append(problems, fmt.Errorf("ssh-user %q is no user name", s.SSHUser))
+	}
 	if s.Deployer == DeployerProxmox {
 		bound("cpu-cores", s.CPUCores, 1, 128)
 		bound("memory-mb", s.MemoryMB, 512, 4<<20)

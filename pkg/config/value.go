@@ -111,6 +111,9 @@ func DurationFlag(flags *pflag.FlagSet, name, help string) *time.Duration {
 	return value
 }
 
+// poolPattern is how Proxmox VE names pools: up to three names, one in the other.
+var poolPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$`)
+
 var idRangePattern = regexp.MustCompile(`^[1-9][0-9]{2,8}-[1-9][0-9]{2,8}$`)
 
 // check looks at a value of the setting's own Go type.
@@ -125,6 +128,9 @@ func (s Setting) check(value any) error {
 		}
 		if s.Key == "proxmox.vmid_range" && !idRangePattern.MatchString(v) {
 			return fmt.Errorf("%q is not of the form FIRST-LAST, like 20000-29999", v)
+		}
+		if s.Key == "proxmox.pool" && v != "" && !poolPattern.MatchString(v) {
+			return fmt.Errorf("%q is no name of a pool: letters, digits, dots, hyphens and underscores", v)
 		}
 	case int:
 		if s.Max != 0 && (v < s.Min || v > s.Max) {

@@ -90,8 +90,7 @@ func (f *Fleet) making(ctx context.Context, r *cluster.Record, sink progress.Sin
 // adopt gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it: its
 // description says whose it is.
 func (f *Fleet) adopt(ctx context.Context, r *cluster.Record, vm proxmox.VM, sink progress.Sink) error {
-	name, owner, ok := cluster.ParseOwner(vm.Description)
-	if !ok || name != r.Name || owner != r.Owner.ID || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
+	if !described(r, vm) || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
 		return nil
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("VM %d %s on %s was left half made: it is of cluster %s", vm.VMID, vm.Name, vm.Hypervisor, r.Name)})
@@ -103,6 +102,5 @@ func (f *Fleet) adopt(ctx context.Context, r *cluster.Record, vm proxmox.VM, sin
 
 // unsettled tells whether a VM under an id of the record may turn out to be ours when it is made to the end.
 func unsettled(r *cluster.Record, vm proxmox.VM) bool {
-	name, owner, _ := cluster.ParseOwner(vm.Description)
-	return recorded(r, vm.VMID) && (vm.Making() || name == r.Name && owner == r.Owner.ID && !vm.HasTag(cluster.Tag))
+	return recorded(r, vm.VMID) && (vm.Making() || described(r, vm) && !vm.HasTag(cluster.Tag))
 }

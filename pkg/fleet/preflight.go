@@ -41,7 +41,7 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []proxmox.Findi
 		return proxmox.Preflight(ctx, f.Client, request)
 	}
 	for i, state := range f.states(ctx, r) {
-		if state.ours {
+		if state.ours || state.err == nil && described(r, state.vm) { // of one that lost its marks, up says how it gets them back
 			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)
 		}
 	}

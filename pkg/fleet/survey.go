@@ -10,6 +10,7 @@ import (
 	"hive-test/pkg/proxmox"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -48,6 +49,8 @@ func (f *Fleet) survey(ctx context.Context, r *cluster.Record) (ours []lifecycle
 		}
 		if mine, why := proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); mine {
 			ours = append(ours, refOf(vm))
+		} else if described(r, vm) {
+			foreign = append(foreign, &lifecycle.UnmarkedError{VM: refOf(vm), Why: why, Mend: remark(r, vm)})
 		} else if name, owner, _ := cluster.ParseOwner(vm.Description); owner == r.Owner.ID && name != r.Name {
 			foreign = append(foreign, progress.WithHint(fmt.Errorf("VM %d %s on %s has the owner id %s, and is of cluster %s, not %s", vm.VMID, vm.Name, vm.Hypervisor, owner, name, r.Name),
 				fmt.Sprintf("hive-test down %s --owner %s", name, owner)))
@@ -99,4 +102,20 @@ func related(r *cluster.Record, vm proxmox.VM) bool {
 
 func recorded(r *cluster.Record, vmid int) bool {
 	return slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.VMID == vmid })
+}
+
+// described tells whether the VM says of itself that it is the cluster's.
+func described(r *cluster.Record, vm proxmox.VM) bool {
+	name, owner, ok := cluster.ParseOwner(vm.Description)
+	return ok && name == r.Name && owner == r.Owner.ID
+}
+
+// remark is what gives a VM back the marks by which it is known.
+func remark(r *cluster.Record, vm proxmox.VM) string {
+	if vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
+		return fmt.Sprintf("pvesh set /pools/%s --vms %d", r.Target.Pool, vm.VMID)
+	}
+	tags := append(slices.Clone(vm.Tags), r.Owner.Tags(r.Name)...)
+	slices.Sort(tags)
+	return fmt.Sprintf("on %s: qm set %d --tags '%s'", vm.Hypervisor, vm.VMID, strings.Join(slices.Compact(tags), ";"))
 }

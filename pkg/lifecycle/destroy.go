@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ type LeakError struct {
 	// Known says that VMs is all that remains; else the hypervisors could not be asked.
 	Known bool
 	Cause error
+	// Next finishes the job; empty: down with --force.
+	Next string
 }
 
 // Error names what remains.
@@ -45,7 +48,7 @@ func (e *LeakError) Unwrap() error { return e.Cause }
 
 // Hint names the command that finishes the job.
 func (e *LeakError) Hint() string {
-	hint := "hive-test down " + string(e.Name) + " --force"
+	hint := cmp.Or(e.Next, "hive-test down "+string(e.Name)+" --force")
 	if inner := progress.HintOf(e.Cause); inner != "" {
 		hint = inner + "\nthen: " + hint
 	}
@@ -224,7 +227,28 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 	if err := d.fleet.Sweep(ctx, d.record, d.seen, sink); err != nil {
 		return &LeakError{Name: d.record.Name, Known: true, Cause: err}
 	}
+	if _, ok := errors.AsType[*UnmarkedError](d.aside); ok { // whoever says force has done with VMs of others, not with these
+		return &LeakError{Name: d.record.Name, Cause: d.aside, Next: "hive-test down " + string(d.record.Name)}
+	}
 	return nil
+}
+
+// UnmarkedError is of a VM that carries a cluster's owner id, but not all its marks: somebody has changed it. It counts as
+// somebody else's, and is not forgotten.
+type UnmarkedError struct {
+	VM   VMRef
+	Why  string // what it lacks
+	Mend string // the command that marks it again
+}
+
+// Error names the VM and what it lacks.
+func (e *UnmarkedError) Error() string {
+	return fmt.Sprintf("%s carries the cluster's owner id, but was changed: %s", e.VM, e.Why)
+}
+
+// Hint marks it again, or lets it go.
+func (e *UnmarkedError) Hint() string {
+	return "if it is the cluster's, mark it again: " + e.Mend + "\nif it is not, take the owner id out of its description"
 }
 
 // appearTries is how often VMs are deleted that appear while others are.
@@ -243,8 +267,13 @@ func (d *destruction) leak(ctx context.Context, cause error) error {
 	if known, ok := errors.AsType[*LeakError](cause); ok && (known.Known || ctx.Err() == nil) {
 		return cause
 	}
+	next := ""
+	_, unmarked := errors.AsType[*UnmarkedError](cause)
+	if unmarked || ctx.Err() != nil { // force has nothing to do with it
+		next = "hive-test down " + string(d.record.Name)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainingTime)
 	defer cancel()
 	there, err := d.remaining(ctx) // where that fails too, the cause says enough
-	return &LeakError{Name: d.record.Name, VMs: there, Known: err == nil, Cause: cause}
+	return &LeakError{Name: d.record.Name, VMs: there, Known: err == nil, Cause: cause, Next: next}
 }

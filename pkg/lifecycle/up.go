@@ -285,7 +285,7 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 		}
 	}
 	if err != nil || len(remaining) > 0 {
-		return &LeakError{Name: u.Record.Name, VMs: remaining, Known: err == nil, Cause: err}
+		return &LeakError{Name: u.Record.Name, VMs: remaining, Known: err == nil, Cause: err, Next: "run the same command again"}
 	}
 	if err := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), leaving...); err != nil {
 		return err

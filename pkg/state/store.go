@@ -177,7 +177,7 @@ func check(r *cluster.Record, name cluster.Name) string {
 	case r.Schema != cluster.RecordSchema:
 		return fmt.Sprintf("its schema is %d and this program reads %d", r.Schema, cluster.RecordSchema)
 	case r.Name != name:
-		return fmt.Sprintf("it is the record of cluster %q", r.Name)
+		return fmt.Sprintf("it is the record of cluster %q: where its directory was renamed, name it %s again", r.Name, r.Name)
 	case r.Owner.ID == "":
 		return "it has no owner id"
 	case r.Spec.Deployer != cluster.DeployerProxmox && r.Spec.Deployer != cluster.DeployerExisting:
