@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // scratch is a directory that lasts as long as the tests.
@@ -40,7 +42,12 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	scratch = dir
-	return m.Run()
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // link makes a link at path to a program.
