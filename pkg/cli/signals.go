@@ -60,17 +60,18 @@ func (s *signals) loop() {
 			last.Stop()
 		}
 	}()
-	for got := range s.channel {
+	for arrived := range s.arrivals() {
+		got := arrived.signal
 		if got == syscall.SIGPIPE { // whoever read our output is gone; the work goes on, and what must be destroyed is
 			continue
 		}
-		if count == 1 && s.now().Sub(first) < echoTime {
+		if count == 1 && arrived.at.Sub(first) < echoTime {
 			continue
 		}
 		count++
 		switch count {
 		case 1:
-			first = s.now()
+			first = arrived.at
 			code = signalCode(got)
 			s.cancel(signalError{got})
 			if !s.onlyLooks() {
@@ -86,6 +87,23 @@ func (s *signals) loop() {
 			s.exit(int(code))
 		}
 	}
+}
+
+// arrival is a signal, and when it came: what is done about the one before may take its time, as a slow disk does.
+type arrival struct {
+	signal os.Signal
+	at     time.Time
+}
+
+func (s *signals) arrivals() <-chan arrival {
+	arrived := make(chan arrival, cap(s.channel))
+	go func() {
+		defer close(arrived)
+		for got := range s.channel {
+			arrived <- arrival{got, s.now()}
+		}
+	}()
+	return arrived
 }
 
 // attended makes f hear of signals, and its lines be printed; nil ends that. F is called in a goroutine of its own, while

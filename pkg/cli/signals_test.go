@@ -61,6 +61,23 @@ func TestSignalsToldTwice(t *testing.T) {
 	}
 }
 
+// One wish it is, too, where noting the first takes longer than it takes to tell it twice.
+func TestSignalsToldTwiceOnASlowDisk(t *testing.T) {
+	s := watchSignals(new(buffer), func(int) {}, time.Now)
+	noted := make(chan struct{})
+	s.attended(func(os.Signal, bool) []string {
+		<-noted
+		return nil
+	})
+	s.channel <- syscall.SIGTERM
+	s.channel <- syscall.SIGHUP
+	time.AfterFunc(2*echoTime, func() { close(noted) })
+	s.stop()
+	if s.abort.Err() != nil {
+		t.Error("the second signal stops the cleaning up")
+	}
+}
+
 // Who only looks is ended without a word of cleaning up.
 func TestSignalsOfALook(t *testing.T) {
 	out := new(buffer)
