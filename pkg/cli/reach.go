@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -270,7 +271,7 @@ type execNodeJSON struct {
 
 func (a *app) exec(ctx context.Context, name, which string, command []string, settings config.Settings) error {
 	return a.onNodes(ctx, "exec", name, settings, listed(which), func(ctx context.Context, _ *session, group remote.Group, unreached []error) error {
-		document, failure := execOn(ctx, group, unreached, command)
+		document, failure := execOn(ctx, group, unreached, command, settings.Timeout)
 		structured, err := printAs(a.Stdout, settings.Output, document)
 		if !structured {
 			err = a.printExec(document)
@@ -280,8 +281,8 @@ func (a *app) exec(ctx context.Context, name, which string, command []string, se
 }
 
 // execOn runs the command everywhere but where a node was not reached. A node that could not be reached is an error; one where
-// the command failed gives the exit code.
-func execOn(ctx context.Context, group remote.Group, unreached []error, command []string) (execJSON, error) {
+// the command failed gives the exit code. A limit of 0 is remote.DefaultTimeout.
+func execOn(ctx context.Context, group remote.Group, unreached []error, command []string, limit time.Duration) (execJSON, error) {
 	document := execJSON{Schema: outputSchema, Nodes: make([]execNodeJSON, len(group))}
 	var unreachable []error
 	code := ExitOK
@@ -296,7 +297,7 @@ func execOn(ctx context.Context, group remote.Group, unreached []error, command 
 		if failures[i] != nil {
 			return failures[i]
 		}
-		results[i], failures[i] = host.Run(ctx, remote.Command{Argv: command})
+		results[i], failures[i] = host.Run(ctx, remote.Command{Argv: command, Timeout: limit})
 		return failures[i]
 	})
 	for i, host := range group {
