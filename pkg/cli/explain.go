@@ -100,7 +100,11 @@ func (a *app) explanation(store *state.Store, name cluster.Name) (explainJSON, e
 		if i == 0 {
 			document.Latest = r.runJSON
 		}
-		if x := explain.Run(r.events, os.DirFS(run.Dir)); x != nil {
+		x := explain.Run(r.events, os.DirFS(run.Dir))
+		if r.ending != nil && r.ending.Explanation != nil { // which knew all output, and not only what is recorded
+			x = r.ending.Explanation
+		}
+		if x != nil {
 			document.Failed = &failedJSON{r.runJSON, x}
 			break
 		}
