@@ -21,11 +21,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
 	"hive-test/pkg/cluster"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // ward is a simulated Proxmox VE that is set up wrongly in many ways, one after the other, and the user who asks doctor.

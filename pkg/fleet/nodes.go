@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hive-test/pkg/cluster"
-	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/progress"
-	"hive-test/pkg/proxmox"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
 )
 
 // reachTime is how long a hypervisor that does not answer is asked again: all is made, and should not fail for that.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/proxmox"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hive-test/pkg/cluster"
-	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/progress"
-	"hive-test/pkg/proxmox"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
 )
 
 // Remaining lists the VMs of ours that exist: those of the record, and any other that carries our owner id.

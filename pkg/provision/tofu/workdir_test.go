@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/pem"
-	"hive-test/pkg/process"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/process"
 )
 
 func TestVariablesGolden(t *testing.T) {
