@@ -31,15 +31,13 @@ func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, 
 	}
 	mark := newMark()
 	if len(argv) > 0 {
+		defer s.conn.guarded(mark)() // before it begins: hive-test may be killed in between
 		err = s.exec(ctx, marked(Quote(argv...), mark))
 	} else {
 		err = s.request(ctx, "shell", nil)
 	}
 	if err != nil {
 		return 0, h.fail(fmt.Errorf("starting the session: %w", err))
-	}
-	if len(argv) > 0 {
-		defer s.conn.guarded(mark)()
 	}
 	s.feed(orEmpty(stdin))
 	out := newOutput(nil)
