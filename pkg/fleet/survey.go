@@ -114,7 +114,7 @@ func described(r *cluster.Record, vm proxmox.VM) bool {
 // remark is what gives a VM back the marks by which it is known.
 func remark(r *cluster.Record, vm proxmox.VM) string {
 	if vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
-		return fmt.Sprintf("pvesh set /pools/%s --vms %d", r.Target.Pool, vm.VMID)
+		return fmt.Sprintf("pvesh set /pools --poolid %s --vms %d --allow-move 1", r.Target.Pool, vm.VMID) // it may be in another, and pools in pools
 	}
 	tags := append(slices.Clone(vm.Tags), r.Owner.Tags(r.Name)...)
 	slices.Sort(tags)
