@@ -175,19 +175,6 @@ func (s *session) elsewhere(err error) error {
 	return progress.WithHint(err, "nothing was changed: mend that, or destroy the VMs without that directory: "+lifecycle.Elsewhere(s.record))
 }
 
-// apiOnly is the Provisioner of what is destroyed without tofu: it only makes sure that none of an earlier run is at work.
-type apiOnly struct {
-	existing
-	owner string
-	sink  progress.Sink
-}
-
-// Down ends what runs that died have left at work on this machine.
-func (a apiOnly) Down(ctx context.Context, _ provision.Request) error {
-	tofu.EndOrphans(ctx, a.owner, a.sink)
-	return nil
-}
-
 // keeper is a Store that writes no record: what was put together to destroy a cluster is none, and what is damaged stays as
 // it is for whoever wants to mend it.
 type keeper struct {

@@ -301,7 +301,7 @@ func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 		Interrupted: s.signals.interrupted, Abort: s.signals.abort, Secrets: s.known,
 	}
 	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well
-		s.running.Provisioner, s.running.Store = apiOnly{existing{}, s.record.Owner.ID, s.sink}, keeper{s.store, s.unread, s.sink}
+		s.running.Provisioner, s.running.Store = existing{}, keeper{s.store, s.unread, s.sink}
 	}
 	return s.running
 }

@@ -14,6 +14,7 @@ import (
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/provision/tofu"
 )
 
 func configureKeys() []string {
@@ -181,6 +182,7 @@ func (a *app) onFound(ctx context.Context, verb, name string, settings config.Se
 	if err := s.begin(); err != nil {
 		return s.elsewhere(err)
 	}
+	tofu.EndOrphans(ctx, s.record.Owner.ID, s.sink) // one that still makes VMs is in the way of all that follows
 	r := s.job(fleet)
 	return s.phases(ctx, r, list(r))
 }

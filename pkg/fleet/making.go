@@ -90,11 +90,11 @@ func (f *Fleet) making(ctx context.Context, r *cluster.Record, sink progress.Sin
 // adopt gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it: its
 // description says whose it is.
 func (f *Fleet) adopt(ctx context.Context, r *cluster.Record, vm proxmox.VM, sink progress.Sink) error {
-	if !described(r, vm) || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
+	if !described(r, vm) || completed(r, vm) || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
 		return nil
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("VM %d %s on %s was left half made: it is of cluster %s", vm.VMID, vm.Name, vm.Hypervisor, r.Name)})
-	if err := f.Client.SetMarks(ctx, vm.Hypervisor, vm.VMID, vm.Description, r.Owner.Tags(r.Name)); err != nil {
+	if err := f.Client.SetMarks(ctx, vm.Hypervisor, vm.VMID, vm.Description, tagsOf(r, vm)); err != nil {
 		return fmt.Errorf("marking VM %d on %s as half made: %w", vm.VMID, vm.Hypervisor, err)
 	}
 	return nil
@@ -102,5 +102,10 @@ func (f *Fleet) adopt(ctx context.Context, r *cluster.Record, vm proxmox.VM, sin
 
 // unsettled tells whether a VM under an id of the record may turn out to be ours when it is made to the end.
 func unsettled(r *cluster.Record, vm proxmox.VM) bool {
-	return recorded(r, vm.VMID) && (vm.Making() || described(r, vm) && !vm.HasTag(cluster.Tag))
+	return recorded(r, vm.VMID) && !completed(r, vm) && (vm.Making() || described(r, vm) && !vm.HasTag(cluster.Tag))
+}
+
+// completed tells whether the VM was made to the end once: what it lacks now, somebody took.
+func completed(r *cluster.Record, vm proxmox.VM) bool {
+	return slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.VMID == vm.VMID && n.Management.IsValid() })
 }

@@ -32,14 +32,20 @@ func (f *Fleet) Mark(ctx context.Context, r *cluster.Record) error {
 
 func (f *Fleet) mark(ctx context.Context, r *cluster.Record, node cluster.Node, vm proxmox.VM) error {
 	description := cluster.Redescribe(vm.Description, r.Name, r.Owner)
-	tags := slices.DeleteFunc(slices.Clone(vm.Tags), func(t string) bool { return t == cluster.HoldTag })
-	tags = append(tags, r.Owner.Tags(r.Name)...)
-	slices.Sort(tags)
-	if tags = slices.Compact(tags); description == vm.Description && slices.Equal(tags, vm.Tags) {
+	tags := tagsOf(r, vm)
+	if description == vm.Description && slices.Equal(tags, vm.Tags) {
 		return nil
 	}
 	if err := f.Client.SetMarks(ctx, node.Hypervisor, node.VMID, description, tags); err != nil {
 		return fmt.Errorf("%s: marking VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, err)
 	}
 	return nil
+}
+
+// tagsOf are the tags that a VM of the cluster is to have: ours, and those that others gave it.
+func tagsOf(r *cluster.Record, vm proxmox.VM) []string {
+	tags := slices.DeleteFunc(slices.Clone(vm.Tags), func(t string) bool { return t == cluster.HoldTag })
+	tags = append(tags, r.Owner.Tags(r.Name)...)
+	slices.Sort(tags)
+	return slices.Compact(tags)
 }

@@ -116,7 +116,5 @@ func remark(r *cluster.Record, vm proxmox.VM) string {
 	if vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
 		return fmt.Sprintf("pvesh set /pools --poolid %s --vms %d --allow-move 1", r.Target.Pool, vm.VMID) // it may be in another, and pools in pools
 	}
-	tags := append(slices.Clone(vm.Tags), r.Owner.Tags(r.Name)...)
-	slices.Sort(tags)
-	return fmt.Sprintf("on %s: qm set %d --tags '%s'", vm.Hypervisor, vm.VMID, strings.Join(slices.Compact(tags), ";"))
+	return fmt.Sprintf("on %s: qm set %d --tags '%s'", vm.Hypervisor, vm.VMID, strings.Join(tagsOf(r, vm), ";"))
 }

@@ -126,8 +126,8 @@ func (v *vigil) end() {
 	v.asking.Wait()
 }
 
-// within is ctx, ended when the node's machine is known to be dead, or moved, with how it is as the cause. What it holds is let go by the
-// function.
+// within is ctx, ended when the node's machine is known to be dead, or moved, with how it is as the cause. What it holds is let
+// go by the function.
 func (v *vigil) within(ctx context.Context, node string) (context.Context, context.CancelFunc) {
 	life, known := v.lives[node]
 	if !known {

@@ -116,7 +116,8 @@ func (d *Dialer) Group(nodes cluster.Nodes) Group {
 	return g
 }
 
-// Close ends all connections and what runs on them, and waits until that is done. It may be called twice.
+// Close ends all connections and waits until that is done. It may be called twice. Callers have waited for their commands:
+// what those have left on the nodes runs on.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	first := !d.closed

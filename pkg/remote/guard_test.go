@@ -13,7 +13,7 @@ func TestGuardEndsWhatStillRuns(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	start := func(mark string) (ended chan error) {
-		cmd := exec.Command("sh", "-c", marked("sleep 60", mark))
+		cmd := exec.Command("sh", "-c", marked("exec sleep 60", mark))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // which hive-test has started them.
 const (
 	ownerVariable = "HIVE_TEST_OWNER"
-	runVariable   = "HIVE_TEST_RUN"
+	runVariable   = "HIVE_TEST_PROCESS"
 )
 
 // orphanTime is how long a tofu that was told to end may take to write its state, and goneTime how long what was killed may
@@ -42,6 +42,9 @@ func EndOrphans(ctx context.Context, ownerID string, sink progress.Sink) {
 	}
 	signal(left, syscall.SIGINT, orphan.told)
 	awaitEnd(ctx, orphanTime, func() []orphan { return slices.DeleteFunc(orphans(ownerID), orphan.provider) })
+	if ctx.Err() != nil { // they have been told: whoever comes next ends what does not listen
+		return
+	}
 	signal(orphans(ownerID), syscall.SIGKILL, func(orphan) bool { return true })
 	awaitEnd(ctx, goneTime, func() []orphan { return orphans(ownerID) })
 }
