@@ -182,14 +182,16 @@ const cutTries = 4
 func (c *crasher) cut(way crashWay, point crashPoint) (run *liveRun, over bool) {
 	c.Helper()
 	for range cutTries {
+		start := time.Now()
 		run = c.start(c.full())
 		if over = run.at(point, c.length); !over {
 			run.end(way)
 			return run, false
 		}
-		if code := run.wait(); code != 0 {
+		if run.wait() != 0 {
 			return run, true
 		}
+		c.events, c.length = run.count(), time.Since(start)
 		point = point.sooner()
 	}
 	return run, true
