@@ -62,7 +62,7 @@ test-provider: build ensure-tofu ## the scripts with the real provider: make tes
 MOMENTS ?= 100
 
 .PHONY: crash
-crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes the better part of two hours
+crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes three quarters of an hour on 2 cores
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_CRASH=$(MOMENTS) $(GO) test -count=1 -v -parallel 8 -timeout 4h -run '^(TestCrash|TestFaults)$$' ./cmd/hive-test
 
 .PHONY: bench
