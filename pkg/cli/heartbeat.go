@@ -1,11 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"os"
-	"path/filepath"
-	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/fleet"
@@ -30,23 +26,4 @@ func (s *session) startHeartbeat(ctx context.Context, r *lifecycle.Job) fleet.He
 // wasUp tells whether a run had the cluster up.
 func wasUp(r *cluster.Record) bool {
 	return r != nil && r.Nodes.WereUp()
-}
-
-// lockDir is where runs on this machine keep each other from the same VM ids.
-func (s *session) lockDir() string {
-	if s.settings.LockDir != "" {
-		return s.settings.LockDir
-	}
-	return filepath.Join(cmp.Or(s.Getenv("TMPDIR"), os.TempDir()), "hive-test-locks")
-}
-
-// claimMargin is more than a run takes beside its phase up, clocks that differ included.
-const claimMargin = 15 * time.Minute
-
-// claimLasts is how long a claim on VM ids of a run that vanished keeps others away.
-func (s *session) claimLasts() time.Duration {
-	if s.settings.Timeouts.Up <= 0 {
-		return unlimitedPhase
-	}
-	return s.settings.Timeouts.Up + claimMargin
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -209,6 +210,25 @@ func (s *session) providerCA() string {
 		return target.CAFile
 	}
 	return path
+}
+
+// lockDir is where runs on this machine keep each other from the same VM ids.
+func (s *session) lockDir() string {
+	if s.settings.LockDir != "" {
+		return s.settings.LockDir
+	}
+	return filepath.Join(cmp.Or(s.Getenv("TMPDIR"), os.TempDir()), "hive-test-locks")
+}
+
+// claimMargin is more than a run takes beside its phase up, clocks that differ included.
+const claimMargin = 15 * time.Minute
+
+// claimLasts is how long a claim on VM ids of a run that vanished keeps others away.
+func (s *session) claimLasts() time.Duration {
+	if s.settings.Timeouts.Up <= 0 {
+		return unlimitedPhase
+	}
+	return s.settings.Timeouts.Up + claimMargin
 }
 
 // hiveOptions are what configure installs: what the user named, or what came with the simulator.

@@ -36,17 +36,14 @@ func EndOrphans(ctx context.Context, ownerID string, sink progress.Sink) {
 	if ownerID == "" {
 		return
 	}
-	left := orphans(ownerID)
-	for _, o := range left {
+	all := func() []orphan { return orphans(ownerID) }
+	for _, o := range all() {
 		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("ending what a run that died has left at work: %s (pid %d)", o.name, o.pid)})
 	}
-	signal(left, syscall.SIGINT, orphan.told)
-	awaitEnd(ctx, orphanTime, func() []orphan { return slices.DeleteFunc(orphans(ownerID), orphan.provider) })
-	if ctx.Err() != nil { // they have been told: whoever comes next ends what does not listen
-		return
+	endAll(ctx, syscall.SIGINT, orphanTime, func() []orphan { return slices.DeleteFunc(all(), orphan.provider) })
+	if ctx.Err() == nil { // else they have been told, and whoever comes next ends what does not listen
+		endAll(ctx, syscall.SIGKILL, goneTime, all)
 	}
-	signal(orphans(ownerID), syscall.SIGKILL, func(orphan) bool { return true })
-	awaitEnd(ctx, goneTime, func() []orphan { return orphans(ownerID) })
 }
 
 // orphan is a process that nobody waits for any more.
@@ -58,25 +55,20 @@ type orphan struct {
 // provider tells whether it is a provider: one ends when it is killed, and has nothing to write.
 func (o orphan) provider() bool { return strings.HasPrefix(o.name, "terraform-provider-") }
 
-func (o orphan) told() bool { return !o.provider() }
-
-func signal(to []orphan, s syscall.Signal, which func(orphan) bool) {
-	for _, o := range to {
-		if which(o) {
-			_ = syscall.Kill(o.pid, s) // it may have ended meanwhile
-		}
+// endAll sends a signal to those that are left, and waits until there are none, for that long at most.
+func endAll(ctx context.Context, signal syscall.Signal, limit time.Duration, left func() []orphan) {
+	there := left()
+	for _, o := range there {
+		_ = syscall.Kill(o.pid, signal) // it may have ended meanwhile
 	}
-}
-
-// awaitEnd waits until there are none left, for that long at most.
-func awaitEnd(ctx context.Context, limit time.Duration, left func() []orphan) {
 	end := time.Now().Add(limit)
-	for pause := 5 * time.Millisecond; len(left()) > 0 && time.Now().Before(end); pause = min(2*pause, 100*time.Millisecond) {
+	for pause := 5 * time.Millisecond; len(there) > 0 && time.Now().Before(end); pause = min(2*pause, 100*time.Millisecond) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
+		there = left()
 	}
 }
 

@@ -97,7 +97,6 @@ func (p *Provisioner) begin(ctx context.Context, dir string) (*run, error) {
 		return nil, err
 	}
 	w := workdir{cluster: dir}
-	EndOrphans(ctx, p.options.OwnerID, p.options.Sink)
 	if err := w.prepare(); err != nil {
 		return nil, err
 	}
@@ -326,6 +325,7 @@ func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (
 
 // Up makes the VMs exist as asked for.
 func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provision.Result, error) {
+	EndOrphans(ctx, p.options.OwnerID, p.options.Sink)
 	r, err := p.begin(ctx, request.Dir)
 	if err != nil {
 		return provision.Result{}, err
