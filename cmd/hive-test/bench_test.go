@@ -107,35 +107,11 @@ func BenchmarkUp10(b *testing.B) {
 		plain.Round(time.Millisecond), median(inits).Round(time.Millisecond), median(applies).Round(time.Millisecond), ratio(up, plain))
 }
 
-// BenchmarkExec20 compares exec of true on twenty hosts with clush and with ansible -m raw. All make new connections to the
-// same servers, with the same key, the same known hosts and twenty at a time.
+// BenchmarkExec20 compares exec of true on twenty simulated hosts with clush, parallel-ssh, ansible -m raw and a loop of ssh. All
+// make new connections to the same servers, with the same key, the same known hosts and twenty at a time.
 func BenchmarkExec20(b *testing.B) {
 	e := newBench(b)
-	lab := e.lab("lab", "left", "right")
-	tools := []rival{
-		{"exec", func() *exec.Cmd { return e.command(e.program("hive-test"), "exec", "lab", "--", "true") }, nil},
-		lab.clush(e), lab.ansible(e),
-	}
-	for b.Loop() {
-		for range 7 {
-			for i := range tools {
-				if tool := &tools[i]; tool.command != nil {
-					tool.took = append(tool.took, e.timed(tool.command()))
-				}
-			}
-		}
-	}
-	own := median(tools[0].took)
-	b.Logf("exec of true on %d hosts: %s", len(lab.names), own.Round(time.Millisecond))
-	for _, tool := range tools[1:] {
-		if tool.command == nil {
-			b.Logf("%s is not installed here: not compared", tool.name)
-			continue
-		}
-		other := median(tool.took)
-		b.ReportMetric(ratio(own, other), "exec/"+tool.name)
-		b.Logf("%s: %s; ratio %.3f (wanted: under 0.3)", tool.name, other.Round(time.Millisecond), ratio(own, other))
-	}
+	e.compareExec(e.lab("lab", "left", "right"), nil, 0.3)
 }
 
 // BenchmarkStart is the time that `hive-test version` takes, with that of a program that does nothing beside it.
@@ -175,12 +151,9 @@ func newBench(b *testing.B, flags ...string) *bench {
 	if tofu == "" {
 		b.Skip("neither tofu nor terraform is there: run `make tofu`")
 	}
-	e := &bench{b: b, dir: b.TempDir(), tofu: tofu}
-	for _, dir := range []string{e.clusters(), filepath.Join(e.dir, "home")} {
-		e.must(os.MkdirAll(dir, 0o700))
-	}
-	e.env = append(os.Environ(), "HOME="+filepath.Join(e.dir, "home"), "XDG_CACHE_HOME="+filepath.Join(e.dir, "cache"), "XDG_CONFIG_HOME=",
-		"HIVE_TEST_CLUSTERS_DIR="+e.clusters(), "HIVE_TEST_TOFU_BIN="+tofu)
+	e := newPlainBench(b)
+	e.tofu = tofu
+	e.env = append(e.env, "HIVE_TEST_TOFU_BIN="+tofu)
 	sim := e.program("hive-sim")
 	e.timed(e.command(sim, append([]string{"pve", "start", "--clusters-dir", e.clusters(), "--boot-delay", "0"}, flags...)...))
 	b.Cleanup(func() {
@@ -191,6 +164,18 @@ func newBench(b *testing.B, flags ...string) *bench {
 	raw, err := e.command(sim, "pve", "env", "--clusters-dir", e.clusters(), "--format", "json").Output()
 	e.must(err)
 	e.must(json.Unmarshal(raw, &e.sim))
+	return e
+}
+
+// newPlainBench is a clusters directory without a simulator.
+func newPlainBench(b *testing.B) *bench {
+	b.Helper()
+	e := &bench{b: b, dir: b.TempDir()}
+	for _, dir := range []string{e.clusters(), filepath.Join(e.dir, "home")} {
+		e.must(os.MkdirAll(dir, 0o700))
+	}
+	e.env = append(os.Environ(), "HOME="+filepath.Join(e.dir, "home"), "XDG_CACHE_HOME="+filepath.Join(e.dir, "cache"), "XDG_CONFIG_HOME=",
+		"HIVE_TEST_CLUSTERS_DIR="+e.clusters())
 	return e
 }
 
@@ -416,8 +401,9 @@ func (e *bench) copyModule(cluster, other string) string {
 
 // lab is a cluster of existing hosts.
 type lab struct {
-	names  []string
-	config string // ssh_config, with key and known hosts
+	cluster, about string
+	names          []string
+	config         string // ssh_config, with key and known hosts
 }
 
 // lab makes simulated clusters of ten nodes with one key, and a cluster of existing hosts of all their nodes.
@@ -426,7 +412,7 @@ func (e *bench) lab(name string, clusters ...string) lab {
 	key := filepath.Join(e.dir, "id_lab")
 	e.must(remote.GenerateKey(key))
 	hosts := &strings.Builder{}
-	l := lab{config: e.path(name, "ssh_config")}
+	l := lab{cluster: name, about: "the simulator's SSH server", config: e.path(name, "ssh_config")}
 	for _, of := range clusters {
 		e.hiveTest("up", of, "--sim", "--node-count=10", "--cpu-cores=1", "--memory-mb=1024", "--ssh-private-key-path="+key)
 		e.b.Cleanup(func() { e.hiveTest("down", of) })
@@ -451,35 +437,120 @@ type rival struct {
 	name    string
 	command func() *exec.Cmd
 	took    []time.Duration
+	servers time.Duration // what the servers have computed for it, all runs together
+}
+
+// compareExec measures exec of true on all hosts of a lab against each rival, one after the other in each round, and returns the
+// median of the best of them. Servers may be nil: then their part is not measured.
+func (e *bench) compareExec(lab lab, servers *sshds, wanted float64) (best time.Duration) {
+	e.b.Helper()
+	own := func() *exec.Cmd { return e.command(e.program("hive-test"), "exec", lab.cluster, "--", "true") }
+	tools := []rival{{name: "exec", command: own}, lab.clush(e), lab.parallelSSH(e), lab.ansible(e), lab.loop(e)}
+	e.race(tools, servers, 7)
+	return e.report("exec of true", lab, tools, servers != nil, wanted)
+}
+
+// race runs each of the tools that are there so many times, in turn.
+func (e *bench) race(tools []rival, servers *sshds, rounds int) {
+	e.b.Helper()
+	for range rounds {
+		for i := range tools {
+			tool := &tools[i]
+			if tool.command == nil {
+				continue
+			}
+			var before time.Duration
+			if servers != nil {
+				before = servers.cpu()
+			}
+			tool.took = append(tool.took, e.timed(tool.command()))
+			if servers != nil {
+				tool.servers += servers.cpu() - before
+			}
+		}
+	}
+}
+
+// report prints the first tool's time and what it is of each other one's, and returns the best of those.
+func (e *bench) report(what string, lab lab, tools []rival, servers bool, wanted float64) (best time.Duration) {
+	e.b.Helper()
+	line := func(tool rival) string {
+		took := median(tool.took)
+		text := fmt.Sprintf("%s: %s", tool.name, took.Round(time.Millisecond))
+		if !servers {
+			return text
+		}
+		each := tool.servers / time.Duration(len(tool.took))
+		return fmt.Sprintf("%s, %.0f%% of the processors' time in it the servers' (%s)", text, 100*ratio(each, took*processors()), each.Round(time.Millisecond))
+	}
+	e.b.Logf("%s on %d hosts with %s; %s", what, len(lab.names), lab.about, line(tools[0]))
+	var name string
+	for _, tool := range tools[1:] {
+		if tool.command == nil {
+			e.b.Logf("%s is not installed here: not compared", tool.name)
+			continue
+		}
+		e.b.Logf("%s; ratio %.3f", line(tool), ratio(median(tools[0].took), median(tool.took)))
+		if took := median(tool.took); best == 0 || took < best {
+			best, name = took, tool.name
+		}
+	}
+	if best == 0 {
+		e.b.Logf("nothing to compare with is installed")
+		return 0
+	}
+	e.b.ReportMetric(ratio(median(tools[0].took), best), strings.ReplaceAll(what, " ", "-")+"-"+lab.cluster+"/best")
+	e.b.Logf("ratio to the best, %s: %.3f (wanted: under %g)", name, ratio(median(tools[0].took), best), wanted)
+	return best
+}
+
+// installed is a rival that exists where its program does.
+func installed(name, program string, command func() *exec.Cmd) rival {
+	if _, err := exec.LookPath(program); err != nil {
+		return rival{name: name}
+	}
+	return rival{name: name, command: command}
 }
 
 func (l lab) clush(e *bench) rival {
-	r := rival{name: "clush"}
-	if _, err := exec.LookPath(r.name); err != nil {
-		return r
-	}
-	r.command = func() *exec.Cmd {
-		return e.command(r.name, "-S", "-f", "20", "-o", "-F "+l.config, "-w", strings.Join(l.names, ","), "true")
-	}
-	return r
+	return installed("clush", "clush", func() *exec.Cmd {
+		return e.command("clush", "-S", "-f", "20", "-o", "-F "+l.config, "-w", strings.Join(l.names, ","), "true")
+	})
+}
+
+func (l lab) parallelSSH(e *bench) rival {
+	hosts := l.list(e)
+	return installed("parallel-ssh", "parallel-ssh", func() *exec.Cmd {
+		return e.command("parallel-ssh", "-h", hosts, "-p", "20", "-x", "-F "+l.config, "true")
+	})
+}
+
+// loop is what a person would write into a shell.
+func (l lab) loop(e *bench) rival {
+	return installed("ssh loop", "ssh", func() *exec.Cmd {
+		script := `config=$1; shift; for host; do ssh -F "$config" "$host" true & done; for host; do wait -n || exit 1; done`
+		return e.command("bash", append([]string{"-c", script, "bash", l.config}, l.names...)...)
+	})
+}
+
+// list is a file with the names of the hosts.
+func (l lab) list(e *bench) string {
+	e.b.Helper()
+	file := filepath.Join(e.dir, l.cluster+".list")
+	e.must(os.WriteFile(file, []byte(strings.Join(l.names, "\n")+"\n"), 0o600))
+	return file
 }
 
 func (l lab) ansible(e *bench) rival {
-	r := rival{name: "ansible"}
-	if _, err := exec.LookPath(r.name); err != nil {
-		return r
-	}
-	inventory, config := filepath.Join(e.dir, "inventory.ini"), filepath.Join(e.dir, "ansible.cfg")
-	e.must(os.WriteFile(inventory, []byte(strings.Join(l.names, "\n")+"\n"), 0o600))
+	inventory, config := l.list(e), filepath.Join(e.dir, "ansible.cfg")
 	e.must(os.WriteFile(config, nil, 0o600))
-	r.command = func() *exec.Cmd {
-		command := e.command(r.name, "all", "-i", inventory, "-f", "20", "-m", "raw", "-a", "true")
+	return installed("ansible", "ansible", func() *exec.Cmd {
+		command := e.command("ansible", "all", "-i", inventory, "-f", "20", "-m", "raw", "-a", "true")
 		// No connection outlives a run, as none does of the others'.
 		command.Env = append(command.Env, "ANSIBLE_CONFIG="+config, "ANSIBLE_HOST_KEY_CHECKING=True", "ANSIBLE_SSH_USETTY=False",
 			"ANSIBLE_LOCALHOST_WARNING=False", "ANSIBLE_SSH_ARGS=-o ControlMaster=no -F "+l.config, "LC_ALL=C.UTF-8")
 		return command
-	}
-	return r
+	})
 }
 
 func ratio(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }

@@ -35,6 +35,9 @@ type Command struct {
 	Stdin io.Reader
 	// Timeout is the hard deadline, connecting included; 0 means [DefaultTimeout].
 	Timeout time.Duration
+	// Lasts says that the command takes longer than a second: it is guarded from its start, so that it ends on the node even
+	// if this process is killed at once. Any other is from its second second on, which spares the node a login shell.
+	Lasts bool
 	// OnLine is called with each line of "stdout" and "stderr" as it comes, without its line end. Calls do not overlap
 	// and none is made once Run has returned.
 	OnLine func(stream, line string)

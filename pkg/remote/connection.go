@@ -19,7 +19,7 @@ type connection struct {
 	raw    net.Conn
 	lost   chan struct{}
 
-	notes   chan string   // for the guard
+	notes   chan note     // for the guard
 	crowded chan struct{} // closed by leave: the guard's session is needed for a command
 	leave   func()
 
@@ -56,7 +56,7 @@ func (h *Host) dial(ctx context.Context) (*connection, error) {
 	crowded := make(chan struct{})
 	return &connection{
 		client: ssh.NewClient(conn, channels, requests), raw: raw, lost: make(chan struct{}),
-		notes: make(chan string, guardBacklog), crowded: crowded, leave: sync.OnceFunc(func() { close(crowded) }),
+		notes: make(chan note, guardBacklog), crowded: crowded, leave: sync.OnceFunc(func() { close(crowded) }),
 		unguarded: make(chan struct{}),
 	}, nil
 }

@@ -5,14 +5,19 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 )
 
-// A hive-test that is killed ends nothing on the nodes. So a connection that runs commands has one more session, whose script
-// is told over its standard input which commands run. When that input ends, as it does when this process is gone and the kernel
-// closes its connections, the script ends them. A connection that is only cut lets it wait until the node's kernel knows.
+// A hive-test that is killed ends nothing on the nodes. So a connection whose commands take longer than a moment has one more
+// session, whose script is told over its standard input which commands run. When that input ends, as it does when this process is
+// gone and the kernel closes its connections, the script ends them. A connection that is only cut lets it wait until the node's
+// kernel knows.
+//
+// The session costs the node a login shell, which may be slow: it is opened when a command has run for guardAfter, or at once for
+// one that is known to last. What is younger when hive-test is killed runs to its own end.
 
 // guardScript reads "+ MARK" for a command that begins, "- MARK" for one that has ended, and "." when it is needed no more. $1 is
 // asRoot, $2 endScript, $3 the grace in hundredths of a second.
@@ -37,28 +42,46 @@ const guardBacklog = 1024
 // guardLeave is how long the end of a guard is waited for.
 const guardLeave = time.Second
 
-// guarded notes that the command with that mark runs, until the function is called.
-func (c *connection) guarded(mark string) (ended func()) {
-	c.note("+ " + mark)
-	return func() { c.note("- " + mark) }
+// guardAfter is for how long a command runs before it is worth a session of its own to guard it.
+const guardAfter = time.Second
+
+// note says that a command begins, which is to be guarded from due on, or that it has ended.
+type note struct {
+	mark string
+	ends bool
+	due  time.Time
 }
 
-func (c *connection) note(text string) {
+func (n note) line() string {
+	if n.ends {
+		return "- " + n.mark + "\n"
+	}
+	return "+ " + n.mark + "\n"
+}
+
+// guarded notes that the command with that mark runs, until the function is called. One that lasts is guarded at once.
+func (c *connection) guarded(mark string, lasts bool) (ended func()) {
+	due := time.Now()
+	if !lasts {
+		due = due.Add(guardAfter)
+	}
+	c.note(note{mark: mark, due: due})
+	return func() { c.note(note{mark: mark, ends: true}) }
+}
+
+func (c *connection) note(n note) {
 	select {
-	case c.notes <- text:
+	case c.notes <- n:
 	default:
 	}
 }
 
-// guard has a guard on the node from the first command on, until the connection ends. What it fails at is done without.
+// guard has a guard on the node from the first command on that needs one, until the connection ends. What it fails at is done
+// without.
 func (c *connection) guard(limit, grace time.Duration) {
 	defer close(c.unguarded)
-	var text string
-	select {
-	case text = <-c.notes:
-	case <-c.crowded:
-		return
-	case <-c.lost:
+	text := c.awaitLongCommand()
+	if text == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -74,10 +97,10 @@ func (c *connection) guard(limit, grace time.Duration) {
 	go func() { _, _ = io.Copy(io.Discard, s.ch) }()
 	go func() { _, _ = io.Copy(io.Discard, s.ch.Stderr()) }()
 	for {
-		if _, err := io.WriteString(s.ch, text+"\n"); err != nil {
+		if _, err := io.WriteString(s.ch, text); err != nil {
 			return
 		}
-		if text == "." {
+		if text == guardEnds {
 			s.waitExit(guardLeave)
 			return
 		}
@@ -87,8 +110,48 @@ func (c *connection) guard(limit, grace time.Duration) {
 		case <-s.exited:
 			return
 		case <-c.crowded:
-			text = "."
-		case text = <-c.notes:
+			text = guardEnds
+		case n := <-c.notes:
+			text = n.line()
+		}
+	}
+}
+
+// guardEnds tells the guard's script that it is needed no more.
+const guardEnds = ".\n"
+
+// awaitLongCommand returns once a command is due to be guarded, with the lines about all that run then; nothing where the
+// connection ends before, or its sessions are needed for commands.
+func (c *connection) awaitLongCommand() string {
+	running := map[string]note{}
+	for {
+		var due time.Time
+		for _, n := range running {
+			if due.IsZero() || n.due.Before(due) {
+				due = n.due
+			}
+		}
+		var passed <-chan time.Time // never, while nothing runs
+		if len(running) > 0 {
+			passed = time.After(time.Until(due))
+		}
+		select {
+		case n := <-c.notes:
+			if n.ends {
+				delete(running, n.mark)
+			} else {
+				running[n.mark] = n
+			}
+		case <-passed:
+			var text strings.Builder
+			for _, n := range running {
+				text.WriteString(n.line())
+			}
+			return text.String()
+		case <-c.crowded:
+			return ""
+		case <-c.lost:
+			return ""
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, 
 	}
 	mark := newMark()
 	if len(argv) > 0 {
-		defer s.conn.guarded(mark)() // before it begins: hive-test may be killed in between
+		defer s.conn.guarded(mark, false)() // before it begins: hive-test may be killed in between
 		err = s.exec(ctx, marked(Quote(argv...), mark))
 	} else {
 		err = s.request(ctx, "shell", nil)

@@ -54,7 +54,7 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	defer s.close()
 	out := newOutput(cmd.OnLine)
 	mark := newMark()
-	defer s.conn.guarded(mark)() // before it begins: hive-test may be killed in between
+	defer s.conn.guarded(mark, cmd.Lasts)() // before it begins: hive-test may be killed in between
 	if err := s.exec(ctx, marked(ready.line, mark)); err != nil {
 		return result, h.fail(fmt.Errorf("starting %s: %w", cmd.short(), err))
 	}

@@ -1,0 +1,131 @@
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/remote"
+)
+
+// slowStartUp is what a start-up file costs that asks a network for something: time and no processor.
+const slowStartUp = "sleep 0.3\n"
+
+// BenchmarkOpenSSH compares hive-test with clush, parallel-ssh, ansible -m raw and a loop of ssh on twenty OpenSSH servers of this
+// machine: exec of true with a plain shell and with one whose start-up file takes 0.3 s, ten commands over one connection with ten
+// runs of the best, and cp of 64 MB to ten of them with clush --copy. The servers' part of the processors' time is printed: where
+// it is all of them, no client can do better.
+func BenchmarkOpenSSH(b *testing.B) {
+	e := newPlainBench(b)
+	var addresses []string
+	for i := range 20 {
+		addresses = append(addresses, fmt.Sprintf("127.0.1.%d", i+1))
+	}
+	servers, err := startSSHD(b, addresses...)
+	if errors.Is(err, errNoSSHD) {
+		b.Skip(err)
+	}
+	e.must(err)
+	lab := e.openSSH(servers)
+	for b.Loop() {
+		e.must(servers.startUp(""))
+		best := e.compareExec(lab, servers, 0.2)
+		e.tenCommands(lab, servers, best)
+		e.copies(lab, servers)
+		if !servers.runsBash() {
+			b.Log("the login shell here is not bash: nothing is measured with a start-up file")
+			continue
+		}
+		e.must(servers.startUp(slowStartUp))
+		lab.cluster, lab.about = "slow", "OpenSSH, a start-up file takes 0.3 s"
+		e.compareExec(lab, servers, 0.6)
+	}
+}
+
+// openSSH makes two clusters of the servers, of one and the same: their names are in what is measured.
+func (e *bench) openSSH(servers *sshds) lab {
+	e.b.Helper()
+	file := filepath.Join(e.dir, "hosts.yaml")
+	e.must(os.WriteFile(file, []byte(servers.hostsFile()), 0o600))
+	for _, name := range []string{"plain", "slow"} {
+		e.hiveTest("up", name, "--hosts-file", file)
+	}
+	l := lab{cluster: "plain", about: "OpenSSH", config: e.path("plain", "ssh_config")}
+	for i := range servers.addresses {
+		l.names = append(l.names, fmt.Sprintf("host-%d", i+1))
+	}
+	return l
+}
+
+// tenCommands runs ten commands one after the other on all hosts, over one connection each, from connecting to hanging up.
+func (e *bench) tenCommands(lab lab, servers *sshds, best time.Duration) {
+	e.b.Helper()
+	var inventory cluster.Inventory
+	e.must(json.Unmarshal(e.read(lab.cluster, "inventory.json"), &inventory))
+	run := func() {
+		dialer, err := remote.NewDialer(remote.Config{User: inventory.SSHUser, KeyPath: inventory.SSHKeyPath, KnownHosts: e.path(lab.cluster, "known_hosts")})
+		e.must(err)
+		defer func() { _ = dialer.Close() }()
+		group := dialer.Group(inventory.Nodes)
+		for range 10 {
+			_, err := group.Run(e.b.Context(), remote.Command{Argv: []string{"true"}})
+			e.must(err)
+		}
+	}
+	var took []time.Duration
+	before := servers.cpu()
+	for range 5 {
+		begun := time.Now()
+		run()
+		took = append(took, time.Since(begun))
+	}
+	theirs := (servers.cpu() - before) / time.Duration(len(took))
+	own := median(took)
+	e.b.Logf("ten commands in one run on %d hosts: %s, %.0f%% of the processors' time in it the servers' (%s)", len(lab.names), own.Round(time.Millisecond),
+		100*ratio(theirs, own*processors()), theirs.Round(time.Millisecond))
+	if best > 0 {
+		e.b.ReportMetric(ratio(own, 10*best), "ten-commands/10-best")
+		e.b.Logf("ratio to ten runs of the best: %.3f (wanted: under 0.05)", ratio(own, 10*best))
+	}
+}
+
+// copies compares cp of 64 MB to ten hosts with clush --copy. Each copy is a new file, and is removed when it was made.
+func (e *bench) copies(lab lab, servers *sshds) {
+	e.b.Helper()
+	lab.names = lab.names[:min(10, len(lab.names))]
+	file := filepath.Join(e.dir, "64MB")
+	content := make([]byte, 64<<20)
+	for i := range content {
+		content[i] = byte(i ^ i>>8 ^ i>>16)
+	}
+	e.must(os.WriteFile(file, content, 0o644))
+	target := filepath.Join(e.dir, "copies")
+	// All servers are this machine: each has a directory of its own, which the shell there knows by its address.
+	fresh := func() {
+		e.must(os.RemoveAll(target))
+		e.must(os.MkdirAll(target, 0o755))
+	}
+	nodes := make([]string, len(lab.names))
+	for i := range nodes {
+		nodes[i] = fmt.Sprint(i + 1)
+	}
+	tools := []rival{
+		{name: "cp", command: func() *exec.Cmd {
+			fresh()
+			return e.command(e.program("hive-test"), "cp", lab.cluster, "--nodes", strings.Join(nodes, ","), file, ":"+target+"/")
+		}},
+		installed("clush --copy", "clush", func() *exec.Cmd {
+			fresh()
+			return e.command("clush", "-S", "-f", "20", "-o", "-F "+lab.config, "-w", strings.Join(lab.names, ","), "--copy", file, "--dest", target+"/")
+		}),
+	}
+	e.race(tools, servers, 3)
+	e.report("copy of 64 MB", lab, tools, true, 0.7)
+}

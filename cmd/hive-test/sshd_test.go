@@ -1,0 +1,163 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hive-test/pkg/remote"
+)
+
+// sshds are OpenSSH servers of this machine, started for a test, each on an address of its own and all on one port. Whoever runs
+// the test may log in with the key.
+type sshds struct {
+	dir, user, key string
+	home           string // HOME of what runs there: its .bashrc is the start-up file of their shells
+	port           int
+	addresses      []string
+	processes      []*exec.Cmd
+}
+
+// errNoSSHD says why there are no such servers here.
+var errNoSSHD = errors.New("no OpenSSH server can be run here")
+
+// startSSHD starts a server on each address. It runs until the test ends.
+func startSSHD(t testing.TB, addresses ...string) (*sshds, error) {
+	t.Helper()
+	// Debian's sshd asks to be called by its absolute path.
+	program, err := exec.LookPath("/usr/sbin/sshd")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoSSHD, err)
+	}
+	who, err := user.Current()
+	if err != nil {
+		return nil, err
+	}
+	s := &sshds{dir: t.TempDir(), user: who.Username, addresses: addresses}
+	s.key, s.home = filepath.Join(s.dir, "id"), filepath.Join(s.dir, "home")
+	if err := errors.Join(os.Mkdir(s.home, 0o700), remote.GenerateKey(s.key), s.prepare(who)); err != nil {
+		return nil, err
+	}
+	if s.port, err = freePort(addresses[0]); err != nil {
+		return nil, err
+	}
+	t.Cleanup(s.stop)
+	for _, address := range addresses {
+		if err := s.start(program, address); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// prepare makes what sshd wants of the system where it runs as root.
+func (s *sshds) prepare(who *user.User) error {
+	if who.Uid != "0" {
+		return nil
+	}
+	return os.MkdirAll("/run/sshd", 0o755)
+}
+
+func freePort(address string) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (s *sshds) start(program, address string) error {
+	dir := filepath.Join(s.dir, strings.ReplaceAll(address, ":", "_"))
+	hostKey, config := filepath.Join(dir, "host_key"), filepath.Join(dir, "sshd_config")
+	if err := errors.Join(os.Mkdir(dir, 0o700), remote.GenerateKey(hostKey)); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(`ListenAddress %s
+HostKey %s
+PidFile none
+AuthorizedKeysFile %s.pub
+StrictModes no
+UsePAM no
+PermitRootLogin yes
+PrintLastLog no
+Subsystem sftp /usr/lib/openssh/sftp-server
+SetEnv HOME=%s
+`, net.JoinHostPort(address, fmt.Sprint(s.port)), hostKey, s.key, s.home)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return err
+	}
+	var said bytes.Buffer
+	cmd := exec.Command(program, "-D", "-e", "-f", config)
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%w: %w", errNoSSHD, err)
+	}
+	s.processes = append(s.processes, cmd)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", net.JoinHostPort(address, fmt.Sprint(s.port)))
+		if err == nil {
+			return conn.Close()
+		}
+		if time.Now().After(end) {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			s.processes = s.processes[:len(s.processes)-1]
+			return fmt.Errorf("%w: %s: %s", errNoSSHD, err, said.String())
+		}
+	}
+}
+
+func (s *sshds) stop() {
+	for _, cmd := range s.processes {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+// startUp makes text the start-up file of all shells there; empty: none.
+func (s *sshds) startUp(text string) error {
+	return os.WriteFile(filepath.Join(s.home, ".bashrc"), []byte(text), 0o600)
+}
+
+// hostsFile is the servers as a hosts file, named host-1 and so on.
+func (s *sshds) hostsFile() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "ssh_user: %s\nssh_key_path: %q\nssh_port: %d\nnodes:\n", s.user, s.key, s.port)
+	for i, address := range s.addresses {
+		fmt.Fprintf(&text, "  - {name: host-%d, management: %q}\n", i+1, address)
+	}
+	return text.String()
+}
+
+// runsBash tells whether the servers' shells read a start-up file for commands, as Debian's bash does.
+func (s *sshds) runsBash() bool {
+	text, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Split(strings.TrimSpace(line), ":"); fields[0] == s.user {
+			return filepath.Base(fields[len(fields)-1]) == "bash"
+		}
+	}
+	return false
+}
+
+// cpu is what the servers and all that they have started have computed so far.
+func (s *sshds) cpu() time.Duration {
+	var sum time.Duration
+	for _, cmd := range s.processes {
+		self, ended := cpuOf(cmd.Process.Pid)
+		sum += self + ended + cpuBelow(cmd.Process.Pid)
+	}
+	return sum
+}
