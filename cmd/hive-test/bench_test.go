@@ -528,7 +528,7 @@ func (l lab) parallelSSH(e *bench) rival {
 // loop is what a person would write into a shell.
 func (l lab) loop(e *bench) rival {
 	return installed("ssh loop", "ssh", func() *exec.Cmd {
-		script := `config=$1; shift; for host; do ssh -F "$config" "$host" true & done; for host; do wait -n || exit 1; done`
+		script := `config=$1; shift; for host; do ssh -F "$config" "$host" true & pids="$pids $!"; done; for pid in $pids; do wait $pid || exit; done`
 		return e.command("bash", append([]string{"-c", script, "bash", l.config}, l.names...)...)
 	})
 }

@@ -36,6 +36,7 @@ func BenchmarkOpenSSH(b *testing.B) {
 	lab := e.openSSH(servers)
 	for b.Loop() {
 		e.must(servers.startUp(""))
+		e.floor(servers)
 		best := e.compareExec(lab, servers, 0.2)
 		e.tenCommands(lab, servers, best)
 		e.copies(lab, servers)
@@ -62,6 +63,21 @@ func (e *bench) openSSH(servers *sshds) lab {
 		l.names = append(l.names, fmt.Sprintf("host-%d", i+1))
 	}
 	return l
+}
+
+// floor tells what connections cost that end after the servers' first words: no client can have a command for less.
+func (e *bench) floor(servers *sshds) {
+	e.b.Helper()
+	var took []time.Duration
+	before := servers.cpu()
+	for range 7 {
+		begun := time.Now()
+		e.must(servers.greetAll())
+		took = append(took, time.Since(begun))
+	}
+	each := (servers.cpu() - before) / time.Duration(len(took))
+	e.b.Logf("connections to %d servers that end after their first words: %s, %.0f%% of the processors' time in it the servers' (%s)", len(servers.addresses),
+		median(took).Round(time.Millisecond), 100*ratio(each, median(took)*processors()), each.Round(time.Millisecond))
 }
 
 // tenCommands runs ten commands one after the other on all hosts, over one connection each, from connecting to hanging up.
@@ -106,11 +122,11 @@ func (e *bench) copies(lab lab, servers *sshds) {
 		content[i] = byte(i ^ i>>8 ^ i>>16)
 	}
 	e.must(os.WriteFile(file, content, 0o644))
-	target := filepath.Join(e.dir, "copies")
-	// All servers are this machine: each has a directory of its own, which the shell there knows by its address.
 	fresh := func() {
-		e.must(os.RemoveAll(target))
-		e.must(os.MkdirAll(target, 0o755))
+		for _, address := range servers.addresses {
+			e.must(os.RemoveAll(servers.files(address)))
+			e.must(os.Mkdir(servers.files(address), 0o700))
+		}
 	}
 	nodes := make([]string, len(lab.names))
 	for i := range nodes {
@@ -119,11 +135,11 @@ func (e *bench) copies(lab lab, servers *sshds) {
 	tools := []rival{
 		{name: "cp", command: func() *exec.Cmd {
 			fresh()
-			return e.command(e.program("hive-test"), "cp", lab.cluster, "--nodes", strings.Join(nodes, ","), file, ":"+target+"/")
+			return e.command(e.program("hive-test"), "cp", lab.cluster, "--nodes", strings.Join(nodes, ","), file, ":")
 		}},
 		installed("clush --copy", "clush", func() *exec.Cmd {
 			fresh()
-			return e.command("clush", "-S", "-f", "20", "-o", "-F "+lab.config, "-w", strings.Join(lab.names, ","), "--copy", file, "--dest", target+"/")
+			return e.command("clush", "-S", "-f", "20", "-o", "-F "+lab.config, "-w", strings.Join(lab.names, ","), "--copy", file, "--dest", "./")
 		}),
 	}
 	e.race(tools, servers, 3)

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,9 +78,9 @@ func freePort(address string) (int, error) {
 }
 
 func (s *sshds) start(program, address string) error {
-	dir := filepath.Join(s.dir, strings.ReplaceAll(address, ":", "_"))
+	dir := s.own(address)
 	hostKey, config := filepath.Join(dir, "host_key"), filepath.Join(dir, "sshd_config")
-	if err := errors.Join(os.Mkdir(dir, 0o700), remote.GenerateKey(hostKey)); err != nil {
+	if err := errors.Join(os.MkdirAll(s.files(address), 0o700), remote.GenerateKey(hostKey)); err != nil {
 		return err
 	}
 	text := fmt.Sprintf(`ListenAddress %s
@@ -89,9 +91,9 @@ StrictModes no
 UsePAM no
 PermitRootLogin yes
 PrintLastLog no
-Subsystem sftp /usr/lib/openssh/sftp-server
+Subsystem sftp /usr/lib/openssh/sftp-server -d %s
 SetEnv HOME=%s
-`, net.JoinHostPort(address, fmt.Sprint(s.port)), hostKey, s.key, s.home)
+`, net.JoinHostPort(address, fmt.Sprint(s.port)), hostKey, s.key, s.files(address), s.home)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -115,6 +117,31 @@ SetEnv HOME=%s
 		}
 	}
 }
+
+// greetAll reads the first words of all servers at once.
+func (s *sshds) greetAll() error {
+	failures := make([]error, len(s.addresses))
+	var all sync.WaitGroup
+	for i, address := range s.addresses {
+		all.Go(func() {
+			conn, err := net.Dial("tcp", net.JoinHostPort(address, fmt.Sprint(s.port)))
+			if err == nil {
+				_, err = io.ReadFull(conn, make([]byte, len("SSH-2.0-")))
+				err = errors.Join(err, conn.Close())
+			}
+			failures[i] = err
+		})
+	}
+	all.Wait()
+	return errors.Join(failures...)
+}
+
+func (s *sshds) own(address string) string {
+	return filepath.Join(s.dir, strings.ReplaceAll(address, ":", "_"))
+}
+
+// files is where relative paths of SFTP begin on a server: they have one home directory otherwise.
+func (s *sshds) files(address string) string { return filepath.Join(s.own(address), "files") }
 
 func (s *sshds) stop() {
 	for _, cmd := range s.processes {

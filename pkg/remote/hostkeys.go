@@ -260,12 +260,21 @@ func algorithms(known *knownhosts.HostKeyDB, addr string) []string {
 	if len(preferred) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(preferred, func(a, b string) int { return cost(a) - cost(b) })
 	for _, a := range ssh.SupportedAlgorithms().HostKeys {
 		if !slices.Contains(preferred, a) {
 			preferred = append(preferred, a)
 		}
 	}
 	return preferred
+}
+
+// cost orders host keys by what a signature of theirs costs the server: one of RSA is the work of dozens of the others.
+func cost(algorithm string) int {
+	if strings.Contains(algorithm, "rsa") {
+		return 1
+	}
+	return 0
 }
 
 // lockWait is how long other writers of the file may take, each of which takes a moment.
