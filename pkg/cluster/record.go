@@ -89,6 +89,14 @@ type Record struct {
 	SSHPublicKeyPath string `json:"ssh_public_key_path,omitempty"`
 	// Binary is the hive binary that configure installs when none is named; --sim sets it.
 	Binary string `json:"binary,omitempty"`
+	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known yet.
+	AWS *AWS `json:"aws,omitempty"`
+}
+
+// AWS is what is no secret of the way to a cluster's API.
+type AWS struct {
+	Profile string `json:"profile"` // hive's own name for its keys: hive or spinifex
+	Region  string `json:"region"`
 }
 
 // PublicKeyPath is where the public half of the key for the nodes is.

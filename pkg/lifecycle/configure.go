@@ -191,6 +191,13 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.Course)
 	if err := handle.Configure(ctx, course); err != nil {
 		return err
 	}
+	access, err := handle.Credentials(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the cluster's credentials: %w", err)
+	}
+	if err := c.keepAccess(access); err != nil {
+		return fmt.Errorf("keeping the cluster's credentials: %w", err)
+	}
 	if c.partial() && book.whole() {
 		whole, err := c.wanted()
 		c.Record.SetInputs(cluster.PhaseConfigure, whole)

@@ -1,16 +1,35 @@
 package lifecycle
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/hive"
 	"hive-test/pkg/remote"
+	"hive-test/pkg/suite"
 )
 
-// Environment is what `env NAME`, env.sh and every suite get to know of a cluster. It holds no secrets.
+// Environment is what `env NAME` and env.sh tell of a cluster. It holds no secrets: the AWS keys are in a file that it names.
 func Environment(r *cluster.Record, store Store) map[string]string {
+	vars := suiteEnvironment(r, store)
+	if r.AWS != nil {
+		profile, ca := awsProfile(r, store), store.Path(r.Name, caFile)
+		maps.Copy(vars, map[string]string{
+			"HIVE_CA_FILE": ca, "AWS_CA_BUNDLE": ca, "AWS_PROFILE": r.AWS.Profile,
+			"AWS_CONFIG_FILE": store.Path(r.Name, awsConfigFile), "AWS_SHARED_CREDENTIALS_FILE": store.Path(r.Name, awsCredentialsFile),
+			"AWS_REGION": r.AWS.Region, "AWS_DEFAULT_REGION": r.AWS.Region,
+			"AWS_ENDPOINT_URL": profile.Endpoint, "AWS_ENDPOINT_URL_S3": profile.S3Endpoint,
+		})
+	}
+	suite.Upstream(vars, len(r.Nodes))
+	return vars
+}
+
+// suiteEnvironment is what suites get to know beside what the suites' own package makes for each.
+func suiteEnvironment(r *cluster.Record, store Store) map[string]string {
 	var addresses, names []string
 	for _, node := range r.Nodes {
 		names = append(names, node.Name)
@@ -29,6 +48,28 @@ func Environment(r *cluster.Record, store Store) map[string]string {
 		"HIVE_SSH_KNOWN_HOSTS": store.Path(r.Name, knownHostsFile),
 		"HIVE_INVENTORY":       store.Path(r.Name, "inventory.json"),
 	}
+}
+
+// awsProfile is the cluster as AWS clients see it, without its keys.
+func awsProfile(r *cluster.Record, store Store) suite.Profile {
+	leader := r.Nodes.Leader().Management
+	return suite.Profile{
+		Region: r.AWS.Region, Endpoint: suite.URL(leader, suite.GatewayPort), S3Endpoint: suite.URL(leader, suite.S3Port),
+		CAFile: store.Path(r.Name, caFile),
+	}
+}
+
+// keepAccess writes down how the cluster's API is called: the AWS profile files and the CA, beside the cluster's SSH key.
+func (r *Job) keepAccess(access hive.Access) error {
+	r.Record.AWS = &cluster.AWS{Profile: access.Profile, Region: access.Region}
+	profile := awsProfile(r.Record, r.Store)
+	profile.AccessKey, profile.SecretKey = access.AccessKeyID, access.SecretAccessKey
+	return errors.Join(
+		r.Store.Write(r.Record.Name, caFile, access.CA),
+		r.Store.Write(r.Record.Name, awsCredentialsFile, profile.Credentials()),
+		r.Store.Save(r.Record),
+		r.writeInventory(),
+	)
 }
 
 // Exports renders variables as shell exports in name order.

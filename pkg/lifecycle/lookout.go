@@ -65,7 +65,7 @@ func (r *Job) watchNodes(ctx context.Context, sink progress.Sink, handle *hive.C
 func (l *lookout) where() (cluster.Nodes, map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.Record.Nodes), Environment(l.Record, l.Store)
+	return slices.Clone(l.Record.Nodes), suiteEnvironment(l.Record, l.Store)
 }
 
 // check judges the nodes where they are now. What their hypervisors say is dead is not waited for.

@@ -428,6 +428,11 @@ func (r *Job) writeInventory() error {
 	if err := r.Store.Write(name, sshConfigFile, config); err != nil {
 		return err
 	}
+	if r.Record.AWS != nil {
+		if err := r.Store.Write(name, awsConfigFile, awsProfile(r.Record, r.Store).Config()); err != nil {
+			return err
+		}
+	}
 	return r.Store.Write(name, envFile, []byte(Exports(Environment(r.Record, r.Store))))
 }
 
@@ -437,6 +442,11 @@ const (
 	knownHostsFile = "known_hosts"
 	sshConfigFile  = "ssh_config"
 	envFile        = "env.sh"
+	caFile         = "ca.pem" // the CA of hive's own certificates
+
+	awsConfigFile      = "aws/config"
+	awsCredentialsFile = "aws/credentials"
+	suiteDir           = "suite" // what suites read, while they run
 )
 
 // KeyFile is the name of the private key that a cluster gets when the user names none.

@@ -1,14 +1,13 @@
 package suite
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -36,37 +35,23 @@ func systemBundles() []string {
 //	HIVE_NODE_NAMES    names, joined by commas
 //	HIVE_CA_FILE       the cluster's CA certificate
 //	ARTIFACTS          the suite's own directory; JUnit XML that it leaves there is read
-//	AWS_*              access key, secret key, region, endpoint and CA of the cluster
+//	AWS_*              access key, secret key, region, endpoints and CA of the cluster; profile files with the same
 //	SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE
 //	                   what the system trusts, and the cluster's CA
 //
-// and what Options.Environment says, on top of Options.Inherit.
+// and what Options.Environment says, by hive's own names (see Upstream) too, on top of Options.Inherit.
 func (r *runner) environment(artifacts string) ([]string, error) {
-	vars := map[string]string{
-		"HIVE_ENDPOINT":         r.endpoint(),
-		"ARTIFACTS":             artifacts,
-		"AWS_ACCESS_KEY_ID":     r.Credentials.AccessKey,
-		"AWS_SECRET_ACCESS_KEY": r.Credentials.SecretKey,
-		"AWS_REGION":            r.region(),
-		"AWS_DEFAULT_REGION":    r.region(),
-		"AWS_ENDPOINT_URL":      r.endpoint(),
-	}
-	var addresses, names []string
-	for _, n := range r.Nodes {
-		names = append(names, n.Name)
-		if n.Management.IsValid() {
-			addresses = append(addresses, n.Management.String())
+	at := places{artifacts: artifacts, private: r.PrivateDir}
+	if r.Credentials.CAPEM != "" {
+		at.ca, at.bundle = filepath.Join(artifacts, "ca.pem"), filepath.Join(artifacts, "ca-bundle.pem")
+		if err := r.certificates(at); err != nil {
+			return nil, err
 		}
 	}
-	vars["HIVE_NODES"], vars["HIVE_NODE_NAMES"] = strings.Join(addresses, ","), strings.Join(names, ",")
-	if err := r.certificates(artifacts, vars); err != nil {
+	if err := r.profiles(at); err != nil {
 		return nil, err
 	}
-	for name, value := range r.Environment {
-		if value != "" {
-			vars[name] = value
-		}
-	}
+	vars := r.variables(at, r.Environment)
 	env := slices.DeleteFunc(r.inherited(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		_, replaced := vars[name]
@@ -78,6 +63,91 @@ func (r *runner) environment(artifacts string) ([]string, error) {
 	return env, nil
 }
 
+// places are where a suite finds its files, as it sees them; the CA's are empty where the CA is not known.
+type places struct {
+	artifacts string
+	private   string // of the AWS profile files
+	ca        string // the cluster's CA alone
+	bundle    string // after what the system trusts
+}
+
+func (p places) awsConfig() string      { return p.private + "/aws-config" }
+func (p places) awsCredentials() string { return p.private + "/aws-credentials" }
+
+// variables are what a suite gets to know whose files are at those places. What more says wins where it is not empty.
+func (r *runner) variables(at places, more map[string]string) map[string]string {
+	var addresses, names []string
+	for _, n := range r.Nodes {
+		names = append(names, n.Name)
+		if n.Management.IsValid() {
+			addresses = append(addresses, n.Management.String())
+		}
+	}
+	profile := r.profile(at)
+	vars := map[string]string{
+		"HIVE_ENDPOINT":               profile.Endpoint,
+		"HIVE_NODES":                  strings.Join(addresses, ","),
+		"HIVE_NODE_NAMES":             strings.Join(names, ","),
+		"ARTIFACTS":                   at.artifacts,
+		"ARTIFACT_DIR":                at.artifacts,
+		"AWS_ACCESS_KEY_ID":           profile.AccessKey,
+		"AWS_SECRET_ACCESS_KEY":       profile.SecretKey,
+		"AWS_PROFILE":                 cmp.Or(r.Credentials.Profile, Profiles()[0]),
+		"AWS_CONFIG_FILE":             at.awsConfig(),
+		"AWS_SHARED_CREDENTIALS_FILE": at.awsCredentials(),
+		"AWS_REGION":                  profile.Region,
+		"AWS_DEFAULT_REGION":          profile.Region,
+		"AWS_ENDPOINT_URL":            profile.Endpoint,
+		"AWS_ENDPOINT_URL_S3":         profile.S3Endpoint,
+
+		"SPINIFEX_AWS_ACCESS_KEY_ID":     profile.AccessKey,
+		"SPINIFEX_AWS_SECRET_ACCESS_KEY": profile.SecretKey,
+	}
+	if at.ca != "" {
+		vars["HIVE_CA_FILE"], vars["AWS_CA_BUNDLE"] = at.ca, at.ca
+		for _, name := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"} {
+			vars[name] = at.bundle
+		}
+	}
+	for name, value := range more {
+		if value != "" {
+			vars[name] = value
+		}
+	}
+	Upstream(vars, len(r.Nodes))
+	return vars
+}
+
+func (r *runner) profile(at places) Profile {
+	leader := r.Nodes.Leader().Management
+	return Profile{
+		Region: cmp.Or(r.Credentials.Region, defaultRegion), Endpoint: URL(leader, r.GatewayPort), S3Endpoint: URL(leader, S3Port), CAFile: at.ca,
+		AccessKey: r.Credentials.AccessKey, SecretKey: r.Credentials.SecretKey,
+	}
+}
+
+// profiles writes the AWS profile files of one suite: it may add to them, as hive's own suites do, and the next gets them new.
+func (r *runner) profiles(at places) error {
+	if err := os.MkdirAll(at.private, 0o700); err != nil {
+		return fmt.Errorf("making the directory of the AWS profiles: %w", err)
+	}
+	profile := r.profile(at)
+	for path, content := range map[string][]byte{at.awsConfig(): profile.Config(), at.awsCredentials(): profile.Credentials()} {
+		if err := writePrivate(path, content); err != nil {
+			return fmt.Errorf("writing the AWS profiles: %w", err)
+		}
+	}
+	return nil
+}
+
+// writePrivate makes a file anew that only its owner can read, whatever was there before.
+func writePrivate(path string, content []byte) error {
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return os.WriteFile(path, content, 0o600)
+}
+
 func (r *runner) inherited() []string {
 	if r.Inherit != nil {
 		return slices.Clone(r.Inherit)
@@ -85,39 +155,14 @@ func (r *runner) inherited() []string {
 	return (&exec.Cmd{}).Environ()
 }
 
-func (r *runner) endpoint() string {
-	leader := r.Nodes.Leader().Management
-	if !leader.IsValid() {
-		return ""
-	}
-	return "https://" + net.JoinHostPort(leader.String(), strconv.Itoa(r.GatewayPort))
-}
-
-func (r *runner) region() string {
-	if r.Credentials.Region == "" {
-		return defaultRegion
-	}
-	return r.Credentials.Region
-}
-
 // certificates writes the CA, alone and after what the system trusts, for clients that take one file for everything.
-func (r *runner) certificates(artifacts string, vars map[string]string) error {
-	ca := r.Credentials.CAPEM
-	if ca == "" {
-		return nil
-	}
-	alone := filepath.Join(artifacts, "ca.pem")
-	if err := os.WriteFile(alone, []byte(ca), 0o600); err != nil {
+func (r *runner) certificates(at places) error {
+	if err := os.WriteFile(at.ca, []byte(r.Credentials.CAPEM), 0o600); err != nil {
 		return fmt.Errorf("writing the cluster's CA certificate: %w", err)
 	}
-	together := filepath.Join(artifacts, "ca-bundle.pem")
-	bundle := slices.Concat(r.systemBundle(), []byte("\n"), []byte(ca))
-	if err := os.WriteFile(together, bundle, 0o600); err != nil {
+	bundle := slices.Concat(r.systemBundle(), []byte("\n"), []byte(r.Credentials.CAPEM))
+	if err := os.WriteFile(at.bundle, bundle, 0o600); err != nil {
 		return fmt.Errorf("writing the CA certificates: %w", err)
-	}
-	vars["HIVE_CA_FILE"], vars["AWS_CA_BUNDLE"] = alone, alone
-	for _, name := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"} {
-		vars[name] = together
 	}
 	return nil
 }

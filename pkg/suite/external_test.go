@@ -27,13 +27,14 @@ func external(t *testing.T, commands ...string) (Options, *progress.Memory) {
 	events := &progress.Memory{}
 	return Options{
 		Suites: commands, ArtifactsDir: filepath.Join(t.TempDir(), "suites"), Dir: t.TempDir(), Sink: events,
-		Inherit: []string{"PATH=" + os.Getenv("PATH"), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_S3=http://x", "KEPT=yes"},
+		Inherit: []string{"PATH=" + os.Getenv("PATH"), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_IAM=http://x", "KEPT=yes"},
 		Grace:   time.Second,
 		Nodes: cluster.Nodes{
 			{Name: "ci-1", Index: 1, Management: netip.MustParseAddr("192.0.2.1")},
 			{Name: "ci-2", Index: 2, Management: netip.MustParseAddr("192.0.2.2")},
 		},
-		Credentials: Credentials{AccessKey: accessKey, SecretKey: secretKey, Region: region, CAPEM: otherCA(t)},
+		Credentials: Credentials{AccessKey: accessKey, SecretKey: secretKey, Region: region, CAPEM: otherCA(t), Profile: "spinifex"},
+		PrivateDir:  filepath.Join(t.TempDir(), "private"),
 	}, events
 }
 
@@ -159,16 +160,51 @@ func TestEnvironmentOfExternalSuites(t *testing.T) {
 		"HIVE_SSH_USER=tf-user", "HIVE_SSH_KEY=/k", "KEPT=yes", "ARTIFACTS=" + filepath.Join(o.ArtifactsDir, "test"),
 		"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + progress.Redacted,
 		"AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ENDPOINT_URL=https://192.0.2.1:9999",
-		"AWS_CA_BUNDLE=" + filepath.Join(o.ArtifactsDir, "test", "ca.pem"),
+		"AWS_CA_BUNDLE=" + filepath.Join(o.ArtifactsDir, "test", "ca.pem"), "AWS_PROFILE=spinifex",
+		"AWS_ENDPOINT_URL_S3=https://192.0.2.1:8443", "AWS_CONFIG_FILE=" + filepath.Join(o.PrivateDir, "aws-config"),
+		"ENDPOINT=https://192.0.2.1:9999", "DDIL_NODES=192.0.2.1,192.0.2.2", "DDIL_SSH_USER=tf-user", "DDIL_SSH_KEY=/k",
+		"SPINIFEX_MODE=multinode", "SPINIFEX_NODE_IPS=192.0.2.1,192.0.2.2", "SPINIFEX_AWS_SECRET_ACCESS_KEY=" + progress.Redacted,
 	} {
 		if !lines[want] {
 			t.Errorf("no line %q in %q", want, output(events))
 		}
 	}
 	for line := range lines {
-		if strings.HasPrefix(line, "AWS_PROFILE") || strings.HasPrefix(line, "AWS_ENDPOINT_URL_S3") {
+		if line == "AWS_PROFILE=mine" || strings.HasPrefix(line, "AWS_ENDPOINT_URL_IAM") {
 			t.Errorf("the caller's %s is passed on", line)
 		}
+		if strings.HasPrefix(line, "SPINIFEX_NODES=") {
+			t.Errorf("spx would take %s for its nodes", line)
+		}
+	}
+}
+
+// Suites of hive's name a profile themselves, and add others; the next suite finds the files as they were.
+func TestProfilesOfExternalSuites(t *testing.T) {
+	look := `set -e; stat -c %a "$AWS_CONFIG_FILE" "$AWS_SHARED_CREDENTIALS_FILE"; cat "$AWS_CONFIG_FILE"
+		grep -c '^aws_secret_access_key = ` + secretKey + `$' "$AWS_SHARED_CREDENTIALS_FILE"; echo '[other]' | tee -a "$AWS_CONFIG_FILE" >>"$AWS_SHARED_CREDENTIALS_FILE"`
+	o, events := external(t, look, look)
+	if results, err := Run(t.Context(), o); err != nil || results.Failed() {
+		t.Fatalf("%+v, %v: %q", results, err, output(events))
+	}
+	config := func(dir string) (lines []string) {
+		for _, section := range []string{"[profile hive]", "[profile spinifex]", "[default]"} {
+			lines = append(lines, section, "region = "+region, "output = json", "ca_bundle = "+filepath.Join(o.ArtifactsDir, dir, "ca.pem"),
+				"endpoint_url = https://192.0.2.1:9999", "services = hive", "")
+		}
+		return append(lines, "[services hive]", "s3 =", "  endpoint_url = https://192.0.2.1:8443")
+	}
+	var want []string
+	for _, dir := range []string{"set", "set-2"} {
+		want = append(want, "600", "600")
+		want = append(want, config(dir)...)
+		want = append(want, "3")
+	}
+	if diff := cmp.Diff(want, output(events)); diff != "" {
+		t.Errorf("what the suites see (-want +got):\n%s", diff)
+	}
+	if _, err := os.Stat(o.PrivateDir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the profiles stay: %v", err)
 	}
 }
 

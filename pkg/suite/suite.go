@@ -42,6 +42,9 @@ type Options struct {
 	Health func(context.Context) []NodeHealth
 	// ArtifactsDir is a directory of this run. Each suite gets one of its own below it, emptied first.
 	ArtifactsDir string
+	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files. It is removed at the end.
+	// Empty: one among the temporary files.
+	PrivateDir string
 	// Dir is where external suites run; empty: this process's working directory.
 	Dir string
 	// Environment is set for external suites besides what this package sets, and wins over it where it is not empty:
@@ -61,9 +64,9 @@ type Options struct {
 }
 
 // Credentials are an AWS key pair that the cluster accepts, and the PEM certificates of the CA that its gateways'
-// certificates come from.
+// certificates come from. Profile is the name that hive itself has for them: hive or spinifex.
 type Credentials struct {
-	AccessKey, SecretKey, Region, CAPEM string
+	AccessKey, SecretKey, Region, CAPEM, Profile string
 }
 
 // NodeHealth is what is known of one node: nil where it is as it should be, else why it is not.
@@ -153,6 +156,7 @@ func Run(ctx context.Context, o Options) (Results, error) {
 	if err != nil {
 		return Results{}, err
 	}
+	defer func() { _ = os.RemoveAll(r.PrivateDir) }()
 	var results Results
 	var errs []error
 	for _, s := range r.suites {
@@ -196,6 +200,14 @@ func newRunner(o Options) (*runner, error) {
 	}
 	if err := os.MkdirAll(o.ArtifactsDir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of the results: %w", err)
+	}
+	if o.PrivateDir == "" {
+		if o.PrivateDir, err = os.MkdirTemp("", "hive-test-suite-"); err != nil {
+			return nil, fmt.Errorf("making a directory for the AWS profiles: %w", err)
+		}
+	}
+	if o.PrivateDir, err = filepath.Abs(o.PrivateDir); err != nil {
+		return nil, err
 	}
 	r := &runner{Options: o, suites: suites}
 	r.known.Learn(o.Credentials.SecretKey)
