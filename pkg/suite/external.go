@@ -3,6 +3,7 @@ package suite
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,8 +30,12 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	}
 	start := time.Now()
 	log := &outputLog{suite: p.name, file: file, next: record.sink}
+	argv, err := r.shell(env, p.command)
+	if err != nil {
+		record.warn(err.Error())
+	}
 	ended, runErr := runProcess(ctx, process{
-		command: p.command, dir: r.Dir, env: env, grace: r.Grace,
+		argv: argv, command: p.command, dir: r.Dir, env: env, grace: r.Grace,
 		onText: func(text string) { log.take(r.known.Mask(text)) },
 	})
 	if err := log.close(); err != nil {
@@ -45,6 +50,27 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	}
 	r.judge(ctx, p, artifacts, ended, log.last, time.Since(start), record)
 	return ended.code, ended.signal, nil
+}
+
+// shell is what runs a command line: bash, in which a pipe fails as soon as one of its commands does, or, with an error that
+// says so, sh. Suites are written for bash.
+func (r *runner) shell(env []string, command string) (argv []string, missing error) {
+	path := ""
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			path = value // the last one counts
+		}
+	}
+	for _, dir := range filepath.SplitList(path) {
+		bash := filepath.Join(dir, "bash")
+		if !filepath.IsAbs(bash) {
+			continue
+		}
+		if info, err := os.Stat(bash); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			return []string{bash, "-o", "pipefail", "-c", command}, nil
+		}
+	}
+	return []string{"sh", "-c", command}, errors.New("there is no bash on PATH: the suite runs under sh, where a pipe passes if only its last command does")
 }
 
 // artifacts makes the suite's directory anew: what an earlier run has left is not this run's.

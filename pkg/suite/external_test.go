@@ -400,3 +400,32 @@ func TestMuchOutputIsToldInFewEvents(t *testing.T) {
 		t.Errorf("the error is %q, want %q", s.Cases[0].Error, want)
 	}
 }
+
+func TestSuitesRunUnderBash(t *testing.T) {
+	o, events := external(t, `IPS=(${HIVE_NODES//,/ }); echo "${IPS[1]} of ${#IPS[@]}"`, `false | true`, `yes | head -n 1 >/dev/null || exit 3`)
+	results, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"192.0.2.2 of 2"}, output(events)); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if codes := []int{results.Suites[0].ExitCode, results.Suites[1].ExitCode, results.Suites[2].ExitCode}; codes[0] != 0 || codes[1] != 1 || codes[2] != 3 {
+		t.Errorf("exit codes %v: a pipe must fail when one of its commands does", codes)
+	}
+	if w := warnings(events); len(w) > 0 {
+		t.Errorf("warnings %q", w)
+	}
+}
+
+func TestWithoutBashSuitesRunUnderSh(t *testing.T) {
+	o, events := external(t, "echo here")
+	o.Inherit = []string{"PATH=" + t.TempDir()}
+	results, err := Run(t.Context(), o)
+	if err != nil || results.Failed() || len(output(events)) != 1 {
+		t.Errorf("%+v, %v, %q", results, err, output(events))
+	}
+	if w := warnings(events); len(w) != 1 || !strings.Contains(w[0], "no bash") {
+		t.Errorf("warnings %q", w)
+	}
+}

@@ -18,9 +18,10 @@ const (
 	lastLines = 3        // kept for the message of a failure
 )
 
-// process is a command line for sh, run in a process group of its own with nothing on its standard input.
+// process is a program and its arguments, run in a process group of its own with nothing on its standard input.
 type process struct {
-	command string
+	argv    []string
+	command string // as messages call it
 	dir     string
 	env     []string
 	grace   time.Duration
@@ -51,7 +52,7 @@ func runProcess(ctx context.Context, p process) (exit, error) {
 			return exit{}, fmt.Errorf("starting %q: its working directory: %w", p.command, err)
 		}
 	}
-	cmd := exec.Command("sh", "-c", p.command)
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Dir, cmd.Env = p.dir, p.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	read, write, err := os.Pipe()

@@ -31,7 +31,7 @@ const (
 
 // Options say what is run against which cluster.
 type Options struct {
-	// Suites are Smoke and external command lines for sh, run one after another in this order; none: Smoke.
+	// Suites are Smoke and external command lines for bash, run one after another in this order; none: Smoke.
 	Suites []string
 	// Nodes are the cluster's nodes in index order, with their management addresses.
 	Nodes       cluster.Nodes
@@ -239,28 +239,6 @@ func plans(suites []string) ([]plan, error) {
 		all[i] = p
 	}
 	return all, nil
-}
-
-// commandName is the program that a command line runs, as far as its first words tell.
-func commandName(command string) string {
-	name := "suite"
-	for _, word := range strings.Fields(command) {
-		if !strings.Contains(word, "=") {
-			name = filepath.Base(word)
-			break
-		}
-	}
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
-			return r
-		}
-		return -1
-	}, name)
-	name = strings.Trim(name, ".-")
-	if name == "" {
-		return "suite"
-	}
-	return name[:min(len(name), 60)]
 }
 
 func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {

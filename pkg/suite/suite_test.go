@@ -294,3 +294,32 @@ func TestPlans(t *testing.T) {
 func pemOf(cert []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 }
+
+func TestNamesOfSuites(t *testing.T) {
+	for command, want := range map[string]string{
+		"./tests/run-vpc-e2e.sh":                    "run-vpc-e2e.sh",
+		"timeout 60 ./run.sh 1 2":                   "run.sh",
+		"timeout -k 5 --signal=INT 1m ./run.sh":     "run.sh",
+		"env -u Y X=1 Z=2 ./cmd":                    "cmd",
+		"A=1 sudo -n -u root nice -n 5 ./deep --x":  "deep",
+		"nice -5 ./run":                             "run",
+		"bash -eu tests/script.sh a":                "script.sh",
+		"bash -o pipefail script.sh":                "script.sh",
+		"sh blab.sh":                                "blab.sh",
+		"bash -c 'echo hi'":                         "bash",
+		"bash -ec 'echo hi'":                        "bash",
+		"time -p make test":                         "make",
+		"cd ../hive && timeout 5m tests/e2e/run.sh": "run.sh",
+		"cd x; ./y":                                 "y",
+		"/usr/bin/timeout -- 60 /opt/x/run":         "run",
+		"timeout":                                   "timeout",
+		"sudo env":                                  "env",
+		"X=1":                                       "suite",
+		"exec ../../":                               "suite",
+		"echo one; exit 1":                          "echo",
+	} {
+		if got := commandName(command); got != want {
+			t.Errorf("%q is called %q, want %q", command, got, want)
+		}
+	}
+}
