@@ -113,8 +113,10 @@ func (a *app) testCommand() *cobra.Command {
 		Short: "run suites against a configured cluster and keep their results",
 		Long: `test runs suites against a configured cluster and keeps their results.
 
-A suite is "smoke", which is built in, or any command: it runs in a shell here, with HIVE_ENDPOINT, HIVE_NODES,
-HIVE_SSH_*, AWS credentials and ARTIFACTS (a directory for its results; JUnit files there are read) in its environment.`,
+A suite is "smoke", which is built in, or any command: it runs under bash -o pipefail here, with HIVE_ENDPOINT, HIVE_NODES,
+HIVE_SSH_*, all that AWS clients read (keys, profiles hive and spinifex, endpoints, CA) and ARTIFACTS (a directory for its
+results) in its environment. Its cases are those of JUnit files in ARTIFACTS, else the events of go test -json that it prints,
+else the command itself.`,
 		Example: `  hive-test test dev1
   hive-test test dev1 --suite smoke --suite ./tests/e2e/run-multinode.sh --junit junit.xml`,
 		Args: named(1),

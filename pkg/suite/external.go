@@ -30,13 +30,18 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	}
 	start := time.Now()
 	log := &outputLog{suite: p.name, file: file, next: record.sink}
+	var tests goTests
 	argv, err := r.shell(env, p.command)
 	if err != nil {
 		record.warn(err.Error())
 	}
 	ended, runErr := runProcess(ctx, process{
 		argv: argv, command: p.command, dir: r.Dir, env: env, grace: r.Grace,
-		onText: func(text string) { log.take(r.known.Mask(text)) },
+		onText: func(text string) {
+			text = r.known.Mask(text)
+			tests.take(text)
+			log.take(text)
+		},
 	})
 	if err := log.close(); err != nil {
 		record.warn("its output could not be kept as a whole: " + err.Error())
@@ -48,7 +53,11 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 		record.add(0, "", Case{Name: p.name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error()})
 		return -1, "", nil
 	}
-	r.judge(ctx, p, artifacts, ended, log.last, time.Since(start), record)
+	cases := readJUnit(artifacts, record.warn)
+	if len(cases) == 0 {
+		cases = tests.finish(ctx)
+	}
+	judge(ctx, p, cases, ended, log.last, time.Since(start), record)
 	return ended.code, ended.signal, nil
 }
 
@@ -152,10 +161,9 @@ func lastFrame(line string) string {
 	return line[strings.LastIndexByte(line, '\r')+1:]
 }
 
-// judge makes cases: those of JUnit files, and one for the command itself where they do not tell of its failure, or where
+// judge records the cases that a suite has told, and one for the command itself where they do not tell of its failure, or where
 // there are none.
-func (r *runner) judge(ctx context.Context, p plan, artifacts string, ended exit, last []string, took time.Duration, record *recorder) {
-	cases := readJUnit(artifacts, record.warn)
+func judge(ctx context.Context, p plan, cases []Case, ended exit, last []string, took time.Duration, record *recorder) {
 	failed := false
 	for _, c := range cases {
 		failed = failed || c.Failed()

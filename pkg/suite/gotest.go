@@ -1,0 +1,131 @@
+package suite
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/progress"
+)
+
+// goTests makes cases of the events that `go test -json` prints: every test and subtest is one, called Package/Test, and so is a
+// package that fails by itself. Other lines may be in between. The zero value is ready.
+type goTests struct {
+	cases  []Case
+	begun  []string // names of tests and packages that have not ended, in their order
+	wrote  map[string]string
+	builds map[string]string // what compilers wrote, by import path
+	failed map[string]bool   // packages with tests that failed
+}
+
+// goEvent is what is read of an event, as cmd/test2json describes it.
+type goEvent struct {
+	Action      string
+	Package     string
+	Test        string
+	Elapsed     float64 // seconds
+	Output      string
+	ImportPath  string // of what is built
+	FailedBuild string
+}
+
+// goOutput is how much of what a test writes is kept, from its end.
+const goOutput = 4000 // bytes
+
+// take reads whole lines.
+func (g *goTests) take(text string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "{") || !strings.Contains(line, `"Action"`) {
+			continue
+		}
+		var e goEvent
+		if json.Unmarshal([]byte(line), &e) == nil && e.Action != "" {
+			g.event(e)
+		}
+	}
+}
+
+func (g *goTests) event(e goEvent) {
+	if g.wrote == nil {
+		g.wrote, g.builds, g.failed = map[string]string{}, map[string]string{}, map[string]bool{}
+	}
+	name := e.Package
+	if e.Test != "" {
+		name = strings.TrimPrefix(e.Package+"/"+e.Test, "/") // test2json alone is told no package
+	}
+	if name == "" && e.ImportPath == "" {
+		return // of another program
+	}
+	switch e.Action {
+	case "start", "run":
+		g.begin(name)
+	case "output":
+		g.wrote[name] = lastOfText(g.wrote[name]+e.Output, goOutput)
+	case "build-output":
+		g.builds[e.ImportPath] = lastOfText(g.builds[e.ImportPath]+e.Output, goOutput)
+	case "pass", "fail", "skip":
+		g.end(name, e)
+	}
+}
+
+func (g *goTests) begin(name string) {
+	if !slices.Contains(g.begun, name) {
+		g.begun = append(g.begun, name)
+	}
+}
+
+func (g *goTests) end(name string, e goEvent) {
+	c := Case{Name: name, Status: progress.Passed, Seconds: max(e.Elapsed, 0)}
+	switch e.Action {
+	case "skip":
+		c.Status = progress.Skipped
+	case "fail":
+		c.Status, c.Error = progress.Failed, cmp.Or(reasons(g.builds[e.FailedBuild]), reasons(g.wrote[name]), "failed")
+	}
+	g.begun = slices.DeleteFunc(g.begun, func(s string) bool { return s == name })
+	delete(g.wrote, name)
+	if e.Test == "" && (c.Status != progress.Failed || g.failed[e.Package]) {
+		return // its tests tell
+	}
+	if c.Status == progress.Failed {
+		g.failed[e.Package] = true
+	}
+	g.cases = append(g.cases, c)
+}
+
+// finish are the cases once the suite has ended. A test that has begun and not ended has not passed.
+func (g *goTests) finish(ctx context.Context) []Case {
+	for _, name := range g.begun {
+		c := Case{Name: name, Status: progress.Failed, Error: strings.TrimSpace("it has begun and not ended\n" + reasons(g.wrote[name]))}
+		if ctx.Err() != nil {
+			c.Status = endStatus(ctx)
+		}
+		g.cases = append(g.cases, c)
+	}
+	g.begun = nil
+	return g.cases
+}
+
+// reasons is what a test wrote, without the lines that only frame it.
+func reasons(text string) string {
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool {
+		line = strings.TrimSpace(line)
+		return line == "" || line == "FAIL" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ")
+	})
+	return strings.Join(lines, "\n")
+}
+
+// lastOfText is the end of a text, in whole lines where it is cut.
+func lastOfText(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	text = text[len(text)-limit:]
+	if _, rest, found := strings.Cut(text, "\n"); found {
+		return rest
+	}
+	return strings.ToValidUTF8(text, "")
+}
