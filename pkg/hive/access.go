@@ -148,11 +148,12 @@ func (a Access) call(ctx context.Context, probe *prober, address, action string)
 	return probe.do(request)
 }
 
-// instanceTypes counts the instance types that a gateway offers.
+// instanceTypes counts the instance types that a gateway offers: those for which the cluster has room, so none of a cluster that is
+// full, or whose nodes have few CPUs.
 func (a Access) instanceTypes(ctx context.Context, probe *prober, address string) (int, error) {
 	answer, err := a.call(ctx, probe, address, "DescribeInstanceTypes")
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("DescribeInstanceTypes: %w", err)
 	}
 	if answer.code != http.StatusOK {
 		return 0, fmt.Errorf("DescribeInstanceTypes answers %d %s", answer.code, errorCode(answer.body))
@@ -164,9 +165,6 @@ func (a Access) instanceTypes(ctx context.Context, probe *prober, address string
 	}
 	if err := xml.Unmarshal(answer.body, &types); err != nil {
 		return 0, fmt.Errorf("DescribeInstanceTypes answers something that is not XML: %w", err)
-	}
-	if len(types.Items) == 0 {
-		return 0, errors.New("DescribeInstanceTypes answers an empty list")
 	}
 	return len(types.Items), nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,10 +14,10 @@ import (
 
 const (
 	formedMarker  = "Cluster formation complete!"
-	stillRunning  = 124             // await-init.sh: it has not ended
-	joinSettling  = time.Second     // how long other joins may still fail by themselves after the first
-	startTimeout  = 5 * time.Minute // of start.sh; real ones take a quarter of a minute
-	formationRest = time.Minute     // beyond the formation timeout: grace, writing, connecting
+	stillRunning  = 124         // await-init.sh: it has not ended
+	joinSettling  = time.Second // how long other joins may still fail by themselves after the first
+	startTimeout  = time.Minute // of start.sh, which waits for nothing
+	formationRest = time.Minute // beyond the formation timeout: grace, writing, connecting
 )
 
 // Stop ends hive on the nodes of the course, a blocked init or join of an earlier run included, and proves that its port is free.
@@ -126,11 +125,17 @@ func formationProblem(states []nodeState) string {
 }
 
 func (c *Cluster) beginFormation(ctx context.Context) error {
-	_, err := c.script(ctx, c.leader(), "init.sh", shortTimeout, map[string]string{
+	result, err := c.script(ctx, c.leader(), "init.sh", shortTimeout, map[string]string{
 		"HIVE_NODES":             fmt.Sprint(len(c.hosts)),
 		"HIVE_FORMATION_TIMEOUT": seconds(c.options.FormationTimeout) + "s",
 		"HIVE_FORCE":             yes(c.options.Force),
+		"HIVE_FLAGS":             strings.Join(c.options.InitFlags, "\n"),
 	}, nil)
+	for line := range strings.Lines(string(result.Stdout)) {
+		if note, ok := strings.CutPrefix(strings.TrimSpace(line), "note "); ok {
+			c.info(StepInit, c.leader().Name(), note)
+		}
+	}
 	if err == nil && len(c.hosts) == 1 {
 		err = c.awaitInit(ctx, c.options.FormationTimeout, "")
 	} else if err == nil {
@@ -352,6 +357,7 @@ func (c *Cluster) join(ctx context.Context, host Host, token string) error {
 		"HIVE_LEADER":     address(c.leader(), ManagerPort),
 		"HIVE_JOIN_TOKEN": token,
 		"HIVE_FORCE":      yes(c.options.Force),
+		"HIVE_FLAGS":      strings.Join(c.options.JoinFlags, "\n"),
 		"HIVE_AWAIT":      seconds(limit),
 	}, nil)
 	if err == nil {
@@ -367,39 +373,6 @@ func (c *Cluster) endFormation(ctx context.Context) {
 	each(ctx, c.hosts, func(ctx context.Context, host Host) error {
 		_, err := c.script(ctx, host, "end-formation.sh", shortTimeout, nil, nil)
 		return err
-	})
-}
-
-// Start starts hive on the nodes of the course at once; where it runs already nothing is done.
-func (c *Cluster) Start(ctx context.Context) error {
-	return c.step(ctx, StepStart, func(ctx context.Context) error {
-		wanted := c.nodesOf(StepStart)
-		network := func(ctx context.Context, host Host) error {
-			_, err := c.script(ctx, host, "setup-ovn.sh", c.options.InstallTimeout, map[string]string{
-				"HIVE_LEADER": c.leader().Node().Management.String(),
-			}, c.output(StepStart, host))
-			return err
-		}
-		// What services say when they start may hold secrets. As a rule they say nothing, and nothing need be learnt then.
-		learn := sync.OnceFunc(func() { c.LearnSecrets(ctx) })
-		start := func(ctx context.Context, host Host) error {
-			show := c.output(StepStart, host)
-			_, err := c.script(ctx, host, "start.sh", startTimeout, nil, func(stream, line string) {
-				learn()
-				show(stream, line)
-			})
-			return err
-		}
-		for _, act := range []struct {
-			hosts []Host
-			work  func(context.Context, Host) error
-		}{{c.hosts[:1], network}, {c.followers(), network}, {c.hosts, start}} {
-			act.hosts = filter(act.hosts, func(h Host) bool { return slices.Contains(wanted, h) })
-			if err := each(ctx, act.hosts, act.work); err != nil {
-				return c.withLogs(ctx, err, func(Host) []string { return []string{"hive", "spinifex", "start"} })
-			}
-		}
-		return nil
 	})
 }
 

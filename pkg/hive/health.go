@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,13 +36,16 @@ type NodeHealth struct {
 	// MissingAuthenticationToken.
 	Gateway     int    `json:"gateway"`
 	GatewayCode string `json:"gateway_code,omitempty"`
-	// InstanceTypes is how many a signed DescribeInstanceTypes lists.
+	// InstanceTypes is how many a signed DescribeInstanceTypes lists: those for which the cluster has room.
 	InstanceTypes int `json:"instance_types"`
-	// Healthy says that all five facts hold. Error says in words which do not.
+	// Services are hive's services on the node; none where it was not asked.
+	Services []Service `json:"services,omitempty"`
+	// Healthy says that all facts hold. Error says in words which do not, Note what is worth knowing though it is no fault.
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
+	Note    string `json:"note,omitempty"`
 
-	errs struct{ health, peers, ready, gateway, api error }
+	errs struct{ health, services, peers, ready, gateway, api error }
 }
 
 // Health is one look at a whole cluster. Formed means that all nodes are healthy and no more are listed than there should
@@ -65,15 +69,18 @@ const (
 // Check looks at all nodes once, at all of them together, and takes seconds at most. It never fails: what could not be
 // asked is in the result.
 //
-// The five facts: (a) /health answers 200 with JSON that says "running" and the node's own name, on N distinct nodes; (b)
-// NATS has routes to N-1 distinct peers; (c) `hive get nodes` lists exactly N nodes as Ready; (d) every gateway refuses an
-// unsigned request as such; (e) a signed DescribeInstanceTypes lists something. A 200 of /health alone proves nothing: a
-// lone node answers so while it waits for others, and the formation server holds the same port.
+// The facts: (a) /health answers 200 with JSON that says "running" and the node's own name, on N distinct nodes; (b) every
+// service that should run on a node has its process and accepts connections; (c) NATS has routes to N-1 distinct peers; (d)
+// `hive get nodes` lists exactly N nodes as Ready; (e) every gateway refuses an unsigned request as such, and answers a signed
+// DescribeInstanceTypes. A 200 of /health alone proves nothing: a lone node answers so while it waits for others, the formation
+// server holds the same port, and it calls every service "ok", dead ones too.
+//
+// What follows from a node that is silent is not blamed on those that miss it or wait for it.
 func (c *Cluster) Check(ctx context.Context) Health {
 	return c.look(ctx, false)
 }
 
-// look makes a round. A lazy one stops after fact (a) while that does not hold, for those who wait.
+// look makes a round. A lazy one stops after facts (a) and (b) while they do not hold, for those who wait.
 func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	ctx, cancel := context.WithTimeout(ctx, healthRoundMax)
 	defer cancel()
@@ -83,9 +90,12 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	defer probe.close()
 	c.forAll(func(i int, host Host) {
 		nodes[i] = NodeHealth{Name: host.Name(), Peers: PeersUnknown}
+		var services sync.WaitGroup
+		services.Go(func() { nodes[i].Services, nodes[i].errs.services = c.askServices(ctx, host) })
 		nodes[i].errs.health = c.asking(ctx, host, func(ctx context.Context) error {
 			return nodes[i].askHealth(ctx, probe, address(host, ManagerPort), accessErr)
 		})
+		services.Wait()
 	})
 	if lazy && !allRunning(nodes) {
 		return judgeRunning(nodes)
@@ -93,7 +103,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	var listed map[string]string
 	var listErr error
 	var list sync.WaitGroup
-	list.Go(func() { listed, listErr = c.getNodes(ctx) })
+	list.Go(func() { listed, listErr = c.listNodes(ctx, nodes) })
 	c.forAll(func(i int, host Host) {
 		nodes[i].errs.peers = c.asking(ctx, host, func(ctx context.Context) (err error) {
 			nodes[i].Peers, err = c.peers(ctx, host)
@@ -107,7 +117,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	for i := range nodes {
 		nodes[i].Ready, nodes[i].errs.ready = listed[nodes[i].Name], listErr
 	}
-	return judge(nodes, listed)
+	return judge(nodes, listed, listErr)
 }
 
 // forAll calls work for all hosts at once and waits.
@@ -169,15 +179,33 @@ func (n *NodeHealth) askGateway(ctx context.Context, probe *prober, access Acces
 		return err
 	}
 	n.Gateway, n.GatewayCode = unsigned.code, errorCode(unsigned.body)
-	n.InstanceTypes, n.errs.api = access.instanceTypes(ctx, probe, address)
+	n.InstanceTypes, n.errs.api = access.instanceTypes(ctx, probe.patient(apiTimeout), address)
 	return nil
 }
 
-// getNodes asks node 1 for its table of nodes.
-func (c *Cluster) getNodes(ctx context.Context) (map[string]string, error) {
-	result, err := c.script(ctx, c.leader(), "nodes.sh", getNodesLimit, nil, nil)
+// listNodes asks the first node that runs for its table of nodes, and the next where that fails. A node that runs is not called
+// NotReady on one word: its answer can come too late just after another one has fallen silent.
+func (c *Cluster) listNodes(ctx context.Context, nodes []NodeHealth) (map[string]string, error) {
+	hosts := filter(c.hosts, func(h Host) bool {
+		node := nodes[slices.Index(c.hosts, h)]
+		return node.running() && !node.absent()
+	})
+	if len(hosts) == 0 {
+		hosts = c.hosts[:1]
+	}
+	listed, err := c.getNodes(ctx, hosts[0])
+	doubtful := slices.ContainsFunc(hosts, func(h Host) bool { return listed[h.Name()] != statusReady })
+	if (err != nil || doubtful) && ctx.Err() == nil {
+		listed, err = c.getNodes(ctx, hosts[min(1, len(hosts)-1)])
+	}
+	return listed, err
+}
+
+// getNodes asks one node for its table of nodes.
+func (c *Cluster) getNodes(ctx context.Context, host Host) (map[string]string, error) {
+	result, err := c.script(ctx, host, "nodes.sh", getNodesLimit, nil, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok {
-		return nil, fmt.Errorf("hive get nodes exited with %d: %s", exit.Result.ExitCode, strings.Join(tail(outputOf(err), 1), ""))
+		return nil, fmt.Errorf("hive get nodes on %s exited with %d: %s", host.Name(), exit.Result.ExitCode, strings.Join(tail(outputOf(err), 1), ""))
 	}
 	return parseNodes(string(result.Stdout)), err
 }
@@ -260,11 +288,11 @@ func allRunning(nodes []NodeHealth) bool {
 	return true
 }
 
-// judgeRunning judges fact (a) alone, for nodes that were asked no more.
+// judgeRunning judges facts (a) and (b) alone, for nodes that were asked no more.
 func judgeRunning(nodes []NodeHealth) Health {
 	health := Health{Nodes: nodes}
 	for i := range nodes {
-		nodes[i].Error = nodes[i].healthProblem()
+		nodes[i].Error = joined(nodes[i].healthProblem(), nodes[i].serviceProblems())
 		if nodes[i].Error != "" {
 			health.Reasons = append(health.Reasons, nodes[i].Name+": "+nodes[i].Error)
 		}
@@ -272,36 +300,64 @@ func judgeRunning(nodes []NodeHealth) Health {
 	return health
 }
 
-// judge decides on all five facts.
-func judge(nodes []NodeHealth, listed map[string]string) Health {
+// judge decides on all facts.
+func judge(nodes []NodeHealth, listed map[string]string, listErr error) Health {
 	health := Health{Nodes: nodes, Formed: true}
 	for i := range nodes {
-		problems := nodes[i].problems(len(nodes))
-		nodes[i].Healthy = len(problems) == 0
-		nodes[i].Error = strings.Join(problems, "; ")
+		nodes[i].Error = nodes[i].problems(len(nodes), absentees(nodes, i))
+		nodes[i].Healthy = nodes[i].Error == ""
+		if nodes[i].errs.api == nil && nodes[i].errs.gateway == nil && nodes[i].InstanceTypes == 0 {
+			nodes[i].Note = "no free capacity: DescribeInstanceTypes lists no type"
+		}
 		if !nodes[i].Healthy {
 			health.Formed = false
 			health.Reasons = append(health.Reasons, nodes[i].Name+": "+nodes[i].Error)
 		}
 	}
-	if len(listed) > len(nodes) {
+	switch {
+	case listErr != nil && (health.Formed || !anySilent(nodes)):
+		health.Formed = false
+		health.Reasons = append(health.Reasons, listErr.Error())
+	case len(listed) > len(nodes):
 		health.Formed = false
 		health.Reasons = append(health.Reasons, fmt.Sprintf("hive get nodes lists %d nodes instead of %d", len(listed), len(nodes)))
 	}
 	return health
 }
 
-func (n NodeHealth) problems(nodes int) []string {
-	if n.errs.health != nil && n.Code == 0 {
-		return []string{n.healthProblem()} // nothing listens: the rest follows from that
-	}
-	var problems []string
-	for _, problem := range []string{n.healthProblem(), n.peersProblem(nodes), n.readyProblem(), n.gatewayProblem(), n.apiProblem()} {
-		if problem != "" {
-			problems = append(problems, problem)
+func anySilent(nodes []NodeHealth) bool { return slices.ContainsFunc(nodes, NodeHealth.absent) }
+
+// absent tells that others cannot find the node: nothing answers there, or its NATS is gone.
+func (n NodeHealth) absent() bool {
+	return n.silent() || slices.ContainsFunc(n.Services, func(s Service) bool { return s.Name == "nats" && s.problem() != "" })
+}
+
+// absentees counts the other nodes that are absent.
+func absentees(nodes []NodeHealth, self int) int {
+	count := 0
+	for i, node := range nodes {
+		if i != self && node.absent() {
+			count++
 		}
 	}
-	return problems
+	return count
+}
+
+// joined are the problems that there are, in one text.
+func joined(problems ...string) string {
+	return strings.Join(slices.DeleteFunc(problems, func(p string) bool { return p == "" }), "; ")
+}
+
+// problems says which facts do not hold for a node of so many, of which so many others are absent.
+func (n NodeHealth) problems(nodes, absent int) string {
+	if n.silent() {
+		return joined(n.healthProblem(), n.serviceProblems()) // the rest follows from that
+	}
+	services := n.serviceProblems()
+	if n.errs.services != nil {
+		services = n.errs.services.Error()
+	}
+	return joined(n.healthProblem(), services, n.peersProblem(nodes, absent), n.readyProblem(), n.gatewayProblem(), n.apiProblem(absent))
 }
 
 func (n NodeHealth) healthProblem() string {
@@ -318,12 +374,14 @@ func (n NodeHealth) healthProblem() string {
 	return ""
 }
 
-func (n NodeHealth) peersProblem(nodes int) string {
+func (n NodeHealth) peersProblem(nodes, absent int) string {
 	switch {
 	case n.errs.peers != nil && nodes == 1:
 		return "" // a single node need not run a cluster port, nor its monitoring
 	case n.errs.peers != nil:
 		return "its peers are not known: " + n.errs.peers.Error()
+	case n.Peers < nodes-1 && n.Peers >= nodes-1-absent:
+		return "" // those that it misses are told by themselves
 	case n.Peers != nodes-1:
 		return fmt.Sprintf("it sees %d of %d peers", n.Peers, nodes-1)
 	}
@@ -333,7 +391,7 @@ func (n NodeHealth) peersProblem(nodes int) string {
 func (n NodeHealth) readyProblem() string {
 	switch {
 	case n.errs.ready != nil:
-		return n.errs.ready.Error()
+		return "" // told once, for all nodes
 	case n.Ready == "":
 		return "hive get nodes does not list it"
 	case n.Ready != statusReady:
@@ -352,16 +410,14 @@ func (n NodeHealth) gatewayProblem() string {
 	return ""
 }
 
-func (n NodeHealth) apiProblem() string {
+func (n NodeHealth) apiProblem(absent int) string {
 	switch {
-	case n.errs.gateway != nil:
+	case n.errs.gateway != nil || n.errs.api == nil:
 		return ""
-	case n.errs.api != nil:
-		return n.errs.api.Error()
-	case n.InstanceTypes == 0:
-		return "DescribeInstanceTypes answers an empty list"
+	case absent > 0 && isTimeout(n.errs.api):
+		return "" // it waits for the nodes that are absent
 	}
-	return ""
+	return n.errs.api.Error()
 }
 
 // WaitHealthy waits until the cluster is formed, within Options.HealthTimeout. Too late is a failure that says, for every
@@ -378,6 +434,9 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 			if health.Formed {
 				return nil
 			}
+			if limited.Err() == nil && slices.ContainsFunc(health.Nodes, func(n NodeHealth) bool { return len(n.dead()) > 0 }) {
+				return c.lost(ctx, health)
+			}
 			if limited.Err() == nil {
 				c.blameSilent(&health)
 				shown.report(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons, "; "))
@@ -387,6 +446,23 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 			}
 		}
 	})
+}
+
+// telling are the logs that tell of what is wrong with the node.
+func (n NodeHealth) telling() []string {
+	var names []string
+	for _, service := range n.Services {
+		if service.problem() != "" {
+			names = append(names, service.Name)
+		}
+	}
+	if n.gatewayProblem() != "" || n.errs.api != nil {
+		names = append(names, "awsgw")
+	}
+	if len(names) > 0 {
+		return names
+	}
+	return []string{"hive", "spinifex"}
 }
 
 // silent tells that nothing answers where the daemon should.
@@ -422,6 +498,8 @@ func (c *Cluster) unhealthy(ctx context.Context) error {
 		failed.Err = fmt.Errorf("%w: %s", failed.Err, strings.Join(health.Reasons, "; "))
 		return failed
 	}
-	failed.Nodes, _ = errors.AsType[nodeErrors](c.withLogs(ctx, failures, func(Host) []string { return []string{"hive", "spinifex"} }))
+	failed.Nodes, _ = errors.AsType[nodeErrors](c.withLogs(ctx, failures, func(h Host) []string {
+		return health.Nodes[slices.Index(c.hosts, h)].telling()
+	}))
 	return failed
 }

@@ -55,6 +55,8 @@ type Options struct {
 	Repo, Ref string
 	// ScriptsDir holds node scripts that replace the built-in ones of the same file name.
 	ScriptsDir string
+	// InitFlags and JoinFlags are given to `hive admin init` and `hive admin join` after those that they need, as they are.
+	InitFlags, JoinFlags []string
 	// Force forms the cluster anew, dropping what it holds.
 	Force bool
 	// SkipCloudInit is for nodes that were not made by hive-test.
@@ -188,8 +190,8 @@ func (o Options) Inputs() (Inputs, error) {
 	}}
 	if program != "" {
 		inputs.Steps[StepInstall] = hash("", "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh") + "/" + program
-		inputs.Steps[StepStart] = hash(inputs.Steps[StepInstall], "setup-ovn.sh", "start.sh")
-		inputs.All = hash(fmt.Sprint(program, o.OSEssentials), ScriptNames()...)
+		inputs.Steps[StepStart] = hash(inputs.Steps[StepInstall], "setup-ovn.sh", "start.sh", "start-gateway.sh")
+		inputs.All = hash(fmt.Sprint(program, o.OSEssentials, o.InitFlags, o.JoinFlags), ScriptNames()...)
 	}
 	return inputs, nil
 }

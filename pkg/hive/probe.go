@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,8 +12,12 @@ import (
 	"time"
 )
 
-// probeTimeout bounds one request of a probe.
-const probeTimeout = 4 * time.Second
+// Limits of one request of a probe. A gateway waits up to 3 seconds for nodes that are silent before it answers, and reads what it
+// verifies a signature with from other nodes.
+const (
+	probeTimeout = 4 * time.Second
+	apiTimeout   = 10 * time.Second
+)
 
 // prober makes HTTP requests to nodes. TLS is verified with the cluster's own CA, and with no other. Requests to one address that
 // follow each other share a connection: a handshake costs more than all else that is asked. Connections end with close.
@@ -36,6 +39,13 @@ func (c *Cluster) newProber(ca []byte) *prober {
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// patient returns a prober that waits longer and shares the connections.
+func (p *prober) patient(limit time.Duration) *prober {
+	client := *p.client
+	client.Timeout = limit
+	return &prober{client: &client, transport: p.transport}
+}
 
 // through makes the prober connect from a node.
 func (p *prober) through(host Host) { p.transport.DialContext = host.DialContext }
@@ -64,12 +74,12 @@ func (p *prober) get(ctx context.Context, url string) (answer, error) {
 func (p *prober) do(request *http.Request) (answer, error) {
 	response, err := p.client.Do(request)
 	if err != nil {
-		return answer{}, short(err)
+		return answer{}, p.short(err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err != nil {
-		return answer{}, short(err)
+		return answer{}, p.short(err)
 	}
 	return answer{response.StatusCode, body}, nil
 }
@@ -98,10 +108,20 @@ func isNameMismatch(err error) bool {
 	return ok
 }
 
+// timeoutError says that nothing was answered in time.
+type timeoutError struct{ limit time.Duration }
+
+func (e timeoutError) Error() string { return "no answer within " + e.limit.String() }
+
+func isTimeout(err error) bool {
+	_, ok := errors.AsType[timeoutError](err)
+	return ok
+}
+
 // short drops the request's method and URL from an error: what was asked is said elsewhere.
-func short(err error) error {
+func (p *prober) short(err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		return fmt.Errorf("no answer within %s", probeTimeout)
+		return timeoutError{p.client.Timeout}
 	}
 	for unwrapped := errors.Unwrap(err); unwrapped != nil; unwrapped = errors.Unwrap(unwrapped) {
 		if strings.HasPrefix(err.Error(), "Get ") || strings.HasPrefix(err.Error(), "Post ") {

@@ -51,14 +51,15 @@ func (r redactor) text(s string) string {
 	return s
 }
 
-var quotedSecret = regexp.MustCompile(`(?im)^\s*[a-z0-9_.-]*(?:secret|token|passw(?:or)?d|key)[a-z0-9_.-]*\s*=\s*["']?([^"'\n]+?)["']?\s*$`)
+var quotedSecret = regexp.MustCompile(`(?im)(?:^|[{,])\s*["']?[a-z0-9_.-]*(?:secret|token|passw(?:or)?d|key)[a-z0-9_.-]*["']?\s*[=:]\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^"'\s{][^"'\n,}]*?)[ \t]*(?:$|[,}]))`)
 
-// secretValues finds the values of settings (TOML or ini) that are called after a secret.
+// secretValues finds the values of settings (TOML, JSON, ini or NATS's own form) that are called after a secret.
 func secretValues(text string) []string {
 	var values []string
 	for _, match := range quotedSecret.FindAllStringSubmatch(text, -1) {
-		if !strings.HasPrefix(match[1], "/") && !strings.HasSuffix(match[1], ".key") { // a path to a key is none
-			values = append(values, match[1])
+		value := match[1] + match[2] + match[3]
+		if !strings.HasPrefix(value, "/") && !strings.HasSuffix(value, ".key") { // a path to a key is none
+			values = append(values, value)
 		}
 	}
 	return values

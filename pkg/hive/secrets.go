@@ -32,7 +32,8 @@ func knownSecrets(files map[string]string) []string {
 	var values []string
 	for name, text := range files {
 		switch path.Base(name) {
-		case "hive.toml", "spinifex.toml", "credentials":
+		case "hive.toml", "spinifex.toml", "credentials", "predastore.toml", "nats.conf",
+			"bootstrap.json", "awsgw-bootstrap.json", "system-credentials.json":
 			values = append(values, secretValues(text)...)
 		case "join-token", "master.key", "ca.key", "server.key":
 			values = append(values, text)

@@ -44,11 +44,16 @@ config_file() {
 keep_secrets() {
   local file
   for file in "$HOME/.aws/credentials" "$HIVE_CONFIG_DIR/join-token" "$HIVE_CONFIG_DIR/master.key" \
-    "$HIVE_CONFIG_DIR/ca.key" "$HIVE_CONFIG_DIR/server.key" "$HIVE_CONFIG_DIR/hive.toml" "$HIVE_CONFIG_DIR/spinifex.toml"; do
+    "$HIVE_CONFIG_DIR/ca.key" "$HIVE_CONFIG_DIR/server.key" "$HIVE_CONFIG_DIR/hive.toml" "$HIVE_CONFIG_DIR/spinifex.toml" \
+    "$HIVE_CONFIG_DIR/system-credentials.json" "$HIVE_CONFIG_DIR/bootstrap.json" "$HIVE_CONFIG_DIR/nats/nats.conf" \
+    "$HIVE_CONFIG_DIR/predastore/predastore.toml" "$HIVE_DIR/bootstrap.json"; do
     if [ -f "$file" ] && [ -r "$file" ]; then
       cat "$file" >"$1/$(basename "$file")"
     fi
   done
+  if [ -f "$HIVE_DIR/awsgw/bootstrap.json" ]; then
+    cat "$HIVE_DIR/awsgw/bootstrap.json" >"$1/awsgw-bootstrap.json"
+  fi
   if [ -f "$log_dir/init.log" ]; then
     grep -oh 'spx_join_[A-Za-z0-9_-]*' "$log_dir/init.log" >"$1/join-token.logged" || true
   fi
@@ -126,7 +131,7 @@ end() {
 
 # listens ADDRESS succeeds if something accepts connections on the daemon's port there.
 listens() {
-  (exec 3<>"/dev/tcp/$1/$HIVE_PORT") 2>/dev/null
+  accepts "$1" "$HIVE_PORT"
 }
 
 # help_of COMMAND... prints what hive says of a command's flags, which differ by command and age.
@@ -134,12 +139,115 @@ help_of() {
   "$HIVE_BIN" "$@" --help 2>&1 </dev/null || true
 }
 
-# directory_flag HELP prints the flag by which a command takes the data directory.
+# directory_flag FLAG... prints the first of these flags that the help text on standard input lists. The flags of init and of join
+# have different names, and join lists those of init too, which it ignores.
 directory_flag() {
-  local flag
-  for flag in --hive-dir --spinifex-dir --data-dir; do
-    if [[ $1 == *"$flag "* ]]; then
+  local flag help
+  help=$(cat)
+  for flag in "$@"; do
+    if [[ $help == *"$flag "* ]]; then
       printf '%s\n' "$flag"
+      return
+    fi
+  done
+}
+
+# era prints the name of hive's own service, which the program was renamed with: hive or spinifex. Configuration file, log and
+# variables have it in their names.
+era() {
+  if [[ $(help_of service) =~ (^|[[:space:]])spinifex[[:space:]] ]]; then
+    printf 'spinifex\n'
+  else
+    printf 'hive\n'
+  fi
+}
+
+# SERVICES are hive's services in the order in which they stop: each before those that it needs. The daemon writes its state
+# through NATS when it ends, and waits 10 seconds for one that is gone.
+SERVICES=(vpcd awsgw hive-ui spinifex-ui hive spinifex viperblock predastore nats)
+
+# running NAME prints the process id of that service if it runs. The number in a pid file may be another process's by now.
+running() {
+  local pid command
+  read -r pid <"$log_dir/$1.pid" 2>/dev/null || return 1
+  [[ $pid =~ ^[0-9]+$ ]] && [ -n "$(started "$pid")" ] || return 1
+  command=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) || return 1
+  [[ $command =~ hive|spinifex|spx|nats|predastore|viperblock|awsgw|vpcd ]] || return 1
+  printf '%s\n' "$pid"
+}
+
+# accepts HOST PORT succeeds if something accepts connections there.
+accepts() {
+  (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null
+}
+
+# trust_cluster lets what is started from here trust the cluster's CA: services dial one another over TLS, and only root can put
+# the CA into the system's store.
+trust_cluster() {
+  local file bundle=$run_dir/ca-bundle.pem
+  mkdir -p "$run_dir"
+  {
+    for file in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
+      if [ -f "$file" ]; then
+        cat "$file"
+        break
+      fi
+    done
+    cat "$HIVE_CONFIG_DIR/ca.pem"
+  } >"$bundle.$$"
+  mv "$bundle.$$" "$bundle"
+  export SSL_CERT_FILE=$bundle
+}
+
+# start_service NAME VARIABLE=VALUE... starts that service, unless it runs, so that it outlives the connection. Its log and its pid
+# file are where upstream's own scripts have them.
+start_service() {
+  local name=$1
+  shift
+  if running "$name" >/dev/null; then
+    return
+  fi
+  private "$log_dir/$name.log"
+  setsid env "$@" "$HIVE_BIN" service "$name" start </dev/null >>"$log_dir/$name.log" 2>&1 &
+  printf '%s\n' "$!" >"$log_dir/$name.pid"
+}
+
+# setting SECTION KEY prints a value of this node's section in hive's configuration, such as predastore host.
+setting() {
+  awk -v section="$1" -v key="$2" '
+    /^\[/ { inside = ($0 == "[nodes." node "." section "]") }
+    /^node *=/ && node == "" { split($0, part, /["\047]/); node = part[2] }
+    inside && $1 == key { sub(/^[^=]*= */, ""); gsub(/["\047]/, ""); print; exit }' "$(config_file)"
+}
+
+# wanted SERVICE succeeds if hive's configuration lists that service for this node, or lists none.
+wanted() {
+  local listed
+  listed=$(grep -m1 '^services' "$(config_file)" || true)
+  [ -z "$listed" ] || [[ $listed == *[\"\']$1[\"\']* ]]
+}
+
+# service_address SECTION PORT prints where that service accepts connections: as hive's configuration says, else at that port.
+service_address() {
+  local address
+  address=$(setting "$1" host)
+  address=${address:-$HIVE_BIND:$2}
+  printf '%s\n' "${address/#0.0.0.0:/$HIVE_BIND:}"
+}
+
+# bridge_there succeeds if Open vSwitch has the bridge that OVN and vpcd need.
+bridge_there() {
+  command -v ovs-vsctl >/dev/null && { ovs-vsctl br-exists br-int || sudo -n ovs-vsctl br-exists br-int; } 2>/dev/null
+}
+
+# ovn_script prints the path of hive's own script that sets up OVN, where there is one and it can work: it needs Open vSwitch and
+# systemd.
+ovn_script() {
+  local script
+  command -v ovs-vsctl >/dev/null && [ -d /run/systemd/system ] || return 0
+  for script in "$HIVE_SOURCE_DIR/scripts/setup-ovn.sh" "$HIVE_DIR/bin/release/setup-ovn.sh"; do
+    if [ -x "$script" ]; then
+      printf '%s\n' "$script"
       return
     fi
   done

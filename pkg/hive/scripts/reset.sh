@@ -26,3 +26,16 @@ for file in "$HOME/.aws/credentials" "$HOME/.aws/config"; do
     printf '%s\n' "$kept" >"$file"
   fi
 done
+
+# As root, init and join put the cluster's CA into the system's store.
+stored=${SIM_HOST_ROOT:-}/usr/local/share/ca-certificates/spinifex-ca.crt
+if [ -f "$stored" ]; then
+  root=()
+  if [ "$(id -u)" != 0 ]; then
+    root=(sudo -n)
+  fi
+  "${root[@]}" rm -f -- "$stored"
+  if [ -z "${SIM_HOST_ROOT:-}" ]; then
+    "${root[@]}" update-ca-certificates >/dev/null 2>&1 || true # what is left then trusts a CA whose key is gone
+  fi
+fi

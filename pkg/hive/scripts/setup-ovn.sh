@@ -1,15 +1,27 @@
-# Sets up OVN where hive was built from source and brings the script for it; does nothing otherwise.
+# Sets up OVN by hive's own script where that came with hive and can work here; does nothing otherwise.
 #
 # HIVE_BIND    the node's own address
 # HIVE_LEADER  node 1's address; the same as HIVE_BIND on node 1
 set -euo pipefail
 
-script=$HIVE_SOURCE_DIR/scripts/setup-ovn.sh
-if [ ! -x "$script" ]; then
-  exit 0
-fi
-cd "$HIVE_SOURCE_DIR"
+script=$(ovn_script)
+[ -n "$script" ] || exit 0
+flags=("--encap-ip=$HIVE_BIND")
 if [ "$HIVE_BIND" = "$HIVE_LEADER" ]; then
-  exec "$script" --management "--encap-ip=$HIVE_BIND"
+  flags+=(--management)
+else
+  flags+=("--ovn-remote=tcp:$HIVE_LEADER:6642")
 fi
-exec "$script" "--ovn-remote=tcp:$HIVE_LEADER:6642" "--encap-ip=$HIVE_BIND"
+
+# plain NIC succeeds if that interface is neither a bridge of Linux nor one of Open vSwitch.
+plain() {
+  [ -n "$1" ] && [ ! -d "/sys/class/net/$1/bridge" ] && ! sudo -n ovs-vsctl br-exists "$1" 2>/dev/null
+}
+
+# Later scripts refuse a default route over a plain NIC unless they are told to put a macvlan beside it, which leaves SSH alone.
+nic=$(ip -4 route show default 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p' | head -n 1)
+if [[ $("$script" --help 2>&1 </dev/null || true) == *--macvlan* ]] && plain "$nic"; then
+  flags+=(--macvlan "--wan-iface=$nic")
+fi
+cd "$(dirname "$script")"
+exec "$script" "${flags[@]}"

@@ -1,6 +1,8 @@
-# Starts hive's services on this node and returns; whether they are healthy is judged from outside. Of three ways the
-# first that is there is taken: start-dev.sh of a source tree, `hive start`, or each service by itself in start-dev.sh's
-# order and with its settings (as of March 2026). Where hive answers already, nothing is started.
+# Starts hive's services on this node, but its gateway, and returns; whether they are healthy is judged from outside. What runs is
+# left alone. What cannot run here is left out. Each service by itself is the only way that hive has in all its versions: they are
+# started in upstream's order and with its settings.
+#
+# Prints a line "left-out NAME REASON" for each service that is left out.
 #
 # HIVE_BIND  the node's own address
 set -euo pipefail
@@ -9,96 +11,64 @@ config=$(config_file)
 [ -n "$config" ] || fail "this node is not initialized: there is no hive.toml in $HIVE_CONFIG_DIR"
 mkdir -p "$run_dir" "$log_dir"
 touch "$run_dir/used"
-if listens "$HIVE_BIND"; then
-  printf 'hive runs already\n'
-  exit 0
+trust_cluster
+own=$(era)
+prefix=${own^^}
+plan=$run_dir/services # of what should run here, for services.sh
+: >"$plan.new"
+
+# expect NAME ADDRESS notes that this service should run, and accept connections at ADDRESS (- if it has none).
+expect() {
+  printf '%s\t%s\n' "$1" "$2" >>"$plan.new"
+}
+
+# leave_out NAME REASON notes that this service is not started, and why.
+leave_out() {
+  printf '%s\tout\t%s\n' "$1" "$2" >>"$plan.new"
+  printf 'left-out %s %s\n' "$1" "$2"
+}
+
+general=("${prefix}_CONFIG_PATH=$config")
+if wanted nats; then
+  expect nats "$(service_address nats 4222)"
+  start_service nats "${prefix}_CONFIG_PATH=$HIVE_CONFIG_DIR/nats/nats.conf"
 fi
-
-# Services dial one another over TLS under the cluster's CA, which only root can put into the system's store.
-bundle=$run_dir/ca-bundle.pem
-: >"$bundle"
-for file in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
-  if [ -f "$file" ]; then
-    cat "$file" >>"$bundle"
-    break
-  fi
-done
-cat "$HIVE_CONFIG_DIR/ca.pem" >>"$bundle"
-export SSL_CERT_FILE=$bundle
-
-# service NAME COMMAND... starts one service that outlives the connection, with a log and a pid file where hive has them.
-service() {
-  local name=$1
-  shift
-  private "$log_dir/$name.log"
-  setsid "$@" </dev/null >>"$log_dir/$name.log" 2>&1 &
-  printf '%s\n' "$!" >"$log_dir/$name.pid"
-}
-
-# wanted NAME succeeds if hive.toml lists that service for this node, or lists none.
-wanted() {
-  local listed
-  listed=$(grep -m1 '^services' "$config" || true)
-  [ -z "$listed" ] || [[ $listed == *[\"\']$1[\"\']* ]]
-}
-
-# setting SECTION KEY prints a value of this node's section in hive.toml, such as predastore host.
-setting() {
-  awk -v section="$1" -v key="$2" '
-    /^\[/ { inside = ($0 == "[nodes." node "." section "]") }
-    /^node *=/ && node == "" { split($0, part, /["\047]/); node = part[2] }
-    inside && $1 == key { sub(/^[^=]*= */, ""); gsub(/["\047]/, ""); print; exit }' "$config"
-}
-
-start_services() {
-  local store node_id plugin tls=(env "HIVE_CONFIG_PATH=$config")
-  if wanted nats; then
-    service nats env "HIVE_CONFIG_PATH=$HIVE_CONFIG_DIR/nats/nats.conf" "$HIVE_BIN" service nats start
-  fi
-  if wanted predastore; then
-    store=$(setting predastore host)
-    node_id=$(setting predastore node_id)
-    service predastore env "HIVE_PREDASTORE_BASE_PATH=$HIVE_DIR/predastore/" \
-      "HIVE_PREDASTORE_CONFIG_PATH=$HIVE_CONFIG_DIR/predastore/predastore.toml" \
-      "HIVE_PREDASTORE_TLS_CERT=$HIVE_CONFIG_DIR/server.pem" "HIVE_PREDASTORE_TLS_KEY=$HIVE_CONFIG_DIR/server.key" \
-      "HIVE_PREDASTORE_HOST=${store%:*}" "HIVE_PREDASTORE_PORT=${store##*:}" HIVE_PREDASTORE_BACKEND=distributed \
-      "HIVE_PREDASTORE_NODE_ID=$node_id" "$HIVE_BIN" service predastore start
-  fi
+if wanted predastore; then
+  address=$(service_address predastore 8443)
+  expect predastore "$address"
+  start_service predastore "${prefix}_PREDASTORE_BASE_PATH=$HIVE_DIR/predastore/" \
+    "${prefix}_PREDASTORE_CONFIG_PATH=$HIVE_CONFIG_DIR/predastore/predastore.toml" \
+    "${prefix}_PREDASTORE_TLS_CERT=$HIVE_CONFIG_DIR/server.pem" "${prefix}_PREDASTORE_TLS_KEY=$HIVE_CONFIG_DIR/server.key" \
+    "${prefix}_PREDASTORE_HOST=${address%:*}" "${prefix}_PREDASTORE_PORT=${address##*:}" \
+    "${prefix}_PREDASTORE_BACKEND=distributed" "${prefix}_PREDASTORE_NODE_ID=$(setting predastore node_id)"
+fi
+if wanted viperblock; then
   plugin=$HIVE_SOURCE_DIR/../viperblock/lib/nbdkit-viperblock-plugin.so
-  if wanted viperblock && [ -f "$plugin" ]; then
-    service viperblock "${tls[@]}" "HIVE_VIPERBLOCK_PLUGIN_PATH=$plugin" "HIVE_BASE_DIR=$HIVE_DIR/viperblock/" \
-      "$HIVE_BIN" service viperblock start
+  if [ ! -f "$plugin" ]; then
+    leave_out viperblock "the program came without nbdkit-viperblock-plugin.so"
+  elif ! command -v nbdkit >/dev/null; then
+    leave_out viperblock "nbdkit is not installed"
+  else
+    expect viperblock -
+    start_service viperblock "${general[@]}" "${prefix}_VIPERBLOCK_PLUGIN_PATH=$plugin" "${prefix}_BASE_DIR=$HIVE_DIR/viperblock/"
   fi
-  if wanted daemon; then
-    service hive "${tls[@]}" "HIVE_BASE_DIR=$HIVE_DIR/hive/" "HIVE_WAL_DIR=$HIVE_DIR/hive" "$HIVE_BIN" service hive start
-  fi
-  if wanted awsgw; then
-    service awsgw "${tls[@]}" "HIVE_BASE_DIR=$HIVE_CONFIG_DIR" "HIVE_AWSGW_TLS_CERT=$HIVE_CONFIG_DIR/server.pem" \
-      "HIVE_AWSGW_TLS_KEY=$HIVE_CONFIG_DIR/server.key" "$HIVE_BIN" service awsgw start
-  fi
-  if wanted vpcd; then
-    service vpcd "${tls[@]}" "$HIVE_BIN" service vpcd start
-  fi
-}
-
-code=0
-private "$log_dir/start.log"
-help=$(help_of start)
-if [ -x "$HIVE_SOURCE_DIR/scripts/start-dev.sh" ]; then
-  cd "$HIVE_SOURCE_DIR"
-  UI=false HIVE_SKIP_BUILD=true CONFIG_DIR=$HIVE_CONFIG_DIR ./scripts/start-dev.sh "$HIVE_DIR/" \
-    </dev/null >"$log_dir/start.log" 2>&1 || code=$?
-elif [[ $help == *"unknown command"* ]]; then
-  start_services
-else
-  flags=(--config-dir "$HIVE_CONFIG_DIR")
-  directory=$(directory_flag "$help")
-  if [ -n "$directory" ]; then
-    flags+=("$directory" "$HIVE_DIR/")
-  fi
-  "$HIVE_BIN" start "${flags[@]}" </dev/null >"$log_dir/start.log" 2>&1 || code=$?
 fi
-if [ "$code" -ne 0 ]; then
-  tail -n 200 "$log_dir/start.log" >&2
+if wanted vpcd; then # before the daemon, which asks it for addresses
+  if bridge_there; then
+    expect vpcd -
+    start_service vpcd "${general[@]}"
+  else
+    leave_out vpcd "there is no Open vSwitch bridge br-int"
+  fi
 fi
-exit "$code"
+if wanted daemon; then
+  expect "$own" "$(service_address daemon 4432)"
+  start_service "$own" "${general[@]}" "${prefix}_BASE_DIR=$HIVE_DIR/$own/" "${prefix}_WAL_DIR=$HIVE_DIR/$own"
+fi
+if wanted awsgw; then
+  expect awsgw "$(service_address awsgw 9999)"
+fi
+if wanted ui; then
+  leave_out ui "tests have no use for it"
+fi
+mv "$plan.new" "$plan"

@@ -1,0 +1,36 @@
+# Starts hive's gateway on this node and returns once it accepts connections. One that ends instead is started again: at the first
+# start of a cluster all gateways write the same records, and one whose write is overtaken by another's ends, as does one that
+# waits in vain for the other nodes' stores. What runs is left alone.
+#
+# Prints a line "again N LAST-LINE-OF-ITS-LOG" before each further start. Where it still runs and accepts nothing when the time is
+# up, that is left to the judgement of health.
+#
+# HIVE_BIND     the node's own address
+# HIVE_STARTS   how often it is started at most
+# HIVE_TIMEOUT  seconds to wait at most
+set -euo pipefail
+
+config=$(config_file)
+[ -n "$config" ] || fail "this node is not initialized: there is no hive.toml in $HIVE_CONFIG_DIR"
+wanted awsgw || exit 0
+trust_cluster
+own=$(era)
+prefix=${own^^}
+address=$(service_address awsgw 9999)
+end=$((SECONDS + HIVE_TIMEOUT))
+for ((starts = 1; ; starts++)); do
+  # Its base directory is that of the data: it reads config/master.key and bootstrap.json below it.
+  start_service awsgw "${prefix}_CONFIG_PATH=$config" "${prefix}_BASE_DIR=$HIVE_DIR" \
+    "${prefix}_AWSGW_TLS_CERT=$HIVE_CONFIG_DIR/server.pem" "${prefix}_AWSGW_TLS_KEY=$HIVE_CONFIG_DIR/server.key"
+  while running awsgw >/dev/null; do
+    if accepts "${address%:*}" "${address##*:}" || [ "$SECONDS" -ge "$end" ]; then
+      exit 0
+    fi
+    sleep 0.05
+  done
+  if [ "$starts" -ge "$HIVE_STARTS" ]; then
+    fail "the gateway (awsgw) ended at its start, $starts times: $(tail -n 1 "$log_dir/awsgw.log")"
+  fi
+  printf 'again %s %s\n' "$((starts + 1))" "$(tail -n 1 "$log_dir/awsgw.log")"
+  sleep "0.$starts"
+done

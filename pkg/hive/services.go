@@ -1,0 +1,231 @@
+package hive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"hive-test/pkg/progress"
+)
+
+// ServiceState is how one service of a node does.
+type ServiceState string
+
+// The states of a service.
+const (
+	// ServiceUp runs, and accepts connections where it has a port.
+	ServiceUp ServiceState = "up"
+	// ServiceDead should run, and its process is gone. Nothing starts it again but `configure`.
+	ServiceDead ServiceState = "dead"
+	// ServiceSilent runs, and accepts no connections (yet).
+	ServiceSilent ServiceState = "silent"
+	// ServiceOut was left out when hive was started: it cannot run on that node, or nobody needs it.
+	ServiceOut ServiceState = "out"
+)
+
+// Service is one of hive's services on a node. Detail is where it accepts connections, or why it does not do well.
+type Service struct {
+	Name   string       `json:"name"`
+	State  ServiceState `json:"state"`
+	Detail string       `json:"detail,omitempty"`
+}
+
+// problem says what is wrong with the service, or nothing.
+func (s Service) problem() string {
+	if s.State == ServiceDead || s.State == ServiceSilent {
+		return "its " + s.title() + " is " + string(s.State) + ": " + s.Detail
+	}
+	return ""
+}
+
+// title is what people call the service, with the name of its log.
+func (s Service) title() string {
+	switch s.Name {
+	case "awsgw":
+		return "gateway (awsgw)"
+	case "hive", "spinifex":
+		return "daemon (" + s.Name + ")"
+	}
+	return s.Name
+}
+
+// servicesLimit bounds asking one node for its services, in a session of its own.
+const servicesLimit = 15 * time.Second
+
+// askServices asks a node how its services do. A node whose hive was not started by this version's scripts has nothing to tell: nil.
+func (c *Cluster) askServices(ctx context.Context, host Host) ([]Service, error) {
+	result, err := c.script(ctx, host, "services.sh", servicesLimit, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("its services are not known: %w", err)
+	}
+	return parseServices(string(result.Stdout)), nil
+}
+
+func parseServices(text string) []Service {
+	var services []Service
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimRight(line, "\r\n"), "\t", 3)
+		if len(fields) == 3 { // a login shell may print lines of its own
+			services = append(services, Service{fields[0], ServiceState(fields[1]), fields[2]})
+		}
+	}
+	return services
+}
+
+// dead returns the names of services whose processes are gone.
+func (n NodeHealth) dead() []string {
+	var names []string
+	for _, service := range n.Services {
+		if service.State == ServiceDead {
+			names = append(names, service.Name)
+		}
+	}
+	return names
+}
+
+// LeftOut says in one line each which services were left out on which nodes, and why; services that were left out for one
+// reason on the same nodes share a line.
+func LeftOut(nodes []NodeHealth) []string {
+	type reason struct{ service, why string }
+	var order []reason
+	on := map[reason][]string{}
+	for _, node := range nodes {
+		for _, service := range node.Services {
+			if service.State != ServiceOut {
+				continue
+			}
+			key := reason{service.Name, service.Detail}
+			if on[key] == nil {
+				order = append(order, key)
+			}
+			on[key] = append(on[key], node.Name)
+		}
+	}
+	var lines []string
+	for _, key := range order {
+		where := " on " + strings.Join(on[key], ", ")
+		if len(on[key]) == len(nodes) {
+			where = ""
+		}
+		lines = append(lines, fmt.Sprintf("%s is left out%s: %s", key.service, where, key.why))
+	}
+	return lines
+}
+
+// Limits of starting gateways. One that waits for the stores of other nodes gives up after 10 seconds and ends.
+const (
+	gatewayStarts = 6
+	gatewayLimit  = 90 * time.Second
+)
+
+// Start starts hive on the nodes of the course: all services but the gateways on all nodes at once, then the gateway of node 1, and
+// those of the others when that accepts connections. Gateways write the same records when a cluster is started for the first time:
+// of two that do at once one ends. What runs already is left alone.
+func (c *Cluster) Start(ctx context.Context) error {
+	return c.step(ctx, StepStart, func(ctx context.Context) error {
+		wanted := c.nodesOf(StepStart)
+		outs := make([]NodeHealth, len(c.hosts))
+		for i, host := range c.hosts {
+			outs[i].Name = host.Name()
+		}
+		stages := []stage{
+			{c.hosts[:1], c.setUpNetwork, "start"},
+			{c.followers(), c.setUpNetwork, "start"},
+			{c.hosts, func(ctx context.Context, host Host) (err error) {
+				outs[slices.Index(c.hosts, host)].Services, err = c.startServices(ctx, host)
+				return err
+			}, "nats"},
+			{c.hosts[:1], c.startGateway, "awsgw"},
+			{c.followers(), c.startGateway, "awsgw"},
+		}
+		for _, stage := range stages {
+			hosts := filter(stage.hosts, func(h Host) bool { return slices.Contains(wanted, h) })
+			if err := each(ctx, hosts, stage.work); err != nil {
+				return c.withLogs(ctx, err, func(Host) []string { return []string{stage.log} })
+			}
+		}
+		for _, line := range LeftOut(filterNodes(outs, wanted)) {
+			c.info(StepStart, "", line)
+		}
+		return nil
+	})
+}
+
+// stage is work on some nodes at once, and the log that tells of it.
+type stage struct {
+	hosts []Host
+	work  func(context.Context, Host) error
+	log   string
+}
+
+func filterNodes(nodes []NodeHealth, hosts []Host) []NodeHealth {
+	kept := names(hosts)
+	return slices.DeleteFunc(slices.Clone(nodes), func(n NodeHealth) bool { return !slices.Contains(kept, n.Name) })
+}
+
+// setUpNetwork runs hive's own script for OVN, where it came with hive and can work on the node.
+func (c *Cluster) setUpNetwork(ctx context.Context, host Host) error {
+	result, err := c.script(ctx, host, "setup-ovn.sh", c.options.InstallTimeout, map[string]string{
+		"HIVE_LEADER": c.leader().Node().Management.String(),
+	}, c.output(StepStart, host))
+	if err != nil { // its own steps say more than the error of the last command
+		return nodeLog{err, newRedactor().text(string(result.Stdout) + string(result.Stderr))}
+	}
+	return nil
+}
+
+// startServices starts all services of a node but its gateway, and returns those that were left out.
+func (c *Cluster) startServices(ctx context.Context, host Host) ([]Service, error) {
+	result, err := c.script(ctx, host, "start.sh", startTimeout, nil, nil)
+	var out []Service
+	for line := range strings.Lines(string(result.Stdout)) {
+		if left, ok := strings.CutPrefix(strings.TrimSpace(line), "left-out "); ok {
+			name, why, _ := strings.Cut(left, " ")
+			out = append(out, Service{name, ServiceOut, why})
+		}
+	}
+	return out, err
+}
+
+// startGateway starts a node's gateway, again where it ends, and says so.
+func (c *Cluster) startGateway(ctx context.Context, host Host) error {
+	redactor := newRedactor()
+	_, err := c.script(ctx, host, "start-gateway.sh", gatewayLimit+shortTimeout, map[string]string{
+		"HIVE_STARTS": fmt.Sprint(gatewayStarts), "HIVE_TIMEOUT": seconds(gatewayLimit),
+	}, func(stream, line string) {
+		if again, ok := strings.CutPrefix(line, "again "); ok && stream == "stdout" {
+			count, why, _ := strings.Cut(again, " ")
+			c.sink.Emit(progress.Event{Kind: progress.Info, Step: StepStart, Node: host.Name(),
+				Message: "its gateway ended and is started again (" + count + " of " + fmt.Sprint(gatewayStarts) + "): " + redactor.text(why)})
+		}
+	})
+	return err
+}
+
+// lost is the failure of a cluster of which services have died: each node with the end of their logs.
+func (c *Cluster) lost(ctx context.Context, health Health) error {
+	var failures nodeErrors
+	dead := map[string][]string{}
+	for _, node := range health.Nodes {
+		if names := node.dead(); len(names) > 0 {
+			dead[node.Name] = names
+			failures = append(failures, NodeFailure{Node: node.Name, Err: errors.New(node.serviceProblems())})
+		}
+	}
+	logged, _ := errors.AsType[nodeErrors](c.withLogs(ctx, failures, func(h Host) []string { return dead[h.Name()] }))
+	return &StepError{Err: errors.New("services of hive have ended"), Nodes: logged}
+}
+
+// serviceProblems joins what is wrong with the node's services; empty where nothing is.
+func (n NodeHealth) serviceProblems() string {
+	var problems []string
+	for _, service := range n.Services {
+		if problem := service.problem(); problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	return strings.Join(problems, "; ")
+}
