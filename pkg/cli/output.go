@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 )
 
@@ -67,6 +68,7 @@ type statusJSON struct {
 	Held    bool             `json:"held"`
 	Formed  bool             `json:"formed"`
 	Reasons []string         `json:"reasons,omitempty"`
+	Notes   []string         `json:"notes,omitempty"` // worth knowing, and no faults
 	Nodes   []nodeStatusJSON `json:"nodes"`
 
 	Interrupted *interruptedJSON `json:"interrupted,omitempty"`
@@ -95,13 +97,15 @@ type nodeStatusJSON struct {
 	Gateway       int        `json:"gateway"`
 	InstanceTypes int        `json:"instance_types"`
 	Error         string     `json:"error,omitempty"`
+
+	Services []hive.Service `json:"services"`
 }
 
 func statusOf(s lifecycle.Status) statusJSON {
 	p, state := s.Record.Current()
 	out := statusJSON{
 		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
-		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: expiryOf(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons, Nodes: []nodeStatusJSON{},
+		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: expiryOf(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons, Notes: s.Notes(), Nodes: []nodeStatusJSON{},
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))
@@ -115,6 +119,9 @@ func nodeOf(n lifecycle.NodeStatus) nodeStatusJSON {
 		ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC, SSH: n.SSH,
 		Health: healthJSON{n.Health.Code, n.Health.Status}, Peers: n.Health.Peers, Ready: n.Health.Ready,
 		Gateway: n.Health.Gateway, InstanceTypes: n.Health.InstanceTypes, Error: n.Health.Error,
+	}
+	if out.Services = n.Health.Services; out.Services == nil {
+		out.Services = []hive.Service{}
 	}
 	if n.Management.IsValid() {
 		out.Management = n.Management.String()
@@ -158,6 +165,9 @@ func printStatus(w io.Writer, s statusJSON, wide bool) error {
 	}
 	for _, reason := range s.Reasons {
 		fmt.Fprintf(w, "  - %s\n", reason)
+	}
+	for _, note := range s.Notes {
+		fmt.Fprintf(w, "  %s\n", note)
 	}
 	return nil
 }

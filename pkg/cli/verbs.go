@@ -18,7 +18,7 @@ import (
 )
 
 func configureKeys() []string {
-	return []string{"binary", "tarball", "source_dir", "repo", "ref", "scripts_dir", "health_timeout", "timeouts.configure"}
+	return []string{"binary", "tarball", "source_dir", "repo", "ref", "scripts_dir", "hive.init_flags", "hive.join_flags", "health_timeout", "timeouts.configure"}
 }
 
 func testKeys() []string { return []string{"suite", "junit", "lost_after", "timeouts.test"} }

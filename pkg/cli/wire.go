@@ -246,6 +246,6 @@ func (s *session) hiveOptions() hive.Options {
 func installed(settings config.Settings) hive.Options {
 	return hive.Options{
 		Binary: settings.Binary, Tarball: settings.Tarball, SourceDir: settings.SourceDir, Repo: settings.Repo, Ref: settings.Ref,
-		ScriptsDir: settings.ScriptsDir, HealthTimeout: settings.HealthTimeout,
+		ScriptsDir: settings.ScriptsDir, InitFlags: settings.Hive.InitFlags, JoinFlags: settings.Hive.JoinFlags, HealthTimeout: settings.HealthTimeout,
 	}
 }

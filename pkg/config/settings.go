@@ -68,6 +68,7 @@ type Settings struct {
 	Timeout  time.Duration `mapstructure:"timeout"` // of the whole run; 0: none
 	Timeouts Timeouts      `mapstructure:"timeouts"`
 
+	Hive    Hive    `mapstructure:"hive"`
 	Proxmox Proxmox `mapstructure:"proxmox"`
 	Network Network `mapstructure:"network"`
 
@@ -83,6 +84,12 @@ type Timeouts struct {
 	Configure time.Duration `mapstructure:"configure"`
 	Test      time.Duration `mapstructure:"test"`
 	Down      time.Duration `mapstructure:"down"`
+}
+
+// Hive is how hive is formed.
+type Hive struct {
+	InitFlags []string `mapstructure:"init_flags"` // of `hive admin init`, beside those that it is given anyway
+	JoinFlags []string `mapstructure:"join_flags"`
 }
 
 // Network is how nodes get their addresses; all empty: DHCP.

@@ -114,6 +114,8 @@ func workRows() []Setting {
 		{Key: "repo", Flag: "repo", Kind: Text, Help: "git repository to build hive from on the nodes"},
 		{Key: "ref", Flag: "ref", Kind: Text, Help: "branch, tag or commit of --repo; empty: its default branch"},
 		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Path, Help: "directory of node scripts that replace the built-in ones of the same name"},
+		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Help: "further flag of `hive admin init`, like --external-mode=nat; may be repeated"},
+		{Key: "hive.join_flags", Flag: "join-flag", Kind: List, Help: "further flag of `hive admin join`; may be repeated"},
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Help: "limit for all nodes to become healthy"},
 		{Key: "suite", Flag: "suite", Kind: List, Default: []string{"smoke"}, Help: "suite to run: smoke, or any command; may be repeated"},
 		{Key: "lost_after", Flag: "lost-after", Kind: Duration, Default: 2 * time.Minute, Help: "how long a node may be lost while suites run, before they are ended; 0: however long"},

@@ -56,6 +56,17 @@ type Health struct {
 	Reasons []string     `json:"reasons,omitempty"`
 }
 
+// Notes are worth knowing and no faults: services that were left out, nodes without free capacity.
+func (h Health) Notes() []string {
+	notes := LeftOut(h.Nodes)
+	for _, node := range h.Nodes {
+		if node.Note != "" {
+			notes = append(notes, node.Name+": "+node.Note)
+		}
+	}
+	return notes
+}
+
 const (
 	statusRunning  = "running"
 	statusReady    = "Ready"
@@ -329,7 +340,12 @@ func anySilent(nodes []NodeHealth) bool { return slices.ContainsFunc(nodes, Node
 
 // absent tells that others cannot find the node: nothing answers there, or its NATS is gone.
 func (n NodeHealth) absent() bool {
-	return n.silent() || slices.ContainsFunc(n.Services, func(s Service) bool { return s.Name == "nats" && s.problem() != "" })
+	return n.silent() || n.ill("nats")
+}
+
+// ill tells that the service should run on the node and does not do well.
+func (n NodeHealth) ill(service string) bool {
+	return slices.ContainsFunc(n.Services, func(s Service) bool { return s.Name == service && s.problem() != "" })
 }
 
 // absentees counts the other nodes that are absent.
@@ -376,6 +392,8 @@ func (n NodeHealth) healthProblem() string {
 
 func (n NodeHealth) peersProblem(nodes, absent int) string {
 	switch {
+	case n.ill("nats"):
+		return "" // it follows
 	case n.errs.peers != nil && nodes == 1:
 		return "" // a single node need not run a cluster port, nor its monitoring
 	case n.errs.peers != nil:
@@ -402,6 +420,8 @@ func (n NodeHealth) readyProblem() string {
 
 func (n NodeHealth) gatewayProblem() string {
 	switch {
+	case n.ill("awsgw"):
+		return "" // it follows
 	case n.errs.gateway != nil:
 		return "the gateway does not answer: " + n.errs.gateway.Error()
 	case n.Gateway != http.StatusForbidden || n.GatewayCode != codeNoToken:

@@ -63,6 +63,19 @@ func TestJudge(t *testing.T) {
 		{name: "a lone node that waits for others", nodes: 3, change: func(n *NodeHealth) { n.Status = "starting" }, want: `ci-3: the daemon says "starting"`},
 		{name: "another's name", nodes: 3, change: func(n *NodeHealth) { n.Self = "ci-1" }, want: `ci-3: the daemon calls itself "ci-1"`},
 		{name: "no answer", nodes: 3, change: func(n *NodeHealth) { n.Code, n.errs.health = 0, errors.New("connection refused") }, want: "ci-3: the daemon does not answer: connection refused"},
+		{name: "a service is dead", nodes: 3, change: func(n *NodeHealth) {
+			n.Services = []Service{{"nats", ServiceUp, ""}, {"predastore", ServiceDead, "its process is gone"}, {"vpcd", ServiceOut, "no br-int"}}
+		}, want: "ci-3: its predastore is dead: its process is gone"},
+		{name: "services not known", nodes: 3, change: func(n *NodeHealth) { n.errs.services = errors.New("its services are not known: refused") }, want: "ci-3: its services are not known: refused"},
+		{name: "the dead daemon is named", nodes: 3, change: func(n *NodeHealth) {
+			n.Code, n.errs.health = 0, errors.New("connection refused")
+			n.Services = []Service{{"spinifex", ServiceDead, "its process is gone"}}
+		}, want: "ci-3: the daemon does not answer: connection refused; its daemon (spinifex) is dead: its process is gone"},
+		{name: "what follows from a dead NATS or gateway", nodes: 3, change: func(n *NodeHealth) {
+			n.Peers, n.errs.peers, n.errs.gateway = PeersUnknown, errors.New("refused"), errors.New("refused")
+			n.Services = []Service{{"nats", ServiceDead, "its process is gone"}, {"awsgw", ServiceSilent, "nothing accepts connections at 10.0.0.3:9999"}}
+		}, want: "ci-3: its nats is dead: its process is gone; its gateway (awsgw) is silent: nothing accepts connections at 10.0.0.3:9999"},
+		{name: "no free capacity", nodes: 3, change: func(n *NodeHealth) { n.InstanceTypes = 0 }},
 		{name: "a peer is missing", nodes: 3, change: func(n *NodeHealth) { n.Peers = 1 }, want: "ci-3: it sees 1 of 2 peers"},
 		{name: "no monitoring", nodes: 3, change: func(n *NodeHealth) { n.Peers, n.errs.peers = PeersUnknown, errors.New("refused") }, want: "ci-3: its peers are not known: refused"},
 		{name: "a single node without monitoring", nodes: 1, change: func(n *NodeHealth) { n.Peers, n.errs.peers = PeersUnknown, errors.New("refused") }},
@@ -90,7 +103,7 @@ func TestJudge(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&nodes[tt.nodes-1])
 			}
-			health := judge(nodes, listed)
+			health := judge(nodes, listed, nil)
 			if got := strings.Join(health.Reasons, "\n"); got != tt.want || health.Formed != (tt.want == "") {
 				t.Errorf("formed: %v, reasons: %s", health.Formed, got)
 			}
@@ -98,6 +111,83 @@ func TestJudge(t *testing.T) {
 				t.Error("the first node is judged by another's state")
 			}
 		})
+	}
+}
+
+// What others miss because a node is silent is not blamed on them: the node is.
+func TestJudgeBlamesTheSilentNode(t *testing.T) {
+	silent := func(n *NodeHealth) { n.Code, n.errs.health = 0, errors.New("no answer within 4s") }
+	deadNATS := func(n *NodeHealth) {
+		n.Services = []Service{{"nats", ServiceDead, "its process is gone"}}
+	}
+	waits := fmt.Errorf("DescribeInstanceTypes: %w", timeoutError{apiTimeout})
+	for _, tt := range []struct {
+		name   string
+		third  func(*NodeHealth)
+		second func(*NodeHealth)
+		list   error
+		want   []string
+	}{
+		{"its peers miss it", silent, func(n *NodeHealth) { n.Peers = 1 }, nil, []string{"ci-3"}},
+		{"its peers miss its NATS", deadNATS, func(n *NodeHealth) { n.Peers = 1 }, nil, []string{"ci-3"}},
+		{"a gateway waits for it", silent, func(n *NodeHealth) { n.errs.api = waits }, nil, []string{"ci-3"}},
+		{"the table of nodes waits for it", silent, func(*NodeHealth) {}, errors.New("hive get nodes on ci-1 timed out"), []string{"ci-3"}},
+		{"more is missing than follows from it", silent, func(n *NodeHealth) { n.Peers = 0 }, nil, []string{"ci-2", "ci-3"}},
+		{"a refusal does not follow from it", silent, func(n *NodeHealth) { n.errs.api = errors.New("DescribeInstanceTypes answers 403") }, nil, []string{"ci-2", "ci-3"}},
+		{"a gateway that waits for nobody", func(*NodeHealth) {}, func(n *NodeHealth) { n.errs.api = waits }, nil, []string{"ci-2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			nodes := []NodeHealth{good(1, 3), good(2, 3), good(3, 3)}
+			tt.second(&nodes[1])
+			tt.third(&nodes[2])
+			health := judge(nodes, map[string]string{"ci-1": "Ready", "ci-2": "Ready", "ci-3": "Ready"}, tt.list)
+			var ill []string
+			for _, node := range health.Nodes {
+				if !node.Healthy {
+					ill = append(ill, node.Name)
+				}
+			}
+			if diff := cmp.Diff(tt.want, ill); diff != "" || health.Formed || len(health.Reasons) != len(tt.want) {
+				t.Errorf("formed: %v, reasons: %v%s", health.Formed, health.Reasons, diff)
+			}
+		})
+	}
+}
+
+func TestANodeTableThatCannotBeHadIsToldOnce(t *testing.T) {
+	failed := errors.New("hive get nodes on ci-1 exited with 1: no servers")
+	nodes := []NodeHealth{good(1, 2), good(2, 2)}
+	for i := range nodes {
+		nodes[i].Ready, nodes[i].errs.ready = "", failed
+	}
+	health := judge(nodes, nil, failed)
+	if diff := cmp.Diff([]string{failed.Error()}, health.Reasons); diff != "" || health.Formed {
+		t.Errorf("formed: %v%s", health.Formed, diff)
+	}
+}
+
+func TestNotes(t *testing.T) {
+	out := []Service{{"nats", ServiceUp, ""}, {"vpcd", ServiceOut, "no br-int"}, {"ui", ServiceOut, "no use"}}
+	nodes := []NodeHealth{good(1, 3), good(2, 3), good(3, 3)}
+	for i := range nodes {
+		nodes[i].Services = out
+	}
+	nodes[2].Services, nodes[1].InstanceTypes = out[:2], 0
+	got := judge(nodes, map[string]string{"ci-1": "Ready", "ci-2": "Ready", "ci-3": "Ready"}, nil).Notes()
+	if diff := cmp.Diff([]string{
+		"left out: on ci-1, ci-2: vpcd (no br-int), ui (no use)", "left out: on ci-3: vpcd (no br-int)",
+		"ci-2: no free capacity: DescribeInstanceTypes lists no type",
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseServices(t *testing.T) {
+	got := parseServices("Welcome to node 1!\nnats\tup\t10.0.0.1:4222\nawsgw\tdead\tits process is gone\nui\tout\ttests have no use for it\n")
+	if diff := cmp.Diff([]Service{
+		{"nats", ServiceUp, "10.0.0.1:4222"}, {"awsgw", ServiceDead, "its process is gone"}, {"ui", ServiceOut, "tests have no use for it"},
+	}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -205,8 +295,9 @@ func TestRedaction(t *testing.T) {
 }
 
 func TestSecretValues(t *testing.T) {
-	got := secretValues("node = 'n1'\n[nats]\ntoken = 'abcdef'\nserver_key = '/home/u/server.key'\naws_secret_access_key = q+/=w\n")
-	if diff := cmp.Diff([]string{"abcdef", "q+/=w"}, got); diff != "" {
+	got := secretValues("node = 'n1'\n[nats]\ntoken = 'abcdef'\nserver_key = '/home/u/server.key'\naws_secret_access_key = q+/=w\n" +
+		"  token: \"nats-token\"\n{\n  \"secret_access_key\": \"json+/=\",\n  \"user\": \"me\"}\n{\"a\":1,\"password\":\"p1\"}\n")
+	if diff := cmp.Diff([]string{"abcdef", "q+/=w", "nats-token", "json+/=", "p1"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,7 +36,7 @@ func TestScriptsParse(t *testing.T) {
 func TestScriptsDocumentTheirVariables(t *testing.T) {
 	variable := regexp.MustCompile(`HIVE_[A-Z_]+`)
 	// These are hive's own: a script sets them and does not take them.
-	hiveOwn := regexp.MustCompile(`^HIVE_(SKIP_BUILD|CONFIG_PATH|BASE_DIR|WAL_DIR|(PREDASTORE|VIPERBLOCK|AWSGW)_.*)?$`)
+	hiveOwn := regexp.MustCompile(`^HIVE_?$`)
 	common, _ := Script(commonScript)
 	documented := func(text string) map[string]bool {
 		names := map[string]bool{}
@@ -435,53 +437,120 @@ func TestParseState(t *testing.T) {
 	}
 }
 
-// Early hive has no `start`: its services are started one by one. What the script itself takes must not reach them, for
-// hive takes any HIVE_* variable as a setting.
-func TestServicesOfEarlyHiveAreStartedOneByOne(t *testing.T) {
-	t.Parallel()
-	l := newLocal(t, 1, Options{})
-	host := l.hosts[0]
-	os.MkdirAll(filepath.Join(host.home, "hive/bin"), 0o755)
-	os.MkdirAll(filepath.Join(host.home, "hive/config"), 0o755)
-	program := "#!/bin/sh\n[ \"$1\" = service ] || { echo 'Error: unknown command \"'$1'\" for \"hive\"'; exit 1; }\nenv | grep -E '^(HIVE_|SSL)' | sort\n"
+// No hive has a `start`: its services are started one by one, under the names and with the variables of its era. What the scripts
+// themselves take must not reach them, for hive takes any HIVE_* variable as a setting.
+func TestServicesAreStartedOneByOne(t *testing.T) {
+	for _, era := range []struct{ own, prefix string }{{"hive", "HIVE"}, {"spinifex", "SPINIFEX"}} {
+		t.Run(era.own, func(t *testing.T) {
+			t.Parallel()
+			l := newLocal(t, 1, Options{})
+			host, dir := l.hosts[0], filepath.Join(l.hosts[0].home, "hive")
+			fakeHive(t, dir, era.own)
+			out, err := l.startServices(t.Context(), host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]Service{{"viperblock", ServiceOut, "the program came without nbdkit-viperblock-plugin.so"},
+				{"vpcd", ServiceOut, "there is no Open vSwitch bridge br-int"}}, out); diff != "" {
+				t.Error(diff)
+			}
+			if _, err := l.script(t.Context(), host, "start-gateway.sh", time.Minute, map[string]string{"HIVE_STARTS": "1", "HIVE_TIMEOUT": "0"}, nil); err != nil {
+				t.Fatal(err)
+			}
+			prefix, config := era.prefix+"_", dir+"/config"
+			for name, want := range map[string][]string{
+				"nats": {"CONFIG_PATH=" + config + "/nats/nats.conf"},
+				"predastore": {"PREDASTORE_BACKEND=distributed", "PREDASTORE_BASE_PATH=" + dir + "/predastore/",
+					"PREDASTORE_CONFIG_PATH=" + config + "/predastore/predastore.toml", "PREDASTORE_HOST=127.9.9.9",
+					"PREDASTORE_NODE_ID=3", "PREDASTORE_PORT=8443", "PREDASTORE_TLS_CERT=" + config + "/server.pem",
+					"PREDASTORE_TLS_KEY=" + config + "/server.key"},
+				era.own: {"BASE_DIR=" + dir + "/" + era.own + "/", "CONFIG_PATH=" + config + "/" + era.own + ".toml", "WAL_DIR=" + dir + "/" + era.own},
+				"awsgw": {"AWSGW_TLS_CERT=" + config + "/server.pem", "AWSGW_TLS_KEY=" + config + "/server.key",
+					"BASE_DIR=" + dir, "CONFIG_PATH=" + config + "/" + era.own + ".toml"},
+			} {
+				for i := range want {
+					want[i] = prefix + want[i]
+				}
+				want = append(want, "SSL_CERT_FILE="+dir+"/run/ca-bundle.pem")
+				if diff := cmp.Diff(want, host.lines("hive/logs/"+name+".log", len(want))); diff != "" {
+					t.Errorf("%s: %s", name, diff)
+				}
+			}
+			for _, name := range []string{"vpcd", "viperblock", "ui"} {
+				if _, err := os.Stat(filepath.Join(dir, "logs", name+".log")); err == nil {
+					t.Errorf("%s was started, which cannot run or is not listed", name)
+				}
+			}
+			fakeServicesAreJudged(t, l, era.own)
+		})
+	}
+}
+
+// fakeHive installs a program whose services print their environment and sleep, on a node that is initialized.
+func fakeHive(t *testing.T, dir, own string) {
+	t.Helper()
+	program := "#!/bin/bash\ncase $* in\n'service --help') printf 'Available Commands:\\n  nats  Manage nats\\n  " + own + "  Manage it\\n' ;;\n" +
+		"service*) env | grep -E '^(HIVE_|SPINIFEX_|SSL)' | sort; exec -a hive sleep 60 ;;\n*) echo unknown command ;;\nesac\n"
 	config := `version = "1.0"
 node = "ci-1"
-services = ["nats", "predastore", "daemon", "awsgw"]
+services = ["nats", "predastore", "viperblock", "daemon", "awsgw", "vpcd"]
 [nodes.ci-2]
 [nodes.ci-2.predastore]
 host = "10.0.0.2:8443"
 [nodes.ci-1]
 node = "ci-1"
 [nodes.ci-1.predastore]
-host = "10.0.0.1:8443"
+host = "127.9.9.9:8443"
 node_id = 3
 `
-	for name, text := range map[string]string{"bin/hive": program, "config/hive.toml": config, "config/ca.pem": "CA\n"} {
-		if err := os.WriteFile(filepath.Join(host.home, "hive", name), []byte(text), 0o755); err != nil {
+	for name, text := range map[string]string{"bin/hive": program, "config/" + own + ".toml": config, "config/ca.pem": "CA\n"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Start(t.Context()); err != nil {
+}
+
+// fakeServicesAreJudged checks what is told of services that run and serve nothing, of one that was killed, and of all when they were
+// stopped, which takes them in order.
+func fakeServicesAreJudged(t *testing.T, l *local, own string) {
+	t.Helper()
+	states := func() map[string]ServiceState {
+		services, err := l.askServices(t.Context(), l.hosts[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]ServiceState{}
+		for _, s := range services {
+			found[s.Name] = s.State
+		}
+		return found
+	}
+	want := map[string]ServiceState{"nats": ServiceSilent, "predastore": ServiceSilent, own: ServiceSilent, "awsgw": ServiceSilent, "viperblock": ServiceOut, "vpcd": ServiceOut}
+	if diff := cmp.Diff(want, states()); diff != "" {
+		t.Error(diff)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(l.hosts[0].read("hive/logs/predastore.pid")))
+	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(host.home, "hive")
-	for name, want := range map[string][]string{
-		"nats": {"HIVE_CONFIG_PATH=" + dir + "/config/nats/nats.conf"},
-		"predastore": {"HIVE_PREDASTORE_BACKEND=distributed", "HIVE_PREDASTORE_BASE_PATH=" + dir + "/predastore/",
-			"HIVE_PREDASTORE_CONFIG_PATH=" + dir + "/config/predastore/predastore.toml", "HIVE_PREDASTORE_HOST=10.0.0.1",
-			"HIVE_PREDASTORE_NODE_ID=3", "HIVE_PREDASTORE_PORT=8443", "HIVE_PREDASTORE_TLS_CERT=" + dir + "/config/server.pem",
-			"HIVE_PREDASTORE_TLS_KEY=" + dir + "/config/server.key"},
-		"hive": {"HIVE_BASE_DIR=" + dir + "/hive/", "HIVE_CONFIG_PATH=" + dir + "/config/hive.toml", "HIVE_WAL_DIR=" + dir + "/hive"},
-		"awsgw": {"HIVE_AWSGW_TLS_CERT=" + dir + "/config/server.pem", "HIVE_AWSGW_TLS_KEY=" + dir + "/config/server.key",
-			"HIVE_BASE_DIR=" + dir + "/config", "HIVE_CONFIG_PATH=" + dir + "/config/hive.toml"},
-	} {
-		want = append(want, "SSL_CERT_FILE="+dir+"/run/ca-bundle.pem")
-		if diff := cmp.Diff(want, host.lines("hive/logs/"+name+".log", len(want))); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "logs/vpcd.log")); err == nil {
-		t.Error("a service was started that hive.toml does not list")
+	want["predastore"] = ServiceDead
+	for end := time.Now().Add(30 * time.Second); states()["predastore"] != ServiceDead && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if diff := cmp.Diff(want, states()); diff != "" {
+		t.Error(diff)
+	}
+	if err := l.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := states(); len(got) > 0 {
+		t.Errorf("of hive that was stopped is told: %v", got)
 	}
 }
 

@@ -86,33 +86,31 @@ func (n NodeHealth) dead() []string {
 	return names
 }
 
-// LeftOut says in one line each which services were left out on which nodes, and why; services that were left out for one
-// reason on the same nodes share a line.
+// LeftOut says which services were left out, and why: one line for all nodes that lack the same ones for the same reasons.
 func LeftOut(nodes []NodeHealth) []string {
-	type reason struct{ service, why string }
-	var order []reason
-	on := map[reason][]string{}
+	var order []string
+	lacking := map[string][]string{}
 	for _, node := range nodes {
+		var out []string
 		for _, service := range node.Services {
-			if service.State != ServiceOut {
-				continue
+			if service.State == ServiceOut {
+				out = append(out, service.Name+" ("+service.Detail+")")
 			}
-			key := reason{service.Name, service.Detail}
-			if on[key] == nil {
+		}
+		if key := strings.Join(out, ", "); key != "" {
+			if lacking[key] == nil {
 				order = append(order, key)
 			}
-			on[key] = append(on[key], node.Name)
+			lacking[key] = append(lacking[key], node.Name)
 		}
 	}
-	var lines []string
-	for _, key := range order {
-		where := " on " + strings.Join(on[key], ", ")
-		if len(on[key]) == len(nodes) {
-			where = ""
+	for i, key := range order {
+		if on := lacking[key]; len(on) < len(nodes) {
+			order[i] = "on " + strings.Join(on, ", ") + ": " + key
 		}
-		lines = append(lines, fmt.Sprintf("%s is left out%s: %s", key.service, where, key.why))
+		order[i] = "left out: " + order[i]
 	}
-	return lines
+	return order
 }
 
 // Limits of starting gateways. One that waits for the stores of other nodes gives up after 10 seconds and ends.

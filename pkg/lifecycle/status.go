@@ -29,6 +29,15 @@ type Status struct {
 	Nodes   []NodeStatus
 }
 
+// Notes are worth knowing of the cluster, and no faults.
+func (s Status) Notes() []string {
+	var health hive.Health
+	for _, node := range s.Nodes {
+		health.Nodes = append(health.Nodes, node.Health)
+	}
+	return health.Notes()
+}
+
 // statusTime bounds one look at a cluster.
 const statusTime = 15 * time.Second
 

@@ -4,6 +4,7 @@
 # HIVE_BIN         the hive program (default $HIVE_DIR/bin/hive)
 # HIVE_CONFIG_DIR  hive's configuration (default $HIVE_DIR/config)
 # HIVE_PORT        port of the daemon and of formation (default 4432)
+# HIVE_BIND        the node's own address
 # HIVE_SOURCE_DIR  where hive's source is, if it was built here (default ~/Development/mulga/hive)
 set -euo pipefail
 

@@ -1,7 +1,6 @@
 # Joins this node to the cluster that node 1 forms, and waits for the end of it.
 #
 # HIVE_NODE        the node's name
-# HIVE_BIND        the node's own address
 # HIVE_LEADER      host:port of the formation server
 # HIVE_JOIN_TOKEN  the join token; empty if this hive has none
 # HIVE_FORCE       "yes" joins an initialized node again, where hive has a flag for it

@@ -1,7 +1,5 @@
 # Removes hive's configuration, data and AWS profiles from this node, so that it can be formed anew. Programs and logs
 # stay. Hive must be stopped.
-#
-# HIVE_BIND  the node's own address
 set -euo pipefail
 
 case $HIVE_DIR in

@@ -1,6 +1,5 @@
 # Sets up OVN by hive's own script where that came with hive and can work here; does nothing otherwise.
 #
-# HIVE_BIND    the node's own address
 # HIVE_LEADER  node 1's address; the same as HIVE_BIND on node 1
 set -euo pipefail
 

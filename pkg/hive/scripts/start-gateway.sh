@@ -5,7 +5,6 @@
 # Prints a line "again N LAST-LINE-OF-ITS-LOG" before each further start. Where it still runs and accepts nothing when the time is
 # up, that is left to the judgement of health.
 #
-# HIVE_BIND     the node's own address
 # HIVE_STARTS   how often it is started at most
 # HIVE_TIMEOUT  seconds to wait at most
 set -euo pipefail

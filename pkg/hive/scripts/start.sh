@@ -3,8 +3,6 @@
 # started in upstream's order and with its settings.
 #
 # Prints a line "left-out NAME REASON" for each service that is left out.
-#
-# HIVE_BIND  the node's own address
 set -euo pipefail
 
 config=$(config_file)

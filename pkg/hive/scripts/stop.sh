@@ -2,7 +2,6 @@
 # stopped one after the other, each before those that it needs.
 # It touches nothing that has no pid file under HIVE_DIR: no guest, no Open vSwitch, no other program.
 #
-# HIVE_BIND          the node's own address
 # HIVE_STOP_TIMEOUT  seconds until the port has to be free
 set -euo pipefail
 
