@@ -115,6 +115,8 @@ func formationProblem(states []nodeState) string {
 			return name + " is not initialized"
 		case state.node != name:
 			return fmt.Sprintf("%s was initialized as %q", name, state.node)
+		case state.era != "" && state.written != state.era:
+			return fmt.Sprintf("%s was initialized by %s, and its program is %s now", name, state.written, state.era)
 		case state.nodes != len(states):
 			return fmt.Sprintf("%s belongs to a cluster of %d nodes, not %d", name, state.nodes, len(states))
 		case state.ca != states[0].ca:

@@ -227,6 +227,8 @@ type nodeState struct {
 	ca          string
 	node        string
 	nodes       int
+	era         string        // what the program calls its own service: hive or spinifex
+	written     string        // by which of both the configuration was written
 	skew        time.Duration // of the node's clock against this machine's
 }
 
@@ -254,6 +256,10 @@ func parseState(host Host, text string, now time.Time) nodeState {
 			state.initialized = value == "yes"
 		case "used":
 			state.used = value == "yes"
+		case "era":
+			state.era = value
+		case "written":
+			state.written = value
 		case "ca":
 			state.ca = value
 		case "node":

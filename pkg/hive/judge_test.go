@@ -248,6 +248,7 @@ func TestJudgeFormation(t *testing.T) {
 		{"half done, never used", []nodeState{state(1, unused), state(2, unused), state(3, fresh)}, false, formAnew, "ci-3 is not initialized"},
 		{"a node was added", []nodeState{state(1, nil), state(2, nil), state(3, fresh)}, false, refuseFormation, "in use on ci-1, ci-2"},
 		{"another CA", []nodeState{state(1, nil), state(2, nil), state(3, func(s *nodeState) { s.ca = "bb" })}, false, refuseFormation, "another certificate authority"},
+		{"a program of another era", []nodeState{state(1, func(s *nodeState) { s.nodes, s.era, s.written = 1, "hive", "spinifex" })}, false, refuseFormation, "initialized by spinifex, and its program is hive now"},
 		{"another size", []nodeState{state(1, func(s *nodeState) { s.nodes = 1 })}, false, keepFormation, ""},
 		{"another cluster's", []nodeState{state(1, func(s *nodeState) { s.node = "old-1" })}, false, refuseFormation, `initialized as "old-1"`},
 	} {

@@ -1,14 +1,17 @@
 # Prints what is on this node as name=value lines: version, initialized (yes|no), ca (SHA-256), node, nodes (how many the
-# configuration names), used (yes if hive was ever started here), time (seconds since 1970).
+# configuration names), used (yes if hive was ever started here), time (seconds since 1970), era (what the program calls itself)
+# and written (what the program that wrote the configuration called itself).
 set -euo pipefail
 
 printf 'time=%s\n' "$(date +%s)"
 if [ -x "$HIVE_BIN" ]; then
   printf 'version=%s\n' "$("$HIVE_BIN" version 2>/dev/null | head -n 1)"
+  printf 'era=%s\n' "$(era)"
 fi
 config=$(config_file)
 if [ -n "$config" ]; then
   printf 'initialized=yes\n'
+  printf 'written=%s\n' "$(basename "$config" .toml)"
   printf 'node=%s\n' "$(sed -n "s/^node *= *//p" "$config" | head -n 1 | tr -d "\"' ")"
   # Only [nodes.NAME] counts, not its own tables such as [nodes.NAME.nats].
   printf 'nodes=%s\n' "$(grep -Ec '^\[nodes\.[^].]+\]' "$config" || true)"
