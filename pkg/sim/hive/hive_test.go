@@ -91,6 +91,7 @@ func TestEachServiceIsAProcessOfItsOwn(t *testing.T) {
 }
 
 func TestLoneNodeOfThreeIsNeverMoreThanStarting(t *testing.T) {
+	t.Parallel()
 	members := nodes(t, EraPre, 3)
 	form(t, members)
 	members[0].startAll()
@@ -112,6 +113,7 @@ func TestLoneNodeOfThreeIsNeverMoreThanStarting(t *testing.T) {
 }
 
 func TestFormationServer(t *testing.T) {
+	t.Parallel()
 	leader := nodes(t, EraPre, 2)[0]
 	done := forming(t, leader, 2)
 	if code, body, _ := leader.get(leader.managerURL() + "/health"); code != 404 || body != "404 page not found\n" {
@@ -168,6 +170,7 @@ func TestWhatInitPrintsNeverWorks(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	pre := nodes(t, EraPre, 1)[0]
 	spx := nodes(t, EraSpx, 1)[0]
 	running := nodes(t, EraPre, 1)[0]
@@ -222,6 +225,7 @@ func TestThereIsNoStart(t *testing.T) {
 }
 
 func TestFlagsOfTheOtherEraAreUnknown(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		era  Era
 		flag string
@@ -254,6 +258,7 @@ func TestFlagsOfTheOtherEraAreUnknown(t *testing.T) {
 }
 
 func TestHelpListsFlagsOnePerLine(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		era      Era
 		args     string
@@ -357,6 +362,7 @@ func TestConfigurationFiles(t *testing.T) {
 }
 
 func TestServicesOfANode(t *testing.T) {
+	t.Parallel()
 	n := nodes(t, EraSpx, 1)[0]
 	n.must(n.init(1, "--services", "nats,daemon")...)
 	if !strings.Contains(n.read(n.toml()), "\nservices = [\"nats\", \"daemon\"]\n") {
@@ -383,6 +389,7 @@ func TestForceAgainstARunningNodeChangesItsCA(t *testing.T) {
 }
 
 func TestJoinTokenIsNeeded(t *testing.T) {
+	t.Parallel()
 	members := nodes(t, EraSpx, 2)
 	leader := members[0]
 	done := forming(t, leader, 2)
@@ -438,6 +445,7 @@ func TestGateway(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	n := nodes(t, EraPre, 1)[0]
 	n.settings(map[string]any{"fail": map[string]Failure{"init": {Exit: 3, Stderr: "boom"}, "service awsgw": {Stderr: "no gateway today"}}})
 	if got := n.run(n.init(1)...); got.code != 3 || !strings.Contains(got.stderr, "boom") {
@@ -470,6 +478,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestNoPeers(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, EraPre, 3, nil)
 	members[2].settings(map[string]any{"no_peers": true})
 	eventually(t, "it leaves the others", func() bool { return len(members[0].peers()) == 1 && len(members[2].peers()) == 0 })

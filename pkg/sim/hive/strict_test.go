@@ -83,11 +83,15 @@ func TestServicesWithoutTheirSettings(t *testing.T) {
 
 // Services leave pid files in their own directories, and never take them away.
 func TestPIDFiles(t *testing.T) {
+	t.Parallel()
 	n := cluster(t, EraPre, 1, nil)[0]
-	for file, service := range map[string]string{"hive/hive.pid": "daemon", "awsgw.pid": "awsgw", "predastore/predastore.pid": "predastore", "nats.pid": "nats"} {
-		n.end(service)
-		if n.read(n.data(file)) == "" {
-			t.Errorf("%s is empty", file)
+	for _, tt := range []struct{ service, file string }{
+		{"awsgw", "awsgw.pid"}, {"daemon", "hive/hive.pid"}, {"predastore", "predastore/predastore.pid"}, {"nats", "nats.pid"},
+	} {
+		pid := strconv.Itoa(n.running[tt.service].cmd.Process.Pid)
+		n.end(tt.service)
+		if got := n.read(n.data(tt.file)); got != pid {
+			t.Errorf("%s holds %q, want %s", tt.file, got, pid)
 		}
 	}
 }
@@ -194,6 +198,7 @@ func TestSeedRace(t *testing.T) {
 }
 
 func TestSeedRaceCanBeTurnedOff(t *testing.T) {
+	t.Parallel()
 	members := nodes(t, EraPre, 3)
 	for _, n := range members {
 		n.settings(map[string]any{"seed_race": false, "seed_window": 0.2})
@@ -207,6 +212,7 @@ func TestSeedRaceCanBeTurnedOff(t *testing.T) {
 // The records are NATS' own: a gateway that starts again finds its keys there, and so does another cluster's gateway that
 // is put upon old data.
 func TestRecordsOutliveTheirServices(t *testing.T) {
+	t.Parallel()
 	n := cluster(t, EraPre, 1, nil)[0]
 	n.end("awsgw")
 	n.end("nats")
@@ -230,6 +236,7 @@ func TestRecordsOutliveTheirServices(t *testing.T) {
 }
 
 func TestBootstrapIsLookedForByEra(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		era   Era
 		files []string
@@ -253,6 +260,7 @@ func TestBootstrapIsLookedForByEra(t *testing.T) {
 
 // The later era's object store knows no CA but the system's, and dials NATS once.
 func TestTheStoreTrustsTheSystemOnly(t *testing.T) {
+	t.Parallel()
 	n := nodes(t, EraSpx, 1)[0]
 	n.must(n.init(1)...)
 	env := without(n.env("predastore"), "SSL_CERT_FILE")
@@ -277,6 +285,7 @@ func TestTheStoreTrustsTheSystemOnly(t *testing.T) {
 
 // Root of a simulated host puts the CA into the host's trust store; nothing ever touches this machine's.
 func TestRootsTrustStore(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		era    Era
@@ -354,6 +363,7 @@ func TestSilentNode(t *testing.T) {
 }
 
 func TestInstanceTypesByFreeCapacity(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		era      Era
@@ -378,6 +388,7 @@ func TestInstanceTypesByFreeCapacity(t *testing.T) {
 }
 
 func TestSmallNodeOfTheLaterEra(t *testing.T) {
+	t.Parallel()
 	n := nodes(t, EraSpx, 1)[0]
 	n.settings(map[string]any{"cpus": 2})
 	n.must(n.init(1)...)
@@ -388,6 +399,7 @@ func TestSmallNodeOfTheLaterEra(t *testing.T) {
 
 // With an external network and without vpcd, a daemon of the later era tries for a while before it runs.
 func TestDHCPRetries(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		external bool
@@ -424,6 +436,7 @@ func TestDHCPRetries(t *testing.T) {
 
 // The later era's daemon takes TLS 1.2 as well, unlike its successors.
 func TestDaemonsTLS(t *testing.T) {
+	t.Parallel()
 	n := cluster(t, EraSpx, 1, nil)[0]
 	client := n.client(false)
 	client.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
@@ -443,6 +456,7 @@ func TestDaemonsTLS(t *testing.T) {
 
 // Another cluster's NATS is no peer in the later era; in the early one whoever has the name is.
 func TestStrangersAreNoPeers(t *testing.T) {
+	t.Parallel()
 	members := nodes(t, EraSpx, 2)
 	form(t, members)
 	conf := members[1].read(members[1].config("nats/nats.conf"))
@@ -511,12 +525,30 @@ func TestServicesAreCheap(t *testing.T) {
 	t.Logf("12 services listen after %s", time.Since(began).Round(time.Millisecond))
 	for _, n := range members {
 		for service, r := range n.running {
-			text := n.read("/proc/" + strconv.Itoa(r.cmd.Process.Pid) + "/status")
-			for line := range strings.Lines(text) {
-				if strings.HasPrefix(line, "RssAnon:") {
-					t.Logf("%s %s", service, strings.TrimSpace(line))
-				}
+			if size := anonymousMemory(t, r.cmd.Process.Pid); size > 16<<10 {
+				t.Errorf("%s has %d KiB of its own", service, size)
 			}
 		}
 	}
+}
+
+// anonymousMemory is how much of a process's memory is nobody else's, in KiB.
+func anonymousMemory(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		t.Skip("this system does not tell")
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			size, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("process %d has %d KiB of its own", pid, size)
+			return size
+		}
+	}
+	t.Skip("this system does not tell")
+	return 0
 }
