@@ -21,7 +21,7 @@ var only = []struct {
 	rooms  []string
 	reason string
 }{
-	{"github.com/spf13/cobra", []string{"pkg/cli"}, "commands are declared in one place and stay thin"},
+	{"github.com/spf13/cobra", []string{"pkg/cli", "pkg/sim/hive"}, "commands are declared in one place and stay thin; real hive's are cobra's, and are refused in its words"},
 	{"github.com/spf13/viper", []string{"pkg/config"}, "settings are resolved once, into one typed value"},
 	{"github.com/hashicorp/terraform-exec", []string{"pkg/provision/tofu"}, "each foreign API has exactly one adapter"},
 	{"github.com/hashicorp/hc-install", []string{"pkg/provision/tofu"}, "each foreign API has exactly one adapter"},

@@ -1,186 +1,221 @@
 package simhive
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// Ports of a node's services.
+// Topics that daemons answer.
 const (
-	clusterPort = 4248
-	monitorPort = 8222
-	gatewayPort = 9999
+	statusTopic = "node.status"
+	typesTopic  = "ec2.DescribeInstanceTypes"
+	dhcpTopic   = "vpc.dhcp.acquire" // vpcd's
 )
 
-// daemon is one node's services in one process.
+// hostReserve is how many CPUs the later era keeps for itself.
+const hostReserve = 2
+
+// daemon is `service hive start`, or spinifex: the node's manager.
 type daemon struct {
-	layout
 	program *program
 	config  nodeConfig
 	hash    string
 	started time.Time
-	peers   *peers
-	gateway *gateway
+	bus     *bus
+	ready   atomic.Bool
 }
 
-// daemon serves this node until it is killed. `start` runs it; it is no part of the real program.
-func (p *program) daemon(args []string) error {
-	var o options
-	if err := p.parse(p.flagSet("daemon", &o), args); err != nil {
-		return err
-	}
-	d, err := p.newDaemon(o.layout)
+func (p *program) runDaemon() error {
+	name := p.settings.name()
+	p.say("Starting %s service...", name)
+	config, text, err := p.configured()
 	if err != nil {
-		return err
+		p.say("Error loading config file: %v", err)
+		return nil
 	}
-	servers, err := d.listen()
-	if err != nil {
-		return fmt.Errorf("Error: %w", err)
+	if config == nil {
+		return p.unset("Config file")
 	}
-	ended := make(chan error)
-	for listener, handler := range servers {
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(p.stderr, "", log.LstdFlags)}
-		go func() { ended <- server.Serve(listener) }()
-	}
-	d.peers.watch()
-	if err := d.announce(); err != nil {
-		return err
-	}
-	return <-ended
-}
-
-func (p *program) newDaemon(l layout) (*daemon, error) {
-	config, text, err := readConfig(l)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := adoptCredentials(l)
-	if err != nil {
-		return nil, err
+	if err := p.writePID(p.setting("base-dir"), name); err != nil {
+		return p.failStart(name, err)
 	}
 	sum := sha256.Sum256(text)
-	d := &daemon{
-		layout: l, program: p, config: config,
-		hash: hex.EncodeToString(sum[:]), started: time.Now(),
+	d := &daemon{program: p, config: *config, hash: hex.EncodeToString(sum[:]), started: time.Now()}
+	if err := d.run(); err != nil {
+		p.logf("WARN Failed to start daemon err=%q", err)
+		return p.failStart(name, err)
 	}
-	d.gateway = &gateway{keys: map[string]credentials{keys.AccessKeyID: keys}, daemon: d}
-	d.peers = newPeers(d)
-	return d, nil
+	return nil
 }
 
-// adoptCredentials takes over bootstrap.json, which the gateway consumes at its first start.
-func adoptCredentials(l layout) (credentials, error) {
-	var keys credentials
-	bootstrap, store := l.config("bootstrap.json"), l.DataDir+"/awsgw/keys.json"
-	data, err := os.ReadFile(bootstrap)
-	if err == nil {
-		if err = writeFile(store, data, 0o600); err == nil {
-			err = os.Remove(bootstrap)
-		}
+func (d *daemon) run() error {
+	p := d.program
+	if p.settings.spx() && p.settings.CPUs <= hostReserve {
+		p.logf("ERROR host below minimum reserve — daemon refuses to start vcpu=%d reserveVCPU=%d", p.settings.CPUs, hostReserve)
+		return fmt.Errorf("validate host reserve: host has %d vCPU, reserve needs more than %d", p.settings.CPUs, hostReserve)
+	}
+	o, err := p.busOf(d.config.self(), "daemon", []string{statusTopic, typesTopic}, d.answer)
+	if err != nil {
+		return fmt.Errorf("failed to connect to NATS: %w", err)
+	}
+	ctx := context.Background()
+	if d.bus, err = p.connectBus(ctx, o); err != nil {
+		return fmt.Errorf("failed to connect to NATS: %w", err)
+	}
+	if err := d.manage(); err != nil {
+		return fmt.Errorf("failed to start cluster manager: %w", err)
+	}
+	d.start(ctx)
+	// Until here a signal just kills, as the real one sets its handler up late.
+	ended, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	d.ready.Store(true)
+	p.logf("INFO Daemon fully initialized node=%s", d.config.Node)
+	<-ended.Done()
+	d.shutdown()
+	return nil
+}
+
+// manage opens the daemon's port.
+func (d *daemon) manage() error {
+	p, host := d.program, d.config.self().Daemon.Host
+	if host == "" {
+		return errors.New("daemon.host not configured")
+	}
+	var listener net.Listener
+	var err error
+	if p.settings.spx() {
+		directory := filepath.Dir(p.setting("config"))
+		listener, err = listenTLS(host, filepath.Join(directory, "server.pem"), filepath.Join(directory, "server.key"))
 	} else {
-		data, err = os.ReadFile(store)
+		listener, err = net.Listen("tcp", host)
 	}
 	if err != nil {
-		return keys, fmt.Errorf("Error: read the gateway's keys: %w", err)
+		return err
 	}
-	return keys, json.Unmarshal(data, &keys)
+	go serveHTTP(listener, d.managerHandler(), p.logf)
+	return nil
 }
 
-// listen opens all ports before anything is served, so that a taken one ends the start.
-func (d *daemon) listen() (map[net.Listener]http.Handler, error) {
-	self, spx := d.config.self(), d.program.settings.spx()
-	servers := map[net.Listener]http.Handler{}
-	for _, s := range []struct {
-		ip      string
-		port    int
-		tls     bool
-		handler http.Handler
-	}{
-		{self.BindIP, self.Port, spx, d.managerHandler()},
-		{self.ClusterIP, clusterPort, false, d.peers.handler()},
-		{d.monitorIP(), monitorPort, false, d.peers.monitorHandler()},
-		{self.BindIP, gatewayPort, true, d.gateway},
-	} {
-		listener, err := net.Listen("tcp", net.JoinHostPort(s.ip, strconv.Itoa(s.port)))
-		if err == nil && s.tls {
-			listener, err = d.secure(listener)
+// start does what has to be done before the node is running: most NATS must be there, the own object store is waited for,
+// but not for ever, and a network that needs vpcd costs time without it.
+func (d *daemon) start(ctx context.Context) {
+	p := d.program
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		var quorum bool
+		if asked, cancel := context.WithTimeout(ctx, serverTimeout); d.bus.call(asked, "quorum", nil, &quorum) == nil && quorum {
+			cancel()
+			break
+		} else {
+			cancel()
 		}
-		if err != nil {
-			return nil, fmt.Errorf("listen on port %d: %w", s.port, err)
+	}
+	wait := p.settings.scaled(realStart)
+	for end := time.Now().Add(p.settings.scaled(realStorePatience)); time.Now().Before(end) && !d.storeAnswers(); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if d.config.Network.ExternalMode == "pool" {
+		for i := range p.settings.DHCPRetries {
+			if len(d.bus.gather(ctx, dhcpTopic, time.Second)) > 0 {
+				break
+			}
+			p.logf("WARN dhcp acquire NATS request failed, retrying attempt=%d maxAttempts=%d err=\"nats: no responders available for request\"", i+1, p.settings.DHCPRetries)
+			time.Sleep(time.Second)
 		}
-		servers[listener] = s.handler
 	}
-	return servers, nil
+	if left := wait - time.Since(d.started); left > 0 {
+		time.Sleep(left)
+	}
 }
 
-func (d *daemon) secure(listener net.Listener) (net.Listener, error) {
-	cert, errCert := os.ReadFile(d.layout.config("server.pem"))
-	key, errKey := os.ReadFile(d.layout.config("server.key"))
-	if err := errors.Join(errCert, errKey); err != nil {
-		return nil, err
+func (d *daemon) storeAnswers() bool {
+	host := d.config.self().Predastore.Host
+	if host == "" {
+		return true
 	}
-	return serveTLS(listener, cert, key)
-}
-
-// monitorIP is where NATS monitoring listens: on the node's address in the early era, on 127.0.0.1 later. A node that
-// lives on a loopback address itself keeps it, because several such nodes share one loopback interface.
-func (d *daemon) monitorIP() string {
-	bind := d.config.self().BindIP
-	if !d.program.settings.spx() || net.ParseIP(bind).IsLoopback() {
-		return bind
-	}
-	return "127.0.0.1"
-}
-
-// announce writes pid files and a first line into every service's log.
-func (d *daemon) announce() error {
-	var problems []error
-	for _, name := range pidNames(d.config.self().Services) {
-		if name != "hive" {
-			line := fmt.Sprintf("%s %s of %s is served by the simulated hive daemon (pid %d)\n",
-				time.Now().UTC().Format(time.RFC3339), name, d.config.Node, os.Getpid())
-			problems = append(problems, appendFile(d.logs(name+".log"), line))
-		}
-		problems = append(problems, writeFile(d.logs(name+".pid"), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644))
-	}
-	log.New(d.program.stderr, "", log.LstdFlags).Printf("node %s listens, %d nodes configured", d.config.Node, len(d.config.Nodes))
-	return errors.Join(problems...)
-}
-
-func appendFile(path, text string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	conn, err := net.DialTimeout("tcp", dialTarget(host), time.Second)
 	if err != nil {
-		return fmt.Errorf("open a log: %w", err)
+		return false
 	}
-	_, err = file.WriteString(text)
-	return errors.Join(err, file.Close())
+	conn.Close()
+	return true
 }
 
-// faults are the settings as they are now, so that tests can break a running node.
-func (d *daemon) faults() Settings {
-	settings, err := loadSettings(d.program.settingsFiles(), d.program.env)
-	if err != nil {
-		return d.program.settings
+// shutdown writes the node's state before it ends. Without NATS that takes its time, and is in vain.
+func (d *daemon) shutdown() {
+	p := d.program
+	p.logf("INFO Received shutdown signal, cleaning up...")
+	time.Sleep(80 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), seconds(p.settings.StopTimeout))
+	defer cancel()
+	state := keyed{Key: "instance-state." + d.config.Node, Value: json.RawMessage(`{}`)}
+	if err := d.bus.call(ctx, "put", state, nil); err != nil {
+		p.logf("ERROR Failed to write state err=\"failed to write state to JetStream: %v\"", err)
 	}
-	return settings
+	p.logf("INFO Shutdown complete")
 }
 
-// status is "running" once the start-up time is over and a quorum of nodes has been heard; like the real one it then
-// says nothing more about peers.
-func (d *daemon) status() string {
-	if d.faults().NeverRunning || time.Since(d.started) < d.program.settings.scaled(realStart) || !d.peers.hadQuorum() {
-		return "starting"
+// answer is what a daemon says to whoever asks all of them.
+func (d *daemon) answer(_ context.Context, topic string, _ json.RawMessage) (any, error) {
+	if !d.ready.Load() || d.program.faults().NeverRunning {
+		return nil, errors.New("nats: no responders available for request")
 	}
-	return "running"
+	switch topic {
+	case statusTopic:
+		self := d.config.self()
+		return nodeStatus{
+			Node: d.config.Node, Status: "Ready", Host: self.Host, Region: self.Region, AZ: self.AZ,
+			Uptime: int64(time.Since(d.started).Seconds()), Services: self.services(),
+		}, nil
+	case typesTopic:
+		return nodeTypes{Node: d.config.Node, Types: d.types()}, nil
+	}
+	return nil, errors.New("no such topic")
+}
+
+// types are those that fit what is free of the node.
+func (d *daemon) types() []instanceTypeItem {
+	s := d.program.faults()
+	free := s.CPUs - s.UsedCPUs
+	if s.spx() {
+		free -= hostReserve
+	}
+	types := []instanceTypeItem{}
+	for _, t := range instanceTypes() {
+		if t.VCPUs <= free {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// nodeStatus is what one daemon tells of its node.
+type nodeStatus struct {
+	Node     string   `json:"node"`
+	Status   string   `json:"status"`
+	Host     string   `json:"host"`
+	Region   string   `json:"region"`
+	AZ       string   `json:"az"`
+	Uptime   int64    `json:"uptime"`
+	Services []string `json:"services"`
+}
+
+type nodeTypes struct {
+	Node  string             `json:"node"`
+	Types []instanceTypeItem `json:"types"`
 }
 
 type healthResponse struct {
@@ -196,7 +231,7 @@ type healthResponse struct {
 func (d *daemon) managerHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
-		faults := d.faults()
+		faults := d.program.faults()
 		if faults.HealthStatus != 0 && faults.HealthStatus != http.StatusOK {
 			writeJSON(w, faults.HealthStatus, map[string]string{"error": "failed to compute config hash"})
 			return
@@ -206,18 +241,41 @@ func (d *daemon) managerHandler() http.Handler {
 	return mux
 }
 
-// health reports every configured service as "ok" whatever happens, as the early era does.
+// health reports every configured service as "ok" whatever happens, and the node as running once it was, as the real one
+// does: it says nothing of peers, of NATS or of other services.
 func (d *daemon) health(faults Settings) healthResponse {
 	answer := healthResponse{
-		Node: d.config.Node, Status: d.status(), ConfigHash: d.hash, Epoch: d.config.Epoch,
-		Uptime: int64(time.Since(d.started).Seconds()), Services: d.config.self().Services,
+		Node: d.config.Node, Status: "starting", ConfigHash: d.hash, Epoch: d.config.Epoch,
+		Uptime: int64(time.Since(d.started).Seconds()), Services: d.config.self().services(),
 		ServiceHealth: map[string]string{"br-int": "missing", "ovn-controller": "not_running"},
+	}
+	if d.ready.Load() && !faults.NeverRunning {
+		answer.Status = "running"
 	}
 	if faults.WrongName != "" {
 		answer.Node = faults.WrongName
+	}
+	if faults.OVN {
+		answer.ServiceHealth = map[string]string{"br-int": "ok", "ovn-controller": "ok"}
 	}
 	for _, service := range answer.Services {
 		answer.ServiceHealth[service] = "ok"
 	}
 	return answer
 }
+
+// gather asks all clients of all nodes and returns what they have answered.
+func (b *bus) gather(ctx context.Context, topic string, limit time.Duration) []json.RawMessage {
+	ctx, cancel := context.WithTimeout(ctx, limit+time.Second)
+	defer cancel()
+	var answers []json.RawMessage
+	if err := b.call(ctx, "gather", gathering{Topic: topic, Limit: limit}, &answers); err != nil {
+		b.log("WARN %s: %v", topic, err)
+	}
+	return answers
+}
+
+func discard() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// pause is how long a service takes to end after it was told to.
+const pause = 100 * time.Millisecond

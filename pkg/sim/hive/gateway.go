@@ -2,19 +2,223 @@ package simhive
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"encoding/xml"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-// gateway is the AWS-like API on port 9999: signed EC2 queries, of which it knows three.
+// gateway is the AWS-like API on port 9999: signed EC2 queries, of which it knows three. Safe for concurrent use.
 type gateway struct {
-	daemon *daemon
-	keys   map[string]credentials
+	program   *program
+	config    nodeConfig
+	bus       *bus
+	masterKey []byte
+
+	mu    sync.Mutex
+	heard map[string]bool // nodes whose daemon has answered once
+}
+
+// runGateway is `service awsgw start`.
+func (p *program) runGateway() error {
+	p.say("Starting awsgw service...")
+	config, _, err := p.configured()
+	if err != nil {
+		p.say("Error loading config file: %v", err)
+		return nil
+	}
+	if config == nil {
+		return p.unset("Config file")
+	}
+	base := p.setting("base-dir")
+	if err := p.writePID(base, "awsgw"); err != nil {
+		return p.failStart("awsgw", err)
+	}
+	g := &gateway{program: p, config: *config, heard: map[string]bool{}}
+	listener, err := g.open(context.Background(), base)
+	if err != nil {
+		return p.failStart("awsgw", err)
+	}
+	p.logf("INFO AWS Gateway listening addr=%s", listener.Addr())
+	go serveHTTP(listener, g, p.logf)
+	p.untilTerminated()
+	time.Sleep(pause)
+	return nil
+}
+
+// open does in order what the real gateway does before it listens.
+func (g *gateway) open(ctx context.Context, base string) (net.Listener, error) {
+	p, self := g.program, g.config.self()
+	o, err := p.busOf(self, "awsgw", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if g.bus, err = p.connectBus(ctx, o); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(base, "config", "master.key")
+	if g.masterKey, err = os.ReadFile(file); err != nil {
+		return nil, fmt.Errorf("load IAM master key from %s: read master key: %w", file, err)
+	}
+	g.awaitQuorum(ctx)
+	if err := g.seed(ctx, base); err != nil {
+		return nil, err
+	}
+	cert, key := p.setting("tls-cert"), p.setting("tls-key")
+	if cert == "" {
+		cert = self.AWSGW.TLSCert
+	}
+	if key == "" {
+		key = self.AWSGW.TLSKey
+	}
+	return listenTLS(self.AWSGW.Host, cert, key)
+}
+
+// awaitQuorum waits until the cluster has records at all.
+func (g *gateway) awaitQuorum(ctx context.Context) {
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		asked, cancel := context.WithTimeout(ctx, serverTimeout)
+		var quorum bool
+		err := g.bus.call(asked, "quorum", nil, &quorum)
+		cancel()
+		if err == nil && quorum {
+			return
+		}
+		g.program.logf("WARN IAM service not ready (waiting for JetStream cluster quorum)")
+		time.Sleep(wait)
+	}
+}
+
+// bootstrapFile is where the gateway of this era finds what is to be put into the records, the first of them that is there.
+func (p *program) bootstrapFile(base string) string {
+	files := []string{filepath.Join(base, "config", "bootstrap.json")}
+	if p.settings.spx() {
+		files = []string{filepath.Join(base, "bootstrap.json"), filepath.Join(base, "awsgw", "bootstrap.json"), files[0]}
+	}
+	for _, file := range files {
+		if exists(file) {
+			return file
+		}
+	}
+	return files[0]
+}
+
+// seed fills the cluster's records from bootstrap.json, which is gone afterwards. Gateways that do so at the same time get
+// in each other's way: all but the first die, and find the records filled when they are started again.
+func (g *gateway) seed(ctx context.Context, base string) error {
+	file := g.program.bootstrapFile(base)
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var b bootstrap
+	if err == nil {
+		err = json.Unmarshal(text, &b)
+	}
+	if err != nil {
+		return fmt.Errorf("load bootstrap from %s: %w", file, err)
+	}
+	g.program.logf("INFO Bootstrap file found, seeding IAM users")
+	settings := g.program.settings
+	s := seeding{Node: g.config.Node, Window: seconds(settings.SeedWindow), Race: settings.SeedRace}
+	if err := g.bus.call(ctx, "seed-begin", s, nil); err != nil {
+		return fmt.Errorf("seed bootstrap from bootstrap.json: seed admin account: seed account counter: %w", err)
+	}
+	var filled json.RawMessage
+	if g.bus.call(ctx, "get", keyed{Key: counterKey}, &filled) != nil {
+		time.Sleep(s.Window)
+	}
+	if s.Values, err = b.records(); err == nil {
+		err = g.bus.call(ctx, "seed-end", s, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("seed bootstrap from bootstrap.json: seed admin account: %w", err)
+	}
+	if err := os.Remove(file); err == nil {
+		g.program.logf("INFO Bootstrap complete, bootstrap.json deleted")
+	}
+	return nil
+}
+
+// keyRecord is an access key among the records.
+type keyRecord struct {
+	Secret  string `json:"encrypted_secret"`
+	Account string `json:"account_id"`
+}
+
+func keyName(accessKey string) string { return "iam-access-keys." + accessKey }
+
+func (b bootstrap) records() (map[string]json.RawMessage, error) {
+	own, errOwn := json.Marshal(keyRecord{Secret: b.EncryptedSecret, Account: b.AccountID})
+	adm, errAdmin := json.Marshal(keyRecord{Secret: b.Admin.EncryptedSecret, Account: b.Admin.AccountID})
+	return map[string]json.RawMessage{
+		counterKey: json.RawMessage("2"), keyName(b.AccessKeyID): own, keyName(b.Admin.AccessKeyID): adm,
+	}, errors.Join(errOwn, errAdmin)
+}
+
+// errUnknownKey means that no user has that access key.
+var errUnknownKey = errors.New("unknown access key")
+
+// secretOf reads an access key's secret from the records, which all gateways share.
+func (g *gateway) secretOf(accessKey string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var kept keyRecord
+	if err := g.bus.call(ctx, "get", keyed{Key: keyName(accessKey)}, &kept); err != nil {
+		if err.Error() == errKeyNotFound.Error() {
+			return "", errUnknownKey
+		}
+		return "", err
+	}
+	return unseal(g.masterKey, kept.Secret)
+}
+
+// types asks all daemons for what fits into their nodes. One that was heard before and is silent is waited for, even if its
+// process is known to be gone: the gateway counts answers and nothing else.
+func (g *gateway) types() []instanceTypeItem {
+	wait := seconds(g.program.faults().GatewayWait)
+	began := time.Now()
+	var found []instanceTypeItem
+	answered := map[string]bool{}
+	for _, text := range g.bus.gather(context.Background(), typesTopic, wait) {
+		var one nodeTypes
+		if json.Unmarshal(text, &one) != nil {
+			continue
+		}
+		answered[one.Node] = true
+		for _, t := range one.Types {
+			if !slices.ContainsFunc(found, func(other instanceTypeItem) bool { return other.Name == t.Name }) {
+				found = append(found, t)
+			}
+		}
+	}
+	if !g.allHeard(answered) {
+		time.Sleep(time.Until(began.Add(wait)))
+	}
+	return found
+}
+
+// allHeard remembers who has answered and tells whether all that ever did have done so now.
+func (g *gateway) allHeard(answered map[string]bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for node := range answered {
+		g.heard[node] = true
+	}
+	return len(g.heard) == len(answered)
 }
 
 // apiError is a refusal: hive sends its code with an empty message.
@@ -27,7 +231,7 @@ func (e *apiError) Error() string { return e.code }
 
 // ServeHTTP answers one call.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if status := g.daemon.faults().GatewayStatus; status != 0 {
+	if status := g.program.faults().GatewayStatus; status != 0 {
 		writeError(w, &apiError{status, "InternalError"})
 		return
 	}
@@ -45,7 +249,7 @@ func (g *gateway) call(r *http.Request) (any, *apiError) {
 	if err != nil {
 		return nil, &apiError{http.StatusBadRequest, "MalformedQueryString"}
 	}
-	service, refusal := verify(r, body, g.keys, time.Now())
+	service, refusal := verify(r, body, g.secretOf, time.Now())
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -69,10 +273,10 @@ func (g *gateway) ec2(action string) (any, *apiError) {
 		return nil, &apiError{http.StatusBadRequest, "MissingAction"}
 	case "DescribeRegions":
 		return describeRegions{Regions: []regionItem{{
-			Name: g.daemon.config.self().Region, Endpoint: "https://localhost:9999", OptIn: "opt-in-not-required",
+			Name: g.config.self().Region, Endpoint: "https://localhost:9999", OptIn: "opt-in-not-required",
 		}}}, nil
 	case "DescribeInstanceTypes":
-		return describeInstanceTypes{Types: instanceTypes()}, nil
+		return describeInstanceTypes{Types: g.types()}, nil
 	case "DescribeInstances":
 		return describeInstances{}, nil
 	default:
@@ -115,6 +319,7 @@ func instanceTypes() []instanceTypeItem {
 	}
 	return []instanceTypeItem{
 		item("t3.nano", 2, 512), item("t3.micro", 2, 1024), item("t3.small", 2, 2048), item("t3.medium", 2, 4096),
+		item("t3.xlarge", 4, 16384), item("t3.2xlarge", 8, 32768),
 	}
 }
 

@@ -2,9 +2,7 @@ package simhive
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,47 +11,36 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // adminInit makes this node the first of a cluster. With several nodes it blocks as the formation server until all have
 // joined or time is up.
-func (p *program) adminInit(args []string) error {
-	var o options
-	if err := p.parse(p.initFlags(&o), args); err != nil {
-		return err
-	}
+func (p *program) adminInit(o options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
 	if err := p.injected("init"); err != nil {
 		return err
 	}
-	if exists(o.config("hive.toml")) && !o.Force {
-		p.say("Hive is already initialized in %s (use --force to initialize it again)", o.ConfigDir)
+	if file := o.config(p.settings.configName()); exists(file) && !o.Force {
+		p.say("Hive is already initialized: %s exists (use --force to initialize it again)", file)
 		return nil
 	}
-	if p.settings.spx() && o.TokenTTL < o.FormationTimeout+time.Minute {
-		return fmt.Errorf("Error: --token-ttl %s must be at least --formation-timeout plus 1m", o.TokenTTL)
-	}
-	ca, masterKey, err := p.clusterKeys(o)
+	p.say("Initializing with bind IP: %s, port: %d", o.Bind, o.Port)
+	b, err := p.newCluster(o)
 	if err != nil {
 		return err
-	}
-	b := bundle{
-		CACert: string(ca.Cert), CAKey: string(ca.Key), MasterKey: masterKey,
-		NATSToken: p.settings.secret("nats_token", func() string { return randomText(32, lowerAlnum) }), ClusterName: o.ClusterName,
-		Credentials: p.newCredentials(o.Region),
 	}
 	if p.manyNodes(o) {
 		return p.form(o, b)
 	}
 	b.Nodes = map[string]member{o.Node: o.member()}
-	if err := p.writeNode(o.layout, o.Node, b); err != nil {
+	if err := p.writeNode(installed{options: o, bundle: b, ovn: "127.0.0.1"}); err != nil {
 		return err
 	}
-	p.printCredentials(b.Credentials)
-	p.say("Hive node %s initialized!", o.Node)
+	p.say("Hive initialization complete! Node %s is initialized.", o.Node)
 	return nil
 }
 
@@ -62,78 +49,103 @@ func (p *program) manyNodes(o options) bool {
 	return o.Nodes > 1 && (p.settings.spx() || o.Bind != "0.0.0.0")
 }
 
-func (o options) member() member {
-	return member{
-		Name: o.Node, BindIP: o.Bind, ClusterIP: o.ClusterBind, Region: o.Region, AZ: o.AZ,
-		Port: o.Port, Services: o.Services, Advertise: o.Advertise,
+// newCluster makes all keys of a cluster and writes those that init writes at once, before any other node is heard of. The
+// admin's key is printed there.
+func (p *program) newCluster(o options) (bundle, error) {
+	b := bundle{MasterKey: p.newMasterKey(), Network: p.externalNetwork(o), Credentials: shared{
+		AccessKey: randomKeyID(), SecretKey: randomSecret(), ClusterName: o.ClusterName, Region: o.Region,
+		NATSToken: p.settings.secret("nats_token", func() string { return randomText(32, lowerAlnum) }),
+	}}
+	p.newAdmin(&b.Credentials)
+	time.Sleep(p.settings.scaled(seconds(p.settings.Keygen)))
+	if err := p.writeBootstrap(o.layout, b.MasterKey, b.Credentials); err != nil {
+		return b, err
 	}
+	p.say("Access Key: %s\nSecret Key: %s", b.Credentials.AdminAccess, b.Credentials.AdminSecret)
+	ca, err := clusterCA(o)
+	b.CACert, b.CAKey = string(ca.Cert), string(ca.Key)
+	return b, err
 }
 
-// clusterKeys makes the CA and the master key. The early era overwrites those that are there; the later one keeps them.
-func (p *program) clusterKeys(o options) (authority, string, error) {
-	if p.settings.spx() && exists(o.config("ca.key")) && exists(o.config("master.key")) {
-		return readKeys(o.layout)
+// clusterCA makes the CA and the node's certificate, unless a formation that failed has left all of them behind.
+func clusterCA(o options) (authority, error) {
+	cert, errCert := os.ReadFile(o.config("ca.pem"))
+	key, errKey := os.ReadFile(o.config("ca.key"))
+	if !o.Force && errors.Join(errCert, errKey) == nil && exists(o.config("server.pem")) {
+		return authority{Cert: cert, Key: key}, nil
 	}
-	ca, err := newAuthority(ownAddresses(o.Bind, o.Advertise))
+	ca, err := newAuthority()
 	if err != nil {
-		return authority{}, "", err
+		return ca, err
 	}
-	masterKey := p.settings.secret("master_key", func() string {
-		raw := make([]byte, 32)
-		rand.Read(raw) // never fails
-		return base64.StdEncoding.EncodeToString(raw)
-	}) + "\n"
-	err = errors.Join(
+	server, err := ca.issue(o.Node, ownAddresses(o.Bind, o.Advertise))
+	return ca, errors.Join(err,
 		writeFile(o.config("ca.pem"), ca.Cert, 0o644),
 		writeFile(o.config("ca.key"), ca.Key, 0o600),
-		writeFile(o.config("master.key"), []byte(masterKey), 0o600),
+		writeFile(o.config("server.pem"), server.Cert, 0o644),
+		writeFile(o.config("server.key"), server.Key, 0o600),
 	)
-	return ca, masterKey, err
 }
 
-func readKeys(l layout) (authority, string, error) {
-	cert, errCert := os.ReadFile(l.config("ca.pem"))
-	key, errKey := os.ReadFile(l.config("ca.key"))
-	master, errMaster := os.ReadFile(l.config("master.key"))
-	return authority{Cert: cert, Key: key}, string(master), errors.Join(errCert, errKey, errMaster)
-}
-
-func (p *program) printCredentials(c credentials) {
-	if p.settings.spx() {
-		p.say("Admin credentials are in ~/.aws/credentials, profile %s", p.settings.profile())
-		return
+// externalNetwork is what the later era sets up where the node has a default route, unless it is told not to.
+func (p *program) externalNetwork(o options) *network {
+	gateway := defaultGateway()
+	if !p.settings.spx() || o.NoExternal || o.ExternalMode == "" && gateway == "" {
+		return nil
 	}
-	p.say("Access Key: %s\nSecret Key: %s", c.AccessKeyID, c.SecretAccessKey)
+	return &network{Mode: "pool", Gateway: gateway, VPC: "vpc-" + randomText(17, lowerAlnum), Subnet: "subnet-" + randomText(17, lowerAlnum)}
+}
+
+// defaultGateway is the address that the default route leads to, or nothing.
+func defaultGateway() string {
+	text, _ := os.ReadFile("/proc/net/route") // elsewhere than on Linux there is none
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 || fields[1] != "00000000" || fields[7] != "00000000" {
+			continue
+		}
+		if n, err := strconv.ParseUint(fields[2], 16, 32); err == nil {
+			return net.IPv4(byte(n), byte(n>>8), byte(n>>16), byte(n>>24)).String()
+		}
+	}
+	return ""
 }
 
 // form runs the formation server to its end.
 func (p *program) form(o options, b bundle) error {
-	address := net.JoinHostPort(o.Bind, strconv.Itoa(o.Port))
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("Error: failed to start formation server: %w", err)
+	if p.settings.spx() && o.TokenTTL < o.FormationTimeout+time.Minute {
+		return fmt.Errorf("❌ Error: --token-ttl (%s) must be >= --formation-timeout + 1m (%s)", o.TokenTTL, o.FormationTimeout+time.Minute)
+	}
+	// The admin's key is made a second time after it was printed: what was printed never works. So is the master key.
+	p.newAdmin(&b.Credentials)
+	b.MasterKey = p.newMasterKey()
+	if err := p.writeBootstrap(o.layout, b.MasterKey, b.Credentials); err != nil {
+		return err
 	}
 	token, err := p.joinToken(o)
 	if err != nil {
-		listener.Close()
 		return err
+	}
+	address := net.JoinHostPort(o.Bind, strconv.Itoa(o.Port))
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("❌ Error starting formation server: %w", err)
 	}
 	defer os.Remove(o.config("join-token")) // it is valid no longer than this server
 	f := newFormation(p.settings.Era, o.Nodes, token, o.member())
 	server := &http.Server{Handler: f.handler(), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
 	defer server.Close()
 	if p.settings.spx() {
-		listener, err = serveTLS(listener, []byte(b.CACert), []byte(b.CAKey))
-		if err != nil {
+		if listener, err = serveTLS(listener, []byte(b.CACert), []byte(b.CAKey)); err != nil {
 			return err
 		}
 	}
 	go server.Serve(listener) // ends with server.Close
-	p.say("Formation server started on %s\nWaiting for %d nodes to join...", address, o.Nodes-1)
+	p.say("Formation server started on %s\nWaiting for %d more node(s) to join...", address, o.Nodes-1)
 	select {
 	case <-f.complete:
 	case <-time.After(o.FormationTimeout):
-		return fmt.Errorf("Error: formation timed out after %s: %d/%d nodes joined", o.FormationTimeout, len(f.members()), o.Nodes)
+		return fmt.Errorf("❌ formation timed out after %s: %d/%d nodes joined", o.FormationTimeout, len(f.members()), o.Nodes)
 	}
 	return p.finishFormation(o, f, b)
 }
@@ -144,7 +156,7 @@ func serveTLS(listener net.Listener, cert, key []byte) (net.Listener, error) {
 		listener.Close()
 		return nil, fmt.Errorf("read the server's certificate: %w", err)
 	}
-	return tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}), nil
+	return tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}), nil
 }
 
 func (p *program) joinToken(o options) (string, error) {
@@ -152,7 +164,7 @@ func (p *program) joinToken(o options) (string, error) {
 		return "", nil
 	}
 	token := "spx_join_" + p.settings.secret("join_token", func() string { return randomText(16, lowerAlnum) })
-	if err := writeFile(o.config("join-token"), []byte(token+"\n"), 0o600); err != nil {
+	if err := writeFile(o.config("join-token"), []byte(token), 0o600); err != nil {
 		return "", err
 	}
 	p.say("Join token: %s", token)
@@ -161,28 +173,20 @@ func (p *program) joinToken(o options) (string, error) {
 
 func (p *program) finishFormation(o options, f *formation, b bundle) error {
 	p.say("All %d nodes joined!", o.Nodes)
-	p.printCredentials(b.Credentials)
-	if !p.settings.spx() {
-		// The early era makes the admin's key a second time after it was printed: what was printed never works.
-		b.Credentials = p.newCredentials(o.Region)
-	}
 	b.Nodes = f.members()
-	if err := p.writeNode(o.layout, o.Node, b); err != nil {
+	if err := p.writeNode(installed{options: o, bundle: b, ovn: "127.0.0.1"}); err != nil {
 		return err
 	}
 	f.finish(b)
-	p.grace(o, f)
+	p.grace(f)
 	p.say("Cluster formation complete!")
 	return nil
 }
 
 // grace keeps the server up so that joiners can read the bundle: real hive sleeps 15 seconds. A shortened grace is
 // prolonged, within those 15 seconds, until every joiner has read it, so that a busy machine loses none.
-func (p *program) grace(o options, f *formation) {
-	short := o.grace
-	if short == 0 {
-		short = p.settings.scaled(realGrace)
-	}
+func (p *program) grace(f *formation) {
+	short := p.settings.scaled(realGrace)
 	time.Sleep(short)
 	ctx, cancel := context.WithTimeout(context.Background(), max(0, realGrace-short))
 	defer cancel()

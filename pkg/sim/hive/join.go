@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,28 +12,17 @@ import (
 	"time"
 )
 
-// adminJoin makes this node a further one of a cluster that is being formed.
-func (p *program) adminJoin(args []string) error {
-	var o options
-	flags := p.joinFlags(&o)
-	if err := p.parse(flags, args); err != nil {
-		return err
-	}
-	required := []string{"node", "host"}
-	if p.settings.spx() {
-		required = append(required, "token")
-	}
-	if err := require(flags, required...); err != nil {
-		return err
-	}
+// adminJoin makes this node a further one of a cluster that is being formed, whatever it was before.
+func (p *program) adminJoin(o options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
 	if err := p.injected("join"); err != nil {
 		return err
 	}
-	if p.settings.spx() && !o.Force && exists(o.config("hive.toml")) {
-		return fmt.Errorf("Error: this node is already initialized in %s (use --force to join again)", o.ConfigDir)
+	leader, _, err := net.SplitHostPort(o.Host)
+	if err != nil || !p.settings.spx() {
+		leader = "127.0.0.1" // the early era looks for OVN's databases on every node itself
 	}
 	j := p.newJoiner(o)
 	if err := j.register(); err != nil {
@@ -43,7 +33,7 @@ func (p *program) adminJoin(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.writeNode(o.layout, o.Node, b); err != nil {
+	if err := p.writeNode(installed{options: o, bundle: b, ovn: leader}); err != nil {
 		return err
 	}
 	p.say("Node successfully joined cluster!")
@@ -53,11 +43,9 @@ func (p *program) adminJoin(args []string) error {
 // joiner talks to the formation server.
 type joiner struct {
 	options
-	base     string
-	client   *http.Client
-	poll     time.Duration
-	retry    time.Duration // 0: one attempt only
-	deadline time.Time     // zero: none, as in the early era
+	base   string
+	client *http.Client
+	poll   time.Duration
 }
 
 func (p *program) newJoiner(o options) *joiner {
@@ -69,38 +57,27 @@ func (p *program) newJoiner(o options) *joiner {
 	j := &joiner{
 		options: o, base: "http://" + o.Host,
 		client: &http.Client{Transport: transport, Timeout: 30 * time.Second},
-		poll:   p.settings.scaled(realPollPre),
+		poll:   p.settings.scaled(realPoll),
 	}
 	if p.settings.spx() {
 		// A joiner has nothing to verify the CA with yet: the token is what it trusts, as in the real program.
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
 		j.base = "https://" + o.Host
-		j.poll = p.settings.scaled(realPollSpx)
-		j.retry = p.settings.scaled(realJoinRetry)
-		j.deadline = time.Now().Add(o.JoinTimeout)
 	}
 	return j
 }
 
-func (j *joiner) expired() bool { return !j.deadline.IsZero() && time.Now().After(j.deadline) }
-
-// register announces this node. Only the later era tries again when the server cannot be reached.
+// register announces this node, once: what cannot be reached is not tried again.
 func (j *joiner) register() error {
 	body, err := json.Marshal(j.member())
 	if err != nil {
 		return fmt.Errorf("encode the join request: %w", err)
 	}
-	for {
-		status, answer, err := j.call(http.MethodPost, "/formation/join", body)
-		if j.retry > 0 && (err != nil || status >= 500) && !j.expired() {
-			time.Sleep(j.retry)
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("Error: Failed to join cluster: %w", err)
-		}
-		return judgeJoin(status, answer)
+	status, answer, err := j.call(http.MethodPost, "/formation/join", body)
+	if err != nil {
+		return fmt.Errorf("❌ Error connecting to formation server: %w", err)
 	}
+	return judgeJoin(status, answer)
 }
 
 func judgeJoin(status int, answer []byte) error {
@@ -109,26 +86,27 @@ func judgeJoin(status int, answer []byte) error {
 		return fmt.Errorf("Error parsing join response: %w", err)
 	}
 	if status != http.StatusOK || !response.Success {
-		return fmt.Errorf("Error: Failed to join cluster: %s", response.Message)
+		return fmt.Errorf("❌ Failed to join cluster: %s", response.Message)
 	}
 	return nil
 }
 
-// await polls until formation is complete. The early era has no limit of its own here.
+// await polls until formation is complete, without a limit of its own. A question that gets no answer ends it.
 func (j *joiner) await() (bundle, error) {
 	for {
 		status, answer, err := j.call(http.MethodGet, "/formation/status", nil)
-		if err == nil && status == http.StatusOK {
-			response := statusResponse{bundle: &bundle{}}
-			if err := json.Unmarshal(answer, &response); err != nil {
-				return bundle{}, fmt.Errorf("Error parsing formation status: %w", err)
-			}
-			if response.Complete {
-				return *response.bundle, nil
-			}
+		if err != nil {
+			return bundle{}, fmt.Errorf("❌ Error polling formation status: %w", err)
 		}
-		if j.expired() {
-			return bundle{}, fmt.Errorf("Error: Failed to join cluster: not complete within %s", j.JoinTimeout)
+		if status == http.StatusUnauthorized {
+			return bundle{}, errors.New("❌ Error: join token rejected by formation server (expired or invalid)")
+		}
+		response := statusResponse{bundle: &bundle{}}
+		if err := json.Unmarshal(answer, &response); err != nil {
+			return bundle{}, fmt.Errorf("Error parsing status response: %w", err)
+		}
+		if response.Complete {
+			return *response.bundle, nil
 		}
 		time.Sleep(j.poll)
 	}

@@ -1,9 +1,10 @@
-// Package simhive is the simulated `hive` program: it forms clusters, runs daemons and answers signed API calls as the
-// real one does towards whoever installs, forms and judges it, and does nothing else. Its behaviour copies what was
+// Package simhive is the simulated `hive` program: it forms clusters, runs their services and answers signed API calls as
+// the real one does towards whoever installs, forms and judges it, and does nothing else. Its behaviour copies what was
 // observed of real hive binaries of two eras (see [Era]): the quirks are there on purpose.
 //
-// Peers are peers because their daemons talk to each other over the network; nothing is shared between nodes but what
-// the formation server hands out.
+// Each service is a process of its own, started by `service NAME start` in the foreground with its settings in the
+// environment. Services of one node meet in its NATS, and the NATS of all nodes are peers because they talk to each other
+// over the network; nothing is shared between nodes but what the formation server hands out.
 package simhive
 
 import (
@@ -11,8 +12,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // program is one invocation of the simulated hive.
@@ -22,6 +24,7 @@ type program struct {
 	executable     string
 	env            map[string]string
 	settings       Settings
+	outcome        error // of the command that ran
 }
 
 // exitError ends the program with a code after its message was printed.
@@ -32,16 +35,28 @@ type exitError struct {
 
 func (e exitError) Error() string { return e.message }
 
-// Main runs the simulated hive with the arguments that follow the program's name and returns its exit code. It takes
-// HOME, HIVE_SIM_ERA and HIVE_SIM_TIME_SCALE from the process's environment, because it stands for a whole program.
-// `start` runs os.Executable again with argv[0] "hive", so that executable must lead back to Main.
+// Main runs the simulated hive with the arguments that follow the program's name and returns its exit code. It takes its
+// environment from the process, because it stands for a whole program: HOME, the variables of the era's services,
+// HIVE_SIM_ERA and HIVE_SIM_TIME_SCALE.
 func Main(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	p := &program{stdout: stdout, stderr: stderr, env: environment(os.Environ())}
-	err := p.load()
-	if err == nil {
-		err = p.run(args)
+	if err := p.load(); err != nil {
+		return p.exitCode(err)
 	}
-	return p.exitCode(err)
+	root := p.rootCommand()
+	root.SetArgs(args)
+	root.SetOut(stderr) // what wrong usage prints; help that was asked for goes to stdout
+	root.SetErr(stderr)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		c.SetOut(stdout)
+		help(c, args)
+	})
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(stderr, err) // a second time, as the real one does
+		return 1
+	}
+	return p.exitCode(p.outcome)
 }
 
 func environment(entries []string) map[string]string {
@@ -78,40 +93,9 @@ func (p *program) exitCode(err error) int {
 	return 1
 }
 
-func (p *program) run(args []string) error {
-	commands := map[string]func([]string) error{
-		"admin init": p.adminInit,
-		"admin join": p.adminJoin,
-		"start":      p.start,
-		"stop":       p.stop,
-		"daemon":     p.daemon,
-		"get nodes":  p.getNodes,
-		"version":    p.version,
-	}
-	for words := min(2, len(args)); words > 0; words-- {
-		name := strings.Join(args[:words], " ")
-		if command, ok := commands[name]; ok {
-			return command(args[words:])
-		}
-	}
-	if len(args) == 0 {
-		fmt.Fprintln(p.stdout, "Usage: hive {admin init|admin join|start|stop|get nodes|version} [flags]")
-		return nil
-	}
-	return fmt.Errorf("Error: unknown command %q for \"hive\"", strings.Join(args, " "))
-}
-
-func (p *program) version(args []string) error {
-	if err := p.injected("version"); err != nil {
-		return err
-	}
-	p.say("hive %s (simulated-%s) %s/%s", p.settings.Version, p.settings.Era, runtime.GOOS, runtime.GOARCH)
-	return nil
-}
-
-// injected returns the failure that the settings ask of a subcommand, if any.
-func (p *program) injected(subcommand string) error {
-	failure, ok := p.settings.Fail[subcommand]
+// injected returns the failure that the settings ask of a command, if any.
+func (p *program) injected(command string) error {
+	failure, ok := p.settings.Fail[command]
 	if !ok {
 		return nil
 	}
@@ -119,3 +103,12 @@ func (p *program) injected(subcommand string) error {
 }
 
 func (p *program) say(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }
+
+// faults are the settings as they are now, so that tests can break a running node.
+func (p *program) faults() Settings {
+	settings, err := loadSettings(p.settingsFiles(), p.env)
+	if err != nil {
+		return p.settings
+	}
+	return settings
+}

@@ -2,14 +2,14 @@ package simhive
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"net/http"
-	"path/filepath"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
 // Colours that hive's tables have even when nothing looks at them.
@@ -20,32 +20,59 @@ const (
 	colourOff    = "\x1b[0m"
 )
 
-// getNodes prints every configured node, Ready if its daemon answers over the network and is running.
-func (p *program) getNodes(args []string) error {
-	flags := pflag.NewFlagSet("get nodes", pflag.ContinueOnError)
-	flags.SetOutput(p.stderr)
-	timeout := flags.Duration("timeout", 3*time.Second, "how long to wait for answers")
-	file := flags.String("config", filepath.Join(p.home, "hive", "config", "hive.toml"), "the node's configuration")
-	p.settings.addFlags(flags)
-	if err := p.parse(flags, args); err != nil {
-		return err
+// nodesCommand is `get nodes`: every configured node, Ready if its daemon answers through NATS. It asks the own node's NATS
+// and no other.
+func (p *program) nodesCommand() *cobra.Command {
+	c := &cobra.Command{Use: "nodes", Short: "Display cluster nodes"}
+	c.Run = func(c *cobra.Command, _ []string) {
+		timeout, _ := c.Flags().GetDuration("timeout")
+		file, _ := c.Flags().GetString("config")
+		for _, other := range []string{p.setting("config"), p.defaultLayout().config(p.settings.configName())} {
+			if file == "" {
+				file = other
+			}
+		}
+		p.outcome = p.getNodes(file, timeout)
 	}
+	return c
+}
+
+func (p *program) getNodes(file string, timeout time.Duration) error {
 	if err := p.injected("get"); err != nil {
 		return err
 	}
-	config, _, err := readConfig(layout{ConfigDir: filepath.Dir(*file)})
+	config, _, err := p.readConfig(file)
 	if err != nil {
-		return err
+		return fmt.Errorf("Error: failed to load config: %w", err)
 	}
-	client := peerClient(config.self().ClusterIP, *timeout)
-	defer client.CloseIdleConnections()
-	if _, err := askPeer(context.Background(), client, config, config.self()); err != nil {
-		return fmt.Errorf("Error: failed to connect to NATS: no servers available for connection")
+	o, err := p.busOf(config.self(), "get", nil, nil)
+	if err != nil {
+		return fmt.Errorf("Error: failed to connect to NATS: %w", err)
 	}
-	for _, line := range renderTable(p.tableHeader(), p.tableRows(config, client)) {
+	l, _, err := dialBus(context.Background(), o.address, o)
+	if err != nil {
+		return fmt.Errorf("Error: failed to connect to NATS: %w", err)
+	}
+	defer l.close()
+	statuses := p.statuses(&bus{options: o, link: l, log: p.logf}, timeout)
+	for _, line := range renderTable(p.tableHeader(), p.tableRows(config, statuses)) {
 		p.say("%s", line)
 	}
 	return nil
+}
+
+// statuses asks all daemons. The real one waits the whole time even when all have answered.
+func (p *program) statuses(b *bus, timeout time.Duration) map[string]nodeStatus {
+	end := time.Now().Add(p.settings.scaled(timeout))
+	found := map[string]nodeStatus{}
+	for _, text := range b.gather(context.Background(), statusTopic, timeout) {
+		var one nodeStatus
+		if json.Unmarshal(text, &one) == nil {
+			found[one.Node] = one
+		}
+	}
+	time.Sleep(time.Until(end))
+	return found
 }
 
 func (p *program) tableHeader() []string {
@@ -55,31 +82,27 @@ func (p *program) tableHeader() []string {
 	return []string{"NAME", "STATUS", "IP", "REGION", "AZ", "UPTIME", "VMs", "SERVICES"}
 }
 
-func (p *program) tableRows(config nodeConfig, client *http.Client) [][]string {
-	names := config.names()
+func (p *program) tableRows(config nodeConfig, statuses map[string]nodeStatus) [][]string {
+	names := slices.Sorted(maps.Keys(config.Nodes))
 	rows := make([][]string, len(names))
-	var wait sync.WaitGroup
 	for i, name := range names {
-		wait.Go(func() {
-			m := config.Nodes[name]
-			answer, err := askPeer(context.Background(), client, config, m)
-			rows[i] = p.tableRow(m, answer, err == nil && answer.Status == "running")
-		})
+		entry := config.Nodes[name]
+		row := nodeStatus{Node: name, Status: "NotReady", Host: entry.Host, Region: entry.Region, AZ: entry.AZ, Services: entry.services()}
+		guests := "-"
+		if heard, ok := statuses[name]; ok {
+			row, guests = heard, "0"
+		}
+		rows[i] = p.tableRow(row, guests)
 	}
-	wait.Wait()
 	return rows
 }
 
-func (p *program) tableRow(m member, answer peerAnswer, ready bool) []string {
-	status, uptime, guests := "NotReady", "-", "-"
-	if ready {
-		status, uptime, guests = "Ready", formatUptime(time.Duration(answer.Uptime)*time.Second), "0"
-	}
-	row := []string{m.Name, status}
+func (p *program) tableRow(s nodeStatus, guests string) []string {
+	row := []string{s.Node, s.Status}
 	if p.settings.spx() {
 		row = append(row, "server")
 	}
-	return append(row, m.BindIP, m.Region, m.AZ, uptime, guests, strings.Join(m.Services, ","))
+	return append(row, s.Host, s.Region, s.AZ, formatUptime(time.Duration(s.Uptime)*time.Second), guests, strings.Join(s.Services, ","))
 }
 
 // formatUptime shows days and hours, hours and minutes, or minutes.

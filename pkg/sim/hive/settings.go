@@ -8,16 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
 )
 
 // Era is which generation of hive is imitated.
 type Era string
 
-// The eras. EraPre is hive of March 2026: plain HTTP and no token on the daemon's port, NATS monitoring on the node's
-// address. EraSpx is the later spinifex: HTTPS under the cluster's CA, a join token, monitoring on 127.0.0.1 only.
+// The eras. EraPre is hive of March 2026: plain HTTP and no token on the daemon's port, NATS without TLS, NATS monitoring on
+// the node's address. EraSpx is spinifex of May 2026: HTTPS and NATS over TLS under the cluster's CA, a join token,
+// monitoring on 127.0.0.1 only, other names for program, service, files and variables.
 const (
 	EraPre Era = "pre"
 	EraSpx Era = "spx"
@@ -25,16 +25,17 @@ const (
 
 // How long things take in real hive, measured on two busy cores; Settings.TimeScale shortens them.
 const (
-	realGrace        = 15 * time.Second // the formation server stays up after the last join
-	realStart        = 10 * time.Second // from `hive start` to "running"
-	realPollPre      = 2 * time.Second  // a joiner's polling of /formation/status
-	realPollSpx      = 500 * time.Millisecond
-	realJoinRetry    = 5 * time.Second // EraSpx: between attempts to reach the formation server
-	defaultTimeScale = 0.02            // 0.3 s of grace, 0.2 s of starting
-	defaultVersion   = "v0.4.0-sim"
+	realGrace          = 15 * time.Second // the formation server stays up after the last join
+	realStart          = 10 * time.Second // from the daemon's connection to NATS to "running"
+	realPoll           = 2 * time.Second  // a joiner's polling of /formation/status
+	realStorePatience  = 2 * time.Minute  // how long a daemon waits for its predastore before it goes on without
+	realReconnect      = time.Second      // between attempts of a client of NATS
+	realGatherStatuses = 3 * time.Second  // `get nodes` waits that long even when all have answered
+	defaultTimeScale   = 0.02             // 0.3 s of grace, 0.2 s of starting
+	defaultVersion     = "v0.4.0-sim"
 )
 
-// Failure is what a subcommand does instead of its work.
+// Failure is what a command does instead of its work.
 type Failure struct {
 	Exit   int    `json:"exit"` // 0 means 1
 	Stderr string `json:"stderr"`
@@ -51,13 +52,25 @@ type Settings struct {
 	// access_key, secret_key, master_key.
 	Secrets map[string]string `json:"secrets"`
 
+	// How strict it is. Numbers are seconds and are not scaled, unless it is said.
+	SeedRace    bool    `json:"seed_race"`    // gateways that fill the cluster's records at once: one dies; default true
+	SeedWindow  float64 `json:"seed_window"`  // how long the first gateway needs for it; default 0.5
+	StopTimeout float64 `json:"stop_timeout"` // what a daemon needs to end when there is no NATS any more; default 10
+	StaleRoutes float64 `json:"stale_routes"` // how long a silent peer stays in /routez; default 1, really about 60
+	GatewayWait float64 `json:"gateway_wait"` // what a gateway waits for a daemon that it knows and that is silent; default 3
+	DHCPRetries int     `json:"dhcp_retries"` // spx with an external network and no vpcd: a daemon tries that often, once a second, before it runs; default 0, really 60
+	Keygen      float64 `json:"keygen"`       // what init needs for its keys, scaled; default 0, really 3 to 18
+	OVN         bool    `json:"ovn"`          // the node has Open vSwitch and OVN, so that vpcd starts
+	CPUs        int     `json:"cpus"`         // of the node; default 8
+	UsedCPUs    int     `json:"used_cpus"`    // of them, those that guests have taken
+
 	// Faults, for tests of those who judge hive.
-	Fail          map[string]Failure `json:"fail"`           // by subcommand: init, join, start, stop, version, get
+	Fail          map[string]Failure `json:"fail"`           // by command: init, join, version, get, "service NAME" with the names of --services
 	NeverRunning  bool               `json:"never_running"`  // /health stays "starting"
 	WrongName     string             `json:"wrong_name"`     // /health names this node instead
 	HealthStatus  int                `json:"health_status"`  // /health answers this code
 	GatewayStatus int                `json:"gateway_status"` // the gateway answers this code to everything
-	NoPeers       bool               `json:"no_peers"`       // the daemon neither asks nor answers other daemons
+	NoPeers       bool               `json:"no_peers"`       // NATS neither dials nor accepts other nodes' NATS
 }
 
 func (p *program) settingsFiles() []string {
@@ -69,7 +82,10 @@ func (p *program) settingsFiles() []string {
 }
 
 func loadSettings(files []string, env map[string]string) (Settings, error) {
-	s := Settings{Era: EraPre, TimeScale: defaultTimeScale, Version: defaultVersion}
+	s := Settings{
+		Era: EraPre, TimeScale: defaultTimeScale, Version: defaultVersion,
+		SeedRace: true, SeedWindow: 0.5, StopTimeout: 10, StaleRoutes: 1, GatewayWait: 3, CPUs: 8,
+	}
 	for _, file := range files {
 		if err := s.mergeFile(file); err != nil {
 			return s, err
@@ -112,11 +128,6 @@ func (s *Settings) validate() error {
 	return nil
 }
 
-func (s *Settings) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar((*string)(&s.Era), "sim-era", string(s.Era), "generation of hive to imitate: pre or spx")
-	flags.Float64Var(&s.TimeScale, "sim-time-scale", s.TimeScale, "1 is true to life")
-}
-
 // scaled is how long something that takes real time in real hive takes here.
 func (s *Settings) scaled(real time.Duration) time.Duration {
 	return time.Duration(float64(real) * s.TimeScale)
@@ -132,10 +143,26 @@ func (s *Settings) secret(name string, made func() string) string {
 
 func (s *Settings) spx() bool { return s.Era == EraSpx }
 
-// profile is the AWS profile that hive of this era writes.
-func (s *Settings) profile() string {
+// name is what hive of this era calls itself: its daemon, its directory, its AWS profile and its cluster.
+func (s *Settings) name() string {
 	if s.spx() {
 		return "spinifex"
 	}
 	return "hive"
 }
+
+// binary is the name of the program.
+func (s *Settings) binary() string {
+	if s.spx() {
+		return "spx"
+	}
+	return "hive"
+}
+
+// prefix is what the era's environment variables begin with.
+func (s *Settings) prefix() string { return strings.ToUpper(s.name()) + "_" }
+
+// configName is the name of a node's configuration file.
+func (s *Settings) configName() string { return s.name() + ".toml" }
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

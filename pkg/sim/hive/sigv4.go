@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ type authorization struct {
 
 // verify checks a request's signature by signing it again, and returns the service of its credential scope. Only the
 // header form is known, with a scope that this node's region need not match, as observed of hive.
-func verify(r *http.Request, body []byte, keys map[string]credentials, now time.Time) (string, *apiError) {
+func verify(r *http.Request, body []byte, secretOf func(string) (string, error), now time.Time) (string, *apiError) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
 		return "", &apiError{http.StatusForbidden, "MissingAuthenticationToken"}
@@ -39,14 +40,17 @@ func verify(r *http.Request, body []byte, keys map[string]credentials, now time.
 	if err != nil {
 		return "", &apiError{http.StatusBadRequest, "IncompleteSignature"}
 	}
-	key, known := keys[auth.accessKey]
-	if !known {
+	secret, err := secretOf(auth.accessKey)
+	if errors.Is(err, errUnknownKey) {
 		return "", &apiError{http.StatusForbidden, "InvalidClientTokenId"}
+	}
+	if err != nil {
+		return "", &apiError{http.StatusInternalServerError, "InternalError"}
 	}
 	if now.Sub(signed).Abs() > maxSkew || !strings.HasPrefix(r.Header.Get("X-Amz-Date"), auth.date) {
 		return "", &apiError{http.StatusForbidden, "SignatureDoesNotMatch"}
 	}
-	again, err := signAgain(r, body, key, auth, signed)
+	again, err := signAgain(r, body, secret, auth, signed)
 	if err != nil || subtle.ConstantTimeCompare([]byte(again), []byte(header)) != 1 {
 		return "", &apiError{http.StatusForbidden, "SignatureDoesNotMatch"}
 	}
@@ -72,7 +76,7 @@ func parseAuthorization(header string) (authorization, bool) {
 }
 
 // signAgain signs what the client says it signed, with the key that it claims, and returns the Authorization header.
-func signAgain(r *http.Request, body []byte, key credentials, auth authorization, at time.Time) (string, error) {
+func signAgain(r *http.Request, body []byte, secretKey string, auth authorization, at time.Time) (string, error) {
 	again, err := http.NewRequest(r.Method, "https://"+r.Host+r.URL.RequestURI(), nil)
 	if err != nil {
 		return "", err
@@ -86,7 +90,7 @@ func signAgain(r *http.Request, body []byte, key credentials, auth authorization
 		again.ContentLength = int64(len(body))
 	}
 	sum := sha256.Sum256(body)
-	secret := aws.Credentials{AccessKeyID: key.AccessKeyID, SecretAccessKey: key.SecretAccessKey}
+	secret := aws.Credentials{AccessKeyID: auth.accessKey, SecretAccessKey: secretKey}
 	err = v4.NewSigner().SignHTTP(context.Background(), secret, again, hex.EncodeToString(sum[:]), auth.service, auth.region, at)
 	return again.Header.Get("Authorization"), err
 }

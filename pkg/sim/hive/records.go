@@ -1,0 +1,88 @@
+package simhive
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// record is one value that the whole cluster keeps. The later one wins where two servers differ.
+type record struct {
+	Value json.RawMessage `json:"value"`
+	Rev   int64           `json:"rev"`
+}
+
+// records are the cluster's, as one NATS keeps them in its directory. Safe for concurrent use.
+type records struct {
+	file  string     // empty: in memory only
+	claim sync.Mutex // held by whoever looks whether seeding has begun and begins it
+
+	mu   sync.Mutex
+	kept map[string]record
+}
+
+func newRecords(store string) *records {
+	r := &records{kept: map[string]record{}}
+	if store == "" {
+		return r
+	}
+	r.file = filepath.Join(store, "jetstream", "records.json")
+	if text, err := os.ReadFile(r.file); err == nil {
+		json.Unmarshal(text, &r.kept) // what cannot be read is begun anew
+	}
+	return r
+}
+
+func (r *records) get(key string) (record, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found, ok := r.kept[key]
+	return found, ok
+}
+
+// put makes a new version of a record and returns it.
+func (r *records) put(key string, value json.RawMessage) record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	made := record{Value: value, Rev: max(time.Now().UnixNano(), r.kept[key].Rev+1)}
+	r.kept[key] = made
+	r.save()
+	return made
+}
+
+// merge takes over what is later than the own version.
+func (r *records) merge(others map[string]record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := false
+	for key, other := range others {
+		if other.Rev > r.kept[key].Rev {
+			r.kept[key] = other
+			changed = true
+		}
+	}
+	if changed {
+		r.save()
+	}
+}
+
+func (r *records) all() map[string]record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[string]record, len(r.kept))
+	for key, value := range r.kept {
+		all[key] = value
+	}
+	return all
+}
+
+func (r *records) save() {
+	if r.file == "" {
+		return
+	}
+	if text, err := json.Marshal(r.kept); err == nil {
+		writeFile(r.file, text, 0o600) // a directory that was removed beneath a running NATS is its owner's doing
+	}
+}
