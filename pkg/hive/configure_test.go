@@ -138,7 +138,8 @@ func TestFailuresOfSteps(t *testing.T) {
 		{"version", failing("version"), StepInstall, "ci-1", "boom"},
 		{"mixed versions", map[string]any{"version": "v0"}, StepInstall, "", "different versions"},
 		{"init", failing("init"), StepInit, "ci-1", "boom"},
-		{"start", failing("start"), StepStart, "ci-1", "boom"},
+		{"a gateway that ends", failing("service awsgw"), StepStart, "ci-1", "boom"},
+		{"a service that ends", failing("service predastore"), StepHealth, "ci-1", "its predastore is dead: its process is gone"},
 		{"never running", map[string]any{"never_running": true}, StepHealth, "ci-1", `the daemon says "starting"`},
 		{"wrong name", map[string]any{"wrong_name": "other"}, StepHealth, "ci-1", `calls itself "other"`},
 		{"gateway", map[string]any{"gateway_status": 500}, StepHealth, "ci-1", "with 500 InternalError instead of 403"},
@@ -222,7 +223,7 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"logs/init.log": "initialized", "logs/hive.log": "listens", "hive.toml": redacted, "health.txt": `"running"`,
+		"logs/init.log": "initialized", "logs/hive.log": "fully initialized", "hive.toml": redacted, "health.txt": `"running"`,
 		"routez.txt": "num_routes", "get-nodes.txt": "Ready", "version.txt": "hive",
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))

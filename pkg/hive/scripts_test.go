@@ -1,6 +1,7 @@
 package hive
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -445,7 +446,12 @@ func TestServicesAreStartedOneByOne(t *testing.T) {
 			t.Parallel()
 			l := newLocal(t, 1, Options{})
 			host, dir := l.hosts[0], filepath.Join(l.hosts[0].home, "hive")
-			fakeHive(t, dir, era.own)
+			nats, err := net.Listen("tcp", host.node.Management.String()+":0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nats.Close()
+			fakeHive(t, dir, era.own, nats.Addr().String())
 			out, err := l.startServices(t.Context(), host)
 			if err != nil {
 				t.Fatal(err)
@@ -487,7 +493,7 @@ func TestServicesAreStartedOneByOne(t *testing.T) {
 }
 
 // fakeHive installs a program whose services print their environment and sleep, on a node that is initialized.
-func fakeHive(t *testing.T, dir, own string) {
+func fakeHive(t *testing.T, dir, own, nats string) {
 	t.Helper()
 	program := "#!/bin/bash\ncase $* in\n'service --help') printf 'Available Commands:\\n  nats  Manage nats\\n  " + own + "  Manage it\\n' ;;\n" +
 		"service*) env | grep -E '^(HIVE_|SPINIFEX_|SSL)' | sort; exec -a hive sleep 60 ;;\n*) echo unknown command ;;\nesac\n"
@@ -502,6 +508,8 @@ node = "ci-1"
 [nodes.ci-1.predastore]
 host = "127.9.9.9:8443"
 node_id = 3
+[nodes.ci-1.nats]
+host = "` + nats + `"
 `
 	for name, text := range map[string]string{"bin/hive": program, "config/" + own + ".toml": config, "config/ca.pem": "CA\n"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
@@ -528,7 +536,7 @@ func fakeServicesAreJudged(t *testing.T, l *local, own string) {
 		}
 		return found
 	}
-	want := map[string]ServiceState{"nats": ServiceSilent, "predastore": ServiceSilent, own: ServiceSilent, "awsgw": ServiceSilent, "viperblock": ServiceOut, "vpcd": ServiceOut}
+	want := map[string]ServiceState{"nats": ServiceUp, "predastore": ServiceSilent, own: ServiceSilent, "awsgw": ServiceSilent, "viperblock": ServiceOut, "vpcd": ServiceOut}
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Error(diff)
 	}

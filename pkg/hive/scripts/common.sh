@@ -170,7 +170,7 @@ SERVICES=(vpcd awsgw hive-ui spinifex-ui hive spinifex viperblock predastore nat
 # running NAME prints the process id of that service if it runs. The number in a pid file may be another process's by now.
 running() {
   local pid command
-  read -r pid <"$log_dir/$1.pid" 2>/dev/null || return 1
+  [ -f "$log_dir/$1.pid" ] && read -r pid <"$log_dir/$1.pid" || return 1
   [[ $pid =~ ^[0-9]+$ ]] && [ -n "$(started "$pid")" ] || return 1
   command=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) || return 1
   [[ $command =~ hive|spinifex|spx|nats|predastore|viperblock|awsgw|vpcd ]] || return 1
@@ -203,14 +203,22 @@ trust_cluster() {
 # start_service NAME VARIABLE=VALUE... starts that service, unless it runs, so that it outlives the connection. Its log and its pid
 # file are where upstream's own scripts have them.
 start_service() {
-  local name=$1
+  local name=$1 pid i
   shift
   if running "$name" >/dev/null; then
     return
   fi
   private "$log_dir/$name.log"
   setsid env "$@" "$HIVE_BIN" service "$name" start </dev/null >>"$log_dir/$name.log" 2>&1 &
-  printf '%s\n' "$!" >"$log_dir/$name.pid"
+  pid=$!
+  printf '%s\n' "$pid" >"$log_dir/$name.pid"
+  # Until the new process is another program, it looks like this one.
+  for ((i = 0; i < 100; i++)); do
+    if running "$name" >/dev/null || [ -z "$(started "$pid")" ]; then
+      return
+    fi
+    sleep 0.01
+  done
 }
 
 # setting SECTION KEY prints a value of this node's section in hive's configuration, such as predastore host.

@@ -28,8 +28,16 @@ leave_out() {
 
 general=("${prefix}_CONFIG_PATH=$config")
 if wanted nats; then
-  expect nats "$(service_address nats 4222)"
+  address=$(service_address nats 4222)
+  expect nats "$address"
   start_service nats "${prefix}_CONFIG_PATH=$HIVE_CONFIG_DIR/nats/nats.conf"
+  # Later object stores dial NATS once, and end where it does not answer.
+  for ((i = 0; i < 300; i++)); do
+    if accepts "${address%:*}" "${address##*:}" || ! running nats >/dev/null; then
+      break
+    fi
+    sleep 0.05
+  done
 fi
 if wanted predastore; then
   address=$(service_address predastore 8443)
