@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"hive-test/pkg/progress"
@@ -139,17 +140,39 @@ func (c *Cluster) Start(ctx context.Context) error {
 			{c.hosts[:1], c.startGateway, "awsgw"},
 			{c.followers(), c.startGateway, "awsgw"},
 		}
+		var failures nodeErrors
 		for _, stage := range stages {
-			hosts := filter(stage.hosts, func(h Host) bool { return slices.Contains(wanted, h) })
-			if err := each(ctx, hosts, stage.work); err != nil {
-				return c.withLogs(ctx, err, func(Host) []string { return []string{stage.log} })
+			hosts := filter(stage.hosts, func(h Host) bool { return slices.Contains(wanted, h) && !failures.of(h.Name()) })
+			err := c.withLogs(ctx, each(ctx, hosts, stage.work), func(Host) []string { return []string{stage.log} })
+			if failed, ok := errors.AsType[nodeErrors](err); ok {
+				failures = append(failures, failed...) // the other nodes go on: what they lack in the end is theirs
+			} else if err != nil {
+				return err
+			}
+			if ctx.Err() != nil {
+				break
 			}
 		}
 		for _, line := range LeftOut(filterNodes(outs, wanted)) {
 			c.info(StepStart, "", line)
 		}
-		return nil
+		return c.inOrder(failures)
 	})
+}
+
+// of reports whether one of the failures is that node's.
+func (e nodeErrors) of(node string) bool {
+	return slices.ContainsFunc(e, func(f NodeFailure) bool { return f.Node == node })
+}
+
+// inOrder returns the failures in node order; nil where there is none.
+func (c *Cluster) inOrder(failures nodeErrors) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	order := names(c.hosts)
+	slices.SortStableFunc(failures, func(a, b NodeFailure) int { return slices.Index(order, a.Node) - slices.Index(order, b.Node) })
+	return failures
 }
 
 // stage is work on some nodes at once, and the log that tells of it.
@@ -191,10 +214,12 @@ func (c *Cluster) startServices(ctx context.Context, host Host) ([]Service, erro
 // startGateway starts a node's gateway, again where it ends, and says so.
 func (c *Cluster) startGateway(ctx context.Context, host Host) error {
 	redactor := newRedactor()
+	learn := sync.OnceFunc(func() { c.LearnSecrets(ctx) }) // what a gateway says at its end may hold secrets
 	_, err := c.script(ctx, host, "start-gateway.sh", gatewayLimit+shortTimeout, map[string]string{
 		"HIVE_STARTS": fmt.Sprint(gatewayStarts), "HIVE_TIMEOUT": seconds(gatewayLimit),
 	}, func(stream, line string) {
 		if again, ok := strings.CutPrefix(line, "again "); ok && stream == "stdout" {
+			learn()
 			count, why, _ := strings.Cut(again, " ")
 			c.sink.Emit(progress.Event{Kind: progress.Info, Step: StepStart, Node: host.Name(),
 				Message: "its gateway ended and is started again (" + count + " of " + fmt.Sprint(gatewayStarts) + "): " + redactor.text(why)})
