@@ -138,6 +138,7 @@ func params(dir, tofu string) testscript.Params {
 			"unused":  cmdUnused,
 			"real":    cmdReal,
 			"simhive": cmdSimHive,
+			"openssh": cmdOpenSSH,
 			"simnets": cmdSimNets,
 			"task":    cmdTask,
 			"seed":    cmdSeed,
@@ -151,6 +152,8 @@ func condition(name string) (bool, error) {
 	switch name {
 	case "netns":
 		return os.Geteuid() == 0, nil
+	case "openssh":
+		return hasOpenSSH(), nil
 	case "curl":
 		_, err := exec.LookPath("curl")
 		return err == nil, nil
