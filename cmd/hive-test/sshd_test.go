@@ -198,7 +198,7 @@ func cmdOpenSSH(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: openssh HOSTS-FILE ADDRESS...")
 	}
-	dir := ts.MkAbs("openssh-" + args[1])
+	dir := ts.MkAbs("openssh-" + strings.ReplaceAll(args[1], ":", "_"))
 	ts.Check(os.Mkdir(dir, 0o700))
 	servers, err := startSSHD(dir, args[1:]...)
 	ts.Check(err)

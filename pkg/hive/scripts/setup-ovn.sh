@@ -12,4 +12,5 @@ cd "$HIVE_SOURCE_DIR"
 if [ "$HIVE_BIND" = "$HIVE_LEADER" ]; then
   exec "$script" --management "--encap-ip=$HIVE_BIND"
 fi
+case $HIVE_LEADER in *:*) HIVE_LEADER="[$HIVE_LEADER]" ;; esac # as OVN writes IPv6 addresses
 exec "$script" "--ovn-remote=tcp:$HIVE_LEADER:6642" "--encap-ip=$HIVE_BIND"
