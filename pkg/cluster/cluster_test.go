@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"net/netip"
 	"testing"
 	"time"
 )
