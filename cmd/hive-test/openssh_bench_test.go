@@ -28,11 +28,12 @@ func BenchmarkOpenSSH(b *testing.B) {
 	for i := range 20 {
 		addresses = append(addresses, fmt.Sprintf("127.0.1.%d", i+1))
 	}
-	servers, err := startSSHD(b, addresses...)
+	servers, err := startSSHD(b.TempDir(), addresses...)
 	if errors.Is(err, errNoSSHD) {
 		b.Skip(err)
 	}
 	e.must(err)
+	b.Cleanup(servers.stop)
 	lab := e.openSSH(servers)
 	for b.Loop() {
 		e.must(servers.startUp(""))

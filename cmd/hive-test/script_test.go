@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -138,6 +139,7 @@ func params(dir, tofu string) testscript.Params {
 			"unused":  cmdUnused,
 			"real":    cmdReal,
 			"simhive": cmdSimHive,
+			"openssh": cmdOpenSSH,
 			"simnets": cmdSimNets,
 			"task":    cmdTask,
 			"seed":    cmdSeed,
@@ -151,6 +153,17 @@ func condition(name string) (bool, error) {
 	switch name {
 	case "netns":
 		return os.Geteuid() == 0, nil
+	case "ipv6":
+		l, err := net.Listen("tcp", "[::1]:0")
+		if err == nil {
+			_ = l.Close()
+		}
+		return err == nil, nil
+	case "ansible":
+		_, err := exec.LookPath("ansible")
+		return err == nil, nil
+	case "openssh":
+		return hasOpenSSH(), nil
 	case "curl":
 		_, err := exec.LookPath("curl")
 		return err == nil, nil

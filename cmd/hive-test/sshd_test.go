@@ -12,8 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
 
 	"hive-test/pkg/remote"
 )
@@ -31,9 +32,8 @@ type sshds struct {
 // errNoSSHD says why there are no such servers here.
 var errNoSSHD = errors.New("no OpenSSH server can be run here")
 
-// startSSHD starts a server on each address. It runs until the test ends.
-func startSSHD(t testing.TB, addresses ...string) (*sshds, error) {
-	t.Helper()
+// startSSHD starts a server on each address, with what they need below dir. They run until they are stopped.
+func startSSHD(dir string, addresses ...string) (s *sshds, err error) {
 	// Debian's sshd asks to be called by its absolute path.
 	program, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil {
@@ -43,7 +43,7 @@ func startSSHD(t testing.TB, addresses ...string) (*sshds, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sshds{dir: t.TempDir(), user: who.Username, addresses: addresses}
+	s = &sshds{dir: dir, user: who.Username, addresses: addresses}
 	s.key, s.home = filepath.Join(s.dir, "id"), filepath.Join(s.dir, "home")
 	if err := errors.Join(os.Mkdir(s.home, 0o700), remote.GenerateKey(s.key), s.prepare(who)); err != nil {
 		return nil, err
@@ -51,9 +51,9 @@ func startSSHD(t testing.TB, addresses ...string) (*sshds, error) {
 	if s.port, err = freePort(addresses[0]); err != nil {
 		return nil, err
 	}
-	t.Cleanup(s.stop)
 	for _, address := range addresses {
 		if err := s.start(program, address); err != nil {
+			s.stop()
 			return nil, err
 		}
 	}
@@ -187,4 +187,36 @@ func (s *sshds) cpu() time.Duration {
 		sum += self + ended + cpuBelow(cmd.Process.Pid)
 	}
 	return sum
+}
+
+// cmdOpenSSH starts OpenSSH servers for a script, writes the hosts file of them, and sets OPENSSH_PORT and OPENSSH_USER:
+//
+//	openssh hosts.yaml 127.0.2.1 127.0.2.2
+//
+// Their shells' start-up file is .bashrc in $OPENSSH_HOME, their key $OPENSSH_KEY.
+func cmdOpenSSH(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: openssh HOSTS-FILE ADDRESS...")
+	}
+	dir := ts.MkAbs("openssh-" + strings.ReplaceAll(args[1], ":", "_"))
+	ts.Check(os.Mkdir(dir, 0o700))
+	servers, err := startSSHD(dir, args[1:]...)
+	ts.Check(err)
+	ts.Defer(servers.stop)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(servers.hostsFile()), 0o600))
+	for name, value := range map[string]string{
+		"OPENSSH_PORT": fmt.Sprint(servers.port), "OPENSSH_USER": servers.user, "OPENSSH_HOME": servers.home, "OPENSSH_KEY": servers.key,
+	} {
+		ts.Setenv(name, value)
+	}
+}
+
+// hasOpenSSH tells whether this machine can run OpenSSH servers whose shell reads .bashrc.
+func hasOpenSSH() bool {
+	who, err := user.Current()
+	if err != nil {
+		return false
+	}
+	_, err = exec.LookPath("/usr/sbin/sshd")
+	return err == nil && (&sshds{user: who.Username}).runsBash()
 }

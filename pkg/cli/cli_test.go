@@ -2,9 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -14,6 +19,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/remote"
 	"hive-test/pkg/state"
 )
 
@@ -130,7 +136,7 @@ func TestChooseNodes(t *testing.T) {
 }
 
 func TestAnsibleInventory(t *testing.T) {
-	got := ansible(cluster.Inventory{ClusterName: "ci-1", Nodes: nodes()[:2], SSHUser: "tf-user", SSHKeyPath: "/c/ci-1/id_ed25519"}, "/c/ci-1/known_hosts")
+	got := ansible(cluster.Inventory{ClusterName: "ci-1", Nodes: nodes()[:2], SSHUser: "tf-user", SSHKeyPath: "/c/ci-1/id_ed25519"}, "/c/ci-1/ssh_config")
 	want := `[ci_1]
 ci-1-1 ansible_host=10.0.0.1 ansible_port=22 hive_data_address=10.1.0.1
 ci-1-2 ansible_host=10.0.0.2 ansible_port=22 hive_data_address=10.1.0.2
@@ -140,10 +146,64 @@ ci-1-1
 
 [ci_1:vars]
 ansible_user=tf-user
-ansible_ssh_private_key_file=/c/ci-1/id_ed25519
-ansible_ssh_common_args="-o UserKnownHostsFile=/c/ci-1/known_hosts"
+ansible_ssh_common_args="-F /c/ci-1/ssh_config"
+ansible_ssh_private_key_file="/c/ci-1/id_ed25519"
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Ansible itself reads from the inventory what it is to read, whatever the directory is called.
+func TestAnsibleReadsInventory(t *testing.T) {
+	program, err := exec.LookPath("ansible-inventory")
+	if err != nil {
+		t.Skip("no ansible-inventory is installed")
+	}
+	list := cluster.Nodes{
+		{Name: "ci-1", Index: 1, Management: netip.MustParseAddr("fd00::2"), Data: netip.MustParseAddr("::1"), SSHPort: 2222},
+		{Name: "ci-2", Index: 2, Management: netip.MustParseAddr("10.0.0.2"), Data: netip.MustParseAddr("10.1.0.2")},
+	}
+	for _, dir := range []string{"/c/plain", "/c/50% of a b", `/c/it's "odd"`, `/c/back\slash # hash ; é`, "/c/a=b"} {
+		file := filepath.Join(t.TempDir(), "hosts.ini")
+		inv := cluster.Inventory{ClusterName: "ci", Nodes: list, SSHUser: "tf-user", SSHKeyPath: dir + "/id"}
+		if err := os.WriteFile(file, []byte(ansible(inv, dir+"/ssh_config")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(program, "-i", file, "--list")
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "HOME="+t.TempDir())
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", dir, err)
+		}
+		var read struct {
+			Meta struct {
+				Hosts map[string]struct {
+					Host string `json:"ansible_host"`
+					Port int    `json:"ansible_port"`
+					Data string `json:"hive_data_address"`
+					Args string `json:"ansible_ssh_common_args"`
+					Key  string `json:"ansible_ssh_private_key_file"`
+				} `json:"hostvars"`
+			} `json:"_meta"`
+		}
+		if err := json.Unmarshal(out, &read); err != nil {
+			t.Fatalf("%s: %v\n%s", dir, err, out)
+		}
+		host := read.Meta.Hosts["ci-1"]
+		if host.Host != "fd00::2" || host.Port != 2222 || host.Data != "::1" || read.Meta.Hosts["ci-2"].Port != 22 {
+			t.Errorf("%s: addresses are read as %+v", dir, read.Meta.Hosts)
+		}
+		if want := "-F " + remote.Quote(dir+"/ssh_config"); host.Args != want {
+			t.Errorf("%s: the arguments are read as %q, want %q", dir, host.Args, want)
+		}
+		want := strings.ReplaceAll(dir+"/id", "%", "%%")
+		if strings.Contains(dir, `"`) {
+			want = "" // ssh_config says it
+		}
+		if host.Key != want {
+			t.Errorf("%s: the key is read as %q, want %q", dir, host.Key, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,7 +73,7 @@ func (a *app) inventory(s *session, format string) error {
 	case "json":
 		return printJSON(a.Stdout, inv)
 	case "ansible":
-		_, err := fmt.Fprint(a.Stdout, ansible(inv, known))
+		_, err := fmt.Fprint(a.Stdout, ansible(inv, s.store.Path(s.name, "ssh_config")))
 		return err
 	case "ssh_config":
 		_, err := a.Stdout.Write(remote.SSHConfig(inv, known))
@@ -88,8 +89,9 @@ func (a *app) inventory(s *session, format string) error {
 	return usageError{fmt.Errorf("--format %s is not possible: use json, ansible, ssh_config or hosts", format)}
 }
 
-// ansible renders an INI inventory with one group, named after the cluster, and its leader in another.
-func ansible(inv cluster.Inventory, knownHosts string) string {
+// ansible renders an INI inventory with one group, named after the cluster, and its leader in another. How nodes are reached is in
+// the cluster's ssh_config, which takes any path: Ansible hands ansible_ssh_private_key_file to ssh where % begins a token.
+func ansible(inv cluster.Inventory, sshConfig string) string {
 	var out strings.Builder
 	group := strings.ReplaceAll(inv.ClusterName.String(), "-", "_") // a hyphen is no part of a group's name there
 	fmt.Fprintf(&out, "[%s]\n", group)
@@ -97,8 +99,10 @@ func ansible(inv cluster.Inventory, knownHosts string) string {
 		fmt.Fprintf(&out, "%s ansible_host=%s ansible_port=%d hive_data_address=%s\n", node.Name, node.Management, sshPort(node), node.Data)
 	}
 	fmt.Fprintf(&out, "\n[%s_leader]\n%s\n", group, inv.Nodes.Leader().Name)
-	fmt.Fprintf(&out, "\n[%s:vars]\nansible_user=%s\nansible_ssh_private_key_file=%s\nansible_ssh_common_args=\"-o UserKnownHostsFile=%s\"\n",
-		group, inv.SSHUser, remote.Quote(inv.SSHKeyPath), knownHosts)
+	fmt.Fprintf(&out, "\n[%s:vars]\nansible_user=%s\nansible_ssh_common_args=%s\n", group, inv.SSHUser, strconv.Quote("-F "+remote.Quote(sshConfig)))
+	if !strings.ContainsAny(inv.SSHKeyPath, "\"\n") {
+		fmt.Fprintf(&out, "ansible_ssh_private_key_file=%s\n", strconv.Quote(strings.ReplaceAll(inv.SSHKeyPath, "%", "%%")))
+	}
 	return out.String()
 }
 

@@ -82,6 +82,11 @@ func (a *app) provision(ctx context.Context, verb, name string, settings config.
 	if err := s.adoptOrCreate(ctx); err != nil {
 		return err
 	}
+	if verb == "full" {
+		if err := checkOn(settings, s.record); err != nil {
+			return err
+		}
+	}
 	fleet, err := s.fleet()
 	if err != nil {
 		return err

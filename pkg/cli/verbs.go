@@ -21,7 +21,9 @@ func configureKeys() []string {
 	return []string{"binary", "tarball", "source_dir", "repo", "ref", "scripts_dir", "hive.init_flags", "hive.join_flags", "health_timeout", "timeouts.configure"}
 }
 
-func testKeys() []string { return []string{"suite", "junit", "lost_after", "timeouts.test"} }
+func testKeys() []string {
+	return []string{"suite", "suite_on", "junit", "lost_after", "timeouts.test"}
+}
 
 // existingKeys are the settings of a verb that works on a cluster that exists, and may have to destroy it when interrupted.
 func existingKeys() []string {
@@ -115,10 +117,12 @@ func (a *app) testCommand() *cobra.Command {
 
 A suite is "smoke", which is built in, or any command: it runs under bash -o pipefail here, with HIVE_ENDPOINT, HIVE_NODES,
 HIVE_SSH_*, all that AWS clients read (keys, profiles hive and spinifex, endpoints, CA) and ARTIFACTS (a directory for its
-results) in its environment. Its cases are those of JUnit files in ARTIFACTS, else the events of go test -json that it prints,
+results) in its environment. With --on NODE it runs there: files and directories that it names are copied, and removed
+afterwards, with the cluster's SSH key and CA. Its cases are those of JUnit files in ARTIFACTS, else the events of go test -json that it prints,
 else the command itself.`,
 		Example: `  hive-test test dev1
-  hive-test test dev1 --suite smoke --suite ./tests/e2e/run-multinode.sh --junit junit.xml`,
+  hive-test test dev1 --suite smoke --suite ./tests/e2e/run-vpc-e2e.sh --junit junit.xml
+  hive-test test dev1 --on 1 --suite './tests/e2e/run-multinode-e2e.sh ${HIVE_NODES//,/ }'`,
 		Args: named(1),
 	}
 	load := a.settings(cmd, append(testKeys(), existingKeys()...)...)
@@ -127,11 +131,29 @@ else the command itself.`,
 		if err != nil {
 			return err
 		}
-		return a.onCluster(ctx, "test", args[0], settings, func(r *lifecycle.Job) []phase.Entry {
+		find := func(s *session) error {
+			if err := s.load(); err != nil {
+				return err
+			}
+			return checkOn(settings, s.record)
+		}
+		return a.onFound(ctx, "test", args[0], settings, find, func(r *lifecycle.Job) []phase.Entry {
 			return lifecycle.Only(r, lifecycle.Test(r), a.keepPolicy(settings, "test"), settings.Given("keep"))
 		})
 	})
 	return cmd
+}
+
+// checkOn refuses a node to run suites on that a cluster does not have, or will not have.
+func checkOn(settings config.Settings, r *cluster.Record) error {
+	nodes := r.Nodes
+	for i := len(nodes) + 1; i <= r.Spec.NodeCount; i++ {
+		nodes = append(slices.Clip(nodes), cluster.Node{Name: r.Name.Node(i), Index: i})
+	}
+	if _, found := nodes.Named(settings.SuiteOn); !found && settings.SuiteOn != "" {
+		return usageError{fmt.Errorf("--on %s: there is no such node, the cluster has %d", settings.SuiteOn, len(nodes))}
+	}
+	return nil
 }
 
 func (a *app) fullCommand() *cobra.Command {

@@ -122,3 +122,17 @@ func TestShared(t *testing.T) {
 		}
 	}
 }
+
+func TestInventoryEndpoint(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.1": "https://192.0.2.1:9999", "fd00::2": "https://[fd00::2]:9999", "::1": "https://[::1]:9999",
+	} {
+		r := Record{Nodes: Nodes{{Name: "ci-1", Index: 1, Management: netip.MustParseAddr(address)}}}
+		if got := r.Inventory().Endpoints["hive"]; got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+	if got := (&Record{Nodes: Nodes{{Name: "ci-1", Index: 1}}}).Inventory().Endpoints; len(got) > 0 {
+		t.Errorf("a node without an address has %v", got)
+	}
+}

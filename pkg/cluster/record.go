@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"net"
 	"slices"
 	"time"
 )
@@ -188,7 +189,7 @@ func (r *Record) Current() (Phase, PhaseStatus) {
 func (r *Record) Inventory() Inventory {
 	endpoints := map[string]string{}
 	if len(r.Nodes) > 0 && r.Nodes.Leader().Management.IsValid() {
-		endpoints["hive"] = "https://" + r.Nodes.Leader().Management.String() + ":9999"
+		endpoints["hive"] = "https://" + net.JoinHostPort(r.Nodes.Leader().Management.String(), "9999")
 	}
 	return Inventory{
 		Schema: InventorySchema, ClusterName: r.Name, Nodes: r.Nodes,

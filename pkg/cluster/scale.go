@@ -3,6 +3,8 @@ package cluster
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Staying are the nodes that the specification asks for and that are chosen already: those with a number up to its count.
@@ -42,4 +44,18 @@ func (r *Record) Clone() *Record {
 	copied.Nodes = slices.Clone(r.Nodes)
 	copied.Phases = maps.Clone(r.Phases)
 	return &copied
+}
+
+// Named returns the node that word names: by its name, by its number, or as "node" with its number.
+func (n Nodes) Named(word string) (Node, bool) {
+	for _, node := range n {
+		if node.Name == word {
+			return node, true
+		}
+	}
+	index, err := strconv.Atoi(strings.TrimPrefix(word, "node"))
+	if err != nil {
+		return Node{}, false
+	}
+	return n.ByIndex(index)
 }

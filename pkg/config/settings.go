@@ -63,6 +63,8 @@ type Settings struct {
 	Suites []string `mapstructure:"suite"`
 	JUnit  string   `mapstructure:"junit"`
 
+	SuiteOn string `mapstructure:"suite_on"` // empty: this machine
+
 	LostAfter time.Duration `mapstructure:"lost_after"` // 0: never
 
 	Timeout  time.Duration `mapstructure:"timeout"` // of the whole run; 0: none

@@ -158,6 +158,8 @@ type Job struct {
 	// Hive and Suites are what configure and test were asked to do.
 	Hive   hive.Options
 	Suites []string
+	// SuiteOn is the name or number of the node that external suites are run on; empty: this machine.
+	SuiteOn string
 	// Force makes configure form the cluster again, and down go on through the API when tofu fails.
 	Force bool
 	// LostAfter is for how long a node may be lost while suites run, before they are ended; 0: they never are.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -66,6 +67,29 @@ func (l *lookout) where() (cluster.Nodes, map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.Record.Nodes), suiteEnvironment(l.Record, l.Store)
+}
+
+// host is the node that suites are to be run on, where it is now.
+func (l *lookout) host(context.Context) (*suite.Node, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	node, found := l.Record.Nodes.Named(l.SuiteOn)
+	if !found {
+		return nil, fmt.Errorf("there is no node %q to run suites on, the cluster has %d", l.SuiteOn, len(l.Record.Nodes))
+	}
+	group, err := l.chosen([]int{node.Index})
+	if err != nil {
+		return nil, err
+	}
+	key, err := os.ReadFile(l.Record.SSHKeyPath)
+	if err != nil {
+		return nil, fmt.Errorf("reading the nodes' SSH key: %w", err)
+	}
+	known, err := os.ReadFile(l.Store.Path(l.Record.Name, knownHostsFile))
+	if err != nil {
+		return nil, fmt.Errorf("reading the nodes' host keys: %w", err)
+	}
+	return &suite.Node{Host: group[0], Inventory: l.Record.Inventory(), Key: string(key), KnownHosts: string(known)}, nil
 }
 
 // check judges the nodes where they are now. What their hypervisors say is dead is not waited for.

@@ -65,7 +65,12 @@ func (t test) suites(ctx context.Context) error {
 	}
 	var results suite.Results
 	err = t.watchNodes(ctx, sink, handle, func(ctx context.Context, l *lookout) (err error) {
+		var on func(context.Context) (*suite.Node, error)
+		if t.SuiteOn != "" {
+			on = l.host
+		}
 		results, err = suite.Run(ctx, suite.Options{
+			On:     on,
 			Suites: t.Suites, Nodes: t.Record.Nodes, Now: l.where, ArtifactsDir: t.Evidence.Path("suites"),
 			Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
 			Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA), Profile: access.Profile},

@@ -151,7 +151,8 @@ func (c Command) render() (rendered, error) {
 	// The braces make bash parse all of it before it runs any of it. head takes exactly these bytes off standard input.
 	text := "{\n" + exports + script + "\n}\n"
 	reader := `eval "$(head -c ` + strconv.Itoa(len(text)) + `)"`
-	line := Quote(append([]string{"bash", "-c", reader, c.scriptName()}, c.Args...)...)
+	// Without --norc a bash that believes to be the first one of an SSH session reads .bashrc, as the login shell has already.
+	line := Quote(append([]string{"bash", "--norc", "-c", reader, c.scriptName()}, c.Args...)...)
 	return rendered{line: line, stdin: io.MultiReader(strings.NewReader(text), orEmpty(c.Stdin))}, nil
 }
 

@@ -20,6 +20,8 @@ type output struct {
 	received  int
 	truncated bool
 	streams   [2]stream
+	announced []byte // what stands before a command's own standard output; empty: nothing, or it has come
+	noise     []byte // what came before that
 	readers   sync.WaitGroup
 	done      chan struct{} // both streams have ended
 }
@@ -34,6 +36,35 @@ func newOutput(onLine func(stream, line string)) *output {
 	o := &output{onLine: onLine, done: make(chan struct{})}
 	o.streams[0].name, o.streams[1].name = "stdout", "stderr"
 	return o
+}
+
+// maxNoise bounds what a login shell may print before a command.
+const maxNoise = 1 << 20 // bytes
+
+// from takes standard output for the command's own only after mark. Where that never comes, all of it is.
+func (o *output) from(mark string) { o.announced = []byte(mark) }
+
+// own is what of p is the command's output.
+func (o *output) own(p []byte) []byte {
+	if len(o.announced) == 0 {
+		return p
+	}
+	o.noise = append(o.noise, p...)
+	if noise, rest, found := bytes.Cut(o.noise, o.announced); found {
+		o.noise, o.announced = noise, nil
+		return rest
+	}
+	if len(o.noise) > maxNoise {
+		return o.unannounced()
+	}
+	return nil
+}
+
+// unannounced gives up waiting for the mark: what came is the output.
+func (o *output) unannounced() []byte {
+	all := o.noise
+	o.noise, o.announced = nil, nil
+	return all
 }
 
 // collect reads both streams to their ends.
@@ -61,6 +92,13 @@ func (o *output) write(i int, p []byte) {
 		return
 	}
 	o.received += len(p)
+	if i == 0 {
+		p = o.own(p)
+	}
+	o.keep(i, p)
+}
+
+func (o *output) keep(i int, p []byte) {
 	s := &o.streams[i]
 	keep := p[:min(len(p), maxKept-len(s.kept))]
 	s.kept = append(s.kept, keep...)
@@ -94,10 +132,14 @@ func (o *output) count() int {
 	return o.received
 }
 
-// finish hands out what has no line end yet and fills r. What comes later is dropped.
-func (o *output) finish(r *Result) {
+// finish hands out what has no line end yet and fills r. What comes later is dropped. It returns what the login shell has printed
+// before the command.
+func (o *output) finish(r *Result) (noise string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(o.announced) > 0 {
+		o.keep(0, o.unannounced())
+	}
 	for i := range o.streams {
 		if s := &o.streams[i]; len(s.pending) > 0 && !o.finished {
 			o.onLine(s.name, string(s.pending))
@@ -105,4 +147,5 @@ func (o *output) finish(r *Result) {
 	}
 	o.finished = true
 	r.Stdout, r.Stderr, r.Truncated = o.streams[0].kept, o.streams[1].kept, o.truncated
+	return string(o.noise)
 }

@@ -52,16 +52,19 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 		return result, h.fail(fmt.Errorf("starting %s: %w", cmd.short(), err))
 	}
 	defer s.close()
-	out := newOutput(cmd.OnLine)
 	mark := newMark()
+	out := newOutput(cmd.OnLine)
+	out.from(mark)
 	defer s.conn.guarded(mark, cmd.Lasts)() // before it begins: hive-test may be killed in between
-	if err := s.exec(ctx, marked(ready.line, mark)); err != nil {
+	if err := s.exec(ctx, announced(marked(ready.line, mark), mark)); err != nil {
 		return result, h.fail(fmt.Errorf("starting %s: %w", cmd.short(), err))
 	}
 	s.feed(ready.stdin)
 	out.collect(s.ch, s.ch.Stderr())
 	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)
-	out.finish(&result)
+	if noise := out.finish(&result); noise != "" {
+		h.dialer.cfg.Log.Debug("the login shell prints text before commands", "node", h.node.Name, "text", clip(printable(noise), 200))
+	}
 	result.Duration = time.Since(start)
 	if status := s.exit(); status != nil {
 		result.ExitCode, result.Signal = status.code, status.signal

@@ -44,6 +44,7 @@ type server struct {
 	commands []string
 	conns    atomic.Int32
 	deaf     bool             // signals are not passed on
+	startUp  string           // what the login shell runs before anything else
 	windows  chan sshd.Window // sizes of terminals, where a test wants them
 	stop     func()
 }
@@ -123,6 +124,12 @@ func (s *server) serve(l net.Listener) {
 			Authorized: func(_ string, key ssh.PublicKey) bool { return s.allow(key) },
 			Exec:       s.exec,
 			SFTPExec: func(ctx context.Context, session *sshd.Session) int {
+				if out, err := exec.Command("bash", "-c", s.startUp).Output(); len(out) > 0 || err != nil {
+					_, _ = session.Stdout.Write(out)
+					if err != nil {
+						return 1
+					}
+				}
 				return serveSFTP(ctx, session, s.home)
 			},
 			DirectTCPIP: func(ctx context.Context, addr string) (net.Conn, error) {
@@ -181,7 +188,11 @@ func (s *server) exec(ctx context.Context, session *sshd.Session) int {
 	if s.windows != nil && session.PTY {
 		s.windows <- session.Window
 	}
-	cmd := exec.Command("bash", "-c", session.Command)
+	line := session.Command
+	if s.startUp != "" {
+		line = s.startUp + "\n" + line
+	}
+	cmd := exec.Command("bash", "-c", line)
 	cmd.Dir = s.home
 	cmd.Env = []string{"HOME=" + s.home, "PATH=" + os.Getenv("PATH"), "TERM=" + session.Term}
 	cmd.Stdin = nil

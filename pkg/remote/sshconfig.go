@@ -10,8 +10,8 @@ import (
 )
 
 // SSHConfig returns an ssh_config text with one entry per node of inv, for use as "ssh -F FILE NAME-1". It takes host
-// keys from knownHostsPath and from nowhere else. Nodes without an address are left out. Paths with a double quote or a
-// line break cannot be expressed in ssh_config and come out without those characters.
+// keys from knownHostsPath and from nowhere else. Nodes go by their addresses too, for programs that know no more of them; those
+// without an address are left out. Paths with a line break cannot be expressed in ssh_config and come out without it.
 func SSHConfig(inv cluster.Inventory, knownHostsPath string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Cluster %s. Use: ssh -F FILE NODE\n", inv.ClusterName)
@@ -19,8 +19,8 @@ func SSHConfig(inv cluster.Inventory, knownHostsPath string) []byte {
 		if !n.Management.IsValid() {
 			continue
 		}
-		fmt.Fprintf(&b, "\nHost %s\n", n.Name)
-		fmt.Fprintf(&b, "    HostName %s\n", n.Management)
+		fmt.Fprintf(&b, "\nHost %s %s\n", n.Name, n.Management)
+		fmt.Fprintf(&b, "    HostName %s\n", strings.ReplaceAll(n.Management.String(), "%", "%%")) // an IPv6 address may have a zone
 		fmt.Fprintf(&b, "    Port %d\n", cmp.Or(n.SSHPort, 22))
 		fmt.Fprintf(&b, "    User %s\n", inv.SSHUser)
 		fmt.Fprintf(&b, "    IdentityFile %s\n", configPath(inv.SSHKeyPath))
@@ -33,8 +33,8 @@ func SSHConfig(inv cluster.Inventory, knownHostsPath string) []byte {
 	return b.Bytes()
 }
 
-// configPath quotes a path for ssh_config, where % begins a token.
+// configPath quotes a path for ssh_config, where % begins a token and a backslash keeps a quote (OpenSSH 8.7 and later).
 func configPath(p string) string {
-	p = strings.NewReplacer("%", "%%", `"`, "", "\n", "", "\r", "").Replace(p)
+	p = strings.NewReplacer("%", "%%", `\`, `\\`, `"`, `\"`, "\n", "", "\r", "").Replace(p)
 	return `"` + p + `"`
 }

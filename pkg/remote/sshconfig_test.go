@@ -15,7 +15,7 @@ import (
 
 func TestSSHConfig(t *testing.T) {
 	inv := cluster.Inventory{
-		ClusterName: "ci", SSHUser: "tf-user", SSHKeyPath: "/home/a b/50%/id",
+		ClusterName: "ci", SSHUser: "tf-user", SSHKeyPath: `/home/a b/50%/"q"\id`,
 		Nodes: cluster.Nodes{
 			{Name: "ci-1", Index: 1, Management: netip.MustParseAddr("192.0.2.1")},
 			{Name: "ci-2", Index: 2, Management: netip.MustParseAddr("2001:db8::2"), SSHPort: 2222},
@@ -42,7 +42,7 @@ func TestSSHConfig(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, line := range []string{"hostname 2001:db8::2", "port 2222", "user tf-user", "identityfile /home/a b/50%", "stricthostkeychecking true"} {
+	for _, line := range []string{"hostname 2001:db8::2", "port 2222", "user tf-user", `identityfile /home/a b/50%%/"q"\id`, "stricthostkeychecking true"} {
 		if !strings.Contains(string(out), line) {
 			t.Errorf("ssh does not read %q from it:\n%s", line, out)
 		}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -241,9 +242,13 @@ func (h *Host) sftpSession(ctx context.Context, use func(context.Context, *sftp.
 	go func() { _, _ = io.Copy(io.Discard, s.ch.Stderr()) }()
 	answer := make(chan error, 1)
 	go func() {
-		c, err := sftp.NewClientPipe(s.ch, s.ch, options...)
+		quiet := &quietReader{r: s.ch}
+		c, err := sftp.NewClientPipe(quiet, s.ch, options...)
 		if err != nil {
-			answer <- fmt.Errorf("starting SFTP: %w", err)
+			if errors.Is(err, io.EOF) { // it has ended, perhaps before all of its text was read
+				_, _ = io.Copy(io.Discard, quiet)
+			}
+			answer <- h.noSFTP(quiet.noise, err)
 			return
 		}
 		answer <- use(ctx, c)
@@ -254,6 +259,45 @@ func (h *Host) sftpSession(ctx context.Context, use func(context.Context, *sftp.
 		return s.explain(err)
 	case <-ctx.Done():
 		return s.abandon(ctx, answer)
+	}
+}
+
+// noSFTP is err with what the login shell printed in place of an SFTP server's answer, where it did.
+func (h *Host) noSFTP(noise []byte, err error) error {
+	if text := strings.TrimSpace(printable(string(noise))); text != "" {
+		return fmt.Errorf("starting SFTP: the login shell of %s on %s prints text (%q) and starts no SFTP server: make it silent for shells that are not interactive, and let it run commands",
+			h.dialer.cfg.User, h.node.Name, clip(text, 200))
+	}
+	return fmt.Errorf("starting SFTP: %w", err)
+}
+
+// quietReader drops what a login shell prints before the SFTP server that it runs says its first word: text, which holds no NUL,
+// while that word begins with one, as the length of a short message (4 bytes, the highest first).
+type quietReader struct {
+	r     io.Reader
+	begun bool
+	noise []byte
+}
+
+func (q *quietReader) Read(p []byte) (int, error) {
+	for {
+		n, err := q.r.Read(p)
+		if q.begun || n == 0 {
+			return n, err
+		}
+		at := bytes.IndexByte(p[:n], 0)
+		if at < 0 {
+			q.noise = append(q.noise, p[:n]...)
+			if err == nil && len(q.noise) > maxNoise {
+				err = errors.New("no SFTP server answers")
+			}
+			if err != nil {
+				return 0, err
+			}
+			continue
+		}
+		q.begun, q.noise = true, append(q.noise, p[:at]...)
+		return copy(p, p[at:n]), err
 	}
 }
 

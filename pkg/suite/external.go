@@ -20,10 +20,6 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	if err != nil {
 		return -1, "", err
 	}
-	env, err := r.environment(artifacts)
-	if err != nil {
-		return -1, "", err
-	}
 	file, err := os.OpenFile(filepath.Join(artifacts, "output.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return -1, "", fmt.Errorf("making its log: %w", err)
@@ -31,17 +27,10 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	start := time.Now()
 	log := &outputLog{suite: p.name, file: file, next: record.sink}
 	var tests goTests
-	argv, err := r.shell(env, p.command)
-	if err != nil {
-		record.warn(err.Error())
-	}
-	ended, runErr := runProcess(ctx, process{
-		argv: argv, command: p.command, dir: r.Dir, env: env, grace: r.Grace,
-		onText: func(text string) {
-			text = r.known.Mask(text)
-			tests.take(text)
-			log.take(text)
-		},
+	ended, runErr := r.command(ctx, p, artifacts, record, func(text string) {
+		text = r.known.Mask(text)
+		tests.take(text)
+		log.take(text)
 	})
 	if err := log.close(); err != nil {
 		record.warn("its output could not be kept as a whole: " + err.Error())
@@ -49,7 +38,7 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	if err := r.known.MaskFiles(artifacts); err != nil {
 		record.warn("what it left may hold secrets: " + err.Error())
 	}
-	if runErr != nil {
+	if runErr != nil && ctx.Err() == nil {
 		record.add(0, "", Case{Name: p.name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error()})
 		return -1, "", nil
 	}
@@ -61,9 +50,30 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	return ended.code, ended.signal, nil
 }
 
+// command runs a command line here or on the node that suites are to be run on. The error means that it could not be started, or
+// that its end was not seen.
+func (r *runner) command(ctx context.Context, p plan, artifacts string, record *recorder, onText func(string)) (exit, error) {
+	if r.On != nil {
+		node, err := r.On(ctx)
+		if err != nil {
+			return exit{}, err
+		}
+		return r.onNode(ctx, p, node, artifacts, onText, record.warn)
+	}
+	env, err := r.environment(artifacts)
+	if err != nil {
+		return exit{}, err
+	}
+	argv, err := shell(env, p.command)
+	if err != nil {
+		record.warn(err.Error())
+	}
+	return runProcess(ctx, process{argv: argv, command: p.command, dir: r.Dir, env: env, grace: r.Grace, onText: onText})
+}
+
 // shell is what runs a command line: bash, in which a pipe fails as soon as one of its commands does, or, with an error that
 // says so, sh. Suites are written for bash.
-func (r *runner) shell(env []string, command string) (argv []string, missing error) {
+func shell(env []string, command string) (argv []string, missing error) {
 	path := ""
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, "PATH="); ok {

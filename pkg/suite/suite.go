@@ -42,6 +42,8 @@ type Options struct {
 	Health func(context.Context) []NodeHealth
 	// ArtifactsDir is a directory of this run. Each suite gets one of its own below it, emptied first.
 	ArtifactsDir string
+	// On tells, before each external suite, the node that it is to be run on. Nil: this machine.
+	On func(context.Context) (*Node, error)
 	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files. It is removed at the end.
 	// Empty: one among the temporary files.
 	PrivateDir string

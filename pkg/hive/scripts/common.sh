@@ -179,7 +179,8 @@ running() {
 
 # accepts HOST PORT succeeds if something accepts connections there.
 accepts() {
-  (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null
+  local host=${1#[}
+  (exec 3<>"/dev/tcp/${host%]}/$2") 2>/dev/null
 }
 
 # trust_cluster lets what is started from here trust the cluster's CA: services dial one another over TLS, and only root can put

@@ -9,6 +9,7 @@ flags=("--encap-ip=$HIVE_BIND")
 if [ "$HIVE_BIND" = "$HIVE_LEADER" ]; then
   flags+=(--management)
 else
+  case $HIVE_LEADER in *:*) HIVE_LEADER="[$HIVE_LEADER]" ;; esac # as OVN writes IPv6 addresses
   flags+=("--ovn-remote=tcp:$HIVE_LEADER:6642")
 fi
 
