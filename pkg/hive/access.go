@@ -148,6 +148,14 @@ func (a Access) call(ctx context.Context, probe *prober, address, action string)
 	return probe.do(request)
 }
 
+// refusal is an answer of the gateway that is none.
+type refusal struct {
+	code  int
+	error string
+}
+
+func (r refusal) Error() string { return strings.TrimRight(fmt.Sprintf("DescribeInstanceTypes answers %d %s", r.code, r.error), " ") }
+
 // instanceTypes counts the instance types that a gateway offers: those for which the cluster has room, so none of a cluster that is
 // full, or whose nodes have few CPUs.
 func (a Access) instanceTypes(ctx context.Context, probe *prober, address string) (int, error) {
@@ -156,7 +164,7 @@ func (a Access) instanceTypes(ctx context.Context, probe *prober, address string
 		return 0, fmt.Errorf("DescribeInstanceTypes: %w", err)
 	}
 	if answer.code != http.StatusOK {
-		return 0, fmt.Errorf("DescribeInstanceTypes answers %d %s", answer.code, errorCode(answer.body))
+		return 0, refusal{answer.code, errorCode(answer.body)}
 	}
 	var types struct {
 		Items []struct {

@@ -75,6 +75,8 @@ const (
 	waitStep       = 100 * time.Millisecond
 	waitStepLimit  = 2 * time.Second
 	healthRoundMax = 30 * time.Second
+
+	unreachableGrace = time.Second // that is left to SSH where a node has not answered otherwise
 )
 
 // Check looks at all nodes once, at all of them together, and takes seconds at most. It never fails: what could not be
@@ -101,11 +103,16 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	defer probe.close()
 	c.forAll(func(i int, host Host) {
 		nodes[i] = NodeHealth{Name: host.Name(), Peers: PeersUnknown}
+		asked, giveUp := context.WithCancel(ctx)
+		defer giveUp()
 		var services sync.WaitGroup
-		services.Go(func() { nodes[i].Services, nodes[i].errs.services = c.askServices(ctx, host) })
+		services.Go(func() { nodes[i].Services, nodes[i].errs.services = c.askServices(asked, host) })
 		nodes[i].errs.health = c.asking(ctx, host, func(ctx context.Context) error {
 			return nodes[i].askHealth(ctx, probe, address(host, ManagerPort), accessErr)
 		})
+		if nodes[i].unreachable() { // its SSH server will not answer either, and takes longer to say so
+			time.AfterFunc(unreachableGrace, giveUp)
+		}
 		services.Wait()
 	})
 	if lazy && !allRunning(nodes) {
@@ -116,6 +123,9 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	var list sync.WaitGroup
 	list.Go(func() { listed, listErr = c.listNodes(ctx, nodes) })
 	c.forAll(func(i int, host Host) {
+		if nodes[i].unreachable() {
+			return // the rest follows from that
+		}
 		nodes[i].errs.peers = c.asking(ctx, host, func(ctx context.Context) (err error) {
 			nodes[i].Peers, err = c.peers(ctx, host)
 			return err
@@ -434,10 +444,15 @@ func (n NodeHealth) apiProblem(absent int) string {
 	switch {
 	case n.errs.gateway != nil || n.errs.api == nil:
 		return ""
-	case absent > 0 && isTimeout(n.errs.api):
-		return "" // it waits for the nodes that are absent
+	case absent > 0 && (isTimeout(n.errs.api) || isServerError(n.errs.api)):
+		return "" // it waits for the nodes that are absent, or NATS is still finding out which are left
 	}
 	return n.errs.api.Error()
+}
+
+func isServerError(err error) bool {
+	refused, ok := errors.AsType[refusal](err)
+	return ok && refused.code >= http.StatusInternalServerError
 }
 
 // WaitHealthy waits until the cluster is formed, within Options.HealthTimeout. Too late is a failure that says, for every
@@ -487,6 +502,9 @@ func (n NodeHealth) telling() []string {
 
 // silent tells that nothing answers where the daemon should.
 func (n NodeHealth) silent() bool { return n.errs.health != nil && n.Code == 0 }
+
+// unreachable tells that the node did not even refuse a connection.
+func (n NodeHealth) unreachable() bool { return n.silent() && isTimeout(n.errs.health) }
 
 func running(nodes []NodeHealth) int {
 	count := 0

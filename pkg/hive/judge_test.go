@@ -133,7 +133,9 @@ func TestJudgeBlamesTheSilentNode(t *testing.T) {
 		{"a gateway waits for it", silent, func(n *NodeHealth) { n.errs.api = waits }, nil, []string{"ci-3"}},
 		{"the table of nodes waits for it", silent, func(*NodeHealth) {}, errors.New("hive get nodes on ci-1 timed out"), []string{"ci-3"}},
 		{"more is missing than follows from it", silent, func(n *NodeHealth) { n.Peers = 0 }, nil, []string{"ci-2", "ci-3"}},
-		{"a refusal does not follow from it", silent, func(n *NodeHealth) { n.errs.api = errors.New("DescribeInstanceTypes answers 403") }, nil, []string{"ci-2", "ci-3"}},
+		{"a refusal does not follow from it", silent, func(n *NodeHealth) { n.errs.api = refusal{403, "SignatureDoesNotMatch"} }, nil, []string{"ci-2", "ci-3"}},
+		{"an error of the gateway's follows from it", silent, func(n *NodeHealth) { n.errs.api = refusal{500, "InternalError"} }, nil, []string{"ci-3"}},
+		{"an error of the gateway's own", func(*NodeHealth) {}, func(n *NodeHealth) { n.errs.api = refusal{500, "InternalError"} }, nil, []string{"ci-2"}},
 		{"a gateway that waits for nobody", func(*NodeHealth) {}, func(n *NodeHealth) { n.errs.api = waits }, nil, []string{"ci-2"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
