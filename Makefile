@@ -65,6 +65,10 @@ MOMENTS ?= 100
 crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes three quarters of an hour on 2 cores
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_CRASH=$(MOMENTS) $(GO) test -count=1 -v -parallel 8 -timeout 4h -run '^(TestCrash|TestFaults)$$' ./cmd/hive-test
 
+.PHONY: soak
+soak: crash ## crash, and every formation of the simulated hive: era, way to install, number of nodes
+	HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^TestConfigure$$' ./pkg/hive
+
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -run "^$$" -bench . -benchtime 1x -timeout 30m ./cmd/hive-test

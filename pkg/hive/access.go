@@ -154,7 +154,9 @@ type refusal struct {
 	error string
 }
 
-func (r refusal) Error() string { return strings.TrimRight(fmt.Sprintf("DescribeInstanceTypes answers %d %s", r.code, r.error), " ") }
+func (r refusal) Error() string {
+	return strings.TrimRight(fmt.Sprintf("DescribeInstanceTypes answers %d %s", r.code, r.error), " ")
+}
 
 // instanceTypes counts the instance types that a gateway offers: those for which the cluster has room, so none of a cluster that is
 // full, or whose nodes have few CPUs.

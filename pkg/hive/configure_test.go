@@ -3,6 +3,7 @@ package hive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,19 +13,46 @@ import (
 	"hive-test/pkg/progress"
 )
 
+// formations are what a cluster is formed of: era, way to install, number of nodes. All of them with HIVE_TEST_SOAK (`make soak`),
+// else some in which each era meets each way and each number.
+func formations() []formation {
+	sample := []formation{
+		{"pre", "binary", 1}, {"spx", "binary", 2}, {"pre", "tarball", 3}, {"spx", "tarball", 5},
+		{"spx", "source", 3}, {"pre", "source", 1}, {"spx", "repo", 1}, {"pre", "repo", 3},
+	}
+	if os.Getenv("HIVE_TEST_SOAK") == "" {
+		return sample
+	}
+	var all []formation
+	for _, era := range []string{"pre", "spx"} {
+		for _, way := range []string{"binary", "tarball", "source", "repo"} {
+			for _, nodes := range []int{1, 3, 5} {
+				all = append(all, formation{era, way, nodes})
+			}
+		}
+	}
+	return all
+}
+
+type formation struct {
+	era, way string
+	nodes    int
+}
+
 func TestConfigure(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		nodes int
-		era   string
-	}{
-		{"one node", 1, "pre"},
-		{"three nodes", 3, "pre"},
-		{"two nodes of the later era", 2, "spx"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, tt := range formations() {
+		t.Run(fmt.Sprintf("%s from %s on %d", tt.era, tt.way, tt.nodes), func(t *testing.T) {
 			t.Parallel()
 			l := newLocal(t, tt.nodes, Options{HealthTimeout: time.Minute})
+			program := l.options.Binary
+			switch tt.way {
+			case "tarball":
+				l.options.Binary, l.options.Tarball = "", releaseOf(t, t.TempDir(), program, "hive")
+			case "source":
+				l.options.Binary, l.options.SourceDir = "", gitRepo(t, program)
+			case "repo":
+				l.options.Binary, l.options.Repo = "", gitRepo(t, program)
+			}
 			for _, host := range l.hosts {
 				host.settings(map[string]any{"era": tt.era})
 			}
@@ -40,7 +68,9 @@ func TestConfigure(t *testing.T) {
 					t.Errorf("%+v", node)
 				}
 			}
-			again(t, l)
+			if tt.way == "binary" {
+				again(t, l)
+			}
 		})
 	}
 }

@@ -326,22 +326,7 @@ func TestInstallFromATarball(t *testing.T) {
 	dir, program := t.TempDir(), l.options.Binary
 	release := func(name string) {
 		t.Helper()
-		root := filepath.Join(dir, "tree")
-		os.RemoveAll(root)
-		os.MkdirAll(filepath.Join(root, "hive-v1"), 0o755)
-		if err := os.Link(program, filepath.Join(root, "hive-v1", name)); err != nil {
-			if err := copyFile(program, filepath.Join(root, "hive-v1", name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		os.WriteFile(filepath.Join(root, "hive-v1", "nbdkit-viperblock-plugin.so"), []byte("plugin"), 0o644)
-		archive, err := packed(root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(archive, filepath.Join(dir, "release.tar.gz")); err != nil {
-			t.Fatal(err)
-		}
+		releaseOf(t, dir, program, name)
 	}
 	release("hive")
 	l.options.Binary, l.options.Tarball = "", filepath.Join(dir, "release.tar.gz")
@@ -361,6 +346,28 @@ func TestInstallFromATarball(t *testing.T) {
 	if err := l.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "not a tar archive") {
 		t.Errorf("no archive: %v", err)
 	}
+}
+
+// releaseOf makes a release in dir that holds the program under that name, and returns its path.
+func releaseOf(t *testing.T, dir, program, name string) string {
+	t.Helper()
+	root, archive := filepath.Join(dir, "tree"), filepath.Join(dir, "release.tar.gz")
+	os.RemoveAll(root)
+	os.MkdirAll(filepath.Join(root, "hive-v1"), 0o755)
+	if err := os.Link(program, filepath.Join(root, "hive-v1", name)); err != nil {
+		if err := copyFile(program, filepath.Join(root, "hive-v1", name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	os.WriteFile(filepath.Join(root, "hive-v1", "nbdkit-viperblock-plugin.so"), []byte("plugin"), 0o644)
+	made, err := packed(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(made, archive); err != nil {
+		t.Fatal(err)
+	}
+	return archive
 }
 
 func TestInstallFromASourceTree(t *testing.T) {
