@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,6 +75,63 @@ func TestConfigure(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each service is killed on each node: it is named, nothing else is, and nobody else is blamed. In the end all are stopped, in an order
+// in which the daemon can still write its state.
+func TestEachKilledServiceIsNamedAlone(t *testing.T) {
+	for era, own := range map[string]string{"pre": "hive", "spx": "spinifex"} {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			l := newLocal(t, 3, Options{HealthTimeout: time.Minute})
+			for _, host := range l.hosts {
+				host.settings(map[string]any{"era": era})
+			}
+			if err := l.Configure(t.Context(), Course{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, host := range l.hosts {
+				for _, name := range []string{"nats", "predastore", own, "awsgw"} {
+					host.kill(name)
+					health := l.Check(t.Context())
+					if len(health.Reasons) != 1 || !strings.HasPrefix(health.Reasons[0], host.Name()+": ") ||
+						!strings.Contains(health.Reasons[0], Service{Name: name, State: ServiceDead, Detail: "its process is gone"}.problem()) {
+						t.Errorf("%s of %s killed: %q", name, host.Name(), health.Reasons)
+					}
+					if err := errors.Join(l.Start(t.Context()), l.WaitHealthy(t.Context())); err != nil {
+						t.Fatalf("%s of %s started again: %v", name, host.Name(), err)
+					}
+				}
+			}
+			if err := l.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, host := range l.hosts {
+				if text := host.read("hive/logs/" + own + ".log"); strings.Contains(text, "Failed to write state") {
+					t.Errorf("the daemon of %s lost NATS before it had ended:\n%s", host.Name(), text)
+				}
+			}
+		})
+	}
+}
+
+// kill ends a service at once and waits until it is gone.
+func (h *localHost) kill(service string) {
+	h.t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(h.read("hive/logs/" + service + ".pid")))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+	}
+	h.t.Fatalf("%s lives on", service)
 }
 
 // again configures a formed cluster a second time: it is restarted and not formed anew.

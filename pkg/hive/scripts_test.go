@@ -6,9 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -547,17 +545,8 @@ func fakeServicesAreJudged(t *testing.T, l *local, own string) {
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Error(diff)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(l.hosts[0].read("hive/logs/predastore.pid")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	l.hosts[0].kill("predastore")
 	want["predastore"] = ServiceDead
-	for end := time.Now().Add(30 * time.Second); states()["predastore"] != ServiceDead && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Error(diff)
 	}
