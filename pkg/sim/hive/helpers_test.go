@@ -359,7 +359,7 @@ func (n *node) runs() bool { return n.health().Status == "running" }
 // eventually polls until check is true.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
 		if check() {
 			return
 		}

@@ -1,13 +1,14 @@
 package simhive
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"time"
 )
 
 // eras runs a test in both eras, at the same time.
@@ -35,6 +36,10 @@ func TestThreeNodes(t *testing.T) {
 				if !n.reaches(port) {
 					t.Errorf("%s does not listen on %s", n.name, port)
 				}
+			}
+			if taken, err := net.ListenPacket("udp", n.ip+":9991"); err == nil {
+				taken.Close()
+				t.Errorf("%s has nothing on UDP port 9991", n.name)
 			}
 			if code, body := n.call("DescribeInstanceTypes", nil); code != 200 || !strings.Contains(body, "t3.nano") {
 				t.Errorf("%s: %d %s", n.name, code, body)

@@ -145,50 +145,37 @@ func answerStore(w http.ResponseWriter, _ *http.Request) {
 
 // runViperblock is `service viperblock start`, which needs its plugin for nbdkit.
 func (p *program) runViperblock() error {
-	p.say("Starting viperblock service...")
-	config, _, err := p.configured()
-	if err != nil {
-		p.say("Error loading config file: %v", err)
-		return nil
-	}
-	if config == nil {
-		return p.unset("Config file")
-	}
-	plugin := p.setting("plugin-path")
-	switch {
-	case plugin == "":
-		p.logf("ERROR plugin-path must be defined")
-		return exitError{code: 1}
-	case !exists(plugin):
-		p.logf("ERROR plugin-path does not exist: %s", plugin)
-		return exitError{code: 1}
-	}
-	if err := p.writePID(p.setting("base-dir"), "viperblock"); err != nil {
-		return p.failStart("viperblock", err)
-	}
-	return p.stayConnected("viperblock", config.self(), nil)
+	return p.withConfig("viperblock", func(config nodeConfig, _ []byte) error {
+		plugin := p.setting("plugin-path")
+		switch {
+		case plugin == "":
+			p.logf("ERROR plugin-path must be defined")
+			return exitError{code: 1}
+		case !exists(plugin):
+			p.logf("ERROR plugin-path does not exist: %s", plugin)
+			return exitError{code: 1}
+		}
+		if err := p.writePID(p.setting("base-dir"), "viperblock"); err != nil {
+			return p.failStart("viperblock", err)
+		}
+		return p.stayConnected("viperblock", config.self(), nil)
+	})
 }
 
 // runVPC is `service vpcd start`, which needs Open vSwitch and OVN on the node.
 func (p *program) runVPC() error {
-	p.say("Starting vpcd service...")
-	config, _, err := p.configured()
-	if err != nil {
-		p.say("Error loading config file: %v", err)
-		return nil
-	}
-	if config == nil {
-		return p.unset("Config file")
-	}
-	if err := p.writePID(p.setting("base-dir"), "vpcd"); err != nil {
-		return p.failStart("vpcd", err)
-	}
-	if !p.settings.OVN {
-		err := errors.New("OVN preflight failed: br-int does not exist: run ./scripts/setup-ovn.sh --management")
-		p.logf("ERROR OVN preflight check failed — vpcd cannot start without OVN err=%q", err)
-		return p.failStart("vpcd", err)
-	}
-	return p.stayConnected("vpcd", config.self(), []string{dhcpTopic})
+	return p.withConfig("vpcd", func(config nodeConfig, _ []byte) error {
+		if err := p.writePID(p.setting("base-dir"), "vpcd"); err != nil {
+			return p.failStart("vpcd", err)
+		}
+		if !p.settings.OVN {
+			err := errors.New("OVN preflight failed: br-int does not exist: run ./scripts/setup-ovn.sh --management")
+			p.logf("ERROR OVN preflight check failed — vpcd cannot start without OVN err=%q", err)
+			p.logf("ERROR Failed to launch vpcd service err=%q", err)
+			return p.failStart("vpcd", err)
+		}
+		return p.stayConnected("vpcd", config.self(), []string{dhcpTopic})
+	})
 }
 
 // stayConnected is a service that does nothing but hold its connection to NATS.
