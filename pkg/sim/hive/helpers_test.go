@@ -299,6 +299,9 @@ func (n *node) kill() {
 	for _, r := range n.running {
 		r.cmd.Process.Kill()
 		<-r.exited
+		if text, err := os.ReadFile(r.log); err == nil && strings.Contains(string(text), "DATA RACE") {
+			n.t.Errorf("%v:\n%s", r.cmd.Args, text)
+		}
 	}
 }
 
