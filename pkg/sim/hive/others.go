@@ -58,15 +58,18 @@ func (p *program) runStore() error {
 
 func (p *program) openStore() error {
 	text, err := os.ReadFile(p.setting("config-path"))
-	if err != nil {
-		return fmt.Errorf("error reading config file: %w", err)
-	}
 	var config storeConfig
-	if err := toml.Unmarshal(text, &config); err != nil {
-		return fmt.Errorf("error parsing config file: %w", err)
+	if err == nil {
+		if err = toml.Unmarshal(text, &config); err != nil {
+			err = fmt.Errorf("Error parsing %s %w", p.setting("config-path"), err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("failed to initialize server: failed to read config: %w", err)
 	}
 	if err := p.storeKeys(config); err != nil {
-		return fmt.Errorf("IAM configured but NATS provider failed to initialize: connect to NATS: %w", err)
+		return fmt.Errorf("failed to initialize server: failed to initialize credential provider: "+
+			"IAM configured but NATS provider failed to initialize: connect to NATS: %w", err)
 	}
 	if err := p.openStoreNode(config, p.number("node-id")); err != nil {
 		return err
