@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -25,6 +27,10 @@ type program struct {
 	env            map[string]string
 	settings       Settings
 	outcome        error // of the command that ran
+
+	mu      sync.Mutex
+	current Settings // as they were at the time of read
+	read    time.Time
 }
 
 // exitError ends the program with a code after its message was printed.
@@ -104,11 +110,20 @@ func (p *program) injected(command string) error {
 
 func (p *program) say(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }
 
+// faultsFresh is how long the settings are taken as they were read: some ask for them many times a second.
+const faultsFresh = 200 * time.Millisecond
+
 // faults are the settings as they are now, so that tests can break a running node.
 func (p *program) faults() Settings {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.read) < faultsFresh {
+		return p.current
+	}
 	settings, err := loadSettings(p.settingsFiles(), p.env)
 	if err != nil {
-		return p.settings
+		settings = p.settings
 	}
+	p.current, p.read = settings, time.Now()
 	return settings
 }

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// How often NATS asks each peer, how fast it tries to reach one at first, and how long a call among servers may take.
+// How often NATS asks each peer in a small cluster, how fast it tries to reach one at first, and how long a call among servers may take.
 const (
 	routeInterval     = time.Second
 	routeFastInterval = 50 * time.Millisecond // while a peer is missing and this NATS is young
@@ -276,14 +276,16 @@ func (n *natsServer) hold(address string, r *route) {
 		n.program.logf("[INF] Router connection closed: %s", r.name)
 	}()
 	n.program.logf("[INF] Route connection created: %s", r.name)
+	// In a large cluster every NATS asks each of the others less often, or they would do nothing else.
+	interval := routeInterval * time.Duration(max(1, len(n.Routes)/8))
 	for heard := time.Now(); ; {
 		select {
 		case <-r.link.closed:
 			return
-		case <-time.After(routeInterval):
+		case <-time.After(interval):
 		}
 		faults := n.program.faults()
-		limit := seconds(max(faults.StaleRoutes, 1))
+		limit := max(seconds(faults.StaleRoutes), interval)
 		ctx, cancel := context.WithTimeout(context.Background(), min(limit, serverTimeout))
 		err := r.link.call(ctx, "ping", nil, nil)
 		cancel()
