@@ -110,20 +110,24 @@ func (p *program) injected(command string) error {
 
 func (p *program) say(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }
 
-// faultsFresh is how long the settings are taken as they were read: some ask for them many times a second.
-const faultsFresh = 200 * time.Millisecond
-
 // faults are the settings as they are now, so that tests can break a running node.
 func (p *program) faults() Settings {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.read) < faultsFresh {
-		return p.current
-	}
 	settings, err := loadSettings(p.settingsFiles(), p.env)
 	if err != nil {
-		settings = p.settings
+		return p.settings
 	}
-	p.current, p.read = settings, time.Now()
 	return settings
+}
+
+// recent is how long NATS takes the settings as it has read them: each of its routes asks for them all the time.
+const recent = 200 * time.Millisecond
+
+// recentFaults are the settings as they were a moment ago.
+func (p *program) recentFaults() Settings {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.read) > recent {
+		p.current, p.read = p.faults(), time.Now()
+	}
+	return p.current
 }

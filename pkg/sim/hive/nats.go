@@ -208,7 +208,7 @@ func (n *natsServer) welcomeRoute(conn net.Conn) {
 	h, err := readHello(reader)
 	switch {
 	case err != nil:
-	case h.Cluster != n.Cluster || n.program.faults().NoPeers:
+	case h.Cluster != n.Cluster || n.program.recentFaults().NoPeers:
 		err = errors.New("Cluster Name Conflict")
 	case n.Token != "" && subtle.ConstantTimeCompare([]byte(h.Token), []byte(n.Token)) != 1:
 		err = errors.New("Authorization Violation")
@@ -249,7 +249,7 @@ func greeted(conn net.Conn, refusal error) bool {
 // follow keeps a route to another node's NATS for as long as the process lives.
 func (n *natsServer) follow(address string) {
 	for {
-		if !n.program.faults().NoPeers {
+		if !n.program.recentFaults().NoPeers {
 			if r, err := n.dialRoute(address); err == nil {
 				n.hold(address, r)
 			}
@@ -284,7 +284,7 @@ func (n *natsServer) hold(address string, r *route) {
 			return
 		case <-time.After(interval):
 		}
-		faults := n.program.faults()
+		faults := n.program.recentFaults()
 		limit := max(seconds(faults.StaleRoutes), interval)
 		ctx, cancel := context.WithTimeout(context.Background(), min(limit, serverTimeout))
 		err := r.link.call(ctx, "ping", nil, nil)
