@@ -16,6 +16,7 @@ require (
 	github.com/hashicorp/terraform-plugin-go v0.31.0
 	github.com/hashicorp/terraform-plugin-mux v0.23.1
 	github.com/hashicorp/terraform-plugin-sdk/v2 v2.40.1
+	github.com/kevinburke/ssh_config v1.6.0
 	github.com/luthermonson/go-proxmox v0.8.2
 	github.com/opentofu/tofudl v0.0.1
 	github.com/pelletier/go-toml/v2 v2.2.4

@@ -39,6 +39,48 @@ func TestHazards(t *testing.T) {
 	}
 }
 
+const realHiveFacts = 26
+
+// TestRealHive holds the part of docs/hazards.md about real hive to the truth: each fact names tests of the simulated hive that
+// are there, and each of those that plays a fact is named.
+func TestRealHive(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/hazards.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	for _, text := range texts(t, "../../pkg/sim/hive/*_test.go") {
+		for _, name := range regexp.MustCompile(`(?m)^func (Test\w+)\(t `).FindAllStringSubmatch(text, -1) {
+			tests[name[1]] = false
+		}
+	}
+	rows := regexp.MustCompile(`(?m)^\| H(\d+) \| [^|]+ \| ([^|]+) \|$`).FindAllStringSubmatch(string(raw), -1)
+	for i, row := range rows {
+		if row[1] != strconv.Itoa(i+1) {
+			t.Errorf("row %d is of fact H%s", i+1, row[1])
+		}
+		named := quoted(row[2])
+		if len(named) == 0 {
+			t.Errorf("H%s names no test", row[1])
+		}
+		for _, name := range named {
+			if _, ok := tests[name]; !ok {
+				t.Errorf("H%s: pkg/sim/hive has no %s", row[1], name)
+			}
+			tests[name] = true
+		}
+	}
+	if len(rows) != realHiveFacts {
+		t.Errorf("%d rows, want %d", len(rows), realHiveFacts)
+	}
+	general := []string{"TestMain", "TestThreeNodes", "TestGateway", "TestFaults", "TestNoPeers", "TestRecordsOutliveTheirServices", "TestServicesAreCheap"}
+	for name, named := range tests {
+		if !named && !slices.Contains(general, name) {
+			t.Errorf("docs/hazards.md does not name %s", name)
+		}
+	}
+}
+
 func checkHazard(t *testing.T, number string, named, by []string, recipes, scripts map[string]string) {
 	t.Helper()
 	if len(named) == 0 || len(by) == 0 {

@@ -39,7 +39,7 @@ copied; all else is. --timeout bounds the copying; nothing else does.`,
   hive-test cp dev1 :/etc/hive ./evidence`,
 		Args: named(0),
 	}
-	load := a.settings(cmd)
+	load := a.settings(cmd, "ssh.proxy_jump")
 	which := nodesFlag(cmd, "nodes", "the nodes that :PATH means, like 1,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()

@@ -36,7 +36,7 @@ taken off, VMs go through the API where OpenTofu fails, and what is refused does
   hive-test down dev1 --owner 7a0c3a4e-6a55-4e6f-9a54-3b3d6f0f7c1d   # without its directory`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait", "sim",
+	load := a.settings(cmd, "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait", "sim", "ssh.proxy_jump",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.pool")
 	force := cmd.Flags().Bool("force", false, "take protections off, and where tofu fails, delete the VMs through the API")
 	keep := cmd.Flags().Bool("keep-results", false, "keep the last test results beside the evidence of this run")

@@ -50,7 +50,7 @@ func (a *app) inventoryCommand() *cobra.Command {
   hive-test inventory dev1 --format ansible > hosts.ini`,
 		Args: named(1),
 	}
-	load := a.settings(cmd)
+	load := a.settings(cmd, "ssh.proxy_jump")
 	format := cmd.Flags().String("format", "json", "json, ansible, ssh_config, or hosts (for up --hosts-file)")
 	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
@@ -119,5 +119,9 @@ func hostsDocument(inv cluster.Inventory) map[string]any {
 	for _, node := range inv.Nodes {
 		nodes = append(nodes, map[string]string{"name": node.Name, "management": node.Management.String(), "data": node.Data.String()})
 	}
-	return map[string]any{"ssh_user": inv.SSHUser, "ssh_key_path": inv.SSHKeyPath, "ssh_port": sshPort(inv.Nodes.Leader()), "nodes": nodes}
+	document := map[string]any{"ssh_user": inv.SSHUser, "ssh_key_path": inv.SSHKeyPath, "ssh_port": sshPort(inv.Nodes.Leader()), "nodes": nodes}
+	if len(inv.ProxyJump) > 0 {
+		document["proxy_jump"] = inv.ProxyJump.String()
+	}
+	return document
 }

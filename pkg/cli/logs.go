@@ -37,7 +37,7 @@ With -f, hive's logs of all nodes are shown as they grow, each line with its nod
   hive-test logs dev1 -f`,
 		Args: named(1),
 	}
-	load := a.settings(cmd)
+	load := a.settings(cmd, "ssh.proxy_jump")
 	to := cmd.Flags().String("to", "", "new or empty directory to gather into (default: a new one in the clusters directory's .runs)")
 	follow := cmd.Flags().BoolP("follow", "f", false, "show hive's logs as they grow, until Ctrl-C")
 	which := nodesFlag(cmd, "nodes", "only these nodes, like 1,3 (default all)")

@@ -30,7 +30,7 @@ func (a *app) sshCommand() *cobra.Command {
   hive-test ssh dev1 2 -- journalctl -n 50`,
 		Args: cobra.ArbitraryArgs,
 	}
-	load := a.settings(cmd)
+	load := a.settings(cmd, "ssh.proxy_jump")
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
@@ -212,7 +212,7 @@ for the shell. The exit code is that of the first node where it is not 0.`,
   hive-test exec dev1 --nodes 1,3 -o json -- 'df -h / | tail -1'`,
 		Args: cobra.ArbitraryArgs,
 	}
-	load := a.settings(cmd)
+	load := a.settings(cmd, "ssh.proxy_jump")
 	which := nodesFlag(cmd, "nodes", "only these nodes, like 1,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()

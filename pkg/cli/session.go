@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,7 +158,15 @@ func (s *session) load() error {
 		return explainRecord(err, s.store.Path(s.name, "cluster.json"))
 	}
 	s.record = record
+	s.jumpAsAsked()
 	return nil
+}
+
+// jumpAsAsked reaches nodes as the user says now, where that is said.
+func (s *session) jumpAsAsked() {
+	if s.settings.Given("ssh.proxy_jump") {
+		s.record.ProxyJump = s.settings.SSH.Jumps
+	}
 }
 
 func explainRecord(err error, path string) error {
@@ -310,6 +319,7 @@ func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
 	return remote.NewDialer(remote.Config{
 		User: r.Spec.SSHUser, KeyPath: r.SSHKeyPath, KnownHosts: s.store.Path(r.Name, "known_hosts"), Log: s.debug.log,
+		ProxyJump: r.ProxyJump, AgentSocket: cmp.Or(r.SSHAgent, s.settings.SSH.AgentSocket),
 	})
 }
 

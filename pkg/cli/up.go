@@ -25,7 +25,7 @@ func upKeys() []string {
 	return []string{
 		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "os_image", "template", "cloud_init",
 		"network.addresses", "network.data_addresses", "network.gateway", "management_bridge", "data_bridge",
-		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep", "ttl",
+		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "ssh.proxy_jump", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep", "ttl",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range", "proxmox.vmid_base", "proxmox.pool",
 		"proxmox.cpu_overcommit", "skip_preflight",
 		"timeouts.up", "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait",
@@ -196,8 +196,9 @@ func (s *session) sameAsAsked() error {
 func (s *session) create(ctx context.Context) error {
 	s.record = &cluster.Record{Schema: cluster.RecordSchema, Name: s.name, Owner: newOwner(s.started), Spec: s.settings.Spec(), SSHKeyPath: s.store.Path(s.name, lifecycle.KeyFile)}
 	if s.settings.HostsFile != "" {
-		return s.createExisting()
+		return s.createExisting(ctx)
 	}
+	s.jumpAsAsked()
 	s.record.Owner.Expires = expiryAfter(s.started, s.lifetime(s.verb, s.settings))
 	if err := s.userKey(); err != nil {
 		return err
@@ -284,12 +285,14 @@ func (s *session) realTarget() error {
 }
 
 // createExisting takes the nodes of a hosts file.
-func (s *session) createExisting() error {
-	hosts, err := config.LoadHosts(s.settings.HostsFile)
+func (s *session) createExisting(ctx context.Context) error {
+	hosts, err := config.LoadHosts(ctx, s.settings.HostsFile, s.settings.SSH.Config)
 	if err != nil {
 		return err
 	}
 	s.record.Spec = cluster.Spec{Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser}
 	s.record.Nodes, s.record.SSHKeyPath = hosts.Nodes, absolute(hosts.SSHKeyPath)
+	s.record.ProxyJump, s.record.SSHAgent = hosts.ProxyJump, hosts.SSHAgent
+	s.jumpAsAsked()
 	return nil
 }

@@ -27,7 +27,7 @@ func testKeys() []string {
 
 // existingKeys are the settings of a verb that works on a cluster that exists, and may have to destroy it when interrupted.
 func existingKeys() []string {
-	return []string{"keep", "wait", "timeouts.down", "tofu_bin", "parallelism", "lock_dir"}
+	return []string{"keep", "wait", "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "ssh.proxy_jump"}
 }
 
 func (a *app) configureCommand() *cobra.Command {

@@ -78,6 +78,7 @@ func (s *session) renew(r *lifecycle.Job) error {
 		r.Sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
 	default:
 		*r.Record = *fresh
+		s.jumpAsAsked()
 	}
 	return nil
 }

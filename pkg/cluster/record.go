@@ -88,6 +88,10 @@ type Record struct {
 	SSHKeyPath string `json:"ssh_key_path"`
 	// SSHPublicKeyPath is its public half; empty: the private key's path with .pub.
 	SSHPublicKeyPath string `json:"ssh_public_key_path,omitempty"`
+	// ProxyJump are the hosts that nodes are reached through; empty: directly.
+	ProxyJump JumpHosts `json:"proxy_jump,omitempty"`
+	// SSHAgent is the socket of the nodes' own SSH agent; empty: the user's.
+	SSHAgent string `json:"ssh_agent,omitempty"`
 	// Binary is the hive binary that configure installs when none is named; --sim sets it.
 	Binary string `json:"binary,omitempty"`
 	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known yet.
@@ -193,7 +197,7 @@ func (r *Record) Inventory() Inventory {
 	}
 	return Inventory{
 		Schema: InventorySchema, ClusterName: r.Name, Nodes: r.Nodes,
-		SSHUser: r.Spec.SSHUser, SSHKeyPath: r.SSHKeyPath, Endpoints: endpoints,
+		SSHUser: r.Spec.SSHUser, SSHKeyPath: r.SSHKeyPath, ProxyJump: r.ProxyJump, SSHAgent: r.SSHAgent, Endpoints: endpoints,
 	}
 }
 

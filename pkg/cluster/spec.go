@@ -201,5 +201,7 @@ type Inventory struct {
 	Nodes       Nodes             `json:"nodes"`
 	SSHUser     string            `json:"ssh_user"`
 	SSHKeyPath  string            `json:"ssh_key_path"`
+	ProxyJump   JumpHosts         `json:"proxy_jump,omitempty"`
+	SSHAgent    string            `json:"ssh_agent,omitempty"`
 	Endpoints   map[string]string `json:"endpoints,omitempty"`
 }

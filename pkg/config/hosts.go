@@ -2,12 +2,18 @@ package config
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -18,18 +24,22 @@ import (
 type Hosts struct {
 	SSHUser    string
 	SSHKeyPath string
+	ProxyJump  cluster.JumpHosts
+	SSHAgent   string // socket of the nodes' own agent; empty: the user's
 	Nodes      cluster.Nodes
 }
 
 // maxHosts bounds a hosts file: it guards against a wrong file, not against large clusters.
 const maxHosts = 100
 
-// hostsFile is the file's shape. ssh_user defaults to tf-user, ssh_port to 22, a node's data address to its management
-// address.
+// hostsFile is the file's shape. What it leaves out is as the user's ssh_config has it for the nodes, by their management address
+// or name; else ssh_user is tf-user, ssh_port 22, and nothing is jumped through. A node's management may be a name that the
+// ssh_config or the system knows, and defaults to the node's own; its data address defaults to its management address.
 type hostsFile struct {
 	SSHUser    string `yaml:"ssh_user"`
 	SSHKeyPath string `yaml:"ssh_key_path"`
 	SSHPort    int    `yaml:"ssh_port"`
+	ProxyJump  string `yaml:"proxy_jump"`
 	Nodes      []struct {
 		Name       string `yaml:"name"`
 		Management string `yaml:"management"`
@@ -38,8 +48,8 @@ type hostsFile struct {
 }
 
 // LoadHosts reads a hosts file. Unknown keys, missing addresses and duplicates are errors that name the file (and the
-// line where there is one); all of them are reported at once as an *Error.
-func LoadHosts(path string) (Hosts, error) {
+// line where there is one); all of them are reported at once as an *Error. Names are looked up within lookUpLimit.
+func LoadHosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return Hosts{}, &Error{Problems: []error{fmt.Errorf("hosts file %s cannot be read: %w", path, err)}}
@@ -50,7 +60,7 @@ func LoadHosts(path string) (Hosts, error) {
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return Hosts{}, &Error{Problems: yamlProblems(path, err)}
 	}
-	hosts, problems := file.hosts(path)
+	hosts, problems := file.hosts(ctx, path, ssh)
 	if len(problems) > 0 {
 		return Hosts{}, &Error{Problems: problems}
 	}
@@ -70,39 +80,34 @@ func yamlProblems(path string, err error) []error {
 		field, found := strings.CutPrefix(text, "field ")
 		if found {
 			field, _, _ = strings.Cut(field, " ")
-			text = fmt.Sprintf("unknown key %q: a node has name, management and data; the file has ssh_user, ssh_key_path, ssh_port and nodes", field)
+			text = fmt.Sprintf("unknown key %q: a node has name, management and data; the file has ssh_user, ssh_key_path, ssh_port, proxy_jump and nodes", field)
 		}
 		problems = append(problems, fmt.Errorf("%s:%s: %s", path, line, text))
 	}
 	return problems
 }
 
-func (f hostsFile) hosts(path string) (Hosts, []error) {
+func (f hostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, []error) {
 	var problems []error
 	problem := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf(path+": "+format, args...))
 	}
-	hosts := Hosts{SSHUser: f.SSHUser, SSHKeyPath: f.SSHKeyPath}
-	if hosts.SSHUser == "" {
-		hosts.SSHUser = cluster.DefaultSSHUser
-	}
-	if hosts.SSHKeyPath == "" {
-		problem("ssh_key_path is missing: name the private key that may log in as %s", hosts.SSHUser)
-	} else if _, err := os.ReadFile(hosts.SSHKeyPath); err != nil {
-		problem("ssh_key_path: %w", err)
-	}
 	if len(f.Nodes) < 1 || len(f.Nodes) > maxHosts {
 		problem("it names %d nodes: between 1 and %d are possible", len(f.Nodes), maxHosts)
 	}
+	hosts := f.login(ssh, problem)
 	seen := map[string]string{}
 	for i, n := range f.Nodes {
 		node := cluster.Node{Name: n.Name, Index: i + 1, SSHPort: f.SSHPort}
 		if node.Name == "" {
 			problem("node %d has no name", i+1)
 		}
+		if port, err := strconv.Atoi(ssh.get("Port", n.Management, n.Name)); err == nil && node.SSHPort == 0 {
+			node.SSHPort = port
+		}
 		var err error
-		if node.Management, err = netip.ParseAddr(n.Management); err != nil {
-			problem("node %d %s: management %q is not an IP address", i+1, n.Name, n.Management)
+		if node.Management, err = ssh.address(ctx, cmp.Or(n.Management, n.Name)); err != nil {
+			problem("node %d %s: management: %w", i+1, n.Name, err)
 		}
 		node.Data = node.Management
 		if n.Data != "" {
@@ -110,7 +115,11 @@ func (f hostsFile) hosts(path string) (Hosts, []error) {
 				problem("node %d %s: data %q is not an IP address", i+1, n.Name, n.Data)
 			}
 		}
-		for _, value := range []string{n.Name, n.Management} {
+		names := []string{n.Name, n.Management}
+		if n.Management == n.Name {
+			names = names[:1]
+		}
+		for _, value := range names {
 			if value != "" && seen[value] != "" {
 				problem("%s stands for both %s and %s", value, seen[value], n.Name)
 			}
@@ -119,4 +128,72 @@ func (f hostsFile) hosts(path string) (Hosts, []error) {
 		hosts.Nodes = append(hosts.Nodes, node)
 	}
 	return hosts, problems
+}
+
+// login is how all nodes are logged in to.
+func (f hostsFile) login(ssh SSHConfig, problem func(format string, args ...any)) Hosts {
+	agreed := func(key, setting string) string {
+		var values []string
+		for _, n := range f.Nodes {
+			values = append(values, ssh.get(key, n.Management, n.Name))
+		}
+		slices.Sort(values)
+		if values = slices.Compact(values); len(values) > 1 {
+			problem("the nodes have different values of %s in %s: set %s", key, ssh.path, setting)
+		}
+		return strings.Join(values, "")
+	}
+	hosts := Hosts{SSHUser: f.SSHUser, SSHKeyPath: f.SSHKeyPath}
+	if hosts.SSHUser == "" {
+		hosts.SSHUser = cmp.Or(agreed("User", "ssh_user"), cluster.DefaultSSHUser)
+	}
+	if hosts.SSHKeyPath == "" {
+		if key := agreed("IdentityFile", "ssh_key_path"); key != "" {
+			hosts.SSHKeyPath = ssh.expand(key, "", hosts.SSHUser)
+		} else if ssh.err != nil {
+			problem("ssh_key_path is missing, and %w", ssh.err)
+		}
+	}
+	if hosts.SSHKeyPath == "" {
+		problem("ssh_key_path is missing: name the private key that may log in as %s", hosts.SSHUser)
+	} else if _, err := os.ReadFile(hosts.SSHKeyPath); err != nil {
+		problem("ssh_key_path: %w", err)
+	}
+	jump := f.ProxyJump
+	if jump == "" {
+		jump = agreed("ProxyJump", "proxy_jump")
+	}
+	var err error
+	if hosts.ProxyJump, err = ssh.jumps(jump); err != nil {
+		problem("proxy_jump: %w", err)
+	}
+	hosts.SSHAgent = ssh.expand(agreed("IdentityAgent", "ssh.agent_socket"), "", hosts.SSHUser)
+	if hosts.SSHAgent == "SSH_AUTH_SOCK" {
+		hosts.SSHAgent = ""
+	}
+	return hosts
+}
+
+// lookUpLimit bounds the look-up of a name.
+const lookUpLimit = 5 * time.Second
+
+// address is the IP address of a host that is named by it, by an alias of the ssh_config or by a name that the system knows.
+func (c SSHConfig) address(ctx context.Context, name string) (netip.Addr, error) {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return addr, nil
+	}
+	host := cmp.Or(strings.ReplaceAll(c.get("HostName", name), "%h", name), name)
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr, nil
+	}
+	if host == "" {
+		return netip.Addr{}, errors.New("an IP address or a name is missing")
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookUpLimit)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("%q is not an IP address, and cannot be looked up: %w", name, err)
+	}
+	return found[0].Unmap(), nil
 }

@@ -195,8 +195,32 @@ func (l *loader) derive(settings *Settings) {
 	if settings.SSHPublicKeyPath == "" && settings.SSHPrivateKeyPath != "" {
 		settings.SSHPublicKeyPath = settings.SSHPrivateKeyPath + ".pub"
 	}
+	l.deriveSSH(&settings.SSH)
 	if p := settings.Provider; p != "auto" && p != "registry" && settings.ProviderMirror == "" {
 		settings.ProviderMirror = resolve(p, "", l.env("HOME"))
+	}
+}
+
+// deriveSSH reads the user's ssh_config, and with it what the jump hosts are.
+func (l *loader) deriveSSH(s *SSH) {
+	home := l.env("HOME")
+	if s.ConfigFile == "" && home != "" {
+		s.ConfigFile = filepath.Join(home, ".ssh", "config")
+	}
+	s.Config = loadSSHConfig(s.ConfigFile, home)
+	if s.ProxyJump == "" {
+		return
+	}
+	var err error
+	if s.Jumps, err = s.Config.jumps(s.ProxyJump); err == nil {
+		err = s.Config.err
+	}
+	switch source := l.sources["ssh.proxy_jump"]; {
+	case err == nil:
+	case strings.HasPrefix(source, "flag "):
+		l.problems = append(l.problems, &FlagError{Flag: "proxy-jump", Err: err})
+	default:
+		l.problems = append(l.problems, fmt.Errorf("ssh.proxy_jump (%s): %w", source, err))
 	}
 }
 

@@ -34,6 +34,7 @@ type Settings struct {
 	SSHPrivateKeyPath string `mapstructure:"ssh_private_key_path"` // empty: a key pair is generated per cluster
 	SSHPublicKeyPath  string `mapstructure:"ssh_public_key_path"`
 	NodeSSHPort       int    `mapstructure:"node_ssh_port"`
+	SSH               SSH    `mapstructure:"ssh"`
 	HostsFile         string `mapstructure:"hosts_file"`
 	Keep              string `mapstructure:"keep"` // never, on-failure or always
 
@@ -92,6 +93,17 @@ type Timeouts struct {
 type Hive struct {
 	InitFlags []string `mapstructure:"init_flags"` // of `hive admin init`, beside those that it is given anyway
 	JoinFlags []string `mapstructure:"join_flags"`
+}
+
+// SSH is how nodes are reached, beside user, key and port.
+type SSH struct {
+	ProxyJump   string `mapstructure:"proxy_jump"`
+	AgentSocket string `mapstructure:"agent_socket"`
+	ConfigFile  string `mapstructure:"config_file"`
+	// Jumps are what ProxyJump names, with what ConfigFile says of them.
+	Jumps cluster.JumpHosts `mapstructure:"-"`
+	// Config is the content of ConfigFile.
+	Config SSHConfig `mapstructure:"-"`
 }
 
 // Network is how nodes get their addresses; all empty: DHCP.

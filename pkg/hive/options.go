@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,6 +70,8 @@ type Options struct {
 	Outside func(context.Context) map[string]string
 	// Alive ends what is asked of nodes whose machines are dead. Nil: nothing is known.
 	Alive Alive
+	// Dial connects to a port of a node, as its probes do. Nil: directly.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.
 	OSEssentials bool
 
@@ -80,6 +83,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{Timeout: probeTimeout}).DialContext
+	}
 	for _, d := range []struct {
 		value *time.Duration
 		or    time.Duration

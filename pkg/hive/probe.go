@@ -31,9 +31,9 @@ func (c *Cluster) newProber(ca []byte) *prober {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
 	transport := &http.Transport{
-		DialContext:     (&net.Dialer{Timeout: probeTimeout}).DialContext,
+		DialContext:     c.options.Dial,
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		Proxy:           nil, // nodes are reached directly
+		Proxy:           nil, // nodes are reached as Options.Dial does
 	}
 	return &prober{client: &http.Client{Transport: transport, Timeout: probeTimeout, CheckRedirect: noRedirect}, transport: transport}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"time"
 )
 
@@ -37,19 +36,19 @@ func (c *Cluster) Pulses(ctx context.Context, alive Alive) []Pulse {
 	pulses := make([]Pulse, len(c.hosts))
 	c.forAll(func(i int, host Host) {
 		pulses[i] = Pulse{Node: host.Name()}
-		pulses[i].Host = alive.during(ctx, host, func(ctx context.Context) error { return pulses[i].ask(ctx, probe, host) })
+		pulses[i].Host = alive.during(ctx, host, func(ctx context.Context) error { return pulses[i].ask(ctx, c, probe, host) })
 	})
 	return pulses
 }
 
 // ask fills in what the daemon answers, or returns why neither it nor the SSH server does.
-func (p *Pulse) ask(ctx context.Context, probe *prober, host Host) error {
+func (p *Pulse) ask(ctx context.Context, c *Cluster, probe *prober, host Host) error {
 	limited, cancel := context.WithTimeout(ctx, pulseTimeout)
 	defer cancel()
 	answer, scheme, err := probe.getEither(limited, address(host, ManagerPort)+"/health")
 	if err != nil && scheme == "" {
 		p.Daemon = err
-		return greet(ctx, host)
+		return c.greet(ctx, host)
 	}
 	if words, err := readHealth(answer); err == nil {
 		p.Self, p.Uptime = words.Node, time.Duration(words.Uptime)*time.Second
@@ -58,22 +57,18 @@ func (p *Pulse) ask(ctx context.Context, probe *prober, host Host) error {
 }
 
 // greet waits for the first words of a node's SSH server. A connection alone proves little: something between may take it.
-func greet(ctx context.Context, host Host) error {
+func (c *Cluster) greet(ctx context.Context, host Host) error {
 	ctx, cancel := context.WithTimeout(ctx, pulseTimeout)
 	defer cancel()
 	port := host.Node().SSHPort
 	if port == 0 {
 		port = 22
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address(host, port))
+	conn, err := c.options.Dial(ctx, "tcp", address(host, port))
 	if err != nil {
 		return fmt.Errorf("its SSH server does not answer: %w", err)
 	}
 	defer conn.Close()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return err
-	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	if _, err := io.ReadFull(conn, make([]byte, len("SSH-"))); err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
@@ -138,6 +139,8 @@ type Fleet interface {
 // Remote reaches nodes: one connection per node, for the whole run.
 type Remote interface {
 	Group(cluster.Nodes) remote.Group
+	// DialContext connects to a port of a node, directly or through what the nodes are reached through.
+	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
 	Close() error
 }
 
@@ -227,6 +230,7 @@ func (r *Job) hiveWithin(sink progress.Sink, alive hive.Alive) (*hive.Cluster, e
 	}
 	options := r.Hive
 	options.Force, options.Secrets, options.Outside, options.Alive = r.Force, r.Secrets, r.dead, alive
+	options.Dial = r.remote.DialContext
 	return hive.New(r.Record.Name, group, options, sink), nil
 }
 

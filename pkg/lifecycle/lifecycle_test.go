@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -152,6 +153,9 @@ type nobody struct{}
 
 func (nobody) Group(cluster.Nodes) remote.Group { return nil }
 func (nobody) Close() error                     { return nil }
+func (nobody) DialContext(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.ErrUnsupported
+}
 
 func (w *world) job(t *testing.T) *Job {
 	return &Job{

@@ -32,7 +32,7 @@ type connection struct {
 // dial connects and logs in within the dialer's ConnectTimeout, whatever the peer does.
 func (h *Host) dial(ctx context.Context) (*connection, error) {
 	d := h.dialer
-	addr, err := address(h.node)
+	user, addr, with, err := h.login()
 	if err != nil {
 		return nil, err
 	}
@@ -41,9 +41,12 @@ func (h *Host) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	signers, done := d.signersOf(h.jump)
+	defer done()
+	cfg.User, cfg.Auth = user, []ssh.AuthMethod{ssh.PublicKeys(signers...)}
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.ConnectTimeout)
 	defer cancel()
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	raw, err := dialVia(ctx, h.via, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to its SSH server: %w", err)
 	}
@@ -51,7 +54,7 @@ func (h *Host) dial(ctx context.Context) (*connection, error) {
 	conn, channels, requests, err := ssh.NewClientConn(raw, addr, cfg)
 	if !stop() || err != nil {
 		_ = raw.Close()
-		return nil, d.handshakeError(ctx, addr, verdict, err)
+		return nil, d.handshakeError(ctx, addr, h.refusal(user, with), verdict, err)
 	}
 	crowded := make(chan struct{})
 	return &connection{
@@ -61,7 +64,7 @@ func (h *Host) dial(ctx context.Context) (*connection, error) {
 	}, nil
 }
 
-func (d *Dialer) handshakeError(ctx context.Context, addr string, verdict, err error) error {
+func (d *Dialer) handshakeError(ctx context.Context, addr string, refused, verdict, err error) error {
 	_, revoked := errors.AsType[*xknownhosts.RevokedError](verdict)
 	switch {
 	case revoked:
@@ -73,7 +76,7 @@ func (d *Dialer) handshakeError(ctx context.Context, addr string, verdict, err e
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case strings.Contains(err.Error(), "unable to authenticate"): // x/crypto has no type for it
-		return d.authError(err)
+		return fmt.Errorf("%w: %w", refused, err)
 	}
 	return fmt.Errorf("connecting to its SSH server at %s: %w", addr, err)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -31,6 +30,8 @@ type Config struct {
 	KnownHosts string // the cluster's own known_hosts file; made with mode 0600 where missing
 	// AgentSocket is the SSH agent that holds KeyPath where that is protected by a passphrase; empty: none.
 	AgentSocket string
+	// ProxyJump are the hosts that nodes are reached through, with KeyPath, their identity files and the agent; empty: directly.
+	ProxyJump cluster.JumpHosts
 	// ConnectTimeout bounds TCP connect, handshake and authentication together, and opening a session.
 	ConnectTimeout time.Duration
 	// KeepAlive is how often an idle or busy connection is asked for a sign of life. One that gives none for three times
@@ -57,6 +58,7 @@ type Dialer struct {
 	signer   ssh.Signer
 	agent    net.Conn
 	hostKeys *hostKeys
+	jumps    []*Host
 	sums     sums
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -91,6 +93,7 @@ func NewDialer(cfg Config) (*Dialer, error) {
 		hostKeys: &hostKeys{path: cfg.KnownHosts},
 		hosts:    map[cluster.Node]*Host{},
 	}
+	d.jumps = d.jumpHosts()
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d, nil
 }
@@ -101,7 +104,7 @@ func (d *Dialer) Host(node cluster.Node) *Host {
 	defer d.mu.Unlock()
 	h := d.hosts[node]
 	if h == nil {
-		h = &Host{dialer: d, node: node, slots: make(chan struct{}, maxSessions)}
+		h = &Host{dialer: d, node: node, slots: make(chan struct{}, maxSessions), via: d.last()}
 		d.hosts[node] = h
 	}
 	return h
@@ -133,7 +136,7 @@ func (d *Dialer) Close() error {
 	}
 	d.cancel()
 	if first {
-		for _, h := range hosts {
+		for _, h := range slices.Concat(hosts, d.jumps) {
 			h.Drop(ErrClosed)
 		}
 	}
@@ -165,8 +168,6 @@ func (d *Dialer) clientConfig(node, addr string, verdict *error) (*ssh.ClientCon
 	}
 	supported := ssh.SupportedAlgorithms()
 	cfg := &ssh.ClientConfig{
-		User:              d.cfg.User,
-		Auth:              []ssh.AuthMethod{ssh.PublicKeys(d.signer)},
 		HostKeyAlgorithms: algorithms(known, addr),
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			*verdict = d.hostKeys.check(known, node, addr, remote, key)
@@ -196,7 +197,3 @@ func permanent(err error) bool {
 }
 
 var errRevoked = errors.New("its host key is marked as revoked")
-
-func (d *Dialer) authError(err error) error {
-	return fmt.Errorf("%w as user %s with key %s: %w", ErrAuth, d.cfg.User, d.cfg.KeyPath, err)
-}

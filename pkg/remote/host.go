@@ -21,6 +21,8 @@ type Host struct {
 	dialer *Dialer
 	node   cluster.Node
 	slots  chan struct{}
+	via    *Host             // the host that it is reached through; nil: directly
+	jump   *cluster.JumpHost // what it is, where it is no node
 
 	mu      sync.Mutex
 	conn    *connection

@@ -28,8 +28,11 @@ func loadSigner(path, socket string) (ssh.Signer, net.Conn, error) {
 	if err == nil {
 		return signer, nil, nil
 	}
-	if _, _, _, _, pubErr := ssh.ParseAuthorizedKey(text); pubErr == nil {
-		return nil, nil, fmt.Errorf("%s is a public key: give the path of the private key", path)
+	if public, _, _, _, pubErr := ssh.ParseAuthorizedKey(text); pubErr == nil {
+		if socket == "" {
+			return nil, nil, fmt.Errorf("%s is a public key: give the path of the private key", path)
+		}
+		return agentSigner(path, socket, public, "only its public half is here", "run ssh-add with its private half")
 	}
 	if missing, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
 		return encryptedSigner(path, socket, missing.PublicKey)
@@ -51,9 +54,14 @@ func encryptedSigner(path, socket string, public ssh.PublicKey) (ssh.Signer, net
 			return nil, nil, fmt.Errorf("the SSH private key %s is protected by a passphrase and its public key cannot be read: %w", path, err)
 		}
 	}
+	return agentSigner(path, socket, public, "is protected by a passphrase", hint)
+}
+
+// agentSigner is the key that the agent at socket holds; why tells what the file itself cannot be used for.
+func agentSigner(path, socket string, public ssh.PublicKey, why, hint string) (ssh.Signer, net.Conn, error) {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the SSH private key %s is protected by a passphrase and the SSH agent does not answer: %w", path, err)
+		return nil, nil, fmt.Errorf("the SSH private key %s %s and the SSH agent does not answer: %w", path, why, err)
 	}
 	signers, err := agent.NewClient(conn).Signers()
 	for _, s := range signers {
@@ -62,7 +70,7 @@ func encryptedSigner(path, socket string, public ssh.PublicKey) (ssh.Signer, net
 		}
 	}
 	return nil, nil, errors.Join(
-		fmt.Errorf("the SSH private key %s is protected by a passphrase and the SSH agent does not hold it: %s", path, hint),
+		fmt.Errorf("the SSH private key %s %s and the SSH agent does not hold it: %s", path, why, hint),
 		err, conn.Close())
 }
 

@@ -43,9 +43,10 @@ type server struct {
 	mu       sync.Mutex
 	commands []string
 	conns    atomic.Int32
-	deaf     bool             // signals are not passed on
-	startUp  string           // what the login shell runs before anything else
-	windows  chan sshd.Window // sizes of terminals, where a test wants them
+	deaf     bool              // signals are not passed on
+	beyond   map[string]string // where addresses are that it alone reaches
+	startUp  string            // what the login shell runs before anything else
+	windows  chan sshd.Window  // sizes of terminals, where a test wants them
 	stop     func()
 }
 
@@ -133,6 +134,9 @@ func (s *server) serve(l net.Listener) {
 				return serveSFTP(ctx, session, s.home)
 			},
 			DirectTCPIP: func(ctx context.Context, addr string) (net.Conn, error) {
+				if s.beyond[addr] != "" {
+					addr = s.beyond[addr]
+				}
 				return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 			},
 		})

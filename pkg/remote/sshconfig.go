@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -15,6 +16,9 @@ import (
 func SSHConfig(inv cluster.Inventory, knownHostsPath string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Cluster %s. Use: ssh -F FILE NODE\n", inv.ClusterName)
+	for i, jump := range inv.ProxyJump {
+		writeJump(&b, inv, i, jump, knownHostsPath)
+	}
 	for _, n := range inv.Nodes {
 		if !n.Management.IsValid() {
 			continue
@@ -25,12 +29,42 @@ func SSHConfig(inv cluster.Inventory, knownHostsPath string) []byte {
 		fmt.Fprintf(&b, "    User %s\n", inv.SSHUser)
 		fmt.Fprintf(&b, "    IdentityFile %s\n", configPath(inv.SSHKeyPath))
 		b.WriteString("    IdentitiesOnly yes\n")
-		fmt.Fprintf(&b, "    UserKnownHostsFile %s\n", configPath(knownHostsPath))
-		b.WriteString("    GlobalKnownHostsFile /dev/null\n")
-		b.WriteString("    StrictHostKeyChecking yes\n")
-		b.WriteString("    UpdateHostKeys no\n")
+		if inv.SSHAgent != "" {
+			fmt.Fprintf(&b, "    IdentityAgent %s\n", configPath(inv.SSHAgent))
+		}
+		if last := len(inv.ProxyJump); last > 0 {
+			fmt.Fprintf(&b, "    ProxyJump %s\n", jumpName(last-1))
+		}
+		writeHostKeys(&b, knownHostsPath)
 	}
 	return b.Bytes()
+}
+
+// jumpName is how the ssh_config calls a jump host: no node is called so.
+func jumpName(i int) string { return "hive-test-jump-" + strconv.Itoa(i+1) }
+
+func writeJump(b *bytes.Buffer, inv cluster.Inventory, i int, jump cluster.JumpHost, knownHostsPath string) {
+	fmt.Fprintf(b, "\nHost %s\n", jumpName(i))
+	fmt.Fprintf(b, "    HostName %s\n", strings.ReplaceAll(jump.Host, "%", "%%"))
+	fmt.Fprintf(b, "    Port %d\n", jump.Port)
+	fmt.Fprintf(b, "    User %s\n", jump.User)
+	for _, file := range append([]string{inv.SSHKeyPath}, jump.IdentityFiles...) {
+		fmt.Fprintf(b, "    IdentityFile %s\n", configPath(file))
+	}
+	if jump.AgentSocket != "" {
+		fmt.Fprintf(b, "    IdentityAgent %s\n", configPath(jump.AgentSocket))
+	}
+	if i > 0 {
+		fmt.Fprintf(b, "    ProxyJump %s\n", jumpName(i-1))
+	}
+	writeHostKeys(b, knownHostsPath)
+}
+
+func writeHostKeys(b *bytes.Buffer, knownHostsPath string) {
+	fmt.Fprintf(b, "    UserKnownHostsFile %s\n", configPath(knownHostsPath))
+	b.WriteString("    GlobalKnownHostsFile /dev/null\n")
+	b.WriteString("    StrictHostKeyChecking yes\n")
+	b.WriteString("    UpdateHostKeys no\n")
 }
 
 // configPath quotes a path for ssh_config, where % begins a token and a backslash keeps a quote (OpenSSH 8.7 and later).

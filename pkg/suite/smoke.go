@@ -17,7 +17,7 @@ func (r *runner) smoke(ctx context.Context, record *recorder) {
 	if r.Health != nil {
 		all.Go(func() { r.nodeHealth(ctx, record, place) })
 	}
-	client, err := newGatewayClient(r.Credentials, r.GatewayPort)
+	client, err := newGatewayClient(r.Credentials, r.GatewayPort, r.Dial)
 	if err != nil {
 		record.try(ctx, place(2, 0), "", "credentials", func(context.Context) error { return err })
 		return

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -57,6 +58,8 @@ type Options struct {
 	// Secrets are masked in all output, and in what suites leave in their directories, besides the secret key of Credentials.
 	Secrets []string
 	Sink    progress.Sink
+	// Dial connects to a port of a node, for smoke; nil: directly. External suites connect as they do.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// RequestTimeout bounds each case of smoke.
 	RequestTimeout time.Duration
 	// Grace is how long an external suite has to end after INT, before KILL.

@@ -80,7 +80,7 @@ func greet(conn net.Conn, address string, o busOptions) (*link, []string, error)
 		trust.ServerName, _, _ = net.SplitHostPort(address)
 		secured := tls.Client(conn, trust)
 		if err := secured.Handshake(); err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("nats: tls error: %w", err)
 		}
 		conn, reader = secured, bufio.NewReader(secured)
 	}

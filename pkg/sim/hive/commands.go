@@ -70,10 +70,29 @@ func (p *program) rootCommand() *cobra.Command {
 	return root
 }
 
-// defaultLayout is where a node's files are when nobody says otherwise.
+// defaultLayout is where a node's files are when nobody says otherwise: below /etc and /var/lib where a simulated host was set
+// up that way, else in the home directory. The early era looks for that only as root.
 func (p *program) defaultLayout() layout {
-	data := filepath.Join(p.home, p.settings.name())
+	name := p.settings.name()
+	if root := p.hostRoot(); p.systemWide() {
+		return layout{ConfigDir: filepath.Join(root, "etc", name), DataDir: filepath.Join(root, "var/lib", name)}
+	}
+	data := filepath.Join(p.home, name)
 	return layout{ConfigDir: filepath.Join(data, "config"), DataDir: data}
+}
+
+func (p *program) systemWide() bool {
+	root := p.hostRoot()
+	return root != "" && (p.settings.spx() || p.isRoot()) && exists(filepath.Join(root, "etc", p.settings.name()))
+}
+
+// logDirectory is where NATS of a node keeps its log: the later era has another place for that on a system-wide node, wherever
+// its data is.
+func (p *program) logDirectory(l layout) string {
+	if p.settings.spx() && p.systemWide() {
+		return filepath.Join(p.hostRoot(), "var/log", p.settings.name())
+	}
+	return l.data("logs")
 }
 
 func (p *program) version() error {

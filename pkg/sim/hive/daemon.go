@@ -40,25 +40,19 @@ type daemon struct {
 
 func (p *program) runDaemon() error {
 	name := p.settings.name()
-	p.say("Starting %s service...", name)
-	config, text, err := p.configured()
-	if err != nil {
-		p.say("Error loading config file: %v", err)
+	return p.withConfig(name, func(config nodeConfig, text []byte) error {
+		err := p.writePID(p.setting("base-dir"), name)
+		if err == nil {
+			sum := sha256.Sum256(text)
+			d := &daemon{program: p, config: config, hash: hex.EncodeToString(sum[:]), started: time.Now()}
+			err = d.run()
+		}
+		if err != nil {
+			p.logf("WARN Failed to start daemon err=%q", err)
+			return p.failStart(name, err)
+		}
 		return nil
-	}
-	if config == nil {
-		return p.unset("Config file")
-	}
-	if err := p.writePID(p.setting("base-dir"), name); err != nil {
-		return p.failStart(name, err)
-	}
-	sum := sha256.Sum256(text)
-	d := &daemon{program: p, config: *config, hash: hex.EncodeToString(sum[:]), started: time.Now()}
-	if err := d.run(); err != nil {
-		p.logf("WARN Failed to start daemon err=%q", err)
-		return p.failStart(name, err)
-	}
-	return nil
+	})
 }
 
 func (d *daemon) run() error {

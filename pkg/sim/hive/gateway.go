@@ -3,13 +3,13 @@ package simhive
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -34,49 +34,23 @@ type gateway struct {
 
 // runGateway is `service awsgw start`.
 func (p *program) runGateway() error {
-	p.say("Starting awsgw service...")
-	config, _, err := p.configured()
-	if err != nil {
-		p.say("Error loading config file: %v", err)
-		return nil
-	}
-	if config == nil {
-		return p.unset("Config file")
-	}
-	base := p.setting("base-dir")
-	if err := p.writePID(base, "awsgw"); err != nil {
-		return p.failStart("awsgw", err)
-	}
-	g := &gateway{program: p, config: *config, heard: map[string]bool{}}
-	listener, err := g.open(context.Background(), base)
-	if err != nil {
-		return p.failStart("awsgw", err)
-	}
-	p.logf("INFO AWS Gateway listening addr=%s", listener.Addr())
-	go serveHTTP(listener, g, p.logf)
-	p.untilTerminated()
-	time.Sleep(pause)
-	return nil
+	return p.withConfig("awsgw", func(config nodeConfig, _ []byte) error {
+		base := p.setting("base-dir")
+		err := p.writePID(base, "awsgw")
+		g := &gateway{program: p, config: config, heard: map[string]bool{}}
+		if err == nil {
+			err = g.prepare(context.Background(), base)
+		}
+		if err != nil {
+			return p.failStart("awsgw", err)
+		}
+		return g.listen()
+	})
 }
 
-// open does in order what the real gateway does before it listens.
-func (g *gateway) open(ctx context.Context, base string) (net.Listener, error) {
+// listen serves the API until the gateway is told to end.
+func (g *gateway) listen() error {
 	p, self := g.program, g.config.self()
-	o, err := p.busOf(self, "awsgw", nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	if g.bus, err = p.connectBus(ctx, o); err != nil {
-		return nil, err
-	}
-	file := filepath.Join(base, "config", "master.key")
-	if g.masterKey, err = os.ReadFile(file); err != nil {
-		return nil, fmt.Errorf("load IAM master key from %s: read master key: %w", file, err)
-	}
-	g.awaitQuorum(ctx)
-	if err := g.seed(ctx, base); err != nil {
-		return nil, err
-	}
 	cert, key := p.setting("tls-cert"), p.setting("tls-key")
 	if cert == "" {
 		cert = self.AWSGW.TLSCert
@@ -84,7 +58,36 @@ func (g *gateway) open(ctx context.Context, base string) (net.Listener, error) {
 	if key == "" {
 		key = self.AWSGW.TLSKey
 	}
-	return listenTLS(self.AWSGW.Host, cert, key)
+	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+		return p.failStart("awsgw", fmt.Errorf("load TLS cert: %w", err))
+	}
+	p.logf("INFO AWS Gateway listening addr=%s", self.AWSGW.Host)
+	listener, err := listenTLS(self.AWSGW.Host, cert, key)
+	if err != nil {
+		p.logf("ERROR Failed to start TLS listener err=%q", err)
+		return exitError{code: 1}
+	}
+	go serveHTTP(listener, g, p.logf)
+	p.untilTerminated()
+	time.Sleep(pause)
+	return nil
+}
+
+// prepare does in order what the real gateway does before it listens.
+func (g *gateway) prepare(ctx context.Context, base string) error {
+	o, err := g.program.busOf(g.config.self(), "awsgw", nil, nil)
+	if err != nil {
+		return err
+	}
+	if g.bus, err = g.program.connectBus(ctx, o); err != nil {
+		return err
+	}
+	file := filepath.Join(base, "config", "master.key")
+	if g.masterKey, err = os.ReadFile(file); err != nil {
+		return fmt.Errorf("load IAM master key from %s: read master key: %w", file, err)
+	}
+	g.awaitQuorum(ctx)
+	return g.seed(ctx, base)
 }
 
 // awaitQuorum waits until the cluster has records at all.

@@ -299,6 +299,9 @@ func (n *node) kill() {
 	for _, r := range n.running {
 		r.cmd.Process.Kill()
 		<-r.exited
+		if text, err := os.ReadFile(r.log); err == nil && strings.Contains(string(text), "DATA RACE") {
+			n.t.Errorf("%v:\n%s", r.cmd.Args, text)
+		}
 	}
 }
 
@@ -359,7 +362,7 @@ func (n *node) runs() bool { return n.health().Status == "running" }
 // eventually polls until check is true.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
 		if check() {
 			return
 		}

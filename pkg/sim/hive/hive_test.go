@@ -1,13 +1,14 @@
 package simhive
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"time"
 )
 
 // eras runs a test in both eras, at the same time.
@@ -21,6 +22,7 @@ func eras(t *testing.T, test func(*testing.T, Era)) {
 }
 
 func TestThreeNodes(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		members := cluster(t, era, 3, nil)
 		for _, n := range members {
@@ -35,6 +37,10 @@ func TestThreeNodes(t *testing.T) {
 				if !n.reaches(port) {
 					t.Errorf("%s does not listen on %s", n.name, port)
 				}
+			}
+			if taken, err := net.ListenPacket("udp", n.ip+":9991"); err == nil {
+				taken.Close()
+				t.Errorf("%s has nothing on UDP port 9991", n.name)
 			}
 			if code, body := n.call("DescribeInstanceTypes", nil); code != 200 || !strings.Contains(body, "t3.nano") {
 				t.Errorf("%s: %d %s", n.name, code, body)
@@ -54,6 +60,7 @@ func TestThreeNodes(t *testing.T) {
 
 // Nothing but the five facts together shows that a service is dead: the daemon says that all is well.
 func TestEachServiceIsAProcessOfItsOwn(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		members := cluster(t, era, 3, map[string]any{"gateway_wait": 0.2})
 		last := members[2]
@@ -147,6 +154,7 @@ func TestFormationServer(t *testing.T) {
 }
 
 func TestFormationTimesOut(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		leader := nodes(t, era, 3)[0]
 		got := leader.run(leader.init(3, "--formation-timeout", "200ms")...)
@@ -160,6 +168,7 @@ func TestFormationTimesOut(t *testing.T) {
 }
 
 func TestWhatInitPrintsNeverWorks(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		members := nodes(t, era, 2)
 		printed := form(t, members)
@@ -210,6 +219,7 @@ func TestRefusals(t *testing.T) {
 
 // No real hive starts or stops anything but one service at a time.
 func TestThereIsNoStart(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		n := nodes(t, era, 1)[0]
 		for _, command := range []string{"start", "stop", "daemon"} {
@@ -297,6 +307,7 @@ func TestHelpListsFlagsOnePerLine(t *testing.T) {
 }
 
 func TestDirectories(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		members := nodes(t, era, 2)
 		leader, follower := members[0], members[1]
@@ -324,6 +335,7 @@ func TestDirectories(t *testing.T) {
 }
 
 func TestConfigurationFiles(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		members := nodes(t, era, 3)
 		members[1].name = "node10" // comes before node2, and so does its part of the object store
@@ -372,6 +384,7 @@ func TestServicesOfANode(t *testing.T) {
 
 // The early era makes a new CA in any case; the later one too, if it is forced.
 func TestForceAgainstARunningNodeChangesItsCA(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		n := nodes(t, era, 1)[0]
 		n.must(n.init(1)...)
@@ -415,6 +428,7 @@ func TestJoinTokenIsNeeded(t *testing.T) {
 }
 
 func TestGateway(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		n := cluster(t, era, 1, nil)[0]
 		for _, tt := range []struct {

@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -25,6 +27,10 @@ type program struct {
 	env            map[string]string
 	settings       Settings
 	outcome        error // of the command that ran
+
+	mu      sync.Mutex
+	current Settings // as they were at the time of read
+	read    time.Time
 }
 
 // exitError ends the program with a code after its message was printed.
@@ -111,4 +117,17 @@ func (p *program) faults() Settings {
 		return p.settings
 	}
 	return settings
+}
+
+// recent is how long NATS takes the settings as it has read them: each of its routes asks for them all the time.
+const recent = 200 * time.Millisecond
+
+// recentFaults are the settings as they were a moment ago.
+func (p *program) recentFaults() Settings {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.read) > recent {
+		p.current, p.read = p.faults(), time.Now()
+	}
+	return p.current
 }

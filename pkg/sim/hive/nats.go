@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// How often NATS asks each peer, how fast it tries to reach one at first, and how long a call among servers may take.
+// How often NATS asks each peer in a small cluster, how fast it tries to reach one at first, and how long a call among servers may take.
 const (
 	routeInterval     = time.Second
 	routeFastInterval = 50 * time.Millisecond // while a peer is missing and this NATS is young
@@ -208,7 +208,7 @@ func (n *natsServer) welcomeRoute(conn net.Conn) {
 	h, err := readHello(reader)
 	switch {
 	case err != nil:
-	case h.Cluster != n.Cluster || n.program.faults().NoPeers:
+	case h.Cluster != n.Cluster || n.program.recentFaults().NoPeers:
 		err = errors.New("Cluster Name Conflict")
 	case n.Token != "" && subtle.ConstantTimeCompare([]byte(h.Token), []byte(n.Token)) != 1:
 		err = errors.New("Authorization Violation")
@@ -249,7 +249,7 @@ func greeted(conn net.Conn, refusal error) bool {
 // follow keeps a route to another node's NATS for as long as the process lives.
 func (n *natsServer) follow(address string) {
 	for {
-		if !n.program.faults().NoPeers {
+		if !n.program.recentFaults().NoPeers {
 			if r, err := n.dialRoute(address); err == nil {
 				n.hold(address, r)
 			}
@@ -276,14 +276,16 @@ func (n *natsServer) hold(address string, r *route) {
 		n.program.logf("[INF] Router connection closed: %s", r.name)
 	}()
 	n.program.logf("[INF] Route connection created: %s", r.name)
+	// In a large cluster every NATS asks each of the others less often, or they would do nothing else.
+	interval := routeInterval * time.Duration(max(1, len(n.Routes)/8))
 	for heard := time.Now(); ; {
 		select {
 		case <-r.link.closed:
 			return
-		case <-time.After(routeInterval):
+		case <-time.After(interval):
 		}
-		faults := n.program.faults()
-		limit := seconds(max(faults.StaleRoutes, 1))
+		faults := n.program.recentFaults()
+		limit := max(seconds(faults.StaleRoutes), interval)
 		ctx, cancel := context.WithTimeout(context.Background(), min(limit, serverTimeout))
 		err := r.link.call(ctx, "ping", nil, nil)
 		cancel()

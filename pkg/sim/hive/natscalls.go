@@ -70,7 +70,7 @@ func (n *natsServer) answerClient(ctx context.Context, call string, body json.Ra
 var errKeyNotFound = errors.New("nats: key not found")
 
 func (n *natsServer) answerRoute(ctx context.Context, call string, body json.RawMessage) (any, error) {
-	if n.program.faults().NoPeers {
+	if n.program.recentFaults().NoPeers {
 		return nil, errTimeout
 	}
 	switch call {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -47,7 +48,7 @@ func (p *program) natsConf(n installed) string {
 		comment = ""
 	}
 	line("\nserver_name: %s-nats-%s\n\nauthorization {\n%s  token: %q\n}", p.settings.name(), n.Node, comment, n.Credentials.NATSToken)
-	line("\njetstream {\n  store_dir: %q\n}\n\nlogtime: true\nlog_file: %q\nmax_connections: 1000", n.data("nats/"), n.data("logs/nats.log"))
+	line("\njetstream {\n  store_dir: %q\n}\n\nlogtime: true\nlog_file: %q\nmax_connections: 1000", n.data("nats/"), filepath.Join(p.logDirectory(n.layout), "nats.log"))
 	line("http: %s:%d", p.monitorIP(n.Bind), monitorPort)
 	return b.String()
 }

@@ -58,15 +58,18 @@ func (p *program) runStore() error {
 
 func (p *program) openStore() error {
 	text, err := os.ReadFile(p.setting("config-path"))
-	if err != nil {
-		return fmt.Errorf("error reading config file: %w", err)
-	}
 	var config storeConfig
-	if err := toml.Unmarshal(text, &config); err != nil {
-		return fmt.Errorf("error parsing config file: %w", err)
+	if err == nil {
+		if err = toml.Unmarshal(text, &config); err != nil {
+			err = fmt.Errorf("Error parsing %s %w", p.setting("config-path"), err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("failed to initialize server: failed to read config: %w", err)
 	}
 	if err := p.storeKeys(config); err != nil {
-		return fmt.Errorf("IAM configured but NATS provider failed to initialize: connect to NATS: %w", err)
+		return fmt.Errorf("failed to initialize server: failed to initialize credential provider: "+
+			"IAM configured but NATS provider failed to initialize: connect to NATS: %w", err)
 	}
 	if err := p.openStoreNode(config, p.number("node-id")); err != nil {
 		return err
@@ -145,50 +148,37 @@ func answerStore(w http.ResponseWriter, _ *http.Request) {
 
 // runViperblock is `service viperblock start`, which needs its plugin for nbdkit.
 func (p *program) runViperblock() error {
-	p.say("Starting viperblock service...")
-	config, _, err := p.configured()
-	if err != nil {
-		p.say("Error loading config file: %v", err)
-		return nil
-	}
-	if config == nil {
-		return p.unset("Config file")
-	}
-	plugin := p.setting("plugin-path")
-	switch {
-	case plugin == "":
-		p.logf("ERROR plugin-path must be defined")
-		return exitError{code: 1}
-	case !exists(plugin):
-		p.logf("ERROR plugin-path does not exist: %s", plugin)
-		return exitError{code: 1}
-	}
-	if err := p.writePID(p.setting("base-dir"), "viperblock"); err != nil {
-		return p.failStart("viperblock", err)
-	}
-	return p.stayConnected("viperblock", config.self(), nil)
+	return p.withConfig("viperblock", func(config nodeConfig, _ []byte) error {
+		plugin := p.setting("plugin-path")
+		switch {
+		case plugin == "":
+			p.logf("ERROR plugin-path must be defined")
+			return exitError{code: 1}
+		case !exists(plugin):
+			p.logf("ERROR plugin-path does not exist: %s", plugin)
+			return exitError{code: 1}
+		}
+		if err := p.writePID(p.setting("base-dir"), "viperblock"); err != nil {
+			return p.failStart("viperblock", err)
+		}
+		return p.stayConnected("viperblock", config.self(), nil)
+	})
 }
 
 // runVPC is `service vpcd start`, which needs Open vSwitch and OVN on the node.
 func (p *program) runVPC() error {
-	p.say("Starting vpcd service...")
-	config, _, err := p.configured()
-	if err != nil {
-		p.say("Error loading config file: %v", err)
-		return nil
-	}
-	if config == nil {
-		return p.unset("Config file")
-	}
-	if err := p.writePID(p.setting("base-dir"), "vpcd"); err != nil {
-		return p.failStart("vpcd", err)
-	}
-	if !p.settings.OVN {
-		err := errors.New("OVN preflight failed: br-int does not exist: run ./scripts/setup-ovn.sh --management")
-		p.logf("ERROR OVN preflight check failed — vpcd cannot start without OVN err=%q", err)
-		return p.failStart("vpcd", err)
-	}
-	return p.stayConnected("vpcd", config.self(), []string{dhcpTopic})
+	return p.withConfig("vpcd", func(config nodeConfig, _ []byte) error {
+		if err := p.writePID(p.setting("base-dir"), "vpcd"); err != nil {
+			return p.failStart("vpcd", err)
+		}
+		if !p.settings.OVN {
+			err := errors.New("OVN preflight failed: br-int does not exist: run ./scripts/setup-ovn.sh --management")
+			p.logf("ERROR OVN preflight check failed — vpcd cannot start without OVN err=%q", err)
+			p.logf("ERROR Failed to launch vpcd service err=%q", err)
+			return p.failStart("vpcd", err)
+		}
+		return p.stayConnected("vpcd", config.self(), []string{dhcpTopic})
+	})
 }
 
 // stayConnected is a service that does nothing but hold its connection to NATS.

@@ -130,11 +130,14 @@ func (p *program) writePID(directory, name string) error {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(directory, name+".pid"), []byte(strconv.Itoa(os.Getpid())), 0o644)
 	}
-	if err != nil && !p.settings.spx() {
+	if err == nil {
+		return nil
+	}
+	if !p.settings.spx() {
 		p.logf("ERROR Failed to write pid file err=%q", err)
 		return nil
 	}
-	return err
+	return fmt.Errorf("write pid file: %w", err)
 }
 
 func (p *program) pidDirectory() string {
@@ -185,14 +188,23 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// configured reads the configuration that a service was told of; nil without an error means that it was told of none.
-func (p *program) configured() (*nodeConfig, []byte, error) {
+// withConfig runs a service with the configuration that it was told of. One that cannot be read ends it as if nothing were
+// wrong, as does one that was not named; one that is not there is a panic of the real services, but of vpcd.
+func (p *program) withConfig(name string, run func(config nodeConfig, text []byte) error) error {
+	p.say("Starting %s service...", name)
 	file := p.setting("config")
 	if file == "" {
-		return nil, nil, nil
+		return p.unset("Config file")
 	}
 	config, text, err := p.readConfig(file)
-	return &config, text, err
+	if err != nil {
+		p.say("Error loading config file: %v", err)
+		return nil
+	}
+	if text == nil && name != "vpcd" {
+		return exitError{code: 2, message: "panic: assignment to entry in nil map"}
+	}
+	return run(config, text)
 }
 
 // busOf is how a service of this node reaches NATS.

@@ -1,0 +1,153 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/cluster"
+)
+
+// userConfig is a home directory with an ssh_config and two keys.
+func userConfig(t *testing.T, text string) SSHConfig {
+	t.Helper()
+	home := t.TempDir()
+	for name, content := range map[string]string{"config": text, "id_ed25519": "k", "id_work": "k"} {
+		if err := os.MkdirAll(filepath.Join(home, ".ssh"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(home, ".ssh", name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return loadSSHConfig(filepath.Join(home, ".ssh", "config"), home)
+}
+
+const someConfig = `
+Host bastion
+    HostName b.example.com
+    User ops
+    Port 2222
+    IdentityFile ~/.ssh/id_work
+    IdentityAgent "~/agent dir/socket"
+Host far
+    ProxyJump bastion
+Host loop1
+    ProxyJump loop2
+Host loop2
+    ProxyJump loop1
+Host lab-*
+    User admin
+    Port 2022
+    IdentityFile %d/.ssh/id_work
+    ProxyJump far
+Host lab-1
+    HostName 192.0.2.1
+`
+
+func TestProxyJump(t *testing.T) {
+	c := userConfig(t, someConfig)
+	me := localUser()
+	for _, test := range []struct{ text, want, files string }{
+		{"", "", ""},
+		{"none", "", ""},
+		{"joe@host", "joe@host:22", "id_ed25519"},
+		{"joe@host:2200", "joe@host:2200", "id_ed25519"},
+		{"ssh://joe@host:2200", "joe@host:2200", "id_ed25519"},
+		{"joe@[fd00::1]:2200", "joe@[fd00::1]:2200", "id_ed25519"},
+		{"joe@fd00::1", "joe@[fd00::1]:22", "id_ed25519"},
+		{"host", me + "@host:22", "id_ed25519"},
+		{"bastion", "ops@b.example.com:2222", "id_work"},
+		{"joe@bastion:22", "joe@b.example.com:22", "id_work"}, // what is written wins
+		{"bastion,joe@inner", "ops@b.example.com:2222,joe@inner:22", "id_work"},
+		{"joe@far", "ops@b.example.com:2222,joe@far:22", "id_work"}, // the way of the first has a way of its own
+		{"joe@host,joe@far", "joe@host:22,joe@far:22", "id_ed25519"},
+	} {
+		got, err := c.jumps(test.text)
+		if err != nil || got.String() != test.want {
+			t.Errorf("%q is %q, want %q: %v", test.text, got, test.want, err)
+		}
+		if len(got) > 0 && (len(got[0].IdentityFiles) != 1 || filepath.Base(got[0].IdentityFiles[0]) != test.files) {
+			t.Errorf("%q has the keys %q, want %s", test.text, got[0].IdentityFiles, test.files)
+		}
+	}
+	if got, _ := c.jumps("bastion"); got[0].AgentSocket != filepath.Join(c.home, "agent dir/socket") {
+		t.Errorf("the agent is %q", got[0].AgentSocket)
+	}
+	if _, err := c.jumps("loop1"); err != nil {
+		t.Errorf("hosts that name each other: %v", err)
+	}
+	for _, text := range []string{"joe@", "a b", "host:0", "host:x", "-oProxyCommand=x", "-l@host", "a,,b", "'"} {
+		if got, err := c.jumps(text); err == nil {
+			t.Errorf("%q is taken as %q", text, got)
+		}
+	}
+}
+
+func TestHostsFileWithSSHConfig(t *testing.T) {
+	c := userConfig(t, someConfig)
+	load := func(text string) (Hosts, error) {
+		file := filepath.Join(t.TempDir(), "hosts.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return LoadHosts(t.Context(), file, c)
+	}
+	hosts, err := load("nodes: [{name: lab-1}, {name: lab-2, management: 'fd00::2', data: 'fd01::2'}, {name: lab-3, management: localhost}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(hosts.SSHUser, " ", filepath.Base(hosts.SSHKeyPath), " ", hosts.ProxyJump)
+	if want := "admin id_work ops@b.example.com:2222," + localUser() + "@far:22"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	var addresses []string
+	for _, n := range hosts.Nodes {
+		addresses = append(addresses, fmt.Sprint(n.Management, " ", n.SSHPort))
+	}
+	if addresses[2] == "::1 2022" {
+		addresses[2] = "127.0.0.1 2022"
+	}
+	if diff := cmp.Diff([]string{"192.0.2.1 2022", "fd00::2 2022", "127.0.0.1 2022"}, addresses); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	// What the hosts file says wins.
+	hosts, err = load("ssh_user: root\nssh_port: 22\nssh_key_path: " + c.home + "/.ssh/id_ed25519\nproxy_jump: none\nnodes: [{name: lab-1}]")
+	if err != nil || hosts.SSHUser != "root" || hosts.Nodes[0].SSHPort != 22 || len(hosts.ProxyJump) != 0 || filepath.Base(hosts.SSHKeyPath) != "id_ed25519" {
+		t.Errorf("got %+v, %v", hosts, err)
+	}
+	if _, err := load("nodes: [{name: lab-1}, {name: other, management: 10.0.0.1}]"); err == nil || !strings.Contains(err.Error(), "different values of User") {
+		t.Errorf("nodes with different users: %v", err)
+	}
+	if _, err := load("ssh_key_path: " + c.home + "/.ssh/id_work\nssh_user: u\nproxy_jump: none\nnodes: [{name: x, management: no-such-host.invalid}]"); err == nil || !strings.Contains(err.Error(), "cannot be looked up") {
+		t.Errorf("a name that nobody knows: %v", err)
+	}
+}
+
+// A file that cannot be read is a problem of those who need it only.
+func TestBrokenSSHConfig(t *testing.T) {
+	home := t.TempDir()
+	file := filepath.Join(home, "config")
+	if err := os.WriteFile(file, []byte("Match exec \"true\"\n  User x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"HIVE_TEST_SSH_CONFIG_FILE": file}
+	get := func(name string) string { return env[name] }
+	if _, err := Load(LoadOptions{Env: get, WorkDir: home}); err != nil {
+		t.Errorf("without need: %v", err)
+	}
+	env["HIVE_TEST_SSH_PROXY_JUMP"] = "joe@host"
+	if _, err := Load(LoadOptions{Env: get, WorkDir: home}); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("with a jump host: %v", err)
+	}
+	env["HIVE_TEST_SSH_CONFIG_FILE"] = "/dev/null"
+	settings, err := Load(LoadOptions{Env: get, WorkDir: home})
+	if diff := cmp.Diff(cluster.JumpHosts{{User: "joe", Host: "host", Port: 22}}, settings.SSH.Jumps); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
