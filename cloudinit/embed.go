@@ -23,9 +23,10 @@ const (
 	DefaultSocketBufferBytes = 4 << 20
 )
 
-// DefaultPackages returns what every node gets: the guest agent, and what fetching and building hive takes.
+// DefaultPackages returns what every node gets: the guest agent, what keeps its clock (hive's gateways refuse calls of clocks that
+// differ by five minutes), and what fetching and building hive takes.
 func DefaultPackages() []string {
-	return []string{"qemu-guest-agent", "ca-certificates", "curl", "git", "jq", "make", "net-tools", "rsync"}
+	return []string{"qemu-guest-agent", "ca-certificates", "chrony", "curl", "git", "jq", "make", "net-tools", "rsync"}
 }
 
 // Params are the values that vendor data depends on. A zero field means its default.
@@ -73,6 +74,14 @@ func VendorData(p Params) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// CheckPackage returns an error unless name is one of a Debian package, which may have a version: NAME=VERSION.
+func CheckPackage(name string) error {
+	if !packagePattern.MatchString(name) {
+		return fmt.Errorf("package %q is no name of a Debian package", name)
+	}
+	return nil
+}
+
 func withDefaults(p Params) Params {
 	if p.Packages == nil {
 		p.Packages = DefaultPackages()
@@ -91,8 +100,8 @@ func validate(p Params) error {
 		return fmt.Errorf("user %q is no login name: use lower-case letters, digits, - and _", p.User)
 	}
 	for _, name := range p.Packages {
-		if !packagePattern.MatchString(name) {
-			return fmt.Errorf("package %q is no name of a Debian package", name)
+		if err := CheckPackage(name); err != nil {
+			return err
 		}
 	}
 	if !zonePattern.MatchString(p.Timezone) {

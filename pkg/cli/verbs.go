@@ -18,7 +18,7 @@ import (
 )
 
 func configureKeys() []string {
-	return []string{"binary", "tarball", "source_dir", "repo", "ref", "scripts_dir", "hive.init_flags", "hive.join_flags", "health_timeout", "timeouts.configure"}
+	return []string{"binary", "tarball", "source_dir", "repo", "ref", "scripts_dir", "hive.init_flags", "hive.join_flags", "packages", "health_timeout", "timeouts.configure"}
 }
 
 func testKeys() []string {
@@ -36,7 +36,7 @@ func (a *app) configureCommand() *cobra.Command {
 		Short: "install hive on every node, form the cluster, and wait until every node is healthy",
 		Long: `configure installs hive on every node, forms the cluster, and waits until every node is healthy.
 
-Its steps are cloud-init, os (only with --cloud-init none), install, stop, init, join, start and health. What was done with
+Its steps are cloud-init, os (only with --cloud-init none or --packages), install, stop, init, join, start and health. What was done with
 the same program on the same machines is not done again: a second configure goes on where the first was stopped.
 
 cloud-init, os and install are done on each node by itself; --only-nodes does them on some. init, join and health are of the
@@ -45,6 +45,7 @@ is still to be formed, for all.`,
 		Example: `  hive-test configure dev1 --binary ../hive/bin/hive
   hive-test configure dev1 --repo https://github.com/mulgadc/hive.git --ref main
   hive-test configure dev1 --source-dir ../hive
+  hive-test configure dev1 --packages awscli,jq,netcat-openbsd
   hive-test configure dev1 --from install --only-nodes 2
   hive-test configure dev1 --force`,
 		Args: named(1),

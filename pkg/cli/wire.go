@@ -237,6 +237,10 @@ func (s *session) hiveOptions() hive.Options {
 	if options.Binary == "" && options.Tarball == "" && options.SourceDir == "" && options.Repo == "" {
 		options.Binary = s.record.Binary
 	}
+	if s.settings.Given("packages") {
+		s.record.Packages = options.Packages
+	}
+	options.Packages = s.record.Packages
 	options.SkipCloudInit = s.record.Spec.Deployer == cluster.DeployerExisting
 	options.OSEssentials = s.record.Spec.CloudInit == cluster.CloudInitNone
 	return options
@@ -247,5 +251,11 @@ func installed(settings config.Settings) hive.Options {
 	return hive.Options{
 		Binary: settings.Binary, Tarball: settings.Tarball, SourceDir: settings.SourceDir, Repo: settings.Repo, Ref: settings.Ref,
 		ScriptsDir: settings.ScriptsDir, InitFlags: settings.Hive.InitFlags, JoinFlags: settings.Hive.JoinFlags, HealthTimeout: settings.HealthTimeout,
+		Packages: packages(settings),
 	}
+}
+
+// packages are the names that the setting lists, with commas or blanks between them, too.
+func packages(settings config.Settings) []string {
+	return strings.FieldsFunc(strings.Join(settings.Packages, ","), func(r rune) bool { return r == ',' || r == ' ' })
 }

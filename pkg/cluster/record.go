@@ -94,6 +94,8 @@ type Record struct {
 	SSHAgent string `json:"ssh_agent,omitempty"`
 	// Binary is the hive binary that configure installs when none is named; --sim sets it.
 	Binary string `json:"binary,omitempty"`
+	// Packages are Debian packages that configure puts on the nodes, as they were asked for last.
+	Packages []string `json:"packages,omitempty"`
 	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known yet.
 	AWS *AWS `json:"aws,omitempty"`
 }

@@ -61,6 +61,8 @@ type Settings struct {
 	ScriptsDir    string        `mapstructure:"scripts_dir"`
 	HealthTimeout time.Duration `mapstructure:"health_timeout"`
 
+	Packages []string `mapstructure:"packages"` // each may be several, with commas between
+
 	Suites []string `mapstructure:"suite"`
 	JUnit  string   `mapstructure:"junit"`
 

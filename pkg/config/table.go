@@ -119,6 +119,7 @@ func workRows() []Setting {
 		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Path, Help: "directory of node scripts that replace the built-in ones of the same name"},
 		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Help: "further flag of `hive admin init`, like --external-mode=nat; may be repeated"},
 		{Key: "hive.join_flags", Flag: "join-flag", Kind: List, Help: "further flag of `hive admin join`; may be repeated"},
+		{Key: "packages", Flag: "packages", Kind: List, Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Help: "limit for all nodes to become healthy"},
 		{Key: "suite", Flag: "suite", Kind: List, Default: []string{"smoke"}, Help: "suite to run: smoke, or any command; may be repeated"},
 		{Key: "suite_on", Flag: "on", Kind: Text, Help: "node that suites are run on, by name or number, with what they need copied there; empty: this machine"},

@@ -102,7 +102,7 @@ func (c *Cluster) Steps() []Step {
 		{StepStart, "starting hive", c.Start},
 		{StepHealth, "waiting for health", c.WaitHealthy},
 	}
-	return slices.DeleteFunc(steps, func(s Step) bool { return s.Name == StepOS && !c.options.OSEssentials })
+	return slices.DeleteFunc(steps, func(s Step) bool { return s.Name == StepOS && len(c.options.osPackages()) == 0 })
 }
 
 // StepNames are the names of all steps in order.

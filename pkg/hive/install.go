@@ -62,13 +62,17 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 	return err
 }
 
-// InstallOS does on all nodes at once what cloud-init's vendor data does elsewhere: packages, time zone, kernel settings. On
-// a node that has it all, it changes nothing.
+// InstallOS installs on all nodes at once the packages that were asked for, and, on nodes without vendor data, does what that does
+// elsewhere: packages, time zone, kernel settings. On a node that has it all, it changes nothing.
 func (c *Cluster) InstallOS(ctx context.Context) error {
+	essentials := ""
+	if c.options.OSEssentials {
+		essentials = "yes"
+	}
 	return c.step(ctx, StepOS, func(ctx context.Context) error {
 		return c.eachOf(ctx, StepOS, func(ctx context.Context, host Host) error {
 			result, err := c.script(ctx, host, "os-essentials.sh", c.options.InstallTimeout, map[string]string{
-				"HIVE_OS_PACKAGES": strings.Join(cloudinit.DefaultPackages(), " "), "HIVE_OS_TIMEZONE": cloudinit.DefaultTimezone,
+				"HIVE_OS_PACKAGES": strings.Join(c.options.osPackages(), " "), "HIVE_OS_ESSENTIALS": essentials, "HIVE_OS_TIMEZONE": cloudinit.DefaultTimezone,
 				"HIVE_OS_SOCKET_BUFFER": strconv.Itoa(cloudinit.DefaultSocketBufferBytes),
 			}, c.output(StepOS, host))
 			if err != nil {

@@ -74,6 +74,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.
 	OSEssentials bool
+	// Packages are Debian packages that the nodes get besides: what suites that run there need.
+	Packages []string
 
 	HealthTimeout    time.Duration
 	FormationTimeout time.Duration
@@ -128,6 +130,9 @@ func (o Options) Validate() []error {
 	}
 	_, err := loadScripts(o.ScriptsDir)
 	problems = append(problems, err)
+	for _, name := range o.Packages {
+		problems = append(problems, cloudinit.CheckPackage(name))
+	}
 	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 }
 
@@ -192,14 +197,28 @@ func (o Options) Inputs() (Inputs, error) {
 	}
 	inputs := Inputs{Steps: map[string]string{
 		StepCloudInit: hash("", "wait-cloud-init.sh"),
-		StepOS:        hash(fmt.Sprint(cloudinit.DefaultPackages(), cloudinit.DefaultTimezone, cloudinit.DefaultSocketBufferBytes), "os-essentials.sh"),
+		StepOS:        hash(fmt.Sprint(o.osPackages(), o.OSEssentials, cloudinit.DefaultTimezone, cloudinit.DefaultSocketBufferBytes), "os-essentials.sh"),
 	}}
 	if program != "" {
 		inputs.Steps[StepInstall] = hash("", "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh") + "/" + program
 		inputs.Steps[StepStart] = hash(inputs.Steps[StepInstall], "setup-ovn.sh", "start.sh", "start-gateway.sh")
-		inputs.All = hash(fmt.Sprint(program, o.OSEssentials, o.InitFlags, o.JoinFlags), ScriptNames()...)
+		inputs.All = hash(fmt.Sprint(program, o.OSEssentials, o.InitFlags, o.JoinFlags, o.Packages), ScriptNames()...)
 	}
 	return inputs, nil
+}
+
+// osPackages are the Debian packages that the step StepOS installs; none where it is no step.
+func (o Options) osPackages() []string {
+	var names []string
+	if o.OSEssentials {
+		names = cloudinit.DefaultPackages()
+	}
+	for _, name := range o.Packages {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // program identifies what is installed; empty where only the nodes can tell.

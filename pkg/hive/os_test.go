@@ -1,6 +1,7 @@
 package hive
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -57,11 +58,49 @@ func TestOSEssentials(t *testing.T) {
 	}
 }
 
+// Packages that were asked for are all that is done on nodes that somebody else has set up.
+func TestPackagesAlone(t *testing.T) {
+	l := newLocal(t, 1, Options{Packages: []string{"awscli", "jq=1.6-2"}})
+	host := l.hosts[0]
+	host.fake("sudo", `shift; exec "$@"`)
+	host.fake("dpkg-query", `case "$*" in *jq) echo installed ;; *) exit 1 ;; esac`)
+	host.fake("apt-get", `echo "$*" >>"$HOME/calls"`)
+	l.override("os-essentials.sh", func(text string) string { return "SIM_HOST_ROOT=$HOME/root\n: >\"$HOME/calls\"\n" + text })
+	if err := l.InstallOS(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if calls := host.read("calls"); !strings.HasSuffix(calls, " install awscli\n") {
+		t.Errorf("apt-get was called so:\n%s", calls)
+	}
+	if _, err := os.Stat(host.home + "/root"); err == nil {
+		t.Error("the host's own settings were changed")
+	}
+	with, without := Options{Packages: []string{"awscli"}}, Options{}
+	if a, b := mustInputs(t, with), mustInputs(t, without); a.All == b.All || a.Steps[StepOS] == b.Steps[StepOS] {
+		t.Error("other packages change nothing")
+	}
+	if problems := (Options{Packages: []string{"jq", "-y", "a b"}}).Validate(); len(problems) != 2 {
+		t.Errorf("problems: %v", problems)
+	}
+}
+
+func mustInputs(t *testing.T, o Options) Inputs {
+	t.Helper()
+	inputs, err := o.Inputs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inputs
+}
+
 func TestOSEssentialsAreAStepOnlyWhereTheyAreNeeded(t *testing.T) {
-	for _, needed := range []bool{false, true} {
-		steps := newLocal(t, 1, Options{OSEssentials: needed}).Steps()
-		if found := steps[1].Name == StepOS; found != needed {
-			t.Errorf("needed %v, second step %s", needed, steps[1].Name)
+	for _, tt := range []struct {
+		options Options
+		needed  bool
+	}{{Options{}, false}, {Options{OSEssentials: true}, true}, {Options{Packages: []string{"jq"}}, true}} {
+		steps := newLocal(t, 1, tt.options).Steps()
+		if found := steps[1].Name == StepOS; found != tt.needed {
+			t.Errorf("needed %v, second step %s", tt.needed, steps[1].Name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
-# Installs and sets what the vendor data of cloud-init does elsewhere. On a node that has it all it changes nothing and needs
-# no network.
+# Installs packages, and sets what the vendor data of cloud-init does elsewhere. On a node that has it all it changes nothing and
+# needs no network.
 #
+# HIVE_OS_ESSENTIALS     yes on nodes without vendor data; else packages are all that is done
 # HIVE_OS_PACKAGES       Debian packages, separated by spaces
 # HIVE_OS_TIMEZONE       a name of the tz database
 # HIVE_OS_SOCKET_BUFFER  largest send and receive buffer of a socket, in bytes
@@ -26,7 +27,7 @@ packages() {
   fi
   for name in $HIVE_OS_PACKAGES; do
     # shellcheck disable=SC2016 # dpkg-query expands it
-    if [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" != installed ]; then
+    if [ "$(dpkg-query -W -f '${db:Status-Status}' "${name%%=*}" 2>/dev/null)" != installed ]; then
       missing+=("$name")
     fi
   done
@@ -74,6 +75,9 @@ system() {
   if [ -d /run/systemd/system ] && ! systemctl is-active -q qemu-guest-agent; then
     as_root systemctl enable --now qemu-guest-agent >/dev/null 2>&1 || true # it starts with the device of the VM
   fi
+  if [ -d /run/systemd/system ] && ! systemctl is-active -q chrony; then
+    as_root systemctl enable --now chrony >/dev/null 2>&1 || true # where the image keeps time in another way
+  fi
   if command -v ufw >/dev/null; then
     as_root ufw disable >/dev/null
   fi
@@ -83,5 +87,7 @@ system() {
 }
 
 packages
-buffers
-system
+if [ "$HIVE_OS_ESSENTIALS" = yes ]; then
+  buffers
+  system
+fi
