@@ -1,20 +1,17 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/term"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
@@ -267,21 +264,15 @@ func reapHint(name cluster.Name, err error) string {
 
 // askToReap shows what would be deleted and asks whether it shall be. Where nobody can answer, nothing is deleted.
 func (a *app) askToReap(plan *fleet.ReapPlan) (dryRun bool, err error) {
-	file, isFile := a.Stdin.(*os.File)
-	if !isFile || !term.IsTerminal(int(file.Fd())) {
+	if !a.onTerminal() {
 		fmt.Fprintln(a.Stderr, "nothing is deleted without --yes where there is no terminal to ask on")
 		return true, nil
 	}
 	if err := reaped(plan, true).print(a.Stderr); err != nil {
 		return true, err
 	}
-	fmt.Fprint(a.Stderr, "delete them? [y/N] ")
-	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return true, err
-	}
-	word := strings.ToLower(strings.TrimSpace(answer))
-	return word != "y" && word != "yes", nil
+	agreed, err := a.agrees("delete them?")
+	return !agreed, err
 }
 
 // reaped is a plan as `reap` prints it.

@@ -56,15 +56,15 @@ func (a *app) upCommand() *cobra.Command {
 		if *dry {
 			return a.dryRun(ctx, args[0], settings, *guard)
 		}
-		return a.provision(ctx, "up", args[0], settings, *guard, func(r *lifecycle.Job) []phase.Entry {
+		return a.provision(ctx, "up", args[0], settings, *guard, nil, func(r *lifecycle.Job) []phase.Entry {
 			return lifecycle.UpOnly(r, a.keepPolicy(settings, "up"))
 		})
 	})
 	return cmd
 }
 
-// provision is what up and full share: everything is checked before anything is made.
-func (a *app) provision(ctx context.Context, verb, name string, settings config.Settings, allow provision.Allowed, list func(*lifecycle.Job) []phase.Entry) (err error) {
+// provision is what up and full share: everything is checked before anything is made, by check (nil: nothing) too.
+func (a *app) provision(ctx context.Context, verb, name string, settings config.Settings, allow provision.Allowed, check func(*session) error, list func(*lifecycle.Job) []phase.Entry) (err error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {
 		return err
@@ -82,8 +82,8 @@ func (a *app) provision(ctx context.Context, verb, name string, settings config.
 	if err := s.adoptOrCreate(ctx); err != nil {
 		return err
 	}
-	if verb == "full" {
-		if err := checkOn(settings, s.record); err != nil {
+	if check != nil {
+		if err := check(s); err != nil {
 			return err
 		}
 	}

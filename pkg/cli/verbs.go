@@ -169,7 +169,7 @@ that of the first phase that failed. What failed is explained by what every node
 		Args: named(1),
 	}
 	load := a.settings(cmd, append(append(upKeys(), configureKeys()...), testKeys()...)...)
-	guard := guardFlags(cmd)
+	guard, leave := guardFlags(cmd), leaveFlags(cmd)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
@@ -178,7 +178,9 @@ that of the first phase that failed. What failed is explained by what every node
 		if err := checkHive(settings); err != nil {
 			return err
 		}
-		return a.provision(ctx, "full", args[0], settings, *guard, func(r *lifecycle.Job) []phase.Entry {
+		check := func(s *session) error { return errors.Join(checkOn(settings, s.record), leave.check(s)) }
+		return a.provision(ctx, "full", args[0], settings, *guard, check, func(r *lifecycle.Job) []phase.Entry {
+			r.Leave = leave.leave()
 			return lifecycle.Full(r, a.keepPolicy(settings, "full"))
 		})
 	})

@@ -25,6 +25,9 @@ func (d *down) Name() string { return string(cluster.PhaseDown) }
 
 // Run destroys. VMs that are gone already are no error.
 func (d *down) Run(ctx context.Context) error {
+	if d.Record.Spec.Deployer == cluster.DeployerExisting {
+		return d.release(ctx)
+	}
 	d.ending = destruction{fleet: d.Fleet, record: d.Record, force: d.Force}
 	err := d.steps(ctx, cluster.PhaseDown,
 		step{"note the intent", d.intend},
@@ -105,7 +108,11 @@ func (d *down) remove(ctx context.Context, sink progress.Sink) error {
 		}
 	}
 	if err := d.Store.Remove(d.Record.Name); err != nil {
-		return progress.WithHint(fmt.Errorf("the VMs are gone: %w", err), "remove it once it can be written, or repeat the same command")
+		done := "the VMs are gone"
+		if d.Record.Spec.Deployer == cluster.DeployerExisting {
+			done = "the hosts are released"
+		}
+		return progress.WithHint(fmt.Errorf("%s: %w", done, err), "remove it once it can be written, or repeat the same command")
 	}
 	return nil
 }

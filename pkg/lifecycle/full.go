@@ -65,7 +65,7 @@ func (t *teardown) Skip(context.Context) (string, bool, error) {
 // Run says what the policy decides, where it was not to be expected yet, and destroys.
 func (t *teardown) Run(ctx context.Context) error {
 	if t.Interrupted != nil && t.Interrupted() {
-		warn(t.sink(cluster.PhaseDown), "interrupted: destroying the VMs of %s (--keep %s)", t.Record.Name, t.keep)
+		warn(t.sink(cluster.PhaseDown), "interrupted: %s (--keep %s)", t.ends(), t.keep)
 	}
 	return t.down.Run(ctx)
 }
@@ -142,8 +142,16 @@ func (s stopped) CleanUp(ctx context.Context) error {
 	return nil
 }
 
+// ends says what down does with the cluster.
+func (r *Job) ends() string {
+	if r.Record.Spec.Deployer == cluster.DeployerExisting {
+		return "releasing the hosts of " + r.Record.Name.String()
+	}
+	return "destroying the VMs of " + r.Record.Name.String()
+}
+
 // destroyFor says that the policy destroys, and does.
 func (r *Job) destroyFor(ctx context.Context, p cluster.Phase, keep Keep) error {
-	warn(r.sink(p), "destroying the VMs of %s (--keep %s)", r.Record.Name, keep)
+	warn(r.sink(p), "%s (--keep %s)", r.ends(), keep)
 	return Down(r).Run(ctx)
 }

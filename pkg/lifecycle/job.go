@@ -165,6 +165,8 @@ type Job struct {
 	SuiteOn string
 	// Force makes configure form the cluster again, and down go on through the API when tofu fails.
 	Force bool
+	// Leave says what down does with hive on hosts that are nobody's to destroy.
+	Leave Leave
 	// LostAfter is for how long a node may be lost while suites run, before they are ended; 0: they never are.
 	LostAfter time.Duration
 	// From is the step that configure begins with, and Only are the names of the nodes that its steps of nodes are run on. Empty:

@@ -202,4 +202,23 @@ func (b *bus) call(ctx context.Context, name string, in, out any) error {
 	}
 }
 
+// quorum asks whether the cluster has most of its NATS, and so its records.
+func (b *bus) quorum(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+	defer cancel()
+	var quorum bool
+	return b.call(ctx, "quorum", nil, &quorum) == nil && quorum
+}
+
 func (b *bus) close() { b.current().close() }
+
+// gather asks all clients of all nodes and returns what they have answered.
+func (b *bus) gather(ctx context.Context, topic string, limit time.Duration) []json.RawMessage {
+	ctx, cancel := context.WithTimeout(ctx, limit+time.Second)
+	defer cancel()
+	var answers []json.RawMessage
+	if err := b.call(ctx, "gather", gathering{Topic: topic, Limit: limit}, &answers); err != nil {
+		b.log("WARN %s: %v", topic, err)
+	}
+	return answers
+}

@@ -211,7 +211,9 @@ func (o *options) check() error {
 }
 
 func (o options) member() member {
-	return member{Name: o.Node, BindIP: o.Bind, ClusterIP: o.ClusterBind, Region: o.Region, AZ: o.AZ, Port: o.Port, Advertise: o.Advertise}
+	return member{
+		Name: o.Node, BindIP: o.Bind, ClusterIP: o.ClusterBind, Region: o.Region, AZ: o.AZ, Port: o.Port, Advertise: o.Advertise,
+	}
 }
 
 func exists(path string) bool {

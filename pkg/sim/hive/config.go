@@ -27,14 +27,6 @@ type member struct {
 	Advertise string   `json:"advertise_ip,omitempty"`
 }
 
-// dialIP is the address that other nodes use.
-func (m member) dialIP() string {
-	if m.Advertise != "" {
-		return m.Advertise
-	}
-	return m.BindIP
-}
-
 // nodeConfig is hive.toml or spinifex.toml, as far as the services read it. Only the own node's entry is whole.
 type nodeConfig struct {
 	Epoch   int                  `toml:"epoch"`
@@ -169,12 +161,27 @@ func (p *program) writeNode(n installed) error {
 func (p *program) nodeConf(n installed) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("# Domain configuration file in TOML format.\nversion = %q\nepoch = 1\nnode = %q", map[bool]string{true: "2", false: "1.0"}[p.settings.spx()], n.Node)
+	version := "1.0"
+	if p.settings.spx() {
+		version = "2"
+	}
+	line("version = %q\nepoch = 1\nnode = %q", version, n.Node)
 	if w := n.Network; w != nil {
 		line("\n[network]\nexternal_mode = %q\nexternal_dhcp = true", w.Mode)
 		line("\n[[network.external_pools]]\nname = \"wan\"\nsource = \"dhcp\"\ngateway = %q\nprefix_len = 24", w.Gateway)
 		line("\n[bootstrap]\naccount_id = %q\nvpc_id = %q\nsubnet_id = %q", adminAccount, w.VPC, w.Subnet)
 	}
+	p.ownConf(n, line)
+	for _, name := range n.names() {
+		if m := n.bundle.Nodes[name]; name != n.Node {
+			line("\n[nodes.%s]\nnode = %[1]q\nhost = %q\nregion = %q\naz = %q", name, m.BindIP, m.Region, m.AZ)
+		}
+	}
+	return b.String()
+}
+
+// ownConf is the own node's part of it, which is the only one that is whole.
+func (p *program) ownConf(n installed, line func(format string, args ...any)) {
 	line("\n[nodes.%s]\nnode = %[1]q\nhost = %q", n.Node, n.Bind)
 	if p.settings.spx() && n.Advertise != "" {
 		line("advertise = %q", n.Advertise)
@@ -200,12 +207,6 @@ func (p *program) nodeConf(n installed) string {
 	if n.distributed() {
 		line("node_id = %d", n.storeID())
 	}
-	for _, name := range n.names() {
-		if m := n.bundle.Nodes[name]; name != n.Node {
-			line("\n[nodes.%s]\nnode = %[1]q\nhost = %q\nregion = %q\naz = %q", name, m.BindIP, m.Region, m.AZ)
-		}
-	}
-	return b.String()
 }
 
 // storeConf is predastore.toml.
@@ -224,7 +225,8 @@ func (p *program) storeConf(n installed) string {
 	}
 	line("\n[[auth]]\naccess_key_id = %q\nsecret_access_key = %q", n.Credentials.AccessKey, n.Credentials.SecretKey)
 	if p.settings.spx() {
-		line("\n[iam]\nnats_url = \"nats://%s:%d\"\nnats_token = %q\nmaster_key_path = %q", n.Bind, natsPort, n.Credentials.NATSToken, n.config("master.key"))
+		line("\n[iam]\nnats_url = \"nats://%s:%d\"\nnats_token = %q", n.Bind, natsPort, n.Credentials.NATSToken)
+		line("master_key_path = %q", n.config("master.key"))
 	}
 	return b.String()
 }

@@ -108,30 +108,28 @@ func (d *daemon) manage() error {
 // but not for ever, and a network that needs vpcd costs time without it.
 func (d *daemon) start(ctx context.Context) {
 	p := d.program
-	for ; ; time.Sleep(20 * time.Millisecond) {
-		var quorum bool
-		if asked, cancel := context.WithTimeout(ctx, serverTimeout); d.bus.call(asked, "quorum", nil, &quorum) == nil && quorum {
-			cancel()
-			break
-		} else {
-			cancel()
-		}
+	for !d.bus.quorum(ctx) {
+		time.Sleep(20 * time.Millisecond)
 	}
-	wait := p.settings.scaled(realStart)
 	for end := time.Now().Add(p.settings.scaled(realStorePatience)); time.Now().Before(end) && !d.storeAnswers(); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if d.config.Network.ExternalMode == "pool" {
-		for i := range p.settings.DHCPRetries {
-			if len(d.bus.gather(ctx, dhcpTopic, time.Second)) > 0 {
-				break
-			}
-			p.logf("WARN dhcp acquire NATS request failed, retrying attempt=%d maxAttempts=%d err=\"nats: no responders available for request\"", i+1, p.settings.DHCPRetries)
-			time.Sleep(time.Second)
-		}
+		d.acquire(ctx)
 	}
-	if left := wait - time.Since(d.started); left > 0 {
-		time.Sleep(left)
+	time.Sleep(p.settings.scaled(realStart) - time.Since(d.started))
+}
+
+// acquire asks vpcd for an address until it answers or the attempts are used up.
+func (d *daemon) acquire(ctx context.Context) {
+	attempts := d.program.settings.DHCPRetries
+	for i := range attempts {
+		if len(d.bus.gather(ctx, dhcpTopic, time.Second)) > 0 {
+			return
+		}
+		d.program.logf("WARN dhcp acquire NATS request failed, retrying attempt=%d maxAttempts=%d err=%q",
+			i+1, attempts, "nats: no responders available for request")
+		time.Sleep(time.Second)
 	}
 }
 
@@ -256,17 +254,6 @@ func (d *daemon) health(faults Settings) healthResponse {
 		answer.ServiceHealth[service] = "ok"
 	}
 	return answer
-}
-
-// gather asks all clients of all nodes and returns what they have answered.
-func (b *bus) gather(ctx context.Context, topic string, limit time.Duration) []json.RawMessage {
-	ctx, cancel := context.WithTimeout(ctx, limit+time.Second)
-	defer cancel()
-	var answers []json.RawMessage
-	if err := b.call(ctx, "gather", gathering{Topic: topic, Limit: limit}, &answers); err != nil {
-		b.log("WARN %s: %v", topic, err)
-	}
-	return answers
 }
 
 func discard() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -108,7 +108,9 @@ func (f *formation) tooMany(w http.ResponseWriter) {
 	if f.era == EraPre {
 		panic(http.ErrAbortHandler)
 	}
-	writeJSON(w, http.StatusConflict, joinResponse{Message: "formation is already complete", Joined: f.expected, Expected: f.expected})
+	writeJSON(w, http.StatusConflict, joinResponse{
+		Message: "formation is already complete", Joined: f.expected, Expected: f.expected,
+	})
 }
 
 func (f *formation) status(w http.ResponseWriter, _ *http.Request) {

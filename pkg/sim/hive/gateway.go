@@ -92,14 +92,7 @@ func (g *gateway) prepare(ctx context.Context, base string) error {
 
 // awaitQuorum waits until the cluster has records at all.
 func (g *gateway) awaitQuorum(ctx context.Context) {
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		asked, cancel := context.WithTimeout(ctx, serverTimeout)
-		var quorum bool
-		err := g.bus.call(asked, "quorum", nil, &quorum)
-		cancel()
-		if err == nil && quorum {
-			return
-		}
+	for wait := 20 * time.Millisecond; !g.bus.quorum(ctx); wait = min(2*wait, time.Second) {
 		g.program.logf("WARN IAM service not ready (waiting for JetStream cluster quorum)")
 		time.Sleep(wait)
 	}

@@ -93,7 +93,9 @@ func (p *program) externalNetwork(o options) *network {
 	if !p.settings.spx() || o.NoExternal || o.ExternalMode == "" && gateway == "" {
 		return nil
 	}
-	return &network{Mode: "pool", Gateway: gateway, VPC: "vpc-" + randomText(17, lowerAlnum), Subnet: "subnet-" + randomText(17, lowerAlnum)}
+	return &network{
+		Mode: "pool", Gateway: gateway, VPC: "vpc-" + randomText(17, lowerAlnum), Subnet: "subnet-" + randomText(17, lowerAlnum),
+	}
 }
 
 // defaultGateway is the address that the default route leads to, or nothing.
@@ -113,8 +115,8 @@ func defaultGateway() string {
 
 // form runs the formation server to its end.
 func (p *program) form(o options, b bundle) error {
-	if p.settings.spx() && o.TokenTTL < o.FormationTimeout+time.Minute {
-		return fmt.Errorf("❌ Error: --token-ttl (%s) must be >= --formation-timeout + 1m (%s)", o.TokenTTL, o.FormationTimeout+time.Minute)
+	if least := o.FormationTimeout + time.Minute; p.settings.spx() && o.TokenTTL < least {
+		return fmt.Errorf("❌ Error: --token-ttl (%s) must be >= --formation-timeout + 1m (%s)", o.TokenTTL, least)
 	}
 	// The admin's key is made a second time after it was printed: what was printed never works. So is the master key.
 	p.newAdmin(&b.Credentials)

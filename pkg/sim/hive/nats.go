@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,13 +18,17 @@ import (
 	"time"
 )
 
-// How often NATS asks each peer in a small cluster, how fast it tries to reach one at first, and how long a call among servers may take.
+// How often NATS asks each peer in a small cluster, how fast it tries to reach one at first, and how long a call among servers
+// may take.
 const (
 	routeInterval     = time.Second
 	routeFastInterval = 50 * time.Millisecond // while a peer is missing and this NATS is young
 	routeYoung        = 30 * time.Second
 	serverTimeout     = 2 * time.Second
 )
+
+// natsVersion is what it calls itself.
+const natsVersion = "2.12.0"
 
 // natsServer is a node's NATS: clients of the own node, routes to the other nodes' NATS, and the records that all share.
 // Safe for concurrent use.
@@ -166,7 +169,8 @@ func (n *natsServer) shutdown() {
 func (n *natsServer) welcomeClient(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(5 * time.Second))
 	text, _ := json.Marshal(welcome{
-		ServerID: n.id, ServerName: n.Name, Version: "2.12.0", TLSRequired: n.tls != nil, MaxPayload: 1 << 20, ConnectURLs: n.otherClients(),
+		ServerID: n.id, ServerName: n.Name, Version: natsVersion, TLSRequired: n.tls != nil, MaxPayload: 1 << 20,
+		ConnectURLs: n.otherClients(),
 	})
 	if _, err := fmt.Fprintf(conn, "INFO %s\r\n", text); err != nil {
 		conn.Close()
@@ -178,7 +182,7 @@ func (n *natsServer) welcomeClient(conn net.Conn) {
 	reader := bufio.NewReader(conn)
 	h, err := readHello(reader)
 	if err == nil && subtle.ConstantTimeCompare([]byte(h.Token), []byte(n.Token)) != 1 && n.Token != "" {
-		err = errors.New("Authorization Violation")
+		err = refusal("Authorization Violation")
 	}
 	if !greeted(conn, err) {
 		return
@@ -209,15 +213,20 @@ func (n *natsServer) welcomeRoute(conn net.Conn) {
 	switch {
 	case err != nil:
 	case h.Cluster != n.Cluster || n.program.recentFaults().NoPeers:
-		err = errors.New("Cluster Name Conflict")
+		err = refusal("Cluster Name Conflict")
 	case n.Token != "" && subtle.ConstantTimeCompare([]byte(h.Token), []byte(n.Token)) != 1:
-		err = errors.New("Authorization Violation")
+		err = refusal("Authorization Violation")
 	}
 	if greeted(conn, err) {
 		l := newLink(conn, reader, n.answerRoute)
 		<-l.closed
 	}
 }
+
+// refusal is what NATS says to one that it does not take.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
 
 func readHello(reader *bufio.Reader) (hello, error) {
 	var h hello
@@ -227,7 +236,7 @@ func readHello(reader *bufio.Reader) (hello, error) {
 	}
 	text, ok := strings.CutPrefix(line, "CONNECT ")
 	if !ok {
-		return h, errors.New("Unknown Protocol Operation")
+		return h, refusal("Unknown Protocol Operation")
 	}
 	return h, json.Unmarshal([]byte(text), &h)
 }
@@ -393,10 +402,11 @@ func (n *natsServer) monitorHandler() http.Handler {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /varz", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]any{"server_id": n.id, "server_name": n.Name, "version": "2.12.0"})
+		writeJSON(w, http.StatusOK, map[string]any{"server_id": n.id, "server_name": n.Name, "version": natsVersion})
 	})
 	mux.HandleFunc("GET /jsz", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]any{"server_id": n.id, "meta_cluster": map[string]any{"name": n.Cluster, "leader": n.leaderName()}})
+		meta := map[string]string{"name": n.Cluster, "leader": n.leaderName()}
+		writeJSON(w, http.StatusOK, map[string]any{"server_id": n.id, "meta_cluster": meta})
 	})
 	return mux
 }

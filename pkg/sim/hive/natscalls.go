@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// gathering is a question to all clients of all nodes that answer a topic. A negative count is not waited for.
+// gathering is a question to all clients of all nodes that answer a topic.
 type gathering struct {
 	Topic string        `json:"topic"`
 	Limit time.Duration `json:"limit"`
@@ -222,8 +222,10 @@ func (n *natsServer) seedClaim(s seeding) (bool, error) {
 		return true, nil
 	}
 	var now seedingNow
-	if kept, ok := n.records.get(seedingKey); ok && json.Unmarshal(kept.Value, &now) == nil && now.Node != s.Node && time.Now().Before(now.Until) {
-		return false, errWrongSequence
+	if kept, ok := n.records.get(seedingKey); ok && json.Unmarshal(kept.Value, &now) == nil {
+		if now.Node != s.Node && time.Now().Before(now.Until) {
+			return false, errWrongSequence
+		}
 	}
 	value, err := json.Marshal(seedingNow{Node: s.Node, Until: time.Now().Add(s.Window + serverTimeout)})
 	if err != nil {

@@ -25,7 +25,8 @@ const (
 func (p *program) natsConf(n installed) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	tls := fmt.Sprintf("tls {\n  cert_file: %q\n  key_file: %q\n  ca_file: %q\n}", n.config("server.pem"), n.config("server.key"), n.config("ca.pem"))
+	tls := fmt.Sprintf("tls {\n  cert_file: %q\n  key_file: %q\n  ca_file: %q\n}",
+		n.config("server.pem"), n.config("server.key"), n.config("ca.pem"))
 	line("listen: %s:%d", n.Bind, natsPort)
 	if p.settings.spx() {
 		line("\n%s", tls)
@@ -47,8 +48,10 @@ func (p *program) natsConf(n installed) string {
 	if p.settings.spx() {
 		comment = ""
 	}
-	line("\nserver_name: %s-nats-%s\n\nauthorization {\n%s  token: %q\n}", p.settings.name(), n.Node, comment, n.Credentials.NATSToken)
-	line("\njetstream {\n  store_dir: %q\n}\n\nlogtime: true\nlog_file: %q\nmax_connections: 1000", n.data("nats/"), filepath.Join(p.logDirectory(n.layout), "nats.log"))
+	line("\nserver_name: %s-nats-%s", p.settings.name(), n.Node)
+	line("\nauthorization {\n%s  token: %q\n}", comment, n.Credentials.NATSToken)
+	line("\njetstream {\n  store_dir: %q\n}", n.data("nats/"))
+	line("\nlogtime: true\nlog_file: %q\nmax_connections: 1000", filepath.Join(p.logDirectory(n.layout), "nats.log"))
 	line("http: %s:%d", p.monitorIP(n.Bind), monitorPort)
 	return b.String()
 }

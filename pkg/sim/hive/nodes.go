@@ -87,7 +87,9 @@ func (p *program) tableRows(config nodeConfig, statuses map[string]nodeStatus) [
 	rows := make([][]string, len(names))
 	for i, name := range names {
 		entry := config.Nodes[name]
-		row := nodeStatus{Node: name, Status: "NotReady", Host: entry.Host, Region: entry.Region, AZ: entry.AZ, Services: entry.services()}
+		row := nodeStatus{
+			Node: name, Status: "NotReady", Host: entry.Host, Region: entry.Region, AZ: entry.AZ, Services: entry.services(),
+		}
 		guests := "-"
 		if heard, ok := statuses[name]; ok {
 			row, guests = heard, "0"
@@ -102,7 +104,8 @@ func (p *program) tableRow(s nodeStatus, guests string) []string {
 	if p.settings.spx() {
 		row = append(row, "server")
 	}
-	return append(row, s.Host, s.Region, s.AZ, formatUptime(time.Duration(s.Uptime)*time.Second), guests, strings.Join(s.Services, ","))
+	uptime := formatUptime(time.Duration(s.Uptime) * time.Second)
+	return append(row, s.Host, s.Region, s.AZ, uptime, guests, strings.Join(s.Services, ","))
 }
 
 // formatUptime shows days and hours, hours and minutes, or minutes.

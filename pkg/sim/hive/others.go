@@ -96,7 +96,8 @@ func (p *program) storeKeys(config storeConfig) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), serverTimeout)
 	defer cancel()
-	_, _, err = dialBus(ctx, dialTarget(server.Host), busOptions{token: config.IAM.Token, trust: p.systemTrust(), hello: hello{Name: "predastore-iam"}})
+	o := busOptions{token: config.IAM.Token, trust: p.systemTrust(), hello: hello{Name: "predastore-iam"}}
+	_, _, err = dialBus(ctx, dialTarget(server.Host), o)
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause
 	}

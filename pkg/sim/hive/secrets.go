@@ -91,7 +91,8 @@ func (p *program) writeBootstrap(l layout, masterKey []byte, s shared) error {
 	if !p.settings.spx() {
 		return errors.Join(err, writeFile(l.config("bootstrap.json"), text, 0o600))
 	}
-	system, errSystem := json.MarshalIndent(map[string]string{"access_key_id": s.AccessKey, "secret_access_key": s.SecretKey}, "", "  ")
+	key := map[string]string{"access_key_id": s.AccessKey, "secret_access_key": s.SecretKey}
+	system, errSystem := json.MarshalIndent(key, "", "  ")
 	return errors.Join(err, errSystem,
 		writeFile(l.data("awsgw/bootstrap.json"), text, 0o600),
 		writeFile(l.config("system-credentials.json"), system, 0o600))
