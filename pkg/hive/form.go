@@ -135,7 +135,7 @@ func (c *Cluster) beginFormation(ctx context.Context) error {
 	}, nil)
 	for line := range strings.Lines(string(result.Stdout)) {
 		if note, ok := strings.CutPrefix(strings.TrimSpace(line), "note "); ok {
-			c.info(StepInit, c.leader().Name(), note)
+			c.sink.Emit(progress.Event{Kind: progress.Note, Step: StepInit, Node: c.leader().Name(), Message: note})
 		}
 	}
 	if err == nil && len(c.hosts) == 1 {

@@ -19,7 +19,7 @@ import (
 // PeersUnknown is NodeHealth.Peers where NATS monitoring could not be asked.
 const PeersUnknown = -1
 
-// NodeHealth is what one look at a node has shown, each of the five facts by itself.
+// NodeHealth is what one look at a node has shown, each fact by itself.
 type NodeHealth struct {
 	Name string `json:"name"`
 	// Code and Status are the HTTP status and the "status" of /health (0 and empty if it did not answer so), Self the name

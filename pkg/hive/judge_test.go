@@ -42,7 +42,7 @@ func TestParseHealth(t *testing.T) {
 	}
 }
 
-// good is a node for which all five facts hold, in a cluster of n.
+// good is a node for which all facts hold, in a cluster of n.
 func good(index, n int) NodeHealth {
 	name := fmt.Sprintf("ci-%d", index)
 	return NodeHealth{Name: name, Self: name, Code: 200, Status: "running", Scheme: "http", Peers: n - 1, Ready: "Ready",

@@ -154,7 +154,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 			}
 		}
 		for _, line := range LeftOut(filterNodes(outs, wanted)) {
-			c.info(StepStart, "", line)
+			c.sink.Emit(progress.Event{Kind: progress.Note, Step: StepStart, Message: line})
 		}
 		return c.inOrder(failures)
 	})

@@ -21,6 +21,7 @@ const (
 	StepEnd    Kind = "step_end"
 	Wait       Kind = "wait"   // Message: what is awaited; Error: why it is not there yet
 	Info       Kind = "info"   // narration for people
+	Note       Kind = "note"   // worth knowing afterwards, and no fault; reports list it
 	Warning    Kind = "warn"   // something the user should know
 	Output     Kind = "output" // a line of a child's or a node's output, or several at once; shown with -v, recorded up to a limit
 	Debug      Kind = "debug"

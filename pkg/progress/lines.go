@@ -64,7 +64,7 @@ func (l *lines) text(e Event) string {
 			return ""
 		}
 		return l.end("  ", e, oneLine(prefixed(e.Suite, ": ")+label(e, e.Name)))
-	case Info:
+	case Info, Note:
 		return l.message(e)
 	case Warning:
 		return l.warning(e)

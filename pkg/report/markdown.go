@@ -29,6 +29,7 @@ func Markdown(r Report) []byte {
 	mdPhases(&b, r.Phases)
 	mdCases(&b, r.Cases)
 	mdProblems(&b, "Warnings", r.Warnings)
+	mdProblems(&b, "Notes", r.Notes)
 	return []byte(b.String())
 }
 

@@ -38,6 +38,7 @@ type Report struct {
 	Cases    []Case          `json:"cases"`
 	Errors   []Problem       `json:"errors"`
 	Warnings []Problem       `json:"warnings"`
+	Notes    []Problem       `json:"notes,omitempty"` // worth knowing, and no faults
 	// Explanation is why the run did not pass; nil if it did, or where nothing was said.
 	Explanation *progress.Explanation `json:"explanation,omitempty"`
 }
@@ -150,6 +151,8 @@ func (b *builder) add(e progress.Event) {
 			text = strings.TrimPrefix(text+": "+e.Error, ": ")
 		}
 		b.Warnings = append(b.Warnings, Problem{e.Phase, e.Step, e.Node, text, e.Hint})
+	case progress.Note:
+		b.Notes = append(b.Notes, Problem{e.Phase, e.Step, e.Node, e.Message, e.Hint})
 	case progress.RunEnd:
 		b.endRun(e)
 	}

@@ -158,6 +158,7 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Skipped, Message: message},
 			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Status(message)},
 			{Kind: progress.Warning, Message: message, Hint: name},
+			{Kind: progress.Note, Step: name, Message: message},
 			{Kind: progress.PhaseEnd, Phase: name, Status: progress.Interrupted, Error: message},
 		}
 		for file, data := range report.Files(report.Build(events)) {
