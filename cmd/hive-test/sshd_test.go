@@ -85,7 +85,7 @@ func (s *sshds) start(program, address string) error {
 	}
 	text := fmt.Sprintf(`ListenAddress %s
 HostKey %s
-PidFile none
+PidFile %s/pid
 AuthorizedKeysFile %s.pub
 StrictModes no
 UsePAM no
@@ -93,7 +93,7 @@ PermitRootLogin yes
 PrintLastLog no
 Subsystem sftp /usr/lib/openssh/sftp-server -d %s
 SetEnv HOME=%s
-`, net.JoinHostPort(address, fmt.Sprint(s.port)), hostKey, s.key, s.files(address), s.home)
+`, net.JoinHostPort(address, fmt.Sprint(s.port)), hostKey, dir, s.key, s.files(address), s.home)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -193,7 +193,8 @@ func (s *sshds) cpu() time.Duration {
 //
 //	openssh hosts.yaml 127.0.2.1 127.0.2.2
 //
-// Their shells' start-up file is .bashrc in $OPENSSH_HOME, their key $OPENSSH_KEY.
+// Their shells' start-up file is .bashrc in $OPENSSH_HOME, their key $OPENSSH_KEY, and
+// the process of each in openssh-FIRST-ADDRESS/ADDRESS/pid.
 func cmdOpenSSH(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: openssh HOSTS-FILE ADDRESS...")

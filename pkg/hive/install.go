@@ -42,8 +42,7 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 	limited, cancel := context.WithTimeoutCause(ctx, c.options.CloudInitTimeout,
 		fmt.Errorf("the node was not reached over SSH within %s", c.options.CloudInitTimeout))
 	defer cancel()
-	shown := waiting{c: c, step: StepCloudInit}
-	if err := host.WaitReady(limited, func(err error) { shown.report("SSH on "+host.Name(), err.Error()) }); err != nil {
+	if err := c.waitSSH(limited, host); err != nil {
 		return err
 	}
 	marker := cloudInitMarker
@@ -60,6 +59,21 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 		return nil
 	}
 	return err
+}
+
+// waitSSH waits until a command works on a node that boots. One that takes no connection at all for Options.ReachTimeout is given
+// up: that comes within moments of a boot, while its user may need cloud-init.
+func (c *Cluster) waitSSH(ctx context.Context, host Host) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	shown, heard, begun := waiting{c: c, step: StepCloudInit}, false, time.Now()
+	return host.WaitReady(ctx, func(err error) {
+		shown.report("SSH on "+host.Name(), err.Error())
+		heard = heard || !remote.NoConnection(err)
+		if limit := c.options.ReachTimeout; !heard && time.Since(begun) >= limit {
+			end(fmt.Errorf("its SSH server took no connection for %s", limit))
+		}
+	})
 }
 
 // InstallOS installs on all nodes at once the packages that were asked for, and, on nodes without vendor data, does what that does

@@ -32,6 +32,7 @@ const (
 	DefaultHealthTimeout    = 5 * time.Minute
 	DefaultFormationTimeout = 10 * time.Minute
 	DefaultCloudInitTimeout = 10 * time.Minute
+	DefaultReachTimeout     = 3 * time.Minute
 	DefaultInstallTimeout   = 40 * time.Minute
 	DefaultStopTimeout      = time.Minute
 )
@@ -80,8 +81,10 @@ type Options struct {
 	HealthTimeout    time.Duration
 	FormationTimeout time.Duration
 	CloudInitTimeout time.Duration
-	InstallTimeout   time.Duration
-	StopTimeout      time.Duration
+	// ReachTimeout is for how long a node may take no connection to its SSH server before it is given up.
+	ReachTimeout   time.Duration
+	InstallTimeout time.Duration
+	StopTimeout    time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -95,6 +98,7 @@ func (o Options) withDefaults() Options {
 		{&o.HealthTimeout, DefaultHealthTimeout},
 		{&o.FormationTimeout, DefaultFormationTimeout},
 		{&o.CloudInitTimeout, DefaultCloudInitTimeout},
+		{&o.ReachTimeout, DefaultReachTimeout},
 		{&o.InstallTimeout, DefaultInstallTimeout},
 		{&o.StopTimeout, DefaultStopTimeout},
 	} {

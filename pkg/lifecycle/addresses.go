@@ -218,6 +218,12 @@ func (r *Job) locate(ctx context.Context) error {
 		return nil
 	}
 	r.located = true
-	_, _, err := Reach(ctx, r)
+	group, failures, err := Reach(ctx, r)
+	r.unreached = map[string]error{}
+	for i, failure := range failures {
+		if failure != nil {
+			r.unreached[group[i].Name()] = failure
+		}
+	}
 	return err
 }

@@ -168,6 +168,25 @@ func (c *configure) stoppedAtHealth(book *journal, inputs string) bool {
 		!c.Force && len(anew(c.Record, c.machines)) == 0 && book.whole()
 }
 
+// reached fails where a host that somebody else runs could not be reached when that was tried last: nothing here makes it boot, so
+// it is not waited for. Nodes of ours may be booting, for which the first step waits.
+func (c *configure) reached() error {
+	if c.Record.Spec.Deployer != cluster.DeployerExisting {
+		return nil
+	}
+	var failures []error
+	for _, node := range c.Record.Nodes {
+		if failure := c.unreached[node.Name]; failure != nil && (len(c.Only) == 0 || slices.Contains(c.Only, node.Name)) {
+			failures = append(failures, failure)
+		}
+	}
+	if len(failures) == 0 {
+		return nil
+	}
+	return progress.WithHint(fmt.Errorf("hosts cannot be reached over SSH: %w", errors.Join(failures...)),
+		fmt.Sprintf("start them, or what is between, then: hive-test configure %s", c.Record.Name))
+}
+
 func (c *configure) form(ctx context.Context, book *journal, course hive.Course) error {
 	sink := c.sink(cluster.PhaseConfigure)
 	if text := hive.Size(len(c.Record.Nodes)); text != "" {
@@ -183,6 +202,9 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.Course)
 	}
 	if !book.again {
 		book.tell(sink, c.Record.Nodes.Names())
+	}
+	if err := c.reached(); err != nil {
+		return err
 	}
 	handle, err := c.hive(sink)
 	if err != nil {

@@ -188,9 +188,11 @@ type Job struct {
 	// Abort ends what goes on after an interruption: gathering evidence. Nil: nothing does.
 	Abort context.Context
 
-	remote   Remote
-	located  bool // the nodes were found where the record says, or looked for
-	gathered []Item
+	remote  Remote
+	located bool // the nodes were found where the record says, or looked for
+	// unreached are, by name, the nodes that could not be connected to then.
+	unreached map[string]error
+	gathered  []Item
 }
 
 // masked is err as it may be recorded; nil for nil.

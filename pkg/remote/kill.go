@@ -19,8 +19,11 @@ func newMark() string { return strings.ToLower(rand.Text()[:20]) }
 // marked sets the mark for the command of a shell line.
 func marked(line, mark string) string { return markVariable + "=" + mark + " " + line }
 
-// announced prints the mark to standard output before the line: what comes before that is the login shell's own.
-func announced(line, mark string) string { return "printf %s " + mark + "; " + line }
+// announced prints announcement(mark) to standard output before the line: what comes before that is the login shell's own, which may
+// be the line itself.
+func announced(line, mark string) string { return "printf %s. " + mark + "; " + line }
+
+func announcement(mark string) string { return mark + "." }
 
 // endScript ends every process that has the mark $1 or belongs to one that has it: as its child, or as one of its group or
 // session. The children of sudo are such: they have lost the mark, and with a pseudo terminal of their own the group and

@@ -11,7 +11,7 @@ import (
 func TestNoisyLoginShell(t *testing.T) {
 	t.Parallel()
 	s, h := connected(t)
-	s.startUp = `echo "Welcome to $HOSTNAME"; printf 'no line end'`
+	s.startUp = `echo "Welcome to $HOSTNAME"; echo "$BASH_EXECUTION_STRING"; printf 'no line end'`
 	var lines []string
 	got, err := h.Run(t.Context(), Command{Script: "echo one; cat; echo err >&2", Stdin: strings.NewReader("two\n"), OnLine: func(stream, line string) {
 		if stream == "stdout" {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // WaitReady returns once a real command works on the node. Until then it tries again, calling report (which may be nil)
@@ -32,6 +35,13 @@ func (h *Host) WaitReady(ctx context.Context, report func(error)) error {
 				time.Since(start).Round(time.Millisecond), context.Cause(ctx), last))
 		}
 	}
+}
+
+// NoConnection tells that a try ended before anything answered: no SSH server takes connections there, or nothing leads there.
+func NoConnection(err error) bool {
+	dial, isDial := errors.AsType[*net.OpError](err)
+	_, behindJump := errors.AsType[*ssh.OpenChannelError](err)
+	return isDial && dial.Op == "dial" || behindJump
 }
 
 // backOff starts short, since a host answers within moments of its server's start. Refused logins are repeated more

@@ -54,7 +54,7 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	defer s.close()
 	mark := newMark()
 	out := newOutput(cmd.OnLine)
-	out.from(mark)
+	out.from(announcement(mark))
 	defer s.conn.guarded(mark, cmd.Lasts)() // before it begins: hive-test may be killed in between
 	if err := s.exec(ctx, announced(marked(ready.line, mark), mark)); err != nil {
 		return result, h.fail(fmt.Errorf("starting %s: %w", cmd.short(), err))
