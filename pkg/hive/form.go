@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
