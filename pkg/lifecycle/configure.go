@@ -54,10 +54,11 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	if report := handle.Check(ctx); report.Formed {
+	report := handle.Check(ctx)
+	if report.Formed {
 		return "already configured with the same inputs, and formed (--force does it again)", true, nil
 	}
-	warn(c.sink(cluster.PhaseConfigure), "configured before, but no longer healthy: configuring again")
+	warn(c.sink(cluster.PhaseConfigure), "configured before, but no longer healthy: configuring again ("+strings.Join(report.Reasons, "; ")+")")
 	return "", false, nil
 }
 
