@@ -158,3 +158,24 @@ func TestSignaturesAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// That a service has ended is the least of what its log tells.
+func TestWhyAServiceEndedComesBeforeThatItDid(t *testing.T) {
+	signatures, err := Signatures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ended = "services of hive have ended on ci-1\n  ci-1: the daemon does not answer: dial tcp 10.0.0.5:4432: connect: connection refused; " +
+		"its daemon (spinifex) is dead: its process is gone\n    | "
+	for log, want := range map[string]string{
+		"host has 2 CPUs, hive needs at least 3 vCPUs":                     "node-too-small",
+		"predastore: tls: failed to verify certificate":                    "cluster-ca-unknown",
+		"seed bootstrap from bootstrap.json: nats: wrong last sequence: 3": "gateway-seed-race",
+		"Base path is not set":                                             "wrong-environment",
+		"2026/11/28 12:00:00 INFO Shutdown complete":                       "service-ended",
+	} {
+		if got := match(signatures, InError, &failure{phase: "configure", step: "health"}, ended+log); got == nil || got.ID != want {
+			t.Errorf("%q: %+v, want %s", log, got, want)
+		}
+	}
+}
