@@ -66,8 +66,8 @@ crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes three
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_CRASH=$(MOMENTS) $(GO) test -count=1 -v -parallel 8 -timeout 4h -run '^(TestCrash|TestFaults)$$' ./cmd/hive-test
 
 .PHONY: soak
-soak: crash ## crash, and every formation of the simulated hive: era, way to install, number of nodes
-	HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^TestConfigure$$' ./pkg/hive
+soak: crash ## crash, and every formation of the simulated hive, with each service killed on each node
+	HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestConfigure|TestEachKilledServiceIsNamedAlone)$$' ./pkg/hive
 
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run

@@ -75,6 +75,12 @@ if wanted awsgw; then
   expect awsgw "$(service_address awsgw 9999)"
 fi
 if wanted ui; then
-  leave_out ui "tests have no use for it"
+  if ! running "$own-ui" >/dev/null && accepts "$HIVE_BIND" 3000; then
+    leave_out "$own-ui" "port 3000 is taken by another program"
+  else
+    expect "$own-ui" "$HIVE_BIND:3000"
+    start_service "$own-ui" "${general[@]}" "${prefix}_UI_HOST=$HIVE_BIND" \
+      "${prefix}_UI_TLS_CERT=$HIVE_CONFIG_DIR/server.pem" "${prefix}_UI_TLS_KEY=$HIVE_CONFIG_DIR/server.key"
+  fi
 fi
 mv "$plan.new" "$plan"
