@@ -210,6 +210,7 @@ start_service() {
     return
   fi
   private "$log_dir/$name.log"
+  cd "$HIVE_DIR" # early services leave files in the directory in which they are started
   setsid env "$@" "$HIVE_BIN" service "$name" start </dev/null >>"$log_dir/$name.log" 2>&1 &
   pid=$!
   printf '%s\n' "$pid" >"$log_dir/$name.pid"
