@@ -82,7 +82,7 @@ func (l *lookout) host(context.Context) (*suite.Node, error) {
 		return nil, err
 	}
 	key, err := os.ReadFile(l.Record.SSHKeyPath)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) { // an SSH agent may have it alone
 		return nil, fmt.Errorf("reading the nodes' SSH key: %w", err)
 	}
 	known, err := os.ReadFile(l.Store.Path(l.Record.Name, knownHostsFile))

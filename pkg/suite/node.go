@@ -29,7 +29,7 @@ type Node struct {
 	Host Host
 	// Inventory is the cluster's; paths in it are of this machine.
 	Inventory cluster.Inventory
-	// Key is the private key of the nodes' user, KnownHosts are the nodes' host keys.
+	// Key is the private key of the nodes' user, empty where only an SSH agent has it; KnownHosts are the nodes' host keys.
 	Key, KnownHosts string
 }
 
@@ -65,11 +65,11 @@ done
 (forget)
 rm -rf --one-file-system -- "$stage"
 mkdir -p "$stage/work" "$stage/bin" "$stage/artifacts" "$HOME/.ssh"
-if [ -e "$key" ] && [ "$(cat "$key")" != "$F_KEY" ]; then
+if [ -n "$F_KEY" ] && [ -e "$key" ] && [ "$(cat "$key")" != "$F_KEY" ]; then
 	printf 'warning: there is another %s on the node, which stays: suites that want the key of the cluster there may fail\n' "$key" >&2
 	key=$stage/key
 fi
-if [ ! -e "$key" ]; then
+if [ -n "$F_KEY" ] && [ ! -e "$key" ]; then
 	[ "$key" = "$stage/key" ] || : >"$mark"
 	printf '%s\n' "$F_KEY" >"$key"
 fi
@@ -125,6 +125,9 @@ rmdir -- "$(dirname "$stage")" 2>/dev/null || true
 // onNode runs a command line on a node: what it names of this machine is copied there, what it leaves in ARTIFACTS is brought
 // back, and all that was put there is removed. The error is for what is not the suite's own failure.
 func (r *runner) onNode(ctx context.Context, p plan, node *Node, artifacts string, onText func(string), warn func(string)) (exit, error) {
+	if node.Key == "" {
+		warn("only an SSH agent has the key for the nodes, so the suite cannot reach other nodes from " + node.Host.Name())
+	}
 	stage, key, err := r.prepareNode(ctx, node, warn)
 	if err != nil {
 		return exit{}, fmt.Errorf("preparing the node: %w", err)
@@ -176,7 +179,7 @@ func (r *runner) runOnNode(ctx context.Context, node *Node, command, stage, key 
 	}
 	known := stage + "/known_hosts"
 	inventory, profile := node.Inventory, r.profile(at)
-	inventory.SSHKeyPath = key
+	inventory.SSHKeyPath, inventory.SSHAgent, inventory.ProxyJump = key, "", nil // of this machine; nodes reach each other at once
 	text, err := json.Marshal(inventory)
 	if err != nil {
 		return exit{}, err
