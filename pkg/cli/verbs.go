@@ -18,7 +18,7 @@ import (
 )
 
 func configureKeys() []string {
-	return []string{"binary", "tarball", "source_dir", "repo", "ref", "scripts_dir", "hive.init_flags", "hive.join_flags", "packages", "health_timeout", "timeouts.configure"}
+	return []string{"binary", "tarball", "source_dir", "repo", "ref", "scripts_dir", "hive.layout", "hive.init_flags", "hive.join_flags", "packages", "health_timeout", "timeouts.configure"}
 }
 
 func testKeys() []string {

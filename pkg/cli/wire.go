@@ -241,6 +241,12 @@ func (s *session) hiveOptions() hive.Options {
 		s.record.Packages = options.Packages
 	}
 	options.Packages = s.record.Packages
+	if s.settings.Given("hive.layout") {
+		s.record.Layout = options.Layout
+	}
+	if s.record.Layout != "" {
+		options.Layout = s.record.Layout
+	}
 	options.SkipCloudInit = s.record.Spec.Deployer == cluster.DeployerExisting
 	options.OSEssentials = s.record.Spec.CloudInit == cluster.CloudInitNone
 	return options
@@ -250,7 +256,7 @@ func (s *session) hiveOptions() hive.Options {
 func installed(settings config.Settings) hive.Options {
 	return hive.Options{
 		Binary: settings.Binary, Tarball: settings.Tarball, SourceDir: settings.SourceDir, Repo: settings.Repo, Ref: settings.Ref,
-		ScriptsDir: settings.ScriptsDir, InitFlags: settings.Hive.InitFlags, JoinFlags: settings.Hive.JoinFlags, HealthTimeout: settings.HealthTimeout,
+		ScriptsDir: settings.ScriptsDir, Layout: settings.Hive.Layout, InitFlags: settings.Hive.InitFlags, JoinFlags: settings.Hive.JoinFlags, HealthTimeout: settings.HealthTimeout,
 		Packages: packages(settings),
 	}
 }

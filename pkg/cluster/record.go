@@ -96,6 +96,8 @@ type Record struct {
 	Binary string `json:"binary,omitempty"`
 	// Packages are Debian packages that configure puts on the nodes, as they were asked for last.
 	Packages []string `json:"packages,omitempty"`
+	// Layout is how hive is installed on the nodes, as it was asked for last: dev, systemd or auto, which empty is too.
+	Layout string `json:"layout,omitempty"`
 	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known yet.
 	AWS *AWS `json:"aws,omitempty"`
 }

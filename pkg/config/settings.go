@@ -93,6 +93,7 @@ type Timeouts struct {
 
 // Hive is how hive is formed.
 type Hive struct {
+	Layout    string   `mapstructure:"layout"`     // dev, systemd or auto
 	InitFlags []string `mapstructure:"init_flags"` // of `hive admin init`, beside those that it is given anyway
 	JoinFlags []string `mapstructure:"join_flags"`
 }

@@ -117,6 +117,7 @@ func workRows() []Setting {
 		{Key: "repo", Flag: "repo", Kind: Text, Help: "git repository to build hive from on the nodes"},
 		{Key: "ref", Flag: "ref", Kind: Text, Help: "branch, tag or commit of --repo; empty: its default branch"},
 		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Path, Help: "directory of node scripts that replace the built-in ones of the same name"},
+		{Key: "hive.layout", Flag: "layout", Kind: Text, Default: "auto", OneOf: []string{"dev", "systemd", "auto"}, Help: "how hive is installed: in ~/hive, or by its release's setup.sh with units; auto: as the nodes have it already, else dev"},
 		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Help: "further flag of `hive admin init`, like --external-mode=nat; may be repeated"},
 		{Key: "hive.join_flags", Flag: "join-flag", Kind: List, Help: "further flag of `hive admin join`; may be repeated"},
 		{Key: "packages", Flag: "packages", Kind: List, Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},

@@ -233,6 +233,7 @@ func (c *Cluster) script(ctx context.Context, host Host, name string, timeout ti
 	}
 	env := map[string]string{
 		"HIVE_BIND": host.Node().Management.String(), "HIVE_NODE": host.Name(), "HIVE_PORT": strconv.Itoa(ManagerPort),
+		"HIVE_LAYOUT": c.options.layout(),
 	}
 	maps.Copy(env, vars)
 	var result remote.Result

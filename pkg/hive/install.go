@@ -193,7 +193,7 @@ func (c *Cluster) upload(ctx context.Context, host Host) error {
 }
 
 func (c *Cluster) installed(ctx context.Context, host Host) error {
-	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout, nil, c.output(StepInstall, host))
+	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout, map[string]string{"HIVE_UPLOADED": yes(c.options.Binary != "")}, c.output(StepInstall, host))
 	return err
 }
 

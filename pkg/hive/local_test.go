@@ -55,7 +55,7 @@ func (h *localHost) Run(ctx context.Context, c remote.Command) (remote.Result, e
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", `eval "$(cat)"`, c.Name}, c.Args...)...)
-	cmd.Env = []string{"HOME=" + h.home, "GORACE=atexit_sleep_ms=0", "PATH=" + filepath.Join(h.home, "fake") + ":" + os.Getenv("PATH")}
+	cmd.Env = []string{"HOME=" + h.home, "HIVE_ROOT=" + filepath.Join(h.home, "root"), "GORACE=atexit_sleep_ms=0", "PATH=" + filepath.Join(h.home, "fake") + ":" + os.Getenv("PATH")}
 	cmd.Dir = h.home
 	cmd.Stdin = strings.NewReader("{\n" + exports + c.Script + "\n}\n")
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -40,6 +40,13 @@ const (
 // cloudInitMarker is the last thing that the vendor data makes on a node.
 const cloudInitMarker = "/var/lib/hive-test/cloud-init-done"
 
+// Layouts of hive on a node.
+const (
+	LayoutDev     = "dev"     // in ~/hive, started by the node scripts
+	LayoutSystemd = "systemd" // as a release's setup.sh installs it: units, /etc, /var/lib
+	LayoutAuto    = "auto"    // LayoutSystemd on nodes that have hive's units, else LayoutDev
+)
+
 // Alive derives the context in which a node is asked: it ends as soon as that node's machine is known to be dead, and its cause
 // says how it is. The function that comes with it lets go what it holds.
 type Alive func(ctx context.Context, node string) (context.Context, context.CancelFunc)
@@ -57,6 +64,8 @@ type Options struct {
 	Repo, Ref string
 	// ScriptsDir holds node scripts that replace the built-in ones of the same file name.
 	ScriptsDir string
+	// Layout is how hive is installed on the nodes; empty means LayoutAuto.
+	Layout string
 	// InitFlags and JoinFlags are given to `hive admin init` and `hive admin join` after those that they need, as they are.
 	InitFlags, JoinFlags []string
 	// Force forms the cluster anew, dropping what it holds.
@@ -132,6 +141,7 @@ func (o Options) Validate() []error {
 	if o.SourceDir != "" {
 		problems = append(problems, present("hive's source", filepath.Join(o.SourceDir, "Makefile"), fs.FileMode.IsRegular, "is not a file"))
 	}
+	problems = append(problems, o.layoutProblem())
 	_, err := loadScripts(o.ScriptsDir)
 	problems = append(problems, err)
 	for _, name := range o.Packages {
@@ -204,9 +214,9 @@ func (o Options) Inputs() (Inputs, error) {
 		StepOS:        hash(fmt.Sprint(o.osPackages(), o.OSEssentials, cloudinit.DefaultTimezone, cloudinit.DefaultSocketBufferBytes), "os-essentials.sh"),
 	}}
 	if program != "" {
-		inputs.Steps[StepInstall] = hash("", "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh") + "/" + program
+		inputs.Steps[StepInstall] = hash(o.layout(), "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh") + "/" + program
 		inputs.Steps[StepStart] = hash(inputs.Steps[StepInstall], "setup-ovn.sh", "start.sh", "start-gateway.sh")
-		inputs.All = hash(fmt.Sprint(program, o.OSEssentials, o.InitFlags, o.JoinFlags, o.Packages), ScriptNames()...)
+		inputs.All = hash(fmt.Sprint(program, o.OSEssentials, o.layout(), o.InitFlags, o.JoinFlags, o.Packages), ScriptNames()...)
 	}
 	return inputs, nil
 }

@@ -203,6 +203,11 @@ func TestOptionsValidate(t *testing.T) {
 		{"a directory", Options{Binary: t.TempDir()}, []string{"is not a file"}},
 		{"a file as source", Options{SourceDir: filepath.Join(source, "Makefile")}, []string{"is not a directory", "not a directory"}},
 		{"no source of hive", Options{SourceDir: t.TempDir()}, []string{"Makefile"}},
+		{"units from a program", Options{Layout: LayoutSystemd, Binary: os.Args[0]}, []string{"use --tarball in place of --binary"}},
+		{"units from what is no release", Options{Layout: LayoutSystemd, Tarball: os.Args[0]}, []string{"not a tar archive"}},
+		{"units from a release without setup.sh", Options{Layout: LayoutSystemd, Tarball: release(t, map[string]string{"hive": "x"})}, []string{"holds no setup.sh"}},
+		{"units from a release", Options{Layout: LayoutSystemd, Tarball: release(t, map[string]string{"hive": "x", "setup.sh": "y"})}, nil},
+		{"units that are there", Options{Layout: LayoutSystemd}, nil},
 		{"two at once", Options{Ref: "v1", Binary: "/nowhere/hive"}, []string{"add --repo URL", "no such file"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,10 +2,14 @@
 # after a line that names it.
 set -euo pipefail
 
-for file in "$HIVE_CONFIG_DIR/ca.pem" "$HOME/.aws/credentials" "$HOME/.aws/config"; do
-  if [ -f "$file" ]; then
+profiles=$HOME/.aws
+if [ "$layout" = systemd ] && ! [ -f "$profiles/credentials" ]; then
+  profiles=$root/root/.aws # early versions write root's, whoever has called sudo
+fi
+for file in "$HIVE_CONFIG_DIR/ca.pem" "$profiles/credentials" "$profiles/config"; do
+  if is_file "$file"; then
     printf '==> %s\n' "$(basename "$file")"
-    cat "$file"
+    show "$file"
     printf '\n'
   fi
 done

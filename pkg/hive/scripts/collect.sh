@@ -62,6 +62,17 @@ for file in "$log_dir"/*.log; do
     found=yes
   fi
 done
+if [ "$layout" = systemd ]; then
+  for name in nats predastore viperblock "$product" awsgw vpcd; do
+    journal "$name" 20000 | tail -c "$HIVE_TAIL_BYTES" >"$stage/logs/$name.log" || true
+  done
+  for file in "$root/var/log/$product"/*.log; do # what services write beside the journal
+    if [ -f "$file" ]; then
+      keep "$file" "logs/var-$(basename "$file")"
+    fi
+  done
+  found=yes
+fi
 if [ "$found" = no ]; then
   missing logs "hive has written no logs to $log_dir"
 fi

@@ -1,20 +1,71 @@
 # Stands before every node script. It defines no step of its own.
 #
-# HIVE_DIR         hive's data on the node (default ~/hive)
+# HIVE_LAYOUT      how hive is installed: dev (in ~/hive, started by these scripts), systemd (as its own setup.sh does: units, data in
+#                  /var/lib, configuration in /etc) or auto (default): systemd where hive's units are there, else dev
+# HIVE_DIR         hive's data on the node (default ~/hive; in the layout systemd, as the next two, what is there)
 # HIVE_BIN         the hive program (default $HIVE_DIR/bin/hive)
 # HIVE_CONFIG_DIR  hive's configuration (default $HIVE_DIR/config)
 # HIVE_PORT        port of the daemon and of formation (default 4432)
 # HIVE_BIND        the node's own address
 # HIVE_SOURCE_DIR  where hive's source is, if it was built here (default ~/Development/mulga/hive)
+# HIVE_ROOT        stands before the paths of the system, for tests (default empty)
 set -euo pipefail
 
+root=${HIVE_ROOT:-}
+admin=() # stands before commands that need root
+if [ "$EUID" != 0 ]; then
+  admin=(sudo -n)
+fi
+privileged=() # stands before commands that touch what is root's in this layout: nothing in the layout dev
+product=      # hive or spinifex: units, users and directories have it in their names
+
+# has_systemd succeeds if systemd runs this node. Simulated nodes share files with the machine, whose systemd is not theirs.
+has_systemd() {
+  local first
+  [ -z "${SIM_HOST_ROOT:-}" ] && [ -d "$root/run/systemd/system" ] &&
+    read -r first 2>/dev/null <"$root/proc/1/comm" && [ "$first" = systemd ]
+}
+
+# find_units sets product and program to what hive's units here are called and run; it fails where there are none.
+find_units() {
+  local unit
+  for unit in "$root"/{etc,usr/local/lib,usr/lib,lib}/systemd/system/*-nats.service; do
+    [ -f "$unit" ] || continue
+    program=$(sed -n 's/^ExecStart=\([^ ]*\) service nats start.*/\1/p' "$unit")
+    if [ -n "$program" ]; then
+      product=$(basename "$unit" -nats.service)
+      return
+    fi
+  done
+  return 1
+}
+
+# use_units makes the paths those of hive's units; it fails where there are none.
+use_units() {
+  find_units || return 1
+  HIVE_DIR=$root/var/lib/$product
+  HIVE_CONFIG_DIR=$root/etc/$product
+  HIVE_BIN=$root$program
+}
+
+run_dir=${HIVE_DIR:-$HOME/hive}/run # what hive-test remembers on the node
+log_dir=${HIVE_DIR:-$HOME/hive}/logs
+layout=${HIVE_LAYOUT:-auto}
+if [ "$layout" != dev ]; then
+  if has_systemd && use_units; then
+    layout=systemd
+  elif [ "$layout" = auto ]; then
+    layout=dev
+  fi
+fi
+if [ "$layout" = systemd ]; then
+  privileged=("${admin[@]}")
+fi
 HIVE_DIR=${HIVE_DIR:-$HOME/hive}
 HIVE_BIN=${HIVE_BIN:-$HIVE_DIR/bin/hive}
 HIVE_CONFIG_DIR=${HIVE_CONFIG_DIR:-$HIVE_DIR/config}
 HIVE_PORT=${HIVE_PORT:-4432}
 HIVE_SOURCE_DIR=${HIVE_SOURCE_DIR:-$HOME/Development/mulga/hive}
-log_dir=$HIVE_DIR/logs
-run_dir=$HIVE_DIR/run # what hive-test remembers on the node
 
 # Hive itself takes any HIVE_* variable of its environment as a setting (HIVE_PORT would move its services): these stay
 # variables of the script and are not handed on.
@@ -29,11 +80,21 @@ fail() {
   exit 1
 }
 
+# is_file PATH succeeds if hive has such a file, which may be root's.
+is_file() {
+  "${privileged[@]}" test -f "$1"
+}
+
+# show PATH prints a file of hive's.
+show() {
+  "${privileged[@]}" cat "$1"
+}
+
 # config_file prints the path of hive's configuration file, whose name changed with the program's; nothing if none is there.
 config_file() {
   local name
   for name in hive.toml spinifex.toml; do
-    if [ -f "$HIVE_CONFIG_DIR/$name" ]; then
+    if is_file "$HIVE_CONFIG_DIR/$name"; then
       printf '%s\n' "$HIVE_CONFIG_DIR/$name"
       return
     fi
@@ -48,12 +109,12 @@ keep_secrets() {
     "$HIVE_CONFIG_DIR/ca.key" "$HIVE_CONFIG_DIR/server.key" "$HIVE_CONFIG_DIR/hive.toml" "$HIVE_CONFIG_DIR/spinifex.toml" \
     "$HIVE_CONFIG_DIR/system-credentials.json" "$HIVE_CONFIG_DIR/bootstrap.json" "$HIVE_CONFIG_DIR/nats/nats.conf" \
     "$HIVE_CONFIG_DIR/predastore/predastore.toml" "$HIVE_DIR/bootstrap.json"; do
-    if [ -f "$file" ] && [ -r "$file" ]; then
-      cat "$file" >"$1/$(basename "$file")"
+    if is_file "$file" && "${privileged[@]}" test -r "$file"; then
+      show "$file" >"$1/$(basename "$file")"
     fi
   done
-  if [ -f "$HIVE_DIR/awsgw/bootstrap.json" ]; then
-    cat "$HIVE_DIR/awsgw/bootstrap.json" >"$1/awsgw-bootstrap.json"
+  if is_file "$HIVE_DIR/awsgw/bootstrap.json"; then
+    show "$HIVE_DIR/awsgw/bootstrap.json" >"$1/awsgw-bootstrap.json"
   fi
   if [ -f "$log_dir/init.log" ]; then
     grep -oh 'spx_join_[A-Za-z0-9_-]*' "$log_dir/init.log" >"$1/join-token.logged" || true
@@ -122,12 +183,12 @@ await() {
 end() {
   local pid i
   pid=$(is_background "$1") || return 0
-  kill -TERM -- "-$pid" 2>/dev/null || true
+  "${privileged[@]}" kill -TERM -- "-$pid" 2>/dev/null || true
   for ((i = 0; i < 100; i++)); do
     is_background "$1" >/dev/null || return 0
     sleep 0.05
   done
-  kill -KILL -- "-$pid" 2>/dev/null || true
+  "${privileged[@]}" kill -KILL -- "-$pid" 2>/dev/null || true
 }
 
 # listens ADDRESS succeeds if something accepts connections on the daemon's port there.
@@ -167,8 +228,57 @@ era() {
 # through NATS when it ends, and waits 10 seconds for one that is gone.
 SERVICES=(vpcd awsgw hive-ui spinifex-ui hive spinifex viperblock predastore nats)
 
-# running NAME prints the process id of that service if it runs. The number in a pid file may be another process's by now.
+# unit_of NAME prints the unit of that service.
+unit_of() {
+  case $1 in
+  hive | spinifex) printf '%s-daemon.service\n' "$product" ;;
+  hive-ui | spinifex-ui) printf '%s-ui.service\n' "$product" ;;
+  *) printf '%s-%s.service\n' "$product" "$1" ;;
+  esac
+}
+
+# unit_runs NAME prints the process id of that service if it runs, and 0 while systemd is about to start it, again or at first.
+unit_runs() {
+  local line state='' pid=0
+  while IFS= read -r line; do
+    case $line in
+    ActiveState=*) state=${line#*=} ;;
+    MainPID=*) pid=${line#*=} ;;
+    esac
+  done < <(systemctl show --property=ActiveState,MainPID "$(unit_of "$1")" 2>/dev/null)
+  case $state in
+  active | reloading | deactivating) printf '%s\n' "$pid" ;;
+  activating) printf '0\n' ;;
+  *) return 1 ;;
+  esac
+}
+
+# journal NAME LINES prints the end of what that service has printed: lines of the journal without their heads.
+journal() {
+  "${admin[@]}" journalctl --no-pager --quiet --output=cat --unit="$(unit_of "$1")" --lines="$2" 2>/dev/null
+}
+
+# last_line NAME prints the last line of that service's log.
+last_line() {
+  if [ "$layout" = systemd ]; then
+    # What systemd itself says of the unit is not its log.
+    "${admin[@]}" journalctl --no-pager --quiet --output=cat --lines=1 "_SYSTEMD_UNIT=$(unit_of "$1")" 2>/dev/null || true
+  else
+    tail -n 1 "$log_dir/$1.log"
+  fi
+}
+
+# running NAME prints the process id of that service if it runs.
 running() {
+  if [ "$layout" = systemd ]; then
+    unit_runs "$1"
+  else
+    process_runs "$1"
+  fi
+}
+
+# process_runs NAME is running in the layout dev. The number in a pid file may be another process's by now.
+process_runs() {
   local pid command
   [ -f "$log_dir/$1.pid" ] && read -r pid <"$log_dir/$1.pid" || return 1
   [[ $pid =~ ^[0-9]+$ ]] && [ -n "$(started "$pid")" ] || return 1
@@ -187,6 +297,9 @@ accepts() {
 # the CA into the system's store.
 trust_cluster() {
   local file bundle=$run_dir/ca-bundle.pem
+  if [ "$layout" = systemd ]; then
+    return # init and join run as root there, and have done it
+  fi
   mkdir -p "$run_dir"
   {
     for file in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
@@ -202,11 +315,15 @@ trust_cluster() {
 }
 
 # start_service NAME VARIABLE=VALUE... starts that service, unless it runs, so that it outlives the connection. Its log and its pid
-# file are where upstream's own scripts have them.
+# file are where upstream's own scripts have them. A unit has its own variables.
 start_service() {
   local name=$1 pid i
   shift
   if running "$name" >/dev/null; then
+    return
+  fi
+  if [ "$layout" = systemd ]; then
+    start_unit "$name"
     return
   fi
   private "$log_dir/$name.log"
@@ -223,9 +340,23 @@ start_service() {
   done
 }
 
+# start_unit NAME has systemd start that service and returns when it does so: the service may wait for others.
+start_unit() {
+  local i unit
+  unit=$(unit_of "$1")
+  "${admin[@]}" systemctl reset-failed "$unit" 2>/dev/null || true
+  "${admin[@]}" systemctl start --no-block "$unit"
+  for ((i = 0; i < 100; i++)); do
+    if running "$1" >/dev/null; then
+      return
+    fi
+    sleep 0.02
+  done
+}
+
 # setting SECTION KEY prints a value of this node's section in hive's configuration, such as predastore host.
 setting() {
-  awk -v section="$1" -v key="$2" '
+  "${privileged[@]}" awk -v section="$1" -v key="$2" '
     /^\[/ { inside = ($0 == "[nodes." node "." section "]") }
     /^node *=/ && node == "" { split($0, part, /["\047]/); node = part[2] }
     inside && $1 == key { sub(/^[^=]*= */, ""); gsub(/["\047]/, ""); print; exit }' "$(config_file)"
@@ -234,7 +365,7 @@ setting() {
 # wanted SERVICE succeeds if hive's configuration lists that service for this node, or lists none.
 wanted() {
   local listed
-  listed=$(grep -m1 '^services' "$(config_file)" || true)
+  listed=$("${privileged[@]}" grep -m1 '^services' "$(config_file)" || true)
   [ -z "$listed" ] || [[ $listed == *[\"\']$1[\"\']* ]]
 }
 
@@ -256,12 +387,33 @@ bridge_there() {
 ovn_script() {
   local script
   command -v ovs-vsctl >/dev/null && [ -d /run/systemd/system ] || return 0
-  for script in "$HIVE_SOURCE_DIR/scripts/setup-ovn.sh" "$HIVE_DIR/bin/release/setup-ovn.sh"; do
+  for script in "$root/usr/local/share/${product:-}/setup-ovn.sh" "$HIVE_SOURCE_DIR/scripts/setup-ovn.sh" "$HIVE_DIR/bin/release/setup-ovn.sh"; do
     if [ -x "$script" ]; then
       printf '%s\n' "$script"
       return
     fi
   done
+}
+
+# need_systemd ends the script on a node that has none.
+need_systemd() {
+  has_systemd || fail "this node has no systemd (simulated nodes have none): use --layout dev"
+}
+
+# need_units ends the script where hive is not installed with units.
+need_units() {
+  need_systemd
+  use_units || fail "hive is not installed with systemd units here: name a release that holds setup.sh by --tarball, or use --layout dev"
+}
+
+# place_program FILE makes HIVE_BIN that program: the file itself where units are to run it, which see no homes.
+place_program() {
+  if [ "$layout" = systemd ]; then
+    need_units
+    "${privileged[@]}" install -m 0755 -- "$1" "$HIVE_BIN"
+  else
+    ln -sfn "$1" "$HIVE_BIN"
+  fi
 }
 
 # clear_source removes a source tree that was uploaded, not one that is somebody's own.
@@ -311,7 +463,7 @@ build_source() {
   make build
   for name in hive spinifex spx; do
     if [ -x "bin/$name" ]; then
-      ln -sfn "$HIVE_SOURCE_DIR/bin/$name" "$HIVE_BIN"
+      place_program "$HIVE_SOURCE_DIR/bin/$name"
       exec "$HIVE_BIN" version
     fi
   done

@@ -13,5 +13,13 @@ for file in "$log_dir"/*.log; do
     files+=("$file")
   fi
 done
+if [ "$layout" = systemd ]; then
+  for name in nats predastore viperblock "$product" awsgw vpcd; do
+    "${privileged[@]}" journalctl --no-pager --quiet --follow --output=cat --unit="$(unit_of "$name")" --lines="$HIVE_LINES" 2>/dev/null |
+      while IFS= read -r line; do
+        printf '==> %s.log <==\n%s\n' "$name" "$line" # in one write, so that lines of different services stay apart
+      done &
+  done
+fi
 # Logs that are not there yet are waited for; that they are not is no news.
 exec tail -n "$HIVE_LINES" -F -- "${files[@]}" 2>/dev/null

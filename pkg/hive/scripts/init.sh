@@ -13,8 +13,8 @@ set -euo pipefail
 if running=$(is_background init); then
   fail "hive admin init is already running (pid $running)"
 fi
-mkdir -p "$HIVE_CONFIG_DIR"
-rm -f "$HIVE_CONFIG_DIR/join-token"
+"${privileged[@]}" mkdir -p "$HIVE_CONFIG_DIR"
+"${privileged[@]}" rm -f "$HIVE_CONFIG_DIR/join-token"
 flags=(--node "$HIVE_NODE" --nodes "$HIVE_NODES" --bind "$HIVE_BIND" --port "$HIVE_PORT"
   --formation-timeout "$HIVE_FORMATION_TIMEOUT" --config-dir "$HIVE_CONFIG_DIR")
 help=$(help_of admin init)
@@ -38,4 +38,4 @@ if [[ $help == *--no-external* && " ${more[*]} " != *" --external"* && " ${more[
   flags+=(--no-external)
   printf 'note vpcd cannot run here: initialized with --no-external, instances have no network of the outside\n'
 fi
-background init "$HIVE_BIN" admin init "${flags[@]}" "${more[@]}"
+background init "${privileged[@]}" "$HIVE_BIN" admin init "${flags[@]}" "${more[@]}"

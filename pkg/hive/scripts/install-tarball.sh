@@ -1,10 +1,13 @@
-# Unpacks a release of hive that was uploaded to HIVE_DIR/run/release.tar.gz, and makes HIVE_BIN lead to its program. What else
-# the release holds is put where a build from source would have it.
+# Unpacks a release of hive that was uploaded to ~/hive/run/release.tar.gz, and makes HIVE_BIN lead to its program. What else the
+# release holds is put where a build from source would have it. In the layout systemd the release installs itself.
 set -euo pipefail
 
+if [ "$layout" = systemd ]; then
+  need_systemd
+fi
 archive=$run_dir/release.tar.gz
 [ -f "$archive" ] || fail "there is no $archive"
-release=$HIVE_DIR/bin/release
+release=$HOME/hive/bin/release
 rm -rf -- "$release.new"
 mkdir -p "$release.new"
 tar -xzf "$archive" -C "$release.new" --no-same-owner || fail "$archive is not a tar archive that gzip has compressed"
@@ -24,11 +27,32 @@ place() {
   fi
 }
 
+# install_units has the release install itself by its setup.sh: users, units, directories and packages. Packages are left alone on
+# nodes that have the main ones, which then need no mirror; the AWS CLI is never installed.
+install_units() {
+  local setup name prefix variables=() packages=1
+  setup=$(found setup.sh)
+  [ -n "$setup" ] || fail "the release holds no setup.sh: use --layout dev"
+  for name in nbdkit qemu-img ovs-vsctl ovn-nbctl nc; do
+    command -v "$name" >/dev/null || packages=0
+  done
+  for prefix in HIVE SPINIFEX; do
+    variables+=("INSTALL_${prefix}_TARBALL=$archive" "INSTALL_${prefix}_SKIP_APT=$packages" "INSTALL_${prefix}_SKIP_AWS=1"
+      "INSTALL_${prefix}_SKIP_NEWGRP=1")
+  done
+  "${privileged[@]}" env "${variables[@]}" bash "$setup"
+  use_units || fail "setup.sh has installed no unit of hive's that could be found: *-nats.service"
+}
+
+if [ "$layout" = systemd ]; then
+  install_units
+  exec "$HIVE_BIN" version
+fi
 for name in hive spinifex spx; do
   program=$(found "$name")
   if [ -n "$program" ]; then
     chmod +x "$program"
-    ln -sfn "$program" "$HIVE_BIN"
+    place_program "$program"
     place "$(found nbdkit-viperblock-plugin.so)" "$HIVE_SOURCE_DIR/../viperblock/lib/nbdkit-viperblock-plugin.so"
     exec "$HIVE_BIN" version
   fi

@@ -25,7 +25,7 @@ if [ "${HIVE_FORCE:-}" = yes ] && [[ $help == *--force* ]]; then
   flags+=(--force)
 fi
 mapfile -t more < <(printf '%s' "${HIVE_FLAGS:-}")
-background join "$HIVE_BIN" admin join "${flags[@]}" "${more[@]}"
+background join "${privileged[@]}" "$HIVE_BIN" admin join "${flags[@]}" "${more[@]}"
 code=0
 await join "$HIVE_AWAIT" || code=$?
 if [ "$code" -ne 0 ]; then

@@ -13,6 +13,6 @@ if [ "${#names[@]}" -gt 0 ]; then
 elif listens "$HIVE_BIND"; then
   printf 'run daemon\n' # somebody else has started it
 fi
-if [ -e "$HIVE_DIR" ]; then
+if "${privileged[@]}" test -e "$HIVE_DIR"; then
   printf 'files\n'
 fi

@@ -3,4 +3,4 @@ set -euo pipefail
 
 config=$(config_file)
 [ -n "$config" ] || fail "this node is not initialized: there is no hive.toml in $HIVE_CONFIG_DIR"
-exec "$HIVE_BIN" get nodes --config "$config" --timeout 2s
+exec "${privileged[@]}" "$HIVE_BIN" get nodes --config "$config" --timeout 2s

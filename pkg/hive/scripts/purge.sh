@@ -8,4 +8,7 @@ case $HIVE_DIR in
 *) fail "HIVE_DIR is $HIVE_DIR: it has to be an absolute path" ;;
 esac
 clear_source
+if [ "$layout" = systemd ]; then
+  HIVE_DIR=$HOME/hive # users, units and packages that setup.sh has installed stay
+fi
 rm -rf --one-file-system -- "$HIVE_DIR" "$HOME/.hive-test"

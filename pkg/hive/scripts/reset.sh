@@ -10,13 +10,22 @@ esac
 if listens "$HIVE_BIND"; then
   fail "hive still listens on $HIVE_BIND port $HIVE_PORT"
 fi
-rm -f "$run_dir/used" "$HIVE_CONFIG_DIR/join-token"
-for path in "$HIVE_DIR"/* "$HIVE_CONFIG_DIR"; do
-  case $path in
-  "$HIVE_DIR/bin" | "$HIVE_DIR/logs" | "$HIVE_DIR/run") ;;
-  *) rm -rf --one-file-system -- "$path" ;;
-  esac
-done
+rm -f "$run_dir/used"
+"${privileged[@]}" rm -f "$HIVE_CONFIG_DIR/join-token"
+if [ "$layout" = systemd ]; then
+  # What setup.sh has made stays: the first directories, which are the services' users', links, its programs and systemd.env.
+  for directory in "$HIVE_CONFIG_DIR" "$HIVE_DIR"; do
+    "${privileged[@]}" find "$directory" -xdev -mindepth 2 -depth ! -lname "$HIVE_CONFIG_DIR" -delete
+    "${privileged[@]}" find "$directory" -xdev -mindepth 1 -maxdepth 1 -type f ! -name '*.sh' ! -name systemd.env -delete
+  done
+else
+  for path in "$HIVE_DIR"/* "$HIVE_CONFIG_DIR"; do
+    case $path in
+    "$HIVE_DIR/bin" | "$HIVE_DIR/logs" | "$HIVE_DIR/run") ;;
+    *) rm -rf --one-file-system -- "$path" ;;
+    esac
+  done
+fi
 
 for file in "$HOME/.aws/credentials" "$HOME/.aws/config"; do
   if [ -f "$file" ]; then

@@ -24,4 +24,4 @@ if [[ $("$script" --help 2>&1 </dev/null || true) == *--macvlan* ]] && plain "$n
   flags+=(--macvlan "--wan-iface=$nic")
 fi
 cd "$(dirname "$script")"
-exec "$script" "${flags[@]}"
+exec "${privileged[@]}" "$script" "${flags[@]}"

@@ -28,8 +28,8 @@ for ((starts = 1; ; starts++)); do
     sleep 0.05
   done
   if [ "$starts" -ge "$HIVE_STARTS" ]; then
-    fail "the gateway (awsgw) ended at its start, $starts times: $(tail -n 1 "$log_dir/awsgw.log")"
+    fail "the gateway (awsgw) ended at its start, $starts times: $(last_line awsgw)"
   fi
-  printf 'again %s %s\n' "$((starts + 1))" "$(tail -n 1 "$log_dir/awsgw.log")"
+  printf 'again %s %s\n' "$((starts + 1))" "$(last_line awsgw)"
   sleep "0.$starts"
 done

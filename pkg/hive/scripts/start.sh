@@ -50,7 +50,7 @@ if wanted predastore; then
 fi
 if wanted viperblock; then
   plugin=$HIVE_SOURCE_DIR/../viperblock/lib/nbdkit-viperblock-plugin.so
-  if [ ! -f "$plugin" ]; then
+  if [ "$layout" = dev ] && [ ! -f "$plugin" ]; then
     leave_out viperblock "the program came without nbdkit-viperblock-plugin.so"
   elif ! command -v nbdkit >/dev/null; then
     leave_out viperblock "nbdkit is not installed"

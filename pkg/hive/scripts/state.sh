@@ -12,14 +12,14 @@ config=$(config_file)
 if [ -n "$config" ]; then
   printf 'initialized=yes\n'
   printf 'written=%s\n' "$(basename "$config" .toml)"
-  printf 'node=%s\n' "$(sed -n "s/^node *= *//p" "$config" | head -n 1 | tr -d "\"' ")"
+  printf 'node=%s\n' "$(show "$config" | sed -n "s/^node *= *//p" | head -n 1 | tr -d "\"' ")"
   # Only [nodes.NAME] counts, not its own tables such as [nodes.NAME.nats].
-  printf 'nodes=%s\n' "$(grep -Ec '^\[nodes\.[^].]+\]' "$config" || true)"
+  printf 'nodes=%s\n' "$(show "$config" | grep -Ec '^\[nodes\.[^].]+\]' || true)"
 else
   printf 'initialized=no\n'
 fi
-if [ -f "$HIVE_CONFIG_DIR/ca.pem" ]; then
-  printf 'ca=%s\n' "$(sha256sum <"$HIVE_CONFIG_DIR/ca.pem" | cut -d' ' -f1)"
+if is_file "$HIVE_CONFIG_DIR/ca.pem"; then
+  printf 'ca=%s\n' "$(show "$HIVE_CONFIG_DIR/ca.pem" | sha256sum | cut -d' ' -f1)"
 fi
 if [ -f "$run_dir/used" ]; then
   printf 'used=yes\n'

@@ -1,6 +1,6 @@
 # Stops everything of hive on this node, a blocked init or join included, and proves that the daemon's port is free. Services are
 # stopped one after the other, each before those that it needs.
-# It touches nothing that has no pid file under HIVE_DIR: no guest, no Open vSwitch, no other program.
+# It touches nothing that has no pid file under HIVE_DIR, or is no unit of hive's: no guest, no Open vSwitch, no other program.
 #
 # HIVE_STOP_TIMEOUT  seconds until the port has to be free
 set -euo pipefail
@@ -13,7 +13,7 @@ limit=$((SECONDS + HIVE_STOP_TIMEOUT))
 # quit NAME ends that service: with KILL where it has not ended 5 seconds before the time is up.
 quit() {
   local pid
-  while pid=$(running "$1"); do
+  while pid=$(process_runs "$1"); do
     if [ "$SECONDS" -ge "$limit" ]; then
       fail "$1 (process $pid) still runs after $HIVE_STOP_TIMEOUT seconds"
     fi
@@ -28,7 +28,29 @@ quit() {
   rm -f "$log_dir/$1.pid"
 }
 
+# quit_unit NAME has systemd end that service, and start it no more: with KILL where it has not ended 5 seconds before the time is up.
+quit_unit() {
+  local unit rest=$((limit - SECONDS - 5))
+  unit_runs "$1" >/dev/null || return 0
+  unit=$(unit_of "$1")
+  timeout "$((rest > 1 ? rest : 1))" "${admin[@]}" systemctl stop "$unit" || true
+  if unit_runs "$1" >/dev/null; then
+    "${admin[@]}" systemctl kill --signal=KILL "$unit" || true
+    timeout 5 "${admin[@]}" systemctl stop "$unit" || true
+  fi
+  if unit_runs "$1" >/dev/null; then
+    fail "$unit still runs after $HIVE_STOP_TIMEOUT seconds"
+  fi
+}
+
+units=no # hive may have been installed in the other layout before
+if has_systemd && find_units; then
+  units=yes
+fi
 for name in "${SERVICES[@]}"; do
+  if [ "$units" = yes ]; then
+    quit_unit "$name"
+  fi
   quit "$name"
 done
 for file in "$log_dir"/*.pid; do # of services that are not known here

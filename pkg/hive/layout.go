@@ -1,0 +1,61 @@
+package hive
+
+import (
+	"archive/tar"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+)
+
+// layout is how hive is installed on the nodes.
+func (o Options) layout() string { return cmp.Or(o.Layout, LayoutAuto) }
+
+// layoutProblem says why nothing can be installed in the layout that was asked for, or nothing. Whether hive is on the nodes already
+// with units only they can tell.
+func (o Options) layoutProblem() error {
+	if o.layout() != LayoutSystemd {
+		return nil
+	}
+	for _, source := range []struct{ flag, value string }{{"--binary", o.Binary}, {"--source-dir", o.SourceDir}, {"--repo", o.Repo}} {
+		if source.value != "" {
+			return fmt.Errorf("--layout systemd is for a release, whose setup.sh installs the units: use --tarball in place of %s, "+
+				"or --layout auto to put another program where the nodes have units", source.flag)
+		}
+	}
+	if o.Tarball == "" {
+		return nil
+	}
+	if err := holdsSetup(o.Tarball); err != nil {
+		return fmt.Errorf("--layout systemd: %s: %w", o.Tarball, err)
+	}
+	return nil
+}
+
+// holdsSetup checks that a release can install itself.
+func holdsSetup(name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return errors.New("it is not a tar archive that gzip has compressed")
+	}
+	for archive := tar.NewReader(unzipped); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return errors.New("the release holds no setup.sh: use one that does, or --layout dev")
+		}
+		if err != nil {
+			return fmt.Errorf("it is not a tar archive that gzip has compressed: %w", err)
+		}
+		if path.Base(header.Name) == "setup.sh" {
+			return nil
+		}
+	}
+}
