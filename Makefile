@@ -71,7 +71,7 @@ soak: crash ## crash, and every formation of the simulated hive, with each servi
 
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -run "^$$" -bench . -benchtime 1x -timeout 30m ./cmd/hive-test
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -v -run "^$$" -bench . -benchtime 1x -timeout 45m ./cmd/hive-test
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
