@@ -58,7 +58,7 @@ unit predastore predastore "PREDASTORE_BASE_PATH=$data/predastore/" "PREDASTORE_
   PREDASTORE_BACKEND=distributed PREDASTORE_NODE_ID=1
 unit daemon hive "CONFIG_PATH=$config/hive.toml" "BASE_DIR=$data/hive/" "WAL_DIR=$data/hive/"
 unit viperblock viperblock "CONFIG_PATH=$config/hive.toml" "BASE_DIR=$data/viperblock/" "VIPERBLOCK_PLUGIN_PATH=$data/wait-for-nats.sh"
-unit ui hive-ui "UI_TLS_CERT=$config/server.pem" "UI_TLS_KEY=$config/server.key"
+unit ui hive-ui "UI_HOST=$ADDRESS" "UI_TLS_CERT=$config/server.pem" "UI_TLS_KEY=$config/server.key"
 unit awsgw awsgw "CONFIG_PATH=$config/hive.toml" "BASE_DIR=$data" "AWSGW_TLS_CERT=$config/server.pem" "AWSGW_TLS_KEY=$config/server.key"
 `
 
