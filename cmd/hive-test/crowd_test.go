@@ -75,7 +75,7 @@ func highWater(run *liveRun) int64 {
 func TestLoudSuite(t *testing.T) {
 	const printed = 100_000_000
 	a := newArena(t)
-	command := a.here("full", "loud", "--sim", "--node-count=1", "--suite", fmt.Sprintf("yes 'a suite that does not know when to stop' | head -c %d", printed))
+	command := a.here("full", "loud", "--sim", "--node-count=1", "--suite", fmt.Sprintf("(yes 'a suite that does not know when to stop' || true) | head -c %d", printed))
 	var said bytes.Buffer
 	command.Stderr = &said
 	if err := command.Start(); err != nil {
