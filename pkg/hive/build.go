@@ -30,7 +30,7 @@ func (c *Cluster) builtOn(ctx context.Context, build func(context.Context, Host)
 	}
 	once.builds = slices.Contains(chosen, once.first)
 	once.built = sync.OnceValue(func() error { return build(ctx, once.first) })
-	once.release = sync.OnceValues(func() (release, error) { return once.pack(ctx) })
+	once.release = sync.OnceValues(func() (builtRelease, error) { return once.pack(ctx) })
 	return once.install, once.close
 }
 
@@ -39,14 +39,14 @@ type buildOnce struct {
 	c       *Cluster
 	build   func(context.Context, Host) error
 	first   Host
-	builds  bool                    // whether the first is to be built on; else it has been
-	built   func() error            // once
-	release func() (release, error) // once
-	dir     string                  // of the release on this machine, if there is one
+	builds  bool                         // whether the first is to be built on; else it has been
+	built   func() error                 // once
+	release func() (builtRelease, error) // once
+	dir     string                       // of the release on this machine, if there is one
 }
 
-// release is what was built, on this machine.
-type release struct{ path, sha256 string }
+// builtRelease is what was built, on this machine.
+type builtRelease struct{ path, sha256 string }
 
 func (b *buildOnce) install(ctx context.Context, host Host) error {
 	if host == b.first {
@@ -61,31 +61,31 @@ func (b *buildOnce) install(ctx context.Context, host Host) error {
 }
 
 // pack makes a release of what was built on the first node, and brings it here.
-func (b *buildOnce) pack(ctx context.Context) (release, error) {
+func (b *buildOnce) pack(ctx context.Context) (builtRelease, error) {
 	if b.builds {
 		if b.built() != nil {
-			return release{}, fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
+			return builtRelease{}, fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
 		}
 	}
 	result, err := b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok && !b.builds { // what it had is gone
 		b.c.info(StepInstall, b.first.Name(), "has no build that others could get ("+firstLine(exit.Result.Stderr)+"): building")
 		if b.built() != nil {
-			return release{}, fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
+			return builtRelease{}, fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
 		}
 		result, err = b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
 	}
 	if err != nil {
-		return release{}, fmt.Errorf("packing what was built on %s: %w", b.first.Name(), err)
+		return builtRelease{}, fmt.Errorf("packing what was built on %s: %w", b.first.Name(), err)
 	}
 	dir, err := os.MkdirTemp("", "hive-test-built-")
 	if err != nil {
-		return release{}, err
+		return builtRelease{}, err
 	}
 	b.dir = dir
-	made := release{filepath.Join(dir, "built.tar.gz"), strings.TrimSpace(string(result.Stdout))}
+	made := builtRelease{filepath.Join(dir, "built.tar.gz"), strings.TrimSpace(string(result.Stdout))}
 	if err := b.first.Download(ctx, remoteBuilt, made.path); err != nil {
-		return release{}, err
+		return builtRelease{}, err
 	}
 	return made, nil
 }
@@ -118,19 +118,19 @@ func (c *Cluster) builtHere(ctx context.Context) (install func(context.Context, 
 }
 
 // buildIn runs the node scripts that build hive on this machine, with all that they write below dir.
-func (c *Cluster) buildIn(ctx context.Context, dir string) (release, error) {
+func (c *Cluster) buildIn(ctx context.Context, dir string) (builtRelease, error) {
 	vars := map[string]string{"HIVE_DIR": filepath.Join(dir, "hive"), "HIVE_SOURCE_DIR": filepath.Join(dir, "mulga", "hive"), "HIVE_QUICKINSTALL": "no"}
 	vars["HIVE_LAYOUT"] = "dev" // whatever this machine itself has
 	script := "install-git.sh"
 	vars["HIVE_REPO"], vars["HIVE_REF"] = c.options.Repo, c.options.Ref
 	run := filepath.Join(dir, "hive", "run")
 	if err := os.MkdirAll(run, 0o700); err != nil {
-		return release{}, err
+		return builtRelease{}, err
 	}
 	if c.options.SourceDir != "" {
 		source, err := c.newSourceTree()
 		if err != nil {
-			return release{}, err
+			return builtRelease{}, err
 		}
 		defer source.close()
 		archive, err := source.archive(source.tree.changeOf(nil))
@@ -138,16 +138,16 @@ func (c *Cluster) buildIn(ctx context.Context, dir string) (release, error) {
 			err = os.Rename(archive, filepath.Join(run, "source.tar.gz"))
 		}
 		if err != nil {
-			return release{}, fmt.Errorf("packing hive's source: %w", err)
+			return builtRelease{}, fmt.Errorf("packing hive's source: %w", err)
 		}
 		script = "install-source.sh"
 		vars["HIVE_VERSION"], vars["HIVE_COMMIT"] = source.version, source.commit
 	}
 	if _, err := c.here(ctx, dir, script, vars); err != nil {
-		return release{}, err
+		return builtRelease{}, err
 	}
 	sum, err := c.here(ctx, dir, "pack-build.sh", vars)
-	return release{filepath.Join(run, "built.tar.gz"), strings.TrimSpace(sum)}, err
+	return builtRelease{filepath.Join(run, "built.tar.gz"), strings.TrimSpace(sum)}, err
 }
 
 // here runs a node script on this machine and returns what it prints. Its home is dir: upstream's scripts make directories there.

@@ -9,6 +9,8 @@
 # HIVE_BIND        the node's own address
 # HIVE_SOURCE_DIR  where hive's source is, if it was built here (default ~/Development/mulga/hive)
 # HIVE_ROOT        stands before the paths of the system, for tests (default empty)
+# HIVE_VERSION, HIVE_COMMIT  what a program that is built here says of itself (default: what git says of the source)
+# HIVE_QUICKINSTALL  no: a build does not install the packages that it needs
 set -euo pipefail
 
 root=${HIVE_ROOT:-}
