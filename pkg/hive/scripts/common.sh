@@ -489,7 +489,7 @@ build_source() {
   if [ -x scripts/dev-setup.sh ]; then
     ./scripts/dev-setup.sh
   fi
-  if [ -z "$(made "$mark")" ]; then # dev-setup.sh of most versions has built it
+  if [ ! -x scripts/dev-setup.sh ] || [ -z "$(made "$mark")" ]; then # that script of most versions has built it
     make build
   fi
   program=$(made "$mark")
