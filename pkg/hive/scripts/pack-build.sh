@@ -6,18 +6,17 @@ program=$(cat "$run_dir/built" 2>/dev/null || true)
 [ -x "$program" ] && cmp -s "$program" "$HIVE_BIN" || fail "what is installed there was not built there"
 "$program" version >/dev/null || fail "$program does not run"
 archive=$run_dir/built.tar.gz
-mkdir -p "$run_dir"
-parts=(-C "$HIVE_SOURCE_DIR/bin" "$(basename "$program")")
-if [ -x "$HIVE_SOURCE_DIR/bin/lb-agent" ]; then
-  parts+=(lb-agent)
-fi
-plugin=$HIVE_SOURCE_DIR/../viperblock/lib/nbdkit-viperblock-plugin.so
-if [ -f "$plugin" ]; then
-  parts+=(-C "$(dirname "$plugin")" "$(basename "$plugin")")
-fi
-if [ -f "$HIVE_SOURCE_DIR/scripts/setup-ovn.sh" ]; then
-  parts+=(-C "$HIVE_SOURCE_DIR/scripts" setup-ovn.sh)
-fi
-tar -c --owner=0 --group=0 --mtime=@0 "${parts[@]}" | gzip -1n >"$archive.new"
+parts=$run_dir/built.d
+rm -rf -- "$parts"
+mkdir -p "$parts"
+cp -- "$program" "$parts"
+for file in "$HIVE_SOURCE_DIR/bin/lb-agent" "$HIVE_SOURCE_DIR/../viperblock/lib/nbdkit-viperblock-plugin.so" \
+  "$HIVE_SOURCE_DIR/scripts/setup-ovn.sh"; do
+  if [ -f "$file" ]; then
+    cp -- "$file" "$parts"
+  fi
+done
+tar -c --owner=0 --group=0 --mtime=@0 --sort=name -C "$parts" . | gzip -1n >"$archive.new"
 mv "$archive.new" "$archive"
+rm -rf -- "$parts"
 sha256sum <"$archive" | cut -d' ' -f1
