@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/fleet"
+	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision/tofu"
 	"hive-test/pkg/proxmox"
@@ -31,7 +32,7 @@ func (s *session) upChecks() fleet.Checks {
 // checks are those of this session; download allows fetching a tofu where there is none.
 func (s *session) checks(download bool) fleet.Checks {
 	c := fleet.Checks{
-		More: []proxmox.Check{s.tofuCheck(download), s.keyCheck}, CPUOvercommit: s.settings.Proxmox.CPUOvercommit,
+		More: []proxmox.Check{s.tofuCheck(download), s.keyCheck, s.cpuCheck}, CPUOvercommit: s.settings.Proxmox.CPUOvercommit,
 	}
 	if s.record.Target.HypervisorSSHKeyPath != "" {
 		c.Login = s.tryHypervisor
@@ -74,6 +75,25 @@ func (s *session) mirrorFinding(flavor string) []proxmox.Finding {
 	if err := tofu.CheckMirror(mirror, flavor); err != nil {
 		f.Status, f.Detail = proxmox.Fail, err.Error()
 		f.Fix = cmp.Or(progress.HintOf(err), "set provider_mirror to the directory of a mirror that holds it, or set provider to registry")
+	}
+	return []proxmox.Finding{f}
+}
+
+// cpuCheck looks whether nodes get the CPUs that hive reserves, as far as it is known which hive that will be.
+func (s *session) cpuCheck(ctx context.Context) []proxmox.Finding {
+	f := proxmox.Finding{ID: "node-cpus", Title: "nodes have the CPUs that hive reserves", Status: proxmox.Pass}
+	cpus := cmp.Or(s.record.Spec.CPUCores, s.settings.CPUCores)
+	problem, fatal := hive.TooFewCPUs("", cpus) // which is asked first, for it runs no program
+	if problem != "" {
+		problem, fatal = hive.TooFewCPUs(installed(s.settings).Era(ctx), cpus)
+	}
+	if problem == "" {
+		f.Detail = fmt.Sprintf("%d per node", cpus)
+		return []proxmox.Finding{f}
+	}
+	f.Status, f.Detail, f.Fix = proxmox.Warn, problem, "set --cpu-cores to 4 or more"
+	if fatal {
+		f.Status = proxmox.Fail
 	}
 	return []proxmox.Finding{f}
 }

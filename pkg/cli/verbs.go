@@ -18,7 +18,7 @@ import (
 )
 
 func configureKeys() []string {
-	return []string{"binary", "tarball", "source_dir", "repo", "ref", "scripts_dir", "hive.layout", "hive.init_flags", "hive.join_flags", "packages", "health_timeout", "timeouts.configure"}
+	return []string{"binary", "tarball", "source_dir", "repo", "ref", "build", "scripts_dir", "hive.layout", "hive.init_flags", "hive.join_flags", "packages", "health_timeout", "timeouts.configure"}
 }
 
 func testKeys() []string {
@@ -45,6 +45,7 @@ is still to be formed, for all.`,
 		Example: `  hive-test configure dev1 --binary ../hive/bin/hive
   hive-test configure dev1 --repo https://github.com/mulgadc/hive.git --ref main
   hive-test configure dev1 --source-dir ../hive
+  hive-test configure dev1 --source-dir ../hive --build each
   hive-test configure dev1 --packages awscli,jq,netcat-openbsd
   hive-test configure dev1 --from install --only-nodes 2
   hive-test configure dev1 --force`,

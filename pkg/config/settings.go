@@ -58,6 +58,7 @@ type Settings struct {
 	SourceDir     string        `mapstructure:"source_dir"`
 	Repo          string        `mapstructure:"repo"`
 	Ref           string        `mapstructure:"ref"`
+	Build         string        `mapstructure:"build"` // first, each or local
 	ScriptsDir    string        `mapstructure:"scripts_dir"`
 	HealthTimeout time.Duration `mapstructure:"health_timeout"`
 

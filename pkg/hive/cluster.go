@@ -24,6 +24,7 @@ type Host interface {
 	Node() cluster.Node
 	Run(ctx context.Context, cmd remote.Command) (remote.Result, error)
 	Upload(ctx context.Context, localPath, remotePath string, mode fs.FileMode) (changed bool, err error)
+	Download(ctx context.Context, remotePath, localPath string) error
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
 	// WaitReady returns once a command works on the node, calling report with each failure until then.
 	WaitReady(ctx context.Context, report func(error)) error

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ const (
 	remoteBinary  = "~/hive/bin/hive"
 	remoteTarball = "~/hive/run/release.tar.gz"
 	remoteSource  = "~/hive/run/source.tar.gz"
+	remoteBuilt   = "~/hive/run/built.tar.gz"
 )
 
 // WaitCloudInit waits until all nodes can be reached over SSH and cloud-init has finished on all nodes. Where it has complained the node is used, and a warning
@@ -106,7 +106,7 @@ func (c *Cluster) InstallOS(ctx context.Context) error {
 // was done before and that has another program by now, or none, gets it again.
 func (c *Cluster) Install(ctx context.Context) error {
 	return c.step(ctx, StepInstall, func(ctx context.Context) error {
-		install, done, err := c.installer()
+		install, done, err := c.installer(ctx)
 		if err != nil {
 			return err
 		}
@@ -125,6 +125,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 			}
 		}
 		c.warnOfClocks(c.seen)
+		c.warnOfCPUs(c.seen)
 		if err := sameVersion(c.seen); err != nil {
 			return err
 		}
@@ -133,23 +134,27 @@ func (c *Cluster) Install(ctx context.Context) error {
 }
 
 // installer is what puts hive on one node, and what is called when it is on all.
-func (c *Cluster) installer() (install func(context.Context, Host) error, done func(), err error) {
+func (c *Cluster) installer(ctx context.Context) (install func(context.Context, Host) error, done func(), err error) {
 	done = func() {}
 	switch o := c.options; {
 	case o.Binary != "":
 		return c.upload, done, nil
 	case o.Tarball != "":
-		return c.unpack, done, nil
+		return c.unpack(o.Tarball, ""), done, nil
+	case o.SourceDir == "" && o.Repo == "":
+		return c.installed, done, nil
+	case o.Build == BuildLocal:
+		return c.builtHere(ctx)
 	case o.SourceDir != "":
-		archive, err := packed(o.SourceDir)
+		source, err := c.newSourceTree()
 		if err != nil {
 			return nil, nil, err
 		}
-		return func(ctx context.Context, host Host) error { return c.buildHere(ctx, host, archive) }, func() { os.Remove(archive) }, nil
-	case o.Repo != "":
-		return c.build, done, nil
+		install, built := c.builtOn(ctx, source.install)
+		return install, func() { built(); source.close() }, nil
 	}
-	return c.installed, done, nil
+	install, done = c.builtOn(ctx, c.build)
+	return install, done, nil
 }
 
 // strangers are those of hosts whose program is gone or of another version than most nodes have.
@@ -197,26 +202,27 @@ func (c *Cluster) installed(ctx context.Context, host Host) error {
 	return err
 }
 
-func (c *Cluster) unpack(ctx context.Context, host Host) error {
-	if _, err := host.Upload(ctx, c.options.Tarball, remoteTarball, 0o600); err != nil {
-		return err
+// unpack installs a release that is a local file; its SHA-256 is checked on arrival if it is given.
+func (c *Cluster) unpack(release, sha256 string) func(context.Context, Host) error {
+	return func(ctx context.Context, host Host) error {
+		if _, err := host.Upload(ctx, release, remoteTarball, 0o600); err != nil {
+			return err
+		}
+		return c.make(ctx, host, "install-tarball.sh", map[string]string{"HIVE_SHA256": sha256})
 	}
-	return c.make(ctx, host, "install-tarball.sh", nil)
-}
-
-func (c *Cluster) buildHere(ctx context.Context, host Host, archive string) error {
-	if _, err := host.Upload(ctx, archive, remoteSource, 0o600); err != nil {
-		return err
-	}
-	return c.make(ctx, host, "install-source.sh", nil)
 }
 
 func (c *Cluster) build(ctx context.Context, host Host) error {
-	var secrets []string
-	if repo, err := url.Parse(c.options.Repo); err == nil && repo.User != nil {
-		secrets = append(secrets, repo.User.String())
+	return c.make(ctx, host, "install-git.sh", map[string]string{"HIVE_REPO": c.options.Repo, "HIVE_REF": c.options.Ref}, c.repoSecrets()...)
+}
+
+// repoSecrets is what the repository's URL holds of user and password.
+func (c *Cluster) repoSecrets() []string {
+	repo, err := url.Parse(c.options.Repo)
+	if err != nil || repo.User == nil {
+		return nil
 	}
-	return c.make(ctx, host, "install-git.sh", map[string]string{"HIVE_REPO": c.options.Repo, "HIVE_REF": c.options.Ref}, secrets...)
+	return []string{repo.User.String()}
 }
 
 // make runs a script that makes the program; what it printed is the error's log, without the secrets.
@@ -248,6 +254,7 @@ type nodeState struct {
 	era         string        // what the program calls its own service: hive or spinifex
 	written     string        // by which of both the configuration was written
 	skew        time.Duration // of the node's clock against this machine's
+	cpus        int           // 0: not known
 }
 
 // states asks all nodes what is on them, in node order.
@@ -284,6 +291,8 @@ func parseState(host Host, text string, now time.Time) nodeState {
 			state.node = value
 		case "nodes":
 			state.nodes, _ = strconv.Atoi(value) // 0 fits no cluster
+		case "cpus":
+			state.cpus, _ = strconv.Atoi(value)
 		case "time":
 			if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
 				state.skew = time.Unix(seconds, 0).Sub(now.Truncate(time.Second))
@@ -298,6 +307,15 @@ func (c *Cluster) warnOfClocks(states []nodeState) {
 		if state.skew.Abs() > maxSkew {
 			c.warn(StepInstall, state.host.Name(), fmt.Sprintf(
 				"its clock is off by %s: from 5 minutes on, hive refuses signed calls as if their secret were wrong", state.skew.Round(time.Second)))
+		}
+	}
+}
+
+// warnOfCPUs names nodes on which the program that is there will not start. They may have another reserve than all known versions.
+func (c *Cluster) warnOfCPUs(states []nodeState) {
+	for _, state := range states {
+		if problem, fatal := TooFewCPUs(state.era, state.cpus); fatal {
+			c.warn(StepInstall, state.host.Name(), problem)
 		}
 	}
 }

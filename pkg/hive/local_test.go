@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -36,11 +37,12 @@ func TestMain(m *testing.M) {
 
 // localHost is a node on this machine: a home directory and an address. It runs what a remote host would run.
 type localHost struct {
-	t       *testing.T
-	node    cluster.Node
-	home    string
-	unready int                                                               // how often SSH is refused before the node is ready
-	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as it is
+	t         *testing.T
+	node      cluster.Node
+	home      string
+	downloads atomic.Int32
+	unready   int                                                               // how often SSH is refused before the node is ready
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as it is
 }
 
 func (h *localHost) Name() string       { return h.node.Name }
@@ -92,6 +94,11 @@ func (h *localHost) Upload(_ context.Context, localPath, remotePath string, mode
 		return true, nil
 	}
 	return true, copyFile(localPath, target, mode)
+}
+
+func (h *localHost) Download(_ context.Context, remotePath, localPath string) error {
+	h.downloads.Add(1)
+	return copyFile(filepath.Join(h.home, strings.TrimPrefix(remotePath, "~/")), localPath, 0o600)
 }
 
 func copyFile(from, to string, mode fs.FileMode) error {

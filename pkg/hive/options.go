@@ -37,6 +37,13 @@ const (
 	DefaultStopTimeout      = time.Minute
 )
 
+// Where hive is built from source: on the first node, whose build the others get; on each node by itself; on this machine.
+const (
+	BuildFirst = "first"
+	BuildEach  = "each"
+	BuildLocal = "local"
+)
+
 // cloudInitMarker is the last thing that the vendor data makes on a node.
 const cloudInitMarker = "/var/lib/hive-test/cloud-init-done"
 
@@ -58,9 +65,11 @@ type Options struct {
 	Binary string
 	// Tarball is a local release of hive, a tar archive that gzip has compressed, which is unpacked on every node.
 	Tarball string
-	// SourceDir is a local source tree that hive is built from on every node, as it is now and without its .git.
+	// SourceDir is a local source tree that hive is built from, as it is now and without its .git.
 	SourceDir string
-	// Repo is a git URL that hive is built from on every node, at Ref (a branch, tag or commit; empty: the default branch).
+	// Build is where: BuildFirst (also if empty), BuildEach or BuildLocal.
+	Build string
+	// Repo is a git URL that hive is built from, at Ref (a branch, tag or commit; empty: the default branch).
 	Repo, Ref string
 	// ScriptsDir holds node scripts that replace the built-in ones of the same file name.
 	ScriptsDir string
@@ -214,7 +223,7 @@ func (o Options) Inputs() (Inputs, error) {
 		StepOS:        hash(fmt.Sprint(o.osPackages(), o.OSEssentials, cloudinit.DefaultTimezone, cloudinit.DefaultSocketBufferBytes), "os-essentials.sh"),
 	}}
 	if program != "" {
-		inputs.Steps[StepInstall] = hash(o.layout(), "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh") + "/" + program
+		inputs.Steps[StepInstall] = hash(o.layout(), "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh", "pack-build.sh") + "/" + program
 		inputs.Steps[StepStart] = hash(inputs.Steps[StepInstall], "setup-ovn.sh", "start.sh", "start-gateway.sh")
 		inputs.All = hash(fmt.Sprint(program, o.OSEssentials, o.layout(), o.InitFlags, o.JoinFlags, o.Packages), ScriptNames()...)
 	}

@@ -31,7 +31,13 @@ func packed(dir string) (string, error) {
 // that the same content is the same archive. What git keeps for itself is left out.
 func pack(to io.Writer, dir string) error {
 	archive := tar.NewWriter(to)
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err := walk(dir, func(path, name string, info fs.FileInfo) error { return add(archive, path, name, info) })
+	return errors.Join(err, archive.Close())
+}
+
+// walk calls visit for everything in dir that is packed, in order, with its path and its name below dir, which has slashes.
+func walk(dir string, visit func(path, name string, info fs.FileInfo) error) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -44,17 +50,16 @@ func pack(to io.Writer, dir string) error {
 		if err != nil {
 			return err
 		}
-		return add(archive, path, filepath.ToSlash(name), entry)
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return visit(path, filepath.ToSlash(name), info)
 	})
-	return errors.Join(err, archive.Close())
 }
 
 // add adds one entry; what is neither file, link nor directory is left out.
-func add(archive *tar.Writer, path, name string, entry fs.DirEntry) error {
-	info, err := entry.Info()
-	if err != nil {
-		return err
-	}
+func add(archive *tar.Writer, path, name string, info fs.FileInfo) (err error) {
 	header := &tar.Header{Name: name, Mode: int64(info.Mode().Perm())}
 	switch info.Mode().Type() {
 	case fs.ModeDir:

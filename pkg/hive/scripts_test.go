@@ -304,13 +304,13 @@ func (l *local) override(name string, change func(string) string) {
 
 func TestInstallFromGit(t *testing.T) {
 	t.Parallel()
-	l := newLocal(t, 2, Options{})
+	l := newLocal(t, 2, Options{Build: BuildEach})
 	repo := gitRepo(t, l.options.Binary)
 	l.options.Binary, l.options.Repo, l.options.Ref = "", repo, "v1"
 	if err := l.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if l.hosts[1].read("Development/mulga/hive/stamp") != "built\n" {
+	if l.hosts[1].read("Development/mulga/hive/stamp") != "built v1\n" {
 		t.Error("it was not built on the second node")
 	}
 	if err := l.Install(t.Context()); err != nil { // the build has left changes in the tree
@@ -375,7 +375,7 @@ func releaseOf(t *testing.T, dir, program, name string) string {
 
 func TestInstallFromASourceTree(t *testing.T) {
 	t.Parallel()
-	l := newLocal(t, 2, Options{})
+	l := newLocal(t, 2, Options{Build: BuildEach})
 	repo := gitRepo(t, l.options.Binary)
 	l.options.Binary, l.options.SourceDir = "", repo
 	for range 2 { // a second time over what the first has left
@@ -383,13 +383,16 @@ func TestInstallFromASourceTree(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if l.hosts[1].read("Development/mulga/hive/stamp") != "built\n" {
-		t.Error("it was not built on the second node")
+	if got := l.hosts[1].read("Development/mulga/hive/stamp"); got != "built v1\n" {
+		t.Errorf("it was not built on the second node: %q", got)
 	}
 	for name, change := range map[string]Options{"then a clone": {Repo: repo, Ref: "v1"}, "then a source tree again": {SourceDir: repo}} {
 		l.options.Repo, l.options.Ref, l.options.SourceDir = change.Repo, change.Ref, change.SourceDir
 		if err := l.Install(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		if got := l.hosts[1].read("Development/mulga/hive/stamp"); got != "built v1\n" {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 	os.RemoveAll(filepath.Join(l.hosts[0].home, "Development/mulga/hive"))
@@ -410,7 +413,7 @@ func gitRepo(t *testing.T, program string) string {
 		t.Skip("make is not installed")
 	}
 	dir := t.TempDir()
-	makefile := "build:\n\tmkdir -p bin\n\tln -f " + program + " bin/hive || cp " + program + " bin/hive\n\techo built >stamp\n"
+	makefile := "build:\n\tmkdir -p bin\n\tln -f " + program + " bin/hive || cp " + program + " bin/hive\n\techo built $(VERSION) >stamp\n"
 	os.WriteFile(filepath.Join(dir, "Makefile"), []byte(makefile), 0o600)
 	os.WriteFile(filepath.Join(dir, "stamp"), []byte("not built\n"), 0o600)
 	for _, args := range [][]string{

@@ -9,6 +9,8 @@
 # HIVE_BIND        the node's own address
 # HIVE_SOURCE_DIR  where hive's source is, if it was built here (default ~/Development/mulga/hive)
 # HIVE_ROOT        stands before the paths of the system, for tests (default empty)
+# HIVE_VERSION, HIVE_COMMIT  what a program that is built here says of itself (default: what git says of the source)
+# HIVE_QUICKINSTALL  no: a build does not install the packages that it needs
 set -euo pipefail
 
 root=${HIVE_ROOT:-}
@@ -440,11 +442,35 @@ pin() {
     git -C "../$1" checkout --quiet --force --detach "${version##*-}"
 }
 
-# build_source builds hive in HIVE_SOURCE_DIR, makes HIVE_BIN lead to it and prints its version.
+# made prints the program in bin that was made after the file MARK, or any where there is no such file.
+made() {
+  local name
+  for name in hive spinifex spx; do
+    if [ -x "bin/$name" ] && { [ ! -e "$1" ] || [ -n "$(find "bin/$name" -cnewer "$1")" ]; }; then
+      printf '%s\n' "bin/$name"
+      return
+    fi
+  done
+}
+
+# version_of_clone sets HIVE_VERSION and HIVE_COMMIT to what git says of the tree here, where nothing else is known of it.
+version_of_clone() {
+  if [ -z "${HIVE_VERSION:-}" ] && [ -d .git ]; then
+    HIVE_VERSION=$(git describe --tags --always | tr -c 'A-Za-z0-9._+/\n-' '-')
+    HIVE_COMMIT=$(git rev-parse --short HEAD)
+  fi
+}
+
+# build_source builds hive in HIVE_SOURCE_DIR once, makes HIVE_BIN lead to it and prints its version. HIVE_VERSION and HIVE_COMMIT
+# are what it says of itself. HIVE_QUICKINSTALL=no leaves out the packages that a build needs.
 build_source() {
-  local stamp modules name
+  local stamp modules program mark=$run_dir/build-begun
   cd "$HIVE_SOURCE_DIR"
-  if has_target quickinstall; then
+  version_of_clone
+  if [ -n "${HIVE_VERSION:-}" ]; then
+    export VERSION=$HIVE_VERSION COMMIT=${HIVE_COMMIT:-} # upstream's Makefile, also under dev-setup.sh, takes them from here
+  fi
+  if has_target quickinstall && [ "${HIVE_QUICKINSTALL:-}" != no ]; then
     stamp=$(sha256sum Makefile)
     if [ "$(cat "$run_dir/quickinstall" 2>/dev/null)" != "$stamp" ]; then
       sudo -n make quickinstall
@@ -457,15 +483,19 @@ build_source() {
     pin predastore "$modules"
     pin viperblock "$modules"
   fi
+  rm -f "$mark"
+  : >"$mark"
+  sleep 0.01 # the clock of files is coarser than that of processes
   if [ -x scripts/dev-setup.sh ]; then
     ./scripts/dev-setup.sh
   fi
-  make build
-  for name in hive spinifex spx; do
-    if [ -x "bin/$name" ]; then
-      place_program "$HIVE_SOURCE_DIR/bin/$name"
-      exec "$HIVE_BIN" version
-    fi
-  done
-  fail "make build has left no program in $HIVE_SOURCE_DIR/bin"
+  if [ ! -x scripts/dev-setup.sh ] || [ -z "$(made "$mark")" ]; then # that script of most versions has built it
+    make build
+  fi
+  program=$(made "$mark")
+  program=${program:-$(made "$mark.none")}
+  [ -n "$program" ] || fail "make build has left no program in $HIVE_SOURCE_DIR/bin"
+  place_program "$HIVE_SOURCE_DIR/$program"
+  printf '%s\n' "$HIVE_SOURCE_DIR/$program" >"$run_dir/built" # for pack-build.sh
+  exec "$HIVE_BIN" version
 }

@@ -1,5 +1,7 @@
 # Unpacks a release of hive that was uploaded to ~/hive/run/release.tar.gz, and makes HIVE_BIN lead to its program. What else the
 # release holds is put where a build from source would have it. In the layout systemd the release installs itself.
+#
+# HIVE_SHA256  what the SHA-256 has to be of a release that was built elsewhere, which does not install itself (empty: it is one of upstream's)
 set -euo pipefail
 
 if [ "$layout" = systemd ]; then
@@ -7,6 +9,9 @@ if [ "$layout" = systemd ]; then
 fi
 archive=$run_dir/release.tar.gz
 [ -f "$archive" ] || fail "there is no $archive"
+if [ -n "${HIVE_SHA256:-}" ] && [ "$(sha256sum <"$archive" | cut -d' ' -f1)" != "$HIVE_SHA256" ]; then
+  fail "$archive has arrived damaged: its SHA-256 is not $HIVE_SHA256"
+fi
 release=$HOME/hive/bin/release
 rm -rf -- "$release.new"
 mkdir -p "$release.new"
@@ -44,7 +49,7 @@ install_units() {
   use_units || fail "setup.sh has installed no unit of hive's that could be found: *-nats.service"
 }
 
-if [ "$layout" = systemd ]; then
+if [ "$layout" = systemd ] && [ -z "${HIVE_SHA256:-}" ]; then
   install_units
   exec "$HIVE_BIN" version
 fi

@@ -1,9 +1,10 @@
 # Prints what is on this node as name=value lines: version, initialized (yes|no), ca (SHA-256), node, nodes (how many the
-# configuration names), used (yes if hive was ever started here), time (seconds since 1970), era (what the program calls itself)
+# configuration names), used (yes if hive was ever started here), time (seconds since 1970), cpus, era (what the program calls itself)
 # and written (what the program that wrote the configuration called itself).
 set -euo pipefail
 
 printf 'time=%s\n' "$(date +%s)"
+printf 'cpus=%s\n' "$(nproc)"
 if [ -x "$HIVE_BIN" ]; then
   printf 'version=%s\n' "$("$HIVE_BIN" version 2>/dev/null | head -n 1)"
   printf 'era=%s\n' "$(era)"

@@ -1,0 +1,186 @@
+package hive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"hive-test/pkg/remote"
+)
+
+// builtOn is how hive is built with build on nodes: on each, or once, on the first, whose build is then installed on the others.
+// done is called when all have it.
+func (c *Cluster) builtOn(ctx context.Context, build func(context.Context, Host) error) (install func(context.Context, Host) error, done func()) {
+	if c.options.Build == BuildEach || len(c.hosts) == 1 {
+		return build, func() {}
+	}
+	once := &buildOnce{c: c, build: build, first: c.leader()}
+	chosen := c.nodesOf(StepInstall)
+	if len(c.course.Only) > 0 && len(chosen) > 0 && !slices.Contains(chosen, once.first) {
+		once.first = chosen[0] // what the leader has is not what was asked for now
+	}
+	once.builds = slices.Contains(chosen, once.first)
+	once.built = sync.OnceValue(func() error { return build(ctx, once.first) })
+	once.release = sync.OnceValues(func() (builtRelease, error) { return once.pack(ctx) })
+	return once.install, once.close
+}
+
+// buildOnce builds on one node.
+type buildOnce struct {
+	c       *Cluster
+	build   func(context.Context, Host) error
+	first   Host
+	builds  bool                         // whether the first is to be built on; else it has been
+	built   func() error                 // once
+	release func() (builtRelease, error) // once
+	dir     string                       // of the release on this machine, if there is one
+}
+
+// builtRelease is what was built, on this machine.
+type builtRelease struct{ path, sha256 string }
+
+func (b *buildOnce) install(ctx context.Context, host Host) error {
+	if host == b.first {
+		return b.built()
+	}
+	release, err := b.release()
+	if err != nil {
+		return err
+	}
+	b.c.info(StepInstall, host.Name(), "gets what was built on "+b.first.Name())
+	return b.c.unpack(release.path, release.sha256)(ctx, host)
+}
+
+// pack makes a release of what was built on the first node, and brings it here.
+func (b *buildOnce) pack(ctx context.Context) (builtRelease, error) {
+	if b.builds {
+		if b.built() != nil {
+			return builtRelease{}, fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
+		}
+	}
+	result, err := b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
+	if exit, ok := errors.AsType[*remote.ExitError](err); ok && !b.builds { // what it had is gone
+		b.c.info(StepInstall, b.first.Name(), "has no build that others could get ("+firstLine(exit.Result.Stderr)+"): building")
+		if b.built() != nil {
+			return builtRelease{}, fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
+		}
+		result, err = b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
+	}
+	if err != nil {
+		return builtRelease{}, fmt.Errorf("packing what was built on %s: %w", b.first.Name(), err)
+	}
+	dir, err := os.MkdirTemp("", "hive-test-built-")
+	if err != nil {
+		return builtRelease{}, err
+	}
+	b.dir = dir
+	made := builtRelease{filepath.Join(dir, "built.tar.gz"), strings.TrimSpace(string(result.Stdout))}
+	if err := b.first.Download(ctx, remoteBuilt, made.path); err != nil {
+		return builtRelease{}, err
+	}
+	return made, nil
+}
+
+// close removes what pack has brought here. It is called after the last install.
+func (b *buildOnce) close() {
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir)
+	}
+}
+
+func firstLine(text []byte) string {
+	line, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte("\n"))
+	return newRedactor().text(string(line))
+}
+
+// builtHere builds hive on this machine, in a directory that done removes, and returns what installs it on a node.
+func (c *Cluster) builtHere(ctx context.Context) (install func(context.Context, Host) error, done func(), err error) {
+	dir, err := os.MkdirTemp("", "hive-test-build-")
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { _ = os.RemoveAll(dir) }
+	made, err := c.buildIn(ctx, dir)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return c.unpack(made.path, made.sha256), done, nil
+}
+
+// buildIn runs the node scripts that build hive on this machine, with all that they write below dir.
+func (c *Cluster) buildIn(ctx context.Context, dir string) (builtRelease, error) {
+	vars := map[string]string{"HIVE_DIR": filepath.Join(dir, "hive"), "HIVE_SOURCE_DIR": filepath.Join(dir, "mulga", "hive"), "HIVE_QUICKINSTALL": "no"}
+	vars["HIVE_LAYOUT"] = "dev" // whatever this machine itself has
+	script := "install-git.sh"
+	vars["HIVE_REPO"], vars["HIVE_REF"] = c.options.Repo, c.options.Ref
+	run := filepath.Join(dir, "hive", "run")
+	if err := os.MkdirAll(run, 0o700); err != nil {
+		return builtRelease{}, err
+	}
+	if c.options.SourceDir != "" {
+		source, err := c.newSourceTree()
+		if err != nil {
+			return builtRelease{}, err
+		}
+		defer source.close()
+		archive, err := source.archive(source.tree.changeOf(nil))
+		if err == nil {
+			err = os.Rename(archive, filepath.Join(run, "source.tar.gz"))
+		}
+		if err != nil {
+			return builtRelease{}, fmt.Errorf("packing hive's source: %w", err)
+		}
+		script = "install-source.sh"
+		vars["HIVE_VERSION"], vars["HIVE_COMMIT"] = source.version, source.commit
+	}
+	if _, err := c.here(ctx, dir, script, vars); err != nil {
+		return builtRelease{}, err
+	}
+	sum, err := c.here(ctx, dir, "pack-build.sh", vars)
+	return builtRelease{filepath.Join(run, "built.tar.gz"), strings.TrimSpace(sum)}, err
+}
+
+// here runs a node script on this machine and returns what it prints. Its home is dir: upstream's scripts make directories there.
+func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]string) (string, error) {
+	scripts, err := loadScripts(c.options.ScriptsDir)
+	if err != nil {
+		return "", err
+	}
+	exports, err := remote.Exports(vars)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.InstallTimeout)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "bash", "-c", `eval "$(cat)"`, name)
+	cmd.Stdin = strings.NewReader("{\n" + exports + scripts[commonScript] + "\n" + scripts[name] + "\n}\n")
+	cmd.Env = append(os.Environ(), "HOME="+dir)
+	for _, name := range []string{"GOCACHE", "GOMODCACHE"} { // which are below the real home otherwise
+		if value, err := exec.CommandContext(ctx, "go", "env", name).Output(); err == nil {
+			cmd.Env = append(cmd.Env, name+"="+strings.TrimSpace(string(value)))
+		}
+	}
+	if home, err := os.UserHomeDir(); err == nil && os.Getenv("GIT_CONFIG_GLOBAL") == "" {
+		cmd.Env = append(cmd.Env, "GIT_CONFIG_GLOBAL="+filepath.Join(home, ".gitconfig"))
+	}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		log := newRedactor(c.repoSecrets()...).text(stdout.String() + stderr.String())
+		return "", fmt.Errorf("building hive on this machine: %s: %w: %s", name, err, strings.Join(tail(log, 20), "; "))
+	}
+	return stdout.String(), nil
+}

@@ -1,0 +1,209 @@
+package hive
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/progress"
+)
+
+// built makes a source tree like upstream's: dev-setup.sh builds, and the program says VERSION and COMMIT. Each build adds a line to
+// ../builds.
+func builtTree(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("make is not installed")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"Makefile": "VERSION ?= none\nCOMMIT ?= none\nbuild:\n\tmkdir -p bin ../viperblock/lib\n\tprintf '#!/bin/sh\\necho hive %s %s\\n' '$(VERSION)' '$(COMMIT)' >bin/hive\n" +
+			"\tchmod 755 bin/hive\n\techo plugin >../viperblock/lib/nbdkit-viperblock-plugin.so\n\techo '$(VERSION) $(COMMIT)' >>../builds\n",
+		"scripts/dev-setup.sh": "#!/bin/sh\nset -e\nmake build\n",
+		"scripts/setup-ovn.sh": "#!/bin/sh\n",
+		"a b/file one":         "1\n",
+		"a b/two":              "2\n",
+	} {
+		path := filepath.Join(dir, name)
+		os.MkdirAll(filepath.Dir(path), 0o755)
+		mode := os.FileMode(0o644)
+		if strings.HasSuffix(name, ".sh") {
+			mode = 0o755
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("two", filepath.Join(dir, "a b/link")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func (l *local) said(part string) int {
+	count := 0
+	for _, e := range l.events.Events() {
+		if e.Kind == progress.Info && strings.Contains(e.Message, part) {
+			count++
+		}
+	}
+	return count
+}
+
+// Built once, on the first node, in one go, with the version of the source; the others get that build.
+func TestSourceIsBuiltOnce(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 3, Options{})
+	dir := builtTree(t)
+	l.options.Binary, l.options.SourceDir = "", dir
+	if err := l.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	read, err := readTree(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "src-" + read.hash() + " " + read.hash() + "\n"
+	if got := l.hosts[0].read("Development/mulga/builds"); got != want {
+		t.Errorf("built: %q, want %q", got, want)
+	}
+	for _, host := range l.hosts[1:] {
+		if _, err := os.Stat(filepath.Join(host.home, "Development/mulga/hive/Makefile")); err == nil {
+			t.Errorf("%s has got the source", host.Name())
+		}
+		if host.read("Development/mulga/viperblock/lib/nbdkit-viperblock-plugin.so") != "plugin\n" || host.read("hive/bin/release/setup-ovn.sh") == "" {
+			t.Errorf("%s lacks what came with the program", host.Name())
+		}
+	}
+	for _, state := range l.seen {
+		if state.version != "hive "+strings.TrimSpace(want) {
+			t.Errorf("%s has %q", state.host.Name(), state.version)
+		}
+	}
+	os.RemoveAll(filepath.Join(l.hosts[2].home, "hive/bin")) // gets it again, without a build
+	if err := l.reinstallOnly(t, 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.hosts[0].read("Development/mulga/builds"); got != want {
+		t.Errorf("built again: %q", got)
+	}
+}
+
+// reinstallOnly installs on one node alone, as if the others had it from before.
+func (l *local) reinstallOnly(t *testing.T, i int) error {
+	l.course.Journal = doneOnOthers(l.hosts[i].Name())
+	defer func() { l.course.Journal = nil }()
+	return l.Install(t.Context())
+}
+
+// doneOnOthers is a journal in which all is done but on one node.
+type doneOnOthers string
+
+func (d doneOnOthers) Done(_, node string) bool     { return node != string(d) }
+func (d doneOnOthers) Begin(string, []string) error { return nil }
+func (d doneOnOthers) End(string, error)            {}
+
+func TestSourceBuiltHere(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 2, Options{Build: BuildLocal})
+	l.options.Binary, l.options.SourceDir = "", builtTree(t)
+	if err := l.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range l.hosts {
+		if host.read("Development/mulga/viperblock/lib/nbdkit-viperblock-plugin.so") != "plugin\n" {
+			t.Error(host.Name() + " lacks the plugin")
+		}
+	}
+	os.WriteFile(filepath.Join(l.options.SourceDir, "Makefile"), []byte("build:\n\techo broken; exit 3\n"), 0o644)
+	if err := l.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "building hive on this machine") || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("a build that fails: %v", err)
+	}
+}
+
+func TestOnlyWhatChangedIsSent(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 1, Options{})
+	dir, home := builtTree(t), l.hosts[0].home
+	l.options.Binary, l.options.SourceDir = "", dir
+	there := filepath.Join(home, "Development/mulga/hive")
+	for _, step := range []struct {
+		name   string
+		change func() error
+		said   string
+	}{
+		{"first", func() error { return nil }, "6 of 6 files of the source sent"},
+		{"nothing", func() error { return nil }, "0 of 6 files of the source sent (0 B), 0 removed"},
+		{"one file", func() error { return os.WriteFile(filepath.Join(dir, "a b/file one"), []byte("new\n"), 0o644) }, "1 of 6 files of the source sent (4 B), 0 removed"},
+		{"damaged on the node", func() error { return os.WriteFile(filepath.Join(there, "a b/two"), []byte("??\n"), 0o644) }, "1 of 6 files of the source sent (2 B), 0 removed"},
+		{"gone on the node", func() error { return os.RemoveAll(filepath.Join(there, "a b")) }, "3 of 6 files of the source sent (6 B)"},
+		{"removed", func() error { return os.Remove(filepath.Join(dir, "a b/two")) }, "0 of 5 files of the source sent (0 B), 1 removed"},
+		{"a directory for a link", func() error {
+			os.Remove(filepath.Join(dir, "a b/link"))
+			os.Mkdir(filepath.Join(dir, "a b/link"), 0o755)
+			return os.WriteFile(filepath.Join(dir, "a b/link/x"), nil, 0o644)
+		}, "1 of 5 files of the source sent (0 B), 1 removed"},
+		{"all gone", func() error { return os.RemoveAll(there) }, "5 of 5 files of the source sent"},
+	} {
+		before := l.said(step.said)
+		if err := step.change(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Install(t.Context()); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if l.said(step.said) != before+1 {
+			t.Errorf("%s: it does not say %q", step.name, step.said)
+			for _, e := range l.events.Events() {
+				t.Log(e.Kind, e.Message)
+			}
+		}
+		want, err := readTree(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readTree(there)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, left := range []string{"bin", "bin/hive", ".uploaded"} {
+			delete(got.entries, left)
+		}
+		if diff := cmp.Diff(want.entries, got.entries, cmp.AllowUnexported(entry{})); diff != "" {
+			t.Errorf("%s: %s", step.name, diff)
+		}
+	}
+}
+
+func TestVersionOfATree(t *testing.T) {
+	dir := gitRepo(t, "/bin/true")
+	version := func() string {
+		t.Helper()
+		read, err := readTree(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, commit := read.version()
+		if len(commit) < 7 {
+			t.Errorf("commit %q", commit)
+		}
+		return version
+	}
+	if got := version(); got != "v1" {
+		t.Errorf("a tag: %q", got)
+	}
+	os.WriteFile(filepath.Join(dir, "new"), []byte("1"), 0o600)
+	one := version()
+	os.WriteFile(filepath.Join(dir, "new"), []byte("2"), 0o600)
+	if two := version(); !strings.HasPrefix(one, "v1-dirty-") || one == two {
+		t.Errorf("with a change %q, with another %q", one, two)
+	}
+	os.RemoveAll(filepath.Join(dir, ".git"))
+	if got := version(); !strings.HasPrefix(got, "src-") {
+		t.Errorf("without git: %q", got)
+	}
+}
