@@ -165,13 +165,14 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-c", `eval "$(cat)"`, name)
 	cmd.Stdin = strings.NewReader("{\n" + exports + scripts[commonScript] + "\n" + scripts[name] + "\n}\n")
-	cmd.Env = append(os.Environ(), "HOME="+dir)
+	cmd.Env = append(buildEnvironment(os.Environ()), "HOME="+dir)
 	for _, name := range []string{"GOCACHE", "GOMODCACHE"} { // which are below the real home otherwise
 		if value, err := exec.CommandContext(ctx, "go", "env", name).Output(); err == nil {
 			cmd.Env = append(cmd.Env, name+"="+strings.TrimSpace(string(value)))
 		}
 	}
-	if home, err := os.UserHomeDir(); err == nil && os.Getenv("GIT_CONFIG_GLOBAL") == "" {
+	named := slices.ContainsFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "GIT_CONFIG_GLOBAL=") })
+	if home, err := os.UserHomeDir(); err == nil && !named {
 		cmd.Env = append(cmd.Env, "GIT_CONFIG_GLOBAL="+filepath.Join(home, ".gitconfig"))
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
@@ -183,4 +184,11 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 		return "", fmt.Errorf("building hive on this machine: %s: %w: %s", name, err, strings.Join(tail(log, 20), "; "))
 	}
 	return stdout.String(), nil
+}
+
+// buildEnvironment is what a build on this machine gets of the environment: nothing of Proxmox VE's, where the API token may be.
+func buildEnvironment(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		return strings.HasPrefix(v, "PROXMOX_VE_") || strings.HasPrefix(v, "HIVE_TEST_") || strings.HasPrefix(v, "TF_VAR_")
+	})
 }
