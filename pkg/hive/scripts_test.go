@@ -386,13 +386,13 @@ func TestInstallFromASourceTree(t *testing.T) {
 	if got := l.hosts[1].read("Development/mulga/hive/stamp"); got != "built v1\n" {
 		t.Errorf("it was not built on the second node: %q", got)
 	}
-	for name, change := range map[string]Options{"then a clone": {Repo: repo, Ref: "v1"}, "then a source tree again": {SourceDir: repo}} {
+	for _, change := range []Options{{Repo: repo, Ref: "v1"}, {SourceDir: repo}} { // a clone, then a source tree again
 		l.options.Repo, l.options.Ref, l.options.SourceDir = change.Repo, change.Ref, change.SourceDir
 		if err := l.Install(t.Context()); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%+v: %v", change, err)
 		}
 		if got := l.hosts[1].read("Development/mulga/hive/stamp"); got != "built v1\n" {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%+v: %q", change, got)
 		}
 	}
 	os.RemoveAll(filepath.Join(l.hosts[0].home, "Development/mulga/hive"))
