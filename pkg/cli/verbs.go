@@ -188,12 +188,7 @@ that of the first phase that failed. What failed is explained by what every node
 	return cmd
 }
 
-// onCluster runs phases on a cluster that exists.
-func (a *app) onCluster(ctx context.Context, verb, name string, settings config.Settings, list func(*lifecycle.Job) []phase.Entry) error {
-	return a.onFound(ctx, verb, name, settings, (*session).load, list)
-}
-
-// onFound is onCluster for a cluster whose record is found in another way.
+// onFound runs phases on a cluster whose record is found by find.
 func (a *app) onFound(ctx context.Context, verb, name string, settings config.Settings, find func(*session) error, list func(*lifecycle.Job) []phase.Entry) (err error) {
 	s, err := a.open(verb, name, settings)
 	if err != nil {

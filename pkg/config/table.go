@@ -119,7 +119,7 @@ func workRows() []Setting {
 		{Key: "build", Flag: "build", Kind: Text, Default: "first", OneOf: []string{"first", "each", "local"}, Help: "where --source-dir and --repo are built: on the first node, whose build the others get, on each node, or on this machine"},
 		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Path, Help: "directory of node scripts that replace the built-in ones of the same name"},
 		{Key: "hive.layout", Flag: "layout", Kind: Text, Default: "auto", OneOf: []string{"dev", "systemd", "auto"}, Help: "how hive is installed: in ~/hive, or by its release's setup.sh with units; auto: as the nodes have it already, else dev"},
-		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Help: "further flag of `hive admin init`, like --external-mode=nat; may be repeated"},
+		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Help: "further flag of `hive admin init`, like --region=eu-north-1; may be repeated"},
 		{Key: "hive.join_flags", Flag: "join-flag", Kind: List, Help: "further flag of `hive admin join`; may be repeated"},
 		{Key: "packages", Flag: "packages", Kind: List, Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Help: "limit for all nodes to become healthy"},

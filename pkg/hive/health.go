@@ -106,7 +106,9 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 		asked, giveUp := context.WithCancel(ctx)
 		defer giveUp()
 		var services sync.WaitGroup
-		services.Go(func() { nodes[i].Services, nodes[i].errs.services = c.askServices(asked, host) })
+		var found []Service
+		var failed error
+		services.Go(func() { found, failed = c.askServices(asked, host) })
 		nodes[i].errs.health = c.asking(ctx, host, func(ctx context.Context) error {
 			return nodes[i].askHealth(ctx, probe, address(host, ManagerPort), accessErr)
 		})
@@ -114,6 +116,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 			time.AfterFunc(unreachableGrace, giveUp)
 		}
 		services.Wait()
+		nodes[i].Services, nodes[i].errs.services = found, failed
 	})
 	if lazy && !allRunning(nodes) {
 		return judgeRunning(nodes)
@@ -121,7 +124,8 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	var listed map[string]string
 	var listErr error
 	var list sync.WaitGroup
-	list.Go(func() { listed, listErr = c.listNodes(ctx, nodes) })
+	able := c.able(nodes)
+	list.Go(func() { listed, listErr = c.listNodes(ctx, able) })
 	c.forAll(func(i int, host Host) {
 		if nodes[i].unreachable() {
 			return // the rest follows from that
@@ -204,16 +208,21 @@ func (n *NodeHealth) askGateway(ctx context.Context, probe *prober, access Acces
 	return nil
 }
 
-// listNodes asks the first node that runs for its table of nodes, and the next where that fails. A node that runs is not called
-// NotReady on one word: its answer can come too late just after another one has fallen silent.
-func (c *Cluster) listNodes(ctx context.Context, nodes []NodeHealth) (map[string]string, error) {
+// able are the hosts that can tell of the cluster: those that run and have NATS, else node 1.
+func (c *Cluster) able(nodes []NodeHealth) []Host {
 	hosts := filter(c.hosts, func(h Host) bool {
 		node := nodes[slices.Index(c.hosts, h)]
 		return node.running() && !node.absent()
 	})
 	if len(hosts) == 0 {
-		hosts = c.hosts[:1]
+		return c.hosts[:1]
 	}
+	return hosts
+}
+
+// listNodes asks the first of hosts for its table of nodes, and the next where that fails. A host, which runs, is not called
+// NotReady on one word: its answer can come too late just after another one has fallen silent.
+func (c *Cluster) listNodes(ctx context.Context, hosts []Host) (map[string]string, error) {
 	listed, err := c.getNodes(ctx, hosts[0])
 	doubtful := slices.ContainsFunc(hosts, func(h Host) bool { return listed[h.Name()] != statusReady })
 	if (err != nil || doubtful) && ctx.Err() == nil {
