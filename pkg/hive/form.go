@@ -17,7 +17,7 @@ const (
 	formedMarker  = "Cluster formation complete!"
 	stillRunning  = 124         // await-init.sh: it has not ended
 	joinSettling  = time.Second // how long other joins may still fail by themselves after the first
-	startTimeout  = time.Minute // of start.sh, which waits for nothing
+	startTimeout  = time.Minute // of start.sh, which waits for NATS for a quarter of it at most
 	formationRest = time.Minute // beyond the formation timeout: grace, writing, connecting
 )
 

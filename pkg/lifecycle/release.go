@@ -88,26 +88,23 @@ func leftText(left []hive.Left) string {
 }
 
 func (d *down) stopHive(ctx context.Context, sink progress.Sink) error {
-	handle, err := d.hive(progress.Discard)
-	if err != nil {
-		return err
-	}
-	if err := handle.Stop(ctx); err != nil {
-		return d.stays(err)
-	}
-	info(sink, "hive is stopped on %s", strings.Join(d.Record.Nodes.Names(), ", "))
-	return nil
+	return d.onHosts(sink, "hive is stopped on", func(handle *hive.Cluster) error { return handle.Stop(ctx) })
 }
 
 func (d *down) purgeHive(ctx context.Context, sink progress.Sink) error {
+	return d.onHosts(sink, "hive's data, programs and profiles are removed from", func(handle *hive.Cluster) error { return handle.Purge(ctx) })
+}
+
+// onHosts runs act, which clears hosts of hive, and says what was done on which.
+func (d *down) onHosts(sink progress.Sink, done string, act func(*hive.Cluster) error) error {
 	handle, err := d.hive(progress.Discard)
 	if err != nil {
 		return err
 	}
-	if err := handle.Purge(ctx); err != nil {
+	if err := act(handle); err != nil {
 		return d.stays(err)
 	}
-	info(sink, "hive's data, programs and profiles are removed from %s", strings.Join(d.Record.Nodes.Names(), ", "))
+	info(sink, "%s %s", done, strings.Join(d.Record.Nodes.Names(), ", "))
 	return nil
 }
 

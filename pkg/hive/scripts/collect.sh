@@ -81,11 +81,9 @@ for file in "$run_dir"/*.exit; do # how init and join have ended
     keep "$file" "run/$(basename "$file")"
   fi
 done
-for file in "$run_dir"/services; do # what should run here, and what was left out
-  if [ -f "$file" ]; then
-    keep "$file" run/services
-  fi
-done
+if [ -f "$run_dir/services" ]; then # what should run here, and what was left out
+  keep "$run_dir/services" run/services
+fi
 config=$(config_file)
 if [ -n "$config" ]; then
   keep "$config" hive.toml

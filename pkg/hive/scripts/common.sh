@@ -381,14 +381,14 @@ service_address() {
 
 # bridge_there succeeds if Open vSwitch has the bridge that OVN and vpcd need.
 bridge_there() {
-  command -v ovs-vsctl >/dev/null && { ovs-vsctl br-exists br-int || sudo -n ovs-vsctl br-exists br-int; } 2>/dev/null
+  command -v ovs-vsctl >/dev/null && "${admin[@]}" ovs-vsctl br-exists br-int 2>/dev/null
 }
 
 # ovn_script prints the path of hive's own script that sets up OVN, where there is one and it can work: it needs Open vSwitch and
 # systemd.
 ovn_script() {
   local script
-  command -v ovs-vsctl >/dev/null && [ -d /run/systemd/system ] || return 0
+  command -v ovs-vsctl >/dev/null && has_systemd || return 0
   for script in "$root/usr/local/share/${product:-}/setup-ovn.sh" "$HIVE_SOURCE_DIR/scripts/setup-ovn.sh" "$HIVE_DIR/bin/release/setup-ovn.sh"; do
     if [ -x "$script" ]; then
       printf '%s\n' "$script"

@@ -37,12 +37,8 @@ done
 # As root, init and join put the cluster's CA into the system's store.
 stored=${SIM_HOST_ROOT:-}/usr/local/share/ca-certificates/spinifex-ca.crt
 if [ -f "$stored" ]; then
-  root=()
-  if [ "$(id -u)" != 0 ]; then
-    root=(sudo -n)
-  fi
-  "${root[@]}" rm -f -- "$stored"
+  "${admin[@]}" rm -f -- "$stored"
   if [ -z "${SIM_HOST_ROOT:-}" ]; then
-    "${root[@]}" update-ca-certificates >/dev/null 2>&1 || true # what is left then trusts a CA whose key is gone
+    "${admin[@]}" update-ca-certificates >/dev/null 2>&1 || true # what is left then trusts a CA whose key is gone
   fi
 fi

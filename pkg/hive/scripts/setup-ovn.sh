@@ -15,7 +15,7 @@ fi
 
 # plain NIC succeeds if that interface is neither a bridge of Linux nor one of Open vSwitch.
 plain() {
-  [ -n "$1" ] && [ ! -d "/sys/class/net/$1/bridge" ] && ! sudo -n ovs-vsctl br-exists "$1" 2>/dev/null
+  [ -n "$1" ] && [ ! -d "/sys/class/net/$1/bridge" ] && ! "${admin[@]}" ovs-vsctl br-exists "$1" 2>/dev/null
 }
 
 # Later scripts refuse a default route over a plain NIC unless they are told to put a macvlan beside it, which leaves SSH alone.
