@@ -2,15 +2,18 @@ package hive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,19 +33,23 @@ func (c *Cluster) builtOn(ctx context.Context, build func(context.Context, Host)
 	}
 	once.builds = slices.Contains(chosen, once.first)
 	once.built = sync.OnceValue(func() error { return build(ctx, once.first) })
-	once.release = sync.OnceValues(func() (builtRelease, error) { return once.pack(ctx) })
-	return once.install, once.close
+	once.packed = sync.OnceValues(func() (string, error) { return once.pack(ctx) })
+	once.brought = sync.OnceValues(func() (string, error) { return once.bring(ctx) })
+	return once.install, func() { once.close(ctx) }
 }
 
-// buildOnce builds on one node.
+// buildOnce builds on one node, whose build the others get from it over the network that they share, or else through this machine.
 type buildOnce struct {
-	c       *Cluster
-	build   func(context.Context, Host) error
-	first   Host
-	builds  bool                         // whether the first is to be built on; else it has been
-	built   func() error                 // once
-	release func() (builtRelease, error) // once
-	dir     string                       // of the release on this machine, if there is one
+	c      *Cluster
+	build  func(context.Context, Host) error
+	first  Host
+	builds bool         // whether the first is to be built on; else it has been
+	built  func() error // once
+
+	packed  func() (sha256 string, err error) // once
+	brought func() (path string, err error)   // once
+	dir     string                            // of the release on this machine, if there is one
+	shared  atomic.Bool                       // whether the first has admitted a key
 }
 
 // builtRelease is what was built, on this machine.
@@ -52,48 +59,108 @@ func (b *buildOnce) install(ctx context.Context, host Host) error {
 	if host == b.first {
 		return b.built()
 	}
-	release, err := b.release()
+	sum, err := b.packed()
 	if err != nil {
 		return err
 	}
 	b.c.info(StepInstall, host.Name(), "gets what was built on "+b.first.Name())
-	return b.c.unpack(release.path, release.sha256)(ctx, host)
+	err = b.pass(ctx, host, sum)
+	if err == nil {
+		return b.c.unpacked(ctx, host, sum)
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	b.c.info(StepInstall, host.Name(), "does not get it from "+b.first.Name()+" itself, but through this machine: "+why(err))
+	path, err := b.brought()
+	if err != nil {
+		return err
+	}
+	return b.c.unpack(path, sum)(ctx, host)
 }
 
-// pack makes a release of what was built on the first node, and brings it here.
-func (b *buildOnce) pack(ctx context.Context) (builtRelease, error) {
+// why is the first line of what a node script has printed before it failed, or else the error.
+func why(err error) string {
+	if exit, ok := errors.AsType[*remote.ExitError](err); ok {
+		return cmp.Or(firstLine(exit.Result.Stderr), err.Error())
+	}
+	return err.Error()
+}
+
+// pack makes a release of what was built on the first node, and returns its SHA-256.
+func (b *buildOnce) pack(ctx context.Context) (string, error) {
 	if b.builds {
 		if b.built() != nil {
-			return builtRelease{}, fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
+			return "", fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
 		}
 	}
 	result, err := b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok && !b.builds { // what it had is gone
 		b.c.info(StepInstall, b.first.Name(), "has no build that others could get ("+firstLine(exit.Result.Stderr)+"): building")
 		if b.built() != nil {
-			return builtRelease{}, fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
+			return "", fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
 		}
 		result, err = b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
 	}
 	if err != nil {
-		return builtRelease{}, fmt.Errorf("packing what was built on %s: %w", b.first.Name(), err)
+		return "", fmt.Errorf("packing what was built on %s: %w", b.first.Name(), err)
 	}
-	dir, err := os.MkdirTemp("", "hive-test-built-")
-	if err != nil {
-		return builtRelease{}, err
-	}
-	b.dir = dir
-	made := builtRelease{filepath.Join(dir, "built.tar.gz"), strings.TrimSpace(string(result.Stdout))}
-	if err := b.first.Download(ctx, remoteBuilt, made.path); err != nil {
-		return builtRelease{}, err
-	}
-	return made, nil
+	return strings.TrimSpace(string(result.Stdout)), nil
 }
 
-// close removes what pack has brought here. It is called after the last install.
-func (b *buildOnce) close() {
+// pass has host read the release from the first node: by a key that is made for it, and good for nothing else.
+func (b *buildOnce) pass(ctx context.Context, host Host, sum string) error {
+	key, err := b.c.script(ctx, host, "get-build.sh", shortTimeout, nil, nil)
+	if err != nil {
+		return err
+	}
+	b.shared.Store(true)
+	way, err := b.c.script(ctx, b.first, "share-build.sh", shortTimeout, map[string]string{"HIVE_KEY": strings.TrimSpace(string(key.Stdout))}, nil)
+	if err != nil {
+		return err
+	}
+	fields := map[string][]string{}
+	for line := range strings.Lines(string(way.Stdout)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		fields[name] = append(fields[name], value)
+	}
+	if len(fields["key"]) == 0 {
+		return fmt.Errorf("the host keys of %s are not in /etc/ssh", b.first.Name())
+	}
+	var addresses []string
+	for _, address := range []netip.Addr{b.first.Node().Data, b.first.Node().Management} {
+		if address.IsValid() {
+			addresses = append(addresses, address.String())
+		}
+	}
+	_, err = b.c.script(ctx, host, "get-build.sh", b.c.options.InstallTimeout, map[string]string{
+		"HIVE_FROM": strings.Join(addresses, " "), "HIVE_FROM_USER": strings.Join(fields["user"], ""), "HIVE_FROM_PORT": strings.Join(fields["port"], ""),
+		"HIVE_FROM_KEYS": strings.Join(fields["key"], "\n"), "HIVE_SHA256": sum,
+	}, nil)
+	return err
+}
+
+// bring copies the release from the first node to this machine, and returns its path.
+func (b *buildOnce) bring(ctx context.Context) (string, error) {
+	dir, err := os.MkdirTemp("", "hive-test-built-")
+	if err != nil {
+		return "", err
+	}
+	b.dir = dir
+	path := filepath.Join(dir, "built.tar.gz")
+	return path, b.first.Download(ctx, remoteBuilt, path)
+}
+
+// close removes what bring has brought here, and admits the keys of others no longer. It is called after the last install.
+func (b *buildOnce) close(ctx context.Context) {
 	if b.dir != "" {
 		_ = os.RemoveAll(b.dir)
+	}
+	if !b.shared.Load() {
+		return
+	}
+	if _, err := b.c.script(context.WithoutCancel(ctx), b.first, "share-build.sh", logTimeout, nil, nil); err != nil {
+		b.c.warn(StepInstall, b.first.Name(), "a key by which other nodes read what was built is left in ~/.ssh/authorized_keys for an hour: "+why(err))
 	}
 }
 

@@ -1,15 +1,20 @@
 package hive
 
 import (
+	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
 
 	"hive-test/pkg/progress"
+	"hive-test/pkg/sim/sshd"
 )
 
 // built makes a source tree like upstream's: dev-setup.sh builds, and the program says VERSION and COMMIT. Each build adds a line to
@@ -91,6 +96,116 @@ func TestSourceIsBuiltOnce(t *testing.T) {
 	if got := l.hosts[0].read("Development/mulga/builds"); got != want {
 		t.Errorf("built again: %q", got)
 	}
+}
+
+// Nodes read what was built from the first itself, over SSH, and through this machine where that cannot be.
+func TestABuildIsPassedOn(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("ssh"); err != nil {
+		t.Skip("ssh is not installed")
+	}
+	for _, test := range []struct {
+		name  string
+		spoil func(t *testing.T, l *local)
+		why   string // it is not read from the first node
+	}{
+		{"from the first", func(*testing.T, *local) {}, ""},
+		{"no newline at the end of the file of keys", func(t *testing.T, l *local) { l.hosts[0].write(".ssh/authorized_keys", "# mine") }, ""},
+		{"nothing answers", func(_ *testing.T, l *local) { l.hosts[0].port = "1" }, "refused"},
+		{"another host key", func(t *testing.T, l *local) { l.hosts[0].write("root/etc/ssh/ssh_host_ed25519_key.pub", publicKey(t)) }, "Host key verification failed"},
+		{"no host key", func(_ *testing.T, l *local) {
+			os.Remove(filepath.Join(l.hosts[0].home, "root/etc/ssh/ssh_host_ed25519_key.pub"))
+		}, "host keys of ci-1 are not in /etc/ssh"},
+		{"keys are kept elsewhere", func(_ *testing.T, l *local) { os.RemoveAll(filepath.Join(l.hosts[0].home, ".ssh")) }, "kept elsewhere"},
+		{"a shell that prints", func(_ *testing.T, l *local) { l.hosts[0].write("noise", "hello\n") }, "damaged"},
+		{"no ssh-keygen", func(_ *testing.T, l *local) {
+			l.hosts[1].write("fake/ssh-keygen", "#!/bin/sh\nexit 1\n")
+			os.Chmod(filepath.Join(l.hosts[1].home, "fake/ssh-keygen"), 0o755)
+		}, "ci-2"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLocal(t, 2, Options{})
+			l.options.Binary, l.options.SourceDir = "", builtTree(t)
+			l.hosts[0].write(".ssh/authorized_keys", "")
+			l.hosts[0].serveSSH()
+			test.spoil(t, l)
+			before, _ := os.ReadFile(filepath.Join(l.hosts[0].home, ".ssh/authorized_keys"))
+			if err := l.Install(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := l.said("itself, but through this machine: "); (got == 0) != (test.why == "") {
+				t.Errorf("through this machine: %d times", got)
+			}
+			if test.why != "" && l.said(test.why) == 0 {
+				t.Errorf("it does not say %q: %v", test.why, l.events.Events())
+			}
+			if got := l.hosts[0].downloads.Load(); (got == 0) != (test.why == "") {
+				t.Errorf("%d downloads", got)
+			}
+			if got, _ := os.ReadFile(filepath.Join(l.hosts[0].home, ".ssh/authorized_keys")); strings.TrimSpace(string(got)) != string(before) {
+				t.Errorf("keys that are left: %q", got)
+			}
+			if keys, _ := filepath.Glob(filepath.Join(l.hosts[1].home, "hive/run/build-*")); test.why == "" && len(keys) > 0 {
+				t.Errorf("left on ci-2: %v", keys)
+			}
+			if l.hosts[1].read("hive/bin/release/setup-ovn.sh") == "" {
+				t.Error("ci-2 has not got it")
+			}
+		})
+	}
+}
+
+// serveSSH gives the host an SSH server, whose shell prints the file noise.
+func (h *localHost) serveSSH() {
+	h.t.Helper()
+	key, err := sshd.LoadKey(filepath.Join(h.home, "root/etc/ssh/ssh_host_ed25519_key"), "")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", h.node.Management.String()+":0")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	_, h.port, _ = net.SplitHostPort(listener.Addr().String())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- sshd.Serve(ctx, listener, sshd.Config{
+			HostKey: key,
+			Authorized: func(user string, key ssh.PublicKey) (sshd.Login, bool) {
+				keys, _ := os.ReadFile(filepath.Join(h.home, ".ssh/authorized_keys"))
+				login, ok := sshd.Find(keys, key, time.Now())
+				return login, ok && user == "admin"
+			},
+			Exec: func(ctx context.Context, s *sshd.Session) int {
+				cmd := exec.CommandContext(ctx, "bash", "-c", "cat "+filepath.Join(h.home, "noise")+" 2>/dev/null;"+s.Command)
+				cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
+				_ = cmd.Run()
+				return cmd.ProcessState.ExitCode()
+			},
+		})
+	}()
+	h.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			h.t.Error(err)
+		}
+	})
+}
+
+// publicKey is the public half of a key that nobody has.
+func publicKey(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key")
+	if _, err := sshd.LoadKey(file, ""); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // reinstallOnly installs on one node alone, as if the others had it from before.

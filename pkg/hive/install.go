@@ -208,8 +208,13 @@ func (c *Cluster) unpack(release, sha256 string) func(context.Context, Host) err
 		if _, err := host.Upload(ctx, release, remoteTarball, 0o600); err != nil {
 			return err
 		}
-		return c.make(ctx, host, "install-tarball.sh", map[string]string{"HIVE_SHA256": sha256})
+		return c.unpacked(ctx, host, sha256)
 	}
+}
+
+// unpacked installs a release that has been put on the node.
+func (c *Cluster) unpacked(ctx context.Context, host Host, sha256 string) error {
+	return c.make(ctx, host, "install-tarball.sh", map[string]string{"HIVE_SHA256": sha256})
 }
 
 func (c *Cluster) build(ctx context.Context, host Host) error {

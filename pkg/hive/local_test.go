@@ -42,6 +42,7 @@ type localHost struct {
 	home      string
 	downloads atomic.Int32
 	unready   int                                                               // how often SSH is refused before the node is ready
+	port      string                                                            // of its SSH server, if it has one
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as it is
 }
 
@@ -58,6 +59,9 @@ func (h *localHost) Run(ctx context.Context, c remote.Command) (remote.Result, e
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", `eval "$(cat)"`, c.Name}, c.Args...)...)
 	cmd.Env = []string{"HOME=" + h.home, "HIVE_ROOT=" + filepath.Join(h.home, "root"), "GORACE=atexit_sleep_ms=0", "PATH=" + filepath.Join(h.home, "fake") + ":" + os.Getenv("PATH")}
+	if h.port != "" {
+		cmd.Env = append(cmd.Env, "SSH_CONNECTION=127.0.0.1 1 127.0.0.1 "+h.port, "USER=admin")
+	}
 	cmd.Dir = h.home
 	cmd.Stdin = strings.NewReader("{\n" + exports + c.Script + "\n}\n")
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -148,6 +152,17 @@ func (h *localHost) read(name string) string {
 		h.t.Fatal(err)
 	}
 	return string(text)
+}
+
+func (h *localHost) write(name, text string) {
+	h.t.Helper()
+	path := filepath.Join(h.home, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // local is a cluster of local hosts with everything that it reported.

@@ -122,7 +122,7 @@ func (s *server) serve(l net.Listener) {
 		defer close(done)
 		_ = sshd.Serve(ctx, countingListener{l, &s.conns}, sshd.Config{
 			HostKey:    s.key,
-			Authorized: func(_ string, key ssh.PublicKey) bool { return s.allow(key) },
+			Authorized: func(_ string, key ssh.PublicKey) (sshd.Login, bool) { return sshd.Login{}, s.allow(key) },
 			Exec:       s.exec,
 			SFTPExec: func(ctx context.Context, session *sshd.Session) int {
 				if out, err := exec.Command("bash", "-c", s.startUp).Output(); len(out) > 0 || err != nil {

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -64,25 +63,15 @@ func (s *stdio) close() {
 }
 
 // authorized reads the user's authorized_keys at every login, as sshd does. Only the user that cloud-init made may log in.
-func (g *guest) authorized(user string, key ssh.PublicKey) bool {
+func (g *guest) authorized(user string, key ssh.PublicKey) (sshd.Login, bool) {
 	if user != g.account.Name {
-		return false
+		return sshd.Login{}, false
 	}
-	b, err := os.ReadFile(filepath.Join(g.account.Home, ".ssh/authorized_keys"))
+	keys, err := os.ReadFile(filepath.Join(g.account.Home, ".ssh/authorized_keys"))
 	if err != nil {
-		return false
+		return sshd.Login{}, false
 	}
-	for len(b) > 0 {
-		k, _, options, rest, err := ssh.ParseAuthorizedKey(b)
-		if err != nil {
-			return false
-		}
-		if len(options) == 0 && bytes.Equal(k.Marshal(), key.Marshal()) {
-			return true
-		}
-		b = rest
-	}
-	return false
+	return sshd.Find(keys, key, time.Now())
 }
 
 // rootAccount is who the agent and cloud-init run as.

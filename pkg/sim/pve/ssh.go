@@ -48,8 +48,8 @@ func (s *Server) startSSH(node string, port int) (int, error) {
 }
 
 // authorized lets the simulator's own key in, as any user: "root" is root, all others may use sudo.
-func (s *Server) authorized(_ string, key ssh.PublicKey) bool {
-	return bytes.Equal(key.Marshal(), s.files.clientKey.Marshal())
+func (s *Server) authorized(_ string, key ssh.PublicKey) (sshd.Login, bool) {
+	return sshd.Login{}, bytes.Equal(key.Marshal(), s.files.clientKey.Marshal())
 }
 
 // shell is a login on a hypervisor. It knows the few programs that are run there and starts no process.

@@ -3,6 +3,8 @@ package sshd
 import (
 	"context"
 	"io"
+	"net"
+	"strings"
 	"sync"
 
 	"github.com/pkg/sftp"
@@ -18,7 +20,7 @@ type Window struct {
 type Session struct {
 	User    string
 	Command string            // empty: a shell
-	Env     map[string]string // what the client set and the server accepts; never nil
+	Env     map[string]string // what the client set and the server accepts, and SSH_CONNECTION; never nil
 	Stdin   io.Reader         // ends when the client closes its side
 	Stdout  io.Writer
 	Stderr  io.Writer
@@ -51,20 +53,21 @@ type session struct {
 	s       *Session
 	signals chan ssh.Signal
 	windows chan Window
+	login   Login
 	started bool
 	running sync.WaitGroup
 }
 
-func (s *server) serveSession(ctx context.Context, user string, nc ssh.NewChannel) {
+func (s *server) serveSession(ctx context.Context, conn *ssh.ServerConn, nc ssh.NewChannel) {
 	ch, reqs, err := nc.Accept()
 	if err != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ss := &session{srv: s, ch: ch, signals: make(chan ssh.Signal, 16), windows: make(chan Window, 4)}
+	ss := &session{srv: s, ch: ch, login: loginOf(conn), signals: make(chan ssh.Signal, 16), windows: make(chan Window, 4)}
 	ss.s = &Session{
-		User: user, Env: map[string]string{}, Stdin: ch, Stdout: ch, Stderr: ch.Stderr(),
+		User: conn.User(), Env: map[string]string{"SSH_CONNECTION": endpoints(conn)}, Stdin: ch, Stdout: ch, Stderr: ch.Stderr(),
 		Signals: ss.signals, Windows: ss.windows,
 	}
 	for req := range reqs {
@@ -74,6 +77,17 @@ func (s *server) serveSession(ctx context.Context, user string, nc ssh.NewChanne
 	cancel()
 	ss.running.Wait()
 	_ = ch.Close()
+}
+
+// endpoints is SSH_CONNECTION of ssh(1): address and port of the client, then of the server.
+func endpoints(conn *ssh.ServerConn) string {
+	var fields []string
+	for _, end := range []net.Addr{conn.RemoteAddr(), conn.LocalAddr()} {
+		if host, port, err := net.SplitHostPort(end.String()); err == nil {
+			fields = append(fields, host, port)
+		}
+	}
+	return strings.Join(fields, " ")
 }
 
 func (ss *session) request(ctx context.Context, req *ssh.Request) {
@@ -104,22 +118,34 @@ func (ss *session) handle(req *ssh.Request) (start runner, ok bool) {
 		if ss.started {
 			return nil, false
 		}
-		return ss.srv.cfg.Exec, true
+		return ss.exec(""), true
 	case "exec":
 		var m struct{ Command string }
 		if ss.started || ssh.Unmarshal(req.Payload, &m) != nil {
 			return nil, false
 		}
-		ss.s.Command = m.Command
-		return ss.srv.cfg.Exec, true
+		return ss.exec(m.Command), true
 	case "subsystem":
 		var m struct{ Name string }
 		if ss.started || ssh.Unmarshal(req.Payload, &m) != nil || m.Name != "sftp" {
 			return nil, false
 		}
+		if ss.login.Command != "" {
+			return ss.exec(m.Name), true
+		}
 		return ss.sftp()
 	}
 	return nil, false
+}
+
+// exec is what runs command, or what the key is for.
+func (ss *session) exec(command string) runner {
+	ss.s.Command = command
+	if ss.login.Command != "" {
+		ss.s.Env["SSH_ORIGINAL_COMMAND"] = command
+		ss.s.Command = ss.login.Command
+	}
+	return ss.srv.cfg.Exec
 }
 
 func (ss *session) setEnv(payload []byte) bool {
@@ -137,7 +163,7 @@ func (ss *session) setPTY(payload []byte) bool {
 		Columns, Rows, Width, Height uint32
 		Modes                        string
 	}
-	if ss.started || ssh.Unmarshal(payload, &m) != nil {
+	if ss.started || ss.login.Restricted || ssh.Unmarshal(payload, &m) != nil {
 		return false
 	}
 	ss.s.PTY, ss.s.Term, ss.s.Window = true, m.Term, Window{Columns: m.Columns, Rows: m.Rows}

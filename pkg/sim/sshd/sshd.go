@@ -29,9 +29,9 @@ const (
 type Config struct {
 	// HostKey identifies the server.
 	HostKey ssh.Signer
-	// Authorized tells whether key may log in as user. It may be asked several times in one login, also about keys that
-	// the client does not hold.
-	Authorized func(user string, key ssh.PublicKey) bool
+	// Authorized reports whether key may log in as user, and what it may be used for. It may be asked several times in one login,
+	// also about keys that the client does not hold.
+	Authorized func(user string, key ssh.PublicKey) (Login, bool)
 	// Exec runs one command, or a shell if s.Command is empty, and returns its exit status (0-255). It must return soon
 	// after ctx is done, which happens when the client closes the session or hangs up, or the server ends.
 	Exec func(ctx context.Context, s *Session) int
@@ -99,14 +99,23 @@ func (s *server) sshConfig() *ssh.ServerConfig {
 	sc := &ssh.ServerConfig{
 		ServerVersion: s.cfg.Version,
 		PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			if !s.cfg.Authorized(m.User(), key) {
+			login, ok := s.cfg.Authorized(m.User(), key)
+			if !ok {
 				return nil, fmt.Errorf("key %s is not authorized for %s", ssh.FingerprintSHA256(key), m.User())
 			}
-			return &ssh.Permissions{}, nil
+			return &ssh.Permissions{ExtraData: map[any]any{loginKey{}: login}}, nil
 		},
 	}
 	sc.AddHostKey(s.cfg.HostKey)
 	return sc
+}
+
+// loginKey is where the permissions of a connection hold its Login.
+type loginKey struct{}
+
+func loginOf(conn *ssh.ServerConn) Login {
+	login, _ := conn.Permissions.ExtraData[loginKey{}].(Login)
+	return login
 }
 
 // accept loops until the listener fails for good. Passing failures (too many open files) are retried with back-off, as
@@ -166,9 +175,13 @@ func (s *server) serveChannels(ctx context.Context, conn *ssh.ServerConn, chans 
 			}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				s.serveSession(ctx, conn.User(), nc)
+				s.serveSession(ctx, conn, nc)
 			})
 		case "direct-tcpip":
+			if loginOf(conn).Restricted {
+				_ = nc.Reject(ssh.Prohibited, "administratively prohibited: open failed")
+				continue
+			}
 			wg.Go(func() { s.forward(ctx, nc) })
 		default:
 			_ = nc.Reject(ssh.UnknownChannelType, "unknown channel type")

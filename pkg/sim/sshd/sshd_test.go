@@ -38,6 +38,7 @@ type fixture struct {
 	addr string
 	user ssh.Signer
 	host ssh.Signer
+	keys []byte       // an authorized_keys file, beside user
 	stop func() error // cancels the server and returns what Serve returned
 }
 
@@ -45,8 +46,14 @@ func serve(t *testing.T, c Config) *fixture {
 	t.Helper()
 	f := &fixture{user: newKey(t), host: newKey(t)}
 	c.HostKey = f.host
-	c.Authorized = func(user string, key ssh.PublicKey) bool {
-		return user == "debian" && bytes.Equal(key.Marshal(), f.user.PublicKey().Marshal())
+	c.Authorized = func(user string, key ssh.PublicKey) (Login, bool) {
+		if user != "debian" {
+			return Login{}, false
+		}
+		if bytes.Equal(key.Marshal(), f.user.PublicKey().Marshal()) {
+			return Login{}, true
+		}
+		return Find(f.keys, key, time.Now())
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -187,6 +194,53 @@ func TestOnlyTheAuthorizedKeyAndUserLogIn(t *testing.T) {
 	}
 	if _, err := f.dial(t, "root", f.user); err == nil {
 		t.Error("the key logged in as another user")
+	}
+}
+
+func TestKeysForOnePurpose(t *testing.T) {
+	f := serve(t, Config{Exec: scripted, DirectTCPIP: func(ctx context.Context, addr string) (net.Conn, error) {
+		return nil, errors.New("dialled")
+	}})
+	key := newKey(t)
+	line := string(ssh.MarshalAuthorizedKey(key.PublicKey()))
+	hour := func(hours int) string {
+		return time.Now().Add(time.Duration(hours) * time.Hour).Format("20060102150405")
+	}
+	for _, refused := range []string{
+		"", "# " + line, `expiry-time="` + hour(-1) + `" ` + line, `expiry-time="tomorrow" ` + line, "cert-authority " + line, "unknown " + line,
+	} {
+		f.keys = []byte(refused)
+		if _, err := f.dial(t, "debian", key); err == nil {
+			t.Errorf("it could log in by %q", refused)
+		}
+	}
+	f.keys = []byte("not a key\n\n" + `restrict,expiry-time="` + hour(1) + `",command="echo \"a\" b" ` + line)
+	c, err := f.dial(t, "debian", key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RequestPty("xterm", 24, 80, nil); err == nil {
+		t.Error("it has got a terminal")
+	}
+	if out, err := s.Output("fail"); err != nil || string(out) != `"a" b` {
+		t.Errorf("its command: %q, %v", out, err)
+	}
+	if _, err := c.Dial("tcp", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "prohibited") {
+		t.Errorf("forwarding: %v", err)
+	}
+	f.keys = []byte(`command="env SSH_ORIGINAL_COMMAND" ` + line)
+	if c, err = f.dial(t, "debian", key); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = c.NewSession(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := s.Output("scp -f file"); err != nil || string(out) != "scp -f file" {
+		t.Errorf("the command that was asked for: %q, %v", out, err)
 	}
 }
 
