@@ -126,7 +126,7 @@ keep_secrets() {
 # started PID prints when a process began (ticks since boot), and nothing if it has ended or only waits to be reaped.
 started() {
   local stat
-  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+  { read -r -d '' stat <"/proc/$1/stat"; } 2>/dev/null || [ -n "${stat:-}" ] || return 0
   stat=${stat##*) }
   # shellcheck disable=SC2086 # the fields are wanted as words
   set -- $stat
@@ -281,11 +281,11 @@ running() {
 
 # process_runs NAME is running in the layout dev. The number in a pid file may be another process's by now.
 process_runs() {
-  local pid command
+  local pid words
   [ -f "$log_dir/$1.pid" ] && read -r pid <"$log_dir/$1.pid" || return 1
   [[ $pid =~ ^[0-9]+$ ]] && [ -n "$(started "$pid")" ] || return 1
-  command=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) || return 1
-  [[ $command =~ hive|spinifex|spx|nats|predastore|viperblock|awsgw|vpcd ]] || return 1
+  { mapfile -d '' words <"/proc/$pid/cmdline"; } 2>/dev/null || return 1
+  [[ ${words[*]} =~ hive|spinifex|spx|nats|predastore|viperblock|awsgw|vpcd ]] || return 1
   printf '%s\n' "$pid"
 }
 
