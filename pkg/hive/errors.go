@@ -71,7 +71,11 @@ func (e *StepError) Unwrap() []error {
 // reason is a node's error without what the message says anyway: its name, and the last lines that the log repeats.
 func reason(f NodeFailure) string {
 	if exit, ok := errors.AsType[*remote.ExitError](f.Err); ok && f.Log != "" {
-		return fmt.Sprintf("%s exited with %d", exit.Command, exit.Result.ExitCode)
+		text := fmt.Sprintf("%s exited with %d", exit.Command, exit.Result.ExitCode)
+		if said := tail(newRedactor().text(string(exit.Result.Stderr)), 1); len(said) > 0 && !strings.Contains(f.Log, said[0]) {
+			text += ": " + said[0] // what is shown is another log
+		}
+		return text
 	}
 	return strings.TrimPrefix(f.Err.Error(), f.Node+": ")
 }
@@ -96,7 +100,7 @@ func hint(step string) string {
 		StepStop:      "end what holds the port on the node, then configure again",
 		StepInit:      "configure again: what was left half done is stopped first; --force forms the cluster anew and drops its data",
 		StepJoin:      "configure again: what was left half done is stopped first; all nodes must reach node 1 on port 4432",
-		StepStart:     "the services' logs are in ~/hive/logs on the node and in the run's evidence",
-		StepHealth:    "the services' logs are in ~/hive/logs on the node and in the run's evidence; allow more time if the nodes were still starting",
+		StepStart:     "the services' logs are in the run's evidence, and on the node in ~/hive/logs or the journal",
+		StepHealth:    "the services' logs are in the run's evidence, and on the node in ~/hive/logs or the journal; allow more time if the nodes were still starting",
 	}[step]
 }

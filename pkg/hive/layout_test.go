@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,7 +48,7 @@ unit() {
   name=$1 command=$2
   shift 2
   {
-    printf '[Service]\nExecStart=/usr/local/bin/hive service %s start\n' "$command"
+    printf '[Service]\nUser=hive\nExecStart=/usr/local/bin/hive service %s start\n' "$command"
     for variable; do printf 'Environment=HIVE_%s\n' "$variable"; done
   } >"$root/etc/systemd/system/hive-$name.service"
 }
@@ -72,7 +73,8 @@ show)
   if [ -f "$state/$unit.starting" ]; then printf 'ActiveState=activating\nMainPID=0\n'
   elif runs; then printf 'ActiveState=active\nMainPID=%s\n' "$pid"
   else printf 'ActiveState=failed\nMainPID=0\n'
-  fi ;;
+  fi
+  cat "$state/$unit.again" 2>/dev/null ;;
 start)
   echo "start $unit" >>"$HOME/calls"
   setsid env $(sed -n 's/^Environment=//p' "$units/$unit") $HOME/root$(sed -n 's/^ExecStart=//p' "$units/$unit") </dev/null >>"$state/$unit.log" 2>&1 &
@@ -101,6 +103,7 @@ func (h *localHost) withSystemd() {
 	h.fake("systemctl", fakeSystemctl)
 	h.fake("journalctl", fakeJournalctl)
 	h.fake("nbdkit", "")
+	h.fake("chown", `echo "$*" >>"$HOME/chowned"`)
 	for _, dir := range []string{"run/systemd/system", "proc/1"} {
 		if err := os.MkdirAll(filepath.Join(h.home, "root", dir), 0o755); err != nil {
 			h.t.Fatal(err)
@@ -109,6 +112,20 @@ func (h *localHost) withSystemd() {
 	if err := os.WriteFile(filepath.Join(h.home, "root/proc/1/comm"), []byte("systemd\n"), 0o600); err != nil {
 		h.t.Fatal(err)
 	}
+}
+
+// uptime is how long this machine has run, in seconds.
+func uptime(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seconds float64
+	if _, err := fmt.Sscan(string(text), &seconds); err != nil {
+		t.Fatal(err)
+	}
+	return int(seconds)
 }
 
 // A release is installed by its setup.sh where that is asked for; then units run hive: they are started, judged and stopped, and what
@@ -133,6 +150,34 @@ func TestLayoutSystemd(t *testing.T) {
 	os.WriteFile(filepath.Join(host.home, "units/hive-predastore.service.starting"), nil, 0o600)
 	host.judged(l, map[string]ServiceState{"predastore": ServiceSilent})
 	os.Remove(filepath.Join(host.home, "units/hive-predastore.service.starting"))
+	for _, again := range []struct {
+		seconds int // since systemd has started it again
+		want    ServiceState
+	}{{2, ServiceSilent}, {60, ServiceUp}} {
+		host.write("units/hive-awsgw.service.again", fmt.Sprintf("NRestarts=3\nActiveEnterTimestampMonotonic=%d\n", (uptime(t)-again.seconds)*1e6))
+		host.judged(l, map[string]ServiceState{"awsgw": again.want})
+	}
+	os.Remove(filepath.Join(host.home, "units/hive-awsgw.service.again"))
+
+	// Early versions of init leave to root what units read as another user; later ones have a user for each service.
+	if got := host.read("chowned"); !strings.HasPrefix(got, "-Rh hive: "+host.home+"/root/etc/hive "+host.home+"/root/var/lib/hive\n") {
+		t.Errorf("handed over by %q", got)
+	}
+	os.Remove(filepath.Join(host.home, "chowned"))
+	nats := "root/etc/systemd/system/hive-nats.service"
+	unit := host.read(nats)
+	host.write(nats, strings.Replace(unit, "User=hive", "User=hive-nats", 1))
+	if err := l.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(host.home, "chowned")); err == nil {
+		t.Error("what belongs to several users was handed over")
+	}
+	host.write(nats, unit+"ExecStartPre=/bin/sh -c 'for i in $(seq 1 30); do nc -z 127.0.0.1 4222 && exit 0; sleep 1; done; exit 1'\n")
+	if err := l.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "wait for NATS at 127.0.0.1") {
+		t.Errorf("units that wait at another address: %v", err)
+	}
+	host.write(nats, unit)
 
 	os.Remove(filepath.Join(host.home, "calls"))
 	if err := l.Stop(t.Context()); err != nil {

@@ -28,7 +28,8 @@ has_systemd() {
     read -r first 2>/dev/null <"$root/proc/1/comm" && [ "$first" = systemd ]
 }
 
-# find_units sets product and program to what hive's units here are called and run; it fails where there are none.
+# find_units sets product, program and unit_dir to what hive's units here are called, what they run and where they are; it fails where
+# there are none.
 find_units() {
   local unit
   for unit in "$root"/{etc,usr/local/lib,usr/lib,lib}/systemd/system/*-nats.service; do
@@ -36,6 +37,7 @@ find_units() {
     program=$(sed -n 's/^ExecStart=\([^ ]*\) service nats start.*/\1/p' "$unit")
     if [ -n "$program" ]; then
       product=$(basename "$unit" -nats.service)
+      unit_dir=$(dirname "$unit")
       return
     fi
   done
@@ -255,6 +257,24 @@ unit_runs() {
   esac
 }
 
+# unsteady NAME succeeds where systemd has started that service again in the last 10 seconds, because it had ended, and prints so: it
+# may end again.
+unsteady() {
+  local line restarts=0 since=0 up
+  while IFS= read -r line; do
+    case $line in
+    NRestarts=*) restarts=${line#*=} ;;
+    ActiveEnterTimestampMonotonic=*) since=${line#*=} ;; # in microseconds
+    esac
+  done < <(systemctl show --property=NRestarts,ActiveEnterTimestampMonotonic "$(unit_of "$1")" 2>/dev/null)
+  read -r up _ <"/proc/uptime"
+  if [ "${restarts:-0}" -gt 0 ] && [ "$((${up%.*} - ${since:-0} / 1000000))" -lt 10 ]; then
+    printf 'it has ended, and systemd has started it again, %s times by now' "$restarts"
+    return
+  fi
+  return 1
+}
+
 # journal NAME LINES prints the end of what that service has printed: lines of the journal without their heads.
 journal() {
   "${admin[@]}" journalctl --no-pager --quiet --output=cat --unit="$(unit_of "$1")" --lines="$2" 2>/dev/null
@@ -354,6 +374,29 @@ start_unit() {
     fi
     sleep 0.02
   done
+}
+
+# hand_over gives what init and join have written, as root, to the user of the units where all have the same one: early versions hand
+# it over themselves only where a cluster has one node. Later ones have a user for each service, and always do.
+hand_over() {
+  local users
+  users=$(sed -n 's/^User=//p' "$unit_dir/$product"-*.service | sort -u)
+  if [ -n "$users" ] && [ "$users" != root ] && [[ $users != *$'\n'* ]]; then
+    "${admin[@]}" chown -Rh "$users:" "$HIVE_CONFIG_DIR" "$HIVE_DIR"
+  fi
+}
+
+# check_units ends the script where hive's units cannot work: those of early releases wait for NATS at 127.0.0.1, whatever address it
+# was given.
+check_units() {
+  local address
+  address=$(setting nats host)
+  case $address in
+  '' | 0.0.0.0:* | 127.0.0.1:*) return ;;
+  esac
+  if grep -q '^ExecStartPre=.*127\.0\.0\.1 4222' "$unit_dir/$product"-*.service; then
+    fail "this release's units wait for NATS at 127.0.0.1 port 4222, but a cluster's NATS accepts connections at $address only: use a later release, or --layout dev"
+  fi
 }
 
 # setting SECTION KEY prints a value of this node's section in hive's configuration, such as predastore host.

@@ -1,5 +1,6 @@
 # Prints how each of hive's services on this node does, as start.sh has noted it: a line of its name, a tab, "up", "dead" (its
-# process is gone), "silent" (it runs and accepts no connections, or systemd is about to start it again) or "out" (it was left out), a tab, and what there is to say.
+# process is gone), "silent" (it runs and accepts no connections, or systemd starts it again and again) or "out" (it was left out), a
+# tab, and what there is to say.
 # Prints nothing where start.sh never ran.
 set -euo pipefail
 
@@ -12,6 +13,8 @@ while IFS=$'\t' read -r name address reason; do
     printf '%s\tdead\tits process is gone\n' "$name"
   elif [ "$pid" = 0 ]; then
     printf '%s\tsilent\tsystemd is about to start it, for it has ended or waits for others\n' "$name"
+  elif [ "$layout" = systemd ] && why=$(unsteady "$name"); then
+    printf '%s\tsilent\t%s\n' "$name" "$why"
   elif [ "$address" != - ] && ! accepts "${address%:*}" "${address##*:}"; then
     printf '%s\tsilent\tnothing accepts connections at %s\n' "$name" "$address"
   else

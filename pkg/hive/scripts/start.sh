@@ -10,6 +10,10 @@ config=$(config_file)
 mkdir -p "$run_dir" "$log_dir"
 touch "$run_dir/used"
 trust_cluster
+if [ "$layout" = systemd ]; then
+  check_units
+  hand_over
+fi
 own=$(era)
 prefix=${own^^}
 plan=$run_dir/services # of what should run here, for services.sh
@@ -32,7 +36,8 @@ if wanted nats; then
   expect nats "$address"
   start_service nats "${prefix}_CONFIG_PATH=$HIVE_CONFIG_DIR/nats/nats.conf"
   # Later object stores dial NATS once, and end where it does not answer.
-  for ((i = 0; i < 300; i++)); do
+  end=$((SECONDS + 15))
+  while [ "$SECONDS" -lt "$end" ]; do
     if accepts "${address%:*}" "${address##*:}" || ! running nats >/dev/null; then
       break
     fi
