@@ -111,6 +111,10 @@ func (u undone) CleanUp(ctx context.Context) error {
 		warn(r.sink(cluster.PhaseUp), "cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it", name, name, name)
 		return nil
 	}
+	if u.keep.keeps(true) && r.Record.Spec.Deployer == cluster.DeployerExisting {
+		warn(r.sink(cluster.PhaseUp), "the hosts stay as they are: `hive-test up %s` goes on, `hive-test down %s` releases them", name, name)
+		return nil
+	}
 	if u.keep.keeps(true) {
 		warn(r.sink(cluster.PhaseUp), "VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test down %s` removes them", u.keep, name, name)
 		return nil
