@@ -216,6 +216,26 @@ func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
 	}
 }
 
+// A service that ends at its start, as one does that a busy machine keeps waiting, is started again.
+func TestAServiceThatEndsAtFirst(t *testing.T) {
+	t.Parallel()
+	for _, service := range []string{"predastore", "awsgw"} {
+		t.Run(service, func(t *testing.T) {
+			t.Parallel()
+			l := newLocal(t, 1, Options{})
+			l.hosts[0].settings(map[string]any{"fail": map[string]any{"service " + service: map[string]any{"stderr": "i/o timeout", "times": 2}}})
+			if err := l.Configure(t.Context(), Course{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, again := range []string{"(start 2): i/o timeout", "(start 3): i/o timeout"} {
+				if l.said(again) != 1 {
+					t.Errorf("it does not say %q", again)
+				}
+			}
+		})
+	}
+}
+
 func TestFailuresOfSteps(t *testing.T) {
 	failing := func(subcommand string) map[string]any {
 		return map[string]any{"fail": map[string]any{subcommand: map[string]any{"exit": 3, "stderr": "boom"}}}

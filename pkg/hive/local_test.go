@@ -172,6 +172,20 @@ type local struct {
 	events *progress.Memory
 }
 
+// simulatedHive is the program that is installed: the one that was built beside these tests, or else the test binary, which starts
+// more slowly.
+func simulatedHive(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("HIVE_TEST_BIN_DIR"); dir != "" {
+		return filepath.Join(dir, "hive-sim-hive")
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return executable
+}
+
 // newLocal makes n hosts. Their hive is stopped at the end of the test.
 func newLocal(t *testing.T, n int, options Options) *local {
 	t.Helper()
@@ -194,11 +208,7 @@ func newLocal(t *testing.T, n int, options Options) *local {
 		t.Skipf("this system has no address %s on its loopback interface: %v", l.hosts[0].node.Management, err)
 	}
 	probe.Close()
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.Binary = executable
+	options.Binary = simulatedHive(t)
 	options.SkipCloudInit = true
 	l.Cluster = NewWithHosts("ci", hosts, options, l.events)
 	t.Cleanup(func() {

@@ -200,7 +200,7 @@ func (c *Cluster) setUpNetwork(ctx context.Context, host Host) error {
 
 // startServices starts all services of a node but its gateway, and returns those that were left out.
 func (c *Cluster) startServices(ctx context.Context, host Host) ([]Service, error) {
-	result, err := c.script(ctx, host, "start.sh", startTimeout, nil, nil)
+	result, err := c.script(ctx, host, "start.sh", startTimeout, nil, c.startedAgain(ctx, host))
 	var out []Service
 	for line := range strings.Lines(string(result.Stdout)) {
 		if left, ok := strings.CutPrefix(strings.TrimSpace(line), "left-out "); ok {
@@ -211,21 +211,28 @@ func (c *Cluster) startServices(ctx context.Context, host Host) ([]Service, erro
 	return out, err
 }
 
-// startGateway starts a node's gateway, again where it ends, and says so.
+// startGateway starts a node's gateway.
 func (c *Cluster) startGateway(ctx context.Context, host Host) error {
-	redactor := newRedactor()
-	learn := sync.OnceFunc(func() { c.LearnSecrets(ctx) }) // what a gateway says at its end may hold secrets
 	_, err := c.script(ctx, host, "start-gateway.sh", gatewayLimit+shortTimeout, map[string]string{
 		"HIVE_STARTS": fmt.Sprint(gatewayStarts), "HIVE_TIMEOUT": seconds(gatewayLimit),
-	}, func(stream, line string) {
-		if again, ok := strings.CutPrefix(line, "again "); ok && stream == "stdout" {
-			learn()
-			count, why, _ := strings.Cut(again, " ")
-			c.sink.Emit(progress.Event{Kind: progress.Info, Step: StepStart, Node: host.Name(),
-				Message: "its gateway ended and is started again (" + count + " of " + fmt.Sprint(gatewayStarts) + "): " + redactor.text(why)})
-		}
-	})
+	}, c.startedAgain(ctx, host))
 	return err
+}
+
+// startedAgain says of the lines of a script which service has ended at its start and is started again.
+func (c *Cluster) startedAgain(ctx context.Context, host Host) func(stream, line string) {
+	redactor := newRedactor()
+	learn := sync.OnceFunc(func() { c.LearnSecrets(ctx) }) // what a service says at its end may hold secrets
+	return func(stream, line string) {
+		again, ok := strings.CutPrefix(line, "again ")
+		if !ok || stream != "stdout" {
+			return
+		}
+		learn()
+		name, again, _ := strings.Cut(again, " ")
+		count, why, _ := strings.Cut(again, " ")
+		c.info(StepStart, host.Name(), "its "+Service{Name: name}.title()+" ended and is started again (start "+count+"): "+redactor.text(why))
+	}
 }
 
 // lost is the failure of a cluster of which services have died: each node with the end of their logs.

@@ -2,7 +2,7 @@
 # start of a cluster all gateways write the same records, and one whose write is overtaken by another's ends, as does one that
 # waits in vain for the other nodes' stores. What runs is left alone.
 #
-# Prints a line "again N LAST-LINE-OF-ITS-LOG" before each further start. Where it still runs and accepts nothing when the time is
+# Prints a line "again awsgw N LAST-LINE-OF-ITS-LOG" before it is started for the Nth time. Where it still runs and accepts nothing when the time is
 # up, that is left to the judgement of health.
 #
 # HIVE_STARTS   how often it is started at most
@@ -30,6 +30,6 @@ for ((starts = 1; ; starts++)); do
   if [ "$starts" -ge "$HIVE_STARTS" ]; then
     fail "the gateway (awsgw) ended at its start, $starts times: $(last_line awsgw)"
   fi
-  printf 'again %s %s\n' "$((starts + 1))" "$(last_line awsgw)"
+  printf 'again awsgw %s %s\n' "$((starts + 1))" "$(last_line awsgw)"
   sleep "0.$starts"
 done

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -102,10 +104,20 @@ func (p *program) exitCode(err error) int {
 // injected returns the failure that the settings ask of a command, if any.
 func (p *program) injected(command string) error {
 	failure, ok := p.settings.Fail[command]
-	if !ok {
+	if !ok || failure.Times > 0 && !p.fails(command, failure.Times) {
 		return nil
 	}
 	return exitError{code: max(1, failure.Exit), message: failure.Stderr}
+}
+
+// fails reports whether a command that fails so many times on this node has not yet, and counts.
+func (p *program) fails(command string, times int) bool {
+	file := filepath.Join(p.home, ".hive-sim-failed-"+strings.ReplaceAll(command, " ", "-"))
+	count, err := os.ReadFile(file)
+	if len(count) >= times || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	return os.WriteFile(file, append(count, '.'), 0o600) == nil
 }
 
 func (p *program) say(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }

@@ -39,6 +39,7 @@ const (
 type Failure struct {
 	Exit   int    `json:"exit"` // 0 means 1
 	Stderr string `json:"stderr"`
+	Times  int    `json:"times"` // how often on this node; 0: always
 }
 
 // Settings change how the simulated hive behaves. They are merged field by field from the defaults, /etc/hive-sim.json,
