@@ -233,9 +233,13 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 	cmd := exec.CommandContext(ctx, "bash", "-c", `eval "$(cat)"`, name)
 	cmd.Stdin = strings.NewReader("{\n" + exports + scripts[commonScript] + "\n" + scripts[name] + "\n}\n")
 	cmd.Env = append(buildEnvironment(os.Environ()), "HOME="+dir)
-	for _, name := range []string{"GOCACHE", "GOMODCACHE"} { // which are below the real home otherwise
-		if value, err := exec.CommandContext(ctx, "go", "env", name).Output(); err == nil {
-			cmd.Env = append(cmd.Env, name+"="+strings.TrimSpace(string(value)))
+	for _, name := range []string{"GOENV", "GOCACHE", "GOMODCACHE", "GOFLAGS"} { // which are below the real home, or noted there
+		if out, err := exec.CommandContext(ctx, "go", "env", name).Output(); err == nil {
+			value := strings.TrimSpace(string(out))
+			if name == "GOFLAGS" { // dir is another one each time, and with -trimpath what was compiled before is still good
+				value = strings.TrimSpace(value + " -trimpath")
+			}
+			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
 	named := slices.ContainsFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "GIT_CONFIG_GLOBAL=") })

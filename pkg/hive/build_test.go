@@ -17,7 +17,7 @@ import (
 	"hive-test/pkg/sim/sshd"
 )
 
-// built makes a source tree like upstream's: dev-setup.sh builds, and the program says VERSION and COMMIT. Each build adds a line to
+// builtTree makes a source tree like upstream's: dev-setup.sh builds, and the program says VERSION and COMMIT. Each build adds a line to
 // ../builds.
 func builtTree(t *testing.T) string {
 	t.Helper()
@@ -80,7 +80,7 @@ func TestSourceIsBuiltOnce(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(host.home, "Development/mulga/hive/Makefile")); err == nil {
 			t.Errorf("%s has got the source", host.Name())
 		}
-		if host.read("Development/mulga/viperblock/lib/nbdkit-viperblock-plugin.so") != "plugin\n" || host.read("hive/bin/release/setup-ovn.sh") == "" {
+		if host.read("hive/bin/nbdkit-viperblock-plugin.so") != "plugin\n" || host.read("hive/bin/release/setup-ovn.sh") == "" {
 			t.Errorf("%s lacks what came with the program", host.Name())
 		}
 	}
@@ -95,6 +95,20 @@ func TestSourceIsBuiltOnce(t *testing.T) {
 	}
 	if got := l.hosts[0].read("Development/mulga/builds"); got != want {
 		t.Errorf("built again: %q", got)
+	}
+
+	// The others build too now: what they have got is not in the way of what a build clones.
+	for _, host := range l.hosts[1:] {
+		if _, err := os.Stat(filepath.Join(host.home, "Development/mulga/viperblock")); err == nil {
+			t.Errorf("%s would not clone viperblock", host.Name())
+		}
+	}
+	l.options.Build = BuildEach
+	if err := l.Install(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if link, _ := os.Readlink(filepath.Join(l.hosts[1].home, "hive/bin/nbdkit-viperblock-plugin.so")); !strings.Contains(link, "/Development/") {
+		t.Errorf("the plugin is not that of the last build: %q", link)
 	}
 }
 
@@ -230,13 +244,19 @@ func TestSourceBuiltHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, host := range l.hosts {
-		if host.read("Development/mulga/viperblock/lib/nbdkit-viperblock-plugin.so") != "plugin\n" {
+		if host.read("hive/bin/nbdkit-viperblock-plugin.so") != "plugin\n" {
 			t.Error(host.Name() + " lacks the plugin")
 		}
 	}
-	os.WriteFile(filepath.Join(l.options.SourceDir, "Makefile"), []byte("build:\n\techo broken; exit 3\n"), 0o644)
-	if err := l.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "building hive on this machine") || !strings.Contains(err.Error(), "broken") {
+	os.WriteFile(filepath.Join(l.options.SourceDir, "Makefile"), []byte("build:\n\techo broken flags=$$GOFLAGS env=$$GOENV; exit 3\n"), 0o644)
+	err := l.Install(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "building hive on this machine") || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("a build that fails: %v", err)
+	}
+	// What go is told by the user's own settings counts, and what it has compiled before, wherever that was.
+	settings, _ := exec.Command("go", "env", "GOENV").Output()
+	if err != nil && (!strings.Contains(err.Error(), "-trimpath env="+strings.TrimSpace(string(settings))) || len(settings) == 0) {
+		t.Errorf("the build's settings: %v", err)
 	}
 }
 

@@ -338,7 +338,7 @@ func TestInstallFromATarball(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if l.hosts[1].read("Development/mulga/viperblock/lib/nbdkit-viperblock-plugin.so") != "plugin" {
+	if l.hosts[1].read("hive/bin/nbdkit-viperblock-plugin.so") != "plugin" {
 		t.Error("the plugin is not where it is looked for")
 	}
 	release("readme")

@@ -461,6 +461,20 @@ place_program() {
   fi
 }
 
+# plugin is where viperblock's plugin for nbdkit is, if the program came with one: beside HIVE_BIN, in the layout dev.
+plugin=$(dirname "$HIVE_BIN")/nbdkit-viperblock-plugin.so
+
+# place_plugin FILE makes that lead to the file, if there is one. Nothing is put where its source would be cloned to: what is there
+# already is not cloned.
+place_plugin() {
+  if [ "$layout" = dev ]; then
+    rm -f -- "$plugin"
+    if [ -f "$1" ]; then
+      ln -s "$1" "$plugin"
+    fi
+  fi
+}
+
 # clear_source removes a source tree that was uploaded, not one that is somebody's own.
 clear_source() {
   if [ -f "$HIVE_SOURCE_DIR/.uploaded" ]; then
@@ -474,15 +488,22 @@ has_target() {
 }
 
 # pin NAME MODULES checks a sibling repository out at the version that MODULES, the text of go.mod, asks for: its default branch
-# may not fit.
+# may not fit. It is fetched where that version is not known yet: versions do not change.
 pin() {
   local version
   [ -d "../$1/.git" ] || return 0
   version=$(awk -v name="/$1\$" '$1 ~ name { print $2; exit }' <<<"$2")
   [ -n "$version" ] || return 0
-  git -C "../$1" fetch --quiet --tags origin
-  git -C "../$1" checkout --quiet --force --detach "$version" 2>/dev/null ||
-    git -C "../$1" checkout --quiet --force --detach "${version##*-}"
+  if ! check_out "$1" "$version" 2>/dev/null; then
+    git -C "../$1" fetch --quiet --tags origin
+    check_out "$1" "$version"
+  fi
+}
+
+# check_out NAME VERSION checks that version of a sibling repository out: a tag, or the commit that ends a pseudo-version.
+check_out() {
+  git -C "../$1" checkout --quiet --force --detach "$2" 2>/dev/null ||
+    git -C "../$1" checkout --quiet --force --detach "${2##*-}"
 }
 
 # made prints the program in bin that was made after the file MARK, or any where there is no such file.
@@ -516,7 +537,7 @@ build_source() {
   if has_target quickinstall && [ "${HIVE_QUICKINSTALL:-}" != no ]; then
     stamp=$(sha256sum Makefile)
     if [ "$(cat "$run_dir/quickinstall" 2>/dev/null)" != "$stamp" ]; then
-      sudo -n make quickinstall
+      sudo -n make quickinstall VERSION="${VERSION:-}" COMMIT="${COMMIT:-}" # sudo keeps no variables, and there may be no git to ask
       printf '%s\n' "$stamp" >"$run_dir/quickinstall"
     fi
   fi
@@ -539,6 +560,7 @@ build_source() {
   program=${program:-$(made "$mark.none")}
   [ -n "$program" ] || fail "make build has left no program in $HIVE_SOURCE_DIR/bin"
   place_program "$HIVE_SOURCE_DIR/$program"
+  place_plugin "$(dirname "$HIVE_SOURCE_DIR")/viperblock/lib/nbdkit-viperblock-plugin.so"
   printf '%s\n' "$HIVE_SOURCE_DIR/$program" >"$run_dir/built" # for pack-build.sh
   exec "$HIVE_BIN" version
 }

@@ -1,5 +1,5 @@
-# Unpacks a release of hive that was uploaded to ~/hive/run/release.tar.gz, and makes HIVE_BIN lead to its program. What else the
-# release holds is put where a build from source would have it. In the layout systemd the release installs itself.
+# Unpacks a release of hive that was uploaded to ~/hive/run/release.tar.gz, and makes HIVE_BIN lead to its program, and what is beside
+# that to its plugin of viperblock. In the layout systemd the release installs itself.
 #
 # HIVE_SHA256  what the SHA-256 has to be of a release that was built elsewhere, which does not install itself (empty: it is one of upstream's)
 set -euo pipefail
@@ -22,14 +22,6 @@ mv "$release.new" "$release"
 # found NAME prints the path of a file of the release.
 found() {
   find "$release" -maxdepth 3 -type f -name "$1" | sort | head -n 1
-}
-
-# place FROM TO makes a link at TO to a file of the release, in place of what an earlier link led to.
-place() {
-  if [ -n "$1" ] && { [ -L "$2" ] || [ ! -e "$2" ]; }; then
-    mkdir -p "$(dirname "$2")"
-    ln -sfn "$1" "$2"
-  fi
 }
 
 # install_units has the release install itself by its setup.sh: users, units, directories and packages. Packages are left alone on
@@ -58,7 +50,7 @@ for name in hive spinifex spx; do
   if [ -n "$program" ]; then
     chmod +x "$program"
     place_program "$program"
-    place "$(found nbdkit-viperblock-plugin.so)" "$HIVE_SOURCE_DIR/../viperblock/lib/nbdkit-viperblock-plugin.so"
+    place_plugin "$(found nbdkit-viperblock-plugin.so)"
     exec "$HIVE_BIN" version
   fi
 done

@@ -58,7 +58,6 @@ if wanted predastore; then
   start_predastore
 fi
 if wanted viperblock; then
-  plugin=$HIVE_SOURCE_DIR/../viperblock/lib/nbdkit-viperblock-plugin.so
   if [ "$layout" = dev ] && [ ! -f "$plugin" ]; then
     leave_out viperblock "the program came without nbdkit-viperblock-plugin.so"
   elif ! command -v nbdkit >/dev/null; then
