@@ -20,9 +20,11 @@ build: $(PROGRAMS) ## build bin/hive-test and the simulator, bin/hive-sim and bi
 $(PROGRAMS): bin/%: $(SOURCES)
 	$(BUILD) -o $@ ./cmd/$*
 
+TARGETS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
 .PHONY: cross
 cross: ## compile hive-test for Linux and macOS on amd64 and arm64
-	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+	@for target in $(TARGETS); do \
 		echo "build $$target"; \
 		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -trimpath -o /dev/null ./cmd/hive-test || exit 1; \
 	done
