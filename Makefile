@@ -68,8 +68,9 @@ crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes three
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_CRASH=$(MOMENTS) $(GO) test -count=1 -v -parallel 8 -timeout 4h -run '^(TestCrash|TestFaults)$$' ./cmd/hive-test
 
 .PHONY: soak
-soak: crash ## crash, and every formation of the simulated hive, with each service killed on each node
-	HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestConfigure|TestEachKilledServiceIsNamedAlone)$$' ./pkg/hive
+soak: crash ## crash, a crowd of clusters, and every formation of the simulated hive, with each service killed on each node
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestCrowd|TestLoudSuite)$$' ./cmd/hive-test
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestConfigure|TestEachKilledServiceIsNamedAlone)$$' ./pkg/hive
 
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run
@@ -78,6 +79,9 @@ bench: build ensure-tofu ## measure speed as ratios within one run
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: lint
+# As `make build` compiles: nothing is compiled twice.
+lint: export CGO_ENABLED := 0
+lint: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 lint: ## vet, staticcheck, gofmt, go mod tidy: all leave nothing
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...

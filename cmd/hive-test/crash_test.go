@@ -65,7 +65,7 @@ func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
 	}
-	points := 2
+	points := 1
 	if text := os.Getenv("HIVE_TEST_CRASH"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {

@@ -13,16 +13,19 @@ import (
 	"time"
 )
 
-const (
-	crowdClusters = 10
-	crowdNodes    = 5
-	crowdMemory   = 100 << 20 // bytes that one hive-test may take
-)
+const crowdMemory = 100 << 20 // bytes that one hive-test may take
 
-// TestCrowd runs ten clusters of five nodes, from up to down, all at once, in one clusters directory.
+// soaking reports whether all is to be tried, however long it takes.
+func soaking() bool { return os.Getenv("HIVE_TEST_SOAK") != "" }
+
+// TestCrowd runs many clusters, from up to down, all at once, in one clusters directory: ten of five nodes where there is time.
 func TestCrowd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
+	}
+	crowdClusters, crowdNodes := 4, 3
+	if soaking() {
+		crowdClusters, crowdNodes = 10, 5
 	}
 	a := newArena(t)
 	var wait sync.WaitGroup
@@ -73,7 +76,10 @@ func highWater(run *liveRun) int64 {
 
 // TestLoudSuite runs a suite that prints without measure.
 func TestLoudSuite(t *testing.T) {
-	const printed = 100_000_000
+	printed := int64(30_000_000) // bytes
+	if soaking() {
+		printed = 100_000_000
+	}
 	a := newArena(t)
 	command := a.here("full", "loud", "--sim", "--node-count=1", "--suite", fmt.Sprintf("(yes 'a suite that does not know when to stop' || true) | head -c %d", printed))
 	var said bytes.Buffer
