@@ -60,12 +60,16 @@ is still to be formed, for all.`,
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(checkHive(settings), checkCourse(*from, *which, *force)); err != nil {
+		if err := errors.Join(checkHive(settings, settings.Hive.Layout), checkCourse(*from, *which, *force)); err != nil {
 			return err
 		}
 		var only cluster.Nodes
 		find := func(s *session) (err error) {
 			if err := s.load(); err != nil {
+				return err
+			}
+			// The cluster remembers its layout, which may not go with what is named now.
+			if err := checkHive(settings, s.hiveOptions().Layout); err != nil {
 				return err
 			}
 			only, err = choose(s.record.Nodes, "only-nodes", *which)
@@ -82,9 +86,11 @@ is still to be formed, for all.`,
 	return cmd
 }
 
-// checkHive refuses what cannot be installed.
-func checkHive(settings config.Settings) error {
-	if problems := installed(settings).Validate(); len(problems) > 0 {
+// checkHive refuses what cannot be installed in that layout.
+func checkHive(settings config.Settings, layout string) error {
+	options := installed(settings)
+	options.Layout = layout
+	if problems := options.Validate(); len(problems) > 0 {
 		return usageError{errors.Join(problems...)}
 	}
 	return nil
@@ -176,7 +182,7 @@ that of the first phase that failed. What failed is explained by what every node
 		if err != nil {
 			return err
 		}
-		if err := checkHive(settings); err != nil {
+		if err := checkHive(settings, settings.Hive.Layout); err != nil {
 			return err
 		}
 		check := func(s *session) error { return errors.Join(checkOn(settings, s.record), leave.check(s)) }

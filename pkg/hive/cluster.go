@@ -164,7 +164,7 @@ func (c *Cluster) failure(ctx context.Context, name, title string, err error) er
 			failed = &StepError{Nodes: nodes}
 		}
 	}
-	failed.Step, failed.Title, failed.hint = name, title, cmp.Or(failed.hint, hint(name))
+	failed.Step, failed.Title, failed.hint = name, title, cmp.Or(failed.hint, failed.advice(), hint(name))
 	c.blame(ctx, failed)
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), failed)

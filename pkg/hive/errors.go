@@ -80,6 +80,29 @@ func reason(f NodeFailure) string {
 	return strings.TrimPrefix(f.Err.Error(), f.Node+": ")
 }
 
+// advice is what a node script itself has said at its end of what to do, if all that failed say the same; empty: nothing.
+func (e *StepError) advice() string {
+	said := map[string]bool{}
+	for _, failure := range e.Nodes {
+		exit, ok := errors.AsType[*remote.ExitError](failure.Err)
+		if !ok {
+			continue // it failed because of another node
+		}
+		last := strings.Join(tail(newRedactor().text(string(exit.Result.Stderr)), 1), "")
+		_, use, _ := strings.Cut(last, ": use ")
+		said[use] = true
+	}
+	if len(said) != 1 {
+		return ""
+	}
+	for use := range said {
+		if use != "" {
+			return "use " + use
+		}
+	}
+	return ""
+}
+
 // tail returns the last n lines of text that are not blank.
 func tail(text string, n int) []string {
 	var lines []string

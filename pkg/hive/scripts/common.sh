@@ -448,7 +448,7 @@ need_systemd() {
 # need_units ends the script where hive is not installed with units.
 need_units() {
   need_systemd
-  use_units || fail "hive is not installed with systemd units here: name a release that holds setup.sh by --tarball, or use --layout dev"
+  use_units || fail "hive is not installed with systemd units here: use a release that holds setup.sh (--tarball), or --layout dev"
 }
 
 # place_program FILE makes HIVE_BIN that program: the file itself where units are to run it, which see no homes.
