@@ -51,10 +51,12 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 PACKAGES  ?= ./...
 # CI gives a test that fails a second try, listed in its output: its machine may be busy with other things.
 RERUN     ?=
+# How many tests of a package run at once: more than there are processors, for most wait for something.
+PARALLEL  ?= 4
 
 .PHONY: test
 test: build ensure-tofu ## all tests, with the race detector; skipped ones are counted and say why
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) run $(GOTESTSUM) --format pkgname $(RERUN) --packages="$(PACKAGES)" -- -race -timeout 45m
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) run $(GOTESTSUM) --format pkgname $(RERUN) --packages="$(PACKAGES)" -- -race -parallel $(PARALLEL) -timeout 45m
 
 .PHONY: test-provider
 test-provider: build ensure-tofu ## the scripts with the real provider: make test-provider PROVIDER_MIRROR=DIR
