@@ -42,11 +42,14 @@ type Client struct {
 	timeout  time.Duration
 	http     *http.Client
 	clock    *clock
+	log      *slog.Logger
 }
 
 var _ API = (*Client)(nil)
 
-var tokenPattern = regexp.MustCompile(`^([^\s@!=]+@[^\s@!=]+![^\s@!=]+)=([A-Za-z0-9-]+)$`)
+// tokenPattern is what PVE takes for user@realm!name=secret: the user is all before the last @, and may hold one itself, as names
+// from directories and single sign-on do (pve-access-control, PVE::Auth::Plugin and PVE::AccessControl).
+var tokenPattern = regexp.MustCompile(`^([^\s:/]+@[A-Za-z][A-Za-z0-9._-]+![A-Za-z][A-Za-z0-9._-]*)=([A-Za-z0-9-]+)$`)
 
 // New checks opts and returns a client. It reads the CA file but sends nothing. Errors never contain the secret.
 func New(opts Options) (*Client, error) {
@@ -78,7 +81,7 @@ func New(opts Options) (*Client, error) {
 		pve.WithAPIToken(token[1], token[2]),
 		pve.WithUserAgent("hive-test"),
 		pve.WithLogger(silent{}))
-	return &Client{api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient, clock: &transport.clock}, nil
+	return &Client{api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient, clock: &transport.clock, log: opts.Log}, nil
 }
 
 // Endpoint is the URL without a path, such as https://pve1:8006.
@@ -90,8 +93,23 @@ func (c *Client) TokenID() string { return c.tokenID }
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+// get reads, and asks again where that may help: reading changes nothing.
 func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
-	return c.call(ctx, http.MethodGet, path, query, nil, out)
+	begun, wait := time.Now(), firstReadWait
+	for try := 1; ; try++ {
+		err := c.call(ctx, http.MethodGet, path, query, nil, out)
+		if err == nil || ctx.Err() != nil || !hiccup(err) {
+			return err
+		}
+		if try == readTries || time.Since(begun)+wait > readBudget {
+			return askedOften(err, try)
+		}
+		c.log.LogAttrs(ctx, slog.LevelDebug, "pve request will be made again", slog.String("path", path), slog.Int("try", try+1), slog.String("after", wait.String()))
+		if sleep(ctx, wait) != nil {
+			return err
+		}
+		wait *= 2
+	}
 }
 
 // call sends one request with a time limit of its own and turns whatever goes wrong into this package's errors.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,11 +51,97 @@ func TestNewChecksItsOptions(t *testing.T) {
 	}
 }
 
+func TestWhoATokenIs(t *testing.T) {
+	for _, tc := range []struct{ token, user, name string }{
+		{"root@pam!x=abc-123", "root@pam", "x"},
+		{"jane.doe@example.com@entra!ci=abc-123", "jane.doe@example.com@entra", "ci"},
+		{"o'neil!a=b@my-ldap.2!ci_1.x=abc-123", "o'neil!a=b@my-ldap.2", "ci_1.x"},
+		{"EXAMPLE\\jane@ad!ci=abc-123", "EXAMPLE\\jane@ad", "ci"},
+		{"a/b@pve!x=abc-123", "", ""},
+		{"a:b@pve!x=abc-123", "", ""},
+		{"a@1pve!x=abc-123", "", ""},
+		{"a@pve!x y=abc-123", "", ""},
+	} {
+		id := TokenID(tc.token)
+		if tc.user == "" {
+			if id != "" {
+				t.Errorf("%s is taken for %s", tc.token, id)
+			}
+			continue
+		}
+		if user, name := splitToken(id); user != tc.user || name != tc.name {
+			t.Errorf("%s: %q, %q", tc.token, user, name)
+		}
+	}
+}
+
 func TestAnAnswerWithoutReason(t *testing.T) {
 	f := newFakePVE(t)
 	f.on("GET /nodes", func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, "", "") })
 	if _, err := f.client(t).Hypervisors(t.Context()); err == nil || err.Error() != "GET /nodes: 500 Internal Server Error" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What only reads is asked again where that may help, and says how often it was.
+func TestReadsAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { answer(w, code, "Connection refused", "") }
+	}
+	cut := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close()
+	}
+	short := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = w.Write([]byte(`{"data":`))
+	}
+	for _, tc := range []struct {
+		name  string
+		wrong http.HandlerFunc
+		times int // how often it goes wrong
+		asked int
+		want  string // of the error; empty: none
+	}{
+		{"502 once", status(502), 1, 2, ""},
+		{"503 three times", status(503), 3, 4, ""},
+		{"504", status(504), 2, 3, ""},
+		{"595", status(595), 1, 2, ""},
+		{"596", status(596), 3, 4, ""},
+		{"599", status(599), 1, 2, ""},
+		{"cut before the answer", cut, 2, 3, ""},
+		{"cut within the answer", short, 1, 2, ""},
+		{"for good", status(596), 99, 4, "596 Connection refused (asked 4 times)"},
+		{"cut for good", cut, 99, 4, "(asked 4 times)"},
+		{"401", status(401), 99, 1, "401"},
+		{"403", status(403), 99, 1, "403"},
+		{"500", status(500), 99, 1, "500"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakePVE(t)
+			var asked atomic.Int32
+			f.on("GET /cluster/resources", func(w http.ResponseWriter, r *http.Request) {
+				if int(asked.Add(1)) <= tc.times {
+					tc.wrong(w, r)
+					return
+				}
+				writeData(w, []any{})
+			})
+			_, err := f.client(t).VMs(t.Context())
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v", err)
+			}
+			// net/http itself repeats a request on a connection that was cut before it had carried an answer.
+			if got := int(asked.Load()); got != tc.asked && !strings.HasPrefix(tc.name, "cut") {
+				t.Errorf("asked %d times, not %d", got, tc.asked)
+			}
+		})
 	}
 }
 

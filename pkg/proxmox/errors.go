@@ -132,6 +132,7 @@ type callError struct {
 	method, path, endpoint string
 	kind                   error // a sentinel, or nil
 	err                    error
+	timedOut               bool // its own time was up
 }
 
 func (e *callError) Error() string {
@@ -180,7 +181,7 @@ func (c *Client) explain(parent, limited context.Context, method, path string, e
 	case parent.Err() != nil:
 		call.err = context.Cause(parent)
 	case limited.Err() != nil:
-		call.kind, call.err = ErrUnreachable, fmt.Errorf("no answer within %s", c.timeout)
+		call.kind, call.err, call.timedOut = ErrUnreachable, fmt.Errorf("no answer within %s", c.timeout), true
 	case isTLS(err):
 		call.kind, call.err = ErrTLS, describeTLS(err)
 	case isNetwork(err):

@@ -68,7 +68,10 @@ func RoleScript(major int, tokenID string) string {
 
 // splitToken parts user@realm!name.
 func splitToken(id string) (user, name string) {
-	user, name, _ = strings.Cut(id, "!")
+	user = id
+	if at := strings.LastIndex(id, "!"); at >= 0 { // a user's name may hold one, the token's does not
+		user, name = id[:at], id[at+1:]
+	}
 	if user == "" {
 		user = "USER@REALM"
 	}

@@ -288,14 +288,13 @@ func (s *Server) authenticate(r *request) (identity, string) {
 }
 
 func (s *Server) checkToken(t string) (identity, bool) {
-	full, secret, ok := strings.Cut(t, "=")
-	if !ok {
+	// A user's name may hold = and !, what follows it does not.
+	equals := strings.LastIndex(t, "=")
+	mark := strings.LastIndex(t[:max(equals, 0)], "!")
+	if mark < 0 {
 		return identity{}, false
 	}
-	name, id, ok := strings.Cut(full, "!")
-	if !ok {
-		return identity{}, false
-	}
+	name, id, secret := t[:mark], t[mark+1:equals], t[equals+1:]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := s.state.Access.Users[name]

@@ -205,7 +205,7 @@ func roleDelete(s *Server, c *call) (any, error) {
 }
 
 func userRow(u *user) map[string]any {
-	_, realm, _ := strings.Cut(u.ID, "@")
+	realm := u.ID[strings.LastIndex(u.ID, "@")+1:]
 	row := map[string]any{"userid": u.ID, "enable": btoi(!u.Disabled), "expire": u.Expire, "realm-type": realm}
 	if u.Comment != "" {
 		row["comment"] = u.Comment
