@@ -69,8 +69,10 @@ is still to be formed, for all.`,
 				return err
 			}
 			// The cluster remembers its layout, which may not go with what is named now.
-			if err := checkHive(settings, s.hiveOptions().Layout); err != nil {
-				return err
+			if layout := s.hiveOptions().Layout; layout != settings.Hive.Layout {
+				if err := checkHive(settings, layout); err != nil {
+					return err
+				}
 			}
 			only, err = choose(s.record.Nodes, "only-nodes", *which)
 			return err

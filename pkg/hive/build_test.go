@@ -132,10 +132,10 @@ func TestABuildIsPassedOn(t *testing.T) {
 		}, "host keys of ci-1 are not in /etc/ssh"},
 		{"keys are kept elsewhere", func(_ *testing.T, l *local) { os.RemoveAll(filepath.Join(l.hosts[0].home, ".ssh")) }, "kept elsewhere"},
 		{"a shell that prints", func(_ *testing.T, l *local) { l.hosts[0].write("noise", "hello\n") }, "damaged"},
-		{"no ssh-keygen", func(_ *testing.T, l *local) {
-			l.hosts[1].write("fake/ssh-keygen", "#!/bin/sh\nexit 1\n")
+		{"no key can be made", func(_ *testing.T, l *local) {
+			l.hosts[1].write("fake/ssh-keygen", "#!/bin/sh\necho no key today >&2; exit 1\n")
 			os.Chmod(filepath.Join(l.hosts[1].home, "fake/ssh-keygen"), 0o755)
-		}, "ci-2"},
+		}, "no key today"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package hive
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/remote"
@@ -72,35 +73,32 @@ func (e *StepError) Unwrap() []error {
 func reason(f NodeFailure) string {
 	if exit, ok := errors.AsType[*remote.ExitError](f.Err); ok && f.Log != "" {
 		text := fmt.Sprintf("%s exited with %d", exit.Command, exit.Result.ExitCode)
-		if said := tail(newRedactor().text(string(exit.Result.Stderr)), 1); len(said) > 0 && !strings.Contains(f.Log, said[0]) {
-			text += ": " + said[0] // what is shown is another log
+		if said := lastWords(exit); said != "" && !strings.Contains(f.Log, said) {
+			text += ": " + said // what is shown is another log
 		}
 		return text
 	}
 	return strings.TrimPrefix(f.Err.Error(), f.Node+": ")
 }
 
-// advice is what a node script itself has said at its end of what to do, if all that failed say the same; empty: nothing.
+// advice is what node scripts themselves have said at their end of what to do, if all that failed say the same; empty: nothing.
 func (e *StepError) advice() string {
-	said := map[string]bool{}
+	var all []string
 	for _, failure := range e.Nodes {
-		exit, ok := errors.AsType[*remote.ExitError](failure.Err)
-		if !ok {
-			continue // it failed because of another node
+		if exit, ok := errors.AsType[*remote.ExitError](failure.Err); ok { // others failed because of another node
+			_, use, _ := strings.Cut(lastWords(exit), ": use ")
+			all = append(all, use)
 		}
-		last := strings.Join(tail(newRedactor().text(string(exit.Result.Stderr)), 1), "")
-		_, use, _ := strings.Cut(last, ": use ")
-		said[use] = true
 	}
-	if len(said) != 1 {
+	if all = slices.Compact(all); len(all) != 1 || all[0] == "" {
 		return ""
 	}
-	for use := range said {
-		if use != "" {
-			return "use " + use
-		}
-	}
-	return ""
+	return "use " + all[0]
+}
+
+// lastWords is the last line that a script has written to its standard error, without secrets.
+func lastWords(exit *remote.ExitError) string {
+	return strings.Join(tail(newRedactor().text(string(exit.Result.Stderr)), 1), "")
 }
 
 // tail returns the last n lines of text that are not blank.

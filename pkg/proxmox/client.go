@@ -95,21 +95,14 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // get reads, and asks again where that may help: reading changes nothing.
 func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
-	begun, wait := time.Now(), firstReadWait
-	for try := 1; ; try++ {
-		err := c.call(ctx, http.MethodGet, path, query, nil, out)
-		if err == nil || ctx.Err() != nil || !hiccup(err) {
-			return err
-		}
-		if try == readTries || time.Since(begun)+wait > readBudget {
-			return askedOften(err, try)
-		}
-		c.log.LogAttrs(ctx, slog.LevelDebug, "pve request will be made again", slog.String("path", path), slog.Int("try", try+1), slog.String("after", wait.String()))
-		if sleep(ctx, wait) != nil {
-			return err
-		}
-		wait *= 2
+	again := func(try int, after time.Duration) {
+		c.log.LogAttrs(ctx, slog.LevelDebug, "pve request will be made again", slog.String("path", path), slog.Int("try", try), slog.String("after", after.String()))
 	}
+	tries, err := forReads.persist(ctx, hiccup, again, func() error { return c.call(ctx, http.MethodGet, path, query, nil, out) })
+	if err != nil && tries > 1 {
+		return fmt.Errorf("%w (asked %d times)", err, tries)
+	}
+	return err
 }
 
 // call sends one request with a time limit of its own and turns whatever goes wrong into this package's errors.

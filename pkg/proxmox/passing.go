@@ -3,24 +3,43 @@ package proxmox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 )
 
-// Limits of further tries of what fails for a passing reason.
-const (
-	tries     = 4
-	firstWait = 500 * time.Millisecond
+// patience is how often something is tried, how long the first pause is, which doubles, and the time within which a further try may
+// begin; 0 is no limit.
+type patience struct {
+	tries  int
+	wait   time.Duration
+	budget time.Duration
+}
+
+var (
+	// forWrites is for what changes something and fails for a passing reason.
+	forWrites = patience{tries: 4, wait: 500 * time.Millisecond}
+	// forReads is for requests that only read: an answer that takes longer than the budget is not waited for twice.
+	forReads = patience{tries: 4, wait: 250 * time.Millisecond, budget: 10 * time.Second}
 )
 
-// Limits of further tries of a request that only reads. The last is of all tries: an answer that takes longer than that is not
-// waited for twice.
-const (
-	readTries     = 4
-	firstReadWait = 250 * time.Millisecond
-	readBudget    = 10 * time.Second
-)
+// persist does something that may be done twice until it ends well, fails in a way that does not pass, or was tried often enough; it
+// calls again, if it is set, before each further try. It returns how often it has tried.
+func (p patience) persist(ctx context.Context, passing func(error) bool, again func(try int, after time.Duration), do func() error) (tries int, err error) {
+	begun, wait := time.Now(), p.wait
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || try == p.tries || ctx.Err() != nil || !passing(err) || p.budget > 0 && time.Since(begun)+wait > p.budget {
+			return try, err
+		}
+		if again != nil {
+			again(try+1, wait)
+		}
+		if slept := sleep(ctx, wait); slept != nil {
+			return try, errors.Join(slept, err)
+		}
+		wait *= 2
+	}
+}
 
 // hiccup reports whether the same question may be answered a moment later: the API server or a proxy before it did not reach what it
 // had to ask, or the connection was refused or cut before the answer. A call whose own time was up is none: it has waited enough.
@@ -29,14 +48,6 @@ func hiccup(err error) bool {
 		return false
 	}
 	return errors.Is(err, ErrUnreachable)
-}
-
-// askedOften adds to an error how often the question was asked, if more than once.
-func askedOften(err error, tries int) error {
-	if tries == 1 {
-		return err
-	}
-	return fmt.Errorf("%w (asked %d times)", err, tries)
 }
 
 // Passing tells whether err is an answer that a second try may change: a lock of PVE was not free in time, its daemon could
@@ -60,15 +71,6 @@ func passes(text string) bool {
 
 // persist does something that may be done twice, until it ends well, fails for good or was tried often enough.
 func persist(ctx context.Context, do func() error) error {
-	wait := firstWait
-	for try := 1; ; try++ {
-		err := do()
-		if err == nil || try == tries || !Passing(err) {
-			return err
-		}
-		if slept := sleep(ctx, wait); slept != nil {
-			return errors.Join(slept, err)
-		}
-		wait *= 2
-	}
+	_, err := forWrites.persist(ctx, Passing, nil, do)
+	return err
 }

@@ -362,6 +362,27 @@ start_service() {
   done
 }
 
+# keep_starting NAME ADDRESS STARTS SECONDS COMMAND waits until that service, which was started, accepts connections there, and starts
+# it again by COMMAND where it ends instead, STARTS times in all at most. Prints a line "again NAME N LAST-LINE-OF-ITS-LOG" before the Nth start. Whether it runs
+# in the end is for the caller to see; one that runs and accepts nothing when the time is up is left to the judgement of health.
+keep_starting() {
+  local name=$1 address=$2 limit=$3 end=$((SECONDS + $4)) command=$5 starts
+  for ((starts = 1; ; starts++)); do
+    while running "$name" >/dev/null; do
+      if accepts "${address%:*}" "${address##*:}" || [ "$SECONDS" -ge "$end" ]; then
+        return
+      fi
+      sleep 0.05
+    done
+    if [ "$starts" -ge "$limit" ]; then
+      return
+    fi
+    printf 'again %s %s %s\n' "$name" "$((starts + 1))" "$(last_line "$name")"
+    sleep "0.$starts"
+    "$command"
+  done
+}
+
 # start_unit NAME has systemd start that service and returns when it does so: the service may wait for others.
 start_unit() {
   local i unit

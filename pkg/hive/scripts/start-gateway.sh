@@ -2,8 +2,7 @@
 # start of a cluster all gateways write the same records, and one whose write is overtaken by another's ends, as does one that
 # waits in vain for the other nodes' stores. What runs is left alone.
 #
-# Prints a line "again awsgw N LAST-LINE-OF-ITS-LOG" before it is started for the Nth time. Where it still runs and accepts nothing when the time is
-# up, that is left to the judgement of health.
+# Prints the lines of keep_starting.
 #
 # HIVE_STARTS   how often it is started at most
 # HIVE_TIMEOUT  seconds to wait at most
@@ -16,20 +15,15 @@ trust_cluster
 own=$(era)
 prefix=${own^^}
 address=$(service_address awsgw 9999)
-end=$((SECONDS + HIVE_TIMEOUT))
-for ((starts = 1; ; starts++)); do
+
+start_gateway() {
   # Its base directory is that of the data: it reads config/master.key and bootstrap.json below it.
   start_service awsgw "${prefix}_CONFIG_PATH=$config" "${prefix}_BASE_DIR=$HIVE_DIR" \
     "${prefix}_AWSGW_TLS_CERT=$HIVE_CONFIG_DIR/server.pem" "${prefix}_AWSGW_TLS_KEY=$HIVE_CONFIG_DIR/server.key"
-  while running awsgw >/dev/null; do
-    if accepts "${address%:*}" "${address##*:}" || [ "$SECONDS" -ge "$end" ]; then
-      exit 0
-    fi
-    sleep 0.05
-  done
-  if [ "$starts" -ge "$HIVE_STARTS" ]; then
-    fail "the gateway (awsgw) ended at its start, $starts times: $(last_line awsgw)"
-  fi
-  printf 'again awsgw %s %s\n' "$((starts + 1))" "$(last_line awsgw)"
-  sleep "0.$starts"
-done
+}
+
+start_gateway
+keep_starting awsgw "$address" "$HIVE_STARTS" "$HIVE_TIMEOUT" start_gateway
+if ! running awsgw >/dev/null; then
+  fail "the gateway (awsgw) ended at its start, $HIVE_STARTS times: $(last_line awsgw)"
+fi

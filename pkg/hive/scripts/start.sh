@@ -2,8 +2,7 @@
 # left alone. What cannot run here is left out. Each service by itself is the only way that hive has in all its versions: they are
 # started in upstream's order and with its settings.
 #
-# Prints a line "left-out NAME REASON" for each service that is left out, and "again NAME N LAST-LINE-OF-ITS-LOG" before one that
-# has ended is started for the Nth time.
+# Prints a line "left-out NAME REASON" for each service that is left out, and the lines of keep_starting.
 set -euo pipefail
 
 config=$(config_file)
@@ -93,15 +92,7 @@ if wanted ui; then
 fi
 mv "$plan.new" "$plan"
 
-# It gives NATS two seconds for an answer, and ends where a busy machine is slower.
-end=$((SECONDS + 15))
-for ((starts = 2; starts < 5; starts++)); do
-  while [ -n "${store:-}" ] && running predastore >/dev/null && ! accepts "${store%:*}" "${store##*:}" && [ "$SECONDS" -lt "$end" ]; do
-    sleep 0.05
-  done
-  if [ -z "${store:-}" ] || running predastore >/dev/null; then
-    break
-  fi
-  printf 'again predastore %s %s\n' "$starts" "$(last_line predastore)"
-  start_predastore
-done
+# It gives NATS two seconds for an answer, and ends where a busy machine is slower. One that always ends is named by health.
+if [ -n "${store:-}" ]; then
+  keep_starting predastore "$store" 4 15 start_predastore
+fi
