@@ -241,7 +241,7 @@ func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Recor
 		return met, err
 	}
 	if err != nil {
-		return met, progress.WithHint(fmt.Errorf("cluster %s: %w", r.Name, err), reapHint(r.Name, err))
+		return met, reapFailure(r.Name, err)
 	}
 	if record, loadErr := s.store.Load(r.Name); loadErr == nil && record.Owner.ID == r.Owner.ID {
 		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("the directory of cluster %s stays: `%s` removes it", r.Name, finishWith(s.store, r.Name))})
@@ -249,17 +249,14 @@ func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Recor
 	return met, nil
 }
 
-// reapHint says how to go on: the cluster's directory, from which down would, may be on another machine.
-func reapHint(name cluster.Name, err error) string {
-	again := fmt.Sprintf("hive-test reap %s --yes goes on", name)
-	leak, ok := errors.AsType[*lifecycle.LeakError](err)
-	if !ok {
-		return again
+// reapFailure says how to go on: the cluster's directory, from which down would, may be on another machine.
+func reapFailure(name cluster.Name, err error) error {
+	again := fmt.Sprintf("hive-test reap %s --yes", name)
+	if leak, ok := errors.AsType[*lifecycle.LeakError](err); ok {
+		leak.Next = again
+		again = ""
 	}
-	if hint := progress.HintOf(leak.Cause); hint != "" {
-		return hint + "\nthen: " + again
-	}
-	return again
+	return progress.WithHint(fmt.Errorf("cluster %s: %w", name, err), again)
 }
 
 // askToReap shows what would be deleted and asks whether it shall be. Where nobody can answer, nothing is deleted.

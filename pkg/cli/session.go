@@ -299,7 +299,7 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 	if limit <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("the time was up (%s)", flag))
+	return phase.Limited(ctx, limit, fmt.Errorf("the time was up (%s)", flag))
 }
 
 // job wires what the phases need.
@@ -340,7 +340,10 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	}
 	s.signals.attended(s.interrupt())
 	beat := s.startHeartbeat(ctx, r)
-	manager := &phase.Manager{Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.signals.abort, CleanTimeout: s.settings.PhaseTimeout("down")}
+	manager := &phase.Manager{
+		Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.signals.abort, CleanTimeout: s.settings.PhaseTimeout("down"),
+		Timeout: s.settings.Timeout, Setting: "--timeout",
+	}
 	outcomes, err := manager.Run(ctx)
 	s.signals.attended(nil)
 	beat.End(ctx, err, s.signals.abort.Err() != nil)

@@ -65,11 +65,11 @@ func globalRows() []Setting {
 		{Key: "verbose", Flag: "verbose", Short: "v", Kind: Bool, Help: "show the output of tofu, nodes and suites too"},
 		{Key: "quiet", Flag: "quiet", Short: "q", Kind: Bool, Help: "show warnings and errors only"},
 		{Key: "no_color", Flag: "no-color", Env: []string{"NO_COLOR"}, Kind: Bool, Help: "no colours"},
-		{Key: "timeout", Flag: "timeout", Kind: Duration, Help: "limit of the whole run, like 1h30m; 0 is none"},
-		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Help: "limit of up"},
-		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Help: "limit of configure"},
-		{Key: "timeouts.test", Flag: "timeout-test", Kind: Duration, Default: time.Hour, Help: "limit of test"},
-		{Key: "timeouts.down", Flag: "timeout-down", Kind: Duration, Default: 15 * time.Minute, Help: "limit of down"},
+		{Key: "timeout", Flag: "timeout", Kind: Duration, Help: "limit of the whole run, like 1h30m, with a quarter of it (at most 5m) for down; 0 is none"},
+		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Help: "limit of up, stopping included"},
+		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Help: "limit of configure, stopping included"},
+		{Key: "timeouts.test", Flag: "timeout-test", Kind: Duration, Default: time.Hour, Help: "limit of test, stopping included"},
+		{Key: "timeouts.down", Flag: "timeout-down", Kind: Duration, Default: 15 * time.Minute, Help: "limit of down, stopping included"},
 	}
 }
 

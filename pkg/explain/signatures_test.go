@@ -97,7 +97,7 @@ func samples() []struct{ id, phase, text string } {
 		{"no-test-ran", "test", "tests failed: no test ran"},
 		{"suite-not-found", "test", "exited with 127: sh: 1: ./e2e.sh: not found"},
 		{"suite-killed", "test", "ended by signal KILL"},
-		{"time-up", "configure", "timed out after 30m (--timeout-configure): waiting for health"},
+		{"time-up", "configure", "timed out after 28m30s (--timeout-configure=30m, the rest is for stopping): waiting for health"},
 	}
 }
 

@@ -274,7 +274,10 @@ func (f *Fleet) namesakes(ctx context.Context, r *cluster.Record, sink progress.
 	}
 	var others []string
 	for _, vm := range listed {
-		if vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
+		if !vm.HasTag(cluster.Tag) || !vm.HasTag(string(r.Name)) {
+			continue
+		}
+		if _, err := f.Client.Live(ctx, vm); err == nil { // else it may be the cluster's own, and that is said elsewhere
 			others = append(others, fmt.Sprintf("VM %d on %s", vm.VMID, vm.Hypervisor))
 		}
 	}

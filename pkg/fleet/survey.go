@@ -15,15 +15,20 @@ import (
 	"hive-test/pkg/proxmox"
 )
 
-// Remaining lists the VMs of ours that exist: those of the record, and any other that carries our owner id.
+// Remaining lists the VMs of ours that exist: those of the record, and any other that carries our owner id. Where some cannot be
+// read, it lists the others, and the error is a *lifecycle.UnseenError.
 func (f *Fleet) Remaining(ctx context.Context, r *cluster.Record) ([]lifecycle.VMRef, error) {
 	ours, _, err := f.survey(ctx, r)
 	return ours, err
 }
 
-// Foreign is an error that names every id of the record under which there is a VM that is not ours.
+// Foreign is an error that names every id of the record under which there is a VM that is not ours. It is a *lifecycle.UnseenError
+// if all that is wrong is that some cannot be read.
 func (f *Fleet) Foreign(ctx context.Context, r *cluster.Record) error {
 	_, foreign, err := f.survey(ctx, r)
+	if len(foreign) == 0 {
+		return err
+	}
 	return errors.Join(append(foreign, err)...)
 }
 
@@ -40,12 +45,14 @@ func (f *Fleet) survey(ctx context.Context, r *cluster.Record) (ours []lifecycle
 		return nil, nil, err
 	}
 	var failures []error
+	var unseen []lifecycle.VMRef
 	for i, vm := range live {
 		if errors.Is(errs[i], proxmox.ErrNotFound) || errs[i] != nil && !related(r, candidates[i]) {
 			continue
 		}
 		if errs[i] != nil {
-			failures = append(failures, fmt.Errorf("VM %d on %s: %w", candidates[i].VMID, candidates[i].Hypervisor, errs[i]))
+			failures = append(failures, errs[i])
+			unseen = append(unseen, lifecycle.VMRef{VMID: candidates[i].VMID, Name: candidates[i].Name, Hypervisor: candidates[i].Hypervisor})
 			continue
 		}
 		if mine, why := proxmox.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); mine {
@@ -59,7 +66,10 @@ func (f *Fleet) survey(ctx context.Context, r *cluster.Record) (ours []lifecycle
 			foreign = append(foreign, fmt.Errorf("VM %d %s on %s is not ours: %s", vm.VMID, vm.Name, vm.Hypervisor, why))
 		}
 	}
-	return ours, foreign, errors.Join(failures...)
+	if len(unseen) > 0 {
+		err = &lifecycle.UnseenError{VMs: unseen, Cause: errors.Join(failures...)}
+	}
+	return ours, foreign, err
 }
 
 // candidates reads live what may be ours: where it was listed, and of each the VM or why it cannot be read.

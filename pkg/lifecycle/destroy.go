@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 )
 
@@ -17,7 +18,9 @@ import (
 type LeakError struct {
 	Name cluster.Name
 	VMs  []VMRef
-	// Known says that VMs is all that remains; else the hypervisors could not be asked.
+	// Unseen are VMs that may remain, too: their hypervisors do not answer.
+	Unseen []VMRef
+	// Known says that VMs and Unseen are all that remains; else the hypervisors could not be asked.
 	Known bool
 	Cause error
 	// Next finishes the job; empty: down with --force.
@@ -26,14 +29,14 @@ type LeakError struct {
 
 // Error names what remains.
 func (e *LeakError) Error() string {
-	var left []string
-	for _, vm := range e.VMs {
-		left = append(left, vm.String())
-	}
 	what := "VMs of cluster " + string(e.Name) + " may remain"
 	switch {
-	case len(left) > 0:
-		what = "still there: " + strings.Join(left, ", ")
+	case len(e.VMs) > 0 && len(e.Unseen) > 0:
+		what = "still there: " + listOf(e.VMs) + "; not seen, and may be there: " + listOf(e.Unseen)
+	case len(e.VMs) > 0:
+		what = "still there: " + listOf(e.VMs)
+	case len(e.Unseen) > 0:
+		what = "not seen, and may be there: " + listOf(e.Unseen)
 	case e.Known:
 		what = "no VM of cluster " + string(e.Name) + " is left, but it was not removed to the end"
 	}
@@ -41,6 +44,38 @@ func (e *LeakError) Error() string {
 		return what
 	}
 	return what + ": " + e.Cause.Error()
+}
+
+func listOf(vms []VMRef) string {
+	var names []string
+	for _, vm := range vms {
+		names = append(names, vm.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// UnseenError says that VMs that may be the cluster's cannot be read; all others were.
+type UnseenError struct {
+	VMs   []VMRef // with what is known of them without being read: no more than where they are
+	Cause error
+}
+
+// Error says of each why.
+func (e *UnseenError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns why.
+func (e *UnseenError) Unwrap() error { return e.Cause }
+
+// Hint names the hypervisors to bring back.
+func (e *UnseenError) Hint() string {
+	var hosts []string
+	for _, vm := range e.VMs {
+		if !slices.Contains(hosts, vm.Hypervisor) {
+			hosts = append(hosts, vm.Hypervisor)
+		}
+	}
+	slices.Sort(hosts)
+	return "bring back " + strings.Join(hosts, ", ")
 }
 
 // Unwrap returns what went wrong.
@@ -69,8 +104,8 @@ const (
 
 // Destroy destroys every VM of the record's name and owner: those that its nodes name, and any other that shows itself as
 // theirs. It proves that they are gone, removes what they leave behind and gives up the cluster's claims. With force it takes
-// off protections, and goes on where a VM that is not ours has an id of the record. The error is a *LeakError that says
-// what remains. It may be repeated; VMs that are gone already are no error.
+// off protections, and goes on where a VM that is not ours has an id of the record. Where some cannot be read, the others are
+// destroyed. The error is a *LeakError that says what remains. It may be repeated; VMs that are gone already are no error.
 func Destroy(ctx context.Context, fleet Fleet, r *cluster.Record, force bool, sink progress.Sink) error {
 	d := destruction{fleet: fleet, record: r, force: force}
 	if err := d.run(ctx, sink); err != nil {
@@ -85,8 +120,10 @@ type destruction struct {
 	fleet  Fleet
 	record *cluster.Record
 	force  bool
-	// aside is what force let pass and tofu must not meet: a VM that is not ours under an id of the record, or a lock.
+	// aside is what was let pass and tofu must not meet: a VM under an id of the record that is not ours or cannot be read, or a lock.
 	aside error
+	// unseen are VMs that cannot be read, as they were last looked for; nil: none.
+	unseen *UnseenError
 	// seen are the VMs of ours that existed at some time: they are swept up after.
 	seen []VMRef
 }
@@ -102,7 +139,8 @@ func (d *destruction) run(ctx context.Context, sink progress.Sink) error {
 // check refuses, before anything is touched, what must not or cannot be deleted.
 func (d *destruction) check(ctx context.Context, sink progress.Sink) error {
 	if err := d.fleet.Foreign(ctx, d.record); err != nil {
-		if !d.force || ctx.Err() != nil {
+		_, unseen := err.(*UnseenError) // that, and nothing else
+		if !unseen && !d.force || ctx.Err() != nil {
 			return err
 		}
 		d.aside = err
@@ -120,9 +158,13 @@ func (d *destruction) check(ctx context.Context, sink progress.Sink) error {
 	return d.unlocked(ctx, there, sink)
 }
 
-// remaining lists the VMs of ours that exist now.
+// remaining lists the VMs of ours that exist now, and notes those that cannot be read.
 func (d *destruction) remaining(ctx context.Context) ([]VMRef, error) {
 	there, err := d.fleet.Remaining(ctx, d.record)
+	var some bool
+	if d.unseen, some = errors.AsType[*UnseenError](err); some && ctx.Err() == nil {
+		d.aside, err = cmp.Or(d.aside, error(d.unseen)), nil
+	}
 	for _, vm := range there {
 		if !slices.ContainsFunc(d.seen, func(s VMRef) bool { return s.VMID == vm.VMID && s.Hypervisor == vm.Hypervisor }) {
 			d.seen = append(d.seen, vm)
@@ -221,16 +263,29 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 			failure = errors.New("it was deleted, and is there")
 		}
 		if err != nil || failure != nil {
-			return &LeakError{Name: d.record.Name, VMs: there, Known: err == nil, Cause: errors.Join(failure, err)}
+			return d.leaked(there, errors.Join(failure, err), err == nil)
 		}
 	}
-	if err := d.fleet.Sweep(ctx, d.record, d.seen, sink); err != nil {
-		return &LeakError{Name: d.record.Name, Known: true, Cause: err}
+	err = d.fleet.Sweep(ctx, d.record, d.seen, sink)
+	if d.unseen != nil {
+		err = d.unseen // what lies where they are cannot be swept either
+	}
+	if err != nil {
+		return d.leaked(nil, err, true)
 	}
 	if _, ok := errors.AsType[*UnmarkedError](d.aside); ok { // whoever says force has done with VMs of others, not with these
 		return &LeakError{Name: d.record.Name, Cause: d.aside, Next: "hive-test down " + string(d.record.Name)}
 	}
 	return nil
+}
+
+// leaked is the error for what remains, with all that the last look showed.
+func (d *destruction) leaked(there []VMRef, cause error, known bool) *LeakError {
+	leak := &LeakError{Name: d.record.Name, VMs: there, Known: known, Cause: cause}
+	if d.unseen != nil {
+		leak.Unseen, leak.Next = d.unseen.VMs, "hive-test down "+string(d.record.Name) // force does not help
+	}
+	return leak
 }
 
 // UnmarkedError is of a VM that carries a cluster's owner id, but not all its marks: somebody has changed it. It counts as
@@ -272,8 +327,10 @@ func (d *destruction) leak(ctx context.Context, cause error) error {
 	if unmarked || ctx.Err() != nil { // force has nothing to do with it
 		next = "hive-test down " + string(d.record.Name)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainingTime)
+	ctx, cancel := phase.After(ctx, remainingTime, errors.New("the time was up"))
 	defer cancel()
 	there, err := d.remaining(ctx) // where that fails too, the cause says enough
-	return &LeakError{Name: d.record.Name, VMs: there, Known: err == nil, Cause: cause, Next: next}
+	leak := d.leaked(there, cause, err == nil)
+	leak.Next = cmp.Or(leak.Next, next)
+	return leak
 }

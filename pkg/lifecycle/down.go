@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/phase"
@@ -68,13 +69,26 @@ func (d *down) check(ctx context.Context, sink progress.Sink) error {
 	return nil
 }
 
+// How much of down's time is kept, while tofu destroys, for what follows: the proof, and with Force the deletion through the API. It
+// is never more than half of what there is.
+const (
+	proofTime    = time.Minute
+	fallbackTime = 5 * time.Minute
+)
+
 // destroy lets tofu destroy what its state holds; with Force a failure of it is a warning, for prove then deletes
 // through the API.
 func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	if d.ending.aside != nil {
 		return nil
 	}
-	err := d.Provisioner.Down(ctx, provision.Request{
+	keep := proofTime
+	if d.Force {
+		keep = fallbackTime
+	}
+	part, cancel := phase.Part(ctx, keep, errors.New("its part of --timeout-down was up"))
+	defer cancel()
+	err := d.Provisioner.Down(part, provision.Request{
 		Dir: d.Store.Path(d.Record.Name, ""), Name: d.Record.Name, Owner: d.Record.Owner, Spec: d.Record.Spec, Nodes: d.Record.Nodes,
 	})
 	if err == nil {

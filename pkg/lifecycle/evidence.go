@@ -89,7 +89,7 @@ func (w withEvidence) Skip(ctx context.Context) (string, bool, error) { return s
 
 // detached is a context that outlives what failed, for limit, but not the user's second wish to stop.
 func (r *Job) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	gather, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("it took more than %s", limit))
+	gather, cancel := phase.After(ctx, limit, fmt.Errorf("it took more than %s", limit))
 	if r.Abort == nil {
 		return gather, cancel
 	}
@@ -160,7 +160,11 @@ func (g gatherer) gather(ctx context.Context) []Item {
 	var reached error
 	var both sync.WaitGroup
 	if g.inside {
-		both.Go(func() { own, reached = g.overSSH(ctx) })
+		both.Go(func() {
+			limited, cancel := most(ctx)
+			defer cancel()
+			own, reached = g.overSSH(limited)
+		})
 	}
 	both.Go(func() { outside = g.keep(g.Fleet.Tell(ctx, g.Record, g.node)) })
 	both.Wait()
@@ -169,6 +173,16 @@ func (g gatherer) gather(ctx context.Context) []Item {
 		own = append(own, g.keep(g.Fleet.TellInside(ctx, g.Record, g.node))...)
 	}
 	return append(own, outside...)
+}
+
+// most leaves a third of ctx's time for another way where the first one leads nowhere.
+func most(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	limit := time.Until(deadline) * 2 / 3
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took more than %s", limit.Round(10*time.Millisecond)))
 }
 
 // overSSH gathers from the node itself.

@@ -101,7 +101,7 @@ type Fleet interface {
 	// Forget gives up every claim of the cluster.
 	Forget(ctx context.Context, r *cluster.Record, sink progress.Sink)
 	// Foreign is an error if, live, a VM that is not ours has an id of the record. Tofu must not run then: its state may
-	// name that VM.
+	// name that VM. It is an *UnseenError if all that is wrong is that some cannot be read.
 	Foreign(ctx context.Context, r *cluster.Record) error
 	// Verify proves by live calls that every VM of the record exists and is ours.
 	Verify(ctx context.Context, r *cluster.Record) error
@@ -122,7 +122,8 @@ type Fleet interface {
 	Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (restarted bool, err error)
 	// Mark makes every VM of the record that exists say whose it is, until when, and whether it is held.
 	Mark(ctx context.Context, r *cluster.Record) error
-	// Remaining lists, by live calls, the VMs of ours that still exist.
+	// Remaining lists, by live calls, the VMs of ours that still exist. Where some cannot be read it lists the others, and the
+	// error is an *UnseenError.
 	Remaining(ctx context.Context, r *cluster.Record) ([]VMRef, error)
 	// Quorum is an error if the hypervisors cannot agree on changes now: a deletion would lose disks and keep the VMs.
 	Quorum(ctx context.Context) error

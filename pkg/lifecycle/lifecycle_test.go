@@ -26,7 +26,8 @@ type world struct {
 	vms       []VMRef // ours that exist
 	foreign   error
 	tofuFails error
-	stuck     bool // VMs that cannot be deleted
+	stuck     bool    // VMs that cannot be deleted
+	unseen    []VMRef // ours that cannot be read
 	noQuorum  error
 	litter    error // what cannot be swept up
 	swept     []VMRef
@@ -55,12 +56,24 @@ func (w *world) Write(_ cluster.Name, file string, _ []byte) error {
 func (w *world) Path(name cluster.Name, file string) string {
 	return filepath.Join(cmp.Or(w.path, "nowhere"), string(name), file)
 }
-func (w *world) Remove(cluster.Name) error                      { w.log("remove directory"); w.removed = true; return nil }
-func (w *world) KeepResults(string) error                       { return nil }
-func (w *world) DropResults() error                             { return nil }
-func (w *world) SaveResults() error                             { w.log("save results"); return nil }
-func (w *world) Foreign(context.Context, *cluster.Record) error { w.log("foreign?"); return w.foreign }
-func (w *world) Verify(context.Context, *cluster.Record) error  { w.log("verify"); return nil }
+func (w *world) Remove(cluster.Name) error { w.log("remove directory"); w.removed = true; return nil }
+func (w *world) KeepResults(string) error  { return nil }
+func (w *world) DropResults() error        { return nil }
+func (w *world) SaveResults() error        { w.log("save results"); return nil }
+func (w *world) Foreign(context.Context, *cluster.Record) error {
+	w.log("foreign?")
+	if w.foreign == nil {
+		return w.blind()
+	}
+	return errors.Join(w.foreign, w.blind())
+}
+func (w *world) blind() error {
+	if len(w.unseen) == 0 {
+		return nil
+	}
+	return &UnseenError{VMs: w.unseen, Cause: errors.New("HTTP 595")}
+}
+func (w *world) Verify(context.Context, *cluster.Record) error { w.log("verify"); return nil }
 func (w *world) Claim(context.Context, *cluster.Record, *cluster.Record, progress.Sink) error {
 	return nil
 }
@@ -108,7 +121,7 @@ func (w *world) Remaining(context.Context, *cluster.Record) ([]VMRef, error) {
 	if w.unlocks--; w.unlocks == 0 {
 		w.vms[0].Lock = ""
 	}
-	return slices.Clone(w.vms), nil
+	return slices.Clone(w.vms), w.blind()
 }
 func (w *world) Destroy(_ context.Context, _ *cluster.Record, vms []VMRef) error {
 	w.log("api destroy")
@@ -172,6 +185,7 @@ func (w *world) job(t *testing.T) *Job {
 var (
 	mine    = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}
 	guarded = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1", Protected: true}
+	dark    = VMRef{VMID: 20001, Name: "ci-1-2", Hypervisor: "pve3"}
 	locked  = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1", Lock: "backup"}
 )
 
@@ -233,6 +247,24 @@ func TestDown(t *testing.T) {
 		{
 			name: "a disk that stays keeps the directory", world: world{vms: []VMRef{mine}, litter: errors.New("vm-20000-disk-0 is still there")},
 			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "sweep", "save down failed"}, leak: "vm-20000-disk-0",
+		},
+		{
+			name: "one of two cannot be read: the other goes, without tofu, and the directory stays", world: world{vms: []VMRef{mine}, unseen: []VMRef{dark}},
+			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "sweep", "save down failed"},
+			leak: "not seen, and may be there: VM 20001 ci-1-2 on pve3: HTTP 595", hint: "bring back pve3\nthen: hive-test down ci-1",
+		},
+		{
+			name: "one cannot be read, and the other stays: both are named", world: world{vms: []VMRef{mine}, unseen: []VMRef{dark}, stuck: true}, force: true,
+			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "save down failed"},
+			leak: "still there: VM 20000 ci-1-1 on pve1; not seen, and may be there: VM 20001 ci-1-2 on pve3: it was deleted, and is there",
+		},
+		{
+			name: "one is somebody else's, and another cannot be read: nothing is touched", world: world{foreign: errors.New("VM 20000 is theirs"), unseen: []VMRef{dark}},
+			want: []string{"save down running", "foreign?", "remaining?", "save down failed"}, leak: "VM 20000 is theirs",
+		},
+		{
+			name: "nothing is left but one that cannot be read: that is not taken for gone", world: world{unseen: []VMRef{dark}},
+			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "sweep", "save down failed"}, leak: "VM 20001 ci-1-2 on pve3",
 		},
 		{
 			name: "a lock is waited for", world: world{vms: []VMRef{locked}, unlocks: 3},

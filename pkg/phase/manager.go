@@ -1,10 +1,12 @@
 package phase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"hive-test/pkg/progress"
@@ -12,18 +14,18 @@ import (
 
 // Defaults of a Manager.
 const (
-	// DefaultGrace is longer than the minute that terraform-exec gives its child between SIGINT and SIGKILL: state is
-	// written in it.
-	DefaultGrace        = 90 * time.Second
 	DefaultCleanTimeout = 5 * time.Minute
 	// abortGrace is what a phase that was told to stop still has once Abort has ended: enough to tell its children.
 	abortGrace = time.Second
+	// Of the limit of a whole run a quarter, and at most maxReserve, is kept for Always phases.
+	reserveShare = 4
+	maxReserve   = 5 * time.Minute
 )
 
 // Entry is one line of a Manager's list.
 type Entry struct {
 	Phase
-	// Timeout interrupts the phase (0: no limit).
+	// Timeout is when the phase has ended at the latest (0: no limit). It is told to stop before, as Limited says.
 	Timeout time.Duration
 	// Setting is the flag that sets Timeout, like --timeout-configure; it is named when the time is up.
 	Setting string
@@ -38,9 +40,13 @@ type Manager struct {
 	Phases []Entry
 	// Sink gets PhaseStart and PhaseEnd, with the name of the phase filled in. Nil discards them.
 	Sink progress.Sink
+	// Timeout is the limit of the whole run, which has set the deadline of Run's ctx, and Setting its flag. Phases that are not Always
+	// end before it; those that are have what is kept for them, and more if their own limit is longer.
+	Timeout time.Duration
+	Setting string
 	// CleanTimeout limits all CleanUps together (0: DefaultCleanTimeout).
 	CleanTimeout time.Duration
-	// Grace is how long a phase may take to return after its context has ended (0: DefaultGrace). Then it is given up.
+	// Grace is how long a phase may take to return after its context has ended, at most (0: DefaultGrace). Then it is given up.
 	Grace time.Duration
 	// Abort, when it ends, stops CleanUps and Always phases too (the second Ctrl-C): those under way get a second to return
 	// and no other is begun. Nil: nothing does.
@@ -53,7 +59,7 @@ type Manager struct {
 // were begun is called before those, the latest first. A run whose ctx has ended returns an error even if every phase
 // passed: interrupted is never success (but then nothing is cleaned up).
 func (m *Manager) Run(ctx context.Context) ([]Outcome, error) {
-	r := &run{Manager: m, sink: m.Sink}
+	r := &run{Manager: m, sink: m.Sink, reserve: m.reserveOf(ctx)}
 	if r.sink == nil {
 		r.sink = progress.Discard
 	}
@@ -74,7 +80,8 @@ type run struct {
 	sink    progress.Sink
 	begun   []Phase // not cleaned up yet
 	errs    []error // the first failure first
-	stopped string  // why later phases do not run; empty while they do
+	reserve time.Duration
+	stopped string // why later phases do not run; empty while they do
 }
 
 func (r *run) one(ctx context.Context, entry Entry) Outcome {
@@ -149,7 +156,8 @@ func (r *run) attempt(parent context.Context, sink progress.Sink, entry Entry) (
 	began := time.Now()
 	defer func() { o.Seconds = time.Since(began).Seconds() }()
 
-	ctx, cancel := limited(parent, entry.Timeout)
+	limit, whole := r.limitOf(parent, entry)
+	ctx, cancel := limited(parent, limit, r.grace(), errTimeUp)
 	defer cancel()
 	skipped := false
 	o.Err = r.within(ctx, sink, func() error {
@@ -178,18 +186,40 @@ func (r *run) attempt(parent context.Context, sink progress.Sink, entry Entry) (
 		return o
 	}
 	o.Reason = ""
-	if parent.Err() == nil && ctx.Err() != nil {
-		o.Err = &TimeoutError{Limit: entry.Timeout, Setting: entry.Setting, Err: o.Err}
+	if context.Cause(ctx) == errTimeUp {
+		kept := graceOf(limit, r.grace())
+		if whole {
+			o.Err = &TimeoutError{Limit: r.Timeout, After: r.Timeout - r.reserve - kept, Setting: r.Setting, Whole: true, Err: o.Err}
+		} else {
+			o.Err = &TimeoutError{Limit: limit, After: limit - kept, Setting: entry.Setting, Err: o.Err}
+		}
 	}
 	o.Status = statusOf(parent, o.Err)
 	return o
 }
 
-func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	if limit <= 0 {
-		return context.WithCancel(ctx)
+func (r *run) grace() time.Duration { return cmp.Or(r.Grace, DefaultGrace) }
+
+// limitOf is the limit of an entry: its own, or what the whole run has left for it.
+func (r *run) limitOf(ctx context.Context, entry Entry) (limit time.Duration, whole bool) {
+	deadline, whole := ctx.Deadline()
+	if !whole {
+		return entry.Timeout, false
 	}
-	return context.WithTimeoutCause(ctx, limit, errTimeUp)
+	left := max(time.Until(deadline)-r.reserve, 1)
+	if entry.Timeout > 0 && entry.Timeout < left {
+		return entry.Timeout, false
+	}
+	return left, true
+}
+
+// reserveOf is how much of the whole run's time is kept for Always phases.
+func (m *Manager) reserveOf(ctx context.Context) time.Duration {
+	deadline, whole := ctx.Deadline()
+	if !whole || !slices.ContainsFunc(m.Phases, func(e Entry) bool { return e.Always }) {
+		return 0
+	}
+	return min(maxReserve, time.Until(deadline)/reserveShare)
 }
 
 // within calls fn and waits for it, but not much longer than ctx: a phase that hangs must not keep others, which destroy
@@ -212,10 +242,7 @@ func (r *run) within(ctx context.Context, sink progress.Sink, fn func() error) e
 		return err
 	case <-ctx.Done():
 	}
-	grace := r.Grace
-	if grace <= 0 {
-		grace = DefaultGrace
-	}
+	grace := Grace(ctx)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	if r.Abort != nil {
@@ -258,7 +285,7 @@ func (r *run) cleanUp(parent context.Context) {
 	}
 	detached, stop := r.detach(parent)
 	defer stop()
-	ctx, cancel := context.WithTimeout(detached, limit)
+	ctx, cancel := limited(detached, limit, r.grace(), errTimeUp)
 	defer cancel()
 	for len(r.begun) > 0 {
 		phase := r.begun[len(r.begun)-1]

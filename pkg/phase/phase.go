@@ -68,16 +68,21 @@ func (e *Error) Unwrap() error { return e.Err }
 // TimeoutError says that a phase was stopped because its time was up. It matches context.DeadlineExceeded. A longer
 // limit may help; so may finding out what it waited for, which Err says if the phase said it.
 type TimeoutError struct {
-	Limit   time.Duration
-	Setting string // the flag that sets Limit; may be empty
-	Err     error  // what the phase returned when it was stopped
+	Limit   time.Duration // with all that stopping may take
+	After   time.Duration // when it was told to stop
+	Setting string        // the flag that sets Limit; may be empty
+	Whole   bool          // Limit is that of the whole run
+	Err     error         // what the phase returned when it was stopped
 }
 
 // Error names the limit, the flag that sets it, and what the phase was doing.
 func (e *TimeoutError) Error() string {
-	s := "timed out after " + progress.FormatLimit(e.Limit)
+	s := "timed out after " + progress.FormatLimit(e.After.Round(10*time.Millisecond))
+	if e.Whole {
+		s = "the whole run " + s
+	}
 	if e.Setting != "" {
-		s += " (" + e.Setting + ")"
+		s += fmt.Sprintf(" (%s=%s, the rest is for stopping)", e.Setting, progress.FormatLimit(e.Limit))
 	}
 	if e.Err != nil && !bare(e.Err) {
 		s += ": " + e.Err.Error()

@@ -144,13 +144,13 @@ func TestATimeoutInterruptsAndIsNamed(t *testing.T) {
 		}}
 		began := time.Now()
 		outcomes, err := manager.Run(t.Context())
-		if got := time.Since(began); got != 5*time.Minute {
+		if got := time.Since(began); got != 225*time.Second {
 			t.Errorf("took %s", got)
 		}
-		if got, want := err.Error(), "configure: timed out after 5m (--timeout-configure)"; got != want {
+		if got, want := err.Error(), "configure: timed out after 3m45s (--timeout-configure=5m, the rest is for stopping)"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || outcomes[0].Status != progress.Failed || outcomes[0].Seconds != 300 {
+		if !errors.Is(err, context.DeadlineExceeded) || outcomes[0].Status != progress.Failed || outcomes[0].Seconds != 225 {
 			t.Errorf("got %+v", outcomes[0])
 		}
 		if got := progress.HintOf(err); !strings.Contains(got, "--timeout-configure=10m") {
@@ -169,7 +169,7 @@ func TestATimeoutSaysWhatWasWaitedFor(t *testing.T) {
 			Timeout: 90 * time.Second, Setting: "--timeout-up",
 		}}}
 		_, err := manager.Run(t.Context())
-		want := "up: timed out after 1m30s (--timeout-up): waiting for an address of ci-2: context deadline exceeded"
+		want := "up: timed out after 1m7.5s (--timeout-up=1m30s, the rest is for stopping): waiting for an address of ci-2: context deadline exceeded"
 		if err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)
 		}
@@ -186,7 +186,7 @@ func TestAPhaseThatDoesNotStopIsGivenUp(t *testing.T) {
 		}}
 		began := time.Now()
 		_, err := manager.Run(t.Context())
-		if got := time.Since(began); got != time.Minute+phase.DefaultGrace {
+		if got := time.Since(began); got != time.Minute {
 			t.Errorf("took %s", got)
 		}
 		if !errors.Is(err, phase.ErrStuck) || len(log) != 1 {
@@ -194,6 +194,74 @@ func TestAPhaseThatDoesNotStopIsGivenUp(t *testing.T) {
 		}
 		close(release)
 	})
+}
+
+// Whatever the limit of a phase is, it has ended by then: what it does when it is told to stop has its share of the limit, and so has
+// what must run after it.
+func TestALimitHoldsWithAllThatEndingTakes(t *testing.T) {
+	stubborn := func(ctx context.Context) error { // takes all the time that it is given, to the last
+		<-ctx.Done()
+		after, cancel := phase.After(ctx, time.Hour, errors.New("no more time"))
+		defer cancel()
+		<-after.Done()
+		return context.Cause(after)
+	}
+	deaf := func(context.Context) error { time.Sleep(24 * time.Hour); return nil }
+	inPart := func(ctx context.Context) error {
+		part, cancel := phase.Part(ctx, time.Minute, errors.New("its part is over"))
+		defer cancel()
+		if err := stubborn(part); ctx.Err() != nil || err == nil {
+			return fmt.Errorf("nothing is left for the others: %w", err)
+		}
+		return stubborn(ctx)
+	}
+	for _, row := range []struct {
+		name         string
+		run          func(context.Context) error
+		phase, whole time.Duration
+		always       bool // something runs after it
+		want         string
+	}{
+		{name: "short", run: stubborn, phase: 3 * time.Second, want: "x: timed out after 2.25s (--timeout-x=3s, the rest is for stopping): no more time"},
+		{name: "long", run: stubborn, phase: 20 * time.Minute, want: "x: timed out after 18m (--timeout-x=20m, the rest is for stopping): no more time"},
+		{name: "deaf", run: deaf, phase: time.Minute, want: "x: timed out after 45s (--timeout-x=1m, the rest is for stopping): did not stop when told to: given up after 15s more"},
+		{name: "in parts", run: inPart, phase: 3 * time.Second, want: "x: timed out after 2.25s (--timeout-x=3s, the rest is for stopping): no more time"},
+		{name: "whole run", run: stubborn, phase: time.Hour, whole: 12 * time.Second, want: "x: the whole run timed out after 9s (--timeout=12s, the rest is for stopping): no more time"},
+		{name: "whole run, without a limit of its own", run: deaf, whole: 12 * time.Second, want: "x: the whole run timed out after 9s (--timeout=12s, the rest is for stopping): did not stop when told to: given up after 3s more"},
+		{name: "whole run with an end", run: stubborn, whole: 16 * time.Second, always: true, want: "x: the whole run timed out after 9s (--timeout=16s, the rest is for stopping): no more time"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, limit := t.Context(), row.phase
+				if row.whole > 0 {
+					limited, cancel := context.WithTimeout(ctx, row.whole)
+					defer cancel()
+					ctx, limit = limited, row.whole
+				}
+				began := time.Now()
+				manager := phase.Manager{Timeout: row.whole, Setting: "--timeout", Phases: []phase.Entry{
+					{Phase: phase.New("x", row.run), Timeout: row.phase, Setting: "--timeout-x"},
+				}}
+				if row.always {
+					limit -= limit / 4
+					manager.Phases = append(manager.Phases, phase.Entry{Always: true, Phase: phase.New("down", func(ctx context.Context) error {
+						if took := time.Since(began); took > limit {
+							t.Errorf("down began after %s", took)
+						}
+						return ctx.Err()
+					})})
+				}
+				_, err := manager.Run(ctx)
+				if took := time.Since(began); took > limit {
+					t.Errorf("took %s of %s", took, limit)
+				}
+				if err == nil || err.Error() != row.want {
+					t.Errorf("got  %v\nwant %s", err, row.want)
+				}
+				time.Sleep(25 * time.Hour) // the deaf one ends, too
+			})
+		})
+	}
 }
 
 func TestAnInterruptionStopsThePhaseAndStillCleans(t *testing.T) {
@@ -312,7 +380,7 @@ func TestCleaningUpHasADeadline(t *testing.T) {
 		}}
 		began := time.Now()
 		_, err := manager.Run(t.Context())
-		if time.Since(began) != 10*time.Second || !strings.Contains(err.Error(), "cleaning up after up") {
+		if time.Since(began) != 7500*time.Millisecond || !strings.Contains(err.Error(), "cleaning up after up") {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 )
 
@@ -68,7 +69,7 @@ func (r *runner) command(ctx context.Context, p plan, artifacts string, record *
 	if err != nil {
 		record.warn(err.Error())
 	}
-	return runProcess(ctx, process{argv: argv, command: p.command, dir: r.Dir, env: env, grace: r.Grace, onText: onText})
+	return runProcess(ctx, process{argv: argv, command: p.command, dir: r.Dir, env: env, grace: min(r.Grace, phase.Grace(ctx)/2), onText: onText})
 }
 
 // shell is what runs a command line: bash, in which a pipe fails as soon as one of its commands does, or, with an error that

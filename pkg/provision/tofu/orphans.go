@@ -31,14 +31,14 @@ const (
 
 // EndOrphans ends what runs that died have left at work on this machine, on the clusters of one owner id: a tofu whose
 // hive-test was killed, which is told first and gets its time, and providers whose tofu is gone, which would stay for ever, with
-// credentials in their environment. What belongs to a run that lives is left alone. Where there is no /proc it does nothing.
+// credentials in their environment, and go on with what they were told to do. What belongs to a run that lives is left alone. Where there is no /proc it does nothing.
 func EndOrphans(ctx context.Context, ownerID string, sink progress.Sink) {
 	if ownerID == "" {
 		return
 	}
 	all := func() []orphan { return orphans(ownerID) }
 	for _, o := range all() {
-		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("ending what a run that died has left at work: %s (pid %d)", o.name, o.pid)})
+		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("ending what was left at work: %s (pid %d)", o.name, o.pid)})
 	}
 	endAll(ctx, syscall.SIGINT, orphanTime, func() []orphan { return slices.DeleteFunc(all(), orphan.provider) })
 	if ctx.Err() == nil { // else they have been told, and whoever comes next ends what does not listen

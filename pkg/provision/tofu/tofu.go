@@ -9,13 +9,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/terraform-exec/tfexec"
 
+	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
 )
@@ -25,9 +28,12 @@ const (
 	defaultParallelism = 10
 	// lockTimeout is how long another tofu on the same state may finish what it does.
 	lockTimeout = "10s"
-	// grace is how long a child that was interrupted may take to record what it did, before it is killed.
-	grace = 60 * time.Second
+	// maxGrace is how long a child that was interrupted may take at most to record what it did, before it is killed.
+	maxGrace = 60 * time.Second
 )
+
+// graceOf is how long a child of a call under ctx may take: what is left of the caller's patience is for what the caller does then.
+func graceOf(ctx context.Context) time.Duration { return min(maxGrace, phase.Grace(ctx)/2) }
 
 // Options are what stays the same for all clusters.
 type Options struct {
@@ -115,7 +121,7 @@ func (p *Provisioner) begin(ctx context.Context, dir string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(child.SetEnv(env), child.SetWaitDelay(grace)); err != nil {
+	if err := errors.Join(child.SetEnv(env), child.SetWaitDelay(graceOf(ctx))); err != nil {
 		return nil, fmt.Errorf("set up tofu: %w", err)
 	}
 	log, err := openLog(p.options.LogPath)
@@ -159,6 +165,9 @@ func (r *run) step(ctx context.Context, name string, call func(*stream) error) e
 	err := call(out)
 	complaints.flush()
 	r.seconds[name] += time.Since(start).Seconds()
+	if ctx.Err() != nil { // a tofu that had to be killed has left its providers at work
+		EndOrphans(context.WithoutCancel(ctx), r.owner.options.OwnerID, sink)
+	}
 	err = r.judge(ctx, name, out, complaints, err)
 	sink.Emit(ended(err, time.Since(start)))
 	return err
@@ -179,7 +188,7 @@ func (r *run) judge(ctx context.Context, name string, out *stream, complaints *l
 	if err == nil {
 		return nil
 	}
-	if err := interruption(ctx, name); err != nil {
+	if err := interruption(ctx, name, err); err != nil {
 		return err
 	}
 	f := &provision.Failure{Step: "tofu " + name, Problems: problems(out.problems), Log: r.owner.options.LogPath, Err: errors.New(out.mask(err.Error()))}
@@ -193,16 +202,30 @@ func (r *run) judge(ctx context.Context, name string, out *stream, complaints *l
 	return f
 }
 
-// interruption is the error of a child's call whose ctx has ended, nil if it has not. The call's own is not to be read then:
-// that of a child that ends well although it was interrupted has no text, and asking for it panics.
-func interruption(ctx context.Context, name string) error {
-	switch cause := context.Cause(ctx); {
-	case ctx.Err() == nil:
+// interruption is the error of a child's call whose ctx has ended, nil if it has not. The text of the call's own is not to be read
+// then: that of a child that ends well although it was interrupted has none, and asking for it panics.
+func interruption(ctx context.Context, name string, err error) error {
+	if ctx.Err() == nil {
 		return nil
-	case cause != ctx.Err():
-		return fmt.Errorf("%s was interrupted (%w), what it did is recorded: %w", name, cause, ctx.Err())
 	}
-	return fmt.Errorf("%s was interrupted, what it did is recorded: %w", name, ctx.Err())
+	how := "was interrupted, what it did is recorded"
+	if killed(err) {
+		how = fmt.Sprintf("did not stop within %s and was killed: its state may lack what it did last", progress.FormatLimit(graceOf(ctx).Round(10*time.Millisecond)))
+	}
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return fmt.Errorf("tofu %s %s (%w): %w", name, how, cause, ctx.Err())
+	}
+	return fmt.Errorf("tofu %s %s: %w", name, how, ctx.Err())
+}
+
+// killed reports whether the error is of a child that was ended by SIGKILL.
+func killed(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // plainProblems finds the errors in output for people, which init prints: a line "Error: SUMMARY", then paragraphs.
@@ -315,7 +338,7 @@ func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (
 	text, err := child.ShowPlanFileRaw(ctx, planFile)
 	out := newStream(discard{}, progress.Discard, p.secrets(env))
 	if err != nil && ctx.Err() != nil {
-		return "", interruption(ctx, "show")
+		return "", interruption(ctx, "show", err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("show the plan: %s", out.mask(err.Error()))

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
 	module "hive-test/tofu"
@@ -84,7 +85,7 @@ func newBench(t *testing.T, program string, nodes int) *bench {
 	b.options = Options{
 		Find: FindOptions{Explicit: program, Env: env, CacheDir: filepath.Join(root, "cache")}, Env: env,
 		ProviderMirror: mirror, CacheDir: filepath.Join(root, "cache"), Endpoint: "https://fake.invalid" + b.host,
-		Token: testToken, SSHUser: "root", SSHPrivateKeyPath: key, LogPath: filepath.Join(root, "tofu.log"), Sink: b.events,
+		OwnerID: root, Token: testToken, SSHUser: "root", SSHPrivateKeyPath: key, LogPath: filepath.Join(root, "tofu.log"), Sink: b.events,
 	}
 	b.provider = New(b.options)
 	b.request = testRequest(filepath.Join(root, "clusters", "ci-1"), nodes)
@@ -384,6 +385,7 @@ func TestTroubleWhileMaking(t *testing.T) {
 			{"what was interrupted is recorded", interrupted},
 			{"what failed is named and finished later", failed},
 			{"what a kill leaves of tofu's lock is no lock", leftLock},
+			{"what does not stop is killed in time, with all that it has started", deaf},
 		} {
 			if !t.Run(stage.name, func(t *testing.T) { b.t = t; stage.does(t, b) }) {
 				t.Fatalf("after %q:\n%s", stage.name, b.log())
@@ -415,6 +417,35 @@ func interrupted(t *testing.T, b *bench) {
 		t.Errorf("down: %v, left %v", err, b.vms())
 	}
 	if err := os.Remove(slow); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deaf(t *testing.T, b *bench) {
+	if err := os.Remove(filepath.Join(b.host, "started")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(b.host, "deaf")
+	write(t, file, "")
+	limited, cancel := phase.Limited(t.Context(), 32*time.Second, errors.New("too slow to begin"))
+	defer cancel()
+	ctx, stop := context.WithCancelCause(limited)
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(b.host, "started")); err == nil {
+				stop(errors.New("stopped"))
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	_, err := b.provider.Up(ctx, b.request)
+	if err == nil || !strings.Contains(err.Error(), "was killed: its state may lack what it did last (stopped)") {
+		t.Errorf("got %v", err)
+	}
+	if left := orphans(b.options.OwnerID); len(left) != 0 {
+		t.Errorf("still at work: %v", left)
+	}
+	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 }

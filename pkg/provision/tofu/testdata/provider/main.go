@@ -1,7 +1,7 @@
 // Command provider is the provider of the tests of pkg/provision/tofu. It keeps "VMs" as files in the directory that the
 // endpoint names, and knows the module's attributes and no others. What a real one says to Proxmox VE is tested elsewhere: here
 // it is tofu and its state that are real. A file fail-NAME in the directory makes the creation of that VM fail with the file's
-// text; a file slow makes creations last.
+// text; a file slow makes creations last, a file deaf for as long as it is there, whatever the provider is told.
 package main
 
 import (
@@ -123,6 +123,12 @@ func createVM(_ context.Context, d *schema.ResourceData, m any) diag.Diagnostics
 	if _, err := os.Stat(filepath.Join(host.dir, "slow")); err == nil {
 		_ = os.WriteFile(filepath.Join(host.dir, "started"), nil, 0o600)
 		time.Sleep(700 * time.Millisecond) // the work in hand of a provider that was told to stop
+	}
+	for deaf := filepath.Join(host.dir, "deaf"); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(deaf); err != nil {
+			break
+		}
+		_ = os.WriteFile(filepath.Join(host.dir, "started"), nil, 0o600)
 	}
 	if err := host.save(d); err != nil {
 		return diag.FromErr(err)
