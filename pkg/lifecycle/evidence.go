@@ -157,44 +157,59 @@ type gatherer struct {
 
 func (g gatherer) gather(ctx context.Context) []Item {
 	var own, outside []Item
-	var reached error
 	var both sync.WaitGroup
 	if g.inside {
-		both.Go(func() {
-			limited, cancel := most(ctx)
-			defer cancel()
-			own, reached = g.overSSH(limited)
-		})
+		both.Go(func() { own = g.within(ctx) })
 	}
 	both.Go(func() { outside = g.keep(g.Fleet.Tell(ctx, g.Record, g.node)) })
 	both.Wait()
-	if g.inside && reached != nil {
-		own = append(own, Item{Node: g.node.Name, What: "ssh", Why: reached.Error()})
-		own = append(own, g.keep(g.Fleet.TellInside(ctx, g.Record, g.node))...)
-	}
 	return append(own, outside...)
 }
 
-// most leaves a third of ctx's time for another way where the first one leads nowhere.
-func most(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
+// within gathers from the node over SSH, and what that does not reach through its guest agent.
+func (g gatherer) within(ctx context.Context) []Item {
+	patience := connectTime
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)/2)
 	}
-	limit := time.Until(deadline) * 2 / 3
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took more than %s", limit.Round(10*time.Millisecond)))
+	limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience.Round(time.Millisecond)))
+	defer cancel()
+	var items []Item
+	err := g.noWay()
+	if err == nil {
+		if err = g.host.Connect(limited); err == nil {
+			items, err = g.overSSH(ctx)
+		}
+		if dead := g.watched.dead(g.node.Name); err != nil && dead != nil {
+			err = dead
+		}
+	}
+	if err != nil {
+		items = append(items, Item{Node: g.node.Name, What: "ssh", Why: err.Error()})
+		items = append(items, g.keep(g.Fleet.TellInside(ctx, g.Record, g.node))...)
+	}
+	return items
+}
+
+// connectTime is how long a node may take to answer over SSH before its guest agent is asked. Where there is little time for all of it,
+// it is half of that.
+const connectTime = 5 * time.Second
+
+// noWay is why SSH is not even tried.
+func (g gatherer) noWay() error {
+	switch {
+	case g.why != nil:
+		return g.why
+	case !g.node.Management.IsValid():
+		return errors.New("its address is not known")
+	case g.host == nil:
+		return errors.New("it cannot be reached over SSH")
+	}
+	return nil
 }
 
 // overSSH gathers from the node itself.
 func (g gatherer) overSSH(ctx context.Context) ([]Item, error) {
-	switch {
-	case g.why != nil:
-		return nil, g.why
-	case !g.node.Management.IsValid():
-		return nil, errors.New("its address is not known")
-	case g.host == nil:
-		return nil, errors.New("it cannot be reached over SSH")
-	}
 	collected, err := g.handle.Collect(ctx, g.host, g.Evidence.Path("nodes", g.node.Name))
 	items := make([]Item, 0, len(collected))
 	for _, c := range collected {
@@ -203,9 +218,6 @@ func (g gatherer) overSSH(ctx context.Context) ([]Item, error) {
 			item.File = filepath.ToSlash(filepath.Join("nodes", g.node.Name, c.File))
 		}
 		items = append(items, item)
-	}
-	if dead := g.watched.dead(g.node.Name); err != nil && dead != nil {
-		err = dead
 	}
 	return items, err
 }
