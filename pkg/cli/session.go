@@ -218,7 +218,7 @@ func (s *session) proxmoxFleet() (*fleet.Fleet, error) {
 	target := s.record.Target
 	client, err := proxmox.New(proxmox.Options{
 		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure,
-		Log: s.debug.log,
+		Log: s.debug.log, Warn: func(text string) { s.sink.Emit(progress.Event{Kind: progress.Warning, Message: text}) },
 	})
 	if err != nil {
 		return nil, codeError{ExitConfig, err}

@@ -32,6 +32,7 @@ type Options struct {
 	Insecure    bool          // accept any certificate
 	Timeout     time.Duration // of one request; 0 means DefaultTimeout
 	Log         *slog.Logger  // gets a debug record of each request: method, path, status, ms; nil: none
+	Warn        func(string)  // hears of each task that went well with warnings, once; called concurrently; nil: nobody does
 }
 
 // Client talks to one Proxmox VE API. All methods are safe for concurrent use and end with their context.
@@ -43,6 +44,7 @@ type Client struct {
 	http     *http.Client
 	clock    *clock
 	log      *slog.Logger
+	warn     func(string)
 }
 
 var _ API = (*Client)(nil)
@@ -71,6 +73,9 @@ func New(opts Options) (*Client, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	if opts.Warn == nil {
+		opts.Warn = func(string) {}
+	}
 	transport := newTransport(tlsConfig, token[2], opts.Log)
 	httpClient := &http.Client{
 		Transport:     transport,
@@ -81,7 +86,7 @@ func New(opts Options) (*Client, error) {
 		pve.WithAPIToken(token[1], token[2]),
 		pve.WithUserAgent("hive-test"),
 		pve.WithLogger(silent{}))
-	return &Client{api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient, clock: &transport.clock, log: opts.Log}, nil
+	return &Client{api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient, clock: &transport.clock, log: opts.Log, warn: opts.Warn}, nil
 }
 
 // Endpoint is the URL without a path, such as https://pve1:8006.

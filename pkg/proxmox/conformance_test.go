@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -36,6 +37,7 @@ type situation struct {
 	text   string                                // that the error says
 	again  bool                                  // Passing: a second try may help
 	fine   bool                                  // no error
+	warned []string                              // beginnings of the warnings that are told
 	check  func(t *testing.T, l *lab, err error) // what else must be so
 }
 
@@ -74,6 +76,8 @@ func (row situation) run(t *testing.T, l *lab) {
 	if row.client != nil {
 		row.client(l, &opts)
 	}
+	var warned []string
+	opts.Warn = func(text string) { warned = append(warned, text) }
 	c, err := proxmox.New(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +95,9 @@ func (row situation) run(t *testing.T, l *lab) {
 	}
 	if err != nil {
 		row.compare(t, opts, err)
+	}
+	if !slices.EqualFunc(warned, row.warned, strings.HasPrefix) {
+		t.Errorf("warned of %q, want %q", warned, row.warned)
 	}
 	if row.check != nil {
 		row.check(t, l, err)
@@ -159,6 +166,12 @@ func interfaces(vmid int) func(context.Context, *look) error {
 
 func stop(vmid int) func(context.Context, *look) error {
 	return func(ctx context.Context, l *look) error { return l.c.Stop(ctx, "pve1", vmid) }
+}
+
+func start(vmid int) func(context.Context, *look) error {
+	return func(ctx context.Context, l *look) error {
+		return l.c.WaitTask(ctx, upidIn(l.send("POST", fmt.Sprintf("/nodes/pve1/qemu/%d/status/start", vmid), nil)))
+	}
 }
 
 func destroy(vmid int) func(context.Context, *look) error {
@@ -378,7 +391,38 @@ func tasks() []situation {
 		{name: "task: refused", fault: failing("VM is locked (backup)"), call: stop(102), task: "VM is locked (backup)", is: []error{proxmox.ErrLocked},
 			log: "TASK ERROR: VM is locked (backup)", text: "task qmstop of VM 102 on pve1 failed: VM is locked (backup)"},
 		{name: "task: unexpected status", fault: failing("unexpected status"), call: stop(102), task: "unexpected status", text: "failed: unexpected status"},
-		{name: "task: warnings are no success", fault: failing("WARNINGS: 1"), call: stop(102), task: "WARNINGS: 1", text: "WARNINGS: 1"},
+		{name: "task: warnings are success", fault: `{"path":"/nodes/*/qemu/*/status/start","task_warnings":["no swtpm","no swtpm","iothread is only valid with virtio disk"]}`,
+			call: start(101), fine: true, warned: []string{"task qmstart of VM 101 on pve1 went well, with warnings: no swtpm; iothread is only valid with virtio disk"}},
+		{name: "task: warnings whose log cannot be read", fault: `[{"path":"/nodes/*/qemu/*/status/stop","task_warnings":["no swtpm"]},` + answered("/nodes/*/tasks/*/log", "500", "no") + `]`,
+			call: stop(101), fine: true, warned: []string{"task qmstop of VM 101 on pve1 went well, with warnings: the task's log cannot be read: GET /nodes/pve1/tasks"}},
+		{name: "task: a start that is asked of the HA manager is waited for", fault: `{"path":"/nodes/*/qemu/*/status/start","ha":"300ms"}`, fine: true,
+			call: func(ctx context.Context, l *look) error {
+				if err := l.c.Restart(ctx, "pve1", 101); err != nil {
+					return err
+				}
+				vm, err := l.c.VM(ctx, "pve1", 101)
+				if vm.Status != "running" {
+					return fmt.Errorf("it is %q: %w", vm.Status, err)
+				}
+				return err
+			}},
+		{name: "task: the HA manager does nothing", fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"1h"}`, limit: 300 * time.Millisecond, call: stop(101),
+			text: "waiting for the HA manager to have VM 101 on pve1 stopped: ", check: func(t *testing.T, _ *lab, err error) {
+				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(progress.HintOf(err), "ha-manager status") {
+					t.Errorf("got %v, hint %q", err, progress.HintOf(err))
+				}
+			}},
+		{name: "task: a stop that is asked of the HA manager is waited for", fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"300ms"}`, fine: true,
+			call: func(ctx context.Context, l *look) error {
+				if err := l.c.Stop(ctx, "pve1", 101); err != nil {
+					return err
+				}
+				vm, err := l.c.VM(ctx, "pve1", 101)
+				if vm.Status != "stopped" {
+					return fmt.Errorf("it is %q: %w", vm.Status, err)
+				}
+				return err
+			}},
 		{name: "task: what it was for is gone", fault: failing(gone), call: stop(102), task: gone, is: []error{proxmox.ErrNotFound}, text: gone},
 		{name: "task: privilege", fault: failing(lacking), call: stop(102), task: lacking, is: []error{proxmox.ErrForbidden}, text: "Datastore.AllocateSpace"},
 		{name: "task: a lock that was not free is waited for", fault: `{"path":"/nodes/*/qemu/*/status/stop","task_error":"` + held + `","nth":1}`, call: stop(101), fine: true},

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"hive-test/pkg/progress"
 )
 
 // Limits of a wait for one task: the poll starts fast and slows down, and ends at the latest after maxTaskWait.
@@ -16,9 +19,11 @@ const (
 	firstTaskPoll = 40 * time.Millisecond
 	lastTaskPoll  = time.Second
 	maxTaskWait   = 30 * time.Minute
+	// maxManagerWait bounds the wait for what was asked of the HA manager, which looks at its requests every ten seconds.
+	maxManagerWait = 5 * time.Minute
 )
 
-// TaskError is a task that ended with anything but OK, warnings included.
+// TaskError is a task that ended with anything but OK or warnings.
 type TaskError struct {
 	UPID, Type, ID, Hypervisor string
 	ExitStatus                 string
@@ -76,13 +81,48 @@ func taskPath(upid, leaf string) (string, error) {
 	return "/nodes/" + url.PathEscape(parts[1]) + "/tasks/" + url.PathEscape(upid) + "/" + leaf, nil
 }
 
-// run sends a request that starts a task and waits for the task to end well.
+// run sends a request that starts a task and waits for the task to end well. Where the task has only asked the HA manager to start or
+// stop a VM, it waits until that was done.
 func (c *Client) run(ctx context.Context, method, path string, query url.Values, body any) error {
 	var upid string
 	if err := c.call(ctx, method, path, query, body, &upid); err != nil {
 		return err
 	}
-	return c.WaitTask(ctx, upid)
+	if err := c.WaitTask(ctx, upid); err != nil {
+		return err
+	}
+	switch strings.Split(upid, ":")[5] { // PVE::API2::Qemu: the tasks of a VM that the HA manager has
+	case "hastop":
+		return c.awaitManager(ctx, upid, "stopped")
+	case "hastart":
+		return c.awaitManager(ctx, upid, "running")
+	}
+	return nil
+}
+
+// awaitManager waits until the VM of a task that asked the HA manager has that status.
+func (c *Client) awaitManager(ctx context.Context, upid, want string) error {
+	parts := strings.Split(upid, ":")
+	path := "/nodes/" + url.PathEscape(parts[1]) + "/qemu/" + url.PathEscape(parts[6]) + "/status/current"
+	ctx, cancel := context.WithTimeoutCause(ctx, maxManagerWait, fmt.Errorf("it is not %s after %s", want, maxManagerWait))
+	defer cancel()
+	for pause := firstTaskPoll; ; pause = min(pause*3/2, lastTaskPoll) {
+		var vm struct {
+			Status string `json:"status"`
+		}
+		err := c.get(ctx, path, nil, &vm)
+		if err == nil && vm.Status == want {
+			return nil
+		}
+		if err == nil || errors.Is(err, ErrUnreachable) {
+			err = errors.Join(sleep(ctx, pause), err)
+			if ctx.Err() == nil {
+				continue
+			}
+		}
+		return progress.WithHint(fmt.Errorf("waiting for the HA manager to have VM %s on %s %s: %w", parts[6], parts[1], want, err),
+			"look at what it does on any hypervisor: ha-manager status")
+	}
 }
 
 // runAgain is run for what may be done twice: it tries again what fails for a passing reason.
@@ -90,7 +130,8 @@ func (c *Client) runAgain(ctx context.Context, method, path string, query url.Va
 	return persist(ctx, func() error { return c.run(ctx, method, path, query, nil) })
 }
 
-// WaitTask waits until the task has ended. An exit status other than OK is a *TaskError with the task's log; the end of
+// WaitTask waits until the task has ended. One that ended with warnings ended well: they are told to Options.Warn. Any other exit status
+// than OK is a *TaskError with the task's log; the end of
 // ctx, or half an hour, ends the wait with an error that names the task. A node that cannot be reached for a while is
 // asked again.
 func (c *Client) WaitTask(ctx context.Context, upid string) error {
@@ -112,9 +153,27 @@ func (c *Client) WaitTask(ctx context.Context, upid string) error {
 		log = []string{"the task's log cannot be read: " + err.Error()}
 	}
 	parts := strings.Split(upid, ":")
+	if strings.HasPrefix(status.ExitStatus, "WARNINGS: ") { // PVE::RESTEnvironment counts those of a task that went well
+		c.warn(fmt.Sprintf("task %s of VM %s on %s went well, with warnings: %s", parts[5], parts[6], parts[1], strings.Join(warningsIn(log), "; ")))
+		return nil
+	}
 	return &TaskError{
 		UPID: upid, Hypervisor: parts[1], Type: parts[5], ID: parts[6], ExitStatus: status.ExitStatus, Log: log,
 	}
+}
+
+// warningsIn are the warnings of a task's log, each once, or all of it where none is marked as one.
+func warningsIn(log []string) []string {
+	var found []string
+	for _, line := range log {
+		if text, ok := strings.CutPrefix(line, "WARN: "); ok && !slices.Contains(found, text) {
+			found = append(found, text)
+		}
+	}
+	if len(found) == 0 {
+		return log
+	}
+	return found
 }
 
 type taskStatus struct {
@@ -179,7 +238,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Stop switches the VM off at once and waits for that. A VM that is off already is no error. Refusals, such as a
+// Stop switches the VM off at once and waits for that, be it that the HA manager does it. A VM that is off already is no error. Refusals, such as a
 // config lock, come as *TaskError.
 func (c *Client) Stop(ctx context.Context, hypervisor string, vmid int) error {
 	return c.runAgain(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/stop"), nil)

@@ -37,6 +37,11 @@ type fault struct {
 	Delay duration `json:"delay,omitempty"`
 	// TaskError lets the request pass and makes the task that it starts fail with this text, without having done its work.
 	TaskError string `json:"task_error,omitempty"`
+	// TaskWarnings lets the request pass and makes the task that it starts warn so, do its work, and end with "WARNINGS: N".
+	TaskWarnings []string `json:"task_warnings,omitempty"`
+	// HA makes the VM that is to be started or stopped one of the HA manager's: the task only asks for it and ends well at once, and
+	// the manager does it that much later.
+	HA duration `json:"ha,omitempty"`
 	// Drop closes the connection without an answer, and without serving the request.
 	Drop bool `json:"drop,omitempty"`
 	// Lost serves the request and then closes the connection without an answer.
@@ -101,10 +106,10 @@ func (l *faultList) add(faults ...*fault) error {
 }
 
 func (f *fault) check() error {
-	answers := f.Data != nil || f.Body != nil || f.TaskError != "" || f.Drop || f.Lost || f.StorageLocked || f.Interfaces != nil
+	answers := f.Data != nil || f.Body != nil || f.TaskError != "" || len(f.TaskWarnings) > 0 || f.HA != 0 || f.Drop || f.Lost || f.StorageLocked || f.Interfaces != nil
 	switch {
 	case f.Status == 0 && f.Delay == 0 && !answers:
-		return fmt.Errorf("fault on %s does nothing: set status, data, body, delay, task_error, drop, lost, storage_locked or interfaces", f.Path)
+		return fmt.Errorf("fault on %s does nothing: set status, data, body, delay, task_error, task_warnings, ha, drop, lost, storage_locked or interfaces", f.Path)
 	case f.command() && answers:
 		return fmt.Errorf("fault on %s: a command has status, reason and delay only", f.Path)
 	}

@@ -34,7 +34,8 @@ type task struct {
 	s    *Server
 	rec  *taskRecord
 	who  identity
-	fail string // a fault's text
+	fail string   // a fault's text
+	warn []string // what a fault makes it warn of
 }
 
 // logf adds a line to the task's log.
@@ -52,6 +53,9 @@ func (t *task) work() error {
 	if t.fail != "" {
 		return fmt.Errorf("%s", t.fail)
 	}
+	for _, text := range t.warn {
+		t.logf("WARN: %s", text)
+	}
 	return nil
 }
 
@@ -66,7 +70,7 @@ func (s *Server) startTask(who identity, node, kind, id string, c *call, run fun
 	rec.UPID = fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%s:%s:", node, rec.PID, rec.PStart, rec.Start, kind, id, who.name())
 	t := &task{ctx: s.ctx, s: s, rec: rec, who: who}
 	if c != nil && c.fault != nil {
-		t.fail = c.fault.TaskError
+		t.fail, t.warn = c.fault.TaskError, c.fault.TaskWarnings
 	}
 	s.state.Tasks = append(s.state.Tasks, rec)
 	if len(s.state.Tasks) > tasksKept {
@@ -84,6 +88,10 @@ func (s *Server) runTask(t *task, run func(*task) error) {
 	t.rec.End = time.Now().Unix()
 	t.rec.Exit = "OK"
 	last := "TASK OK"
+	if n := len(t.warn); n > 0 && err == nil {
+		t.rec.Exit = fmt.Sprintf("WARNINGS: %d", n)
+		last = "TASK " + t.rec.Exit
+	}
 	if err != nil {
 		t.rec.Exit = strings.TrimSpace(err.Error())
 		last = "TASK ERROR: " + t.rec.Exit
@@ -218,7 +226,7 @@ func taskList(s *Server, c *call) (any, error) {
 			c.has("userfilter") && !strings.Contains(t.User, c.get("userfilter")),
 			c.has("since") && t.Start < int64(c.int("since", 0)),
 			c.has("until") && t.Start > int64(c.int("until", 0)),
-			c.bool("errors") && (running || t.Exit == "OK"),
+			c.bool("errors") && (running || t.Exit == "OK"), // warnings are listed with the errors (PVE::API2::Tasks)
 			running && (source == "" || source == "archive"),
 			!running && source == "active":
 			continue
