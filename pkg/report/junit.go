@@ -20,7 +20,6 @@ type junitSuites struct {
 	Tests    int          `xml:"tests,attr"`
 	Failures int          `xml:"failures,attr"`
 	Errors   int          `xml:"errors,attr"`
-	Skipped  int          `xml:"skipped,attr"`
 	Time     string       `xml:"time,attr"`
 	Suites   []junitSuite `xml:"testsuite"`
 }
@@ -54,7 +53,7 @@ type junitCase struct {
 	Time      string        `xml:"time,attr"`
 	Failure   *junitProblem `xml:"failure"`
 	Error     *junitProblem `xml:"error"`
-	Skipped   *junitSkipped `xml:"skipped"`
+	Skipped   *string       `xml:"skipped"`
 	Output    string        `xml:"system-out,omitempty"`
 }
 
@@ -63,13 +62,10 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-type junitSkipped struct {
-	Message string `xml:"message,attr,omitempty"`
-}
-
 // JUnit returns r as JUnit XML: a suite "phases" with a case per phase, so that a cluster that never formed is seen by
 // whatever reads the file, and a suite per suite of test cases. What failed is a failure, what was interrupted an error.
-// The result is well-formed whatever bytes names and messages contain.
+// The result is well-formed whatever bytes names and messages contain, and uses only what the schemas that Jenkins checks by know:
+// all have skipped on a testsuite only, and some no attribute of a case's skipped.
 func JUnit(r Report) []byte {
 	suites := []junitSuite{phaseSuite(r)}
 	for _, c := range r.Cases {
@@ -87,7 +83,6 @@ func JUnit(r Report) []byte {
 		all.Tests += s.Tests
 		all.Failures += s.Failures
 		all.Errors += s.Errors
-		all.Skipped += s.Skipped
 	}
 	all.Suites = suites
 	return encodeXML(all)
@@ -155,7 +150,8 @@ func (c *junitCase) judge(status progress.Status, text, reason string) {
 	switch status {
 	case progress.Passed:
 	case progress.Skipped:
-		c.Skipped = &junitSkipped{Message: xmlLine(reason)}
+		line := xmlLine(reason)
+		c.Skipped = &line
 	case progress.Interrupted:
 		if first == "" {
 			problem.Message = "interrupted"

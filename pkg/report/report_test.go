@@ -64,6 +64,9 @@ func TestGoldens(t *testing.T) {
 			r := report.Build(recorded(t, source))
 			for name, data := range report.Files(r) {
 				golden(t, filepath.Join(dir, name), data)
+				if name == report.JUnitFile {
+					parseXML(t, data)
+				}
 			}
 			golden(t, filepath.Join(dir, "table.txt"), []byte(report.Table(r)))
 		})
@@ -181,10 +184,26 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 	})
 }
 
+// junitAttributes and junitChildren are what the schemas of Jenkins's plugins have in common, children in their order.
+func junitAttributes() map[string]string {
+	return map[string]string{
+		"testsuites": "name time tests failures errors", "testsuite": "name tests failures errors skipped time timestamp hostname id package",
+		"properties": "", "property": "name value", "testcase": "name classname time", "failure": "message type", "error": "message type", "skipped": "", "system-out": "",
+	}
+}
+
+func junitChildren() map[string][]string {
+	return map[string][]string{
+		"": {"testsuites"}, "testsuites": {"testsuite"}, "testsuite": {"properties", "testcase"}, "properties": {"property"},
+		"testcase": {"skipped", "error", "failure", "system-out"},
+	}
+}
+
+// parseXML reads JUnit as a strict reader does.
 func parseXML(t *testing.T, data []byte) {
 	t.Helper()
 	decoder := xml.NewDecoder(bytes.NewReader(data))
-	var names []string
+	seen, open, last := map[string]bool{}, []string{""}, []int{0}
 	for {
 		token, err := decoder.Token()
 		if err == io.EOF {
@@ -193,13 +212,27 @@ func parseXML(t *testing.T, data []byte) {
 		if err != nil {
 			t.Fatalf("not XML: %v\n%s", err, data)
 		}
-		if start, ok := token.(xml.StartElement); ok {
-			names = append(names, start.Name.Local)
+		switch token := token.(type) {
+		case xml.StartElement:
+			name, parent := token.Name.Local, open[len(open)-1]
+			place := slices.Index(junitChildren()[parent], name)
+			if place < last[len(last)-1] {
+				t.Errorf("%q in %q is not taken there\n%s", name, parent, data)
+			}
+			last[len(last)-1] = place
+			for _, a := range token.Attr {
+				if !slices.Contains(strings.Fields(junitAttributes()[name]), a.Name.Local) {
+					t.Errorf("the attribute %s of %s is not taken\n%s", a.Name.Local, name, data)
+				}
+			}
+			seen[name], open, last = true, append(open, name), append(last, 0)
+		case xml.EndElement:
+			open, last = open[:len(open)-1], last[:len(last)-1]
 		}
 	}
 	for _, want := range []string{"testsuites", "testsuite", "testcase"} {
-		if !slices.Contains(names, want) {
-			t.Errorf("no %s in %v", want, names)
+		if !seen[want] {
+			t.Errorf("no %s in %v", want, seen)
 		}
 	}
 }
