@@ -145,7 +145,7 @@ ci-1-2 ansible_host=10.0.0.2 ansible_port=22 hive_data_address=10.1.0.2
 ci-1-1
 
 [ci_1:vars]
-ansible_user=tf-user
+ansible_user="tf-user"
 ansible_ssh_common_args="-F /c/ci-1/ssh_config"
 ansible_ssh_private_key_file="/c/ci-1/id_ed25519"
 `
@@ -163,10 +163,12 @@ func TestAnsibleReadsInventory(t *testing.T) {
 	list := cluster.Nodes{
 		{Name: "ci-1", Index: 1, Management: netip.MustParseAddr("fd00::2"), Data: netip.MustParseAddr("::1"), SSHPort: 2222},
 		{Name: "ci-2", Index: 2, Management: netip.MustParseAddr("10.0.0.2"), Data: netip.MustParseAddr("10.1.0.2")},
+		{Name: "ci-3", Index: 3, Management: netip.MustParseAddr("fe80::3%eth0")}, {Name: "ci-4", Index: 4}, // up has not found all addresses
 	}
+	user := `CORP\42 #1`
 	for _, dir := range []string{"/c/plain", "/c/50% of a b", `/c/it's "odd"`, `/c/back\slash # hash ; é`, "/c/a=b"} {
 		file := filepath.Join(t.TempDir(), "hosts.ini")
-		inv := cluster.Inventory{ClusterName: "ci", Nodes: list, SSHUser: "tf-user", SSHKeyPath: dir + "/id"}
+		inv := cluster.Inventory{ClusterName: "ci", Nodes: list, SSHUser: user, SSHKeyPath: dir + "/id"}
 		if err := os.WriteFile(file, []byte(ansible(inv, dir+"/ssh_config")), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -183,6 +185,7 @@ func TestAnsibleReadsInventory(t *testing.T) {
 					Host string `json:"ansible_host"`
 					Port int    `json:"ansible_port"`
 					Data string `json:"hive_data_address"`
+					User string `json:"ansible_user"`
 					Args string `json:"ansible_ssh_common_args"`
 					Key  string `json:"ansible_ssh_private_key_file"`
 				} `json:"hostvars"`
@@ -192,7 +195,7 @@ func TestAnsibleReadsInventory(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", dir, err, out)
 		}
 		host := read.Meta.Hosts["ci-1"]
-		if host.Host != "fd00::2" || host.Port != 2222 || host.Data != "::1" || read.Meta.Hosts["ci-2"].Port != 22 {
+		if host.Host != "fd00::2" || host.Port != 2222 || host.Data != "::1" || read.Meta.Hosts["ci-2"].Port != 22 || read.Meta.Hosts["ci-3"].Host != "fe80::3%eth0" || len(read.Meta.Hosts) != 3 || host.User != user {
 			t.Errorf("%s: addresses are read as %+v", dir, read.Meta.Hosts)
 		}
 		if want := "-F " + remote.Quote(dir+"/ssh_config"); host.Args != want {

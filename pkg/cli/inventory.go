@@ -90,16 +90,27 @@ func (a *app) inventory(s *session, format string) error {
 }
 
 // ansible renders an INI inventory with one group, named after the cluster, and its leader in another. How nodes are reached is in
-// the cluster's ssh_config, which takes any path: Ansible hands ansible_ssh_private_key_file to ssh where % begins a token.
+// the cluster's ssh_config, which takes any path: Ansible hands ansible_ssh_private_key_file to ssh where % begins a token. Nodes
+// without an address are left out, as they are there.
 func ansible(inv cluster.Inventory, sshConfig string) string {
 	var out strings.Builder
 	group := strings.ReplaceAll(inv.ClusterName.String(), "-", "_") // a hyphen is no part of a group's name there
 	fmt.Fprintf(&out, "[%s]\n", group)
 	for _, node := range inv.Nodes {
-		fmt.Fprintf(&out, "%s ansible_host=%s ansible_port=%d hive_data_address=%s\n", node.Name, node.Management, sshPort(node), node.Data)
+		if !node.Management.IsValid() {
+			continue
+		}
+		fmt.Fprintf(&out, "%s ansible_host=%s ansible_port=%d", node.Name, node.Management, sshPort(node))
+		if node.Data.IsValid() {
+			fmt.Fprintf(&out, " hive_data_address=%s", node.Data)
+		}
+		out.WriteString("\n")
 	}
-	fmt.Fprintf(&out, "\n[%s_leader]\n%s\n", group, inv.Nodes.Leader().Name)
-	fmt.Fprintf(&out, "\n[%s:vars]\nansible_user=%s\nansible_ssh_common_args=%s\n", group, inv.SSHUser, strconv.Quote("-F "+remote.Quote(sshConfig)))
+	fmt.Fprintf(&out, "\n[%s_leader]\n", group)
+	if leader := inv.Nodes.Leader(); leader.Management.IsValid() {
+		out.WriteString(leader.Name + "\n")
+	}
+	fmt.Fprintf(&out, "\n[%s:vars]\nansible_user=%s\nansible_ssh_common_args=%s\n", group, strconv.Quote(inv.SSHUser), strconv.Quote("-F "+remote.Quote(sshConfig)))
 	if !strings.ContainsAny(inv.SSHKeyPath, "\"\n") {
 		fmt.Fprintf(&out, "ansible_ssh_private_key_file=%s\n", strconv.Quote(strings.ReplaceAll(inv.SSHKeyPath, "%", "%%")))
 	}
@@ -113,11 +124,18 @@ func sshPort(node cluster.Node) int {
 	return node.SSHPort
 }
 
-// hostsDocument is the inventory in the shape of a hosts file.
+// hostsDocument is the inventory in the shape of a hosts file, of the nodes that have an address.
 func hostsDocument(inv cluster.Inventory) map[string]any {
 	nodes := make([]map[string]string, 0, len(inv.Nodes))
 	for _, node := range inv.Nodes {
-		nodes = append(nodes, map[string]string{"name": node.Name, "management": node.Management.String(), "data": node.Data.String()})
+		if !node.Management.IsValid() {
+			continue
+		}
+		host := map[string]string{"name": node.Name, "management": node.Management.String()}
+		if node.Data.IsValid() {
+			host["data"] = node.Data.String()
+		}
+		nodes = append(nodes, host)
 	}
 	document := map[string]any{"ssh_user": inv.SSHUser, "ssh_key_path": inv.SSHKeyPath, "ssh_port": sshPort(inv.Nodes.Leader()), "nodes": nodes}
 	if len(inv.ProxyJump) > 0 {
