@@ -43,11 +43,17 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 		record.add(0, "", Case{Name: p.name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error()})
 		return -1, "", nil
 	}
-	cases := readJUnit(artifacts, record.warn)
+	cases, unread := readJUnit(artifacts)
 	if len(cases) == 0 {
 		cases = tests.finish(ctx)
 	}
 	judge(ctx, p, cases, ended, log.last, time.Since(start), record)
+	for _, c := range unread {
+		if ctx.Err() != nil { // it was cut off half-way
+			c.Status = endStatus(ctx)
+		}
+		record.add(0, "", c)
+	}
 	return ended.code, ended.signal, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -112,36 +114,118 @@ exit 1`, 1, "", []string{"passed a.ok", "failed bad", "failed worse", "skipped n
 }
 
 func TestJUnitSeconds(t *testing.T) {
-	cases, err := decodeJUnit(strings.NewReader(`<testsuite><testcase name="a" time="1,000.5"/><testcase name="b" time="NaN"/><testcase/></testsuite>`))
+	cases, err := decodeJUnit([]byte(`<testsuite><testcase name="a" time="1,000.5"/><testcase name="b" time="NaN"/><testcase/></testsuite>`))
 	want := []Case{{Name: "a", Status: progress.Passed, Seconds: 1000.5}, {Name: "b", Status: progress.Passed}, {Name: "unnamed", Status: progress.Passed}}
 	if diff := cmp.Diff(want, cases); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 
-func TestBadJUnitIsAWarning(t *testing.T) {
-	for name, text := range map[string]string{
-		"broken":    `<testsuite><testcase name="ok"/><testcase name="cut`,
-		"empty":     ``,
-		"not XML":   `hello`,
-		"control":   "<testsuite><testcase name=\"ok\"/>\x00</testsuite>",
-		"not UTF-8": "<testsuite><testcase name=\"ok\"/>\xff</testsuite>",
+// Whatever writes JUnit has its own way to say that something failed, or was not run.
+func TestWhatMeansFailureInJUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		xml  string
+		want []string
+	}{
+		"error of a suite":            {`<testsuites><testsuite name="s"><error message="no database"/></testsuite></testsuites>`, []string{"failed suite s: no database"}},
+		"failure of all suites":       {`<testsuites><failure>x</failure><testsuite><testcase name="a"/></testsuite></testsuites>`, []string{"failed suite: x", "passed a"}},
+		"failures above the cases":    {`<testsuites failures="1"><testsuite name="s" failures="1"><testcase name="a"/></testsuite></testsuites>`, []string{"passed a", `failed suite s: it says failures="1", and none of its cases shows it`}},
+		"errors above all":            {`<testsuites errors=" 2 "><testsuite><testcase name="a"/></testsuite></testsuites>`, []string{"passed a", `failed suite: it says errors=" 2 ", and none of its cases shows it`}},
+		"errors of another suite":     {`<testsuites><testsuite><testcase name="a"><failure/></testcase></testsuite><testsuite errors="1" name="t"/></testsuites>`, []string{"failed a: failed", `failed suite t: it says errors="1", and none of its cases shows it`}},
+		"failures that cases show":    {`<testsuites failures="1" errors="1"><testsuite failures="1"><testcase name="a"><failure>x</failure></testcase></testsuite></testsuites>`, []string{"failed a: x"}},
+		"no failures":                 {`<testsuites failures="0" errors=""><testsuite errors="0" failures="none"><testcase name="a"/></testsuite></testsuites>`, []string{"passed a"}},
+		"status of a suite":           {`<testsuite name="s" status="FAILED"><testcase name="a"/></testsuite>`, []string{"passed a", `failed suite s: it says status="FAILED", and none of its cases shows it`}},
+		"status":                      {`<testsuite><testcase name="a" status="failed"/><testcase name="b" status="Error"/><testcase name="c" status="run"/></testsuite>`, []string{"failed a: its status is failed", "failed b: its status is Error", "passed c"}},
+		"result":                      {`<testsuite><testcase name="a" status="run" result="failed"/><testcase name="b" status="run" result="completed"/></testsuite>`, []string{"failed a: its status is run failed", "passed b"}},
+		"run again in vain":           {`<testsuite><testcase name="a"><rerunFailure message="late">x</rerunFailure></testcase><testcase name="b"><rerunError/></testcase></testsuite>`, []string{"failed a: late\nx", "failed b: failed"}},
+		"run again and passed":        {`<testsuite flakes="1"><testcase name="a"><flakyFailure message="late"/></testcase></testsuite>`, []string{"passed a"}},
+		"GoogleTest's skips":          {`<testsuites><testsuite><testcase name="a" status="notrun" result="suppressed"/><testcase name="b" status="run" result="skipped"/></testsuite></testsuites>`, []string{"skipped a", "skipped b"}},
+		"a skip that failed":          {`<testsuite><testcase name="a" status="notrun"><skipped/><error>x</error></testcase></testsuite>`, []string{"failed a: x"}},
+		"two failures of one case":    {`<testsuite><testcase name="a"><failure>one</failure><failure>two</failure></testcase></testsuite>`, []string{"failed a: one"}},
+		"Latin-1 that says so":        {`<?xml version="1.0" encoding="ISO-8859-1"?><testsuite><testcase name="caf` + "\xe9" + `"><failure/></testcase></testsuite>`, []string{"failed café: failed"}},
+		"Cyrillic":                    {`<?xml version='1.0' encoding = 'windows-1251'?><testsuite><testcase name="` + "\xf2\xe5\xf1\xf2" + `"/></testsuite>`, []string{"passed тест"}},
+		"UTF-16 that says so":         {utf16Text(`<?xml version="1.0" encoding="UTF-16"?><testsuite><testcase name="é"><failure/></testcase></testsuite>`, binary.LittleEndian, true), []string{"failed é: failed"}},
+		"UTF-16 without a mark":       {utf16Text(`<?xml version="1.0" encoding="utf-16"?><testsuite><testcase name="é"/></testsuite>`, binary.BigEndian, false), []string{"passed é"}},
+		"UTF-8 by the name of UTF-16": {`<?xml version="1.0" encoding="utf-16"?><testsuite><testcase name="é"/></testsuite>`, []string{"passed é"}},
+		"UTF-8 with a mark":           {"\ufeff" + `<?xml version="1.0" encoding="utf8"?><testsuite><testcase name="é"/></testsuite>`, []string{"passed é"}},
+		"two documents in one":        {`<testsuite><testcase name="a"/></testsuite><testsuite><testcase name="b"><error/></testcase></testsuite>`, []string{"passed a", "failed b: failed"}},
+		"another kind of XML":         {`<project failures="1"><testcase name="a"><failure/></testcase></project>`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, events := external(t, `cp "$FILE" $ARTIFACTS/r.xml`)
+			cases, err := decodeJUnit([]byte(c.xml))
+			var got []string
+			for _, c := range cases {
+				got = append(got, strings.TrimSuffix(string(c.Status)+" "+c.Name+": "+c.Error, ": "))
+			}
+			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func utf16Text(text string, order binary.AppendByteOrder, mark bool) string {
+	units := utf16.Encode([]rune(text))
+	if mark {
+		units = append([]uint16{0xfeff}, units...)
+	}
+	var raw []byte
+	for _, unit := range units {
+		raw = order.AppendUint16(raw, unit)
+	}
+	return string(raw)
+}
+
+func TestUnreadableJUnitFails(t *testing.T) {
+	const head = "<testsuite>\n<testcase name=\"ok\"/>\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"cut off":           {head + `<testcase name="cut`, "line 3, byte 54: unexpected EOF"},
+		"cut off in a case": {head + `<testcase name="a"><failure>`, "line 3, byte 63: unexpected EOF"},
+		"empty":             {``, "line 1, byte 1: there is no element in it"},
+		"a declaration":     {`<?xml version="1.0"?>` + "\n", "line 2, byte 23: there is no element in it"},
+		"not XML":           {`hello`, "line 1, byte 6: there is no element in it"},
+		"a zero":            {head + "\x00</testsuite>", "line 3, byte 35: the character U+0000 is not allowed"},
+		"a raw ESC":         {head + "<testcase name=\"a\"><failure>\x1b[31mlost</failure></testcase></testsuite>", "line 3, byte 63: the character U+001B is not allowed"},
+		"Latin-1":           {head + "<testcase name=\"caf\xe9\"/></testsuite>", "line 3, byte 54: the byte 0xe9 is not UTF-8, and no other encoding is declared"},
+		"Latin-1 as UTF-8":  {`<?xml version="1.0" encoding="utf8"?><testsuite name="` + "\xe9" + `"/>`, "line 1, byte 55: the byte 0xe9 is not UTF-8"},
+		"UTF-16":            {utf16Text(head+"</testsuite>", binary.LittleEndian, true), "line 1, byte 1: it is UTF-16, and does not declare"},
+		"UTF-16, no mark":   {utf16Text(head+"</testsuite>", binary.BigEndian, false), "line 1, byte 1: it is UTF-16, and does not declare"},
+		"UTF-16 as UTF-8":   {utf16Text(`<?xml version="1.0" encoding="UTF-8"?><testsuite/>`, binary.LittleEndian, true), `it is UTF-16, and declares the encoding "UTF-8"`},
+		"cut off Latin-1":   {"<?xml version=\"1.0\" encoding=\"latin1\"?>\n<testsuite name=\"\xe9\xe9\">", "line 2, byte 64 (in UTF-8): unexpected EOF"},
+		"no such encoding":  {`<?xml version="1.0" encoding="x-none"?><testsuite/>`, `the encoding "x-none", which is not known`},
+		"XML 1.1":           {`<?xml version="1.1"?><testsuite/>`, `unsupported version "1.1"`},
+		"an entity":         {head + "<testcase name=\"a&nbsp;b\"/></testsuite>", "line 3, byte 58: invalid character entity &nbsp;"},
+		"a bare ampersand":  {head + "<testcase name=\"a & b\"/></testsuite>", "line 3, byte 54: invalid character entity & "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, events := external(t, `mkdir $ARTIFACTS/deep; cp "$FILE" $ARTIFACTS/deep/r.xml`)
 			file := filepath.Join(t.TempDir(), "f")
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			o.Environment = map[string]string{"FILE": file}
 			results, err := Run(t.Context(), o)
-			if err != nil || results.Failed() {
+			if err != nil || !results.Failed() {
 				t.Errorf("got %+v, %v", results, err)
 			}
-			if w := warnings(events); len(w) != 1 || !strings.Contains(w[0], "r.xml") {
+			last := results.Suites[0].Cases[len(results.Suites[0].Cases)-1]
+			if want := "the results in deep/r.xml cannot be read: "; last.Status != progress.Failed || !strings.Contains(last.Error, want) || !strings.Contains(last.Error, c.want) {
+				t.Errorf("got %q, want %q and %q", last.Error, want, c.want)
+			}
+			if w := warnings(events); len(w) > 0 {
 				t.Errorf("warnings %q", w)
 			}
 		})
+	}
+}
+
+// What a file of results is, and where it is, is the suite's own affair.
+func TestWhereJUnitIs(t *testing.T) {
+	o, _ := external(t, `echo '<testsuite><testcase name="bad"><failure/></testcase></testsuite>' >results; ln -s "$PWD/results" $ARTIFACTS/r.XML
+		ln -s /nowhere $ARTIFACTS/lost.xml; mkdir $ARTIFACTS/dir.xml`)
+	results, err := Run(t.Context(), o)
+	if diff := cmp.Diff([]string{"failed bad", "failed lost.xml"}, outcome(results.Suites[0])); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -8,22 +9,32 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
 
 	"hive-test/pkg/progress"
 )
 
-const maxJUnit = 32 << 20 // bytes of one file
+const maxJUnit = 128 << 20 // bytes of one file
 
-// junitCase is what is read of a <testcase>.
+// junitCase is what is read of a <testcase>. Status and Result are GoogleTest's, CTest's and behave's.
 type junitCase struct {
-	Class   string        `xml:"classname,attr"`
-	Name    string        `xml:"name,attr"`
-	Time    string        `xml:"time,attr"`
-	Failure *junitProblem `xml:"failure"`
-	Error   *junitProblem `xml:"error"`
-	Skipped *junitProblem `xml:"skipped"`
+	Class   string         `xml:"classname,attr"`
+	Name    string         `xml:"name,attr"`
+	Time    string         `xml:"time,attr"`
+	Status  string         `xml:"status,attr"`
+	Result  string         `xml:"result,attr"`
+	Failure []junitProblem `xml:"failure"`
+	Error   []junitProblem `xml:"error"`
+	// Of a test that was run again: all its runs have failed. One that passed in the end has flakyFailure instead.
+	RerunFailure []junitProblem `xml:"rerunFailure"`
+	RerunError   []junitProblem `xml:"rerunError"`
+	Skipped      *junitProblem  `xml:"skipped"`
 }
 
 type junitProblem struct {
@@ -31,29 +42,36 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// readJUnit reads the cases of all JUnit files below dir, in the order of their paths. XML of another kind is not meant;
-// what cannot be read is a warning, and its cases up to there count.
-func readJUnit(dir string, warn func(string)) []Case {
-	var cases []Case
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+// readJUnit reads the cases of all JUnit files below dir, in the order of their paths. XML of another kind is not meant. For what
+// cannot be read there is a case that failed, in unread: nobody knows what it would have told. Its cases up to there count.
+func readJUnit(dir string) (cases, unread []Case) {
+	lost := func(path string, err error) {
+		name, _ := filepath.Rel(dir, path)
+		unread = append(unread, Case{Name: name, Status: progress.Failed, Error: "the results in " + name + " cannot be read: " + err.Error()})
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return err
-		}
-		if !d.Type().IsRegular() || !strings.EqualFold(filepath.Ext(path), ".xml") {
+			lost(path, err)
 			return nil
 		}
-		found, err := readJUnitFile(path)
+		if !strings.EqualFold(filepath.Ext(path), ".xml") {
+			return nil
+		}
+		info, err := os.Stat(path) // a link to a file is as good as the file
+		if err == nil && !info.Mode().IsRegular() {
+			return nil
+		}
+		var found []Case
+		if err == nil {
+			found, err = readJUnitFile(path)
+		}
 		cases = append(cases, found...)
 		if err != nil {
-			name, _ := filepath.Rel(dir, path)
-			warn(fmt.Sprintf("the results in %s are not all read: %v", name, err))
+			lost(path, err)
 		}
 		return nil
 	})
-	if err != nil {
-		warn("the suite's files could not be looked through: " + err.Error())
-	}
-	return cases
+	return cases, unread
 }
 
 func readJUnitFile(path string) ([]Case, error) {
@@ -62,47 +80,215 @@ func readJUnitFile(path string) ([]Case, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	limited := &io.LimitedReader{R: f, N: maxJUnit}
-	cases, err := decodeJUnit(limited)
-	if limited.N == 0 {
-		return cases, fmt.Errorf("it is larger than %d MiB", maxJUnit>>20)
+	raw, err := io.ReadAll(io.LimitReader(f, maxJUnit+1))
+	if err != nil {
+		return nil, err
 	}
-	return cases, err
+	if len(raw) > maxJUnit {
+		return nil, fmt.Errorf("it is larger than %d MiB", maxJUnit>>20)
+	}
+	return decodeJUnit(raw)
 }
 
-// decodeJUnit takes every <testcase> wherever it is: suites may be nested.
-func decodeJUnit(r io.Reader) ([]Case, error) {
-	decoder := xml.NewDecoder(r)
-	// Names of encodings other than UTF-8 are taken at their word's worth: what is not UTF-8 shows as such.
-	decoder.CharsetReader = func(_ string, input io.Reader) (io.Reader, error) { return input, nil }
-	var cases []Case
+// decodeJUnit takes every <testcase> wherever it is: suites may be nested. What a suite says of itself is a case where its cases do
+// not show it. The error says at which line and byte the text is not what XML 1.0 takes.
+func decodeJUnit(raw []byte) ([]Case, error) {
+	text, err := utf8Text(raw)
+	if err != nil {
+		return nil, fmt.Errorf("line 1, byte 1: %w", err)
+	}
+	r := junitReader{decoder: xml.NewDecoder(bytes.NewReader(text))}
+	r.decoder.CharsetReader = func(_ string, input io.Reader) (io.Reader, error) { return input, nil } // it is UTF-8 by now
+	err = r.read()
+	if err == nil {
+		return r.cases, nil
+	}
+	at := int(r.decoder.InputOffset())
+	if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok {
+		err = errors.New(syntax.Msg)
+	}
+	if bad, why := notXML(text); bad >= 0 && bad < at { // which the decoder tells of only at the end of the text around it
+		at, err = bad, why
+	}
+	form := ""
+	if len(text) != len(raw) {
+		form = " (in UTF-8)"
+	}
+	return r.cases, fmt.Errorf("line %d, byte %d%s: %w", 1+bytes.Count(text[:at], []byte("\n")), at+1, form, err)
+}
+
+// declared is the encoding that the first line of a document names.
+var declared = regexp.MustCompile(`^<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']`)
+
+// utf8Text is a document as UTF-8, from the encoding that it declares. Another one cannot be told from mistakes.
+func utf8Text(raw []byte) ([]byte, error) {
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
+	wide := ""
+	switch {
+	case bytes.HasPrefix(raw, []byte("\xff\xfe")), bytes.HasPrefix(raw, []byte("<\x00")):
+		wide = "utf-16le"
+	case bytes.HasPrefix(raw, []byte("\xfe\xff")), bytes.HasPrefix(raw, []byte("\x00<")):
+		wide = "utf-16be"
+	}
+	text := raw
+	if wide != "" {
+		text = recoded(raw, wide)
+	}
+	found := declared.FindSubmatch(text)
+	if found == nil {
+		if wide != "" {
+			return nil, errors.New("it is UTF-16, and does not declare that it is")
+		}
+		return text, nil
+	}
+	encoding, name := charset.Lookup(string(found[1]))
+	named := strings.HasPrefix(name, "utf-16")
+	switch {
+	case encoding == nil:
+		return nil, fmt.Errorf("it declares the encoding %q, which is not known", found[1])
+	case wide != "" && !named:
+		return nil, fmt.Errorf("it is UTF-16, and declares the encoding %q", found[1])
+	case wide != "" || named || name == "utf-8": // what says UTF-16 in plain letters is not: programs write UTF-8 under that name
+		return text, nil
+	}
+	return recoded(raw, name), nil
+}
+
+// recoded is text of an encoding that charset knows as UTF-8.
+func recoded(raw []byte, label string) []byte {
+	encoding, _ := charset.Lookup(label)
+	text, err := encoding.NewDecoder().Bytes(raw)
+	if err != nil {
+		return raw
+	}
+	return bytes.TrimPrefix(text, []byte("\ufeff"))
+}
+
+// notXML is where a text has the first byte that XML 1.0 does not take, and which; -1 for none.
+func notXML(text []byte) (at int, why error) {
+	for at < len(text) {
+		r, size := utf8.DecodeRune(text[at:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return at, fmt.Errorf("the byte %#02x is not UTF-8, and no other encoding is declared", text[at])
+		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0xfffe, r == 0xffff:
+			return at, fmt.Errorf("the character %U is not allowed in XML", r)
+		}
+		at += size
+	}
+	return -1, nil
+}
+
+// junitReader collects the cases of one document.
+type junitReader struct {
+	decoder *xml.Decoder
+	cases   []Case
+	open    []junitSuite
+}
+
+// junitSuite is a <testsuites> or <testsuite> that has begun.
+type junitSuite struct {
+	name, says string // says: how many failures it counts; empty for none
+	first      int    // the place of its first case
+}
+
+func (r *junitReader) read() error {
 	for root := true; ; {
-		token, err := decoder.Token()
+		token, err := r.decoder.Token()
 		if errors.Is(err, io.EOF) {
 			if root {
-				return nil, errors.New("it is empty")
+				return errors.New("there is no element in it")
 			}
-			return cases, nil
+			return nil
 		}
 		if err != nil {
-			return cases, err
+			return err
 		}
-		start, ok := token.(xml.StartElement)
-		if !ok {
-			continue
-		}
-		if root && start.Name.Local != "testsuites" && start.Name.Local != "testsuite" {
-			return nil, nil
-		}
-		root = false
-		if start.Name.Local == "testcase" {
-			var c junitCase
-			if err := decoder.DecodeElement(&c, &start); err != nil {
-				return cases, err
+		switch token := token.(type) {
+		case xml.StartElement:
+			if root && !isSuite(token.Name.Local) {
+				return nil
 			}
-			cases = append(cases, c.toCase())
+			root = false
+			if err := r.begin(token); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			if isSuite(token.Name.Local) {
+				r.endSuite()
+			}
 		}
 	}
+}
+
+func isSuite(element string) bool { return element == "testsuites" || element == "testsuite" }
+
+func (r *junitReader) begin(start xml.StartElement) error {
+	switch name := start.Name.Local; {
+	case isSuite(name):
+		r.open = append(r.open, suiteOf(start, len(r.cases)))
+	case name == "testcase":
+		var c junitCase
+		if err := r.decoder.DecodeElement(&c, &start); err != nil {
+			return err
+		}
+		r.cases = append(r.cases, c.toCase())
+	case name == "failure" || name == "error": // of a suite: cases have taken theirs
+		var p junitProblem
+		if err := r.decoder.DecodeElement(&p, &start); err != nil {
+			return err
+		}
+		r.failed(p.text())
+	}
+	return nil
+}
+
+// failed adds a case for a failure of the innermost suite itself.
+func (r *junitReader) failed(text string) {
+	name := "suite"
+	if n := len(r.open); n > 0 && r.open[n-1].name != "" {
+		name += " " + r.open[n-1].name
+	}
+	r.cases = append(r.cases, Case{Name: name, Status: progress.Failed, Error: text})
+}
+
+func (r *junitReader) endSuite() {
+	if len(r.open) == 0 {
+		return
+	}
+	s := r.open[len(r.open)-1]
+	if s.says != "" && !slices.ContainsFunc(r.cases[s.first:], Case.Failed) {
+		r.failed("it says " + s.says + ", and none of its cases shows it")
+	}
+	r.open = r.open[:len(r.open)-1]
+}
+
+func suiteOf(start xml.StartElement, first int) junitSuite {
+	s := junitSuite{first: first}
+	for _, a := range start.Attr {
+		switch a.Name.Local {
+		case "name":
+			s.name = a.Value
+		case "failures", "errors":
+			if n, err := strconv.Atoi(strings.TrimSpace(a.Value)); err == nil && n > 0 {
+				s.says = a.Name.Local + "=" + strconv.Quote(a.Value)
+			}
+		case "status", "result":
+			if failing(a.Value) {
+				s.says = a.Name.Local + "=" + strconv.Quote(a.Value)
+			}
+		}
+	}
+	return s
+}
+
+// failing tells whether a status or result is one of a case that has not passed, and skipping, of one that was not run.
+func failing(word string) bool {
+	return slices.Contains([]string{"failed", "fail", "failure", "error", "errored", "broken", "crashed", "timeout", "timedout", "aborted", "undefined"}, strings.ToLower(strings.TrimSpace(word)))
+}
+
+func skipping(word string) bool {
+	return slices.Contains([]string{"notrun", "skipped", "skip", "suppressed", "disabled", "ignored", "pending", "untested"}, strings.ToLower(strings.TrimSpace(word)))
 }
 
 func (j junitCase) toCase() Case {
@@ -117,12 +303,13 @@ func (j junitCase) toCase() Case {
 	if seconds, err := strconv.ParseFloat(strings.ReplaceAll(j.Time, ",", ""), 64); err == nil && seconds >= 0 && seconds < 1e9 {
 		c.Seconds = seconds
 	}
+	problems := slices.Concat(j.Error, j.Failure, j.RerunError, j.RerunFailure)
 	switch {
-	case j.Error != nil:
-		c.Status, c.Error = progress.Failed, j.Error.text()
-	case j.Failure != nil:
-		c.Status, c.Error = progress.Failed, j.Failure.text()
-	case j.Skipped != nil:
+	case len(problems) > 0:
+		c.Status, c.Error = progress.Failed, problems[0].text()
+	case failing(j.Status), failing(j.Result):
+		c.Status, c.Error = progress.Failed, "its status is "+strings.TrimSpace(j.Status+" "+j.Result)
+	case j.Skipped != nil, skipping(j.Status), skipping(j.Result):
 		c.Status = progress.Skipped
 	}
 	return c
