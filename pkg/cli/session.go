@@ -306,7 +306,7 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 	s.running = &lifecycle.Job{
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
-		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
+		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, SuiteEnv: s.settings.SuiteEnv, KillLeftovers: s.settings.KillLeftovers, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
 		Interrupted: s.signals.interrupted, Abort: s.signals.abort, Secrets: s.known,
 	}
 	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well

@@ -22,7 +22,7 @@ func configureKeys() []string {
 }
 
 func testKeys() []string {
-	return []string{"suite", "suite_on", "junit", "lost_after", "timeouts.test"}
+	return []string{"suite", "suite_on", "suite_env", "kill_leftovers", "junit", "lost_after", "timeouts.test"}
 }
 
 // existingKeys are the settings of a verb that works on a cluster that exists, and may have to destroy it when interrupted.

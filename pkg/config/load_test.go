@@ -264,6 +264,19 @@ func TestListsInTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestVariablesOfSuites(t *testing.T) {
+	s, err := Load(LoadOptions{WorkDir: t.TempDir(), Env: env(), Flags: flags(t, "--suite-env", "A", "--suite-env", "B_2=x=y, z\nlast", "--suite-env", "C=")})
+	if diff := cmp.Diff([]string{"A", "B_2=x=y, z\nlast", "C="}, s.SuiteEnv); err != nil || diff != "" {
+		t.Errorf("%v, %s", err, diff)
+	}
+	for _, wrong := range []string{"", "=x", "a b", "1X=y", "A-B"} {
+		_, err := Load(LoadOptions{WorkDir: t.TempDir(), Env: env(), Flags: flags(t, "--suite-env", wrong)})
+		if err == nil || !strings.Contains(err.Error(), "--suite-env") || !strings.Contains(err.Error(), "NAME=value") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
 func TestSecretsAreNeverShown(t *testing.T) {
 	const secret = "root@pam!x=s3cr3t-value"
 	dir := t.TempDir()

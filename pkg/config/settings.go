@@ -69,6 +69,9 @@ type Settings struct {
 
 	SuiteOn string `mapstructure:"suite_on"` // empty: this machine
 
+	SuiteEnv      []string `mapstructure:"suite_env"` // NAME or NAME=value
+	KillLeftovers bool     `mapstructure:"kill_leftovers"`
+
 	LostAfter time.Duration `mapstructure:"lost_after"` // 0: never
 
 	Timeout  time.Duration `mapstructure:"timeout"` // of the whole run; 0: none

@@ -125,6 +125,8 @@ func workRows() []Setting {
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Help: "limit for all nodes to become healthy"},
 		{Key: "suite", Flag: "suite", Kind: List, Default: []string{"smoke"}, Help: "suite to run: smoke, or any command; may be repeated"},
 		{Key: "suite_on", Flag: "on", Kind: Text, Help: "node that suites are run on, by name or number, with what they need copied there; empty: this machine"},
+		{Key: "suite_env", Flag: "suite-env", Kind: List, Help: "variable of this environment that suites get too, or NAME=value; may be repeated"},
+		{Key: "kill_leftovers", Flag: "kill-leftovers", Kind: Bool, Help: "end the processes that a suite leaves running; else they are only named"},
 		{Key: "lost_after", Flag: "lost-after", Kind: Duration, Default: 2 * time.Minute, Help: "how long a node may be lost while suites run, before they are ended; 0: however long"},
 		{Key: "junit", Flag: "junit", Kind: Path, Help: "write the results as JUnit XML to this file too"},
 	}

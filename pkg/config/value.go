@@ -116,6 +116,8 @@ var poolPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$`)
 
 var idRangePattern = regexp.MustCompile(`^[1-9][0-9]{2,8}-[1-9][0-9]{2,8}$`)
 
+var variablePattern = regexp.MustCompile(`(?s)^[A-Za-z_][A-Za-z0-9_]*(=.*)?$`)
+
 // check looks at a value of the setting's own Go type.
 func (s Setting) check(value any) error {
 	switch v := value.(type) {
@@ -131,6 +133,13 @@ func (s Setting) check(value any) error {
 		}
 		if s.Key == "proxmox.pool" && v != "" && !poolPattern.MatchString(v) {
 			return fmt.Errorf("%q is no name of a pool: letters, digits, dots, hyphens and underscores", v)
+		}
+	case []string:
+		for _, entry := range v {
+			if s.Key == "suite_env" && !variablePattern.MatchString(entry) {
+				name, _, _ := strings.Cut(entry, "=")
+				return fmt.Errorf("%q is no name of a variable: give NAME or NAME=value", name)
+			}
 		}
 	case int:
 		if s.Max != 0 && (v < s.Min || v > s.Max) {

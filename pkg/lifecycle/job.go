@@ -164,6 +164,10 @@ type Job struct {
 	Suites []string
 	// SuiteOn is the name or number of the node that external suites are run on; empty: this machine.
 	SuiteOn string
+	// SuiteEnv is what suites get beside their usual environment, as NAME or NAME=value; see suite.Options.
+	SuiteEnv []string
+	// KillLeftovers ends what suites leave running.
+	KillLeftovers bool
 	// Force makes configure form the cluster again, and down go on through the API when tofu fails.
 	Force bool
 	// Leave says what down does with hive on hosts that are nobody's to destroy.

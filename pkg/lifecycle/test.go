@@ -75,7 +75,8 @@ func (t test) suites(ctx context.Context) error {
 			Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
 			Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA), Profile: access.Profile},
 			PrivateDir:  t.Store.Path(t.Record.Name, suiteDir),
-			Secrets:     t.Secrets.Values(), Sink: sink, Dial: t.remote.DialContext,
+			SuiteEnv:    t.SuiteEnv, KillLeftovers: t.KillLeftovers,
+			Secrets: t.Secrets.Values(), Sink: sink, Dial: t.remote.DialContext,
 		})
 		return err
 	})

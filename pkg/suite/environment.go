@@ -39,7 +39,8 @@ func systemBundles() []string {
 //	SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE
 //	                   what the system trusts, and the cluster's CA
 //
-// and what Options.Environment says, by hive's own names (see Upstream) too, on top of Options.Inherit.
+// and what Options.Environment says, by hive's own names (see Upstream) too, on top of what of Options.Inherit is passed. What
+// Options.SuiteEnv says comes last.
 func (r *runner) environment(artifacts string) ([]string, error) {
 	at := places{artifacts: artifacts, private: r.PrivateDir}
 	if r.Credentials.CAPEM != "" {
@@ -52,10 +53,11 @@ func (r *runner) environment(artifacts string) ([]string, error) {
 		return nil, err
 	}
 	vars := r.variables(at, r.Environment)
+	maps.Copy(vars, r.added())
 	env := slices.DeleteFunc(r.inherited(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		_, replaced := vars[name]
-		return replaced || slices.Contains(foreign, name) || strings.HasPrefix(name, "AWS_ENDPOINT_URL_")
+		return replaced || !passed(name) || slices.Contains(foreign, name) || strings.HasPrefix(name, "AWS_ENDPOINT_URL_")
 	})
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		env = append(env, name+"="+vars[name])
@@ -146,6 +148,24 @@ func writePrivate(path string, content []byte) error {
 		return err
 	}
 	return os.WriteFile(path, content, 0o600)
+}
+
+// added are the variables of Options.SuiteEnv: those that have no value there have the caller's, and are left out where that has none.
+func (r *runner) added() map[string]string {
+	vars := map[string]string{}
+	for _, entry := range r.SuiteEnv {
+		name, value, given := strings.Cut(entry, "=")
+		if given {
+			vars[name] = value
+			continue
+		}
+		for _, own := range r.inherited() {
+			if value, found := strings.CutPrefix(own, name+"="); found {
+				vars[name] = value
+			}
+		}
+	}
+	return vars
 }
 
 func (r *runner) inherited() []string {

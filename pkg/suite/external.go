@@ -71,11 +71,17 @@ func (r *runner) command(ctx context.Context, p plan, artifacts string, record *
 	if err != nil {
 		return exit{}, err
 	}
+	for _, name := range heldBack(p.command, r.inherited(), env) {
+		record.warn(fmt.Sprintf("$%s is set here, and suites do not get it: --suite-env %s passes it", name, name))
+	}
 	argv, err := shell(env, p.command)
 	if err != nil {
 		record.warn(err.Error())
 	}
-	return runProcess(ctx, process{argv: argv, command: p.command, dir: r.Dir, env: env, grace: min(r.Grace, phase.Grace(ctx)/2), onText: onText})
+	return runProcess(ctx, child{
+		argv: argv, line: p.command, dir: r.Dir, env: env, grace: min(r.Grace, phase.Grace(ctx)/2), onText: onText,
+		onEnd: func(group int, pipe string) { r.leftovers(ctx, artifacts, group, pipe, record) },
+	})
 }
 
 // shell is what runs a command line: bash, in which a pipe fails as soon as one of its commands does, or, with an error that

@@ -29,7 +29,7 @@ func external(t *testing.T, commands ...string) (Options, *progress.Memory) {
 	events := &progress.Memory{}
 	return Options{
 		Suites: commands, ArtifactsDir: filepath.Join(t.TempDir(), "suites"), Dir: t.TempDir(), Sink: events,
-		Inherit: []string{"PATH=" + os.Getenv("PATH"), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_IAM=http://x", "KEPT=yes"},
+		Inherit: []string{"PATH=" + os.Getenv("PATH"), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_IAM=http://x", "LC_ALL=C", "PROXMOX_VE_API_TOKEN=u@pve!t=s3cr3t", "MINE=yes"},
 		Grace:   time.Second,
 		Nodes: cluster.Nodes{
 			{Name: "ci-1", Index: 1, Management: netip.MustParseAddr("192.0.2.1")},
@@ -241,7 +241,7 @@ func TestEnvironmentOfExternalSuites(t *testing.T) {
 	}
 	for _, want := range []string{
 		"HIVE_ENDPOINT=https://192.0.2.1:9999", "HIVE_NODES=192.0.2.1,192.0.2.2", "HIVE_NODE_NAMES=ci-1,ci-2",
-		"HIVE_SSH_USER=tf-user", "HIVE_SSH_KEY=/k", "KEPT=yes", "ARTIFACTS=" + filepath.Join(o.ArtifactsDir, "test"),
+		"HIVE_SSH_USER=tf-user", "HIVE_SSH_KEY=/k", "LC_ALL=C", "ARTIFACTS=" + filepath.Join(o.ArtifactsDir, "test"),
 		"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + progress.Redacted,
 		"AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ENDPOINT_URL=https://192.0.2.1:9999",
 		"AWS_CA_BUNDLE=" + filepath.Join(o.ArtifactsDir, "test", "ca.pem"), "AWS_PROFILE=spinifex",
@@ -257,9 +257,53 @@ func TestEnvironmentOfExternalSuites(t *testing.T) {
 		if line == "AWS_PROFILE=mine" || strings.HasPrefix(line, "AWS_ENDPOINT_URL_IAM") {
 			t.Errorf("the caller's %s is passed on", line)
 		}
+		if strings.HasPrefix(line, "PROXMOX_") || strings.HasPrefix(line, "MINE=") {
+			t.Errorf("the caller's %s is passed on", line)
+		}
 		if strings.HasPrefix(line, "SPINIFEX_NODES=") {
 			t.Errorf("spx would take %s for its nodes", line)
 		}
+	}
+}
+
+func TestWhatOfTheCallersEnvironmentIsPassed(t *testing.T) {
+	for _, name := range strings.Fields(`PATH HOME USER TMPDIR TERM LANG LC_MESSAGES TZ XDG_RUNTIME_DIR http_proxy HTTPS_PROXY No_Proxy SSH_AUTH_SOCK
+		CI GITHUB_RUN_ID GITHUB_STEP_SUMMARY RUNNER_TEMP CI_COMMIT_SHA BUILD_NUMBER JOB_NAME CIRCLECI BUILDKITE_BRANCH GOCACHE GOFLAGS GOPROXY CGO_ENABLED
+		AWS_PAGER AWS_MAX_ATTEMPTS HIVE_DEBUG HIVE_SSH_KEY HIVE_TEST_CLUSTERS_DIR SPINIFEX_X DDIL_KEY PYTHONPATH VIRTUAL_ENV NODE_OPTIONS npm_config_cache
+		GIT_SSH_COMMAND SSL_CERT_DIR NO_COLOR KUBECONFIG BASH_FUNC_say%%`) {
+		if !passed(name) {
+			t.Errorf("%s is not passed", name)
+		}
+	}
+	for _, name := range strings.Fields(`PROXMOX_VE_API_TOKEN PROXMOX_VE_PASSWORD PROXMOX_VE_ENDPOINT HIVE_TEST_PROXMOX_TOKEN HIVE_TEST_PROXMOX_TOKEN_FILE
+		TF_VAR_proxmox_endpoint TF_VAR_proxmox_api_token PM_API_TOKEN_SECRET PVE_TOKEN TOKEN GITHUB_TOKEN CI_JOB_TOKEN CI_REGISTRY_PASSWORD ACTIONS_RUNTIME_TOKEN
+		AWS_CONTAINER_AUTHORIZATION_TOKEN NPM_TOKEN GOOGLE_APPLICATION_CREDENTIALS GOPHER VAULT_TOKEN SECRET XPATH MY_PATH`) {
+		if passed(name) {
+			t.Errorf("%s is passed", name)
+		}
+	}
+}
+
+func TestVariablesThatAreAdded(t *testing.T) {
+	o, events := external(t, `echo "$MINE, $OWN, ${NONE-none}, $AWS_PROFILE, $PROXMOX_VE_API_TOKEN"`, `echo "${MINE:-} $LC_ALL $$ $PWD"`)
+	o.SuiteEnv = []string{"MINE", "OWN=a=b c", "NONE", "AWS_PROFILE=other", "PROXMOX_VE_API_TOKEN"}
+	if results, err := Run(t.Context(), o); err != nil || results.Failed() {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	if diff := cmp.Diff("yes, a=b c, none, other, "+progress.Redacted, output(events)[0]); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if w := warnings(events); len(w) > 0 {
+		t.Errorf("warnings %q", w)
+	}
+	o.SuiteEnv, o.Sink = nil, &progress.Memory{}
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"$MINE is set here, and suites do not get it: --suite-env MINE passes it"}
+	want = append(want, strings.ReplaceAll(want[0], "MINE", "PROXMOX_VE_API_TOKEN"), want[0])
+	if diff := cmp.Diff(want, warnings(o.Sink.(*progress.Memory))); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }
 
@@ -386,6 +430,44 @@ func TestLeftoversAreKilled(t *testing.T) {
 	if alive(pid) {
 		t.Error("what the suite has left still runs")
 		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// What has left the suite's group is found by its environment, by the suite's output that it holds, or by what has started it.
+func TestWhatHasLeftTheGroupIsNamedAndEnded(t *testing.T) {
+	for name, command := range map[string]string{
+		"a session of its own":  `setsid sh -c 'echo $$ >pid; exec sleep 60' >/dev/null 2>&1 &`,
+		"started by a daemon":   `(setsid sh -c 'sh -c "echo \$\$ >pid; exec sleep 60" & exit 0' >/dev/null 2>&1 &);`,
+		"without environment":   `env -i setsid /bin/sh -c 'echo $$ >pid; exec sleep 60' &`,
+		"a child of such a one": `setsid sh -c 'env -i /bin/sh -c "echo \$\$ >pid; exec sleep 60" & wait' >/dev/null 2>&1 &`,
+		"deaf":                  `setsid sh -c 'trap "" TERM; echo $$ >pid; sleep 60; sleep 60' >/dev/null 2>&1 &`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, events := external(t, command+` until [ -s pid ]; do sleep 0.01; done`, `true`)
+			results, err := Run(t.Context(), o)
+			pid := pidFrom(t, filepath.Join(o.Dir, "pid"))
+			defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+			if err != nil || results.Failed() || !alive(pid) {
+				t.Errorf("got %+v, %v, alive: %v", results, err, alive(pid))
+			}
+			w := warnings(events)
+			if len(w) != 1 || !strings.HasPrefix(w[0], "it has left running: ") || !strings.Contains(w[0], strconv.Itoa(pid)+" (") || !strings.HasSuffix(w[0], "; --kill-leftovers ends such processes") {
+				t.Errorf("warnings %q, want one of %d", w, pid)
+			}
+			if err := os.Remove(filepath.Join(o.Dir, "pid")); err != nil {
+				t.Fatal(err)
+			}
+			events = &progress.Memory{}
+			o.KillLeftovers, o.Sink = true, events
+			if results, err = Run(t.Context(), o); err != nil || results.Failed() {
+				t.Errorf("got %+v, %v", results, err)
+			}
+			second := pidFrom(t, filepath.Join(o.Dir, "pid"))
+			defer func() { _ = syscall.Kill(second, syscall.SIGKILL) }()
+			if w := warnings(events); alive(second) || len(w) != 1 || !strings.HasPrefix(w[0], "it had left running, and that was ended: ") {
+				t.Errorf("%d is alive: %v; warnings %q", second, alive(second), w)
+			}
+		})
 	}
 }
 

@@ -115,8 +115,31 @@ bash -o pipefail "$stage/suite" </dev/null 2>&1 || code=$?
 exit "$code"
 `
 
-// removeScript leaves nothing of a suite on the node.
+// removeScript leaves nothing of a suite on the node, but for processes: those are named and, with KILL_LEFTOVERS, ended.
 const removeScript = nodeFunctions + `
+left() { # has the suite's environment and runs
+	{ grep -lzxF -- "ARTIFACTS=$stage/artifacts" /proc/[0-9]*/environ 2>/dev/null || true; } | cut -d/ -f3
+}
+await() { # tenths of a second in which all that is left may end
+	for ((i = 0; i < $1; i++)); do
+		[ -n "$(left)" ] || return 0
+		sleep 0.1
+	done
+}
+await 5
+names=
+for pid in $(left); do
+	names+="${names:+, }$pid ($(tr '\0\n' '  ' <"/proc/$pid/cmdline" 2>/dev/null | head -c 80 | sed 's/ *$//'))"
+done
+if [ -n "$names" ] && [ -n "$KILL_LEFTOVERS" ]; then
+	for signal in TERM KILL; do
+		left | xargs -r kill -s "$signal" 2>/dev/null || true
+		await 30
+	done
+	printf 'warning: it had left running on the node, and that was ended: %s\n' "$names" >&2
+elif [ -n "$names" ]; then
+	printf 'warning: it has left running on the node: %s; --kill-leftovers ends such processes\n' "$names" >&2
+fi
 (forget)
 rm -rf --one-file-system -- "$stage"
 rmdir -- "$(dirname "$stage")" 2>/dev/null || true
@@ -159,16 +182,21 @@ func (r *runner) prepareNode(ctx context.Context, node *Node, warn func(string))
 	if err != nil {
 		return "", "", err
 	}
-	for line := range strings.Lines(string(result.Stderr)) {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "warning: "); ok {
-			warn(text)
-		}
-	}
+	passWarnings(result, warn)
 	lines := strings.Split(strings.TrimSpace(string(result.Stdout)), "\n")
 	if len(lines) < 2 { // a login may print lines of its own before
 		return "", "", errors.New("it has not told where the suite's directory is")
 	}
 	return lines[len(lines)-2], lines[len(lines)-1], nil
+}
+
+// passWarnings tells what a script warns of.
+func passWarnings(result remote.Result, warn func(string)) {
+	for line := range strings.Lines(string(result.Stderr)) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "warning: "); ok {
+			warn(text)
+		}
+	}
 }
 
 // runOnNode runs a command line there and returns how it ended.
@@ -191,6 +219,7 @@ func (r *runner) runOnNode(ctx context.Context, node *Node, command, stage, key 
 	vars := r.variables(at, more)
 	vars["CLUSTER_NODES"], vars["F_NODES"], vars["SPX_BIN"] = vars["HIVE_NODES"], vars["HIVE_NODES"], stage+"/bin/spx"
 	delete(vars, "HIVE_NODES")
+	maps.Copy(vars, r.added())
 	maps.Copy(vars, map[string]string{
 		"F_COMMAND": command, "F_INVENTORY": string(text), "F_SSH_CONFIG": string(remote.SSHConfig(inventory, known)),
 		"F_AWS_CONFIG": string(profile.Config()), "F_AWS_CREDENTIALS": string(profile.Credentials()),
@@ -217,7 +246,13 @@ func (r *runner) bringBack(ctx context.Context, node *Node, stage, artifacts str
 func (r *runner) removeStage(ctx context.Context, node *Node, warn func(string)) {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	if _, err := node.Host.Run(ctx, remote.Command{Name: "the suite's removal", Script: removeScript, Timeout: nodeTimeout}); err != nil {
+	env := map[string]string{"KILL_LEFTOVERS": ""}
+	if r.KillLeftovers {
+		env["KILL_LEFTOVERS"] = "yes"
+	}
+	result, err := node.Host.Run(ctx, remote.Command{Name: "the suite's removal", Script: removeScript, Env: env, Timeout: nodeTimeout})
+	passWarnings(result, warn)
+	if err != nil {
 		warn("what was put on the node for it may be there still (~/" + stageDirectory + ", ~/.ssh/" + keyName + "): " + err.Error())
 	}
 }

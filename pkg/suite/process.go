@@ -18,14 +18,16 @@ const (
 	lastLines = 3        // kept for the message of a failure
 )
 
-// process is a program and its arguments, run in a process group of its own with nothing on its standard input.
-type process struct {
-	argv    []string
-	command string // as messages call it
-	dir     string
-	env     []string
-	grace   time.Duration
-	onText  func(string) // whole lines of both streams, as many as are there, in the order in which they were written
+// child is a program and its arguments, run in a process group of its own with nothing on its standard input.
+type child struct {
+	argv   []string
+	line   string // as messages call it
+	dir    string
+	env    []string
+	grace  time.Duration
+	onText func(string) // whole lines of both streams, as many as are there, in the order in which they were written
+	// onEnd is called when it and its group have ended. pipe is what /proc calls the one that its output came through.
+	onEnd func(group int, pipe string)
 }
 
 // exit is how a process ended.
@@ -46,10 +48,10 @@ func (e exit) err() error {
 
 // runProcess runs p to its end. When ctx ends the whole group gets INT and, after the grace, KILL. Whatever is left in the
 // group when the command has ended is killed. The error means that it could not be started.
-func runProcess(ctx context.Context, p process) (exit, error) {
+func runProcess(ctx context.Context, p child) (exit, error) {
 	if p.dir != "" { // a missing one is otherwise reported as a missing shell
 		if _, err := os.Stat(p.dir); err != nil {
-			return exit{}, fmt.Errorf("starting %q: its working directory: %w", p.command, err)
+			return exit{}, fmt.Errorf("starting %q: its working directory: %w", p.line, err)
 		}
 	}
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
@@ -64,7 +66,7 @@ func runProcess(ctx context.Context, p process) (exit, error) {
 	err = cmd.Start()
 	_ = write.Close()
 	if err != nil {
-		return exit{}, fmt.Errorf("starting %q: %w", p.command, err)
+		return exit{}, fmt.Errorf("starting %q: %w", p.line, err)
 	}
 	var result exit
 	drained := make(chan struct{})
@@ -73,6 +75,9 @@ func runProcess(ctx context.Context, p process) (exit, error) {
 		readText(read, p.onText)
 	}()
 	waitProcess(ctx, cmd, p.grace)
+	if p.onEnd != nil {
+		p.onEnd(cmd.Process.Pid, pipeName(read))
+	}
 	// What has left the group, too, may hold the pipe: it is not waited for.
 	_ = read.SetReadDeadline(time.Now().Add(time.Second))
 	<-drained
@@ -117,6 +122,16 @@ func waitProcess(ctx context.Context, cmd *exec.Cmd, grace time.Duration) {
 			return
 		}
 	}
+}
+
+// pipeName is what /proc calls a pipe; empty where it cannot be told.
+func pipeName(f *os.File) string {
+	if info, err := f.Stat(); err == nil {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			return fmt.Sprintf("pipe:[%d]", stat.Ino)
+		}
+	}
+	return ""
 }
 
 func killGroup(group int) { _ = syscall.Kill(-group, syscall.SIGKILL) }

@@ -53,8 +53,13 @@ type Options struct {
 	// Environment is set for external suites besides what this package sets, and wins over it where it is not empty:
 	// HIVE_SSH_USER, HIVE_SSH_KEY, HIVE_SSH_CONFIG, HIVE_SSH_KNOWN_HOSTS belong here.
 	Environment map[string]string
-	// Inherit is the environment that external suites start from; nil: this process's.
+	// Inherit is the environment of who runs this; nil: this process's. External suites get of it what they may need, and nothing
+	// of a hypervisor: passed.go lists it.
 	Inherit []string
+	// SuiteEnv are names of further variables of Inherit that external suites get, and NAME=value for others. They win over all else.
+	SuiteEnv []string
+	// KillLeftovers ends what an external suite has left running; else it is only named.
+	KillLeftovers bool
 	// Secrets are masked in all output, and in what suites leave in their directories, besides the secret key of Credentials.
 	Secrets []string
 	Sink    progress.Sink
@@ -217,6 +222,11 @@ func newRunner(o Options) (*runner, error) {
 	r := &runner{Options: o, suites: suites}
 	r.known.Learn(o.Credentials.SecretKey)
 	r.known.Learn(o.Secrets...)
+	for name, value := range r.added() {
+		if secretName.MatchString(name) {
+			r.known.Learn(value)
+		}
+	}
 	r.Sink = progress.Redact(o.Sink, r.known.Values)
 	return r, nil
 }
