@@ -92,6 +92,8 @@ func (a *app) explanation(store *state.Store, name cluster.Name) (explainJSON, e
 			document.Running, runs = &holder, runs[1:]
 		}
 	}
+	record, err := store.Load(name)
+	hosts := err == nil && record.Spec.Deployer == cluster.DeployerExisting // without a record, the run has told by itself mostly
 	for i, run := range runs {
 		r, err := readRun(run)
 		if err != nil {
@@ -100,7 +102,7 @@ func (a *app) explanation(store *state.Store, name cluster.Name) (explainJSON, e
 		if i == 0 {
 			document.Latest = r.runJSON
 		}
-		x := explain.Run(r.events, os.DirFS(run.Dir))
+		x := explain.Run(r.events, os.DirFS(run.Dir), hosts)
 		if r.ending != nil && r.ending.Explanation != nil { // which knew all output, and not only what is recorded
 			x = r.ending.Explanation
 		}

@@ -48,7 +48,7 @@ func TestExplainRepeatsWhatWasSaidOfALoudSuite(t *testing.T) {
 	})
 	emit(progress.PhaseEnd, func(e *progress.Event) { e.Status, e.Error = progress.Failed, "tests failed" })
 	end := progress.Event{Cluster: "red", Verb: "test", Kind: progress.RunEnd, Status: progress.Failed}
-	end.Explanation = explain.Run(append(memory.Events(), end), nil)
+	end.Explanation = explain.Run(append(memory.Events(), end), nil, false)
 	sink.Emit(end)
 	if err := recorder.Close(); err != nil {
 		t.Fatal(err)

@@ -377,7 +377,7 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 		final.Error, final.Hint = err.Error(), progress.HintOf(err)
 	}
 	if err != nil {
-		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.run.Dir))
+		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.run.Dir), s.record.Spec.Deployer == cluster.DeployerExisting)
 	}
 	s.sink.Emit(final)
 	result := report.Build(s.events())

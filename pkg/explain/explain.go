@@ -22,13 +22,14 @@ const (
 	lineWidth = 200       // runes of each line that are shown
 )
 
-// Run returns why a run did not pass; nil if it passed. files is the run's directory; nil where there is none. The events of a
-// run that was killed do for it too.
-func Run(events []progress.Event, files fs.FS) *progress.Explanation {
+// Run returns why a run did not pass; nil if it passed. files is the run's directory; nil where there is none. hosts says that the
+// cluster is of hosts that were there before, which no advice about VMs fits. The events of a run that was killed do for it too.
+func Run(events []progress.Event, files fs.FS, hosts bool) *progress.Explanation {
 	f := read(events)
 	if f == nil {
 		return nil
 	}
+	f.hosts = hosts
 	signatures, err := Signatures()
 	if err != nil { // the table is part of the program, and its test reads it
 		panic(err)
@@ -38,6 +39,7 @@ func Run(events []progress.Event, files fs.FS) *progress.Explanation {
 	if f.interrupted {
 		x.Lines, x.From = nil, ""
 	} else {
+		f.addReason(x, files)
 		f.judge(x, signatures, files)
 	}
 	if x.Next == "" {
@@ -60,6 +62,7 @@ type failure struct {
 	output            []progress.Event // of the phase
 	warnings          []string         // of the phase
 	interrupted       bool
+	hosts             bool // the cluster is of hosts that were there before
 	gone              bool // the cluster was destroyed in the end
 	killed            bool
 }
@@ -224,6 +227,24 @@ func (f *failure) lines() (lines []string, from string) {
 
 func last(lines []string, n int) []string { return slices.Clone(lines[max(0, len(lines)-n):]) }
 
+// addReason adds what only a task's log or a VM's state tells.
+func (f *failure) addReason(x *progress.Explanation, files fs.FS) {
+	reasons, file := f.taskReason(files)
+	if len(reasons) == 0 {
+		reasons, file = f.pausedDisk(files)
+	}
+	if len(reasons) == 0 {
+		return
+	}
+	if text := strings.Join(reasons, "; "); !strings.Contains(x.What, text) {
+		x.What += ": " + text
+	}
+	if len(x.Lines) == 0 {
+		x.Lines, x.From = reasons, file
+	}
+	f.text += "\n" + strings.Join(reasons, "\n")
+}
+
 // judge looks for a known signature: in what failed first, then in what was said, then in the files.
 func (f *failure) judge(x *progress.Explanation, signatures []Signature, files fs.FS) {
 	texts := []string{f.text}
@@ -259,29 +280,35 @@ func match(signatures []Signature, where string, f *failure, text string) *Signa
 	}
 	for i := range signatures {
 		s := &signatures[i]
-		if slices.Contains(s.Where, where) && s.applies(f.phase, f.step) && s.find(text) >= 0 {
+		if slices.Contains(s.Where, where) && s.applies(f) && (where != InFiles || s.needs.MatchString(f.said())) && s.find(text) >= 0 {
 			return s
 		}
 	}
 	return nil
 }
 
+// said is all that what failed says of itself.
+func (f *failure) said() string {
+	texts := []string{f.step, f.text}
+	for _, c := range f.cases {
+		texts = append(texts, c.Name, c.Error)
+	}
+	return strings.Join(texts, "\n")
+}
+
 func (f *failure) take(x *progress.Explanation, s *Signature) {
-	x.Signature, x.Cause, x.Next = s.ID, fill(s.Cause, f.name, x.Node), fill(s.Next, f.name, x.Node)
+	cause, next := s.Cause, s.Next
+	if f.hosts && s.Hosts != nil {
+		cause, next = cmp.Or(s.Hosts.Cause, cause), s.Hosts.Next
+	}
+	x.Signature, x.Cause, x.Next = s.ID, fill(cause, f.name, x.Node), fill(next, f.name, x.Node)
 }
 
 // search looks into the logs of the nodes, those of the node that failed first.
 func (f *failure) search(x *progress.Explanation, signatures []Signature, files fs.FS) {
-	nodes, err := fs.ReadDir(files, "nodes")
-	if err != nil {
-		return
-	}
-	slices.SortStableFunc(nodes, func(a, b fs.DirEntry) int {
-		return cmp.Compare(btoi(b.Name() == f.node), btoi(a.Name() == f.node))
-	})
-	for _, node := range nodes {
+	for _, node := range f.nodesOf(files) {
 		found := false
-		_ = fs.WalkDir(files, path.Join("nodes", node.Name()), func(name string, entry fs.DirEntry, err error) error {
+		_ = fs.WalkDir(files, path.Join("nodes", node), func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() { // what cannot be read explains nothing
 				return nil
 			}
@@ -291,7 +318,7 @@ func (f *failure) search(x *progress.Explanation, signatures []Signature, files 
 				return nil
 			}
 			found = true
-			x.Node = cmp.Or(f.node, node.Name())
+			x.Node = cmp.Or(f.node, node)
 			f.take(x, s)
 			x.Lines, x.From = []string{lineAt(text, s.find(text))}, name
 			return fs.SkipAll
@@ -300,6 +327,16 @@ func (f *failure) search(x *progress.Explanation, signatures []Signature, files 
 			return
 		}
 	}
+}
+
+// nodesOf are the nodes that evidence was gathered of, the one that failed first.
+func (f *failure) nodesOf(files fs.FS) (nodes []string) {
+	entries, _ := fs.ReadDir(files, "nodes") // where there is none, nothing was gathered
+	for _, entry := range entries {
+		nodes = append(nodes, entry.Name())
+	}
+	slices.SortStableFunc(nodes, func(a, b string) int { return cmp.Compare(btoi(b == f.node), btoi(a == f.node)) })
+	return nodes
 }
 
 func btoi(b bool) int {

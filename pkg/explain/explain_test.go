@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ func TestTheStepTheNodeAndItsLogAreNamed(t *testing.T) {
 		Lines: []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"}, From: "the log on ci-2",
 		Signature: "join-token", Next: "hive-test configure ci --force",
 	}
-	got := explain.Run(joinFailed(), nil)
+	got := explain.Run(joinFailed(), nil, false)
 	if got == nil || got.Cause == "" {
 		t.Fatalf("got %+v", got)
 	}
@@ -54,7 +55,7 @@ func TestCasesThatFailedAreCounted(t *testing.T) {
 	fine.Status, wrong.Status, wrong.Suite, wrong.Name, wrong.Error = progress.Passed, progress.Failed, "e2e", "e2e", "exited with 3: the reason"
 	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
 	end.Status, end.Error, run.Status = progress.Failed, "tests failed: 1 of 2, first e2e: e2e", progress.Failed
-	got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), output, fine, wrong, end, run}, nil)
+	got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), output, fine, wrong, end, run}, nil, false)
 	if got == nil || got.What != "1 of 2 cases failed, first e2e: e2e: exited with 3: the reason" || got.Signature != "" {
 		t.Errorf("got %+v", got)
 	}
@@ -72,25 +73,105 @@ func TestTheLogsOfTheNodesAreSearchedLast(t *testing.T) {
 		"nodes/ci-1/system/journal": {Data: []byte("quiet\n")},
 		"nodes/ci-2/system/journal": {Data: []byte("first\nkernel: Out of memory: Killed process 7 (hive)\nlast\n")},
 	}
-	got := explain.Run(events, files)
+	got := explain.Run(events, files, false)
 	if got.Signature != "out-of-memory" || got.From != "nodes/ci-2/system/journal" || got.Lines[0] != "kernel: Out of memory: Killed process 7 (hive)" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// Proxmox VE says of a start that fails only that QEMU has ended; its task's log says why.
+func TestWhatATaskLogAloneTells(t *testing.T) {
+	const list = `== 2026-11-28T12:00:09Z qmstop by hive@pve!ci: OK
+UPID:pve1:3:qmstop
+TASK OK
+== 2026-11-28T12:00:08Z qmstart by hive@pve!ci: %s
+UPID:pve1:2:qmstart
+generating cloud-init ISO
+kvm: warning: host doesn't support requested feature: CPUID.01H:ECX.vmx [bit 5]
+%s
+TASK ERROR: %[1]s
+== 2026-11-28T12:00:01Z qmstart by hive@pve!ci: %[1]s
+UPID:pve1:1:qmstart
+kvm: of another time
+`
+	const quit, warned = "start failed: QEMU exited with code 1", "WARNINGS: 1"
+	for name, c := range map[string]struct {
+		text, status, log string
+		what, signature   string
+	}{
+		"QEMU's own words": {"tofu apply failed: ci-1: " + quit, quit, "kvm: -chardev socket,id=serial0: Invalid parameter 'x'",
+			"tofu apply failed: ci-1: " + quit + ": kvm: -chardev socket,id=serial0: Invalid parameter 'x'", ""},
+		"a bridge": {"tofu apply failed: " + quit, quit, "bridge 'vmbr9' does not exist\nkvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512",
+			"tofu apply failed: " + quit + ": bridge 'vmbr9' does not exist; kvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512", "bridge-missing"},
+		"an image that cannot be copied": {"copy failed: exit code 1", "copy failed: exit code 1", "qemu-img: error while writing at byte 0: No space left on device",
+			"copy failed: exit code 1: qemu-img: error while writing at byte 0: No space left on device", "storage-full"},
+		"warnings of EFI": {"task failed: " + warned, warned, "kvm: something\nWARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023",
+			"task failed: " + warned + ": WARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023", "efi-certificates"},
+		"other warnings": {"task failed: " + warned, warned, "kvm: nothing", "task failed: " + warned, "task-warnings"},
+		"in the error itself": {"task qmstart of VM 20000 on pve1 failed: " + quit + "\n  kvm: -device x: own words", "other", "kvm: of the list",
+			"task qmstart of VM 20000 on pve1 failed: " + quit + ": kvm: -device x: own words", ""},
+		"in the provider's error": {"VM start: failed to complete with exit code: " + quit + "\ntask log:\n  generating cloud-init ISO\n  kvm: -device x: own words\n  TASK ERROR: " + quit, "other", "",
+			"VM start: failed to complete with exit code: " + quit + ": kvm: -device x: own words", ""},
+		"an end that tells": {"VM is locked (backup)", "VM is locked (backup)", "kvm: unheard", "VM is locked (backup)", "vm-locked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			end, run := event(progress.PhaseEnd, "up"), event(progress.RunEnd, "")
+			end.Status, end.Error, run.Status = progress.Failed, c.text, progress.Failed
+			files := fstest.MapFS{"nodes/ci-1/pve/tasks.txt": {Data: []byte(fmt.Sprintf(list, c.status, c.log))}}
+			got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), end, run}, files, false)
+			if got.What != c.what || got.Signature != c.signature {
+				t.Errorf("got  %q, %s\nwant %q, %s", got.What, got.Signature, c.what, c.signature)
+			}
+		})
+	}
+}
+
+func TestAVMThatCannotWriteIsNamed(t *testing.T) {
+	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
+	end.Status, end.Error, run.Status = progress.Failed, "a node was lost: ci-2 since 12:00:00, for longer than 2m (--lost-after): its VM runs, but neither hive's daemon nor its SSH server answer", progress.Failed
+	files := fstest.MapFS{"nodes/ci-2/pve/status.txt": {Data: []byte("name: ci-2\nqmpstatus: io-error\nstatus: running\n")}}
+	got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), end, run}, files, false)
+	if got.Signature != "vm-io-error" || !strings.HasSuffix(got.What, ": ci-2 has qmpstatus: io-error") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A slow answer of a healthy node is nobody's want of memory.
+func TestHealthyNodesExplainNothing(t *testing.T) {
+	for _, system := range []string{"debian12", "debian13"} {
+		files := fstest.MapFS{}
+		entries, err := os.ReadDir(filepath.Join("testdata", "healthy", system))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			raw, err := os.ReadFile(filepath.Join("testdata", "healthy", system, entry.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files["nodes/ci-1/system/"+entry.Name()] = &fstest.MapFile{Data: raw}
+		}
+		end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
+		end.Status, end.Error, run.Status = progress.Failed, "tests failed: 1 of 2, first smoke: regions/ci-1", progress.Failed
+		if got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), end, run}, files, false); got.Signature != "" || got.Cause != "" {
+			t.Errorf("%s: got %+v", system, got)
+		}
 	}
 }
 
 func TestARunThatPassedNeedsNoExplanation(t *testing.T) {
 	end, run := event(progress.PhaseEnd, "up"), event(progress.RunEnd, "")
 	end.Status, run.Status = progress.Passed, progress.Passed
-	if got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), end, run}, nil); got != nil {
+	if got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), end, run}, nil, false); got != nil {
 		t.Errorf("got %+v", got)
 	}
-	if got := explain.Run(nil, nil); got != nil {
+	if got := explain.Run(nil, nil, false); got != nil {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestAKilledRunSaysWhereItWas(t *testing.T) {
-	got := explain.Run(joinFailed()[:3], nil)
+	got := explain.Run(joinFailed()[:3], nil, false)
 	if got == nil || got.Phase != "configure" || got.Step != "join" || !strings.Contains(got.Next, "hive-test down ci") {
 		t.Errorf("got %+v", got)
 	}
@@ -103,7 +184,7 @@ func TestAnInterruptionIsNoRiddle(t *testing.T) {
 			events[i].Status, events[i].Error = progress.Interrupted, "interrupted by interrupt"
 		}
 	}
-	got := explain.Run(events, nil)
+	got := explain.Run(events, nil, false)
 	if got == nil || got.Signature != "" || len(got.Lines) > 0 || got.Cause != "" {
 		t.Errorf("got %+v", got)
 	}
@@ -115,7 +196,7 @@ func TestWhatIsDestroyedWhileCleaningUpIsNotToBeLookedAt(t *testing.T) {
 		t.Run(string(status), func(t *testing.T) {
 			up, end, run := event(progress.PhaseEnd, "up"), event(progress.StepEnd, "down"), event(progress.RunEnd, "")
 			up.Status, up.Error, end.Status, run.Status = progress.Interrupted, "interrupted", status, progress.Interrupted
-			got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), up, event(progress.StepStart, "down"), end, run}, nil)
+			got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), up, event(progress.StepStart, "down"), end, run}, nil, false)
 			if got == nil || !strings.Contains(got.Next, want) {
 				t.Errorf("got %+v, want next %q", got, want)
 			}
@@ -137,7 +218,7 @@ func TestAnInterruptedDownGoesOn(t *testing.T) {
 	for name, events := range map[string][]progress.Event{
 		"between steps": append(slices.Clone(checked), end), "in a step": append(slices.Clone(destroying), end), "killed in a step": destroying,
 	} {
-		if got := explain.Run(events, nil); got == nil || got.Next != "hive-test down ci goes on" {
+		if got := explain.Run(events, nil, false); got == nil || got.Next != "hive-test down ci goes on" {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
@@ -153,7 +234,7 @@ func TestRecordedRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := explain.Run(events, nil)
+	got := explain.Run(events, nil, false)
 	if got == nil || got.Node != "ci-123-2" || got.Step != "install" || got.Signature != "node-disk-full" {
 		t.Errorf("got %+v", got)
 	}

@@ -26,8 +26,21 @@ type Signature struct {
 	Where    []string `json:"where"`    // none: error and output
 	Cause    string   `json:"cause"`
 	Next     string   `json:"next"`
+	// Needs is a regular expression that what failed has to match where the text stands in a file: a log keeps what was healed long ago.
+	Needs string `json:"needs"`
+	// Hosts are what is said of a cluster of hosts that were there before; nil: the same. An empty cause is the same.
+	Hosts *Advice `json:"hosts"`
+	// Only is "proxmox" where clusters of such hosts cannot fail so.
+	Only string `json:"only"`
 
 	compiled []*regexp.Regexp
+	needs    *regexp.Regexp
+}
+
+// Advice is a cause and what to do.
+type Advice struct {
+	Cause string `json:"cause"`
+	Next  string `json:"next"`
 }
 
 //go:embed signatures.json
@@ -51,16 +64,21 @@ func Signatures() ([]Signature, error) {
 			}
 			s.compiled = append(s.compiled, compiled)
 		}
+		needs, err := regexp.Compile(s.Needs)
+		if err != nil {
+			return nil, fmt.Errorf("signature %s: %w", s.ID, err)
+		}
+		s.needs = needs
 	}
 	return list, nil
 }
 
-// applies tells whether the signature is one of failures in that phase and step. What is not known applies.
-func (s Signature) applies(phase, step string) bool {
+// applies tells whether the signature is one of failures in that phase and step of such a cluster. What is not known applies.
+func (s Signature) applies(f *failure) bool {
 	fits := func(list []string, value string) bool {
 		return len(list) == 0 || value == "" || slices.Contains(list, value)
 	}
-	return fits(s.Phases, phase) && fits(s.Steps, step)
+	return fits(s.Phases, f.phase) && fits(s.Steps, f.step) && (s.Only == "" || !f.hosts)
 }
 
 // find returns where the signature's text begins in text, or -1.

@@ -1,9 +1,15 @@
 package explain
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	"hive-test/pkg/progress"
 )
 
 // samples are what each kind of failure looks like, in the words of hive, Proxmox VE, the provider or this program.
@@ -65,6 +71,22 @@ func samples() []struct{ id, phase, text string } {
 		{"node-disk-full", "configure", "write /home/tf-user/hive/data: no space left on device"},
 		{"storage-full", "up", "task failed: lvcreate: insufficient free space in volume group"},
 		{"storage-full", "up", "write terraform.tfstate: no space left on device"},
+		{"storage-full", "up", "lvcreate 'pve/vm-20000-disk-0' error:   Cannot create new thin volume, free space in thin pool pve/data reached threshold."},
+		{"storage-full", "up", "lvcreate 'pve/vm-20000-disk-0' error:   Volume group \"pve\" has insufficient free space (511 extents): 8192 required."},
+		{"storage-full", "up", "zfs error: cannot create 'rpool/data/vm-20000-disk-0': out of space"},
+		{"storage-full", "up", "qemu-img: error while writing at byte 2147483136: Disk quota exceeded"},
+		{"vm-io-error", "test", "ci-2 has qmpstatus: io-error"},
+		{"tag-reserved", "up", "POST /nodes/pve1/qemu: 403 Permission check failed (/, Sys.Modify for modifying tag 'hive-test')"},
+		{"privilege-missing", "up", "received an HTTP 403 response - Reason: Permission check failed"},
+		{"proxy-in-front", "up", "GET /version: 502 Bad Gateway"},
+		{"proxy-in-front", "up", "error listing files from datastore local: received an HTTP 502 response - Reason: Bad Gateway"},
+		{"proxy-in-front", "down", "GET /cluster/resources: 504 Gateway Time-out"},
+		{"efi-certificates", "up", "WARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023"},
+		{"task-warnings", "up", "failed to complete with exit code: WARNINGS: 1"},
+		{"out-of-memory", "test", "systemd[1]: hive.service: Failed with result 'oom-kill'."},
+		{"out-of-memory", "test", "kernel: oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/user.slice,task=hive,pid=2101,uid=1000"},
+		{"out-of-memory", "test", "kernel: Memory cgroup out of memory: Killed process 2101 (hive) total-vm:4194304kB"},
+		{"out-of-memory", "test", "kernel: awsgw invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0"},
 		{"token-refused", "up", "GET /version: 401 Authentication failed!"},
 		{"token-refused", "up", "HTTP 401 invalid token value!"},
 		{"privilege-missing", "up", "POST /nodes/pve1/qemu: 403 Permission check failed (/vms/20000, VM.Allocate)"},
@@ -111,7 +133,7 @@ func TestEachSampleMatchesItsSignatureAndNoOther(t *testing.T) {
 		covered[sample.id] = true
 		var matching []string
 		for _, s := range signatures {
-			if s.applies(sample.phase, "") && s.find(sample.text) >= 0 {
+			if s.applies(&failure{phase: sample.phase}) && s.find(sample.text) >= 0 {
 				matching = append(matching, s.ID)
 			}
 		}
@@ -151,10 +173,94 @@ func TestSignaturesAreWhole(t *testing.T) {
 				t.Errorf("signature %s: there is no place %s", s.ID, where)
 			}
 		}
-		for _, text := range []string{s.Cause, s.Next} {
+		texts := []string{s.Cause, s.Next}
+		if s.Hosts != nil {
+			texts = append(texts, s.Hosts.Cause, s.Hosts.Next)
+		}
+		for _, text := range texts {
 			if found := left.FindString(fill(text, "ci", "ci-1")); found != "" {
 				t.Errorf("signature %s: %s stands for nothing", s.ID, found)
 			}
+		}
+	}
+}
+
+// What a healthy node and its VM tell, by real systems' words, explains no failure, wherever it stands.
+func TestHealthyEvidenceMatchesNothing(t *testing.T) {
+	signatures, err := Signatures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	err = filepath.WalkDir(filepath.Join("testdata", "healthy"), func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		text := string(raw)
+		for _, s := range signatures {
+			if at := s.find(text); at >= 0 {
+				t.Errorf("%s: %s matches %q", file, s.ID, lineAt(text, at))
+			}
+		}
+		count++
+		return nil
+	})
+	if err != nil || count < 10 {
+		t.Errorf("%d files, %v", count, err)
+	}
+}
+
+// Hosts that were there before have no VM, no hypervisor and no size that hive-test could change.
+func TestAdviceFitsHostsThatWereThereBefore(t *testing.T) {
+	signatures, err := Signatures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := regexp.MustCompile(`--memory-mb|--cpu-cores|--disk-size-gb|--allow-|--keep|\bVMs?\b|Proxmox|[Hh]ypervisor|/pve/|[Tt]emplate|\bimages?\b|\bqm\b|pvecm|PVE`)
+	for _, sample := range samples() {
+		f := &failure{name: "lab", phase: sample.phase, hosts: true}
+		s := match(signatures, InError, f, sample.text)
+		if s == nil || s.Only == "proxmox" {
+			continue
+		}
+		x := &progress.Explanation{Node: "host-1"}
+		f.take(x, s)
+		if found := odd.FindString(x.Cause + "\n" + x.Next); found != "" || x.Next == "" && s.Next != "" {
+			t.Errorf("%s speaks of %q: %s; %s", s.ID, found, x.Cause, x.Next)
+		}
+	}
+	for id, phase := range map[string]string{"token-refused": "up", "node-gone": "configure"} {
+		for _, sample := range samples() {
+			if sample.id == id && match(signatures, InError, &failure{phase: phase, hosts: true}, sample.text) != nil {
+				t.Errorf("%s explains a cluster of hosts", id)
+			}
+		}
+	}
+}
+
+// What a log keeps of a fault that was healed explains nothing that says nothing of it.
+func TestHealedFaultsInLogsExplainNothing(t *testing.T) {
+	files := fstest.MapFS{
+		"nodes/ci-1/logs/awsgw.log": {Data: []byte("Error starting awsgw service: seed bootstrap from bootstrap.json: seed root access key: nats: wrong last sequence: 1\nlistening on 0.0.0.0:9999\n")},
+		"nodes/ci-1/logs/hive.log":  {Data: []byte("ERROR Failed to write state err=failed to write state to JetStream: nats: timeout\n")},
+	}
+	for text, want := range map[string]string{
+		"tests failed: 1 of 2, first e2e.sh: e2e.sh": "",
+		"its gateway (awsgw) answers nothing":        "gateway-seed-race",
+	} {
+		f := &failure{name: "ci", phase: "test", text: text}
+		signatures, err := Signatures()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &progress.Explanation{}
+		f.judge(x, signatures, files)
+		if x.Signature != want {
+			t.Errorf("%q: got %q, want %q", text, x.Signature, want)
 		}
 	}
 }

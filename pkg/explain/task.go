@@ -1,0 +1,112 @@
+package explain
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Proxmox VE ends a task with words that only say that a program of its failed, or that there are warnings: which, and why, stands
+// in the task's log alone.
+var (
+	silentEnd  = regexp.MustCompile(`QEMU exited with code \d+|exit code \d+|WARNINGS: \d+`)
+	taskHeader = regexp.MustCompile(`^== \S+ \S+ by .*?: (.+)$`) // as the evidence has it
+	// routine is what a log has beside reasons.
+	routine = regexp.MustCompile(`^(?:TASK |UPID:|generating cloud-init ISO|transferred |Formatting '|.*: warning: )`)
+)
+
+const mostReasons = 2 // lines
+
+// taskReason is what the log of the task that failed says beside its end, and where it stands: in what was said, or in a file of
+// the evidence of a node. Nothing where the end itself tells enough.
+func (f *failure) taskReason(files fs.FS) (reasons []string, file string) {
+	said := f.text
+	if !silentEnd.MatchString(said) {
+		for _, e := range slices.Backward(f.output) {
+			if silentEnd.MatchString(e.Message) {
+				said = e.Message
+				break
+			}
+		}
+	}
+	end := silentEnd.FindString(said)
+	if end == "" {
+		return nil, ""
+	}
+	if reasons = reasonsIn(saidAfter(said, end), end); len(reasons) > 0 || files == nil {
+		return reasons, ""
+	}
+	for _, node := range f.nodesOf(files) {
+		file = path.Join("nodes", node, "pve", "tasks.txt")
+		if reasons = reasonsIn(logOf(tail(files, file), end), end); len(reasons) > 0 {
+			return reasons, file
+		}
+	}
+	return nil, ""
+}
+
+// saidAfter are the lines of a task's log that follow its end in an error: indented, and perhaps after a title.
+func saidAfter(text, end string) (lines []string) {
+	_, rest, _ := strings.Cut(text, end)
+	for i, line := range strings.Split(rest, "\n") {
+		switch {
+		case i == 0 || strings.HasSuffix(line, "task log:"):
+		case strings.HasPrefix(line, "  ") && !reasonLine.MatchString(line):
+			lines = append(lines, line)
+		default:
+			return lines
+		}
+	}
+	return lines
+}
+
+// logOf is the log of the newest task in a list that ended so.
+func logOf(list, end string) (lines []string) {
+	ours := false
+	for line := range strings.Lines(list) {
+		line = strings.TrimRight(line, "\n")
+		if header := taskHeader.FindStringSubmatch(line); header != nil {
+			if ours {
+				break
+			}
+			ours = strings.Contains(header[1], end)
+			continue
+		}
+		if ours {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// reasonsIn are the last lines of a log that tell why it came to that end.
+func reasonsIn(log []string, end string) (reasons []string) {
+	for _, line := range log {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(end, "WARNINGS") && !strings.HasPrefix(line, "WARN") {
+			continue
+		}
+		if line != "" && !routine.MatchString(line) && !strings.Contains(line, end) {
+			reasons = append(reasons, line)
+		}
+	}
+	return last(reasons, mostReasons)
+}
+
+// ioError is a VM that Proxmox VE has paused because its disk cannot be written: it "runs", and nothing on it does.
+var ioError = regexp.MustCompile(`(?m)^qmpstatus: io-error$`)
+
+func (f *failure) pausedDisk(files fs.FS) (reasons []string, file string) {
+	if files == nil {
+		return nil, ""
+	}
+	for _, node := range f.nodesOf(files) {
+		file = path.Join("nodes", node, "pve", "status.txt")
+		if found := ioError.FindString(tail(files, file)); found != "" {
+			return []string{node + " has " + found}, file
+		}
+	}
+	return nil, ""
+}
