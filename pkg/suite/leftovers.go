@@ -18,7 +18,7 @@ import (
 const (
 	leftoverPause  = 500 * time.Millisecond // in which what is about to end may do so
 	leftoverHurry  = time.Second            // between TERM and KILL where the run was stopped; else it is Options.Grace
-	leftoverKilled = time.Second            // in which what is killed is gone
+	leftoverKilled = 5 * time.Second        // in which what is killed is gone
 	leftoverPoll   = 20 * time.Millisecond
 )
 
