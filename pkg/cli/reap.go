@@ -17,6 +17,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/fleet"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision/tofu"
 	"hive-test/pkg/proxmox"
@@ -83,7 +84,7 @@ type reapJSON struct {
 	Schema int        `json:"schema"`
 	DryRun bool       `json:"dry_run"`
 	VMs    []reapedVM `json:"vms"`
-	// Traces are marks and claims of runs that died, of clusters that have no VM to delete.
+	// Traces are marks, claims and snippets of runs that died, of clusters that have no VM to delete. Pool is empty for snippets.
 	Traces []reapedTrace `json:"traces"`
 }
 
@@ -184,7 +185,11 @@ func (s *session) reaping(ctx context.Context) (*fleet.Reaper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fleet.Reaper{Fleet: f, Sink: s.sink, Pool: s.record.Target.Pool, Local: s.localLife}, nil
+	self := process.Self()
+	return &fleet.Reaper{
+		Fleet: f, Sink: s.sink, Pool: s.record.Target.Pool, Local: s.localLife,
+		Self: proxmox.RunMark{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start},
+	}, nil
 }
 
 // unusable turns what is wrong with the way to Proxmox VE into exit code 3.

@@ -136,3 +136,19 @@ func TestInventoryEndpoint(t *testing.T) {
 		t.Errorf("a node without an address has %v", got)
 	}
 }
+
+func TestParseSnippet(t *testing.T) {
+	const id = "01a223b6-0dbf-7137-b0fd-aeb7f27cfc89"
+	for file, want := range map[string][2]string{
+		SnippetName("ci-1-12", id):        {"ci-1-12", id},
+		"ci-1-" + id + "-vendor.yaml":     {"ci-1", id},
+		"ci-" + id + "-vendor.yaml":       {}, // no node's name
+		"ci-1-" + id + "-vendor.yaml.bak": {},
+		"ci-1-01a223b6-vendor.yaml":       {},
+		"../ci-1-" + id + "-vendor.yaml":  {},
+	} {
+		if node, owner, ok := ParseSnippet(file); node != want[0] || owner != want[1] || ok != (want[0] != "") {
+			t.Errorf("%s: %q %q %v", file, node, owner, ok)
+		}
+	}
+}

@@ -141,44 +141,6 @@ func (f *Fleet) sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.V
 	return stillThere(rest.Volumes, errors.Join(failures...))
 }
 
-// dropSnippets deletes the snippets whose names carry the owner id, wherever they are. A place that cannot be looked at is told.
-func (f *Fleet) dropSnippets(ctx context.Context, owner string, sink progress.Sink) error {
-	hosts, err := f.Client.Hypervisors(ctx)
-	if err != nil {
-		return fmt.Errorf("listing the hypervisors: %w", err)
-	}
-	failures := make([]error, len(hosts))
-	f.forEach(len(hosts), func(i int) {
-		if err := f.dropSnippetsOn(ctx, hosts[i].Name, owner, &failures[i]); err != nil {
-			sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", hosts[i].Name, err)})
-		}
-	})
-	return errors.Join(failures...)
-}
-
-// dropSnippetsOn does it on one hypervisor. What cannot be deleted is the failure, what cannot be looked at the error.
-func (f *Fleet) dropSnippetsOn(ctx context.Context, hypervisor, owner string, failure *error) error {
-	storages, err := f.Client.Storages(ctx, hypervisor)
-	if err != nil {
-		return err
-	}
-	for _, storage := range storages {
-		if !storage.Holds("snippets") || !storage.Active {
-			continue
-		}
-		volumes, err := f.Client.Content(ctx, hypervisor, storage.Name, "snippets")
-		if err != nil {
-			return err
-		}
-		for _, v := range volumes {
-			if strings.HasSuffix(v.ID, cluster.SnippetName("", owner)) {
-				*failure = errors.Join(*failure, f.Client.DeleteVolume(ctx, hypervisor, v.ID))
-			}
-		}
-	}
-	return nil
-}
-
 // settleTime is how long nothing may have gone until what is there counts as left behind.
 const settleTime = 2 * time.Second
 

@@ -23,7 +23,7 @@ type ReapPlan struct {
 	ended []lifecycle.Life // runs that died unfinished and of which no VM is seen
 }
 
-// Trace is a mark or a claim of a run that died, of a cluster that has no VM to delete.
+// Trace is a mark, a claim or a snippet of a run that died, of a cluster that has no VM to delete.
 type Trace struct {
 	Pool    string
 	Cluster cluster.Name
@@ -48,8 +48,8 @@ func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, 
 	rule.Now = p.Fleet.Client.Now()
 	lives := p.lives(traces, strays)
 	return &ReapPlan{
-		Verdicts: lifecycle.Judge(strays, lives, rule), ended: lifecycle.Ended(strays, lives, rule),
-		Traces: append(p.deadMarks(traces, strays, rule), p.deadClaims(traces, rule)...), Errs: map[string]error{},
+		Verdicts: lifecycle.Judge(strays, lives, rule), ended: lifecycle.Ended(strays, lives, rule), Errs: map[string]error{},
+		Traces: slices.Concat(p.deadMarks(traces, strays, rule), p.deadClaims(traces, rule), p.lostSnippets(ctx, traces, rule)),
 	}, nil
 }
 

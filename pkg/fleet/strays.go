@@ -21,6 +21,8 @@ type Reaper struct {
 	Fleet *Fleet
 	Sink  progress.Sink
 	Pool  string // in which VMs must be to count; empty: anywhere
+	// Self is the mark of this reap, without cluster and owner.
+	Self proxmox.RunMark
 	// Local is what is known on this machine of a cluster's run, beside its mark on Proxmox VE; known is false where nothing is.
 	Local func(name cluster.Name, owner string) (life lifecycle.Life, known bool)
 }
@@ -122,6 +124,15 @@ func (p *Reaper) Alive(ctx context.Context, r *cluster.Record) error {
 		return &lifecycle.LiveError{What: l.What}
 	}
 	return nil
+}
+
+// Hold marks the cluster as one that is being reaped. Where the token may not make marks, nobody sees it.
+func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error)) {
+	mark := p.Self
+	mark.Cluster, mark.OwnerID, mark.Destroys = r.Name, r.Owner.ID, true
+	beat := p.Fleet.StartHeartbeat(ctx, mark, sink)
+	_ = p.Fleet.marked(ctx) // before anything is deleted
+	return func(err error) { beat.beat.Stop(ctx, err != nil) }
 }
 
 // Clear takes away snippets of VMs that were never made, and then the mark of the cluster's last run.

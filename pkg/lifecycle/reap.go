@@ -184,6 +184,9 @@ func Ended(strays []Stray, lives []Life, rule ReapRule) []Life {
 type Reaper interface {
 	// Alive is a *LiveError if a run is at work on the cluster now.
 	Alive(ctx context.Context, r *cluster.Record) error
+	// Hold lets others see that the cluster is being reaped, until release is called with how that ended. What a reap that dies or fails
+	// leaves is found by the next one, VMs or none.
+	Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error))
 	// Settle waits until no VM is in the making any more on the ids that the cluster has claimed, and marks those that turn out
 	// to be its as such. With patience it waits also for those that may still appear.
 	Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error
@@ -211,6 +214,8 @@ func ReapCluster(ctx context.Context, fleet Fleet, reaper Reaper, r *cluster.Rec
 	if err := reaper.Alive(ctx, r); err != nil {
 		return nil, err
 	}
+	release := reaper.Hold(ctx, r, sink)
+	defer func() { release(err) }()
 	d := destruction{fleet: fleet, record: r}
 	for round := range reapRounds {
 		// What a dead run has asked for may still begin: the looks after the first one wait for that.
