@@ -340,6 +340,9 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	}
 	s.signals.attended(s.interrupt())
 	beat := s.startHeartbeat(ctx, r)
+	if s.verb == "configure" || s.verb == "test" {
+		beat.Unseen(ctx, s.sink)
+	}
 	manager := &phase.Manager{
 		Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.signals.abort, CleanTimeout: s.settings.PhaseTimeout("down"),
 		Timeout: s.settings.Timeout, Setting: "--timeout",

@@ -74,7 +74,7 @@ func (f *Fleet) Claim(ctx context.Context, r, before *cluster.Record, sink progr
 	if claims.Unshared != nil {
 		sink.Emit(progress.Event{Kind: progress.Warning,
 			Message: fmt.Sprintf("VM ids are claimed on this machine only, runs on others are not kept away from them, and reap cannot see whether this run lives: %v", claims.Unshared),
-			Hint:    "let the token make pools: pveum role add HiveTestClaims --privs Pool.Allocate,Pool.Audit; pveum acl modify /pool --tokens '" + f.Client.TokenID() + "' --roles HiveTestClaims"})
+			Hint:    poolsHint(f.Client.TokenID())})
 	}
 	return f.marked(ctx)
 }
@@ -168,10 +168,13 @@ func (f *Fleet) released(sink progress.Sink, err error) {
 }
 
 // forEach does something for each of n, as many at a time as is set.
-func (f *Fleet) forEach(n int, do func(i int)) {
+func (f *Fleet) forEach(n int, do func(i int)) { forEach(n, f.Parallelism, do) }
+
+// forEach does something for each of n, that many at a time; 0 is all at once.
+func forEach(n, atOnce int, do func(i int)) {
 	var group errgroup.Group
-	if f.Parallelism > 0 {
-		group.SetLimit(f.Parallelism)
+	if atOnce > 0 {
+		group.SetLimit(atOnce)
 	}
 	for i := range n {
 		group.Go(func() error { do(i); return nil })

@@ -28,6 +28,21 @@ func (f *Fleet) StartHeartbeat(ctx context.Context, mark proxmox.RunMark, sink p
 	return Heartbeat{f.beat, f}
 }
 
+// Unseen waits until the mark was tried and warns if the token may not make any: reap on another machine does not see that the run lives,
+// and goes by the cluster's expiry alone. Up says so itself when it claims ids.
+func (h Heartbeat) Unseen(ctx context.Context, sink progress.Sink) {
+	if h.beat == nil || !errors.Is(h.beat.Wait(ctx), proxmox.ErrForbidden) {
+		return
+	}
+	sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines cannot see that this run is at work: reap there would delete the cluster if it expires meanwhile",
+		Hint: poolsHint(h.fleet.Client.TokenID())})
+}
+
+// poolsHint is how a token gets to make pools.
+func poolsHint(token string) string {
+	return "let the token make pools: pveum role add HiveTestClaims --privs Pool.Allocate,Pool.Audit; pveum acl modify /pool --tokens '" + token + "' --roles HiveTestClaims"
+}
+
 // Emit watches for the end of up: from then on the cluster is no half-made one.
 func (h Heartbeat) Emit(e progress.Event) {
 	if h.beat != nil && e.Kind == progress.PhaseEnd && e.Phase == string(cluster.PhaseUp) && e.Status == progress.Passed {

@@ -37,7 +37,7 @@ type Trace struct {
 
 // Plan looks at everything once and decides.
 func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, error) {
-	strays, err := p.strays(ctx)
+	strays, err := p.strays(ctx, rule)
 	if err != nil {
 		return nil, err
 	}

@@ -36,17 +36,22 @@ func (p *Reaper) Alone() *Reaper {
 	return &own
 }
 
-// strays reads every VM that is tagged as hive-test's, live. What cannot be read, or does not say whose it is, is told and left
+// readsAtOnce is how many VMs are read at a time: reads do not get in each other's way as changes do.
+const readsAtOnce = 32
+
+// strays reads every VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What cannot be read, or does not say whose it is, is told and left
 // alone.
-func (p *Reaper) strays(ctx context.Context) ([]lifecycle.Stray, error) {
+func (p *Reaper) strays(ctx context.Context, rule lifecycle.ReapRule) ([]lifecycle.Stray, error) {
 	listed, err := p.Fleet.Client.VMs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing the VMs: %w", err)
 	}
-	listed = slices.DeleteFunc(listed, func(vm proxmox.VM) bool { return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) })
+	listed = slices.DeleteFunc(listed, func(vm proxmox.VM) bool {
+		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
+	})
 	found := make([]*lifecycle.Stray, len(listed))
-	p.Fleet.forEach(len(listed), func(i int) {
-		vm, err := p.Fleet.Client.Live(ctx, listed[i])
+	forEach(len(listed), readsAtOnce, func(i int) {
+		vm, err := p.Fleet.Client.Configured(ctx, listed[i])
 		switch {
 		case errors.Is(err, proxmox.ErrNotFound):
 		case err != nil:
@@ -62,6 +67,11 @@ func (p *Reaper) strays(ctx context.Context) ([]lifecycle.Stray, error) {
 		}
 	}
 	return strays, context.Cause(ctx)
+}
+
+// coversAny reports whether one of a VM's tags is the name of a cluster that the rule covers: every VM of hive-test's has it as a tag.
+func coversAny(rule lifecycle.ReapRule, tags []string) bool {
+	return slices.ContainsFunc(tags, func(tag string) bool { return rule.Covers(cluster.Name(tag)) })
 }
 
 // strayOf is a VM that says whose it is, or nil.

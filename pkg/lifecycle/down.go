@@ -79,7 +79,7 @@ const (
 // destroy lets tofu destroy what its state holds; with Force a failure of it is a warning, for prove then deletes
 // through the API.
 func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
-	if d.ending.aside != nil {
+	if d.ending.aside != nil || len(d.ending.seen) == 0 { // what VMs that are gone have left is swept up by the proof
 		return nil
 	}
 	keep := proofTime
@@ -90,6 +90,7 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	defer cancel()
 	err := d.Provisioner.Down(part, provision.Request{
 		Dir: d.Store.Path(d.Record.Name, ""), Name: d.Record.Name, Owner: d.Record.Owner, Spec: d.Record.Spec, Nodes: d.Record.Nodes,
+		Refresh: len(d.ending.seen) < len(d.Record.Nodes),
 	})
 	if err == nil {
 		return nil

@@ -205,7 +205,7 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "results are saved before the directory goes", world: world{}, results: true,
-			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "sweep", "forget", "save results", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "sweep", "forget", "save results", "remove directory"},
 		},
 		{
 			name: "somebody else's VM under our id: tofu never runs, nothing is removed", world: world{foreign: errors.New("VM 20000 is theirs")},

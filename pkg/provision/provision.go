@@ -28,6 +28,8 @@ type Request struct {
 	// Leaving are the names of nodes that an earlier request made and that this one leaves out on purpose: what belongs to
 	// them may be deleted.
 	Leaving []string
+	// Refresh says that some of the VMs are known to be gone: Down looks at each before it removes what is recorded.
+	Refresh bool
 	// Allow is what else a plan may do to what exists.
 	Allow Allowed
 	// Check, if set, is called after a plan was read and before it is applied, unless it changes nothing. Its error stops Up.

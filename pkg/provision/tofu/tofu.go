@@ -426,8 +426,8 @@ func (p *Provisioner) Down(ctx context.Context, request provision.Request) error
 	// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal. But the provider fails on
 	// a VM that is gone already; what is gone is found by a refresh, after which the rest can go.
 	err = r.persist(ctx, func() error {
-		err := r.destroy(ctx, false)
-		if gone(err) {
+		err := r.destroy(ctx, request.Refresh)
+		if !request.Refresh && gone(err) {
 			p.options.Sink.Emit(progress.Event{Kind: progress.Info, Message: "some VMs are gone already: destroying what is left"})
 			err = r.destroy(ctx, true)
 		}
