@@ -16,25 +16,48 @@ import (
 
 // The fault matrix: each kind of request that a whole run makes is answered wrongly in each way, from the beginning of each
 // phase in which it is made. The run ends in time, with the right code and the reason, and what it leaves it names. All of it
-// runs with HIVE_TEST_CRASH (`make crash`), a sample else.
+// runs with HIVE_TEST_CRASH (`make crash`), a sample else; HIVE_TEST_FAULTS is a regular expression of the cells to run, such as "down GET".
 
 // wrong is a way to answer wrongly.
 type wrong struct {
 	name  string
 	fault map[string]any
 	says  string // what a user must be told, as a regular expression
+	// passes says that it goes wrong a few times only, and that reads are made again until it does not: the run ends well.
+	passes bool
 }
 
 func wrongs() []wrong {
-	return []wrong{
-		{"401", map[string]any{"status": 401, "reason": "authentication failure"}, `401|authentication failure`},
-		{"403", map[string]any{"status": 403, "reason": "Permission check failed (/vms, VM.Seeded)"}, `403|VM\.Seeded`},
-		{"500", map[string]any{"status": 500, "reason": "seeded failure"}, `seeded failure|500`},
-		{"595", map[string]any{"status": 595, "reason": "No route to host"}, `595|No route to host`},
-		{"drop", map[string]any{"drop": true}, `EOF|connection|closed|reset|no answer`},
-		{"stall", map[string]any{"delay": "30s"}, `timed? ?out|deadline|no answer|time is up|took longer`},
-		{"task", map[string]any{"task_error": "seeded task failure"}, `seeded task failure`},
+	list := []wrong{
+		{name: "401", fault: map[string]any{"status": 401, "reason": "authentication failure"}, says: `401|authentication failure`},
+		{name: "403", fault: map[string]any{"status": 403, "reason": "Permission check failed (/vms, VM.Seeded)"}, says: `403|VM\.Seeded`},
+		{name: "500", fault: map[string]any{"status": 500, "reason": "seeded failure"}, says: `seeded failure|500`},
+		{name: "595", fault: map[string]any{"status": 595, "reason": "No route to host"}, says: `595|No route to host`},
+		{name: "drop", fault: map[string]any{"drop": true}, says: `EOF|connection|closed|reset|no answer`},
+		{name: "stall", fault: map[string]any{"delay": "30s"}, says: `timed? ?out|deadline|no answer|time is up|took longer`},
+		{name: "task", fault: map[string]any{"task_error": "seeded task failure"}, says: `seeded task failure`},
 	}
+	for _, times := range []int{1, 3} {
+		for status, reason := range map[int]string{502: "Bad Gateway", 503: "Service Unavailable", 596: "Broken pipe"} {
+			list = append(list, wrong{name: fmt.Sprintf("%dx%d", status, times), fault: map[string]any{"status": status, "reason": reason, "times": times}, passes: true})
+		}
+		list = append(list, wrong{name: fmt.Sprintf("dropx%d", times), fault: map[string]any{"drop": true, "times": times}, passes: true})
+	}
+	slices.SortStableFunc(list, func(a, b wrong) int {
+		return strings.Compare(a.name[:min(3, len(a.name))], b.name[:min(3, len(b.name))])
+	})
+	return list
+}
+
+// on reports whether requests of a kind can go wrong in this way.
+func (w wrong) on(kind string) bool {
+	switch {
+	case w.passes:
+		return strings.HasPrefix(kind, "GET ")
+	case w.name == "task":
+		return begun.MatchString(kind)
+	}
+	return true
 }
 
 // begun is how each request kind that starts a task looks.
@@ -79,7 +102,7 @@ func (w wrong) limits() []string {
 	if w.name == "stall" {
 		return []string{"--timeout-up=20s", "--timeout-configure=40s", "--timeout-down=20s"}
 	}
-	return []string{"--timeout-up=60s", "--timeout-configure=40s", "--timeout-down=60s"}
+	return []string{"--timeout-up=90s", "--timeout-configure=40s", "--timeout-down=90s"}
 }
 
 // faultLimit is more than the limits of all phases, the minute that tofu has to stop, and what checks and evidence may take.
@@ -123,11 +146,15 @@ func chosen(kinds map[string][]string) []faultCell {
 	for _, phase := range slices.Sorted(maps.Keys(kinds)) {
 		for _, kind := range kinds[phase] {
 			for _, w := range wrongs() {
-				if w.name != "task" || begun.MatchString(kind) {
+				if w.on(kind) {
 					cells = append(cells, faultCell{phase, kind, w})
 				}
 			}
 		}
+	}
+	if pattern := os.Getenv("HIVE_TEST_FAULTS"); pattern != "" {
+		chosen := regexp.MustCompile(pattern)
+		return slices.DeleteFunc(cells, func(c faultCell) bool { return !chosen.MatchString(c.String()) })
 	}
 	if os.Getenv("HIVE_TEST_CRASH") != "" {
 		return cells
@@ -271,6 +298,9 @@ func (f *faulty) judge(cell faultCell, code int, took time.Duration, met bool, r
 	named := regexp.MustCompile(cell.wrong.says).MatchString(run.whole())
 	checked := cell.phase == before && named // a check that could not be made is a warning: what it would have found shows later
 	switch {
+	case cell.wrong.passes && code != 0:
+		problems = append(problems, "it should have ended well")
+	case cell.wrong.passes:
 	case code == 0 && met && !cell.optional() && !checked && cell.wrong.name != "stall":
 		problems = append(problems, "it ended well")
 	case code != 0 && code != wanted:

@@ -62,7 +62,7 @@ var within = []struct {
 	{"pkg/hive", []string{"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/remote"}, "what is done to nodes, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/provision", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
-	{"pkg/fleet", []string{"pkg/cluster", "pkg/progress", "pkg/process", "pkg/proxmox", "pkg/lifecycle"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
+	{"pkg/fleet", []string{"pkg/cluster", "pkg/progress", "pkg/process", "pkg/proxmox", "pkg/lifecycle", "pkg/provision"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
 	{"pkg/config", []string{"pkg/cluster", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
 }
 

@@ -59,6 +59,7 @@ func (existing) Claim(context.Context, *cluster.Record, *cluster.Record, progres
 }
 
 // Free has no ids to look at.
+func (existing) InUse(context.Context, *cluster.Record, []string) error               { return nil }
 func (existing) Free(context.Context, *cluster.Record, []string, progress.Sink) error { return nil }
 
 // Release has nothing to give up.

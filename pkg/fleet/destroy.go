@@ -129,7 +129,7 @@ func (f *Fleet) sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.V
 	}
 	failures := make([]error, len(rest.Volumes))
 	for _, left := range rest.Volumes {
-		sink.Emit(progress.Event{Kind: progress.Info, Message: "left behind, and deleted now: " + left.String()})
+		sink.Emit(progress.Event{Kind: progress.Info, Message: "left behind, deleting it: " + left.String()})
 	}
 	f.forEach(len(rest.Volumes), func(i int) {
 		failures[i] = f.Client.DeleteVolume(ctx, rest.Volumes[i].Hypervisor, rest.Volumes[i].Volume)

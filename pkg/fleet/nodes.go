@@ -133,6 +133,9 @@ func (f *Fleet) Power(ctx context.Context, r *cluster.Record) []lifecycle.Power 
 	var wait sync.WaitGroup
 	for i, state := range states {
 		powers[i] = lifecycle.Power{Power: powerWord(state), Agent: "unknown"}
+		if state.err != nil && powers[i].Power == "unknown" {
+			powers[i].Why = state.err.Error()
+		}
 		if state.err != nil || !state.ours {
 			continue
 		}

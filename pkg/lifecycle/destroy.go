@@ -23,8 +23,9 @@ type LeakError struct {
 	// Known says that VMs and Unseen are all that remains; else the hypervisors could not be asked.
 	Known bool
 	Cause error
-	// Next finishes the job; empty: down with --force.
-	Next string
+	// Next finishes the job; empty: down with --force, or where that was given already, the same once more.
+	Next   string
+	Forced bool
 }
 
 // Error names what remains.
@@ -84,7 +85,11 @@ func (e *LeakError) Unwrap() error { return e.Cause }
 // Hint names the command that finishes the job.
 func (e *LeakError) Hint() string {
 	hint := cmp.Or(e.Next, "hive-test down "+string(e.Name)+" --force")
-	if inner := progress.HintOf(e.Cause); inner != "" {
+	inner := progress.HintOf(e.Cause)
+	if inner == "" && e.Forced && e.Next == "" {
+		inner = "see in this run's evidence, and in the tasks of Proxmox VE, what stands in the way"
+	}
+	if inner != "" {
 		hint = inner + "\nthen: " + hint
 	}
 	return hint
@@ -247,7 +252,7 @@ func lockedError(locked []VMRef) error {
 func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 	there, err := d.remaining(ctx)
 	if err != nil {
-		return &LeakError{Name: d.record.Name, Cause: err}
+		return d.leaked(nil, err, false)
 	}
 	for round := 1; len(there) > 0; round++ {
 		info(sink, "deleting %d VMs through the API", len(there))
@@ -281,7 +286,10 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 
 // leaked is the error for what remains, with all that the last look showed.
 func (d *destruction) leaked(there []VMRef, cause error, known bool) *LeakError {
-	leak := &LeakError{Name: d.record.Name, VMs: there, Known: known, Cause: cause}
+	leak := &LeakError{Name: d.record.Name, VMs: there, Known: known, Cause: cause, Forced: d.force}
+	if _, unseen := d.aside.(*UnseenError); d.aside != nil && !unseen && !errors.Is(cause, d.aside) {
+		leak.Cause = errors.Join(cause, d.aside)
+	}
 	if d.unseen != nil {
 		leak.Unseen, leak.Next = d.unseen.VMs, "hive-test down "+string(d.record.Name) // force does not help
 	}

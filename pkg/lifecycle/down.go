@@ -69,8 +69,8 @@ func (d *down) check(ctx context.Context, sink progress.Sink) error {
 	return nil
 }
 
-// How much of down's time is kept, while tofu destroys, for what follows: the proof, and with Force the deletion through the API. It
-// is never more than half of what there is.
+// How much of down's time is kept, while tofu destroys, for what follows: the proof, a quarter of what there is at most, and with Force
+// the deletion through the API, half of it.
 const (
 	proofTime    = time.Minute
 	fallbackTime = 5 * time.Minute
@@ -82,11 +82,11 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	if d.ending.aside != nil || len(d.ending.seen) == 0 { // what VMs that are gone have left is swept up by the proof
 		return nil
 	}
-	keep := proofTime
+	keep, share := proofTime, 4
 	if d.Force {
-		keep = fallbackTime
+		keep, share = fallbackTime, 2
 	}
-	part, cancel := phase.Part(ctx, keep, errors.New("its part of --timeout-down was up"))
+	part, cancel := phase.Part(ctx, keep, share, errors.New("its part of --timeout-down was up"))
 	defer cancel()
 	err := d.Provisioner.Down(part, provision.Request{
 		Dir: d.Store.Path(d.Record.Name, ""), Name: d.Record.Name, Owner: d.Record.Owner, Spec: d.Record.Spec, Nodes: d.Record.Nodes,

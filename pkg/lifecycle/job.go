@@ -67,6 +67,7 @@ func (v VMRef) String() string { return fmt.Sprintf("VM %d %s on %s", v.VMID, v.
 // Power is a node's live state as its hypervisor reports it.
 type Power struct {
 	Power string // running, stopped, missing, foreign (the id is somebody else's VM) or unknown
+	Why   string // why Power is unknown; empty: it says itself that it does not know, as it does for a moment after its start
 	Agent string // ok, silent, off or unknown
 	// Management and Data are the addresses reported now; invalid if unknown.
 	Management, Data netip.Addr
@@ -96,6 +97,8 @@ type Fleet interface {
 	// Free is an error unless the ids of the named nodes are free now. What an interrupted run left half made there is
 	// deleted.
 	Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error
+	// InUse is an error if the VM of one of the named nodes, which no up has finished, runs because somebody else has started it.
+	InUse(ctx context.Context, r *cluster.Record, nodes []string) error
 	// Release gives the claims of this run up: the VMs exist.
 	Release(ctx context.Context, r *cluster.Record, sink progress.Sink)
 	// Forget gives up every claim of the cluster.

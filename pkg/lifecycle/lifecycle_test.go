@@ -77,6 +77,7 @@ func (w *world) Verify(context.Context, *cluster.Record) error { w.log("verify")
 func (w *world) Claim(context.Context, *cluster.Record, *cluster.Record, progress.Sink) error {
 	return nil
 }
+func (w *world) InUse(context.Context, *cluster.Record, []string) error               { return nil }
 func (w *world) Free(context.Context, *cluster.Record, []string, progress.Sink) error { return nil }
 func (w *world) Release(context.Context, *cluster.Record, progress.Sink)              { w.log("release") }
 func (w *world) Forget(context.Context, *cluster.Record, progress.Sink)               { w.log("forget") }
@@ -276,7 +277,12 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "a lock that stays, with force: the others go, without tofu, and it is named", world: world{vms: []VMRef{locked}, stuck: true}, force: true,
-			want: []string{"save down running", "foreign?", "api destroy", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1", hint: "hive-test down",
+			want: []string{"save down running", "foreign?", "api destroy", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1", hint: "on pve1: qm unlock 20000\nthen: hive-test down ci-1 --force",
+		},
+		{
+			name: "the API cannot with force either: the same is no advice by itself", world: world{vms: []VMRef{mine}, stuck: true}, force: true,
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "api destroy", "remaining?", "save down failed"},
+			leak: "it was deleted, and is there", hint: "see in this run's evidence, and in the tasks of Proxmox VE, what stands in the way\nthen: hive-test down ci-1 --force",
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {

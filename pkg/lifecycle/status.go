@@ -32,10 +32,14 @@ type Status struct {
 // Notes are worth knowing of the cluster, and no faults.
 func (s Status) Notes() []string {
 	var health hive.Health
+	var unknown []string
 	for _, node := range s.Nodes {
 		health.Nodes = append(health.Nodes, node.Health)
+		if node.Power.Why != "" {
+			unknown = append(unknown, fmt.Sprintf("%s: whether its VM runs is not known: %s", node.Name, node.Power.Why))
+		}
 	}
-	return health.Notes()
+	return append(unknown, health.Notes()...)
 }
 
 // statusTime bounds one look at a cluster.

@@ -215,6 +215,11 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		if err := u.Fleet.Foreign(ctx, u.Record); err != nil {
 			return err
 		}
+		if !request.Allow.Replace {
+			if err := u.Fleet.InUse(ctx, u.Record, plan.Unfinished()); err != nil {
+				return err
+			}
+		}
 		if err := u.Fleet.Free(ctx, u.Record, plan.Nodes(provision.Create), sink); err != nil {
 			return err
 		}

@@ -39,15 +39,15 @@ func Grace(ctx context.Context) time.Duration {
 	return DefaultGrace
 }
 
-// Part returns a context for a part of what ctx limits: it has ended, with its own Grace, when keep of ctx's time is left, or half of it
-// if that is less. Where ctx has no limit, neither has the part.
-func Part(ctx context.Context, keep time.Duration, cause error) (context.Context, context.CancelFunc) {
+// Part returns a context for a part of what ctx limits: it has ended, with its own Grace, when keep of ctx's time is left, or one in
+// share of it if that is less. Where ctx has no limit, neither has the part.
+func Part(ctx context.Context, keep time.Duration, share int, cause error) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
 	}
 	left := time.Until(deadline)
-	return limited(ctx, max(left-min(keep, left/2), 1), Grace(ctx), cause)
+	return limited(ctx, max(left-min(keep, left/time.Duration(share)), 1), Grace(ctx), cause)
 }
 
 // After returns a context for what is done once ctx may have ended, such as looking at what remains: it keeps ctx's values, lasts for

@@ -208,7 +208,7 @@ func TestALimitHoldsWithAllThatEndingTakes(t *testing.T) {
 	}
 	deaf := func(context.Context) error { time.Sleep(24 * time.Hour); return nil }
 	inPart := func(ctx context.Context) error {
-		part, cancel := phase.Part(ctx, time.Minute, errors.New("its part is over"))
+		part, cancel := phase.Part(ctx, time.Minute, 2, errors.New("its part is over"))
 		defer cancel()
 		if err := stubborn(part); ctx.Err() != nil || err == nil {
 			return fmt.Errorf("nothing is left for the others: %w", err)

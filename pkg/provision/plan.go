@@ -41,6 +41,9 @@ func (c Change) String() string {
 	if !c.VM || what == "" {
 		what = c.Address
 	}
+	if c.Unfinished { // what its attributes become says nothing: all of it is made anew
+		return fmt.Sprintf("%s %s (tainted: an earlier up could not finish it)", c.Action, what)
+	}
 	var why []string
 	for _, a := range c.Attributes {
 		why = append(why, fmt.Sprintf("%s %s -> %s", a.Name, a.Before, a.After))
@@ -110,6 +113,17 @@ func (p Plan) Vanished() []string {
 	var names []string
 	for _, c := range p.Changes {
 		if c.Vanished {
+			names = append(names, c.Node)
+		}
+	}
+	return SortNodes(names)
+}
+
+// Unfinished returns the names of the nodes whose VM is made anew because an earlier run could not complete it, sorted.
+func (p Plan) Unfinished() []string {
+	var names []string
+	for _, c := range p.Changes {
+		if c.VM && c.Unfinished {
 			names = append(names, c.Node)
 		}
 	}

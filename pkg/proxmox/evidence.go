@@ -22,6 +22,15 @@ type Task struct {
 	Status           string // OK, or why it failed; empty while it runs
 }
 
+// Caller is who has started the task, such as root@pam or, by a token, root@pam!ci.
+func (t Task) Caller() string {
+	parts := strings.Split(t.UPID, ":")
+	if len(parts) < 8 {
+		return t.User
+	}
+	return parts[7]
+}
+
 // Tasks lists the tasks of one VM on a hypervisor that began since then, the newest first, at most limit. Others' tasks are left
 // out without Sys.Audit.
 func (c *Client) Tasks(ctx context.Context, hypervisor string, vmid int, since time.Time, limit int) ([]Task, error) {

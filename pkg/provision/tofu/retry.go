@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
 )
@@ -28,6 +29,7 @@ func passingTexts() *regexp.Regexp {
 	return regexp.MustCompile(`(?s)` + strings.Join([]string{
 		`can't lock file '[^']*' - got timeout`, `got lock request timeout`, // a VM, a storage or user.cfg is in use
 		`got no worker upid`, `start worker failed`, // the daemon could not fork
+		`HTTP 50[234]`,                                                           // a proxy before the API did not reach it
 		`HTTP 59[569]`, `\b59[569] (?:Connection|No route|Broken pipe|Too many)`, // the API server did not reach the hypervisor
 		`connection reset by peer`, `(?:: |\b)EOF\b`, `server closed idle connection`, `broken pipe`, // the answer was lost
 	}, "|"))
@@ -85,12 +87,29 @@ func (r *run) name(err error, request provision.Request) error {
 	if stateErr != nil {
 		return errors.Join(err, stateErr)
 	}
+	for i := range failure.Problems {
+		failure.Problems[i].Hint = placed(failure.Problems[i], request.Nodes)
+	}
 	for _, node := range request.Nodes {
 		if !state.Complete[node.Name] {
 			failure.Missing = append(failure.Missing, node.Name)
 		}
 	}
 	return err
+}
+
+// placed is a problem's hint with the hypervisor's name in it, where all its nodes are on one.
+func placed(p provision.Problem, nodes cluster.Nodes) string {
+	var hosts []string
+	for _, node := range nodes {
+		if slices.Contains(p.Nodes, node.Name) && !slices.Contains(hosts, node.Hypervisor) {
+			hosts = append(hosts, node.Hypervisor)
+		}
+	}
+	if len(hosts) != 1 {
+		return p.Hint
+	}
+	return strings.ReplaceAll(p.Hint, "that hypervisor", hosts[0])
 }
 
 // add puts what one more try did to what those before it did.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
 )
@@ -33,6 +34,7 @@ func TestWhatPasses(t *testing.T) {
 		"user.cfg lock": {failure("tofu apply", `can't add VM 362 to pool 'pp': cfs-lock 'file-user_cfg' error: got lock request timeout`), true},
 		"no worker":     {failure("tofu destroy", `error deleting VM: received an HTTP 500 response - Reason: got no worker upid - start worker failed`), true},
 		"node away":     {failure("tofu plan", `received an HTTP 595 response - Reason: No route to host`), true},
+		"proxy":         {failure("tofu destroy", `received an HTTP 502 response - Reason: Bad Gateway`), true},
 		"certificate":   {failure("tofu apply", `received an HTTP 596 response - Reason: Broken pipe`), true},
 		"lost answer":   {failure("tofu apply", `error starting VM: failed to perform HTTP POST request (path: nodes/pve1/qemu/20001/status/start) - Reason: Post "https://127.0.0.1:8006/api2/json/nodes/pve1/qemu/20001/status/start": EOF`), true},
 		"SSH refused":   {failure("tofu apply", `failed SSH handshake: read tcp 10.0.0.1:4711->10.0.0.2:22: read: connection reset by peer`), true},
@@ -113,4 +115,24 @@ func TestUpTriesAgain(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func TestHintsNameTheHypervisor(t *testing.T) {
+	nodes := cluster.Nodes{{Name: "a-1", Hypervisor: "pve1"}, {Name: "a-2", Hypervisor: "pve2"}, {Name: "a-3", Hypervisor: "pve2"}}
+	for _, row := range []struct {
+		text string
+		of   []string
+		want string
+	}{
+		{"bridge 'vmbr9' does not exist", []string{"a-2", "a-3"}, "there is no bridge vmbr9 on pve2: set the management or data bridge"},
+		{"bridge 'vmbr9' does not exist", []string{"a-1", "a-3"}, "there is no bridge vmbr9 on that hypervisor: set the management or data bridge"},
+		{"received an HTTP 595 response - Reason: No route to host", []string{"a-1"}, "pve1 is down, or not reachable from the API server: bring it back (pvecm status); a cluster that has no node on it yet can leave it out of proxmox.hypervisors"},
+		{"unable to open file '/etc/pve/nodes/pve1/qemu-server/101.conf.tmp.77' - Permission denied", []string{"a-1"}, "the Proxmox cluster has no quorum: bring enough of its hosts back"},
+	} {
+		p := problem(diagnostic{Summary: "VM start", Detail: row.text}, knownErrors())
+		p.Nodes = row.of
+		if got := placed(p, nodes); got != row.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", row.text, got, row.want)
+		}
+	}
 }
