@@ -32,7 +32,7 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
   hive-test status dev1 --watch --interval 5s`,
 		Args: nameOrNone,
 	}
-	load := a.settings(cmd, "ssh.proxy_jump")
+	load := a.settings(cmd, "ssh.proxy_jump", "hive.probe_timeout")
 	watch := cmd.Flags().Bool("watch", false, "look again and again, and show what changes")
 	interval := cmd.Flags().Duration("interval", watchInterval, "pause between two looks of --watch")
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {

@@ -18,7 +18,7 @@ import (
 )
 
 func configureKeys() []string {
-	return []string{"binary", "tarball", "source_dir", "repo", "ref", "build", "scripts_dir", "hive.layout", "hive.init_flags", "hive.join_flags", "packages", "health_timeout", "timeouts.configure"}
+	return []string{"binary", "tarball", "source_dir", "repo", "ref", "build", "scripts_dir", "hive.layout", "hive.init_flags", "hive.join_flags", "packages", "health_timeout", "hive.probe_timeout", "timeouts.configure"}
 }
 
 func testKeys() []string {
@@ -135,7 +135,7 @@ else the command itself.`,
   hive-test test dev1 --on 1 --suite './tests/e2e/run-multinode-e2e.sh ${HIVE_NODES//,/ }'`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, append(testKeys(), existingKeys()...)...)
+	load := a.settings(cmd, append(append(testKeys(), existingKeys()...), "hive.probe_timeout")...)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {

@@ -31,7 +31,7 @@ it is not healthy. It takes no lock: it can wait for what another run configures
   hive-test wait dev1 --healthy --timeout 5m -o json`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, "timeouts.configure", "ssh.proxy_jump")
+	load := a.settings(cmd, "timeouts.configure", "ssh.proxy_jump", "hive.probe_timeout")
 	healthy := cmd.Flags().Bool("healthy", true, "what is waited for: all nodes are healthy")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()

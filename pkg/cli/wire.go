@@ -257,7 +257,8 @@ func installed(settings config.Settings) hive.Options {
 	return hive.Options{
 		Binary: settings.Binary, Tarball: settings.Tarball, SourceDir: settings.SourceDir, Build: settings.Build, Repo: settings.Repo, Ref: settings.Ref,
 		ScriptsDir: settings.ScriptsDir, Layout: settings.Hive.Layout, InitFlags: settings.Hive.InitFlags, JoinFlags: settings.Hive.JoinFlags, HealthTimeout: settings.HealthTimeout,
-		Packages: packages(settings),
+		ProbeTimeout: settings.Hive.ProbeTimeout,
+		Packages:     packages(settings),
 	}
 }
 

@@ -100,6 +100,8 @@ type Hive struct {
 	Layout    string   `mapstructure:"layout"`     // dev, systemd or auto
 	InitFlags []string `mapstructure:"init_flags"` // of `hive admin init`, beside those that it is given anyway
 	JoinFlags []string `mapstructure:"join_flags"`
+
+	ProbeTimeout time.Duration `mapstructure:"probe_timeout"` // of one answer of a service on a node
 }
 
 // SSH is how nodes are reached, beside user, key and port.

@@ -122,6 +122,7 @@ func workRows() []Setting {
 		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Help: "further flag of `hive admin init`, like --region=eu-north-1; may be repeated"},
 		{Key: "hive.join_flags", Flag: "join-flag", Kind: List, Help: "further flag of `hive admin join`; may be repeated"},
 		{Key: "packages", Flag: "packages", Kind: List, Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
+		{Key: "hive.probe_timeout", Flag: "probe-timeout", Kind: Duration, Default: 10 * time.Second, Help: "limit for one answer of hive on a node; what is late is asked once more before it counts as silent"},
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Help: "limit for all nodes to become healthy"},
 		{Key: "suite", Flag: "suite", Kind: List, Default: []string{"smoke"}, Help: "suite to run: smoke, or any command; may be repeated"},
 		{Key: "suite_on", Flag: "on", Kind: Text, Help: "node that suites are run on, by name or number, with what they need copied there; empty: this machine"},

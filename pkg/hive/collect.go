@@ -151,7 +151,7 @@ func untar(archive []byte) (map[string]string, error) {
 
 func (c *Cluster) keepAnswer(dir, name string, s said) Item {
 	item := Item{What: name, File: name}
-	text := fmt.Sprintf("HTTP %d\n%s\n", s.answer.code, s.answer.body)
+	text := fmt.Sprintf("HTTP %d after %s\n%s\n", s.answer.code, s.answer.took.Round(time.Millisecond), s.answer.body)
 	if s.err != nil {
 		text, item.Why = s.err.Error()+"\n", s.err.Error()
 	}

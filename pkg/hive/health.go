@@ -28,6 +28,8 @@ type NodeHealth struct {
 	Status string `json:"status"`
 	Self   string `json:"self"`
 	Scheme string `json:"scheme,omitempty"`
+	// Seconds is what the answer of /health took.
+	Seconds float64 `json:"seconds,omitempty"`
 	// Peers is how many distinct NATS servers this node's has routes to; PeersUnknown if that could not be asked.
 	Peers int `json:"peers"`
 	// Ready is the node's STATUS in node 1's `hive get nodes`; empty if it is not listed.
@@ -71,16 +73,17 @@ const (
 	statusRunning  = "running"
 	statusReady    = "Ready"
 	codeNoToken    = "MissingAuthenticationToken"
-	getNodesLimit  = 15 * time.Second
+	getNodesLimit  = 20 * time.Second
 	waitStep       = 100 * time.Millisecond
 	waitStepLimit  = 2 * time.Second
-	healthRoundMax = 30 * time.Second
+	healthRoundMax = 8 // times Options.ProbeTimeout, for a whole round
 
 	unreachableGrace = time.Second // that is left to SSH where a node has not answered otherwise
 )
 
-// Check looks at all nodes once, at all of them together, and takes seconds at most. It never fails: what could not be
-// asked is in the result.
+// Check looks at all nodes once, at all of them together. It takes a moment, and up to eight times Options.ProbeTimeout of nodes
+// that are slow or silent: what has no answer in time is asked a second time. It never fails: what could not be asked is in the
+// result.
 //
 // The facts: (a) /health answers 200 with JSON that says "running" and the node's own name, on N distinct nodes; (b) every
 // service that should run on a node has its process and accepts connections; (c) NATS has routes to N-1 distinct peers; (d)
@@ -93,13 +96,15 @@ func (c *Cluster) Check(ctx context.Context) Health {
 	return c.look(ctx, false)
 }
 
-// look makes a round. A lazy one stops after facts (a) and (b) while they do not hold, for those who wait.
+// look makes a round. A lazy one, for those who wait and will ask again, asks for nothing twice and stops after facts (a) and (b)
+// while they do not hold.
 func (c *Cluster) look(ctx context.Context, lazy bool) Health {
-	ctx, cancel := context.WithTimeout(ctx, healthRoundMax)
+	ctx, cancel := context.WithTimeout(ctx, healthRoundMax*c.options.ProbeTimeout)
 	defer cancel()
 	nodes := make([]NodeHealth, len(c.hosts))
 	access, accessErr := c.Credentials(ctx)
 	probe := c.newProber(access.CA)
+	probe.again = !lazy
 	defer probe.close()
 	c.forAll(func(i int, host Host) {
 		nodes[i] = NodeHealth{Name: host.Name(), Peers: PeersUnknown}
@@ -131,7 +136,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 			return // the rest follows from that
 		}
 		nodes[i].errs.peers = c.asking(ctx, host, func(ctx context.Context) (err error) {
-			nodes[i].Peers, err = c.peers(ctx, host)
+			nodes[i].Peers, err = c.peers(ctx, host, !lazy)
 			return err
 		})
 		nodes[i].errs.gateway = c.asking(ctx, host, func(ctx context.Context) error {
@@ -157,7 +162,7 @@ func (c *Cluster) forAll(work func(i int, host Host)) {
 // askHealth fills in what /health says, or returns why it says nothing that counts.
 func (n *NodeHealth) askHealth(ctx context.Context, probe *prober, address string, accessErr error) error {
 	answer, scheme, err := probe.getEither(ctx, address+"/health")
-	n.Scheme, n.Code = scheme, answer.code
+	n.Scheme, n.Code, n.Seconds = scheme, answer.code, answer.took.Seconds()
 	if err != nil {
 		if scheme == "https" && accessErr != nil {
 			return fmt.Errorf("its certificate cannot be verified: %w", accessErr)
@@ -204,7 +209,7 @@ func (n *NodeHealth) askGateway(ctx context.Context, probe *prober, access Acces
 		return err
 	}
 	n.Gateway, n.GatewayCode = unsigned.code, errorCode(unsigned.body)
-	n.InstanceTypes, n.errs.api = access.instanceTypes(ctx, probe.patient(apiTimeout), address)
+	n.InstanceTypes, n.errs.api = access.instanceTypes(ctx, probe, address)
 	return nil
 }
 
@@ -242,14 +247,16 @@ func (c *Cluster) getNodes(ctx context.Context, host Host) (map[string]string, e
 
 // peers counts the distinct servers that a node's NATS has routes to. Monitoring listens on the node's address in early
 // versions, and on its loopback interface later, where it is reached through SSH.
-func (c *Cluster) peers(ctx context.Context, host Host) (int, error) {
+func (c *Cluster) peers(ctx context.Context, host Host, again bool) (int, error) {
 	through := c.newProber(nil)
 	defer through.close()
 	through.through(host)
+	through.again = again
 	if c.notDirect(host) {
 		return askPeers(ctx, through, monitorLoopback())
 	}
 	direct := c.newProber(nil)
+	direct.again = again
 	defer direct.close()
 	peers, err := askPeers(ctx, direct, address(host, MonitorPort))
 	if err == nil || ctx.Err() != nil {
@@ -336,9 +343,7 @@ func judge(nodes []NodeHealth, listed map[string]string, listErr error) Health {
 	for i := range nodes {
 		nodes[i].Error = nodes[i].problems(len(nodes), absentees(nodes, i))
 		nodes[i].Healthy = nodes[i].Error == ""
-		if nodes[i].errs.api == nil && nodes[i].errs.gateway == nil && nodes[i].InstanceTypes == 0 {
-			nodes[i].Note = "no free capacity: DescribeInstanceTypes lists no type"
-		}
+		nodes[i].Note = nodes[i].note()
 		if !nodes[i].Healthy {
 			health.Formed = false
 			health.Reasons = append(health.Reasons, nodes[i].Name+": "+nodes[i].Error)
@@ -353,6 +358,18 @@ func judge(nodes []NodeHealth, listed map[string]string, listErr error) Health {
 		health.Reasons = append(health.Reasons, fmt.Sprintf("hive get nodes lists %d nodes instead of %d", len(listed), len(nodes)))
 	}
 	return health
+}
+
+// note says what is worth knowing of the node, and no fault.
+func (n NodeHealth) note() string {
+	late, full := "", ""
+	if took := time.Duration(n.Seconds * float64(time.Second)); took >= slow {
+		late = fmt.Sprintf("it is slow: /health took %s", took.Round(100*time.Millisecond))
+	}
+	if n.errs.api == nil && n.errs.gateway == nil && n.InstanceTypes == 0 {
+		full = "no free capacity: DescribeInstanceTypes lists no type"
+	}
+	return joined(late, full)
 }
 
 func anySilent(nodes []NodeHealth) bool { return slices.ContainsFunc(nodes, NodeHealth.absent) }

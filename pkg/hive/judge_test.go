@@ -26,12 +26,12 @@ func TestParseHealth(t *testing.T) {
 		status string
 		err    string
 	}{
-		{"running", answer{200, []byte(running)}, "node1", "running", ""},
-		{"starting", answer{200, []byte(strings.Replace(running, "running", "starting", 1))}, "node1", "starting", ""},
-		{"formation server", answer{404, []byte("404 page not found\n")}, "", "", "formation server"},
-		{"broken", answer{500, []byte(`{"error":"failed to compute config hash"}`)}, "", "", "answers 500"},
-		{"no JSON", answer{200, []byte("<html>")}, "", "", "not JSON"},
-		{"empty", answer{200, nil}, "", "", "not JSON"},
+		{"running", answer{code: 200, body: []byte(running)}, "node1", "running", ""},
+		{"starting", answer{code: 200, body: []byte(strings.Replace(running, "running", "starting", 1))}, "node1", "starting", ""},
+		{"formation server", answer{code: 404, body: []byte("404 page not found\n")}, "", "", "formation server"},
+		{"broken", answer{code: 500, body: []byte(`{"error":"failed to compute config hash"}`)}, "", "", "answers 500"},
+		{"no JSON", answer{code: 200, body: []byte("<html>")}, "", "", "not JSON"},
+		{"empty", answer{code: 200}, "", "", "not JSON"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			self, status, err := parseHealth(tt.answer)
@@ -120,7 +120,7 @@ func TestJudgeBlamesTheSilentNode(t *testing.T) {
 	deadNATS := func(n *NodeHealth) {
 		n.Services = []Service{{"nats", ServiceDead, "its process is gone"}}
 	}
-	waits := fmt.Errorf("DescribeInstanceTypes: %w", timeoutError{apiTimeout})
+	waits := fmt.Errorf("DescribeInstanceTypes: %w", timeoutError{limit: time.Second})
 	for _, tt := range []struct {
 		name   string
 		third  func(*NodeHealth)
@@ -175,10 +175,11 @@ func TestNotes(t *testing.T) {
 		nodes[i].Services = out
 	}
 	nodes[2].Services, nodes[1].InstanceTypes = out[:2], 0
+	nodes[0].Seconds, nodes[2].Seconds = 1.9, 5.04
 	got := judge(nodes, map[string]string{"ci-1": "Ready", "ci-2": "Ready", "ci-3": "Ready"}, nil).Notes()
 	if diff := cmp.Diff([]string{
 		"left out: on ci-1, ci-2: vpcd (no br-int), ui (no use)", "left out: on ci-3: vpcd (no br-int)",
-		"ci-2: no free capacity: DescribeInstanceTypes lists no type",
+		"ci-2: no free capacity: DescribeInstanceTypes lists no type", "ci-3: it is slow: /health took 5s",
 	}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -361,7 +362,7 @@ func TestPeersAreAskedThroughTheNode(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	}
 	for range 2 {
-		if peers, err := l.peers(t.Context(), l.hosts[0]); peers != 1 || err != nil {
+		if peers, err := l.peers(t.Context(), l.hosts[0], false); peers != 1 || err != nil {
 			t.Errorf("%d peers: %v", peers, err)
 		}
 	}

@@ -35,6 +35,7 @@ const (
 	DefaultReachTimeout     = 3 * time.Minute
 	DefaultInstallTimeout   = 40 * time.Minute
 	DefaultStopTimeout      = time.Minute
+	DefaultProbeTimeout     = 10 * time.Second
 )
 
 // Where hive is built from source: on the first node, whose build the others get; on each node by itself; on this machine.
@@ -103,11 +104,14 @@ type Options struct {
 	ReachTimeout   time.Duration
 	InstallTimeout time.Duration
 	StopTimeout    time.Duration
+	// ProbeTimeout is for one answer of a node's daemon, gateway or NATS, half of it for the connection. On an emulated machine
+	// they have taken 5 s. Check fails a node only when its second answer is late as well.
+	ProbeTimeout time.Duration
 }
 
 func (o Options) withDefaults() Options {
 	if o.Dial == nil {
-		o.Dial = (&net.Dialer{Timeout: probeTimeout}).DialContext
+		o.Dial = new(net.Dialer).DialContext
 	}
 	for _, d := range []struct {
 		value *time.Duration
@@ -119,6 +123,7 @@ func (o Options) withDefaults() Options {
 		{&o.ReachTimeout, DefaultReachTimeout},
 		{&o.InstallTimeout, DefaultInstallTimeout},
 		{&o.StopTimeout, DefaultStopTimeout},
+		{&o.ProbeTimeout, DefaultProbeTimeout},
 	} {
 		if *d.value <= 0 {
 			*d.value = d.or

@@ -9,21 +9,19 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// Limits of one request of a probe. A gateway waits up to 3 seconds for nodes that are silent before it answers, and reads what it
-// verifies a signature with from other nodes.
-const (
-	probeTimeout = 4 * time.Second
-	apiTimeout   = 10 * time.Second
-)
+// slow is when a node's answer is worth a word.
+const slow = 2 * time.Second
 
 // prober makes HTTP requests to nodes. TLS is verified with the cluster's own CA, and with no other. Requests to one address that
 // follow each other share a connection: a handshake costs more than all else that is asked. Connections end with close.
 type prober struct {
 	client    *http.Client
 	transport *http.Transport
+	again     bool // what had no answer in time, or a connection that was cut, is asked once more
 }
 
 // newProber returns a prober that trusts ca (PEM); without one it makes no TLS connection that it could believe.
@@ -31,21 +29,27 @@ func (c *Cluster) newProber(ca []byte) *prober {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
 	transport := &http.Transport{
-		DialContext:     c.options.Dial,
+		DialContext:     c.dial,
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		Proxy:           nil, // nodes are reached as Options.Dial does
 	}
-	return &prober{client: &http.Client{Transport: transport, Timeout: probeTimeout, CheckRedirect: noRedirect}, transport: transport}
+	return &prober{client: &http.Client{Transport: transport, Timeout: c.options.ProbeTimeout, CheckRedirect: noRedirect}, transport: transport}
+}
+
+// dial connects to a port of a node. A node's kernel takes connections at once, however busy its programs are: what is not
+// connected to in half of the time for an answer is not there.
+func (c *Cluster) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	limit := c.options.ProbeTimeout / 2
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := c.options.Dial(limited, network, addr)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, timeoutError{limit: limit, connecting: true}
+	}
+	return conn, err
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-// patient returns a prober that waits longer and shares the connections.
-func (p *prober) patient(limit time.Duration) *prober {
-	client := *p.client
-	client.Timeout = limit
-	return &prober{client: &client, transport: p.transport}
-}
 
 // through makes the prober connect from a node.
 func (p *prober) through(host Host) { p.transport.DialContext = host.DialContext }
@@ -56,6 +60,7 @@ func (p *prober) close() { p.transport.CloseIdleConnections() }
 type answer struct {
 	code int
 	body []byte
+	took time.Duration
 }
 
 // wantsTLS tells that a TLS server has been asked in plain text.
@@ -72,6 +77,33 @@ func (p *prober) get(ctx context.Context, url string) (answer, error) {
 }
 
 func (p *prober) do(request *http.Request) (answer, error) {
+	found, err := p.once(request)
+	if err == nil || !p.again || !unsure(err) || request.Context().Err() != nil {
+		return found, err
+	}
+	second := request.Clone(request.Context())
+	if request.GetBody != nil {
+		if second.Body, err = request.GetBody(); err != nil {
+			return answer{}, err
+		}
+	}
+	found, err = p.once(second)
+	if timeout, ok := errors.AsType[timeoutError](err); ok {
+		timeout.twice = true
+		return found, timeout
+	}
+	return found, err
+}
+
+// unsure reports whether the same question may have an answer a moment later: it took too long, or the connection was cut. A
+// connection that was refused, or that nobody took in time, is sure.
+func unsure(err error) bool {
+	timeout, late := errors.AsType[timeoutError](err)
+	return late && !timeout.connecting || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+func (p *prober) once(request *http.Request) (answer, error) {
+	begun := time.Now()
 	response, err := p.client.Do(request)
 	if err != nil {
 		return answer{}, p.short(err)
@@ -81,7 +113,7 @@ func (p *prober) do(request *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, p.short(err)
 	}
-	return answer{response.StatusCode, body}, nil
+	return answer{response.StatusCode, body, time.Since(begun)}, nil
 }
 
 // getEither asks over HTTP, and over HTTPS where the server wants that, and tells which it was.
@@ -109,9 +141,21 @@ func isNameMismatch(err error) bool {
 }
 
 // timeoutError says that nothing was answered in time.
-type timeoutError struct{ limit time.Duration }
+type timeoutError struct {
+	limit      time.Duration
+	connecting bool // it did not even take the connection
+	twice      bool
+}
 
-func (e timeoutError) Error() string { return "no answer within " + e.limit.String() }
+func (e timeoutError) Error() string {
+	switch {
+	case e.connecting:
+		return "no connection within " + e.limit.String()
+	case e.twice:
+		return "no answer within " + e.limit.String() + ", asked twice"
+	}
+	return "no answer within " + e.limit.String()
+}
 
 func isTimeout(err error) bool {
 	_, ok := errors.AsType[timeoutError](err)
@@ -120,8 +164,11 @@ func isTimeout(err error) bool {
 
 // short drops the request's method and URL from an error: what was asked is said elsewhere.
 func (p *prober) short(err error) error {
+	if timeout, ok := errors.AsType[timeoutError](err); ok {
+		return timeout
+	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		return timeoutError{p.client.Timeout}
+		return timeoutError{limit: p.client.Timeout}
 	}
 	for unwrapped := errors.Unwrap(err); unwrapped != nil; unwrapped = errors.Unwrap(unwrapped) {
 		if strings.HasPrefix(err.Error(), "Get ") || strings.HasPrefix(err.Error(), "Post ") {

@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// pulseTimeout bounds each of the two questions of a pulse.
-const pulseTimeout = 3 * time.Second
-
 // Pulse is a cheap sign of life of one node: one request, and where that has no answer one connection to its SSH server.
 type Pulse struct {
 	Node string
@@ -22,8 +19,8 @@ type Pulse struct {
 	Uptime time.Duration
 }
 
-// Pulses asks every node at once for a sign of life, in node order, within 6 seconds, and one that alive knows to be dead no
-// longer than until then. It does not judge health: see Check. It is safe at any time.
+// Pulses asks every node at once for a sign of life, in node order, within Options.ProbeTimeout where nothing takes connections and
+// within two and a half times that where a program does and is silent, and one that alive knows to be dead no longer than until then. It does not judge health: see Check. It is safe at any time.
 func (c *Cluster) Pulses(ctx context.Context, alive Alive) []Pulse {
 	c.mu.Lock()
 	var ca []byte // not read from a node here: without it a daemon that wants TLS still is one that answers
@@ -43,9 +40,7 @@ func (c *Cluster) Pulses(ctx context.Context, alive Alive) []Pulse {
 
 // ask fills in what the daemon answers, or returns why neither it nor the SSH server does.
 func (p *Pulse) ask(ctx context.Context, c *Cluster, probe *prober, host Host) error {
-	limited, cancel := context.WithTimeout(ctx, pulseTimeout)
-	defer cancel()
-	answer, scheme, err := probe.getEither(limited, address(host, ManagerPort)+"/health")
+	answer, scheme, err := probe.getEither(ctx, address(host, ManagerPort)+"/health")
 	if err != nil && scheme == "" {
 		p.Daemon = err
 		return c.greet(ctx, host)
@@ -58,17 +53,17 @@ func (p *Pulse) ask(ctx context.Context, c *Cluster, probe *prober, host Host) e
 
 // greet waits for the first words of a node's SSH server. A connection alone proves little: something between may take it.
 func (c *Cluster) greet(ctx context.Context, host Host) error {
-	ctx, cancel := context.WithTimeout(ctx, pulseTimeout)
-	defer cancel()
 	port := host.Node().SSHPort
 	if port == 0 {
 		port = 22
 	}
-	conn, err := c.options.Dial(ctx, "tcp", address(host, port))
+	conn, err := c.dial(ctx, "tcp", address(host, port))
 	if err != nil {
 		return fmt.Errorf("its SSH server does not answer: %w", err)
 	}
 	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, c.options.ProbeTimeout)
+	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	if _, err := io.ReadFull(conn, make([]byte, len("SSH-"))); err != nil {

@@ -54,7 +54,7 @@ func (s Service) title() string {
 }
 
 // servicesLimit bounds asking one node for its services, in a session of its own.
-const servicesLimit = 15 * time.Second
+const servicesLimit = 20 * time.Second
 
 // askServices asks a node how its services do. A node whose hive was not started by this version's scripts has nothing to tell: nil.
 func (c *Cluster) askServices(ctx context.Context, host Host) ([]Service, error) {

@@ -42,18 +42,18 @@ func (s Status) Notes() []string {
 	return append(unknown, health.Notes()...)
 }
 
-// statusTime bounds one look at a cluster.
+// statusTime bounds what hypervisors and SSH servers are asked in one look at a cluster. What hive is asked has limits of its own.
 const statusTime = 15 * time.Second
 
 // Look reads the state of a cluster from every side at once; what does not answer is part of the answer. Nodes that DHCP has
 // moved are followed: what is written down is written anew, and they are reached where they are now. While another run holds
 // the cluster, their new addresses are told and nothing is written. What a hypervisor says is dead is not waited for.
 func Look(ctx context.Context, r *Job) (Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, statusTime)
-	defer cancel()
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	watched := r.keepVigil(ctx, 0)
+	outside, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	watched := r.keepVigil(outside, 0)
 	defer watched.end()
 	var told answers
 	var err error

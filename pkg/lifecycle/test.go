@@ -76,7 +76,7 @@ func (t test) suites(ctx context.Context) error {
 			Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA), Profile: access.Profile},
 			PrivateDir:  t.Store.Path(t.Record.Name, suiteDir),
 			SuiteEnv:    t.SuiteEnv, KillLeftovers: t.KillLeftovers,
-			Secrets: t.Secrets.Values(), Sink: sink, Dial: t.remote.DialContext,
+			Secrets: t.Secrets.Values(), Sink: sink, Dial: t.remote.DialContext, RequestTimeout: max(suite.DefaultRequestTimeout, t.Hive.ProbeTimeout),
 		})
 		return err
 	})

@@ -65,7 +65,7 @@ type Options struct {
 	Sink    progress.Sink
 	// Dial connects to a port of a node, for smoke; nil: directly. External suites connect as they do.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// RequestTimeout bounds each case of smoke.
+	// RequestTimeout bounds one answer to smoke. What is late is asked once more before its case fails.
 	RequestTimeout time.Duration
 	// Grace is how long an external suite has to end after INT, before KILL.
 	Grace time.Duration

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,11 +39,12 @@ const accessKey, secretKey, region = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+secre
 type gateway struct {
 	answer map[string]string
 	skew   time.Duration
-	stall  bool // no answer until the client gives up
+	stall  bool          // no answer until the client gives up
+	late   *atomic.Int32 // how many calls get none before the others do; nil: none
 }
 
 func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if g.stall {
+	if g.stall || g.late != nil && g.late.Add(-1) >= 0 {
 		_, _ = io.Copy(io.Discard, r.Body) // only then is the client's end noticed
 		<-r.Context().Done()
 		return
@@ -239,6 +241,18 @@ func TestSmokeFindsWhatIsWrong(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A gateway that is late once is slow, and not broken.
+func TestSmokeAsksAgain(t *testing.T) {
+	var late atomic.Int32
+	late.Store(1)
+	o := serve(t, gateway{late: &late})
+	o.Health, o.RequestTimeout = wellKnown(o), 2*time.Second
+	results, err := Run(t.Context(), o)
+	if err != nil || results.Failed() || late.Load() >= 0 {
+		t.Errorf("got %+v, %v", results, err)
 	}
 }
 

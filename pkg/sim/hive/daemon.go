@@ -224,6 +224,7 @@ func (d *daemon) managerHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		faults := d.program.faults()
+		time.Sleep(seconds(faults.HealthDelay))
 		if faults.HealthStatus != 0 && faults.HealthStatus != http.StatusOK {
 			writeJSON(w, faults.HealthStatus, map[string]string{"error": "failed to compute config hash"})
 			return

@@ -70,6 +70,7 @@ type Settings struct {
 	NeverRunning  bool               `json:"never_running"`  // /health stays "starting"
 	WrongName     string             `json:"wrong_name"`     // /health names this node instead
 	HealthStatus  int                `json:"health_status"`  // /health answers this code
+	HealthDelay   float64            `json:"health_delay"`   // /health answers after that many seconds
 	GatewayStatus int                `json:"gateway_status"` // the gateway answers this code to everything
 	NoPeers       bool               `json:"no_peers"`       // NATS neither dials nor accepts other nodes' NATS
 }
