@@ -201,6 +201,7 @@ func (w *ward) settings() *settings {
 	}
 	pve := map[string]any{
 		"endpoint": w.sim.Endpoint, "ca_file": w.sim.CAFile, "hypervisors": hosts, "ssh_username": "ops", "ssh_private_key_path": w.sim.SSHPrivateKey,
+		"call_timeout": "3500ms", // so that what hangs is found within the time of the test
 	}
 	return &settings{
 		file: map[string]any{"tofu_bin": w.tofu, "provider_mirror": w.sim.ProviderMirror, "proxmox": pve}, pve: pve, token: w.token,
@@ -460,6 +461,7 @@ func mistakes() []mistake {
 			}
 			s.set("proxmox.ssh_private_key_path", key)
 		}, id: "pve-ssh", advice: "ssh-copy-id -i", mend: func(w *ward, s *settings) { s.set("proxmox.ssh_private_key_path", w.sim.SSHPrivateKey) }},
+		{name: "another hypervisor's address", make: func(_ *ward, s *settings) { hosts(s)[1]["port"] = hosts(s)[0]["port"] }, id: "pve-ssh", advice: "set address of hypervisor pve2 to its own", mend: func(w *ward, s *settings) { s.set("proxmox.hypervisors", w.settings().pve["hypervisors"]) }},
 		{name: "no sudo on a hypervisor", make: func(w *ward, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"sudo":false}`) }, id: "pve-ssh", advice: "on pve2 as root: echo 'ops ALL=(root) NOPASSWD: /usr/sbin/pvesm, /usr/sbin/qm, /usr/bin/tee /var/lib/vz/snippets/", mend: func(w *ward, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"sudo":true}`) }},
 		{name: "an id that is taken", make: func(w *ward, s *settings) {
 			w.vm(25001, "name=db")

@@ -124,11 +124,10 @@ func (s *session) keyCheck(context.Context) []proxmox.Finding {
 	return []proxmox.Finding{f}
 }
 
-// hypervisorWait bounds what is tried on one hypervisor.
-const hypervisorWait = 4 * time.Second
-
-// tryHypervisor logs in as the provider will and runs what it runs there, short of changing anything.
+// tryHypervisor logs in as the provider will and runs what it runs there, short of changing anything. Each command has the time of
+// one answer.
 func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) {
+	limit := s.settings.Proxmox.CallTimeout
 	user, key := cmp.Or(s.record.Target.HypervisorSSHUser, "root"), s.record.Target.HypervisorSSHKeyPath
 	port := cmp.Or(h.Port, 22)
 	address, err := lookUp(ctx, h.Address)
@@ -141,35 +140,52 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	// The provider pins the hypervisors' keys itself, for each cluster; what is seen here proves nothing and is forgotten.
-	dialer, err := remote.NewDialer(remote.Config{User: user, KeyPath: key, KnownHosts: filepath.Join(dir, "known_hosts"), ConnectTimeout: hypervisorWait})
+	dialer, err := remote.NewDialer(remote.Config{User: user, KeyPath: key, KnownHosts: filepath.Join(dir, "known_hosts"), ConnectTimeout: limit})
 	if err != nil {
 		return err.Error(), "set proxmox.ssh_private_key_path to a private key that can be read"
 	}
 	defer func() { _ = dialer.Close() }()
 	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: port})
-	limited, cancel := context.WithTimeout(ctx, hypervisorWait)
-	defer cancel()
-	uid, err := host.Run(limited, remote.Command{Argv: []string{"id", "-u"}, Timeout: hypervisorWait})
+	who := remote.Command{Argv: []string{"sh", "-c", "id -u; readlink /etc/pve/local || hostname"}, Timeout: limit}
+	told, err := host.Run(ctx, who)
+	if err != nil && !errors.Is(err, remote.ErrAuth) && !errors.Is(err, context.DeadlineExceeded) { // a busy server cuts connections; a second one may be let in
+		told, err = host.Run(ctx, who)
+	}
+	uid, name := identity(string(told.Stdout))
 	switch {
 	case errors.Is(err, remote.ErrAuth):
 		return fmt.Sprintf("{host} refuses the SSH login of %s with the key %s", user, key),
 			fmt.Sprintf("for {host}: ssh-copy-id -i %s %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", remote.Quote(key), user+"@ADDRESS")
 	case err != nil:
 		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(port)) + "), and there: systemctl status ssh"
-	case strings.TrimSpace(string(uid.Stdout)) == "0":
+	case name != "" && name != h.Name: // images and snippets would be written there
+		return fmt.Sprintf("at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(port)), name),
+			"set address of hypervisor {host} to its own: on {host}, hostname -I prints it"
+	case uid == "0":
 		return "", ""
 	}
-	return trySudo(limited, host, user, snippets)
+	return trySudo(ctx, host, limit, user, snippets)
+}
+
+// identity reads the user's id and the host's name, as Proxmox VE calls it, from the last two lines of an answer: a login shell may
+// print lines of its own before. Proxmox VE's link names the host, and hostname does elsewhere, maybe with its domain.
+func identity(text string) (uid, name string) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) < 2 {
+		return strings.TrimSpace(text), ""
+	}
+	name, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "nodes/"), ".")
+	return strings.TrimSpace(lines[len(lines)-2]), name
 }
 
 // trySudo asks for what the provider runs as root: pvesm and qm, and tee for snippets (read in its source, and recorded). The
 // first two are run as it probes them; tee would write, so sudo is only asked whether it may.
-func trySudo(ctx context.Context, host *remote.Host, user, snippets string) (problem, fix string) {
+func trySudo(ctx context.Context, host *remote.Host, limit time.Duration, user, snippets string) (problem, fix string) {
 	var refused []string
 	for _, argv := range [][]string{
 		{"sudo", "-n", "/usr/sbin/pvesm", "apiinfo"}, {"sudo", "-n", "/usr/sbin/qm", "--help"}, {"sudo", "-n", "-l", "/usr/bin/tee", snippets + "/hive-test.yaml"},
 	} {
-		result, err := host.Run(ctx, remote.Command{Argv: argv, Timeout: hypervisorWait})
+		result, err := host.Run(ctx, remote.Command{Argv: argv, Timeout: limit})
 		if exit, ok := errors.AsType[*remote.ExitError](err); ok && (argv[2] == "-l" || strings.Contains(string(exit.Result.Stderr)+string(result.Stderr), "sudo: ")) {
 			program := argv[2]
 			if program == "-l" {

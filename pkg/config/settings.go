@@ -131,6 +131,7 @@ type Proxmox struct {
 	Fingerprint       string               `mapstructure:"fingerprint"`
 	Insecure          bool                 `mapstructure:"insecure"`
 	Pool              string               `mapstructure:"pool"`
+	CallTimeout       time.Duration        `mapstructure:"call_timeout"`   // of one question of doctor's
 	VMIDRange         string               `mapstructure:"vmid_range"`     // FIRST-LAST
 	VMIDBase          int                  `mapstructure:"vmid_base"`      // 0: chosen
 	CPUOvercommit     int                  `mapstructure:"cpu_overcommit"` // virtual CPUs for each CPU of a hypervisor

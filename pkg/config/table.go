@@ -141,6 +141,7 @@ func proxmoxRows() []Setting {
 		{Key: "proxmox.ca_file", Flag: "proxmox-ca-file", Kind: Path, Help: "CA of the API's certificate; empty: the system's"},
 		{Key: "proxmox.fingerprint", Flag: "proxmox-fingerprint", Kind: Text, Help: "SHA-256 of the API's certificate, in place of a CA"},
 		{Key: "proxmox.insecure", Flag: "proxmox-insecure", Env: []string{"PROXMOX_VE_INSECURE"}, Kind: Bool, Help: "accept any certificate of the API"},
+		{Key: "proxmox.call_timeout", Flag: "proxmox-call-timeout", Kind: Duration, Default: 10 * time.Second, Help: "how long doctor waits for one answer of Proxmox VE, or of a hypervisor's SSH server"},
 		{Key: "proxmox.pool", Flag: "pool", Kind: Text, Help: "resource pool of the VMs"},
 		{Key: "proxmox.vmid_range", Flag: "vmid-range", Kind: Text, Default: "20000-29999", Help: "range that VM ids are chosen from"},
 		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Help: "VM id of node 1, the others follow; 0: chosen"},

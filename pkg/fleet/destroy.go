@@ -97,11 +97,11 @@ func (f *Fleet) destroyNow(ctx context.Context, r *cluster.Record, ref lifecycle
 	return nil
 }
 
-// Sweep removes what VMs that are gone have left, and looks again. Where the record does not tell what there was, snippets
-// are known by the owner id in their names.
+// Sweep removes what VMs that are gone have left, and looks again. Snippets, known by the owner id in their names, are looked for on
+// every hypervisor: one whose address was wrong has put them onto another.
 func (f *Fleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
 	err := f.sweep(ctx, r, gone, sink)
-	if err == nil && (len(r.Nodes) == 0 || len(r.Spec.Hypervisors) == 0) {
+	if err == nil && (r.Spec.Snippets() || len(r.Nodes) == 0 || len(r.Spec.Hypervisors) == 0) {
 		err = f.dropSnippets(ctx, r.Owner.ID, sink)
 	}
 	return err

@@ -52,9 +52,9 @@ type Fleet struct {
 // New makes a fleet. Nothing is asked of Proxmox VE yet.
 func New(o Options) *Fleet { return &Fleet{Options: o} }
 
-// CallLimit bounds one call of what shall not be held up: a refused login and a hypervisor that is off the network take 3 s
-// (observed on PVE 8.4).
-const CallLimit = 3500 * time.Millisecond
+// CallLimit bounds one call of what goes on without an answer. A refused login and a hypervisor that is off the network take 3 s
+// (observed on PVE 8.4), and an API that is slow and works may take longer.
+const CallLimit = 10 * time.Second
 
 var _ lifecycle.Fleet = (*Fleet)(nil)
 

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
@@ -42,7 +43,8 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []proxmox.Findi
 		return proxmox.Preflight(ctx, f.Client, request)
 	}
 	for i, state := range f.states(ctx, r) {
-		if state.ours || state.err == nil && described(r, state.vm) { // of one that lost its marks, up says how it gets them back
+		away := errors.Is(state.err, proxmox.ErrUnreachable) || ctx.Err() != nil
+		if away || state.ours || state.err == nil && described(r, state.vm) { // of one that lost its marks, up says how it gets them back
 			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)
 		}
 	}

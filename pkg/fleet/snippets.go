@@ -31,7 +31,7 @@ func (f *Fleet) eachSnippet(ctx context.Context, sink progress.Sink, visit func(
 	}
 	var mu sync.Mutex
 	f.forEach(len(hosts), func(i int) {
-		found, err := f.snippetsOn(ctx, hosts[i].Name)
+		found, err := f.snippetsOn(ctx, hosts[i])
 		if err != nil {
 			sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", hosts[i].Name, err)})
 		}
@@ -44,7 +44,14 @@ func (f *Fleet) eachSnippet(ctx context.Context, sink progress.Sink, visit func(
 	return nil
 }
 
-func (f *Fleet) snippetsOn(ctx context.Context, hypervisor string) ([]snippet, error) {
+// snippetsOn looks at one hypervisor. One that hangs may have nothing of anybody's, and does not hold up the others for long.
+func (f *Fleet) snippetsOn(ctx context.Context, host proxmox.Hypervisor) ([]snippet, error) {
+	if !host.Online {
+		return nil, errors.New("it is offline")
+	}
+	hypervisor := host.Name
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*CallLimit, fmt.Errorf("no answer within %s", 2*CallLimit))
+	defer cancel()
 	storages, err := f.Client.Storages(ctx, hypervisor)
 	if err != nil {
 		return nil, err
@@ -72,6 +79,7 @@ func (f *Fleet) dropSnippets(ctx context.Context, owner string, sink progress.Si
 	var failures []error
 	err := f.eachSnippet(ctx, sink, func(s snippet) {
 		if s.owner == owner {
+			sink.Emit(progress.Event{Kind: progress.Info, Message: "left behind, and deleted now: " + s.volume + " on " + s.hypervisor})
 			failures = append(failures, f.Client.DeleteVolume(ctx, s.hypervisor, s.volume))
 		}
 	})

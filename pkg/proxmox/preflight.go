@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"hive-test/pkg/cluster"
 )
@@ -30,11 +31,18 @@ type Finding struct {
 	Status Status `json:"status"`
 	Detail string `json:"detail"`
 	Fix    string `json:"fix"`
+	// Unmade says that the check was not made, or not to its end: the time was up. Then it warns.
+	Unmade bool `json:"-"`
 }
 
 // Failed returns the findings that failed.
 func Failed(findings []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Status != Fail })
+}
+
+// Unmade returns the findings of checks that were not made.
+func Unmade(findings []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return !f.Unmade })
 }
 
 // DefaultDatastore is where disks go if a hypervisor names no other storage.
@@ -149,7 +157,8 @@ type preflight struct {
 	token     TokenInfo
 	tokenErr  error
 	targets   []target
-	namedOnly bool // nodes are not chosen yet
+	namedOnly bool          // nodes are not chosen yet
+	slowest   time.Duration // of the answers that all checks need
 }
 
 // target is a hypervisor that nodes land on.
@@ -177,7 +186,14 @@ func (p *preflight) load() error {
 	if p.req.LiveOnly {
 		calls = calls[:3]
 	}
-	_ = each(len(calls), func(i int) error { calls[i](); return nil })
+	took := make([]time.Duration, len(calls))
+	_ = each(len(calls), func(i int) error {
+		begun := time.Now()
+		calls[i]()
+		took[i] = time.Since(begun)
+		return nil
+	})
+	p.slowest = slices.Max(took)
 	if failure != nil {
 		return failure
 	}
@@ -312,11 +328,23 @@ func (c *check) addOn(host string, status Status, fix, format string, args ...an
 
 // unknown is a check that could not be made: the run may still work, so it warns.
 func (c *check) unknown(what string, err error) {
+	if errors.Is(err, ErrTimeUp) {
+		c.unmade(what, err)
+		return
+	}
 	fix := ""
 	if errors.Is(err, ErrForbidden) {
 		fix = "give the API token the privilege that the text names"
 	}
 	c.add(Warn, fix, "%s cannot be checked: %s", what, err)
+}
+
+// unmade is a check for which no time was left: of what it is about nothing is known, neither good nor bad.
+func (c *check) unmade(what string, why error) {
+	f := Finding{ID: c.id, Title: c.title, Status: Warn, Detail: fmt.Sprintf("not checked: %s: %s", what, why), Fix: "check again, or allow more time with --timeout", Unmade: true}
+	if !slices.ContainsFunc(c.findings, func(other found) bool { return other.Finding == f }) {
+		c.findings = append(c.findings, found{Finding: f})
+	}
 }
 
 // skip is a check that is not made, with the reason.

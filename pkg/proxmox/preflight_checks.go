@@ -8,12 +8,19 @@ import (
 	"time"
 )
 
+// slowAnswer is when the time of an answer is worth a word.
+const slowAnswer = time.Second
+
 func (p *preflight) access() []Finding {
 	c := &check{id: "pve-access", title: "Proxmox API can be used"}
 	if major := p.version.Major(); major != 0 && major < 8 {
 		c.add(Fail, "upgrade the hypervisors to Proxmox VE 8 or 9", "the API is of Proxmox VE %s; 8.0 is the oldest that works", p.version.Version)
 	}
-	return c.done("Proxmox VE %s accepts the API token %s", p.version.Version, p.req.TokenID)
+	late := ""
+	if p.slowest >= slowAnswer {
+		late = fmt.Sprintf(", and is slow: an answer took %s", p.slowest.Round(100*time.Millisecond))
+	}
+	return c.done("Proxmox VE %s accepts the API token %s%s", p.version.Version, p.req.TokenID, late)
 }
 
 func (p *preflight) hypervisors() []Finding {
@@ -359,6 +366,10 @@ func onEach(targets []target, into *check, one func(t target, c *check)) {
 	})
 	for _, part := range parts {
 		for _, f := range part.findings {
+			if f.Unmade {
+				into.findings = append(into.findings, f)
+				continue
+			}
 			into.addOn(f.hosts[0], f.Status, f.Fix, "%s", f.Detail)
 		}
 	}

@@ -1,6 +1,7 @@
 package proxmox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -193,7 +194,14 @@ func (p *preflight) ssh() []Finding {
 		if dir == "" {
 			dir = "/var/lib/vz"
 		}
-		if problem, fix := p.req.Login(p.ctx, h, dir+"/snippets"); problem != "" {
+		problem, fix := "", ""
+		if p.ctx.Err() == nil {
+			problem, fix = p.req.Login(p.ctx, h, dir+"/snippets")
+		}
+		switch {
+		case p.ctx.Err() != nil: // what was seen until then may be its own end only
+			c.unmade(h.Name, context.Cause(p.ctx))
+		case problem != "":
 			c.addOn(h.Name, Fail, fix, "%s", problem)
 		}
 	})

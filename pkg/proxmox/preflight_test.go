@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"hive-test/pkg/cluster"
 )
 
@@ -98,6 +100,35 @@ func goodRequest() PreflightRequest {
 			{Name: "ci-1", Index: 1, VMID: 201, Hypervisor: "pve1"}, {Name: "ci-2", Index: 2, VMID: 202, Hypervisor: "pve2"}, {Name: "ci-3", Index: 3, VMID: 203, Hypervisor: "pve1"},
 		},
 		TokenID: testTokenID, Endpoint: "https://pve1:8006",
+	}
+}
+
+// late is a world whose listings of bridges come too late.
+type late struct{ *world }
+
+func (late) Bridges(ctx context.Context, _ string) ([]string, error) {
+	return nil, &callError{method: "GET", path: "/nodes/pve1/network", err: context.Cause(ctx)}
+}
+
+// What was not asked when the time was up is neither good nor bad, and said to be neither.
+func TestPreflightTellsWhatWasNotChecked(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	end(fmt.Errorf("%w (2m0s)", ErrTimeUp))
+	r := goodRequest()
+	r.Login = func(context.Context, cluster.Hypervisor, string) (string, string) { return "a refused login", "" }
+	r.Spec.Hypervisors[0].Address, r.Spec.Hypervisors[1].Address = "10.0.0.1", "10.0.0.2"
+	findings := Preflight(ctx, late{goodWorld()}, r)
+	var got []string
+	for _, f := range Unmade(findings) {
+		got = append(got, f.ID+" "+string(f.Status)+" "+f.Detail)
+	}
+	want := []string{
+		"pve-ssh warn not checked: pve1: the time for all checks was up (2m0s)", "pve-ssh warn not checked: pve2: the time for all checks was up (2m0s)",
+		"pve-bridges warn not checked: the bridges of pve1: GET /nodes/pve1/network at : the time for all checks was up (2m0s)",
+		"pve-bridges warn not checked: the bridges of pve2: GET /nodes/pve1/network at : the time for all checks was up (2m0s)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(Failed(findings)) > 0 {
+		t.Errorf("%s, failed %v", diff, Failed(findings))
 	}
 }
 

@@ -173,6 +173,12 @@ func (sh *shell) program(ctx context.Context, args []string, std stdio) int {
 	case "hostname":
 		fmt.Fprintln(std.out, sh.node)
 		return 0
+	case "readlink":
+		if len(args) != 2 || args[1] != "/etc/pve/local" {
+			return 1
+		}
+		fmt.Fprintln(std.out, "nodes/"+sh.node)
+		return 0
 	case "pvesm", "qm":
 		if !sh.root {
 			fmt.Fprintln(std.err, "please run as root")
