@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/remote"
 )
@@ -22,12 +23,12 @@ func (a *app) envCommand() *cobra.Command {
 		Args:    named(1),
 	}
 	load := a.settings(cmd)
-	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		s, err := a.recorded("env", args[0], settings)
+		s, err := a.located(ctx, "env", args[0], settings)
 		if err != nil {
 			return err
 		}
@@ -52,12 +53,12 @@ func (a *app) inventoryCommand() *cobra.Command {
 	}
 	load := a.settings(cmd, "ssh.proxy_jump")
 	format := cmd.Flags().String("format", "json", "json, ansible, ssh_config, or hosts (for up --hosts-file)")
-	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		s, err := a.recorded("inventory", args[0], settings)
+		s, err := a.located(ctx, "inventory", args[0], settings)
 		if err != nil {
 			return err
 		}
@@ -65,6 +66,19 @@ func (a *app) inventoryCommand() *cobra.Command {
 		return a.inventory(s, *format)
 	})
 	return cmd
+}
+
+// located opens a cluster that exists, with its nodes where they are now: what DHCP has moved is told and written down. Where their
+// hypervisors cannot be asked, or take their time, the record stands.
+func (a *app) located(ctx context.Context, verb, name string, settings config.Settings) (*session, error) {
+	s, err := a.recorded(verb, name, settings)
+	if err != nil || s.connect(ctx) != nil {
+		return s, err
+	}
+	if fleet, err := s.fleet(); err == nil {
+		lifecycle.Follow(ctx, s.looking(fleet), lifecycle.FollowTime)
+	}
+	return s, nil
 }
 
 func (a *app) inventory(s *session, format string) error {

@@ -88,6 +88,7 @@ func (a *app) logs(ctx context.Context, name, which, to string, settings config.
 	}
 	s.learnKeys()
 	job := s.job(fleet)
+	job.Hold = s.holdBriefly
 	limit := lifecycle.GatherTime
 	if settings.Timeout > 0 {
 		limit = settings.Timeout

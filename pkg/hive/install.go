@@ -42,7 +42,8 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 	limited, cancel := context.WithTimeoutCause(ctx, c.options.CloudInitTimeout,
 		fmt.Errorf("the node was not reached over SSH within %s", c.options.CloudInitTimeout))
 	defer cancel()
-	if err := c.waitSSH(limited, host); err != nil {
+	host, err := c.waitSSH(limited, host)
+	if err != nil {
 		return err
 	}
 	marker := cloudInitMarker
@@ -61,19 +62,83 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 	return err
 }
 
-// waitSSH waits until a command works on a node that boots. One that takes no connection at all for Options.ReachTimeout is given
-// up: that comes within moments of a boot, while its user may need cloud-init.
-func (c *Cluster) waitSSH(ctx context.Context, host Host) error {
-	ctx, end := context.WithCancelCause(ctx)
+// While a node is waited for, it is asked again where it is: a guest may tell an old lease until it has a new one.
+const (
+	whereFirst = 2 * time.Second
+	whereLimit = 10 * time.Second
+)
+
+// waitSSH waits until a command works on a node that boots, and returns the host where the node is then. One that takes no
+// connection at all for Options.ReachTimeout is given up: that comes within moments of a boot, while its user may need cloud-init.
+func (c *Cluster) waitSSH(ctx context.Context, host Host) (Host, error) {
+	w := sshWait{c: c, shown: waiting{c: c, step: StepCloudInit}, begun: time.Now()}
+	for {
+		now, err := w.at(ctx, host)
+		if now == nil {
+			return host, err
+		}
+		c.hosts[slices.Index(c.hosts, host)] = now
+		host = now
+	}
+}
+
+// sshWait is the wait for one node.
+type sshWait struct {
+	c     *Cluster
+	shown waiting
+	begun time.Time
+	heard bool // something took a connection
+}
+
+// at waits at one address. It returns the host where the node is instead, once that is known.
+func (w *sshWait) at(ctx context.Context, host Host) (now Host, err error) {
+	waiting, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	shown, heard, begun := waiting{c: c, step: StepCloudInit}, false, time.Now()
-	return host.WaitReady(ctx, func(err error) {
-		shown.report("SSH on "+host.Name(), err.Error())
-		heard = heard || !remote.NoConnection(err)
-		if limit := c.options.ReachTimeout; !heard && time.Since(begun) >= limit {
+	next, every := time.Now().Add(whereFirst), whereFirst
+	err = host.WaitReady(waiting, func(err error) {
+		w.shown.report("SSH on "+host.Name(), err.Error())
+		w.heard = w.heard || !remote.NoConnection(err)
+		limit := w.c.options.ReachTimeout
+		switch {
+		case !w.heard && time.Since(w.begun) >= limit:
 			end(fmt.Errorf("its SSH server took no connection for %s", limit))
+		case time.Now().After(next):
+			if now = w.c.where(waiting, host); now != nil {
+				end(errors.New("it is elsewhere"))
+			}
+			every = min(2*every, whereLimit)
+			next = time.Now().Add(every)
 		}
 	})
+	if _, another := errors.AsType[*remote.HostKeyError](err); now == nil && another {
+		now = w.c.whereSoon(ctx, host)
+	}
+	return now, err
+}
+
+// where is the host where a node is now, nil where it has not moved.
+func (c *Cluster) where(ctx context.Context, host Host) Host {
+	if c.options.Where == nil {
+		return nil
+	}
+	return c.options.Where(ctx, host)
+}
+
+// whereSoon asks for a while where a node is, in whose place another host answers.
+func (c *Cluster) whereSoon(ctx context.Context, host Host) Host {
+	if c.options.Where == nil {
+		return nil
+	}
+	delay := pause{waitStep, waitStepLimit}
+	for begun := time.Now(); time.Since(begun) < whereLimit; {
+		if now := c.where(ctx, host); now != nil {
+			return now
+		}
+		if delay.wait(ctx) != nil {
+			return nil
+		}
+	}
+	return nil
 }
 
 // InstallOS installs on all nodes at once the packages that were asked for, and, on nodes without vendor data, does what that does

@@ -90,6 +90,9 @@ type Options struct {
 	Outside func(context.Context) map[string]string
 	// Alive ends what is asked of nodes whose machines are dead. Nil: nothing is known.
 	Alive Alive
+	// Where is asked, while a node that boots takes no connection or another host answers in its place, whether the node is
+	// elsewhere by now: it returns the host there, or nil. Nil: nodes stay where they are.
+	Where func(ctx context.Context, host Host) Host
 	// Dial connects to a port of a node, as its probes do. Nil: directly.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.

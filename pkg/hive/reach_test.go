@@ -57,3 +57,50 @@ func TestUnreachableNodesAreGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// ready is a node on which commands work.
+type ready struct{ *localHost }
+
+func (ready) WaitReady(context.Context, func(error)) error { return nil }
+
+// another answers in the place of a node, under another key.
+type another struct{ refusing }
+
+func (another) WaitReady(context.Context, func(error)) error { return &remote.HostKeyError{} }
+
+// While a node is waited for, it is asked where it is: an agent that tells an old lease for a while is believed when it has told the
+// new one.
+func TestANodeThatMovesIsFollowed(t *testing.T) {
+	closed := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
+	for _, test := range []struct {
+		name  string
+		first Host
+		old   int // how often the old lease is told
+		found bool
+	}{
+		{"it takes no connection", refusing{why: closed}, 3, true},
+		{"its user is still to come there", refusing{why: remote.ErrAuth}, 3, true},
+		{"another host answers there", another{}, 3, true},
+		{"another host answers there, and it has not moved", another{}, 1000, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				now, asked := ready{&localHost{node: cluster.Node{Name: "ci-1", Index: 1}}}, 0
+				c := NewWithHosts("ci", []Host{test.first}, Options{Where: func(context.Context, Host) Host {
+					if asked++; asked <= test.old {
+						return nil
+					}
+					return now
+				}}, progress.Discard)
+				begun := time.Now()
+				found, err := c.waitSSH(t.Context(), c.hosts[0])
+				if (err == nil) != test.found || test.found && (found != Host(now) || c.hosts[0] != Host(now)) {
+					t.Errorf("found %v, %v", found, err)
+				}
+				if took := time.Since(begun); took > 30*time.Second {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
@@ -76,7 +77,7 @@ func (r *Job) sayMoved(m remote.Move) {
 		}
 	}
 	event := progress.Event{Kind: progress.Warning, Node: m.To.Name, Message: fmt.Sprintf("DHCP has moved %s: %s", m.To.Name, strings.Join(changes, ", "))}
-	if _, configured := r.Record.Phases[cluster.PhaseConfigure]; configured {
+	if formed := r.Record.Phases[cluster.PhaseConfigure].Status == cluster.PhaseDone || r.Record.AWS != nil; formed {
 		event.Hint = fmt.Sprintf("hive was formed with the old addresses: hive-test configure %s --force forms it anew", r.Record.Name)
 	}
 	r.Sink.Emit(event)
@@ -140,9 +141,10 @@ func (r *Job) keepHostKeys(now cluster.Nodes) error {
 
 // Reach connects to those nodes of the record whose numbers are given, all where there are none, and returns them and, in
 // the same order, why each could not be reached. Where one cannot be reached at its recorded address, its hypervisor is asked
-// for the address that it has now, and what DHCP has moved is written down and reached there. One whose hypervisor says that its
-// machine is dead, or elsewhere, is not waited for.
+// for the address that it has now, for some seconds again, since a guest may tell an old lease until it has a new one. What DHCP has
+// moved is written down and reached there. One whose hypervisor says that its machine is dead, or elsewhere, is not waited for.
 func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, error) {
+	begun := time.Now()
 	group, err := r.chosen(indexes)
 	if err != nil {
 		return nil, nil, err
@@ -154,9 +156,7 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 	if !watched.missed(group, failures) {
 		return group, failures, nil
 	}
-	looking, cancel := context.WithTimeout(ctx, statusTime)
-	defer cancel()
-	moves := moved(r.Record.Nodes, r.Fleet.Power(looking, r.Record))
+	moves := r.movesSoon(ctx, group, failures, begun.Add(moveTime))
 	if len(moves) == 0 || !r.follow(moves) {
 		return group, failures, nil
 	}
@@ -170,8 +170,78 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 	return now, failures, nil
 }
 
+// where finds a node for a wait that dials it: asked of the hypervisor, and where DHCP has moved it, written down. It is nil where
+// the node is where it was.
+func (r *Job) where(ctx context.Context, host hive.Host) hive.Host {
+	r.moving.Lock()
+	defer r.moving.Unlock()
+	at := slices.IndexFunc(r.Record.Nodes, func(n cluster.Node) bool { return n.Name == host.Name() })
+	if at < 0 {
+		return nil
+	}
+	one := *r.Record
+	one.Nodes = cluster.Nodes{r.Record.Nodes[at]}
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	moves := moved(one.Nodes, r.Fleet.Power(ctx, &one))
+	if len(moves) == 0 || !r.follow(moves) {
+		return nil
+	}
+	group, err := r.group()
+	if err != nil {
+		return nil
+	}
+	return group[at]
+}
+
+// Follow asks once where the nodes are, and writes down what DHCP has moved. What is not told within limit stays as it is.
+func Follow(ctx context.Context, r *Job, limit time.Duration) {
+	if !addressed(r.Record.Nodes) || r.Fleet == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if moves := moved(r.Record.Nodes, r.Fleet.Power(ctx, r.Record)); len(moves) > 0 {
+		r.follow(moves)
+	}
+}
+
 // reachPatience is how long nodes are connected to before their hypervisors are asked, too.
 const reachPatience = time.Second
+
+// moveTime is how long, from the first try on, nodes that take no connection are looked for elsewhere.
+const moveTime = 5 * time.Second
+
+// movesSoon asks where the nodes are, and until then asks again where one that lives takes no connection, or another host answers in
+// its place.
+func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []error, until time.Time) []remote.Move {
+	for {
+		asking, cancel := context.WithTimeout(ctx, statusTime)
+		powers := r.Fleet.Power(asking, r.Record)
+		cancel()
+		moves := moved(r.Record.Nodes, powers)
+		if len(moves) > 0 || !time.Now().Before(until) || !r.mayMove(group, failures, powers) {
+			return moves
+		}
+		select {
+		case <-time.After(moveTime / 10):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// mayMove reports whether a node that could not be connected to may be elsewhere, though nobody says so yet.
+func (r *Job) mayMove(group remote.Group, failures []error, powers []Power) bool {
+	for i, host := range group {
+		_, another := errors.AsType[*remote.HostKeyError](failures[i])
+		at := slices.IndexFunc(r.Record.Nodes, func(n cluster.Node) bool { return n.Name == host.Name() })
+		if at >= 0 && at < len(powers) && powers[at].Management.IsValid() && (another || remote.NoConnection(failures[i])) {
+			return true
+		}
+	}
+	return false
+}
 
 // missed tells whether a node could not be reached though nothing is known of its death.
 func (v *vigil) missed(group remote.Group, failures []error) bool {

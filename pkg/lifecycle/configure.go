@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -137,11 +136,7 @@ func (c *configure) Run(ctx context.Context) error {
 
 // journal is what is remembered of each node, for what is asked for now.
 func (c *configure) journal() *journal {
-	inputs := maps.Clone(c.inputs.Steps)
-	if inputs[hive.StepStart] != "" {
-		inputs[hive.StepStart] = cluster.Hash(inputs[hive.StepStart], c.Record.Nodes) // hive knows its nodes by their addresses
-	}
-	return &journal{Job: c.Job, inputs: inputs, again: c.Force || c.partial()}
+	return &journal{Job: c.Job, inputs: c.inputs.Steps, again: c.Force || c.partial()}
 }
 
 // compatible refuses to install on some nodes what would be another program than the others have.
@@ -211,6 +206,7 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.Course)
 	if err != nil {
 		return err
 	}
+	before := slices.Clone(c.Record.Nodes)
 	if err := handle.Configure(ctx, course); err != nil {
 		return err
 	}
@@ -221,7 +217,7 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.Course)
 	if err := c.keepAccess(access); err != nil {
 		return fmt.Errorf("keeping the cluster's credentials: %w", err)
 	}
-	if c.partial() && book.whole() {
+	if (c.partial() || !slices.Equal(c.Record.Nodes, before)) && book.whole() { // the inputs name the nodes as they are
 		whole, err := c.wanted()
 		c.Record.SetInputs(cluster.PhaseConfigure, whole)
 		return err

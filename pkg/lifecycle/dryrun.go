@@ -46,10 +46,9 @@ func (r *Job) requestWithoutKey() (provision.Request, error) {
 		return provision.Request{}, fmt.Errorf("make a directory for the plan: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	standIn := *r
 	record := *r.Record
 	record.SSHKeyPath = filepath.Join(dir, "key")
-	standIn.Record = &record
+	standIn := &Job{Record: &record, Store: r.Store, Allow: r.Allow}
 	if err := remote.GenerateKey(record.SSHKeyPath); err != nil {
 		return provision.Request{}, err
 	}

@@ -106,6 +106,10 @@ func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, 
 	var unreachable error
 	watched := &vigil{}
 	if inside {
+		if r.Interrupted == nil || !r.Interrupted() {
+			Follow(ctx, r, FollowTime) // what has moved tells its part where it is
+			nodes = placed(r.Record.Nodes, nodes)
+		}
 		watched = r.keepVigil(ctx, 0)
 		defer watched.end()
 		hosts, handle, unreachable = r.hosts(sink, watched)
@@ -127,6 +131,20 @@ func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, 
 		warn(sink, "the evidence has no index: %v", err)
 	}
 	r.summarize(sink, nodes)
+}
+
+// FollowTime is how long it may take to find out where nodes are before something goes on without.
+const FollowTime = 5 * time.Second
+
+// placed are nodes as they are listed in all, where they are.
+func placed(all, nodes cluster.Nodes) cluster.Nodes {
+	now := slices.Clone(nodes)
+	for i, node := range nodes {
+		if at := slices.IndexFunc(all, func(n cluster.Node) bool { return n.Name == node.Name }); at >= 0 {
+			now[i] = all[at]
+		}
+	}
+	return now
 }
 
 // hosts are the connections to the nodes by name.

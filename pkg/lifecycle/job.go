@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
@@ -201,6 +202,8 @@ type Job struct {
 	// unreached are, by name, the nodes that could not be connected to then.
 	unreached map[string]error
 	gathered  []Item
+	// moving is held while the record's nodes are changed, or read, by what runs beside a phase's steps.
+	moving sync.Mutex
 }
 
 // masked is err as it may be recorded; nil for nil.
@@ -242,7 +245,7 @@ func (r *Job) hiveWithin(sink progress.Sink, alive hive.Alive) (*hive.Cluster, e
 	}
 	options := r.Hive
 	options.Force, options.Secrets, options.Outside, options.Alive = r.Force, r.Secrets, r.dead, alive
-	options.Dial = r.remote.DialContext
+	options.Dial, options.Where = r.remote.DialContext, r.where
 	return hive.New(r.Record.Name, group, options, sink), nil
 }
 

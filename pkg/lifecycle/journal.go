@@ -46,7 +46,16 @@ var _ hive.Journal = (*journal)(nil)
 
 // Done tells whether a step was done with the same inputs, on the machine that the node is now.
 func (j *journal) Done(step, node string) bool {
-	return !j.again && j.inputs[step] != "" && j.noted(node).Inputs[step] == j.inputs[step]
+	return !j.again && j.input(step) != "" && j.noted(node).Inputs[step] == j.input(step)
+}
+
+// input identifies what a step is done with now; empty where that is not known from here. Hive knows its nodes by their addresses,
+// which may change until it starts.
+func (j *journal) input(step string) string {
+	if step == hive.StepStart && j.inputs[step] != "" {
+		return cluster.Hash(j.inputs[step], j.Record.Nodes)
+	}
+	return j.inputs[step]
 }
 
 func (j *journal) noted(node string) cluster.NodeProgress {
@@ -95,12 +104,12 @@ func (j *journal) End(step string, err error) {
 		noted.Step, noted.Status = step, cluster.PhaseDone
 		if err != nil && (len(failed) == 0 || failed[node]) {
 			noted.Status = cluster.PhaseFailed
-		} else if ownStep(step) && j.inputs[step] != "" {
+		} else if ownStep(step) && j.input(step) != "" {
 			noted.Inputs = maps.Clone(noted.Inputs)
 			if noted.Inputs == nil {
 				noted.Inputs = map[string]string{}
 			}
-			noted.Inputs[step] = j.inputs[step]
+			noted.Inputs[step] = j.input(step)
 		}
 		j.Record.SetProgress(cluster.PhaseConfigure, node, noted)
 	}
@@ -112,7 +121,7 @@ func (j *journal) whole() bool {
 	for _, node := range j.Record.Nodes {
 		noted := j.noted(node.Name)
 		for _, step := range hive.OwnSteps() {
-			if was := noted.Inputs[step]; was != j.inputs[step] && (was != "" || step != hive.StepOS) { // os is no step everywhere
+			if was := noted.Inputs[step]; was != j.input(step) && (was != "" || step != hive.StepOS) { // os is no step everywhere
 				return false
 			}
 		}
@@ -153,8 +162,8 @@ func (j *journal) tell(sink progress.Sink, nodes []string) {
 	for _, step := range []string{hive.StepOS, hive.StepInstall} {
 		counts := map[string]int{}
 		for _, node := range nodes {
-			if was := j.noted(node).Inputs[step]; was != "" && was != j.inputs[step] {
-				counts[hive.Changed(step, was, j.inputs[step])]++
+			if was := j.noted(node).Inputs[step]; was != "" && was != j.input(step) {
+				counts[hive.Changed(step, was, j.input(step))]++
 			}
 		}
 		for _, what := range slices.Sorted(maps.Keys(counts)) {

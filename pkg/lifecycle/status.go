@@ -160,9 +160,12 @@ func addressed(nodes cluster.Nodes) bool {
 // dead tells of each node whose VM does not run, as its hypervisor says, why it cannot be alive.
 func (r *Job) dead(ctx context.Context) map[string]string {
 	why := map[string]string{}
-	for i, power := range r.Fleet.Power(ctx, r.Record) {
+	r.moving.Lock()
+	record := *r.Record
+	r.moving.Unlock()
+	for i, power := range r.Fleet.Power(ctx, &record) {
 		if text := power.dead(); text != "" {
-			why[r.Record.Nodes[i].Name] = text
+			why[record.Nodes[i].Name] = text
 		}
 	}
 	return why
