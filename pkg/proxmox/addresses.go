@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -131,22 +132,56 @@ func AddressOf(interfaces []Interface, mac string, known netip.Addr) netip.Addr 
 	return addr
 }
 
-// pick finds the address of the NIC with the given MAC, or says why there is none.
+// pick finds the address of the NIC with the given MAC, or says why there is none. Several interfaces may have that MAC: a bridge
+// takes that of the NIC below it, and has its address then. Of those that have one, the address that is known stays; else one in
+// the same network as that counts before others, and a NIC before what is above it. Bridges of containers never count.
 func pick(interfaces []Interface, role, mac string, known netip.Addr) (netip.Addr, string) {
+	var found []netip.Prefix
+	var names []string
 	for _, i := range interfaces {
-		if !strings.EqualFold(i.MAC, mac) {
+		if !strings.EqualFold(i.MAC, mac) || forContainers(i.Name) {
 			continue
 		}
 		if known.Is4() && slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Addr().Unmap() == known }) {
 			return known, ""
 		}
-		if addr, ok := best(i.Prefixes); ok {
-			return addr, ""
+		names = append(names, i.Name)
+		if physical(i.Name) {
+			found = slices.Concat(i.Prefixes, found)
+		} else {
+			found = append(found, i.Prefixes...)
 		}
-		return netip.Addr{}, fmt.Sprintf("the %s NIC %s (%s) has no address", role, i.Name, mac)
 	}
-	return netip.Addr{}, fmt.Sprintf("the guest has no %s NIC with MAC %s", role, mac)
+	if len(names) == 0 {
+		return netip.Addr{}, fmt.Sprintf("the guest has no %s NIC with MAC %s", role, mac)
+	}
+	if known.Is4() {
+		slices.SortStableFunc(found, func(a, b netip.Prefix) int { return around(b, known) - around(a, known) })
+	}
+	if addr, ok := best(found); ok {
+		return addr, ""
+	}
+	return netip.Addr{}, fmt.Sprintf("the %s NIC %s (%s) has no address", role, strings.Join(names, " and "), mac)
 }
+
+// around is 1 for an address in the network of which known is, else 0.
+func around(p netip.Prefix, known netip.Addr) int {
+	if p.Masked().Contains(known) {
+		return 1
+	}
+	return 0
+}
+
+// containerBridge are interfaces that programs make for containers and guests within the node. Docker names its own ones br- and
+// twelve digits; br-ex and the like are the system's, and hive's.
+var containerBridge = regexp.MustCompile(`^(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr|veth|flannel|cali|tap|vnet)|^br-[0-9a-f]{12}$`)
+
+func forContainers(name string) bool { return containerBridge.MatchString(name) }
+
+// physical reports whether an interface has the name of a NIC, by the kernel's or systemd's rules, without a VLAN.
+func physical(name string) bool { return nicName.MatchString(name) }
+
+var nicName = regexp.MustCompile(`^(eth|en)[a-z0-9]*$`)
 
 // best is the first IPv4 address that others can reach, else the first such IPv6 address.
 func best(prefixes []netip.Prefix) (netip.Addr, bool) {

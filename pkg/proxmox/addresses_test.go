@@ -1,6 +1,7 @@
 package proxmox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -115,6 +116,45 @@ func TestAnAddressThatIsKnownStays(t *testing.T) {
 	six := []Interface{nic("eth0", "BC:24:11:00:00:01", "fd00::1/64", "10.0.0.1/24")}
 	if got := AddressOf(six, "BC:24:11:00:00:01", netip.MustParseAddr("fd00::1")); got.String() != "10.0.0.1" {
 		t.Errorf("an IPv6 address stays where there is an IPv4 address: %s", got)
+	}
+}
+
+// Of several interfaces with one MAC, which bridges make, one is right.
+func TestInterfacesWithOneMAC(t *testing.T) {
+	const mac = "BC:24:11:00:00:01"
+	on := func(name string, addresses ...string) Interface {
+		i := Interface{Name: name, MAC: strings.ToLower(mac)}
+		for _, a := range addresses {
+			i.Prefixes = append(i.Prefixes, netip.MustParsePrefix(a))
+		}
+		return i
+	}
+	docker, eth, br := on("docker0", "172.17.0.1/16"), on("eth0", "10.0.0.5/24"), on("br0", "10.0.0.9/24")
+	for _, tc := range []struct {
+		name       string
+		interfaces []Interface
+		known      string
+		want       string // an address, or why there is none
+	}{
+		{"a bridge has the NIC's address", []Interface{on("eth0"), br}, "", "10.0.0.9"},
+		{"a bridge, listed first", []Interface{br, on("eth0", "fe80::1/64")}, "", "10.0.0.9"},
+		{"Docker's bridge, listed first", []Interface{docker, eth}, "", "10.0.0.5"},
+		{"Docker's bridge above a NIC without address", []Interface{on("eth0"), docker}, "", "the data NIC eth0 (BC:24:11:00:00:01) has no address"},
+		{"a network of Docker's", []Interface{on("br-0123456789ab", "172.18.0.1/16"), eth}, "", "10.0.0.5"},
+		{"a bridge of the system's", []Interface{on("eth0"), on("br-ex", "10.0.0.9/24")}, "", "10.0.0.9"},
+		{"a network card before what is above it", []Interface{br, eth}, "", "10.0.0.5"},
+		{"what is known stays, on whichever it is", []Interface{eth, br}, "10.0.0.9", "10.0.0.9"},
+		{"what is known is gone: one of its network", []Interface{on("eth0", "192.168.7.1/24"), br}, "10.0.0.7", "10.0.0.9"},
+		{"what is known was Docker's", []Interface{docker, eth}, "172.17.0.1", "10.0.0.5"},
+		{"none has one", []Interface{on("eth0"), on("br0")}, "", "the data NIC eth0 and br0 (BC:24:11:00:00:01) has no address"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			known, _ := netip.ParseAddr(tc.known)
+			addr, gap := pick(tc.interfaces, "data", mac, known)
+			if got := cmp.Or(gap, addr.String()); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }
 
