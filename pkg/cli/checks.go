@@ -34,9 +34,7 @@ func (s *session) checks(download bool) fleet.Checks {
 	c := fleet.Checks{
 		More: []proxmox.Check{s.tofuCheck(download), s.keyCheck, s.cpuCheck}, CPUOvercommit: s.settings.Proxmox.CPUOvercommit,
 	}
-	if s.record.Target.HypervisorSSHKeyPath != "" {
-		c.Login = s.tryHypervisor
-	}
+	c.Login = s.tryHypervisor
 	return c
 }
 
@@ -120,6 +118,8 @@ func (s *session) keyCheck(context.Context) []proxmox.Finding {
 			otherwise = "else put it back, or begin anew with `hive-test down " + s.name.String() + "`, which needs no key"
 		}
 		f.Fix = fmt.Sprintf("ssh-keygen -y -f %s > %s, where the private key is the right one; %s", remote.Quote(path), remote.Quote(public), otherwise)
+	} else if err := remote.CheckKey(path, cmp.Or(s.record.SSHAgent, s.settings.SSH.AgentSocket)); err != nil {
+		f.Status, f.Detail, f.Fix = proxmox.Fail, err.Error(), "eval $(ssh-agent); ssh-add "+remote.Quote(path)+"; or unset ssh_private_key_path: then each cluster gets a pair of its own"
 	}
 	return []proxmox.Finding{f}
 }
@@ -139,10 +139,14 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 		return err.Error(), "make room for temporary files, or set TMPDIR"
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	with, copyID := "the key "+key, "ssh-copy-id -i "+remote.Quote(key)
+	if key == "" {
+		with, copyID = "the keys of the SSH agent", "ssh-copy-id"
+	}
 	// The provider pins the hypervisors' keys itself, for each cluster; what is seen here proves nothing and is forgotten.
-	dialer, err := remote.NewDialer(remote.Config{User: user, KeyPath: key, KnownHosts: filepath.Join(dir, "known_hosts"), ConnectTimeout: limit})
+	dialer, err := remote.NewDialer(remote.Config{User: user, KeyPath: key, AgentSocket: s.settings.SSH.AgentSocket, KnownHosts: filepath.Join(dir, "known_hosts"), ConnectTimeout: limit})
 	if err != nil {
-		return err.Error(), "set proxmox.ssh_private_key_path to a private key that can be read"
+		return "no key for the hypervisors: " + err.Error(), "set proxmox.ssh_private_key_path to a private key that can be used, or let an SSH agent hold it"
 	}
 	defer func() { _ = dialer.Close() }()
 	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: port})
@@ -154,8 +158,8 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 	uid, name := identity(string(told.Stdout))
 	switch {
 	case errors.Is(err, remote.ErrAuth):
-		return fmt.Sprintf("{host} refuses the SSH login of %s with the key %s", user, key),
-			fmt.Sprintf("for {host}: ssh-copy-id -i %s %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", remote.Quote(key), user+"@ADDRESS")
+		return fmt.Sprintf("{host} refuses the SSH login of %s with %s", user, with),
+			fmt.Sprintf("for {host}: %s %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", copyID, user+"@ADDRESS")
 	case err != nil:
 		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(port)) + "), and there: systemctl status ssh"
 	case name != "" && name != h.Name: // images and snippets would be written there

@@ -21,6 +21,7 @@ import (
 	"hive-test/pkg/provision"
 	"hive-test/pkg/provision/tofu"
 	"hive-test/pkg/proxmox"
+	"hive-test/pkg/remote"
 	"hive-test/pkg/report"
 )
 
@@ -166,10 +167,13 @@ func (s *session) provisioner() provision.Provisioner {
 	if !s.needsHypervisorSSH() {
 		target.HypervisorSSHUser, target.HypervisorSSHKeyPath = "", ""
 	}
+	if key := target.HypervisorSSHKeyPath; key != "" && s.settings.SSH.AgentSocket != "" && !remote.OwnKey(key) {
+		target.HypervisorSSHKeyPath = "" // the provider asks for no passphrase: the agent has it
+	}
 	return tofu.New(tofu.Options{
 		Find: s.tofuOfCluster(), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
 		OwnerID: s.record.Owner.ID, Endpoint: target.Endpoint, Token: s.token(), CAFile: s.providerCA(), Insecure: target.Insecure,
-		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath,
+		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: s.settings.SSH.AgentSocket,
 		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
 	})
 }

@@ -92,7 +92,7 @@ func clusterRows() []Setting {
 		{Key: "ssh_public_key_path", Flag: "ssh-public-key-path", Env: []string{"TF_VAR_ssh_public_key_path"}, Kind: Path, Help: "its public half; empty: the private key's path with .pub"},
 		{Key: "node_ssh_port", Flag: "node-ssh-port", Kind: Int, Default: 22, Min: 1, Max: 65535, Help: "port of the nodes' SSH servers"},
 		{Key: "ssh.proxy_jump", Flag: "proxy-jump", Kind: Text, Help: "bastion that nodes are reached through, user@host:port, several with commas; none: reached directly; empty: as the cluster was made"},
-		{Key: "ssh.agent_socket", Env: []string{"SSH_AUTH_SOCK"}, Kind: Path, Help: "SSH agent, for keys that are protected by a passphrase and for the bastion"},
+		{Key: "ssh.agent_socket", Env: []string{"SSH_AUTH_SOCK"}, Kind: Path, Help: "SSH agent, for keys of nodes and hypervisors that are protected by a passphrase, and for the bastion"},
 		{Key: "ssh.config_file", Kind: Path, Help: "what it says of hosts counts for those of a hosts file and for the bastion, where nothing else is said; empty: ~/.ssh/config; /dev/null: none"},
 		{Key: "hosts_file", Flag: "hosts-file", Kind: Path, Help: "make the cluster of the hosts that this file names, without Proxmox"},
 		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},

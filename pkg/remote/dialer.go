@@ -26,9 +26,9 @@ const (
 // Config says how the nodes of one cluster are reached.
 type Config struct {
 	User       string
-	KeyPath    string // private key
+	KeyPath    string // private key; empty: what AgentSocket holds
 	KnownHosts string // the cluster's own known_hosts file; made with mode 0600 where missing
-	// AgentSocket is the SSH agent that holds KeyPath where that is protected by a passphrase; empty: none.
+	// AgentSocket is the SSH agent that holds KeyPath where that is protected by a passphrase, or is empty; empty: none.
 	AgentSocket string
 	// ProxyJump are the hosts that nodes are reached through, with KeyPath, their identity files and the agent; empty: directly.
 	ProxyJump cluster.JumpHosts
@@ -55,8 +55,7 @@ var ErrAuth = errors.New("the node refused the SSH login")
 // Dialer makes and keeps the connections to nodes. All its methods, and those of its hosts, are safe for concurrent use.
 type Dialer struct {
 	cfg      Config
-	signer   ssh.Signer
-	agent    net.Conn
+	signers  []ssh.Signer
 	hostKeys *hostKeys
 	jumps    []*Host
 	sums     sums
@@ -77,7 +76,7 @@ func NewDialer(cfg Config) (*Dialer, error) {
 	case cfg.KnownHosts == "":
 		return nil, errors.New("no known_hosts file is set")
 	}
-	signer, agentConn, err := loadSigner(cfg.KeyPath, cfg.AgentSocket)
+	signers, err := loadSigners(cfg.KeyPath, cfg.AgentSocket)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +88,7 @@ func NewDialer(cfg Config) (*Dialer, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Dialer{
-		cfg: cfg, signer: signer, agent: agentConn,
+		cfg: cfg, signers: signers,
 		hostKeys: &hostKeys{path: cfg.KnownHosts},
 		hosts:    map[cluster.Node]*Host{},
 	}
@@ -141,9 +140,6 @@ func (d *Dialer) Close() error {
 		}
 	}
 	d.work.Wait()
-	if first && d.agent != nil {
-		return d.agent.Close()
-	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -66,7 +67,7 @@ func dialVia(ctx context.Context, via *Host, network, addr string) (net.Conn, er
 
 // signersOf are the keys for a host: the cluster's own, and for a jump host its identity files and what its agent holds.
 func (d *Dialer) signersOf(jump *cluster.JumpHost) ([]ssh.Signer, func()) {
-	signers, done := []ssh.Signer{d.signer}, func() {}
+	signers, done := slices.Clone(d.signers), func() {}
 	if jump == nil {
 		return signers, done
 	}
@@ -111,7 +112,11 @@ func (h *Host) login() (user, addr, with string, err error) {
 		return h.jump.User, h.jump.Address(), "the cluster's key, its identity files and the SSH agent", nil
 	}
 	addr, err = address(h.node)
-	return h.dialer.cfg.User, addr, "key " + h.dialer.cfg.KeyPath, err
+	with = "key " + h.dialer.cfg.KeyPath
+	if h.dialer.cfg.KeyPath == "" {
+		with = "the SSH agent's keys"
+	}
+	return h.dialer.cfg.User, addr, with, err
 }
 
 // refusal is what a login that is refused means. A node may still boot, and its user come; a jump host is there already.

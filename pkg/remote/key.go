@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -17,33 +18,63 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// loadSigner reads the private key at path. An encrypted key is used through the SSH agent at socket, which must hold it;
-// the agent's connection is returned to be closed. Errors say what to do.
-func loadSigner(path, socket string) (ssh.Signer, net.Conn, error) {
+// loadSigners returns what logs in with the private key at path. One that is protected by a passphrase, or of which only the public
+// half is there, is used through the SSH agent at socket, which must hold it. Without a path, all that the agent holds is used. Errors
+// say what to do.
+func loadSigners(path, socket string) ([]ssh.Signer, error) {
+	if path == "" {
+		return heldSigners(socket)
+	}
+	signer, err := loadSigner(path, socket)
+	if err != nil {
+		return nil, err
+	}
+	return []ssh.Signer{signer}, nil
+}
+
+func heldSigners(socket string) ([]ssh.Signer, error) {
+	if socket == "" {
+		return nil, errors.New("there is neither a private key nor an SSH agent: name a key, or start an agent and run ssh-add")
+	}
+	held, err := agentKeys(socket)
+	if err != nil {
+		return nil, err
+	}
+	if len(held) == 0 {
+		return nil, errors.New("the SSH agent holds no key: run ssh-add")
+	}
+	var signers []ssh.Signer
+	for _, key := range held {
+		signers = append(signers, agentKey{socket, key})
+	}
+	return signers, nil
+}
+
+func loadSigner(path, socket string) (ssh.Signer, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the SSH private key: %w: check the path and its permissions", err)
+		return nil, fmt.Errorf("reading the SSH private key: %w: check the path and its permissions", err)
 	}
 	signer, err := ssh.ParsePrivateKey(text)
 	if err == nil {
-		return signer, nil, nil
+		return signer, nil
 	}
 	if public, _, _, _, pubErr := ssh.ParseAuthorizedKey(text); pubErr == nil {
 		if socket == "" {
-			return nil, nil, fmt.Errorf("%s is a public key: give the path of the private key", path)
+			return nil, fmt.Errorf("%s is a public key: give the path of the private key", path)
 		}
 		return agentSigner(path, socket, public, "only its public half is here", "run ssh-add with its private half")
 	}
 	if missing, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
 		return encryptedSigner(path, socket, missing.PublicKey)
 	}
-	return nil, nil, fmt.Errorf("the SSH private key %s cannot be used: %w: give an OpenSSH or PEM private key", path, err)
+	return nil, fmt.Errorf("the SSH private key %s cannot be used: %w: give an OpenSSH or PEM private key", path, err)
 }
 
-func encryptedSigner(path, socket string, public ssh.PublicKey) (ssh.Signer, net.Conn, error) {
+func encryptedSigner(path, socket string, public ssh.PublicKey) (ssh.Signer, error) {
 	hint := "run ssh-add " + Quote(path) + ", or give a key without passphrase"
 	if socket == "" {
-		return nil, nil, fmt.Errorf("the SSH private key %s is protected by a passphrase and there is no SSH agent: start one and %s", path, hint)
+		return nil, fmt.Errorf("the SSH private key %s is protected by a passphrase and there is no SSH agent: start one and %s", path, hint)
 	}
 	if public == nil {
 		text, err := os.ReadFile(path + ".pub")
@@ -51,27 +82,101 @@ func encryptedSigner(path, socket string, public ssh.PublicKey) (ssh.Signer, net
 			public, _, _, _, err = ssh.ParseAuthorizedKey(text)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("the SSH private key %s is protected by a passphrase and its public key cannot be read: %w", path, err)
+			return nil, fmt.Errorf("the SSH private key %s is protected by a passphrase and its public key cannot be read: %w", path, err)
 		}
 	}
 	return agentSigner(path, socket, public, "is protected by a passphrase", hint)
 }
 
 // agentSigner is the key that the agent at socket holds; why tells what the file itself cannot be used for.
-func agentSigner(path, socket string, public ssh.PublicKey, why, hint string) (ssh.Signer, net.Conn, error) {
-	conn, err := net.Dial("unix", socket)
+func agentSigner(path, socket string, public ssh.PublicKey, why, hint string) (ssh.Signer, error) {
+	held, err := agentKeys(socket)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the SSH private key %s %s and the SSH agent does not answer: %w", path, why, err)
+		return nil, fmt.Errorf("the SSH private key %s %s and %w", path, why, err)
 	}
-	signers, err := agent.NewClient(conn).Signers()
-	for _, s := range signers {
-		if bytes.Equal(s.PublicKey().Marshal(), public.Marshal()) {
-			return s, conn, nil
+	for _, key := range held {
+		if bytes.Equal(key.Marshal(), public.Marshal()) {
+			return agentKey{socket, key}, nil
 		}
 	}
-	return nil, nil, errors.Join(
-		fmt.Errorf("the SSH private key %s %s and the SSH agent does not hold it: %s", path, why, hint),
-		err, conn.Close())
+	return nil, fmt.Errorf("the SSH private key %s %s and the SSH agent does not hold it: %s", path, why, hint)
+}
+
+// agentKeys are the public halves of the keys that an agent holds.
+func agentKeys(socket string) ([]ssh.PublicKey, error) {
+	var keys []ssh.PublicKey
+	err := askAgent(socket, func(client agent.ExtendedAgent) error {
+		held, err := client.List()
+		for _, key := range held {
+			keys = append(keys, key)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the SSH agent does not answer: %w", err)
+	}
+	return keys, nil
+}
+
+func askAgent(socket string, ask func(agent.ExtendedAgent) error) error {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	return ask(agent.NewClient(conn))
+}
+
+// agentKey is a key that an agent holds. The agent is connected to for each signature: it may be another process by then, as after a
+// new login.
+type agentKey struct {
+	socket string
+	public ssh.PublicKey
+}
+
+var _ ssh.AlgorithmSigner = agentKey{}
+
+// PublicKey is the public half.
+func (k agentKey) PublicKey() ssh.PublicKey { return k.public }
+
+// Sign lets the agent sign.
+func (k agentKey) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	return k.SignWithAlgorithm(rand, data, "")
+}
+
+// SignWithAlgorithm lets the agent sign with one of the key's algorithms, which RSA keys have several of.
+func (k agentKey) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (signature *ssh.Signature, err error) {
+	var flags agent.SignatureFlags
+	switch algorithm {
+	case ssh.KeyAlgoRSASHA256, ssh.CertAlgoRSASHA256v01:
+		flags = agent.SignatureFlagRsaSha256
+	case ssh.KeyAlgoRSASHA512, ssh.CertAlgoRSASHA512v01:
+		flags = agent.SignatureFlagRsaSha512
+	}
+	err = askAgent(k.socket, func(client agent.ExtendedAgent) (err error) {
+		signature, err = client.SignWithFlags(k.public, data, flags)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the SSH agent did not sign: %w", err)
+	}
+	return signature, nil
+}
+
+// OwnKey reports whether the private key at path can be used by itself, without an agent. One that cannot be read can not.
+func OwnKey(path string) bool {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	_, err = ssh.ParsePrivateKey(text)
+	return err == nil
+}
+
+// CheckKey tells why nobody can log in with the private key at path, which the agent at socket may hold; nil: it can be used.
+func CheckKey(path, socket string) error {
+	_, err := loadSigners(path, socket)
+	return err
 }
 
 // GenerateKey makes an ed25519 key pair without passphrase at path (mode 0600) and path.pub (mode 0644). A pair that is
@@ -80,7 +185,7 @@ func GenerateKey(path string) error {
 	_, err := os.Stat(path)
 	switch {
 	case err == nil:
-		signer, _, err := loadSigner(path, "")
+		signer, err := loadSigner(path, "")
 		if err != nil {
 			return err
 		}

@@ -2,9 +2,12 @@ package remote
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/pem"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -97,7 +100,39 @@ func TestEncryptedKeyThroughAgent(t *testing.T) {
 	}
 }
 
-func serveAgent(t *testing.T, key ed25519.PrivateKey) string {
+// Without a key, what the agent holds is used; RSA keys sign with SHA-2. The agent may have been started again since.
+func TestKeysOfAnAgent(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t)
+	cfg.KeyPath, cfg.AgentSocket = "", ""
+	_, err := NewDialer(cfg)
+	contains(t, err, "neither a private key nor an SSH agent")
+	cfg.AgentSocket = serveAgent(t, nil)
+	_, err = NewDialer(cfg)
+	contains(t, err, "holds no key: run ssh-add")
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.AgentSocket = serveAgent(t, private)
+	if err := runTrue(t, cfg, s.node(1)); err != nil {
+		t.Error(err)
+	}
+	d, err := NewDialer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	again := serveAgent(t, private)
+	if err := errors.Join(os.Remove(cfg.AgentSocket), os.Rename(again, cfg.AgentSocket)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Host(s.node(1)).Run(t.Context(), Command{Argv: []string{"true"}}); err != nil {
+		t.Errorf("with an agent that was started again: %v", err)
+	}
+}
+
+func serveAgent(t *testing.T, key crypto.PrivateKey) string {
 	t.Helper()
 	keys := agent.NewKeyring()
 	if key != nil {

@@ -2,6 +2,7 @@ package tofu
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -69,7 +70,7 @@ func (p *Provisioner) setCredentials(env map[string]string) error {
 		env["PROXMOX_VE_SSH_AGENT"] = "false"
 		return nil
 	}
-	if socket := lookup(o.Env, "SSH_AUTH_SOCK"); socket != "" {
+	if socket := cmp.Or(o.SSHAgent, lookup(o.Env, "SSH_AUTH_SOCK")); socket != "" {
 		env["SSH_AUTH_SOCK"] = socket
 		env["PROXMOX_VE_SSH_AGENT"] = "true"
 	}

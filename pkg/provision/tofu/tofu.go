@@ -55,8 +55,9 @@ type Options struct {
 	CAFile string
 	// Insecure turns certificate verification off.
 	Insecure bool
-	// SSHUser and SSHPrivateKeyPath are how hypervisors are logged in to. Without a key the SSH agent is asked.
-	SSHUser, SSHPrivateKeyPath string
+	// SSHUser and SSHPrivateKeyPath are how hypervisors are logged in to. Without a key the SSH agent is asked, whose socket is
+	// SSHAgent, or that of SSH_AUTH_SOCK in Env.
+	SSHUser, SSHPrivateKeyPath, SSHAgent string
 	// Parallelism is how many resources are worked on at a time; 0 means 10, enough for the largest cluster at once.
 	Parallelism int
 	// Pause is what passes before the first further try of what failed for a passing reason; it doubles. 0 means a second.
