@@ -84,6 +84,60 @@ fail() {
   exit 1
 }
 
+# lock_holder reads what a program has complained of and prints which lock of apt's somebody else holds, and who; nothing where that is
+# not what it complains of. Early versions of apt do not say who: the kernel does.
+lock_holder() {
+  local text file pid name
+  text=$(sed -n '/Could not get lock /{s/.*Could not get lock //p;q;}')
+  if [ -z "$text" ]; then
+    return
+  fi
+  file=${text%% *}
+  file=${file%.}
+  pid=$(sed -n 's/.*held by process \([0-9]*\).*/\1/p' <<<"$text")
+  if [ -z "$pid" ]; then
+    pid=$(awk -v inode="$(stat -c %i "$root$file" 2>/dev/null)" \
+      '$2 != "->" { n = split($6, at, ":"); if (at[n] == inode) { print $5; exit } }' "$root/proc/locks" 2>/dev/null) || true
+  fi
+  if [ -z "$pid" ]; then
+    printf '%s is held by another program\n' "$file"
+    return
+  fi
+  name=$(tr '\0' ' ' 2>/dev/null <"$root/proc/$pid/cmdline") || name=
+  name=${name:-$(sed -n 's/.*(\(.*\)).*/\1/p' <<<"$text")}
+  printf '%s is held by process %s (%s)\n' "$file" "$pid" "${name% }"
+}
+
+apt_tries=60  # with 10 seconds between them: timers of the system's own take minutes after a first boot
+apt_blocked=  # who holds a lock of apt's still, after the last of them
+
+# through_apt CMD... runs a command that uses apt, and again while somebody else holds one of apt's locks: DPkg::Lock::Timeout waits for
+# those of dpkg only, and not for those of the lists and of the archives.
+through_apt() {
+  local try holder told='' said
+  said=$(mktemp)
+  for ((try = 1; ; try++)); do
+    if [ "$try" = 1 ]; then
+      if { "$@" 2>&1 1>&3 | tee "$said" >&2; } 3>&1; then break; fi
+    elif "$@" 2>"$said"; then
+      break
+    fi
+    holder=$(lock_holder <"$said")
+    if [ -z "$holder" ] || [ "$try" -ge "$apt_tries" ]; then
+      [ "$try" = 1 ] || cat "$said" >&2
+      apt_blocked=$holder
+      rm -f "$said"
+      return 1
+    fi
+    if [ "$holder" != "$told" ]; then
+      printf 'waiting for apt: %s\n' "$holder"
+      told=$holder
+    fi
+    sleep 10
+  done
+  rm -f "$said"
+}
+
 # is_file PATH succeeds if hive has such a file, which may be root's.
 is_file() {
   "${privileged[@]}" test -f "$1"
@@ -558,7 +612,7 @@ build_source() {
   if has_target quickinstall && [ "${HIVE_QUICKINSTALL:-}" != no ]; then
     stamp=$(sha256sum Makefile)
     if [ "$(cat "$run_dir/quickinstall" 2>/dev/null)" != "$stamp" ]; then
-      sudo -n make quickinstall VERSION="${VERSION:-}" COMMIT="${COMMIT:-}" # sudo keeps no variables, and there may be no git to ask
+      through_apt sudo -n make quickinstall VERSION="${VERSION:-}" COMMIT="${COMMIT:-}" # sudo keeps no variables, and there may be no git to ask
       printf '%s\n' "$stamp" >"$run_dir/quickinstall"
     fi
   fi

@@ -37,7 +37,7 @@ install_units() {
     variables+=("INSTALL_${prefix}_TARBALL=$archive" "INSTALL_${prefix}_SKIP_APT=$packages" "INSTALL_${prefix}_SKIP_AWS=1"
       "INSTALL_${prefix}_SKIP_NEWGRP=1")
   done
-  "${privileged[@]}" env "${variables[@]}" bash "$setup"
+  through_apt "${privileged[@]}" env "${variables[@]}" bash "$setup" || fail "${apt_blocked:-setup.sh of the release has failed}"
   use_units || fail "setup.sh has installed no unit of hive's that could be found: *-nats.service"
 }
 

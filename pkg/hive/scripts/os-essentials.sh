@@ -19,8 +19,14 @@ as_root() {
 }
 as_root true || fail "$(id -un) may not become root without a password: the image or template must let the user of cloud-init do so"
 
+# quietly CMD... runs a command, and shows what it wrote only where it fails.
+quietly() {
+  local out
+  out=$("$@" 2>&1) || { printf '%s\n' "$out" >&2 && return 1; }
+}
+
 packages() {
-  local name missing=() out
+  local name missing=()
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     printf 'warning: this is no Debian: it is not known whether it has %s\n' "$HIVE_OS_PACKAGES" >&2
     return
@@ -36,9 +42,9 @@ packages() {
   fi
   printf 'installing %s\n' "${missing[*]}"
   # Timers of the system's own may hold the locks for some minutes after a first boot.
-  if ! out=$(as_root apt-get -q -o DPkg::Lock::Timeout=300 update 2>&1) ||
-    ! out=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 install "${missing[@]}" 2>&1); then
-    printf '%s\n' "$out" >&2
+  if ! through_apt quietly as_root apt-get -q -o DPkg::Lock::Timeout=300 update ||
+    ! through_apt quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 install "${missing[@]}"; then
+    [ -z "$apt_blocked" ] || fail "${missing[*]} cannot be installed: $apt_blocked for too long; look there: systemctl status apt-daily apt-daily-upgrade"
     fail "${missing[*]} cannot be installed: put them into the image or template, or give the node a way to its package mirror"
   fi
 }
