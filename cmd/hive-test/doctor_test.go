@@ -423,6 +423,19 @@ func mistakes() []mistake {
 		{name: "nobody there", make: set("proxmox.endpoint", "https://127.0.0.1:1"), id: "pve-endpoint", advice: "check proxmox.endpoint", mend: func(w *ward, s *settings) { s.set("proxmox.endpoint", w.sim.Endpoint) }},
 		{name: "an unknown CA", make: set("proxmox.ca_file", nil), id: "pve-tls"},
 		{name: "a CA file that is none", make: func(w *ward, s *settings) { s.set("proxmox.ca_file", write(w, "not.pem", "nothing")) }, id: "pve-tls", advice: "pve-root-ca.pem", mend: func(w *ward, s *settings) { s.set("proxmox.ca_file", w.sim.CAFile) }},
+		{name: "a pinned certificate of another name", make: func(w *ward, s *settings) {
+			fingerprint, err := w.sim.fingerprint()
+			if err != nil {
+				w.Fatal(err)
+			}
+			s.set("proxmox.ca_file", nil)
+			s.set("proxmox.fingerprint", fingerprint)
+			s.set("proxmox.endpoint", strings.Replace(w.sim.Endpoint, "127.0.0.1", "0.0.0.0", 1))
+		}, id: "pve-tls-name"},
+		{name: "a CA's certificate of another name", make: func(w *ward, s *settings) {
+			s.set("proxmox.endpoint", strings.Replace(w.sim.Endpoint, "127.0.0.1", "0.0.0.0", 1))
+		}, id: "pve-tls"},
+		{name: "an endpoint with a path", make: func(w *ward, s *settings) { s.set("proxmox.endpoint", w.sim.Endpoint+"/api2/json") }, id: "pve-endpoint"},
 		{name: "a clock that is wrong", make: func(w *ward, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"-3m"}`) }, id: "clock", advice: "timedatectl set-ntp true", mend: func(w *ward, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"0s"}`) }},
 		{name: "no such hypervisor", make: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve9" }, id: "pve-hypervisors", advice: "some of: pve1, pve2, pve3", mend: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve3" }},
 		{name: "a hypervisor that is off", make: online("false", "pve3"), id: "pve-hypervisors", advice: "start pve3", mend: online("true", "pve3")},

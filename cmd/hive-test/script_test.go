@@ -441,14 +441,25 @@ func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
 
 // fingerprintOf is the SHA-256 of the certificate that the simulator shows.
 func fingerprintOf(ts *testscript.TestScript, sim simEnv) string {
-	pem, err := os.ReadFile(sim.CAFile)
+	fingerprint, err := sim.fingerprint()
 	ts.Check(err)
+	return fingerprint
+}
+
+// fingerprint is that of the certificate that the API shows.
+func (sim simEnv) fingerprint() (string, error) {
+	pem, err := os.ReadFile(sim.CAFile)
+	if err != nil {
+		return "", err
+	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(strings.TrimRight(sim.Endpoint, "/"), "https://"), &tls.Config{RootCAs: pool})
-	ts.Check(err)
+	if err != nil {
+		return "", err
+	}
 	defer func() { _ = conn.Close() }()
-	return fmt.Sprintf("%X", sha256.Sum256(conn.ConnectionState().PeerCertificates[0].Raw))
+	return fmt.Sprintf("%X", sha256.Sum256(conn.ConnectionState().PeerCertificates[0].Raw)), nil
 }
 
 // cmdSimNets sets NET0 and NET1 to the first three numbers of the networks behind vmbr0 and vmbr1, and NETBITS to the length

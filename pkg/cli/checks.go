@@ -34,8 +34,18 @@ func (s *session) checks(download bool) fleet.Checks {
 	c := fleet.Checks{
 		More: []proxmox.Check{s.tofuCheck(download), s.keyCheck, s.cpuCheck}, CPUOvercommit: s.settings.Proxmox.CPUOvercommit,
 	}
+	if target := s.record.Target; target.Fingerprint != "" && !target.Insecure {
+		c.More = append(c.More, s.nameCheck)
+	}
 	c.Login = s.tryHypervisor
 	return c
+}
+
+// nameCheck looks whether the provider will take the certificate that is pinned.
+func (s *session) nameCheck(ctx context.Context) []proxmox.Finding {
+	ctx, cancel := context.WithTimeout(ctx, s.settings.Proxmox.CallTimeout)
+	defer cancel()
+	return proxmox.CheckPinnedName(ctx, s.record.Target.Endpoint, s.record.Target.Fingerprint)
 }
 
 // tofuCheck looks for tofu and for the provider in a mirror. It reads the record, and changes nothing.

@@ -2,6 +2,7 @@ package proxmox
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -24,6 +25,8 @@ func TestNewChecksItsOptions(t *testing.T) {
 		{"http", Options{Endpoint: "http://pve:8006", Token: good}, "not https"},
 		{"no host", Options{Endpoint: "pve1", Token: good}, "not a URL"},
 		{"password in URL", Options{Endpoint: "https://u:hunter2@pve:8006", Token: good}, "must not contain a user"},
+		{"a path", Options{Endpoint: "https://pve:8006/api2/json", Token: good}, "more than a host and a port: the API is asked at /api2/json there; write it like https://pve:8006"},
+		{"a page of the web interface", Options{Endpoint: "https://pve:8006/#v1:0:18:4", Token: good}, "more than a host and a port"},
 		{"no token", Options{Endpoint: "https://pve:8006"}, "no proxmox API token"},
 		{"no secret", Options{Endpoint: "https://pve:8006", Token: "root@pam!x"}, "no '='"},
 		{"no realm", Options{Endpoint: "https://pve:8006", Token: "root!x=s3cret"}, "no realm"},
@@ -45,9 +48,43 @@ func TestNewChecksItsOptions(t *testing.T) {
 			}
 		})
 	}
-	c := mustClient(t, Options{Endpoint: "https://pve1:8006/api2/json/", Token: good})
+	c := mustClient(t, Options{Endpoint: "https://pve1:8006/", Token: good})
 	if c.Endpoint() != "https://pve1:8006" || c.TokenID() != "root@pam!x" {
 		t.Errorf("got %q %q", c.Endpoint(), c.TokenID())
+	}
+}
+
+// Before 8.4 the reason is in the status line only, and a proxy may replace that: then the status, and other questions, have to do.
+func TestReasonsThatAreLost(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		reason string // of the status line of what reads a VM
+		free   bool   // as nextid says
+		gone   bool
+		want   string
+	}{
+		{"in the status line", "Configuration file 'nodes/pve1/qemu-server/201.conf' does not exist", false, true, "does not exist"},
+		{"lost, and the id is free", "Internal Server Error", true, true, "its id is free"},
+		{"lost altogether, and the id is free", "", true, true, "its id is free"},
+		{"lost, and the id is taken", "Internal Server Error", false, false, "500 Internal Server Error (its reason was lost on the way)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFakePVE(t)
+			for _, leaf := range []string{"config", "status/current"} {
+				f.on("GET /nodes/pve1/qemu/201/"+leaf, func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, tc.reason, `{"data":null}`) })
+			}
+			f.on("GET /cluster/nextid", func(w http.ResponseWriter, _ *http.Request) {
+				if tc.free {
+					writeData(w, "201")
+					return
+				}
+				answer(w, 400, "Bad Request", `{"data":null,"errors":{"vmid":"VM 201 already exists"}}`)
+			})
+			_, err := f.client(t).VM(t.Context(), "pve1", 201)
+			if errors.Is(err, ErrNotFound) != tc.gone || err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 
@@ -78,7 +115,7 @@ func TestWhoATokenIs(t *testing.T) {
 func TestAnAnswerWithoutReason(t *testing.T) {
 	f := newFakePVE(t)
 	f.on("GET /nodes", func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, "", "") })
-	if _, err := f.client(t).Hypervisors(t.Context()); err == nil || err.Error() != "GET /nodes: 500 Internal Server Error" {
+	if _, err := f.client(t).Hypervisors(t.Context()); err == nil || err.Error() != "GET /nodes: 500 Internal Server Error (its reason was lost on the way)" {
 		t.Errorf("got %v", err)
 	}
 }

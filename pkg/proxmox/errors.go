@@ -48,12 +48,18 @@ type APIError struct {
 	Method string            // of the request
 	Path   string            // of the request, below /api2/json, without query
 	Errors map[string]string // by parameter; nil when PVE names none
+	// Wordless says that PVE's text did not arrive. Until 8.3 it is in the status line only, where a proxy may replace it: then
+	// nothing tells an object that is not there from any other failure.
+	Wordless bool
 }
 
 // Error is one line: the request, the status and PVE's text.
 func (e *APIError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %d %s", e.Method, e.Path, e.Status, strings.Join(strings.Fields(e.Reason), " "))
+	if e.Wordless {
+		b.WriteString(" (its reason was lost on the way)")
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.Errors)) {
 		fmt.Fprintf(&b, " (%s: %s)", name, e.Errors[name])
 	}
@@ -63,6 +69,8 @@ func (e *APIError) Error() string {
 // Hint says how to mend what a user can mend.
 func (e *APIError) Hint() string {
 	switch {
+	case e.Wordless:
+		return "a proxy before Proxmox VE drops its reasons: set proxmox.endpoint to a hypervisor itself, port 8006, or upgrade to 8.4"
 	case errors.Is(e, ErrUnauthorized):
 		return "check PROXMOX_VE_API_TOKEN (user@realm!name=secret): the token may be wrong, disabled or expired"
 	case errors.Is(e, ErrForbidden):
@@ -145,7 +153,7 @@ func (e *callError) Error() string {
 func (e *callError) Hint() string {
 	switch e.kind {
 	case ErrTLS:
-		return tlsFix(e.err)
+		return tlsFix(e.err, e.endpoint)
 	case ErrUnreachable:
 		return endpointFix(e.endpoint)
 	}

@@ -129,7 +129,7 @@ func accessFinding(err error, req PreflightRequest) Finding {
 		f.Fix = "check PROXMOX_VE_API_TOKEN (user@realm!name=secret); list tokens on a hypervisor with: pveum user token list " + tokenUser(req.TokenID) +
 			"; the exact cause is in its syslog: journalctl -u pvedaemon -u pveproxy"
 	case errors.Is(err, ErrTLS):
-		f.ID, f.Title, f.Fix = "pve-tls", "server certificate is trusted", tlsFix(err)
+		f.ID, f.Title, f.Fix = "pve-tls", "server certificate is trusted", tlsFix(err, req.Endpoint)
 	default:
 		f.ID, f.Title = "pve-endpoint", "Proxmox API answers"
 		f.Fix = endpointFix(req.Endpoint)

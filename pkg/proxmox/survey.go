@@ -105,7 +105,11 @@ func (o Options) Problems() []Finding {
 	}
 	if o.Endpoint != "" {
 		_, err := endpointURL(o.Endpoint)
-		found("pve-endpoint", "Proxmox API answers", err, "set proxmox.endpoint to the API's address, like https://pve1:8006")
+		like := "https://pve1:8006"
+		if u, parseErr := url.Parse(o.Endpoint); parseErr == nil && u.Host != "" && u.User == nil {
+			like = "https://" + u.Host
+		}
+		found("pve-endpoint", "Proxmox API answers", err, "set proxmox.endpoint to "+like+", the API's address without a path")
 	}
 	if o.Token != "" && !tokenPattern.MatchString(o.Token) {
 		found("pve-token", "API token is accepted", tokenFormatError(o.Token), "set PROXMOX_VE_API_TOKEN to user@realm!name=secret, as `pveum user token add` printed it")
@@ -113,7 +117,7 @@ func (o Options) Problems() []Finding {
 	_, err := tlsConfig(o)
 	fix := "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem"
 	if o.Fingerprint != "" {
-		fix = "set proxmox.fingerprint to what this prints on the hypervisor: openssl x509 -noout -fingerprint -sha256 -in /etc/pve/local/pve-ssl.pem"
+		fix = "set proxmox.fingerprint to what this prints on the hypervisor: " + fingerprintCommand
 	}
 	found("pve-tls", "server certificate is trusted", err, fix)
 	return findings

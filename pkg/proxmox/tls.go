@@ -135,13 +135,88 @@ func SeenFingerprint(err error) (string, bool) {
 	return "", false
 }
 
-// tlsFix says how the server that err is about can come to be trusted.
-func tlsFix(err error) string {
-	fix := "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem"
+// tlsFix says how the server at endpoint, which err is about, can come to be trusted.
+func tlsFix(err error, endpoint string) string {
+	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
+		return nameFix(wrong.Certificate, endpoint)
+	}
+	fix := "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem, or unset it where the hypervisor has a certificate of a public CA"
 	if seen, ok := SeenFingerprint(err); ok {
-		fix += ", or, after comparing it with 'openssl x509 -noout -fingerprint -sha256 -in /etc/pve/local/pve-ssl.pem' there, set proxmox.fingerprint to " + seen
+		fix += ", or, after comparing it with what this prints there: " + fingerprintCommand + ", set proxmox.fingerprint to " + seen
 	}
 	return fix
+}
+
+// fingerprintCommand prints, on a hypervisor, the fingerprint of the certificate that its API shows: one that an administrator or
+// ACME has put there goes before the one that the cluster has made.
+const fingerprintCommand = `cd /etc/pve/local && openssl x509 -noout -fingerprint -sha256 -in "$(ls pveproxy-ssl.pem pve-ssl.pem 2>/dev/null | head -n 1)"`
+
+// nameFix names endpoints that the certificate is for.
+func nameFix(cert *x509.Certificate, endpoint string) string {
+	parsed, err := url.Parse(endpoint)
+	names := certificateNames(cert)
+	if err != nil || len(names) == 0 {
+		return "give the hypervisor a certificate that names it: pvecm updatecerts --force"
+	}
+	for i, name := range names {
+		if strings.Contains(name, ":") {
+			name = "[" + name + "]"
+		}
+		if port := parsed.Port(); port != "" {
+			name += ":" + port
+		}
+		names[i] = "https://" + name
+	}
+	fix := "set proxmox.endpoint to " + names[0]
+	if len(names) > 1 {
+		fix += " (or to one of " + strings.Join(names[1:], " ") + ")"
+	}
+	return fix
+}
+
+// certificateNames are the names and addresses that a certificate is for; those of the host itself only where there are no others.
+func certificateNames(cert *x509.Certificate) []string {
+	var names, own []string
+	for _, name := range cert.DNSNames {
+		if name == "localhost" {
+			own = append(own, name)
+			continue
+		}
+		names = append(names, name)
+	}
+	for _, address := range cert.IPAddresses {
+		if address.IsLoopback() {
+			own = append(own, address.String())
+			continue
+		}
+		names = append(names, address.String())
+	}
+	if len(names) > 0 {
+		return names
+	}
+	return own
+}
+
+// CheckPinnedName finds out whether the certificate that is pinned names the host of the endpoint: this package does not need that,
+// and the provider, which knows no fingerprints, does. Nothing is found where the certificate cannot be had: others say so.
+func CheckPinnedName(ctx context.Context, endpoint, fingerprint string) []Finding {
+	f := Finding{ID: "pve-tls-name", Title: "certificate names the endpoint", Status: Pass}
+	raw, err := PinnedCertificate(ctx, endpoint, fingerprint)
+	if err != nil {
+		return nil
+	}
+	block, _ := pem.Decode(raw)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	parsed, urlErr := url.Parse(endpoint)
+	if err != nil || urlErr != nil {
+		return nil
+	}
+	f.Detail = strings.Join(certificateNames(cert), ", ")
+	if err := cert.VerifyHostname(parsed.Hostname()); err != nil {
+		f.Status, f.Fix = Fail, nameFix(cert, endpoint)
+		f.Detail = "the fingerprint is right, and the provider compares names, too: " + err.Error()
+	}
+	return []Finding{f}
 }
 
 // PinnedCertificate returns, as PEM, the certificate that the API at endpoint shows, if it is the one with this fingerprint:

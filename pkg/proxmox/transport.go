@@ -135,14 +135,16 @@ func (t *transport) apiError(req *http.Request, resp *http.Response, body []byte
 	if reason == "" {
 		reason = strings.TrimSpace(strings.TrimPrefix(resp.Status, fmt.Sprint(resp.StatusCode)))
 	}
+	wordless := resp.StatusCode == http.StatusInternalServerError && (reason == "" || reason == http.StatusText(resp.StatusCode))
 	if reason == "" {
 		reason = http.StatusText(resp.StatusCode)
 	}
 	e := &APIError{
-		Status: resp.StatusCode,
-		Reason: t.redact(reason),
-		Method: req.Method,
-		Path:   strings.TrimPrefix(req.URL.Path, "/api2/json"),
+		Wordless: wordless,
+		Status:   resp.StatusCode,
+		Reason:   t.redact(reason),
+		Method:   req.Method,
+		Path:     strings.TrimPrefix(req.URL.Path, "/api2/json"),
 	}
 	for name, text := range payload.Errors {
 		if e.Errors == nil {

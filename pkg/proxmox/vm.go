@@ -153,6 +153,11 @@ func (c *Client) VM(ctx context.Context, hypervisor string, vmid int) (VM, error
 		func() error { return c.get(ctx, vmPath(hypervisor, vmid, "/config"), nil, &config) },
 		func() error { return c.get(ctx, vmPath(hypervisor, vmid, "/status/current"), nil, &status) },
 	)
+	if api, ok := errors.AsType[*APIError](err); ok && api.Wordless {
+		if free, idErr := c.CheckID(ctx, vmid); idErr == nil && free { // which is told by the status alone
+			err = fmt.Errorf("%w: its id is free", ErrNotFound)
+		}
+	}
 	if err != nil {
 		return VM{}, fmt.Errorf("reading VM %d on %s: %w", vmid, hypervisor, err)
 	}
