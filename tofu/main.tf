@@ -98,6 +98,9 @@ resource "proxmox_virtual_environment_vm" "node" {
     mac_address = upper(each.value.data_mac)
   }
 
+  # For `qm terminal`, which needs one. Cloud images write their console there as well.
+  serial_device {}
+
   initialization {
     datastore_id        = each.value.datastore_id
     vendor_data_file_id = try(proxmox_virtual_environment_file.vendor_data[each.key].id, null)
@@ -133,8 +136,8 @@ resource "proxmox_virtual_environment_vm" "node" {
 
   lifecycle {
     # A snippet that was lost or changed outside would otherwise replace every running VM, and so would a template that was
-    # moved or made anew.
-    ignore_changes = [initialization, clone]
+    # moved or made anew. A serial port that a VM of an earlier version lacks is no reason to restart it.
+    ignore_changes = [initialization, clone, serial_device]
 
     precondition {
       condition     = length(var.nodes) == var.node_count

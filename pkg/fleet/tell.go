@@ -63,7 +63,7 @@ func (f *Fleet) mine(ctx context.Context, r *cluster.Record, node cluster.Node) 
 // asked are the lines that a guest's agent is asked to run, each bounded within the guest.
 var asked = []string{
 	"cloud-init status --long", "ip address", "ip route", "ss -ltn", "ps -eo user,pid,etime,rss,args", "df -h", "free -m", "date",
-	"journalctl --no-pager -b -n 300", "tail -c 65536 /var/log/cloud-init-output.log",
+	"journalctl --no-pager -b -n 300", "journalctl --no-pager -b -1 -n 300", "tail -c 65536 /var/log/cloud-init-output.log",
 }
 
 // TellInside asks the guest's agent, by commands where the token may run them, else by files.

@@ -263,8 +263,16 @@ func (w *addressWait) askVM(ctx context.Context, e *AddressError) {
 		e.Fix = fmt.Sprintf("qm set %d --agent enabled=1 on %s, then restart the VM", vm.VMID, w.node.Hypervisor)
 	default:
 		e.Reason = fmt.Sprintf("the VM runs but its guest agent did not answer: %s", w.lastText())
-		e.Fix = "the image needs qemu-guest-agent installed and started, or more time to boot (--timeout-up): watch its console with: qm terminal " + fmt.Sprint(vm.VMID)
+		e.Fix = "the image needs qemu-guest-agent installed and started, or more time to boot (--timeout-up): watch its console " + console(vm, w.node)
 	}
+}
+
+// console says how to see what a VM writes: qm terminal wants a serial port.
+func console(vm VM, node cluster.Node) string {
+	if vm.Serial {
+		return fmt.Sprintf("with, on %s: qm terminal %d", node.Hypervisor, node.VMID)
+	}
+	return "in the web interface of Proxmox VE (it has no serial port for qm terminal)"
 }
 
 func (w *addressWait) lastText() string {

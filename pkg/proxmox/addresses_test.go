@@ -179,6 +179,7 @@ func TestWhyAnAddressIsMissing(t *testing.T) {
 		return guestAnswer{err: &APIError{Status: status, Reason: reason}}
 	}
 	running := VM{Status: "running", AgentEnabled: true}
+	serial := VM{Status: "running", AgentEnabled: true, Serial: true}
 	for _, tc := range []struct {
 		name      string
 		answer    guestAnswer
@@ -189,6 +190,8 @@ func TestWhyAnAddressIsMissing(t *testing.T) {
 		immediate bool
 	}{
 		{"agent not running", booting, running, "its guest agent did not answer: ", "qemu-guest-agent", ErrAgentNotRunning, false},
+		{"without a serial port", booting, running, "its guest agent did not answer: ", "watch its console in the web interface", ErrAgentNotRunning, false},
+		{"with a serial port", booting, serial, "its guest agent did not answer: ", "watch its console with, on pve1: qm terminal 201", ErrAgentNotRunning, false},
 		{"agent not enabled, found out late", booting, VM{Status: "running"}, "not enabled", "qm set 201 --agent enabled=1", ErrAgentNotRunning, false},
 		{"VM stopped", api(500, "VM 201 is not running"), VM{Status: "stopped"}, "the VM is stopped", "qm start 201", ErrNotRunning, false},
 		{"second NIC without address", half, running, "the data NIC eth1 (BC:24:11:00:00:02) has no address", "DHCP", context.DeadlineExceeded, false},

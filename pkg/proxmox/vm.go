@@ -61,6 +61,7 @@ type VM struct {
 	Static       []netip.Addr // addresses that its cloud-init drive sets
 	Storages     []string     // that its volumes are on, sorted
 	Snippets     []string     // volumes of its cloud-init data, sorted
+	Serial       bool         // it has a serial port, which qm terminal needs
 }
 
 // Disk is a virtual disk as configured.
@@ -185,8 +186,17 @@ func configured(hypervisor string, vmid int, config map[string]text) VM {
 		Template: config["template"] == "1", Tags: splitTags(string(config["tags"])), Lock: string(config["lock"]),
 		Created: createdOf(string(config["meta"])), Machine: property(string(config["smbios1"]))["uuid"], Description: string(config["description"]), Protection: config["protection"] == "1",
 		AgentEnabled: agentEnabled(string(config["agent"])), NICs: nics(config), Disks: disks(config), Static: statics(config),
-		Storages: storagesOf(config), Snippets: snippetsOf(config),
+		Storages: storagesOf(config), Snippets: snippetsOf(config), Serial: hasSerial(config),
 	}
+}
+
+func hasSerial(config map[string]text) bool {
+	for i := range 4 {
+		if config["serial"+strconv.Itoa(i)] == "socket" {
+			return true
+		}
+	}
+	return false
 }
 
 // Live reads a VM of the listing live and keeps what only the listing knows: its pool and type.

@@ -94,9 +94,13 @@ keep_secrets "$stage/secrets"
 
 keep /var/log/cloud-init-output.log system/cloud-init-output.log
 keep /var/log/cloud-init.log system/cloud-init.log
-journal=(journalctl --no-pager -b -n 5000)
+journal=(journalctl --no-pager)
 if sudo -n true 2>/dev/null; then
   journal=(sudo -n "${journal[@]}")
+fi
+# A node that has panicked and come back tells why in the journal of the boot before, where that is kept.
+if timeout 10 "${journal[@]}" --list-boots 2>/dev/null | grep -q '^ *-[0-9]'; then
+  ask journal-before "${journal[@]}" -b -1 -n 5000 &
 fi
 say get-nodes.txt get nodes --config "$config" &
 say version.txt version &
@@ -108,7 +112,7 @@ ask free free -m &
 ask addresses ip address &
 ask date date --iso-8601=ns &
 ask timedatectl timedatectl &
-ask journal "${journal[@]}" &
+ask journal "${journal[@]}" -b -n 5000 &
 ask ovs ovs-vsctl show &
 wait
 tar -C "$stage" -cf - .

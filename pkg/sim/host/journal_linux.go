@@ -9,10 +9,15 @@ import (
 	"strings"
 )
 
-// runJournal answers `journalctl [--no-pager] [-b] [-k] [-n LINES] [-u UNIT]...`: the journal of a simulated host is what its
+// earlierJournal is what a host's journal of the boot before is, if there is such a file on it.
+const earlierJournal = "var/log/sim-journal-before"
+
+// runJournal answers `journalctl [--no-pager] [--list-boots] [-b [-1]] [-k] [-n LINES] [-u UNIT]...`: the journal of a simulated host is what its
 // cloud-init said, for no systemd runs in it. The real machine's journal must not answer in its place.
 func runJournal(args []string, stdout, stderr io.Writer) int {
-	lines, kernel := -1, false
+	lines, kernel, before := -1, false, false
+	earlier, err := os.ReadFile(filepath.Join("/", os.Getenv(rootVariable), earlierJournal))
+	kept := err == nil
 	var units []string
 	for i := 0; i < len(args); i++ {
 		value := func() string {
@@ -23,6 +28,14 @@ func runJournal(args []string, stdout, stderr io.Writer) int {
 		}
 		switch arg := args[i]; arg {
 		case "--no-pager", "-b", "--boot":
+		case "-1":
+			before = true
+		case "--list-boots":
+			if kept {
+				_, _ = fmt.Fprintln(stdout, "-1 11111111111111111111111111111111 the boot before")
+			}
+			_, _ = fmt.Fprintln(stdout, " 0 22222222222222222222222222222222 this boot")
+			return 0
 		case "-k", "--dmesg":
 			kernel = true
 		case "-u", "--unit":
@@ -40,7 +53,14 @@ func runJournal(args []string, stdout, stderr io.Writer) int {
 			return 1
 		}
 	}
+	if before && !kept {
+		_, _ = fmt.Fprintln(stderr, "Specifying boot ID or boot offset has no effect, no persistent journal was found.")
+		return 1
+	}
 	entries := journalEntries(os.Getenv(rootVariable), units)
+	if before {
+		entries = strings.Split(strings.TrimRight(string(earlier), "\n"), "\n")
+	}
 	if kernel || len(entries) == 0 {
 		_, _ = fmt.Fprintln(stdout, "-- No entries --")
 		return 0

@@ -28,6 +28,8 @@ func TestJournal(t *testing.T) {
 		{"-u cloud-*", "cloud-init[1]: one", 3, 0},
 		{"-u hive*", "-- No entries --", 1, 0},
 		{"-k", "-- No entries --", 1, 0},
+		{"--list-boots", " 0 ", 1, 0},
+		{"-b -1", "no persistent journal was found", 1, 1},
 		{"-n many", "Failed to parse lines 'many'", 1, 1},
 		{"--vacuum-size=1M", "unrecognized option", 1, 1},
 	} {

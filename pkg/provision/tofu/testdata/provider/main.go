@@ -95,6 +95,7 @@ func fakeVM() *schema.Resource {
 			"memory":         block(1, map[string]*schema.Schema{"dedicated": number()}),
 			"disk":           fixed(block(31, map[string]*schema.Schema{"file_id": fixed(text()), "import_from": fixed(text()), "datastore_id": text(), "interface": text(), "iothread": flag(), "discard": text(), "size": number()})),
 			"network_device": block(32, map[string]*schema.Schema{"bridge": text(), "mac_address": text()}),
+			"serial_device":  block(4, map[string]*schema.Schema{"device": text()}),
 			"initialization": fixed(block(1, map[string]*schema.Schema{
 				"datastore_id": text(), "vendor_data_file_id": fixed(text()),
 				"user_account": block(1, map[string]*schema.Schema{"username": text(), "keys": texts()}),
