@@ -154,13 +154,8 @@ func (c *Client) VM(ctx context.Context, hypervisor string, vmid int) (VM, error
 		func() error { return c.get(ctx, vmPath(hypervisor, vmid, "/config"), nil, &config) },
 		func() error { return c.get(ctx, vmPath(hypervisor, vmid, "/status/current"), nil, &status) },
 	)
-	if api, ok := errors.AsType[*APIError](err); ok && api.Wordless {
-		if free, idErr := c.CheckID(ctx, vmid); idErr == nil && free { // which is told by the status alone
-			err = fmt.Errorf("%w: its id is free", ErrNotFound)
-		}
-	}
 	if err != nil {
-		return VM{}, fmt.Errorf("reading VM %d on %s: %w", vmid, hypervisor, err)
+		return VM{}, c.unreadVM(ctx, hypervisor, vmid, err)
 	}
 	vm := configured(hypervisor, vmid, config)
 	vm.Status, vm.CPUs, vm.Memory = status.Status, status.CPUs.int(), status.MaxMem.bytes()
@@ -168,11 +163,22 @@ func (c *Client) VM(ctx context.Context, hypervisor string, vmid int) (VM, error
 	return vm, nil
 }
 
+// unreadVM is why a VM cannot be read. Where the reason was lost on the way, whether its id is free tells one that does not exist:
+// the status of that answer says so alone.
+func (c *Client) unreadVM(ctx context.Context, hypervisor string, vmid int, err error) error {
+	if api, ok := errors.AsType[*APIError](err); ok && api.Wordless {
+		if free, idErr := c.CheckID(ctx, vmid); idErr == nil && free {
+			err = fmt.Errorf("%w: its id is free", ErrNotFound)
+		}
+	}
+	return fmt.Errorf("reading VM %d on %s: %w", vmid, hypervisor, err)
+}
+
 // Configured reads a VM of the listing live by its configuration alone, in half the requests of Live: all else is as it was listed.
 func (c *Client) Configured(ctx context.Context, listed VM) (VM, error) {
 	config := map[string]text{}
 	if err := c.get(ctx, vmPath(listed.Hypervisor, listed.VMID, "/config"), nil, &config); err != nil {
-		return VM{}, fmt.Errorf("reading VM %d on %s: %w", listed.VMID, listed.Hypervisor, err)
+		return VM{}, c.unreadVM(ctx, listed.Hypervisor, listed.VMID, err)
 	}
 	vm := configured(listed.Hypervisor, listed.VMID, config)
 	vm.Status, vm.CPUs, vm.Memory, vm.Pool, vm.Type = listed.Status, listed.CPUs, listed.Memory, listed.Pool, listed.Type
