@@ -125,6 +125,9 @@ func (s *session) rebuild(from provision.Recorded, owner string) error {
 		Schema: cluster.RecordSchema, Name: s.name, Owner: cluster.Owner{ID: from.OwnerID}, Nodes: from.Nodes,
 		Phases: map[cluster.Phase]cluster.PhaseRecord{},
 	}
+	if problems := s.record.Validate(); len(problems) > 0 {
+		return codeError{ExitConfig, fmt.Errorf("what is left of cluster %q is damaged: %w", s.name, errors.Join(problems...))}
+	}
 	if err := s.sameOwner(owner); err != nil {
 		return err
 	}

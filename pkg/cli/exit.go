@@ -135,7 +135,7 @@ func plainCode(err error) ExitCode {
 	if errors.Is(err, state.ErrNotFound) {
 		return ExitNotFound
 	}
-	if errors.Is(err, state.ErrCorrupt) {
+	if _, newer := errors.AsType[*state.NewerError](err); newer || errors.Is(err, state.ErrCorrupt) {
 		return ExitConfig
 	}
 	return ExitUnexpected

@@ -79,6 +79,7 @@ func storeOf(name string, settings config.Settings) (cluster.Name, *state.Store,
 	if err != nil {
 		return "", nil, codeError{ExitConfig, err}
 	}
+	store.Version = programVersion()
 	return parsed, store, nil
 }
 
@@ -158,6 +159,7 @@ func (s *session) load() error {
 		return explainRecord(err, s.store.Path(s.name, "cluster.json"))
 	}
 	s.record = record
+	s.hostsChanged()
 	s.jumpAsAsked()
 	return nil
 }
@@ -245,6 +247,9 @@ func (s *session) otherAddresses() (map[netip.Addr]string, error) {
 	taken := map[netip.Addr]string{}
 	for _, name := range names {
 		r, err := s.store.Load(name)
+		if newer, ok := errors.AsType[*state.NewerError](err); ok { // it may have addresses that are not known here
+			return nil, newer
+		}
 		if err != nil || name == s.name {
 			continue
 		}

@@ -219,6 +219,9 @@ func summary(store *state.Store, name cluster.Name) clusterJSON {
 	record, err := store.Load(name)
 	if err != nil {
 		out.State, out.Error = "damaged", err.Error()
+		if _, newer := errors.AsType[*state.NewerError](err); newer {
+			out.State = "newer"
+		}
 		return out
 	}
 	p, current := record.Current()

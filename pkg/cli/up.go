@@ -143,7 +143,7 @@ func (s *session) nodeSSHPort() int {
 func (s *session) adoptOrCreate(ctx context.Context) error {
 	err := s.load()
 	if err == nil {
-		if err := s.sameAsAsked(); err != nil {
+		if err := s.sameAsAsked(ctx); err != nil {
 			return err
 		}
 		if err := s.connect(ctx); err != nil {
@@ -159,7 +159,7 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 }
 
 // sameAsAsked refuses an up that asks for what no cluster can be changed to.
-func (s *session) sameAsAsked() error {
+func (s *session) sameAsAsked(ctx context.Context) error {
 	var differences []string
 	asked, made := s.settings.Spec(), s.record.Spec
 	differs := func(key string, asked, made any) {
@@ -183,6 +183,12 @@ func (s *session) sameAsAsked() error {
 	}
 	if s.settings.HostsFile != "" && s.record.Spec.Deployer != cluster.DeployerExisting {
 		differences = append(differences, "it was not made of existing hosts")
+	} else if s.settings.HostsFile != "" {
+		changes, err := s.compareHosts(ctx)
+		if err != nil {
+			return err
+		}
+		differences = append(differences, changes...)
 	}
 	if len(differences) == 0 {
 		return nil
@@ -281,18 +287,5 @@ func (s *session) realTarget() error {
 	if p.Insecure {
 		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "the certificate of " + p.Endpoint + " is not verified (proxmox.insecure)"})
 	}
-	return nil
-}
-
-// createExisting takes the nodes of a hosts file.
-func (s *session) createExisting(ctx context.Context) error {
-	hosts, err := config.LoadHosts(ctx, s.settings.HostsFile, s.settings.SSH.Config)
-	if err != nil {
-		return err
-	}
-	s.record.Spec = cluster.Spec{Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser}
-	s.record.Nodes, s.record.SSHKeyPath = hosts.Nodes, absolute(hosts.SSHKeyPath)
-	s.record.ProxyJump, s.record.SSHAgent = hosts.ProxyJump, hosts.SSHAgent
-	s.jumpAsAsked()
 	return nil
 }

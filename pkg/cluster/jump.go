@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"errors"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -22,6 +24,18 @@ func (j JumpHost) Address() string { return net.JoinHostPort(j.Host, strconv.Ito
 
 // String is user@host:port, as OpenSSH's ProxyJump has it.
 func (j JumpHost) String() string { return j.User + "@" + j.Address() }
+
+// Validate says what is wrong with a jump host that others have written; nil: nothing.
+func (j JumpHost) Validate() error {
+	address, err := netip.ParseAddr(j.Host)
+	if err == nil {
+		err = checkAddress(address)
+	} else {
+		_, err = ParseHostName(j.Host)
+	}
+	// A user of a bastion may have an @: it is told from the host by the last one.
+	return errors.Join(err, CheckUser(strings.ReplaceAll(j.User, "@", "")))
+}
 
 // JumpHosts are in the order in which they are gone through.
 type JumpHosts []JumpHost

@@ -16,6 +16,9 @@ const expiryLayout = "2006-01-02T15:04:05Z"
 
 var descriptionPattern = regexp.MustCompile(`(?m)^Managed by Terraform - cluster: (\S+) - owner: (\S+?)(?: - expires: (\S+))?\s*$`)
 
+// ownerPattern is what owner ids are made of.
+var ownerPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
 // Description is the text that every VM of a cluster carries: whose it is, readable by a person and by ParseOwner. It is
 // one line, because Proxmox VE rewrites line ends.
 func Description(name Name, owner Owner) string {
@@ -39,8 +42,12 @@ func ParseDescription(description string) (name Name, owner Owner, ok bool) {
 	if len(found) != 1 {
 		return "", Owner{}, false
 	}
+	name, err := ParseName(found[0][1])
+	if err != nil || !ownerPattern.MatchString(found[0][2]) { // anybody may write there, and what is read is shown as part of commands
+		return "", Owner{}, false
+	}
 	expires, _ := time.Parse(time.RFC3339, found[0][3])
-	return Name(found[0][1]), Owner{ID: found[0][2], Expires: expires}, true
+	return name, Owner{ID: found[0][2], Expires: expires}, true
 }
 
 // Redescribe is a VM's description with the line that says whose it is replaced by that of owner; what people have added

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -77,7 +78,10 @@ const RecordSchema = 1
 
 // Record is all that is known of a cluster: the content of cluster.json, which is written before the act it records.
 type Record struct {
-	Schema int                   `json:"schema"`
+	Schema int `json:"schema"`
+	// Version is that of the hive-test that has written the record last, for programs that cannot read it.
+	Version string `json:"version,omitempty"`
+
 	Name   Name                  `json:"name"`
 	Owner  Owner                 `json:"owner"`
 	Spec   Spec                  `json:"spec"`
@@ -98,8 +102,33 @@ type Record struct {
 	Packages []string `json:"packages,omitempty"`
 	// Layout is how hive is installed on the nodes, as it was asked for last: dev, systemd or auto, which empty is too.
 	Layout string `json:"layout,omitempty"`
+	// HostsFile is the file that the nodes were taken from; nil: there is none, or it is not known.
+	HostsFile *HostsFile `json:"hosts_file,omitempty"`
 	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known yet.
 	AWS *AWS `json:"aws,omitempty"`
+}
+
+// Validate returns every problem of the names that the record holds, or nil: they are put into paths and files as they are.
+func (r *Record) Validate() []error {
+	problems := r.Nodes.Validate()
+	if _, err := ParseName(r.Name.String()); err != nil {
+		problems = append(problems, err)
+	}
+	if err := CheckUser(r.Spec.SSHUser); err != nil {
+		problems = append(problems, fmt.Errorf("ssh_user: %w", err))
+	}
+	for _, jump := range r.ProxyJump {
+		if err := jump.Validate(); err != nil {
+			problems = append(problems, fmt.Errorf("proxy_jump: %w", err))
+		}
+	}
+	return problems
+}
+
+// HostsFile is a hosts file as it was read.
+type HostsFile struct {
+	Path string `json:"path"` // from the root
+	Hash string `json:"hash"` // of its content
 }
 
 // AWS is what is no secret of the way to a cluster's API.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // Bounds and defaults of a Spec. Sizes are those of a Hive development cluster.
@@ -90,8 +90,8 @@ func (s Spec) Validate() []error {
 	}
 	bound("node-count", s.NodeCount, MinNodes, MaxNodes)
 	problems = append(problems, s.Network.Validate(s.NodeCount)...)
-	if strings.ContainsFunc(s.SSHUser, unicode.IsSpace) || strings.HasPrefix(s.SSHUser, "-") || strings.ContainsAny(s.SSHUser, ":/@") {
-		problems = append(problems, fmt.Errorf("ssh-user %q is no user name", s.SSHUser))
+	if err := CheckUser(s.SSHUser); err != nil {
+		problems = append(problems, fmt.Errorf("ssh-user: %w", err))
 	}
 	if s.Deployer == DeployerProxmox {
 		bound("cpu-cores", s.CPUCores, 1, 128)
@@ -165,6 +165,36 @@ func (n Nodes) ByIndex(index int) (Node, bool) {
 		}
 	}
 	return Node{}, false
+}
+
+// Validate returns every problem of what others have written of the nodes, or nil: names that are none, or that stand for two
+// nodes, and addresses with something hidden in their zone.
+func (n Nodes) Validate() []error {
+	var problems []error
+	seen := map[string]string{}
+	for _, node := range n {
+		wrong := func(err error) {
+			if err != nil {
+				problems = append(problems, fmt.Errorf("node %d: %w", node.Index, err))
+			}
+		}
+		_, err := ParseHostName(node.Name)
+		wrong(err)
+		if node.Hypervisor != "" {
+			_, err := ParseHostName(node.Hypervisor)
+			wrong(err)
+		}
+		wrong(checkAddress(node.Management))
+		wrong(checkAddress(node.Data))
+		// Names become directories, which some file systems tell apart by more than case only.
+		if other, twice := seen[strings.ToLower(node.Name)]; twice {
+			wrong(fmt.Errorf("name %q stands for both it and %s", node.Name, other))
+		} else if named, _ := n.Named(strconv.Itoa(node.Index)); named.Index != node.Index {
+			wrong(fmt.Errorf("%d is the name of another node: nodes are called by name and by number", node.Index))
+		}
+		seen[strings.ToLower(node.Name)] = node.Name
+	}
+	return problems
 }
 
 // Shared is an address that two nodes report, named by the first that did and one more.

@@ -27,6 +27,13 @@ type Hosts struct {
 	ProxyJump  cluster.JumpHosts
 	SSHAgent   string // socket of the nodes' own agent; empty: the user's
 	Nodes      cluster.Nodes
+	Hash       string // of the file's content, as HashHosts has it
+}
+
+// HashHosts is a digest of what a hosts file holds now, by which a change is noticed.
+func HashHosts(path string) (string, error) {
+	raw, err := os.ReadFile(path)
+	return cluster.Hash(string(raw)), err
 }
 
 // maxHosts bounds a hosts file: it guards against a wrong file, not against large clusters.
@@ -64,6 +71,7 @@ func LoadHosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, error) {
 	if len(problems) > 0 {
 		return Hosts{}, &Error{Problems: problems}
 	}
+	hosts.Hash = cluster.Hash(string(raw))
 	return hosts, nil
 }
 
@@ -90,17 +98,21 @@ func yamlProblems(path string, err error) []error {
 func (f hostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, []error) {
 	var problems []error
 	problem := func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf(path+": "+format, args...))
+		problems = append(problems, fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...)))
 	}
 	if len(f.Nodes) < 1 || len(f.Nodes) > maxHosts {
 		problem("it names %d nodes: between 1 and %d are possible", len(f.Nodes), maxHosts)
+	}
+	if f.SSHPort < 0 || f.SSHPort > 65535 {
+		problem("ssh_port %d is not between 1 and 65535", f.SSHPort)
 	}
 	hosts := f.login(ssh, problem)
 	seen := map[string]string{}
 	for i, n := range f.Nodes {
 		node := cluster.Node{Name: n.Name, Index: i + 1, SSHPort: f.SSHPort}
-		if node.Name == "" {
-			problem("node %d has no name", i+1)
+		if _, err := cluster.ParseHostName(n.Name); err != nil { // nothing else is said of what has no name to be said with
+			problem("node %d: %w", i+1, err)
+			continue
 		}
 		if port, err := strconv.Atoi(ssh.get("Port", n.Management, n.Name)); err == nil && node.SSHPort == 0 {
 			node.SSHPort = port
@@ -127,6 +139,9 @@ func (f hostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts
 		}
 		hosts.Nodes = append(hosts.Nodes, node)
 	}
+	for _, err := range hosts.Nodes.Validate() {
+		problem("%w", err)
+	}
 	return hosts, problems
 }
 
@@ -146,6 +161,9 @@ func (f hostsFile) login(ssh SSHConfig, problem func(format string, args ...any)
 	hosts := Hosts{SSHUser: f.SSHUser, SSHKeyPath: f.SSHKeyPath}
 	if hosts.SSHUser == "" {
 		hosts.SSHUser = cmp.Or(agreed("User", "ssh_user"), cluster.DefaultSSHUser)
+	}
+	if err := cluster.CheckUser(hosts.SSHUser); err != nil {
+		problem("ssh_user: %w", err)
 	}
 	if hosts.SSHKeyPath == "" {
 		if key := agreed("IdentityFile", "ssh_key_path"); key != "" {

@@ -65,9 +65,12 @@ func completeHypervisors(list []cluster.Hypervisor) ([]cluster.Hypervisor, error
 	seen := map[string]bool{}
 	var problems []error
 	for i, h := range list {
+		_, nameErr := cluster.ParseHostName(h.Name)
 		switch {
 		case h.Name == "":
 			problems = append(problems, fmt.Errorf("hypervisor %d has no name", i+1))
+		case nameErr != nil:
+			problems = append(problems, fmt.Errorf("hypervisor %d: %w", i+1, nameErr))
 		case seen[h.Name]:
 			problems = append(problems, fmt.Errorf("hypervisor %s is listed twice", h.Name))
 		case h.Port < 0 || h.Port > 65535:

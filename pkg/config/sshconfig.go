@@ -185,6 +185,9 @@ func (c SSHConfig) jump(text string) (hop cluster.JumpHost, alias string, err er
 			hop.Port = port
 		}
 	}
+	if err := hop.Validate(); err != nil {
+		return hop, "", fmt.Errorf("%q is no jump host: %w", text, err)
+	}
 	hop.IdentityFiles, hop.AgentSocket = c.identityFiles(alias, hop.Host, hop.User), c.agent(hop.Host, alias)
 	return hop, alias, nil
 }

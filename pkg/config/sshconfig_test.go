@@ -81,7 +81,7 @@ func TestProxyJump(t *testing.T) {
 	if _, err := c.jumps("loop1"); err != nil {
 		t.Errorf("hosts that name each other: %v", err)
 	}
-	for _, text := range []string{"joe@", "a b", "host:0", "host:x", "-oProxyCommand=x", "-l@host", "a,,b", "'"} {
+	for _, text := range []string{"joe@", "a b", "host:0", "host:x", "-oProxyCommand=x", "-l@host", "a,,b", "'", "joe@a\nProxyCommand x", "joe\nProxyCommand x@a", "fe80::1%a b", "a%h", "jo\"e@a"} {
 		if got, err := c.jumps(text); err == nil {
 			t.Errorf("%q is taken as %q", text, got)
 		}
@@ -126,6 +126,48 @@ func TestHostsFileWithSSHConfig(t *testing.T) {
 	}
 	if _, err := load("ssh_key_path: " + c.home + "/.ssh/id_work\nssh_user: u\nproxy_jump: none\nnodes: [{name: x, management: no-such-host.invalid}]"); err == nil || !strings.Contains(err.Error(), "cannot be looked up") {
 		t.Errorf("a name that nobody knows: %v", err)
+	}
+}
+
+// What a hosts file holds is put into ssh_config, paths and inventories: nothing in it may mean more than it says.
+func TestHostileHostsFile(t *testing.T) {
+	c := userConfig(t, someConfig)
+	dir := filepath.Join(t.TempDir(), "100%d %s")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	key := "ssh_key_path: " + c.home + "/.ssh/id_work\n"
+	for text, want := range map[string]string{
+		`nodes: [{name: "a\n    ProxyCommand x", management: 10.0.0.1}]`:                      "is not valid",
+		`nodes: [{name: ../../a, management: 10.0.0.1}]`:                                      "is not valid",
+		`nodes: [{name: a..b, management: 10.0.0.1}]`:                                         "is not valid",
+		`nodes: [{name: -F, management: 10.0.0.1}]`:                                           "is not valid",
+		`nodes: [{name: "a*", management: 10.0.0.1}]`:                                         "is not valid",
+		`nodes: [{name: "\u202ea", management: 10.0.0.1}]`:                                    "is not valid",
+		`nodes: [{name: "", management: 10.0.0.1}]`:                                           "is empty",
+		`nodes: [{name: ` + strings.Repeat("a", 254) + `, management: 10.0.0.1}]`:             "254 characters",
+		`nodes: [{name: a, management: "fe80::1%x\n    ProxyCommand x"}]`:                     "zone",
+		`nodes: [{name: a, management: 10.0.0.1, data: "fe80::1%../a"}]`:                      "zone",
+		`nodes: [{name: a, management: 10.0.0.1}, {name: A, management: 10.0.0.2}]`:           "stands for both",
+		`nodes: [{name: "2", management: 10.0.0.1}, {name: b, management: 10.0.0.2}]`:         "the name of another node",
+		`nodes: [{name: node2, management: 10.0.0.1}, {name: node1, management: 10.0.0.2}]`:   "",
+		"ssh_user: \"u\\n    ProxyCommand x\"\nnodes: [{name: a, management: 10.0.0.1}]":      "no user name",
+		"ssh_user: -oProxyCommand=x\nnodes: [{name: a, management: 10.0.0.1}]":                "no user name",
+		"proxy_jump: \"u@h\\n    ProxyCommand x\"\nnodes: [{name: a, management: 10.0.0.1}]":  "no jump host",
+		"ssh_port: 70000\nnodes: [{name: a, management: 10.0.0.1}]":                           "65535",
+		"ssh_user: 'CORP\\Ann'\nnodes: [{name: N_1.example.com, management: 'fe80::1%eth0'}]": "",
+	} {
+		file := filepath.Join(dir, "hosts.yaml")
+		if err := os.WriteFile(file, []byte(key+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := LoadHosts(t.Context(), file, c)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", text, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file)):
+			t.Errorf("%s: %v, want %s with %s", text, err, want, file)
+		}
 	}
 }
 

@@ -100,7 +100,8 @@ func (h Holder) comment(block int) string {
 // parseHolder reads a claim's comment. What it does not hold stays empty.
 func parseHolder(comment string) Holder {
 	fields := commentFields(comment)
-	h := Holder{Cluster: cluster.Name(fields["cluster"]), OwnerID: fields["owner"], Who: fields["by"], Site: fields["site"]}
+	name, _ := cluster.ParseName(fields["cluster"]) // anybody may write there
+	h := Holder{Cluster: name, OwnerID: fields["owner"], Who: fields["by"], Site: fields["site"]}
 	h.Until, _ = time.Parse(time.RFC3339, fields["until"])
 	return h
 }

@@ -54,8 +54,12 @@ func parseRunMark(p Pool) (RunMark, bool) {
 		return RunMark{}, false
 	}
 	fields := commentFields(p.Comment)
+	name, err := cluster.ParseName(fields["cluster"])
+	if err != nil { // anybody may write there: it is not ours
+		return RunMark{}, false
+	}
 	m := RunMark{
-		Cluster: cluster.Name(fields["cluster"]), OwnerID: owner, Verb: fields["verb"], Who: fields["by"], Place: fields["place"], Start: fields["start"],
+		Cluster: name, OwnerID: owner, Verb: fields["verb"], Who: fields["by"], Place: fields["place"], Start: fields["start"],
 		Destroys: fields["destroys"] == "yes", Making: fields["making"] == "yes",
 	}
 	m.PID, _ = strconv.Atoi(fields["pid"])

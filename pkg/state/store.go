@@ -26,6 +26,31 @@ var (
 	ErrCorrupt  = errors.New("the record of the cluster is damaged")
 )
 
+// NewerError means that a later hive-test has written a record. It is whole, so no copy may take its place, and it may say what
+// this program does not know: nothing is done with its cluster.
+type NewerError struct {
+	Path    string
+	Schema  int
+	Version string // of the program that has written it; empty: not told
+}
+
+// Error names the file and both schemas.
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("%s was written by %s: its schema is %d and this program reads %d", e.Path, e.writer(), e.Schema, cluster.RecordSchema)
+}
+
+// Hint says which program reads it.
+func (e *NewerError) Hint() string {
+	return "nothing was changed: for this cluster, use " + e.writer()
+}
+
+func (e *NewerError) writer() string {
+	if e.Version == "" {
+		return "a later hive-test"
+	}
+	return "hive-test " + e.Version
+}
+
 // Names of the files of a cluster's directory.
 const (
 	recordFile    = "cluster.json"
@@ -38,6 +63,9 @@ const (
 
 // Store is a clusters directory. Its methods may be used by several processes at once; changing a cluster needs its Lock.
 type Store struct {
+	// Version is that of this program: records say who has written them.
+	Version string
+
 	root string
 	host string // this host's name, as holders note it
 
@@ -104,7 +132,7 @@ func (s *Store) List() ([]cluster.Name, error) {
 	return names, nil
 }
 
-// Load reads the record of a cluster. It returns ErrNotFound or ErrCorrupt, wrapped.
+// Load reads the record of a cluster. It returns ErrNotFound or ErrCorrupt, wrapped, or a *NewerError.
 func (s *Store) Load(name cluster.Name) (*cluster.Record, error) {
 	path := s.Path(name, recordFile)
 	raw, err := os.ReadFile(path)
@@ -139,6 +167,14 @@ func (s *Store) traces(name cluster.Name) []string {
 }
 
 func decode(raw []byte, path string, name cluster.Name) (*cluster.Record, error) {
+	// Of a later schema nothing but this is known to be as it is here.
+	var written struct {
+		Schema  int    `json:"schema"`
+		Version string `json:"version"`
+	}
+	if err := json.Unmarshal(raw, &written); err == nil && written.Schema > cluster.RecordSchema {
+		return nil, &NewerError{Path: path, Schema: written.Schema, Version: written.Version}
+	}
 	record := new(cluster.Record)
 	if err := json.Unmarshal(raw, record); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
@@ -172,8 +208,6 @@ func exists(path string) bool {
 // check says what is wrong with a record that could be decoded, or "".
 func check(r *cluster.Record, name cluster.Name) string {
 	switch {
-	case r.Schema > cluster.RecordSchema:
-		return fmt.Sprintf("a later hive-test has written it: its schema is %d and this program reads %d", r.Schema, cluster.RecordSchema)
 	case r.Schema != cluster.RecordSchema:
 		return fmt.Sprintf("its schema is %d and this program reads %d", r.Schema, cluster.RecordSchema)
 	case r.Name != name:
@@ -191,11 +225,20 @@ func check(r *cluster.Record, name cluster.Name) string {
 			return fmt.Sprintf("node %d has index %d", i+1, node.Index)
 		}
 	}
+	if problems := r.Validate(); len(problems) > 0 {
+		return errors.Join(problems...).Error()
+	}
 	return ""
 }
 
-// Save replaces the record of a cluster, and its spare copy. The caller holds its lock.
+// Save replaces the record of a cluster, and its spare copy. The caller holds its lock. What Load would refuse is not written.
 func (s *Store) Save(r *cluster.Record) error {
+	if problems := r.Validate(); len(problems) > 0 {
+		return fmt.Errorf("cluster %q: %w", r.Name, errors.Join(problems...))
+	}
+	signed := *r
+	signed.Version = s.Version
+	r = &signed
 	return errors.Join(s.writeJSON(r.Name, recordFile, r), s.writeJSON(r.Name, backupFile, r))
 }
 

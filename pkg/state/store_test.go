@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net"
@@ -55,12 +56,18 @@ func TestRecordSurvives(t *testing.T) {
 }
 
 func TestLoadSaysWhatIsWrong(t *testing.T) {
-	whole := `{"schema":1,"name":"ci-1","owner":{"id":"x"},"spec":{"deployer":"proxmox"},"nodes":[{"index":1}]}`
+	whole := `{"schema":1,"name":"ci-1","owner":{"id":"x"},"spec":{"deployer":"proxmox"},"nodes":[{"name":"ci-1-1","index":1}]}`
 	for _, tc := range []struct{ name, content, want string }{
 		{"empty", "", "damaged"},
 		{"truncated", whole[:40], "damaged"},
 		{"another cluster's", strings.Replace(whole, "ci-1", "ci-2", 1), `"ci-2"`},
-		{"a later schema", strings.Replace(whole, `"schema":1`, `"schema":9`, 1), "a later hive-test has written it: its schema is 9"},
+		{"an earlier schema", strings.Replace(whole, `"schema":1`, `"schema":0`, 1), "its schema is 0"},
+		{"a name that is a path", strings.Replace(whole, `"ci-1-1"`, `"../ci-1-1"`, 1), "is not valid"},
+		{"a name with a line of its own", strings.Replace(whole, `"ci-1-1"`, `"x\n    ProxyCommand y"`, 1), "is not valid"},
+		{"a hypervisor that is a path", strings.Replace(whole, `"index":1`, `"index":1,"hypervisor":"../access"`, 1), "is not valid"},
+		{"an address with a line of its own", strings.Replace(whole, `"index":1`, `"index":1,"management":"fe80::1%x\ny"`, 1), "zone"},
+		{"a user with a line of its own", strings.Replace(whole, `"proxmox"`, `"existing","ssh_user":"x\ny"`, 1), "no user name"},
+		{"a jump host with a line of its own", strings.Replace(whole, `"nodes"`, `"proxy_jump":[{"user":"u","host":"x\ny"}],"nodes"`, 1), "proxy_jump"},
 		{"no owner", strings.Replace(whole, `"id":"x"`, `"id":""`, 1), "no owner id"},
 		{"no nodes", regexp.MustCompile(`"nodes":\[[^\]]*\]`).ReplaceAllString(whole, `"nodes":[]`), "names no node"},
 		{"nodes out of order", strings.Replace(whole, `"index":1`, `"index":2`, 1), "has index 2"},
@@ -77,6 +84,10 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 			}
 			if left, _ := os.ReadFile(store.Path("ci-1", "cluster.json")); string(left) != tc.content {
 				t.Errorf("the damaged file was changed to %q", left)
+			}
+			bad := new(cluster.Record)
+			if json.Unmarshal([]byte(tc.content), bad) == nil && len(bad.Validate()) > 0 && store.Save(bad) == nil {
+				t.Error("it can be written")
 			}
 		})
 	}
@@ -98,6 +109,31 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	}
 	if _, err := open(t).Load("nope"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a missing cluster: got %v, want ErrNotFound", err)
+	}
+}
+
+// A record of a later program is not damaged, whatever has become of its shape: it says who reads it.
+func TestARecordOfALaterProgram(t *testing.T) {
+	store := open(t)
+	store.Version = "v1.2"
+	if err := store.Save(sample("ci-1")); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(store.Path("ci-1", "cluster.json")); err != nil || !strings.Contains(string(raw), `"version": "v1.2"`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+	for content, want := range map[string]string{
+		`{"schema":9,"version":"v3.0","nodes":{"a":1}}`: "hive-test v3.0",
+		`{"schema":9,"name":["x"]}`:                     "a later hive-test",
+	} {
+		if err := store.Write("ci-1", "cluster.json", []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := store.Load("ci-1")
+		newer, ok := errors.AsType[*NewerError](err)
+		if !ok || errors.Is(err, ErrCorrupt) || !strings.Contains(newer.Error(), want+": its schema is 9") || !strings.HasSuffix(newer.Hint(), want) {
+			t.Errorf("%s: %v", content, err)
+		}
 	}
 }
 

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+)
+
+// createExisting takes the nodes of a hosts file.
+func (s *session) createExisting(ctx context.Context) error {
+	hosts, err := config.LoadHosts(ctx, s.settings.HostsFile, s.settings.SSH.Config)
+	if err != nil {
+		return err
+	}
+	s.record.Spec = cluster.Spec{Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser}
+	s.record.Nodes, s.record.SSHKeyPath = hosts.Nodes, absolute(hosts.SSHKeyPath)
+	s.record.ProxyJump, s.record.SSHAgent = hosts.ProxyJump, hosts.SSHAgent
+	s.record.HostsFile = &cluster.HostsFile{Path: absolute(s.settings.HostsFile), Hash: hosts.Hash}
+	s.jumpAsAsked()
+	return nil
+}
+
+// compareHosts reads the hosts file again and returns what it says otherwise than when the cluster was made; where that is
+// nothing, the record takes the file for its own.
+func (s *session) compareHosts(ctx context.Context) ([]string, error) {
+	if hash, err := config.HashHosts(s.settings.HostsFile); err == nil && s.record.HostsFile != nil && s.record.HostsFile.Hash == hash {
+		return nil, nil // whatever its names stand for now
+	}
+	hosts, err := config.LoadHosts(ctx, s.settings.HostsFile, s.settings.SSH.Config)
+	if err != nil {
+		return nil, err
+	}
+	differences := hostDifferences(s.record, hosts, s.settings.Given("ssh.proxy_jump"))
+	if len(differences) == 0 {
+		s.record.HostsFile = &cluster.HostsFile{Path: absolute(s.settings.HostsFile), Hash: hosts.Hash}
+	}
+	return differences, nil
+}
+
+// hostDifferences are in words. jumpGiven says that the jump hosts were named elsewhere, so that the file's do not count.
+func hostDifferences(r *cluster.Record, hosts config.Hosts, jumpGiven bool) []string {
+	var differences []string
+	differs := func(what string, made, says any) {
+		if made, says := fmt.Sprint(made), fmt.Sprint(says); made != says {
+			differences = append(differences, fmt.Sprintf("%s is %s, and the hosts file says %s", what, made, says))
+		}
+	}
+	differs("the number of nodes", len(r.Nodes), len(hosts.Nodes))
+	for i := range min(len(r.Nodes), len(hosts.Nodes)) {
+		made, says := r.Nodes[i], hosts.Nodes[i]
+		differs(fmt.Sprintf("node %d", i+1), made.Name, says.Name)
+		differs("management of "+made.Name, made.Management, says.Management)
+		differs("data of "+made.Name, made.Data, says.Data)
+		if says.SSHPort != 0 {
+			differs("the SSH port of "+made.Name, made.SSHPort, says.SSHPort)
+		}
+	}
+	differs("the SSH user", r.Spec.SSHUser, hosts.SSHUser)
+	differs("the SSH key", r.SSHKeyPath, absolute(hosts.SSHKeyPath))
+	differs("the SSH agent", r.SSHAgent, hosts.SSHAgent)
+	if !jumpGiven {
+		differs("the way by jump hosts", r.ProxyJump, hosts.ProxyJump)
+	}
+	return differences
+}
+
+// hostsChanged says once that the hosts file is another than it was when the cluster was made of it. One that is not there any
+// more, as on another machine, is missed by nobody.
+func (s *session) hostsChanged() {
+	made := s.record.HostsFile
+	if made == nil || s.lock != nil || s.settings.HostsFile != "" || s.verb == string(cluster.PhaseDown) {
+		return
+	}
+	if hash, err := config.HashHosts(made.Path); err != nil || hash == made.Hash {
+		return
+	}
+	s.sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("%s was changed since up: cluster %s is still as it was", made.Path, s.name),
+		Hint: fmt.Sprintf("hive-test up %s --hosts-file %s says what differs", s.name, remote.Quote(made.Path))})
+}
