@@ -147,7 +147,7 @@ func (s *session) whereabouts(from provision.Recorded) error {
 		if from.Endpoint != "" && !local(from.Endpoint) {
 			return usageError{fmt.Errorf("cluster %q is not a simulated one: its VMs are at %s", s.name, from.Endpoint)}
 		}
-		s.record.Target = cluster.Target{Simulated: true, Pool: from.Pool}
+		s.record.Target = cluster.Target{Simulated: true, SimulatorID: anySimulator, Pool: from.Pool}
 		return nil
 	}
 	s.fillTarget()

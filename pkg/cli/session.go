@@ -189,7 +189,14 @@ func (s *session) connect(ctx context.Context) error {
 	if !s.record.Target.Simulated {
 		return nil
 	}
-	sim, err := startSimulator(ctx, s.store.Root(), s.settings.SimHosts, s.sink)
+	id := s.record.Target.SimulatorID
+	if id == "" && len(s.record.Phases) > 0 { // made before simulators had ids
+		id = anySimulator
+	}
+	sim, err := startSimulator(ctx, s.store.Root(), s.settings.SimHosts, id, s.sink)
+	if errors.Is(err, errOtherSimulator) {
+		return s.otherSimulator()
+	}
 	if err != nil {
 		return err
 	}
@@ -197,6 +204,23 @@ func (s *session) connect(ctx context.Context) error {
 	s.known.Learn(tokenSecrets(sim.Token)...)
 	s.simulatedTarget()
 	return nil
+}
+
+// otherSimulator refuses a cluster whose simulator is not that of its clusters directory: what another one does not know of
+// proves nothing of the cluster's VMs.
+func (s *session) otherSimulator() error {
+	dir := remote.Quote(s.store.Dir(s.name))
+	if len(s.record.Nodes) == 0 { // nothing but an owner id
+		return codeError{ExitConfig, progress.WithHint(fmt.Errorf("%s has no simulator that could have the VMs of cluster %q: nothing was changed", s.store.Root(), s.name),
+			"name the clusters directory that has with --clusters-dir")}
+	}
+	hint := "if this is a copy, use the cluster where it was made, and remove the copy: rm -r " + dir +
+		"\nif that simulator was removed, its VMs went with it: rm -r " + dir
+	if made, _, found := strings.Cut(s.record.Target.CAFile, "/.sim/"); found && made != s.store.Root() {
+		hint = fmt.Sprintf("it was used in %s last: hive-test %s %s --clusters-dir %s\n%s", made, s.verb, s.name, remote.Quote(made), hint)
+	}
+	return codeError{ExitConfig, progress.WithHint(
+		fmt.Errorf("the VMs of cluster %q are on another simulator than that of %s: nothing was changed", s.name, s.store.Root()), hint)}
 }
 
 // token is the API token: the simulator's for a simulated cluster, else the user's.

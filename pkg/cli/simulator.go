@@ -20,6 +20,7 @@ import (
 // simulator is what `hive-sim pve env --format json` prints: an endpoint, a token and a CA like any other.
 type simulator struct {
 	Schema         int                  `json:"schema"`
+	ID             string               `json:"id"`
 	Endpoint       string               `json:"endpoint"`
 	Token          string               `json:"token"`
 	CAFile         string               `json:"ca_file"`
@@ -37,8 +38,15 @@ type simulator struct {
 // errNoSimulator means that the hive-sim program is not to be found.
 var errNoSimulator = errors.New("the program hive-sim, which --sim needs, is neither beside hive-test nor on PATH")
 
-// startSimulator starts the simulator of a clusters directory if it does not run, and returns how it is reached.
-func startSimulator(ctx context.Context, clustersDir, hosts string, sink progress.Sink) (simulator, error) {
+// errOtherSimulator means that the simulator that was asked for by its id is not that of the clusters directory.
+var errOtherSimulator = errors.New("it is of another simulator")
+
+// anySimulator asks for whichever simulator the clusters directory has had before, but for no new one.
+const anySimulator = "any"
+
+// startSimulator starts the simulator of a clusters directory if it does not run, and returns how it is reached. Where an id is
+// given and it is not that one, nothing is started: the error is errOtherSimulator.
+func startSimulator(ctx context.Context, clustersDir, hosts, id string, sink progress.Sink) (simulator, error) {
 	program, err := findSimulator()
 	if err != nil {
 		return simulator{}, err
@@ -46,6 +54,9 @@ func startSimulator(ctx context.Context, clustersDir, hosts string, sink progres
 	start := []string{"pve", "start", "--clusters-dir", clustersDir}
 	if hosts != "" && hosts != "auto" {
 		start = append(start, "--hosts", hosts)
+	}
+	if id != "" {
+		start = append(start, "--id", id)
 	}
 	var raw []byte
 	for try := 1; ; try++ {
@@ -71,6 +82,9 @@ func startSimulator(ctx context.Context, clustersDir, hosts string, sink progres
 	return sim, nil
 }
 
+// anotherSimulator is the exit code of hive-sim that says so.
+const anotherSimulator = 3
+
 // runSimulator runs hive-sim, passing on what it says, and returns its standard output.
 func runSimulator(ctx context.Context, program string, sink progress.Sink, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
@@ -79,6 +93,9 @@ func runSimulator(ctx context.Context, program string, sink progress.Sink, args 
 	command.WaitDelay = time.Second // what it has started must not hold us by its output
 	err := command.Run()
 	said := strings.TrimSpace(stderr.String())
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == anotherSimulator {
+		return nil, errOtherSimulator
+	}
 	if err != nil {
 		return nil, codeError{ExitConfig, fmt.Errorf("the simulator: hive-sim %s: %w: %s", strings.Join(args[:2], " "), err, said)}
 	}

@@ -249,7 +249,7 @@ func (s *session) userKey() error {
 // written. Where the user's real Proxmox VE is does not matter here.
 func (s *session) simulatedTarget() {
 	target := &s.record.Target
-	target.Endpoint, target.CAFile = s.sim.Endpoint, s.sim.CAFile
+	target.SimulatorID, target.Endpoint, target.CAFile = s.sim.ID, s.sim.Endpoint, s.sim.CAFile
 	target.HypervisorSSHUser, target.HypervisorSSHKeyPath = s.sim.SSHUser, s.sim.SSHPrivateKey
 	s.record.Spec.Hypervisors = s.sim.Hypervisors
 	if _, err := os.Stat(s.record.Binary); err != nil {

@@ -60,7 +60,9 @@ type NodeProgress struct {
 // Target is where a cluster's VMs live and how that place is reached; credentials are never part of it.
 type Target struct {
 	// Simulated says that the place is this clusters directory's simulator.
-	Simulated      bool   `json:"simulated,omitempty"`
+	Simulated bool `json:"simulated,omitempty"`
+	// SimulatorID tells that simulator from those of other clusters directories; empty: not known.
+	SimulatorID    string `json:"simulator_id,omitempty"`
 	Endpoint       string `json:"endpoint,omitempty"`
 	CAFile         string `json:"ca_file,omitempty"`
 	Fingerprint    string `json:"fingerprint,omitempty"`

@@ -55,6 +55,9 @@ func (o *options) running() (*Info, error) {
 }
 
 func (o *options) start(ctx context.Context, std Streams) error {
+	if err := o.checkID(); err != nil {
+		return err
+	}
 	release, err := o.exclusive(ctx)
 	if err != nil {
 		return err
@@ -164,10 +167,7 @@ func (o *options) stop(ctx context.Context, std Streams) error {
 	if !o.wipe {
 		return nil
 	}
-	if err := os.RemoveAll(o.dir); err != nil {
-		return fmt.Errorf("remove the simulator's state: %w", err)
-	}
-	return nil
+	return o.removeState()
 }
 
 // end asks a simulator to end and waits for it; one that does not is killed and cleaned up after.

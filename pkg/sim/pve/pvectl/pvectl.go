@@ -27,7 +27,7 @@ var errUsage = errors.New("usage")
 const usage = `usage: hive-sim pve COMMAND [flags]
 
   start    start the simulated Proxmox VE of a clusters directory in the background, unless it runs
-  stop     stop it and all its VMs; --wipe also removes everything that it knows
+  stop     stop it and all its VMs; --wipe also removes everything that it knows but its id
   status   tell whether it runs
   env      print shell exports of endpoint, token and CA (--format json: everything about it)
   serve    run it in the foreground
@@ -35,7 +35,8 @@ const usage = `usage: hive-sim pve COMMAND [flags]
 "hive-sim pve COMMAND -h" lists a command's flags.
 `
 
-// Main runs `hive-sim pve` with the arguments that follow "pve" and returns an exit code: 0 done, 1 failed, 2 usage.
+// Main runs `hive-sim pve` with the arguments that follow "pve" and returns an exit code: 0 done, 1 failed, 2 usage, 3 another
+// simulator than the one that --id names.
 // self is the running executable. A ctx that is done ends serve cleanly.
 func Main(ctx context.Context, self string, args []string, std Streams) int {
 	err := run(ctx, self, args, std)
@@ -46,6 +47,10 @@ func Main(ctx context.Context, self string, args []string, std Streams) int {
 		return 0
 	case errors.Is(err, errUsage):
 		return 2
+	}
+	if errors.Is(err, errAnother) {
+		fmt.Fprintln(std.Err, "hive-sim pve:", err)
+		return 3
 	}
 	fmt.Fprintln(std.Err, "hive-sim pve:", err)
 	return 1
@@ -81,6 +86,7 @@ type options struct {
 	dir         string // clustersDir/.sim
 	format      string
 	wipe        bool
+	id          string // which simulator start may start
 
 	hosts, version, faults     string
 	hypervisors, nodeCores     int
@@ -99,8 +105,9 @@ func parse(command string, args []string, std Streams) (*options, error) {
 	switch command {
 	case "start", "serve":
 		o.serverFlags(f)
+		f.StringVar(&o.id, "id", "", "start only the simulator with this id, or any that was here before; without it, one is made where there is none")
 	case "stop":
-		f.BoolVar(&o.wipe, "wipe", false, "also remove the simulator's state: its VMs, keys and certificates")
+		f.BoolVar(&o.wipe, "wipe", false, "also remove the simulator's state: its VMs, keys and certificates; its id stays")
 	case "status", "env":
 		f.StringVar(&o.format, "format", "shell", "shell or json")
 	default:
@@ -175,6 +182,7 @@ func (o *options) check(std Streams) error {
 type Info struct {
 	Schema         int              `json:"schema"`
 	PID            int              `json:"pid"`
+	ID             string           `json:"id"` // of the simulator of this clusters directory, for as long as there is one
 	Endpoint       string           `json:"endpoint"`
 	Token          string           `json:"token"`
 	CAFile         string           `json:"ca_file"`

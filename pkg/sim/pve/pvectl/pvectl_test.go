@@ -146,8 +146,33 @@ func TestBackgroundLife(t *testing.T) {
 	if r := hiveSim(t, "stop", "--wipe", "--clusters-dir", dir); r.code != 0 {
 		t.Errorf("stop --wipe = %+v", r)
 	}
-	if _, err := os.Stat(filepath.Join(dir, ".sim")); !os.IsNotExist(err) {
-		t.Errorf(".sim is still there: %v", err)
+	if left, err := os.ReadDir(filepath.Join(dir, ".sim")); err != nil || len(left) != 1 || left[0].Name() != "id" {
+		t.Errorf("wiped, there is still %v, %v", left, err)
+	}
+	if r := hiveSim(t, "start", "--id", i.ID, "--clusters-dir", dir); r.code != 0 {
+		t.Errorf("started by its id = %+v", r)
+	}
+	if again := readEnv(t, dir); again.ID != i.ID || again.ID == "" || again.Token == i.Token {
+		t.Errorf("id %q, was %q; token %q, was %q", again.ID, i.ID, again.Token, i.Token)
+	}
+}
+
+// A simulator that is asked for by its id is not made where there is another, or none.
+func TestOnlyTheSimulatorThatIsMeant(t *testing.T) {
+	dir := t.TempDir()
+	for _, id := range []string{"any", "0b6ad1a2"} {
+		if r := hiveSim(t, "start", "--id", id, "--clusters-dir", dir); r.code != 3 || !strings.Contains(r.err, "another simulator") {
+			t.Errorf("start --id %s = %+v", id, r)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("refusing has made %v, %v", left, err)
+	}
+	dir = startSim(t)
+	for id, code := range map[string]int{"any": 0, readEnv(t, dir).ID: 0, "0b6ad1a2": 3} {
+		if r := hiveSim(t, "start", "--id", id, "--clusters-dir", dir); r.code != code {
+			t.Errorf("start --id %s = %+v, want code %d", id, r, code)
+		}
 	}
 }
 

@@ -46,6 +46,9 @@ func (o *options) serve(ctx context.Context, std Streams) (err error) {
 			return err
 		}
 	}
+	if err := o.checkID(); err != nil {
+		return report(err)
+	}
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return report(fmt.Errorf("make the simulator's directory: %w", err))
 	}
@@ -97,7 +100,11 @@ func (o *options) serveLocked(ctx context.Context, std Streams, report func(erro
 		return report(err)
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	if err := o.writeInfo(endpoint, machines, bin); err != nil {
+	id, err := o.identify()
+	if err == nil {
+		err = o.writeInfo(id, endpoint, machines, bin)
+	}
+	if err != nil {
 		return report(err)
 	}
 	defer func() { _ = os.Remove(o.infoFile()) }()
@@ -160,9 +167,9 @@ func (o *options) waitForEnd(ctx context.Context, server *pve.Server, log *slog.
 	}
 }
 
-func (o *options) writeInfo(e pve.Endpoint, machines *host.Manager, bin binaries) error {
+func (o *options) writeInfo(id string, e pve.Endpoint, machines *host.Manager, bin binaries) error {
 	b, err := json.MarshalIndent(Info{
-		Schema: infoSchema, PID: os.Getpid(), Endpoint: e.URL, Token: e.Token, CAFile: e.CAFile,
+		Schema: infoSchema, PID: os.Getpid(), ID: id, Endpoint: e.URL, Token: e.Token, CAFile: e.CAFile,
 		HostsKind: string(machines.Kind()), PVEVersion: o.version, Hypervisors: e.Hypervisors, SSHUser: e.SSHUser,
 		SSHPrivateKey: e.SSHPrivateKey, NodeSSHPort: machines.SSHPort(), ProviderMirror: bin.mirror, HiveBinary: bin.hive,
 		OSImage: pve.SeedImage, Networks: machines.Networks(),
