@@ -241,6 +241,7 @@ func (c *Cluster) script(ctx context.Context, host Host, name string, timeout ti
 	err = c.asking(ctx, host, func(ctx context.Context) (err error) {
 		result, err = host.Run(ctx, remote.Command{
 			Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
+			Keep:  keptOf(name),
 			Lasts: timeout >= time.Minute, // a step of forming, not a question
 		})
 		return err

@@ -21,7 +21,9 @@ import (
 
 const (
 	collectTimeout = 30 * time.Second
+	collectScript  = "collect.sh"
 	collectTail    = "2097152" // bytes of the end of each log
+	collectMost    = 64 << 20  // bytes of all of them
 )
 
 // Item is one thing that a node was asked for. File is where it is, below the directory that was given; Why says why it could
@@ -79,7 +81,7 @@ type said struct {
 }
 
 func (c *Cluster) collectFiles(ctx context.Context, host Host, dir string) ([]Item, error) {
-	result, err := c.script(ctx, host, "collect.sh", collectTimeout, map[string]string{"HIVE_TAIL_BYTES": collectTail}, nil)
+	result, err := c.script(ctx, host, collectScript, collectTimeout, map[string]string{"HIVE_TAIL_BYTES": collectTail}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("gather files of %s: %w", host.Name(), err)
 	}
@@ -104,6 +106,14 @@ func (c *Cluster) collectFiles(ctx context.Context, host Host, dir string) ([]It
 		}
 	}
 	return items, err
+}
+
+// keptOf is how much of a script's output is kept; 0: as of any command.
+func keptOf(script string) int {
+	if script == collectScript {
+		return collectMost
+	}
+	return 0
 }
 
 // keepItem writes one file. One that is empty because it could not be had is told of already.
@@ -141,7 +151,8 @@ func untar(archive []byte) (map[string]string, error) {
 		if header.Typeflag != tar.TypeReg || !filepath.IsLocal(name) {
 			continue
 		}
-		text, err := io.ReadAll(reader)
+		// A node may say of a few bytes that they are a sparse file of any length.
+		text, err := io.ReadAll(io.LimitReader(reader, int64(len(archive))))
 		if err != nil {
 			return files, err
 		}

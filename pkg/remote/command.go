@@ -38,6 +38,9 @@ type Command struct {
 	// Lasts says that the command takes longer than a second: it is guarded from its start, so that it ends on the node even
 	// if this process is killed at once. Any other is from its second second on, which spares the node a login shell.
 	Lasts bool
+	// Keep is how many bytes of each stream the Result holds at most; 0 means [DefaultKeep]. What is beyond that is read, handed to
+	// OnLine and dropped.
+	Keep int
 	// OnLine is called with each line of "stdout" and "stderr" as it comes, without its line end. Calls do not overlap
 	// and none is made once Run has returned.
 	OnLine func(stream, line string)
@@ -50,7 +53,7 @@ type Result struct {
 	Signal   string
 	Stdout   []byte
 	Stderr   []byte
-	// Truncated says that a stream was longer than what is kept (64 MiB); its end is missing.
+	// Truncated says that a stream was longer than what is kept; its end is missing.
 	Truncated bool
 	Duration  time.Duration
 }

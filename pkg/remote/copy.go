@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/renameio/v2"
 	"github.com/pkg/sftp"
 )
 
@@ -28,6 +29,7 @@ type Copied struct {
 	LeftOut []string
 
 	failures []error
+	entries  int // that a node has listed
 }
 
 // failed keeps a failure: what else there is to copy is copied.
@@ -63,7 +65,7 @@ func (c *Copied) err() error {
 // the rest from being copied. ctx bounds it; nothing else does.
 func (h *Host) CopyTo(ctx context.Context, sources []string, target string) (Copied, error) {
 	var done Copied
-	err := h.sftpSession(ctx, func(ctx context.Context, c *sftp.Client) error {
+	err := h.sftpSession(ctx, func(ctx context.Context, c files) error {
 		into := len(sources) > 1 || target == "" || strings.HasSuffix(target, "/")
 		target := homeRelative(target)
 		if there, err := c.Stat(target); err == nil && there.IsDir() {
@@ -82,7 +84,7 @@ func (h *Host) CopyTo(ctx context.Context, sources []string, target string) (Cop
 }
 
 // copyTo copies one file, or a directory and all in it.
-func (h *Host) copyTo(ctx context.Context, c *sftp.Client, source, target string, done *Copied) {
+func (h *Host) copyTo(ctx context.Context, c files, source, target string, done *Copied) {
 	if ctx.Err() != nil { // who has ended it knows
 		return
 	}
@@ -98,7 +100,7 @@ func (h *Host) copyTo(ctx context.Context, c *sftp.Client, source, target string
 	default:
 		entries, err := os.ReadDir(source)
 		if err == nil {
-			err = makeRemoteDir(c, target, info.Mode().Perm())
+			err = makeRemoteDir(c.Client, target, info.Mode().Perm())
 		}
 		done.failed(source, err)
 		if err != nil {
@@ -115,7 +117,7 @@ func (h *Host) copyTo(ctx context.Context, c *sftp.Client, source, target string
 	}
 }
 
-func (h *Host) copyFileTo(ctx context.Context, c *sftp.Client, source, target string, mode fs.FileMode) (bool, error) {
+func (h *Host) copyFileTo(ctx context.Context, c files, source, target string, mode fs.FileMode) (bool, error) {
 	local, err := os.Open(source)
 	if err != nil {
 		return false, err
@@ -124,10 +126,11 @@ func (h *Host) copyFileTo(ctx context.Context, c *sftp.Client, source, target st
 	return h.upload(ctx, c, local, target, mode)
 }
 
-// CopyFrom copies files and directories of the node to target here, as CopyTo does the other way round.
+// CopyFrom copies files and directories of the node to target here, as CopyTo does the other way round. Of the modes there, the
+// umask here takes what it does not allow. A node that lists without end, or says nothing for Config.Silence, is left.
 func (h *Host) CopyFrom(ctx context.Context, sources []string, target string) (Copied, error) {
 	var done Copied
-	err := h.sftpSession(ctx, func(ctx context.Context, c *sftp.Client) error {
+	err := h.sftpSession(ctx, func(ctx context.Context, c files) error {
 		into := len(sources) > 1 || strings.HasSuffix(target, string(filepath.Separator))
 		if there, err := os.Stat(target); err == nil && there.IsDir() {
 			into = true
@@ -143,16 +146,16 @@ func (h *Host) CopyFrom(ctx context.Context, sources []string, target string) (C
 				done.failed(source, err)
 				continue
 			}
-			h.copyFrom(ctx, c, source, info, to, &done)
+			h.copyFrom(ctx, c, source, info, to, maxDepth, &done)
 		}
 		return done.err()
 	})
 	return done, h.fail(err)
 }
 
-// copyFrom copies one file, or a directory and all in it.
-func (h *Host) copyFrom(ctx context.Context, c *sftp.Client, source string, info fs.FileInfo, target string, done *Copied) {
-	if ctx.Err() != nil { // who has ended it knows
+// copyFrom copies one file, or a directory and all in it: depth directories in each other at most.
+func (h *Host) copyFrom(ctx context.Context, c files, source string, info fs.FileInfo, target string, depth int, done *Copied) {
+	if ctx.Err() != nil || c.flow.ended() { // who has ended it knows
 		return
 	}
 	switch {
@@ -161,8 +164,13 @@ func (h *Host) copyFrom(ctx context.Context, c *sftp.Client, source string, info
 		done.file(source, info.Size(), changed, err)
 	case !info.IsDir():
 		done.failed(source, errors.New("neither a file nor a directory"))
+	case depth == 0:
+		done.failed(source, fmt.Errorf("more than %d directories are in each other", maxDepth))
 	default:
-		entries, err := c.ReadDir(source)
+		entries, err := c.list(source)
+		if done.entries += len(entries); err == nil && done.entries > maxEntries {
+			err = fmt.Errorf("the node lists more than %d files", maxEntries)
+		}
 		if err == nil {
 			err = os.MkdirAll(target, info.Mode().Perm()|0o700)
 		}
@@ -172,14 +180,14 @@ func (h *Host) copyFrom(ctx context.Context, c *sftp.Client, source string, info
 		}
 		slices.SortFunc(entries, func(a, b fs.FileInfo) int { return strings.Compare(a.Name(), b.Name()) })
 		for _, entry := range entries {
-			h.copyEntry(ctx, c, source, entry, target, done)
+			h.copyEntry(ctx, c, source, entry, target, depth-1, done)
 		}
 	}
 }
 
 // copyEntry copies what a directory of the node lists. A name that would lead elsewhere here is refused: it comes from the
 // node.
-func (h *Host) copyEntry(ctx context.Context, c *sftp.Client, dir string, entry fs.FileInfo, target string, done *Copied) {
+func (h *Host) copyEntry(ctx context.Context, c files, dir string, entry fs.FileInfo, target string, depth int, done *Copied) {
 	name := entry.Name()
 	if name != filepath.Base(name) || !filepath.IsLocal(name) || name == "." {
 		done.failed(dir, fmt.Errorf("the node lists %q, which is no name of a file", name))
@@ -194,20 +202,17 @@ func (h *Host) copyEntry(ctx context.Context, c *sftp.Client, dir string, entry 
 		}
 		entry = followed
 	}
-	h.copyFrom(ctx, c, below, entry, filepath.Join(target, name), done)
+	h.copyFrom(ctx, c, below, entry, filepath.Join(target, name), depth, done)
 }
 
-func (h *Host) copyFileFrom(ctx context.Context, c *sftp.Client, source string, info fs.FileInfo, target string) (bool, error) {
+func (h *Host) copyFileFrom(ctx context.Context, c files, source string, info fs.FileInfo, target string) (bool, error) {
 	mode := info.Mode().Perm()
 	there, err := os.Stat(target)
 	switch {
 	case err == nil && there.IsDir():
 		return false, fmt.Errorf("a directory is there: %s", target)
-	case err == nil && there.Mode().IsRegular() && there.Size() == info.Size() && h.sameThere(ctx, target, there, source):
-		if there.Mode().Perm() == mode {
-			return false, nil
-		}
-		return true, os.Chmod(target, mode)
+	case err == nil && there.Mode().IsRegular() && there.Size() == info.Size() && h.sameThere(ctx, c, target, there, source):
+		return setMode(target, there.Mode().Perm(), mode)
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return false, err
@@ -215,14 +220,32 @@ func (h *Host) copyFileFrom(ctx context.Context, c *sftp.Client, source string, 
 	return true, fetch(c, source, target, mode)
 }
 
+// setMode gives a file the mode that a new one would get, and reports whether that is another.
+func setMode(path string, now, mode fs.FileMode) (changed bool, err error) {
+	if now == mode {
+		return false, nil
+	}
+	// What the umask leaves is seen by making a file: asking for it means changing it.
+	probe, err := renameio.NewPendingFile(path, renameio.WithPermissions(mode))
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = probe.Cleanup() }()
+	info, err := probe.Stat()
+	if err != nil || info.Mode().Perm() == now {
+		return false, err
+	}
+	return true, os.Chmod(path, info.Mode().Perm())
+}
+
 // sameThere is sameContent with a local file that is not open.
-func (h *Host) sameThere(ctx context.Context, localPath string, info fs.FileInfo, remotePath string) bool {
+func (h *Host) sameThere(ctx context.Context, c files, localPath string, info fs.FileInfo, remotePath string) bool {
 	local, err := os.Open(localPath)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = local.Close() }()
-	return h.sameContent(ctx, local, info, dotted(remotePath))
+	return h.sameContent(ctx, c, local, info, dotted(remotePath))
 }
 
 // makeRemoteDir makes a directory and those above it where they are missing; one that is there stays as it is.

@@ -39,6 +39,8 @@ type Config struct {
 	KeepAlive time.Duration
 	// Grace is how long a command has to end after TERM, before KILL; default 2 s.
 	Grace time.Duration
+	// Silence is how long a node may say nothing while files are copied; default 1 min.
+	Silence time.Duration
 	// Terminal is the TERM of interactive sessions.
 	Terminal string
 	// Log gets debug records about connections and of each command: node, ms, name, exit; nil: none.
@@ -83,6 +85,7 @@ func NewDialer(cfg Config) (*Dialer, error) {
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, DefaultConnectTimeout)
 	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, DefaultKeepAlive)
 	cfg.Grace = cmp.Or(cfg.Grace, 2*time.Second)
+	cfg.Silence = cmp.Or(cfg.Silence, time.Minute)
 	cfg.Terminal = cmp.Or(cfg.Terminal, DefaultTerminal)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

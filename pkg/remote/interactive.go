@@ -40,7 +40,7 @@ func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, 
 		return 0, h.fail(fmt.Errorf("starting the session: %w", err))
 	}
 	s.feed(orEmpty(stdin))
-	out := newOutput(nil)
+	out := newOutput(DefaultKeep, nil)
 	out.pass(s.ch, s.ch.Stderr(), stdout, stderr)
 	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)
 	status := s.exit()

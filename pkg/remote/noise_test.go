@@ -67,7 +67,7 @@ func TestOutputIsOwnAfterItsMark(t *testing.T) {
 		{"too much", []string{long, "MARKa"}, long + "MARKa", ""},
 		{"nothing", nil, "", ""},
 	} {
-		o := newOutput(nil)
+		o := newOutput(DefaultKeep, nil)
 		o.from("MARK")
 		for _, piece := range test.pieces {
 			o.write(0, []byte(piece))

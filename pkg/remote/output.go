@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-const (
-	maxKept = 64 << 20 // bytes of each stream
-	maxLine = 64 << 10 // bytes; longer lines are handed out in pieces
-)
+// DefaultKeep is how many bytes of each stream of a command are kept where it does not say.
+const DefaultKeep = 4 << 20
+
+const maxLine = 64 << 10 // bytes; longer lines are handed out in pieces
 
 // output keeps both streams of a command and hands out their lines.
 type output struct {
 	onLine func(stream, line string)
+	keeps  int // bytes of each stream
 
 	mu        sync.Mutex
 	finished  bool
@@ -32,8 +33,8 @@ type stream struct {
 	pending []byte
 }
 
-func newOutput(onLine func(stream, line string)) *output {
-	o := &output{onLine: onLine, done: make(chan struct{})}
+func newOutput(keeps int, onLine func(stream, line string)) *output {
+	o := &output{onLine: onLine, keeps: keeps, done: make(chan struct{})}
 	o.streams[0].name, o.streams[1].name = "stdout", "stderr"
 	return o
 }
@@ -100,7 +101,7 @@ func (o *output) write(i int, p []byte) {
 
 func (o *output) keep(i int, p []byte) {
 	s := &o.streams[i]
-	keep := p[:min(len(p), maxKept-len(s.kept))]
+	keep := p[:min(len(p), o.keeps-len(s.kept))]
 	s.kept = append(s.kept, keep...)
 	o.truncated = o.truncated || len(keep) < len(p)
 	if o.onLine != nil {

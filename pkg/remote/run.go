@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	}
 	defer s.close()
 	mark := newMark()
-	out := newOutput(cmd.OnLine)
+	out := newOutput(cmp.Or(cmd.Keep, DefaultKeep), cmd.OnLine)
 	out.from(announcement(mark))
 	defer s.conn.guarded(mark, cmd.Lasts)() // before it begins: hive-test may be killed in between
 	if err := s.exec(ctx, announced(marked(ready.line, mark), mark)); err != nil {

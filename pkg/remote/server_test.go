@@ -46,6 +46,7 @@ type server struct {
 	deaf     bool              // signals are not passed on
 	beyond   map[string]string // where addresses are that it alone reaches
 	startUp  string            // what the login shell runs before anything else
+	sftp     sftp.Handlers     // serves files in place of home's where FileList is set
 	windows  chan sshd.Window  // sizes of terminals, where a test wants them
 	stop     func()
 }
@@ -131,7 +132,7 @@ func (s *server) serve(l net.Listener) {
 						return 1
 					}
 				}
-				return serveSFTP(ctx, session, s.home)
+				return serveSFTP(ctx, session, s.home, s.sftp)
 			},
 			DirectTCPIP: func(ctx context.Context, addr string) (net.Conn, error) {
 				if s.beyond[addr] != "" {
@@ -171,9 +172,14 @@ func (s *stdio) Close() error {
 	return nil
 }
 
-func serveSFTP(_ context.Context, s *sshd.Session, dir string) int {
+func serveSFTP(_ context.Context, s *sshd.Session, dir string, other sftp.Handlers) int {
 	streams := &stdio{Reader: s.Stdin, w: s.Stdout}
 	defer func() { _ = streams.Close() }()
+	if other.FileList != nil {
+		srv := sftp.NewRequestServer(streams, other)
+		_ = srv.Serve()
+		return 0
+	}
 	srv, err := sftp.NewServer(streams, sftp.WithServerWorkingDirectory(dir))
 	if err != nil {
 		return 1

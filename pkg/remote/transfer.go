@@ -41,7 +41,7 @@ func (h *Host) Upload(ctx context.Context, localPath, remotePath string, mode fs
 	}
 	defer func() { _ = local.Close() }()
 	remotePath = homeRelative(remotePath)
-	err = h.withSFTP(ctx, func(ctx context.Context, c *sftp.Client) error {
+	err = h.withSFTP(ctx, func(ctx context.Context, c files) error {
 		var err error
 		changed, err = h.upload(ctx, c, local, remotePath, mode.Perm())
 		return err
@@ -52,7 +52,7 @@ func (h *Host) Upload(ctx context.Context, localPath, remotePath string, mode fs
 	return changed, nil
 }
 
-func (h *Host) upload(ctx context.Context, c *sftp.Client, local *os.File, target string, mode fs.FileMode) (bool, error) {
+func (h *Host) upload(ctx context.Context, c files, local *os.File, target string, mode fs.FileMode) (bool, error) {
 	info, err := local.Stat()
 	if err != nil {
 		return false, err
@@ -64,7 +64,7 @@ func (h *Host) upload(ctx context.Context, c *sftp.Client, local *os.File, targe
 	switch {
 	case err == nil && there.IsDir():
 		return false, errors.New("a directory is there on the node")
-	case err == nil && there.Size() == info.Size() && h.sameContent(ctx, local, info, target):
+	case err == nil && there.Size() == info.Size() && h.sameContent(ctx, c, local, info, target):
 		if there.Mode().Perm() == mode {
 			return false, nil
 		}
@@ -73,7 +73,7 @@ func (h *Host) upload(ctx context.Context, c *sftp.Client, local *os.File, targe
 	if err := c.MkdirAll(path.Dir(target)); err != nil {
 		return false, fmt.Errorf("making its directory: %w", err)
 	}
-	return true, place(c, local, info.Size(), target, mode)
+	return true, place(c.Client, local, info.Size(), target, mode)
 }
 
 // place writes a temporary file beside target and renames it.
@@ -129,7 +129,8 @@ func rename(c *sftp.Client, from, to string) error {
 
 // sameContent compares SHA-256 sums, the remote one made by the node while the local one is made here. Where the node cannot,
 // they count as different.
-func (h *Host) sameContent(ctx context.Context, local *os.File, info fs.FileInfo, target string) bool {
+func (h *Host) sameContent(ctx context.Context, c files, local *os.File, info fs.FileInfo, target string) bool {
+	defer c.flow.pause()() // a command makes the sum
 	var ours string
 	var ourErr error
 	var here sync.WaitGroup
@@ -180,7 +181,7 @@ func (s *sums) of(local *os.File, info fs.FileInfo) (string, error) {
 // which appears whole, with mode 0600, or not at all. Its directory must exist. ctx bounds it, and [DefaultTimeout].
 func (h *Host) Download(ctx context.Context, remotePath, localPath string) error {
 	remotePath = homeRelative(remotePath)
-	err := h.withSFTP(ctx, func(_ context.Context, c *sftp.Client) error {
+	err := h.withSFTP(ctx, func(_ context.Context, c files) error {
 		return fetch(c, remotePath, localPath, 0o600)
 	})
 	if err != nil {
@@ -189,21 +190,26 @@ func (h *Host) Download(ctx context.Context, remotePath, localPath string) error
 	return nil
 }
 
-// fetch writes what remotePath holds beside localPath and renames it.
-func fetch(c *sftp.Client, remotePath, localPath string, mode fs.FileMode) error {
+// fetch writes what remotePath holds beside localPath and renames it. mode is what the umask leaves of it.
+func fetch(c files, remotePath, localPath string, mode fs.FileMode) error {
 	from, err := c.Open(remotePath)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = from.Close() }()
-	to, err := renameio.NewPendingFile(localPath, renameio.WithStaticPermissions(mode))
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	to, err := renameio.NewPendingFile(localPath, renameio.WithPermissions(mode))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = to.Cleanup() }()
-	if _, err := from.WriteTo(to); err != nil {
+	if _, err := from.WriteTo(&bounded{to, max(info.Size(), 0) + maxGrowth, c.flow}); err != nil {
 		return err
 	}
+	defer c.flow.pause()()
 	return to.CloseAtomicallyReplace()
 }
 
@@ -222,15 +228,17 @@ func homeRelative(p string) string {
 }
 
 // withSFTP is sftpSession that ends at DefaultTimeout at the latest.
-func (h *Host) withSFTP(ctx context.Context, use func(context.Context, *sftp.Client) error, options ...sftp.ClientOption) error {
+func (h *Host) withSFTP(ctx context.Context, use func(context.Context, files) error, options ...sftp.ClientOption) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, DefaultTimeout,
 		fmt.Errorf("it did not end within %s: %w", DefaultTimeout, context.DeadlineExceeded))
 	defer cancel()
 	return h.sftpSession(ctx, use, options...)
 }
 
-// sftpSession calls use with an SFTP client of its own that ends with ctx.
-func (h *Host) sftpSession(ctx context.Context, use func(context.Context, *sftp.Client) error, options ...sftp.ClientOption) error {
+// sftpSession calls use with an SFTP client of its own that ends with ctx, or when the node says nothing for too long.
+func (h *Host) sftpSession(ctx context.Context, use func(context.Context, files) error, options ...sftp.ClientOption) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	s, err := h.open(ctx)
 	if err != nil {
 		return err
@@ -240,10 +248,12 @@ func (h *Host) sftpSession(ctx context.Context, use func(context.Context, *sftp.
 		return fmt.Errorf("starting SFTP: %w", err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, s.ch.Stderr()) }()
+	quiet := &quietReader{r: s.ch}
+	flow := newFlow(quiet)
+	defer flow.watch(h.dialer.cfg.Silence, cancel)()
 	answer := make(chan error, 1)
 	go func() {
-		quiet := &quietReader{r: s.ch}
-		c, err := sftp.NewClientPipe(quiet, s.ch, options...)
+		c, err := sftp.NewClientPipe(flow, s.ch, options...)
 		if err != nil {
 			if errors.Is(err, io.EOF) { // it has ended, perhaps before all of its text was read
 				_, _ = io.Copy(io.Discard, quiet)
@@ -251,7 +261,7 @@ func (h *Host) sftpSession(ctx context.Context, use func(context.Context, *sftp.
 			answer <- h.noSFTP(quiet.noise, err)
 			return
 		}
-		answer <- use(ctx, c)
+		answer <- use(ctx, files{c, flow})
 		_ = c.Close()
 	}()
 	select {
