@@ -32,7 +32,8 @@ From several nodes each has a directory of its own: DST/NAME-1, DST/NAME-2, and 
 
 A file appears whole or not at all, with its mode, and is left as it is where it is the same already. Links are followed
 to files; what else is neither file nor directory is left out, and named. The exit code is 1 where anything could not be
-copied; all else is. --timeout bounds the copying; nothing else does.`,
+copied; all else is. What comes from nodes gets no mode that the umask does not allow. --timeout bounds the copying; a node
+that says nothing for a minute, or lists without end, is left.`,
 		Example: `  hive-test cp dev1 ./site.conf :/tmp/
   hive-test cp dev1 --nodes 1,3 ./dir :
   hive-test cp dev1 2:/var/log/syslog .

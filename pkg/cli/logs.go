@@ -189,7 +189,7 @@ func (s *session) showLogs(ctx context.Context, group remote.Group) error {
 	err := hive.New(s.name, group, options, s.sink).Follow(following, func(node, log, text string) {
 		one.Lock()
 		defer one.Unlock()
-		if _, err := fmt.Fprintf(s.Stdout, "%s %s: %s\n", node, log, progress.Clean(text)); err != nil { // whoever read it is gone
+		if _, err := fmt.Fprintf(s.Stdout, "%s %s: %s\n", node, log, s.shown(s.Stdout, progress.Clean(text))); err != nil { // whoever read it is gone
 			failure = err
 			stop()
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
 )
 
 // outputSchema is the version of the shapes that -o json prints: within it fields may be added, never renamed.
@@ -22,9 +24,12 @@ const outputSchema = 1
 
 // printJSON writes one document to stdout.
 func printJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+	raw, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(progress.DisarmJSON(raw), '\n'))
+	return err
 }
 
 // printYAML writes the same document as YAML, with the JSON names.
@@ -164,10 +169,10 @@ func printStatus(w io.Writer, s statusJSON, wide bool) error {
 		return err
 	}
 	for _, reason := range s.Reasons {
-		fmt.Fprintf(w, "  - %s\n", reason)
+		fmt.Fprintf(w, "  - %s\n", progress.Disarm(oneLine(reason)))
 	}
 	for _, note := range s.Notes {
-		fmt.Fprintf(w, "  %s\n", note)
+		fmt.Fprintf(w, "  %s\n", progress.Disarm(oneLine(note)))
 	}
 	return nil
 }
@@ -215,15 +220,27 @@ func healthWord(h healthJSON) string {
 	return h.Status
 }
 
-// tabbed writes rows as an aligned table.
+// tabbed writes rows as an aligned table. A cell may come from a node: it is a piece of one line of text, and nothing else.
 func tabbed(w io.Writer, rows [][]string) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		if _, err := fmt.Fprintln(table, strings.Join(row, "\t")); err != nil {
-			return err
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = oneLine(cell)
 		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, progress.Disarm(text.String()))
+	return err
+}
+
+// oneLine is text as a part of a line of ours.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(progress.Clean(text))
 }
 
 // checkFormat checks -o against what a verb can print.

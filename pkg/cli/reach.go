@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +30,7 @@ func (a *app) sshCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 	}
 	load := a.settings(cmd, "ssh.proxy_jump")
+	raw := rawFlag(cmd)
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
@@ -46,9 +46,13 @@ func (a *app) sshCommand() *cobra.Command {
 				return usageError{fmt.Errorf("node %q is not a number", before[1])}
 			}
 		}
-		return a.ssh(ctx, before[0], index, command, settings)
+		return a.ssh(ctx, before[0], index, command, *raw, settings)
 	})
 	return cmd
+}
+
+func rawFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("raw", false, "pass on what nodes print as it is, escape sequences and commands for a CI job included")
 }
 
 // shellLine makes of a single argument that a shell would have to read (hive-test exec dev1 -- 'df -h | tail -1') what ssh
@@ -180,7 +184,7 @@ func (s *session) reached(ctx context.Context, r *lifecycle.Job, chosen cluster.
 	return group, failures, nil
 }
 
-func (a *app) ssh(ctx context.Context, name string, index int, command []string, settings config.Settings) error {
+func (a *app) ssh(ctx context.Context, name string, index int, command []string, raw bool, settings config.Settings) error {
 	pick := func(nodes cluster.Nodes) (cluster.Nodes, error) {
 		node, ok := nodes.ByIndex(index)
 		if !ok {
@@ -194,7 +198,9 @@ func (a *app) ssh(ctx context.Context, name string, index int, command []string,
 		}
 		file, isFile := a.Stdin.(*os.File)
 		tty := isFile && len(command) == 0 && term.IsTerminal(int(file.Fd()))
-		exit, err := group[0].Interactive(ctx, command, a.Stdin, a.Stdout, a.Stderr, tty)
+		stdout, stderr, flush := a.sessionOutput(raw)
+		exit, err := group[0].Interactive(ctx, command, a.Stdin, stdout, stderr, tty)
+		err = errors.Join(err, flush())
 		if err == nil && exit != 0 {
 			err = codeError{code: ExitCode(exit)}
 		}
@@ -202,18 +208,42 @@ func (a *app) ssh(ctx context.Context, name string, index int, command []string,
 	})
 }
 
+// sessionOutput is where the output of a session goes: as it is, but for the log of a job that reads commands.
+func (a *app) sessionOutput(raw bool) (stdout, stderr io.Writer, flush func() error) {
+	var writers []*shownLines
+	through := func(w io.Writer) io.Writer {
+		if raw || !a.commandsFrom(w) {
+			return w
+		}
+		lines := &shownLines{to: w, show: func(text string) string { return a.shown(w, text) }}
+		writers = append(writers, lines)
+		return lines
+	}
+	return through(a.Stdout), through(a.Stderr), func() error {
+		var failure error
+		for _, lines := range writers {
+			failure = errors.Join(failure, lines.flush())
+		}
+		return failure
+	}
+}
+
 func (a *app) execCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec NAME -- CMD",
 		Short: "one command on all nodes at once",
 		Long: `exec runs one command on all nodes at once. Several arguments are passed as they are, each quoted; a single one is a line
-for the shell. The exit code is that of the first node where it is not 0.`,
+for the shell. The exit code is that of the first node where it is not 0.
+
+Of what goes to a terminal, or into the log of a CI job that reads commands there, escape sequences and such commands are
+taken out; --raw leaves them. 4 MiB of each stream of a node are kept; where it was more, that is an error.`,
 		Example: `  hive-test exec dev1 -- hostname
   hive-test exec dev1 --nodes 1,3 -o json -- 'df -h / | tail -1'`,
 		Args: cobra.ArbitraryArgs,
 	}
 	load := a.settings(cmd, "ssh.proxy_jump")
 	which := nodesFlag(cmd, "nodes", "only these nodes, like 1,3 (default all)")
+	raw := rawFlag(cmd)
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
@@ -229,7 +259,7 @@ for the shell. The exit code is that of the first node where it is not 0.`,
 		if len(command) == 0 {
 			return usageError{errors.New("exec needs a command after --, like: hive-test exec NAME -- hostname")}
 		}
-		return a.exec(ctx, before[0], *which, command, settings)
+		return a.exec(ctx, before[0], *which, command, *raw, settings)
 	})
 	return cmd
 }
@@ -269,12 +299,12 @@ type execNodeJSON struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-func (a *app) exec(ctx context.Context, name, which string, command []string, settings config.Settings) error {
+func (a *app) exec(ctx context.Context, name, which string, command []string, raw bool, settings config.Settings) error {
 	return a.onNodes(ctx, "exec", name, settings, listed(which), func(ctx context.Context, _ *session, group remote.Group, unreached []error) error {
 		document, failure := execOn(ctx, group, unreached, command, settings.Timeout)
 		structured, err := printAs(a.Stdout, settings.Output, document)
 		if !structured {
-			err = a.printExec(document)
+			err = a.printExec(document, raw)
 		}
 		return errors.Join(failure, err)
 	})
@@ -303,6 +333,11 @@ func execOn(ctx context.Context, group remote.Group, unreached []error, command 
 	for i, host := range group {
 		r := results[i]
 		document.Nodes[i] = execNodeJSON{Name: host.Name(), ExitCode: r.ExitCode, Signal: r.Signal, Stdout: string(r.Stdout), Stderr: string(r.Stderr), Seconds: r.Duration.Seconds()}
+		if r.Truncated {
+			cut := fmt.Errorf("%s: it has printed more than the %d MiB that are kept: send it to a file there, and get that with cp", host.Name(), remote.DefaultKeep>>20)
+			document.Nodes[i].Error, unreachable = cut.Error(), append(unreachable, cut)
+			continue
+		}
 		if failures[i] == nil {
 			continue
 		}
@@ -324,19 +359,19 @@ func execOn(ctx context.Context, group remote.Group, unreached []error, command 
 	return document, nil
 }
 
-// printExec writes every line of output with its node before it.
-func (a *app) printExec(document execJSON) error {
+// printExec writes every line of output with its node before it; raw: as the node has sent it, whoever reads it.
+func (a *app) printExec(document execJSON, raw bool) error {
 	var failure error
 	for _, n := range document.Nodes {
 		for _, stream := range []struct {
 			to   io.Writer
 			text string
 		}{{a.Stdout, n.Stdout}, {a.Stderr, n.Stderr}} {
-			var out bytes.Buffer
-			for line := range strings.Lines(stream.text) {
-				fmt.Fprintf(&out, "%s: %s\n", n.Name, strings.TrimRight(line, "\r\n"))
+			text := stream.text
+			if !raw {
+				text = a.shown(stream.to, text)
 			}
-			_, err := stream.to.Write(out.Bytes())
+			_, err := io.WriteString(stream.to, withNode(n.Name, text))
 			failure = errors.Join(failure, err)
 		}
 		if n.ExitCode != 0 && n.Error == "" {

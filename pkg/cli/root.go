@@ -72,14 +72,17 @@ func (a *app) complain(err error, code ExitCode) {
 		})
 		return
 	}
-	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(a.known.Mask(err.Error()), "\n", "\n  "))
-	for line := range strings.Lines(a.known.Mask(progress.HintOf(err))) {
+	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(a.words(err.Error()), "\n", "\n  "))
+	for line := range strings.Lines(a.words(progress.HintOf(err))) {
 		fmt.Fprintln(a.Stderr, "hint: "+strings.TrimRight(line, "\n"))
 	}
 	if code == ExitUsage {
 		fmt.Fprintln(a.Stderr, "hint: `hive-test help` lists the verbs, `hive-test VERB --help` their flags")
 	}
 }
+
+// words is text of an error, in which a node may have said something, as it may be shown.
+func (a *app) words(text string) string { return a.shown(a.Stderr, progress.Clean(a.known.Mask(text))) }
 
 // toldError was shown by the run's own narration already.
 type toldError struct{ error }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode"
 )
 
 // GitHub returns a Renderer for the log of a GitHub Actions job: a group per phase, annotations for errors, failed
@@ -39,7 +38,7 @@ func (g *gitHub) Emit(e Event) {
 
 // dress is called with the lock of plain held.
 func (g *gitHub) dress(e Event, text string) string {
-	text = disarm(text)
+	text = Disarm(text)
 	switch e.Kind {
 	case PhaseStart:
 		ended := g.endGroup()
@@ -130,21 +129,4 @@ func escapeData(s string) string {
 
 func escapeProperty(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(s)
-}
-
-// disarm keeps text from being read as a command: the runner takes a line that starts with :: (blanks before it do not
-// count), and the older ##[ anywhere in a line.
-func disarm(text string) string {
-	if !strings.Contains(text, "::") && !strings.Contains(text, "##[") {
-		return text
-	}
-	text = strings.ReplaceAll(text, "##[", "## [")
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if trimmed := strings.TrimLeftFunc(line, unicode.IsSpace); strings.HasPrefix(trimmed, "::") {
-			line = line[:len(line)-len(trimmed)] + "| " + trimmed
-		}
-		b.WriteString(line)
-	}
-	return b.String()
 }

@@ -57,7 +57,7 @@ func encode(e Event) ([]byte, error) {
 	if err := encoder.Encode(e); err != nil {
 		return nil, fmt.Errorf("encoding an event: %w", err)
 	}
-	return b.Bytes(), nil
+	return DisarmJSON(b.Bytes()), nil
 }
 
 // recordedOutput is how many bytes of the Output of one source a Recorder takes.

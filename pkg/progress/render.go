@@ -55,7 +55,8 @@ func Filter(next Sink, v Verbosity) Sink {
 	})
 }
 
-// Auto returns the Renderer that fits w: GitHub where GITHUB_ACTIONS is "true", Terminal on a terminal, else Plain.
+// Auto returns the Renderer that fits w: GitHub where GITHUB_ACTIONS is "true", Terminal on a terminal, else Plain; where another
+// CI reads commands, Plain without such in what children print.
 // getenv is os.Getenv or a test's. There is no colour unless o allows it, w is a terminal, NO_COLOR is empty (see
 // no-color.org) and TERM is not "dumb"; a dumb terminal gets Plain. summary is handed to GitHub.
 func Auto(w io.Writer, getenv func(string) string, o Options, summary func([]Event) []byte) Renderer {
@@ -66,6 +67,10 @@ func Auto(w io.Writer, getenv func(string) string, o Options, summary func([]Eve
 	switch {
 	case getenv("GITHUB_ACTIONS") == "true":
 		return GitHub(w, getenv("GITHUB_STEP_SUMMARY"), o, summary)
+	case ReadsCommands(getenv):
+		p := newPlain(w, o)
+		p.dress = func(_ Event, text string) string { return Disarm(text) }
+		return p
 	case dumb:
 		return Plain(w, o)
 	}

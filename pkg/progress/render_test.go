@@ -108,13 +108,22 @@ func TestGitHubAppendsAJobSummary(t *testing.T) {
 }
 
 func TestGitHubTakesNoCommandsFromOutput(t *testing.T) {
-	for _, line := range []string{"::error::x", " \u00a0::set-output name=a::b", "x ##[error]y", "a\n::warning::b"} {
-		got := disarm("  " + line)
-		for l := range strings.Lines(got) {
-			if strings.HasPrefix(strings.TrimSpace(l), "::") || strings.Contains(l, "##[") {
+	for _, line := range []string{"::error::x", " \u00a0::set-output name=a::b", "x ##[error]y", "a\n::warning::b", "a\r::add-mask::b", "x ##vso[task.setvariable variable=PATH]y", "##teamcity[publishArtifacts '/']"} {
+		got := Disarm("  " + line)
+		for l := range strings.Lines(strings.ReplaceAll(got, "\r", "\n")) {
+			if strings.HasPrefix(strings.TrimSpace(l), "::") || hashCommand.MatchString(l) {
 				t.Errorf("%q still commands: %q", line, l)
 			}
 		}
+	}
+}
+
+func TestJSONHoldsNoCommandsAndStaysTheSame(t *testing.T) {
+	var b bytes.Buffer
+	JSONLines(&b).Emit(Event{Kind: Info, Message: "##vso[a] ##[b]\r::c"})
+	events, err := ReadEvents(bytes.NewReader(b.Bytes()))
+	if strings.Contains(b.String(), "##") || err != nil || events[0].Message != "##vso[a] ##[b]\r::c" {
+		t.Errorf("%s is read as %v, %v", b.String(), events, err)
 	}
 }
 
@@ -241,13 +250,18 @@ func TestAutoFitsTheOutput(t *testing.T) {
 	}{
 		"a pipe":         {nil, "==> up\n"},
 		"GitHub Actions": {map[string]string{"GITHUB_ACTIONS": "true"}, "::group::up\n"},
+		"Azure":          {map[string]string{"TF_BUILD": "True"}, "==> ## vso[task.setvariable]up\n"},
 		"dumb":           {map[string]string{"TERM": "dumb"}, "==> up\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
 			r := Auto(&b, func(k string) string { return test.env[k] }, Options{Color: true}, nil)
-			r.Emit(Event{Kind: PhaseStart, Phase: "up"})
+			phase := "up"
+			if test.env["TF_BUILD"] != "" {
+				phase = "##vso[task.setvariable]up"
+			}
+			r.Emit(Event{Kind: PhaseStart, Phase: phase})
 			if err := r.Close(); err != nil || b.String() != test.want {
 				t.Errorf("got %q, %v, want %q", b.String(), err, test.want)
 			}
