@@ -36,6 +36,7 @@ var only = []struct {
 	{"hive-test/pkg/lifecycle", []string{"pkg/cli", "pkg/fleet"}, "workflows are called by the command line only; the fleet answers what they ask"},
 	{"hive-test/pkg/config", []string{"pkg/cli"}, "settings are turned into plain arguments at the top"},
 	{"hive-test/pkg/state", []string{"pkg/cli"}, "lifecycle sees an interface, never the disk"},
+	{"hive-test/pkg/scratch", []string{"pkg/cli"}, "where temporary files are is the process's affair"},
 	{"hive-test/pkg/fleet", []string{"pkg/cli"}, "lifecycle sees an interface, never Proxmox VE"},
 	{"hive-test/pkg/proxmox", []string{"pkg/cli", "pkg/fleet"}, "lifecycle sees an interface, never go-proxmox"},
 	{"hive-test/pkg/provision/tofu", []string{"pkg/cli"}, "lifecycle sees an interface, never tofu"},
@@ -51,6 +52,7 @@ var within = []struct {
 }{
 	{"pkg/cluster", nil, "pure values"},
 	{"pkg/process", nil, "what the kernel tells of processes, and nothing else"},
+	{"pkg/scratch", []string{"pkg/process"}, "temporary files, and whose they are"},
 	{"pkg/progress", []string{"pkg/cluster"}, "the event stream is below everything"},
 	{"pkg/phase", []string{"pkg/cluster", "pkg/progress"}, "order, skip, cancel, timing; nothing of what runs"},
 	{"pkg/report", []string{"pkg/cluster", "pkg/progress"}, "bytes in, bytes out"},

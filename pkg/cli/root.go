@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/scratch"
 )
 
 // Environment is what the process gives the program.
@@ -23,7 +24,9 @@ type Environment struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Environ        []string
-	WorkDir        string
+	// Setenv changes the environment of the process; nil: it stays as it is, and so does the place of temporary files.
+	Setenv  func(key, value string) error
+	WorkDir string
 }
 
 // System is the environment of this process.
@@ -32,7 +35,7 @@ func System() Environment {
 	if err != nil {
 		dir = "."
 	}
-	return Environment{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(), WorkDir: dir}
+	return Environment{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(), Setenv: os.Setenv, WorkDir: dir}
 }
 
 // app is the program: what every command shares.
@@ -43,6 +46,11 @@ type app struct {
 	known *progress.Secrets
 	// asJSON says that the user wants narration as JSON lines, errors that end the program included.
 	asJSON bool
+	// scratch is where this process keeps its temporary files; nil: where all do.
+	scratch *scratch.Dir
+	// locks is the directory of the user's own locks; empty: there is none, and noLocks says why.
+	locks   string
+	noLocks error
 }
 
 // Main runs the program and returns its exit code.
@@ -54,6 +62,9 @@ func Main(args []string, env Environment) int {
 	err := root.ExecuteContext(a.signals.context)
 	code := exitCode(a.signals.context, err)
 	a.complain(err, code)
+	if a.scratch != nil {
+		_ = a.scratch.Remove() // else the next run does
+	}
 	return int(code)
 }
 

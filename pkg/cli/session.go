@@ -66,6 +66,7 @@ func (a *app) open(verb, name string, settings config.Settings) (*session, error
 	s.screen = a.renderer(settings)
 	base := progress.Event{Cluster: name, Verb: verb}
 	s.sink = progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), a.known.Values), base)
+	a.ownTemporary(s.sink)
 	return s, nil
 }
 
@@ -193,7 +194,7 @@ func (s *session) connect(ctx context.Context) error {
 	if id == "" && len(s.record.Phases) > 0 { // made before simulators had ids
 		id = anySimulator
 	}
-	sim, err := startSimulator(ctx, s.store.Root(), s.settings.SimHosts, id, s.sink)
+	sim, err := startSimulator(ctx, s.Environ, s.store.Root(), s.settings.SimHosts, id, s.sink)
 	if errors.Is(err, errOtherSimulator) {
 		return s.otherSimulator()
 	}
@@ -254,6 +255,9 @@ func (s *session) proxmoxFleet() (*fleet.Fleet, error) {
 		if idRange, err = proxmox.ParseIDRange(s.settings.Proxmox.VMIDRange); err != nil {
 			return nil, codeError{ExitConfig, err}
 		}
+	}
+	if s.lockDir() == "" && s.noLocks != nil {
+		return nil, codeError{ExitConfig, fmt.Errorf("the locks on VM ids: %w", s.noLocks)}
 	}
 	return fleet.New(fleet.Options{
 		Client: client, IDRange: idRange, IDBase: s.settings.Proxmox.VMIDBase, Parallelism: s.settings.Parallelism,
@@ -335,7 +339,7 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
 	s.running = &lifecycle.Job{
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
-		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, SuiteEnv: s.settings.SuiteEnv, KillLeftovers: s.settings.KillLeftovers, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
+		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, Environ: s.Environ, SuiteEnv: s.settings.SuiteEnv, KillLeftovers: s.settings.KillLeftovers, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
 		Interrupted: s.signals.interrupted, Abort: s.signals.abort, Secrets: s.known,
 	}
 	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well

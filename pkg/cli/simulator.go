@@ -46,7 +46,7 @@ const anySimulator = "any"
 
 // startSimulator starts the simulator of a clusters directory if it does not run, and returns how it is reached. Where an id is
 // given and it is not that one, nothing is started: the error is errOtherSimulator.
-func startSimulator(ctx context.Context, clustersDir, hosts, id string, sink progress.Sink) (simulator, error) {
+func startSimulator(ctx context.Context, environ []string, clustersDir, hosts, id string, sink progress.Sink) (simulator, error) {
 	program, err := findSimulator()
 	if err != nil {
 		return simulator{}, err
@@ -60,10 +60,10 @@ func startSimulator(ctx context.Context, clustersDir, hosts, id string, sink pro
 	}
 	var raw []byte
 	for try := 1; ; try++ {
-		if _, err := runSimulator(ctx, program, sink, start...); err != nil {
+		if _, err := runSimulator(ctx, environ, program, sink, start...); err != nil {
 			return simulator{}, err
 		}
-		if raw, err = runSimulator(ctx, program, sink, "pve", "env", "--clusters-dir", clustersDir, "--format", "json"); err == nil {
+		if raw, err = runSimulator(ctx, environ, program, sink, "pve", "env", "--clusters-dir", clustersDir, "--format", "json"); err == nil {
 			break
 		}
 		if try == 2 { // once more, for one that was just killed is there for a moment longer
@@ -86,9 +86,10 @@ func startSimulator(ctx context.Context, clustersDir, hosts, id string, sink pro
 const anotherSimulator = 3
 
 // runSimulator runs hive-sim, passing on what it says, and returns its standard output.
-func runSimulator(ctx context.Context, program string, sink progress.Sink, args ...string) ([]byte, error) {
+func runSimulator(ctx context.Context, environ []string, program string, sink progress.Sink, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, program, args...)
+	command.Env = environ // the simulator outlives this process, and its temporary files do
 	command.Stdout, command.Stderr = &stdout, &stderr
 	command.WaitDelay = time.Second // what it has started must not hold us by its output
 	err := command.Run()

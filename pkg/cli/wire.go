@@ -171,7 +171,7 @@ func (s *session) provisioner() provision.Provisioner {
 		target.HypervisorSSHKeyPath = "" // the provider asks for no passphrase: the agent has it
 	}
 	return tofu.New(tofu.Options{
-		Find: s.tofuOfCluster(), Env: s.Environ, ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
+		Find: s.tofuOfCluster(), Env: s.tofuEnviron(), ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
 		OwnerID: s.record.Owner.ID, Endpoint: target.Endpoint, Token: s.token(), CAFile: s.providerCA(), Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: s.settings.SSH.AgentSocket,
 		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
@@ -217,12 +217,7 @@ func (s *session) providerCA() string {
 }
 
 // lockDir is where runs on this machine keep each other from the same VM ids.
-func (s *session) lockDir() string {
-	if s.settings.LockDir != "" {
-		return s.settings.LockDir
-	}
-	return filepath.Join(cmp.Or(s.Getenv("TMPDIR"), os.TempDir()), "hive-test-locks")
-}
+func (s *session) lockDir() string { return cmp.Or(s.settings.LockDir, s.locks) }
 
 // claimMargin is more than a run takes beside its phase up, clocks that differ included.
 const claimMargin = 15 * time.Minute

@@ -107,7 +107,7 @@ func workRows() []Setting {
 	return []Setting{
 		{Key: "tofu_bin", Flag: "tofu-bin", Kind: Path, Help: "tofu or terraform program; empty: looked for"},
 		{Key: "parallelism", Flag: "parallelism", Kind: Int, Default: 10, Min: 1, Max: 32, Help: "how many VMs are cloned, started and deleted at a time"},
-		{Key: "lock_dir", Flag: "lock-dir", Kind: Path, Help: "directory of the locks on VM ids, shared by all runs on this machine; empty: hive-test-locks among the temporary files"},
+		{Key: "lock_dir", Flag: "lock-dir", Kind: Path, Help: "directory of the locks on VM ids, shared by all runs on this machine; empty: this user's own, among the temporary files"},
 		{Key: "wait", Flag: "wait", Kind: Duration, Help: "how long to wait for another run of the same cluster to end, like 10m; 0: exit 8 at once"},
 		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
 		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Path, Help: "directory of a provider mirror"},

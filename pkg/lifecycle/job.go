@@ -172,6 +172,8 @@ type Job struct {
 	SuiteEnv []string
 	// KillLeftovers ends what suites leave running.
 	KillLeftovers bool
+	// Environ is the environment that suites start from; nil: this process's.
+	Environ []string
 	// Force makes configure form the cluster again, and down go on through the API when tofu fails.
 	Force bool
 	// Leave says what down does with hive on hosts that are nobody's to destroy.

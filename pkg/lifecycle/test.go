@@ -70,7 +70,7 @@ func (t test) suites(ctx context.Context) error {
 			on = l.host
 		}
 		results, err = suite.Run(ctx, suite.Options{
-			On:     on,
+			On: on, Inherit: t.Environ,
 			Suites: t.Suites, Nodes: t.Record.Nodes, Now: l.where, ArtifactsDir: t.Evidence.Path("suites"),
 			Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
 			Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA), Profile: access.Profile},

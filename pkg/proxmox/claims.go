@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -169,12 +171,16 @@ func prepareLocks(dir string) (string, error) {
 		if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil { // whatever the umask is
 			return "", err
 		}
-	case !errors.Is(err, os.ErrExist): // one that is there stays as it is: a link that somebody has put there may lead anywhere
+	case !errors.Is(err, os.ErrExist):
 		return "", err
+	}
+	// One that is there stays as it is; where a link leads, whoever has put it there knows.
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return "", errors.Join(fmt.Errorf("%s is no directory, or a link to one", dir), err)
 	}
 	path := filepath.Join(dir, siteFile)
 	for range 3 {
-		if raw, err := os.ReadFile(path); err == nil && len(raw) > 0 {
+		if raw, err := readPlain(path); err == nil && len(raw) > 0 {
 			return strings.TrimSpace(string(raw)), nil
 		}
 		// A link is made whole or not at all, and by one of all who try.
@@ -193,6 +199,16 @@ func prepareLocks(dir string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s cannot be read", path)
+}
+
+// readPlain reads a file that is no link.
+func readPlain(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, 1<<10))
 }
 
 // Site is the identity of this machine's directory of locks.
@@ -247,7 +263,7 @@ func (c *Claims) lock(block int) (*flock.Flock, error) {
 	path := filepath.Join(c.LockDir, hex.EncodeToString(sum[:6])+"-"+strconv.Itoa(block)+".lock")
 	var failures []error
 	for _, flag := range []int{os.O_CREATE | os.O_RDONLY, os.O_RDONLY} {
-		lock := flock.New(path, flock.SetPermissions(0o644), flock.SetFlag(flag))
+		lock := flock.New(path, flock.SetPermissions(0o644), flock.SetFlag(flag|syscall.O_NOFOLLOW))
 		got, err := lock.TryLock()
 		if err == nil && !got {
 			return nil, &ClaimedError{Block: block, Holder: c.inPool(block)}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -147,6 +148,43 @@ func siteOf(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return c.Site()
+}
+
+// What somebody has put in the way of locks, where anybody may, is not followed.
+func TestLocksFollowNoLink(t *testing.T) {
+	elsewhere, dir := t.TempDir(), filepath.Join(t.TempDir(), "locks")
+	if err := os.Symlink(elsewhere, dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := proxmox.NewClaims(proxmox.ClaimOptions{LockDir: dir}); err == nil || !strings.Contains(err.Error(), "a link") {
+		t.Errorf("a directory that is a link: %v", err)
+	}
+	if err := errors.Join(os.Remove(dir), os.Mkdir(dir, 0o700), os.Symlink(filepath.Join(elsewhere, "site"), filepath.Join(dir, "site"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := proxmox.NewClaims(proxmox.ClaimOptions{LockDir: dir}); err == nil {
+		t.Error("a file that is a link is read")
+	}
+	if err := os.Remove(filepath.Join(dir, "site")); err != nil {
+		t.Fatal(err)
+	}
+	l := newLab(t, nil)
+	siteOf(t, dir)
+	c := l.claimant(dir, "mine", nil)
+	mustTake(t, c, 20000)
+	locks, err := filepath.Glob(filepath.Join(dir, "*.lock"))
+	if err = errors.Join(err, c.Release(t.Context())); err != nil || len(locks) != 1 {
+		t.Fatal(locks, err)
+	}
+	if err := errors.Join(os.Remove(locks[0]), os.Symlink(filepath.Join(elsewhere, "made"), locks[0])); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.claimant(dir, "mine", nil).Take(t.Context(), []int{20000}); err == nil {
+		t.Error("a lock that is a link is taken")
+	}
+	if left, _ := os.ReadDir(elsewhere); len(left) > 0 {
+		t.Errorf("where the links lead there is %v", left)
+	}
 }
 
 // A token that may not make pools is no obstacle: then the claim holds on this machine.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -143,11 +144,29 @@ func (s *Store) tryLock(name cluster.Name, holder Holder) (*Lock, error) {
 		}
 		lock.TookOver = &before
 	}
+	s.removeHalves(name)
 	holder.Host = s.host
 	if err := s.writeHolder(name, holder); err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
 	return lock, nil
+}
+
+// halfName is how files are called that are written beside the one that they are to replace.
+var halfName = regexp.MustCompile(`^\..+[0-9]{6,}$`)
+
+// halfAge is how old one is that nobody writes any more: commands that do not hold the cluster write there, too.
+const halfAge = time.Hour
+
+// removeHalves removes what runs have left that were killed while they wrote.
+func (s *Store) removeHalves(name cluster.Name) {
+	entries, _ := os.ReadDir(s.Dir(name)) // what cannot be read stays
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && info.Mode().IsRegular() && halfName.MatchString(entry.Name()) && time.Since(info.ModTime()) > halfAge {
+			_ = os.Remove(s.Path(name, entry.Name()))
+		}
+	}
 }
 
 // grab takes the lock of the operating system, whoever the holder file names.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -208,5 +209,27 @@ func TestTidyRemovesOnlyWhatNeverWasACluster(t *testing.T) {
 				t.Errorf("the directory: %v, stays should be %v", err, tt.stays)
 			}
 		})
+	}
+}
+
+func TestLockRemovesHalvesOfFiles(t *testing.T) {
+	store := open(t)
+	if err := store.Save(sample("ci-1")); err != nil {
+		t.Fatal(err)
+	}
+	for file, age := range map[string]time.Duration{".cluster.json8231746501": 2 * time.Hour, ".known_hosts123456789": 0, ".mine": 2 * time.Hour} {
+		path, then := store.Path("ci-1", file), time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock, err := store.Lock("ci-1", Holder{PID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Release() }()
+	left, err := filepath.Glob(store.Path("ci-1", ".*"))
+	if err != nil || len(left) != 2 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

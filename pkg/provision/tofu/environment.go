@@ -17,8 +17,8 @@ import (
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // passedOn returns the caller's variables that a child gets as they are. Everything else, TF_VAR_* and TF_CLI_ARGS* above
-// all, stays outside: a plan depends on what is written in the cluster's directory and on nothing else. TMPDIR is shared on
-// purpose: the provider serialises the choice of ids through a file there.
+// all, stays outside: a plan depends on what is written in the cluster's directory and on nothing else. The provider would
+// serialise the choice of ids through a file in TMPDIR: ids are chosen before, so each run may have a TMPDIR of its own.
 func passedOn() []string {
 	return []string{
 		"PATH", "TMPDIR", "LANG", "LC_ALL", "TZ",
