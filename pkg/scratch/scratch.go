@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -123,8 +124,7 @@ func condemn(base string) {
 // inUse reports whether a process that can be seen has the directory for its temporary files: a tofu that outlives its run.
 func inUse(path string) bool {
 	for _, pid := range process.All() {
-		environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-		if err == nil && strings.Contains("\x00"+string(environ), "\x00TMPDIR="+path+"\x00") {
+		if slices.Contains(process.Environment(pid), "TMPDIR="+path) {
 			return true
 		}
 	}

@@ -42,6 +42,10 @@ func (s *Server) load() error {
 	if err := json.Unmarshal(b, &c); err != nil {
 		return fmt.Errorf("read the simulator's state from %s: %w", s.stateFile(), err)
 	}
+	if c.Schema > stateSchema {
+		return fmt.Errorf("the simulator's state in %s was written by a later hive-sim: its schema is %d, this program knows %d: use that one",
+			s.stateFile(), c.Schema, stateSchema)
+	}
 	if c.Schema != stateSchema {
 		return fmt.Errorf("the simulator's state in %s has schema %d, this program knows %d: stop it with --wipe",
 			s.stateFile(), c.Schema, stateSchema)
