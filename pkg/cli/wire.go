@@ -172,7 +172,7 @@ func (s *session) provisioner() provision.Provisioner {
 	}
 	return tofu.New(tofu.Options{
 		Find: s.tofuOfCluster(), Env: s.tofuEnviron(), ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
-		OwnerID: s.record.Owner.ID, Endpoint: target.Endpoint, Token: s.token(), CAFile: s.providerCA(), Insecure: target.Insecure,
+		OwnerID: s.record.Owner.ID, Endpoint: proxmox.BaseURL(target.Endpoint), Token: s.token(), CAFile: s.providerCA(), Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: s.settings.SSH.AgentSocket,
 		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
 	})

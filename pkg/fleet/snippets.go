@@ -33,7 +33,11 @@ func (f *Fleet) eachSnippet(ctx context.Context, sink progress.Sink, visit func(
 	f.forEach(len(hosts), func(i int) {
 		found, err := f.snippetsOn(ctx, hosts[i])
 		if err != nil {
-			sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", hosts[i].Name, err)})
+			kind := progress.Warning
+			if !hosts[i].Online { // a cluster that had VMs there was told of it already
+				kind = progress.Output
+			}
+			sink.Emit(progress.Event{Kind: kind, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", hosts[i].Name, err)})
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -79,7 +83,7 @@ func (f *Fleet) dropSnippets(ctx context.Context, owner string, sink progress.Si
 	var failures []error
 	err := f.eachSnippet(ctx, sink, func(s snippet) {
 		if s.owner == owner {
-			sink.Emit(progress.Event{Kind: progress.Info, Message: "left behind, and deleted now: " + s.volume + " on " + s.hypervisor})
+			sink.Emit(progress.Event{Kind: progress.Info, Message: "left behind, deleting it: " + s.volume + " on " + s.hypervisor})
 			failures = append(failures, f.Client.DeleteVolume(ctx, s.hypervisor, s.volume))
 		}
 	})

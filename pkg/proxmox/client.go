@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ const DefaultTimeout = 40 * time.Second
 
 // Options say which API is talked to and as whom.
 type Options struct {
-	Endpoint    string        // https URL of any node, such as https://pve1:8006, without a path
+	Endpoint    string        // https URL of any node, such as https://pve1:8006; /api2/json may follow, and no other path
 	Token       string        // user@realm!name=secret
 	CAFile      string        // PEM file of the CA that signed the server's certificate; empty: the system's roots
 	Fingerprint string        // SHA-256 of the server's certificate in hex, colons optional; replaces CA verification
@@ -147,10 +148,15 @@ func endpointURL(endpoint string) (string, error) {
 		return "", fmt.Errorf("proxmox endpoint %q is not https: write it like https://pve1.example:8006", redactURL(endpoint))
 	case u.User != nil:
 		return "", fmt.Errorf("proxmox endpoint must not contain a user or password: use an API token")
-	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+	case !slices.Contains([]string{"", "api2/json"}, strings.Trim(u.Path, "/")) || u.RawQuery != "" || u.Fragment != "":
 		return "", fmt.Errorf("proxmox endpoint %q has more than a host and a port: the API is asked at /api2/json there; write it like https://%s", endpoint, u.Host)
 	}
 	return "https://" + u.Host, nil
+}
+
+// BaseURL is an endpoint as the provider takes it: without the path at which the API is asked, which it adds itself.
+func BaseURL(endpoint string) string {
+	return strings.TrimSuffix(strings.TrimRight(endpoint, "/"), "/api2/json")
 }
 
 // redactURL keeps a password that was put into a URL out of messages.

@@ -25,7 +25,8 @@ func TestNewChecksItsOptions(t *testing.T) {
 		{"http", Options{Endpoint: "http://pve:8006", Token: good}, "not https"},
 		{"no host", Options{Endpoint: "pve1", Token: good}, "not a URL"},
 		{"password in URL", Options{Endpoint: "https://u:hunter2@pve:8006", Token: good}, "must not contain a user"},
-		{"a path", Options{Endpoint: "https://pve:8006/api2/json", Token: good}, "more than a host and a port: the API is asked at /api2/json there; write it like https://pve:8006"},
+		{"a path", Options{Endpoint: "https://pve:8006/pve", Token: good}, "more than a host and a port: the API is asked at /api2/json there; write it like https://pve:8006"},
+		{"a path below the API's", Options{Endpoint: "https://pve:8006/api2/json/nodes", Token: good}, "more than a host and a port"},
 		{"a page of the web interface", Options{Endpoint: "https://pve:8006/#v1:0:18:4", Token: good}, "more than a host and a port"},
 		{"no token", Options{Endpoint: "https://pve:8006"}, "no proxmox API token"},
 		{"no secret", Options{Endpoint: "https://pve:8006", Token: "root@pam!x"}, "no '='"},
@@ -48,9 +49,11 @@ func TestNewChecksItsOptions(t *testing.T) {
 			}
 		})
 	}
-	c := mustClient(t, Options{Endpoint: "https://pve1:8006/", Token: good})
-	if c.Endpoint() != "https://pve1:8006" || c.TokenID() != "root@pam!x" {
-		t.Errorf("got %q %q", c.Endpoint(), c.TokenID())
+	for _, endpoint := range []string{"https://pve1:8006/", "https://pve1:8006/api2/json", "https://pve1:8006/api2/json/"} {
+		c := mustClient(t, Options{Endpoint: endpoint, Token: good})
+		if c.Endpoint() != "https://pve1:8006" || c.TokenID() != "root@pam!x" || strings.TrimRight(BaseURL(endpoint), "/") != c.Endpoint() {
+			t.Errorf("%s: got %q %q %q", endpoint, c.Endpoint(), c.TokenID(), BaseURL(endpoint))
+		}
 	}
 }
 
