@@ -186,7 +186,8 @@ func TestSignaturesAreWhole(t *testing.T) {
 	}
 }
 
-// What a healthy node and its VM tell, by real systems' words, explains no failure, wherever it stands.
+// What a healthy node and its VM tell explains no failure, wherever it stands. Debian's files are of real systems that were started
+// with systemd and cloud-init; the kernels' lines, hive's and Proxmox VE's are written after theirs.
 func TestHealthyEvidenceMatchesNothing(t *testing.T) {
 	signatures, err := Signatures()
 	if err != nil {
