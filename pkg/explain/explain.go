@@ -45,10 +45,31 @@ func Run(events []progress.Event, files fs.FS, hosts bool) *progress.Explanation
 	if x.Next == "" {
 		x.Next = f.next()
 	}
+	x.Next = existing(x.Next, files)
 	for i := range x.Lines {
 		x.Lines[i] = shorten(x.Lines[i], lineWidth)
 	}
 	return x.Cleaned()
+}
+
+// evidencePath matches the evidence that advice names: a path below the run's directory.
+var evidencePath = regexp.MustCompile(`\bnodes/[\w*-]+/[\w*./-]*\w`)
+
+// existing is advice that says which of the evidence it names was not got.
+func existing(next string, files fs.FS) string {
+	if files == nil {
+		return next
+	}
+	var missing []string
+	for _, name := range evidencePath.FindAllString(next, -1) {
+		if found, err := fs.Glob(files, name); err == nil && len(found) == 0 && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return next
+	}
+	return next + " (" + strings.Join(missing, " and ") + " could not be got: index.json says why)"
 }
 
 // failure is what the events tell of the first thing that failed.

@@ -136,6 +136,24 @@ func TestAVMThatCannotWriteIsNamed(t *testing.T) {
 	}
 }
 
+func TestAdviceSaysWhatCouldNotBeGot(t *testing.T) {
+	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
+	end.Status, end.Error, run.Status = progress.Failed, "ci-2: its VM is stopped", progress.Failed
+	for _, row := range []struct {
+		files fstest.MapFS
+		want  bool
+	}{
+		{fstest.MapFS{}, true},
+		{fstest.MapFS{"nodes/ci-1/system/journal": {}}, true},
+		{fstest.MapFS{"nodes/ci-2/pve/tasks.txt": {}}, false},
+	} {
+		got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), end, run}, row.files, false)
+		if got.Signature != "node-lost" || strings.Contains(got.Next, "(nodes/*/pve/tasks.txt could not be got: index.json says why)") != row.want {
+			t.Errorf("%v: %s: %s", row.files, got.Signature, got.Next)
+		}
+	}
+}
+
 // A slow answer of a healthy node is nobody's want of memory.
 func TestHealthyNodesExplainNothing(t *testing.T) {
 	for _, system := range []string{"debian12", "debian13"} {

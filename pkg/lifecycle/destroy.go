@@ -38,6 +38,8 @@ func (e *LeakError) Error() string {
 		what = "still there: " + listOf(e.VMs)
 	case len(e.Unseen) > 0:
 		what = "not seen, and may be there: " + listOf(e.Unseen)
+	case e.Known && unmarked(e.Cause):
+		what = "not all of cluster " + string(e.Name) + " was removed"
 	case e.Known:
 		what = "no VM of cluster " + string(e.Name) + " is left, but it was not removed to the end"
 	}
@@ -45,6 +47,11 @@ func (e *LeakError) Error() string {
 		return what
 	}
 	return what + ": " + e.Cause.Error()
+}
+
+func unmarked(err error) bool {
+	_, ok := errors.AsType[*UnmarkedError](err)
+	return ok
 }
 
 func listOf(vms []VMRef) string {
@@ -278,8 +285,8 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 	if err != nil {
 		return d.leaked(nil, err, true)
 	}
-	if _, ok := errors.AsType[*UnmarkedError](d.aside); ok { // whoever says force has done with VMs of others, not with these
-		return &LeakError{Name: d.record.Name, Cause: d.aside, Next: "hive-test down " + string(d.record.Name)}
+	if unmarked(d.aside) { // whoever says force has done with VMs of others, not with these
+		return &LeakError{Name: d.record.Name, Known: true, Cause: d.aside, Next: "hive-test down " + string(d.record.Name)}
 	}
 	return nil
 }
@@ -331,8 +338,7 @@ func (d *destruction) leak(ctx context.Context, cause error) error {
 		return cause
 	}
 	next := ""
-	_, unmarked := errors.AsType[*UnmarkedError](cause)
-	if unmarked || ctx.Err() != nil { // force has nothing to do with it
+	if unmarked(cause) || ctx.Err() != nil { // force has nothing to do with it
 		next = "hive-test down " + string(d.record.Name)
 	}
 	ctx, cancel := phase.After(ctx, remainingTime, errors.New("the time was up"))
