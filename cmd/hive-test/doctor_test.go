@@ -575,7 +575,7 @@ func (w *ward) follow(trouble []finding, s *settings) {
 
 // Both ways of the printed role let doctor, and so up, do everything, on both versions of Proxmox VE.
 func TestDoctorIsContentWithTheRoleItPrints(t *testing.T) {
-	for major, version := range map[string]string{"8": "8.4", "9": "9.1"} {
+	for major, version := range map[string]string{"8": "8.4", "9": "9.2"} {
 		t.Run(version, func(t *testing.T) {
 			w := startWard(t, major, "0", "--pve-version", version)
 			s := w.settings()
@@ -597,7 +597,7 @@ func TestDoctorIsContentWithTheRoleItPrints(t *testing.T) {
 
 // What the printed role of 9 leaves out, the command in its comment adds, and takes nothing away.
 func TestThePrintedCommandLetsCommandsBeRunInGuests(t *testing.T) {
-	w := startWard(t, "9", "0", "--pve-version", "9.1")
+	w := startWard(t, "9", "0", "--pve-version", "9.2")
 	s := w.settings()
 	role := func() (privileges map[string]int) {
 		var answer struct{ Data map[string]int }

@@ -76,7 +76,7 @@ func TestWhatAHypervisorTellsOfAVM(t *testing.T) {
 }
 
 func TestAGuestThatMayNotBeAskedToRunCommands(t *testing.T) {
-	l := newLab(t, func(o *pve.Options) { o.Version = pve.Version91 })
+	l := newLab(t, func(o *pve.Options) { o.Version = pve.Version92 })
 	nodes := l.choose(spec(1))
 	l.make("ci-1", "owner", nodes[0])
 	l.fault(`[{"path": "/nodes/*/qemu/*/agent/exec", "method": "POST", "status": 403, "reason": "Permission check failed (/vms/1, VM.GuestAgent.Unrestricted)"}]`)

@@ -212,7 +212,7 @@ func (l *lab) choose(s cluster.Spec) cluster.Nodes {
 }
 
 func TestALifeOnTheSimulator(t *testing.T) {
-	for _, version := range []string{pve.Version84, pve.Version91} {
+	for _, version := range []string{pve.Version84, pve.Version92} {
 		t.Run(version, func(t *testing.T) {
 			l := newLab(t, func(o *pve.Options) { o.Version = version })
 			s := spec(4)

@@ -69,7 +69,7 @@ func (i identity) name() string {
 	return i.user + "!" + i.token
 }
 
-// builtinRoles are the roles and privileges of a version: 8.4 as observed; in 9.1 VM.Monitor is replaced by the
+// builtinRoles are the roles and privileges of a version: 8.4 as observed; in 9 VM.Monitor is replaced by the
 // VM.GuestAgent privileges (as published in its API table).
 func builtinRoles(version string) map[string][]string {
 	vm := []string{

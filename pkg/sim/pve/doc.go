@@ -2,6 +2,7 @@
 // tasks and locks, and the SSH side of its hypervisors. Its virtual machines are machines of package host.
 //
 // What a call accepts comes from a table derived from what Proxmox VE publishes about itself (schema.json, for 8.4 and
-// 9.1). What a call answers, when it refuses and with which words was observed on a Proxmox VE 8.4.21 with dir storages.
+// 9.1, and for 9.2 nothing that hive-test or the provider asks differs). What a call answers, when it refuses and with which words was
+// observed on a Proxmox VE 8.4.21 and a 9.2.11 with dir storages.
 // What differs from the real one is named where it does.
 package pve

@@ -22,7 +22,7 @@ func (s *Server) versionInfo() map[string]any {
 	if s.version == Version84 {
 		return map[string]any{"version": "8.4.21", "release": "8.4", "repoid": "2606ac850d46da29"}
 	}
-	return map[string]any{"version": "9.1.4", "release": "9.1", "repoid": "5ac30304265fbd8e"}
+	return map[string]any{"version": "9.2.11", "release": "9.2", "repoid": "5ac30304265fbd8e"}
 }
 
 func (s *Server) pveversion() string {

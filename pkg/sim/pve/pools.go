@@ -60,6 +60,9 @@ func poolGet(s *Server, c *call) (any, error) {
 
 func poolCreate(s *Server, c *call) (any, error) {
 	id := c.get("poolid")
+	if s.version != Version84 && !startsWithLetter(id) {
+		return nil, failf("create pool failed: pool name must start with a letter")
+	}
 	if s.state.Pools[id] != nil {
 		return nil, failf("create pool failed: pool '%s' already exists", id)
 	}
@@ -68,6 +71,10 @@ func poolCreate(s *Server, c *call) (any, error) {
 	}
 	s.state.Pools[id] = &pool{ID: id, Comment: c.get("comment")}
 	return nil, nil
+}
+
+func startsWithLetter(text string) bool {
+	return text != "" && (text[0]|0x20 >= 'a' && text[0]|0x20 <= 'z')
 }
 
 func poolDelete(s *Server, c *call) (any, error) {

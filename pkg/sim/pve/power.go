@@ -245,7 +245,9 @@ func (s *Server) spec(t *task, n *node, v *vm) (host.Spec, error) {
 			continue
 		}
 		props, _ := parseProps(s.option("net0").Keys, text, "net"+num)
-		if !slices.Contains(n.Bridges, props["bridge"]) {
+		if missing := !slices.Contains(n.Bridges, props["bridge"]); missing && s.version != Version84 {
+			return spec, failf("bridge '%s' does not exist", props["bridge"]) // before QEMU starts
+		} else if missing {
 			t.addLog("bridge '"+props["bridge"]+"' does not exist",
 				fmt.Sprintf("qemu-system-x86_64: -netdev type=tap,id=net%s,ifname=tap%di%s: network script "+
 					"/usr/libexec/qemu-server/pve-bridge failed with status 512", num, v.ID, num))

@@ -13,7 +13,7 @@ import (
 // The versions of Proxmox VE that the simulator can be.
 const (
 	Version84 = "8.4"
-	Version91 = "9.1"
+	Version92 = "9.2"
 )
 
 //go:embed schema.json
@@ -106,7 +106,7 @@ func apiTable(version string) (map[string]map[string]*method, error) {
 	}
 	t, ok := f.Versions[version]
 	if !ok {
-		return nil, fmt.Errorf("no Proxmox VE %q here: choose %s or %s", version, Version84, Version91)
+		return nil, fmt.Errorf("no Proxmox VE %q here: choose %s or %s", version, Version84, Version92)
 	}
 	return t, nil
 }

@@ -45,7 +45,7 @@ func DefaultNodes(n int) []NodeSpec {
 // Options say what to simulate. Dir and Machines are required.
 type Options struct {
 	Dir      string     // state, keys and certificates; made with mode 0700
-	Version  string     // Version84 (default) or Version91
+	Version  string     // Version84 (default) or Version92
 	Nodes    []NodeSpec // default DefaultNodes(3); ignored where Dir holds a state already
 	Machines host.Machines
 	Log      *slog.Logger // default: none

@@ -93,9 +93,9 @@ func TestTokenPrivileges(t *testing.T) {
 	}
 }
 
-func TestAgentPrivilegesOf91(t *testing.T) {
-	_, c, _ := startServer(t, Options{Version: Version91})
-	if v, _ := c.ok("GET", "/version", nil).(map[string]any); v["release"] != "9.1" {
+func TestAgentPrivilegesOf92(t *testing.T) {
+	_, c, _ := startServer(t, Options{Version: Version92})
+	if v, _ := c.ok("GET", "/version", nil).(map[string]any); v["release"] != "9.2" {
 		t.Errorf("version = %v", v)
 	}
 	c.task("POST", "/nodes/pve1/qemu", "vmid=150&agent=1&memory=64")
@@ -106,7 +106,25 @@ func TestAgentPrivilegesOf91(t *testing.T) {
 		t.Errorf("exec = %+v", a)
 	}
 	if a := c.do("POST", "/access/roles", "roleid=R&privs=VM.Monitor"); a.Status != 400 {
-		t.Errorf("9.1 still knows VM.Monitor: %+v", a)
+		t.Errorf("9.2 still knows VM.Monitor: %+v", a)
+	}
+}
+
+// What 8.4 answers otherwise (observed on both).
+func TestWhatIsOtherIn92(t *testing.T) {
+	for _, row := range []struct{ version, pool, start string }{
+		{Version84, "", "start failed: QEMU exited with code 1"},
+		{Version92, "create pool failed: pool name must start with a letter", "bridge 'vmbr9' does not exist"},
+	} {
+		_, c, _ := startServer(t, Options{Version: row.version})
+		if a := c.do("POST", "/pools", url.Values{"poolid": {"1abc"}}); a.Reason != row.pool && (a.Status != 200 || row.pool != "") {
+			t.Errorf("%s: pool: %+v", row.version, a)
+		}
+		c.task("POST", "/nodes/pve1/qemu", "vmid=151&memory=64&net0=virtio,bridge%3Dvmbr9")
+		upid, _ := c.ok("POST", "/nodes/pve1/qemu/151/status/start", nil).(string)
+		if got := c.wait(upid); got != row.start {
+			t.Errorf("%s: start: %q", row.version, got)
+		}
 	}
 }
 

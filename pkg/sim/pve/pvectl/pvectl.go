@@ -132,7 +132,7 @@ func parse(command string, args []string, std Streams) (*options, error) {
 
 func (o *options) serverFlags(f *flag.FlagSet) {
 	f.StringVar(&o.hosts, "hosts", "auto", "kind of host that a VM becomes: auto, netns (root) or process (no isolation)")
-	f.StringVar(&o.version, "pve-version", pve.Version84, "Proxmox VE to be: 8.4 or 9.1")
+	f.StringVar(&o.version, "pve-version", pve.Version84, "Proxmox VE to be: 8.4 or 9.2")
 	f.StringVar(&o.faults, "faults", "", "JSON `file` of faults to make from the start")
 	f.IntVar(&o.hypervisors, "hypervisors", 3, "hypervisors of a new simulator")
 	f.IntVar(&o.nodeCores, "node-cores", 64, "cores of each")
@@ -155,8 +155,8 @@ func (o *options) check(std Streams) error {
 	switch {
 	case o.format != "" && o.format != "shell" && o.format != "json":
 		return complain("unknown format %q: use shell or json", o.format)
-	case o.version != "" && o.version != pve.Version84 && o.version != pve.Version91:
-		return complain("unknown Proxmox VE %q: use %s or %s", o.version, pve.Version84, pve.Version91)
+	case o.version != "" && o.version != pve.Version84 && o.version != pve.Version92:
+		return complain("unknown Proxmox VE %q: use %s or %s", o.version, pve.Version84, pve.Version92)
 	case o.hosts != "" && o.hosts != "auto" && o.hosts != string(host.KindNetns) && o.hosts != string(host.KindProcess):
 		return complain("unknown kind of host %q: use auto, %s or %s", o.hosts, host.KindNetns, host.KindProcess)
 	case o.version != "" && (o.hypervisors < 1 || o.nodeCores < 1 || o.nodeMemoryGB < 1 || o.nodeStoreGB < 1):

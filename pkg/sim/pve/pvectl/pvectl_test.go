@@ -105,12 +105,12 @@ func call(t *testing.T, i Info, method, path string) (int, string) {
 }
 
 func TestBackgroundLife(t *testing.T) {
-	dir := startSim(t, "--hypervisors", "2", "--pve-version", "9.1")
+	dir := startSim(t, "--hypervisors", "2", "--pve-version", "9.2")
 	if r := hiveSim(t, "start", "--clusters-dir", dir); r.code != 0 || !strings.Contains(r.err, "already running") {
 		t.Errorf("second start = %+v", r)
 	}
 	i := readEnv(t, dir)
-	if i.Schema != 1 || len(i.Hypervisors) != 2 || i.HostsKind != "process" || i.PVEVersion != "9.1" || i.NodeSSHPort == 0 {
+	if i.Schema != 1 || len(i.Hypervisors) != 2 || i.HostsKind != "process" || i.PVEVersion != "9.2" || i.NodeSSHPort == 0 {
 		t.Errorf("env = %+v", i)
 	}
 	if code, body := call(t, i, "GET", "/cluster/resources?type=vm"); code != 200 || body != `{"data":[]}` {
