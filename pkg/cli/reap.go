@@ -137,9 +137,32 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 		return err
 	}
 	if !flags.dryRun {
-		err = s.carryOut(ctx, p, plan)
+		err = s.carryOut(ctx, p, plan, flags.again(settings))
 	}
-	return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings.Output))
+	return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings.Output, flags.covered(name)))
+}
+
+// again are the flags with which what is left is reaped.
+func (f reapFlags) again(settings config.Settings) string {
+	text := " --yes"
+	if settings.Sim {
+		text = " --sim" + text
+	}
+	if *f.olderThan > 0 {
+		text += " --older-than " + progress.FormatLimit(*f.olderThan)
+	}
+	return text
+}
+
+// covered is what reap has looked for, for people.
+func (f reapFlags) covered(name string) string {
+	switch {
+	case name != "":
+		return "of cluster " + name
+	case f.prefix != "":
+		return "of clusters whose names begin with " + f.prefix
+	}
+	return "of hive-test"
 }
 
 func (f reapFlags) check() error {
@@ -206,7 +229,7 @@ func unusable(err error) error {
 const reapedAtOnce = 4
 
 // carryOut destroys what the plan says, each cluster for itself, and notes what became of it.
-func (s *session) carryOut(ctx context.Context, p *fleet.Reaper, plan *fleet.ReapPlan) error {
+func (s *session) carryOut(ctx context.Context, p *fleet.Reaper, plan *fleet.ReapPlan, again string) error {
 	records, unfinished := plan.Doomed(p.Pool)
 	failures := make([]error, len(records))
 	met := make([][]lifecycle.VMRef, len(records))
@@ -214,13 +237,20 @@ func (s *session) carryOut(ctx context.Context, p *fleet.Reaper, plan *fleet.Rea
 	group.SetLimit(reapedAtOnce)
 	for i, r := range records {
 		group.Go(func() error {
-			met[i], failures[i] = s.reapOne(ctx, p, r, unfinished[i])
+			met[i], failures[i] = s.reapOne(ctx, p, r, unfinished[i], again)
 			return nil
 		})
 	}
 	_ = group.Wait()
 	for i, r := range records {
 		plan.Note(r, met[i], failures[i])
+		if _, live := errors.AsType[*lifecycle.LiveError](failures[i]); live { // it was told, and is nothing that went wrong
+			failures[i] = nil
+		}
+	}
+	if len(plan.Unread) > 0 {
+		failures = append(failures, progress.WithHint(fmt.Errorf("%d VMs could not be judged, and what is known of their clusters stays", len(plan.Unread)),
+			"when their hypervisors answer: hive-test reap"+again))
 	}
 	failures = append(failures, plan.DropTraces(ctx))
 	if err := errors.Join(failures...); err != nil {
@@ -229,7 +259,7 @@ func (s *session) carryOut(ctx context.Context, p *fleet.Reaper, plan *fleet.Rea
 	return nil
 }
 
-func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Record, unfinished bool) ([]lifecycle.VMRef, error) {
+func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Record, unfinished bool, again string) ([]lifecycle.VMRef, error) {
 	sink := progress.With(s.sink, progress.Event{Cluster: string(r.Name)})
 	ctx, cancel := within(ctx, s.settings.Timeouts.Down, "--timeout-down")
 	defer cancel()
@@ -246,7 +276,7 @@ func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Recor
 		return met, err
 	}
 	if err != nil {
-		return met, reapFailure(r.Name, err)
+		return met, reapFailure(r.Name, err, again)
 	}
 	if record, loadErr := s.store.Load(r.Name); loadErr == nil && record.Owner.ID == r.Owner.ID {
 		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("the directory of cluster %s stays: `%s` removes it", r.Name, finishWith(s.store, r.Name))})
@@ -255,8 +285,8 @@ func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Recor
 }
 
 // reapFailure says how to go on: the cluster's directory, from which down would, may be on another machine.
-func reapFailure(name cluster.Name, err error) error {
-	again := fmt.Sprintf("hive-test reap %s --yes", name)
+func reapFailure(name cluster.Name, err error, flags string) error {
+	again := "hive-test reap " + name.String() + flags
 	if leak, ok := errors.AsType[*lifecycle.LeakError](err); ok {
 		leak.Next = again
 		again = ""
@@ -270,7 +300,7 @@ func (a *app) askToReap(plan *fleet.ReapPlan) (dryRun bool, err error) {
 		fmt.Fprintln(a.Stderr, "nothing is deleted without --yes where there is no terminal to ask on")
 		return true, nil
 	}
-	if err := reaped(plan, true).print(a.Stderr); err != nil {
+	if err := reaped(plan, true).print(a.Stderr, "of hive-test"); err != nil {
 		return true, err
 	}
 	agreed, err := a.agrees("delete them?")
@@ -300,15 +330,15 @@ func reaped(plan *fleet.ReapPlan, dryRun bool) reapJSON {
 	return d
 }
 
-func (a *app) printReaped(d reapJSON, format string) error {
+func (a *app) printReaped(d reapJSON, format, covered string) error {
 	if structured, err := printAs(a.Stdout, format, d); structured {
 		return err
 	}
-	return d.print(a.Stdout)
+	return d.print(a.Stdout, covered)
 }
 
 // print writes the table for people.
-func (d reapJSON) print(w io.Writer) error {
+func (d reapJSON) print(w io.Writer, covered string) error {
 	rows := [][]string{{"VMID", "NAME", "HYPERVISOR", "CLUSTER", "ACTION", "REASON"}}
 	counts := map[lifecycle.ReapAction]int{}
 	for _, vm := range d.VMs {
@@ -319,7 +349,7 @@ func (d reapJSON) print(w io.Writer) error {
 		rows = append(rows, []string{"-", "-", "-", dash(t.Cluster), string(t.Action), "left: " + t.Detail})
 	}
 	if len(rows) == 1 {
-		_, err := fmt.Fprintln(w, "there is nothing of hive-test here")
+		_, err := fmt.Fprintln(w, "there is nothing "+covered+" here")
 		return err
 	}
 	if err := tabbed(w, rows); err != nil {

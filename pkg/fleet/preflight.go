@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
@@ -42,13 +43,21 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []proxmox.Findi
 		request.Name = r.Name // what else carries the name of one that is there is for reap to judge
 		return proxmox.Preflight(ctx, f.Client, request)
 	}
+	var unread []proxmox.Finding
 	for i, state := range f.states(ctx, r) {
 		away := errors.Is(state.err, proxmox.ErrUnreachable) || ctx.Err() != nil
+		if away && ctx.Err() == nil {
+			unread = append(unread, proxmox.Finding{
+				ID: "pve-hypervisors", Title: "hypervisors exist and are online", Status: proxmox.Fail,
+				Detail: fmt.Sprintf("%s is on %s, which does not answer: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err),
+				Fix:    fmt.Sprintf("bring back %s: pvecm status", r.Nodes[i].Hypervisor),
+			})
+		}
 		if away || state.ours || state.err == nil && described(r, state.vm) { // of one that lost its marks, up says how it gets them back
 			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)
 		}
 	}
-	return proxmox.Preflight(ctx, f.Client, request)
+	return append(proxmox.Preflight(ctx, f.Client, request), unread...)
 }
 
 func fatal(findings []lifecycle.Finding) []lifecycle.Finding {

@@ -17,6 +17,8 @@ import (
 type ReapPlan struct {
 	Verdicts []lifecycle.Verdict
 	Traces   []Trace
+	// Unread are VMs that may be of these clusters and could not be read: what is told of their clusters stays.
+	Unread []proxmox.VM
 	// Errs are why clusters could not be reaped, by owner id.
 	Errs map[string]error
 
@@ -37,7 +39,7 @@ type Trace struct {
 
 // Plan looks at everything once and decides.
 func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, error) {
-	strays, err := p.strays(ctx, rule)
+	strays, unread, err := p.strays(ctx, rule)
 	if err != nil {
 		return nil, err
 	}
@@ -48,18 +50,18 @@ func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, 
 	rule.Now = p.Fleet.Client.Now()
 	lives := p.lives(traces, strays)
 	return &ReapPlan{
-		Verdicts: lifecycle.Judge(strays, lives, rule), ended: lifecycle.Ended(strays, lives, rule), Errs: map[string]error{},
-		Traces: slices.Concat(p.deadMarks(traces, strays, rule), p.deadClaims(traces, rule), p.lostSnippets(ctx, traces, rule)),
+		Unread: unread, Verdicts: lifecycle.Judge(strays, lives, rule), ended: lifecycle.Ended(strays, lives, rule), Errs: map[string]error{},
+		Traces: slices.Concat(p.deadMarks(traces, strays, unread, rule), p.deadClaims(traces, unread, rule), p.lostSnippets(ctx, traces, rule)),
 	}, nil
 }
 
 // deadMarks are marks that nobody stands behind any more and that tell nothing of VMs that are there.
-func (p *Reaper) deadMarks(traces proxmox.Traces, strays []lifecycle.Stray, rule lifecycle.ReapRule) []Trace {
+func (p *Reaper) deadMarks(traces proxmox.Traces, strays []lifecycle.Stray, unread []proxmox.VM, rule lifecycle.ReapRule) []Trace {
 	var dead []Trace
 	for _, m := range traces.Marks {
 		l := lifeOf(m)
 		telling := l.Unfinished() && slices.ContainsFunc(strays, func(s lifecycle.Stray) bool { return s.Owner == l.Owner })
-		if telling || l.Alive(rule.Now) || !rule.Covers(l.Cluster) {
+		if telling || mayBeOf(unread, l.Cluster) || l.Alive(rule.Now) || !rule.Covers(l.Cluster) {
 			continue
 		}
 		dead = append(dead, Trace{
@@ -71,11 +73,11 @@ func (p *Reaper) deadMarks(traces proxmox.Traces, strays []lifecycle.Stray, rule
 }
 
 // deadClaims are claims that have lapsed, or whose run is known to be dead.
-func (p *Reaper) deadClaims(traces proxmox.Traces, rule lifecycle.ReapRule) []Trace {
+func (p *Reaper) deadClaims(traces proxmox.Traces, unread []proxmox.VM, rule lifecycle.ReapRule) []Trace {
 	var dead []Trace
 	for _, c := range traces.Claims {
 		lapsed := !c.Until.IsZero() && rule.Now.After(c.Until)
-		if !rule.Covers(c.Cluster) || !lapsed && !died(c.OwnerID, traces, rule.Now) {
+		if !rule.Covers(c.Cluster) || mayBeOf(unread, c.Cluster) || !lapsed && !died(c.OwnerID, traces, rule.Now) {
 			continue
 		}
 		dead = append(dead, Trace{
@@ -85,6 +87,11 @@ func (p *Reaper) deadClaims(traces proxmox.Traces, rule lifecycle.ReapRule) []Tr
 		})
 	}
 	return dead
+}
+
+// mayBeOf reports whether one of the VMs may be of the cluster.
+func mayBeOf(vms []proxmox.VM, name cluster.Name) bool {
+	return slices.ContainsFunc(vms, func(vm proxmox.VM) bool { return vm.HasTag(string(name)) })
 }
 
 // died tells whether an owner's run is known to be dead by its mark. An owner without a mark may be at work: its mark may not
@@ -125,7 +132,7 @@ func (plan *ReapPlan) Doomed(pool string) (records []*cluster.Record, unfinished
 
 // Note puts down what became of a cluster's VMs, those included that appeared while others were deleted.
 func (plan *ReapPlan) Note(r *cluster.Record, met []lifecycle.VMRef, err error) {
-	plan.Errs[r.Owner.ID] = err
+	plan.Errs[r.Owner.ID] = err // of one that is at work, too: what it has left is still needed
 	for _, vm := range met {
 		if !slices.ContainsFunc(plan.Verdicts, func(v lifecycle.Verdict) bool { return v.VMID == vm.VMID }) {
 			plan.Verdicts = append(plan.Verdicts, lifecycle.Verdict{
@@ -144,6 +151,10 @@ func (plan *ReapPlan) Note(r *cluster.Record, met []lifecycle.VMRef, err error) 
 	for i := range plan.Verdicts {
 		v := &plan.Verdicts[i]
 		if v.Owner != r.Owner.ID || v.Cluster != r.Name || v.Action != lifecycle.ReapDelete {
+			continue
+		}
+		if live, ok := errors.AsType[*lifecycle.LiveError](err); ok {
+			v.Action, v.Reason, v.Detail = lifecycle.ReapSkip, "live", live.What+" has begun meanwhile"
 			continue
 		}
 		v.Action = lifecycle.ReapDeleted

@@ -41,32 +41,35 @@ const readsAtOnce = 32
 
 // strays reads every VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What cannot be read, or does not say whose it is, is told and left
 // alone.
-func (p *Reaper) strays(ctx context.Context, rule lifecycle.ReapRule) ([]lifecycle.Stray, error) {
+func (p *Reaper) strays(ctx context.Context, rule lifecycle.ReapRule) (strays []lifecycle.Stray, unread []proxmox.VM, err error) {
 	listed, err := p.Fleet.Client.VMs(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("listing the VMs: %w", err)
+		return nil, nil, fmt.Errorf("listing the VMs: %w", err)
 	}
 	listed = slices.DeleteFunc(listed, func(vm proxmox.VM) bool {
 		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
 	})
-	found := make([]*lifecycle.Stray, len(listed))
+	found, blind := make([]*lifecycle.Stray, len(listed)), make([]bool, len(listed))
 	forEach(len(listed), readsAtOnce, func(i int) {
 		vm, err := p.Fleet.Client.Configured(ctx, listed[i])
 		switch {
 		case errors.Is(err, proxmox.ErrNotFound):
 		case err != nil:
+			blind[i] = true
 			p.Sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("it cannot be told whose VM %d on %s is: %v", listed[i].VMID, listed[i].Hypervisor, err)})
 		default:
 			found[i] = p.strayOf(vm)
 		}
 	})
-	var strays []lifecycle.Stray
-	for _, s := range found {
+	for i, s := range found {
 		if s != nil {
 			strays = append(strays, *s)
 		}
+		if blind[i] {
+			unread = append(unread, listed[i])
+		}
 	}
-	return strays, context.Cause(ctx)
+	return strays, unread, context.Cause(ctx)
 }
 
 // coversAny reports whether one of a VM's tags is the name of a cluster that the rule covers: every VM of hive-test's has it as a tag.

@@ -132,6 +132,8 @@ type destruction struct {
 	fleet  Fleet
 	record *cluster.Record
 	force  bool
+	// cut says that VMs may be in the making that nothing shows yet.
+	cut bool
 	// aside is what was let pass and tofu must not meet: a VM under an id of the record that is not ours or cannot be read, or a lock.
 	aside error
 	// unseen are VMs that cannot be read, as they were last looked for; nil: none.
@@ -282,6 +284,9 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 	if d.unseen != nil {
 		err = d.unseen // what lies where they are cannot be swept either
 	}
+	if err == nil && d.cut && len(d.seen) < len(d.record.Nodes) {
+		err = progress.WithHint(errors.New("tofu was killed while it made VMs, and those that Proxmox VE was still making may appear yet"), "wait a minute")
+	}
 	if err != nil {
 		return d.leaked(nil, err, true)
 	}
@@ -296,6 +301,9 @@ func (d *destruction) leaked(there []VMRef, cause error, known bool) *LeakError 
 	leak := &LeakError{Name: d.record.Name, VMs: there, Known: known, Cause: cause, Forced: d.force}
 	if _, unseen := d.aside.(*UnseenError); d.aside != nil && !unseen && !errors.Is(cause, d.aside) {
 		leak.Cause = errors.Join(cause, d.aside)
+	}
+	if d.cut {
+		leak.Next = "hive-test down " + string(d.record.Name)
 	}
 	if d.unseen != nil {
 		leak.Unseen, leak.Next = d.unseen.VMs, "hive-test down "+string(d.record.Name) // force does not help
@@ -334,12 +342,21 @@ func appeared(there, tried []VMRef) bool {
 
 // leak names what remains, also when the time of what failed is up.
 func (d *destruction) leak(ctx context.Context, cause error) error {
-	if known, ok := errors.AsType[*LeakError](cause); ok && (known.Known || ctx.Err() == nil) {
+	known, ok := errors.AsType[*LeakError](cause)
+	if ok && (known.Known || ctx.Err() == nil) {
 		return cause
 	}
+	if ok { // it was made when the time was up: what is left is looked at once more
+		cause = known.Cause
+	}
 	next := ""
-	if unmarked(cause) || ctx.Err() != nil { // force has nothing to do with it
-		next = "hive-test down " + string(d.record.Name)
+	switch again := "hive-test down " + string(d.record.Name); {
+	case errors.Is(cause, errPart) && !d.force:
+		next = again + " --force, or the same with a longer --timeout-down"
+	case unmarked(cause) || ctx.Err() != nil && !d.force: // force has nothing to do with it
+		next = again
+	case ctx.Err() != nil:
+		next = again + " --force"
 	}
 	ctx, cancel := phase.After(ctx, remainingTime, errors.New("the time was up"))
 	defer cancel()

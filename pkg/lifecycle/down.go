@@ -29,7 +29,7 @@ func (d *down) Run(ctx context.Context) error {
 	if d.Record.Spec.Deployer == cluster.DeployerExisting {
 		return d.release(ctx)
 	}
-	d.ending = destruction{fleet: d.Fleet, record: d.Record, force: d.Force}
+	d.ending = destruction{fleet: d.Fleet, record: d.Record, force: d.Force, cut: d.cut}
 	err := d.steps(ctx, cluster.PhaseDown,
 		step{"note the intent", d.intend},
 		step{"check whose the VMs are", d.check},
@@ -76,6 +76,9 @@ const (
 	fallbackTime = 5 * time.Minute
 )
 
+// errPart is why tofu's part in down is ended while there is time for the rest.
+var errPart = errors.New("its part of --timeout-down was up")
+
 // destroy lets tofu destroy what its state holds; with Force a failure of it is a warning, for prove then deletes
 // through the API.
 func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
@@ -86,7 +89,7 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	if d.Force {
 		keep, share = fallbackTime, 2
 	}
-	part, cancel := phase.Part(ctx, keep, share, errors.New("its part of --timeout-down was up"))
+	part, cancel := phase.Part(ctx, keep, share, errPart)
 	defer cancel()
 	err := d.Provisioner.Down(part, provision.Request{
 		Dir: d.Store.Path(d.Record.Name, ""), Name: d.Record.Name, Owner: d.Record.Owner, Spec: d.Record.Spec, Nodes: d.Record.Nodes,

@@ -226,13 +226,13 @@ func ReapCluster(ctx context.Context, fleet Fleet, reaper Reaper, r *cluster.Rec
 		if err != nil {
 			return d.seen, &LeakError{Name: r.Name, Cause: err}
 		}
-		if len(there) == 0 && (round > 0 || !unfinished) {
+		if len(there) == 0 && d.unseen == nil && (round > 0 || !unfinished) {
 			fleet.Forget(ctx, r, sink)
 			return d.seen, reaper.Clear(ctx, r)
 		}
 		// Not Destroy: that gives up the claims, by which is found what is in the making.
 		err = d.run(ctx, sink)
-		again := unfinished && round < reapAgain && ctx.Err() == nil // what a dead run has begun may be in the way for a moment
+		again := unfinished && round < reapAgain && ctx.Err() == nil && d.unseen == nil // what a dead run has begun may be in the way for a moment
 		if err != nil && !again {
 			return d.seen, err
 		}

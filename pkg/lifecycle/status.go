@@ -82,7 +82,11 @@ type answers struct {
 
 // ask asks every node for a sign of life, and for its health if hive was ever put on it.
 func (r *Job) ask(ctx context.Context, watched *vigil) (answers, error) {
-	told := answers{health: hive.Health{Reasons: []string{fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)}}}
+	why := fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)
+	if !r.Record.Nodes.WereUp() {
+		why = fmt.Sprintf("it is not up: `hive-test up %s` goes on, `hive-test down %s` removes it", r.Record.Name, r.Record.Name)
+	}
+	told := answers{health: hive.Health{Reasons: []string{why}}}
 	if !addressed(r.Record.Nodes) {
 		return told, nil
 	}

@@ -227,6 +227,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 	}
 	result, err := u.Provisioner.Up(ctx, request)
 	u.applied = result.Changed || err == nil
+	u.cut = errors.Is(err, provision.ErrKilled)
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,9 @@ type Provisioner interface {
 // there. Nothing was done.
 var ErrUnusable = errors.New("the files that tofu works with cannot be used")
 
+// ErrKilled means that a call did not stop when its context ended and was ended by force: what it had asked for may still be done.
+var ErrKilled = errors.New("killed at work")
+
 // Recorded is what the files of a Provisioner tell of a cluster: whose its VMs are and where, as far as it is known.
 type Recorded struct {
 	Name      cluster.Name

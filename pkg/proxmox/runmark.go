@@ -55,8 +55,8 @@ func parseRunMark(p Pool) (RunMark, bool) {
 	}
 	fields := commentFields(p.Comment)
 	name, err := cluster.ParseName(fields["cluster"])
-	if err != nil { // anybody may write there: it is not ours
-		return RunMark{}, false
+	if err != nil { // anybody may write there
+		name = ""
 	}
 	m := RunMark{
 		Cluster: name, OwnerID: owner, Verb: fields["verb"], Who: fields["by"], Place: fields["place"], Start: fields["start"],

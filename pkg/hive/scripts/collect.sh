@@ -99,7 +99,8 @@ if sudo -n true 2>/dev/null; then
   journal=(sudo -n "${journal[@]}")
 fi
 # A node that has panicked and come back tells why in the journal of the boot before, where that is kept.
-if timeout 10 "${journal[@]}" --list-boots 2>/dev/null | grep -q '^ *-[0-9]'; then
+boots=$(timeout 10 "${journal[@]}" --list-boots 2>/dev/null) || true
+if grep -q '^ *-[0-9]' <<<"$boots"; then # no pipe: with pipefail, a list that grep does not read to its end would count as failed
   ask journal-before "${journal[@]}" -b -1 -n 5000 &
 fi
 say get-nodes.txt get nodes --config "$config" &

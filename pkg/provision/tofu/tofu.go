@@ -209,15 +209,27 @@ func interruption(ctx context.Context, name string, err error) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	how := "was interrupted, what it did is recorded"
+	how, end := "was interrupted, what it did is recorded", ctx.Err()
 	if killed(err) {
-		how = fmt.Sprintf("did not stop within %s and was killed: its state may lack what it did last", progress.FormatLimit(graceOf(ctx).Round(10*time.Millisecond)))
+		how, end = "did not stop when told to and was killed: its state may lack what it did last", errors.Join(ctx.Err(), provision.ErrKilled)
 	}
 	if cause := context.Cause(ctx); cause != ctx.Err() {
-		return fmt.Errorf("tofu %s %s (%w): %w", name, how, cause, ctx.Err())
+		return &cutError{fmt.Sprintf("tofu %s %s (%v)", name, how, cause), errors.Join(cause, end)}
 	}
-	return fmt.Errorf("tofu %s %s: %w", name, how, ctx.Err())
+	return &cutError{fmt.Sprintf("tofu %s %s", name, how), end}
 }
+
+// cutError is a call that was ended before its end; its text is the whole of it.
+type cutError struct {
+	text  string
+	cause error
+}
+
+// Error says how it was ended.
+func (e *cutError) Error() string { return e.text }
+
+// Unwrap returns what matches the end of the context, and provision.ErrKilled.
+func (e *cutError) Unwrap() error { return e.cause }
 
 // killed reports whether the error is of a child that was ended by SIGKILL.
 func killed(err error) bool {
@@ -339,6 +351,7 @@ func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (
 	text, err := child.ShowPlanFileRaw(ctx, planFile)
 	out := newStream(discard{}, progress.Discard, p.secrets(env))
 	if err != nil && ctx.Err() != nil {
+		EndOrphans(context.WithoutCancel(ctx), p.options.OwnerID, p.options.Sink)
 		return "", interruption(ctx, "show", err)
 	}
 	if err != nil {
