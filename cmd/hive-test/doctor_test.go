@@ -435,7 +435,7 @@ func mistakes() []mistake {
 		{name: "a CA's certificate of another name", make: func(w *ward, s *settings) {
 			s.set("proxmox.endpoint", strings.Replace(w.sim.Endpoint, "127.0.0.1", "0.0.0.0", 1))
 		}, id: "pve-tls"},
-		{name: "an endpoint with a path", make: func(w *ward, s *settings) { s.set("proxmox.endpoint", w.sim.Endpoint+"/api2/json") }, id: "pve-endpoint"},
+		{name: "an endpoint with a path", make: func(w *ward, s *settings) { s.set("proxmox.endpoint", w.sim.Endpoint+"/pve") }, id: "pve-endpoint"},
 		{name: "a clock that is wrong", make: func(w *ward, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"-3m"}`) }, id: "clock", advice: "timedatectl set-ntp true", mend: func(w *ward, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"0s"}`) }},
 		{name: "no such hypervisor", make: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve9" }, id: "pve-hypervisors", advice: "some of: pve1, pve2, pve3", mend: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve3" }},
 		{name: "a hypervisor that is off", make: online("false", "pve3"), id: "pve-hypervisors", advice: "start pve3", mend: online("true", "pve3")},
