@@ -39,7 +39,11 @@ type Trace struct {
 
 // Plan looks at everything once and decides.
 func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, error) {
-	strays, unread, err := p.strays(ctx, rule)
+	listed, err := p.Fleet.Client.VMs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the VMs: %w", err)
+	}
+	strays, unread, err := p.strays(ctx, listed, rule)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +55,7 @@ func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, 
 	lives := p.lives(traces, strays)
 	return &ReapPlan{
 		Unread: unread, Verdicts: lifecycle.Judge(strays, lives, rule), ended: lifecycle.Ended(strays, lives, rule), Errs: map[string]error{},
-		Traces: slices.Concat(p.deadMarks(traces, strays, unread, rule), p.deadClaims(traces, unread, rule), p.lostSnippets(ctx, traces, rule)),
+		Traces: slices.Concat(p.deadMarks(traces, strays, unread, rule), p.deadClaims(traces, unread, rule), p.lostSnippets(ctx, listed, traces, rule)),
 	}, nil
 }
 

@@ -96,13 +96,9 @@ const snippetAge = time.Hour
 
 // lostSnippets are the snippets of clusters of which nothing else is there: no VM, no mark of a run. Those on storages that other
 // Proxmox VEs may use, too, are only told, and none is touched by a token that may not see all VMs.
-func (p *Reaper) lostSnippets(ctx context.Context, traces proxmox.Traces, rule lifecycle.ReapRule) []Trace {
+func (p *Reaper) lostSnippets(ctx context.Context, listed []proxmox.VM, traces proxmox.Traces, rule lifecycle.ReapRule) []Trace {
 	privileges, err := p.Fleet.Client.Permissions(ctx)
 	if err != nil || !privileges["/vms"]["VM.Audit"] {
-		return nil
-	}
-	listed, err := p.Fleet.Client.VMs(ctx)
-	if err != nil {
 		return nil
 	}
 	var lost []Trace

@@ -39,14 +39,10 @@ func (p *Reaper) Alone() *Reaper {
 // readsAtOnce is how many VMs are read at a time: reads do not get in each other's way as changes do.
 const readsAtOnce = 32
 
-// strays reads every VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What cannot be read, or does not say whose it is, is told and left
+// strays reads every listed VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What cannot be read, or does not say whose it is, is told and left
 // alone.
-func (p *Reaper) strays(ctx context.Context, rule lifecycle.ReapRule) (strays []lifecycle.Stray, unread []proxmox.VM, err error) {
-	listed, err := p.Fleet.Client.VMs(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("listing the VMs: %w", err)
-	}
-	listed = slices.DeleteFunc(listed, func(vm proxmox.VM) bool {
+func (p *Reaper) strays(ctx context.Context, listed []proxmox.VM, rule lifecycle.ReapRule) (strays []lifecycle.Stray, unread []proxmox.VM, err error) {
+	listed = slices.DeleteFunc(slices.Clone(listed), func(vm proxmox.VM) bool {
 		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
 	})
 	found, blind := make([]*lifecycle.Stray, len(listed)), make([]bool, len(listed))

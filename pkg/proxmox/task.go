@@ -131,9 +131,8 @@ func (c *Client) runAgain(ctx context.Context, method, path string, query url.Va
 }
 
 // WaitTask waits until the task has ended. One that ended with warnings ended well: they are told to Options.Warn. Any other exit status
-// than OK is a *TaskError with the task's log; the end of
-// ctx, or half an hour, ends the wait with an error that names the task. A node that cannot be reached for a while is
-// asked again.
+// than OK is a *TaskError with the task's log; the end of ctx, or half an hour, ends the wait with an error that names the task. A node
+// that cannot be reached for a while is asked again.
 func (c *Client) WaitTask(ctx context.Context, upid string) error {
 	path, err := taskPath(upid, "status")
 	if err != nil {

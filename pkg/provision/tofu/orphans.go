@@ -3,10 +3,8 @@ package tofu
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -94,20 +92,14 @@ func orphans(ownerID string) []orphan {
 
 // owned reads a process if it is at work on the owner's clusters. The environment of other users' processes cannot be read.
 func owned(pid int, ownerID string) (o orphan, env map[string]string, known bool) {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	environ, err := os.ReadFile(filepath.Join(dir, "environ"))
-	if err != nil {
-		return orphan{}, nil, false
-	}
 	env = map[string]string{}
-	for _, variable := range strings.Split(string(environ), "\x00") {
+	for _, variable := range process.Environment(pid) {
 		name, value, _ := strings.Cut(variable, "=")
 		env[name] = value
 	}
-	if env[ownerVariable] != ownerID {
+	command := process.Arguments(pid)
+	if env[ownerVariable] != ownerID || len(command) == 0 {
 		return orphan{}, nil, false
 	}
-	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-	program, _, _ := strings.Cut(string(command), "\x00")
-	return orphan{pid, filepath.Base(program)}, env, err == nil
+	return orphan{pid, filepath.Base(command[0])}, env, true
 }

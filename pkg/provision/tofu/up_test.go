@@ -394,19 +394,22 @@ func TestTroubleWhileMaking(t *testing.T) {
 	})
 }
 
+// whenStarted calls do when the provider has begun to make a VM, unless ctx ends before.
+func (b *bench) whenStarted(ctx context.Context, do func()) {
+	for ctx.Err() == nil {
+		if _, err := os.Stat(filepath.Join(b.host, "started")); err == nil {
+			do()
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 func interrupted(t *testing.T, b *bench) {
 	slow := filepath.Join(b.host, "slow")
 	write(t, slow, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(filepath.Join(b.host, "started")); err == nil {
-				cancel()
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}()
+	go b.whenStarted(ctx, cancel)
 	if _, err := b.provider.Up(ctx, b.request); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
@@ -430,14 +433,7 @@ func deaf(t *testing.T, b *bench) {
 	limited, cancel := phase.Limited(t.Context(), 32*time.Second, errors.New("too slow to begin"))
 	defer cancel()
 	ctx, stop := context.WithCancelCause(limited)
-	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(filepath.Join(b.host, "started")); err == nil {
-				stop(errors.New("stopped"))
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}()
+	go b.whenStarted(ctx, func() { stop(errors.New("stopped")) })
 	_, err := b.provider.Up(ctx, b.request)
 	if err == nil || !strings.Contains(err.Error(), "was killed: its state may lack what it did last (stopped)") {
 		t.Errorf("got %v", err)
