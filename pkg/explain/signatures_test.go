@@ -75,6 +75,7 @@ func samples() []struct{ id, phase, text string } {
 		{"storage-full", "up", "lvcreate 'pve/vm-20000-disk-0' error:   Cannot create new thin volume, free space in thin pool pve/data reached threshold."},
 		{"storage-full", "up", "lvcreate 'pve/vm-20000-disk-0' error:   Volume group \"pve\" has insufficient free space (511 extents): 8192 required."},
 		{"storage-full", "up", "zfs error: cannot create 'rpool/data/vm-20000-disk-0': out of space"},
+		{"storage-full", "up", "zfs error: cannot set property for 'rpool/data/vm-20000-disk-0': size is greater than available space"},
 		{"storage-full", "up", "qemu-img: error while writing at byte 2147483136: Disk quota exceeded"},
 		{"vm-io-error", "test", "ci-2 has qmpstatus: io-error"},
 		{"tag-reserved", "up", "POST /nodes/pve1/qemu: 403 Permission check failed (/, Sys.Modify for modifying tag 'hive-test')"},

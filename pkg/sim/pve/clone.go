@@ -218,9 +218,7 @@ func (s *Server) copyVolume(c *call, dst *vm, k string, d drive, old *volume, fu
 		return v, nil
 	}
 	v.Size, v.Parent = old.Size, old.Name
-	if s.state.Storages[storageID].Path != "" {
-		v.Name = old.Name + "/" + v.Name
-	}
+	v.Name = s.state.Storages[storageID].linked(old.Name, v.Name)
 	m.log = append(m.log, fmt.Sprintf("create linked clone of drive %s (%s)", k, old.id()))
 	return v, nil
 }
@@ -381,7 +379,7 @@ func (s *Server) moveVM(t *task, c *call, n *node) error {
 		if vol.Content != "images" || vol.VMID != v.ID || vol.Node != v.Node {
 			continue
 		}
-		if err := s.room(n.Name, s.state.Storages[vol.Storage], vol.Size, s.filePath(vol)); err != nil {
+		if err := s.room(n.Name, s.state.Storages[vol.Storage], vol); err != nil {
 			return fmt.Errorf("migration aborted: storage migration for '%s' failed - %w", vol.id(), err)
 		}
 		t.addLog("found local disk '" + vol.id() + "' (attached)")

@@ -1,6 +1,8 @@
 package pve
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -17,11 +19,14 @@ func newDiskSize(file string) (storageID string, size int64, ok bool) {
 	return st, parseSize(rest + "G"), true
 }
 
-// filePath is where a volume's file lies on a hypervisor; empty on block storages' own volumes is "/dev/…".
+// filePath is where a volume's file or device is on a hypervisor.
 func (s *Server) filePath(v *volume) string {
 	st := s.state.Storages[v.Storage]
-	if st == nil || st.Path == "" {
+	switch {
+	case st == nil: // was removed with its volumes still there
 		return "/dev/" + v.Storage + "/" + v.Name
+	case st.block():
+		return st.kind().path(st, v.Name)
 	}
 	return dirPath(st, v.Name)
 }
@@ -97,12 +102,8 @@ func (s *Server) checkVolumeAccess(c *call, storageID, volid string) error {
 		return forbidden("/storage/"+storageID, "Datastore.AllocateSpace", "Datastore.Audit")
 	}
 	_, name, _ := strings.Cut(volid, ":")
-	if s.state.Storages[storageID].Path != "" {
-		if _, _, ok := contentOf(name); !ok {
-			return failf("unable to parse directory volume name '%s'", name)
-		}
-	}
-	return nil
+	_, _, err := s.state.Storages[storageID].parse(name)
+	return err
 }
 
 func (s *Server) checkImages(storageID string) error {
@@ -124,8 +125,8 @@ func (s *Server) checkImport(c *call, key, from string) error {
 	if err := s.checkVolumeAccess(c, storageID, from); err != nil {
 		return err
 	}
-	content, _, _ := contentOf(name)
-	if content != "images" && content != "import" && s.state.Storages[storageID].Path != "" {
+	content, _, _ := s.state.Storages[storageID].parse(name) // checkVolumeAccess has read it
+	if content != "images" && content != "import" {
 		return badParam(key, "%s has wrong type '%s' - needs to be 'images' or 'import'", from, content)
 	}
 	return nil
@@ -144,18 +145,15 @@ func (s *Server) allocateNamed(node, storageID string, vmid int, kind, format st
 	if !st.holds("images") {
 		return nil, fmt.Errorf("storage '%s' does not support content-type 'images'", storageID)
 	}
-	if format == "" || st.Path == "" {
+	if format == "" || st.block() {
 		format = "raw"
 	}
 	v := &volume{
-		Node: node, Storage: storageID, Content: "images", Format: format, Size: size, Used: min(size, 196*kib), VMID: vmid,
+		Node: st.place(node), Storage: storageID, Content: "images", Format: format, Size: size, Used: min(size, 196*kib), VMID: vmid,
 		CTime: time.Now().Unix(),
 	}
-	if st.Shared {
-		v.Node = ""
-	}
 	v.Name = s.freeName(node, st, vmid, kind, format)
-	if err := s.room(node, st, size, s.filePath(v)); err != nil {
+	if err := s.room(node, st, v); err != nil {
 		return nil, err
 	}
 	s.state.Volumes = append(s.state.Volumes, v)
@@ -166,7 +164,7 @@ func (s *Server) allocateNamed(node, storageID string, vmid int, kind, format st
 func (s *Server) freeName(node string, st *storage, vmid int, kind, format string) string {
 	id := strconv.Itoa(vmid)
 	prefix, suffix := "", ""
-	if st.Path != "" {
+	if !st.block() {
 		prefix, suffix = id+"/", "."+format
 	}
 	if kind == "cloudinit" {
@@ -187,15 +185,16 @@ func (s *Server) freeName(node string, st *storage, vmid int, kind, format strin
 	}
 }
 
-// room refuses what does not fit, with the words of the tools that PVE calls.
-func (s *Server) room(node string, st *storage, size int64, file string) error {
-	free := st.Capacity - s.state.used(node, st.ID)
+func (s *Server) free(node string, st *storage) int64 { return st.Capacity - s.state.used(node, st.ID) }
+
+// room refuses an image that does not fit, with the words of the tools that PVE calls.
+func (s *Server) room(node string, st *storage, v *volume) error {
+	free, size, file := s.free(node, st), v.Size, s.filePath(v)
 	if size <= free {
 		return nil
 	}
-	if st.Path == "" {
-		return fmt.Errorf("lvcreate '%s' error: Volume group \"%s\" has insufficient free space (%d extents): %d required",
-			st.ID, st.ID, max(free, 0)/(4*mib), size/(4*mib))
+	if st.block() {
+		return errors.New(st.kind().full(st, v.Name, size, free))
 	}
 	if size > 16<<40 {
 		return fmt.Errorf("unable to create image: qemu-img: %s: The image size is too large for file format '%s'", file,
@@ -266,6 +265,9 @@ func (s *Server) makeDrive(node string, vmid int, key string, d drive, template 
 		}
 		return d.text(), nil
 	}
+	if err := s.canFormat(storageID, d["format"]); err != nil {
+		return "", err
+	}
 	v, err := s.allocate(node, storageID, vmid, d["format"], max(size, mib))
 	if err != nil {
 		return "", err
@@ -280,12 +282,21 @@ func (s *Server) makeDrive(node string, vmid int, key string, d drive, template 
 	return d.text(), nil
 }
 
+// canFormat refuses a format that a storage cannot make. A disk that is copied gets another one instead, and no refusal.
+func (s *Server) canFormat(storageID, format string) error {
+	st, err := s.storage(storageID)
+	if err == nil {
+		_, err = st.format(format)
+	}
+	return err
+}
+
 func (s *Server) makeCloudInit(node string, vmid int, key string, d drive, m *made) (string, error) {
 	storageID, _, _ := strings.Cut(d.file(), ":")
-	format := d["format"]
-	if format == "" {
-		format = "qcow2"
+	if err := s.canFormat(storageID, d["format"]); err != nil {
+		return "", err
 	}
+	format := cmp.Or(d["format"], "qcow2")
 	v, err := s.allocateNamed(node, storageID, vmid, "cloudinit", format, 4*mib)
 	if err != nil {
 		return "", err

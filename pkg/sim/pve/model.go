@@ -44,11 +44,20 @@ type node struct {
 // storage is an entry of storage.cfg. Path is empty for block storages, whose volumes have no file.
 type storage struct {
 	ID       string
-	Type     string // dir or lvmthin
+	Type     string // one of storageKinds
 	Path     string
+	Options  map[string]string `json:",omitempty"` // of its type: vgname, pool, export and the like
 	Content  []string
 	Shared   bool
 	Capacity int64 // bytes, per hypervisor
+}
+
+// place is the hypervisor that a volume of the storage is on, which is none for a shared one's.
+func (s *storage) place(node string) string {
+	if s.Shared {
+		return ""
+	}
+	return node
 }
 
 func (s *storage) holds(content string) bool { return slices.Contains(s.Content, content) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -642,7 +643,10 @@ func (s *Server) resizeNow(who identity, node string, vmid int, disk, size, dige
 	case want == vol.Size:
 		return nil, nil
 	}
-	if err := s.room(node, s.state.Storages[vol.Storage], want-vol.Size, s.filePath(vol)); err != nil {
+	if st := s.state.Storages[vol.Storage]; s.free(node, st) < want-vol.Size {
+		if st.block() {
+			return nil, failf("%s", st.kind().stuck(st, path.Base(vol.Name)))
+		}
 		return []string{"qemu-img: No space left on device"},
 			failf("command '/usr/bin/qemu-img resize -f %s %s %d' failed: exit code 1", vol.Format, s.filePath(vol), want)
 	}

@@ -37,8 +37,8 @@ func (sh *shell) pvesmPath(volid string, std stdio) int {
 		fmt.Fprintf(std.err, "storage '%s' does not exist\n", id)
 		return 255
 	}
-	if _, _, ok := contentOf(name); !ok && st.Path != "" {
-		fmt.Fprintf(std.err, "unable to parse directory volume name '%s'\n", name)
+	if _, _, err := st.parse(name); err != nil {
+		fmt.Fprintln(std.err, err)
 		return 255
 	}
 	fmt.Fprintln(std.out, sh.s.filePath(&volume{Storage: id, Name: name}))

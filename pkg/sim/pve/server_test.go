@@ -454,6 +454,7 @@ func TestUpload(t *testing.T) {
 		h := http.Header{"Authorization": {"PVEAPIToken=" + c.token}, "Content-Type": {w.FormDataContentType()}}
 		return c.raw("POST", full("/nodes/pve1/storage/"+storage+"/upload"), h, &b)
 	}
+	c.ok("POST", "/storage", "storage=store2&type=dir&path=/mnt/store2&content=iso")
 	head := append([]byte("QFI\xfb"), make([]byte, 60)...)
 	head[28] = 0x40 // 1 GiB
 	tests := []struct {
@@ -466,7 +467,8 @@ func TestUpload(t *testing.T) {
 		{"no image", "local", "bad.qcow2", "import", []byte("x"), "Image is not in qcow2 format"},
 		{"wrong extension", "local", "up.txt", "iso", []byte("x"), "wrong file extension"},
 		{"snippets", "local", "a.yaml", "snippets", []byte("x"), "value 'snippets' does not have a value in the enumeration 'iso, vztmpl, import'"},
-		{"storage without the content", "local-lvm", "up.iso", "iso", []byte("x"), "storage 'local-lvm' does not support 'iso' content"},
+		{"storage without the content", "store2", "up.qcow2", "import", head, "storage 'store2' does not support 'import' content"},
+		{"storage without files", "local-lvm", "up.iso", "iso", []byte("x"), "can't upload to storage type 'lvmthin'"},
 		{"unknown storage", "nope", "up.iso", "iso", []byte("x"), "storage 'nope' does not exist"},
 	}
 	for _, tt := range tests {

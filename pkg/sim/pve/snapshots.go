@@ -139,7 +139,7 @@ func (s *Server) canSnapshot(c *call, name string) error {
 		if d.cdrom() || vol == nil {
 			continue
 		}
-		if st := s.state.Storages[vol.Storage]; st.Path != "" && vol.Format != "qcow2" {
+		if st := s.state.Storages[vol.Storage]; !st.block() && vol.Format != "qcow2" {
 			return failf("snapshot feature is not available")
 		}
 	}

@@ -79,6 +79,7 @@ func seed(nodes []NodeSpec) *cluster {
 		}
 		c.Storages["local-lvm"] = &storage{
 			ID: "local-lvm", Type: "lvmthin", Capacity: capacity, Content: []string{"images", "rootdir"},
+			Options: map[string]string{"vgname": "pve", "thinpool": "data"},
 		}
 		for _, id := range []string{SeedImage, SeedImport} {
 			c.Volumes = append(c.Volumes, seedVolume(n.Name, id, now))

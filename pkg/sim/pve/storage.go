@@ -34,8 +34,11 @@ func (s *Server) storageJSON(st *storage) map[string]any {
 	}
 	if st.Path != "" {
 		out["path"] = st.Path
-	} else {
-		out["vgname"], out["thinpool"] = "pve", "data"
+	}
+	for k, v := range st.Options {
+		if k != "keyring" {
+			out[k] = v
+		}
 	}
 	if st.Shared {
 		out["shared"] = 1
@@ -71,26 +74,17 @@ func storageGet(s *Server, c *call) (any, error) {
 }
 
 func storageCreate(s *Server, c *call) (any, error) {
+	st, err := newStorage(c)
+	if err != nil {
+		return nil, err
+	}
 	id := c.get("storage")
 	if s.state.Storages[id] != nil {
 		return nil, failf("create storage failed: storage ID '%s' already defined", id)
 	}
-	if c.get("type") != "dir" {
-		return nil, failf("create storage failed: the simulator makes storages of type 'dir' only")
-	}
-	if c.get("path") == "" {
-		return nil, badParam("path", msgMissingParam)
-	}
-	content := splitList(c.get("content"))
-	if len(content) == 0 {
-		content = []string{"images", "rootdir", "vztmpl", "iso"}
-	}
-	slices.Sort(content)
-	s.state.Storages[id] = &storage{
-		ID: id, Type: "dir", Path: c.get("path"), Content: content, Shared: c.bool("shared"),
-		Capacity: s.state.Storages["local"].Capacity,
-	}
-	return map[string]any{"storage": id, "type": "dir"}, nil
+	st.Capacity = s.state.Storages["local"].Capacity
+	s.state.Storages[id] = st
+	return map[string]any{"storage": id, "type": st.Type}, nil
 }
 
 func storageUpdate(s *Server, c *call) (any, error) {
@@ -99,8 +93,11 @@ func storageUpdate(s *Server, c *call) (any, error) {
 		return nil, failf("update storage failed: storage '%s' does not exist", c.get("storage"))
 	}
 	if c.has("content") {
-		st.Content = splitList(c.get("content"))
-		slices.Sort(st.Content)
+		content, err := st.kind().contentOf(c)
+		if err != nil {
+			return nil, failf("update storage failed: %v", err)
+		}
+		st.Content = content
 	}
 	return map[string]any{"storage": st.ID, "type": st.Type}, nil
 }
@@ -233,12 +230,8 @@ func (s *Server) volumeName(c *call) (*storage, string, error) {
 		}
 		name = rest
 	}
-	if st.Path != "" {
-		if _, _, ok := contentOf(name); !ok {
-			return nil, "", failf("unable to parse directory volume name '%s'", name)
-		}
-	}
-	return st, name, nil
+	_, _, err = st.parse(name)
+	return st, name, err
 }
 
 func volumeInfo(s *Server, c *call) (any, error) {
@@ -265,9 +258,12 @@ func volumeDelete(s *Server, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, vmid, _ := contentOf(name)
+	content, vmid, err := st.parse(name)
+	if err != nil {
+		return nil, err
+	}
 	need := "Datastore.Allocate"
-	if content == "images" || st.Path == "" {
+	if content == "images" {
 		need = "Datastore.AllocateSpace"
 	}
 	if err := s.need(c.who, "/storage/"+st.ID, need); err != nil {
@@ -311,13 +307,9 @@ func volumeAllocate(s *Server, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := c.get("filename")
-	if st.Path != "" {
-		m := imageNamePattern.FindStringSubmatch(name)
-		if m == nil {
-			return nil, failf("unable to parse volume filename '%s'", name)
-		}
-		name = c.get("vmid") + "/" + name
+	name, format, err := newImage(st, c)
+	if err != nil {
+		return nil, err
 	}
 	if s.state.volume(c.node, st.ID+":"+name) != nil {
 		return nil, failf("disk image '%s' already exists", dirPath(st, name))
@@ -327,14 +319,31 @@ func volumeAllocate(s *Server, c *call) (any, error) {
 		size += "K"
 	}
 	v := &volume{
-		Node: c.node, Storage: st.ID, Name: name, Content: "images", Format: strings.TrimPrefix(path.Ext(name), "."),
+		Node: st.place(c.node), Storage: st.ID, Name: name, Content: "images", Format: format,
 		Size: parseSize(size), VMID: c.int("vmid", 0), CTime: time.Now().Unix(),
 	}
-	if err := s.room(c.node, st, v.Size, s.filePath(v)); err != nil {
+	if err := s.room(c.node, st, v); err != nil {
 		return nil, failf("%s", err)
 	}
 	s.state.Volumes = append(s.state.Volumes, v)
 	return v.id(), nil
+}
+
+// newImage is the name and the format of a disk that POST …/content asks for by name.
+func newImage(st *storage, c *call) (name, format string, err error) {
+	name = c.get("filename")
+	if !st.block() {
+		m := imageNamePattern.FindStringSubmatch(name)
+		if m == nil {
+			return "", "", failf("unable to parse volume filename '%s'", name)
+		}
+		return c.get("vmid") + "/" + name, m[2], nil
+	}
+	if !strings.HasPrefix(name, "vm-"+c.get("vmid")+"-") {
+		return "", "", failf("illegal name '%s' - should be 'vm-%s-*'", name, c.get("vmid"))
+	}
+	format, err = st.format(c.get("format"))
+	return name, format, err
 }
 
 // upload reads multipart fields in the only order that PVE accepts: content, checksum-algorithm, checksum, filename.
@@ -356,6 +365,9 @@ func (s *Server) upload(c *call) (any, error) {
 		return nil, err
 	}
 	content := c.get("content")
+	if st.block() {
+		return nil, failf("can't upload to storage type '%s'", st.Type)
+	}
 	if !st.holds(content) {
 		return nil, failf("storage '%s' does not support '%s' content", st.ID, content)
 	}
@@ -444,7 +456,7 @@ func extensionFits(content, name string) bool {
 func (s *Server) keepUpload(t *task, node string, st *storage, content, name, tmp string, form *uploadForm) error {
 	t.addLog("starting file import from: " + tmp)
 	v := &volume{
-		Node: node, Storage: st.ID, Name: content + "/" + name, Content: content, CTime: time.Now().Unix(),
+		Node: st.place(node), Storage: st.ID, Name: content + "/" + name, Content: content, CTime: time.Now().Unix(),
 		Size: form.size, Used: form.size, Format: strings.TrimPrefix(path.Ext(name), "."),
 	}
 	if content == "import" && v.Format == "qcow2" {
@@ -455,7 +467,7 @@ func (s *Server) keepUpload(t *task, node string, st *storage, content, name, tm
 		}
 		v.Size = size
 	}
-	if err := s.room(node, st, form.size, dirPath(st, v.Name)); err != nil {
+	if s.free(node, st) < form.size {
 		return failf("cp: error writing '%s': No space left on device", dirPath(st, v.Name))
 	}
 	if old := s.state.volume(node, v.id()); old != nil {
@@ -481,6 +493,9 @@ func downloadURL(s *Server, c *call) (any, error) {
 	st, err := s.storage(c.get("storage"))
 	if err != nil {
 		return nil, err
+	}
+	if st.block() {
+		return nil, failf("can't upload to storage type '%s', not a file based storage!", st.Type)
 	}
 	if !st.holds(c.get("content")) {
 		return nil, failf("storage '%s' does not support '%s' content", st.ID, c.get("content"))
