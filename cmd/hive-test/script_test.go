@@ -462,7 +462,7 @@ func (sim simEnv) fingerprint() (string, error) {
 	return fmt.Sprintf("%X", sha256.Sum256(conn.ConnectionState().PeerCertificates[0].Raw)), nil
 }
 
-// cmdSimNets sets NET0 and NET1 to the first three numbers of the networks behind vmbr0 and vmbr1, and NETBITS to the length
+// cmdSimNets sets NET0 and NET1 to the first three numbers of the networks behind vmbr0 and vmbr1, SUBNET to the third, and NETBITS to the length
 // of their prefixes.
 func cmdSimNets(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
@@ -475,6 +475,8 @@ func cmdSimNets(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("the network of %s is %s", bridge, network)
 		}
 		ts.Setenv(fmt.Sprintf("NET%d", i), three)
+		_, third, _ := cutLast(three, ".")
+		ts.Setenv("SUBNET", third)
 		ts.Setenv("NETBITS", strconv.Itoa(network.Bits()))
 	}
 }

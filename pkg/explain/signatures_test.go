@@ -69,6 +69,7 @@ func samples() []struct{ id, phase, text string } {
 		{"cloud-init-no-dns", "configure", "InvalidCommand: Command missing {'address'}"},
 		{"out-of-memory", "test", "kernel: Out of memory: Killed process 2101 (hive) total-vm:4194304kB"},
 		{"no-kvm", "test", "qemu-system-x86_64: Could not access KVM kernel module: No such file or directory"},
+		{"hive-without-ipv6", "configure", "[FTL] Error listening on port: fd00::2:4222, listen tcp: address fd00::2:4222: too many colons in address"},
 		{"node-disk-full", "configure", "write /home/tf-user/hive/data: no space left on device"},
 		{"storage-full", "up", "task failed: lvcreate: insufficient free space in volume group"},
 		{"storage-full", "up", "write terraform.tfstate: no space left on device"},

@@ -43,6 +43,7 @@ if wanted nats; then
     fi
     sleep 0.05
   done
+  running nats >/dev/null || fail "nats ended at its start: $(last_line nats)" # nothing else runs without it
 fi
 start_predastore() {
   start_service predastore "${prefix}_PREDASTORE_BASE_PATH=$HIVE_DIR/predastore/" \

@@ -224,7 +224,7 @@ func configureNICs(nics []guestNIC) error {
 			return fmt.Errorf("find %s: %w", nic.Name, err)
 		}
 		if nic.Address.IsValid() {
-			if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(nic.Address)}); err != nil {
+			if err := netlink.AddrAdd(link, address(nic.Address)); err != nil {
 				return fmt.Errorf("give %s address %s: %w", nic.Name, nic.Address, err)
 			}
 		}
@@ -239,7 +239,8 @@ func configureNICs(nics []guestNIC) error {
 // announce makes the kernel tell the network whose address this is when the card comes up: an address that another
 // machine had a moment ago is otherwise looked for at that machine's MAC for some seconds.
 func announce(nic string) {
-	_ = os.WriteFile("/proc/sys/net/ipv4/conf/"+nic+"/arp_notify", []byte("1"), 0) // without it things are slower, not wrong
+	_ = os.WriteFile("/proc/sys/net/ipv4/conf/"+nic+"/arp_notify", []byte("1"), 0) // without these things are slower, not wrong
+	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+nic+"/ndisc_notify", []byte("1"), 0)
 }
 
 // boot runs in the background, in the order of a real boot: cloud-init's first stage makes the user and the host keys,
@@ -290,14 +291,14 @@ func (g *guest) serveSSH() error {
 
 // listenSSH opens the SSH server's port where the machine is now. It is to be called with the network held.
 func (g *guest) listenSSH() error {
-	addr := netip.IPv4Unspecified()
+	addr := "" // of either family
 	if g.cfg.Kind == KindProcess {
 		if len(g.nics) == 0 {
 			return errors.New("the machine has no network card")
 		}
-		addr = g.nics[0].Address.Addr()
+		addr = g.nics[0].Address.Addr().String()
 	}
-	l, err := net.Listen("tcp4", netip.AddrPortFrom(addr, uint16(g.cfg.SSHPort)).String())
+	l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(g.cfg.SSHPort)))
 	if err != nil {
 		return err
 	}
@@ -335,7 +336,7 @@ func replaceAddresses(before, now []guestNIC) error {
 		if err := netlink.AddrDel(link, &netlink.Addr{IPNet: ipNet(before[i].Address)}); err != nil {
 			return fmt.Errorf("take address %s from %s: %w", before[i].Address, nic.Name, err)
 		}
-		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(nic.Address)}); err != nil {
+		if err := netlink.AddrAdd(link, address(nic.Address)); err != nil {
 			return fmt.Errorf("give %s address %s: %w", nic.Name, nic.Address, err)
 		}
 	}

@@ -5,6 +5,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 )
 
@@ -21,6 +22,9 @@ func DetectIn(context.Context, string, string) (Kind, string, error) { return ""
 
 // NewManager always fails on this operating system.
 func NewManager(context.Context, Options) (*Manager, error) { return nil, errLinuxOnly }
+
+// Networks are none on this operating system.
+func (m *Manager) Networks() map[string]netip.Prefix { return nil }
 
 // Main always fails on this operating system.
 func Main([]string) int {

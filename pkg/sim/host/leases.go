@@ -20,11 +20,14 @@ type leases struct {
 	path string
 	mu   sync.Mutex
 	data leaseFile
+	nets map[string]netip.Prefix // by bridge, of IPv4
+	six  map[string]netip.Prefix // of IPv6; empty where there is none
 }
 
 type leaseFile struct {
-	Subnet int              `json:"subnet"` // third octet of both networks
-	Leases map[string]lease `json:"leases"` // by "MAC bridge"
+	Subnet int              `json:"subnet"`         // number of both networks
+	IPv6   bool             `json:"ipv6,omitempty"` // addresses are of IPv6
+	Leases map[string]lease `json:"leases"`         // by "MAC bridge"
 }
 
 type lease struct {
@@ -53,22 +56,51 @@ func openLeases(dir string) (*leases, error) {
 	return l, nil
 }
 
-// setSubnet records which subnet is used. Leases of another one are moved: only the last octet stays.
-func (l *leases) setSubnet(k int, nets map[string]netip.Prefix) error {
+// setSubnet records which subnet is used. Leases of another one are moved: only the last byte stays.
+func (l *leases) setSubnet(k int, nets, six map[string]netip.Prefix) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.data.Subnet = k
+	l.data.Subnet, l.nets, l.six = k, nets, six
 	for key, v := range l.data.Leases {
-		for bridge, p := range nets {
-			if key[len(key)-len(bridge):] == bridge {
-				a := p.Addr().As4()
-				a[3] = v.Address.As4()[3]
-				v.Address = netip.AddrFrom4(a)
-				l.data.Leases[key] = v
-			}
+		_, bridge, _ := strings.Cut(key, " ")
+		p := nets[bridge]
+		if v.Address.Is6() {
+			p = six[bridge]
+		}
+		if p.IsValid() {
+			last := v.Address.AsSlice()
+			v.Address = numbered(p, last[len(last)-1])
+			l.data.Leases[key] = v
 		}
 	}
 	return l.save()
+}
+
+// numbered is the address of a network with a last byte.
+func numbered(p netip.Prefix, last byte) netip.Addr {
+	b := p.Addr().AsSlice()
+	b[len(b)-1] = last
+	addr, _ := netip.AddrFromSlice(b)
+	return addr
+}
+
+// setIPv6 chooses the family of the addresses that cards get from now on.
+func (l *leases) setIPv6(on bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if on && len(l.six) == 0 {
+		return errors.New("hosts of kind process have IPv4 only")
+	}
+	l.data.IPv6 = on
+	return l.save()
+}
+
+// network is what a bridge's cards get addresses of. It is to be called with mu held.
+func (l *leases) network(bridge string) netip.Prefix {
+	if l.data.IPv6 {
+		return l.six[bridge]
+	}
+	return l.nets[bridge]
 }
 
 func (l *leases) subnet() int {
@@ -77,13 +109,14 @@ func (l *leases) subnet() int {
 	return l.data.Subnet
 }
 
-// get returns the address of a card of machine id in network p, taking a free one if it has none. Of the last octet,
-// .1 is the simulator's own and .2 to .9 are left for static addresses.
-func (l *leases) get(id, mac, bridge string, p netip.Prefix) (netip.Prefix, error) {
+// get returns the address of a card of machine id on a bridge, taking a free one if it has none. Of the last byte, 1 is the
+// simulator's own and 2 to 9 are left for static addresses.
+func (l *leases) get(id, mac, bridge string) (netip.Prefix, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	p := l.network(bridge)
 	key := mac + " " + bridge
-	if v, ok := l.data.Leases[key]; ok && v.ID == id {
+	if v, ok := l.data.Leases[key]; ok && v.ID == id && p.Contains(v.Address) {
 		return netip.PrefixFrom(v.Address, p.Bits()), nil
 	}
 	addr, err := l.free(p)
@@ -100,10 +133,8 @@ func (l *leases) free(p netip.Prefix) (netip.Addr, error) {
 	for _, v := range l.data.Leases {
 		taken[v.Address] = true
 	}
-	a := p.Addr().As4()
 	for n := 10; n < 255; n++ {
-		a[3] = byte(n)
-		if addr := netip.AddrFrom4(a); !taken[addr] {
+		if addr := numbered(p, byte(n)); !taken[addr] {
 			return addr, nil
 		}
 	}
@@ -111,7 +142,7 @@ func (l *leases) free(p netip.Prefix) (netip.Addr, error) {
 }
 
 // renew gives every card of a machine that has a lease another address of its network.
-func (l *leases) renew(id string, nets map[string]netip.Prefix) error {
+func (l *leases) renew(id string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, v := range l.data.Leases {
@@ -119,7 +150,7 @@ func (l *leases) renew(id string, nets map[string]netip.Prefix) error {
 		if v.ID != id {
 			continue
 		}
-		addr, err := l.free(nets[bridge])
+		addr, err := l.free(l.network(bridge))
 		if err != nil {
 			return err
 		}

@@ -103,6 +103,8 @@ type Machines interface {
 	Stop(ctx context.Context, id string) error
 	// Remove stops the machine if need be and deletes everything of it from this machine.
 	Remove(ctx context.Context, id string) error
+	// SetIPv6 makes DHCP give addresses of IPv6, and no others, from now on; false: of IPv4 again.
+	SetIPv6(on bool) error
 	// Renumber gives every card that has its address by DHCP another one, at once if the machine runs, else when it starts.
 	Renumber(ctx context.Context, id string) error
 	// Clone copies the machine's disk (its file changes) to another id that must not exist. The source is stopped.

@@ -178,7 +178,7 @@ func (m *Manager) prepareNetns(ctx context.Context) error {
 		return err
 	}
 	m.nets = m.fabric.nets
-	return m.leases.setSubnet(k, m.nets)
+	return m.leases.setSubnet(k, m.nets, m.fabric.six)
 }
 
 func (m *Manager) prepareProcess(ctx context.Context) error {
@@ -197,7 +197,7 @@ func (m *Manager) prepareProcess(ctx context.Context) error {
 		_ = l.Close()
 		m.sshPort = 22
 	}
-	return m.leases.setSubnet(k, m.nets)
+	return m.leases.setSubnet(k, m.nets, nil)
 }
 
 // installGuest keeps a set-uid copy of the executable where only root can reach it; machines get it as their sudo.
@@ -337,24 +337,40 @@ func (m *Manager) guestConfig(spec Spec) (guestConfig, []card, error) {
 	}
 	var cards []card
 	for n, nic := range spec.NICs {
-		p, ok := m.nets[nic.Bridge]
-		if !ok {
-			return cfg, nil, fmt.Errorf("bridge '%s' does not exist", nic.Bridge)
-		}
-		addr := nic.Address
-		if !addr.IsValid() {
-			var err error
-			if addr, err = m.leases.get(spec.ID, strings.ToUpper(nic.MAC), nic.Bridge, p); err != nil {
-				return cfg, nil, err
-			}
-		} else if !p.Contains(addr.Addr()) {
-			return cfg, nil, fmt.Errorf("address %s is not in %s, the simulator's network on %s", addr, p, nic.Bridge)
+		addr, err := m.addressOf(spec.ID, nic)
+		if err != nil {
+			return cfg, nil, err
 		}
 		plugged := guestNIC{Name: fmt.Sprintf("eth%d", n), MAC: strings.ToLower(nic.MAC), Address: addr}
 		cfg.NICs = append(cfg.NICs, plugged)
 		cards = append(cards, card{plugged, nic.Bridge, !nic.Address.IsValid()})
 	}
 	return cfg, cards, nil
+}
+
+// addressOf is the address of a machine's card: the one that it is to have, or DHCP's.
+func (m *Manager) addressOf(id string, nic NIC) (netip.Prefix, error) {
+	p, ok := m.nets[nic.Bridge]
+	if !ok {
+		return p, fmt.Errorf("bridge '%s' does not exist", nic.Bridge)
+	}
+	addr := nic.Address
+	if !addr.IsValid() {
+		var err error
+		if addr, err = m.leases.get(id, strings.ToUpper(nic.MAC), nic.Bridge); err != nil {
+			return addr, err
+		}
+	}
+	if addr.Addr().Is6() && m.fabric != nil {
+		p = m.fabric.six[nic.Bridge]
+		if err := m.fabric.reachIPv6(nic.Bridge); err != nil {
+			return addr, err
+		}
+	}
+	if !p.Contains(addr.Addr()) {
+		return addr, fmt.Errorf("address %s is not in %s, the simulator's network on %s", addr, p, nic.Bridge)
+	}
+	return addr, nil
 }
 
 var validUser = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
@@ -576,6 +592,15 @@ func (m *Manager) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
+// SetIPv6 makes DHCP give addresses of IPv6, and no others, to machines that start, and to those that Renumber moves; false:
+// of IPv4 again. It is kept. Hosts of kind process have IPv4 only.
+func (m *Manager) SetIPv6(on bool) error {
+	if err := m.leases.setIPv6(on); err != nil {
+		return fmt.Errorf("addresses of IPv6: %w", err)
+	}
+	return nil
+}
+
 // Renumber gives every card that has its address by DHCP another one, as a DHCP server does that has forgotten its leases.
 // A machine that runs has it at once: what was connected to the old one is cut off (kind netns), and nothing answers there
 // any more. One that does not run, or never did, has it when it starts.
@@ -586,7 +611,7 @@ func (m *Manager) Renumber(ctx context.Context, id string) error {
 	}
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
-	if err := m.leases.renew(id, m.nets); err != nil {
+	if err := m.leases.renew(id); err != nil {
 		return fmt.Errorf("renumber machine %s: %w", id, err)
 	}
 	r := m.running(id)
@@ -608,7 +633,7 @@ func (m *Manager) readdress(ctx context.Context, id string, r *run) error {
 			continue
 		}
 		var err error
-		if nics[n].Address, err = m.leases.get(id, strings.ToUpper(c.MAC), c.bridge, m.nets[c.bridge]); err != nil {
+		if nics[n].Address, err = m.addressOf(id, NIC{MAC: c.MAC, Bridge: c.bridge}); err != nil {
 			return err
 		}
 	}

@@ -34,6 +34,14 @@ func subnets(kind Kind, k int) map[string]netip.Prefix {
 	}
 }
 
+// subnets6 are the networks of IPv6 beside them: number 77 has fd00:77:77::/64 and fd00:78:77::/64.
+func subnets6(k int) map[string]netip.Prefix {
+	return map[string]netip.Prefix{
+		managementBridge: netip.MustParsePrefix(fmt.Sprintf("fd00:77:%d::/64", k)),
+		dataBridge:       netip.MustParsePrefix(fmt.Sprintf("fd00:78:%d::/64", k)),
+	}
+}
+
 // claimSubnet takes a subnet number that no other simulator on this machine has, for as long as the socket it returns is
 // open: binding an address is atomic, needs no file, and ends with the process however it ends. Number want is tried
 // first, then those from seed on.
@@ -74,6 +82,7 @@ func dirTag(dir string) (tag string, seed int) {
 type fabric struct {
 	tag     string
 	nets    map[string]netip.Prefix
+	six     map[string]netip.Prefix
 	ns      netns.NsHandle
 	outside *netlink.Handle
 	inside  *netlink.Handle
@@ -121,7 +130,7 @@ func subnetFree(h *netlink.Handle, k int) bool {
 }
 
 func newFabric(outside *netlink.Handle, tag string, k int) (*fabric, error) {
-	f := &fabric{tag: tag, nets: subnets(KindNetns, k), outside: outside, ns: netns.None(), bridges: map[string]int{}}
+	f := &fabric{tag: tag, nets: subnets(KindNetns, k), six: subnets6(k), outside: outside, ns: netns.None(), bridges: map[string]int{}}
 	var err error
 	if f.ns, err = newNamespace(); err != nil {
 		return nil, err
@@ -198,6 +207,29 @@ func (f *fabric) addNetwork(bridge, uplink string) error {
 	return nil
 }
 
+// reachIPv6 gives this machine its address in a bridge's network of IPv6. It is done when a machine needs it: where IPv6 is
+// switched off, nothing else is the worse for it.
+func (f *fabric) reachIPv6(bridge string) error {
+	uplink, err := f.outside.LinkByName(uplinks(f.tag)[bridge])
+	if err != nil {
+		return fmt.Errorf("find %s: %w", uplinks(f.tag)[bridge], err)
+	}
+	p := f.six[bridge]
+	if err := f.outside.AddrAdd(uplink, address(netip.PrefixFrom(p.Addr().Next(), p.Bits()))); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("join %s: is IPv6 switched off on this machine? %w", p, err)
+	}
+	return nil
+}
+
+// address is one that is used at once: nobody else is asked whether they have it.
+func address(p netip.Prefix) *netlink.Addr {
+	a := &netlink.Addr{IPNet: ipNet(p)}
+	if p.Addr().Is6() {
+		a.Flags = unix.IFA_F_NODAD
+	}
+	return a
+}
+
 func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
@@ -249,21 +281,28 @@ func (f *fabric) attach(pid int, id string, n int, bridge string, nic guestNIC) 
 // of the machine that had the address before.
 func (f *fabric) introduce(bridge string, addr netip.Addr, mac net.HardwareAddr) {
 	uplink, err := f.outside.LinkByName(uplinks(f.tag)[bridge])
-	if err != nil || !addr.Is4() {
+	if err != nil {
 		return
 	}
 	_ = f.outside.NeighSet(&netlink.Neigh{ // things are slower without it, not wrong
-		LinkIndex: uplink.Attrs().Index, Family: unix.AF_INET, State: netlink.NUD_REACHABLE, IP: addr.AsSlice(), HardwareAddr: mac,
+		LinkIndex: uplink.Attrs().Index, Family: family(addr), State: netlink.NUD_REACHABLE, IP: addr.AsSlice(), HardwareAddr: mac,
 	})
 }
 
 // forget makes this machine find out anew who has addr: nobody, where it was just given up.
 func (f *fabric) forget(bridge string, addr netip.Addr) {
 	uplink, err := f.outside.LinkByName(uplinks(f.tag)[bridge])
-	if err != nil || !addr.Is4() {
+	if err != nil {
 		return
 	}
-	_ = f.outside.NeighDel(&netlink.Neigh{LinkIndex: uplink.Attrs().Index, Family: unix.AF_INET, IP: addr.AsSlice()})
+	_ = f.outside.NeighDel(&netlink.Neigh{LinkIndex: uplink.Attrs().Index, Family: family(addr), IP: addr.AsSlice()})
+}
+
+func family(addr netip.Addr) int {
+	if addr.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
 }
 
 // detach removes a machine's card; the kernel would do so by itself, but later.

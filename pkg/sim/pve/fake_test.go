@@ -91,6 +91,8 @@ func (f *fakeMachines) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
+func (f *fakeMachines) SetIPv6(bool) error { return nil }
+
 func (f *fakeMachines) Renumber(_ context.Context, id string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -322,6 +322,8 @@ func (s *Server) simCall(method, path string, body []byte) (any, error) {
 		return s.simStatus(), nil
 	case path == "/sim/clock" && method == "POST":
 		return nil, s.setClock(body)
+	case path == "/sim/dhcp" && method == "POST":
+		return nil, s.setDHCP(body)
 	case strings.HasPrefix(path, "/sim/nodes/") && method == "POST":
 		return nil, s.setNode(strings.TrimPrefix(path, "/sim/nodes/"), body)
 	case strings.HasPrefix(path, "/sim/vms/") && method == "POST":
@@ -378,6 +380,20 @@ func (s *Server) withoutSudo(name string) bool {
 	defer s.mu.Unlock()
 	n := s.state.node(name)
 	return n != nil && n.NoSudo
+}
+
+// setDHCP makes the networks ones of IPv6 alone, or of IPv4 again, for machines that start from now on.
+func (s *Server) setDHCP(body []byte) error {
+	var in struct {
+		IPv6 *bool `json:"ipv6"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil || in.IPv6 == nil {
+		return &apiError{status: 400, message: `give {"ipv6": true} or false`}
+	}
+	if err := s.opt.Machines.SetIPv6(*in.IPv6); err != nil {
+		return &apiError{status: 400, message: err.Error()}
+	}
+	return nil
 }
 
 // setClock puts the clock that the answers' dates are of off by some time.

@@ -268,12 +268,13 @@ func (s *Server) configJSON(c vmConfig) map[string]any {
 	return out
 }
 
-// address is the static IPv4 address of a card's ipconfig, zero for DHCP or none.
+// address is the static address of a card's ipconfig, that of IPv4 before that of IPv6, zero for DHCP or none.
 func address(c vmConfig, n string) netip.Prefix {
 	props, _ := parseProps(namedPropertyStrings()["pve-qm-ipconfig"], c["ipconfig"+n], "ipconfig"+n)
-	p, err := netip.ParsePrefix(props["ip"])
-	if err != nil {
-		return netip.Prefix{}
+	for _, key := range []string{"ip", "ip6"} {
+		if p, err := netip.ParsePrefix(props[key]); err == nil {
+			return p
+		}
 	}
-	return p
+	return netip.Prefix{}
 }
