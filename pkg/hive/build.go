@@ -251,8 +251,9 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
-		log := newRedactor(c.repoSecrets()...).text(stdout.String() + stderr.String())
-		return "", fmt.Errorf("building hive on this machine: %s: %w: %s", name, err, strings.Join(tail(log, 20), "; "))
+		log := tail(newRedactor(c.repoSecrets()...).text(stdout.String()+stderr.String()), shownLines)
+		text := strings.Join(append([]string{strings.Join(log[max(0, len(log)-1):], "")}, log...), "\n    | ")
+		return "", fmt.Errorf("building hive on this machine: %s: %w: %s", name, err, text)
 	}
 	return stdout.String(), nil
 }
