@@ -106,23 +106,11 @@ func (c *Client) awaitManager(ctx context.Context, upid, want string) error {
 	path := "/nodes/" + url.PathEscape(parts[1]) + "/qemu/" + url.PathEscape(parts[6]) + "/status/current"
 	ctx, cancel := context.WithTimeoutCause(ctx, maxManagerWait, fmt.Errorf("it is not %s after %s", want, maxManagerWait))
 	defer cancel()
-	for pause := firstTaskPoll; ; pause = min(pause*3/2, lastTaskPoll) {
-		var vm struct {
-			Status string `json:"status"`
-		}
-		err := c.get(ctx, path, nil, &vm)
-		if err == nil && vm.Status == want {
-			return nil
-		}
-		if err == nil || errors.Is(err, ErrUnreachable) {
-			err = errors.Join(sleep(ctx, pause), err)
-			if ctx.Err() == nil {
-				continue
-			}
-		}
+	if _, err := c.awaitStatus(ctx, path, want); err != nil {
 		return progress.WithHint(fmt.Errorf("waiting for the HA manager to have VM %s on %s %s: %w", parts[6], parts[1], want, err),
 			"look at what it does on any hypervisor: ha-manager status")
 	}
+	return nil
 }
 
 // runAgain is run for what may be done twice: it tries again what fails for a passing reason.
@@ -140,11 +128,11 @@ func (c *Client) WaitTask(ctx context.Context, upid string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, maxTaskWait, fmt.Errorf("the task still runs after %s", maxTaskWait))
 	defer cancel()
-	status, err := c.awaitTask(ctx, path)
+	end, err := c.awaitStatus(ctx, path, "stopped")
 	if err != nil {
 		return fmt.Errorf("waiting for task %s: %w", upid, err)
 	}
-	if status.ExitStatus == "OK" {
+	if end.ExitStatus == "OK" {
 		return nil
 	}
 	log, err := c.TaskLog(ctx, upid)
@@ -152,12 +140,12 @@ func (c *Client) WaitTask(ctx context.Context, upid string) error {
 		log = []string{"the task's log cannot be read: " + err.Error()}
 	}
 	parts := strings.Split(upid, ":")
-	if strings.HasPrefix(status.ExitStatus, "WARNINGS: ") { // PVE::RESTEnvironment counts those of a task that went well
+	if strings.HasPrefix(end.ExitStatus, "WARNINGS: ") { // PVE::RESTEnvironment counts those of a task that went well
 		c.warn(fmt.Sprintf("task %s of VM %s on %s went well, with warnings: %s", parts[5], parts[6], parts[1], strings.Join(warningsIn(log), "; ")))
 		return nil
 	}
 	return &TaskError{
-		UPID: upid, Hypervisor: parts[1], Type: parts[5], ID: parts[6], ExitStatus: status.ExitStatus, Log: log,
+		UPID: upid, Hypervisor: parts[1], Type: parts[5], ID: parts[6], ExitStatus: end.ExitStatus, Log: log,
 	}
 }
 
@@ -175,25 +163,27 @@ func warningsIn(log []string) []string {
 	return found
 }
 
-type taskStatus struct {
+// status is what a task and a VM tell of themselves alike. A task that has ended is stopped.
+type status struct {
 	Status     string `json:"status"`
 	ExitStatus string `json:"exitstatus"`
 }
 
-func (c *Client) awaitTask(ctx context.Context, path string) (taskStatus, error) {
+// awaitStatus asks at a path until the status there is the one that is wanted.
+func (c *Client) awaitStatus(ctx context.Context, path, want string) (status, error) {
 	var last error
 	for pause := firstTaskPoll; ; pause = min(pause*3/2, lastTaskPoll) {
-		var status taskStatus
-		err := c.get(ctx, path, nil, &status)
+		var got status
+		err := c.get(ctx, path, nil, &got)
 		switch {
-		case err == nil && status.Status == "stopped":
-			return status, nil
+		case err == nil && got.Status == want:
+			return got, nil
 		case err != nil && (ctx.Err() != nil || !errors.Is(err, ErrUnreachable)):
-			return status, errors.Join(err, last)
+			return got, errors.Join(err, last)
 		}
 		last = err
 		if err := sleep(ctx, pause); err != nil {
-			return status, errors.Join(err, last)
+			return got, errors.Join(err, last)
 		}
 	}
 }
