@@ -351,6 +351,8 @@ func (w *ward) onHypervisor(host string, argv []string) (status int, known bool)
 		method, path, form = "PUT", "/access/acl", append(form, "path="+words[3])
 	case strings.HasPrefix(command, "pveum pool add "):
 		method, path, form = "POST", "/pools", append(form, "poolid="+words[3])
+	case command == "pvesh set /cluster/options":
+		method, path = "PUT", "/cluster/options"
 	case strings.HasPrefix(command, "pvesm set "):
 		method, path = "PUT", "/storage/"+words[2]
 	case strings.HasPrefix(command, "qm template "):
@@ -453,6 +455,18 @@ func mistakes() []mistake {
 		{name: "a role without what asks guest agents", make: func(w *ward, _ *settings) {
 			w.must("PUT", "/access/roles/HiveTest", "privs="+w.without("VM.Monitor"))
 		}, id: "pve-privileges"},
+		{name: "tags that are registered", make: func(w *ward, s *settings) {
+			w.vm(903, "name=debian", "agent=enabled=1", "scsi0=local-lvm:2", "template=1")
+			s.set("template", 903)
+			s.set("proxmox.hypervisors", hosts(s)[:1])
+			w.must("PUT", "/access/roles/HiveTest", "privs="+w.without("Sys.Modify"))
+			w.must("PUT", "/cluster/options", "registered-tags=hive-test;prod")
+		}, id: "pve-tags"},
+		{name: "tags that users may not choose", make: func(w *ward, s *settings) {
+			s.set("template", 903)
+			s.set("proxmox.hypervisors", hosts(s)[:1])
+			w.must("PUT", "/cluster/options", "user-tag-access=user-allow=list")
+		}, id: "pve-tags"},
 		{name: "no pool", make: set("proxmox.pool", "qa"), id: "pve-pool"},
 		{name: "no such image", make: set("os_image", "local:iso/nope.img"), id: "pve-image"},
 		{name: "no such template", make: set("template", 9999), id: "pve-template", advice: "set template", mend: set("template", nil)},

@@ -22,7 +22,7 @@ import (
 )
 
 const doctorLong = `doctor checks, all at once, and in seconds where nothing is slow, everything that is known to make up fail, and changes nothing: OpenTofu and its
-provider, the API's address, certificate and clock, the token and its privileges, the hypervisors and their quorum, the image
+provider, the API's address, certificate and clock, the token, its privileges and the tags it may set, the hypervisors and their quorum, the image
 or template, storages, bridges, SSH to the hypervisors, VM ids, and room for the whole cluster. Each failure comes with the
 command or the setting that mends it. Flags and settings are those of up. With NAME, that cluster is looked at, and what is
 left of an earlier one of that name. Each answer may take --proxmox-call-timeout, and all of it --timeout, or else two minutes; what was

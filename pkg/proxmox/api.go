@@ -19,6 +19,7 @@ type API interface {
 	Token(ctx context.Context) (TokenInfo, error)
 	HasPool(ctx context.Context, name string) error
 	StoragePaths(ctx context.Context) (map[string]string, error)
+	TagRules(ctx context.Context) (TagRules, error)
 	Skew() (skew time.Duration, known bool)
 	VMReader
 }

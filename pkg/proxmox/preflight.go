@@ -100,7 +100,7 @@ func (p *preflight) checks() []func() []Finding {
 		return []func() []Finding{p.ids, p.leftovers}
 	}
 	return []func() []Finding{
-		p.access, p.clock, p.hypervisors, p.quorum, p.privileges, p.pool, p.image, p.template, p.datastore, p.snippets, p.ssh, p.bridges,
+		p.access, p.clock, p.hypervisors, p.quorum, p.privileges, p.tags, p.pool, p.image, p.template, p.datastore, p.snippets, p.ssh, p.bridges,
 		p.ids, p.cpu, p.memory, p.disk, p.leftovers,
 	}
 }

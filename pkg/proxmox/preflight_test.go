@@ -33,6 +33,7 @@ type world struct {
 	tokenErr error
 	pools    []string
 	skew     time.Duration
+	tags     TagRules
 }
 
 func (w *world) Version(context.Context) (Version, error)          { return Version{Version: w.version}, w.err }
@@ -46,6 +47,7 @@ func (w *world) CheckID(_ context.Context, id int) (bool, error)       { return 
 func (w *world) ClusterStatus(context.Context) (ClusterStatus, error)  { return w.status, nil }
 func (w *world) Token(context.Context) (TokenInfo, error)              { return w.token, w.tokenErr }
 func (w *world) Skew() (time.Duration, bool)                           { return w.skew, true }
+func (w *world) TagRules(context.Context) (TagRules, error)            { return w.tags, nil }
 func (w *world) StoragePaths(context.Context) (map[string]string, error) {
 	return map[string]string{"local": "/srv/vz"}, nil
 }
@@ -70,7 +72,7 @@ func goodWorld() *world {
 	all := map[string]bool{}
 	for _, p := range []string{
 		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", "VM.Monitor", "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
-		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Allocate", "SDN.Use", "Datastore.Audit", "VM.Clone", "Pool.Allocate", "Pool.Audit",
+		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Allocate", "SDN.Use", "Datastore.Audit", "VM.Clone", "Pool.Allocate", "Pool.Audit", "Sys.Audit",
 	} {
 		all[p] = true
 	}
@@ -88,6 +90,11 @@ func goodWorld() *world {
 		w.bridges[name] = []string{"vmbr0", "vmbr1"}
 	}
 	return w
+}
+
+// on92 makes the world one of Proxmox VE 9.2.
+func (w *world) on92() {
+	w.version, w.privs["/"]["VM.GuestAgent.Audit"] = "9.2.11", true
 }
 
 func goodRequest() PreflightRequest {
@@ -141,7 +148,7 @@ func TestPreflightPasses(t *testing.T) {
 		}
 		seen[f.ID] = true
 	}
-	if len(seen) != 17 || PreflightError(findings) != nil {
+	if len(seen) != 18 || PreflightError(findings) != nil {
 		t.Errorf("checks made: %v", seen)
 	}
 }
@@ -239,6 +246,47 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 			}
 			r.Spec.Hypervisors[0].Address, r.Spec.Hypervisors[1].Address = "192.0.2.1", "192.0.2.2"
 		}, "pve-ssh", Fail, "no login on pve2", "mend it"},
+		{"a registered tag", func(w *world, r *PreflightRequest) {
+			w.on92()
+			w.tags, r.Name = TagRules{Registered: []string{"prod", "hive", "ci"}}, "ci"
+		}, "pve-tags", Fail, "only a token with Sys.Modify on / may set tags ci, hive, which", "pvesh set /cluster/options --registered-tags 'prod'; or"},
+		{"no other registered tag", func(w *world, r *PreflightRequest) {
+			w.on92()
+			w.tags, r.Name = TagRules{Registered: []string{"hive"}}, "ci"
+		}, "pve-tags", Fail, "may set tag hive, which", "pvesh set /cluster/options --delete registered-tags"},
+		{"a registered tag that is not checked of a new VM", func(w *world, r *PreflightRequest) {
+			w.tags, r.Name = TagRules{Registered: []string{"hive"}}, "ci"
+		}, "pve-tags", Warn, "a new VM gets them all the same", "--delete registered-tags"},
+		{"a registered tag of a clone", func(w *world, r *PreflightRequest) {
+			r.Spec.Template, w.privs["/"]["VM.Migrate"] = 900, true
+			w.vms = []VM{{VMID: 900, Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true, Disks: []Disk{{"scsi0", "local-lvm", 1 << 30}}}}
+			w.tags, r.Name = TagRules{Registered: []string{"hive"}}, "ci"
+		}, "pve-tags", Fail, "may set tag hive, which", "--delete registered-tags"},
+		{"a registered tag and an administrator", func(w *world, r *PreflightRequest) {
+			w.tags, r.Name, w.privs["/"]["Sys.Modify"] = TagRules{Registered: []string{"hive"}, Allow: "none"}, "ci", true
+		}, "pve-tags", Pass, "may set any", ""},
+		{"no tags for users", func(w *world, r *PreflightRequest) {
+			w.on92()
+			w.tags, r.Name = TagRules{Allow: "none", List: []string{"a", "b"}}, "ci"
+		}, "pve-tags", Fail, "not let the token set tags ci, hive, hive-test, terraform (user-allow is none)", "--user-tag-access 'user-allow=free,user-allow-list=a;b'"},
+		{"tags that are there already", func(w *world, r *PreflightRequest) {
+			w.on92()
+			w.tags, r.Name = TagRules{Allow: "existing", Allowed: []string{"hive", "hive-test", "terraform"}}, "ci"
+		}, "pve-tags", Fail, "not let the token set tag ci (user-allow is existing)", "--user-tag-access 'user-allow=free'"},
+		{"tags of a list that has all", func(w *world, r *PreflightRequest) {
+			w.on92()
+			w.tags, r.Name = TagRules{Allow: "list", Allowed: cluster.Tags("ci")}, "ci"
+		}, "pve-tags", Warn, "9.2 may refuse any tag of a new VM", "--user-tag-access 'user-allow=free'"},
+		{"tags of a list, and no name yet", func(w *world, _ *PreflightRequest) {
+			w.tags = TagRules{Allow: "list", Allowed: cluster.Tags("ci")}
+		}, "pve-tags", Warn, "a cluster's name is a tag", "--user-tag-access 'user-allow=free'"},
+		{"registered tags, and nothing to make", func(w *world, r *PreflightRequest) {
+			w.tags, r.Name, r.OwnIDs = TagRules{Registered: []string{"hive"}}, "ci", []int{201, 202, 203}
+		}, "pve-tags", Skip, "no VM is to be made", ""},
+		{"rules for tags that are not visible", func(w *world, r *PreflightRequest) {
+			delete(w.privs["/"], "Sys.Audit")
+			r.Name = "ci"
+		}, "pve-tags", Skip, "not visible to the token", ""},
 		{"leftovers", func(w *world, r *PreflightRequest) {
 			r.Name = "ci"
 			w.vms = []VM{{VMID: 600, Name: "ci-1", Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("ci")}, {VMID: 601, Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("other")}}

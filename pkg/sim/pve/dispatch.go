@@ -67,11 +67,12 @@ func (s *Server) match(verb, path string) *matched {
 	}
 	for i := range s.routes {
 		r := &s.routes[i]
-		if r.method != verb {
+		schema := s.table[r.path][verb]
+		if r.method != verb || schema == nil { // this version does not have it
 			continue
 		}
 		if values, ok := fit(r.path, segments); ok {
-			return &matched{route: r, schema: s.table[r.path][verb], values: values}
+			return &matched{route: r, schema: schema, values: values}
 		}
 	}
 	return nil

@@ -58,6 +58,14 @@ func failf(format string, args ...any) error {
 	return &apiError{status: 500, message: fmt.Sprintf(format, args...)}
 }
 
+// inTask is a refusal as a task ends with it: one for want of a privilege begins with its status.
+func inTask(err error) error {
+	if e, ok := errors.AsType[*apiError](err); ok && e.status == 403 {
+		return &apiError{status: e.status, message: "403 " + e.message}
+	}
+	return err
+}
+
 // badParam is PVE's refusal of a single parameter.
 func badParam(name, format string, args ...any) error {
 	return &apiError{status: 400, message: msgParams, errs: map[string]string{name: fmt.Sprintf(format, args...)}}

@@ -28,6 +28,8 @@ type cluster struct {
 	Tasks    []*taskRecord
 	Access   access
 	NextPID  int
+
+	Datacenter datacenter
 }
 
 // node is a hypervisor.

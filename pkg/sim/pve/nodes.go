@@ -284,8 +284,9 @@ func clusterFiles() map[string]string {
 	return map[string]string{
 		"POST /pools": "create pool failed" + users, "PUT /pools": "update pools failed" + users, "DELETE /pools": "delete pool failed" + users,
 		"PUT /pools/{poolid}": "update pools failed" + users, "DELETE /pools/{poolid}": "delete pool failed" + users,
-		"PUT /access/acl":    "ACL update failed" + users,
-		"POST /access/roles": "create role failed" + users, "PUT /access/roles/{roleid}": "update role failed" + users, "DELETE /access/roles/{roleid}": "delete role failed" + users,
+		"PUT /cluster/options": "cfs-lock 'file-datacenter_cfg'",
+		"PUT /access/acl":      "ACL update failed" + users,
+		"POST /access/roles":   "create role failed" + users, "PUT /access/roles/{roleid}": "update role failed" + users, "DELETE /access/roles/{roleid}": "delete role failed" + users,
 		"POST /access/users": "create user failed" + users, "PUT /access/users/{userid}": "update user failed" + users, "DELETE /access/users/{userid}": "delete user failed" + users,
 		"POST /access/users/{userid}/token/{tokenid}": "generating token failed" + users, "PUT /access/users/{userid}/token/{tokenid}": "updating token info failed" + users,
 		"DELETE /access/users/{userid}/token/{tokenid}": "deleting token failed" + users,

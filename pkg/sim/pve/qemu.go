@@ -91,7 +91,7 @@ func createVM(s *Server, c *call) (any, error) {
 	s.changed()
 	start := c.bool("start")
 	return s.vmTask(c, "qmcreate", c.vmid, func(t *task) error {
-		if err := s.makeVM(t, v, config, pool); err != nil {
+		if err := inTask(s.makeVM(t, v, config, pool)); err != nil {
 			s.mu.Lock()
 			delete(s.state.VMs, v.ID)
 			s.mu.Unlock()
@@ -196,6 +196,11 @@ func (s *Server) makeVM(t *task, v *vm, config vmConfig, pool string) error {
 			return err
 		}
 		config[k] = text
+	}
+	if err := s.newTags(t.who, v.ID, config); err != nil {
+		s.undo(&m)
+		t.addLog(m.log...)
+		return err
 	}
 	if pool != "" {
 		p := s.state.Pools[pool]
@@ -319,7 +324,7 @@ func postConfig(s *Server, c *call) (any, error) {
 		defer s.mu.Unlock()
 		log, err := s.change(c)
 		t.addLog(log...)
-		return err
+		return inTask(err)
 	}), nil
 }
 
@@ -444,7 +449,7 @@ func (s *Server) change(c *call) ([]string, error) {
 	}
 	next := maps.Clone(v.Config)
 	for _, k := range splitList(c.get("delete")) {
-		if err := s.deleteOption(v, next, k); err != nil {
+		if err := s.deleteOption(c, v, next, k); err != nil {
 			return nil, err
 		}
 	}
@@ -486,8 +491,9 @@ func (s *Server) setOption(c *call, v *vm, next vmConfig, k string, m *made) err
 	text := c.get(k)
 	switch {
 	case k == "tags":
+		err := s.checkTags(c.who, v.ID, splitList(next[k]), splitList(text))
 		next[k] = normalTags(text)
-		return nil
+		return err
 	case isNet(k):
 		next[k] = text
 		return s.checkNet(c, k, next)
@@ -532,7 +538,12 @@ func (s *Server) setBoot(next vmConfig, text string) error {
 	return nil
 }
 
-func (s *Server) deleteOption(v *vm, next vmConfig, k string) error {
+func (s *Server) deleteOption(c *call, v *vm, next vmConfig, k string) error {
+	if k == "tags" {
+		if err := s.checkTags(c.who, v.ID, splitList(next[k]), nil); err != nil {
+			return err
+		}
+	}
 	if isDrive(k) && next[k] != "" {
 		if next["protection"] == "1" {
 			return failf("can't remove drive '%s' - protection mode enabled", k)
@@ -631,7 +642,7 @@ func (s *Server) resizeNow(who identity, node string, vmid int, disk, size, dige
 		return nil, failf("volume '%s' does not exist", d.file())
 	}
 	if err := s.need(who, "/storage/"+vol.Storage, "Datastore.AllocateSpace"); err != nil {
-		return nil, &apiError{status: 403, message: "403 " + err.Error()}
+		return nil, inTask(err)
 	}
 	want := parseSize(strings.TrimPrefix(size, "+"))
 	if strings.HasPrefix(size, "+") {

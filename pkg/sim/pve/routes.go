@@ -37,8 +37,10 @@ func routes() []route {
 		put(userPath+"/token/{tokenid}", tokenUpdate),
 		del(userPath+"/token/{tokenid}", tokenDelete),
 
-		get("/cluster", index("log", "nextid", "resources", "status", "tasks")),
+		get("/cluster", index("log", "nextid", "options", "resources", "status", "tasks")),
 		get("/cluster/nextid", nextID),
+		get("/cluster/options", optionsGet),
+		put("/cluster/options", optionsSet),
 		get("/cluster/resources", resources),
 		get("/cluster/status", clusterStatus),
 		get("/cluster/tasks", clusterTasks),
