@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"hive-test/pkg/progress"
 	"hive-test/pkg/proxmox"
 	"hive-test/pkg/sim/pve"
@@ -57,8 +59,16 @@ func sentinels() []error {
 // TestConformance makes everything go wrong that was seen to go wrong between a client and a Proxmox VE, and checks that the
 // caller can tell what it was: the class of the error, PVE's own words, and never the token's secret.
 func TestConformance(t *testing.T) {
-	l := conformanceLab(t)
-	rows := slices.Concat(answers(), noAnswers(), trust(), tasks())
+	l := conformanceLab(t, pve.Version84)
+	conform(t, l, slices.Concat(answers(), noAnswers(), trust(), tasks(), managed()))
+}
+
+// TestConformanceOf92 is the same with what Proxmox VE 9.2 says otherwise.
+func TestConformanceOf92(t *testing.T) {
+	conform(t, conformanceLab(t, pve.Version92), slices.Concat(of92(), managed()))
+}
+
+func conform(t *testing.T, l *lab, rows []situation) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) { row.run(t, &lab{t: t, endpoint: l.endpoint, Client: l.Client}) })
 	}
@@ -133,12 +143,13 @@ func (row situation) compare(t *testing.T, opts proxmox.Options, err error) {
 }
 
 // conformanceLab has a VM of each kind: 100 runs with an agent, 101 is off, 102 runs without agent, 103 with one that is
-// not there, 104 is protected, and 105 has no bridge to be started with. Hypervisor pve3 is away.
-func conformanceLab(t *testing.T) *lab {
+// not there, 104 is protected, 105 has no bridge to be started with, and 106 has a disk. Hypervisor pve3 is away.
+func conformanceLab(t *testing.T, version string) *lab {
 	t.Helper()
-	l := newLab(t, nil)
+	l := newLab(t, func(o *pve.Options) { o.Version, o.HADelay = version, 100*time.Millisecond })
 	for vmid, form := range map[string]url.Values{
 		"100": {"agent": {"1"}}, "101": {"agent": {"1"}}, "102": {}, "104": {"protection": {"1"}}, "105": {"net0": {"virtio,bridge=vmbr99"}},
+		"106": {"scsi0": {"local-lvm:1"}},
 	} {
 		form.Set("vmid", vmid)
 		form.Set("memory", "64")
@@ -444,6 +455,71 @@ func tasks() []situation {
 		{name: "task: the log of an unknown one", call: func(ctx context.Context, l *look) error {
 			return second(l.c.TaskLog(ctx, "UPID:pve1:00000001:00000001:6B0A0000:qmstop:100:root@pam!sim:"))
 		}, text: "unable to open file"},
+	}
+}
+
+// managed are VMs of the HA manager's, made so through the API.
+func managed() []situation {
+	const vmid = 101
+	manage := func(l *lab) {
+		if answer := l.send("POST", "/cluster/ha/resources", url.Values{"sid": {"vm:101"}}); !strings.Contains(answer, `"data":null`) {
+			l.t.Fatal(answer)
+		}
+	}
+	status := func(ctx context.Context, l *look, want string) error {
+		vm, err := l.c.VM(ctx, "pve1", vmid)
+		if err == nil && vm.Status != want {
+			err = fmt.Errorf("it is %q", vm.Status)
+		}
+		return err
+	}
+	return []situation{
+		{name: "HA: what the manager starts and stops is waited for", before: manage, fine: true, call: func(ctx context.Context, l *look) error {
+			if err := errors.Join(l.c.Stop(ctx, "pve1", vmid), status(ctx, l, "stopped")); err != nil {
+				return err
+			}
+			return errors.Join(l.c.Restart(ctx, "pve1", vmid), status(ctx, l, "running"))
+		}},
+		{name: "HA: a VM that is deleted is nobody's any more", fine: true, call: func(ctx context.Context, l *look) error {
+			return errors.Join(l.c.Stop(ctx, "pve1", vmid), l.c.Delete(ctx, "pve1", vmid))
+		}, check: func(t *testing.T, l *lab, _ error) {
+			if answer := l.send("GET", "/cluster/ha/resources", nil); !strings.Contains(answer, `"data":[]`) {
+				t.Error(answer)
+			}
+		}},
+	}
+}
+
+// of92 are answers that 9.2 gives otherwise than 8.4.
+func of92() []situation {
+	const unlink = "unlink '/dev/pve/vm-106-disk-0' failed - Operation not permitted"
+	return []situation{
+		{name: "9.2: 403 names every privilege that would do", client: with("bare", url.Values{"privsep": {"1"}}), call: interfaces(100),
+			status: 403, is: []error{proxmox.ErrForbidden}, text: "403 Permission check failed (/vms/100, VM.GuestAgent.Audit|VM.GuestAgent.Unrestricted)"},
+		{name: "9.2: a pool begins with a letter", call: func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, proxmox.Pool{ID: "1abc"}) },
+			status: 500, text: "pool name must start with a letter"},
+		{name: "9.2: a missing bridge is the task's own end", call: start(105), task: "bridge 'vmbr99' does not exist",
+			is: []error{proxmox.ErrNotFound}, text: "failed: bridge 'vmbr99' does not exist"},
+		{name: "9.2: disks that a deletion leaves are warned of", fault: `{"path":"/nodes/*/qemu/106","method":"DELETE","disks_kept":"` + unlink + `"}`, call: destroy(106),
+			fine: true, warned: []string{"task qmdestroy of VM 106 on pve1 went well, with warnings: Could not remove disk 'local-lvm:vm-106-disk-0', check manually: " + unlink + "; " + unlink}},
+		{name: "9.2: a hypervisor that has just begun is not taken for offline", fine: true, before: func(l *lab) {
+			l.request("POST", l.endpoint.URL+"/sim/nodes/pve2", "application/json", `{"unknown":true}`)
+		}, call: func(ctx context.Context, l *look) error {
+			hosts, err := l.c.Hypervisors(ctx)
+			if err == nil && (!hosts[1].Online || !hosts[1].Unknown || !hosts[0].Online || hosts[0].Unknown || hosts[2].Online) {
+				err = fmt.Errorf("%+v", hosts)
+			}
+			return err
+		}},
+		{name: "9.2: rules for tags", fine: true, call: func(ctx context.Context, l *look) error {
+			l.send("PUT", "/cluster/options", url.Values{"registered-tags": {"prod"}, "user-tag-access": {"user-allow=list,user-allow-list=ci"}})
+			rules, err := l.c.TagRules(ctx)
+			want := proxmox.TagRules{Registered: []string{"prod"}, Allow: "list", List: []string{"ci"}, Allowed: []string{"ci", "prod"}}
+			if diff := cmp.Diff(want, rules); diff != "" {
+				err = errors.Join(err, errors.New(diff))
+			}
+			return err
+		}},
 	}
 }
 

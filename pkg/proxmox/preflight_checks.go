@@ -41,6 +41,9 @@ func (p *preflight) hypervisors() []Finding {
 			c.add(Fail, fmt.Sprintf("start %s, or remove it from proxmox.hypervisors; see: pvecm status", t.spec.Name), "hypervisor %s is offline", t.spec.Name)
 		case !t.usable:
 			c.add(Fail, fmt.Sprintf("check on %s: systemctl status pveproxy pvedaemon", t.spec.Name), "hypervisor %s does not answer: %s", t.spec.Name, t.err)
+		case t.host.Unknown:
+			c.add(Warn, fmt.Sprintf("ask again in some seconds; if it stays so, on %s: systemctl status pvestatd", t.spec.Name),
+				"hypervisor %s answers, and tells nothing of its CPUs and memory yet, as for some seconds after a start (its status is unknown)", t.spec.Name)
 		}
 	}
 	return c.done("%s", p.targetNames()+" online")
@@ -267,6 +270,10 @@ func (p *preflight) running(hypervisor string) int {
 func (p *preflight) memory() []Finding {
 	c := &check{id: "pve-memory", title: "hypervisors have enough memory"}
 	for _, t := range p.usable() {
+		if t.host.Unknown {
+			c.skip("%s tells nothing of it yet", t.spec.Name)
+			continue
+		}
 		if t.host.MemoryTotal == 0 && p.privsErr == nil && empty(p.privs) {
 			c.skip("memory is not visible to the token")
 			continue

@@ -169,6 +169,12 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 		}, "pve-hypervisors", Fail, "pve9 does not exist", "pve1, pve2"},
 		{"no hypervisor", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors, r.Nodes = nil, nil }, "pve-hypervisors", Fail, "no hypervisor", "TF_VAR_nodes"},
 		{"hypervisor down", func(w *world, _ *PreflightRequest) { w.hosts[1].Online = false }, "pve-hypervisors", Fail, "pve2 is offline", "proxmox.hypervisors"},
+		{"hypervisor that has just begun", func(w *world, _ *PreflightRequest) {
+			w.hosts[1] = Hypervisor{Name: "pve2", Online: true, Unknown: true}
+		}, "pve-hypervisors", Warn, "hypervisor pve2 answers, and tells nothing of its CPUs and memory yet", "ask again in some seconds"},
+		{"memory of a hypervisor that has just begun", func(w *world, _ *PreflightRequest) {
+			w.hosts[1] = Hypervisor{Name: "pve2", Online: true, Unknown: true}
+		}, "pve-memory", Skip, "pve2 tells nothing of it yet", ""},
 		{"hypervisor down, not noticed by the others yet", func(w *world, _ *PreflightRequest) { delete(w.storages, "pve2") }, "pve-hypervisors", Fail, "595 Connection refused", "pveproxy"},
 		{"image missing on one", func(w *world, _ *PreflightRequest) {
 			w.content["pve2/local/iso"] = []Volume{{ID: "local:iso/other.img"}}

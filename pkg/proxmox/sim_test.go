@@ -59,6 +59,8 @@ func (m *machines) Stop(_ context.Context, id string) error {
 	return nil
 }
 
+func (m *machines) Shutdown(ctx context.Context, id string) error { return m.Stop(ctx, id) }
+
 func (m *machines) Remove(ctx context.Context, id string) error { return m.Stop(ctx, id) }
 
 func (m *machines) Interfaces(_ context.Context, id string) ([]host.Interface, error) {

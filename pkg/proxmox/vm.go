@@ -29,10 +29,11 @@ func (v Version) Major() int {
 }
 
 // Hypervisor is a Proxmox VE host as the cluster sees it. Sizes are bytes; they and CPUs are 0 when the host is
-// offline or the token may not see them.
+// offline, unknown, or the token may not see them.
 type Hypervisor struct {
 	Name                    string
-	Online                  bool
+	Online                  bool // the others do not miss it
+	Unknown                 bool // it is online, and tells nothing of itself, as for some seconds after its daemons began
 	CPUs                    int
 	MemoryTotal, MemoryUsed uint64
 }
@@ -105,7 +106,7 @@ func (c *Client) Hypervisors(ctx context.Context) ([]Hypervisor, error) {
 	}
 	hosts := make([]Hypervisor, len(rows))
 	for i, r := range rows {
-		hosts[i] = Hypervisor{Name: r.Node, Online: r.Status == "online", CPUs: r.MaxCPU.int(), MemoryTotal: r.MaxMem.bytes(), MemoryUsed: r.Mem.bytes()}
+		hosts[i] = Hypervisor{Name: r.Node, Online: r.Status != "offline", Unknown: r.Status == "unknown", CPUs: r.MaxCPU.int(), MemoryTotal: r.MaxMem.bytes(), MemoryUsed: r.Mem.bytes()}
 	}
 	slices.SortFunc(hosts, func(a, b Hypervisor) int { return strings.Compare(a.Name, b.Name) })
 	return hosts, nil

@@ -69,8 +69,8 @@ func (i identity) name() string {
 	return i.user + "!" + i.token
 }
 
-// builtinRoles are the roles and privileges of a version: 8.4 as observed; in 9 VM.Monitor is replaced by the
-// VM.GuestAgent privileges (as published in its API table).
+// builtinRoles are the roles and privileges of a version (both observed): in 9 VM.Monitor is replaced by the VM.GuestAgent
+// privileges.
 func builtinRoles(version string) map[string][]string {
 	vm := []string{
 		"VM.Allocate", "VM.Audit", "VM.Backup", "VM.Clone", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Cloudinit",
@@ -110,11 +110,13 @@ func builtinRoles(version string) map[string][]string {
 		"PVEAuditor":        {"Datastore.Audit", "Mapping.Audit", "Pool.Audit", "SDN.Audit", "Sys.Audit", "VM.Audit"},
 		"NoAccess":          {},
 	}
+	if version != Version84 {
+		roles["PVEAuditor"] = append(roles["PVEAuditor"], "VM.GuestAgent.Audit")
+		roles["PVEVMUser"] = append(roles["PVEVMUser"], "VM.GuestAgent.Audit", "VM.GuestAgent.FileRead", "VM.GuestAgent.FileSystemMgmt",
+			"VM.GuestAgent.FileWrite")
+	}
 	for _, privs := range roles {
 		slices.Sort(privs)
-	}
-	if version != Version84 {
-		roles["PVEAuditor"] = append(slices.Clone(roles["PVEAuditor"]), "VM.GuestAgent.Audit")
 	}
 	return roles
 }

@@ -2,8 +2,10 @@ package pve
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -45,7 +47,7 @@ func (s *Server) agentVM(c *call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !agentEnabled(s.current(v)["agent"]) {
+	if text, said := s.current(v)["agent"]; !agentEnabled(text) && (s.version == Version84 || !said) { // 9 asks one that is off, too
 		return "", failf("No QEMU guest agent configured")
 	}
 	if !s.running(v) {
@@ -54,15 +56,45 @@ func (s *Server) agentVM(c *call) (string, error) {
 	return v.machineID(), nil
 }
 
+// agentCommands are those that are asked by their name alone, by the method that asks them.
+func agentCommands() map[string]string {
+	return map[string]string{
+		"fsfreeze-freeze": "POST", "fsfreeze-status": "POST", "fsfreeze-thaw": "POST", "fstrim": "POST", "get-fsinfo": "GET", "get-host-name": "GET",
+		"get-memory-block-info": "GET", "get-memory-blocks": "GET", "get-osinfo": "GET", "get-time": "GET", "get-timezone": "GET",
+		"get-users": "GET", "get-vcpus": "GET", "info": "GET", "network-get-interfaces": "GET", "ping": "POST", "shutdown": "POST",
+		"suspend-disk": "POST", "suspend-hybrid": "POST", "suspend-ram": "POST",
+	}
+}
+
 func agentIndex(*Server, *call) (any, error) {
+	names := append(sortedKeys(agentCommands()), "exec", "exec-status", "file-read", "file-write", "set-user-password")
+	slices.Sort(names)
 	var out []map[string]any
-	for _, n := range []string{
-		"exec", "exec-status", "file-read", "get-host-name", "get-osinfo", "info", "network-get-interfaces", "ping",
-	} {
+	for _, n := range names {
 		out = append(out, map[string]any{"name": n})
 	}
 	return out, nil
 }
+
+// agentAsk serves one command of the guest agent. A guest of the simulator knows few; of the others it says so, as agents do that
+// are old, or that were told to leave them out.
+func agentAsk(name string) handler {
+	known := map[string]handler{
+		"ping": agentPing, "info": agentInfo, "network-get-interfaces": agentInterfaces, "get-host-name": agentHostName, "get-osinfo": agentOSInfo,
+		"get-time": agentTime,
+	}[name]
+	if known != nil {
+		return known
+	}
+	return func(s *Server, c *call) (any, error) {
+		if _, err := agentPing(s, c); err != nil {
+			return nil, err
+		}
+		return result(map[string]any{"error": map[string]any{"class": "CommandNotFound", "desc": notFound(name)}}), nil
+	}
+}
+
+func notFound(name string) string { return "The command guest-" + name + " has not been found" }
 
 func result(v any) map[string]any { return map[string]any{"result": v} }
 
@@ -106,8 +138,8 @@ func agentInfo(s *Server, c *call) (any, error) {
 	}
 	var commands []map[string]any
 	for _, n := range []string{
-		"guest-ping", "guest-info", "guest-network-get-interfaces", "guest-exec", "guest-exec-status", "guest-file-read",
-		"guest-get-host-name", "guest-get-osinfo",
+		"guest-ping", "guest-info", "guest-network-get-interfaces", "guest-exec", "guest-exec-status", "guest-file-open", "guest-file-read",
+		"guest-file-write", "guest-file-close", "guest-get-host-name", "guest-get-osinfo", "guest-get-time",
 	} {
 		commands = append(commands, map[string]any{"name": n, "enabled": true, "success-response": true})
 	}
@@ -135,22 +167,21 @@ func agentOSInfo(s *Server, c *call) (any, error) {
 	}), err
 }
 
+// agentTime is in nanoseconds; the guests have this machine's clock.
+func agentTime(s *Server, c *call) (any, error) {
+	_, err := agentPing(s, c)
+	return result(time.Now().UnixNano()), err
+}
+
 // agentCommand is the older form: POST …/agent with a command's name.
-func agentCommand(s *Server, c *call) (any, error) {
-	serve := map[string]handler{
-		"ping": agentPing, "info": agentInfo, "network-get-interfaces": agentInterfaces, "get-host-name": agentHostName,
-		"get-osinfo": agentOSInfo,
-	}[c.get("command")]
-	if serve != nil {
-		return serve(s, c)
-	}
+func agentCommand(s *Server, c *call) (any, error) { return agentAsk(c.get("command"))(s, c) }
+
+// agentPassword is refused as by an agent that does not know the command.
+func agentPassword(s *Server, c *call) (any, error) {
 	if _, err := agentPing(s, c); err != nil {
 		return nil, err
 	}
-	name := "guest-" + c.get("command")
-	return result(map[string]any{"error": map[string]any{
-		"class": "CommandNotFound", "desc": "The command " + name + " has not been found",
-	}}), nil
+	return nil, failf("Agent error: %s", notFound("set-user-password"))
 }
 
 func agentExec(s *Server, c *call) (any, error) {
@@ -229,6 +260,64 @@ func agentFileRead(s *Server, c *call) (any, error) {
 		return nil, agentError(err)
 	}
 	return map[string]any{"content": latin1(b), "bytes-read": len(b)}, nil
+}
+
+// agentFileWrite has a command of the guest write the file.
+func agentFileWrite(s *Server, c *call) (any, error) {
+	content, err := fileContent(c)
+	if err != nil {
+		return nil, err
+	}
+	argv := []string{"tee", "--", c.get("file")}
+	pid, err := agentCall(s, c, func(ctx context.Context, id string) (int, error) {
+		return s.opt.Machines.Exec(ctx, id, argv, content)
+	})
+	if err != nil {
+		return nil, agentError(err)
+	}
+	for {
+		done, err := agentCall(s, c, func(ctx context.Context, id string) (host.ExecResult, error) {
+			return s.opt.Machines.ExecStatus(ctx, id, pid)
+		})
+		switch {
+		case err != nil:
+			return nil, agentError(err)
+		case done.Exited && done.ExitCode == 0 && done.Signal == 0:
+			return nil, nil
+		case done.Exited:
+			_, why, _ := cutLast(strings.TrimSpace(string(done.Stderr)), ": ")
+			return nil, failf("Agent error: failed to open file '%s' (mode: 'wb'): %s", c.get("file"), why)
+		case !sleep(c.ctx, agentPoll):
+			return nil, failf("received interrupt")
+		}
+	}
+}
+
+// fileContent are the bytes that are to be written: text as Latin-1, or base64 with encode=0.
+func fileContent(c *call) ([]byte, error) {
+	text := c.get("content")
+	if c.has("encode") && !c.bool("encode") {
+		out, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return nil, failf("Agent error: Invalid parameter 'buf-b64'")
+		}
+		return out, nil
+	}
+	var out []byte
+	for _, r := range text {
+		if r > 0xff {
+			return nil, failf("Wide character in subroutine entry")
+		}
+		out = append(out, byte(r))
+	}
+	return out, nil
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
 }
 
 // latin1 turns bytes into text one to one, as PVE passes on what a guest wrote (observed: UTF-8 arrives garbled).

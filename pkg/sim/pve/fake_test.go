@@ -147,8 +147,24 @@ func (f *fakeMachines) Exec(_ context.Context, id string, argv []string, stdin [
 		return 0, &fs.PathError{Op: "exec", Path: argv[0], Err: fs.ErrNotExist}
 	}
 	pid := 600 + len(f.execs)
+	if argv[0] == "tee" {
+		f.execs[pid] = f.tee(argv[len(argv)-1], stdin)
+		return pid, nil
+	}
 	f.execs[pid] = host.ExecResult{Exited: true, Stdout: []byte(strings.Join(argv[1:], " ") + "\n" + string(stdin))}
 	return pid, nil
+}
+
+// tee writes a file; there is no directory /nope.
+func (f *fakeMachines) tee(file string, content []byte) host.ExecResult {
+	if strings.HasPrefix(file, "/nope/") {
+		return host.ExecResult{Exited: true, ExitCode: 1, Stdout: content, Stderr: []byte("tee: " + file + ": No such file or directory\n")}
+	}
+	if f.files == nil {
+		f.files = map[string]string{}
+	}
+	f.files[file] = string(content)
+	return host.ExecResult{Exited: true, Stdout: content}
 }
 
 func (f *fakeMachines) ExecStatus(_ context.Context, id string, pid int) (host.ExecResult, error) {

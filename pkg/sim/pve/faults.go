@@ -48,6 +48,8 @@ type fault struct {
 	Lost bool `json:"lost,omitempty"`
 	// StorageLocked lets a VM be deleted while its storage is locked: the task ends well, and the disks stay.
 	StorageLocked bool `json:"storage_locked,omitempty"`
+	// DisksKept lets a VM be deleted while its disks cannot be, and says why: 9 warns of it, on 8 only the log tells.
+	DisksKept string `json:"disks_kept,omitempty"`
 	// DisksLost makes a task that fails with TaskError lose the VM's disks before it does, as a deletion does where the quorum
 	// goes meanwhile.
 	DisksLost bool `json:"disks_lost,omitempty"`
@@ -106,10 +108,10 @@ func (l *faultList) add(faults ...*fault) error {
 }
 
 func (f *fault) check() error {
-	answers := f.Data != nil || f.Body != nil || f.TaskError != "" || len(f.TaskWarnings) > 0 || f.HA != 0 || f.Drop || f.Lost || f.StorageLocked || f.Interfaces != nil
+	answers := f.Data != nil || f.Body != nil || f.TaskError != "" || len(f.TaskWarnings) > 0 || f.HA != 0 || f.Drop || f.Lost || f.StorageLocked || f.DisksKept != "" || f.Interfaces != nil
 	switch {
 	case f.Status == 0 && f.Delay == 0 && !answers:
-		return fmt.Errorf("fault on %s does nothing: set status, data, body, delay, task_error, task_warnings, ha, drop, lost, storage_locked or interfaces", f.Path)
+		return fmt.Errorf("fault on %s does nothing: set status, data, body, delay, task_error, task_warnings, ha, drop, lost, storage_locked, disks_kept or interfaces", f.Path)
 	case f.command() && answers:
 		return fmt.Errorf("fault on %s: a command has status, reason and delay only", f.Path)
 	}
@@ -346,11 +348,17 @@ func (s *Server) AddFaults(b []byte) error {
 
 func (s *Server) setNode(name string, body []byte) error {
 	var in struct {
-		Online *bool `json:"online"`
-		Sudo   *bool `json:"sudo"` // whether users other than root may run what they want with it
+		Online  *bool `json:"online"`
+		Sudo    *bool `json:"sudo"`    // whether users other than root may run what they want with it
+		Unknown *bool `json:"unknown"` // whether it tells nothing of itself, as for some seconds after its daemons began
 	}
-	if err := json.Unmarshal(body, &in); err != nil || in.Online == nil && in.Sudo == nil {
-		return &apiError{status: 400, message: `give {"online": true} or false, or {"sudo": true} or false`}
+	if err := json.Unmarshal(body, &in); err != nil || in.Online == nil && in.Sudo == nil && in.Unknown == nil {
+		return &apiError{status: 400, message: `give {"online": true} or false, {"sudo": true} or false, or {"unknown": true} or false`}
+	}
+	if in.Unknown != nil {
+		if err := s.setUnknown(name, *in.Unknown); err != nil {
+			return err
+		}
 	}
 	if in.Sudo != nil {
 		if err := s.setSudo(name, *in.Sudo); err != nil {
@@ -371,6 +379,20 @@ func (s *Server) setSudo(name string, allowed bool) error {
 		return &apiError{status: 404, message: "no hypervisor " + name + " here"}
 	}
 	n.NoSudo = !allowed
+	s.changed()
+	return nil
+}
+
+func (s *Server) setUnknown(name string, unknown bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.node(name) == nil {
+		return &apiError{status: 404, message: "no hypervisor " + name + " here"}
+	}
+	if s.state.Datacenter.Unknown == nil {
+		s.state.Datacenter.Unknown = map[string]bool{}
+	}
+	s.state.Datacenter.Unknown[name] = unknown
 	s.changed()
 	return nil
 }

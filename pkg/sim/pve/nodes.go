@@ -45,6 +45,9 @@ func (s *Server) nodeLoad(n *node) (memory, disk, diskSize int64) {
 }
 
 func (s *Server) nodeRow(n *node, audit bool) map[string]any {
+	if n.Online && s.state.Datacenter.Unknown[n.Name] { // observed on 9.2, for 12 s after its daemons began
+		return map[string]any{"id": "node/" + n.Name, "node": n.Name, "type": "node", "status": "unknown"}
+	}
 	row := map[string]any{"id": "node/" + n.Name, "node": n.Name, "type": "node", "level": "", "status": "offline"}
 	memory, disk, size := s.nodeLoad(n)
 	if audit {
@@ -172,8 +175,11 @@ func (s *Server) vmRow(v *vm) map[string]any {
 	if p := s.state.poolOf(v.ID); p != "" {
 		row["pool"] = p
 	}
+	if state, managed := s.haState(v); managed {
+		row["hastate"] = state
+	}
 	stat, ok := s.stats[v.ID]
-	if !ok || !s.state.node(v.Node).Online {
+	if !ok || !s.state.node(v.Node).Online || s.state.Datacenter.Unknown[v.Node] {
 		return row // as the real one shows a VM that no status round has seen yet
 	}
 	row["name"], row["status"], row["uptime"], row["mem"] = stat.name, stat.status, stat.uptime, stat.mem
@@ -181,6 +187,9 @@ func (s *Server) vmRow(v *vm) map[string]any {
 	row["maxcpu"], row["maxmem"], row["maxdisk"] = full["cpus"], full["maxmem"], full["maxdisk"]
 	for _, k := range []string{"cpu", "disk", "netin", "netout", "diskread", "diskwrite"} {
 		row[k] = full[k]
+	}
+	if s.version != Version84 {
+		row["memhost"] = full["memhost"]
 	}
 	return row
 }
@@ -213,14 +222,26 @@ func resources(s *Server, c *call) (any, error) {
 	if kind == "" || kind == "storage" {
 		rows = append(rows, s.storageRows(c)...)
 	}
-	if kind == "" || kind == "sdn" {
-		for _, n := range s.state.Nodes {
+	return append(rows, s.networkRows(kind)...), nil
+}
+
+// networkRows are the zone that every hypervisor has: since 9 as a network, which cannot be asked for by its type.
+func (s *Server) networkRows(kind string) []map[string]any {
+	var rows []map[string]any
+	for _, n := range s.state.Nodes {
+		switch {
+		case s.version != Version84 && kind == "":
+			rows = append(rows, map[string]any{
+				"id": "network/" + n.Name + "/zone/localnetwork", "type": "network", "network-type": "zone", "node": n.Name,
+				"network": "localnetwork", "status": "ok",
+			})
+		case s.version == Version84 && (kind == "" || kind == "sdn"):
 			rows = append(rows, map[string]any{
 				"id": "sdn/" + n.Name + "/localnetwork", "type": "sdn", "node": n.Name, "sdn": "localnetwork", "status": "ok",
 			})
 		}
 	}
-	return rows, nil
+	return rows
 }
 
 func (s *Server) storageRows(c *call) []map[string]any {
@@ -237,6 +258,12 @@ func (s *Server) storageRows(c *call) []map[string]any {
 
 func (s *Server) storageRow(n *node, st *storage) map[string]any {
 	u := s.usage(n.Name, st)
+	if s.state.Datacenter.Unknown[n.Name] {
+		return map[string]any{
+			"id": "storage/" + n.Name + "/" + st.ID, "type": "storage", "storage": st.ID, "node": n.Name, "plugintype": st.Type,
+			"content": u["content"], "shared": u["shared"], "status": "unknown",
+		}
+	}
 	return map[string]any{
 		"id": "storage/" + n.Name + "/" + st.ID, "type": "storage", "storage": st.ID, "node": n.Name, "plugintype": st.Type,
 		"content": u["content"], "shared": u["shared"], "status": "available", "maxdisk": u["total"], "disk": u["used"],
@@ -256,7 +283,7 @@ func (s *Server) quorate() bool {
 // answers, and so does nextid). The configurations of VMs are looked after by writable.
 func (s *Server) needsQuorum(r *route) error {
 	call := r.method + " " + r.path
-	if r.method == "GET" || !makesVM(call) && clusterFiles()[call] == "" {
+	if r.method == "GET" || !asksFirst(call) && clusterFiles()[call] == "" {
 		return nil
 	}
 	s.mu.Lock()
@@ -264,15 +291,17 @@ func (s *Server) needsQuorum(r *route) error {
 	switch {
 	case s.quorate():
 		return nil
-	case makesVM(call):
+	case asksFirst(call):
 		return failf("cluster not ready - no quorum?")
 	}
 	return failf("%s error: no quorum!", clusterFiles()[call])
 }
 
-func makesVM(call string) bool {
+// asksFirst are the calls that look for a quorum before anything else.
+func asksFirst(call string) bool {
 	switch call {
-	case "POST /nodes/{node}/qemu", "POST /nodes/{node}/qemu/{vmid}/clone", "POST /nodes/{node}/qemu/{vmid}/status/start":
+	case "POST /nodes/{node}/qemu", "POST /nodes/{node}/qemu/{vmid}/clone", "POST /nodes/{node}/qemu/{vmid}/status/start",
+		"POST /cluster/ha/resources", "POST /cluster/ha/groups":
 		return true
 	}
 	return false
@@ -280,13 +309,15 @@ func makesVM(call string) bool {
 
 // clusterFiles are the calls that write to a file of the whole cluster, and how their refusals begin.
 func clusterFiles() map[string]string {
-	const users, storages = ": cfs-lock 'file-user_cfg'", ": cfs-lock 'file-storage_cfg'"
+	const users, storages, ha = ": cfs-lock 'file-user_cfg'", ": cfs-lock 'file-storage_cfg'", ": cfs-lock 'domain-ha'"
 	return map[string]string{
 		"POST /pools": "create pool failed" + users, "PUT /pools": "update pools failed" + users, "DELETE /pools": "delete pool failed" + users,
 		"PUT /pools/{poolid}": "update pools failed" + users, "DELETE /pools/{poolid}": "delete pool failed" + users,
-		"PUT /cluster/options": "cfs-lock 'file-datacenter_cfg'",
-		"PUT /access/acl":      "ACL update failed" + users,
-		"POST /access/roles":   "create role failed" + users, "PUT /access/roles/{roleid}": "update role failed" + users, "DELETE /access/roles/{roleid}": "delete role failed" + users,
+		"PUT /cluster/options":            "cfs-lock 'file-datacenter_cfg'",
+		"PUT /cluster/ha/resources/{sid}": "update resources config failed" + ha, "DELETE /cluster/ha/resources/{sid}": "delete resource failed" + ha,
+		"DELETE /cluster/ha/groups/{group}": "delete ha group failed" + ha,
+		"PUT /access/acl":                   "ACL update failed" + users,
+		"POST /access/roles":                "create role failed" + users, "PUT /access/roles/{roleid}": "update role failed" + users, "DELETE /access/roles/{roleid}": "delete role failed" + users,
 		"POST /access/users": "create user failed" + users, "PUT /access/users/{userid}": "update user failed" + users, "DELETE /access/users/{userid}": "delete user failed" + users,
 		"POST /access/users/{userid}/token/{tokenid}": "generating token failed" + users, "PUT /access/users/{userid}/token/{tokenid}": "updating token info failed" + users,
 		"DELETE /access/users/{userid}/token/{tokenid}": "deleting token failed" + users,

@@ -9,7 +9,10 @@ import (
 
 // datacenter is what concerns all hypervisors at once.
 type datacenter struct {
-	Options map[string]string `json:",omitempty"` // datacenter.cfg, as it is written there
+	Options     map[string]string            `json:",omitempty"` // datacenter.cfg, as it is written there
+	HAResources map[string]map[string]string `json:",omitempty"` // options by resource, such as vm:100
+	HAGroups    map[string]map[string]string `json:",omitempty"` // options by group; none in 9
+	Unknown     map[string]bool              `json:",omitempty"` // hypervisors that tell nothing of themselves yet
 }
 
 // The options that restrict tags.

@@ -9,6 +9,7 @@ var (
 	placeholderPattern     = regexp.MustCompile(`\{\w+\}`)
 	newDiskPattern         = regexp.MustCompile(`^\d+(?:\.\d+)?$`)
 	imageNamePattern       = regexp.MustCompile(`^(?:vm|base)-(\d+)-[^/]+\.(raw|qcow2|vmdk)$`)
+	vmidPattern            = regexp.MustCompile(`^[1-9][0-9]+$`)
 	digitsPattern          = regexp.MustCompile(`^\d+$`)
 	isoNamePattern         = regexp.MustCompile(`(?i)\.(?:iso|img)$`)
 	templateNamePattern    = regexp.MustCompile(`\.tar\.(?:gz|xz|zst|bz2)$|\.tar$`)

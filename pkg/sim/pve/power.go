@@ -26,6 +26,16 @@ func statusCurrent(s *Server, c *call) (any, error) {
 	}
 	out := s.vmStatus(v)
 	out["ha"] = map[string]any{"managed": 0}
+	if state, managed := s.haState(v); managed {
+		ha := map[string]any{"managed": 1, "state": state}
+		if s.version == Version84 {
+			ha["group"] = nil
+			if g := s.state.Datacenter.HAResources[vmSID(v.ID)]["group"]; g != "" {
+				ha["group"] = g
+			}
+		}
+		out["ha"] = ha
+	}
 	if agentEnabled(s.current(v)["agent"]) {
 		out["agent"] = 1
 	}
@@ -57,12 +67,27 @@ func (s *Server) vmStatus(v *vm) map[string]any {
 	if l := v.Config["lock"]; l != "" {
 		out["lock"] = l
 	}
+	if s.version != Version84 {
+		out["memhost"] = 0
+	}
 	if s.running(v) {
 		out["status"], out["pid"] = "running", v.PID
 		out["uptime"] = int64(time.Since(v.Started).Seconds())
 		out["mem"], out["cpu"] = c.memory()/8, 0.01
+		s.pressure(out)
 	}
 	return out
+}
+
+// pressure is what 9 tells more of a VM that runs.
+func (s *Server) pressure(out map[string]any) {
+	if s.version == Version84 {
+		return
+	}
+	out["memhost"] = out["mem"]
+	for _, of := range []string{"cpu", "io", "memory"} {
+		out["pressure"+of+"some"], out["pressure"+of+"full"] = 0, 0
+	}
 }
 
 // bootDiskSize is the size of the first disk in the boot order, or of the first disk at all.
@@ -103,42 +128,15 @@ func start(s *Server, c *call) (any, error) {
 	if err := noSkiplock(c); err != nil {
 		return nil, err
 	}
-	do := func(t *task) error { return s.startVM(t, c.node, c.vmid) }
-	if after, managed := c.byHA(); managed {
-		return s.haTask(c, "start", after, func() { s.vmTask(c.byManager(), "qmstart", c.vmid, do) }), nil
+	return s.startByWho(c, func(t *task) error { return s.startVM(t, c.node, c.vmid) }), nil
+}
+
+// startByWho starts the task that starts a VM, or the one that asks the HA manager to.
+func (s *Server) startByWho(c *call, do func(*task) error) string {
+	if after, managed := s.byHA(c); managed {
+		return s.haTask(c, "start", "started", after, func() { s.vmTask(c.byManager(), "qmstart", c.vmid, do) })
 	}
-	return s.vmTask(c, "qmstart", c.vmid, do), nil
-}
-
-// byHA reports whether the VM that the call is about is one of the HA manager's, and after which time that does what is asked.
-func (c *call) byHA() (after time.Duration, managed bool) {
-	if c.fault == nil || c.fault.HA == 0 {
-		return 0, false
-	}
-	return time.Duration(c.fault.HA), true
-}
-
-// byManager is the call as the HA manager makes it, as root.
-func (c *call) byManager() *call {
-	own := *c
-	own.fault, own.who = nil, identity{user: "root@pam"}
-	return &own
-}
-
-// haTask is what a VM of the HA manager gets in place of a task that starts or stops it: one that asks the manager, and ends
-// (PVE::API2::Qemu; not observed). The manager looks at its requests every ten seconds.
-func (s *Server) haTask(c *call, what string, after time.Duration, do func()) string {
-	return s.startTask(c.who, c.node, "ha"+what, strconv.Itoa(c.vmid), nil, func(t *task) error {
-		t.logf("Requesting HA %s for VM %d", what, c.vmid)
-		s.wg.Go(func() {
-			if sleep(s.ctx, after) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				do()
-			}
-		})
-		return nil
-	})
+	return s.vmTask(c, "qmstart", c.vmid, do)
 }
 
 // startVM powers a VM on. The checks are in the order of the real server.
@@ -210,6 +208,9 @@ func (s *Server) startSpec(t *task, node string, vmid int) (host.Spec, *vm, erro
 		if d := s.drive(k, v.Config[k]); strings.Contains(d.file(), ":") && s.state.volume(node, d.file()) == nil {
 			return host.Spec{}, nil, failf("volume '%s' does not exist", d.file())
 		}
+	}
+	if slices.ContainsFunc(drives(v.Config), func(k string) bool { return s.drive(k, v.Config[k]).cloudinit() }) {
+		t.addLog("generating cloud-init ISO")
 	}
 	if err := s.fits(t, n, v); err != nil {
 		return host.Spec{}, nil, err
@@ -296,8 +297,8 @@ func (s *Server) endTask(c *call, kind string, end func(*task, *vm) error) (any,
 		}
 		return end(t, v)
 	}
-	if after, managed := c.byHA(); managed {
-		return s.haTask(c, "stop", after, func() { s.vmTask(c.byManager(), kind, c.vmid, do) }), nil
+	if after, managed := s.byHA(c); managed {
+		return s.haTask(c, "stop", "stopped", after, func() { s.vmTask(c.byManager(), kind, c.vmid, do) }), nil
 	}
 	return s.vmTask(c, kind, c.vmid, do), nil
 }

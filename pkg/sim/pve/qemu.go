@@ -70,6 +70,9 @@ func createVM(s *Server, c *call) (any, error) {
 	if err := s.checkPool(c); err != nil {
 		return nil, err
 	}
+	if err := s.need(c.who, "/", "Sys.Console"); err != nil && c.bool("ha-managed") {
+		return nil, err
+	}
 	if s.vmPriv(c, c.vmid, pool, "VM.Allocate") != nil {
 		return nil, &apiError{status: 403, message: "Permission check failed"}
 	}
@@ -96,6 +99,9 @@ func createVM(s *Server, c *call) (any, error) {
 			delete(s.state.VMs, v.ID)
 			s.mu.Unlock()
 			return fmt.Errorf("unable to create VM %d - %w", v.ID, err)
+		}
+		if c.bool("ha-managed") {
+			s.addManaged(t, v, start)
 		}
 		if start {
 			s.autostart(t, v)
@@ -130,8 +136,8 @@ func (s *Server) autostart(t *task, v *vm) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.addLog("Execute autostart")
-	c := &call{who: t.who, node: v.Node}
-	s.vmTask(c, "qmstart", v.ID, func(st *task) error { return s.startVM(st, v.Node, v.ID) })
+	c := &call{who: t.who, node: v.Node, vmid: v.ID}
+	s.startByWho(c, func(st *task) error { return s.startVM(st, v.Node, v.ID) })
 }
 
 // newConfig checks the options of a new VM in PVE's order and returns them, drives not yet allocated.
@@ -225,7 +231,7 @@ func qemuVersion(version string) string {
 	if version == Version84 {
 		return "9.2.0"
 	}
-	return "10.1.2"
+	return "11.0.0"
 }
 
 func setDefault(c vmConfig, key, value string) {
@@ -753,6 +759,8 @@ func deleteVM(s *Server, c *call) (any, error) {
 		return nil, badParam("skiplock", "Only root may use this option.")
 	case v.Config["protection"] == "1":
 		return nil, failf("can't remove VM %d - protection mode enabled", c.vmid)
+	case s.state.Datacenter.HAResources[vmSID(c.vmid)] != nil && !c.bool("purge"):
+		return nil, failf("unable to remove VM %d - used in HA resources and purge parameter not set.", c.vmid)
 	case s.running(v):
 		return nil, failf("VM %d is running - destroy failed", c.vmid)
 	}
@@ -843,6 +851,10 @@ func (s *Server) forget(t *task, v *vm, purge bool) {
 	s.dropDisks(v)
 	if purge {
 		t.addLog(fmt.Sprintf("purging VM %d from related configurations..", v.ID))
+		if sid := vmSID(v.ID); s.state.Datacenter.HAResources[sid] != nil {
+			delete(s.state.Datacenter.HAResources, sid)
+			t.addLog(fmt.Sprintf("NOTE: removed VM %d from HA resource configuration.", v.ID))
+		}
 	}
 	delete(s.state.VMs, v.ID)
 	for _, p := range s.state.Pools {

@@ -1,7 +1,7 @@
 package pve
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,22 +90,25 @@ func TestRecordedAnswers(t *testing.T) {
 
 func readRecords(t *testing.T, file string) []record {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
 	var out []record
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, mib)
-	for sc.Scan() {
+	for _, line := range readRaw(t, file) {
 		var r record
-		if err := json.Unmarshal(sc.Bytes(), &r); err != nil {
+		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, r)
 	}
 	return out
+}
+
+// readRaw are the lines of a file.
+func readRaw(t *testing.T, file string) [][]byte {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Split(bytes.TrimSpace(b), []byte("\n"))
 }
 
 func replay(t *testing.T, c *client, line int, r record) {

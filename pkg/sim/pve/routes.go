@@ -12,7 +12,12 @@ func routes() []route {
 	put := func(path string, h handler) route { return route{method: "PUT", path: path, serve: h} }
 	del := func(path string, h handler) route { return route{method: "DELETE", path: path, serve: h} }
 	async := func(r route) route { r.async = true; return r }
-	return []route{
+	var asks []route
+	commands := agentCommands()
+	for _, name := range sortedKeys(commands) {
+		asks = append(asks, route{method: commands[name], path: vmPath + "/agent/" + name, async: true, serve: agentAsk(name)})
+	}
+	return append(asks, []route{
 		get("/version", version),
 
 		get("/access", index("acl", "permissions", "roles", "ticket", "users")),
@@ -37,7 +42,18 @@ func routes() []route {
 		put(userPath+"/token/{tokenid}", tokenUpdate),
 		del(userPath+"/token/{tokenid}", tokenDelete),
 
-		get("/cluster", index("log", "nextid", "options", "resources", "status", "tasks")),
+		get("/cluster", index("ha", "log", "nextid", "options", "resources", "status", "tasks")),
+		get("/cluster/ha", haIndex),
+		get("/cluster/ha/groups", haGroupList),
+		post("/cluster/ha/groups", haGroupAdd),
+		get("/cluster/ha/groups/{group}", haGroupGet),
+		del("/cluster/ha/groups/{group}", haGroupDelete),
+		get("/cluster/ha/resources", haResourceList),
+		post("/cluster/ha/resources", haResourceAdd),
+		get("/cluster/ha/resources/{sid}", haResourceGet),
+		put("/cluster/ha/resources/{sid}", haResourceSet),
+		del("/cluster/ha/resources/{sid}", haResourceDelete),
+		get("/cluster/ha/rules", haRules),
 		get("/cluster/nextid", nextID),
 		get("/cluster/options", optionsGet),
 		put("/cluster/options", optionsSet),
@@ -94,11 +110,8 @@ func routes() []route {
 		async(post(vmPath+"/agent/exec", agentExec)),
 		async(get(vmPath+"/agent/exec-status", agentExecStatus)),
 		async(get(vmPath+"/agent/file-read", agentFileRead)),
-		async(get(vmPath+"/agent/get-host-name", agentHostName)),
-		async(get(vmPath+"/agent/get-osinfo", agentOSInfo)),
-		async(get(vmPath+"/agent/info", agentInfo)),
-		async(get(vmPath+"/agent/network-get-interfaces", agentInterfaces)),
-		async(post(vmPath+"/agent/ping", agentPing)),
+		async(post(vmPath+"/agent/file-write", agentFileWrite)),
+		async(post(vmPath+"/agent/set-user-password", agentPassword)),
 
 		get("/nodes/{node}/storage", nodeStorages),
 		get(storagePath, nodeStorageIndex),
@@ -123,5 +136,5 @@ func routes() []route {
 		get("/pools/{poolid}", poolGet),
 		put("/pools/{poolid}", poolUpdate),
 		del("/pools/{poolid}", poolDelete),
-	}
+	}...)
 }

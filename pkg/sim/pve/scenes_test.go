@@ -174,13 +174,16 @@ func insideGuest(p *player, r *fullRecord) string {
 	switch {
 	case p.moved && strings.HasSuffix(r.Path, "/qemu/500/config") && r.Method == http.MethodGet:
 		return "a configuration after a call that is not simulated"
-	case strings.Contains(r.Path, "/agent/exec"), noted(r, "frozen"), noted(r, "/dev/zero"), noted(r, "file-read directory"):
+	case strings.Contains(r.Path, "/agent/exec"), realAgent.MatchString(r.Path), noted(r, "frozen"), noted(r, "/dev/zero"), noted(r, "file-read directory"):
 		return "what a real guest's agent said"
 	case paramsOf(r).Has("digest"):
 		return "a digest of a request that was not recorded"
 	}
 	return ""
 }
+
+// realAgent are the commands that the agents of simulated guests do not know.
+var realAgent = regexp.MustCompile(`/agent/(?:get-(?:fsinfo|memory|timezone|users|vcpus)|fsfreeze-|fstrim|set-user-password)`)
 
 // driftOfGuest leaves out a configuration that was changed between two flows.
 func driftOfGuest(p *player, r *fullRecord) string {

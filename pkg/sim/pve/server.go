@@ -23,6 +23,7 @@ const (
 	DefaultAgentTimeout = 3 * time.Second // observed: a guest agent that is not there costs 3.0 s
 	DefaultOfflineDelay = 3 * time.Second // observed: "No route to host" comes after 3 s
 	DefaultLockTimeout  = 10 * time.Second
+	DefaultHADelay      = 10 * time.Second // read in the source: the HA manager's rounds
 )
 
 // NodeSpec is a hypervisor to make.
@@ -53,9 +54,9 @@ type Options struct {
 	// TaskDuration is how long each task takes at least. 0: as long as the work takes.
 	TaskDuration time.Duration
 	// AuthDelay holds back every 401; AgentTimeout is how long a call waits for a guest agent; OfflineDelay is the time
-	// until an unreachable hypervisor is given up; LockTimeout is the wait for a VM that is being worked on. For each 0
-	// means the real server's value and a negative value none.
-	AuthDelay, AgentTimeout, OfflineDelay, LockTimeout time.Duration
+	// until an unreachable hypervisor is given up; LockTimeout is the wait for a VM that is being worked on; HADelay is when
+	// the HA manager does what is asked of it. For each 0 means the real server's value and a negative value none.
+	AuthDelay, AgentTimeout, OfflineDelay, LockTimeout, HADelay time.Duration
 	// ResourcesLag makes GET /cluster/resources show names and states that are up to this old, as the real one does for
 	// up to 10 s. 0: always fresh.
 	ResourcesLag time.Duration
@@ -95,6 +96,7 @@ type Server struct {
 	statsAt time.Time
 	active  map[string]*task // running tasks by UPID
 	vmLocks map[int]chan struct{}
+	haStops map[int]func() // how the HA manager was asked to stop a VM
 
 	faults  faultList
 	journal journal
@@ -126,7 +128,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		opt: o, log: o.Log, table: table, routes: routes(), roles: builtinRoles(o.Version), version: o.Version,
-		active: map[string]*task{}, vmLocks: map[int]chan struct{}{}, stats: map[int]vmStat{},
+		active: map[string]*task{}, vmLocks: map[int]chan struct{}{}, haStops: map[int]func(){}, stats: map[int]vmStat{},
 		dirty: make(chan struct{}, 1), saved: make(chan struct{}), started: time.Now(),
 	}
 	s.last.touch()
@@ -157,6 +159,7 @@ func (o *Options) setDefaults() {
 		{&o.AgentTimeout, DefaultAgentTimeout},
 		{&o.OfflineDelay, DefaultOfflineDelay},
 		{&o.LockTimeout, DefaultLockTimeout},
+		{&o.HADelay, DefaultHADelay},
 	} {
 		switch {
 		case *d.value == 0:

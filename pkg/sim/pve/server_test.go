@@ -413,6 +413,44 @@ func TestAgent(t *testing.T) {
 	}
 }
 
+// What is written by the guest agent is there, byte by byte (as observed with a real agent on 8.4).
+func TestAgentWritesFiles(t *testing.T) {
+	_, c, _ := startServer(t, Options{})
+	const vm = "/nodes/pve1/qemu/170"
+	c.task("POST", "/nodes/pve1/qemu", "vmid=170&agent=1")
+	c.task("POST", vm+"/status/start", nil)
+	for _, row := range []struct {
+		form   url.Values
+		reason string
+		bytes  float64 // that are read back
+		text   string
+	}{
+		{url.Values{"file": {"/tmp/w1"}, "content": {"hello\nworld \u00fc\n"}}, "OK", 14, "hello\nworld \u00fc\n"},
+		{url.Values{"file": {"/tmp/w2"}, "content": {"AAEC/w=="}, "encode": {"0"}}, "OK", 4, "\x00\x01\x02\u00ff"},
+		{url.Values{"file": {"/tmp/w3"}, "content": {""}}, "OK", 0, ""},
+		{url.Values{"file": {"/nope/x"}, "content": {"x"}}, "Agent error: failed to open file '/nope/x' (mode: 'wb'): No such file or directory", 0, ""},
+		{url.Values{"file": {"/tmp/big"}, "content": {strings.Repeat("x", 61441)}}, "Parameter verification failed.", 0, ""},
+	} {
+		if a := c.do("POST", vm+"/agent/file-write", row.form); a.Reason != row.reason {
+			t.Errorf("%s = %d %s %v, want %s", row.form.Get("file"), a.Status, a.Reason, a.Errors, row.reason)
+			continue
+		}
+		if row.reason != "OK" {
+			continue
+		}
+		want := map[string]any{"content": row.text, "bytes-read": row.bytes}
+		if diff := cmp.Diff(want, c.ok("GET", vm+"/agent/file-read?file="+row.form.Get("file"), nil)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", row.form.Get("file"), diff)
+		}
+	}
+	if a := c.do("POST", vm+"/agent/set-user-password", "username=root&password=12345"); a.Reason != "Agent error: The command guest-set-user-password has not been found" {
+		t.Errorf("set-user-password = %+v", a)
+	}
+	if got := c.ok("POST", vm+"/agent/fstrim", nil); !strings.Contains(fmt.Sprint(got), "guest-fstrim has not been found") {
+		t.Errorf("fstrim = %v", got)
+	}
+}
+
 func TestPendingChanges(t *testing.T) {
 	_, c, _ := startServer(t, Options{})
 	const vm = "/nodes/pve1/qemu/171"

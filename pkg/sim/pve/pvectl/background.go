@@ -130,7 +130,7 @@ func (o *options) serveArgs() []string {
 		"--hypervisors", strconv.Itoa(o.hypervisors), "--node-cores", strconv.Itoa(o.nodeCores),
 		"--node-memory-gb", strconv.Itoa(o.nodeMemoryGB), "--node-storage-gb", strconv.Itoa(o.nodeStoreGB),
 		"--task-duration", o.taskDuration.String(), "--boot-delay", o.bootDelay.String(), "--auth-delay", o.authDelay.String(),
-		"--agent-timeout", o.agentTimeout.String(), "--resources-lag", o.resourcesLag.String(), "--idle", o.idle.String(),
+		"--agent-timeout", o.agentTimeout.String(), "--resources-lag", o.resourcesLag.String(), "--ha-delay", o.haDelay.String(), "--idle", o.idle.String(),
 		"--ready-fd", "3",
 	}
 	if o.faults != "" {

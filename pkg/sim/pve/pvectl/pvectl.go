@@ -94,6 +94,7 @@ type options struct {
 	taskDuration, bootDelay    time.Duration
 	authDelay, idle            time.Duration
 	resourcesLag, agentTimeout time.Duration
+	haDelay                    time.Duration
 	ready                      int // file descriptor on which serve reports; 0 for none
 }
 
@@ -142,6 +143,7 @@ func (o *options) serverFlags(f *flag.FlagSet) {
 	f.DurationVar(&o.bootDelay, "boot-delay", 300*time.Millisecond, "time from power-on until SSH and guest agent answer")
 	f.DurationVar(&o.authDelay, "auth-delay", pve.DefaultAuthDelay, "how long a refused login is held back")
 	f.DurationVar(&o.agentTimeout, "agent-timeout", pve.DefaultAgentTimeout, "how long a call waits for a guest agent")
+	f.DurationVar(&o.haDelay, "ha-delay", pve.DefaultHADelay, "how long the HA manager takes to do what is asked of it")
 	f.DurationVar(&o.resourcesLag, "resources-lag", 0, "how old names and states in /cluster/resources may be")
 	f.DurationVar(&o.idle, "idle", 10*time.Minute, "end after so long without a VM and without a request (0: never)")
 	f.IntVar(&o.ready, "ready-fd", 0, "used by start")

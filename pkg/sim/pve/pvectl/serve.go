@@ -86,7 +86,7 @@ func (o *options) serveLocked(ctx context.Context, std Streams, report func(erro
 	server, err := pve.New(pve.Options{
 		Dir: filepath.Join(o.dir, "pve"), Version: o.version, Nodes: o.nodes(), Machines: machines, Log: log,
 		TaskDuration: orNone(o.taskDuration), AuthDelay: orNone(o.authDelay), AgentTimeout: orNone(o.agentTimeout),
-		ResourcesLag: o.resourcesLag,
+		HADelay: orNone(o.haDelay), ResourcesLag: o.resourcesLag,
 	})
 	if err == nil && o.faults != "" {
 		err = addFaults(server, o.faults)
