@@ -171,8 +171,17 @@ func (f *failure) named(text string) string {
 	if f.name == "" {
 		return ""
 	}
-	return regexp.MustCompile(`\b` + regexp.QuoteMeta(f.name) + `-\d+\b`).FindString(text)
+	if found := regexp.MustCompile(`\b` + regexp.QuoteMeta(f.name) + `-\d+\b`).FindString(text); found != "" || !f.hosts {
+		return found
+	}
+	if match := hostReason.FindStringSubmatch(text); match != nil {
+		return match[1]
+	}
+	return ""
 }
+
+// hostReason is what begins a host's own error: hosts have names of any kind.
+var hostReason = regexp.MustCompile(`(?m)(?:^ *|; )([A-Za-z0-9][A-Za-z0-9.-]*): (?:starting|connecting|its) `)
 
 // reasonLine is a node's own line in the error of a step, and logLine one of its log there.
 var (

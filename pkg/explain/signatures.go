@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -91,10 +92,7 @@ func (s Signature) find(text string) int {
 	return -1
 }
 
-// fill puts the names of this failure into a text of the table.
+// fill puts the names of this failure into a text of the table: {node} stands in paths, {host} in commands.
 func fill(text, name, node string) string {
-	if node == "" {
-		node = "*"
-	}
-	return strings.NewReplacer("{name}", name, "{node}", node).Replace(text)
+	return strings.NewReplacer("{name}", name, "{node}", cmp.Or(node, "*"), "{host}", cmp.Or(node, "NODE")).Replace(text)
 }
