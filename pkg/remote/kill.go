@@ -25,18 +25,29 @@ func announced(line, mark string) string { return "printf %s. " + mark + "; " + 
 
 func announcement(mark string) string { return mark + "." }
 
-// endScript ends every process that has the mark $1 or belongs to one that has it: as its child, or as one of its group or
-// session. The children of sudo are such: they have lost the mark, and with a pseudo terminal of their own the group and
-// session too. Each gets TERM; what is still there after $2 hundredths of a second gets KILL. What was found once stays known, for
-// a child is nobody's child any more when its parent has ended first.
-const endScript = `
-known=
+// ProcessFunctions are functions of POSIX shell that find and end what a command has started. They bear `set -eu`.
+//
+// find_all sets found to the process ids of all that has $variable, NAME=value, in its environment or holds the named pipe $pipe
+// (empty: none), or belongs to such a one: as its child, or as one of its group or session. The children of sudo are such: they have lost
+// the variable, and with a pseudo terminal of their own the group and session too. What was found once stays known, for a child is
+// nobody's child any more when its parent has ended first.
+//
+// end_all gives each of those TERM; what is still there after $1 hundredths of a second gets KILL. Then found is what is left.
+const ProcessFunctions = `
+known= pipe=
 find_all() {
 	found=
-	for f in $(grep -lsz "^` + markVariable + `=$mark\$" /proc/[0-9]*/environ); do
+	for f in $(grep -lsxzF -e "$variable" /proc/[0-9]*/environ); do
 		p=${f#/proc/}
 		known="$known ${p%/environ}"
 	done
+	if [ "$pipe" ]; then
+		for f in /proc/[0-9]*/fd/*; do
+			[ "$f" -ef "$pipe" ] || continue
+			p=${f#/proc/}
+			known="$known ${p%%/*}"
+		done
+	fi
 	table=
 	for d in /proc/[0-9]*; do
 		read -r s < "$d/stat" || continue
@@ -62,14 +73,14 @@ clock() {
 	read -r up rest < /proc/uptime
 	now=$((${up%.*} * 100 + 1${up#*.} - 100))
 }
-mark=$1 grace=$2 told=
-{
+end_all() {
+	told=
 	clock
-	end=$((now + grace))
+	end=$((now + $1))
 	find_all
 	while [ "$found" ]; do
 		for p in $found; do
-			case " $told " in *" $p "*) ;; *) told="$told $p"; kill -s TERM "$p" ;; esac
+			case " $told " in *" $p "*) ;; *) told="$told $p"; kill -s TERM "$p" || true ;; esac
 		done
 		clock
 		[ "$now" -lt "$end" ] || break
@@ -78,11 +89,17 @@ mark=$1 grace=$2 told=
 	done
 	for try in 1 2 3; do
 		[ "$found" ] || break
-		kill -s KILL $found
+		kill -s KILL $found || true
 		sleep 0.1
 		find_all
 	done
-} 2>/dev/null
+}
+`
+
+// endScript ends all that has the mark $1, in $2 hundredths of a second, and fails where some of it is left.
+const endScript = ProcessFunctions + `
+variable=` + markVariable + `=$1
+end_all "$2" 2>/dev/null
 [ -z "$found" ]`
 
 // asRoot runs it with sudo's rights where that needs no password.

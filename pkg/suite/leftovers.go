@@ -2,10 +2,10 @@ package suite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -35,25 +35,41 @@ func (r *runner) leftovers(ctx context.Context, artifacts string, group int, pip
 	if len(left) == 0 {
 		return
 	}
-	names := describe(left)
+	names := withLines(left)
 	if !r.KillLeftovers {
-		record.warn("it has left running: " + names + "; --kill-leftovers ends such processes")
+		r.warnOfLeftovers(names, nil, "", record.warn)
 		return
 	}
-	patience := r.Grace
-	if ctx.Err() != nil {
-		patience = min(leftoverHurry, phase.Grace(ctx)/4)
-	}
-	refused := signal(left, syscall.SIGTERM)
-	if left = lasting(find, patience); len(left) > 0 {
-		refused = signal(left, syscall.SIGKILL)
+	signal(left, syscall.SIGTERM)
+	if left = lasting(find, r.leftoverGrace(ctx)); len(left) > 0 {
+		signal(left, syscall.SIGKILL)
 		left = lasting(find, leftoverKilled)
 	}
-	if len(left) > 0 {
-		record.warn(fmt.Sprintf("it has left running, and that could not be ended: %s: %v", describe(left), refused))
-		return
+	r.warnOfLeftovers(names, withLines(left), "", record.warn)
+}
+
+// leftoverGrace is how long leftovers have to end after TERM, before KILL.
+func (r *runner) leftoverGrace(ctx context.Context) time.Duration {
+	if ctx.Err() != nil {
+		return min(leftoverHurry, phase.Grace(ctx)/4)
 	}
-	record.warn("it had left running, and that was ended: " + names)
+	return r.Grace
+}
+
+// leftover is a process that a suite has left running.
+type leftover struct{ pid, line string }
+
+// warnOfLeftovers tells of what was left running, where something was, and of what of it could not be ended.
+func (r *runner) warnOfLeftovers(left, remains []leftover, where string, warn func(string)) {
+	switch {
+	case len(left) == 0:
+	case !r.KillLeftovers:
+		warn("it has left running" + where + ": " + describe(left) + "; --kill-leftovers ends such processes")
+	case len(remains) > 0:
+		warn("it has left running" + where + ", and that could not be ended: " + describe(remains))
+	default:
+		warn("it had left running" + where + ", and that was ended: " + describe(left))
+	}
 }
 
 // lasting are the processes that find still finds when the time is up; none as soon as it finds none.
@@ -65,14 +81,10 @@ func lasting(find func() []int, patience time.Duration) []int {
 	}
 }
 
-func signal(pids []int, s syscall.Signal) error {
-	var errs []error
+func signal(pids []int, s syscall.Signal) {
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
-			errs = append(errs, err)
-		}
+		_ = syscall.Kill(pid, s) // whether it has ended is looked for
 	}
-	return errors.Join(errs...)
 }
 
 // leftBehind are the processes of a suite that live on: they have its environment or hold the pipe of its output, or such a one has
@@ -102,20 +114,28 @@ func leftBehind(artifacts string, group int, pipe string) []int {
 	return left
 }
 
+// withLines are processes with their command lines.
+func withLines(pids []int) (left []leftover) {
+	for _, pid := range pids {
+		left = append(left, leftover{strconv.Itoa(pid), strings.Join(process.Arguments(pid), " ")})
+	}
+	return left
+}
+
 // describe names processes for people: "1234 (sleep 60), 1240 (nats-server)".
-func describe(pids []int) string {
+func describe(left []leftover) string {
 	const most, width = 10, 80
 	var names []string
-	for i, pid := range pids {
+	for i, l := range left {
 		if i == most {
-			names = append(names, fmt.Sprintf("and %d more", len(pids)-most))
+			names = append(names, fmt.Sprintf("and %d more", len(left)-most))
 			break
 		}
-		line := strings.Join(strings.Fields(progress.Clean(strings.Join(process.Arguments(pid), " "))), " ")
+		line := strings.Join(strings.Fields(progress.Clean(l.line)), " ")
 		if r := []rune(line); len(r) > width {
 			line = string(r[:width]) + "..."
 		}
-		names = append(names, fmt.Sprintf("%d (%s)", pid, line))
+		names = append(names, l.pid+" ("+line+")")
 	}
 	return strings.Join(names, ", ")
 }

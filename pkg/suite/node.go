@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +95,9 @@ printf '%s\n%s\n' "$stage" "$key"
 // runScript runs the command line F_COMMAND. What only this node may know goes when the suite ends, however that is: hive-test may
 // be gone by then. Hive's own program would take an exported HIVE_NODES for its setting "nodes" and find none of them, so it is a
 // variable of bash only.
+//
+// The suite is a process group of its own, which is ended with it, and prints into a named pipe: what it leaves running in other
+// groups is found by both, and does not keep the run waiting, for the pipe is read for a second more at most.
 const runScript = nodeFunctions + `
 trap forget EXIT
 for name in $(compgen -A export F_); do
@@ -110,36 +114,46 @@ cd "$stage/work"
 [ -e bin ] || ln -s "$stage/bin" bin
 export BASH_ENV=$stage/variables
 export PATH=$PATH:/usr/local/go/bin:/usr/sbin:/sbin:$stage/bin
+mkfifo "$stage/output"
+(trap '' TERM HUP INT; exec cat "$stage/output") & # all that the suite prints while it is being ended, too
+reader=$!
 code=0
-bash -o pipefail "$stage/suite" </dev/null 2>&1 || code=$?
+set -m
+sh -c 'echo "$$" >"$1/group"; exec bash -o pipefail "$1/suite"' sh "$stage" </dev/null >"$stage/output" 2>&1 || code=$?
+set +m
+kill -s KILL -- "-$(cat "$stage/group")" 2>/dev/null || true
+for ((i = 0; i < 10; i++)); do
+	kill -0 "$reader" 2>/dev/null || break
+	sleep 0.1
+done
+{ kill -s KILL "$reader" || true; wait "$reader" || true; } 2>/dev/null # bash would say that it was killed
 exit "$code"
 `
 
-// removeScript leaves nothing of a suite on the node, but for processes: those are named and, with KILL_LEFTOVERS, ended.
-const removeScript = nodeFunctions + `
-left() { # has the suite's environment and runs
-	{ grep -lzxF -- "ARTIFACTS=$stage/artifacts" /proc/[0-9]*/environ 2>/dev/null || true; } | cut -d/ -f3
-}
-await() { # tenths of a second in which all that is left may end
-	for ((i = 0; i < $1; i++)); do
-		[ -n "$(left)" ] || return 0
-		sleep 0.1
+// leftoversScript prints which processes this suite or an earlier one has left running, a line each, after "left", and with an argument ends them, in
+// that many hundredths of a second: it prints those that it could not end after "remains".
+const leftoversScript = nodeFunctions + remote.ProcessFunctions + `
+print_found() {
+	for p in $found; do
+		printf '%s %s %s\n' "$1" "$p" "$(tr '\0\n' '  ' <"/proc/$p/cmdline" | head -c 400)"
 	done
 }
-await 5
-names=
-for pid in $(left); do
-	names+="${names:+, }$pid ($(tr '\0\n' '  ' <"/proc/$pid/cmdline" 2>/dev/null | head -c 80 | sed 's/ *$//'))"
+exec 2>/dev/null
+variable=ARTIFACTS=$stage/artifacts pipe=$stage/output
+for ((i = 0; i < 5; i++)); do # what is about to end may do so
+	find_all
+	[ -n "$found" ] || exit 0
+	sleep 0.1
 done
-if [ -n "$names" ] && [ -n "$KILL_LEFTOVERS" ]; then
-	for signal in TERM KILL; do
-		left | xargs -r kill -s "$signal" 2>/dev/null || true
-		await 30
-	done
-	printf 'warning: it had left running on the node, and that was ended: %s\n' "$names" >&2
-elif [ -n "$names" ]; then
-	printf 'warning: it has left running on the node: %s; --kill-leftovers ends such processes\n' "$names" >&2
+print_found left
+if [ -n "$1" ]; then
+	end_all "$1"
+	print_found remains
 fi
+`
+
+// removeScript leaves no file of a suite on the node.
+const removeScript = nodeFunctions + `
 (forget)
 rm -rf --one-file-system -- "$stage"
 rmdir -- "$(dirname "$stage")" 2>/dev/null || true
@@ -167,6 +181,7 @@ func (r *runner) onNode(ctx context.Context, p plan, node *Node, artifacts strin
 		}
 	}
 	ended, err := r.runOnNode(ctx, node, command, stage, key, onText)
+	r.leftoversOnNode(ctx, node, warn)
 	r.bringBack(ctx, node, stage, artifacts, warn)
 	return ended, err
 }
@@ -234,6 +249,29 @@ func (r *runner) runOnNode(ctx context.Context, node *Node, command, stage, key 
 	return exit{code: result.ExitCode, signal: result.Signal}, err
 }
 
+// leftoversOnNode tells of what a suite has left running on the node, and ends it where that is asked for.
+func (r *runner) leftoversOnNode(ctx context.Context, node *Node, warn func(string)) {
+	grace := ""
+	if r.KillLeftovers {
+		grace = strconv.Itoa(int(r.leftoverGrace(ctx) / (10 * time.Millisecond)))
+	}
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	result, err := node.Host.Run(ctx, remote.Command{
+		Name: "the search for what the suite left", Script: leftoversScript, Args: []string{grace}, Timeout: nodeTimeout,
+	})
+	if err != nil {
+		warn("what it has left running on the node is not known: " + err.Error())
+	}
+	found := map[string][]leftover{}
+	for line := range strings.Lines(string(result.Stdout)) {
+		if words := strings.SplitN(strings.TrimSpace(line), " ", 3); len(words) == 3 {
+			found[words[0]] = append(found[words[0]], leftover{words[1], words[2]})
+		}
+	}
+	r.warnOfLeftovers(found["left"], found["remains"], " on the node", warn)
+}
+
 // bringBack copies what the suite has left in ARTIFACTS on the node.
 func (r *runner) bringBack(ctx context.Context, node *Node, stage, artifacts string, warn func(string)) {
 	ctx, cancel := afterwards(ctx)
@@ -246,13 +284,7 @@ func (r *runner) bringBack(ctx context.Context, node *Node, stage, artifacts str
 func (r *runner) removeStage(ctx context.Context, node *Node, warn func(string)) {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	env := map[string]string{"KILL_LEFTOVERS": ""}
-	if r.KillLeftovers {
-		env["KILL_LEFTOVERS"] = "yes"
-	}
-	result, err := node.Host.Run(ctx, remote.Command{Name: "the suite's removal", Script: removeScript, Env: env, Timeout: nodeTimeout})
-	passWarnings(result, warn)
-	if err != nil {
+	if _, err := node.Host.Run(ctx, remote.Command{Name: "the suite's removal", Script: removeScript, Timeout: nodeTimeout}); err != nil {
 		warn("what was put on the node for it may be there still (~/" + stageDirectory + ", ~/.ssh/" + keyName + "): " + err.Error())
 	}
 }
