@@ -148,7 +148,8 @@ func TestWhatMeansFailureInJUnit(t *testing.T) {
 		"UTF-16 without a mark":       {utf16Text(`<?xml version="1.0" encoding="utf-16"?><testsuite><testcase name="é"/></testsuite>`, binary.BigEndian, false), []string{"passed é"}},
 		"UTF-8 by the name of UTF-16": {`<?xml version="1.0" encoding="utf-16"?><testsuite><testcase name="é"/></testsuite>`, []string{"passed é"}},
 		"UTF-8 with a mark":           {"\ufeff" + `<?xml version="1.0" encoding="utf8"?><testsuite><testcase name="é"/></testsuite>`, []string{"passed é"}},
-		"two documents in one":        {`<testsuite><testcase name="a"/></testsuite><testsuite><testcase name="b"><error/></testcase></testsuite>`, []string{"passed a", "failed b: failed"}},
+		"text within":                 {"<testsuite>\nout <properties>p</properties><testcase name=\"a\"><system-out>x</system-out></testcase> more</testsuite>\n<!-- end -->\n", []string{"passed a"}},
+		"two documents in one":        {`<testsuite><testcase name="a"/></testsuite>` + "\n<?xml version=\"1.0\"?>\n" + `<testsuite><testcase name="b"><error/></testcase></testsuite>`, []string{"passed a", "failed b: failed"}},
 		"another kind of XML":         {`<project failures="1"><testcase name="a"><failure/></testcase></project>`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +184,12 @@ func TestUnreadableJUnitFails(t *testing.T) {
 		"cut off in a case": {head + `<testcase name="a"><failure>`, "line 3, byte 63: unexpected EOF"},
 		"empty":             {``, "line 1, byte 1: there is no element in it"},
 		"a declaration":     {`<?xml version="1.0"?>` + "\n", "line 2, byte 23: there is no element in it"},
-		"not XML":           {`hello`, "line 1, byte 6: there is no element in it"},
+		"not XML":           {`hello`, "line 1, byte 1: there is text outside of the results"},
+		"text after":        {head + "</testsuite>\n\n  panic: lost\n", "line 5, byte 51: there is text outside of the results"},
+		"text before":       {"\nwarning: old\n" + head + "</testsuite>", "line 2, byte 2: there is text outside of the results"},
+		"text in between":   {head + "</testsuite>\n0\n<testsuite/>", "line 4, byte 48: there is text outside of the results"},
+		"text as CDATA":     {head + "</testsuite><![CDATA[x]]>", "line 3, byte 47: there is text outside of the results"},
+		"a page after":      {head + "</testsuite><html>502</html>", "line 3, byte 47: there is an element <html> outside of the results"},
 		"a zero":            {head + "\x00</testsuite>", "line 3, byte 35: the character U+0000 is not allowed"},
 		"a raw ESC":         {head + "<testcase name=\"a\"><failure>\x1b[31mlost</failure></testcase></testsuite>", "line 3, byte 63: the character U+001B is not allowed"},
 		"Latin-1":           {head + "<testcase name=\"caf\xe9\"/></testsuite>", "line 3, byte 54: the byte 0xe9 is not UTF-8, and no other encoding is declared"},

@@ -104,6 +104,9 @@ func decodeJUnit(raw []byte) ([]Case, error) {
 		return r.cases, nil
 	}
 	at := int(r.decoder.InputOffset())
+	if outside, ok := errors.AsType[*outsideError](err); ok {
+		at = outside.at
+	}
 	if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok {
 		err = errors.New(syntax.Msg)
 	}
@@ -192,8 +195,18 @@ type junitSuite struct {
 	first      int    // the place of its first case
 }
 
+// outsideError is what stands before or after the root element, and at which byte.
+type outsideError struct {
+	at   int
+	what string
+}
+
+func (e *outsideError) Error() string { return "there is " + e.what + " outside of the results" }
+
 func (r *junitReader) read() error {
+	depth := 0 // of the element that is being read
 	for root := true; ; {
+		at := int(r.decoder.InputOffset())
 		token, err := r.decoder.Token()
 		if errors.Is(err, io.EOF) {
 			if root {
@@ -206,14 +219,26 @@ func (r *junitReader) read() error {
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
-			if root && !isSuite(token.Name.Local) {
+			switch {
+			case root && !isSuite(token.Name.Local):
 				return nil
+			case depth == 0 && !isSuite(token.Name.Local): // more results are taken
+				return &outsideError{at, "an element <" + token.Name.Local + ">"}
 			}
 			root = false
-			if err := r.begin(token); err != nil {
+			whole, err := r.begin(token)
+			if err != nil {
 				return err
 			}
+			if !whole {
+				depth++
+			}
+		case xml.CharData:
+			if text := bytes.TrimSpace(token); depth == 0 && len(text) > 0 {
+				return &outsideError{at + bytes.Index(token, text), "text"}
+			}
 		case xml.EndElement:
+			depth--
 			if isSuite(token.Name.Local) {
 				r.endSuite()
 			}
@@ -223,24 +248,27 @@ func (r *junitReader) read() error {
 
 func isSuite(element string) bool { return element == "testsuites" || element == "testsuite" }
 
-func (r *junitReader) begin(start xml.StartElement) error {
+// begin takes what begins with start, and reports whether it has read all of it.
+func (r *junitReader) begin(start xml.StartElement) (whole bool, err error) {
 	switch name := start.Name.Local; {
 	case isSuite(name):
 		r.open = append(r.open, suiteOf(start, len(r.cases)))
 	case name == "testcase":
 		var c junitCase
 		if err := r.decoder.DecodeElement(&c, &start); err != nil {
-			return err
+			return false, err
 		}
 		r.cases = append(r.cases, c.toCase())
+		return true, nil
 	case name == "failure" || name == "error": // of a suite: cases have taken theirs
 		var p junitProblem
 		if err := r.decoder.DecodeElement(&p, &start); err != nil {
-			return err
+			return false, err
 		}
 		r.failed(p.text())
+		return true, nil
 	}
-	return nil
+	return false, nil
 }
 
 // failed adds a case for a failure of the innermost suite itself.
