@@ -145,7 +145,7 @@ else the command itself.`,
 			if err := s.load(); err != nil {
 				return err
 			}
-			return checkOn(settings, s.record)
+			return checkSuites(s)
 		}
 		return a.onFound(ctx, "test", args[0], settings, find, func(r *lifecycle.Job) []phase.Entry {
 			return lifecycle.Only(r, lifecycle.Test(r), a.keepPolicy(settings, "test"), settings.Given("keep"))
@@ -154,14 +154,24 @@ else the command itself.`,
 	return cmd
 }
 
-// checkOn refuses a node to run suites on that a cluster does not have, or will not have.
-func checkOn(settings config.Settings, r *cluster.Record) error {
-	nodes := r.Nodes
-	for i := len(nodes) + 1; i <= r.Spec.NodeCount; i++ {
-		nodes = append(slices.Clip(nodes), cluster.Node{Name: r.Name.Node(i), Index: i})
+// checkSuites refuses a node to run suites on that a cluster does not have, or will not have, and variables for them that are not set.
+func checkSuites(s *session) error {
+	nodes := s.record.Nodes
+	for i := len(nodes) + 1; i <= s.record.Spec.NodeCount; i++ {
+		nodes = append(slices.Clip(nodes), cluster.Node{Name: s.record.Name.Node(i), Index: i})
 	}
-	if _, found := nodes.Named(settings.SuiteOn); !found && settings.SuiteOn != "" {
-		return usageError{fmt.Errorf("--on %s: there is no such node, the cluster has %d", settings.SuiteOn, len(nodes))}
+	var problems []error
+	if _, found := nodes.Named(s.settings.SuiteOn); !found && s.settings.SuiteOn != "" {
+		problems = append(problems, fmt.Errorf("--on %s: there is no such node, the cluster has %d", s.settings.SuiteOn, len(nodes)))
+	}
+	for _, name := range s.settings.SuiteEnv {
+		set := func(entry string) bool { return strings.HasPrefix(entry, name+"=") }
+		if !strings.Contains(name, "=") && !slices.ContainsFunc(s.Environ, set) {
+			problems = append(problems, fmt.Errorf("--suite-env %s: that variable is not set here: set it, or give %s=value", name, name))
+		}
+	}
+	if len(problems) > 0 {
+		return usageError{errors.Join(problems...)}
 	}
 	return nil
 }
@@ -187,7 +197,7 @@ that of the first phase that failed. What failed is explained by what every node
 		if err := checkHive(settings, settings.Hive.Layout); err != nil {
 			return err
 		}
-		check := func(s *session) error { return errors.Join(checkOn(settings, s.record), leave.check(s)) }
+		check := func(s *session) error { return errors.Join(checkSuites(s), leave.check(s)) }
 		return a.provision(ctx, "full", args[0], settings, *guard, check, func(r *lifecycle.Job) []phase.Entry {
 			r.Leave = leave.leave()
 			return lifecycle.Full(r, a.keepPolicy(settings, "full"))

@@ -150,7 +150,7 @@ func writePrivate(path string, content []byte) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// added are the variables of Options.SuiteEnv: those that have no value there have the caller's, and are left out where that has none.
+// added are the variables of Options.SuiteEnv: those that have no value there have the caller's.
 func (r *runner) added() map[string]string {
 	vars := map[string]string{}
 	for _, entry := range r.SuiteEnv {
