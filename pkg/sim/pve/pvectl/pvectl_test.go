@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -174,6 +175,55 @@ func TestOnlyTheSimulatorThatIsMeant(t *testing.T) {
 			t.Errorf("start --id %s = %+v, want code %d", id, r, code)
 		}
 	}
+}
+
+// A copy of a clusters directory is not where its simulator's VMs are, however it is started; a directory that was moved, or put
+// back, is.
+func TestCopiesAreNotTheSimulator(t *testing.T) {
+	root := t.TempDir()
+	at := func(name, id string) *options {
+		return &options{clustersDir: filepath.Join(root, name), dir: filepath.Join(root, name, ".sim"), id: id}
+	}
+	do := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	check := func(o *options, want string) {
+		t.Helper()
+		if err := o.checkID(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s by id %q: %v, want %q", o.dir, o.id, err, want)
+		}
+	}
+	do("mkdir", "-p", at("made", "").dir)
+	id, err := at("made", "").identify()
+	if err != nil {
+		t.Fatal(err)
+	}
+	do("cp", "-a", filepath.Join(root, "made"), filepath.Join(root, "copy"))
+	for _, asked := range []string{id, anyID} {
+		check(at("made", asked), "")
+		check(at("copy", asked), "another simulator: "+at("copy", "").dir+" is a copy of "+at("made", "").dir)
+	}
+	check(at("copy", ""), "is a copy of another simulator, "+at("made", "").dir+": remove it with hive-sim pve stop --wipe --clusters-dir "+at("copy", "").clustersDir)
+	do("mv", filepath.Join(root, "made"), filepath.Join(root, "moved"))
+	check(at("moved", id), "")
+	check(at("copy", id), "is a copy of")
+	do("mv", filepath.Join(root, "copy"), filepath.Join(root, "made")) // it was the backup
+	check(at("made", id), "")
+	if err := at("moved", "").removeState(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := at("moved", "").identify(); err != nil || again != id {
+		t.Errorf("wiped, it is %q, %v, want %q", again, err, id)
+	}
+	do("cp", "-a", filepath.Join(root, "moved"), filepath.Join(root, "copy"))
+	if err := at("copy", "").removeState(); err != nil {
+		t.Fatal(err)
+	}
+	check(at("copy", id), "has none, asked for "+id)
+	check(at("copy", ""), "")
 }
 
 func TestCrashIsHealed(t *testing.T) {
