@@ -170,6 +170,8 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 	case errors.Is(err, remote.ErrAuth):
 		return fmt.Sprintf("{host} refuses the SSH login of %s with %s", user, with),
 			fmt.Sprintf("for {host}: %s %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", copyID, user+"@ADDRESS")
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("{host} gave no answer over SSH within %s", progress.FormatLimit(limit)), "look on {host} at: systemctl status ssh; " + proxmox.CallTimeoutFix
 	case err != nil:
 		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(port)) + "), and there: systemctl status ssh"
 	case name != "" && name != h.Name: // images and snippets would be written there

@@ -47,11 +47,16 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []proxmox.Findi
 	for i, state := range f.states(ctx, r) {
 		away := errors.Is(state.err, proxmox.ErrUnreachable) || ctx.Err() != nil
 		if away && ctx.Err() == nil {
-			unread = append(unread, proxmox.Finding{
+			finding := proxmox.Finding{
 				ID: "pve-hypervisors", Title: "hypervisors exist and are online", Status: proxmox.Fail,
 				Detail: fmt.Sprintf("%s is on %s, which does not answer: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err),
 				Fix:    fmt.Sprintf("bring back %s: pvecm status", r.Nodes[i].Hypervisor),
-			})
+			}
+			if proxmox.TimedOut(state.err) {
+				finding.Status, finding.Unmade, finding.Fix = proxmox.Warn, true, proxmox.CallTimeoutFix
+				finding.Detail = fmt.Sprintf("not checked: %s on %s: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err)
+			}
+			unread = append(unread, finding)
 		}
 		if away || state.ours || state.err == nil && described(r, state.vm) { // of one that lost its marks, up says how it gets them back
 			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)

@@ -200,6 +200,15 @@ func (c *Client) explain(parent, limited context.Context, method, path string, e
 	return call
 }
 
+// TimedOut reports whether a request's own time was up before there was an answer: what was asked may be slow only.
+func TimedOut(err error) bool {
+	call, ok := errors.AsType[*callError](err)
+	return ok && call.timedOut
+}
+
+// CallTimeoutFix is how doctor, whose requests have little time, waits longer for each.
+const CallTimeoutFix = "where it is slow only, let doctor wait longer for each answer with --proxmox-call-timeout"
+
 func isNetwork(err error) bool {
 	if _, ok := errors.AsType[*notPVEError](err); ok {
 		return false

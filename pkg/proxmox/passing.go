@@ -44,10 +44,7 @@ func (p patience) persist(ctx context.Context, passing func(error) bool, again f
 // hiccup reports whether the same question may be answered a moment later: the API server or a proxy before it did not reach what it
 // had to ask, or the connection was refused or cut before the answer. A call whose own time was up is none: it has waited enough.
 func hiccup(err error) bool {
-	if call, ok := errors.AsType[*callError](err); ok && call.timedOut {
-		return false
-	}
-	return errors.Is(err, ErrUnreachable)
+	return errors.Is(err, ErrUnreachable) && !TimedOut(err)
 }
 
 // Passing tells whether err is an answer that a second try may change: a lock of PVE was not free in time, its daemon could

@@ -133,6 +133,9 @@ func accessFinding(err error, req PreflightRequest) Finding {
 	default:
 		f.ID, f.Title = "pve-endpoint", "Proxmox API answers"
 		f.Fix = endpointFix(req.Endpoint)
+		if TimedOut(err) {
+			f.Fix += "; " + CallTimeoutFix
+		}
 	}
 	return f
 }
@@ -170,6 +173,9 @@ type target struct {
 	usable   bool // and it is online and answers
 	storages []Storage
 	err      error // of reading its storages
+
+	bridges    []string
+	bridgesErr error
 }
 
 // load asks for everything that several checks need, each of it once. Its error is of an API that cannot be used.
@@ -204,10 +210,12 @@ func (p *preflight) load() error {
 		if !t.usable || p.req.LiveOnly {
 			return nil
 		}
+		var both sync.WaitGroup
+		both.Go(func() { t.bridges, t.bridgesErr = p.api.Bridges(p.ctx, t.spec.Name) })
 		t.storages, t.err = p.api.Storages(p.ctx, t.spec.Name)
-		if errors.Is(t.err, ErrUnreachable) {
-			t.usable = false
-		}
+		both.Wait()
+		// One slow answer is not a broken hypervisor: a storage that hangs holds up the list of all.
+		t.usable = !errors.Is(t.err, ErrUnreachable) || TimedOut(t.err) && !TimedOut(t.bridgesErr)
 		return nil
 	})
 	return nil
@@ -258,6 +266,16 @@ func (p *preflight) plan() []target {
 // usable are the targets whose storages and networks can be judged.
 func (p *preflight) usable() []target {
 	return slices.DeleteFunc(slices.Clone(p.targets), func(t target) bool { return !t.usable })
+}
+
+// judged are the targets that a check looks at. Of the others it says that it does not: why is told of them as hypervisors.
+func (p *preflight) judged(c *check) []target {
+	for _, t := range p.targets {
+		if !t.usable {
+			c.addOn(t.spec.Name, Skip, "", "not checked on {each}, which cannot be used")
+		}
+	}
+	return p.usable()
 }
 
 func (t target) storage(name string) (Storage, bool) {
@@ -328,7 +346,7 @@ func (c *check) addOn(host string, status Status, fix, format string, args ...an
 
 // unknown is a check that could not be made: the run may still work, so it warns.
 func (c *check) unknown(what string, err error) {
-	if errors.Is(err, ErrTimeUp) {
+	if errors.Is(err, ErrTimeUp) || TimedOut(err) {
 		c.unmade(what, err)
 		return
 	}
@@ -339,9 +357,12 @@ func (c *check) unknown(what string, err error) {
 	c.add(Warn, fix, "%s cannot be checked: %s", what, err)
 }
 
-// unmade is a check for which no time was left: of what it is about nothing is known, neither good nor bad.
+// unmade is a check for which no time was left, its own or that of all: of what it is about nothing is known, neither good nor bad.
 func (c *check) unmade(what string, why error) {
 	f := Finding{ID: c.id, Title: c.title, Status: Warn, Detail: fmt.Sprintf("not checked: %s: %s", what, why), Fix: "check again, or allow more time with --timeout", Unmade: true}
+	if TimedOut(why) {
+		f.Fix = CallTimeoutFix
+	}
 	if !slices.ContainsFunc(c.findings, func(other found) bool { return other.Finding == f }) {
 		c.findings = append(c.findings, found{Finding: f})
 	}

@@ -39,8 +39,14 @@ func (p *preflight) hypervisors() []Finding {
 			c.add(Fail, "set proxmox.hypervisors to some of: "+p.hostNames(), "hypervisor %s does not exist in this Proxmox cluster", t.spec.Name)
 		case !t.host.Online:
 			c.add(Fail, fmt.Sprintf("start %s, or remove it from proxmox.hypervisors; see: pvecm status", t.spec.Name), "hypervisor %s is offline", t.spec.Name)
+		case t.usable && TimedOut(t.err):
+			c.unmade("the storages of "+t.spec.Name, t.err)
 		case !t.usable:
-			c.add(Fail, fmt.Sprintf("check on %s: systemctl status pveproxy pvedaemon", t.spec.Name), "hypervisor %s does not answer: %s", t.spec.Name, t.err)
+			fix := fmt.Sprintf("check on %s: systemctl status pveproxy pvedaemon", t.spec.Name)
+			if TimedOut(t.err) {
+				fix += "; " + CallTimeoutFix
+			}
+			c.add(Fail, fix, "hypervisor %s does not answer: %s", t.spec.Name, t.err)
 		case t.host.Unknown:
 			c.add(Warn, fmt.Sprintf("ask again in some seconds; if it stays so, on %s: systemctl status pvestatd", t.spec.Name),
 				"hypervisor %s answers, and tells nothing of its CPUs and memory yet, as for some seconds after a start (its status is unknown)", t.spec.Name)
@@ -69,7 +75,7 @@ func (p *preflight) targetNames() string {
 func (p *preflight) image() []Finding {
 	c := &check{id: "pve-image", title: "OS image is on every hypervisor"}
 	image := p.req.Spec.OSImage
-	targets := slices.DeleteFunc(p.usable(), func(t target) bool { return p.templateOf(t) != 0 })
+	targets := slices.DeleteFunc(p.judged(c), func(t target) bool { return p.templateOf(t) != 0 })
 	if len(targets) == 0 && len(p.usable()) > 0 {
 		c.skip("nodes are clones of a template")
 		return c.done("")
@@ -136,7 +142,7 @@ func imageFix(image string, volumes []Volume) string {
 
 func (p *preflight) datastore() []Finding {
 	c := &check{id: "pve-datastore", title: "datastores take VM disks"}
-	onEach(p.usable(), c, func(t target, c *check) { p.store(t, t.datastore(), "images", "datastore_id", c) })
+	onEach(p.judged(c), c, func(t target, c *check) { p.store(t, t.datastore(), "images", "datastore_id", c) })
 	return c.done("every hypervisor's datastore holds images")
 }
 
@@ -146,7 +152,7 @@ func (p *preflight) snippets() []Finding {
 		c.skip("cloud_init is none: nothing is uploaded")
 		return c.done("")
 	}
-	onEach(p.usable(), c, func(t target, c *check) { p.store(t, t.snippetStore(), "snippets", "snippet_store", c) })
+	onEach(p.judged(c), c, func(t target, c *check) { p.store(t, t.snippetStore(), "snippets", "snippet_store", c) })
 	return c.done("every hypervisor's snippet storage holds snippets")
 }
 
@@ -173,20 +179,19 @@ func (p *preflight) store(t target, name, kind, setting string, c *check) {
 func (p *preflight) bridges() []Finding {
 	c := &check{id: "pve-bridges", title: "network bridges exist"}
 	wanted := slices.Compact([]string{p.req.Spec.ManagementBridge, p.req.Spec.DataBridge})
-	onEach(p.usable(), c, func(t target, c *check) {
-		names, err := p.api.Bridges(p.ctx, t.spec.Name)
-		if err != nil {
-			c.unknown("the bridges of "+t.spec.Name, err)
+	onEach(p.judged(c), c, func(t target, c *check) {
+		if t.bridgesErr != nil {
+			c.unknown("the bridges of "+t.spec.Name, t.bridgesErr)
 			return
 		}
 		for _, bridge := range wanted {
 			switch {
-			case slices.Contains(names, bridge):
+			case slices.Contains(t.bridges, bridge):
 			case strings.HasPrefix(bridge, "vmbr") && !p.sees("/sdn/zones/localnetwork/"+bridge, "SDN.Use", "SDN.Audit"):
 				c.skip("bridge %s is not visible to the token", bridge)
 			default:
 				c.addOn(t.spec.Name, Fail, fmt.Sprintf("create %s on {host} (System > Network), set management_bridge or data_bridge to one of: %s, or give the token SDN.Use on it",
-					bridge, strings.Join(names, ", ")), "bridge %s does not exist on {host}, or the token may not use it", bridge)
+					bridge, strings.Join(t.bridges, ", ")), "bridge %s does not exist on {host}, or the token may not use it", bridge)
 			}
 		}
 	})
@@ -236,7 +241,7 @@ func (p *preflight) cpu() []Finding {
 	if factor == 0 {
 		factor = DefaultCPUOvercommit
 	}
-	for _, t := range p.usable() {
+	for _, t := range p.judged(c) {
 		if t.host.CPUs == 0 { // not visible, which the check of the memory says
 			continue
 		}
@@ -269,7 +274,7 @@ func (p *preflight) running(hypervisor string) int {
 // what its running VMs may grow to. It fails if both say no and warns if one does.
 func (p *preflight) memory() []Finding {
 	c := &check{id: "pve-memory", title: "hypervisors have enough memory"}
-	for _, t := range p.usable() {
+	for _, t := range p.judged(c) {
 		if t.host.Unknown {
 			c.skip("%s tells nothing of it yet", t.spec.Name)
 			continue
@@ -331,7 +336,11 @@ func (p *preflight) disk() []Finding {
 	}
 	demands := map[string]*demand{}
 	var order []string
-	for _, t := range p.usable() {
+	for _, t := range p.judged(c) {
+		if TimedOut(t.err) {
+			c.unknown("the space on "+t.spec.Name, t.err)
+			continue
+		}
 		s, found := t.storage(t.datastore())
 		if !found || t.err != nil || !s.Active {
 			continue // the check of the datastore itself says so

@@ -165,7 +165,7 @@ func (p *preflight) templates() string {
 func (p *preflight) ssh() []Finding {
 	c := &check{id: "pve-ssh", title: "hypervisors can be worked on over SSH"}
 	var targets []target
-	for _, t := range p.usable() {
+	for _, t := range p.judged(c) {
 		spec := p.req.Spec
 		spec.Hypervisors = []cluster.Hypervisor{t.spec}
 		if spec.NeedsHypervisorSSH(t.spec.Name) {
@@ -173,6 +173,8 @@ func (p *preflight) ssh() []Finding {
 		}
 	}
 	switch {
+	case len(targets) == 0 && len(p.usable()) == 0:
+		return c.done("")
 	case len(targets) == 0:
 		c.skip("nothing is done there over SSH")
 		return c.done("")

@@ -139,6 +139,49 @@ func TestPreflightTellsWhatWasNotChecked(t *testing.T) {
 	}
 }
 
+// slow is a world in which pve2 does not list its storages in time.
+type slow struct{ *world }
+
+func (s slow) Storages(ctx context.Context, h string) ([]Storage, error) {
+	if h == "pve2" {
+		return nil, &callError{method: "GET", path: "/nodes/pve2/storage", endpoint: "https://pve1:8006", kind: ErrUnreachable, err: errors.New("no answer within 10s"), timedOut: true}
+	}
+	return s.world.Storages(ctx, h)
+}
+
+// An answer that is late is none of a hypervisor that is down, and each check that needed it was not made. Those that a hypervisor
+// which is down cannot be asked for are said to be left out.
+func TestPreflightTellsSlowFromBroken(t *testing.T) {
+	const late = ": GET /nodes/pve2/storage at https://pve1:8006: no answer within 10s"
+	findings := Preflight(t.Context(), slow{goodWorld()}, goodRequest())
+	var got []string
+	for _, f := range Unmade(findings) {
+		got = append(got, f.ID+" "+string(f.Status)+" "+f.Detail)
+		if f.Fix != CallTimeoutFix {
+			t.Errorf("%s: fix %q", f.ID, f.Fix)
+		}
+	}
+	want := []string{
+		"pve-hypervisors warn not checked: the storages of pve2" + late, "pve-image warn not checked: image local:iso/debian.img on pve2" + late,
+		"pve-datastore warn not checked: storage local-lvm on pve2" + late, "pve-snippets warn not checked: storage local on pve2" + late,
+		"pve-disk warn not checked: the space on pve2" + late,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(Failed(findings)) > 0 {
+		t.Errorf("%s, failed %v", diff, Failed(findings))
+	}
+	down := goodWorld()
+	down.hosts[1].Online = false
+	got = nil
+	for _, f := range Preflight(t.Context(), down, goodRequest()) {
+		if strings.Contains(f.Detail, "not checked on pve2, which cannot be used") {
+			got = append(got, f.ID+" "+string(f.Status))
+		}
+	}
+	if want := []string{"pve-image skip", "pve-datastore skip", "pve-snippets skip", "pve-ssh skip", "pve-bridges skip", "pve-cpu skip", "pve-memory skip", "pve-disk skip"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestPreflightPasses(t *testing.T) {
 	findings := Preflight(t.Context(), goodWorld(), goodRequest())
 	seen := map[string]bool{}
