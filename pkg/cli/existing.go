@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
@@ -107,6 +108,9 @@ func (existing) Power(_ context.Context, r *cluster.Record) []lifecycle.Power {
 	}
 	return powers
 }
+
+// Warnings has no tasks to ask for.
+func (existing) Warnings(context.Context, *cluster.Record, time.Time) {}
 
 // Mark has no VMs to mark.
 func (existing) Mark(context.Context, *cluster.Record) error { return nil }

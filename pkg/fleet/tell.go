@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +45,21 @@ func (f *Fleet) Tell(ctx context.Context, r *cluster.Record, node cluster.Node) 
 		told[2].Err = fmt.Errorf("%s has no tasks of VM %d that the token may see", node.Hypervisor, node.VMID)
 	}
 	return told
+}
+
+// Warnings asks each hypervisor of the record once. It is given up where that takes long: nothing depends on it.
+func (f *Fleet) Warnings(ctx context.Context, r *cluster.Record, since time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, CallLimit)
+	defer cancel()
+	var hypervisors []string
+	var vmids []int
+	for _, node := range r.Nodes {
+		vmids = append(vmids, node.VMID)
+		if !slices.Contains(hypervisors, node.Hypervisor) {
+			hypervisors = append(hypervisors, node.Hypervisor)
+		}
+	}
+	_ = f.Client.ReportWarnings(ctx, hypervisors, vmids, since) // the requests are in debug.log
 }
 
 // mine is nil if the node's VM is ours.

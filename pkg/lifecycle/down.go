@@ -91,10 +91,14 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	}
 	part, cancel := phase.Part(ctx, keep, share, errPart)
 	defer cancel()
+	begun := time.Now()
 	err := d.Provisioner.Down(part, provision.Request{
 		Dir: d.Store.Path(d.Record.Name, ""), Name: d.Record.Name, Owner: d.Record.Owner, Spec: d.Record.Spec, Nodes: d.Record.Nodes,
 		Refresh: len(d.ending.seen) < len(d.Record.Nodes),
 	})
+	if ctx.Err() == nil {
+		d.Fleet.Warnings(ctx, d.Record, begun)
+	}
 	if err == nil {
 		return nil
 	}

@@ -124,6 +124,9 @@ type Fleet interface {
 	TellInside(ctx context.Context, r *cluster.Record, node cluster.Node) []Told
 	// Restart restarts the node's VM if changes of it wait for that, and tells whether it did.
 	Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (restarted bool, err error)
+	// Warnings passes on what tasks of the record's VMs that began since then have warned of, and was not passed on before: those that
+	// tofu has started. It tells what it can.
+	Warnings(ctx context.Context, r *cluster.Record, since time.Time)
 	// Mark makes every VM of the record that exists say whose it is, until when, and whether it is held.
 	Mark(ctx context.Context, r *cluster.Record) error
 	// Remaining lists, by live calls, the VMs of ours that still exist. Where some cannot be read it lists the others, and the

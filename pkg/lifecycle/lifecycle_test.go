@@ -117,6 +117,8 @@ func (w *world) Restart(_ context.Context, _ *cluster.Record, n cluster.Node) (b
 	return true, nil
 }
 func (w *world) Mark(context.Context, *cluster.Record) error { w.log("mark"); return nil }
+
+func (w *world) Warnings(context.Context, *cluster.Record, time.Time) { w.log("warnings") }
 func (w *world) Remaining(context.Context, *cluster.Record) ([]VMRef, error) {
 	w.log("remaining?")
 	if w.unlocks--; w.unlocks == 0 {
@@ -202,7 +204,7 @@ func TestDown(t *testing.T) {
 	}{
 		{
 			name: "tofu destroys, the API proves it, then the directory goes", world: world{vms: []VMRef{mine}},
-			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "sweep", "forget", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "sweep", "forget", "remove directory"},
 		},
 		{
 			name: "results are saved before the directory goes", world: world{}, results: true,
@@ -218,20 +220,20 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "tofu fails: what remains is named, the directory stays", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")},
-			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1",
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1",
 		},
 		{
 			name: "tofu fails with force: the API goes on", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")}, force: true,
-			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
 		},
 		{
 			name:  "tofu's files are damaged: the API goes on unasked",
 			world: world{vms: []VMRef{mine}, tofuFails: fmt.Errorf("the state: %w", provision.ErrUnusable)},
-			want:  []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
+			want:  []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
 		},
 		{
 			name: "tofu says it is done and a VM is still there", world: world{vms: []VMRef{mine}, stuck: true},
-			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "api destroy", "remaining?", "save down failed"}, leak: "VM 20000",
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "save down failed"}, leak: "VM 20000",
 		},
 		{
 			name: "a protected VM: nothing is touched", world: world{vms: []VMRef{guarded}},
@@ -239,7 +241,7 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "a protected VM with force", world: world{vms: []VMRef{guarded}}, force: true,
-			want: []string{"save down running", "foreign?", "remaining?", "unprotect ci-1-1", "tofu destroy", "remaining?", "sweep", "forget", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "unprotect ci-1-1", "tofu destroy", "warnings", "remaining?", "sweep", "forget", "remove directory"},
 		},
 		{
 			name: "no quorum: nothing is touched, for disks would go and VMs stay", world: world{vms: []VMRef{mine}, noQuorum: errors.New("no quorum")},
@@ -247,7 +249,7 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "a disk that stays keeps the directory", world: world{vms: []VMRef{mine}, litter: errors.New("vm-20000-disk-0 is still there")},
-			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "sweep", "save down failed"}, leak: "vm-20000-disk-0",
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "sweep", "save down failed"}, leak: "vm-20000-disk-0",
 		},
 		{
 			name: "one of two cannot be read: the other goes, without tofu, and the directory stays", world: world{vms: []VMRef{mine}, unseen: []VMRef{dark}},
@@ -269,7 +271,7 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "a lock is waited for", world: world{vms: []VMRef{locked}, unlocks: 3},
-			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "remaining?", "tofu destroy", "remaining?", "sweep", "forget", "remove directory"},
+			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "remaining?", "tofu destroy", "warnings", "remaining?", "sweep", "forget", "remove directory"},
 		},
 		{
 			name: "a lock that stays", world: world{vms: []VMRef{locked}},
@@ -281,7 +283,7 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name: "the API cannot with force either: the same is no advice by itself", world: world{vms: []VMRef{mine}, stuck: true}, force: true,
-			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "remaining?", "api destroy", "remaining?", "save down failed"},
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "save down failed"},
 			leak: "it was deleted, and is there", hint: "see in this run's evidence, and in the tasks of Proxmox VE, what stands in the way\nthen: hive-test down ci-1 --force",
 		},
 	} {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/phase"
@@ -225,8 +226,12 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		}
 		return u.intend(plan)
 	}
+	begun := time.Now()
 	result, err := u.Provisioner.Up(ctx, request)
 	u.applied = result.Changed || err == nil
+	if result.Changed && ctx.Err() == nil {
+		u.Fleet.Warnings(ctx, u.Record, begun)
+	}
 	u.cut = errors.Is(err, provision.ErrKilled)
 	if err != nil {
 		return err

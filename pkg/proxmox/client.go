@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	pve "github.com/luthermonson/go-proxmox"
@@ -46,6 +47,9 @@ type Client struct {
 	clock    *clock
 	log      *slog.Logger
 	warn     func(string)
+
+	mu       sync.Mutex
+	reported map[string]bool // tasks that warn was told of
 }
 
 var _ API = (*Client)(nil)
@@ -87,7 +91,7 @@ func New(opts Options) (*Client, error) {
 		pve.WithAPIToken(token[1], token[2]),
 		pve.WithUserAgent("hive-test"),
 		pve.WithLogger(silent{}))
-	return &Client{api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient, clock: &transport.clock, log: opts.Log, warn: opts.Warn}, nil
+	return &Client{api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient, clock: &transport.clock, log: opts.Log, warn: opts.Warn, reported: map[string]bool{}}, nil
 }
 
 // Endpoint is the URL without a path, such as https://pve1:8006.

@@ -3,13 +3,16 @@ package proxmox
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -297,5 +300,60 @@ func TestRequestsAreLogged(t *testing.T) {
 	}
 	if text := log.String(); strings.Contains(text, "hidden") || strings.Contains(text, testSecret) {
 		t.Errorf("more than it should is in\n%s", text)
+	}
+}
+
+// What tasks that others have started have warned of is told once, whoever waited for them; the same of several VMs together.
+func TestWarningsOfOthersTasks(t *testing.T) {
+	f := newFakePVE(t)
+	var told []string
+	options := f.options(t)
+	options.Warn = func(text string) { told = append(told, text) }
+	c := mustClient(t, options)
+	upid := func(node, kind string, vmid int) string {
+		return fmt.Sprintf("UPID:%s:0001:0002:0003:%s:%d:hive@pve!ci:", node, kind, vmid)
+	}
+	rows := map[string][]map[string]any{}
+	task := func(node, kind string, vmid int, status, log string) {
+		id := upid(node, kind, vmid)
+		rows[node] = append(rows[node], map[string]any{"upid": id, "type": kind, "id": fmt.Sprint(vmid), "starttime": 1000, "status": status})
+		f.data("GET /nodes/"+node+"/tasks/"+id+"/log", []map[string]any{{"n": 1, "t": "start"}, {"n": 2, "t": log}})
+		f.data("GET /nodes/"+node+"/tasks/"+id+"/status", map[string]any{"status": "stopped", "exitstatus": status})
+	}
+	task("pve1", "qmstart", 201, "WARNINGS: 1", "WARN: old EFI certificate")
+	task("pve1", "qmcreate", 201, "WARNINGS: 1", "WARN: iothread")
+	task("pve1", "qmstop", 201, "WARNINGS: 1", "WARN: waited for")
+	task("pve1", "qmstart", 999, "WARNINGS: 1", "WARN: of another cluster")
+	task("pve1", "qmstart", 203, "start failed", "ERROR")
+	task("pve2", "qmstart", 202, "WARNINGS: 1", "WARN: old EFI certificate")
+	asked := map[string]int{}
+	for node := range rows {
+		f.on("GET /nodes/"+node+"/tasks", func(w http.ResponseWriter, r *http.Request) {
+			asked[node]++
+			if r.FormValue("errors") != "1" || r.FormValue("since") != "900" {
+				t.Errorf("asked with %s", r.URL.RawQuery)
+			}
+			writeData(w, rows[node])
+		})
+	}
+	if err := c.WaitTask(t.Context(), upid("pve1", "qmstop", 201)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.ReportWarnings(t.Context(), []string{"pve1", "pve2"}, []int{201, 202, 203}, time.Unix(900, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"task qmstop of VM 201 on pve1 went well, with warnings: waited for",
+		"task qmcreate of VM 201 on pve1 went well, with warnings: iothread",
+		"task qmstart of VM 201 on pve1, VM 202 on pve2 went well, with warnings: old EFI certificate",
+	}
+	slices.Sort(told[1:])
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if asked["pve1"] != 2 || asked["pve2"] != 2 {
+		t.Errorf("asked %v", asked)
 	}
 }

@@ -34,6 +34,10 @@ func (t Task) Caller() string {
 // Tasks lists the tasks of one VM on a hypervisor that began since then, the newest first, at most limit. Others' tasks are left
 // out without Sys.Audit.
 func (c *Client) Tasks(ctx context.Context, hypervisor string, vmid int, since time.Time, limit int) ([]Task, error) {
+	return c.listTasks(ctx, hypervisor, url.Values{"vmid": {strconv.Itoa(vmid)}, "limit": {strconv.Itoa(limit)}, "source": {"all"}}, since)
+}
+
+func (c *Client) listTasks(ctx context.Context, hypervisor string, query url.Values, since time.Time) ([]Task, error) {
 	var rows []struct {
 		UPID   string `json:"upid"`
 		Type   string `json:"type"`
@@ -41,7 +45,6 @@ func (c *Client) Tasks(ctx context.Context, hypervisor string, vmid int, since t
 		Start  number `json:"starttime"`
 		Status text   `json:"status"`
 	}
-	query := url.Values{"vmid": {strconv.Itoa(vmid)}, "limit": {strconv.Itoa(limit)}, "source": {"all"}}
 	if !since.IsZero() {
 		query.Set("since", strconv.FormatInt(since.Unix(), 10))
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -135,13 +136,10 @@ func (c *Client) WaitTask(ctx context.Context, upid string) error {
 	if end.ExitStatus == "OK" {
 		return nil
 	}
-	log, err := c.TaskLog(ctx, upid)
-	if err != nil {
-		log = []string{"the task's log cannot be read: " + err.Error()}
-	}
+	log := c.logOrReason(ctx, upid)
 	parts := strings.Split(upid, ":")
-	if strings.HasPrefix(end.ExitStatus, "WARNINGS: ") { // PVE::RESTEnvironment counts those of a task that went well
-		c.warn(fmt.Sprintf("task %s of VM %s on %s went well, with warnings: %s", parts[5], parts[6], parts[1], strings.Join(warningsIn(log), "; ")))
+	if warned(end.ExitStatus) {
+		c.report(warning{upid, strings.Join(warningsIn(log), "; ")})
 		return nil
 	}
 	return &TaskError{
@@ -161,6 +159,67 @@ func warningsIn(log []string) []string {
 		return log
 	}
 	return found
+}
+
+// logOrReason is a task's log, or why it cannot be read.
+func (c *Client) logOrReason(ctx context.Context, upid string) []string {
+	log, err := c.TaskLog(ctx, upid)
+	if err != nil {
+		return []string{"the task's log cannot be read: " + err.Error()}
+	}
+	return log
+}
+
+// warned reports whether a task went well with warnings, which PVE::RESTEnvironment counts.
+func warned(exitStatus string) bool { return strings.HasPrefix(exitStatus, "WARNINGS: ") }
+
+// warning is what a task that went well has warned of.
+type warning struct{ upid, text string }
+
+// report tells Options.Warn of warnings, of those of one kind of task with the same text at once.
+func (c *Client) report(warnings ...warning) {
+	var order []string
+	which := map[string][]string{}
+	for _, w := range warnings {
+		c.mu.Lock()
+		known := c.reported[w.upid]
+		c.reported[w.upid] = true
+		c.mu.Unlock()
+		if known {
+			continue
+		}
+		parts := strings.Split(w.upid, ":")
+		kind := parts[5] + "\n" + w.text
+		if which[kind] == nil {
+			order = append(order, kind)
+		}
+		which[kind] = append(which[kind], "VM "+parts[6]+" on "+parts[1])
+	}
+	for _, kind := range order {
+		task, text, _ := strings.Cut(kind, "\n")
+		c.warn(fmt.Sprintf("task %s of %s went well, with warnings: %s", task, strings.Join(which[kind], ", "), text))
+	}
+}
+
+// ReportWarnings tells Options.Warn of the tasks of these VMs that have ended well with warnings, began since then by this machine's
+// clock, and were not told of before: those that another program has started. Each hypervisor is asked once, and the tasks found for
+// their logs.
+func (c *Client) ReportWarnings(ctx context.Context, hypervisors []string, vmids []int, since time.Time) error {
+	skew, _ := c.Skew()
+	found := make([][]warning, len(hypervisors))
+	err := each(len(hypervisors), func(i int) error {
+		tasks, err := c.listTasks(ctx, hypervisors[i], url.Values{"errors": {"1"}, "limit": {"500"}}, since.Add(skew))
+		for _, t := range slices.Backward(tasks) { // the oldest first
+			parts := strings.Split(t.UPID, ":")
+			if vmid, convErr := strconv.Atoi(parts[min(6, len(parts)-1)]); convErr != nil || !slices.Contains(vmids, vmid) || !warned(t.Status) {
+				continue
+			}
+			found[i] = append(found[i], warning{t.UPID, strings.Join(warningsIn(c.logOrReason(ctx, t.UPID)), "; ")})
+		}
+		return err
+	})
+	c.report(slices.Concat(found...)...)
+	return err
 }
 
 // status is what a task and a VM tell of themselves alike. A task that has ended is stopped.
