@@ -311,7 +311,7 @@ func (f *faulty) judge(cell faultCell, code int, took time.Duration, met bool, r
 	return problems
 }
 
-var saidLeft = regexp.MustCompile(`still there|may remain|may have been made|not removed to the end`)
+var saidLeft = regexp.MustCompile(`still there|may be there|may remain|may have been made|not removed to the end`)
 
 // tidy removes what the run has left, which it must have said, as a user would.
 func (f *faulty) tidy(run *liveRun) []string {
