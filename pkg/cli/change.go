@@ -74,7 +74,7 @@ func (s *session) refuseHiddenShrinking() error {
 		return nil
 	}
 	return usageError{progress.WithHint(
-		fmt.Errorf("cluster %q has %d nodes, and %s asks for %d", s.name, made, source, asked),
+		fmt.Errorf("cluster %q has %s, and %s asks for %d", s.name, progress.Count(made, "node"), source, asked),
 		fmt.Sprintf("--node-count %d removes the others, --node-count %d keeps them", asked, made))}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -80,7 +81,13 @@ func (e codeError) Unwrap() error { return e.err }
 // signalError is the cause of a context that a signal has cancelled.
 type signalError struct{ signal os.Signal }
 
-func (e signalError) Error() string { return "interrupted by " + e.signal.String() }
+func (e signalError) Error() string { return "interrupted by " + signalWord(e.signal.String()) }
+
+// signalWord is a signal as people call it.
+func signalWord(text string) string {
+	words := map[string]string{os.Interrupt.String(): "INT", syscall.SIGTERM.String(): "TERM", syscall.SIGHUP.String(): "HUP"}
+	return cmp.Or(words[text], text)
+}
 
 // phaseCode is the code of a phase's failure.
 func phaseCode(name string) ExitCode {

@@ -79,7 +79,7 @@ func interruptionOf(store *state.Store, r *cluster.Record) *interruptedJSON {
 func (i *interruptedJSON) String() string {
 	how := "was killed"
 	if i.Signal != "" {
-		how = fmt.Sprintf("was interrupted (%s) at %s", i.Signal, i.Time.Local().Format(time.DateTime))
+		how = fmt.Sprintf("was interrupted (%s) at %s", signalWord(i.Signal), i.Time.Local().Format(time.DateTime))
 	}
 	return fmt.Sprintf("`%s` %s; remove what it left: %s", i.Command, how, i.Finish)
 }

@@ -112,8 +112,8 @@ func (a *app) logs(ctx context.Context, name, which, to string, settings config.
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if silent := job.Silent(nodes); len(silent) > 0 {
-		return fmt.Errorf("nothing could be gathered of %s: %s says why", strings.Join(silent, ", "), filepath.Join(s.run.Dir, lifecycle.IndexFile))
+	if len(job.Silent(nodes)) > 0 { // which was told
+		return codeError{code: ExitUnexpected}
 	}
 	return nil
 }

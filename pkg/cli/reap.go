@@ -249,7 +249,7 @@ func (s *session) carryOut(ctx context.Context, p *fleet.Reaper, plan *fleet.Rea
 		}
 	}
 	if len(plan.Unread) > 0 {
-		failures = append(failures, progress.WithHint(fmt.Errorf("%d VMs could not be judged, and what is known of their clusters stays", len(plan.Unread)),
+		failures = append(failures, progress.WithHint(fmt.Errorf("%s could not be judged, and what is known of their clusters stays", progress.Count(len(plan.Unread), "VM")),
 			"when their hypervisors answer: hive-test reap"+again))
 	}
 	failures = append(failures, plan.DropTraces(ctx))
@@ -264,7 +264,7 @@ func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Recor
 	ctx, cancel := within(ctx, s.settings.Timeouts.Down, "--timeout-down")
 	defer cancel()
 	own := p.Alone()
-	what := fmt.Sprintf("destroying %d VMs", len(r.Nodes))
+	what := "destroying " + progress.Count(len(r.Nodes), "VM")
 	if len(r.Nodes) == 0 {
 		what = "looking for what its run had begun to make"
 	}
@@ -355,9 +355,9 @@ func (d reapJSON) print(w io.Writer, covered string) error {
 	if err := tabbed(w, rows); err != nil {
 		return err
 	}
-	verdict := fmt.Sprintf("%d VMs deleted, %d failed", counts[lifecycle.ReapDeleted], counts[lifecycle.ReapFailed])
+	verdict := fmt.Sprintf("%s deleted, %d failed", progress.Count(counts[lifecycle.ReapDeleted], "VM"), counts[lifecycle.ReapFailed])
 	if d.DryRun {
-		verdict = fmt.Sprintf("%d VMs would be deleted", counts[lifecycle.ReapDelete])
+		verdict = progress.Count(counts[lifecycle.ReapDelete], "VM") + " would be deleted"
 	}
 	_, err := fmt.Fprintf(w, "%s, %d left alone\n", verdict, counts[lifecycle.ReapSkip]+counts[lifecycle.ReapKeep])
 	return err

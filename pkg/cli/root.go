@@ -84,10 +84,11 @@ func (a *app) complain(err error, code ExitCode) {
 		return
 	}
 	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(a.words(err.Error()), "\n", "\n  "))
-	for line := range strings.Lines(a.words(progress.HintOf(err))) {
+	hint := progress.HintOf(err)
+	for line := range strings.Lines(a.words(hint)) {
 		fmt.Fprintln(a.Stderr, "hint: "+strings.TrimRight(line, "\n"))
 	}
-	if code == ExitUsage {
+	if code == ExitUsage && hint == "" {
 		fmt.Fprintln(a.Stderr, "hint: `hive-test help` lists the verbs, `hive-test VERB --help` their flags")
 	}
 }

@@ -199,7 +199,7 @@ func (s *session) connect(ctx context.Context) error {
 		return s.otherSimulator()
 	}
 	if err != nil {
-		return err
+		return s.cutShort(ctx, err)
 	}
 	s.sim = &sim
 	s.known.Learn(tokenSecrets(sim.Token)...)
@@ -362,7 +362,11 @@ func (s *session) cutShort(ctx context.Context, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	return codeError{ExitConfig, progress.WithHint(fmt.Errorf("%w, before anything was changed: %w", context.Cause(ctx), err), "allow more time with --timeout, if it only was slow")}
+	what := fmt.Errorf("%w, before anything was changed: %w", context.Cause(ctx), err)
+	if errors.Is(err, context.Cause(ctx)) { // it says so
+		what = fmt.Errorf("%w, before anything was changed", err)
+	}
+	return codeError{ExitConfig, progress.WithHint(what, "allow more time with --timeout, if it only was slow")}
 }
 
 // phases runs a list of phases as this session's run, reports on it, and returns the error that decides the exit code.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,11 +95,14 @@ func runSimulator(ctx context.Context, environ []string, program string, sink pr
 	command.WaitDelay = time.Second // what it has started must not hold us by its output
 	err := command.Run()
 	said := strings.TrimSpace(stderr.String())
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("starting the simulator: %w", context.Cause(ctx))
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == anotherSimulator {
 		return nil, errOtherSimulator
 	}
 	if err != nil {
-		return nil, codeError{ExitConfig, fmt.Errorf("the simulator: hive-sim %s: %w: %s", strings.Join(args[:2], " "), err, said)}
+		return nil, codeError{ExitConfig, fmt.Errorf("the simulator: hive-sim %s: %w", strings.Join(args[:2], " "), errors.New(cmp.Or(said, err.Error())))}
 	}
 	kind := progress.Info
 	if strings.HasPrefix(said, "already running") { // said once, when it started

@@ -164,7 +164,10 @@ func (c *Cluster) failure(ctx context.Context, name, title string, err error) er
 			failed = &StepError{Nodes: nodes}
 		}
 	}
-	failed.Step, failed.Title, failed.hint = name, title, cmp.Or(failed.hint, failed.advice(), hint(name))
+	failed.Step, failed.Title, failed.hint = name, title, cmp.Or(failed.hint, failed.advice(), c.options.hint(name))
+	if ctx.Err() != nil { // nothing but its end is known to be wrong
+		failed.hint = ""
+	}
 	c.blame(ctx, failed)
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), failed)

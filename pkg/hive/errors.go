@@ -112,12 +112,15 @@ func tail(text string, n int) []string {
 	return lines[max(0, len(lines)-n):]
 }
 
-// hints by step.
-func hint(step string) string {
+// hint is what may help where a step has failed and nothing better is known.
+func (o Options) hint(step string) string {
+	if step == StepInstall && o.Repo == "" && o.SourceDir == "" {
+		return "hive's program must run on the nodes' system, and all nodes must get the same version"
+	}
 	return map[string]string{
 		StepCloudInit: "look at /var/log/cloud-init-output.log on the node (hive-test ssh NAME N)",
 		StepOS:        "packages that the image or template has already need no network",
-		StepInstall:   "the program given with --binary must run on the nodes' system; a build needs the source's own tools, and a network for its modules, where it is built; all nodes must get the same version",
+		StepInstall:   "a build needs the source's own tools, and a network for its modules, where it is built; all nodes must get the same version",
 		StepStop:      "end what holds the port on the node, then configure again",
 		StepInit:      "configure again: what was left half done is stopped first; --force forms the cluster anew and drops its data",
 		StepJoin:      "configure again: what was left half done is stopped first; all nodes must reach node 1 on port 4432",

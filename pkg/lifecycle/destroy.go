@@ -153,8 +153,11 @@ func (d *destruction) run(ctx context.Context, sink progress.Sink) error {
 // check refuses, before anything is touched, what must not or cannot be deleted.
 func (d *destruction) check(ctx context.Context, sink progress.Sink) error {
 	if err := d.fleet.Foreign(ctx, d.record); err != nil {
-		_, unseen := err.(*UnseenError) // that, and nothing else
-		if !unseen && !d.force || ctx.Err() != nil {
+		unseen, only := err.(*UnseenError) // that, and nothing else
+		if only && ctx.Err() != nil {      // they had no time to answer
+			return unseen.Cause
+		}
+		if !only && !d.force || ctx.Err() != nil {
 			return err
 		}
 		d.aside = err
@@ -264,7 +267,7 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 		return d.leaked(nil, err, false)
 	}
 	for round := 1; len(there) > 0; round++ {
-		info(sink, "deleting %d VMs through the API", len(there))
+		info(sink, "deleting %s through the API", progress.Count(len(there), "VM"))
 		tried := there
 		failure := d.fleet.Destroy(ctx, d.record, tried)
 		there, err = d.remaining(ctx)

@@ -397,7 +397,7 @@ func (r *Job) summarize(sink progress.Sink, nodes cluster.Nodes) {
 		warn(sink, "nothing could be gathered of %s: %s says why", strings.Join(silent, ", "), r.Evidence.Path(IndexFile))
 	}
 	if got > 0 {
-		info(sink, "evidence of %d nodes is in %s", len(nodes)-len(silent), r.Evidence.Path("nodes"))
+		info(sink, "evidence of %s is in %s", progress.Count(len(nodes)-len(silent), "node"), r.Evidence.Path("nodes"))
 	}
 }
 

@@ -289,7 +289,7 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 	leaving := u.Record.Leaving()
 	remaining, err := u.remaining(ctx, leaving)
 	if err == nil && len(remaining) > 0 {
-		info(sink, "%d VMs are not in tofu's state: deleting them through the API", len(remaining))
+		info(sink, "not in tofu's state: %s, deleted through the API", progress.Count(len(remaining), "VM"))
 		destroyErr := u.Fleet.Destroy(ctx, u.Record, remaining)
 		if remaining, err = u.remaining(ctx, leaving); len(remaining) > 0 {
 			err = errors.Join(err, destroyErr)

@@ -125,7 +125,7 @@ func (r *run) noteInterruption(ctx context.Context) bool {
 		return false
 	}
 	if len(r.errs) == 0 {
-		r.errs = append(r.errs, fmt.Errorf("interrupted: %w", context.Cause(ctx)))
+		r.errs = append(r.errs, context.Cause(ctx))
 	}
 	return true
 }

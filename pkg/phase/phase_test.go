@@ -169,7 +169,7 @@ func TestATimeoutSaysWhatWasWaitedFor(t *testing.T) {
 			Timeout: 90 * time.Second, Setting: "--timeout-up",
 		}}}
 		_, err := manager.Run(t.Context())
-		want := "up: timed out after 1m7.5s (--timeout-up=1m30s, the rest is for stopping): waiting for an address of ci-2: context deadline exceeded"
+		want := "up: timed out after 1m8s (--timeout-up=1m30s, the rest is for stopping): waiting for an address of ci-2: context deadline exceeded"
 		if err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)
 		}
@@ -222,10 +222,10 @@ func TestALimitHoldsWithAllThatEndingTakes(t *testing.T) {
 		always       bool // something runs after it
 		want         string
 	}{
-		{name: "short", run: stubborn, phase: 3 * time.Second, want: "x: timed out after 2.25s (--timeout-x=3s, the rest is for stopping): no more time"},
+		{name: "short", run: stubborn, phase: 3 * time.Second, want: "x: timed out after 2.3s (--timeout-x=3s, the rest is for stopping): no more time"},
 		{name: "long", run: stubborn, phase: 20 * time.Minute, want: "x: timed out after 18m (--timeout-x=20m, the rest is for stopping): no more time"},
 		{name: "deaf", run: deaf, phase: time.Minute, want: "x: timed out after 45s (--timeout-x=1m, the rest is for stopping): did not stop when told to: given up after 15s more"},
-		{name: "in parts", run: inPart, phase: 3 * time.Second, want: "x: timed out after 2.25s (--timeout-x=3s, the rest is for stopping): no more time"},
+		{name: "in parts", run: inPart, phase: 3 * time.Second, want: "x: timed out after 2.3s (--timeout-x=3s, the rest is for stopping): no more time"},
 		{name: "whole run", run: stubborn, phase: time.Hour, whole: 12 * time.Second, want: "x: the whole run timed out after 9s (--timeout=12s, the rest is for stopping): no more time"},
 		{name: "whole run, without a limit of its own", run: deaf, whole: 12 * time.Second, want: "x: the whole run timed out after 9s (--timeout=12s, the rest is for stopping): did not stop when told to: given up after 3s more"},
 		{name: "whole run with an end", run: stubborn, whole: 16 * time.Second, always: true, want: "x: the whole run timed out after 9s (--timeout=16s, the rest is for stopping): no more time"},
@@ -317,7 +317,7 @@ func TestAnInterruptionBetweenPhasesComesBeforeErrorsOfCleaningUp(t *testing.T) 
 		{Phase: &fake{name: "test", log: &log}},
 	}}
 	_, err := manager.Run(ctx)
-	if got, want := err.Error(), "interrupted: context canceled\ncleaning up after up: dirty"; got != want {
+	if got, want := err.Error(), "context canceled\ncleaning up after up: dirty"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -169,9 +169,9 @@ func FormatSeconds(seconds float64) string {
 	return "a very long time"
 }
 
-// FormatLimit writes a limit as people type it: 5m, not 5m0s.
+// FormatLimit writes a limit as people type it: 5m, not 5m0s. What was computed is rounded: 1s, not 982.1ms.
 func FormatLimit(d time.Duration) string {
-	s := d.String()
+	s := d.Round(precision(d)).String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
 	}
@@ -179,6 +179,27 @@ func FormatLimit(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// precision is what of a duration is worth a word.
+func precision(d time.Duration) time.Duration {
+	switch d = d.Abs(); {
+	case d >= 10*time.Second:
+		return time.Second
+	case d >= time.Second/2:
+		return time.Second / 10
+	case d >= time.Second/10:
+		return 10 * time.Millisecond
+	}
+	return time.Millisecond
+}
+
+// Count writes how many of a thing there are: 1 VM, 2 VMs.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
 }
 
 func twoDigits(n int) string {

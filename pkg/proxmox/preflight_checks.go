@@ -337,7 +337,7 @@ func (p *preflight) disk() []Finding {
 	demands := map[string]*demand{}
 	var order []string
 	for _, t := range p.judged(c) {
-		if TimedOut(t.err) {
+		if TimedOut(t.err) || errors.Is(t.err, ErrTimeUp) {
 			c.unknown("the space on "+t.spec.Name, t.err)
 			continue
 		}

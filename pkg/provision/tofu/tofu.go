@@ -209,10 +209,14 @@ func interruption(ctx context.Context, name string, err error) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	how, end := "was interrupted, what it did is recorded", ctx.Err()
-	if killed(err) {
-		how, end = "did not stop when told to and was killed: its state may lack what it did last", errors.Join(ctx.Err(), provision.ErrKilled)
+	how, end, did, lacks := "was interrupted", ctx.Err(), ", what it did is recorded", ": its state may lack what it did last"
+	if name != "apply" && name != "destroy" { // it changes nothing
+		did, lacks = "", ""
 	}
+	if killed(err) {
+		how, end, did = "did not stop when told to and was killed", errors.Join(ctx.Err(), provision.ErrKilled), lacks
+	}
+	how += did
 	if cause := context.Cause(ctx); cause != ctx.Err() {
 		return &cutError{fmt.Sprintf("tofu %s %s (%v)", name, how, cause), errors.Join(cause, end)}
 	}
