@@ -101,7 +101,7 @@ func (f *Fleet) destroyNow(ctx context.Context, r *cluster.Record, ref lifecycle
 // every hypervisor: one whose address was wrong has put them onto another.
 func (f *Fleet) Sweep(ctx context.Context, r *cluster.Record, gone []lifecycle.VMRef, sink progress.Sink) error {
 	err := f.sweep(ctx, r, gone, sink)
-	if err == nil && (r.Spec.Snippets() || len(r.Nodes) == 0 || len(r.Spec.Hypervisors) == 0) {
+	if err == nil && !f.keepSnippets && (r.Spec.Snippets() || len(r.Nodes) == 0 || len(r.Spec.Hypervisors) == 0) {
 		err = f.dropSnippets(ctx, r.Owner.ID, sink)
 	}
 	return err

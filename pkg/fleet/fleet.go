@@ -47,10 +47,14 @@ type Fleet struct {
 	beat   *proxmox.Heartbeat // nil where no run is to be told of
 	// unreleased says that a claim could not be given up last time.
 	unreleased bool
+	// keepSnippets leaves snippets to whoever deletes all of the cluster's at the end.
+	keepSnippets bool
+	// unlooked are hypervisors of which it was told that nobody could look for snippets there.
+	unlooked *sync.Map
 }
 
 // New makes a fleet. Nothing is asked of Proxmox VE yet.
-func New(o Options) *Fleet { return &Fleet{Options: o} }
+func New(o Options) *Fleet { return &Fleet{Options: o, unlooked: new(sync.Map)} }
 
 // CallLimit bounds one call of what goes on without an answer. A refused login and a hypervisor that is off the network take 3 s
 // (observed on PVE 8.4), and an API that is slow and works may take longer.

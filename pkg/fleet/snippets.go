@@ -23,7 +23,7 @@ type snippet struct {
 	shared             bool // its storage may be that of other Proxmox VEs, too
 }
 
-// eachSnippet calls visit with every snippet of hive-test's, one at a time. A place that cannot be looked at is told.
+// eachSnippet calls visit with every snippet of hive-test's, one at a time. A place that cannot be looked at is told, once.
 func (f *Fleet) eachSnippet(ctx context.Context, sink progress.Sink, visit func(snippet)) error {
 	hosts, err := f.Client.Hypervisors(ctx)
 	if err != nil {
@@ -33,11 +33,7 @@ func (f *Fleet) eachSnippet(ctx context.Context, sink progress.Sink, visit func(
 	f.forEach(len(hosts), func(i int) {
 		found, err := f.snippetsOn(ctx, hosts[i])
 		if err != nil {
-			kind := progress.Warning
-			if !hosts[i].Online { // a cluster that had VMs there was told of it already
-				kind = progress.Output
-			}
-			sink.Emit(progress.Event{Kind: kind, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", hosts[i].Name, err)})
+			f.tellUnlooked(hosts[i], err, sink)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -46,6 +42,17 @@ func (f *Fleet) eachSnippet(ctx context.Context, sink progress.Sink, visit func(
 		}
 	})
 	return nil
+}
+
+// tellUnlooked tells, once, that nobody could look for snippets on a hypervisor.
+func (f *Fleet) tellUnlooked(host proxmox.Hypervisor, why error, sink progress.Sink) {
+	kind := progress.Warning
+	if !host.Online { // a cluster that had VMs there was told of it already
+		kind = progress.Output
+	}
+	if _, told := f.unlooked.LoadOrStore(host.Name, true); !told {
+		sink.Emit(progress.Event{Kind: kind, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", host.Name, why)})
+	}
 }
 
 // snippetsOn looks at one hypervisor. One that hangs may have nothing of anybody's, and does not hold up the others for long.

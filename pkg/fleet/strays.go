@@ -33,6 +33,7 @@ var _ lifecycle.Reaper = (*Reaper)(nil)
 func (p *Reaper) Alone() *Reaper {
 	own := *p
 	own.Fleet = New(p.Fleet.Options)
+	own.Fleet.keepSnippets, own.Fleet.unlooked = true, p.Fleet.unlooked
 	return &own
 }
 
@@ -144,7 +145,7 @@ func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink
 	return func(err error) { beat.beat.Stop(ctx, err != nil) }
 }
 
-// Clear takes away snippets of VMs that were never made, and then the mark of the cluster's last run.
+// Clear takes away snippets, those of VMs that were never made included, and then the mark of the cluster's last run.
 func (p *Reaper) Clear(ctx context.Context, r *cluster.Record) error {
 	if err := p.Fleet.dropSnippets(ctx, r.Owner.ID, p.Sink); err != nil {
 		return err

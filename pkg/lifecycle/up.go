@@ -189,7 +189,7 @@ func (u *up) key(context.Context, progress.Sink) error {
 func (u *up) claim(ctx context.Context, sink progress.Sink) error {
 	err := u.Fleet.Claim(ctx, u.Record, u.Before, sink)
 	if err != nil { // nothing is recorded yet: nobody else would give up what was claimed so far
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainingTime)
+		ctx, cancel := phase.After(ctx, remainingTime, errors.New("the time was up"))
 		defer cancel()
 		u.Fleet.Release(ctx, u.Record, sink)
 	}
