@@ -26,6 +26,7 @@ type world struct {
 	vms       []VMRef // ours that exist
 	foreign   error
 	tofuFails error
+	upFails   error
 	stuck     bool    // VMs that cannot be deleted
 	unseen    []VMRef // ours that cannot be read
 	noQuorum  error
@@ -146,7 +147,7 @@ func (w *world) Sweep(_ context.Context, _ *cluster.Record, gone []VMRef, _ prog
 }
 func (w *world) Up(context.Context, provision.Request) (provision.Result, error) {
 	w.log("tofu apply")
-	return provision.Result{Changed: true}, nil
+	return provision.Result{Changed: true}, w.upFails
 }
 func (w *world) Down(context.Context, provision.Request) error {
 	w.log("tofu destroy")
@@ -333,6 +334,39 @@ func TestUpNeverRunsTofuOverAForeignVM(t *testing.T) {
 	}
 	if w.done[0] != "save up running" {
 		t.Errorf("the intent was not saved before the act: %q", w.done)
+	}
+}
+
+// What Proxmox VE may still be making when tofu was killed is not taken for gone, unless it has shown itself and was destroyed.
+func TestWhatAKilledApplyMayStillMake(t *testing.T) {
+	for name, tc := range map[string]struct {
+		vms  []VMRef
+		ends error
+		leak bool
+	}{
+		"killed, and nothing is seen":       {nil, fmt.Errorf("tofu apply: %w", provision.ErrKilled), true},
+		"killed, and the VM appears":        {[]VMRef{mine}, fmt.Errorf("tofu apply: %w", provision.ErrKilled), false},
+		"ended by itself, and nothing made": {nil, errors.New("tofu apply: no"), false},
+	} {
+		w := &world{vms: tc.vms, upFails: tc.ends}
+		job := w.job(t)
+		job.Record.Phases = map[cluster.Phase]cluster.PhaseRecord{}
+		job.Record.SSHKeyPath = filepath.Join(t.TempDir(), "key")
+		if err := remote.GenerateKey(job.Record.SSHKeyPath); err != nil {
+			t.Fatal(err)
+		}
+		outcomes, err := (&phase.Manager{Phases: Full(job, KeepNever)}).Run(t.Context())
+		down := outcomes[len(outcomes)-1]
+		if !errors.Is(err, tc.ends) || down.Name != "down" {
+			t.Fatalf("%s: got %v, %+v", name, err, down)
+		}
+		leak, isLeak := errors.AsType[*LeakError](down.Err)
+		if isLeak != tc.leak || w.removed == tc.leak {
+			t.Errorf("%s: down ended with %v, directory removed: %v", name, down.Err, w.removed)
+		}
+		if tc.leak && (!strings.Contains(leak.Error(), "may appear yet") || leak.Hint() != "wait a minute\nthen: hive-test down ci-1") {
+			t.Errorf("%s: %q, hint %q", name, leak, leak.Hint())
+		}
 	}
 }
 

@@ -1,11 +1,15 @@
 package tofu
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,4 +120,58 @@ func TestAProviderOfATofuThatLivesIsLeftAlone(t *testing.T) {
 		t.Error("the provider of a tofu that lives was ended")
 	}
 	_ = exec.Command("kill", "-KILL", strings.TrimSpace(string(raw))).Run()
+}
+
+// A look at the plan that is cut short leaves no provider at work, although tofu, which is killed, could not end it.
+func TestACutShowLeavesNoProvider(t *testing.T) {
+	if process.Self().Place == "" {
+		t.Skip("there is no /proc here")
+	}
+	root := t.TempDir()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip("there is no sleep program")
+	}
+	provider := filepath.Join(root, testProvider)
+	if err := os.Symlink(sleep, provider); err != nil {
+		t.Fatal(err)
+	}
+	begun := filepath.Join(root, "begun")
+	stub(t, filepath.Join(root, "tofu"), `case $1 in show) "`+provider+`" 60 >/dev/null 2>&1 & echo $! >"`+begun+`"; trap "" INT; wait;; *) `+says("OpenTofu v1.10.6")+`;; esac`)
+	dir := filepath.Join(root, "clusters", "ci-1")
+	plan := workdir{cluster: dir}.file(planFile)
+	if err := os.MkdirAll(filepath.Dir(plan), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, plan, "a plan")
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "TMPDIR=" + root}
+	p := New(Options{
+		Find: FindOptions{Explicit: filepath.Join(root, "tofu"), Env: env, CacheDir: root}, Env: env, CacheDir: root, OwnerID: root, Token: testToken,
+		Endpoint: "https://127.0.0.1:1", Sink: progress.Discard,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if raw, err := os.ReadFile(begun); err == nil && len(raw) > 0 {
+				cancel()
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	if text, err := p.PlanText(ctx, testRequest(dir, 1)); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %q, %v", text, err)
+	}
+	raw, err := os.ReadFile(begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat, known := process.ReadStat(pid); known && !stat.Dead() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		t.Error("the provider is still at work")
+	}
 }
