@@ -63,7 +63,7 @@ func (w wrong) on(kind string) bool {
 // begun is how each request kind that starts a task looks.
 var begun = regexp.MustCompile(`^(POST /nodes/\*/qemu|POST /nodes/\*/qemu/\*/(clone|status/\w+)|DELETE /nodes/\*/qemu/\*|PUT /nodes/\*/qemu/\*/resize|POST /nodes/\*/qemu/\*/config)$`)
 
-// optional are requests that a run, or one phase of it, can do without, with the reason.
+// optional are requests that a run, or one phase of it, can do without, with the reason: all that begin so, or, to a $, this one.
 var optional = []struct{ kind, reason string }{
 	{"GET /version", "it is asked for first; what else is asked tells as well"},
 	{"GET /access/", "what the token may do is asked beforehand, to explain; the requests themselves decide"},
@@ -80,12 +80,13 @@ var optional = []struct{ kind, reason string }{
 	{"configure GET /nodes/*/qemu/*/agent/network-get-interfaces", "whether a node that is slow has another address by now"},
 	{"test GET /nodes/*/qemu/*/agent/network-get-interfaces", "the same"},
 	{"down GET /nodes/*/storage", "whether a storage keeps snippets at all: what it lists is looked at in any case"},
+	{"GET /nodes/*/tasks$", "what tofu's tasks have warned of, and the reason of one that failed"},
 	{"down GET /nodes/*/tasks/*/status", "in the end it counts that the VM is gone, which is proved"},
 }
 
 func (c faultCell) optional() bool {
 	return slices.ContainsFunc(optional, func(o struct{ kind, reason string }) bool {
-		return strings.HasPrefix(c.kind, o.kind) || strings.HasPrefix(c.phase+" "+c.kind, o.kind)
+		return strings.HasPrefix(c.kind+"$", o.kind) || strings.HasPrefix(c.phase+" "+c.kind, o.kind)
 	})
 }
 
