@@ -293,7 +293,7 @@ func TestWhyAServiceEndedComesBeforeThatItDid(t *testing.T) {
 // Hosts have names of any kind, and advice names the one that failed.
 func TestTheHostThatFailed(t *testing.T) {
 	for text, want := range map[string]string{
-		"lab-3: starting true: connecting to its SSH server: dial tcp 10.0.0.3:22: connect: connection refused": "lab-3",
+		"lab-3: starting true: connecting to its SSH server: dial tcp 10.0.0.3:22: connect: connection refused":  "lab-3",
 		"two hosts failed\n  db.example: connecting to its SSH server: dial tcp 10.0.0.3:22: connection refused": "db.example",
 		"nothing answers": "",
 	} {
