@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,6 +137,7 @@ func params(dir, tofu string) testscript.Params {
 			"json":    cmdJSON,
 			"exit":    cmdExit,
 			"subst":   cmdSubst,
+			"advised": cmdAdvised,
 			"unused":  cmdUnused,
 			"real":    cmdReal,
 			"simhive": cmdSimHive,
@@ -372,6 +374,23 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("%s: exit code %d, want %d", strings.Join(args[1:], " "), got, want)
 	}
+}
+
+// cmdAdvised sets a variable to a command that the last command has printed as what comes next: advised VARIABLE REGEXP. It is
+// run with `exec sh -c $VARIABLE`, in the state that the script is in then.
+func cmdAdvised(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: advised VARIABLE REGEXP")
+	}
+	pattern, err := regexp.Compile("(?m)hive-test " + args[1])
+	ts.Check(err)
+	printed := ts.ReadFile("stderr") + ts.ReadFile("stdout")
+	command := pattern.FindString(printed)
+	if command == "" {
+		ts.Fatalf("no command like %q was advised in:\n%s", pattern, printed)
+	}
+	ts.Logf("advised: %s", command)
+	ts.Setenv(args[0], command)
 }
 
 // cmdSubst replaces text in a file: subst FILE OLD NEW.

@@ -46,6 +46,8 @@ type app struct {
 	known *progress.Secrets
 	// asJSON says that the user wants narration as JSON lines, errors that end the program included.
 	asJSON bool
+	// place are the flags of this run that commands which it advises need, too.
+	place string
 	// scratch is where this process keeps its temporary files; nil: where all do.
 	scratch *scratch.Dir
 	// locks is the directory of the user's own locks; empty: there is none, and noLocks says why.
@@ -79,12 +81,12 @@ func (a *app) complain(err error, code ExitCode) {
 	if a.asJSON {
 		number := int(code)
 		progress.JSONLines(a.Stderr).Emit(progress.Event{
-			Kind: progress.RunEnd, Time: time.Now().UTC(), Status: progress.Failed, ExitCode: &number, Error: a.known.Mask(err.Error()), Hint: a.known.Mask(progress.HintOf(err)),
+			Kind: progress.RunEnd, Time: time.Now().UTC(), Status: progress.Failed, ExitCode: &number, Error: a.known.Mask(err.Error()), Hint: a.known.Mask(a.inPlace(progress.HintOf(err))),
 		})
 		return
 	}
 	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(a.words(err.Error()), "\n", "\n  "))
-	hint := progress.HintOf(err)
+	hint := a.inPlace(progress.HintOf(err))
 	for line := range strings.Lines(a.words(hint)) {
 		fmt.Fprintln(a.Stderr, "hint: "+strings.TrimRight(line, "\n"))
 	}

@@ -65,7 +65,7 @@ func (a *app) open(verb, name string, settings config.Settings) (*session, error
 	s := &session{app: a, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(a.known)}
 	s.screen = a.renderer(settings)
 	base := progress.Event{Cluster: name, Verb: verb}
-	s.sink = progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), a.known.Values), base)
+	s.sink = a.advising(progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), a.known.Values), base))
 	a.ownTemporary(s.sink)
 	return s, nil
 }

@@ -48,6 +48,7 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 		}
 		settings, err := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path})
 		a.known.Learn(tokenSecrets(settings.Proxmox.Token.Reveal())...)
+		a.place = placeFlags(cmd.Flags())
 		if a.asJSON = settings.LogFormat == "json"; a.asJSON {
 			a.signals.toldBy(func(line string) {
 				progress.JSONLines(a.Stderr).Emit(progress.Event{Kind: progress.Warning, Time: time.Now().UTC(), Message: a.known.Mask(strings.TrimSpace(line))})

@@ -61,7 +61,7 @@ func (f *Fleet) survey(ctx context.Context, r *cluster.Record) (ours []lifecycle
 			foreign = append(foreign, &lifecycle.UnmarkedError{VM: refOf(vm), Why: why, Mend: remark(r, vm)})
 		} else if name, owner, _ := cluster.ParseOwner(vm.Description); owner == r.Owner.ID && name != r.Name {
 			foreign = append(foreign, progress.WithHint(fmt.Errorf("VM %d %s on %s has the owner id %s, and is of cluster %s, not %s", vm.VMID, vm.Name, vm.Hypervisor, owner, name, r.Name),
-				fmt.Sprintf("hive-test down %s --owner %s", name, owner)))
+				fmt.Sprintf("hive-test down %s --owner %s", name, owner)+simFlag(r)))
 		} else if recorded(r, vm.VMID) {
 			foreign = append(foreign, fmt.Errorf("VM %d %s on %s is not ours: %s", vm.VMID, vm.Name, vm.Hypervisor, why))
 		}
@@ -70,6 +70,14 @@ func (f *Fleet) survey(ctx context.Context, r *cluster.Record) (ours []lifecycle
 		err = &lifecycle.UnseenError{VMs: unseen, Cause: errors.Join(failures...)}
 	}
 	return ours, foreign, err
+}
+
+// simFlag is what a command needs that has no record that says that the VMs are simulated.
+func simFlag(r *cluster.Record) string {
+	if r.Target.Simulated {
+		return " --sim"
+	}
+	return ""
 }
 
 // candidates reads live what may be ours: where it was listed, and of each the VM or why it cannot be read.

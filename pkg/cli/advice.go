@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+)
+
+// advisedCommand is a command of this program within a text, up to where the text goes on.
+var advisedCommand = regexp.MustCompile("hive-test (?:up|configure|test|down|full|status|wait|doctor|extend|hold|reap|logs|explain|ssh|exec|cp|env|inventory|unlock)\\b[^`;,\n]*")
+
+// placeFlags are those of this run's flags that say where its clusters and its settings are.
+func placeFlags(flags *pflag.FlagSet) string {
+	var given strings.Builder
+	for _, name := range []string{"clusters-dir", "config"} {
+		if f := flags.Lookup(name); f != nil && f.Changed {
+			given.WriteString(" --" + name + " " + remote.Quote(f.Value.String()))
+		}
+	}
+	return given.String()
+}
+
+// inPlace adds to the commands that a text advises the flags without which they would be about other clusters.
+func (a *app) inPlace(text string) string {
+	if a.place == "" {
+		return text
+	}
+	return advisedCommand.ReplaceAllStringFunc(text, func(command string) string {
+		if strings.Contains(command, " --clusters-dir ") || strings.Contains(command, a.place) {
+			return command
+		}
+		verb := strings.SplitN(command, " ", 3)
+		return strings.Replace(command, verb[1], verb[1]+a.place, 1)
+	})
+}
+
+// advising is a sink whose advice is inPlace: hints, what comes next, warnings, and why a phase was left out.
+func (a *app) advising(next progress.Sink) progress.Sink {
+	return progress.SinkFunc(func(e progress.Event) {
+		e.Hint = a.inPlace(e.Hint)
+		if e.Kind == progress.Warning || e.Kind == progress.PhaseEnd {
+			e.Message = a.inPlace(e.Message)
+		}
+		if e.Explanation != nil {
+			x := *e.Explanation
+			x.Next = a.inPlace(x.Next)
+			e.Explanation = &x
+		}
+		next.Emit(e)
+	})
+}
