@@ -197,8 +197,7 @@ func (f *fabric) addNetwork(bridge, uplink string) error {
 		return fmt.Errorf("set the bridge's end of %s up: %w", uplink, err)
 	}
 	gw := f.nets[bridge].Addr().Next()
-	addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(gw, f.nets[bridge].Bits()))}
-	if err := f.outside.AddrAdd(veth, addr); err != nil {
+	if err := f.outside.AddrAdd(veth, address(netip.PrefixFrom(gw, f.nets[bridge].Bits()))); err != nil {
 		return fmt.Errorf("give %s address %s: %w", uplink, gw, err)
 	}
 	if err := f.outside.LinkSetUp(veth); err != nil {

@@ -42,14 +42,14 @@ func (s *Server) sid(c *call) (string, error) {
 func vmSID(vmid int) string { return "vm:" + strconv.Itoa(vmid) }
 
 // section is a part of a configuration file as the API shows it.
-func (s *Server) section(kind, id, key string, options map[string]string, file map[string]map[string]string) map[string]any {
+func section(kind, id, key string, file map[string]map[string]string) map[string]any {
 	text := ""
 	for _, name := range sortedKeys(file) {
 		text += kind + ": " + name + "\n" + vmConfig(file[name]).text()
 	}
 	sum := sha1.Sum([]byte(text)) // no secret
 	out := map[string]any{key: id, "type": kind, "digest": hex.EncodeToString(sum[:])}
-	for k, v := range options {
+	for k, v := range file[id] {
 		out[k] = v
 		if n, err := strconv.Atoi(v); err == nil && k != "comment" {
 			out[k] = n
@@ -60,7 +60,7 @@ func (s *Server) section(kind, id, key string, options map[string]string, file m
 
 func (s *Server) haResource(sid string) map[string]any {
 	resources := s.state.Datacenter.HAResources
-	out := s.section("vm", sid, "sid", resources[sid], resources)
+	out := section("vm", sid, "sid", resources)
 	if g, ok := out["group"]; ok && s.state.Datacenter.HAGroups[fmt.Sprint(g)] == nil {
 		out["errors"] = map[string]any{"group": fmt.Sprintf("group '%v' does not exist", g)}
 	}
@@ -188,7 +188,7 @@ func haGroupList(s *Server, _ *call) (any, error) {
 	rows := []any{}
 	groups := s.state.Datacenter.HAGroups
 	for _, id := range sortedKeys(groups) {
-		rows = append(rows, s.section("group", id, "group", groups[id], groups))
+		rows = append(rows, section("group", id, "group", groups))
 	}
 	return rows, nil
 }
@@ -201,7 +201,7 @@ func haGroupGet(s *Server, c *call) (any, error) {
 	case groups[id] == nil:
 		return nil, failf("no such ha group '%s'", id)
 	}
-	return s.section("group", id, "group", groups[id], groups), nil
+	return section("group", id, "group", groups), nil
 }
 
 func haGroupAdd(s *Server, c *call) (any, error) {

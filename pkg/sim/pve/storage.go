@@ -93,7 +93,7 @@ func storageUpdate(s *Server, c *call) (any, error) {
 		return nil, failf("update storage failed: storage '%s' does not exist", c.get("storage"))
 	}
 	if c.has("content") {
-		content, err := st.kind().contentOf(c)
+		content, err := st.kind().askedContent(c)
 		if err != nil {
 			return nil, failf("update storage failed: %v", err)
 		}
@@ -113,10 +113,9 @@ func storageDelete(s *Server, c *call) (any, error) {
 
 // usage is a storage as a hypervisor sees it.
 func (s *Server) usage(node string, st *storage) map[string]any {
-	used := s.state.used(node, st.ID)
 	return map[string]any{
 		"type": st.Type, "content": strings.Join(st.Content, ","), "active": 1, "enabled": 1, "shared": btoi(st.Shared),
-		"total": st.Capacity, "used": used, "avail": max(st.Capacity-used, 0),
+		"total": st.Capacity, "used": s.state.used(node, st.ID), "avail": max(s.free(node, st), 0),
 	}
 }
 

@@ -172,12 +172,12 @@ func newStorage(c *call) (*storage, error) {
 	delete(st.Options, "path")
 	delete(st.Options, "shared")
 	var err error
-	st.Content, err = kind.contentOf(c)
+	st.Content, err = kind.askedContent(c)
 	return st, err
 }
 
-// contentOf is what an entry is to hold. What the type cannot hold is passed over, as Proxmox VE does with a warning in its log.
-func (k storageKind) contentOf(c *call) ([]string, error) {
+// askedContent is what an entry is to hold. What the type cannot hold is passed over, as Proxmox VE does with a warning in its log.
+func (k storageKind) askedContent(c *call) ([]string, error) {
 	content := splitList(c.get("content"))
 	if len(content) == 0 {
 		content = slices.Clone(k.initial)
