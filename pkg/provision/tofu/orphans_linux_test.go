@@ -137,7 +137,7 @@ func TestACutShowLeavesNoProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := filepath.Join(root, "begun")
-	stub(t, filepath.Join(root, "tofu"), `case $1 in show) "`+provider+`" 60 >/dev/null 2>&1 & echo $! >"`+begun+`"; trap "" INT; wait;; *) `+says("OpenTofu v1.10.6")+`;; esac`)
+	stub(t, filepath.Join(root, "tofu"), `case $1 in show) "`+provider+`" 60 >/dev/null 2>&1 & echo $! >"`+begun+`.new"; mv "`+begun+`.new" "`+begun+`"; trap "" INT; wait;; *) `+says("OpenTofu v1.10.6")+`;; esac`)
 	dir := filepath.Join(root, "clusters", "ci-1")
 	plan := workdir{cluster: dir}.file(planFile)
 	if err := os.MkdirAll(filepath.Dir(plan), 0o700); err != nil {
@@ -151,14 +151,7 @@ func TestACutShowLeavesNoProvider(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() {
-		for ctx.Err() == nil {
-			if raw, err := os.ReadFile(begun); err == nil && len(raw) > 0 {
-				cancel()
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}()
+	go whenThere(ctx, begun, cancel)
 	if text, err := p.PlanText(ctx, testRequest(dir, 1)); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %q, %v", text, err)
 	}

@@ -394,22 +394,25 @@ func TestTroubleWhileMaking(t *testing.T) {
 	})
 }
 
-// whenStarted calls do when the provider has begun to make a VM, unless ctx ends before.
-func (b *bench) whenStarted(ctx context.Context, do func()) {
+// whenThere calls do, which is to end ctx, when a file is there, unless ctx ends before.
+func whenThere(ctx context.Context, file string, do func()) {
 	for ctx.Err() == nil {
-		if _, err := os.Stat(filepath.Join(b.host, "started")); err == nil {
+		if _, err := os.Stat(file); err == nil {
 			do()
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
+// started is there when the provider has begun to make a VM.
+func (b *bench) started() string { return filepath.Join(b.host, "started") }
+
 func interrupted(t *testing.T, b *bench) {
 	slow := filepath.Join(b.host, "slow")
 	write(t, slow, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go b.whenStarted(ctx, cancel)
+	go whenThere(ctx, b.started(), cancel)
 	if _, err := b.provider.Up(ctx, b.request); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
@@ -433,7 +436,7 @@ func deaf(t *testing.T, b *bench) {
 	limited, cancel := phase.Limited(t.Context(), 32*time.Second, errors.New("too slow to begin"))
 	defer cancel()
 	ctx, stop := context.WithCancelCause(limited)
-	go b.whenStarted(ctx, func() { stop(errors.New("stopped")) })
+	go whenThere(ctx, b.started(), func() { stop(errors.New("stopped")) })
 	_, err := b.provider.Up(ctx, b.request)
 	if err == nil || !strings.Contains(err.Error(), "was killed: its state may lack what it did last (stopped)") {
 		t.Errorf("got %v", err)
