@@ -61,7 +61,7 @@ var within = []struct {
 	{"pkg/remote", []string{"pkg/cluster", "pkg/phase", "pkg/progress"}, "an adapter to SSH"},
 	{"pkg/proxmox", []string{"pkg/cluster", "pkg/progress"}, "an adapter to Proxmox VE"},
 	{"pkg/provision", []string{"pkg/cluster", "pkg/phase", "pkg/progress", "pkg/process", "pkg/provision", "tofu", "cloudinit"}, "an adapter to OpenTofu"},
-	{"pkg/hive", []string{"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/remote"}, "what is done to nodes, over SSH only"},
+	{"pkg/hive", []string{"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is done to nodes, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/provision", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
 	{"pkg/fleet", []string{"pkg/cluster", "pkg/progress", "pkg/process", "pkg/proxmox", "pkg/lifecycle", "pkg/provision"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},

@@ -128,6 +128,14 @@ func (s *session) document(status lifecycle.Status) statusJSON {
 	if found := interruptionOf(s.store, status.Record); found != nil {
 		document.Interrupted, document.State = found, stateInterrupted
 	}
+	for _, texts := range [][]string{document.Reasons, document.Notes} {
+		for i, text := range texts {
+			texts[i] = s.inPlace(text)
+		}
+	}
+	for i := range document.Nodes {
+		document.Nodes[i].Error = s.inPlace(document.Nodes[i].Error)
+	}
 	return document
 }
 

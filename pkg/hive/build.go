@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"hive-test/pkg/process"
 	"hive-test/pkg/remote"
 )
 
@@ -247,10 +248,15 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 		cmd.Env = append(cmd.Env, "GIT_CONFIG_GLOBAL="+filepath.Join(home, ".gitconfig"))
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Run(); err != nil {
+	guard, err := process.StartGuarded(cmd, cmd.WaitDelay)
+	if err != nil {
+		return "", fmt.Errorf("building hive on this machine: %w", err)
+	}
+	err = cmd.Wait()
+	guard.Stop()
+	if err != nil {
 		log := tail(newRedactor(c.repoSecrets()...).text(stdout.String()+stderr.String()), shownLines)
 		text := strings.Join(append([]string{strings.Join(log[max(0, len(log)-1):], "")}, log...), "\n    | ")
 		return "", fmt.Errorf("building hive on this machine: %s: %w: %s", name, err, text)

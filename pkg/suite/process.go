@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"hive-test/pkg/process"
 )
 
 const (
@@ -46,8 +48,8 @@ func (e exit) err() error {
 	return nil
 }
 
-// runProcess runs p to its end. When ctx ends the whole group gets INT and, after the grace, KILL. Whatever is left in the
-// group when the command has ended is killed. The error means that it could not be started.
+// runProcess runs p to its end. When ctx ends, or this process is killed, the whole group gets INT and, after the grace, KILL.
+// Whatever is left in the group when the command has ended is killed. The error means that it could not be started.
 func runProcess(ctx context.Context, p child) (exit, error) {
 	if p.dir != "" { // a missing one is otherwise reported as a missing shell
 		if _, err := os.Stat(p.dir); err != nil {
@@ -56,14 +58,13 @@ func runProcess(ctx context.Context, p child) (exit, error) {
 	}
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Dir, cmd.Env = p.dir, p.env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return exit{}, fmt.Errorf("making a pipe for its output: %w", err)
 	}
 	defer func() { _ = read.Close() }()
 	cmd.Stdout, cmd.Stderr = write, write
-	err = cmd.Start()
+	guard, err := process.StartGuarded(cmd, p.grace)
 	_ = write.Close()
 	if err != nil {
 		return exit{}, fmt.Errorf("starting %q: %w", p.line, err)
@@ -75,6 +76,7 @@ func runProcess(ctx context.Context, p child) (exit, error) {
 		readText(read, p.onText)
 	}()
 	waitProcess(ctx, cmd, p.grace)
+	guard.Stop()
 	if p.onEnd != nil {
 		p.onEnd(cmd.Process.Pid, pipeName(read))
 	}

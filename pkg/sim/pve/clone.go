@@ -213,7 +213,7 @@ func (s *Server) copyVolume(c *call, dst *vm, k string, d drive, old *volume, fu
 	if !linked {
 		m.log = append(m.log, fmt.Sprintf("create full clone of drive %s (%s)", k, old.id()), s.formatting(v))
 		if kind == "disk" {
-			m.log = append(m.log, transferred(v.Size)...)
+			m.log = append(m.log, s.copied(v)...)
 		}
 		return v, nil
 	}

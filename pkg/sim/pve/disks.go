@@ -212,6 +212,15 @@ func (s *Server) formatting(v *volume) string {
 	return fmt.Sprintf("Formatting '%s', fmt=%s size=%d preallocation=off", s.filePath(v), v.Format, v.Size)
 }
 
+// copied is what a task's log says of a volume that is filled from another. Version 9 says first that it is there (recorded).
+func (s *Server) copied(v *volume) []string {
+	lines := transferred(v.Size)
+	if s.version != Version84 {
+		lines = append([]string{fmt.Sprintf("allocated target volume '%s'", v.id())}, lines...)
+	}
+	return lines
+}
+
 func transferred(size int64) []string {
 	gb := float64(size) / gib
 	line := func(part float64) string {
@@ -327,7 +336,7 @@ func (s *Server) makeImport(node string, vmid int, key, storageID string, d driv
 	}
 	m.volumes = append(m.volumes, v)
 	m.log = append(m.log, "create full clone of drive ("+from+")", s.formatting(v))
-	m.log = append(m.log, transferred(v.Size)...)
+	m.log = append(m.log, s.copied(v)...)
 	// The size that the caller gives is ignored (observed): the disk has its source's size until it is resized.
 	d["file"], d["size"] = v.id(), formatSize(v.Size)
 	m.log = append(m.log, fmt.Sprintf("%s: successfully created disk '%s'", key, d.text()))
