@@ -97,41 +97,6 @@ type remarkJSON struct {
 	Held    bool       `json:"held"`
 }
 
-// remark changes what a cluster's VMs say of its time, and prints what they say now.
-func (a *app) remark(ctx context.Context, verb, name string, settings config.Settings, change func(*cluster.Owner)) error {
-	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
-		return err
-	}
-	s, err := a.open(verb, name, settings)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	ctx, cancel := s.limited(ctx)
-	defer cancel()
-	fleet, err := s.take(ctx, (*session).load)
-	if err != nil {
-		return err
-	}
-	if err := lifecycle.Remark(ctx, s.job(fleet), change); err != nil {
-		return err
-	}
-	document := remarkJSON{Schema: outputSchema, Cluster: name, Verb: verb, Expires: expiryOf(s.record.Owner), Held: s.record.Owner.Held}
-	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
-		return err
-	}
-	_, err = fmt.Fprintf(a.Stdout, "cluster %s: %s\n", name, timeLeft(s.record.Owner, time.Now()))
-	return err
-}
-
-// expiryOf is an owner's expiry as documents have it; nil: none.
-func expiryOf(o cluster.Owner) *time.Time {
-	if o.Expires.IsZero() {
-		return nil
-	}
-	return &o.Expires
-}
-
 // timeLeft tells people until when a cluster is meant to exist.
 func timeLeft(o cluster.Owner, now time.Time) string {
 	text := "does not expire"

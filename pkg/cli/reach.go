@@ -72,74 +72,6 @@ func split(cmd *cobra.Command, args []string) (before, command []string) {
 	return args, nil
 }
 
-// recorded opens a cluster that exists.
-func (a *app) recorded(verb, name string, settings config.Settings) (*session, error) {
-	s, err := a.open(verb, name, settings)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.load(); err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// opened is recorded for a cluster that is to be looked at. A simulated one's simulator is made to run first: without it, the
-// addresses could be anybody's.
-func (a *app) opened(ctx context.Context, verb, name string, settings config.Settings) (*session, error) {
-	s, err := a.recorded(verb, name, settings)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.connect(ctx); err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// reach opens a cluster whose nodes are to be reached.
-func (a *app) reach(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
-	s, err := a.opened(ctx, verb, name, settings)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, node := range s.record.Nodes {
-		if !node.Management.IsValid() {
-			s.close()
-			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, name)
-		}
-	}
-	fleet, err := s.fleet()
-	if err != nil { // no token is needed to reach nodes: without one, they are where the record says
-		fleet = existing{}
-	}
-	return s, s.looking(fleet), nil
-}
-
-// onNodes lets do work on nodes of a cluster that exists: those that pick chooses, connected to where they are now. One that
-// cannot be reached has its error in its place.
-func (a *app) onNodes(ctx context.Context, verb, name string, settings config.Settings, pick func(cluster.Nodes) (cluster.Nodes, error), do func(ctx context.Context, s *session, group remote.Group, unreached []error) error) (err error) {
-	s, r, err := a.reach(ctx, verb, name, settings)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	ctx, cancel := s.limited(ctx)
-	defer cancel()
-	nodes, err := pick(s.record.Nodes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	group, unreached, err := s.reached(ctx, r, nodes)
-	if err != nil {
-		return err
-	}
-	return do(ctx, s, group, unreached)
-}
-
 // nodeList is the value of a flag that names nodes. Not given, it means all; an empty one, as of a variable that is not set,
 // would mean all by mistake.
 type nodeList string
@@ -161,27 +93,6 @@ func nodesFlag(cmd *cobra.Command, name, usage string) *string {
 	which := new(string)
 	cmd.Flags().Var((*nodeList)(which), name, usage)
 	return which
-}
-
-// listed picks what --nodes names.
-func listed(which string) func(cluster.Nodes) (cluster.Nodes, error) {
-	return func(nodes cluster.Nodes) (cluster.Nodes, error) { return choose(nodes, "nodes", which) }
-}
-
-// reached connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its place.
-func (s *session) reached(ctx context.Context, r *lifecycle.Job, chosen cluster.Nodes) (remote.Group, []error, error) {
-	var indexes []int
-	for _, node := range chosen {
-		indexes = append(indexes, node.Index)
-	}
-	group, failures, err := lifecycle.Reach(ctx, r, indexes...)
-	if err != nil {
-		return nil, nil, codeError{ExitConfig, err}
-	}
-	for i, failure := range failures {
-		failures[i] = progress.WithHint(failure, fmt.Sprintf("hive-test status %s asks its hypervisor whether it runs, and where it is", s.name))
-	}
-	return group, failures, nil
 }
 
 func (a *app) ssh(ctx context.Context, name string, index int, command []string, raw bool, settings config.Settings) error {
@@ -262,25 +173,6 @@ taken out; --raw leaves them. 4 MiB of each stream of a node are kept; where it 
 		return a.exec(ctx, before[0], *which, command, *raw, settings)
 	})
 	return cmd
-}
-
-// choose returns the nodes that a list like 1,3 names, which was given by a flag. Numbers and names are the same.
-func choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
-	if which == "" {
-		return nodes, nil
-	}
-	var chosen cluster.Nodes
-	for part := range strings.SplitSeq(which, ",") {
-		part = strings.TrimSpace(part)
-		at := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == part || strconv.Itoa(n.Index) == part })
-		if at < 0 {
-			return nil, usageError{fmt.Errorf("--%s %s: there is no node %q, the cluster has %d", flag, which, part, len(nodes))}
-		}
-		if !slices.Contains(chosen, nodes[at]) {
-			chosen = append(chosen, nodes[at])
-		}
-	}
-	return chosen, nil
 }
 
 // execJSON is the shape of `exec -o json`.

@@ -60,42 +60,6 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
 	return cmd
 }
 
-// look opens a cluster for reading: no run, and no lock but for the moment in which it writes down where nodes have moved.
-func (a *app) look(ctx context.Context, verb, name string, settings config.Settings) (*session, *lifecycle.Job, error) {
-	a.signals.looking()
-	s, err := a.opened(ctx, verb, name, settings)
-	if err != nil {
-		return nil, nil, err
-	}
-	fleet, err := s.fleet()
-	if err != nil {
-		s.close()
-		return nil, nil, err
-	}
-	return s, s.looking(fleet), nil
-}
-
-// looking wires what a verb needs that only looks.
-func (s *session) looking(fleet lifecycle.Fleet) *lifecycle.Job {
-	return &lifecycle.Job{
-		Record: s.record, Store: s.store, Fleet: fleet, Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Now: time.Now,
-		Hold: s.holdBriefly,
-	}
-}
-
-// holdBriefly locks the cluster until release is called.
-func (s *session) holdBriefly() (release func(), err error) {
-	if err := s.holdWithin(context.Background(), 0); err != nil {
-		return nil, err
-	}
-	return func() {
-		if err := s.lock.Release(); err != nil {
-			s.sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
-		}
-		s.lock = nil
-	}, nil
-}
-
 func (a *app) status(ctx context.Context, name string, settings config.Settings) error {
 	s, r, err := a.look(ctx, "status", name, settings)
 	if err != nil {
@@ -122,43 +86,10 @@ func (a *app) status(ctx context.Context, name string, settings config.Settings)
 	return nil
 }
 
-// document is what status tells of a look.
-func (s *session) document(status lifecycle.Status) statusJSON {
-	document := statusOf(status)
-	if found := interruptionOf(s.store, status.Record); found != nil {
-		document.Interrupted, document.State = found, stateInterrupted
-	}
-	for _, texts := range [][]string{document.Reasons, document.Notes} {
-		for i, text := range texts {
-			texts[i] = s.inPlace(text)
-		}
-	}
-	for i := range document.Nodes {
-		document.Nodes[i].Error = s.inPlace(document.Nodes[i].Error)
-	}
-	return document
-}
-
 // listJSON is the shape of `status -o json`.
 type listJSON struct {
 	Schema   int           `json:"schema"`
 	Clusters []clusterJSON `json:"clusters"`
-}
-
-type clusterJSON struct {
-	Name     string     `json:"name"`
-	Phase    string     `json:"phase"`
-	State    string     `json:"state"`
-	Nodes    int        `json:"nodes"`
-	Created  time.Time  `json:"created,omitzero"`
-	Expires  *time.Time `json:"expires"`
-	Held     bool       `json:"held"`
-	Owner    string     `json:"owner"`
-	OwnerID  string     `json:"owner_id"` // what its VMs say of whose they are
-	LockedBy string     `json:"locked_by"`
-	Error    string     `json:"error,omitempty"`
-
-	Interrupted *interruptedJSON `json:"interrupted,omitempty"`
 }
 
 func (a *app) list(settings config.Settings) error {
@@ -216,28 +147,4 @@ func (c clusterJSON) ends() string {
 		return "-"
 	}
 	return c.Expires.Local().Format(time.DateTime)
-}
-
-func summary(store *state.Store, name cluster.Name) clusterJSON {
-	out := clusterJSON{Name: name.String()}
-	holder, life := store.Holder(name)
-	if life == state.Alive || life == state.Elsewhere {
-		out.LockedBy = lockedBy(holder)
-	}
-	record, err := store.Load(name)
-	if err != nil {
-		out.State, out.Error = "damaged", err.Error()
-		if _, newer := errors.AsType[*state.NewerError](err); newer {
-			out.State = "newer"
-		}
-		return out
-	}
-	p, current := record.Current()
-	out.Phase, out.State, out.Nodes, out.Created = string(p), string(current), len(record.Nodes), record.Owner.Created
-	if out.Interrupted = interruptionOf(store, record); out.Interrupted != nil {
-		out.State = stateInterrupted
-	}
-	out.Owner, out.OwnerID = record.Owner.Who(), record.Owner.ID
-	out.Expires, out.Held = expiryOf(record.Owner), record.Owner.Held
-	return out
 }

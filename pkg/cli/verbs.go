@@ -88,37 +88,6 @@ is still to be formed, for all.`,
 	return cmd
 }
 
-// checkHive refuses what cannot be installed in that layout.
-func checkHive(settings config.Settings, layout string) error {
-	options := installed(settings)
-	options.Layout = layout
-	if problems := options.Validate(); len(problems) > 0 {
-		return usageError{errors.Join(problems...)}
-	}
-	return nil
-}
-
-// checkCourse refuses parts of configuring that make no sense.
-func checkCourse(from, which string, force bool) error {
-	order := hive.StepNames()
-	after := func(step string) bool { return slices.Index(order, from) > slices.Index(order, step) }
-	var problem error
-	switch {
-	case from != "" && hive.CheckStep(from) != nil:
-		problem = fmt.Errorf("--from: %w", hive.CheckStep(from))
-	case force && which != "":
-		problem = errors.New("--force forms the cluster of all nodes anew: it does not go with --only-nodes")
-	case force && after(hive.StepStop):
-		problem = fmt.Errorf("--force forms the cluster anew, which begins with stopping hive: it does not go with --from %s", from)
-	case which != "" && after(hive.StepStop) && from != hive.StepStart:
-		problem = fmt.Errorf("%s is a step of the whole cluster: --from %s does not go with --only-nodes", from, from)
-	}
-	if problem != nil {
-		return usageError{problem}
-	}
-	return nil
-}
-
 func (a *app) testCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test NAME",
@@ -154,28 +123,6 @@ else the command itself.`,
 	return cmd
 }
 
-// checkSuites refuses a node to run suites on that a cluster does not have, or will not have, and variables for them that are not set.
-func checkSuites(s *session) error {
-	nodes := s.record.Nodes
-	for i := len(nodes) + 1; i <= s.record.Spec.NodeCount; i++ {
-		nodes = append(slices.Clip(nodes), cluster.Node{Name: s.record.Name.Node(i), Index: i})
-	}
-	var problems []error
-	if _, found := nodes.Named(s.settings.SuiteOn); !found && s.settings.SuiteOn != "" {
-		problems = append(problems, fmt.Errorf("--on %s: there is no such node, the cluster has %d", s.settings.SuiteOn, len(nodes)))
-	}
-	for _, name := range s.settings.SuiteEnv {
-		set := func(entry string) bool { return strings.HasPrefix(entry, name+"=") }
-		if !strings.Contains(name, "=") && !slices.ContainsFunc(s.Environ, set) {
-			problems = append(problems, fmt.Errorf("--suite-env %s: that variable is not set here: set it, or give %s=value", name, name))
-		}
-	}
-	if len(problems) > 0 {
-		return usageError{errors.Join(problems...)}
-	}
-	return nil
-}
-
 func (a *app) fullCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "full NAME",
@@ -204,43 +151,4 @@ that of the first phase that failed. What failed is explained by what every node
 		})
 	})
 	return cmd
-}
-
-// onFound runs phases on a cluster whose record is found by find.
-func (a *app) onFound(ctx context.Context, verb, name string, settings config.Settings, find func(*session) error, list func(*lifecycle.Job) []phase.Entry) (err error) {
-	s, err := a.open(verb, name, settings)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	defer func() { s.stopped(ctx, err) }()
-	ctx, cancel := s.limited(ctx)
-	defer cancel()
-	fleet, err := s.take(ctx, find)
-	if err != nil {
-		return err
-	}
-	if err := s.begin(); err != nil {
-		return s.elsewhere(err)
-	}
-	tofu.EndOrphans(ctx, s.record.Owner.ID, s.sink) // one that still makes VMs is in the way of all that follows
-	r := s.job(fleet)
-	return s.phases(ctx, r, list(r))
-}
-
-// take finds the record of a cluster that exists and holds the cluster, and returns where its machines are.
-func (s *session) take(ctx context.Context, find func(*session) error) (lifecycle.Fleet, error) {
-	if err := find(s); err != nil {
-		return nil, err
-	}
-	if err := s.hold(ctx); err != nil {
-		return nil, s.elsewhere(err)
-	}
-	if err := find(s); err != nil { // as it is now that nobody else changes it
-		return nil, err
-	}
-	if err := s.connect(ctx); err != nil {
-		return nil, err
-	}
-	return s.fleet()
 }

@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"cmp"
@@ -31,7 +31,7 @@ import (
 
 // session is one run of a verb on one cluster: settings, narration, lock, record and the evidence of the run.
 type session struct {
-	*app
+	*Engine
 	verb     string
 	settings config.Settings
 	store    *state.Store
@@ -43,7 +43,6 @@ type session struct {
 	unread   bool // the cluster's directory could not be read
 
 	sink     progress.Sink
-	screen   progress.Renderer
 	memory   *progress.Memory
 	recorder progress.Renderer
 	debug    *debugLog
@@ -53,34 +52,30 @@ type session struct {
 	started  time.Time
 }
 
-// open begins a session: nothing on disk is touched before hold.
-func (a *app) open(verb, name string, settings config.Settings) (*session, error) {
-	parsed, store, err := storeOf(name, settings)
+// open begins a run: nothing on disk is touched before hold.
+func (e *Engine) open(verb, name string, settings config.Settings) (*session, error) {
+	parsed, store, err := e.storeOf(name, settings)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPlan(settings); err != nil {
-		return nil, err
-	}
-	s := &session{app: a, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(a.known)}
-	s.screen = a.renderer(settings)
+	s := &session{Engine: e, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(e.Secrets)}
+	s.Secrets.Learn(tokenSecrets(settings.Proxmox.Token.Reveal())...)
 	base := progress.Event{Cluster: name, Verb: verb}
-	s.sink = a.advising(progress.With(progress.Redact(progress.Multi(s.screen, s.memory, progress.SinkFunc(s.keep)), a.known.Values), base))
-	a.ownTemporary(s.sink)
+	s.sink = e.advising(progress.With(progress.Redact(progress.Multi(e.Events, s.memory, progress.SinkFunc(s.note)), s.Secrets.Values), base))
 	return s, nil
 }
 
 // storeOf is where the cluster of that name is kept, whether or not it exists.
-func storeOf(name string, settings config.Settings) (cluster.Name, *state.Store, error) {
+func (e *Engine) storeOf(name string, settings config.Settings) (cluster.Name, *state.Store, error) {
 	parsed, err := cluster.ParseName(name)
 	if err != nil {
-		return "", nil, usageError{err}
+		return "", nil, usage(err)
 	}
 	store, err := state.Open(settings.ClustersDir)
 	if err != nil {
-		return "", nil, codeError{ExitConfig, err}
+		return "", nil, Error{ExitConfig, err}
 	}
-	store.Version = programVersion()
+	store.Version = e.Version
 	return parsed, store, nil
 }
 
@@ -88,22 +83,22 @@ func storeOf(name string, settings config.Settings) (cluster.Name, *state.Store,
 func checkPlan(settings config.Settings) error {
 	for _, suite := range settings.Suites {
 		if strings.TrimSpace(suite) == "" {
-			return usageError{errors.New("--suite is empty: give smoke or a command")}
+			return usage(errors.New("--suite is empty: give smoke or a command"))
 		}
 	}
 	if settings.JUnit != "" {
 		if info, err := os.Stat(settings.JUnit); err == nil && info.IsDir() {
-			return usageError{fmt.Errorf("--junit: %s is a directory", settings.JUnit)}
+			return usage(fmt.Errorf("--junit: %s is a directory", settings.JUnit))
 		}
 		if err := os.MkdirAll(filepath.Dir(settings.JUnit), 0o755); err != nil {
-			return usageError{fmt.Errorf("--junit: %w", err)}
+			return usage(fmt.Errorf("--junit: %w", err))
 		}
 	}
 	return nil
 }
 
-// keep passes an event to debug.log, and to events.jsonl once the run has a directory.
-func (s *session) keep(e progress.Event) {
+// note passes an event to debug.log, and to events.jsonl once the run has a directory.
+func (s *session) note(e progress.Event) {
 	s.debug.event(e)
 	if s.recorder != nil {
 		s.recorder.Emit(e)
@@ -120,7 +115,7 @@ func tokenSecrets(token string) []string {
 func (s *session) learnKeys() {
 	for _, path := range []string{s.record.SSHKeyPath, s.record.Target.HypervisorSSHKeyPath} {
 		if raw, err := os.ReadFile(path); path != "" && err == nil {
-			s.known.Learn(string(raw))
+			s.Secrets.Learn(string(raw))
 		}
 	}
 }
@@ -141,7 +136,7 @@ func (s *session) holdWithin(ctx context.Context, patience time.Duration) error 
 		lock, err = s.store.Lock(s.name, holder)
 	}
 	if _, locked := errors.AsType[*state.LockedError](err); err != nil && !locked && ctx.Err() == nil {
-		return codeError{ExitConfig, err}
+		return Error{ExitConfig, err}
 	}
 	if err != nil {
 		return err
@@ -202,7 +197,7 @@ func (s *session) connect(ctx context.Context) error {
 		return s.cutShort(ctx, err)
 	}
 	s.sim = &sim
-	s.known.Learn(tokenSecrets(sim.Token)...)
+	s.Secrets.Learn(tokenSecrets(sim.Token)...)
 	s.simulatedTarget()
 	return nil
 }
@@ -212,7 +207,7 @@ func (s *session) connect(ctx context.Context) error {
 func (s *session) otherSimulator() error {
 	dir := remote.Quote(s.store.Dir(s.name))
 	if len(s.record.Nodes) == 0 { // nothing but an owner id
-		return codeError{ExitConfig, progress.WithHint(fmt.Errorf("%s has no simulator that could have the VMs of cluster %q: nothing was changed", s.store.Root(), s.name),
+		return Error{ExitConfig, progress.WithHint(fmt.Errorf("%s has no simulator that could have the VMs of cluster %q: nothing was changed", s.store.Root(), s.name),
 			"name the clusters directory that has with --clusters-dir")}
 	}
 	hint := "if this is a copy, use the cluster where it was made, and remove the copy: rm -r " + dir +
@@ -220,7 +215,7 @@ func (s *session) otherSimulator() error {
 	if made, _, found := strings.Cut(s.record.Target.CAFile, "/.sim/"); found && made != s.store.Root() {
 		hint = fmt.Sprintf("it was used in %s last: hive-test %s %s --clusters-dir %s\n%s", made, s.verb, s.name, remote.Quote(made), hint)
 	}
-	return codeError{ExitConfig, progress.WithHint(
+	return Error{ExitConfig, progress.WithHint(
 		fmt.Errorf("the VMs of cluster %q are on another simulator than that of %s: nothing was changed", s.name, s.store.Root()), hint)}
 }
 
@@ -248,16 +243,16 @@ func (s *session) proxmoxFleet() (*fleet.Fleet, error) {
 		Log: s.debug.log, Warn: func(text string) { s.sink.Emit(progress.Event{Kind: progress.Warning, Message: text}) },
 	})
 	if err != nil {
-		return nil, codeError{ExitConfig, err}
+		return nil, Error{ExitConfig, err}
 	}
 	idRange := proxmox.DefaultIDRange()
 	if s.settings.Proxmox.VMIDRange != "" {
 		if idRange, err = proxmox.ParseIDRange(s.settings.Proxmox.VMIDRange); err != nil {
-			return nil, codeError{ExitConfig, err}
+			return nil, Error{ExitConfig, err}
 		}
 	}
-	if s.lockDir() == "" && s.noLocks != nil {
-		return nil, codeError{ExitConfig, fmt.Errorf("the locks on VM ids: %w", s.noLocks)}
+	if s.lockDir() == "" && s.NoLockDir != nil {
+		return nil, Error{ExitConfig, fmt.Errorf("the locks on VM ids: %w", s.NoLockDir)}
 	}
 	return fleet.New(fleet.Options{
 		Client: client, IDRange: idRange, IDBase: s.settings.Proxmox.VMIDBase, Parallelism: s.settings.Parallelism,
@@ -296,20 +291,20 @@ func (s *session) otherAddresses() (map[netip.Addr]string, error) {
 func (s *session) begin() error {
 	run, err := s.store.NewRun(s.name, s.verb, s.started)
 	if err != nil {
-		return codeError{ExitConfig, err}
+		return Error{ExitConfig, err}
 	}
 	s.run = run
 	s.learnKeys()
 	recorder, err := progress.Recorder(filepath.Join(run.Dir, state.EventsFile))
 	if err != nil {
-		return codeError{ExitConfig, err}
+		return Error{ExitConfig, err}
 	}
 	for _, e := range s.memory.Events() {
 		recorder.Emit(e)
 	}
 	s.recorder = recorder
 	if err := s.debug.open(filepath.Join(run.Dir, state.DebugFile)); err != nil {
-		return codeError{ExitConfig, err}
+		return Error{ExitConfig, err}
 	}
 	s.sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: run.Dir, OwnerID: s.record.Owner.ID})
 	if s.record.Spec.Deployer != cluster.DeployerExisting && (s.verb == "up" || s.verb == "full") {
@@ -335,12 +330,12 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 	return phase.Limited(ctx, limit, fmt.Errorf("the time was up (%s)", flag))
 }
 
-// job wires what the phases need.
-func (s *session) job(fleet lifecycle.Fleet) *lifecycle.Job {
+// job wires what the phases need. The user has said stop when root has ended by more than its time.
+func (s *session) job(root context.Context, fleet lifecycle.Fleet) *lifecycle.Job {
 	s.running = &lifecycle.Job{
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
 		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, Environ: s.Environ, SuiteEnv: s.settings.SuiteEnv, KillLeftovers: s.settings.KillLeftovers, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
-		Interrupted: s.signals.interrupted, Abort: s.signals.abort, Secrets: s.known,
+		Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.Abort, Secrets: s.Secrets,
 	}
 	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well
 		s.running.Provisioner, s.running.Store = existing{}, keeper{s.store, s.unread, s.sink}
@@ -366,7 +361,7 @@ func (s *session) cutShort(ctx context.Context, err error) error {
 	if errors.Is(err, context.Cause(ctx)) { // it says so
 		what = fmt.Errorf("%w, before anything was changed", err)
 	}
-	return codeError{ExitConfig, progress.WithHint(what, "allow more time with --timeout, if it only was slow")}
+	return Error{ExitConfig, progress.WithHint(what, "allow more time with --timeout, if it only was slow")}
 }
 
 // phases runs a list of phases as this session's run, reports on it, and returns the error that decides the exit code.
@@ -375,34 +370,32 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 		list[i].Timeout = s.settings.PhaseTimeout(list[i].Name())
 		list[i].Setting = "--timeout-" + list[i].Name()
 	}
-	s.signals.attended(s.interrupt())
+	stopNoting := s.noteInterruptions(ctx)
 	beat := s.startHeartbeat(ctx, r)
 	if s.verb == "configure" || s.verb == "test" {
 		beat.Unseen(ctx, s.sink)
 	}
 	manager := &phase.Manager{
-		Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.signals.abort, CleanTimeout: s.settings.PhaseTimeout("down"),
+		Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.Abort, CleanTimeout: s.settings.PhaseTimeout("down"),
 		Timeout: s.settings.Timeout, Setting: "--timeout",
 	}
 	outcomes, err := manager.Run(ctx)
-	s.signals.attended(nil)
-	beat.End(ctx, err, s.signals.abort.Err() != nil)
-	if s.signals.abort.Err() == nil {
+	stopNoting()
+	beat.End(ctx, err, s.Abort.Err() != nil)
+	if s.Abort.Err() == nil { // else something may still use the connections, which end with the process
 		err = errors.Join(err, r.Close())
-	} else { // something may still use the connections, which end with the process; children would not
-		process.EndChildren()
 	}
 	return s.end(ctx, outcomes, err)
 }
 
-// end closes the run: last event, reports, result on stdout.
+// end closes the run: last event and reports.
 func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) error {
 	code := ExitOK
 	if err != nil {
 		if code = outcomeCode(outcomes); code == ExitOK {
 			code = plainCode(err)
 		}
-		code = exitCode(ctx, codeError{code, err})
+		code = CodeOf(ctx, Error{code, err})
 	}
 	status := progress.Passed
 	switch {
@@ -422,15 +415,13 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 	s.sink.Emit(final)
 	result := report.Build(s.events())
 	writeErr := s.write(result)
-	_, printErr := printAs(s.Stdout, s.settings.Output, result)
-	writeErr = errors.Join(writeErr, printErr)
 	if err == nil {
 		return writeErr
 	}
 	if writeErr != nil {
 		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "the reports are not complete: " + writeErr.Error()})
 	}
-	return codeError{code, toldError{err}}
+	return Error{code, ReportedError{err}}
 }
 
 func failures(outcomes []phase.Outcome) []phase.Outcome {
@@ -460,25 +451,23 @@ func (s *session) write(result report.Report) error {
 func (s *session) events() []progress.Event {
 	events := s.memory.Events()
 	for i, e := range events {
-		events[i] = s.known.MaskEvent(e)
+		events[i] = s.Secrets.MaskEvent(e)
 	}
 	return events
 }
 
-// stopped reports a run that ended before it began, where the user asked for a document.
-func (s *session) stopped(ctx context.Context, err error) {
-	if err == nil || s.recorder != nil || s.settings.Output == "table" {
-		return
+// outcome is what came of the run, which may have ended before it began.
+func (s *session) outcome(ctx context.Context, err error) Outcome {
+	if err != nil && s.recorder == nil {
+		code := int(CodeOf(ctx, err))
+		s.memory.Emit(progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code, Error: err.Error(), Hint: progress.HintOf(err)})
 	}
-	code := int(exitCode(ctx, err))
-	s.memory.Emit(progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code, Error: err.Error(), Hint: progress.HintOf(err)})
-	_, _ = printAs(s.Stdout, s.settings.Output, report.Build(s.events())) // the exit code says it too
+	return Outcome{Report: report.Build(s.events()), Dir: s.run.Dir}
 }
 
-// close ends the session: the screen, the record of events, the lock.
+// close ends the session: the record of events, the lock.
 func (s *session) close() {
 	var failure error
-	failure = errors.Join(failure, s.screen.Close())
 	if s.recorder != nil {
 		failure = errors.Join(failure, s.recorder.Close())
 	}
@@ -487,7 +476,7 @@ func (s *session) close() {
 		failure = errors.Join(failure, s.lock.Release())
 	}
 	if failure != nil {
-		fmt.Fprintln(s.Stderr, "warning: "+failure.Error())
+		s.Events.Emit(progress.Event{Kind: progress.Warning, Time: time.Now().UTC(), Cluster: string(s.name), Verb: s.verb, Message: s.Secrets.Mask(failure.Error())})
 	}
 }
 
@@ -496,7 +485,7 @@ func (s *session) clear() error {
 	if s.run.Dir == "" {
 		return nil
 	}
-	err := s.known.MaskFiles(s.run.Dir)
+	err := s.Secrets.MaskFiles(s.run.Dir)
 	if s.running != nil {
 		err = errors.Join(err, s.running.WriteIndex())
 	}

@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (s *session) startHeartbeat(ctx context.Context, r *lifecycle.Job) fleet.He
 	self := process.Self()
 	return f.StartHeartbeat(ctx, proxmox.RunMark{
 		Cluster: s.name, OwnerID: s.record.Owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start,
-		Destroys: s.destroys(s.verb, s.settings), Making: !wasUp(s.before) && (s.verb == "up" || s.verb == "full" || !wasUp(s.record)),
+		Destroys: s.destroys(), Making: !wasUp(s.before) && (s.verb == "up" || s.verb == "full" || !wasUp(s.record)),
 	}, s.sink)
 }
 

@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"hive-test/pkg/state"
 )
 
-// ExitCode is the process's exit code: an interface that scripts rely on.
+// ExitCode is how a run ended, in the run's report and as the exit code of hive-test: an interface that scripts rely on.
 type ExitCode int
 
 // The exit codes. Only this file knows the numbers.
@@ -34,14 +34,15 @@ const (
 	ExitTerminated  ExitCode = 143
 )
 
-// exitRow is one row of the table that `help exit-codes` prints.
-type exitRow struct {
+// ExitMeaning is what an exit code means.
+type ExitMeaning struct {
 	Code    ExitCode
 	Meaning string
 }
 
-func exitCodes() []exitRow {
-	return []exitRow{
+// ExitCodes are all of them, in order.
+func ExitCodes() []ExitMeaning {
+	return []ExitMeaning{
 		{ExitOK, "done"},
 		{ExitUnexpected, "unexpected"},
 		{ExitUsage, "usage: flag, value or name; nothing was touched"},
@@ -58,30 +59,35 @@ func exitCodes() []exitRow {
 	}
 }
 
-// usageError is a mistake on the command line: nothing was touched.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-// codeError carries an exit code that a remote command or a finding decided; it prints nothing if err is nil.
-type codeError struct {
-	code ExitCode
-	err  error
+// Error carries the exit code that a failure means. Without an Err it shows nothing: what there is to say was said.
+type Error struct {
+	Code ExitCode
+	Err  error
 }
 
-func (e codeError) Error() string {
-	if e.err == nil {
+func (e Error) Error() string {
+	if e.Err == nil {
 		return ""
 	}
-	return e.err.Error()
+	return e.Err.Error()
 }
-func (e codeError) Unwrap() error { return e.err }
 
-// signalError is the cause of a context that a signal has cancelled.
-type signalError struct{ signal os.Signal }
+// Unwrap returns the error itself.
+func (e Error) Unwrap() error { return e.Err }
 
-func (e signalError) Error() string { return "interrupted by " + signalWord(e.signal.String()) }
+// usage is a mistake of the user's: nothing was touched.
+func usage(err error) error { return Error{ExitUsage, err} }
+
+// ReportedError was shown by the run's own events already.
+type ReportedError struct{ error }
+
+// Unwrap returns the error itself.
+func (e ReportedError) Unwrap() error { return e.error }
+
+// SignalError is the cause of a context that a signal has cancelled.
+type SignalError struct{ Signal os.Signal }
+
+func (e SignalError) Error() string { return "interrupted by " + signalWord(e.Signal.String()) }
 
 // signalWord is a signal as people call it.
 func signalWord(text string) string {
@@ -104,16 +110,16 @@ func phaseCode(name string) ExitCode {
 	return ExitUnexpected
 }
 
-// exitCode maps what a command returned to the code of the process.
-func exitCode(ctx context.Context, err error) ExitCode {
-	if signal, ok := errors.AsType[signalError](context.Cause(ctx)); ok && err != nil {
-		return signalCode(signal.signal)
+// CodeOf returns the exit code of what a method of Engine returned for ctx.
+func CodeOf(ctx context.Context, err error) ExitCode {
+	if signal, ok := errors.AsType[SignalError](context.Cause(ctx)); ok && err != nil {
+		return SignalCode(signal.Signal)
 	}
 	return plainCode(err)
 }
 
-// signalCode is the code of a run that a signal has ended.
-func signalCode(signal os.Signal) ExitCode {
+// SignalCode is the code of a run that a signal has ended.
+func SignalCode(signal os.Signal) ExitCode {
 	if signal == syscall.SIGINT {
 		return ExitInterrupted
 	}
@@ -124,11 +130,8 @@ func plainCode(err error) ExitCode {
 	if err == nil {
 		return ExitOK
 	}
-	if coded, ok := errors.AsType[codeError](err); ok {
-		return coded.code
-	}
-	if _, ok := errors.AsType[usageError](err); ok {
-		return ExitUsage
+	if coded, ok := errors.AsType[Error](err); ok {
+		return coded.Code
 	}
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return ExitConfig

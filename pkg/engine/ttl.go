@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"time"
@@ -15,19 +15,19 @@ const (
 	unlimitedPhase = 24 * time.Hour
 )
 
-// destroys tells whether the verb destroys the cluster at its end, whatever happens.
-func (a *app) destroys(verb string, settings config.Settings) bool {
-	return verb == "down" || verb == "full" && a.keepPolicy(settings, verb) == lifecycle.KeepNever
+// destroys reports whether the run destroys the cluster at its end, whatever happens.
+func (s *session) destroys() bool {
+	return s.verb == "down" || s.verb == "full" && s.keep() == lifecycle.KeepNever
 }
 
 // lifetime is how long the VMs of a new cluster are meant to exist; 0 is for ever.
-func (a *app) lifetime(verb string, settings config.Settings) time.Duration {
-	if settings.Given("ttl") || !a.destroys(verb, settings) {
-		return settings.TTL
+func (s *session) lifetime() time.Duration {
+	if s.settings.Given("ttl") || !s.destroys() {
+		return s.settings.TTL
 	}
 	total := fullMargin
 	for _, p := range []cluster.Phase{cluster.PhaseUp, cluster.PhaseConfigure, cluster.PhaseTest, cluster.PhaseDown} {
-		limit := settings.PhaseTimeout(string(p))
+		limit := s.settings.PhaseTimeout(string(p))
 		if limit <= 0 {
 			limit = unlimitedPhase
 		}

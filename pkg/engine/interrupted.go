@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"fmt"
@@ -18,8 +18,22 @@ func finishWith(store *state.Store, name cluster.Name) string {
 	return fmt.Sprintf("hive-test down %s --clusters-dir %s", name, remote.Quote(store.Root()))
 }
 
-// interrupt returns what notes a signal in the cluster's directory, so that whatever ends this process, `status` tells what is
-// left undone and what finishes it.
+// noteInterruptions notes in the cluster's directory, until the returned function is called, that the run is asked to end, so
+// that whatever ends this process, `status` tells what is left undone and what finishes it.
+func (s *session) noteInterruptions(ctx context.Context) (stop func()) {
+	note := s.interrupt()
+	if s.Attend != nil {
+		s.Attend(note)
+		return func() { s.Attend(nil) }
+	}
+	ended := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			note(os.Interrupt, false)
+		}
+	})
+	return func() { ended() }
+}
+
 func (s *session) interrupt() func(got os.Signal, again bool) []string {
 	finish := finishWith(s.store, s.name)
 	if s.salvaged { // there may be no record that tells whose the VMs are
@@ -43,32 +57,33 @@ func (s *session) noteInterruption(got os.Signal, again bool, finish string) []s
 	return lines
 }
 
-// interruptedJSON is what status tells of a run that was interrupted and that no later run has dealt with. Signal is empty
+// Interruption is a run that was interrupted and that no later run has dealt with. Signal is empty
 // where the run was killed.
-type interruptedJSON struct {
+type Interruption struct {
 	Time    *time.Time `json:"time"`
 	Signal  string     `json:"signal"`
 	Command string     `json:"command"`
 	Finish  string     `json:"finish"`
 }
 
-const stateInterrupted = "interrupted"
+// StateInterrupted is the state of a cluster whose last run was interrupted.
+const StateInterrupted = "interrupted"
 
 // interruptionOf finds out whether the last run of a cluster was interrupted: it says so itself, or it has begun a phase and
 // nobody is at work on it.
-func interruptionOf(store *state.Store, r *cluster.Record) *interruptedJSON {
+func interruptionOf(store *state.Store, r *cluster.Record) *Interruption {
 	holder, life := store.Holder(r.Name)
 	if life == state.Alive || life == state.Elsewhere {
 		return nil
 	}
 	if note, found := store.Interrupted(r.Name); found {
-		return &interruptedJSON{Time: &note.Time, Signal: note.Signal, Command: note.Command, Finish: note.Finish}
+		return &Interruption{Time: &note.Time, Signal: note.Signal, Command: note.Command, Finish: note.Finish}
 	}
 	p, status := r.Current()
 	if status != cluster.PhaseRunning {
 		return nil
 	}
-	found := &interruptedJSON{Command: holder.Command, Finish: finishWith(store, r.Name)}
+	found := &Interruption{Command: holder.Command, Finish: finishWith(store, r.Name)}
 	if found.Command == "" {
 		found.Command = fmt.Sprintf("hive-test %s %s", p, r.Name)
 	}
@@ -76,7 +91,7 @@ func interruptionOf(store *state.Store, r *cluster.Record) *interruptedJSON {
 }
 
 // String tells it to people.
-func (i *interruptedJSON) String() string {
+func (i *Interruption) String() string {
 	how := "was killed"
 	if i.Signal != "" {
 		how = fmt.Sprintf("was interrupted (%s) at %s", signalWord(i.Signal), i.Time.Local().Format(time.DateTime))

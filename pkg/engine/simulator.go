@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"bytes"
@@ -76,7 +76,7 @@ func startSimulator(ctx context.Context, environ []string, clustersDir, hosts, i
 		return simulator{}, fmt.Errorf("reading what the simulator says of itself: %w", err)
 	}
 	if hosts != "" && hosts != "auto" && hosts != sim.HostsKind {
-		return simulator{}, codeError{ExitConfig, progress.WithHint(
+		return simulator{}, Error{ExitConfig, progress.WithHint(
 			fmt.Errorf("the simulator of this clusters directory runs with %s hosts, not %s", sim.HostsKind, hosts),
 			"hive-sim pve stop --clusters-dir "+remote.Quote(clustersDir))}
 	}
@@ -102,7 +102,7 @@ func runSimulator(ctx context.Context, environ []string, program string, sink pr
 		return nil, errOtherSimulator
 	}
 	if err != nil {
-		return nil, codeError{ExitConfig, fmt.Errorf("the simulator: hive-sim %s: %w", strings.Join(args[:2], " "), errors.New(cmp.Or(said, err.Error())))}
+		return nil, Error{ExitConfig, fmt.Errorf("the simulator: hive-sim %s: %w", strings.Join(args[:2], " "), errors.New(cmp.Or(said, err.Error())))}
 	}
 	kind := progress.Info
 	if strings.HasPrefix(said, "already running") { // said once, when it started
@@ -128,5 +128,5 @@ func findSimulator() (string, error) {
 	if found, err := exec.LookPath("hive-sim"); err == nil {
 		return found, nil
 	}
-	return "", codeError{ExitConfig, fmt.Errorf("%w: build both with `make build`", errNoSimulator)}
+	return "", Error{ExitConfig, fmt.Errorf("%w: build both with `make build`", errNoSimulator)}
 }

@@ -1,0 +1,167 @@
+package engine
+
+// DownRequest is what Down is asked for.
+type DownRequest struct {
+	Request
+	Force       bool   // take protections off, and where tofu fails, delete the VMs through the API
+	KeepResults bool   // keep the last test results beside the evidence of this run
+	Owner       string // id of the VMs' owner, for a cluster whose directory is lost
+	Leave       Leave  // of hosts of a hosts file
+}
+
+// Down destroys the VMs of a cluster, proves that they are gone, and removes its directory.
+func (e *Engine) Down(ctx context.Context, request DownRequest) (Outcome, error) {
+	return e.do(ctx, "down", request.Request, func(s *session) error {
+		find := func() error {
+			if err := s.find(request.Owner); err != nil {
+				return err
+			}
+			return s.checkLeave(&request.Leave)
+		}
+		return s.onFound(ctx, find, func(r *lifecycle.Job) []phase.Entry {
+			r.Force, r.KeepResults, r.Leave = request.Force, request.KeepResults, request.Leave.hive()
+			return []phase.Entry{{Phase: lifecycle.Down(r)}}
+		})
+	})
+}
+
+// find reads the cluster's record, or puts together what is needed to destroy it from what is left of the directory, or, where
+// there is none, from the owner id that was given.
+func (s *session) find(owner string) error {
+	err := s.load()
+	if err == nil {
+		return s.sameOwner(owner)
+	}
+	switch missing := errors.Is(err, state.ErrNotFound); {
+	case missing && owner == "":
+		if tidyErr := s.store.Tidy(s.name); tidyErr != nil {
+			return Error{ExitConfig, tidyErr}
+		}
+		return progress.WithHint(err, "if its directory is lost: hive-test down "+s.name.String()+" --owner ID, with the id that the VMs' descriptions show in Proxmox VE")
+	case !missing && !errors.Is(err, state.ErrCorrupt):
+		return err
+	}
+	s.salvaged = true
+	if record, spareErr := s.store.Spare(s.name); spareErr == nil {
+		s.record = record
+		s.told(fmt.Sprintf("going by the spare copy of the record: %v", err))
+		return s.sameOwner(owner)
+	}
+	recorded, salvageErr := tofu.Salvage(s.store.Dir(s.name))
+	switch {
+	case salvageErr == nil && recorded.Name == s.name:
+		s.told(fmt.Sprintf("going by what OpenTofu has left: %v", err))
+		return s.rebuild(recorded, owner)
+	case owner != "":
+		_, gone := os.Stat(s.store.Dir(s.name))
+		s.unread = gone == nil && errors.Is(err, state.ErrCorrupt)
+		return s.rebuild(provision.Recorded{Name: s.name, OwnerID: owner}, owner)
+	}
+	return progress.WithHint(err, "what OpenTofu has left does not help either; with the owner id, which the VMs' descriptions show in Proxmox VE: hive-test down "+s.name.String()+" --owner ID")
+}
+
+// told says once how the record was found, which is looked for twice.
+func (s *session) told(how string) {
+	if s.lock == nil {
+		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: how})
+	}
+}
+
+func (s *session) sameOwner(owner string) error {
+	if owner == "" || owner == s.record.Owner.ID {
+		return nil
+	}
+	return usage(progress.WithHint(
+		fmt.Errorf("cluster %q here belongs to owner %s, not %s", s.name, s.record.Owner.ID, owner),
+		"for another cluster of that name, name an empty directory with --clusters-dir"))
+}
+
+// rebuild makes a record that is good for nothing but finding and deleting the VMs.
+func (s *session) rebuild(from provision.Recorded, owner string) error {
+	s.record = &cluster.Record{
+		Schema: cluster.RecordSchema, Name: s.name, Owner: cluster.Owner{ID: from.OwnerID}, Nodes: from.Nodes,
+		Phases: map[cluster.Phase]cluster.PhaseRecord{},
+	}
+	if problems := s.record.Validate(); len(problems) > 0 {
+		return Error{ExitConfig, fmt.Errorf("what is left of cluster %q is damaged: %w", s.name, errors.Join(problems...))}
+	}
+	if err := s.sameOwner(owner); err != nil {
+		return err
+	}
+	if err := s.whereabouts(from); err != nil {
+		return err
+	}
+	s.record.Spec = cluster.Spec{
+		Deployer: cluster.DeployerProxmox, NodeCount: len(from.Nodes), CloudInit: from.CloudInit, Hypervisors: from.Hypervisors,
+	}
+	return nil
+}
+
+// whereabouts takes where the VMs are from what is recorded, and how that is reached from the settings. VMs that are gone
+// elsewhere prove nothing: what is recorded yields to a flag only.
+func (s *session) whereabouts(from provision.Recorded) error {
+	if s.settings.Sim {
+		if from.Endpoint != "" && !local(from.Endpoint) {
+			return usage(fmt.Errorf("cluster %q is not a simulated one: its VMs are at %s", s.name, from.Endpoint))
+		}
+		s.record.Target = cluster.Target{Simulated: true, SimulatorID: anySimulator, Pool: from.Pool}
+		return nil
+	}
+	s.fillTarget()
+	target := &s.record.Target
+	target.Pool = cmp.Or(target.Pool, from.Pool)
+	if !strings.HasPrefix(s.settings.Source("proxmox.endpoint"), "flag ") {
+		target.Endpoint = cmp.Or(from.Endpoint, target.Endpoint)
+	}
+	var problems []error
+	if target.Endpoint == "" {
+		problems = append(problems, errors.New("where the VMs are is not recorded: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT"))
+	}
+	if s.settings.Proxmox.Token.Reveal() == "" {
+		problems = append(problems, errors.New("no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret"))
+	}
+	if len(problems) > 0 {
+		return Error{ExitConfig, progress.WithHint(errors.Join(problems...), "or, if they are simulated, add --sim")}
+	}
+	return nil
+}
+
+// local tells whether an endpoint is of this machine, as a simulator's is.
+func local(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(u.Hostname())
+	return err == nil && address.IsLoopback()
+}
+
+// elsewhere adds to an error of a down that cannot write to the clusters directory how to do without that.
+func (s *session) elsewhere(err error) error {
+	_, locked := errors.AsType[*state.LockedError](err)
+	if s.verb != string(cluster.PhaseDown) || locked || s.record.Spec.Deployer == cluster.DeployerExisting {
+		return err
+	}
+	return progress.WithHint(err, "nothing was changed: mend that, or destroy the VMs without that directory: "+lifecycle.Elsewhere(s.record))
+}
+
+// keeper is a Store that writes no record: what was put together to destroy a cluster is none, and what is damaged stays as
+// it is for whoever wants to mend it.
+type keeper struct {
+	lifecycle.Store
+	unread bool // what is in the directory could not be read: it may tell of other VMs
+	sink   progress.Sink
+}
+
+// Save keeps nothing.
+func (keeper) Save(*cluster.Record) error { return nil }
+
+// Remove leaves a directory that could not be read.
+func (k keeper) Remove(name cluster.Name) error {
+	if !k.unread {
+		return k.Store.Remove(name)
+	}
+	k.sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("%s cannot be read, and stays: it may tell of VMs of another owner", k.Path(name, "")),
+		Hint: "look at it, and remove it yourself"})
+	return nil
+}

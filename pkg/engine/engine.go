@@ -1,0 +1,89 @@
+// Package engine is the life of clusters, for any Go program: one method per verb of hive-test. It knows of no command line, no
+// terminal and no signals: what is asked for comes as a Request, what happens is told as events, what came of it is an Outcome.
+//
+// An Engine may run several clusters at once; of one cluster, one run at a time changes anything (see state.LockedError).
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"hive-test/pkg/config"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/report"
+)
+
+// Options are what an engine gets from the program that it works for. The zero value works.
+type Options struct {
+	// Version is the program's, which records of clusters name; empty: "devel".
+	Version string
+	// Environ is what OpenTofu, suites and the simulator get of the environment; nil: that of this process.
+	Environ []string
+	// TofuEnviron is Environ with what OpenTofu alone gets; nil: Environ.
+	TofuEnviron []string
+	// CacheDir keeps programs and providers between runs; empty: hive-test in the user's cache directory.
+	CacheDir string
+	// LockDir is where runs of this user keep each other from the same VM ids, where no setting names another directory. Empty:
+	// the temporary files, unless NoLockDir says why there is none.
+	LockDir   string
+	NoLockDir error
+	// Events gets every event of every run; nil: nobody does. It must be safe for concurrent use.
+	Events progress.Sink
+	// Secrets are the values that no file and no event may show; nil: those alone that runs learn.
+	Secrets *progress.Secrets
+	// Abort ends the cleaning up of a run whose own context has ended; nil: it is done to its end.
+	Abort context.Context
+	// Attend makes f hear when the user asks a run to end, before its context ends; f(nil) ends that. It returns lines to be shown
+	// at once. Nil: the end of a run's context is all that is noted.
+	Attend func(f func(signal os.Signal, again bool) (lines []string))
+	// Confirm asks the user; nil: nobody can be asked, which is an error where it is needed.
+	Confirm func(question string) (bool, error)
+	// Advise completes the commands that a text advises; nil: they are as they are.
+	Advise func(text string) string
+}
+
+// Engine runs verbs on clusters. Its methods are safe for concurrent use.
+type Engine struct{ Options }
+
+// Open returns an engine. It touches neither disk nor network.
+func Open(options Options) *Engine {
+	if options.Version == "" {
+		options.Version = "devel"
+	}
+	if options.Environ == nil {
+		options.Environ = os.Environ()
+	}
+	if options.TofuEnviron == nil {
+		options.TofuEnviron = options.Environ
+	}
+	if dir, err := os.UserCacheDir(); options.CacheDir == "" && err == nil {
+		options.CacheDir = filepath.Join(dir, "hive-test")
+	}
+	if options.Events == nil {
+		options.Events = progress.SinkFunc(func(progress.Event) {})
+	}
+	if options.Secrets == nil {
+		options.Secrets = new(progress.Secrets)
+	}
+	if options.Abort == nil {
+		options.Abort = context.Background()
+	}
+	if options.Advise == nil {
+		options.Advise = func(text string) string { return text }
+	}
+	return &Engine{options}
+}
+
+// Request says which cluster a verb is about, and what is asked for.
+type Request struct {
+	Name     string
+	Settings config.Settings
+}
+
+// Outcome is what came of a run with phases. Report is complete whatever the error; Dir is empty where the run ended before it
+// began.
+type Outcome struct {
+	Report report.Report
+	Dir    string
+}

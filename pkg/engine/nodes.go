@@ -1,0 +1,124 @@
+package engine
+
+// recorded opens a cluster that exists.
+func (e *Engine) recorded(verb string, request Request) (*session, error) {
+	s, err := e.open(verb, request.Name, request.Settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.load(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// opened is recorded for a cluster that is to be looked at. A simulated one's simulator is made to run first: without it, the
+// addresses could be anybody's.
+func (e *Engine) opened(ctx context.Context, verb string, request Request) (*session, error) {
+	s, err := e.recorded(verb, request)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.connect(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// reach opens a cluster whose nodes are to be reached.
+func (e *Engine) reach(ctx context.Context, verb string, request Request) (*session, *lifecycle.Job, error) {
+	s, err := e.opened(ctx, verb, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, node := range s.record.Nodes {
+		if !node.Management.IsValid() {
+			s.close()
+			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, s.name)
+		}
+	}
+	fleet, err := s.fleet()
+	if err != nil { // no token is needed to reach nodes: without one, they are where the record says
+		fleet = existing{}
+	}
+	return s, s.looking(fleet), nil
+}
+
+// NodesRequest says which nodes are worked on.
+type NodesRequest struct {
+	Request
+	Verb string // as events name it
+	// Pick chooses among the cluster's nodes.
+	Pick func(cluster.Nodes) (cluster.Nodes, error)
+}
+
+// Reached are nodes of a cluster, connected to where they are now. One that cannot be reached has its error in its place.
+type Reached struct {
+	Group     remote.Group
+	Unreached []error
+	Sink      progress.Sink // of the run
+	session   *session
+}
+
+// OnNodes lets do work on nodes of a cluster that exists.
+func (e *Engine) OnNodes(ctx context.Context, request NodesRequest, do func(context.Context, Reached) error) (err error) {
+	s, r, err := e.reach(ctx, request.Verb, request.Request)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
+	nodes, err := request.Pick(s.record.Nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	group, unreached, err := s.reached(ctx, r, nodes)
+	if err != nil {
+		return err
+	}
+	return do(ctx, Reached{group, unreached, s.sink, s})
+}
+
+// Listed picks what a list like 1,3 names, as --nodes does; empty: all.
+func Listed(which string) func(cluster.Nodes) (cluster.Nodes, error) {
+	return func(nodes cluster.Nodes) (cluster.Nodes, error) { return Choose(nodes, "nodes", which) }
+}
+
+// Choose returns the nodes that a list like 1,3 names, which was given by a flag. Numbers and names are the same.
+func Choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
+	if which == "" {
+		return nodes, nil
+	}
+	var chosen cluster.Nodes
+	for part := range strings.SplitSeq(which, ",") {
+		part = strings.TrimSpace(part)
+		at := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == part || strconv.Itoa(n.Index) == part })
+		if at < 0 {
+			return nil, usage(fmt.Errorf("--%s %s: there is no node %q, the cluster has %d", flag, which, part, len(nodes)))
+		}
+		if !slices.Contains(chosen, nodes[at]) {
+			chosen = append(chosen, nodes[at])
+		}
+	}
+	return chosen, nil
+}
+
+// reached connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its place.
+func (s *session) reached(ctx context.Context, r *lifecycle.Job, chosen cluster.Nodes) (remote.Group, []error, error) {
+	var indexes []int
+	for _, node := range chosen {
+		indexes = append(indexes, node.Index)
+	}
+	group, failures, err := lifecycle.Reach(ctx, r, indexes...)
+	if err != nil {
+		return nil, nil, Error{ExitConfig, err}
+	}
+	for i, failure := range failures {
+		failures[i] = progress.WithHint(failure, fmt.Sprintf("hive-test status %s asks its hypervisor whether it runs, and where it is", s.name))
+	}
+	return group, failures, nil
+}

@@ -1,0 +1,57 @@
+package engine
+
+// do opens a session, lets work use it, and closes it. What came of it is in the outcome, whatever the error.
+func (e *Engine) do(ctx context.Context, verb string, request Request, work func(*session) error) (outcome Outcome, err error) {
+	s, err := e.open(verb, request.Name, request.Settings)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer s.close()
+	defer func() { outcome = s.outcome(ctx, err) }()
+	return Outcome{}, work(s)
+}
+
+// keep is what becomes of VMs: what the user says, else full destroys them, and other verbs keep what failed for a second try.
+func (s *session) keep() lifecycle.Keep {
+	switch {
+	case s.settings.Keep != "":
+		return lifecycle.Keep(s.settings.Keep)
+	case s.verb == "full":
+		return lifecycle.KeepNever
+	}
+	return lifecycle.KeepOnFailure
+}
+
+// onFound runs phases on a cluster whose record is found by find.
+func (s *session) onFound(ctx context.Context, find func() error, list func(*lifecycle.Job) []phase.Entry) error {
+	root := ctx
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
+	fleet, err := s.take(ctx, find)
+	if err != nil {
+		return err
+	}
+	if err := s.begin(); err != nil {
+		return s.elsewhere(err)
+	}
+	tofu.EndOrphans(ctx, s.record.Owner.ID, s.sink) // one that still makes VMs is in the way of all that follows
+	r := s.job(root, fleet)
+	return s.phases(ctx, r, list(r))
+}
+
+// take finds the record of a cluster that exists and holds the cluster, and returns where its machines are.
+func (s *session) take(ctx context.Context, find func() error) (lifecycle.Fleet, error) {
+	if err := find(); err != nil {
+		return nil, err
+	}
+	if err := s.hold(ctx); err != nil {
+		return nil, s.elsewhere(err)
+	}
+	if err := find(); err != nil { // as it is now that nobody else changes it
+		return nil, err
+	}
+	if err := s.connect(ctx); err != nil {
+		return nil, err
+	}
+	return s.fleet()
+}

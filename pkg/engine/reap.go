@@ -1,0 +1,126 @@
+package engine
+
+// reaping opens the way to Proxmox VE. Nothing else is needed: no record, no hypervisors, no OpenTofu.
+func (s *session) reaping(ctx context.Context) (*fleet.Reaper, error) {
+	s.record = &cluster.Record{Name: s.name, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox}}
+	s.fillTarget()
+	if s.settings.Sim {
+		s.record.Target = cluster.Target{Simulated: true, Pool: s.settings.Proxmox.Pool}
+		if err := s.connect(ctx); err != nil {
+			return nil, err
+		}
+	} else if missing := s.missingAccess(); len(missing) > 0 {
+		var problems []error
+		for _, m := range missing {
+			problems = append(problems, errors.New(m.Detail))
+		}
+		return nil, Error{ExitConfig, progress.WithHint(errors.Join(problems...), "for the simulator of this clusters directory: add --sim")}
+	}
+	f, err := s.proxmoxFleet()
+	if err != nil {
+		return nil, err
+	}
+	self := process.Self()
+	return &fleet.Reaper{
+		Fleet: f, Sink: s.sink, Pool: s.record.Target.Pool, Local: s.localLife,
+		Self: proxmox.RunMark{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start},
+	}, nil
+}
+
+// unusable turns what is wrong with the way to Proxmox VE into exit code 3.
+func unusable(err error) error {
+	for _, kind := range []error{proxmox.ErrUnauthorized, proxmox.ErrForbidden, proxmox.ErrTLS, proxmox.ErrUnreachable} {
+		if errors.Is(err, kind) {
+			return Error{ExitConfig, err}
+		}
+	}
+	return err
+}
+
+// reapedAtOnce is how many clusters are destroyed at a time.
+const reapedAtOnce = 4
+
+// carryOut destroys what the plan says, each cluster for itself, and notes what became of it.
+func (s *session) carryOut(ctx context.Context, p *fleet.Reaper, plan *fleet.ReapPlan, again string) error {
+	records, unfinished := plan.Doomed(p.Pool)
+	failures := make([]error, len(records))
+	met := make([][]lifecycle.VMRef, len(records))
+	var group errgroup.Group
+	group.SetLimit(reapedAtOnce)
+	for i, r := range records {
+		group.Go(func() error {
+			met[i], failures[i] = s.reapOne(ctx, p, r, unfinished[i], again)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for i, r := range records {
+		plan.Note(r, met[i], failures[i])
+		if _, live := errors.AsType[*lifecycle.LiveError](failures[i]); live { // it was told, and is nothing that went wrong
+			failures[i] = nil
+		}
+	}
+	if len(plan.Unread) > 0 {
+		failures = append(failures, progress.WithHint(fmt.Errorf("%s could not be judged, and what is known of their clusters stays", progress.Count(len(plan.Unread), "VM")),
+			"when their hypervisors answer: hive-test reap"+again))
+	}
+	failures = append(failures, plan.DropTraces(ctx))
+	if err := errors.Join(failures...); err != nil {
+		return Error{ExitDown, err}
+	}
+	return nil
+}
+
+func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Record, unfinished bool, again string) ([]lifecycle.VMRef, error) {
+	sink := progress.With(s.sink, progress.Event{Cluster: string(r.Name)})
+	ctx, cancel := within(ctx, s.settings.Timeouts.Down, "--timeout-down")
+	defer cancel()
+	own := p.Alone()
+	what := "destroying " + progress.Count(len(r.Nodes), "VM")
+	if len(r.Nodes) == 0 {
+		what = "looking for what its run had begun to make"
+	}
+	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
+	tofu.EndOrphans(ctx, r.Owner.ID, sink) // one may still be making what is deleted here
+	met, err := lifecycle.ReapCluster(ctx, own.Fleet, own, r, unfinished, sink)
+	if live, ok := errors.AsType[*lifecycle.LiveError](err); ok {
+		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})
+		return met, err
+	}
+	if err != nil {
+		return met, reapFailure(r.Name, err, again)
+	}
+	if record, loadErr := s.store.Load(r.Name); loadErr == nil && record.Owner.ID == r.Owner.ID {
+		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("the directory of cluster %s stays: `%s` removes it", r.Name, finishWith(s.store, r.Name))})
+	}
+	return met, nil
+}
+
+// reapFailure says how to go on: the cluster's directory, from which down would, may be on another machine.
+func reapFailure(name cluster.Name, err error, flags string) error {
+	again := "hive-test reap " + name.String() + flags
+	if leak, ok := errors.AsType[*lifecycle.LeakError](err); ok {
+		leak.Next = again
+		again = ""
+	}
+	return progress.WithHint(fmt.Errorf("cluster %s: %w", name, err), again)
+}
+
+// localLife is what the clusters directory of this machine knows of a cluster's run: who holds the cluster, or that up was cut off.
+func (s *session) localLife(name cluster.Name, owner string) (lifecycle.Life, bool) {
+	record, err := s.store.Load(name)
+	if err != nil || record.Owner.ID != owner {
+		return lifecycle.Life{}, false
+	}
+	holder, life := s.store.Holder(name)
+	l := lifecycle.Life{Cluster: name, Owner: owner}
+	switch {
+	case life == state.Alive:
+		l.What = fmt.Sprintf("`%s` (pid %d)", holder.Command, holder.PID)
+		return l, true
+	case life != state.Elsewhere && !wasUp(record) && record.Phases[cluster.PhaseUp].Status == cluster.PhaseRunning:
+		l.What, l.Dead, l.Making = "up of cluster "+string(name), true, true
+		return l, true
+	}
+	return l, false
+}

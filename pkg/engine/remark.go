@@ -1,0 +1,47 @@
+package engine
+
+// Extend moves the time at which reap may delete a cluster: to at, where it is given, else to after from now, never to an earlier
+// one. It returns what the cluster's VMs say now. The zero at with after 0 means never.
+func (e *Engine) Extend(ctx context.Context, request Request, after time.Duration, at time.Time) (cluster.Owner, error) {
+	return e.remark(ctx, "extend", request, func(o *cluster.Owner) {
+		if after <= 0 {
+			o.Expires = at
+			return
+		}
+		later := expiryAfter(time.Now(), after)
+		if !o.Expires.IsZero() && later.After(o.Expires) { // without an expiry it lives for ever already
+			o.Expires = later
+		}
+	})
+}
+
+// Hold keeps reap away from a cluster, whatever its time, or lets it have it again.
+func (e *Engine) Hold(ctx context.Context, request Request, held bool) (cluster.Owner, error) {
+	return e.remark(ctx, "hold", request, func(o *cluster.Owner) { o.Held = held })
+}
+
+// remark changes what a cluster's VMs say of its time, and returns what they say now.
+func (e *Engine) remark(ctx context.Context, verb string, request Request, change func(*cluster.Owner)) (cluster.Owner, error) {
+	s, err := e.open(verb, request.Name, request.Settings)
+	if err != nil {
+		return cluster.Owner{}, err
+	}
+	defer s.close()
+	root := ctx
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
+	fleet, err := s.take(ctx, s.load)
+	if err != nil {
+		return cluster.Owner{}, err
+	}
+	err = lifecycle.Remark(ctx, s.job(root, fleet), change)
+	return s.record.Owner, err
+}
+
+// expiry is an owner's expiry as documents have it; nil: none.
+func expiry(o cluster.Owner) *time.Time {
+	if o.Expires.IsZero() {
+		return nil
+	}
+	return &o.Expires
+}

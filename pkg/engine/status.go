@@ -1,0 +1,128 @@
+package engine
+
+// Status is what is recorded of a cluster, what its hypervisors say and what its nodes answer.
+type Status struct {
+	lifecycle.Status
+	Interrupted *Interruption // the last run was interrupted, and nobody has dealt with it; else nil
+}
+
+// Status looks at a cluster once. Nothing is changed, but what is recorded of nodes that have moved.
+func (e *Engine) Status(ctx context.Context, request Request) (Status, error) {
+	s, r, err := e.look(ctx, "status", request)
+	if err != nil {
+		return Status{}, err
+	}
+	defer s.close()
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
+	status, err := lifecycle.Look(ctx, r)
+	return s.statusOf(status), errors.Join(err, r.Close())
+}
+
+// look opens a cluster for reading: no run, and no lock but for the moment in which it writes down where nodes have moved.
+func (e *Engine) look(ctx context.Context, verb string, request Request) (*session, *lifecycle.Job, error) {
+	s, err := e.opened(ctx, verb, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	fleet, err := s.fleet()
+	if err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	return s, s.looking(fleet), nil
+}
+
+// looking wires what a verb needs that only looks.
+func (s *session) looking(fleet lifecycle.Fleet) *lifecycle.Job {
+	return &lifecycle.Job{
+		Record: s.record, Store: s.store, Fleet: fleet, Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Now: time.Now,
+		Hold: s.holdBriefly,
+	}
+}
+
+// holdBriefly locks the cluster until release is called.
+func (s *session) holdBriefly() (release func(), err error) {
+	if err := s.holdWithin(context.Background(), 0); err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := s.lock.Release(); err != nil {
+			s.sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
+		}
+		s.lock = nil
+	}, nil
+}
+
+// statusOf is what a look has found, with advice that is complete.
+func (s *session) statusOf(status lifecycle.Status) Status {
+	for i, reason := range status.Reasons {
+		status.Reasons[i] = s.Advise(reason)
+	}
+	for i := range status.Nodes {
+		status.Nodes[i].Health.Error = s.Advise(status.Nodes[i].Health.Error)
+	}
+	out := Status{Status: status}
+	if status.Record != nil {
+		out.Interrupted = interruptionOf(s.store, status.Record)
+	}
+	return out
+}
+
+// Clusters lists the clusters of a clusters directory, damaged ones included, by what is on disk.
+func (e *Engine) Clusters(settings config.Settings) ([]Summary, error) {
+	store, err := state.Open(settings.ClustersDir)
+	if err != nil {
+		return nil, Error{ExitConfig, err}
+	}
+	names, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	summaries := []Summary{}
+	for _, name := range names {
+		summaries = append(summaries, summary(store, name))
+	}
+	return summaries, nil
+}
+
+func summary(store *state.Store, name cluster.Name) Summary {
+	out := Summary{Name: name.String()}
+	holder, life := store.Holder(name)
+	if life == state.Alive || life == state.Elsewhere {
+		out.LockedBy = lockedBy(holder)
+	}
+	record, err := store.Load(name)
+	if err != nil {
+		out.State, out.Error = "damaged", err.Error()
+		if _, newer := errors.AsType[*state.NewerError](err); newer {
+			out.State = "newer"
+		}
+		return out
+	}
+	p, current := record.Current()
+	out.Phase, out.State, out.Nodes, out.Created = string(p), string(current), len(record.Nodes), record.Owner.Created
+	if out.Interrupted = interruptionOf(store, record); out.Interrupted != nil {
+		out.State = StateInterrupted
+	}
+	out.Owner, out.OwnerID = record.Owner.Who(), record.Owner.ID
+	out.Expires, out.Held = expiry(record.Owner), record.Owner.Held
+	return out
+}
+
+// Summary is what is recorded of a cluster.
+type Summary struct {
+	Name     string     `json:"name"`
+	Phase    string     `json:"phase"`
+	State    string     `json:"state"`
+	Nodes    int        `json:"nodes"`
+	Created  time.Time  `json:"created,omitzero"`
+	Expires  *time.Time `json:"expires"`
+	Held     bool       `json:"held"`
+	Owner    string     `json:"owner"`
+	OwnerID  string     `json:"owner_id"` // what its VMs say of whose they are
+	LockedBy string     `json:"locked_by"`
+	Error    string     `json:"error,omitempty"`
+
+	Interrupted *Interruption `json:"interrupted,omitempty"`
+}

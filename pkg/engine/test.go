@@ -1,0 +1,38 @@
+package engine
+
+// Test runs suites against a configured cluster and keeps their results.
+func (e *Engine) Test(ctx context.Context, request Request) (Outcome, error) {
+	return e.do(ctx, "test", request, func(s *session) error {
+		find := func() error {
+			if err := s.load(); err != nil {
+				return err
+			}
+			return s.checkSuites()
+		}
+		return s.onFound(ctx, find, func(r *lifecycle.Job) []phase.Entry {
+			return lifecycle.Only(r, lifecycle.Test(r), s.keep(), s.settings.Given("keep"))
+		})
+	})
+}
+
+// checkSuites refuses a node to run suites on that a cluster does not have, or will not have, and variables for them that are not set.
+func (s *session) checkSuites() error {
+	nodes := s.record.Nodes
+	for i := len(nodes) + 1; i <= s.record.Spec.NodeCount; i++ {
+		nodes = append(slices.Clip(nodes), cluster.Node{Name: s.record.Name.Node(i), Index: i})
+	}
+	var problems []error
+	if _, found := nodes.Named(s.settings.SuiteOn); !found && s.settings.SuiteOn != "" {
+		problems = append(problems, fmt.Errorf("--on %s: there is no such node, the cluster has %d", s.settings.SuiteOn, len(nodes)))
+	}
+	for _, name := range s.settings.SuiteEnv {
+		set := func(entry string) bool { return strings.HasPrefix(entry, name+"=") }
+		if !strings.Contains(name, "=") && !slices.ContainsFunc(s.Environ, set) {
+			problems = append(problems, fmt.Errorf("--suite-env %s: that variable is not set here: set it, or give %s=value", name, name))
+		}
+	}
+	if len(problems) > 0 {
+		return usage(errors.Join(problems...))
+	}
+	return nil
+}

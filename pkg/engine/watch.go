@@ -1,0 +1,91 @@
+package engine
+
+// ErrGone means that the cluster that is watched exists no more.
+var ErrGone = errors.New("the cluster is gone")
+
+// WatchRequest says how a cluster is watched.
+type WatchRequest struct {
+	Request
+	Verb  string               // as events name it
+	Pause func() time.Duration // how long to wait before the next look
+	Sink  func(progress.Sink) progress.Sink
+}
+
+// Watch looks at a cluster again and again and hands each look to see, until see has had enough, the cluster is gone (ErrGone),
+// ctx ends (its cause) or the time of the whole run is up (context.DeadlineExceeded; the first look may take longer, for something
+// has to be told). What is warned of at each look is told once.
+func (e *Engine) Watch(ctx context.Context, request WatchRequest, see func(Status) (enough bool, err error)) error {
+	s, r, err := e.look(ctx, request.Verb, request.Request)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if request.Sink != nil {
+		r.Sink = request.Sink(r.Sink)
+	}
+	r.Sink = once(r.Sink)
+	return errors.Join(s.watch(ctx, r, request.Pause, see), r.Close())
+}
+
+func (s *session) watch(ctx context.Context, r *lifecycle.Job, pause func() time.Duration, see func(Status) (enough bool, err error)) error {
+	limited, cancel := s.limited(ctx)
+	defer cancel()
+	for looking := ctx; ; looking = limited {
+		status, err := lifecycle.Look(looking, r)
+		if looking.Err() != nil {
+			return whyEnded(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if enough, err := see(s.statusOf(status)); enough || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause()):
+		case <-limited.Done():
+			return whyEnded(ctx)
+		}
+		if err := s.renew(r); err != nil {
+			return err
+		}
+	}
+}
+
+// whyEnded tells whether ctx or only the time of the run has ended.
+func whyEnded(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return context.DeadlineExceeded
+}
+
+// renew reads the record again: other runs change it. One that cannot be read now is left as it was.
+func (s *session) renew(r *lifecycle.Job) error {
+	fresh, err := s.store.Load(s.name)
+	switch {
+	case errors.Is(err, state.ErrNotFound):
+		return ErrGone
+	case err != nil:
+		r.Sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
+	default:
+		*r.Record = *fresh
+		s.jumpAsAsked()
+	}
+	return nil
+}
+
+// once passes on a warning or an information once, however often it comes.
+func once(next progress.Sink) progress.Sink {
+	var mu sync.Mutex
+	told := map[string]bool{}
+	return progress.SinkFunc(func(e progress.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Kind != progress.Wait && told[e.Message] {
+			return
+		}
+		told[e.Message] = true
+		next.Emit(e)
+	})
+}
