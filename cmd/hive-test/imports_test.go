@@ -33,15 +33,16 @@ var only = []struct {
 	{"github.com/vishvananda/netlink", []string{"pkg/sim/host"}, "only simulated hosts have networks to make"},
 	{"hive-test/pkg/sim", []string{"cmd/hive-sim", "cmd/hive-sim-hive", "pkg/sim"}, "the product must not know that it talks to a simulator"},
 	{"hive-test/pkg/cli", []string{"cmd/hive-test"}, "nothing below the command line knows of it"},
-	{"hive-test/pkg/lifecycle", []string{"pkg/cli", "pkg/fleet"}, "workflows are called by the command line only; the fleet answers what they ask"},
-	{"hive-test/pkg/config", []string{"pkg/cli"}, "settings are turned into plain arguments at the top"},
-	{"hive-test/pkg/state", []string{"pkg/cli"}, "lifecycle sees an interface, never the disk"},
-	{"hive-test/pkg/scratch", []string{"pkg/cli"}, "where temporary files are is the process's affair"},
-	{"hive-test/pkg/fleet", []string{"pkg/cli"}, "lifecycle sees an interface, never Proxmox VE"},
-	{"hive-test/pkg/proxmox", []string{"pkg/cli", "pkg/fleet"}, "lifecycle sees an interface, never go-proxmox"},
-	{"hive-test/pkg/provision/tofu", []string{"pkg/cli"}, "lifecycle sees an interface, never tofu"},
-	{"hive-test/pkg/report", []string{"pkg/cli"}, "reports are made from events, at the top"},
-	{"hive-test/pkg/explain", []string{"pkg/cli"}, "why a run failed is said when it is over, at the top"},
+	{"hive-test/pkg/engine", []string{"pkg/cli"}, "the engine is called by programs, and calls none of them"},
+	{"hive-test/pkg/lifecycle", []string{"pkg/cli", "pkg/engine", "pkg/fleet"}, "workflows are called by the engine; the fleet answers what they ask"},
+	{"hive-test/pkg/config", []string{"pkg/cli", "pkg/engine"}, "settings are turned into plain arguments at the top"},
+	{"hive-test/pkg/state", []string{"pkg/engine", "pkg/cli"}, "lifecycle sees an interface, never the disk"},
+	{"hive-test/pkg/scratch", []string{"pkg/cli", "pkg/engine"}, "where temporary files are is the process's affair"},
+	{"hive-test/pkg/fleet", []string{"pkg/engine", "pkg/cli"}, "lifecycle sees an interface, never Proxmox VE"},
+	{"hive-test/pkg/proxmox", []string{"pkg/cli", "pkg/engine", "pkg/fleet"}, "lifecycle sees an interface, never go-proxmox"},
+	{"hive-test/pkg/provision/tofu", []string{"pkg/engine", "pkg/cli"}, "lifecycle sees an interface, never tofu"},
+	{"hive-test/pkg/report", []string{"pkg/engine", "pkg/cli"}, "reports are made from events, at the top"},
+	{"hive-test/pkg/explain", []string{"pkg/engine"}, "why a run failed is said when it is over, at the top"},
 }
 
 // within says which of this project's packages a room may import at most.
@@ -65,6 +66,10 @@ var within = []struct {
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/provision", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
 	{"pkg/fleet", []string{"pkg/cluster", "pkg/progress", "pkg/process", "pkg/proxmox", "pkg/lifecycle", "pkg/provision"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
+	{"pkg/engine", []string{
+		"pkg/cluster", "pkg/config", "pkg/explain", "pkg/fleet", "pkg/hive", "pkg/lifecycle", "pkg/phase", "pkg/process", "pkg/progress", "pkg/provision",
+		"pkg/proxmox", "pkg/remote", "pkg/report", "pkg/scratch", "pkg/state",
+	}, "a cluster's life, without a command line, a terminal or signals"},
 	{"pkg/config", []string{"pkg/cluster", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
@@ -35,21 +34,5 @@ func (a *app) inPlace(text string) string {
 		}
 		verb := strings.SplitN(command, " ", 3)
 		return strings.Replace(command, verb[1], verb[1]+a.place, 1)
-	})
-}
-
-// advising is a sink whose advice is inPlace: hints, what comes next, warnings, and why a phase was left out.
-func (a *app) advising(next progress.Sink) progress.Sink {
-	return progress.SinkFunc(func(e progress.Event) {
-		e.Hint = a.inPlace(e.Hint)
-		if e.Kind == progress.Warning || e.Kind == progress.PhaseEnd {
-			e.Message = a.inPlace(e.Message)
-		}
-		if e.Explanation != nil {
-			x := *e.Explanation
-			x.Next = a.inPlace(x.Next)
-			e.Explanation = &x
-		}
-		next.Emit(e)
 	})
 }

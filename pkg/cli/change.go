@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,10 +12,10 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
-	"hive-test/pkg/state"
 )
 
 // guardFlags are the flags that allow a plan more than to change what it can while the VMs run.
@@ -28,41 +27,18 @@ func guardFlags(cmd *cobra.Command) *provision.Allowed {
 }
 
 // dryRun prints what up would do. Nothing is locked and nothing is written: neither here nor on a hypervisor.
-func (a *app) dryRun(ctx context.Context, name string, settings config.Settings, allow provision.Allowed) (err error) {
+func (a *app) dryRun(ctx context.Context, name string, settings config.Settings, allow provision.Allowed) error {
 	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 		return err
 	}
-	s, err := a.open("up", name, settings)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	defer func() { s.stopped(ctx, err) }()
-	if problems := settings.Spec().Validate(); len(problems) > 0 {
-		return usageError{errors.Join(problems...)}
-	}
-	if holder, life := s.store.Holder(s.name); life == state.Alive || life == state.Elsewhere {
-		return &state.LockedError{Name: s.name, Holder: holder, Life: life}
-	}
-	if err := s.adoptOrCreate(ctx); err != nil {
-		return err
-	}
-	fleet, err := s.fleet()
-	if err != nil {
-		return err
-	}
-	if err := s.prepare(ctx, fleet); err != nil {
-		return err
-	}
-	ctx, cancel := within(ctx, settings.Timeouts.Up, "--timeout-up")
-	defer cancel()
-	job := s.job(fleet)
-	job.Before, job.Allow = s.before, allow
-	reading, err := lifecycle.DryRun(ctx, job)
-	if err != nil {
-		return codeError{ExitUp, err}
-	}
-	return s.printReading(readingOf(s.record, reading))
+	request := engine.UpRequest{Request: engine.Request{Name: name, Settings: settings}, Allow: allow}
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		record, reading, outcome, err := e.DryRun(ctx, request)
+		if err != nil {
+			return a.report(settings, outcome, err)
+		}
+		return a.printReading(readingOf(record, reading), settings.Output)
+	})
 }
 
 // readingJSON is the shape of `up NAME --dry-run -o json`.
@@ -105,11 +81,11 @@ func readingOf(r *cluster.Record, reading lifecycle.Reading) readingJSON {
 	return out
 }
 
-func (s *session) printReading(reading readingJSON) error {
-	if printed, err := printAs(s.Stdout, s.settings.Output, reading); printed {
+func (a *app) printReading(reading readingJSON, format string) error {
+	if printed, err := printAs(a.Stdout, format, reading); printed {
 		return err
 	}
-	return writeReading(s.Stdout, reading)
+	return writeReading(a.Stdout, reading)
 }
 
 // writeReading writes the reading for people.

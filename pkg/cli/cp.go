@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
@@ -52,7 +53,7 @@ that says nothing for a minute, or lists without end, is left.`,
 		}
 		asked, err := parseCopy(args[1:], *which)
 		if err != nil {
-			return usageError{err}
+			return usage(err)
 		}
 		return a.cp(ctx, args[0], asked, settings)
 	})
@@ -138,11 +139,11 @@ func (c copying) checkLocal() error {
 // at says which nodes a place is on.
 func (c copying) at(p place, nodes cluster.Nodes) (cluster.Nodes, error) {
 	if p.nodes == "" {
-		return choose(nodes, "nodes", c.which)
+		return engine.Choose(nodes, "nodes", c.which)
 	}
-	chosen, err := choose(nodes, "nodes", p.nodes)
+	chosen, err := engine.Choose(nodes, "nodes", p.nodes)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: no node is %q, the cluster has %d; a file here is written ./%s", p.text, p.nodes, len(nodes), p.text)}
+		return nil, usage(fmt.Errorf("%s: no node is %q, the cluster has %d; a file here is written ./%s", p.text, p.nodes, len(nodes), p.text))
 	}
 	return chosen, nil
 }
@@ -162,7 +163,7 @@ func (c copying) paths(nodes cluster.Nodes) (map[int][]string, error) {
 		for _, n := range chosen {
 			same := func(other string) bool { return path.Base(other) == path.Base(p.path) }
 			if slices.ContainsFunc(paths[n.Index], same) {
-				return nil, usageError{fmt.Errorf("two files of %s would both be %s in %s", n.Name, path.Base(p.path), c.target.text)}
+				return nil, usage(fmt.Errorf("two files of %s would both be %s in %s", n.Name, path.Base(p.path), c.target.text))
 			}
 			paths[n.Index] = append(paths[n.Index], p.path)
 		}
@@ -192,23 +193,24 @@ func (a *app) cp(ctx context.Context, name string, asked copying, settings confi
 		paths, err = asked.paths(nodes)
 		return slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool { return len(paths[n.Index]) == 0 }), err
 	}
-	return a.onNodes(ctx, "cp", name, settings, pick, func(ctx context.Context, s *session, group remote.Group, unreached []error) error {
-		document, failure := s.copyAll(ctx, group, unreached, asked, paths)
+	return a.onNodes(ctx, "cp", name, settings, pick, func(ctx context.Context, reached engine.Reached) error {
+		document, failure := copyAll(ctx, reached, asked, paths)
 		_, err := printAs(a.Stdout, settings.Output, document)
 		return errors.Join(failure, err)
 	})
 }
 
 // copyAll copies to or from all nodes at once but those that were not reached. What happens on one does not keep the others.
-func (s *session) copyAll(ctx context.Context, group remote.Group, unreached []error, asked copying, paths map[int][]string) (cpJSON, error) {
+func copyAll(ctx context.Context, reached engine.Reached, asked copying, paths map[int][]string) (cpJSON, error) {
+	group := reached.Group
 	document := cpJSON{Schema: outputSchema, Nodes: make([]cpNodeJSON, len(group))}
-	failures := slices.Clone(unreached)
+	failures := slices.Clone(reached.Unreached)
 	_ = group.Each(ctx, func(ctx context.Context, host *remote.Host) error { // each node's error is kept in its place
 		i := slices.Index(group, host)
 		node := &document.Nodes[i]
 		node.Name = host.Name()
 		if failures[i] == nil {
-			failures[i] = s.copyOne(ctx, host, asked, paths[host.Node().Index], len(group) > 1, node)
+			failures[i] = copyOne(ctx, reached.Sink, host, asked, paths[host.Node().Index], len(group) > 1, node)
 		}
 		if failures[i] != nil {
 			node.Error = failures[i].Error()
@@ -219,7 +221,7 @@ func (s *session) copyAll(ctx context.Context, group remote.Group, unreached []e
 }
 
 // copyOne copies to or from one node and tells what it did.
-func (s *session) copyOne(ctx context.Context, host *remote.Host, asked copying, paths []string, several bool, node *cpNodeJSON) error {
+func copyOne(ctx context.Context, sink progress.Sink, host *remote.Host, asked copying, paths []string, several bool, node *cpNodeJSON) error {
 	started := time.Now()
 	var done remote.Copied
 	var err error
@@ -238,18 +240,18 @@ func (s *session) copyOne(ctx context.Context, host *remote.Host, asked copying,
 	}
 	node.Files, node.Bytes, node.Unchanged, node.LeftOut = done.Files, done.Bytes, done.Unchanged, done.LeftOut
 	node.Seconds = time.Since(started).Seconds()
-	s.tellCopied(host.Name(), done, err)
+	tellCopied(sink, host.Name(), done, err)
 	return err
 }
 
 // tellCopied narrates what was done on a node; what was not is told at the end.
-func (s *session) tellCopied(node string, done remote.Copied, err error) {
+func tellCopied(sink progress.Sink, node string, done remote.Copied, err error) {
 	text := fmt.Sprintf("files copied: %d (%d bytes), unchanged: %d", done.Files, done.Bytes, done.Unchanged)
 	if err == nil || done.Files+done.Unchanged > 0 {
-		s.sink.Emit(progress.Event{Kind: progress.Info, Node: node, Message: text})
+		sink.Emit(progress.Event{Kind: progress.Info, Node: node, Message: text})
 	}
 	if n := len(done.LeftOut); n > 0 {
-		s.sink.Emit(progress.Event{Kind: progress.Warning, Node: node, Message: fmt.Sprintf("%d left out, neither files nor directories: %s", n, clipped(done.LeftOut, 3))})
+		sink.Emit(progress.Event{Kind: progress.Warning, Node: node, Message: fmt.Sprintf("%d left out, neither files nor directories: %s", n, clipped(done.LeftOut, 3))})
 	}
 }
 

@@ -1,24 +1,17 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
-	"hive-test/pkg/fleet"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/proxmox"
-	"hive-test/pkg/state"
 )
 
 const doctorLong = `doctor checks, all at once, and in seconds where nothing is slow, everything that is known to make up fail, and changes nothing: OpenTofu and its
@@ -55,7 +48,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		if len(args) == 1 {
 			name = args[0]
 			if _, err := cluster.ParseName(name); err != nil {
-				return usageError{err}
+				return usage(err)
 			}
 		}
 		return a.doctor(ctx, name, settings)
@@ -84,30 +77,21 @@ type doctorJSON struct {
 }
 
 func (a *app) doctor(ctx context.Context, name string, settings config.Settings) error {
-	if settings.HostsFile != "" {
-		return usageError{errors.New("doctor looks at Proxmox VE: whether the hosts of a hosts file can be used, up finds out")}
-	}
-	s, err := a.open("doctor", cmp.Or(name, "doctor"), settings)
-	if err != nil {
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		checkup, err := e.Doctor(ctx, engine.Request{Name: name, Settings: settings})
+		if err != nil {
+			return err
+		}
+		document := doctorJSON{Schema: outputSchema, OK: checkup.OK, Checks: checkup.Findings}
+		structured, err := printAs(a.Stdout, settings.Output, document)
+		if !structured {
+			err = document.print(a.Stdout)
+		}
+		if err == nil && !document.OK {
+			return engine.Error{Code: engine.ExitConfig}
+		}
 		return err
-	}
-	defer s.close()
-	findings, err := s.examine(ctx, name != "")
-	if err != nil {
-		return err
-	}
-	document := doctorJSON{Schema: outputSchema, OK: len(proxmox.Failed(findings)) == 0, Checks: findings}
-	if document.OK && len(proxmox.Unmade(findings)) == 0 && len(s.record.Nodes) == 0 { // there is room for another cluster; that one is there says nothing of it
-		s.rememberHealth()
-	}
-	structured, err := printAs(a.Stdout, settings.Output, document)
-	if !structured {
-		err = document.print(a.Stdout)
-	}
-	if err == nil && !document.OK {
-		return codeError{code: ExitConfig}
-	}
-	return err
+	})
 }
 
 // print writes the table for people: what failed has its fix below it.

@@ -1,24 +1,13 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net/netip"
-	"net/url"
-	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"hive-test/pkg/engine"
 
-	"hive-test/pkg/cluster"
-	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/phase"
-	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
-	"hive-test/pkg/provision/tofu"
-	"hive-test/pkg/state"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) downCommand() *cobra.Command {
@@ -52,21 +41,12 @@ taken off, VMs go through the API where OpenTofu fails, and what is refused does
 			return err
 		}
 		if cmd.Flags().Changed("owner") && strings.TrimSpace(*owner) == "" {
-			return usageError{errors.New("--owner is empty: it is the id that `hive-test status -o wide` and the VMs' descriptions show")}
+			return usage(errors.New("--owner is empty: it is the id that `hive-test status -o wide` and the VMs' descriptions show"))
 		}
-		find := func(s *session) error {
-			if err := s.find(*owner); err != nil {
-				return err
-			}
-			return leave.check(s)
+		request := engine.DownRequest{
+			Request: engine.Request{Name: args[0], Settings: settings}, Force: *force, KeepResults: *keep, Owner: *owner, Leave: *leave,
 		}
-		return a.onFound(ctx, "down", args[0], settings, find, func(r *lifecycle.Job) []phase.Entry {
-			r.Force, r.KeepResults, r.Leave = *force, *keep, leave.leave()
-			return []phase.Entry{{Phase: lifecycle.Down(r)}}
-		})
+		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Down(ctx, request) })
 	})
 	return cmd
 }
-
-// Save keeps nothing.
-func (keeper) Save(*cluster.Record) error { return nil }

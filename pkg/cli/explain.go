@@ -9,9 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
-	"hive-test/pkg/explain"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/report"
@@ -44,18 +43,21 @@ needs no cluster: the evidence outlives it.`,
 }
 
 func (a *app) explain(name string, settings config.Settings) error {
-	parsed, store, err := storeOf(name, settings)
+	explained, err := engine.Open(engine.Options{}).Explain(engine.Request{Name: name, Settings: settings})
 	if err != nil {
 		return err
 	}
-	document, err := a.explanation(store, parsed)
-	if err != nil {
-		return err
-	}
+	document := explainJSON{outputSchema, explained}
 	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
 	return a.printExplanation(document)
+}
+
+// explainJSON is the shape of `explain -o json`.
+type explainJSON struct {
+	Schema int `json:"schema"`
+	engine.Explained
 }
 
 func (a *app) printExplanation(document explainJSON) error {
@@ -74,7 +76,7 @@ func (a *app) printExplanation(document explainJSON) error {
 	if failed.RunDir != document.Latest.RunDir {
 		word = "the last one before it that did not"
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n%s%s\n", word, a.runLine(failed.runJSON), progress.ExplanationText(failed.Explanation), more(failed.RunDir))
+	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n%s%s\n", word, a.runLine(failed.PastRun), progress.ExplanationText(failed.Explanation), more(failed.RunDir))
 	return err
 }
 
@@ -87,6 +89,6 @@ func more(dir string) string {
 	return "report: " + path
 }
 
-func (a *app) runLine(r runJSON) string {
+func (a *app) runLine(r engine.PastRun) string {
 	return fmt.Sprintf("%s of %s, %s (exit code %d), %s", r.Verb, r.Started.Local().Format(time.DateTime), r.Result, r.ExitCode, remote.Quote(r.RunDir))
 }

@@ -10,7 +10,8 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
-	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/engine"
+	"hive-test/pkg/progress"
 )
 
 func (a *app) extendCommand() *cobra.Command {
@@ -32,39 +33,36 @@ time, or "never". The VMs are not touched otherwise: the time stands in their de
 		if err != nil {
 			return err
 		}
-		change, err := extension(args[1:], *at)
+		after, until, err := extension(args[1:], *at)
 		if err != nil {
-			return usageError{err}
+			return usage(err)
 		}
-		return a.remark(ctx, "extend", args[0], settings, change)
+		return a.remark("extend", args[0], settings, func(e *engine.Engine, request engine.Request) (cluster.Owner, error) {
+			return e.Extend(ctx, request, after, until)
+		})
 	})
 	return cmd
 }
 
-// extension reads until when a cluster is to exist.
-func extension(args []string, at string) (func(*cluster.Owner), error) {
+// extension reads for how long, or until when, a cluster is to exist.
+func extension(args []string, at string) (after time.Duration, until time.Time, err error) {
 	switch {
 	case (len(args) == 0) == (at == ""):
-		return nil, errors.New("extend needs a duration, like 4h, or --at with a time, and not both")
+		return 0, until, errors.New("extend needs a duration, like 4h, or --at with a time, and not both")
 	case at == "never":
-		return func(o *cluster.Owner) { o.Expires = time.Time{} }, nil
+		return 0, until, nil
 	case at != "":
-		expires, err := time.Parse(time.RFC3339, at)
+		until, err = time.Parse(time.RFC3339, at)
 		if err != nil {
-			return nil, fmt.Errorf("--at: %q is no time: write it like 2026-12-24T18:00:00Z, or never", at)
+			return 0, until, fmt.Errorf("--at: %q is no time: write it like 2026-12-24T18:00:00Z, or never", at)
 		}
-		return func(o *cluster.Owner) { o.Expires = expires.UTC().Truncate(time.Second) }, nil
+		return 0, until.UTC().Truncate(time.Second), nil
 	}
-	more, err := config.ParseDuration(args[0])
-	if err == nil && more <= 0 {
+	after, err = config.ParseDuration(args[0])
+	if err == nil && after <= 0 {
 		err = fmt.Errorf("%s is no time to extend by; --at sets an earlier time", args[0])
 	}
-	return func(o *cluster.Owner) {
-		later := expiryAfter(time.Now(), more)
-		if !o.Expires.IsZero() && later.After(o.Expires) { // without an expiry it lives for ever already
-			o.Expires = later
-		}
-	}, err
+	return after, until, err
 }
 
 func (a *app) holdCommand() *cobra.Command {
@@ -83,7 +81,9 @@ func (a *app) holdCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.remark(ctx, "hold", args[0], settings, func(o *cluster.Owner) { o.Held = !*release })
+		return a.remark("hold", args[0], settings, func(e *engine.Engine, request engine.Request) (cluster.Owner, error) {
+			return e.Hold(ctx, request, !*release)
+		})
 	})
 	return cmd
 }
@@ -95,6 +95,25 @@ type remarkJSON struct {
 	Verb    string     `json:"verb"`
 	Expires *time.Time `json:"expires"`
 	Held    bool       `json:"held"`
+}
+
+// remark lets change move a cluster's time, and prints what its VMs say now.
+func (a *app) remark(verb, name string, settings config.Settings, change func(*engine.Engine, engine.Request) (cluster.Owner, error)) error {
+	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
+		return err
+	}
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		owner, err := change(e, engine.Request{Name: name, Settings: settings})
+		if err != nil {
+			return err
+		}
+		document := remarkJSON{Schema: outputSchema, Cluster: name, Verb: verb, Expires: engine.Expiry(owner), Held: owner.Held}
+		if structured, err := printAs(a.Stdout, settings.Output, document); structured {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Stdout, "cluster %s: %s\n", name, timeLeft(owner, time.Now()))
+		return err
+	})
 }
 
 // timeLeft tells people until when a cluster is meant to exist.

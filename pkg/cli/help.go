@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 )
 
 // exitCodesTopic is `hive-test help exit-codes`.
 func exitCodesTopic() *cobra.Command {
 	text := "Exit codes are an interface: scripts may rely on them.\n\n"
-	for _, row := range exitCodes() {
+	for _, row := range engine.ExitCodes() {
 		text += fmt.Sprintf("  %-4s %s\n", strconv.Itoa(int(row.Code)), row.Meaning)
 	}
 	return topic("exit-codes", "what each exit code means", text+"\nfull returns the first failing phase's code; a leak is always printed, and is the code when nothing failed before it.\n")
@@ -44,7 +45,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, unknown, err := cmd.Root().Find(args)
 			if err != nil {
-				return usageError{err}
+				return usage(err)
 			}
 			if len(unknown) > 0 {
 				return unknownVerb(asked, unknown[0])

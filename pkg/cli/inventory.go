@@ -10,8 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
@@ -28,17 +29,17 @@ func (a *app) envCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := a.located(ctx, "env", args[0], settings)
-		if err != nil {
+		return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+			located, err := e.Locate(ctx, "env", engine.Request{Name: args[0], Settings: settings})
+			if err != nil {
+				return err
+			}
+			if structured, err := printAs(a.Stdout, settings.Output, located.Variables); structured {
+				return err
+			}
+			_, err = fmt.Fprint(a.Stdout, lifecycle.Exports(located.Variables))
 			return err
-		}
-		defer s.close()
-		variables := lifecycle.Environment(s.record, s.store)
-		if structured, err := printAs(a.Stdout, settings.Output, variables); structured {
-			return err
-		}
-		_, err = fmt.Fprint(a.Stdout, lifecycle.Exports(variables))
-		return err
+		})
 	})
 	return cmd
 }
@@ -58,26 +59,27 @@ func (a *app) inventoryCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := a.located(ctx, "inventory", args[0], settings)
-		if err != nil {
-			return err
-		}
-		defer s.close()
-		return a.inventory(s, *format)
+		return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+			located, err := e.Locate(ctx, "inventory", engine.Request{Name: args[0], Settings: settings})
+			if err != nil {
+				return err
+			}
+			return a.inventory(located, *format)
+		})
 	})
 	return cmd
 }
 
-func (a *app) inventory(s *session, format string) error {
-	inv, known := s.record.Inventory(), s.store.Path(s.name, "known_hosts")
+func (a *app) inventory(located engine.Located, format string) error {
+	inv := located.Inventory
 	switch format {
 	case "json":
 		return printJSON(a.Stdout, inv)
 	case "ansible":
-		_, err := fmt.Fprint(a.Stdout, ansible(inv, s.store.Path(s.name, "ssh_config")))
+		_, err := fmt.Fprint(a.Stdout, ansible(inv, located.SSHConfig))
 		return err
 	case "ssh_config":
-		_, err := a.Stdout.Write(remote.SSHConfig(inv, known))
+		_, err := a.Stdout.Write(remote.SSHConfig(inv, located.KnownHosts))
 		return err
 	case "hosts":
 		raw, err := yaml.Marshal(hostsDocument(inv))
@@ -87,7 +89,7 @@ func (a *app) inventory(s *session, format string) error {
 		_, err = a.Stdout.Write(raw)
 		return err
 	}
-	return usageError{fmt.Errorf("--format %s is not possible: use json, ansible, ssh_config or hosts", format)}
+	return usage(fmt.Errorf("--format %s is not possible: use json, ansible, ssh_config or hosts", format))
 }
 
 // ansible renders an INI inventory with one group, named after the cluster, and its leader in another. How nodes are reached is in

@@ -8,18 +8,17 @@ import (
 	"os"
 	"strings"
 
+	"hive-test/pkg/engine"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"hive-test/pkg/cluster"
-	"hive-test/pkg/lifecycle"
 )
 
-func leaveFlags(cmd *cobra.Command) *leaving {
-	l := &leaving{}
-	cmd.Flags().BoolVar(&l.stop, "stop-hive", false, "stop hive on the hosts of a hosts file, which else runs on")
-	cmd.Flags().BoolVar(&l.purge, "purge", false, "stop hive on the hosts of a hosts file, and remove its data, programs and profiles")
-	cmd.Flags().BoolVar(&l.yes, "yes", false, "purge without asking")
+func leaveFlags(cmd *cobra.Command) *engine.Leave {
+	l := new(engine.Leave)
+	cmd.Flags().BoolVar(&l.Stop, "stop-hive", false, "stop hive on the hosts of a hosts file, which else runs on")
+	cmd.Flags().BoolVar(&l.Purge, "purge", false, "stop hive on the hosts of a hosts file, and remove its data, programs and profiles")
+	cmd.Flags().BoolVar(&l.Yes, "yes", false, "purge without asking")
 	return l
 }
 

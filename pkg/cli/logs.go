@@ -4,21 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/config"
-	"hive-test/pkg/hive"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/remote"
-	"hive-test/pkg/state"
 )
 
 func (a *app) logsCommand() *cobra.Command {
@@ -48,7 +42,7 @@ With -f, hive's logs of all nodes are shown as they grow, each line with its nod
 		}
 		switch {
 		case *follow && *to != "":
-			return usageError{errors.New("--follow shows logs and --to keeps them: use one of them")}
+			return usage(errors.New("--follow shows logs and --to keeps them: use one of them"))
 		case *follow:
 			return a.follow(ctx, args[0], *which, settings)
 		}
@@ -69,53 +63,19 @@ type logsJSON struct {
 }
 
 func (a *app) logs(ctx context.Context, name, which, to string, settings config.Settings) error {
-	s, err := a.opened(ctx, "logs", name, settings)
-	if err != nil {
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		gathered, err := e.Logs(ctx, engine.LogsRequest{Request: engine.Request{Name: name, Settings: settings}, Nodes: which, To: to})
+		if gathered.Dir == "" {
+			return err
+		}
+		if err := a.printLogs(logsJSON{outputSchema, name, gathered.Dir, gathered.Items}, settings.Output); err != nil {
+			return err
+		}
+		if err == nil && gathered.Silent {
+			return engine.Error{Code: engine.ExitUnexpected}
+		}
 		return err
-	}
-	defer s.close()
-	nodes, err := choose(s.record.Nodes, "nodes", which)
-	if err != nil {
-		return err
-	}
-	if s.run, err = s.gathering(to); err != nil {
-		return err
-	}
-	fleet, err := s.fleet()
-	if err != nil { // what the nodes tell is worth having
-		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "Proxmox VE is not asked: " + err.Error(), Hint: progress.HintOf(err)})
-		fleet = existing{}
-	}
-	s.learnKeys()
-	job := s.job(fleet)
-	job.Hold = s.holdBriefly
-	limit := lifecycle.GatherTime
-	if settings.Timeout > 0 {
-		limit = settings.Timeout
-	}
-	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took more than %s", limit))
-	defer cancel()
-	job.Gather(limited, "", nodes, true)
-	if err := job.Close(); err != nil {
-		s.sink.Emit(progress.Event{Kind: progress.Debug, Message: "closing connections: " + err.Error()})
-	}
-	if err := s.clear(); err != nil {
-		return err
-	}
-	index, err := job.Index()
-	if err != nil {
-		return err
-	}
-	if err := a.printLogs(logsJSON{outputSchema, name, s.run.Dir, index.Items}, settings.Output); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if len(job.Silent(nodes)) > 0 { // which was told
-		return codeError{code: ExitUnexpected}
-	}
-	return nil
+	})
 }
 
 // printLogs writes a line for each node and thing, what was not got included.
@@ -144,37 +104,18 @@ func (a *app) printLogs(document logsJSON, format string) error {
 	return err
 }
 
-// follow shows hive's logs until it is interrupted, which is how it is meant to end.
+// follow shows hive's logs until it is interrupted, which is how it is meant to end, or whoever reads them is gone.
 func (a *app) follow(ctx context.Context, name, which string, settings config.Settings) error {
 	a.signals.looking()
-	// What cannot be reached is told by what follows it.
-	return a.onNodes(ctx, "logs", name, settings, listed(which), func(ctx context.Context, s *session, group remote.Group, _ []error) error {
-		return s.showLogs(ctx, group)
-	})
-}
-
-// showLogs ends when it is interrupted, with --timeout, or when whoever reads it is gone.
-func (s *session) showLogs(ctx context.Context, group remote.Group) error {
-	s.learnKeys()
-	options := s.hiveOptions()
-	options.Secrets = s.known
-	var one sync.Mutex
-	var failure error
-	following, stop := context.WithCancel(ctx)
-	defer stop()
-	err := hive.New(s.name, group, options, s.sink).Follow(following, func(node, log, text string) {
-		one.Lock()
-		defer one.Unlock()
-		if _, err := fmt.Fprintf(s.Stdout, "%s %s: %s\n", node, log, s.shown(s.Stdout, progress.Clean(text))); err != nil { // whoever read it is gone
-			failure = err
-			stop()
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		request := engine.LogsRequest{Request: engine.Request{Name: name, Settings: settings}, Nodes: which}
+		err := e.FollowLogs(ctx, request, func(node, log, line string) error {
+			_, err := fmt.Fprintf(a.Stdout, "%s %s: %s\n", node, log, a.shown(a.Stdout, progress.Clean(line)))
+			return err
+		})
+		if ctx.Err() != nil {
+			return engine.Error{Code: engine.ExitInterrupted}
 		}
+		return err
 	})
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return failure
-	case ctx.Err() != nil:
-		return codeError{code: ExitInterrupted}
-	}
-	return errors.Join(failure, err)
 }

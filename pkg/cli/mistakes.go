@@ -21,7 +21,7 @@ func strict(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usageError{err}
+				return usage(err)
 			}
 			return nil
 		}
@@ -42,9 +42,9 @@ func helpOrUnknown(cmd *cobra.Command, args []string) error {
 func unknownVerb(cmd *cobra.Command, verb string) error {
 	_, path, _ := strings.Cut(cmd.CommandPath()+" ", " ") // a verb may have words below it
 	if near := nearestVerbs(cmd, verb); len(near) > 0 {
-		return usageError{fmt.Errorf("unknown verb %q: did you mean %s?", path+verb, strings.Join(near, " or "))}
+		return usage(fmt.Errorf("unknown verb %q: did you mean %s?", path+verb, strings.Join(near, " or ")))
 	}
-	return usageError{fmt.Errorf("unknown verb %q", path+verb)}
+	return usage(fmt.Errorf("unknown verb %q", path+verb))
 }
 
 // nearestVerbs are the verbs that other programs call so, else those that are most like what was typed.
@@ -68,16 +68,16 @@ func nearestVerbs(cmd *cobra.Command, typed string) []string {
 func flagMistake(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
-		return usageError{err}
+		return usage(err)
 	}
 	name := unknown.GetSpecifiedName()
 	if letters := unknown.GetSpecifiedShortnames(); len(letters) > 1 {
 		name = letters // -sim, where --sim was meant
 	}
 	if meant := meantByFlag(cmd, name); meant != "" {
-		return usageError{fmt.Errorf("%w: %s", err, meant)}
+		return usage(fmt.Errorf("%w: %s", err, meant))
 	}
-	return usageError{err}
+	return usage(err)
 }
 
 func meantByFlag(cmd *cobra.Command, name string) string {

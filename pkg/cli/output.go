@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
@@ -76,7 +77,7 @@ type statusJSON struct {
 	Notes   []string         `json:"notes,omitempty"` // worth knowing, and no faults
 	Nodes   []nodeStatusJSON `json:"nodes"`
 
-	Interrupted *interruptedJSON `json:"interrupted,omitempty"`
+	Interrupted *engine.Interruption `json:"interrupted,omitempty"`
 }
 
 type healthJSON struct {
@@ -106,14 +107,17 @@ type nodeStatusJSON struct {
 	Services []hive.Service `json:"services"`
 }
 
-func statusOf(s lifecycle.Status) statusJSON {
+func statusOf(s engine.Status) statusJSON {
 	p, state := s.Record.Current()
 	out := statusJSON{
 		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
-		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: expiryOf(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons, Notes: s.Notes(), Nodes: []nodeStatusJSON{},
+		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons, Notes: s.Notes(), Nodes: []nodeStatusJSON{},
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))
+	}
+	if s.Interrupted != nil {
+		out.Interrupted, out.State = s.Interrupted, engine.StateInterrupted
 	}
 	return out
 }
@@ -248,5 +252,5 @@ func checkFormat(got string, allowed ...string) error {
 	if slices.Contains(allowed, got) {
 		return nil
 	}
-	return usageError{fmt.Errorf("-o %s is not possible here: use one of %s", got, strings.Join(allowed, ", "))}
+	return usage(fmt.Errorf("-o %s is not possible here: use one of %s", got, strings.Join(allowed, ", ")))
 }

@@ -16,7 +16,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
-	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
@@ -43,7 +43,7 @@ func (a *app) sshCommand() *cobra.Command {
 		index := 1
 		if len(before) == 2 {
 			if index, err = strconv.Atoi(before[1]); err != nil {
-				return usageError{fmt.Errorf("node %q is not a number", before[1])}
+				return usage(fmt.Errorf("node %q is not a number", before[1]))
 			}
 		}
 		return a.ssh(ctx, before[0], index, command, *raw, settings)
@@ -95,16 +95,24 @@ func nodesFlag(cmd *cobra.Command, name, usage string) *string {
 	return which
 }
 
+// onNodes lets do work on nodes of a cluster.
+func (a *app) onNodes(ctx context.Context, verb, name string, settings config.Settings, pick func(cluster.Nodes) (cluster.Nodes, error), do func(context.Context, engine.Reached) error) error {
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		return e.OnNodes(ctx, engine.NodesRequest{Request: engine.Request{Name: name, Settings: settings}, Verb: verb, Pick: pick}, do)
+	})
+}
+
 func (a *app) ssh(ctx context.Context, name string, index int, command []string, raw bool, settings config.Settings) error {
 	pick := func(nodes cluster.Nodes) (cluster.Nodes, error) {
 		node, ok := nodes.ByIndex(index)
 		if !ok {
-			return nil, usageError{fmt.Errorf("cluster %q has no node %d: it has %d", name, index, len(nodes))}
+			return nil, usage(fmt.Errorf("cluster %q has no node %d: it has %d", name, index, len(nodes)))
 		}
 		return cluster.Nodes{node}, nil
 	}
-	return a.onNodes(ctx, "ssh", name, settings, pick, func(ctx context.Context, _ *session, group remote.Group, unreached []error) error {
-		if err := errors.Join(unreached...); err != nil {
+	return a.onNodes(ctx, "ssh", name, settings, pick, func(ctx context.Context, reached engine.Reached) error {
+		group := reached.Group
+		if err := errors.Join(reached.Unreached...); err != nil {
 			return err
 		}
 		file, isFile := a.Stdin.(*os.File)
@@ -113,7 +121,7 @@ func (a *app) ssh(ctx context.Context, name string, index int, command []string,
 		exit, err := group[0].Interactive(ctx, command, a.Stdin, stdout, stderr, tty)
 		err = errors.Join(err, flush())
 		if err == nil && exit != 0 {
-			err = codeError{code: ExitCode(exit)}
+			err = engine.Error{Code: engine.ExitCode(exit)}
 		}
 		return err
 	})
@@ -168,7 +176,7 @@ taken out; --raw leaves them. 4 MiB of each stream of a node are kept; where it 
 			return err
 		}
 		if len(command) == 0 {
-			return usageError{errors.New("exec needs a command after --, like: hive-test exec NAME -- hostname")}
+			return usage(errors.New("exec needs a command after --, like: hive-test exec NAME -- hostname"))
 		}
 		return a.exec(ctx, before[0], *which, command, *raw, settings)
 	})
@@ -192,8 +200,8 @@ type execNodeJSON struct {
 }
 
 func (a *app) exec(ctx context.Context, name, which string, command []string, raw bool, settings config.Settings) error {
-	return a.onNodes(ctx, "exec", name, settings, listed(which), func(ctx context.Context, _ *session, group remote.Group, unreached []error) error {
-		document, failure := execOn(ctx, group, unreached, command, settings.Timeout)
+	return a.onNodes(ctx, "exec", name, settings, engine.Listed(which), func(ctx context.Context, reached engine.Reached) error {
+		document, failure := execOn(ctx, reached.Group, reached.Unreached, command, settings.Timeout)
 		structured, err := printAs(a.Stdout, settings.Output, document)
 		if !structured {
 			err = a.printExec(document, raw)
@@ -207,7 +215,7 @@ func (a *app) exec(ctx context.Context, name, which string, command []string, ra
 func execOn(ctx context.Context, group remote.Group, unreached []error, command []string, limit time.Duration) (execJSON, error) {
 	document := execJSON{Schema: outputSchema, Nodes: make([]execNodeJSON, len(group))}
 	var unreachable []error
-	code := ExitOK
+	code := engine.ExitOK
 	results := make([]remote.Result, len(group))
 	failures := slices.Clone(unreached)
 	place := map[string]int{}
@@ -234,8 +242,8 @@ func execOn(ctx context.Context, group remote.Group, unreached []error, command 
 			continue
 		}
 		if exit, ok := errors.AsType[*remote.ExitError](failures[i]); ok {
-			if code == ExitOK {
-				code = ExitCode(max(exit.Result.ExitCode, 1))
+			if code == engine.ExitOK {
+				code = engine.ExitCode(max(exit.Result.ExitCode, 1))
 			}
 			continue
 		}
@@ -245,8 +253,8 @@ func execOn(ctx context.Context, group remote.Group, unreached []error, command 
 	if len(unreachable) > 0 {
 		return document, errors.Join(unreachable...)
 	}
-	if code != ExitOK {
-		return document, codeError{code: code}
+	if code != engine.ExitOK {
+		return document, engine.Error{Code: code}
 	}
 	return document, nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,17 +10,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/fleet"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision/tofu"
-	"hive-test/pkg/proxmox"
-	"hive-test/pkg/state"
 )
 
 const reapLong = `reap finds, from Proxmox VE alone and from any machine with the credentials, the VMs that nobody will destroy: those whose
@@ -71,7 +66,7 @@ func (a *app) reapCommand() *cobra.Command {
 		}
 		if cmd.Flags().Changed("prefix") {
 			if err := checkPrefix(flags.prefix); err != nil {
-				return usageError{err}
+				return usage(err)
 			}
 		}
 		return a.reap(ctx, strings.Join(args, ""), settings, flags)
@@ -113,33 +108,24 @@ type reapedTrace struct {
 // reap is one look at a Proxmox VE, and what follows from it.
 func (a *app) reap(ctx context.Context, name string, settings config.Settings, flags reapFlags) error {
 	if err := errors.Join(checkFormat(settings.Output, "table", "wide", "json", "yaml"), flags.check()); err != nil {
-		return usageError{err}
+		return usage(err)
 	}
-	s, err := a.open("reap", cmp.Or(name, "reap"), settings)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	ctx, cancel := s.limited(ctx)
-	defer cancel()
-	p, err := s.reaping(ctx)
-	if err != nil {
-		return err
-	}
-	plan, err := p.Plan(ctx, lifecycle.ReapRule{Name: cluster.Name(name), Prefix: flags.prefix, OlderThan: *flags.olderThan})
-	if err != nil {
-		return unusable(err)
-	}
-	if !flags.yes && !flags.dryRun && plan.Something() {
-		flags.dryRun, err = a.askToReap(plan)
-	}
-	if err != nil {
-		return err
-	}
-	if !flags.dryRun {
-		err = s.carryOut(ctx, p, plan, flags.again(settings))
-	}
-	return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings.Output, flags.covered(name)))
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		request := engine.ReapRequest{
+			Request: engine.Request{Name: name, Settings: settings}, Prefix: flags.prefix, OlderThan: *flags.olderThan, Again: flags.again(settings),
+		}
+		plan, err := e.Reap(ctx, request, func(plan *fleet.ReapPlan) (bool, error) {
+			var err error
+			if !flags.yes && !flags.dryRun && plan.Something() {
+				flags.dryRun, err = a.askToReap(plan)
+			}
+			return !flags.dryRun, err
+		})
+		if plan == nil {
+			return err
+		}
+		return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings.Output, flags.covered(name)))
+	})
 }
 
 // again are the flags with which what is left is reaped.
@@ -207,7 +193,7 @@ func reaped(plan *fleet.ReapPlan, dryRun bool) reapJSON {
 	for _, v := range plan.Verdicts {
 		row := reapedVM{
 			VMID: v.VMID, Name: v.Name, Hypervisor: v.Hypervisor, Cluster: string(v.Cluster), Owner: v.Owner,
-			Expires: expiryOf(cluster.Owner{Expires: v.Expires}), Reason: v.Reason, Detail: v.Detail, Action: v.Action,
+			Expires: engine.Expiry(cluster.Owner{Expires: v.Expires}), Reason: v.Reason, Detail: v.Detail, Action: v.Action,
 		}
 		if err := plan.Errs[v.Owner]; err != nil && v.Action == lifecycle.ReapFailed {
 			row.Error = err.Error()

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/scratch"
 )
@@ -62,7 +63,7 @@ func Main(args []string, env Environment) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(a.signals.context)
-	code := exitCode(a.signals.context, err)
+	code := engine.CodeOf(a.signals.context, err)
 	a.complain(err, code)
 	if a.scratch != nil {
 		_ = a.scratch.Remove() // else the next run does
@@ -71,11 +72,11 @@ func Main(args []string, env Environment) int {
 }
 
 // complain writes an error once, with what to do about it, to stderr.
-func (a *app) complain(err error, code ExitCode) {
+func (a *app) complain(err error, code engine.ExitCode) {
 	if err == nil || err.Error() == "" {
 		return
 	}
-	if _, told := errors.AsType[toldError](err); told {
+	if _, told := errors.AsType[engine.ReportedError](err); told {
 		return
 	}
 	if a.asJSON {
@@ -90,18 +91,13 @@ func (a *app) complain(err error, code ExitCode) {
 	for line := range strings.Lines(a.words(hint)) {
 		fmt.Fprintln(a.Stderr, "hint: "+strings.TrimRight(line, "\n"))
 	}
-	if code == ExitUsage && hint == "" {
+	if code == engine.ExitUsage && hint == "" {
 		fmt.Fprintln(a.Stderr, "hint: `hive-test help` lists the verbs, `hive-test VERB --help` their flags")
 	}
 }
 
 // words is text of an error, in which a node may have said something, as it may be shown.
 func (a *app) words(text string) string { return a.shown(a.Stderr, progress.Clean(a.known.Mask(text))) }
-
-// toldError was shown by the run's own narration already.
-type toldError struct{ error }
-
-func (e toldError) Unwrap() error { return e.error }
 
 const long = `hive-test makes a Hive cluster on Proxmox VE that did not exist a minute ago, configures it, tests it and
 destroys it, and keeps the reasons when something failed.
@@ -152,9 +148,9 @@ func named(most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0:
-			return usageError{fmt.Errorf("%s needs the name of a cluster", cmd.CommandPath())}
+			return usage(fmt.Errorf("%s needs the name of a cluster", cmd.CommandPath()))
 		case most > 0 && len(args) > most:
-			return usageError{fmt.Errorf("%s takes %s, not %d more arguments: %s", cmd.CommandPath(), strings.SplitN(cmd.Use, " ", 2)[1], len(args)-most, strings.Join(args[most:], " "))}
+			return usage(fmt.Errorf("%s takes %s, not %d more arguments: %s", cmd.CommandPath(), strings.SplitN(cmd.Use, " ", 2)[1], len(args)-most, strings.Join(args[most:], " ")))
 		}
 		return nil
 	}
@@ -163,11 +159,11 @@ func named(most int) cobra.PositionalArgs {
 // nameOrNone takes the name of a cluster, or nothing for all of them. One that is empty is none only by mistake.
 func nameOrNone(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usageError{fmt.Errorf("%s takes the name of one cluster at most", cmd.CommandPath())}
+		return usage(fmt.Errorf("%s takes the name of one cluster at most", cmd.CommandPath()))
 	}
 	for _, arg := range args {
 		if _, err := cluster.ParseName(arg); err != nil {
-			return usageError{err}
+			return usage(err)
 		}
 	}
 	return nil
@@ -177,3 +173,6 @@ func nameOrNone(cmd *cobra.Command, args []string) error {
 func run(do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), cmd, args) }
 }
+
+// usage is a mistake on the command line: nothing was touched.
+func usage(err error) error { return engine.Error{Code: engine.ExitUsage, Err: err} }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"hive-test/pkg/engine"
 )
 
 // endTime is how long the process may take to end by itself after the second signal: reports are written in it.
@@ -53,7 +55,7 @@ func watchSignals(stderr io.Writer, exit func(int), now func() time.Time) *signa
 func (s *signals) loop() {
 	count := 0
 	var first time.Time
-	var code ExitCode // the first signal's, as everywhere
+	var code engine.ExitCode // the first signal's, as everywhere
 	var last *time.Timer
 	defer func() {
 		if last != nil {
@@ -72,8 +74,8 @@ func (s *signals) loop() {
 		switch count {
 		case 1:
 			first = arrived.at
-			code = signalCode(got)
-			s.cancel(signalError{got})
+			code = engine.SignalCode(got)
+			s.cancel(engine.SignalError{Signal: got})
 			if !s.onlyLooks() {
 				s.told(fmt.Sprintf("%v: stopping, and cleaning up what can be cleaned; once more stops at once", got))
 			}
@@ -81,7 +83,7 @@ func (s *signals) loop() {
 		case 2:
 			s.told(fmt.Sprintf("%v again: stopping now", got))
 			s.tell(got, true)
-			s.kill(signalError{got})
+			s.kill(engine.SignalError{Signal: got})
 			last = time.AfterFunc(endTime, func() { s.exit(int(code)) })
 		default:
 			s.exit(int(code))

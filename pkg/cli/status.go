@@ -9,11 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
-	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/state"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -45,11 +43,11 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
 		}
 		switch {
 		case !*watch && cmd.Flags().Changed("interval"):
-			return usageError{errors.New("--interval is for --watch")}
+			return usage(errors.New("--interval is for --watch"))
 		case *watch && len(args) == 0:
-			return usageError{errors.New("--watch needs the name of a cluster")}
+			return usage(errors.New("--watch needs the name of a cluster"))
 		case *interval < shortestInterval:
-			return usageError{fmt.Errorf("--interval %s is too short: give %s or more", *interval, shortestInterval)}
+			return usage(fmt.Errorf("--interval %s is too short: give %s or more", *interval, shortestInterval))
 		case *watch:
 			return a.watch(ctx, args[0], *interval, settings)
 		case len(args) == 0:
@@ -61,57 +59,47 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
 }
 
 func (a *app) status(ctx context.Context, name string, settings config.Settings) error {
-	s, r, err := a.look(ctx, "status", name, settings)
-	if err != nil {
+	a.signals.looking()
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		status, err := e.Status(ctx, engine.Request{Name: name, Settings: settings})
+		if err != nil {
+			return err
+		}
+		if err := a.printStatus(statusOf(status), settings.Output); err != nil {
+			return err
+		}
+		if !status.Formed {
+			return engine.Error{Code: engine.ExitUnhealthy}
+		}
+		return nil
+	})
+}
+
+func (a *app) printStatus(document statusJSON, format string) error {
+	if structured, err := printAs(a.Stdout, format, document); structured {
 		return err
 	}
-	defer s.close()
-	ctx, cancel := s.limited(ctx)
-	defer cancel()
-	status, err := lifecycle.Look(ctx, r)
-	if err := errors.Join(err, r.Close()); err != nil {
-		return err
-	}
-	document := s.document(status)
-	structured, err := printAs(a.Stdout, settings.Output, document)
-	if !structured {
-		err = printStatus(a.Stdout, document, settings.Output == "wide")
-	}
-	if err != nil {
-		return err
-	}
-	if !status.Formed {
-		return codeError{code: ExitUnhealthy}
-	}
-	return nil
+	return printStatus(a.Stdout, document, format == "wide")
 }
 
 // listJSON is the shape of `status -o json`.
 type listJSON struct {
-	Schema   int           `json:"schema"`
-	Clusters []clusterJSON `json:"clusters"`
+	Schema   int              `json:"schema"`
+	Clusters []engine.Summary `json:"clusters"`
 }
 
 func (a *app) list(settings config.Settings) error {
-	store, err := state.Open(settings.ClustersDir)
-	if err != nil {
-		return codeError{ExitConfig, err}
-	}
-	names, err := store.List()
+	clusters, err := engine.Open(engine.Options{}).Clusters(settings)
 	if err != nil {
 		return err
 	}
-	document := listJSON{Schema: outputSchema, Clusters: []clusterJSON{}}
-	for _, name := range names {
-		document.Clusters = append(document.Clusters, summary(store, name))
-	}
-	structured, err := printAs(a.Stdout, settings.Output, document)
-	if structured {
+	document := listJSON{Schema: outputSchema, Clusters: clusters}
+	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
 	rows := [][]string{{"NAME", "PHASE", "STATE", "NODES", "CREATED", "EXPIRES", "OWNER", "LOCKED BY"}}
 	for _, c := range document.Clusters {
-		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), c.made(), c.ends(), dash(c.Owner), dash(c.LockedBy)})
+		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), made(c), ends(c), dash(c.Owner), dash(c.LockedBy)})
 	}
 	if settings.Output == "wide" {
 		rows[0] = append(rows[0], "OWNER ID")
@@ -131,7 +119,7 @@ func (a *app) list(settings config.Settings) error {
 }
 
 // made is when the cluster was made, for people; unknown where its record is damaged.
-func (c clusterJSON) made() string {
+func made(c engine.Summary) string {
 	if c.Created.IsZero() {
 		return "-"
 	}
@@ -139,7 +127,7 @@ func (c clusterJSON) made() string {
 }
 
 // ends is when the cluster expires, for people.
-func (c clusterJSON) ends() string {
+func ends(c engine.Summary) string {
 	switch {
 	case c.Held:
 		return "held"

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/state"
 )
 
@@ -42,11 +43,7 @@ func (a *app) unlock(name string, settings config.Settings) error {
 	if err := checkFormat(settings.Output, "table", "json", "yaml"); err != nil {
 		return err
 	}
-	parsed, store, err := storeOf(name, settings)
-	if err != nil {
-		return err
-	}
-	holder, err := store.Unlock(parsed)
+	holder, err := engine.Open(engine.Options{}).Unlock(engine.Request{Name: name, Settings: settings})
 	if err != nil {
 		return err
 	}

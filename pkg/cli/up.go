@@ -1,23 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
+
+	"hive-test/pkg/engine"
 
 	"github.com/spf13/cobra"
-
-	"hive-test/pkg/cluster"
-	"hive-test/pkg/config"
-	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/phase"
-	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
-	"hive-test/pkg/state"
 )
 
 // upKeys are the settings that shape what up makes.
@@ -56,8 +44,8 @@ func (a *app) upCommand() *cobra.Command {
 		if *dry {
 			return a.dryRun(ctx, args[0], settings, *guard)
 		}
-		return a.provision(ctx, "up", args[0], settings, *guard, nil, func(r *lifecycle.Job) []phase.Entry {
-			return lifecycle.UpOnly(r, a.keepPolicy(settings, "up"))
+		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) {
+			return e.Up(ctx, engine.UpRequest{Request: engine.Request{Name: args[0], Settings: settings}, Allow: *guard})
 		})
 	})
 	return cmd

@@ -2,19 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"hive-test/pkg/cluster"
-	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/hive"
-	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/phase"
-	"hive-test/pkg/provision/tofu"
 )
 
 func configureKeys() []string {
@@ -60,30 +53,8 @@ is still to be formed, for all.`,
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(checkHive(settings, settings.Hive.Layout), checkCourse(*from, *which, *force)); err != nil {
-			return err
-		}
-		var only cluster.Nodes
-		find := func(s *session) (err error) {
-			if err := s.load(); err != nil {
-				return err
-			}
-			// The cluster remembers its layout, which may not go with what is named now.
-			if layout := s.hiveOptions().Layout; layout != settings.Hive.Layout {
-				if err := checkHive(settings, layout); err != nil {
-					return err
-				}
-			}
-			only, err = choose(s.record.Nodes, "only-nodes", *which)
-			return err
-		}
-		return a.onFound(ctx, "configure", args[0], settings, find, func(r *lifecycle.Job) []phase.Entry {
-			r.Force, r.From = *force, *from
-			if *which != "" {
-				r.Only = only.Names()
-			}
-			return lifecycle.Only(r, lifecycle.Configure(r), a.keepPolicy(settings, "configure"), settings.Given("keep"))
-		})
+		request := engine.ConfigureRequest{Request: engine.Request{Name: args[0], Settings: settings}, Force: *force, From: *from, OnlyNodes: *which}
+		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Configure(ctx, request) })
 	})
 	return cmd
 }
@@ -110,14 +81,8 @@ else the command itself.`,
 		if err != nil {
 			return err
 		}
-		find := func(s *session) error {
-			if err := s.load(); err != nil {
-				return err
-			}
-			return checkSuites(s)
-		}
-		return a.onFound(ctx, "test", args[0], settings, find, func(r *lifecycle.Job) []phase.Entry {
-			return lifecycle.Only(r, lifecycle.Test(r), a.keepPolicy(settings, "test"), settings.Given("keep"))
+		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) {
+			return e.Test(ctx, engine.Request{Name: args[0], Settings: settings})
 		})
 	})
 	return cmd
@@ -141,14 +106,8 @@ that of the first phase that failed. What failed is explained by what every node
 		if err != nil {
 			return err
 		}
-		if err := checkHive(settings, settings.Hive.Layout); err != nil {
-			return err
-		}
-		check := func(s *session) error { return errors.Join(checkSuites(s), leave.check(s)) }
-		return a.provision(ctx, "full", args[0], settings, *guard, check, func(r *lifecycle.Job) []phase.Entry {
-			r.Leave = leave.leave()
-			return lifecycle.Full(r, a.keepPolicy(settings, "full"))
-		})
+		request := engine.FullRequest{UpRequest: engine.UpRequest{Request: engine.Request{Name: args[0], Settings: settings}, Allow: *guard}, Leave: *leave}
+		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Full(ctx, request) })
 	})
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hive-test/pkg/engine"
 	"hive-test/pkg/provision/tofu"
 )
 
@@ -40,13 +41,10 @@ func (a *app) versionCommand() *cobra.Command {
 		}
 		document := versionJSON{Schema: outputSchema, Version: programVersion(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
 		if settings.Verbose {
-			search := a.tofuSearch(settings, nil)
-			if *download {
-				search = a.tofuOrDownload(settings, nil)
-			}
-			binary, err := tofu.Find(ctx, search)
+			e := engine.Open(engine.Options{Environ: a.Environ, CacheDir: a.cacheDir()})
+			binary, err := e.Tofu(ctx, settings, *download)
 			if err != nil {
-				return codeError{ExitConfig, err}
+				return err
 			}
 			document.Tofu = &binary
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/config"
-	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
 )
 
@@ -39,7 +39,7 @@ it is not healthy. It takes no lock: it can wait for what another run configures
 			return err
 		}
 		if !*healthy {
-			return usageError{errors.New("--healthy is all that can be waited for")}
+			return usage(errors.New("--healthy is all that can be waited for"))
 		}
 		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
@@ -55,28 +55,28 @@ func (a *app) wait(ctx context.Context, name string, settings config.Settings) e
 		limit, setting = settings.Timeouts.Configure, "--timeout-configure"
 	}
 	settings.Timeout = limit
-	s, r, err := a.look(ctx, "wait", name, settings)
-	if err != nil {
-		return err
-	}
-	defer s.close()
+	a.signals.looking()
 	var last *statusJSON
 	told := ""
 	pause := waitFirst
-	next := func() time.Duration {
+	request := engine.WatchRequest{Request: engine.Request{Name: name, Settings: settings}, Verb: "wait", Pause: func() time.Duration {
 		defer func() { pause = min(pause*3/2, waitLimit) }()
 		return pause
-	}
-	err = s.watching(ctx, r, next, func(status lifecycle.Status) (bool, error) {
-		document := s.document(status)
-		last = &document
-		if why := string(steady([]byte(strings.Join(status.Reasons, "; ")))); !status.Formed && why != told {
-			told = why
-			s.sink.Emit(progress.Event{Kind: progress.Wait, Message: fmt.Sprintf("%d of %d nodes are healthy", healthyNodes(status), len(status.Nodes)), Error: why})
-		}
-		return status.Formed, nil
+	}}
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		var sink progress.Sink
+		request.Sink = func(s progress.Sink) progress.Sink { sink = s; return s }
+		err := e.Watch(ctx, request, func(status engine.Status) (bool, error) {
+			document := statusOf(status)
+			last = &document
+			if why := string(steady([]byte(strings.Join(status.Reasons, "; ")))); !status.Formed && why != told {
+				told = why
+				sink.Emit(progress.Event{Kind: progress.Wait, Message: fmt.Sprintf("%d of %d nodes are healthy", healthyNodes(status), len(status.Nodes)), Error: why})
+			}
+			return status.Formed, nil
+		})
+		return a.waited(ctx, last, settings.Output, fmt.Sprintf("%s (%s)", progress.FormatLimit(limit), setting), err)
 	})
-	return errors.Join(a.waited(ctx, last, settings.Output, fmt.Sprintf("%s (%s)", progress.FormatLimit(limit), setting), err), r.Close())
 }
 
 // waited shows the last look of a wait that ended with err, and is what it ends with.
@@ -84,24 +84,21 @@ func (a *app) waited(ctx context.Context, last *statusJSON, format, limit string
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, errGone):
-		return codeError{ExitNotFound, err}
+	case errors.Is(err, engine.ErrGone):
+		return engine.Error{Code: engine.ExitNotFound, Err: err}
 	case err != nil && !errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	structured, printErr := printAs(a.Stdout, format, *last)
-	if !structured {
-		printErr = printStatus(a.Stdout, *last, format == "wide")
-	}
+	printErr := a.printStatus(*last, format)
 	if err == nil || printErr != nil {
 		return printErr
 	}
-	return codeError{ExitUnhealthy, progress.WithHint(
+	return engine.Error{Code: engine.ExitUnhealthy, Err: progress.WithHint(
 		fmt.Errorf("cluster %s is not healthy after %s:\n%s", last.Cluster, limit, strings.Join(last.Reasons, "\n")),
 		fmt.Sprintf("hive-test logs %s shows what its nodes say", last.Cluster))}
 }
 
-func healthyNodes(status lifecycle.Status) int {
+func healthyNodes(status engine.Status) int {
 	count := 0
 	for _, n := range status.Nodes {
 		if n.Health.Healthy {

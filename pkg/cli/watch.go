@@ -11,16 +11,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/term"
 
 	"hive-test/pkg/config"
-	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/state"
 )
 
 const (
@@ -29,41 +27,41 @@ const (
 )
 
 func (a *app) watch(ctx context.Context, name string, interval time.Duration, settings config.Settings) error {
-	s, r, err := a.look(ctx, "status", name, settings)
-	if err != nil {
-		return err
-	}
-	defer s.close()
+	a.signals.looking()
 	w := a.watcher(settings.Output)
-	if file, isFile := a.Stderr.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
-		_ = s.screen.Close() // a live view would tear what is shown; what is told later is plain lines
-	}
-	if w.screen {
-		r.Sink = w.notes(r.Sink)
-	}
 	formed := false
-	err = s.watching(ctx, r, func() time.Duration { return interval }, func(status lifecycle.Status) (bool, error) {
-		formed = status.Formed
-		return false, w.show(s.document(status))
+	request := engine.WatchRequest{Request: engine.Request{Name: name, Settings: settings}, Verb: "status", Pause: func() time.Duration { return interval }}
+	if w.screen {
+		request.Sink = w.notes
+	}
+	err := a.work(settings, func(e *engine.Engine, screen progress.Renderer) error {
+		if isTerminal(a.Stderr) {
+			_ = screen.Close() // a live view would tear what is shown; what is told later is plain lines
+		}
+		err := e.Watch(ctx, request, func(status engine.Status) (bool, error) {
+			formed = status.Formed
+			return false, w.show(statusOf(status))
+		})
+		return errors.Join(w.end(errors.Is(err, engine.ErrGone), name), err)
 	})
 	timeUp := errors.Is(err, context.DeadlineExceeded)
-	if err := errors.Join(w.end(errors.Is(err, errGone), name), watched(ctx, err), r.Close()); err != nil {
+	if err := watched(ctx, err); err != nil {
 		return err
 	}
 	if timeUp && !formed {
-		return codeError{code: ExitUnhealthy}
+		return engine.Error{Code: engine.ExitUnhealthy}
 	}
 	return nil
 }
 
 // watched is the error of a watch that ended with err. The user, the end of the cluster and that of the time end it as they should.
 func watched(ctx context.Context, err error) error {
-	signal, stopped := errors.AsType[signalError](context.Cause(ctx))
+	signal, stopped := errors.AsType[engine.SignalError](context.Cause(ctx))
 	switch {
-	case stopped && signal.signal == syscall.SIGINT, errors.Is(err, context.DeadlineExceeded), errors.Is(err, errGone):
+	case stopped && signal.Signal == syscall.SIGINT, errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrGone):
 		return nil
 	case stopped:
-		return codeError{code: signalCode(signal.signal)}
+		return engine.Error{Code: engine.SignalCode(signal.Signal)}
 	}
 	return err
 }

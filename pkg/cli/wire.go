@@ -1,27 +1,19 @@
 package cli
 
 import (
-	"cmp"
-	"context"
 	"errors"
-	"os"
+	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
-	"hive-test/pkg/hive"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
-	"hive-test/pkg/provision/tofu"
-	"hive-test/pkg/proxmox"
-	"hive-test/pkg/remote"
 	"hive-test/pkg/report"
 )
 
@@ -47,7 +39,10 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 			return config.Settings{}, err
 		}
 		settings, err := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path})
-		a.known.Learn(tokenSecrets(settings.Proxmox.Token.Reveal())...)
+		a.known.Learn(engine.TokenSecrets(settings.Proxmox.Token.Reveal())...)
+		if settings.Keep == "" && a.Getenv("CI") != "" { // nobody would come back for what failed
+			settings.Keep = string(lifecycle.KeepNever)
+		}
 		a.place = placeFlags(cmd.Flags())
 		if a.asJSON = settings.LogFormat == "json"; a.asJSON {
 			a.signals.toldBy(func(line string) {
@@ -55,22 +50,54 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 			})
 		}
 		if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
-			return settings, usageError{err}
+			return settings, usage(err)
 		}
 		return settings, err
 	}
 }
 
-// keepPolicy is what becomes of VMs when nothing was said: full destroys; up, configure and test keep what failed or was
-// interrupted on a terminal, for a second try, and destroy it in CI, where nobody would come back for it.
-func (a *app) keepPolicy(settings config.Settings, verb string) lifecycle.Keep {
-	switch {
-	case settings.Keep != "":
-		return lifecycle.Keep(settings.Keep)
-	case verb == "full" || a.Getenv("CI") != "":
-		return lifecycle.KeepNever
+// work opens an engine for a verb and lets do use it. What it tells is shown in the form that the settings call for.
+func (a *app) work(settings config.Settings, do func(*engine.Engine, progress.Renderer) error) error {
+	screen := a.renderer(settings)
+	defer func() {
+		if err := screen.Close(); err != nil {
+			fmt.Fprintln(a.Stderr, "warning: "+err.Error())
+		}
+	}()
+	a.ownTemporary(progress.Redact(screen, a.known.Values))
+	return do(engine.Open(engine.Options{
+		Version: programVersion(), Environ: a.Environ, TofuEnviron: a.tofuEnviron(), CacheDir: a.cacheDir(), LockDir: a.locks, NoLockDir: a.noLocks,
+		Events: screen, Secrets: a.known, Abort: a.signals.abort, Attend: a.signals.attended, EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
+	}), screen)
+}
+
+// phases lets do run phases, and prints what came of them where a document is asked for.
+func (a *app) phases(settings config.Settings, do func(*engine.Engine) (engine.Outcome, error)) error {
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		outcome, err := do(e)
+		return a.report(settings, outcome, err)
+	})
+}
+
+// report prints the document of a run, and returns what it ended with.
+func (a *app) report(settings config.Settings, outcome engine.Outcome, err error) error {
+	if outcome.Report.Cluster == "" { // a mistake, before there was a run
+		return err
 	}
-	return lifecycle.KeepOnFailure
+	if _, printErr := printAs(a.Stdout, settings.Output, outcome.Report); err == nil {
+		return printErr
+	} else if printErr != nil {
+		fmt.Fprintln(a.Stderr, "warning: the report could not be printed: "+printErr.Error())
+	}
+	return err
+}
+
+// cacheDir is where programs and providers are kept between runs; empty: in the user's cache directory.
+func (a *app) cacheDir() string {
+	if dir := a.Getenv("XDG_CACHE_HOME"); dir != "" {
+		return filepath.Join(dir, "hive-test")
+	}
+	return ""
 }
 
 // renderer shows events on stderr in the form that fits.

@@ -2,8 +2,10 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -14,7 +16,8 @@ import (
 
 // LoadOptions are where settings come from.
 type LoadOptions struct {
-	Flags      *pflag.FlagSet      // those that were changed win over everything; nil: none
+	Values     map[string]string   // by key, as a program sets them: they win over everything
+	Flags      *pflag.FlagSet      // those that were changed win over environment and file; nil: none
 	Env        func(string) string // nil: the environment of the process
 	WorkDir    string              // where FileName is looked for; empty: the current directory
 	ConfigPath string              // a file to read in place of the usual ones; must exist
@@ -31,6 +34,7 @@ func Load(opts LoadOptions) (Settings, error) {
 	l.fromFile()
 	l.fromEnv()
 	l.fromFlags()
+	l.fromValues()
 	settings := l.merge()
 	if len(l.problems) > 0 {
 		return settings, &Error{Problems: l.problems}
@@ -144,6 +148,25 @@ func (l *loader) fromFlags() {
 			continue
 		}
 		l.set(s, l.home(s, value), "flag --"+s.Flag)
+	}
+}
+
+func (l *loader) fromValues() {
+	for _, key := range slices.Sorted(maps.Keys(l.opts.Values)) {
+		s, known := find(l.table, key)
+		if !known {
+			l.problems = append(l.problems, fmt.Errorf("%q is no setting%s", key, suggestion(key, l.table)))
+			continue
+		}
+		value, err := s.parse(l.opts.Values[key])
+		if err == nil {
+			err = s.check(value)
+		}
+		if err != nil {
+			l.problems = append(l.problems, fmt.Errorf("%s: %w", key, err))
+			continue
+		}
+		l.set(s, l.home(s, value), byProgram)
 	}
 }
 

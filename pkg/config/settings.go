@@ -140,7 +140,10 @@ type Proxmox struct {
 	Hypervisors       []cluster.Hypervisor `mapstructure:"hypervisors"` // datastore, snippet store and port filled in
 }
 
-// Source tells where the value of a key comes from: "flag --x", "environment X", "FILE:LINE" or "default".
+// byProgram is the source of LoadOptions.Values.
+const byProgram = "the program"
+
+// Source tells where the value of a key comes from: "flag --x", "the program", "environment X", "FILE:LINE" or "default".
 func (s Settings) Source(key string) string {
 	if source, found := s.sources[key]; found {
 		return source
@@ -150,6 +153,12 @@ func (s Settings) Source(key string) string {
 
 // Given tells whether the user set the key anywhere.
 func (s Settings) Given(key string) bool { _, found := s.sources[key]; return found }
+
+// Explicit reports whether the key was set for this run alone, by a flag or a program, and not by what was made for other runs, too.
+func (s Settings) Explicit(key string) bool {
+	source := s.Source(key)
+	return source == byProgram || strings.HasPrefix(source, "flag ")
+}
 
 // Value is a setting as it is in force.
 type Value struct{ Key, Value, Source string }

@@ -1,5 +1,12 @@
 package engine
 
+import (
+	"fmt"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+)
+
 // change makes the record, in memory, what is asked for where a cluster can be changed to that: its number of nodes and the
 // size of each. What the user did not mention stays.
 func (s *session) change() error {
@@ -29,7 +36,7 @@ func (s *session) change() error {
 			*value.made = *value.asked
 		}
 	}
-	if strings.HasPrefix(s.settings.Source("ttl"), "flag ") { // a file's is for new clusters: it would move the end at each up
+	if s.settings.Explicit("ttl") { // a file's is for new clusters: it would move the end at each up
 		s.record.Owner.Expires = expiryAfter(s.started, s.settings.TTL)
 	}
 	if s.settings.Given("os_image") {
@@ -43,7 +50,7 @@ func (s *session) change() error {
 func (s *session) refuseHiddenShrinking() error {
 	asked, made := s.settings.NodeCount, s.record.Spec.NodeCount
 	source := s.settings.Source("node_count")
-	if !s.settings.Given("node_count") || asked >= made || strings.HasPrefix(source, "flag ") {
+	if !s.settings.Given("node_count") || asked >= made || s.settings.Explicit("node_count") {
 		return nil
 	}
 	return usage(progress.WithHint(

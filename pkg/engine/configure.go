@@ -1,5 +1,18 @@
 package engine
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/hive"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+)
+
 // ConfigureRequest is what Configure is asked for.
 type ConfigureRequest struct {
 	Request

@@ -1,10 +1,57 @@
 package engine
 
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/fleet"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/proxmox"
+	"hive-test/pkg/state"
+
+	"github.com/google/renameio/v2"
+)
+
 // doctorLimit is when doctor stops asking where --timeout does not say so. Before, at doctorGoal, it says what it waits for.
 const (
 	doctorLimit = 2 * time.Minute
 	doctorGoal  = 5 * time.Second
 )
+
+// Checkup is what Doctor has found.
+type Checkup struct {
+	OK       bool // nothing failed
+	Findings []proxmox.Finding
+}
+
+// Doctor checks everything that is known to make Up fail, and changes nothing: for a cluster that exists or will be made by that
+// name; for any where the request names none.
+func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
+	if request.Settings.HostsFile != "" {
+		return Checkup{}, usage(errors.New("doctor looks at Proxmox VE: whether the hosts of a hosts file can be used, up finds out"))
+	}
+	s, err := e.open("doctor", cmp.Or(request.Name, "doctor"), request.Settings)
+	if err != nil {
+		return Checkup{}, err
+	}
+	defer s.close()
+	findings, err := s.examine(ctx, request.Name != "")
+	if err != nil {
+		return Checkup{}, err
+	}
+	checkup := Checkup{OK: len(proxmox.Failed(findings)) == 0, Findings: findings}
+	if checkup.OK && len(proxmox.Unmade(findings)) == 0 && len(s.record.Nodes) == 0 { // there is room for another cluster; that one is there says nothing of it
+		s.rememberHealth()
+	}
+	return checkup, nil
+}
 
 // examine makes all checks that the settings, or the cluster that exists, call for.
 func (s *session) examine(ctx context.Context, named bool) ([]proxmox.Finding, error) {
@@ -52,7 +99,7 @@ func (s *session) subject(ctx context.Context, named bool) ([]proxmox.Finding, e
 			return nil, err
 		}
 	}
-	s.record = &cluster.Record{Schema: cluster.RecordSchema, Name: s.name, Owner: newOwner(s.started), Spec: s.settings.Spec(), SSHKeyPath: s.store.Path(s.name, "id_ed25519")}
+	s.record = &cluster.Record{Schema: cluster.RecordSchema, Name: s.name, Owner: newOwner(s.started), Spec: s.settings.Spec(), SSHKeyPath: s.store.Path(s.name, lifecycle.KeyFile)}
 	if path := s.settings.SSHPrivateKeyPath; path != "" {
 		s.record.SSHKeyPath = absolute(path)
 	}
@@ -128,7 +175,7 @@ const healthLasts = time.Minute
 
 // healthFile is where a doctor that found nothing leaves word, by everything that it looked at; empty: nowhere.
 func (s *session) healthFile() string {
-	dir := s.cacheDir()
+	dir := s.CacheDir
 	if dir == "" {
 		return ""
 	}

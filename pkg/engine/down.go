@@ -1,5 +1,23 @@
 package engine
 
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+	"hive-test/pkg/provision/tofu"
+	"hive-test/pkg/state"
+)
+
 // DownRequest is what Down is asked for.
 type DownRequest struct {
 	Request
@@ -110,7 +128,7 @@ func (s *session) whereabouts(from provision.Recorded) error {
 	s.fillTarget()
 	target := &s.record.Target
 	target.Pool = cmp.Or(target.Pool, from.Pool)
-	if !strings.HasPrefix(s.settings.Source("proxmox.endpoint"), "flag ") {
+	if !s.settings.Explicit("proxmox.endpoint") {
 		target.Endpoint = cmp.Or(from.Endpoint, target.Endpoint)
 	}
 	var problems []error

@@ -6,6 +6,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -24,8 +25,8 @@ type Options struct {
 	TofuEnviron []string
 	// CacheDir keeps programs and providers between runs; empty: hive-test in the user's cache directory.
 	CacheDir string
-	// LockDir is where runs of this user keep each other from the same VM ids, where no setting names another directory. Empty:
-	// the temporary files, unless NoLockDir says why there is none.
+	// LockDir is where runs of this user keep each other from the same VM ids, where no setting names another directory. Empty: a
+	// directory of this user among the temporary files, unless NoLockDir says why there is none.
 	LockDir   string
 	NoLockDir error
 	// Events gets every event of every run; nil: nobody does. It must be safe for concurrent use.
@@ -37,6 +38,8 @@ type Options struct {
 	// Attend makes f hear when the user asks a run to end, before its context ends; f(nil) ends that. It returns lines to be shown
 	// at once. Nil: the end of a run's context is all that is noted.
 	Attend func(f func(signal os.Signal, again bool) (lines []string))
+	// EndChildren ends the processes that a run has left when Abort has ended; nil: they are left.
+	EndChildren func()
 	// Confirm asks the user; nil: nobody can be asked, which is an error where it is needed.
 	Confirm func(question string) (bool, error)
 	// Advise completes the commands that a text advises; nil: they are as they are.
@@ -68,6 +71,12 @@ func Open(options Options) *Engine {
 	}
 	if options.Abort == nil {
 		options.Abort = context.Background()
+	}
+	if options.EndChildren == nil {
+		options.EndChildren = func() {}
+	}
+	if options.Confirm == nil {
+		options.Confirm = func(string) (bool, error) { return false, errors.New("nobody can be asked") }
 	}
 	if options.Advise == nil {
 		options.Advise = func(text string) string { return text }

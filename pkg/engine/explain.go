@@ -1,15 +1,27 @@
 package engine
 
-// explainJSON is the shape of `explain -o json`. Failed is null where no run failed.
-type explainJSON struct {
-	Schema  int           `json:"schema"`
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/explain"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/report"
+	"hive-test/pkg/state"
+)
+
+// Explained is the shape of `explain -o json`. Failed is null where no run failed.
+type Explained struct {
 	Cluster string        `json:"cluster"`
-	Latest  runJSON       `json:"latest"`
-	Failed  *failedJSON   `json:"failed"`
+	Latest  PastRun       `json:"latest"`
+	Failed  *FailedRun    `json:"failed"`
 	Running *state.Holder `json:"running,omitempty"` // the run that is at work now
 }
 
-type runJSON struct {
+type PastRun struct {
 	RunDir   string          `json:"run_dir"`
 	Verb     string          `json:"verb"`
 	Result   progress.Status `json:"result"`
@@ -17,14 +29,18 @@ type runJSON struct {
 	Started  time.Time       `json:"started"`
 }
 
-type failedJSON struct {
-	runJSON
+type FailedRun struct {
+	PastRun
 	Explanation *progress.Explanation `json:"explanation"`
 }
 
-// explanation looks through the runs of a cluster, the newest first, for one that failed.
-func (e *Engine) explanation(store *state.Store, name cluster.Name) (explainJSON, error) {
-	document := explainJSON{Schema: outputSchema, Cluster: name.String()}
+// Explain looks through the runs of a cluster, the newest first, for one that failed. It asks no node and needs no cluster.
+func (e *Engine) Explain(request Request) (Explained, error) {
+	name, store, err := e.storeOf(request.Name, request.Settings)
+	if err != nil {
+		return Explained{}, err
+	}
+	document := Explained{Cluster: name.String()}
 	runs, err := store.Runs(name)
 	if err != nil {
 		return document, err
@@ -42,14 +58,14 @@ func (e *Engine) explanation(store *state.Store, name cluster.Name) (explainJSON
 			return document, err
 		}
 		if i == 0 {
-			document.Latest = r.runJSON
+			document.Latest = r.PastRun
 		}
 		x := explain.Run(r.events, os.DirFS(run.Dir), hosts)
 		if r.ending != nil && r.ending.Explanation != nil { // which knew all output, and not only what is recorded
 			x = r.ending.Explanation
 		}
 		if x != nil {
-			document.Failed = &failedJSON{r.runJSON, x}
+			document.Failed = &FailedRun{r.PastRun, x}
 			break
 		}
 	}
@@ -62,7 +78,7 @@ func (e *Engine) explanation(store *state.Store, name cluster.Name) (explainJSON
 
 // recordedRun is a run as its events tell it.
 type recordedRun struct {
-	runJSON
+	PastRun
 	events []progress.Event
 	ending *progress.Event // nil: it was killed, or is at work
 }
@@ -79,7 +95,7 @@ func readRun(run state.Run) (recordedRun, error) {
 		return recordedRun{}, fmt.Errorf("reading the run in %s: %w", run.Dir, err)
 	}
 	r := report.Build(events)
-	out := recordedRun{runJSON: runJSON{RunDir: run.Dir, Verb: r.Verb, Result: r.Result, ExitCode: r.ExitCode, Started: r.Started}, events: events}
+	out := recordedRun{PastRun: PastRun{RunDir: run.Dir, Verb: r.Verb, Result: r.Result, ExitCode: r.ExitCode, Started: r.Started}, events: events}
 	for i, e := range events {
 		if e.Kind == progress.RunEnd {
 			out.ending = &events[i]

@@ -1,5 +1,13 @@
 package engine
 
+import (
+	"context"
+	"errors"
+
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+)
+
 // FullRequest is what Full is asked for.
 type FullRequest struct {
 	UpRequest

@@ -1,14 +1,35 @@
 package engine
 
-// located opens a cluster that exists, with its nodes where they are now: what DHCP has moved is told and written down. Where their
-// hypervisors cannot be asked, or take their time, the record stands.
-func (e *Engine) located(ctx context.Context, verb, name string, settings config.Settings) (*session, error) {
-	s, err := a.recorded(verb, name, settings)
-	if err != nil || s.connect(ctx) != nil {
-		return s, err
+import (
+	"context"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+)
+
+// Located is a cluster with its nodes where they are now.
+type Located struct {
+	Inventory  cluster.Inventory
+	KnownHosts string            // path
+	SSHConfig  string            // path
+	Variables  map[string]string // what programs need to use the cluster
+}
+
+// Locate reads a cluster: what DHCP has moved is told and written down. Where its hypervisors cannot be asked, or take their time,
+// the record stands. Verb is what events name it.
+func (e *Engine) Locate(ctx context.Context, verb string, request Request) (Located, error) {
+	s, err := e.recorded(verb, request)
+	if err != nil {
+		return Located{}, err
 	}
-	if fleet, err := s.fleet(); err == nil {
-		lifecycle.Follow(ctx, s.looking(fleet), lifecycle.FollowTime)
+	defer s.close()
+	if s.connect(ctx) == nil {
+		if fleet, err := s.fleet(); err == nil {
+			lifecycle.Follow(ctx, s.looking(fleet), lifecycle.FollowTime)
+		}
 	}
-	return s, nil
+	return Located{
+		Inventory: s.record.Inventory(), KnownHosts: s.store.Path(s.name, "known_hosts"), SSHConfig: s.store.Path(s.name, "ssh_config"),
+		Variables: lifecycle.Environment(s.record, s.store),
+	}, nil
 }

@@ -1,5 +1,14 @@
 package engine
 
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+)
+
 // Leave is what becomes of hive on the hosts of a hosts file when they are released. The zero value lets it run on.
 type Leave struct {
 	Stop  bool // stop it

@@ -1,5 +1,106 @@
 package engine
 
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"hive-test/pkg/hive"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/state"
+)
+
+// LogsRequest is what Logs is asked for.
+type LogsRequest struct {
+	Request
+	Nodes string // like 1,3; empty: all
+	To    string // a directory that is new or empty; empty: a new one below the clusters directory
+}
+
+// Gathered is what Logs has got.
+type Gathered struct {
+	Dir    string
+	Items  []lifecycle.Item
+	Silent bool // there are nodes that nothing could be got of, which was told
+}
+
+// Logs gathers the logs of every node that answers, and what Proxmox VE says of the others. What was got is returned with the
+// error that has ended it, too.
+func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error) {
+	s, err := e.opened(ctx, "logs", request.Request)
+	if err != nil {
+		return Gathered{}, err
+	}
+	defer s.close()
+	nodes, err := Choose(s.record.Nodes, "nodes", request.Nodes)
+	if err != nil {
+		return Gathered{}, err
+	}
+	if s.run, err = s.gathering(request.To); err != nil {
+		return Gathered{}, err
+	}
+	fleet, err := s.fleet()
+	if err != nil { // what the nodes tell is worth having
+		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "Proxmox VE is not asked: " + err.Error(), Hint: progress.HintOf(err)})
+		fleet = existing{}
+	}
+	s.learnKeys()
+	job := s.job(ctx, fleet)
+	job.Hold = s.holdBriefly
+	limit := cmp.Or(max(s.settings.Timeout, 0), lifecycle.GatherTime)
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took more than %s", limit))
+	defer cancel()
+	job.Gather(limited, "", nodes, true)
+	if err := job.Close(); err != nil {
+		s.sink.Emit(progress.Event{Kind: progress.Debug, Message: "closing connections: " + err.Error()})
+	}
+	if err := s.clear(); err != nil {
+		return Gathered{}, err
+	}
+	index, err := job.Index()
+	if err != nil {
+		return Gathered{}, err
+	}
+	return Gathered{Dir: s.run.Dir, Items: index.Items, Silent: len(job.Silent(nodes)) > 0}, context.Cause(ctx)
+}
+
+// FollowLogs hands hive's logs of all nodes to show as they grow, a line at a time, until ctx ends, or the time of the whole run is
+// up (nil). Show is not called concurrently; its error ends it.
+func (e *Engine) FollowLogs(ctx context.Context, request LogsRequest, show func(node, log, line string) error) error {
+	// What cannot be reached is told by what follows it.
+	return e.OnNodes(ctx, NodesRequest{Request: request.Request, Verb: "logs", Pick: Listed(request.Nodes)}, func(ctx context.Context, reached Reached) error {
+		s := reached.session
+		s.learnKeys()
+		options := s.hiveOptions()
+		options.Secrets = s.Secrets
+		var one sync.Mutex
+		var failure error
+		following, stop := context.WithCancel(ctx)
+		defer stop()
+		err := hive.New(s.name, reached.Group, options, s.sink).Follow(following, func(node, log, text string) {
+			one.Lock()
+			defer one.Unlock()
+			if err := show(node, log, text); err != nil && failure == nil {
+				failure = err
+				stop()
+			}
+		})
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return failure
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		return errors.Join(failure, err)
+	})
+}
+
 // gathering is the directory that is gathered into. One that the user names is new or empty: secrets are taken out of every file
 // of it, which must not be somebody's key or settings.
 func (s *session) gathering(to string) (state.Run, error) {

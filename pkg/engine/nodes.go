@@ -1,5 +1,19 @@
 package engine
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+)
+
 // recorded opens a cluster that exists.
 func (e *Engine) recorded(verb string, request Request) (*session, error) {
 	s, err := e.open(verb, request.Name, request.Settings)

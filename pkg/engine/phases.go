@@ -1,5 +1,13 @@
 package engine
 
+import (
+	"context"
+
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+	"hive-test/pkg/provision/tofu"
+)
+
 // do opens a session, lets work use it, and closes it. What came of it is in the outcome, whatever the error.
 func (e *Engine) do(ctx context.Context, verb string, request Request, work func(*session) error) (outcome Outcome, err error) {
 	s, err := e.open(verb, request.Name, request.Settings)

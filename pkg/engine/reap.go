@@ -1,5 +1,57 @@
 package engine
 
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/fleet"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/process"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision/tofu"
+	"hive-test/pkg/proxmox"
+	"hive-test/pkg/state"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ReapRequest is what Reap is asked for.
+type ReapRequest struct {
+	Request                 // Name: only that cluster; empty: all
+	Prefix    string        // only clusters whose name begins so
+	OlderThan time.Duration // delete also clusters that were made longer ago; 0: by their time alone
+	Again     string        // the flags with which what is left is reaped, as hints have it
+}
+
+// Reap finds the VMs that nobody will destroy, from Proxmox VE alone, and hands the plan to decide: where that says so, what the plan
+// says is destroyed, and the plan tells what became of it.
+func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*fleet.ReapPlan) (destroy bool, err error)) (*fleet.ReapPlan, error) {
+	s, err := e.open("reap", cmp.Or(request.Name, "reap"), request.Settings)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
+	p, err := s.reaping(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := p.Plan(ctx, lifecycle.ReapRule{Name: cluster.Name(request.Name), Prefix: request.Prefix, OlderThan: request.OlderThan})
+	if err != nil {
+		return nil, unusable(err)
+	}
+	destroy, err := decide(plan)
+	if destroy && err == nil {
+		err = s.carryOut(ctx, p, plan, request.Again)
+	}
+	return plan, err
+}
+
 // reaping opens the way to Proxmox VE. Nothing else is needed: no record, no hypervisors, no OpenTofu.
 func (s *session) reaping(ctx context.Context) (*fleet.Reaper, error) {
 	s.record = &cluster.Record{Name: s.name, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox}}

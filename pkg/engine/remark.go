@@ -1,5 +1,13 @@
 package engine
 
+import (
+	"context"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+)
+
 // Extend moves the time at which reap may delete a cluster: to at, where it is given, else to after from now, never to an earlier
 // one. It returns what the cluster's VMs say now. The zero at with after 0 means never.
 func (e *Engine) Extend(ctx context.Context, request Request, after time.Duration, at time.Time) (cluster.Owner, error) {
@@ -38,8 +46,8 @@ func (e *Engine) remark(ctx context.Context, verb string, request Request, chang
 	return s.record.Owner, err
 }
 
-// expiry is an owner's expiry as documents have it; nil: none.
-func expiry(o cluster.Owner) *time.Time {
+// Expiry is an owner's expiry as documents have it; nil: none.
+func Expiry(o cluster.Owner) *time.Time {
 	if o.Expires.IsZero() {
 		return nil
 	}

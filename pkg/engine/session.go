@@ -21,7 +21,6 @@ import (
 	"hive-test/pkg/fleet"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
-	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/proxmox"
 	"hive-test/pkg/remote"
@@ -59,7 +58,7 @@ func (e *Engine) open(verb, name string, settings config.Settings) (*session, er
 		return nil, err
 	}
 	s := &session{Engine: e, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(e.Secrets)}
-	s.Secrets.Learn(tokenSecrets(settings.Proxmox.Token.Reveal())...)
+	s.Secrets.Learn(TokenSecrets(settings.Proxmox.Token.Reveal())...)
 	base := progress.Event{Cluster: name, Verb: verb}
 	s.sink = e.advising(progress.With(progress.Redact(progress.Multi(e.Events, s.memory, progress.SinkFunc(s.note)), s.Secrets.Values), base))
 	return s, nil
@@ -105,8 +104,8 @@ func (s *session) note(e progress.Event) {
 	}
 }
 
-// tokenSecrets are an API token and its secret part.
-func tokenSecrets(token string) []string {
+// TokenSecrets are an API token and its secret part.
+func TokenSecrets(token string) []string {
 	_, secret, _ := strings.Cut(token, "=")
 	return []string{token, secret}
 }
@@ -197,7 +196,7 @@ func (s *session) connect(ctx context.Context) error {
 		return s.cutShort(ctx, err)
 	}
 	s.sim = &sim
-	s.Secrets.Learn(tokenSecrets(sim.Token)...)
+	s.Secrets.Learn(TokenSecrets(sim.Token)...)
 	s.simulatedTarget()
 	return nil
 }
@@ -251,12 +250,13 @@ func (s *session) proxmoxFleet() (*fleet.Fleet, error) {
 			return nil, Error{ExitConfig, err}
 		}
 	}
-	if s.lockDir() == "" && s.NoLockDir != nil {
-		return nil, Error{ExitConfig, fmt.Errorf("the locks on VM ids: %w", s.NoLockDir)}
+	locks, err := s.lockDir()
+	if err != nil {
+		return nil, Error{ExitConfig, fmt.Errorf("the locks on VM ids: %w", err)}
 	}
 	return fleet.New(fleet.Options{
 		Client: client, IDRange: idRange, IDBase: s.settings.Proxmox.VMIDBase, Parallelism: s.settings.Parallelism,
-		LockDir: s.lockDir(), ClaimLasts: s.claimLasts(), Checks: s.upChecks(), Taken: s.otherAddresses,
+		LockDir: locks, ClaimLasts: s.claimLasts(), Checks: s.upChecks(), Taken: s.otherAddresses,
 	}), nil
 }
 
@@ -382,8 +382,10 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	outcomes, err := manager.Run(ctx)
 	stopNoting()
 	beat.End(ctx, err, s.Abort.Err() != nil)
-	if s.Abort.Err() == nil { // else something may still use the connections, which end with the process
+	if s.Abort.Err() == nil {
 		err = errors.Join(err, r.Close())
+	} else { // something may still use the connections, which end with the process; children would not
+		s.EndChildren()
 	}
 	return s.end(ctx, outcomes, err)
 }

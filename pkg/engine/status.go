@@ -1,5 +1,17 @@
 package engine
 
+import (
+	"context"
+	"errors"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/state"
+)
+
 // Status is what is recorded of a cluster, what its hypervisors say and what its nodes answer.
 type Status struct {
 	lifecycle.Status
@@ -106,7 +118,7 @@ func summary(store *state.Store, name cluster.Name) Summary {
 		out.State = StateInterrupted
 	}
 	out.Owner, out.OwnerID = record.Owner.Who(), record.Owner.ID
-	out.Expires, out.Held = expiry(record.Owner), record.Owner.Held
+	out.Expires, out.Held = Expiry(record.Owner), record.Owner.Held
 	return out
 }
 

@@ -1,5 +1,17 @@
 package engine
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+)
+
 // Test runs suites against a configured cluster and keeps their results.
 func (e *Engine) Test(ctx context.Context, request Request) (Outcome, error) {
 	return e.do(ctx, "test", request, func(s *session) error {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/config"
 	"hive-test/pkg/lifecycle"
 )
 

@@ -1,5 +1,16 @@
 package engine
 
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/state"
+)
+
 // ErrGone means that the cluster that is watched exists no more.
 var ErrGone = errors.New("the cluster is gone")
 

@@ -1,63 +1,27 @@
 package engine
 
-// cacheDir is where programs and providers are kept between runs.
-func (e *Engine) cacheDir() string {
-	if dir := a.Getenv("XDG_CACHE_HOME"); dir != "" {
-		return filepath.Join(dir, "hive-test")
-	}
-	if dir, err := os.UserCacheDir(); err == nil {
-		return filepath.Join(dir, "hive-test")
-	}
-	return ""
-}
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
-// tofuSearch says where tofu or terraform is looked for.
-func (e *Engine) tofuSearch(settings config.Settings, sink progress.Sink) tofu.FindOptions {
-	options := tofu.FindOptions{Explicit: settings.TofuBin, Env: a.Environ, CacheDir: a.cacheDir(), Sink: sink}
-	if self, err := os.Executable(); err == nil {
-		options.Beside = filepath.Dir(self)
-	}
-	return options
-}
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/hive"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+	"hive-test/pkg/provision/tofu"
+	"hive-test/pkg/proxmox"
+	"hive-test/pkg/remote"
+	"hive-test/pkg/scratch"
 
-// checkMirror fails early where the mirror that providers come from does not hold ours.
-func (s *session) checkMirror(binary tofu.Binary) error {
-	if mirror := s.record.Target.ProviderMirror; mirror != "" {
-		if err := tofu.CheckMirror(mirror, binary.Flavor); err != nil {
-			return Error{ExitConfig, err}
-		}
-	}
-	return nil
-}
-
-// tofuOrDownload is tofuSearch that may download one where there is none.
-func (e *Engine) tofuOrDownload(settings config.Settings, sink progress.Sink) tofu.FindOptions {
-	options := a.tofuSearch(settings, sink)
-	options.Downloaders = tofu.DefaultDownloaders()
-	return options
-}
-
-// tofuOfCluster looks for what made the cluster, whatever PATH is now, unless the user names another or it is gone.
-func (s *session) tofuOfCluster() tofu.FindOptions {
-	search := s.tofuOrDownload(s.settings, s.sink)
-	if _, err := os.Stat(s.record.Target.TofuBinary); search.Explicit == "" && err == nil {
-		search.Explicit = s.record.Target.TofuBinary
-	}
-	return search
-}
-
-// checkTofu fails early, before anything is made, where there is no tofu to make it with.
-func (s *session) checkTofu(ctx context.Context) error {
-	if s.record.Spec.Deployer == cluster.DeployerExisting {
-		return nil
-	}
-	binary, err := tofu.Find(ctx, s.tofuOfCluster())
-	if err != nil {
-		return Error{ExitConfig, err}
-	}
-	s.record.Target.TofuBinary = binary.Path
-	return s.checkMirror(binary)
-}
+	"github.com/google/renameio/v2"
+)
 
 // provisioner is what makes and removes the cluster's machines.
 func (s *session) provisioner() provision.Provisioner {
@@ -72,7 +36,7 @@ func (s *session) provisioner() provision.Provisioner {
 		target.HypervisorSSHKeyPath = "" // the provider asks for no passphrase: the agent has it
 	}
 	return tofu.New(tofu.Options{
-		Find: s.tofuOfCluster(), Env: s.tofuEnviron(), ProviderMirror: target.ProviderMirror, CacheDir: s.cacheDir(),
+		Find: s.tofuOfCluster(), Env: s.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: s.CacheDir,
 		OwnerID: s.record.Owner.ID, Endpoint: proxmox.BaseURL(target.Endpoint), Token: s.token(), CAFile: s.providerCA(), Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: s.settings.SSH.AgentSocket,
 		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
@@ -106,7 +70,7 @@ func (s *session) providerCA() string {
 	ctx, cancel := context.WithTimeout(context.Background(), certificateTime)
 	defer cancel()
 	pem, err := proxmox.PinnedCertificate(ctx, target.Endpoint, target.Fingerprint)
-	path := filepath.Join(s.cacheDir(), "certificates", cluster.Hash(target.Fingerprint)+".pem")
+	path := filepath.Join(s.CacheDir, "certificates", cluster.Hash(target.Fingerprint)+".pem")
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), renameio.WriteFile(path, pem, 0o600))
 	}
@@ -118,7 +82,16 @@ func (s *session) providerCA() string {
 }
 
 // lockDir is where runs on this machine keep each other from the same VM ids.
-func (s *session) lockDir() string { return cmp.Or(s.settings.LockDir, s.locks) }
+func (s *session) lockDir() (string, error) {
+	if dir := cmp.Or(s.settings.LockDir, s.LockDir); dir != "" {
+		return dir, nil
+	}
+	if s.NoLockDir != nil {
+		return "", s.NoLockDir
+	}
+	base, err := scratch.Base(os.TempDir())
+	return filepath.Join(base, "locks"), err
+}
 
 // claimMargin is more than a run takes beside its phase up, clocks that differ included.
 const claimMargin = 15 * time.Minute

@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hive-test/pkg/config"
 	"hive-test/pkg/explain"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
@@ -16,7 +17,8 @@ import (
 
 // Of a suite that printed without end the events have the beginning only. What was said of it at the end is repeated.
 func TestExplainRepeatsWhatWasSaidOfALoudSuite(t *testing.T) {
-	store, err := state.Open(t.TempDir())
+	dir := t.TempDir()
+	store, err := state.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func TestExplainRepeatsWhatWasSaidOfALoudSuite(t *testing.T) {
 	if err := recorder.Close(); err != nil {
 		t.Fatal(err)
 	}
-	document, err := (&app{}).explanation(store, "red")
+	document, err := Open(Options{}).Explain(Request{Name: "red", Settings: config.Settings{ClustersDir: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
