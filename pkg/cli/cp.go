@@ -48,7 +48,7 @@ that says nothing for a minute, or lists without end, is left.`,
 		if err != nil {
 			return err
 		}
-		if err := checkFormat(settings.Output, "table", "json", "yaml"); err != nil {
+		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
 		}
 		asked, err := parseCopy(args[1:], *which)

@@ -168,7 +168,7 @@ taken out; --raw leaves them. 4 MiB of each stream of a node are kept; where it 
 		if err != nil {
 			return err
 		}
-		if err := checkFormat(settings.Output, "table", "json", "yaml"); err != nil {
+		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
 		}
 		before, command := split(cmd, args)

@@ -40,7 +40,7 @@ type unlockJSON struct {
 }
 
 func (a *app) unlock(name string, settings config.Settings) error {
-	if err := checkFormat(settings.Output, "table", "json", "yaml"); err != nil {
+	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 		return err
 	}
 	holder, err := engine.Open(engine.Options{}).Unlock(engine.Request{Name: name, Settings: settings})

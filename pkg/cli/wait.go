@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
+	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 )
 
@@ -26,30 +28,29 @@ func (a *app) waitCommand() *cobra.Command {
 		Short: "wait until the cluster is formed and every node is healthy",
 		Long: `wait returns as soon as the cluster is formed and every node is healthy, as status judges it, and shows it as status
 does. When its time is up first (--timeout, or else as long as configure may take), it exits 10 and says for each node why
-it is not healthy. It takes no lock: it can wait for what another run configures.`,
+it is not healthy. With --healthy=false it waits only until every node answers over SSH. It takes no lock: it can wait for what
+another run configures.`,
 		Example: `  hive-test wait dev1
-  hive-test wait dev1 --healthy --timeout 5m -o json`,
+  hive-test wait dev1 --timeout 5m -o json
+  hive-test wait dev1 --healthy=false`,
 		Args: named(1),
 	}
 	load := a.settings(cmd, "timeouts.configure", "ssh.proxy_jump", "hive.probe_timeout")
-	healthy := cmd.Flags().Bool("healthy", true, "what is waited for: all nodes are healthy")
+	healthy := cmd.Flags().Bool("healthy", true, "wait until hive is healthy, too; =false: only until every node answers over SSH")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		if !*healthy {
-			return usage(errors.New("--healthy is all that can be waited for"))
-		}
 		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
 		}
-		return a.wait(ctx, args[0], settings)
+		return a.wait(ctx, args[0], *healthy, settings)
 	})
 	return cmd
 }
 
-func (a *app) wait(ctx context.Context, name string, settings config.Settings) error {
+func (a *app) wait(ctx context.Context, name string, healthy bool, settings config.Settings) error {
 	limit, setting := settings.Timeout, "--timeout"
 	if limit <= 0 {
 		limit, setting = settings.Timeouts.Configure, "--timeout-configure"
@@ -69,6 +70,9 @@ func (a *app) wait(ctx context.Context, name string, settings config.Settings) e
 		err := e.Watch(ctx, request, func(status engine.Status) (bool, error) {
 			document := statusOf(status)
 			last = &document
+			if !healthy {
+				return answerSSH(status), nil
+			}
 			if why := string(steady([]byte(strings.Join(status.Reasons, "; ")))); !status.Formed && why != told {
 				told = why
 				sink.Emit(progress.Event{Kind: progress.Wait, Message: fmt.Sprintf("%d of %d nodes are healthy", healthyNodes(status), len(status.Nodes)), Error: why})
@@ -96,6 +100,12 @@ func (a *app) waited(ctx context.Context, last *statusJSON, format, limit string
 	return engine.Error{Code: engine.ExitUnhealthy, Err: progress.WithHint(
 		fmt.Errorf("cluster %s is not healthy after %s:\n%s", last.Cluster, limit, strings.Join(last.Reasons, "\n")),
 		fmt.Sprintf("hive-test logs %s shows what its nodes say", last.Cluster))}
+}
+
+// answerSSH reports whether every node answers over SSH.
+func answerSSH(status engine.Status) bool {
+	silent := func(n lifecycle.NodeStatus) bool { return n.SSH != "ok" }
+	return len(status.Nodes) > 0 && !slices.ContainsFunc(status.Nodes, silent)
 }
 
 func healthyNodes(status engine.Status) int {

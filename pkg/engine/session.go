@@ -57,6 +57,11 @@ func (e *Engine) open(verb, name string, settings config.Settings) (*session, er
 	if err != nil {
 		return nil, err
 	}
+	if verb == "test" || verb == "full" {
+		if err := checkPlan(settings); err != nil {
+			return nil, err
+		}
+	}
 	s := &session{Engine: e, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(e.Secrets)}
 	s.Secrets.Learn(TokenSecrets(settings.Proxmox.Token.Reveal())...)
 	base := progress.Event{Cluster: name, Verb: verb}
@@ -273,7 +278,7 @@ func (s *session) otherAddresses() (map[netip.Addr]string, error) {
 		if newer, ok := errors.AsType[*state.NewerError](err); ok { // it may have addresses that are not known here
 			return nil, newer
 		}
-		if err != nil || name == s.name {
+		if err != nil || r.Owner.ID == s.record.Owner.ID {
 			continue
 		}
 		for _, n := range r.Nodes {

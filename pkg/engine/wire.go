@@ -37,7 +37,7 @@ func (s *session) provisioner() provision.Provisioner {
 	}
 	return tofu.New(tofu.Options{
 		Find: s.tofuOfCluster(), Env: s.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: s.CacheDir,
-		OwnerID: s.record.Owner.ID, Endpoint: proxmox.BaseURL(target.Endpoint), Token: s.token(), CAFile: s.providerCA(), Insecure: target.Insecure,
+		OwnerID: s.record.Owner.ID, Endpoint: proxmox.BaseURL(target.Endpoint), Token: s.token(), CAFile: target.CAFile, FetchCA: s.fetchCA(), Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: s.settings.SSH.AgentSocket,
 		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
 	})
@@ -60,14 +60,18 @@ func (s *session) needsHypervisorSSH() bool {
 // certificateTime bounds the look at the API's certificate.
 const certificateTime = 10 * time.Second
 
-// providerCA is the file of certificates that the provider trusts. It knows no fingerprints: where one is pinned, it is given
+// fetchCA returns what gets the file of certificates that the provider trusts; nil: it is the CA file. The provider knows no fingerprints: where one is pinned, it is given
 // the certificate itself, after the fingerprint was compared.
-func (s *session) providerCA() string {
-	target := s.record.Target
-	if target.Fingerprint == "" || target.Insecure {
-		return target.CAFile
+func (s *session) fetchCA() func(context.Context) string {
+	if target := s.record.Target; target.Fingerprint == "" || target.Insecure {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), certificateTime)
+	return s.pinnedCA
+}
+
+func (s *session) pinnedCA(ctx context.Context) string {
+	target := s.record.Target
+	ctx, cancel := context.WithTimeout(ctx, certificateTime)
 	defer cancel()
 	pem, err := proxmox.PinnedCertificate(ctx, target.Endpoint, target.Fingerprint)
 	path := filepath.Join(s.CacheDir, "certificates", cluster.Hash(target.Fingerprint)+".pem")

@@ -3,6 +3,7 @@ package tofu
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -28,7 +29,7 @@ func passedOn() []string {
 }
 
 // environment returns the whole environment of a child.
-func (p *Provisioner) environment(w workdir, b Binary) (map[string]string, error) {
+func (p *Provisioner) environment(ctx context.Context, w workdir, b Binary) (map[string]string, error) {
 	env := map[string]string{
 		"PATH":               defaultPath,
 		"HOME":               w.home(), // the provider pins the hypervisors' host keys in $HOME/.ssh/known_hosts
@@ -44,13 +45,21 @@ func (p *Provisioner) environment(w workdir, b Binary) (map[string]string, error
 	if err := p.setInstallation(env, w, b); err != nil {
 		return nil, err
 	}
-	if p.options.CAFile != "" {
-		if err := writeBundle(w.caBundle(), env["SSL_CERT_FILE"], p.options.CAFile); err != nil {
+	if ca := p.ca(ctx); ca != "" {
+		if err := writeBundle(w.caBundle(), env["SSL_CERT_FILE"], ca); err != nil {
 			return nil, err
 		}
 		env["SSL_CERT_FILE"] = w.caBundle()
 	}
 	return env, p.setCredentials(env)
+}
+
+// ca is the file of the CA that the API's certificate is compared with; empty: the system's.
+func (p *Provisioner) ca(ctx context.Context) string {
+	if p.options.FetchCA != nil {
+		return p.options.FetchCA(ctx)
+	}
+	return p.options.CAFile
 }
 
 // setCredentials puts into env what the provider needs to log in. The environment is the only way a secret takes.

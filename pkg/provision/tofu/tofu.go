@@ -53,6 +53,8 @@ type Options struct {
 	Token string
 	// CAFile is a PEM file of the CA that signed the API's certificate; the system's own are trusted besides.
 	CAFile string
+	// FetchCA, where it is not nil, returns what is taken in place of CAFile, when tofu is to be run.
+	FetchCA func(context.Context) string
 	// Insecure turns certificate verification off.
 	Insecure bool
 	// SSHUser and SSHPrivateKeyPath are how hypervisors are logged in to. Without a key the SSH agent is asked, whose socket is
@@ -110,7 +112,7 @@ func (p *Provisioner) begin(ctx context.Context, dir string) (*run, error) {
 	if err := checkFlavor(w, b); err != nil {
 		return nil, err
 	}
-	env, err := p.environment(w, b)
+	env, err := p.environment(ctx, w, b)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +343,7 @@ func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (
 	if err != nil {
 		return "", err
 	}
-	env, err := p.environment(w, b)
+	env, err := p.environment(ctx, w, b)
 	if err != nil {
 		return "", err
 	}

@@ -167,7 +167,7 @@ func environmentOf(t *testing.T, o Options, flavor string) (workdir, map[string]
 	if err := w.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	env, err := New(o).environment(w, Binary{Flavor: flavor})
+	env, err := New(o).environment(t.Context(), w, Binary{Flavor: flavor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestBundleHoldsTheCAAndTheSystems(t *testing.T) {
 		t.Errorf("%v\n%s", err, got)
 	}
 	write(t, filepath.Join(dir, "ca.pem"), "nothing of the kind")
-	if _, err := New(Options{CAFile: filepath.Join(dir, "ca.pem")}).environment(w, Binary{}); err == nil || !strings.Contains(err.Error(), "no certificate") {
+	if _, err := New(Options{CAFile: filepath.Join(dir, "ca.pem")}).environment(t.Context(), w, Binary{}); err == nil || !strings.Contains(err.Error(), "no certificate") {
 		t.Errorf("got %v", err)
 	}
 }
