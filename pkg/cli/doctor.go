@@ -11,7 +11,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/proxmox"
+	"hive-test/pkg/deploy/proxmox/api"
 )
 
 const doctorLong = `doctor checks, all at once, and in seconds where nothing is slow, everything that is known to make up fail, and changes nothing: OpenTofu and its
@@ -62,7 +62,7 @@ func printRole(w io.Writer, settings config.Settings) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if _, err := io.WriteString(w, proxmox.RoleScript(major, proxmox.TokenID(settings.Proxmox.Token.Reveal()))); err != nil {
+		if _, err := io.WriteString(w, api.RoleScript(major, api.TokenID(settings.Proxmox.Token.Reveal()))); err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func printRole(w io.Writer, settings config.Settings) error {
 type doctorJSON struct {
 	Schema int               `json:"schema"`
 	OK     bool              `json:"ok"`
-	Checks []proxmox.Finding `json:"checks"`
+	Checks []api.Finding `json:"checks"`
 }
 
 func (a *app) doctor(ctx context.Context, name string, settings config.Settings) error {
@@ -103,7 +103,7 @@ func (d doctorJSON) print(w io.Writer) error {
 		if f.Fix != "" {
 			rows = append(rows, []string{"", "", "", "fix: " + f.Fix})
 		}
-		if f.Status == proxmox.Fail {
+		if f.Status == api.Fail {
 			failed++
 		}
 	}
@@ -111,7 +111,7 @@ func (d doctorJSON) print(w io.Writer) error {
 		return err
 	}
 	verdict := "nothing stands in the way of up"
-	if unmade := proxmox.Unmade(d.Checks); len(unmade) > 0 {
+	if unmade := api.Unmade(d.Checks); len(unmade) > 0 {
 		verdict = fmt.Sprintf("nothing that was checked stands in the way of up, and %d of %d checks were not made", len(unmade), len(d.Checks))
 	}
 	if failed > 0 {

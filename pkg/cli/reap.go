@@ -14,7 +14,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
-	"hive-test/pkg/fleet"
+	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 )
@@ -114,7 +114,7 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 		request := engine.ReapRequest{
 			Request: engine.Request{Name: name, Settings: settings}, Prefix: flags.prefix, OlderThan: *flags.olderThan, Again: flags.again(settings),
 		}
-		plan, err := e.Reap(ctx, request, func(plan *fleet.ReapPlan) (bool, error) {
+		plan, err := e.Reap(ctx, request, func(plan *proxmox.ReapPlan) (bool, error) {
 			var err error
 			if !flags.yes && !flags.dryRun && plan.Something() {
 				flags.dryRun, err = a.askToReap(plan)
@@ -175,7 +175,7 @@ func checkPrefix(prefix string) error {
 }
 
 // askToReap shows what would be deleted and asks whether it shall be. Where nobody can answer, nothing is deleted.
-func (a *app) askToReap(plan *fleet.ReapPlan) (dryRun bool, err error) {
+func (a *app) askToReap(plan *proxmox.ReapPlan) (dryRun bool, err error) {
 	if !a.onTerminal() {
 		fmt.Fprintln(a.Stderr, "nothing is deleted without --yes where there is no terminal to ask on")
 		return true, nil
@@ -188,7 +188,7 @@ func (a *app) askToReap(plan *fleet.ReapPlan) (dryRun bool, err error) {
 }
 
 // reaped is a plan as `reap` prints it.
-func reaped(plan *fleet.ReapPlan, dryRun bool) reapJSON {
+func reaped(plan *proxmox.ReapPlan, dryRun bool) reapJSON {
 	d := reapJSON{Schema: outputSchema, DryRun: dryRun, VMs: []reapedVM{}, Traces: []reapedTrace{}}
 	for _, v := range plan.Verdicts {
 		row := reapedVM{

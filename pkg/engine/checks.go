@@ -14,25 +14,25 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/fleet"
+	"hive-test/pkg/deploy/proxmox"
+	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision/tofu"
-	"hive-test/pkg/proxmox"
 	"hive-test/pkg/remote"
 )
 
 // upChecks are those before up. What doctor has found well a moment ago is not looked at again.
-func (s *session) upChecks() fleet.Checks {
+func (s *session) upChecks() proxmox.Checks {
 	c := s.checks(true)
 	c.Healthy, c.Skip = sync.OnceValue(s.healthy), s.settings.SkipPreflight
 	return c
 }
 
 // checks are those of this session; download allows fetching a tofu where there is none.
-func (s *session) checks(download bool) fleet.Checks {
-	c := fleet.Checks{
-		More: []proxmox.Check{s.tofuCheck(download), s.keyCheck, s.cpuCheck}, CPUOvercommit: s.settings.Proxmox.CPUOvercommit,
+func (s *session) checks(download bool) proxmox.Checks {
+	c := proxmox.Checks{
+		More: []api.Check{s.tofuCheck(download), s.keyCheck, s.cpuCheck}, CPUOvercommit: s.settings.Proxmox.CPUOvercommit,
 	}
 	if target := s.record.Target; target.Fingerprint != "" && !target.Insecure {
 		c.More = append(c.More, s.nameCheck)
@@ -42,54 +42,54 @@ func (s *session) checks(download bool) fleet.Checks {
 }
 
 // nameCheck looks whether the provider will take the certificate that is pinned.
-func (s *session) nameCheck(ctx context.Context) []proxmox.Finding {
+func (s *session) nameCheck(ctx context.Context) []api.Finding {
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Proxmox.CallTimeout)
 	defer cancel()
-	return proxmox.CheckPinnedName(ctx, s.record.Target.Endpoint, s.record.Target.Fingerprint)
+	return api.CheckPinnedName(ctx, s.record.Target.Endpoint, s.record.Target.Fingerprint)
 }
 
 // tofuCheck looks for tofu and for the provider in a mirror. It reads the record, and changes nothing.
-func (s *session) tofuCheck(download bool) proxmox.Check {
-	return func(ctx context.Context) []proxmox.Finding {
+func (s *session) tofuCheck(download bool) api.Check {
+	return func(ctx context.Context) []api.Finding {
 		search := s.tofuOfCluster()
 		if !download {
 			search.Downloaders = nil
 		}
-		f := proxmox.Finding{ID: "tofu", Title: "OpenTofu or Terraform is there"}
+		f := api.Finding{ID: "tofu", Title: "OpenTofu or Terraform is there"}
 		binary, err := tofu.Find(ctx, search)
 		switch {
 		case err != nil && search.Explicit != "":
-			f.Status, f.Detail, f.Fix = proxmox.Fail, err.Error(), "unset tofu_bin, or name a program that works; "+progress.HintOf(err)
+			f.Status, f.Detail, f.Fix = api.Fail, err.Error(), "unset tofu_bin, or name a program that works; "+progress.HintOf(err)
 		case err != nil && !download:
-			f.Status, f.Detail, f.Fix = proxmox.Warn, err.Error(), "up downloads OpenTofu; or "+progress.HintOf(err)
+			f.Status, f.Detail, f.Fix = api.Warn, err.Error(), "up downloads OpenTofu; or "+progress.HintOf(err)
 		case err != nil:
-			f.Status, f.Detail, f.Fix = proxmox.Fail, err.Error(), progress.HintOf(err)
+			f.Status, f.Detail, f.Fix = api.Fail, err.Error(), progress.HintOf(err)
 		default:
-			f.Status, f.Detail = proxmox.Pass, fmt.Sprintf("%s %s at %s", binary.Flavor, binary.Version, binary.Path)
+			f.Status, f.Detail = api.Pass, fmt.Sprintf("%s %s at %s", binary.Flavor, binary.Version, binary.Path)
 		}
-		return append([]proxmox.Finding{f}, s.mirrorFinding(cmp.Or(binary.Flavor, tofu.OpenTofu))...)
+		return append([]api.Finding{f}, s.mirrorFinding(cmp.Or(binary.Flavor, tofu.OpenTofu))...)
 	}
 }
 
 // mirrorFinding looks whether the mirror that providers come from holds ours.
-func (s *session) mirrorFinding(flavor string) []proxmox.Finding {
-	f := proxmox.Finding{ID: "provider", Title: "provider can be installed", Status: proxmox.Pass}
+func (s *session) mirrorFinding(flavor string) []api.Finding {
+	f := api.Finding{ID: "provider", Title: "provider can be installed", Status: api.Pass}
 	mirror := s.record.Target.ProviderMirror
 	if mirror == "" {
-		f.Status, f.Detail = proxmox.Skip, "it comes from the registry"
-		return []proxmox.Finding{f}
+		f.Status, f.Detail = api.Skip, "it comes from the registry"
+		return []api.Finding{f}
 	}
 	f.Detail = "from " + mirror
 	if err := tofu.CheckMirror(mirror, flavor); err != nil {
-		f.Status, f.Detail = proxmox.Fail, err.Error()
+		f.Status, f.Detail = api.Fail, err.Error()
 		f.Fix = cmp.Or(progress.HintOf(err), "set provider_mirror to the directory of a mirror that holds it, or set provider to registry")
 	}
-	return []proxmox.Finding{f}
+	return []api.Finding{f}
 }
 
 // cpuCheck looks whether nodes get the CPUs that hive reserves, as far as it is known which hive that will be.
-func (s *session) cpuCheck(ctx context.Context) []proxmox.Finding {
-	f := proxmox.Finding{ID: "node-cpus", Title: "nodes have the CPUs that hive reserves", Status: proxmox.Pass}
+func (s *session) cpuCheck(ctx context.Context) []api.Finding {
+	f := api.Finding{ID: "node-cpus", Title: "nodes have the CPUs that hive reserves", Status: api.Pass}
 	cpus := cmp.Or(s.record.Spec.CPUCores, s.settings.CPUCores)
 	problem, fatal := hive.TooFewCPUs("", cpus) // which is asked first, for it runs no program
 	if problem != "" {
@@ -97,23 +97,23 @@ func (s *session) cpuCheck(ctx context.Context) []proxmox.Finding {
 	}
 	if problem == "" {
 		f.Detail = fmt.Sprintf("%d per node", cpus)
-		return []proxmox.Finding{f}
+		return []api.Finding{f}
 	}
-	f.Status, f.Detail, f.Fix = proxmox.Warn, problem, "set --cpu-cores to 4 or more"
+	f.Status, f.Detail, f.Fix = api.Warn, problem, "set --cpu-cores to 4 or more"
 	if fatal {
-		f.Status = proxmox.Fail
+		f.Status = api.Fail
 	}
-	return []proxmox.Finding{f}
+	return []api.Finding{f}
 }
 
 // keyCheck looks whether the nodes' key is a pair.
-func (s *session) keyCheck(context.Context) []proxmox.Finding {
-	f := proxmox.Finding{ID: "ssh-key", Title: "SSH key for the nodes is a pair", Status: proxmox.Pass}
+func (s *session) keyCheck(context.Context) []api.Finding {
+	f := api.Finding{ID: "ssh-key", Title: "SSH key for the nodes is a pair", Status: api.Pass}
 	path := s.record.SSHKeyPath
 	if s.settings.SSHPrivateKeyPath == "" {
 		if _, err := os.Stat(path); err != nil {
 			f.Detail = "each cluster gets a pair of its own"
-			return []proxmox.Finding{f}
+			return []api.Finding{f}
 		}
 	}
 	f.Detail = path
@@ -122,16 +122,16 @@ func (s *session) keyCheck(context.Context) []proxmox.Finding {
 		public = absolute(s.settings.SSHPublicKeyPath)
 	}
 	if err := remote.CheckKeyPair(path, public); err != nil {
-		f.Status, f.Detail = proxmox.Fail, err.Error()
+		f.Status, f.Detail = api.Fail, err.Error()
 		otherwise := "or unset ssh_private_key_path: then each cluster gets a pair of its own"
 		if s.settings.SSHPrivateKeyPath == "" {
 			otherwise = "else put it back, or begin anew with `hive-test down " + s.name.String() + "`, which needs no key"
 		}
 		f.Fix = fmt.Sprintf("ssh-keygen -y -f %s > %s, where the private key is the right one; %s", remote.Quote(path), remote.Quote(public), otherwise)
 	} else if err := remote.CheckKey(path, cmp.Or(s.record.SSHAgent, s.settings.SSH.AgentSocket)); err != nil {
-		f.Status, f.Detail, f.Fix = proxmox.Fail, err.Error(), "eval $(ssh-agent); ssh-add "+remote.Quote(path)+"; or unset ssh_private_key_path: then each cluster gets a pair of its own"
+		f.Status, f.Detail, f.Fix = api.Fail, err.Error(), "eval $(ssh-agent); ssh-add "+remote.Quote(path)+"; or unset ssh_private_key_path: then each cluster gets a pair of its own"
 	}
-	return []proxmox.Finding{f}
+	return []api.Finding{f}
 }
 
 // tryHypervisor logs in as the provider will and runs what it runs there, short of changing anything. Each command has the time of
@@ -171,7 +171,7 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 		return fmt.Sprintf("{host} refuses the SSH login of %s with %s", user, with),
 			fmt.Sprintf("for {host}: %s %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", copyID, user+"@ADDRESS")
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("{host} gave no answer over SSH within %s", progress.FormatLimit(limit)), "look on {host} at: systemctl status ssh; " + proxmox.CallTimeoutFix
+		return fmt.Sprintf("{host} gave no answer over SSH within %s", progress.FormatLimit(limit)), "look on {host} at: systemctl status ssh; " + api.CallTimeoutFix
 	case err != nil:
 		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(port)) + "), and there: systemctl status ssh"
 	case name != "" && name != h.Name: // images and snippets would be written there

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/fleet"
+	"hive-test/pkg/deploy/proxmox"
+	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/proxmox"
 	"hive-test/pkg/state"
 
 	"github.com/google/renameio/v2"
@@ -28,7 +28,7 @@ const (
 // Checkup is what Doctor has found.
 type Checkup struct {
 	OK       bool // nothing failed
-	Findings []proxmox.Finding
+	Findings []api.Finding
 }
 
 // Doctor checks everything that is known to make Up fail, and changes nothing: for a cluster that exists or will be made by that
@@ -46,15 +46,15 @@ func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 	if err != nil {
 		return Checkup{}, err
 	}
-	checkup := Checkup{OK: len(proxmox.Failed(findings)) == 0, Findings: findings}
-	if checkup.OK && len(proxmox.Unmade(findings)) == 0 && len(s.record.Nodes) == 0 { // there is room for another cluster; that one is there says nothing of it
+	checkup := Checkup{OK: len(api.Failed(findings)) == 0, Findings: findings}
+	if checkup.OK && len(api.Unmade(findings)) == 0 && len(s.record.Nodes) == 0 { // there is room for another cluster; that one is there says nothing of it
 		s.rememberHealth()
 	}
 	return checkup, nil
 }
 
 // examine makes all checks that the settings, or the cluster that exists, call for.
-func (s *session) examine(ctx context.Context, named bool) ([]proxmox.Finding, error) {
+func (s *session) examine(ctx context.Context, named bool) ([]api.Finding, error) {
 	findings, err := s.subject(ctx, named)
 	if err != nil {
 		return nil, err
@@ -63,10 +63,10 @@ func (s *session) examine(ctx context.Context, named bool) ([]proxmox.Finding, e
 		return nil, usage(fmt.Errorf("cluster %q is made of hosts that were there: doctor looks at Proxmox VE", s.name))
 	}
 	for _, problem := range s.record.Spec.Validate() {
-		findings = append(findings, proxmox.Finding{ID: "settings", Title: "settings are complete", Status: proxmox.Fail, Detail: problem.Error(), Fix: "change that setting; `hive-test help settings` lists them"})
+		findings = append(findings, api.Finding{ID: "settings", Title: "settings are complete", Status: api.Fail, Detail: problem.Error(), Fix: "change that setting; `hive-test help settings` lists them"})
 	}
 	limit := cmp.Or(s.settings.Timeout, doctorLimit)
-	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%s)", proxmox.ErrTimeUp, progress.FormatLimit(limit)))
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%s)", api.ErrTimeUp, progress.FormatLimit(limit)))
 	defer cancel()
 	late := time.AfterFunc(doctorGoal, func() {
 		s.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("Proxmox VE or a hypervisor is slow: each answer may take %s (--proxmox-call-timeout), all of it %s",
@@ -75,7 +75,7 @@ func (s *session) examine(ctx context.Context, named bool) ([]proxmox.Finding, e
 	defer late.Stop()
 	f, problems := s.patient()
 	findings = append(findings, problems...)
-	if len(proxmox.Failed(findings)) > 0 {
+	if len(api.Failed(findings)) > 0 {
 		f.Client = nil // it could only be used wrongly
 	}
 	request := s.record
@@ -89,7 +89,7 @@ func (s *session) examine(ctx context.Context, named bool) ([]proxmox.Finding, e
 }
 
 // subject finds out what is to be looked at: the cluster of that name if there is one, or what up would make.
-func (s *session) subject(ctx context.Context, named bool) ([]proxmox.Finding, error) {
+func (s *session) subject(ctx context.Context, named bool) ([]api.Finding, error) {
 	if named {
 		err := s.load()
 		if err == nil {
@@ -116,7 +116,7 @@ func (s *session) subject(ctx context.Context, named bool) ([]proxmox.Finding, e
 }
 
 // missingSettings are the settings without which there is no Proxmox VE to make a cluster on.
-func (s *session) missingSettings() []proxmox.Finding {
+func (s *session) missingSettings() []api.Finding {
 	findings := s.missingAccess()
 	if len(s.settings.Proxmox.Hypervisors) == 0 {
 		findings = append(findings, incomplete("no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes", "set proxmox.hypervisors, or TF_VAR_nodes"))
@@ -124,14 +124,14 @@ func (s *session) missingSettings() []proxmox.Finding {
 	return findings
 }
 
-func incomplete(detail, fix string) proxmox.Finding {
-	return proxmox.Finding{ID: "settings", Title: "settings are complete", Status: proxmox.Fail, Detail: detail, Fix: fix}
+func incomplete(detail, fix string) api.Finding {
+	return api.Finding{ID: "settings", Title: "settings are complete", Status: api.Fail, Detail: detail, Fix: fix}
 }
 
 // missingAccess are the settings without which there is no Proxmox VE to talk to.
-func (s *session) missingAccess() []proxmox.Finding {
+func (s *session) missingAccess() []api.Finding {
 	p := s.settings.Proxmox
-	var findings []proxmox.Finding
+	var findings []api.Finding
 	missing := func(absent bool, detail, fix string) {
 		if absent {
 			findings = append(findings, incomplete(detail, fix))
@@ -155,18 +155,18 @@ func (s *session) fillTarget() {
 }
 
 // patient is the fleet for findings: what is wrong with the way to Proxmox VE is a finding, too.
-func (s *session) patient() (*fleet.Fleet, []proxmox.Finding) {
+func (s *session) patient() (*proxmox.Fleet, []api.Finding) {
 	target := s.record.Target
-	options := proxmox.Options{Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure, Timeout: s.settings.Proxmox.CallTimeout}
-	f := fleet.New(fleet.Options{IDBase: s.settings.Proxmox.VMIDBase, Checks: s.checks(false)})
+	options := api.Options{Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure, Timeout: s.settings.Proxmox.CallTimeout}
+	f := proxmox.New(proxmox.Options{IDBase: s.settings.Proxmox.VMIDBase, Checks: s.checks(false)})
 	problems := options.Problems()
 	if ids := s.settings.Proxmox.VMIDRange; ids != "" {
 		var err error
-		if f.IDRange, err = proxmox.ParseIDRange(ids); err != nil {
-			problems = append(problems, proxmox.Finding{ID: "settings", Title: "settings are complete", Status: proxmox.Fail, Detail: err.Error(), Fix: "set proxmox.vmid_range to 20000-29999"})
+		if f.IDRange, err = api.ParseIDRange(ids); err != nil {
+			problems = append(problems, api.Finding{ID: "settings", Title: "settings are complete", Status: api.Fail, Detail: err.Error(), Fix: "set proxmox.vmid_range to 20000-29999"})
 		}
 	}
-	f.Client, _ = proxmox.New(options) // nil where it cannot be: problems say why
+	f.Client, _ = api.New(options) // nil where it cannot be: problems say why
 	return f, problems
 }
 

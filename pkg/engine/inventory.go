@@ -24,8 +24,8 @@ func (e *Engine) Locate(ctx context.Context, verb string, request Request) (Loca
 	}
 	defer s.close()
 	if s.connect(ctx) == nil {
-		if fleet, err := s.fleet(); err == nil {
-			lifecycle.Follow(ctx, s.looking(fleet), lifecycle.FollowTime)
+		if deployer, err := s.deployer(); err == nil {
+			lifecycle.Follow(ctx, s.looking(deployer), lifecycle.FollowTime)
 		}
 	}
 	return Located{

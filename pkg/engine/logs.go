@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/existing"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
@@ -45,13 +47,13 @@ func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error
 	if s.run, err = s.gathering(request.To); err != nil {
 		return Gathered{}, err
 	}
-	fleet, err := s.fleet()
+	deployer, err := s.deployer()
 	if err != nil { // what the nodes tell is worth having
 		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "Proxmox VE is not asked: " + err.Error(), Hint: progress.HintOf(err)})
-		fleet = existing{}
+		deployer = deploy.Of(existing.Hosts{})
 	}
 	s.learnKeys()
-	job := s.job(ctx, fleet)
+	job := s.job(ctx, deployer)
 	job.Hold = s.holdBriefly
 	limit := cmp.Or(max(s.settings.Timeout, 0), lifecycle.GatherTime)
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took more than %s", limit))

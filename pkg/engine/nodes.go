@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/existing"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -53,11 +55,11 @@ func (e *Engine) reach(ctx context.Context, verb string, request Request) (*sess
 			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, s.name)
 		}
 	}
-	fleet, err := s.fleet()
+	deployer, err := s.deployer()
 	if err != nil { // no token is needed to reach nodes: without one, they are where the record says
-		fleet = existing{}
+		deployer = deploy.Of(existing.Hosts{})
 	}
-	return s, s.looking(fleet), nil
+	return s, s.looking(deployer), nil
 }
 
 // NodesRequest says which nodes are worked on.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/provision/tofu"
@@ -35,7 +36,7 @@ func (s *session) onFound(ctx context.Context, find func() error, list func(*lif
 	root := ctx
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
-	fleet, err := s.take(ctx, find)
+	deployer, err := s.take(ctx, find)
 	if err != nil {
 		return err
 	}
@@ -43,23 +44,23 @@ func (s *session) onFound(ctx context.Context, find func() error, list func(*lif
 		return s.elsewhere(err)
 	}
 	tofu.EndOrphans(ctx, s.record.Owner.ID, s.sink) // one that still makes VMs is in the way of all that follows
-	r := s.job(root, fleet)
+	r := s.job(root, deployer)
 	return s.phases(ctx, r, list(r))
 }
 
 // take finds the record of a cluster that exists and holds the cluster, and returns where its machines are.
-func (s *session) take(ctx context.Context, find func() error) (lifecycle.Fleet, error) {
+func (s *session) take(ctx context.Context, find func() error) (deploy.Capable, error) {
 	if err := find(); err != nil {
-		return nil, err
+		return deploy.Capable{}, err
 	}
 	if err := s.hold(ctx); err != nil {
-		return nil, s.elsewhere(err)
+		return deploy.Capable{}, s.elsewhere(err)
 	}
 	if err := find(); err != nil { // as it is now that nobody else changes it
-		return nil, err
+		return deploy.Capable{}, err
 	}
 	if err := s.connect(ctx); err != nil {
-		return nil, err
+		return deploy.Capable{}, err
 	}
-	return s.fleet()
+	return s.deployer()
 }

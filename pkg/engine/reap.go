@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/fleet"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/proxmox"
+	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision/tofu"
-	"hive-test/pkg/proxmox"
 	"hive-test/pkg/state"
 
 	"golang.org/x/sync/errgroup"
@@ -29,7 +30,7 @@ type ReapRequest struct {
 
 // Reap finds the VMs that nobody will destroy, from Proxmox VE alone, and hands the plan to decide: where that says so, what the plan
 // says is destroyed, and the plan tells what became of it.
-func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*fleet.ReapPlan) (destroy bool, err error)) (*fleet.ReapPlan, error) {
+func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*proxmox.ReapPlan) (destroy bool, err error)) (*proxmox.ReapPlan, error) {
 	s, err := e.open("reap", cmp.Or(request.Name, "reap"), request.Settings)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*fle
 }
 
 // reaping opens the way to Proxmox VE. Nothing else is needed: no record, no hypervisors, no OpenTofu.
-func (s *session) reaping(ctx context.Context) (*fleet.Reaper, error) {
+func (s *session) reaping(ctx context.Context) (*proxmox.Reaper, error) {
 	s.record = &cluster.Record{Name: s.name, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox}}
 	s.fillTarget()
 	if s.settings.Sim {
@@ -73,15 +74,15 @@ func (s *session) reaping(ctx context.Context) (*fleet.Reaper, error) {
 		return nil, err
 	}
 	self := process.Self()
-	return &fleet.Reaper{
+	return &proxmox.Reaper{
 		Fleet: f, Sink: s.sink, Pool: s.record.Target.Pool, Local: s.localLife,
-		Self: proxmox.RunMark{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start},
+		Self: api.RunMark{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start},
 	}, nil
 }
 
 // unusable turns what is wrong with the way to Proxmox VE into exit code 3.
 func unusable(err error) error {
-	for _, kind := range []error{proxmox.ErrUnauthorized, proxmox.ErrForbidden, proxmox.ErrTLS, proxmox.ErrUnreachable} {
+	for _, kind := range []error{api.ErrUnauthorized, api.ErrForbidden, api.ErrTLS, api.ErrUnreachable} {
 		if errors.Is(err, kind) {
 			return Error{ExitConfig, err}
 		}
@@ -93,10 +94,10 @@ func unusable(err error) error {
 const reapedAtOnce = 4
 
 // carryOut destroys what the plan says, each cluster for itself, and notes what became of it.
-func (s *session) carryOut(ctx context.Context, p *fleet.Reaper, plan *fleet.ReapPlan, again string) error {
+func (s *session) carryOut(ctx context.Context, p *proxmox.Reaper, plan *proxmox.ReapPlan, again string) error {
 	records, unfinished := plan.Doomed(p.Pool)
 	failures := make([]error, len(records))
-	met := make([][]lifecycle.VMRef, len(records))
+	met := make([][]deploy.VMRef, len(records))
 	var group errgroup.Group
 	group.SetLimit(reapedAtOnce)
 	for i, r := range records {
@@ -123,7 +124,7 @@ func (s *session) carryOut(ctx context.Context, p *fleet.Reaper, plan *fleet.Rea
 	return nil
 }
 
-func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Record, unfinished bool, again string) ([]lifecycle.VMRef, error) {
+func (s *session) reapOne(ctx context.Context, p *proxmox.Reaper, r *cluster.Record, unfinished bool, again string) ([]deploy.VMRef, error) {
 	sink := progress.With(s.sink, progress.Event{Cluster: string(r.Name)})
 	ctx, cancel := within(ctx, s.settings.Timeouts.Down, "--timeout-down")
 	defer cancel()
@@ -134,7 +135,7 @@ func (s *session) reapOne(ctx context.Context, p *fleet.Reaper, r *cluster.Recor
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
 	tofu.EndOrphans(ctx, r.Owner.ID, sink) // one may still be making what is deleted here
-	met, err := lifecycle.ReapCluster(ctx, own.Fleet, own, r, unfinished, sink)
+	met, err := lifecycle.ReapCluster(ctx, deploy.Of(proxmox.Deployer{Fleet: own.Fleet}), own, r, unfinished, sink)
 	if live, ok := errors.AsType[*lifecycle.LiveError](err); ok {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})
 		return met, err

@@ -38,11 +38,11 @@ func (e *Engine) remark(ctx context.Context, verb string, request Request, chang
 	root := ctx
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
-	fleet, err := s.take(ctx, s.load)
+	deployer, err := s.take(ctx, s.load)
 	if err != nil {
 		return cluster.Owner{}, err
 	}
-	err = lifecycle.Remark(ctx, s.job(root, fleet), change)
+	err = lifecycle.Remark(ctx, s.job(root, deployer), change)
 	return s.record.Owner, err
 }
 

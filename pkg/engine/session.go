@@ -17,12 +17,14 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/existing"
+	"hive-test/pkg/deploy/proxmox"
+	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/explain"
-	"hive-test/pkg/fleet"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/proxmox"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/report"
 	"hive-test/pkg/state"
@@ -231,27 +233,31 @@ func (s *session) token() string {
 	return s.settings.Proxmox.Token.Reveal()
 }
 
-// fleet is how the cluster's machines are seen from outside.
-func (s *session) fleet() (lifecycle.Fleet, error) {
+// deployer is what makes, removes and describes the cluster's machines. This is the one place that chooses it.
+func (s *session) deployer() (deploy.Capable, error) {
 	if s.record.Spec.Deployer == cluster.DeployerExisting {
-		return existing{}, nil
+		return deploy.Of(existing.Hosts{}), nil
 	}
-	return s.proxmoxFleet()
+	fleet, err := s.proxmoxFleet()
+	if err != nil {
+		return deploy.Capable{}, err
+	}
+	return deploy.Of(proxmox.Deployer{Fleet: fleet, Provisioner: s.lazily()}), nil
 }
 
 // proxmoxFleet is how a cluster's VMs are seen on Proxmox VE.
-func (s *session) proxmoxFleet() (*fleet.Fleet, error) {
+func (s *session) proxmoxFleet() (*proxmox.Fleet, error) {
 	target := s.record.Target
-	client, err := proxmox.New(proxmox.Options{
+	client, err := api.New(api.Options{
 		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure,
 		Log: s.debug.log, Warn: func(text string) { s.sink.Emit(progress.Event{Kind: progress.Warning, Message: text}) },
 	})
 	if err != nil {
 		return nil, Error{ExitConfig, err}
 	}
-	idRange := proxmox.DefaultIDRange()
+	idRange := api.DefaultIDRange()
 	if s.settings.Proxmox.VMIDRange != "" {
-		if idRange, err = proxmox.ParseIDRange(s.settings.Proxmox.VMIDRange); err != nil {
+		if idRange, err = api.ParseIDRange(s.settings.Proxmox.VMIDRange); err != nil {
 			return nil, Error{ExitConfig, err}
 		}
 	}
@@ -259,7 +265,7 @@ func (s *session) proxmoxFleet() (*fleet.Fleet, error) {
 	if err != nil {
 		return nil, Error{ExitConfig, fmt.Errorf("the locks on VM ids: %w", err)}
 	}
-	return fleet.New(fleet.Options{
+	return proxmox.New(proxmox.Options{
 		Client: client, IDRange: idRange, IDBase: s.settings.Proxmox.VMIDBase, Parallelism: s.settings.Parallelism,
 		LockDir: locks, ClaimLasts: s.claimLasts(), Checks: s.upChecks(), Taken: s.otherAddresses,
 	}), nil
@@ -336,14 +342,14 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 }
 
 // job wires what the phases need. The user has said stop when root has ended by more than its time.
-func (s *session) job(root context.Context, fleet lifecycle.Fleet) *lifecycle.Job {
+func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.Job {
 	s.running = &lifecycle.Job{
-		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Fleet: fleet, Provisioner: s.provisioner(),
+		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Deploy: deployer,
 		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, Environ: s.Environ, SuiteEnv: s.settings.SuiteEnv, KillLeftovers: s.settings.KillLeftovers, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
 		Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.Abort, Secrets: s.Secrets,
 	}
 	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well
-		s.running.Provisioner, s.running.Store = existing{}, keeper{s.store, s.unread, s.sink}
+		s.running.Store = keeper{s.store, s.unread, s.sink}
 	}
 	return s.running
 }

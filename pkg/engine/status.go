@@ -7,6 +7,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
@@ -37,18 +38,18 @@ func (e *Engine) look(ctx context.Context, verb string, request Request) (*sessi
 	if err != nil {
 		return nil, nil, err
 	}
-	fleet, err := s.fleet()
+	deployer, err := s.deployer()
 	if err != nil {
 		s.close()
 		return nil, nil, err
 	}
-	return s, s.looking(fleet), nil
+	return s, s.looking(deployer), nil
 }
 
 // looking wires what a verb needs that only looks.
-func (s *session) looking(fleet lifecycle.Fleet) *lifecycle.Job {
+func (s *session) looking(deployer deploy.Capable) *lifecycle.Job {
 	return &lifecycle.Job{
-		Record: s.record, Store: s.store, Fleet: fleet, Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Now: time.Now,
+		Record: s.record, Store: s.store, Deploy: deployer, Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Now: time.Now,
 		Hold: s.holdBriefly,
 	}
 }

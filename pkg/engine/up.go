@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -51,16 +52,16 @@ func (s *session) dryRun(ctx context.Context, allow provision.Allowed) (lifecycl
 	if err := s.adoptOrCreate(ctx); err != nil {
 		return lifecycle.Reading{}, err
 	}
-	fleet, err := s.fleet()
+	deployer, err := s.deployer()
 	if err != nil {
 		return lifecycle.Reading{}, err
 	}
-	if err := s.prepare(ctx, fleet); err != nil {
+	if err := s.prepare(ctx, deployer); err != nil {
 		return lifecycle.Reading{}, err
 	}
 	ctx, cancel := within(ctx, s.settings.Timeouts.Up, "--timeout-up")
 	defer cancel()
-	job := s.job(ctx, fleet)
+	job := s.job(ctx, deployer)
 	job.Before, job.Allow = s.before, allow
 	reading, err := lifecycle.DryRun(ctx, job)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *session) provision(ctx context.Context, allow provision.Allowed, check 
 			return err
 		}
 	}
-	fleet, err := s.fleet()
+	deployer, err := s.deployer()
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (s *session) provision(ctx context.Context, allow provision.Allowed, check 
 		return err
 	}
 	defer release()
-	if err := s.prepare(ctx, fleet); err != nil {
+	if err := s.prepare(ctx, deployer); err != nil {
 		return s.cutShort(ctx, err)
 	}
 	if err := s.begin(); err != nil {
@@ -109,14 +110,14 @@ func (s *session) provision(ctx context.Context, allow provision.Allowed, check 
 		}
 		release()
 	}
-	r := s.job(root, fleet)
+	r := s.job(root, deployer)
 	r.Before, r.Allow = s.before, allow
 	return s.phases(ctx, r, list(r))
 }
 
 // prepare runs the preflight and says what it doubts.
-func (s *session) prepare(ctx context.Context, fleet lifecycle.Fleet) error {
-	warnings, err := lifecycle.Prepare(ctx, fleet, s.record)
+func (s *session) prepare(ctx context.Context, deployer deploy.Capable) error {
+	warnings, err := lifecycle.Prepare(ctx, deployer, s.record)
 	for _, w := range warnings {
 		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: w.Detail, Hint: w.Fix})
 	}

@@ -8,25 +8,53 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy/existing"
+	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
 	"hive-test/pkg/provision/tofu"
-	"hive-test/pkg/proxmox"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/scratch"
 
 	"github.com/google/renameio/v2"
 )
 
+// lazyProvisioner is made when it is first needed: what it is told is known only when the run has begun.
+type lazyProvisioner struct{ get func() provision.Provisioner }
+
+func (s *session) lazily() lazyProvisioner { return lazyProvisioner{sync.OnceValue(s.provisioner)} }
+
+func (l lazyProvisioner) Up(ctx context.Context, r provision.Request) (provision.Result, error) {
+	return l.get().Up(ctx, r)
+}
+
+func (l lazyProvisioner) Plan(ctx context.Context, r provision.Request) (provision.Plan, error) {
+	return l.get().Plan(ctx, r)
+}
+
+func (l lazyProvisioner) PlanText(ctx context.Context, r provision.Request) (string, error) {
+	return l.get().PlanText(ctx, r)
+}
+
+func (l lazyProvisioner) Down(ctx context.Context, r provision.Request) error {
+	return l.get().Down(ctx, r)
+}
+
+// noProvisioner makes and removes nothing: the API deletes as well.
+type noProvisioner struct{ existing.Hosts }
+
+func (noProvisioner) PlanText(context.Context, provision.Request) (string, error) { return "", nil }
+
 // provisioner is what makes and removes the cluster's machines.
 func (s *session) provisioner() provision.Provisioner {
-	if s.record.Spec.Deployer == cluster.DeployerExisting {
-		return existing{}
+	if s.salvaged { // what tofu would need is not sure to be there
+		return noProvisioner{}
 	}
 	target := s.record.Target
 	if !s.needsHypervisorSSH() {
@@ -37,7 +65,7 @@ func (s *session) provisioner() provision.Provisioner {
 	}
 	return tofu.New(tofu.Options{
 		Find: s.tofuOfCluster(), Env: s.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: s.CacheDir,
-		OwnerID: s.record.Owner.ID, Endpoint: proxmox.BaseURL(target.Endpoint), Token: s.token(), CAFile: target.CAFile, FetchCA: s.fetchCA(), Insecure: target.Insecure,
+		OwnerID: s.record.Owner.ID, Endpoint: api.BaseURL(target.Endpoint), Token: s.token(), CAFile: target.CAFile, FetchCA: s.fetchCA(), Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: s.settings.SSH.AgentSocket,
 		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
 	})
@@ -73,7 +101,7 @@ func (s *session) pinnedCA(ctx context.Context) string {
 	target := s.record.Target
 	ctx, cancel := context.WithTimeout(ctx, certificateTime)
 	defer cancel()
-	pem, err := proxmox.PinnedCertificate(ctx, target.Endpoint, target.Fingerprint)
+	pem, err := api.PinnedCertificate(ctx, target.Endpoint, target.Fingerprint)
 	path := filepath.Join(s.CacheDir, "certificates", cluster.Hash(target.Fingerprint)+".pem")
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), renameio.WriteFile(path, pem, 0o600))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -19,7 +20,7 @@ import (
 // moved compares what is recorded of nodes with what Power tells of them, and returns those that DHCP has given another
 // address. What is static, not told or not recorded yet is no move, nor is IPv6 alone where there was IPv4: while a node
 // boots, that comes first.
-func moved(nodes cluster.Nodes, powers []Power) []remote.Move {
+func moved(nodes cluster.Nodes, powers []deploy.Power) []remote.Move {
 	now := slices.Clone(nodes)
 	for i := range min(len(now), len(powers)) {
 		now[i].Management = present(now[i].Management, now[i].StaticManagement, powers[i].Management)
@@ -183,7 +184,7 @@ func (r *Job) where(ctx context.Context, host hive.Host) hive.Host {
 	one.Nodes = cluster.Nodes{r.Record.Nodes[at]}
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	moves := moved(one.Nodes, r.Fleet.Power(ctx, &one))
+	moves := moved(one.Nodes, r.Deploy.Power(ctx, &one))
 	if len(moves) == 0 || !r.follow(moves) {
 		return nil
 	}
@@ -196,12 +197,12 @@ func (r *Job) where(ctx context.Context, host hive.Host) hive.Host {
 
 // Follow asks once where the nodes are, and writes down what DHCP has moved. What is not told within limit stays as it is.
 func Follow(ctx context.Context, r *Job, limit time.Duration) {
-	if !addressed(r.Record.Nodes) || r.Fleet == nil {
+	if !addressed(r.Record.Nodes) || r.Deploy.Deployer == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if moves := moved(r.Record.Nodes, r.Fleet.Power(ctx, r.Record)); len(moves) > 0 {
+	if moves := moved(r.Record.Nodes, r.Deploy.Power(ctx, r.Record)); len(moves) > 0 {
 		r.follow(moves)
 	}
 }
@@ -217,7 +218,7 @@ const moveTime = 5 * time.Second
 func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []error, until time.Time) []remote.Move {
 	for {
 		asking, cancel := context.WithTimeout(ctx, statusTime)
-		powers := r.Fleet.Power(asking, r.Record)
+		powers := r.Deploy.Power(asking, r.Record)
 		cancel()
 		moves := moved(r.Record.Nodes, powers)
 		if len(moves) > 0 || !time.Now().Before(until) || !r.mayMove(group, failures, powers) {
@@ -232,7 +233,7 @@ func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []erro
 }
 
 // mayMove reports whether a node that could not be connected to may be elsewhere, though nobody says so yet.
-func (r *Job) mayMove(group remote.Group, failures []error, powers []Power) bool {
+func (r *Job) mayMove(group remote.Group, failures []error, powers []deploy.Power) bool {
 	for i, host := range group {
 		_, another := errors.AsType[*remote.HostKeyError](failures[i])
 		at := slices.IndexFunc(r.Record.Nodes, func(n cluster.Node) bool { return n.Name == host.Name() })

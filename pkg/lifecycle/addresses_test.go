@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
@@ -43,12 +44,12 @@ func TestMoved(t *testing.T) {
 		{"not found yet", [2]string{"10.0.0.1", ""}, [2]string{"10.0.0.2", "10.1.0.2"}, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			node, power := cluster.Node{Name: "ci-1-1"}, Power{}
+			node, power := cluster.Node{Name: "ci-1-1"}, deploy.Power{}
 			node.Management, node.Data = at(tc.recorded[0], tc.recorded[1])
 			node.StaticManagement, _ = netip.ParsePrefix(tc.static)
 			power.Management, power.Data = at(tc.told[0], tc.told[1])
 			got := ""
-			for _, m := range moved(cluster.Nodes{node}, []Power{power}) {
+			for _, m := range moved(cluster.Nodes{node}, []deploy.Power{power}) {
 				got = m.To.Management.String() + " " + m.To.Data.String()
 			}
 			if got != tc.want {
@@ -91,9 +92,9 @@ func TestFollow(t *testing.T) {
 			}
 			var said progress.Memory
 			job.Sink = &said
-			told := Power{}
+			told := deploy.Power{}
 			told.Management, told.Data = at(tc.told[0], tc.told[1])
-			moves := moved(job.Record.Nodes, []Power{told})
+			moves := moved(job.Record.Nodes, []deploy.Power{told})
 			if written := job.follow(moves); written != (tc.warning == "") {
 				t.Errorf("written: %v", written)
 			}
@@ -149,12 +150,12 @@ func TestWhatIsNotThereIsNotWaitedFor(t *testing.T) {
 	there := netip.MustParseAddr("127.0.0.2") // nothing listens there
 	for _, tc := range []struct {
 		name  string
-		power Power
+		power deploy.Power
 		now   netip.Addr
 		says  string
 	}{
-		{"moved", Power{Power: "running", Management: there}, there, "connection refused"},
-		{"dead", Power{Power: "stopped"}, netip.MustParseAddr("127.0.0.1"), "its VM is stopped"},
+		{"moved", deploy.Power{Power: "running", Management: there}, there, "connection refused"},
+		{"dead", deploy.Power{Power: "stopped"}, netip.MustParseAddr("127.0.0.1"), "its VM is stopped"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +165,7 @@ func TestWhatIsNotThereIsNotWaitedFor(t *testing.T) {
 			old := silent(t)
 			node := &job.Record.Nodes[0]
 			node.Management, node.Data, node.SSHPort = old.Addr(), netip.MustParseAddr("10.1.0.1"), int(old.Port())
-			job.Fleet = slow{world: w, tell: map[string]Power{node.Name: tc.power}}
+			job.Deploy = deploy.Of(slow{world: w, tell: map[string]deploy.Power{node.Name: tc.power}})
 			began := time.Now()
 			group, failures, err := Reach(t.Context(), job)
 			if err != nil {
@@ -192,12 +193,12 @@ func TestADeadNodeIsKnownNotToBeHealthy(t *testing.T) {
 	node := &job.Record.Nodes[0]
 	old := silent(t)
 	node.Management, node.Data, node.SSHPort = old.Addr(), netip.MustParseAddr("10.1.0.1"), int(old.Port())
-	job.Fleet = slow{world: w, tell: map[string]Power{node.Name: {Power: "stopped"}}}
+	job.Deploy = deploy.Of(slow{world: w, tell: map[string]deploy.Power{node.Name: {Power: "stopped"}}})
 	job.Hive.Binary = filepath.Join(t.TempDir(), "hive")
 	if err := os.WriteFile(job.Hive.Binary, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c := &configure{Job: job, machines: []Machine{{ID: "m"}}}
+	c := &configure{Job: job, machines: []deploy.Machine{{ID: "m"}}}
 	inputs, err := c.wanted()
 	if err != nil || inputs == "" {
 		t.Fatalf("the inputs are %q, %v", inputs, err)

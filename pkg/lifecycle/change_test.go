@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/provision"
 	"hive-test/pkg/remote"
 )
@@ -48,7 +49,7 @@ func changing(t *testing.T, w *world, count int) (*Job, *tofu) {
 	job.Before = job.Record.Clone()
 	job.Record.Spec.NodeCount, job.Record.Spec.MemoryMB = count, 4096
 	made := &tofu{world: w, result: provision.Result{Changed: true}}
-	job.Provisioner = made
+	job.Deploy = deploy.Of(made)
 	t.Chdir(t.TempDir()) // where the store of these tests is
 	return job, made
 }
@@ -80,7 +81,7 @@ func TestWhatIsHalfDoneIsRemembered(t *testing.T) {
 }
 
 func TestNodesThatLeaveAreProvedGone(t *testing.T) {
-	third := VMRef{VMID: 20002, Name: "ci-1-3", Hypervisor: "pve1"}
+	third := deploy.VMRef{VMID: 20002, Name: "ci-1-3", Hypervisor: "pve1"}
 	for _, tc := range []struct {
 		name  string
 		world world
@@ -88,9 +89,9 @@ func TestNodesThatLeaveAreProvedGone(t *testing.T) {
 		error string
 	}{
 		{"gone", world{}, 2, ""},
-		{"not in tofu's state", world{vms: []VMRef{third}}, 2, ""},
-		{"still there", world{vms: []VMRef{third}, stuck: true}, 3, "VM 20002 ci-1-3 on pve1"},
-		{"others of ours are left alone", world{vms: []VMRef{{VMID: 20000}}, stuck: true}, 2, ""},
+		{"not in tofu's state", world{vms: []deploy.VMRef{third}}, 2, ""},
+		{"still there", world{vms: []deploy.VMRef{third}, stuck: true}, 3, "VM 20002 ci-1-3 on pve1"},
+		{"others of ours are left alone", world{vms: []deploy.VMRef{{VMID: 20000}}, stuck: true}, 2, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := &tc.world
@@ -129,7 +130,7 @@ func TestRestartsAreAskedFor(t *testing.T) {
 // A cluster that was up before is not destroyed because a change of it failed, whatever the policy is for new ones.
 func TestAFailedChangeKeepsTheCluster(t *testing.T) {
 	for _, before := range []bool{false, true} {
-		w := &world{vms: []VMRef{mine}}
+		w := &world{vms: []deploy.VMRef{mine}}
 		job, made := changing(t, w, 2)
 		made.err = errors.New("no")
 		if !before {

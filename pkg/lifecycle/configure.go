@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -19,7 +20,7 @@ var ErrNotUp = errors.New("the cluster's nodes are not up")
 // configure installs hive, forms the cluster and proves its health.
 type configure struct {
 	*Job
-	machines []Machine // of the nodes, once they were looked at
+	machines []deploy.Machine // of the nodes, once they were looked at
 	inputs   *hive.Inputs
 }
 
@@ -167,7 +168,7 @@ func (c *configure) stoppedAtHealth(book *journal, inputs string) bool {
 // reached fails where a host that somebody else runs could not be reached when that was tried last: nothing here makes it boot, so
 // it is not waited for. Nodes of ours may be booting, for which the first step waits.
 func (c *configure) reached() error {
-	if c.Record.Spec.Deployer != cluster.DeployerExisting {
+	if c.Deploy.Makes() {
 		return nil
 	}
 	var failures []error

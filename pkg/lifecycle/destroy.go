@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 )
@@ -17,9 +18,9 @@ import (
 // LeakError means that VMs of the cluster may still exist; they are named.
 type LeakError struct {
 	Name cluster.Name
-	VMs  []VMRef
+	VMs  []deploy.VMRef
 	// Unseen are VMs that may remain, too: their hypervisors do not answer.
-	Unseen []VMRef
+	Unseen []deploy.VMRef
 	// Known says that VMs and Unseen are all that remains; else the hypervisors could not be asked.
 	Known bool
 	Cause error
@@ -50,40 +51,16 @@ func (e *LeakError) Error() string {
 }
 
 func unmarked(err error) bool {
-	_, ok := errors.AsType[*UnmarkedError](err)
+	_, ok := errors.AsType[*deploy.UnmarkedError](err)
 	return ok
 }
 
-func listOf(vms []VMRef) string {
+func listOf(vms []deploy.VMRef) string {
 	var names []string
 	for _, vm := range vms {
 		names = append(names, vm.String())
 	}
 	return strings.Join(names, ", ")
-}
-
-// UnseenError says that VMs that may be the cluster's cannot be read; all others were.
-type UnseenError struct {
-	VMs   []VMRef // with what is known of them without being read: no more than where they are
-	Cause error
-}
-
-// Error says of each why.
-func (e *UnseenError) Error() string { return e.Cause.Error() }
-
-// Unwrap returns why.
-func (e *UnseenError) Unwrap() error { return e.Cause }
-
-// Hint names the hypervisors to bring back.
-func (e *UnseenError) Hint() string {
-	var hosts []string
-	for _, vm := range e.VMs {
-		if !slices.Contains(hosts, vm.Hypervisor) {
-			hosts = append(hosts, vm.Hypervisor)
-		}
-	}
-	slices.Sort(hosts)
-	return "bring back " + strings.Join(hosts, ", ")
 }
 
 // Unwrap returns what went wrong.
@@ -114,22 +91,13 @@ const (
 	lastLooked  = 2 * time.Second
 )
 
-// Destroy destroys every VM of the record's name and owner: those that its nodes name, and any other that shows itself as
-// theirs. It proves that they are gone, removes what they leave behind and gives up the cluster's claims. With force it takes
-// off protections, and goes on where a VM that is not ours has an id of the record. Where some cannot be read, the others are
-// destroyed. The error is a *LeakError that says what remains. It may be repeated; VMs that are gone already are no error.
-func Destroy(ctx context.Context, fleet Fleet, r *cluster.Record, force bool, sink progress.Sink) error {
-	d := destruction{fleet: fleet, record: r, force: force}
-	if err := d.run(ctx, sink); err != nil {
-		return err
-	}
-	fleet.Forget(ctx, r, sink)
-	return nil
-}
-
-// destruction is the end of the VMs of one owner, in steps: down lets tofu work between them.
+// destruction is the end of every VM of the record's name and owner, in steps: those that its nodes name, and any other that shows
+// itself as theirs. It proves that they are gone and removes what they leave behind. With force it takes off protections, and goes
+// on where a VM that is not ours has an id of the record. Where some cannot be read, the others are destroyed. The error is a
+// *LeakError that says what remains. It may be repeated; VMs that are gone already are no error. Down lets tofu work between the
+// steps.
 type destruction struct {
-	fleet  Fleet
+	deploy deploy.Capable
 	record *cluster.Record
 	force  bool
 	// cut says that VMs may be in the making that nothing shows yet.
@@ -137,9 +105,9 @@ type destruction struct {
 	// aside is what was let pass and tofu must not meet: a VM under an id of the record that is not ours or cannot be read, or a lock.
 	aside error
 	// unseen are VMs that cannot be read, as they were last looked for; nil: none.
-	unseen *UnseenError
+	unseen *deploy.UnseenError
 	// seen are the VMs of ours that existed at some time: they are swept up after.
-	seen []VMRef
+	seen []deploy.VMRef
 }
 
 // run is all of it where tofu has no part in it.
@@ -152,9 +120,9 @@ func (d *destruction) run(ctx context.Context, sink progress.Sink) error {
 
 // check refuses, before anything is touched, what must not or cannot be deleted.
 func (d *destruction) check(ctx context.Context, sink progress.Sink) error {
-	if err := d.fleet.Foreign(ctx, d.record); err != nil {
-		unseen, only := err.(*UnseenError) // that, and nothing else
-		if only && ctx.Err() != nil {      // they had no time to answer
+	if err := d.foreign(ctx); err != nil {
+		unseen, only := err.(*deploy.UnseenError) // that, and nothing else
+		if only && ctx.Err() != nil {             // they had no time to answer
 			return unseen.Cause
 		}
 		if !only && !d.force || ctx.Err() != nil {
@@ -166,7 +134,7 @@ func (d *destruction) check(ctx context.Context, sink progress.Sink) error {
 	if err != nil || len(there) == 0 {
 		return err
 	}
-	if err := d.fleet.Quorum(ctx); err != nil {
+	if err := d.deploy.Remove.Quorum(ctx); err != nil {
 		return fmt.Errorf("nothing was deleted: %w", err)
 	}
 	if err := d.unprotect(ctx, there, sink); err != nil {
@@ -175,15 +143,22 @@ func (d *destruction) check(ctx context.Context, sink progress.Sink) error {
 	return d.unlocked(ctx, there, sink)
 }
 
+func (d *destruction) foreign(ctx context.Context) error {
+	if d.deploy.Owner == nil {
+		return nil
+	}
+	return d.deploy.Owner.Foreign(ctx, d.record)
+}
+
 // remaining lists the VMs of ours that exist now, and notes those that cannot be read.
-func (d *destruction) remaining(ctx context.Context) ([]VMRef, error) {
-	there, err := d.fleet.Remaining(ctx, d.record)
+func (d *destruction) remaining(ctx context.Context) ([]deploy.VMRef, error) {
+	there, err := d.deploy.Remove.Remaining(ctx, d.record)
 	var some bool
-	if d.unseen, some = errors.AsType[*UnseenError](err); some && ctx.Err() == nil {
+	if d.unseen, some = errors.AsType[*deploy.UnseenError](err); some && ctx.Err() == nil {
 		d.aside, err = cmp.Or(d.aside, error(d.unseen)), nil
 	}
 	for _, vm := range there {
-		if !slices.ContainsFunc(d.seen, func(s VMRef) bool { return s.VMID == vm.VMID && s.Hypervisor == vm.Hypervisor }) {
+		if !slices.ContainsFunc(d.seen, func(s deploy.VMRef) bool { return s.VMID == vm.VMID && s.Hypervisor == vm.Hypervisor }) {
 			d.seen = append(d.seen, vm)
 		}
 	}
@@ -191,7 +166,7 @@ func (d *destruction) remaining(ctx context.Context) ([]VMRef, error) {
 }
 
 // unprotect takes protections off with force, and refuses otherwise.
-func (d *destruction) unprotect(ctx context.Context, there []VMRef, sink progress.Sink) error {
+func (d *destruction) unprotect(ctx context.Context, there []deploy.VMRef, sink progress.Sink) error {
 	var failures []error
 	for _, vm := range there {
 		switch {
@@ -201,14 +176,14 @@ func (d *destruction) unprotect(ctx context.Context, there []VMRef, sink progres
 				fmt.Sprintf("if it may go, on %s: qm set %d --protection 0", vm.Hypervisor, vm.VMID)))
 		default:
 			warn(sink, "%s is protected: taking that off", vm)
-			failures = append(failures, d.fleet.Unprotect(ctx, d.record, vm))
+			failures = append(failures, d.deploy.Remove.Unprotect(ctx, d.record, vm))
 		}
 	}
 	return errors.Join(failures...)
 }
 
 // unlocked waits for locks to go. With force, one that stays holds up nobody but the VM that it is of.
-func (d *destruction) unlocked(ctx context.Context, there []VMRef, sink progress.Sink) error {
+func (d *destruction) unlocked(ctx context.Context, there []deploy.VMRef, sink progress.Sink) error {
 	started := time.Now()
 	for pause := firstLooked; ; pause = min(2*pause, lastLooked) {
 		locked := lockedOf(there)
@@ -237,20 +212,20 @@ func (d *destruction) unlocked(ctx context.Context, there []VMRef, sink progress
 }
 
 // lockedOf are the VMs whose lock stands in the way: one that was suspended or half destroyed may be deleted.
-func lockedOf(vms []VMRef) []VMRef {
-	return slices.DeleteFunc(slices.Clone(vms), func(vm VMRef) bool {
+func lockedOf(vms []deploy.VMRef) []deploy.VMRef {
+	return slices.DeleteFunc(slices.Clone(vms), func(vm deploy.VMRef) bool {
 		return slices.Contains([]string{"", "suspended", "destroyed"}, vm.Lock)
 	})
 }
 
-func patience(locked []VMRef) time.Duration {
-	if slices.ContainsFunc(locked, func(vm VMRef) bool { return !slices.Contains([]string{"create", "clone", "migrate"}, vm.Lock) }) {
+func patience(locked []deploy.VMRef) time.Duration {
+	if slices.ContainsFunc(locked, func(vm deploy.VMRef) bool { return !slices.Contains([]string{"create", "clone", "migrate"}, vm.Lock) }) {
 		return lockWait
 	}
 	return makingWait
 }
 
-func lockedError(locked []VMRef) error {
+func lockedError(locked []deploy.VMRef) error {
 	var failures []error
 	for _, vm := range locked {
 		failures = append(failures, progress.WithHint(fmt.Errorf("%s is locked (%s)", vm, vm.Lock),
@@ -269,10 +244,10 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 	for round := 1; len(there) > 0; round++ {
 		info(sink, "deleting %s through the API", progress.Count(len(there), "VM"))
 		tried := there
-		failure := d.fleet.Destroy(ctx, d.record, tried)
+		failure := d.deploy.Remove.Destroy(ctx, d.record, tried)
 		there, err = d.remaining(ctx)
 		if len(there) == 0 && err == nil && d.aside == nil { // an answer may have been lost: what counts is what is there
-			failure = d.fleet.Foreign(ctx, d.record)
+			failure = d.foreign(ctx)
 		}
 		if err == nil && failure == nil && round < appearTries && appeared(there, tried) {
 			err = d.unlocked(ctx, there, sink)
@@ -283,7 +258,7 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 			return d.leaked(there, errors.Join(failure, err), err == nil)
 		}
 	}
-	err = d.fleet.Sweep(ctx, d.record, d.seen, sink)
+	err = d.deploy.Remove.Sweep(ctx, d.record, d.seen, sink)
 	if d.unseen != nil {
 		err = d.unseen // what lies where they are cannot be swept either
 	}
@@ -300,9 +275,9 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 }
 
 // leaked is the error for what remains, with all that the last look showed.
-func (d *destruction) leaked(there []VMRef, cause error, known bool) *LeakError {
+func (d *destruction) leaked(there []deploy.VMRef, cause error, known bool) *LeakError {
 	leak := &LeakError{Name: d.record.Name, VMs: there, Known: known, Cause: cause, Forced: d.force}
-	if _, unseen := d.aside.(*UnseenError); d.aside != nil && !unseen && !errors.Is(cause, d.aside) {
+	if _, unseen := d.aside.(*deploy.UnseenError); d.aside != nil && !unseen && !errors.Is(cause, d.aside) {
 		leak.Cause = errors.Join(cause, d.aside)
 	}
 	if d.cut {
@@ -314,32 +289,14 @@ func (d *destruction) leaked(there []VMRef, cause error, known bool) *LeakError 
 	return leak
 }
 
-// UnmarkedError is of a VM that carries a cluster's owner id, but not all its marks: somebody has changed it. It counts as
-// somebody else's, and is not forgotten.
-type UnmarkedError struct {
-	VM   VMRef
-	Why  string // what it lacks
-	Mend string // the command that marks it again
-}
-
-// Error names the VM and what it lacks.
-func (e *UnmarkedError) Error() string {
-	return fmt.Sprintf("%s carries the cluster's owner id, but was changed: %s", e.VM, e.Why)
-}
-
-// Hint marks it again, or lets it go.
-func (e *UnmarkedError) Hint() string {
-	return "if it is the cluster's, mark it again: " + e.Mend + "\nif it is not, take the owner id out of its description"
-}
-
 // appearTries is how often VMs are deleted that appear while others are.
 const appearTries = 3
 
 // appeared tells whether any VM was not there, or not on that hypervisor, when others were deleted: a provider whose tofu was
 // killed goes on with what it has begun, and may make VMs, or move them.
-func appeared(there, tried []VMRef) bool {
-	return slices.ContainsFunc(there, func(vm VMRef) bool {
-		return !slices.ContainsFunc(tried, func(t VMRef) bool { return t.VMID == vm.VMID && t.Hypervisor == vm.Hypervisor })
+func appeared(there, tried []deploy.VMRef) bool {
+	return slices.ContainsFunc(there, func(vm deploy.VMRef) bool {
+		return !slices.ContainsFunc(tried, func(t deploy.VMRef) bool { return t.VMID == vm.VMID && t.Hypervisor == vm.Hypervisor })
 	})
 }
 

@@ -26,10 +26,10 @@ func (d *down) Name() string { return string(cluster.PhaseDown) }
 
 // Run destroys. VMs that are gone already are no error.
 func (d *down) Run(ctx context.Context) error {
-	if d.Record.Spec.Deployer == cluster.DeployerExisting {
+	if !d.Deploy.Makes() {
 		return d.release(ctx)
 	}
-	d.ending = destruction{fleet: d.Fleet, record: d.Record, force: d.Force, cut: d.cut}
+	d.ending = destruction{deploy: d.Deploy, record: d.Record, force: d.Force, cut: d.cut}
 	err := d.steps(ctx, cluster.PhaseDown,
 		step{"note the intent", d.intend},
 		step{"check whose the VMs are", d.check},
@@ -92,12 +92,12 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	part, cancel := phase.Part(ctx, keep, share, errPart)
 	defer cancel()
 	begun := time.Now()
-	err := d.Provisioner.Down(part, provision.Request{
+	err := d.Deploy.Down(part, provision.Request{
 		Dir: d.Store.Path(d.Record.Name, ""), Name: d.Record.Name, Owner: d.Record.Owner, Spec: d.Record.Spec, Nodes: d.Record.Nodes,
 		Refresh: len(d.ending.seen) < len(d.Record.Nodes),
 	})
-	if ctx.Err() == nil {
-		d.Fleet.Warnings(ctx, d.Record, begun)
+	if ctx.Err() == nil && d.Deploy.Diagnose != nil {
+		d.Deploy.Diagnose.Warnings(ctx, d.Record, begun)
 	}
 	if err == nil {
 		return nil
@@ -118,8 +118,8 @@ func (d *down) fail(err error) error {
 }
 
 func (d *down) remove(ctx context.Context, sink progress.Sink) error {
-	if d.Record.Spec.Deployer != cluster.DeployerExisting {
-		d.Fleet.Forget(ctx, d.Record, sink)
+	if d.Deploy.Lease != nil {
+		d.Deploy.Lease.Forget(ctx, d.Record, sink)
 	}
 	if err := d.Close(); err != nil {
 		sink.Emit(progress.Event{Kind: progress.Debug, Message: "closing connections: " + err.Error()})
@@ -131,7 +131,7 @@ func (d *down) remove(ctx context.Context, sink progress.Sink) error {
 	}
 	if err := d.Store.Remove(d.Record.Name); err != nil {
 		done := "the VMs are gone"
-		if d.Record.Spec.Deployer == cluster.DeployerExisting {
+		if !d.Deploy.Makes() {
 			done = "the hosts are released"
 		}
 		return progress.WithHint(fmt.Errorf("%s: %w", done, err), "remove it once it can be written, or repeat the same command")

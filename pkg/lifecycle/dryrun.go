@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/provision"
 	"hive-test/pkg/remote"
 )
@@ -22,11 +21,13 @@ type Reading struct {
 // DryRun reads what up would do and changes nothing, neither on disk nor on a hypervisor. The record has its nodes already,
 // from Prepare.
 func DryRun(ctx context.Context, r *Job) (Reading, error) {
-	if r.Record.Spec.Deployer == cluster.DeployerExisting {
+	if !r.Deploy.Makes() {
 		return Reading{}, nil
 	}
-	if err := r.Fleet.Foreign(ctx, r.Record); err != nil {
-		return Reading{}, err
+	if r.Deploy.Owner != nil {
+		if err := r.Deploy.Owner.Foreign(ctx, r.Record); err != nil {
+			return Reading{}, err
+		}
 	}
 	request, err := r.request()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +36,7 @@ func DryRun(ctx context.Context, r *Job) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	plan, err := r.Provisioner.Plan(ctx, request)
+	plan, err := r.Deploy.Plan(ctx, request)
 	return Reading{Request: request, Plan: plan}, err
 }
 

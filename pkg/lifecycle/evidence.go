@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -48,13 +49,6 @@ type Index struct {
 	Schema  int          `json:"schema"`
 	Cluster cluster.Name `json:"cluster"`
 	Items   []Item       `json:"items"`
-}
-
-// Told is what a hypervisor tells of a VM. Err says why it could not, or not all of it.
-type Told struct {
-	What string
-	Text string
-	Err  error
 }
 
 // withEvidence gathers what nodes can tell when a phase has failed, before anything else happens to them.
@@ -179,7 +173,9 @@ func (g gatherer) gather(ctx context.Context) []Item {
 	if g.inside {
 		both.Go(func() { own = g.within(ctx) })
 	}
-	both.Go(func() { outside = g.keep(g.Fleet.Tell(ctx, g.Record, g.node)) })
+	if g.Deploy.Diagnose != nil {
+		both.Go(func() { outside = g.keep(g.Deploy.Diagnose.Tell(ctx, g.Record, g.node)) })
+	}
 	both.Wait()
 	return append(own, outside...)
 }
@@ -204,7 +200,9 @@ func (g gatherer) within(ctx context.Context) []Item {
 	}
 	if err != nil {
 		items = append(items, Item{Node: g.node.Name, What: "ssh", Why: err.Error()})
-		items = append(items, g.keep(g.Fleet.TellInside(ctx, g.Record, g.node))...)
+		if g.Deploy.Diagnose != nil {
+			items = append(items, g.keep(g.Deploy.Diagnose.TellInside(ctx, g.Record, g.node))...)
+		}
 	}
 	return items
 }
@@ -241,7 +239,7 @@ func (g gatherer) overSSH(ctx context.Context) ([]Item, error) {
 }
 
 // keep writes what a hypervisor told of the node.
-func (g gatherer) keep(told []Told) []Item {
+func (g gatherer) keep(told []deploy.Told) []Item {
 	var items []Item
 	for _, t := range told {
 		item := Item{Node: g.node.Name, What: "pve/" + t.What}
@@ -279,7 +277,10 @@ const planFile = "plan.txt"
 // keepPlan writes the cluster's last plan as text.
 func (r *Job) keepPlan(ctx context.Context) []Item {
 	item := Item{What: "plan"}
-	text, err := r.Provisioner.PlanText(ctx, provision.Request{Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name})
+	if r.Deploy.Diagnose == nil {
+		return nil
+	}
+	text, err := r.Deploy.Diagnose.PlanText(ctx, provision.Request{Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name})
 	if err == nil && text != "" {
 		err = r.keepFile(planFile, text)
 		item.File, item.Got = planFile, err == nil

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 )
@@ -83,12 +84,12 @@ func TestWhatWasGotBeforeIsKept(t *testing.T) {
 // hanging is a hypervisor that never answers.
 type hanging struct{ *world }
 
-func (h hanging) Tell(ctx context.Context, _ *cluster.Record, _ cluster.Node) []Told {
+func (h hanging) Tell(ctx context.Context, _ *cluster.Record, _ cluster.Node) []deploy.Told {
 	<-ctx.Done()
-	return []Told{{What: "config", Err: context.Cause(ctx)}}
+	return []deploy.Told{{What: "config", Err: context.Cause(ctx)}}
 }
 
-func (h hanging) TellInside(ctx context.Context, r *cluster.Record, n cluster.Node) []Told {
+func (h hanging) TellInside(ctx context.Context, r *cluster.Record, n cluster.Node) []deploy.Told {
 	return h.Tell(ctx, r, n)
 }
 
@@ -110,7 +111,7 @@ func TestGatheringIsBounded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := world{}
 				job := w.job(t)
-				job.Evidence, job.Fleet = place{&w, dir}, hanging{&w}
+				job.Evidence, job.Deploy = place{&w, dir}, deploy.Of(hanging{&w})
 				job.Interrupted = func() bool { return tc.interrupted }
 				if tc.abort > 0 {
 					abort, cancel := context.WithTimeout(context.Background(), tc.abort)

@@ -111,7 +111,7 @@ func (u undone) CleanUp(ctx context.Context) error {
 		warn(r.sink(cluster.PhaseUp), "cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it", name, name, name)
 		return nil
 	}
-	if u.keep.keeps(true) && r.Record.Spec.Deployer == cluster.DeployerExisting {
+	if u.keep.keeps(true) && !r.Deploy.Makes() {
 		warn(r.sink(cluster.PhaseUp), "the hosts stay as they are: `hive-test up %s` goes on, `hive-test down %s` releases them", name, name)
 		return nil
 	}
@@ -137,7 +137,7 @@ func (s stopped) Skip(ctx context.Context) (string, bool, error) { return skip(c
 func (s stopped) CleanUp(ctx context.Context) error {
 	r, name, p := s.run, s.run.Record.Name, cluster.Phase(s.Name())
 	interrupted := r.Interrupted != nil && r.Interrupted()
-	if s.keep == KeepNever && (interrupted || s.named) && r.Record.Spec.Deployer != cluster.DeployerExisting {
+	if s.keep == KeepNever && (interrupted || s.named) && r.Deploy.Makes() {
 		return r.destroyFor(ctx, p, s.keep)
 	}
 	if interrupted {
@@ -148,7 +148,7 @@ func (s stopped) CleanUp(ctx context.Context) error {
 
 // ends says what down does with the cluster.
 func (r *Job) ends() string {
-	if r.Record.Spec.Deployer == cluster.DeployerExisting {
+	if !r.Deploy.Makes() {
 		return "releasing the hosts of " + r.Record.Name.String()
 	}
 	return "destroying the VMs of " + r.Record.Name.String()

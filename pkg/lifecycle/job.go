@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -41,109 +41,6 @@ type Evidence interface {
 	SaveResults() error
 }
 
-// Finding is one result of a preflight check.
-type Finding struct {
-	ID     string
-	Title  string
-	Detail string
-	Fix    string // the command or setting that mends it
-	Warn   bool   // worth knowing, but nothing that stops the run
-}
-
-// VMRef names one VM that still exists, and what stands in the way of its end.
-type VMRef struct {
-	VMID       int
-	Name       string
-	Hypervisor string
-	Protected  bool   // nothing may delete it before that is taken off
-	Lock       string // why Proxmox VE keeps others away from it, such as backup; empty: it does not
-	// Storages are where its disks are, Snippets the volumes of its cloud-init snippets: what may be left when it is gone.
-	Storages []string
-	Snippets []string
-}
-
-// String names the VM for people.
-func (v VMRef) String() string { return fmt.Sprintf("VM %d %s on %s", v.VMID, v.Name, v.Hypervisor) }
-
-// Power is a node's live state as its hypervisor reports it.
-type Power struct {
-	Power string // running, stopped, missing, foreign (the id is somebody else's VM) or unknown
-	Why   string // why Power is unknown; empty: it says itself that it does not know, as it does for a moment after its start
-	Agent string // ok, silent, off or unknown
-	// Management and Data are the addresses reported now; invalid if unknown.
-	Management, Data netip.Addr
-}
-
-// Machine tells a node's machine from another one that takes its place.
-type Machine struct {
-	ID   string // empty: not known
-	Gone bool   // there is no such machine any more, and Err says so
-	Err  error  // why it is not known
-}
-
-// Fleet is a cluster's machines as seen from outside tofu: Proxmox VE, or hosts that are already there.
-type Fleet interface {
-	// Preflight checks, changing nothing, that up can succeed; the result is empty if it can.
-	Preflight(ctx context.Context, r *cluster.Record) ([]Finding, error)
-	// Reserve chooses id, hypervisor and MACs of every node that the specification asks for and the record lacks, and returns
-	// those only.
-	Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
-	// Assign returns the record's nodes with what is still open filled in: where the template of each is, and its static
-	// addresses. What was chosen before stays, except the hypervisor of a VM that others have moved.
-	Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
-	// Claim keeps other runs, on any machine, away from the ids of nodes whose VMs do not exist yet, until Release. Nodes that
-	// the record before did not have (nil: none) may get other ids. Claims outlive a run that fails: the next run of the
-	// cluster goes on with them, and Forget ends them.
-	Claim(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error
-	// Free is an error unless the ids of the named nodes are free now. What an interrupted run left half made there is
-	// deleted.
-	Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error
-	// InUse is an error if the VM of one of the named nodes, which no up has finished, runs because somebody else has started it.
-	InUse(ctx context.Context, r *cluster.Record, nodes []string) error
-	// Release gives the claims of this run up: the VMs exist.
-	Release(ctx context.Context, r *cluster.Record, sink progress.Sink)
-	// Forget gives up every claim of the cluster.
-	Forget(ctx context.Context, r *cluster.Record, sink progress.Sink)
-	// Foreign is an error if, live, a VM that is not ours has an id of the record. Tofu must not run then: its state may
-	// name that VM. It is an *UnseenError if all that is wrong is that some cannot be read.
-	Foreign(ctx context.Context, r *cluster.Record) error
-	// Verify proves by live calls that every VM of the record exists and is ours.
-	Verify(ctx context.Context, r *cluster.Record) error
-	// Machines tells, in order and without waiting, which machine each node is now. It never fails as a whole.
-	Machines(ctx context.Context, r *cluster.Record) []Machine
-	// Addresses waits until every node's two addresses are known.
-	Addresses(ctx context.Context, r *cluster.Record, sink progress.Sink) (cluster.Nodes, error)
-	// HostKeys reads a node's SSH host keys over a verified path, or returns none if there is no such path.
-	HostKeys(ctx context.Context, r *cluster.Record, node cluster.Node) ([]string, error)
-	// Power tells the live state of every node, in order. It never fails as a whole.
-	Power(ctx context.Context, r *cluster.Record) []Power
-	// Tell tells what is known of a node's VM from outside it: its configuration, its state and its last tasks with their logs.
-	// It tells what it can.
-	Tell(ctx context.Context, r *cluster.Record, node cluster.Node) []Told
-	// TellInside asks the guest itself over what does not need its network: the guest agent.
-	TellInside(ctx context.Context, r *cluster.Record, node cluster.Node) []Told
-	// Restart restarts the node's VM if changes of it wait for that, and tells whether it did.
-	Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (restarted bool, err error)
-	// Warnings passes on what tasks of the record's VMs that began since then have warned of, and was not passed on before: those that
-	// tofu has started. It tells what it can.
-	Warnings(ctx context.Context, r *cluster.Record, since time.Time)
-	// Mark makes every VM of the record that exists say whose it is, until when, and whether it is held.
-	Mark(ctx context.Context, r *cluster.Record) error
-	// Remaining lists, by live calls, the VMs of ours that still exist. Where some cannot be read it lists the others, and the
-	// error is an *UnseenError.
-	Remaining(ctx context.Context, r *cluster.Record) ([]VMRef, error)
-	// Quorum is an error if the hypervisors cannot agree on changes now: a deletion would lose disks and keep the VMs.
-	Quorum(ctx context.Context) error
-	// Unprotect takes the protection off a VM that Remaining listed, checking it once more.
-	Unprotect(ctx context.Context, r *cluster.Record, vm VMRef) error
-	// Destroy stops and deletes VMs that Remaining listed, checking each once more, and waits for the result.
-	Destroy(ctx context.Context, r *cluster.Record, vms []VMRef) error
-	// Sweep removes what VMs that are gone have left behind, disks and snippets, and is an error if something is still there.
-	// gone are the VMs as Remaining listed them; those of the record may be gone for longer. What the token may not look at
-	// is a warning.
-	Sweep(ctx context.Context, r *cluster.Record, gone []VMRef, sink progress.Sink) error
-}
-
 // Remote reaches nodes: one connection per node, for the whole run.
 type Remote interface {
 	Group(cluster.Nodes) remote.Group
@@ -158,11 +55,10 @@ type Job struct {
 	// Before is the record as it was before this run changed what is asked for; nil for a new cluster.
 	Before *cluster.Record
 	// Allow is what up may do to VMs that exist.
-	Allow       provision.Allowed
-	Store       Store
-	Evidence    Evidence
-	Fleet       Fleet
-	Provisioner provision.Provisioner
+	Allow    provision.Allowed
+	Store    Store
+	Evidence Evidence
+	Deploy   deploy.Capable
 	// Dial opens the way to the nodes of the record. It is called once, when first needed.
 	Dial func(*cluster.Record) (Remote, error)
 	Sink progress.Sink

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -15,13 +16,13 @@ import (
 
 // machines tells which machine each node is. That of a host that somebody else runs is known by the host keys that are pinned
 // for it: no other host is talked to under its name.
-func (r *Job) machines(ctx context.Context) []Machine {
+func (r *Job) machines(ctx context.Context) []deploy.Machine {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	machines := r.Fleet.Machines(ctx, r.Record)
-	if r.Record.Spec.Deployer != cluster.DeployerExisting {
-		return machines
+	if r.Deploy.Identify != nil {
+		return r.Deploy.Identify.Machines(ctx, r.Record)
 	}
+	machines := make([]deploy.Machine, len(r.Record.Nodes))
 	for i, node := range r.Record.Nodes {
 		if keys := remote.PinnedKeys(r.Store.Path(r.Record.Name, knownHostsFile), node); keys != "" {
 			machines[i].ID = cluster.Hash(keys)
@@ -130,7 +131,7 @@ func (j *journal) whole() bool {
 }
 
 // anew are the nodes of the record that are other machines than were configured, in order.
-func anew(r *cluster.Record, machines []Machine) []string {
+func anew(r *cluster.Record, machines []deploy.Machine) []string {
 	earlier := r.Phases[cluster.PhaseConfigure].Nodes
 	var names []string
 	for i, machine := range machines {
@@ -143,7 +144,7 @@ func anew(r *cluster.Record, machines []Machine) []string {
 }
 
 // renew gives each node its machine, and forgets what was done on others. It returns the nodes that are new so.
-func (j *journal) renew(machines []Machine) []string {
+func (j *journal) renew(machines []deploy.Machine) []string {
 	fresh := anew(j.Record, machines)
 	for i, machine := range machines {
 		node := j.Record.Nodes[i].Name

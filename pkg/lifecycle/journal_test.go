@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 )
@@ -31,8 +32,8 @@ func three(t *testing.T, w *world) *Job {
 	return job
 }
 
-func ids(ids ...string) []Machine {
-	machines := make([]Machine, len(ids))
+func ids(ids ...string) []deploy.Machine {
+	machines := make([]deploy.Machine, len(ids))
 	for i, id := range ids {
 		machines[i].ID = id
 	}
@@ -152,12 +153,12 @@ func TestChangedInputsAreTold(t *testing.T) {
 func TestMachinesThatAreNotThoseOfUp(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		machines []Machine
+		machines []deploy.Machine
 		want     string // of the error
 	}{
 		{"as they were", ids("a", "b", "c"), ""},
-		{"not to be asked", []Machine{{ID: "a"}, {Err: errors.New("no answer")}, {}}, ""},
-		{"gone", []Machine{{ID: "a"}, {Gone: true, Err: errors.New("VM 20001 of ci-1-2 does not exist any more")}, {ID: "c"}}, "VM 20001"},
+		{"not to be asked", []deploy.Machine{{ID: "a"}, {Err: errors.New("no answer")}, {}}, ""},
+		{"gone", []deploy.Machine{{ID: "a"}, {Gone: true, Err: errors.New("VM 20001 of ci-1-2 does not exist any more")}, {ID: "c"}}, "VM 20001"},
 		{"replaced", ids("a", "b", "x"), "the VM of ci-1-3 was replaced by others"},
 	} {
 		w := &world{machines: tc.machines}
@@ -182,7 +183,7 @@ func TestMachinesThatAreNotThoseOfUp(t *testing.T) {
 // A host that somebody else runs is known by its host keys.
 func TestExistingHostsAreKnownByTheirKeys(t *testing.T) {
 	job := three(t, &world{})
-	job.Record.Spec.Deployer = cluster.DeployerExisting
+	job.Record.Spec.Deployer, job.Deploy = cluster.DeployerExisting, hostsOf(job)
 	t.Chdir(t.TempDir())
 	file := job.Store.Path("ci-1", knownHostsFile)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
@@ -23,18 +24,18 @@ import (
 // world is a cluster, its store, its tofu and its Proxmox VE in memory, with a log of what was done in which order.
 type world struct {
 	done      []string
-	vms       []VMRef // ours that exist
+	vms       []deploy.VMRef // ours that exist
 	foreign   error
 	tofuFails error
 	upFails   error
-	stuck     bool    // VMs that cannot be deleted
-	unseen    []VMRef // ours that cannot be read
+	stuck     bool           // VMs that cannot be deleted
+	unseen    []deploy.VMRef // ours that cannot be read
 	noQuorum  error
 	litter    error // what cannot be swept up
-	swept     []VMRef
+	swept     []deploy.VMRef
 	unlocks   int // the lock of the first VM goes when it is looked at for the n-th time
 	saved     *cluster.Record
-	machines  []Machine // nil: not known
+	machines  []deploy.Machine // nil: not known
 	removed   bool
 	path      string // of the clusters' files; empty: below the working directory
 }
@@ -72,7 +73,7 @@ func (w *world) blind() error {
 	if len(w.unseen) == 0 {
 		return nil
 	}
-	return &UnseenError{VMs: w.unseen, Cause: errors.New("HTTP 595")}
+	return &deploy.UnseenError{VMs: w.unseen, Cause: errors.New("HTTP 595")}
 }
 func (w *world) Verify(context.Context, *cluster.Record) error { w.log("verify"); return nil }
 func (w *world) Claim(context.Context, *cluster.Record, *cluster.Record, progress.Sink) error {
@@ -82,19 +83,21 @@ func (w *world) InUse(context.Context, *cluster.Record, []string) error         
 func (w *world) Free(context.Context, *cluster.Record, []string, progress.Sink) error { return nil }
 func (w *world) Release(context.Context, *cluster.Record, progress.Sink)              { w.log("release") }
 func (w *world) Forget(context.Context, *cluster.Record, progress.Sink)               { w.log("forget") }
-func (w *world) Power(context.Context, *cluster.Record) []Power                       { return nil }
+func (w *world) Power(context.Context, *cluster.Record) []deploy.Power                { return nil }
 func (w *world) PlanText(context.Context, provision.Request) (string, error)          { return "", nil }
-func (w *world) Tell(context.Context, *cluster.Record, cluster.Node) []Told {
-	return []Told{{What: "config", Text: "name: ci-1-1\n"}, {What: "tasks", Err: errors.New("not now")}}
+func (w *world) Tell(context.Context, *cluster.Record, cluster.Node) []deploy.Told {
+	return []deploy.Told{{What: "config", Text: "name: ci-1-1\n"}, {What: "tasks", Err: errors.New("not now")}}
 }
-func (w *world) TellInside(context.Context, *cluster.Record, cluster.Node) []Told {
-	return []Told{{What: "agent", Text: "status: running\n"}}
+func (w *world) TellInside(context.Context, *cluster.Record, cluster.Node) []deploy.Told {
+	return []deploy.Told{{What: "agent", Text: "status: running\n"}}
 }
 func (w *world) Plan(context.Context, provision.Request) (provision.Plan, error) {
 	return provision.Plan{}, nil
 }
 
-func (w *world) Preflight(context.Context, *cluster.Record) ([]Finding, error) { return nil, nil }
+func (w *world) Preflight(context.Context, *cluster.Record) ([]deploy.Finding, error) {
+	return nil, nil
+}
 func (w *world) Reserve(context.Context, *cluster.Record) (cluster.Nodes, error) {
 	return cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000}}, nil
 }
@@ -107,9 +110,9 @@ func (w *world) Addresses(_ context.Context, r *cluster.Record, _ progress.Sink)
 func (w *world) HostKeys(context.Context, *cluster.Record, cluster.Node) ([]string, error) {
 	return nil, nil
 }
-func (w *world) Machines(_ context.Context, r *cluster.Record) []Machine {
+func (w *world) Machines(_ context.Context, r *cluster.Record) []deploy.Machine {
 	if w.machines == nil {
-		return make([]Machine, len(r.Nodes))
+		return make([]deploy.Machine, len(r.Nodes))
 	}
 	return w.machines
 }
@@ -120,14 +123,14 @@ func (w *world) Restart(_ context.Context, _ *cluster.Record, n cluster.Node) (b
 func (w *world) Mark(context.Context, *cluster.Record) error { w.log("mark"); return nil }
 
 func (w *world) Warnings(context.Context, *cluster.Record, time.Time) { w.log("warnings") }
-func (w *world) Remaining(context.Context, *cluster.Record) ([]VMRef, error) {
+func (w *world) Remaining(context.Context, *cluster.Record) ([]deploy.VMRef, error) {
 	w.log("remaining?")
 	if w.unlocks--; w.unlocks == 0 {
 		w.vms[0].Lock = ""
 	}
 	return slices.Clone(w.vms), w.blind()
 }
-func (w *world) Destroy(_ context.Context, _ *cluster.Record, vms []VMRef) error {
+func (w *world) Destroy(_ context.Context, _ *cluster.Record, vms []deploy.VMRef) error {
 	w.log("api destroy")
 	if !w.stuck {
 		w.vms = nil
@@ -135,12 +138,12 @@ func (w *world) Destroy(_ context.Context, _ *cluster.Record, vms []VMRef) error
 	return nil
 }
 func (w *world) Quorum(context.Context) error { return w.noQuorum }
-func (w *world) Unprotect(_ context.Context, _ *cluster.Record, vm VMRef) error {
+func (w *world) Unprotect(_ context.Context, _ *cluster.Record, vm deploy.VMRef) error {
 	w.log("unprotect " + vm.Name)
 	w.vms[0].Protected = false
 	return nil
 }
-func (w *world) Sweep(_ context.Context, _ *cluster.Record, gone []VMRef, _ progress.Sink) error {
+func (w *world) Sweep(_ context.Context, _ *cluster.Record, gone []deploy.VMRef, _ progress.Sink) error {
 	w.log("sweep")
 	w.swept = gone
 	return w.litter
@@ -181,16 +184,16 @@ func (w *world) job(t *testing.T) *Job {
 			Nodes:  cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}},
 			Phases: map[cluster.Phase]cluster.PhaseRecord{cluster.PhaseUp: {Status: cluster.PhaseDone}},
 		},
-		Store: w, Evidence: place{w, t.TempDir()}, Fleet: w, Provisioner: w, Sink: progress.Discard, Now: time.Now,
+		Store: w, Evidence: place{w, t.TempDir()}, Deploy: deploy.Of(w), Sink: progress.Discard, Now: time.Now,
 		Dial: func(*cluster.Record) (Remote, error) { return nobody{}, nil },
 	}
 }
 
 var (
-	mine    = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}
-	guarded = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1", Protected: true}
-	dark    = VMRef{VMID: 20001, Name: "ci-1-2", Hypervisor: "pve3"}
-	locked  = VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1", Lock: "backup"}
+	mine    = deploy.VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}
+	guarded = deploy.VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1", Protected: true}
+	dark    = deploy.VMRef{VMID: 20001, Name: "ci-1-2", Hypervisor: "pve3"}
+	locked  = deploy.VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1", Lock: "backup"}
 )
 
 func TestDown(t *testing.T) {
@@ -204,7 +207,7 @@ func TestDown(t *testing.T) {
 		hint    string
 	}{
 		{
-			name: "tofu destroys, the API proves it, then the directory goes", world: world{vms: []VMRef{mine}},
+			name: "tofu destroys, the API proves it, then the directory goes", world: world{vms: []deploy.VMRef{mine}},
 			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "sweep", "forget", "remove directory"},
 		},
 		{
@@ -216,74 +219,74 @@ func TestDown(t *testing.T) {
 			want: []string{"save down running", "foreign?", "remaining?", "save down failed"}, leak: "VM 20000 is theirs",
 		},
 		{
-			name: "the same with force: only ours are deleted, without tofu", world: world{foreign: errors.New("theirs"), vms: []VMRef{mine}}, force: true,
+			name: "the same with force: only ours are deleted, without tofu", world: world{foreign: errors.New("theirs"), vms: []deploy.VMRef{mine}}, force: true,
 			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "sweep", "forget", "remove directory"},
 		},
 		{
-			name: "tofu fails: what remains is named, the directory stays", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")},
+			name: "tofu fails: what remains is named, the directory stays", world: world{vms: []deploy.VMRef{mine}, tofuFails: errors.New("HTTP 595")},
 			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1",
 		},
 		{
-			name: "tofu fails with force: the API goes on", world: world{vms: []VMRef{mine}, tofuFails: errors.New("HTTP 595")}, force: true,
+			name: "tofu fails with force: the API goes on", world: world{vms: []deploy.VMRef{mine}, tofuFails: errors.New("HTTP 595")}, force: true,
 			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
 		},
 		{
 			name:  "tofu's files are damaged: the API goes on unasked",
-			world: world{vms: []VMRef{mine}, tofuFails: fmt.Errorf("the state: %w", provision.ErrUnusable)},
+			world: world{vms: []deploy.VMRef{mine}, tofuFails: fmt.Errorf("the state: %w", provision.ErrUnusable)},
 			want:  []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
 		},
 		{
-			name: "tofu says it is done and a VM is still there", world: world{vms: []VMRef{mine}, stuck: true},
+			name: "tofu says it is done and a VM is still there", world: world{vms: []deploy.VMRef{mine}, stuck: true},
 			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "save down failed"}, leak: "VM 20000",
 		},
 		{
-			name: "a protected VM: nothing is touched", world: world{vms: []VMRef{guarded}},
+			name: "a protected VM: nothing is touched", world: world{vms: []deploy.VMRef{guarded}},
 			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1 is protected",
 		},
 		{
-			name: "a protected VM with force", world: world{vms: []VMRef{guarded}}, force: true,
+			name: "a protected VM with force", world: world{vms: []deploy.VMRef{guarded}}, force: true,
 			want: []string{"save down running", "foreign?", "remaining?", "unprotect ci-1-1", "tofu destroy", "warnings", "remaining?", "sweep", "forget", "remove directory"},
 		},
 		{
-			name: "no quorum: nothing is touched, for disks would go and VMs stay", world: world{vms: []VMRef{mine}, noQuorum: errors.New("no quorum")},
+			name: "no quorum: nothing is touched, for disks would go and VMs stay", world: world{vms: []deploy.VMRef{mine}, noQuorum: errors.New("no quorum")},
 			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "save down failed"}, leak: "nothing was deleted: no quorum",
 		},
 		{
-			name: "a disk that stays keeps the directory", world: world{vms: []VMRef{mine}, litter: errors.New("vm-20000-disk-0 is still there")},
+			name: "a disk that stays keeps the directory", world: world{vms: []deploy.VMRef{mine}, litter: errors.New("vm-20000-disk-0 is still there")},
 			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "sweep", "save down failed"}, leak: "vm-20000-disk-0",
 		},
 		{
-			name: "one of two cannot be read: the other goes, without tofu, and the directory stays", world: world{vms: []VMRef{mine}, unseen: []VMRef{dark}},
+			name: "one of two cannot be read: the other goes, without tofu, and the directory stays", world: world{vms: []deploy.VMRef{mine}, unseen: []deploy.VMRef{dark}},
 			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "sweep", "save down failed"},
 			leak: "not seen, and may be there: VM 20001 ci-1-2 on pve3: HTTP 595", hint: "bring back pve3\nthen: hive-test down ci-1",
 		},
 		{
-			name: "one cannot be read, and the other stays: both are named", world: world{vms: []VMRef{mine}, unseen: []VMRef{dark}, stuck: true}, force: true,
+			name: "one cannot be read, and the other stays: both are named", world: world{vms: []deploy.VMRef{mine}, unseen: []deploy.VMRef{dark}, stuck: true}, force: true,
 			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "save down failed"},
 			leak: "still there: VM 20000 ci-1-1 on pve1; not seen, and may be there: VM 20001 ci-1-2 on pve3: it was deleted, and is there",
 		},
 		{
-			name: "one is somebody else's, and another cannot be read: nothing is touched", world: world{foreign: errors.New("VM 20000 is theirs"), unseen: []VMRef{dark}},
+			name: "one is somebody else's, and another cannot be read: nothing is touched", world: world{foreign: errors.New("VM 20000 is theirs"), unseen: []deploy.VMRef{dark}},
 			want: []string{"save down running", "foreign?", "remaining?", "save down failed"}, leak: "VM 20000 is theirs",
 		},
 		{
-			name: "nothing is left but one that cannot be read: that is not taken for gone", world: world{unseen: []VMRef{dark}},
+			name: "nothing is left but one that cannot be read: that is not taken for gone", world: world{unseen: []deploy.VMRef{dark}},
 			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "sweep", "save down failed"}, leak: "VM 20001 ci-1-2 on pve3",
 		},
 		{
-			name: "a lock is waited for", world: world{vms: []VMRef{locked}, unlocks: 3},
+			name: "a lock is waited for", world: world{vms: []deploy.VMRef{locked}, unlocks: 3},
 			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "remaining?", "tofu destroy", "warnings", "remaining?", "sweep", "forget", "remove directory"},
 		},
 		{
-			name: "a lock that stays", world: world{vms: []VMRef{locked}},
+			name: "a lock that stays", world: world{vms: []deploy.VMRef{locked}},
 			want: []string{"save down running", "foreign?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1 is locked (backup)", hint: "qm unlock 20000",
 		},
 		{
-			name: "a lock that stays, with force: the others go, without tofu, and it is named", world: world{vms: []VMRef{locked}, stuck: true}, force: true,
+			name: "a lock that stays, with force: the others go, without tofu, and it is named", world: world{vms: []deploy.VMRef{locked}, stuck: true}, force: true,
 			want: []string{"save down running", "foreign?", "api destroy", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1", hint: "on pve1: qm unlock 20000\nthen: hive-test down ci-1 --force",
 		},
 		{
-			name: "the API cannot with force either: the same is no advice by itself", world: world{vms: []VMRef{mine}, stuck: true}, force: true,
+			name: "the API cannot with force either: the same is no advice by itself", world: world{vms: []deploy.VMRef{mine}, stuck: true}, force: true,
 			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "save down failed"},
 			leak: "it was deleted, and is there", hint: "see in this run's evidence, and in the tasks of Proxmox VE, what stands in the way\nthen: hive-test down ci-1 --force",
 		},
@@ -340,12 +343,12 @@ func TestUpNeverRunsTofuOverAForeignVM(t *testing.T) {
 // What Proxmox VE may still be making when tofu was killed is not taken for gone, unless it has shown itself and was destroyed.
 func TestWhatAKilledApplyMayStillMake(t *testing.T) {
 	for name, tc := range map[string]struct {
-		vms  []VMRef
+		vms  []deploy.VMRef
 		ends error
 		leak bool
 	}{
 		"killed, and nothing is seen":       {nil, fmt.Errorf("tofu apply: %w", provision.ErrKilled), true},
-		"killed, and the VM appears":        {[]VMRef{mine}, fmt.Errorf("tofu apply: %w", provision.ErrKilled), false},
+		"killed, and the VM appears":        {[]deploy.VMRef{mine}, fmt.Errorf("tofu apply: %w", provision.ErrKilled), false},
 		"ended by itself, and nothing made": {nil, errors.New("tofu apply: no"), false},
 	} {
 		w := &world{vms: tc.vms, upFails: tc.ends}
@@ -404,12 +407,18 @@ func TestKeepPolicies(t *testing.T) {
 
 // What reap, too, calls: the same end without a directory and without tofu.
 func TestDestroy(t *testing.T) {
-	w := &world{vms: []VMRef{mine}}
-	if err := Destroy(t.Context(), w, w.job(t).Record, false, progress.Discard); err != nil {
+	w := &world{vms: []deploy.VMRef{mine}}
+	d := destruction{deploy: deploy.Of(w), record: w.job(t).Record}
+	if err := d.run(t.Context(), progress.Discard); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget"}
+	want := []string{"foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "foreign?", "sweep"}
 	if !slices.Equal(w.done, want) || len(w.swept) != 1 {
 		t.Errorf("did %q, swept %v", w.done, w.swept)
 	}
+}
+
+// hostsOf is a job's deployer that can do no more than a deployer must: its machines were there.
+func hostsOf(r *Job) deploy.Capable {
+	return deploy.Of(struct{ deploy.Deployer }{r.Deploy.Deployer})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -136,7 +137,7 @@ func (l *lookout) round(ctx context.Context, now time.Time) (calm bool) {
 	}
 	calm = true
 	for i, pulse := range pulses {
-		var power Power
+		var power deploy.Power
 		if i < len(powers) {
 			power = powers[i]
 		}
@@ -146,14 +147,14 @@ func (l *lookout) round(ctx context.Context, now time.Time) (calm bool) {
 }
 
 // outside asks the hypervisors where a node gives no sign of life, or another one answers in its place, and follows what has moved.
-func (l *lookout) outside(ctx context.Context, pulses []hive.Pulse) []Power {
+func (l *lookout) outside(ctx context.Context, pulses []hive.Pulse) []deploy.Power {
 	odd := slices.ContainsFunc(pulses, func(p hive.Pulse) bool { return p.Host != nil || p.Self != "" && p.Self != p.Node && l.known(p.Self) })
 	if !odd {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	powers := l.Fleet.Power(limited, l.Record)
+	powers := l.Deploy.Power(limited, l.Record)
 	if moves := moved(l.Record.Nodes, powers); ctx.Err() == nil && len(moves) > 0 {
 		l.move(moves)
 	}
@@ -177,7 +178,7 @@ func (l *lookout) move(moves []remote.Move) {
 }
 
 // sight compares what a node shows now with what was known of it, tells what is new, and whether all is well with it.
-func (l *lookout) sight(s *sighting, pulse hive.Pulse, power Power, now time.Time) (calm bool) {
+func (l *lookout) sight(s *sighting, pulse hive.Pulse, power deploy.Power, now time.Time) (calm bool) {
 	if pulse.Host != nil {
 		l.miss(s, pulse, power, now)
 		return false
@@ -205,11 +206,11 @@ func (l *lookout) sight(s *sighting, pulse hive.Pulse, power Power, now time.Tim
 }
 
 // miss notes that a machine gives no sign of life. Once may be chance, unless its hypervisor says that it does not run.
-func (l *lookout) miss(s *sighting, pulse hive.Pulse, power Power, now time.Time) {
+func (l *lookout) miss(s *sighting, pulse hive.Pulse, power deploy.Power, now time.Time) {
 	if s.missed++; s.missed == 1 {
 		s.since = now
 	}
-	why := power.dead()
+	why := power.Dead()
 	if why == "" && s.missed < 2 {
 		return
 	}
@@ -222,7 +223,7 @@ func (l *lookout) miss(s *sighting, pulse hive.Pulse, power Power, now time.Time
 	if s.lost.IsZero() {
 		s.lost = s.since
 	}
-	if s.why == "" || power.dead() != "" && s.why != why {
+	if s.why == "" || power.Dead() != "" && s.why != why {
 		l.tell(progress.Warning, pulse.Node, "%s is lost since %s: %s", pulse.Node, s.lost.Local().Format(time.TimeOnly), why)
 		s.why = why
 	}

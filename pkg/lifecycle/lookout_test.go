@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/suite"
@@ -21,11 +22,11 @@ func TestLookout(t *testing.T) {
 	}
 	silent := hive.Pulse{Node: "ci-1-1", Daemon: refused}
 	gone := hive.Pulse{Node: "ci-1-1", Daemon: refused, Host: refused}
-	runs, stopped, unknown := Power{Power: "running"}, Power{Power: "stopped"}, Power{}
+	runs, stopped, unknown := deploy.Power{Power: "running"}, deploy.Power{Power: "stopped"}, deploy.Power{}
 	type round struct {
 		at    time.Duration
 		pulse hive.Pulse
-		power Power
+		power deploy.Power
 		told  string // empty: nothing
 		ended bool
 	}

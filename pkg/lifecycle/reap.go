@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
 )
 
 // Stray is a VM on Proxmox VE that says that it is of hive-test, and whose.
 type Stray struct {
-	VMRef
+	deploy.VMRef
 	Cluster cluster.Name
 	Owner   string    // its id
 	Expires time.Time // zero: never
@@ -210,13 +211,13 @@ const (
 // that appear meanwhile, because a run that died had asked for them, are destroyed as well. What that run has left is taken
 // away last, so that whoever comes after a reap that fails finds it. The error is a *LeakError if something remains, a
 // *LiveError if nothing was done.
-func ReapCluster(ctx context.Context, fleet Fleet, reaper Reaper, r *cluster.Record, unfinished bool, sink progress.Sink) (met []VMRef, err error) {
+func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper Reaper, r *cluster.Record, unfinished bool, sink progress.Sink) (met []deploy.VMRef, err error) {
 	if err := reaper.Alive(ctx, r); err != nil {
 		return nil, err
 	}
 	release := reaper.Hold(ctx, r, sink)
 	defer func() { release(err) }()
-	d := destruction{fleet: fleet, record: r}
+	d := destruction{deploy: deployer, record: r}
 	for round := range reapRounds {
 		// What a dead run has asked for may still begin: the looks after the first one wait for that.
 		if err := reaper.Settle(ctx, r, unfinished && round > 0, sink); err != nil {
@@ -227,7 +228,9 @@ func ReapCluster(ctx context.Context, fleet Fleet, reaper Reaper, r *cluster.Rec
 			return d.seen, &LeakError{Name: r.Name, Cause: err}
 		}
 		if len(there) == 0 && d.unseen == nil && (round > 0 || !unfinished) {
-			fleet.Forget(ctx, r, sink)
+			if deployer.Lease != nil {
+				deployer.Lease.Forget(ctx, r, sink)
+			}
 			return d.seen, reaper.Clear(ctx, r)
 		}
 		// Not Destroy: that gives up the claims, by which is found what is in the making.

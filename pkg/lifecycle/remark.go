@@ -11,14 +11,14 @@ import (
 // Remark changes until when the cluster's VMs are meant to exist, and whether reap leaves them alone: in the record first, then
 // on every VM that exists. What could not be changed there is changed by the next Remark, or by the next up.
 func Remark(ctx context.Context, r *Job, change func(*cluster.Owner)) error {
-	if r.Record.Spec.Deployer == cluster.DeployerExisting {
+	if r.Deploy.Owner == nil {
 		return fmt.Errorf("cluster %q is made of hosts that were there: nothing ever deletes them", r.Record.Name)
 	}
 	change(&r.Record.Owner)
 	if err := r.Store.Save(r.Record); err != nil {
 		return err
 	}
-	if err := r.Fleet.Mark(ctx, r.Record); err != nil {
+	if err := r.Deploy.Owner.Mark(ctx, r.Record); err != nil {
 		return progress.WithHint(fmt.Errorf("recorded, but not written on every VM: %w", err),
 			"the same command again, or `hive-test up "+string(r.Record.Name)+"`, writes the rest")
 	}

@@ -2,13 +2,13 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/remote"
 )
@@ -16,7 +16,7 @@ import (
 // NodeStatus puts side by side what is recorded of a node, what its hypervisor says and what it answers itself.
 type NodeStatus struct {
 	cluster.Node
-	Power  Power
+	Power  deploy.Power
 	SSH    string // ok, or why not
 	Health hive.NodeHealth
 }
@@ -110,7 +110,7 @@ func (r *Job) ask(ctx context.Context, watched *vigil) (answers, error) {
 }
 
 // status puts side by side what was found. Nodes that have moved are shown where they are, written down or not.
-func (r *Job) status(powers []Power, told answers, moves []remote.Move) Status {
+func (r *Job) status(powers []deploy.Power, told answers, moves []remote.Move) Status {
 	status := Status{Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes)), Formed: told.health.Formed, Reasons: told.health.Reasons}
 	for i, node := range r.Record.Nodes {
 		status.Nodes[i] = NodeStatus{Node: node, SSH: "unknown", Health: hive.NodeHealth{Peers: hive.PeersUnknown}}
@@ -137,7 +137,7 @@ func (r *Job) status(powers []Power, told answers, moves []remote.Move) Status {
 // is chance.
 func (s *Status) blame(i int) {
 	node := &s.Nodes[i]
-	why := node.Power.dead()
+	why := node.Power.Dead()
 	if why == "" {
 		return
 	}
@@ -167,33 +167,12 @@ func (r *Job) dead(ctx context.Context) map[string]string {
 	r.moving.Lock()
 	record := *r.Record
 	r.moving.Unlock()
-	for i, power := range r.Fleet.Power(ctx, &record) {
-		if text := power.dead(); text != "" {
+	for i, power := range r.Deploy.Power(ctx, &record) {
+		if text := power.Dead(); text != "" {
 			why[record.Nodes[i].Name] = text
 		}
 	}
 	return why
-}
-
-// dead says why the node of a VM in that state cannot be alive; empty where it can.
-func (p Power) dead() string {
-	switch p.Power {
-	case "running", "unknown", "":
-		return ""
-	case "missing":
-		return "its VM is gone"
-	case "foreign":
-		return "its VM is gone, and its id is somebody else's VM"
-	}
-	return "its VM is " + p.Power
-}
-
-// lost is dead as an error; nil where the node can be alive.
-func (p Power) lost() error {
-	if why := p.dead(); why != "" {
-		return errors.New(why)
-	}
-	return nil
 }
 
 // reach runs a real command on every node and returns, in node order, ok or the reason why it could not. Connections to machines

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
@@ -19,7 +20,7 @@ import (
 )
 
 // PreflightError lists all that stands in the way of up. Nothing was changed.
-type PreflightError struct{ Findings []Finding }
+type PreflightError struct{ Findings []deploy.Finding }
 
 // Error gives each finding its own line.
 func (e *PreflightError) Error() string {
@@ -46,27 +47,18 @@ func (e *PreflightError) Hint() string {
 
 // Prepare checks that up can succeed and chooses what its VMs will be, changing nothing: the record it is given gains
 // its nodes in memory only. Nodes that are chosen already keep what was chosen for them.
-func Prepare(ctx context.Context, fleet Fleet, r *cluster.Record) ([]Finding, error) {
-	if len(r.Nodes) < r.Spec.NodeCount {
-		nodes, err := fleet.Reserve(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		r.Nodes = append(r.Nodes, nodes...)
+func Prepare(ctx context.Context, deployer deploy.Capable, r *cluster.Record) ([]deploy.Finding, error) {
+	warnings, err := reserve(ctx, deployer.Reserve, r)
+	if err != nil || deployer.Preflight == nil {
+		return warnings, err
 	}
-	nodes, err := fleet.Assign(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	warnings := migrated(r.Nodes, nodes)
-	r.Nodes = nodes
 	staying := *r
 	staying.Nodes = r.Staying()
-	findings, err := fleet.Preflight(ctx, &staying)
+	findings, err := deployer.Preflight.Preflight(ctx, &staying)
 	if err != nil {
 		return nil, err
 	}
-	var fatal []Finding
+	var fatal []deploy.Finding
 	for _, f := range findings {
 		if f.Warn {
 			warnings = append(warnings, f)
@@ -80,12 +72,33 @@ func Prepare(ctx context.Context, fleet Fleet, r *cluster.Record) ([]Finding, er
 	return warnings, nil
 }
 
+// reserve chooses what the nodes will be that the record lacks, and tells of those that others have moved.
+func reserve(ctx context.Context, reserver deploy.Reserver, r *cluster.Record) ([]deploy.Finding, error) {
+	if reserver == nil { // the nodes are those that are named
+		return nil, nil
+	}
+	if len(r.Nodes) < r.Spec.NodeCount {
+		nodes, err := reserver.Reserve(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		r.Nodes = append(r.Nodes, nodes...)
+	}
+	nodes, err := reserver.Assign(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	warnings := migrated(r.Nodes, nodes)
+	r.Nodes = nodes
+	return warnings, nil
+}
+
 // migrated tells of nodes whose VM is on another hypervisor than it was.
-func migrated(before, now cluster.Nodes) []Finding {
-	var list []Finding
+func migrated(before, now cluster.Nodes) []deploy.Finding {
+	var list []deploy.Finding
 	for i, node := range now {
 		if from := before[i].Hypervisor; from != node.Hypervisor {
-			list = append(list, Finding{ID: "pve-moved", Title: "VMs are where they were", Warn: true,
+			list = append(list, deploy.Finding{ID: "pve-moved", Title: "VMs are where they were", Warn: true,
 				Detail: fmt.Sprintf("VM %d of %s was moved from %s to %s by others, and is managed there from now on", node.VMID, node.Name, from, node.Hypervisor)})
 		}
 	}
@@ -116,43 +129,54 @@ func (u *up) Run(ctx context.Context) error {
 }
 
 func (u *up) run(ctx context.Context) error {
-	if u.Record.Spec.Deployer != cluster.DeployerExisting {
+	if u.Deploy.Lease != nil {
 		if err := u.steps(ctx, cluster.PhaseUp, step{"claim the VM ids", u.claim}); err != nil {
 			return err
 		}
 	}
 	inputs := cluster.Hash(u.Record.Spec, u.Record.Target, identities(u.Record.Nodes))
 	return u.recorded(ctx, cluster.PhaseUp, inputs, func(ctx context.Context) error {
-		if u.Record.Spec.Deployer == cluster.DeployerExisting {
+		if !u.Deploy.Makes() {
 			return u.steps(ctx, cluster.PhaseUp, step{"reach the hosts", u.reach}, step{"write the inventory", u.inventory})
 		}
 		return u.steps(ctx, cluster.PhaseUp, u.wanted(
 			step{"make the cluster's SSH key", u.key},
-			step{"check that the ids are free or ours", u.foreign},
+			step{stepForeign, u.foreign},
 			step{"create the VMs", u.provision},
 			step{stepRetire, u.retire},
 			step{stepRestart, u.restart},
 			step{"check that the VMs are ours", u.verify},
-			step{"find the addresses", u.addresses},
+			step{stepAddresses, u.addresses},
 			step{stepReach, u.reach},
-			step{"pin the host keys", u.hostKeys},
+			step{stepHostKeys, u.hostKeys},
 			step{"write the inventory", u.inventory},
 		)...)
 	})
 }
 
-// wanted drops the steps that are for a change of size only, where there is none.
+// wanted drops the steps that are for a change of size only, where there is none, and those that the deployer cannot do.
 func (u *up) wanted(list ...step) []step {
-	leaving := len(u.Record.Leaving()) > 0
+	needed := map[string]bool{
+		stepRetire:    len(u.Record.Leaving()) > 0,
+		stepRestart:   u.Allow.Restart && u.Deploy.Restart != nil,
+		stepReach:     u.Record.Spec.Network.Static(),
+		stepForeign:   u.Deploy.Owner != nil,
+		stepAddresses: u.Deploy.Addresses != nil,
+		stepHostKeys:  u.Deploy.HostKeys != nil,
+	}
 	return slices.DeleteFunc(list, func(s step) bool {
-		return s.name == stepRetire && !leaving || s.name == stepRestart && !u.Allow.Restart ||
-			s.name == stepReach && !u.Record.Spec.Network.Static()
+		wanted, asked := needed[s.name]
+		return asked && !wanted
 	})
 }
 
-// Names of the steps that only a change of a cluster has, or one with static addresses: where nobody tells that a node has
-// booted with its address, reaching it does.
+// Names of the steps that not every up has: only a change of a cluster, one with static addresses (where nobody tells that a node
+// has booted with its address, reaching it does), or a deployer that can do it.
 const (
+	stepForeign   = "check that the ids are free or ours"
+	stepAddresses = "find the addresses"
+	stepHostKeys  = "pin the host keys"
+
 	stepReach   = "reach the nodes at their static addresses"
 	stepRetire  = "prove that nodes that leave are gone"
 	stepRestart = "restart what waits for a restart"
@@ -187,18 +211,18 @@ func (u *up) key(context.Context, progress.Sink) error {
 
 // claim makes the ids of what is to be made this run's own. It may change them: nothing was made or recorded yet.
 func (u *up) claim(ctx context.Context, sink progress.Sink) error {
-	err := u.Fleet.Claim(ctx, u.Record, u.Before, sink)
+	err := u.Deploy.Lease.Claim(ctx, u.Record, u.Before, sink)
 	if err != nil { // nothing is recorded yet: nobody else would give up what was claimed so far
 		ctx, cancel := phase.After(ctx, remainingTime, errors.New("the time was up"))
 		defer cancel()
-		u.Fleet.Release(ctx, u.Record, sink)
+		u.Deploy.Lease.Release(ctx, u.Record, sink)
 	}
 	return err
 }
 
 // foreign stops before tofu could take somebody else's VM for ours.
 func (u *up) foreign(ctx context.Context, _ progress.Sink) error {
-	return u.Fleet.Foreign(ctx, u.Record)
+	return u.Deploy.Owner.Foreign(ctx, u.Record)
 }
 
 func (u *up) provision(ctx context.Context, sink progress.Sink) error {
@@ -213,24 +237,16 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 				info(sink, "plan: %s", change)
 			}
 		}
-		if err := u.Fleet.Foreign(ctx, u.Record); err != nil {
-			return err
-		}
-		if !request.Allow.Replace {
-			if err := u.Fleet.InUse(ctx, u.Record, plan.Unfinished()); err != nil {
-				return err
-			}
-		}
-		if err := u.Fleet.Free(ctx, u.Record, plan.Nodes(provision.Create), sink); err != nil {
+		if err := u.ours(ctx, request, plan, sink); err != nil {
 			return err
 		}
 		return u.intend(plan)
 	}
 	begun := time.Now()
-	result, err := u.Provisioner.Up(ctx, request)
+	result, err := u.Deploy.Up(ctx, request)
 	u.applied = result.Changed || err == nil
-	if result.Changed && ctx.Err() == nil {
-		u.Fleet.Warnings(ctx, u.Record, begun)
+	if result.Changed && ctx.Err() == nil && u.Deploy.Diagnose != nil {
+		u.Deploy.Diagnose.Warnings(ctx, u.Record, begun)
 	}
 	u.cut = errors.Is(err, provision.ErrKilled)
 	if err != nil {
@@ -283,6 +299,23 @@ func (u *up) made(sink progress.Sink, created []string) error {
 	return failure
 }
 
+// ours fails where a plan would touch what is not ours, or what somebody uses.
+func (u *up) ours(ctx context.Context, request provision.Request, plan provision.Plan, sink progress.Sink) error {
+	owner := u.Deploy.Owner
+	if owner == nil {
+		return nil
+	}
+	if err := owner.Foreign(ctx, u.Record); err != nil {
+		return err
+	}
+	if !request.Allow.Replace {
+		if err := owner.InUse(ctx, u.Record, plan.Unfinished()); err != nil {
+			return err
+		}
+	}
+	return owner.Free(ctx, u.Record, plan.Nodes(provision.Create), sink)
+}
+
 // retire proves by live calls that the nodes that leave are gone, and only then forgets them. What tofu's state did not hold
 // is deleted through the API.
 func (u *up) retire(ctx context.Context, sink progress.Sink) error {
@@ -290,7 +323,7 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 	remaining, err := u.remaining(ctx, leaving)
 	if err == nil && len(remaining) > 0 {
 		info(sink, "not in tofu's state: %s, deleted through the API", progress.Count(len(remaining), "VM"))
-		destroyErr := u.Fleet.Destroy(ctx, u.Record, remaining)
+		destroyErr := u.Deploy.Remove.Destroy(ctx, u.Record, remaining)
 		if remaining, err = u.remaining(ctx, leaving); len(remaining) > 0 {
 			err = errors.Join(err, destroyErr)
 		}
@@ -308,9 +341,9 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 }
 
 // remaining are the VMs of ours that have an id of these nodes.
-func (u *up) remaining(ctx context.Context, nodes cluster.Nodes) ([]VMRef, error) {
-	all, err := u.Fleet.Remaining(ctx, u.Record)
-	return slices.DeleteFunc(all, func(vm VMRef) bool {
+func (u *up) remaining(ctx context.Context, nodes cluster.Nodes) ([]deploy.VMRef, error) {
+	all, err := u.Deploy.Remove.Remaining(ctx, u.Record)
+	return slices.DeleteFunc(all, func(vm deploy.VMRef) bool {
 		return !slices.ContainsFunc(nodes, func(n cluster.Node) bool { return n.VMID == vm.VMID })
 	}), err
 }
@@ -321,10 +354,10 @@ func (u *up) restart(ctx context.Context, sink progress.Sink) error {
 	for _, node := range u.Record.Nodes {
 		one := *u.Record
 		one.Nodes = cluster.Nodes{node}
-		restarted, err := u.Fleet.Restart(ctx, u.Record, node)
-		if err == nil && restarted {
+		restarted, err := u.Deploy.Restart.Restart(ctx, u.Record, node)
+		if err == nil && restarted && u.Deploy.Addresses != nil {
 			sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name, Message: "restarted"})
-			_, err = u.Fleet.Addresses(ctx, &one, sink)
+			_, err = u.Deploy.Addresses.Addresses(ctx, &one, sink)
 		}
 		if err != nil {
 			return fmt.Errorf("restarting %s: %w", node.Name, err)
@@ -335,10 +368,14 @@ func (u *up) restart(ctx context.Context, sink progress.Sink) error {
 
 // verify proves that what exists is ours; from then on everybody sees who has the ids.
 func (u *up) verify(ctx context.Context, sink progress.Sink) error {
-	if err := u.Fleet.Verify(ctx, u.Record); err != nil {
-		return err
+	if u.Deploy.Owner != nil {
+		if err := u.Deploy.Owner.Verify(ctx, u.Record); err != nil {
+			return err
+		}
 	}
-	u.Fleet.Release(ctx, u.Record, sink)
+	if u.Deploy.Lease != nil {
+		u.Deploy.Lease.Release(ctx, u.Record, sink)
+	}
 	u.noteMachines(ctx, sink)
 	return nil
 }
@@ -362,7 +399,7 @@ func (u *up) noteMachines(ctx context.Context, sink progress.Sink) {
 }
 
 func (u *up) addresses(ctx context.Context, sink progress.Sink) error {
-	nodes, err := u.Fleet.Addresses(ctx, u.Record, sink)
+	nodes, err := u.Deploy.Addresses.Addresses(ctx, u.Record, sink)
 	if err != nil {
 		return err
 	}
@@ -383,7 +420,7 @@ func (u *up) hostKeys(ctx context.Context, sink progress.Sink) error {
 	var wait sync.WaitGroup
 	for i, node := range u.Record.Nodes {
 		wait.Go(func() {
-			keys, err := u.Fleet.HostKeys(ctx, u.Record, node)
+			keys, err := u.Deploy.HostKeys.HostKeys(ctx, u.Record, node)
 			if err != nil {
 				keys = nil
 			}
@@ -410,7 +447,7 @@ func (u *up) reach(ctx context.Context, sink progress.Sink) error {
 	if err != nil {
 		return err
 	}
-	existing := u.Record.Spec.Deployer == cluster.DeployerExisting
+	existing := !u.Deploy.Makes()
 	return group.Each(ctx, func(ctx context.Context, host *remote.Host) error {
 		if existing {
 			_, err := host.Run(ctx, remote.Command{Argv: []string{"true"}})

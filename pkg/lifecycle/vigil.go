@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 )
 
 // How often a hypervisor is asked again while a node is still being asked: its VM may be stopped in between.
@@ -28,24 +29,24 @@ type vigil struct {
 	stop   context.CancelFunc
 
 	mu     sync.Mutex
-	powers []Power // as last told
+	powers []deploy.Power // as last told
 }
 
 // keepVigil begins a vigil over all nodes of the record, until ctx ends or end is called. Nobody is asked before patience is over:
 // nodes that answer at once need no vigil.
 func (r *Job) keepVigil(ctx context.Context, patience time.Duration) *vigil {
-	return r.vigilFor(ctx, patience, func(_ cluster.Node, told Power) error { return told.lost() })
+	return r.vigilFor(ctx, patience, func(_ cluster.Node, told deploy.Power) error { return told.Lost() })
 }
 
 // followVigil is keepVigil for those who follow nodes that DHCP has moved.
 func (r *Job) followVigil(ctx context.Context, patience time.Duration) *vigil {
-	return r.vigilFor(ctx, patience, func(node cluster.Node, told Power) error {
-		for _, m := range moved(cluster.Nodes{node}, []Power{told}) {
+	return r.vigilFor(ctx, patience, func(node cluster.Node, told deploy.Power) error {
+		for _, m := range moved(cluster.Nodes{node}, []deploy.Power{told}) {
 			if m.From.Management != m.To.Management {
 				return fmt.Errorf("%w to %s", errMoved, m.To.Management)
 			}
 		}
-		return told.lost()
+		return told.Lost()
 	})
 }
 
@@ -53,9 +54,9 @@ func (r *Job) followVigil(ctx context.Context, patience time.Duration) *vigil {
 var errMoved = errors.New("DHCP has moved it")
 
 // vigilFor is keepVigil for those to whom judge tells why a node need not be asked any longer; nil: it need.
-func (r *Job) vigilFor(ctx context.Context, patience time.Duration, judge func(cluster.Node, Power) error) *vigil {
+func (r *Job) vigilFor(ctx context.Context, patience time.Duration, judge func(cluster.Node, deploy.Power) error) *vigil {
 	ctx, stop := context.WithCancel(ctx)
-	v := &vigil{lives: map[string]context.Context{}, powers: make([]Power, len(r.Record.Nodes)), stop: stop}
+	v := &vigil{lives: map[string]context.Context{}, powers: make([]deploy.Power, len(r.Record.Nodes)), stop: stop}
 	for i, node := range r.Record.Nodes {
 		life, die := context.WithCancelCause(context.WithoutCancel(ctx))
 		v.lives[node.Name] = life
@@ -67,7 +68,7 @@ func (r *Job) vigilFor(ctx context.Context, patience time.Duration, judge func(c
 			defer answered()
 			v.watch(ctx, patience, func() (over bool) {
 				defer answered()
-				told := r.Fleet.Power(ctx, &one)
+				told := r.Deploy.Power(ctx, &one)
 				if len(told) == 0 {
 					return false
 				}
@@ -99,7 +100,7 @@ func (v *vigil) watch(ctx context.Context, patience time.Duration, ask func() (o
 }
 
 // note keeps what is told of the node at i.
-func (v *vigil) note(i int, told Power) {
+func (v *vigil) note(i int, told deploy.Power) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if told.Power != "unknown" || v.powers[i].Power == "" { // a look that was ended, or failed, takes nothing back
@@ -108,13 +109,13 @@ func (v *vigil) note(i int, told Power) {
 }
 
 // wait returns when each hypervisor has answered once or will not, with what now tells.
-func (v *vigil) wait() []Power {
+func (v *vigil) wait() []deploy.Power {
 	v.first.Wait()
 	return v.now()
 }
 
 // now is, in node order, what the hypervisors have told last.
-func (v *vigil) now() []Power {
+func (v *vigil) now() []deploy.Power {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.powers)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,12 +18,12 @@ import (
 type slow struct {
 	*world
 	after map[string]time.Duration
-	tell  map[string]Power
+	tell  map[string]deploy.Power
 	later time.Time // when the node of that name is stopped
 }
 
-func (s slow) Power(ctx context.Context, r *cluster.Record) []Power {
-	powers := make([]Power, len(r.Nodes))
+func (s slow) Power(ctx context.Context, r *cluster.Record) []deploy.Power {
+	powers := make([]deploy.Power, len(r.Nodes))
 	for i, node := range r.Nodes {
 		power, told := s.tell[node.Name]
 		if !told {
@@ -33,10 +34,10 @@ func (s slow) Power(ctx context.Context, r *cluster.Record) []Power {
 		case <-time.After(s.after[node.Name]):
 			powers[i] = power
 		case <-ctx.Done():
-			powers[i] = Power{Power: "unknown"}
+			powers[i] = deploy.Power{Power: "unknown"}
 		}
 		if node.Name == "later" && !time.Now().Before(s.later) {
-			powers[i] = Power{Power: "stopped"}
+			powers[i] = deploy.Power{Power: "stopped"}
 		}
 	}
 	return powers
@@ -48,12 +49,12 @@ func TestVigil(t *testing.T) {
 		w := world{}
 		job := w.job(t)
 		job.Record.Nodes = nil
-		tell := map[string]Power{"stopped": {Power: "stopped"}, "missing": {Power: "missing"}, "foreign": {Power: "foreign"}, "running": {Power: "running"}, "unknown": {Power: "unknown"}, "later": {Power: "running"}}
+		tell := map[string]deploy.Power{"stopped": {Power: "stopped"}, "missing": {Power: "missing"}, "foreign": {Power: "foreign"}, "running": {Power: "running"}, "unknown": {Power: "unknown"}, "later": {Power: "running"}}
 		after := map[string]time.Duration{"stopped": time.Second, "missing": 2 * time.Second, "foreign": 3 * time.Second}
 		for _, name := range []string{"stopped", "missing", "foreign", "running", "unknown", "silent", "later"} {
 			job.Record.Nodes = append(job.Record.Nodes, cluster.Node{Name: name})
 		}
-		job.Fleet = slow{&w, after, tell, time.Now().Add(vigilFirst / 2)}
+		job.Deploy = deploy.Of(slow{&w, after, tell, time.Now().Add(vigilFirst / 2)})
 		const limit = 15 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
@@ -98,12 +99,12 @@ func TestTheDeadTellNothing(t *testing.T) {
 		Nodes:   []hive.NodeHealth{{Name: "ci-1-1", Code: 200, Error: "it sees 0 of 1 peers"}, {Name: "ci-1-2", Error: "the daemon does not answer: no route to host"}},
 		Reasons: []string{"ci-1-1: it sees 0 of 1 peers", "ci-1-2: the daemon does not answer: no route to host"},
 	}}
-	got := job.status([]Power{{Power: "running"}, {Power: "stopped"}}, told, nil)
+	got := job.status([]deploy.Power{{Power: "running"}, {Power: "stopped"}}, told, nil)
 	want := Status{Record: job.Record, Reasons: []string{"ci-1-1: it sees 0 of 1 peers", "ci-1-2: its VM is stopped"}, Nodes: []NodeStatus{
-		{Node: job.Record.Nodes[0], Power: Power{Power: "running"}, SSH: "ok", Health: told.health.Nodes[0]},
-		{Node: job.Record.Nodes[1], Power: Power{Power: "stopped"}, SSH: "its VM is stopped", Health: hive.NodeHealth{Name: "ci-1-2", Peers: hive.PeersUnknown, Error: "its VM is stopped"}},
+		{Node: job.Record.Nodes[0], Power: deploy.Power{Power: "running"}, SSH: "ok", Health: told.health.Nodes[0]},
+		{Node: job.Record.Nodes[1], Power: deploy.Power{Power: "stopped"}, SSH: "its VM is stopped", Health: hive.NodeHealth{Name: "ci-1-2", Peers: hive.PeersUnknown, Error: "its VM is stopped"}},
 	}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(hive.NodeHealth{}), cmpopts.EquateComparable(cluster.Node{}, Power{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(hive.NodeHealth{}), cmpopts.EquateComparable(cluster.Node{}, deploy.Power{})); diff != "" {
 		t.Error(diff)
 	}
 }

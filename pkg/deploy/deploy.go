@@ -1,0 +1,155 @@
+// Package deploy is the contract between a cluster's life and what makes and removes its machines. A deployer can plan, make,
+// remove and describe machines; what else it can do is in small interfaces beside that, which Of finds.
+package deploy
+
+import (
+	"context"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/provision"
+)
+
+// Deployer makes, removes and describes the machines of clusters.
+type Deployer interface {
+	// Up, Plan and Down make and remove machines; see provision.Provisioner.
+	Up(ctx context.Context, r provision.Request) (provision.Result, error)
+	Plan(ctx context.Context, r provision.Request) (provision.Plan, error)
+	Down(ctx context.Context, r provision.Request) error
+	// Power tells the live state of every node, in order. It never fails as a whole.
+	Power(ctx context.Context, r *cluster.Record) []Power
+}
+
+// Capable is a deployer with what else it can do. What it cannot is nil.
+type Capable struct {
+	Deployer
+	Preflight Preflighter
+	Reserve   Reserver
+	Lease     Leaser
+	Owner     Owner
+	Identify  Identifier
+	Addresses Locator
+	HostKeys  KeyReader
+	Diagnose  Diagnoser
+	Restart   Restarter
+	Remove    Remover
+}
+
+// Of returns a deployer with all that it can do.
+func Of(d Deployer) Capable {
+	c := Capable{Deployer: d}
+	c.Preflight, _ = d.(Preflighter)
+	c.Reserve, _ = d.(Reserver)
+	c.Lease, _ = d.(Leaser)
+	c.Owner, _ = d.(Owner)
+	c.Identify, _ = d.(Identifier)
+	c.Addresses, _ = d.(Locator)
+	c.HostKeys, _ = d.(KeyReader)
+	c.Diagnose, _ = d.(Diagnoser)
+	c.Restart, _ = d.(Restarter)
+	c.Remove, _ = d.(Remover)
+	return c
+}
+
+// Makes reports whether the machines are made and removed by the deployer. Else they were there before, and stay.
+func (c Capable) Makes() bool { return c.Remove != nil }
+
+// Preflighter finds out beforehand what stands in the way of up.
+type Preflighter interface {
+	// Preflight checks, changing nothing, that up can succeed; the result is empty if it can.
+	Preflight(ctx context.Context, r *cluster.Record) ([]Finding, error)
+}
+
+// Reserver chooses what machines will be.
+type Reserver interface {
+	// Reserve chooses id, hypervisor and MACs of every node that the specification asks for and the record lacks, and returns
+	// those only.
+	Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
+	// Assign returns the record's nodes with what is still open filled in: where the template of each is, and its static
+	// addresses. What was chosen before stays, except the hypervisor of a VM that others have moved.
+	Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
+}
+
+// Leaser keeps other runs, on any machine, away from the ids of machines that do not exist yet.
+type Leaser interface {
+	// Claim holds the ids of nodes whose machines do not exist yet until Release. Nodes that the record before did not have
+	// (nil: none) may get other ids. Claims outlive a run that fails: the next run of the cluster goes on with them, and Forget
+	// ends them.
+	Claim(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error
+	// Release gives the claims of this run up: the machines exist.
+	Release(ctx context.Context, r *cluster.Record, sink progress.Sink)
+	// Forget gives up every claim of the cluster.
+	Forget(ctx context.Context, r *cluster.Record, sink progress.Sink)
+}
+
+// Owner tells whose machines are, and writes it on them.
+type Owner interface {
+	// Free is an error unless the ids of the named nodes are free now. What an interrupted run left half made there is
+	// deleted.
+	Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error
+	// InUse is an error if the machine of one of the named nodes, which no up has finished, runs because somebody else has started it.
+	InUse(ctx context.Context, r *cluster.Record, nodes []string) error
+	// Foreign is an error if, live, a machine that is not ours has an id of the record. OpenTofu must not run then: its state may
+	// name that machine. It is an *UnseenError if all that is wrong is that some cannot be read.
+	Foreign(ctx context.Context, r *cluster.Record) error
+	// Verify proves by live calls that every machine of the record exists and is ours.
+	Verify(ctx context.Context, r *cluster.Record) error
+	// Mark makes every machine of the record that exists say whose it is, until when, and whether it is held.
+	Mark(ctx context.Context, r *cluster.Record) error
+}
+
+// Identifier tells machines from others that take their place.
+type Identifier interface {
+	// Machines tells, in order and without waiting, which machine each node is now. It never fails as a whole.
+	Machines(ctx context.Context, r *cluster.Record) []Machine
+}
+
+// Locator finds out where machines are.
+type Locator interface {
+	// Addresses waits until every node's two addresses are known.
+	Addresses(ctx context.Context, r *cluster.Record, sink progress.Sink) (cluster.Nodes, error)
+}
+
+// KeyReader has a verified way to the host keys of machines.
+type KeyReader interface {
+	// HostKeys reads a node's SSH host keys.
+	HostKeys(ctx context.Context, r *cluster.Record, node cluster.Node) ([]string, error)
+}
+
+// Diagnoser tells what is known of machines that do not answer.
+type Diagnoser interface {
+	// PlanText returns the last plan that Up made in a directory, for people; empty if there is none. It changes nothing.
+	PlanText(ctx context.Context, r provision.Request) (string, error)
+	// Tell tells what is known of a node's machine from outside it: its configuration, its state and its last tasks with their logs.
+	// It tells what it can.
+	Tell(ctx context.Context, r *cluster.Record, node cluster.Node) []Told
+	// TellInside asks the guest itself over what does not need its network: the guest agent.
+	TellInside(ctx context.Context, r *cluster.Record, node cluster.Node) []Told
+	// Warnings passes on what tasks of the record's machines that began since then have warned of, and was not passed on before: those
+	// that OpenTofu has started. It tells what it can.
+	Warnings(ctx context.Context, r *cluster.Record, since time.Time)
+}
+
+// Restarter restarts machines.
+type Restarter interface {
+	// Restart restarts the node's machine if changes of it wait for that, and reports whether it did.
+	Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (restarted bool, err error)
+}
+
+// Remover proves that machines are gone, and deletes what Down has left.
+type Remover interface {
+	// Remaining lists, by live calls, the machines of ours that still exist. Where some cannot be read it lists the others, and the
+	// error is an *UnseenError.
+	Remaining(ctx context.Context, r *cluster.Record) ([]VMRef, error)
+	// Quorum is an error if the hypervisors cannot agree on changes now: a deletion would lose disks and keep the machines.
+	Quorum(ctx context.Context) error
+	// Unprotect takes the protection off a machine that Remaining listed, checking it once more.
+	Unprotect(ctx context.Context, r *cluster.Record, vm VMRef) error
+	// Destroy stops and deletes machines that Remaining listed, checking each once more, and waits for the result.
+	Destroy(ctx context.Context, r *cluster.Record, vms []VMRef) error
+	// Sweep removes what machines that are gone have left behind, disks and snippets, and is an error if something is still there.
+	// gone are the machines as Remaining listed them; those of the record may be gone for longer. What the token may not look at
+	// is a warning.
+	Sweep(ctx context.Context, r *cluster.Record, gone []VMRef, sink progress.Sink) error
+}

@@ -1,0 +1,119 @@
+package deploy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Finding is one result of a preflight check.
+type Finding struct {
+	ID     string
+	Title  string
+	Detail string
+	Fix    string // the command or setting that mends it
+	Warn   bool   // worth knowing, but nothing that stops the run
+}
+
+// VMRef names one VM that still exists, and what stands in the way of its end.
+type VMRef struct {
+	VMID       int
+	Name       string
+	Hypervisor string
+	Protected  bool   // nothing may delete it before that is taken off
+	Lock       string // why Proxmox VE keeps others away from it, such as backup; empty: it does not
+	// Storages are where its disks are, Snippets the volumes of its cloud-init snippets: what may be left when it is gone.
+	Storages []string
+	Snippets []string
+}
+
+// String names the VM for people.
+func (v VMRef) String() string { return fmt.Sprintf("VM %d %s on %s", v.VMID, v.Name, v.Hypervisor) }
+
+// Power is a node's live state as its hypervisor reports it.
+type Power struct {
+	Power string // running, stopped, missing, foreign (the id is somebody else's VM) or unknown
+	Why   string // why Power is unknown; empty: it says itself that it does not know, as it does for a moment after its start
+	Agent string // ok, silent, off or unknown
+	// Management and Data are the addresses reported now; invalid if unknown.
+	Management, Data netip.Addr
+}
+
+// Machine tells a node's machine from another one that takes its place.
+type Machine struct {
+	ID   string // empty: not known
+	Gone bool   // there is no such machine any more, and Err says so
+	Err  error  // why it is not known
+}
+
+// Told is what a hypervisor tells of a VM. Err says why it could not, or not all of it.
+type Told struct {
+	What string
+	Text string
+	Err  error
+}
+
+// UnseenError says that VMs that may be the cluster's cannot be read; all others were.
+type UnseenError struct {
+	VMs   []VMRef // with what is known of them without being read: no more than where they are
+	Cause error
+}
+
+// Error says of each why.
+func (e *UnseenError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns why.
+func (e *UnseenError) Unwrap() error { return e.Cause }
+
+// Hint names the hypervisors to bring back.
+func (e *UnseenError) Hint() string {
+	var hosts []string
+	for _, vm := range e.VMs {
+		if !slices.Contains(hosts, vm.Hypervisor) {
+			hosts = append(hosts, vm.Hypervisor)
+		}
+	}
+	slices.Sort(hosts)
+	return "bring back " + strings.Join(hosts, ", ")
+}
+
+// UnmarkedError is of a VM that carries a cluster's owner id, but not all its marks: somebody has changed it. It counts as
+// somebody else's, and is not forgotten.
+type UnmarkedError struct {
+	VM   VMRef
+	Why  string // what it lacks
+	Mend string // the command that marks it again
+}
+
+// Error names the VM and what it lacks.
+func (e *UnmarkedError) Error() string {
+	return fmt.Sprintf("%s carries the cluster's owner id, but was changed: %s", e.VM, e.Why)
+}
+
+// Hint marks it again, or lets it go.
+func (e *UnmarkedError) Hint() string {
+	return "if it is the cluster's, mark it again: " + e.Mend + "\nif it is not, take the owner id out of its description"
+}
+
+// Dead says why the node of a VM in that state cannot be alive; empty where it can.
+func (p Power) Dead() string {
+	switch p.Power {
+	case "running", "unknown", "":
+		return ""
+	case "missing":
+		return "its VM is gone"
+	case "foreign":
+		return "its VM is gone, and its id is somebody else's VM"
+	}
+	return "its VM is " + p.Power
+}
+
+// Lost is Dead as an error; nil where the node can be alive.
+func (p Power) Lost() error {
+	if why := p.Dead(); why != "" {
+		return errors.New(why)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Times of a Heartbeat.
+const (
+	// AliveTime is how long a run counts as alive after it last said so.
+	AliveTime = 3 * time.Minute
+	// dropTime bounds the deletion of the mark at the end of a run.
+	dropTime = 5 * time.Second
+	// skewMatters is a difference of the clocks that a mark is written again for.
+	skewMatters = AliveTime / 6
+)
+
+// HeartbeatOptions say whose life is told, and where.
+type HeartbeatOptions struct {
+	Pools Pools
+	Mark  RunMark // without Until
+	// Alive is AliveTime if it is 0. The mark is refreshed three times in it.
+	Alive time.Duration
+	// Now is the clock of Proxmox VE, as far as it is known.
+	Now func() time.Time
+	// Warn is told once, of the first failure. It may be called from another goroutine until Stop has returned.
+	Warn func(error)
+}
+
+// Heartbeat keeps the mark of a run alive until Stop. That it cannot never fails the run. Its methods may be called from
+// several goroutines.
+type Heartbeat struct {
+	options HeartbeatOptions
+	cancel  context.CancelFunc
+	poke    chan struct{}
+	tried   chan struct{} // closed after the first try
+	done    chan struct{} // closed at the end of the loop
+	first   error         // of the first try; read after tried
+
+	mu     sync.Mutex
+	mark   RunMark
+	warned bool
+}
+
+// StartHeartbeat begins to make the mark and to keep it alive, and returns at once. The mark is not bound to ctx's end.
+func StartHeartbeat(ctx context.Context, o HeartbeatOptions) *Heartbeat {
+	if o.Alive <= 0 {
+		o.Alive = AliveTime
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	h := &Heartbeat{options: o, mark: o.Mark, poke: make(chan struct{}, 1), tried: make(chan struct{}), done: make(chan struct{})}
+	ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go h.loop(ctx)
+	return h
+}
+
+// Wait waits for the first try to make the mark and returns its error: ErrForbidden if the token may not make pools.
+func (h *Heartbeat) Wait(ctx context.Context) error {
+	select {
+	case <-h.tried:
+		return h.first
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Update changes what the mark says, soon.
+func (h *Heartbeat) Update(change func(*RunMark)) {
+	h.mu.Lock()
+	change(&h.mark)
+	h.mu.Unlock()
+	select {
+	case h.poke <- struct{}{}:
+	default: // it is about to be written anyway
+	}
+}
+
+// Stop ends the beating. The mark is deleted, unless keep says that it shall tell of what is left undone: then it says the
+// last that is known, and that the run is over.
+func (h *Heartbeat) Stop(ctx context.Context, keep bool) {
+	h.cancel()
+	<-h.done
+	if errors.Is(h.first, ErrForbidden) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
+	defer cancel()
+	var err error
+	if keep {
+		err = h.beat(ctx, 0)
+	} else {
+		err = DropRunMark(ctx, h.options.Pools, h.options.Mark.OwnerID)
+	}
+	if err != nil {
+		h.warn(err)
+	}
+}
+
+func (h *Heartbeat) loop(ctx context.Context) {
+	defer close(h.done)
+	before := h.offset()
+	h.first = h.beat(ctx, h.options.Alive)
+	close(h.tried)
+	if errors.Is(h.first, ErrForbidden) {
+		return
+	}
+	if h.first != nil {
+		h.warn(h.first)
+	}
+	if (h.offset() - before).Abs() > skewMatters { // the first answer has told the time
+		_ = h.beat(ctx, h.options.Alive) // the next beat comes soon enough to tell
+	}
+	ticker := time.NewTicker(h.options.Alive / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-h.poke:
+		}
+		if err := h.beat(ctx, h.options.Alive); err != nil && ctx.Err() == nil {
+			h.warn(err)
+		}
+	}
+}
+
+// offset is by how much the clock of Proxmox VE is known to be ahead.
+func (h *Heartbeat) offset() time.Duration { return time.Until(h.options.Now()) }
+
+// beat says that the run lives for so long. A mark that is there already is this run's, or that of one before it that died.
+func (h *Heartbeat) beat(ctx context.Context, alive time.Duration) error {
+	h.mu.Lock()
+	mark := h.mark
+	h.mu.Unlock()
+	mark.Until = h.options.Now().Add(alive)
+	select {
+	case <-h.tried:
+		if err := h.options.Pools.UpdatePool(ctx, mark.pool()); !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	default:
+	}
+	err := h.options.Pools.MakePool(ctx, mark.pool())
+	if errors.Is(err, ErrExists) {
+		err = h.options.Pools.UpdatePool(ctx, mark.pool())
+	}
+	return err
+}
+
+func (h *Heartbeat) warn(err error) {
+	h.mu.Lock()
+	first := !h.warned
+	h.warned = true
+	h.mu.Unlock()
+	if first && h.options.Warn != nil {
+		h.options.Warn(err)
+	}
+}

@@ -1,0 +1,174 @@
+package api_test
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/deploy/proxmox/api"
+)
+
+// beat starts the heartbeat of a run and gathers what it warns of.
+func (l *lab) beat(edit func(*api.HeartbeatOptions)) (h *api.Heartbeat, warnings func() []error) {
+	var mu sync.Mutex
+	var told []error
+	o := api.HeartbeatOptions{
+		Pools: l.Client, Now: l.Now, Alive: 90 * time.Millisecond,
+		Mark: api.RunMark{Cluster: "ci-1", OwnerID: "me", Verb: "full", Who: "me@here", Place: "here", PID: 7, Start: "9", Destroys: true, Making: true},
+		Warn: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, err)
+		},
+	}
+	if edit != nil {
+		edit(&o)
+	}
+	return api.StartHeartbeat(l.t.Context(), o), func() []error {
+		mu.Lock()
+		defer mu.Unlock()
+		return told
+	}
+}
+
+// eventually asks until the answer is yes.
+func eventually(t *testing.T, what string, ask func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ask(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not so within 10 s: " + what)
+		}
+	}
+}
+
+func (l *lab) mark() (api.RunMark, bool) {
+	l.t.Helper()
+	m, found, err := api.ReadRunMark(l.t.Context(), l.Client, "me")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return m, found
+}
+
+func TestHeartbeat(t *testing.T) {
+	l := newLab(t, nil)
+	h, warnings := l.beat(func(o *api.HeartbeatOptions) { o.Alive = 3 * time.Second })
+	if err := h.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := l.mark()
+	want := api.RunMark{Cluster: "ci-1", OwnerID: "me", Verb: "full", Who: "me@here", Place: "here", PID: 7, Start: "9", Destroys: true, Making: true, Until: first.Until}
+	if diff := cmp.Diff(want, first); diff != "" || !first.Until.After(time.Now()) {
+		t.Errorf("the mark (-want +got), until %s:\n%s", first.Until, diff)
+	}
+	eventually(t, "the mark is refreshed", func() bool { m, _ := l.mark(); return m.Until.After(first.Until) })
+	h.Update(func(m *api.RunMark) { m.Making = false })
+	eventually(t, "the mark says that the cluster is made", func() bool { m, _ := l.mark(); return !m.Making })
+	traces, err := api.ReadTraces(t.Context(), l.Client)
+	if err != nil || len(traces.Marks) != 1 || len(traces.Claims) != 0 {
+		t.Errorf("traces %v, %v", traces, err)
+	}
+	if err := api.DropRunMark(t.Context(), l.Client, "me"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a mark that somebody deleted is made again", func() bool { _, found := l.mark(); return found })
+	h.Stop(t.Context(), false)
+	if _, found := l.mark(); found || len(warnings()) > 0 {
+		t.Errorf("after the end: mark %v, warnings %v", found, warnings())
+	}
+}
+
+// The mark of a run that died is taken over by the next run of the cluster, and stays where that leaves something.
+func TestHeartbeatTakesOverAndStays(t *testing.T) {
+	l := newLab(t, nil)
+	dead, _ := l.beat(nil)
+	if err := dead.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dead.Stop(t.Context(), true)
+	next, _ := l.beat(func(o *api.HeartbeatOptions) { o.Mark.Verb = "down" })
+	if err := next.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next.Stop(t.Context(), true)
+	if m, found := l.mark(); !found || m.Verb != "down" {
+		t.Errorf("mark %v %v", m, found)
+	}
+}
+
+// That the mark cannot be kept is told once, and no more than told.
+func TestHeartbeatThatFails(t *testing.T) {
+	l := newLab(t, nil)
+	l.fault(`[{"path":"/pools/*","method":"PUT","times":1000,"status":500,"reason":"cfs-lock 'file-user_cfg' error: no quorum!"}]`)
+	h, warnings := l.beat(nil)
+	if err := h.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a warning", func() bool { return len(warnings()) > 0 })
+	h.Stop(t.Context(), false)
+	if told := warnings(); len(told) != 1 || !strings.Contains(told[0].Error(), "no quorum") {
+		t.Errorf("told %v", told)
+	}
+	if _, found := l.mark(); found {
+		t.Error("the mark is still there")
+	}
+}
+
+func TestHeartbeatWithoutThePrivilege(t *testing.T) {
+	l := newLab(t, nil)
+	l.fault(`[{"path":"/pools","method":"POST","status":403,"reason":"Permission check failed (/pool/hive-test-run-me, Pool.Allocate)"}]`)
+	h, warnings := l.beat(nil)
+	if err := h.Wait(t.Context()); !errors.Is(err, api.ErrForbidden) {
+		t.Error(err)
+	}
+	h.Update(func(*api.RunMark) {})
+	h.Stop(t.Context(), false)
+	if len(warnings()) > 0 { // the warning about claims tells it
+		t.Errorf("told %v", warnings())
+	}
+}
+
+// The clock that counts is that of Proxmox VE, also where the first answer tells it.
+func TestHeartbeatByTheClockOfProxmox(t *testing.T) {
+	l := newLab(t, nil)
+	l.request("POST", l.endpoint.URL+"/sim/clock", "application/json", `{"skew":"-2h"}`)
+	l.Client = l.client(l.endpoint.Token) // one that has heard nothing yet
+	h, _ := l.beat(func(o *api.HeartbeatOptions) { o.Alive = time.Minute })
+	eventually(t, "the mark is by the other clock", func() bool { m, _ := l.mark(); return m.Until.Before(time.Now().Add(-time.Hour)) })
+	h.Stop(t.Context(), false)
+}
+
+// Marks and claims that people have written by hand, or a later version, are read as far as they can be.
+func TestReadTraces(t *testing.T) {
+	l := newLab(t, nil)
+	for id, comment := range map[string]string{
+		"hive-test-run-x": "mine", "hive-test-ids-20010": "cluster=ci owner=o by=me@here until=2026-01-02T03:04:05Z site=s.", "hive-test-ids-x": "", "other": "",
+	} {
+		l.send("POST", "/pools", url.Values{"poolid": {id}, "comment": {comment}})
+	}
+	traces, err := api.ReadTraces(t.Context(), l.Client)
+	if err != nil || len(traces.Marks) != 1 || len(traces.Claims) != 1 {
+		t.Fatalf("%v, %v", traces, err)
+	}
+	if m := traces.Marks[0]; m.OwnerID != "x" || !m.Until.IsZero() || m.Destroys || m.Making {
+		t.Errorf("read %v", m)
+	}
+	if !traces.Claimed("o", 20019) || traces.Claimed("o", 20020) || traces.Claimed("x", 20010) {
+		t.Error("a claim is not read as what it is")
+	}
+	if err := api.DropClaim(t.Context(), l.Client, api.Claim{Pool: "hive-test-ids-20010"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.pools()) != 4 {
+		t.Error("a claim that is another's by now was dropped")
+	}
+	if err := api.DropClaim(t.Context(), l.Client, traces.Claims[0]); err != nil || len(l.pools()) != 3 {
+		t.Errorf("%v, left %s", err, fmt.Sprint(l.pools()))
+	}
+}

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
+)
+
+const (
+	// defaultHoldWait bounds the wait for ids that another run has claimed; it makes its VMs meanwhile.
+	defaultHoldWait = 10 * time.Minute
+	firstHoldPause  = 50 * time.Millisecond
+	lastHoldPause   = 3 * time.Second
+)
+
+// HoldRequest says which ids are to be held for nodes whose VMs do not exist yet.
+type HoldRequest struct {
+	Nodes cluster.Nodes
+	// Fresh says that other ids may be chosen where these are lost. Then Choice says how; its Count and Seed are filled in.
+	Fresh  bool
+	Choice ReserveRequest
+	// Wait bounds the wait for what others have claimed; 0 is ten minutes.
+	Wait time.Duration
+	Sink progress.Sink
+}
+
+// TakenError says that VM ids that were chosen for a cluster belong to others now.
+type TakenError struct{ IDs []int }
+
+// Error names the ids.
+func (e *TakenError) Error() string {
+	texts := make([]string, len(e.IDs))
+	for i, id := range e.IDs {
+		texts[i] = fmt.Sprint(id)
+	}
+	return "VM ids that were chosen for the cluster are taken by others now: " + strings.Join(texts, ", ")
+}
+
+// Hint says how to get others.
+func (e *TakenError) Hint() string {
+	return "`hive-test down` and a new `up` choose other ids; a pinned proxmox.vmid_base has to be another one"
+}
+
+// Hold claims the ids of nodes and then makes sure that they are free: of all runs that come to the same ids, one holds them
+// and sees them free, until it releases its claims; that is when its VMs are seen by everybody. Where ids were lost to
+// another run and may be chosen anew, they are, and the nodes come back with the new ones; else it waits for that run.
+func Hold(ctx context.Context, c FreeIDs, claims *Claims, req HoldRequest) (cluster.Nodes, error) {
+	if req.Sink == nil {
+		req.Sink = progress.Discard
+	}
+	if req.Wait <= 0 {
+		req.Wait = defaultHoldWait
+	}
+	h := &holding{HoldRequest: req, ctx: ctx, api: c, claims: claims, nodes: slices.Clone(req.Nodes), end: claims.Now().Add(req.Wait)}
+	for pause := firstHoldPause; ; pause = min(2*pause, lastHoldPause) {
+		done, err := h.try()
+		if done || err != nil {
+			return h.nodes, err
+		}
+		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+			return nil, fmt.Errorf("waiting for VM ids: %w", err)
+		}
+	}
+}
+
+type holding struct {
+	HoldRequest
+	ctx    context.Context
+	api    FreeIDs
+	claims *Claims
+	nodes  cluster.Nodes
+	end    time.Time
+}
+
+// try is one attempt. It is done, has failed for good, or is worth another.
+func (h *holding) try() (done bool, err error) {
+	ids, held := h.ids(), h.held()
+	err = h.claims.Take(h.ctx, ids)
+	if claimed, ok := errors.AsType[*ClaimedError](err); ok {
+		return false, h.yield(claimed)
+	}
+	if err != nil {
+		return false, err
+	}
+	taken, err := takenNow(h.ctx, h.api, h.nodes)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("checking that the chosen VM ids are free: %w", err)
+	case len(taken) == 0:
+		return true, nil
+	}
+	lost := error(&TakenError{IDs: taken})
+	if h.Fresh && h.Choice.Base == 0 {
+		lost = h.choose(taken)
+	}
+	return false, errors.Join(lost, h.claims.releaseNew(context.WithoutCancel(h.ctx), held, ids))
+}
+
+func (h *holding) ids() []int {
+	ids := make([]int, len(h.nodes))
+	for i, n := range h.nodes {
+		ids[i] = n.VMID
+	}
+	return ids
+}
+
+func (h *holding) held() []int {
+	var ids []int
+	for _, id := range h.ids() {
+		if h.claims.Held(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// yield leaves the ids to who has claimed them: others are chosen, or it is waited for them.
+func (h *holding) yield(claimed *ClaimedError) error {
+	if h.Fresh && h.Choice.Base == 0 {
+		avoid, err := Claimed(h.ctx, h.claims.Pools, h.claims.OwnerID)
+		if err != nil && !errors.Is(err, ErrForbidden) {
+			return err
+		}
+		for id := claimed.Block; id < claimed.Block+blockSize; id++ {
+			avoid = append(avoid, id)
+		}
+		if h.choose(avoid) == nil {
+			return nil
+		}
+	}
+	if h.claims.Now().After(h.end) {
+		return progress.WithHint(fmt.Errorf("after %s: %w", h.Wait, claimed),
+			fmt.Sprintf("if no such run exists any more: pvesh delete /pools/%s; or use another proxmox.vmid_range", poolName(claimed.Block)))
+	}
+	h.Sink.Emit(progress.Event{Kind: progress.Wait, Message: "VM ids that no other run has claimed", Error: claimed.Error()})
+	return nil
+}
+
+// choose takes other ids for the nodes, as many in a row; all else that was chosen for them stays.
+func (h *holding) choose(avoid []int) error {
+	choice := h.Choice
+	choice.Count, choice.Seed = len(h.nodes), rand.Uint64()
+	choice.Taken = append(slices.Clone(choice.Taken), avoid...)
+	chosen, err := Choose(h.ctx, h.api, choice)
+	if err != nil {
+		return err
+	}
+	for i := range h.nodes {
+		h.nodes[i].VMID = chosen[i].VMID
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"hive-test/pkg/cluster"
+)
+
+// runPrefix begins the name of the pool that a run of a cluster holds while it lives; the cluster's owner id follows.
+const runPrefix = "hive-test-run-"
+
+// RunMark says that a run is at work on a cluster: a resource pool that every machine with the token sees. Of a run that died
+// it stays, and tells what that run had in hand.
+type RunMark struct {
+	Cluster cluster.Name
+	OwnerID string
+	Verb    string
+	Who     string // user@host
+	// Place, PID and Start tell the process from all others: processes of one place see each other's ids.
+	Place string
+	PID   int
+	Start string
+	// Destroys says that the run destroys the cluster at its end, whatever happens.
+	Destroys bool
+	// Making says that the cluster was never up so far.
+	Making bool
+	// Until is when the run counts as dead unless it has said again that it lives, by the clock of Proxmox VE. It is zero where
+	// it cannot be read.
+	Until time.Time
+}
+
+// String is for people.
+func (m RunMark) String() string { return m.Verb + " of cluster " + string(m.Cluster) + " by " + m.Who }
+
+// Pool is the name of the mark's pool.
+func (m RunMark) Pool() string { return runPrefix + m.OwnerID }
+
+func (m RunMark) pool() Pool {
+	yes := map[bool]string{true: "yes", false: "no"}
+	return Pool{ID: m.Pool(), Comment: fmt.Sprintf(
+		"hive-test %s runs; cluster=%s owner=%s verb=%s by=%s place=%s pid=%d start=%s destroys=%s making=%s until=%s. Safe to delete if no hive-test runs.",
+		m.Verb, m.Cluster, m.OwnerID, m.Verb, strings.Join(strings.Fields(m.Who), "_"), m.Place, m.PID, m.Start, yes[m.Destroys], yes[m.Making],
+		m.Until.UTC().Format(time.RFC3339))}
+}
+
+func parseRunMark(p Pool) (RunMark, bool) {
+	owner, found := strings.CutPrefix(p.ID, runPrefix)
+	if !found {
+		return RunMark{}, false
+	}
+	fields := commentFields(p.Comment)
+	name, err := cluster.ParseName(fields["cluster"])
+	if err != nil { // anybody may write there
+		name = ""
+	}
+	m := RunMark{
+		Cluster: name, OwnerID: owner, Verb: fields["verb"], Who: fields["by"], Place: fields["place"], Start: fields["start"],
+		Destroys: fields["destroys"] == "yes", Making: fields["making"] == "yes",
+	}
+	m.PID, _ = strconv.Atoi(fields["pid"])
+	m.Until, _ = time.Parse(time.RFC3339, fields["until"])
+	return m, true
+}
+
+// Traces are what runs have left on Proxmox VE for other machines to see, as far as the token may see it (Pool.Audit).
+type Traces struct {
+	Marks  []RunMark
+	Claims []Claim
+}
+
+// Claim is a claim on a block of VM ids as others see it.
+type Claim struct {
+	Holder
+	First, Last int // the ids
+	Pool        string
+}
+
+// Covers tells whether the claim is on the id.
+func (c Claim) Covers(vmid int) bool { return c.First <= vmid && vmid <= c.Last }
+
+// ReadTraces lists the traces of all runs.
+func ReadTraces(ctx context.Context, p Pools) (Traces, error) {
+	pools, err := p.Pools(ctx)
+	if err != nil {
+		return Traces{}, fmt.Errorf("looking for marks and claims of runs: %w", err)
+	}
+	var t Traces
+	for _, pool := range pools {
+		if m, ok := parseRunMark(pool); ok {
+			t.Marks = append(t.Marks, m)
+		}
+		if first, ok := claimedBlock(pool.ID); ok {
+			t.Claims = append(t.Claims, Claim{Holder: parseHolder(pool.Comment), First: first, Last: first + blockSize - 1, Pool: pool.ID})
+		}
+	}
+	return t, nil
+}
+
+// claimedBlock is the block that a claim's pool is for, or one that was made to take a claim over.
+func claimedBlock(id string) (first int, ok bool) {
+	rest, ok := strings.CutPrefix(id, claimPrefix)
+	if over, takeover := strings.CutPrefix(id, brokenPrefix); takeover {
+		rest, _, ok = strings.Cut(over, "-")
+	}
+	first, err := strconv.Atoi(rest)
+	return first, ok && err == nil
+}
+
+// Claimed tells whether the owner has claimed the id.
+func (t Traces) Claimed(owner string, vmid int) bool {
+	for _, c := range t.Claims {
+		if c.OwnerID == owner && c.Covers(vmid) {
+			return true
+		}
+	}
+	return false
+}
+
+// ReadRunMark reads the mark of an owner's cluster as it is now; found is false if there is none.
+func ReadRunMark(ctx context.Context, p Pools, owner string) (mark RunMark, found bool, err error) {
+	pool, err := p.ReadPool(ctx, runPrefix+owner)
+	if errors.Is(err, ErrNotFound) {
+		return RunMark{}, false, nil
+	}
+	mark, found = parseRunMark(pool)
+	return mark, found && err == nil, err
+}
+
+// DropRunMark deletes the mark of an owner's cluster. That there is none is no error.
+func DropRunMark(ctx context.Context, p Pools, owner string) error {
+	err := p.DeletePool(ctx, runPrefix+owner)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// DropClaim deletes a claim unless it has become another's meanwhile.
+func DropClaim(ctx context.Context, p Pools, c Claim) error {
+	pool, err := p.ReadPool(ctx, c.Pool)
+	if err == nil && parseHolder(pool.Comment) == c.Holder {
+		err = p.DeletePool(ctx, c.Pool)
+	}
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,184 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+)
+
+// claimsOf opens the cluster's claims; nothing is claimed yet.
+func (f *Fleet) claimsOf(r *cluster.Record) (*api.Claims, error) {
+	if f.claims != nil {
+		return f.claims, nil
+	}
+	claims, err := api.NewClaims(api.ClaimOptions{
+		Pools: f.Client, Endpoint: f.Client.Endpoint(), LockDir: f.LockDir, Cluster: r.Name, OwnerID: r.Owner.ID,
+		Who: r.Owner.Who(), For: f.ClaimLasts, Now: f.Client.Now,
+	})
+	if err != nil {
+		return nil, &lifecycle.PreflightError{Findings: []deploy.Finding{{ID: "locks", Title: "locks on VM ids", Detail: err.Error(), Fix: "set lock_dir to a directory that can be written"}}}
+	}
+	f.claims = claims
+	return claims, nil
+}
+
+// Claim keeps other runs away from the ids of nodes whose VMs do not exist yet, and chooses others for those nodes that the
+// cluster did not have before, where their ids were lost since they were chosen.
+func (f *Fleet) Claim(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error {
+	listed, err := f.Client.VMs(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the VMs: %w", err)
+	}
+	var old, fresh, kept cluster.Nodes
+	for _, node := range r.Staying() {
+		switch {
+		case before == nil || !slices.ContainsFunc(before.Nodes, func(n cluster.Node) bool { return n.Name == node.Name }):
+			fresh = append(fresh, node)
+		case !slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.VMID == node.VMID }):
+			old, kept = append(old, node), append(kept, node)
+		default: // whose VM it is, is looked at when all ids are claimed
+			kept = append(kept, node)
+		}
+	}
+	if len(old)+len(fresh) == 0 {
+		return f.marked(ctx)
+	}
+	if err := f.unlisted(ctx, r, old); err != nil {
+		return err
+	}
+	claims, err := f.claimsOf(r)
+	if err != nil {
+		return err
+	}
+	if len(old) > 0 {
+		if _, err := api.Hold(ctx, f.Client, claims, api.HoldRequest{Nodes: old, Sink: sink}); err != nil {
+			return err
+		}
+	}
+	if len(fresh) > 0 {
+		chosen, err := api.Hold(ctx, f.Client, claims, api.HoldRequest{Nodes: fresh, Fresh: true, Choice: f.choice(r, kept), Sink: sink})
+		if err != nil {
+			return err
+		}
+		renumber(r, chosen, sink)
+	}
+	if claims.Unshared != nil {
+		sink.Emit(progress.Event{Kind: progress.Warning,
+			Message: fmt.Sprintf("VM ids are claimed on this machine only, runs on others are not kept away from them, and reap cannot see whether this run lives: %v", claims.Unshared),
+			Hint:    poolsHint(f.Client.TokenID())})
+	}
+	return f.marked(ctx)
+}
+
+// unlisted is an error if VMs of these nodes exist although the listing does not show them. The provider goes by the listing: it
+// would make them again.
+func (f *Fleet) unlisted(ctx context.Context, r *cluster.Record, nodes cluster.Nodes) error {
+	some := *r
+	some.Nodes = nodes
+	var hidden []string
+	for i, state := range f.states(ctx, &some) {
+		if state.ours {
+			hidden = append(hidden, fmt.Sprintf("%s (VM %d)", nodes[i].Name, nodes[i].VMID))
+		}
+	}
+	if len(hidden) == 0 {
+		return nil
+	}
+	return progress.WithHint(fmt.Errorf("VMs of the cluster are there that Proxmox VE does not list: %s", strings.Join(hidden, ", ")),
+		"repeat the command; if it stays so, the API token lacks VM.Audit on /vms: `hive-test doctor "+string(r.Name)+"` tells, and prints the command that grants it")
+}
+
+// renumber takes over ids that were chosen anew.
+func renumber(r *cluster.Record, chosen cluster.Nodes, sink progress.Sink) {
+	for _, node := range chosen {
+		for i := range r.Nodes {
+			if r.Nodes[i].Name == node.Name && r.Nodes[i].VMID != node.VMID {
+				sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name,
+					Message: fmt.Sprintf("VM id %d was lost to another run: it gets %d", r.Nodes[i].VMID, node.VMID)})
+				r.Nodes[i].VMID = node.VMID
+			}
+		}
+	}
+}
+
+// Free makes sure, right before they are used, that the ids of nodes are free. A VM there that is ours was left half made by
+// a try that was cut off, and goes, unless the node was complete once.
+func (f *Fleet) Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error {
+	failures := make([]error, len(r.Nodes))
+	f.forEach(len(r.Nodes), func(i int) {
+		if slices.Contains(nodes, r.Nodes[i].Name) {
+			failures[i] = f.free(ctx, r, r.Nodes[i], sink)
+		}
+	})
+	return errors.Join(failures...)
+}
+
+func (f *Fleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, sink progress.Sink) error {
+	free, err := f.Client.CheckID(ctx, node.VMID)
+	if err != nil || free {
+		return err
+	}
+	remaining, err := f.Remaining(ctx, r)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(remaining, func(vm deploy.VMRef) bool { return vm.VMID == node.VMID })
+	switch {
+	case i < 0:
+		return &api.TakenError{IDs: []int{node.VMID}}
+	case node.Management.IsValid():
+		return fmt.Errorf("%s: VM %d is the cluster's and complete, but tofu's state does not know it: put terraform.tfstate back, or begin anew with `hive-test down %s`", node.Name, node.VMID, r.Name)
+	}
+	sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name, Message: fmt.Sprintf("VM %d was left half made: deleting it first", node.VMID)})
+	return f.destroyOne(ctx, r, remaining[i])
+}
+
+// Release gives claims up: VMs hold the ids now. That it fails is no failure of the run: claims end by themselves.
+func (f *Fleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Sink) {
+	if f.claims != nil {
+		f.released(sink, f.claims.Release(ctx))
+	}
+}
+
+// Forget gives up all claims of the cluster, also those of earlier runs.
+func (f *Fleet) Forget(ctx context.Context, r *cluster.Record, sink progress.Sink) {
+	claims, err := f.claimsOf(r)
+	if err == nil {
+		err = claims.Forget(ctx)
+	}
+	f.released(sink, err)
+}
+
+// released notes how giving claims up went: by the mark of the run, which stays then, reap knows that nobody stands behind one
+// that is left.
+func (f *Fleet) released(sink progress.Sink, err error) {
+	f.unreleased = err != nil
+	if err != nil {
+		sink.Emit(progress.Event{Kind: progress.Warning, Message: "a claim on VM ids could not be given up and ends by itself: " + err.Error()})
+	}
+}
+
+// forEach does something for each of n, as many at a time as is set.
+func (f *Fleet) forEach(n int, do func(i int)) { forEach(n, f.Parallelism, do) }
+
+// forEach does something for each of n, that many at a time; 0 is all at once.
+func forEach(n, atOnce int, do func(i int)) {
+	var group errgroup.Group
+	if atOnce > 0 {
+		group.SetLimit(atOnce)
+	}
+	for i := range n {
+		group.Go(func() error { do(i); return nil })
+	}
+	_ = group.Wait()
+}

@@ -1,0 +1,149 @@
+// Package proxmox is a cluster's VMs as Proxmox VE shows them: what lifecycle asks of its Fleet and its Reaper, answered with
+// package proxmox. VMs are looked at live before anything is done to them, and only those of ours are touched.
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/provision"
+)
+
+// Options are what a fleet is used with.
+type Options struct {
+	// Client is the way to Proxmox VE; nil for Findings of what is not Proxmox VE's only.
+	Client  *api.Client
+	IDRange api.IDRange
+	IDBase  int // the first id to choose; 0 lets the name decide
+	// Parallelism is how many VMs are changed at a time; 0 is all.
+	Parallelism int
+	// LockDir holds the locks of this machine on VM ids, and ClaimLasts is how long a claim of a run that vanished keeps others away.
+	LockDir    string
+	ClaimLasts time.Duration
+	Checks     Checks
+	// Taken are addresses that nodes must not get, with who has each.
+	Taken func() (map[netip.Addr]string, error)
+}
+
+// Checks is what is looked at before up besides Proxmox VE itself.
+type Checks struct {
+	More          []api.Check
+	Login         func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) // nil: nobody logs in there
+	CPUOvercommit int
+	Healthy       func() bool // whether all was well a moment ago; nil: not known
+	Skip          bool
+}
+
+// Fleet is a cluster's VMs as Proxmox VE shows them. It serves one run of one cluster.
+type Fleet struct {
+	Options
+	claims *api.Claims    // nil until something is claimed
+	beat   *api.Heartbeat // nil where no run is to be told of
+	// unreleased says that a claim could not be given up last time.
+	unreleased bool
+	// keepSnippets leaves snippets to whoever deletes all of the cluster's at the end.
+	keepSnippets bool
+	// unlooked are hypervisors of which it was told that nobody could look for snippets there.
+	unlooked *sync.Map
+}
+
+// New makes a fleet. Nothing is asked of Proxmox VE yet.
+func New(o Options) *Fleet { return &Fleet{Options: o, unlooked: new(sync.Map)} }
+
+// CallLimit bounds one call of what goes on without an answer. A refused login and a hypervisor that is off the network take 3 s
+// (observed on PVE 8.4), and an API that is slow and works may take longer.
+const CallLimit = 10 * time.Second
+
+// Deployer makes a cluster's VMs by a provisioner, and does all else by asking Proxmox VE.
+type Deployer struct {
+	*Fleet
+	Provisioner provision.Provisioner
+}
+
+// Up makes VMs; see provision.Provisioner.
+func (d Deployer) Up(ctx context.Context, r provision.Request) (provision.Result, error) {
+	return d.Provisioner.Up(ctx, r)
+}
+
+// Plan returns what Up would do.
+func (d Deployer) Plan(ctx context.Context, r provision.Request) (provision.Plan, error) {
+	return d.Provisioner.Plan(ctx, r)
+}
+
+// PlanText returns the last plan for people.
+func (d Deployer) PlanText(ctx context.Context, r provision.Request) (string, error) {
+	return d.Provisioner.PlanText(ctx, r)
+}
+
+// Down removes what Up has recorded.
+func (d Deployer) Down(ctx context.Context, r provision.Request) error {
+	return d.Provisioner.Down(ctx, r)
+}
+
+// vmState is what a live look at one node's VM id found.
+type vmState struct {
+	vm   api.VM
+	ours bool
+	why  string // why it is not ours
+	err  error
+}
+
+// states looks at every node's VM at once, by live calls, never by the listing that lags. Only a VM that is not where it was
+// made is looked for there: people and high availability move VMs.
+func (f *Fleet) states(ctx context.Context, r *cluster.Record) []vmState {
+	states := make([]vmState, len(r.Nodes))
+	var wait sync.WaitGroup
+	for i, node := range r.Nodes {
+		wait.Go(func() { states[i] = f.look(ctx, r, node.Hypervisor, node.VMID) })
+	}
+	wait.Wait()
+	if !slices.ContainsFunc(states, func(s vmState) bool { return errors.Is(s.err, api.ErrNotFound) }) {
+		return states
+	}
+	listed, err := f.Client.VMs(ctx)
+	if err != nil {
+		return states // what was found so far stands
+	}
+	for i, node := range r.Nodes {
+		if at := indexOf(listed, node.VMID); at >= 0 && errors.Is(states[i].err, api.ErrNotFound) {
+			wait.Go(func() { states[i] = f.look(ctx, r, listed[at].Hypervisor, node.VMID) })
+		}
+	}
+	wait.Wait()
+	return states
+}
+
+// look looks at one VM id on one hypervisor.
+func (f *Fleet) look(ctx context.Context, r *cluster.Record, hypervisor string, vmid int) vmState {
+	vm, err := f.Client.VM(ctx, hypervisor, vmid)
+	state := vmState{vm: vm, err: err}
+	if err == nil {
+		vm.Pool = r.Target.Pool // only the listing knows it; ownership is decided by tags and owner id
+		state.ours, state.why = api.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool)
+	}
+	return state
+}
+
+func indexOf(listed []api.VM, vmid int) int {
+	return slices.IndexFunc(listed, func(vm api.VM) bool { return vm.VMID == vmid })
+}
+
+// located are the record's nodes, each at the hypervisor that its VM is on now. What has no VM yet, or somebody else's, stays.
+func (f *Fleet) located(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
+	nodes := slices.Clone(r.Nodes)
+	if _, begun := r.Phases[cluster.PhaseUp]; !begun || f.Client == nil {
+		return nodes, nil
+	}
+	for i, state := range f.states(ctx, r) {
+		if state.err == nil && state.ours {
+			nodes[i].Hypervisor = state.vm.Hypervisor
+		}
+	}
+	return nodes, ctx.Err()
+}

@@ -1,0 +1,177 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/progress"
+)
+
+// reachTime is how long a hypervisor that does not answer is asked again: all is made, and should not fail for that.
+const reachTime = 30 * time.Second
+
+// reached is states, asked again while one of them could not be reached.
+func (f *Fleet) reached(ctx context.Context, r *cluster.Record) []vmState {
+	end := time.Now().Add(reachTime)
+	for {
+		states := f.states(ctx, r)
+		away := slices.ContainsFunc(states, func(s vmState) bool { return errors.Is(s.err, api.ErrUnreachable) })
+		if !away || time.Now().After(end) {
+			return states
+		}
+		select {
+		case <-ctx.Done():
+			return states
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// Verify proves that every VM exists and is ours.
+func (f *Fleet) Verify(ctx context.Context, r *cluster.Record) error {
+	var failures []error
+	for i, state := range f.reached(ctx, r) {
+		node := r.Nodes[i]
+		switch {
+		case state.err != nil:
+			failures = append(failures, fmt.Errorf("%s: VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, state.err))
+		case !state.ours:
+			failures = append(failures, fmt.Errorf("%s: VM %d on %s is not ours: %s", node.Name, node.VMID, node.Hypervisor, state.why))
+		}
+	}
+	if r.Spec.Network.Static() { // two runs on two machines may have chosen alike before either had a VM to show it
+		failures = append(failures, api.Clashes(ctx, f.Client, r.Nodes))
+	}
+	return errors.Join(failures...)
+}
+
+// Machines tells each VM from one that was made anew in its place. It asks once: what cannot be told is no reason to wait.
+func (f *Fleet) Machines(ctx context.Context, r *cluster.Record) []deploy.Machine {
+	machines := make([]deploy.Machine, len(r.Nodes))
+	for i, state := range f.states(ctx, r) {
+		node := r.Nodes[i]
+		switch {
+		case errors.Is(state.err, api.ErrNotFound):
+			machines[i] = deploy.Machine{Gone: true, Err: fmt.Errorf("VM %d of %s does not exist any more", node.VMID, node.Name)}
+		case state.err != nil:
+			machines[i].Err = state.err
+		case !state.ours:
+			machines[i] = deploy.Machine{Gone: true, Err: fmt.Errorf("VM %d, which was that of %s, is not ours: %s", node.VMID, node.Name, state.why)}
+		default:
+			machines[i].ID = state.vm.Machine
+		}
+	}
+	return machines
+}
+
+// Restart restarts the node's VM if settings of it wait for its next start.
+func (f *Fleet) Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (bool, error) {
+	waiting, err := f.Client.PendingSettings(ctx, node.Hypervisor, node.VMID)
+	if err != nil || len(waiting) == 0 {
+		return false, err
+	}
+	one := *r
+	one.Nodes = cluster.Nodes{node}
+	if err := f.Verify(ctx, &one); err != nil {
+		return false, err
+	}
+	return true, f.Client.Restart(ctx, node.Hypervisor, node.VMID)
+}
+
+// Addresses waits for both addresses of every node. Nothing is asked of a node whose addresses were chosen: it may have no
+// guest agent.
+func (f *Fleet) Addresses(ctx context.Context, r *cluster.Record, sink progress.Sink) (cluster.Nodes, error) {
+	nodes := slices.Clone(r.Nodes)
+	var asked cluster.Nodes
+	for i, n := range nodes {
+		if n.StaticManagement.IsValid() && n.StaticData.IsValid() {
+			nodes[i].Management, nodes[i].Data = n.StaticManagement.Addr(), n.StaticData.Addr()
+			continue
+		}
+		asked = append(asked, n)
+	}
+	found, err := api.WaitAddresses(ctx, f.Client, asked, sink)
+	for i := range nodes {
+		if at := slices.IndexFunc(found, func(n cluster.Node) bool { return n.VMID == nodes[i].VMID }); at >= 0 {
+			nodes[i] = found[at]
+		}
+	}
+	return nodes, err
+}
+
+// hostKeyFiles are the public host keys that are read from a node, best first.
+var hostKeyFiles = []string{"/etc/ssh/ssh_host_ed25519_key.pub", "/etc/ssh/ssh_host_ecdsa_key.pub"}
+
+// HostKeys reads a node's public host keys through the guest agent, over the verified API.
+func (f *Fleet) HostKeys(ctx context.Context, _ *cluster.Record, node cluster.Node) ([]string, error) {
+	var failure error
+	for _, path := range hostKeyFiles {
+		raw, err := f.Client.ReadFile(ctx, node.Hypervisor, node.VMID, path)
+		if err == nil && len(strings.TrimSpace(string(raw))) > 0 {
+			return []string{strings.TrimSpace(string(raw))}, nil
+		}
+		failure = errors.Join(failure, err)
+		if errors.Is(err, api.ErrAgentNotRunning) || errors.Is(err, api.ErrAgentDisabled) {
+			break // it would cost the same time again
+		}
+	}
+	return nil, failure
+}
+
+// Power tells each node's live power state, agent and addresses.
+func (f *Fleet) Power(ctx context.Context, r *cluster.Record) []deploy.Power {
+	powers := make([]deploy.Power, len(r.Nodes))
+	states := f.states(ctx, r)
+	var wait sync.WaitGroup
+	for i, state := range states {
+		powers[i] = deploy.Power{Power: powerWord(state), Agent: "unknown"}
+		if state.err != nil && powers[i].Power == "unknown" {
+			powers[i].Why = state.err.Error()
+		}
+		if state.err != nil || !state.ours {
+			continue
+		}
+		if !state.vm.AgentEnabled {
+			powers[i].Agent = "off"
+			continue
+		}
+		if state.vm.Status != "running" {
+			continue
+		}
+		wait.Go(func() { f.agent(ctx, r.Nodes[i], &powers[i]) })
+	}
+	wait.Wait()
+	return powers
+}
+
+func powerWord(state vmState) string {
+	switch {
+	case errors.Is(state.err, api.ErrNotFound):
+		return "missing"
+	case state.err != nil:
+		return "unknown"
+	case !state.ours:
+		return "foreign"
+	}
+	return state.vm.Status
+}
+
+// agent asks the guest agent for the addresses that the node has now.
+func (f *Fleet) agent(ctx context.Context, node cluster.Node, power *deploy.Power) {
+	interfaces, err := f.Client.Interfaces(ctx, node.Hypervisor, node.VMID)
+	if err != nil {
+		power.Agent = "silent"
+		return
+	}
+	power.Agent = "ok"
+	power.Management = api.AddressOf(interfaces, node.ManagementMAC, node.Management)
+	power.Data = api.AddressOf(interfaces, node.DataMAC, node.Data)
+}

@@ -1,0 +1,78 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/proxmox/api"
+)
+
+// Preflight reports what failed or is doubtful.
+func (f *Fleet) Preflight(ctx context.Context, r *cluster.Record) ([]deploy.Finding, error) {
+	if f.Checks.Skip {
+		return nil, ctx.Err()
+	}
+	var findings []deploy.Finding
+	for _, found := range f.Findings(ctx, r) {
+		if found.Status == api.Pass || found.Status == api.Skip {
+			continue
+		}
+		findings = append(findings, deploy.Finding{ID: found.ID, Title: found.Title, Detail: found.Detail, Fix: found.Fix, Warn: found.Status == api.Warn})
+	}
+	return findings, ctx.Err()
+}
+
+// Findings are those of every check there is, for up and doctor alike. VMs of ours that exist already are not in their own way.
+// Without a client only what is not Proxmox VE's is checked.
+func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []api.Finding {
+	request := api.PreflightRequest{
+		Spec: r.Spec, Nodes: r.Nodes, Pool: r.Target.Pool, IDRange: f.IDRange, IDBase: f.IDBase,
+		CPUOvercommit: f.Checks.CPUOvercommit, Login: f.Checks.Login, More: f.Checks.More,
+	}
+	if f.Checks.Healthy != nil && f.Checks.Healthy() {
+		request.LiveOnly, request.More = true, nil
+	}
+	if f.Client == nil {
+		return api.Preflight(ctx, nil, request)
+	}
+	request.TokenID, request.Endpoint = f.Client.TokenID(), f.Client.Endpoint()
+	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
+		request.Name = r.Name // what else carries the name of one that is there is for reap to judge
+		return api.Preflight(ctx, f.Client, request)
+	}
+	var unread []api.Finding
+	for i, state := range f.states(ctx, r) {
+		away := errors.Is(state.err, api.ErrUnreachable) || ctx.Err() != nil
+		if away && ctx.Err() == nil {
+			finding := api.Finding{
+				ID: "pve-hypervisors", Title: "hypervisors exist and are online", Status: api.Fail,
+				Detail: fmt.Sprintf("%s is on %s, which does not answer: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err),
+				Fix:    fmt.Sprintf("bring back %s: pvecm status", r.Nodes[i].Hypervisor),
+			}
+			if api.TimedOut(state.err) {
+				finding.Status, finding.Unmade, finding.Fix = api.Warn, true, api.CallTimeoutFix
+				finding.Detail = fmt.Sprintf("not checked: %s on %s: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err)
+			}
+			unread = append(unread, finding)
+		}
+		if away || state.ours || state.err == nil && described(r, state.vm) { // of one that lost its marks, up says how it gets them back
+			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)
+		}
+	}
+	return append(api.Preflight(ctx, f.Client, request), unread...)
+}
+
+func fatal(findings []deploy.Finding) []deploy.Finding {
+	var left []deploy.Finding
+	for _, f := range findings {
+		if !f.Warn {
+			left = append(left, f)
+		}
+	}
+	return left
+}
+
+func hasFatal(findings []deploy.Finding) bool { return len(fatal(findings)) > 0 }

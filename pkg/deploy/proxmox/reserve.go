@@ -1,0 +1,78 @@
+package proxmox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
+)
+
+// Reserve chooses free ids. What cannot be chosen because the API cannot be used is left to Preflight to explain.
+func (f *Fleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
+	request := f.choice(r, r.Nodes)
+	request.Count, request.Seed = r.Spec.NodeCount-len(r.Nodes), seed()
+	// What others have claimed is left alone where there is room elsewhere; else the claim will wait for them.
+	avoiding := request
+	avoiding.Taken = f.claimed(ctx, r)
+	nodes, err := api.Choose(ctx, f.Client, avoiding)
+	if err != nil && len(avoiding.Taken) > 0 {
+		nodes, err = api.Choose(ctx, f.Client, request)
+	}
+	if err != nil {
+		if findings, _ := f.Preflight(ctx, r); hasFatal(findings) {
+			return nil, &lifecycle.PreflightError{Findings: fatal(findings)}
+		}
+		return nil, &lifecycle.PreflightError{Findings: []deploy.Finding{{ID: "pve-ids", Title: "free VM ids", Detail: err.Error(), Fix: progress.HintOf(err)}}}
+	}
+	return nodes, nil
+}
+
+// claimed are ids that others have claimed. Where no answer comes, claiming finds out.
+func (f *Fleet) claimed(ctx context.Context, r *cluster.Record) []int {
+	ctx, cancel := context.WithTimeout(ctx, CallLimit)
+	defer cancel()
+	ids, _ := api.Claimed(ctx, f.Client, r.Owner.ID)
+	return ids
+}
+
+// choice is how ids of nodes beside those that are present are chosen.
+func (f *Fleet) choice(r *cluster.Record, present cluster.Nodes) api.ReserveRequest {
+	request := api.ReserveRequest{Name: r.Name, Present: present, Range: f.IDRange, Base: f.IDBase}
+	for _, h := range r.Spec.Hypervisors {
+		request.Hypervisors = append(request.Hypervisors, h.Name)
+	}
+	return request
+}
+
+// Assign fills in templates' places and static addresses. What the API cannot tell is left to Preflight to explain.
+func (f *Fleet) Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
+	taken, err := f.Taken()
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := f.located(ctx, r)
+	if err == nil {
+		nodes, err = api.Assign(ctx, f.Client, api.AssignRequest{Spec: r.Spec, Nodes: nodes, Taken: taken})
+	}
+	if err != nil {
+		if findings, _ := f.Preflight(ctx, r); hasFatal(findings) {
+			return nil, &lifecycle.PreflightError{Findings: fatal(findings)}
+		}
+		return nil, &lifecycle.PreflightError{Findings: []deploy.Finding{{
+			ID: "pve-addresses", Title: "free addresses", Detail: err.Error(), Fix: "widen network.addresses and network.data_addresses, or remove clusters that hold addresses: hive-test status lists them",
+		}}}
+	}
+	return nodes, nil
+}
+
+// seed makes two runs that choose ids at the same moment choose different ones.
+func seed() uint64 {
+	var raw [8]byte
+	_, _ = rand.Read(raw[:]) // crypto/rand.Read does not fail
+	return binary.LittleEndian.Uint64(raw[:])
+}

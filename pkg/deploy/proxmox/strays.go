@@ -1,0 +1,159 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/process"
+	"hive-test/pkg/progress"
+)
+
+// Reaper finds what is left on a Proxmox VE, whoever left it and from wherever.
+type Reaper struct {
+	Fleet *Fleet
+	Sink  progress.Sink
+	Pool  string // in which VMs must be to count; empty: anywhere
+	// Self is the mark of this reap, without cluster and owner.
+	Self api.RunMark
+	// Local is what is known on this machine of a cluster's run, beside its mark on Proxmox VE; known is false where nothing is.
+	Local func(name cluster.Name, owner string) (life lifecycle.Life, known bool)
+}
+
+var _ lifecycle.Reaper = (*Reaper)(nil)
+
+// Alone is a Reaper for one cluster, so that several can be reaped at once: claims are one cluster's.
+func (p *Reaper) Alone() *Reaper {
+	own := *p
+	own.Fleet = New(p.Fleet.Options)
+	own.Fleet.keepSnippets, own.Fleet.unlooked = true, p.Fleet.unlooked
+	return &own
+}
+
+// readsAtOnce is how many VMs are read at a time: reads do not get in each other's way as changes do.
+const readsAtOnce = 32
+
+// strays reads every listed VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What cannot be read, or does not say whose it is, is told and left
+// alone.
+func (p *Reaper) strays(ctx context.Context, listed []api.VM, rule lifecycle.ReapRule) (strays []lifecycle.Stray, unread []api.VM, err error) {
+	listed = slices.DeleteFunc(slices.Clone(listed), func(vm api.VM) bool {
+		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
+	})
+	found, blind := make([]*lifecycle.Stray, len(listed)), make([]bool, len(listed))
+	forEach(len(listed), readsAtOnce, func(i int) {
+		vm, err := p.Fleet.Client.Configured(ctx, listed[i])
+		switch {
+		case errors.Is(err, api.ErrNotFound):
+		case err != nil:
+			blind[i] = true
+			p.Sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("it cannot be told whose VM %d on %s is: %v", listed[i].VMID, listed[i].Hypervisor, err)})
+		default:
+			found[i] = p.strayOf(vm)
+		}
+	})
+	for i, s := range found {
+		if s != nil {
+			strays = append(strays, *s)
+		}
+		if blind[i] {
+			unread = append(unread, listed[i])
+		}
+	}
+	return strays, unread, context.Cause(ctx)
+}
+
+// coversAny reports whether one of a VM's tags is the name of a cluster that the rule covers: every VM of hive-test's has it as a tag.
+func coversAny(rule lifecycle.ReapRule, tags []string) bool {
+	return slices.ContainsFunc(tags, func(tag string) bool { return rule.Covers(cluster.Name(tag)) })
+}
+
+// strayOf is a VM that says whose it is, or nil.
+func (p *Reaper) strayOf(vm api.VM) *lifecycle.Stray {
+	name, owner, described := cluster.ParseDescription(vm.Description)
+	ours, why := false, "its description names no owner, or more than one"
+	if described {
+		ours, why = api.Ours(vm, name, owner.ID, p.Pool)
+	}
+	if !ours {
+		p.Sink.Emit(progress.Event{Kind: progress.Output, Message: fmt.Sprintf("VM %d %s on %s is left alone: %s", vm.VMID, vm.Name, vm.Hypervisor, why)})
+		return nil
+	}
+	return &lifecycle.Stray{VMRef: refOf(vm), Cluster: name, Owner: owner.ID, Expires: owner.Expires, Created: madeAt(owner.ID, vm.Created), Held: vm.HasTag(cluster.HoldTag)}
+}
+
+// madeAt is when a cluster was made: its owner id tells, or else its VM.
+func madeAt(ownerID string, vm time.Time) time.Time {
+	id, err := uuid.Parse(ownerID)
+	if err != nil || id.Version() != 7 {
+		return vm
+	}
+	return time.Unix(id.Time().UnixTime())
+}
+
+// lives are what is known of runs: by their marks on Proxmox VE, and by what this machine knows.
+func (p *Reaper) lives(traces api.Traces, strays []lifecycle.Stray) []lifecycle.Life {
+	var lives []lifecycle.Life
+	for _, m := range traces.Marks {
+		lives = append(lives, lifeOf(m))
+	}
+	asked := map[string]bool{}
+	for _, s := range strays {
+		if asked[s.Owner] {
+			continue
+		}
+		asked[s.Owner] = true
+		if l, known := p.Local(s.Cluster, s.Owner); known {
+			lives = append(lives, l)
+		}
+	}
+	return lives
+}
+
+func lifeOf(m api.RunMark) lifecycle.Life {
+	self := process.Process{Place: m.Place, PID: m.PID, Start: m.Start}
+	return lifecycle.Life{Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.Dead(), Destroys: m.Destroys, Making: m.Making}
+}
+
+// Alive looks once more whether a run is at work on the cluster.
+func (p *Reaper) Alive(ctx context.Context, r *cluster.Record) error {
+	mark, found, err := api.ReadRunMark(ctx, p.Fleet.Client, r.Owner.ID)
+	if err != nil && !errors.Is(err, api.ErrForbidden) { // who may not read marks has judged without
+		return fmt.Errorf("looking whether a run is at work on cluster %s: %w", r.Name, err)
+	}
+	if l := lifeOf(mark); found && !l.Dead && p.Fleet.Client.Now().Before(l.Until) {
+		return &lifecycle.LiveError{What: l.What}
+	}
+	if l, known := p.Local(r.Name, r.Owner.ID); known && !l.Dead {
+		return &lifecycle.LiveError{What: l.What}
+	}
+	return nil
+}
+
+// Hold marks the cluster as one that is being reaped. Where the token may not make marks, nobody sees it.
+func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error)) {
+	mark := p.Self
+	mark.Cluster, mark.OwnerID, mark.Destroys = r.Name, r.Owner.ID, true
+	beat := p.Fleet.StartHeartbeat(ctx, mark, sink)
+	_ = p.Fleet.marked(ctx) // before anything is deleted
+	return func(err error) { beat.beat.Stop(ctx, err != nil) }
+}
+
+// Clear takes away snippets, those of VMs that were never made included, and then the mark of the cluster's last run.
+func (p *Reaper) Clear(ctx context.Context, r *cluster.Record) error {
+	if err := p.Fleet.dropSnippets(ctx, r.Owner.ID, p.Sink); err != nil {
+		return err
+	}
+	return api.DropRunMark(ctx, p.Fleet.Client, r.Owner.ID)
+}
+
+// Settle waits for VMs in the making.
+func (p *Reaper) Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
+	return p.Fleet.awaitMaking(ctx, r, patience, sink)
+}
