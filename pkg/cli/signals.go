@@ -154,9 +154,6 @@ func (s *signals) onlyLooks() bool {
 	return s.looks
 }
 
-// interrupted tells whether the user has said stop.
-func (s *signals) interrupted() bool { return s.context.Err() != nil }
-
 func (s *signals) stop() {
 	signal.Stop(s.channel)
 	close(s.channel)

@@ -1,12 +1,10 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -18,15 +16,10 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
-	"hive-test/pkg/deploy/existing"
-	"hive-test/pkg/deploy/proxmox"
-	"hive-test/pkg/deploy/proxmox/api"
-	"hive-test/pkg/explain"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
-	"hive-test/pkg/report"
 	"hive-test/pkg/state"
 )
 
@@ -103,29 +96,6 @@ func checkPlan(settings config.Settings) error {
 	return nil
 }
 
-// note passes an event to debug.log, and to events.jsonl once the run has a directory.
-func (s *session) note(e progress.Event) {
-	s.debug.event(e)
-	if s.recorder != nil {
-		s.recorder.Emit(e)
-	}
-}
-
-// TokenSecrets are an API token and its secret part.
-func TokenSecrets(token string) []string {
-	_, secret, _ := strings.Cut(token, "=")
-	return []string{token, secret}
-}
-
-// learnKeys makes the private keys known that the run uses; one that is still to be made is learnt when it is.
-func (s *session) learnKeys() {
-	for _, path := range []string{s.record.SSHKeyPath, s.record.Target.HypervisorSSHKeyPath} {
-		if raw, err := os.ReadFile(path); path != "" && err == nil {
-			s.Secrets.Learn(string(raw))
-		}
-	}
-}
-
 // hold locks the cluster for this process, waiting for another run as long as --wait says.
 func (s *session) hold(ctx context.Context) error { return s.holdWithin(ctx, s.settings.Wait) }
 
@@ -186,144 +156,6 @@ func explainRecord(err error, path string) error {
 	return err
 }
 
-// connect makes the simulator run if the cluster lives there, and takes over how it is reached.
-func (s *session) connect(ctx context.Context) error {
-	if !s.record.Target.Simulated {
-		return nil
-	}
-	id := s.record.Target.SimulatorID
-	if id == "" && len(s.record.Phases) > 0 { // made before simulators had ids
-		id = anySimulator
-	}
-	sim, err := startSimulator(ctx, s.Environ, s.store.Root(), s.settings.SimHosts, id, s.sink)
-	if errors.Is(err, errOtherSimulator) {
-		return s.otherSimulator()
-	}
-	if err != nil {
-		return s.cutShort(ctx, err)
-	}
-	s.sim = &sim
-	s.Secrets.Learn(TokenSecrets(sim.Token)...)
-	s.simulatedTarget()
-	return nil
-}
-
-// otherSimulator refuses a cluster whose simulator is not that of its clusters directory: what another one does not know of
-// proves nothing of the cluster's VMs.
-func (s *session) otherSimulator() error {
-	dir := remote.Quote(s.store.Dir(s.name))
-	if len(s.record.Nodes) == 0 { // nothing but an owner id
-		return Error{ExitConfig, progress.WithHint(fmt.Errorf("%s has no simulator that could have the VMs of cluster %q: nothing was changed", s.store.Root(), s.name),
-			"name the clusters directory that has with --clusters-dir")}
-	}
-	hint := "if this is a copy, use the cluster where it was made, and remove the copy: rm -r " + dir +
-		"\nif that simulator was removed, its VMs went with it: rm -r " + dir
-	if made, _, found := strings.Cut(s.record.Target.CAFile, "/.sim/"); found && made != s.store.Root() {
-		hint = fmt.Sprintf("it was used in %s last: hive-test %s %s --clusters-dir %s\n%s", made, s.verb, s.name, remote.Quote(made), hint)
-	}
-	return Error{ExitConfig, progress.WithHint(
-		fmt.Errorf("the VMs of cluster %q are on another simulator than that of %s: nothing was changed", s.name, s.store.Root()), hint)}
-}
-
-// token is the API token: the simulator's for a simulated cluster, else the user's.
-func (s *session) token() string {
-	if s.sim != nil {
-		return s.sim.Token
-	}
-	return s.settings.Proxmox.Token.Reveal()
-}
-
-// deployer is what makes, removes and describes the cluster's machines. This is the one place that chooses it.
-func (s *session) deployer() (deploy.Capable, error) {
-	if s.record.Spec.Deployer == cluster.DeployerExisting {
-		return deploy.Of(existing.Hosts{}), nil
-	}
-	fleet, err := s.proxmoxFleet()
-	if err != nil {
-		return deploy.Capable{}, err
-	}
-	return deploy.Of(proxmox.Deployer{Fleet: fleet, Provisioner: s.lazily()}), nil
-}
-
-// proxmoxFleet is how a cluster's VMs are seen on Proxmox VE.
-func (s *session) proxmoxFleet() (*proxmox.Fleet, error) {
-	target := s.record.Target
-	client, err := api.New(api.Options{
-		Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure,
-		Log: s.debug.log, Warn: func(text string) { s.sink.Emit(progress.Event{Kind: progress.Warning, Message: text}) },
-	})
-	if err != nil {
-		return nil, Error{ExitConfig, err}
-	}
-	idRange := api.DefaultIDRange()
-	if s.settings.Proxmox.VMIDRange != "" {
-		if idRange, err = api.ParseIDRange(s.settings.Proxmox.VMIDRange); err != nil {
-			return nil, Error{ExitConfig, err}
-		}
-	}
-	locks, err := s.lockDir()
-	if err != nil {
-		return nil, Error{ExitConfig, fmt.Errorf("the locks on VM ids: %w", err)}
-	}
-	return proxmox.New(proxmox.Options{
-		Client: client, IDRange: idRange, IDBase: s.settings.Proxmox.VMIDBase, Parallelism: s.settings.Parallelism,
-		LockDir: locks, ClaimLasts: s.claimLasts(), Checks: s.upChecks(), Taken: s.otherAddresses,
-	}), nil
-}
-
-// otherAddresses are the addresses that other clusters of this clusters directory have, with who has each. A record that
-// cannot be read is of no cluster that could be used.
-func (s *session) otherAddresses() (map[netip.Addr]string, error) {
-	names, err := s.store.List()
-	if err != nil {
-		return nil, fmt.Errorf("listing the clusters: %w", err)
-	}
-	taken := map[netip.Addr]string{}
-	for _, name := range names {
-		r, err := s.store.Load(name)
-		if newer, ok := errors.AsType[*state.NewerError](err); ok { // it may have addresses that are not known here
-			return nil, newer
-		}
-		if err != nil || r.Owner.ID == s.record.Owner.ID {
-			continue
-		}
-		for _, n := range r.Nodes {
-			for _, a := range []netip.Addr{n.Management, n.Data, n.StaticManagement.Addr(), n.StaticData.Addr()} {
-				if a.IsValid() {
-					taken[a] = n.Name
-				}
-			}
-		}
-	}
-	return taken, nil
-}
-
-// begin gives the run its directory; what was told before is recorded there too.
-func (s *session) begin() error {
-	run, err := s.store.NewRun(s.name, s.verb, s.started)
-	if err != nil {
-		return Error{ExitConfig, err}
-	}
-	s.run = run
-	s.learnKeys()
-	recorder, err := progress.Recorder(filepath.Join(run.Dir, state.EventsFile))
-	if err != nil {
-		return Error{ExitConfig, err}
-	}
-	for _, e := range s.memory.Events() {
-		recorder.Emit(e)
-	}
-	s.recorder = recorder
-	if err := s.debug.open(filepath.Join(run.Dir, state.DebugFile)); err != nil {
-		return Error{ExitConfig, err}
-	}
-	s.sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: run.Dir, OwnerID: s.record.Owner.ID})
-	if s.record.Spec.Deployer != cluster.DeployerExisting && (s.verb == "up" || s.verb == "full") {
-		s.sink.Emit(progress.Event{Kind: progress.Info, Message: "owner id " + s.record.Owner.ID + ": with it, `down --owner` needs no directory"})
-	}
-	return s.store.Resume(s.name)
-}
-
 // limited is ctx with the limit of the whole run.
 func (s *session) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.settings.Timeout <= 0 {
@@ -352,14 +184,6 @@ func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.
 		s.running.Store = keeper{s.store, s.unread, s.sink}
 	}
 	return s.running
-}
-
-// dial opens the way to the nodes of a record, with the cluster's own key and host keys.
-func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
-	return remote.NewDialer(remote.Config{
-		User: r.Spec.SSHUser, KeyPath: r.SSHKeyPath, KnownHosts: s.store.Path(r.Name, "known_hosts"), Log: s.debug.log,
-		ProxyJump: r.ProxyJump, AgentSocket: cmp.Or(r.SSHAgent, s.settings.SSH.AgentSocket),
-	})
 }
 
 // cutShort says that the limit of the whole run has cut short what came before the phases, where it has: what failed then
@@ -401,83 +225,6 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	return s.end(ctx, outcomes, err)
 }
 
-// end closes the run: last event and reports.
-func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) error {
-	code := ExitOK
-	if err != nil {
-		if code = outcomeCode(outcomes); code == ExitOK {
-			code = plainCode(err)
-		}
-		code = CodeOf(ctx, Error{code, err})
-	}
-	status := progress.Passed
-	switch {
-	case code == ExitInterrupted || code == ExitTerminated:
-		status = progress.Interrupted
-	case code != ExitOK:
-		status = progress.Failed
-	}
-	number := int(code)
-	final := progress.Event{Kind: progress.RunEnd, Status: status, Seconds: time.Since(s.started).Seconds(), ExitCode: &number, RunDir: s.run.Dir, Message: filepath.Join(s.run.Dir, report.MarkdownFile)}
-	if err != nil && len(failures(outcomes)) == 0 {
-		final.Error, final.Hint = err.Error(), progress.HintOf(err)
-	}
-	if err != nil {
-		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.run.Dir), s.record.Spec.Deployer == cluster.DeployerExisting)
-	}
-	s.sink.Emit(final)
-	result := report.Build(s.events())
-	writeErr := s.write(result)
-	if err == nil {
-		return writeErr
-	}
-	if writeErr != nil {
-		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "the reports are not complete: " + writeErr.Error()})
-	}
-	return Error{code, ReportedError{err}}
-}
-
-func failures(outcomes []phase.Outcome) []phase.Outcome {
-	var failed []phase.Outcome
-	for _, o := range outcomes {
-		if o.Err != nil {
-			failed = append(failed, o)
-		}
-	}
-	return failed
-}
-
-// write puts every report into the run's directory, and where the user asked for JUnit.
-func (s *session) write(result report.Report) error {
-	var failure error
-	files := report.Files(result)
-	for name, content := range files {
-		failure = errors.Join(failure, s.run.Write(name, content))
-	}
-	if s.settings.JUnit != "" {
-		failure = errors.Join(failure, os.WriteFile(s.settings.JUnit, files[report.JUnitFile], 0o644))
-	}
-	return failure
-}
-
-// events are what was told so far, without what became known as a secret only later.
-func (s *session) events() []progress.Event {
-	events := s.memory.Events()
-	for i, e := range events {
-		events[i] = s.Secrets.MaskEvent(e)
-	}
-	return events
-}
-
-// outcome is what came of the run, which may have ended before it began.
-func (s *session) outcome(ctx context.Context, err error) Outcome {
-	if err != nil && s.recorder == nil {
-		code := int(CodeOf(ctx, err))
-		s.memory.Emit(progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code, Error: err.Error(), Hint: progress.HintOf(err)})
-	}
-	return Outcome{Report: report.Build(s.events()), Dir: s.run.Dir}
-}
-
 // close ends the session: the record of events, the lock.
 func (s *session) close() {
 	var failure error
@@ -491,18 +238,6 @@ func (s *session) close() {
 	if failure != nil {
 		s.Events.Emit(progress.Event{Kind: progress.Warning, Time: time.Now().UTC(), Cluster: string(s.name), Verb: s.verb, Message: s.Secrets.Mask(failure.Error())})
 	}
-}
-
-// clear takes the secrets that became known during the run out of all that it wrote, and lists what is there.
-func (s *session) clear() error {
-	if s.run.Dir == "" {
-		return nil
-	}
-	err := s.Secrets.MaskFiles(s.run.Dir)
-	if s.running != nil {
-		err = errors.Join(err, s.running.WriteIndex())
-	}
-	return err
 }
 
 // newOwner is who the VMs of a new cluster belong to.
@@ -521,38 +256,4 @@ func newID() string {
 		return id.String()
 	}
 	return uuid.NewString()
-}
-
-// evidence is the run's directory as lifecycle sees it.
-type evidence struct {
-	store *state.Store
-	run   state.Run
-	name  cluster.Name
-}
-
-// Path is a file below the run's directory.
-func (e evidence) Path(elem ...string) string {
-	return filepath.Join(append([]string{e.run.Dir}, elem...)...)
-}
-
-// KeepResults makes dir the cluster's last test results.
-func (e evidence) KeepResults(dir string) error {
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return state.CopyTo(dir, e.store.Path(e.name, "test-results"))
-}
-
-// DropResults removes the last test results.
-func (e evidence) DropResults() error {
-	return os.RemoveAll(e.store.Path(e.name, "test-results"))
-}
-
-// SaveResults copies the last test results, if there are any, below the run's directory.
-func (e evidence) SaveResults() error {
-	results := e.store.Path(e.name, "test-results")
-	if _, err := os.Stat(results); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return state.CopyTo(results, e.Path("test-results"))
 }

@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hive-test/pkg/progress"
 	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/sim/pve"
 )
 
@@ -29,7 +29,7 @@ type situation struct {
 	name   string
 	fault  string                                // for the simulator, as JSON
 	before func(*lab)                            // what else is to be the case
-	client func(*lab, *api.Options)          // how the client differs from the usual one
+	client func(*lab, *api.Options)              // how the client differs from the usual one
 	call   func(context.Context, *look) error    // with a client of its own
 	limit  time.Duration                         // of the caller's context; 0 is none that matters
 	status int                                   // of the *APIError; 0 if the error is none

@@ -560,12 +560,3 @@ func privileged(privs map[string]map[string]bool, path, priv string) bool {
 		}
 	}
 }
-
-// PreflightError joins failed findings into one error, or nil if none failed.
-func PreflightError(findings []Finding) error {
-	var errs []error
-	for _, f := range Failed(findings) {
-		errs = append(errs, fmt.Errorf("%s: %s", f.Title, f.Detail))
-	}
-	return errors.Join(errs...)
-}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/progress"
 	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/sim/host"
 	"hive-test/pkg/sim/pve"
 )
