@@ -73,30 +73,30 @@ type Reserver interface {
 
 // Leaser keeps other runs, on any machine, away from the ids of machines that do not exist yet.
 type Leaser interface {
-	// Claim holds the ids of nodes whose machines do not exist yet until Release. Nodes that the record before did not have
-	// (nil: none) may get other ids. Claims outlive a run that fails: the next run of the cluster goes on with them, and Forget
+	// Acquire holds the ids of nodes whose machines do not exist yet until Release. Nodes that the record before did not have
+	// (nil: none) may get other ids. Claims outlive a run that fails: the next run of the cluster goes on with them, and ReleaseAll
 	// ends them.
-	Claim(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error
+	Acquire(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error
 	// Release gives the claims of this run up: the machines exist.
 	Release(ctx context.Context, r *cluster.Record, sink progress.Sink)
-	// Forget gives up every claim of the cluster.
-	Forget(ctx context.Context, r *cluster.Record, sink progress.Sink)
+	// ReleaseAll gives up every claim of the cluster.
+	ReleaseAll(ctx context.Context, r *cluster.Record, sink progress.Sink)
 }
 
 // Owner tells whose machines are, and writes it on them.
 type Owner interface {
-	// Free is an error unless the ids of the named nodes are free now. What an interrupted run left half made there is
+	// EnsureFree is an error unless the ids of the named nodes are free now. What an interrupted run left half made there is
 	// deleted.
-	Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error
+	EnsureFree(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error
 	// InUse is an error if the machine of one of the named nodes, which no up has finished, runs because somebody else has started it.
 	InUse(ctx context.Context, r *cluster.Record, nodes []string) error
-	// Foreign is an error if, live, a machine that is not ours has an id of the record. OpenTofu must not run then: its state may
+	// CheckOwnership is an error if, live, a machine that is not ours has an id of the record. OpenTofu must not run then: its state may
 	// name that machine. It is an *UnseenError if all that is wrong is that some cannot be read.
-	Foreign(ctx context.Context, r *cluster.Record) error
+	CheckOwnership(ctx context.Context, r *cluster.Record) error
 	// Verify proves by live calls that every machine of the record exists and is ours.
 	Verify(ctx context.Context, r *cluster.Record) error
-	// Mark makes every machine of the record that exists say whose it is, until when, and whether it is held.
-	Mark(ctx context.Context, r *cluster.Record) error
+	// UpdateMetadata makes every machine of the record that exists say whose it is, until when, and whether it is held.
+	UpdateMetadata(ctx context.Context, r *cluster.Record) error
 }
 
 // Identifier tells machines from others that take their place.
@@ -121,11 +121,11 @@ type KeyReader interface {
 type Diagnoser interface {
 	// PlanText returns the last plan that Up made in a directory, for people; empty if there is none. It changes nothing.
 	PlanText(ctx context.Context, r provision.Request) (string, error)
-	// Tell tells what is known of a node's machine from outside it: its configuration, its state and its last tasks with their logs.
+	// Describe tells what is known of a node's machine from outside it: its configuration, its state and its last tasks with their logs.
 	// It tells what it can.
-	Tell(ctx context.Context, r *cluster.Record, node cluster.Node) []Told
+	Describe(ctx context.Context, r *cluster.Record, node cluster.Node) []Diagnostic
 	// TellInside asks the guest itself over what does not need its network: the guest agent.
-	TellInside(ctx context.Context, r *cluster.Record, node cluster.Node) []Told
+	DescribeGuest(ctx context.Context, r *cluster.Record, node cluster.Node) []Diagnostic
 	// Warnings passes on what tasks of the record's machines that began since then have warned of, and was not passed on before: those
 	// that OpenTofu has started. It tells what it can.
 	Warnings(ctx context.Context, r *cluster.Record, since time.Time)
@@ -148,8 +148,8 @@ type Remover interface {
 	Unprotect(ctx context.Context, r *cluster.Record, vm VMRef) error
 	// Destroy stops and deletes machines that Remaining listed, checking each once more, and waits for the result.
 	Destroy(ctx context.Context, r *cluster.Record, vms []VMRef) error
-	// Sweep removes what machines that are gone have left behind, disks and snippets, and is an error if something is still there.
+	// CleanUp removes what machines that are gone have left behind, disks and snippets, and is an error if something is still there.
 	// gone are the machines as Remaining listed them; those of the record may be gone for longer. What the token may not look at
 	// is a warning.
-	Sweep(ctx context.Context, r *cluster.Record, gone []VMRef, sink progress.Sink) error
+	CleanUp(ctx context.Context, r *cluster.Record, gone []VMRef, sink progress.Sink) error
 }

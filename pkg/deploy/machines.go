@@ -48,8 +48,8 @@ type Machine struct {
 	Err  error  // why it is not known
 }
 
-// Told is what a hypervisor tells of a VM. Err says why it could not, or not all of it.
-type Told struct {
+// Diagnostic is what a hypervisor tells of a VM. Err says why it could not, or not all of it.
+type Diagnostic struct {
 	What string
 	Text string
 	Err  error

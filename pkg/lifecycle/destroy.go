@@ -147,7 +147,7 @@ func (d *destruction) foreign(ctx context.Context) error {
 	if d.deploy.Owner == nil {
 		return nil
 	}
-	return d.deploy.Owner.Foreign(ctx, d.record)
+	return d.deploy.Owner.CheckOwnership(ctx, d.record)
 }
 
 // remaining lists the VMs of ours that exist now, and notes those that cannot be read.
@@ -258,7 +258,7 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 			return d.leaked(there, errors.Join(failure, err), err == nil)
 		}
 	}
-	err = d.deploy.Remove.Sweep(ctx, d.record, d.seen, sink)
+	err = d.deploy.Remove.CleanUp(ctx, d.record, d.seen, sink)
 	if d.unseen != nil {
 		err = d.unseen // what lies where they are cannot be swept either
 	}

@@ -119,7 +119,7 @@ func (d *down) fail(err error) error {
 
 func (d *down) remove(ctx context.Context, sink progress.Sink) error {
 	if d.Deploy.Lease != nil {
-		d.Deploy.Lease.Forget(ctx, d.Record, sink)
+		d.Deploy.Lease.ReleaseAll(ctx, d.Record, sink)
 	}
 	if err := d.Close(); err != nil {
 		sink.Emit(progress.Event{Kind: progress.Debug, Message: "closing connections: " + err.Error()})

@@ -25,7 +25,7 @@ func DryRun(ctx context.Context, r *Job) (Reading, error) {
 		return Reading{}, nil
 	}
 	if r.Deploy.Owner != nil {
-		if err := r.Deploy.Owner.Foreign(ctx, r.Record); err != nil {
+		if err := r.Deploy.Owner.CheckOwnership(ctx, r.Record); err != nil {
 			return Reading{}, err
 		}
 	}

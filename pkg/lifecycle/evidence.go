@@ -174,7 +174,7 @@ func (g gatherer) gather(ctx context.Context) []Item {
 		both.Go(func() { own = g.within(ctx) })
 	}
 	if g.Deploy.Diagnose != nil {
-		both.Go(func() { outside = g.keep(g.Deploy.Diagnose.Tell(ctx, g.Record, g.node)) })
+		both.Go(func() { outside = g.keep(g.Deploy.Diagnose.Describe(ctx, g.Record, g.node)) })
 	}
 	both.Wait()
 	return append(own, outside...)
@@ -201,7 +201,7 @@ func (g gatherer) within(ctx context.Context) []Item {
 	if err != nil {
 		items = append(items, Item{Node: g.node.Name, What: "ssh", Why: err.Error()})
 		if g.Deploy.Diagnose != nil {
-			items = append(items, g.keep(g.Deploy.Diagnose.TellInside(ctx, g.Record, g.node))...)
+			items = append(items, g.keep(g.Deploy.Diagnose.DescribeGuest(ctx, g.Record, g.node))...)
 		}
 	}
 	return items
@@ -239,7 +239,7 @@ func (g gatherer) overSSH(ctx context.Context) ([]Item, error) {
 }
 
 // keep writes what a hypervisor told of the node.
-func (g gatherer) keep(told []deploy.Told) []Item {
+func (g gatherer) keep(told []deploy.Diagnostic) []Item {
 	var items []Item
 	for _, t := range told {
 		item := Item{Node: g.node.Name, What: "pve/" + t.What}

@@ -84,13 +84,13 @@ func TestWhatWasGotBeforeIsKept(t *testing.T) {
 // hanging is a hypervisor that never answers.
 type hanging struct{ *world }
 
-func (h hanging) Tell(ctx context.Context, _ *cluster.Record, _ cluster.Node) []deploy.Told {
+func (h hanging) Describe(ctx context.Context, _ *cluster.Record, _ cluster.Node) []deploy.Diagnostic {
 	<-ctx.Done()
-	return []deploy.Told{{What: "config", Err: context.Cause(ctx)}}
+	return []deploy.Diagnostic{{What: "config", Err: context.Cause(ctx)}}
 }
 
-func (h hanging) TellInside(ctx context.Context, r *cluster.Record, n cluster.Node) []deploy.Told {
-	return h.Tell(ctx, r, n)
+func (h hanging) DescribeGuest(ctx context.Context, r *cluster.Record, n cluster.Node) []deploy.Diagnostic {
+	return h.Describe(ctx, r, n)
 }
 
 func TestGatheringIsBounded(t *testing.T) {

@@ -62,7 +62,7 @@ func (w *world) Remove(cluster.Name) error { w.log("remove directory"); w.remove
 func (w *world) KeepResults(string) error  { return nil }
 func (w *world) DropResults() error        { return nil }
 func (w *world) SaveResults() error        { w.log("save results"); return nil }
-func (w *world) Foreign(context.Context, *cluster.Record) error {
+func (w *world) CheckOwnership(context.Context, *cluster.Record) error {
 	w.log("foreign?")
 	if w.foreign == nil {
 		return w.blind()
@@ -76,20 +76,20 @@ func (w *world) blind() error {
 	return &deploy.UnseenError{VMs: w.unseen, Cause: errors.New("HTTP 595")}
 }
 func (w *world) Verify(context.Context, *cluster.Record) error { w.log("verify"); return nil }
-func (w *world) Claim(context.Context, *cluster.Record, *cluster.Record, progress.Sink) error {
+func (w *world) Acquire(context.Context, *cluster.Record, *cluster.Record, progress.Sink) error {
 	return nil
 }
 func (w *world) InUse(context.Context, *cluster.Record, []string) error               { return nil }
-func (w *world) Free(context.Context, *cluster.Record, []string, progress.Sink) error { return nil }
+func (w *world) EnsureFree(context.Context, *cluster.Record, []string, progress.Sink) error { return nil }
 func (w *world) Release(context.Context, *cluster.Record, progress.Sink)              { w.log("release") }
-func (w *world) Forget(context.Context, *cluster.Record, progress.Sink)               { w.log("forget") }
+func (w *world) ReleaseAll(context.Context, *cluster.Record, progress.Sink)               { w.log("forget") }
 func (w *world) Power(context.Context, *cluster.Record) []deploy.Power                { return nil }
 func (w *world) PlanText(context.Context, provision.Request) (string, error)          { return "", nil }
-func (w *world) Tell(context.Context, *cluster.Record, cluster.Node) []deploy.Told {
-	return []deploy.Told{{What: "config", Text: "name: ci-1-1\n"}, {What: "tasks", Err: errors.New("not now")}}
+func (w *world) Describe(context.Context, *cluster.Record, cluster.Node) []deploy.Diagnostic {
+	return []deploy.Diagnostic{{What: "config", Text: "name: ci-1-1\n"}, {What: "tasks", Err: errors.New("not now")}}
 }
-func (w *world) TellInside(context.Context, *cluster.Record, cluster.Node) []deploy.Told {
-	return []deploy.Told{{What: "agent", Text: "status: running\n"}}
+func (w *world) DescribeGuest(context.Context, *cluster.Record, cluster.Node) []deploy.Diagnostic {
+	return []deploy.Diagnostic{{What: "agent", Text: "status: running\n"}}
 }
 func (w *world) Plan(context.Context, provision.Request) (provision.Plan, error) {
 	return provision.Plan{}, nil
@@ -120,7 +120,7 @@ func (w *world) Restart(_ context.Context, _ *cluster.Record, n cluster.Node) (b
 	w.log("restart " + n.Name)
 	return true, nil
 }
-func (w *world) Mark(context.Context, *cluster.Record) error { w.log("mark"); return nil }
+func (w *world) UpdateMetadata(context.Context, *cluster.Record) error { w.log("mark"); return nil }
 
 func (w *world) Warnings(context.Context, *cluster.Record, time.Time) { w.log("warnings") }
 func (w *world) Remaining(context.Context, *cluster.Record) ([]deploy.VMRef, error) {
@@ -143,7 +143,7 @@ func (w *world) Unprotect(_ context.Context, _ *cluster.Record, vm deploy.VMRef)
 	w.vms[0].Protected = false
 	return nil
 }
-func (w *world) Sweep(_ context.Context, _ *cluster.Record, gone []deploy.VMRef, _ progress.Sink) error {
+func (w *world) CleanUp(_ context.Context, _ *cluster.Record, gone []deploy.VMRef, _ progress.Sink) error {
 	w.log("sweep")
 	w.swept = gone
 	return w.litter

@@ -229,7 +229,7 @@ func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper Reaper, r 
 		}
 		if len(there) == 0 && d.unseen == nil && (round > 0 || !unfinished) {
 			if deployer.Lease != nil {
-				deployer.Lease.Forget(ctx, r, sink)
+				deployer.Lease.ReleaseAll(ctx, r, sink)
 			}
 			return d.seen, reaper.Clear(ctx, r)
 		}

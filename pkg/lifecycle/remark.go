@@ -18,7 +18,7 @@ func Remark(ctx context.Context, r *Job, change func(*cluster.Owner)) error {
 	if err := r.Store.Save(r.Record); err != nil {
 		return err
 	}
-	if err := r.Deploy.Owner.Mark(ctx, r.Record); err != nil {
+	if err := r.Deploy.Owner.UpdateMetadata(ctx, r.Record); err != nil {
 		return progress.WithHint(fmt.Errorf("recorded, but not written on every VM: %w", err),
 			"the same command again, or `hive-test up "+string(r.Record.Name)+"`, writes the rest")
 	}

@@ -211,7 +211,7 @@ func (u *up) key(context.Context, progress.Sink) error {
 
 // claim makes the ids of what is to be made this run's own. It may change them: nothing was made or recorded yet.
 func (u *up) claim(ctx context.Context, sink progress.Sink) error {
-	err := u.Deploy.Lease.Claim(ctx, u.Record, u.Before, sink)
+	err := u.Deploy.Lease.Acquire(ctx, u.Record, u.Before, sink)
 	if err != nil { // nothing is recorded yet: nobody else would give up what was claimed so far
 		ctx, cancel := phase.After(ctx, remainingTime, errors.New("the time was up"))
 		defer cancel()
@@ -222,7 +222,7 @@ func (u *up) claim(ctx context.Context, sink progress.Sink) error {
 
 // foreign stops before tofu could take somebody else's VM for ours.
 func (u *up) foreign(ctx context.Context, _ progress.Sink) error {
-	return u.Deploy.Owner.Foreign(ctx, u.Record)
+	return u.Deploy.Owner.CheckOwnership(ctx, u.Record)
 }
 
 func (u *up) provision(ctx context.Context, sink progress.Sink) error {
@@ -305,7 +305,7 @@ func (u *up) ours(ctx context.Context, request provision.Request, plan provision
 	if owner == nil {
 		return nil
 	}
-	if err := owner.Foreign(ctx, u.Record); err != nil {
+	if err := owner.CheckOwnership(ctx, u.Record); err != nil {
 		return err
 	}
 	if !request.Allow.Replace {
@@ -313,7 +313,7 @@ func (u *up) ours(ctx context.Context, request provision.Request, plan provision
 			return err
 		}
 	}
-	return owner.Free(ctx, u.Record, plan.Nodes(provision.Create), sink)
+	return owner.EnsureFree(ctx, u.Record, plan.Nodes(provision.Create), sink)
 }
 
 // retire proves by live calls that the nodes that leave are gone, and only then forgets them. What tofu's state did not hold

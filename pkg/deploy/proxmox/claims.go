@@ -32,9 +32,9 @@ func (f *Fleet) claimsOf(r *cluster.Record) (*api.Claims, error) {
 	return claims, nil
 }
 
-// Claim keeps other runs away from the ids of nodes whose VMs do not exist yet, and chooses others for those nodes that the
+// Acquire keeps other runs away from the ids of nodes whose VMs do not exist yet, and chooses others for those nodes that the
 // cluster did not have before, where their ids were lost since they were chosen.
-func (f *Fleet) Claim(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error {
+func (f *Fleet) Acquire(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error {
 	listed, err := f.Client.VMs(ctx)
 	if err != nil {
 		return fmt.Errorf("listing the VMs: %w", err)
@@ -111,9 +111,9 @@ func renumber(r *cluster.Record, chosen cluster.Nodes, sink progress.Sink) {
 	}
 }
 
-// Free makes sure, right before they are used, that the ids of nodes are free. A VM there that is ours was left half made by
+// EnsureFree makes sure, right before they are used, that the ids of nodes are free. A VM there that is ours was left half made by
 // a try that was cut off, and goes, unless the node was complete once.
-func (f *Fleet) Free(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error {
+func (f *Fleet) EnsureFree(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error {
 	failures := make([]error, len(r.Nodes))
 	f.forEach(len(r.Nodes), func(i int) {
 		if slices.Contains(nodes, r.Nodes[i].Name) {
@@ -150,8 +150,8 @@ func (f *Fleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Si
 	}
 }
 
-// Forget gives up all claims of the cluster, also those of earlier runs.
-func (f *Fleet) Forget(ctx context.Context, r *cluster.Record, sink progress.Sink) {
+// ReleaseAll gives up all claims of the cluster, also those of earlier runs.
+func (f *Fleet) ReleaseAll(ctx context.Context, r *cluster.Record, sink progress.Sink) {
 	claims, err := f.claimsOf(r)
 	if err == nil {
 		err = claims.Forget(ctx)

@@ -140,14 +140,14 @@ func (m *machine) up(ctx context.Context, r *cluster.Record, meet func()) error 
 	}
 	r.Nodes = nodes
 	meet()
-	if err := m.fleet.Claim(ctx, r, nil, progress.Discard); err != nil {
+	if err := m.fleet.Acquire(ctx, r, nil, progress.Discard); err != nil {
 		return err
 	}
 	var names []string
 	for _, n := range r.Nodes {
 		names = append(names, n.Name)
 	}
-	if err := errors.Join(m.fleet.Foreign(ctx, r), m.fleet.Free(ctx, r, names, progress.Discard)); err != nil {
+	if err := errors.Join(m.fleet.CheckOwnership(ctx, r), m.fleet.EnsureFree(ctx, r, names, progress.Discard)); err != nil {
 		return err
 	}
 	failures := make([]error, len(r.Nodes))
@@ -185,7 +185,7 @@ func (m *machine) down(ctx context.Context, r *cluster.Record) error {
 		return err
 	}
 	err = m.fleet.Destroy(ctx, r, left)
-	m.fleet.Forget(ctx, r, progress.Discard)
+	m.fleet.ReleaseAll(ctx, r, progress.Discard)
 	return err
 }
 
@@ -266,7 +266,7 @@ func TestFreeDeletesWhatIsHalfMade(t *testing.T) {
 	m := s.machine(t.TempDir(), api.DefaultIDRange())
 	r := record("ci", "me", 1)
 	r.Nodes = cluster.Nodes{{Name: "ci-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}}
-	if err := m.fleet.Free(t.Context(), r, []string{"ci-1"}, progress.Discard); err != nil {
+	if err := m.fleet.EnsureFree(t.Context(), r, []string{"ci-1"}, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.create(t.Context(), r, r.Nodes[0]); err != nil {
@@ -275,18 +275,18 @@ func TestFreeDeletesWhatIsHalfMade(t *testing.T) {
 	complete := *r
 	complete.Nodes = cluster.Nodes{r.Nodes[0]}
 	complete.Nodes[0].Management = netip.MustParseAddr("10.0.0.1")
-	if err := m.fleet.Free(t.Context(), &complete, []string{"ci-1"}, progress.Discard); err == nil || !strings.Contains(err.Error(), "complete") {
+	if err := m.fleet.EnsureFree(t.Context(), &complete, []string{"ci-1"}, progress.Discard); err == nil || !strings.Contains(err.Error(), "complete") {
 		t.Errorf("a VM that was complete once: %v", err)
 	}
 	var told progress.Memory
-	if err := m.fleet.Free(t.Context(), r, []string{"ci-1"}, &told); err != nil || len(told.Events()) != 1 {
+	if err := m.fleet.EnsureFree(t.Context(), r, []string{"ci-1"}, &told); err != nil || len(told.Events()) != 1 {
 		t.Errorf("%v, told %v", err, told.Events())
 	}
 	if _, err := s.call("GET", "/nodes/pve1/qemu/20000/config", nil); err == nil {
 		t.Error("the half-made VM is still there")
 	}
 	s.must("POST", "/nodes/pve2/qemu", url.Values{"vmid": {"20000"}, "name": {"ci-1"}, "tags": {"hive-test;ci"}})
-	err := m.fleet.Free(t.Context(), r, []string{"ci-1"}, progress.Discard)
+	err := m.fleet.EnsureFree(t.Context(), r, []string{"ci-1"}, progress.Discard)
 	if _, taken := errors.AsType[*api.TakenError](err); !taken {
 		t.Errorf("somebody's VM: %v", err)
 	}

@@ -97,9 +97,9 @@ func (f *Fleet) destroyNow(ctx context.Context, r *cluster.Record, ref deploy.VM
 	return nil
 }
 
-// Sweep removes what VMs that are gone have left, and looks again. Snippets, known by the owner id in their names, are looked for on
+// CleanUp removes what VMs that are gone have left, and looks again. Snippets, known by the owner id in their names, are looked for on
 // every hypervisor: one whose address was wrong has put them onto another.
-func (f *Fleet) Sweep(ctx context.Context, r *cluster.Record, gone []deploy.VMRef, sink progress.Sink) error {
+func (f *Fleet) CleanUp(ctx context.Context, r *cluster.Record, gone []deploy.VMRef, sink progress.Sink) error {
 	err := f.sweep(ctx, r, gone, sink)
 	if err == nil && !f.keepSnippets && (r.Spec.Snippets() || len(r.Nodes) == 0 || len(r.Spec.Hypervisors) == 0) {
 		err = f.dropSnippets(ctx, r.Owner.ID, sink)

@@ -10,9 +10,9 @@ import (
 	"hive-test/pkg/deploy/proxmox/api"
 )
 
-// Mark makes description and tags of every VM of ours say what the record says. VMs that do not exist are left to up, which
+// UpdateMetadata makes description and tags of every VM of ours say what the record says. VMs that do not exist are left to up, which
 // makes them so.
-func (f *Fleet) Mark(ctx context.Context, r *cluster.Record) error {
+func (f *Fleet) UpdateMetadata(ctx context.Context, r *cluster.Record) error {
 	states := f.states(ctx, r)
 	failures := make([]error, len(states))
 	f.forEach(len(states), func(i int) {

@@ -22,9 +22,9 @@ func (f *Fleet) Remaining(ctx context.Context, r *cluster.Record) ([]deploy.VMRe
 	return ours, err
 }
 
-// Foreign is an error that names every id of the record under which there is a VM that is not ours. It is a *deploy.UnseenError
+// CheckOwnership is an error that names every id of the record under which there is a VM that is not ours. It is a *deploy.UnseenError
 // if all that is wrong is that some cannot be read.
-func (f *Fleet) Foreign(ctx context.Context, r *cluster.Record) error {
+func (f *Fleet) CheckOwnership(ctx context.Context, r *cluster.Record) error {
 	_, foreign, err := f.survey(ctx, r)
 	if len(foreign) == 0 {
 		return err

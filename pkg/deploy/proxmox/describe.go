@@ -19,9 +19,9 @@ const (
 	toldSlack = time.Minute
 )
 
-// Tell reads a VM's configuration, state and tasks. Of a VM that is not ours it tells nothing but that.
-func (f *Fleet) Tell(ctx context.Context, r *cluster.Record, node cluster.Node) []deploy.Told {
-	told := []deploy.Told{{What: "config"}, {What: "status"}, {What: "tasks"}}
+// Describe reads a VM's configuration, state and tasks. Of a VM that is not ours it tells nothing but that.
+func (f *Fleet) Describe(ctx context.Context, r *cluster.Record, node cluster.Node) []deploy.Diagnostic {
+	told := []deploy.Diagnostic{{What: "config"}, {What: "status"}, {What: "tasks"}}
 	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
 		return nil
 	}
@@ -82,9 +82,9 @@ var asked = []string{
 	"journalctl --no-pager -b -n 300", "journalctl --no-pager -b -1 -n 300", "tail -c 65536 /var/log/cloud-init-output.log",
 }
 
-// TellInside asks the guest's agent, by commands where the token may run them, else by files.
-func (f *Fleet) TellInside(ctx context.Context, r *cluster.Record, node cluster.Node) []deploy.Told {
-	told := deploy.Told{What: "agent"}
+// DescribeGuest asks the guest's agent, by commands where the token may run them, else by files.
+func (f *Fleet) DescribeGuest(ctx context.Context, r *cluster.Record, node cluster.Node) []deploy.Diagnostic {
+	told := deploy.Diagnostic{What: "agent"}
 	if told.Err = f.mine(ctx, r, node); told.Err == nil {
 		told.Text, told.Err = f.run(ctx, node)
 	}
@@ -92,7 +92,7 @@ func (f *Fleet) TellInside(ctx context.Context, r *cluster.Record, node cluster.
 		text, err := f.readFiles(ctx, node)
 		told.Text, told.Err = text, errors.Join(told.Err, err)
 	}
-	return []deploy.Told{told}
+	return []deploy.Diagnostic{told}
 }
 
 func (f *Fleet) run(ctx context.Context, node cluster.Node) (string, error) {
