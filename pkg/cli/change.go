@@ -91,7 +91,7 @@ func (a *app) printReading(reading readingJSON, format string) error {
 // writeReading writes the reading for people.
 func writeReading(w io.Writer, reading readingJSON) error {
 	if !reading.Changed {
-		_, err := fmt.Fprintf(w, "cluster %s: nothing to change\n", reading.Cluster)
+		_, err := fmt.Fprintf(w, "cluster %s: no changes\n", reading.Cluster)
 		return err
 	}
 	rows := [][]string{{"ACTION", "NODE", "WHAT", "HYPERVISOR", "CHANGE", "NEEDS"}}

@@ -110,9 +110,9 @@ func (d doctorJSON) print(w io.Writer) error {
 	if err := tabbed(w, rows); err != nil {
 		return err
 	}
-	verdict := "nothing stands in the way of up"
+	verdict := "all checks passed"
 	if unmade := api.Unmade(d.Checks); len(unmade) > 0 {
-		verdict = fmt.Sprintf("nothing that was checked stands in the way of up, and %d of %d checks were not made", len(unmade), len(d.Checks))
+		verdict = fmt.Sprintf("all checks that were made passed, and %d of %d were not made", len(unmade), len(d.Checks))
 	}
 	if failed > 0 {
 		verdict = fmt.Sprintf("%d of %d checks failed", failed, len(d.Checks))

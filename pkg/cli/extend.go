@@ -60,7 +60,7 @@ func extension(args []string, at string) (after time.Duration, until time.Time, 
 	}
 	after, err = config.ParseDuration(args[0])
 	if err == nil && after <= 0 {
-		err = fmt.Errorf("%s is no time to extend by; --at sets an earlier time", args[0])
+		err = fmt.Errorf("%s: duration must be positive; --at sets an earlier time", args[0])
 	}
 	return after, until, err
 }

@@ -177,7 +177,7 @@ func checkPrefix(prefix string) error {
 // askToReap shows what would be deleted and asks whether it shall be. Where nobody can answer, nothing is deleted.
 func (a *app) askToReap(plan *proxmox.ReapPlan) (dryRun bool, err error) {
 	if !a.onTerminal() {
-		fmt.Fprintln(a.Stderr, "nothing is deleted without --yes where there is no terminal to ask on")
+		fmt.Fprintln(a.Stderr, "not a terminal: pass --yes to delete")
 		return true, nil
 	}
 	if err := reaped(plan, true).print(a.Stderr, "of hive-test"); err != nil {
@@ -229,7 +229,7 @@ func (d reapJSON) print(w io.Writer, covered string) error {
 		rows = append(rows, []string{"-", "-", "-", dash(t.Cluster), string(t.Action), "left: " + t.Detail})
 	}
 	if len(rows) == 1 {
-		_, err := fmt.Fprintln(w, "there is nothing "+covered+" here")
+		_, err := fmt.Fprintln(w, "no VMs "+covered+" found")
 		return err
 	}
 	if err := tabbed(w, rows); err != nil {

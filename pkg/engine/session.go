@@ -119,7 +119,7 @@ func (s *session) holdWithin(ctx context.Context, patience time.Duration) error 
 	}
 	s.lock = lock
 	if dead := lock.TookOver; dead != nil {
-		s.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("taken over from a run that died: %s", dead)})
+		s.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("took over the lock of a dead run: %s", dead)})
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 	if limit <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return phase.Limited(ctx, limit, fmt.Errorf("the time was up (%s)", flag))
+	return phase.Limited(ctx, limit, fmt.Errorf("timed out (%s)", flag))
 }
 
 // job wires what the phases need. The user has said stop when root has ended by more than its time.

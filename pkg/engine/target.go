@@ -238,7 +238,7 @@ func (s *session) pinnedCA(ctx context.Context) string {
 		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), renameio.WriteFile(path, pem, 0o600))
 	}
 	if err != nil {
-		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "the provider cannot be told which certificate to trust: " + err.Error()})
+		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "cannot fetch the pinned certificate for the provider: " + err.Error()})
 		return target.CAFile
 	}
 	return path

@@ -196,7 +196,7 @@ func (s *session) sameAsAsked(ctx context.Context) error {
 		return nil
 	}
 	return usage(progress.WithHint(
-		fmt.Errorf("cluster %q exists and is another one: %s", s.name, strings.Join(differences, "; ")),
+		fmt.Errorf("cluster %q already exists with different settings: %s", s.name, strings.Join(differences, "; ")),
 		fmt.Sprintf("`hive-test down %s` first, or take another name", s.name)))
 }
 

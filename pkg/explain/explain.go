@@ -203,7 +203,7 @@ func (f *failure) what() string {
 		return fmt.Sprintf("%d of %d cases failed, first %s: %s%s", len(f.cases), f.ran, first.Suite, first.Name, text)
 	}
 	text := strings.TrimPrefix(firstLine(f.text), f.step+": ")
-	text = strings.TrimSuffix(text, ": the time was up")
+	text = strings.TrimSuffix(text, ": timed out")
 	for line := range strings.Lines(f.text) {
 		match := reasonLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
 		if match != nil && match[1] == f.node {

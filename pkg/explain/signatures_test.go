@@ -114,7 +114,7 @@ func samples() []struct{ id, phase, text string } {
 		{"hypervisor-host-key", "up", "ssh: handshake failed: knownhosts: key mismatch"},
 		{"hypervisor-ssh-login", "up", `unable to authenticate user "root" over SSH to "pve1:22"`},
 		{"node-ssh-refused", "configure", "ci-2: the node refused the SSH login as user tf-user"},
-		{"node-ssh-silent", "configure", "ci-2: no command could be run over SSH within 10m: the time was up; the last try: connecting to its SSH server: dial tcp 10.0.0.5:22: i/o timeout"},
+		{"node-ssh-silent", "configure", "ci-2: no command could be run over SSH within 10m: timed out; the last try: connecting to its SSH server: dial tcp 10.0.0.5:22: i/o timeout"},
 		{"sudo-refused", "up", "sudo: a password is required"},
 		{"provider-crashed", "up", "Error: Plugin did not respond"},
 		{"tofu-killed", "up", "tofu apply failed: signal: killed"},

@@ -252,7 +252,7 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 		if err == nil && failure == nil && round < appearTries && appeared(there, tried) {
 			err = d.unlocked(ctx, there, sink)
 		} else if len(there) > 0 && failure == nil && err == nil {
-			failure = errors.New("it was deleted, and is there")
+			failure = errors.New("delete succeeded but the VM still exists")
 		}
 		if err != nil || failure != nil {
 			return d.leaked(there, errors.Join(failure, err), err == nil)
@@ -306,7 +306,7 @@ func (d *destruction) leak(ctx context.Context, cause error) error {
 	if ok && (known.Known || ctx.Err() == nil) {
 		return cause
 	}
-	if ok { // it was made when the time was up: what is left is looked at once more
+	if ok { // it was made when timed out: what is left is looked at once more
 		cause = known.Cause
 	}
 	next := ""
@@ -318,7 +318,7 @@ func (d *destruction) leak(ctx context.Context, cause error) error {
 	case ctx.Err() != nil:
 		next = again + " --force"
 	}
-	ctx, cancel := phase.After(ctx, remainingTime, errors.New("the time was up"))
+	ctx, cancel := phase.After(ctx, remainingTime, errors.New("timed out"))
 	defer cancel()
 	there, err := d.remaining(ctx) // where that fails too, the cause says enough
 	leak := d.leaked(there, cause, err == nil)

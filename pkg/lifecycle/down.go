@@ -31,10 +31,10 @@ func (d *down) Run(ctx context.Context) error {
 	}
 	d.ending = destruction{deploy: d.Deploy, record: d.Record, force: d.Force, cut: d.cut}
 	err := d.steps(ctx, cluster.PhaseDown,
-		step{"note the intent", d.intend},
-		step{"check whose the VMs are", d.check},
+		step{"record the operation", d.intend},
+		step{"check ownership", d.check},
 		step{"destroy the VMs", d.destroy},
-		step{"prove that they are gone", d.prove},
+		step{"verify deletion", d.prove},
 	)
 	if err != nil {
 		return d.fail(d.ending.leak(ctx, err))
@@ -106,7 +106,17 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 		warn(sink, "destroying with tofu failed, going on through the API: %v", err)
 		return nil
 	}
+	if ctx.Err() == nil && errors.Is(err, errPart) && d.gone(ctx) { // the proof tells what tofu could not remove, and why
+		warn(sink, "the VMs are gone, and removing the rest took tofu too long, going on through the API: %v", err)
+		return nil
+	}
 	return err
+}
+
+// gone reports whether it is known that no VM is left.
+func (d *down) gone(ctx context.Context) bool {
+	there, err := d.ending.remaining(ctx)
+	return err == nil && len(there) == 0 && d.ending.aside == nil
 }
 
 func (d *down) prove(ctx context.Context, sink progress.Sink) error { return d.ending.prove(ctx, sink) }

@@ -263,7 +263,7 @@ func TestDown(t *testing.T) {
 		{
 			name: "one cannot be read, and the other stays: both are named", world: world{vms: []deploy.VMRef{mine}, unseen: []deploy.VMRef{dark}, stuck: true}, force: true,
 			want: []string{"save down running", "foreign?", "remaining?", "remaining?", "api destroy", "remaining?", "save down failed"},
-			leak: "still there: VM 20000 ci-1-1 on pve1; not seen, and may be there: VM 20001 ci-1-2 on pve3: it was deleted, and is there",
+			leak: "still there: VM 20000 ci-1-1 on pve1; not seen, and may be there: VM 20001 ci-1-2 on pve3: delete succeeded but the VM still exists",
 		},
 		{
 			name: "one is somebody else's, and another cannot be read: nothing is touched", world: world{foreign: errors.New("VM 20000 is theirs"), unseen: []deploy.VMRef{dark}},
@@ -288,7 +288,7 @@ func TestDown(t *testing.T) {
 		{
 			name: "the API cannot with force either: the same is no advice by itself", world: world{vms: []deploy.VMRef{mine}, stuck: true}, force: true,
 			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "save down failed"},
-			leak: "it was deleted, and is there", hint: "see in this run's evidence, and in the tasks of Proxmox VE, what stands in the way\nthen: hive-test down ci-1 --force",
+			leak: "delete succeeded but the VM still exists", hint: "see in this run's evidence, and in the tasks of Proxmox VE, what stands in the way\nthen: hive-test down ci-1 --force",
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ func Remark(ctx context.Context, r *Job, change func(*cluster.Owner)) error {
 		return err
 	}
 	if err := r.Deploy.Owner.UpdateMetadata(ctx, r.Record); err != nil {
-		return progress.WithHint(fmt.Errorf("recorded, but not written on every VM: %w", err),
+		return progress.WithHint(fmt.Errorf("saved here, but some VMs could not be updated: %w", err),
 			"the same command again, or `hive-test up "+string(r.Record.Name)+"`, writes the rest")
 	}
 	return nil

@@ -31,7 +31,7 @@ func (e *PreflightError) Error() string {
 	if len(lines) == 1 {
 		return lines[0]
 	}
-	return fmt.Sprintf("%d things stand in the way:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
+	return fmt.Sprintf("%d problems:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
 }
 
 // Hint gives each finding's fix.
@@ -178,7 +178,7 @@ const (
 	stepHostKeys  = "pin the host keys"
 
 	stepReach   = "reach the nodes at their static addresses"
-	stepRetire  = "prove that nodes that leave are gone"
+	stepRetire  = "verify that nodes that leave are deleted"
 	stepRestart = "restart what waits for a restart"
 )
 
@@ -213,7 +213,7 @@ func (u *up) key(context.Context, progress.Sink) error {
 func (u *up) claim(ctx context.Context, sink progress.Sink) error {
 	err := u.Deploy.Lease.Acquire(ctx, u.Record, u.Before, sink)
 	if err != nil { // nothing is recorded yet: nobody else would give up what was claimed so far
-		ctx, cancel := phase.After(ctx, remainingTime, errors.New("the time was up"))
+		ctx, cancel := phase.After(ctx, remainingTime, errors.New("timed out"))
 		defer cancel()
 		u.Deploy.Lease.Release(ctx, u.Record, sink)
 	}
@@ -253,7 +253,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		return err
 	}
 	if !result.Changed && len(leaving) == 0 {
-		info(sink, "nothing to change: the VMs are as asked")
+		info(sink, "no changes")
 	}
 	return u.made(sink, result.Created)
 }
@@ -293,7 +293,7 @@ func (u *up) made(sink progress.Sink, created []string) error {
 	if _, configured := u.Record.Phases[cluster.PhaseConfigure]; configured && u.Before != nil && len(created)+len(u.Record.Leaving()) > 0 {
 		name := u.Record.Name
 		sink.Emit(progress.Event{Kind: progress.Warning,
-			Message: fmt.Sprintf("hive on %s was formed of other nodes, and once formed it takes no node in and lets none go", name),
+			Message: fmt.Sprintf("the running hive cluster on %s has other members, and hive cannot add or remove members", name),
 			Hint:    fmt.Sprintf("hive-test configure %s --force forms it anew of all nodes, and drops what it holds", name)})
 	}
 	return failure

@@ -91,7 +91,7 @@ func (e *TimeoutError) Error() string {
 }
 
 // errTimeUp is the cause of a phase's context whose limit has passed, in the words of those who only see the context.
-var errTimeUp = errors.New("the time was up")
+var errTimeUp = errors.New("timed out")
 
 // bare errors of a context say no more than the TimeoutError does.
 func bare(err error) bool {

@@ -101,7 +101,7 @@ func (s *session) await(ctx context.Context, out *output, grace time.Duration, m
 	case <-s.conn.lost:
 		return s.conn.lostError()
 	case <-time.After(50 * time.Millisecond): // the channel ends a moment before its connection is known to have
-		return errors.New("it ended without telling its exit status")
+		return errors.New("command ended without an exit status")
 	}
 }
 

@@ -361,7 +361,7 @@ func TestEndsOfCommands(t *testing.T) {
 		})
 		h := newDialer(t, testConfig(t)).Host(nodeAt(addr, 1))
 		got, err := h.Run(t.Context(), Command{Argv: []string{"reboot"}})
-		contains(t, err, "ci-1: reboot: it ended without telling its exit status: going down")
+		contains(t, err, "ci-1: reboot: command ended without an exit status: going down")
 		if got.ExitCode != -1 {
 			t.Errorf("exit code %d", got.ExitCode)
 		}

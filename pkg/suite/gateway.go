@@ -69,7 +69,7 @@ func (e *refusal) Error() string {
 		text += ": " + e.message
 	}
 	if e.code == "SignatureDoesNotMatch" && e.skew.Abs() > maxSkew-30*time.Second {
-		text += fmt.Sprintf(": its clock differs by %s from this machine's, and %s is the most it bears", e.skew.Abs().Round(time.Second), maxSkew)
+		text += fmt.Sprintf(": clock skew %s exceeds the allowed %s", e.skew.Abs().Round(time.Second), maxSkew)
 	}
 	return text
 }

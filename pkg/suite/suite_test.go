@@ -204,7 +204,7 @@ func TestSmokeFindsWhatIsWrong(t *testing.T) {
 			"instance-types/ci-1": "SignatureDoesNotMatch", "instances/ci-1": "SignatureDoesNotMatch",
 		}},
 		{"clock", gateway{skew: 6 * time.Minute}, nil, map[string]string{
-			"regions/ci-1": "its clock differs by ", "instance-types/ci-1": "its clock", "instances/ci-1": "its clock",
+			"regions/ci-1": "clock skew 6m", "instance-types/ci-1": "clock skew", "instances/ci-1": "clock skew",
 		}},
 		{"nothing listed", gateway{answer: map[string]string{
 			"DescribeRegions":       "<DescribeRegionsResponse></DescribeRegionsResponse>",

@@ -117,7 +117,7 @@ func (late) Bridges(ctx context.Context, _ string) ([]string, error) {
 	return nil, &callError{method: "GET", path: "/nodes/pve1/network", err: context.Cause(ctx)}
 }
 
-// What was not asked when the time was up is neither good nor bad, and said to be neither.
+// What was not asked when timed out is neither good nor bad, and said to be neither.
 func TestPreflightTellsWhatWasNotChecked(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
 	end(fmt.Errorf("%w (2m0s)", ErrTimeUp))
