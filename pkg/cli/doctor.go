@@ -9,9 +9,9 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/deploy/proxmox/api"
 )
 
 const doctorLong = `doctor checks, all at once, and in seconds where nothing is slow, everything that is known to make up fail, and changes nothing: OpenTofu and its
@@ -71,8 +71,8 @@ func printRole(w io.Writer, settings config.Settings) error {
 
 // doctorJSON is the shape of `doctor -o json`.
 type doctorJSON struct {
-	Schema int               `json:"schema"`
-	OK     bool              `json:"ok"`
+	Schema int           `json:"schema"`
+	OK     bool          `json:"ok"`
 	Checks []api.Finding `json:"checks"`
 }
 

@@ -13,8 +13,8 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
-	"hive-test/pkg/engine"
 	"hive-test/pkg/deploy/proxmox"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 )

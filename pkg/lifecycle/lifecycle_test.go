@@ -27,6 +27,7 @@ type world struct {
 	vms       []deploy.VMRef // ours that exist
 	foreign   error
 	tofuFails error
+	tofuHalf  bool // tofu fails when the VMs are gone
 	upFails   error
 	stuck     bool           // VMs that cannot be deleted
 	unseen    []deploy.VMRef // ours that cannot be read
@@ -79,12 +80,14 @@ func (w *world) Verify(context.Context, *cluster.Record) error { w.log("verify")
 func (w *world) Acquire(context.Context, *cluster.Record, *cluster.Record, progress.Sink) error {
 	return nil
 }
-func (w *world) InUse(context.Context, *cluster.Record, []string) error               { return nil }
-func (w *world) EnsureFree(context.Context, *cluster.Record, []string, progress.Sink) error { return nil }
-func (w *world) Release(context.Context, *cluster.Record, progress.Sink)              { w.log("release") }
-func (w *world) ReleaseAll(context.Context, *cluster.Record, progress.Sink)               { w.log("forget") }
-func (w *world) Power(context.Context, *cluster.Record) []deploy.Power                { return nil }
-func (w *world) PlanText(context.Context, provision.Request) (string, error)          { return "", nil }
+func (w *world) InUse(context.Context, *cluster.Record, []string) error { return nil }
+func (w *world) EnsureFree(context.Context, *cluster.Record, []string, progress.Sink) error {
+	return nil
+}
+func (w *world) Release(context.Context, *cluster.Record, progress.Sink)     { w.log("release") }
+func (w *world) ReleaseAll(context.Context, *cluster.Record, progress.Sink)  { w.log("forget") }
+func (w *world) Power(context.Context, *cluster.Record) []deploy.Power       { return nil }
+func (w *world) PlanText(context.Context, provision.Request) (string, error) { return "", nil }
 func (w *world) Describe(context.Context, *cluster.Record, cluster.Node) []deploy.Diagnostic {
 	return []deploy.Diagnostic{{What: "config", Text: "name: ci-1-1\n"}, {What: "tasks", Err: errors.New("not now")}}
 }
@@ -154,7 +157,7 @@ func (w *world) Up(context.Context, provision.Request) (provision.Result, error)
 }
 func (w *world) Down(context.Context, provision.Request) error {
 	w.log("tofu destroy")
-	if w.tofuFails == nil && !w.stuck {
+	if w.tofuHalf || w.tofuFails == nil && !w.stuck {
 		w.vms = nil
 	}
 	return w.tofuFails
@@ -225,6 +228,15 @@ func TestDown(t *testing.T) {
 		{
 			name: "tofu fails: what remains is named, the directory stays", world: world{vms: []deploy.VMRef{mine}, tofuFails: errors.New("HTTP 595")},
 			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1",
+		},
+		{
+			name:  "tofu has no time left for what the VMs have left: the proof tells what that is",
+			world: world{vms: []deploy.VMRef{mine}, tofuFails: fmt.Errorf("interrupted (%w)", errPart), tofuHalf: true, litter: errors.New("HTTP 500 for a snippet")},
+			want:  []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "remaining?", "sweep", "save down failed"}, leak: "HTTP 500 for a snippet",
+		},
+		{
+			name: "tofu has no time left, and a VM is there: nothing else deletes it unasked", world: world{vms: []deploy.VMRef{mine}, tofuFails: fmt.Errorf("interrupted (%w)", errPart)},
+			want: []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "remaining?", "save down failed"}, leak: "VM 20000 ci-1-1 on pve1",
 		},
 		{
 			name: "tofu fails with force: the API goes on", world: world{vms: []deploy.VMRef{mine}, tofuFails: errors.New("HTTP 595")}, force: true,
