@@ -31,7 +31,7 @@ func (a *app) dryRun(ctx context.Context, name string, settings config.Settings,
 	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 		return err
 	}
-	request := engine.UpRequest{Request: engine.Request{Name: name, Settings: settings}, Allow: allow}
+	request := engine.UpRequest{Request: a.request(name, settings), Allow: allow}
 	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
 		record, reading, outcome, err := e.DryRun(ctx, request)
 		if err != nil {

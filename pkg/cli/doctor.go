@@ -78,7 +78,7 @@ type doctorJSON struct {
 
 func (a *app) doctor(ctx context.Context, name string, settings config.Settings) error {
 	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
-		checkup, err := e.Doctor(ctx, engine.Request{Name: name, Settings: settings})
+		checkup, err := e.Doctor(ctx, a.request(name, settings))
 		if err != nil {
 			return err
 		}

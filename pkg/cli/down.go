@@ -44,7 +44,7 @@ taken off, VMs go through the API where OpenTofu fails, and what is refused does
 			return usage(errors.New("--owner is empty: it is the id that `hive-test status -o wide` and the VMs' descriptions show"))
 		}
 		request := engine.DownRequest{
-			Request: engine.Request{Name: args[0], Settings: settings}, Force: *force, KeepResults: *keep, Owner: *owner, Leave: *leave,
+			Request: a.request(args[0], settings), Force: *force, KeepResults: *keep, Owner: *owner, Leave: *leave,
 		}
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Down(ctx, request) })
 	})

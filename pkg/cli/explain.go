@@ -29,7 +29,7 @@ needs no cluster: the evidence outlives it.`,
 		Args: named(1),
 	}
 	load := a.settings(cmd)
-	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
@@ -37,13 +37,17 @@ needs no cluster: the evidence outlives it.`,
 		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
 		}
-		return a.explain(args[0], settings)
+		return a.explain(ctx, args[0], settings)
 	})
 	return cmd
 }
 
-func (a *app) explain(name string, settings config.Settings) error {
-	explained, err := engine.Open(engine.Options{}).Explain(engine.Request{Name: name, Settings: settings})
+func (a *app) explain(ctx context.Context, name string, settings config.Settings) error {
+	e, err := engine.Open(ctx, engine.Options{})
+	if err != nil {
+		return err
+	}
+	explained, err := e.Explain(a.request(name, settings))
 	if err != nil {
 		return err
 	}

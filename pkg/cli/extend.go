@@ -103,7 +103,7 @@ func (a *app) remark(verb, name string, settings config.Settings, change func(*e
 		return err
 	}
 	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
-		owner, err := change(e, engine.Request{Name: name, Settings: settings})
+		owner, err := change(e, a.request(name, settings))
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func (a *app) envCommand() *cobra.Command {
 			return err
 		}
 		return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
-			located, err := e.Locate(ctx, "env", engine.Request{Name: args[0], Settings: settings})
+			located, err := e.Locate(ctx, "env", a.request(args[0], settings))
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func (a *app) inventoryCommand() *cobra.Command {
 			return err
 		}
 		return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
-			located, err := e.Locate(ctx, "inventory", engine.Request{Name: args[0], Settings: settings})
+			located, err := e.Locate(ctx, "inventory", a.request(args[0], settings))
 			if err != nil {
 				return err
 			}

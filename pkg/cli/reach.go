@@ -98,7 +98,7 @@ func nodesFlag(cmd *cobra.Command, name, usage string) *string {
 // onNodes lets do work on nodes of a cluster.
 func (a *app) onNodes(ctx context.Context, verb, name string, settings config.Settings, pick func(cluster.Nodes) (cluster.Nodes, error), do func(context.Context, engine.Reached) error) error {
 	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
-		return e.OnNodes(ctx, engine.NodesRequest{Request: engine.Request{Name: name, Settings: settings}, Verb: verb, Pick: pick}, do)
+		return e.OnNodes(ctx, engine.NodesRequest{Request: a.request(name, settings), Verb: verb, Pick: pick}, do)
 	})
 }
 

@@ -112,7 +112,7 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 	}
 	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
 		request := engine.ReapRequest{
-			Request: engine.Request{Name: name, Settings: settings}, Prefix: flags.prefix, OlderThan: *flags.olderThan, Again: flags.again(settings),
+			Request: a.request(name, settings), Prefix: flags.prefix, OlderThan: *flags.olderThan, Again: flags.again(settings),
 		}
 		plan, err := e.Reap(ctx, request, func(plan *proxmox.ReapPlan) (bool, error) {
 			var err error

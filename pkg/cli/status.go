@@ -51,7 +51,7 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
 		case *watch:
 			return a.watch(ctx, args[0], *interval, settings)
 		case len(args) == 0:
-			return a.list(settings)
+			return a.list(ctx, settings)
 		}
 		return a.status(ctx, args[0], settings)
 	})
@@ -61,7 +61,7 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
 func (a *app) status(ctx context.Context, name string, settings config.Settings) error {
 	a.signals.looking()
 	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
-		status, err := e.Status(ctx, engine.Request{Name: name, Settings: settings})
+		status, err := e.Status(ctx, a.request(name, settings))
 		if err != nil {
 			return err
 		}
@@ -88,8 +88,12 @@ type listJSON struct {
 	Clusters []engine.Summary `json:"clusters"`
 }
 
-func (a *app) list(settings config.Settings) error {
-	clusters, err := engine.Open(engine.Options{}).Clusters(settings)
+func (a *app) list(ctx context.Context, settings config.Settings) error {
+	e, err := engine.Open(ctx, engine.Options{})
+	if err != nil {
+		return err
+	}
+	clusters, err := e.Clusters(settings)
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,12 @@ A run that died on this host is taken over by the next one without this, and one
 		Args: named(1),
 	}
 	load := a.settings(cmd)
-	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		return a.unlock(args[0], settings)
+		return a.unlock(ctx, args[0], settings)
 	})
 	return cmd
 }
@@ -39,11 +39,15 @@ type unlockJSON struct {
 	Holder  *state.Holder `json:"holder"` // null: nobody held it
 }
 
-func (a *app) unlock(name string, settings config.Settings) error {
+func (a *app) unlock(ctx context.Context, name string, settings config.Settings) error {
 	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 		return err
 	}
-	holder, err := engine.Open(engine.Options{}).Unlock(engine.Request{Name: name, Settings: settings})
+	e, err := engine.Open(ctx, engine.Options{})
+	if err != nil {
+		return err
+	}
+	holder, err := e.Unlock(a.request(name, settings))
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (a *app) upCommand() *cobra.Command {
 			return a.dryRun(ctx, args[0], settings, *guard)
 		}
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) {
-			return e.Up(ctx, engine.UpRequest{Request: engine.Request{Name: args[0], Settings: settings}, Allow: *guard})
+			return e.Up(ctx, engine.UpRequest{Request: a.request(args[0], settings), Allow: *guard})
 		})
 	})
 	return cmd

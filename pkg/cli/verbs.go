@@ -53,7 +53,7 @@ is still to be formed, for all.`,
 		if err != nil {
 			return err
 		}
-		request := engine.ConfigureRequest{Request: engine.Request{Name: args[0], Settings: settings}, Force: *force, From: *from, OnlyNodes: *which}
+		request := engine.ConfigureRequest{Request: a.request(args[0], settings), Force: *force, From: *from, OnlyNodes: *which}
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Configure(ctx, request) })
 	})
 	return cmd
@@ -82,7 +82,7 @@ else the command itself.`,
 			return err
 		}
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) {
-			return e.Test(ctx, engine.Request{Name: args[0], Settings: settings})
+			return e.Test(ctx, a.request(args[0], settings))
 		})
 	})
 	return cmd
@@ -106,7 +106,7 @@ that of the first phase that failed. What failed is explained by what every node
 		if err != nil {
 			return err
 		}
-		request := engine.FullRequest{UpRequest: engine.UpRequest{Request: engine.Request{Name: args[0], Settings: settings}, Allow: *guard}, Leave: *leave}
+		request := engine.FullRequest{UpRequest: engine.UpRequest{Request: a.request(args[0], settings), Allow: *guard}, Leave: *leave}
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Full(ctx, request) })
 	})
 	return cmd

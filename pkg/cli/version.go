@@ -41,7 +41,10 @@ func (a *app) versionCommand() *cobra.Command {
 		}
 		document := versionJSON{Schema: outputSchema, Version: programVersion(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
 		if settings.Verbose {
-			e := engine.Open(engine.Options{Environ: a.Environ, CacheDir: a.cacheDir()})
+			e, err := engine.Open(ctx, engine.Options{Environ: a.Environ, CacheDir: a.cacheDir()})
+			if err != nil {
+				return err
+			}
 			binary, err := e.Tofu(ctx, settings, *download)
 			if err != nil {
 				return err

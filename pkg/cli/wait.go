@@ -60,7 +60,7 @@ func (a *app) wait(ctx context.Context, name string, healthy bool, settings conf
 	var last *statusJSON
 	told := ""
 	pause := waitFirst
-	request := engine.WatchRequest{Request: engine.Request{Name: name, Settings: settings}, Verb: "wait", Pause: func() time.Duration {
+	request := engine.WatchRequest{Request: a.request(name, settings), Verb: "wait", Pause: func() time.Duration {
 		defer func() { pause = min(pause*3/2, waitLimit) }()
 		return pause
 	}}

@@ -30,7 +30,7 @@ func (a *app) watch(ctx context.Context, name string, interval time.Duration, se
 	a.signals.looking()
 	w := a.watcher(settings.Output)
 	formed := false
-	request := engine.WatchRequest{Request: engine.Request{Name: name, Settings: settings}, Verb: "status", Pause: func() time.Duration { return interval }}
+	request := engine.WatchRequest{Request: a.request(name, settings), Verb: "status", Pause: func() time.Duration { return interval }}
 	if w.screen {
 		request.Sink = w.notes
 	}

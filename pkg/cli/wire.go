@@ -65,10 +65,19 @@ func (a *app) work(settings config.Settings, do func(*engine.Engine, progress.Re
 		}
 	}()
 	a.ownTemporary(progress.Redact(screen, a.known.Values))
-	return do(engine.Open(engine.Options{
+	e, err := engine.Open(a.signals.context, engine.Options{
 		Version: programVersion(), Environ: a.Environ, TofuEnviron: a.tofuEnviron(), CacheDir: a.cacheDir(), LockDir: a.locks, NoLockDir: a.noLocks,
-		Events: screen, Secrets: a.known, Abort: a.signals.abort, Attend: a.signals.attended, EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
-	}), screen)
+		Events: screen, Secrets: a.known, Attend: a.signals.attended, EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
+	})
+	if err != nil {
+		return err
+	}
+	return do(e, screen)
+}
+
+// request is what a verb asks of a cluster; the second signal aborts it.
+func (a *app) request(name string, settings config.Settings) engine.Request {
+	return engine.Request{Name: name, Settings: settings, Abort: a.signals.abort}
 }
 
 // phases lets do run phases, and prints what came of them where a document is asked for.

@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -33,12 +34,10 @@ type Options struct {
 	Events progress.Sink
 	// Secrets are the values that no file and no event may show; nil: those alone that runs learn.
 	Secrets *progress.Secrets
-	// Abort ends the cleaning up of a run whose own context has ended; nil: it is done to its end.
-	Abort context.Context
 	// Attend makes f hear when the user asks a run to end, before its context ends; f(nil) ends that. It returns lines to be shown
 	// at once. Nil: the end of a run's context is all that is noted.
 	Attend func(f func(signal os.Signal, again bool) (lines []string))
-	// EndChildren ends the processes that a run has left when Abort has ended; nil: they are left.
+	// EndChildren ends the processes that a run has left when its Abort has ended; nil: they are left.
 	EndChildren func()
 	// Confirm asks the user; nil: nobody can be asked, which is an error where it is needed.
 	Confirm func(question string) (bool, error)
@@ -49,8 +48,11 @@ type Options struct {
 // Engine runs verbs on clusters. Its methods are safe for concurrent use.
 type Engine struct{ Options }
 
-// Open returns an engine. It touches neither disk nor network.
-func Open(options Options) *Engine {
+// Open returns an engine, unless ctx has ended. It touches neither disk nor network, and keeps no context.
+func Open(ctx context.Context, options Options) (*Engine, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if options.Version == "" {
 		options.Version = "devel"
 	}
@@ -69,9 +71,6 @@ func Open(options Options) *Engine {
 	if options.Secrets == nil {
 		options.Secrets = new(progress.Secrets)
 	}
-	if options.Abort == nil {
-		options.Abort = context.Background()
-	}
 	if options.EndChildren == nil {
 		options.EndChildren = func() {}
 	}
@@ -81,13 +80,21 @@ func Open(options Options) *Engine {
 	if options.Advise == nil {
 		options.Advise = func(text string) string { return text }
 	}
-	return &Engine{options}
+	return &Engine{options}, nil
 }
 
 // Request says which cluster a verb is about, and what is asked for.
 type Request struct {
 	Name     string
 	Settings config.Settings
+	// Abort ends the cleaning up of a run whose own context has ended; nil: it is done to its end.
+	Abort context.Context
+}
+
+// named is the request for a verb that needs no cluster: its events have the name of another thing then.
+func (r Request) named(otherwise string) Request {
+	r.Name = cmp.Or(r.Name, otherwise)
+	return r
 }
 
 // Outcome is what came of a run with phases. Report is complete whatever the error; Dir is empty where the run ended before it

@@ -39,6 +39,15 @@ func simulated(t *testing.T) (clustersDir string) {
 	return dir
 }
 
+func open(t *testing.T, options engine.Options) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 func settings(t *testing.T, values map[string]string) config.Settings {
 	t.Helper()
 	loaded, err := config.Load(config.LoadOptions{Values: values, Env: func(string) string { return "" }, WorkDir: t.TempDir()})
@@ -60,7 +69,7 @@ func TestExample(t *testing.T) {
 	os.Stdout = stdout
 	_ = write.Close()
 	said, err := io.ReadAll(read)
-	if want := "test passed <nil>\ndown passed <nil>\n"; err != nil || string(said) != want {
+	if want := "passed <nil> <nil> <nil> <nil>\n"; err != nil || string(said) != want {
 		t.Errorf("it printed %q, want %q (%v)", said, want, err)
 	}
 }
@@ -80,7 +89,7 @@ func (c *collected) Emit(e progress.Event) {
 func TestTwoClustersAtOnceDoNotKnowOfEachOther(t *testing.T) {
 	dir := simulated(t)
 	events := &collected{events: map[string][]progress.Event{}}
-	hive := engine.Open(engine.Options{Events: events})
+	hive := open(t, engine.Options{Events: events})
 	var wait sync.WaitGroup
 	for name, suite := range map[string]string{"passes": "true", "fails": "false"} {
 		wait.Go(func() {
@@ -116,7 +125,7 @@ func TestACancelledRunCleansUp(t *testing.T) {
 			cancel(stop)
 		}
 	})
-	hive := engine.Open(engine.Options{Events: started})
+	hive := open(t, engine.Options{Events: started})
 	request := engine.Request{Name: "cut", Settings: settings(t, map[string]string{"sim": "true", "node_count": "1", "clusters_dir": dir})}
 	outcome, err := hive.Full(ctx, engine.FullRequest{UpRequest: engine.UpRequest{Request: request}})
 	if !errors.Is(err, stop) {

@@ -11,21 +11,17 @@ import (
 
 // A cluster on the simulated Proxmox VE is made, configured, tested and destroyed.
 func Example() {
-	settings, err := config.Load(config.LoadOptions{Values: map[string]string{"sim": "true", "node_count": "1", "clusters_dir": os.Getenv("CLUSTERS")}})
-	if err != nil {
-		fmt.Println(err)
+	ctx := context.Background()
+	settings, loadErr := config.Load(config.LoadOptions{Values: map[string]string{"sim": "true", "node_count": "1", "clusters_dir": os.Getenv("CLUSTERS")}})
+	hive, openErr := engine.Open(ctx, engine.Options{})
+	if loadErr != nil || openErr != nil {
+		fmt.Println(loadErr, openErr)
 		return
 	}
-	ctx, hive := context.Background(), engine.Open(engine.Options{})
 	request := engine.Request{Name: "demo", Settings: settings}
-	if _, err := hive.Up(ctx, engine.UpRequest{Request: request}); err != nil {
-		fmt.Println(err)
-	}
-	if _, err := hive.Configure(ctx, engine.ConfigureRequest{Request: request}); err != nil {
-		fmt.Println(err)
-	}
-	outcome, err := hive.Test(ctx, request)
-	fmt.Println("test", outcome.Report.Result, err)
-	outcome, err = hive.Down(ctx, engine.DownRequest{Request: request})
-	fmt.Println("down", outcome.Report.Result, err)
+	_, upErr := hive.Up(ctx, engine.UpRequest{Request: request})
+	_, configureErr := hive.Configure(ctx, engine.ConfigureRequest{Request: request})
+	tested, testErr := hive.Test(ctx, request)
+	_, downErr := hive.Down(ctx, engine.DownRequest{Request: request})
+	fmt.Println(tested.Report.Result, upErr, configureErr, testErr, downErr)
 }

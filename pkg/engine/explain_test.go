@@ -55,7 +55,11 @@ func TestExplainRepeatsWhatWasSaidOfALoudSuite(t *testing.T) {
 	if err := recorder.Close(); err != nil {
 		t.Fatal(err)
 	}
-	document, err := Open(Options{}).Explain(Request{Name: "red", Settings: config.Settings{ClustersDir: dir}})
+	e, err := Open(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := e.Explain(Request{Name: "red", Settings: config.Settings{ClustersDir: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // recorded opens a cluster that exists.
 func (e *Engine) recorded(verb string, request Request) (*session, error) {
-	s, err := e.open(verb, request.Name, request.Settings)
+	s, err := e.open(verb, request)
 	if err != nil {
 		return nil, err
 	}

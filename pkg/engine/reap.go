@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +30,7 @@ type ReapRequest struct {
 // Reap finds the VMs that nobody will destroy, from Proxmox VE alone, and hands the plan to decide: where that says so, what the plan
 // says is destroyed, and the plan tells what became of it.
 func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*proxmox.ReapPlan) (destroy bool, err error)) (*proxmox.ReapPlan, error) {
-	s, err := e.open("reap", cmp.Or(request.Name, "reap"), request.Settings)
+	s, err := e.open("reap", request.named("reap"))
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (e *Engine) Hold(ctx context.Context, request Request, held bool) (cluster.
 
 // remark changes what a cluster's VMs say of its time, and returns what they say now.
 func (e *Engine) remark(ctx context.Context, verb string, request Request, change func(*cluster.Owner)) (cluster.Owner, error) {
-	s, err := e.open(verb, request.Name, request.Settings)
+	s, err := e.open(verb, request)
 	if err != nil {
 		return cluster.Owner{}, err
 	}

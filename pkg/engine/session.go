@@ -28,6 +28,7 @@ type session struct {
 	*Engine
 	verb     string
 	settings config.Settings
+	abort    context.Context
 	store    *state.Store
 	name     cluster.Name
 	record   *cluster.Record
@@ -47,7 +48,8 @@ type session struct {
 }
 
 // open begins a run: nothing on disk is touched before hold.
-func (e *Engine) open(verb, name string, settings config.Settings) (*session, error) {
+func (e *Engine) open(verb string, request Request) (*session, error) {
+	name, settings := request.Name, request.Settings
 	parsed, store, err := e.storeOf(name, settings)
 	if err != nil {
 		return nil, err
@@ -57,8 +59,11 @@ func (e *Engine) open(verb, name string, settings config.Settings) (*session, er
 			return nil, err
 		}
 	}
-	s := &session{Engine: e, verb: verb, settings: settings, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(e.Secrets)}
+	s := &session{Engine: e, verb: verb, settings: settings, abort: request.Abort, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(e.Secrets)}
 	s.Secrets.Learn(TokenSecrets(settings.Proxmox.Token.Reveal())...)
+	if s.abort == nil {
+		s.abort = context.Background()
+	}
 	base := progress.Event{Cluster: name, Verb: verb}
 	s.sink = e.advising(progress.With(progress.Redact(progress.Multi(e.Events, s.memory, progress.SinkFunc(s.note)), s.Secrets.Values), base))
 	return s, nil
@@ -178,7 +183,7 @@ func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.
 	s.running = &lifecycle.Job{
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Deploy: deployer,
 		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, Environ: s.Environ, SuiteEnv: s.settings.SuiteEnv, KillLeftovers: s.settings.KillLeftovers, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
-		Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.Abort, Secrets: s.Secrets,
+		Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.abort, Secrets: s.Secrets,
 	}
 	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well
 		s.running.Store = keeper{s.store, s.unread, s.sink}
@@ -211,13 +216,13 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 		beat.Unseen(ctx, s.sink)
 	}
 	manager := &phase.Manager{
-		Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.Abort, CleanTimeout: s.settings.PhaseTimeout("down"),
+		Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.abort, CleanTimeout: s.settings.PhaseTimeout("down"),
 		Timeout: s.settings.Timeout, Setting: "--timeout",
 	}
 	outcomes, err := manager.Run(ctx)
 	stopNoting()
-	beat.End(ctx, err, s.Abort.Err() != nil)
-	if s.Abort.Err() == nil {
+	beat.End(ctx, err, s.abort.Err() != nil)
+	if s.abort.Err() == nil {
 		err = errors.Join(err, r.Close())
 	} else { // something may still use the connections, which end with the process; children would not
 		s.EndChildren()
