@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/engine"
 	"hive-test/pkg/remote"
 )
 
@@ -41,28 +40,6 @@ func nodes() cluster.Nodes {
 		})
 	}
 	return list
-}
-
-func TestChooseNodes(t *testing.T) {
-	for _, tc := range []struct {
-		which string
-		want  []int // nil: an error
-	}{
-		{"", []int{1, 2, 3}}, {"2", []int{2}}, {"3,1", []int{3, 1}}, {"1, 2", []int{1, 2}}, {"2,2", []int{2}},
-		{"4", nil}, {"0", nil}, {"x", nil}, {"1,,2", nil}, {"1-3", nil},
-	} {
-		chosen, err := engine.Choose(nodes(), "nodes", tc.which)
-		var got []int
-		for _, n := range chosen {
-			got = append(got, n.Index)
-		}
-		if diff := cmp.Diff(tc.want, got); diff != "" || (err == nil) != (tc.want != nil) {
-			t.Errorf("--nodes %q: %v, %v", tc.which, got, err)
-		}
-		if err != nil && engine.CodeOf(t.Context(), err) != engine.ExitUsage {
-			t.Errorf("--nodes %q: %v is no usage error", tc.which, err)
-		}
-	}
 }
 
 func TestAnsibleInventory(t *testing.T) {

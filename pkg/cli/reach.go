@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/remote"
 )
 
 func (a *app) sshCommand() *cobra.Command {
@@ -95,30 +91,14 @@ func nodesFlag(cmd *cobra.Command, name, usage string) *string {
 	return which
 }
 
-// onNodes lets do work on nodes of a cluster.
-func (a *app) onNodes(ctx context.Context, verb, name string, settings config.Settings, pick func(cluster.Nodes) (cluster.Nodes, error), do func(context.Context, engine.Reached) error) error {
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
-		return e.OnNodes(ctx, engine.NodesRequest{Request: a.request(name, settings), Verb: verb, Pick: pick}, do)
-	})
-}
-
 func (a *app) ssh(ctx context.Context, name string, index int, command []string, raw bool, settings config.Settings) error {
-	pick := func(nodes cluster.Nodes) (cluster.Nodes, error) {
-		node, ok := nodes.ByIndex(index)
-		if !ok {
-			return nil, usage(fmt.Errorf("cluster %q has no node %d: it has %d", name, index, len(nodes)))
-		}
-		return cluster.Nodes{node}, nil
-	}
-	return a.onNodes(ctx, "ssh", name, settings, pick, func(ctx context.Context, reached engine.Reached) error {
-		group := reached.Group
-		if err := errors.Join(reached.Unreached...); err != nil {
-			return err
-		}
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
 		file, isFile := a.Stdin.(*os.File)
-		tty := isFile && len(command) == 0 && term.IsTerminal(int(file.Fd()))
 		stdout, stderr, flush := a.sessionOutput(raw)
-		exit, err := group[0].Interactive(ctx, command, a.Stdin, stdout, stderr, tty)
+		exit, err := e.Shell(ctx, engine.ShellRequest{
+			Request: a.request(name, settings), Node: index, Command: command, Stdin: a.Stdin, Stdout: stdout, Stderr: stderr,
+			TTY: isFile && len(command) == 0 && term.IsTerminal(int(file.Fd())),
+		})
 		err = errors.Join(err, flush())
 		if err == nil && exit != 0 {
 			err = engine.Error{Code: engine.ExitCode(exit)}
@@ -185,78 +165,23 @@ taken out; --raw leaves them. 4 MiB of each stream of a node are kept; where it 
 
 // execJSON is the shape of `exec -o json`.
 type execJSON struct {
-	Schema int            `json:"schema"`
-	Nodes  []execNodeJSON `json:"nodes"`
-}
-
-type execNodeJSON struct {
-	Name     string  `json:"name"`
-	ExitCode int     `json:"exit_code"`
-	Signal   string  `json:"signal"`
-	Stdout   string  `json:"stdout"`
-	Stderr   string  `json:"stderr"`
-	Seconds  float64 `json:"seconds"`
-	Error    string  `json:"error,omitempty"`
+	Schema int                 `json:"schema"`
+	Nodes  []engine.NodeResult `json:"nodes"`
 }
 
 func (a *app) exec(ctx context.Context, name, which string, command []string, raw bool, settings config.Settings) error {
-	return a.onNodes(ctx, "exec", name, settings, engine.Listed(which), func(ctx context.Context, reached engine.Reached) error {
-		document, failure := execOn(ctx, reached.Group, reached.Unreached, command, settings.Timeout)
+	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		results, failure := e.Exec(ctx, engine.ExecRequest{Request: a.request(name, settings), Nodes: which, Command: command})
+		if results == nil {
+			return failure
+		}
+		document := execJSON{outputSchema, results}
 		structured, err := printAs(a.Stdout, settings.Output, document)
 		if !structured {
 			err = a.printExec(document, raw)
 		}
 		return errors.Join(failure, err)
 	})
-}
-
-// execOn runs the command everywhere but where a node was not reached. A node that could not be reached is an error; one where
-// the command failed gives the exit code. A limit of 0 is remote.DefaultTimeout.
-func execOn(ctx context.Context, group remote.Group, unreached []error, command []string, limit time.Duration) (execJSON, error) {
-	document := execJSON{Schema: outputSchema, Nodes: make([]execNodeJSON, len(group))}
-	var unreachable []error
-	code := engine.ExitOK
-	results := make([]remote.Result, len(group))
-	failures := slices.Clone(unreached)
-	place := map[string]int{}
-	for i, host := range group {
-		place[host.Name()] = i
-	}
-	_ = group.Each(ctx, func(ctx context.Context, host *remote.Host) error { // each node's error is kept in its place
-		i := place[host.Name()]
-		if failures[i] != nil {
-			return failures[i]
-		}
-		results[i], failures[i] = host.Run(ctx, remote.Command{Argv: command, Timeout: limit})
-		return failures[i]
-	})
-	for i, host := range group {
-		r := results[i]
-		document.Nodes[i] = execNodeJSON{Name: host.Name(), ExitCode: r.ExitCode, Signal: r.Signal, Stdout: string(r.Stdout), Stderr: string(r.Stderr), Seconds: r.Duration.Seconds()}
-		if r.Truncated {
-			cut := fmt.Errorf("%s: it has printed more than the %d MiB that are kept: send it to a file there, and get that with cp", host.Name(), remote.DefaultKeep>>20)
-			document.Nodes[i].Error, unreachable = cut.Error(), append(unreachable, cut)
-			continue
-		}
-		if failures[i] == nil {
-			continue
-		}
-		if exit, ok := errors.AsType[*remote.ExitError](failures[i]); ok {
-			if code == engine.ExitOK {
-				code = engine.ExitCode(max(exit.Result.ExitCode, 1))
-			}
-			continue
-		}
-		document.Nodes[i].ExitCode, document.Nodes[i].Error = -1, failures[i].Error()
-		unreachable = append(unreachable, failures[i])
-	}
-	if len(unreachable) > 0 {
-		return document, errors.Join(unreachable...)
-	}
-	if code != engine.ExitOK {
-		return document, engine.Error{Code: code}
-	}
-	return document, nil
 }
 
 // printExec writes every line of output with its node before it; raw: as the node has sent it, whoever reads it.

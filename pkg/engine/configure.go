@@ -38,7 +38,7 @@ func (e *Engine) Configure(ctx context.Context, request ConfigureRequest) (Outco
 					return err
 				}
 			}
-			only, err = Choose(s.record.Nodes, "only-nodes", request.OnlyNodes)
+			only, err = choose(s.record.Nodes, "only-nodes", request.OnlyNodes)
 			return err
 		}
 		return s.onFound(ctx, find, func(r *lifecycle.Job) []phase.Entry {

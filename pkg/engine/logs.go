@@ -40,7 +40,7 @@ func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error
 		return Gathered{}, err
 	}
 	defer s.close()
-	nodes, err := Choose(s.record.Nodes, "nodes", request.Nodes)
+	nodes, err := choose(s.record.Nodes, "nodes", request.Nodes)
 	if err != nil {
 		return Gathered{}, err
 	}
@@ -76,8 +76,7 @@ func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error
 // up (nil). Show is not called concurrently; its error ends it.
 func (e *Engine) FollowLogs(ctx context.Context, request LogsRequest, show func(node, log, line string) error) error {
 	// What cannot be reached is told by what follows it.
-	return e.OnNodes(ctx, NodesRequest{Request: request.Request, Verb: "logs", Pick: Listed(request.Nodes)}, func(ctx context.Context, reached Reached) error {
-		s := reached.session
+	return e.onNodes(ctx, "logs", request.Request, listed(request.Nodes), func(ctx context.Context, s reached) error {
 		s.learnKeys()
 		options := s.hiveOptions()
 		options.Secrets = s.Secrets
@@ -85,7 +84,7 @@ func (e *Engine) FollowLogs(ctx context.Context, request LogsRequest, show func(
 		var failure error
 		following, stop := context.WithCancel(ctx)
 		defer stop()
-		err := hive.New(s.name, reached.Group, options, s.sink).Follow(following, func(node, log, text string) {
+		err := hive.New(s.name, s.group, options, s.sink).Follow(following, func(node, log, text string) {
 			one.Lock()
 			defer one.Unlock()
 			if err := show(node, log, text); err != nil && failure == nil {

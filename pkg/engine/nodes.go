@@ -62,50 +62,43 @@ func (e *Engine) reach(ctx context.Context, verb string, request Request) (*sess
 	return s, s.looking(deployer), nil
 }
 
-// NodesRequest says which nodes are worked on.
-type NodesRequest struct {
-	Request
-	Verb string // as events name it
-	// Pick chooses among the cluster's nodes.
-	Pick func(cluster.Nodes) (cluster.Nodes, error)
+// reached are nodes of a cluster, connected to where they are now. One that cannot be reached has its error in its place.
+type reached struct {
+	*session
+	group     remote.Group
+	unreached []error
 }
 
-// Reached are nodes of a cluster, connected to where they are now. One that cannot be reached has its error in its place.
-type Reached struct {
-	Group     remote.Group
-	Unreached []error
-	Sink      progress.Sink // of the run
-	session   *session
-}
-
-// OnNodes lets do work on nodes of a cluster that exists.
-func (e *Engine) OnNodes(ctx context.Context, request NodesRequest, do func(context.Context, Reached) error) (err error) {
-	s, r, err := e.reach(ctx, request.Verb, request.Request)
+// onNodes lets do work on nodes of a cluster that exists: those that pick chooses.
+func (e *Engine) onNodes(ctx context.Context, verb string, request Request, pick func(cluster.Nodes) (cluster.Nodes, error),
+	do func(context.Context, reached) error,
+) (err error) {
+	s, r, err := e.reach(ctx, verb, request)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
-	nodes, err := request.Pick(s.record.Nodes)
+	nodes, err := pick(s.record.Nodes)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	group, unreached, err := s.reached(ctx, r, nodes)
+	group, unreached, err := s.connected(ctx, r, nodes)
 	if err != nil {
 		return err
 	}
-	return do(ctx, Reached{group, unreached, s.sink, s})
+	return do(ctx, reached{s, group, unreached})
 }
 
-// Listed picks what a list like 1,3 names, as --nodes does; empty: all.
-func Listed(which string) func(cluster.Nodes) (cluster.Nodes, error) {
-	return func(nodes cluster.Nodes) (cluster.Nodes, error) { return Choose(nodes, "nodes", which) }
+// listed picks what a list like 1,3 names, as --nodes does; empty: all.
+func listed(which string) func(cluster.Nodes) (cluster.Nodes, error) {
+	return func(nodes cluster.Nodes) (cluster.Nodes, error) { return choose(nodes, "nodes", which) }
 }
 
-// Choose returns the nodes that a list like 1,3 names, which was given by a flag. Numbers and names are the same.
-func Choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
+// choose returns the nodes that a list like 1,3 names, which was given by a flag. Numbers and names are the same.
+func choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
 	if which == "" {
 		return nodes, nil
 	}
@@ -123,8 +116,8 @@ func Choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
 	return chosen, nil
 }
 
-// reached connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its place.
-func (s *session) reached(ctx context.Context, r *lifecycle.Job, chosen cluster.Nodes) (remote.Group, []error, error) {
+// connected connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its place.
+func (s *session) connected(ctx context.Context, r *lifecycle.Job, chosen cluster.Nodes) (remote.Group, []error, error) {
 	var indexes []int
 	for _, node := range chosen {
 		indexes = append(indexes, node.Index)

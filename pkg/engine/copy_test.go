@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"os"
@@ -59,7 +59,7 @@ func TestWhatIsCopiedWhere(t *testing.T) {
 		{"a :x", "4", nil, `there is no node "4"`},
 		{"1:a .", "2", nil, "no :PATH is there"},
 	} {
-		asked, err := parseCopy(strings.Fields(tc.operands), tc.which)
+		asked, err := ParseCopy(strings.Fields(tc.operands), tc.which)
 		var got map[int][]string
 		if err == nil {
 			got, err = asked.paths(nodes())
