@@ -114,14 +114,14 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 		request := engine.ReapRequest{
 			Request: a.request(name, settings), Prefix: flags.prefix, OlderThan: *flags.olderThan, Again: flags.again(settings),
 		}
+		var unasked error
 		plan, err := e.Reap(ctx, request, func(plan *proxmox.ReapPlan) (bool, error) {
-			var err error
 			if !flags.yes && !flags.dryRun && plan.Something() {
-				flags.dryRun, err = a.askToReap(plan)
+				flags.dryRun, unasked = a.askToReap(plan)
 			}
-			return !flags.dryRun, err
+			return !flags.dryRun, unasked
 		})
-		if plan == nil {
+		if plan == nil || unasked != nil {
 			return err
 		}
 		return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings.Output, flags.covered(name)))

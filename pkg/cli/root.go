@@ -1,4 +1,4 @@
-// Package cli is the command line: it turns flags into plain arguments, wires the parts together, calls lifecycle and
+// Package cli is the command line: it turns flags into plain arguments, calls the engine and
 // maps what comes back to output and exit codes. Nothing below it knows of flags, signals or the process.
 package cli
 

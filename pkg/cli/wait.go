@@ -79,18 +79,22 @@ func (a *app) wait(ctx context.Context, name string, healthy bool, settings conf
 			}
 			return status.Formed, nil
 		})
-		return a.waited(ctx, last, settings.Output, fmt.Sprintf("%s (%s)", progress.FormatLimit(limit), setting), err)
+		what := "healthy"
+		if !healthy {
+			what = "reached over SSH"
+		}
+		return a.waited(ctx, last, what, settings.Output, fmt.Sprintf("%s (%s)", progress.FormatLimit(limit), setting), err)
 	})
 }
 
 // waited shows the last look of a wait that ended with err, and is what it ends with.
-func (a *app) waited(ctx context.Context, last *statusJSON, format, limit string, err error) error {
+func (a *app) waited(ctx context.Context, last *statusJSON, what, format, limit string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, engine.ErrGone):
 		return engine.Error{Code: engine.ExitNotFound, Err: err}
-	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+	case err != nil && (last == nil || !errors.Is(err, context.DeadlineExceeded)):
 		return err
 	}
 	printErr := a.printStatus(*last, format)
@@ -98,7 +102,7 @@ func (a *app) waited(ctx context.Context, last *statusJSON, format, limit string
 		return printErr
 	}
 	return engine.Error{Code: engine.ExitUnhealthy, Err: progress.WithHint(
-		fmt.Errorf("cluster %s is not healthy after %s:\n%s", last.Cluster, limit, strings.Join(last.Reasons, "\n")),
+		fmt.Errorf("cluster %s is not %s after %s:\n%s", last.Cluster, what, limit, strings.Join(last.Reasons, "\n")),
 		fmt.Sprintf("hive-test logs %s shows what its nodes say", last.Cluster))}
 }
 

@@ -34,6 +34,7 @@ func (a *app) watch(ctx context.Context, name string, interval time.Duration, se
 	if w.screen {
 		request.Sink = w.notes
 	}
+	var shown error
 	err := a.work(settings, func(e *engine.Engine, screen progress.Renderer) error {
 		if isTerminal(a.Stderr) {
 			_ = screen.Close() // a live view would tear what is shown; what is told later is plain lines
@@ -42,10 +43,11 @@ func (a *app) watch(ctx context.Context, name string, interval time.Duration, se
 			formed = status.Formed
 			return false, w.show(statusOf(status))
 		})
-		return errors.Join(w.end(errors.Is(err, engine.ErrGone), name), err)
+		shown = w.end(errors.Is(err, engine.ErrGone), name)
+		return err
 	})
 	timeUp := errors.Is(err, context.DeadlineExceeded)
-	if err := watched(ctx, err); err != nil {
+	if err := errors.Join(shown, watched(ctx, err)); err != nil {
 		return err
 	}
 	if timeUp && !formed {

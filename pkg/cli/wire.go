@@ -64,10 +64,11 @@ func (a *app) work(settings config.Settings, do func(*engine.Engine, progress.Re
 			fmt.Fprintln(a.Stderr, "warning: "+err.Error())
 		}
 	}()
-	a.ownTemporary(progress.Redact(screen, a.known.Values))
+	early := new(progress.Memory)
+	a.ownTemporary(early)
 	e, err := engine.Open(a.signals.context, engine.Options{
 		Version: programVersion(), Environ: a.Environ, TofuEnviron: a.tofuEnviron(), CacheDir: a.cacheDir(), LockDir: a.locks, NoLockDir: a.noLocks,
-		Events: screen, Secrets: a.known, Attend: a.signals.attended, EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
+		Events: screen, Early: early.Events(), Secrets: a.known, Attend: a.signals.attended, EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
 	})
 	if err != nil {
 		return err

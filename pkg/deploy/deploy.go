@@ -31,6 +31,7 @@ type Capable struct {
 	Identify  Identifier
 	Addresses Locator
 	HostKeys  KeyReader
+	Plans     PlanReader
 	Diagnose  Diagnoser
 	Restart   Restarter
 	Remove    Remover
@@ -46,6 +47,7 @@ func Of(d Deployer) Capable {
 	c.Identify, _ = d.(Identifier)
 	c.Addresses, _ = d.(Locator)
 	c.HostKeys, _ = d.(KeyReader)
+	c.Plans, _ = d.(PlanReader)
 	c.Diagnose, _ = d.(Diagnoser)
 	c.Restart, _ = d.(Restarter)
 	c.Remove, _ = d.(Remover)
@@ -117,14 +119,18 @@ type KeyReader interface {
 	HostKeys(ctx context.Context, r *cluster.Record, node cluster.Node) ([]string, error)
 }
 
-// Diagnoser tells what is known of machines that do not answer.
-type Diagnoser interface {
+// PlanReader shows what was planned.
+type PlanReader interface {
 	// PlanText returns the last plan that Up made in a directory, for people; empty if there is none. It changes nothing.
 	PlanText(ctx context.Context, r provision.Request) (string, error)
+}
+
+// Diagnoser tells what is known of machines that do not answer.
+type Diagnoser interface {
 	// Describe tells what is known of a node's machine from outside it: its configuration, its state and its last tasks with their logs.
 	// It tells what it can.
 	Describe(ctx context.Context, r *cluster.Record, node cluster.Node) []Diagnostic
-	// TellInside asks the guest itself over what does not need its network: the guest agent.
+	// DescribeGuest asks the guest itself over what does not need its network: the guest agent.
 	DescribeGuest(ctx context.Context, r *cluster.Record, node cluster.Node) []Diagnostic
 	// Warnings passes on what tasks of the record's machines that began since then have warned of, and was not passed on before: those
 	// that OpenTofu has started. It tells what it can.

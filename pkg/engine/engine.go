@@ -32,6 +32,8 @@ type Options struct {
 	NoLockDir error
 	// Events gets every event of every run; nil: nobody does. It must be safe for concurrent use.
 	Events progress.Sink
+	// Early are events of before: each run tells them at its start.
+	Early []progress.Event
 	// Secrets are the values that no file and no event may show; nil: those alone that runs learn.
 	Secrets *progress.Secrets
 	// Attend makes f hear when the user asks a run to end, before its context ends; f(nil) ends that. It returns lines to be shown

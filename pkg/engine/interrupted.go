@@ -28,12 +28,18 @@ func (s *session) noteInterruptions(ctx context.Context) (stop func()) {
 		s.Attend(note)
 		return func() { s.Attend(nil) }
 	}
+	noted := make(chan struct{})
 	ended := context.AfterFunc(ctx, func() {
+		defer close(noted)
 		if errors.Is(ctx.Err(), context.Canceled) {
 			note(os.Interrupt, false)
 		}
 	})
-	return func() { ended() }
+	return func() {
+		if !ended() {
+			<-noted
+		}
+	}
 }
 
 func (s *session) interrupt() func(got os.Signal, again bool) []string {

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"hive-test/pkg/deploy"
-	"hive-test/pkg/deploy/existing"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
@@ -50,7 +49,7 @@ func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error
 	deployer, err := s.deployer()
 	if err != nil { // what the nodes tell is worth having
 		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "Proxmox VE is not asked: " + err.Error(), Hint: progress.HintOf(err)})
-		deployer = deploy.Of(existing.Hosts{})
+		deployer = deploy.Of(plannedOnce{provisioner: s.lazily()})
 	}
 	s.learnKeys()
 	job := s.job(ctx, deployer)

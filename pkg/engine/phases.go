@@ -33,6 +33,9 @@ func (s *session) keep() lifecycle.Keep {
 
 // onFound runs phases on a cluster whose record is found by find.
 func (s *session) onFound(ctx context.Context, find func() error, list func(*lifecycle.Job) []phase.Entry) error {
+	if err := checkPlan(s.settings); err != nil {
+		return err
+	}
 	root := ctx
 	ctx, cancel := s.limited(ctx)
 	defer cancel()

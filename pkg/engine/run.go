@@ -83,6 +83,7 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.run.Dir), s.record.Spec.Deployer == cluster.DeployerExisting)
 	}
 	s.sink.Emit(final)
+	s.ended = true
 	result := report.Build(s.events())
 	writeErr := s.write(result)
 	if err == nil {
@@ -128,9 +129,13 @@ func (s *session) events() []progress.Event {
 
 // outcome is what came of the run, which may have ended before it began.
 func (s *session) outcome(ctx context.Context, err error) Outcome {
-	if err != nil && s.recorder == nil {
+	if err != nil && !s.ended { // the caller shows the error
 		code := int(CodeOf(ctx, err))
-		s.memory.Emit(progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code, Error: err.Error(), Hint: progress.HintOf(err)})
+		final := progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code, Error: err.Error(), Hint: progress.HintOf(err)}
+		s.memory.Emit(final)
+		if s.recorder != nil {
+			s.recorder.Emit(s.Secrets.MaskEvent(final))
+		}
 	}
 	return Outcome{Report: report.Build(s.events()), Dir: s.run.Dir}
 }

@@ -45,6 +45,7 @@ type session struct {
 	run      state.Run
 	running  *lifecycle.Job
 	started  time.Time
+	ended    bool // the last event was emitted
 }
 
 // open begins a run: nothing on disk is touched before hold.
@@ -54,11 +55,6 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if verb == "test" || verb == "full" {
-		if err := checkPlan(settings); err != nil {
-			return nil, err
-		}
-	}
 	s := &session{Engine: e, verb: verb, settings: settings, abort: request.Abort, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(e.Secrets)}
 	s.Secrets.Learn(TokenSecrets(settings.Proxmox.Token.Reveal())...)
 	if s.abort == nil {
@@ -66,6 +62,9 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 	}
 	base := progress.Event{Cluster: name, Verb: verb}
 	s.sink = e.advising(progress.With(progress.Redact(progress.Multi(e.Events, s.memory, progress.SinkFunc(s.note)), s.Secrets.Values), base))
+	for _, event := range e.Early {
+		s.sink.Emit(event)
+	}
 	return s, nil
 }
 

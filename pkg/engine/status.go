@@ -74,6 +74,7 @@ func (s *session) statusOf(status lifecycle.Status) Status {
 	}
 	for i := range status.Nodes {
 		status.Nodes[i].Health.Error = s.Advise(status.Nodes[i].Health.Error)
+		status.Nodes[i].Power.Why = s.Advise(status.Nodes[i].Power.Why)
 	}
 	out := Status{Status: status}
 	if status.Record != nil {

@@ -182,6 +182,17 @@ type noProvisioner struct{ existing.Hosts }
 // PlanText is empty: nothing is planned.
 func (noProvisioner) PlanText(context.Context, provision.Request) (string, error) { return "", nil }
 
+// plannedOnce is all that can be told of a cluster's VMs where Proxmox VE cannot be asked: what was planned.
+type plannedOnce struct {
+	existing.Hosts
+	provisioner lazyProvisioner
+}
+
+// PlanText returns the last plan for people.
+func (p plannedOnce) PlanText(ctx context.Context, r provision.Request) (string, error) {
+	return p.provisioner.PlanText(ctx, r)
+}
+
 // provisioner is what makes and removes the cluster's machines.
 func (s *session) provisioner() provision.Provisioner {
 	if s.salvaged { // what tofu would need is not sure to be there
@@ -225,7 +236,16 @@ func (s *session) fetchCA() func(context.Context) string {
 	if target := s.record.Target; target.Fingerprint == "" || target.Insecure {
 		return nil
 	}
-	return s.pinnedCA
+	var once sync.Mutex
+	file := ""
+	return func(ctx context.Context) string {
+		once.Lock()
+		defer once.Unlock()
+		if file == "" {
+			file = s.pinnedCA(ctx)
+		}
+		return file
+	}
 }
 
 func (s *session) pinnedCA(ctx context.Context) string {

@@ -72,6 +72,9 @@ func (s *session) dryRun(ctx context.Context, allow provision.Allowed) (lifecycl
 
 // provision is what up and full share: everything is checked before anything is made, by check (nil: nothing) too.
 func (s *session) provision(ctx context.Context, allow provision.Allowed, check func() error, list func(*lifecycle.Job) []phase.Entry) error {
+	if err := checkPlan(s.settings); err != nil {
+		return err
+	}
 	if problems := s.settings.Spec().Validate(); len(problems) > 0 {
 		return usage(errors.Join(problems...))
 	}

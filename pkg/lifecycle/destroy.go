@@ -306,7 +306,7 @@ func (d *destruction) leak(ctx context.Context, cause error) error {
 	if ok && (known.Known || ctx.Err() == nil) {
 		return cause
 	}
-	if ok { // it was made when timed out: what is left is looked at once more
+	if ok { // it was made when the time was up: what is left is looked at once more
 		cause = known.Cause
 	}
 	next := ""

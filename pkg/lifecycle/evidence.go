@@ -277,10 +277,11 @@ const planFile = "plan.txt"
 // keepPlan writes the cluster's last plan as text.
 func (r *Job) keepPlan(ctx context.Context) []Item {
 	item := Item{What: "plan"}
-	if r.Deploy.Diagnose == nil {
-		return nil
+	var text string
+	var err error
+	if r.Deploy.Plans != nil {
+		text, err = r.Deploy.Plans.PlanText(ctx, provision.Request{Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name})
 	}
-	text, err := r.Deploy.Diagnose.PlanText(ctx, provision.Request{Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name})
 	if err == nil && text != "" {
 		err = r.keepFile(planFile, text)
 		item.File, item.Got = planFile, err == nil

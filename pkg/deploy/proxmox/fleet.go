@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/provision"
 )
@@ -65,6 +66,22 @@ type Deployer struct {
 	*Fleet
 	Provisioner provision.Provisioner
 }
+
+// It can do all that a deployer can.
+var _ interface {
+	deploy.Deployer
+	deploy.Preflighter
+	deploy.Reserver
+	deploy.Leaser
+	deploy.Owner
+	deploy.Identifier
+	deploy.Locator
+	deploy.KeyReader
+	deploy.PlanReader
+	deploy.Diagnoser
+	deploy.Restarter
+	deploy.Remover
+} = Deployer{}
 
 // Up makes VMs; see provision.Provisioner.
 func (d Deployer) Up(ctx context.Context, r provision.Request) (provision.Result, error) {

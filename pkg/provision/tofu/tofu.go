@@ -339,6 +339,9 @@ func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (
 	if _, err := os.Stat(w.file(planFile)); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
+	offline := *p // a plan is shown without asking anybody
+	offline.options.FetchCA = nil
+	p = &offline
 	b, err := Find(ctx, p.options.Find)
 	if err != nil {
 		return "", err

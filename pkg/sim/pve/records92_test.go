@@ -41,7 +41,7 @@ func lab92(t *testing.T) (*client, *fakeMachines) {
 	return c, f
 }
 
-// ofRole are the privileges of the role that is printed for 9 (pkg/proxmox has the same list, and must not be imported here).
+// ofRole are the privileges of the role that is printed for 9 (pkg/deploy/proxmox/api has the same list, and must not be imported here).
 const ofRole = "Datastore.Allocate,Datastore.AllocateSpace,Datastore.AllocateTemplate,Datastore.Audit,Pool.Allocate,Pool.Audit,SDN.Use,Sys.Audit," +
 	"Sys.Console,Sys.Modify,VM.Allocate,VM.Audit,VM.Clone,VM.Config.CDROM,VM.Config.CPU,VM.Config.Cloudinit,VM.Config.Disk,VM.Config.HWType," +
 	"VM.Config.Memory,VM.Config.Network,VM.Config.Options,VM.Console,VM.GuestAgent.Audit,VM.GuestAgent.FileRead,VM.Migrate,VM.PowerMgmt"

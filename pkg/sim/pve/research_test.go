@@ -75,7 +75,7 @@ type subject struct {
 	reasons map[string]int
 }
 
-// ourCalls are the calls of pkg/proxmox, with their parameters. Those of the provider are in its recorded flows.
+// ourCalls are the calls of pkg/deploy/proxmox/api, with their parameters. Those of the provider are in its recorded flows.
 const ourCalls = `
 GET /version
 GET /nodes

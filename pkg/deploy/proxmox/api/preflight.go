@@ -31,7 +31,7 @@ type Finding struct {
 	Status Status `json:"status"`
 	Detail string `json:"detail"`
 	Fix    string `json:"fix"`
-	// Unmade says that the check was not made, or not to its end: timed out. Then it warns.
+	// Unmade says that the check was not made, or not to its end: there was no time. Then it warns.
 	Unmade bool `json:"-"`
 }
 
