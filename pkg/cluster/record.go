@@ -100,6 +100,8 @@ type Record struct {
 	SSHAgent string `json:"ssh_agent,omitempty"`
 	// Binary is the hive binary that configure installs when none is named; --sim sets it.
 	Binary string `json:"binary,omitempty"`
+	// Cut is when OpenTofu was killed while it made VMs: some may appear for a while after that. Zero: it was not, or all are there.
+	Cut time.Time `json:"cut,omitzero"`
 	// Packages are Debian packages that configure puts on the nodes, as they were asked for last.
 	Packages []string `json:"packages,omitempty"`
 	// Layout is how hive is installed on the nodes, as it was asked for last: dev, systemd or auto, which empty is too.

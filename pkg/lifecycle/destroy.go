@@ -100,8 +100,8 @@ type destruction struct {
 	deploy deploy.Capable
 	record *cluster.Record
 	force  bool
-	// cut says that VMs may be in the making that nothing shows yet.
-	cut bool
+	// cut is when tofu was killed while it made VMs, of which some may appear later; zero: it was not.
+	cut time.Time
 	// aside is what was let pass and tofu must not meet: a VM under an id of the record that is not ours or cannot be read, or a lock.
 	aside error
 	// unseen are VMs that cannot be read, as they were last looked for; nil: none.
@@ -237,6 +237,64 @@ func lockedError(locked []deploy.VMRef) error {
 // prove asks the hypervisors themselves. What is still there, be it that an interrupted run left it outside tofu's state, is
 // deleted; what that leaves behind, too.
 func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
+	if err := d.deleteRest(ctx, sink); err != nil {
+		return err
+	}
+	for {
+		appeared, err := d.late(ctx, sink)
+		if err != nil {
+			return d.leaked(nil, err, true)
+		}
+		if !appeared {
+			break
+		}
+		if err := d.deleteRest(ctx, sink); err != nil {
+			return err
+		}
+	}
+	err := d.deploy.Remove.CleanUp(ctx, d.record, d.seen, sink)
+	if d.unseen != nil {
+		err = d.unseen // what lies where they are cannot be swept either
+	}
+	if err != nil {
+		return d.leaked(nil, err, true)
+	}
+	if unmarked(d.aside) { // whoever says force has done with VMs of others, not with these
+		return &LeakError{Name: d.record.Name, Known: true, Cause: d.aside, Next: "hive-test down " + string(d.record.Name)}
+	}
+	return nil
+}
+
+// settleTime is how long after tofu was killed Proxmox VE may still begin to make what it was asked for.
+const settleTime = time.Minute
+
+// late waits for VMs that may still appear because tofu was killed while it made them, and reports whether any has. Where there is
+// not the time for that, it is an error.
+func (d *destruction) late(ctx context.Context, sink progress.Sink) (appeared bool, err error) {
+	end := d.cut.Add(settleTime)
+	if d.cut.IsZero() || len(d.seen) >= len(d.record.Nodes) || time.Now().After(end) || d.unseen != nil {
+		return false, nil
+	}
+	if deadline, limited := ctx.Deadline(); limited && deadline.Before(end) {
+		return false, progress.WithHint(errors.New("tofu was killed while it made VMs, and those that Proxmox VE was still making may appear yet"), "wait a minute")
+	}
+	sink.Emit(progress.Event{Kind: progress.Wait, Message: "VMs that may still appear, for tofu was killed while it made them, until " + end.Local().Format(time.TimeOnly)})
+	for pause := firstLooked; time.Now().Before(end); pause = min(2*pause, lastLooked) {
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+		there, err := d.remaining(ctx)
+		if err != nil || len(there) > 0 {
+			return len(there) > 0, err
+		}
+	}
+	return false, nil
+}
+
+// deleteRest deletes through the API what is still there.
+func (d *destruction) deleteRest(ctx context.Context, sink progress.Sink) error {
 	there, err := d.remaining(ctx)
 	if err != nil {
 		return d.leaked(nil, err, false)
@@ -258,19 +316,6 @@ func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
 			return d.leaked(there, errors.Join(failure, err), err == nil)
 		}
 	}
-	err = d.deploy.Remove.CleanUp(ctx, d.record, d.seen, sink)
-	if d.unseen != nil {
-		err = d.unseen // what lies where they are cannot be swept either
-	}
-	if err == nil && d.cut && len(d.seen) < len(d.record.Nodes) {
-		err = progress.WithHint(errors.New("tofu was killed while it made VMs, and those that Proxmox VE was still making may appear yet"), "wait a minute")
-	}
-	if err != nil {
-		return d.leaked(nil, err, true)
-	}
-	if unmarked(d.aside) { // whoever says force has done with VMs of others, not with these
-		return &LeakError{Name: d.record.Name, Known: true, Cause: d.aside, Next: "hive-test down " + string(d.record.Name)}
-	}
 	return nil
 }
 
@@ -280,7 +325,7 @@ func (d *destruction) leaked(there []deploy.VMRef, cause error, known bool) *Lea
 	if _, unseen := d.aside.(*deploy.UnseenError); d.aside != nil && !unseen && !errors.Is(cause, d.aside) {
 		leak.Cause = errors.Join(cause, d.aside)
 	}
-	if d.cut {
+	if !d.cut.IsZero() {
 		leak.Next = "hive-test down " + string(d.record.Name)
 	}
 	if d.unseen != nil {

@@ -29,7 +29,7 @@ func (d *down) Run(ctx context.Context) error {
 	if !d.Deploy.Makes() {
 		return d.release(ctx)
 	}
-	d.ending = destruction{deploy: d.Deploy, record: d.Record, force: d.Force, cut: d.cut}
+	d.ending = destruction{deploy: d.Deploy, record: d.Record, force: d.Force, cut: d.Record.Cut}
 	err := d.steps(ctx, cluster.PhaseDown,
 		step{"record the operation", d.intend},
 		step{"check ownership", d.check},

@@ -105,9 +105,6 @@ type Job struct {
 	gathered  []Item
 	// moving is held while the record's nodes are changed, or read, by what runs beside a phase's steps.
 	moving sync.Mutex
-
-	// cut says that in this run tofu was killed while it made VMs: some may still appear.
-	cut bool
 }
 
 // masked is err as it may be recorded; nil for nil.

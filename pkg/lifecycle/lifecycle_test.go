@@ -34,6 +34,7 @@ type world struct {
 	noQuorum  error
 	litter    error // what cannot be swept up
 	swept     []deploy.VMRef
+	late      int // a VM appears when it is looked for the n-th time
 	unlocks   int // the lock of the first VM goes when it is looked at for the n-th time
 	saved     *cluster.Record
 	machines  []deploy.Machine // nil: not known
@@ -128,6 +129,9 @@ func (w *world) UpdateMetadata(context.Context, *cluster.Record) error { w.log("
 func (w *world) Warnings(context.Context, *cluster.Record, time.Time) { w.log("warnings") }
 func (w *world) Remaining(context.Context, *cluster.Record) ([]deploy.VMRef, error) {
 	w.log("remaining?")
+	if w.late--; w.late == 0 {
+		w.vms = []deploy.VMRef{mine}
+	}
 	if w.unlocks--; w.unlocks == 0 {
 		w.vms[0].Lock = ""
 	}
@@ -352,36 +356,62 @@ func TestUpNeverRunsTofuOverAForeignVM(t *testing.T) {
 	}
 }
 
-// What Proxmox VE may still be making when tofu was killed is not taken for gone, unless it has shown itself and was destroyed.
+// What Proxmox VE may still be making when tofu was killed is not taken for gone: it is waited for, where there is the time, and the
+// next down still knows.
 func TestWhatAKilledApplyMayStillMake(t *testing.T) {
+	killed := fmt.Errorf("tofu apply: %w", provision.ErrKilled)
 	for name, tc := range map[string]struct {
-		vms  []deploy.VMRef
-		ends error
-		leak bool
+		vms   []deploy.VMRef
+		late  int // it appears when it is looked for that often
+		ends  error
+		limit time.Duration // of down
+		waits bool
+		leak  bool
 	}{
-		"killed, and nothing is seen":       {nil, fmt.Errorf("tofu apply: %w", provision.ErrKilled), true},
-		"killed, and the VM appears":        {[]deploy.VMRef{mine}, fmt.Errorf("tofu apply: %w", provision.ErrKilled), false},
-		"ended by itself, and nothing made": {nil, errors.New("tofu apply: no"), false},
+		"killed, and nothing appears":              {ends: killed, waits: true},
+		"killed, and there is no time to wait":     {ends: killed, limit: 30 * time.Second, leak: true},
+		"killed, and the VM appears at once":       {vms: []deploy.VMRef{mine}, ends: killed},
+		"killed, and the VM appears after a while": {late: 8, ends: killed},
+		"ended by itself, and nothing made":        {ends: errors.New("tofu apply: no")},
 	} {
-		w := &world{vms: tc.vms, upFails: tc.ends}
-		job := w.job(t)
-		job.Record.Phases = map[cluster.Phase]cluster.PhaseRecord{}
-		job.Record.SSHKeyPath = filepath.Join(t.TempDir(), "key")
-		if err := remote.GenerateKey(job.Record.SSHKeyPath); err != nil {
-			t.Fatal(err)
-		}
-		outcomes, err := (&phase.Manager{Phases: Full(job, KeepNever)}).Run(t.Context())
-		down := outcomes[len(outcomes)-1]
-		if !errors.Is(err, tc.ends) || down.Name != "down" {
-			t.Fatalf("%s: got %v, %+v", name, err, down)
-		}
-		leak, isLeak := errors.AsType[*LeakError](down.Err)
-		if isLeak != tc.leak || w.removed == tc.leak {
-			t.Errorf("%s: down ended with %v, directory removed: %v", name, down.Err, w.removed)
-		}
-		if tc.leak && (!strings.Contains(leak.Error(), "may appear yet") || leak.Hint() != "wait a minute\nthen: hive-test down ci-1") {
-			t.Errorf("%s: %q, hint %q", name, leak, leak.Hint())
-		}
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{vms: tc.vms, upFails: tc.ends, late: tc.late}
+			job := w.job(t)
+			job.Record.Phases = map[cluster.Phase]cluster.PhaseRecord{}
+			job.Record.SSHKeyPath = filepath.Join(t.TempDir(), "key")
+			if err := remote.GenerateKey(job.Record.SSHKeyPath); err != nil {
+				t.Fatal(err)
+			}
+			list := Full(job, KeepNever)
+			list[len(list)-1].Timeout = tc.limit
+			began := time.Now()
+			outcomes, err := (&phase.Manager{Phases: list}).Run(t.Context())
+			down := outcomes[len(outcomes)-1]
+			if !errors.Is(err, tc.ends) || down.Name != "down" {
+				t.Fatalf("%s: got %v, %+v", name, err, down)
+			}
+			leak, isLeak := errors.AsType[*LeakError](down.Err)
+			if isLeak != tc.leak || w.removed == tc.leak {
+				t.Errorf("%s: down ended with %v, directory removed: %v", name, down.Err, w.removed)
+			}
+			if tc.leak && (!strings.Contains(leak.Error(), "may appear yet") || leak.Hint() != "wait a minute\nthen: hive-test down ci-1") {
+				t.Errorf("%s: %q, hint %q", name, leak, leak.Hint())
+			}
+			if took := time.Since(began); (took >= settleTime) != tc.waits {
+				t.Errorf("%s: it took %s", name, took)
+			}
+			if tc.late > 0 && !slices.Contains(w.done, "api destroy") {
+				t.Errorf("%s: did %q", name, w.done)
+			}
+			if tc.leak { // the next run has nothing but the record
+				again := w.job(t)
+				again.Record = w.saved.Clone()
+				w.late = 5
+				if err := Down(again).Run(t.Context()); err != nil || !w.removed || !slices.Contains(w.done, "api destroy") {
+					t.Errorf("%s: the next down: %v, did %q", name, err, w.done)
+				}
+			}
+		})
 	}
 }
 

@@ -248,7 +248,9 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 	if result.Changed && ctx.Err() == nil && u.Deploy.Diagnose != nil {
 		u.Deploy.Diagnose.Warnings(ctx, u.Record, begun)
 	}
-	u.cut = errors.Is(err, provision.ErrKilled)
+	if errors.Is(err, provision.ErrKilled) {
+		u.Record.Cut = u.Now().UTC()
+	}
 	if err != nil {
 		return err
 	}
@@ -376,6 +378,7 @@ func (u *up) verify(ctx context.Context, sink progress.Sink) error {
 	if u.Deploy.Lease != nil {
 		u.Deploy.Lease.Release(ctx, u.Record, sink)
 	}
+	u.Record.Cut = time.Time{} // all are there
 	u.noteMachines(ctx, sink)
 	return nil
 }
