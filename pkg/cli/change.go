@@ -14,7 +14,6 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
 )
 
@@ -32,7 +31,7 @@ func (a *app) dryRun(ctx context.Context, name string, settings config.Settings,
 		return err
 	}
 	request := engine.UpRequest{Request: a.request(name, settings), Allow: allow}
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		record, reading, outcome, err := e.DryRun(ctx, request)
 		if err != nil {
 			return a.report(settings, outcome, err)

@@ -8,7 +8,6 @@ import (
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
-	"hive-test/pkg/progress"
 )
 
 func (a *app) cpCommand() *cobra.Command {
@@ -58,7 +57,7 @@ type cpJSON struct {
 }
 
 func (a *app) cp(ctx context.Context, name string, asked engine.Copy, settings config.Settings) error {
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		results, failure := e.Copy(ctx, engine.CopyRequest{Request: a.request(name, settings), Copy: asked})
 		if results == nil {
 			return failure

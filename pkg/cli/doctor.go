@@ -11,7 +11,6 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/engine"
-	"hive-test/pkg/progress"
 )
 
 const doctorLong = `doctor checks, all at once, and in seconds where nothing is slow, everything that is known to make up fail, and changes nothing: OpenTofu and its
@@ -77,7 +76,7 @@ type doctorJSON struct {
 }
 
 func (a *app) doctor(ctx context.Context, name string, settings config.Settings) error {
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		checkup, err := e.Doctor(ctx, a.request(name, settings))
 		if err != nil {
 			return err

@@ -11,7 +11,6 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
-	"hive-test/pkg/progress"
 )
 
 func (a *app) extendCommand() *cobra.Command {
@@ -102,7 +101,7 @@ func (a *app) remark(verb, name string, settings config.Settings, change func(*e
 	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 		return err
 	}
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		owner, err := change(e, a.request(name, settings))
 		if err != nil {
 			return err

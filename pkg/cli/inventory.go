@@ -12,7 +12,6 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
@@ -29,7 +28,7 @@ func (a *app) envCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		return a.work(settings, func(e *engine.Engine) error {
 			located, err := e.Locate(ctx, "env", a.request(args[0], settings))
 			if err != nil {
 				return err
@@ -59,7 +58,7 @@ func (a *app) inventoryCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+		return a.work(settings, func(e *engine.Engine) error {
 			located, err := e.Locate(ctx, "inventory", a.request(args[0], settings))
 			if err != nil {
 				return err

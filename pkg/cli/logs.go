@@ -63,7 +63,7 @@ type logsJSON struct {
 }
 
 func (a *app) logs(ctx context.Context, name, which, to string, settings config.Settings) error {
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		gathered, err := e.Logs(ctx, engine.LogsRequest{Request: a.request(name, settings), Nodes: which, To: to})
 		if gathered.Dir == "" {
 			return err
@@ -107,7 +107,7 @@ func (a *app) printLogs(document logsJSON, format string) error {
 // follow shows hive's logs until it is interrupted, which is how it is meant to end, or whoever reads them is gone.
 func (a *app) follow(ctx context.Context, name, which string, settings config.Settings) error {
 	a.signals.looking()
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		request := engine.LogsRequest{Request: a.request(name, settings), Nodes: which}
 		err := e.FollowLogs(ctx, request, func(node, log, line string) error {
 			_, err := fmt.Fprintf(a.Stdout, "%s %s: %s\n", node, log, a.shown(a.Stdout, progress.Clean(line)))

@@ -14,7 +14,6 @@ import (
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
-	"hive-test/pkg/progress"
 )
 
 func (a *app) sshCommand() *cobra.Command {
@@ -92,7 +91,7 @@ func nodesFlag(cmd *cobra.Command, name, usage string) *string {
 }
 
 func (a *app) ssh(ctx context.Context, name string, index int, command []string, raw bool, settings config.Settings) error {
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		file, isFile := a.Stdin.(*os.File)
 		stdout, stderr, flush := a.sessionOutput(raw)
 		exit, err := e.Shell(ctx, engine.ShellRequest{
@@ -170,7 +169,7 @@ type execJSON struct {
 }
 
 func (a *app) exec(ctx context.Context, name, which string, command []string, raw bool, settings config.Settings) error {
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		results, failure := e.Exec(ctx, engine.ExecRequest{Request: a.request(name, settings), Nodes: which, Command: command})
 		if results == nil {
 			return failure

@@ -110,7 +110,7 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 	if err := errors.Join(checkFormat(settings.Output, "table", "wide", "json", "yaml"), flags.check()); err != nil {
 		return usage(err)
 	}
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		request := engine.ReapRequest{
 			Request: a.request(name, settings), Prefix: flags.prefix, OlderThan: *flags.olderThan, Again: flags.again(settings),
 		}

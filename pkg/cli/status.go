@@ -11,7 +11,6 @@ import (
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
-	"hive-test/pkg/progress"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -60,7 +59,7 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
 
 func (a *app) status(ctx context.Context, name string, settings config.Settings) error {
 	a.signals.looking()
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		status, err := e.Status(ctx, a.request(name, settings))
 		if err != nil {
 			return err

@@ -64,7 +64,7 @@ func (a *app) wait(ctx context.Context, name string, healthy bool, settings conf
 		defer func() { pause = min(pause*3/2, waitLimit) }()
 		return pause
 	}}
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		var sink progress.Sink
 		request.Sink = func(s progress.Sink) progress.Sink { sink = s; return s }
 		err := e.Watch(ctx, request, func(status engine.Status) (bool, error) {

@@ -35,10 +35,11 @@ func (a *app) watch(ctx context.Context, name string, interval time.Duration, se
 		request.Sink = w.notes
 	}
 	var shown error
-	err := a.work(settings, func(e *engine.Engine, screen progress.Renderer) error {
-		if isTerminal(a.Stderr) {
-			_ = screen.Close() // a live view would tear what is shown; what is told later is plain lines
-		}
+	screen := a.renderer(settings)
+	if isTerminal(a.Stderr) {
+		_ = screen.Close() // a live view would tear what is shown; what is told later is plain lines
+	}
+	err := a.workOn(screen, func(e *engine.Engine) error {
 		err := e.Watch(ctx, request, func(status engine.Status) (bool, error) {
 			formed = status.Formed
 			return false, w.show(statusOf(status))

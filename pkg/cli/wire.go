@@ -57,8 +57,12 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 }
 
 // work opens an engine for a verb and lets do use it. What it tells is shown in the form that the settings call for.
-func (a *app) work(settings config.Settings, do func(*engine.Engine, progress.Renderer) error) error {
-	screen := a.renderer(settings)
+func (a *app) work(settings config.Settings, do func(*engine.Engine) error) error {
+	return a.workOn(a.renderer(settings), do)
+}
+
+// workOn is work with what is told shown on screen, which it closes.
+func (a *app) workOn(screen progress.Renderer, do func(*engine.Engine) error) error {
 	defer func() {
 		if err := screen.Close(); err != nil {
 			fmt.Fprintln(a.Stderr, "warning: "+err.Error())
@@ -73,7 +77,7 @@ func (a *app) work(settings config.Settings, do func(*engine.Engine, progress.Re
 	if err != nil {
 		return err
 	}
-	return do(e, screen)
+	return do(e)
 }
 
 // request is what a verb asks of a cluster; the second signal aborts it.
@@ -83,7 +87,7 @@ func (a *app) request(name string, settings config.Settings) engine.Request {
 
 // phases lets do run phases, and prints what came of them where a document is asked for.
 func (a *app) phases(settings config.Settings, do func(*engine.Engine) (engine.Outcome, error)) error {
-	return a.work(settings, func(e *engine.Engine, _ progress.Renderer) error {
+	return a.work(settings, func(e *engine.Engine) error {
 		outcome, err := do(e)
 		return a.report(settings, outcome, err)
 	})

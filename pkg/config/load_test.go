@@ -83,6 +83,27 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+func TestValuesOfAProgram(t *testing.T) {
+	set := LoadOptions{Values: map[string]string{"node_count": "5", "proxmox.pool": "ci"}, Flags: flags(t, "--node-count=2"), Env: env("HIVE_TEST_CPU_CORES=8"), WorkDir: t.TempDir()}
+	s, err := Load(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.NodeCount != 5 || s.Proxmox.Pool != "ci" || s.Source("node_count") != "the program" || !s.Given("node_count") {
+		t.Errorf("%d nodes from %s, pool %q", s.NodeCount, s.Source("node_count"), s.Proxmox.Pool)
+	}
+	if !s.Explicit("node_count") || s.Explicit("cpu_cores") || s.Explicit("memory_mb") {
+		t.Error("what is set for this run alone is told wrongly")
+	}
+	set.Values = map[string]string{"node_cuont": "5", "cpu_cores": "many"}
+	_, err = Load(set)
+	for _, want := range []string{`"node_cuont" is no setting: did you mean "node_count"?`, `cpu_cores: "many" is not a whole number`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("missing: %s\nin: %v", want, err)
+		}
+	}
+}
+
 func TestDefaultsAreAValidSpec(t *testing.T) {
 	s, err := Load(LoadOptions{Env: env(), WorkDir: t.TempDir()})
 	if err != nil {

@@ -37,7 +37,7 @@ type Options struct {
 	// Secrets are the values that no file and no event may show; nil: those alone that runs learn.
 	Secrets *progress.Secrets
 	// Attend makes f hear when the user asks a run to end, before its context ends; f(nil) ends that. It returns lines to be shown
-	// at once. Nil: the end of a run's context is all that is noted.
+	// at once. It is for programs that run one verb at a time. Nil: the end of a run's context is all that is noted.
 	Attend func(f func(signal os.Signal, again bool) (lines []string))
 	// EndChildren ends the processes that a run has left when its Abort has ended; nil: they are left.
 	EndChildren func()

@@ -46,12 +46,8 @@ func execOn(ctx context.Context, r reached, command []string, limit time.Duratio
 	code := ExitOK
 	results := make([]remote.Result, len(group))
 	failures := slices.Clone(r.unreached)
-	place := map[string]int{}
-	for i, host := range group {
-		place[host.Name()] = i
-	}
 	_ = group.Each(ctx, func(ctx context.Context, host *remote.Host) error { // each node's error is kept in its place
-		i := place[host.Name()]
+		i := slices.Index(group, host)
 		if failures[i] != nil {
 			return failures[i]
 		}
@@ -60,7 +56,10 @@ func execOn(ctx context.Context, r reached, command []string, limit time.Duratio
 	})
 	for i, host := range group {
 		result := results[i]
-		nodes[i] = NodeResult{Name: host.Name(), ExitCode: result.ExitCode, Signal: result.Signal, Stdout: string(result.Stdout), Stderr: string(result.Stderr), Seconds: result.Duration.Seconds()}
+		nodes[i] = NodeResult{
+			Name: host.Name(), ExitCode: result.ExitCode, Signal: result.Signal,
+			Stdout: string(result.Stdout), Stderr: string(result.Stderr), Seconds: result.Duration.Seconds(),
+		}
 		if result.Truncated {
 			cut := fmt.Errorf("%s: it has printed more than the %d MiB that are kept: send it to a file there, and get that with cp", host.Name(), remote.DefaultKeep>>20)
 			nodes[i].Error, unreachable = cut.Error(), append(unreachable, cut)

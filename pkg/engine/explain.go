@@ -21,6 +21,7 @@ type Explained struct {
 	Running *state.Holder `json:"running,omitempty"` // the run that is at work now
 }
 
+// PastRun is a run that has ended, or was killed.
 type PastRun struct {
 	RunDir   string          `json:"run_dir"`
 	Verb     string          `json:"verb"`
@@ -29,6 +30,7 @@ type PastRun struct {
 	Started  time.Time       `json:"started"`
 }
 
+// FailedRun is one that failed, and why.
 type FailedRun struct {
 	PastRun
 	Explanation *progress.Explanation `json:"explanation"`

@@ -49,7 +49,7 @@ func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error
 	deployer, err := s.deployer()
 	if err != nil { // what the nodes tell is worth having
 		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "Proxmox VE is not asked: " + err.Error(), Hint: progress.HintOf(err)})
-		deployer = deploy.Of(plannedOnce{provisioner: s.lazily()})
+		deployer = deploy.Of(plannedOnce{provisioner: s.provisioner})
 	}
 	s.learnKeys()
 	job := s.job(ctx, deployer)

@@ -55,7 +55,10 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Engine: e, verb: verb, settings: settings, abort: request.Abort, store: store, name: parsed, started: time.Now(), memory: new(progress.Memory), debug: newDebugLog(e.Secrets)}
+	s := &session{
+		Engine: e, verb: verb, settings: settings, abort: request.Abort, store: store, name: parsed, started: time.Now(),
+		memory: new(progress.Memory), debug: newDebugLog(e.Secrets),
+	}
 	s.Secrets.Learn(TokenSecrets(settings.Proxmox.Token.Reveal())...)
 	if s.abort == nil {
 		s.abort = context.Background()
@@ -181,10 +184,11 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.Job {
 	s.running = &lifecycle.Job{
 		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Deploy: deployer,
-		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, Environ: s.Environ, SuiteEnv: s.settings.SuiteEnv, KillLeftovers: s.settings.KillLeftovers, LostAfter: s.settings.LostAfter, Now: func() time.Time { return time.Now().UTC() },
-		Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.abort, Secrets: s.Secrets,
+		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, Environ: s.Environ,
+		SuiteEnv: s.settings.SuiteEnv, KillLeftovers: s.settings.KillLeftovers, LostAfter: s.settings.LostAfter,
+		Now: func() time.Time { return time.Now().UTC() }, Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.abort, Secrets: s.Secrets,
 	}
-	if s.salvaged { // what tofu would need is not sure to be there, and the API deletes as well
+	if s.salvaged {
 		s.running.Store = keeper{s.store, s.unread, s.sink}
 	}
 	return s.running

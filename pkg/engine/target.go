@@ -91,7 +91,7 @@ func (s *session) deployer() (deploy.Capable, error) {
 	if err != nil {
 		return deploy.Capable{}, err
 	}
-	return deploy.Of(proxmox.Deployer{Fleet: fleet, Provisioner: s.lazily()}), nil
+	return deploy.Of(proxmox.Deployer{Fleet: fleet, Provisioner: sync.OnceValue(s.provisioner)}), nil
 }
 
 // proxmoxFleet is how a cluster's VMs are seen on Proxmox VE.
@@ -155,27 +155,6 @@ func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
 	})
 }
 
-// lazyProvisioner is made when it is first needed: what it is told is known only when the run has begun.
-type lazyProvisioner struct{ get func() provision.Provisioner }
-
-func (s *session) lazily() lazyProvisioner { return lazyProvisioner{sync.OnceValue(s.provisioner)} }
-
-func (l lazyProvisioner) Up(ctx context.Context, r provision.Request) (provision.Result, error) {
-	return l.get().Up(ctx, r)
-}
-
-func (l lazyProvisioner) Plan(ctx context.Context, r provision.Request) (provision.Plan, error) {
-	return l.get().Plan(ctx, r)
-}
-
-func (l lazyProvisioner) PlanText(ctx context.Context, r provision.Request) (string, error) {
-	return l.get().PlanText(ctx, r)
-}
-
-func (l lazyProvisioner) Down(ctx context.Context, r provision.Request) error {
-	return l.get().Down(ctx, r)
-}
-
 // noProvisioner makes and removes nothing: the API deletes as well.
 type noProvisioner struct{ existing.Hosts }
 
@@ -185,12 +164,12 @@ func (noProvisioner) PlanText(context.Context, provision.Request) (string, error
 // plannedOnce is all that can be told of a cluster's VMs where Proxmox VE cannot be asked: what was planned.
 type plannedOnce struct {
 	existing.Hosts
-	provisioner lazyProvisioner
+	provisioner func() provision.Provisioner
 }
 
 // PlanText returns the last plan for people.
 func (p plannedOnce) PlanText(ctx context.Context, r provision.Request) (string, error) {
-	return p.provisioner.PlanText(ctx, r)
+	return p.provisioner().PlanText(ctx, r)
 }
 
 // provisioner is what makes and removes the cluster's machines.
@@ -207,7 +186,8 @@ func (s *session) provisioner() provision.Provisioner {
 	}
 	return tofu.New(tofu.Options{
 		Find: s.tofuOfCluster(), Env: s.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: s.CacheDir,
-		OwnerID: s.record.Owner.ID, Endpoint: api.BaseURL(target.Endpoint), Token: s.token(), CAFile: target.CAFile, FetchCA: s.fetchCA(), Insecure: target.Insecure,
+		OwnerID: s.record.Owner.ID, Endpoint: api.BaseURL(target.Endpoint), Token: s.token(),
+		CAFile: target.CAFile, FetchCA: s.fetchCA(), Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: s.settings.SSH.AgentSocket,
 		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
 	})
@@ -230,8 +210,8 @@ func (s *session) needsHypervisorSSH() bool {
 // certificateTime bounds the look at the API's certificate.
 const certificateTime = 10 * time.Second
 
-// fetchCA returns what gets the file of certificates that the provider trusts; nil: it is the CA file. The provider knows no fingerprints: where one is pinned, it is given
-// the certificate itself, after the fingerprint was compared.
+// fetchCA returns what gets the file of certificates that the provider trusts; nil: it is the CA file. The provider knows no
+// fingerprints: where one is pinned, it is given the certificate itself, after the fingerprint was compared.
 func (s *session) fetchCA() func(context.Context) string {
 	if target := s.record.Target; target.Fingerprint == "" || target.Insecure {
 		return nil

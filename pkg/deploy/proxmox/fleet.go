@@ -1,5 +1,5 @@
-// Package proxmox is a cluster's VMs as Proxmox VE shows them: what lifecycle asks of its Fleet and its Reaper, answered with
-// package proxmox. VMs are looked at live before anything is done to them, and only those of ours are touched.
+// Package proxmox is a cluster's VMs as Proxmox VE shows them: what lifecycle asks of its Fleet and its Reaper, answered
+// through its API. VMs are looked at live before anything is done to them, and only those of ours are touched.
 package proxmox
 
 import (
@@ -64,7 +64,9 @@ const CallLimit = 10 * time.Second
 // Deployer makes a cluster's VMs by a provisioner, and does all else by asking Proxmox VE.
 type Deployer struct {
 	*Fleet
-	Provisioner provision.Provisioner
+	// Provisioner returns what makes and removes VMs. It is asked when that is needed: what it is told is known only when the run
+	// has begun.
+	Provisioner func() provision.Provisioner
 }
 
 // It can do all that a deployer can.
@@ -85,22 +87,22 @@ var _ interface {
 
 // Up makes VMs; see provision.Provisioner.
 func (d Deployer) Up(ctx context.Context, r provision.Request) (provision.Result, error) {
-	return d.Provisioner.Up(ctx, r)
+	return d.Provisioner().Up(ctx, r)
 }
 
 // Plan returns what Up would do.
 func (d Deployer) Plan(ctx context.Context, r provision.Request) (provision.Plan, error) {
-	return d.Provisioner.Plan(ctx, r)
+	return d.Provisioner().Plan(ctx, r)
 }
 
 // PlanText returns the last plan for people.
 func (d Deployer) PlanText(ctx context.Context, r provision.Request) (string, error) {
-	return d.Provisioner.PlanText(ctx, r)
+	return d.Provisioner().PlanText(ctx, r)
 }
 
 // Down removes what Up has recorded.
 func (d Deployer) Down(ctx context.Context, r provision.Request) error {
-	return d.Provisioner.Down(ctx, r)
+	return d.Provisioner().Down(ctx, r)
 }
 
 // vmState is what a live look at one node's VM id found.

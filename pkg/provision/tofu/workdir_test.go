@@ -2,6 +2,7 @@ package tofu
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"os"
@@ -238,6 +239,11 @@ func TestBundleHoldsTheCAAndTheSystems(t *testing.T) {
 	got, err := os.ReadFile(env["SSL_CERT_FILE"])
 	if err != nil || env["SSL_CERT_FILE"] != w.caBundle() || !bytes.Equal(got, append(ca, system...)) {
 		t.Errorf("%v\n%s", err, got)
+	}
+	fetched := Options{CAFile: "/nonexistent", FetchCA: func(context.Context) string { return filepath.Join(dir, "ca.pem") }, Env: []string{"SSL_CERT_FILE=" + filepath.Join(dir, "system.pem")}}
+	_, env = environmentOf(t, fetched, OpenTofu)
+	if got, err := os.ReadFile(env["SSL_CERT_FILE"]); err != nil || !bytes.Equal(got, append(ca, system...)) {
+		t.Errorf("one that is fetched: %v\n%s", err, got)
 	}
 	write(t, filepath.Join(dir, "ca.pem"), "nothing of the kind")
 	if _, err := New(Options{CAFile: filepath.Join(dir, "ca.pem")}).environment(t.Context(), w, Binary{}); err == nil || !strings.Contains(err.Error(), "no certificate") {

@@ -532,6 +532,21 @@ func TestUpload(t *testing.T) {
 	}
 }
 
+// Version 9 says in a task's log that a disk is there, before it is filled (recorded).
+func TestLogOfAnImport(t *testing.T) {
+	for version, says := range map[string]bool{Version84: false, Version92: true} {
+		_, c, _ := startServer(t, Options{Version: version})
+		upid, _ := c.ok("POST", "/nodes/pve1/qemu", "vmid=100&virtio0=local:0,import-from%3D"+SeedImport).(string)
+		if exit := c.wait(upid); exit != "OK" {
+			t.Fatalf("%s: %s", version, exit)
+		}
+		log := fmt.Sprint(c.ok("GET", "/nodes/pve1/tasks/"+url.PathEscape(upid)+"/log", nil))
+		if got := strings.Contains(log, "allocated target volume 'local:100/vm-100-disk-0.qcow2'"); got != says {
+			t.Errorf("%s: %s", version, log)
+		}
+	}
+}
+
 // TestManyAtOnce wants exactly one winner where ids collide, and no damage where they do not.
 func TestManyAtOnce(t *testing.T) {
 	_, c, _ := startServer(t, Options{TaskDuration: 2 * time.Millisecond})
