@@ -39,8 +39,8 @@ var only = []struct {
 	{"hive-test/pkg/config", []string{"pkg/cli", "pkg/engine"}, "settings are turned into plain arguments at the top"},
 	{"hive-test/pkg/state", []string{"pkg/engine", "pkg/cli"}, "lifecycle sees an interface, never the disk"},
 	{"hive-test/pkg/scratch", []string{"pkg/cli", "pkg/engine"}, "where temporary files are is the process's affair"},
-	{"hive-test/pkg/deploy/proxmox", []string{"pkg/engine", "pkg/cli", "pkg/deploy/proxmox"}, "lifecycle sees an interface, never Proxmox VE"},
-	{"hive-test/pkg/deploy/proxmox/api", []string{"pkg/cli", "pkg/engine", "pkg/deploy/proxmox"}, "lifecycle sees an interface, never go-proxmox"},
+	{"hive-test/pkg/deploy/proxmox", []string{"pkg/engine", "pkg/cli", "pkg/deploy/proxmox", "pkg/deploy/simhosts"}, "lifecycle sees an interface, never Proxmox VE"},
+	{"hive-test/pkg/deploy/proxmox/api", []string{"pkg/cli", "pkg/engine", "pkg/deploy/proxmox", "pkg/deploy/simhosts"}, "lifecycle sees an interface, never go-proxmox"},
 	{"hive-test/pkg/provision/tofu", []string{"pkg/engine", "pkg/cli"}, "lifecycle sees an interface, never tofu"},
 	{"hive-test/pkg/report", []string{"pkg/engine", "pkg/cli"}, "reports are made from events, at the top"},
 	{"hive-test/pkg/explain", []string{"pkg/engine"}, "why a run failed is said when it is over, at the top"},
@@ -67,6 +67,7 @@ var within = []struct {
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy", "pkg/provision"}, "hosts that are there: nothing to ask anybody"},
 	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/provision", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
+	{"pkg/deploy/simhosts", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api", "pkg/provision"}, "VMs of a simulator without OpenTofu"},
 	{"pkg/deploy/proxmox", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/process", "pkg/deploy/proxmox/api", "pkg/lifecycle", "pkg/provision"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
 	{"pkg/engine", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/phase", "pkg/process", "pkg/progress", "pkg/provision",

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -181,10 +182,14 @@ func setup(env *testscript.Env, tofu string) error {
 	env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 	env.Setenv("HIVE_TEST_CLUSTERS_DIR", filepath.Join(env.WorkDir, "clusters"))
 	env.Setenv("HIVE_TEST_TOFU_BIN", tofu)
-	for _, name := range []string{"HIVE_TEST_PROVIDER_MIRROR"} {
-		if value, ok := os.LookupEnv(name); ok {
-			env.Setenv(name, value)
-		}
+	// VMs are made without OpenTofu where a script does not say that it is about that, for that is quick; with a real provider, and
+	// with HIVE_TEST_DEPLOYER=proxmox, all scripts are.
+	mirror, real := os.LookupEnv("HIVE_TEST_PROVIDER_MIRROR")
+	if deployer := os.Getenv("HIVE_TEST_DEPLOYER"); !real || deployer != "" {
+		env.Setenv("HIVE_TEST_DEPLOYER", cmp.Or(deployer, "simhosts"))
+	}
+	if real {
+		env.Setenv("HIVE_TEST_PROVIDER_MIRROR", mirror)
 	}
 	if err := os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o700); err != nil {
 		return err

@@ -23,6 +23,8 @@ const (
 const (
 	DeployerProxmox  = "proxmox"
 	DeployerExisting = "existing"
+	// DeployerSimHosts makes VMs of a simulated Proxmox VE without OpenTofu.
+	DeployerSimHosts = "simhosts"
 )
 
 // Hypervisor is a Proxmox VE host that VMs may land on. Address and Port are how its SSH server is reached by the
@@ -93,7 +95,7 @@ func (s Spec) Validate() []error {
 	if err := CheckUser(s.SSHUser); err != nil {
 		problems = append(problems, fmt.Errorf("ssh-user: %w", err))
 	}
-	if s.Deployer == DeployerProxmox {
+	if s.Deployer != DeployerExisting {
 		bound("cpu-cores", s.CPUCores, 1, 128)
 		bound("memory-mb", s.MemoryMB, 512, 4<<20)
 		bound("disk-size-gb", s.DiskSizeGB, 2, 64<<10)

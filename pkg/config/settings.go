@@ -25,6 +25,7 @@ type Settings struct {
 	CPUCores          int    `mapstructure:"cpu_cores"`
 	MemoryMB          int    `mapstructure:"memory_mb"`
 	DiskSizeGB        int    `mapstructure:"disk_size_gb"`
+	Deployer          string `mapstructure:"deployer"`
 	OSImage           string `mapstructure:"os_image"`
 	Template          int    `mapstructure:"template"`   // 0: os_image is used
 	CloudInit         string `mapstructure:"cloud_init"` // snippet or none
@@ -194,7 +195,7 @@ func (s Settings) Values() []Value {
 // Spec is the cluster that the settings ask for, on Proxmox VE.
 func (s Settings) Spec() cluster.Spec {
 	return cluster.Spec{
-		Deployer: cluster.DeployerProxmox, NodeCount: s.NodeCount, CPUCores: s.CPUCores, MemoryMB: s.MemoryMB, DiskSizeGB: s.DiskSizeGB,
+		Deployer: s.Deployer, NodeCount: s.NodeCount, CPUCores: s.CPUCores, MemoryMB: s.MemoryMB, DiskSizeGB: s.DiskSizeGB,
 		OSImage: s.OSImage, Hypervisors: s.Proxmox.Hypervisors, ManagementBridge: s.ManagementBridge, DataBridge: s.DataBridge, SSHUser: s.SSHUser,
 		Template: s.Template, CloudInit: s.CloudInit,
 		Network: cluster.Network{Addresses: s.Network.Addresses, DataAddresses: s.Network.DataAddresses, Gateway: s.Network.Gateway},

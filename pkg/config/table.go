@@ -94,6 +94,7 @@ func clusterRows() []Setting {
 		{Key: "ssh.proxy_jump", Flag: "proxy-jump", Kind: Text, Help: "bastion that nodes are reached through, user@host:port, several with commas; none: reached directly; empty: as the cluster was made"},
 		{Key: "ssh.agent_socket", Env: []string{"SSH_AUTH_SOCK"}, Kind: Path, Help: "SSH agent, for keys of nodes and hypervisors that are protected by a passphrase, and for the bastion"},
 		{Key: "ssh.config_file", Kind: Path, Help: "what it says of hosts counts for those of a hosts file and for the bastion, where nothing else is said; empty: ~/.ssh/config; /dev/null: none"},
+		{Key: "deployer", Kind: Text, Default: cluster.DeployerProxmox, OneOf: []string{cluster.DeployerProxmox, cluster.DeployerSimHosts}, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
 		{Key: "hosts_file", Flag: "hosts-file", Kind: Path, Help: "make the cluster of the hosts that this file names, without Proxmox"},
 		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},
 		{Key: "ttl", Flag: "ttl", Kind: Duration, Help: "time after which reap may delete the VMs, like 36h or 2d; 0 is never; empty: up none, full as long as its phases may take and an hour"},

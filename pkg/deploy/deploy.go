@@ -35,6 +35,7 @@ type Capable struct {
 	Diagnose  Diagnoser
 	Restart   Restarter
 	Remove    Remover
+	Runs      RunLeaser
 }
 
 // Of returns a deployer with all that it can do.
@@ -51,6 +52,7 @@ func Of(d Deployer) Capable {
 	c.Diagnose, _ = d.(Diagnoser)
 	c.Restart, _ = d.(Restarter)
 	c.Remove, _ = d.(Remover)
+	c.Runs, _ = d.(RunLeaser)
 	return c
 }
 
@@ -158,4 +160,19 @@ type Remover interface {
 	// gone are the machines as Remaining listed them; those of the record may be gone for longer. What the token may not look at
 	// is a warning.
 	CleanUp(ctx context.Context, r *cluster.Record, gone []VMRef, sink progress.Sink) error
+}
+
+// RunLeaser tells other machines that a run is at work on a cluster, so that reap there leaves it alone.
+type RunLeaser interface {
+	// LeaseRun begins to tell so, and returns at once: Acquire waits until it can be seen.
+	LeaseRun(ctx context.Context, run Run, sink progress.Sink) RunLease
+}
+
+// RunLease is what is told of a run until it ends. It takes the run's events.
+type RunLease interface {
+	progress.Sink
+	// WarnUnseen waits until other machines can see the run, and warns if they never will.
+	WarnUnseen(ctx context.Context, sink progress.Sink)
+	// End takes the lease back, unless it is kept to tell reap what the run has left.
+	End(ctx context.Context, keep bool)
 }

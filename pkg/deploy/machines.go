@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"hive-test/pkg/cluster"
 )
 
 // Finding is one result of a preflight check.
@@ -116,4 +118,18 @@ func (p Power) Lost() error {
 		return errors.New(why)
 	}
 	return nil
+}
+
+// Run is what a run tells other machines of itself.
+type Run struct {
+	Cluster cluster.Name
+	OwnerID string
+	Verb    string
+	Who     string // user@host
+	// Place, PID and Start tell its process from all others: processes of one place see each other's ids.
+	Place string
+	PID   int
+	Start string
+	// Destroys says that it destroys the cluster at its end, whatever happens, Provisioning that the cluster was never up so far.
+	Destroys, Provisioning bool
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -144,21 +145,15 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 	if err != nil {
 		return "the address of {host} cannot be found: " + err.Error(), "set address of hypervisor {host} to its IP address"
 	}
-	dir, err := os.MkdirTemp("", "hive-test-doctor-")
-	if err != nil {
-		return err.Error(), "make room for temporary files, or set TMPDIR"
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	with, copyID := "the key "+key, "ssh-copy-id -i "+remote.Quote(key)
 	if key == "" {
 		with, copyID = "the keys of the SSH agent", "ssh-copy-id"
 	}
-	// The provider pins the hypervisors' keys itself, for each cluster; what is seen here proves nothing and is forgotten.
-	dialer, err := remote.NewDialer(remote.Config{User: user, KeyPath: key, AgentSocket: s.settings.SSH.AgentSocket, KnownHosts: filepath.Join(dir, "known_hosts"), ConnectTimeout: limit})
+	dialer, done, err := s.dialHypervisors(limit)
 	if err != nil {
 		return "no key for the hypervisors: " + err.Error(), "set proxmox.ssh_private_key_path to a private key that can be used, or let an SSH agent hold it"
 	}
-	defer func() { _ = dialer.Close() }()
+	defer done()
 	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: port})
 	who := remote.Command{Argv: []string{"sh", "-c", "id -u; readlink /etc/pve/local || hostname"}, Timeout: limit}
 	told, err := host.Run(ctx, who)
@@ -181,6 +176,40 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 		return "", ""
 	}
 	return trySudo(ctx, host, limit, user, snippets)
+}
+
+// dialHypervisors opens the way to hypervisors, until done is called. The provider pins their keys itself, for each cluster; what is
+// seen here proves nothing and is forgotten.
+func (s *session) dialHypervisors(limit time.Duration) (dialer *remote.Dialer, done func(), err error) {
+	dir, err := os.MkdirTemp("", "hive-test-hypervisors-")
+	if err != nil {
+		return nil, nil, err
+	}
+	target := s.record.Target
+	dialer, err = remote.NewDialer(remote.Config{
+		User: cmp.Or(target.HypervisorSSHUser, "root"), KeyPath: target.HypervisorSSHKeyPath, AgentSocket: s.settings.SSH.AgentSocket,
+		KnownHosts: filepath.Join(dir, "known_hosts"), ConnectTimeout: limit,
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dialer, func() { _, _ = dialer.Close(), os.RemoveAll(dir) }, nil
+}
+
+// uploadToHypervisor writes a file of a hypervisor.
+func (s *session) uploadToHypervisor(ctx context.Context, h cluster.Hypervisor, path string, content []byte) error {
+	dialer, done, err := s.dialHypervisors(s.settings.Proxmox.CallTimeout)
+	if err != nil {
+		return err
+	}
+	defer done()
+	address, err := lookUp(ctx, h.Address)
+	if err != nil {
+		return err
+	}
+	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: cmp.Or(h.Port, 22)})
+	_, err = host.Run(ctx, remote.Command{Argv: []string{"/usr/bin/tee", path}, Stdin: bytes.NewReader(content)})
+	return err
 }
 
 // identity reads the user's id and the host's name, as Proxmox VE calls it, from the last two lines of an answer: a login shell may

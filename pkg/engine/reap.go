@@ -75,7 +75,7 @@ func (s *session) reaping(ctx context.Context) (*proxmox.Reaper, error) {
 	self := process.Self()
 	return &proxmox.Reaper{
 		Fleet: f, Sink: s.sink, Pool: s.record.Target.Pool, Local: s.localLife,
-		Self: api.RunMark{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start},
+		Self: deploy.Run{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start},
 	}, nil
 }
 

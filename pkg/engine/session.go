@@ -214,17 +214,17 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 		list[i].Setting = "--timeout-" + list[i].Name()
 	}
 	stopNoting := s.noteInterruptions(ctx)
-	beat := s.startHeartbeat(ctx, r)
+	lease := s.leaseRun(ctx, r)
 	if s.verb == "configure" || s.verb == "test" {
-		beat.Unseen(ctx, s.sink)
+		lease.WarnUnseen(ctx, s.sink)
 	}
 	manager := &phase.Manager{
-		Phases: list, Sink: progress.Multi(s.sink, beat), Abort: s.abort, CleanTimeout: s.settings.PhaseTimeout("down"),
+		Phases: list, Sink: progress.Multi(s.sink, lease), Abort: s.abort, CleanTimeout: s.settings.PhaseTimeout("down"),
 		Timeout: s.settings.Timeout, Setting: "--timeout",
 	}
 	outcomes, err := manager.Run(ctx)
 	stopNoting()
-	beat.End(ctx, err, s.abort.Err() != nil)
+	lease.End(ctx, keepsLease(err, s.abort.Err() != nil))
 	if s.abort.Err() == nil {
 		err = errors.Join(err, r.Close())
 	} else { // something may still use the connections, which end with the process; children would not

@@ -20,6 +20,7 @@ import (
 	"hive-test/pkg/deploy/existing"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/deploy/simhosts"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/provision"
@@ -90,6 +91,9 @@ func (s *session) deployer() (deploy.Capable, error) {
 	fleet, err := s.proxmoxFleet()
 	if err != nil {
 		return deploy.Capable{}, err
+	}
+	if s.record.Spec.Deployer == cluster.DeployerSimHosts && !s.salvaged {
+		return deploy.Of(simhosts.Deployer{Fleet: fleet, Upload: s.uploadToHypervisor}), nil
 	}
 	return deploy.Of(proxmox.Deployer{Fleet: fleet, Provisioner: sync.OnceValue(s.provisioner)}), nil
 }

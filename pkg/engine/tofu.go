@@ -52,7 +52,7 @@ func (s *session) tofuOfCluster() tofu.FindOptions {
 
 // checkTofu fails early, before anything is made, where there is no tofu to make it with.
 func (s *session) checkTofu(ctx context.Context) error {
-	if s.record.Spec.Deployer == cluster.DeployerExisting {
+	if s.record.Spec.Deployer != cluster.DeployerProxmox {
 		return nil
 	}
 	binary, err := tofu.Find(ctx, s.tofuOfCluster())

@@ -209,6 +209,9 @@ func (s *session) create(ctx context.Context) error {
 	if s.settings.HostsFile != "" {
 		return s.createExisting(ctx)
 	}
+	if s.settings.Deployer == cluster.DeployerSimHosts && !s.settings.Sim && !local(s.settings.Proxmox.Endpoint) {
+		return usage(progress.WithHint(errors.New("deployer simhosts makes VMs of a simulator only, on this machine"), "add --sim, or leave deployer out"))
+	}
 	s.jumpAsAsked()
 	s.record.Owner.Expires = expiryAfter(s.started, s.lifetime())
 	if err := s.userKey(); err != nil {

@@ -214,7 +214,7 @@ func check(r *cluster.Record, name cluster.Name) string {
 		return fmt.Sprintf("it is the record of cluster %q: where its directory was renamed, name it %s again", r.Name, r.Name)
 	case r.Owner.ID == "":
 		return "it has no owner id"
-	case r.Spec.Deployer != cluster.DeployerProxmox && r.Spec.Deployer != cluster.DeployerExisting:
+	case !slices.Contains([]string{cluster.DeployerProxmox, cluster.DeployerExisting, cluster.DeployerSimHosts}, r.Spec.Deployer):
 		return fmt.Sprintf("its deployer is %q", r.Spec.Deployer)
 	}
 	if len(r.Nodes) == 0 {

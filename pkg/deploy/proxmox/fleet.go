@@ -83,6 +83,7 @@ var _ interface {
 	deploy.Diagnoser
 	deploy.Restarter
 	deploy.Remover
+	deploy.RunLeaser
 } = Deployer{}
 
 // Up makes VMs; see provision.Provisioner.

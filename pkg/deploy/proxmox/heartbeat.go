@@ -5,37 +5,41 @@ import (
 	"errors"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
-	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 )
 
-// Heartbeat tells other machines, on Proxmox VE, that a run lives. The zero value tells nobody.
-type Heartbeat struct {
+// runLease tells other machines, on Proxmox VE, that a run is at work.
+type runLease struct {
 	beat  *api.Heartbeat
 	fleet *Fleet
 }
 
-// StartHeartbeat begins to tell that the run of the mark lives. It takes no time of the run: before VMs are asked for, Claim
-// waits until the mark is there.
-func (f *Fleet) StartHeartbeat(ctx context.Context, mark api.RunMark, sink progress.Sink) Heartbeat {
+// LeaseRun begins to tell that a run is at work. It takes no time of the run: before VMs are asked for, Acquire waits until that can be
+// seen.
+func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink) deploy.RunLease {
 	f.beat = api.StartHeartbeat(ctx, api.HeartbeatOptions{
-		Pools: f.Client, Mark: mark, Now: f.Client.Now,
+		Pools: f.Client, Now: f.Client.Now,
+		Mark: api.RunMark{
+			Cluster: run.Cluster, OwnerID: run.OwnerID, Verb: run.Verb, Who: run.Who, Place: run.Place, PID: run.PID, Start: run.Start,
+			Destroys: run.Destroys, Making: run.Provisioning,
+		},
 		Warn: func(err error) {
 			sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error()})
 		},
 	})
-	return Heartbeat{f.beat, f}
+	return runLease{f.beat, f}
 }
 
-// Unseen waits until the mark was tried and warns if the token may not make any: reap on another machine does not see that the run lives,
-// and goes by the cluster's expiry alone. Up says so itself when it claims ids.
-func (h Heartbeat) Unseen(ctx context.Context, sink progress.Sink) {
-	if h.beat == nil || !errors.Is(h.beat.Wait(ctx), api.ErrForbidden) {
+// WarnUnseen waits until the lease was tried and warns if the token may not take any: reap on another machine does not see that the run
+// is at work, and goes by the cluster's expiry alone. Up says so itself when it leases ids.
+func (l runLease) WarnUnseen(ctx context.Context, sink progress.Sink) {
+	if !errors.Is(l.beat.Wait(ctx), api.ErrForbidden) {
 		return
 	}
 	sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines cannot see that this run is at work: reap there would delete the cluster if it expires meanwhile",
-		Hint: poolsHint(h.fleet.Client.TokenID())})
+		Hint: poolsHint(l.fleet.Client.TokenID())})
 }
 
 // poolsHint is how a token gets to make pools.
@@ -44,21 +48,14 @@ func poolsHint(token string) string {
 }
 
 // Emit watches for the end of up: from then on the cluster is no half-made one.
-func (h Heartbeat) Emit(e progress.Event) {
-	if h.beat != nil && e.Kind == progress.PhaseEnd && e.Phase == string(cluster.PhaseUp) && e.Status == progress.Passed {
-		h.beat.Update(func(m *api.RunMark) { m.Making = false })
+func (l runLease) Emit(e progress.Event) {
+	if e.Kind == progress.PhaseEnd && e.Phase == string(cluster.PhaseUp) && e.Status == progress.Passed {
+		l.beat.Update(func(m *api.RunMark) { m.Making = false })
 	}
 }
 
-// End takes the mark away, unless it shall tell reap of what the run has left: VMs that it should have destroyed, or could not
-// decide on before it was stopped, or a claim.
-func (h Heartbeat) End(ctx context.Context, err error, aborted bool) {
-	if h.beat == nil {
-		return
-	}
-	_, leak := errors.AsType[*lifecycle.LeakError](err)
-	h.beat.Stop(ctx, leak || aborted || h.fleet.unreleased)
-}
+// End takes the lease back, unless it is kept, or a lease of ids could not be given up: reap then sees that the run is over.
+func (l runLease) End(ctx context.Context, keep bool) { l.beat.Stop(ctx, keep || l.fleet.unreleased) }
 
 // marked waits until other machines can see that this run lives; where they never will, for want of a privilege, the warning
 // about claims says so.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/process"
@@ -21,8 +22,8 @@ type Reaper struct {
 	Fleet *Fleet
 	Sink  progress.Sink
 	Pool  string // in which VMs must be to count; empty: anywhere
-	// Self is the mark of this reap, without cluster and owner.
-	Self api.RunMark
+	// Self is this reap, without cluster and owner.
+	Self deploy.Run
 	// Local is what is known on this machine of a cluster's run, beside its mark on Proxmox VE; known is false where nothing is.
 	Local func(name cluster.Name, owner string) (life lifecycle.Life, known bool)
 }
@@ -138,11 +139,11 @@ func (p *Reaper) Alive(ctx context.Context, r *cluster.Record) error {
 
 // Hold marks the cluster as one that is being reaped. Where the token may not make marks, nobody sees it.
 func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error)) {
-	mark := p.Self
-	mark.Cluster, mark.OwnerID, mark.Destroys = r.Name, r.Owner.ID, true
-	beat := p.Fleet.StartHeartbeat(ctx, mark, sink)
+	run := p.Self
+	run.Cluster, run.OwnerID, run.Destroys = r.Name, r.Owner.ID, true
+	lease := p.Fleet.LeaseRun(ctx, run, sink)
 	_ = p.Fleet.marked(ctx) // before anything is deleted
-	return func(err error) { beat.beat.Stop(ctx, err != nil) }
+	return func(err error) { lease.End(ctx, err != nil) }
 }
 
 // Clear takes away snippets, those of VMs that were never made included, and then the mark of the cluster's last run.

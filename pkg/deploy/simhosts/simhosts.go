@@ -1,0 +1,298 @@
+// Package simhosts makes the VMs of simulated clusters by plain calls of Proxmox VE's API, without OpenTofu: a cluster is there in a
+// third of the time. Scripts use it that are not about OpenTofu, and it shows that nothing above deploy knows what makes machines.
+// Of a VM that exists it changes nothing but whose it says it is, and it tries nothing twice.
+package simhosts
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/google/renameio/v2"
+
+	"hive-test/cloudinit"
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/proxmox"
+	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/provision"
+)
+
+// stateFile is what Up has made of a cluster, in the cluster's directory.
+const stateFile = "simhosts.json"
+
+// image is what the disks are made of: the simulator's image that needs no SSH to the hypervisor.
+const image = "local:import/debian-12-genericcloud-amd64.qcow2"
+
+// Deployer makes VMs on a simulator. All else is asked of Proxmox VE, as for VMs that OpenTofu has made.
+type Deployer struct {
+	*proxmox.Fleet
+	// Upload writes a file of a hypervisor.
+	Upload func(ctx context.Context, hypervisor cluster.Hypervisor, path string, content []byte) error
+}
+
+var _ deploy.Deployer = Deployer{}
+
+// machine is a VM that was made, or was about to be.
+type machine struct {
+	VMID       int    `json:"vmid"`
+	Hypervisor string `json:"hypervisor"`
+	Snippet    string `json:"snippet,omitempty"` // the volume of its vendor data
+	Settings   string `json:"settings"`          // a hash of what it was made of
+	Made       bool   `json:"made"`              // to the end
+}
+
+// Plan compares what was made with what is asked for.
+func (d Deployer) Plan(ctx context.Context, r provision.Request) (provision.Plan, error) {
+	var plan provision.Plan
+	l, err := open(r.Dir)
+	if err != nil {
+		return plan, err
+	}
+	add := func(name string, c provision.Change) {
+		c.Address, c.Node, c.VM = name, name, true
+		plan.Changes = append(plan.Changes, c)
+	}
+	for _, node := range r.Nodes {
+		was, known := l.made[node.Name]
+		vm, err := d.Client.VM(ctx, node.Hypervisor, node.VMID)
+		switch {
+		case errors.Is(err, api.ErrNotFound) || err == nil && !known: // where it is somebody else's, creating it fails
+			add(node.Name, provision.Change{Action: provision.Create, Vanished: was.Made})
+		case err != nil:
+			return plan, err
+		case !was.Made:
+			add(node.Name, provision.Change{Action: provision.Replace, Unfinished: true})
+		case was.Settings != settings(r, node):
+			return plan, fmt.Errorf("%s was made with other settings, and deployer %s changes none: use %s", node.Name, cluster.DeployerSimHosts, cluster.DeployerProxmox)
+		case vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner):
+			add(node.Name, provision.Change{Action: provision.Update})
+		}
+	}
+	for name := range l.made {
+		if !slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == name }) {
+			add(name, provision.Change{Action: provision.Delete})
+		}
+	}
+	provision.SortChanges(plan.Changes)
+	return plan, nil
+}
+
+// Up makes and deletes VMs, all at once. What has begun is brought to its end, as OpenTofu does when it is interrupted.
+func (d Deployer) Up(ctx context.Context, r provision.Request) (provision.Result, error) {
+	var result provision.Result
+	plan, err := d.Plan(ctx, r)
+	if err != nil || len(plan.Changes) == 0 {
+		return result, err
+	}
+	if refused := r.Refused(plan); len(refused) > 0 {
+		return result, &provision.RefusedError{Changes: refused}
+	}
+	if r.Check != nil {
+		if err := r.Check(ctx, plan); err != nil {
+			return result, err
+		}
+	}
+	l, err := open(r.Dir)
+	if err != nil {
+		return result, err
+	}
+	result.Changed = true
+	failures := each(plan.Changes, func(c provision.Change) error { return d.apply(context.WithoutCancel(ctx), r, c, l) })
+	failure := &provision.Failure{Step: "create", Err: errors.Join(failures...)}
+	done := map[provision.Action]*[]string{
+		provision.Create: &result.Created, provision.Replace: &result.Created, provision.Update: &result.Updated, provision.Delete: &result.Deleted,
+	}
+	for i, change := range plan.Changes {
+		if failures[i] == nil {
+			*done[change.Action] = append(*done[change.Action], change.Node)
+			continue
+		}
+		failure.Missing = append(failure.Missing, change.Node)
+		failure.Problems = append(failure.Problems, provision.Problem{Nodes: []string{change.Node}, Summary: failures[i].Error()})
+	}
+	if failure.Err != nil && ctx.Err() == nil {
+		return result, failure
+	}
+	return result, context.Cause(ctx)
+}
+
+// apply brings one node's change to its end, and keeps what is there at each moment.
+func (d Deployer) apply(ctx context.Context, r provision.Request, change provision.Change, l *ledger) error {
+	if change.Action == provision.Delete || change.Action == provision.Replace {
+		if err := d.delete(ctx, change.Node, l); err != nil || change.Action == provision.Delete {
+			return err
+		}
+	}
+	node := r.Nodes[slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == change.Node })]
+	if change.Action == provision.Update {
+		return d.Client.SetMarks(ctx, node.Hypervisor, node.VMID, cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name))
+	}
+	host := hypervisor(r.Spec, node.Hypervisor)
+	m := machine{VMID: node.VMID, Hypervisor: node.Hypervisor, Settings: settings(r, node)}
+	if r.Spec.CloudInit != cluster.CloudInitNone {
+		m.Snippet = host.SnippetStore + ":snippets/" + cluster.SnippetName(node.Name, r.Owner.ID)
+	}
+	for _, step := range []func() error{
+		func() error { return l.put(node.Name, m) },
+		func() error { return d.upload(ctx, r, host, m) },
+		func() error { return d.Client.Create(ctx, node.Hypervisor, options(r, node, host, m)) },
+		func() error { return d.Client.Resize(ctx, node.Hypervisor, node.VMID, "virtio0", r.Spec.DiskSizeGB) },
+		func() error { return d.Client.Start(ctx, node.Hypervisor, node.VMID) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	m.Made = true
+	return l.put(node.Name, m)
+}
+
+// Down deletes all that Up has made.
+func (d Deployer) Down(ctx context.Context, r provision.Request) error {
+	l, err := open(r.Dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(each(slices.Collect(maps.Keys(l.made)), func(name string) error { return d.delete(ctx, name, l) })...)
+}
+
+// each does something with all of a list at once, and returns the error of each.
+func each[T any](list []T, do func(T) error) []error {
+	failures := make([]error, len(list))
+	var wait sync.WaitGroup
+	for i, one := range list {
+		wait.Go(func() { failures[i] = do(one) })
+	}
+	wait.Wait()
+	return failures
+}
+
+// delete deletes a node's VM, if it is there, and its vendor data.
+func (d Deployer) delete(ctx context.Context, name string, l *ledger) error {
+	l.lock.Lock()
+	m := l.made[name]
+	l.lock.Unlock()
+	err := d.Client.Stop(ctx, m.Hypervisor, m.VMID)
+	if err == nil {
+		err = d.Client.Delete(ctx, m.Hypervisor, m.VMID)
+	}
+	if err != nil && !errors.Is(err, api.ErrNotFound) {
+		return err
+	}
+	if m.Snippet != "" {
+		if err := d.Client.DeleteVolume(ctx, m.Hypervisor, m.Snippet); err != nil {
+			return err
+		}
+	}
+	return l.put(name, machine{})
+}
+
+// upload puts a node's vendor data onto its hypervisor.
+func (d Deployer) upload(ctx context.Context, r provision.Request, host cluster.Hypervisor, m machine) error {
+	if m.Snippet == "" {
+		return nil
+	}
+	data, err := cloudinit.VendorData(cloudinit.Params{User: r.Spec.SSHUser})
+	paths, listErr := d.Client.StoragePaths(ctx)
+	if err := errors.Join(err, listErr); err != nil {
+		return err
+	}
+	_, file, _ := strings.Cut(m.Snippet, ":")
+	return d.Upload(ctx, host, paths[host.SnippetStore]+"/"+file, data)
+}
+
+// hypervisor is the one of that name, with its defaults.
+func hypervisor(s cluster.Spec, name string) cluster.Hypervisor {
+	host := s.Hypervisors[slices.IndexFunc(s.Hypervisors, func(h cluster.Hypervisor) bool { return h.Name == name })]
+	host.Datastore = cmp.Or(host.Datastore, api.DefaultDatastore)
+	host.SnippetStore = cmp.Or(host.SnippetStore, api.DefaultSnippetStore)
+	return host
+}
+
+// options are what Proxmox VE is asked for: what the module of tofu/ makes of the same request.
+func options(r provision.Request, node cluster.Node, host cluster.Hypervisor, m machine) map[string]string {
+	o := map[string]string{
+		"vmid": strconv.Itoa(node.VMID), "name": node.Name, "description": cluster.Description(r.Name, r.Owner),
+		"tags": strings.Join(r.Owner.Tags(r.Name), ";"), "agent": "enabled=1", "ostype": "other", "serial0": "socket",
+		"cores": strconv.Itoa(r.Spec.CPUCores), "cpu": "host", "memory": strconv.Itoa(r.Spec.MemoryMB), "balloon": "0",
+		"scsihw": "virtio-scsi-pci", "boot": "order=virtio0;net0",
+		"virtio0": host.Datastore + ":0,import-from=" + image + ",iothread=1,discard=on",
+		"ide2":    host.Datastore + ":cloudinit",
+		"net0":    "virtio=" + strings.ToUpper(node.ManagementMAC) + ",bridge=" + r.Spec.ManagementBridge,
+		"net1":    "virtio=" + strings.ToUpper(node.DataMAC) + ",bridge=" + r.Spec.DataBridge,
+		"ciuser":  r.Spec.SSHUser, "sshkeys": strings.ReplaceAll(url.QueryEscape(r.SSHPublicKey), "+", "%20"),
+		"ipconfig0": address(node.StaticManagement, r.Spec.Network.Gateway), "ipconfig1": address(node.StaticData, ""),
+	}
+	if m.Snippet != "" {
+		o["cicustom"] = "vendor=" + m.Snippet
+	}
+	if r.Pool != "" {
+		o["pool"] = r.Pool
+	}
+	return o
+}
+
+// address is the configuration of a NIC.
+func address(static netip.Prefix, gateway string) string {
+	if !static.IsValid() {
+		return "ip=dhcp"
+	}
+	family := map[bool]string{true: "6"}[static.Addr().Is6()]
+	text := "ip" + family + "=" + static.String()
+	if gateway != "" {
+		text += ",gw" + family + "=" + gateway
+	}
+	return text
+}
+
+// settings tells VMs that were made of the same from others. What others may change of a VM that exists is not in it.
+func settings(r provision.Request, node cluster.Node) string {
+	return cluster.Hash(r.Spec.CPUCores, r.Spec.MemoryMB, r.Spec.DiskSizeGB, r.Spec.ManagementBridge, r.Spec.DataBridge,
+		node.VMID, node.ManagementMAC, node.DataMAC)
+}
+
+// ledger is what was made, as it is on disk at each moment. It is safe for concurrent use.
+type ledger struct {
+	path string
+	lock sync.Mutex
+	made map[string]machine
+}
+
+func open(dir string) (*ledger, error) {
+	l := &ledger{path: filepath.Join(dir, stateFile), made: map[string]machine{}}
+	raw, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &l.made)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", provision.ErrUnusable, err)
+	}
+	return l, nil
+}
+
+// put keeps a node's machine; the zero machine is none.
+func (l *ledger) put(name string, m machine) error {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if l.made[name] = m; m == (machine{}) {
+		delete(l.made, name)
+	}
+	raw, err := json.MarshalIndent(l.made, "", "  ")
+	return errors.Join(err, renameio.WriteFile(l.path, append(raw, '\n'), 0o600))
+}
