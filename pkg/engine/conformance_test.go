@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/deploy/deploytest"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/provision"
+	"hive-test/pkg/remote"
+)
+
+// Each deployer, as a run gets it, does what the contract says.
+func TestDeployers(t *testing.T) {
+	bin := os.Getenv("HIVE_TEST_BIN_DIR")
+	if bin == "" {
+		t.Skip("HIVE_TEST_BIN_DIR names no directory with hive-sim and tofu: make test does")
+	}
+	hosts := filepath.Join(t.TempDir(), "hosts.yaml")
+	if err := os.WriteFile(hosts, []byte("ssh_user: me\nssh_key_path: "+hosts+"\nnodes:\n- {name: contract-1, management: 127.0.0.2}\n- {name: contract-2, management: 127.0.0.3}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	for name, values := range map[string]map[string]string{
+		cluster.DeployerProxmox:  {"sim": "true"},
+		cluster.DeployerSimHosts: {"sim": "true", "deployer": cluster.DeployerSimHosts},
+		cluster.DeployerExisting: {"hosts_file": hosts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+			start := exec.Command("hive-sim", "pve", "start", "--clusters-dir", dir, "--task-duration", "0s", "--boot-delay", "0s")
+			if out, err := start.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Cleanup(func() {
+				if out, err := exec.Command(filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", dir, "--wipe").CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+			values["clusters_dir"], values["node_count"] = dir, "2"
+			conform(t, values)
+		})
+	}
+}
+
+func conform(t *testing.T, values map[string]string) {
+	ctx := t.Context()
+	settings, err := config.Load(config.LoadOptions{Values: values, Env: func(string) string { return "" }, WorkDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.open("up", Request{Name: "contract", Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.hold(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.adoptOrCreate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.deployer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lifecycle.Prepare(ctx, d, s.record); err != nil {
+		t.Fatal(err)
+	}
+	public := ""
+	if d.Makes() {
+		if err := remote.GenerateKey(s.record.SSHKeyPath); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(s.record.PublicKeyPath())
+		if err != nil {
+			t.Fatal(err)
+		}
+		public = string(raw)
+	}
+	deploytest.Run(t, d, s.record, provision.Request{
+		Dir: s.store.Path(s.name, ""), Name: s.name, Owner: s.record.Owner, Spec: s.record.Spec, Nodes: s.record.Nodes, SSHPublicKey: public,
+	})
+}
