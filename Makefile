@@ -49,19 +49,50 @@ demo: build ensure-tofu ## the whole life of a cluster on a simulated Proxmox, u
 # ------------------------------------------------------------------------------------------------ test
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 PACKAGES  ?= ./...
-# CI gives a test that fails a second try, listed in its output: its machine may be busy with other things.
+# CI gives up to two tests that fail a second try, and lists them: its machine may be busy with other things.
 RERUN     ?=
 # How many tests of a package run at once: more than there are processors, for most wait for something.
 PARALLEL  ?= 4
 
+# The programs that tests run: hive-test reports data races, each as a failed test, and what it covers.
+CHECKED := bin/checked
+COVERED := bin/coverage
+
+bin/checked/hive-test: $(SOURCES)
+	CGO_ENABLED=1 $(GO) build -race -cover -coverpkg=./cmd/hive-test,./pkg/... -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/hive-test
+
+.PHONY: checked
+checked: build ensure-tofu bin/checked/hive-test
+	@ln -sf ../hive-sim ../hive-sim-hive $(CHECKED)/
+	@test ! -e bin/tofu || ln -sf ../tofu $(CHECKED)/
+	@rm -rf $(COVERED) && mkdir -p $(COVERED)
+
 .PHONY: test
-test: build ensure-tofu ## all tests, with the race detector; skipped ones are counted and say why
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) run $(GOTESTSUM) --format pkgname $(RERUN) --packages="$(PACKAGES)" -- -race -parallel $(PARALLEL) -timeout 45m
+test: checked ## all tests, with the race detector; skipped ones are counted and say why; coverage of each package
+	HIVE_TEST_BIN_DIR=$(CURDIR)/$(CHECKED) HIVE_TEST_COVER_DIR=$(CURDIR)/$(COVERED) $(GO) run $(GOTESTSUM) --format pkgname $(RERUN) --packages="$(PACKAGES)" -- \
+		-race -cover -parallel $(PARALLEL) -timeout 45m -args -test.gocoverdir=$(CURDIR)/$(COVERED)
+	@$(MAKE) --no-print-directory coverage
+
+LEAST_COVERED := 60
+
+.PHONY: coverage
+coverage: ## what the last `make test` has covered of each package of the product
+	@$(GO) tool covdata percent -i=$(COVERED) | grep 'hive-test/pkg/' | grep -Ev '/pkg/(sim/|deploy/deploytest)' | sort | \
+		awk '{ print $$1, $$3 } { sub("%", "", $$3); if ($$3 + 0 < $(LEAST_COVERED)) { low = low " " $$1 } } \
+		END { if (low) { print "less than $(LEAST_COVERED)% covered:" low; exit 1 } }'
+
+.PHONY: test-short
+test-short: ## the quick tests, for while you edit: no scripts, no OpenTofu, no race detector
+	$(GO) run $(GOTESTSUM) --format pkgname --packages="$(PACKAGES)" -- -short -timeout 5m
 
 .PHONY: test-provider
 test-provider: build ensure-tofu ## the scripts with the real provider: make test-provider PROVIDER_MIRROR=DIR
 	@if [ -z "$(PROVIDER_MIRROR)" ]; then echo "skipped: no PROVIDER_MIRROR=DIR with bpg/proxmox is given"; else \
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_PROVIDER_MIRROR="$(abspath $(PROVIDER_MIRROR))" $(GO) test -count=1 -timeout 30m -run '^TestScripts' ./cmd/hive-test; fi
+
+.PHONY: test-tofu
+test-tofu: build ensure-tofu ## all scripts with OpenTofu, those too that are not about it
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_DEPLOYER=proxmox $(GO) test -count=1 -parallel $(PARALLEL) -timeout 45m -run '^TestScripts' ./cmd/hive-test
 
 MOMENTS ?= 100
 

@@ -56,6 +56,7 @@ func startWard(t testing.TB, major, privsep string, flags ...string) *ward {
 // startSimulator starts a simulator of its own, which ends with the test.
 func startSimulator(t testing.TB, flags ...string) *ward {
 	t.Helper()
+	skipInShort(t)
 	found := tofus()
 	if len(found) == 0 {
 		t.Fatal("neither tofu nor terraform is there: run `make tofu`, or `make test`, which does it")

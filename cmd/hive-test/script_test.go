@@ -8,6 +8,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -36,9 +38,14 @@ import (
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
+	flag.Parse()
 	dir := os.Getenv("HIVE_TEST_BIN_DIR")
 	if dir == "" {
-		made, err := buildPrograms()
+		programs := "hive-test/cmd/..."
+		if testing.Short() { // nothing runs on a simulator
+			programs = "hive-test/cmd/hive-test"
+		}
+		made, err := buildPrograms(programs)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -55,15 +62,22 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if err := errors.Join(os.Setenv("GORACE", raceOptions), os.Setenv("GOCOVERDIR", os.Getenv("HIVE_TEST_COVER_DIR"))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
 
-func buildPrograms() (string, error) {
+// raceOptions make a program with the race detector end at once, not a second later.
+const raceOptions = "atexit_sleep_ms=0"
+
+func buildPrograms(packages string) (string, error) {
 	dir, err := os.MkdirTemp("", "hive-test-bin-")
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, "hive-test/cmd/...")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", packages)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the programs: %w\n%s", err, out)
@@ -101,6 +115,7 @@ func first(found map[string]string) string {
 }
 
 func TestScripts(t *testing.T) {
+	skipInShort(t)
 	found := tofus()
 	if len(found) == 0 {
 		t.Fatal("neither tofu nor terraform is there: run `make tofu`, or `make test`, which does it")
@@ -110,6 +125,7 @@ func TestScripts(t *testing.T) {
 
 // TestScriptsWithEachTofu runs the life of a cluster with every binary that is there and was not the first choice.
 func TestScriptsWithEachTofu(t *testing.T) {
+	skipInShort(t)
 	found := tofus()
 	for name, path := range found {
 		if path == first(found) {
@@ -123,6 +139,14 @@ func TestScriptsWithEachTofu(t *testing.T) {
 	}
 	if len(found) < 2 {
 		t.Skip("only one of tofu and terraform is there: the scripts have run with it")
+	}
+}
+
+// skipInShort leaves out what runs clusters.
+func skipInShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs clusters on the simulator: make test does")
 	}
 }
 
@@ -197,6 +221,14 @@ func setup(env *testscript.Env, tofu string) error {
 	if err := os.CopyFS(filepath.Join(env.WorkDir, "faults"), os.DirFS("../../testdata/faults")); err != nil {
 		return err
 	}
+	env.Setenv("GOCOVERDIR", os.Getenv("HIVE_TEST_COVER_DIR"))
+	env.Setenv("GORACE", raceOptions+" log_path="+filepath.Join(env.WorkDir, "race"))
+	env.Defer(func() {
+		if races, _ := filepath.Glob(filepath.Join(env.WorkDir, "race.*")); len(races) > 0 {
+			report, err := os.ReadFile(races[0])
+			env.T().Fatal(fmt.Sprintf("hive-test has data races, of which this is one (%v):\n%s", err, report))
+		}
+	})
 	env.Defer(func() {
 		started, _ := filepath.Glob(filepath.Join(env.WorkDir, "*", ".sim"))
 		for _, dir := range started {
