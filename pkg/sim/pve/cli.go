@@ -34,6 +34,7 @@ func commands() []command {
 		{"qm start", "POST", vm + "/status/start", vmid, nil},
 		{"qm stop", "POST", vm + "/status/stop", vmid, nil},
 		{"qm destroy", "DELETE", vm, vmid, nil},
+		{"qm resume", "POST", vm + "/status/resume", vmid, nil},
 		{"qm template", "POST", vm + "/template", vmid, nil},
 		{"qm agent", "POST", vm + "/agent", []string{"vmid", "command"}, printNothing},
 		{"pvesm set", "PUT", "/storage/{storage}", []string{"storage"}, printNothing},

@@ -40,6 +40,7 @@ func TestAdminPrograms(t *testing.T) {
 +------+-----------+--------+------+---------+
 `},
 		{command: "pveum pool add qa"},
+		{command: "pvesh delete /pools/qa"},
 		{command: "pvesm set local --content iso,snippets"},
 		{command: "pvesm set nope --content iso", errOut: "update storage failed: storage 'nope' does not exist\n", rc: 255},
 		{command: "pvesm free local:iso/none.img", out: "disk image '/var/lib/vz/template/iso/none.img' does not exist\nRemoved volume 'local:iso/none.img'\n"},
@@ -51,11 +52,15 @@ func TestAdminPrograms(t *testing.T) {
 		{command: "qm terminal 340", out: "starting serial terminal on interface serial0 (press Ctrl+O to exit)\n"},
 		{command: "qm start 999", errOut: conf, rc: 255},
 		{command: "qm start x", errOut: "400 Parameter verification failed.\nvmid: type check ('integer') failed - got 'x'\nqm start [OPTIONS]\n", rc: 255},
+		{command: "qm resume 340"},
 		{command: "qm stop 340"},
+		{command: "qm resume 340", errOut: "VM 340 not running\n", rc: 255},
 		{command: "qm destroy 340 --purge", out: "purging VM 340 from related configurations..\n"},
 		{command: "qm destroy 340", errOut: strings.ReplaceAll(conf, "999", "340"), rc: 2},
 		{command: "qm template 341"},
 		{command: "qm dance 341", errOut: "ERROR: unknown command 'qm dance 341'\n", rc: 255},
+		{command: "timedatectl set-ntp true"},
+		{command: "pvecm expected 1", errOut: "Unable to set expected votes: CS_ERR_INVALID_PARAM\n", rc: 255},
 		{command: "ha-manager status", out: "quorum OK\n"},
 		{command: "systemctl status nope", errOut: "Unit nope.service could not be found.\n", rc: 4},
 	}
@@ -73,6 +78,11 @@ func TestAdminPrograms(t *testing.T) {
 	out, _, rc := run(t, other, "sudo pvesm status --storage local", "")
 	if first, rest, _ := strings.Cut(out, "\n"); rc != 0 || strings.Join(strings.Fields(first), " ") != "Name Type Status Total Used Available %" || !strings.HasPrefix(rest, "local ") {
 		t.Errorf("pvesm status: %d\n%s", rc, out)
+	}
+	c.ok("POST", "/sim/nodes/pve2", map[string]any{"online": false})
+	c.ok("POST", "/sim/nodes/pve3", map[string]any{"online": false})
+	if out, _, rc := run(t, root, "pvecm status; pvecm expected 1", ""); rc != 0 || !strings.Contains(out, "Quorate:          No") {
+		t.Errorf("pvecm status without a quorum: %d\n%s", rc, out)
 	}
 	if out, _, rc := run(t, root, "pvecm status", ""); rc != 0 || !strings.Contains(out, "Quorate:          Yes") {
 		t.Errorf("pvecm status: %d\n%s", rc, out)

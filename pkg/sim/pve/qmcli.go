@@ -30,6 +30,8 @@ func (sh *shell) admin(ctx context.Context, args []string, std stdio) int {
 		return sh.pvesmPath(args[2], std)
 	case words == "pvecm status":
 		return sh.pvecmStatus(std)
+	case len(args) == 3 && strings.HasPrefix(words, "pvecm expected "):
+		return sh.pvecmExpected(args[2], std)
 	case words == "ha-manager status":
 		return sh.haStatus(std)
 	}
@@ -300,7 +302,7 @@ func (sh *shell) qmTerminal(_ context.Context, vmid int, _ []string, std stdio) 
 func (sh *shell) pvecmStatus(std stdio) int {
 	sh.s.mu.Lock()
 	defer sh.s.mu.Unlock()
-	quorate, votes, all := "No", 0, len(sh.s.state.Nodes)
+	quorate, votes, all := "No", 0, sh.s.expectedVotes()
 	for _, n := range sh.s.state.Nodes {
 		votes += btoi(n.Online)
 	}
@@ -309,6 +311,28 @@ func (sh *shell) pvecmStatus(std stdio) int {
 	}
 	fmt.Fprintf(std.out, "Quorum information\n------------------\nNodes:            %d\nQuorate:          %s\n\n", votes, quorate)
 	fmt.Fprintf(std.out, "Votequorum information\n----------------------\nExpected votes:   %d\nTotal votes:      %d\nQuorum:           %d\n", all, votes, all/2+1)
+	return 0
+}
+
+// pvecmExpected sets how many votes there should be, which may not be fewer than there are.
+func (sh *shell) pvecmExpected(text string, std stdio) int {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	votes := 0
+	for _, n := range sh.s.state.Nodes {
+		votes += btoi(n.Online)
+	}
+	expected, err := strconv.Atoi(text)
+	switch {
+	case err != nil || expected < 1:
+		fmt.Fprintf(std.err, "400 Parameter verification failed.\nexpected: type check ('integer') failed - got '%s'\npvecm expected <expected>\n", text)
+		return 255
+	case expected < votes:
+		fmt.Fprintln(std.err, "Unable to set expected votes: CS_ERR_INVALID_PARAM")
+		return 255
+	}
+	sh.s.state.Expected = expected
+	sh.s.changed()
 	return 0
 }
 

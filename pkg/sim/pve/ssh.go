@@ -183,6 +183,8 @@ func (sh *shell) program(ctx context.Context, args []string, std stdio) int {
 		return sh.admin(ctx, append([]string{name}, args[1:]...), std)
 	case "systemctl":
 		return systemctl(args[1:], std)
+	case "timedatectl":
+		return sh.timedatectl(args[1:], std)
 	}
 	fmt.Fprintf(std.err, "bash: line 1: %s: command not found\n", args[0])
 	return 127
@@ -215,6 +217,20 @@ func systemctl(args []string, std stdio) int {
 		}
 		fmt.Fprintf(std.out, "● %s.service\n     Active: active (running)\n", unit)
 	}
+	return 0
+}
+
+// timedatectl set-ntp true sets the clock right, at once.
+func (sh *shell) timedatectl(args []string, std stdio) int {
+	switch {
+	case strings.Join(args, " ") != "set-ntp true":
+		fmt.Fprintf(std.err, "Unknown command verb '%s'.\n", strings.Join(args, " "))
+		return 1
+	case !sh.root:
+		fmt.Fprintln(std.err, "Failed to set ntp: Interactive authentication required.")
+		return 1
+	}
+	sh.s.skew.Store(0)
 	return 0
 }
 
