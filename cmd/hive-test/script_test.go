@@ -163,6 +163,7 @@ func params(dir, tofu string) testscript.Params {
 			"exit":    cmdExit,
 			"subst":   cmdSubst,
 			"advised": cmdAdvised,
+			"follow":  cmdFollow,
 			"unused":  cmdUnused,
 			"real":    cmdReal,
 			"simhive": cmdSimHive,
@@ -414,20 +415,54 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // cmdAdvised sets a variable to a command that the last command has printed as what comes next: advised VARIABLE REGEXP. It is
-// run with `exec sh -c $VARIABLE`, in the state that the script is in then.
+// run with `follow VARIABLE`, or by sh with more, in the state that the script is in then.
 func cmdAdvised(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: advised VARIABLE REGEXP")
 	}
+	printed := ts.ReadFile("stderr") + ts.ReadFile("stdout")
+	if hostStep.MatchString(args[1]) {
+		pattern, err := regexp.Compile("^(?:" + args[1] + ")")
+		ts.Check(err)
+		for _, step := range hostSteps(printed) {
+			if command := pattern.FindString(step.command); command != "" {
+				ts.Logf("advised on %s: %s", step.host, command)
+				ts.Setenv(args[0], command)
+				ts.Setenv(args[0]+"_ON", step.host)
+				return
+			}
+		}
+		ts.Fatalf("no command like %q was advised in:\n%s", pattern, printed)
+	}
 	pattern, err := regexp.Compile("(?m)hive-test " + args[1])
 	ts.Check(err)
-	printed := ts.ReadFile("stderr") + ts.ReadFile("stdout")
 	command := pattern.FindString(printed)
 	if command == "" {
 		ts.Fatalf("no command like %q was advised in:\n%s", pattern, printed)
 	}
 	ts.Logf("advised: %s", command)
 	ts.Setenv(args[0], command)
+}
+
+// cmdFollow runs an advised command, on its hypervisor if it is for one: follow VARIABLE [PLACEHOLDER=VALUE...]. What it wants
+// filled in is filled in.
+func cmdFollow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: follow VARIABLE [PLACEHOLDER=VALUE...]")
+	}
+	command := ts.Getenv(args[0])
+	for _, pair := range args[1:] {
+		placeholder, value, _ := strings.Cut(pair, "=")
+		if !strings.Contains(command, placeholder) {
+			ts.Fatalf("%q wants no %s", command, placeholder)
+		}
+		command = strings.ReplaceAll(command, placeholder, value)
+	}
+	if hostStep.MatchString(command) {
+		runOnHypervisor(ts, ts.Getenv(args[0]+"_ON"), command)
+		return
+	}
+	ts.Check(ts.Exec("sh", "-c", command))
 }
 
 // cmdSubst replaces text in a file: subst FILE OLD NEW.
@@ -607,25 +642,44 @@ func cmdSeed(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func runOnHypervisor(ts *testscript.TestScript, name, command string) {
-	sim := simulatorOf(ts)
+	out, status, err := simulatorOf(ts).onHypervisor(name, command)
+	ts.Logf("%s: %s: %d %s", name, command, status, out)
+	ts.Check(err)
+	if status != 0 {
+		ts.Fatalf("%s: %s: status %d", name, command, status)
+	}
+}
+
+// onHypervisor runs a command as root on a hypervisor, over SSH.
+func (sim simEnv) onHypervisor(name, command string) (out string, status int, err error) {
 	i := slices.IndexFunc(sim.Hypervisors, func(h map[string]any) bool { return h["name"] == name })
 	if i < 0 {
-		ts.Fatalf("no hypervisor %s", name)
+		return "", 0, fmt.Errorf("no hypervisor %s", name)
 	}
 	key, err := os.ReadFile(sim.SSHPrivateKey)
-	ts.Check(err)
+	if err != nil {
+		return "", 0, err
+	}
 	signer, err := ssh.ParsePrivateKey(key)
-	ts.Check(err)
+	if err != nil {
+		return "", 0, err
+	}
 	conn, err := ssh.Dial("tcp", fmt.Sprintf("%v:%v", sim.Hypervisors[i]["address"], sim.Hypervisors[i]["port"]), &ssh.ClientConfig{
 		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 10 * time.Second,
 	})
-	ts.Check(err)
+	if err != nil {
+		return "", 0, err
+	}
 	defer func() { _ = conn.Close() }()
 	session, err := conn.NewSession()
-	ts.Check(err)
-	out, err := session.CombinedOutput(command)
-	ts.Logf("%s: %s: %s", name, command, out)
-	ts.Check(err)
+	if err != nil {
+		return "", 0, err
+	}
+	raw, err := session.CombinedOutput(command)
+	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
+		return string(raw), exit.ExitStatus(), nil
+	}
+	return string(raw), 0, err
 }
 
 // cmdSimHive sets HIVE_TEST_BINARY to the simulator's hive, for clusters that do not know it by themselves.

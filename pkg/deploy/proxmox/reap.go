@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
@@ -44,7 +45,11 @@ func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, 
 	if err != nil {
 		return nil, fmt.Errorf("listing the VMs: %w", err)
 	}
+	var snippets []snippet
+	var beside sync.WaitGroup
+	beside.Go(func() { snippets = p.snippets(ctx) })
 	strays, unread, err := p.strays(ctx, listed, rule)
+	beside.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +61,7 @@ func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, 
 	lives := p.lives(traces, strays)
 	return &ReapPlan{
 		Unread: unread, Verdicts: lifecycle.Judge(strays, lives, rule), ended: lifecycle.Ended(strays, lives, rule), Errs: map[string]error{},
-		Traces: slices.Concat(p.deadMarks(traces, strays, unread, rule), p.deadClaims(traces, unread, rule), p.lostSnippets(ctx, listed, traces, rule)),
+		Traces: slices.Concat(p.deadMarks(traces, strays, unread, rule), p.deadClaims(traces, unread, rule), p.lostSnippets(snippets, listed, traces, rule)),
 	}, nil
 }
 

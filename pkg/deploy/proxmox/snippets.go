@@ -101,19 +101,25 @@ func (f *Fleet) dropSnippets(ctx context.Context, owner string, sink progress.Si
 // there before it makes VMs. ReapRule.OlderThan may make that less.
 const snippetAge = time.Hour
 
-// lostSnippets are the snippets of clusters of which nothing else is there: no VM, no mark of a run. Those on storages that other
-// Proxmox VEs may use, too, are only told, and none is touched by a token that may not see all VMs.
-func (p *Reaper) lostSnippets(ctx context.Context, listed []api.VM, traces api.Traces, rule lifecycle.ReapRule) []Trace {
+// snippets are all that have the name of a node and an owner; none for a token that may not see all VMs.
+func (p *Reaper) snippets(ctx context.Context) (found []snippet) {
 	privileges, err := p.Fleet.Client.Permissions(ctx)
 	if err != nil || !privileges["/vms"]["VM.Audit"] {
 		return nil
 	}
+	_ = p.Fleet.eachSnippet(ctx, p.Sink, func(s snippet) { found = append(found, s) })
+	return found
+}
+
+// lostSnippets are the snippets of clusters of which nothing else is there: no VM, no mark of a run. Those on storages that other
+// Proxmox VEs may use, too, are only told.
+func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Traces, rule lifecycle.ReapRule) []Trace {
 	var lost []Trace
 	age := snippetAge
 	if rule.OlderThan > 0 {
 		age = min(age, rule.OlderThan)
 	}
-	_ = p.Fleet.eachSnippet(ctx, p.Sink, func(s snippet) {
+	for _, s := range found {
 		name := cluster.Name(s.node[:strings.LastIndexByte(s.node, '-')])
 		made := madeAt(s.owner, time.Time{})
 		switch {
@@ -121,19 +127,19 @@ func (p *Reaper) lostSnippets(ctx context.Context, listed []api.VM, traces api.T
 			slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.Name == s.node }),
 			slices.ContainsFunc(traces.Marks, func(m api.RunMark) bool { return m.OwnerID == s.owner }),
 			slices.ContainsFunc(lost, func(t Trace) bool { return t.Owner == s.owner }):
-			return
+			continue
 		}
 		if l, known := p.Local(name, s.owner); known && !l.Dead {
-			return
+			continue
 		}
 		if s.shared {
 			p.Sink.Emit(progress.Event{Kind: progress.Output, Message: fmt.Sprintf("%s is left alone: no VM here has it, but its storage may be another Proxmox VE's, too", s.volume)})
-			return
+			continue
 		}
 		lost = append(lost, Trace{
 			Cluster: name, Owner: s.owner, Detail: "snippets of VMs that are gone, on " + s.hypervisor, Action: lifecycle.ReapDelete,
 			drop: func(ctx context.Context) error { return p.Fleet.dropSnippets(ctx, s.owner, p.Sink) },
 		})
-	})
+	}
 	return lost
 }

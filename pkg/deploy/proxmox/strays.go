@@ -38,8 +38,29 @@ func (p *Reaper) Alone() *Reaper {
 	return &own
 }
 
-// readsAtOnce is how many VMs are read at a time: reads do not get in each other's way as changes do.
-const readsAtOnce = 32
+// How many VMs are read at a time: reads do not get in each other's way as changes do. Where answers are slow for the way and not
+// for the work, more at a time take no longer; where a round takes more than quickRound, or longer than the one before, they do.
+const (
+	fewReads   = 32
+	mostReads  = 128
+	quickRound = 5 * time.Second
+)
+
+// readEach does something for each of n in rounds, which grow as long as they take no longer for it.
+func readEach(n int, do func(i int)) {
+	atOnce, before := fewReads, quickRound
+	for first := 0; first < n; {
+		count, began := min(atOnce, n-first), time.Now()
+		forEach(count, 0, func(i int) { do(first + i) })
+		took := time.Since(began)
+		if took <= min(before*5/4, quickRound) {
+			atOnce = min(2*atOnce, mostReads)
+		} else {
+			atOnce = fewReads
+		}
+		first, before = first+count, took
+	}
+}
 
 // strays reads every listed VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What cannot be read, or does not say whose it is, is told and left
 // alone.
@@ -48,7 +69,7 @@ func (p *Reaper) strays(ctx context.Context, listed []api.VM, rule lifecycle.Rea
 		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
 	})
 	found, blind := make([]*lifecycle.Stray, len(listed)), make([]bool, len(listed))
-	forEach(len(listed), readsAtOnce, func(i int) {
+	readEach(len(listed), func(i int) {
 		vm, err := p.Fleet.Client.Configured(ctx, listed[i])
 		switch {
 		case errors.Is(err, api.ErrNotFound):

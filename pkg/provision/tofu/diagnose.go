@@ -40,7 +40,7 @@ func knownErrors() []known {
 		{`unable to authenticate user "([^"]*)" over SSH to "([^"]*)"`, "$2 does not accept the key for the user $1: check PROXMOX_VE_SSH_USERNAME and the private key, and put the public key into its authorized_keys"},
 		{`knownhosts: key (?:mismatch|is unknown)|host key mismatch`, "the hypervisor's SSH host key changed: if it was reinstalled, remove its line from the cluster's tofu/home/.ssh/known_hosts"},
 		{`failed SSH handshake|failed to (?:open|dial) SSH|ssh: handshake failed`, "SSH to the hypervisor failed: check its address and port, and that it is reachable from here"},
-		{`sudo:|password is required`, "the SSH user may not run qm and pvesm with sudo: add the lines from the documentation to its sudoers"},
+		{`sudo:|password is required`, "the SSH user may not run qm, pvesm and tee with sudo: add the lines from the documentation to its sudoers"},
 		{`certificate signed by unknown authority|certificate is not trusted|x509:`, "the API's certificate is not trusted: name the CA that signed it (--proxmox-ca-file)"},
 		{`connection refused|i/o timeout|no such host|context deadline exceeded`, "the API cannot be reached: check the endpoint and the network"},
 		{`errored\.tfstate|Failed to (?:save|persist) state`, "the state could not be saved, most likely for want of disk space: free some, then put tofu/errored.tfstate in the place of terraform.tfstate"},

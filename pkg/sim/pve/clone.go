@@ -358,6 +358,9 @@ func migrate(s *Server, c *call) (any, error) {
 	if s.running(v) && !c.bool("online") {
 		return nil, failf("can't migrate running VM without --online")
 	}
+	if after, managed := s.byHA(c); managed {
+		return s.haMigrate(c, n, after), nil
+	}
 	return s.vmTask(c, "qmigrate", c.vmid, func(t *task) error { return s.moveVM(t, c, n) }), nil
 }
 

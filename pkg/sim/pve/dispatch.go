@@ -191,6 +191,11 @@ func (s *Server) dispatch(ctx context.Context, r *request, path string, flt *fau
 	}
 	e.Params = redacted(params)
 	c.params = merged(params, m.values)
+	return s.perform(c, m)
+}
+
+// perform serves a call of somebody who is known, if it may be made.
+func (s *Server) perform(c *call, m *matched) (any, error) {
 	if err := s.admit(c, m); err != nil {
 		return nil, err
 	}
@@ -210,7 +215,7 @@ func (s *Server) dispatch(ctx context.Context, r *request, path string, flt *fau
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	data, err := m.route.serve(s, c)
-	if err == nil && r.method != http.MethodGet {
+	if err == nil && m.route.method != http.MethodGet {
 		s.changed()
 	}
 	return data, err

@@ -443,6 +443,9 @@ func (s *Server) SetOnline(name string, online bool) error {
 		return &apiError{status: 404, message: "no hypervisor " + name + " here"}
 	}
 	n.Online = online
+	if online {
+		s.state.Expected = 0
+	}
 	s.changed()
 	return nil
 }

@@ -28,6 +28,7 @@ type cluster struct {
 	Tasks    []*taskRecord
 	Access   access
 	NextPID  int
+	Expected int `json:",omitempty"` // votes that `pvecm expected` has set, until a hypervisor comes back
 
 	Datacenter datacenter
 }

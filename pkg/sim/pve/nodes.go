@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -276,8 +277,10 @@ func (s *Server) quorate() bool {
 	for _, n := range s.state.Nodes {
 		online += btoi(n.Online)
 	}
-	return 2*online > len(s.state.Nodes)
+	return 2*online > s.expectedVotes()
 }
+
+func (s *Server) expectedVotes() int { return cmp.Or(s.state.Expected, len(s.state.Nodes)) }
 
 // needsQuorum refuses what writes to the cluster's file system while there is no quorum (observed; everything that reads still
 // answers, and so does nextid). The configurations of VMs are looked after by writable.

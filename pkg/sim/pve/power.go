@@ -407,3 +407,25 @@ func reset(s *Server, c *call) (any, error) {
 		return s.startVM(t, c.node, c.vmid)
 	}), nil
 }
+
+// unpause lets a machine that QEMU has paused go on. None is ever really paused here.
+func unpause(s *Server, c *call) (any, error) {
+	if err := noSkiplock(c); err != nil {
+		return nil, err
+	}
+	if _, err := s.vmFile(c.node, c.vmid); err != nil {
+		return nil, err
+	}
+	return s.vmTask(c, "qmresume", c.vmid, func(t *task) error { // whatever its lock (observed)
+		s.mu.Lock()
+		v, err := s.vmFile(c.node, c.vmid)
+		if err == nil && !s.running(v) {
+			err = failf("VM %d not running", c.vmid)
+		}
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		return t.work()
+	}), nil
+}

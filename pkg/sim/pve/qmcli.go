@@ -11,15 +11,31 @@ import (
 
 // The texts and exit statuses of pvesm and qm are those observed on Proxmox VE 8.4.
 
-func (sh *shell) pvesm(args []string, std stdio) int {
-	switch {
-	case len(args) == 1 && args[0] == "apiinfo":
+// admin runs one of Proxmox VE's programs, which root alone may.
+func (sh *shell) admin(ctx context.Context, args []string, std stdio) int {
+	if !sh.root {
+		fmt.Fprintln(std.err, "please run as root")
+		return 255
+	}
+	if status, known := sh.cli(ctx, args, std); known {
+		return status
+	}
+	switch words := strings.Join(args, " "); {
+	case args[0] == "qm":
+		return sh.qm(ctx, args[1:], std)
+	case words == "pvesm apiinfo":
 		fmt.Fprint(std.out, "APIVER 11\nAPIAGE 2\n")
 		return 0
-	case len(args) == 2 && args[0] == "path":
-		return sh.pvesmPath(args[1], std)
+	case len(args) == 3 && strings.HasPrefix(words, "pvesm path "):
+		return sh.pvesmPath(args[2], std)
+	case words == "pvecm status":
+		return sh.pvecmStatus(std)
+	case len(args) == 3 && strings.HasPrefix(words, "pvecm expected "):
+		return sh.pvecmExpected(args[2], std)
+	case words == "ha-manager status":
+		return sh.haStatus(std)
 	}
-	fmt.Fprintf(std.err, "ERROR: unknown command 'pvesm %s'\n", strings.Join(args, " "))
+	fmt.Fprintf(std.err, "ERROR: unknown command '%s'\n", strings.Join(args, " "))
 	return 255
 }
 
@@ -55,7 +71,7 @@ func (sh *shell) qm(ctx context.Context, args []string, std stdio) int {
 	}
 	commands := map[string]func(context.Context, int, []string, stdio) int{
 		"importdisk": sh.qmImport, "set": sh.qmSet, "resize": sh.qmResize, "config": sh.qmConfig, "status": sh.qmStatus,
-		"unlock": sh.qmUnlock,
+		"unlock": sh.qmUnlock, "terminal": sh.qmTerminal,
 	}
 	if len(args) < 2 || commands[args[0]] == nil {
 		fmt.Fprintf(std.err, "ERROR: unknown command 'qm %s'\n", strings.Join(args, " "))
@@ -177,31 +193,32 @@ func (sh *shell) qmSet(ctx context.Context, vmid int, args []string, std stdio) 
 	}
 	props := sh.s.table["/nodes/{node}/qemu/{vmid}/config"]["PUT"].props
 	if errs := validateParams(props, c.params); len(errs) > 0 {
-		return paramFailure(std, errs)
+		return paramFailure(std, "qm set <vmid>", errs)
 	}
 	if err := sh.s.checkChange(c); err != nil {
-		return setFailure(std, err)
+		return refused(std, "qm set <vmid>", err)
 	}
 	fmt.Fprintf(std.out, "update VM %d: %s\n", vmid, changeText(c))
 	if _, err := putConfig(sh.s, c); err != nil {
-		return setFailure(std, err)
+		return refused(std, "qm set <vmid>", err)
 	}
 	return 0
 }
 
-func setFailure(std stdio, err error) int {
+// refused prints what the API answers to a command's call.
+func refused(std stdio, usage string, err error) int {
 	if e, ok := errors.AsType[*apiError](err); ok && len(e.errs) > 0 {
-		return paramFailure(std, e.errs)
+		return paramFailure(std, usage, e.errs)
 	}
 	return fail(std, err)
 }
 
-func paramFailure(std stdio, errs map[string]string) int {
+func paramFailure(std stdio, usage string, errs map[string]string) int {
 	fmt.Fprintln(std.err, "400 Parameter verification failed.")
 	for _, k := range sortedKeys(errs) {
 		fmt.Fprintf(std.err, "%s: %s\n", k, errs[k])
 	}
-	fmt.Fprintln(std.err, "qm set <vmid> [OPTIONS]")
+	fmt.Fprintln(std.err, usage+" [OPTIONS]")
 	return 255
 }
 
@@ -254,6 +271,90 @@ func (sh *shell) qmUnlock(_ context.Context, vmid int, _ []string, std stdio) in
 	}
 	delete(v.Config, "lock")
 	sh.s.changed()
+	return 0
+}
+
+// qmTerminal opens the console of a VM that runs and has a serial port, and leaves it at once: nothing writes there.
+func (sh *shell) qmTerminal(_ context.Context, vmid int, _ []string, std stdio) int {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	v, err := sh.s.vmOn(sh.node, vmid)
+	if err != nil {
+		return fail(std, err)
+	}
+	port := ""
+	for i := range 4 {
+		if name := fmt.Sprintf("serial%d", i); port == "" && v.Config[name] == "socket" {
+			port = name
+		}
+	}
+	switch {
+	case port == "":
+		return fail(std, errors.New("unable to find a serial interface"))
+	case !sh.s.running(v):
+		return fail(std, fmt.Errorf("VM %d not running", vmid))
+	}
+	fmt.Fprintf(std.out, "starting serial terminal on interface %s (press Ctrl+O to exit)\n", port)
+	return 0
+}
+
+// pvecmStatus tells of the quorum as corosync's quorum tool does, in short.
+func (sh *shell) pvecmStatus(std stdio) int {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	quorate, votes, all := "No", 0, sh.s.expectedVotes()
+	for _, n := range sh.s.state.Nodes {
+		votes += btoi(n.Online)
+	}
+	if sh.s.quorate() {
+		quorate = "Yes"
+	}
+	fmt.Fprintf(std.out, "Quorum information\n------------------\nNodes:            %d\nQuorate:          %s\n\n", votes, quorate)
+	fmt.Fprintf(std.out, "Votequorum information\n----------------------\nExpected votes:   %d\nTotal votes:      %d\nQuorum:           %d\n", all, votes, all/2+1)
+	return 0
+}
+
+// pvecmExpected sets how many votes there should be, which may not be fewer than there are.
+func (sh *shell) pvecmExpected(text string, std stdio) int {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	votes := 0
+	for _, n := range sh.s.state.Nodes {
+		votes += btoi(n.Online)
+	}
+	expected, err := strconv.Atoi(text)
+	switch {
+	case err != nil || expected < 1:
+		fmt.Fprintf(std.err, "400 Parameter verification failed.\nexpected: type check ('integer') failed - got '%s'\npvecm expected <expected>\n", text)
+		return 255
+	case expected < votes:
+		fmt.Fprintln(std.err, "Unable to set expected votes: CS_ERR_INVALID_PARAM")
+		return 255
+	}
+	sh.s.state.Expected = expected
+	sh.s.changed()
+	return 0
+}
+
+// haStatus tells what the HA manager keeps, and in which state.
+func (sh *shell) haStatus(std stdio) int {
+	sh.s.mu.Lock()
+	defer sh.s.mu.Unlock()
+	quorum := "No"
+	if sh.s.quorate() {
+		quorum = "OK"
+	}
+	fmt.Fprintln(std.out, "quorum "+quorum)
+	for _, sid := range sortedKeys(sh.s.state.Datacenter.HAResources) {
+		r := sh.s.haResource(sid)
+		_, id, _ := strings.Cut(sid, ":")
+		vmid, _ := strconv.Atoi(id)
+		node := ""
+		if v := sh.s.state.VMs[vmid]; v != nil {
+			node = v.Node
+		}
+		fmt.Fprintf(std.out, "service %s (%s, %v)\n", sid, node, r["state"])
+	}
 	return 0
 }
 

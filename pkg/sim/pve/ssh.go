@@ -179,15 +179,12 @@ func (sh *shell) program(ctx context.Context, args []string, std stdio) int {
 		}
 		fmt.Fprintln(std.out, "nodes/"+sh.node)
 		return 0
-	case "pvesm", "qm":
-		if !sh.root {
-			fmt.Fprintln(std.err, "please run as root")
-			return 255
-		}
-		if name == "qm" {
-			return sh.qm(ctx, args[1:], std)
-		}
-		return sh.pvesm(args[1:], std)
+	case "pvesm", "qm", "pveum", "pvesh", "pvecm", "ha-manager":
+		return sh.admin(ctx, append([]string{name}, args[1:]...), std)
+	case "systemctl":
+		return systemctl(args[1:], std)
+	case "timedatectl":
+		return sh.timedatectl(args[1:], std)
 	}
 	fmt.Fprintf(std.err, "bash: line 1: %s: command not found\n", args[0])
 	return 127
@@ -205,6 +202,36 @@ func (sh *shell) fault(ctx context.Context, words []string, std stdio) (status i
 	}
 	fmt.Fprintln(std.err, f.Reason)
 	return f.Status, true
+}
+
+// systemctl knows the services that hive-test names. They run as long as the hypervisor answers.
+func systemctl(args []string, std stdio) int {
+	if len(args) < 2 || args[0] != "status" {
+		fmt.Fprintf(std.err, "Unknown command verb '%s'.\n", strings.Join(args, " "))
+		return 1
+	}
+	for _, unit := range args[1:] {
+		if !slices.Contains([]string{"pveproxy", "pvedaemon", "pvestatd", "ssh"}, unit) {
+			fmt.Fprintf(std.err, "Unit %s.service could not be found.\n", unit)
+			return 4
+		}
+		fmt.Fprintf(std.out, "● %s.service\n     Active: active (running)\n", unit)
+	}
+	return 0
+}
+
+// timedatectl set-ntp true sets the clock right, at once.
+func (sh *shell) timedatectl(args []string, std stdio) int {
+	switch {
+	case strings.Join(args, " ") != "set-ntp true":
+		fmt.Fprintf(std.err, "Unknown command verb '%s'.\n", strings.Join(args, " "))
+		return 1
+	case !sh.root:
+		fmt.Fprintln(std.err, "Failed to set ntp: Interactive authentication required.")
+		return 1
+	}
+	sh.s.skew.Store(0)
+	return 0
 }
 
 func (sh *shell) bash(ctx context.Context, args []string, std stdio) int {

@@ -112,7 +112,7 @@ func (o Options) Problems() []Finding {
 		found("pve-endpoint", "Proxmox API answers", err, "set proxmox.endpoint to "+like+", the API's address without a path")
 	}
 	if o.Token != "" && !tokenPattern.MatchString(o.Token) {
-		found("pve-token", "API token is accepted", tokenFormatError(o.Token), "set PROXMOX_VE_API_TOKEN to user@realm!name=secret, as `pveum user token add` printed it")
+		found("pve-token", "API token is accepted", tokenFormatError(o.Token), "set PROXMOX_VE_API_TOKEN to user@realm!name=secret, as it was printed when the token was made")
 	}
 	_, err := tlsConfig(o)
 	fix := "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem"

@@ -70,7 +70,7 @@ func newTransport(config *tls.Config, secret string, log *slog.Logger) *transpor
 		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:     config,
 		TLSHandshakeTimeout: dialTimeout,
-		MaxIdleConnsPerHost: 16,
+		MaxIdleConnsPerHost: 128, // as many as are used at a time
 		IdleConnTimeout:     30 * time.Second,
 	}}
 }
