@@ -248,6 +248,8 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 		cmd.Env = append(cmd.Env, "GIT_CONFIG_GLOBAL="+filepath.Join(home, ".gitconfig"))
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+	_, quiet := c.signs("", newRedactor())
+	defer quiet()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	guard, err := process.StartGuarded(cmd, cmd.WaitDelay)

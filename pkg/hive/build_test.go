@@ -342,3 +342,27 @@ func TestVersionOfATree(t *testing.T) {
 		t.Errorf("without git: %q", got)
 	}
 }
+
+// A build takes minutes, and shows what it prints only where that is asked for: that it goes on is said.
+func TestABuildSaysThatItGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{BuildFirst, BuildLocal} {
+		l := newLocal(t, 1, Options{Build: where})
+		l.signEvery = 100 * time.Millisecond
+		dir := builtTree(t)
+		if err := os.WriteFile(filepath.Join(dir, "scripts/dev-setup.sh"), []byte("#!/bin/sh\nset -e\necho compiling\nsleep 1\nmake build\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		l.options.Binary, l.options.SourceDir = "", dir
+		if err := l.Install(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		said := false
+		for _, e := range l.events.Events() {
+			said = said || e.Kind == progress.Wait && strings.HasPrefix(e.Message, "the build of hive, ") && (where == BuildLocal) == (e.Node == "")
+		}
+		if !said {
+			t.Errorf("%s: nothing was said", where)
+		}
+	}
+}

@@ -67,6 +67,8 @@ type Cluster struct {
 	course    Course
 	restarted []Host      // which Stop and Start are for; nil: not decided
 	seen      []nodeState // what Install has found on the nodes; nil: it has not looked
+
+	signEvery time.Duration // how often a build says that it goes on
 }
 
 // New returns hive on the nodes of group, which are in index order and at least one. Events go to sink, with phase and
@@ -87,7 +89,7 @@ func NewWithHosts(name cluster.Name, hosts []Host, options Options, sink progres
 	return &Cluster{
 		name: name, hosts: hosts, options: options.withDefaults(),
 		sink:   progress.With(sink, progress.Event{Cluster: name.String()}),
-		direct: map[string]bool{},
+		direct: map[string]bool{}, signEvery: signEvery,
 	}
 }
 

@@ -187,6 +187,30 @@ func TestForceFormsAnew(t *testing.T) {
 	}
 }
 
+// Of the files that hive has made, none stays; of one that holds more, the rest does.
+func TestPurgeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 2, Options{HealthTimeout: time.Minute})
+	if err := l.Configure(t.Context(), Course{}); err != nil {
+		t.Fatal(err)
+	}
+	own := "[mine]\naws_access_key_id = kept\n"
+	if err := os.WriteFile(filepath.Join(l.hosts[1].home, ".aws/credentials"), []byte(own+l.hosts[1].read(".aws/credentials")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Stop(t.Context()), l.Purge(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"hive", ".aws"} {
+		if _, err := os.Lstat(filepath.Join(l.hosts[0].home, name)); err == nil {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if text := l.hosts[1].read(".aws/credentials"); text != own {
+		t.Errorf("~/.aws/credentials holds\n%s", text)
+	}
+}
+
 func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t, 3, Options{FormationTimeout: time.Minute, HealthTimeout: time.Minute})
@@ -362,5 +386,24 @@ func TestCollect(t *testing.T) {
 	})
 	if _, err := os.Stat(filepath.Join(dir, "secrets")); err == nil {
 		t.Error("the secrets were kept")
+	}
+}
+
+// A daemon writes its state through a quorum of NATS when it ends: NATS ends on no node before the slowest daemon.
+func TestNATSEndsLast(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 3, Options{})
+	l.options.ScriptsDir = t.TempDir()
+	log := filepath.Join(t.TempDir(), "log")
+	script := "[ $HIVE_NODE != ci-2 ] || sleep 0.3\necho \"keep=${HIVE_STOP_KEEP:-}\" >>" + log + "\n"
+	if err := os.WriteFile(filepath.Join(l.options.ScriptsDir, "stop.sh"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(log)
+	if want := strings.Repeat("keep=nats\n", 3) + strings.Repeat("keep=\n", 3); err != nil || string(text) != want {
+		t.Errorf("%v: %s", err, text)
 	}
 }

@@ -21,15 +21,24 @@ const (
 	formationRest = time.Minute // beyond the formation timeout: grace, writing, connecting
 )
 
-// Stop ends hive on the nodes of the course, a blocked init or join of an earlier run included, and proves that its port is free.
+// Stop ends hive on the nodes of the course, a blocked init or join of an earlier run included, and proves that its port is free. NATS
+// ends on no node before all else has ended on all: a daemon writes its state through a quorum of them when it ends, and waits 10
+// seconds where there is none.
 func (c *Cluster) Stop(ctx context.Context) error {
 	return c.step(ctx, StepStop, func(ctx context.Context) error {
-		return each(ctx, c.nodesOf(StepStop), func(ctx context.Context, host Host) error {
-			_, err := c.script(ctx, host, "stop.sh", c.options.StopTimeout+shortTimeout, map[string]string{
-				"HIVE_STOP_TIMEOUT": seconds(c.options.StopTimeout),
-			}, nil)
-			return err
-		})
+		hosts := c.nodesOf(StepStop)
+		stop := func(keep string) error {
+			return each(ctx, hosts, func(ctx context.Context, host Host) error {
+				_, err := c.script(ctx, host, "stop.sh", c.options.StopTimeout+shortTimeout, map[string]string{
+					"HIVE_STOP_TIMEOUT": seconds(c.options.StopTimeout), "HIVE_STOP_KEEP": keep,
+				}, nil)
+				return err
+			})
+		}
+		if len(hosts) > 1 {
+			_ = stop("nats") // what fails there fails again
+		}
+		return stop("")
 	})
 }
 

@@ -8,14 +8,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"hive-test/cloudinit"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
 const (
 	shortTimeout = 30 * time.Second // of a script that only looks
+	signEvery    = 30 * time.Second // of a build that it goes on
 	maxSkew      = time.Minute      // of a node's clock: the gateway refuses calls that are 5 minutes off
 )
 
@@ -297,11 +300,49 @@ func (c *Cluster) repoSecrets() []string {
 
 // make runs a script that makes the program; what it printed is the error's log, without the secrets.
 func (c *Cluster) make(ctx context.Context, host Host, script string, vars map[string]string, secrets ...string) error {
-	result, err := c.script(ctx, host, script, c.options.InstallTimeout, vars, c.output(StepInstall, host))
+	signs, end := c.signs(host.Name(), newRedactor(secrets...))
+	defer end()
+	show := c.output(StepInstall, host)
+	result, err := c.script(ctx, host, script, c.options.InstallTimeout, vars, func(stream, line string) {
+		show(stream, line)
+		signs(line)
+	})
 	if err == nil {
 		return nil
 	}
 	return nodeLog{err, newRedactor(secrets...).text(string(result.Stdout) + string(result.Stderr))}
+}
+
+// signs tells, from time to time until end is called, that the making of the program goes on, which takes minutes: for how long, and the
+// last line that it has printed.
+func (c *Cluster) signs(node string, redactor redactor) (line func(string), end func()) {
+	var mu sync.Mutex
+	last, begun, done := "", time.Now(), make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		ticker := time.NewTicker(c.signEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+			}
+			mu.Lock()
+			why := last
+			mu.Unlock()
+			c.sink.Emit(progress.Event{Kind: progress.Wait, Step: StepInstall, Node: node,
+				Message: "the build of hive, " + time.Since(begun).Round(time.Second).String() + " by now", Error: redactor.text(why)})
+		}
+	})
+	line = func(text string) {
+		if text = strings.TrimSpace(text); text != "" {
+			mu.Lock()
+			last = text
+			mu.Unlock()
+		}
+	}
+	return line, func() { close(done); wait.Wait() }
 }
 
 // nodeLog is an error with the log that belongs to it.

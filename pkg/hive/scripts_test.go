@@ -576,3 +576,29 @@ func (h *localHost) lines(name string, count int) []string {
 	}
 	return lines
 }
+
+// A service that lives is never taken for ended: not while it becomes another program either, when the kernel shows no command line of it.
+func TestAProcessThatBecomesAnotherProgramRuns(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t, 1, Options{})
+	dir := filepath.Join(l.hosts[0].home, "hive")
+	fakeHive(t, dir, "hive", "127.0.0.1:1")
+	again := "#!/bin/bash\nif [ $TIMES_LEFT -gt 0 ]; then TIMES_LEFT=$((TIMES_LEFT - 1)) exec \"$0\" \"$@\"; fi\nexec -a hive sleep 60\n"
+	if err := os.WriteFile(filepath.Join(dir, "bin/hive"), []byte(again), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	watch := `mkdir -p "$log_dir"
+start_service awsgw TIMES_LEFT=300
+read -r pid <"$log_dir/awsgw.pid"
+for ((i = 0; i < 300; i++)); do
+  running awsgw >/dev/null || [ -z "$(started "$pid")" ] || fail "it was taken for ended (look $i)"
+done
+kill "$pid"`
+	l.options.ScriptsDir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(l.options.ScriptsDir, "state.sh"), []byte(watch), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.states(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -355,10 +355,14 @@ running() {
 
 # process_runs NAME is running in the layout dev. The number in a pid file may be another process's by now.
 process_runs() {
-  local pid words
+  local pid words i
   [ -f "$log_dir/$1.pid" ] && read -r pid <"$log_dir/$1.pid" || return 1
-  [[ $pid =~ ^[0-9]+$ ]] && [ -n "$(started "$pid")" ] || return 1
-  { mapfile -d '' words <"/proc/$pid/cmdline"; } 2>/dev/null || return 1
+  for ((i = 0; i < 50; i++)); do
+    [[ $pid =~ ^[0-9]+$ ]] && [ -n "$(started "$pid")" ] || return 1
+    { mapfile -d '' words <"/proc/$pid/cmdline"; } 2>/dev/null || return 1
+    [ "${#words[@]}" = 0 ] || break # it has none while it becomes another program, which takes a moment on a busy node
+    sleep 0.01
+  done
   [[ ${words[*]} =~ hive|spinifex|spx|nats|predastore|viperblock|awsgw|vpcd ]] || return 1
   printf '%s\n' "$pid"
 }

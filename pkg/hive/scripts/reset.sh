@@ -30,9 +30,14 @@ fi
 for file in "$HOME/.aws/credentials" "$HOME/.aws/config"; do
   if [ -f "$file" ]; then
     kept=$(awk '/^\[/ { drop = /^\[(profile )?(hive|spinifex)\]/ } !drop' "$file")
-    printf '%s\n' "$kept" >"$file"
+    if [ -n "$kept" ]; then
+      printf '%s\n' "$kept" >"$file"
+    else
+      rm -f -- "$file" # hive has made it
+    fi
   fi
 done
+rmdir "$HOME/.aws" 2>/dev/null || true # there may be more in it
 
 # As root, init and join put the cluster's CA into the system's store.
 stored=${SIM_HOST_ROOT:-}/usr/local/share/ca-certificates/spinifex-ca.crt

@@ -3,6 +3,7 @@
 # It touches nothing that has no pid file under HIVE_DIR, or is no unit of hive's: no guest, no Open vSwitch, no other program.
 #
 # HIVE_STOP_TIMEOUT  seconds until the port has to be free
+# HIVE_STOP_KEEP     a service that is left running, for other nodes' that have not ended yet; nothing is proved then
 set -euo pipefail
 
 mkdir -p "$run_dir" "$log_dir"
@@ -48,16 +49,22 @@ if has_systemd && find_units; then
   units=yes
 fi
 for name in "${SERVICES[@]}"; do
+  if [ "$name" = "${HIVE_STOP_KEEP:-}" ]; then
+    continue
+  fi
   if [ "$units" = yes ]; then
     quit_unit "$name"
   fi
   quit "$name"
 done
 for file in "$log_dir"/*.pid; do # of services that are not known here
-  if [ -f "$file" ]; then
+  if [ -f "$file" ] && [ "$(basename "$file" .pid)" != "${HIVE_STOP_KEEP:-}" ]; then
     quit "$(basename "$file" .pid)"
   fi
 done
+if [ -n "${HIVE_STOP_KEEP:-}" ]; then
+  exit
+fi
 rm -f "$run_dir/services"
 while listens "$HIVE_BIND"; do
   if [ "$SECONDS" -ge "$limit" ]; then
