@@ -190,9 +190,11 @@ func (e *bench) clusters() string { return filepath.Join(e.dir, "clusters") }
 func (e *bench) program(name string) string {
 	return filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), name)
 }
+
 func (e *bench) path(elem ...string) string {
 	return filepath.Join(append([]string{e.clusters()}, elem...)...)
 }
+
 func (e *bench) read(elem ...string) []byte {
 	raw, err := os.ReadFile(e.path(elem...))
 	e.must(err)

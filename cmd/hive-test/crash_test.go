@@ -116,15 +116,15 @@ func (c *crashTally) String() string {
 	return "\n" + text.String()
 }
 
-// crasher has an arena and knows how long a run takes, and how many events it has.
-type crasher struct {
-	*arena
+// crashHarness has an arena and knows how long a run takes, and how many events it has.
+type crashHarness struct {
+	*testbed
 	events int
 	length time.Duration
 }
 
-func newCrasher(t *testing.T) *crasher {
-	c := &crasher{arena: newArena(t)}
+func newCrasher(t *testing.T) *crashHarness {
+	c := &crashHarness{testbed: newArena(t)}
 	start := time.Now()
 	run := c.start(c.full())
 	if code := run.wait(); code != 0 {
@@ -139,10 +139,10 @@ func newCrasher(t *testing.T) *crasher {
 
 const crashed = "crash"
 
-func (c *crasher) full() *exec.Cmd { return c.here("full", crashed, "--sim", "--node-count=3") }
+func (c *crashHarness) full() *exec.Cmd { return c.here("full", crashed, "--sim", "--node-count=3") }
 
 // crash ends one run, cleans up from elsewhere, and runs it again.
-func (c *crasher) crash(way crashWay, n int, spread float64, tally *crashTally) {
+func (c *crashHarness) crash(way crashWay, n int, spread float64, tally *crashTally) {
 	c.Helper()
 	point := crashPoint{part: spread}
 	if n%2 == 0 {
@@ -179,7 +179,7 @@ func (c *crasher) crash(way crashWay, n int, spread float64, tally *crashTally) 
 const cutTries = 4
 
 // cut ends a run at that moment, or sooner where runs are quicker than the one that was measured.
-func (c *crasher) cut(way crashWay, point crashPoint) (run *liveRun, over bool) {
+func (c *crashHarness) cut(way crashWay, point crashPoint) (run *liveRun, over bool) {
 	c.Helper()
 	for range cutTries {
 		start := time.Now()
@@ -198,7 +198,7 @@ func (c *crasher) cut(way crashWay, point crashPoint) (run *liveRun, over bool) 
 }
 
 // again runs the same name once more: where the run was ended, or elsewhere.
-func (c *crasher) again(what string, n int) {
+func (c *crashHarness) again(what string, n int) {
 	c.Helper()
 	command := c.full()
 	if n%3 == 2 {
@@ -220,7 +220,7 @@ func (c *crasher) again(what string, n int) {
 }
 
 // owner is the owner id that the cluster's record tells, if there is one.
-func (c *crasher) owner() string {
+func (c *crashHarness) owner() string {
 	raw, err := os.ReadFile(filepath.Join(c.clusters(), crashed, "cluster.json"))
 	if err != nil {
 		return ""

@@ -28,8 +28,8 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// ward is a simulated Proxmox VE that is set up wrongly in many ways, one after the other, and the user who asks doctor.
-type ward struct {
+// testEnv is a simulated Proxmox VE that is set up wrongly in many ways, one after the other, and the user who asks doctor.
+type testEnv struct {
 	testing.TB
 	dir    string
 	bin    string
@@ -40,7 +40,7 @@ type ward struct {
 	ran    map[string]bool // steps that were run on hypervisors
 }
 
-func newWard(t testing.TB) *ward {
+func newWard(t testing.TB) *testEnv {
 	t.Helper()
 	w := startWard(t, "8", "1")
 	w.must("PUT", "/access/acl", "path=/", "tokens=hive@pve!ci", "roles=HiveTest")
@@ -48,7 +48,7 @@ func newWard(t testing.TB) *ward {
 }
 
 // startWard starts a simulator and makes the role that is printed for a version, with a user and a token that have it.
-func startWard(t testing.TB, major, privsep string, flags ...string) *ward {
+func startWard(t testing.TB, major, privsep string, flags ...string) *testEnv {
 	t.Helper()
 	w := startSimulator(t, flags...)
 	w.token = w.wayB(major, "hive@pve", "ci", privsep)
@@ -56,14 +56,14 @@ func startWard(t testing.TB, major, privsep string, flags ...string) *ward {
 }
 
 // startSimulator starts a simulator of its own, which ends with the test.
-func startSimulator(t testing.TB, flags ...string) *ward {
+func startSimulator(t testing.TB, flags ...string) *testEnv {
 	t.Helper()
 	skipInShort(t)
 	found := tofus()
 	if len(found) == 0 {
 		t.Fatal("neither tofu nor terraform is there: run `make tofu`, or `make test`, which does it")
 	}
-	w := &ward{TB: t, dir: t.TempDir(), bin: os.Getenv("HIVE_TEST_BIN_DIR"), tofu: first(found), ran: map[string]bool{}}
+	w := &testEnv{TB: t, dir: t.TempDir(), bin: os.Getenv("HIVE_TEST_BIN_DIR"), tofu: first(found), ran: map[string]bool{}}
 	t.Cleanup(func() { w.program("hive-sim", "pve", "stop", "--clusters-dir", w.clusters(), "--wipe") })
 	w.program("hive-sim", append([]string{"pve", "start", "--clusters-dir", w.clusters()}, flags...)...)
 	if err := json.Unmarshal(w.program("hive-sim", "pve", "env", "--clusters-dir", w.clusters(), "--format", "json"), &w.sim); err != nil {
@@ -81,10 +81,10 @@ func startSimulator(t testing.TB, flags ...string) *ward {
 	return w
 }
 
-func (w *ward) clusters() string { return filepath.Join(w.dir, "clusters") }
+func (w *testEnv) clusters() string { return filepath.Join(w.dir, "clusters") }
 
 // wayB makes the role as printed for a version, and a user and a token that have it.
-func (w *ward) wayB(major, user, token, privsep string) string {
+func (w *testEnv) wayB(major, user, token, privsep string) string {
 	w.Helper()
 	script := string(w.program("hive-test", "doctor", "--print-role"))
 	_, script, _ = strings.Cut(script, "# Proxmox VE "+major+":")
@@ -107,7 +107,7 @@ func (w *ward) wayB(major, user, token, privsep string) string {
 }
 
 // program runs one of the programs, which must succeed, and returns its standard output.
-func (w *ward) program(name string, args ...string) []byte {
+func (w *testEnv) program(name string, args ...string) []byte {
 	w.Helper()
 	command := exec.Command(filepath.Join(w.bin, name), args...)
 	var stderr bytes.Buffer
@@ -120,7 +120,7 @@ func (w *ward) program(name string, args ...string) []byte {
 }
 
 // call asks the simulator as root: a path below /sim is the simulator's own, and its body is JSON.
-func (w *ward) call(method, path string, pairs ...string) (int, []byte) {
+func (w *testEnv) call(method, path string, pairs ...string) (int, []byte) {
 	w.Helper()
 	kind, body, prefix := "application/x-www-form-urlencoded", "", "/api2/json"
 	if strings.HasPrefix(path, "/sim/") {
@@ -156,7 +156,7 @@ func (w *ward) call(method, path string, pairs ...string) (int, []byte) {
 	return response.StatusCode, answer
 }
 
-func (w *ward) must(method, path string, pairs ...string) []byte {
+func (w *testEnv) must(method, path string, pairs ...string) []byte {
 	w.Helper()
 	status, answer := w.call(method, path, pairs...)
 	if status >= 400 {
@@ -166,7 +166,7 @@ func (w *ward) must(method, path string, pairs ...string) []byte {
 }
 
 // vm makes a VM and waits until it is there.
-func (w *ward) vm(id int, pairs ...string) {
+func (w *testEnv) vm(id int, pairs ...string) {
 	w.Helper()
 	var task struct{ Data string }
 	if err := json.Unmarshal(w.must("POST", "/nodes/pve1/qemu", append([]string{"vmid=" + strconv.Itoa(id)}, pairs...)...), &task); err != nil {
@@ -177,7 +177,7 @@ func (w *ward) vm(id int, pairs ...string) {
 	})
 }
 
-func (w *ward) until(done func() bool) {
+func (w *testEnv) until(done func() bool) {
 	w.Helper()
 	for wait := 5 * time.Millisecond; !done(); wait = min(wait*2, 200*time.Millisecond) {
 		time.Sleep(wait)
@@ -192,7 +192,7 @@ type settings struct {
 	name  string // argument of doctor
 }
 
-func (w *ward) settings() *settings {
+func (w *testEnv) settings() *settings {
 	var hosts []map[string]any
 	for _, h := range w.sim.Hypervisors {
 		copied := map[string]any{}
@@ -240,7 +240,7 @@ func (d diagnosis) trouble() []finding {
 	return slices.DeleteFunc(slices.Clone(d.Checks), func(f finding) bool { return f.Status == "pass" || f.Status == "skip" })
 }
 
-func (w *ward) doctor(s *settings) diagnosis {
+func (w *testEnv) doctor(s *settings) diagnosis {
 	w.Helper()
 	raw, err := yaml.Marshal(s.file)
 	if err != nil {
@@ -276,9 +276,9 @@ func plainEnviron() []string {
 	})
 }
 
-// obey does what the first part of a fix says, as a user would: commands for a hypervisor, a local ssh-keygen, or settings. It
+// applyFix does what the first part of a fix says, as a user would: commands for a hypervisor, a local ssh-keygen, or settings. It
 // reports whether it could.
-func (w *ward) obey(fix string, s *settings) bool {
+func (w *testEnv) applyFix(fix string, s *settings) bool {
 	w.Helper()
 	if match := regexp.MustCompile(`(?:^|, or )set (proxmox\.[a-z_]+|os_image|cpu_cores|memory_mb|disk_size_gb)(?: to| of)? (?:one (?:that is there|of): )?([^ ,]+)`).FindStringSubmatch(fix); match != nil && !strings.Contains(fix, "pve-root-ca") {
 		s.set(match[1], number(match[2]))
@@ -304,7 +304,7 @@ func (w *ward) obey(fix string, s *settings) bool {
 }
 
 // administer runs the commands for hypervisors that a fix names, and returns how many there are.
-func (w *ward) administer(fix string) int {
+func (w *testEnv) administer(fix string) int {
 	w.Helper()
 	steps := hostSteps(fix)
 	for _, step := range steps {
@@ -323,7 +323,7 @@ func number(text string) any {
 }
 
 // onHypervisor runs a command as root on a hypervisor, and returns its status.
-func (w *ward) onHypervisor(host, command string) int {
+func (w *testEnv) onHypervisor(host, command string) int {
 	w.Helper()
 	out, status, err := w.sim.onHypervisor(host, command)
 	if err != nil {
@@ -340,15 +340,15 @@ func (w *ward) onHypervisor(host, command string) int {
 // hypervisors are run, and mend does what the fix, which must contain advice, tells a person to do.
 type mistake struct {
 	name   string
-	make   func(w *ward, s *settings)
+	make   func(w *testEnv, s *settings)
 	id     string
 	warn   bool
 	advice string
-	mend   func(w *ward, s *settings)
-	after  func(w *ward, s *settings) // for the next one
+	mend   func(w *testEnv, s *settings)
+	after  func(w *testEnv, s *settings) // for the next one
 }
 
-func write(w *ward, name, text string) string {
+func write(w *testEnv, name, text string) string {
 	path := filepath.Join(w.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		w.Fatal(err)
@@ -357,11 +357,11 @@ func write(w *ward, name, text string) string {
 }
 
 func mistakes() []mistake {
-	set := func(key string, value any) func(*ward, *settings) {
-		return func(_ *ward, s *settings) { s.set(key, value) }
+	set := func(key string, value any) func(*testEnv, *settings) {
+		return func(_ *testEnv, s *settings) { s.set(key, value) }
 	}
-	online := func(value string, hosts ...string) func(*ward, *settings) {
-		return func(w *ward, _ *settings) {
+	online := func(value string, hosts ...string) func(*testEnv, *settings) {
+		return func(w *testEnv, _ *settings) {
 			for _, h := range hosts {
 				w.must("POST", "/sim/nodes/"+h, `{"online":`+value+`}`)
 			}
@@ -369,9 +369,9 @@ func mistakes() []mistake {
 	}
 	hosts := func(s *settings) []map[string]any { return s.pve["hypervisors"].([]map[string]any) }
 	return []mistake{
-		{name: "no such tofu", make: set("tofu_bin", "/nonexistent/tofu"), id: "tofu", advice: "unset tofu_bin", mend: func(w *ward, s *settings) { s.set("tofu_bin", w.tofu) }},
-		{name: "a mirror without the provider", make: func(w *ward, s *settings) { s.set("provider_mirror", w.dir) }, id: "provider", advice: "mirror", mend: func(w *ward, s *settings) { s.set("provider_mirror", w.sim.ProviderMirror) }},
-		{name: "public key of another pair", make: func(w *ward, s *settings) {
+		{name: "no such tofu", make: set("tofu_bin", "/nonexistent/tofu"), id: "tofu", advice: "unset tofu_bin", mend: func(w *testEnv, s *settings) { s.set("tofu_bin", w.tofu) }},
+		{name: "a mirror without the provider", make: func(w *testEnv, s *settings) { s.set("provider_mirror", w.dir) }, id: "provider", advice: "mirror", mend: func(w *testEnv, s *settings) { s.set("provider_mirror", w.sim.ProviderMirror) }},
+		{name: "public key of another pair", make: func(w *testEnv, s *settings) {
 			for _, name := range []string{"one", "two"} {
 				if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(w.dir, name)).CombinedOutput(); err != nil {
 					w.Skipf("no key pair can be made: %v %s", err, out)
@@ -382,16 +382,16 @@ func mistakes() []mistake {
 				w.Fatal(err)
 			}
 		}, id: "ssh-key"},
-		{name: "no hypervisors", make: set("proxmox.hypervisors", nil), id: "settings", advice: "set proxmox.hypervisors", mend: func(w *ward, s *settings) { s.set("proxmox.hypervisors", w.settings().pve["hypervisors"]) }},
-		{name: "no token", make: func(_ *ward, s *settings) { s.token = "" }, id: "settings", advice: "PROXMOX_VE_API_TOKEN", mend: func(w *ward, s *settings) { s.token = w.token }},
-		{name: "a token without its user", make: func(_ *ward, s *settings) { s.token = "ci=00000000" }, id: "pve-token", advice: "user@realm!name=secret", mend: func(w *ward, s *settings) { s.token = w.token }},
-		{name: "a wrong secret", make: func(w *ward, s *settings) {
+		{name: "no hypervisors", make: set("proxmox.hypervisors", nil), id: "settings", advice: "set proxmox.hypervisors", mend: func(w *testEnv, s *settings) { s.set("proxmox.hypervisors", w.settings().pve["hypervisors"]) }},
+		{name: "no token", make: func(_ *testEnv, s *settings) { s.token = "" }, id: "settings", advice: "PROXMOX_VE_API_TOKEN", mend: func(w *testEnv, s *settings) { s.token = w.token }},
+		{name: "a token without its user", make: func(_ *testEnv, s *settings) { s.token = "ci=00000000" }, id: "pve-token", advice: "user@realm!name=secret", mend: func(w *testEnv, s *settings) { s.token = w.token }},
+		{name: "a wrong secret", make: func(w *testEnv, s *settings) {
 			s.token = strings.Split(w.token, "=")[0] + "=00000000-0000-0000-0000-000000000000"
-		}, id: "pve-token", advice: "pveum user token list hive@pve", mend: func(w *ward, s *settings) { s.token = w.token }},
-		{name: "nobody there", make: set("proxmox.endpoint", "https://127.0.0.1:1"), id: "pve-endpoint", advice: "check proxmox.endpoint", mend: func(w *ward, s *settings) { s.set("proxmox.endpoint", w.sim.Endpoint) }},
+		}, id: "pve-token", advice: "pveum user token list hive@pve", mend: func(w *testEnv, s *settings) { s.token = w.token }},
+		{name: "nobody there", make: set("proxmox.endpoint", "https://127.0.0.1:1"), id: "pve-endpoint", advice: "check proxmox.endpoint", mend: func(w *testEnv, s *settings) { s.set("proxmox.endpoint", w.sim.Endpoint) }},
 		{name: "an unknown CA", make: set("proxmox.ca_file", nil), id: "pve-tls"},
-		{name: "a CA file that is none", make: func(w *ward, s *settings) { s.set("proxmox.ca_file", write(w, "not.pem", "nothing")) }, id: "pve-tls", advice: "pve-root-ca.pem", mend: func(w *ward, s *settings) { s.set("proxmox.ca_file", w.sim.CAFile) }},
-		{name: "a pinned certificate of another name", make: func(w *ward, s *settings) {
+		{name: "a CA file that is none", make: func(w *testEnv, s *settings) { s.set("proxmox.ca_file", write(w, "not.pem", "nothing")) }, id: "pve-tls", advice: "pve-root-ca.pem", mend: func(w *testEnv, s *settings) { s.set("proxmox.ca_file", w.sim.CAFile) }},
+		{name: "a pinned certificate of another name", make: func(w *testEnv, s *settings) {
 			fingerprint, err := w.sim.fingerprint()
 			if err != nil {
 				w.Fatal(err)
@@ -400,44 +400,46 @@ func mistakes() []mistake {
 			s.set("proxmox.fingerprint", fingerprint)
 			s.set("proxmox.endpoint", strings.Replace(w.sim.Endpoint, "127.0.0.1", "0.0.0.0", 1))
 		}, id: "pve-tls-name"},
-		{name: "a CA's certificate of another name", make: func(w *ward, s *settings) {
+		{name: "a CA's certificate of another name", make: func(w *testEnv, s *settings) {
 			s.set("proxmox.endpoint", strings.Replace(w.sim.Endpoint, "127.0.0.1", "0.0.0.0", 1))
 		}, id: "pve-tls"},
-		{name: "an endpoint with a path", make: func(w *ward, s *settings) { s.set("proxmox.endpoint", w.sim.Endpoint+"/pve") }, id: "pve-endpoint"},
-		{name: "a clock that is wrong", make: func(w *ward, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"-3m"}`) }, id: "clock"},
-		{name: "no such hypervisor", make: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve9" }, id: "pve-hypervisors", advice: "some of: pve1, pve2, pve3", mend: func(_ *ward, s *settings) { hosts(s)[2]["name"] = "pve3" }},
+		{name: "an endpoint with a path", make: func(w *testEnv, s *settings) { s.set("proxmox.endpoint", w.sim.Endpoint+"/pve") }, id: "pve-endpoint"},
+		{name: "a clock that is wrong", make: func(w *testEnv, _ *settings) { w.must("POST", "/sim/clock", `{"skew":"-3m"}`) }, id: "clock"},
+		{name: "no such hypervisor", make: func(_ *testEnv, s *settings) { hosts(s)[2]["name"] = "pve9" }, id: "pve-hypervisors", advice: "some of: pve1, pve2, pve3", mend: func(_ *testEnv, s *settings) { hosts(s)[2]["name"] = "pve3" }},
 		{name: "a hypervisor that is off", make: online("false", "pve3"), id: "pve-hypervisors", advice: "start pve3", mend: online("true", "pve3")},
-		{name: "a hypervisor that hangs", make: func(w *ward, _ *settings) { w.must("POST", "/sim/faults", `{"path":"/nodes/pve2/**","delay":"20s"}`) }, id: "pve-hypervisors", advice: "systemctl status pveproxy", mend: func(w *ward, _ *settings) { w.must("DELETE", "/sim/faults") }},
-		{name: "no quorum", make: func(w *ward, s *settings) {
+		{name: "a hypervisor that hangs", make: func(w *testEnv, _ *settings) {
+			w.must("POST", "/sim/faults", `{"path":"/nodes/pve2/**","delay":"20s"}`)
+		}, id: "pve-hypervisors", advice: "systemctl status pveproxy", mend: func(w *testEnv, _ *settings) { w.must("DELETE", "/sim/faults") }},
+		{name: "no quorum", make: func(w *testEnv, s *settings) {
 			online("false", "pve2", "pve3")(w, s)
 			s.set("proxmox.hypervisors", hosts(s)[:1])
 		}, id: "pve-quorum", after: online("true", "pve2", "pve3")},
-		{name: "a separated token without an ACL", make: func(w *ward, _ *settings) {
+		{name: "a separated token without an ACL", make: func(w *testEnv, _ *settings) {
 			w.must("PUT", "/access/acl", "path=/", "tokens=hive@pve!ci", "roles=HiveTest", "delete=1")
 		}, id: "pve-privileges"},
-		{name: "a user without an ACL", make: func(w *ward, _ *settings) {
+		{name: "a user without an ACL", make: func(w *testEnv, _ *settings) {
 			w.must("PUT", "/access/acl", "path=/", "users=hive@pve", "roles=HiveTest", "delete=1")
 		}, id: "pve-privileges"},
-		{name: "a separated token of root's without an ACL", make: func(w *ward, s *settings) { s.token = w.madeToken("root@pam", "bare", "privsep=1") }, id: "pve-privileges"},
-		{name: "a token that ends soon", make: func(w *ward, s *settings) {
+		{name: "a separated token of root's without an ACL", make: func(w *testEnv, s *settings) { s.token = w.madeToken("root@pam", "bare", "privsep=1") }, id: "pve-privileges"},
+		{name: "a token that ends soon", make: func(w *testEnv, s *settings) {
 			s.token = w.madeToken("root@pam", "brief", "privsep=0", fmt.Sprint("expire=", time.Now().Add(time.Hour).Unix()))
 		}, id: "pve-privileges", warn: true},
-		{name: "a role without what asks guest agents", make: func(w *ward, _ *settings) {
+		{name: "a role without what asks guest agents", make: func(w *testEnv, _ *settings) {
 			w.must("PUT", "/access/roles/HiveTest", "privs="+w.without("VM.Monitor"))
 		}, id: "pve-privileges"},
-		{name: "tags that are registered", make: func(w *ward, s *settings) {
+		{name: "tags that are registered", make: func(w *testEnv, s *settings) {
 			w.vm(903, "name=debian", "agent=enabled=1", "scsi0=local-lvm:2", "template=1")
 			s.set("template", 903)
 			s.set("proxmox.hypervisors", hosts(s)[:1])
 			w.must("PUT", "/access/roles/HiveTest", "privs="+w.without("Sys.Modify"))
 			w.must("PUT", "/cluster/options", "registered-tags=hive-test;prod")
 		}, id: "pve-tags"},
-		{name: "a tag that is the only one registered", make: func(w *ward, s *settings) {
+		{name: "a tag that is the only one registered", make: func(w *testEnv, s *settings) {
 			s.set("template", 903)
 			s.set("proxmox.hypervisors", hosts(s)[:1])
 			w.must("PUT", "/cluster/options", "registered-tags=hive-test")
 		}, id: "pve-tags"},
-		{name: "tags that users may not choose", make: func(w *ward, s *settings) {
+		{name: "tags that users may not choose", make: func(w *testEnv, s *settings) {
 			s.set("template", 903)
 			s.set("proxmox.hypervisors", hosts(s)[:1])
 			w.must("PUT", "/cluster/options", "user-tag-access=user-allow=list")
@@ -445,23 +447,23 @@ func mistakes() []mistake {
 		{name: "no pool", make: set("proxmox.pool", "qa"), id: "pve-pool"},
 		{name: "no such image", make: set("os_image", "local:iso/nope.img"), id: "pve-image", advice: "set os_image to one that is there", mend: set("os_image", nil)},
 		{name: "no such template", make: set("template", 9999), id: "pve-template", advice: "set template", mend: set("template", nil)},
-		{name: "a template that is a VM", make: func(w *ward, s *settings) {
+		{name: "a template that is a VM", make: func(w *testEnv, s *settings) {
 			w.vm(900, "name=debian", "agent=enabled=1", "scsi0=local-lvm:2")
 			s.set("template", 900)
 		}, id: "pve-template"},
-		{name: "a template without agent", make: func(w *ward, s *settings) {
+		{name: "a template without agent", make: func(w *testEnv, s *settings) {
 			w.vm(901, "name=debian", "scsi0=local-lvm:2", "template=1")
 			s.set("template", 901)
 		}, id: "pve-template"},
-		{name: "a template that is locked", make: func(w *ward, s *settings) {
+		{name: "a template that is locked", make: func(w *testEnv, s *settings) {
 			w.vm(904, "name=debian", "agent=enabled=1", "scsi0=local-lvm:2", "template=1")
 			w.must("POST", "/sim/vms/904", `{"lock":"backup"}`)
 			s.set("template", 904)
 		}, id: "pve-template"},
-		{name: "a hypervisor that tells nothing of itself", make: func(w *ward, _ *settings) {
+		{name: "a hypervisor that tells nothing of itself", make: func(w *testEnv, _ *settings) {
 			w.must("POST", "/sim/nodes/pve2", `{"unknown":true}`)
-		}, id: "pve-hypervisors", warn: true, advice: "on pve2: systemctl status pvestatd", mend: func(w *ward, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"unknown":false}`) }},
-		{name: "a storage that is not active", make: func(w *ward, _ *settings) {
+		}, id: "pve-hypervisors", warn: true, advice: "on pve2: systemctl status pvestatd", mend: func(w *testEnv, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"unknown":false}`) }},
+		{name: "a storage that is not active", make: func(w *testEnv, _ *settings) {
 			var listed struct{ Data []map[string]any }
 			if err := json.Unmarshal(w.must("GET", "/nodes/pve2/storage"), &listed); err != nil {
 				w.Fatal(err)
@@ -476,33 +478,33 @@ func mistakes() []mistake {
 				w.Fatal(err)
 			}
 			w.must("POST", "/sim/faults", string(fault))
-		}, id: "pve-datastore", advice: "on pve2 look at: pvesm status --storage local-lvm", mend: func(w *ward, _ *settings) { w.must("DELETE", "/sim/faults") }},
-		{name: "a datastore that takes no disks", make: func(w *ward, _ *settings) { w.must("PUT", "/storage/local-lvm", "content=rootdir") }, id: "pve-datastore"},
-		{name: "a storage that takes no snippets", make: func(w *ward, _ *settings) { w.must("PUT", "/storage/local", "content=iso,vztmpl,import,images") }, id: "pve-snippets"},
+		}, id: "pve-datastore", advice: "on pve2 look at: pvesm status --storage local-lvm", mend: func(w *testEnv, _ *settings) { w.must("DELETE", "/sim/faults") }},
+		{name: "a datastore that takes no disks", make: func(w *testEnv, _ *settings) { w.must("PUT", "/storage/local-lvm", "content=rootdir") }, id: "pve-datastore"},
+		{name: "a storage that takes no snippets", make: func(w *testEnv, _ *settings) { w.must("PUT", "/storage/local", "content=iso,vztmpl,import,images") }, id: "pve-snippets"},
 		{name: "no such bridge", make: set("data_bridge", "vmbr9"), id: "pve-bridges", advice: "data_bridge to one of: vmbr0, vmbr1", mend: set("data_bridge", "vmbr1")},
-		{name: "hypervisors that know another key", make: func(w *ward, s *settings) {
+		{name: "hypervisors that know another key", make: func(w *testEnv, s *settings) {
 			key := filepath.Join(w.dir, "stranger")
 			if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
 				w.Skipf("no key pair can be made: %v %s", err, out)
 			}
 			s.set("proxmox.ssh_private_key_path", key)
-		}, id: "pve-ssh", advice: "ssh-copy-id -i", mend: func(w *ward, s *settings) { s.set("proxmox.ssh_private_key_path", w.sim.SSHPrivateKey) }},
-		{name: "another hypervisor's address", make: func(_ *ward, s *settings) { hosts(s)[1]["port"] = hosts(s)[0]["port"] }, id: "pve-ssh", advice: "set address of hypervisor pve2 to its own", mend: func(w *ward, s *settings) { s.set("proxmox.hypervisors", w.settings().pve["hypervisors"]) }},
-		{name: "no sudo on a hypervisor", make: func(w *ward, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"sudo":false}`) }, id: "pve-ssh", advice: "on pve2 as root: echo 'ops ALL=(root) NOPASSWD: /usr/sbin/pvesm, /usr/sbin/qm, /usr/bin/tee /var/lib/vz/snippets/", mend: func(w *ward, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"sudo":true}`) }},
-		{name: "an id that is taken", make: func(w *ward, s *settings) {
+		}, id: "pve-ssh", advice: "ssh-copy-id -i", mend: func(w *testEnv, s *settings) { s.set("proxmox.ssh_private_key_path", w.sim.SSHPrivateKey) }},
+		{name: "another hypervisor's address", make: func(_ *testEnv, s *settings) { hosts(s)[1]["port"] = hosts(s)[0]["port"] }, id: "pve-ssh", advice: "set address of hypervisor pve2 to its own", mend: func(w *testEnv, s *settings) { s.set("proxmox.hypervisors", w.settings().pve["hypervisors"]) }},
+		{name: "no sudo on a hypervisor", make: func(w *testEnv, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"sudo":false}`) }, id: "pve-ssh", advice: "on pve2 as root: echo 'ops ALL=(root) NOPASSWD: /usr/sbin/pvesm, /usr/sbin/qm, /usr/bin/tee /var/lib/vz/snippets/", mend: func(w *testEnv, _ *settings) { w.must("POST", "/sim/nodes/pve2", `{"sudo":true}`) }},
+		{name: "an id that is taken", make: func(w *testEnv, s *settings) {
 			w.vm(25001, "name=db")
 			s.set("proxmox.vmid_base", 25000)
 		}, id: "pve-vmids"},
 		{name: "a range that is full", make: set("proxmox.vmid_range", "25000-25002"), id: "pve-vmids"},
 		{name: "too many cores for a host", make: set("cpu_cores", 65), id: "pve-cpu"},
-		{name: "too many cores for all", make: func(_ *ward, s *settings) {
+		{name: "too many cores for all", make: func(_ *testEnv, s *settings) {
 			s.set("cpu_cores", 60)
 			s.set("node_count", 10)
 			s.set("proxmox.cpu_overcommit", 3)
 		}, id: "pve-cpu"},
 		{name: "too much memory", make: set("memory_mb", 300000), id: "pve-memory"},
 		{name: "too much disk", make: set("disk_size_gb", 3000), id: "pve-disk"},
-		{name: "leftovers", make: func(w *ward, s *settings) {
+		{name: "leftovers", make: func(w *testEnv, s *settings) {
 			w.vm(902, "name=ci-1", "tags="+strings.Join(cluster.Tags("ci"), ";"))
 			s.name = "ci"
 		}, id: "leftovers", warn: true},
@@ -510,7 +512,7 @@ func mistakes() []mistake {
 }
 
 // madeToken makes a token, and returns what hive-test is told of it.
-func (w *ward) madeToken(user, name string, pairs ...string) string {
+func (w *testEnv) madeToken(user, name string, pairs ...string) string {
 	var made struct{ Data struct{ Value string } }
 	if err := json.Unmarshal(w.must("POST", "/access/users/"+user+"/token/"+name, pairs...), &made); err != nil {
 		w.Fatal(err)
@@ -519,7 +521,7 @@ func (w *ward) madeToken(user, name string, pairs ...string) string {
 }
 
 // without is the role as printed, but for one privilege.
-func (w *ward) without(priv string) string {
+func (w *testEnv) without(priv string) string {
 	var role struct{ Data map[string]int }
 	if err := json.Unmarshal(w.must("GET", "/access/roles/HiveTest"), &role); err != nil {
 		w.Fatal(err)
@@ -575,7 +577,7 @@ func roleSteps() []string {
 }
 
 // ranAll holds that these steps were run, with these flags and maybe others.
-func (w *ward) ranAll(steps []string) {
+func (w *testEnv) ranAll(steps []string) {
 	w.Helper()
 	for _, step := range steps {
 		covered := slices.ContainsFunc(slices.Collect(maps.Keys(w.ran)), func(ran string) bool { return covers(ran, step) })
@@ -585,7 +587,7 @@ func (w *ward) ranAll(steps []string) {
 	}
 }
 
-func (w *ward) tryMistake(m mistake) {
+func (w *testEnv) tryMistake(m mistake) {
 	s := w.settings()
 	m.make(w, s)
 	d := w.doctor(s)
@@ -629,17 +631,17 @@ func (w *ward) tryMistake(m mistake) {
 	}
 }
 
-func (w *ward) follow(trouble []finding, s *settings) {
+func (w *testEnv) follow(trouble []finding, s *settings) {
 	w.Helper()
 	for _, f := range trouble {
-		if !w.obey(f.Fix, s) {
+		if !w.applyFix(f.Fix, s) {
 			w.Errorf("nobody can follow %q", f.Fix)
 		}
 	}
 }
 
 // printedRole is what doctor prints for a version, as an administrator pastes it into a shell.
-func (w *ward) printedRole(major string) string {
+func (w *testEnv) printedRole(major string) string {
 	w.Helper()
 	script := string(w.program("hive-test", "doctor", "--print-role"))
 	_, script, found := strings.Cut(script, "# Proxmox VE "+major+":")
@@ -722,7 +724,7 @@ func TestDoctorAsksOnce(t *testing.T) {
 }
 
 // fill makes VMs.
-func (w *ward) fill(n int) {
+func (w *testEnv) fill(n int) {
 	w.Helper()
 	ids := make(chan int)
 	var workers sync.WaitGroup
@@ -746,7 +748,7 @@ func (w *ward) fill(n int) {
 	})
 }
 
-func (w *ward) askedOnce() {
+func (w *testEnv) askedOnce() {
 	w.Helper()
 	var journal struct {
 		Data []struct {

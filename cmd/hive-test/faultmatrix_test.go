@@ -123,7 +123,7 @@ func TestFaults(t *testing.T) {
 	for worker := range workers {
 		t.Run(fmt.Sprintf("worker %d", worker+1), func(t *testing.T) {
 			t.Parallel()
-			f := &faulty{arena: newArena(t), table: table}
+			f := &faultHarness{testbed: newArena(t), table: table}
 			kinds := f.kinds()
 			once.Do(func() { go feed(cells, chosen(kinds)) })
 			for cell := range cells {
@@ -165,9 +165,9 @@ func chosen(kinds map[string][]string) []faultCell {
 	return cells[:min(8, len(cells))]
 }
 
-// faulty runs the cells of the matrix.
-type faulty struct {
-	*arena
+// faultHarness runs the cells of the matrix.
+type faultHarness struct {
+	*testbed
 	table *faultTable
 }
 
@@ -175,7 +175,7 @@ type faulty struct {
 const before = "before"
 
 // kinds are the kinds of requests that a whole run makes, by phase.
-func (f *faulty) kinds() map[string][]string {
+func (f *faultHarness) kinds() map[string][]string {
 	f.Helper()
 	f.must("DELETE", "/sim/journal")
 	run := f.start(f.here("full", "faulty", "--sim", "--node-count=2"))
@@ -205,7 +205,7 @@ type asked struct {
 func (a asked) kind() string { return a.Method + " " + general(a.Path) }
 
 // journal is what the simulator was asked since its journal was emptied.
-func (f *faulty) journal() []asked {
+func (f *faultHarness) journal() []asked {
 	f.Helper()
 	var journal struct{ Data []asked }
 	if err := json.Unmarshal(f.must("GET", "/sim/journal"), &journal); err != nil {
@@ -243,7 +243,7 @@ func general(path string) string {
 }
 
 // check runs one cell.
-func (f *faulty) check(cell faultCell) {
+func (f *faultHarness) check(cell faultCell) {
 	f.Helper()
 	method, path, _ := strings.Cut(cell.kind, " ")
 	fault := maps.Clone(cell.wrong.fault)
@@ -290,7 +290,7 @@ func (r *liveRun) begins(phase string) bool {
 }
 
 // judge says what is wrong with how a run has ended.
-func (f *faulty) judge(cell faultCell, code int, took time.Duration, met bool, run *liveRun) []string {
+func (f *faultHarness) judge(cell faultCell, code int, took time.Duration, met bool, run *liveRun) []string {
 	var problems []string
 	if took > faultLimit {
 		problems = append(problems, "it hung")
@@ -315,7 +315,7 @@ func (f *faulty) judge(cell faultCell, code int, took time.Duration, met bool, r
 var saidLeft = regexp.MustCompile(`still there|may be there|may remain|may have been made|not removed to the end`)
 
 // tidy removes what the run has left, which it must have said, as a user would.
-func (f *faulty) tidy(run *liveRun) []string {
+func (f *faultHarness) tidy(run *liveRun) []string {
 	var problems []string
 	if left := f.leaksNow(); len(left) > 0 && !saidLeft.MatchString(run.whole()) {
 		if left = f.leaks(); slices.ContainsFunc(left, func(l string) bool { return strings.HasPrefix(l, "VM ") }) {
@@ -339,7 +339,7 @@ func (f *faulty) tidy(run *liveRun) []string {
 	return problems
 }
 
-func (f *faulty) reap() []string {
+func (f *faultHarness) reap() []string {
 	f.Helper()
 	if reap := f.run(f.there("reap", "--yes")); reap.code != 0 {
 		return []string{fmt.Sprintf("reap ends with %d: %s", reap.code, reap.stderr)}
@@ -348,7 +348,7 @@ func (f *faulty) reap() []string {
 }
 
 // idle tells whether nothing is under way that was asked of the API.
-func (f *faulty) idle() bool {
+func (f *faultHarness) idle() bool {
 	f.Helper()
 	var status struct{ Data struct{ Serving int } }
 	if err := json.Unmarshal(f.must("GET", "/sim/status"), &status); err != nil {

@@ -70,7 +70,8 @@ func TestAnsibleReadsInventory(t *testing.T) {
 	list := cluster.Nodes{
 		{Name: "ci-1", Index: 1, Management: netip.MustParseAddr("fd00::2"), Data: netip.MustParseAddr("::1"), SSHPort: 2222},
 		{Name: "ci-2", Index: 2, Management: netip.MustParseAddr("10.0.0.2"), Data: netip.MustParseAddr("10.1.0.2")},
-		{Name: "ci-3", Index: 3, Management: netip.MustParseAddr("fe80::3%eth0")}, {Name: "ci-4", Index: 4}, // up has not found all addresses
+		{Name: "ci-3", Index: 3, Management: netip.MustParseAddr("fe80::3%eth0")},
+		{Name: "ci-4", Index: 4}, // up has not found all addresses
 	}
 	user := `CORP\42 #1`
 	for _, dir := range []string{"/c/plain", "/c/50% of a b", `/c/it's "odd"`, `/c/back\slash # hash ; é`, "/c/a=b"} {

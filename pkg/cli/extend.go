@@ -119,9 +119,9 @@ func (a *app) remark(verb, name string, settings config.Settings, change func(*e
 func timeLeft(o cluster.Owner, now time.Time) string {
 	text := "does not expire"
 	if left := o.Expires.Sub(now); !o.Expires.IsZero() && left > 0 {
-		text = fmt.Sprintf("expires %s (in %s)", o.Expires.Format(time.RFC3339), roundly(left))
+		text = fmt.Sprintf("expires %s (in %s)", o.Expires.Format(time.RFC3339), aboutDuration(left))
 	} else if !o.Expires.IsZero() {
-		text = fmt.Sprintf("expired %s (%s ago)", o.Expires.Format(time.RFC3339), roundly(-left))
+		text = fmt.Sprintf("expired %s (%s ago)", o.Expires.Format(time.RFC3339), aboutDuration(-left))
 	}
 	if o.Held {
 		text += ", held"
@@ -129,8 +129,8 @@ func timeLeft(o cluster.Owner, now time.Time) string {
 	return text
 }
 
-// roundly is a duration as people say it: 2d3h, 1h5m, 40s.
-func roundly(d time.Duration) string {
+// aboutDuration is a duration as people say it: 2d3h, 1h5m, 40s.
+func aboutDuration(d time.Duration) string {
 	switch days := d / (24 * time.Hour); {
 	case days > 0:
 		return fmt.Sprintf("%dd%dh", days, d%(24*time.Hour)/time.Hour)

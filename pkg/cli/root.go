@@ -64,15 +64,15 @@ func Main(args []string, env Environment) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(a.signals.context)
 	code := engine.CodeOf(a.signals.context, err)
-	a.complain(err, code)
+	a.printError(err, code)
 	if a.scratch != nil {
 		_ = a.scratch.Remove() // else the next run does
 	}
 	return int(code)
 }
 
-// complain writes an error once, with what to do about it, to stderr.
-func (a *app) complain(err error, code engine.ExitCode) {
+// printError writes an error once, with what to do about it, to stderr.
+func (a *app) printError(err error, code engine.ExitCode) {
 	if err == nil || err.Error() == "" {
 		return
 	}

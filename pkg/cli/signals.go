@@ -19,7 +19,7 @@ const endTime = 5 * time.Second
 // echoTime is how long after the first signal another one is the same wish told twice: `timeout` signals its command and then
 // the group that it is in, wrappers pass on the ^C that their children have got too, and a terminal that goes away is told of
 // by the kernel and by the shell. No person is that fast.
-const echoTime = 100 * time.Millisecond
+const duplicateWindow = 100 * time.Millisecond
 
 // signals turns INT, TERM and HUP into the end of a context. The first asks everything to stop and clean up; the second
 // ends abort too, which stops the cleaning up; a third, or endTime, ends the process.
@@ -62,12 +62,12 @@ func (s *signals) loop() {
 			last.Stop()
 		}
 	}()
-	for arrived := range s.arrivals() {
+	for arrived := range s.queue() {
 		got := arrived.signal
 		if got == syscall.SIGPIPE { // whoever read our output is gone; the work goes on, and what must be destroyed is
 			continue
 		}
-		if count == 1 && arrived.at.Sub(first) < echoTime {
+		if count == 1 && arrived.at.Sub(first) < duplicateWindow {
 			continue
 		}
 		count++
@@ -97,7 +97,7 @@ type arrival struct {
 	at     time.Time
 }
 
-func (s *signals) arrivals() <-chan arrival {
+func (s *signals) queue() <-chan arrival {
 	arrived := make(chan arrival, cap(s.channel))
 	go func() {
 		defer close(arrived)
@@ -108,9 +108,9 @@ func (s *signals) arrivals() <-chan arrival {
 	return arrived
 }
 
-// attended makes f hear of signals, and its lines be printed; nil ends that. F is called in a goroutine of its own, while
+// onSignal makes f hear of signals, and its lines be printed; nil ends that. F is called in a goroutine of its own, while
 // what the signal stops is still at work, and before the second signal stops the cleaning up.
-func (s *signals) attended(f func(got os.Signal, again bool) []string) {
+func (s *signals) onSignal(f func(got os.Signal, again bool) []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.attend = f
@@ -127,8 +127,8 @@ func (s *signals) tell(got os.Signal, again bool) {
 	}
 }
 
-// toldBy makes f show what signals have to say, in place of plain lines.
-func (s *signals) toldBy(f func(line string)) {
+// setPrinter makes f show what signals have to say, in place of plain lines.
+func (s *signals) setPrinter(f func(line string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.say = f

@@ -51,7 +51,7 @@ func every(step time.Duration) func() time.Time {
 
 // `timeout` and other wrappers tell a run to stop twice at once. That is one wish: the cleaning up goes on.
 func TestSignalsToldTwice(t *testing.T) {
-	for gap, again := range map[time.Duration]bool{0: false, echoTime - 1: false, echoTime: true} {
+	for gap, again := range map[time.Duration]bool{0: false, duplicateWindow - 1: false, duplicateWindow: true} {
 		out := new(buffer)
 		s := watchSignals(out, func(int) {}, every(gap))
 		s.channel <- syscall.SIGTERM
@@ -67,13 +67,13 @@ func TestSignalsToldTwice(t *testing.T) {
 func TestSignalsToldTwiceOnASlowDisk(t *testing.T) {
 	s := watchSignals(new(buffer), func(int) {}, time.Now)
 	noted := make(chan struct{})
-	s.attended(func(os.Signal, bool) []string {
+	s.onSignal(func(os.Signal, bool) []string {
 		<-noted
 		return nil
 	})
 	s.channel <- syscall.SIGTERM
 	s.channel <- syscall.SIGHUP
-	time.AfterFunc(2*echoTime, func() { close(noted) })
+	time.AfterFunc(2*duplicateWindow, func() { close(noted) })
 	s.stop()
 	if s.abort.Err() != nil {
 		t.Error("the second signal stops the cleaning up")
@@ -101,7 +101,7 @@ func TestSignals(t *testing.T) {
 		exits := make(chan int, 1)
 		s := watchSignals(out, func(code int) { exits <- code }, every(time.Second))
 		var heard []bool
-		s.attended(func(_ os.Signal, again bool) []string {
+		s.onSignal(func(_ os.Signal, again bool) []string {
 			heard = append(heard, again)
 			return map[bool][]string{true: {"finish with: x"}}[again]
 		})

@@ -127,10 +127,10 @@ func (w *watcher) show(document statusJSON) error {
 // document prints one that differs from the last.
 func (w *watcher) document(d watchJSON) error {
 	plain, err := json.Marshal(d)
-	if err != nil || bytes.Equal(steady(plain), w.last) {
+	if err != nil || bytes.Equal(normalize(plain), w.last) {
 		return err
 	}
-	w.last = steady(plain)
+	w.last = normalize(plain)
 	d.Time = time.Now().UTC()
 	if w.format == "yaml" {
 		if _, err := fmt.Fprintln(w.out, "---"); err != nil {
@@ -209,10 +209,10 @@ func (w *watcher) end(gone bool, name string) error {
 	return w.line(time.Now(), "", "cluster "+name+": gone")
 }
 
-// steady is text without what differs from look to look and means nothing: the port from which a connection was made.
-func steady(text []byte) []byte { return ephemeral.ReplaceAll(text, nil) }
+// normalize is text without what differs from look to look and means nothing: the port from which a connection was made.
+func normalize(text []byte) []byte { return portPattern.ReplaceAll(text, nil) }
 
-var ephemeral = regexp.MustCompile(`[0-9a-fA-F.:\[\]]+:\d+(->|-\\u003e)`) // the second as JSON has it
+var portPattern = regexp.MustCompile(`[0-9a-fA-F.:\[\]]+:\d+(->|-\\u003e)`) // the second as JSON has it
 
 // clusterWords tell the state of a cluster in a line.
 func clusterWords(s statusJSON) string {
@@ -243,5 +243,5 @@ func nodeWords(n nodeStatusJSON) string {
 	case n.Health.Status != "":
 		words = append(words, "healthy")
 	}
-	return n.Name + ": " + string(steady([]byte(strings.Join(words, ", "))))
+	return n.Name + ": " + string(normalize([]byte(strings.Join(words, ", "))))
 }

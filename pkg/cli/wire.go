@@ -45,7 +45,7 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 		}
 		a.place = placeFlags(cmd.Flags())
 		if a.asJSON = settings.LogFormat == "json"; a.asJSON {
-			a.signals.toldBy(func(line string) {
+			a.signals.setPrinter(func(line string) {
 				progress.JSONLines(a.Stderr).Emit(progress.Event{Kind: progress.Warning, Time: time.Now().UTC(), Message: a.known.Mask(strings.TrimSpace(line))})
 			})
 		}
@@ -72,7 +72,7 @@ func (a *app) workOn(screen progress.Renderer, do func(*engine.Engine) error) er
 	a.ownTemporary(early)
 	e, err := engine.Open(a.signals.context, engine.Options{
 		Version: programVersion(), Environ: a.Environ, TofuEnviron: a.tofuEnviron(), CacheDir: a.cacheDir(), LockDir: a.locks, NoLockDir: a.noLocks,
-		Events: screen, Early: early.Events(), Secrets: a.known, Attend: a.signals.attended, EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
+		Events: screen, Early: early.Events(), Secrets: a.known, Attend: a.signals.onSignal, EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
 	})
 	if err != nil {
 		return err

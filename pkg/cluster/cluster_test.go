@@ -10,9 +10,20 @@ import (
 
 func TestParseName(t *testing.T) {
 	for _, tc := range []struct{ in, problem string }{
-		{"a", ""}, {"ci-123", ""}, {"0", ""}, {strings.Repeat("a", 40), ""},
-		{"", "empty"}, {"HIVE", "lower-case"}, {"a_b", "lower-case"}, {"../x", "lower-case"}, {"-a", "both ends"},
-		{"a-", "both ends"}, {"a b", "lower-case"}, {"ä", "lower-case"}, {"a\n", "lower-case"}, {strings.Repeat("a", 41), "41 characters"},
+		{"a", ""},
+		{"ci-123", ""},
+		{"0", ""},
+		{strings.Repeat("a", 40), ""},
+		{"", "empty"},
+		{"HIVE", "lower-case"},
+		{"a_b", "lower-case"},
+		{"../x", "lower-case"},
+		{"-a", "both ends"},
+		{"a-", "both ends"},
+		{"a b", "lower-case"},
+		{"ä", "lower-case"},
+		{"a\n", "lower-case"},
+		{strings.Repeat("a", 41), "41 characters"},
 	} {
 		name, err := ParseName(tc.in)
 		if (err == nil) != (tc.problem == "") || err != nil && !strings.Contains(err.Error(), tc.problem) {

@@ -248,7 +248,11 @@ func (r *fileReader) hypervisors(key string, node *yaml.Node) []cluster.Hypervis
 
 func (r *fileReader) hypervisor(node *yaml.Node) cluster.Hypervisor {
 	one := &fileReader{path: r.path, values: map[string]fileValue{}, table: []Setting{
-		{Key: "name", Kind: Text}, {Key: "address", Kind: Text}, {Key: "port", Kind: Int, Min: 1, Max: 65535}, {Key: "datastore_id", Kind: Text}, {Key: "snippet_store", Kind: Text},
+		{Key: "name", Kind: Text},
+		{Key: "address", Kind: Text},
+		{Key: "port", Kind: Int, Min: 1, Max: 65535},
+		{Key: "datastore_id", Kind: Text},
+		{Key: "snippet_store", Kind: Text},
 		{Key: "template_vmid", Kind: Int, Min: 100, Max: 999999999},
 	}}
 	one.mapping("", node)

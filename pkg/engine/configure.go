@@ -41,7 +41,7 @@ func (e *Engine) Configure(ctx context.Context, request ConfigureRequest) (Outco
 			only, err = choose(s.record.Nodes, "only-nodes", request.OnlyNodes)
 			return err
 		}
-		return s.onFound(ctx, find, func(r *lifecycle.Job) []phase.Entry {
+		return s.withCluster(ctx, find, func(r *lifecycle.Job) []phase.Entry {
 			r.Force, r.From = request.Force, request.From
 			if request.OnlyNodes != "" {
 				r.Only = only.Names()

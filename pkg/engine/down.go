@@ -36,7 +36,7 @@ func (e *Engine) Down(ctx context.Context, request DownRequest) (Outcome, error)
 			}
 			return s.checkLeave(&request.Leave)
 		}
-		return s.onFound(ctx, find, func(r *lifecycle.Job) []phase.Entry {
+		return s.withCluster(ctx, find, func(r *lifecycle.Job) []phase.Entry {
 			r.Force, r.KeepResults, r.Leave = request.Force, request.KeepResults, request.Leave.hive()
 			return []phase.Entry{{Phase: lifecycle.Down(r)}}
 		})
@@ -60,7 +60,7 @@ func (s *session) find(owner string) error {
 		return err
 	}
 	s.salvaged = true
-	if record, spareErr := s.store.Spare(s.name); spareErr == nil {
+	if record, spareErr := s.store.Backup(s.name); spareErr == nil {
 		s.record = record
 		s.told(fmt.Sprintf("going by the spare copy of the record: %v", err))
 		return s.sameOwner(owner)
@@ -106,7 +106,7 @@ func (s *session) rebuild(from provision.Recorded, owner string) error {
 	if err := s.sameOwner(owner); err != nil {
 		return err
 	}
-	if err := s.whereabouts(from); err != nil {
+	if err := s.resolveTarget(from); err != nil {
 		return err
 	}
 	s.record.Spec = cluster.Spec{
@@ -115,9 +115,9 @@ func (s *session) rebuild(from provision.Recorded, owner string) error {
 	return nil
 }
 
-// whereabouts takes where the VMs are from what is recorded, and how that is reached from the settings. VMs that are gone
+// resolveTarget takes where the VMs are from what is recorded, and how that is reached from the settings. VMs that are gone
 // elsewhere prove nothing: what is recorded yields to a flag only.
-func (s *session) whereabouts(from provision.Recorded) error {
+func (s *session) resolveTarget(from provision.Recorded) error {
 	if s.settings.Sim {
 		if from.Endpoint != "" && !local(from.Endpoint) {
 			return usage(fmt.Errorf("cluster %q is not a simulated one: its VMs are at %s", s.name, from.Endpoint))
@@ -163,23 +163,25 @@ func (s *session) elsewhere(err error) error {
 	return progress.WithHint(err, "nothing was changed: mend that, or destroy the VMs without that directory: "+lifecycle.Elsewhere(s.record))
 }
 
-// keeper is a Store that writes no record: what was put together to destroy a cluster is none, and what is damaged stays as
+// readOnlyStore is a Store that writes no record: what was put together to destroy a cluster is none, and what is damaged stays as
 // it is for whoever wants to mend it.
-type keeper struct {
+type readOnlyStore struct {
 	lifecycle.Store
 	unread bool // what is in the directory could not be read: it may tell of other VMs
 	sink   progress.Sink
 }
 
 // Save keeps nothing.
-func (keeper) Save(*cluster.Record) error { return nil }
+func (readOnlyStore) Save(*cluster.Record) error { return nil }
 
 // Remove leaves a directory that could not be read.
-func (k keeper) Remove(name cluster.Name) error {
+func (k readOnlyStore) Remove(name cluster.Name) error {
 	if !k.unread {
 		return k.Store.Remove(name)
 	}
-	k.sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("%s cannot be read, and stays: it may tell of VMs of another owner", k.Path(name, "")),
-		Hint: "look at it, and remove it yourself"})
+	k.sink.Emit(progress.Event{
+		Kind: progress.Warning, Message: fmt.Sprintf("%s cannot be read, and stays: it may tell of VMs of another owner", k.Path(name, "")),
+		Hint: "look at it, and remove it yourself",
+	})
 	return nil
 }

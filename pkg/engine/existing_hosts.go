@@ -78,6 +78,8 @@ func (s *session) hostsChanged() {
 	if hash, err := config.HashHosts(made.Path); err != nil || hash == made.Hash {
 		return
 	}
-	s.sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("%s was changed since up: cluster %s is still as it was", made.Path, s.name),
-		Hint: fmt.Sprintf("hive-test up %s --hosts-file %s says what differs", s.name, remote.Quote(made.Path))})
+	s.sink.Emit(progress.Event{
+		Kind: progress.Warning, Message: fmt.Sprintf("%s was changed since up: cluster %s is still as it was", made.Path, s.name),
+		Hint: fmt.Sprintf("hive-test up %s --hosts-file %s says what differs", s.name, remote.Quote(made.Path)),
+	})
 }

@@ -34,7 +34,7 @@ type Gathered struct {
 // Logs gathers the logs of every node that answers, and what Proxmox VE says of the others. What was got is returned with the
 // error that has ended it, too.
 func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error) {
-	s, err := e.opened(ctx, "logs", request.Request)
+	s, err := e.openForRead(ctx, "logs", request.Request)
 	if err != nil {
 		return Gathered{}, err
 	}

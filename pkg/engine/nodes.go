@@ -29,9 +29,9 @@ func (e *Engine) recorded(verb string, request Request) (*session, error) {
 	return s, nil
 }
 
-// opened is recorded for a cluster that is to be looked at. A simulated one's simulator is made to run first: without it, the
+// openForRead is recorded for a cluster that is to be looked at. A simulated one's simulator is made to run first: without it, the
 // addresses could be anybody's.
-func (e *Engine) opened(ctx context.Context, verb string, request Request) (*session, error) {
+func (e *Engine) openForRead(ctx context.Context, verb string, request Request) (*session, error) {
 	s, err := e.recorded(verb, request)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (e *Engine) opened(ctx context.Context, verb string, request Request) (*ses
 
 // reach opens a cluster whose nodes are to be reached.
 func (e *Engine) reach(ctx context.Context, verb string, request Request) (*session, *lifecycle.Job, error) {
-	s, err := e.opened(ctx, verb, request)
+	s, err := e.openForRead(ctx, verb, request)
 	if err != nil {
 		return nil, nil, err
 	}

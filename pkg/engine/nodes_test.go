@@ -26,8 +26,16 @@ func TestChooseNodes(t *testing.T) {
 		which string
 		want  []int // nil: an error
 	}{
-		{"", []int{1, 2, 3}}, {"2", []int{2}}, {"3,1", []int{3, 1}}, {"1, 2", []int{1, 2}}, {"2,2", []int{2}},
-		{"4", nil}, {"0", nil}, {"x", nil}, {"1,,2", nil}, {"1-3", nil},
+		{"", []int{1, 2, 3}},
+		{"2", []int{2}},
+		{"3,1", []int{3, 1}},
+		{"1, 2", []int{1, 2}},
+		{"2,2", []int{2}},
+		{"4", nil},
+		{"0", nil},
+		{"x", nil},
+		{"1,,2", nil},
+		{"1-3", nil},
 	} {
 		chosen, err := choose(nodes(), "nodes", tc.which)
 		var got []int

@@ -31,8 +31,8 @@ func (s *session) keep() lifecycle.Keep {
 	return lifecycle.KeepOnFailure
 }
 
-// onFound runs phases on a cluster whose record is found by find.
-func (s *session) onFound(ctx context.Context, find func() error, list func(*lifecycle.Job) []phase.Entry) error {
+// withCluster runs phases on a cluster whose record is found by find.
+func (s *session) withCluster(ctx context.Context, find func() error, list func(*lifecycle.Job) []phase.Entry) error {
 	if err := checkPlan(s.settings); err != nil {
 		return err
 	}

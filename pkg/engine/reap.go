@@ -94,7 +94,7 @@ const reapedAtOnce = 4
 
 // carryOut destroys what the plan says, each cluster for itself, and notes what became of it.
 func (s *session) carryOut(ctx context.Context, p *proxmox.Reaper, plan *proxmox.ReapPlan, again string) error {
-	records, unfinished := plan.Doomed(p.Pool)
+	records, unfinished := plan.Targets(p.Pool)
 	failures := make([]error, len(records))
 	met := make([][]deploy.VMRef, len(records))
 	var group errgroup.Group
@@ -127,7 +127,7 @@ func (s *session) reapOne(ctx context.Context, p *proxmox.Reaper, r *cluster.Rec
 	sink := progress.With(s.sink, progress.Event{Cluster: string(r.Name)})
 	ctx, cancel := within(ctx, s.settings.Timeouts.Down, "--timeout-down")
 	defer cancel()
-	own := p.Alone()
+	own := p.ForCluster()
 	what := "destroying " + progress.Count(len(r.Nodes), "VM")
 	if len(r.Nodes) == 0 {
 		what = "looking for what its run had begun to make"
@@ -159,19 +159,19 @@ func reapFailure(name cluster.Name, err error, flags string) error {
 }
 
 // localLife is what the clusters directory of this machine knows of a cluster's run: who holds the cluster, or that up was cut off.
-func (s *session) localLife(name cluster.Name, owner string) (lifecycle.Life, bool) {
+func (s *session) localLife(name cluster.Name, owner string) (lifecycle.RunStatus, bool) {
 	record, err := s.store.Load(name)
 	if err != nil || record.Owner.ID != owner {
-		return lifecycle.Life{}, false
+		return lifecycle.RunStatus{}, false
 	}
 	holder, life := s.store.Holder(name)
-	l := lifecycle.Life{Cluster: name, Owner: owner}
+	l := lifecycle.RunStatus{Cluster: name, Owner: owner}
 	switch {
 	case life == state.Alive:
 		l.What = fmt.Sprintf("`%s` (pid %d)", holder.Command, holder.PID)
 		return l, true
 	case life != state.Elsewhere && !wasUp(record) && record.Phases[cluster.PhaseUp].Status == cluster.PhaseRunning:
-		l.What, l.Dead, l.Making = "up of cluster "+string(name), true, true
+		l.What, l.Dead, l.Provisioning = "up of cluster "+string(name), true, true
 		return l, true
 	}
 	return l, false

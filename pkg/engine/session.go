@@ -189,14 +189,14 @@ func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.
 		Now: func() time.Time { return time.Now().UTC() }, Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.abort, Secrets: s.Secrets,
 	}
 	if s.salvaged {
-		s.running.Store = keeper{s.store, s.unread, s.sink}
+		s.running.Store = readOnlyStore{s.store, s.unread, s.sink}
 	}
 	return s.running
 }
 
-// cutShort says that the limit of the whole run has cut short what came before the phases, where it has: what failed then
+// timeoutError says that the limit of the whole run has cut short what came before the phases, where it has: what failed then
 // is of no use as advice.
-func (s *session) cutShort(ctx context.Context, err error) error {
+func (s *session) timeoutError(ctx context.Context, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}

@@ -28,13 +28,13 @@ func (e *Engine) Status(ctx context.Context, request Request) (Status, error) {
 	defer s.close()
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
-	status, err := lifecycle.Look(ctx, r)
+	status, err := lifecycle.ReadStatus(ctx, r)
 	return s.statusOf(status), errors.Join(err, r.Close())
 }
 
 // look opens a cluster for reading: no run, and no lock but for the moment in which it writes down where nodes have moved.
 func (e *Engine) look(ctx context.Context, verb string, request Request) (*session, *lifecycle.Job, error) {
-	s, err := e.opened(ctx, verb, request)
+	s, err := e.openForRead(ctx, verb, request)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -44,7 +44,7 @@ func (s *session) connect(ctx context.Context) error {
 		return s.otherSimulator()
 	}
 	if err != nil {
-		return s.cutShort(ctx, err)
+		return s.timeoutError(ctx, err)
 	}
 	s.sim = &sim
 	s.Secrets.Learn(TokenSecrets(sim.Token)...)

@@ -21,7 +21,7 @@ func (e *Engine) Test(ctx context.Context, request Request) (Outcome, error) {
 			}
 			return s.checkSuites()
 		}
-		return s.onFound(ctx, find, func(r *lifecycle.Job) []phase.Entry {
+		return s.withCluster(ctx, find, func(r *lifecycle.Job) []phase.Entry {
 			return lifecycle.Only(r, lifecycle.Test(r), s.keep(), s.settings.Given("keep"))
 		})
 	})

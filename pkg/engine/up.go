@@ -102,7 +102,7 @@ func (s *session) provision(ctx context.Context, allow provision.Allowed, check 
 	}
 	defer release()
 	if err := s.prepare(ctx, deployer); err != nil {
-		return s.cutShort(ctx, err)
+		return s.timeoutError(ctx, err)
 	}
 	if err := s.begin(); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (s *session) watch(ctx context.Context, r *lifecycle.Job, pause func() time
 	limited, cancel := s.limited(ctx)
 	defer cancel()
 	for looking := ctx; ; looking = limited {
-		status, err := lifecycle.Look(looking, r)
+		status, err := lifecycle.ReadStatus(looking, r)
 		if looking.Err() != nil {
 			return whyEnded(ctx)
 		}
@@ -57,7 +57,7 @@ func (s *session) watch(ctx context.Context, r *lifecycle.Job, pause func() time
 		case <-limited.Done():
 			return whyEnded(ctx)
 		}
-		if err := s.renew(r); err != nil {
+		if err := s.refresh(r); err != nil {
 			return err
 		}
 	}
@@ -71,8 +71,8 @@ func whyEnded(ctx context.Context) error {
 	return context.DeadlineExceeded
 }
 
-// renew reads the record again: other runs change it. One that cannot be read now is left as it was.
-func (s *session) renew(r *lifecycle.Job) error {
+// refresh reads the record again: other runs change it. One that cannot be read now is left as it was.
+func (s *session) refresh(r *lifecycle.Job) error {
 	fresh, err := s.store.Load(s.name)
 	switch {
 	case errors.Is(err, state.ErrNotFound):

@@ -99,19 +99,31 @@ kvm: of another time
 		text, status, log string
 		what, signature   string
 	}{
-		"QEMU's own words": {"tofu apply failed: ci-1: " + quit, quit, "kvm: -chardev socket,id=serial0: Invalid parameter 'x'",
-			"tofu apply failed: ci-1: " + quit + ": kvm: -chardev socket,id=serial0: Invalid parameter 'x'", ""},
-		"a bridge": {"tofu apply failed: " + quit, quit, "bridge 'vmbr9' does not exist\nkvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512",
-			"tofu apply failed: " + quit + ": bridge 'vmbr9' does not exist; kvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512", "bridge-missing"},
-		"an image that cannot be copied": {"copy failed: exit code 1", "copy failed: exit code 1", "qemu-img: error while writing at byte 0: No space left on device",
-			"copy failed: exit code 1: qemu-img: error while writing at byte 0: No space left on device", "storage-full"},
-		"warnings of EFI": {"task failed: " + warned, warned, "kvm: something\nWARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023",
-			"task failed: " + warned + ": WARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023", "efi-certificates"},
+		"QEMU's own words": {
+			"tofu apply failed: ci-1: " + quit, quit, "kvm: -chardev socket,id=serial0: Invalid parameter 'x'",
+			"tofu apply failed: ci-1: " + quit + ": kvm: -chardev socket,id=serial0: Invalid parameter 'x'", "",
+		},
+		"a bridge": {
+			"tofu apply failed: " + quit, quit, "bridge 'vmbr9' does not exist\nkvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512",
+			"tofu apply failed: " + quit + ": bridge 'vmbr9' does not exist; kvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512", "bridge-missing",
+		},
+		"an image that cannot be copied": {
+			"copy failed: exit code 1", "copy failed: exit code 1", "qemu-img: error while writing at byte 0: No space left on device",
+			"copy failed: exit code 1: qemu-img: error while writing at byte 0: No space left on device", "storage-full",
+		},
+		"warnings of EFI": {
+			"task failed: " + warned, warned, "kvm: something\nWARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023",
+			"task failed: " + warned + ": WARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023", "efi-certificates",
+		},
 		"other warnings": {"task failed: " + warned, warned, "kvm: nothing", "task failed: " + warned, "task-warnings"},
-		"in the error itself": {"task qmstart of VM 20000 on pve1 failed: " + quit + "\n  kvm: -device x: own words", "other", "kvm: of the list",
-			"task qmstart of VM 20000 on pve1 failed: " + quit + ": kvm: -device x: own words", ""},
-		"in the provider's error": {"VM start: failed to complete with exit code: " + quit + "\ntask log:\n  generating cloud-init ISO\n  kvm: -device x: own words\n  TASK ERROR: " + quit, "other", "",
-			"VM start: failed to complete with exit code: " + quit + ": kvm: -device x: own words", ""},
+		"in the error itself": {
+			"task qmstart of VM 20000 on pve1 failed: " + quit + "\n  kvm: -device x: own words", "other", "kvm: of the list",
+			"task qmstart of VM 20000 on pve1 failed: " + quit + ": kvm: -device x: own words", "",
+		},
+		"in the provider's error": {
+			"VM start: failed to complete with exit code: " + quit + "\ntask log:\n  generating cloud-init ISO\n  kvm: -device x: own words\n  TASK ERROR: " + quit, "other", "",
+			"VM start: failed to complete with exit code: " + quit + ": kvm: -device x: own words", "",
+		},
 		"an end that tells": {"VM is locked (backup)", "VM is locked (backup)", "kvm: unheard", "VM is locked (backup)", "vm-locked"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -64,7 +64,7 @@ type Cluster struct {
 	reform *bool             // what Init has decided
 	dead   map[string]string // by node: that its machine is, and how; as last seen in a step
 
-	course    Course
+	course    StepSelection
 	restarted []Host      // which Stop and Start are for; nil: not decided
 	seen      []nodeState // what Install has found on the nodes; nil: it has not looked
 

@@ -19,8 +19,14 @@ import (
 // else some in which each era meets each way and each number.
 func formations() []formation {
 	sample := []formation{
-		{"pre", "binary", 1}, {"spx", "binary", 2}, {"pre", "tarball", 3}, {"spx", "tarball", 5},
-		{"spx", "source", 3}, {"pre", "source", 1}, {"spx", "repo", 1}, {"pre", "repo", 3},
+		{"pre", "binary", 1},
+		{"spx", "binary", 2},
+		{"pre", "tarball", 3},
+		{"spx", "tarball", 5},
+		{"spx", "source", 3},
+		{"pre", "source", 1},
+		{"spx", "repo", 1},
+		{"pre", "repo", 3},
 	}
 	if os.Getenv("HIVE_TEST_SOAK") == "" {
 		return sample
@@ -58,7 +64,7 @@ func TestConfigure(t *testing.T) {
 			for _, host := range l.hosts {
 				host.settings(map[string]any{"era": tt.era})
 			}
-			if err := l.Configure(t.Context(), Course{}); err != nil {
+			if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 				t.Fatal(err)
 			}
 			health := l.Check(t.Context())
@@ -87,7 +93,7 @@ func TestEachKilledServiceIsNamedAlone(t *testing.T) {
 			for _, host := range l.hosts {
 				host.settings(map[string]any{"era": era})
 			}
-			if err := l.Configure(t.Context(), Course{}); err != nil {
+			if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 				t.Fatal(err)
 			}
 			for i, host := range l.hosts {
@@ -141,7 +147,7 @@ func (h *localHost) kill(service string) {
 func again(t *testing.T, l *local) {
 	t.Helper()
 	before := l.hosts[0].read("hive/config/ca.pem")
-	if err := l.Configure(t.Context(), Course{}); err != nil {
+	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := l.outcome(StepInit); got != progress.Skipped {
@@ -164,7 +170,7 @@ func (l *local) warned(text string) bool {
 func TestForceFormsAnew(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t, 3, Options{HealthTimeout: time.Minute})
-	if err := l.Configure(t.Context(), Course{}); err != nil {
+	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 		t.Fatal(err)
 	}
 	before := l.hosts[2].read("hive/config/ca.pem")
@@ -176,7 +182,7 @@ func TestForceFormsAnew(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(l.hosts[2].home, ".aws/credentials"), []byte(own+l.hosts[2].read(".aws/credentials")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Configure(t.Context(), Course{}); err != nil {
+	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 		t.Fatal(err)
 	}
 	if l.hosts[2].read("hive/config/ca.pem") == before || !l.Check(t.Context()).Formed {
@@ -191,7 +197,7 @@ func TestForceFormsAnew(t *testing.T) {
 func TestPurgeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t, 2, Options{HealthTimeout: time.Minute})
-	if err := l.Configure(t.Context(), Course{}); err != nil {
+	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 		t.Fatal(err)
 	}
 	own := "[mine]\naws_access_key_id = kept\n"
@@ -216,7 +222,7 @@ func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
 	l := newLocal(t, 3, Options{FormationTimeout: time.Minute, HealthTimeout: time.Minute})
 	l.hosts[1].settings(map[string]any{"fail": map[string]any{"join": map[string]any{"exit": 7, "stderr": "no room for Secret Key: abcdefghijk"}}})
 	begun := time.Now()
-	err := l.Configure(t.Context(), Course{})
+	err := l.Configure(t.Context(), StepSelection{})
 	failed, ok := errors.AsType[*StepError](err)
 	if !ok {
 		t.Fatalf("%v", err)
@@ -235,7 +241,7 @@ func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
 	}
 	// What was left half done is finished by the next run.
 	l.hosts[1].settings(map[string]any{})
-	if err := l.Configure(t.Context(), Course{}); err != nil {
+	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 		t.Errorf("the next run: %v", err)
 	}
 }
@@ -248,7 +254,7 @@ func TestAServiceThatEndsAtFirst(t *testing.T) {
 			t.Parallel()
 			l := newLocal(t, 1, Options{})
 			l.hosts[0].settings(map[string]any{"fail": map[string]any{"service " + service: map[string]any{"stderr": "i/o timeout", "times": 2}}})
-			if err := l.Configure(t.Context(), Course{}); err != nil {
+			if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, again := range []string{"(start 2): i/o timeout", "(start 3): i/o timeout"} {
@@ -288,7 +294,7 @@ func TestFailuresOfSteps(t *testing.T) {
 			}
 			l := newLocal(t, nodes, Options{HealthTimeout: 700 * time.Millisecond})
 			l.hosts[0].settings(tt.settings)
-			err := l.Configure(t.Context(), Course{})
+			err := l.Configure(t.Context(), StepSelection{})
 			failed, ok := errors.AsType[*StepError](err)
 			if !ok {
 				t.Fatalf("configure: %v", err)
@@ -315,7 +321,7 @@ func TestABlockedInitOfAnEarlierRunIsStopped(t *testing.T) {
 	if health := l.Check(t.Context()); health.Formed || !strings.Contains(health.Nodes[0].Error, "404") {
 		t.Errorf("the formation server passes for a daemon: %+v", health.Nodes[0])
 	}
-	if err := l.Configure(t.Context(), Course{}); err != nil {
+	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -351,7 +357,7 @@ func (l *local) formationProbe(t *testing.T) (answer, error) {
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t, 1, Options{HealthTimeout: time.Minute})
-	if err := l.Configure(t.Context(), Course{}); err != nil {
+	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

@@ -22,8 +22,13 @@ func TestDeadFor(t *testing.T) {
 		why  map[string]string
 		dead bool
 	}{
-		{0, none, false}, {5 * time.Second, stopped, false}, {19 * time.Second, stopped, false}, {20 * time.Second, stopped, true},
-		{25 * time.Second, none, false}, {30 * time.Second, stopped, false}, {40 * time.Second, stopped, false},
+		{0, none, false},
+		{5 * time.Second, stopped, false},
+		{19 * time.Second, stopped, false},
+		{20 * time.Second, stopped, true},
+		{25 * time.Second, none, false},
+		{30 * time.Second, stopped, false},
+		{40 * time.Second, stopped, false},
 	} {
 		dead := deadFor(15*time.Second, tt.why, since, start.Add(tt.at))
 		if (len(dead) > 0) != tt.dead || tt.dead && dead[0].Node != "ci-2" {

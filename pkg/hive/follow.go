@@ -17,7 +17,7 @@ const followTime = 30 * 24 * time.Hour
 // the log's name, until ctx ends: then it returns nil. Calls of line do not overlap. It goes on while any node can be followed.
 func (c *Cluster) Follow(ctx context.Context, line func(node, log, text string)) error {
 	c.LearnSecrets(ctx)
-	var calls = make(chan struct{}, 1)
+	calls := make(chan struct{}, 1)
 	err := each(ctx, c.hosts, func(ctx context.Context, host Host) error {
 		clean := c.cleaner(nil)
 		log := ""

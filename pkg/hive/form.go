@@ -314,7 +314,7 @@ func (c *Cluster) formationLog(host Host) []string {
 }
 
 func (c *Cluster) formTogether(ctx context.Context, token string) error {
-	var abort abortion
+	var abort failFast
 	defer abort.stop()
 	return each(ctx, c.hosts, func(ctx context.Context, host Host) error {
 		var err error
@@ -333,15 +333,15 @@ func (c *Cluster) formTogether(ctx context.Context, token string) error {
 	})
 }
 
-// abortion ends a formation once, a little after the first failure, so that others that fail by themselves are blamed too.
-type abortion struct {
+// failFast ends a formation once, a little after the first failure, so that others that fail by themselves are blamed too.
+type failFast struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	ended bool
 }
 
 // begin reports whether the caller's failure is its own.
-func (a *abortion) begin(end func()) bool {
+func (a *failFast) begin(end func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.timer == nil {
@@ -355,7 +355,7 @@ func (a *abortion) begin(end func()) bool {
 	return !a.ended
 }
 
-func (a *abortion) stop() {
+func (a *failFast) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.timer != nil {

@@ -187,7 +187,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 		if c.seen, err = c.states(ctx); err != nil {
 			return err
 		}
-		if lost := strangers(c.seen, kept); len(lost) > 0 {
+		if lost := unexpectedHosts(c.seen, kept); len(lost) > 0 {
 			if skipped, err = nil, c.reinstall(ctx, lost, install); err != nil {
 				return err
 			}
@@ -225,8 +225,8 @@ func (c *Cluster) installer(ctx context.Context) (install func(context.Context, 
 	return install, done, nil
 }
 
-// strangers are those of hosts whose program is gone or of another version than most nodes have.
-func strangers(states []nodeState, hosts []Host) []Host {
+// unexpectedHosts are those of hosts whose program is gone or of another version than most nodes have.
+func unexpectedHosts(states []nodeState, hosts []Host) []Host {
 	count, most := map[string]int{}, ""
 	for _, state := range states {
 		count[state.version]++
@@ -331,8 +331,10 @@ func (c *Cluster) signs(node string, redactor redactor) (line func(string), end 
 			mu.Lock()
 			why := last
 			mu.Unlock()
-			c.sink.Emit(progress.Event{Kind: progress.Wait, Step: StepInstall, Node: node,
-				Message: "the build of hive, " + time.Since(begun).Round(time.Second).String() + " by now", Error: redactor.text(why)})
+			c.sink.Emit(progress.Event{
+				Kind: progress.Wait, Step: StepInstall, Node: node,
+				Message: "the build of hive, " + time.Since(begun).Round(time.Second).String() + " by now", Error: redactor.text(why),
+			})
 		}
 	})
 	line = func(text string) {

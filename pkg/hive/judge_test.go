@@ -45,8 +45,10 @@ func TestParseHealth(t *testing.T) {
 // good is a node for which all facts hold, in a cluster of n.
 func good(index, n int) NodeHealth {
 	name := fmt.Sprintf("ci-%d", index)
-	return NodeHealth{Name: name, Self: name, Code: 200, Status: "running", Scheme: "http", Peers: n - 1, Ready: "Ready",
-		Gateway: 403, GatewayCode: "MissingAuthenticationToken", InstanceTypes: 4}
+	return NodeHealth{
+		Name: name, Self: name, Code: 200, Status: "running", Scheme: "http", Peers: n - 1, Ready: "Ready",
+		Gateway: 403, GatewayCode: "MissingAuthenticationToken", InstanceTypes: 4,
+	}
 }
 
 func TestJudge(t *testing.T) {

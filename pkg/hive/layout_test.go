@@ -201,8 +201,10 @@ func TestLayoutSystemd(t *testing.T) {
 	if _, err := l.script(t.Context(), host, "reset.sh", shortTimeout, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	left := []string{"etc/hive", "etc/hive/nats", "etc/hive/predastore", "etc/hive/systemd.env",
-		"var/lib/hive/config", "var/lib/hive/nats", "var/lib/hive/wait-for-nats.sh"}
+	left := []string{
+		"etc/hive", "etc/hive/nats", "etc/hive/predastore", "etc/hive/systemd.env",
+		"var/lib/hive/config", "var/lib/hive/nats", "var/lib/hive/wait-for-nats.sh",
+	}
 	for _, name := range left {
 		if _, err := os.Stat(filepath.Join(host.home, "root", name)); err != nil {
 			t.Errorf("reset.sh has removed what setup.sh made: %v", err)

@@ -21,15 +21,21 @@ func TestOSEssentials(t *testing.T) {
 		failed  string
 		printed string
 	}{
-		{name: "the lists are locked for a while", query: absent, apt: `[ $(wc -l <"$HOME/calls") -gt 2 ] || { echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4242 (apt-get)"; exit 100; }`, calls: 4,
-			told: "waiting for apt: /var/lib/apt/lists/lock is held by process 4242 (apt-get)"},
-		{name: "the archives are locked, and an early apt does not say by whom", query: absent, apt: `mkdir -p "$HOME/root/proc/77" "$HOME/root/var/cache/apt/archives"; file=$HOME/root/var/cache/apt/archives/lock; : >>"$file"
+		{
+			name: "the lists are locked for a while", query: absent, apt: `[ $(wc -l <"$HOME/calls") -gt 2 ] || { echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4242 (apt-get)"; exit 100; }`, calls: 4,
+			told: "waiting for apt: /var/lib/apt/lists/lock is held by process 4242 (apt-get)",
+		},
+		{
+			name: "the archives are locked, and an early apt does not say by whom", query: absent, apt: `mkdir -p "$HOME/root/proc/77" "$HOME/root/var/cache/apt/archives"; file=$HOME/root/var/cache/apt/archives/lock; : >>"$file"
 			printf '%s\0' /usr/bin/python3 /usr/bin/unattended-upgrade >"$HOME/root/proc/77/cmdline"
 			printf '1: FLOCK ADVISORY WRITE 5 fe:01:1 0 EOF\n2: POSIX ADVISORY WRITE 77 fe:01:%s 0 EOF\n' "$(stat -c %i "$file")" >"$HOME/root/proc/locks"
 			case "$*" in *install*) [ $(wc -l <"$HOME/calls") -gt 3 ] || { echo "E: Could not get lock /var/cache/apt/archives/lock - open (11: Resource temporarily unavailable)"; exit 100; } ;; esac`, calls: 4,
-			told: "waiting for apt: /var/cache/apt/archives/lock is held by process 77 (/usr/bin/python3 /usr/bin/unattended-upgrade)"},
-		{name: "locked for good", query: absent, apt: `echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4242 (apt-get)"; exit 100`, calls: 60,
-			failed: "/var/lib/apt/lists/lock is held by process 4242 (apt-get) for too long"},
+			told: "waiting for apt: /var/cache/apt/archives/lock is held by process 77 (/usr/bin/python3 /usr/bin/unattended-upgrade)",
+		},
+		{
+			name: "locked for good", query: absent, apt: `echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4242 (apt-get)"; exit 100`, calls: 60,
+			failed: "/var/lib/apt/lists/lock is held by process 4242 (apt-get) for too long",
+		},
 		{name: "all there, no network", query: present, apt: "exit 100"},
 		{name: "installed", query: absent, apt: "exit 0", calls: 2},
 		{name: "some are missing", query: `case "$*" in *jq) exit 1 ;; *) echo installed ;; esac`, apt: "exit 0", calls: 2, printed: "install jq"},

@@ -417,8 +417,10 @@ func gitRepo(t *testing.T, program string) string {
 	os.WriteFile(filepath.Join(dir, "Makefile"), []byte(makefile), 0o600)
 	os.WriteFile(filepath.Join(dir, "stamp"), []byte("not built\n"), 0o600)
 	for _, args := range [][]string{
-		{"init", "--quiet"}, {"add", "."},
-		{"-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "-m", "first"}, {"tag", "v1"},
+		{"init", "--quiet"},
+		{"add", "."},
+		{"-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "-m", "first"},
+		{"tag", "v1"},
 	} {
 		cmd := exec.Command(git, args...)
 		cmd.Dir = dir
@@ -469,8 +471,10 @@ func TestServicesAreStartedOneByOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]Service{{"viperblock", ServiceOut, "the program came without nbdkit-viperblock-plugin.so"},
-				{"vpcd", ServiceOut, "there is no Open vSwitch bridge br-int"}}, out); diff != "" {
+			if diff := cmp.Diff([]Service{
+				{"viperblock", ServiceOut, "the program came without nbdkit-viperblock-plugin.so"},
+				{"vpcd", ServiceOut, "there is no Open vSwitch bridge br-int"},
+			}, out); diff != "" {
 				t.Error(diff)
 			}
 			if _, err := l.script(t.Context(), host, "start-gateway.sh", time.Minute, map[string]string{"HIVE_STARTS": "1", "HIVE_TIMEOUT": "0"}, nil); err != nil {
@@ -479,13 +483,17 @@ func TestServicesAreStartedOneByOne(t *testing.T) {
 			prefix, config := era.prefix+"_", dir+"/config"
 			for name, want := range map[string][]string{
 				"nats": {"CONFIG_PATH=" + config + "/nats/nats.conf"},
-				"predastore": {"PREDASTORE_BACKEND=distributed", "PREDASTORE_BASE_PATH=" + dir + "/predastore/",
+				"predastore": {
+					"PREDASTORE_BACKEND=distributed", "PREDASTORE_BASE_PATH=" + dir + "/predastore/",
 					"PREDASTORE_CONFIG_PATH=" + config + "/predastore/predastore.toml", "PREDASTORE_HOST=127.9.9.9",
 					"PREDASTORE_NODE_ID=3", "PREDASTORE_PORT=8443", "PREDASTORE_TLS_CERT=" + config + "/server.pem",
-					"PREDASTORE_TLS_KEY=" + config + "/server.key"},
+					"PREDASTORE_TLS_KEY=" + config + "/server.key",
+				},
 				era.own: {"BASE_DIR=" + dir + "/" + era.own + "/", "CONFIG_PATH=" + config + "/" + era.own + ".toml", "WAL_DIR=" + dir + "/" + era.own},
-				"awsgw": {"AWSGW_TLS_CERT=" + config + "/server.pem", "AWSGW_TLS_KEY=" + config + "/server.key",
-					"BASE_DIR=" + dir, "CONFIG_PATH=" + config + "/" + era.own + ".toml"},
+				"awsgw": {
+					"AWSGW_TLS_CERT=" + config + "/server.pem", "AWSGW_TLS_KEY=" + config + "/server.key",
+					"BASE_DIR=" + dir, "CONFIG_PATH=" + config + "/" + era.own + ".toml",
+				},
 			} {
 				for i := range want {
 					want[i] = prefix + want[i]

@@ -245,7 +245,7 @@ func (r *Job) mayMove(group remote.Group, failures []error, powers []deploy.Powe
 }
 
 // missed tells whether a node could not be reached though nothing is known of its death.
-func (v *vigil) missed(group remote.Group, failures []error) bool {
+func (v *machineWatch) missed(group remote.Group, failures []error) bool {
 	for i, host := range group {
 		if dead := v.dead(host.Name()); failures[i] != nil && (dead == nil || errors.Is(dead, errMoved)) {
 			return true
@@ -268,7 +268,7 @@ func (r *Job) chosen(indexes []int) (remote.Group, error) {
 }
 
 // connect connects to those hosts of a group that are wanted, and puts into failures why one cannot be.
-func connect(ctx context.Context, group remote.Group, failures []error, watched *vigil, wanted func(i int) bool) {
+func connect(ctx context.Context, group remote.Group, failures []error, watched *machineWatch, wanted func(i int) bool) {
 	var wait sync.WaitGroup
 	for i, host := range group {
 		if !wanted(i) {

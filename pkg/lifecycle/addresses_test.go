@@ -209,7 +209,7 @@ func TestADeadNodeIsKnownNotToBeHealthy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lookout{Job: job, sink: job.Sink, handle: handle}
+	l := &lossMonitor{Job: job, sink: job.Sink, handle: handle}
 	began := time.Now()
 	if _, skip, err := c.Skip(t.Context()); skip || err != nil {
 		t.Errorf("skipped: %v, %v", skip, err)

@@ -136,7 +136,7 @@ func TestAFailedChangeKeepsTheCluster(t *testing.T) {
 		if !before {
 			job.Before = nil
 		}
-		entry := UpOnly(job, KeepNever)[0].Phase.(undone)
+		entry := UpOnly(job, KeepNever)[0].Phase.(rollbackOnFailure)
 		if err := entry.CleanUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ type configure struct {
 }
 
 // Configure is the phase that installs and forms.
-func Configure(r *Job) phase.Phase { return withEvidence{Phase: &configure{Job: r}, run: r} }
+func Configure(r *Job) phase.Phase { return collectOnFailure{Phase: &configure{Job: r}, run: r} }
 
 // Name is the phase's name.
 func (c *configure) Name() string { return string(cluster.PhaseConfigure) }
@@ -38,7 +38,7 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if err := c.locate(ctx); err != nil {
 		return "", false, err
 	}
-	if _, before := c.Record.Phases[cluster.PhaseConfigure]; c.Force || c.partial() || !before || len(anew(c.Record, c.machines)) > 0 {
+	if _, before := c.Record.Phases[cluster.PhaseConfigure]; c.Force || c.partial() || !before || len(reset(c.Record, c.machines)) > 0 {
 		return "", false, nil // without reading the program that will be installed: it is large
 	}
 	inputs, err := c.wanted()
@@ -123,7 +123,7 @@ func (c *configure) Run(ctx context.Context) error {
 		return err
 	}
 	book := c.journal()
-	course := hive.Course{From: c.From, Only: c.Only, Journal: book}
+	course := hive.StepSelection{From: c.From, Only: c.Only, Journal: book}
 	if c.partial() {
 		if err := c.compatible(book); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (c *configure) compatible(book *journal) error {
 	}
 	now := book.inputs[hive.StepInstall]
 	for _, node := range c.Record.Nodes {
-		was := book.noted(node.Name).Inputs[hive.StepInstall]
+		was := book.entry(node.Name).Inputs[hive.StepInstall]
 		if !slices.Contains(c.Only, node.Name) && was != "" && now != "" && was != now {
 			return progress.WithHint(fmt.Errorf("%s on %s only: %s has another one, and hive of mixed versions fails later", hive.Changed(hive.StepInstall, was, now), strings.Join(c.Only, ", "), node.Name),
 				fmt.Sprintf("hive-test configure %s without --only-nodes installs it everywhere", c.Record.Name))
@@ -162,7 +162,7 @@ func (c *configure) compatible(book *journal) error {
 func (c *configure) stoppedAtHealth(book *journal, inputs string) bool {
 	entry := c.Record.Phases[cluster.PhaseConfigure]
 	return entry.Status == cluster.PhaseRunning && entry.Step == hive.StepHealth && inputs != "" && entry.Inputs == inputs &&
-		!c.Force && len(anew(c.Record, c.machines)) == 0 && book.whole()
+		!c.Force && len(reset(c.Record, c.machines)) == 0 && book.complete()
 }
 
 // reached fails where a host that somebody else runs could not be reached when that was tried last: nothing here makes it boot, so
@@ -184,7 +184,7 @@ func (c *configure) reached() error {
 		fmt.Sprintf("start them, or what is between, then: hive-test configure %s", c.Record.Name))
 }
 
-func (c *configure) form(ctx context.Context, book *journal, course hive.Course) error {
+func (c *configure) form(ctx context.Context, book *journal, course hive.StepSelection) error {
 	sink := c.sink(cluster.PhaseConfigure)
 	if text := hive.Size(len(c.Record.Nodes)); text != "" {
 		warn(sink, "%s", text)
@@ -192,7 +192,7 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.Course)
 	if course.From == hive.StepHealth && c.From == "" {
 		info(sink, "going on with health: a run that was stopped there had done the rest")
 	}
-	for _, node := range book.renew(c.machines) {
+	for _, node := range book.refresh(c.machines) {
 		sink.Emit(progress.Event{
 			Kind: progress.Info, Node: node, Message: "new, or made anew, since the cluster was configured: what is done on each node by itself is done there",
 		})
@@ -218,7 +218,7 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.Course)
 	if err := c.keepAccess(access); err != nil {
 		return fmt.Errorf("keeping the cluster's credentials: %w", err)
 	}
-	if (c.partial() || !slices.Equal(c.Record.Nodes, before)) && book.whole() { // the inputs name the nodes as they are
+	if (c.partial() || !slices.Equal(c.Record.Nodes, before)) && book.complete() { // the inputs name the nodes as they are
 		whole, err := c.wanted()
 		c.Record.SetInputs(cluster.PhaseConfigure, whole)
 		return err

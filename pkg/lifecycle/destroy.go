@@ -91,12 +91,12 @@ const (
 	lastLooked  = 2 * time.Second
 )
 
-// destruction is the end of every VM of the record's name and owner, in steps: those that its nodes name, and any other that shows
+// destroyer is the end of every VM of the record's name and owner, in steps: those that its nodes name, and any other that shows
 // itself as theirs. It proves that they are gone and removes what they leave behind. With force it takes off protections, and goes
 // on where a VM that is not ours has an id of the record. Where some cannot be read, the others are destroyed. The error is a
 // *LeakError that says what remains. It may be repeated; VMs that are gone already are no error. Down lets tofu work between the
 // steps.
-type destruction struct {
+type destroyer struct {
 	deploy deploy.Capable
 	record *cluster.Record
 	force  bool
@@ -111,15 +111,15 @@ type destruction struct {
 }
 
 // run is all of it where tofu has no part in it.
-func (d *destruction) run(ctx context.Context, sink progress.Sink) error {
+func (d *destroyer) run(ctx context.Context, sink progress.Sink) error {
 	if err := d.check(ctx, sink); err != nil {
 		return d.leak(ctx, err)
 	}
-	return d.prove(ctx, sink)
+	return d.verifyGone(ctx, sink)
 }
 
 // check refuses, before anything is touched, what must not or cannot be deleted.
-func (d *destruction) check(ctx context.Context, sink progress.Sink) error {
+func (d *destroyer) check(ctx context.Context, sink progress.Sink) error {
 	if err := d.foreign(ctx); err != nil {
 		unseen, only := err.(*deploy.UnseenError) // that, and nothing else
 		if only && ctx.Err() != nil {             // they had no time to answer
@@ -143,7 +143,7 @@ func (d *destruction) check(ctx context.Context, sink progress.Sink) error {
 	return d.unlocked(ctx, there, sink)
 }
 
-func (d *destruction) foreign(ctx context.Context) error {
+func (d *destroyer) foreign(ctx context.Context) error {
 	if d.deploy.Owner == nil {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (d *destruction) foreign(ctx context.Context) error {
 }
 
 // remaining lists the VMs of ours that exist now, and notes those that cannot be read.
-func (d *destruction) remaining(ctx context.Context) ([]deploy.VMRef, error) {
+func (d *destroyer) remaining(ctx context.Context) ([]deploy.VMRef, error) {
 	there, err := d.deploy.Remove.Remaining(ctx, d.record)
 	var some bool
 	if d.unseen, some = errors.AsType[*deploy.UnseenError](err); some && ctx.Err() == nil {
@@ -166,7 +166,7 @@ func (d *destruction) remaining(ctx context.Context) ([]deploy.VMRef, error) {
 }
 
 // unprotect takes protections off with force, and refuses otherwise.
-func (d *destruction) unprotect(ctx context.Context, there []deploy.VMRef, sink progress.Sink) error {
+func (d *destroyer) unprotect(ctx context.Context, there []deploy.VMRef, sink progress.Sink) error {
 	var failures []error
 	for _, vm := range there {
 		switch {
@@ -183,7 +183,7 @@ func (d *destruction) unprotect(ctx context.Context, there []deploy.VMRef, sink 
 }
 
 // unlocked waits for locks to go. With force, one that stays holds up nobody but the VM that it is of.
-func (d *destruction) unlocked(ctx context.Context, there []deploy.VMRef, sink progress.Sink) error {
+func (d *destroyer) unlocked(ctx context.Context, there []deploy.VMRef, sink progress.Sink) error {
 	started := time.Now()
 	for pause := firstLooked; ; pause = min(2*pause, lastLooked) {
 		locked := lockedOf(there)
@@ -234,9 +234,9 @@ func lockedError(locked []deploy.VMRef) error {
 	return errors.Join(failures...)
 }
 
-// prove asks the hypervisors themselves. What is still there, be it that an interrupted run left it outside tofu's state, is
+// verifyGone asks the hypervisors themselves. What is still there, be it that an interrupted run left it outside tofu's state, is
 // deleted; what that leaves behind, too.
-func (d *destruction) prove(ctx context.Context, sink progress.Sink) error {
+func (d *destroyer) verifyGone(ctx context.Context, sink progress.Sink) error {
 	if err := d.deleteRest(ctx, sink); err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ const settleTime = time.Minute
 
 // late waits for VMs that may still appear because tofu was killed while it made them, and reports whether any has. Where there is
 // not the time for that, it is an error.
-func (d *destruction) late(ctx context.Context, sink progress.Sink) (appeared bool, err error) {
+func (d *destroyer) late(ctx context.Context, sink progress.Sink) (appeared bool, err error) {
 	end := d.cut.Add(settleTime)
 	if d.cut.IsZero() || len(d.seen) >= len(d.record.Nodes) || time.Now().After(end) || d.unseen != nil {
 		return false, nil
@@ -294,7 +294,7 @@ func (d *destruction) late(ctx context.Context, sink progress.Sink) (appeared bo
 }
 
 // deleteRest deletes through the API what is still there.
-func (d *destruction) deleteRest(ctx context.Context, sink progress.Sink) error {
+func (d *destroyer) deleteRest(ctx context.Context, sink progress.Sink) error {
 	there, err := d.remaining(ctx)
 	if err != nil {
 		return d.leaked(nil, err, false)
@@ -307,7 +307,7 @@ func (d *destruction) deleteRest(ctx context.Context, sink progress.Sink) error 
 		if len(there) == 0 && err == nil && d.aside == nil { // an answer may have been lost: what counts is what is there
 			failure = d.foreign(ctx)
 		}
-		if err == nil && failure == nil && round < appearTries && appeared(there, tried) {
+		if err == nil && failure == nil && round < appearTries && newSince(there, tried) {
 			err = d.unlocked(ctx, there, sink)
 		} else if len(there) > 0 && failure == nil && err == nil {
 			failure = errors.New("delete succeeded but the VM still exists")
@@ -320,7 +320,7 @@ func (d *destruction) deleteRest(ctx context.Context, sink progress.Sink) error 
 }
 
 // leaked is the error for what remains, with all that the last look showed.
-func (d *destruction) leaked(there []deploy.VMRef, cause error, known bool) *LeakError {
+func (d *destroyer) leaked(there []deploy.VMRef, cause error, known bool) *LeakError {
 	leak := &LeakError{Name: d.record.Name, VMs: there, Known: known, Cause: cause, Forced: d.force}
 	if _, unseen := d.aside.(*deploy.UnseenError); d.aside != nil && !unseen && !errors.Is(cause, d.aside) {
 		leak.Cause = errors.Join(cause, d.aside)
@@ -337,16 +337,16 @@ func (d *destruction) leaked(there []deploy.VMRef, cause error, known bool) *Lea
 // appearTries is how often VMs are deleted that appear while others are.
 const appearTries = 3
 
-// appeared tells whether any VM was not there, or not on that hypervisor, when others were deleted: a provider whose tofu was
+// newSince tells whether any VM was not there, or not on that hypervisor, when others were deleted: a provider whose tofu was
 // killed goes on with what it has begun, and may make VMs, or move them.
-func appeared(there, tried []deploy.VMRef) bool {
+func newSince(there, tried []deploy.VMRef) bool {
 	return slices.ContainsFunc(there, func(vm deploy.VMRef) bool {
 		return !slices.ContainsFunc(tried, func(t deploy.VMRef) bool { return t.VMID == vm.VMID && t.Hypervisor == vm.Hypervisor })
 	})
 }
 
 // leak names what remains, also when the time of what failed is up.
-func (d *destruction) leak(ctx context.Context, cause error) error {
+func (d *destroyer) leak(ctx context.Context, cause error) error {
 	known, ok := errors.AsType[*LeakError](cause)
 	if ok && (known.Known || ctx.Err() == nil) {
 		return cause

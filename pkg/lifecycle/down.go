@@ -15,11 +15,11 @@ import (
 // down destroys the VMs, proves that they are gone and only then removes the cluster's directory.
 type down struct {
 	*Job
-	ending destruction
+	ending destroyer
 }
 
 // Down is the phase that destroys.
-func Down(r *Job) phase.Phase { return withEvidence{Phase: &down{Job: r}, run: r, outside: true} }
+func Down(r *Job) phase.Phase { return collectOnFailure{Phase: &down{Job: r}, run: r, outside: true} }
 
 // Name is the phase's name.
 func (d *down) Name() string { return string(cluster.PhaseDown) }
@@ -29,12 +29,12 @@ func (d *down) Run(ctx context.Context) error {
 	if !d.Deploy.Makes() {
 		return d.release(ctx)
 	}
-	d.ending = destruction{deploy: d.Deploy, record: d.Record, force: d.Force, cut: d.Record.Cut}
+	d.ending = destroyer{deploy: d.Deploy, record: d.Record, force: d.Force, cut: d.Record.Cut}
 	err := d.steps(ctx, cluster.PhaseDown,
 		step{"record the operation", d.intend},
 		step{"check ownership", d.check},
 		step{"destroy the VMs", d.destroy},
-		step{"verify deletion", d.prove},
+		step{"verify deletion", d.verifyGone},
 	)
 	if err != nil {
 		return d.fail(d.ending.leak(ctx, err))
@@ -119,7 +119,9 @@ func (d *down) gone(ctx context.Context) bool {
 	return err == nil && len(there) == 0 && d.ending.aside == nil
 }
 
-func (d *down) prove(ctx context.Context, sink progress.Sink) error { return d.ending.prove(ctx, sink) }
+func (d *down) verifyGone(ctx context.Context, sink progress.Sink) error {
+	return d.ending.verifyGone(ctx, sink)
+}
 
 // fail records the failure; the directory stays, for the next down.
 func (d *down) fail(err error) error {

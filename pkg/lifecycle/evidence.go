@@ -51,8 +51,8 @@ type Index struct {
 	Items   []Item       `json:"items"`
 }
 
-// withEvidence gathers what nodes can tell when a phase has failed, before anything else happens to them.
-type withEvidence struct {
+// collectOnFailure gathers what nodes can tell when a phase has failed, before anything else happens to them.
+type collectOnFailure struct {
 	phase.Phase
 	run *Job
 	// outside leaves the nodes themselves alone: they are being destroyed.
@@ -60,7 +60,7 @@ type withEvidence struct {
 }
 
 // Run runs the phase; its error is never replaced by a failure to gather.
-func (w withEvidence) Run(ctx context.Context) error {
+func (w collectOnFailure) Run(ctx context.Context) error {
 	err := w.Phase.Run(ctx)
 	if err == nil {
 		return nil
@@ -79,7 +79,7 @@ func (w withEvidence) Run(ctx context.Context) error {
 }
 
 // Skip passes on the phase's own wish to be skipped.
-func (w withEvidence) Skip(ctx context.Context) (string, bool, error) { return skip(ctx, w.Phase) }
+func (w collectOnFailure) Skip(ctx context.Context) (string, bool, error) { return skip(ctx, w.Phase) }
 
 // detached is a context that outlives what failed, for limit, but not the user's second wish to stop.
 func (r *Job) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
@@ -98,7 +98,7 @@ func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, 
 	sink := r.sink(p)
 	hosts, handle := map[string]*remote.Host{}, (*hive.Cluster)(nil)
 	var unreachable error
-	watched := &vigil{}
+	watched := &machineWatch{}
 	if inside {
 		if r.Interrupted == nil || !r.Interrupted() {
 			Follow(ctx, r, FollowTime) // what has moved tells its part where it is
@@ -142,7 +142,7 @@ func placed(all, nodes cluster.Nodes) cluster.Nodes {
 }
 
 // hosts are the connections to the nodes by name.
-func (r *Job) hosts(sink progress.Sink, watched *vigil) (map[string]*remote.Host, *hive.Cluster, error) {
+func (r *Job) hosts(sink progress.Sink, watched *machineWatch) (map[string]*remote.Host, *hive.Cluster, error) {
 	hosts := map[string]*remote.Host{}
 	group, err := r.group()
 	if err != nil {
@@ -164,7 +164,7 @@ type gatherer struct {
 	why    error // why there is no host or handle
 	inside bool
 
-	watched *vigil // over all nodes, where inside is true
+	watched *machineWatch // over all nodes, where inside is true
 }
 
 func (g gatherer) gather(ctx context.Context) []Item {

@@ -46,7 +46,7 @@ func TestAFailureIsFollowedByEvidence(t *testing.T) {
 	if err := os.WriteFile(job.Evidence.Path("events.jsonl"), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (withEvidence{Phase: brokenPhase(), run: job}).Run(t.Context()); err == nil || err.Error() != "no" {
+	if err := (collectOnFailure{Phase: brokenPhase(), run: job}).Run(t.Context()); err == nil || err.Error() != "no" {
 		t.Errorf("the failure became %v", err)
 	}
 	want := Index{Schema: 1, Cluster: "ci-1", Items: []Item{
@@ -124,7 +124,7 @@ func TestGatheringIsBounded(t *testing.T) {
 				}
 				defer cancel()
 				began := time.Now()
-				if err := (withEvidence{Phase: brokenPhase(), run: job, outside: tc.outside}).Run(ctx); err == nil {
+				if err := (collectOnFailure{Phase: brokenPhase(), run: job, outside: tc.outside}).Run(ctx); err == nil {
 					t.Error("the failure is lost")
 				}
 				if took := time.Since(began); took != tc.want {

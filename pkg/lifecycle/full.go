@@ -26,16 +26,16 @@ func (k Keep) keeps(failed bool) bool { return k == KeepAlways || k == KeepOnFai
 func Full(r *Job, keep Keep) []phase.Entry {
 	ending := &teardown{down: down{Job: r}, keep: keep}
 	return []phase.Entry{
-		{Phase: watched{Up(r), ending}},
-		{Phase: watched{Configure(r), ending}},
-		{Phase: watched{Test(r), ending}},
-		{Phase: withEvidence{Phase: ending, run: r, outside: true}, Always: true},
+		{Phase: trackFailure{Up(r), ending}},
+		{Phase: trackFailure{Configure(r), ending}},
+		{Phase: trackFailure{Test(r), ending}},
+		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
 	}
 }
 
 // UpOnly is up alone; what it leaves when it fails is destroyed unless the policy keeps it.
 func UpOnly(r *Job, keep Keep) []phase.Entry {
-	return []phase.Entry{{Phase: undone{Up(r), r, keep}}}
+	return []phase.Entry{{Phase: rollbackOnFailure{Up(r), r, keep}}}
 }
 
 // Only is configure or test alone. An interruption leaves the cluster if the policy keeps it, else destroys it. A failure
@@ -70,14 +70,14 @@ func (t *teardown) Run(ctx context.Context) error {
 	return t.down.Run(ctx)
 }
 
-// watched remembers for the teardown whether its phase failed. One that does not return when it is told to has.
-type watched struct {
+// trackFailure remembers for the teardown whether its phase failed. One that does not return when it is told to has.
+type trackFailure struct {
 	phase.Phase
 	ending *teardown
 }
 
 // Run runs the phase.
-func (w watched) Run(ctx context.Context) error {
+func (w trackFailure) Run(ctx context.Context) error {
 	w.ending.failed.Store(true)
 	err := w.Phase.Run(ctx)
 	if err == nil {
@@ -87,7 +87,7 @@ func (w watched) Run(ctx context.Context) error {
 }
 
 // Skip passes on the phase's own wish to be skipped.
-func (w watched) Skip(ctx context.Context) (string, bool, error) { return skip(ctx, w.Phase) }
+func (w trackFailure) Skip(ctx context.Context) (string, bool, error) { return skip(ctx, w.Phase) }
 
 func skip(ctx context.Context, p phase.Phase) (string, bool, error) {
 	if skipper, ok := p.(phase.Skipper); ok {
@@ -96,8 +96,8 @@ func skip(ctx context.Context, p phase.Phase) (string, bool, error) {
 	return "", false, nil
 }
 
-// undone destroys what its phase has left when it failed.
-type undone struct {
+// rollbackOnFailure destroys what its phase has left when it failed.
+type rollbackOnFailure struct {
 	phase.Phase
 	run  *Job
 	keep Keep
@@ -105,7 +105,7 @@ type undone struct {
 
 // CleanUp is called after a failure only. A cluster that was up before this run is never destroyed because a change of it
 // failed.
-func (u undone) CleanUp(ctx context.Context) error {
+func (u rollbackOnFailure) CleanUp(ctx context.Context) error {
 	r, name := u.run, u.run.Record.Name
 	if r.Before != nil && r.Before.Nodes.WereUp() {
 		warn(r.sink(cluster.PhaseUp), "cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it", name, name, name)

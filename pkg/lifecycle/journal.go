@@ -47,7 +47,7 @@ var _ hive.Journal = (*journal)(nil)
 
 // Done tells whether a step was done with the same inputs, on the machine that the node is now.
 func (j *journal) Done(step, node string) bool {
-	return !j.again && j.input(step) != "" && j.noted(node).Inputs[step] == j.input(step)
+	return !j.again && j.input(step) != "" && j.entry(node).Inputs[step] == j.input(step)
 }
 
 // input identifies what a step is done with now; empty where that is not known from here. Hive knows its nodes by their addresses,
@@ -59,7 +59,7 @@ func (j *journal) input(step string) string {
 	return j.inputs[step]
 }
 
-func (j *journal) noted(node string) cluster.NodeProgress {
+func (j *journal) entry(node string) cluster.NodeProgress {
 	return j.Record.Phases[cluster.PhaseConfigure].Nodes[node]
 }
 
@@ -68,9 +68,9 @@ func (j *journal) Begin(step string, nodes []string) error {
 	j.Record.BeginStep(cluster.PhaseConfigure, step)
 	j.begun = nodes
 	for _, node := range nodes {
-		noted := j.noted(node)
+		noted := j.entry(node)
 		noted.Step, noted.Status = step, cluster.PhaseRunning
-		noted.Inputs = standing(noted.Inputs, step)
+		noted.Inputs = valid(noted.Inputs, step)
 		j.Record.SetProgress(cluster.PhaseConfigure, node, noted)
 	}
 	if len(nodes) == 0 {
@@ -79,9 +79,9 @@ func (j *journal) Begin(step string, nodes []string) error {
 	return j.Store.Save(j.Record)
 }
 
-// standing are the inputs of what still counts when a step begins: what comes after a node's own step builds on it, and hive that
+// valid are the inputs of what still counts when a step begins: what comes after a node's own step builds on it, and hive that
 // is stopped is no longer started.
-func standing(inputs map[string]string, step string) map[string]string {
+func valid(inputs map[string]string, step string) map[string]string {
 	if !ownStep(step) && step != hive.StepStop {
 		return inputs
 	}
@@ -101,7 +101,7 @@ func (j *journal) End(step string, err error) {
 		}
 	}
 	for _, node := range j.begun {
-		noted := j.noted(node)
+		noted := j.entry(node)
 		noted.Step, noted.Status = step, cluster.PhaseDone
 		if err != nil && (len(failed) == 0 || failed[node]) {
 			noted.Status = cluster.PhaseFailed
@@ -117,10 +117,10 @@ func (j *journal) End(step string, err error) {
 	j.begun = nil
 }
 
-// whole tells whether all steps of nodes are done on all nodes with the same inputs.
-func (j *journal) whole() bool {
+// complete tells whether all steps of nodes are done on all nodes with the same inputs.
+func (j *journal) complete() bool {
 	for _, node := range j.Record.Nodes {
-		noted := j.noted(node.Name)
+		noted := j.entry(node.Name)
 		for _, step := range hive.OwnSteps() {
 			if was := noted.Inputs[step]; was != j.input(step) && (was != "" || step != hive.StepOS) { // os is no step everywhere
 				return false
@@ -130,8 +130,8 @@ func (j *journal) whole() bool {
 	return true
 }
 
-// anew are the nodes of the record that are other machines than were configured, in order.
-func anew(r *cluster.Record, machines []deploy.Machine) []string {
+// reset are the nodes of the record that are other machines than were configured, in order.
+func reset(r *cluster.Record, machines []deploy.Machine) []string {
 	earlier := r.Phases[cluster.PhaseConfigure].Nodes
 	var names []string
 	for i, machine := range machines {
@@ -143,12 +143,12 @@ func anew(r *cluster.Record, machines []deploy.Machine) []string {
 	return names
 }
 
-// renew gives each node its machine, and forgets what was done on others. It returns the nodes that are new so.
-func (j *journal) renew(machines []deploy.Machine) []string {
-	fresh := anew(j.Record, machines)
+// refresh gives each node its machine, and forgets what was done on others. It returns the nodes that are new so.
+func (j *journal) refresh(machines []deploy.Machine) []string {
+	fresh := reset(j.Record, machines)
 	for i, machine := range machines {
 		node := j.Record.Nodes[i].Name
-		noted := j.noted(node)
+		noted := j.entry(node)
 		if slices.Contains(fresh, node) {
 			noted = cluster.NodeProgress{}
 		}
@@ -163,7 +163,7 @@ func (j *journal) tell(sink progress.Sink, nodes []string) {
 	for _, step := range []string{hive.StepOS, hive.StepInstall} {
 		counts := map[string]int{}
 		for _, node := range nodes {
-			if was := j.noted(node).Inputs[step]; was != "" && was != j.input(step) {
+			if was := j.entry(node).Inputs[step]; was != "" && was != j.input(step) {
 				counts[hive.Changed(step, was, j.input(step))]++
 			}
 		}

@@ -48,7 +48,7 @@ func configured(t *testing.T, w *world) *journal {
 	job := three(t, w)
 	book := &journal{Job: job, inputs: steps}
 	job.Record.Begin(cluster.PhaseConfigure, "all", time.Now())
-	book.renew(ids("a", "b", "c"))
+	book.refresh(ids("a", "b", "c"))
 	for _, step := range []string{hive.StepCloudInit, hive.StepInstall, hive.StepStop, hive.StepInit, hive.StepJoin, hive.StepStart, hive.StepHealth} {
 		if err := book.Begin(step, job.Record.Nodes.Names()); err != nil {
 			t.Fatal(err)
@@ -86,8 +86,10 @@ func TestJournal(t *testing.T) {
 			j.inputs = map[string]string{hive.StepCloudInit: "c", hive.StepInstall: "i/q", hive.StepStart: "s2"}
 		}, "1 cloud-init, 2 cloud-init, 3 cloud-init"},
 		{"a program that cannot be known", func(j *journal) { j.inputs = map[string]string{hive.StepCloudInit: "c"} }, "1 cloud-init, 2 cloud-init, 3 cloud-init"},
-		{"killed while one installs", func(j *journal) { _ = j.Begin(hive.StepInstall, []string{"ci-1-2"}) },
-			"1 cloud-init install start, 2 cloud-init, 3 cloud-init install start"},
+		{
+			"killed while one installs", func(j *journal) { _ = j.Begin(hive.StepInstall, []string{"ci-1-2"}) },
+			"1 cloud-init install start, 2 cloud-init, 3 cloud-init install start",
+		},
 		{"one of two fails", func(j *journal) {
 			_ = j.Begin(hive.StepInstall, []string{"ci-1-1", "ci-1-2"})
 			j.End(hive.StepInstall, &hive.StepError{Step: hive.StepInstall, Nodes: []hive.NodeFailure{{Node: "ci-1-2", Err: errors.New("no")}}})
@@ -96,12 +98,14 @@ func TestJournal(t *testing.T) {
 			_ = j.Begin(hive.StepInstall, []string{"ci-1-1", "ci-1-2"})
 			j.End(hive.StepInstall, errors.New("mixed"))
 		}, "1 cloud-init, 2 cloud-init, 3 cloud-init install start"},
-		{"killed while one is stopped", func(j *journal) { _ = j.Begin(hive.StepStop, []string{"ci-1-3"}) },
-			"1 cloud-init install start, 2 cloud-init install start, 3 cloud-init install"},
+		{
+			"killed while one is stopped", func(j *journal) { _ = j.Begin(hive.StepStop, []string{"ci-1-3"}) },
+			"1 cloud-init install start, 2 cloud-init install start, 3 cloud-init install",
+		},
 		{"health begins", func(j *journal) { _ = j.Begin(hive.StepHealth, j.Record.Nodes.Names()) }, whole},
-		{"another machine", func(j *journal) { j.renew(ids("a", "x", "c")) }, "1 cloud-init install start, 2, 3 cloud-init install start"},
-		{"machines that cannot be asked", func(j *journal) { j.renew(ids("", "", "")) }, whole},
-		{"one that up has made anew", func(j *journal) { j.Record.ForgetNodes("ci-1-1"); j.renew(ids("", "b", "c")) }, "1, 2 cloud-init install start, 3 cloud-init install start"},
+		{"another machine", func(j *journal) { j.refresh(ids("a", "x", "c")) }, "1 cloud-init install start, 2, 3 cloud-init install start"},
+		{"machines that cannot be asked", func(j *journal) { j.refresh(ids("", "", "")) }, whole},
+		{"one that up has made anew", func(j *journal) { j.Record.ForgetNodes("ci-1-1"); j.refresh(ids("", "b", "c")) }, "1, 2 cloud-init install start, 3 cloud-init install start"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			book := configured(t, &world{})

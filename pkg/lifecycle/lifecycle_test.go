@@ -57,6 +57,7 @@ func (w *world) Write(_ cluster.Name, file string, _ []byte) error {
 	w.log("write " + file)
 	return nil
 }
+
 func (w *world) Path(name cluster.Name, file string) string {
 	return filepath.Join(cmp.Or(w.path, "nowhere"), string(name), file)
 }
@@ -71,6 +72,7 @@ func (w *world) CheckOwnership(context.Context, *cluster.Record) error {
 	}
 	return errors.Join(w.foreign, w.blind())
 }
+
 func (w *world) blind() error {
 	if len(w.unseen) == 0 {
 		return nil
@@ -92,9 +94,11 @@ func (w *world) PlanText(context.Context, provision.Request) (string, error) { r
 func (w *world) Describe(context.Context, *cluster.Record, cluster.Node) []deploy.Diagnostic {
 	return []deploy.Diagnostic{{What: "config", Text: "name: ci-1-1\n"}, {What: "tasks", Err: errors.New("not now")}}
 }
+
 func (w *world) DescribeGuest(context.Context, *cluster.Record, cluster.Node) []deploy.Diagnostic {
 	return []deploy.Diagnostic{{What: "agent", Text: "status: running\n"}}
 }
+
 func (w *world) Plan(context.Context, provision.Request) (provision.Plan, error) {
 	return provision.Plan{}, nil
 }
@@ -102,24 +106,30 @@ func (w *world) Plan(context.Context, provision.Request) (provision.Plan, error)
 func (w *world) Preflight(context.Context, *cluster.Record) ([]deploy.Finding, error) {
 	return nil, nil
 }
+
 func (w *world) Reserve(context.Context, *cluster.Record) (cluster.Nodes, error) {
 	return cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000}}, nil
 }
+
 func (w *world) Assign(_ context.Context, r *cluster.Record) (cluster.Nodes, error) {
 	return r.Nodes, nil
 }
+
 func (w *world) Addresses(_ context.Context, r *cluster.Record, _ progress.Sink) (cluster.Nodes, error) {
 	return r.Nodes, nil
 }
+
 func (w *world) HostKeys(context.Context, *cluster.Record, cluster.Node) ([]string, error) {
 	return nil, nil
 }
+
 func (w *world) Machines(_ context.Context, r *cluster.Record) []deploy.Machine {
 	if w.machines == nil {
 		return make([]deploy.Machine, len(r.Nodes))
 	}
 	return w.machines
 }
+
 func (w *world) Restart(_ context.Context, _ *cluster.Record, n cluster.Node) (bool, error) {
 	w.log("restart " + n.Name)
 	return true, nil
@@ -137,6 +147,7 @@ func (w *world) Remaining(context.Context, *cluster.Record) ([]deploy.VMRef, err
 	}
 	return slices.Clone(w.vms), w.blind()
 }
+
 func (w *world) Destroy(_ context.Context, _ *cluster.Record, vms []deploy.VMRef) error {
 	w.log("api destroy")
 	if !w.stuck {
@@ -150,15 +161,18 @@ func (w *world) Unprotect(_ context.Context, _ *cluster.Record, vm deploy.VMRef)
 	w.vms[0].Protected = false
 	return nil
 }
+
 func (w *world) CleanUp(_ context.Context, _ *cluster.Record, gone []deploy.VMRef, _ progress.Sink) error {
 	w.log("sweep")
 	w.swept = gone
 	return w.litter
 }
+
 func (w *world) Up(context.Context, provision.Request) (provision.Result, error) {
 	w.log("tofu apply")
 	return provision.Result{Changed: true}, w.upFails
 }
+
 func (w *world) Down(context.Context, provision.Request) error {
 	w.log("tofu destroy")
 	if w.tofuHalf || w.tofuFails == nil && !w.stuck {
@@ -438,7 +452,7 @@ func TestKeepPolicies(t *testing.T) {
 			}
 			return nil
 		})
-		manager := &phase.Manager{Phases: []phase.Entry{{Phase: watched{first, ending}}, {Phase: ending, Always: true}}}
+		manager := &phase.Manager{Phases: []phase.Entry{{Phase: trackFailure{first, ending}}, {Phase: ending, Always: true}}}
 		outcomes, _ := manager.Run(t.Context())
 		last := outcomes[len(outcomes)-1]
 		if last.Status != tc.want || !strings.Contains(last.Reason, tc.reason) {
@@ -450,7 +464,7 @@ func TestKeepPolicies(t *testing.T) {
 // What reap, too, calls: the same end without a directory and without tofu.
 func TestDestroy(t *testing.T) {
 	w := &world{vms: []deploy.VMRef{mine}}
-	d := destruction{deploy: deploy.Of(w), record: w.job(t).Record}
+	d := destroyer{deploy: deploy.Of(w), record: w.job(t).Record}
 	if err := d.run(t.Context(), progress.Discard); err != nil {
 		t.Fatal(err)
 	}

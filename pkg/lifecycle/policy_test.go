@@ -73,7 +73,7 @@ func TestPolicyOfSingleVerbs(t *testing.T) {
 		})
 		list := Only(job, act, tc.keep, tc.named)
 		if tc.verb == cluster.PhaseUp {
-			list = []phase.Entry{{Phase: undone{act, job, tc.keep}}}
+			list = []phase.Entry{{Phase: rollbackOnFailure{act, job, tc.keep}}}
 		}
 		manager := &phase.Manager{Phases: list}
 		if _, err := manager.Run(ctx); err == nil {

@@ -14,8 +14,8 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// Stray is a VM on Proxmox VE that says that it is of hive-test, and whose.
-type Stray struct {
+// Orphan is a VM on Proxmox VE that says that it is of hive-test, and whose.
+type Orphan struct {
 	deploy.VMRef
 	Cluster cluster.Name
 	Owner   string    // its id
@@ -24,8 +24,8 @@ type Stray struct {
 	Held    bool
 }
 
-// Life is what is known of a run of a cluster: of the one at work, or of the last one if that died.
-type Life struct {
+// RunStatus is what is known of a run of a cluster: of the one at work, or of the last one if that died.
+type RunStatus struct {
 	Cluster cluster.Name
 	Owner   string
 	// What is the run, for people: "full of cluster ci-1 by me@host".
@@ -35,14 +35,16 @@ type Life struct {
 	// Dead says that its process is known to have ended, whatever Until is.
 	Dead bool
 	// Destroys says that it meant to destroy the cluster, Making that the cluster was never up.
-	Destroys, Making bool
+	Destroys, Provisioning bool
 }
 
 // Alive tells whether the run may be at work.
-func (l Life) Alive(now time.Time) bool { return !l.Dead && (l.Until.IsZero() || now.Before(l.Until)) }
+func (l RunStatus) Alive(now time.Time) bool {
+	return !l.Dead && (l.Until.IsZero() || now.Before(l.Until))
+}
 
 // Unfinished tells whether the run, if it is dead, has left what it did not want to leave.
-func (l Life) Unfinished() bool { return l.Destroys || l.Making }
+func (l RunStatus) Unfinished() bool { return l.Destroys || l.Provisioning }
 
 // ReapRule says which clusters reap looks at, and what it deletes of them beside what is expired or orphaned.
 type ReapRule struct {
@@ -75,46 +77,46 @@ const (
 // Orphaned is the reason for what a run that died should have destroyed, or never finished.
 const Orphaned = "orphaned"
 
-// Verdict is what reap does to one VM, and why: Reason is one word, Detail tells people.
-type Verdict struct {
-	Stray
+// Decision is what reap does to one VM, and why: Reason is one word, Detail tells people.
+type Decision struct {
+	Orphan
 	Action         ReapAction
 	Reason, Detail string
 }
 
-// Judge decides on every VM that the rule covers. VMs of one owner share one fate: what one of them says holds for all, and
+// Evaluate decides on every VM that the rule covers. VMs of one owner share one fate: what one of them says holds for all, and
 // the latest of their expiries counts.
-func Judge(strays []Stray, lives []Life, rule ReapRule) []Verdict {
-	var verdicts []Verdict
+func Evaluate(strays []Orphan, lives []RunStatus, rule ReapRule) []Decision {
+	var verdicts []Decision
 	for _, s := range strays {
 		if !rule.Covers(s.Cluster) {
 			continue
 		}
-		var mates []Stray
+		var mates []Orphan
 		for _, other := range strays {
 			if other.Owner == s.Owner && other.Cluster == s.Cluster {
 				mates = append(mates, other)
 			}
 		}
-		v := Verdict{Stray: s}
+		v := Decision{Orphan: s}
 		v.Action, v.Reason, v.Detail = judge(mates, lives, rule)
 		verdicts = append(verdicts, v)
 	}
-	slices.SortStableFunc(verdicts, func(a, b Verdict) int {
+	slices.SortStableFunc(verdicts, func(a, b Decision) int {
 		return cmp.Or(strings.Compare(string(a.Cluster), string(b.Cluster)), strings.Compare(a.Owner, b.Owner), a.VMID-b.VMID)
 	})
 	return verdicts
 }
 
 // judge decides on all VMs of one owner.
-func judge(mates []Stray, lives []Life, rule ReapRule) (action ReapAction, reason, detail string) {
-	if slices.ContainsFunc(mates, func(s Stray) bool { return s.Held }) {
+func judge(mates []Orphan, lives []RunStatus, rule ReapRule) (action ReapAction, reason, detail string) {
+	if slices.ContainsFunc(mates, func(s Orphan) bool { return s.Held }) {
 		return ReapSkip, "held", "tagged " + cluster.HoldTag
 	}
-	if i := slices.IndexFunc(mates, func(s Stray) bool { return s.Protected }); i >= 0 {
+	if i := slices.IndexFunc(mates, func(s Orphan) bool { return s.Protected }); i >= 0 {
 		return ReapSkip, "protected", fmt.Sprintf("the protection of VM %d is on", mates[i].VMID)
 	}
-	var dead *Life
+	var dead *RunStatus
 	for _, l := range lives {
 		if l.Owner != mates[0].Owner {
 			continue
@@ -141,16 +143,16 @@ func judge(mates []Stray, lives []Life, rule ReapRule) (action ReapAction, reaso
 	return ReapKeep, "kept", "no expiry, and no run of it has died half way"
 }
 
-func lastSeen(l Life) string {
+func lastSeen(l RunStatus) string {
 	if l.Until.IsZero() {
 		return ""
 	}
 	return ", as far as is known until " + l.Until.UTC().Format(time.RFC3339)
 }
 
-func orphaned(l Life) string {
+func orphaned(l RunStatus) string {
 	switch {
-	case l.Making:
+	case l.Provisioning:
 		return l.What + " died before the cluster was up"
 	default:
 		return l.What + " died, and would have destroyed it"
@@ -158,7 +160,7 @@ func orphaned(l Life) string {
 }
 
 // expiry is the latest of those of VMs of one owner; zero if one of them has none.
-func expiry(mates []Stray) time.Time {
+func expiry(mates []Orphan) time.Time {
 	latest := mates[0].Expires
 	for _, s := range mates {
 		if s.Expires.IsZero() {
@@ -173,11 +175,11 @@ func expiry(mates []Stray) time.Time {
 
 // Ended are the runs of clusters that the rule covers which died unfinished and of which no VM is seen: their VMs may still be
 // in the making.
-func Ended(strays []Stray, lives []Life, rule ReapRule) []Life {
-	return slices.DeleteFunc(slices.Clone(lives), func(l Life) bool {
+func Ended(strays []Orphan, lives []RunStatus, rule ReapRule) []RunStatus {
+	return slices.DeleteFunc(slices.Clone(lives), func(l RunStatus) bool {
 		return !l.Unfinished() || !rule.Covers(l.Cluster) ||
-			slices.ContainsFunc(lives, func(o Life) bool { return o.Owner == l.Owner && o.Alive(rule.Now) }) ||
-			slices.ContainsFunc(strays, func(s Stray) bool { return s.Owner == l.Owner })
+			slices.ContainsFunc(lives, func(o RunStatus) bool { return o.Owner == l.Owner && o.Alive(rule.Now) }) ||
+			slices.ContainsFunc(strays, func(s Orphan) bool { return s.Owner == l.Owner })
 	})
 }
 
@@ -217,7 +219,7 @@ func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper Reaper, r 
 	}
 	release := reaper.Hold(ctx, r, sink)
 	defer func() { release(err) }()
-	d := destruction{deploy: deployer, record: r}
+	d := destroyer{deploy: deployer, record: r}
 	for round := range reapRounds {
 		// What a dead run has asked for may still begin: the looks after the first one wait for that.
 		if err := reaper.Settle(ctx, r, unfinished && round > 0, sink); err != nil {

@@ -53,8 +53,10 @@ func (d *down) tellLeft(ctx context.Context, sink progress.Sink) error {
 	left := handle.Left(ctx)
 	if text := leftText(left); text != "" {
 		name := d.Record.Name
-		sink.Emit(progress.Event{Kind: progress.Warning, Message: text,
-			Hint: fmt.Sprintf("to stop or remove it later: hive-test up %s --hosts-file FILE, then hive-test down %s --stop-hive or --purge", name, name)})
+		sink.Emit(progress.Event{
+			Kind: progress.Warning, Message: text,
+			Hint: fmt.Sprintf("to stop or remove it later: hive-test up %s --hosts-file FILE, then hive-test down %s --stop-hive or --purge", name, name),
+		})
 	}
 	for _, l := range left {
 		if l.Err != nil {

@@ -45,10 +45,10 @@ func (s Status) Notes() []string {
 // statusTime bounds what hypervisors and SSH servers are asked in one look at a cluster. What hive is asked has limits of its own.
 const statusTime = 15 * time.Second
 
-// Look reads the state of a cluster from every side at once; what does not answer is part of the answer. Nodes that DHCP has
+// ReadStatus reads the state of a cluster from every side at once; what does not answer is part of the answer. Nodes that DHCP has
 // moved are followed: what is written down is written anew, and they are reached where they are now. While another run holds
 // the cluster, their new addresses are told and nothing is written. What a hypervisor says is dead is not waited for.
-func Look(ctx context.Context, r *Job) (Status, error) {
+func ReadStatus(ctx context.Context, r *Job) (Status, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	outside, cancel := context.WithTimeout(ctx, statusTime)
@@ -81,7 +81,7 @@ type answers struct {
 }
 
 // ask asks every node for a sign of life, and for its health if hive was ever put on it.
-func (r *Job) ask(ctx context.Context, watched *vigil) (answers, error) {
+func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
 	why := fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)
 	if !r.Record.Nodes.WereUp() {
 		why = fmt.Sprintf("it is not up: `hive-test up %s` goes on, `hive-test down %s` removes it", r.Record.Name, r.Record.Name)
@@ -177,7 +177,7 @@ func (r *Job) dead(ctx context.Context) map[string]string {
 
 // reach runs a real command on every node and returns, in node order, ok or the reason why it could not. Connections to machines
 // that are dead are let go.
-func reach(ctx context.Context, group remote.Group, watched *vigil) []string {
+func reach(ctx context.Context, group remote.Group, watched *machineWatch) []string {
 	answers := make([]string, len(group))
 	var wait sync.WaitGroup
 	for i, host := range group {

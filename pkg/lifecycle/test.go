@@ -24,7 +24,7 @@ var ErrTestsFailed = errors.New("tests failed")
 type test struct{ *Job }
 
 // Test is the phase that runs suites.
-func Test(r *Job) phase.Phase { return withEvidence{Phase: test{r}, run: r} }
+func Test(r *Job) phase.Phase { return collectOnFailure{Phase: test{r}, run: r} }
 
 // Name is the phase's name.
 func (t test) Name() string { return string(cluster.PhaseTest) }
@@ -64,7 +64,7 @@ func (t test) suites(ctx context.Context) error {
 		return fmt.Errorf("forgetting the last results: %w", err)
 	}
 	var results suite.Results
-	err = t.watchNodes(ctx, sink, handle, func(ctx context.Context, l *lookout) (err error) {
+	err = t.watchNodes(ctx, sink, handle, func(ctx context.Context, l *lossMonitor) (err error) {
 		var on func(context.Context) (*suite.Node, error)
 		if t.SuiteOn != "" {
 			on = l.host

@@ -98,8 +98,10 @@ func migrated(before, now cluster.Nodes) []deploy.Finding {
 	var list []deploy.Finding
 	for i, node := range now {
 		if from := before[i].Hypervisor; from != node.Hypervisor {
-			list = append(list, deploy.Finding{ID: "pve-moved", Title: "VMs are where they were", Warn: true,
-				Detail: fmt.Sprintf("VM %d of %s was moved from %s to %s by others, and is managed there from now on", node.VMID, node.Name, from, node.Hypervisor)})
+			list = append(list, deploy.Finding{
+				ID: "pve-moved", Title: "VMs are where they were", Warn: true,
+				Detail: fmt.Sprintf("VM %d of %s was moved from %s to %s by others, and is managed there from now on", node.VMID, node.Name, from, node.Hypervisor),
+			})
 		}
 	}
 	return list
@@ -112,7 +114,7 @@ type up struct {
 }
 
 // Up is the phase that provisions.
-func Up(r *Job) phase.Phase { return withEvidence{Phase: &up{Job: r}, run: r} }
+func Up(r *Job) phase.Phase { return collectOnFailure{Phase: &up{Job: r}, run: r} }
 
 // Name is the phase's name.
 func (u *up) Name() string { return string(cluster.PhaseUp) }
@@ -294,9 +296,11 @@ func (u *up) made(sink progress.Sink, created []string) error {
 	failure := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), anew...)
 	if _, configured := u.Record.Phases[cluster.PhaseConfigure]; configured && u.Before != nil && len(created)+len(u.Record.Leaving()) > 0 {
 		name := u.Record.Name
-		sink.Emit(progress.Event{Kind: progress.Warning,
+		sink.Emit(progress.Event{
+			Kind:    progress.Warning,
 			Message: fmt.Sprintf("the running hive cluster on %s has other members, and hive cannot add or remove members", name),
-			Hint:    fmt.Sprintf("hive-test configure %s --force forms it anew of all nodes, and drops what it holds", name)})
+			Hint:    fmt.Sprintf("hive-test configure %s --force forms it anew of all nodes, and drops what it holds", name),
+		})
 	}
 	return failure
 }

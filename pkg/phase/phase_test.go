@@ -105,9 +105,11 @@ func TestAFailureSkipsWhatFollowsCleansUpAndStillRunsAlways(t *testing.T) {
 	events := &progress.Memory{}
 	manager := phase.Manager{Sink: events, Phases: []phase.Entry{
 		{Phase: &fake{name: "up", log: &log}},
-		{Phase: &fake{name: "configure", log: &log,
+		{Phase: &fake{
+			name: "configure", log: &log,
 			run:     func(context.Context) error { return progress.WithHint(boom, "look at the log") },
-			cleanUp: func(context.Context) error { return dirty }}},
+			cleanUp: func(context.Context) error { return dirty },
+		}},
 		{Phase: &fake{name: "test", log: &log}},
 		{Phase: &fake{name: "down", log: &log, run: func(context.Context) error { return leak }}, Always: true},
 	}}
@@ -312,8 +314,10 @@ func TestAnInterruptionBetweenPhasesComesBeforeErrorsOfCleaningUp(t *testing.T) 
 	ctx, cancel := context.WithCancel(t.Context())
 	var log []string
 	manager := phase.Manager{Phases: []phase.Entry{
-		{Phase: &fake{name: "up", log: &log, run: func(context.Context) error { cancel(); return nil },
-			cleanUp: func(context.Context) error { return errors.New("dirty") }}},
+		{Phase: &fake{
+			name: "up", log: &log, run: func(context.Context) error { cancel(); return nil },
+			cleanUp: func(context.Context) error { return errors.New("dirty") },
+		}},
 		{Phase: &fake{name: "test", log: &log}},
 	}}
 	_, err := manager.Run(ctx)

@@ -78,9 +78,14 @@ func TestPlainSaysTheBeginningOfAStepThatLasts(t *testing.T) {
 	begin := func(step string) Event { return Event{Kind: StepStart, Step: step} }
 	end := func(step string) Event { return Event{Kind: StepEnd, Step: step, Status: Passed} }
 	events := []at{
-		{0, begin("short")}, {second / 2, end("short")},
-		{0, begin("outer")}, {second / 10, begin("inner")}, {second / 10, end("inner")}, {second / 10, end("outer")},
-		{0, begin("long")}, {3 * second, end("long")},
+		{0, begin("short")},
+		{second / 2, end("short")},
+		{0, begin("outer")},
+		{second / 10, begin("inner")},
+		{second / 10, end("inner")},
+		{second / 10, end("outer")},
+		{0, begin("long")},
+		{3 * second, end("long")},
 	}
 	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{}) }))
 	want := "  ✓ short 0.0s\n  • outer\n  ✓ inner 0.0s\n  ✓ outer 0.0s\n  • long\n  ✓ long 0.0s\n"
@@ -271,8 +276,10 @@ func TestAutoFitsTheOutput(t *testing.T) {
 
 func TestRenderersAreSafeForConcurrentUse(t *testing.T) {
 	var b bytes.Buffer
-	sinks := []Renderer{Plain(&b, Options{Verbosity: Chatty}), GitHub(&bytes.Buffer{}, "", Options{}, nil), JSONLines(&bytes.Buffer{}),
-		newTerminal(&bytes.Buffer{}, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Millisecond))}
+	sinks := []Renderer{
+		Plain(&b, Options{Verbosity: Chatty}), GitHub(&bytes.Buffer{}, "", Options{}, nil), JSONLines(&bytes.Buffer{}),
+		newTerminal(&bytes.Buffer{}, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Millisecond)),
+	}
 	for _, r := range sinks {
 		var wg sync.WaitGroup
 		r.Emit(Event{Kind: RunStart})

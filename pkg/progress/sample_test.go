@@ -72,19 +72,27 @@ func failedRun() []at {
 		{second, Event{Kind: Output, Phase: "configure", Step: "install", Node: "ci-123-1", Message: "\x1b[32mok\x1b[0m: ::error::not a command"}},
 		{second, Event{Kind: Debug, Phase: "configure", Node: "ci-123-2", Message: "session 3 opened"}},
 		{0, Event{Kind: StepEnd, Phase: "configure", Step: "install", Node: "ci-123-1", Status: Passed, Seconds: 2}},
-		{second, Event{Kind: StepEnd, Phase: "configure", Step: "install", Node: "ci-123-2", Status: Failed, Seconds: 3,
-			Error: "install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var", Hint: "--disk-size-gb=64"}},
-		{second, Event{Kind: PhaseEnd, Phase: "configure", Status: Failed, Seconds: 4,
-			Error: "install: install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var", Hint: "--disk-size-gb=64"}},
+		{second, Event{
+			Kind: StepEnd, Phase: "configure", Step: "install", Node: "ci-123-2", Status: Failed, Seconds: 3,
+			Error: "install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var", Hint: "--disk-size-gb=64",
+		}},
+		{second, Event{
+			Kind: PhaseEnd, Phase: "configure", Status: Failed, Seconds: 4,
+			Error: "install: install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var", Hint: "--disk-size-gb=64",
+		}},
 		{0, Event{Kind: PhaseStart, Phase: "test"}},
 		{0, Event{Kind: PhaseEnd, Phase: "test", Status: Skipped, Message: "not run: configure failed"}},
 		{0, Event{Kind: PhaseStart, Phase: "down"}},
 		{65 * second, Event{Kind: PhaseEnd, Phase: "down", Status: Passed, Seconds: 65}},
-		{0, Event{Kind: RunEnd, Status: Failed, Seconds: 89, ExitCode: &code, RunDir: "clusters/.runs/ci-123/20000101T000000Z-full",
-			Explanation: &Explanation{Phase: "configure", Step: "install", Node: "ci-123-2", What: "install.sh exited with 1: no space left on device",
+		{0, Event{
+			Kind: RunEnd, Status: Failed, Seconds: 89, ExitCode: &code, RunDir: "clusters/.runs/ci-123/20000101T000000Z-full",
+			Explanation: &Explanation{
+				Phase: "configure", Step: "install", Node: "ci-123-2", What: "install.sh exited with 1: no space left on device",
 				Lines: []string{"100% full: /dev/sda1, /var"}, From: "the log on ci-123-2", Signature: "node-disk-full", Cause: "a disk of the node is full",
-				Next: "hive-test up ci-123 --disk-size-gb=64"},
-			Error: "configure: install: install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var"}},
+				Next: "hive-test up ci-123 --disk-size-gb=64",
+			},
+			Error: "configure: install: install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var",
+		}},
 	}
 }
 

@@ -59,9 +59,11 @@ func TestFormat(t *testing.T) {
 			t.Errorf("FormatSeconds(%v) = %q, want %q", in, got, want)
 		}
 	}
-	for in, want := range map[time.Duration]string{5 * time.Minute: "5m", 90 * second: "1m30s", 2 * time.Hour: "2h", 10 * second: "10s", 30 * time.Minute: "30m",
+	for in, want := range map[time.Duration]string{
+		5 * time.Minute: "5m", 90 * second: "1m30s", 2 * time.Hour: "2h", 10 * second: "10s", 30 * time.Minute: "30m",
 		982100 * time.Microsecond: "1s", 2250 * time.Millisecond: "2.3s", 253 * time.Millisecond: "250ms", 12 * time.Millisecond: "12ms", 2400 * time.Microsecond: "2ms",
-		67500 * time.Millisecond: "1m8s", 5*time.Minute - time.Millisecond: "5m"} {
+		67500 * time.Millisecond: "1m8s", 5*time.Minute - time.Millisecond: "5m",
+	} {
 		if got := FormatLimit(in); got != want {
 			t.Errorf("FormatLimit(%v) = %q, want %q", in, got, want)
 		}

@@ -156,9 +156,9 @@ func (c *connection) awaitLongCommand() string {
 	}
 }
 
-// dismiss ends the guard, before the connection is closed in good order: what commands that have ended have left on the node is
+// stop ends the guard, before the connection is closed in good order: what commands that have ended have left on the node is
 // to run on, and the guard may not know yet that they have.
-func (c *connection) dismiss() {
+func (c *connection) stop() {
 	c.leave()
 	timer := time.NewTimer(guardLeave)
 	defer timer.Stop()

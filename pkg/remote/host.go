@@ -126,7 +126,7 @@ func (h *Host) dismiss() {
 	conn := h.conn
 	h.mu.Unlock()
 	if conn != nil && conn.alive() {
-		conn.dismiss()
+		conn.stop()
 	}
 }
 

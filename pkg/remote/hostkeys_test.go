@@ -169,8 +169,11 @@ func TestMoveHostKeys(t *testing.T) {
 		want  []string
 	}{
 		{"a node moves", []Move{{at("a", "10.0.0.1"), at("a", "10.0.0.9")}}, []string{"10.0.0.9 ssh-ed25519 A", "10.0.0.9 ecdsa A", "10.0.0.2 ssh-ed25519 B"}},
-		{"two change places", []Move{{at("a", "10.0.0.1"), at("a", "10.0.0.2")}, {at("b", "10.0.0.2"), at("b", "10.0.0.1")}},
-			[]string{"10.0.0.2 ssh-ed25519 A", "10.0.0.2 ecdsa A", "10.0.0.1 ssh-ed25519 B"}},
+		{
+			"two change places",
+			[]Move{{at("a", "10.0.0.1"), at("a", "10.0.0.2")}, {at("b", "10.0.0.2"), at("b", "10.0.0.1")}},
+			[]string{"10.0.0.2 ssh-ed25519 A", "10.0.0.2 ecdsa A", "10.0.0.1 ssh-ed25519 B"},
+		},
 		{"one takes the place of another that is gone", []Move{{at("a", "10.0.0.1"), at("a", "10.0.0.2")}}, []string{"10.0.0.2 ssh-ed25519 A", "10.0.0.2 ecdsa A"}},
 		{"moved already", []Move{{at("b", "10.0.0.7"), at("b", "10.0.0.2")}}, []string{"10.0.0.1 ssh-ed25519 A", "10.0.0.1 ecdsa A", "10.0.0.2 ssh-ed25519 B"}},
 		{"only its other address", []Move{{at("a", "10.0.0.1"), at("a", "10.0.0.1")}}, []string{"10.0.0.1 ssh-ed25519 A", "10.0.0.1 ecdsa A", "10.0.0.2 ssh-ed25519 B"}},

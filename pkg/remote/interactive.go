@@ -39,7 +39,7 @@ func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, 
 	if err != nil {
 		return 0, h.fail(fmt.Errorf("starting the session: %w", err))
 	}
-	s.feed(orEmpty(stdin))
+	s.copyStdin(orEmpty(stdin))
 	out := newOutput(DefaultKeep, nil)
 	out.pass(s.ch, s.ch.Stderr(), stdout, stderr)
 	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)

@@ -139,13 +139,13 @@ func (s *session) terminate(grace time.Duration, mark string) {
 		return
 	}
 	// No session could be had for it, or the node is one of its own kind: the protocol's way is all that is left.
-	if !s.press("TERM", min(grace, time.Until(deadline))) {
-		s.press("KILL", time.Second)
+	if !s.sendSignal("TERM", min(grace, time.Until(deadline))) {
+		s.sendSignal("KILL", time.Second)
 	}
 }
 
-// press sends a signal in the protocol's way and says whether the command has ended within the wait.
-func (s *session) press(signal string, wait time.Duration) bool {
+// sendSignal sends a signal in the protocol's way and says whether the command has ended within the wait.
+func (s *session) sendSignal(signal string, wait time.Duration) bool {
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)

@@ -62,7 +62,7 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	if err := s.exec(ctx, announced(marked(ready.line, mark), mark)); err != nil {
 		return result, h.fail(fmt.Errorf("starting %s: %w", cmd.short(), err))
 	}
-	s.feed(ready.stdin)
+	s.copyStdin(ready.stdin)
 	out.collect(s.ch, s.ch.Stderr())
 	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)
 	if noise := out.finish(&result); noise != "" {

@@ -128,8 +128,8 @@ func (s *session) subsystem(ctx context.Context, name string) error {
 	return s.request(ctx, "subsystem", struct{ Name string }{name})
 }
 
-// feed copies r to the command's standard input and closes that at its end. It is not waited for.
-func (s *session) feed(r io.Reader) {
+// copyStdin copies r to the command's standard input and closes that at its end. It is not waited for.
+func (s *session) copyStdin(r io.Reader) {
 	go func() {
 		_, _ = io.Copy(s.ch, r)
 		_ = s.ch.CloseWrite()
@@ -154,7 +154,7 @@ func (s *session) waitExit(limit time.Duration) bool {
 // close gives the channel back. It never waits for long.
 func (s *session) close() {
 	s.once.Do(func() {
-		go s.giveBack()
+		go s.releaseSlot()
 		done := make(chan struct{})
 		go func() {
 			_ = s.ch.Close()
@@ -170,9 +170,9 @@ func (s *session) close() {
 	})
 }
 
-// giveBack frees the session's place once the server has closed its side too, for the server counts it until then. One
+// releaseSlot frees the session's place once the server has closed its side too, for the server counts it until then. One
 // that is kept open by something in the background is not waited for.
-func (s *session) giveBack() {
+func (s *session) releaseSlot() {
 	timer := time.NewTimer(2 * time.Second)
 	defer timer.Stop()
 	select {

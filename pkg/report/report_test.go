@@ -121,8 +121,10 @@ func TestAnErrorIsToldOnceWithItsNodeAndHint(t *testing.T) {
 }
 
 func TestNumbersThatJSONLacksDoNotLoseTheReport(t *testing.T) {
-	r := report.Report{Seconds: math.NaN(), Started: time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC),
-		Phases: []report.Phase{{Name: "up", Seconds: math.Inf(1)}}}
+	r := report.Report{
+		Seconds: math.NaN(), Started: time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC),
+		Phases: []report.Phase{{Name: "up", Seconds: math.Inf(1)}},
+	}
 	var got report.Report
 	if err := json.Unmarshal(report.JSON(r), &got); err != nil || got.Phases[0].Name != "up" {
 		t.Errorf("got %+v, %v", got, err)

@@ -148,8 +148,8 @@ func (s *Store) Load(name cluster.Name) (*cluster.Record, error) {
 	return decode(raw, path, name)
 }
 
-// Spare reads the copy of the record that was written when the record was written last.
-func (s *Store) Spare(name cluster.Name) (*cluster.Record, error) {
+// Backup reads the copy of the record that was written when the record was written last.
+func (s *Store) Backup(name cluster.Name) (*cluster.Record, error) {
 	path := s.Path(name, backupFile)
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -102,7 +102,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		if names, err := store.List(); err != nil || len(names) != 1 {
 			t.Errorf("%s without a record: the list is %v, %v", file, names, err)
 		}
-		spare, err := store.Spare("ci-1")
+		spare, err := store.Backup("ci-1")
 		if has := file == "cluster.json.bak"; has != (err == nil) || has && spare.Name != "ci-1" || !has && !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: the spare record is %v, %v", file, spare, err)
 		}
@@ -171,7 +171,7 @@ func TestARecordIsReadAfterACrashAtAnyByte(t *testing.T) {
 		if length >= len(whole)-1 {
 			t.Fatalf("%d bytes: %v", length, err)
 		}
-		spare, err := store.Spare("ci-1")
+		spare, err := store.Backup("ci-1")
 		if diff := cmp.Diff(record, spare, same); err != nil || diff != "" {
 			t.Fatalf("%d bytes: the spare copy: %v\n%s", length, err, diff)
 		}
@@ -327,7 +327,7 @@ func TestTheClustersOwnKeyIsFoundWhereItsDirectoryIsNow(t *testing.T) {
 			if test.follows {
 				want = store.Path("a", "id_ed25519")
 			}
-			for what, load := range map[string]func(cluster.Name) (*cluster.Record, error){"record": store.Load, "spare": store.Spare} {
+			for what, load := range map[string]func(cluster.Name) (*cluster.Record, error){"record": store.Load, "spare": store.Backup} {
 				if got, err := load("a"); err != nil || got.SSHKeyPath != want {
 					t.Errorf("%s: got %v, %v, want %s", what, got, err, want)
 				}

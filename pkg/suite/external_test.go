@@ -79,10 +79,18 @@ func TestExternalOutcome(t *testing.T) {
 <testcase name="worse"><error>crash</error></testcase><testcase name="not"><skipped/></testcase></testsuite></testsuites>
 X
 exit 1`, 1, "", []string{"passed a.ok", "failed bad", "failed worse", "skipped not"}, "boom\nat line 3"},
-		{"JUnit passes, command fails", `mkdir $ARTIFACTS/x; echo '<testsuite><testcase name="ok"/></testsuite>' > $ARTIFACTS/x/r.xml; exit 1`,
-			1, "", []string{"passed ok", "failed mkdir"}, "exited with 1"},
-		{"JUnit fails, command passes", `echo '<testsuite><testcase name="bad"><failure/></testcase></testsuite>' > $ARTIFACTS/r.xml`,
-			0, "", []string{"failed bad"}, "failed"},
+		{
+			"JUnit passes, command fails", `mkdir $ARTIFACTS/x; echo '<testsuite><testcase name="ok"/></testsuite>' > $ARTIFACTS/x/r.xml; exit 1`,
+			1, "",
+			[]string{"passed ok", "failed mkdir"},
+			"exited with 1",
+		},
+		{
+			"JUnit fails, command passes", `echo '<testsuite><testcase name="bad"><failure/></testcase></testsuite>' > $ARTIFACTS/r.xml`,
+			0, "",
+			[]string{"failed bad"},
+			"failed",
+		},
 		{"no cases in JUnit", `echo '<testsuites/>' > $ARTIFACTS/r.xml`, 0, "", []string{"passed echo"}, ""},
 		{"other XML", `echo '<project><testcase name="x"/></project>' > $ARTIFACTS/pom.xml`, 0, "", []string{"passed echo"}, ""},
 	} {

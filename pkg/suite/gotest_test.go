@@ -25,13 +25,16 @@ func TestGoTestEvents(t *testing.T) {
 	const at = "example.net/tiny/"
 	for name, want := range map[string][]Case{
 		"good": {
-			{Name: at + "good/TestOne/a_b", Status: progress.Passed}, {Name: at + "good/TestOne/c/d", Status: progress.Passed},
-			{Name: at + "good/TestOne", Status: progress.Passed}, {Name: at + "good/TestLater", Status: progress.Skipped},
+			{Name: at + "good/TestOne/a_b", Status: progress.Passed},
+			{Name: at + "good/TestOne/c/d", Status: progress.Passed},
+			{Name: at + "good/TestOne", Status: progress.Passed},
+			{Name: at + "good/TestLater", Status: progress.Skipped},
 		},
 		"bad": {
 			{Name: at + "bad/TestTable/right", Status: progress.Passed},
 			{Name: at + "bad/TestTable/wrong", Status: progress.Failed, Error: "asked node 2\n    bad_test.go:12: got 1, want 2"},
-			{Name: at + "bad/TestTable", Status: progress.Failed, Error: "failed"}, {Name: at + "bad/TestFine", Status: progress.Passed},
+			{Name: at + "bad/TestTable", Status: progress.Failed, Error: "failed"},
+			{Name: at + "bad/TestFine", Status: progress.Passed},
 		},
 		"broken": {{Name: at + "broken", Status: progress.Failed, Error: "# example.net/tiny/broken [example.net/tiny/broken.test]\nbroken/broken_test.go:5:32: undefined: undefined"}},
 		"ends":   {{Name: at + "ends", Status: progress.Failed, Seconds: 0.006, Error: "the cluster is not there\nFAIL\texample.net/tiny/ends\t0.005s"}},

@@ -2,7 +2,9 @@ package suite
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -23,9 +25,6 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
-
-	"crypto/sha256"
-	"encoding/hex"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"

@@ -51,7 +51,7 @@ func (f *Fleet) Acquire(ctx context.Context, r, before *cluster.Record, sink pro
 		}
 	}
 	if len(old)+len(fresh) == 0 {
-		return f.marked(ctx)
+		return f.awaitLease(ctx)
 	}
 	if err := f.unlisted(ctx, r, old); err != nil {
 		return err
@@ -73,11 +73,13 @@ func (f *Fleet) Acquire(ctx context.Context, r, before *cluster.Record, sink pro
 		renumber(r, chosen, sink)
 	}
 	if claims.Unshared != nil {
-		sink.Emit(progress.Event{Kind: progress.Warning,
+		sink.Emit(progress.Event{
+			Kind:    progress.Warning,
 			Message: fmt.Sprintf("VM ids are claimed on this machine only, runs on others are not kept away from them, and reap cannot see whether this run lives: %v", claims.Unshared),
-			Hint:    poolsHint(f.Client.TokenID())})
+			Hint:    poolsHint(f.Client.TokenID()),
+		})
 	}
-	return f.marked(ctx)
+	return f.awaitLease(ctx)
 }
 
 // unlisted is an error if VMs of these nodes exist although the listing does not show them. The provider goes by the listing: it
@@ -103,8 +105,10 @@ func renumber(r *cluster.Record, chosen cluster.Nodes, sink progress.Sink) {
 	for _, node := range chosen {
 		for i := range r.Nodes {
 			if r.Nodes[i].Name == node.Name && r.Nodes[i].VMID != node.VMID {
-				sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name,
-					Message: fmt.Sprintf("VM id %d was lost to another run: it gets %d", r.Nodes[i].VMID, node.VMID)})
+				sink.Emit(progress.Event{
+					Kind: progress.Info, Node: node.Name,
+					Message: fmt.Sprintf("VM id %d was lost to another run: it gets %d", r.Nodes[i].VMID, node.VMID),
+				})
 				r.Nodes[i].VMID = node.VMID
 			}
 		}
@@ -154,7 +158,7 @@ func (f *Fleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Si
 func (f *Fleet) ReleaseAll(ctx context.Context, r *cluster.Record, sink progress.Sink) {
 	claims, err := f.claimsOf(r)
 	if err == nil {
-		err = claims.Forget(ctx)
+		err = claims.ReleaseAll(ctx)
 	}
 	f.released(sink, err)
 }

@@ -109,7 +109,7 @@ func (f *Fleet) CleanUp(ctx context.Context, r *cluster.Record, gone []deploy.VM
 
 func (f *Fleet) sweep(ctx context.Context, r *cluster.Record, gone []deploy.VMRef, sink progress.Sink) error {
 	origins := originsOf(r, gone)
-	if err := f.namesakes(ctx, r, sink); err != nil {
+	if err := f.sameName(ctx, r, sink); err != nil {
 		return err
 	}
 	f.sweepUnlisted(ctx, origins, sink)
@@ -118,8 +118,10 @@ func (f *Fleet) sweep(ctx context.Context, r *cluster.Record, gone []deploy.VMRe
 		return err
 	}
 	for _, what := range rest.Unseen {
-		sink.Emit(progress.Event{Kind: progress.Warning, Message: "it was not looked whether something is left: " + what,
-			Hint: "let the token look: pveum acl modify /storage --tokens '" + f.Client.TokenID() + "' --roles PVEDatastoreAdmin"})
+		sink.Emit(progress.Event{
+			Kind: progress.Warning, Message: "it was not looked whether something is left: " + what,
+			Hint: "let the token look: pveum acl modify /storage --tokens '" + f.Client.TokenID() + "' --roles PVEDatastoreAdmin",
+		})
 	}
 	for _, what := range rest.Kept {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: "left alone: " + what})
@@ -183,8 +185,10 @@ func (f *Fleet) sweepUnlisted(ctx context.Context, origins []api.Origin, sink pr
 				continue
 			}
 			if err := f.Client.DeleteVolume(ctx, origin.Hypervisor, volume); err != nil {
-				sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("%s may be left on %s: %v", volume, origin.Hypervisor, err),
-					Hint: "on " + origin.Hypervisor + ": pvesm free " + volume})
+				sink.Emit(progress.Event{
+					Kind: progress.Warning, Message: fmt.Sprintf("%s may be left on %s: %v", volume, origin.Hypervisor, err),
+					Hint: "on " + origin.Hypervisor + ": pvesm free " + volume,
+				})
 			}
 		}
 	}
@@ -228,8 +232,8 @@ func originsOf(r *cluster.Record, gone []deploy.VMRef) []api.Origin {
 	return origins
 }
 
-// namesakes tells of VMs that carry the cluster's name and are not its own.
-func (f *Fleet) namesakes(ctx context.Context, r *cluster.Record, sink progress.Sink) error {
+// sameName tells of VMs that carry the cluster's name and are not its own.
+func (f *Fleet) sameName(ctx context.Context, r *cluster.Record, sink progress.Sink) error {
 	listed, err := f.Client.VMs(ctx)
 	if err != nil {
 		return fmt.Errorf("listing the VMs: %w", err)

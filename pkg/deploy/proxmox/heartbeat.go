@@ -21,9 +21,9 @@ type runLease struct {
 func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink) deploy.RunLease {
 	f.beat = api.StartHeartbeat(ctx, api.HeartbeatOptions{
 		Pools: f.Client, Now: f.Client.Now,
-		Mark: api.RunMark{
+		Mark: api.RunLease{
 			Cluster: run.Cluster, OwnerID: run.OwnerID, Verb: run.Verb, Who: run.Who, Place: run.Place, PID: run.PID, Start: run.Start,
-			Destroys: run.Destroys, Making: run.Provisioning,
+			Destroys: run.Destroys, Provisioning: run.Provisioning,
 		},
 		Warn: func(err error) {
 			sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error()})
@@ -38,8 +38,10 @@ func (l runLease) WarnUnseen(ctx context.Context, sink progress.Sink) {
 	if !errors.Is(l.beat.Wait(ctx), api.ErrForbidden) {
 		return
 	}
-	sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines cannot see that this run is at work: reap there would delete the cluster if it expires meanwhile",
-		Hint: poolsHint(l.fleet.Client.TokenID())})
+	sink.Emit(progress.Event{
+		Kind: progress.Warning, Message: "other machines cannot see that this run is at work: reap there would delete the cluster if it expires meanwhile",
+		Hint: poolsHint(l.fleet.Client.TokenID()),
+	})
 }
 
 // poolsHint is how a token gets to make pools.
@@ -50,16 +52,16 @@ func poolsHint(token string) string {
 // Emit watches for the end of up: from then on the cluster is no half-made one.
 func (l runLease) Emit(e progress.Event) {
 	if e.Kind == progress.PhaseEnd && e.Phase == string(cluster.PhaseUp) && e.Status == progress.Passed {
-		l.beat.Update(func(m *api.RunMark) { m.Making = false })
+		l.beat.Update(func(m *api.RunLease) { m.Provisioning = false })
 	}
 }
 
 // End takes the lease back, unless it is kept, or a lease of ids could not be given up: reap then sees that the run is over.
 func (l runLease) End(ctx context.Context, keep bool) { l.beat.Stop(ctx, keep || l.fleet.unreleased) }
 
-// marked waits until other machines can see that this run lives; where they never will, for want of a privilege, the warning
+// awaitLease waits until other machines can see that this run lives; where they never will, for want of a privilege, the warning
 // about claims says so.
-func (f *Fleet) marked(ctx context.Context) error {
+func (f *Fleet) awaitLease(ctx context.Context) error {
 	if f.beat == nil {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []api.Finding {
 			}
 			unread = append(unread, finding)
 		}
-		if away || state.ours || state.err == nil && described(r, state.vm) { // of one that lost its marks, up says how it gets them back
+		if away || state.ours || state.err == nil && hasOwner(r, state.vm) { // of one that lost its marks, up says how it gets them back
 			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)
 		}
 	}

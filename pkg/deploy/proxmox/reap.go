@@ -17,14 +17,14 @@ import (
 
 // ReapPlan is what was found of all clusters, and what is to become of it.
 type ReapPlan struct {
-	Verdicts []lifecycle.Verdict
+	Verdicts []lifecycle.Decision
 	Traces   []Trace
 	// Unread are VMs that may be of these clusters and could not be read: what is told of their clusters stays.
 	Unread []api.VM
 	// Errs are why clusters could not be reaped, by owner id.
 	Errs map[string]error
 
-	ended []lifecycle.Life // runs that died unfinished and of which no VM is seen
+	ended []lifecycle.RunStatus // runs that died unfinished and of which no VM is seen
 }
 
 // Trace is a mark, a claim or a snippet of a run that died, of a cluster that has no VM to delete.
@@ -48,7 +48,7 @@ func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, 
 	var snippets []snippet
 	var beside sync.WaitGroup
 	beside.Go(func() { snippets = p.snippets(ctx) })
-	strays, unread, err := p.strays(ctx, listed, rule)
+	strays, unread, err := p.orphans(ctx, listed, rule)
 	beside.Wait()
 	if err != nil {
 		return nil, err
@@ -58,25 +58,25 @@ func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, 
 		p.Sink.Emit(progress.Event{Kind: progress.Warning, Message: "whether runs are at work cannot be seen, and only expiries count: " + err.Error()})
 	}
 	rule.Now = p.Fleet.Client.Now()
-	lives := p.lives(traces, strays)
+	lives := p.runs(traces, strays)
 	return &ReapPlan{
-		Unread: unread, Verdicts: lifecycle.Judge(strays, lives, rule), ended: lifecycle.Ended(strays, lives, rule), Errs: map[string]error{},
+		Unread: unread, Verdicts: lifecycle.Evaluate(strays, lives, rule), ended: lifecycle.Ended(strays, lives, rule), Errs: map[string]error{},
 		Traces: slices.Concat(p.deadMarks(traces, strays, unread, rule), p.deadClaims(traces, unread, rule), p.lostSnippets(snippets, listed, traces, rule)),
 	}, nil
 }
 
 // deadMarks are marks that nobody stands behind any more and that tell nothing of VMs that are there.
-func (p *Reaper) deadMarks(traces api.Traces, strays []lifecycle.Stray, unread []api.VM, rule lifecycle.ReapRule) []Trace {
+func (p *Reaper) deadMarks(traces api.Traces, strays []lifecycle.Orphan, unread []api.VM, rule lifecycle.ReapRule) []Trace {
 	var dead []Trace
 	for _, m := range traces.Marks {
 		l := lifeOf(m)
-		telling := l.Unfinished() && slices.ContainsFunc(strays, func(s lifecycle.Stray) bool { return s.Owner == l.Owner })
+		telling := l.Unfinished() && slices.ContainsFunc(strays, func(s lifecycle.Orphan) bool { return s.Owner == l.Owner })
 		if telling || mayBeOf(unread, l.Cluster) || l.Alive(rule.Now) || !rule.Covers(l.Cluster) {
 			continue
 		}
 		dead = append(dead, Trace{
 			Pool: m.Pool(), Cluster: l.Cluster, Owner: l.Owner, Detail: l.What + " died", Action: lifecycle.ReapDelete,
-			drop: func(ctx context.Context) error { return api.DropRunMark(ctx, p.Fleet.Client, l.Owner) },
+			drop: func(ctx context.Context) error { return api.DropRunLease(ctx, p.Fleet.Client, l.Owner) },
 		})
 	}
 	return dead
@@ -107,17 +107,17 @@ func mayBeOf(vms []api.VM, name cluster.Name) bool {
 // died tells whether an owner's run is known to be dead by its mark. An owner without a mark may be at work: its mark may not
 // have been made.
 func died(owner string, traces api.Traces, now time.Time) bool {
-	i := slices.IndexFunc(traces.Marks, func(m api.RunMark) bool { return m.OwnerID == owner })
+	i := slices.IndexFunc(traces.Marks, func(m api.RunLease) bool { return m.OwnerID == owner })
 	return i >= 0 && !lifeOf(traces.Marks[i]).Alive(now)
 }
 
 // Something tells whether there is anything to delete.
 func (plan *ReapPlan) Something() bool {
-	return len(plan.Traces) > 0 || slices.ContainsFunc(plan.Verdicts, func(v lifecycle.Verdict) bool { return v.Action == lifecycle.ReapDelete })
+	return len(plan.Traces) > 0 || slices.ContainsFunc(plan.Verdicts, func(v lifecycle.Decision) bool { return v.Action == lifecycle.ReapDelete })
 }
 
-// Doomed are the clusters to destroy, as records that name owner and VMs, and whether a run of each died unfinished.
-func (plan *ReapPlan) Doomed(pool string) (records []*cluster.Record, unfinished []bool) {
+// Targets are the clusters to destroy, as records that name owner and VMs, and whether a run of each died unfinished.
+func (plan *ReapPlan) Targets(pool string) (records []*cluster.Record, unfinished []bool) {
 	at := func(name cluster.Name, owner string) int {
 		i := slices.IndexFunc(records, func(r *cluster.Record) bool { return r.Owner.ID == owner && r.Name == name })
 		if i < 0 {
@@ -144,9 +144,9 @@ func (plan *ReapPlan) Doomed(pool string) (records []*cluster.Record, unfinished
 func (plan *ReapPlan) Note(r *cluster.Record, met []deploy.VMRef, err error) {
 	plan.Errs[r.Owner.ID] = err // of one that is at work, too: what it has left is still needed
 	for _, vm := range met {
-		if !slices.ContainsFunc(plan.Verdicts, func(v lifecycle.Verdict) bool { return v.VMID == vm.VMID }) {
-			plan.Verdicts = append(plan.Verdicts, lifecycle.Verdict{
-				Stray: lifecycle.Stray{VMRef: vm, Cluster: r.Name, Owner: r.Owner.ID}, Action: lifecycle.ReapDelete,
+		if !slices.ContainsFunc(plan.Verdicts, func(v lifecycle.Decision) bool { return v.VMID == vm.VMID }) {
+			plan.Verdicts = append(plan.Verdicts, lifecycle.Decision{
+				Orphan: lifecycle.Orphan{VMRef: vm, Cluster: r.Name, Owner: r.Owner.ID}, Action: lifecycle.ReapDelete,
 				Reason: lifecycle.Orphaned, Detail: "appeared meanwhile",
 			})
 		}

@@ -125,7 +125,7 @@ func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Trace
 		switch {
 		case !rule.Covers(name), made.IsZero(), rule.Now.Sub(made) < age,
 			slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.Name == s.node }),
-			slices.ContainsFunc(traces.Marks, func(m api.RunMark) bool { return m.OwnerID == s.owner }),
+			slices.ContainsFunc(traces.Marks, func(m api.RunLease) bool { return m.OwnerID == s.owner }),
 			slices.ContainsFunc(lost, func(t Trace) bool { return t.Owner == s.owner }):
 			continue
 		}

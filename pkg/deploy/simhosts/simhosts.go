@@ -138,7 +138,7 @@ func (d Deployer) apply(ctx context.Context, r provision.Request, change provisi
 	}
 	node := r.Nodes[slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == change.Node })]
 	if change.Action == provision.Update {
-		return d.Client.SetMarks(ctx, node.Hypervisor, node.VMID, cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name))
+		return d.Client.UpdateMetadata(ctx, node.Hypervisor, node.VMID, cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name))
 	}
 	host := hypervisor(r.Spec, node.Hypervisor)
 	m := machine{VMID: node.VMID, Hypervisor: node.Hypervisor, Settings: settings(r, node)}

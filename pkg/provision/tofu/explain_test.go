@@ -26,16 +26,25 @@ func TestAttributesOfAChange(t *testing.T) {
 		{"a disk that grows", func(_ *tfjson.Change, after map[string]any) {
 			after["disk"] = []any{map[string]any{"file_id": "a", "size": 16.0}}
 		}, []provision.Attribute{{Name: "disk.size", Before: "8", After: "16"}}, false},
-		{"one tag fewer", func(_ *tfjson.Change, after map[string]any) { after["tags"] = []any{"x"} },
-			[]provision.Attribute{{Name: "tags.1", Before: "y", After: "-"}}, false},
-		{"switched on again", func(c *tfjson.Change, _ map[string]any) { c.Before.(map[string]any)["started"] = false },
-			[]provision.Attribute{{Name: "started", Before: "false", After: "true"}}, false},
+		{
+			"one tag fewer", func(_ *tfjson.Change, after map[string]any) { after["tags"] = []any{"x"} },
+			[]provision.Attribute{{Name: "tags.1", Before: "y", After: "-"}},
+			false,
+		},
+		{
+			"switched on again", func(c *tfjson.Change, _ map[string]any) { c.Before.(map[string]any)["started"] = false },
+			[]provision.Attribute{{Name: "started", Before: "false", After: "true"}},
+			false,
+		},
 		{"what the guest tells", func(c *tfjson.Change, after map[string]any) {
 			delete(after, "ipv4_addresses")
 			c.AfterUnknown = map[string]any{"ipv4_addresses": true}
 		}, nil, false},
-		{"something that nobody has thought of", func(_ *tfjson.Change, after map[string]any) { after["numa"] = []any{map[string]any{"device": "0"}} },
-			[]provision.Attribute{{Name: "numa.device", Before: "-", After: "0"}}, true},
+		{
+			"something that nobody has thought of", func(_ *tfjson.Change, after map[string]any) { after["numa"] = []any{map[string]any{"device": "0"}} },
+			[]provision.Attribute{{Name: "numa.device", Before: "-", After: "0"}},
+			true,
+		},
 		{"an image, of all that a replacement changes", func(c *tfjson.Change, after map[string]any) {
 			after["disk"] = []any{map[string]any{"file_id": "b", "size": 8.0}}
 			delete(after, "id")

@@ -48,8 +48,8 @@ func passing(err error) bool {
 	})
 }
 
-// persist does something until it ends well, fails for good or was tried often enough, and tells of every further try.
-func (r *run) persist(ctx context.Context, do func() error) error {
+// retry does something until it ends well, fails for good or was tried often enough, and tells of every further try.
+func (r *run) retry(ctx context.Context, do func() error) error {
 	pause := r.owner.options.Pause
 	if pause <= 0 {
 		pause = firstPause

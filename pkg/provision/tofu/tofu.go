@@ -117,8 +117,10 @@ func (p *Provisioner) begin(ctx context.Context, dir string) (*run, error) {
 		return nil, err
 	}
 	if p.options.CAFile != "" && !p.options.Insecure && runtime.GOOS == "darwin" {
-		p.options.Sink.Emit(progress.Event{Time: time.Now().UTC(), Kind: progress.Warning,
-			Message: "on macOS the provider trusts the keychain only", Hint: "add the CA to the keychain: " + p.options.CAFile})
+		p.options.Sink.Emit(progress.Event{
+			Time: time.Now().UTC(), Kind: progress.Warning,
+			Message: "on macOS the provider trusts the keychain only", Hint: "add the CA to the keychain: " + p.options.CAFile,
+		})
 	}
 	child, err := tfexec.NewTerraform(w.dir(), b.Path)
 	if err != nil {
@@ -379,7 +381,7 @@ func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provis
 	defer r.close()
 	result := provision.Result{Seconds: r.seconds}
 	// What a try could not complete is planned and applied again, after everything was looked at anew.
-	err = r.persist(ctx, func() error {
+	err = r.retry(ctx, func() error {
 		done, err := r.up(ctx, request)
 		result = add(result, done)
 		return err
@@ -448,7 +450,7 @@ func (p *Provisioner) Down(ctx context.Context, request provision.Request) error
 	}
 	// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal. But the provider fails on
 	// a VM that is gone already; what is gone is found by a refresh, after which the rest can go.
-	err = r.persist(ctx, func() error {
+	err = r.retry(ctx, func() error {
 		err := r.destroy(ctx, request.Refresh)
 		if !request.Refresh && gone(err) {
 			p.options.Sink.Emit(progress.Event{Kind: progress.Info, Message: "some VMs are gone already: destroying what is left"})

@@ -80,8 +80,10 @@ func newBench(t *testing.T, program string, nodes int) *bench {
 	if err := os.MkdirAll(b.host, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + root, "HOME=" + root, "TF_VAR_cluster_name=leaked",
-		"TF_CLI_CONFIG_FILE=" + filepath.Join(root, "missing"), "TF_CLI_ARGS=-bogus"}
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + root, "HOME=" + root, "TF_VAR_cluster_name=leaked",
+		"TF_CLI_CONFIG_FILE=" + filepath.Join(root, "missing"), "TF_CLI_ARGS=-bogus",
+	}
 	b.options = Options{
 		Find: FindOptions{Explicit: program, Env: env, CacheDir: filepath.Join(root, "cache")}, Env: env,
 		ProviderMirror: mirror, CacheDir: filepath.Join(root, "cache"), Endpoint: "https://fake.invalid" + b.host,

@@ -124,11 +124,13 @@ func TestReadState(t *testing.T) {
 		"empty":     {content: "\n"},
 		"destroyed": {content: `{"version":4,"resources":[]}`},
 		"damaged":   {content: `{"version":4,`, bad: true},
-		"one of two": {content: `{"resources":[
+		"one of two": {
+			content: `{"resources":[
 			{"mode":"data","type":"x","instances":[{}]},
 			{"mode":"managed","type":"proxmox_virtual_environment_file","instances":[{"index_key":"ci-1-1"},{"index_key":"ci-1-2"}]},
 			{"mode":"managed","type":"proxmox_virtual_environment_vm","provider":"provider[\"registry.opentofu.org/bpg/proxmox\"]","instances":[{"index_key":"ci-1-1"}]}]}`,
-			resources: 3, vms: []string{"ci-1-1"}},
+			resources: 3, vms: []string{"ci-1-1"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_ = os.Remove(path)
@@ -177,10 +179,13 @@ func environmentOf(t *testing.T, o Options, flavor string) (workdir, map[string]
 
 func TestEnvironmentIsBuiltNotInherited(t *testing.T) {
 	home := t.TempDir()
-	w, env := environmentOf(t, Options{OwnerID: "owner-id",
-		Token: testToken, SSHUser: "root", Insecure: true,
-		Env: []string{"HOME=" + home, "PATH=/p", "TF_VAR_node_count=9", "TF_CLI_ARGS=-x", "TF_WORKSPACE=w", "AWS_SECRET_ACCESS_KEY=s",
-			"https_proxy=http://proxy", "SSH_AUTH_SOCK=/agent", "TF_CLI_CONFIG_FILE=/missing", "TF_PLUGIN_CACHE_DIR=" + home, "PROXMOX_VE_API_TOKEN=other"},
+	w, env := environmentOf(t, Options{
+		OwnerID: "owner-id",
+		Token:   testToken, SSHUser: "root", Insecure: true,
+		Env: []string{
+			"HOME=" + home, "PATH=/p", "TF_VAR_node_count=9", "TF_CLI_ARGS=-x", "TF_WORKSPACE=w", "AWS_SECRET_ACCESS_KEY=s",
+			"https_proxy=http://proxy", "SSH_AUTH_SOCK=/agent", "TF_CLI_CONFIG_FILE=/missing", "TF_PLUGIN_CACHE_DIR=" + home, "PROXMOX_VE_API_TOKEN=other",
+		},
 	}, Terraform)
 	want := map[string]string{
 		"PATH": "/p", "HOME": w.home(), "CHECKPOINT_DISABLE": "1", ownerVariable: "owner-id", runVariable: process.Self().String(), "https_proxy": "http://proxy",

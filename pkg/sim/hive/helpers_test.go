@@ -61,8 +61,10 @@ func nodes(t *testing.T, era Era, n int) []*node {
 	network := fmt.Sprintf("127.%d.%d", 191+os.Getpid()%60, 1+networks.Add(1)%250)
 	made := make([]*node, n)
 	for i := range made {
-		made[i] = &node{t: t, name: fmt.Sprintf("node%d", i+1), ip: fmt.Sprintf("%s.%d", network, i+1),
-			home: t.TempDir(), era: era, running: map[string]*running{}}
+		made[i] = &node{
+			t: t, name: fmt.Sprintf("node%d", i+1), ip: fmt.Sprintf("%s.%d", network, i+1),
+			home: t.TempDir(), era: era, running: map[string]*running{},
+		}
 		t.Cleanup(made[i].kill)
 	}
 	probe, err := net.Listen("tcp", made[0].ip+":0")

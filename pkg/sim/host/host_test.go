@@ -1018,7 +1018,8 @@ func TestShutdownAsksFirst(t *testing.T) {
 		l := newLab(t, kind)
 		l.start(t, l.spec("101"))
 		l.addresses(t, "101")
-		if _, err := l.Exec(t.Context(), "101", []string{"sh", "-c",
+		if _, err := l.Exec(t.Context(), "101", []string{
+			"sh", "-c",
 			`trap 'echo asked > "${SIM_HOST_ROOT}/var/tmp-asked"; exit' TERM; touch "${SIM_HOST_ROOT}/var/tmp-ready"; while :; do sleep 0.02; done`,
 		}, nil); err != nil {
 			t.Fatal(err)
@@ -1060,8 +1061,10 @@ func TestParseSudo(t *testing.T) {
 		fail bool
 	}{
 		{args: []string{"-n", "true"}, want: sudoCommand{user: "root", argv: []string{"true"}}},
-		{args: []string{"-nEH", "-u", "hive", "--", "A=1", "cmd", "-x"},
-			want: sudoCommand{user: "hive", keepEnv: true, env: []string{"A=1"}, argv: []string{"cmd", "-x"}}},
+		{
+			args: []string{"-nEH", "-u", "hive", "--", "A=1", "cmd", "-x"},
+			want: sudoCommand{user: "hive", keepEnv: true, env: []string{"A=1"}, argv: []string{"cmd", "-x"}},
+		},
 		{args: []string{"-uhive", "id"}, want: sudoCommand{user: "hive", argv: []string{"id"}}},
 		{args: []string{"--user=hive", "--non-interactive", "id"}, want: sudoCommand{user: "hive", argv: []string{"id"}}},
 		{args: []string{"-i"}, want: sudoCommand{user: "root", login: true, argv: []string{}}},

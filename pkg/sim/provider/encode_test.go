@@ -19,14 +19,22 @@ func TestEncoders(t *testing.T) {
 		{"cpu flags", encodeCPU("kvm64", []string{"+aes", "-pcid"}), "cputype=kvm64,flags=+aes;-pcid"},
 		{"tags", encodeTags([]string{" b", "", "a "}), "a;b"},
 		{"nic", nic{model: "virtio", bridge: "vmbr0"}.String(), "model=virtio,bridge=vmbr0,firewall=0"},
-		{"nic, all", nic{model: "e1000", bridge: "vmbr1", firewall: true, down: true, mac: "BC:24:11:00:00:01", queues: 4, rate: 1.5,
-			vlan: 7, mtu: 1400, trunks: []string{"2", "3"}}.String(),
-			"model=e1000,bridge=vmbr1,firewall=1,link_down=1,macaddr=BC:24:11:00:00:01,queues=4,rate=1.500000,tag=7,mtu=1400,trunks=2;3"},
+		{
+			"nic, all", nic{
+				model: "e1000", bridge: "vmbr1", firewall: true, down: true, mac: "BC:24:11:00:00:01", queues: 4, rate: 1.5,
+				vlan: 7, mtu: 1400, trunks: []string{"2", "3"},
+			}.String(),
+			"model=e1000,bridge=vmbr1,firewall=1,link_down=1,macaddr=BC:24:11:00:00:01,queues=4,rate=1.500000,tag=7,mtu=1400,trunks=2;3",
+		},
 		{"cloud-init drive", drive{volume: "local:cloudinit"}.String(), "file=local:cloudinit,"},
 		{"cloud-init drive with format", drive{volume: "local:cloudinit", format: "raw"}.String(), "file=local:cloudinit,format=raw,"},
-		{"import", drive{volume: "local-lvm:32", store: "local-lvm", importFrom: "local:import/x.qcow2", size: 32 << 30,
-			options: map[string]string{"aio": "io_uring", "backup": "1", "serial": ""}}.String(),
-			"file=local-lvm:0,import-from=local:import/x.qcow2,size=34359738368,aio=io_uring,backup=1"},
+		{
+			"import", drive{
+				volume: "local-lvm:32", store: "local-lvm", importFrom: "local:import/x.qcow2", size: 32 << 30,
+				options: map[string]string{"aio": "io_uring", "backup": "1", "serial": ""},
+			}.String(),
+			"file=local-lvm:0,import-from=local:import/x.qcow2,size=34359738368,aio=io_uring,backup=1",
+		},
 		{"boot", strings.Join(bootOrder(nil, map[string]drive{"virtio0": {}, "scsi0": {}}), ";"), "scsi0;virtio0;net0"},
 		{"boot, written", strings.Join(bootOrder([]any{"net0"}, nil), ";"), "net0"},
 		{"size", formatSize(10 << 30), "10G"},
@@ -53,11 +61,15 @@ func TestSSHKeysAreEncodedTwiceOnTheWire(t *testing.T) {
 
 func TestDecodesDrives(t *testing.T) {
 	for s, want := range map[string]drive{
-		"local:100/vm-100-disk-0.qcow2,aio=io_uring,size=32G": {volume: "local:100/vm-100-disk-0.qcow2", format: "qcow2", size: 32 << 30,
-			options: map[string]string{"aio": "io_uring"}},
+		"local:100/vm-100-disk-0.qcow2,aio=io_uring,size=32G": {
+			volume: "local:100/vm-100-disk-0.qcow2", format: "qcow2", size: 32 << 30,
+			options: map[string]string{"aio": "io_uring"},
+		},
 		"none,media=cdrom": {volume: "none", media: "cdrom", options: map[string]string{}},
-		"file=local-lvm:vm-9-disk-0,format=raw,size=4M": {volume: "local-lvm:vm-9-disk-0", format: "raw", size: 4 << 20,
-			options: map[string]string{}},
+		"file=local-lvm:vm-9-disk-0,format=raw,size=4M": {
+			volume: "local-lvm:vm-9-disk-0", format: "raw", size: 4 << 20,
+			options: map[string]string{},
+		},
 	} {
 		got, err := parseDrive(s)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(drive{})); diff != "" || err != nil {

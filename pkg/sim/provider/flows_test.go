@@ -240,10 +240,14 @@ func TestImportsWithoutSSH(t *testing.T) {
 			"cpu": list(object{"cores": 2, "type": "host"}), "memory": list(object{"dedicated": 2048}),
 			"agent":          list(object{"enabled": true, "timeout": "60s", "wait_for_ip": list(object{"ipv4": true})}),
 			"network_device": list(object{"bridge": "vmbr0", "enabled": true, "firewall": false, "model": "virtio"}),
-			"disk": list(object{"import_from": "local:import/" + image, "datastore_id": "local-lvm", "interface": "virtio0",
-				"iothread": true, "discard": "on", "size": testDiskSize}),
-			"initialization": list(object{"datastore_id": "local-lvm", "user_account": list(object{"username": "tf-user", "keys": []any{testKey}}),
-				"ip_config": list(object{"ipv4": list(object{"address": "dhcp"})})}),
+			"disk": list(object{
+				"import_from": "local:import/" + image, "datastore_id": "local-lvm", "interface": "virtio0",
+				"iothread": true, "discard": "on", "size": testDiskSize,
+			}),
+			"initialization": list(object{
+				"datastore_id": "local-lvm", "user_account": list(object{"username": "tf-user", "keys": []any{testKey}}),
+				"ip_config": list(object{"ipv4": list(object{"address": "dhcp"})}),
+			}),
 		})
 		want(t, "creating the VM", texts)
 		if got := d.decode(vmKind, m.value)["disk"].([]any)[0].(object)["import_from"]; got != "local:import/"+image {
@@ -288,8 +292,10 @@ func TestFailsAsTheRealProviderFails(t *testing.T) {
 			"start failed: QEMU exited with code 1\ntask log:\n  mock log line 1"}},
 		"forbidden-agent": {vm: []string{"Warning: error waiting for network interfaces from QEMU agent: error waiting for VM network interfaces: " +
 			"error retrieving VM network interfaces from agent: received an HTTP 403 response - Reason: Permission check failed (/vms/100, VM.Monitor)"}},
-		"missing-storage": {change: object{"disk": list(imageDisk("nope"))},
-			vm: []string{"Error: creating custom disk: storage 'nope' does not exist\n400 Parameter verification failed."}},
+		"missing-storage": {
+			change: object{"disk": list(imageDisk("nope"))},
+			vm:     []string{"Error: creating custom disk: storage 'nope' does not exist\n400 Parameter verification failed."},
+		},
 		"snippets-off": {file: []string{`Error: failed to read file from "local:snippets/env1-1-cloud-config.yaml"`}},
 	} {
 		t.Run(name, func(t *testing.T) {

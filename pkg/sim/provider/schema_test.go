@@ -70,8 +70,10 @@ func TestSchemaIsThatOfTheRealProvider(t *testing.T) {
 	}
 	// What the double leaves out is known, so that it is a decision.
 	var wanted []string
-	for _, k := range []string{"amd_sev", "audio_device", "cdrom", "efi_disk", "hostpci", "numa", "rng", "smbios", "tpm_state",
-		"usb", "virtiofs", "watchdog"} {
+	for _, k := range []string{
+		"amd_sev", "audio_device", "cdrom", "efi_disk", "hostpci", "numa", "rng", "smbios", "tpm_state",
+		"usb", "virtiofs", "watchdog",
+	} {
 		wanted = append(wanted, "proxmox_virtual_environment_vm."+k)
 	}
 	if diff := cmp.Diff(wanted, sorted(missing)); diff != "" {

@@ -80,8 +80,14 @@ func store(ctx context.Context, d data, v vm, g guest, s vmStatus) diag.Diagnost
 }
 
 func readScalars(d data, g guest, isClone bool, values map[string]any) {
-	for _, k := range [][3]string{{"bios", "bios", "seabios"}, {"description", "description", ""}, {"hook_script_file_id", "hookscript", ""},
-		{"keyboard_layout", "keyboard", "en-us"}, {"machine", "machine", ""}, {"name", "name", ""}} {
+	for _, k := range [][3]string{
+		{"bios", "bios", "seabios"},
+		{"description", "description", ""},
+		{"hook_script_file_id", "hookscript", ""},
+		{"keyboard_layout", "keyboard", "en-us"},
+		{"machine", "machine", ""},
+		{"name", "name", ""},
+	} {
 		if !isClone || d.text(k[0]) != k[2] {
 			values[k[0]] = g.text(k[1], k[2])
 		}
@@ -143,8 +149,10 @@ func put(d data, values map[string]any, key string, isClone bool, b, absent map[
 func readHardware(d data, g guest, isClone bool, values map[string]any) {
 	readAgent(d, g, isClone, values)
 	cpu := readCPU(g)
-	put(d, values, "cpu", isClone, cpu, map[string]any{"architecture": "", "cores": 1, "flags": []string{}, "hotplugged": 0,
-		"limit": 0.0, "sockets": 1, "type": "qemu64", "units": 0})
+	put(d, values, "cpu", isClone, cpu, map[string]any{
+		"architecture": "", "cores": 1, "flags": []string{}, "hotplugged": 0,
+		"limit": 0.0, "sockets": 1, "type": "qemu64", "units": 0,
+	})
 	shared, _ := strconv.Atoi(pairs(g.text("ivshmem", ""))["size"])
 	put(d, values, "memory", isClone, map[string]any{
 		"dedicated": g.num("memory", 0), "floating": g.num("balloon", 0), "shared": shared,

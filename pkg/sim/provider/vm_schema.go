@@ -156,8 +156,10 @@ func vmHardware() fields {
 
 func diskSchema() field {
 	limits := fields{}
-	for _, k := range []string{"iops_read", "iops_write", "iops_read_burstable", "iops_write_burstable",
-		"read", "read_burstable", "write", "write_burstable"} {
+	for _, k := range []string{
+		"iops_read", "iops_write", "iops_read_burstable", "iops_write_burstable",
+		"read", "read_burstable", "write", "write_burstable",
+	} {
 		limits[k] = number(byDefault(0))
 	}
 	f := blocks(31, fields{

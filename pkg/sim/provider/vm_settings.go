@@ -252,8 +252,12 @@ func (f form) addAddresses(list []any) {
 		v4, _ := block(m).first("ipv4")
 		v6, _ := block(m).first("ipv6")
 		var parts []string
-		for _, p := range [][2]string{{"gw", v4.text("gateway")}, {"gw6", v6.text("gateway")},
-			{"ip", v4.text("address")}, {"ip6", v6.text("address")}} {
+		for _, p := range [][2]string{
+			{"gw", v4.text("gateway")},
+			{"gw6", v6.text("gateway")},
+			{"ip", v4.text("address")},
+			{"ip6", v6.text("address")},
+		} {
 			if p[1] != "" {
 				parts = append(parts, p[0]+"="+p[1])
 			}
@@ -331,8 +335,14 @@ func createForm(ctx context.Context, a *api, d data, id int, disks map[string]dr
 	f.text("keyboard", d.text("keyboard_layout"))
 	f.text("scsihw", d.text("scsi_hardware"))
 	f.text("ostype", d.or("operating_system", defaultOS()).text("type"))
-	for _, k := range [][2]string{{"name", "name"}, {"description", "description"}, {"pool", "pool_id"}, {"machine", "machine"},
-		{"args", "kvm_arguments"}, {"hookscript", "hook_script_file_id"}} {
+	for _, k := range [][2]string{
+		{"name", "name"},
+		{"description", "description"},
+		{"pool", "pool_id"},
+		{"machine", "machine"},
+		{"args", "kvm_arguments"},
+		{"hookscript", "hook_script_file_id"},
+	} {
 		f.text(k[0], d.text(k[1]))
 	}
 	f.text("tags", encodeTags(stringList(d.list("tags"))))
@@ -378,8 +388,13 @@ func prefixed(prefix, s string) string {
 func cloneForm(ctx context.Context, a *api, d data, id int, current guest, ciInterface string) (form, error) {
 	f := newForm()
 	var del []string
-	for _, k := range [][3]string{{"bios", "bios", "seabios"}, {"machine", "machine", ""}, {"scsihw", "scsi_hardware", "virtio-scsi-pci"},
-		{"keyboard", "keyboard_layout", "en-us"}, {"args", "kvm_arguments", ""}} {
+	for _, k := range [][3]string{
+		{"bios", "bios", "seabios"},
+		{"machine", "machine", ""},
+		{"scsihw", "scsi_hardware", "virtio-scsi-pci"},
+		{"keyboard", "keyboard_layout", "en-us"},
+		{"args", "kvm_arguments", ""},
+	} {
 		if v := d.text(k[1]); v != k[2] {
 			f.Set(k[0], v)
 		}

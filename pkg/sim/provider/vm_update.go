@@ -89,8 +89,14 @@ func (u *update) scalars() {
 	for _, k := range []struct {
 		name, key string
 		reboot    bool
-	}{{"kvm_arguments", "args", true}, {"bios", "bios", true}, {"description", "description", false}, {"keyboard_layout", "keyboard", true},
-		{"machine", "machine", true}, {"scsi_hardware", "scsihw", true}} {
+	}{
+		{"kvm_arguments", "args", true},
+		{"bios", "bios", true},
+		{"description", "description", false},
+		{"keyboard_layout", "keyboard", true},
+		{"machine", "machine", true},
+		{"scsi_hardware", "scsihw", true},
+	} {
 		if d.HasChange(k.name) {
 			u.Set(k.key, d.text(k.name))
 			u.reboot = u.reboot || k.reboot

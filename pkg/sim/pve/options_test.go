@@ -24,8 +24,10 @@ func TestRestrictedTags(t *testing.T) {
 		{name: "nothing is set", tags: "a", create84: "OK", create92: "OK", change: "OK", allowed: []any{"z"}},
 		{name: "registered", registered: "a;b", tags: "a", create84: "OK", create92: "unable to create VM 201 - 403 " + refusedA, change: refusedA, allowed: []any{"z"}},
 		{name: "another is registered", registered: "b", tags: "a", create84: "OK", create92: "OK", change: "OK", allowed: []any{"z"}},
-		{name: "what is taken away is registered", registered: "z", tags: "a", create84: "OK", create92: "OK",
-			change: "Permission check failed (/, Sys.Modify for modifying tag 'z')", allowed: []any{}},
+		{
+			name: "what is taken away is registered", registered: "z", tags: "a", create84: "OK", create92: "OK",
+			change: "Permission check failed (/, Sys.Modify for modifying tag 'z')", allowed: []any{},
+		},
 		{name: "none", access: "user-allow=none,user-allow-list=a", tags: "a", create84: "OK", create92: refusedAny, change: refusedA, allowed: []any{}},
 		{name: "list", access: "user-allow=list,user-allow-list=a;z", tags: "a", create84: "OK", create92: refusedAny, change: "OK", allowed: []any{"a", "z"}},
 		{name: "not in the list", access: "user-allow=list,user-allow-list=z", tags: "a", create84: "OK", create92: refusedAny, change: refusedA, allowed: []any{"z"}},

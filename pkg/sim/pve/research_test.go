@@ -295,9 +295,11 @@ type player struct {
 
 func newPlayer(t *testing.T, group string, files []string, calls map[string]map[string]bool) *player {
 	t.Helper()
-	p := &player{t: t, calls: calls, upids: map[string]string{}, secrets: map[string]string{}, scene: scenes()[group],
+	p := &player{
+		t: t, calls: calls, upids: map[string]string{}, secrets: map[string]string{}, scene: scenes()[group],
 		exits: map[string]string{}, touched: map[int]bool{}, configs: map[int]map[string]any{}, failed: map[string]bool{},
-		kept: map[int]bool{}, comments: map[string]string{}}
+		kept: map[int]bool{}, comments: map[string]string{},
+	}
 	p.s, p.c, p.f = labServer(t, Options{LockTimeout: 50 * time.Millisecond})
 	for _, file := range files {
 		p.lookAhead(readFull(t, file))

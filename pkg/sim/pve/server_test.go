@@ -567,8 +567,11 @@ func TestManyAtOnce(t *testing.T) {
 			id := itoa(600 + i)
 			vm := node + "/" + id
 			for _, step := range [][3]string{
-				{"POST", node, "vmid=" + id + "&virtio0=local:1&net0=virtio,bridge%3Dvmbr0"}, {"PUT", vm + "/resize", "disk=virtio0&size=2G"},
-				{"POST", vm + "/status/start", ""}, {"POST", vm + "/status/stop", ""}, {"DELETE", vm, ""},
+				{"POST", node, "vmid=" + id + "&virtio0=local:1&net0=virtio,bridge%3Dvmbr0"},
+				{"PUT", vm + "/resize", "disk=virtio0&size=2G"},
+				{"POST", vm + "/status/start", ""},
+				{"POST", vm + "/status/stop", ""},
+				{"DELETE", vm, ""},
 			} {
 				a := c.do(step[0], step[1], step[2])
 				if a.Status != 200 {

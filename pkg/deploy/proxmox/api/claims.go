@@ -429,8 +429,8 @@ func (c *Claims) deleteOwn(ctx context.Context, id string) error {
 	return nil
 }
 
-// Forget deletes every claim of the cluster, whichever run made it. It is for the end of a cluster's life.
-func (c *Claims) Forget(ctx context.Context) error {
+// ReleaseAll deletes every claim of the cluster, whichever run made it. It is for the end of a cluster's life.
+func (c *Claims) ReleaseAll(ctx context.Context) error {
 	err := c.Release(ctx)
 	pools, listErr := c.Pools.Pools(ctx)
 	if listErr != nil {

@@ -131,7 +131,7 @@ func TestStaleClaims(t *testing.T) {
 			}
 			mustTake(t, c, 20001)
 			mustYield(t, l.claimant(there, "other", nil), "mine", 20001)
-			if err := c.Forget(t.Context()); err != nil {
+			if err := c.ReleaseAll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		})

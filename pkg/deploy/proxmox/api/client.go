@@ -108,7 +108,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, out any
 	again := func(try int, after time.Duration) {
 		c.log.LogAttrs(ctx, slog.LevelDebug, "pve request will be made again", slog.String("path", path), slog.Int("try", try), slog.String("after", after.String()))
 	}
-	tries, err := forReads.persist(ctx, hiccup, again, func() error { return c.call(ctx, http.MethodGet, path, query, nil, out) })
+	tries, err := forReads.retry(ctx, hiccup, again, func() error { return c.call(ctx, http.MethodGet, path, query, nil, out) })
 	if err != nil && tries > 1 {
 		return fmt.Errorf("%w (asked %d times)", err, tries)
 	}

@@ -240,11 +240,13 @@ func TestAgent(t *testing.T) {
 	f.data(agent+"network-get-interfaces", map[string]any{"result": []any{
 		map[string]any{"name": "lo", "hardware-address": "00:00:00:00:00:00", "ip-addresses": []any{map[string]any{"ip-address": "127.0.0.1", "prefix": 8}}},
 		map[string]any{"name": "eth0", "hardware-address": "bc:24:11:aa:bb:cc", "ip-addresses": []any{
-			map[string]any{"ip-address": "fe80::1", "prefix": 64}, map[string]any{"ip-address": "bogus"}, map[string]any{"ip-address": "10.0.0.5", "prefix": 24}}},
+			map[string]any{"ip-address": "fe80::1", "prefix": 64}, map[string]any{"ip-address": "bogus"}, map[string]any{"ip-address": "10.0.0.5", "prefix": 24},
+		}},
 		map[string]any{"name": "eth1"},
 	}})
 	f.data("GET /nodes/pve1/qemu/101/agent/network-get-interfaces", map[string]any{"result": map[string]any{"error": map[string]any{
-		"class": "CommandNotFound", "desc": "Command guest-network-get-interfaces has been disabled: the agent is in frozen state"}}})
+		"class": "CommandNotFound", "desc": "Command guest-network-get-interfaces has been disabled: the agent is in frozen state",
+	}}})
 	f.data(agent+"file-read", map[string]any{"content": "a\u00fc\u00ff", "bytes-read": 3})
 	f.data("GET /nodes/pve1/qemu/101/agent/file-read", map[string]any{"content": "a", "truncated": true})
 	c := f.client(t)

@@ -132,7 +132,7 @@ func (row situation) compare(t *testing.T, opts api.Options, err error) {
 	if status != row.status || task != row.task || !strings.Contains(log, row.log) {
 		t.Errorf("status %d, task %q, log %q of %v", status, task, log, err)
 	}
-	if api.Passing(err) != row.again {
+	if api.IsTransient(err) != row.again {
 		t.Errorf("Passing(%v) is %v", err, !row.again)
 	}
 	_, secret, _ := strings.Cut(opts.Token, "=")
@@ -220,8 +220,10 @@ func answers() []situation {
 		{name: "200, an empty list", call: func(ctx context.Context, l *look) error {
 			return second(l.c.Content(ctx, "pve1", "local", "backup"))
 		}, fine: true},
-		{name: "400 names the parameter", call: func(ctx context.Context, l *look) error { return second(l.c.CheckID(ctx, 7)) },
-			status: 400, text: "400 Parameter verification failed. (vmid: invalid format - value does not look like a valid VM ID)"},
+		{
+			name: "400 names the parameter", call: func(ctx context.Context, l *look) error { return second(l.c.CheckID(ctx, 7)) },
+			status: 400, text: "400 Parameter verification failed. (vmid: invalid format - value does not look like a valid VM ID)",
+		},
 		{name: "400 of a taken id is no failure", call: func(ctx context.Context, l *look) error {
 			if free, err := l.c.CheckID(ctx, 100); free || err != nil {
 				return errors.Join(errors.New("it is said to be free"), err)
@@ -243,30 +245,44 @@ func answers() []situation {
 			_, secret, _ := strings.Cut(o.Token, "=")
 			l.fault(answered("/version", "401", "no such token '"+secret+"'"))
 		}, call: version, status: 401, is: unauthorized, text: "401 no such token '***'"},
-		{name: "403 names the privilege", client: with("bare", url.Values{"privsep": {"1"}}), call: read("pve1", 100),
-			status: 403, is: forbidden, text: "403 Permission check failed (/vms/100, VM.Audit)"},
-		{name: "403 of a VM out of sight proves no absence", client: with("blind", url.Values{"privsep": {"1"}}), call: read("pve1", 999),
-			status: 403, is: forbidden, text: "(/vms/999, VM.Audit)"},
-		{name: "403 of the hypervisors is not swallowed", fault: answered("/nodes", "403", "Permission check failed (/nodes, Sys.Audit)"), call: nodes,
-			status: 403, is: forbidden, text: "Permission check failed (/nodes, Sys.Audit)"},
-		{name: "403 of an unknown pool", fault: answered("/nodes", "403", "Permission check failed (pool 'p' does not exist)"), call: nodes,
-			status: 403, is: []error{api.ErrForbidden, api.ErrNotFound}, text: "pool 'p' does not exist"},
+		{
+			name: "403 names the privilege", client: with("bare", url.Values{"privsep": {"1"}}), call: read("pve1", 100),
+			status: 403, is: forbidden, text: "403 Permission check failed (/vms/100, VM.Audit)",
+		},
+		{
+			name: "403 of a VM out of sight proves no absence", client: with("blind", url.Values{"privsep": {"1"}}), call: read("pve1", 999),
+			status: 403, is: forbidden, text: "(/vms/999, VM.Audit)",
+		},
+		{
+			name: "403 of the hypervisors is not swallowed", fault: answered("/nodes", "403", "Permission check failed (/nodes, Sys.Audit)"), call: nodes,
+			status: 403, is: forbidden, text: "Permission check failed (/nodes, Sys.Audit)",
+		},
+		{
+			name: "403 of an unknown pool", fault: answered("/nodes", "403", "Permission check failed (pool 'p' does not exist)"), call: nodes,
+			status: 403, is: []error{api.ErrForbidden, api.ErrNotFound}, text: "pool 'p' does not exist",
+		},
 		{name: "404", fault: answered("/version", "404", "Not Found"), call: version, status: 404, is: notFound, text: "404 Not Found"},
 		{name: "500, no such VM", call: read("pve1", 999), status: 500, is: notFound, text: "Configuration file 'nodes/pve1/qemu-server/999.conf' does not exist"},
 		{name: "500, the VM is on another hypervisor", call: read("pve2", 100), status: 500, is: notFound, text: "nodes/pve2/qemu-server/100.conf' does not exist"},
 		{name: "500, no such pool", call: func(ctx context.Context, l *look) error { return l.c.HasPool(ctx, "nope") }, status: 500, is: notFound, text: "pool 'nope' does not exist"},
-		{name: "500, it exists", call: func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, api.Pool{ID: "taken"}) },
-			status: 500, is: []error{api.ErrExists}, text: "create pool failed: pool 'taken' already exists"},
+		{
+			name: "500, it exists", call: func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, api.Pool{ID: "taken"}) },
+			status: 500, is: []error{api.ErrExists}, text: "create pool failed: pool 'taken' already exists",
+		},
 		{name: "500, running", call: destroy(100), status: 500, text: "VM 100 is running - destroy failed"},
 		{name: "500, protected", call: destroy(104), status: 500, text: "can't remove VM 104 - protection mode enabled"},
 		{name: "500, more than one line", fault: answered("/version", "500", `first\nsecond line`), call: version, status: 500, text: "500 first second line"},
-		{name: "500, a lock was not free in time", fault: answered("/version", "500", "can't lock file '/var/lock/qemu-server/lock-320.conf' - got timeout"), call: version,
-			status: 500, again: true, text: "got timeout"},
+		{
+			name: "500, a lock was not free in time", fault: answered("/version", "500", "can't lock file '/var/lock/qemu-server/lock-320.conf' - got timeout"), call: version,
+			status: 500, again: true, text: "got timeout",
+		},
 		{name: "500, VM locked", fault: answered("/version", "500", "VM is locked (backup)"), call: version, status: 500, is: []error{api.ErrLocked}, text: "VM is locked (backup)"},
 		{name: "500, agent not configured", call: interfaces(102), status: 500, is: []error{api.ErrAgentDisabled}, text: "No QEMU guest agent configured"},
 		{name: "500, VM off", call: interfaces(101), status: 500, is: []error{api.ErrNotRunning}, text: "VM 101 is not running"},
-		{name: "500, agent dead", fault: answered("/nodes/*/qemu/*/agent/**", "500", "QEMU guest agent is not running"), call: interfaces(100),
-			status: 500, is: []error{api.ErrAgentNotRunning}, text: "QEMU guest agent is not running"},
+		{
+			name: "500, agent dead", fault: answered("/nodes/*/qemu/*/agent/**", "500", "QEMU guest agent is not running"), call: interfaces(100),
+			status: 500, is: []error{api.ErrAgentNotRunning}, text: "QEMU guest agent is not running",
+		},
 		{name: "501", fault: answered("/version", "501", "Method 'GET /version' not implemented"), call: version, status: 501, text: "501 Method 'GET /version' not implemented"},
 		{name: "502", fault: answered("/version", "502", "Bad Gateway"), call: version, status: 502, is: unreachable, text: "502 Bad Gateway"},
 		{name: "503", fault: answered("/version", "503", "Service Unavailable"), call: version, status: 503, is: unreachable, text: "503"},
@@ -284,26 +300,32 @@ func noAnswers() []situation {
 	unreachable := []error{api.ErrUnreachable}
 	return []situation{
 		{name: "dropped connection", fault: `{"path":"/version","drop":true}`, call: version, is: unreachable},
-		{name: "answer lost after the work", fault: `{"path":"/pools","method":"POST","lost":true}`,
+		{
+			name: "answer lost after the work", fault: `{"path":"/pools","method":"POST","lost":true}`,
 			call: func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, api.Pool{ID: "made"}) },
 			is:   unreachable,
 			check: func(t *testing.T, l *lab, _ error) {
 				if err := l.HasPool(t.Context(), "made"); err != nil {
 					t.Errorf("the pool was made: %v", err)
 				}
-			}},
+			},
+		},
 		{name: "no JSON", fault: `{"path":"/version","body":"<html>login</html>"}`, call: version, text: "not JSON"},
 		{name: "no body", fault: `{"path":"/version","body":""}`, call: version, text: "not JSON"},
 		{name: "an error page of a proxy", fault: `{"path":"/version","status":502,"reason":"Bad Gateway","body":"<html>"}`, call: version, status: 502, is: unreachable, text: "502 Bad Gateway"},
 		{name: "no task where one was expected", fault: `{"path":"/nodes/*/qemu/*/status/stop","body":"{\"data\":null}"}`, call: stop(101), text: "where a task id was expected"},
-		{name: "a stall ends with the client's own limit", fault: `{"path":"/version","delay":"5s"}`,
-			client: func(_ *lab, o *api.Options) { o.Timeout = 100 * time.Millisecond }, call: version, is: unreachable, text: "no answer within 100ms"},
-		{name: "a stall ends with the caller's deadline", fault: `{"path":"/version","delay":"5s"}`, limit: 100 * time.Millisecond, call: version,
+		{
+			name: "a stall ends with the client's own limit", fault: `{"path":"/version","delay":"5s"}`,
+			client: func(_ *lab, o *api.Options) { o.Timeout = 100 * time.Millisecond }, call: version, is: unreachable, text: "no answer within 100ms",
+		},
+		{
+			name: "a stall ends with the caller's deadline", fault: `{"path":"/version","delay":"5s"}`, limit: 100 * time.Millisecond, call: version,
 			text: context.DeadlineExceeded.Error(), check: func(t *testing.T, _ *lab, err error) {
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v is no deadline", err)
 				}
-			}},
+			},
+		},
 		{name: "the caller's cancel", call: func(ctx context.Context, l *look) error {
 			ctx, cancel := context.WithCancelCause(ctx)
 			cancel(errors.New("no longer wanted"))
@@ -399,14 +421,21 @@ func tasks() []situation {
 	)
 	return []situation{
 		{name: "task: OK", call: stop(101), fine: true},
-		{name: "task: refused", fault: failing("VM is locked (backup)"), call: stop(102), task: "VM is locked (backup)", is: []error{api.ErrLocked},
-			log: "TASK ERROR: VM is locked (backup)", text: "task qmstop of VM 102 on pve1 failed: VM is locked (backup)"},
+		{
+			name: "task: refused", fault: failing("VM is locked (backup)"), call: stop(102), task: "VM is locked (backup)", is: []error{api.ErrLocked},
+			log: "TASK ERROR: VM is locked (backup)", text: "task qmstop of VM 102 on pve1 failed: VM is locked (backup)",
+		},
 		{name: "task: unexpected status", fault: failing("unexpected status"), call: stop(102), task: "unexpected status", text: "failed: unexpected status"},
-		{name: "task: warnings are success", fault: `{"path":"/nodes/*/qemu/*/status/start","task_warnings":["no swtpm","no swtpm","iothread is only valid with virtio disk"]}`,
-			call: start(101), fine: true, warned: []string{"task qmstart of VM 101 on pve1 went well, with warnings: no swtpm; iothread is only valid with virtio disk"}},
-		{name: "task: warnings whose log cannot be read", fault: `[{"path":"/nodes/*/qemu/*/status/stop","task_warnings":["no swtpm"]},` + answered("/nodes/*/tasks/*/log", "500", "no") + `]`,
-			call: stop(101), fine: true, warned: []string{"task qmstop of VM 101 on pve1 went well, with warnings: the task's log cannot be read: GET /nodes/pve1/tasks"}},
-		{name: "task: a start that is asked of the HA manager is waited for", fault: `{"path":"/nodes/*/qemu/*/status/start","ha":"300ms"}`, fine: true,
+		{
+			name: "task: warnings are success", fault: `{"path":"/nodes/*/qemu/*/status/start","task_warnings":["no swtpm","no swtpm","iothread is only valid with virtio disk"]}`,
+			call: start(101), fine: true, warned: []string{"task qmstart of VM 101 on pve1 went well, with warnings: no swtpm; iothread is only valid with virtio disk"},
+		},
+		{
+			name: "task: warnings whose log cannot be read", fault: `[{"path":"/nodes/*/qemu/*/status/stop","task_warnings":["no swtpm"]},` + answered("/nodes/*/tasks/*/log", "500", "no") + `]`,
+			call: stop(101), fine: true, warned: []string{"task qmstop of VM 101 on pve1 went well, with warnings: the task's log cannot be read: GET /nodes/pve1/tasks"},
+		},
+		{
+			name: "task: a start that is asked of the HA manager is waited for", fault: `{"path":"/nodes/*/qemu/*/status/start","ha":"300ms"}`, fine: true,
 			call: func(ctx context.Context, l *look) error {
 				if err := l.c.Restart(ctx, "pve1", 101); err != nil {
 					return err
@@ -416,14 +445,18 @@ func tasks() []situation {
 					return fmt.Errorf("it is %q: %w", vm.Status, err)
 				}
 				return err
-			}},
-		{name: "task: the HA manager does nothing", fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"1h"}`, limit: 300 * time.Millisecond, call: stop(101),
+			},
+		},
+		{
+			name: "task: the HA manager does nothing", fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"1h"}`, limit: 300 * time.Millisecond, call: stop(101),
 			text: "waiting for the HA manager to have VM 101 on pve1 stopped: ", check: func(t *testing.T, _ *lab, err error) {
 				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(progress.HintOf(err), "ha-manager status") {
 					t.Errorf("got %v, hint %q", err, progress.HintOf(err))
 				}
-			}},
-		{name: "task: a stop that is asked of the HA manager is waited for", fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"300ms"}`, fine: true,
+			},
+		},
+		{
+			name: "task: a stop that is asked of the HA manager is waited for", fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"300ms"}`, fine: true,
 			call: func(ctx context.Context, l *look) error {
 				if err := l.c.Stop(ctx, "pve1", 101); err != nil {
 					return err
@@ -433,7 +466,8 @@ func tasks() []situation {
 					return fmt.Errorf("it is %q: %w", vm.Status, err)
 				}
 				return err
-			}},
+			},
+		},
 		{name: "task: what it was for is gone", fault: failing(gone), call: stop(102), task: gone, is: []error{api.ErrNotFound}, text: gone},
 		{name: "task: privilege", fault: failing(lacking), call: stop(102), task: lacking, is: []error{api.ErrForbidden}, text: "Datastore.AllocateSpace"},
 		{name: "task: a lock that was not free is waited for", fault: `{"path":"/nodes/*/qemu/*/status/stop","task_error":"` + held + `","nth":1}`, call: stop(101), fine: true},
@@ -441,15 +475,19 @@ func tasks() []situation {
 			answer := l.send("POST", "/nodes/pve1/qemu/105/status/start", nil)
 			return l.c.WaitTask(ctx, upidIn(answer))
 		}, task: noStart, log: "bridge 'vmbr99' does not exist", text: "\n  bridge 'vmbr99' does not exist"},
-		{name: "task: its log cannot be read", fault: `[` + failing("VM is locked (backup)") + `,` + answered("/nodes/*/tasks/*/log", "595", "No route to host") + `]`,
-			call: stop(102), task: "VM is locked (backup)", is: []error{api.ErrLocked}, log: "the task's log cannot be read", text: "595 No route to host"},
+		{
+			name: "task: its log cannot be read", fault: `[` + failing("VM is locked (backup)") + `,` + answered("/nodes/*/tasks/*/log", "595", "No route to host") + `]`,
+			call: stop(102), task: "VM is locked (backup)", is: []error{api.ErrLocked}, log: "the task's log cannot be read", text: "595 No route to host",
+		},
 		{name: "task: its hypervisor is away for a moment", fault: `{"path":"/nodes/*/tasks/*/status","status":595,"reason":"Connection refused","nth":1}`, call: stop(101), fine: true},
-		{name: "task: the wait ends with the caller's deadline", fault: answered("/nodes/*/tasks/*/status", "595", "No route to host"), limit: 300 * time.Millisecond,
+		{
+			name: "task: the wait ends with the caller's deadline", fault: answered("/nodes/*/tasks/*/status", "595", "No route to host"), limit: 300 * time.Millisecond,
 			call: stop(101), status: 595, is: []error{api.ErrUnreachable}, again: true, text: "waiting for task UPID:pve1:", check: func(t *testing.T, _ *lab, err error) {
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v is no deadline", err)
 				}
-			}},
+			},
+		},
 		{name: "task: its worker vanished", call: vanishing, task: "unexpected status", text: "task qmcreate of VM 100 on pve1 failed: unexpected status"},
 		{name: "task: none", call: func(ctx context.Context, l *look) error { return l.c.WaitTask(ctx, "nonsense") }, text: "nonsense"},
 		{name: "task: the log of an unknown one", call: func(ctx context.Context, l *look) error {
@@ -494,14 +532,22 @@ func managed() []situation {
 func of92() []situation {
 	const unlink = "unlink '/dev/pve/vm-106-disk-0' failed - Operation not permitted"
 	return []situation{
-		{name: "9.2: 403 names every privilege that would do", client: with("bare", url.Values{"privsep": {"1"}}), call: interfaces(100),
-			status: 403, is: []error{api.ErrForbidden}, text: "403 Permission check failed (/vms/100, VM.GuestAgent.Audit|VM.GuestAgent.Unrestricted)"},
-		{name: "9.2: a pool begins with a letter", call: func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, api.Pool{ID: "1abc"}) },
-			status: 500, text: "pool name must start with a letter"},
-		{name: "9.2: a missing bridge is the task's own end", call: start(105), task: "bridge 'vmbr99' does not exist",
-			is: []error{api.ErrNotFound}, text: "failed: bridge 'vmbr99' does not exist"},
-		{name: "9.2: disks that a deletion leaves are warned of", fault: `{"path":"/nodes/*/qemu/106","method":"DELETE","disks_kept":"` + unlink + `"}`, call: destroy(106),
-			fine: true, warned: []string{"task qmdestroy of VM 106 on pve1 went well, with warnings: Could not remove disk 'local-lvm:vm-106-disk-0', check manually: " + unlink + "; " + unlink}},
+		{
+			name: "9.2: 403 names every privilege that would do", client: with("bare", url.Values{"privsep": {"1"}}), call: interfaces(100),
+			status: 403, is: []error{api.ErrForbidden}, text: "403 Permission check failed (/vms/100, VM.GuestAgent.Audit|VM.GuestAgent.Unrestricted)",
+		},
+		{
+			name: "9.2: a pool begins with a letter", call: func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, api.Pool{ID: "1abc"}) },
+			status: 500, text: "pool name must start with a letter",
+		},
+		{
+			name: "9.2: a missing bridge is the task's own end", call: start(105), task: "bridge 'vmbr99' does not exist",
+			is: []error{api.ErrNotFound}, text: "failed: bridge 'vmbr99' does not exist",
+		},
+		{
+			name: "9.2: disks that a deletion leaves are warned of", fault: `{"path":"/nodes/*/qemu/106","method":"DELETE","disks_kept":"` + unlink + `"}`, call: destroy(106),
+			fine: true, warned: []string{"task qmdestroy of VM 106 on pve1 went well, with warnings: Could not remove disk 'local-lvm:vm-106-disk-0', check manually: " + unlink + "; " + unlink},
+		},
 		{name: "9.2: a hypervisor that has just begun is not taken for offline", fine: true, before: func(l *lab) {
 			l.request("POST", l.endpoint.URL+"/sim/nodes/pve2", "application/json", `{"unknown":true}`)
 		}, call: func(ctx context.Context, l *look) error {

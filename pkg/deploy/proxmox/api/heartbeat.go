@@ -20,7 +20,7 @@ const (
 // HeartbeatOptions say whose life is told, and where.
 type HeartbeatOptions struct {
 	Pools Pools
-	Mark  RunMark // without Until
+	Mark  RunLease // without Until
 	// Alive is AliveTime if it is 0. The mark is refreshed three times in it.
 	Alive time.Duration
 	// Now is the clock of Proxmox VE, as far as it is known.
@@ -40,7 +40,7 @@ type Heartbeat struct {
 	first   error         // of the first try; read after tried
 
 	mu     sync.Mutex
-	mark   RunMark
+	mark   RunLease
 	warned bool
 }
 
@@ -69,7 +69,7 @@ func (h *Heartbeat) Wait(ctx context.Context) error {
 }
 
 // Update changes what the mark says, soon.
-func (h *Heartbeat) Update(change func(*RunMark)) {
+func (h *Heartbeat) Update(change func(*RunLease)) {
 	h.mu.Lock()
 	change(&h.mark)
 	h.mu.Unlock()
@@ -93,7 +93,7 @@ func (h *Heartbeat) Stop(ctx context.Context, keep bool) {
 	if keep {
 		err = h.beat(ctx, 0)
 	} else {
-		err = DropRunMark(ctx, h.options.Pools, h.options.Mark.OwnerID)
+		err = DropRunLease(ctx, h.options.Pools, h.options.Mark.OwnerID)
 	}
 	if err != nil {
 		h.warn(err)

@@ -20,7 +20,7 @@ func (l *lab) beat(edit func(*api.HeartbeatOptions)) (h *api.Heartbeat, warnings
 	var told []error
 	o := api.HeartbeatOptions{
 		Pools: l.Client, Now: l.Now, Alive: 90 * time.Millisecond,
-		Mark: api.RunMark{Cluster: "ci-1", OwnerID: "me", Verb: "full", Who: "me@here", Place: "here", PID: 7, Start: "9", Destroys: true, Making: true},
+		Mark: api.RunLease{Cluster: "ci-1", OwnerID: "me", Verb: "full", Who: "me@here", Place: "here", PID: 7, Start: "9", Destroys: true, Provisioning: true},
 		Warn: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -47,9 +47,9 @@ func eventually(t *testing.T, what string, ask func() bool) {
 	}
 }
 
-func (l *lab) mark() (api.RunMark, bool) {
+func (l *lab) mark() (api.RunLease, bool) {
 	l.t.Helper()
-	m, found, err := api.ReadRunMark(l.t.Context(), l.Client, "me")
+	m, found, err := api.ReadRunLease(l.t.Context(), l.Client, "me")
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -63,18 +63,18 @@ func TestHeartbeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _ := l.mark()
-	want := api.RunMark{Cluster: "ci-1", OwnerID: "me", Verb: "full", Who: "me@here", Place: "here", PID: 7, Start: "9", Destroys: true, Making: true, Until: first.Until}
+	want := api.RunLease{Cluster: "ci-1", OwnerID: "me", Verb: "full", Who: "me@here", Place: "here", PID: 7, Start: "9", Destroys: true, Provisioning: true, Until: first.Until}
 	if diff := cmp.Diff(want, first); diff != "" || !first.Until.After(time.Now()) {
 		t.Errorf("the mark (-want +got), until %s:\n%s", first.Until, diff)
 	}
 	eventually(t, "the mark is refreshed", func() bool { m, _ := l.mark(); return m.Until.After(first.Until) })
-	h.Update(func(m *api.RunMark) { m.Making = false })
-	eventually(t, "the mark says that the cluster is made", func() bool { m, _ := l.mark(); return !m.Making })
+	h.Update(func(m *api.RunLease) { m.Provisioning = false })
+	eventually(t, "the mark says that the cluster is made", func() bool { m, _ := l.mark(); return !m.Provisioning })
 	traces, err := api.ReadTraces(t.Context(), l.Client)
 	if err != nil || len(traces.Marks) != 1 || len(traces.Claims) != 0 {
 		t.Errorf("traces %v, %v", traces, err)
 	}
-	if err := api.DropRunMark(t.Context(), l.Client, "me"); err != nil {
+	if err := api.DropRunLease(t.Context(), l.Client, "me"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a mark that somebody deleted is made again", func() bool { _, found := l.mark(); return found })
@@ -127,7 +127,7 @@ func TestHeartbeatWithoutThePrivilege(t *testing.T) {
 	if err := h.Wait(t.Context()); !errors.Is(err, api.ErrForbidden) {
 		t.Error(err)
 	}
-	h.Update(func(*api.RunMark) {})
+	h.Update(func(*api.RunLease) {})
 	h.Stop(t.Context(), false)
 	if len(warnings()) > 0 { // the warning about claims tells it
 		t.Errorf("told %v", warnings())
@@ -156,7 +156,7 @@ func TestReadTraces(t *testing.T) {
 	if err != nil || len(traces.Marks) != 1 || len(traces.Claims) != 1 {
 		t.Fatalf("%v, %v", traces, err)
 	}
-	if m := traces.Marks[0]; m.OwnerID != "x" || !m.Until.IsZero() || m.Destroys || m.Making {
+	if m := traces.Marks[0]; m.OwnerID != "x" || !m.Until.IsZero() || m.Destroys || m.Provisioning {
 		t.Errorf("read %v", m)
 	}
 	if !traces.Claimed("o", 20019) || traces.Claimed("o", 20020) || traces.Claimed("x", 20010) {

@@ -216,7 +216,7 @@ func (c *Client) DeleteVolume(ctx context.Context, hypervisor, volume string) er
 
 // Unprotect takes the protection off a VM (VM.Config.Options).
 func (c *Client) Unprotect(ctx context.Context, hypervisor string, vmid int) error {
-	return persist(ctx, func() error {
+	return retry(ctx, func() error {
 		return c.call(ctx, http.MethodPut, vmPath(hypervisor, vmid, "/config"), nil, map[string]string{"protection": "0"}, nil)
 	})
 }

@@ -38,21 +38,21 @@ func (c *Client) ReadPool(ctx context.Context, id string) (Pool, error) {
 // MakePool makes a pool (Pool.Allocate). Of all who make one of the same name at the same time, on whatever hypervisor,
 // exactly one succeeds; for the others the error matches ErrExists.
 func (c *Client) MakePool(ctx context.Context, p Pool) error {
-	return persist(ctx, func() error {
+	return retry(ctx, func() error {
 		return c.call(ctx, http.MethodPost, "/pools", nil, map[string]string{"poolid": p.ID, "comment": p.Comment}, nil)
 	})
 }
 
 // UpdatePool replaces the comment of a pool (Pool.Allocate). It matches ErrNotFound if there is none of that name.
 func (c *Client) UpdatePool(ctx context.Context, p Pool) error {
-	return persist(ctx, func() error {
+	return retry(ctx, func() error {
 		return c.call(ctx, http.MethodPut, poolPath(p.ID), nil, map[string]string{"comment": p.Comment}, nil)
 	})
 }
 
 // DeletePool deletes an empty pool (Pool.Allocate). It matches ErrNotFound if there is none of that name.
 func (c *Client) DeletePool(ctx context.Context, id string) error {
-	return persist(ctx, func() error { return c.call(ctx, http.MethodDelete, poolPath(id), nil, nil, nil) })
+	return retry(ctx, func() error { return c.call(ctx, http.MethodDelete, poolPath(id), nil, nil, nil) })
 }
 
 func poolPath(id string) string { return "/pools/" + url.PathEscape(id) }

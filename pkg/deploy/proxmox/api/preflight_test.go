@@ -51,6 +51,7 @@ func (w *world) TagRules(context.Context) (TagRules, error)            { return 
 func (w *world) StoragePaths(context.Context) (map[string]string, error) {
 	return map[string]string{"local": "/srv/vz"}, nil
 }
+
 func (w *world) HasPool(_ context.Context, name string) error {
 	if slices.Contains(w.pools, name) {
 		return nil
@@ -61,6 +62,7 @@ func (w *world) Live(_ context.Context, listed VM) (VM, error) { return listed, 
 func (w *world) Content(_ context.Context, h, s, kind string) ([]Volume, error) {
 	return w.content[h+"/"+s+"/"+kind], nil
 }
+
 func (w *world) Storages(_ context.Context, h string) ([]Storage, error) {
 	if s, found := w.storages[h]; found {
 		return s, nil
@@ -400,7 +402,9 @@ func TestClocksAreComparedAsFarAsDatesTell(t *testing.T) {
 		date string
 		want time.Duration
 	}{
-		{"Fri, 02 Jan 2026 03:04:05 GMT", 0}, {"Fri, 02 Jan 2026 03:04:04 GMT", -700 * time.Millisecond}, {"Fri, 02 Jan 2026 03:06:06 GMT", 2*time.Minute + 200*time.Millisecond},
+		{"Fri, 02 Jan 2026 03:04:05 GMT", 0},
+		{"Fri, 02 Jan 2026 03:04:04 GMT", -700 * time.Millisecond},
+		{"Fri, 02 Jan 2026 03:06:06 GMT", 2*time.Minute + 200*time.Millisecond},
 		{"Fri, 02 Jan 2026 02:04:05 GMT", -time.Hour + 300*time.Millisecond},
 	} {
 		var c clock

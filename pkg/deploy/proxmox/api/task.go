@@ -116,7 +116,7 @@ func (c *Client) awaitManager(ctx context.Context, upid, want string) error {
 
 // runAgain is run for what may be done twice: it tries again what fails for a passing reason.
 func (c *Client) runAgain(ctx context.Context, method, path string, query url.Values) error {
-	return persist(ctx, func() error { return c.run(ctx, method, path, query, nil) })
+	return retry(ctx, func() error { return c.run(ctx, method, path, query, nil) })
 }
 
 // WaitTask waits until the task has ended. One that ended with warnings ended well: they are told to Options.Warn. Any other exit status

@@ -82,9 +82,11 @@ type NIC struct {
 // HasTag tells whether the VM carries the tag.
 func (v VM) HasTag(tag string) bool { return slices.Contains(v.Tags, tag) }
 
-// Making tells whether the VM is in the making: of one that is made or cloned nothing but that is to be seen, and a clone may
+// Provisioning tells whether the VM is in the making: of one that is made or cloned nothing but that is to be seen, and a clone may
 // be moved then.
-func (v VM) Making() bool { return v.Lock == "create" || v.Lock == "clone" || v.Lock == "migrate" }
+func (v VM) Provisioning() bool {
+	return v.Lock == "create" || v.Lock == "clone" || v.Lock == "migrate"
+}
 
 // Version asks the API for its version. It needs a valid token but no privilege, so it is the probe for both.
 func (c *Client) Version(ctx context.Context) (Version, error) {

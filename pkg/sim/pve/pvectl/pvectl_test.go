@@ -287,8 +287,15 @@ func waitGone(t *testing.T, pid int) {
 func TestUsage(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.json")
 	for _, args := range [][]string{
-		nil, {"bogus"}, {"start", "--bogus"}, {"start", "now"}, {"start", "--hosts", "docker"}, {"start", "--pve-version", "7"},
-		{"start", "--hypervisors", "0"}, {"env", "--format", "xml"}, {"start", "--faults", missing},
+		nil,
+		{"bogus"},
+		{"start", "--bogus"},
+		{"start", "now"},
+		{"start", "--hosts", "docker"},
+		{"start", "--pve-version", "7"},
+		{"start", "--hypervisors", "0"},
+		{"env", "--format", "xml"},
+		{"start", "--faults", missing},
 	} {
 		if r := hiveSim(t, args...); r.code != 2 || r.err == "" || r.out != "" {
 			t.Errorf("%q = %+v, want 2", args, r)

@@ -43,7 +43,7 @@ func (p *Pulse) ask(ctx context.Context, c *Cluster, probe *prober, host Host) e
 	answer, scheme, err := probe.getEither(ctx, address(host, ManagerPort)+"/health")
 	if err != nil && scheme == "" {
 		p.Daemon = err
-		return c.greet(ctx, host)
+		return c.checkBanner(ctx, host)
 	}
 	if words, err := readHealth(answer); err == nil {
 		p.Self, p.Uptime = words.Node, time.Duration(words.Uptime)*time.Second
@@ -51,8 +51,8 @@ func (p *Pulse) ask(ctx context.Context, c *Cluster, probe *prober, host Host) e
 	return nil
 }
 
-// greet waits for the first words of a node's SSH server. A connection alone proves little: something between may take it.
-func (c *Cluster) greet(ctx context.Context, host Host) error {
+// checkBanner waits for the first words of a node's SSH server. A connection alone proves little: something between may take it.
+func (c *Cluster) checkBanner(ctx context.Context, host Host) error {
 	port := host.Node().SSHPort
 	if port == 0 {
 		port = 22

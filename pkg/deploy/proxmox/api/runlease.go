@@ -14,9 +14,9 @@ import (
 // runPrefix begins the name of the pool that a run of a cluster holds while it lives; the cluster's owner id follows.
 const runPrefix = "hive-test-run-"
 
-// RunMark says that a run is at work on a cluster: a resource pool that every machine with the token sees. Of a run that died
+// RunLease says that a run is at work on a cluster: a resource pool that every machine with the token sees. Of a run that died
 // it stays, and tells what that run had in hand.
-type RunMark struct {
+type RunLease struct {
 	Cluster cluster.Name
 	OwnerID string
 	Verb    string
@@ -28,39 +28,41 @@ type RunMark struct {
 	// Destroys says that the run destroys the cluster at its end, whatever happens.
 	Destroys bool
 	// Making says that the cluster was never up so far.
-	Making bool
+	Provisioning bool
 	// Until is when the run counts as dead unless it has said again that it lives, by the clock of Proxmox VE. It is zero where
 	// it cannot be read.
 	Until time.Time
 }
 
 // String is for people.
-func (m RunMark) String() string { return m.Verb + " of cluster " + string(m.Cluster) + " by " + m.Who }
+func (m RunLease) String() string {
+	return m.Verb + " of cluster " + string(m.Cluster) + " by " + m.Who
+}
 
 // Pool is the name of the mark's pool.
-func (m RunMark) Pool() string { return runPrefix + m.OwnerID }
+func (m RunLease) Pool() string { return runPrefix + m.OwnerID }
 
-func (m RunMark) pool() Pool {
+func (m RunLease) pool() Pool {
 	yes := map[bool]string{true: "yes", false: "no"}
 	return Pool{ID: m.Pool(), Comment: fmt.Sprintf(
 		"hive-test %s runs; cluster=%s owner=%s verb=%s by=%s place=%s pid=%d start=%s destroys=%s making=%s until=%s. Safe to delete if no hive-test runs.",
-		m.Verb, m.Cluster, m.OwnerID, m.Verb, strings.Join(strings.Fields(m.Who), "_"), m.Place, m.PID, m.Start, yes[m.Destroys], yes[m.Making],
+		m.Verb, m.Cluster, m.OwnerID, m.Verb, strings.Join(strings.Fields(m.Who), "_"), m.Place, m.PID, m.Start, yes[m.Destroys], yes[m.Provisioning],
 		m.Until.UTC().Format(time.RFC3339))}
 }
 
-func parseRunMark(p Pool) (RunMark, bool) {
+func parseRunLease(p Pool) (RunLease, bool) {
 	owner, found := strings.CutPrefix(p.ID, runPrefix)
 	if !found {
-		return RunMark{}, false
+		return RunLease{}, false
 	}
 	fields := commentFields(p.Comment)
 	name, err := cluster.ParseName(fields["cluster"])
 	if err != nil { // anybody may write there
 		name = ""
 	}
-	m := RunMark{
+	m := RunLease{
 		Cluster: name, OwnerID: owner, Verb: fields["verb"], Who: fields["by"], Place: fields["place"], Start: fields["start"],
-		Destroys: fields["destroys"] == "yes", Making: fields["making"] == "yes",
+		Destroys: fields["destroys"] == "yes", Provisioning: fields["making"] == "yes",
 	}
 	m.PID, _ = strconv.Atoi(fields["pid"])
 	m.Until, _ = time.Parse(time.RFC3339, fields["until"])
@@ -69,7 +71,7 @@ func parseRunMark(p Pool) (RunMark, bool) {
 
 // Traces are what runs have left on Proxmox VE for other machines to see, as far as the token may see it (Pool.Audit).
 type Traces struct {
-	Marks  []RunMark
+	Marks  []RunLease
 	Claims []Claim
 }
 
@@ -91,7 +93,7 @@ func ReadTraces(ctx context.Context, p Pools) (Traces, error) {
 	}
 	var t Traces
 	for _, pool := range pools {
-		if m, ok := parseRunMark(pool); ok {
+		if m, ok := parseRunLease(pool); ok {
 			t.Marks = append(t.Marks, m)
 		}
 		if first, ok := claimedBlock(pool.ID); ok {
@@ -121,18 +123,18 @@ func (t Traces) Claimed(owner string, vmid int) bool {
 	return false
 }
 
-// ReadRunMark reads the mark of an owner's cluster as it is now; found is false if there is none.
-func ReadRunMark(ctx context.Context, p Pools, owner string) (mark RunMark, found bool, err error) {
+// ReadRunLease reads the mark of an owner's cluster as it is now; found is false if there is none.
+func ReadRunLease(ctx context.Context, p Pools, owner string) (mark RunLease, found bool, err error) {
 	pool, err := p.ReadPool(ctx, runPrefix+owner)
 	if errors.Is(err, ErrNotFound) {
-		return RunMark{}, false, nil
+		return RunLease{}, false, nil
 	}
-	mark, found = parseRunMark(pool)
+	mark, found = parseRunLease(pool)
 	return mark, found && err == nil, err
 }
 
-// DropRunMark deletes the mark of an owner's cluster. That there is none is no error.
-func DropRunMark(ctx context.Context, p Pools, owner string) error {
+// DropRunLease deletes the mark of an owner's cluster. That there is none is no error.
+func DropRunLease(ctx context.Context, p Pools, owner string) error {
 	err := p.DeletePool(ctx, runPrefix+owner)
 	if errors.Is(err, ErrNotFound) {
 		return nil

@@ -23,17 +23,17 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// arena is a simulated Proxmox VE that holds other people's VMs, and two machines that use it: the one where its simulator
+// testbed is a simulated Proxmox VE that holds other people's VMs, and two machines that use it: the one where its simulator
 // is, and another that has nothing but credentials.
-type arena struct {
-	*ward
+type testbed struct {
+	*testEnv
 	others    map[int]string
-	still     stillness
+	still     baseline
 	elsewhere string // the other machine's home
 }
 
-// stillness is what is there when no cluster is.
-type stillness struct {
+// baseline is what is there when no cluster is.
+type baseline struct {
 	pools, volumes string
 	hosts, mounts  int
 }
@@ -41,9 +41,9 @@ type stillness struct {
 // settle is how long what was ended may take to be gone.
 const settle = 15 * time.Second
 
-func newArena(t testing.TB, flags ...string) *arena {
+func newArena(t testing.TB, flags ...string) *testbed {
 	t.Helper()
-	a := &arena{ward: startSimulator(t, append([]string{"--task-duration", "20ms", "--boot-delay", "0s", "--auth-delay", "0s"}, flags...)...), others: map[int]string{}}
+	a := &testbed{testEnv: startSimulator(t, append([]string{"--task-duration", "20ms", "--boot-delay", "0s", "--auth-delay", "0s"}, flags...)...), others: map[int]string{}}
 	a.elsewhere = filepath.Join(a.dir, "elsewhere")
 	if err := os.MkdirAll(a.elsewhere, 0o700); err != nil {
 		t.Fatal(err)
@@ -70,22 +70,22 @@ func newArena(t testing.TB, flags ...string) *arena {
 	return a
 }
 
-func (a *arena) configOf(id int) string {
+func (a *testbed) configOf(id int) string {
 	a.Helper()
 	return string(a.must("GET", fmt.Sprintf("/nodes/pve1/qemu/%d/config", id)))
 }
 
 // here is a command on the machine where the simulator is.
-func (a *arena) here(args ...string) *exec.Cmd {
+func (a *testbed) here(args ...string) *exec.Cmd {
 	return a.command(a.dir, append(args, "--clusters-dir", a.clusters())...)
 }
 
 // there is a command on the machine that has only credentials.
-func (a *arena) there(args ...string) *exec.Cmd {
+func (a *testbed) there(args ...string) *exec.Cmd {
 	return a.command(a.elsewhere, append(args, "--config", filepath.Join(a.elsewhere, "hive-test.yaml"), "--clusters-dir", filepath.Join(a.elsewhere, "clusters"))...)
 }
 
-func (a *arena) command(home string, args ...string) *exec.Cmd {
+func (a *testbed) command(home string, args ...string) *exec.Cmd {
 	command := exec.Command(filepath.Join(a.bin, "hive-test"), args...)
 	command.Dir = home
 	tmp := filepath.Join(home, "tmp")
@@ -107,7 +107,7 @@ type ended struct {
 	took           time.Duration
 }
 
-func (a *arena) run(command *exec.Cmd) ended {
+func (a *testbed) run(command *exec.Cmd) ended {
 	a.Helper()
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
@@ -122,9 +122,9 @@ func (a *arena) run(command *exec.Cmd) ended {
 }
 
 // look takes stock of what clusters may leave behind.
-func (a *arena) look() stillness {
+func (a *testbed) look() baseline {
 	a.Helper()
-	s := stillness{pools: string(a.must("GET", "/pools")), hosts: len(descendants(a.simPID())), mounts: mountsBelow(a.dir)}
+	s := baseline{pools: string(a.must("GET", "/pools")), hosts: len(descendants(a.simPID())), mounts: mountsBelow(a.dir)}
 	var volumes []string
 	for _, h := range a.sim.Hypervisors {
 		for _, storage := range []string{"local", "local-lvm"} {
@@ -146,7 +146,7 @@ func (a *arena) look() stillness {
 	return s
 }
 
-func (a *arena) simPID() int {
+func (a *testbed) simPID() int {
 	raw, err := os.ReadFile(filepath.Join(a.clusters(), ".sim", "sim.json"))
 	if err != nil {
 		a.Fatal(err)
@@ -162,7 +162,7 @@ func (a *arena) simPID() int {
 
 // leaks says what of any cluster is still there, a moment allowed for what is ending, and whether other people's VMs are
 // as they were.
-func (a *arena) leaks() []string {
+func (a *testbed) leaks() []string {
 	a.Helper()
 	var found []string
 	for end, wait := time.Now().Add(settle), 10*time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
@@ -174,7 +174,7 @@ func (a *arena) leaks() []string {
 	}
 }
 
-func (a *arena) leaksNow() []string {
+func (a *testbed) leaksNow() []string {
 	a.Helper()
 	var found []string
 	var listed struct {
@@ -213,7 +213,7 @@ func (a *arena) leaksNow() []string {
 	if now.mounts > a.still.mounts {
 		found = append(found, fmt.Sprintf("%d mounts", now.mounts-a.still.mounts))
 	}
-	for _, p := range strangers(a.dir, a.simPID()) {
+	for _, p := range leakedProcesses(a.dir, a.simPID()) {
 		found = append(found, "process "+p)
 	}
 	return found
@@ -245,9 +245,9 @@ func descendants(root int) []int {
 	return all
 }
 
-// strangers are the processes that have to do with a directory, by their working directory or environment, but for one and
+// leakedProcesses are the processes that have to do with a directory, by their working directory or environment, but for one and
 // what it has started.
-func strangers(dir string, but int) []string {
+func leakedProcesses(dir string, but int) []string {
 	var found []string
 	known := append(descendants(but), but)
 	processes, _ := filepath.Glob("/proc/[0-9]*")
@@ -275,7 +275,7 @@ func mountsBelow(dir string) int {
 
 // liveRun is a run of hive-test that is under way, with what it tells.
 type liveRun struct {
-	a       *arena
+	a       *testbed
 	command *exec.Cmd
 	done    chan struct{} // closed when the process has ended
 	heard   chan struct{} // closed when all is read that it and its children have told
@@ -289,7 +289,7 @@ type liveRun struct {
 }
 
 // start starts a command that tells its events on standard error.
-func (a *arena) start(command *exec.Cmd) *liveRun {
+func (a *testbed) start(command *exec.Cmd) *liveRun {
 	a.Helper()
 	r := &liveRun{a: a, command: command, done: make(chan struct{}), heard: make(chan struct{}), phases: map[string]time.Time{}, change: make(chan struct{})}
 	r.command.Args = append(r.command.Args, "--log-format", "json", "-v")

@@ -23,13 +23,13 @@ const (
 	lastPause  = time.Second
 )
 
-// awaitMaking waits for VMs in the making on the ids that the cluster has claimed: PVE shows of one that is made nothing but its
+// awaitProvisioning waits for VMs in the making on the ids that the cluster has claimed: PVE shows of one that is made nothing but its
 // id, and of a clone its description before its tags, which it is given here. With patience it waits also for those that may still appear.
-func (f *Fleet) awaitMaking(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
+func (f *Fleet) awaitProvisioning(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
 	started, quiet := time.Now(), time.Now()
 	known := 0
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		making, seen, err := f.making(ctx, r, sink)
+		making, seen, err := f.provisioning(ctx, r, sink)
 		if err != nil {
 			return err
 		}
@@ -53,8 +53,8 @@ func (f *Fleet) awaitMaking(ctx context.Context, r *cluster.Record, patience boo
 	}
 }
 
-// making are the VMs in the making on claimed ids, and how many VMs have such ids; -1 if none are claimed.
-func (f *Fleet) making(ctx context.Context, r *cluster.Record, sink progress.Sink) (making []api.VM, seen int, err error) {
+// provisioning are the VMs in the provisioning on claimed ids, and how many VMs have such ids; -1 if none are claimed.
+func (f *Fleet) provisioning(ctx context.Context, r *cluster.Record, sink progress.Sink) (making []api.VM, seen int, err error) {
 	traces, err := api.ReadTraces(ctx, f.Client)
 	if err != nil {
 		return nil, 0, err
@@ -72,37 +72,37 @@ func (f *Fleet) making(ctx context.Context, r *cluster.Record, sink progress.Sin
 		}
 		seen++
 		live, err := f.Client.Live(ctx, vm)
-		if err == nil && !live.Making() {
-			err = f.adopt(ctx, r, live, sink)
+		if err == nil && !live.Provisioning() {
+			err = f.adoptTags(ctx, r, live, sink)
 		}
 		switch {
 		case errors.Is(err, api.ErrNotFound): // moved or deleted since it was listed
 			making = append(making, vm)
 		case err != nil:
 			return nil, 0, err
-		case live.Making():
+		case live.Provisioning():
 			making = append(making, live)
 		}
 	}
 	return making, seen, nil
 }
 
-// adopt gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it: its
+// adoptTags gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it: its
 // description says whose it is.
-func (f *Fleet) adopt(ctx context.Context, r *cluster.Record, vm api.VM, sink progress.Sink) error {
-	if !described(r, vm) || completed(r, vm) || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
+func (f *Fleet) adoptTags(ctx context.Context, r *cluster.Record, vm api.VM, sink progress.Sink) error {
+	if !hasOwner(r, vm) || completed(r, vm) || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
 		return nil
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("VM %d %s on %s was left half made: it is of cluster %s", vm.VMID, vm.Name, vm.Hypervisor, r.Name)})
-	if err := f.Client.SetMarks(ctx, vm.Hypervisor, vm.VMID, vm.Description, tagsOf(r, vm)); err != nil {
+	if err := f.Client.UpdateMetadata(ctx, vm.Hypervisor, vm.VMID, vm.Description, tagsOf(r, vm)); err != nil {
 		return fmt.Errorf("marking VM %d on %s as half made: %w", vm.VMID, vm.Hypervisor, err)
 	}
 	return nil
 }
 
-// unsettled tells whether a VM under an id of the record may turn out to be ours when it is made to the end.
-func unsettled(r *cluster.Record, vm api.VM) bool {
-	return recorded(r, vm.VMID) && !completed(r, vm) && (vm.Making() || described(r, vm) && !vm.HasTag(cluster.Tag))
+// pending tells whether a VM under an id of the record may turn out to be ours when it is made to the end.
+func pending(r *cluster.Record, vm api.VM) bool {
+	return inRecord(r, vm.VMID) && !completed(r, vm) && (vm.Provisioning() || hasOwner(r, vm) && !vm.HasTag(cluster.Tag))
 }
 
 // completed tells whether the VM was made to the end once: what it lacks now, somebody took.

@@ -25,13 +25,13 @@ type Reaper struct {
 	// Self is this reap, without cluster and owner.
 	Self deploy.Run
 	// Local is what is known on this machine of a cluster's run, beside its mark on Proxmox VE; known is false where nothing is.
-	Local func(name cluster.Name, owner string) (life lifecycle.Life, known bool)
+	Local func(name cluster.Name, owner string) (life lifecycle.RunStatus, known bool)
 }
 
 var _ lifecycle.Reaper = (*Reaper)(nil)
 
-// Alone is a Reaper for one cluster, so that several can be reaped at once: claims are one cluster's.
-func (p *Reaper) Alone() *Reaper {
+// ForCluster is a Reaper for one cluster, so that several can be reaped at once: claims are one cluster's.
+func (p *Reaper) ForCluster() *Reaper {
 	own := *p
 	own.Fleet = New(p.Fleet.Options)
 	own.Fleet.keepSnippets, own.Fleet.unlooked = true, p.Fleet.unlooked
@@ -62,13 +62,13 @@ func readEach(n int, do func(i int)) {
 	}
 }
 
-// strays reads every listed VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What cannot be read, or does not say whose it is, is told and left
+// orphans reads every listed VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What cannot be read, or does not say whose it is, is told and left
 // alone.
-func (p *Reaper) strays(ctx context.Context, listed []api.VM, rule lifecycle.ReapRule) (strays []lifecycle.Stray, unread []api.VM, err error) {
+func (p *Reaper) orphans(ctx context.Context, listed []api.VM, rule lifecycle.ReapRule) (strays []lifecycle.Orphan, unread []api.VM, err error) {
 	listed = slices.DeleteFunc(slices.Clone(listed), func(vm api.VM) bool {
 		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
 	})
-	found, blind := make([]*lifecycle.Stray, len(listed)), make([]bool, len(listed))
+	found, blind := make([]*lifecycle.Orphan, len(listed)), make([]bool, len(listed))
 	readEach(len(listed), func(i int) {
 		vm, err := p.Fleet.Client.Configured(ctx, listed[i])
 		switch {
@@ -97,7 +97,7 @@ func coversAny(rule lifecycle.ReapRule, tags []string) bool {
 }
 
 // strayOf is a VM that says whose it is, or nil.
-func (p *Reaper) strayOf(vm api.VM) *lifecycle.Stray {
+func (p *Reaper) strayOf(vm api.VM) *lifecycle.Orphan {
 	name, owner, described := cluster.ParseDescription(vm.Description)
 	ours, why := false, "its description names no owner, or more than one"
 	if described {
@@ -107,7 +107,7 @@ func (p *Reaper) strayOf(vm api.VM) *lifecycle.Stray {
 		p.Sink.Emit(progress.Event{Kind: progress.Output, Message: fmt.Sprintf("VM %d %s on %s is left alone: %s", vm.VMID, vm.Name, vm.Hypervisor, why)})
 		return nil
 	}
-	return &lifecycle.Stray{VMRef: refOf(vm), Cluster: name, Owner: owner.ID, Expires: owner.Expires, Created: madeAt(owner.ID, vm.Created), Held: vm.HasTag(cluster.HoldTag)}
+	return &lifecycle.Orphan{VMRef: refOf(vm), Cluster: name, Owner: owner.ID, Expires: owner.Expires, Created: madeAt(owner.ID, vm.Created), Held: vm.HasTag(cluster.HoldTag)}
 }
 
 // madeAt is when a cluster was made: its owner id tells, or else its VM.
@@ -119,9 +119,9 @@ func madeAt(ownerID string, vm time.Time) time.Time {
 	return time.Unix(id.Time().UnixTime())
 }
 
-// lives are what is known of runs: by their marks on Proxmox VE, and by what this machine knows.
-func (p *Reaper) lives(traces api.Traces, strays []lifecycle.Stray) []lifecycle.Life {
-	var lives []lifecycle.Life
+// runs are what is known of runs: by their marks on Proxmox VE, and by what this machine knows.
+func (p *Reaper) runs(traces api.Traces, strays []lifecycle.Orphan) []lifecycle.RunStatus {
+	var lives []lifecycle.RunStatus
 	for _, m := range traces.Marks {
 		lives = append(lives, lifeOf(m))
 	}
@@ -138,14 +138,14 @@ func (p *Reaper) lives(traces api.Traces, strays []lifecycle.Stray) []lifecycle.
 	return lives
 }
 
-func lifeOf(m api.RunMark) lifecycle.Life {
+func lifeOf(m api.RunLease) lifecycle.RunStatus {
 	self := process.Process{Place: m.Place, PID: m.PID, Start: m.Start}
-	return lifecycle.Life{Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.Dead(), Destroys: m.Destroys, Making: m.Making}
+	return lifecycle.RunStatus{Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.Dead(), Destroys: m.Destroys, Provisioning: m.Provisioning}
 }
 
 // Alive looks once more whether a run is at work on the cluster.
 func (p *Reaper) Alive(ctx context.Context, r *cluster.Record) error {
-	mark, found, err := api.ReadRunMark(ctx, p.Fleet.Client, r.Owner.ID)
+	mark, found, err := api.ReadRunLease(ctx, p.Fleet.Client, r.Owner.ID)
 	if err != nil && !errors.Is(err, api.ErrForbidden) { // who may not read marks has judged without
 		return fmt.Errorf("looking whether a run is at work on cluster %s: %w", r.Name, err)
 	}
@@ -163,7 +163,7 @@ func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink
 	run := p.Self
 	run.Cluster, run.OwnerID, run.Destroys = r.Name, r.Owner.ID, true
 	lease := p.Fleet.LeaseRun(ctx, run, sink)
-	_ = p.Fleet.marked(ctx) // before anything is deleted
+	_ = p.Fleet.awaitLease(ctx) // before anything is deleted
 	return func(err error) { lease.End(ctx, err != nil) }
 }
 
@@ -172,10 +172,10 @@ func (p *Reaper) Clear(ctx context.Context, r *cluster.Record) error {
 	if err := p.Fleet.dropSnippets(ctx, r.Owner.ID, p.Sink); err != nil {
 		return err
 	}
-	return api.DropRunMark(ctx, p.Fleet.Client, r.Owner.ID)
+	return api.DropRunLease(ctx, p.Fleet.Client, r.Owner.ID)
 }
 
 // Settle waits for VMs in the making.
 func (p *Reaper) Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
-	return p.Fleet.awaitMaking(ctx, r, patience, sink)
+	return p.Fleet.awaitProvisioning(ctx, r, patience, sink)
 }

@@ -27,20 +27,20 @@ const (
 	lookoutAlarmed = time.Second
 )
 
-// lookout watches the nodes while suites run: it tells when one is lost, comes back or has started again, follows one that DHCP
+// lossMonitor watches the nodes while suites run: it tells when one is lost, comes back or has started again, follows one that DHCP
 // moves, and ends the suites when one stays lost.
-type lookout struct {
+type lossMonitor struct {
 	*Job
 	sink progress.Sink
 	end  context.CancelCauseFunc
 
 	mu     sync.Mutex    // for the job: nothing else may use it while a node is followed
 	handle *hive.Cluster // for signs of life
-	seen   []sighting    // in node order
+	seen   []observation // in node order
 }
 
-// sighting is what is known of one node.
-type sighting struct {
+// observation is what is known of one node.
+type observation struct {
 	missed int       // rounds in a row without any sign of the machine
 	lost   time.Time // since when; zero: it is not
 	why    string    // as it was told
@@ -51,10 +51,10 @@ type sighting struct {
 }
 
 // watchNodes runs act, with a lookout over the nodes meanwhile.
-func (r *Job) watchNodes(ctx context.Context, sink progress.Sink, handle *hive.Cluster, act func(context.Context, *lookout) error) error {
+func (r *Job) watchNodes(ctx context.Context, sink progress.Sink, handle *hive.Cluster, act func(context.Context, *lossMonitor) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	l := &lookout{Job: r, sink: sink, end: end, handle: handle, seen: make([]sighting, len(r.Record.Nodes))}
+	l := &lossMonitor{Job: r, sink: sink, end: end, handle: handle, seen: make([]observation, len(r.Record.Nodes))}
 	watching, stop := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	wait.Go(func() { l.watch(watching) })
@@ -64,14 +64,14 @@ func (r *Job) watchNodes(ctx context.Context, sink progress.Sink, handle *hive.C
 }
 
 // where tells where the nodes are now.
-func (l *lookout) where() (cluster.Nodes, map[string]string) {
+func (l *lossMonitor) where() (cluster.Nodes, map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.Record.Nodes), suiteEnvironment(l.Record, l.Store)
 }
 
 // host is the node that suites are to be run on, where it is now.
-func (l *lookout) host(context.Context) (*suite.Node, error) {
+func (l *lossMonitor) host(context.Context) (*suite.Node, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	node, found := l.Record.Nodes.Named(l.SuiteOn)
@@ -94,7 +94,7 @@ func (l *lookout) host(context.Context) (*suite.Node, error) {
 }
 
 // check judges the nodes where they are now. What their hypervisors say is dead is not waited for.
-func (l *lookout) check(ctx context.Context) hive.Health {
+func (l *lossMonitor) check(ctx context.Context) hive.Health {
 	l.mu.Lock()
 	watched := l.keepVigil(ctx, reachPatience)
 	handle, err := l.hiveWithin(l.sink, watched.within)
@@ -106,7 +106,7 @@ func (l *lookout) check(ctx context.Context) hive.Health {
 	return handle.Check(ctx)
 }
 
-func (l *lookout) watch(ctx context.Context) {
+func (l *lossMonitor) watch(ctx context.Context) {
 	wasCalm := true
 	for pause := lookoutFirst; ; {
 		select {
@@ -124,7 +124,7 @@ func (l *lookout) watch(ctx context.Context) {
 }
 
 // round asks every node once, and tells whether all is well.
-func (l *lookout) round(ctx context.Context, now time.Time) (calm bool) {
+func (l *lossMonitor) round(ctx context.Context, now time.Time) (calm bool) {
 	watched := l.followVigil(ctx, reachPatience)
 	pulses := l.handle.Pulses(ctx, watched.within)
 	watched.end()
@@ -147,7 +147,7 @@ func (l *lookout) round(ctx context.Context, now time.Time) (calm bool) {
 }
 
 // outside asks the hypervisors where a node gives no sign of life, or another one answers in its place, and follows what has moved.
-func (l *lookout) outside(ctx context.Context, pulses []hive.Pulse) []deploy.Power {
+func (l *lossMonitor) outside(ctx context.Context, pulses []hive.Pulse) []deploy.Power {
 	odd := slices.ContainsFunc(pulses, func(p hive.Pulse) bool { return p.Host != nil || p.Self != "" && p.Self != p.Node && l.known(p.Self) })
 	if !odd {
 		return nil
@@ -162,11 +162,11 @@ func (l *lookout) outside(ctx context.Context, pulses []hive.Pulse) []deploy.Pow
 }
 
 // known tells whether a node of the cluster has that name.
-func (l *lookout) known(name string) bool {
+func (l *lossMonitor) known(name string) bool {
 	return slices.ContainsFunc(l.Record.Nodes, func(n cluster.Node) bool { return n.Name == name })
 }
 
-func (l *lookout) move(moves []remote.Move) {
+func (l *lossMonitor) move(moves []remote.Move) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.follow(moves) {
@@ -178,7 +178,7 @@ func (l *lookout) move(moves []remote.Move) {
 }
 
 // sight compares what a node shows now with what was known of it, tells what is new, and whether all is well with it.
-func (l *lookout) sight(s *sighting, pulse hive.Pulse, power deploy.Power, now time.Time) (calm bool) {
+func (l *lossMonitor) sight(s *observation, pulse hive.Pulse, power deploy.Power, now time.Time) (calm bool) {
 	if pulse.Host != nil {
 		l.miss(s, pulse, power, now)
 		return false
@@ -206,7 +206,7 @@ func (l *lookout) sight(s *sighting, pulse hive.Pulse, power deploy.Power, now t
 }
 
 // miss notes that a machine gives no sign of life. Once may be chance, unless its hypervisor says that it does not run.
-func (l *lookout) miss(s *sighting, pulse hive.Pulse, power deploy.Power, now time.Time) {
+func (l *lossMonitor) miss(s *observation, pulse hive.Pulse, power deploy.Power, now time.Time) {
 	if s.missed++; s.missed == 1 {
 		s.since = now
 	}
@@ -233,7 +233,7 @@ func (l *lookout) miss(s *sighting, pulse hive.Pulse, power deploy.Power, now ti
 }
 
 // missDaemon notes that a machine lives and its daemon does not answer: a suite may have stopped it.
-func (l *lookout) missDaemon(s *sighting, pulse hive.Pulse, now time.Time) {
+func (l *lossMonitor) missDaemon(s *observation, pulse hive.Pulse, now time.Time) {
 	if s.silent++; s.silent == 1 {
 		s.since = now
 	}
@@ -245,12 +245,12 @@ func (l *lookout) missDaemon(s *sighting, pulse hive.Pulse, now time.Time) {
 }
 
 // giveUp ends the suites.
-func (l *lookout) giveUp(node string, s *sighting) {
+func (l *lossMonitor) giveUp(node string, s *observation) {
 	err := fmt.Errorf("%w: %s since %s, for longer than %s (--lost-after): %s", ErrNodeLost, node, s.lost.Local().Format(time.TimeOnly), progress.FormatLimit(l.LostAfter), s.why)
 	l.end(&suite.EndedError{Err: progress.WithHint(err, fmt.Sprintf("hive-test status %s; a suite that has nodes down for longer needs a longer --lost-after", l.Record.Name))})
 }
 
-func (l *lookout) tell(kind progress.Kind, node, format string, args ...any) {
+func (l *lossMonitor) tell(kind progress.Kind, node, format string, args ...any) {
 	l.sink.Emit(progress.Event{Kind: kind, Node: node, Message: fmt.Sprintf(format, args...)})
 }
 

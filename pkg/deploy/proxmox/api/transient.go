@@ -22,9 +22,9 @@ var (
 	forReads = patience{tries: 4, wait: 250 * time.Millisecond, budget: 10 * time.Second}
 )
 
-// persist does something that may be done twice until it ends well, fails in a way that does not pass, or was tried often enough; it
+// retry does something that may be done twice until it ends well, fails in a way that does not pass, or was tried often enough; it
 // calls again, if it is set, before each further try. It returns how often it has tried.
-func (p patience) persist(ctx context.Context, passing func(error) bool, again func(try int, after time.Duration), do func() error) (tries int, err error) {
+func (p patience) retry(ctx context.Context, passing func(error) bool, again func(try int, after time.Duration), do func() error) (tries int, err error) {
 	begun, wait := time.Now(), p.wait
 	for try := 1; ; try++ {
 		err := do()
@@ -47,27 +47,27 @@ func hiccup(err error) bool {
 	return errors.Is(err, ErrUnreachable) && !TimedOut(err)
 }
 
-// Passing tells whether err is an answer that a second try may change: a lock of PVE was not free in time, its daemon could
+// IsTransient tells whether err is an answer that a second try may change: a lock of PVE was not free in time, its daemon could
 // not start a worker, or the API server did not reach the hypervisor (595, 596, 599). The texts were observed on PVE 8.4.
 // An API that does not answer at all is not passing: then nothing is known of what was done.
-func Passing(err error) bool {
+func IsTransient(err error) bool {
 	if api, ok := errors.AsType[*APIError](err); ok {
-		return api.Status == 595 || api.Status == 596 || api.Status == 599 || passes(api.text())
+		return api.Status == 595 || api.Status == 596 || api.Status == 599 || transientText(api.text())
 	}
 	if task, ok := errors.AsType[*TaskError](err); ok {
-		return passes(task.ExitStatus)
+		return transientText(task.ExitStatus)
 	}
 	return false
 }
 
-func passes(text string) bool {
+func transientText(text string) bool {
 	return strings.Contains(text, "can't lock file") && strings.Contains(text, "got timeout") ||
 		strings.Contains(text, "got lock request timeout") ||
 		strings.Contains(text, "got no worker upid") || strings.Contains(text, "start worker failed")
 }
 
-// persist does something that may be done twice, until it ends well, fails for good or was tried often enough.
-func persist(ctx context.Context, do func() error) error {
-	_, err := forWrites.persist(ctx, Passing, nil, do)
+// retry does something that may be done twice, until it ends well, fails for good or was tried often enough.
+func retry(ctx context.Context, do func() error) error {
+	_, err := forWrites.retry(ctx, IsTransient, nil, do)
 	return err
 }

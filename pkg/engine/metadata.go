@@ -42,7 +42,7 @@ func (e *Engine) remark(ctx context.Context, verb string, request Request, chang
 	if err != nil {
 		return cluster.Owner{}, err
 	}
-	err = lifecycle.Remark(ctx, s.job(root, deployer), change)
+	err = lifecycle.UpdateMetadata(ctx, s.job(root, deployer), change)
 	return s.record.Owner, err
 }
 

@@ -36,7 +36,7 @@ func (f *Fleet) mark(ctx context.Context, r *cluster.Record, node cluster.Node, 
 	if description == vm.Description && slices.Equal(tags, vm.Tags) {
 		return nil
 	}
-	if err := f.Client.SetMarks(ctx, node.Hypervisor, node.VMID, description, tags); err != nil {
+	if err := f.Client.UpdateMetadata(ctx, node.Hypervisor, node.VMID, description, tags); err != nil {
 		return fmt.Errorf("%s: marking VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, err)
 	}
 	return nil

@@ -41,13 +41,16 @@ func TestLookout(t *testing.T) {
 			{0, gone, stopped, "ci-1-1 is lost since 12:00:00: its VM is stopped", false}, {time.Second, gone, stopped, "", false},
 		}},
 		{"no answer, and then it is known why", time.Minute, []round{
-			{0, gone, runs, "", false}, {time.Second, gone, runs, "its VM runs, but neither hive's daemon nor its SSH server answer: connection refused", false},
+			{0, gone, runs, "", false},
+			{time.Second, gone, runs, "its VM runs, but neither hive's daemon nor its SSH server answer: connection refused", false},
 			{2 * time.Second, gone, stopped, "lost since 12:00:00: its VM is stopped", false},
 		}},
 		{"hosts whose hypervisor nobody knows", time.Minute, []round{{0, gone, unknown, "", false}, {time.Second, gone, unknown, "neither hive's daemon", false}}},
 		{"a restart within the time", time.Minute, []round{
-			{0, well(100 * time.Second), unknown, "", false}, {10 * time.Second, gone, stopped, "lost", false},
-			{40 * time.Second, silent, unknown, "ci-1-1 is back after 30s", false}, {41 * time.Second, silent, unknown, "daemon on ci-1-1 does not answer since 12:00:40", false},
+			{0, well(100 * time.Second), unknown, "", false},
+			{10 * time.Second, gone, stopped, "lost", false},
+			{40 * time.Second, silent, unknown, "ci-1-1 is back after 30s", false},
+			{41 * time.Second, silent, unknown, "daemon on ci-1-1 does not answer since 12:00:40", false},
 			{50 * time.Second, well(2 * time.Second), unknown, "answers again after 10s|has started again: it ran for 1m40s, and now for 2s", false},
 		}},
 		{"it stays away", 30 * time.Second, []round{
@@ -64,7 +67,7 @@ func TestLookout(t *testing.T) {
 			var said progress.Memory
 			ctx, end := context.WithCancelCause(t.Context())
 			defer end(nil)
-			l := &lookout{Job: job, sink: &said, end: end, seen: make([]sighting, 1)}
+			l := &lossMonitor{Job: job, sink: &said, end: end, seen: make([]observation, 1)}
 			noon := time.Date(2026, 11, 28, 12, 0, 0, 0, time.Local)
 			for i, r := range tc.rounds {
 				before := len(said.Events())

@@ -18,26 +18,26 @@ import (
 // Remaining lists the VMs of ours that exist: those of the record, and any other that carries our owner id. Where some cannot be
 // read, it lists the others, and the error is a *deploy.UnseenError.
 func (f *Fleet) Remaining(ctx context.Context, r *cluster.Record) ([]deploy.VMRef, error) {
-	ours, _, err := f.survey(ctx, r)
+	ours, _, err := f.listVMs(ctx, r)
 	return ours, err
 }
 
 // CheckOwnership is an error that names every id of the record under which there is a VM that is not ours. It is a *deploy.UnseenError
 // if all that is wrong is that some cannot be read.
 func (f *Fleet) CheckOwnership(ctx context.Context, r *cluster.Record) error {
-	_, foreign, err := f.survey(ctx, r)
+	_, foreign, err := f.listVMs(ctx, r)
 	if len(foreign) == 0 {
 		return err
 	}
 	return errors.Join(append(foreign, err)...)
 }
 
-// survey looks live at every VM that has an id of the record, wherever it is, and at every other one tagged as ours. One that
+// listVMs looks live at every VM that has an id of the record, wherever it is, and at every other one tagged as ours. One that
 // a run which died has begun to make is waited for.
-func (f *Fleet) survey(ctx context.Context, r *cluster.Record) (ours []deploy.VMRef, foreign []error, err error) {
+func (f *Fleet) listVMs(ctx context.Context, r *cluster.Record) (ours []deploy.VMRef, foreign []error, err error) {
 	candidates, live, errs, err := f.candidates(ctx, r)
-	if err == nil && slices.ContainsFunc(live, func(vm api.VM) bool { return unsettled(r, vm) }) {
-		if err = f.awaitMaking(ctx, r, false, progress.Discard); err == nil {
+	if err == nil && slices.ContainsFunc(live, func(vm api.VM) bool { return pending(r, vm) }) {
+		if err = f.awaitProvisioning(ctx, r, false, progress.Discard); err == nil {
 			candidates, live, errs, err = f.candidates(ctx, r)
 		}
 	}
@@ -47,7 +47,7 @@ func (f *Fleet) survey(ctx context.Context, r *cluster.Record) (ours []deploy.VM
 	var failures []error
 	var unseen []deploy.VMRef
 	for i, vm := range live {
-		if errors.Is(errs[i], api.ErrNotFound) || errs[i] != nil && !related(r, candidates[i]) {
+		if errors.Is(errs[i], api.ErrNotFound) || errs[i] != nil && !mentions(r, candidates[i]) {
 			continue
 		}
 		if errs[i] != nil {
@@ -57,12 +57,12 @@ func (f *Fleet) survey(ctx context.Context, r *cluster.Record) (ours []deploy.VM
 		}
 		if mine, why := api.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); mine {
 			ours = append(ours, refOf(vm))
-		} else if described(r, vm) {
+		} else if hasOwner(r, vm) {
 			foreign = append(foreign, &deploy.UnmarkedError{VM: refOf(vm), Why: why, Mend: remark(r, vm)})
 		} else if name, owner, _ := cluster.ParseOwner(vm.Description); owner == r.Owner.ID && name != r.Name {
 			foreign = append(foreign, progress.WithHint(fmt.Errorf("VM %d %s on %s has the owner id %s, and is of cluster %s, not %s", vm.VMID, vm.Name, vm.Hypervisor, owner, name, r.Name),
 				fmt.Sprintf("hive-test down %s --owner %s", name, owner)+simFlag(r)))
-		} else if recorded(r, vm.VMID) {
+		} else if inRecord(r, vm.VMID) {
 			foreign = append(foreign, fmt.Errorf("VM %d %s on %s is not ours: %s", vm.VMID, vm.Name, vm.Hypervisor, why))
 		}
 	}
@@ -105,7 +105,7 @@ func candidatesOf(r *cluster.Record, listed []api.VM) []api.VM {
 		byID[node.VMID] = api.VM{VMID: node.VMID, Name: node.Name, Hypervisor: node.Hypervisor, Type: "qemu", Pool: r.Target.Pool}
 	}
 	for _, vm := range listed {
-		if related(r, vm) || len(r.Nodes) == 0 && vm.Type == "qemu" && vm.HasTag(cluster.Tag) {
+		if mentions(r, vm) || len(r.Nodes) == 0 && vm.Type == "qemu" && vm.HasTag(cluster.Tag) {
 			byID[vm.VMID] = vm
 		}
 	}
@@ -114,17 +114,17 @@ func candidatesOf(r *cluster.Record, listed []api.VM) []api.VM {
 	return candidates
 }
 
-// related tells whether the record names the VM, or the VM the cluster.
-func related(r *cluster.Record, vm api.VM) bool {
-	return recorded(r, vm.VMID) || vm.Type == "qemu" && vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name))
+// mentions tells whether the record names the VM, or the VM the cluster.
+func mentions(r *cluster.Record, vm api.VM) bool {
+	return inRecord(r, vm.VMID) || vm.Type == "qemu" && vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name))
 }
 
-func recorded(r *cluster.Record, vmid int) bool {
+func inRecord(r *cluster.Record, vmid int) bool {
 	return slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.VMID == vmid })
 }
 
-// described tells whether the VM says of itself that it is the cluster's.
-func described(r *cluster.Record, vm api.VM) bool {
+// hasOwner tells whether the VM says of itself that it is the cluster's.
+func hasOwner(r *cluster.Record, vm api.VM) bool {
 	name, owner, ok := cluster.ParseOwner(vm.Description)
 	return ok && name == r.Name && owner == r.Owner.ID
 }

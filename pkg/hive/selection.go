@@ -10,12 +10,12 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// Course is which part of configuring is run, and what is remembered of it. The zero value is all steps on all nodes, with
+// StepSelection is which part of configuring is run, and what is remembered of it. The zero value is all steps on all nodes, with
 // nothing remembered.
 //
 // cloud-init, os and install are steps of each node; stop and start are too where the nodes are one complete cluster and stay
 // it. Init, join and health are of the whole cluster always.
-type Course struct {
+type StepSelection struct {
 	// From is the step to begin with; empty: the first. A step that is not wanted here stands for the one after it.
 	From string
 	// Only are the names of the nodes that the steps of nodes are run on; none: all.
@@ -54,7 +54,7 @@ func from(steps []Step, name string) []Step {
 
 // Configure runs the steps of the course to the end. It stops at the first that fails with its *StepError, or with the
 // context's error.
-func (c *Cluster) Configure(ctx context.Context, course Course) error {
+func (c *Cluster) Configure(ctx context.Context, course StepSelection) error {
 	steps := c.Steps()
 	if course.From != "" {
 		if err := CheckStep(course.From); err != nil {
