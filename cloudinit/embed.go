@@ -23,8 +23,8 @@ const (
 	DefaultSocketBufferBytes = 4 << 20
 )
 
-// DefaultPackages returns what every node gets: the guest agent, what keeps its clock (hive's gateways refuse calls of clocks that
-// differ by five minutes), and what fetching and building hive takes.
+// DefaultPackages returns what every node gets: the guest agent, what keeps its clock (hive's gateways refuse calls of
+// clocks that differ by five minutes), and what fetching and building hive takes.
 func DefaultPackages() []string {
 	return []string{"qemu-guest-agent", "ca-certificates", "chrony", "curl", "git", "jq", "make", "net-tools", "rsync"}
 }
@@ -50,8 +50,8 @@ var (
 	zonePattern    = regexp.MustCompile(`^[A-Za-z0-9+_-]+(/[A-Za-z0-9+_-]+)*$`)
 )
 
-// VendorData returns the vendor data as YAML that begins with #cloud-config. Equal params give equal bytes. The error names
-// the value that may not be used.
+// VendorData returns the vendor data as YAML that begins with #cloud-config. Equal params give equal bytes. The error
+// names the value that may not be used.
 func VendorData(p Params) ([]byte, error) {
 	p = withDefaults(p)
 	if err := validate(p); err != nil {

@@ -1,5 +1,5 @@
-// Command hive-sim-hive is the part of hive-sim that stands in for hive on a node, as a program of its own: what is uploaded
-// to every node is then a third as large.
+// Command hive-sim-hive is the part of hive-sim that stands in for hive on a node, as a program of its own: what is
+// uploaded to every node is then a third as large.
 package main
 
 import (

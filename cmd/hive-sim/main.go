@@ -1,6 +1,6 @@
-// Command hive-sim is everything that stands in for what a laptop lacks: Proxmox VE, its provider for OpenTofu, hive, and
-// the hosts that VMs become. Its name or its first argument says which part it plays. Command hive-sim-hive is its part as hive
-// alone.
+// Command hive-sim is everything that stands in for what a laptop lacks: Proxmox VE, its provider for OpenTofu, hive,
+// and the hosts that VMs become. Its name or its first argument says which part it plays. Command hive-sim-hive is its
+// part as hive alone.
 package main
 
 import (

@@ -20,17 +20,17 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// These benchmarks compare what hive-test costs with something measured in the same run, on the same machine: ratios, not
-// limits. They never fail on time. What they print is for people; `make bench` runs them.
+// These benchmarks compare what hive-test costs with something measured in the same run, on the same machine: ratios,
+// not limits. They never fail on time. What they print is for people; `make bench` runs them.
 
-// BenchmarkFull tells how much of a whole life is hive-test's own, for 3 and for 10 nodes that boot at once, on a Proxmox VE
-// whose tasks take no time.
+// BenchmarkFull tells how much of a whole life is hive-test's own, for 3 and for 10 nodes that boot at once, on a
+// Proxmox VE whose tasks take no time.
 //
-// Own is the wall time less: the steps of tofu; the wait for addresses; the steps in which hive forms a cluster (stop, init,
-// join, start, health), but for the SSH overhead of their scripts; and the nodes' part of cloud-init, install and smoke. The
-// nodes share the processors with hive-test here: of the time in which no processor idled, theirs is what they computed (SSH
-// servers, disks, shells, hive's answers) against what the process hive-test computed. Everything else is own: uploading, idle
-// waiting, reports, calls to Proxmox VE, and whatever else ran on this machine meanwhile.
+// Own is the wall time less: the steps of tofu; the wait for addresses; the steps in which hive forms a cluster (stop,
+// init, join, start, health), but for the SSH overhead of their scripts; and the nodes' part of cloud-init, install and
+// smoke. The nodes share the processors with hive-test here: of the time in which no processor idled, theirs is what
+// they computed (SSH servers, disks, shells, hive's answers) against what the process hive-test computed. Everything
+// else is own: uploading, idle waiting, reports, calls to Proxmox VE, and whatever else ran on this machine meanwhile.
 func BenchmarkFull(b *testing.B) {
 	e := newBench(b, "--task-duration", "0s")
 	rounds := map[int]sshRound{}
@@ -79,11 +79,12 @@ func BenchmarkSecondUp(b *testing.B) {
 	b.Logf("second up of 3 nodes: %s; tofu plan alone: %s; ratio %.2f (wanted: under 1.3)", up.Round(time.Millisecond), alone.Round(time.Millisecond), ratio(up, alone))
 }
 
-// BenchmarkUp10 compares up of ten nodes with what a person would run instead: tofu's init and apply in a fresh directory, of
-// the module and the variables that up has written, with its environment and parallelism. Tasks of the simulator take 1.5 s
-// and VMs boot at once, as apply waits for no boot. Both sides begin without an initialised directory and init from the same
-// mirror, so init counts on both. Only up claims ids, checks what could fail, looks whether the VMs are ours, and reads
-// addresses and host keys. The nodes have other names each time, as Proxmox VE deletes snippets in its own time.
+// BenchmarkUp10 compares up of ten nodes with what a person would run instead: tofu's init and apply in a fresh
+// directory, of the module and the variables that up has written, with its environment and parallelism. Tasks of the
+// simulator take 1.5 s and VMs boot at once, as apply waits for no boot. Both sides begin without an initialised
+// directory and init from the same mirror, so init counts on both. Only up claims ids, checks what could fail, looks
+// whether the VMs are ours, and reads addresses and host keys. The nodes have other names each time, as Proxmox VE
+// deletes snippets in its own time.
 func BenchmarkUp10(b *testing.B) {
 	e := newBench(b, "--task-duration", "1500ms")
 	e.hiveTest("up", "warm", "--sim", "--node-count=1")
@@ -107,8 +108,8 @@ func BenchmarkUp10(b *testing.B) {
 		plain.Round(time.Millisecond), median(inits).Round(time.Millisecond), median(applies).Round(time.Millisecond), ratio(up, plain))
 }
 
-// BenchmarkExec20 compares exec of true on twenty simulated hosts with clush, parallel-ssh, ansible -m raw and a loop of ssh. All
-// make new connections to the same servers, with the same key, the same known hosts and twenty at a time.
+// BenchmarkExec20 compares exec of true on twenty simulated hosts with clush, parallel-ssh, ansible -m raw and a loop
+// of ssh. All make new connections to the same servers, with the same key, the same known hosts and twenty at a time.
 func BenchmarkExec20(b *testing.B) {
 	e := newBench(b)
 	e.compareExec(e.lab("lab", "left", "right"), nil, 7, 0.3)
@@ -364,8 +365,8 @@ func (e *bench) measureSSH(n int) sshRound {
 	return sshRound{wall: wall, own: time.Duration(float64(wall) * (1 - theirs))}
 }
 
-// tofuIn makes commands of tofu as a person would run them in a directory that up has made, or in a copy of one, with the
-// environment that hive-test gives its children.
+// tofuIn makes commands of tofu as a person would run them in a directory that up has made, or in a copy of one, with
+// the environment that hive-test gives its children.
 func (e *bench) tofuIn(dir string) func(verb string, args ...string) *exec.Cmd {
 	e.b.Helper()
 	key, err := os.ReadFile(e.sim.SSHPrivateKey)
@@ -383,8 +384,8 @@ func (e *bench) tofuIn(dir string) func(verb string, args ...string) *exec.Cmd {
 	}
 }
 
-// copyModule copies the module and the variables of a cluster for another one, into a new directory, without anything that
-// init or apply made.
+// copyModule copies the module and the variables of a cluster for another one, into a new directory, without anything
+// that init or apply made.
 func (e *bench) copyModule(cluster, other string) string {
 	e.b.Helper()
 	dir := filepath.Join(e.dir, other)
@@ -442,8 +443,8 @@ type rival struct {
 	servers time.Duration // what the servers have computed for it, all runs together
 }
 
-// compareExec measures exec of true on all hosts of a lab against each rival, one after the other in each of the rounds, and returns the
-// median of the best of them. Servers may be nil: then their part is not measured.
+// compareExec measures exec of true on all hosts of a lab against each rival, one after the other in each of the
+// rounds, and returns the median of the best of them. Servers may be nil: then their part is not measured.
 func (e *bench) compareExec(lab lab, servers *sshds, rounds int, wanted float64) (best time.Duration) {
 	e.b.Helper()
 	own := func() *exec.Cmd { return e.command(e.program("hive-test"), "exec", lab.cluster, "--", "true") }

@@ -21,8 +21,8 @@ type sample struct {
 	program, hosts, idle time.Duration
 }
 
-// watcher samples the CPU time of a program and of the simulator's hosts while the program runs. Where there is no /proc it
-// sees nothing, and everything counts as the program's.
+// watcher samples the CPU time of a program and of the simulator's hosts while the program runs. Where there is no
+// /proc it sees nothing, and everything counts as the program's.
 type watcher struct {
 	samples    []sample
 	stop, done chan struct{}
@@ -80,8 +80,8 @@ func look(program, simulator int) sample {
 	return sample{at: time.Now(), program: self, hosts: cpuBelow(simulator), idle: idle()}
 }
 
-// share is the hosts' part of the time between two samples, from 0 to 1. Time in which processors idled is not theirs; the
-// rest is shared out by what they and the program have computed in it.
+// share is the hosts' part of the time between two samples, from 0 to 1. Time in which processors idled is not theirs;
+// the rest is shared out by what they and the program have computed in it.
 func share(first, last sample) float64 {
 	wall, idle := last.at.Sub(first.at), (last.idle-first.idle)/processors()
 	hosts, program := last.hosts-first.hosts, last.program-first.program
@@ -115,7 +115,8 @@ func cpuOf(pid int) (self, ended time.Duration) {
 	if err != nil {
 		return 0, 0
 	}
-	// proc(5): the name may hold anything, so fields are counted from its end; utime, stime, cutime and cstime are 14 to 17.
+	// proc(5): the name may hold anything, so fields are counted from its end; utime, stime, cutime and cstime are 14 to
+	// 17.
 	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
 	if len(fields) < 15 || fields[0] == "Z" {
 		return 0, 0

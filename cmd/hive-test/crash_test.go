@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// The crash matrix: a run of full is ended in every way and at many moments, and afterwards nothing is left of it that a
-// machine which has only credentials could not remove. `make crash` takes 100 moments of each way (HIVE_TEST_CRASH);
+// The crash matrix: a run of full is ended in every way and at many moments, and afterwards nothing is left of it that
+// a machine which has only credentials could not remove. `make crash` takes 100 moments of each way (HIVE_TEST_CRASH);
 // `make test` a sample.
 
 // crashWay is a way to end a process, each signal so long after the one before.
@@ -44,7 +44,8 @@ func crashWays() []crashWay {
 	}
 }
 
-// crashPoint is the moment at which a run is ended: when its nth event is told, or some part of a whole run's time after it began.
+// crashPoint is the moment at which a run is ended: when its nth event is told, or some part of a whole run's time
+// after it began.
 type crashPoint struct {
 	event int
 	part  float64

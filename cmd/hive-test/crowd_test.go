@@ -18,7 +18,8 @@ const crowdMemory = 100 << 20 // bytes that one hive-test may take
 // soaking reports whether all is to be tried, however long it takes.
 func soaking() bool { return os.Getenv("HIVE_TEST_SOAK") != "" }
 
-// TestCrowd runs many clusters, from up to down, all at once, in one clusters directory: ten of five nodes where there is time.
+// TestCrowd runs many clusters, from up to down, all at once, in one clusters directory: ten of five nodes where there
+// is time.
 func TestCrowd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")

@@ -28,7 +28,8 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// testEnv is a simulated Proxmox VE that is set up wrongly in many ways, one after the other, and the user who asks doctor.
+// testEnv is a simulated Proxmox VE that is set up wrongly in many ways, one after the other, and the user who asks
+// doctor.
 type testEnv struct {
 	testing.TB
 	dir    string
@@ -276,8 +277,8 @@ func plainEnviron() []string {
 	})
 }
 
-// applyFix does what the first part of a fix says, as a user would: commands for a hypervisor, a local ssh-keygen, or settings. It
-// reports whether it could.
+// applyFix does what the first part of a fix says, as a user would: commands for a hypervisor, a local ssh-keygen, or
+// settings. It reports whether it could.
 func (w *testEnv) applyFix(fix string, s *settings) bool {
 	w.Helper()
 	if match := regexp.MustCompile(`(?:^|, or )set (proxmox\.[a-z_]+|os_image|cpu_cores|memory_mb|disk_size_gb)(?: to| of)? (?:one (?:that is there|of): )?([^ ,]+)`).FindStringSubmatch(fix); match != nil && !strings.Contains(fix, "pve-root-ca") {
@@ -336,8 +337,8 @@ func (w *testEnv) onHypervisor(host, command string) int {
 	return status
 }
 
-// mistake is something that makes up fail. Where mend is nil, the printed fix is carried out as it stands; else its commands for
-// hypervisors are run, and mend does what the fix, which must contain advice, tells a person to do.
+// mistake is something that makes up fail. Where mend is nil, the printed fix is carried out as it stands; else its
+// commands for hypervisors are run, and mend does what the fix, which must contain advice, tells a person to do.
 type mistake struct {
 	name   string
 	make   func(w *testEnv, s *settings)
@@ -779,7 +780,8 @@ func (w *testEnv) askedOnce() {
 	}
 }
 
-// BenchmarkDoctor measures doctor against 3 hypervisors and 2,000 VMs (wanted: under 2 s and one listing call per kind).
+// BenchmarkDoctor measures doctor against 3 hypervisors and 2,000 VMs (wanted: under 2 s and one listing call per
+// kind).
 func BenchmarkDoctor(b *testing.B) {
 	w := newWard(b)
 	w.fill(2000)

@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// The fault matrix: each kind of request that a whole run makes is answered wrongly in each way, from the beginning of each
-// phase in which it is made. The run ends in time, with the right code and the reason, and what it leaves it names. All of it
-// runs with HIVE_TEST_CRASH (`make crash`), a sample else; HIVE_TEST_FAULTS is a regular expression of the cells to run, such as "down GET".
+// The fault matrix: each kind of request that a whole run makes is answered wrongly in each way, from the beginning of
+// each phase in which it is made. The run ends in time, with the right code and the reason, and what it leaves it
+// names. All of it runs with HIVE_TEST_CRASH (`make crash`), a sample else; HIVE_TEST_FAULTS is a regular expression of
+// the cells to run, such as "down GET".
 
 // wrong is a way to answer wrongly.
 type wrong struct {
@@ -63,7 +64,8 @@ func (w wrong) on(kind string) bool {
 // begun is how each request kind that starts a task looks.
 var begun = regexp.MustCompile(`^(POST /nodes/\*/qemu|POST /nodes/\*/qemu/\*/(clone|status/\w+)|DELETE /nodes/\*/qemu/\*|PUT /nodes/\*/qemu/\*/resize|POST /nodes/\*/qemu/\*/config)$`)
 
-// optional are requests that a run, or one phase of it, can do without, with the reason: all that begin so, or, to a $, this one.
+// optional are requests that a run, or one phase of it, can do without, with the reason: all that begin so, or, to a $,
+// this one.
 var optional = []struct{ kind, reason string }{
 	{"GET /version", "it is asked for first; what else is asked tells as well"},
 	{"GET /access/", "what the token may do is asked beforehand, to explain; the requests themselves decide"},
@@ -106,7 +108,8 @@ func (w wrong) limits() []string {
 	return []string{"--timeout-up=90s", "--timeout-configure=40s", "--timeout-down=90s"}
 }
 
-// faultLimit is more than the limits of all phases, the minute that tofu has to stop, and what checks and evidence may take.
+// faultLimit is more than the limits of all phases, the minute that tofu has to stop, and what checks and evidence may
+// take.
 const faultLimit = 4 * time.Minute
 
 func TestFaults(t *testing.T) {
@@ -326,7 +329,8 @@ func (f *faultHarness) tidy(run *liveRun) []string {
 		problems = append(problems, fmt.Sprintf("down ends with %d: %s", down.code, down.stderr))
 	}
 	problems = append(problems, f.reap()...)
-	// What has stalled is carried out in the end, whoever has given it up: a mark or a claim may come of it, and goes at once.
+	// What has stalled is carried out in the end, whoever has given it up: a mark or a claim may come of it, and goes at
+	// once.
 	f.until(f.idle)
 	if late := slices.DeleteFunc(f.leaksNow(), func(l string) bool { return !strings.HasPrefix(l, "VM ") }); len(late) > 0 {
 		problems = append(problems, "made after all was destroyed: "+strings.Join(late, ", "))

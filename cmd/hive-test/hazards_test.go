@@ -13,8 +13,9 @@ import (
 
 const hazardCount = 16
 
-// TestHazards holds docs/hazards.md to the truth: every hazard has a row, every recipe and script in it is there, each script
-// uses one of the row's recipes and each recipe is used by one of the row's scripts. No recipe lies about unused.
+// TestHazards holds docs/hazards.md to the truth: every hazard has a row, every recipe and script in it is there, each
+// script uses one of the row's recipes and each recipe is used by one of the row's scripts. No recipe lies about
+// unused.
 func TestHazards(t *testing.T) {
 	scripts := texts(t, "../../testdata/script/*.txtar")
 	recipes := texts(t, "../../testdata/faults/*.json")
@@ -41,8 +42,8 @@ func TestHazards(t *testing.T) {
 
 const realHiveFacts = 26
 
-// TestRealHive holds the part of docs/hazards.md about real hive to the truth: each fact names tests of the simulated hive that
-// are there, and each of those that plays a fact is named.
+// TestRealHive holds the part of docs/hazards.md about real hive to the truth: each fact names tests of the simulated
+// hive that are there, and each of those that plays a fact is named.
 func TestRealHive(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/hazards.md")
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"hive-test/pkg/cli"
 )
 
-// memory is above which garbage is collected sooner: whoever tests a cluster has other things to do with a runner's memory.
+// memory is above which garbage is collected sooner: whoever tests a cluster has other things to do with a runner's
+// memory.
 const memory = 64 << 20
 
 func main() {

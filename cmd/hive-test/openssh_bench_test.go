@@ -18,10 +18,10 @@ import (
 // slowStartUp is what a start-up file costs that asks a network for something: time and no processor.
 const slowStartUp = "sleep 0.3\n"
 
-// BenchmarkOpenSSH compares hive-test with clush, parallel-ssh, ansible -m raw and a loop of ssh on twenty OpenSSH servers of this
-// machine: exec of true with a plain shell and with one whose start-up file takes 0.3 s, ten commands over one connection with ten
-// runs of the best, and cp of 64 MB to ten of them with clush --copy. The servers' part of the processors' time is printed: where
-// it is all of them, no client can do better.
+// BenchmarkOpenSSH compares hive-test with clush, parallel-ssh, ansible -m raw and a loop of ssh on twenty OpenSSH
+// servers of this machine: exec of true with a plain shell and with one whose start-up file takes 0.3 s, ten commands
+// over one connection with ten runs of the best, and cp of 64 MB to ten of them with clush --copy. The servers' part of
+// the processors' time is printed: where it is all of them, no client can do better.
 func BenchmarkOpenSSH(b *testing.B) {
 	e := newPlainBench(b)
 	var addresses []string
@@ -81,7 +81,8 @@ func (e *bench) floor(servers *sshds) {
 		median(took).Round(time.Millisecond), 100*ratio(each, median(took)*processors()), each.Round(time.Millisecond))
 }
 
-// tenCommands runs ten commands one after the other on all hosts, over one connection each, from connecting to hanging up.
+// tenCommands runs ten commands one after the other on all hosts, over one connection each, from connecting to hanging
+// up.
 func (e *bench) tenCommands(lab lab, servers *sshds, best time.Duration) {
 	e.b.Helper()
 	var inventory cluster.Inventory

@@ -207,8 +207,8 @@ func setup(env *testscript.Env, tofu string) error {
 	env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 	env.Setenv("HIVE_TEST_CLUSTERS_DIR", filepath.Join(env.WorkDir, "clusters"))
 	env.Setenv("HIVE_TEST_TOFU_BIN", tofu)
-	// VMs are made without OpenTofu where a script does not say that it is about that, for that is quick; with a real provider, and
-	// with HIVE_TEST_DEPLOYER=proxmox, all scripts are.
+	// VMs are made without OpenTofu where a script does not say that it is about that, for that is quick; with a real
+	// provider, and with HIVE_TEST_DEPLOYER=proxmox, all scripts are.
 	mirror, real := os.LookupEnv("HIVE_TEST_PROVIDER_MIRROR")
 	if deployer := os.Getenv("HIVE_TEST_DEPLOYER"); !real || deployer != "" {
 		env.Setenv("HIVE_TEST_DEPLOYER", cmp.Or(deployer, "simhosts"))
@@ -414,8 +414,8 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdAdvised sets a variable to a command that the last command has printed as what comes next: advised VARIABLE REGEXP. It is
-// run with `follow VARIABLE`, or by sh with more, in the state that the script is in then.
+// cmdAdvised sets a variable to a command that the last command has printed as what comes next: advised VARIABLE
+// REGEXP. It is run with `follow VARIABLE`, or by sh with more, in the state that the script is in then.
 func cmdAdvised(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: advised VARIABLE REGEXP")
@@ -444,8 +444,8 @@ func cmdAdvised(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], command)
 }
 
-// cmdFollow runs an advised command, on its hypervisor if it is for one: follow VARIABLE [PLACEHOLDER=VALUE...]. What it wants
-// filled in is filled in.
+// cmdFollow runs an advised command, on its hypervisor if it is for one: follow VARIABLE [PLACEHOLDER=VALUE...]. What
+// it wants filled in is filled in.
 func cmdFollow(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: follow VARIABLE [PLACEHOLDER=VALUE...]")
@@ -491,8 +491,9 @@ func cmdUnused(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// cmdReal makes the script's simulator look like a Proxmox VE of the user's own: real FILE writes a configuration file that
-// reaches it as any other, by endpoint, CA and hypervisors, and sets PROXMOX_VE_API_TOKEN. Further arguments set keys of hypervisors.
+// cmdReal makes the script's simulator look like a Proxmox VE of the user's own: real FILE writes a configuration file
+// that reaches it as any other, by endpoint, CA and hypervisors, and sets PROXMOX_VE_API_TOKEN. Further arguments set
+// keys of hypervisors.
 func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: real FILE [HYPERVISOR.KEY=VALUE...]")
@@ -553,8 +554,8 @@ func (sim simEnv) fingerprint() (string, error) {
 	return fmt.Sprintf("%X", sha256.Sum256(conn.ConnectionState().PeerCertificates[0].Raw)), nil
 }
 
-// cmdSimNets sets NET0 and NET1 to the first three numbers of the networks behind vmbr0 and vmbr1, SUBNET to the third, and NETBITS to the length
-// of their prefixes.
+// cmdSimNets sets NET0 and NET1 to the first three numbers of the networks behind vmbr0 and vmbr1, SUBNET to the third,
+// and NETBITS to the length of their prefixes.
 func cmdSimNets(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: simnets")
@@ -615,9 +616,9 @@ func awaitTask(ts *testscript.TestScript, args []string) bool {
 	}
 }
 
-// cmdSeed plays what others do on the simulated Proxmox VE, from a file: seed FILE, a list of {method, path, params}. Tasks
-// are waited for. The method SSH runs params.command as root on the hypervisor that path names. $NAME in the file is the
-// script's variable.
+// cmdSeed plays what others do on the simulated Proxmox VE, from a file: seed FILE, a list of {method, path, params}.
+// Tasks are waited for. The method SSH runs params.command as root on the hypervisor that path names. $NAME in the file
+// is the script's variable.
 func cmdSeed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: seed FILE")

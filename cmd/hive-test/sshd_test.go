@@ -19,8 +19,8 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// sshds are OpenSSH servers of this machine, started for a test, each on an address of its own and all on one port. Whoever runs
-// the test may log in with the key.
+// sshds are OpenSSH servers of this machine, started for a test, each on an address of its own and all on one port.
+// Whoever runs the test may log in with the key.
 type sshds struct {
 	dir, user, key string
 	home           string // HOME of what runs there: its .bashrc is the start-up file of their shells
@@ -189,7 +189,8 @@ func (s *sshds) cpu() time.Duration {
 	return sum
 }
 
-// cmdOpenSSH starts OpenSSH servers for a script, writes the hosts file of them, and sets OPENSSH_PORT and OPENSSH_USER:
+// cmdOpenSSH starts OpenSSH servers for a script, writes the hosts file of them, and sets OPENSSH_PORT and
+// OPENSSH_USER:
 //
 //	openssh hosts.yaml 127.0.2.1 127.0.2.2
 //

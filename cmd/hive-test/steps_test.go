@@ -16,8 +16,9 @@ import (
 	"testing"
 )
 
-// A next step is a command that a text of the program names: one of its own verbs, or one for a hypervisor or this machine. Two
-// commands are the same step where program, words and flags are; values, and the flags that say where, do not count.
+// A next step is a command that a text of the program names: one of its own verbs, or one for a hypervisor or this
+// machine. Two commands are the same step where program, words and flags are; values, and the flags that say where, do
+// not count.
 
 const (
 	hivePrograms = `hive-test (?:up|configure|test|down|full|status|wait|doctor|extend|hold|reap|logs|explain|ssh|exec|cp|env|inventory|unlock|help)`

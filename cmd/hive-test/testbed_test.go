@@ -23,8 +23,8 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// testbed is a simulated Proxmox VE that holds other people's VMs, and two machines that use it: the one where its simulator
-// is, and another that has nothing but credentials.
+// testbed is a simulated Proxmox VE that holds other people's VMs, and two machines that use it: the one where its
+// simulator is, and another that has nothing but credentials.
 type testbed struct {
 	*testEnv
 	others    map[int]string
@@ -160,8 +160,8 @@ func (a *testbed) simPID() int {
 	return state.PID
 }
 
-// leaks says what of any cluster is still there, a moment allowed for what is ending, and whether other people's VMs are
-// as they were.
+// leaks says what of any cluster is still there, a moment allowed for what is ending, and whether other people's VMs
+// are as they were.
 func (a *testbed) leaks() []string {
 	a.Helper()
 	var found []string
@@ -245,8 +245,8 @@ func descendants(root int) []int {
 	return all
 }
 
-// leakedProcesses are the processes that have to do with a directory, by their working directory or environment, but for one and
-// what it has started.
+// leakedProcesses are the processes that have to do with a directory, by their working directory or environment, but
+// for one and what it has started.
 func leakedProcesses(dir string, but int) []string {
 	var found []string
 	known := append(descendants(but), but)

@@ -91,9 +91,9 @@ func (a *app) inventory(located engine.Located, format string) error {
 	return usage(fmt.Errorf("--format %s is not possible: use json, ansible, ssh_config or hosts", format))
 }
 
-// ansible renders an INI inventory with one group, named after the cluster, and its leader in another. How nodes are reached is in
-// the cluster's ssh_config, which takes any path: Ansible hands ansible_ssh_private_key_file to ssh where % begins a token. Nodes
-// without an address are left out, as they are there.
+// ansible renders an INI inventory with one group, named after the cluster, and its leader in another. How nodes are
+// reached is in the cluster's ssh_config, which takes any path: Ansible hands ansible_ssh_private_key_file to ssh where
+// % begins a token. Nodes without an address are left out, as they are there.
 func ansible(inv cluster.Inventory, sshConfig string) string {
 	var out strings.Builder
 	group := strings.ReplaceAll(inv.ClusterName.String(), "-", "_") // a hyphen is no part of a group's name there

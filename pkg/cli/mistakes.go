@@ -12,8 +12,8 @@ import (
 	"hive-test/pkg/config"
 )
 
-// strict makes every mistake in a command's words one of usage, also in those of the commands that cobra brings, which would
-// show their help and call it done.
+// strict makes every mistake in a command's words one of usage, also in those of the commands that cobra brings, which
+// would show their help and call it done.
 func strict(cmd *cobra.Command) {
 	if !cmd.Runnable() {
 		cmd.Args, cmd.RunE = cobra.ArbitraryArgs, helpOrUnknown

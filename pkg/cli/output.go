@@ -224,7 +224,8 @@ func healthWord(h healthJSON) string {
 	return h.Status
 }
 
-// tabbed writes rows as an aligned table. A cell may come from a node: it is a piece of one line of text, and nothing else.
+// tabbed writes rows as an aligned table. A cell may come from a node: it is a piece of one line of text, and nothing
+// else.
 func tabbed(w io.Writer, rows [][]string) error {
 	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

@@ -50,8 +50,8 @@ func rawFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("raw", false, "pass on what nodes print as it is, escape sequences and commands for a CI job included")
 }
 
-// shellLine makes of a single argument that a shell would have to read (hive-test exec dev1 -- 'df -h | tail -1') what ssh
-// makes of it: a line for the shell. Several arguments are a program and its arguments, as they are.
+// shellLine makes of a single argument that a shell would have to read (hive-test exec dev1 -- 'df -h | tail -1') what
+// ssh makes of it: a line for the shell. Several arguments are a program and its arguments, as they are.
 func shellLine(command []string) []string {
 	if len(command) == 1 && strings.ContainsAny(command[0], " \t\n;|&<>$`\"'*?(){}~") {
 		return []string{"sh", "-c", command[0]}

@@ -79,7 +79,8 @@ type reapJSON struct {
 	Schema int        `json:"schema"`
 	DryRun bool       `json:"dry_run"`
 	VMs    []reapedVM `json:"vms"`
-	// Traces are marks, claims and snippets of runs that died, of clusters that have no VM to delete. Pool is empty for snippets.
+	// Traces are marks, claims and snippets of runs that died, of clusters that have no VM to delete. Pool is empty for
+	// snippets.
 	Traces []reapedTrace `json:"traces"`
 }
 

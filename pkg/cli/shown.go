@@ -11,8 +11,9 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// shown is what a node has printed as it goes to w: what would act upon a terminal is taken out where w is one, and in the log of
-// a job that reads commands, these too. What goes to a file or, elsewhere, to another program, is as the node has sent it.
+// shown is what a node has printed as it goes to w: what would act upon a terminal is taken out where w is one, and in
+// the log of a job that reads commands, these too. What goes to a file or, elsewhere, to another program, is as the
+// node has sent it.
 func (a *app) shown(w io.Writer, text string) string {
 	commands := a.commandsFrom(w)
 	if commands || isTerminal(w) {

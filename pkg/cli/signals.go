@@ -16,9 +16,9 @@ import (
 // endTime is how long the process may take to end by itself after the second signal: reports are written in it.
 const endTime = 5 * time.Second
 
-// echoTime is how long after the first signal another one is the same wish told twice: `timeout` signals its command and then
-// the group that it is in, wrappers pass on the ^C that their children have got too, and a terminal that goes away is told of
-// by the kernel and by the shell. No person is that fast.
+// echoTime is how long after the first signal another one is the same wish told twice: `timeout` signals its command
+// and then the group that it is in, wrappers pass on the ^C that their children have got too, and a terminal that goes
+// away is told of by the kernel and by the shell. No person is that fast.
 const duplicateWindow = 100 * time.Millisecond
 
 // signals turns INT, TERM and HUP into the end of a context. The first asks everything to stop and clean up; the second
@@ -108,8 +108,8 @@ func (s *signals) queue() <-chan arrival {
 	return arrived
 }
 
-// onSignal makes f hear of signals, and its lines be printed; nil ends that. F is called in a goroutine of its own, while
-// what the signal stops is still at work, and before the second signal stops the cleaning up.
+// onSignal makes f hear of signals, and its lines be printed; nil ends that. F is called in a goroutine of its own,
+// while what the signal stops is still at work, and before the second signal stops the cleaning up.
 func (s *signals) onSignal(f func(got os.Signal, again bool) []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

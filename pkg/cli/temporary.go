@@ -8,8 +8,8 @@ import (
 	"hive-test/pkg/scratch"
 )
 
-// ownTemporary gives this process a directory of its own for temporary files, in which those of tofu and its providers are, too.
-// Where that cannot be, they are where everybody's are, and why is said.
+// ownTemporary gives this process a directory of its own for temporary files, in which those of tofu and its providers
+// are, too. Where that cannot be, they are where everybody's are, and why is said.
 func (a *app) ownTemporary(sink progress.Sink) {
 	if a.locks != "" || a.noLocks != nil {
 		return

@@ -18,7 +18,8 @@ func testKeys() []string {
 	return []string{"suite", "suite_on", "suite_env", "kill_leftovers", "junit", "lost_after", "timeouts.test"}
 }
 
-// existingKeys are the settings of a verb that works on a cluster that exists, and may have to destroy it when interrupted.
+// existingKeys are the settings of a verb that works on a cluster that exists, and may have to destroy it when
+// interrupted.
 func existingKeys() []string {
 	return []string{"keep", "wait", "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "ssh.proxy_jump"}
 }

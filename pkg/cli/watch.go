@@ -57,7 +57,8 @@ func (a *app) watch(ctx context.Context, name string, interval time.Duration, se
 	return nil
 }
 
-// watched is the error of a watch that ended with err. The user, the end of the cluster and that of the time end it as they should.
+// watched is the error of a watch that ended with err. The user, the end of the cluster and that of the time end it as
+// they should.
 func watched(ctx context.Context, err error) error {
 	signal, stopped := errors.AsType[engine.SignalError](context.Cause(ctx))
 	switch {
@@ -209,7 +210,8 @@ func (w *watcher) end(gone bool, name string) error {
 	return w.line(time.Now(), "", "cluster "+name+": gone")
 }
 
-// normalize is text without what differs from look to look and means nothing: the port from which a connection was made.
+// normalize is text without what differs from look to look and means nothing: the port from which a connection was
+// made.
 func normalize(text []byte) []byte { return portPattern.ReplaceAll(text, nil) }
 
 var portPattern = regexp.MustCompile(`[0-9a-fA-F.:\[\]]+:\d+(->|-\\u003e)`) // the second as JSON has it

@@ -43,9 +43,9 @@ const maxHostName = 253
 
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
-// HostName is the name of a node or of a hypervisor, wherever it comes from: a hosts file, a record, Proxmox VE. It is put into
-// paths, ssh_config, inventories and commands as it is, so it holds letters, digits and inner hyphens, dots and underscores
-// only, and no two dots in a row.
+// HostName is the name of a node or of a hypervisor, wherever it comes from: a hosts file, a record, Proxmox VE. It is
+// put into paths, ssh_config, inventories and commands as it is, so it holds letters, digits and inner hyphens, dots
+// and underscores only, and no two dots in a row.
 type HostName string
 
 // ParseHostName returns s as a HostName, or an error that says which rule it breaks.
@@ -61,7 +61,8 @@ func ParseHostName(s string) (HostName, error) {
 	return HostName(s), nil
 }
 
-// userPattern leaves out what separates a user from the rest of an address, and what ssh_config, inventories and shells read.
+// userPattern leaves out what separates a user from the rest of an address, and what ssh_config, inventories and shells
+// read.
 var userPattern = regexp.MustCompile(`^[\pL\pN_.][\pL\pN_.+\\$-]*$`)
 
 // CheckUser says what is wrong with the name of a user to log in as; nil: nothing. An empty one leaves the choice open.

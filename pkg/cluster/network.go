@@ -81,8 +81,8 @@ type AddressRange struct {
 	Bits        int
 }
 
-// ParseAddressRange reads FIRST-LAST/PREFIX, like 10.0.0.10-10.0.0.19/24. Both ends must be usable by a host: neither the
-// network's own address nor its broadcast address.
+// ParseAddressRange reads FIRST-LAST/PREFIX, like 10.0.0.10-10.0.0.19/24. Both ends must be usable by a host: neither
+// the network's own address nor its broadcast address.
 func ParseAddressRange(text string) (AddressRange, error) {
 	wrong := func(why string) (AddressRange, error) {
 		return AddressRange{}, fmt.Errorf("%q is no range of addresses like 10.0.0.10-10.0.0.19/24: %s", text, why)

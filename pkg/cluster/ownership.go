@@ -19,8 +19,8 @@ var descriptionPattern = regexp.MustCompile(`(?m)^Managed by Terraform - cluster
 // ownerPattern is what owner ids are made of.
 var ownerPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Description is the text that every VM of a cluster carries: whose it is, readable by a person and by ParseOwner. It is
-// one line, because Proxmox VE rewrites line ends.
+// Description is the text that every VM of a cluster carries: whose it is, readable by a person and by ParseOwner. It
+// is one line, because Proxmox VE rewrites line ends.
 func Description(name Name, owner Owner) string {
 	text := "Managed by Terraform - cluster: " + string(name) + " - owner: " + owner.ID
 	if !owner.Expires.IsZero() {
@@ -29,14 +29,15 @@ func Description(name Name, owner Owner) string {
 	return text
 }
 
-// ParseOwner reads cluster name and owner id from a VM's description, whatever else people have added to it. ok is false
-// if it names none, or more than one.
+// ParseOwner reads cluster name and owner id from a VM's description, whatever else people have added to it. ok is
+// false if it names none, or more than one.
 func ParseOwner(description string) (name Name, ownerID string, ok bool) {
 	name, owner, ok := ParseDescription(description)
 	return name, owner.ID, ok
 }
 
-// ParseDescription is ParseOwner with the expiry, which is zero where there is none or where what is said of it is no time.
+// ParseDescription is ParseOwner with the expiry, which is zero where there is none or where what is said of it is no
+// time.
 func ParseDescription(description string) (name Name, owner Owner, ok bool) {
 	found := descriptionPattern.FindAllStringSubmatch(description, 2)
 	if len(found) != 1 {
@@ -50,8 +51,8 @@ func ParseDescription(description string) (name Name, owner Owner, ok bool) {
 	return name, Owner{ID: found[0][2], Expires: expires}, true
 }
 
-// Redescribe is a VM's description with the line that says whose it is replaced by that of owner; what people have added
-// stays. A description without such a line, or with more than one, is returned as it is.
+// Redescribe is a VM's description with the line that says whose it is replaced by that of owner; what people have
+// added stays. A description without such a line, or with more than one, is returned as it is.
 func Redescribe(description string, name Name, owner Owner) string {
 	if _, _, ok := ParseOwner(description); !ok {
 		return description
@@ -59,8 +60,8 @@ func Redescribe(description string, name Name, owner Owner) string {
 	return descriptionPattern.ReplaceAllLiteralString(description, Description(name, owner))
 }
 
-// SnippetName is the file name of a node's cloud-init snippet (tofu/main.tf). Clusters of one name that are made in different
-// places have different owner ids, and so no snippet in common.
+// SnippetName is the file name of a node's cloud-init snippet (tofu/main.tf). Clusters of one name that are made in
+// different places have different owner ids, and so no snippet in common.
 func SnippetName(node, ownerID string) string { return node + "-" + ownerID + "-vendor.yaml" }
 
 // ParseSnippet reads the node's name and the owner id that SnippetName has written.

@@ -100,7 +100,8 @@ type Record struct {
 	SSHAgent string `json:"ssh_agent,omitempty"`
 	// Binary is the hive binary that configure installs when none is named; --sim sets it.
 	Binary string `json:"binary,omitempty"`
-	// Cut is when OpenTofu was killed while it made VMs: some may appear for a while after that. Zero: it was not, or all are there.
+	// Cut is when OpenTofu was killed while it made VMs: some may appear for a while after that. Zero: it was not, or all
+	// are there.
 	Cut time.Time `json:"cut,omitzero"`
 	// Packages are Debian packages that configure puts on the nodes, as they were asked for last.
 	Packages []string `json:"packages,omitempty"`
@@ -112,7 +113,8 @@ type Record struct {
 	AWS *AWS `json:"aws,omitempty"`
 }
 
-// Validate returns every problem of the names that the record holds, or nil: they are put into paths and files as they are.
+// Validate returns every problem of the names that the record holds, or nil: they are put into paths and files as they
+// are.
 func (r *Record) Validate() []error {
 	problems := r.Nodes.Validate()
 	if _, err := ParseName(r.Name.String()); err != nil {
@@ -200,7 +202,8 @@ func (r *Record) ForgetNodes(names ...string) {
 	}
 }
 
-// set replaces what is remembered of a phase. Maps are never changed once they are part of a record: copies of it share them.
+// set replaces what is remembered of a phase. Maps are never changed once they are part of a record: copies of it share
+// them.
 func (r *Record) set(p Phase, entry PhaseRecord) {
 	r.Phases = maps.Clone(r.Phases)
 	if r.Phases == nil {

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// Staying are the nodes that the specification asks for and that are chosen already: those with a number up to its count.
+// Staying are the nodes that the specification asks for and that are chosen already: those with a number up to its
+// count.
 func (r *Record) Staying() Nodes {
 	return r.part(func(n Node) bool { return n.Index <= r.Spec.NodeCount })
 }
 
-// Leaving are the nodes beyond the count of the specification: they were made once and are to be removed. The record names
-// them until they are proved gone.
+// Leaving are the nodes beyond the count of the specification: they were made once and are to be removed. The record
+// names them until they are proved gone.
 func (r *Record) Leaving() Nodes {
 	return r.part(func(n Node) bool { return n.Index > r.Spec.NodeCount })
 }

@@ -76,8 +76,8 @@ func (s Spec) ImportsImage() bool {
 // Snippets tells whether nodes get cloud-init vendor data.
 func (s Spec) Snippets() bool { return s.CloudInit != CloudInitNone }
 
-// NeedsHypervisorSSH tells whether making nodes there needs SSH to the hypervisor: for a snippet, or for a disk of an image
-// that is no import volume.
+// NeedsHypervisorSSH tells whether making nodes there needs SSH to the hypervisor: for a snippet, or for a disk of an
+// image that is no import volume.
 func (s Spec) NeedsHypervisorSSH(hypervisor string) bool {
 	return s.Snippets() || s.TemplateOf(hypervisor) == 0 && !s.ImportsImage()
 }
@@ -169,8 +169,8 @@ func (n Nodes) ByIndex(index int) (Node, bool) {
 	return Node{}, false
 }
 
-// Validate returns every problem of what others have written of the nodes, or nil: names that are none, or that stand for two
-// nodes, and addresses with something hidden in their zone.
+// Validate returns every problem of what others have written of the nodes, or nil: names that are none, or that stand
+// for two nodes, and addresses with something hidden in their zone.
 func (n Nodes) Validate() []error {
 	var problems []error
 	seen := map[string]string{}

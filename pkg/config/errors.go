@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Error is everything that is wrong with the settings or with a file of the user's, at once. Each problem says where the value came from.
+// Error is everything that is wrong with the settings or with a file of the user's, at once. Each problem says where
+// the value came from.
 type Error struct{ Problems []error }
 
 // Error lists the problems, one a line.

@@ -39,9 +39,10 @@ func HashHosts(path string) (string, error) {
 // maxHosts bounds a hosts file: it guards against a wrong file, not against large clusters.
 const maxHosts = 100
 
-// hostsFile is the file's shape. What it leaves out is as the user's ssh_config has it for the nodes, by their management address
-// or name; else ssh_user is tf-user, ssh_port 22, and nothing is jumped through. A node's management may be a name that the
-// ssh_config or the system knows, and defaults to the node's own; its data address defaults to its management address.
+// hostsFile is the file's shape. What it leaves out is as the user's ssh_config has it for the nodes, by their
+// management address or name; else ssh_user is tf-user, ssh_port 22, and nothing is jumped through. A node's management
+// may be a name that the ssh_config or the system knows, and defaults to the node's own; its data address defaults to
+// its management address.
 type hostsFile struct {
 	SSHUser    string `yaml:"ssh_user"`
 	SSHKeyPath string `yaml:"ssh_key_path"`
@@ -195,7 +196,8 @@ func (f hostsFile) login(ssh SSHConfig, problem func(format string, args ...any)
 // lookUpLimit bounds the look-up of a name.
 const lookUpLimit = 5 * time.Second
 
-// address is the IP address of a host that is named by it, by an alias of the ssh_config or by a name that the system knows.
+// address is the IP address of a host that is named by it, by an alias of the ssh_config or by a name that the system
+// knows.
 func (c SSHConfig) address(ctx context.Context, name string) (netip.Addr, error) {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return addr, nil

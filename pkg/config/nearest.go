@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// Nearest are the names that a word may have been meant for: those that are most like it, if a third of its letters at most is
-// wrong, else those that begin with it.
+// Nearest are the names that a word may have been meant for: those that are most like it, if a third of its letters at
+// most is wrong, else those that begin with it.
 func Nearest(word string, names []string) []string {
 	var near, longer []string
 	limit := (len(word) + 2) / 3

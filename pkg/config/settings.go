@@ -144,7 +144,8 @@ type Proxmox struct {
 // byProgram is the source of LoadOptions.Values.
 const byProgram = "the program"
 
-// Source tells where the value of a key comes from: "flag --x", "the program", "environment X", "FILE:LINE" or "default".
+// Source tells where the value of a key comes from: "flag --x", "the program", "environment X", "FILE:LINE" or
+// "default".
 func (s Settings) Source(key string) string {
 	if source, found := s.sources[key]; found {
 		return source
@@ -155,7 +156,8 @@ func (s Settings) Source(key string) string {
 // Given tells whether the user set the key anywhere.
 func (s Settings) Given(key string) bool { _, found := s.sources[key]; return found }
 
-// Explicit reports whether the key was set for this run alone, by a flag or a program, and not by what was made for other runs, too.
+// Explicit reports whether the key was set for this run alone, by a flag or a program, and not by what was made for
+// other runs, too.
 func (s Settings) Explicit(key string) bool {
 	source := s.Source(key)
 	return source == byProgram || strings.HasPrefix(source, "flag ")
@@ -219,8 +221,8 @@ func (s Settings) PhaseTimeout(phase string) time.Duration {
 
 const hidden = "***"
 
-// Secret is a value that never shows itself: only Reveal gives it. It is kept behind a pointer, because fmt does not ask
-// a value in an unexported field how it wants to be printed but does not follow a pointer there either.
+// Secret is a value that never shows itself: only Reveal gives it. It is kept behind a pointer, because fmt does not
+// ask a value in an unexported field how it wants to be printed but does not follow a pointer there either.
 type Secret struct{ value *string }
 
 // NewSecret wraps a value.

@@ -19,8 +19,8 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// SSHConfig is the user's own ssh_config: what is said there of a host counts where nothing else is said. The zero value says
-// nothing.
+// SSHConfig is the user's own ssh_config: what is said there of a host counts where nothing else is said. The zero
+// value says nothing.
 type SSHConfig struct {
 	path, home string
 	config     *ssh_config.Config
@@ -74,14 +74,15 @@ func unquoted(value string) string {
 	return value
 }
 
-// expand is a path as ssh_config has it: ~ and %d are the home directory, %h the host, %r the user there, %u the one here.
+// expand is a path as ssh_config has it: ~ and %d are the home directory, %h the host, %r the user there, %u the one
+// here.
 func (c SSHConfig) expand(path, host, remoteUser string) string {
 	path = strings.NewReplacer("%%", "%", "%d", c.home, "%h", host, "%r", remoteUser, "%u", localUser()).Replace(path)
 	return resolve(path, "", c.home)
 }
 
-// identityFiles are the private keys that the file names for a host, or those that OpenSSH tries where it names none; only such
-// as are there.
+// identityFiles are the private keys that the file names for a host, or those that OpenSSH tries where it names none;
+// only such as are there.
 func (c SSHConfig) identityFiles(alias, host, remoteUser string) []string {
 	named := c.all("IdentityFile", alias)
 	if len(named) == 0 {
@@ -122,8 +123,8 @@ func localUser() string {
 // maxJumps guards against hosts that name each other as their ways.
 const maxJumps = 10
 
-// jumps are the hosts that a value of ProxyJump names, in their order, with all that the file says of them. The first of them may
-// have ways of its own.
+// jumps are the hosts that a value of ProxyJump names, in their order, with all that the file says of them. The first
+// of them may have ways of its own.
 func (c SSHConfig) jumps(text string) (cluster.JumpHosts, error) {
 	if text = strings.TrimSpace(text); text == "" || strings.EqualFold(text, "none") {
 		return nil, nil
@@ -148,7 +149,8 @@ func (c SSHConfig) jumps(text string) (cluster.JumpHosts, error) {
 	return hops, nil
 }
 
-// without is the file but for the entries that say how to reach alias, so that hosts which name each other come to an end.
+// without is the file but for the entries that say how to reach alias, so that hosts which name each other come to an
+// end.
 func (c SSHConfig) without(alias string) *ssh_config.Config {
 	rest := *c.config
 	rest.Hosts = slices.DeleteFunc(slices.Clone(rest.Hosts), func(h *ssh_config.Host) bool {

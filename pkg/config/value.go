@@ -61,8 +61,8 @@ const day = 24 * time.Hour
 
 var dayPattern = regexp.MustCompile(`^([0-9]+)d`)
 
-// ParseDuration reads a duration as users write it: what time.ParseDuration reads, and days of 24 hours before it, as in 2d or
-// 1d12h.
+// ParseDuration reads a duration as users write it: what time.ParseDuration reads, and days of 24 hours before it, as
+// in 2d or 1d12h.
 func ParseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	days, rest := 0, text

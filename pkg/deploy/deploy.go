@@ -1,5 +1,5 @@
-// Package deploy is the contract between a cluster's life and what makes and removes its machines. A deployer can plan, make,
-// remove and describe machines; what else it can do is in small interfaces beside that, which Of finds.
+// Package deploy is the contract between a cluster's life and what makes and removes its machines. A deployer can plan,
+// make, remove and describe machines; what else it can do is in small interfaces beside that, which Of finds.
 package deploy
 
 import (
@@ -67,8 +67,8 @@ type Preflighter interface {
 
 // Reserver chooses what machines will be.
 type Reserver interface {
-	// Reserve chooses id, hypervisor and MACs of every node that the specification asks for and the record lacks, and returns
-	// those only.
+	// Reserve chooses id, hypervisor and MACs of every node that the specification asks for and the record lacks, and
+	// returns those only.
 	Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
 	// Assign returns the record's nodes with what is still open filled in: where the template of each is, and its static
 	// addresses. What was chosen before stays, except the hypervisor of a VM that others have moved.
@@ -77,9 +77,9 @@ type Reserver interface {
 
 // Leaser keeps other runs, on any machine, away from the ids of machines that do not exist yet.
 type Leaser interface {
-	// Acquire holds the ids of nodes whose machines do not exist yet until Release. Nodes that the record before did not have
-	// (nil: none) may get other ids. Claims outlive a run that fails: the next run of the cluster goes on with them, and ReleaseAll
-	// ends them.
+	// Acquire holds the ids of nodes whose machines do not exist yet until Release. Nodes that the record before did not
+	// have (nil: none) may get other ids. Claims outlive a run that fails: the next run of the cluster goes on with them,
+	// and ReleaseAll ends them.
 	Acquire(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error
 	// Release gives the claims of this run up: the machines exist.
 	Release(ctx context.Context, r *cluster.Record, sink progress.Sink)
@@ -89,13 +89,14 @@ type Leaser interface {
 
 // Owner tells whose machines are, and writes it on them.
 type Owner interface {
-	// EnsureFree is an error unless the ids of the named nodes are free now. What an interrupted run left half made there is
-	// deleted.
+	// EnsureFree is an error unless the ids of the named nodes are free now. What an interrupted run left half made there
+	// is deleted.
 	EnsureFree(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error
-	// InUse is an error if the machine of one of the named nodes, which no up has finished, runs because somebody else has started it.
+	// InUse is an error if the machine of one of the named nodes, which no up has finished, runs because somebody else has
+	// started it.
 	InUse(ctx context.Context, r *cluster.Record, nodes []string) error
-	// CheckOwnership is an error if, live, a machine that is not ours has an id of the record. OpenTofu must not run then: its state may
-	// name that machine. It is an *UnseenError if all that is wrong is that some cannot be read.
+	// CheckOwnership is an error if, live, a machine that is not ours has an id of the record. OpenTofu must not run then:
+	// its state may name that machine. It is an *UnseenError if all that is wrong is that some cannot be read.
 	CheckOwnership(ctx context.Context, r *cluster.Record) error
 	// Verify proves by live calls that every machine of the record exists and is ours.
 	Verify(ctx context.Context, r *cluster.Record) error
@@ -129,13 +130,13 @@ type PlanReader interface {
 
 // Diagnoser tells what is known of machines that do not answer.
 type Diagnoser interface {
-	// Describe tells what is known of a node's machine from outside it: its configuration, its state and its last tasks with their logs.
-	// It tells what it can.
+	// Describe tells what is known of a node's machine from outside it: its configuration, its state and its last tasks
+	// with their logs. It tells what it can.
 	Describe(ctx context.Context, r *cluster.Record, node cluster.Node) []Diagnostic
 	// DescribeGuest asks the guest itself over what does not need its network: the guest agent.
 	DescribeGuest(ctx context.Context, r *cluster.Record, node cluster.Node) []Diagnostic
-	// Warnings passes on what tasks of the record's machines that began since then have warned of, and was not passed on before: those
-	// that OpenTofu has started. It tells what it can.
+	// Warnings passes on what tasks of the record's machines that began since then have warned of, and was not passed on
+	// before: those that OpenTofu has started. It tells what it can.
 	Warnings(ctx context.Context, r *cluster.Record, since time.Time)
 }
 
@@ -147,18 +148,19 @@ type Restarter interface {
 
 // Remover proves that machines are gone, and deletes what Down has left.
 type Remover interface {
-	// Remaining lists, by live calls, the machines of ours that still exist. Where some cannot be read it lists the others, and the
-	// error is an *UnseenError.
+	// Remaining lists, by live calls, the machines of ours that still exist. Where some cannot be read it lists the
+	// others, and the error is an *UnseenError.
 	Remaining(ctx context.Context, r *cluster.Record) ([]VMRef, error)
-	// Quorum is an error if the hypervisors cannot agree on changes now: a deletion would lose disks and keep the machines.
+	// Quorum is an error if the hypervisors cannot agree on changes now: a deletion would lose disks and keep the
+	// machines.
 	Quorum(ctx context.Context) error
 	// Unprotect takes the protection off a machine that Remaining listed, checking it once more.
 	Unprotect(ctx context.Context, r *cluster.Record, vm VMRef) error
 	// Destroy stops and deletes machines that Remaining listed, checking each once more, and waits for the result.
 	Destroy(ctx context.Context, r *cluster.Record, vms []VMRef) error
-	// CleanUp removes what machines that are gone have left behind, disks and snippets, and is an error if something is still there.
-	// gone are the machines as Remaining listed them; those of the record may be gone for longer. What the token may not look at
-	// is a warning.
+	// CleanUp removes what machines that are gone have left behind, disks and snippets, and is an error if something is
+	// still there. gone are the machines as Remaining listed them; those of the record may be gone for longer. What the
+	// token may not look at is a warning.
 	CleanUp(ctx context.Context, r *cluster.Record, gone []VMRef, sink progress.Sink) error
 }
 

@@ -81,8 +81,8 @@ func (e *UnseenError) Hint() string {
 	return "bring back " + strings.Join(hosts, ", ")
 }
 
-// UnmarkedError is of a VM that carries a cluster's owner id, but not all its marks: somebody has changed it. It counts as
-// somebody else's, and is not forgotten.
+// UnmarkedError is of a VM that carries a cluster's owner id, but not all its marks: somebody has changed it. It counts
+// as somebody else's, and is not forgotten.
 type UnmarkedError struct {
 	VM   VMRef
 	Why  string // what it lacks
@@ -130,6 +130,7 @@ type Run struct {
 	Place string
 	PID   int
 	Start string
-	// Destroys says that it destroys the cluster at its end, whatever happens, Provisioning that the cluster was never up so far.
+	// Destroys says that it destroys the cluster at its end, whatever happens, Provisioning that the cluster was never up
+	// so far.
 	Destroys, Provisioning bool
 }

@@ -15,8 +15,8 @@ const addressLock = ".addresses.lock"
 // addressWait is how long others may take, one after the other, for their choice, which is a few calls each.
 const addressWait = 5 * time.Minute
 
-// holdAddresses keeps other runs in this clusters directory from choosing static addresses until the returned function is
-// called: by then this cluster's record names those that it got. Where none are chosen it does nothing.
+// holdAddresses keeps other runs in this clusters directory from choosing static addresses until the returned function
+// is called: by then this cluster's record names those that it got. Where none are chosen it does nothing.
 func (s *session) holdAddresses(ctx context.Context) (release func(), err error) {
 	if !s.record.Spec.Network.Static() {
 		return func() {}, nil

@@ -7,8 +7,8 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// change makes the record, in memory, what is asked for where a cluster can be changed to that: its number of nodes and the
-// size of each. What the user did not mention stays.
+// change makes the record, in memory, what is asked for where a cluster can be changed to that: its number of nodes and
+// the size of each. What the user did not mention stays.
 func (s *session) change() error {
 	made, asked := &s.record.Spec, s.settings.Spec()
 	if made.Deployer == cluster.DeployerExisting {
@@ -45,8 +45,8 @@ func (s *session) change() error {
 	return nil
 }
 
-// refuseHiddenShrinking lets nodes be removed by nothing but the flag: a file or a variable that was made for other clusters
-// must not do it.
+// refuseHiddenShrinking lets nodes be removed by nothing but the flag: a file or a variable that was made for other
+// clusters must not do it.
 func (s *session) refuseHiddenShrinking() error {
 	asked, made := s.settings.NodeCount, s.record.Spec.NodeCount
 	source := s.settings.Source("node_count")

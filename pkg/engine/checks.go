@@ -135,8 +135,8 @@ func (s *session) keyCheck(context.Context) []api.Finding {
 	return []api.Finding{f}
 }
 
-// tryHypervisor logs in as the provider will and runs what it runs there, short of changing anything. Each command has the time of
-// one answer.
+// tryHypervisor logs in as the provider will and runs what it runs there, short of changing anything. Each command has
+// the time of one answer.
 func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) {
 	limit := s.settings.Proxmox.CallTimeout
 	user, key := cmp.Or(s.record.Target.HypervisorSSHUser, "root"), s.record.Target.HypervisorSSHKeyPath
@@ -178,8 +178,8 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 	return trySudo(ctx, host, limit, user, snippets)
 }
 
-// dialHypervisors opens the way to hypervisors, until done is called. The provider pins their keys itself, for each cluster; what is
-// seen here proves nothing and is forgotten.
+// dialHypervisors opens the way to hypervisors, until done is called. The provider pins their keys itself, for each
+// cluster; what is seen here proves nothing and is forgotten.
 func (s *session) dialHypervisors(limit time.Duration) (dialer *remote.Dialer, done func(), err error) {
 	dir, err := os.MkdirTemp("", "hive-test-hypervisors-")
 	if err != nil {
@@ -212,8 +212,9 @@ func (s *session) uploadToHypervisor(ctx context.Context, h cluster.Hypervisor, 
 	return err
 }
 
-// identity reads the user's id and the host's name, as Proxmox VE calls it, from the last two lines of an answer: a login shell may
-// print lines of its own before. Proxmox VE's link names the host, and hostname does elsewhere, maybe with its domain.
+// identity reads the user's id and the host's name, as Proxmox VE calls it, from the last two lines of an answer: a
+// login shell may print lines of its own before. Proxmox VE's link names the host, and hostname does elsewhere, maybe
+// with its domain.
 func identity(text string) (uid, name string) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) < 2 {
@@ -223,8 +224,8 @@ func identity(text string) (uid, name string) {
 	return strings.TrimSpace(lines[len(lines)-2]), name
 }
 
-// trySudo asks for what the provider runs as root: pvesm and qm, and tee for snippets (read in its source, and recorded). The
-// first two are run as it probes them; tee would write, so sudo is only asked whether it may.
+// trySudo asks for what the provider runs as root: pvesm and qm, and tee for snippets (read in its source, and
+// recorded). The first two are run as it probes them; tee would write, so sudo is only asked whether it may.
 func trySudo(ctx context.Context, host *remote.Host, limit time.Duration, user, snippets string) (problem, fix string) {
 	var refused []string
 	for _, argv := range [][]string{

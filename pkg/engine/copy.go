@@ -22,8 +22,8 @@ type CopyRequest struct {
 	Copy Copy
 }
 
-// Copy copies files and directories to nodes, all at once, or from them. What happens on one does not keep the others: what was
-// done on each is returned with the error, too.
+// Copy copies files and directories to nodes, all at once, or from them. What happens on one does not keep the others:
+// what was done on each is returned with the error, too.
 func (e *Engine) Copy(ctx context.Context, request CopyRequest) (results []CopyResult, err error) {
 	var paths map[int][]string
 	pick := func(nodes cluster.Nodes) (_ cluster.Nodes, err error) {
@@ -37,7 +37,8 @@ func (e *Engine) Copy(ctx context.Context, request CopyRequest) (results []CopyR
 	return results, err
 }
 
-// place is one operand of cp: a path here or, where remote, on the nodes that are listed; no list means those of --nodes.
+// place is one operand of cp: a path here or, where remote, on the nodes that are listed; no list means those of
+// --nodes.
 type place struct {
 	text   string
 	remote bool
@@ -61,8 +62,8 @@ func parsePlace(text string) place {
 	return place{text: text, remote: true, nodes: nodes, path: rest}
 }
 
-// ParseCopy reads operands as scp has them, sources and then the target, and checks all that can be checked without the cluster. Which
-// are the nodes that :PATH means; empty: all.
+// ParseCopy reads operands as scp has them, sources and then the target, and checks all that can be checked without the
+// cluster. Which are the nodes that :PATH means; empty: all.
 func ParseCopy(operands []string, which string) (Copy, error) {
 	if len(operands) < 2 {
 		return Copy{}, errors.New("cp needs what is copied and where to, like: hive-test cp NAME ./file :/tmp/")
@@ -160,7 +161,8 @@ type CopyResult struct {
 	Error     string   `json:"error,omitempty"`
 }
 
-// copyAll copies to or from all nodes at once but those that were not reached. What happens on one does not keep the others.
+// copyAll copies to or from all nodes at once but those that were not reached. What happens on one does not keep the
+// others.
 func copyAll(ctx context.Context, r reached, asked Copy, paths map[int][]string) ([]CopyResult, error) {
 	group, results := r.group, make([]CopyResult, len(r.group))
 	failures := slices.Clone(r.unreached)

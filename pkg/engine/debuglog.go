@@ -19,8 +19,8 @@ const (
 	debugEarly = 256 << 10
 )
 
-// debugLog is the debug.log of a run: what happened, and each request to Proxmox VE and command on a node, one line each, with
-// its time and without secrets. Its methods are safe for concurrent use.
+// debugLog is the debug.log of a run: what happened, and each request to Proxmox VE and command on a node, one line
+// each, with its time and without secrets. Its methods are safe for concurrent use.
 type debugLog struct {
 	log   *slog.Logger
 	known *progress.Secrets

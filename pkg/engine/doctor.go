@@ -19,7 +19,8 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// doctorLimit is when doctor stops asking where --timeout does not say so. Before, at doctorGoal, it says what it waits for.
+// doctorLimit is when doctor stops asking where --timeout does not say so. Before, at doctorGoal, it says what it waits
+// for.
 const (
 	doctorLimit = 2 * time.Minute
 	doctorGoal  = 5 * time.Second
@@ -31,8 +32,8 @@ type Checkup struct {
 	Findings []api.Finding
 }
 
-// Doctor checks everything that is known to make Up fail, and changes nothing: for a cluster that exists or will be made by that
-// name; for any where the request names none.
+// Doctor checks everything that is known to make Up fail, and changes nothing: for a cluster that exists or will be
+// made by that name; for any where the request names none.
 func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 	if request.Settings.HostsFile != "" {
 		return Checkup{}, usage(errors.New("doctor looks at Proxmox VE: whether the hosts of a hosts file can be used, up finds out"))
@@ -191,8 +192,8 @@ func (s *session) rememberHealth() {
 	_ = renameio.WriteFile(file, nil, 0o600)
 }
 
-// healthy tells whether a doctor has found nothing within the last minute. It is asked once: what is made then may fill what
-// was free before.
+// healthy tells whether a doctor has found nothing within the last minute. It is asked once: what is made then may fill
+// what was free before.
 func (s *session) healthy() bool {
 	file := s.healthFile()
 	if file == "" {

@@ -43,8 +43,8 @@ func (e *Engine) Down(ctx context.Context, request DownRequest) (Outcome, error)
 	})
 }
 
-// find reads the cluster's record, or puts together what is needed to destroy it from what is left of the directory, or, where
-// there is none, from the owner id that was given.
+// find reads the cluster's record, or puts together what is needed to destroy it from what is left of the directory,
+// or, where there is none, from the owner id that was given.
 func (s *session) find(owner string) error {
 	err := s.load()
 	if err == nil {
@@ -115,8 +115,8 @@ func (s *session) rebuild(from provision.Recorded, owner string) error {
 	return nil
 }
 
-// resolveTarget takes where the VMs are from what is recorded, and how that is reached from the settings. VMs that are gone
-// elsewhere prove nothing: what is recorded yields to a flag only.
+// resolveTarget takes where the VMs are from what is recorded, and how that is reached from the settings. VMs that are
+// gone elsewhere prove nothing: what is recorded yields to a flag only.
 func (s *session) resolveTarget(from provision.Recorded) error {
 	if s.settings.Sim {
 		if from.Endpoint != "" && !local(from.Endpoint) {
@@ -163,8 +163,8 @@ func (s *session) elsewhere(err error) error {
 	return progress.WithHint(err, "nothing was changed: mend that, or destroy the VMs without that directory: "+lifecycle.Elsewhere(s.record))
 }
 
-// readOnlyStore is a Store that writes no record: what was put together to destroy a cluster is none, and what is damaged stays as
-// it is for whoever wants to mend it.
+// readOnlyStore is a Store that writes no record: what was put together to destroy a cluster is none, and what is
+// damaged stays as it is for whoever wants to mend it.
 type readOnlyStore struct {
 	lifecycle.Store
 	unread bool // what is in the directory could not be read: it may tell of other VMs

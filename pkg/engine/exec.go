@@ -17,9 +17,9 @@ type ExecRequest struct {
 	Command []string // a program and its arguments
 }
 
-// Exec runs one command on nodes of a cluster, all at once, each for Settings.Timeout at most (0: remote.DefaultTimeout). A node that
-// could not be reached is an error; one where the command failed gives the error's exit code. What each node has said is returned
-// with the error, too.
+// Exec runs one command on nodes of a cluster, all at once, each for Settings.Timeout at most (0:
+// remote.DefaultTimeout). A node that could not be reached is an error; one where the command failed gives the error's
+// exit code. What each node has said is returned with the error, too.
 func (e *Engine) Exec(ctx context.Context, request ExecRequest) (results []NodeResult, err error) {
 	err = e.onNodes(ctx, "exec", request.Request, listed(request.Nodes), func(ctx context.Context, r reached) error {
 		results, err = execOn(ctx, r, request.Command, request.Settings.Timeout)

@@ -24,8 +24,8 @@ func (s *session) createExisting(ctx context.Context) error {
 	return nil
 }
 
-// compareHosts reads the hosts file again and returns what it says otherwise than when the cluster was made; where that is
-// nothing, the record takes the file for its own.
+// compareHosts reads the hosts file again and returns what it says otherwise than when the cluster was made; where that
+// is nothing, the record takes the file for its own.
 func (s *session) compareHosts(ctx context.Context) ([]string, error) {
 	if hash, err := config.HashHosts(s.settings.HostsFile); err == nil && s.record.HostsFile != nil && s.record.HostsFile.Hash == hash {
 		return nil, nil // whatever its names stand for now
@@ -41,7 +41,8 @@ func (s *session) compareHosts(ctx context.Context) ([]string, error) {
 	return differences, nil
 }
 
-// hostDifferences are in words. jumpGiven says that the jump hosts were named elsewhere, so that the file's do not count.
+// hostDifferences are in words. jumpGiven says that the jump hosts were named elsewhere, so that the file's do not
+// count.
 func hostDifferences(r *cluster.Record, hosts config.Hosts, jumpGiven bool) []string {
 	var differences []string
 	differs := func(what string, made, says any) {
@@ -68,8 +69,8 @@ func hostDifferences(r *cluster.Record, hosts config.Hosts, jumpGiven bool) []st
 	return differences
 }
 
-// hostsChanged says once that the hosts file is another than it was when the cluster was made of it. One that is not there any
-// more, as on another machine, is missed by nobody.
+// hostsChanged says once that the hosts file is another than it was when the cluster was made of it. One that is not
+// there any more, as on another machine, is missed by nobody.
 func (s *session) hostsChanged() {
 	made := s.record.HostsFile
 	if made == nil || s.lock != nil || s.settings.HostsFile != "" || s.verb == string(cluster.PhaseDown) {

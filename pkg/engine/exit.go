@@ -14,7 +14,8 @@ import (
 	"hive-test/pkg/state"
 )
 
-// ExitCode is how a run ended, in the run's report and as the exit code of hive-test: an interface that scripts rely on.
+// ExitCode is how a run ended, in the run's report and as the exit code of hive-test: an interface that scripts rely
+// on.
 type ExitCode int
 
 // The exit codes. Only this file knows the numbers.

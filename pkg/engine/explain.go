@@ -36,7 +36,8 @@ type FailedRun struct {
 	Explanation *progress.Explanation `json:"explanation"`
 }
 
-// Explain looks through the runs of a cluster, the newest first, for one that failed. It asks no node and needs no cluster.
+// Explain looks through the runs of a cluster, the newest first, for one that failed. It asks no node and needs no
+// cluster.
 func (e *Engine) Explain(request Request) (Explained, error) {
 	name, store, err := e.storeOf(request.Name, request.Settings)
 	if err != nil {

@@ -14,8 +14,8 @@ type FullRequest struct {
 	Leave Leave // of hosts of a hosts file
 }
 
-// Full makes a cluster, configures it, tests it and destroys it, whatever happens in between. Its error is that of the first
-// phase that failed.
+// Full makes a cluster, configures it, tests it and destroys it, whatever happens in between. Its error is that of the
+// first phase that failed.
 func (e *Engine) Full(ctx context.Context, request FullRequest) (Outcome, error) {
 	if err := checkHive(request.Settings, request.Settings.Hive.Layout); err != nil {
 		return Outcome{}, err

@@ -23,8 +23,8 @@ func (s *session) leaseRun(ctx context.Context, r *lifecycle.Job) deploy.RunLeas
 	}, s.sink)
 }
 
-// keepsLease reports whether what a run has left is for reap to see: VMs that it should have destroyed, or could not decide on before it
-// was stopped.
+// keepsLease reports whether what a run has left is for reap to see: VMs that it should have destroyed, or could not
+// decide on before it was stopped.
 func keepsLease(err error, aborted bool) bool {
 	_, leak := errors.AsType[*lifecycle.LeakError](err)
 	return leak || aborted

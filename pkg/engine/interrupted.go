@@ -20,8 +20,8 @@ func finishWith(store *state.Store, name cluster.Name) string {
 	return fmt.Sprintf("hive-test down %s --clusters-dir %s", name, remote.Quote(store.Root()))
 }
 
-// noteInterruptions notes in the cluster's directory, until the returned function is called, that the run is asked to end, so
-// that whatever ends this process, `status` tells what is left undone and what finishes it.
+// noteInterruptions notes in the cluster's directory, until the returned function is called, that the run is asked to
+// end, so that whatever ends this process, `status` tells what is left undone and what finishes it.
 func (s *session) noteInterruptions(ctx context.Context) (stop func()) {
 	note := s.interrupt()
 	if s.Attend != nil {
@@ -77,8 +77,8 @@ type Interruption struct {
 // StateInterrupted is the state of a cluster whose last run was interrupted.
 const StateInterrupted = "interrupted"
 
-// interruptionOf finds out whether the last run of a cluster was interrupted: it says so itself, or it has begun a phase and
-// nobody is at work on it.
+// interruptionOf finds out whether the last run of a cluster was interrupted: it says so itself, or it has begun a
+// phase and nobody is at work on it.
 func interruptionOf(store *state.Store, r *cluster.Record) *Interruption {
 	holder, life := store.Holder(r.Name)
 	if life == state.Alive || life == state.Elsewhere {

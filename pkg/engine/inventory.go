@@ -15,8 +15,8 @@ type Located struct {
 	Variables  map[string]string // what programs need to use the cluster
 }
 
-// Locate reads a cluster: what DHCP has moved is told and written down. Where its hypervisors cannot be asked, or take their time,
-// the record stands. Verb is what events name it.
+// Locate reads a cluster: what DHCP has moved is told and written down. Where its hypervisors cannot be asked, or take
+// their time, the record stands. Verb is what events name it.
 func (e *Engine) Locate(ctx context.Context, verb string, request Request) (Located, error) {
 	s, err := e.recorded(verb, request)
 	if err != nil {

@@ -31,8 +31,8 @@ type Gathered struct {
 	Silent bool // there are nodes that nothing could be got of, which was told
 }
 
-// Logs gathers the logs of every node that answers, and what Proxmox VE says of the others. What was got is returned with the
-// error that has ended it, too.
+// Logs gathers the logs of every node that answers, and what Proxmox VE says of the others. What was got is returned
+// with the error that has ended it, too.
 func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error) {
 	s, err := e.openForRead(ctx, "logs", request.Request)
 	if err != nil {
@@ -71,8 +71,8 @@ func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error
 	return Gathered{Dir: s.run.Dir, Items: index.Items, Silent: len(job.Silent(nodes)) > 0}, context.Cause(ctx)
 }
 
-// FollowLogs hands hive's logs of all nodes to show as they grow, a line at a time, until ctx ends, or the time of the whole run is
-// up (nil). Show is not called concurrently; its error ends it.
+// FollowLogs hands hive's logs of all nodes to show as they grow, a line at a time, until ctx ends, or the time of the
+// whole run is up (nil). Show is not called concurrently; its error ends it.
 func (e *Engine) FollowLogs(ctx context.Context, request LogsRequest, show func(node, log, line string) error) error {
 	// What cannot be reached is told by what follows it.
 	return e.onNodes(ctx, "logs", request.Request, listed(request.Nodes), func(ctx context.Context, s reached) error {
@@ -101,8 +101,8 @@ func (e *Engine) FollowLogs(ctx context.Context, request LogsRequest, show func(
 	})
 }
 
-// gathering is the directory that is gathered into. One that the user names is new or empty: secrets are taken out of every file
-// of it, which must not be somebody's key or settings.
+// gathering is the directory that is gathered into. One that the user names is new or empty: secrets are taken out of
+// every file of it, which must not be somebody's key or settings.
 func (s *session) gathering(to string) (state.Run, error) {
 	if to == "" {
 		run, err := s.store.NewGathering(s.name, s.verb, s.started)

@@ -8,8 +8,8 @@ import (
 	"hive-test/pkg/lifecycle"
 )
 
-// Extend moves the time at which reap may delete a cluster: to at, where it is given, else to after from now, never to an earlier
-// one. It returns what the cluster's VMs say now. The zero at with after 0 means never.
+// Extend moves the time at which reap may delete a cluster: to at, where it is given, else to after from now, never to
+// an earlier one. It returns what the cluster's VMs say now. The zero at with after 0 means never.
 func (e *Engine) Extend(ctx context.Context, request Request, after time.Duration, at time.Time) (cluster.Owner, error) {
 	return e.remark(ctx, "extend", request, func(o *cluster.Owner) {
 		if after <= 0 {

@@ -29,8 +29,8 @@ func (e *Engine) recorded(verb string, request Request) (*session, error) {
 	return s, nil
 }
 
-// openForRead is recorded for a cluster that is to be looked at. A simulated one's simulator is made to run first: without it, the
-// addresses could be anybody's.
+// openForRead is recorded for a cluster that is to be looked at. A simulated one's simulator is made to run first:
+// without it, the addresses could be anybody's.
 func (e *Engine) openForRead(ctx context.Context, verb string, request Request) (*session, error) {
 	s, err := e.recorded(verb, request)
 	if err != nil {
@@ -62,7 +62,8 @@ func (e *Engine) reach(ctx context.Context, verb string, request Request) (*sess
 	return s, s.looking(deployer), nil
 }
 
-// reached are nodes of a cluster, connected to where they are now. One that cannot be reached has its error in its place.
+// reached are nodes of a cluster, connected to where they are now. One that cannot be reached has its error in its
+// place.
 type reached struct {
 	*session
 	group     remote.Group
@@ -116,7 +117,8 @@ func choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
 	return chosen, nil
 }
 
-// connected connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its place.
+// connected connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its
+// place.
 func (s *session) connected(ctx context.Context, r *lifecycle.Job, chosen cluster.Nodes) (remote.Group, []error, error) {
 	var indexes []int
 	for _, node := range chosen {

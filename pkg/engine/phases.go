@@ -20,7 +20,8 @@ func (e *Engine) do(ctx context.Context, verb string, request Request, work func
 	return Outcome{}, work(s)
 }
 
-// keep is what becomes of VMs: what the user says, else full destroys them, and other verbs keep what failed for a second try.
+// keep is what becomes of VMs: what the user says, else full destroys them, and other verbs keep what failed for a
+// second try.
 func (s *session) keep() lifecycle.Keep {
 	switch {
 	case s.settings.Keep != "":

@@ -27,8 +27,8 @@ type ReapRequest struct {
 	Again     string        // the flags with which what is left is reaped, as hints have it
 }
 
-// Reap finds the VMs that nobody will destroy, from Proxmox VE alone, and hands the plan to decide: where that says so, what the plan
-// says is destroyed, and the plan tells what became of it.
+// Reap finds the VMs that nobody will destroy, from Proxmox VE alone, and hands the plan to decide: where that says so,
+// what the plan says is destroyed, and the plan tells what became of it.
 func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*proxmox.ReapPlan) (destroy bool, err error)) (*proxmox.ReapPlan, error) {
 	s, err := e.open("reap", request.named("reap"))
 	if err != nil {
@@ -158,7 +158,8 @@ func reapFailure(name cluster.Name, err error, flags string) error {
 	return progress.WithHint(fmt.Errorf("cluster %s: %w", name, err), again)
 }
 
-// localLife is what the clusters directory of this machine knows of a cluster's run: who holds the cluster, or that up was cut off.
+// localLife is what the clusters directory of this machine knows of a cluster's run: who holds the cluster, or that up
+// was cut off.
 func (s *session) localLife(name cluster.Name, owner string) (lifecycle.RunStatus, bool) {
 	record, err := s.store.Load(name)
 	if err != nil || record.Owner.ID != owner {

@@ -194,8 +194,8 @@ func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.
 	return s.running
 }
 
-// timeoutError says that the limit of the whole run has cut short what came before the phases, where it has: what failed then
-// is of no use as advice.
+// timeoutError says that the limit of the whole run has cut short what came before the phases, where it has: what
+// failed then is of no use as advice.
 func (s *session) timeoutError(ctx context.Context, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err

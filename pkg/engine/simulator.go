@@ -45,8 +45,8 @@ var errOtherSimulator = errors.New("it is of another simulator")
 // anySimulator asks for whichever simulator the clusters directory has had before, but for no new one.
 const anySimulator = "any"
 
-// startSimulator starts the simulator of a clusters directory if it does not run, and returns how it is reached. Where an id is
-// given and it is not that one, nothing is started: the error is errOtherSimulator.
+// startSimulator starts the simulator of a clusters directory if it does not run, and returns how it is reached. Where
+// an id is given and it is not that one, nothing is started: the error is errOtherSimulator.
 func startSimulator(ctx context.Context, environ []string, clustersDir, hosts, id string, sink progress.Sink) (simulator, error) {
 	program, err := findSimulator()
 	if err != nil {

@@ -32,7 +32,8 @@ func (e *Engine) Status(ctx context.Context, request Request) (Status, error) {
 	return s.statusOf(status), errors.Join(err, r.Close())
 }
 
-// look opens a cluster for reading: no run, and no lock but for the moment in which it writes down where nodes have moved.
+// look opens a cluster for reading: no run, and no lock but for the moment in which it writes down where nodes have
+// moved.
 func (e *Engine) look(ctx context.Context, verb string, request Request) (*session, *lifecycle.Job, error) {
 	s, err := e.openForRead(ctx, verb, request)
 	if err != nil {

@@ -52,8 +52,8 @@ func (s *session) connect(ctx context.Context) error {
 	return nil
 }
 
-// otherSimulator refuses a cluster whose simulator is not that of its clusters directory: what another one does not know of
-// proves nothing of the cluster's VMs.
+// otherSimulator refuses a cluster whose simulator is not that of its clusters directory: what another one does not
+// know of proves nothing of the cluster's VMs.
 func (s *session) otherSimulator() error {
 	dir := remote.Quote(s.store.Dir(s.name))
 	if len(s.record.Nodes) == 0 { // nothing but an owner id
@@ -124,8 +124,8 @@ func (s *session) proxmoxFleet() (*proxmox.Fleet, error) {
 	}), nil
 }
 
-// otherAddresses are the addresses that other clusters of this clusters directory have, with who has each. A record that
-// cannot be read is of no cluster that could be used.
+// otherAddresses are the addresses that other clusters of this clusters directory have, with who has each. A record
+// that cannot be read is of no cluster that could be used.
 func (s *session) otherAddresses() (map[netip.Addr]string, error) {
 	names, err := s.store.List()
 	if err != nil {
@@ -214,8 +214,8 @@ func (s *session) needsHypervisorSSH() bool {
 // certificateTime bounds the look at the API's certificate.
 const certificateTime = 10 * time.Second
 
-// fetchCA returns what gets the file of certificates that the provider trusts; nil: it is the CA file. The provider knows no
-// fingerprints: where one is pinned, it is given the certificate itself, after the fingerprint was compared.
+// fetchCA returns what gets the file of certificates that the provider trusts; nil: it is the CA file. The provider
+// knows no fingerprints: where one is pinned, it is given the certificate itself, after the fingerprint was compared.
 func (s *session) fetchCA() func(context.Context) string {
 	if target := s.record.Target; target.Fingerprint == "" || target.Insecure {
 		return nil

@@ -27,7 +27,8 @@ func (e *Engine) Test(ctx context.Context, request Request) (Outcome, error) {
 	})
 }
 
-// checkSuites refuses a node to run suites on that a cluster does not have, or will not have, and variables for them that are not set.
+// checkSuites refuses a node to run suites on that a cluster does not have, or will not have, and variables for them
+// that are not set.
 func (s *session) checkSuites() error {
 	nodes := s.record.Nodes
 	for i := len(nodes) + 1; i <= s.record.Spec.NodeCount; i++ {

@@ -11,8 +11,8 @@ import (
 	"hive-test/pkg/provision/tofu"
 )
 
-// Tofu finds the OpenTofu or Terraform that clusters are made with. Where neither is there, it downloads OpenTofu if download says
-// so.
+// Tofu finds the OpenTofu or Terraform that clusters are made with. Where neither is there, it downloads OpenTofu if
+// download says so.
 func (e *Engine) Tofu(ctx context.Context, settings config.Settings, download bool) (tofu.Binary, error) {
 	search := e.tofuSearch(settings, nil)
 	if download {

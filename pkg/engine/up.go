@@ -24,8 +24,8 @@ type UpRequest struct {
 	Allow provision.Allowed // what a plan may do to VMs that exist
 }
 
-// Up makes the VMs of a cluster, or changes them to what is asked for: they exist, their addresses are known, the inventory is
-// written.
+// Up makes the VMs of a cluster, or changes them to what is asked for: they exist, their addresses are known, the
+// inventory is written.
 func (e *Engine) Up(ctx context.Context, request UpRequest) (Outcome, error) {
 	return e.do(ctx, "up", request.Request, func(s *session) error {
 		return s.provision(ctx, request.Allow, nil, func(r *lifecycle.Job) []phase.Entry { return lifecycle.UpOnly(r, s.keep()) })
@@ -143,8 +143,8 @@ func (s *session) nodeSSHPort() int {
 	return s.settings.NodeSSHPort
 }
 
-// adoptOrCreate takes the record of the cluster if there is one, changed in memory to what is asked for, or makes a new one
-// in memory.
+// adoptOrCreate takes the record of the cluster if there is one, changed in memory to what is asked for, or makes a new
+// one in memory.
 func (s *session) adoptOrCreate(ctx context.Context) error {
 	err := s.load()
 	if err == nil {
@@ -253,8 +253,8 @@ func (s *session) userKey() error {
 	return nil
 }
 
-// simulatedTarget fills in where the simulator is now: it may have been started again, on another port, since the record was
-// written. Where the user's real Proxmox VE is does not matter here.
+// simulatedTarget fills in where the simulator is now: it may have been started again, on another port, since the
+// record was written. Where the user's real Proxmox VE is does not matter here.
 func (s *session) simulatedTarget() {
 	target := &s.record.Target
 	target.SimulatorID, target.Endpoint, target.CAFile = s.sim.ID, s.sim.Endpoint, s.sim.CAFile

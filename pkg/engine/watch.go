@@ -22,9 +22,9 @@ type WatchRequest struct {
 	Sink  func(progress.Sink) progress.Sink
 }
 
-// Watch looks at a cluster again and again and hands each look to see, until see has had enough, the cluster is gone (ErrGone),
-// ctx ends (its cause) or the time of the whole run is up (context.DeadlineExceeded; the first look may take longer, for something
-// has to be told). What is warned of at each look is told once.
+// Watch looks at a cluster again and again and hands each look to see, until see has had enough, the cluster is gone
+// (ErrGone), ctx ends (its cause) or the time of the whole run is up (context.DeadlineExceeded; the first look may take
+// longer, for something has to be told). What is warned of at each look is told once.
 func (e *Engine) Watch(ctx context.Context, request WatchRequest, see func(Status) (enough bool, err error)) error {
 	s, r, err := e.look(ctx, request.Verb, request.Request)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package explain says, from what a run left (its events and the files of its directory), why it did not pass: what failed
-// and where, the last lines that matter, the likely cause where its signature is known, and what comes next. It reads and
-// decides; it asks nobody and prints nothing.
+// Package explain says, from what a run left (its events and the files of its directory), why it did not pass: what
+// failed and where, the last lines that matter, the likely cause where its signature is known, and what comes next. It
+// reads and decides; it asks nobody and prints nothing.
 package explain
 
 import (
@@ -22,8 +22,9 @@ const (
 	lineWidth = 200       // runes of each line that are shown
 )
 
-// Run returns why a run did not pass; nil if it passed. files is the run's directory; nil where there is none. hosts says that the
-// cluster is of hosts that were there before, which no advice about VMs fits. The events of a run that was killed do for it too.
+// Run returns why a run did not pass; nil if it passed. files is the run's directory; nil where there is none. hosts
+// says that the cluster is of hosts that were there before, which no advice about VMs fits. The events of a run that
+// was killed do for it too.
 func Run(events []progress.Event, files fs.FS, hosts bool) *progress.Explanation {
 	f := read(events)
 	if f == nil {
@@ -221,7 +222,8 @@ func firstLine(text string) string {
 	return strings.TrimSpace(line)
 }
 
-// lines are the last ones of what was said where it failed: the log that the error shows, or else the output of what failed.
+// lines are the last ones of what was said where it failed: the log that the error shows, or else the output of what
+// failed.
 func (f *failure) lines() (lines []string, from string) {
 	node := ""
 	for line := range strings.Lines(f.text) {

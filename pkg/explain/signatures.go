@@ -17,8 +17,8 @@ const (
 	InFiles  = "files"  // the logs that were gathered
 )
 
-// Signature is what is known of one kind of failure: how it looks, what it means and what to do. Cause and Next may name
-// {name}, the cluster, and {node}. Where Next is empty, the hint of what failed says it best.
+// Signature is what is known of one kind of failure: how it looks, what it means and what to do. Cause and Next may
+// name {name}, the cluster, and {node}. Where Next is empty, the hint of what failed says it best.
 type Signature struct {
 	ID       string   `json:"id"`
 	Patterns []string `json:"patterns"` // regular expressions; one that matches is enough
@@ -27,7 +27,8 @@ type Signature struct {
 	Where    []string `json:"where"`    // none: error and output
 	Cause    string   `json:"cause"`
 	Next     string   `json:"next"`
-	// Needs is a regular expression that what failed has to match where the text stands in a file: a log keeps what was healed long ago.
+	// Needs is a regular expression that what failed has to match where the text stands in a file: a log keeps what was
+	// healed long ago.
 	Needs string `json:"needs"`
 	// Hosts are what is said of a cluster of hosts that were there before; nil: the same. An empty cause is the same.
 	Hosts *Advice `json:"hosts"`
@@ -74,7 +75,8 @@ func Signatures() ([]Signature, error) {
 	return list, nil
 }
 
-// applies tells whether the signature is one of failures in that phase and step of such a cluster. What is not known applies.
+// applies tells whether the signature is one of failures in that phase and step of such a cluster. What is not known
+// applies.
 func (s Signature) applies(f *failure) bool {
 	fits := func(list []string, value string) bool {
 		return len(list) == 0 || value == "" || slices.Contains(list, value)

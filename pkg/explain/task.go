@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Proxmox VE ends a task with words that only say that a program of its failed, or that there are warnings: which, and why, stands
-// in the task's log alone.
+// Proxmox VE ends a task with words that only say that a program of its failed, or that there are warnings: which, and
+// why, stands in the task's log alone.
 var (
 	silentEnd  = regexp.MustCompile(`QEMU exited with code \d+|exit code \d+|WARNINGS: \d+`)
 	taskHeader = regexp.MustCompile(`^== \S+ \S+ by .*?: (.+)$`) // as the evidence has it
@@ -19,8 +19,8 @@ var (
 
 const mostReasons = 2 // lines
 
-// taskReason is what the log of the task that failed says beside its end, and where it stands: in what was said, or in a file of
-// the evidence of a node. Nothing where the end itself tells enough.
+// taskReason is what the log of the task that failed says beside its end, and where it stands: in what was said, or in
+// a file of the evidence of a node. Nothing where the end itself tells enough.
 func (f *failure) taskReason(files fs.FS) (reasons []string, file string) {
 	said := f.text
 	if !silentEnd.MatchString(said) {

@@ -35,8 +35,8 @@ func (a Access) GoString() string { return a.String() }
 
 const defaultRegion = "ap-southeast-2"
 
-// Credentials returns the admin's access to the cluster's API, which exists once hive was initialized. It is read once and
-// kept until the cluster is formed anew.
+// Credentials returns the admin's access to the cluster's API, which exists once hive was initialized. It is read once
+// and kept until the cluster is formed anew.
 func (c *Cluster) Credentials(ctx context.Context) (Access, error) {
 	c.mu.Lock()
 	known := c.access
@@ -158,8 +158,8 @@ func (r refusal) Error() string {
 	return strings.TrimRight(fmt.Sprintf("DescribeInstanceTypes answers %d %s", r.code, r.error), " ")
 }
 
-// instanceTypes counts the instance types that a gateway offers: those for which the cluster has room, so none of a cluster that is
-// full, or whose nodes have few CPUs.
+// instanceTypes counts the instance types that a gateway offers: those for which the cluster has room, so none of a
+// cluster that is full, or whose nodes have few CPUs.
 func (a Access) instanceTypes(ctx context.Context, probe *prober, address string) (int, error) {
 	answer, err := a.call(ctx, probe, address, "DescribeInstanceTypes")
 	if err != nil {
@@ -179,7 +179,8 @@ func (a Access) instanceTypes(ctx context.Context, probe *prober, address string
 	return len(types.Items), nil
 }
 
-// errorCode is the code in an error answer, which is a Response or an ErrorResponse, depending on hive's age and service.
+// errorCode is the code in an error answer, which is a Response or an ErrorResponse, depending on hive's age and
+// service.
 func errorCode(body []byte) string {
 	var response struct {
 		Direct string `xml:"Error>Code"`

@@ -7,20 +7,23 @@ import (
 	"time"
 )
 
-// Pulse is a cheap sign of life of one node: one request, and where that has no answer one connection to its SSH server.
+// Pulse is a cheap sign of life of one node: one request, and where that has no answer one connection to its SSH
+// server.
 type Pulse struct {
 	Node string
 	// Daemon is nil where something answers on the daemon's port, else why not.
 	Daemon error
 	// Host is nil where the daemon or the SSH server answers, else why neither does.
 	Host error
-	// Self is the name that the daemon gives itself, and Uptime for how long it says it runs; empty and 0 where it does not say.
+	// Self is the name that the daemon gives itself, and Uptime for how long it says it runs; empty and 0 where it does
+	// not say.
 	Self   string
 	Uptime time.Duration
 }
 
-// Pulses asks every node at once for a sign of life, in node order, within Options.ProbeTimeout where nothing takes connections and
-// within two and a half times that where a program does and is silent, and one that alive knows to be dead no longer than until then. It does not judge health: see Check. It is safe at any time.
+// Pulses asks every node at once for a sign of life, in node order, within Options.ProbeTimeout where nothing takes
+// connections and within two and a half times that where a program does and is silent, and one that alive knows to be
+// dead no longer than until then. It does not judge health: see Check. It is safe at any time.
 func (c *Cluster) Pulses(ctx context.Context, alive Alive) []Pulse {
 	c.mu.Lock()
 	var ca []byte // not read from a node here: without it a daemon that wants TLS still is one that answers
@@ -51,7 +54,8 @@ func (p *Pulse) ask(ctx context.Context, c *Cluster, probe *prober, host Host) e
 	return nil
 }
 
-// checkBanner waits for the first words of a node's SSH server. A connection alone proves little: something between may take it.
+// checkBanner waits for the first words of a node's SSH server. A connection alone proves little: something between may
+// take it.
 func (c *Cluster) checkBanner(ctx context.Context, host Host) error {
 	port := host.Node().SSHPort
 	if port == 0 {

@@ -21,8 +21,8 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// builtOn is how hive is built with build on nodes: on each, or once, on the first, whose build is then installed on the others.
-// done is called when all have it.
+// builtOn is how hive is built with build on nodes: on each, or once, on the first, whose build is then installed on
+// the others. done is called when all have it.
 func (c *Cluster) builtOn(ctx context.Context, build func(context.Context, Host) error) (install func(context.Context, Host) error, done func()) {
 	if c.options.Build == BuildEach || len(c.hosts) == 1 {
 		return build, func() {}
@@ -39,7 +39,8 @@ func (c *Cluster) builtOn(ctx context.Context, build func(context.Context, Host)
 	return once.install, func() { once.close(ctx) }
 }
 
-// buildOnce builds on one node, whose build the others get from it over the network that they share, or else through this machine.
+// buildOnce builds on one node, whose build the others get from it over the network that they share, or else through
+// this machine.
 type buildOnce struct {
 	c      *Cluster
 	build  func(context.Context, Host) error
@@ -152,7 +153,8 @@ func (b *buildOnce) bring(ctx context.Context) (string, error) {
 	return path, b.first.Download(ctx, remoteBuilt, path)
 }
 
-// close removes what bring has brought here, and admits the keys of others no longer. It is called after the last install.
+// close removes what bring has brought here, and admits the keys of others no longer. It is called after the last
+// install.
 func (b *buildOnce) close(ctx context.Context) {
 	if b.dir != "" {
 		_ = os.RemoveAll(b.dir)
@@ -218,7 +220,8 @@ func (c *Cluster) buildIn(ctx context.Context, dir string) (builtRelease, error)
 	return builtRelease{filepath.Join(run, "built.tar.gz"), strings.TrimSpace(sum)}, err
 }
 
-// here runs a node script on this machine and returns what it prints. Its home is dir: upstream's scripts make directories there.
+// here runs a node script on this machine and returns what it prints. Its home is dir: upstream's scripts make
+// directories there.
 func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]string) (string, error) {
 	scripts, err := loadScripts(c.options.ScriptsDir)
 	if err != nil {
@@ -266,7 +269,8 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 	return stdout.String(), nil
 }
 
-// buildEnvironment is what a build on this machine gets of the environment: nothing of Proxmox VE's, where the API token may be.
+// buildEnvironment is what a build on this machine gets of the environment: nothing of Proxmox VE's, where the API
+// token may be.
 func buildEnvironment(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
 		return strings.HasPrefix(v, "PROXMOX_VE_") || strings.HasPrefix(v, "HIVE_TEST_") || strings.HasPrefix(v, "TF_VAR_")

@@ -17,8 +17,8 @@ import (
 	"hive-test/pkg/sim/sshd"
 )
 
-// builtTree makes a source tree like upstream's: dev-setup.sh builds, and the program says VERSION and COMMIT. Each build adds a line to
-// ../builds.
+// builtTree makes a source tree like upstream's: dev-setup.sh builds, and the program says VERSION and COMMIT. Each
+// build adds a line to ../builds.
 func builtTree(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {

@@ -188,8 +188,8 @@ func (e nodeErrors) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// each calls work for all hosts at once and waits for all. It returns nil or nodeErrors in node order; the failure of one
-// never cancels another.
+// each calls work for all hosts at once and waits for all. It returns nil or nodeErrors in node order; the failure of
+// one never cancels another.
 func each(ctx context.Context, hosts []Host, work func(context.Context, Host) error) error {
 	errs := make([]error, len(hosts))
 	var all sync.WaitGroup
@@ -302,8 +302,8 @@ func seconds(d time.Duration) string {
 	return strconv.Itoa(max(1, int(d.Round(time.Second).Seconds())))
 }
 
-// logs returns the end of logs on a node, without secrets; nothing if they cannot be had. It is used after a failure, so it
-// does not depend on a context that may have ended.
+// logs returns the end of logs on a node, without secrets; nothing if they cannot be had. It is used after a failure,
+// so it does not depend on a context that may have ended.
 func (c *Cluster) logs(ctx context.Context, host Host, names ...string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()

@@ -26,15 +26,15 @@ const (
 	collectMost    = 64 << 20  // bytes of all of them
 )
 
-// Item is one thing that a node was asked for. File is where it is, below the directory that was given; Why says why it could
-// not be had, or not as a whole.
+// Item is one thing that a node was asked for. File is where it is, below the directory that was given; Why says why it
+// could not be had, or not as a whole.
 type Item struct{ What, File, Why string }
 
-// Collect writes what helps to understand a node into dir, which is made if need be: the services' logs and those of init,
-// join and start, hive.toml, /health and /routez as they are now, and the system's own state: journal, cloud-init, ports,
-// processes, disks, memory, time. Secrets are removed, by value where they are known and by their looks, and told to
-// Options.Secrets. Files have mode 0600. It gathers what it can and returns what it asked for; the error means that the node
-// could not be asked at all over SSH. Of a machine that is known to be dead it keeps nothing.
+// Collect writes what helps to understand a node into dir, which is made if need be: the services' logs and those of
+// init, join and start, hive.toml, /health and /routez as they are now, and the system's own state: journal,
+// cloud-init, ports, processes, disks, memory, time. Secrets are removed, by value where they are known and by their
+// looks, and told to Options.Secrets. Files have mode 0600. It gathers what it can and returns what it asked for; the
+// error means that the node could not be asked at all over SSH. Of a machine that is known to be dead it keeps nothing.
 func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the evidence directory: %w", err)

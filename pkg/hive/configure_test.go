@@ -15,8 +15,8 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// formations are what a cluster is formed of: era, way to install, number of nodes. All of them with HIVE_TEST_SOAK (`make soak`),
-// else some in which each era meets each way and each number.
+// formations are what a cluster is formed of: era, way to install, number of nodes. All of them with HIVE_TEST_SOAK
+// (`make soak`), else some in which each era meets each way and each number.
 func formations() []formation {
 	sample := []formation{
 		{"pre", "binary", 1},
@@ -83,8 +83,8 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// Each service is killed, on each node with HIVE_TEST_SOAK: it is named, nothing else is, and nobody else is blamed. In the end all are stopped, in an order
-// in which the daemon can still write its state.
+// Each service is killed, on each node with HIVE_TEST_SOAK: it is named, nothing else is, and nobody else is blamed. In
+// the end all are stopped, in an order in which the daemon can still write its state.
 func TestEachKilledServiceIsNamedAlone(t *testing.T) {
 	for era, own := range map[string]string{"pre": "hive", "spx": "spinifex"} {
 		t.Run(era, func(t *testing.T) {

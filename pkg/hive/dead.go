@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// While a step runs, Options.Outside is asked whether machines are dead: not at once, for most steps are short. One may be dead for
-// a while, as it is when it is restarted.
+// While a step runs, Options.Outside is asked whether machines are dead: not at once, for most steps are short. One may
+// be dead for a while, as it is when it is restarted.
 const (
 	deadFirst = 3 * time.Second
 	deadPause = 5 * time.Second
@@ -36,7 +36,8 @@ func (e *machineError) Error() string { return e.node + ": " + e.why.Error() }
 
 func (e *machineError) Unwrap() error { return e.why }
 
-// asking runs work, which asks host, and ends it as soon as the host's machine is known to be dead. That is the error then.
+// asking runs work, which asks host, and ends it as soon as the host's machine is known to be dead. That is the error
+// then.
 func (c *Cluster) asking(ctx context.Context, host Host, work func(context.Context) error) error {
 	return c.options.Alive.during(ctx, host, work)
 }
@@ -111,7 +112,8 @@ func deadFor(limit time.Duration, why map[string]string, since map[string]time.T
 	return dead
 }
 
-// blameSilent adds to the reasons of nodes whose daemons do not answer that their machines are dead, where that was seen.
+// blameSilent adds to the reasons of nodes whose daemons do not answer that their machines are dead, where that was
+// seen.
 func (c *Cluster) blameSilent(health *Health) {
 	c.mu.Lock()
 	why := c.dead

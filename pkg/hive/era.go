@@ -16,12 +16,12 @@ import (
 // Spinifex is the later era of hive, in which the program is called spx and its own service spinifex.
 const Spinifex = "spinifex"
 
-// SpinifexCPUs is how many CPUs a node of that era needs at least: it reserves 2 for itself, and its daemon does not start without
-// one more.
+// SpinifexCPUs is how many CPUs a node of that era needs at least: it reserves 2 for itself, and its daemon does not
+// start without one more.
 const SpinifexCPUs = 3
 
-// Era tells from here, without nodes, which era of hive would be installed: "hive", Spinifex, or empty where it cannot be known.
-// A program is asked for its version, for 5 seconds at most.
+// Era tells from here, without nodes, which era of hive would be installed: "hive", Spinifex, or empty where it cannot
+// be known. A program is asked for its version, for 5 seconds at most.
 func (o Options) Era(ctx context.Context) string {
 	switch {
 	case o.SourceDir != "":
@@ -84,7 +84,8 @@ func eraOfRelease(file string) string {
 	}
 }
 
-// TooFewCPUs says what is wrong with nodes of that many CPUs, and whether such a cluster cannot work; empty where nothing is.
+// TooFewCPUs says what is wrong with nodes of that many CPUs, and whether such a cluster cannot work; empty where
+// nothing is.
 func TooFewCPUs(era string, cpus int) (problem string, fatal bool) {
 	switch {
 	case era == "hive" || cpus > SpinifexCPUs || cpus < 1:

@@ -16,8 +16,8 @@ type NodeFailure struct {
 	Log  string
 }
 
-// StepError means that a step of configuring has failed. Nodes are in node order; they are empty where no single node is
-// to blame (Err then says what).
+// StepError means that a step of configuring has failed. Nodes are in node order; they are empty where no single node
+// is to blame (Err then says what).
 type StepError struct {
 	Step  string
 	Title string
@@ -81,7 +81,8 @@ func reason(f NodeFailure) string {
 	return strings.TrimPrefix(f.Err.Error(), f.Node+": ")
 }
 
-// advice is what node scripts themselves have said at their end of what to do, if all that failed say the same; empty: nothing.
+// advice is what node scripts themselves have said at their end of what to do, if all that failed say the same; empty:
+// nothing.
 func (e *StepError) advice() string {
 	var all []string
 	for _, failure := range e.Nodes {

@@ -13,8 +13,9 @@ import (
 // followTime is how long logs are followed at most.
 const followTime = 30 * 24 * time.Hour
 
-// Follow hands each line of hive's logs on every node to line, the last ones first and new ones as they come, with the node and
-// the log's name, until ctx ends: then it returns nil. Calls of line do not overlap. It goes on while any node can be followed.
+// Follow hands each line of hive's logs on every node to line, the last ones first and new ones as they come, with the
+// node and the log's name, until ctx ends: then it returns nil. Calls of line do not overlap. It goes on while any node
+// can be followed.
 func (c *Cluster) Follow(ctx context.Context, line func(node, log, text string)) error {
 	c.LearnSecrets(ctx)
 	calls := make(chan struct{}, 1)

@@ -21,9 +21,9 @@ const (
 	formationRest = time.Minute // beyond the formation timeout: grace, writing, connecting
 )
 
-// Stop ends hive on the nodes of the course, a blocked init or join of an earlier run included, and proves that its port is free. NATS
-// ends on no node before all else has ended on all: a daemon writes its state through a quorum of them when it ends, and waits 10
-// seconds where there is none.
+// Stop ends hive on the nodes of the course, a blocked init or join of an earlier run included, and proves that its
+// port is free. NATS ends on no node before all else has ended on all: a daemon writes its state through a quorum of
+// them when it ends, and waits 10 seconds where there is none.
 func (c *Cluster) Stop(ctx context.Context) error {
 	return c.step(ctx, StepStop, func(ctx context.Context) error {
 		hosts := c.nodesOf(StepStop)
@@ -42,8 +42,8 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	})
 }
 
-// Init begins to form the cluster on node 1 and returns once other nodes can join; a cluster of one is then complete. It
-// does nothing if all nodes belong to one complete cluster already, unless Options.Force is set.
+// Init begins to form the cluster on node 1 and returns once other nodes can join; a cluster of one is then complete.
+// It does nothing if all nodes belong to one complete cluster already, unless Options.Force is set.
 func (c *Cluster) Init(ctx context.Context) error {
 	return c.step(ctx, StepInit, func(ctx context.Context) error {
 		reform, err := c.prepare(ctx)
@@ -220,8 +220,8 @@ func (c *Cluster) awaitFormationServer(ctx context.Context) error {
 	}
 }
 
-// formationServerAnswers asks /formation/health over HTTP and HTTPS. The later formation server shows the CA itself as its
-// certificate: what it is verified with was read from node 1 over SSH.
+// formationServerAnswers asks /formation/health over HTTP and HTTPS. The later formation server shows the CA itself as
+// its certificate: what it is verified with was read from node 1 over SSH.
 func (c *Cluster) formationServerAnswers(ctx context.Context, probe *prober) error {
 	url := address(c.leader(), ManagerPort) + "/formation/health"
 	answer, err := probe.get(ctx, "http://"+url)
@@ -270,8 +270,9 @@ func (c *Cluster) joinToken(ctx context.Context) (string, error) {
 	return token, err
 }
 
-// Join joins all other nodes at once and waits until node 1 says that the cluster is complete. When a node fails, formation
-// can no longer succeed: the others and init are then ended, and only nodes that failed by themselves are blamed.
+// Join joins all other nodes at once and waits until node 1 says that the cluster is complete. When a node fails,
+// formation can no longer succeed: the others and init are then ended, and only nodes that failed by themselves are
+// blamed.
 func (c *Cluster) Join(ctx context.Context) error {
 	return c.step(ctx, StepJoin, func(ctx context.Context) error {
 		if len(c.hosts) == 1 {
@@ -333,7 +334,8 @@ func (c *Cluster) formTogether(ctx context.Context, token string) error {
 	})
 }
 
-// failFast ends a formation once, a little after the first failure, so that others that fail by themselves are blamed too.
+// failFast ends a formation once, a little after the first failure, so that others that fail by themselves are blamed
+// too.
 type failFast struct {
 	mu    sync.Mutex
 	timer *time.Timer

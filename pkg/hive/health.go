@@ -34,15 +34,16 @@ type NodeHealth struct {
 	Peers int `json:"peers"`
 	// Ready is the node's STATUS in node 1's `hive get nodes`; empty if it is not listed.
 	Ready string `json:"ready"`
-	// Gateway is the HTTP status of an unsigned request, which has to be 403, and GatewayCode its error code, which has to be
-	// MissingAuthenticationToken.
+	// Gateway is the HTTP status of an unsigned request, which has to be 403, and GatewayCode its error code, which has to
+	// be MissingAuthenticationToken.
 	Gateway     int    `json:"gateway"`
 	GatewayCode string `json:"gateway_code,omitempty"`
 	// InstanceTypes is how many a signed DescribeInstanceTypes lists: those for which the cluster has room.
 	InstanceTypes int `json:"instance_types"`
 	// Services are hive's services on the node; none where it was not asked.
 	Services []Service `json:"services,omitempty"`
-	// Healthy says that all facts hold. Error says in words which do not, Note what is worth knowing though it is no fault.
+	// Healthy says that all facts hold. Error says in words which do not, Note what is worth knowing though it is no
+	// fault.
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
 	Note    string `json:"note,omitempty"`
@@ -50,8 +51,8 @@ type NodeHealth struct {
 	errs struct{ health, services, peers, ready, gateway, api error }
 }
 
-// Health is one look at a whole cluster. Formed means that all nodes are healthy and no more are listed than there should
-// be; Reasons say what is missing, in node order.
+// Health is one look at a whole cluster. Formed means that all nodes are healthy and no more are listed than there
+// should be; Reasons say what is missing, in node order.
 type Health struct {
 	Nodes   []NodeHealth `json:"nodes"`
 	Formed  bool         `json:"formed"`
@@ -81,23 +82,23 @@ const (
 	unreachableGrace = time.Second // that is left to SSH where a node has not answered otherwise
 )
 
-// Check looks at all nodes once, at all of them together. It takes a moment, and up to eight times Options.ProbeTimeout of nodes
-// that are slow or silent: what has no answer in time is asked a second time. It never fails: what could not be asked is in the
-// result.
+// Check looks at all nodes once, at all of them together. It takes a moment, and up to eight times Options.ProbeTimeout
+// of nodes that are slow or silent: what has no answer in time is asked a second time. It never fails: what could not
+// be asked is in the result.
 //
-// The facts: (a) /health answers 200 with JSON that says "running" and the node's own name, on N distinct nodes; (b) every
-// service that should run on a node has its process and accepts connections; (c) NATS has routes to N-1 distinct peers; (d)
-// `hive get nodes` lists exactly N nodes as Ready; (e) every gateway refuses an unsigned request as such, and answers a signed
-// DescribeInstanceTypes. A 200 of /health alone proves nothing: a lone node answers so while it waits for others, the formation
-// server holds the same port, and it calls every service "ok", dead ones too.
+// The facts: (a) /health answers 200 with JSON that says "running" and the node's own name, on N distinct nodes; (b)
+// every service that should run on a node has its process and accepts connections; (c) NATS has routes to N-1 distinct
+// peers; (d) `hive get nodes` lists exactly N nodes as Ready; (e) every gateway refuses an unsigned request as such,
+// and answers a signed DescribeInstanceTypes. A 200 of /health alone proves nothing: a lone node answers so while it
+// waits for others, the formation server holds the same port, and it calls every service "ok", dead ones too.
 //
 // What follows from a node that is silent is not blamed on those that miss it or wait for it.
 func (c *Cluster) Check(ctx context.Context) Health {
 	return c.look(ctx, false)
 }
 
-// look makes a round. A lazy one, for those who wait and will ask again, asks for nothing twice and stops after facts (a) and (b)
-// while they do not hold.
+// look makes a round. A lazy one, for those who wait and will ask again, asks for nothing twice and stops after facts
+// (a) and (b) while they do not hold.
 func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	ctx, cancel := context.WithTimeout(ctx, healthRoundMax*c.options.ProbeTimeout)
 	defer cancel()
@@ -225,8 +226,8 @@ func (c *Cluster) able(nodes []NodeHealth) []Host {
 	return hosts
 }
 
-// listNodes asks the first of hosts for its table of nodes, and the next where that fails. A host, which runs, is not called
-// NotReady on one word: its answer can come too late just after another one has fallen silent.
+// listNodes asks the first of hosts for its table of nodes, and the next where that fails. A host, which runs, is not
+// called NotReady on one word: its answer can come too late just after another one has fallen silent.
 func (c *Cluster) listNodes(ctx context.Context, hosts []Host) (map[string]string, error) {
 	listed, err := c.getNodes(ctx, hosts[0])
 	doubtful := slices.ContainsFunc(hosts, func(h Host) bool { return listed[h.Name()] != statusReady })
@@ -481,8 +482,8 @@ func isServerError(err error) bool {
 	return ok && refused.code >= http.StatusInternalServerError
 }
 
-// WaitHealthy waits until the cluster is formed, within Options.HealthTimeout. Too late is a failure that says, for every
-// node that is not healthy, what is missing, and shows its log.
+// WaitHealthy waits until the cluster is formed, within Options.HealthTimeout. Too late is a failure that says, for
+// every node that is not healthy, what is missing, and shows its log.
 func (c *Cluster) WaitHealthy(ctx context.Context) error {
 	return c.step(ctx, StepHealth, func(ctx context.Context) error {
 		c.forget()

@@ -30,8 +30,8 @@ const (
 	remoteBuilt   = "~/hive/run/built.tar.gz"
 )
 
-// WaitCloudInit waits until all nodes can be reached over SSH and cloud-init has finished on all nodes. Where it has complained the node is used, and a warning
-// says what the complaint was.
+// WaitCloudInit waits until all nodes can be reached over SSH and cloud-init has finished on all nodes. Where it has
+// complained the node is used, and a warning says what the complaint was.
 func (c *Cluster) WaitCloudInit(ctx context.Context) error {
 	return c.step(ctx, StepCloudInit, func(ctx context.Context) error {
 		if c.options.SkipCloudInit {
@@ -71,8 +71,9 @@ const (
 	whereLimit = 10 * time.Second
 )
 
-// waitSSH waits until a command works on a node that boots, and returns the host where the node is then. One that takes no
-// connection at all for Options.ReachTimeout is given up: that comes within moments of a boot, while its user may need cloud-init.
+// waitSSH waits until a command works on a node that boots, and returns the host where the node is then. One that takes
+// no connection at all for Options.ReachTimeout is given up: that comes within moments of a boot, while its user may
+// need cloud-init.
 func (c *Cluster) waitSSH(ctx context.Context, host Host) (Host, error) {
 	w := sshWait{c: c, shown: waiting{c: c, step: StepCloudInit}, begun: time.Now()}
 	for {
@@ -144,8 +145,8 @@ func (c *Cluster) whereSoon(ctx context.Context, host Host) Host {
 	return nil
 }
 
-// InstallOS installs on all nodes at once the packages that were asked for, and, on nodes without vendor data, does what that does
-// elsewhere: packages, time zone, kernel settings. On a node that has it all, it changes nothing.
+// InstallOS installs on all nodes at once the packages that were asked for, and, on nodes without vendor data, does
+// what that does elsewhere: packages, time zone, kernel settings. On a node that has it all, it changes nothing.
 func (c *Cluster) InstallOS(ctx context.Context) error {
 	essentials := ""
 	if c.options.OSEssentials {
@@ -170,8 +171,8 @@ func (c *Cluster) InstallOS(ctx context.Context) error {
 	})
 }
 
-// Install puts hive on the nodes of the course at once and checks that all nodes then have the same version. A node on which it
-// was done before and that has another program by now, or none, gets it again.
+// Install puts hive on the nodes of the course at once and checks that all nodes then have the same version. A node on
+// which it was done before and that has another program by now, or none, gets it again.
 func (c *Cluster) Install(ctx context.Context) error {
 	return c.step(ctx, StepInstall, func(ctx context.Context) error {
 		install, done, err := c.installer(ctx)
@@ -313,8 +314,8 @@ func (c *Cluster) make(ctx context.Context, host Host, script string, vars map[s
 	return nodeLog{err, newRedactor(secrets...).text(string(result.Stdout) + string(result.Stderr))}
 }
 
-// signs tells, from time to time until end is called, that the making of the program goes on, which takes minutes: for how long, and the
-// last line that it has printed.
+// signs tells, from time to time until end is called, that the making of the program goes on, which takes minutes: for
+// how long, and the last line that it has printed.
 func (c *Cluster) signs(node string, redactor redactor) (line func(string), end func()) {
 	var mu sync.Mutex
 	last, begun, done := "", time.Now(), make(chan struct{})
@@ -424,7 +425,8 @@ func (c *Cluster) warnOfClocks(states []nodeState) {
 	}
 }
 
-// warnOfCPUs names nodes on which the program that is there will not start. They may have another reserve than all known versions.
+// warnOfCPUs names nodes on which the program that is there will not start. They may have another reserve than all
+// known versions.
 func (c *Cluster) warnOfCPUs(states []nodeState) {
 	for _, state := range states {
 		if problem, fatal := TooFewCPUs(state.era, state.cpus); fatal {

@@ -14,8 +14,8 @@ import (
 // layout is how hive is installed on the nodes.
 func (o Options) layout() string { return cmp.Or(o.Layout, LayoutAuto) }
 
-// layoutProblem says why nothing can be installed in the layout that was asked for, or nothing. Whether hive is on the nodes already
-// with units only they can tell.
+// layoutProblem says why nothing can be installed in the layout that was asked for, or nothing. Whether hive is on the
+// nodes already with units only they can tell.
 func (o Options) layoutProblem() error {
 	if o.layout() != LayoutSystemd {
 		return nil

@@ -39,8 +39,8 @@ func (c *Cluster) Left(ctx context.Context) []Left {
 	return left
 }
 
-// Purge removes what hive and hive-test have put on the nodes: data, configuration, AWS profiles, programs and logs. Hive must be
-// stopped.
+// Purge removes what hive and hive-test have put on the nodes: data, configuration, AWS profiles, programs and logs.
+// Hive must be stopped.
 func (c *Cluster) Purge(ctx context.Context) error {
 	return each(ctx, c.hosts, func(ctx context.Context, host Host) error {
 		for _, name := range []string{"reset.sh", "purge.sh"} {

@@ -172,8 +172,8 @@ type local struct {
 	events *progress.Memory
 }
 
-// simulatedHive is the program that is installed: the one that was built beside these tests, or else the test binary, which starts
-// more slowly.
+// simulatedHive is the program that is installed: the one that was built beside these tests, or else the test binary,
+// which starts more slowly.
 func simulatedHive(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("HIVE_TEST_BIN_DIR"); dir != "" {

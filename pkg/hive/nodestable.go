@@ -7,8 +7,8 @@ import (
 
 var ansi = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
 
-// parseNodes reads the table of `hive get nodes` and returns each node's STATUS by NAME. The table is coloured even when
-// nobody looks, and columns were added over time: cells are found by their header.
+// parseNodes reads the table of `hive get nodes` and returns each node's STATUS by NAME. The table is coloured even
+// when nobody looks, and columns were added over time: cells are found by their header.
 func parseNodes(text string) map[string]string {
 	nodes := map[string]string{}
 	name, status, width := -1, -1, 0

@@ -38,7 +38,8 @@ const (
 	DefaultProbeTimeout     = 10 * time.Second
 )
 
-// Where hive is built from source: on the first node, whose build the others get; on each node by itself; on this machine.
+// Where hive is built from source: on the first node, whose build the others get; on each node by itself; on this
+// machine.
 const (
 	BuildFirst = "first"
 	BuildEach  = "each"
@@ -55,14 +56,14 @@ const (
 	LayoutAuto    = "auto"    // LayoutSystemd on nodes that have hive's units, else LayoutDev
 )
 
-// Alive derives the context in which a node is asked: it ends as soon as that node's machine is known to be dead, and its cause
-// says how it is. The function that comes with it lets go what it holds.
+// Alive derives the context in which a node is asked: it ends as soon as that node's machine is known to be dead, and
+// its cause says how it is. The function that comes with it lets go what it holds.
 type Alive func(ctx context.Context, node string) (context.Context, context.CancelFunc)
 
 // Options say what is installed and how long is waited. Zero durations mean the defaults.
 type Options struct {
-	// Binary is a local file that becomes ~/hive/bin/hive on every node. At most one of Binary, Tarball, SourceDir and Repo is
-	// set; none where hive is on the nodes already.
+	// Binary is a local file that becomes ~/hive/bin/hive on every node. At most one of Binary, Tarball, SourceDir and
+	// Repo is set; none where hive is on the nodes already.
 	Binary string
 	// Tarball is a local release of hive, a tar archive that gzip has compressed, which is unpacked on every node.
 	Tarball string
@@ -76,22 +77,24 @@ type Options struct {
 	ScriptsDir string
 	// Layout is how hive is installed on the nodes; empty means LayoutAuto.
 	Layout string
-	// InitFlags and JoinFlags are given to `hive admin init` and `hive admin join` after those that they need, as they are.
+	// InitFlags and JoinFlags are given to `hive admin init` and `hive admin join` after those that they need, as they
+	// are.
 	InitFlags, JoinFlags []string
 	// Force forms the cluster anew, dropping what it holds.
 	Force bool
 	// SkipCloudInit is for nodes that were not made by hive-test.
 	SkipCloudInit bool
-	// Secrets learns what the nodes keep secret, as it becomes known: the join token, keys, what hive.toml holds. Nil: nobody
-	// wants to know.
+	// Secrets learns what the nodes keep secret, as it becomes known: the join token, keys, what hive.toml holds. Nil:
+	// nobody wants to know.
 	Secrets *progress.Secrets
-	// Outside tells of each node, by name, that cannot be alive why that is, as it is known from outside: its VM is stopped. It
-	// is asked when a step has failed, and every few seconds while health is waited for. Nil: nothing is known.
+	// Outside tells of each node, by name, that cannot be alive why that is, as it is known from outside: its VM is
+	// stopped. It is asked when a step has failed, and every few seconds while health is waited for. Nil: nothing is
+	// known.
 	Outside func(context.Context) map[string]string
 	// Alive ends what is asked of nodes whose machines are dead. Nil: nothing is known.
 	Alive Alive
-	// Where is asked, while a node that boots takes no connection or another host answers in its place, whether the node is
-	// elsewhere by now: it returns the host there, or nil. Nil: nodes stay where they are.
+	// Where is asked, while a node that boots takes no connection or another host answers in its place, whether the node
+	// is elsewhere by now: it returns the host there, or nil. Nil: nodes stay where they are.
 	Where func(ctx context.Context, host Host) Host
 	// Dial connects to a port of a node, as its probes do. Nil: directly.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -107,8 +110,8 @@ type Options struct {
 	ReachTimeout   time.Duration
 	InstallTimeout time.Duration
 	StopTimeout    time.Duration
-	// ProbeTimeout is for one answer of a node's daemon, gateway or NATS, half of it for the connection. On an emulated machine
-	// they have taken 5 s. Check fails a node only when its second answer is late as well.
+	// ProbeTimeout is for one answer of a node's daemon, gateway or NATS, half of it for the connection. On an emulated
+	// machine they have taken 5 s. Check fails a node only when its second answer is late as well.
 	ProbeTimeout time.Duration
 }
 
@@ -197,8 +200,9 @@ func Changed(step, was, now string) string {
 	return "the way to install the program has changed"
 }
 
-// Inputs identify what configuring would do with these options: what is equal would change nothing. Timeouts and Force do not
-// count. What cannot be known from here is empty, which is the case for a repository whose Ref is not a full commit id.
+// Inputs identify what configuring would do with these options: what is equal would change nothing. Timeouts and Force
+// do not count. What cannot be known from here is empty, which is the case for a repository whose Ref is not a full
+// commit id.
 type Inputs struct {
 	// All is of everything.
 	All string

@@ -9,7 +9,8 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// TestOSEssentials runs the script with the commands of a Debian that is not this machine, whose own files stay as they are.
+// TestOSEssentials runs the script with the commands of a Debian that is not this machine, whose own files stay as they
+// are.
 func TestOSEssentials(t *testing.T) {
 	const present, absent = "echo installed", "exit 1"
 	for _, tt := range []struct {

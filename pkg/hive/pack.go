@@ -27,15 +27,16 @@ func packed(dir string) (string, error) {
 	return file.Name(), nil
 }
 
-// pack writes a directory as a tar archive: files, links and directories in order of their names, without times and owners, so
-// that the same content is the same archive. What git keeps for itself is left out.
+// pack writes a directory as a tar archive: files, links and directories in order of their names, without times and
+// owners, so that the same content is the same archive. What git keeps for itself is left out.
 func pack(to io.Writer, dir string) error {
 	archive := tar.NewWriter(to)
 	err := walk(dir, func(path, name string, info fs.FileInfo) error { return add(archive, path, name, info) })
 	return errors.Join(err, archive.Close())
 }
 
-// walk calls visit for everything in dir that is packed, in order, with its path and its name below dir, which has slashes.
+// walk calls visit for everything in dir that is packed, in order, with its path and its name below dir, which has
+// slashes.
 func walk(dir string, visit func(path, name string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {

@@ -16,8 +16,9 @@ import (
 // slow is when a node's answer is worth a word.
 const slow = 2 * time.Second
 
-// prober makes HTTP requests to nodes. TLS is verified with the cluster's own CA, and with no other. Requests to one address that
-// follow each other share a connection: a handshake costs more than all else that is asked. Connections end with close.
+// prober makes HTTP requests to nodes. TLS is verified with the cluster's own CA, and with no other. Requests to one
+// address that follow each other share a connection: a handshake costs more than all else that is asked. Connections
+// end with close.
 type prober struct {
 	client    *http.Client
 	transport *http.Transport
@@ -36,8 +37,8 @@ func (c *Cluster) newProber(ca []byte) *prober {
 	return &prober{client: &http.Client{Transport: transport, Timeout: c.options.ProbeTimeout, CheckRedirect: noRedirect}, transport: transport}
 }
 
-// dial connects to a port of a node. A node's kernel takes connections at once, however busy its programs are: what is not
-// connected to in half of the time for an answer is not there.
+// dial connects to a port of a node. A node's kernel takes connections at once, however busy its programs are: what is
+// not connected to in half of the time for an answer is not there.
 func (c *Cluster) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	limit := c.options.ProbeTimeout / 2
 	limited, cancel := context.WithTimeout(ctx, limit)
@@ -95,8 +96,8 @@ func (p *prober) do(request *http.Request) (answer, error) {
 	return found, err
 }
 
-// unsure reports whether the same question may have an answer a moment later: it took too long, or the connection was cut. A
-// connection that was refused, or that nobody took in time, is sure.
+// unsure reports whether the same question may have an answer a moment later: it took too long, or the connection was
+// cut. A connection that was refused, or that nobody took in time, is sure.
 func unsure(err error) bool {
 	timeout, late := errors.AsType[timeoutError](err)
 	return late && !timeout.connecting || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
@@ -129,8 +130,8 @@ func (p *prober) getEither(ctx context.Context, address string) (answer, string,
 	return secure, "https", err
 }
 
-// isProtocolError tells that something answers that is no HTTP server: some TLS servers answer plain text with an alert, or
-// close the connection.
+// isProtocolError tells that something answers that is no HTTP server: some TLS servers answer plain text with an
+// alert, or close the connection.
 func isProtocolError(err error) bool {
 	return errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP")
 }

@@ -13,7 +13,8 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// What is late is asked once more before it counts as silent, where a verdict follows; what is refused, or not there, is not.
+// What is late is asked once more before it counts as silent, where a verdict follows; what is refused, or not there,
+// is not.
 func TestASecondAnswer(t *testing.T) {
 	late := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	cut := func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }

@@ -32,8 +32,8 @@ func (h refusing) WaitReady(ctx context.Context, report func(error)) error {
 	return fmt.Errorf("ci-1: %w; the last try: %w", context.Cause(ctx), h.why)
 }
 
-// A node that takes no connections is given up after minutes, with that reason; one whose user is still to come is waited for as
-// long as cloud-init may take.
+// A node that takes no connections is given up after minutes, with that reason; one whose user is still to come is
+// waited for as long as cloud-init may take.
 func TestUnreachableNodesAreGivenUp(t *testing.T) {
 	closed := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
 	for _, test := range []struct {
@@ -68,8 +68,8 @@ type another struct{ refusing }
 
 func (another) WaitReady(context.Context, func(error)) error { return &remote.HostKeyError{} }
 
-// While a node is waited for, it is asked where it is: an agent that tells an old lease for a while is believed when it has told the
-// new one.
+// While a node is waited for, it is asked where it is: an agent that tells an old lease for a while is believed when it
+// has told the new one.
 func TestANodeThatMovesIsFollowed(t *testing.T) {
 	closed := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
 	for _, test := range []struct {

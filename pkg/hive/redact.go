@@ -10,8 +10,8 @@ import (
 // redacted stands where a secret was.
 const redacted = "[redacted]"
 
-// secretPatterns match secrets by their looks: join tokens, access keys, private keys, and values of keys that are called
-// after a secret.
+// secretPatterns match secrets by their looks: join tokens, access keys, private keys, and values of keys that are
+// called after a secret.
 var secretPatterns = []struct {
 	pattern *regexp.Regexp
 	with    string

@@ -39,8 +39,8 @@ func Script(name string) (string, error) {
 	return string(text), nil
 }
 
-// loadScripts returns all scripts by name, those in dir replacing the built-in ones. A file in dir that replaces nothing is
-// an error, because it would silently do nothing.
+// loadScripts returns all scripts by name, those in dir replacing the built-in ones. A file in dir that replaces
+// nothing is an error, because it would silently do nothing.
 func loadScripts(dir string) (map[string]string, error) {
 	scripts := map[string]string{}
 	for _, name := range ScriptNames() {

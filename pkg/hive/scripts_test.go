@@ -453,8 +453,8 @@ func TestParseState(t *testing.T) {
 	}
 }
 
-// No hive has a `start`: its services are started one by one, under the names and with the variables of its era. What the scripts
-// themselves take must not reach them, for hive takes any HIVE_* variable as a setting.
+// No hive has a `start`: its services are started one by one, under the names and with the variables of its era. What
+// the scripts themselves take must not reach them, for hive takes any HIVE_* variable as a setting.
 func TestServicesAreStartedOneByOne(t *testing.T) {
 	for _, era := range []struct{ own, prefix string }{{"hive", "HIVE"}, {"spinifex", "SPINIFEX"}} {
 		t.Run(era.own, func(t *testing.T) {
@@ -542,8 +542,8 @@ host = "` + nats + `"
 	}
 }
 
-// fakeServicesAreJudged checks what is told of services that run and serve nothing, of one that was killed, and of all when they were
-// stopped, which takes them in order.
+// fakeServicesAreJudged checks what is told of services that run and serve nothing, of one that was killed, and of all
+// when they were stopped, which takes them in order.
 func fakeServicesAreJudged(t *testing.T, l *local, own string) {
 	t.Helper()
 	states := func() map[string]ServiceState {
@@ -585,7 +585,8 @@ func (h *localHost) lines(name string, count int) []string {
 	return lines
 }
 
-// A service that lives is never taken for ended: not while it becomes another program either, when the kernel shows no command line of it.
+// A service that lives is never taken for ended: not while it becomes another program either, when the kernel shows no
+// command line of it.
 func TestAProcessThatBecomesAnotherProgramRuns(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t, 1, Options{})

@@ -10,8 +10,8 @@ import (
 // learnTimeout bounds the reading of one node's secrets.
 const learnTimeout = 5 * time.Second
 
-// LearnSecrets tells Options.Secrets what the nodes keep secret now. A node that cannot be asked, or is not initialized yet, has
-// none to tell.
+// LearnSecrets tells Options.Secrets what the nodes keep secret now. A node that cannot be asked, or is not initialized
+// yet, has none to tell.
 func (c *Cluster) LearnSecrets(ctx context.Context) {
 	if c.options.Secrets == nil {
 		return

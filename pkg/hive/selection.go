@@ -10,11 +10,11 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// StepSelection is which part of configuring is run, and what is remembered of it. The zero value is all steps on all nodes, with
-// nothing remembered.
+// StepSelection is which part of configuring is run, and what is remembered of it. The zero value is all steps on all
+// nodes, with nothing remembered.
 //
-// cloud-init, os and install are steps of each node; stop and start are too where the nodes are one complete cluster and stay
-// it. Init, join and health are of the whole cluster always.
+// cloud-init, os and install are steps of each node; stop and start are too where the nodes are one complete cluster
+// and stay it. Init, join and health are of the whole cluster always.
 type StepSelection struct {
 	// From is the step to begin with; empty: the first. A step that is not wanted here stands for the one after it.
 	From string
@@ -28,8 +28,8 @@ type StepSelection struct {
 type Journal interface {
 	// Done tells whether that step need not be done again on that node: it was, with all that it depends on as it is now.
 	Done(step, node string) bool
-	// Begin notes, before it does, that a step begins on these nodes; those before it have ended. What was done on these nodes
-	// from that step on counts no longer.
+	// Begin notes, before it does, that a step begins on these nodes; those before it have ended. What was done on these
+	// nodes from that step on counts no longer.
 	Begin(step string, nodes []string) error
 	// End notes how that step has ended on the nodes that it began on.
 	End(step string, err error)
@@ -139,8 +139,9 @@ func (c *Cluster) eachOf(ctx context.Context, step string, work func(context.Con
 	return each(ctx, hosts, work)
 }
 
-// judge decides, before anything is stopped, which nodes are stopped and started: those on which something was changed where
-// the nodes are one cluster, all where that is still to be formed. Where that is refused, hive goes on as it does.
+// judge decides, before anything is stopped, which nodes are stopped and started: those on which something was changed
+// where the nodes are one cluster, all where that is still to be formed. Where that is refused, hive goes on as it
+// does.
 func (c *Cluster) judge(ctx context.Context) error {
 	states := c.seen
 	if states == nil {

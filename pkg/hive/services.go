@@ -56,7 +56,8 @@ func (s Service) title() string {
 // servicesLimit bounds asking one node for its services, in a session of its own.
 const servicesLimit = 20 * time.Second
 
-// askServices asks a node how its services do. A node whose hive was not started by this version's scripts has nothing to tell: nil.
+// askServices asks a node how its services do. A node whose hive was not started by this version's scripts has nothing
+// to tell: nil.
 func (c *Cluster) askServices(ctx context.Context, host Host) ([]Service, error) {
 	result, err := c.script(ctx, host, "services.sh", servicesLimit, nil, nil)
 	if err != nil {
@@ -87,7 +88,8 @@ func (n NodeHealth) dead() []string {
 	return names
 }
 
-// LeftOut says which services were left out, and why: one line for all nodes that lack the same ones for the same reasons.
+// LeftOut says which services were left out, and why: one line for all nodes that lack the same ones for the same
+// reasons.
 func LeftOut(nodes []NodeHealth) []string {
 	var order []string
 	lacking := map[string][]string{}
@@ -120,9 +122,9 @@ const (
 	gatewayLimit  = 90 * time.Second
 )
 
-// Start starts hive on the nodes of the course: all services but the gateways on all nodes at once, then the gateway of node 1, and
-// those of the others when that accepts connections. Gateways write the same records when a cluster is started for the first time:
-// of two that do at once one ends. What runs already is left alone.
+// Start starts hive on the nodes of the course: all services but the gateways on all nodes at once, then the gateway of
+// node 1, and those of the others when that accepts connections. Gateways write the same records when a cluster is
+// started for the first time: of two that do at once one ends. What runs already is left alone.
 func (c *Cluster) Start(ctx context.Context) error {
 	return c.step(ctx, StepStart, func(ctx context.Context) error {
 		wanted := c.nodesOf(StepStart)

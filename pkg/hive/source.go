@@ -96,8 +96,8 @@ func (t tree) hash() string {
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
-// version is what a program built from the tree says of itself: what git says of it, with the tree's hash where something in it is
-// not committed, or that hash alone. Other sources are another version.
+// version is what a program built from the tree says of itself: what git says of it, with the tree's hash where
+// something in it is not committed, or that hash alone. Other sources are another version.
 func (t tree) version() (version, commit string) {
 	hash := t.hash()
 	version, commit = "src-"+hash, hash
@@ -155,7 +155,8 @@ func parseTree(text string) map[string]entry {
 // change is what makes a node's tree another one.
 type change struct{ send, remove []string }
 
-// changeOf compares with what is there on a node. A directory is left when its last file goes: what a build has made may be in it.
+// changeOf compares with what is there on a node. A directory is left when its last file goes: what a build has made
+// may be in it.
 func (t tree) changeOf(there map[string]entry) change {
 	var c change
 	replaced := ""

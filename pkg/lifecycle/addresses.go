@@ -18,8 +18,8 @@ import (
 )
 
 // moved compares what is recorded of nodes with what Power tells of them, and returns those that DHCP has given another
-// address. What is static, not told or not recorded yet is no move, nor is IPv6 alone where there was IPv4: while a node
-// boots, that comes first.
+// address. What is static, not told or not recorded yet is no move, nor is IPv6 alone where there was IPv4: while a
+// node boots, that comes first.
 func moved(nodes cluster.Nodes, powers []deploy.Power) []remote.Move {
 	now := slices.Clone(nodes)
 	for i := range min(len(now), len(powers)) {
@@ -49,10 +49,10 @@ func movesBetween(before, now cluster.Nodes) []remote.Move {
 	return moves
 }
 
-// follow writes down where nodes are now: record, inventory and all that is made of it, and the host keys, which stay those
-// that were pinned. A job that has not locked its cluster takes the lock for that, and reads the record again; where another
-// run holds the cluster nothing is written. It says what moved, and whether that could not be written. Nothing else may use the
-// job meanwhile.
+// follow writes down where nodes are now: record, inventory and all that is made of it, and the host keys, which stay
+// those that were pinned. A job that has not locked its cluster takes the lock for that, and reads the record again;
+// where another run holds the cluster nothing is written. It says what moved, and whether that could not be written.
+// Nothing else may use the job meanwhile.
 func (r *Job) follow(moves []remote.Move) (written bool) {
 	for _, m := range moves {
 		r.sayMoved(m)
@@ -121,8 +121,8 @@ func (r *Job) reload() error {
 	return nil
 }
 
-// moveTo makes nodes the record's. The host keys come first: a run that ends in between leaves no address whose first contact
-// would be trusted.
+// moveTo makes nodes the record's. The host keys come first: a run that ends in between leaves no address whose first
+// contact would be trusted.
 func (r *Job) moveTo(nodes cluster.Nodes) error {
 	if err := r.keepHostKeys(nodes); err != nil {
 		return err
@@ -140,10 +140,11 @@ func (r *Job) keepHostKeys(now cluster.Nodes) error {
 	return remote.MoveHostKeys(r.Store.Path(r.Record.Name, knownHostsFile), moves)
 }
 
-// Reach connects to those nodes of the record whose numbers are given, all where there are none, and returns them and, in
-// the same order, why each could not be reached. Where one cannot be reached at its recorded address, its hypervisor is asked
-// for the address that it has now, for some seconds again, since a guest may tell an old lease until it has a new one. What DHCP has
-// moved is written down and reached there. One whose hypervisor says that its machine is dead, or elsewhere, is not waited for.
+// Reach connects to those nodes of the record whose numbers are given, all where there are none, and returns them and,
+// in the same order, why each could not be reached. Where one cannot be reached at its recorded address, its hypervisor
+// is asked for the address that it has now, for some seconds again, since a guest may tell an old lease until it has a
+// new one. What DHCP has moved is written down and reached there. One whose hypervisor says that its machine is dead,
+// or elsewhere, is not waited for.
 func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, error) {
 	begun := time.Now()
 	group, err := r.chosen(indexes)
@@ -171,8 +172,8 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 	return now, failures, nil
 }
 
-// where finds a node for a wait that dials it: asked of the hypervisor, and where DHCP has moved it, written down. It is nil where
-// the node is where it was.
+// where finds a node for a wait that dials it: asked of the hypervisor, and where DHCP has moved it, written down. It
+// is nil where the node is where it was.
 func (r *Job) where(ctx context.Context, host hive.Host) hive.Host {
 	r.moving.Lock()
 	defer r.moving.Unlock()
@@ -195,7 +196,8 @@ func (r *Job) where(ctx context.Context, host hive.Host) hive.Host {
 	return group[at]
 }
 
-// Follow asks once where the nodes are, and writes down what DHCP has moved. What is not told within limit stays as it is.
+// Follow asks once where the nodes are, and writes down what DHCP has moved. What is not told within limit stays as it
+// is.
 func Follow(ctx context.Context, r *Job, limit time.Duration) {
 	if !addressed(r.Record.Nodes) || r.Deploy.Deployer == nil {
 		return
@@ -213,8 +215,8 @@ const reachPatience = time.Second
 // moveTime is how long, from the first try on, nodes that take no connection are looked for elsewhere.
 const moveTime = 5 * time.Second
 
-// movesSoon asks where the nodes are, and until then asks again where one that lives takes no connection, or another host answers in
-// its place.
+// movesSoon asks where the nodes are, and until then asks again where one that lives takes no connection, or another
+// host answers in its place.
 func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []error, until time.Time) []remote.Move {
 	for {
 		asking, cancel := context.WithTimeout(ctx, statusTime)
@@ -283,7 +285,8 @@ func connect(ctx context.Context, group remote.Group, failures []error, watched 
 	wait.Wait()
 }
 
-// locate finds, once in a run, the nodes that DHCP has moved. A node that cannot be reached at all is left to what needs it.
+// locate finds, once in a run, the nodes that DHCP has moved. A node that cannot be reached at all is left to what
+// needs it.
 func (r *Job) locate(ctx context.Context) error {
 	if r.located || !addressed(r.Record.Nodes) {
 		return nil

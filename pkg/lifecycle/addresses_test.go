@@ -118,8 +118,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// silent is an SSH server's address that takes connections and says nothing, as it looks where a node was before DHCP moved it, or
-// before it died.
+// silent is an SSH server's address that takes connections and says nothing, as it looks where a node was before DHCP
+// moved it, or before it died.
 func silent(t *testing.T) netip.AddrPort {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -184,7 +184,8 @@ func TestWhatIsNotThereIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Whether a cluster is configured already, and healthy while suites run, is known without the time that a dead node would take.
+// Whether a cluster is configured already, and healthy while suites run, is known without the time that a dead node
+// would take.
 func TestADeadNodeIsKnownNotToBeHealthy(t *testing.T) {
 	t.Parallel()
 	w := &world{path: t.TempDir()}

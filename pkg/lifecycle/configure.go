@@ -65,7 +65,8 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 // partial tells whether only a part of configuring is asked for.
 func (c *configure) partial() bool { return c.From != "" || len(c.Only) > 0 }
 
-// meet finds out which machines the nodes are. A node whose VM is gone, or another than up has left there, cannot be configured.
+// meet finds out which machines the nodes are. A node whose VM is gone, or another than up has left there, cannot be
+// configured.
 func (c *configure) meet(ctx context.Context) error {
 	if c.machines != nil {
 		return nil
@@ -93,7 +94,8 @@ func (c *configure) meet(ctx context.Context) error {
 	return nil
 }
 
-// wanted identifies what would be configured; empty where that cannot be known from here, as for a branch in a repository.
+// wanted identifies what would be configured; empty where that cannot be known from here, as for a branch in a
+// repository.
 func (c *configure) wanted() (string, error) {
 	if c.inputs == nil {
 		inputs, err := c.Hive.Inputs()
@@ -157,16 +159,16 @@ func (c *configure) compatible(book *journal) error {
 	return nil
 }
 
-// stoppedAtHealth tells whether a run with the same inputs was stopped when nothing but health was left. One that has failed
-// there is no such run: it is begun again.
+// stoppedAtHealth tells whether a run with the same inputs was stopped when nothing but health was left. One that has
+// failed there is no such run: it is begun again.
 func (c *configure) stoppedAtHealth(book *journal, inputs string) bool {
 	entry := c.Record.Phases[cluster.PhaseConfigure]
 	return entry.Status == cluster.PhaseRunning && entry.Step == hive.StepHealth && inputs != "" && entry.Inputs == inputs &&
 		!c.Force && len(reset(c.Record, c.machines)) == 0 && book.complete()
 }
 
-// reached fails where a host that somebody else runs could not be reached when that was tried last: nothing here makes it boot, so
-// it is not waited for. Nodes of ours may be booting, for which the first step waits.
+// reached fails where a host that somebody else runs could not be reached when that was tried last: nothing here makes
+// it boot, so it is not waited for. Nodes of ours may be booting, for which the first step waits.
 func (c *configure) reached() error {
 	if c.Deploy.Makes() {
 		return nil

@@ -82,8 +82,8 @@ func (e *LeakError) Hint() string {
 // remainingTime bounds the look at what remains after a failure.
 const remainingTime = 10 * time.Second
 
-// How long a VM that is locked is waited for: a clone, a move or a VM that is being made ends by itself, and what began it may
-// just have been interrupted; a backup takes as long as it takes.
+// How long a VM that is locked is waited for: a clone, a move or a VM that is being made ends by itself, and what began
+// it may just have been interrupted; a backup takes as long as it takes.
 const (
 	lockWait    = 10 * time.Second
 	makingWait  = 2 * time.Minute
@@ -91,9 +91,10 @@ const (
 	lastLooked  = 2 * time.Second
 )
 
-// destroyer is the end of every VM of the record's name and owner, in steps: those that its nodes name, and any other that shows
-// itself as theirs. It proves that they are gone and removes what they leave behind. With force it takes off protections, and goes
-// on where a VM that is not ours has an id of the record. Where some cannot be read, the others are destroyed. The error is a
+// destroyer is the end of every VM of the record's name and owner, in steps: those that its nodes name, and any other
+// that shows itself as theirs. It proves that they are gone and removes what they leave behind. With force it takes off
+// protections, and goes on where a VM that is not ours has an id of the record. Where some cannot be read, the others
+// are destroyed. The error is a
 // *LeakError that says what remains. It may be repeated; VMs that are gone already are no error. Down lets tofu work between the
 // steps.
 type destroyer struct {
@@ -102,7 +103,8 @@ type destroyer struct {
 	force  bool
 	// cut is when tofu was killed while it made VMs, of which some may appear later; zero: it was not.
 	cut time.Time
-	// aside is what was let pass and tofu must not meet: a VM under an id of the record that is not ours or cannot be read, or a lock.
+	// aside is what was let pass and tofu must not meet: a VM under an id of the record that is not ours or cannot be
+	// read, or a lock.
 	aside error
 	// unseen are VMs that cannot be read, as they were last looked for; nil: none.
 	unseen *deploy.UnseenError
@@ -234,8 +236,8 @@ func lockedError(locked []deploy.VMRef) error {
 	return errors.Join(failures...)
 }
 
-// verifyGone asks the hypervisors themselves. What is still there, be it that an interrupted run left it outside tofu's state, is
-// deleted; what that leaves behind, too.
+// verifyGone asks the hypervisors themselves. What is still there, be it that an interrupted run left it outside tofu's
+// state, is deleted; what that leaves behind, too.
 func (d *destroyer) verifyGone(ctx context.Context, sink progress.Sink) error {
 	if err := d.deleteRest(ctx, sink); err != nil {
 		return err
@@ -268,8 +270,8 @@ func (d *destroyer) verifyGone(ctx context.Context, sink progress.Sink) error {
 // settleTime is how long after tofu was killed Proxmox VE may still begin to make what it was asked for.
 const settleTime = time.Minute
 
-// late waits for VMs that may still appear because tofu was killed while it made them, and reports whether any has. Where there is
-// not the time for that, it is an error.
+// late waits for VMs that may still appear because tofu was killed while it made them, and reports whether any has.
+// Where there is not the time for that, it is an error.
 func (d *destroyer) late(ctx context.Context, sink progress.Sink) (appeared bool, err error) {
 	end := d.cut.Add(settleTime)
 	if d.cut.IsZero() || len(d.seen) >= len(d.record.Nodes) || time.Now().After(end) || d.unseen != nil {
@@ -337,8 +339,8 @@ func (d *destroyer) leaked(there []deploy.VMRef, cause error, known bool) *LeakE
 // appearTries is how often VMs are deleted that appear while others are.
 const appearTries = 3
 
-// newSince tells whether any VM was not there, or not on that hypervisor, when others were deleted: a provider whose tofu was
-// killed goes on with what it has begun, and may make VMs, or move them.
+// newSince tells whether any VM was not there, or not on that hypervisor, when others were deleted: a provider whose
+// tofu was killed goes on with what it has begun, and may make VMs, or move them.
 func newSince(there, tried []deploy.VMRef) bool {
 	return slices.ContainsFunc(there, func(vm deploy.VMRef) bool {
 		return !slices.ContainsFunc(tried, func(t deploy.VMRef) bool { return t.VMID == vm.VMID && t.Hypervisor == vm.Hypervisor })

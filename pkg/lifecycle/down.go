@@ -42,8 +42,8 @@ func (d *down) Run(ctx context.Context) error {
 	return d.steps(ctx, cluster.PhaseDown, step{"remove the cluster's directory", d.remove})
 }
 
-// intend notes what is begun. That it cannot be noted, on a disk that is full, must not keep VMs alive: the record that is
-// there names them.
+// intend notes what is begun. That it cannot be noted, on a disk that is full, must not keep VMs alive: the record that
+// is there names them.
 func (d *down) intend(_ context.Context, sink progress.Sink) error {
 	d.Record.Begin(cluster.PhaseDown, "", d.Now())
 	if err := d.Store.Save(d.Record); err != nil {
@@ -69,8 +69,8 @@ func (d *down) check(ctx context.Context, sink progress.Sink) error {
 	return nil
 }
 
-// How much of down's time is kept, while tofu destroys, for what follows: the proof, a quarter of what there is at most, and with Force
-// the deletion through the API, half of it.
+// How much of down's time is kept, while tofu destroys, for what follows: the proof, a quarter of what there is at
+// most, and with Force the deletion through the API, half of it.
 const (
 	proofTime    = time.Minute
 	fallbackTime = 5 * time.Minute

@@ -18,8 +18,8 @@ type Reading struct {
 	Plan    provision.Plan
 }
 
-// DryRun reads what up would do and changes nothing, neither on disk nor on a hypervisor. The record has its nodes already,
-// from Prepare.
+// DryRun reads what up would do and changes nothing, neither on disk nor on a hypervisor. The record has its nodes
+// already, from Prepare.
 func DryRun(ctx context.Context, r *Job) (Reading, error) {
 	if !r.Deploy.Makes() {
 		return Reading{}, nil

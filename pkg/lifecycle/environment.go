@@ -12,7 +12,8 @@ import (
 	"hive-test/pkg/suite"
 )
 
-// Environment is what `env NAME` and env.sh tell of a cluster. It holds no secrets: the AWS keys are in a file that it names.
+// Environment is what `env NAME` and env.sh tell of a cluster. It holds no secrets: the AWS keys are in a file that it
+// names.
 func Environment(r *cluster.Record, store Store) map[string]string {
 	vars := suiteEnvironment(r, store)
 	if r.AWS != nil {
@@ -59,7 +60,8 @@ func awsProfile(r *cluster.Record, store Store) suite.Profile {
 	}
 }
 
-// keepAccess writes down how the cluster's API is called: the AWS profile files and the CA, beside the cluster's SSH key.
+// keepAccess writes down how the cluster's API is called: the AWS profile files and the CA, beside the cluster's SSH
+// key.
 func (r *Job) keepAccess(access hive.Access) error {
 	r.Record.AWS = &cluster.AWS{Profile: access.Profile, Region: access.Region}
 	profile := awsProfile(r.Record, r.Store)

@@ -34,7 +34,8 @@ const IndexFile = "index.json"
 // indexSchema is the number of the index's shape: fields may be added within it, never renamed.
 const indexSchema = 1
 
-// Item is one thing that was to be gathered. File is below the run's directory; Why says why it was not got, or not whole.
+// Item is one thing that was to be gathered. File is below the run's directory; Why says why it was not got, or not
+// whole.
 type Item struct {
 	Node  string `json:"node,omitempty"`
 	What  string `json:"what"`
@@ -91,9 +92,9 @@ func (r *Job) detached(ctx context.Context, limit time.Duration) (context.Contex
 	return gather, func() { stop(); cancel() }
 }
 
-// Gather writes what every one of these nodes can tell into the run's directory, in parallel, best effort, and lists it in
-// index.json: over SSH where inside is true, and of the VM what its hypervisor says, from within it too where SSH does not
-// reach. A VM that its hypervisor says is dead is not waited for.
+// Gather writes what every one of these nodes can tell into the run's directory, in parallel, best effort, and lists it
+// in index.json: over SSH where inside is true, and of the VM what its hypervisor says, from within it too where SSH
+// does not reach. A VM that its hypervisor says is dead is not waited for.
 func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, inside bool) {
 	sink := r.sink(p)
 	hosts, handle := map[string]*remote.Host{}, (*hive.Cluster)(nil)
@@ -207,8 +208,8 @@ func (g gatherer) within(ctx context.Context) []Item {
 	return items
 }
 
-// connectTime is how long a node may take to answer over SSH before its guest agent is asked. Where there is little time for all of it,
-// it is half of that.
+// connectTime is how long a node may take to answer over SSH before its guest agent is asked. Where there is little
+// time for all of it, it is half of that.
 const connectTime = 5 * time.Second
 
 // noWay is why SSH is not even tried.
@@ -295,8 +296,8 @@ func (r *Job) keepPlan(ctx context.Context) []Item {
 	return []Item{item}
 }
 
-// remember adds items to those of this run. What was got earlier, before it was destroyed, is not given up for a failure to get it
-// again.
+// remember adds items to those of this run. What was got earlier, before it was destroyed, is not given up for a
+// failure to get it again.
 func (r *Job) remember(items []Item) {
 	for _, item := range items {
 		at := slices.IndexFunc(r.gathered, func(o Item) bool { return o.Node == item.Node && o.What == item.What })
@@ -345,8 +346,8 @@ func (r *Job) Index() (Index, error) {
 	return index, err
 }
 
-// runFiles are the files of the run itself: its events, tofu's log, reports, what suites left. Those that each run has are named
-// where they are missing, too.
+// runFiles are the files of the run itself: its events, tofu's log, reports, what suites left. Those that each run has
+// are named where they are missing, too.
 func (r *Job) runFiles(listed map[string]bool) ([]Item, error) {
 	root := r.Evidence.Path()
 	var items []Item

@@ -38,8 +38,8 @@ func UpOnly(r *Job, keep Keep) []phase.Entry {
 	return []phase.Entry{{Phase: rollbackOnFailure{Up(r), r, keep}}}
 }
 
-// Only is configure or test alone. An interruption leaves the cluster if the policy keeps it, else destroys it. A failure
-// leaves it, for it was there before, unless the policy never was named by the user for this run.
+// Only is configure or test alone. An interruption leaves the cluster if the policy keeps it, else destroys it. A
+// failure leaves it, for it was there before, unless the policy never was named by the user for this run.
 func Only(r *Job, p phase.Phase, keep Keep, named bool) []phase.Entry {
 	return []phase.Entry{{Phase: stopped{p, r, keep, named}}}
 }
@@ -103,8 +103,8 @@ type rollbackOnFailure struct {
 	keep Keep
 }
 
-// CleanUp is called after a failure only. A cluster that was up before this run is never destroyed because a change of it
-// failed.
+// CleanUp is called after a failure only. A cluster that was up before this run is never destroyed because a change of
+// it failed.
 func (u rollbackOnFailure) CleanUp(ctx context.Context) error {
 	r, name := u.run, u.run.Record.Name
 	if r.Before != nil && r.Before.Nodes.WereUp() {

@@ -14,8 +14,8 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// machines tells which machine each node is. That of a host that somebody else runs is known by the host keys that are pinned
-// for it: no other host is talked to under its name.
+// machines tells which machine each node is. That of a host that somebody else runs is known by the host keys that are
+// pinned for it: no other host is talked to under its name.
 func (r *Job) machines(ctx context.Context) []deploy.Machine {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
@@ -34,8 +34,8 @@ func (r *Job) machines(ctx context.Context) []deploy.Machine {
 // replaced tells whether a node is another machine now; one that is not known is taken for the same.
 func replaced(before, now string) bool { return before != "" && now != "" && before != now }
 
-// journal remembers in the cluster's record how far configuring has come on each node. The record is written when a step begins:
-// by then those before it have ended, so one write tells of both.
+// journal remembers in the cluster's record how far configuring has come on each node. The record is written when a
+// step begins: by then those before it have ended, so one write tells of both.
 type journal struct {
 	*Job
 	inputs map[string]string // by step; empty: not known from here, so it is done again
@@ -50,8 +50,8 @@ func (j *journal) Done(step, node string) bool {
 	return !j.again && j.input(step) != "" && j.entry(node).Inputs[step] == j.input(step)
 }
 
-// input identifies what a step is done with now; empty where that is not known from here. Hive knows its nodes by their addresses,
-// which may change until it starts.
+// input identifies what a step is done with now; empty where that is not known from here. Hive knows its nodes by their
+// addresses, which may change until it starts.
 func (j *journal) input(step string) string {
 	if step == hive.StepStart && j.inputs[step] != "" {
 		return cluster.Hash(j.inputs[step], j.Record.Nodes)
@@ -79,8 +79,8 @@ func (j *journal) Begin(step string, nodes []string) error {
 	return j.Store.Save(j.Record)
 }
 
-// valid are the inputs of what still counts when a step begins: what comes after a node's own step builds on it, and hive that
-// is stopped is no longer started.
+// valid are the inputs of what still counts when a step begins: what comes after a node's own step builds on it, and
+// hive that is stopped is no longer started.
 func valid(inputs map[string]string, step string) map[string]string {
 	if !ownStep(step) && step != hive.StepStop {
 		return inputs

@@ -370,8 +370,8 @@ func TestUpNeverRunsTofuOverAForeignVM(t *testing.T) {
 	}
 }
 
-// What Proxmox VE may still be making when tofu was killed is not taken for gone: it is waited for, where there is the time, and the
-// next down still knows.
+// What Proxmox VE may still be making when tofu was killed is not taken for gone: it is waited for, where there is the
+// time, and the next down still knows.
 func TestWhatAKilledApplyMayStillMake(t *testing.T) {
 	killed := fmt.Errorf("tofu apply: %w", provision.ErrKilled)
 	for name, tc := range map[string]struct {

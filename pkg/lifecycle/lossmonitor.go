@@ -27,8 +27,8 @@ const (
 	lookoutAlarmed = time.Second
 )
 
-// lossMonitor watches the nodes while suites run: it tells when one is lost, comes back or has started again, follows one that DHCP
-// moves, and ends the suites when one stays lost.
+// lossMonitor watches the nodes while suites run: it tells when one is lost, comes back or has started again, follows
+// one that DHCP moves, and ends the suites when one stays lost.
 type lossMonitor struct {
 	*Job
 	sink progress.Sink
@@ -146,7 +146,8 @@ func (l *lossMonitor) round(ctx context.Context, now time.Time) (calm bool) {
 	return calm
 }
 
-// outside asks the hypervisors where a node gives no sign of life, or another one answers in its place, and follows what has moved.
+// outside asks the hypervisors where a node gives no sign of life, or another one answers in its place, and follows
+// what has moved.
 func (l *lossMonitor) outside(ctx context.Context, pulses []hive.Pulse) []deploy.Power {
 	odd := slices.ContainsFunc(pulses, func(p hive.Pulse) bool { return p.Host != nil || p.Self != "" && p.Self != p.Node && l.known(p.Self) })
 	if !odd {

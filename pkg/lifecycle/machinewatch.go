@@ -18,10 +18,10 @@ const (
 	vigilLimit = 5 * time.Second
 )
 
-// machineWatch asks the hypervisors of nodes while those are asked themselves, and ends what is asked of a node as soon as its
-// hypervisor says that its machine is dead: it would only wait for its time to be up. So it would at an address that DHCP has
-// taken from the node: a machineWatch for those who follow it ends that as well. Where a hypervisor does not answer, and for
-// hosts of which none knows, nothing is ended. It is safe for concurrent use.
+// machineWatch asks the hypervisors of nodes while those are asked themselves, and ends what is asked of a node as soon
+// as its hypervisor says that its machine is dead: it would only wait for its time to be up. So it would at an address
+// that DHCP has taken from the node: a machineWatch for those who follow it ends that as well. Where a hypervisor does
+// not answer, and for hosts of which none knows, nothing is ended. It is safe for concurrent use.
 type machineWatch struct {
 	lives  map[string]context.Context // by node; each ends with the node's machine, and its cause says how that is dead, or moved
 	asking sync.WaitGroup
@@ -32,8 +32,8 @@ type machineWatch struct {
 	powers []deploy.Power // as last told
 }
 
-// keepVigil begins a vigil over all nodes of the record, until ctx ends or end is called. Nobody is asked before patience is over:
-// nodes that answer at once need no vigil.
+// keepVigil begins a vigil over all nodes of the record, until ctx ends or end is called. Nobody is asked before
+// patience is over: nodes that answer at once need no vigil.
 func (r *Job) keepVigil(ctx context.Context, patience time.Duration) *machineWatch {
 	return r.vigilFor(ctx, patience, func(_ cluster.Node, told deploy.Power) error { return told.Lost() })
 }
@@ -127,8 +127,8 @@ func (v *machineWatch) end() {
 	v.asking.Wait()
 }
 
-// within is ctx, ended when the node's machine is known to be dead, or moved, with how it is as the cause. What it holds is let
-// go by the function.
+// within is ctx, ended when the node's machine is known to be dead, or moved, with how it is as the cause. What it
+// holds is let go by the function.
 func (v *machineWatch) within(ctx context.Context, node string) (context.Context, context.CancelFunc) {
 	life, known := v.lives[node]
 	if !known {

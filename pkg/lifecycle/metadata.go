@@ -8,8 +8,9 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// UpdateMetadata changes until when the cluster's VMs are meant to exist, and whether reap leaves them alone: in the record first, then
-// on every VM that exists. What could not be changed there is changed by the next UpdateMetadata, or by the next up.
+// UpdateMetadata changes until when the cluster's VMs are meant to exist, and whether reap leaves them alone: in the
+// record first, then on every VM that exists. What could not be changed there is changed by the next UpdateMetadata, or
+// by the next up.
 func UpdateMetadata(ctx context.Context, r *Job, change func(*cluster.Owner)) error {
 	if r.Deploy.Owner == nil {
 		return fmt.Errorf("cluster %q is made of hosts that were there: nothing ever deletes them", r.Record.Name)

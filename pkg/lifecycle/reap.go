@@ -84,8 +84,8 @@ type Decision struct {
 	Reason, Detail string
 }
 
-// Evaluate decides on every VM that the rule covers. VMs of one owner share one fate: what one of them says holds for all, and
-// the latest of their expiries counts.
+// Evaluate decides on every VM that the rule covers. VMs of one owner share one fate: what one of them says holds for
+// all, and the latest of their expiries counts.
 func Evaluate(strays []Orphan, lives []RunStatus, rule ReapRule) []Decision {
 	var verdicts []Decision
 	for _, s := range strays {
@@ -173,8 +173,8 @@ func expiry(mates []Orphan) time.Time {
 	return latest
 }
 
-// Ended are the runs of clusters that the rule covers which died unfinished and of which no VM is seen: their VMs may still be
-// in the making.
+// Ended are the runs of clusters that the rule covers which died unfinished and of which no VM is seen: their VMs may
+// still be in the making.
 func Ended(strays []Orphan, lives []RunStatus, rule ReapRule) []RunStatus {
 	return slices.DeleteFunc(slices.Clone(lives), func(l RunStatus) bool {
 		return !l.Unfinished() || !rule.Covers(l.Cluster) ||
@@ -187,13 +187,14 @@ func Ended(strays []Orphan, lives []RunStatus, rule ReapRule) []RunStatus {
 type Reaper interface {
 	// Alive is a *LiveError if a run is at work on the cluster now.
 	Alive(ctx context.Context, r *cluster.Record) error
-	// Hold lets others see that the cluster is being reaped, until release is called with how that ended. What a reap that dies or fails
-	// leaves is found by the next one, VMs or none.
+	// Hold lets others see that the cluster is being reaped, until release is called with how that ended. What a reap that
+	// dies or fails leaves is found by the next one, VMs or none.
 	Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error))
-	// Settle waits until no VM is in the making any more on the ids that the cluster has claimed, and marks those that turn out
-	// to be its as such. With patience it waits also for those that may still appear.
+	// Settle waits until no VM is in the making any more on the ids that the cluster has claimed, and marks those that
+	// turn out to be its as such. With patience it waits also for those that may still appear.
 	Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error
-	// Clear takes away what else the cluster's runs have left: snippets of VMs that were never made, and, last, the mark of a run.
+	// Clear takes away what else the cluster's runs have left: snippets of VMs that were never made, and, last, the mark
+	// of a run.
 	Clear(ctx context.Context, r *cluster.Record) error
 }
 
@@ -209,9 +210,10 @@ const (
 	reapAgain  = 2
 )
 
-// ReapCluster destroys all VMs of a record that names its owner and VMs that were found, and returns those that it has met. VMs
-// that appear meanwhile, because a run that died had asked for them, are destroyed as well. What that run has left is taken
-// away last, so that whoever comes after a reap that fails finds it. The error is a *LeakError if something remains, a
+// ReapCluster destroys all VMs of a record that names its owner and VMs that were found, and returns those that it has
+// met. VMs that appear meanwhile, because a run that died had asked for them, are destroyed as well. What that run has
+// left is taken away last, so that whoever comes after a reap that fails finds it. The error is a *LeakError if
+// something remains, a
 // *LiveError if nothing was done.
 func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper Reaper, r *cluster.Record, unfinished bool, sink progress.Sink) (met []deploy.VMRef, err error) {
 	if err := reaper.Alive(ctx, r); err != nil {

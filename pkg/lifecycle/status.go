@@ -42,12 +42,14 @@ func (s Status) Notes() []string {
 	return append(unknown, health.Notes()...)
 }
 
-// statusTime bounds what hypervisors and SSH servers are asked in one look at a cluster. What hive is asked has limits of its own.
+// statusTime bounds what hypervisors and SSH servers are asked in one look at a cluster. What hive is asked has limits
+// of its own.
 const statusTime = 15 * time.Second
 
-// ReadStatus reads the state of a cluster from every side at once; what does not answer is part of the answer. Nodes that DHCP has
-// moved are followed: what is written down is written anew, and they are reached where they are now. While another run holds
-// the cluster, their new addresses are told and nothing is written. What a hypervisor says is dead is not waited for.
+// ReadStatus reads the state of a cluster from every side at once; what does not answer is part of the answer. Nodes
+// that DHCP has moved are followed: what is written down is written anew, and they are reached where they are now.
+// While another run holds the cluster, their new addresses are told and nothing is written. What a hypervisor says is
+// dead is not waited for.
 func ReadStatus(ctx context.Context, r *Job) (Status, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -133,8 +135,8 @@ func (r *Job) status(powers []deploy.Power, told answers, moves []remote.Move) S
 	return status
 }
 
-// blame says of a node whose machine is dead that it is, and nothing else: the rest follows from that, and how far it was asked
-// is chance.
+// blame says of a node whose machine is dead that it is, and nothing else: the rest follows from that, and how far it
+// was asked is chance.
 func (s *Status) blame(i int) {
 	node := &s.Nodes[i]
 	why := node.Power.Dead()
@@ -175,8 +177,8 @@ func (r *Job) dead(ctx context.Context) map[string]string {
 	return why
 }
 
-// reach runs a real command on every node and returns, in node order, ok or the reason why it could not. Connections to machines
-// that are dead are let go.
+// reach runs a real command on every node and returns, in node order, ok or the reason why it could not. Connections to
+// machines that are dead are let go.
 func reach(ctx context.Context, group remote.Group, watched *machineWatch) []string {
 	answers := make([]string, len(group))
 	var wait sync.WaitGroup

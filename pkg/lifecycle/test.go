@@ -59,7 +59,8 @@ func (t test) suites(ctx context.Context) error {
 	if err := t.keepAccess(access); err != nil {
 		return fmt.Errorf("keeping the cluster's credentials: %w", err)
 	}
-	// A run that is stopped half-way leaves no results that could be taken for whole, and none of an earlier run for its own.
+	// A run that is stopped half-way leaves no results that could be taken for whole, and none of an earlier run for its
+	// own.
 	if err := t.Evidence.DropResults(); err != nil {
 		return fmt.Errorf("forgetting the last results: %w", err)
 	}

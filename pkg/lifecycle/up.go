@@ -119,8 +119,8 @@ func Up(r *Job) phase.Phase { return collectOnFailure{Phase: &up{Job: r}, run: r
 // Name is the phase's name.
 func (u *up) Name() string { return string(cluster.PhaseUp) }
 
-// Run provisions; on a cluster that is up and unchanged it changes nothing. Where it fails before anything was changed, the
-// record is again what it was: what was refused is not asked for by the next run.
+// Run provisions; on a cluster that is up and unchanged it changes nothing. Where it fails before anything was changed,
+// the record is again what it was: what was refused is not asked for by the next run.
 func (u *up) Run(ctx context.Context) error {
 	err := u.run(ctx)
 	if err == nil || u.applied || u.Before == nil {
@@ -156,7 +156,8 @@ func (u *up) run(ctx context.Context) error {
 	})
 }
 
-// wanted drops the steps that are for a change of size only, where there is none, and those that the deployer cannot do.
+// wanted drops the steps that are for a change of size only, where there is none, and those that the deployer cannot
+// do.
 func (u *up) wanted(list ...step) []step {
 	needed := map[string]bool{
 		stepRetire:    len(u.Record.Leaving()) > 0,
@@ -172,8 +173,8 @@ func (u *up) wanted(list ...step) []step {
 	})
 }
 
-// Names of the steps that not every up has: only a change of a cluster, one with static addresses (where nobody tells that a node
-// has booted with its address, reaching it does), or a deployer that can do it.
+// Names of the steps that not every up has: only a change of a cluster, one with static addresses (where nobody tells
+// that a node has booted with its address, reaching it does), or a deployer that can do it.
 const (
 	stepForeign   = "check that the ids are free or ours"
 	stepAddresses = "find the addresses"
@@ -322,8 +323,8 @@ func (u *up) ours(ctx context.Context, request provision.Request, plan provision
 	return owner.EnsureFree(ctx, u.Record, plan.Nodes(provision.Create), sink)
 }
 
-// retire proves by live calls that the nodes that leave are gone, and only then forgets them. What tofu's state did not hold
-// is deleted through the API.
+// retire proves by live calls that the nodes that leave are gone, and only then forgets them. What tofu's state did not
+// hold is deleted through the API.
 func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 	leaving := u.Record.Leaving()
 	remaining, err := u.remaining(ctx, leaving)
@@ -387,8 +388,8 @@ func (u *up) verify(ctx context.Context, sink progress.Sink) error {
 	return nil
 }
 
-// noteMachines notes which machine each node is, and tells of those that somebody else has replaced. What is noted is on disk
-// with the addresses.
+// noteMachines notes which machine each node is, and tells of those that somebody else has replaced. What is noted is
+// on disk with the addresses.
 func (u *up) noteMachines(ctx context.Context, sink progress.Sink) {
 	for i, machine := range u.machines(ctx) {
 		node := u.Record.Nodes[i].Name

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// DefaultGrace is how long a phase may take to return after its context has ended, where its limit does not make that less. It is
-// longer than the minute that tofu gets between SIGINT and SIGKILL: evidence is gathered after it.
+// DefaultGrace is how long a phase may take to return after its context has ended, where its limit does not make that
+// less. It is longer than the minute that tofu gets between SIGINT and SIGKILL: evidence is gathered after it.
 const DefaultGrace = 2 * time.Minute
 
 // graceShare is the part of a limit that is kept for stopping: one in so many.
@@ -14,9 +14,9 @@ const graceShare = 4
 
 type graceKey struct{}
 
-// Limited returns ctx with a limit that holds with all that ending takes: the new context ends, with cause, when what is left of
-// the limit is its Grace, a quarter of the limit and at most DefaultGrace. No limit (0) is none. A limit of a parent that comes first
-// stays.
+// Limited returns ctx with a limit that holds with all that ending takes: the new context ends, with cause, when what
+// is left of the limit is its Grace, a quarter of the limit and at most DefaultGrace. No limit (0) is none. A limit of
+// a parent that comes first stays.
 func Limited(ctx context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
 	return limited(ctx, limit, DefaultGrace, cause)
 }
@@ -39,8 +39,8 @@ func Grace(ctx context.Context) time.Duration {
 	return DefaultGrace
 }
 
-// Part returns a context for a part of what ctx limits: it has ended, with its own Grace, when keep of ctx's time is left, or one in
-// share of it if that is less. Where ctx has no limit, neither has the part.
+// Part returns a context for a part of what ctx limits: it has ended, with its own Grace, when keep of ctx's time is
+// left, or one in share of it if that is less. Where ctx has no limit, neither has the part.
 func Part(ctx context.Context, keep time.Duration, share int, cause error) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -50,8 +50,8 @@ func Part(ctx context.Context, keep time.Duration, share int, cause error) (cont
 	return limited(ctx, max(left-min(keep, left/time.Duration(share)), 1), Grace(ctx), cause)
 }
 
-// After returns a context for what is done once ctx may have ended, such as looking at what remains: it keeps ctx's values, lasts for
-// limit at most, and ends before what runs under ctx is given up.
+// After returns a context for what is done once ctx may have ended, such as looking at what remains: it keeps ctx's
+// values, lasts for limit at most, and ends before what runs under ctx is given up.
 func After(ctx context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		grace := Grace(ctx)

@@ -40,16 +40,17 @@ type Manager struct {
 	Phases []Entry
 	// Sink gets PhaseStart and PhaseEnd, with the name of the phase filled in. Nil discards them.
 	Sink progress.Sink
-	// Timeout is the limit of the whole run, which has set the deadline of Run's ctx, and Setting its flag. Phases that are not Always
-	// end before it; those that are have what is kept for them, and more if their own limit is longer.
+	// Timeout is the limit of the whole run, which has set the deadline of Run's ctx, and Setting its flag. Phases that
+	// are not Always end before it; those that are have what is kept for them, and more if their own limit is longer.
 	Timeout time.Duration
 	Setting string
 	// CleanTimeout limits all CleanUps together (0: DefaultCleanTimeout).
 	CleanTimeout time.Duration
-	// Grace is how long a phase may take to return after its context has ended, at most (0: DefaultGrace). Then it is given up.
+	// Grace is how long a phase may take to return after its context has ended, at most (0: DefaultGrace). Then it is
+	// given up.
 	Grace time.Duration
-	// Abort, when it ends, stops CleanUps and Always phases too (the second Ctrl-C): those under way get a second to return
-	// and no other is begun. Nil: nothing does.
+	// Abort, when it ends, stops CleanUps and Always phases too (the second Ctrl-C): those under way get a second to
+	// return and no other is begun. Nil: nothing does.
 	Abort context.Context
 }
 
@@ -222,8 +223,8 @@ func (m *Manager) reserveOf(ctx context.Context) time.Duration {
 	return min(maxReserve, time.Until(deadline)/reserveShare)
 }
 
-// within calls fn and waits for it, but not much longer than ctx: a phase that hangs must not keep others, which destroy
-// what costs money, from running. A panic becomes an error for the same reason.
+// within calls fn and waits for it, but not much longer than ctx: a phase that hangs must not keep others, which
+// destroy what costs money, from running. A panic becomes an error for the same reason.
 func (r *run) within(ctx context.Context, sink progress.Sink, fn func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -1,6 +1,6 @@
-// Package phase runs the phases of a verb in order. A Phase does one thing; what else it can do is told by small optional
-// interfaces. A Manager runs a literal list of phases, limits each in time, and makes sure that what must happen
-// afterwards does happen.
+// Package phase runs the phases of a verb in order. A Phase does one thing; what else it can do is told by small
+// optional interfaces. A Manager runs a literal list of phases, limits each in time, and makes sure that what must
+// happen afterwards does happen.
 package phase
 
 import (
@@ -24,9 +24,9 @@ type Skipper interface {
 	Skip(ctx context.Context) (reason string, skip bool, err error)
 }
 
-// Cleaner is a Phase that can tidy up after a run that failed or was interrupted, in itself or in a later phase. CleanUp
-// is not called for a phase that was skipped or not reached, nor when all went well. Its ctx is not cancelled by the
-// interruption and has a deadline of its own.
+// Cleaner is a Phase that can tidy up after a run that failed or was interrupted, in itself or in a later phase.
+// CleanUp is not called for a phase that was skipped or not reached, nor when all went well. Its ctx is not cancelled
+// by the interruption and has a deadline of its own.
 type Cleaner interface {
 	CleanUp(ctx context.Context) error
 }
@@ -116,9 +116,10 @@ func (e *TimeoutError) Hint() string {
 // retry in the same process is not safe.
 var ErrStuck = errors.New("did not stop when told to")
 
-// Step runs fn as one step of a phase: a StepStart and a StepEnd go to sink, with the status, the seconds and the error,
-// and fn gets a sink that fills in the step. An error comes back with the step's name before it. A step whose ctx has
-// ended does not begin. Steps may run at the same time, with names or nodes (progress.With) that tell them apart.
+// Step runs fn as one step of a phase: a StepStart and a StepEnd go to sink, with the status, the seconds and the
+// error, and fn gets a sink that fills in the step. An error comes back with the step's name before it. A step whose
+// ctx has ended does not begin. Steps may run at the same time, with names or nodes (progress.With) that tell them
+// apart.
 func Step(ctx context.Context, sink progress.Sink, name string, fn func(ctx context.Context, sink progress.Sink) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, context.Cause(ctx))
@@ -142,8 +143,8 @@ func ending(ctx context.Context, kind progress.Kind, began time.Time, err error)
 	return e
 }
 
-// statusOf tells a failure from an interruption: what fails after the user said stop was interrupted, whatever words the
-// failure has; a limit that ran out is a failure.
+// statusOf tells a failure from an interruption: what fails after the user said stop was interrupted, whatever words
+// the failure has; a limit that ran out is a failure.
 func statusOf(ctx context.Context, err error) progress.Status {
 	if _, timeout := errors.AsType[*TimeoutError](err); timeout {
 		return progress.Failed

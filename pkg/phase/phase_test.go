@@ -198,8 +198,8 @@ func TestAPhaseThatDoesNotStopIsGivenUp(t *testing.T) {
 	})
 }
 
-// Whatever the limit of a phase is, it has ended by then: what it does when it is told to stop has its share of the limit, and so has
-// what must run after it.
+// Whatever the limit of a phase is, it has ended by then: what it does when it is told to stop has its share of the
+// limit, and so has what must run after it.
 func TestALimitHoldsWithAllThatEndingTakes(t *testing.T) {
 	stubborn := func(ctx context.Context) error { // takes all the time that it is given, to the last
 		<-ctx.Done()

@@ -10,9 +10,9 @@ import (
 // killedTime is how long what was killed may take to be gone.
 const killedTime = time.Second
 
-// EndChildren kills the children of this process that lead a group, with their groups: tofu with its providers, suites with
-// what they have started. They were told to end before; now this process does, and nobody else would wait for them. It returns
-// when they are gone, or after a second.
+// EndChildren kills the children of this process that lead a group, with their groups: tofu with its providers, suites
+// with what they have started. They were told to end before; now this process does, and nobody else would wait for
+// them. It returns when they are gone, or after a second.
 func EndChildren() {
 	self := os.Getpid()
 	var groups []int

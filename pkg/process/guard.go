@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// guardScript reads the process group that it guards, and then a line when that needs no guard any more. Where its input ends
-// without one, who had started the group is gone: the group gets INT and, $1 tenths of a second later, KILL.
+// guardScript reads the process group that it guards, and then a line when that needs no guard any more. Where its
+// input ends without one, who had started the group is gone: the group gets INT and, $1 tenths of a second later, KILL.
 const guardScript = `
 trap '' HUP INT TERM PIPE
 read -r group && [ "$group" != . ] || exit 0
@@ -25,20 +25,21 @@ while [ "$left" -gt 0 ] && kill -s 0 -- "-$group" 2>/dev/null; do
 done
 kill -s KILL -- "-$group" 2>/dev/null`
 
-// guardedScript tells the guard which group it is, and becomes the command. It is the command that tells, for it must not do
-// anything before the guard knows of it.
+// guardedScript tells the guard which group it is, and becomes the command. It is the command that tells, for it must
+// not do anything before the guard knows of it.
 const guardedScript = `echo $$ >&3; exec "$@" 3>&-`
 
-// Guard is a process that ends a process group when this process is killed, which cannot do it itself then. It works wherever
-// there is a shell, and for all that is in the group; Linux' own way (PR_SET_PDEATHSIG) ends only the group's first process.
-// Its methods are not safe for concurrent use.
+// Guard is a process that ends a process group when this process is killed, which cannot do it itself then. It works
+// wherever there is a shell, and for all that is in the group; Linux' own way (PR_SET_PDEATHSIG) ends only the group's
+// first process. Its methods are not safe for concurrent use.
 type Guard struct {
 	cmd   *exec.Cmd
 	input *os.File
 }
 
-// StartGuarded starts a command in a process group of its own, with a guard. Grace is how long the group has between INT and
-// KILL, when this process is killed. Stop the guard when the group has ended. The command must have no ExtraFiles.
+// StartGuarded starts a command in a process group of its own, with a guard. Grace is how long the group has between
+// INT and KILL, when this process is killed. Stop the guard when the group has ended. The command must have no
+// ExtraFiles.
 func StartGuarded(cmd *exec.Cmd, grace time.Duration) (*Guard, error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err

@@ -1,5 +1,5 @@
-// Package process tells one process from all others, and reads what the kernel tells of them. Where there is no /proc, nothing
-// is known of any.
+// Package process tells one process from all others, and reads what the kernel tells of them. Where there is no /proc,
+// nothing is known of any.
 package process
 
 import (
@@ -15,8 +15,8 @@ import (
 
 // Process tells one process from all others, also from a later one that gets its id.
 type Process struct {
-	// Place is where process ids mean the same: this host since it was started, and in it this namespace of processes (each
-	// container has its own). Empty: it cannot be told.
+	// Place is where process ids mean the same: this host since it was started, and in it this namespace of processes
+	// (each container has its own). Empty: it cannot be told.
 	Place string
 	PID   int
 	Start string // when it was started, as the kernel counts
@@ -84,7 +84,8 @@ func ReadStat(pid int) (stat Stat, known bool) {
 	return parseStat(string(raw))
 }
 
-// parseStat reads "pid (name) state ppid pgrp ...". The name may hold anything, so what follows the last parenthesis counts.
+// parseStat reads "pid (name) state ppid pgrp ...". The name may hold anything, so what follows the last parenthesis
+// counts.
 func parseStat(line string) (stat Stat, known bool) {
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) < 20 {

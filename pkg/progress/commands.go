@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// ReadsCommands reports whether the job that this runs in reads commands from its output: GitHub Actions, Azure Pipelines,
-// TeamCity. What nodes and children print must not be taken for one there.
+// ReadsCommands reports whether the job that this runs in reads commands from its output: GitHub Actions, Azure
+// Pipelines, TeamCity. What nodes and children print must not be taken for one there.
 func ReadsCommands(getenv func(string) string) bool {
 	return getenv("GITHUB_ACTIONS") == "true" || getenv("TF_BUILD") != "" || getenv("TEAMCITY_VERSION") != ""
 }
@@ -16,8 +16,8 @@ func ReadsCommands(getenv func(string) string) bool {
 // hashCommand is how commands begin that are read anywhere in a line: GitHub's older ones, Azure's, TeamCity's.
 var hashCommand = regexp.MustCompile(`##((?:vso|teamcity)?\[)`)
 
-// Disarm keeps text from being read as a command: GitHub's runner takes a line that starts with :: (blanks before it do not
-// count, and a lone carriage return ends a line), and others what begins with ## anywhere in a line.
+// Disarm keeps text from being read as a command: GitHub's runner takes a line that starts with :: (blanks before it do
+// not count, and a lone carriage return ends a line), and others what begins with ## anywhere in a line.
 func Disarm(text string) string {
 	if !strings.Contains(text, "::") && !strings.Contains(text, "##") {
 		return text

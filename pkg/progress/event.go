@@ -115,8 +115,8 @@ const (
 	eventSize  = 400     // bytes, about, that an event takes beside its message
 )
 
-// Memory is a Sink that keeps events in order, for reports and tests. Of the Output of one step, node or suite it keeps the
-// last MiB at least, and two at most: a suite that prints without end must not take all the machine's memory.
+// Memory is a Sink that keeps events in order, for reports and tests. Of the Output of one step, node or suite it keeps
+// the last MiB at least, and two at most: a suite that prints without end must not take all the machine's memory.
 type Memory struct {
 	mu     sync.Mutex
 	events []Event

@@ -12,8 +12,8 @@ type Explanation struct {
 	Node  string `json:"node,omitempty"`
 	// What failed, as one line.
 	What string `json:"what"`
-	// Lines are the last ones of output or a log that matter, and From is where they stand: a node's output, or a file below
-	// the run's directory.
+	// Lines are the last ones of output or a log that matter, and From is where they stand: a node's output, or a file
+	// below the run's directory.
 	Lines []string `json:"lines,omitempty"`
 	From  string   `json:"from,omitempty"`
 	// Signature is the id of what is known of such failures, and Cause what it most likely means; empty if nothing is.

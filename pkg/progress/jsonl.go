@@ -63,9 +63,9 @@ func encode(e Event) ([]byte, error) {
 // recordedOutput is how many bytes of the Output of one source a Recorder takes.
 const recordedOutput = 8 << 20
 
-// Recorder returns a Renderer that appends every event to the file at path as JSONLines does, but for the Output of a step, node
-// or suite that prints without end: of that, it has the beginning, and says so. The file is made with
-// mode 0600. Every event is handed to the system at once, so that a killed run leaves all but its last line.
+// Recorder returns a Renderer that appends every event to the file at path as JSONLines does, but for the Output of a
+// step, node or suite that prints without end: of that, it has the beginning, and says so. The file is made with mode
+// 0600. Every event is handed to the system at once, so that a killed run leaves all but its last line.
 func Recorder(path string) (Renderer, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

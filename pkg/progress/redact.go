@@ -26,8 +26,8 @@ const minBase64 = 8
 // in JSON strings, and in base64, on its own or inside a longer encoded text (as in an Authorization header). Secrets
 // of several lines (keys) are masked line by line too, because output arrives that way. Secrets of fewer than 4
 // characters are left alone, and so are cluster, verb and phase: their values are names that a reader keys on, chosen
-// from validated sets, and a weak secret that equals one must not break every report. secrets is called for each event, so that a secret may become known during a run; it
-// must be safe for concurrent use and cheap.
+// from validated sets, and a weak secret that equals one must not break every report. secrets is called for each event,
+// so that a secret may become known during a run; it must be safe for concurrent use and cheap.
 func Redact(next Sink, secrets func() []string) Sink {
 	return &redactor{next: next, secrets: secrets}
 }

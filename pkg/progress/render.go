@@ -55,10 +55,10 @@ func Filter(next Sink, v Verbosity) Sink {
 	})
 }
 
-// Auto returns the Renderer that fits w: GitHub where GITHUB_ACTIONS is "true", Terminal on a terminal, else Plain; where another
-// CI reads commands, Plain without such in what children print.
-// getenv is os.Getenv or a test's. There is no colour unless o allows it, w is a terminal, NO_COLOR is empty (see
-// no-color.org) and TERM is not "dumb"; a dumb terminal gets Plain. summary is handed to GitHub.
+// Auto returns the Renderer that fits w: GitHub where GITHUB_ACTIONS is "true", Terminal on a terminal, else Plain;
+// where another CI reads commands, Plain without such in what children print. getenv is os.Getenv or a test's. There is
+// no colour unless o allows it, w is a terminal, NO_COLOR is empty (see no-color.org) and TERM is not "dumb"; a dumb
+// terminal gets Plain. summary is handed to GitHub.
 func Auto(w io.Writer, getenv func(string) string, o Options, summary func([]Event) []byte) Renderer {
 	dumb := getenv("TERM") == "dumb"
 	if getenv("NO_COLOR") != "" || dumb || !isTerminal(w) {

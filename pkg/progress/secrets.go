@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// Secrets are the values that nothing may show: some are known from the start, others become known during a run. The zero
-// value knows none. It is safe for concurrent use; a nil one knows nothing and learns nothing.
+// Secrets are the values that nothing may show: some are known from the start, others become known during a run. The
+// zero value knows none. It is safe for concurrent use; a nil one knows nothing and learns nothing.
 type Secrets struct {
 	mu     sync.Mutex
 	values []string
@@ -73,8 +73,8 @@ func (s *Secrets) MaskEvent(e Event) Event {
 // maskedWhole is the size up to which a file is masked in one piece; a longer one is masked line by line.
 const maskedWhole = 8 << 20
 
-// MaskFiles takes the secrets that are known now out of every regular file below dir, which may be missing. Files that hold
-// none stay as they are; others are replaced, with their mode. It goes on after a failure and returns all of them.
+// MaskFiles takes the secrets that are known now out of every regular file below dir, which may be missing. Files that
+// hold none stay as they are; others are replaced, with their mode. It goes on after a failure and returns all of them.
 func (s *Secrets) MaskFiles(dir string) error {
 	if s == nil || len(s.Values()) == 0 {
 		return nil
@@ -135,8 +135,8 @@ func maskLarge(path string, mode fs.FileMode, masker *Masker) error {
 	})
 }
 
-// inPieces reads a file piece by piece, each up to a line's end: secrets of several lines are masked line by line anyway. A line
-// of more than maskedWhole bytes is cut.
+// inPieces reads a file piece by piece, each up to a line's end: secrets of several lines are masked line by line
+// anyway. A line of more than maskedWhole bytes is cut.
 func inPieces(path string, take func(piece string) error) error {
 	source, err := os.Open(path)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 // The live view is at most this many lines under its head.
 const maxLive = 12
 
-// Terminal returns a Renderer for people at a terminal: lines as Plain writes them, and below them, from the start of a run to
-// its end, a live view of what runs, for how long, and what it waits for. Lines go above the view and never tear it. Outside a
-// run the terminal is others': a shell on a node, a question, a table that is printed. Where w is no terminal it returns Plain.
-// Auto decides for the caller, NO_COLOR and TERM=dumb included.
+// Terminal returns a Renderer for people at a terminal: lines as Plain writes them, and below them, from the start of a
+// run to its end, a live view of what runs, for how long, and what it waits for. Lines go above the view and never tear
+// it. Outside a run the terminal is others': a shell on a node, a question, a table that is printed. Where w is no
+// terminal it returns Plain. Auto decides for the caller, NO_COLOR and TERM=dumb included.
 func Terminal(w io.Writer, o Options) Renderer {
 	if !isTerminal(w) || o.Verbosity < Normal {
 		return Plain(w, o)

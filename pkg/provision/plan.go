@@ -22,8 +22,8 @@ type Change struct {
 	Action Action `json:"action"`
 	// VM says that the resource is the VM itself, not something it needs.
 	VM bool `json:"vm"`
-	// Vanished says that an earlier run made the VM and the hypervisors no longer show it. Either it was removed by hand, or
-	// the token may not see it: creating it again would then overwrite a living VM of the same id.
+	// Vanished says that an earlier run made the VM and the hypervisors no longer show it. Either it was removed by hand,
+	// or the token may not see it: creating it again would then overwrite a living VM of the same id.
 	Vanished bool `json:"vanished,omitempty"`
 	// Unfinished says that the resource is replaced because an earlier run could not complete it.
 	Unfinished bool `json:"unfinished,omitempty"`
@@ -64,8 +64,8 @@ func (c Change) String() string {
 	return text
 }
 
-// destroys tells whether the change loses something that an earlier run completed. What a VM needs besides itself can be made
-// anew: nothing is on it but what it was made of.
+// destroys tells whether the change loses something that an earlier run completed. What a VM needs besides itself can
+// be made anew: nothing is on it but what it was made of.
 func (c Change) destroys() bool {
 	return c.Action == Delete || c.Action == Replace && c.VM && !c.Unfinished
 }
@@ -158,8 +158,8 @@ func SortNodes(names []string) []string {
 	return slices.Compact(names)
 }
 
-// RefusedError says that a plan would do to what exists what nobody has allowed. Nothing was applied. A retry gives the same
-// until the cause named in the changes is undone, or allowed.
+// RefusedError says that a plan would do to what exists what nobody has allowed. Nothing was applied. A retry gives the
+// same until the cause named in the changes is undone, or allowed.
 type RefusedError struct {
 	Changes []Change
 }

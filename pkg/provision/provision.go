@@ -1,5 +1,5 @@
-// Package provision is what makes and removes the nodes of a cluster: requests in, results out. It holds plain types; the
-// implementations are below it.
+// Package provision is what makes and removes the nodes of a cluster: requests in, results out. It holds plain types;
+// the implementations are below it.
 package provision
 
 import (
@@ -32,8 +32,8 @@ type Request struct {
 	Refresh bool
 	// Allow is what else a plan may do to what exists.
 	Allow Allowed
-	// Check, if set, is called after a plan was read and before it is applied, unless it changes nothing. Its error stops Up.
-	// This is the last moment to see that the ids of what will be created are free.
+	// Check, if set, is called after a plan was read and before it is applied, unless it changes nothing. Its error stops
+	// Up. This is the last moment to see that the ids of what will be created are free.
 	Check func(ctx context.Context, p Plan) error
 }
 
@@ -55,13 +55,13 @@ type Result struct {
 	Seconds map[string]float64
 }
 
-// Provisioner makes and removes the VMs of a cluster. Calls for one cluster must not overlap; calls for different clusters
-// may, in this process and in others. Both calls can be repeated after any failure.
+// Provisioner makes and removes the VMs of a cluster. Calls for one cluster must not overlap; calls for different
+// clusters may, in this process and in others. Both calls can be repeated after any failure.
 type Provisioner interface {
 	// Up makes everything exist as asked for and returns once all VMs are started; they may still be booting. A plan that
-	// would delete or replace what was completely made, or change it so that a restart is needed, is not applied unless the
-	// request allows it: the error is a *RefusedError. Up restarts nothing itself: such changes wait for the next start. On
-	// cancellation it waits for the work in hand to be recorded, and the error matches context.Canceled.
+	// would delete or replace what was completely made, or change it so that a restart is needed, is not applied unless
+	// the request allows it: the error is a *RefusedError. Up restarts nothing itself: such changes wait for the next
+	// start. On cancellation it waits for the work in hand to be recorded, and the error matches context.Canceled.
 	Up(ctx context.Context, r Request) (Result, error)
 	// Plan returns what Up would do, and does nothing: nothing is written below r.Dir, and hypervisors are only read.
 	Plan(ctx context.Context, r Request) (Plan, error)
@@ -72,11 +72,12 @@ type Provisioner interface {
 	Down(ctx context.Context, r Request) error
 }
 
-// ErrUnusable means that what a call needs of r.Dir cannot be used, be it that it is damaged or that nothing can be written
-// there. Nothing was done.
+// ErrUnusable means that what a call needs of r.Dir cannot be used, be it that it is damaged or that nothing can be
+// written there. Nothing was done.
 var ErrUnusable = errors.New("the files that tofu works with cannot be used")
 
-// ErrKilled means that a call did not stop when its context ended and was ended by force: what it had asked for may still be done.
+// ErrKilled means that a call did not stop when its context ended and was ended by force: what it had asked for may
+// still be done.
 var ErrKilled = errors.New("killed at work")
 
 // Recorded is what the files of a Provisioner tell of a cluster: whose its VMs are and where, as far as it is known.

@@ -35,18 +35,19 @@ type Command struct {
 	Stdin io.Reader
 	// Timeout is the hard deadline, connecting included; 0 means [DefaultTimeout].
 	Timeout time.Duration
-	// Lasts says that the command takes longer than a second: it is guarded from its start, so that it ends on the node even
-	// if this process is killed at once. Any other is from its second second on, which spares the node a login shell.
+	// Lasts says that the command takes longer than a second: it is guarded from its start, so that it ends on the node
+	// even if this process is killed at once. Any other is from its second second on, which spares the node a login shell.
 	Lasts bool
-	// Keep is how many bytes of each stream the Result holds at most; 0 means [DefaultKeep]. What is beyond that is read, handed to
-	// OnLine and dropped.
+	// Keep is how many bytes of each stream the Result holds at most; 0 means [DefaultKeep]. What is beyond that is read,
+	// handed to OnLine and dropped.
 	Keep int
 	// OnLine is called with each line of "stdout" and "stderr" as it comes, without its line end. Calls do not overlap
 	// and none is made once Run has returned.
 	OnLine func(stream, line string)
 }
 
-// Result is what a command did. ExitCode is 128 plus the signal's number, as a shell has it, where Signal ("TERM") is set.
+// Result is what a command did. ExitCode is 128 plus the signal's number, as a shell has it, where Signal ("TERM") is
+// set.
 type Result struct {
 	Node     string
 	ExitCode int
@@ -58,7 +59,8 @@ type Result struct {
 	Duration  time.Duration
 }
 
-// ExitError means that the command ran and ended with a status other than 0 or by a signal. The whole output is in Result.
+// ExitError means that the command ran and ended with a status other than 0 or by a signal. The whole output is in
+// Result.
 type ExitError struct {
 	Node    string
 	Command string // in short, for people
@@ -78,8 +80,8 @@ func (e *ExitError) Error() string {
 func (e *ExitError) NodeName() string { return e.Node }
 
 // UnfinishedError means that a command was started and its end was not seen: its deadline has passed or its context was
-// cancelled (Cause is context.DeadlineExceeded or context.Canceled, for errors.Is), or the connection was lost (Cause is
-// [ErrConnectionLost]). It may still run in that last case. What it wrote until then is in Result.
+// cancelled (Cause is context.DeadlineExceeded or context.Canceled, for errors.Is), or the connection was lost (Cause
+// is [ErrConnectionLost]). It may still run in that last case. What it wrote until then is in Result.
 type UnfinishedError struct {
 	Node    string
 	Command string
@@ -154,7 +156,8 @@ func (c Command) render() (rendered, error) {
 	// The braces make bash parse all of it before it runs any of it. head takes exactly these bytes off standard input.
 	text := "{\n" + exports + script + "\n}\n"
 	reader := `eval "$(head -c ` + strconv.Itoa(len(text)) + `)"`
-	// Without --norc a bash that believes to be the first one of an SSH session reads .bashrc, as the login shell has already.
+	// Without --norc a bash that believes to be the first one of an SSH session reads .bashrc, as the login shell has
+	// already.
 	line := Quote(append([]string{"bash", "--norc", "-c", reader, c.scriptName()}, c.Args...)...)
 	return rendered{line: line, stdin: io.MultiReader(strings.NewReader(text), orEmpty(c.Stdin))}, nil
 }

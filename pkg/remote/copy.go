@@ -58,11 +58,11 @@ func (c *Copied) err() error {
 	return errors.Join(told...)
 }
 
-// CopyTo copies local files and directories, these with all that is in them, to target on the node: into it where it is a
-// directory, ends in a slash, or there are several sources; else as it. target is as for [Host.Upload], and "" is the home
-// directory; "." as a source is what is in it. Each file appears whole or not at all, with its mode, and is left as it is
-// where content and mode agree; directories are made where missing; links to files are followed. A failure does not keep
-// the rest from being copied. ctx bounds it; nothing else does.
+// CopyTo copies local files and directories, these with all that is in them, to target on the node: into it where it is
+// a directory, ends in a slash, or there are several sources; else as it. target is as for [Host.Upload], and "" is the
+// home directory; "." as a source is what is in it. Each file appears whole or not at all, with its mode, and is left
+// as it is where content and mode agree; directories are made where missing; links to files are followed. A failure
+// does not keep the rest from being copied. ctx bounds it; nothing else does.
 func (h *Host) CopyTo(ctx context.Context, sources []string, target string) (Copied, error) {
 	var done Copied
 	err := h.sftpSession(ctx, func(ctx context.Context, c files) error {
@@ -126,8 +126,9 @@ func (h *Host) copyFileTo(ctx context.Context, c files, source, target string, m
 	return h.upload(ctx, c, local, target, mode)
 }
 
-// CopyFrom copies files and directories of the node to target here, as CopyTo does the other way round. Of the modes there, the
-// umask here takes what it does not allow. A node that lists without end, or says nothing for Config.Silence, is left.
+// CopyFrom copies files and directories of the node to target here, as CopyTo does the other way round. Of the modes
+// there, the umask here takes what it does not allow. A node that lists without end, or says nothing for
+// Config.Silence, is left.
 func (h *Host) CopyFrom(ctx context.Context, sources []string, target string) (Copied, error) {
 	var done Copied
 	err := h.sftpSession(ctx, func(ctx context.Context, c files) error {
@@ -185,8 +186,8 @@ func (h *Host) copyFrom(ctx context.Context, c files, source string, info fs.Fil
 	}
 }
 
-// copyEntry copies what a directory of the node lists. A name that would lead elsewhere here is refused: it comes from the
-// node.
+// copyEntry copies what a directory of the node lists. A name that would lead elsewhere here is refused: it comes from
+// the node.
 func (h *Host) copyEntry(ctx context.Context, c files, dir string, entry fs.FileInfo, target string, depth int, done *Copied) {
 	name := entry.Name()
 	if name != filepath.Base(name) || !filepath.IsLocal(name) || name == "." {
@@ -265,8 +266,8 @@ func makeRemoteDir(c *sftp.Client, dir string, mode fs.FileMode) error {
 
 func regular(info fs.FileInfo, err error) bool { return err == nil && info.Mode().IsRegular() }
 
-// ownName is how a source is called where it is copied into a directory: the last part of its path; none for what is only a
-// way to a directory, whose content is meant then.
+// ownName is how a source is called where it is copied into a directory: the last part of its path; none for what is
+// only a way to a directory, whose content is meant then.
 func ownName(p string) string {
 	switch name := path.Base(p); name {
 	case ".", "..", "/", "~":

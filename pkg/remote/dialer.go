@@ -30,7 +30,8 @@ type Config struct {
 	KnownHosts string // the cluster's own known_hosts file; made with mode 0600 where missing
 	// AgentSocket is the SSH agent that holds KeyPath where that is protected by a passphrase, or is empty; empty: none.
 	AgentSocket string
-	// ProxyJump are the hosts that nodes are reached through, with KeyPath, their identity files and the agent; empty: directly.
+	// ProxyJump are the hosts that nodes are reached through, with KeyPath, their identity files and the agent; empty:
+	// directly.
 	ProxyJump cluster.JumpHosts
 	// ConnectTimeout bounds TCP connect, handshake and authentication together, and opening a session.
 	ConnectTimeout time.Duration
@@ -50,11 +51,12 @@ type Config struct {
 // ErrClosed means that the Dialer was closed.
 var ErrClosed = errors.New("the SSH connections of this run are closed")
 
-// ErrAuth means that the node took the connection and refused user or key. On a host that still boots this is transient:
-// its user may not exist yet. On one that is up it means the wrong user or key.
+// ErrAuth means that the node took the connection and refused user or key. On a host that still boots this is
+// transient: its user may not exist yet. On one that is up it means the wrong user or key.
 var ErrAuth = errors.New("the node refused the SSH login")
 
-// Dialer makes and keeps the connections to nodes. All its methods, and those of its hosts, are safe for concurrent use.
+// Dialer makes and keeps the connections to nodes. All its methods, and those of its hosts, are safe for concurrent
+// use.
 type Dialer struct {
 	cfg      Config
 	signers  []ssh.Signer
@@ -121,8 +123,8 @@ func (d *Dialer) Group(nodes cluster.Nodes) Group {
 	return g
 }
 
-// Close ends all connections and waits until that is done. It may be called twice. Callers have waited for their commands:
-// what those have left on the nodes runs on.
+// Close ends all connections and waits until that is done. It may be called twice. Callers have waited for their
+// commands: what those have left on the nodes runs on.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	first := !d.closed
@@ -157,9 +159,9 @@ func (d *Dialer) spawn(f func()) error {
 	return nil
 }
 
-// clientConfig prefers the cheapest of the sound algorithms: twenty handshakes at once are felt on a small machine, and by nodes
-// that are busy. OpenSSH leaves P-256 to OpenSSL's assembler, while its own X25519 is the portable one: a tenth of all that a
-// connection costs an OpenSSH server.
+// clientConfig prefers the cheapest of the sound algorithms: twenty handshakes at once are felt on a small machine, and
+// by nodes that are busy. OpenSSH leaves P-256 to OpenSSL's assembler, while its own X25519 is the portable one: a
+// tenth of all that a connection costs an OpenSSH server.
 func (d *Dialer) clientConfig(node, addr string, verdict *error) (*ssh.ClientConfig, error) {
 	known, err := d.hostKeys.load()
 	if err != nil {

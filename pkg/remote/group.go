@@ -12,8 +12,8 @@ import (
 // Group is hosts in node order.
 type Group []*Host
 
-// Each calls fn for all hosts at once and waits for all: the failure of one never cancels another. The errors are joined
-// in node order, each with its node's name before it, once; errors.Is and errors.As see through.
+// Each calls fn for all hosts at once and waits for all: the failure of one never cancels another. The errors are
+// joined in node order, each with its node's name before it, once; errors.Is and errors.As see through.
 func (g Group) Each(ctx context.Context, fn func(context.Context, *Host) error) error {
 	errs := make([]error, len(g))
 	var all sync.WaitGroup
@@ -28,8 +28,8 @@ func (g Group) Each(ctx context.Context, fn func(context.Context, *Host) error) 
 	return errors.Join(errs...)
 }
 
-// Run runs cmd on all hosts at once and returns one Result per host in node order, whatever happened, besides the errors
-// as Each joins them. Stdin is read to its end first, and each host gets all of it.
+// Run runs cmd on all hosts at once and returns one Result per host in node order, whatever happened, besides the
+// errors as Each joins them. Stdin is read to its end first, and each host gets all of it.
 func (g Group) Run(ctx context.Context, cmd Command) ([]Result, error) {
 	var input []byte
 	if cmd.Stdin != nil {

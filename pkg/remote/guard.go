@@ -11,16 +11,16 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A hive-test that is killed ends nothing on the nodes. So a connection whose commands take longer than a moment has one more
-// session, whose script is told over its standard input which commands run. When that input ends, as it does when this process is
-// gone and the kernel closes its connections, the script ends them. A connection that is only cut lets it wait until the node's
-// kernel knows.
+// A hive-test that is killed ends nothing on the nodes. So a connection whose commands take longer than a moment has
+// one more session, whose script is told over its standard input which commands run. When that input ends, as it does
+// when this process is gone and the kernel closes its connections, the script ends them. A connection that is only cut
+// lets it wait until the node's kernel knows.
 //
-// The session costs the node a login shell, which may be slow: it is opened when a command has run for guardAfter, or at once for
-// one that is known to last. What is younger when hive-test is killed runs to its own end.
+// The session costs the node a login shell, which may be slow: it is opened when a command has run for guardAfter, or
+// at once for one that is known to last. What is younger when hive-test is killed runs to its own end.
 
-// guardScript reads "+ MARK" for a command that begins, "- MARK" for one that has ended, and "." when it is needed no more. $1 is
-// asRoot, $2 endScript, $3 the grace in hundredths of a second.
+// guardScript reads "+ MARK" for a command that begins, "- MARK" for one that has ended, and "." when it is needed no
+// more. $1 is asRoot, $2 endScript, $3 the grace in hundredths of a second.
 const guardScript = `
 trap '' HUP PIPE
 running=' '
@@ -36,7 +36,8 @@ for mark in $running; do
 done
 wait`
 
-// guardBacklog is how many notes wait for the guard at most. Those of a node that reads none are dropped: Run must not wait.
+// guardBacklog is how many notes wait for the guard at most. Those of a node that reads none are dropped: Run must not
+// wait.
 const guardBacklog = 1024
 
 // guardLeave is how long the end of a guard is waited for.
@@ -76,8 +77,8 @@ func (c *connection) note(n note) {
 	}
 }
 
-// guard has a guard on the node from the first command on that needs one, until the connection ends. What it fails at is done
-// without.
+// guard has a guard on the node from the first command on that needs one, until the connection ends. What it fails at
+// is done without.
 func (c *connection) guard(limit, grace time.Duration) {
 	defer close(c.unguarded)
 	text := c.awaitLongCommand()
@@ -120,8 +121,8 @@ func (c *connection) guard(limit, grace time.Duration) {
 // guardEnds tells the guard's script that it is needed no more.
 const guardEnds = ".\n"
 
-// awaitLongCommand returns once a command is due to be guarded, with the lines about all that run then; nothing where the
-// connection ends before, or its sessions are needed for commands.
+// awaitLongCommand returns once a command is due to be guarded, with the lines about all that run then; nothing where
+// the connection ends before, or its sessions are needed for commands.
 func (c *connection) awaitLongCommand() string {
 	running := map[string]note{}
 	for {
@@ -156,8 +157,8 @@ func (c *connection) awaitLongCommand() string {
 	}
 }
 
-// stop ends the guard, before the connection is closed in good order: what commands that have ended have left on the node is
-// to run on, and the guard may not know yet that they have.
+// stop ends the guard, before the connection is closed in good order: what commands that have ended have left on the
+// node is to run on, and the guard may not know yet that they have.
 func (c *connection) stop() {
 	c.leave()
 	timer := time.NewTimer(guardLeave)

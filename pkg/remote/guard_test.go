@@ -54,8 +54,8 @@ func TestGuardEndsWhatStillRuns(t *testing.T) {
 	}
 }
 
-// Commands that end soon cost no session but their own. One that lasts costs one more, which is told of it, when it has lasted
-// a second, or at once where that is known of it.
+// Commands that end soon cost no session but their own. One that lasts costs one more, which is told of it, when it has
+// lasted a second, or at once where that is known of it.
 func TestGuardIsForCommandsThatLast(t *testing.T) {
 	t.Parallel()
 	guards := func(s *server) (found int) {

@@ -110,8 +110,8 @@ func (h *Host) run(a *attempt) {
 	log.Debug("ssh connection ended", "reason", conn.lostError())
 }
 
-// Drop ends the connection to a machine that is known to be dead, or does nothing where there is none. What still waits for an
-// answer on it fails with why, and the next call connects anew.
+// Drop ends the connection to a machine that is known to be dead, or does nothing where there is none. What still waits
+// for an answer on it fails with why, and the next call connects anew.
 func (h *Host) Drop(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -65,10 +65,10 @@ type Pin struct {
 	Lines []string
 }
 
-// PinHostKeys makes the named keys the only host keys accepted from their nodes, in the known_hosts file at path (mode 0600,
-// made where missing), which is written once. It is for keys that were read over a channel that is itself verified. A node
-// whose keys cannot be used does not keep the others; the errors are joined in order. Safe for concurrent use, among processes
-// too.
+// PinHostKeys makes the named keys the only host keys accepted from their nodes, in the known_hosts file at path (mode
+// 0600, made where missing), which is written once. It is for keys that were read over a channel that is itself
+// verified. A node whose keys cannot be used does not keep the others; the errors are joined in order. Safe for
+// concurrent use, among processes too.
 func PinHostKeys(path string, pins ...Pin) error {
 	var failures []error
 	lines := map[string]string{}
@@ -115,8 +115,8 @@ func (p Pin) lines() (addr, text string, err error) {
 	return addr, text, nil
 }
 
-// ForgetHostKeys removes what the known_hosts file at path holds for nodes: their next keys are taken on first contact. For
-// machines that were made anew on purpose. A node without an address never had any.
+// ForgetHostKeys removes what the known_hosts file at path holds for nodes: their next keys are taken on first contact.
+// For machines that were made anew on purpose. A node without an address never had any.
 func ForgetHostKeys(path string, nodes ...cluster.Node) error {
 	var addrs []string
 	for _, node := range nodes {
@@ -135,8 +135,8 @@ func ForgetHostKeys(path string, nodes ...cluster.Node) error {
 	})
 }
 
-// PinnedKeys are the host keys that the known_hosts file at path holds for node, as its lines name them; empty: none. What is no
-// known_hosts file holds none.
+// PinnedKeys are the host keys that the known_hosts file at path holds for node, as its lines name them; empty: none.
+// What is no known_hosts file holds none.
 func PinnedKeys(path string, node cluster.Node) string {
 	addr, err := address(node)
 	text, readErr := os.ReadFile(path)
@@ -157,8 +157,8 @@ func PinnedKeys(path string, node cluster.Node) string {
 type Move struct{ From, To cluster.Node }
 
 // MoveHostKeys makes what the known_hosts file at path holds for nodes hold at the addresses that they have now, all at
-// once, so that nodes may have changed places. No key is learnt by it: a node that shows another one is refused as before.
-// What the file held for the new address of a node, when another machine had it, is dropped.
+// once, so that nodes may have changed places. No key is learnt by it: a node that shows another one is refused as
+// before. What the file held for the new address of a node, when another machine had it, is dropped.
 func MoveHostKeys(path string, moves []Move) error {
 	names, taken := map[string]string{}, map[string]bool{}
 	for _, m := range moves {
@@ -191,7 +191,8 @@ func MoveHostKeys(path string, moves []Move) error {
 	})
 }
 
-// withoutAddress drops the lines about addr. The file holds only lines of this package's making: one address, no hashes.
+// withoutAddress drops the lines about addr. The file holds only lines of this package's making: one address, no
+// hashes.
 func withoutAddress(text []byte, addr string) []byte {
 	var kept []byte
 	name := knownhosts.Normalize(addr)

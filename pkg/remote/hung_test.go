@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Whatever a peer does that hangs, each operation ends, by limits that are the connection's own: the caller sets none that
-// would pass before the test's.
+// Whatever a peer does that hangs, each operation ends, by limits that are the connection's own: the caller sets none
+// that would pass before the test's.
 func TestHungPeersEndEveryOperation(t *testing.T) {
 	t.Parallel()
 	type peer struct {

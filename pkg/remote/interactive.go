@@ -13,9 +13,9 @@ import (
 )
 
 // Interactive connects a person with a command on the node, or with a login shell where argv is empty, and returns its
-// exit code (128 plus the number of a signal). With tty it asks for a terminal; where stdin is a terminal too that is put
-// into raw mode meanwhile and its size is followed. There is no deadline but ctx. A Read of stdin that is under way at the
-// end is not waited for. The error is for what is not the command's own failure.
+// exit code (128 plus the number of a signal). With tty it asks for a terminal; where stdin is a terminal too that is
+// put into raw mode meanwhile and its size is followed. There is no deadline but ctx. A Read of stdin that is under way
+// at the end is not waited for. The error is for what is not the command's own failure.
 func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer, tty bool) (exit int, err error) {
 	s, err := h.open(ctx)
 	if err != nil {

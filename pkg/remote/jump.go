@@ -18,8 +18,9 @@ import (
 // jumpKeys is how many keys a jump host is offered at most: OpenSSH hangs up after six that it refuses (MaxAuthTries).
 const jumpKeys = 5
 
-// jumpHosts makes the hosts that connections go through, each reached through the one before. They share what nodes have: the
-// known_hosts file with its rule of the first use, timeouts, and one connection each, which is made anew when it is lost.
+// jumpHosts makes the hosts that connections go through, each reached through the one before. They share what nodes
+// have: the known_hosts file with its rule of the first use, timeouts, and one connection each, which is made anew when
+// it is lost.
 func (d *Dialer) jumpHosts() []*Host {
 	var hops []*Host
 	for i, jump := range d.cfg.ProxyJump {
@@ -43,8 +44,8 @@ func (d *Dialer) last() *Host {
 	return d.jumps[len(d.jumps)-1]
 }
 
-// DialContext connects to addr as nodes are reached: from here, or from the last of the jump hosts. The connections of the latter
-// know no deadlines.
+// DialContext connects to addr as nodes are reached: from here, or from the last of the jump hosts. The connections of
+// the latter know no deadlines.
 func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	return dialVia(ctx, d.last(), network, addr)
 }
@@ -65,7 +66,8 @@ func dialVia(ctx context.Context, via *Host, network, addr string) (net.Conn, er
 	return conn, nil
 }
 
-// signersOf are the keys for a host: the cluster's own, and for a jump host its identity files and what its agent holds.
+// signersOf are the keys for a host: the cluster's own, and for a jump host its identity files and what its agent
+// holds.
 func (d *Dialer) signersOf(jump *cluster.JumpHost) ([]ssh.Signer, func()) {
 	signers, done := slices.Clone(d.signers), func() {}
 	if jump == nil {
@@ -119,7 +121,8 @@ func (h *Host) login() (user, addr, with string, err error) {
 	return h.dialer.cfg.User, addr, with, err
 }
 
-// refusal is what a login that is refused means. A node may still boot, and its user come; a jump host is there already.
+// refusal is what a login that is refused means. A node may still boot, and its user come; a jump host is there
+// already.
 func (h *Host) refusal(user, with string) error {
 	if h.jump != nil {
 		return fmt.Errorf("it refused the SSH login of user %s with %s", user, with)

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// loadSigners returns what logs in with the private key at path. One that is protected by a passphrase, or of which only the public
-// half is there, is used through the SSH agent at socket, which must hold it. Without a path, all that the agent holds is used. Errors
-// say what to do.
+// loadSigners returns what logs in with the private key at path. One that is protected by a passphrase, or of which
+// only the public half is there, is used through the SSH agent at socket, which must hold it. Without a path, all that
+// the agent holds is used. Errors say what to do.
 func loadSigners(path, socket string) ([]ssh.Signer, error) {
 	if path == "" {
 		return heldSigners(socket)
@@ -127,8 +127,8 @@ func askAgent(socket string, ask func(agent.ExtendedAgent) error) error {
 	return ask(agent.NewClient(conn))
 }
 
-// agentKey is a key that an agent holds. The agent is connected to for each signature: it may be another process by then, as after a
-// new login.
+// agentKey is a key that an agent holds. The agent is connected to for each signature: it may be another process by
+// then, as after a new login.
 type agentKey struct {
 	socket string
 	public ssh.PublicKey
@@ -163,7 +163,8 @@ func (k agentKey) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) 
 	return signature, nil
 }
 
-// OwnKey reports whether the private key at path can be used by itself, without an agent. One that cannot be read can not.
+// OwnKey reports whether the private key at path can be used by itself, without an agent. One that cannot be read can
+// not.
 func OwnKey(path string) bool {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -173,7 +174,8 @@ func OwnKey(path string) bool {
 	return err == nil
 }
 
-// CheckKey tells why nobody can log in with the private key at path, which the agent at socket may hold; nil: it can be used.
+// CheckKey tells why nobody can log in with the private key at path, which the agent at socket may hold; nil: it can be
+// used.
 func CheckKey(path, socket string) error {
 	_, err := loadSigners(path, socket)
 	return err
@@ -222,8 +224,8 @@ func writePublic(path string, key ssh.PublicKey) error {
 	return nil
 }
 
-// CheckKeyPair tells whether the private key at path can be read and is the other half of the public key at public. A key
-// that is protected by a passphrase is compared as far as it shows its public half.
+// CheckKeyPair tells whether the private key at path can be read and is the other half of the public key at public. A
+// key that is protected by a passphrase is compared as far as it shows its public half.
 func CheckKeyPair(path, public string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

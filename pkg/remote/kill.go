@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// The end of a connection ends nothing on the node, and OpenSSH passes signals on only where the user is not root, and not to
-// what sudo has started (observed on OpenSSH 9.2). So every command carries a random mark in its environment, by which what
-// it started is found and ended by a command of its own.
+// The end of a connection ends nothing on the node, and OpenSSH passes signals on only where the user is not root, and
+// not to what sudo has started (observed on OpenSSH 9.2). So every command carries a random mark in its environment, by
+// which what it started is found and ended by a command of its own.
 const markVariable = "HIVE_TEST_RUN"
 
 func newMark() string { return strings.ToLower(rand.Text()[:20]) }
@@ -19,20 +19,21 @@ func newMark() string { return strings.ToLower(rand.Text()[:20]) }
 // marked sets the mark for the command of a shell line.
 func marked(line, mark string) string { return markVariable + "=" + mark + " " + line }
 
-// announced prints announcement(mark) to standard output before the line: what comes before that is the login shell's own, which may
-// be the line itself.
+// announced prints announcement(mark) to standard output before the line: what comes before that is the login shell's
+// own, which may be the line itself.
 func announced(line, mark string) string { return "printf %s. " + mark + "; " + line }
 
 func announcement(mark string) string { return mark + "." }
 
 // ProcessFunctions are functions of POSIX shell that find and end what a command has started. They bear `set -eu`.
 //
-// find_all sets found to the process ids of all that has $variable, NAME=value, in its environment or holds the named pipe $pipe
-// (empty: none), or belongs to such a one: as its child, or as one of its group or session. The children of sudo are such: they have lost
-// the variable, and with a pseudo terminal of their own the group and session too. What was found once stays known, for a child is
-// nobody's child any more when its parent has ended first.
+// find_all sets found to the process ids of all that has $variable, NAME=value, in its environment or holds the named
+// pipe $pipe (empty: none), or belongs to such a one: as its child, or as one of its group or session. The children of
+// sudo are such: they have lost the variable, and with a pseudo terminal of their own the group and session too. What
+// was found once stays known, for a child is nobody's child any more when its parent has ended first.
 //
-// end_all gives each of those TERM; what is still there after $1 hundredths of a second gets KILL. Then found is what is left.
+// end_all gives each of those TERM; what is still there after $1 hundredths of a second gets KILL. Then found is what
+// is left.
 const ProcessFunctions = `
 known= pipe=
 find_all() {
@@ -128,9 +129,9 @@ func (c *connection) endMarked(ctx context.Context, mark string, grace time.Dura
 	return status != nil && status.code == 0
 }
 
-// terminate asks the command, with all that it has started, to end, then makes it, and returns when it has or the time for it
-// is over: three seconds more than grace. It bears with a peer that does not read: then the connection is closed, for it is of
-// no use to anyone.
+// terminate asks the command, with all that it has started, to end, then makes it, and returns when it has or the time
+// for it is over: three seconds more than grace. It bears with a peer that does not read: then the connection is
+// closed, for it is of no use to anyone.
 func (s *session) terminate(grace time.Duration, mark string) {
 	deadline := time.Now().Add(grace + 2*time.Second)
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)

@@ -133,8 +133,8 @@ func (o *output) count() int {
 	return o.received
 }
 
-// finish hands out what has no line end yet and fills r. What comes later is dropped. It returns what the login shell has printed
-// before the command.
+// finish hands out what has no line end yet and fills r. What comes later is dropped. It returns what the login shell
+// has printed before the command.
 func (o *output) finish(r *Result) (noise string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

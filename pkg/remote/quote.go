@@ -15,8 +15,8 @@ func Quote(argv ...string) string { return shellescape.QuoteCommand(argv) }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Exports returns one "export NAME=VALUE" line per variable, sorted by name, to be read by a POSIX shell. A name that is
-// not a shell variable name and a value with a NUL byte are errors.
+// Exports returns one "export NAME=VALUE" line per variable, sorted by name, to be read by a POSIX shell. A name that
+// is not a shell variable name and a value with a NUL byte are errors.
 func Exports(vars map[string]string) (string, error) {
 	names := make([]string, 0, len(vars))
 	for name, value := range vars {

@@ -37,7 +37,8 @@ func (h *Host) WaitReady(ctx context.Context, report func(error)) error {
 	}
 }
 
-// NoConnection tells that a try ended before anything answered: no SSH server takes connections there, or nothing leads there.
+// NoConnection tells that a try ended before anything answered: no SSH server takes connections there, or nothing leads
+// there.
 func NoConnection(err error) bool {
 	dial, isDial := errors.AsType[*net.OpError](err)
 	_, behindJump := errors.AsType[*ssh.OpenChannelError](err)

@@ -18,10 +18,11 @@ const (
 	outputLimit = 10 * time.Second
 )
 
-// Run runs cmd on the node and returns what it did. The error is an [*ExitError] for a status other than 0 or a signal, an
-// [*UnfinishedError] where the end was not seen, and any other where it could not be started. When ctx ends or the deadline
-// passes the command, with all that it has started, gets TERM and, after Config.Grace, KILL; Run returns at most that and
-// three seconds later, whatever the node does. Where phase.Grace of ctx is short, so is that. The Result is filled as far as known in every case.
+// Run runs cmd on the node and returns what it did. The error is an [*ExitError] for a status other than 0 or a signal,
+// an [*UnfinishedError] where the end was not seen, and any other where it could not be started. When ctx ends or the
+// deadline passes the command, with all that it has started, gets TERM and, after Config.Grace, KILL; Run returns at
+// most that and three seconds later, whatever the node does. Where phase.Grace of ctx is short, so is that. The Result
+// is filled as far as known in every case.
 func (h *Host) Run(ctx context.Context, cmd Command) (Result, error) {
 	start := time.Now()
 	result, err := h.perform(ctx, cmd)

@@ -168,8 +168,9 @@ func TestCancelEndsTheCommand(t *testing.T) {
 	}
 }
 
-// What a command has started ends with it, on the node, however it has slipped away: by the ways of sudo above all, whose
-// children lose the environment and, with a terminal of their own, the session. What is not the command's is left alone.
+// What a command has started ends with it, on the node, however it has slipped away: by the ways of sudo above all,
+// whose children lose the environment and, with a terminal of their own, the session. What is not the command's is left
+// alone.
 func TestCancelEndsWhatTheCommandHasStarted(t *testing.T) {
 	t.Parallel()
 	const note = "echo $$ > pid; echo begun; "

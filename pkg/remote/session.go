@@ -170,8 +170,8 @@ func (s *session) close() {
 	})
 }
 
-// releaseSlot frees the session's place once the server has closed its side too, for the server counts it until then. One
-// that is kept open by something in the background is not waited for.
+// releaseSlot frees the session's place once the server has closed its side too, for the server counts it until then.
+// One that is kept open by something in the background is not waited for.
 func (s *session) releaseSlot() {
 	timer := time.NewTimer(2 * time.Second)
 	defer timer.Stop()

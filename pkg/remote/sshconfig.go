@@ -11,8 +11,9 @@ import (
 )
 
 // SSHConfig returns an ssh_config text with one entry per node of inv, for use as "ssh -F FILE NAME-1". It takes host
-// keys from knownHostsPath and from nowhere else. Nodes go by their addresses too, for programs that know no more of them; those
-// without an address are left out. Paths with a line break cannot be expressed in ssh_config and come out without it.
+// keys from knownHostsPath and from nowhere else. Nodes go by their addresses too, for programs that know no more of
+// them; those without an address are left out. Paths with a line break cannot be expressed in ssh_config and come out
+// without it.
 func SSHConfig(inv cluster.Inventory, knownHostsPath string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Cluster %s. Use: ssh -F FILE NODE\n", inv.ClusterName)
@@ -67,7 +68,8 @@ func writeHostKeys(b *bytes.Buffer, knownHostsPath string) {
 	b.WriteString("    UpdateHostKeys no\n")
 }
 
-// configPath quotes a path for ssh_config, where % begins a token and a backslash keeps a quote (OpenSSH 8.7 and later).
+// configPath quotes a path for ssh_config, where % begins a token and a backslash keeps a quote (OpenSSH 8.7 and
+// later).
 func configPath(p string) string {
 	p = strings.NewReplacer("%", "%%", `\`, `\\`, `"`, `\"`, "\n", "", "\r", "").Replace(p)
 	return `"` + p + `"`

@@ -22,18 +22,18 @@ import (
 
 const (
 	// packet is the data of one message of an upload: seven whole SSH packets. OpenSSH takes messages of 256 KiB
-	// (SFTP_MAX_MSG_LENGTH) and its own client sends almost that much. Against the usual 32 KiB, which leave the head of each
-	// message an SSH packet of its own, this saves a fifth of the processor time that sending takes. Downloads keep to 32 KiB:
-	// a server may answer a larger read in part, which pkg/sftp 1.13 takes for the file's end.
+	// (SFTP_MAX_MSG_LENGTH) and its own client sends almost that much. Against the usual 32 KiB, which leave the head of
+	// each message an SSH packet of its own, this saves a fifth of the processor time that sending takes. Downloads keep
+	// to 32 KiB: a server may answer a larger read in part, which pkg/sftp 1.13 takes for the file's end.
 	packet = 7 * 32 << 10
 	// concurrentWrites is how many of them are under way at once: 2 MiB, which is what OpenSSH's channel window takes.
 	concurrentWrites = 9
 )
 
-// Upload makes remotePath on the node a copy of localPath with the given permission bits and reports whether that changed
-// anything: where size, SHA-256 and mode agree already, nothing is written. remotePath is absolute, or relative to the
-// home directory, also as "~/...". Missing parent directories are made. The file appears whole or not at all. ctx bounds
-// it, and [DefaultTimeout].
+// Upload makes remotePath on the node a copy of localPath with the given permission bits and reports whether that
+// changed anything: where size, SHA-256 and mode agree already, nothing is written. remotePath is absolute, or relative
+// to the home directory, also as "~/...". Missing parent directories are made. The file appears whole or not at all.
+// ctx bounds it, and [DefaultTimeout].
 func (h *Host) Upload(ctx context.Context, localPath, remotePath string, mode fs.FileMode) (changed bool, err error) {
 	local, err := os.Open(localPath)
 	if err != nil {
@@ -127,8 +127,8 @@ func rename(c *sftp.Client, from, to string) error {
 	return c.Rename(from, to)
 }
 
-// sameContent compares SHA-256 sums, the remote one made by the node while the local one is made here. Where the node cannot,
-// they count as different.
+// sameContent compares SHA-256 sums, the remote one made by the node while the local one is made here. Where the node
+// cannot, they count as different.
 func (h *Host) sameContent(ctx context.Context, c files, local *os.File, info fs.FileInfo, target string) bool {
 	defer c.flow.pause()() // a command makes the sum
 	var ours string
@@ -157,7 +157,8 @@ type summed struct {
 	modified time.Time
 }
 
-// of returns the SHA-256 of an open file in hexadecimal, and leaves its offset where it is. Whoever asks while it is made waits.
+// of returns the SHA-256 of an open file in hexadecimal, and leaves its offset where it is. Whoever asks while it is
+// made waits.
 func (s *sums) of(local *os.File, info fs.FileInfo) (string, error) {
 	key := summed{local.Name(), info.Size(), info.ModTime()}
 	s.mu.Lock()
@@ -281,8 +282,8 @@ func (h *Host) noSFTP(noise []byte, err error) error {
 	return fmt.Errorf("starting SFTP: %w", err)
 }
 
-// quietReader drops what a login shell prints before the SFTP server that it runs says its first word: text, which holds no NUL,
-// while that word begins with one, as the length of a short message (4 bytes, the highest first).
+// quietReader drops what a login shell prints before the SFTP server that it runs says its first word: text, which
+// holds no NUL, while that word begins with one, as the length of a short message (4 bytes, the highest first).
 type quietReader struct {
 	r     io.Reader
 	begun bool

@@ -63,9 +63,9 @@ type junitProblem struct {
 }
 
 // JUnit returns r as JUnit XML: a suite "phases" with a case per phase, so that a cluster that never formed is seen by
-// whatever reads the file, and a suite per suite of test cases. What failed is a failure, what was interrupted an error.
-// The result is well-formed whatever bytes names and messages contain, and uses only what the schemas that Jenkins checks by know:
-// all have skipped on a testsuite only, and some no attribute of a case's skipped.
+// whatever reads the file, and a suite per suite of test cases. What failed is a failure, what was interrupted an
+// error. The result is well-formed whatever bytes names and messages contain, and uses only what the schemas that
+// Jenkins checks by know: all have skipped on a testsuite only, and some no attribute of a case's skipped.
 func JUnit(r Report) []byte {
 	suites := []junitSuite{phaseSuite(r)}
 	for _, c := range r.Cases {

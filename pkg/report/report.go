@@ -1,5 +1,5 @@
-// Package report makes every report of a run from its events: bytes in, bytes out. It writes no files, reads no clock and
-// knows nothing but what the events say, so that a report can be made again from events.jsonl.
+// Package report makes every report of a run from its events: bytes in, bytes out. It writes no files, reads no clock
+// and knows nothing but what the events say, so that a report can be made again from events.jsonl.
 package report
 
 import (

@@ -1,5 +1,5 @@
-// Package scratch keeps temporary files where nobody else can put anything in their way, and where a run that is killed leaves
-// nothing for good: each process has a directory of its own, and removes those of processes that are gone.
+// Package scratch keeps temporary files where nobody else can put anything in their way, and where a run that is killed
+// leaves nothing for good: each process has a directory of its own, and removes those of processes that are gone.
 package scratch
 
 import (
@@ -29,12 +29,12 @@ const (
 	sweepWait = 2 * time.Second
 )
 
-// socketRoom is how long the path of a directory may be in which tofu and its providers make sockets: a socket's path has 103
-// bytes at most, and they call theirs /plugin1234567890.
+// socketRoom is how long the path of a directory may be in which tofu and its providers make sockets: a socket's path
+// has 103 bytes at most, and they call theirs /plugin1234567890.
 const socketRoom = 103 - len("/plugin1234567890")
 
-// Base is the directory of this user among the temporary files in parent, made if need be. A name that is known beforehand can
-// be taken by others: what is a link, another user's, or open to others is refused.
+// Base is the directory of this user among the temporary files in parent, made if need be. A name that is known
+// beforehand can be taken by others: what is a link, another user's, or open to others is refused.
 func Base(parent string) (string, error) {
 	dir := filepath.Join(parent, "hive-test-"+strconv.Itoa(os.Getuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -121,7 +121,8 @@ func condemn(base string) {
 	}
 }
 
-// inUse reports whether a process that can be seen has the directory for its temporary files: a tofu that outlives its run.
+// inUse reports whether a process that can be seen has the directory for its temporary files: a tofu that outlives its
+// run.
 func inUse(path string) bool {
 	for _, pid := range process.All() {
 		if slices.Contains(process.Environment(pid), "TMPDIR="+path) {

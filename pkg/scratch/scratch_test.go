@@ -53,7 +53,8 @@ func mustMkdir(t *testing.T, dir string) string {
 	return dir
 }
 
-// What a process that is gone has left is removed by the next; what one that lives has, or what outlives its run, stays.
+// What a process that is gone has left is removed by the next; what one that lives has, or what outlives its run,
+// stays.
 func TestTheNextRunSweeps(t *testing.T) {
 	base := mustBase(t, t.TempDir())
 	alive, err := New(base)

@@ -13,8 +13,8 @@ import (
 
 const interruptedFile = "interrupted.json"
 
-// Interruption says that a run of a cluster was told to stop by a signal, and what finishes what it has left. It is written
-// at the signal and outlasts the process, whatever ends that.
+// Interruption says that a run of a cluster was told to stop by a signal, and what finishes what it has left. It is
+// written at the signal and outlasts the process, whatever ends that.
 type Interruption struct {
 	Time    time.Time `json:"time"`
 	Signal  string    `json:"signal"`
@@ -22,8 +22,8 @@ type Interruption struct {
 	Finish  string    `json:"finish"`  // the command that removes what is left
 }
 
-// Interrupt notes an interruption in the directory of a cluster that has a record; for any other there is nothing to finish.
-// It may be called while the run that holds the cluster is at work in other goroutines.
+// Interrupt notes an interruption in the directory of a cluster that has a record; for any other there is nothing to
+// finish. It may be called while the run that holds the cluster is at work in other goroutines.
 func (s *Store) Interrupt(name cluster.Name, note Interruption) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

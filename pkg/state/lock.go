@@ -24,7 +24,8 @@ const (
 	holderFile = "lock.holder"
 )
 
-// Holder says who holds a cluster. It holds no secrets: Command is the verb and the cluster's name. Host is this host's name.
+// Holder says who holds a cluster. It holds no secrets: Command is the verb and the cluster's name. Host is this host's
+// name.
 type Holder struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
@@ -40,8 +41,8 @@ func (h Holder) String() string {
 // Life is whether a holder is still at work.
 type Life string
 
-// What can be known of a holder. The operating system ends the lock of a process that dies, so on this host Alive and Dead
-// are certain; a holder on another host, whose lock need not be seen here, counts until it is removed by Unlock.
+// What can be known of a holder. The operating system ends the lock of a process that dies, so on this host Alive and
+// Dead are certain; a holder on another host, whose lock need not be seen here, counts until it is removed by Unlock.
 const (
 	Nobody    Life = ""
 	Alive     Life = "alive"
@@ -106,8 +107,8 @@ const (
 	lastLockPause  = time.Second
 )
 
-// LockWithin is Lock that waits for the holder to end, limit at most; then the error is the last *LockedError. Report (may be
-// nil) is called for each holder that is waited for, once. The end of ctx ends it with ctx's cause.
+// LockWithin is Lock that waits for the holder to end, limit at most; then the error is the last *LockedError. Report
+// (may be nil) is called for each holder that is waited for, once. The end of ctx ends it with ctx's cause.
 func (s *Store) LockWithin(ctx context.Context, name cluster.Name, holder Holder, limit time.Duration, report func(*LockedError)) (*Lock, error) {
 	end := time.After(limit)
 	var last Holder
@@ -192,9 +193,9 @@ func (s *Store) grab(name cluster.Name) (*Lock, error) {
 	return &Lock{store: s, name: name, flock: file}, nil
 }
 
-// Unlock removes the holder file of a run that has ended without doing so itself, on this host or another, and returns what
-// it said; zero where nobody was noted. A holder that is seen to be alive is a *LockedError, a cluster of which there is not
-// even a directory is ErrNotFound.
+// Unlock removes the holder file of a run that has ended without doing so itself, on this host or another, and returns
+// what it said; zero where nobody was noted. A holder that is seen to be alive is a *LockedError, a cluster of which
+// there is not even a directory is ErrNotFound.
 func (s *Store) Unlock(name cluster.Name) (Holder, error) {
 	if _, err := os.Stat(s.Dir(name)); err != nil {
 		return Holder{}, fmt.Errorf("cluster %q: %w in %s", name, ErrNotFound, s.root)
@@ -279,8 +280,8 @@ func (l *Lock) Release() error {
 	return errors.Join(err, l.flock.Close())
 }
 
-// Tidy removes the directory of a cluster that never got a record, which a run has left that was killed at its beginning. A
-// directory that holds anything else, or that a run is at work in, stays.
+// Tidy removes the directory of a cluster that never got a record, which a run has left that was killed at its
+// beginning. A directory that holds anything else, or that a run is at work in, stays.
 func (s *Store) Tidy(name cluster.Name) error {
 	if _, life := s.Holder(name); !s.untouched(name) || life == Alive || life == Elsewhere {
 		return nil
@@ -295,8 +296,8 @@ func (s *Store) Tidy(name cluster.Name) error {
 	return lock.Release()
 }
 
-// untouched tells whether a cluster's directory holds nothing but what runs put there before they have a record: the lock,
-// its holder, a signal, and halves of files that were being written.
+// untouched tells whether a cluster's directory holds nothing but what runs put there before they have a record: the
+// lock, its holder, a signal, and halves of files that were being written.
 func (s *Store) untouched(name cluster.Name) bool {
 	entries, err := os.ReadDir(s.Dir(name))
 	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {

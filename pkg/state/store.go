@@ -26,8 +26,8 @@ var (
 	ErrCorrupt  = errors.New("the record of the cluster is damaged")
 )
 
-// NewerError means that a later hive-test has written a record. It is whole, so no copy may take its place, and it may say what
-// this program does not know: nothing is done with its cluster.
+// NewerError means that a later hive-test has written a record. It is whole, so no copy may take its place, and it may
+// say what this program does not know: nothing is done with its cluster.
 type NewerError struct {
 	Path    string
 	Schema  int
@@ -61,7 +61,8 @@ const (
 	runsDir       = ".runs"
 )
 
-// Store is a clusters directory. Its methods may be used by several processes at once; changing a cluster needs its Lock.
+// Store is a clusters directory. Its methods may be used by several processes at once; changing a cluster needs its
+// Lock.
 type Store struct {
 	// Version is that of this program: records say who has written them.
 	Version string
@@ -231,7 +232,8 @@ func check(r *cluster.Record, name cluster.Name) string {
 	return ""
 }
 
-// Save replaces the record of a cluster, and its spare copy. The caller holds its lock. What Load would refuse is not written.
+// Save replaces the record of a cluster, and its spare copy. The caller holds its lock. What Load would refuse is not
+// written.
 func (s *Store) Save(r *cluster.Record) error {
 	if problems := r.Validate(); len(problems) > 0 {
 		return fmt.Errorf("cluster %q: %w", r.Name, errors.Join(problems...))
@@ -326,8 +328,8 @@ func (r Run) Write(file string, content []byte) error {
 	return nil
 }
 
-// CopyTo copies a directory's regular files to another one, which it replaces as a whole. Links, sockets and pipes, which suites
-// leave too, stay behind.
+// CopyTo copies a directory's regular files to another one, which it replaces as a whole. Links, sockets and pipes,
+// which suites leave too, stay behind.
 func CopyTo(from, to string) error {
 	staging := to + ".new"
 	if err := os.RemoveAll(staging); err != nil {

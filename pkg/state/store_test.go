@@ -137,8 +137,8 @@ func TestARecordOfALaterProgram(t *testing.T) {
 	}
 }
 
-// What a run that is killed leaves of the file at any byte is read as a whole record, or refused with the spare copy there: never as
-// half of one.
+// What a run that is killed leaves of the file at any byte is read as a whole record, or refused with the spare copy
+// there: never as half of one.
 func TestARecordIsReadAfterACrashAtAnyByte(t *testing.T) {
 	store := open(t)
 	record := sample("ci-1")

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// foreign are variables of the caller that would make AWS clients use other credentials or endpoints than the cluster's.
+// foreign are variables of the caller that would make AWS clients use other credentials or endpoints than the
+// cluster's.
 var foreign = []string{
 	"AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_ROLE_ARN",
 	"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -39,8 +40,8 @@ func systemBundles() []string {
 //	SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE
 //	                   what the system trusts, and the cluster's CA
 //
-// and what Options.Environment says, by hive's own names (see Upstream) too, on top of what of Options.Inherit is passed. What
-// Options.SuiteEnv says comes last.
+// and what Options.Environment says, by hive's own names (see Upstream) too, on top of what of Options.Inherit is
+// passed. What Options.SuiteEnv says comes last.
 func (r *runner) environment(artifacts string) ([]string, error) {
 	at := places{artifacts: artifacts, private: r.PrivateDir}
 	if r.Credentials.CAPEM != "" {
@@ -128,7 +129,8 @@ func (r *runner) profile(at places) Profile {
 	}
 }
 
-// profiles writes the AWS profile files of one suite: it may add to them, as hive's own suites do, and the next gets them new.
+// profiles writes the AWS profile files of one suite: it may add to them, as hive's own suites do, and the next gets
+// them new.
 func (r *runner) profiles(at places) error {
 	if err := os.MkdirAll(at.private, 0o700); err != nil {
 		return fmt.Errorf("making the directory of the AWS profiles: %w", err)

@@ -57,8 +57,8 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	return ended.code, ended.signal, nil
 }
 
-// command runs a command line here or on the node that suites are to be run on. The error means that it could not be started, or
-// that its end was not seen.
+// command runs a command line here or on the node that suites are to be run on. The error means that it could not be
+// started, or that its end was not seen.
 func (r *runner) command(ctx context.Context, p plan, artifacts string, record *recorder, onText func(string)) (exit, error) {
 	if r.On != nil {
 		node, err := r.On(ctx)
@@ -84,8 +84,8 @@ func (r *runner) command(ctx context.Context, p plan, artifacts string, record *
 	})
 }
 
-// shell is what runs a command line: bash, in which a pipe fails as soon as one of its commands does, or, with an error that
-// says so, sh. Suites are written for bash.
+// shell is what runs a command line: bash, in which a pipe fails as soon as one of its commands does, or, with an error
+// that says so, sh. Suites are written for bash.
 func shell(env []string, command string) (argv []string, missing error) {
 	path := ""
 	for _, entry := range env {
@@ -120,8 +120,8 @@ func (r *runner) artifacts(name string) (string, error) {
 	return dir, nil
 }
 
-// lineByLine is how much of what a suite prints is told line by line: what follows is told many lines at a time, for a suite
-// that prints without end would else wait for each of its lines to be told.
+// lineByLine is how much of what a suite prints is told line by line: what follows is told many lines at a time, for a
+// suite that prints without end would else wait for each of its lines to be told.
 const lineByLine = 1 << 20 // bytes
 
 // outputLog writes text, masked, to a file as it is, and to next as lines that are fit for a terminal.
@@ -184,8 +184,8 @@ func lastFrame(line string) string {
 	return line[strings.LastIndexByte(line, '\r')+1:]
 }
 
-// judge records the cases that a suite has told, and one for the command itself where they do not tell of its failure, or where
-// there are none.
+// judge records the cases that a suite has told, and one for the command itself where they do not tell of its failure,
+// or where there are none.
 func judge(ctx context.Context, p plan, cases []Case, ended exit, last []string, took time.Duration, record *recorder) {
 	failed := false
 	for _, c := range cases {

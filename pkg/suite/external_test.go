@@ -447,7 +447,8 @@ func TestLeftoversAreKilled(t *testing.T) {
 	}
 }
 
-// What has left the suite's group is found by its environment, by the suite's output that it holds, or by what has started it.
+// What has left the suite's group is found by its environment, by the suite's output that it holds, or by what has
+// started it.
 func TestWhatHasLeftTheGroupIsNamedAndEnded(t *testing.T) {
 	for name, command := range map[string]string{
 		"a session of its own":  `setsid sh -c 'echo $$ >pid; exec sleep 60' >/dev/null 2>&1 &`,

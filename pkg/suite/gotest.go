@@ -10,8 +10,8 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// goTests makes cases of the events that `go test -json` prints: every test and subtest is one, called Package/Test, and so is a
-// package that fails by itself. Other lines may be in between. The zero value is ready.
+// goTests makes cases of the events that `go test -json` prints: every test and subtest is one, called Package/Test,
+// and so is a package that fails by itself. Other lines may be in between. The zero value is ready.
 type goTests struct {
 	cases  []Case
 	begun  []string // names of tests and packages that have not ended, in their order

@@ -42,8 +42,9 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// readJUnit reads the cases of all JUnit files below dir, in the order of their paths. XML of another kind is not meant. For what
-// cannot be read there is a case that failed, in unread: nobody knows what it would have told. Its cases up to there count.
+// readJUnit reads the cases of all JUnit files below dir, in the order of their paths. XML of another kind is not
+// meant. For what cannot be read there is a case that failed, in unread: nobody knows what it would have told. Its
+// cases up to there count.
 func readJUnit(dir string) (cases, unread []Case) {
 	lost := func(path string, err error) {
 		name, _ := filepath.Rel(dir, path)
@@ -90,8 +91,8 @@ func readJUnitFile(path string) ([]Case, error) {
 	return decodeJUnit(raw)
 }
 
-// decodeJUnit takes every <testcase> wherever it is: suites may be nested. What a suite says of itself is a case where its cases do
-// not show it. The error says at which line and byte the text is not what XML 1.0 takes.
+// decodeJUnit takes every <testcase> wherever it is: suites may be nested. What a suite says of itself is a case where
+// its cases do not show it. The error says at which line and byte the text is not what XML 1.0 takes.
 func decodeJUnit(raw []byte) ([]Case, error) {
 	text, err := utf8Text(raw)
 	if err != nil {

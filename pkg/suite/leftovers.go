@@ -22,7 +22,8 @@ const (
 	leftoverPoll   = 20 * time.Millisecond
 )
 
-// leftovers tells of what a suite has left running outside its group, which is killed anyway, and ends it where that is asked for.
+// leftovers tells of what a suite has left running outside its group, which is killed anyway, and ends it where that is
+// asked for.
 func (r *runner) leftovers(ctx context.Context, artifacts string, group int, pipe string, record *recorder) {
 	if process.Self().Place == "" {
 		if r.KillLeftovers {
@@ -87,8 +88,8 @@ func signal(pids []int, s syscall.Signal) {
 	}
 }
 
-// leftBehind are the processes of a suite that live on: they have its environment or hold the pipe of its output, or such a one has
-// started them. What hides both, and what another user runs, is not found.
+// leftBehind are the processes of a suite that live on: they have its environment or hold the pipe of its output, or
+// such a one has started them. What hides both, and what another user runs, is not found.
 func leftBehind(artifacts string, group int, pipe string) []int {
 	self := os.Getpid()
 	stats, own := map[int]process.Stat{}, map[int]bool{}

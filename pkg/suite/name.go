@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// wrappers are programs that only run another one, with their options that take a word of their own. The value of operands is
-// how many words follow before the program.
+// wrappers are programs that only run another one, with their options that take a word of their own. The value of
+// operands is how many words follow before the program.
 func wrappers() map[string]wrapper {
 	return map[string]wrapper{
 		"bash":    {options: []string{"-o", "-O", "+o", "+O", "--rcfile", "--init-file"}},
@@ -32,7 +32,8 @@ type wrapper struct {
 	operands int
 }
 
-// commandName is the program that a command line runs, as far as its first words tell: of `timeout 60 ./run.sh 3` it is run.sh.
+// commandName is the program that a command line runs, as far as its first words tell: of `timeout 60 ./run.sh 3` it is
+// run.sh.
 func commandName(command string) string {
 	name := fileName(programOf(strings.Fields(command)))
 	if name == "" {
@@ -41,8 +42,8 @@ func commandName(command string) string {
 	return name[:min(len(name), 60)]
 }
 
-// programOf is the first word that is neither an assignment nor of a program that only runs another; where there is no other,
-// it is that one.
+// programOf is the first word that is neither an assignment nor of a program that only runs another; where there is no
+// other, it is that one.
 func programOf(words []string) string {
 	known, last := wrappers(), ""
 	for len(words) > 0 {
@@ -67,7 +68,8 @@ func programOf(words []string) string {
 	return last
 }
 
-// rest are the words from the program on that a wrapper runs, and whether there is one: `bash -c` has a text in place of it.
+// rest are the words from the program on that a wrapper runs, and whether there is one: `bash -c` has a text in place
+// of it.
 func (w wrapper) rest(words []string) (rest []string, program bool) {
 	for len(words) > 0 && (strings.HasPrefix(words[0], "-") || strings.HasPrefix(words[0], "+")) {
 		option := words[0]

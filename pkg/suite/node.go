@@ -30,7 +30,8 @@ type Node struct {
 	Host Host
 	// Inventory is the cluster's; paths in it are of this machine.
 	Inventory cluster.Inventory
-	// Key is the private key of the nodes' user, empty where only an SSH agent has it; KnownHosts are the nodes' host keys.
+	// Key is the private key of the nodes' user, empty where only an SSH agent has it; KnownHosts are the nodes' host
+	// keys.
 	Key, KnownHosts string
 }
 
@@ -42,7 +43,8 @@ const (
 	keyName        = "tf-user-ap-southeast-2" // what hive's own suites call the key, below ~/.ssh
 )
 
-// nodeFunctions stand before the scripts below. The key is put where hive's own suites look for it, unless another one is there.
+// nodeFunctions stand before the scripts below. The key is put where hive's own suites look for it, unless another one
+// is there.
 const nodeFunctions = `set -euo pipefail
 umask 077
 stage=$HOME/` + stageDirectory + `
@@ -92,12 +94,12 @@ fi
 printf '%s\n%s\n' "$stage" "$key"
 `
 
-// runScript runs the command line F_COMMAND. What only this node may know goes when the suite ends, however that is: hive-test may
-// be gone by then. Hive's own program would take an exported HIVE_NODES for its setting "nodes" and find none of them, so it is a
-// variable of bash only.
+// runScript runs the command line F_COMMAND. What only this node may know goes when the suite ends, however that is:
+// hive-test may be gone by then. Hive's own program would take an exported HIVE_NODES for its setting "nodes" and find
+// none of them, so it is a variable of bash only.
 //
-// The suite is a process group of its own, which is ended with it, and prints into a named pipe: what it leaves running in other
-// groups is found by both, and does not keep the run waiting, for the pipe is read for a second more at most.
+// The suite is a process group of its own, which is ended with it, and prints into a named pipe: what it leaves running
+// in other groups is found by both, and does not keep the run waiting, for the pipe is read for a second more at most.
 const runScript = nodeFunctions + `
 trap forget EXIT
 for name in $(compgen -A export F_); do
@@ -130,8 +132,9 @@ done
 exit "$code"
 `
 
-// leftoversScript prints which processes this suite or an earlier one has left running, a line each, after "left", and with an argument ends them, in
-// that many hundredths of a second: it prints those that it could not end after "remains".
+// leftoversScript prints which processes this suite or an earlier one has left running, a line each, after "left", and
+// with an argument ends them, in that many hundredths of a second: it prints those that it could not end after
+// "remains".
 const leftoversScript = nodeFunctions + remote.ProcessFunctions + `
 print_found() {
 	for p in $found; do
@@ -159,8 +162,8 @@ rm -rf --one-file-system -- "$stage"
 rmdir -- "$(dirname "$stage")" 2>/dev/null || true
 `
 
-// onNode runs a command line on a node: what it names of this machine is copied there, what it leaves in ARTIFACTS is brought
-// back, and all that was put there is removed. The error is for what is not the suite's own failure.
+// onNode runs a command line on a node: what it names of this machine is copied there, what it leaves in ARTIFACTS is
+// brought back, and all that was put there is removed. The error is for what is not the suite's own failure.
 func (r *runner) onNode(ctx context.Context, p plan, node *Node, artifacts string, onText func(string), warn func(string)) (exit, error) {
 	if node.Key == "" {
 		warn("only an SSH agent has the key for the nodes, so the suite cannot reach other nodes from " + node.Host.Name())

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What suites get of the environment of who runs hive-test is listed here: it may hold the token of a hypervisor, which is no
-// suite's, and the keys of much else. Options.SuiteEnv adds to it.
+// What suites get of the environment of who runs hive-test is listed here: it may hold the token of a hypervisor, which
+// is no suite's, and the keys of much else. Options.SuiteEnv adds to it.
 
 // passedNames are variables that suites get by their names.
 const passedNames = `
@@ -19,7 +19,8 @@ const passedNames = `
 	GOMODCACHE GONOPROXY GONOSUMDB GOOS GOPATH GOPRIVATE GOPROXY GOROOT GOSUMDB GOTMPDIR GOTOOLCHAIN GOTRACEBACK GOVCS GOWORK
 	CC CXX CFLAGS CXXFLAGS LDFLAGS PKG_CONFIG_PATH VIRTUAL_ENV JAVA_HOME JAVA_OPTS M2_HOME KUBECONFIG SOURCE_DATE_EPOCH`
 
-// passedPrefixes begin the names of variables that suites get unless they look secret; ownPrefixes, of those that they get anyway.
+// passedPrefixes begin the names of variables that suites get unless they look secret; ownPrefixes, of those that they
+// get anyway.
 const (
 	passedPrefixes = `
 	LC_ XDG_ SUDO_ BASH_FUNC_ AWS_ GIT_ SSH_ CGO_ PYTHON PYTEST_ PYENV_ PIP_ UV_ CONDA_ NODE_ NPM_ NVM_ MAVEN_ GRADLE_ CARGO_ RUST RBENV_

@@ -48,8 +48,9 @@ func (e exit) err() error {
 	return nil
 }
 
-// runProcess runs p to its end. When ctx ends, or this process is killed, the whole group gets INT and, after the grace, KILL.
-// Whatever is left in the group when the command has ended is killed. The error means that it could not be started.
+// runProcess runs p to its end. When ctx ends, or this process is killed, the whole group gets INT and, after the
+// grace, KILL. Whatever is left in the group when the command has ended is killed. The error means that it could not be
+// started.
 func runProcess(ctx context.Context, p child) (exit, error) {
 	if p.dir != "" { // a missing one is otherwise reported as a missing shell
 		if _, err := os.Stat(p.dir); err != nil {
@@ -138,8 +139,8 @@ func pipeName(f *os.File) string {
 
 func killGroup(group int) { _ = syscall.Kill(-group, syscall.SIGKILL) }
 
-// readText hands out what comes, up to the end of a line, until r ends, or its deadline passes. Each line but perhaps the last
-// has its line end.
+// readText hands out what comes, up to the end of a line, until r ends, or its deadline passes. Each line but perhaps
+// the last has its line end.
 func readText(r io.Reader, onText func(string)) {
 	buffer, kept := make([]byte, maxText), 0
 	for {

@@ -12,12 +12,12 @@ import (
 // S3Port is where every node's object storage answers S3 calls: the gateway answers none.
 const S3Port = 8443
 
-// Profiles are the names under which hive's own programs and suites look for the cluster in AWS profile files, by the program's
-// age, and the one that clients take that name none.
+// Profiles are the names under which hive's own programs and suites look for the cluster in AWS profile files, by the
+// program's age, and the one that clients take that name none.
 func Profiles() []string { return []string{"hive", "spinifex", "default"} }
 
-// Profile is what AWS clients need to know of a cluster, as they read it from their two profile files. It is the same under
-// each of Profiles.
+// Profile is what AWS clients need to know of a cluster, as they read it from their two profile files. It is the same
+// under each of Profiles.
 type Profile struct {
 	Region     string // empty: hive's default
 	Endpoint   string // URL of a gateway
@@ -68,8 +68,8 @@ func URL(address netip.Addr, port int) string {
 	return "https://" + net.JoinHostPort(address.String(), strconv.Itoa(port))
 }
 
-// Upstream adds to vars, which hold the HIVE_* of a cluster, the names that hive's own suites know the same by. SPINIFEX_NODES
-// is none of them: the program spx would take it for its setting "nodes" and find no node any more.
+// Upstream adds to vars, which hold the HIVE_* of a cluster, the names that hive's own suites know the same by.
+// SPINIFEX_NODES is none of them: the program spx would take it for its setting "nodes" and find no node any more.
 func Upstream(vars map[string]string, nodes int) {
 	mode := "single"
 	if nodes > 1 {

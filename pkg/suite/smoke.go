@@ -57,8 +57,8 @@ func (r *runner) limited(ctx context.Context) (context.Context, context.CancelFu
 		fmt.Errorf("no answer within %s: %w", r.RequestTimeout, context.DeadlineExceeded))
 }
 
-// nodeHealth asks once about all nodes, for that is how it is known, and makes two cases per node of the answer. Health has limits
-// of its own for each of its questions.
+// nodeHealth asks once about all nodes, for that is how it is known, and makes two cases per node of the answer. Health
+// has limits of its own for each of its questions.
 func (r *runner) nodeHealth(ctx context.Context, record *recorder, place func(kind, node int) int) {
 	known := map[string]NodeHealth{}
 	for _, n := range r.Health(ctx) {

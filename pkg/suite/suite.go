@@ -37,7 +37,8 @@ type Options struct {
 	// Nodes are the cluster's nodes in index order, with their management addresses.
 	Nodes       cluster.Nodes
 	Credentials Credentials
-	// Now tells, before each suite, where the nodes are by then, and the Environment that belongs to it. Nil: where they were.
+	// Now tells, before each suite, where the nodes are by then, and the Environment that belongs to it. Nil: where they
+	// were.
 	Now func() (cluster.Nodes, map[string]string)
 	// Health tells what is known of all nodes now, for smoke. Nil: the health and peers cases are left out.
 	Health func(context.Context) []NodeHealth
@@ -45,22 +46,24 @@ type Options struct {
 	ArtifactsDir string
 	// On tells, before each external suite, the node that it is to be run on. Nil: this machine.
 	On func(context.Context) (*Node, error)
-	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files. It is removed at the end.
-	// Empty: one among the temporary files.
+	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files. It is removed at the
+	// end. Empty: one among the temporary files.
 	PrivateDir string
 	// Dir is where external suites run; empty: this process's working directory.
 	Dir string
 	// Environment is set for external suites besides what this package sets, and wins over it where it is not empty:
 	// HIVE_SSH_USER, HIVE_SSH_KEY, HIVE_SSH_CONFIG, HIVE_SSH_KNOWN_HOSTS belong here.
 	Environment map[string]string
-	// Inherit is the environment of who runs this; nil: this process's. External suites get of it what they may need, and nothing
-	// of a hypervisor: passed.go lists it.
+	// Inherit is the environment of who runs this; nil: this process's. External suites get of it what they may need, and
+	// nothing of a hypervisor: passed.go lists it.
 	Inherit []string
-	// SuiteEnv are names of further variables of Inherit that external suites get, and NAME=value for others. They win over all else.
+	// SuiteEnv are names of further variables of Inherit that external suites get, and NAME=value for others. They win
+	// over all else.
 	SuiteEnv []string
 	// KillLeftovers ends what an external suite has left running; else it is only named.
 	KillLeftovers bool
-	// Secrets are masked in all output, and in what suites leave in their directories, besides the secret key of Credentials.
+	// Secrets are masked in all output, and in what suites leave in their directories, besides the secret key of
+	// Credentials.
 	Secrets []string
 	Sink    progress.Sink
 	// Dial connects to a port of a node, for smoke; nil: directly. External suites connect as they do.
@@ -108,8 +111,8 @@ type Results struct {
 	Suites []SuiteResult `json:"suites"`
 }
 
-// SuiteResult is what one suite did. ExitCode and Signal ("KILL") are those of an external command; a command that could
-// not be started has exit code -1.
+// SuiteResult is what one suite did. ExitCode and Signal ("KILL") are those of an external command; a command that
+// could not be started has exit code -1.
 type SuiteResult struct {
 	Name     string  `json:"name"`
 	Cases    []Case  `json:"cases"`
@@ -156,8 +159,8 @@ func (r Results) Failed() bool {
 }
 
 // Run runs all suites, also after one has failed, and returns what they did. Failing tests are no error: see
-// Results.Failed. The error is that of ctx, after which no further suite is begun, or says that a suite could not be run
-// for reasons of this machine. The results until then come with it.
+// Results.Failed. The error is that of ctx, after which no further suite is begun, or says that a suite could not be
+// run for reasons of this machine. The results until then come with it.
 func Run(ctx context.Context, o Options) (Results, error) {
 	if len(o.Nodes) == 0 {
 		return Results{}, errors.New("there are no nodes to test")

@@ -19,10 +19,11 @@ const (
 	besideFiles = 2000
 )
 
-// travel finds the files and directories of this machine that a command line names, dir being the working directory here (empty:
-// this process's), and returns the line as it is to be run on a node. What is below dir, or in a repository, is there at the same
-// place below the suite's working directory; anything else by its name. A script brings along what is beside it, unless it
-// lies at the top of these. Words that the shell has to expand first, and programs of the system, name nothing here.
+// travel finds the files and directories of this machine that a command line names, dir being the working directory
+// here (empty: this process's), and returns the line as it is to be run on a node. What is below dir, or in a
+// repository, is there at the same place below the suite's working directory; anything else by its name. A script
+// brings along what is beside it, unless it lies at the top of these. Words that the shell has to expand first, and
+// programs of the system, name nothing here.
 func travel(dir, command string) (there string, trees []tree) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

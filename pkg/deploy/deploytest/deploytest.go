@@ -14,8 +14,9 @@ import (
 	"hive-test/pkg/provision"
 )
 
-// Run makes the machines of a record whose nodes were chosen, asks all that the deployer can tell of them, removes one, then all, and
-// proves that they are gone. What the deployer cannot do is not asked. The record needs two nodes or more; r asks for all of them.
+// Run makes the machines of a record whose nodes were chosen, asks all that the deployer can tell of them, removes one,
+// then all, and proves that they are gone. What the deployer cannot do is not asked. The record needs two nodes or
+// more; r asks for all of them.
 func Run(t *testing.T, d deploy.Capable, record *cluster.Record, r provision.Request) {
 	ctx, names := t.Context(), record.Nodes.Names()
 	record.Begin(cluster.PhaseUp, "", time.Now())

@@ -32,8 +32,8 @@ func (f *Fleet) claimsOf(r *cluster.Record) (*api.Claims, error) {
 	return claims, nil
 }
 
-// Acquire keeps other runs away from the ids of nodes whose VMs do not exist yet, and chooses others for those nodes that the
-// cluster did not have before, where their ids were lost since they were chosen.
+// Acquire keeps other runs away from the ids of nodes whose VMs do not exist yet, and chooses others for those nodes
+// that the cluster did not have before, where their ids were lost since they were chosen.
 func (f *Fleet) Acquire(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error {
 	listed, err := f.Client.VMs(ctx)
 	if err != nil {
@@ -82,8 +82,8 @@ func (f *Fleet) Acquire(ctx context.Context, r, before *cluster.Record, sink pro
 	return f.awaitLease(ctx)
 }
 
-// unlisted is an error if VMs of these nodes exist although the listing does not show them. The provider goes by the listing: it
-// would make them again.
+// unlisted is an error if VMs of these nodes exist although the listing does not show them. The provider goes by the
+// listing: it would make them again.
 func (f *Fleet) unlisted(ctx context.Context, r *cluster.Record, nodes cluster.Nodes) error {
 	some := *r
 	some.Nodes = nodes
@@ -115,8 +115,8 @@ func renumber(r *cluster.Record, chosen cluster.Nodes, sink progress.Sink) {
 	}
 }
 
-// EnsureFree makes sure, right before they are used, that the ids of nodes are free. A VM there that is ours was left half made by
-// a try that was cut off, and goes, unless the node was complete once.
+// EnsureFree makes sure, right before they are used, that the ids of nodes are free. A VM there that is ours was left
+// half made by a try that was cut off, and goes, unless the node was complete once.
 func (f *Fleet) EnsureFree(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error {
 	failures := make([]error, len(r.Nodes))
 	f.forEach(len(r.Nodes), func(i int) {
@@ -163,8 +163,8 @@ func (f *Fleet) ReleaseAll(ctx context.Context, r *cluster.Record, sink progress
 	f.released(sink, err)
 }
 
-// released notes how giving claims up went: by the mark of the run, which stays then, reap knows that nobody stands behind one
-// that is left.
+// released notes how giving claims up went: by the mark of the run, which stays then, reap knows that nobody stands
+// behind one that is left.
 func (f *Fleet) released(sink progress.Sink, err error) {
 	f.unreleased = err != nil
 	if err != nil {

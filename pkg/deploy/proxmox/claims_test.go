@@ -131,8 +131,8 @@ func record(name, owner string, nodes int) *cluster.Record {
 	}
 }
 
-// up is what up does about ids, with the habit of the real provider in the middle: a create that is refused because the VM
-// exists counts as done.
+// up is what up does about ids, with the habit of the real provider in the middle: a create that is refused because the
+// VM exists counts as done.
 func (m *machine) up(ctx context.Context, r *cluster.Record, meet func()) error {
 	nodes, err := m.fleet.Reserve(ctx, r)
 	if err != nil {
@@ -189,8 +189,8 @@ func (m *machine) down(ctx context.Context, r *cluster.Record) error {
 	return err
 }
 
-// Two machines make clusters at once, and the ids that are handed out collide every time. Each VM ends up in one cluster,
-// and a VM of somebody else in the middle of the range stays as it is.
+// Two machines make clusters at once, and the ids that are handed out collide every time. Each VM ends up in one
+// cluster, and a VM of somebody else in the middle of the range stays as it is.
 func TestTwoMachinesAtOnce(t *testing.T) {
 	s := newSite(t)
 	const theirs = 20002

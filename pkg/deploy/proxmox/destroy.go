@@ -22,8 +22,8 @@ func refOf(vm api.VM) deploy.VMRef {
 	}
 }
 
-// Quorum is an error if the hypervisors are known to have none. Whoever may not ask is not held up, nor does it hold up where
-// no answer comes.
+// Quorum is an error if the hypervisors are known to have none. Whoever may not ask is not held up, nor does it hold up
+// where no answer comes.
 func (f *Fleet) Quorum(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, CallLimit)
 	defer cancel()
@@ -97,8 +97,8 @@ func (f *Fleet) destroyNow(ctx context.Context, r *cluster.Record, ref deploy.VM
 	return nil
 }
 
-// CleanUp removes what VMs that are gone have left, and looks again. Snippets, known by the owner id in their names, are looked for on
-// every hypervisor: one whose address was wrong has put them onto another.
+// CleanUp removes what VMs that are gone have left, and looks again. Snippets, known by the owner id in their names,
+// are looked for on every hypervisor: one whose address was wrong has put them onto another.
 func (f *Fleet) CleanUp(ctx context.Context, r *cluster.Record, gone []deploy.VMRef, sink progress.Sink) error {
 	err := f.sweep(ctx, r, gone, sink)
 	if err == nil && !f.keepSnippets && (r.Spec.Snippets() || len(r.Nodes) == 0 || len(r.Spec.Hypervisors) == 0) {
@@ -146,8 +146,8 @@ func (f *Fleet) sweep(ctx context.Context, r *cluster.Record, gone []deploy.VMRe
 // settleTime is how long nothing may have gone until what is there counts as left behind.
 const settleTime = 2 * time.Second
 
-// settle looks what is left until nothing more goes by itself: the provider starts the deletion of a snippet, and does not
-// wait for its task.
+// settle looks what is left until nothing more goes by itself: the provider starts the deletion of a snippet, and does
+// not wait for its task.
 func (f *Fleet) settle(ctx context.Context, origins []api.Origin) (api.Rest, error) {
 	least, since := 0, time.Now()
 	for delay := 25 * time.Millisecond; ; delay = min(2*delay, 250*time.Millisecond) {
@@ -170,8 +170,8 @@ func (f *Fleet) settle(ctx context.Context, origins []api.Origin) (api.Rest, err
 	}
 }
 
-// sweepUnlisted deletes snippets that no listing shows: an upload succeeds on a storage that does not keep snippets, too. That
-// a snippet was there is not known, and that it cannot be deleted is no failure.
+// sweepUnlisted deletes snippets that no listing shows: an upload succeeds on a storage that does not keep snippets,
+// too. That a snippet was there is not known, and that it cannot be deleted is no failure.
 func (f *Fleet) sweepUnlisted(ctx context.Context, origins []api.Origin, sink progress.Sink) {
 	storages := map[string][]api.Storage{}
 	for _, origin := range origins {

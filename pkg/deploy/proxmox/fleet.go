@@ -1,5 +1,5 @@
-// Package proxmox is a cluster's VMs as Proxmox VE shows them: what lifecycle asks of its Fleet and its Reaper, answered
-// through its API. VMs are looked at live before anything is done to them, and only those of ours are touched.
+// Package proxmox is a cluster's VMs as Proxmox VE shows them: what lifecycle asks of its Fleet and its Reaper,
+// answered through its API. VMs are looked at live before anything is done to them, and only those of ours are touched.
 package proxmox
 
 import (
@@ -24,7 +24,8 @@ type Options struct {
 	IDBase  int // the first id to choose; 0 lets the name decide
 	// Parallelism is how many VMs are changed at a time; 0 is all.
 	Parallelism int
-	// LockDir holds the locks of this machine on VM ids, and ClaimLasts is how long a claim of a run that vanished keeps others away.
+	// LockDir holds the locks of this machine on VM ids, and ClaimLasts is how long a claim of a run that vanished keeps
+	// others away.
 	LockDir    string
 	ClaimLasts time.Duration
 	Checks     Checks
@@ -57,15 +58,15 @@ type Fleet struct {
 // New makes a fleet. Nothing is asked of Proxmox VE yet.
 func New(o Options) *Fleet { return &Fleet{Options: o, unlooked: new(sync.Map)} }
 
-// CallLimit bounds one call of what goes on without an answer. A refused login and a hypervisor that is off the network take 3 s
-// (observed on PVE 8.4), and an API that is slow and works may take longer.
+// CallLimit bounds one call of what goes on without an answer. A refused login and a hypervisor that is off the network
+// take 3 s (observed on PVE 8.4), and an API that is slow and works may take longer.
 const CallLimit = 10 * time.Second
 
 // Deployer makes a cluster's VMs by a provisioner, and does all else by asking Proxmox VE.
 type Deployer struct {
 	*Fleet
-	// Provisioner returns what makes and removes VMs. It is asked when that is needed: what it is told is known only when the run
-	// has begun.
+	// Provisioner returns what makes and removes VMs. It is asked when that is needed: what it is told is known only when
+	// the run has begun.
 	Provisioner func() provision.Provisioner
 }
 
@@ -114,8 +115,8 @@ type vmState struct {
 	err  error
 }
 
-// states looks at every node's VM at once, by live calls, never by the listing that lags. Only a VM that is not where it was
-// made is looked for there: people and high availability move VMs.
+// states looks at every node's VM at once, by live calls, never by the listing that lags. Only a VM that is not where
+// it was made is looked for there: people and high availability move VMs.
 func (f *Fleet) states(ctx context.Context, r *cluster.Record) []vmState {
 	states := make([]vmState, len(r.Nodes))
 	var wait sync.WaitGroup
@@ -154,7 +155,8 @@ func indexOf(listed []api.VM, vmid int) int {
 	return slices.IndexFunc(listed, func(vm api.VM) bool { return vm.VMID == vmid })
 }
 
-// located are the record's nodes, each at the hypervisor that its VM is on now. What has no VM yet, or somebody else's, stays.
+// located are the record's nodes, each at the hypervisor that its VM is on now. What has no VM yet, or somebody else's,
+// stays.
 func (f *Fleet) located(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
 	nodes := slices.Clone(r.Nodes)
 	if _, begun := r.Phases[cluster.PhaseUp]; !begun || f.Client == nil {

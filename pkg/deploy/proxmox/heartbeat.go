@@ -16,8 +16,8 @@ type runLease struct {
 	fleet *Fleet
 }
 
-// LeaseRun begins to tell that a run is at work. It takes no time of the run: before VMs are asked for, Acquire waits until that can be
-// seen.
+// LeaseRun begins to tell that a run is at work. It takes no time of the run: before VMs are asked for, Acquire waits
+// until that can be seen.
 func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink) deploy.RunLease {
 	f.beat = api.StartHeartbeat(ctx, api.HeartbeatOptions{
 		Pools: f.Client, Now: f.Client.Now,
@@ -32,8 +32,8 @@ func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink
 	return runLease{f.beat, f}
 }
 
-// WarnUnseen waits until the lease was tried and warns if the token may not take any: reap on another machine does not see that the run
-// is at work, and goes by the cluster's expiry alone. Up says so itself when it leases ids.
+// WarnUnseen waits until the lease was tried and warns if the token may not take any: reap on another machine does not
+// see that the run is at work, and goes by the cluster's expiry alone. Up says so itself when it leases ids.
 func (l runLease) WarnUnseen(ctx context.Context, sink progress.Sink) {
 	if !errors.Is(l.beat.Wait(ctx), api.ErrForbidden) {
 		return
@@ -56,11 +56,12 @@ func (l runLease) Emit(e progress.Event) {
 	}
 }
 
-// End takes the lease back, unless it is kept, or a lease of ids could not be given up: reap then sees that the run is over.
+// End takes the lease back, unless it is kept, or a lease of ids could not be given up: reap then sees that the run is
+// over.
 func (l runLease) End(ctx context.Context, keep bool) { l.beat.Stop(ctx, keep || l.fleet.unreleased) }
 
-// awaitLease waits until other machines can see that this run lives; where they never will, for want of a privilege, the warning
-// about claims says so.
+// awaitLease waits until other machines can see that this run lives; where they never will, for want of a privilege,
+// the warning about claims says so.
 func (f *Fleet) awaitLease(ctx context.Context) error {
 	if f.beat == nil {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"hive-test/pkg/provision"
 )
 
-// InUse is an error if the VM of one of the named nodes, which no up has finished, runs because somebody else has started it.
+// InUse is an error if the VM of one of the named nodes, which no up has finished, runs because somebody else has
+// started it.
 func (f *Fleet) InUse(ctx context.Context, r *cluster.Record, nodes []string) error {
 	if len(nodes) == 0 {
 		return nil

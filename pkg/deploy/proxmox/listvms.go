@@ -15,15 +15,15 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// Remaining lists the VMs of ours that exist: those of the record, and any other that carries our owner id. Where some cannot be
-// read, it lists the others, and the error is a *deploy.UnseenError.
+// Remaining lists the VMs of ours that exist: those of the record, and any other that carries our owner id. Where some
+// cannot be read, it lists the others, and the error is a *deploy.UnseenError.
 func (f *Fleet) Remaining(ctx context.Context, r *cluster.Record) ([]deploy.VMRef, error) {
 	ours, _, err := f.listVMs(ctx, r)
 	return ours, err
 }
 
-// CheckOwnership is an error that names every id of the record under which there is a VM that is not ours. It is a *deploy.UnseenError
-// if all that is wrong is that some cannot be read.
+// CheckOwnership is an error that names every id of the record under which there is a VM that is not ours. It is a
+// *deploy.UnseenError if all that is wrong is that some cannot be read.
 func (f *Fleet) CheckOwnership(ctx context.Context, r *cluster.Record) error {
 	_, foreign, err := f.listVMs(ctx, r)
 	if len(foreign) == 0 {
@@ -32,8 +32,8 @@ func (f *Fleet) CheckOwnership(ctx context.Context, r *cluster.Record) error {
 	return errors.Join(append(foreign, err)...)
 }
 
-// listVMs looks live at every VM that has an id of the record, wherever it is, and at every other one tagged as ours. One that
-// a run which died has begun to make is waited for.
+// listVMs looks live at every VM that has an id of the record, wherever it is, and at every other one tagged as ours.
+// One that a run which died has begun to make is waited for.
 func (f *Fleet) listVMs(ctx context.Context, r *cluster.Record) (ours []deploy.VMRef, foreign []error, err error) {
 	candidates, live, errs, err := f.candidates(ctx, r)
 	if err == nil && slices.ContainsFunc(live, func(vm api.VM) bool { return pending(r, vm) }) {
@@ -97,8 +97,8 @@ func (f *Fleet) candidates(ctx context.Context, r *cluster.Record) (listed, live
 }
 
 // candidatesOf returns, by id, the VMs that may be ours. What the listing does not show (it lags, and hides what the
-// token may not see) is looked for where the record says. Where it says nothing, all there is to go by is an owner id, which
-// may be that of a cluster of another name.
+// token may not see) is looked for where the record says. Where it says nothing, all there is to go by is an owner id,
+// which may be that of a cluster of another name.
 func candidatesOf(r *cluster.Record, listed []api.VM) []api.VM {
 	byID := map[int]api.VM{}
 	for _, node := range r.Nodes {

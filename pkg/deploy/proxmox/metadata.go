@@ -10,8 +10,8 @@ import (
 	"hive-test/pkg/deploy/proxmox/api"
 )
 
-// UpdateMetadata makes description and tags of every VM of ours say what the record says. VMs that do not exist are left to up, which
-// makes them so.
+// UpdateMetadata makes description and tags of every VM of ours say what the record says. VMs that do not exist are
+// left to up, which makes them so.
 func (f *Fleet) UpdateMetadata(ctx context.Context, r *cluster.Record) error {
 	states := f.states(ctx, r)
 	failures := make([]error, len(states))

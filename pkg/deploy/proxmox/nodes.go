@@ -53,7 +53,8 @@ func (f *Fleet) Verify(ctx context.Context, r *cluster.Record) error {
 	return errors.Join(failures...)
 }
 
-// Machines tells each VM from one that was made anew in its place. It asks once: what cannot be told is no reason to wait.
+// Machines tells each VM from one that was made anew in its place. It asks once: what cannot be told is no reason to
+// wait.
 func (f *Fleet) Machines(ctx context.Context, r *cluster.Record) []deploy.Machine {
 	machines := make([]deploy.Machine, len(r.Nodes))
 	for i, state := range f.states(ctx, r) {
@@ -86,8 +87,8 @@ func (f *Fleet) Restart(ctx context.Context, r *cluster.Record, node cluster.Nod
 	return true, f.Client.Restart(ctx, node.Hypervisor, node.VMID)
 }
 
-// Addresses waits for both addresses of every node. Nothing is asked of a node whose addresses were chosen: it may have no
-// guest agent.
+// Addresses waits for both addresses of every node. Nothing is asked of a node whose addresses were chosen: it may have
+// no guest agent.
 func (f *Fleet) Addresses(ctx context.Context, r *cluster.Record, sink progress.Sink) (cluster.Nodes, error) {
 	nodes := slices.Clone(r.Nodes)
 	var asked cluster.Nodes

@@ -24,7 +24,8 @@ type Reaper struct {
 	Pool  string // in which VMs must be to count; empty: anywhere
 	// Self is this reap, without cluster and owner.
 	Self deploy.Run
-	// Local is what is known on this machine of a cluster's run, beside its mark on Proxmox VE; known is false where nothing is.
+	// Local is what is known on this machine of a cluster's run, beside its mark on Proxmox VE; known is false where
+	// nothing is.
 	Local func(name cluster.Name, owner string) (life lifecycle.RunStatus, known bool)
 }
 
@@ -38,8 +39,9 @@ func (p *Reaper) ForCluster() *Reaper {
 	return &own
 }
 
-// How many VMs are read at a time: reads do not get in each other's way as changes do. Where answers are slow for the way and not
-// for the work, more at a time take no longer; where a round takes more than quickRound, or longer than the one before, they do.
+// How many VMs are read at a time: reads do not get in each other's way as changes do. Where answers are slow for the
+// way and not for the work, more at a time take no longer; where a round takes more than quickRound, or longer than the
+// one before, they do.
 const (
 	fewReads   = 32
 	mostReads  = 128
@@ -62,8 +64,8 @@ func readEach(n int, do func(i int)) {
 	}
 }
 
-// orphans reads every listed VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What cannot be read, or does not say whose it is, is told and left
-// alone.
+// orphans reads every listed VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What
+// cannot be read, or does not say whose it is, is told and left alone.
 func (p *Reaper) orphans(ctx context.Context, listed []api.VM, rule lifecycle.ReapRule) (strays []lifecycle.Orphan, unread []api.VM, err error) {
 	listed = slices.DeleteFunc(slices.Clone(listed), func(vm api.VM) bool {
 		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
@@ -91,7 +93,8 @@ func (p *Reaper) orphans(ctx context.Context, listed []api.VM, rule lifecycle.Re
 	return strays, unread, context.Cause(ctx)
 }
 
-// coversAny reports whether one of a VM's tags is the name of a cluster that the rule covers: every VM of hive-test's has it as a tag.
+// coversAny reports whether one of a VM's tags is the name of a cluster that the rule covers: every VM of hive-test's
+// has it as a tag.
 func coversAny(rule lifecycle.ReapRule, tags []string) bool {
 	return slices.ContainsFunc(tags, func(tag string) bool { return rule.Covers(cluster.Name(tag)) })
 }

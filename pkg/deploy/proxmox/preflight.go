@@ -25,8 +25,8 @@ func (f *Fleet) Preflight(ctx context.Context, r *cluster.Record) ([]deploy.Find
 	return findings, ctx.Err()
 }
 
-// Findings are those of every check there is, for up and doctor alike. VMs of ours that exist already are not in their own way.
-// Without a client only what is not Proxmox VE's is checked.
+// Findings are those of every check there is, for up and doctor alike. VMs of ours that exist already are not in their
+// own way. Without a client only what is not Proxmox VE's is checked.
 func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []api.Finding {
 	request := api.PreflightRequest{
 		Spec: r.Spec, Nodes: r.Nodes, Pool: r.Target.Pool, IDRange: f.IDRange, IDBase: f.IDBase,

@@ -16,15 +16,16 @@ import (
 const (
 	// makingTime bounds the wait for one that is there.
 	makingTime = 2 * time.Minute
-	// quietTime is how long nothing may have appeared before nothing is waited for any more: a provider whose tofu was killed
-	// goes on with what it has begun.
+	// quietTime is how long nothing may have appeared before nothing is waited for any more: a provider whose tofu was
+	// killed goes on with what it has begun.
 	quietTime  = 5 * time.Second
 	firstPause = 100 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// awaitProvisioning waits for VMs in the making on the ids that the cluster has claimed: PVE shows of one that is made nothing but its
-// id, and of a clone its description before its tags, which it is given here. With patience it waits also for those that may still appear.
+// awaitProvisioning waits for VMs in the making on the ids that the cluster has claimed: PVE shows of one that is made
+// nothing but its id, and of a clone its description before its tags, which it is given here. With patience it waits
+// also for those that may still appear.
 func (f *Fleet) awaitProvisioning(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
 	started, quiet := time.Now(), time.Now()
 	known := 0
@@ -87,8 +88,8 @@ func (f *Fleet) provisioning(ctx context.Context, r *cluster.Record, sink progre
 	return making, seen, nil
 }
 
-// adoptTags gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it: its
-// description says whose it is.
+// adoptTags gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it:
+// its description says whose it is.
 func (f *Fleet) adoptTags(ctx context.Context, r *cluster.Record, vm api.VM, sink progress.Sink) error {
 	if !hasOwner(r, vm) || completed(r, vm) || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
 		return nil

@@ -104,8 +104,8 @@ func mayBeOf(vms []api.VM, name cluster.Name) bool {
 	return slices.ContainsFunc(vms, func(vm api.VM) bool { return vm.HasTag(string(name)) })
 }
 
-// died tells whether an owner's run is known to be dead by its mark. An owner without a mark may be at work: its mark may not
-// have been made.
+// died tells whether an owner's run is known to be dead by its mark. An owner without a mark may be at work: its mark
+// may not have been made.
 func died(owner string, traces api.Traces, now time.Time) bool {
 	i := slices.IndexFunc(traces.Marks, func(m api.RunLease) bool { return m.OwnerID == owner })
 	return i >= 0 && !lifeOf(traces.Marks[i]).Alive(now)
@@ -174,8 +174,8 @@ func (plan *ReapPlan) Note(r *cluster.Record, met []deploy.VMRef, err error) {
 	}
 }
 
-// DropTraces takes away marks and claims of runs that died, but for those of clusters that could not be reaped: what they tell
-// is still needed.
+// DropTraces takes away marks and claims of runs that died, but for those of clusters that could not be reaped: what
+// they tell is still needed.
 func (plan *ReapPlan) DropTraces(ctx context.Context) error {
 	var failures []error
 	for i := range plan.Traces {

@@ -23,7 +23,8 @@ type snippet struct {
 	shared             bool // its storage may be that of other Proxmox VEs, too
 }
 
-// eachSnippet calls visit with every snippet of hive-test's, one at a time. A place that cannot be looked at is told, once.
+// eachSnippet calls visit with every snippet of hive-test's, one at a time. A place that cannot be looked at is told,
+// once.
 func (f *Fleet) eachSnippet(ctx context.Context, sink progress.Sink, visit func(snippet)) error {
 	hosts, err := f.Client.Hypervisors(ctx)
 	if err != nil {
@@ -55,7 +56,8 @@ func (f *Fleet) tellUnlooked(host api.Hypervisor, why error, sink progress.Sink)
 	}
 }
 
-// snippetsOn looks at one hypervisor. One that hangs may have nothing of anybody's, and does not hold up the others for long.
+// snippetsOn looks at one hypervisor. One that hangs may have nothing of anybody's, and does not hold up the others for
+// long.
 func (f *Fleet) snippetsOn(ctx context.Context, host api.Hypervisor) ([]snippet, error) {
 	if !host.Online {
 		return nil, errors.New("it is offline")
@@ -97,8 +99,8 @@ func (f *Fleet) dropSnippets(ctx context.Context, owner string, sink progress.Si
 	return errors.Join(append(failures, err)...)
 }
 
-// snippetAge is how old a cluster must be for its snippets to count as left behind where nothing else is seen of it: an up puts them
-// there before it makes VMs. ReapRule.OlderThan may make that less.
+// snippetAge is how old a cluster must be for its snippets to count as left behind where nothing else is seen of it: an
+// up puts them there before it makes VMs. ReapRule.OlderThan may make that less.
 const snippetAge = time.Hour
 
 // snippets are all that have the name of a node and an owner; none for a token that may not see all VMs.
@@ -111,8 +113,8 @@ func (p *Reaper) snippets(ctx context.Context) (found []snippet) {
 	return found
 }
 
-// lostSnippets are the snippets of clusters of which nothing else is there: no VM, no mark of a run. Those on storages that other
-// Proxmox VEs may use, too, are only told.
+// lostSnippets are the snippets of clusters of which nothing else is there: no VM, no mark of a run. Those on storages
+// that other Proxmox VEs may use, too, are only told.
 func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Traces, rule lifecycle.ReapRule) []Trace {
 	var lost []Trace
 	age := snippetAge

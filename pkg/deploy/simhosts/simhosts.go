@@ -1,6 +1,7 @@
-// Package simhosts makes the VMs of simulated clusters by plain calls of Proxmox VE's API, without OpenTofu: a cluster is there in a
-// third of the time. Scripts use it that are not about OpenTofu, and it shows that nothing above deploy knows what makes machines.
-// Of a VM that exists it changes nothing but whose it says it is, and it tries nothing twice.
+// Package simhosts makes the VMs of simulated clusters by plain calls of Proxmox VE's API, without OpenTofu: a cluster
+// is there in a third of the time. Scripts use it that are not about OpenTofu, and it shows that nothing above deploy
+// knows what makes machines. Of a VM that exists it changes nothing but whose it says it is, and it tries nothing
+// twice.
 package simhosts
 
 import (

@@ -8,8 +8,8 @@ import (
 	"hive-test/pkg/provision"
 )
 
-// known is an error text of Proxmox VE, the provider or the planner that has a known remedy. The texts were recorded from
-// bpg/proxmox 0.111 and from PVE 8.4.
+// known is an error text of Proxmox VE, the provider or the planner that has a known remedy. The texts were recorded
+// from bpg/proxmox 0.111 and from PVE 8.4.
 type known struct {
 	pattern *regexp.Regexp
 	// hint may refer to the pattern's groups as $1.

@@ -29,7 +29,8 @@ type Downloader struct {
 	Name string
 	// File is the name under which the program is kept.
 	File string
-	// Fetch puts the program into dir, which is empty, and returns its path. It fails within seconds where there is no network.
+	// Fetch puts the program into dir, which is empty, and returns its path. It fails within seconds where there is no
+	// network.
 	Fetch func(ctx context.Context, dir string) (string, error)
 }
 

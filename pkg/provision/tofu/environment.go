@@ -17,9 +17,10 @@ import (
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// passedOn returns the caller's variables that a child gets as they are. Everything else, TF_VAR_* and TF_CLI_ARGS* above
-// all, stays outside: a plan depends on what is written in the cluster's directory and on nothing else. The provider would
-// serialise the choice of ids through a file in TMPDIR: ids are chosen before, so each run may have a TMPDIR of its own.
+// passedOn returns the caller's variables that a child gets as they are. Everything else, TF_VAR_* and TF_CLI_ARGS*
+// above all, stays outside: a plan depends on what is written in the cluster's directory and on nothing else. The
+// provider would serialise the choice of ids through a file in TMPDIR: ids are chosen before, so each run may have a
+// TMPDIR of its own.
 func passedOn() []string {
 	return []string{
 		"PATH", "TMPDIR", "LANG", "LC_ALL", "TZ",
@@ -103,8 +104,8 @@ func (p *Provisioner) secrets(env map[string]string) []string {
 	return list
 }
 
-// setInstallation says where providers come from: the mirror if there is one, and nothing else then; otherwise what the user
-// has configured for tofu, with a shared cache.
+// setInstallation says where providers come from: the mirror if there is one, and nothing else then; otherwise what the
+// user has configured for tofu, with a shared cache.
 func (p *Provisioner) setInstallation(env map[string]string, w workdir, b Binary) error {
 	config := ""
 	switch own := p.userConfig(b); {
@@ -135,8 +136,8 @@ func (p *Provisioner) setInstallation(env map[string]string, w workdir, b Binary
 	return nil
 }
 
-// pluginCache returns the shared directory of unpacked providers, or nothing where a mirror makes it needless: a mirror is
-// linked to, not copied.
+// pluginCache returns the shared directory of unpacked providers, or nothing where a mirror makes it needless: a mirror
+// is linked to, not copied.
 func (p *Provisioner) pluginCache(b Binary) string {
 	if p.options.ProviderMirror != "" {
 		return ""
@@ -150,8 +151,8 @@ func (p *Provisioner) pluginCache(b Binary) string {
 	return filepath.Join(p.options.CacheDir, "providers")
 }
 
-// userConfig returns the user's own CLI configuration file, or nothing. HOME is not the user's in a child, so the programs
-// would not find it themselves. A variable that names a missing file counts as not set.
+// userConfig returns the user's own CLI configuration file, or nothing. HOME is not the user's in a child, so the
+// programs would not find it themselves. A variable that names a missing file counts as not set.
 func (p *Provisioner) userConfig(b Binary) string {
 	paths := []string{lookup(p.options.Env, "TF_CLI_CONFIG_FILE")}
 	if home := lookup(p.options.Env, "HOME"); home != "" {
@@ -184,8 +185,8 @@ func systemBundles() []string {
 	}
 }
 
-// writeBundle writes the system's certificates and those of file into path. The provider has no setting for a CA; it trusts
-// what SSL_CERT_FILE holds (except on macOS, where Go asks the keychain only).
+// writeBundle writes the system's certificates and those of file into path. The provider has no setting for a CA; it
+// trusts what SSL_CERT_FILE holds (except on macOS, where Go asks the keychain only).
 func writeBundle(path, system, file string) error {
 	own, err := os.ReadFile(file)
 	if err != nil {

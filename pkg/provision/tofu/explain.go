@@ -82,8 +82,8 @@ func seen(name string) bool {
 	return slices.Contains([]string{"ipv4_addresses", "ipv6_addresses", "network_interface_names", "mac_addresses"}, top)
 }
 
-// restarts tells whether a change of the attribute takes effect with a restart only. What is not known to be harmless does
-// (bpg/proxmox 0.111.1, vmUpdate).
+// restarts tells whether a change of the attribute takes effect with a restart only. What is not known to be harmless
+// does (bpg/proxmox 0.111.1, vmUpdate).
 func restarts(a provision.Attribute) bool {
 	top, _, _ := strings.Cut(a.Name, ".")
 	switch top {

@@ -58,8 +58,8 @@ type Attempt struct {
 type FindOptions struct {
 	// Explicit is the program that the user named. If set, nothing else is considered.
 	Explicit string
-	// Env is the caller's environment as KEY=VALUE. PATH is searched; HOME and the variables of version managers are passed on
-	// to the programs that are asked for their version.
+	// Env is the caller's environment as KEY=VALUE. PATH is searched; HOME and the variables of version managers are
+	// passed on to the programs that are asked for their version.
 	Env []string
 	// CacheDir holds what was downloaded earlier (in bin/) and what is known of versions. Empty means neither.
 	CacheDir string
@@ -100,9 +100,9 @@ func (a Attempt) String() string {
 	return fmt.Sprintf("%s: %s: %s", a.Source, a.Path, a.Reason)
 }
 
-// Find returns the program to use: the named one, tofu on PATH, terraform on PATH, one downloaded or built earlier, or one
-// downloaded now. A program that is broken, too old or silent is passed over with its reason, except the named one. The
-// error is a *NotFoundError, or that of ctx.
+// Find returns the program to use: the named one, tofu on PATH, terraform on PATH, one downloaded or built earlier, or
+// one downloaded now. A program that is broken, too old or silent is passed over with its reason, except the named one.
+// The error is a *NotFoundError, or that of ctx.
 func Find(ctx context.Context, o FindOptions) (Binary, error) {
 	f := finder{options: o, versions: openVersionCache(o.CacheDir)}
 	for _, c := range f.candidates() {

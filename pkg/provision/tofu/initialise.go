@@ -23,8 +23,8 @@ import (
 	module "hive-test/tofu"
 )
 
-// initStamp is what an initialised working directory depends on. An equal stamp, and a provider that is still in place, mean
-// that there is nothing to initialise.
+// initStamp is what an initialised working directory depends on. An equal stamp, and a provider that is still in place,
+// mean that there is nothing to initialise.
 type initStamp struct {
 	Module  string `json:"module"`
 	Binary  string `json:"binary"`
@@ -187,8 +187,8 @@ func (p *Provisioner) lockCache(ctx context.Context, b Binary) (unlock func(), e
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// keptLockFile is the lock file of the first init that filled the cache. Every later cluster uses it, so that all of them run
-// the very same provider.
+// keptLockFile is the lock file of the first init that filled the cache. Every later cluster uses it, so that all of
+// them run the very same provider.
 func (r *run) keptLockFile() string {
 	cache := r.owner.pluginCache(r.binary)
 	if cache == "" {

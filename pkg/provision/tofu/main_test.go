@@ -14,8 +14,9 @@ import (
 // scratch is a directory that lasts as long as the tests.
 var scratch string
 
-// providerBinary is where the provider of these tests is built, once for all of them and only if one needs it. It is a program
-// of its own because tofu reads and checks its whole file at every step, and because it need not be slowed down by -race.
+// providerBinary is where the provider of these tests is built, once for all of them and only if one needs it. It is a
+// program of its own because tofu reads and checks its whole file at every step, and because it need not be slowed down
+// by -race.
 var providerBinary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "provider")
 	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./testdata/provider").CombinedOutput()

@@ -13,23 +13,24 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// ownerVariable and runVariable tell, in the environment of a tofu and of all that it starts, whose clusters they work on, and
-// which hive-test has started them.
+// ownerVariable and runVariable tell, in the environment of a tofu and of all that it starts, whose clusters they work
+// on, and which hive-test has started them.
 const (
 	ownerVariable = "HIVE_TEST_OWNER"
 	runVariable   = "HIVE_TEST_PROCESS"
 )
 
-// orphanTime is how long a tofu that was told to end may take to write its state, and goneTime how long what was killed may
-// take to be gone.
+// orphanTime is how long a tofu that was told to end may take to write its state, and goneTime how long what was killed
+// may take to be gone.
 const (
 	orphanTime = 10 * time.Second
 	goneTime   = time.Second
 )
 
 // EndOrphans ends what runs that died have left at work on this machine, on the clusters of one owner id: a tofu whose
-// hive-test was killed, which is told first and gets its time, and providers whose tofu is gone, which would stay for ever, with
-// credentials in their environment, and go on with what they were told to do. What belongs to a run that lives is left alone. Where there is no /proc it does nothing.
+// hive-test was killed, which is told first and gets its time, and providers whose tofu is gone, which would stay for
+// ever, with credentials in their environment, and go on with what they were told to do. What belongs to a run that
+// lives is left alone. Where there is no /proc it does nothing.
 func EndOrphans(ctx context.Context, ownerID string, sink progress.Sink) {
 	if ownerID == "" {
 		return
@@ -90,7 +91,8 @@ func orphans(ownerID string) []orphan {
 	return found
 }
 
-// owned reads a process if it is at work on the owner's clusters. The environment of other users' processes cannot be read.
+// owned reads a process if it is at work on the owner's clusters. The environment of other users' processes cannot be
+// read.
 func owned(pid int, ownerID string) (o orphan, env map[string]string, known bool) {
 	env = map[string]string{}
 	for _, variable := range process.Environment(pid) {

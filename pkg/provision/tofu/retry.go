@@ -23,8 +23,8 @@ const (
 	lastPause  = 10 * time.Second
 )
 
-// passingTexts match what goes away by itself. Everything else fails at once: a second try would only cost time or, where an
-// id turned out to be taken, do harm. The texts were recorded from PVE 8.4 and bpg/proxmox 0.111.
+// passingTexts match what goes away by itself. Everything else fails at once: a second try would only cost time or,
+// where an id turned out to be taken, do harm. The texts were recorded from PVE 8.4 and bpg/proxmox 0.111.
 func passingTexts() *regexp.Regexp {
 	return regexp.MustCompile(`(?s)` + strings.Join([]string{
 		`can't lock file '[^']*' - got timeout`, `got lock request timeout`, // a VM, a storage or user.cfg is in use

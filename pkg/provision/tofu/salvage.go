@@ -16,8 +16,8 @@ import (
 // fileType is the module's resource for snippets.
 const fileType = "proxmox_virtual_environment_file"
 
-// Salvage reads from a cluster's directory whose VMs were made there and where, for the case that nothing else tells: from the
-// variables, else from the state, else from the state before that. Its error says what is wrong with each.
+// Salvage reads from a cluster's directory whose VMs were made there and where, for the case that nothing else tells:
+// from the variables, else from the state, else from the state before that. Its error says what is wrong with each.
 func Salvage(dir string) (provision.Recorded, error) {
 	w := workdir{cluster: dir}
 	var faults []error

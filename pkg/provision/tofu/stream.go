@@ -15,8 +15,8 @@ import (
 	"hive-test/pkg/provision"
 )
 
-// message is a line of the machine-readable output. The shape is the one that Terraform documents as stable since 1.0 and
-// that OpenTofu shares; only what is used here is named.
+// message is a line of the machine-readable output. The shape is the one that Terraform documents as stable since 1.0
+// and that OpenTofu shares; only what is used here is named.
 type message struct {
 	Level      string      `json:"@level"`
 	Text       string      `json:"@message"`
@@ -64,8 +64,8 @@ func (r resource) node() string {
 	return name
 }
 
-// stream is where one step's output goes: each line into the log and to the sink, and what the step means into the fields.
-// It is safe for concurrent use; read the fields after the step has ended.
+// stream is where one step's output goes: each line into the log and to the sink, and what the step means into the
+// fields. It is safe for concurrent use; read the fields after the step has ended.
 type stream struct {
 	mu      sync.Mutex
 	log     io.Writer
@@ -235,7 +235,8 @@ func (w *lineWriter) flush() {
 	}
 }
 
-// openLog opens the file that output is appended to, readable by its owner only; an empty path means that no log is kept.
+// openLog opens the file that output is appended to, readable by its owner only; an empty path means that no log is
+// kept.
 func openLog(path string) (io.WriteCloser, error) {
 	if path == "" {
 		return discard{}, nil

@@ -1,5 +1,5 @@
-// Package tofu makes a cluster's VMs with OpenTofu or Terraform, one child process per step, through terraform-exec. One
-// working directory and one state per cluster, below the cluster's own directory.
+// Package tofu makes a cluster's VMs with OpenTofu or Terraform, one child process per step, through terraform-exec.
+// One working directory and one state per cluster, below the cluster's own directory.
 package tofu
 
 import (
@@ -32,7 +32,8 @@ const (
 	maxGrace = 60 * time.Second
 )
 
-// graceOf is how long a child of a call under ctx may take: what is left of the caller's patience is for what the caller does then.
+// graceOf is how long a child of a call under ctx may take: what is left of the caller's patience is for what the
+// caller does then.
 func graceOf(ctx context.Context) time.Duration { return min(maxGrace, phase.Grace(ctx)/2) }
 
 // Options are what stays the same for all clusters.
@@ -57,8 +58,8 @@ type Options struct {
 	FetchCA func(context.Context) string
 	// Insecure turns certificate verification off.
 	Insecure bool
-	// SSHUser and SSHPrivateKeyPath are how hypervisors are logged in to. Without a key the SSH agent is asked, whose socket is
-	// SSHAgent, or that of SSH_AUTH_SOCK in Env.
+	// SSHUser and SSHPrivateKeyPath are how hypervisors are logged in to. Without a key the SSH agent is asked, whose
+	// socket is SSHAgent, or that of SSH_AUTH_SOCK in Env.
 	SSHUser, SSHPrivateKeyPath, SSHAgent string
 	// Parallelism is how many resources are worked on at a time; 0 means 10, enough for the largest cluster at once.
 	Parallelism int
@@ -143,7 +144,8 @@ func (p *Provisioner) begin(ctx context.Context, dir string) (*run, error) {
 
 func (r *run) close() { _ = r.log.Close() }
 
-// checkFlavor refuses Terraform for what OpenTofu has made: their names for one provider differ, and only OpenTofu translates.
+// checkFlavor refuses Terraform for what OpenTofu has made: their names for one provider differ, and only OpenTofu
+// translates.
 func checkFlavor(w workdir, b Binary) error {
 	s, err := readState(w.state())
 	if err != nil {
@@ -207,8 +209,8 @@ func (r *run) judge(ctx context.Context, name string, out *stream, complaints *l
 	return f
 }
 
-// interruption is the error of a child's call whose ctx has ended, nil if it has not. The text of the call's own is not to be read
-// then: that of a child that ends well although it was interrupted has none, and asking for it panics.
+// interruption is the error of a child's call whose ctx has ended, nil if it has not. The text of the call's own is not
+// to be read then: that of a child that ends well although it was interrupted has none, and asking for it panics.
 func interruption(ctx context.Context, name string, err error) error {
 	if ctx.Err() == nil {
 		return nil
@@ -264,9 +266,9 @@ func plainProblems(text string) []diagnostic {
 	return found
 }
 
-// machineReadable makes Plan and Destroy print JSON. PlanJSON and DestroyJSON do too, but run the program once more before, to
-// learn a version that Find knows already: a tenth of the time that a plan without changes takes. What Dir holds becomes the
-// last argument as it is (terraform-exec 0.26).
+// machineReadable makes Plan and Destroy print JSON. PlanJSON and DestroyJSON do too, but run the program once more
+// before, to learn a version that Find knows already: a tenth of the time that a plan without changes takes. What Dir
+// holds becomes the last argument as it is (terraform-exec 0.26).
 func machineReadable() *tfexec.DirOption { return tfexec.Dir("-json") }
 
 // Plan returns what Up would do. It works on a copy of the state, in a directory of its own that is gone afterwards.
@@ -334,8 +336,8 @@ func (r *run) plan(ctx context.Context, request provision.Request) (planned, err
 	return next, r.explain(ctx, next.plan.Changes)
 }
 
-// PlanText shows the plan file that the last Up has left. It is made of what a failed run has left behind, so it is quick and
-// does without what begin repairs.
+// PlanText shows the plan file that the last Up has left. It is made of what a failed run has left behind, so it is
+// quick and does without what begin repairs.
 func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (string, error) {
 	w := workdir{cluster: request.Dir}
 	if _, err := os.Stat(w.file(planFile)); errors.Is(err, fs.ErrNotExist) {
@@ -448,8 +450,8 @@ func (p *Provisioner) Down(ctx context.Context, request provision.Request) error
 	if err := r.refreshVariables(request); err != nil {
 		return fmt.Errorf("%w: %w", provision.ErrUnusable, err)
 	}
-	// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal. But the provider fails on
-	// a VM that is gone already; what is gone is found by a refresh, after which the rest can go.
+	// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal. But the provider
+	// fails on a VM that is gone already; what is gone is found by a refresh, after which the rest can go.
 	err = r.retry(ctx, func() error {
 		err := r.destroy(ctx, request.Refresh)
 		if !request.Refresh && gone(err) {

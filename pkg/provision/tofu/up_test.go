@@ -484,7 +484,8 @@ func failed(t *testing.T, b *bench) {
 	}
 }
 
-// The lock of a local state is the operating system's, which ends with the process; the file beside it only says whose it was.
+// The lock of a local state is the operating system's, which ends with the process; the file beside it only says whose
+// it was.
 func leftLock(t *testing.T, b *bench) {
 	left := filepath.Join(b.request.Dir, ".terraform.tfstate.lock.info")
 	write(t, left, `{"ID":"5d0a9c2e-1111-2222-3333-444444444444","Operation":"OperationTypeApply","Who":"somebody@elsewhere","Version":"1.12.0","Created":"2026-01-02T03:04:05Z","Path":"../terraform.tfstate"}`)

@@ -111,8 +111,8 @@ func sendHello(conn net.Conn, reader *bufio.Reader, h hello) error {
 	return nil
 }
 
-// bus is a service's connection to NATS. When that is lost, it is made again, with another node's NATS if the own one has
-// gone. Safe for concurrent use.
+// bus is a service's connection to NATS. When that is lost, it is made again, with another node's NATS if the own one
+// has gone. Safe for concurrent use.
 type bus struct {
 	options busOptions
 	retry   time.Duration

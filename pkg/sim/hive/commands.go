@@ -70,8 +70,8 @@ func (p *program) rootCommand() *cobra.Command {
 	return root
 }
 
-// defaultLayout is where a node's files are when nobody says otherwise: below /etc and /var/lib where a simulated host was set
-// up that way, else in the home directory. The early era looks for that only as root.
+// defaultLayout is where a node's files are when nobody says otherwise: below /etc and /var/lib where a simulated host
+// was set up that way, else in the home directory. The early era looks for that only as root.
 func (p *program) defaultLayout() layout {
 	name := p.settings.name()
 	if root := p.hostRoot(); p.systemWide() {
@@ -86,8 +86,8 @@ func (p *program) systemWide() bool {
 	return root != "" && (p.settings.spx() || p.isRoot()) && exists(filepath.Join(root, "etc", p.settings.name()))
 }
 
-// logDirectory is where NATS of a node keeps its log: the later era has another place for that on a system-wide node, wherever
-// its data is.
+// logDirectory is where NATS of a node keeps its log: the later era has another place for that on a system-wide node,
+// wherever its data is.
 func (p *program) logDirectory(l layout) string {
 	if p.settings.spx() && p.systemWide() {
 		return filepath.Join(p.hostRoot(), "var/log", p.settings.name())

@@ -121,7 +121,8 @@ type installed struct {
 	ovn string // address of the node with OVN's databases
 }
 
-// names are all nodes in string order, as hive orders them (node10 before node2): their places are the object store's ids.
+// names are all nodes in string order, as hive orders them (node10 before node2): their places are the object store's
+// ids.
 func (n installed) names() []string { return slices.Sorted(maps.Keys(n.bundle.Nodes)) }
 
 func (n installed) storeID() int { return slices.Index(n.names(), n.Node) + 1 }
@@ -231,7 +232,8 @@ func (p *program) storeConf(n installed) string {
 	return b.String()
 }
 
-// readConfig reads the file that a service was told of. One that is not there is no failure, in the real program either.
+// readConfig reads the file that a service was told of. One that is not there is no failure, in the real program
+// either.
 func (p *program) readConfig(path string) (nodeConfig, []byte, error) {
 	var config nodeConfig
 	text, err := os.ReadFile(path)

@@ -104,8 +104,8 @@ func (d *daemon) manage() error {
 	return nil
 }
 
-// start does what has to be done before the node is running: most NATS must be there, the own object store is waited for,
-// but not for ever, and a network that needs vpcd costs time without it.
+// start does what has to be done before the node is running: most NATS must be there, the own object store is waited
+// for, but not for ever, and a network that needs vpcd costs time without it.
 func (d *daemon) start(ctx context.Context) {
 	p := d.program
 	for !d.bus.quorum(ctx) {
@@ -234,8 +234,8 @@ func (d *daemon) managerHandler() http.Handler {
 	return mux
 }
 
-// health reports every configured service as "ok" whatever happens, and the node as running once it was, as the real one
-// does: it says nothing of peers, of NATS or of other services.
+// health reports every configured service as "ok" whatever happens, and the node as running once it was, as the real
+// one does: it says nothing of peers, of NATS or of other services.
 func (d *daemon) health(faults Settings) healthResponse {
 	answer := healthResponse{
 		Node: d.config.Node, Status: "starting", ConfigHash: d.hash, Epoch: d.config.Epoch,

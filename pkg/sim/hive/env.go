@@ -2,9 +2,9 @@ package simhive
 
 import "strconv"
 
-// setting reads a service's setting as the real program does: first the variable of the era's prefix and the setting's own
-// name, then the ones that services have given it. Services share the names host, port and tls-cert, so that one's variable
-// reaches another, and so do their defaults. Variables of the other era are not looked at.
+// setting reads a service's setting as the real program does: first the variable of the era's prefix and the setting's
+// own name, then the ones that services have given it. Services share the names host, port and tls-cert, so that one's
+// variable reaches another, and so do their defaults. Variables of the other era are not looked at.
 func (p *program) setting(name string) string {
 	suffixes, fallback := settingNames(name)
 	for _, suffix := range suffixes {

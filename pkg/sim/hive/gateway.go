@@ -98,7 +98,8 @@ func (g *gateway) awaitQuorum(ctx context.Context) {
 	}
 }
 
-// bootstrapFile is where the gateway of this era finds what is to be put into the records, the first of them that is there.
+// bootstrapFile is where the gateway of this era finds what is to be put into the records, the first of them that is
+// there.
 func (p *program) bootstrapFile(base string) string {
 	files := []string{filepath.Join(base, "config", "bootstrap.json")}
 	if p.settings.spx() {
@@ -112,8 +113,8 @@ func (p *program) bootstrapFile(base string) string {
 	return files[0]
 }
 
-// seed fills the cluster's records from bootstrap.json, which is gone afterwards. Gateways that do so at the same time get
-// in each other's way: all but the first die, and find the records filled when they are started again.
+// seed fills the cluster's records from bootstrap.json, which is gone afterwards. Gateways that do so at the same time
+// get in each other's way: all but the first die, and find the records filled when they are started again.
 func (g *gateway) seed(ctx context.Context, base string) error {
 	file := g.program.bootstrapFile(base)
 	text, err := os.ReadFile(file)
@@ -182,8 +183,8 @@ func (g *gateway) secretOf(accessKey string) (string, error) {
 	return unseal(g.masterKey, kept.Secret)
 }
 
-// types asks all daemons for what fits into their nodes. One that was heard before and is silent is waited for, even if its
-// process is known to be gone: the gateway counts answers and nothing else.
+// types asks all daemons for what fits into their nodes. One that was heard before and is silent is waited for, even if
+// its process is known to be gone: the gateway counts answers and nothing else.
 func (g *gateway) types() []instanceTypeItem {
 	wait := seconds(g.program.faults().GatewayWait)
 	began := time.Now()

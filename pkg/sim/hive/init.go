@@ -49,8 +49,8 @@ func (p *program) manyNodes(o options) bool {
 	return o.Nodes > 1 && (p.settings.spx() || o.Bind != "0.0.0.0")
 }
 
-// newCluster makes all keys of a cluster and writes those that init writes at once, before any other node is heard of. The
-// admin's key is printed there.
+// newCluster makes all keys of a cluster and writes those that init writes at once, before any other node is heard of.
+// The admin's key is printed there.
 func (p *program) newCluster(o options) (bundle, error) {
 	b := bundle{MasterKey: p.newMasterKey(), Network: p.externalNetwork(o), Credentials: shared{
 		AccessKey: randomKeyID(), SecretKey: randomSecret(), ClusterName: o.ClusterName, Region: o.Region,

@@ -1,10 +1,10 @@
-// Package simhive is the simulated `hive` program: it forms clusters, runs their services and answers signed API calls as
-// the real one does towards whoever installs, forms and judges it, and does nothing else. Its behaviour copies what was
-// observed of real hive binaries of two eras (see [Era]): the quirks are there on purpose.
+// Package simhive is the simulated `hive` program: it forms clusters, runs their services and answers signed API calls
+// as the real one does towards whoever installs, forms and judges it, and does nothing else. Its behaviour copies what
+// was observed of real hive binaries of two eras (see [Era]): the quirks are there on purpose.
 //
 // Each service is a process of its own, started by `service NAME start` in the foreground with its settings in the
-// environment. Services of one node meet in its NATS, and the NATS of all nodes are peers because they talk to each other
-// over the network; nothing is shared between nodes but what the formation server hands out.
+// environment. Services of one node meet in its NATS, and the NATS of all nodes are peers because they talk to each
+// other over the network; nothing is shared between nodes but what the formation server hands out.
 package simhive
 
 import (
@@ -43,8 +43,8 @@ type exitError struct {
 
 func (e exitError) Error() string { return e.message }
 
-// Main runs the simulated hive with the arguments that follow the program's name and returns its exit code. It takes its
-// environment from the process, because it stands for a whole program: HOME, the variables of the era's services,
+// Main runs the simulated hive with the arguments that follow the program's name and returns its exit code. It takes
+// its environment from the process, because it stands for a whole program: HOME, the variables of the era's services,
 // HIVE_SIM_ERA and HIVE_SIM_TIME_SCALE.
 func Main(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	p := &program{stdout: stdout, stderr: stderr, env: environment(os.Environ())}

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// How often NATS asks each peer in a small cluster, how fast it tries to reach one at first, and how long a call among servers
-// may take.
+// How often NATS asks each peer in a small cluster, how fast it tries to reach one at first, and how long a call among
+// servers may take.
 const (
 	routeInterval     = time.Second
 	routeFastInterval = 50 * time.Millisecond // while a peer is missing and this NATS is young
@@ -30,8 +30,8 @@ const (
 // natsVersion is what it calls itself.
 const natsVersion = "2.12.0"
 
-// natsServer is a node's NATS: clients of the own node, routes to the other nodes' NATS, and the records that all share.
-// Safe for concurrent use.
+// natsServer is a node's NATS: clients of the own node, routes to the other nodes' NATS, and the records that all
+// share. Safe for concurrent use.
 type natsServer struct {
 	natsOptions
 	program *program
@@ -271,8 +271,8 @@ func (n *natsServer) follow(address string) {
 	}
 }
 
-// hold keeps a route until its connection ends, which is noticed at once, or until the other end has been silent for too
-// long, which is noticed late.
+// hold keeps a route until its connection ends, which is noticed at once, or until the other end has been silent for
+// too long, which is noticed late.
 func (n *natsServer) hold(address string, r *route) {
 	n.mu.Lock()
 	n.routes[address] = r

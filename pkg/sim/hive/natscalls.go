@@ -93,8 +93,8 @@ func (n *natsServer) answerRoute(ctx context.Context, call string, body json.Raw
 	return nil, fmt.Errorf("nats: no responders available for %s", call)
 }
 
-// gather asks every client that answers the topic, here and on the other nodes, and returns the answers. It is over when
-// all have answered or gone, or when time is up: one that is silent costs all of it.
+// gather asks every client that answers the topic, here and on the other nodes, and returns the answers. It is over
+// when all have answered or gone, or when time is up: one that is silent costs all of it.
 func (n *natsServer) gather(ctx context.Context, body json.RawMessage) ([]json.RawMessage, error) {
 	var g gathering
 	if err := json.Unmarshal(body, &g); err != nil {

@@ -20,8 +20,8 @@ const (
 	colourOff    = "\x1b[0m"
 )
 
-// nodesCommand is `get nodes`: every configured node, Ready if its daemon answers through NATS. It asks the own node's NATS
-// and no other.
+// nodesCommand is `get nodes`: every configured node, Ready if its daemon answers through NATS. It asks the own node's
+// NATS and no other.
 func (p *program) nodesCommand() *cobra.Command {
 	c := &cobra.Command{Use: "nodes", Short: "Display cluster nodes"}
 	c.Run = func(c *cobra.Command, _ []string) {

@@ -84,8 +84,8 @@ func (p *program) openStore() error {
 	return nil
 }
 
-// storeKeys connects to NATS as the later era's store does at its start, once: with the system's certificates, because it
-// knows of no CA of its own.
+// storeKeys connects to NATS as the later era's store does at its start, once: with the system's certificates, because
+// it knows of no CA of its own.
 func (p *program) storeKeys(config storeConfig) error {
 	if config.IAM == nil {
 		return nil

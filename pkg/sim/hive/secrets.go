@@ -75,8 +75,8 @@ type bootstrapAdmin struct {
 	EncryptedSecret string `json:"encrypted_secret"`
 }
 
-// writeBootstrap writes the master key and bootstrap.json, which moved into the data directory with the later era, where
-// the services' own key is kept as well.
+// writeBootstrap writes the master key and bootstrap.json, which moved into the data directory with the later era,
+// where the services' own key is kept as well.
 func (p *program) writeBootstrap(l layout, masterKey []byte, s shared) error {
 	own, errOwn := seal(masterKey, s.SecretKey)
 	adm, errAdmin := seal(masterKey, s.AdminSecret)

@@ -40,8 +40,8 @@ func (p *program) services() []service {
 	}
 }
 
-// serviceCommand has a command for each service, which starts it in the foreground. A name that this era has not prints the
-// usage and is no failure.
+// serviceCommand has a command for each service, which starts it in the foreground. A name that this era has not prints
+// the usage and is no failure.
 func (p *program) serviceCommand() *cobra.Command {
 	parent := &cobra.Command{Use: "service", Short: "Manage services"}
 	for _, s := range p.services() {
@@ -188,8 +188,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// withConfig runs a service with the configuration that it was told of. One that cannot be read ends it as if nothing were
-// wrong, as does one that was not named; one that is not there is a panic of the real services, but of vpcd.
+// withConfig runs a service with the configuration that it was told of. One that cannot be read ends it as if nothing
+// were wrong, as does one that was not named; one that is not there is a panic of the real services, but of vpcd.
 func (p *program) withConfig(name string, run func(config nodeConfig, text []byte) error) error {
 	p.say("Starting %s service...", name)
 	file := p.setting("config")

@@ -15,9 +15,9 @@ import (
 // Era is which generation of hive is imitated.
 type Era string
 
-// The eras. EraPre is hive of March 2026: plain HTTP and no token on the daemon's port, NATS without TLS, NATS monitoring on
-// the node's address. EraSpx is spinifex of May 2026: HTTPS and NATS over TLS under the cluster's CA, a join token,
-// monitoring on 127.0.0.1 only, other names for program, service, files and variables.
+// The eras. EraPre is hive of March 2026: plain HTTP and no token on the daemon's port, NATS without TLS, NATS
+// monitoring on the node's address. EraSpx is spinifex of May 2026: HTTPS and NATS over TLS under the cluster's CA, a
+// join token, monitoring on 127.0.0.1 only, other names for program, service, files and variables.
 const (
 	EraPre Era = "pre"
 	EraSpx Era = "spx"

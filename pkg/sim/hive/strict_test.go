@@ -292,8 +292,8 @@ func TestSeedRaceCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// The records are NATS' own: a gateway that starts again finds its keys there, and so does another cluster's gateway that
-// is put upon old data.
+// The records are NATS' own: a gateway that starts again finds its keys there, and so does another cluster's gateway
+// that is put upon old data.
 func TestRecordsOutliveTheirServices(t *testing.T) {
 	t.Parallel()
 	n := cluster(t, EraPre, 1, nil)[0]
@@ -405,7 +405,8 @@ func TestRootsTrustStore(t *testing.T) {
 	}
 }
 
-// A peer that is silent stays in /routez, unlike one that is gone, and a gateway that has heard its daemon waits for it.
+// A peer that is silent stays in /routez, unlike one that is gone, and a gateway that has heard its daemon waits for
+// it.
 func TestSilentNode(t *testing.T) {
 	members := cluster(t, EraPre, 3, map[string]any{"stale_routes": 3.0, "gateway_wait": 0.7})
 	leader, silent := members[0], members[2]

@@ -14,8 +14,8 @@ const (
 	guestMarker = "/usr/lib/hive-sim/guest"
 )
 
-// hostRoot is where the simulated host keeps its files: "/" on an isolated one, empty where there is no simulated host. The
-// trust store of the machine behind it is somebody's own and is never written.
+// hostRoot is where the simulated host keeps its files: "/" on an isolated one, empty where there is no simulated host.
+// The trust store of the machine behind it is somebody's own and is never written.
 func (p *program) hostRoot() string {
 	if root := p.env["SIM_HOST_ROOT"]; root != "" {
 		return root
@@ -47,8 +47,8 @@ func (p *program) trust(ca []byte) error {
 	return writeFile(file, ca, 0o644)
 }
 
-// systemTrust is what a service trusts that was told of no CA: the system's store, which SSL_CERT_FILE replaces, and what
-// root has put there.
+// systemTrust is what a service trusts that was told of no CA: the system's store, which SSL_CERT_FILE replaces, and
+// what root has put there.
 func (p *program) systemTrust() *tls.Config {
 	pool, err := x509.SystemCertPool()
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// maxAgentData is the most that the agent returns of a file or a command's output (16 MiB, as PVE's file-read and qemu-ga).
+// maxAgentData is the most that the agent returns of a file or a command's output (16 MiB, as PVE's file-read and
+// qemu-ga).
 const maxAgentData = 16 << 20
 
 // agent runs commands for the hypervisor, as root of the machine (kind process: as the simulator's user).

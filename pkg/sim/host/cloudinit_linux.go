@@ -22,8 +22,8 @@ import (
 // defaultUser is the user of Debian's cloud image, made when the hypervisor names none.
 const defaultUser = "debian"
 
-// cloudConfig is what the simulator knows of cloud-config. Keys whose effect a simulated host cannot have are accepted and
-// logged; any other key is an error, as a typing mistake in one would otherwise be found on real hardware only.
+// cloudConfig is what the simulator knows of cloud-config. Keys whose effect a simulated host cannot have are accepted
+// and logged; any other key is an error, as a typing mistake in one would otherwise be found on real hardware only.
 type cloudConfig struct {
 	WriteFiles []writeFile `yaml:"write_files"`
 	RunCmd     []yaml.Node `yaml:"runcmd"`
@@ -71,8 +71,8 @@ type cloudInit struct {
 
 func newCloudInit(g *guest) *cloudInit { return &cloudInit{g: g} }
 
-// instanceID follows PVE: it changes when the user data or the network data of the drive changes, and not when the vendor
-// data does.
+// instanceID follows PVE: it changes when the user data or the network data of the drive changes, and not when the
+// vendor data does.
 func (c *cloudInit) instanceID() string {
 	cfg := c.g.cfg
 	h := sha1.New()
@@ -114,8 +114,8 @@ func (c *cloudInit) must(what string, err error) {
 	}
 }
 
-// initStage is what happens before SSH is up: instance, host name, user and keys. For a new instance the host keys that a
-// cloned disk brought along are removed, as cloud-init does, so that the clone gets its own.
+// initStage is what happens before SSH is up: instance, host name, user and keys. For a new instance the host keys that
+// a cloned disk brought along are removed, as cloud-init does, so that the clone gets its own.
 func (c *cloudInit) initStage() {
 	id := c.instanceID()
 	old, _ := os.ReadFile(c.g.path("/var/lib/cloud/data/instance-id"))

@@ -132,8 +132,8 @@ func runCloudInit(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// runAptGet answers `apt-get [-q] [-y] [-o OPTION=VALUE] update|install PACKAGE...` and installs nothing, as cloud-init's
-// packages are not installed either: a simulated host has what the real machine has.
+// runAptGet answers `apt-get [-q] [-y] [-o OPTION=VALUE] update|install PACKAGE...` and installs nothing, as
+// cloud-init's packages are not installed either: a simulated host has what the real machine has.
 func runAptGet(args []string, stdout, stderr io.Writer) int {
 	var words []string
 	for i := 0; i < len(args); i++ {
@@ -338,8 +338,8 @@ func sudoFail(err error) int {
 	return 1
 }
 
-// insideMachine holds if process 1 is a machine's init: the program of which this one is a set-uid copy. The copy lies in
-// a directory that only root can enter, so this is the second lock on the door.
+// insideMachine holds if process 1 is a machine's init: the program of which this one is a set-uid copy. The copy lies
+// in a directory that only root can enter, so this is the second lock on the door.
 func insideMachine() error {
 	refused := errors.New("this works inside a simulated host only")
 	if os.Geteuid() != 0 {

@@ -20,7 +20,8 @@ type message struct {
 // errPowerLost means that the machine's init is gone, or going.
 var errPowerLost = fmt.Errorf("%w: the machine is powering off", ErrAgentNotRunning)
 
-// control is the manager's end of a machine's control socket. Safe for concurrent use; calls do not wait for one another.
+// control is the manager's end of a machine's control socket. Safe for concurrent use; calls do not wait for one
+// another.
 type control struct {
 	conn    net.Conn
 	mu      sync.Mutex // guards enc and below

@@ -92,8 +92,8 @@ func (g *guest) resetSignals() {
 }
 
 // closeInherited closes what the simulator itself inherited and passed on unawares: a pipe of whoever started it would
-// otherwise stay open for as long as the machine runs. The two files meant for an init are kept from its children. What the
-// Go runtime has open is marked as not to be inherited, and so is told apart.
+// otherwise stay open for as long as the machine runs. The two files meant for an init are kept from its children. What
+// the Go runtime has open is marked as not to be inherited, and so is told apart.
 func closeInherited() {
 	fds, _ := os.ReadDir("/proc/self/fd")
 	for _, e := range fds {

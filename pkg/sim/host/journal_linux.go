@@ -12,8 +12,9 @@ import (
 // earlierJournal is what a host's journal of the boot before is, if there is such a file on it.
 const earlierJournal = "var/log/sim-journal-before"
 
-// runJournal answers `journalctl [--no-pager] [--list-boots] [-b [-1]] [-k] [-n LINES] [-u UNIT]...`: the journal of a simulated host is what its
-// cloud-init said, for no systemd runs in it. The real machine's journal must not answer in its place.
+// runJournal answers `journalctl [--no-pager] [--list-boots] [-b [-1]] [-k] [-n LINES] [-u UNIT]...`: the journal of a
+// simulated host is what its cloud-init said, for no systemd runs in it. The real machine's journal must not answer in
+// its place.
 func runJournal(args []string, stdout, stderr io.Writer) int {
 	lines, kernel, before := -1, false, false
 	earlier, err := os.ReadFile(filepath.Join("/", os.Getenv(rootVariable), earlierJournal))
@@ -74,7 +75,8 @@ func runJournal(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// journalEntries are the lines of cloud-init's log as the journal shows them, if its unit is among those asked for (none: all).
+// journalEntries are the lines of cloud-init's log as the journal shows them, if its unit is among those asked for
+// (none: all).
 func journalEntries(root string, units []string) []string {
 	wanted := len(units) == 0
 	for _, unit := range units {

@@ -109,8 +109,8 @@ func (l *leases) subnet() int {
 	return l.data.Subnet
 }
 
-// get returns the address of a card of machine id on a bridge, taking a free one if it has none. Of the last byte, 1 is the
-// simulator's own and 2 to 9 are left for static addresses.
+// get returns the address of a card of machine id on a bridge, taking a free one if it has none. Of the last byte, 1 is
+// the simulator's own and 2 to 9 are left for static addresses.
 func (l *leases) get(id, mac, bridge string) (netip.Prefix, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

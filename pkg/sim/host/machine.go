@@ -6,8 +6,9 @@
 // lacks the capabilities that would reach the real kernel (modules, clock, devices, reboot).
 //
 // A machine of kind process is not isolated at all. Its processes run as the simulator's user and see the real machine;
-// sudo, hostname, apt-get and cloud-init are stand-ins in its PATH, and HOME, TMPDIR and SIM_HOST_ROOT point into its directory,
-// where cloud-init puts files such as /var/lib/NAME/done. The guest agent reads a file there first, then really.
+// sudo, hostname, apt-get and cloud-init are stand-ins in its PATH, and HOME, TMPDIR and SIM_HOST_ROOT point into its
+// directory, where cloud-init puts files such as /var/lib/NAME/done. The guest agent reads a file there first, then
+// really.
 //
 // Cloud-init is a subset: user, keys, host name, and of the vendor data write_files and such entries of runcmd as only
 // write below /run, /var/lib and /tmp (touch, mkdir -p, echo, printf, true, joined by && or lines, one > or >>, no
@@ -38,8 +39,8 @@ type NIC struct {
 	Address netip.Prefix
 }
 
-// CloudInit is what a VM's cloud-init drive holds, as far as the simulator honours it. An empty User is that of Debian's
-// cloud image, debian.
+// CloudInit is what a VM's cloud-init drive holds, as far as the simulator honours it. An empty User is that of
+// Debian's cloud image, debian.
 type CloudInit struct {
 	Hostname   string
 	User       string
@@ -105,7 +106,8 @@ type Machines interface {
 	Remove(ctx context.Context, id string) error
 	// SetIPv6 makes DHCP give addresses of IPv6, and no others, from now on; false: of IPv4 again.
 	SetIPv6(on bool) error
-	// Renumber gives every card that has its address by DHCP another one, at once if the machine runs, else when it starts.
+	// Renumber gives every card that has its address by DHCP another one, at once if the machine runs, else when it
+	// starts.
 	Renumber(ctx context.Context, id string) error
 	// Clone copies the machine's disk (its file changes) to another id that must not exist. The source is stopped.
 	Clone(ctx context.Context, from, to string) error

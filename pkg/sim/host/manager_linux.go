@@ -77,8 +77,8 @@ func checkID(id string) error {
 }
 
 // NewManager prepares the networks for machines of opt.Kind and returns an error if they cannot be had here. What an
-// earlier simulator with the same directory left behind is removed; the disks and addresses of its machines are kept, and
-// all machines are stopped. ctx bounds the preparation only. Close must be called.
+// earlier simulator with the same directory left behind is removed; the disks and addresses of its machines are kept,
+// and all machines are stopped. ctx bounds the preparation only. Close must be called.
 func NewManager(ctx context.Context, opt Options) (*Manager, error) {
 	m := &Manager{opt: opt, machines: map[string]*machine{}}
 	if err := m.prepare(ctx); err != nil {
@@ -241,7 +241,8 @@ func (m *Manager) Networks() map[string]netip.Prefix {
 // errClosed means that the simulator is shutting down, or has.
 var errClosed = errors.New("the simulator is shutting down")
 
-// get returns the machine of that id, making its entry. After Close there are none: what Close has seen is all there is.
+// get returns the machine of that id, making its entry. After Close there are none: what Close has seen is all there
+// is.
 func (m *Manager) get(id string) (*machine, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -523,8 +524,8 @@ func (m *Manager) kill(id string, r *run) {
 	m.opt.Log.Info("machine stopped", "id", id)
 }
 
-// Shutdown asks the guest to power off: its processes get SIGTERM and 5 s before they are killed. If ctx ends first, the
-// shutdown goes on by itself. Shutting down a stopped machine does nothing.
+// Shutdown asks the guest to power off: its processes get SIGTERM and 5 s before they are killed. If ctx ends first,
+// the shutdown goes on by itself. Shutting down a stopped machine does nothing.
 func (m *Manager) Shutdown(ctx context.Context, id string) error {
 	r := m.running(id)
 	if r == nil {
@@ -562,8 +563,8 @@ func (m *Manager) stop(id string, mc *machine) {
 	m.setRun(mc, nil)
 }
 
-// Remove stops the machine if need be and deletes its disk, its logs and its addresses. Removing an unknown machine does
-// nothing.
+// Remove stops the machine if need be and deletes its disk, its logs and its addresses. Removing an unknown machine
+// does nothing.
 func (m *Manager) Remove(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -592,8 +593,8 @@ func (m *Manager) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// SetIPv6 makes DHCP give addresses of IPv6, and no others, to machines that start, and to those that Renumber moves; false:
-// of IPv4 again. It is kept. Hosts of kind process have IPv4 only.
+// SetIPv6 makes DHCP give addresses of IPv6, and no others, to machines that start, and to those that Renumber moves;
+// false: of IPv4 again. It is kept. Hosts of kind process have IPv4 only.
 func (m *Manager) SetIPv6(on bool) error {
 	if err := m.leases.setIPv6(on); err != nil {
 		return fmt.Errorf("addresses of IPv6: %w", err)
@@ -601,9 +602,9 @@ func (m *Manager) SetIPv6(on bool) error {
 	return nil
 }
 
-// Renumber gives every card that has its address by DHCP another one, as a DHCP server does that has forgotten its leases.
-// A machine that runs has it at once: what was connected to the old one is cut off (kind netns), and nothing answers there
-// any more. One that does not run, or never did, has it when it starts.
+// Renumber gives every card that has its address by DHCP another one, as a DHCP server does that has forgotten its
+// leases. A machine that runs has it at once: what was connected to the old one is cut off (kind netns), and nothing
+// answers there any more. One that does not run, or never did, has it when it starts.
 func (m *Manager) Renumber(ctx context.Context, id string) error {
 	mc, err := m.get(id)
 	if err != nil {

@@ -19,8 +19,8 @@ type markerCommand struct {
 // markerDirs are the directories below which a simulated host honours what runcmd writes.
 var markerDirs = [...]string{"/run/", "/var/lib/", "/tmp/"}
 
-// markerCommands reads an entry of runcmd, a shell line or else a list, as commands that only write markers. reason says
-// why it is something else.
+// markerCommands reads an entry of runcmd, a shell line or else a list, as commands that only write markers. reason
+// says why it is something else.
 func markerCommands(line string, argv []string) (cmds []markerCommand, reason string) {
 	if len(argv) > 0 {
 		if len(argv) == 3 && (argv[0] == "sh" || argv[0] == "bash" || argv[0] == "/bin/sh" || argv[0] == "/bin/bash") &&

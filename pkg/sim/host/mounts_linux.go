@@ -67,7 +67,8 @@ func mountOverlay() error {
 	}
 }
 
-// outerMounts lists directories with programs that are file systems of their own; an overlay shows one file system only.
+// outerMounts lists directories with programs that are file systems of their own; an overlay shows one file system
+// only.
 func outerMounts() ([]string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -42,8 +42,8 @@ func subnets6(k int) map[string]netip.Prefix {
 	}
 }
 
-// claimSubnet takes a subnet number that no other simulator on this machine has, for as long as the socket it returns is
-// open: binding an address is atomic, needs no file, and ends with the process however it ends. Number want is tried
+// claimSubnet takes a subnet number that no other simulator on this machine has, for as long as the socket it returns
+// is open: binding an address is atomic, needs no file, and ends with the process however it ends. Number want is tried
 // first, then those from seed on.
 func claimSubnet(ctx context.Context, want, seed int, usable func(k int) bool) (int, net.PacketConn, error) {
 	var lc net.ListenConfig
@@ -76,9 +76,9 @@ func dirTag(dir string) (tag string, seed int) {
 	return fmt.Sprintf("hs%x", h[:4]), int(h[5])
 }
 
-// fabric is the networks of one simulator with machines of kind netns: two bridges in a network namespace of its own, and
-// one veth pair for each into the namespace that the simulator runs in. The namespace has no name and no process; it is
-// held open by this process alone, so that the kernel removes all of it when this process ends.
+// fabric is the networks of one simulator with machines of kind netns: two bridges in a network namespace of its own,
+// and one veth pair for each into the namespace that the simulator runs in. The namespace has no name and no process;
+// it is held open by this process alone, so that the kernel removes all of it when this process ends.
 type fabric struct {
 	tag     string
 	nets    map[string]netip.Prefix
@@ -206,8 +206,8 @@ func (f *fabric) addNetwork(bridge, uplink string) error {
 	return nil
 }
 
-// reachIPv6 gives this machine its address in a bridge's network of IPv6. It is done when a machine needs it: where IPv6 is
-// switched off, nothing else is the worse for it.
+// reachIPv6 gives this machine its address in a bridge's network of IPv6. It is done when a machine needs it: where
+// IPv6 is switched off, nothing else is the worse for it.
 func (f *fabric) reachIPv6(bridge string) error {
 	uplink, err := f.outside.LinkByName(uplinks(f.tag)[bridge])
 	if err != nil {
@@ -276,8 +276,8 @@ func (f *fabric) attach(pid int, id string, n int, bridge string, nic guestNIC) 
 	return nil
 }
 
-// introduce tells this machine whose address addr is now. Without it, this machine would look for some seconds at the MAC
-// of the machine that had the address before.
+// introduce tells this machine whose address addr is now. Without it, this machine would look for some seconds at the
+// MAC of the machine that had the address before.
 func (f *fabric) introduce(bridge string, addr netip.Addr, mac net.HardwareAddr) {
 	uplink, err := f.outside.LinkByName(uplinks(f.tag)[bridge])
 	if err != nil {

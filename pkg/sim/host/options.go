@@ -18,7 +18,8 @@ type Options struct {
 	Self string
 	// Hide lists further directories of this machine that its hosts shall see as empty (kind netns). Dir is always hidden.
 	Hide []string
-	// BootDelay is the time from power-on until SSH and the agent answer. Cloud-init ends a fifth of it later, at most 2 s.
+	// BootDelay is the time from power-on until SSH and the agent answer. Cloud-init ends a fifth of it later, at most 2
+	// s.
 	BootDelay time.Duration
 	// Log receives what happens to machines. Nil discards it.
 	Log *slog.Logger

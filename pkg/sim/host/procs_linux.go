@@ -19,8 +19,8 @@ import (
 	"hive-test/pkg/process"
 )
 
-// procs starts and reaps the processes of a machine. An init adopts orphans, so it must wait for any child; os/exec's own
-// waiting would race with that, so all children are started here and their ends are handed out from one place.
+// procs starts and reaps the processes of a machine. An init adopts orphans, so it must wait for any child; os/exec's
+// own waiting would race with that, so all children are started here and their ends are handed out from one place.
 type procs struct {
 	mu      sync.Mutex // held while a child is started, so that it is registered before it can be reaped
 	closed  bool       // no more children
@@ -57,8 +57,8 @@ func newProcs(confine bool) *procs {
 	return p
 }
 
-// launch runs jobs on one thread. The bounding set belongs to a thread and is inherited by its children: dropped here, it
-// confines what is started and leaves the init itself able to mount and to make devices.
+// launch runs jobs on one thread. The bounding set belongs to a thread and is inherited by its children: dropped here,
+// it confines what is started and leaves the init itself able to mount and to make devices.
 func (p *procs) launch(confine bool) {
 	runtime.LockOSThread()
 	if confine {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What the manager and a machine's init say to each other, as lines of JSON over a socket pair that only they hold. Its end of
-// file is the machine's power cut: when the simulator dies, by whatever signal, every machine ends.
+// What the manager and a machine's init say to each other, as lines of JSON over a socket pair that only they hold. Its
+// end of file is the machine's power cut: when the simulator dies, by whatever signal, every machine ends.
 
 // guestConfig is all that an init is told. It holds no secrets.
 type guestConfig struct {

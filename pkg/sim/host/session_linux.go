@@ -62,7 +62,8 @@ func (s *stdio) close() {
 	}
 }
 
-// authorized reads the user's authorized_keys at every login, as sshd does. Only the user that cloud-init made may log in.
+// authorized reads the user's authorized_keys at every login, as sshd does. Only the user that cloud-init made may log
+// in.
 func (g *guest) authorized(user string, key ssh.PublicKey) (sshd.Login, bool) {
 	if user != g.account.Name {
 		return sshd.Login{}, false
@@ -219,8 +220,8 @@ func report(s *sshd.Session, ws syscall.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
-// runTerminal runs a process on a terminal of the machine. When the client hangs up, the terminal goes away and the kernel
-// sends its processes SIGHUP.
+// runTerminal runs a process on a terminal of the machine. When the client hangs up, the terminal goes away and the
+// kernel sends its processes SIGHUP.
 func (g *guest) runTerminal(ctx context.Context, s *sshd.Session, path string, argv []string) int {
 	tty, err := openTerminal()
 	if err != nil {

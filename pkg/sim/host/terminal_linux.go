@@ -9,8 +9,8 @@ import (
 	"hive-test/pkg/sim/sshd"
 )
 
-// terminal is a pseudo-terminal of the machine. Its master is opened non-blocking, so that closing it ends a pending read
-// and hangs up at once; a read that blocks in the kernel would keep it open.
+// terminal is a pseudo-terminal of the machine. Its master is opened non-blocking, so that closing it ends a pending
+// read and hangs up at once; a read that blocks in the kernel would keep it open.
 type terminal struct {
 	fd     int
 	master *os.File

@@ -69,8 +69,8 @@ func (i identity) name() string {
 	return i.user + "!" + i.token
 }
 
-// builtinRoles are the roles and privileges of a version (both observed): in 9 VM.Monitor is replaced by the VM.GuestAgent
-// privileges.
+// builtinRoles are the roles and privileges of a version (both observed): in 9 VM.Monitor is replaced by the
+// VM.GuestAgent privileges.
 func builtinRoles(version string) map[string][]string {
 	vm := []string{
 		"VM.Allocate", "VM.Audit", "VM.Backup", "VM.Clone", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Cloudinit",
@@ -210,8 +210,8 @@ func (s *Server) poolsOf(path string) []string {
 	return out
 }
 
-// privs are what an identity may do on a path. A token with privilege separation has the intersection of its own and its
-// user's privileges.
+// privs are what an identity may do on a path. A token with privilege separation has the intersection of its own and
+// its user's privileges.
 func (s *Server) privs(who identity, path string) map[string]bool {
 	user := s.privsOf(who.user, path)
 	if who.token == "" {

@@ -76,8 +76,8 @@ func agentIndex(*Server, *call) (any, error) {
 	return out, nil
 }
 
-// agentAsk serves one command of the guest agent. A guest of the simulator knows few; of the others it says so, as agents do that
-// are old, or that were told to leave them out.
+// agentAsk serves one command of the guest agent. A guest of the simulator knows few; of the others it says so, as
+// agents do that are old, or that were told to leave them out.
 func agentAsk(name string) handler {
 	known := map[string]handler{
 		"ping": agentPing, "info": agentInfo, "network-get-interfaces": agentInterfaces, "get-host-name": agentHostName, "get-osinfo": agentOSInfo,

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// The recorders left out requests that tidied up between two records, and did some things by hand. arrange brings the VM
-// that a record is about into the state that the recorded answer tells of: there or not, running or not, locked or not,
-// its guest alive or not. What the simulator answers in that state is what is compared.
+// The recorders left out requests that tidied up between two records, and did some things by hand. arrange brings the
+// VM that a record is about into the state that the recorded answer tells of: there or not, running or not, locked or
+// not, its guest alive or not. What the simulator answers in that state is what is compared.
 
 var (
 	vmCall  = regexp.MustCompile(`^/api2/json/nodes/([^/]+)/qemu/(\d+)([^?]*)`)
@@ -111,8 +111,8 @@ func (p *player) arrangeNew(r *fullRecord) {
 	}
 }
 
-// mayArrange tells whether a VM may have been changed by requests that were not recorded: it was not spoken of since numbers
-// of records were last missing.
+// mayArrange tells whether a VM may have been changed by requests that were not recorded: it was not spoken of since
+// numbers of records were last missing.
 func (p *player) mayArrange(vmid int) bool {
 	seen := p.touched
 	if p.crowd != nil {

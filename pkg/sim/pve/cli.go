@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// command is one of a hypervisor's programs with its words: a call of the API as root. Args are the parameters that stand
-// without a name, in their order; those that the path names are taken from them.
+// command is one of a hypervisor's programs with its words: a call of the API as root. Args are the parameters that
+// stand without a name, in their order; those that the path names are taken from them.
 type command struct {
 	words        string
 	method, path string
@@ -123,12 +123,14 @@ func commandParams(c command, props map[string]*property, args []string) (map[st
 		p := props[name]
 		switch {
 		case p == nil:
-			return nil, fmt.Errorf("Unknown option: %s\n400 unable to parse option", name) //nolint:staticcheck // PVE's words
+			//lint:ignore ST1005 PVE's words
+			return nil, fmt.Errorf("Unknown option: %s\n400 unable to parse option", name)
 		case given:
 		case p.Type == "boolean" && (len(args) == 0 || strings.HasPrefix(args[0], "-")):
 			text = "1"
 		case len(args) == 0:
-			return nil, fmt.Errorf("Option %s requires an argument\n400 unable to parse option", name) //nolint:staticcheck // PVE's words
+			//lint:ignore ST1005 PVE's words
+			return nil, fmt.Errorf("Option %s requires an argument\n400 unable to parse option", name)
 		default:
 			text, args = args[0], args[1:]
 		}
@@ -205,7 +207,8 @@ func kilobytes(v any) int64 {
 	return n / kib
 }
 
-// printTable draws rows as the programs do, the columns in the order of their names, and prints a single value as it is.
+// printTable draws rows as the programs do, the columns in the order of their names, and prints a single value as it
+// is.
 func printTable(std stdio, data any) {
 	var rows []map[string]any
 	switch data := data.(type) {

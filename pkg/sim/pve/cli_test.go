@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAdminPrograms: qm, pvesm, pveum and pvesh do as root what the API does, and are as strict. Those of 340 and 999 are records.
+// TestAdminPrograms: qm, pvesm, pveum and pvesh do as root what the API does, and are as strict. Those of 340 and 999
+// are records.
 func TestAdminPrograms(t *testing.T) {
 	_, c, _ := startServer(t, Options{})
 	root, other := c.login(0, "root"), c.login(0, "admin")

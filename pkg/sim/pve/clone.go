@@ -52,8 +52,8 @@ func cloneVM(s *Server, c *call) (any, error) {
 	}), nil
 }
 
-// lockClone takes the lock of the new VM. The source's lock is shared between clones of it, so that they do not wait for one
-// another: it is enough that nobody else has it when they begin.
+// lockClone takes the lock of the new VM. The source's lock is shared between clones of it, so that they do not wait
+// for one another: it is enough that nobody else has it when they begin.
 func (s *Server) lockClone(t *task, source, newid int) (func(), error) {
 	unlock, err := s.lockVM(t.ctx, source, s.opt.LockTimeout)
 	if err != nil {

@@ -212,7 +212,8 @@ func (s *Server) formatting(v *volume) string {
 	return fmt.Sprintf("Formatting '%s', fmt=%s size=%d preallocation=off", s.filePath(v), v.Format, v.Size)
 }
 
-// copied is what a task's log says of a volume that is filled from another. Version 9 says first that it is there (recorded).
+// copied is what a task's log says of a volume that is filled from another. Version 9 says first that it is there
+// (recorded).
 func (s *Server) copied(v *volume) []string {
 	lines := transferred(v.Size)
 	if s.version != Version84 {
@@ -291,7 +292,8 @@ func (s *Server) makeDrive(node string, vmid int, key string, d drive, template 
 	return d.text(), nil
 }
 
-// canFormat refuses a format that a storage cannot make. A disk that is copied gets another one instead, and no refusal.
+// canFormat refuses a format that a storage cannot make. A disk that is copied gets another one instead, and no
+// refusal.
 func (s *Server) canFormat(storageID, format string) error {
 	st, err := s.storage(storageID)
 	if err == nil {

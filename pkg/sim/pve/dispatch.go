@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// call is one API call on its way to a handler. Handlers run with the server's mutex held unless their route says async.
+// call is one API call on its way to a handler. Handlers run with the server's mutex held unless their route says
+// async.
 type call struct {
 	ctx    context.Context
 	req    *request

@@ -31,16 +31,18 @@ type fault struct {
 	Reason string `json:"reason,omitempty"`
 	// Data is answered instead of serving the request, as a success: [] is a listing that shows nothing.
 	Data json.RawMessage `json:"data,omitempty"`
-	// Body is answered, as a page of some other server, in place of what PVE would: with Status, or with 200 if that is unset.
+	// Body is answered, as a page of some other server, in place of what PVE would: with Status, or with 200 if that is
+	// unset.
 	Body *string `json:"body,omitempty"`
 	// Delay holds the request back ("1.5s"), whatever else happens to it.
 	Delay duration `json:"delay,omitempty"`
 	// TaskError lets the request pass and makes the task that it starts fail with this text, without having done its work.
 	TaskError string `json:"task_error,omitempty"`
-	// TaskWarnings lets the request pass and makes the task that it starts warn so, do its work, and end with "WARNINGS: N".
+	// TaskWarnings lets the request pass and makes the task that it starts warn so, do its work, and end with "WARNINGS:
+	// N".
 	TaskWarnings []string `json:"task_warnings,omitempty"`
-	// HA makes the VM that is to be started or stopped one of the HA manager's: the task only asks for it and ends well at once, and
-	// the manager does it that much later.
+	// HA makes the VM that is to be started or stopped one of the HA manager's: the task only asks for it and ends well at
+	// once, and the manager does it that much later.
 	HA duration `json:"ha,omitempty"`
 	// Drop closes the connection without an answer, and without serving the request.
 	Drop bool `json:"drop,omitempty"`
@@ -50,8 +52,8 @@ type fault struct {
 	StorageLocked bool `json:"storage_locked,omitempty"`
 	// DisksKept lets a VM be deleted while its disks cannot be, and says why: 9 warns of it, on 8 only the log tells.
 	DisksKept string `json:"disks_kept,omitempty"`
-	// DisksLost makes a task that fails with TaskError lose the VM's disks before it does, as a deletion does where the quorum
-	// goes meanwhile.
+	// DisksLost makes a task that fails with TaskError lose the VM's disks before it does, as a deletion does where the
+	// quorum goes meanwhile.
 	DisksLost bool `json:"disks_lost,omitempty"`
 	// Interfaces changes what a guest agent tells of the guest's interfaces (agent/network-get-interfaces).
 	Interfaces *guestReport `json:"interfaces,omitempty"`

@@ -45,8 +45,8 @@ func (g *guestReport) of(list []host.Interface) []host.Interface {
 	return told
 }
 
-// setVM does to a VM what no API call does: with {"renumber": true} DHCP gives its cards other addresses, and {"lock": "backup"}
-// locks it as a backup does, {"lock": ""} no more.
+// setVM does to a VM what no API call does: with {"renumber": true} DHCP gives its cards other addresses, and {"lock":
+// "backup"} locks it as a backup does, {"lock": ""} no more.
 func (s *Server) setVM(id string, body []byte) error {
 	var in struct {
 		Renumber bool    `json:"renumber"`

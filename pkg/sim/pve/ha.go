@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// What follows is as in the source of pve-ha-manager 4.0.7 and 5.2.0; of all that a manager does the simulated one starts and stops
-// VMs.
+// What follows is as in the source of pve-ha-manager 4.0.7 and 5.2.0; of all that a manager does the simulated one
+// starts and stops VMs.
 
 const groupsMigrated = "ha groups have been migrated to rules"
 
@@ -259,7 +259,8 @@ func (s *Server) haState(v *vm) (state string, managed bool) {
 	return "stopped", true
 }
 
-// byHA reports whether the VM that the call is about is one of the HA manager's, and after which time that does what is asked.
+// byHA reports whether the VM that the call is about is one of the HA manager's, and after which time that does what is
+// asked.
 func (s *Server) byHA(c *call) (after time.Duration, managed bool) {
 	if c.fault != nil && c.fault.HA != 0 {
 		return time.Duration(c.fault.HA), true
@@ -275,8 +276,8 @@ func (c *call) byManager() *call {
 	return &own
 }
 
-// haTask is what a VM of the HA manager gets in place of a task that starts or stops it: one that asks the manager, and ends
-// (PVE::API2::Qemu; not observed). The manager looks at its requests every ten seconds.
+// haTask is what a VM of the HA manager gets in place of a task that starts or stops it: one that asks the manager, and
+// ends (PVE::API2::Qemu; not observed). The manager looks at its requests every ten seconds.
 func (s *Server) haTask(c *call, what, state string, after time.Duration, do func()) string {
 	_, known := s.wanted(c.vmid)
 	if known {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// destroyFaulty deletes a VM as far as the fault that it meets lets it: disks that cannot be removed stay while the VM goes, a lost
-// quorum keeps the VM while its disks go (all observed).
+// destroyFaulty deletes a VM as far as the fault that it meets lets it: disks that cannot be removed stay while the VM
+// goes, a lost quorum keeps the VM while its disks go (all observed).
 func (s *Server) destroyFaulty(t *task, c *call) error {
 	if c.fault == nil || !c.fault.StorageLocked && c.fault.DisksKept == "" && !c.fault.DisksLost {
 		return s.destroy(t, c)
@@ -32,7 +32,8 @@ func (s *Server) destroyFaulty(t *task, c *call) error {
 	return err
 }
 
-// keptDisks is what is said of disks that cannot be removed: once for the VM, and once more where all images of its id are to go.
+// keptDisks is what is said of disks that cannot be removed: once for the VM, and once more where all images of its id
+// are to go.
 func (s *Server) keptDisks(c *call, disks []*volume) []string {
 	var said, again []string
 	for _, v := range disks {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// readsOnly are the monitor's commands that change nothing. The others are for Sys.Modify, and on 9 some of them, and all that the
-// monitor does not have, for root@pam alone, which no token is. Here those are all others.
+// readsOnly are the monitor's commands that change nothing. The others are for Sys.Modify, and on 9 some of them, and
+// all that the monitor does not have, for root@pam alone, which no token is. Here those are all others.
 func readsOnly(command string) bool {
 	words := strings.Fields(command)
 	return len(words) > 0 && words[0] == "info" || len(words) == 1 && words[0] == "help"
 }
 
-// monitorCommand answers as QEMU's monitor, which ends its lines as a terminal wants it. What it says of a machine that does not run
-// is an answer, too.
+// monitorCommand answers as QEMU's monitor, which ends its lines as a terminal wants it. What it says of a machine that
+// does not run is an answer, too.
 func monitorCommand(s *Server, c *call) (any, error) {
 	command := c.get("command")
 	words := strings.Fields(command)

@@ -282,8 +282,8 @@ func (s *Server) quorate() bool {
 
 func (s *Server) expectedVotes() int { return cmp.Or(s.state.Expected, len(s.state.Nodes)) }
 
-// needsQuorum refuses what writes to the cluster's file system while there is no quorum (observed; everything that reads still
-// answers, and so does nextid). The configurations of VMs are looked after by writable.
+// needsQuorum refuses what writes to the cluster's file system while there is no quorum (observed; everything that
+// reads still answers, and so does nextid). The configurations of VMs are looked after by writable.
 func (s *Server) needsQuorum(r *route) error {
 	call := r.method + " " + r.path
 	if r.method == "GET" || !asksFirst(call) && clusterFiles()[call] == "" {

@@ -121,8 +121,8 @@ func (s *Server) allowedTags(who identity) (allowed map[string]bool, free bool) 
 	return allowed, admin || rule.allow == "free"
 }
 
-// checkTags refuses a change of tags that are not the caller's to set or to take away. Each counts as often as it is given, as
-// in Proxmox VE.
+// checkTags refuses a change of tags that are not the caller's to set or to take away. Each counts as often as it is
+// given, as in Proxmox VE.
 func (s *Server) checkTags(who identity, vmid int, old, next []string) error {
 	if err := s.need(who, "/vms/"+strconv.Itoa(vmid), "VM.Config.Options"); err != nil {
 		return err
@@ -147,8 +147,9 @@ func (s *Server) checkTags(who identity, vmid int, old, next []string) error {
 	return nil
 }
 
-// noTags is how the list of the tags that a new VM had before is written: an empty one of another kind, which reads as one tag. So
-// where tags are not free, none can be given to a new VM, whatever may be set (qemu-server 9.2.6, read in its source).
+// noTags is how the list of the tags that a new VM had before is written: an empty one of another kind, which reads as
+// one tag. So where tags are not free, none can be given to a new VM, whatever may be set (qemu-server 9.2.6, read in
+// its source).
 func noTags() []string { return []string{"HASH(0x55a547ef54b8)"} }
 
 // newTags are the tags of a new VM: since 9.2 checked and put in order, before kept as they were sent (observed).

@@ -110,8 +110,8 @@ func createVM(s *Server, c *call) (any, error) {
 	}), nil
 }
 
-// waitForNew waits until nobody holds the lock of the VM that is to be made, half as long as others wait (observed). It is
-// called with the server's mutex held and lets go of it meanwhile.
+// waitForNew waits until nobody holds the lock of the VM that is to be made, half as long as others wait (observed). It
+// is called with the server's mutex held and lets go of it meanwhile.
 func (s *Server) waitForNew(c *call) error {
 	s.mu.Unlock()
 	unlock, err := s.lockVM(c.ctx, c.vmid, s.opt.LockTimeout/2)

@@ -13,8 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// record92 is a record of a real Proxmox VE 9.2.11 with one hypervisor. Of what a 200 answers, its shape is compared; with exact, all
-// of it, the roles of a list in whatever order, or the keys, deep ones included. A status of 0 prepares what follows.
+// record92 is a record of a real Proxmox VE 9.2.11 with one hypervisor. Of what a 200 answers, its shape is compared;
+// with exact, all of it, the roles of a list in whatever order, or the keys, deep ones included. A status of 0 prepares
+// what follows.
 type record92 struct {
 	record
 	Exact string   `json:"exact"`
@@ -41,7 +42,8 @@ func lab92(t *testing.T) (*client, *fakeMachines) {
 	return c, f
 }
 
-// ofRole are the privileges of the role that is printed for 9 (pkg/deploy/proxmox/api has the same list, and must not be imported here).
+// ofRole are the privileges of the role that is printed for 9 (pkg/deploy/proxmox/api has the same list, and must not
+// be imported here).
 const ofRole = "Datastore.Allocate,Datastore.AllocateSpace,Datastore.AllocateTemplate,Datastore.Audit,Pool.Allocate,Pool.Audit,SDN.Use,Sys.Audit," +
 	"Sys.Console,Sys.Modify,VM.Allocate,VM.Audit,VM.Clone,VM.Config.CDROM,VM.Config.CPU,VM.Config.Cloudinit,VM.Config.Disk,VM.Config.HWType," +
 	"VM.Config.Memory,VM.Config.Network,VM.Config.Options,VM.Console,VM.GuestAgent.Audit,VM.GuestAgent.FileRead,VM.Migrate,VM.PowerMgmt"

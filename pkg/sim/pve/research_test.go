@@ -75,7 +75,8 @@ type subject struct {
 	reasons map[string]int
 }
 
-// ourCalls are the calls of pkg/deploy/proxmox/api, with their parameters. Those of the provider are in its recorded flows.
+// ourCalls are the calls of pkg/deploy/proxmox/api, with their parameters. Those of the provider are in its recorded
+// flows.
 const ourCalls = `
 GET /version
 GET /nodes
@@ -191,7 +192,8 @@ func isProviderFlow(file string) bool {
 	return strings.HasPrefix(name, "bpg-") || strings.HasPrefix(name, "v52-")
 }
 
-// knownCalls are the calls of hive-test and of the provider by method and path, each with the parameters it is made with.
+// knownCalls are the calls of hive-test and of the provider by method and path, each with the parameters it is made
+// with.
 func knownCalls(t *testing.T, files []string) map[string]map[string]bool {
 	t.Helper()
 	out := map[string]map[string]bool{}
@@ -718,8 +720,8 @@ func lacking(want any, ours []any) string {
 	return strings.Join(out, "; ")
 }
 
-// crowd is a group of requests that were made at once. Which of them won is chance: what counts is how many answers there
-// are of each kind.
+// crowd is a group of requests that were made at once. Which of them won is chance: what counts is how many answers
+// there are of each kind.
 type crowd struct {
 	name      string
 	records   []*fullRecord

@@ -225,7 +225,8 @@ func holdVM(p *player, crowd string) func() {
 	return unlock
 }
 
-// thirdNode takes the third hypervisor off the network as the records say. That only one of its daemons is down cannot be.
+// thirdNode takes the third hypervisor off the network as the records say. That only one of its daemons is down cannot
+// be.
 func thirdNode(p *player, r *fullRecord) string {
 	daemon := noted(r, "[pveproxy3 down]") || noted(r, "[pvedaemon3")
 	if daemon && strings.Contains(r.Path, "/pve3/") {

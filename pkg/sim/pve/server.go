@@ -54,8 +54,8 @@ type Options struct {
 	// TaskDuration is how long each task takes at least. 0: as long as the work takes.
 	TaskDuration time.Duration
 	// AuthDelay holds back every 401; AgentTimeout is how long a call waits for a guest agent; OfflineDelay is the time
-	// until an unreachable hypervisor is given up; LockTimeout is the wait for a VM that is being worked on; HADelay is when
-	// the HA manager does what is asked of it. For each 0 means the real server's value and a negative value none.
+	// until an unreachable hypervisor is given up; LockTimeout is the wait for a VM that is being worked on; HADelay is
+	// when the HA manager does what is asked of it. For each 0 means the real server's value and a negative value none.
 	AuthDelay, AgentTimeout, OfflineDelay, LockTimeout, HADelay time.Duration
 	// ResourcesLag makes GET /cluster/resources show names and states that are up to this old, as the real one does for
 	// up to 10 s. 0: always fresh.
@@ -171,7 +171,8 @@ func (o *Options) setDefaults() {
 }
 
 // Start opens the API and every hypervisor's SSH server on 127.0.0.1, on the ports that were used before if they are
-// free, and powers on the VMs that were running when the server was closed. It ends when ctx is done or Close is called.
+// free, and powers on the VMs that were running when the server was closed. It ends when ctx is done or Close is
+// called.
 func (s *Server) Start(ctx context.Context) (Endpoint, error) {
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	go s.saver()

@@ -127,8 +127,8 @@ func (s *storage) parse(name string) (content string, vmid int, err error) {
 	return "images", vmid, err
 }
 
-// format is the format of a new disk. One that the storage cannot make is refused, unless it is only what the disk that is
-// copied has.
+// format is the format of a new disk. One that the storage cannot make is refused, unless it is only what the disk that
+// is copied has.
 func (s *storage) format(asked string) (string, error) {
 	kind := s.kind()
 	switch {
@@ -176,7 +176,8 @@ func newStorage(c *call) (*storage, error) {
 	return st, err
 }
 
-// askedContent is what an entry is to hold. What the type cannot hold is passed over, as Proxmox VE does with a warning in its log.
+// askedContent is what an entry is to hold. What the type cannot hold is passed over, as Proxmox VE does with a warning
+// in its log.
 func (k storageKind) askedContent(c *call) ([]string, error) {
 	content := splitList(c.get("content"))
 	if len(content) == 0 {

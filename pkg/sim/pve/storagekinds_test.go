@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStorageKinds holds each type of storage to what Proxmox VE's plugin of it does: what an entry needs and shows, what
-// images are called, copied and linked, and the words for what does not fit.
+// TestStorageKinds holds each type of storage to what Proxmox VE's plugin of it does: what an entry needs and shows,
+// what images are called, copied and linked, and the words for what does not fit.
 func TestStorageKinds(t *testing.T) {
 	tests := []struct {
 		entry  string // what an entry of the type needs

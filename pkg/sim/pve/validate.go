@@ -217,7 +217,8 @@ func defaultKey(keys map[string]*property) string {
 	return ""
 }
 
-// compile prepares a property's pattern, and those of its keys. A published pattern that Go cannot read accepts everything.
+// compile prepares a property's pattern, and those of its keys. A published pattern that Go cannot read accepts
+// everything.
 func (p *property) compile() {
 	if p.Pattern != "" {
 		p.re, _ = regexp.Compile("^(?:" + p.Pattern + ")$")

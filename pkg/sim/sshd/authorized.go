@@ -16,9 +16,9 @@ type Login struct {
 	Restricted bool
 }
 
-// Find looks for key in the text of an authorized_keys file, as sshd(8) describes it, and reports whether it may log in at the time
-// now. Of the options it knows command, restrict and expiry-time; a line with another one, or that it cannot read, admits nobody, as
-// with OpenSSH.
+// Find looks for key in the text of an authorized_keys file, as sshd(8) describes it, and reports whether it may log in
+// at the time now. Of the options it knows command, restrict and expiry-time; a line with another one, or that it
+// cannot read, admits nobody, as with OpenSSH.
 func Find(authorizedKeys []byte, key ssh.PublicKey, now time.Time) (Login, bool) {
 	for line := range bytes.Lines(authorizedKeys) {
 		listed, _, options, _, err := ssh.ParseAuthorizedKey(line)

@@ -40,8 +40,8 @@ type exitSignal struct {
 	Lang       string
 }
 
-// Killed makes the session end with an exit-signal instead of an exit status: the command was ended by sig. To be called
-// by Exec before it returns; the status that Exec returns is then not sent.
+// Killed makes the session end with an exit-signal instead of an exit status: the command was ended by sig. To be
+// called by Exec before it returns; the status that Exec returns is then not sent.
 func (s *Session) Killed(sig ssh.Signal, coreDumped bool, message string) {
 	s.killed = &exitSignal{Signal: string(sig), CoreDumped: coreDumped, Message: message}
 }

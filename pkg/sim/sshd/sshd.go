@@ -1,6 +1,6 @@
 // Package sshd is a small SSH server for the simulator's hosts and hypervisors: public keys only, many sessions on one
-// connection, SFTP, direct-tcpip. It behaves as OpenSSH does with Debian's sshd_config where a client can tell: only LANG
-// and LC_* are taken from the client's environment, and the eleventh session of a connection is refused.
+// connection, SFTP, direct-tcpip. It behaves as OpenSSH does with Debian's sshd_config where a client can tell: only
+// LANG and LC_* are taken from the client's environment, and the eleventh session of a connection is refused.
 package sshd
 
 import (
@@ -29,8 +29,8 @@ const (
 type Config struct {
 	// HostKey identifies the server.
 	HostKey ssh.Signer
-	// Authorized reports whether key may log in as user, and what it may be used for. It may be asked several times in one login,
-	// also about keys that the client does not hold.
+	// Authorized reports whether key may log in as user, and what it may be used for. It may be asked several times in one
+	// login, also about keys that the client does not hold.
 	Authorized func(user string, key ssh.PublicKey) (Login, bool)
 	// Exec runs one command, or a shell if s.Command is empty, and returns its exit status (0-255). It must return soon
 	// after ctx is done, which happens when the client closes the session or hangs up, or the server ends.

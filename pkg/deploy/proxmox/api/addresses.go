@@ -30,8 +30,8 @@ const (
 // comes with stays for as long as its NIC has it.
 //
 // The wait ends with ctx. What cannot come right by waiting (no privilege, no agent configured, no such VM) ends a
-// node's wait at once, without ending the others'. The error joins one *AddressError per node, in node order, that says what is
-// missing and how to mend it. Two nodes with one address are an error that names both. Nodes that did get their
+// node's wait at once, without ending the others'. The error joins one *AddressError per node, in node order, that says
+// what is missing and how to mend it. Two nodes with one address are an error that names both. Nodes that did get their
 // addresses carry them in the result even then.
 func WaitAddresses(ctx context.Context, c Addresses, nodes cluster.Nodes, sink progress.Sink) (cluster.Nodes, error) {
 	result := append(cluster.Nodes(nil), nodes...)
@@ -125,16 +125,17 @@ func (w *addressWait) poll(ctx context.Context) (missing string, err error) {
 	return "", nil
 }
 
-// AddressOf is the address of the interface with the given MAC, as WaitAddresses chooses it, or the zero Addr. The one that
-// is known of it stays for as long as the interface has it: a second address that it gained is no move.
+// AddressOf is the address of the interface with the given MAC, as WaitAddresses chooses it, or the zero Addr. The one
+// that is known of it stays for as long as the interface has it: a second address that it gained is no move.
 func AddressOf(interfaces []Interface, mac string, known netip.Addr) netip.Addr {
 	addr, _ := pick(interfaces, "", mac, known)
 	return addr
 }
 
-// pick finds the address of the NIC with the given MAC, or says why there is none. Several interfaces may have that MAC: a bridge
-// takes that of the NIC below it, and has its address then. Of those that have one, the address that is known stays; else one in
-// the same network as that counts before others, and a NIC before what is above it. Bridges of containers never count.
+// pick finds the address of the NIC with the given MAC, or says why there is none. Several interfaces may have that
+// MAC: a bridge takes that of the NIC below it, and has its address then. Of those that have one, the address that is
+// known stays; else one in the same network as that counts before others, and a NIC before what is above it. Bridges of
+// containers never count.
 func pick(interfaces []Interface, role, mac string, known netip.Addr) (netip.Addr, string) {
 	var found []netip.Prefix
 	var names []string
@@ -172,8 +173,8 @@ func around(p netip.Prefix, known netip.Addr) int {
 	return 0
 }
 
-// containerBridge are interfaces that programs make for containers and guests within the node. Docker names its own ones br- and
-// twelve digits; br-ex and the like are the system's, and hive's.
+// containerBridge are interfaces that programs make for containers and guests within the node. Docker names its own
+// ones br- and twelve digits; br-ex and the like are the system's, and hive's.
 var containerBridge = regexp.MustCompile(`^(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr|veth|flannel|cali|tap|vnet)|^br-[0-9a-f]{12}$`)
 
 func forContainers(name string) bool { return containerBridge.MatchString(name) }

@@ -26,8 +26,9 @@ type Guests interface {
 }
 
 // Assign fills in what of reserved nodes is still open: where the template is that each is cloned from, and its static
-// addresses, which are in use neither in req.Taken nor by any VM of hive-test on this Proxmox VE. What was chosen before
-// stays. It asks nothing of the API if nothing is open. A template that cannot be found is left to Preflight to explain.
+// addresses, which are in use neither in req.Taken nor by any VM of hive-test on this Proxmox VE. What was chosen
+// before stays. It asks nothing of the API if nothing is open. A template that cannot be found is left to Preflight to
+// explain.
 func Assign(ctx context.Context, c Guests, req AssignRequest) (cluster.Nodes, error) {
 	nodes := slices.Clone(req.Nodes)
 	templates, addresses := open(req)
@@ -83,8 +84,8 @@ func locate(ctx context.Context, c Guests, listed []VM, spec cluster.Spec, nodes
 	}
 }
 
-// inUse are the addresses that cannot be chosen: those that the request names, the gateway, those of the nodes themselves and
-// those of every other VM of ours.
+// inUse are the addresses that cannot be chosen: those that the request names, the gateway, those of the nodes
+// themselves and those of every other VM of ours.
 func inUse(ctx context.Context, c Guests, listed []VM, req AssignRequest) (map[netip.Addr]string, error) {
 	taken := map[netip.Addr]string{}
 	maps.Copy(taken, req.Taken)

@@ -23,14 +23,14 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// A claim is the right to use one block of VM ids until VMs hold them. It has two halves. On this machine it is a locked
-// file, which no run can hold twice and which is free when its process is dead. Between machines it is a resource pool of
-// a fixed name: PVE keeps pools in one file for the whole cluster, so that of all who make a pool of one name, on whatever
-// node, exactly one succeeds (observed on PVE 8.4). Its comment says whose it is and until when.
+// A claim is the right to use one block of VM ids until VMs hold them. It has two halves. On this machine it is a
+// locked file, which no run can hold twice and which is free when its process is dead. Between machines it is a
+// resource pool of a fixed name: PVE keeps pools in one file for the whole cluster, so that of all who make a pool of
+// one name, on whatever node, exactly one succeeds (observed on PVE 8.4). Its comment says whose it is and until when.
 //
-// A pool that was asked for may be made when nobody waits for the answer any more, even when the run has ended and its mark is
-// gone. So a pool is asked for with an end that is near, and gets its real one when it is seen made: one that comes late has
-// lapsed, and is anybody's to take away.
+// A pool that was asked for may be made when nobody waits for the answer any more, even when the run has ended and its
+// mark is gone. So a pool is asked for with an end that is near, and gets its real one when it is seen made: one that
+// comes late has lapsed, and is anybody's to take away.
 
 const (
 	// blockSize is how many ids one claim covers: the largest cluster fits into one.
@@ -41,8 +41,8 @@ const (
 	brokenPrefix = "hive-test-over-"
 	// claimTime is how long making one claim, or giving it up, may take.
 	claimTime = 10 * time.Second
-	// askedTime is how long a claim counts from when it is asked for until it is seen made: longer than claimTime by what clocks
-	// may differ.
+	// askedTime is how long a claim counts from when it is asked for until it is seen made: longer than claimTime by what
+	// clocks may differ.
 	askedTime = claimTime + 10*time.Second
 )
 
@@ -218,8 +218,8 @@ func (c *Claims) Site() string { return c.site }
 func (c *Claims) Held(vmid int) bool { return c.locks[blockOf(vmid)] != nil }
 
 // Take claims all the ids for this run, or none: then a *ClaimedError says who has some of them. Ids that this run has
-// claimed already stay claimed. An earlier claim of the same cluster, or of a run that is dead, is taken over. If the token
-// may not make pools, the claim holds on this machine only, and Unshared says why.
+// claimed already stay claimed. An earlier claim of the same cluster, or of a run that is dead, is taken over. If the
+// token may not make pools, the claim holds on this machine only, and Unshared says why.
 func (c *Claims) Take(ctx context.Context, ids []int) error {
 	var taken []int
 	for _, block := range blocksOf(ids) { // always in ascending order, so that no two runs wait for each other
@@ -288,8 +288,8 @@ func (c *Claims) inPool(block int) Holder {
 
 func poolName(block int) string { return claimPrefix + strconv.Itoa(block) }
 
-// takePool makes the claim that PVE holds. An interruption does not cut that off: a claim that was asked for and not seen made
-// may be there all the same.
+// takePool makes the claim that PVE holds. An interruption does not cut that off: a claim that was asked for and not
+// seen made may be there all the same.
 func (c *Claims) takePool(ctx context.Context, block int) error {
 	if c.Unshared != nil || ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -339,8 +339,8 @@ func (c *Claims) takeOver(ctx context.Context, block int, mine Pool) error {
 	case err != nil:
 		return err
 	}
-	// This cluster's own claim is one of a run before. And we hold the lock of this machine: a claim that was made here is one
-	// of a dead run, too.
+	// This cluster's own claim is one of a run before. And we hold the lock of this machine: a claim that was made here is
+	// one of a dead run, too.
 	holder := parseHolder(old.Comment)
 	if holder.OwnerID != c.OwnerID && holder.Site != c.site && (holder.Until.IsZero() || c.Now().Before(holder.Until)) {
 		return &ClaimedError{Block: block, Holder: holder}

@@ -99,8 +99,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A claim that nobody stands behind keeps nobody away: one of a dead run of this machine, one whose time is up, one of the
-// cluster itself.
+// A claim that nobody stands behind keeps nobody away: one of a dead run of this machine, one whose time is up, one of
+// the cluster itself.
 func TestStaleClaims(t *testing.T) {
 	l := newLab(t, nil)
 	here, there := t.TempDir(), t.TempDir()
@@ -246,7 +246,8 @@ func (s *slow) MakePool(ctx context.Context, p api.Pool) error {
 	return api.ErrUnreachable
 }
 
-// A claim that is made when its run has given it up has lapsed, or is about to: everybody sees that, and it keeps nobody away.
+// A claim that is made when its run has given it up has lapsed, or is about to: everybody sees that, and it keeps
+// nobody away.
 func TestClaimsThatComeLate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prefix string

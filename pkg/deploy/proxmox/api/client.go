@@ -54,8 +54,9 @@ type Client struct {
 
 var _ API = (*Client)(nil)
 
-// tokenPattern is what PVE takes for user@realm!name=secret: the user is all before the last @, and may hold one itself, as names
-// from directories and single sign-on do (pve-access-control, PVE::Auth::Plugin and PVE::AccessControl).
+// tokenPattern is what PVE takes for user@realm!name=secret: the user is all before the last @, and may hold one
+// itself, as names from directories and single sign-on do (pve-access-control, PVE::Auth::Plugin and
+// PVE::AccessControl).
 var tokenPattern = regexp.MustCompile(`^([^\s:/]+@[A-Za-z][A-Za-z0-9._-]+![A-Za-z][A-Za-z0-9._-]*)=([A-Za-z0-9-]+)$`)
 
 // New checks opts and returns a client. It reads the CA file but sends nothing. Errors never contain the secret.

@@ -60,7 +60,8 @@ func TestNewChecksItsOptions(t *testing.T) {
 	}
 }
 
-// Before 8.4 the reason is in the status line only, and a proxy may replace that: then the status, and other questions, have to do.
+// Before 8.4 the reason is in the status line only, and a proxy may replace that: then the status, and other questions,
+// have to do.
 func TestReasonsThatAreLost(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -305,7 +306,8 @@ func TestRequestsAreLogged(t *testing.T) {
 	}
 }
 
-// What tasks that others have started have warned of is told once, whoever waited for them; the same of several VMs together.
+// What tasks that others have started have warned of is told once, whoever waited for them; the same of several VMs
+// together.
 func TestWarningsOfOthersTasks(t *testing.T) {
 	f := newFakePVE(t)
 	var told []string

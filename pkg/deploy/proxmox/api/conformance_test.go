@@ -56,8 +56,8 @@ func sentinels() []error {
 	}
 }
 
-// TestConformance makes everything go wrong that was seen to go wrong between a client and a Proxmox VE, and checks that the
-// caller can tell what it was: the class of the error, PVE's own words, and never the token's secret.
+// TestConformance makes everything go wrong that was seen to go wrong between a client and a Proxmox VE, and checks
+// that the caller can tell what it was: the class of the error, PVE's own words, and never the token's secret.
 func TestConformance(t *testing.T) {
 	l := conformanceLab(t, pve.Version84)
 	conform(t, l, slices.Concat(answers(), noAnswers(), trust(), tasks(), managed()))
@@ -142,8 +142,8 @@ func (row situation) compare(t *testing.T, opts api.Options, err error) {
 	}
 }
 
-// conformanceLab has a VM of each kind: 100 runs with an agent, 101 is off, 102 runs without agent, 103 with one that is
-// not there, 104 is protected, 105 has no bridge to be started with, and 106 has a disk. Hypervisor pve3 is away.
+// conformanceLab has a VM of each kind: 100 runs with an agent, 101 is off, 102 runs without agent, 103 with one that
+// is not there, 104 is protected, 105 has no bridge to be started with, and 106 has a disk. Hypervisor pve3 is away.
 func conformanceLab(t *testing.T, version string) *lab {
 	t.Helper()
 	l := newLab(t, func(o *pve.Options) { o.Version, o.HADelay = version, 100*time.Millisecond })
@@ -204,9 +204,9 @@ func answered(path, status, reason string) string {
 	return `{"path":"` + path + `","status":` + status + `,"reason":"` + reason + `"}`
 }
 
-// answers are those of PVE itself: every class of status, with its text. go-proxmox by itself takes 404, 502 to 504, 595, 596 and
-// 599 for successes, with no data or a crash after them, drops the text of 401 and 403, keeps the first line of 500 only,
-// swallows 403 where it reads a hypervisor, and knows a dead guest agent by one text of several.
+// answers are those of PVE itself: every class of status, with its text. go-proxmox by itself takes 404, 502 to 504,
+// 595, 596 and 599 for successes, with no data or a crash after them, drops the text of 401 and 403, keeps the first
+// line of 500 only, swallows 403 where it reads a hypervisor, and knows a dead guest agent by one text of several.
 func answers() []situation {
 	var (
 		unauthorized = []error{api.ErrUnauthorized}
@@ -409,8 +409,8 @@ func pemOf(cert *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
 }
 
-// tasks are those that do not end well. An answer of 200 is not the end of it, and nor is a task that has stopped: go-proxmox by
-// itself takes a failed task for done, tries nothing again, and sleeps on when the caller has gone.
+// tasks are those that do not end well. An answer of 200 is not the end of it, and nor is a task that has stopped:
+// go-proxmox by itself takes a failed task for done, tries nothing again, and sleeps on when the caller has gone.
 func tasks() []situation {
 	failing := func(text string) string { return `{"path":"/nodes/*/qemu/*/status/stop","task_error":"` + text + `"}` }
 	const (

@@ -31,8 +31,8 @@ func (t Task) Caller() string {
 	return parts[7]
 }
 
-// Tasks lists the tasks of one VM on a hypervisor that began since then, the newest first, at most limit. Others' tasks are left
-// out without Sys.Audit.
+// Tasks lists the tasks of one VM on a hypervisor that began since then, the newest first, at most limit. Others' tasks
+// are left out without Sys.Audit.
 func (c *Client) Tasks(ctx context.Context, hypervisor string, vmid int, since time.Time, limit int) ([]Task, error) {
 	return c.listTasks(ctx, hypervisor, url.Values{"vmid": {strconv.Itoa(vmid)}, "limit": {strconv.Itoa(limit)}, "source": {"all"}}, since)
 }
@@ -94,8 +94,8 @@ type ExecResult struct {
 }
 
 // Exec runs a shell line in a guest through its agent, as root, and waits for its end. It needs VM.Monitor on PVE 8 and
-// VM.GuestAgent.Unrestricted on PVE 9. A line, for PVE 8.4 answers 596 where a program does not exist (observed). When ctx ends,
-// the command goes on in the guest: bound it there.
+// VM.GuestAgent.Unrestricted on PVE 9. A line, for PVE 8.4 answers 596 where a program does not exist (observed). When
+// ctx ends, the command goes on in the guest: bound it there.
 func (c *Client) Exec(ctx context.Context, hypervisor string, vmid int, line string) (ExecResult, error) {
 	var begun struct {
 		PID number `json:"pid"`

@@ -29,8 +29,8 @@ type HeartbeatOptions struct {
 	Warn func(error)
 }
 
-// Heartbeat keeps the mark of a run alive until Stop. That it cannot never fails the run. Its methods may be called from
-// several goroutines.
+// Heartbeat keeps the mark of a run alive until Stop. That it cannot never fails the run. Its methods may be called
+// from several goroutines.
 type Heartbeat struct {
 	options HeartbeatOptions
 	cancel  context.CancelFunc
@@ -79,8 +79,8 @@ func (h *Heartbeat) Update(change func(*RunLease)) {
 	}
 }
 
-// Stop ends the beating. The mark is deleted, unless keep says that it shall tell of what is left undone: then it says the
-// last that is known, and that the run is over.
+// Stop ends the beating. The mark is deleted, unless keep says that it shall tell of what is left undone: then it says
+// the last that is known, and that the run is over.
 func (h *Heartbeat) Stop(ctx context.Context, keep bool) {
 	h.cancel()
 	<-h.done
@@ -132,7 +132,8 @@ func (h *Heartbeat) loop(ctx context.Context) {
 // offset is by how much the clock of Proxmox VE is known to be ahead.
 func (h *Heartbeat) offset() time.Duration { return time.Until(h.options.Now()) }
 
-// beat says that the run lives for so long. A mark that is there already is this run's, or that of one before it that died.
+// beat says that the run lives for so long. A mark that is there already is this run's, or that of one before it that
+// died.
 func (h *Heartbeat) beat(ctx context.Context, alive time.Duration) error {
 	h.mu.Lock()
 	mark := h.mark

@@ -23,7 +23,8 @@ const (
 // HoldRequest says which ids are to be held for nodes whose VMs do not exist yet.
 type HoldRequest struct {
 	Nodes cluster.Nodes
-	// Fresh says that other ids may be chosen where these are lost. Then Choice says how; its Count and Seed are filled in.
+	// Fresh says that other ids may be chosen where these are lost. Then Choice says how; its Count and Seed are filled
+	// in.
 	Fresh  bool
 	Choice ReserveRequest
 	// Wait bounds the wait for what others have claimed; 0 is ten minutes.
@@ -48,9 +49,10 @@ func (e *TakenError) Hint() string {
 	return "`hive-test down` and a new `up` choose other ids; a pinned proxmox.vmid_base has to be another one"
 }
 
-// Hold claims the ids of nodes and then makes sure that they are free: of all runs that come to the same ids, one holds them
-// and sees them free, until it releases its claims; that is when its VMs are seen by everybody. Where ids were lost to
-// another run and may be chosen anew, they are, and the nodes come back with the new ones; else it waits for that run.
+// Hold claims the ids of nodes and then makes sure that they are free: of all runs that come to the same ids, one holds
+// them and sees them free, until it releases its claims; that is when its VMs are seen by everybody. Where ids were
+// lost to another run and may be chosen anew, they are, and the nodes come back with the new ones; else it waits for
+// that run.
 func Hold(ctx context.Context, c FreeIDs, claims *Claims, req HoldRequest) (cluster.Nodes, error) {
 	if req.Sink == nil {
 		req.Sink = progress.Discard

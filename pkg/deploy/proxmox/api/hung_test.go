@@ -44,8 +44,8 @@ func hung(t *testing.T, play func(conn net.Conn, over <-chan struct{})) string {
 	return "https://" + l.Addr().String()
 }
 
-// speaking is a hung server that knows TLS, reads requests, and writes the given part of an answer to each but the first ones,
-// which it answers whole.
+// speaking is a hung server that knows TLS, reads requests, and writes the given part of an answer to each but the
+// first ones, which it answers whole.
 func speaking(t *testing.T, whole int, part string) string {
 	t.Helper()
 	cert := newFakePVE(t).TLS.Certificates
@@ -71,7 +71,8 @@ func speaking(t *testing.T, whole int, part string) string {
 	})
 }
 
-// Whatever a peer does that hangs, each call ends in its own time, with an error that says which endpoint gave no answer.
+// Whatever a peer does that hangs, each call ends in its own time, with an error that says which endpoint gave no
+// answer.
 func TestPeersThatHang(t *testing.T) {
 	t.Parallel()
 	silence := func(_ net.Conn, over <-chan struct{}) { <-over }

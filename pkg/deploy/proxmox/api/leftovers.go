@@ -74,11 +74,12 @@ type VolumeReader interface {
 	CheckID(ctx context.Context, vmid int) (free bool, err error)
 }
 
-// privilegesLimit is how long an answer about the token's own privileges may take; without it the look goes on, and says so.
+// privilegesLimit is how long an answer about the token's own privileges may take; without it the look goes on, and
+// says so.
 const privilegesLimit = 5 * time.Second
 
-// Leftovers looks for disks and snippets of VMs that are proved gone. A disk counts only if no VM has its id any more after
-// the disk was seen: a VM that takes the id later gets disks of other names.
+// Leftovers looks for disks and snippets of VMs that are proved gone. A disk counts only if no VM has its id any more
+// after the disk was seen: a VM that takes the id later gets disks of other names.
 func Leftovers(ctx context.Context, c VolumeReader, origins []Origin) (Rest, error) {
 	s := sweep{ctx: ctx, api: c}
 	asking, cancel := context.WithTimeout(ctx, privilegesLimit)

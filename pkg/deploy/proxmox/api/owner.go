@@ -6,8 +6,9 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// Ours tells whether vm, read by Live (only the listing knows the pool), belongs to the cluster: a QEMU VM in the pool (if one is set) with both tags and
-// the owner id in its description. Name, id and address decide nothing. If it is not ours, why says what is missing.
+// Ours tells whether vm, read by Live (only the listing knows the pool), belongs to the cluster: a QEMU VM in the pool
+// (if one is set) with both tags and the owner id in its description. Name, id and address decide nothing. If it is not
+// ours, why says what is missing.
 func Ours(vm VM, name cluster.Name, ownerID, pool string) (ours bool, why string) {
 	described, owner, ok := cluster.ParseOwner(vm.Description)
 	switch {

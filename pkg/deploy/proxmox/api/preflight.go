@@ -15,8 +15,8 @@ import (
 // Status of a Finding.
 type Status string
 
-// Findings pass, fail (the cluster cannot be made), warn (it may work, or it could not be checked) or are skipped, because
-// they do not matter here or another finding stands in their way.
+// Findings pass, fail (the cluster cannot be made), warn (it may work, or it could not be checked) or are skipped,
+// because they do not matter here or another finding stands in their way.
 const (
 	Pass Status = "pass"
 	Fail Status = "fail"
@@ -65,8 +65,8 @@ type PreflightRequest struct {
 	IDBase  int          // or where they begin
 	// CPUOvercommit is how many virtual CPUs may run for each CPU of a hypervisor; 0: DefaultCPUOvercommit.
 	CPUOvercommit int
-	// Login tries, over SSH, what the provider will run on a hypervisor, whose snippets are below the directory snippets. It
-	// returns what is wrong and how to mend it, or nothing. nil: SSH is not looked at.
+	// Login tries, over SSH, what the provider will run on a hypervisor, whose snippets are below the directory snippets.
+	// It returns what is wrong and how to mend it, or nothing. nil: SSH is not looked at.
 	Login func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string)
 	// More are checks of what is not Proxmox VE's; they run at the same time.
 	More []Check
@@ -81,8 +81,9 @@ const DefaultCPUOvercommit = 8
 type Check func(ctx context.Context) []Finding
 
 // Preflight looks for everything that would make creating the cluster fail, in parallel, and reports all of it at once.
-// If the API cannot be used at all, that is the only finding besides those of More, since nothing else could be judged. It
-// changes nothing; without an API it makes the checks of More only. It asks for each listing once, and never for single VMs but templates.
+// If the API cannot be used at all, that is the only finding besides those of More, since nothing else could be judged.
+// It changes nothing; without an API it makes the checks of More only. It asks for each listing once, and never for
+// single VMs but templates.
 func Preflight(ctx context.Context, c API, req PreflightRequest) []Finding {
 	more := make([][]Finding, len(req.More))
 	var wait sync.WaitGroup
@@ -268,7 +269,8 @@ func (p *preflight) usable() []target {
 	return slices.DeleteFunc(slices.Clone(p.targets), func(t target) bool { return !t.usable })
 }
 
-// judged are the targets that a check looks at. Of the others it says that it does not: why is told of them as hypervisors.
+// judged are the targets that a check looks at. Of the others it says that it does not: why is told of them as
+// hypervisors.
 func (p *preflight) judged(c *check) []target {
 	for _, t := range p.targets {
 		if !t.usable {
@@ -321,8 +323,8 @@ type check struct {
 	findings  []found
 }
 
-// found is a finding whose texts hold {host}, or {each} for "each of several", where the name of the hypervisor goes, so
-// that what is wrong on several of them in the same way is said once.
+// found is a finding whose texts hold {host}, or {each} for "each of several", where the name of the hypervisor goes,
+// so that what is wrong on several of them in the same way is said once.
 type found struct {
 	Finding
 	hosts []string
@@ -357,7 +359,8 @@ func (c *check) unknown(what string, err error) {
 	c.add(Warn, fix, "%s cannot be checked: %s", what, err)
 }
 
-// unmade is a check for which no time was left, its own or that of all: of what it is about nothing is known, neither good nor bad.
+// unmade is a check for which no time was left, its own or that of all: of what it is about nothing is known, neither
+// good nor bad.
 func (c *check) unmade(what string, why error) {
 	f := Finding{ID: c.id, Title: c.title, Status: Warn, Detail: fmt.Sprintf("not checked: %s: %s", what, why), Fix: "check again, or allow more time with --timeout", Unmade: true}
 	if TimedOut(why) {

@@ -391,8 +391,8 @@ func onEach(targets []target, into *check, one func(t target, c *check)) {
 	}
 }
 
-// needed are privileges that the provider or hive-test itself needs (observed on PVE 8.4 with a token that lacked one at
-// a time; names of PVE 9 from its published permission checks). They may be held on any of paths; "A|B" is either.
+// needed are privileges that the provider or hive-test itself needs (observed on PVE 8.4 with a token that lacked one
+// at a time; names of PVE 9 from its published permission checks). They may be held on any of paths; "A|B" is either.
 type needed struct {
 	paths []string
 	privs []string
@@ -453,8 +453,8 @@ func (p *preflight) tokenName() string {
 	return p.req.TokenID
 }
 
-// grant are the commands that give the token all privileges on a path and below. A token with privilege separation has what
-// both it and its user have there; one without has its user's.
+// grant are the commands that give the token all privileges on a path and below. A token with privilege separation has
+// what both it and its user have there; one without has its user's.
 func (p *preflight) grant(path string) string {
 	user, _ := splitToken(p.tokenName())
 	who := ""
@@ -534,8 +534,8 @@ func (p *preflight) neededPrivileges() []needed {
 	return list
 }
 
-// sees tells whether the token holds any of the privileges on the path; what it does not see cannot be told from what is not
-// there.
+// sees tells whether the token holds any of the privileges on the path; what it does not see cannot be told from what
+// is not there.
 func (p *preflight) sees(path string, privs ...string) bool {
 	return p.privsErr != nil || slices.ContainsFunc(privs, func(priv string) bool { return p.has(path, priv) })
 }

@@ -11,8 +11,8 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// Differences between the clocks. Certificates and signed requests to hive are judged by time; a minute is where the first
-// of them begin to be refused.
+// Differences between the clocks. Certificates and signed requests to hive are judged by time; a minute is where the
+// first of them begin to be refused.
 const (
 	skewFail = time.Minute
 	skewWarn = 5 * time.Second

@@ -151,8 +151,8 @@ func (s slow) Storages(ctx context.Context, h string) ([]Storage, error) {
 	return s.world.Storages(ctx, h)
 }
 
-// An answer that is late is none of a hypervisor that is down, and each check that needed it was not made. Those that a hypervisor
-// which is down cannot be asked for are said to be left out.
+// An answer that is late is none of a hypervisor that is down, and each check that needed it was not made. Those that a
+// hypervisor which is down cannot be asked for are said to be left out.
 func TestPreflightTellsSlowFromBroken(t *testing.T) {
 	const late = ": GET /nodes/pve2/storage at https://pve1:8006: no answer within 10s"
 	findings := Preflight(t.Context(), slow{goodWorld()}, goodRequest())

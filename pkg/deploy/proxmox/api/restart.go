@@ -29,8 +29,8 @@ func (c *Client) PendingSettings(ctx context.Context, hypervisor string, vmid in
 	return names, nil
 }
 
-// Restart shuts the VM down, switches it off if the guest does not do that within two minutes, and starts it again with the
-// settings that waited for that. A VM that is off is started.
+// Restart shuts the VM down, switches it off if the guest does not do that within two minutes, and starts it again with
+// the settings that waited for that. A VM that is off is started.
 func (c *Client) Restart(ctx context.Context, hypervisor string, vmid int) error {
 	body := map[string]string{"forceStop": "1", "timeout": strconv.Itoa(int(shutdownTime.Seconds()))}
 	if err := c.run(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/shutdown"), nil, body); err != nil {

@@ -12,9 +12,9 @@ const RoleName = "HiveTest"
 // runInGuest is the privilege to run commands through guest agents on Proxmox VE 9; on 8 it is part of VM.Monitor.
 const runInGuest = "VM.GuestAgent.Unrestricted"
 
-// RolePrivileges are the privileges of the role for a major version of Proxmox VE: what creating, watching and deleting VMs
-// needs of an image or a template, and nothing that concerns users. VM.Monitor is gone in 9, where asking guest agents has
-// privileges of its own; of these the one to run commands is left out (RoleScript says what that costs).
+// RolePrivileges are the privileges of the role for a major version of Proxmox VE: what creating, watching and deleting
+// VMs needs of an image or a template, and nothing that concerns users. VM.Monitor is gone in 9, where asking guest
+// agents has privileges of its own; of these the one to run commands is left out (RoleScript says what that costs).
 func RolePrivileges(major int) []string {
 	privs := []string{
 		"Datastore.Allocate", "Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit", "Pool.Allocate", "Pool.Audit",
@@ -37,8 +37,8 @@ func makeRole(major int) string {
 	return fmt.Sprintf("pveum role modify %s --privs %s || pveum role add %s --privs %s", RoleName, privs, RoleName, privs)
 }
 
-// RoleScript is what an administrator runs on a hypervisor to let hive-test in, for a major version of Proxmox VE: the role,
-// and two ways to a token that has it. tokenID is the token of the first way, user@realm!name.
+// RoleScript is what an administrator runs on a hypervisor to let hive-test in, for a major version of Proxmox VE: the
+// role, and two ways to a token that has it. tokenID is the token of the first way, user@realm!name.
 func RoleScript(major int, tokenID string) string {
 	if tokenID == "" {
 		tokenID = "root@pam!hive-test"

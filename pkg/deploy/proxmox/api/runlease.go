@@ -14,8 +14,8 @@ import (
 // runPrefix begins the name of the pool that a run of a cluster holds while it lives; the cluster's owner id follows.
 const runPrefix = "hive-test-run-"
 
-// RunLease says that a run is at work on a cluster: a resource pool that every machine with the token sees. Of a run that died
-// it stays, and tells what that run had in hand.
+// RunLease says that a run is at work on a cluster: a resource pool that every machine with the token sees. Of a run
+// that died it stays, and tells what that run had in hand.
 type RunLease struct {
 	Cluster cluster.Name
 	OwnerID string
@@ -29,8 +29,8 @@ type RunLease struct {
 	Destroys bool
 	// Making says that the cluster was never up so far.
 	Provisioning bool
-	// Until is when the run counts as dead unless it has said again that it lives, by the clock of Proxmox VE. It is zero where
-	// it cannot be read.
+	// Until is when the run counts as dead unless it has said again that it lives, by the clock of Proxmox VE. It is zero
+	// where it cannot be read.
 	Until time.Time
 }
 

@@ -13,8 +13,8 @@ type ClusterStatus struct {
 	Addresses map[string]string // of the hypervisors, by name
 }
 
-// ClusterStatus tells whether the hypervisors can agree on changes: without a quorum every reading call and nextid still
-// answer, but nothing can be created (observed on PVE 8.4). It needs Sys.Audit on /.
+// ClusterStatus tells whether the hypervisors can agree on changes: without a quorum every reading call and nextid
+// still answer, but nothing can be created (observed on PVE 8.4). It needs Sys.Audit on /.
 func (c *Client) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 	var rows []struct {
 		Type    string `json:"type"`
@@ -88,8 +88,8 @@ func (c *Client) Skew() (skew time.Duration, known bool) {
 	return c.clock.read()
 }
 
-// Now is the time by the API's clock, or by this machine's before the first answer. Of times that several machines compare,
-// this is the one that they have in common.
+// Now is the time by the API's clock, or by this machine's before the first answer. Of times that several machines
+// compare, this is the one that they have in common.
 func (c *Client) Now() time.Time {
 	skew, _ := c.Skew()
 	return time.Now().Add(skew)

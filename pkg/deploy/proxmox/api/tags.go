@@ -47,8 +47,8 @@ func (r TagRules) unlisted(tags []string) []string {
 	})
 }
 
-// tags looks whether VMs may be given the tags by which hive-test knows them. New VMs are checked since 9.2, clones and changes
-// always (read in the source of qemu-server 9.2.6 and 8.4.10).
+// tags looks whether VMs may be given the tags by which hive-test knows them. New VMs are checked since 9.2, clones and
+// changes always (read in the source of qemu-server 9.2.6 and 8.4.10).
 func (p *preflight) tags() []Finding {
 	c := &check{id: "pve-tags", title: "VMs may be given their tags"}
 	switch {

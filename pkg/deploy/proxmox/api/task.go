@@ -82,8 +82,8 @@ func taskPath(upid, leaf string) (string, error) {
 	return "/nodes/" + url.PathEscape(parts[1]) + "/tasks/" + url.PathEscape(upid) + "/" + leaf, nil
 }
 
-// run sends a request that starts a task and waits for the task to end well. Where the task has only asked the HA manager to start or
-// stop a VM, it waits until that was done.
+// run sends a request that starts a task and waits for the task to end well. Where the task has only asked the HA
+// manager to start or stop a VM, it waits until that was done.
 func (c *Client) run(ctx context.Context, method, path string, query url.Values, body any) error {
 	var upid string
 	if err := c.call(ctx, method, path, query, body, &upid); err != nil {
@@ -119,9 +119,9 @@ func (c *Client) runAgain(ctx context.Context, method, path string, query url.Va
 	return retry(ctx, func() error { return c.run(ctx, method, path, query, nil) })
 }
 
-// WaitTask waits until the task has ended. One that ended with warnings ended well: they are told to Options.Warn. Any other exit status
-// than OK is a *TaskError with the task's log; the end of ctx, or half an hour, ends the wait with an error that names the task. A node
-// that cannot be reached for a while is asked again.
+// WaitTask waits until the task has ended. One that ended with warnings ended well: they are told to Options.Warn. Any
+// other exit status than OK is a *TaskError with the task's log; the end of ctx, or half an hour, ends the wait with an
+// error that names the task. A node that cannot be reached for a while is asked again.
 func (c *Client) WaitTask(ctx context.Context, upid string) error {
 	path, err := taskPath(upid, "status")
 	if err != nil {
@@ -201,9 +201,9 @@ func (c *Client) report(warnings ...warning) {
 	}
 }
 
-// ReportWarnings tells Options.Warn of the tasks of these VMs that have ended well with warnings, began since then by this machine's
-// clock, and were not told of before: those that another program has started. Each hypervisor is asked once, and the tasks found for
-// their logs.
+// ReportWarnings tells Options.Warn of the tasks of these VMs that have ended well with warnings, began since then by
+// this machine's clock, and were not told of before: those that another program has started. Each hypervisor is asked
+// once, and the tasks found for their logs.
 func (c *Client) ReportWarnings(ctx context.Context, hypervisors []string, vmids []int, since time.Time) error {
 	skew, _ := c.Skew()
 	found := make([][]warning, len(hypervisors))
@@ -286,8 +286,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Stop switches the VM off at once and waits for that, be it that the HA manager does it. A VM that is off already is no error. Refusals, such as a
-// config lock, come as *TaskError.
+// Stop switches the VM off at once and waits for that, be it that the HA manager does it. A VM that is off already is
+// no error. Refusals, such as a config lock, come as *TaskError.
 func (c *Client) Stop(ctx context.Context, hypervisor string, vmid int) error {
 	return c.runAgain(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/status/stop"), nil)
 }

@@ -31,8 +31,8 @@ func (p *preflight) templateFits(vm VM, users string, c *check) {
 	}
 }
 
-// templateReach looks at what a clone on another hypervisor needs. Where the template's storage is not shared it is cloned
-// beside it first, onto the datastore of that name there, and then migrated.
+// templateReach looks at what a clone on another hypervisor needs. Where the template's storage is not shared it is
+// cloned beside it first, onto the datastore of that name there, and then migrated.
 func (p *preflight) templateReach(vm VM, c *check) {
 	away := slices.DeleteFunc(p.usable(), func(t target) bool { return p.templateOf(t) != vm.VMID || t.spec.Name == vm.Hypervisor })
 	if len(away) == 0 {
@@ -56,8 +56,8 @@ func (p *preflight) templateReach(vm VM, c *check) {
 	}
 }
 
-// migrates tells whether a clone must be migrated to reach the target: its template is on the storage of another hypervisor
-// alone.
+// migrates tells whether a clone must be migrated to reach the target: its template is on the storage of another
+// hypervisor alone.
 func (p *preflight) migrates(t target) bool {
 	id := p.templateOf(t)
 	i := slices.IndexFunc(p.vms, func(vm VM) bool { return vm.VMID == id })

@@ -124,7 +124,8 @@ func (e *seenError) Error() string {
 
 func (e *seenError) Unwrap() error { return e.err }
 
-// SeenFingerprint returns the fingerprint of the certificate that err is about, if it is about one that was not accepted.
+// SeenFingerprint returns the fingerprint of the certificate that err is about, if it is about one that was not
+// accepted.
 func SeenFingerprint(err error) (string, bool) {
 	if pin, ok := errors.AsType[*pinError](err); ok {
 		return pin.got, true
@@ -147,8 +148,8 @@ func tlsFix(err error, endpoint string) string {
 	return fix
 }
 
-// fingerprintCommand prints, on a hypervisor, the fingerprint of the certificate that its API shows: one that an administrator or
-// ACME has put there goes before the one that the cluster has made.
+// fingerprintCommand prints, on a hypervisor, the fingerprint of the certificate that its API shows: one that an
+// administrator or ACME has put there goes before the one that the cluster has made.
 const fingerprintCommand = `cd /etc/pve/local && openssl x509 -noout -fingerprint -sha256 -in "$(ls pveproxy-ssl.pem pve-ssl.pem 2>/dev/null | head -n 1)"`
 
 // nameFix names endpoints that the certificate is for.
@@ -174,7 +175,8 @@ func nameFix(cert *x509.Certificate, endpoint string) string {
 	return fix
 }
 
-// certificateNames are the names and addresses that a certificate is for; those of the host itself only where there are no others.
+// certificateNames are the names and addresses that a certificate is for; those of the host itself only where there are
+// no others.
 func certificateNames(cert *x509.Certificate) []string {
 	var names, own []string
 	for _, name := range cert.DNSNames {
@@ -197,8 +199,9 @@ func certificateNames(cert *x509.Certificate) []string {
 	return own
 }
 
-// CheckPinnedName finds out whether the certificate that is pinned names the host of the endpoint: this package does not need that,
-// and the provider, which knows no fingerprints, does. Nothing is found where the certificate cannot be had: others say so.
+// CheckPinnedName finds out whether the certificate that is pinned names the host of the endpoint: this package does
+// not need that, and the provider, which knows no fingerprints, does. Nothing is found where the certificate cannot be
+// had: others say so.
 func CheckPinnedName(ctx context.Context, endpoint, fingerprint string) []Finding {
 	f := Finding{ID: "pve-tls-name", Title: "certificate names the endpoint", Status: Pass}
 	raw, err := PinnedCertificate(ctx, endpoint, fingerprint)
@@ -219,8 +222,9 @@ func CheckPinnedName(ctx context.Context, endpoint, fingerprint string) []Findin
 	return []Finding{f}
 }
 
-// PinnedCertificate returns, as PEM, the certificate that the API at endpoint shows, if it is the one with this fingerprint:
-// for programs that can be told a certificate to trust but no fingerprint. They still compare the host name.
+// PinnedCertificate returns, as PEM, the certificate that the API at endpoint shows, if it is the one with this
+// fingerprint: for programs that can be told a certificate to trust but no fingerprint. They still compare the host
+// name.
 func PinnedCertificate(ctx context.Context, endpoint, fingerprint string) ([]byte, error) {
 	config, err := tlsConfig(Options{Fingerprint: fingerprint})
 	if err != nil {

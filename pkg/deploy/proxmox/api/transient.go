@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// patience is how often something is tried, how long the first pause is, which doubles, and the time within which a further try may
-// begin; 0 is no limit.
+// patience is how often something is tried, how long the first pause is, which doubles, and the time within which a
+// further try may begin; 0 is no limit.
 type patience struct {
 	tries  int
 	wait   time.Duration
@@ -22,8 +22,8 @@ var (
 	forReads = patience{tries: 4, wait: 250 * time.Millisecond, budget: 10 * time.Second}
 )
 
-// retry does something that may be done twice until it ends well, fails in a way that does not pass, or was tried often enough; it
-// calls again, if it is set, before each further try. It returns how often it has tried.
+// retry does something that may be done twice until it ends well, fails in a way that does not pass, or was tried often
+// enough; it calls again, if it is set, before each further try. It returns how often it has tried.
 func (p patience) retry(ctx context.Context, passing func(error) bool, again func(try int, after time.Duration), do func() error) (tries int, err error) {
 	begun, wait := time.Now(), p.wait
 	for try := 1; ; try++ {
@@ -41,15 +41,16 @@ func (p patience) retry(ctx context.Context, passing func(error) bool, again fun
 	}
 }
 
-// hiccup reports whether the same question may be answered a moment later: the API server or a proxy before it did not reach what it
-// had to ask, or the connection was refused or cut before the answer. A call whose own time was up is none: it has waited enough.
+// hiccup reports whether the same question may be answered a moment later: the API server or a proxy before it did not
+// reach what it had to ask, or the connection was refused or cut before the answer. A call whose own time was up is
+// none: it has waited enough.
 func hiccup(err error) bool {
 	return errors.Is(err, ErrUnreachable) && !TimedOut(err)
 }
 
-// IsTransient tells whether err is an answer that a second try may change: a lock of PVE was not free in time, its daemon could
-// not start a worker, or the API server did not reach the hypervisor (595, 596, 599). The texts were observed on PVE 8.4.
-// An API that does not answer at all is not passing: then nothing is known of what was done.
+// IsTransient tells whether err is an answer that a second try may change: a lock of PVE was not free in time, its
+// daemon could not start a worker, or the API server did not reach the hypervisor (595, 596, 599). The texts were
+// observed on PVE 8.4. An API that does not answer at all is not passing: then nothing is known of what was done.
 func IsTransient(err error) bool {
 	if api, ok := errors.AsType[*APIError](err); ok {
 		return api.Status == 595 || api.Status == 596 || api.Status == 599 || transientText(api.text())

@@ -36,8 +36,8 @@ type clock struct {
 	known bool
 }
 
-// note takes the time of an answer that was asked for at sent. Of several it keeps the smallest difference: a Date has whole
-// seconds only, and answers take their time.
+// note takes the time of an answer that was asked for at sent. Of several it keeps the smallest difference: a Date has
+// whole seconds only, and answers take their time.
 func (c *clock) note(date string, sent, received time.Time) {
 	at, err := http.ParseTime(date)
 	if err != nil {

@@ -82,8 +82,8 @@ type NIC struct {
 // HasTag tells whether the VM carries the tag.
 func (v VM) HasTag(tag string) bool { return slices.Contains(v.Tags, tag) }
 
-// Provisioning tells whether the VM is in the making: of one that is made or cloned nothing but that is to be seen, and a clone may
-// be moved then.
+// Provisioning tells whether the VM is in the making: of one that is made or cloned nothing but that is to be seen, and
+// a clone may be moved then.
 func (v VM) Provisioning() bool {
 	return v.Lock == "create" || v.Lock == "clone" || v.Lock == "migrate"
 }
@@ -166,8 +166,8 @@ func (c *Client) VM(ctx context.Context, hypervisor string, vmid int) (VM, error
 	return vm, nil
 }
 
-// unreadVM is why a VM cannot be read. Where the reason was lost on the way, whether its id is free tells one that does not exist:
-// the status of that answer says so alone.
+// unreadVM is why a VM cannot be read. Where the reason was lost on the way, whether its id is free tells one that does
+// not exist: the status of that answer says so alone.
 func (c *Client) unreadVM(ctx context.Context, hypervisor string, vmid int, err error) error {
 	if api, ok := errors.AsType[*APIError](err); ok && api.Wordless {
 		if free, idErr := c.CheckID(ctx, vmid); idErr == nil && free {
@@ -177,7 +177,8 @@ func (c *Client) unreadVM(ctx context.Context, hypervisor string, vmid int, err 
 	return fmt.Errorf("reading VM %d on %s: %w", vmid, hypervisor, err)
 }
 
-// Configured reads a VM of the listing live by its configuration alone, in half the requests of Live: all else is as it was listed.
+// Configured reads a VM of the listing live by its configuration alone, in half the requests of Live: all else is as it
+// was listed.
 func (c *Client) Configured(ctx context.Context, listed VM) (VM, error) {
 	config := map[string]text{}
 	if err := c.get(ctx, vmPath(listed.Hypervisor, listed.VMID, "/config"), nil, &config); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// hivePart is this program's part as hive in a program of its own, which is built beside it. It is a third as large, which is
-// felt where ten nodes get it.
+// hivePart is this program's part as hive in a program of its own, which is built beside it. It is a third as large,
+// which is felt where ten nodes get it.
 const hivePart = "hive-sim-hive"
 
 // binaries are copies of this program under the names by which it plays its parts.

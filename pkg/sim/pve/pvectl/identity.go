@@ -45,8 +45,8 @@ func (o *options) here() (inode, path string, err error) {
 	return inode, path, err
 }
 
-// readIdentity reads the directory's id, and reports whether the directory is a copy of that simulator's: what is moved keeps its
-// inode, and what is put back its path.
+// readIdentity reads the directory's id, and reports whether the directory is a copy of that simulator's: what is moved
+// keeps its inode, and what is put back its path.
 func (o *options) readIdentity() (i identity, copied bool, err error) {
 	b, err := os.ReadFile(o.idFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,8 +65,8 @@ func (o *options) readIdentity() (i identity, copied bool, err error) {
 	return i, place != "" && i.inode != inode && i.path != path, nil
 }
 
-// checkID refuses to take this directory's simulator, or one that is made only now, for the one that --id names, and a copy for
-// any. It changes nothing.
+// checkID refuses to take this directory's simulator, or one that is made only now, for the one that --id names, and a
+// copy for any. It changes nothing.
 func (o *options) checkID() error {
 	i, copied, err := o.readIdentity()
 	switch {
@@ -101,7 +101,8 @@ func (o *options) identify() (string, error) {
 	return i.id, nil
 }
 
-// removeState removes all but the id: clusters of a simulator whose VMs were wiped are still its clusters. A copy keeps no id.
+// removeState removes all but the id: clusters of a simulator whose VMs were wiped are still its clusters. A copy keeps
+// no id.
 func (o *options) removeState() error {
 	_, copied, err := o.readIdentity()
 	if err != nil {

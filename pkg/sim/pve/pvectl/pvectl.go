@@ -35,9 +35,9 @@ const usage = `usage: hive-sim pve COMMAND [flags]
 "hive-sim pve COMMAND -h" lists a command's flags.
 `
 
-// Main runs `hive-sim pve` with the arguments that follow "pve" and returns an exit code: 0 done, 1 failed, 2 usage, 3 another
-// simulator than the one that --id names.
-// self is the running executable. A ctx that is done ends serve cleanly.
+// Main runs `hive-sim pve` with the arguments that follow "pve" and returns an exit code: 0 done, 1 failed, 2 usage, 3
+// another simulator than the one that --id names. self is the running executable. A ctx that is done ends serve
+// cleanly.
 func Main(ctx context.Context, self string, args []string, std Streams) int {
 	err := run(ctx, self, args, std)
 	switch {
@@ -197,6 +197,7 @@ type Info struct {
 	ProviderMirror string           `json:"provider_mirror"`
 	HiveBinary     string           `json:"hive_binary"`
 	OSImage        string           `json:"os_image"`
-	// Networks are those of the bridges. Of the last number, 1 is the simulator's own and 2 to 9 are free for static addresses.
+	// Networks are those of the bridges. Of the last number, 1 is the simulator's own and 2 to 9 are free for static
+	// addresses.
 	Networks map[string]netip.Prefix `json:"networks"`
 }

@@ -177,8 +177,8 @@ func TestOnlyTheSimulatorThatIsMeant(t *testing.T) {
 	}
 }
 
-// A copy of a clusters directory is not where its simulator's VMs are, however it is started; a directory that was moved, or put
-// back, is.
+// A copy of a clusters directory is not where its simulator's VMs are, however it is started; a directory that was
+// moved, or put back, is.
 func TestCopiesAreNotTheSimulator(t *testing.T) {
 	root := t.TempDir()
 	at := func(name, id string) *options {

@@ -141,8 +141,8 @@ func (o *options) nodes() []pve.NodeSpec {
 // lookEvery is the longest time between two looks at whether the simulator is still wanted.
 const lookEvery = 2 * time.Second
 
-// waitForEnd returns when ctx is done, when nobody has used the simulator for long, or when its directory is gone: nobody
-// could find, stop or use it any more.
+// waitForEnd returns when ctx is done, when nobody has used the simulator for long, or when its directory is gone:
+// nobody could find, stop or use it any more.
 func (o *options) waitForEnd(ctx context.Context, server *pve.Server, log *slog.Logger) {
 	every := lookEvery
 	if o.idle > 0 {
