@@ -199,10 +199,24 @@ func condition(name string) (bool, error) {
 	return false, fmt.Errorf("unknown condition %s", name)
 }
 
+// await is a program that scripts have: await FILE [PATTERN] waits until the file is there, with a line that matches.
+const await = `#!/bin/sh
+i=0
+until [ -e "$1" ] && { [ $# = 1 ] || grep -q -- "$2" "$1"; }; do
+  i=$((i+1))
+  [ $i -lt 1200 ] || { echo "await: not within a minute: $*" >&2; exit 1; }
+  sleep 0.05
+done
+`
+
 // setup gives a script a home, a clusters directory and settings of its own; its simulator ends with it.
 func setup(env *testscript.Env, tofu string) error {
 	bin := os.Getenv("HIVE_TEST_BIN_DIR")
-	env.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	tools := filepath.Join(env.WorkDir, ".tools")
+	if err := errors.Join(os.Mkdir(tools, 0o700), os.WriteFile(filepath.Join(tools, "await"), []byte(await), 0o700)); err != nil {
+		return err
+	}
+	env.Setenv("PATH", strings.Join([]string{bin, tools, os.Getenv("PATH")}, string(os.PathListSeparator)))
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 	env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 	env.Setenv("HIVE_TEST_CLUSTERS_DIR", filepath.Join(env.WorkDir, "clusters"))
