@@ -27,6 +27,9 @@ const (
 	DeployerSimHosts = "simhosts"
 )
 
+// Deployers are all of them.
+func Deployers() []string { return []string{DeployerProxmox, DeployerExisting, DeployerSimHosts} }
+
 // Hypervisor is a Proxmox VE host that VMs may land on. Address and Port are how its SSH server is reached by the
 // provider (port 0 means 22); Datastore is where disks go, SnippetStore where cloud-init snippets go.
 type Hypervisor struct {

@@ -61,6 +61,9 @@ func (l *local) said(part string) int {
 
 // Built once, on the first node, in one go, with the version of the source; the others get that build.
 func TestSourceIsBuiltOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	l := newLocal(t, 3, Options{})
 	dir := builtTree(t)

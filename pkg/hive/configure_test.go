@@ -48,6 +48,9 @@ type formation struct {
 }
 
 func TestConfigure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, tt := range formations() {
 		t.Run(fmt.Sprintf("%s from %s on %d", tt.era, tt.way, tt.nodes), func(t *testing.T) {
 			t.Parallel()
@@ -86,6 +89,9 @@ func TestConfigure(t *testing.T) {
 // Each service is killed, on each node with HIVE_TEST_SOAK: it is named, nothing else is, and nobody else is blamed. In
 // the end all are stopped, in an order in which the daemon can still write its state.
 func TestEachKilledServiceIsNamedAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for era, own := range map[string]string{"pre": "hive", "spx": "spinifex"} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
@@ -168,6 +174,9 @@ func (l *local) warned(text string) bool {
 }
 
 func TestForceFormsAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	l := newLocal(t, 3, Options{HealthTimeout: time.Minute})
 	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
@@ -195,6 +204,9 @@ func TestForceFormsAnew(t *testing.T) {
 
 // Of the files that hive has made, none stays; of one that holds more, the rest does.
 func TestPurgeLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	l := newLocal(t, 2, Options{HealthTimeout: time.Minute})
 	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
@@ -218,6 +230,9 @@ func TestPurgeLeavesNothing(t *testing.T) {
 }
 
 func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	l := newLocal(t, 3, Options{FormationTimeout: time.Minute, HealthTimeout: time.Minute})
 	l.hosts[1].settings(map[string]any{"fail": map[string]any{"join": map[string]any{"exit": 7, "stderr": "no room for Secret Key: abcdefghijk"}}})
@@ -267,6 +282,9 @@ func TestAServiceThatEndsAtFirst(t *testing.T) {
 }
 
 func TestFailuresOfSteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	failing := func(subcommand string) map[string]any {
 		return map[string]any{"fail": map[string]any{subcommand: map[string]any{"exit": 3, "stderr": "boom"}}}
 	}
@@ -310,6 +328,9 @@ func TestFailuresOfSteps(t *testing.T) {
 }
 
 func TestABlockedInitOfAnEarlierRunIsStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	l := newLocal(t, 3, Options{HealthTimeout: time.Minute})
 	if err := l.Install(t.Context()); err != nil {
@@ -355,6 +376,9 @@ func (l *local) formationProbe(t *testing.T) (answer, error) {
 }
 
 func TestCollect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	l := newLocal(t, 1, Options{HealthTimeout: time.Minute})
 	if err := l.Configure(t.Context(), StepSelection{}); err != nil {

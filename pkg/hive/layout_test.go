@@ -131,6 +131,9 @@ func uptime(t *testing.T) int {
 // A release is installed by its setup.sh where that is asked for; then units run hive: they are started, judged and
 // stopped, and what setup.sh has made survives what is removed of a cluster.
 func TestLayoutSystemd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	l := newLocal(t, 1, Options{Layout: LayoutSystemd})
 	host := l.hosts[0]
 	host.withSystemd()

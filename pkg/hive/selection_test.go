@@ -41,6 +41,9 @@ func (d *diary) End(step string, err error) {
 }
 
 func TestCourse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	book := &diary{done: map[string]bool{}}
 	l := newLocal(t, 3, Options{HealthTimeout: time.Minute})
@@ -96,6 +99,9 @@ func TestCourse(t *testing.T) {
 
 // Where forming is refused, hive goes on on the nodes that it was in use on.
 func TestARefusedFormationStopsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	l := newLocal(t, 2, Options{HealthTimeout: time.Minute})
 	if err := l.Configure(t.Context(), StepSelection{}); err != nil {

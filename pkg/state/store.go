@@ -215,7 +215,7 @@ func check(r *cluster.Record, name cluster.Name) string {
 		return fmt.Sprintf("it is the record of cluster %q: where its directory was renamed, name it %s again", r.Name, r.Name)
 	case r.Owner.ID == "":
 		return "it has no owner id"
-	case !slices.Contains([]string{cluster.DeployerProxmox, cluster.DeployerExisting, cluster.DeployerSimHosts}, r.Spec.Deployer):
+	case !slices.Contains(cluster.Deployers(), r.Spec.Deployer):
 		return fmt.Sprintf("its deployer is %q", r.Spec.Deployer)
 	}
 	if len(r.Nodes) == 0 {

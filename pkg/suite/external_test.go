@@ -450,6 +450,9 @@ func TestLeftoversAreKilled(t *testing.T) {
 // What has left the suite's group is found by its environment, by the suite's output that it holds, or by what has
 // started it.
 func TestWhatHasLeftTheGroupIsNamedAndEnded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for name, command := range map[string]string{
 		"a session of its own":  `setsid sh -c 'echo $$ >pid; exec sleep 60' >/dev/null 2>&1 &`,
 		"started by a daemon":   `(setsid sh -c 'sh -c "echo \$\$ >pid; exec sleep 60" & exit 0' >/dev/null 2>&1 &);`,

@@ -183,6 +183,9 @@ func TestSmokePasses(t *testing.T) {
 }
 
 func TestSmokeFindsWhatIsWrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	type wrong struct {
 		name    string
 		gateway gateway

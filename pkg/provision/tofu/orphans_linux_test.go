@@ -58,6 +58,9 @@ func lives(cmd *exec.Cmd) bool {
 }
 
 func TestWhatDeadRunsLeftAtWorkIsEnded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	self := process.Self()
 	if self.Place == "" {
 		t.Skip("there is no /proc here")

@@ -408,6 +408,9 @@ func TestRootsTrustStore(t *testing.T) {
 // A peer that is silent stays in /routez, unlike one that is gone, and a gateway that has heard its daemon waits for
 // it.
 func TestSilentNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	members := cluster(t, EraPre, 3, map[string]any{"stale_routes": 3.0, "gateway_wait": 0.7})
 	leader, silent := members[0], members[2]
 	eventually(t, "all are peers", func() bool { return len(leader.peers()) == 2 })

@@ -247,6 +247,9 @@ func (l *lab) agentRun(t *testing.T, id, stdin string, argv ...string) ExecResul
 }
 
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	eachKind(t, func(t *testing.T, kind Kind) {
 		l := newLab(t, kind)
 		l.start(t, l.spec("101"))

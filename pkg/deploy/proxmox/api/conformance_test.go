@@ -59,6 +59,9 @@ func sentinels() []error {
 // TestConformance makes everything go wrong that was seen to go wrong between a client and a Proxmox VE, and checks
 // that the caller can tell what it was: the class of the error, PVE's own words, and never the token's secret.
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	l := conformanceLab(t, pve.Version84)
 	conform(t, l, slices.Concat(answers(), noAnswers(), trust(), tasks(), managed()))
 }
