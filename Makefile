@@ -111,15 +111,17 @@ soak: crash ## crash, a crowd of clusters, and every formation of the simulated 
 bench: build ensure-tofu ## measure speed as ratios within one run
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -v -run "^$$" -bench . -benchtime 1x -timeout 45m ./cmd/hive-test
 
+DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.43.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: lint
 # As `make build` compiles: nothing is compiled twice.
 lint: export CGO_ENABLED := 0
 lint: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
-lint: ## vet, staticcheck, gofmt, go mod tidy: all leave nothing
+lint: ## vet, staticcheck, dead code, gofmt, go mod tidy: all leave nothing
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	@dead=$$($(GO) run $(DEADCODE) -test ./...) && test -z "$$dead" || { echo "$$dead"; exit 1; }
 	@test -z "$$(gofmt -l cmd pkg tofu cloudinit)" || { gofmt -l cmd pkg tofu cloudinit; exit 1; }
 	$(GO) mod tidy -diff
 

@@ -224,8 +224,6 @@ type apiError struct {
 	code   string
 }
 
-func (e *apiError) Error() string { return e.code }
-
 // ServeHTTP answers one call.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status := g.program.faults().GatewayStatus; status != 0 {
