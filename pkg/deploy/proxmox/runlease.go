@@ -3,6 +3,8 @@ package proxmox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
@@ -28,8 +30,22 @@ func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink
 		Warn: func(err error) {
 			sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error()})
 		},
+		Woke: func(slept time.Duration, gone bool) { sink.Emit(wokeEvent(run.Cluster, slept, gone)) },
 	})
 	return runLease{f.beat, f}
+}
+
+// wokeEvent says what may have become of a run's cluster while the run was suspended.
+func wokeEvent(name cluster.Name, slept time.Duration, gone bool) progress.Event {
+	e := progress.Event{
+		Kind:    progress.Warning,
+		Message: fmt.Sprintf("this run was suspended for %s: other machines may have taken it for dead", slept.Round(time.Second)),
+		Hint:    "hive-test status " + string(name) + " shows what is left of the cluster",
+	}
+	if gone {
+		e.Message += ", and one has deleted its mark, as reap does"
+	}
+	return e
 }
 
 // WarnUnseen waits until the lease was tried and warns if the token may not take any: reap on another machine does not

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,5 +171,52 @@ func TestReadTraces(t *testing.T) {
 	}
 	if err := api.DropClaim(t.Context(), l.Client, traces.Claims[0]); err != nil || len(l.pools()) != 3 {
 		t.Errorf("%v, left %s", err, fmt.Sprint(l.pools()))
+	}
+}
+
+// A run that was suspended for longer than its mark lasts says so when it goes on, once each time.
+func TestHeartbeatAfterASleep(t *testing.T) {
+	for name, row := range map[string]struct {
+		slept  time.Duration
+		reaped bool
+		want   []string
+	}{
+		"awake":              {slept: 0},
+		"shorter than marks": {slept: 20 * time.Second},
+		"long":               {slept: 12 * time.Minute, want: []string{"12m0s false"}},
+		"long, and reaped":   {slept: 12 * time.Minute, reaped: true, want: []string{"12m0s true"}},
+		"the clock set back": {slept: -time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, nil)
+			var asleep atomic.Int64
+			told := make(chan string, 9)
+			h, warnings := l.beat(func(o *api.HeartbeatOptions) {
+				o.Alive = time.Minute // the next beat is the one that Update asks for
+				o.Now = func() time.Time { return l.Now().Add(time.Duration(asleep.Load())) }
+				o.Woke = func(slept time.Duration, gone bool) { told <- fmt.Sprint(slept.Round(10*time.Second), " ", gone) }
+			})
+			eventually(t, "the mark is there", func() bool { _, found := l.mark(); return found })
+			time.Sleep(50 * time.Millisecond) // until it waits for the next beat
+			if row.reaped {
+				if err := api.DropRunLease(t.Context(), l.Client, "me"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			asleep.Store(int64(row.slept))
+			for _, verb := range []string{"one", "two"} {
+				h.Update(func(m *api.RunLease) { m.Verb = verb })
+				eventually(t, "it goes on", func() bool { m, _ := l.mark(); return m.Verb == verb })
+			}
+			h.Stop(t.Context(), false)
+			close(told)
+			var got []string
+			for s := range told {
+				got = append(got, s)
+			}
+			if diff := cmp.Diff(row.want, got); diff != "" || len(warnings()) > 0 {
+				t.Errorf("told (-want +got), warnings %v:\n%s", warnings(), diff)
+			}
+		})
 	}
 }
