@@ -40,3 +40,30 @@ func TestUntarOfASparseFile(t *testing.T) {
 		t.Errorf("%d bytes, found: %v, error %v", len(big), found, err)
 	}
 }
+
+// What a node puts into an archive is written below the evidence, or not at all.
+func TestUntarOfHostileNames(t *testing.T) {
+	for _, test := range []struct {
+		kind byte
+		name string
+		want string
+	}{
+		{'0', "journal", "journal"},
+		{'0', "./a/journal", "a/journal"},
+		{'0', "a/../journal", "journal"},
+		{'0', "../x", ""},
+		{'0', "a/../../x", ""},
+		{'0', "/etc/x", ""},
+		{'0', "..", ""},
+		{'2', "link", ""},
+		{'1', "hard", ""},
+		{'3', "device", ""},
+		{'5', "../dir", ""},
+	} {
+		archive := append(rawTar(test.kind, test.name, ""), make([]byte, 1024)...)
+		files, err := untar(archive)
+		if _, found := files[test.want]; err != nil || found != (test.want != "") || len(files) > 1 || !found && len(files) > 0 {
+			t.Errorf("%c %q: got %q, %v", test.kind, test.name, files, err)
+		}
+	}
+}

@@ -160,6 +160,9 @@ func TestReadTraces(t *testing.T) {
 	if m := traces.Marks[0]; m.OwnerID != "x" || !m.Until.IsZero() || m.Destroys || m.Provisioning {
 		t.Errorf("read %v", m)
 	}
+	if got := traces.Claims[0].Holder; got.Cluster != "ci" || got.OwnerID != "o" {
+		t.Errorf("read %v", got)
+	}
 	if !traces.Claimed("o", 20019) || traces.Claimed("o", 20020) || traces.Claimed("x", 20010) {
 		t.Error("a claim is not read as what it is")
 	}
@@ -216,6 +219,37 @@ func TestHeartbeatAfterASleep(t *testing.T) {
 			}
 			if diff := cmp.Diff(row.want, got); diff != "" || len(warnings()) > 0 {
 				t.Errorf("told (-want +got), warnings %v:\n%s", warnings(), diff)
+			}
+		})
+	}
+}
+
+// Whoever may write comments of pools cannot name a cluster that is none: names become paths and commands.
+func TestTracesWithHostileNames(t *testing.T) {
+	l := newLab(t, nil)
+	for i, name := range []string{"../../etc", "a/b", "ci\n../x", "-rf", "ci$(reboot)", "CI", ".", "ci\x1b[31m", strings.Repeat("a", 200)} {
+		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
+			run, ids := fmt.Sprintf("hive-test-run-x%d", i), fmt.Sprintf("hive-test-ids-%d", 20000+10*i)
+			for _, id := range []string{run, ids} {
+				comment := "hive-test runs; cluster=" + name + " owner=o\n until=2026-01-02T03:04:05Z"
+				l.send("POST", "/pools", url.Values{"poolid": {id}, "comment": {comment}})
+			}
+			traces, err := api.ReadTraces(t.Context(), l.Client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range traces.Marks {
+				if m.Cluster != "" && m.Cluster != "ci" {
+					t.Errorf("a mark is of cluster %q", m.Cluster)
+				}
+			}
+			for _, c := range traces.Claims {
+				if c.Cluster != "" && c.Cluster != "ci" {
+					t.Errorf("a claim is of cluster %q", c.Cluster)
+				}
+			}
+			if len(traces.Marks) != i+1 || len(traces.Claims) != i+1 {
+				t.Errorf("read %d marks and %d claims", len(traces.Marks), len(traces.Claims))
 			}
 		})
 	}
