@@ -25,7 +25,7 @@ func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink
 		Pools: f.Client, Now: f.Client.Now,
 		Mark: api.RunLease{
 			Cluster: run.Cluster, OwnerID: run.OwnerID, Verb: run.Verb, Who: run.Who, Place: run.Place, PID: run.PID, Start: run.Start,
-			Destroys: run.Destroys, Provisioning: run.Provisioning,
+			Destroys: run.Destroys, Provisioning: run.Provisioning, Disks: disksOf(run.Deletes),
 		},
 		Warn: func(err error) {
 			sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error()})
@@ -33,6 +33,16 @@ func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink
 		Woke: func(slept time.Duration, gone bool) { sink.Emit(wokeEvent(run.Cluster, slept, gone)) },
 	})
 	return runLease{f.beat, f}
+}
+
+// disksOf are the places of VMs' disks.
+func disksOf(vms []deploy.VMRef) (disks []api.Origin) {
+	for _, vm := range vms {
+		if len(vm.Storages) > 0 {
+			disks = append(disks, api.Origin{VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages})
+		}
+	}
+	return disks
 }
 
 // wokeEvent says what may have become of a run's cluster while the run was suspended.

@@ -149,7 +149,8 @@ func TestHeartbeatByTheClockOfProxmox(t *testing.T) {
 func TestReadTraces(t *testing.T) {
 	l := newLab(t, nil)
 	for id, comment := range map[string]string{
-		"hive-test-run-x": "mine", "hive-test-ids-20010": "cluster=ci owner=o by=me@here until=2026-01-02T03:04:05Z site=s.", "hive-test-ids-x": "", "other": "",
+		"hive-test-run-x": "mine; disks=24000@pve1:local+nfs.1,24001@../x:local,99@pve1:local,24002@pve1:,x,24003@pve2:zfs",
+		"hive-test-ids-20010": "cluster=ci owner=o by=me@here until=2026-01-02T03:04:05Z site=s.", "hive-test-ids-x": "", "other": "",
 	} {
 		l.send("POST", "/pools", url.Values{"poolid": {id}, "comment": {comment}})
 	}
@@ -159,6 +160,13 @@ func TestReadTraces(t *testing.T) {
 	}
 	if m := traces.Marks[0]; m.OwnerID != "x" || !m.Until.IsZero() || m.Destroys || m.Provisioning {
 		t.Errorf("read %v", m)
+	}
+	disks := []api.Origin{
+		{VMID: 24000, Hypervisor: "pve1", Storages: []string{"local", "nfs.1"}},
+		{VMID: 24003, Hypervisor: "pve2", Storages: []string{"zfs"}},
+	}
+	if diff := cmp.Diff(disks, traces.Marks[0].Disks); diff != "" {
+		t.Errorf("disks (-want +got)\n%s", diff)
 	}
 	if got := traces.Claims[0].Holder; got.Cluster != "ci" || got.OwnerID != "o" {
 		t.Errorf("read %v", got)
