@@ -174,7 +174,8 @@ func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink
 	return func(err error) { lease.End(ctx, err != nil) }
 }
 
-// Gone are VMs that an earlier reap of the cluster was about to delete, and that are not there any more: their disks may be.
+// Gone are VMs that an earlier reap of the cluster was about to delete, and that are not there any more: their disks
+// may be.
 func (p *Reaper) Gone(r *cluster.Record) []deploy.VMRef { return p.gone[r.Owner.ID] }
 
 // remember notes the VMs of each owner, and those that are gone by the marks of reaps that died.
@@ -186,7 +187,8 @@ func (p *Reaper) remember(strays []lifecycle.Orphan, listed []api.VM, traces api
 	for _, m := range traces.Marks {
 		for _, d := range m.Disks {
 			if !slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.VMID == d.VMID }) {
-				p.gone[m.OwnerID] = append(p.gone[m.OwnerID], deploy.VMRef{VMID: d.VMID, Hypervisor: d.Hypervisor, Storages: d.Storages})
+				vm := deploy.VMRef{VMID: d.VMID, Hypervisor: d.Hypervisor, Storages: d.Storages}
+				p.gone[m.OwnerID] = append(p.gone[m.OwnerID], vm)
 			}
 		}
 	}

@@ -47,9 +47,10 @@ func disksOf(vms []deploy.VMRef) (disks []api.Origin) {
 
 // wokeEvent says what may have become of a run's cluster while the run was suspended.
 func wokeEvent(name cluster.Name, slept time.Duration, gone bool) progress.Event {
+	slept = slept.Round(time.Second)
 	e := progress.Event{
 		Kind:    progress.Warning,
-		Message: fmt.Sprintf("this run was suspended for %s: other machines may have taken it for dead", slept.Round(time.Second)),
+		Message: fmt.Sprintf("this run was suspended for %s: other machines may have taken it for dead", slept),
 		Hint:    "hive-test status " + string(name) + " shows what is left of the cluster",
 	}
 	if gone {

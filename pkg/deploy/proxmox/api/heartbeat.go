@@ -27,8 +27,8 @@ type HeartbeatOptions struct {
 	Now func() time.Time
 	// Warn is told once, of the first failure. It may be called from another goroutine until Stop has returned.
 	Warn func(error)
-	// Woke is told, once each time, that the process did nothing for longer than its mark lasted, and for how long: it was
-	// suspended, or its machine was. Gone says that the mark was deleted meanwhile. It may be called as Warn is.
+	// Woke is told, once each time, that the process did nothing for longer than its mark lasted, and for how long: it
+	// was suspended, or its machine was. Gone says that the mark was deleted meanwhile. It may be called as Warn is.
 	Woke func(slept time.Duration, gone bool)
 }
 

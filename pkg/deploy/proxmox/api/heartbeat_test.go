@@ -149,7 +149,7 @@ func TestHeartbeatByTheClockOfProxmox(t *testing.T) {
 func TestReadTraces(t *testing.T) {
 	l := newLab(t, nil)
 	for id, comment := range map[string]string{
-		"hive-test-run-x": "mine; disks=24000@pve1:local+nfs.1,24001@../x:local,99@pve1:local,24002@pve1:,x,24003@pve2:zfs",
+		"hive-test-run-x":     "mine; disks=24000@pve1:local+nfs.1,24001@../x:local,99@pve1:local,24002@pve1:,x,24003@pve2:zfs",
 		"hive-test-ids-20010": "cluster=ci owner=o by=me@here until=2026-01-02T03:04:05Z site=s.", "hive-test-ids-x": "", "other": "",
 	} {
 		l.send("POST", "/pools", url.Values{"poolid": {id}, "comment": {comment}})
@@ -205,7 +205,9 @@ func TestHeartbeatAfterASleep(t *testing.T) {
 			h, warnings := l.beat(func(o *api.HeartbeatOptions) {
 				o.Alive = time.Minute // the next beat is the one that Update asks for
 				o.Now = func() time.Time { return l.Now().Add(time.Duration(asleep.Load())) }
-				o.Woke = func(slept time.Duration, gone bool) { told <- fmt.Sprint(slept.Round(10*time.Second), " ", gone) }
+				o.Woke = func(slept time.Duration, gone bool) {
+					told <- fmt.Sprint(slept.Round(10*time.Second), " ", gone)
+				}
 			})
 			eventually(t, "the mark is there", func() bool { _, found := l.mark(); return found })
 			time.Sleep(50 * time.Millisecond) // until it waits for the next beat
@@ -235,7 +237,10 @@ func TestHeartbeatAfterASleep(t *testing.T) {
 // Whoever may write comments of pools cannot name a cluster that is none: names become paths and commands.
 func TestTracesWithHostileNames(t *testing.T) {
 	l := newLab(t, nil)
-	for i, name := range []string{"../../etc", "a/b", "ci\n../x", "-rf", "ci$(reboot)", "CI", ".", "ci\x1b[31m", strings.Repeat("a", 200)} {
+	names := []string{
+		"../../etc", "a/b", "ci\n../x", "-rf", "ci$(reboot)", "CI", ".", "ci\x1b[31m", strings.Repeat("a", 200),
+	}
+	for i, name := range names {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
 			run, ids := fmt.Sprintf("hive-test-run-x%d", i), fmt.Sprintf("hive-test-ids-%d", 20000+10*i)
 			for _, id := range []string{run, ids} {

@@ -37,7 +37,8 @@ func TestPinnedCertificate(t *testing.T) {
 	}
 }
 
-// The command that is printed tells the fingerprint of what the API shows: an administrator's or ACME's certificate, if there is one.
+// The command that is printed tells the fingerprint of what the API shows: an administrator's or ACME's certificate, if
+// there is one.
 func TestTheFingerprintCommandIsOfWhatTheAPIShows(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("no openssl is here")
@@ -46,7 +47,8 @@ func TestTheFingerprintCommandIsOfWhatTheAPIShows(t *testing.T) {
 	defer server.Close()
 	shown := server.Certificate()
 	_, err := PinnedCertificate(t.Context(), server.URL, strings.Repeat("00:", 31)+"00")
-	if fix := tlsFix(err, server.URL); !strings.Contains(fix, fingerprintCommand) || !strings.HasSuffix(fix, Fingerprint(shown)) {
+	fix := tlsFix(err, server.URL)
+	if !strings.Contains(fix, fingerprintCommand) || !strings.HasSuffix(fix, Fingerprint(shown)) {
 		t.Errorf("the fix is %q, %v", fix, err)
 	}
 	raw := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shown.Raw})

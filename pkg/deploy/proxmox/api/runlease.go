@@ -49,8 +49,8 @@ func (m RunLease) Pool() string { return runPrefix + m.OwnerID }
 func (m RunLease) pool() Pool {
 	yes := map[bool]string{true: "yes", false: "no"}
 	return Pool{ID: m.Pool(), Comment: fmt.Sprintf(
-		"hive-test %s runs; cluster=%s owner=%s verb=%s by=%s place=%s pid=%d start=%s destroys=%s making=%s disks=%s until=%s. "+
-			"Safe to delete if no hive-test runs.",
+		"hive-test %s runs; cluster=%s owner=%s verb=%s by=%s place=%s pid=%d start=%s destroys=%s making=%s "+
+			"disks=%s until=%s. Safe to delete if no hive-test runs.",
 		m.Verb, m.Cluster, m.OwnerID, m.Verb, strings.Join(strings.Fields(m.Who), "_"), m.Place, m.PID, m.Start, yes[m.Destroys], yes[m.Provisioning],
 		disksText(m.Disks), m.Until.UTC().Format(time.RFC3339))}
 }
