@@ -507,13 +507,17 @@ func cmdUnused(ts *testscript.TestScript, _ bool, args []string) {
 
 // cmdReal makes the script's simulator look like a Proxmox VE of the user's own: real FILE writes a configuration file
 // that reaches it as any other, by endpoint, CA and hypervisors, and sets PROXMOX_VE_API_TOKEN. Further arguments set
-// keys of hypervisors.
+// keys of hypervisors, or leave one out.
 func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
-		ts.Fatalf("usage: real FILE [HYPERVISOR.KEY=VALUE...]")
+		ts.Fatalf("usage: real FILE [HYPERVISOR.KEY=VALUE | -HYPERVISOR]...")
 	}
 	sim := simulatorOf(ts)
 	for _, setting := range args[1:] {
+		if out, ok := strings.CutPrefix(setting, "-"); ok {
+			sim.Hypervisors = slices.DeleteFunc(sim.Hypervisors, func(h map[string]any) bool { return h["name"] == out })
+			continue
+		}
 		where, value, _ := strings.Cut(setting, "=")
 		name, key, _ := strings.Cut(where, ".")
 		for _, h := range sim.Hypervisors {

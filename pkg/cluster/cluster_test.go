@@ -81,6 +81,9 @@ func TestOwnerSurvivesPeopleAndProxmox(t *testing.T) {
 		{"without expiry", Description("ci-1", Owner{ID: owner.ID}), true},
 		{"two owners", written + "\n" + Description("ci-2", owner), false},
 		{"none", "web server", false},
+		{"a name with a path", Description("../../etc", owner), false},
+		{"a name of two lines", Description("ci-1\n../x", owner), false},
+		{"a name that is an option", Description("-rf", owner), false},
 		{"quoted in a sentence", "see '" + written + "'", false},
 	} {
 		name, id, ok := ParseOwner(tc.text)

@@ -133,4 +133,6 @@ type Run struct {
 	// Destroys says that it destroys the cluster at its end, whatever happens, Provisioning that the cluster was never up
 	// so far.
 	Destroys, Provisioning bool
+	// Deletes are the VMs that it is about to delete, where it knows no others.
+	Deletes []VMRef
 }

@@ -95,6 +95,7 @@ func samples() []struct{ id, phase, text string } {
 		{"privilege-missing", "up", "POST /nodes/pve1/qemu: 403 Permission check failed (/vms/20000, VM.Allocate)"},
 		{"hypervisor-unreachable", "up", "GET /nodes/pve2/qemu/20001/config: 595 No route to host"},
 		{"no-quorum", "up", "create VM: HTTP 500 cluster not ready - no quorum?"},
+		{"no-quorum", "down", "task qmdestroy of VM 20001 on pve1 failed: unable to open file '/etc/pve/nodes/pve1/qemu-server/20001.conf.tmp.77' - Permission denied"},
 		{"file-lock", "up", "can't lock file '/var/lock/qemu-server/lock-20001.conf' - got timeout"},
 		{"storage-lock", "up", "create pool failed: cfs-lock 'file-user_cfg' error: got lock request timeout"},
 		{"vm-locked", "down", "task qmdestroy of VM 20001 on pve1 failed: VM is locked (backup)"},

@@ -3,6 +3,8 @@ package hive
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,5 +40,36 @@ func TestUntarOfASparseFile(t *testing.T) {
 	files, err := untar(archive)
 	if big, found := files["big"]; err != nil || !found || len(big) != len(archive) {
 		t.Errorf("%d bytes, found: %v, error %v", len(big), found, err)
+	}
+}
+
+// What a node puts into an archive is written below the evidence, or not at all.
+func TestUntarOfHostileNames(t *testing.T) {
+	for _, test := range []struct {
+		kind byte
+		name string
+		want string
+	}{
+		{'0', "journal", "journal"},
+		{'0', "./a/journal", "a/journal"},
+		{'0', "a/../journal", "journal"},
+		{'0', "../x", ""},
+		{'0', "a/../../x", ""},
+		{'0', "/etc/x", ""},
+		{'0', "..", ""},
+		{'2', "link", ""},
+		{'1', "hard", ""},
+		{'3', "device", ""},
+		{'5', "../dir", ""},
+	} {
+		archive := append(rawTar(test.kind, test.name, ""), make([]byte, 1024)...)
+		files, err := untar(archive)
+		var want []string
+		if test.want != "" {
+			want = []string{test.want}
+		}
+		if err != nil || !slices.Equal(slices.Collect(maps.Keys(files)), want) {
+			t.Errorf("%c %q: got %q, %v", test.kind, test.name, files, err)
+		}
 	}
 }

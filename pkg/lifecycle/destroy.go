@@ -110,6 +110,8 @@ type destroyer struct {
 	unseen *deploy.UnseenError
 	// seen are the VMs of ours that existed at some time: they are swept up after.
 	seen []deploy.VMRef
+	// gone are VMs of ours that existed before this began: they are swept up after, too.
+	gone []deploy.VMRef
 }
 
 // run is all of it where tofu has no part in it.
@@ -254,7 +256,7 @@ func (d *destroyer) verifyGone(ctx context.Context, sink progress.Sink) error {
 			return err
 		}
 	}
-	err := d.deploy.Remove.CleanUp(ctx, d.record, d.seen, sink)
+	err := d.deploy.Remove.CleanUp(ctx, d.record, slices.Concat(d.gone, d.seen), sink)
 	if d.unseen != nil {
 		err = d.unseen // what lies where they are cannot be swept either
 	}

@@ -190,6 +190,8 @@ type Reaper interface {
 	// Hold lets others see that the cluster is being reaped, until release is called with how that ended. What a reap that
 	// dies or fails leaves is found by the next one, VMs or none.
 	Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error))
+	// Gone are VMs of the cluster that an earlier reap has deleted, and maybe not swept up after.
+	Gone(r *cluster.Record) []deploy.VMRef
 	// Settle waits until no VM is in the making any more on the ids that the cluster has claimed, and marks those that
 	// turn out to be its as such. With patience it waits also for those that may still appear.
 	Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error
@@ -221,7 +223,7 @@ func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper Reaper, r 
 	}
 	release := reaper.Hold(ctx, r, sink)
 	defer func() { release(err) }()
-	d := destroyer{deploy: deployer, record: r}
+	d := destroyer{deploy: deployer, record: r, gone: reaper.Gone(r)}
 	for round := range reapRounds {
 		// What a dead run has asked for may still begin: the looks after the first one wait for that.
 		if err := reaper.Settle(ctx, r, unfinished && round > 0, sink); err != nil {

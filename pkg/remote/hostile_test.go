@@ -113,6 +113,39 @@ func TestCopyFromHostileNodes(t *testing.T) {
 	}
 }
 
+// Names that a node lists lead nowhere but into the directory that is copied to, whatever they hold.
+func TestCopyFromNodesWithHostileNames(t *testing.T) {
+	empty := make(chan struct{})
+	close(empty)
+	for _, name := range []string{
+		"../file", "a/../../file", "/file", "a/file", "file\n../../file", "..\\file", "file\nx", "file\x00x", "..", ".", "", "../..", "/",
+	} {
+		t.Run(strconv.Quote(name), func(t *testing.T) {
+			s := newServer(t)
+			node := hostile{quiet: empty, list: func(_ string, offset int64) []os.FileInfo {
+				return []os.FileInfo{entry{name, 0o644}}[min(offset, 1):]
+			}}
+			s.sftp = sftp.Handlers{FileGet: node, FileList: node}
+			root := t.TempDir()
+			to := filepath.Join(root, "to")
+			if err := os.Mkdir(to, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = newDialer(t, testConfig(t)).Host(s.node(1)).CopyFrom(t.Context(), []string{"/tree"}, to)
+			there, err := os.ReadDir(root)
+			if err != nil || len(there) != 1 {
+				t.Errorf("beside the target: %v, %v", there, err)
+			}
+			within, _ := filepath.Glob(filepath.Join(to, "tree", "*"))
+			for _, file := range within {
+				if filepath.Base(file) != path.Base(name) {
+					t.Errorf("%q was made of %q", file, name)
+				}
+			}
+		})
+	}
+}
+
 // What a command makes silent for long is no silence of the node: the sum of a large file.
 func TestSilenceIsOfTheNodeOnly(t *testing.T) {
 	f := newFlow(strings.NewReader("x"))

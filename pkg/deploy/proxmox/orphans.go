@@ -27,6 +27,9 @@ type Reaper struct {
 	// Local is what is known on this machine of a cluster's run, beside its mark on Proxmox VE; known is false where
 	// nothing is.
 	Local func(name cluster.Name, owner string) (life lifecycle.RunStatus, known bool)
+
+	// by owner: VMs as they were found, and those that an earlier reap has deleted and maybe not swept up after
+	found, gone map[string][]deploy.VMRef
 }
 
 var _ lifecycle.Reaper = (*Reaper)(nil)
@@ -165,9 +168,30 @@ func (p *Reaper) Alive(ctx context.Context, r *cluster.Record) error {
 func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error)) {
 	run := p.Self
 	run.Cluster, run.OwnerID, run.Destroys = r.Name, r.Owner.ID, true
+	run.Deletes = slices.Concat(p.gone[r.Owner.ID], p.found[r.Owner.ID])
 	lease := p.Fleet.LeaseRun(ctx, run, sink)
 	_ = p.Fleet.awaitLease(ctx) // before anything is deleted
 	return func(err error) { lease.End(ctx, err != nil) }
+}
+
+// Gone are VMs that an earlier reap of the cluster was about to delete, and that are not there any more: their disks
+// may be.
+func (p *Reaper) Gone(r *cluster.Record) []deploy.VMRef { return p.gone[r.Owner.ID] }
+
+// remember notes the VMs of each owner, and those that are gone by the marks of reaps that died.
+func (p *Reaper) remember(strays []lifecycle.Orphan, listed []api.VM, traces api.Traces) {
+	p.found, p.gone = map[string][]deploy.VMRef{}, map[string][]deploy.VMRef{}
+	for _, s := range strays {
+		p.found[s.Owner] = append(p.found[s.Owner], s.VMRef)
+	}
+	for _, m := range traces.Marks {
+		for _, d := range m.Disks {
+			if !slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.VMID == d.VMID }) {
+				vm := deploy.VMRef{VMID: d.VMID, Hypervisor: d.Hypervisor, Storages: d.Storages}
+				p.gone[m.OwnerID] = append(p.gone[m.OwnerID], vm)
+			}
+		}
+	}
 }
 
 // Clear takes away snippets, those of VMs that were never made included, and then the mark of the cluster's last run.

@@ -59,6 +59,7 @@ func (p *Reaper) Plan(ctx context.Context, rule lifecycle.ReapRule) (*ReapPlan, 
 	}
 	rule.Now = p.Fleet.Client.Now()
 	lives := p.runs(traces, strays)
+	p.remember(strays, listed, traces)
 	return &ReapPlan{
 		Unread: unread, Verdicts: lifecycle.Evaluate(strays, lives, rule), ended: lifecycle.Ended(strays, lives, rule), Errs: map[string]error{},
 		Traces: slices.Concat(p.deadMarks(traces, strays, unread, rule), p.deadClaims(traces, unread, rule), p.lostSnippets(snippets, listed, traces, rule)),

@@ -3,6 +3,8 @@ package proxmox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
@@ -23,13 +25,38 @@ func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink
 		Pools: f.Client, Now: f.Client.Now,
 		Mark: api.RunLease{
 			Cluster: run.Cluster, OwnerID: run.OwnerID, Verb: run.Verb, Who: run.Who, Place: run.Place, PID: run.PID, Start: run.Start,
-			Destroys: run.Destroys, Provisioning: run.Provisioning,
+			Destroys: run.Destroys, Provisioning: run.Provisioning, Disks: disksOf(run.Deletes),
 		},
 		Warn: func(err error) {
 			sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error()})
 		},
+		Woke: func(slept time.Duration, gone bool) { sink.Emit(wokeEvent(run.Cluster, slept, gone)) },
 	})
 	return runLease{f.beat, f}
+}
+
+// disksOf are the places of VMs' disks.
+func disksOf(vms []deploy.VMRef) (disks []api.Origin) {
+	for _, vm := range vms {
+		if len(vm.Storages) > 0 {
+			disks = append(disks, api.Origin{VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages})
+		}
+	}
+	return disks
+}
+
+// wokeEvent says what may have become of a run's cluster while the run was suspended.
+func wokeEvent(name cluster.Name, slept time.Duration, gone bool) progress.Event {
+	slept = slept.Round(time.Second)
+	e := progress.Event{
+		Kind:    progress.Warning,
+		Message: fmt.Sprintf("this run was suspended for %s: other machines may have taken it for dead", slept),
+		Hint:    "hive-test status " + string(name) + " shows what is left of the cluster",
+	}
+	if gone {
+		e.Message += ", and one has deleted its mark, as reap does"
+	}
+	return e
 }
 
 // WarnUnseen waits until the lease was tried and warns if the token may not take any: reap on another machine does not

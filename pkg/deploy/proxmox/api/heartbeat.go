@@ -27,6 +27,9 @@ type HeartbeatOptions struct {
 	Now func() time.Time
 	// Warn is told once, of the first failure. It may be called from another goroutine until Stop has returned.
 	Warn func(error)
+	// Woke is told, once each time, that the process did nothing for longer than its mark lasted, and for how long: it
+	// was suspended, or its machine was. Gone says that the mark was deleted meanwhile. It may be called as Warn is.
+	Woke func(slept time.Duration, gone bool)
 }
 
 // Heartbeat keeps the mark of a run alive until Stop. That it cannot never fails the run. Its methods may be called
@@ -117,11 +120,15 @@ func (h *Heartbeat) loop(ctx context.Context) {
 	ticker := time.NewTicker(h.options.Alive / 3)
 	defer ticker.Stop()
 	for {
+		asleep := h.wall()
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		case <-h.poke:
+		}
+		if slept := h.wall().Sub(asleep); slept > h.options.Alive {
+			h.woke(ctx, slept)
 		}
 		if err := h.beat(ctx, h.options.Alive); err != nil && ctx.Err() == nil {
 			h.warn(err)
@@ -131,6 +138,18 @@ func (h *Heartbeat) loop(ctx context.Context) {
 
 // offset is by how much the clock of Proxmox VE is known to be ahead.
 func (h *Heartbeat) offset() time.Duration { return time.Until(h.options.Now()) }
+
+// wall is the time by the clock on the wall: the other clock of a process stands still while its machine sleeps.
+func (h *Heartbeat) wall() time.Time { return h.options.Now().Round(0) }
+
+// woke tells of a sleep, before the mark is made again.
+func (h *Heartbeat) woke(ctx context.Context, slept time.Duration) {
+	if h.options.Woke == nil {
+		return
+	}
+	_, err := h.options.Pools.ReadPool(ctx, h.options.Mark.Pool())
+	h.options.Woke(slept, errors.Is(err, ErrNotFound))
+}
 
 // beat says that the run lives for so long. A mark that is there already is this run's, or that of one before it that
 // died.

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,7 +149,8 @@ func TestHeartbeatByTheClockOfProxmox(t *testing.T) {
 func TestReadTraces(t *testing.T) {
 	l := newLab(t, nil)
 	for id, comment := range map[string]string{
-		"hive-test-run-x": "mine", "hive-test-ids-20010": "cluster=ci owner=o by=me@here until=2026-01-02T03:04:05Z site=s.", "hive-test-ids-x": "", "other": "",
+		"hive-test-run-x":     "mine; disks=24000@pve1:local+nfs.1,24001@../x:local,99@pve1:local,24002@pve1:,x,24003@pve2:zfs",
+		"hive-test-ids-20010": "cluster=ci owner=o by=me@here until=2026-01-02T03:04:05Z site=s.", "hive-test-ids-x": "", "other": "",
 	} {
 		l.send("POST", "/pools", url.Values{"poolid": {id}, "comment": {comment}})
 	}
@@ -158,6 +160,16 @@ func TestReadTraces(t *testing.T) {
 	}
 	if m := traces.Marks[0]; m.OwnerID != "x" || !m.Until.IsZero() || m.Destroys || m.Provisioning {
 		t.Errorf("read %v", m)
+	}
+	disks := []api.Origin{
+		{VMID: 24000, Hypervisor: "pve1", Storages: []string{"local", "nfs.1"}},
+		{VMID: 24003, Hypervisor: "pve2", Storages: []string{"zfs"}},
+	}
+	if diff := cmp.Diff(disks, traces.Marks[0].Disks); diff != "" {
+		t.Errorf("disks (-want +got)\n%s", diff)
+	}
+	if got := traces.Claims[0].Holder; got.Cluster != "ci" || got.OwnerID != "o" {
+		t.Errorf("read %v", got)
 	}
 	if !traces.Claimed("o", 20019) || traces.Claimed("o", 20020) || traces.Claimed("x", 20010) {
 		t.Error("a claim is not read as what it is")
@@ -170,5 +182,88 @@ func TestReadTraces(t *testing.T) {
 	}
 	if err := api.DropClaim(t.Context(), l.Client, traces.Claims[0]); err != nil || len(l.pools()) != 3 {
 		t.Errorf("%v, left %s", err, fmt.Sprint(l.pools()))
+	}
+}
+
+// A run that was suspended for longer than its mark lasts says so when it goes on, once each time.
+func TestHeartbeatAfterASleep(t *testing.T) {
+	for name, row := range map[string]struct {
+		slept  time.Duration
+		reaped bool
+		want   []string
+	}{
+		"awake":              {slept: 0},
+		"shorter than marks": {slept: 20 * time.Second},
+		"long":               {slept: 12 * time.Minute, want: []string{"12m0s false"}},
+		"long, and reaped":   {slept: 12 * time.Minute, reaped: true, want: []string{"12m0s true"}},
+		"the clock set back": {slept: -time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, nil)
+			var asleep atomic.Int64
+			told := make(chan string, 9)
+			h, warnings := l.beat(func(o *api.HeartbeatOptions) {
+				o.Alive = time.Minute // the next beat is the one that Update asks for
+				o.Now = func() time.Time { return l.Now().Add(time.Duration(asleep.Load())) }
+				o.Woke = func(slept time.Duration, gone bool) {
+					told <- fmt.Sprint(slept.Round(10*time.Second), " ", gone)
+				}
+			})
+			eventually(t, "the mark is there", func() bool { _, found := l.mark(); return found })
+			time.Sleep(50 * time.Millisecond) // until it waits for the next beat
+			if row.reaped {
+				if err := api.DropRunLease(t.Context(), l.Client, "me"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			asleep.Store(int64(row.slept))
+			for _, verb := range []string{"one", "two"} {
+				h.Update(func(m *api.RunLease) { m.Verb = verb })
+				eventually(t, "it goes on", func() bool { m, _ := l.mark(); return m.Verb == verb })
+			}
+			h.Stop(t.Context(), false)
+			close(told)
+			var got []string
+			for s := range told {
+				got = append(got, s)
+			}
+			if diff := cmp.Diff(row.want, got); diff != "" || len(warnings()) > 0 {
+				t.Errorf("told (-want +got), warnings %v:\n%s", warnings(), diff)
+			}
+		})
+	}
+}
+
+// Whoever may write comments of pools cannot name a cluster that is none: names become paths and commands.
+func TestTracesWithHostileNames(t *testing.T) {
+	l := newLab(t, nil)
+	names := []string{
+		"../../etc", "a/b", "ci\n../x", "-rf", "ci$(reboot)", "CI", ".", "ci\x1b[31m", strings.Repeat("a", 200),
+	}
+	for i, name := range names {
+		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
+			run, ids := fmt.Sprintf("hive-test-run-x%d", i), fmt.Sprintf("hive-test-ids-%d", 20000+10*i)
+			for _, id := range []string{run, ids} {
+				comment := "hive-test runs; cluster=" + name + " owner=o\n until=2026-01-02T03:04:05Z"
+				l.send("POST", "/pools", url.Values{"poolid": {id}, "comment": {comment}})
+			}
+			traces, err := api.ReadTraces(t.Context(), l.Client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range traces.Marks {
+				if m.Cluster != "" && m.Cluster != "ci" {
+					t.Errorf("a mark is of cluster %q", m.Cluster)
+				}
+			}
+			for _, c := range traces.Claims {
+				if c.Cluster != "" && c.Cluster != "ci" {
+					t.Errorf("a claim is of cluster %q", c.Cluster)
+				}
+			}
+			if len(traces.Marks) != i+1 || len(traces.Claims) != i+1 {
+				t.Errorf("read %d marks and %d claims", len(traces.Marks), len(traces.Claims))
+			}
+		})
 	}
 }

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +29,8 @@ type RunLease struct {
 	Start string
 	// Destroys says that the run destroys the cluster at its end, whatever happens.
 	Destroys bool
+	// Disks are where the disks are of VMs that the run deletes: of one that died between both, nothing else tells.
+	Disks []Origin
 	// Making says that the cluster was never up so far.
 	Provisioning bool
 	// Until is when the run counts as dead unless it has said again that it lives, by the clock of Proxmox VE. It is zero
@@ -45,9 +49,10 @@ func (m RunLease) Pool() string { return runPrefix + m.OwnerID }
 func (m RunLease) pool() Pool {
 	yes := map[bool]string{true: "yes", false: "no"}
 	return Pool{ID: m.Pool(), Comment: fmt.Sprintf(
-		"hive-test %s runs; cluster=%s owner=%s verb=%s by=%s place=%s pid=%d start=%s destroys=%s making=%s until=%s. Safe to delete if no hive-test runs.",
+		"hive-test %s runs; cluster=%s owner=%s verb=%s by=%s place=%s pid=%d start=%s destroys=%s making=%s "+
+			"disks=%s until=%s. Safe to delete if no hive-test runs.",
 		m.Verb, m.Cluster, m.OwnerID, m.Verb, strings.Join(strings.Fields(m.Who), "_"), m.Place, m.PID, m.Start, yes[m.Destroys], yes[m.Provisioning],
-		m.Until.UTC().Format(time.RFC3339))}
+		disksText(m.Disks), m.Until.UTC().Format(time.RFC3339))}
 }
 
 func parseRunLease(p Pool) (RunLease, bool) {
@@ -66,7 +71,30 @@ func parseRunLease(p Pool) (RunLease, bool) {
 	}
 	m.PID, _ = strconv.Atoi(fields["pid"])
 	m.Until, _ = time.Parse(time.RFC3339, fields["until"])
+	m.Disks = parseDisks(fields["disks"])
 	return m, true
+}
+
+// disksText is ID@HYPERVISOR:STORAGE+STORAGE for each VM.
+func disksText(disks []Origin) string {
+	var list []string
+	for _, d := range disks {
+		list = append(list, fmt.Sprintf("%d@%s:%s", d.VMID, d.Hypervisor, strings.Join(d.Storages, "+")))
+	}
+	return cmp.Or(strings.Join(list, ","), "none")
+}
+
+var diskPlace = regexp.MustCompile(`^([1-9][0-9]{2,8})@([A-Za-z0-9-]+):([A-Za-z][A-Za-z0-9._+-]*)$`)
+
+// parseDisks reads what it can: anybody may write there.
+func parseDisks(text string) (disks []Origin) {
+	for _, field := range strings.Split(text, ",") {
+		if m := diskPlace.FindStringSubmatch(field); m != nil {
+			id, _ := strconv.Atoi(m[1])
+			disks = append(disks, Origin{VMID: id, Hypervisor: m[2], Storages: strings.Split(m[3], "+")})
+		}
+	}
+	return disks
 }
 
 // Traces are what runs have left on Proxmox VE for other machines to see, as far as the token may see it (Pool.Audit).

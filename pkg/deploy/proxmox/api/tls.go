@@ -150,7 +150,8 @@ func tlsFix(err error, endpoint string) string {
 
 // fingerprintCommand prints, on a hypervisor, the fingerprint of the certificate that its API shows: one that an
 // administrator or ACME has put there goes before the one that the cluster has made.
-const fingerprintCommand = `cd /etc/pve/local && openssl x509 -noout -fingerprint -sha256 -in "$(ls pveproxy-ssl.pem pve-ssl.pem 2>/dev/null | head -n 1)"`
+const fingerprintCommand = `cd /etc/pve/local && openssl x509 -noout -fingerprint -sha256 -in ` +
+	`"$([ -e pveproxy-ssl.pem ] && echo pveproxy-ssl.pem || echo pve-ssl.pem)"`
 
 // nameFix names endpoints that the certificate is for.
 func nameFix(cert *x509.Certificate, endpoint string) string {
