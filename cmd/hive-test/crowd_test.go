@@ -124,7 +124,8 @@ func TestLoudSuite(t *testing.T) {
 	}
 }
 
-// raced reports whether the hive-test of a directory was built with the race detector, which takes several times the memory.
+// raced reports whether the hive-test of a directory was built with the race detector, which takes several times the
+// memory.
 func raced(t *testing.T, bin string) bool {
 	t.Helper()
 	info, err := buildinfo.ReadFile(filepath.Join(bin, "hive-test"))
