@@ -63,8 +63,8 @@ bin/checked/hive-test: $(SOURCES)
 
 .PHONY: checked
 checked: build ensure-tofu bin/checked/hive-test
-	@ln -sf ../hive-sim ../hive-sim-hive $(CHECKED)/
-	@test ! -e bin/tofu || ln -sf ../tofu $(CHECKED)/
+	@ln -f bin/hive-sim bin/hive-sim-hive $(CHECKED)/
+	@test ! -e bin/tofu || ln -f bin/tofu $(CHECKED)/
 	@rm -rf $(COVERED) && mkdir -p $(COVERED)
 
 .PHONY: test

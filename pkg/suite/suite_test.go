@@ -205,7 +205,7 @@ func TestSmokeFindsWhatIsWrong(t *testing.T) {
 			"regions/ci-1":        "DescribeRegions: the gateway answered 403 SignatureDoesNotMatch",
 			"instance-types/ci-1": "SignatureDoesNotMatch", "instances/ci-1": "SignatureDoesNotMatch",
 		}},
-		{"clock", gateway{skew: 6 * time.Minute}, nil, map[string]string{
+		{"clock", gateway{skew: 6*time.Minute + 30*time.Second}, nil, map[string]string{
 			"regions/ci-1": "clock skew 6m", "instance-types/ci-1": "clock skew", "instances/ci-1": "clock skew",
 		}},
 		{"nothing listed", gateway{answer: map[string]string{
