@@ -68,7 +68,7 @@ var within = []struct {
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy", "pkg/provision"}, "hosts that are there: nothing to ask anybody"},
 	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/provision", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
 	{"pkg/deploy/deploytest", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/provision"}, "what every deployer must do, whichever it is"},
-	{"pkg/deploy/simhosts", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api", "pkg/provision"}, "VMs of a simulator without OpenTofu"},
+	{"pkg/deploy/simhosts", []string{"cloudinit", "pkg/cluster", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api", "pkg/provision"}, "VMs of a simulator without OpenTofu"},
 	{"pkg/deploy/proxmox", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/process", "pkg/deploy/proxmox/api", "pkg/lifecycle", "pkg/provision"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
 	{"pkg/engine", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/phase", "pkg/process", "pkg/progress", "pkg/provision",

@@ -25,7 +25,6 @@ import (
 
 	"hive-test/cloudinit"
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/provision"
@@ -34,7 +33,7 @@ import (
 // stateFile is what Up has made of a cluster, in the cluster's directory.
 const stateFile = "simhosts.json"
 
-// image is what the disks are made of: the simulator's image that needs no SSH to the hypervisor.
+// image is what disks are made of where the cluster's image needs SSH to the hypervisor: the same one as a volume that needs none.
 const image = "local:import/debian-12-genericcloud-amd64.qcow2"
 
 // Deployer makes VMs on a simulator. All else is asked of Proxmox VE, as for VMs that OpenTofu has made.
@@ -43,8 +42,6 @@ type Deployer struct {
 	// Upload writes a file of a hypervisor.
 	Upload func(ctx context.Context, hypervisor cluster.Hypervisor, path string, content []byte) error
 }
-
-var _ deploy.Deployer = Deployer{}
 
 // machine is a VM that was made, or was about to be.
 type machine struct {
@@ -65,6 +62,9 @@ func (d Deployer) Plan(ctx context.Context, r provision.Request) (provision.Plan
 	add := func(name string, c provision.Change) {
 		c.Address, c.Node, c.VM = name, name, true
 		plan.Changes = append(plan.Changes, c)
+	}
+	if slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.Template > 0 }) {
+		return plan, fmt.Errorf("deployer %s clones no templates: use %s", cluster.DeployerSimHosts, cluster.DeployerProxmox)
 	}
 	for _, node := range r.Nodes {
 		was, known := l.made[node.Name]
@@ -225,12 +225,13 @@ func hypervisor(s cluster.Spec, name string) cluster.Hypervisor {
 
 // options are what Proxmox VE is asked for: what the module of tofu/ makes of the same request.
 func options(r provision.Request, node cluster.Node, host cluster.Hypervisor, m machine) map[string]string {
+	volume := map[bool]string{true: r.Spec.OSImage, false: image}[r.Spec.ImportsImage()]
 	o := map[string]string{
 		"vmid": strconv.Itoa(node.VMID), "name": node.Name, "description": cluster.Description(r.Name, r.Owner),
 		"tags": strings.Join(r.Owner.Tags(r.Name), ";"), "agent": "enabled=1", "ostype": "other", "serial0": "socket",
 		"cores": strconv.Itoa(r.Spec.CPUCores), "cpu": "host", "memory": strconv.Itoa(r.Spec.MemoryMB), "balloon": "0",
 		"scsihw": "virtio-scsi-pci", "boot": "order=virtio0;net0",
-		"virtio0": host.Datastore + ":0,import-from=" + image + ",iothread=1,discard=on",
+		"virtio0": host.Datastore + ":0,import-from=" + volume + ",iothread=1,discard=on",
 		"ide2":    host.Datastore + ":cloudinit",
 		"net0":    "virtio=" + strings.ToUpper(node.ManagementMAC) + ",bridge=" + r.Spec.ManagementBridge,
 		"net1":    "virtio=" + strings.ToUpper(node.DataMAC) + ",bridge=" + r.Spec.DataBridge,
@@ -261,8 +262,7 @@ func address(static netip.Prefix, gateway string) string {
 
 // settings tells VMs that were made of the same from others. What others may change of a VM that exists is not in it.
 func settings(r provision.Request, node cluster.Node) string {
-	return cluster.Hash(r.Spec.CPUCores, r.Spec.MemoryMB, r.Spec.DiskSizeGB, r.Spec.ManagementBridge, r.Spec.DataBridge,
-		node.VMID, node.ManagementMAC, node.DataMAC)
+	return cluster.Hash(r.Spec.CPUCores, r.Spec.MemoryMB, r.Spec.DiskSizeGB, r.Spec.ManagementBridge, r.Spec.DataBridge, node.VMID)
 }
 
 // ledger is what was made, as it is on disk at each moment. It is safe for concurrent use.
