@@ -14,35 +14,42 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// Each deployer, as a run gets it, does what the contract says.
-func TestDeployers(t *testing.T) {
+// Simulated gives a test a clusters directory with a simulated Proxmox VE, which ends with the test.
+func Simulated(t *testing.T) (clustersDir string) {
+	t.Helper()
 	bin := os.Getenv("HIVE_TEST_BIN_DIR")
 	if bin == "" {
 		t.Skip("HIVE_TEST_BIN_DIR names no directory with hive-sim and tofu: make test does")
 	}
+	dir := t.TempDir()
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	t.Setenv("CLUSTERS", dir)
+	start := exec.Command("hive-sim", "pve", "start", "--clusters-dir", dir, "--task-duration", "0s", "--boot-delay", "0s")
+	if out, err := start.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command(filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", dir, "--wipe").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	return dir
+}
+
+// Each deployer, as a run gets it, does what the contract says.
+func TestDeployers(t *testing.T) {
 	hosts := filepath.Join(t.TempDir(), "hosts.yaml")
 	if err := os.WriteFile(hosts, []byte("ssh_user: me\nssh_key_path: "+hosts+"\nnodes:\n- {name: contract-1, management: 127.0.0.2}\n- {name: contract-2, management: 127.0.0.3}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	for name, values := range map[string]map[string]string{
 		cluster.DeployerProxmox:  {"sim": "true"},
 		cluster.DeployerSimHosts: {"sim": "true", "deployer": cluster.DeployerSimHosts},
 		cluster.DeployerExisting: {"hosts_file": hosts},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
-			start := exec.Command("hive-sim", "pve", "start", "--clusters-dir", dir, "--task-duration", "0s", "--boot-delay", "0s")
-			if out, err := start.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Cleanup(func() {
-				if out, err := exec.Command(filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", dir, "--wipe").CombinedOutput(); err != nil {
-					t.Errorf("%v\n%s", err, out)
-				}
-			})
-			values["clusters_dir"], values["node_count"] = dir, "2"
+			values["clusters_dir"], values["node_count"] = Simulated(t), "2"
 			conform(t, values)
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,29 +14,6 @@ import (
 	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
 )
-
-// simulated gives a test a clusters directory with a simulated Proxmox VE, which ends with the test.
-func simulated(t *testing.T) (clustersDir string) {
-	t.Helper()
-	bin := os.Getenv("HIVE_TEST_BIN_DIR")
-	if bin == "" {
-		t.Skip("HIVE_TEST_BIN_DIR names no directory with hive-sim and tofu: make test does")
-	}
-	dir := t.TempDir()
-	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
-	t.Setenv("CLUSTERS", dir)
-	start := exec.Command("hive-sim", "pve", "start", "--clusters-dir", dir, "--task-duration", "0s", "--boot-delay", "0s")
-	if out, err := start.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command(filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", dir, "--wipe").CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-	})
-	return dir
-}
 
 func open(t *testing.T, options engine.Options) *engine.Engine {
 	t.Helper()
@@ -58,7 +34,7 @@ func settings(t *testing.T, values map[string]string) config.Settings {
 }
 
 func TestExample(t *testing.T) {
-	simulated(t)
+	engine.Simulated(t)
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +63,7 @@ func (c *collected) Emit(e progress.Event) {
 }
 
 func TestTwoClustersAtOnceDoNotKnowOfEachOther(t *testing.T) {
-	dir := simulated(t)
+	dir := engine.Simulated(t)
 	events := &collected{events: map[string][]progress.Event{}}
 	hive := open(t, engine.Options{Events: events})
 	var wait sync.WaitGroup
@@ -117,7 +93,7 @@ func TestTwoClustersAtOnceDoNotKnowOfEachOther(t *testing.T) {
 }
 
 func TestACancelledRunCleansUp(t *testing.T) {
-	dir := simulated(t)
+	dir := engine.Simulated(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("enough")
 	started := progress.SinkFunc(func(e progress.Event) {

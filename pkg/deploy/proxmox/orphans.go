@@ -80,9 +80,9 @@ func (p *Reaper) orphans(ctx context.Context, listed []api.VM, rule lifecycle.Re
 		case errors.Is(err, api.ErrNotFound):
 		case err != nil:
 			blind[i] = true
-			p.Sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("it cannot be told whose VM %d on %s is: %v", listed[i].VMID, listed[i].Hypervisor, err)})
+			p.Sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("VM %d on %s: cannot determine the owner: %v", listed[i].VMID, listed[i].Hypervisor, err)})
 		default:
-			found[i] = p.strayOf(vm)
+			found[i] = p.orphanOf(vm)
 		}
 	})
 	for i, s := range found {
@@ -102,8 +102,8 @@ func coversAny(rule lifecycle.ReapRule, tags []string) bool {
 	return slices.ContainsFunc(tags, func(tag string) bool { return rule.Covers(cluster.Name(tag)) })
 }
 
-// strayOf is a VM that says whose it is, or nil.
-func (p *Reaper) strayOf(vm api.VM) *lifecycle.Orphan {
+// orphanOf is a VM that says whose it is, or nil.
+func (p *Reaper) orphanOf(vm api.VM) *lifecycle.Orphan {
 	name, owner, described := cluster.ParseDescription(vm.Description)
 	ours, why := false, "its description names no owner, or more than one"
 	if described {
