@@ -37,7 +37,7 @@ func (d *down) Run(ctx context.Context) error {
 		step{"verify deletion", d.verifyGone},
 	)
 	if err != nil {
-		return d.fail(d.ending.leak(ctx, err))
+		return d.end(ctx, cluster.PhaseDown, d.ending.leak(ctx, err)) // the directory stays, for the next down
 	}
 	return d.steps(ctx, cluster.PhaseDown, step{"remove the cluster's directory", d.remove})
 }
@@ -121,12 +121,6 @@ func (d *down) gone(ctx context.Context) bool {
 
 func (d *down) verifyGone(ctx context.Context, sink progress.Sink) error {
 	return d.ending.verifyGone(ctx, sink)
-}
-
-// fail records the failure; the directory stays, for the next down.
-func (d *down) fail(err error) error {
-	d.Record.End(cluster.PhaseDown, d.masked(err), d.Now())
-	return errors.Join(err, d.Store.Save(d.Record))
 }
 
 func (d *down) remove(ctx context.Context, sink progress.Sink) error {

@@ -63,8 +63,8 @@ type collectOnFailure struct {
 // Run runs the phase; its error is never replaced by a failure to gather.
 func (w collectOnFailure) Run(ctx context.Context) error {
 	err := w.Phase.Run(ctx)
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, phase.ErrStuck) {
+		return err
 	}
 	limit := GatherTime
 	if w.run.Interrupted != nil && w.run.Interrupted() {
@@ -299,6 +299,8 @@ func (r *Job) keepPlan(ctx context.Context) []Item {
 // remember adds items to those of this run. What was got earlier, before it was destroyed, is not given up for a
 // failure to get it again.
 func (r *Job) remember(items []Item) {
+	r.shared.Lock()
+	defer r.shared.Unlock()
 	for _, item := range items {
 		at := slices.IndexFunc(r.gathered, func(o Item) bool { return o.Node == item.Node && o.What == item.What })
 		switch {
@@ -311,11 +313,15 @@ func (r *Job) remember(items []Item) {
 }
 
 // Gathered are the items of this run's nodes so far.
-func (r *Job) Gathered() []Item { return slices.Clone(r.gathered) }
+func (r *Job) Gathered() []Item {
+	r.shared.Lock()
+	defer r.shared.Unlock()
+	return slices.Clone(r.gathered)
+}
 
 // WriteIndex writes index.json as it is now. It does nothing for a run that gathered nothing.
 func (r *Job) WriteIndex() error {
-	if len(r.gathered) == 0 {
+	if len(r.Gathered()) == 0 {
 		return nil
 	}
 	index, err := r.Index()
@@ -391,7 +397,7 @@ func (r *Job) runFiles(listed map[string]bool) ([]Item, error) {
 func (r *Job) summarize(sink progress.Sink, nodes cluster.Nodes) {
 	got := 0
 	silent := r.Silent(nodes)
-	for _, item := range r.gathered {
+	for _, item := range r.Gathered() {
 		if item.Got && item.Node != "" {
 			got++
 		}
@@ -407,8 +413,9 @@ func (r *Job) summarize(sink progress.Sink, nodes cluster.Nodes) {
 // Silent are the names of the nodes of which nothing was got.
 func (r *Job) Silent(nodes cluster.Nodes) []string {
 	var names []string
+	gathered := r.Gathered()
 	for _, node := range nodes {
-		if !slices.ContainsFunc(r.gathered, func(i Item) bool { return i.Got && i.Node == node.Name }) {
+		if !slices.ContainsFunc(gathered, func(i Item) bool { return i.Got && i.Node == node.Name }) {
 			names = append(names, node.Name)
 		}
 	}

@@ -102,7 +102,9 @@ type Job struct {
 	located bool // the nodes were found where the record says, or looked for
 	// unreached are, by name, the nodes that could not be connected to then.
 	unreached map[string]error
-	gathered  []Item
+	// shared guards remote and gathered: a phase that was abandoned may still use them when the run is closed.
+	shared   sync.Mutex
+	gathered []Item
 	// moving is held while the record's nodes are changed, or read, by what runs beside a phase's steps.
 	moving sync.Mutex
 }
@@ -117,6 +119,8 @@ func (r *Job) masked(err error) error {
 
 // Close ends the connections to the nodes.
 func (r *Job) Close() error {
+	r.shared.Lock()
+	defer r.shared.Unlock()
 	if r.remote == nil {
 		return nil
 	}
@@ -125,14 +129,26 @@ func (r *Job) Close() error {
 
 // group returns the nodes' connections, opening the way on first use.
 func (r *Job) group() (remote.Group, error) {
-	if r.remote == nil {
-		opened, err := r.Dial(r.Record)
-		if err != nil {
-			return nil, fmt.Errorf("preparing SSH: %w", err)
-		}
-		r.remote = opened
+	opened, err := r.open()
+	if err != nil {
+		return nil, err
 	}
-	return r.remote.Group(r.Record.Nodes), nil
+	return opened.Group(r.Record.Nodes), nil
+}
+
+// open returns the way to the nodes, which it opens on first use.
+func (r *Job) open() (Remote, error) {
+	r.shared.Lock()
+	defer r.shared.Unlock()
+	if r.remote != nil {
+		return r.remote, nil
+	}
+	opened, err := r.Dial(r.Record)
+	if err != nil {
+		return nil, fmt.Errorf("preparing SSH: %w", err)
+	}
+	r.remote = opened
+	return opened, nil
 }
 
 // hive returns the handle on the Hive that runs, or shall run, on the nodes; it reports to sink.
@@ -140,25 +156,34 @@ func (r *Job) hive(sink progress.Sink) (*hive.Cluster, error) { return r.hiveWit
 
 // hiveWithin is hive for those who only look: alive ends what is asked of machines that are dead.
 func (r *Job) hiveWithin(sink progress.Sink, alive hive.Alive) (*hive.Cluster, error) {
-	group, err := r.group()
+	way, err := r.open()
 	if err != nil {
 		return nil, err
 	}
 	options := r.Hive
 	options.Force, options.Secrets, options.Outside, options.Alive = r.Force, r.Secrets, r.dead, alive
-	options.Dial, options.Where = r.remote.DialContext, r.where
-	return hive.New(r.Record.Name, group, options, sink), nil
+	options.Dial, options.Where = way.DialContext, r.where
+	return hive.New(r.Record.Name, way.Group(r.Record.Nodes), options, sink), nil
 }
 
 // recorded runs act as phase p of the record: the intent is on disk before the act, the outcome after it.
 func (r *Job) recorded(ctx context.Context, p cluster.Phase, inputs string, act func(context.Context) error) error {
-	r.Record.Begin(p, inputs, r.Now())
-	if err := r.Store.Save(r.Record); err != nil {
+	err := phase.InTurn(ctx, func() error {
+		r.Record.Begin(p, inputs, r.Now())
+		return r.Store.Save(r.Record)
+	})
+	if err != nil {
 		return err
 	}
-	err := act(ctx)
-	r.Record.End(p, r.masked(err), r.Now())
-	return errors.Join(err, r.Store.Save(r.Record))
+	return r.end(ctx, p, act(ctx))
+}
+
+// end notes how a phase that was begun has ended, and returns err.
+func (r *Job) end(ctx context.Context, p cluster.Phase, err error) error {
+	return errors.Join(err, phase.InTurn(ctx, func() error {
+		r.Record.End(p, r.masked(err), r.Now())
+		return r.Store.Save(r.Record)
+	}))
 }
 
 // step is one named step of a phase.

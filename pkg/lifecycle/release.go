@@ -36,7 +36,7 @@ func (d *down) release(ctx context.Context) error {
 		steps = append(steps, step{"stop hive", d.stopHive}, step{"remove hive", d.purgeHive})
 	}
 	if err := d.steps(ctx, cluster.PhaseDown, steps...); err != nil {
-		return d.fail(err)
+		return d.end(ctx, cluster.PhaseDown, err)
 	}
 	return d.steps(ctx, cluster.PhaseDown, step{"remove the cluster's directory", d.remove})
 }

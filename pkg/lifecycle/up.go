@@ -126,8 +126,10 @@ func (u *up) Run(ctx context.Context) error {
 	if err == nil || u.applied || u.Before == nil {
 		return err
 	}
-	*u.Record = *u.Before.Clone()
-	return errors.Join(err, u.Store.Save(u.Record))
+	return errors.Join(err, phase.InTurn(ctx, func() error {
+		*u.Record = *u.Before.Clone()
+		return u.Store.Save(u.Record)
+	}))
 }
 
 func (u *up) run(ctx context.Context) error {

@@ -160,25 +160,15 @@ func (r *run) attempt(parent context.Context, sink progress.Sink, entry Entry) (
 	limit, whole := r.limitOf(parent, entry)
 	ctx, cancel := limited(parent, limit, r.grace(), errTimeUp)
 	defer cancel()
-	skipped := false
-	o.Err = r.within(ctx, sink, func() error {
-		skipper, ok := entry.Phase.(Skipper)
-		if !ok {
-			return nil
-		}
-		reason, skip, err := skipper.Skip(ctx)
-		if err == nil && skip {
-			skipped, o.Reason = true, reason
-		}
-		return err
-	})
+	var skipped bool
+	skipped, o.Reason, o.Err = r.skip(ctx, sink, entry.Phase)
 	if o.Err == nil && skipped {
 		o.Status = progress.Skipped
 		return o
 	}
 	if o.Err == nil {
 		r.begun = append(r.begun, entry.Phase)
-		o.Err = r.within(ctx, sink, func() error { return entry.Run(ctx) })
+		o.Err = r.within(ctx, sink, entry.Run)
 	}
 	if o.Err == nil {
 		if entry.Always { // it passed whatever went wrong around it
@@ -197,6 +187,29 @@ func (r *run) attempt(parent context.Context, sink progress.Sink, entry Entry) (
 	}
 	o.Status = statusOf(parent, o.Err)
 	return o
+}
+
+// skip asks a phase that may be skipped whether it is.
+func (r *run) skip(ctx context.Context, sink progress.Sink, p Phase) (skipped bool, reason string, err error) {
+	skipper, ok := p.(Skipper)
+	if !ok {
+		return false, "", nil
+	}
+	type answer struct {
+		skipped bool
+		reason  string
+	}
+	answers := make(chan answer, 1) // a phase that is abandoned answers nobody
+	err = r.within(ctx, sink, func(ctx context.Context) error {
+		reason, skipped, err := skipper.Skip(ctx)
+		answers <- answer{skipped, reason}
+		return err
+	})
+	if err != nil {
+		return false, "", err
+	}
+	got := <-answers
+	return got.skipped, got.reason, nil
 }
 
 func (r *run) grace() time.Duration { return cmp.Or(r.Grace, DefaultGrace) }
@@ -224,9 +237,11 @@ func (m *Manager) reserveOf(ctx context.Context) time.Duration {
 }
 
 // within calls fn and waits for it, but not much longer than ctx: a phase that hangs must not keep others, which
-// destroy what costs money, from running. A panic becomes an error for the same reason.
-func (r *run) within(ctx context.Context, sink progress.Sink, fn func() error) error {
-	done := make(chan error, 1)
+// destroy what costs money, from running. It is abandoned then, and changes nothing InTurn any more. A panic becomes an error for the
+// same reason.
+func (r *run) within(ctx context.Context, sink progress.Sink, fn func(context.Context) error) error {
+	done, mine := make(chan error, 1), new(turn)
+	ctx = context.WithValue(ctx, turnKey{}, mine)
 	go func() {
 		err := errors.New("ended without a result") // if fn leaves by runtime.Goexit
 		defer func() {
@@ -236,7 +251,7 @@ func (r *run) within(ctx context.Context, sink progress.Sink, fn func() error) e
 			}
 			done <- err
 		}()
-		err = fn()
+		err = fn(ctx)
 	}()
 	select {
 	case err := <-done:
@@ -253,6 +268,9 @@ func (r *run) within(ctx context.Context, sink progress.Sink, fn func() error) e
 	case err := <-done:
 		return err
 	case <-timer.C:
+		mine.Lock()
+		mine.lost = true
+		mine.Unlock()
 	}
 	if cause := r.aborted(); cause != nil {
 		return fmt.Errorf("%w: left as it is: %w", ErrStuck, cause)
@@ -298,7 +316,7 @@ func (r *run) cleanUp(parent context.Context) {
 		sink := progress.With(r.sink, progress.Event{Phase: phase.Name()})
 		err := r.aborted()
 		if err == nil {
-			err = r.within(ctx, sink, func() error { return cleaner.CleanUp(ctx) })
+			err = r.within(ctx, sink, cleaner.CleanUp)
 		}
 		if err != nil {
 			err = fmt.Errorf("cleaning up after %s: %w", phase.Name(), err)

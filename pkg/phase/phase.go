@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"hive-test/pkg/progress"
@@ -115,6 +116,30 @@ func (e *TimeoutError) Hint() string {
 // ErrStuck is wrapped when a phase did not return although its context had ended Grace ago. It may still be at work; a
 // retry in the same process is not safe.
 var ErrStuck = errors.New("did not stop when told to")
+
+// turn is held while a phase changes what phases share, and lost when the phase is abandoned.
+type turn struct {
+	sync.Mutex
+	lost bool
+}
+
+type turnKey struct{}
+
+// InTurn calls fn, which changes what the phases of a run share, like the cluster's record. It does not call fn, and
+// returns ErrStuck, if the phase that was given ctx did not return in time and is no longer waited for: other phases run
+// meanwhile. fn should be short, for the phase cannot be abandoned while it runs.
+func InTurn(ctx context.Context, fn func() error) error {
+	t, ok := ctx.Value(turnKey{}).(*turn)
+	if !ok {
+		return fn()
+	}
+	t.Lock()
+	defer t.Unlock()
+	if t.lost {
+		return ErrStuck
+	}
+	return fn()
+}
 
 // Step runs fn as one step of a phase: a StepStart and a StepEnd go to sink, with the status, the seconds and the
 // error, and fn gets a sink that fills in the step. An error comes back with the step's name before it. A step whose
