@@ -12,21 +12,21 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/provision"
 )
 
 // guardFlags are the flags that allow a plan more than to change what it can while the VMs run.
-func guardFlags(cmd *cobra.Command) *provision.Allowed {
-	allow := new(provision.Allowed)
-	cmd.Flags().BoolVar(&allow.Replace, strings.TrimPrefix(provision.AllowReplace, "--"), false, "let VMs that exist be deleted and made anew: what is on their disks is lost")
-	cmd.Flags().BoolVar(&allow.Restart, strings.TrimPrefix(provision.AllowRestart, "--"), false, "let VMs that exist be restarted, one after the other, where a change needs it")
+func guardFlags(cmd *cobra.Command) *deploy.Allowed {
+	allow := new(deploy.Allowed)
+	cmd.Flags().BoolVar(&allow.Replace, strings.TrimPrefix(deploy.AllowReplace, "--"), false, "let VMs that exist be deleted and made anew: what is on their disks is lost")
+	cmd.Flags().BoolVar(&allow.Restart, strings.TrimPrefix(deploy.AllowRestart, "--"), false, "let VMs that exist be restarted, one after the other, where a change needs it")
 	return allow
 }
 
 // dryRun prints what up would do. Nothing is locked and nothing is written: neither here nor on a hypervisor.
-func (a *app) dryRun(ctx context.Context, name string, settings config.Settings, allow provision.Allowed) error {
+func (a *app) dryRun(ctx context.Context, name string, settings config.Settings, allow deploy.Allowed) error {
 	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ type readingJSON struct {
 }
 
 type changeJSON struct {
-	provision.Change
+	deploy.Change
 	VMID       int    `json:"vmid,omitempty"`
 	Hypervisor string `json:"hypervisor,omitempty"`
 	// Needs is the flag that allows the change; empty if up would make it as it was called.

@@ -8,16 +8,22 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 )
 
-// Deployer makes, removes and describes the machines of clusters.
+// Deployer makes, removes and describes the machines of clusters. Calls for one cluster must not overlap; calls for
+// different clusters may, in this process and in others. Up and Down can be repeated after any failure.
 type Deployer interface {
-	// Up, Plan and Down make and remove machines; see provision.Provisioner.
-	Up(ctx context.Context, r provision.Request) (provision.Result, error)
-	Plan(ctx context.Context, r provision.Request) (provision.Plan, error)
-	Down(ctx context.Context, r provision.Request) error
-	// Power tells the live state of every node, in order. It never fails as a whole.
+	// Up makes everything exist as asked for and returns once all machines are started; they may still be booting. A plan
+	// that would delete or replace what was completely made, or change it so that a restart is needed, is not applied
+	// unless the request allows it: the error is a *RefusedError. Up restarts nothing itself: such changes wait for the
+	// next start. On cancellation it waits for the work in hand to be recorded, and the error matches context.Canceled.
+	Up(ctx context.Context, r Request) (Result, error)
+	// Plan returns what Up would do, and does nothing: nothing is written below r.Dir, and hypervisors are only read.
+	Plan(ctx context.Context, r Request) (Plan, error)
+	// Down removes everything that Up recorded in r.Dir, using what Up wrote there. It succeeds if nothing was recorded.
+	// Only r.Dir is needed; r.Spec.Hypervisors, if set, replace how hypervisors were reached at the time.
+	Down(ctx context.Context, r Request) error
+	// Power returns the live state of every node, in order. It never fails as a whole.
 	Power(ctx context.Context, r *cluster.Record) []Power
 }
 
@@ -125,7 +131,7 @@ type KeyReader interface {
 // PlanReader shows what was planned.
 type PlanReader interface {
 	// PlanText returns the last plan that Up made in a directory, for people; empty if there is none. It changes nothing.
-	PlanText(ctx context.Context, r provision.Request) (string, error)
+	PlanText(ctx context.Context, r Request) (string, error)
 }
 
 // Diagnoser tells what is known of machines that do not answer.

@@ -8,9 +8,9 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/deploytest"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/provision"
 	"hive-test/pkg/remote"
 )
 
@@ -94,7 +94,7 @@ func conform(t *testing.T, values map[string]string) {
 		}
 		public = string(raw)
 	}
-	deploytest.Run(t, d, s.record, provision.Request{
+	deploytest.Run(t, d, s.record, deploy.Request{
 		Dir: s.store.Path(s.name, ""), Name: s.name, Owner: s.record.Owner, Spec: s.record.Spec, Nodes: s.record.Nodes, SSHPublicKey: public,
 	})
 }

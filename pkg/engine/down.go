@@ -10,11 +10,11 @@ import (
 	"os"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/opentofu"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
-	"hive-test/pkg/provision/tofu"
 	"hive-test/pkg/state"
 )
 
@@ -65,7 +65,7 @@ func (s *session) find(owner string) error {
 		s.told(fmt.Sprintf("going by the spare copy of the record: %v", err))
 		return s.sameOwner(owner)
 	}
-	recorded, salvageErr := tofu.Salvage(s.store.Dir(s.name))
+	recorded, salvageErr := opentofu.Salvage(s.store.Dir(s.name))
 	switch {
 	case salvageErr == nil && recorded.Name == s.name:
 		s.told(fmt.Sprintf("going by what OpenTofu has left: %v", err))
@@ -73,7 +73,7 @@ func (s *session) find(owner string) error {
 	case owner != "":
 		_, gone := os.Stat(s.store.Dir(s.name))
 		s.unread = gone == nil && errors.Is(err, state.ErrCorrupt)
-		return s.rebuild(provision.Recorded{Name: s.name, OwnerID: owner}, owner)
+		return s.rebuild(deploy.Recorded{Name: s.name, OwnerID: owner}, owner)
 	}
 	return progress.WithHint(err, "what OpenTofu has left does not help either; with the owner id, which the VMs' descriptions show in Proxmox VE: hive-test down "+s.name.String()+" --owner ID")
 }
@@ -95,7 +95,7 @@ func (s *session) sameOwner(owner string) error {
 }
 
 // rebuild makes a record that is good for nothing but finding and deleting the VMs.
-func (s *session) rebuild(from provision.Recorded, owner string) error {
+func (s *session) rebuild(from deploy.Recorded, owner string) error {
 	s.record = &cluster.Record{
 		Schema: cluster.RecordSchema, Name: s.name, Owner: cluster.Owner{ID: from.OwnerID}, Nodes: from.Nodes,
 		Phases: map[cluster.Phase]cluster.PhaseRecord{},
@@ -117,7 +117,7 @@ func (s *session) rebuild(from provision.Recorded, owner string) error {
 
 // resolveTarget takes where the VMs are from what is recorded, and how that is reached from the settings. VMs that are
 // gone elsewhere prove nothing: what is recorded yields to a flag only.
-func (s *session) resolveTarget(from provision.Recorded) error {
+func (s *session) resolveTarget(from deploy.Recorded) error {
 	if s.settings.Sim {
 		if from.Endpoint != "" && !local(from.Endpoint) {
 			return usage(fmt.Errorf("cluster %q is not a simulated one: its VMs are at %s", s.name, from.Endpoint))

@@ -18,8 +18,8 @@ import (
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/hive"
+	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision/tofu"
 	"hive-test/pkg/remote"
 )
 
@@ -57,7 +57,7 @@ func (s *session) tofuCheck(download bool) api.Check {
 			search.Downloaders = nil
 		}
 		f := api.Finding{ID: "tofu", Title: "OpenTofu or Terraform is there"}
-		binary, err := tofu.Find(ctx, search)
+		binary, err := opentofu.Find(ctx, search)
 		switch {
 		case err != nil && search.Explicit != "":
 			f.Status, f.Detail, f.Fix = api.Fail, err.Error(), "unset tofu_bin, or name a program that works; "+progress.HintOf(err)
@@ -68,7 +68,7 @@ func (s *session) tofuCheck(download bool) api.Check {
 		default:
 			f.Status, f.Detail = api.Pass, fmt.Sprintf("%s %s at %s", binary.Flavor, binary.Version, binary.Path)
 		}
-		return append([]api.Finding{f}, s.mirrorFinding(cmp.Or(binary.Flavor, tofu.OpenTofu))...)
+		return append([]api.Finding{f}, s.mirrorFinding(cmp.Or(binary.Flavor, opentofu.OpenTofu))...)
 	}
 }
 
@@ -81,7 +81,7 @@ func (s *session) mirrorFinding(flavor string) []api.Finding {
 		return []api.Finding{f}
 	}
 	f.Detail = "from " + mirror
-	if err := tofu.CheckMirror(mirror, flavor); err != nil {
+	if err := opentofu.CheckMirror(mirror, flavor); err != nil {
 		f.Status, f.Detail = api.Fail, err.Error()
 		f.Fix = cmp.Or(progress.HintOf(err), "set provider_mirror to the directory of a mirror that holds it, or set provider to registry")
 	}

@@ -5,8 +5,8 @@ import (
 
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/opentofu"
 	"hive-test/pkg/phase"
-	"hive-test/pkg/provision/tofu"
 )
 
 // do opens a session, lets work use it, and closes it. What came of it is in the outcome, whatever the error.
@@ -47,7 +47,7 @@ func (s *session) withCluster(ctx context.Context, find func() error, list func(
 	if err := s.begin(); err != nil {
 		return s.elsewhere(err)
 	}
-	tofu.EndOrphans(ctx, s.record.Owner.ID, s.sink) // one that still makes VMs is in the way of all that follows
+	opentofu.EndOrphans(ctx, s.record.Owner.ID, s.sink) // one that still makes VMs is in the way of all that follows
 	r := s.job(root, deployer)
 	return s.phases(ctx, r, list(r))
 }

@@ -22,9 +22,8 @@ import (
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/deploy/simhosts"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
-	"hive-test/pkg/provision/tofu"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/scratch"
 	"hive-test/pkg/state"
@@ -163,21 +162,21 @@ func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
 type noProvisioner struct{ existing.Hosts }
 
 // PlanText is empty: nothing is planned.
-func (noProvisioner) PlanText(context.Context, provision.Request) (string, error) { return "", nil }
+func (noProvisioner) PlanText(context.Context, deploy.Request) (string, error) { return "", nil }
 
 // plannedOnce is all that can be told of a cluster's VMs where Proxmox VE cannot be asked: what was planned.
 type plannedOnce struct {
 	existing.Hosts
-	provisioner func() provision.Provisioner
+	provisioner func() proxmox.Provisioner
 }
 
 // PlanText returns the last plan for people.
-func (p plannedOnce) PlanText(ctx context.Context, r provision.Request) (string, error) {
+func (p plannedOnce) PlanText(ctx context.Context, r deploy.Request) (string, error) {
 	return p.provisioner().PlanText(ctx, r)
 }
 
 // provisioner is what makes and removes the cluster's machines.
-func (s *session) provisioner() provision.Provisioner {
+func (s *session) provisioner() proxmox.Provisioner {
 	if s.salvaged { // what tofu would need is not sure to be there
 		return noProvisioner{}
 	}
@@ -188,7 +187,7 @@ func (s *session) provisioner() provision.Provisioner {
 	if key := target.HypervisorSSHKeyPath; key != "" && s.settings.SSH.AgentSocket != "" && !remote.OwnKey(key) {
 		target.HypervisorSSHKeyPath = "" // the provider asks for no passphrase: the agent has it
 	}
-	return tofu.New(tofu.Options{
+	return opentofu.New(opentofu.Options{
 		Find: s.tofuOfCluster(), Env: s.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: s.CacheDir,
 		OwnerID: s.record.Owner.ID, Endpoint: api.BaseURL(target.Endpoint), Token: s.token(),
 		CAFile: target.CAFile, FetchCA: s.fetchCA(), Insecure: target.Insecure,

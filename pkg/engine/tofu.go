@@ -7,18 +7,18 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision/tofu"
 )
 
 // Tofu finds the OpenTofu or Terraform that clusters are made with. Where neither is there, it downloads OpenTofu if
 // download says so.
-func (e *Engine) Tofu(ctx context.Context, settings config.Settings, download bool) (tofu.Binary, error) {
+func (e *Engine) Tofu(ctx context.Context, settings config.Settings, download bool) (opentofu.Binary, error) {
 	search := e.tofuSearch(settings, nil)
 	if download {
 		search = e.tofuOrDownload(settings, nil)
 	}
-	binary, err := tofu.Find(ctx, search)
+	binary, err := opentofu.Find(ctx, search)
 	if err != nil {
 		return binary, Error{ExitConfig, err}
 	}
@@ -26,8 +26,8 @@ func (e *Engine) Tofu(ctx context.Context, settings config.Settings, download bo
 }
 
 // tofuSearch says where tofu or terraform is looked for.
-func (e *Engine) tofuSearch(settings config.Settings, sink progress.Sink) tofu.FindOptions {
-	options := tofu.FindOptions{Explicit: settings.TofuBin, Env: e.Environ, CacheDir: e.CacheDir, Sink: sink}
+func (e *Engine) tofuSearch(settings config.Settings, sink progress.Sink) opentofu.FindOptions {
+	options := opentofu.FindOptions{Explicit: settings.TofuBin, Env: e.Environ, CacheDir: e.CacheDir, Sink: sink}
 	if self, err := os.Executable(); err == nil {
 		options.Beside = filepath.Dir(self)
 	}
@@ -35,14 +35,14 @@ func (e *Engine) tofuSearch(settings config.Settings, sink progress.Sink) tofu.F
 }
 
 // tofuOrDownload is tofuSearch that may download one where there is none.
-func (e *Engine) tofuOrDownload(settings config.Settings, sink progress.Sink) tofu.FindOptions {
+func (e *Engine) tofuOrDownload(settings config.Settings, sink progress.Sink) opentofu.FindOptions {
 	options := e.tofuSearch(settings, sink)
-	options.Downloaders = tofu.DefaultDownloaders()
+	options.Downloaders = opentofu.DefaultDownloaders()
 	return options
 }
 
 // tofuOfCluster looks for what made the cluster, whatever PATH is now, unless the user names another or it is gone.
-func (s *session) tofuOfCluster() tofu.FindOptions {
+func (s *session) tofuOfCluster() opentofu.FindOptions {
 	search := s.tofuOrDownload(s.settings, s.sink)
 	if _, err := os.Stat(s.record.Target.TofuBinary); search.Explicit == "" && err == nil {
 		search.Explicit = s.record.Target.TofuBinary
@@ -55,7 +55,7 @@ func (s *session) checkTofu(ctx context.Context) error {
 	if s.record.Spec.Deployer != cluster.DeployerProxmox {
 		return nil
 	}
-	binary, err := tofu.Find(ctx, s.tofuOfCluster())
+	binary, err := opentofu.Find(ctx, s.tofuOfCluster())
 	if err != nil {
 		return Error{ExitConfig, err}
 	}
@@ -64,9 +64,9 @@ func (s *session) checkTofu(ctx context.Context) error {
 }
 
 // checkMirror fails early where the mirror that providers come from does not hold ours.
-func (s *session) checkMirror(binary tofu.Binary) error {
+func (s *session) checkMirror(binary opentofu.Binary) error {
 	if mirror := s.record.Target.ProviderMirror; mirror != "" {
-		if err := tofu.CheckMirror(mirror, binary.Flavor); err != nil {
+		if err := opentofu.CheckMirror(mirror, binary.Flavor); err != nil {
 			return Error{ExitConfig, err}
 		}
 	}

@@ -14,14 +14,13 @@ import (
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 	"hive-test/pkg/state"
 )
 
 // UpRequest is what Up is asked for.
 type UpRequest struct {
 	Request
-	Allow provision.Allowed // what a plan may do to VMs that exist
+	Allow deploy.Allowed // what a plan may do to VMs that exist
 }
 
 // Up makes the VMs of a cluster, or changes them to what is asked for: they exist, their addresses are known, the
@@ -42,7 +41,7 @@ func (e *Engine) DryRun(ctx context.Context, request UpRequest) (record *cluster
 	return record, reading, outcome, err
 }
 
-func (s *session) dryRun(ctx context.Context, allow provision.Allowed) (lifecycle.Reading, error) {
+func (s *session) dryRun(ctx context.Context, allow deploy.Allowed) (lifecycle.Reading, error) {
 	if problems := s.settings.Spec().Validate(); len(problems) > 0 {
 		return lifecycle.Reading{}, usage(errors.Join(problems...))
 	}
@@ -71,7 +70,7 @@ func (s *session) dryRun(ctx context.Context, allow provision.Allowed) (lifecycl
 }
 
 // provision is what up and full share: everything is checked before anything is made, by check (nil: nothing) too.
-func (s *session) provision(ctx context.Context, allow provision.Allowed, check func() error, list func(*lifecycle.Job) []phase.Entry) error {
+func (s *session) provision(ctx context.Context, allow deploy.Allowed, check func() error, list func(*lifecycle.Job) []phase.Entry) error {
 	if err := checkPlan(s.settings); err != nil {
 		return err
 	}

@@ -14,19 +14,18 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
-	"hive-test/pkg/provision"
 	"hive-test/pkg/remote"
 )
 
 // tofu is a Provisioner that answers as it is told.
 type tofu struct {
 	*world
-	result provision.Result
+	result deploy.Result
 	err    error
-	asked  provision.Request
+	asked  deploy.Request
 }
 
-func (f *tofu) Up(_ context.Context, r provision.Request) (provision.Result, error) {
+func (f *tofu) Up(_ context.Context, r deploy.Request) (deploy.Result, error) {
 	f.asked = r
 	return f.result, f.err
 }
@@ -48,7 +47,7 @@ func changing(t *testing.T, w *world, count int) (*Job, *tofu) {
 	}
 	job.Before = job.Record.Clone()
 	job.Record.Spec.NodeCount, job.Record.Spec.MemoryMB = count, 4096
-	made := &tofu{world: w, result: provision.Result{Changed: true}}
+	made := &tofu{world: w, result: deploy.Result{Changed: true}}
 	job.Deploy = deploy.Of(made)
 	t.Chdir(t.TempDir()) // where the store of these tests is
 	return job, made
@@ -56,9 +55,9 @@ func changing(t *testing.T, w *world, count int) (*Job, *tofu) {
 
 func TestWhatIsRefusedIsForgotten(t *testing.T) {
 	job, made := changing(t, &world{}, 2)
-	made.result, made.err = provision.Result{}, &provision.RefusedError{Changes: []provision.Change{{Node: "ci-1-1", VM: true, Action: provision.Replace}}}
+	made.result, made.err = deploy.Result{}, &deploy.RefusedError{Changes: []deploy.Change{{Node: "ci-1-1", VM: true, Action: deploy.Replace}}}
 	err := Up(job).Run(t.Context())
-	if _, ok := errors.AsType[*provision.RefusedError](err); !ok {
+	if _, ok := errors.AsType[*deploy.RefusedError](err); !ok {
 		t.Fatalf("got %v", err)
 	}
 	if cluster.Hash(job.Before) != cluster.Hash(job.Record) {

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 )
 
 // down destroys the VMs, proves that they are gone and only then removes the cluster's directory.
@@ -92,7 +92,7 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	part, cancel := phase.Part(ctx, keep, share, errPart)
 	defer cancel()
 	begun := time.Now()
-	err := d.Deploy.Down(part, provision.Request{
+	err := d.Deploy.Down(part, deploy.Request{
 		Dir: d.Store.Path(d.Record.Name, ""), Name: d.Record.Name, Owner: d.Record.Owner, Spec: d.Record.Spec, Nodes: d.Record.Nodes,
 		Refresh: len(d.ending.seen) < len(d.Record.Nodes),
 	})
@@ -102,7 +102,7 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() == nil && (d.Force || errors.Is(err, provision.ErrUnusable)) {
+	if ctx.Err() == nil && (d.Force || errors.Is(err, deploy.ErrUnusable)) {
 		warn(sink, "destroying with tofu failed, going on through the API: %v", err)
 		return nil
 	}

@@ -8,14 +8,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"hive-test/pkg/provision"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/remote"
 )
 
 // Reading is what up would do, as read from its plan.
 type Reading struct {
-	Request provision.Request
-	Plan    provision.Plan
+	Request deploy.Request
+	Plan    deploy.Plan
 }
 
 // DryRun reads what up would do and changes nothing, neither on disk nor on a hypervisor. The record has its nodes
@@ -41,17 +41,17 @@ func DryRun(ctx context.Context, r *Job) (Reading, error) {
 }
 
 // requestWithoutKey is request for a cluster whose key pair is still to be made: another one stands in for it.
-func (r *Job) requestWithoutKey() (provision.Request, error) {
+func (r *Job) requestWithoutKey() (deploy.Request, error) {
 	dir, err := os.MkdirTemp("", "hive-test-plan-")
 	if err != nil {
-		return provision.Request{}, fmt.Errorf("make a directory for the plan: %w", err)
+		return deploy.Request{}, fmt.Errorf("make a directory for the plan: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	record := *r.Record
 	record.SSHKeyPath = filepath.Join(dir, "key")
 	standIn := &Job{Record: &record, Store: r.Store, Allow: r.Allow}
 	if err := remote.GenerateKey(record.SSHKeyPath); err != nil {
-		return provision.Request{}, err
+		return deploy.Request{}, err
 	}
 	return standIn.request()
 }

@@ -18,7 +18,6 @@ import (
 	"hive-test/pkg/hive"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 	"hive-test/pkg/remote"
 )
 
@@ -281,7 +280,7 @@ func (r *Job) keepPlan(ctx context.Context) []Item {
 	var text string
 	var err error
 	if r.Deploy.Plans != nil {
-		text, err = r.Deploy.Plans.PlanText(ctx, provision.Request{Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name})
+		text, err = r.Deploy.Plans.PlanText(ctx, deploy.Request{Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name})
 	}
 	if err == nil && text != "" {
 		err = r.keepFile(planFile, text)

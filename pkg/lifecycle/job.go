@@ -15,7 +15,6 @@ import (
 	"hive-test/pkg/hive"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 	"hive-test/pkg/remote"
 )
 
@@ -55,7 +54,7 @@ type Job struct {
 	// Before is the record as it was before this run changed what is asked for; nil for a new cluster.
 	Before *cluster.Record
 	// Allow is what up may do to VMs that exist.
-	Allow    provision.Allowed
+	Allow    deploy.Allowed
 	Store    Store
 	Evidence Evidence
 	Deploy   deploy.Capable

@@ -17,7 +17,6 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 	"hive-test/pkg/remote"
 )
 
@@ -61,6 +60,7 @@ func (w *world) Write(_ cluster.Name, file string, _ []byte) error {
 func (w *world) Path(name cluster.Name, file string) string {
 	return filepath.Join(cmp.Or(w.path, "nowhere"), string(name), file)
 }
+
 func (w *world) Remove(cluster.Name) error { w.log("remove directory"); w.removed = true; return nil }
 func (w *world) KeepResults(string) error  { return nil }
 func (w *world) DropResults() error        { return nil }
@@ -87,10 +87,10 @@ func (w *world) InUse(context.Context, *cluster.Record, []string) error { return
 func (w *world) EnsureFree(context.Context, *cluster.Record, []string, progress.Sink) error {
 	return nil
 }
-func (w *world) Release(context.Context, *cluster.Record, progress.Sink)     { w.log("release") }
-func (w *world) ReleaseAll(context.Context, *cluster.Record, progress.Sink)  { w.log("forget") }
-func (w *world) Power(context.Context, *cluster.Record) []deploy.Power       { return nil }
-func (w *world) PlanText(context.Context, provision.Request) (string, error) { return "", nil }
+func (w *world) Release(context.Context, *cluster.Record, progress.Sink)    { w.log("release") }
+func (w *world) ReleaseAll(context.Context, *cluster.Record, progress.Sink) { w.log("forget") }
+func (w *world) Power(context.Context, *cluster.Record) []deploy.Power      { return nil }
+func (w *world) PlanText(context.Context, deploy.Request) (string, error)   { return "", nil }
 func (w *world) Describe(context.Context, *cluster.Record, cluster.Node) []deploy.Diagnostic {
 	return []deploy.Diagnostic{{What: "config", Text: "name: ci-1-1\n"}, {What: "tasks", Err: errors.New("not now")}}
 }
@@ -99,8 +99,8 @@ func (w *world) DescribeGuest(context.Context, *cluster.Record, cluster.Node) []
 	return []deploy.Diagnostic{{What: "agent", Text: "status: running\n"}}
 }
 
-func (w *world) Plan(context.Context, provision.Request) (provision.Plan, error) {
-	return provision.Plan{}, nil
+func (w *world) Plan(context.Context, deploy.Request) (deploy.Plan, error) {
+	return deploy.Plan{}, nil
 }
 
 func (w *world) Preflight(context.Context, *cluster.Record) ([]deploy.Finding, error) {
@@ -168,12 +168,12 @@ func (w *world) CleanUp(_ context.Context, _ *cluster.Record, gone []deploy.VMRe
 	return w.litter
 }
 
-func (w *world) Up(context.Context, provision.Request) (provision.Result, error) {
+func (w *world) Up(context.Context, deploy.Request) (deploy.Result, error) {
 	w.log("tofu apply")
-	return provision.Result{Changed: true}, w.upFails
+	return deploy.Result{Changed: true}, w.upFails
 }
 
-func (w *world) Down(context.Context, provision.Request) error {
+func (w *world) Down(context.Context, deploy.Request) error {
 	w.log("tofu destroy")
 	if w.tofuHalf || w.tofuFails == nil && !w.stuck {
 		w.vms = nil
@@ -262,7 +262,7 @@ func TestDown(t *testing.T) {
 		},
 		{
 			name:  "tofu's files are damaged: the API goes on unasked",
-			world: world{vms: []deploy.VMRef{mine}, tofuFails: fmt.Errorf("the state: %w", provision.ErrUnusable)},
+			world: world{vms: []deploy.VMRef{mine}, tofuFails: fmt.Errorf("the state: %w", deploy.ErrUnusable)},
 			want:  []string{"save down running", "foreign?", "remaining?", "tofu destroy", "warnings", "remaining?", "api destroy", "remaining?", "foreign?", "sweep", "forget", "remove directory"},
 		},
 		{
@@ -373,7 +373,7 @@ func TestUpNeverRunsTofuOverAForeignVM(t *testing.T) {
 // What Proxmox VE may still be making when tofu was killed is not taken for gone: it is waited for, where there is the
 // time, and the next down still knows.
 func TestWhatAKilledApplyMayStillMake(t *testing.T) {
-	killed := fmt.Errorf("tofu apply: %w", provision.ErrKilled)
+	killed := fmt.Errorf("tofu apply: %w", deploy.ErrKilled)
 	for name, tc := range map[string]struct {
 		vms   []deploy.VMRef
 		late  int // it appears when it is looked for that often

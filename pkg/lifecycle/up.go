@@ -15,7 +15,6 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 	"hive-test/pkg/remote"
 )
 
@@ -236,7 +235,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		return err
 	}
 	leaving := u.Record.Leaving()
-	request.Check = func(ctx context.Context, plan provision.Plan) error {
+	request.Check = func(ctx context.Context, plan deploy.Plan) error {
 		for _, change := range plan.Changes {
 			if change.VM {
 				info(sink, "plan: %s", change)
@@ -253,7 +252,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 	if result.Changed && ctx.Err() == nil && u.Deploy.Diagnose != nil {
 		u.Deploy.Diagnose.Warnings(ctx, u.Record, begun)
 	}
-	if errors.Is(err, provision.ErrKilled) {
+	if errors.Is(err, deploy.ErrKilled) {
 		u.Record.Cut = u.Now().UTC()
 	}
 	if err != nil {
@@ -266,7 +265,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 }
 
 // intend notes, before it is asked for, which nodes' VMs are made or changed.
-func (u *up) intend(plan provision.Plan) error {
+func (u *up) intend(plan deploy.Plan) error {
 	step := u.Record.Phases[cluster.PhaseUp].Step
 	for _, change := range plan.Changes {
 		if !change.VM {
@@ -280,12 +279,12 @@ func (u *up) intend(plan provision.Plan) error {
 }
 
 // request is what the record asks of the provisioner.
-func (r *Job) request() (provision.Request, error) {
+func (r *Job) request() (deploy.Request, error) {
 	public, err := os.ReadFile(r.Record.PublicKeyPath())
 	if err != nil {
-		return provision.Request{}, fmt.Errorf("reading the public half of the cluster's SSH key: %w", err)
+		return deploy.Request{}, fmt.Errorf("reading the public half of the cluster's SSH key: %w", err)
 	}
-	return provision.Request{
+	return deploy.Request{
 		Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name, Owner: r.Record.Owner, Spec: r.Record.Spec,
 		Nodes: r.Record.Staying(), Leaving: r.Record.Leaving().Names(), Allow: r.Allow,
 		SSHPublicKey: strings.TrimSpace(string(public)), Pool: r.Record.Target.Pool,
@@ -309,7 +308,7 @@ func (u *up) made(sink progress.Sink, created []string) error {
 }
 
 // ours fails where a plan would touch what is not ours, or what somebody uses.
-func (u *up) ours(ctx context.Context, request provision.Request, plan provision.Plan, sink progress.Sink) error {
+func (u *up) ours(ctx context.Context, request deploy.Request, plan deploy.Plan, sink progress.Sink) error {
 	owner := u.Deploy.Owner
 	if owner == nil {
 		return nil
@@ -322,7 +321,7 @@ func (u *up) ours(ctx context.Context, request provision.Request, plan provision
 			return err
 		}
 	}
-	return owner.EnsureFree(ctx, u.Record, plan.Nodes(provision.Create), sink)
+	return owner.EnsureFree(ctx, u.Record, plan.Nodes(deploy.Create), sink)
 }
 
 // retire proves by live calls that the nodes that leave are gone, and only then forgets them. What tofu's state did not

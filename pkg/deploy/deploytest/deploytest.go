@@ -11,13 +11,12 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 )
 
 // Run makes the machines of a record whose nodes were chosen, asks all that the deployer can tell of them, removes one,
 // then all, and proves that they are gone. What the deployer cannot do is not asked. The record needs two nodes or
 // more; r asks for all of them.
-func Run(t *testing.T, d deploy.Capable, record *cluster.Record, r provision.Request) {
+func Run(t *testing.T, d deploy.Capable, record *cluster.Record, r deploy.Request) {
 	ctx, names := t.Context(), record.Nodes.Names()
 	record.Begin(cluster.PhaseUp, "", time.Now())
 	if d.Preflight != nil {
@@ -43,12 +42,12 @@ func Run(t *testing.T, d deploy.Capable, record *cluster.Record, r provision.Req
 		made = nil
 	}
 	plan, err := d.Plan(ctx, r)
-	if got := plan.Nodes(provision.Create); err != nil || !slices.Equal(got, made) {
+	if got := plan.Nodes(deploy.Create); err != nil || !slices.Equal(got, made) {
 		t.Errorf("the plan creates %v, want %v (%v)", got, made, err)
 	}
 	refusal := errors.New("refused by the caller")
 	guarded := r
-	guarded.Check = func(context.Context, provision.Plan) error { return refusal }
+	guarded.Check = func(context.Context, deploy.Plan) error { return refusal }
 	if _, err := d.Up(ctx, guarded); d.Makes() && !errors.Is(err, refusal) {
 		t.Errorf("an up whose check fails returned %v", err)
 	}
@@ -92,7 +91,7 @@ func wantPower(t *testing.T, d deploy.Capable, record *cluster.Record, want stri
 	}
 }
 
-func nothingToDo(t *testing.T, d deploy.Capable, r provision.Request) {
+func nothingToDo(t *testing.T, d deploy.Capable, r deploy.Request) {
 	t.Helper()
 	if plan, err := d.Plan(t.Context(), r); err != nil || len(plan.Changes) > 0 {
 		t.Errorf("a second plan changes %v (%v)", plan.Changes, err)
@@ -191,7 +190,7 @@ func owned(t *testing.T, d deploy.Capable, record *cluster.Record) {
 }
 
 // fewer takes the last node away: only where that is asked for.
-func fewer(t *testing.T, d deploy.Capable, record *cluster.Record, r provision.Request) {
+func fewer(t *testing.T, d deploy.Capable, record *cluster.Record, r deploy.Request) {
 	last := len(r.Nodes) - 1
 	leaving := r.Nodes[last].Name
 	r.Nodes, r.Spec.NodeCount = r.Nodes[:last], last
@@ -208,12 +207,12 @@ func fewer(t *testing.T, d deploy.Capable, record *cluster.Record, r provision.R
 }
 
 func isRefused(err error) bool {
-	_, refused := errors.AsType[*provision.RefusedError](err)
+	_, refused := errors.AsType[*deploy.RefusedError](err)
 	return refused
 }
 
 // down removes what Up has made, and can be repeated. Machines that were there before stay.
-func down(t *testing.T, d deploy.Capable, record *cluster.Record, r provision.Request) {
+func down(t *testing.T, d deploy.Capable, record *cluster.Record, r deploy.Request) {
 	ctx := t.Context()
 	check(t, "down", d.Down(ctx, r))
 	check(t, "down again", d.Down(ctx, r))

@@ -6,7 +6,6 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
-	"hive-test/pkg/provision"
 )
 
 // Hosts are hosts that somebody else runs.
@@ -15,17 +14,17 @@ type Hosts struct{}
 var _ deploy.Deployer = Hosts{}
 
 // Up has nothing to make.
-func (Hosts) Up(context.Context, provision.Request) (provision.Result, error) {
-	return provision.Result{}, nil
+func (Hosts) Up(context.Context, deploy.Request) (deploy.Result, error) {
+	return deploy.Result{}, nil
 }
 
 // Plan has nothing to do.
-func (Hosts) Plan(context.Context, provision.Request) (provision.Plan, error) {
-	return provision.Plan{}, nil
+func (Hosts) Plan(context.Context, deploy.Request) (deploy.Plan, error) {
+	return deploy.Plan{}, nil
 }
 
 // Down releases the hosts: they stay as they are.
-func (Hosts) Down(context.Context, provision.Request) error { return nil }
+func (Hosts) Down(context.Context, deploy.Request) error { return nil }
 
 // Power is not known of a host that somebody else runs; its addresses are those of the hosts file.
 func (Hosts) Power(_ context.Context, r *cluster.Record) []deploy.Power {

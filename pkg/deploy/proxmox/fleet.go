@@ -13,7 +13,6 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
-	"hive-test/pkg/provision"
 )
 
 // Options are what a fleet is used with.
@@ -62,12 +61,20 @@ func New(o Options) *Fleet { return &Fleet{Options: o, unlooked: new(sync.Map)} 
 // take 3 s (observed on PVE 8.4), and an API that is slow and works may take longer.
 const CallLimit = 10 * time.Second
 
+// Provisioner makes and removes VMs, as deploy.Deployer and deploy.PlanReader say.
+type Provisioner interface {
+	Up(ctx context.Context, r deploy.Request) (deploy.Result, error)
+	Plan(ctx context.Context, r deploy.Request) (deploy.Plan, error)
+	PlanText(ctx context.Context, r deploy.Request) (string, error)
+	Down(ctx context.Context, r deploy.Request) error
+}
+
 // Deployer makes a cluster's VMs by a provisioner, and does all else by asking Proxmox VE.
 type Deployer struct {
 	*Fleet
 	// Provisioner returns what makes and removes VMs. It is asked when that is needed: what it is told is known only when
 	// the run has begun.
-	Provisioner func() provision.Provisioner
+	Provisioner func() Provisioner
 }
 
 // It can do all that a deployer can.
@@ -87,23 +94,23 @@ var _ interface {
 	deploy.RunLeaser
 } = Deployer{}
 
-// Up makes VMs; see provision.Provisioner.
-func (d Deployer) Up(ctx context.Context, r provision.Request) (provision.Result, error) {
+// Up makes VMs.
+func (d Deployer) Up(ctx context.Context, r deploy.Request) (deploy.Result, error) {
 	return d.Provisioner().Up(ctx, r)
 }
 
 // Plan returns what Up would do.
-func (d Deployer) Plan(ctx context.Context, r provision.Request) (provision.Plan, error) {
+func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, error) {
 	return d.Provisioner().Plan(ctx, r)
 }
 
 // PlanText returns the last plan for people.
-func (d Deployer) PlanText(ctx context.Context, r provision.Request) (string, error) {
+func (d Deployer) PlanText(ctx context.Context, r deploy.Request) (string, error) {
 	return d.Provisioner().PlanText(ctx, r)
 }
 
 // Down removes what Up has recorded.
-func (d Deployer) Down(ctx context.Context, r provision.Request) error {
+func (d Deployer) Down(ctx context.Context, r deploy.Request) error {
 	return d.Provisioner().Down(ctx, r)
 }
 

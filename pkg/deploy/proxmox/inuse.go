@@ -12,7 +12,6 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 )
 
 // InUse is an error if the VM of one of the named nodes, which no up has finished, runs because somebody else has
@@ -50,7 +49,7 @@ func (f *Fleet) inUse(ctx context.Context, r *cluster.Record, ref deploy.VMRef) 
 		}
 	}
 	return progress.WithHint(fmt.Errorf("%s was not finished by an earlier up, and would be made anew, but it runs: %s has started it", ref, who),
-		fmt.Sprintf("save what is needed from its disks; then %s makes it anew, or `hive-test down %s` begins from nothing", provision.AllowReplace, r.Name))
+		fmt.Sprintf("save what is needed from its disks; then %s makes it anew, or `hive-test down %s` begins from nothing", deploy.AllowReplace, r.Name))
 }
 
 func starts(t api.Task) bool {

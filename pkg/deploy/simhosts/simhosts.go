@@ -25,9 +25,9 @@ import (
 
 	"hive-test/cloudinit"
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
-	"hive-test/pkg/provision"
 )
 
 // stateFile is what Up has made of a cluster, in the cluster's directory.
@@ -53,13 +53,13 @@ type machine struct {
 }
 
 // Plan compares what was made with what is asked for.
-func (d Deployer) Plan(ctx context.Context, r provision.Request) (provision.Plan, error) {
-	var plan provision.Plan
+func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, error) {
+	var plan deploy.Plan
 	l, err := open(r.Dir)
 	if err != nil {
 		return plan, err
 	}
-	add := func(name string, c provision.Change) {
+	add := func(name string, c deploy.Change) {
 		c.Address, c.Node, c.VM = name, name, true
 		plan.Changes = append(plan.Changes, c)
 	}
@@ -71,35 +71,35 @@ func (d Deployer) Plan(ctx context.Context, r provision.Request) (provision.Plan
 		vm, err := d.Client.VM(ctx, node.Hypervisor, node.VMID)
 		switch {
 		case errors.Is(err, api.ErrNotFound) || err == nil && !known: // where it is somebody else's, creating it fails
-			add(node.Name, provision.Change{Action: provision.Create, Vanished: was.Made})
+			add(node.Name, deploy.Change{Action: deploy.Create, Vanished: was.Made})
 		case err != nil:
 			return plan, err
 		case !was.Made:
-			add(node.Name, provision.Change{Action: provision.Replace, Unfinished: true})
+			add(node.Name, deploy.Change{Action: deploy.Replace, Unfinished: true})
 		case was.Settings != settings(r, node):
 			return plan, fmt.Errorf("%s was made with other settings, and deployer %s changes none: use %s", node.Name, cluster.DeployerSimHosts, cluster.DeployerProxmox)
 		case vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner):
-			add(node.Name, provision.Change{Action: provision.Update})
+			add(node.Name, deploy.Change{Action: deploy.Update})
 		}
 	}
 	for name := range l.made {
 		if !slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == name }) {
-			add(name, provision.Change{Action: provision.Delete})
+			add(name, deploy.Change{Action: deploy.Delete})
 		}
 	}
-	provision.SortChanges(plan.Changes)
+	deploy.SortChanges(plan.Changes)
 	return plan, nil
 }
 
 // Up makes and deletes VMs, all at once. What has begun is brought to its end, as OpenTofu does when it is interrupted.
-func (d Deployer) Up(ctx context.Context, r provision.Request) (provision.Result, error) {
-	var result provision.Result
+func (d Deployer) Up(ctx context.Context, r deploy.Request) (deploy.Result, error) {
+	var result deploy.Result
 	plan, err := d.Plan(ctx, r)
 	if err != nil || len(plan.Changes) == 0 {
 		return result, err
 	}
 	if refused := r.Refused(plan); len(refused) > 0 {
-		return result, &provision.RefusedError{Changes: refused}
+		return result, &deploy.RefusedError{Changes: refused}
 	}
 	if r.Check != nil {
 		if err := r.Check(ctx, plan); err != nil {
@@ -111,10 +111,10 @@ func (d Deployer) Up(ctx context.Context, r provision.Request) (provision.Result
 		return result, err
 	}
 	result.Changed = true
-	failures := each(plan.Changes, func(c provision.Change) error { return d.apply(context.WithoutCancel(ctx), r, c, l) })
-	failure := &provision.Failure{Step: "create", Err: errors.Join(failures...)}
-	done := map[provision.Action]*[]string{
-		provision.Create: &result.Created, provision.Replace: &result.Created, provision.Update: &result.Updated, provision.Delete: &result.Deleted,
+	failures := each(plan.Changes, func(c deploy.Change) error { return d.apply(context.WithoutCancel(ctx), r, c, l) })
+	failure := &deploy.Failure{Step: "create", Err: errors.Join(failures...)}
+	done := map[deploy.Action]*[]string{
+		deploy.Create: &result.Created, deploy.Replace: &result.Created, deploy.Update: &result.Updated, deploy.Delete: &result.Deleted,
 	}
 	for i, change := range plan.Changes {
 		if failures[i] == nil {
@@ -122,7 +122,7 @@ func (d Deployer) Up(ctx context.Context, r provision.Request) (provision.Result
 			continue
 		}
 		failure.Missing = append(failure.Missing, change.Node)
-		failure.Problems = append(failure.Problems, provision.Problem{Nodes: []string{change.Node}, Summary: failures[i].Error()})
+		failure.Problems = append(failure.Problems, deploy.Problem{Nodes: []string{change.Node}, Summary: failures[i].Error()})
 	}
 	if failure.Err != nil && ctx.Err() == nil {
 		return result, failure
@@ -131,14 +131,14 @@ func (d Deployer) Up(ctx context.Context, r provision.Request) (provision.Result
 }
 
 // apply brings one node's change to its end, and keeps what is there at each moment.
-func (d Deployer) apply(ctx context.Context, r provision.Request, change provision.Change, l *ledger) error {
-	if change.Action == provision.Delete || change.Action == provision.Replace {
-		if err := d.delete(ctx, change.Node, l); err != nil || change.Action == provision.Delete {
+func (d Deployer) apply(ctx context.Context, r deploy.Request, change deploy.Change, l *ledger) error {
+	if change.Action == deploy.Delete || change.Action == deploy.Replace {
+		if err := d.delete(ctx, change.Node, l); err != nil || change.Action == deploy.Delete {
 			return err
 		}
 	}
 	node := r.Nodes[slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == change.Node })]
-	if change.Action == provision.Update {
+	if change.Action == deploy.Update {
 		return d.Client.UpdateMetadata(ctx, node.Hypervisor, node.VMID, cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name))
 	}
 	host := hypervisor(r.Spec, node.Hypervisor)
@@ -162,7 +162,7 @@ func (d Deployer) apply(ctx context.Context, r provision.Request, change provisi
 }
 
 // Down deletes all that Up has made.
-func (d Deployer) Down(ctx context.Context, r provision.Request) error {
+func (d Deployer) Down(ctx context.Context, r deploy.Request) error {
 	l, err := open(r.Dir)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (d Deployer) delete(ctx context.Context, name string, l *ledger) error {
 }
 
 // upload puts a node's vendor data onto its hypervisor.
-func (d Deployer) upload(ctx context.Context, r provision.Request, host cluster.Hypervisor, m machine) error {
+func (d Deployer) upload(ctx context.Context, r deploy.Request, host cluster.Hypervisor, m machine) error {
 	if m.Snippet == "" {
 		return nil
 	}
@@ -224,7 +224,7 @@ func hypervisor(s cluster.Spec, name string) cluster.Hypervisor {
 }
 
 // options are what Proxmox VE is asked for: what the module of tofu/ makes of the same request.
-func options(r provision.Request, node cluster.Node, host cluster.Hypervisor, m machine) map[string]string {
+func options(r deploy.Request, node cluster.Node, host cluster.Hypervisor, m machine) map[string]string {
 	volume := map[bool]string{true: r.Spec.OSImage, false: image}[r.Spec.ImportsImage()]
 	o := map[string]string{
 		"vmid": strconv.Itoa(node.VMID), "name": node.Name, "description": cluster.Description(r.Name, r.Owner),
@@ -261,7 +261,7 @@ func address(static netip.Prefix, gateway string) string {
 }
 
 // settings tells VMs that were made of the same from others. What others may change of a VM that exists is not in it.
-func settings(r provision.Request, node cluster.Node) string {
+func settings(r deploy.Request, node cluster.Node) string {
 	return cluster.Hash(r.Spec.CPUCores, r.Spec.MemoryMB, r.Spec.DiskSizeGB, r.Spec.ManagementBridge, r.Spec.DataBridge, node.VMID)
 }
 
@@ -282,7 +282,7 @@ func open(dir string) (*ledger, error) {
 		err = json.Unmarshal(raw, &l.made)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", provision.ErrUnusable, err)
+		return nil, fmt.Errorf("%w: %w", deploy.ErrUnusable, err)
 	}
 	return l, nil
 }

@@ -20,7 +20,9 @@ type shelf struct {
 func (s shelf) Content(_ context.Context, hypervisor, storage, kind string) ([]Volume, error) {
 	return s.volumes[hypervisor+" "+storage+" "+kind], s.errs[storage]
 }
+
 func (s shelf) Permissions(context.Context) (map[string]map[string]bool, error) { return s.privs, nil }
+
 func (s shelf) CheckID(_ context.Context, vmid int) (bool, error) {
 	return !slices.Contains(s.taken, vmid), nil
 }

@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 	module "hive-test/tofu"
 )
 
@@ -32,7 +32,7 @@ const testToken = "tester@pve!ci=11112222-3333-4444-5555-666677778888"
 type bench struct {
 	t        *testing.T
 	host     string // where the VMs are
-	request  provision.Request
+	request  deploy.Request
 	options  Options
 	events   *progress.Memory
 	provider *Provisioner
@@ -98,8 +98,8 @@ func providerDir(mirror, flavor string) string {
 	return filepath.Join(mirror, registryHost(flavor), module.ProviderSource, module.ProviderVersion, runtime.GOOS+"_"+runtime.GOARCH)
 }
 
-func testRequest(dir string, nodes int) provision.Request {
-	r := provision.Request{
+func testRequest(dir string, nodes int) deploy.Request {
+	r := deploy.Request{
 		Dir: dir, Name: "ci-1", Owner: cluster.Owner{ID: "0f1e2d3c"}, Pool: "ci", SSHPublicKey: "ssh-ed25519 AAAA somebody\n",
 		Spec: cluster.Spec{
 			Deployer: cluster.DeployerProxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 2048, DiskSizeGB: 8, OSImage: "local:iso/debian.img",
@@ -116,7 +116,7 @@ func testRequest(dir string, nodes int) provision.Request {
 	return r
 }
 
-func (b *bench) up() provision.Result {
+func (b *bench) up() deploy.Result {
 	b.t.Helper()
 	result, err := b.provider.Up(b.t.Context(), b.request)
 	if err != nil {
@@ -181,7 +181,7 @@ func onlyPlanned(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := plan.Nodes(provision.Create); len(got) != 3 {
+	if got := plan.Nodes(deploy.Create); len(got) != 3 {
 		t.Errorf("plan: %v", got)
 	}
 	if left, _ := os.ReadDir(b.host); len(left) != 0 {
@@ -255,7 +255,7 @@ func refused(t *testing.T, b *bench) {
 	other.Spec.OSImage = "local:iso/other.img"
 	other.Spec.NodeCount, other.Nodes = 2, b.request.Nodes[:2]
 	_, err = b.provider.Up(t.Context(), other)
-	refusal, ok := errors.AsType[*provision.RefusedError](err)
+	refusal, ok := errors.AsType[*deploy.RefusedError](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
@@ -279,7 +279,7 @@ func refused(t *testing.T, b *bench) {
 func restarted(t *testing.T, b *bench) {
 	b.request.Spec.MemoryMB = 4096
 	_, err := b.provider.Up(t.Context(), b.request)
-	refusal, ok := errors.AsType[*provision.RefusedError](err)
+	refusal, ok := errors.AsType[*deploy.RefusedError](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
@@ -321,7 +321,7 @@ func vanished(t *testing.T, b *bench) {
 	}
 	stop := errors.New("the id is taken")
 	checked := b.request
-	checked.Check = func(_ context.Context, p provision.Plan) error {
+	checked.Check = func(_ context.Context, p deploy.Plan) error {
 		if diff := cmp.Diff([]string{"ci-1-1"}, p.Vanished()); diff != "" {
 			t.Errorf("vanished: %s", diff)
 		}
@@ -338,13 +338,13 @@ func vanished(t *testing.T, b *bench) {
 
 func removed(t *testing.T, b *bench) {
 	// Down needs nothing but the directory.
-	if err := b.provider.Down(t.Context(), provision.Request{Dir: b.request.Dir}); err != nil {
+	if err := b.provider.Down(t.Context(), deploy.Request{Dir: b.request.Dir}); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(b.host); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if err := b.provider.Down(t.Context(), provision.Request{Dir: b.request.Dir}); err != nil {
+	if err := b.provider.Down(t.Context(), deploy.Request{Dir: b.request.Dir}); err != nil {
 		t.Errorf("a second down: %v", err)
 	}
 }
@@ -455,7 +455,7 @@ func failed(t *testing.T, b *bench) {
 	bad := filepath.Join(b.host, "fail-ci-1-2")
 	write(t, bad, "All attempts fail:\n#1: error creating VM: received an HTTP 403 response - Reason: Permission\ncheck failed (/vms/9002, VM.Allocate)")
 	result, err := b.provider.Up(t.Context(), b.request)
-	failure, ok := errors.AsType[*provision.Failure](err)
+	failure, ok := errors.AsType[*deploy.Failure](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
@@ -473,9 +473,9 @@ func failed(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	// The half-made VM is made anew; the other is left alone.
-	var checked provision.Plan
+	var checked deploy.Plan
 	again := b.request
-	again.Check = func(_ context.Context, p provision.Plan) error { checked = p; return nil }
+	again.Check = func(_ context.Context, p deploy.Plan) error { checked = p; return nil }
 	if result, err = b.provider.Up(t.Context(), again); err != nil || !slices.Equal(result.Created, []string{"ci-1-2"}) {
 		t.Errorf("second up: %+v %v", result, err)
 	}
@@ -541,7 +541,7 @@ func TestClustersShareOneProvider(t *testing.T) {
 
 func TestDownOfNothingNeedsNoProgram(t *testing.T) {
 	p := New(Options{})
-	if err := p.Down(t.Context(), provision.Request{Dir: filepath.Join(t.TempDir(), "never")}); err != nil {
+	if err := p.Down(t.Context(), deploy.Request{Dir: filepath.Join(t.TempDir(), "never")}); err != nil {
 		t.Error(err)
 	}
 }
@@ -574,7 +574,7 @@ func TestPlanTextThatIsInterrupted(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
-	if text, err := p.PlanText(ctx, provision.Request{Dir: dir}); !errors.Is(err, context.Canceled) {
+	if text, err := p.PlanText(ctx, deploy.Request{Dir: dir}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%q, %v", text, err)
 	}
 }

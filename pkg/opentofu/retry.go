@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 )
 
 const (
@@ -37,12 +37,12 @@ func passingTexts() *regexp.Regexp {
 
 // passing tells whether all that went wrong goes away by itself.
 func passing(err error) bool {
-	failure, ok := errors.AsType[*provision.Failure](err)
+	failure, ok := errors.AsType[*deploy.Failure](err)
 	if !ok || len(failure.Problems) == 0 || failure.Step == "tofu init" {
 		return false
 	}
 	texts := passingTexts()
-	return !slices.ContainsFunc(failure.Problems, func(p provision.Problem) bool {
+	return !slices.ContainsFunc(failure.Problems, func(p deploy.Problem) bool {
 		text := strings.Join(strings.Fields(p.Detail), " ")
 		return !texts.MatchString(text) || strings.Contains(text, "already exists")
 	})
@@ -78,8 +78,8 @@ func (r *run) retry(ctx context.Context, do func() error) error {
 }
 
 // name adds to a failure which nodes are not complete.
-func (r *run) name(err error, request provision.Request) error {
-	failure, ok := errors.AsType[*provision.Failure](err)
+func (r *run) name(err error, request deploy.Request) error {
+	failure, ok := errors.AsType[*deploy.Failure](err)
 	if !ok {
 		return err
 	}
@@ -99,7 +99,7 @@ func (r *run) name(err error, request provision.Request) error {
 }
 
 // placed is a problem's hint with the hypervisor's name in it, where all its nodes are on one.
-func placed(p provision.Problem, nodes cluster.Nodes) string {
+func placed(p deploy.Problem, nodes cluster.Nodes) string {
 	var hosts []string
 	for _, node := range nodes {
 		if slices.Contains(p.Nodes, node.Name) && !slices.Contains(hosts, node.Hypervisor) {
@@ -113,10 +113,10 @@ func placed(p provision.Problem, nodes cluster.Nodes) string {
 }
 
 // add puts what one more try did to what those before it did.
-func add(sum, more provision.Result) provision.Result {
+func add(sum, more deploy.Result) deploy.Result {
 	sum.Changed = sum.Changed || more.Changed
-	sum.Created = provision.SortNodes(append(sum.Created, more.Created...))
-	sum.Updated = provision.SortNodes(append(sum.Updated, more.Updated...))
-	sum.Deleted = provision.SortNodes(append(sum.Deleted, more.Deleted...))
+	sum.Created = deploy.SortNodes(append(sum.Created, more.Created...))
+	sum.Updated = deploy.SortNodes(append(sum.Updated, more.Updated...))
+	sum.Deleted = deploy.SortNodes(append(sum.Deleted, more.Deleted...))
 	return sum
 }

@@ -1,22 +1,22 @@
-package provision_test
+package deploy_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"hive-test/pkg/provision"
+	"hive-test/pkg/deploy"
 )
 
 func TestSortNodesByNumber(t *testing.T) {
-	got := provision.SortNodes([]string{"ci-10", "ci-2", "ci-1", "ci-2"})
+	got := deploy.SortNodes([]string{"ci-10", "ci-2", "ci-1", "ci-2"})
 	if diff := cmp.Diff([]string{"ci-1", "ci-2", "ci-10"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestFailureNamesNodesAndRemedies(t *testing.T) {
-	f := &provision.Failure{Step: "tofu apply", Log: "/l", Problems: []provision.Problem{
+	f := &deploy.Failure{Step: "tofu apply", Log: "/l", Problems: []deploy.Problem{
 		{Nodes: []string{"ci-1", "ci-2"}, Summary: "HTTP 401", Hint: "check the token"}, {Address: "x.y", Summary: "odd", Hint: "check the token"}, {Summary: "else"},
 	}}
 	if got, want := f.Error(), "tofu apply failed: ci-1, ci-2: HTTP 401; x.y: odd; else"; got != want {

@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 
 	tfjson "github.com/hashicorp/terraform-json"
 
-	"hive-test/pkg/provision"
+	"hive-test/pkg/deploy"
 )
 
 // explain adds to the updates and replacements among changes what they are for, from the plan file. The lines that plan
 // prints name no attributes.
-func (r *run) explain(ctx context.Context, changes []provision.Change) error {
-	if !slices.ContainsFunc(changes, func(c provision.Change) bool {
-		return c.Action == provision.Update || c.Action == provision.Replace
+func (r *run) explain(ctx context.Context, changes []deploy.Change) error {
+	if !slices.ContainsFunc(changes, func(c deploy.Change) bool {
+		return c.Action == deploy.Update || c.Action == deploy.Replace
 	}) {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (r *run) explain(ctx context.Context, changes []provision.Change) error {
 	}
 	for i := range changes {
 		change := &changes[i]
-		if change.Action != provision.Update && change.Action != provision.Replace {
+		if change.Action != deploy.Update && change.Action != deploy.Replace {
 			continue
 		}
 		detail := details[change.Address]
@@ -46,7 +46,7 @@ func (r *run) explain(ctx context.Context, changes []provision.Change) error {
 			return fmt.Errorf("the plan lists a change of %s but does not describe it: it cannot be judged", change.Address)
 		}
 		change.Attributes = attributes(detail)
-		change.Restarts = change.VM && change.Action == provision.Update && slices.ContainsFunc(change.Attributes, restarts)
+		change.Restarts = change.VM && change.Action == deploy.Update && slices.ContainsFunc(change.Attributes, restarts)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (r *run) explain(ctx context.Context, changes []provision.Change) error {
 const unknownValue = "(known after apply)"
 
 // attributes are the values that a change changes, sorted by name. Of a replacement they are those that force it.
-func attributes(change *tfjson.Change) []provision.Attribute {
+func attributes(change *tfjson.Change) []deploy.Attribute {
 	before, after := map[string]string{}, map[string]string{}
 	flatten(before, nil, change.Before)
 	flatten(after, nil, change.After)
@@ -66,12 +66,12 @@ func attributes(change *tfjson.Change) []provision.Attribute {
 		}
 	}
 	forcing := forces(change.ReplacePaths)
-	var list []provision.Attribute
+	var list []deploy.Attribute
 	for _, name := range slices.Sorted(maps.Keys(union(before, after))) {
 		if before[name] == after[name] || seen(name) || len(forcing) > 0 && !slices.ContainsFunc(forcing, within(name)) {
 			continue
 		}
-		list = append(list, provision.Attribute{Name: readable(name), Before: dash(before[name]), After: dash(after[name])})
+		list = append(list, deploy.Attribute{Name: readable(name), Before: dash(before[name]), After: dash(after[name])})
 	}
 	return list
 }
@@ -84,7 +84,7 @@ func seen(name string) bool {
 
 // restarts tells whether a change of the attribute takes effect with a restart only. What is not known to be harmless
 // does (bpg/proxmox 0.111.1, vmUpdate).
-func restarts(a provision.Attribute) bool {
+func restarts(a deploy.Attribute) bool {
 	top, _, _ := strings.Cut(a.Name, ".")
 	switch top {
 	case "name", "description", "tags", "on_boot", "started", "protection", "network_device", "pool_id", "startup",

@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	tfjson "github.com/hashicorp/terraform-json"
 
-	"hive-test/pkg/provision"
+	"hive-test/pkg/deploy"
 )
 
 func TestAttributesOfAChange(t *testing.T) {
@@ -17,23 +17,23 @@ func TestAttributesOfAChange(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		change   func(*tfjson.Change, map[string]any)
-		want     []provision.Attribute
+		want     []deploy.Attribute
 		restarts bool
 	}{
 		{"CPUs", func(_ *tfjson.Change, after map[string]any) {
 			after["cpu"] = []any{map[string]any{"cores": 4.0, "type": "host"}}
-		}, []provision.Attribute{{Name: "cpu.cores", Before: "2", After: "4"}}, true},
+		}, []deploy.Attribute{{Name: "cpu.cores", Before: "2", After: "4"}}, true},
 		{"a disk that grows", func(_ *tfjson.Change, after map[string]any) {
 			after["disk"] = []any{map[string]any{"file_id": "a", "size": 16.0}}
-		}, []provision.Attribute{{Name: "disk.size", Before: "8", After: "16"}}, false},
+		}, []deploy.Attribute{{Name: "disk.size", Before: "8", After: "16"}}, false},
 		{
 			"one tag fewer", func(_ *tfjson.Change, after map[string]any) { after["tags"] = []any{"x"} },
-			[]provision.Attribute{{Name: "tags.1", Before: "y", After: "-"}},
+			[]deploy.Attribute{{Name: "tags.1", Before: "y", After: "-"}},
 			false,
 		},
 		{
 			"switched on again", func(c *tfjson.Change, _ map[string]any) { c.Before.(map[string]any)["started"] = false },
-			[]provision.Attribute{{Name: "started", Before: "false", After: "true"}},
+			[]deploy.Attribute{{Name: "started", Before: "false", After: "true"}},
 			false,
 		},
 		{"what the guest tells", func(c *tfjson.Change, after map[string]any) {
@@ -42,7 +42,7 @@ func TestAttributesOfAChange(t *testing.T) {
 		}, nil, false},
 		{
 			"something that nobody has thought of", func(_ *tfjson.Change, after map[string]any) { after["numa"] = []any{map[string]any{"device": "0"}} },
-			[]provision.Attribute{{Name: "numa.device", Before: "-", After: "0"}},
+			[]deploy.Attribute{{Name: "numa.device", Before: "-", After: "0"}},
 			true,
 		},
 		{"an image, of all that a replacement changes", func(c *tfjson.Change, after map[string]any) {
@@ -50,7 +50,7 @@ func TestAttributesOfAChange(t *testing.T) {
 			delete(after, "id")
 			c.AfterUnknown = map[string]any{"id": true}
 			c.ReplacePaths = []any{[]any{"disk", 0.0, "file_id"}}
-		}, []provision.Attribute{{Name: "disk.file_id", Before: "a", After: "b"}}, true},
+		}, []deploy.Attribute{{Name: "disk.file_id", Before: "a", After: "b"}}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			change := &tfjson.Change{Before: clone(before), After: clone(before)}

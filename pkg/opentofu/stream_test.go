@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 )
 
 func plannedLine(action, reason, kind, key string) string {
@@ -31,20 +31,20 @@ func TestPlanReading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a-1", "a-2"}, p.Nodes(provision.Create)); diff != "" {
+	if diff := cmp.Diff([]string{"a-1", "a-2"}, p.Nodes(deploy.Create)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"a-2"}, p.Vanished()); diff != "" {
 		t.Error(diff)
 	}
 	// Nothing is lost with a file that is made anew.
-	want := []provision.Change{
-		{Address: vmType + `.node["a-6"]`, Node: "a-6", Action: provision.Delete, VM: true, Reason: "delete_because_each_key"},
+	want := []deploy.Change{
+		{Address: vmType + `.node["a-6"]`, Node: "a-6", Action: deploy.Delete, VM: true, Reason: "delete_because_each_key"},
 	}
-	if diff := cmp.Diff(want, provision.Request{}.Refused(p)); diff != "" {
+	if diff := cmp.Diff(want, deploy.Request{}.Refused(p)); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
-	if got := (provision.Request{Leaving: []string{"a-6"}}).Refused(p); len(got) != 0 {
+	if got := (deploy.Request{Leaving: []string{"a-6"}}).Refused(p); len(got) != 0 {
 		t.Errorf("refused of a cluster that a-6 leaves: %+v", got)
 	}
 	// A kind of change that is not understood must not pass unseen.
@@ -152,7 +152,7 @@ func TestProblemsOfManyNodesAreOne(t *testing.T) {
 	for _, node := range []string{"a-2", "a-1", "a-2"} {
 		found = append(found, diagnostic{Summary: "received an HTTP 401 response - Reason: no", Address: vmType + `.node["` + node + `"]`})
 	}
-	f := provision.Failure{Step: "tofu apply", Problems: problems(append(found, diagnostic{Summary: "another"}))}
+	f := deploy.Failure{Step: "tofu apply", Problems: problems(append(found, diagnostic{Summary: "another"}))}
 	if got, want := f.Error(), "tofu apply failed: a-1, a-2: HTTP 401 no; another"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

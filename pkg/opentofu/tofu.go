@@ -1,6 +1,6 @@
-// Package tofu makes a cluster's VMs with OpenTofu or Terraform, one child process per step, through terraform-exec.
+// Package opentofu makes a cluster's VMs with OpenTofu or Terraform, one child process per step, through terraform-exec.
 // One working directory and one state per cluster, below the cluster's own directory.
-package tofu
+package opentofu
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 
 	"github.com/hashicorp/terraform-exec/tfexec"
 
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 )
 
 const (
@@ -75,8 +75,6 @@ type Options struct {
 type Provisioner struct {
 	options Options
 }
-
-var _ provision.Provisioner = (*Provisioner)(nil)
 
 // New returns a Provisioner. It touches nothing.
 func New(o Options) *Provisioner {
@@ -157,7 +155,7 @@ func checkFlavor(w workdir, b Binary) error {
 	return nil
 }
 
-// step runs one child and turns its failure into a *provision.Failure, or an interruption into the error of ctx.
+// step runs one child and turns its failure into a *deploy.Failure, or an interruption into the error of ctx.
 func (r *run) step(ctx context.Context, name string, call func(*stream) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -198,7 +196,7 @@ func (r *run) judge(ctx context.Context, name string, out *stream, complaints *l
 	if err := interruption(ctx, name, err); err != nil {
 		return err
 	}
-	f := &provision.Failure{Step: "tofu " + name, Problems: problems(out.problems), Log: r.owner.options.LogPath, Err: errors.New(out.mask(err.Error()))}
+	f := &deploy.Failure{Step: "tofu " + name, Problems: problems(out.problems), Log: r.owner.options.LogPath, Err: errors.New(out.mask(err.Error()))}
 	if len(f.Problems) == 0 {
 		f.Problems = problems(plainProblems(err.Error()))
 	}
@@ -220,7 +218,7 @@ func interruption(ctx context.Context, name string, err error) error {
 		did, lacks = "", ""
 	}
 	if killed(err) {
-		how, end, did = "did not stop when told to and was killed", errors.Join(ctx.Err(), provision.ErrKilled), lacks
+		how, end, did = "did not stop when told to and was killed", errors.Join(ctx.Err(), deploy.ErrKilled), lacks
 	}
 	how += did
 	if cause := context.Cause(ctx); cause != ctx.Err() {
@@ -238,7 +236,7 @@ type cutError struct {
 // Error says how it was ended.
 func (e *cutError) Error() string { return e.text }
 
-// Unwrap returns what matches the end of the context, and provision.ErrKilled.
+// Unwrap returns what matches the end of the context, and deploy.ErrKilled.
 func (e *cutError) Unwrap() error { return e.cause }
 
 // killed reports whether the error is of a child that was ended by SIGKILL.
@@ -272,21 +270,21 @@ func plainProblems(text string) []diagnostic {
 func machineReadable() *tfexec.DirOption { return tfexec.Dir("-json") }
 
 // Plan returns what Up would do. It works on a copy of the state, in a directory of its own that is gone afterwards.
-func (p *Provisioner) Plan(ctx context.Context, request provision.Request) (provision.Plan, error) {
+func (p *Provisioner) Plan(ctx context.Context, request deploy.Request) (deploy.Plan, error) {
 	scratch, err := os.MkdirTemp("", "hive-test-plan-")
 	if err != nil {
-		return provision.Plan{}, fmt.Errorf("make a directory for the plan: %w", err)
+		return deploy.Plan{}, fmt.Errorf("make a directory for the plan: %w", err)
 	}
 	defer os.RemoveAll(scratch)
 	if _, err := readState(workdir{cluster: request.Dir}.state()); err != nil {
-		return provision.Plan{}, err // not of the copy, which is gone when it is read
+		return deploy.Plan{}, err // not of the copy, which is gone when it is read
 	}
 	if err := copyState(workdir{cluster: request.Dir}, workdir{cluster: scratch}); err != nil {
-		return provision.Plan{}, err
+		return deploy.Plan{}, err
 	}
 	r, err := p.begin(ctx, scratch)
 	if err != nil {
-		return provision.Plan{}, err
+		return deploy.Plan{}, err
 	}
 	defer r.close()
 	next, err := r.plan(ctx, request)
@@ -295,14 +293,14 @@ func (p *Provisioner) Plan(ctx context.Context, request provision.Request) (prov
 
 // planned is a plan that waits to be applied: the plan file is in the working directory.
 type planned struct {
-	plan      provision.Plan
+	plan      deploy.Plan
 	variables variables
 	// changed is true if applying would change anything, be it only what the state remembers.
 	changed bool
 }
 
 // plan finds out what is to be done, and leaves the plan file.
-func (r *run) plan(ctx context.Context, request provision.Request) (planned, error) {
+func (r *run) plan(ctx context.Context, request deploy.Request) (planned, error) {
 	var next planned
 	var err error
 	if next.variables, err = newVariables(request, r.owner.options.Endpoint); err != nil {
@@ -338,7 +336,7 @@ func (r *run) plan(ctx context.Context, request provision.Request) (planned, err
 
 // PlanText shows the plan file that the last Up has left. It is made of what a failed run has left behind, so it is
 // quick and does without what begin repairs.
-func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (string, error) {
+func (p *Provisioner) PlanText(ctx context.Context, request deploy.Request) (string, error) {
 	w := workdir{cluster: request.Dir}
 	if _, err := os.Stat(w.file(planFile)); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -374,14 +372,14 @@ func (p *Provisioner) PlanText(ctx context.Context, request provision.Request) (
 }
 
 // Up makes the VMs exist as asked for.
-func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provision.Result, error) {
+func (p *Provisioner) Up(ctx context.Context, request deploy.Request) (deploy.Result, error) {
 	EndOrphans(ctx, p.options.OwnerID, p.options.Sink)
 	r, err := p.begin(ctx, request.Dir)
 	if err != nil {
-		return provision.Result{}, err
+		return deploy.Result{}, err
 	}
 	defer r.close()
-	result := provision.Result{Seconds: r.seconds}
+	result := deploy.Result{Seconds: r.seconds}
 	// What a try could not complete is planned and applied again, after everything was looked at anew.
 	err = r.retry(ctx, func() error {
 		done, err := r.up(ctx, request)
@@ -392,14 +390,14 @@ func (p *Provisioner) Up(ctx context.Context, request provision.Request) (provis
 }
 
 // up is one try: plan, judge, apply.
-func (r *run) up(ctx context.Context, request provision.Request) (provision.Result, error) {
-	var result provision.Result
+func (r *run) up(ctx context.Context, request deploy.Request) (deploy.Result, error) {
+	var result deploy.Result
 	next, err := r.plan(ctx, request)
 	if err != nil {
 		return result, err
 	}
 	if refused := request.Refused(next.plan); len(refused) > 0 {
-		return result, &provision.RefusedError{Changes: refused}
+		return result, &deploy.RefusedError{Changes: refused}
 	}
 	if len(next.plan.Changes) > 0 && request.Check != nil {
 		if err := request.Check(ctx, next.plan); err != nil {
@@ -416,7 +414,7 @@ func (r *run) up(ctx context.Context, request provision.Request) (provision.Resu
 	return r.apply(ctx, result)
 }
 
-func (r *run) apply(ctx context.Context, result provision.Result) (provision.Result, error) {
+func (r *run) apply(ctx context.Context, result deploy.Result) (deploy.Result, error) {
 	var out *stream
 	err := r.step(ctx, "apply", func(s *stream) error {
 		out = s
@@ -436,7 +434,7 @@ func (r *run) apply(ctx context.Context, result provision.Result) (provision.Res
 }
 
 // Down removes everything that the state holds.
-func (p *Provisioner) Down(ctx context.Context, request provision.Request) error {
+func (p *Provisioner) Down(ctx context.Context, request deploy.Request) error {
 	EndOrphans(ctx, p.options.OwnerID, p.options.Sink)
 	w := workdir{cluster: request.Dir}
 	if s, err := readState(w.state()); err != nil || s.Resources == 0 {
@@ -448,7 +446,7 @@ func (p *Provisioner) Down(ctx context.Context, request provision.Request) error
 	}
 	defer r.close()
 	if err := r.refreshVariables(request); err != nil {
-		return fmt.Errorf("%w: %w", provision.ErrUnusable, err)
+		return fmt.Errorf("%w: %w", deploy.ErrUnusable, err)
 	}
 	// Without a refresh, neither a dead guest agent nor a lost right to look can hold up the removal. But the provider
 	// fails on a VM that is gone already; what is gone is found by a refresh, after which the rest can go.
@@ -483,14 +481,14 @@ func (r *run) destroy(ctx context.Context, refresh bool) error {
 // gone tells whether a destroy failed on something that does not exist any more (PVE: "Configuration file ... does not
 // exist", HTTP 500).
 func gone(err error) bool {
-	failure, ok := errors.AsType[*provision.Failure](err)
-	return ok && slices.ContainsFunc(failure.Problems, func(p provision.Problem) bool {
+	failure, ok := errors.AsType[*deploy.Failure](err)
+	return ok && slices.ContainsFunc(failure.Problems, func(p deploy.Problem) bool {
 		return strings.Contains(p.Summary, "does not exist")
 	})
 }
 
 // refreshVariables brings what is recorded up to date with how Proxmox VE is reached today; what the cluster is stays.
-func (r *run) refreshVariables(request provision.Request) error {
+func (r *run) refreshVariables(request deploy.Request) error {
 	v, err := readVariables(r.dir.variables())
 	if err != nil { // what they were follows from the request, where that has nodes
 		v, err = newVariables(request, r.owner.options.Endpoint)

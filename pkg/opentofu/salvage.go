@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/provision"
+	"hive-test/pkg/deploy"
 )
 
 // fileType is the module's resource for snippets.
@@ -18,13 +18,13 @@ const fileType = "proxmox_virtual_environment_file"
 
 // Salvage reads from a cluster's directory whose VMs were made there and where, for the case that nothing else tells:
 // from the variables, else from the state, else from the state before that. Its error says what is wrong with each.
-func Salvage(dir string) (provision.Recorded, error) {
+func Salvage(dir string) (deploy.Recorded, error) {
 	w := workdir{cluster: dir}
 	var faults []error
-	for _, source := range []func() (provision.Recorded, error){
-		func() (provision.Recorded, error) { return salvageVariables(w.variables()) },
-		func() (provision.Recorded, error) { return salvageState(w.state()) },
-		func() (provision.Recorded, error) { return salvageState(w.state() + ".backup") },
+	for _, source := range []func() (deploy.Recorded, error){
+		func() (deploy.Recorded, error) { return salvageVariables(w.variables()) },
+		func() (deploy.Recorded, error) { return salvageState(w.state()) },
+		func() (deploy.Recorded, error) { return salvageState(w.state() + ".backup") },
 	} {
 		r, err := source()
 		if err == nil {
@@ -32,18 +32,18 @@ func Salvage(dir string) (provision.Recorded, error) {
 		}
 		faults = append(faults, err)
 	}
-	return provision.Recorded{}, errors.Join(faults...)
+	return deploy.Recorded{}, errors.Join(faults...)
 }
 
-func salvageVariables(path string) (provision.Recorded, error) {
+func salvageVariables(path string) (deploy.Recorded, error) {
 	v, err := readVariables(path)
 	if err != nil {
-		return provision.Recorded{}, err
+		return deploy.Recorded{}, err
 	}
 	if v.ClusterName == "" || v.OwnerID == "" {
-		return provision.Recorded{}, fmt.Errorf("%s does not say whose VMs there are", path)
+		return deploy.Recorded{}, fmt.Errorf("%s does not say whose VMs there are", path)
 	}
-	r := provision.Recorded{Name: cluster.Name(v.ClusterName), OwnerID: v.OwnerID, Endpoint: v.Endpoint, Pool: v.PoolID, CloudInit: v.CloudInit}
+	r := deploy.Recorded{Name: cluster.Name(v.ClusterName), OwnerID: v.OwnerID, Endpoint: v.Endpoint, Pool: v.PoolID, CloudInit: v.CloudInit}
 	for _, n := range v.Nodes {
 		r.Nodes = append(r.Nodes, cluster.Node{
 			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC,
@@ -85,16 +85,16 @@ type stateFile struct {
 	} `json:"resources"`
 }
 
-func salvageState(path string) (provision.Recorded, error) {
+func salvageState(path string) (deploy.Recorded, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return provision.Recorded{}, err
+		return deploy.Recorded{}, err
 	}
 	var s stateFile
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return provision.Recorded{}, fmt.Errorf("%s is damaged: %w", path, err)
+		return deploy.Recorded{}, fmt.Errorf("%s is damaged: %w", path, err)
 	}
-	r := provision.Recorded{CloudInit: cluster.CloudInitNone}
+	r := deploy.Recorded{CloudInit: cluster.CloudInitNone}
 	for _, resource := range s.Resources {
 		for _, instance := range resource.Instances {
 			a := instance.Attributes
@@ -105,7 +105,7 @@ func salvageState(path string) (provision.Recorded, error) {
 			case vmType:
 				name, owner, ok := cluster.ParseOwner(a.Description)
 				if !ok || r.OwnerID != "" && (name != r.Name || owner != r.OwnerID) {
-					return provision.Recorded{}, fmt.Errorf("%s does not say whose VMs there are", path)
+					return deploy.Recorded{}, fmt.Errorf("%s does not say whose VMs there are", path)
 				}
 				r.Name, r.OwnerID, r.Pool = name, owner, a.PoolID
 				r.Nodes = append(r.Nodes, cluster.Node{Name: a.Name, VMID: a.VMID, Hypervisor: a.NodeName})
@@ -118,9 +118,9 @@ func salvageState(path string) (provision.Recorded, error) {
 		}
 	}
 	if len(r.Nodes) == 0 {
-		return provision.Recorded{}, fmt.Errorf("%s names no VM", filepath.Clean(path))
+		return deploy.Recorded{}, fmt.Errorf("%s names no VM", filepath.Clean(path))
 	}
-	for i, name := range provision.SortNodes(r.Nodes.Names()) {
+	for i, name := range deploy.SortNodes(r.Nodes.Names()) {
 		at := slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == name })
 		r.Nodes[i], r.Nodes[at] = r.Nodes[at], r.Nodes[i]
 		r.Nodes[i].Index = i + 1

@@ -1,11 +1,11 @@
-package tofu
+package opentofu
 
 import (
 	"regexp"
 	"slices"
 	"strings"
 
-	"hive-test/pkg/provision"
+	"hive-test/pkg/deploy"
 )
 
 // known is an error text of Proxmox VE, the provider or the planner that has a known remedy. The texts were recorded
@@ -57,18 +57,18 @@ func knownErrors() []known {
 }
 
 // problems turns error diagnostics into problems, those that say the same of several nodes into one.
-func problems(found []diagnostic) []provision.Problem {
+func problems(found []diagnostic) []deploy.Problem {
 	table := knownErrors()
-	var list []provision.Problem
+	var list []deploy.Problem
 	for _, d := range found {
 		p := problem(d, table)
 		node := nodeOf(d.Address)
-		at := slices.IndexFunc(list, func(q provision.Problem) bool {
+		at := slices.IndexFunc(list, func(q deploy.Problem) bool {
 			return node != "" && len(q.Nodes) > 0 && q.Summary == p.Summary && q.Hint == p.Hint
 		})
 		switch {
 		case at >= 0:
-			list[at].Nodes = provision.SortNodes(append(list[at].Nodes, node))
+			list[at].Nodes = deploy.SortNodes(append(list[at].Nodes, node))
 		case node != "":
 			p.Nodes = []string{node}
 			fallthrough
@@ -79,8 +79,8 @@ func problems(found []diagnostic) []provision.Problem {
 	return list
 }
 
-func problem(d diagnostic, table []known) provision.Problem {
-	p := provision.Problem{Address: d.Address, Summary: condense(d), Detail: strings.TrimSpace(d.Summary + "\n" + d.Detail)}
+func problem(d diagnostic, table []known) deploy.Problem {
+	p := deploy.Problem{Address: d.Address, Summary: condense(d), Detail: strings.TrimSpace(d.Summary + "\n" + d.Detail)}
 	// Texts are wrapped at a width that depends on who prints them: match with every line end as a space.
 	text := strings.Join(strings.Fields(p.Detail), " ")
 	for _, k := range table {

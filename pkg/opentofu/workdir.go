@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 
 	"hive-test/cloudinit"
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 	module "hive-test/tofu"
 )
 
@@ -52,11 +52,11 @@ const (
 func (w workdir) prepare() error {
 	for _, dir := range []string{w.cluster, w.dir(), w.home()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("%w: make tofu's working directory: %w", provision.ErrUnusable, err)
+			return fmt.Errorf("%w: make tofu's working directory: %w", deploy.ErrUnusable, err)
 		}
 	}
 	if err := w.writeModule(); err != nil {
-		return fmt.Errorf("%w: write the module: %w", provision.ErrUnusable, err)
+		return fmt.Errorf("%w: write the module: %w", deploy.ErrUnusable, err)
 	}
 	// tofu creates its state with the umask's mode, and keeps the mode of a file that exists.
 	f, err := os.OpenFile(w.state(), os.O_CREATE|os.O_RDWR, 0o600)
@@ -161,7 +161,7 @@ type nodeVariable struct {
 }
 
 // newVariables turns a request into variables. The error names every node that lacks something chosen beforehand.
-func newVariables(r provision.Request, endpoint string) (variables, error) {
+func newVariables(r deploy.Request, endpoint string) (variables, error) {
 	vendor, err := cloudinit.VendorData(cloudinit.Params{User: r.Spec.SSHUser})
 	if err != nil {
 		return variables{}, err
@@ -194,7 +194,7 @@ func hypervisorVariables(hypervisors []cluster.Hypervisor) []hypervisorVariable 
 	return list
 }
 
-func nodeVariables(r provision.Request) ([]nodeVariable, error) {
+func nodeVariables(r deploy.Request) ([]nodeVariable, error) {
 	var faults []error
 	list := make([]nodeVariable, 0, len(r.Nodes))
 	for _, n := range r.Nodes {
@@ -287,7 +287,7 @@ func readState(path string) (recorded, error) {
 		return r, nil
 	}
 	if err != nil {
-		return r, fmt.Errorf("%w: read the state: %w", provision.ErrUnusable, err)
+		return r, fmt.Errorf("%w: read the state: %w", deploy.ErrUnusable, err)
 	}
 	var s struct {
 		Resources []struct {
@@ -301,7 +301,7 @@ func readState(path string) (recorded, error) {
 		} `json:"resources"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return r, progress.WithHint(fmt.Errorf("%w: the state %s cannot be decoded: %w", provision.ErrUnusable, path, err),
+		return r, progress.WithHint(fmt.Errorf("%w: the state %s cannot be decoded: %w", deploy.ErrUnusable, path, err),
 			"put a good copy back ("+path+".backup may hold the state before), or remove the cluster with `hive-test down`, which needs none")
 	}
 	for _, res := range s.Resources {

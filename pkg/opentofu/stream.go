@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 )
 
 // message is a line of the machine-readable output. The shape is the one that Terraform documents as stable since 1.0
@@ -155,31 +155,31 @@ func (s *stream) mask(text string) string {
 }
 
 // plan returns the planned changes, or an error if they do not add up to what the planner counted.
-func (s *stream) plan(recorded map[string]bool) (provision.Plan, error) {
-	var p provision.Plan
+func (s *stream) plan(recorded map[string]bool) (deploy.Plan, error) {
+	var p deploy.Plan
 	var adds, updates, removes int
 	for _, c := range s.changes {
-		action := provision.Action(c.Action)
+		action := deploy.Action(c.Action)
 		switch action {
-		case provision.Create:
+		case deploy.Create:
 			adds++
-		case provision.Update:
+		case deploy.Update:
 			updates++
-		case provision.Replace:
+		case deploy.Replace:
 			adds, removes = adds+1, removes+1
-		case provision.Delete:
+		case deploy.Delete:
 			removes++
 		default: // read, noop, move, import, remove: nothing on a hypervisor changes
 			continue
 		}
 		vm := c.Resource.Type == vmType
-		p.Changes = append(p.Changes, provision.Change{
+		p.Changes = append(p.Changes, deploy.Change{
 			Address: c.Resource.Address, Node: c.Resource.node(), Action: action, VM: vm, Reason: c.Reason,
-			Unfinished: action == provision.Replace && c.Reason == "tainted",
-			Vanished:   vm && action == provision.Create && recorded[c.Resource.node()],
+			Unfinished: action == deploy.Replace && c.Reason == "tainted",
+			Vanished:   vm && action == deploy.Create && recorded[c.Resource.node()],
 		})
 	}
-	provision.SortChanges(p.Changes)
+	deploy.SortChanges(p.Changes)
 	if t := s.totals; t != nil && (t.Add != adds || t.Change != updates || t.Remove != removes) {
 		return p, fmt.Errorf("the plan counts %d to add, %d to change, %d to destroy but lists %d, %d and %d: it cannot be judged", t.Add, t.Change, t.Remove, adds, updates, removes)
 	}
@@ -190,7 +190,7 @@ func (s *stream) plan(recorded map[string]bool) (provision.Plan, error) {
 func (s *stream) completed(action string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return provision.SortNodes(slices.Clone(s.done[action]))
+	return deploy.SortNodes(slices.Clone(s.done[action]))
 }
 
 // nodeOf returns the node name in an address like proxmox_virtual_environment_vm.node["ci-1"], or nothing.

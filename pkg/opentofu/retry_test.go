@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
-	"hive-test/pkg/provision"
 )
 
 // The texts are those of PVE 8.4 and bpg/proxmox 0.111.
 func TestWhatPasses(t *testing.T) {
 	failure := func(step string, details ...string) error {
-		f := &provision.Failure{Step: step}
+		f := &deploy.Failure{Step: step}
 		for _, d := range details {
 			f.Problems = append(f.Problems, problem(diagnostic{Summary: "VM start", Detail: d}, nil))
 		}
@@ -47,8 +47,8 @@ func TestWhatPasses(t *testing.T) {
 		"one of two passes": {failure("tofu apply", `got no worker upid`, `storage 'fast' does not exist`), false},
 		"no quorum":         {failure("tofu apply", `cfs-lock 'file-user_cfg' error: no quorum!`), false},
 		"init":              {failure("tofu init", `connection reset by peer`), false},
-		"a refusal":         {&provision.RefusedError{}, false},
-		"nothing known":     {&provision.Failure{Step: "tofu apply", Err: errors.New("exit status 1")}, false},
+		"a refusal":         {&deploy.RefusedError{}, false},
+		"nothing known":     {&deploy.Failure{Step: "tofu apply", Err: errors.New("exit status 1")}, false},
 	} {
 		if got := passing(tc.err); got != tc.want {
 			t.Errorf("%s: passing is %v", name, got)
@@ -110,7 +110,7 @@ func TestUpTriesAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := b.provider.Up(t.Context(), b.request)
-		failure, ok := errors.AsType[*provision.Failure](err)
+		failure, ok := errors.AsType[*deploy.Failure](err)
 		if !ok || !strings.Contains(err.Error(), "after 5 tries: tofu apply failed: ci-1-2, ci-1-3: ") || !slices.Equal(failure.Missing, []string{"ci-1-2", "ci-1-3"}) {
 			t.Errorf("got %v", err)
 		}

@@ -1,6 +1,4 @@
-// Package provision is what makes and removes the nodes of a cluster: requests in, results out. It holds plain types;
-// the implementations are below it.
-package provision
+package deploy
 
 import (
 	"context"
@@ -55,23 +53,6 @@ type Result struct {
 	Seconds map[string]float64
 }
 
-// Provisioner makes and removes the VMs of a cluster. Calls for one cluster must not overlap; calls for different
-// clusters may, in this process and in others. Both calls can be repeated after any failure.
-type Provisioner interface {
-	// Up makes everything exist as asked for and returns once all VMs are started; they may still be booting. A plan that
-	// would delete or replace what was completely made, or change it so that a restart is needed, is not applied unless
-	// the request allows it: the error is a *RefusedError. Up restarts nothing itself: such changes wait for the next
-	// start. On cancellation it waits for the work in hand to be recorded, and the error matches context.Canceled.
-	Up(ctx context.Context, r Request) (Result, error)
-	// Plan returns what Up would do, and does nothing: nothing is written below r.Dir, and hypervisors are only read.
-	Plan(ctx context.Context, r Request) (Plan, error)
-	// PlanText returns the last plan that Up made in r.Dir, for people; empty if there is none. It changes nothing.
-	PlanText(ctx context.Context, r Request) (string, error)
-	// Down removes everything that Up recorded in r.Dir, using what Up wrote there. It succeeds if nothing was recorded.
-	// Only r.Dir is needed; r.Spec.Hypervisors, if set, replace how hypervisors were reached at the time.
-	Down(ctx context.Context, r Request) error
-}
-
 // ErrUnusable means that what a call needs of r.Dir cannot be used, be it that it is damaged or that nothing can be
 // written there. Nothing was done.
 var ErrUnusable = errors.New("the files that tofu works with cannot be used")
@@ -80,7 +61,7 @@ var ErrUnusable = errors.New("the files that tofu works with cannot be used")
 // still be done.
 var ErrKilled = errors.New("killed at work")
 
-// Recorded is what the files of a Provisioner tell of a cluster: whose its VMs are and where, as far as it is known.
+// Recorded is what the files of a deployer tell of a cluster: whose its VMs are and where, as far as it is known.
 type Recorded struct {
 	Name      cluster.Name
 	OwnerID   string

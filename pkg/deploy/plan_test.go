@@ -1,0 +1,69 @@
+package deploy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/deploy"
+)
+
+func TestWhatAPlanNeeds(t *testing.T) {
+	vm := func(action deploy.Action) deploy.Change {
+		return deploy.Change{Node: "ci-2", Address: "vm", VM: true, Action: action}
+	}
+	unfinished, restart := vm(deploy.Replace), vm(deploy.Update)
+	unfinished.Unfinished, restart.Restarts = true, true
+	for _, tc := range []struct {
+		name    string
+		change  deploy.Change
+		request deploy.Request
+		want    string
+	}{
+		{"a new VM", vm(deploy.Create), deploy.Request{}, ""},
+		{"a change while it runs", vm(deploy.Update), deploy.Request{}, ""},
+		{"what was never completed", unfinished, deploy.Request{}, ""},
+		{"a node that leaves", vm(deploy.Delete), deploy.Request{Leaving: []string{"ci-2"}}, ""},
+		{"another node than the one that leaves", vm(deploy.Delete), deploy.Request{Leaving: []string{"ci-3"}}, "--allow-replace"},
+		{"a node that leaves is not replaced", vm(deploy.Replace), deploy.Request{Leaving: []string{"ci-2"}}, "--allow-replace"},
+		{"a replacement", vm(deploy.Replace), deploy.Request{Allow: deploy.Allowed{Restart: true}}, "--allow-replace"},
+		{"an allowed replacement", vm(deploy.Replace), deploy.Request{Allow: deploy.Allowed{Replace: true}}, ""},
+		{"a restart", restart, deploy.Request{Allow: deploy.Allowed{Replace: true}}, "--allow-restart"},
+		{"an allowed restart", restart, deploy.Request{Allow: deploy.Allowed{Restart: true}}, ""},
+	} {
+		if got := tc.request.Needs(tc.change); got != tc.want {
+			t.Errorf("%s needs %q, want %q", tc.name, got, tc.want)
+		}
+		refused := tc.request.Refused(deploy.Plan{Changes: []deploy.Change{tc.change}})
+		if (len(refused) > 0) != (tc.want != "") {
+			t.Errorf("%s: refused %v", tc.name, refused)
+		}
+	}
+}
+
+func TestARefusalNamesTheChangesAndTheWaysOn(t *testing.T) {
+	err := &deploy.RefusedError{Changes: []deploy.Change{
+		{Node: "ci-1", VM: true, Action: deploy.Replace, Reason: "cannot_update", Attributes: []deploy.Attribute{{Name: "disk.file_id", Before: "a", After: "b"}}},
+		{Node: "ci-2", VM: true, Action: deploy.Delete, Reason: "delete_because_each_key"},
+		{Node: "ci-3", VM: true, Action: deploy.Update, Restarts: true},
+	}}
+	const want = "replace ci-1 (disk.file_id a -> b); delete ci-2; update ci-3 (needs a restart)"
+	if !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %s", err)
+	}
+	for _, flag := range []string{"--allow-replace", "--allow-restart"} {
+		if !strings.Contains(err.Hint(), flag) {
+			t.Errorf("the hint does not name %s: %s", flag, err.Hint())
+		}
+	}
+}
+
+func TestChangesAreToldByNode(t *testing.T) {
+	changes := []deploy.Change{{Node: "ci-10", VM: true}, {Node: "ci-2"}, {Node: "ci-2", VM: true}, {Node: "ci-1"}}
+	deploy.SortChanges(changes)
+	want := []deploy.Change{{Node: "ci-1"}, {Node: "ci-2", VM: true}, {Node: "ci-2"}, {Node: "ci-10", VM: true}}
+	if diff := cmp.Diff(want, changes); diff != "" {
+		t.Error(diff)
+	}
+}
