@@ -61,7 +61,7 @@ var within = []struct {
 	{"pkg/explain", []string{"pkg/progress"}, "events and files in, words out"},
 	{"pkg/state", []string{"pkg/cluster", "pkg/progress"}, "an adapter to the disk"},
 	{"pkg/remote", []string{"pkg/cluster", "pkg/phase", "pkg/progress"}, "an adapter to SSH"},
-	{"pkg/deploy/proxmox/api", []string{"pkg/cluster", "pkg/progress"}, "an adapter to Proxmox VE"},
+	{"pkg/deploy/proxmox/api", []string{"pkg/cluster", "pkg/deploy", "pkg/progress"}, "an adapter to Proxmox VE"},
 	{"pkg/opentofu", []string{"pkg/cluster", "pkg/deploy", "pkg/phase", "pkg/progress", "pkg/process", "tofu", "cloudinit"}, "an adapter to OpenTofu"},
 	{"pkg/hive", []string{"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is done to nodes, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
@@ -69,7 +69,7 @@ var within = []struct {
 	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
 	{"pkg/deploy/deploytest", []string{"pkg/cluster", "pkg/deploy", "pkg/progress"}, "what every deployer must do, whichever it is"},
 	{"pkg/deploy/simhosts", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api"}, "VMs of a simulator without OpenTofu"},
-	{"pkg/deploy/proxmox", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/process", "pkg/deploy/proxmox/api", "pkg/lifecycle"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
+	{"pkg/deploy/proxmox", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/process", "pkg/deploy/proxmox/api"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
 	{"pkg/engine", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/opentofu", "pkg/phase", "pkg/process", "pkg/progress",
 		"pkg/remote", "pkg/report", "pkg/scratch", "pkg/state",

@@ -9,6 +9,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/engine"
 )
@@ -70,9 +71,9 @@ func printRole(w io.Writer, settings config.Settings) error {
 
 // doctorJSON is the shape of `doctor -o json`.
 type doctorJSON struct {
-	Schema int           `json:"schema"`
-	OK     bool          `json:"ok"`
-	Checks []api.Finding `json:"checks"`
+	Schema int              `json:"schema"`
+	OK     bool             `json:"ok"`
+	Checks []deploy.Finding `json:"checks"`
 }
 
 func (a *app) doctor(ctx context.Context, name string, settings config.Settings) error {
@@ -102,7 +103,7 @@ func (d doctorJSON) print(w io.Writer) error {
 		if f.Fix != "" {
 			rows = append(rows, []string{"", "", "", "fix: " + f.Fix})
 		}
-		if f.Status == api.Fail {
+		if f.Status == deploy.Fail {
 			failed++
 		}
 	}
@@ -110,7 +111,7 @@ func (d doctorJSON) print(w io.Writer) error {
 		return err
 	}
 	verdict := "all checks passed"
-	if unmade := api.Unmade(d.Checks); len(unmade) > 0 {
+	if unmade := deploy.Unmade(d.Checks); len(unmade) > 0 {
 		verdict = fmt.Sprintf("all checks that were made passed, and %d of %d were not made", len(unmade), len(d.Checks))
 	}
 	if failed > 0 {

@@ -13,9 +13,8 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
-	"hive-test/pkg/deploy/proxmox"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/engine"
-	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 )
 
@@ -85,25 +84,25 @@ type reapJSON struct {
 }
 
 type reapedVM struct {
-	VMID       int                  `json:"vmid"`
-	Name       string               `json:"name"`
-	Hypervisor string               `json:"hypervisor"`
-	Cluster    string               `json:"cluster"`
-	Owner      string               `json:"owner"`
-	Expires    *time.Time           `json:"expires"`
-	Reason     string               `json:"reason"`
-	Detail     string               `json:"detail"`
-	Action     lifecycle.ReapAction `json:"action"`
-	Error      string               `json:"error,omitempty"`
+	VMID       int               `json:"vmid"`
+	Name       string            `json:"name"`
+	Hypervisor string            `json:"hypervisor"`
+	Cluster    string            `json:"cluster"`
+	Owner      string            `json:"owner"`
+	Expires    *time.Time        `json:"expires"`
+	Reason     string            `json:"reason"`
+	Detail     string            `json:"detail"`
+	Action     deploy.ReapAction `json:"action"`
+	Error      string            `json:"error,omitempty"`
 }
 
 type reapedTrace struct {
-	Pool    string               `json:"pool"`
-	Cluster string               `json:"cluster"`
-	Owner   string               `json:"owner"`
-	Detail  string               `json:"detail"`
-	Action  lifecycle.ReapAction `json:"action"`
-	Error   string               `json:"error,omitempty"`
+	Pool    string            `json:"pool"`
+	Cluster string            `json:"cluster"`
+	Owner   string            `json:"owner"`
+	Detail  string            `json:"detail"`
+	Action  deploy.ReapAction `json:"action"`
+	Error   string            `json:"error,omitempty"`
 }
 
 // reap is one look at a Proxmox VE, and what follows from it.
@@ -116,7 +115,7 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 			Request: a.request(name, settings), Prefix: flags.prefix, OlderThan: *flags.olderThan, Again: flags.again(settings),
 		}
 		var unasked error
-		plan, err := e.Reap(ctx, request, func(plan *proxmox.ReapPlan) (bool, error) {
+		plan, err := e.Reap(ctx, request, func(plan *deploy.ReapPlan) (bool, error) {
 			if !flags.yes && !flags.dryRun && plan.Something() {
 				flags.dryRun, unasked = a.askToReap(plan)
 			}
@@ -176,7 +175,7 @@ func checkPrefix(prefix string) error {
 }
 
 // askToReap shows what would be deleted and asks whether it shall be. Where nobody can answer, nothing is deleted.
-func (a *app) askToReap(plan *proxmox.ReapPlan) (dryRun bool, err error) {
+func (a *app) askToReap(plan *deploy.ReapPlan) (dryRun bool, err error) {
 	if !a.onTerminal() {
 		fmt.Fprintln(a.Stderr, "not a terminal: pass --yes to delete")
 		return true, nil
@@ -189,14 +188,14 @@ func (a *app) askToReap(plan *proxmox.ReapPlan) (dryRun bool, err error) {
 }
 
 // reaped is a plan as `reap` prints it.
-func reaped(plan *proxmox.ReapPlan, dryRun bool) reapJSON {
+func reaped(plan *deploy.ReapPlan, dryRun bool) reapJSON {
 	d := reapJSON{Schema: outputSchema, DryRun: dryRun, VMs: []reapedVM{}, Traces: []reapedTrace{}}
 	for _, v := range plan.Verdicts {
 		row := reapedVM{
 			VMID: v.VMID, Name: v.Name, Hypervisor: v.Hypervisor, Cluster: string(v.Cluster), Owner: v.Owner,
 			Expires: engine.Expiry(cluster.Owner{Expires: v.Expires}), Reason: v.Reason, Detail: v.Detail, Action: v.Action,
 		}
-		if err := plan.Errs[v.Owner]; err != nil && v.Action == lifecycle.ReapFailed {
+		if err := plan.Errs[v.Owner]; err != nil && v.Action == deploy.ReapFailed {
 			row.Error = err.Error()
 		}
 		d.VMs = append(d.VMs, row)
@@ -221,7 +220,7 @@ func (a *app) printReaped(d reapJSON, format, covered string) error {
 // print writes the table for people.
 func (d reapJSON) print(w io.Writer, covered string) error {
 	rows := [][]string{{"VMID", "NAME", "HYPERVISOR", "CLUSTER", "ACTION", "REASON"}}
-	counts := map[lifecycle.ReapAction]int{}
+	counts := map[deploy.ReapAction]int{}
 	for _, vm := range d.VMs {
 		counts[vm.Action]++
 		rows = append(rows, []string{strconv.Itoa(vm.VMID), dash(vm.Name), vm.Hypervisor, vm.Cluster, string(vm.Action), vm.Reason + ": " + vm.Detail})
@@ -236,10 +235,10 @@ func (d reapJSON) print(w io.Writer, covered string) error {
 	if err := tabbed(w, rows); err != nil {
 		return err
 	}
-	verdict := fmt.Sprintf("%s deleted, %d failed", progress.Count(counts[lifecycle.ReapDeleted], "VM"), counts[lifecycle.ReapFailed])
+	verdict := fmt.Sprintf("%s deleted, %d failed", progress.Count(counts[deploy.ReapDeleted], "VM"), counts[deploy.ReapFailed])
 	if d.DryRun {
-		verdict = progress.Count(counts[lifecycle.ReapDelete], "VM") + " would be deleted"
+		verdict = progress.Count(counts[deploy.ReapDelete], "VM") + " would be deleted"
 	}
-	_, err := fmt.Fprintf(w, "%s, %d left alone\n", verdict, counts[lifecycle.ReapSkip]+counts[lifecycle.ReapKeep])
+	_, err := fmt.Fprintf(w, "%s, %d left alone\n", verdict, counts[deploy.ReapSkip]+counts[deploy.ReapKeep])
 	return err
 }

@@ -10,15 +10,6 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// Finding is one result of a preflight check.
-type Finding struct {
-	ID     string
-	Title  string
-	Detail string
-	Fix    string // the command or setting that mends it
-	Warn   bool   // worth knowing, but nothing that stops the run
-}
-
 // VMRef names one VM that still exists, and what stands in the way of its end.
 type VMRef struct {
 	VMID       int

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/lifecycle"
@@ -29,7 +30,7 @@ const (
 // Checkup is what Doctor has found.
 type Checkup struct {
 	OK       bool // nothing failed
-	Findings []api.Finding
+	Findings []deploy.Finding
 }
 
 // Doctor checks everything that is known to make Up fail, and changes nothing: for a cluster that exists or will be
@@ -47,15 +48,15 @@ func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 	if err != nil {
 		return Checkup{}, err
 	}
-	checkup := Checkup{OK: len(api.Failed(findings)) == 0, Findings: findings}
-	if checkup.OK && len(api.Unmade(findings)) == 0 && len(s.record.Nodes) == 0 { // there is room for another cluster; that one is there says nothing of it
+	checkup := Checkup{OK: len(deploy.Failed(findings)) == 0, Findings: findings}
+	if checkup.OK && len(deploy.Unmade(findings)) == 0 && len(s.record.Nodes) == 0 { // there is room for another cluster; that one is there says nothing of it
 		s.rememberHealth()
 	}
 	return checkup, nil
 }
 
 // examine makes all checks that the settings, or the cluster that exists, call for.
-func (s *session) examine(ctx context.Context, named bool) ([]api.Finding, error) {
+func (s *session) examine(ctx context.Context, named bool) ([]deploy.Finding, error) {
 	findings, err := s.subject(ctx, named)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func (s *session) examine(ctx context.Context, named bool) ([]api.Finding, error
 		return nil, usage(fmt.Errorf("cluster %q is made of hosts that were there: doctor looks at Proxmox VE", s.name))
 	}
 	for _, problem := range s.record.Spec.Validate() {
-		findings = append(findings, api.Finding{ID: "settings", Title: "settings are complete", Status: api.Fail, Detail: problem.Error(), Fix: "change that setting; `hive-test help settings` lists them"})
+		findings = append(findings, deploy.Finding{ID: "settings", Title: "settings are complete", Status: deploy.Fail, Detail: problem.Error(), Fix: "change that setting; `hive-test help settings` lists them"})
 	}
 	limit := cmp.Or(s.settings.Timeout, doctorLimit)
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%s)", api.ErrTimeUp, progress.FormatLimit(limit)))
@@ -76,7 +77,7 @@ func (s *session) examine(ctx context.Context, named bool) ([]api.Finding, error
 	defer late.Stop()
 	f, problems := s.patient()
 	findings = append(findings, problems...)
-	if len(api.Failed(findings)) > 0 {
+	if len(deploy.Failed(findings)) > 0 {
 		f.Client = nil // it could only be used wrongly
 	}
 	request := s.record
@@ -90,7 +91,7 @@ func (s *session) examine(ctx context.Context, named bool) ([]api.Finding, error
 }
 
 // subject finds out what is to be looked at: the cluster of that name if there is one, or what up would make.
-func (s *session) subject(ctx context.Context, named bool) ([]api.Finding, error) {
+func (s *session) subject(ctx context.Context, named bool) ([]deploy.Finding, error) {
 	if named {
 		err := s.load()
 		if err == nil {
@@ -117,7 +118,7 @@ func (s *session) subject(ctx context.Context, named bool) ([]api.Finding, error
 }
 
 // missingSettings are the settings without which there is no Proxmox VE to make a cluster on.
-func (s *session) missingSettings() []api.Finding {
+func (s *session) missingSettings() []deploy.Finding {
 	findings := s.missingAccess()
 	if len(s.settings.Proxmox.Hypervisors) == 0 {
 		findings = append(findings, incomplete("no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes", "set proxmox.hypervisors, or TF_VAR_nodes"))
@@ -125,14 +126,14 @@ func (s *session) missingSettings() []api.Finding {
 	return findings
 }
 
-func incomplete(detail, fix string) api.Finding {
-	return api.Finding{ID: "settings", Title: "settings are complete", Status: api.Fail, Detail: detail, Fix: fix}
+func incomplete(detail, fix string) deploy.Finding {
+	return deploy.Finding{ID: "settings", Title: "settings are complete", Status: deploy.Fail, Detail: detail, Fix: fix}
 }
 
 // missingAccess are the settings without which there is no Proxmox VE to talk to.
-func (s *session) missingAccess() []api.Finding {
+func (s *session) missingAccess() []deploy.Finding {
 	p := s.settings.Proxmox
-	var findings []api.Finding
+	var findings []deploy.Finding
 	missing := func(absent bool, detail, fix string) {
 		if absent {
 			findings = append(findings, incomplete(detail, fix))
@@ -156,7 +157,7 @@ func (s *session) fillTarget() {
 }
 
 // patient is the fleet for findings: what is wrong with the way to Proxmox VE is a finding, too.
-func (s *session) patient() (*proxmox.Fleet, []api.Finding) {
+func (s *session) patient() (*proxmox.Fleet, []deploy.Finding) {
 	target := s.record.Target
 	options := api.Options{Endpoint: target.Endpoint, Token: s.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure, Timeout: s.settings.Proxmox.CallTimeout}
 	f := proxmox.New(proxmox.Options{IDBase: s.settings.Proxmox.VMIDBase, Checks: s.checks(false)})
@@ -164,7 +165,7 @@ func (s *session) patient() (*proxmox.Fleet, []api.Finding) {
 	if ids := s.settings.Proxmox.VMIDRange; ids != "" {
 		var err error
 		if f.IDRange, err = api.ParseIDRange(ids); err != nil {
-			problems = append(problems, api.Finding{ID: "settings", Title: "settings are complete", Status: api.Fail, Detail: err.Error(), Fix: "set proxmox.vmid_range to 20000-29999"})
+			problems = append(problems, deploy.Finding{ID: "settings", Title: "settings are complete", Status: deploy.Fail, Detail: err.Error(), Fix: "set proxmox.vmid_range to 20000-29999"})
 		}
 	}
 	f.Client, _ = api.New(options) // nil where it cannot be: problems say why

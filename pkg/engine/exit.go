@@ -9,7 +9,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
-	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/state"
 )
@@ -137,7 +137,7 @@ func plainCode(err error) ExitCode {
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return ExitConfig
 	}
-	if _, ok := errors.AsType[*lifecycle.PreflightError](err); ok {
+	if _, ok := errors.AsType[*deploy.PreflightError](err); ok {
 		return ExitConfig
 	}
 	if _, ok := errors.AsType[*state.LockedError](err); ok {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"hive-test/pkg/config"
-	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/state"
 )
@@ -31,7 +31,7 @@ func TestExitCodes(t *testing.T) {
 		{"usage", running, usage(errors.New("x")), 2},
 		{"usage, wrapped", running, fmt.Errorf("y: %w", usage(errors.New("x"))), 2},
 		{"settings", running, &config.Error{}, 3},
-		{"preflight", running, fmt.Errorf("y: %w", &lifecycle.PreflightError{}), 3},
+		{"preflight", running, fmt.Errorf("y: %w", &deploy.PreflightError{}), 3},
 		{"damaged record", running, fmt.Errorf("y: %w", state.ErrCorrupt), 3},
 		{"locked", running, &state.LockedError{}, 8},
 		{"no such cluster", running, fmt.Errorf("y: %w", state.ErrNotFound), 9},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/hive"
@@ -43,7 +44,7 @@ func (s *session) checks(download bool) proxmox.Checks {
 }
 
 // nameCheck looks whether the provider will take the certificate that is pinned.
-func (s *session) nameCheck(ctx context.Context) []api.Finding {
+func (s *session) nameCheck(ctx context.Context) []deploy.Finding {
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Proxmox.CallTimeout)
 	defer cancel()
 	return api.CheckPinnedName(ctx, s.record.Target.Endpoint, s.record.Target.Fingerprint)
@@ -51,46 +52,46 @@ func (s *session) nameCheck(ctx context.Context) []api.Finding {
 
 // tofuCheck looks for tofu and for the provider in a mirror. It reads the record, and changes nothing.
 func (s *session) tofuCheck(download bool) api.Check {
-	return func(ctx context.Context) []api.Finding {
+	return func(ctx context.Context) []deploy.Finding {
 		search := s.tofuOfCluster()
 		if !download {
 			search.Downloaders = nil
 		}
-		f := api.Finding{ID: "tofu", Title: "OpenTofu or Terraform is there"}
+		f := deploy.Finding{ID: "tofu", Title: "OpenTofu or Terraform is there"}
 		binary, err := opentofu.Find(ctx, search)
 		switch {
 		case err != nil && search.Explicit != "":
-			f.Status, f.Detail, f.Fix = api.Fail, err.Error(), "unset tofu_bin, or name a program that works; "+progress.HintOf(err)
+			f.Status, f.Detail, f.Fix = deploy.Fail, err.Error(), "unset tofu_bin, or name a program that works; "+progress.HintOf(err)
 		case err != nil && !download:
-			f.Status, f.Detail, f.Fix = api.Warn, err.Error(), "up downloads OpenTofu; or "+progress.HintOf(err)
+			f.Status, f.Detail, f.Fix = deploy.Warn, err.Error(), "up downloads OpenTofu; or "+progress.HintOf(err)
 		case err != nil:
-			f.Status, f.Detail, f.Fix = api.Fail, err.Error(), progress.HintOf(err)
+			f.Status, f.Detail, f.Fix = deploy.Fail, err.Error(), progress.HintOf(err)
 		default:
-			f.Status, f.Detail = api.Pass, fmt.Sprintf("%s %s at %s", binary.Flavor, binary.Version, binary.Path)
+			f.Status, f.Detail = deploy.Pass, fmt.Sprintf("%s %s at %s", binary.Flavor, binary.Version, binary.Path)
 		}
-		return append([]api.Finding{f}, s.mirrorFinding(cmp.Or(binary.Flavor, opentofu.OpenTofu))...)
+		return append([]deploy.Finding{f}, s.mirrorFinding(cmp.Or(binary.Flavor, opentofu.OpenTofu))...)
 	}
 }
 
 // mirrorFinding looks whether the mirror that providers come from holds ours.
-func (s *session) mirrorFinding(flavor string) []api.Finding {
-	f := api.Finding{ID: "provider", Title: "provider can be installed", Status: api.Pass}
+func (s *session) mirrorFinding(flavor string) []deploy.Finding {
+	f := deploy.Finding{ID: "provider", Title: "provider can be installed", Status: deploy.Pass}
 	mirror := s.record.Target.ProviderMirror
 	if mirror == "" {
-		f.Status, f.Detail = api.Skip, "it comes from the registry"
-		return []api.Finding{f}
+		f.Status, f.Detail = deploy.Skip, "it comes from the registry"
+		return []deploy.Finding{f}
 	}
 	f.Detail = "from " + mirror
 	if err := opentofu.CheckMirror(mirror, flavor); err != nil {
-		f.Status, f.Detail = api.Fail, err.Error()
+		f.Status, f.Detail = deploy.Fail, err.Error()
 		f.Fix = cmp.Or(progress.HintOf(err), "set provider_mirror to the directory of a mirror that holds it, or set provider to registry")
 	}
-	return []api.Finding{f}
+	return []deploy.Finding{f}
 }
 
 // cpuCheck looks whether nodes get the CPUs that hive reserves, as far as it is known which hive that will be.
-func (s *session) cpuCheck(ctx context.Context) []api.Finding {
-	f := api.Finding{ID: "node-cpus", Title: "nodes have the CPUs that hive reserves", Status: api.Pass}
+func (s *session) cpuCheck(ctx context.Context) []deploy.Finding {
+	f := deploy.Finding{ID: "node-cpus", Title: "nodes have the CPUs that hive reserves", Status: deploy.Pass}
 	cpus := cmp.Or(s.record.Spec.CPUCores, s.settings.CPUCores)
 	problem, fatal := hive.TooFewCPUs("", cpus) // which is asked first, for it runs no program
 	if problem != "" {
@@ -98,23 +99,23 @@ func (s *session) cpuCheck(ctx context.Context) []api.Finding {
 	}
 	if problem == "" {
 		f.Detail = fmt.Sprintf("%d per node", cpus)
-		return []api.Finding{f}
+		return []deploy.Finding{f}
 	}
-	f.Status, f.Detail, f.Fix = api.Warn, problem, "set --cpu-cores to 4 or more"
+	f.Status, f.Detail, f.Fix = deploy.Warn, problem, "set --cpu-cores to 4 or more"
 	if fatal {
-		f.Status = api.Fail
+		f.Status = deploy.Fail
 	}
-	return []api.Finding{f}
+	return []deploy.Finding{f}
 }
 
 // keyCheck looks whether the nodes' key is a pair.
-func (s *session) keyCheck(context.Context) []api.Finding {
-	f := api.Finding{ID: "ssh-key", Title: "SSH key for the nodes is a pair", Status: api.Pass}
+func (s *session) keyCheck(context.Context) []deploy.Finding {
+	f := deploy.Finding{ID: "ssh-key", Title: "SSH key for the nodes is a pair", Status: deploy.Pass}
 	path := s.record.SSHKeyPath
 	if s.settings.SSHPrivateKeyPath == "" {
 		if _, err := os.Stat(path); err != nil {
 			f.Detail = "each cluster gets a pair of its own"
-			return []api.Finding{f}
+			return []deploy.Finding{f}
 		}
 	}
 	f.Detail = path
@@ -123,16 +124,16 @@ func (s *session) keyCheck(context.Context) []api.Finding {
 		public = absolute(s.settings.SSHPublicKeyPath)
 	}
 	if err := remote.CheckKeyPair(path, public); err != nil {
-		f.Status, f.Detail = api.Fail, err.Error()
+		f.Status, f.Detail = deploy.Fail, err.Error()
 		otherwise := "or unset ssh_private_key_path: then each cluster gets a pair of its own"
 		if s.settings.SSHPrivateKeyPath == "" {
 			otherwise = "else put it back, or begin anew with `hive-test down " + s.name.String() + "`, which needs no key"
 		}
 		f.Fix = fmt.Sprintf("ssh-keygen -y -f %s > %s, where the private key is the right one; %s", remote.Quote(path), remote.Quote(public), otherwise)
 	} else if err := remote.CheckKey(path, cmp.Or(s.record.SSHAgent, s.settings.SSH.AgentSocket)); err != nil {
-		f.Status, f.Detail, f.Fix = api.Fail, err.Error(), "eval $(ssh-agent); ssh-add "+remote.Quote(path)+"; or unset ssh_private_key_path: then each cluster gets a pair of its own"
+		f.Status, f.Detail, f.Fix = deploy.Fail, err.Error(), "eval $(ssh-agent); ssh-add "+remote.Quote(path)+"; or unset ssh_private_key_path: then each cluster gets a pair of its own"
 	}
-	return []api.Finding{f}
+	return []deploy.Finding{f}
 }
 
 // tryHypervisor logs in as the provider will and runs what it runs there, short of changing anything. Each command has

@@ -29,7 +29,7 @@ type ReapRequest struct {
 
 // Reap finds the VMs that nobody will destroy, from Proxmox VE alone, and hands the plan to decide: where that says so,
 // what the plan says is destroyed, and the plan tells what became of it.
-func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*proxmox.ReapPlan) (destroy bool, err error)) (*proxmox.ReapPlan, error) {
+func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*deploy.ReapPlan) (destroy bool, err error)) (*deploy.ReapPlan, error) {
 	s, err := e.open("reap", request.named("reap"))
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*pro
 	if err != nil {
 		return nil, err
 	}
-	plan, err := p.Plan(ctx, lifecycle.ReapRule{Name: cluster.Name(request.Name), Prefix: request.Prefix, OlderThan: request.OlderThan})
+	plan, err := p.Plan(ctx, deploy.ReapRule{Name: cluster.Name(request.Name), Prefix: request.Prefix, OlderThan: request.OlderThan})
 	if err != nil {
 		return nil, unusable(err)
 	}
@@ -93,7 +93,7 @@ func unusable(err error) error {
 const reapedAtOnce = 4
 
 // carryOut destroys what the plan says, each cluster for itself, and notes what became of it.
-func (s *session) carryOut(ctx context.Context, p *proxmox.Reaper, plan *proxmox.ReapPlan, again string) error {
+func (s *session) carryOut(ctx context.Context, p *proxmox.Reaper, plan *deploy.ReapPlan, again string) error {
 	records, unfinished := plan.Targets(p.Pool)
 	failures := make([]error, len(records))
 	met := make([][]deploy.VMRef, len(records))
@@ -108,12 +108,12 @@ func (s *session) carryOut(ctx context.Context, p *proxmox.Reaper, plan *proxmox
 	_ = group.Wait()
 	for i, r := range records {
 		plan.Note(r, met[i], failures[i])
-		if _, live := errors.AsType[*lifecycle.LiveError](failures[i]); live { // it was told, and is nothing that went wrong
+		if _, live := errors.AsType[*deploy.LiveError](failures[i]); live { // it was told, and is nothing that went wrong
 			failures[i] = nil
 		}
 	}
-	if len(plan.Unread) > 0 {
-		failures = append(failures, progress.WithHint(fmt.Errorf("%s could not be judged, and what is known of their clusters stays", progress.Count(len(plan.Unread), "VM")),
+	if plan.Unread > 0 {
+		failures = append(failures, progress.WithHint(fmt.Errorf("%s could not be judged, and what is known of their clusters stays", progress.Count(plan.Unread, "VM")),
 			"when their hypervisors answer: hive-test reap"+again))
 	}
 	failures = append(failures, plan.DropTraces(ctx))
@@ -135,7 +135,7 @@ func (s *session) reapOne(ctx context.Context, p *proxmox.Reaper, r *cluster.Rec
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
 	opentofu.EndOrphans(ctx, r.Owner.ID, sink) // one may still be making what is deleted here
 	met, err := lifecycle.ReapCluster(ctx, deploy.Of(proxmox.Deployer{Fleet: own.Fleet}), own, r, unfinished, sink)
-	if live, ok := errors.AsType[*lifecycle.LiveError](err); ok {
+	if live, ok := errors.AsType[*deploy.LiveError](err); ok {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})
 		return met, err
 	}
@@ -151,7 +151,7 @@ func (s *session) reapOne(ctx context.Context, p *proxmox.Reaper, r *cluster.Rec
 // reapFailure says how to go on: the cluster's directory, from which down would, may be on another machine.
 func reapFailure(name cluster.Name, err error, flags string) error {
 	again := "hive-test reap " + name.String() + flags
-	if leak, ok := errors.AsType[*lifecycle.LeakError](err); ok {
+	if leak, ok := errors.AsType[*deploy.LeakError](err); ok {
 		leak.Next = again
 		again = ""
 	}
@@ -160,13 +160,13 @@ func reapFailure(name cluster.Name, err error, flags string) error {
 
 // localLife is what the clusters directory of this machine knows of a cluster's run: who holds the cluster, or that up
 // was cut off.
-func (s *session) localLife(name cluster.Name, owner string) (lifecycle.RunStatus, bool) {
+func (s *session) localLife(name cluster.Name, owner string) (deploy.RunStatus, bool) {
 	record, err := s.store.Load(name)
 	if err != nil || record.Owner.ID != owner {
-		return lifecycle.RunStatus{}, false
+		return deploy.RunStatus{}, false
 	}
 	holder, life := s.store.Holder(name)
-	l := lifecycle.RunStatus{Cluster: name, Owner: owner}
+	l := deploy.RunStatus{Cluster: name, Owner: owner}
 	switch {
 	case life == state.Alive:
 		l.What = fmt.Sprintf("`%s` (pid %d)", holder.Command, holder.PID)

@@ -26,7 +26,7 @@ func (s *session) leaseRun(ctx context.Context, r *lifecycle.Job) deploy.RunLeas
 // keepsLease reports whether what a run has left is for reap to see: VMs that it should have destroyed, or could not
 // decide on before it was stopped.
 func keepsLease(err error, aborted bool) bool {
-	_, leak := errors.AsType[*lifecycle.LeakError](err)
+	_, leak := errors.AsType[*deploy.LeakError](err)
 	return leak || aborted
 }
 

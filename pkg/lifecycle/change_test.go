@@ -163,7 +163,7 @@ func TestMigrated(t *testing.T) {
 	now := slices.Clone(before)
 	now[1].Hypervisor = "pve3"
 	found := migrated(before, now)
-	if len(found) != 1 || !found[0].Warn || !strings.Contains(found[0].Detail, "VM 101 of ci-2 was moved from pve2 to pve3") {
+	if len(found) != 1 || found[0].Status != deploy.Warn || !strings.Contains(found[0].Detail, "VM 101 of ci-2 was moved from pve2 to pve3") {
 		t.Errorf("told = %+v", found)
 	}
 }

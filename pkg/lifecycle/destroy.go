@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"hive-test/pkg/cluster"
@@ -14,70 +13,6 @@ import (
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 )
-
-// LeakError means that VMs of the cluster may still exist; they are named.
-type LeakError struct {
-	Name cluster.Name
-	VMs  []deploy.VMRef
-	// Unseen are VMs that may remain, too: their hypervisors do not answer.
-	Unseen []deploy.VMRef
-	// Known says that VMs and Unseen are all that remains; else the hypervisors could not be asked.
-	Known bool
-	Cause error
-	// Next finishes the job; empty: down with --force, or where that was given already, the same once more.
-	Next   string
-	Forced bool
-}
-
-// Error names what remains.
-func (e *LeakError) Error() string {
-	what := "VMs of cluster " + string(e.Name) + " may remain"
-	switch {
-	case len(e.VMs) > 0 && len(e.Unseen) > 0:
-		what = "still there: " + listOf(e.VMs) + "; not seen, and may be there: " + listOf(e.Unseen)
-	case len(e.VMs) > 0:
-		what = "still there: " + listOf(e.VMs)
-	case len(e.Unseen) > 0:
-		what = "not seen, and may be there: " + listOf(e.Unseen)
-	case e.Known && unmarked(e.Cause):
-		what = "not all of cluster " + string(e.Name) + " was removed"
-	case e.Known:
-		what = "no VM of cluster " + string(e.Name) + " is left, but it was not removed to the end"
-	}
-	if e.Cause == nil {
-		return what
-	}
-	return what + ": " + e.Cause.Error()
-}
-
-func unmarked(err error) bool {
-	_, ok := errors.AsType[*deploy.UnmarkedError](err)
-	return ok
-}
-
-func listOf(vms []deploy.VMRef) string {
-	var names []string
-	for _, vm := range vms {
-		names = append(names, vm.String())
-	}
-	return strings.Join(names, ", ")
-}
-
-// Unwrap returns what went wrong.
-func (e *LeakError) Unwrap() error { return e.Cause }
-
-// Hint names the command that finishes the job.
-func (e *LeakError) Hint() string {
-	hint := cmp.Or(e.Next, "hive-test down "+string(e.Name)+" --force")
-	inner := progress.HintOf(e.Cause)
-	if inner == "" && e.Forced && e.Next == "" {
-		inner = "see in this run's evidence, and in the tasks of Proxmox VE, what stands in the way"
-	}
-	if inner != "" {
-		hint = inner + "\nthen: " + hint
-	}
-	return hint
-}
 
 // remainingTime bounds the look at what remains after a failure.
 const remainingTime = 10 * time.Second
@@ -95,7 +30,7 @@ const (
 // that shows itself as theirs. It proves that they are gone and removes what they leave behind. With force it takes off
 // protections, and goes on where a VM that is not ours has an id of the record. Where some cannot be read, the others
 // are destroyed. The error is a
-// *LeakError that says what remains. It may be repeated; VMs that are gone already are no error. Down lets tofu work between the
+// *deploy.LeakError that says what remains. It may be repeated; VMs that are gone already are no error. Down lets tofu work between the
 // steps.
 type destroyer struct {
 	deploy deploy.Capable
@@ -263,8 +198,8 @@ func (d *destroyer) verifyGone(ctx context.Context, sink progress.Sink) error {
 	if err != nil {
 		return d.leaked(nil, err, true)
 	}
-	if unmarked(d.aside) { // whoever says force has done with VMs of others, not with these
-		return &LeakError{Name: d.record.Name, Known: true, Cause: d.aside, Next: "hive-test down " + string(d.record.Name)}
+	if deploy.IsUnmarked(d.aside) { // whoever says force has done with VMs of others, not with these
+		return &deploy.LeakError{Name: d.record.Name, Known: true, Cause: d.aside, Next: "hive-test down " + string(d.record.Name)}
 	}
 	return nil
 }
@@ -324,8 +259,8 @@ func (d *destroyer) deleteRest(ctx context.Context, sink progress.Sink) error {
 }
 
 // leaked is the error for what remains, with all that the last look showed.
-func (d *destroyer) leaked(there []deploy.VMRef, cause error, known bool) *LeakError {
-	leak := &LeakError{Name: d.record.Name, VMs: there, Known: known, Cause: cause, Forced: d.force}
+func (d *destroyer) leaked(there []deploy.VMRef, cause error, known bool) *deploy.LeakError {
+	leak := &deploy.LeakError{Name: d.record.Name, VMs: there, Known: known, Cause: cause, Forced: d.force}
 	if _, unseen := d.aside.(*deploy.UnseenError); d.aside != nil && !unseen && !errors.Is(cause, d.aside) {
 		leak.Cause = errors.Join(cause, d.aside)
 	}
@@ -351,7 +286,7 @@ func newSince(there, tried []deploy.VMRef) bool {
 
 // leak names what remains, also when the time of what failed is up.
 func (d *destroyer) leak(ctx context.Context, cause error) error {
-	known, ok := errors.AsType[*LeakError](cause)
+	known, ok := errors.AsType[*deploy.LeakError](cause)
 	if ok && (known.Known || ctx.Err() == nil) {
 		return cause
 	}
@@ -362,7 +297,7 @@ func (d *destroyer) leak(ctx context.Context, cause error) error {
 	switch again := "hive-test down " + string(d.record.Name); {
 	case errors.Is(cause, errPart) && !d.force:
 		next = again + " --force, or the same with a longer --timeout-down"
-	case unmarked(cause) || ctx.Err() != nil && !d.force: // force has nothing to do with it
+	case deploy.IsUnmarked(cause) || ctx.Err() != nil && !d.force: // force has nothing to do with it
 		next = again
 	case ctx.Err() != nil:
 		next = again + " --force"

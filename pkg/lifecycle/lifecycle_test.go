@@ -335,7 +335,7 @@ func TestDown(t *testing.T) {
 			if !strings.Contains(progress.HintOf(err), tc.hint) {
 				t.Errorf("%s: the hint is %q", tc.name, progress.HintOf(err))
 			}
-			leak, isLeak := errors.AsType[*LeakError](err)
+			leak, isLeak := errors.AsType[*deploy.LeakError](err)
 			switch {
 			case tc.leak == "" && err != nil:
 				t.Errorf("unexpected error: %v", err)
@@ -404,7 +404,7 @@ func TestWhatAKilledApplyMayStillMake(t *testing.T) {
 			if !errors.Is(err, tc.ends) || down.Name != "down" {
 				t.Fatalf("%s: got %v, %+v", name, err, down)
 			}
-			leak, isLeak := errors.AsType[*LeakError](down.Err)
+			leak, isLeak := errors.AsType[*deploy.LeakError](down.Err)
 			if isLeak != tc.leak || w.removed == tc.leak {
 				t.Errorf("%s: down ended with %v, directory removed: %v", name, down.Err, w.removed)
 			}

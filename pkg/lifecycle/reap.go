@@ -1,210 +1,13 @@
 package lifecycle
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
 )
-
-// Orphan is a VM on Proxmox VE that says that it is of hive-test, and whose.
-type Orphan struct {
-	deploy.VMRef
-	Cluster cluster.Name
-	Owner   string    // its id
-	Expires time.Time // zero: never
-	Created time.Time // of the cluster; zero: not known
-	Held    bool
-}
-
-// RunStatus is what is known of a run of a cluster: of the one at work, or of the last one if that died.
-type RunStatus struct {
-	Cluster cluster.Name
-	Owner   string
-	// What is the run, for people: "full of cluster ci-1 by me@host".
-	What string
-	// Until is when it counts as dead unless it says again that it lives.
-	Until time.Time
-	// Dead says that its process is known to have ended, whatever Until is.
-	Dead bool
-	// Destroys says that it meant to destroy the cluster, Making that the cluster was never up.
-	Destroys, Provisioning bool
-}
-
-// Alive tells whether the run may be at work.
-func (l RunStatus) Alive(now time.Time) bool {
-	return !l.Dead && (l.Until.IsZero() || now.Before(l.Until))
-}
-
-// Unfinished tells whether the run, if it is dead, has left what it did not want to leave.
-func (l RunStatus) Unfinished() bool { return l.Destroys || l.Provisioning }
-
-// ReapRule says which clusters reap looks at, and what it deletes of them beside what is expired or orphaned.
-type ReapRule struct {
-	// Name is the one cluster to look at, Prefix begins the names of those; empty: all.
-	Name   cluster.Name
-	Prefix string
-	// OlderThan deletes also what was made longer ago; 0: nothing for its age.
-	OlderThan time.Duration
-	// Now is the time by the clock that expiries and marks of runs are compared with.
-	Now time.Time
-}
-
-// Covers tells whether reap looks at a cluster. Names of VMs are never looked at: ci-1 is not ci-10.
-func (r ReapRule) Covers(name cluster.Name) bool {
-	return (r.Name == "" || r.Name == name) && strings.HasPrefix(string(name), r.Prefix)
-}
-
-// ReapAction is what reap does, or has done, to a VM.
-type ReapAction string
-
-// The actions. Delete becomes Deleted or Failed.
-const (
-	ReapDelete  ReapAction = "delete"
-	ReapSkip    ReapAction = "skip"
-	ReapKeep    ReapAction = "keep"
-	ReapDeleted ReapAction = "deleted"
-	ReapFailed  ReapAction = "failed"
-)
-
-// Orphaned is the reason for what a run that died should have destroyed, or never finished.
-const Orphaned = "orphaned"
-
-// Decision is what reap does to one VM, and why: Reason is one word, Detail tells people.
-type Decision struct {
-	Orphan
-	Action         ReapAction
-	Reason, Detail string
-}
-
-// Evaluate decides on every VM that the rule covers. VMs of one owner share one fate: what one of them says holds for
-// all, and the latest of their expiries counts.
-func Evaluate(strays []Orphan, lives []RunStatus, rule ReapRule) []Decision {
-	var verdicts []Decision
-	for _, s := range strays {
-		if !rule.Covers(s.Cluster) {
-			continue
-		}
-		var mates []Orphan
-		for _, other := range strays {
-			if other.Owner == s.Owner && other.Cluster == s.Cluster {
-				mates = append(mates, other)
-			}
-		}
-		v := Decision{Orphan: s}
-		v.Action, v.Reason, v.Detail = judge(mates, lives, rule)
-		verdicts = append(verdicts, v)
-	}
-	slices.SortStableFunc(verdicts, func(a, b Decision) int {
-		return cmp.Or(strings.Compare(string(a.Cluster), string(b.Cluster)), strings.Compare(a.Owner, b.Owner), a.VMID-b.VMID)
-	})
-	return verdicts
-}
-
-// judge decides on all VMs of one owner.
-func judge(mates []Orphan, lives []RunStatus, rule ReapRule) (action ReapAction, reason, detail string) {
-	if slices.ContainsFunc(mates, func(s Orphan) bool { return s.Held }) {
-		return ReapSkip, "held", "tagged " + cluster.HoldTag
-	}
-	if i := slices.IndexFunc(mates, func(s Orphan) bool { return s.Protected }); i >= 0 {
-		return ReapSkip, "protected", fmt.Sprintf("the protection of VM %d is on", mates[i].VMID)
-	}
-	var dead *RunStatus
-	for _, l := range lives {
-		if l.Owner != mates[0].Owner {
-			continue
-		}
-		if l.Alive(rule.Now) {
-			return ReapSkip, "live", l.What + " is at work" + lastSeen(l)
-		}
-		if l.Unfinished() {
-			dead = &l
-		}
-	}
-	expires := expiry(mates)
-	age := rule.Now.Sub(mates[0].Created)
-	switch {
-	case !expires.IsZero() && !rule.Now.Before(expires):
-		return ReapDelete, "expired", fmt.Sprintf("at %s, %s ago", expires.UTC().Format(time.RFC3339), progress.FormatLimit(rule.Now.Sub(expires).Truncate(time.Second)))
-	case dead != nil:
-		return ReapDelete, Orphaned, orphaned(*dead)
-	case rule.OlderThan > 0 && !mates[0].Created.IsZero() && age > rule.OlderThan:
-		return ReapDelete, "old", "made " + progress.FormatLimit(age.Truncate(time.Second)) + " ago"
-	case !expires.IsZero():
-		return ReapKeep, "kept", "expires " + expires.UTC().Format(time.RFC3339)
-	}
-	return ReapKeep, "kept", "no expiry, and no run of it has died half way"
-}
-
-func lastSeen(l RunStatus) string {
-	if l.Until.IsZero() {
-		return ""
-	}
-	return ", as far as is known until " + l.Until.UTC().Format(time.RFC3339)
-}
-
-func orphaned(l RunStatus) string {
-	switch {
-	case l.Provisioning:
-		return l.What + " died before the cluster was up"
-	default:
-		return l.What + " died, and would have destroyed it"
-	}
-}
-
-// expiry is the latest of those of VMs of one owner; zero if one of them has none.
-func expiry(mates []Orphan) time.Time {
-	latest := mates[0].Expires
-	for _, s := range mates {
-		if s.Expires.IsZero() {
-			return s.Expires
-		}
-		if s.Expires.After(latest) {
-			latest = s.Expires
-		}
-	}
-	return latest
-}
-
-// Ended are the runs of clusters that the rule covers which died unfinished and of which no VM is seen: their VMs may
-// still be in the making.
-func Ended(strays []Orphan, lives []RunStatus, rule ReapRule) []RunStatus {
-	return slices.DeleteFunc(slices.Clone(lives), func(l RunStatus) bool {
-		return !l.Unfinished() || !rule.Covers(l.Cluster) ||
-			slices.ContainsFunc(lives, func(o RunStatus) bool { return o.Owner == l.Owner && o.Alive(rule.Now) }) ||
-			slices.ContainsFunc(strays, func(s Orphan) bool { return s.Owner == l.Owner })
-	})
-}
-
-// Reaper is where strays are found and what runs have left is taken away.
-type Reaper interface {
-	// Alive is a *LiveError if a run is at work on the cluster now.
-	Alive(ctx context.Context, r *cluster.Record) error
-	// Hold lets others see that the cluster is being reaped, until release is called with how that ended. What a reap that
-	// dies or fails leaves is found by the next one, VMs or none.
-	Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error))
-	// Gone are VMs of the cluster that an earlier reap has deleted, and maybe not swept up after.
-	Gone(r *cluster.Record) []deploy.VMRef
-	// Settle waits until no VM is in the making any more on the ids that the cluster has claimed, and marks those that
-	// turn out to be its as such. With patience it waits also for those that may still appear.
-	Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error
-	// Clear takes away what else the cluster's runs have left: snippets of VMs that were never made, and, last, the mark
-	// of a run.
-	Clear(ctx context.Context, r *cluster.Record) error
-}
-
-// LiveError says that a cluster that was to be reaped is at work again.
-type LiveError struct{ What string }
-
-// Error names the run.
-func (e *LiveError) Error() string { return e.What + " has begun meanwhile: it stays" }
 
 // How often reap looks for VMs that appear while it deletes others, and deletes again what it could not.
 const (
@@ -214,10 +17,10 @@ const (
 
 // ReapCluster destroys all VMs of a record that names its owner and VMs that were found, and returns those that it has
 // met. VMs that appear meanwhile, because a run that died had asked for them, are destroyed as well. What that run has
-// left is taken away last, so that whoever comes after a reap that fails finds it. The error is a *LeakError if
+// left is taken away last, so that whoever comes after a reap that fails finds it. The error is a *deploy.LeakError if
 // something remains, a
-// *LiveError if nothing was done.
-func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper Reaper, r *cluster.Record, unfinished bool, sink progress.Sink) (met []deploy.VMRef, err error) {
+// *deploy.LiveError if nothing was done.
+func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper deploy.Reaper, r *cluster.Record, unfinished bool, sink progress.Sink) (met []deploy.VMRef, err error) {
 	if err := reaper.Alive(ctx, r); err != nil {
 		return nil, err
 	}
@@ -231,7 +34,7 @@ func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper Reaper, r 
 		}
 		there, err := d.remaining(ctx)
 		if err != nil {
-			return d.seen, &LeakError{Name: r.Name, Cause: err}
+			return d.seen, &deploy.LeakError{Name: r.Name, Cause: err}
 		}
 		if len(there) == 0 && d.unseen == nil && (round > 0 || !unfinished) {
 			if deployer.Lease != nil {

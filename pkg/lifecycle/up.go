@@ -18,32 +18,6 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// PreflightError lists all that stands in the way of up. Nothing was changed.
-type PreflightError struct{ Findings []deploy.Finding }
-
-// Error gives each finding its own line.
-func (e *PreflightError) Error() string {
-	lines := make([]string, 0, len(e.Findings))
-	for _, f := range e.Findings {
-		lines = append(lines, f.Detail)
-	}
-	if len(lines) == 1 {
-		return lines[0]
-	}
-	return fmt.Sprintf("%d problems:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
-}
-
-// Hint gives each finding's fix.
-func (e *PreflightError) Hint() string {
-	var lines []string
-	for _, f := range e.Findings {
-		if f.Fix != "" {
-			lines = append(lines, f.Fix)
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
 // Prepare checks that up can succeed and chooses what its VMs will be, changing nothing: the record it is given gains
 // its nodes in memory only. Nodes that are chosen already keep what was chosen for them.
 func Prepare(ctx context.Context, deployer deploy.Capable, r *cluster.Record) ([]deploy.Finding, error) {
@@ -59,14 +33,14 @@ func Prepare(ctx context.Context, deployer deploy.Capable, r *cluster.Record) ([
 	}
 	var fatal []deploy.Finding
 	for _, f := range findings {
-		if f.Warn {
+		if f.Status == deploy.Warn {
 			warnings = append(warnings, f)
 		} else {
 			fatal = append(fatal, f)
 		}
 	}
 	if len(fatal) > 0 {
-		return warnings, &PreflightError{Findings: fatal}
+		return warnings, &deploy.PreflightError{Findings: fatal}
 	}
 	return warnings, nil
 }
@@ -98,7 +72,7 @@ func migrated(before, now cluster.Nodes) []deploy.Finding {
 	for i, node := range now {
 		if from := before[i].Hypervisor; from != node.Hypervisor {
 			list = append(list, deploy.Finding{
-				ID: "pve-moved", Title: "VMs are where they were", Warn: true,
+				ID: "pve-moved", Title: "VMs are where they were", Status: deploy.Warn,
 				Detail: fmt.Sprintf("VM %d of %s was moved from %s to %s by others, and is managed there from now on", node.VMID, node.Name, from, node.Hypervisor),
 			})
 		}
@@ -337,7 +311,7 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 		}
 	}
 	if err != nil || len(remaining) > 0 {
-		return &LeakError{Name: u.Record.Name, VMs: remaining, Known: err == nil, Cause: err, Next: "run the same command again"}
+		return &deploy.LeakError{Name: u.Record.Name, VMs: remaining, Known: err == nil, Cause: err, Next: "run the same command again"}
 	}
 	if err := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), leaving...); err != nil {
 		return err

@@ -21,7 +21,7 @@ func Run(t *testing.T, d deploy.Capable, record *cluster.Record, r deploy.Reques
 	record.Begin(cluster.PhaseUp, "", time.Now())
 	if d.Preflight != nil {
 		findings, err := d.Preflight.Preflight(ctx, record)
-		if err != nil || slices.ContainsFunc(findings, func(f deploy.Finding) bool { return !f.Warn }) {
+		if err != nil || len(deploy.Failed(findings)) > 0 {
 			t.Fatalf("preflight: %v, %v", findings, err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
-	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 )
 
@@ -26,7 +25,7 @@ func (f *Fleet) claimsOf(r *cluster.Record) (*api.Claims, error) {
 		Who: r.Owner.Who(), For: f.ClaimLasts, Now: f.Client.Now,
 	})
 	if err != nil {
-		return nil, &lifecycle.PreflightError{Findings: []deploy.Finding{{ID: "locks", Title: "locks on VM ids", Detail: err.Error(), Fix: "set lock_dir to a directory that can be written"}}}
+		return nil, &deploy.PreflightError{Findings: []deploy.Finding{{ID: "locks", Status: deploy.Fail, Title: "locks on VM ids", Detail: err.Error(), Fix: "set lock_dir to a directory that can be written"}}}
 	}
 	f.claims = claims
 	return claims, nil

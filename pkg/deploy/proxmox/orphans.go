@@ -12,7 +12,6 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
-	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 )
@@ -26,13 +25,13 @@ type Reaper struct {
 	Self deploy.Run
 	// Local is what is known on this machine of a cluster's run, beside its mark on Proxmox VE; known is false where
 	// nothing is.
-	Local func(name cluster.Name, owner string) (life lifecycle.RunStatus, known bool)
+	Local func(name cluster.Name, owner string) (life deploy.RunStatus, known bool)
 
 	// by owner: VMs as they were found, and those that an earlier reap has deleted and maybe not swept up after
 	found, gone map[string][]deploy.VMRef
 }
 
-var _ lifecycle.Reaper = (*Reaper)(nil)
+var _ deploy.Reaper = (*Reaper)(nil)
 
 // ForCluster is a Reaper for one cluster, so that several can be reaped at once: claims are one cluster's.
 func (p *Reaper) ForCluster() *Reaper {
@@ -69,11 +68,11 @@ func readEach(n int, do func(i int)) {
 
 // orphans reads every listed VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What
 // cannot be read, or does not say whose it is, is told and left alone.
-func (p *Reaper) orphans(ctx context.Context, listed []api.VM, rule lifecycle.ReapRule) (strays []lifecycle.Orphan, unread []api.VM, err error) {
+func (p *Reaper) orphans(ctx context.Context, listed []api.VM, rule deploy.ReapRule) (strays []deploy.Orphan, unread []api.VM, err error) {
 	listed = slices.DeleteFunc(slices.Clone(listed), func(vm api.VM) bool {
 		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
 	})
-	found, blind := make([]*lifecycle.Orphan, len(listed)), make([]bool, len(listed))
+	found, blind := make([]*deploy.Orphan, len(listed)), make([]bool, len(listed))
 	readEach(len(listed), func(i int) {
 		vm, err := p.Fleet.Client.Configured(ctx, listed[i])
 		switch {
@@ -98,12 +97,12 @@ func (p *Reaper) orphans(ctx context.Context, listed []api.VM, rule lifecycle.Re
 
 // coversAny reports whether one of a VM's tags is the name of a cluster that the rule covers: every VM of hive-test's
 // has it as a tag.
-func coversAny(rule lifecycle.ReapRule, tags []string) bool {
+func coversAny(rule deploy.ReapRule, tags []string) bool {
 	return slices.ContainsFunc(tags, func(tag string) bool { return rule.Covers(cluster.Name(tag)) })
 }
 
 // orphanOf is a VM that says whose it is, or nil.
-func (p *Reaper) orphanOf(vm api.VM) *lifecycle.Orphan {
+func (p *Reaper) orphanOf(vm api.VM) *deploy.Orphan {
 	name, owner, described := cluster.ParseDescription(vm.Description)
 	ours, why := false, "its description names no owner, or more than one"
 	if described {
@@ -113,7 +112,7 @@ func (p *Reaper) orphanOf(vm api.VM) *lifecycle.Orphan {
 		p.Sink.Emit(progress.Event{Kind: progress.Output, Message: fmt.Sprintf("VM %d %s on %s is left alone: %s", vm.VMID, vm.Name, vm.Hypervisor, why)})
 		return nil
 	}
-	return &lifecycle.Orphan{VMRef: refOf(vm), Cluster: name, Owner: owner.ID, Expires: owner.Expires, Created: madeAt(owner.ID, vm.Created), Held: vm.HasTag(cluster.HoldTag)}
+	return &deploy.Orphan{VMRef: refOf(vm), Cluster: name, Owner: owner.ID, Expires: owner.Expires, Created: madeAt(owner.ID, vm.Created), Held: vm.HasTag(cluster.HoldTag)}
 }
 
 // madeAt is when a cluster was made: its owner id tells, or else its VM.
@@ -126,8 +125,8 @@ func madeAt(ownerID string, vm time.Time) time.Time {
 }
 
 // runs are what is known of runs: by their marks on Proxmox VE, and by what this machine knows.
-func (p *Reaper) runs(traces api.Traces, strays []lifecycle.Orphan) []lifecycle.RunStatus {
-	var lives []lifecycle.RunStatus
+func (p *Reaper) runs(traces api.Traces, strays []deploy.Orphan) []deploy.RunStatus {
+	var lives []deploy.RunStatus
 	for _, m := range traces.Marks {
 		lives = append(lives, lifeOf(m))
 	}
@@ -144,9 +143,9 @@ func (p *Reaper) runs(traces api.Traces, strays []lifecycle.Orphan) []lifecycle.
 	return lives
 }
 
-func lifeOf(m api.RunLease) lifecycle.RunStatus {
+func lifeOf(m api.RunLease) deploy.RunStatus {
 	self := process.Process{Place: m.Place, PID: m.PID, Start: m.Start}
-	return lifecycle.RunStatus{Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.Dead(), Destroys: m.Destroys, Provisioning: m.Provisioning}
+	return deploy.RunStatus{Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.Dead(), Destroys: m.Destroys, Provisioning: m.Provisioning}
 }
 
 // Alive looks once more whether a run is at work on the cluster.
@@ -156,10 +155,10 @@ func (p *Reaper) Alive(ctx context.Context, r *cluster.Record) error {
 		return fmt.Errorf("looking whether a run is at work on cluster %s: %w", r.Name, err)
 	}
 	if l := lifeOf(mark); found && !l.Dead && p.Fleet.Client.Now().Before(l.Until) {
-		return &lifecycle.LiveError{What: l.What}
+		return &deploy.LiveError{What: l.What}
 	}
 	if l, known := p.Local(r.Name, r.Owner.ID); known && !l.Dead {
-		return &lifecycle.LiveError{What: l.What}
+		return &deploy.LiveError{What: l.What}
 	}
 	return nil
 }
@@ -179,7 +178,7 @@ func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink
 func (p *Reaper) Gone(r *cluster.Record) []deploy.VMRef { return p.gone[r.Owner.ID] }
 
 // remember notes the VMs of each owner, and those that are gone by the marks of reaps that died.
-func (p *Reaper) remember(strays []lifecycle.Orphan, listed []api.VM, traces api.Traces) {
+func (p *Reaper) remember(strays []deploy.Orphan, listed []api.VM, traces api.Traces) {
 	p.found, p.gone = map[string][]deploy.VMRef{}, map[string][]deploy.VMRef{}
 	for _, s := range strays {
 		p.found[s.Owner] = append(p.found[s.Owner], s.VMRef)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
@@ -15,19 +16,13 @@ func (f *Fleet) Preflight(ctx context.Context, r *cluster.Record) ([]deploy.Find
 	if f.Checks.Skip {
 		return nil, ctx.Err()
 	}
-	var findings []deploy.Finding
-	for _, found := range f.Findings(ctx, r) {
-		if found.Status == api.Pass || found.Status == api.Skip {
-			continue
-		}
-		findings = append(findings, deploy.Finding{ID: found.ID, Title: found.Title, Detail: found.Detail, Fix: found.Fix, Warn: found.Status == api.Warn})
-	}
-	return findings, ctx.Err()
+	fine := func(f deploy.Finding) bool { return f.Status == deploy.Pass || f.Status == deploy.Skip }
+	return slices.DeleteFunc(f.Findings(ctx, r), fine), ctx.Err()
 }
 
 // Findings are those of every check there is, for up and doctor alike. VMs of ours that exist already are not in their
 // own way. Without a client only what is not Proxmox VE's is checked.
-func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []api.Finding {
+func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []deploy.Finding {
 	request := api.PreflightRequest{
 		Spec: r.Spec, Nodes: r.Nodes, Pool: r.Target.Pool, IDRange: f.IDRange, IDBase: f.IDBase,
 		CPUOvercommit: f.Checks.CPUOvercommit, Login: f.Checks.Login, More: f.Checks.More,
@@ -43,17 +38,17 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []api.Finding {
 		request.Name = r.Name // what else carries the name of one that is there is for reap to judge
 		return api.Preflight(ctx, f.Client, request)
 	}
-	var unread []api.Finding
+	var unread []deploy.Finding
 	for i, state := range f.states(ctx, r) {
 		away := errors.Is(state.err, api.ErrUnreachable) || ctx.Err() != nil
 		if away && ctx.Err() == nil {
-			finding := api.Finding{
-				ID: "pve-hypervisors", Title: "hypervisors exist and are online", Status: api.Fail,
+			finding := deploy.Finding{
+				ID: "pve-hypervisors", Title: "hypervisors exist and are online", Status: deploy.Fail,
 				Detail: fmt.Sprintf("%s is on %s, which does not answer: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err),
 				Fix:    fmt.Sprintf("bring back %s: pvecm status", r.Nodes[i].Hypervisor),
 			}
 			if api.TimedOut(state.err) {
-				finding.Status, finding.Unmade, finding.Fix = api.Warn, true, api.CallTimeoutFix
+				finding.Status, finding.Unmade, finding.Fix = deploy.Warn, true, api.CallTimeoutFix
 				finding.Detail = fmt.Sprintf("not checked: %s on %s: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err)
 			}
 			unread = append(unread, finding)
@@ -64,15 +59,3 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []api.Finding {
 	}
 	return append(api.Preflight(ctx, f.Client, request), unread...)
 }
-
-func fatal(findings []deploy.Finding) []deploy.Finding {
-	var left []deploy.Finding
-	for _, f := range findings {
-		if !f.Warn {
-			left = append(left, f)
-		}
-	}
-	return left
-}
-
-func hasFatal(findings []deploy.Finding) bool { return len(fatal(findings)) > 0 }

@@ -8,7 +8,6 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
-	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 )
 
@@ -24,10 +23,10 @@ func (f *Fleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, 
 		nodes, err = api.Choose(ctx, f.Client, request)
 	}
 	if err != nil {
-		if findings, _ := f.Preflight(ctx, r); hasFatal(findings) {
-			return nil, &lifecycle.PreflightError{Findings: fatal(findings)}
+		if findings, _ := f.Preflight(ctx, r); len(deploy.Failed(findings)) > 0 {
+			return nil, &deploy.PreflightError{Findings: deploy.Failed(findings)}
 		}
-		return nil, &lifecycle.PreflightError{Findings: []deploy.Finding{{ID: "pve-ids", Title: "free VM ids", Detail: err.Error(), Fix: progress.HintOf(err)}}}
+		return nil, &deploy.PreflightError{Findings: []deploy.Finding{{ID: "pve-ids", Status: deploy.Fail, Title: "free VM ids", Detail: err.Error(), Fix: progress.HintOf(err)}}}
 	}
 	return nodes, nil
 }
@@ -60,10 +59,10 @@ func (f *Fleet) Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, e
 		nodes, err = api.Assign(ctx, f.Client, api.AssignRequest{Spec: r.Spec, Nodes: nodes, Taken: taken})
 	}
 	if err != nil {
-		if findings, _ := f.Preflight(ctx, r); hasFatal(findings) {
-			return nil, &lifecycle.PreflightError{Findings: fatal(findings)}
+		if findings, _ := f.Preflight(ctx, r); len(deploy.Failed(findings)) > 0 {
+			return nil, &deploy.PreflightError{Findings: deploy.Failed(findings)}
 		}
-		return nil, &lifecycle.PreflightError{Findings: []deploy.Finding{{
+		return nil, &deploy.PreflightError{Findings: []deploy.Finding{{
 			ID: "pve-addresses", Title: "free addresses", Detail: err.Error(), Fix: "widen network.addresses and network.data_addresses, or remove clusters that hold addresses: hive-test status lists them",
 		}}}
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
-	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 )
 
@@ -115,8 +115,8 @@ func (p *Reaper) snippets(ctx context.Context) (found []snippet) {
 
 // lostSnippets are the snippets of clusters of which nothing else is there: no VM, no mark of a run. Those on storages
 // that other Proxmox VEs may use, too, are only told.
-func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Traces, rule lifecycle.ReapRule) []Trace {
-	var lost []Trace
+func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Traces, rule deploy.ReapRule) []deploy.Trace {
+	var lost []deploy.Trace
 	age := snippetAge
 	if rule.OlderThan > 0 {
 		age = min(age, rule.OlderThan)
@@ -128,7 +128,7 @@ func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Trace
 		case !rule.Covers(name), made.IsZero(), rule.Now.Sub(made) < age,
 			slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.Name == s.node }),
 			slices.ContainsFunc(traces.Marks, func(m api.RunLease) bool { return m.OwnerID == s.owner }),
-			slices.ContainsFunc(lost, func(t Trace) bool { return t.Owner == s.owner }):
+			slices.ContainsFunc(lost, func(t deploy.Trace) bool { return t.Owner == s.owner }):
 			continue
 		}
 		if l, known := p.Local(name, s.owner); known && !l.Dead {
@@ -138,9 +138,9 @@ func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Trace
 			p.Sink.Emit(progress.Event{Kind: progress.Output, Message: fmt.Sprintf("%s is left alone: no VM here has it, but its storage may be another Proxmox VE's, too", s.volume)})
 			continue
 		}
-		lost = append(lost, Trace{
-			Cluster: name, Owner: s.owner, Detail: "snippets of VMs that are gone, on " + s.hypervisor, Action: lifecycle.ReapDelete,
-			drop: func(ctx context.Context) error { return p.Fleet.dropSnippets(ctx, s.owner, p.Sink) },
+		lost = append(lost, deploy.Trace{
+			Cluster: name, Owner: s.owner, Detail: "snippets of VMs that are gone, on " + s.hypervisor, Action: deploy.ReapDelete,
+			Drop: func(ctx context.Context) error { return p.Fleet.dropSnippets(ctx, s.owner, p.Sink) },
 		})
 	}
 	return lost

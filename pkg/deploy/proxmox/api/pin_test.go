@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"hive-test/pkg/deploy"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,7 +28,7 @@ func TestPinnedCertificate(t *testing.T) {
 	}
 	port := strings.TrimPrefix(server.URL, "https://127.0.0.1")
 	for endpoint, want := range map[string]string{server.URL: "", "https://0.0.0.0" + port: "set proxmox.endpoint to https://example.com" + port} {
-		if got := CheckPinnedName(t.Context(), endpoint, pin); len(got) != 1 || (got[0].Status == Fail) != (want != "") || !strings.HasPrefix(got[0].Fix, want) {
+		if got := CheckPinnedName(t.Context(), endpoint, pin); len(got) != 1 || (got[0].Status == deploy.Fail) != (want != "") || !strings.HasPrefix(got[0].Fix, want) {
 			t.Errorf("%s: %+v", endpoint, got)
 		}
 	}

@@ -10,40 +10,8 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 )
-
-// Status of a Finding.
-type Status string
-
-// Findings pass, fail (the cluster cannot be made), warn (it may work, or it could not be checked) or are skipped,
-// because they do not matter here or another finding stands in their way.
-const (
-	Pass Status = "pass"
-	Fail Status = "fail"
-	Warn Status = "warn"
-	Skip Status = "skip"
-)
-
-// Finding is the outcome of one check. Detail says what was seen; Fix is a command or a setting that mends it.
-type Finding struct {
-	ID     string `json:"id"`
-	Title  string `json:"title"`
-	Status Status `json:"status"`
-	Detail string `json:"detail"`
-	Fix    string `json:"fix"`
-	// Unmade says that the check was not made, or not to its end: there was no time. Then it warns.
-	Unmade bool `json:"-"`
-}
-
-// Failed returns the findings that failed.
-func Failed(findings []Finding) []Finding {
-	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Status != Fail })
-}
-
-// Unmade returns the findings of checks that were not made.
-func Unmade(findings []Finding) []Finding {
-	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return !f.Unmade })
-}
 
 // DefaultDatastore is where disks go if a hypervisor names no other storage.
 const DefaultDatastore = "local-lvm"
@@ -78,14 +46,14 @@ type PreflightRequest struct {
 const DefaultCPUOvercommit = 8
 
 // Check looks at one thing.
-type Check func(ctx context.Context) []Finding
+type Check func(ctx context.Context) []deploy.Finding
 
 // Preflight looks for everything that would make creating the cluster fail, in parallel, and reports all of it at once.
 // If the API cannot be used at all, that is the only finding besides those of More, since nothing else could be judged.
 // It changes nothing; without an API it makes the checks of More only. It asks for each listing once, and never for
 // single VMs but templates.
-func Preflight(ctx context.Context, c API, req PreflightRequest) []Finding {
-	more := make([][]Finding, len(req.More))
+func Preflight(ctx context.Context, c API, req PreflightRequest) []deploy.Finding {
+	more := make([][]deploy.Finding, len(req.More))
 	var wait sync.WaitGroup
 	for i, check := range req.More {
 		wait.Go(func() { more[i] = check(ctx) })
@@ -96,33 +64,33 @@ func Preflight(ctx context.Context, c API, req PreflightRequest) []Finding {
 }
 
 // checks are what is looked at, in the order of the report.
-func (p *preflight) checks() []func() []Finding {
+func (p *preflight) checks() []func() []deploy.Finding {
 	if p.req.LiveOnly {
-		return []func() []Finding{p.ids, p.leftovers}
+		return []func() []deploy.Finding{p.ids, p.leftovers}
 	}
-	return []func() []Finding{
+	return []func() []deploy.Finding{
 		p.access, p.clock, p.hypervisors, p.quorum, p.privileges, p.tags, p.pool, p.image, p.template, p.datastore, p.snippets, p.ssh, p.bridges,
 		p.ids, p.cpu, p.memory, p.disk, p.leftovers,
 	}
 }
 
-func onAPI(ctx context.Context, c API, req PreflightRequest) []Finding {
+func onAPI(ctx context.Context, c API, req PreflightRequest) []deploy.Finding {
 	if c == nil {
 		return nil
 	}
 	p := &preflight{ctx: ctx, api: c, req: req}
 	if err := p.load(); err != nil {
-		return []Finding{accessFinding(err, req)}
+		return []deploy.Finding{accessFinding(err, req)}
 	}
 	checks := p.checks()
-	results := make([][]Finding, len(checks))
+	results := make([][]deploy.Finding, len(checks))
 	_ = each(len(checks), func(i int) error { results[i] = checks[i](); return nil })
 	return slices.Concat(results...)
 }
 
 // accessFinding names the cause of an API that cannot be used: a wrong token, a wrong CA and a wrong address differ.
-func accessFinding(err error, req PreflightRequest) Finding {
-	f := Finding{Status: Fail, Detail: err.Error()}
+func accessFinding(err error, req PreflightRequest) deploy.Finding {
+	f := deploy.Finding{Status: deploy.Fail, Detail: err.Error()}
 	switch {
 	case errors.Is(err, ErrUnauthorized):
 		f.ID, f.Title = "pve-token", "API token is accepted"
@@ -274,7 +242,7 @@ func (p *preflight) usable() []target {
 func (p *preflight) judged(c *check) []target {
 	for _, t := range p.targets {
 		if !t.usable {
-			c.addOn(t.spec.Name, Skip, "", "not checked on {each}, which cannot be used")
+			c.addOn(t.spec.Name, deploy.Skip, "", "not checked on {each}, which cannot be used")
 		}
 	}
 	return p.usable()
@@ -326,17 +294,17 @@ type check struct {
 // found is a finding whose texts hold {host}, or {each} for "each of several", where the name of the hypervisor goes,
 // so that what is wrong on several of them in the same way is said once.
 type found struct {
-	Finding
+	deploy.Finding
 	hosts []string
 }
 
-func (c *check) add(status Status, fix, format string, args ...any) {
+func (c *check) add(status deploy.Status, fix, format string, args ...any) {
 	c.addOn("", status, fix, format, args...)
 }
 
 // addOn adds what is wrong on one hypervisor.
-func (c *check) addOn(host string, status Status, fix, format string, args ...any) {
-	f := Finding{ID: c.id, Title: c.title, Status: status, Detail: fmt.Sprintf(format, args...), Fix: fix}
+func (c *check) addOn(host string, status deploy.Status, fix, format string, args ...any) {
+	f := deploy.Finding{ID: c.id, Title: c.title, Status: status, Detail: fmt.Sprintf(format, args...), Fix: fix}
 	for i := range c.findings {
 		if host != "" && c.findings[i].Finding == f {
 			c.findings[i].hosts = append(c.findings[i].hosts, host)
@@ -356,13 +324,13 @@ func (c *check) unknown(what string, err error) {
 	if errors.Is(err, ErrForbidden) {
 		fix = "give the API token the privilege that the text names"
 	}
-	c.add(Warn, fix, "%s cannot be checked: %s", what, err)
+	c.add(deploy.Warn, fix, "%s cannot be checked: %s", what, err)
 }
 
 // unmade is a check for which no time was left, its own or that of all: of what it is about nothing is known, neither
 // good nor bad.
 func (c *check) unmade(what string, why error) {
-	f := Finding{ID: c.id, Title: c.title, Status: Warn, Detail: fmt.Sprintf("not checked: %s: %s", what, why), Fix: "check again, or allow more time with --timeout", Unmade: true}
+	f := deploy.Finding{ID: c.id, Title: c.title, Status: deploy.Warn, Detail: fmt.Sprintf("not checked: %s: %s", what, why), Fix: "check again, or allow more time with --timeout", Unmade: true}
 	if TimedOut(why) {
 		f.Fix = CallTimeoutFix
 	}
@@ -372,13 +340,13 @@ func (c *check) unmade(what string, why error) {
 }
 
 // skip is a check that is not made, with the reason.
-func (c *check) skip(format string, args ...any) { c.add(Skip, "", format, args...) }
+func (c *check) skip(format string, args ...any) { c.add(deploy.Skip, "", format, args...) }
 
-func (c *check) done(pass string, args ...any) []Finding {
+func (c *check) done(pass string, args ...any) []deploy.Finding {
 	if len(c.findings) == 0 {
-		c.add(Pass, "", pass, args...)
+		c.add(deploy.Pass, "", pass, args...)
 	}
-	findings := make([]Finding, len(c.findings))
+	findings := make([]deploy.Finding, len(c.findings))
 	for i, f := range c.findings {
 		names := strings.Join(f.hosts, ", ")
 		each := names

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"hive-test/pkg/deploy"
 	"slices"
 	"strings"
 	"time"
@@ -11,10 +12,10 @@ import (
 // slowAnswer is when the time of an answer is worth a word.
 const slowAnswer = time.Second
 
-func (p *preflight) access() []Finding {
+func (p *preflight) access() []deploy.Finding {
 	c := &check{id: "pve-access", title: "Proxmox API can be used"}
 	if major := p.version.Major(); major != 0 && major < 8 {
-		c.add(Fail, "upgrade the hypervisors to Proxmox VE 8 or 9", "the API is of Proxmox VE %s; 8.0 is the oldest that works", p.version.Version)
+		c.add(deploy.Fail, "upgrade the hypervisors to Proxmox VE 8 or 9", "the API is of Proxmox VE %s; 8.0 is the oldest that works", p.version.Version)
 	}
 	late := ""
 	if p.slowest >= slowAnswer {
@@ -23,22 +24,22 @@ func (p *preflight) access() []Finding {
 	return c.done("Proxmox VE %s accepts the API token %s%s", p.version.Version, p.req.TokenID, late)
 }
 
-func (p *preflight) hypervisors() []Finding {
+func (p *preflight) hypervisors() []deploy.Finding {
 	c := &check{id: "pve-hypervisors", title: "hypervisors exist and are online"}
 	if p.hostsErr != nil {
 		c.unknown("the list of hypervisors", p.hostsErr)
 		return c.done("")
 	}
 	if len(p.req.Spec.Hypervisors) == 0 {
-		c.add(Fail, "set proxmox.hypervisors (or TF_VAR_nodes) to some of: "+p.hostNames(), "no hypervisor is configured")
+		c.add(deploy.Fail, "set proxmox.hypervisors (or TF_VAR_nodes) to some of: "+p.hostNames(), "no hypervisor is configured")
 		return c.done("")
 	}
 	for _, t := range p.targets {
 		switch {
 		case !t.known:
-			c.add(Fail, "set proxmox.hypervisors to some of: "+p.hostNames(), "hypervisor %s does not exist in this Proxmox cluster", t.spec.Name)
+			c.add(deploy.Fail, "set proxmox.hypervisors to some of: "+p.hostNames(), "hypervisor %s does not exist in this Proxmox cluster", t.spec.Name)
 		case !t.host.Online:
-			c.add(Fail, fmt.Sprintf("start %s, or remove it from proxmox.hypervisors; see: pvecm status", t.spec.Name), "hypervisor %s is offline", t.spec.Name)
+			c.add(deploy.Fail, fmt.Sprintf("start %s, or remove it from proxmox.hypervisors; see: pvecm status", t.spec.Name), "hypervisor %s is offline", t.spec.Name)
 		case t.usable && TimedOut(t.err):
 			c.unmade("the storages of "+t.spec.Name, t.err)
 		case !t.usable:
@@ -46,9 +47,9 @@ func (p *preflight) hypervisors() []Finding {
 			if TimedOut(t.err) {
 				fix += "; " + CallTimeoutFix
 			}
-			c.add(Fail, fix, "hypervisor %s does not answer: %s", t.spec.Name, t.err)
+			c.add(deploy.Fail, fix, "hypervisor %s does not answer: %s", t.spec.Name, t.err)
 		case t.host.Unknown:
-			c.add(Warn, fmt.Sprintf("ask again in some seconds; if it stays so, on %s: systemctl status pvestatd", t.spec.Name),
+			c.add(deploy.Warn, fmt.Sprintf("ask again in some seconds; if it stays so, on %s: systemctl status pvestatd", t.spec.Name),
 				"hypervisor %s answers, and tells nothing of its CPUs and memory yet, as for some seconds after a start (its status is unknown)", t.spec.Name)
 		}
 	}
@@ -72,7 +73,7 @@ func (p *preflight) targetNames() string {
 }
 
 // image looks for the OS image on every hypervisor: a local storage holds it on some of them only.
-func (p *preflight) image() []Finding {
+func (p *preflight) image() []deploy.Finding {
 	c := &check{id: "pve-image", title: "OS image is on every hypervisor"}
 	image := p.req.Spec.OSImage
 	targets := slices.DeleteFunc(p.judged(c), func(t target) bool { return p.templateOf(t) != 0 })
@@ -83,11 +84,11 @@ func (p *preflight) image() []Finding {
 	store, rest, ok := strings.Cut(image, ":")
 	kind, _, isPath := strings.Cut(rest, "/")
 	if !ok || !isPath || store == "" {
-		c.add(Fail, "set os_image to a volume such as local:iso/debian-12-genericcloud-amd64.img", "os_image %q is not of the form STORAGE:iso/FILE or STORAGE:import/FILE", image)
+		c.add(deploy.Fail, "set os_image to a volume such as local:iso/debian-12-genericcloud-amd64.img", "os_image %q is not of the form STORAGE:iso/FILE or STORAGE:import/FILE", image)
 		return c.done("")
 	}
 	if kind == "import" && p.version.before(8, 4) {
-		c.add(Fail, "upgrade to Proxmox VE 8.4 or later, or set os_image to a volume of content iso", "%s is an import volume, which needs Proxmox VE 8.4; this is %s", image, p.version.Version)
+		c.add(deploy.Fail, "upgrade to Proxmox VE 8.4 or later, or set os_image to a volume of content iso", "%s is an import volume, which needs Proxmox VE 8.4; this is %s", image, p.version.Version)
 		return c.done("")
 	}
 	onEach(targets, c, func(t target, c *check) { p.imageOn(t, store, kind, c) })
@@ -106,11 +107,11 @@ func (p *preflight) imageOn(t target, store, kind string, c *check) {
 		return
 	}
 	if !found {
-		c.addOn(t.spec.Name, Fail, "set os_image to a volume on one of: "+t.storageNames(kind), "storage %s of image %s does not exist on {host}", store, image)
+		c.addOn(t.spec.Name, deploy.Fail, "set os_image to a volume on one of: "+t.storageNames(kind), "storage %s of image %s does not exist on {host}", store, image)
 		return
 	}
 	if !s.Holds(kind) {
-		c.addOn(t.spec.Name, Fail, fmt.Sprintf("pvesm set %s --content %s", store, strings.Join(append(slices.Clone(s.Content), kind), ",")), "storage %s on {host} is not configured for content %s", store, kind)
+		c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("pvesm set %s --content %s", store, strings.Join(append(slices.Clone(s.Content), kind), ",")), "storage %s on {host} is not configured for content %s", store, kind)
 		return
 	}
 	volumes, err := p.api.Content(p.ctx, t.spec.Name, store, kind)
@@ -121,7 +122,7 @@ func (p *preflight) imageOn(t target, store, kind string, c *check) {
 	if slices.ContainsFunc(volumes, func(v Volume) bool { return v.ID == image }) {
 		return
 	}
-	c.addOn(t.spec.Name, Fail, imageFix(image, volumes), "image %s does not exist on {host}", image)
+	c.addOn(t.spec.Name, deploy.Fail, imageFix(image, volumes), "image %s does not exist on {host}", image)
 }
 
 func imageFix(image string, volumes []Volume) string {
@@ -140,13 +141,13 @@ func imageFix(image string, volumes []Volume) string {
 	return fix
 }
 
-func (p *preflight) datastore() []Finding {
+func (p *preflight) datastore() []deploy.Finding {
 	c := &check{id: "pve-datastore", title: "datastores take VM disks"}
 	onEach(p.judged(c), c, func(t target, c *check) { p.store(t, t.datastore(), "images", "datastore_id", c) })
 	return c.done("every hypervisor's datastore holds images")
 }
 
-func (p *preflight) snippets() []Finding {
+func (p *preflight) snippets() []deploy.Finding {
 	c := &check{id: "pve-snippets", title: "snippet storages take cloud-init snippets"}
 	if !p.req.Spec.Snippets() {
 		c.skip("cloud_init is none: nothing is uploaded")
@@ -166,17 +167,17 @@ func (p *preflight) store(t target, name, kind, setting string, c *check) {
 	case !found && !p.sees("/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace"):
 		c.skip("storage %s is not visible to the token", name)
 	case !found:
-		c.addOn(t.spec.Name, Fail, fmt.Sprintf("set %s of hypervisor {host} to one of: %s", setting, t.storageNames(kind)),
+		c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("set %s of hypervisor {host} to one of: %s", setting, t.storageNames(kind)),
 			"storage %s does not exist on {host}, or the token has no privilege on it", name)
 	case !s.Holds(kind):
-		c.addOn(t.spec.Name, Fail, fmt.Sprintf("pvesm set %s --content %s", name, strings.Join(append(slices.Clone(s.Content), kind), ",")),
+		c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("pvesm set %s --content %s", name, strings.Join(append(slices.Clone(s.Content), kind), ",")),
 			"storage %s on {host} is not configured for content %s (it holds %s)", name, kind, strings.Join(s.Content, ", "))
 	case !s.Active:
-		c.addOn(t.spec.Name, Fail, "on {host} look at: pvesm status --storage "+name, "storage %s on {host} is not active", name)
+		c.addOn(t.spec.Name, deploy.Fail, "on {host} look at: pvesm status --storage "+name, "storage %s on {host} is not active", name)
 	}
 }
 
-func (p *preflight) bridges() []Finding {
+func (p *preflight) bridges() []deploy.Finding {
 	c := &check{id: "pve-bridges", title: "network bridges exist"}
 	wanted := slices.Compact([]string{p.req.Spec.ManagementBridge, p.req.Spec.DataBridge})
 	onEach(p.judged(c), c, func(t target, c *check) {
@@ -190,7 +191,7 @@ func (p *preflight) bridges() []Finding {
 			case strings.HasPrefix(bridge, "vmbr") && !p.sees("/sdn/zones/localnetwork/"+bridge, "SDN.Use", "SDN.Audit"):
 				c.skip("bridge %s is not visible to the token", bridge)
 			default:
-				c.addOn(t.spec.Name, Fail, fmt.Sprintf("create %s on {host} (System > Network), set management_bridge or data_bridge to one of: %s, or give the token SDN.Use on it",
+				c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("create %s on {host} (System > Network), set management_bridge or data_bridge to one of: %s, or give the token SDN.Use on it",
 					bridge, strings.Join(t.bridges, ", ")), "bridge %s does not exist on {host}, or the token may not use it", bridge)
 			}
 		}
@@ -199,7 +200,7 @@ func (p *preflight) bridges() []Finding {
 }
 
 // ids asks for every chosen id, since ids of VMs that the token cannot see are missing in the listing.
-func (p *preflight) ids() []Finding {
+func (p *preflight) ids() []deploy.Finding {
 	c := &check{id: "pve-vmids", title: "VM ids are free"}
 	if p.vmsErr != nil {
 		c.unknown("who holds VM ids", p.vmsErr)
@@ -222,7 +223,7 @@ func (p *preflight) ids() []Finding {
 func (p *preflight) idFree(vmid int, node string, holders map[int]VM, c *check) {
 	const fix = "let hive-test choose (unset proxmox.vmid_base), or set another proxmox.vmid_base or proxmox.vmid_range"
 	if vm, taken := holders[vmid]; taken {
-		c.add(Fail, fix, "VM id %d, chosen for %s, is taken by %s", vmid, node, describeVM(vm))
+		c.add(deploy.Fail, fix, "VM id %d, chosen for %s, is taken by %s", vmid, node, describeVM(vm))
 		return
 	}
 	free, err := p.api.CheckID(p.ctx, vmid)
@@ -230,12 +231,12 @@ func (p *preflight) idFree(vmid int, node string, holders map[int]VM, c *check) 
 	case err != nil:
 		c.unknown(fmt.Sprintf("VM id %d", vmid), err)
 	case !free:
-		c.add(Fail, fix, "VM id %d, chosen for %s, is taken by a guest that the API token may not see", vmid, node)
+		c.add(deploy.Fail, fix, "VM id %d, chosen for %s, is taken by a guest that the API token may not see", vmid, node)
 	}
 }
 
 // cpu compares with what one VM can have and with what runs there already; stopped VMs and templates need none.
-func (p *preflight) cpu() []Finding {
+func (p *preflight) cpu() []deploy.Finding {
 	c := &check{id: "pve-cpu", title: "hypervisors have enough CPUs"}
 	factor := p.req.CPUOvercommit
 	if factor == 0 {
@@ -249,9 +250,9 @@ func (p *preflight) cpu() []Finding {
 		switch allowed := t.host.CPUs * factor; {
 		// PVE refuses to start a VM with more cores than the host has CPUs, however idle they are.
 		case p.req.Spec.CPUCores > t.host.CPUs:
-			c.addOn(t.spec.Name, Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs), "a node needs %d cores; there are %d on {each}", p.req.Spec.CPUCores, t.host.CPUs)
+			c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs), "a node needs %d cores; there are %d on {each}", p.req.Spec.CPUCores, t.host.CPUs)
 		case need+running > allowed:
-			c.addOn(t.spec.Name, Fail,
+			c.addOn(t.spec.Name, deploy.Fail,
 				fmt.Sprintf("set proxmox.cpu_overcommit to %d, or use fewer nodes, fewer cpu_cores or more hypervisors", (need+running+t.host.CPUs-1)/t.host.CPUs),
 				"%s %s %d cores on {each}, where %d run already and %d CPUs take %d (proxmox.cpu_overcommit is %d)", count(len(t.nodes)), needs(len(t.nodes)), need, running, t.host.CPUs, allowed, factor)
 		}
@@ -272,7 +273,7 @@ func (p *preflight) running(hypervisor string) int {
 
 // memory compares with what is left by either measure: what the host uses now (file caches and ZFS's ARC included) and
 // what its running VMs may grow to. It fails if both say no and warns if one does.
-func (p *preflight) memory() []Finding {
+func (p *preflight) memory() []deploy.Finding {
 	c := &check{id: "pve-memory", title: "hypervisors have enough memory"}
 	for _, t := range p.judged(c) {
 		if t.host.Unknown {
@@ -284,7 +285,7 @@ func (p *preflight) memory() []Finding {
 			continue
 		}
 		if t.host.MemoryTotal == 0 {
-			c.addOn(t.spec.Name, Warn, "give the token Sys.Audit on /nodes", "memory of {host} is not visible to the token")
+			c.addOn(t.spec.Name, deploy.Warn, "give the token Sys.Audit on /nodes", "memory of {host} is not visible to the token")
 			continue
 		}
 		need := uint64(len(t.nodes)) * uint64(p.req.Spec.MemoryMB) << 20
@@ -299,9 +300,9 @@ func (p *preflight) memory() []Finding {
 		}
 		switch {
 		case need > best:
-			c.addOn(t.spec.Name, Fail, fix(best), "%s %s %s of memory on {each}, where %s is left of %s", count(len(t.nodes)), needs(len(t.nodes)), size(need), size(best), size(t.host.MemoryTotal))
+			c.addOn(t.spec.Name, deploy.Fail, fix(best), "%s %s %s of memory on {each}, where %s is left of %s", count(len(t.nodes)), needs(len(t.nodes)), size(need), size(best), size(t.host.MemoryTotal))
 		case need > worst:
-			c.addOn(t.spec.Name, Warn, fix(worst), "%s %s %s of memory on {each}: of %s it uses %s and has promised %s to running VMs", count(len(t.nodes)), needs(len(t.nodes)), size(need),
+			c.addOn(t.spec.Name, deploy.Warn, fix(worst), "%s %s %s of memory on {each}: of %s it uses %s and has promised %s to running VMs", count(len(t.nodes)), needs(len(t.nodes)), size(need),
 				size(t.host.MemoryTotal), size(t.host.MemoryUsed), size(promised))
 		}
 	}
@@ -327,7 +328,7 @@ func left(total, used uint64) uint64 {
 }
 
 // disk adds up what the whole cluster needs of each datastore; a shared one serves several hypervisors.
-func (p *preflight) disk() []Finding {
+func (p *preflight) disk() []deploy.Finding {
 	c := &check{id: "pve-disk", title: "datastores have enough space"}
 	type demand struct {
 		store Storage
@@ -363,7 +364,7 @@ func (p *preflight) disk() []Finding {
 			where = d.store.Name + " (shared)"
 		}
 		if need > d.store.Available {
-			c.addOn(d.host, Fail, fmt.Sprintf("set disk_size_gb to %d or less, use fewer nodes, another datastore_id, or free space on %s", d.store.Available/uint64(d.nodes)>>30, where),
+			c.addOn(d.host, deploy.Fail, fmt.Sprintf("set disk_size_gb to %d or less, use fewer nodes, another datastore_id, or free space on %s", d.store.Available/uint64(d.nodes)>>30, where),
 				"%s %s %s of space on datastore %s, where %s is left of %s", count(d.nodes), needs(d.nodes), size(need), where, size(d.store.Available), size(d.store.Capacity))
 		}
 	}
@@ -398,7 +399,7 @@ type needed struct {
 	privs []string
 }
 
-func (p *preflight) privileges() []Finding {
+func (p *preflight) privileges() []deploy.Finding {
 	c := &check{id: "pve-privileges", title: "API token has the privileges"}
 	if p.privsErr != nil {
 		c.unknown("the token's privileges", p.privsErr)
@@ -409,7 +410,7 @@ func (p *preflight) privileges() []Finding {
 		if user, name := splitToken(p.req.TokenID); user == "root@pam" {
 			fix += "; or let it have its user's rights: pveum user token modify " + user + " " + name + " --privsep 0"
 		}
-		c.add(Fail, fix, "the API token %s has no privilege at all: a token with privilege separation needs its own ACL", p.tokenName())
+		c.add(deploy.Fail, fix, "the API token %s has no privilege at all: a token with privilege separation needs its own ACL", p.tokenName())
 		return c.done("")
 	}
 	for _, n := range p.neededPrivileges() {
@@ -420,15 +421,15 @@ func (p *preflight) privileges() []Finding {
 			}
 		}
 		if len(missing) > 0 {
-			c.add(Fail, p.grant(n.paths[0]), "the API token %s lacks %s on %s", p.tokenName(), strings.Join(missing, ", "), n.paths[0])
+			c.add(deploy.Fail, p.grant(n.paths[0]), "the API token %s lacks %s on %s", p.tokenName(), strings.Join(missing, ", "), n.paths[0])
 		}
 	}
 	if missing := slices.DeleteFunc([]string{"Pool.Allocate", "Pool.Audit"}, func(priv string) bool { return p.has("/pool/"+claimPrefix+"0", priv) }); len(missing) > 0 {
-		c.add(Warn, p.grant("/pool"), "the API token %s lacks %s on /pool: other machines cannot see which VM ids a run is about to use, nor reap whether it lives", p.tokenName(), strings.Join(missing, ", "))
+		c.add(deploy.Warn, p.grant("/pool"), "the API token %s lacks %s on /pool: other machines cannot see which VM ids a run is about to use, nor reap whether it lives", p.tokenName(), strings.Join(missing, ", "))
 	}
 	if p.tokenErr == nil && !p.token.Expires.IsZero() && time.Until(p.token.Expires) < soon {
 		user, name := splitToken(p.req.TokenID)
-		c.add(Warn, "pveum user token modify "+user+" "+name+" --expire 0", "the API token %s expires at %s", p.tokenName(), p.token.Expires.UTC().Format(time.RFC3339))
+		c.add(deploy.Warn, "pveum user token modify "+user+" "+name+" --expire 0", "the API token %s expires at %s", p.tokenName(), p.token.Expires.UTC().Format(time.RFC3339))
 	}
 	return c.done("the token has what creating and deleting the VMs needs%s", p.separation())
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 )
 
 // Differences between the clocks. Certificates and signed requests to hive are judged by time; a minute is where the
@@ -18,7 +19,7 @@ const (
 	skewWarn = 5 * time.Second
 )
 
-func (p *preflight) clock() []Finding {
+func (p *preflight) clock() []deploy.Finding {
 	c := &check{id: "clock", title: "clocks agree"}
 	skew, known := p.api.Skew()
 	if !known {
@@ -26,9 +27,9 @@ func (p *preflight) clock() []Finding {
 		return c.done("")
 	}
 	if skew.Abs() >= skewWarn {
-		status, side := Warn, "behind"
+		status, side := deploy.Warn, "behind"
 		if skew.Abs() >= skewFail {
-			status = Fail
+			status = deploy.Fail
 		}
 		if skew > 0 {
 			side = "ahead of"
@@ -40,7 +41,7 @@ func (p *preflight) clock() []Finding {
 }
 
 // quorum is asked for by itself: without one everything still answers, but nothing can be created.
-func (p *preflight) quorum() []Finding {
+func (p *preflight) quorum() []deploy.Finding {
 	c := &check{id: "pve-quorum", title: "hypervisors have a quorum"}
 	switch {
 	case errors.Is(p.statusErr, ErrForbidden):
@@ -50,7 +51,7 @@ func (p *preflight) quorum() []Finding {
 	case !p.status.Clustered:
 		return c.done("a single hypervisor needs none")
 	case !p.status.Quorate:
-		c.add(Fail, "bring the other hypervisors back (see: pvecm status); only if they never come back: pvecm expected 1",
+		c.add(deploy.Fail, "bring the other hypervisors back (see: pvecm status); only if they never come back: pvecm expected 1",
 			"the hypervisors have no quorum: nothing can be created or changed%s", p.offline())
 	}
 	return c.done("quorate")
@@ -69,7 +70,7 @@ func (p *preflight) offline() string {
 	return " (offline: " + strings.Join(names, ", ") + ")"
 }
 
-func (p *preflight) pool() []Finding {
+func (p *preflight) pool() []deploy.Finding {
 	c := &check{id: "pve-pool", title: "resource pool exists"}
 	name := p.req.Pool
 	if name == "" {
@@ -78,7 +79,7 @@ func (p *preflight) pool() []Finding {
 	}
 	switch err := p.api.HasPool(p.ctx, name); {
 	case errors.Is(err, ErrNotFound):
-		c.add(Fail, "pveum pool add "+name, "pool %s does not exist", name)
+		c.add(deploy.Fail, "pveum pool add "+name, "pool %s does not exist", name)
 	case err != nil:
 		c.unknown("pool "+name, err)
 	}
@@ -94,7 +95,7 @@ func (p *preflight) templateOf(t target) int {
 }
 
 // template looks at each template that is cloned: the listing tells where it is, one live call what it is.
-func (p *preflight) template() []Finding {
+func (p *preflight) template() []deploy.Finding {
 	c := &check{id: "pve-template", title: "template can be cloned"}
 	users := map[int][]string{}
 	var ids []int
@@ -129,7 +130,7 @@ func (p *preflight) templateIs(id int, users string, c *check) {
 	}
 	at := slices.IndexFunc(p.vms, func(vm VM) bool { return vm.VMID == id })
 	if at < 0 {
-		c.add(Fail, "set template (or the hypervisor's template_vmid) to one of: "+p.templates(), "template %d, for %s, does not exist, or the token has no VM.Audit on it", id, users)
+		c.add(deploy.Fail, "set template (or the hypervisor's template_vmid) to one of: "+p.templates(), "template %d, for %s, does not exist, or the token has no VM.Audit on it", id, users)
 		return
 	}
 	vm, err := p.api.Live(p.ctx, p.vms[at])
@@ -137,11 +138,11 @@ func (p *preflight) templateIs(id int, users string, c *check) {
 	case err != nil:
 		c.unknown(fmt.Sprintf("template %d", id), err)
 	case !vm.Template:
-		c.add(Fail, fmt.Sprintf("on %s: qm template %d", vm.Hypervisor, id), "VM %d (%s), for %s, is not a template", id, vm.Name, users)
+		c.add(deploy.Fail, fmt.Sprintf("on %s: qm template %d", vm.Hypervisor, id), "VM %d (%s), for %s, is not a template", id, vm.Name, users)
 	case !vm.AgentEnabled && p.askAgents():
-		c.add(Fail, fmt.Sprintf("on %s: qm set %d --agent enabled=1", vm.Hypervisor, id), "template %d (%s) has no guest agent enabled", id, vm.Name)
+		c.add(deploy.Fail, fmt.Sprintf("on %s: qm set %d --agent enabled=1", vm.Hypervisor, id), "template %d (%s) has no guest agent enabled", id, vm.Name)
 	case vm.Lock != "":
-		c.add(Fail, fmt.Sprintf("wait, or, where the lock is stale, on %s: qm unlock %d", vm.Hypervisor, id), "template %d (%s) is locked (%s)", id, vm.Name, vm.Lock)
+		c.add(deploy.Fail, fmt.Sprintf("wait, or, where the lock is stale, on %s: qm unlock %d", vm.Hypervisor, id), "template %d (%s) is locked (%s)", id, vm.Name, vm.Lock)
 	default:
 		p.templateFits(vm, users, c)
 		p.templateReach(vm, c)
@@ -162,7 +163,7 @@ func (p *preflight) templates() string {
 }
 
 // ssh tries what the provider does on a hypervisor, where it does anything there: images and snippets have no API.
-func (p *preflight) ssh() []Finding {
+func (p *preflight) ssh() []deploy.Finding {
 	c := &check{id: "pve-ssh", title: "hypervisors can be worked on over SSH"}
 	var targets []target
 	for _, t := range p.judged(c) {
@@ -204,14 +205,14 @@ func (p *preflight) ssh() []Finding {
 		case p.ctx.Err() != nil: // what was seen until then may be its own end only
 			c.unmade(h.Name, context.Cause(p.ctx))
 		case problem != "":
-			c.addOn(h.Name, Fail, fix, "%s", problem)
+			c.addOn(h.Name, deploy.Fail, fix, "%s", problem)
 		}
 	})
 	return c.done("%s let the provider run what it needs", p.targetNames())
 }
 
 // room looks whether ids could be chosen now.
-func (p *preflight) room(c *check) []Finding {
+func (p *preflight) room(c *check) []deploy.Finding {
 	if p.vmsErr != nil || len(p.targets) == 0 {
 		return c.done("not looked at")
 	}
@@ -227,7 +228,7 @@ func (p *preflight) room(c *check) []Finding {
 			if p.req.IDBase != 0 {
 				fix = "set proxmox.vmid_base to 0, then ids are chosen"
 			}
-			c.add(Fail, fix, "%s", err)
+			c.add(deploy.Fail, fix, "%s", err)
 			return c.done("")
 		}
 		hidden, err := takenNow(p.ctx, p.api, nodes)
@@ -240,12 +241,12 @@ func (p *preflight) room(c *check) []Finding {
 		}
 		request.Taken, request.Seed = append(request.Taken, hidden...), request.Seed+1
 	}
-	c.add(Warn, "set proxmox.vmid_range to ids of your own", "many ids are taken by guests that the token may not see")
+	c.add(deploy.Warn, "set proxmox.vmid_range to ids of your own", "many ids are taken by guests that the token may not see")
 	return c.done("")
 }
 
 // leftovers are VMs that carry the cluster's name and are none of its nodes as known here.
-func (p *preflight) leftovers() []Finding {
+func (p *preflight) leftovers() []deploy.Finding {
 	c := &check{id: "leftovers", title: "nothing is left of a cluster of this name"}
 	name := p.req.Name
 	if name == "" {
@@ -269,7 +270,7 @@ func (p *preflight) leftovers() []Finding {
 		fixes = append(fixes, fmt.Sprintf("on %s: qm stop %d; qm destroy %d --purge", vm.Hypervisor, vm.VMID, vm.VMID))
 	}
 	if len(found) > 0 {
-		c.add(Warn, "take another name; or, if nobody needs them: "+strings.Join(fixes, "; "),
+		c.add(deploy.Warn, "take another name; or, if nobody needs them: "+strings.Join(fixes, "; "),
 			"there are VMs of a cluster %s that this clusters directory knows nothing of: %s", name, strings.Join(found, ", "))
 	}
 	return c.done("no VM of %s is unknown here", name)

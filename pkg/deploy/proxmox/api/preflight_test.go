@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 )
 
 // world is a Proxmox cluster of plain data.
@@ -128,7 +129,7 @@ func TestPreflightTellsWhatWasNotChecked(t *testing.T) {
 	r.Spec.Hypervisors[0].Address, r.Spec.Hypervisors[1].Address = "10.0.0.1", "10.0.0.2"
 	findings := Preflight(ctx, late{goodWorld()}, r)
 	var got []string
-	for _, f := range Unmade(findings) {
+	for _, f := range deploy.Unmade(findings) {
 		got = append(got, f.ID+" "+string(f.Status)+" "+f.Detail)
 	}
 	want := []string{
@@ -136,8 +137,8 @@ func TestPreflightTellsWhatWasNotChecked(t *testing.T) {
 		"pve-bridges warn not checked: the bridges of pve1: GET /nodes/pve1/network at : the time for all checks was up (2m0s)",
 		"pve-bridges warn not checked: the bridges of pve2: GET /nodes/pve1/network at : the time for all checks was up (2m0s)",
 	}
-	if diff := cmp.Diff(want, got); diff != "" || len(Failed(findings)) > 0 {
-		t.Errorf("%s, failed %v", diff, Failed(findings))
+	if diff := cmp.Diff(want, got); diff != "" || len(deploy.Failed(findings)) > 0 {
+		t.Errorf("%s, failed %v", diff, deploy.Failed(findings))
 	}
 }
 
@@ -157,7 +158,7 @@ func TestPreflightTellsSlowFromBroken(t *testing.T) {
 	const late = ": GET /nodes/pve2/storage at https://pve1:8006: no answer within 10s"
 	findings := Preflight(t.Context(), slow{goodWorld()}, goodRequest())
 	var got []string
-	for _, f := range Unmade(findings) {
+	for _, f := range deploy.Unmade(findings) {
 		got = append(got, f.ID+" "+string(f.Status)+" "+f.Detail)
 		if f.Fix != CallTimeoutFix {
 			t.Errorf("%s: fix %q", f.ID, f.Fix)
@@ -168,8 +169,8 @@ func TestPreflightTellsSlowFromBroken(t *testing.T) {
 		"pve-datastore warn not checked: storage local-lvm on pve2" + late, "pve-snippets warn not checked: storage local on pve2" + late,
 		"pve-disk warn not checked: the space on pve2" + late,
 	}
-	if diff := cmp.Diff(want, got); diff != "" || len(Failed(findings)) > 0 {
-		t.Errorf("%s, failed %v", diff, Failed(findings))
+	if diff := cmp.Diff(want, got); diff != "" || len(deploy.Failed(findings)) > 0 {
+		t.Errorf("%s, failed %v", diff, deploy.Failed(findings))
 	}
 	down := goodWorld()
 	down.hosts[1].Online = false
@@ -188,12 +189,12 @@ func TestPreflightPasses(t *testing.T) {
 	findings := Preflight(t.Context(), goodWorld(), goodRequest())
 	seen := map[string]bool{}
 	for _, f := range findings {
-		if f.Status != Pass && f.Status != Skip || f.Title == "" || f.Detail == "" || f.Fix != "" {
+		if f.Status != deploy.Pass && f.Status != deploy.Skip || f.Title == "" || f.Detail == "" || f.Fix != "" {
 			t.Errorf("%+v", f)
 		}
 		seen[f.ID] = true
 	}
-	if len(seen) != 18 || len(Failed(findings)) > 0 {
+	if len(seen) != 18 || len(deploy.Failed(findings)) > 0 {
 		t.Errorf("checks made: %v", seen)
 	}
 }
@@ -203,91 +204,91 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 		name   string
 		edit   func(*world, *PreflightRequest)
 		id     string
-		status Status
+		status deploy.Status
 		detail string
 		fix    string
 	}{
-		{"old version", func(w *world, _ *PreflightRequest) { w.version = "7.4" }, "pve-access", Fail, "7.4", "upgrade"},
+		{"old version", func(w *world, _ *PreflightRequest) { w.version = "7.4" }, "pve-access", deploy.Fail, "7.4", "upgrade"},
 		{"unknown hypervisor", func(_ *world, r *PreflightRequest) {
 			r.Spec.Hypervisors[1].Name = "pve9"
 			r.Nodes[1].Hypervisor = "pve9"
-		}, "pve-hypervisors", Fail, "pve9 does not exist", "pve1, pve2"},
-		{"no hypervisor", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors, r.Nodes = nil, nil }, "pve-hypervisors", Fail, "no hypervisor", "TF_VAR_nodes"},
-		{"hypervisor down", func(w *world, _ *PreflightRequest) { w.hosts[1].Online = false }, "pve-hypervisors", Fail, "pve2 is offline", "proxmox.hypervisors"},
+		}, "pve-hypervisors", deploy.Fail, "pve9 does not exist", "pve1, pve2"},
+		{"no hypervisor", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors, r.Nodes = nil, nil }, "pve-hypervisors", deploy.Fail, "no hypervisor", "TF_VAR_nodes"},
+		{"hypervisor down", func(w *world, _ *PreflightRequest) { w.hosts[1].Online = false }, "pve-hypervisors", deploy.Fail, "pve2 is offline", "proxmox.hypervisors"},
 		{"hypervisor that has just begun", func(w *world, _ *PreflightRequest) {
 			w.hosts[1] = Hypervisor{Name: "pve2", Online: true, Unknown: true}
-		}, "pve-hypervisors", Warn, "hypervisor pve2 answers, and tells nothing of its CPUs and memory yet", "ask again in some seconds"},
+		}, "pve-hypervisors", deploy.Warn, "hypervisor pve2 answers, and tells nothing of its CPUs and memory yet", "ask again in some seconds"},
 		{"memory of a hypervisor that has just begun", func(w *world, _ *PreflightRequest) {
 			w.hosts[1] = Hypervisor{Name: "pve2", Online: true, Unknown: true}
-		}, "pve-memory", Skip, "pve2 tells nothing of it yet", ""},
-		{"hypervisor down, not noticed by the others yet", func(w *world, _ *PreflightRequest) { delete(w.storages, "pve2") }, "pve-hypervisors", Fail, "595 Connection refused", "pveproxy"},
+		}, "pve-memory", deploy.Skip, "pve2 tells nothing of it yet", ""},
+		{"hypervisor down, not noticed by the others yet", func(w *world, _ *PreflightRequest) { delete(w.storages, "pve2") }, "pve-hypervisors", deploy.Fail, "595 Connection refused", "pveproxy"},
 		{"image missing on one", func(w *world, _ *PreflightRequest) {
 			w.content["pve2/local/iso"] = []Volume{{ID: "local:iso/other.img"}}
-		}, "pve-image", Fail, "local:iso/debian.img does not exist on pve2", "local:iso/other.img"},
-		{"image without a kind", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "debian.img" }, "pve-image", Fail, "not of the form", "os_image"},
-		{"image of an unknown storage", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "nas:iso/debian.img" }, "pve-image", Fail, "storage nas", "local"},
-		{"image kind not enabled", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "local:import/debian.qcow2" }, "pve-image", Fail, "content import", "pvesm set local --content iso,snippets,import"},
-		{"unknown datastore", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors[0].Datastore = "fast" }, "pve-datastore", Fail, "fast does not exist on pve1", "local-lvm"},
-		{"datastore without images", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors[0].Datastore = "local" }, "pve-datastore", Fail, "content images", "pvesm set local --content iso,snippets,images"},
-		{"datastore down", func(w *world, _ *PreflightRequest) { w.storages["pve1"][1].Active = false }, "pve-datastore", Fail, "not active", "pvesm status"},
-		{"storage without snippets", func(w *world, _ *PreflightRequest) { w.storages["pve2"][0].Content = []string{"iso"} }, "pve-snippets", Fail, "content snippets", "pvesm set local --content iso,snippets"},
-		{"bridge missing", func(w *world, _ *PreflightRequest) { w.bridges["pve1"] = []string{"vmbr0"} }, "pve-bridges", Fail, "vmbr1 does not exist on pve1", "vmbr0"},
+		}, "pve-image", deploy.Fail, "local:iso/debian.img does not exist on pve2", "local:iso/other.img"},
+		{"image without a kind", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "debian.img" }, "pve-image", deploy.Fail, "not of the form", "os_image"},
+		{"image of an unknown storage", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "nas:iso/debian.img" }, "pve-image", deploy.Fail, "storage nas", "local"},
+		{"image kind not enabled", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "local:import/debian.qcow2" }, "pve-image", deploy.Fail, "content import", "pvesm set local --content iso,snippets,import"},
+		{"unknown datastore", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors[0].Datastore = "fast" }, "pve-datastore", deploy.Fail, "fast does not exist on pve1", "local-lvm"},
+		{"datastore without images", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors[0].Datastore = "local" }, "pve-datastore", deploy.Fail, "content images", "pvesm set local --content iso,snippets,images"},
+		{"datastore down", func(w *world, _ *PreflightRequest) { w.storages["pve1"][1].Active = false }, "pve-datastore", deploy.Fail, "not active", "pvesm status"},
+		{"storage without snippets", func(w *world, _ *PreflightRequest) { w.storages["pve2"][0].Content = []string{"iso"} }, "pve-snippets", deploy.Fail, "content snippets", "pvesm set local --content iso,snippets"},
+		{"bridge missing", func(w *world, _ *PreflightRequest) { w.bridges["pve1"] = []string{"vmbr0"} }, "pve-bridges", deploy.Fail, "vmbr1 does not exist on pve1", "vmbr0"},
 		{"id taken", func(w *world, _ *PreflightRequest) {
 			w.vms = []VM{{VMID: 202, Name: "db", Type: "qemu", Hypervisor: "pve2"}}
-		}, "pve-vmids", Fail, "202, chosen for ci-2, is taken by db (qemu on pve2)", "vmid_base"},
-		{"id taken out of sight", func(w *world, _ *PreflightRequest) { w.hidden[203] = true }, "pve-vmids", Fail, "203, chosen for ci-3", "vmid_range"},
-		{"too many cores", func(_ *world, r *PreflightRequest) { r.Spec.CPUCores = 9 }, "pve-cpu", Fail, "there are 8 on each of pve1, pve2", "cpu_cores to 8"},
+		}, "pve-vmids", deploy.Fail, "202, chosen for ci-2, is taken by db (qemu on pve2)", "vmid_base"},
+		{"id taken out of sight", func(w *world, _ *PreflightRequest) { w.hidden[203] = true }, "pve-vmids", deploy.Fail, "203, chosen for ci-3", "vmid_range"},
+		{"too many cores", func(_ *world, r *PreflightRequest) { r.Spec.CPUCores = 9 }, "pve-cpu", deploy.Fail, "there are 8 on each of pve1, pve2", "cpu_cores to 8"},
 		{"memory", func(w *world, _ *PreflightRequest) {
 			w.hosts[0].MemoryUsed = 20 << 30
 			w.vms = []VM{{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", Memory: 20 << 30}}
-		}, "pve-memory", Fail, "2 nodes need 16.0 GiB of memory on pve1, where 12.0 GiB is left of 32.0 GiB", "memory_mb to 6144"},
+		}, "pve-memory", deploy.Fail, "2 nodes need 16.0 GiB of memory on pve1, where 12.0 GiB is left of 32.0 GiB", "memory_mb to 6144"},
 		{"memory only promised", func(w *world, _ *PreflightRequest) {
 			w.vms = []VM{{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", Memory: 20 << 30}}
-		}, "pve-memory", Warn, "promised 20.0 GiB", "memory_mb"},
-		{"memory out of sight", func(w *world, _ *PreflightRequest) { w.hosts[0].MemoryTotal = 0 }, "pve-memory", Warn, "not visible", "Sys.Audit"},
-		{"disk", func(w *world, _ *PreflightRequest) { w.storages["pve1"][1].Available = 40 << 30 }, "pve-disk", Fail, "2 nodes need 64.0 GiB of space on datastore local-lvm on pve1, where 40.0 GiB is left", "disk_size_gb to 20"},
+		}, "pve-memory", deploy.Warn, "promised 20.0 GiB", "memory_mb"},
+		{"memory out of sight", func(w *world, _ *PreflightRequest) { w.hosts[0].MemoryTotal = 0 }, "pve-memory", deploy.Warn, "not visible", "Sys.Audit"},
+		{"disk", func(w *world, _ *PreflightRequest) { w.storages["pve1"][1].Available = 40 << 30 }, "pve-disk", deploy.Fail, "2 nodes need 64.0 GiB of space on datastore local-lvm on pve1, where 40.0 GiB is left", "disk_size_gb to 20"},
 		{"shared disk", func(w *world, _ *PreflightRequest) {
 			for h := range w.storages {
 				w.storages[h][1].Shared, w.storages[h][1].Available = true, 90<<30
 			}
-		}, "pve-disk", Fail, "3 nodes need 96.0 GiB of space on datastore local-lvm (shared)", "disk_size_gb to 30"},
+		}, "pve-disk", deploy.Fail, "3 nodes need 96.0 GiB of space on datastore local-lvm (shared)", "disk_size_gb to 30"},
 		{"too many running cores", func(w *world, _ *PreflightRequest) {
 			w.vms = []VM{{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", CPUs: 60}, {VMID: 6, Type: "qemu", Hypervisor: "pve1", CPUs: 60}, {VMID: 7, Type: "qemu", Hypervisor: "pve2", Status: "running", Template: true, CPUs: 64}}
-		}, "pve-cpu", Fail, "2 nodes need 8 cores on pve1, where 60 run already and 8 CPUs take 64", "proxmox.cpu_overcommit to 9"},
-		{"no quorum", func(w *world, _ *PreflightRequest) { w.status.Quorate = false }, "pve-quorum", Fail, "no quorum", "pvecm status"},
-		{"no pool", func(_ *world, r *PreflightRequest) { r.Pool = "qa" }, "pve-pool", Fail, "qa", "pveum pool add qa"},
-		{"wrong clock", func(w *world, _ *PreflightRequest) { w.skew = -2 * time.Minute }, "clock", Fail, "2m0s behind", "timedatectl"},
-		{"a clock that drifts", func(w *world, _ *PreflightRequest) { w.skew = 9 * time.Second }, "clock", Warn, "9s ahead of", "timedatectl"},
-		{"claims that nobody else sees", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "Pool.Allocate") }, "pve-privileges", Warn, "lacks Pool.Allocate on /pool", "pveum acl modify /pool"},
-		{"marks of runs that are not seen", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "Pool.Audit") }, "pve-privileges", Warn, "lacks Pool.Audit on /pool", "pveum acl modify /pool"},
-		{"token that ends", func(w *world, _ *PreflightRequest) { w.token.Expires = time.Now().Add(time.Hour) }, "pve-privileges", Warn, "expires at", "pveum user token modify hive@pve ci --expire 0"},
-		{"no template", func(_ *world, r *PreflightRequest) { r.Spec.Template = 900 }, "pve-template", Fail, "template 900, for pve1, pve2, does not exist", "none is there"},
+		}, "pve-cpu", deploy.Fail, "2 nodes need 8 cores on pve1, where 60 run already and 8 CPUs take 64", "proxmox.cpu_overcommit to 9"},
+		{"no quorum", func(w *world, _ *PreflightRequest) { w.status.Quorate = false }, "pve-quorum", deploy.Fail, "no quorum", "pvecm status"},
+		{"no pool", func(_ *world, r *PreflightRequest) { r.Pool = "qa" }, "pve-pool", deploy.Fail, "qa", "pveum pool add qa"},
+		{"wrong clock", func(w *world, _ *PreflightRequest) { w.skew = -2 * time.Minute }, "clock", deploy.Fail, "2m0s behind", "timedatectl"},
+		{"a clock that drifts", func(w *world, _ *PreflightRequest) { w.skew = 9 * time.Second }, "clock", deploy.Warn, "9s ahead of", "timedatectl"},
+		{"claims that nobody else sees", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "Pool.Allocate") }, "pve-privileges", deploy.Warn, "lacks Pool.Allocate on /pool", "pveum acl modify /pool"},
+		{"marks of runs that are not seen", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "Pool.Audit") }, "pve-privileges", deploy.Warn, "lacks Pool.Audit on /pool", "pveum acl modify /pool"},
+		{"token that ends", func(w *world, _ *PreflightRequest) { w.token.Expires = time.Now().Add(time.Hour) }, "pve-privileges", deploy.Warn, "expires at", "pveum user token modify hive@pve ci --expire 0"},
+		{"no template", func(_ *world, r *PreflightRequest) { r.Spec.Template = 900 }, "pve-template", deploy.Fail, "template 900, for pve1, pve2, does not exist", "none is there"},
 		{"template that is a VM", func(w *world, r *PreflightRequest) {
 			r.Spec.Hypervisors[1].TemplateVMID = 900
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", AgentEnabled: true}}
-		}, "pve-template", Fail, "VM 900 (debian), for pve2, is not a template", "on pve1: qm template 900"},
+		}, "pve-template", deploy.Fail, "VM 900 (debian), for pve2, is not a template", "on pve1: qm template 900"},
 		{"template that is larger", func(w *world, r *PreflightRequest) {
 			r.Spec.Template = 900
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true, Disks: []Disk{{"scsi0", "local", 4 << 40}}}}
-		}, "pve-template", Fail, "the disk of template 900 (debian), for pve1, pve2, has 4096.0 GiB", "set disk_size_gb to 4096 or more"},
+		}, "pve-template", deploy.Fail, "the disk of template 900 (debian), for pve1, pve2, has 4096.0 GiB", "set disk_size_gb to 4096 or more"},
 		{"template out of reach", func(w *world, r *PreflightRequest) {
 			r.Spec.Template = 900
 			w.storages["pve2"] = append(slices.Clone(w.storages["pve2"]), Storage{Name: "fast", Content: []string{"images"}, Active: true, Available: 1 << 50})
 			r.Spec.Hypervisors[1].Datastore = "fast"
 			w.privs["/storage/fast"] = map[string]bool{"Datastore.AllocateSpace": true}
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true}}
-		}, "pve-template", Fail, "template 900, for pve2, is on pve1, which has no storage fast", "set datastore_id of hypervisor pve2"},
+		}, "pve-template", deploy.Fail, "template 900, for pve2, is on pve1, which has no storage fast", "set datastore_id of hypervisor pve2"},
 		{"template to migrate from", func(w *world, r *PreflightRequest) {
 			r.Spec.Template = 900
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true, Disks: []Disk{{"scsi0", "local-lvm", 1 << 30}}}}
-		}, "pve-privileges", Fail, "lacks VM.Migrate on /vms", "pveum acl modify"},
+		}, "pve-privileges", deploy.Fail, "lacks VM.Migrate on /vms", "pveum acl modify"},
 		{"import volume on an old release", func(w *world, r *PreflightRequest) {
 			r.Spec.OSImage, w.version = "local:import/debian-12.qcow2", "8.3.2"
-		}, "pve-image", Fail, "needs Proxmox VE 8.4; this is 8.3.2", "upgrade to Proxmox VE 8.4"},
+		}, "pve-image", deploy.Fail, "needs Proxmox VE 8.4; this is 8.3.2", "upgrade to Proxmox VE 8.4"},
 		{"template without agent", func(w *world, r *PreflightRequest) {
 			r.Spec.Template = 900
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true}}
-		}, "pve-template", Fail, "no guest agent", "qm set 900 --agent enabled=1"},
+		}, "pve-template", deploy.Fail, "no guest agent", "qm set 900 --agent enabled=1"},
 		{"no SSH", func(_ *world, r *PreflightRequest) {
 			r.Login = func(_ context.Context, h cluster.Hypervisor, dir string) (string, string) {
 				if h.Name == "pve2" && dir == "/srv/vz/snippets" {
@@ -296,72 +297,72 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 				return "", ""
 			}
 			r.Spec.Hypervisors[0].Address, r.Spec.Hypervisors[1].Address = "192.0.2.1", "192.0.2.2"
-		}, "pve-ssh", Fail, "no login on pve2", "mend it"},
+		}, "pve-ssh", deploy.Fail, "no login on pve2", "mend it"},
 		{"a registered tag", func(w *world, r *PreflightRequest) {
 			w.on92()
 			w.tags, r.Name = TagRules{Registered: []string{"prod", "hive", "ci"}}, "ci"
-		}, "pve-tags", Fail, "only a token with Sys.Modify on / may set tags ci, hive, which", "pvesh set /cluster/options --registered-tags 'prod'; or"},
+		}, "pve-tags", deploy.Fail, "only a token with Sys.Modify on / may set tags ci, hive, which", "pvesh set /cluster/options --registered-tags 'prod'; or"},
 		{"no other registered tag", func(w *world, r *PreflightRequest) {
 			w.on92()
 			w.tags, r.Name = TagRules{Registered: []string{"hive"}}, "ci"
-		}, "pve-tags", Fail, "may set tag hive, which", "pvesh set /cluster/options --delete registered-tags"},
+		}, "pve-tags", deploy.Fail, "may set tag hive, which", "pvesh set /cluster/options --delete registered-tags"},
 		{"a registered tag that is not checked of a new VM", func(w *world, r *PreflightRequest) {
 			w.tags, r.Name = TagRules{Registered: []string{"hive"}}, "ci"
-		}, "pve-tags", Warn, "a new VM gets them all the same", "--delete registered-tags"},
+		}, "pve-tags", deploy.Warn, "a new VM gets them all the same", "--delete registered-tags"},
 		{"a registered tag of a clone", func(w *world, r *PreflightRequest) {
 			r.Spec.Template, w.privs["/"]["VM.Migrate"] = 900, true
 			w.vms = []VM{{VMID: 900, Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true, Disks: []Disk{{"scsi0", "local-lvm", 1 << 30}}}}
 			w.tags, r.Name = TagRules{Registered: []string{"hive"}}, "ci"
-		}, "pve-tags", Fail, "may set tag hive, which", "--delete registered-tags"},
+		}, "pve-tags", deploy.Fail, "may set tag hive, which", "--delete registered-tags"},
 		{"a registered tag and an administrator", func(w *world, r *PreflightRequest) {
 			w.tags, r.Name, w.privs["/"]["Sys.Modify"] = TagRules{Registered: []string{"hive"}, Allow: "none"}, "ci", true
-		}, "pve-tags", Pass, "may set any", ""},
+		}, "pve-tags", deploy.Pass, "may set any", ""},
 		{"no tags for users", func(w *world, r *PreflightRequest) {
 			w.on92()
 			w.tags, r.Name = TagRules{Allow: "none", List: []string{"a", "b"}}, "ci"
-		}, "pve-tags", Fail, "not let the token set tags ci, hive, hive-test, terraform (user-allow is none)", "--user-tag-access 'user-allow=free,user-allow-list=a;b'"},
+		}, "pve-tags", deploy.Fail, "not let the token set tags ci, hive, hive-test, terraform (user-allow is none)", "--user-tag-access 'user-allow=free,user-allow-list=a;b'"},
 		{"tags that are there already", func(w *world, r *PreflightRequest) {
 			w.on92()
 			w.tags, r.Name = TagRules{Allow: "existing", Allowed: []string{"hive", "hive-test", "terraform"}}, "ci"
-		}, "pve-tags", Fail, "not let the token set tag ci (user-allow is existing)", "--user-tag-access 'user-allow=free'"},
+		}, "pve-tags", deploy.Fail, "not let the token set tag ci (user-allow is existing)", "--user-tag-access 'user-allow=free'"},
 		{"tags of a list that has all", func(w *world, r *PreflightRequest) {
 			w.on92()
 			w.tags, r.Name = TagRules{Allow: "list", Allowed: cluster.Tags("ci")}, "ci"
-		}, "pve-tags", Warn, "9.2 may refuse any tag of a new VM", "--user-tag-access 'user-allow=free'"},
+		}, "pve-tags", deploy.Warn, "9.2 may refuse any tag of a new VM", "--user-tag-access 'user-allow=free'"},
 		{"tags of a list, and no name yet", func(w *world, _ *PreflightRequest) {
 			w.tags = TagRules{Allow: "list", Allowed: cluster.Tags("ci")}
-		}, "pve-tags", Warn, "a cluster's name is a tag", "--user-tag-access 'user-allow=free'"},
+		}, "pve-tags", deploy.Warn, "a cluster's name is a tag", "--user-tag-access 'user-allow=free'"},
 		{"registered tags, and nothing to make", func(w *world, r *PreflightRequest) {
 			w.tags, r.Name, r.OwnIDs = TagRules{Registered: []string{"hive"}}, "ci", []int{201, 202, 203}
-		}, "pve-tags", Skip, "no VM is to be made", ""},
+		}, "pve-tags", deploy.Skip, "no VM is to be made", ""},
 		{"rules for tags that are not visible", func(w *world, r *PreflightRequest) {
 			delete(w.privs["/"], "Sys.Audit")
 			r.Name = "ci"
-		}, "pve-tags", Skip, "not visible to the token", ""},
+		}, "pve-tags", deploy.Skip, "not visible to the token", ""},
 		{"leftovers", func(w *world, r *PreflightRequest) {
 			r.Name = "ci"
 			w.vms = []VM{{VMID: 600, Name: "ci-1", Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("ci")}, {VMID: 601, Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("other")}}
-		}, "leftovers", Warn, "600 ci-1 (qemu on pve1)", "on pve1: qm stop 600; qm destroy 600 --purge"},
+		}, "leftovers", deploy.Warn, "600 ci-1 (qemu on pve1)", "on pve1: qm stop 600; qm destroy 600 --purge"},
 		{"range that is full", func(w *world, r *PreflightRequest) {
 			r.Nodes, r.IDRange = nil, IDRange{300, 303}
 			w.vms = []VM{{VMID: 301}}
-		}, "pve-vmids", Fail, "300-303", "set proxmox.vmid_range to 30000-39999"},
+		}, "pve-vmids", deploy.Fail, "300-303", "set proxmox.vmid_range to 30000-39999"},
 		{"base that is taken", func(w *world, r *PreflightRequest) {
 			r.Nodes, r.IDBase = nil, 300
 			w.vms = []VM{{VMID: 301, Name: "db"}}
-		}, "pve-vmids", Fail, "301 is db", "set proxmox.vmid_base to 0"},
-		{"no privilege", func(w *world, _ *PreflightRequest) { w.privs = nil }, "pve-privileges", Fail, "no privilege at all", "pveum acl modify / --tokens 'hive@pve!ci' --users hive@pve --roles HiveTest"},
-		{"one privilege less", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "VM.Config.CPU") }, "pve-privileges", Fail, "lacks VM.Config.CPU on /vms", "pveum role add"},
-		{"a nearer ACL replaces the inherited one", func(w *world, _ *PreflightRequest) { w.privs["/vms"] = map[string]bool{"VM.Audit": true} }, "pve-privileges", Fail, "lacks VM.Allocate", "pveum acl modify /vms --tokens 'hive@pve!ci'"},
-		{"not propagated", func(w *world, _ *PreflightRequest) { w.privs["/"]["SDN.Use"] = false }, "pve-privileges", Fail, "lacks SDN.Use on /sdn/zones/localnetwork/vmbr0", ""},
+		}, "pve-vmids", deploy.Fail, "301 is db", "set proxmox.vmid_base to 0"},
+		{"no privilege", func(w *world, _ *PreflightRequest) { w.privs = nil }, "pve-privileges", deploy.Fail, "no privilege at all", "pveum acl modify / --tokens 'hive@pve!ci' --users hive@pve --roles HiveTest"},
+		{"one privilege less", func(w *world, _ *PreflightRequest) { delete(w.privs["/"], "VM.Config.CPU") }, "pve-privileges", deploy.Fail, "lacks VM.Config.CPU on /vms", "pveum role add"},
+		{"a nearer ACL replaces the inherited one", func(w *world, _ *PreflightRequest) { w.privs["/vms"] = map[string]bool{"VM.Audit": true} }, "pve-privileges", deploy.Fail, "lacks VM.Allocate", "pveum acl modify /vms --tokens 'hive@pve!ci'"},
+		{"not propagated", func(w *world, _ *PreflightRequest) { w.privs["/"]["SDN.Use"] = false }, "pve-privileges", deploy.Fail, "lacks SDN.Use on /sdn/zones/localnetwork/vmbr0", ""},
 		{"9 takes a wider privilege for the agent", func(w *world, _ *PreflightRequest) {
 			w.version, w.privs["/"]["VM.GuestAgent.Unrestricted"] = "9.1.1", true
-		}, "pve-privileges", Pass, "the token has", ""},
+		}, "pve-privileges", deploy.Pass, "the token has", ""},
 		{"a pool's rights will do", func(w *world, r *PreflightRequest) {
 			r.Pool = "ci"
 			w.privs["/pool/ci"], w.privs["/vms"] = w.privs["/"], map[string]bool{}
-		}, "pve-privileges", Pass, "the token has", ""},
-		{"9 wants another privilege for the agent", func(w *world, _ *PreflightRequest) { w.version = "9.1.1" }, "pve-privileges", Fail, "VM.GuestAgent.Audit", ""},
+		}, "pve-privileges", deploy.Pass, "the token has", ""},
+		{"9 wants another privilege for the agent", func(w *world, _ *PreflightRequest) { w.version = "9.1.1" }, "pve-privileges", deploy.Fail, "VM.GuestAgent.Audit", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w, req := goodWorld(), goodRequest()
@@ -370,7 +371,7 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 			if !has(findings, tc.id, tc.status, tc.detail, tc.fix) {
 				t.Errorf("no such finding in:\n%s", list(findings))
 			}
-			if failed := len(Failed(findings)) > 0; failed != (tc.status == Fail) {
+			if failed := len(deploy.Failed(findings)) > 0; failed != (tc.status == deploy.Fail) {
 				t.Errorf("failed is %v:\n%s", failed, list(findings))
 			}
 		})
@@ -426,7 +427,7 @@ func TestPreflightReportsAllProblemsAtOnce(t *testing.T) {
 	w.hidden[201] = true
 	req.Spec.CPUCores = 100
 	var ids []string
-	for _, f := range Failed(Preflight(t.Context(), w, req)) {
+	for _, f := range deploy.Failed(Preflight(t.Context(), w, req)) {
 		ids = append(ids, f.ID)
 	}
 	want := "pve-image pve-bridges pve-bridges pve-vmids pve-cpu"
@@ -442,7 +443,7 @@ func TestPreflightOfAClusterThatExists(t *testing.T) {
 		w.hidden[n.VMID] = true
 		req.OwnIDs = append(req.OwnIDs, n.VMID)
 	}
-	if failed := Failed(Preflight(t.Context(), w, req)); len(failed) > 0 {
+	if failed := deploy.Failed(Preflight(t.Context(), w, req)); len(failed) > 0 {
 		t.Errorf("its own VMs are in its way:\n%s", list(failed))
 	}
 }
@@ -466,13 +467,13 @@ func TestPreflightTellsWhyTheAPICannotBeUsed(t *testing.T) {
 		w := goodWorld()
 		w.err = tc.err
 		findings := Preflight(t.Context(), w, goodRequest())
-		if len(findings) != 1 || !has(findings, tc.id, Fail, tc.in, tc.fix) {
+		if len(findings) != 1 || !has(findings, tc.id, deploy.Fail, tc.in, tc.fix) {
 			t.Errorf("%s:\n%s", tc.name, list(findings))
 		}
 	}
 }
 
-func has(findings []Finding, id string, status Status, detail, fix string) bool {
+func has(findings []deploy.Finding, id string, status deploy.Status, detail, fix string) bool {
 	for _, f := range findings {
 		if f.ID == id && f.Status == status && strings.Contains(f.Detail, detail) && strings.Contains(f.Fix, fix) {
 			return true
@@ -481,7 +482,7 @@ func has(findings []Finding, id string, status Status, detail, fix string) bool 
 	return false
 }
 
-func list(findings []Finding) string {
+func list(findings []deploy.Finding) string {
 	var b strings.Builder
 	for _, f := range findings {
 		fmt.Fprintf(&b, "%s %s: %s (fix: %s)\n", f.Status, f.ID, f.Detail, f.Fix)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"hive-test/pkg/deploy"
 	"net/url"
 	"time"
 )
@@ -96,11 +97,11 @@ func (c *Client) Now() time.Time {
 }
 
 // Problems are what New would refuse, all of it and each with its fix. What is empty is not judged.
-func (o Options) Problems() []Finding {
-	var findings []Finding
+func (o Options) Problems() []deploy.Finding {
+	var findings []deploy.Finding
 	found := func(id, title string, err error, fix string) {
 		if err != nil {
-			findings = append(findings, Finding{ID: id, Title: title, Status: Fail, Detail: err.Error(), Fix: fix})
+			findings = append(findings, deploy.Finding{ID: id, Title: title, Status: deploy.Fail, Detail: err.Error(), Fix: fix})
 		}
 	}
 	if o.Endpoint != "" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 )
 
 // TagRules say which tags the token may give to VMs without Sys.Modify on /.
@@ -49,7 +50,7 @@ func (r TagRules) unlisted(tags []string) []string {
 
 // tags looks whether VMs may be given the tags by which hive-test knows them. New VMs are checked since 9.2, clones and
 // changes always (read in the source of qemu-server 9.2.6 and 8.4.10).
-func (p *preflight) tags() []Finding {
+func (p *preflight) tags() []deploy.Finding {
 	c := &check{id: "pve-tags", title: "VMs may be given their tags"}
 	switch {
 	case p.has("/", "Sys.Modify"):
@@ -69,11 +70,11 @@ func (p *preflight) tags() []Finding {
 		c.skip("the rules for tags are not visible to the token: it needs Sys.Audit on /")
 		return c.done("")
 	}
-	status, later := Fail, ""
+	status, later := deploy.Fail, ""
 	made := slices.ContainsFunc(p.targets, func(t target) bool { return p.templateOf(t) == 0 })
 	cloned := slices.ContainsFunc(p.targets, func(t target) bool { return p.templateOf(t) != 0 })
 	if p.version.before(9, 2) && !cloned {
-		status, later = Warn, "; a new VM gets them all the same, but hold and whatever else changes tags is refused"
+		status, later = deploy.Warn, "; a new VM gets them all the same, but hold and whatever else changes tags is refused"
 	}
 	if refused := rules.registered(wanted); len(refused) > 0 {
 		c.add(status, rules.unregister(refused), "only a token with Sys.Modify on / may set %s, which the datacenter options register%s", tagNames(refused), later)
@@ -82,9 +83,9 @@ func (p *preflight) tags() []Finding {
 	case len(refused) > 0:
 		c.add(status, rules.setFree(), "the datacenter options do not let the token set %s (user-allow is %s)%s", tagNames(refused), rules.Allow, later)
 	case !rules.free() && made && !p.version.before(9, 2):
-		c.add(Warn, rules.setFree(), "Proxmox VE 9.2 may refuse any tag of a new VM where the datacenter options do not let users set any (user-allow is %s)", rules.Allow)
+		c.add(deploy.Warn, rules.setFree(), "Proxmox VE 9.2 may refuse any tag of a new VM where the datacenter options do not let users set any (user-allow is %s)", rules.Allow)
 	case !rules.free() && p.req.Name == "":
-		c.add(Warn, rules.setFree(), "a cluster's name is a tag of its VMs, and the datacenter options let the token set only some (user-allow is %s)", rules.Allow)
+		c.add(deploy.Warn, rules.setFree(), "a cluster's name is a tag of its VMs, and the datacenter options let the token set only some (user-allow is %s)", rules.Allow)
 	}
 	return c.done("nothing forbids %s", strings.Join(wanted, ", "))
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"hive-test/pkg/deploy"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ func (p *preflight) askAgents() bool {
 // templateFits looks at what clones inherit and cannot be changed later.
 func (p *preflight) templateFits(vm VM, users string, c *check) {
 	if len(vm.Disks) > 0 && vm.Disks[0].Size > uint64(p.req.Spec.DiskSizeGB)<<30 {
-		c.add(Fail, fmt.Sprintf("set disk_size_gb to %d or more", (vm.Disks[0].Size+1<<30-1)>>30),
+		c.add(deploy.Fail, fmt.Sprintf("set disk_size_gb to %d or more", (vm.Disks[0].Size+1<<30-1)>>30),
 			"the disk of template %d (%s), for %s, has %s: a clone's disk cannot shrink to %d GiB", vm.VMID, vm.Name, users, size(vm.Disks[0].Size), p.req.Spec.DiskSizeGB)
 	}
 }
@@ -39,7 +40,7 @@ func (p *preflight) templateReach(vm VM, c *check) {
 		return
 	}
 	if i := slices.IndexFunc(p.hosts, func(h Hypervisor) bool { return h.Name == vm.Hypervisor }); i >= 0 && !p.hosts[i].Online {
-		c.add(Fail, fmt.Sprintf("start %s, or set template_vmid of the other hypervisors to templates of their own", vm.Hypervisor), "template %d is on %s, which is offline", vm.VMID, vm.Hypervisor)
+		c.add(deploy.Fail, fmt.Sprintf("start %s, or set template_vmid of the other hypervisors to templates of their own", vm.Hypervisor), "template %d is on %s, which is offline", vm.VMID, vm.Hypervisor)
 		return
 	}
 	storages, err := p.api.Storages(p.ctx, vm.Hypervisor)
@@ -50,7 +51,7 @@ func (p *preflight) templateReach(vm VM, c *check) {
 	there := target{storages: storages}
 	for _, t := range away {
 		if _, found := there.storage(t.datastore()); !found {
-			c.addOn(t.spec.Name, Fail, fmt.Sprintf("set datastore_id of hypervisor {host} to a storage that %s has too (%s), or its template_vmid to a template of its own", vm.Hypervisor, there.storageNames("images")),
+			c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("set datastore_id of hypervisor {host} to a storage that %s has too (%s), or its template_vmid to a template of its own", vm.Hypervisor, there.storageNames("images")),
 				"template %d, for {host}, is on %s, which has no storage %s to clone it onto", vm.VMID, vm.Hypervisor, t.datastore())
 		}
 	}

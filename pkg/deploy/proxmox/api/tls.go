@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"hive-test/pkg/deploy"
 	"net"
 	"net/url"
 	"os"
@@ -203,8 +204,8 @@ func certificateNames(cert *x509.Certificate) []string {
 // CheckPinnedName finds out whether the certificate that is pinned names the host of the endpoint: this package does
 // not need that, and the provider, which knows no fingerprints, does. Nothing is found where the certificate cannot be
 // had: others say so.
-func CheckPinnedName(ctx context.Context, endpoint, fingerprint string) []Finding {
-	f := Finding{ID: "pve-tls-name", Title: "certificate names the endpoint", Status: Pass}
+func CheckPinnedName(ctx context.Context, endpoint, fingerprint string) []deploy.Finding {
+	f := deploy.Finding{ID: "pve-tls-name", Title: "certificate names the endpoint", Status: deploy.Pass}
 	raw, err := PinnedCertificate(ctx, endpoint, fingerprint)
 	if err != nil {
 		return nil
@@ -217,10 +218,10 @@ func CheckPinnedName(ctx context.Context, endpoint, fingerprint string) []Findin
 	}
 	f.Detail = strings.Join(certificateNames(cert), ", ")
 	if err := cert.VerifyHostname(parsed.Hostname()); err != nil {
-		f.Status, f.Fix = Fail, nameFix(cert, endpoint)
+		f.Status, f.Fix = deploy.Fail, nameFix(cert, endpoint)
 		f.Detail = "the fingerprint is right, and the provider compares names, too: " + err.Error()
 	}
-	return []Finding{f}
+	return []deploy.Finding{f}
 }
 
 // PinnedCertificate returns, as PEM, the certificate that the API at endpoint shows, if it is the one with this

@@ -1,16 +1,14 @@
-package lifecycle
+package deploy
 
 import (
 	"testing"
 	"time"
-
-	"hive-test/pkg/deploy"
 )
 
 func TestJudge(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	stray := func(edit func(*Orphan)) []Orphan {
-		s := Orphan{VMRef: deploy.VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}, Cluster: "ci-1", Owner: "me", Created: now.Add(-5 * time.Hour)}
+		s := Orphan{VMRef: VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}, Cluster: "ci-1", Owner: "me", Created: now.Add(-5 * time.Hour)}
 		if edit != nil {
 			edit(&s)
 		}

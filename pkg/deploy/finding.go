@@ -1,0 +1,66 @@
+package deploy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Status of a Finding.
+type Status string
+
+// Findings pass, fail (the cluster cannot be made), warn (it may work, or it could not be checked) or are skipped,
+// because they do not matter here or another finding stands in their way.
+const (
+	Pass Status = "pass"
+	Fail Status = "fail"
+	Warn Status = "warn"
+	Skip Status = "skip"
+)
+
+// Finding is the outcome of one check. Detail says what was seen; Fix is a command or a setting that mends it.
+type Finding struct {
+	ID     string `json:"id"`
+	Title  string `json:"title"`
+	Status Status `json:"status"`
+	Detail string `json:"detail"`
+	Fix    string `json:"fix"`
+	// Unmade says that the check was not made, or not to its end: there was no time. Then it warns.
+	Unmade bool `json:"-"`
+}
+
+// Failed returns the findings that failed.
+func Failed(findings []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Status != Fail })
+}
+
+// Unmade returns the findings of checks that were not made.
+func Unmade(findings []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return !f.Unmade })
+}
+
+// PreflightError lists all that stands in the way of up. Nothing was changed.
+type PreflightError struct{ Findings []Finding }
+
+// Error gives each finding its own line.
+func (e *PreflightError) Error() string {
+	lines := make([]string, 0, len(e.Findings))
+	for _, f := range e.Findings {
+		lines = append(lines, f.Detail)
+	}
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return fmt.Sprintf("%d problems:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
+}
+
+// Hint gives each finding's fix.
+func (e *PreflightError) Hint() string {
+	var lines []string
+	for _, f := range e.Findings {
+		if f.Fix != "" {
+			lines = append(lines, f.Fix)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
