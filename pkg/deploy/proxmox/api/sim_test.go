@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/sim/host"
@@ -196,7 +197,7 @@ func spec(nodes int) cluster.Spec {
 	return s
 }
 
-func (l *lab) preflight(s cluster.Spec, nodes cluster.Nodes, c *api.Client) []api.Finding {
+func (l *lab) preflight(s cluster.Spec, nodes cluster.Nodes, c *api.Client) []deploy.Finding {
 	return api.Preflight(l.t.Context(), c, api.PreflightRequest{Spec: s, Nodes: nodes, TokenID: c.TokenID(), Endpoint: c.Endpoint()})
 }
 
@@ -220,7 +221,7 @@ func TestALifeOnTheSimulator(t *testing.T) {
 			s := spec(4)
 			nodes := l.choose(s)
 			for _, f := range l.preflight(s, nodes, l.Client) {
-				if f.Status != api.Pass && f.Status != api.Skip {
+				if f.Status != deploy.Pass && f.Status != deploy.Skip {
 					t.Errorf("%+v", f)
 				}
 			}
@@ -361,10 +362,10 @@ func TestPreflightOnTheSimulator(t *testing.T) {
 	}
 }
 
-func (l *lab) expect(findings []api.Finding, id, detail string) {
+func (l *lab) expect(findings []deploy.Finding, id, detail string) {
 	l.t.Helper()
 	for _, f := range findings {
-		if f.ID == id && f.Status == api.Fail && strings.Contains(f.Detail, detail) && f.Fix != "" {
+		if f.ID == id && f.Status == deploy.Fail && strings.Contains(f.Detail, detail) && f.Fix != "" {
 			return
 		}
 	}
