@@ -19,7 +19,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/sim/pve"
@@ -127,7 +126,7 @@ func (row situation) compare(t *testing.T, opts api.Options, err error) {
 	}
 	status := 0
 	if api, ok := errors.AsType[*api.APIError](err); ok {
-		status = deploy.Status
+		status = api.Status
 	}
 	task, log := "", ""
 	if failed, ok := errors.AsType[*api.TaskError](err); ok {
