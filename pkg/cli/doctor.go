@@ -10,7 +10,6 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
-	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/engine"
 )
 
@@ -62,7 +61,7 @@ func printRole(w io.Writer, settings config.Settings) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if _, err := io.WriteString(w, api.RoleScript(major, api.TokenID(settings.Proxmox.Token.Reveal()))); err != nil {
+		if _, err := io.WriteString(w, engine.RoleScript(major, settings)); err != nil {
 			return err
 		}
 	}

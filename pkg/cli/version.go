@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/engine"
-	"hive-test/pkg/opentofu"
 )
 
 // version is set by the linker; without it the build information tells.
@@ -62,12 +61,12 @@ func (a *app) versionCommand() *cobra.Command {
 
 // versionJSON is the shape of `version -o json`.
 type versionJSON struct {
-	Schema  int              `json:"schema"`
-	Version string           `json:"version"`
-	OS      string           `json:"os"`
-	Arch    string           `json:"arch"`
-	Go      string           `json:"go"`
-	Tofu    *opentofu.Binary `json:"tofu,omitempty"`
+	Schema  int                 `json:"schema"`
+	Version string              `json:"version"`
+	OS      string              `json:"os"`
+	Arch    string              `json:"arch"`
+	Go      string              `json:"go"`
+	Tofu    *engine.TofuProgram `json:"tofu,omitempty"`
 }
 
 func (v versionJSON) print(w io.Writer) {

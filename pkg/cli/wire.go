@@ -39,7 +39,7 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 			return config.Settings{}, err
 		}
 		settings, err := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path})
-		a.known.Learn(engine.TokenSecrets(settings.Proxmox.Token.Reveal())...)
+		a.known.Learn(engine.SecretsOf(settings)...)
 		if settings.Keep == "" && a.Getenv("CI") != "" { // nobody would come back for what failed
 			settings.Keep = string(lifecycle.KeepNever)
 		}

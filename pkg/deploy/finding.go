@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ type Finding struct {
 	// Unmade says that the check was not made, or not to its end: there was no time. Then it warns.
 	Unmade bool `json:"-"`
 }
+
+// ErrTimeUp as the cause of a context means that a check was not made, for the time of all checks was up before.
+var ErrTimeUp = errors.New("the time for all checks was up")
 
 // Failed returns the findings that failed.
 func Failed(findings []Finding) []Finding {

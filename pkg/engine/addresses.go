@@ -18,10 +18,10 @@ const addressWait = 5 * time.Minute
 // holdAddresses keeps other runs in this clusters directory from choosing static addresses until the returned function
 // is called: by then this cluster's record names those that it got. Where none are chosen it does nothing.
 func (s *session) holdAddresses(ctx context.Context) (release func(), err error) {
-	if !s.record.Spec.Network.Static() {
+	if !s.Record.Spec.Network.Static() {
 		return func() {}, nil
 	}
-	lock := flock.New(filepath.Join(s.store.Root(), addressLock), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(s.Store.Root(), addressLock), flock.SetPermissions(0o600))
 	ctx, cancel := context.WithTimeout(ctx, addressWait)
 	defer cancel()
 	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {

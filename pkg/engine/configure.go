@@ -33,12 +33,12 @@ func (e *Engine) Configure(ctx context.Context, request ConfigureRequest) (Outco
 				return err
 			}
 			// The cluster remembers its layout, which may not go with what is named now.
-			if layout := s.hiveOptions().Layout; layout != s.settings.Hive.Layout {
-				if err := checkHive(s.settings, layout); err != nil {
+			if layout := s.hiveOptions().Layout; layout != s.Settings.Hive.Layout {
+				if err := checkHive(s.Settings, layout); err != nil {
 					return err
 				}
 			}
-			only, err = choose(s.record.Nodes, "only-nodes", request.OnlyNodes)
+			only, err = choose(s.Record.Nodes, "only-nodes", request.OnlyNodes)
 			return err
 		}
 		return s.withCluster(ctx, find, func(r *lifecycle.Job) []phase.Entry {
@@ -46,7 +46,7 @@ func (e *Engine) Configure(ctx context.Context, request ConfigureRequest) (Outco
 			if request.OnlyNodes != "" {
 				r.Only = only.Names()
 			}
-			return lifecycle.Only(r, lifecycle.Configure(r), s.keep(), s.settings.Given("keep"))
+			return lifecycle.Only(r, lifecycle.Configure(r), s.keep(), s.Settings.Given("keep"))
 		})
 	})
 }

@@ -76,25 +76,25 @@ func conform(t *testing.T, values map[string]string) {
 	if err := s.adoptOrCreate(ctx); err != nil {
 		t.Fatal(err)
 	}
-	d, err := s.deployer()
+	d, err := s.Deployer()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lifecycle.Prepare(ctx, d, s.record); err != nil {
+	if _, err := lifecycle.Prepare(ctx, d, s.Record); err != nil {
 		t.Fatal(err)
 	}
 	public := ""
 	if d.Makes() {
-		if err := remote.GenerateKey(s.record.SSHKeyPath); err != nil {
+		if err := remote.GenerateKey(s.Record.SSHKeyPath); err != nil {
 			t.Fatal(err)
 		}
-		raw, err := os.ReadFile(s.record.PublicKeyPath())
+		raw, err := os.ReadFile(s.Record.PublicKeyPath())
 		if err != nil {
 			t.Fatal(err)
 		}
 		public = string(raw)
 	}
-	deploytest.Run(t, d, s.record, deploy.Request{
-		Dir: s.store.Path(s.name, ""), Name: s.name, Owner: s.record.Owner, Spec: s.record.Spec, Nodes: s.record.Nodes, SSHPublicKey: public,
+	deploytest.Run(t, d, s.Record, deploy.Request{
+		Dir: s.Store.Path(s.Name, ""), Name: s.Name, Owner: s.Record.Owner, Spec: s.Record.Spec, Nodes: s.Record.Nodes, SSHPublicKey: public,
 	})
 }

@@ -1,21 +1,18 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"os"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/opentofu"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
+	"hive-test/pkg/target"
 )
 
 // DownRequest is what Down is asked for.
@@ -52,115 +49,70 @@ func (s *session) find(owner string) error {
 	}
 	switch missing := errors.Is(err, state.ErrNotFound); {
 	case missing && owner == "":
-		if tidyErr := s.store.Tidy(s.name); tidyErr != nil {
+		if tidyErr := s.Store.Tidy(s.Name); tidyErr != nil {
 			return Error{ExitConfig, tidyErr}
 		}
-		return progress.WithHint(err, "if its directory is lost: hive-test down "+s.name.String()+" --owner ID, with the id that the VMs' descriptions show in Proxmox VE")
+		return progress.WithHint(err, "if its directory is lost: hive-test down "+s.Name.String()+" --owner ID, with the id that the VMs' descriptions show in Proxmox VE")
 	case !missing && !errors.Is(err, state.ErrCorrupt):
 		return err
 	}
-	s.salvaged = true
-	if record, spareErr := s.store.Backup(s.name); spareErr == nil {
-		s.record = record
+	s.Recovered = true
+	if record, spareErr := s.Store.Backup(s.Name); spareErr == nil {
+		s.Record = record
 		s.told(fmt.Sprintf("going by the spare copy of the record: %v", err))
 		return s.sameOwner(owner)
 	}
-	recorded, salvageErr := opentofu.Salvage(s.store.Dir(s.name))
+	recorded, salvageErr := target.Salvage(s.Store.Dir(s.Name))
 	switch {
-	case salvageErr == nil && recorded.Name == s.name:
+	case salvageErr == nil && recorded.Name == s.Name:
 		s.told(fmt.Sprintf("going by what OpenTofu has left: %v", err))
 		return s.rebuild(recorded, owner)
 	case owner != "":
-		_, gone := os.Stat(s.store.Dir(s.name))
+		_, gone := os.Stat(s.Store.Dir(s.Name))
 		s.unread = gone == nil && errors.Is(err, state.ErrCorrupt)
-		return s.rebuild(deploy.Recorded{Name: s.name, OwnerID: owner}, owner)
+		return s.rebuild(deploy.Recorded{Name: s.Name, OwnerID: owner}, owner)
 	}
-	return progress.WithHint(err, "what OpenTofu has left does not help either; with the owner id, which the VMs' descriptions show in Proxmox VE: hive-test down "+s.name.String()+" --owner ID")
+	return progress.WithHint(err, "what OpenTofu has left does not help either; with the owner id, which the VMs' descriptions show in Proxmox VE: hive-test down "+s.Name.String()+" --owner ID")
 }
 
 // told says once how the record was found, which is looked for twice.
 func (s *session) told(how string) {
 	if s.lock == nil {
-		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: how})
+		s.Sink.Emit(progress.Event{Kind: progress.Warning, Message: how})
 	}
 }
 
 func (s *session) sameOwner(owner string) error {
-	if owner == "" || owner == s.record.Owner.ID {
+	if owner == "" || owner == s.Record.Owner.ID {
 		return nil
 	}
 	return usage(progress.WithHint(
-		fmt.Errorf("cluster %q here belongs to owner %s, not %s", s.name, s.record.Owner.ID, owner),
+		fmt.Errorf("cluster %q here belongs to owner %s, not %s", s.Name, s.Record.Owner.ID, owner),
 		"for another cluster of that name, name an empty directory with --clusters-dir"))
 }
 
 // rebuild makes a record that is good for nothing but finding and deleting the VMs.
 func (s *session) rebuild(from deploy.Recorded, owner string) error {
-	s.record = &cluster.Record{
-		Schema: cluster.RecordSchema, Name: s.name, Owner: cluster.Owner{ID: from.OwnerID}, Nodes: from.Nodes,
+	s.Record = &cluster.Record{
+		Schema: cluster.RecordSchema, Name: s.Name, Owner: cluster.Owner{ID: from.OwnerID}, Nodes: from.Nodes,
 		Phases: map[cluster.Phase]cluster.PhaseRecord{},
 	}
-	if problems := s.record.Validate(); len(problems) > 0 {
-		return Error{ExitConfig, fmt.Errorf("what is left of cluster %q is damaged: %w", s.name, errors.Join(problems...))}
+	if problems := s.Record.Validate(); len(problems) > 0 {
+		return Error{ExitConfig, fmt.Errorf("what is left of cluster %q is damaged: %w", s.Name, errors.Join(problems...))}
 	}
 	if err := s.sameOwner(owner); err != nil {
 		return err
 	}
-	if err := s.resolveTarget(from); err != nil {
-		return err
-	}
-	s.record.Spec = cluster.Spec{
-		Deployer: cluster.DeployerProxmox, NodeCount: len(from.Nodes), CloudInit: from.CloudInit, Hypervisors: from.Hypervisors,
-	}
-	return nil
-}
-
-// resolveTarget takes where the VMs are from what is recorded, and how that is reached from the settings. VMs that are
-// gone elsewhere prove nothing: what is recorded yields to a flag only.
-func (s *session) resolveTarget(from deploy.Recorded) error {
-	if s.settings.Sim {
-		if from.Endpoint != "" && !local(from.Endpoint) {
-			return usage(fmt.Errorf("cluster %q is not a simulated one: its VMs are at %s", s.name, from.Endpoint))
-		}
-		s.record.Target = cluster.Target{Simulated: true, SimulatorID: anySimulator, Pool: from.Pool}
-		return nil
-	}
-	s.fillTarget()
-	target := &s.record.Target
-	target.Pool = cmp.Or(target.Pool, from.Pool)
-	if !s.settings.Explicit("proxmox.endpoint") {
-		target.Endpoint = cmp.Or(from.Endpoint, target.Endpoint)
-	}
-	var problems []error
-	if target.Endpoint == "" {
-		problems = append(problems, errors.New("where the VMs are is not recorded: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT"))
-	}
-	if s.settings.Proxmox.Token.Reveal() == "" {
-		problems = append(problems, errors.New("no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret"))
-	}
-	if len(problems) > 0 {
-		return Error{ExitConfig, progress.WithHint(errors.Join(problems...), "or, if they are simulated, add --sim")}
-	}
-	return nil
-}
-
-// local tells whether an endpoint is of this machine, as a simulator's is.
-func local(endpoint string) bool {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return false
-	}
-	address, err := netip.ParseAddr(u.Hostname())
-	return err == nil && address.IsLoopback()
+	return s.Rebuild(from)
 }
 
 // elsewhere adds to an error of a down that cannot write to the clusters directory how to do without that.
 func (s *session) elsewhere(err error) error {
 	_, locked := errors.AsType[*state.LockedError](err)
-	if s.verb != string(cluster.PhaseDown) || locked || s.record.Spec.Deployer == cluster.DeployerExisting {
+	if s.verb != string(cluster.PhaseDown) || locked || !s.Makes() {
 		return err
 	}
-	return progress.WithHint(err, "nothing was changed: mend that, or destroy the VMs without that directory: "+lifecycle.Elsewhere(s.record))
+	return progress.WithHint(err, "nothing was changed: mend that, or destroy the VMs without that directory: "+lifecycle.Elsewhere(s.Record))
 }
 
 // readOnlyStore is a Store that writes no record: what was put together to destroy a cluster is none, and what is

@@ -16,6 +16,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/report"
+	"hive-test/pkg/target"
 )
 
 // Options are what an engine gets from the program that it works for. The zero value works.
@@ -107,4 +108,9 @@ func (r Request) named(otherwise string) Request {
 type Outcome struct {
 	Report report.Report
 	Dir    string
+}
+
+// SecretsOf are the values of settings that nothing may show.
+func SecretsOf(settings config.Settings) []string {
+	return target.TokenSecrets(settings.Proxmox.Token.Reveal())
 }

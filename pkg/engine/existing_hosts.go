@@ -12,14 +12,14 @@ import (
 
 // createExisting takes the nodes of a hosts file.
 func (s *session) createExisting(ctx context.Context) error {
-	hosts, err := config.LoadHosts(ctx, s.settings.HostsFile, s.settings.SSH.Config)
+	hosts, err := config.LoadHosts(ctx, s.Settings.HostsFile, s.Settings.SSH.Config)
 	if err != nil {
 		return err
 	}
-	s.record.Spec = cluster.Spec{Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser}
-	s.record.Nodes, s.record.SSHKeyPath = hosts.Nodes, absolute(hosts.SSHKeyPath)
-	s.record.ProxyJump, s.record.SSHAgent = hosts.ProxyJump, hosts.SSHAgent
-	s.record.HostsFile = &cluster.HostsFile{Path: absolute(s.settings.HostsFile), Hash: hosts.Hash}
+	s.Record.Spec = cluster.Spec{Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser}
+	s.Record.Nodes, s.Record.SSHKeyPath = hosts.Nodes, config.Absolute(hosts.SSHKeyPath)
+	s.Record.ProxyJump, s.Record.SSHAgent = hosts.ProxyJump, hosts.SSHAgent
+	s.Record.HostsFile = &cluster.HostsFile{Path: config.Absolute(s.Settings.HostsFile), Hash: hosts.Hash}
 	s.jumpAsAsked()
 	return nil
 }
@@ -27,16 +27,16 @@ func (s *session) createExisting(ctx context.Context) error {
 // compareHosts reads the hosts file again and returns what it says otherwise than when the cluster was made; where that
 // is nothing, the record takes the file for its own.
 func (s *session) compareHosts(ctx context.Context) ([]string, error) {
-	if hash, err := config.HashHosts(s.settings.HostsFile); err == nil && s.record.HostsFile != nil && s.record.HostsFile.Hash == hash {
+	if hash, err := config.HashHosts(s.Settings.HostsFile); err == nil && s.Record.HostsFile != nil && s.Record.HostsFile.Hash == hash {
 		return nil, nil // whatever its names stand for now
 	}
-	hosts, err := config.LoadHosts(ctx, s.settings.HostsFile, s.settings.SSH.Config)
+	hosts, err := config.LoadHosts(ctx, s.Settings.HostsFile, s.Settings.SSH.Config)
 	if err != nil {
 		return nil, err
 	}
-	differences := hostDifferences(s.record, hosts, s.settings.Given("ssh.proxy_jump"))
+	differences := hostDifferences(s.Record, hosts, s.Settings.Given("ssh.proxy_jump"))
 	if len(differences) == 0 {
-		s.record.HostsFile = &cluster.HostsFile{Path: absolute(s.settings.HostsFile), Hash: hosts.Hash}
+		s.Record.HostsFile = &cluster.HostsFile{Path: config.Absolute(s.Settings.HostsFile), Hash: hosts.Hash}
 	}
 	return differences, nil
 }
@@ -61,7 +61,7 @@ func hostDifferences(r *cluster.Record, hosts config.Hosts, jumpGiven bool) []st
 		}
 	}
 	differs("the SSH user", r.Spec.SSHUser, hosts.SSHUser)
-	differs("the SSH key", r.SSHKeyPath, absolute(hosts.SSHKeyPath))
+	differs("the SSH key", r.SSHKeyPath, config.Absolute(hosts.SSHKeyPath))
 	differs("the SSH agent", r.SSHAgent, hosts.SSHAgent)
 	if !jumpGiven {
 		differs("the way by jump hosts", r.ProxyJump, hosts.ProxyJump)
@@ -72,15 +72,15 @@ func hostDifferences(r *cluster.Record, hosts config.Hosts, jumpGiven bool) []st
 // hostsChanged says once that the hosts file is another than it was when the cluster was made of it. One that is not
 // there any more, as on another machine, is missed by nobody.
 func (s *session) hostsChanged() {
-	made := s.record.HostsFile
-	if made == nil || s.lock != nil || s.settings.HostsFile != "" || s.verb == string(cluster.PhaseDown) {
+	made := s.Record.HostsFile
+	if made == nil || s.lock != nil || s.Settings.HostsFile != "" || s.verb == string(cluster.PhaseDown) {
 		return
 	}
 	if hash, err := config.HashHosts(made.Path); err != nil || hash == made.Hash {
 		return
 	}
-	s.sink.Emit(progress.Event{
-		Kind: progress.Warning, Message: fmt.Sprintf("%s was changed since up: cluster %s is still as it was", made.Path, s.name),
-		Hint: fmt.Sprintf("hive-test up %s --hosts-file %s says what differs", s.name, remote.Quote(made.Path)),
+	s.Sink.Emit(progress.Event{
+		Kind: progress.Warning, Message: fmt.Sprintf("%s was changed since up: cluster %s is still as it was", made.Path, s.Name),
+		Hint: fmt.Sprintf("hive-test up %s --hosts-file %s says what differs", s.Name, remote.Quote(made.Path)),
 	})
 }

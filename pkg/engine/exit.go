@@ -12,6 +12,7 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/state"
+	"hive-test/pkg/target"
 )
 
 // ExitCode is how a run ended, in the run's report and as the exit code of hive-test: an interface that scripts rely
@@ -133,6 +134,11 @@ func plainCode(err error) ExitCode {
 	}
 	if coded, ok := errors.AsType[Error](err); ok {
 		return coded.Code
+	}
+	if mistake, ok := errors.AsType[*target.Error](err); ok && mistake.Usage {
+		return ExitUsage
+	} else if ok {
+		return ExitConfig
 	}
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return ExitConfig

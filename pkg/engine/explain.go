@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/explain"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/report"
 	"hive-test/pkg/state"
+	"hive-test/pkg/target"
 )
 
 // Explained is the shape of `explain -o json`. Failed is null where no run failed.
@@ -54,7 +54,7 @@ func (e *Engine) Explain(request Request) (Explained, error) {
 		}
 	}
 	record, err := store.Load(name)
-	hosts := err == nil && record.Spec.Deployer == cluster.DeployerExisting // without a record, the run has told by itself mostly
+	hosts := err == nil && !target.Makes(record) // without a record, the run has told by itself mostly
 	for i, run := range runs {
 		r, err := readRun(run)
 		if err != nil {

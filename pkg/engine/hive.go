@@ -1,31 +1,35 @@
 package engine
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"strings"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 )
 
 // hiveOptions are what configure installs: what the user named, or what came with the simulator.
 func (s *session) hiveOptions() hive.Options {
-	options := installed(s.settings)
+	options := installed(s.Settings)
 	if options.Binary == "" && options.Tarball == "" && options.SourceDir == "" && options.Repo == "" {
-		options.Binary = s.record.Binary
+		options.Binary = s.Record.Binary
 	}
-	if s.settings.Given("packages") {
-		s.record.Packages = options.Packages
+	if s.Settings.Given("packages") {
+		s.Record.Packages = options.Packages
 	}
-	options.Packages = s.record.Packages
-	if s.settings.Given("hive.layout") {
-		s.record.Layout = options.Layout
+	options.Packages = s.Record.Packages
+	if s.Settings.Given("hive.layout") {
+		s.Record.Layout = options.Layout
 	}
-	if s.record.Layout != "" {
-		options.Layout = s.record.Layout
+	if s.Record.Layout != "" {
+		options.Layout = s.Record.Layout
 	}
-	options.SkipCloudInit = s.record.Spec.Deployer == cluster.DeployerExisting
-	options.OSEssentials = s.record.Spec.CloudInit == cluster.CloudInitNone
+	options.SkipCloudInit = !s.Makes()
+	options.OSEssentials = s.Record.Spec.CloudInit == cluster.CloudInitNone
 	return options
 }
 
@@ -42,4 +46,23 @@ func installed(settings config.Settings) hive.Options {
 // packages are the names that the setting lists, with commas or blanks between them, too.
 func packages(settings config.Settings) []string {
 	return strings.FieldsFunc(strings.Join(settings.Packages, ","), func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// checkCPUs looks whether nodes get the CPUs that hive reserves, as far as it is known which hive that will be.
+func (s *session) checkCPUs(ctx context.Context) []deploy.Finding {
+	f := deploy.Finding{ID: "node-cpus", Title: "nodes have the CPUs that hive reserves", Status: deploy.Pass}
+	cpus := cmp.Or(s.Record.Spec.CPUCores, s.Settings.CPUCores)
+	problem, fatal := hive.TooFewCPUs("", cpus) // which is asked first, for it runs no program
+	if problem != "" {
+		problem, fatal = hive.TooFewCPUs(installed(s.Settings).Era(ctx), cpus)
+	}
+	if problem == "" {
+		f.Detail = fmt.Sprintf("%d per node", cpus)
+		return []deploy.Finding{f}
+	}
+	f.Status, f.Detail, f.Fix = deploy.Warn, problem, "set --cpu-cores to 4 or more"
+	if fatal {
+		f.Status = deploy.Fail
+	}
+	return []deploy.Finding{f}
 }

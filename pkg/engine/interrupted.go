@@ -13,7 +13,7 @@ import (
 )
 
 // command is how this run was asked for, without its flags.
-func (s *session) command() string { return "hive-test " + s.verb + " " + s.name.String() }
+func (s *session) command() string { return "hive-test " + s.verb + " " + s.Name.String() }
 
 // finishWith is the command that removes what a run of the cluster has left.
 func finishWith(store *state.Store, name cluster.Name) string {
@@ -43,10 +43,10 @@ func (s *session) noteInterruptions(ctx context.Context) (stop func()) {
 }
 
 func (s *session) interrupt() func(got os.Signal, again bool) []string {
-	finish := finishWith(s.store, s.name)
-	if s.salvaged { // there may be no record that tells whose the VMs are
-		finish += " --owner " + remote.Quote(s.record.Owner.ID)
-		if s.record.Target.Simulated {
+	finish := finishWith(s.Store, s.Name)
+	if s.Recovered { // there may be no record that tells whose the VMs are
+		finish += " --owner " + remote.Quote(s.Record.Owner.ID)
+		if s.Record.Target.Simulated {
 			finish += " --sim"
 		}
 	}
@@ -54,7 +54,7 @@ func (s *session) interrupt() func(got os.Signal, again bool) []string {
 }
 
 func (s *session) noteInterruption(got os.Signal, again bool, finish string) []string {
-	err := s.store.Interrupt(s.name, state.Interruption{Time: time.Now().UTC(), Signal: got.String(), Command: s.command(), Finish: finish})
+	err := s.Store.Interrupt(s.Name, state.Interruption{Time: time.Now().UTC(), Signal: got.String(), Command: s.command(), Finish: finish})
 	var lines []string
 	if err != nil {
 		lines = append(lines, "warning: "+err.Error())

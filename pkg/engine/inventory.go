@@ -24,12 +24,12 @@ func (e *Engine) Locate(ctx context.Context, verb string, request Request) (Loca
 	}
 	defer s.close()
 	if s.connect(ctx) == nil {
-		if deployer, err := s.deployer(); err == nil {
+		if deployer, err := s.Deployer(); err == nil {
 			lifecycle.Follow(ctx, s.looking(deployer), lifecycle.FollowTime)
 		}
 	}
 	return Located{
-		Inventory: s.record.Inventory(), KnownHosts: s.store.Path(s.name, "known_hosts"), SSHConfig: s.store.Path(s.name, "ssh_config"),
-		Variables: lifecycle.Environment(s.record, s.store),
+		Inventory: s.Record.Inventory(), KnownHosts: s.Store.Path(s.Name, "known_hosts"), SSHConfig: s.Store.Path(s.Name, "ssh_config"),
+		Variables: lifecycle.Environment(s.Record, s.Store),
 	}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
 )
 
@@ -31,13 +30,13 @@ func (s *session) checkLeave(l *Leave) error {
 	if !l.Stop && !l.Purge {
 		return nil
 	}
-	if s.record.Spec.Deployer != cluster.DeployerExisting {
-		return usage(fmt.Errorf("--stop-hive and --purge are for clusters of a hosts file: the VMs of %q are destroyed", s.name))
+	if s.Makes() {
+		return usage(fmt.Errorf("--stop-hive and --purge are for clusters of a hosts file: the VMs of %q are destroyed", s.Name))
 	}
 	if !l.Purge || l.Yes {
 		return nil
 	}
-	hosts := strings.Join(s.record.Nodes.Names(), ", ")
+	hosts := strings.Join(s.Record.Nodes.Names(), ", ")
 	agreed, err := s.Confirm("remove hive and all its data from " + hosts + "?")
 	switch {
 	case err != nil:

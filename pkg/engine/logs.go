@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
@@ -39,36 +38,36 @@ func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error
 		return Gathered{}, err
 	}
 	defer s.close()
-	nodes, err := choose(s.record.Nodes, "nodes", request.Nodes)
+	nodes, err := choose(s.Record.Nodes, "nodes", request.Nodes)
 	if err != nil {
 		return Gathered{}, err
 	}
-	if s.run, err = s.gathering(request.To); err != nil {
+	if s.dir, err = s.gathering(request.To); err != nil {
 		return Gathered{}, err
 	}
-	deployer, err := s.deployer()
+	deployer, err := s.Deployer()
 	if err != nil { // what the nodes tell is worth having
-		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "Proxmox VE is not asked: " + err.Error(), Hint: progress.HintOf(err)})
-		deployer = deploy.Of(plannedOnce{provisioner: s.provisioner})
+		s.Sink.Emit(progress.Event{Kind: progress.Warning, Message: "Proxmox VE is not asked: " + err.Error(), Hint: progress.HintOf(err)})
+		deployer = s.AsPlanned()
 	}
 	s.learnKeys()
 	job := s.job(ctx, deployer)
 	job.Hold = s.holdBriefly
-	limit := cmp.Or(max(s.settings.Timeout, 0), lifecycle.GatherTime)
+	limit := cmp.Or(max(s.Settings.Timeout, 0), lifecycle.GatherTime)
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took more than %s", limit))
 	defer cancel()
 	job.Gather(limited, "", nodes, true)
 	if err := job.Close(); err != nil {
-		s.sink.Emit(progress.Event{Kind: progress.Debug, Message: "closing connections: " + err.Error()})
+		s.Sink.Emit(progress.Event{Kind: progress.Debug, Message: "closing connections: " + err.Error()})
 	}
-	if err := s.clear(); err != nil {
+	if err := s.clear(s.running); err != nil {
 		return Gathered{}, err
 	}
 	index, err := job.Index()
 	if err != nil {
 		return Gathered{}, err
 	}
-	return Gathered{Dir: s.run.Dir, Items: index.Items, Silent: len(job.Silent(nodes)) > 0}, context.Cause(ctx)
+	return Gathered{Dir: s.dir.Dir, Items: index.Items, Silent: len(job.Silent(nodes)) > 0}, context.Cause(ctx)
 }
 
 // FollowLogs hands hive's logs of all nodes to show as they grow, a line at a time, until ctx ends, or the time of the
@@ -83,7 +82,7 @@ func (e *Engine) FollowLogs(ctx context.Context, request LogsRequest, show func(
 		var failure error
 		following, stop := context.WithCancel(ctx)
 		defer stop()
-		err := hive.New(s.name, s.group, options, s.sink).Follow(following, func(node, log, text string) {
+		err := hive.New(s.Name, s.group, options, s.Sink).Follow(following, func(node, log, text string) {
 			one.Lock()
 			defer one.Unlock()
 			if err := show(node, log, text); err != nil && failure == nil {
@@ -105,7 +104,7 @@ func (e *Engine) FollowLogs(ctx context.Context, request LogsRequest, show func(
 // every file of it, which must not be somebody's key or settings.
 func (s *session) gathering(to string) (state.Run, error) {
 	if to == "" {
-		run, err := s.store.NewGathering(s.name, s.verb, s.started)
+		run, err := s.Store.NewGathering(s.Name, s.verb, s.started)
 		if err != nil {
 			return run, Error{ExitConfig, err}
 		}

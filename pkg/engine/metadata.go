@@ -43,7 +43,7 @@ func (e *Engine) remark(ctx context.Context, verb string, request Request, chang
 		return cluster.Owner{}, err
 	}
 	err = lifecycle.UpdateMetadata(ctx, s.job(root, deployer), change)
-	return s.record.Owner, err
+	return s.Record.Owner, err
 }
 
 // Expiry is an owner's expiry as documents have it; nil: none.

@@ -9,11 +9,10 @@ import (
 	"strings"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/deploy"
-	"hive-test/pkg/deploy/existing"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
+	"hive-test/pkg/target"
 )
 
 // recorded opens a cluster that exists.
@@ -49,15 +48,15 @@ func (e *Engine) reach(ctx context.Context, verb string, request Request) (*sess
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, node := range s.record.Nodes {
+	for _, node := range s.Record.Nodes {
 		if !node.Management.IsValid() {
 			s.close()
-			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, s.name)
+			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, s.Name)
 		}
 	}
-	deployer, err := s.deployer()
+	deployer, err := s.Deployer()
 	if err != nil { // no token is needed to reach nodes: without one, they are where the record says
-		deployer = deploy.Of(existing.Hosts{})
+		deployer = target.AsRecorded()
 	}
 	return s, s.looking(deployer), nil
 }
@@ -81,7 +80,7 @@ func (e *Engine) onNodes(ctx context.Context, verb string, request Request, pick
 	defer s.close()
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
-	nodes, err := pick(s.record.Nodes)
+	nodes, err := pick(s.Record.Nodes)
 	if err != nil {
 		return err
 	}
@@ -129,7 +128,7 @@ func (s *session) connected(ctx context.Context, r *lifecycle.Job, chosen cluste
 		return nil, nil, Error{ExitConfig, err}
 	}
 	for i, failure := range failures {
-		failures[i] = progress.WithHint(failure, fmt.Sprintf("hive-test status %s asks its hypervisor whether it runs, and where it is", s.name))
+		failures[i] = progress.WithHint(failure, fmt.Sprintf("hive-test status %s asks its hypervisor whether it runs, and where it is", s.Name))
 	}
 	return group, failures, nil
 }

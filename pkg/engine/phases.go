@@ -5,8 +5,8 @@ import (
 
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/opentofu"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/target"
 )
 
 // do opens a session, lets work use it, and closes it. What came of it is in the outcome, whatever the error.
@@ -24,8 +24,8 @@ func (e *Engine) do(ctx context.Context, verb string, request Request, work func
 // second try.
 func (s *session) keep() lifecycle.Keep {
 	switch {
-	case s.settings.Keep != "":
-		return lifecycle.Keep(s.settings.Keep)
+	case s.Settings.Keep != "":
+		return lifecycle.Keep(s.Settings.Keep)
 	case s.verb == "full":
 		return lifecycle.KeepNever
 	}
@@ -34,7 +34,7 @@ func (s *session) keep() lifecycle.Keep {
 
 // withCluster runs phases on a cluster whose record is found by find.
 func (s *session) withCluster(ctx context.Context, find func() error, list func(*lifecycle.Job) []phase.Entry) error {
-	if err := checkPlan(s.settings); err != nil {
+	if err := checkPlan(s.Settings); err != nil {
 		return err
 	}
 	root := ctx
@@ -47,7 +47,7 @@ func (s *session) withCluster(ctx context.Context, find func() error, list func(
 	if err := s.begin(); err != nil {
 		return s.elsewhere(err)
 	}
-	opentofu.EndOrphans(ctx, s.record.Owner.ID, s.sink) // one that still makes VMs is in the way of all that follows
+	target.EndOrphans(ctx, s.Record.Owner.ID, s.Sink) // one that still makes VMs is in the way of all that follows
 	r := s.job(root, deployer)
 	return s.phases(ctx, r, list(r))
 }
@@ -66,5 +66,5 @@ func (s *session) take(ctx context.Context, find func() error) (deploy.Capable, 
 	if err := s.connect(ctx); err != nil {
 		return deploy.Capable{}, err
 	}
-	return s.deployer()
+	return s.Deployer()
 }

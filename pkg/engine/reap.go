@@ -8,13 +8,11 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
-	"hive-test/pkg/deploy/proxmox"
-	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/opentofu"
 	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
+	"hive-test/pkg/target"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -37,13 +35,14 @@ func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*dep
 	defer s.close()
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
-	p, err := s.reaping(ctx)
+	self := process.Self()
+	p, err := s.Reaping(ctx, deploy.Run{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start}, s.localLife)
 	if err != nil {
 		return nil, err
 	}
 	plan, err := p.Plan(ctx, deploy.ReapRule{Name: cluster.Name(request.Name), Prefix: request.Prefix, OlderThan: request.OlderThan})
 	if err != nil {
-		return nil, unusable(err)
+		return nil, err
 	}
 	destroy, err := decide(plan)
 	if destroy && err == nil {
@@ -52,49 +51,12 @@ func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*dep
 	return plan, err
 }
 
-// reaping opens the way to Proxmox VE. Nothing else is needed: no record, no hypervisors, no OpenTofu.
-func (s *session) reaping(ctx context.Context) (*proxmox.Reaper, error) {
-	s.record = &cluster.Record{Name: s.name, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox}}
-	s.fillTarget()
-	if s.settings.Sim {
-		s.record.Target = cluster.Target{Simulated: true, Pool: s.settings.Proxmox.Pool}
-		if err := s.connect(ctx); err != nil {
-			return nil, err
-		}
-	} else if missing := s.missingAccess(); len(missing) > 0 {
-		var problems []error
-		for _, m := range missing {
-			problems = append(problems, errors.New(m.Detail))
-		}
-		return nil, Error{ExitConfig, progress.WithHint(errors.Join(problems...), "for the simulator of this clusters directory: add --sim")}
-	}
-	f, err := s.proxmoxFleet()
-	if err != nil {
-		return nil, err
-	}
-	self := process.Self()
-	return &proxmox.Reaper{
-		Fleet: f, Sink: s.sink, Pool: s.record.Target.Pool, Local: s.localLife,
-		Self: deploy.Run{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start},
-	}, nil
-}
-
-// unusable turns what is wrong with the way to Proxmox VE into exit code 3.
-func unusable(err error) error {
-	for _, kind := range []error{api.ErrUnauthorized, api.ErrForbidden, api.ErrTLS, api.ErrUnreachable} {
-		if errors.Is(err, kind) {
-			return Error{ExitConfig, err}
-		}
-	}
-	return err
-}
-
 // reapedAtOnce is how many clusters are destroyed at a time.
 const reapedAtOnce = 4
 
 // carryOut destroys what the plan says, each cluster for itself, and notes what became of it.
-func (s *session) carryOut(ctx context.Context, p *proxmox.Reaper, plan *deploy.ReapPlan, again string) error {
-	records, unfinished := plan.Targets(p.Pool)
+func (s *session) carryOut(ctx context.Context, p *target.Reaping, plan *deploy.ReapPlan, again string) error {
+	records, unfinished := p.Targets(plan)
 	failures := make([]error, len(records))
 	met := make([][]deploy.VMRef, len(records))
 	var group errgroup.Group
@@ -123,18 +85,18 @@ func (s *session) carryOut(ctx context.Context, p *proxmox.Reaper, plan *deploy.
 	return nil
 }
 
-func (s *session) reapOne(ctx context.Context, p *proxmox.Reaper, r *cluster.Record, unfinished bool, again string) ([]deploy.VMRef, error) {
-	sink := progress.With(s.sink, progress.Event{Cluster: string(r.Name)})
-	ctx, cancel := within(ctx, s.settings.Timeouts.Down, "--timeout-down")
+func (s *session) reapOne(ctx context.Context, p *target.Reaping, r *cluster.Record, unfinished bool, again string) ([]deploy.VMRef, error) {
+	sink := progress.With(s.Sink, progress.Event{Cluster: string(r.Name)})
+	ctx, cancel := within(ctx, s.Settings.Timeouts.Down, "--timeout-down")
 	defer cancel()
-	own := p.ForCluster()
+	deployer, own := p.ForCluster()
 	what := "destroying " + progress.Count(len(r.Nodes), "VM")
 	if len(r.Nodes) == 0 {
 		what = "looking for what its run had begun to make"
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
-	opentofu.EndOrphans(ctx, r.Owner.ID, sink) // one may still be making what is deleted here
-	met, err := lifecycle.ReapCluster(ctx, deploy.Of(proxmox.Deployer{Fleet: own.Fleet}), own, r, unfinished, sink)
+	target.EndOrphans(ctx, r.Owner.ID, sink) // one may still be making what is deleted here
+	met, err := lifecycle.ReapCluster(ctx, deployer, own, r, unfinished, sink)
 	if live, ok := errors.AsType[*deploy.LiveError](err); ok {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})
 		return met, err
@@ -142,8 +104,8 @@ func (s *session) reapOne(ctx context.Context, p *proxmox.Reaper, r *cluster.Rec
 	if err != nil {
 		return met, reapFailure(r.Name, err, again)
 	}
-	if record, loadErr := s.store.Load(r.Name); loadErr == nil && record.Owner.ID == r.Owner.ID {
-		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("the directory of cluster %s stays: `%s` removes it", r.Name, finishWith(s.store, r.Name))})
+	if record, loadErr := s.Store.Load(r.Name); loadErr == nil && record.Owner.ID == r.Owner.ID {
+		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("the directory of cluster %s stays: `%s` removes it", r.Name, finishWith(s.Store, r.Name))})
 	}
 	return met, nil
 }
@@ -161,11 +123,11 @@ func reapFailure(name cluster.Name, err error, flags string) error {
 // localLife is what the clusters directory of this machine knows of a cluster's run: who holds the cluster, or that up
 // was cut off.
 func (s *session) localLife(name cluster.Name, owner string) (deploy.RunStatus, bool) {
-	record, err := s.store.Load(name)
+	record, err := s.Store.Load(name)
 	if err != nil || record.Owner.ID != owner {
 		return deploy.RunStatus{}, false
 	}
-	holder, life := s.store.Holder(name)
+	holder, life := s.Store.Holder(name)
 	l := deploy.RunStatus{Cluster: name, Owner: owner}
 	switch {
 	case life == state.Alive:

@@ -9,53 +9,153 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/explain"
+	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/report"
 	"hive-test/pkg/state"
 )
 
+// run is what one run of a verb tells and keeps: its events and, once it has begun, its directory with the record of
+// events, the debug log and the reports.
+type run struct {
+	verb     string
+	cluster  cluster.Name
+	started  time.Time
+	secrets  *progress.Secrets
+	sink     progress.Sink
+	memory   *progress.Memory
+	debug    *debugLog
+	recorder progress.Renderer // nil before begin
+	dir      state.Run         // empty before begin
+	ended    bool              // the last event was emitted
+}
+
+func newRun(e *Engine, verb string, name cluster.Name) *run {
+	r := &run{verb: verb, cluster: name, started: time.Now(), secrets: e.Secrets, memory: new(progress.Memory), debug: newDebugLog(e.Secrets)}
+	base := progress.Event{Cluster: string(name), Verb: verb}
+	all := progress.Multi(e.Events, r.memory, progress.SinkFunc(r.note))
+	r.sink = e.advising(progress.With(progress.Redact(all, e.Secrets.Values), base))
+	return r
+}
+
 // note passes an event to debug.log, and to events.jsonl once the run has a directory.
-func (s *session) note(e progress.Event) {
-	s.debug.event(e)
-	if s.recorder != nil {
-		s.recorder.Emit(e)
+func (r *run) note(e progress.Event) {
+	r.debug.event(e)
+	if r.recorder != nil {
+		r.recorder.Emit(e)
 	}
+}
+
+// file is a file of the run's directory; empty where the run keeps nothing.
+func (r *run) file(name string) string {
+	if r.dir.Dir == "" {
+		return ""
+	}
+	return filepath.Join(r.dir.Dir, name)
+}
+
+// begin gives the run its directory; what was told before is recorded there too.
+func (r *run) begin(dir state.Run) error {
+	r.dir = dir
+	recorder, err := progress.Recorder(r.file(state.EventsFile))
+	if err != nil {
+		return Error{ExitConfig, err}
+	}
+	for _, e := range r.memory.Events() {
+		recorder.Emit(e)
+	}
+	r.recorder = recorder
+	if err := r.debug.open(r.file(state.DebugFile)); err != nil {
+		return Error{ExitConfig, err}
+	}
+	return nil
+}
+
+// write puts every report into the run's directory, and JUnit where the user asked for it; empty: nowhere.
+func (r *run) write(result report.Report, junit string) error {
+	var failure error
+	files := report.Files(result)
+	for name, content := range files {
+		failure = errors.Join(failure, r.dir.Write(name, content))
+	}
+	if junit != "" {
+		failure = errors.Join(failure, os.WriteFile(junit, files[report.JUnitFile], 0o644))
+	}
+	return failure
+}
+
+// events are what was told so far, without what became known as a secret only later.
+func (r *run) events() []progress.Event {
+	events := r.memory.Events()
+	for i, e := range events {
+		events[i] = r.secrets.MaskEvent(e)
+	}
+	return events
+}
+
+// outcome is what came of the run, which may have ended before it began.
+func (r *run) outcome(ctx context.Context, err error) Outcome {
+	if err != nil && !r.ended { // the caller shows the error
+		code := int(CodeOf(ctx, err))
+		final := progress.Event{
+			Kind: progress.RunEnd, Cluster: string(r.cluster), Verb: r.verb, Status: progress.Failed, ExitCode: &code,
+			Error: err.Error(), Hint: progress.HintOf(err),
+		}
+		r.memory.Emit(final)
+		if r.recorder != nil {
+			r.recorder.Emit(r.secrets.MaskEvent(final))
+		}
+	}
+	return Outcome{Report: report.Build(r.events()), Dir: r.dir.Dir}
+}
+
+// clear takes the secrets that became known during the run out of all that it wrote, and lists what job has gathered; nil:
+// nothing was.
+func (r *run) clear(job *lifecycle.Job) error {
+	if r.dir.Dir == "" {
+		return nil
+	}
+	err := r.secrets.MaskFiles(r.dir.Dir)
+	if job != nil {
+		err = errors.Join(err, job.WriteIndex())
+	}
+	return err
+}
+
+// close ends what the run writes.
+func (r *run) close(job *lifecycle.Job) error {
+	var failure error
+	if r.recorder != nil {
+		failure = r.recorder.Close()
+	}
+	return errors.Join(failure, r.debug.close(), r.clear(job))
 }
 
 // learnKeys makes the private keys known that the run uses; one that is still to be made is learnt when it is.
 func (s *session) learnKeys() {
-	for _, path := range []string{s.record.SSHKeyPath, s.record.Target.HypervisorSSHKeyPath} {
+	for _, path := range []string{s.Record.SSHKeyPath, s.Record.Target.HypervisorSSHKeyPath} {
 		if raw, err := os.ReadFile(path); path != "" && err == nil {
 			s.Secrets.Learn(string(raw))
 		}
 	}
 }
 
-// begin gives the run its directory; what was told before is recorded there too.
+// begin begins the run on the cluster.
 func (s *session) begin() error {
-	run, err := s.store.NewRun(s.name, s.verb, s.started)
+	dir, err := s.Store.NewRun(s.Name, s.verb, s.started)
 	if err != nil {
 		return Error{ExitConfig, err}
 	}
-	s.run = run
 	s.learnKeys()
-	recorder, err := progress.Recorder(filepath.Join(run.Dir, state.EventsFile))
-	if err != nil {
-		return Error{ExitConfig, err}
+	if err := s.run.begin(dir); err != nil {
+		return err
 	}
-	for _, e := range s.memory.Events() {
-		recorder.Emit(e)
+	s.Sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: dir.Dir, OwnerID: s.Record.Owner.ID})
+	if s.Makes() && (s.verb == "up" || s.verb == "full") {
+		s.Sink.Emit(progress.Event{Kind: progress.Info, Message: "owner id " + s.Record.Owner.ID + ": with it, `down --owner` needs no directory"})
 	}
-	s.recorder = recorder
-	if err := s.debug.open(filepath.Join(run.Dir, state.DebugFile)); err != nil {
-		return Error{ExitConfig, err}
-	}
-	s.sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: run.Dir, OwnerID: s.record.Owner.ID})
-	if s.record.Spec.Deployer != cluster.DeployerExisting && (s.verb == "up" || s.verb == "full") {
-		s.sink.Emit(progress.Event{Kind: progress.Info, Message: "owner id " + s.record.Owner.ID + ": with it, `down --owner` needs no directory"})
-	}
-	return s.store.Resume(s.name)
+	return s.Store.Resume(s.Name)
 }
 
 // end closes the run: last event and reports.
@@ -75,22 +175,25 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 		status = progress.Failed
 	}
 	number := int(code)
-	final := progress.Event{Kind: progress.RunEnd, Status: status, Seconds: time.Since(s.started).Seconds(), ExitCode: &number, RunDir: s.run.Dir, Message: filepath.Join(s.run.Dir, report.MarkdownFile)}
+	final := progress.Event{
+		Kind: progress.RunEnd, Status: status, Seconds: time.Since(s.started).Seconds(), ExitCode: &number,
+		RunDir: s.dir.Dir, Message: s.file(report.MarkdownFile),
+	}
 	if err != nil && len(failures(outcomes)) == 0 {
 		final.Error, final.Hint = err.Error(), progress.HintOf(err)
 	}
 	if err != nil {
-		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.run.Dir), s.record.Spec.Deployer == cluster.DeployerExisting)
+		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.dir.Dir), !s.Makes())
 	}
-	s.sink.Emit(final)
+	s.Sink.Emit(final)
 	s.ended = true
 	result := report.Build(s.events())
-	writeErr := s.write(result)
+	writeErr := s.write(result, s.Settings.JUnit)
 	if err == nil {
 		return writeErr
 	}
 	if writeErr != nil {
-		s.sink.Emit(progress.Event{Kind: progress.Warning, Message: "the reports are not complete: " + writeErr.Error()})
+		s.Sink.Emit(progress.Event{Kind: progress.Warning, Message: "the reports are not complete: " + writeErr.Error()})
 	}
 	return Error{code, ReportedError{err}}
 }
@@ -103,53 +206,6 @@ func failures(outcomes []phase.Outcome) []phase.Outcome {
 		}
 	}
 	return failed
-}
-
-// write puts every report into the run's directory, and where the user asked for JUnit.
-func (s *session) write(result report.Report) error {
-	var failure error
-	files := report.Files(result)
-	for name, content := range files {
-		failure = errors.Join(failure, s.run.Write(name, content))
-	}
-	if s.settings.JUnit != "" {
-		failure = errors.Join(failure, os.WriteFile(s.settings.JUnit, files[report.JUnitFile], 0o644))
-	}
-	return failure
-}
-
-// events are what was told so far, without what became known as a secret only later.
-func (s *session) events() []progress.Event {
-	events := s.memory.Events()
-	for i, e := range events {
-		events[i] = s.Secrets.MaskEvent(e)
-	}
-	return events
-}
-
-// outcome is what came of the run, which may have ended before it began.
-func (s *session) outcome(ctx context.Context, err error) Outcome {
-	if err != nil && !s.ended { // the caller shows the error
-		code := int(CodeOf(ctx, err))
-		final := progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code, Error: err.Error(), Hint: progress.HintOf(err)}
-		s.memory.Emit(final)
-		if s.recorder != nil {
-			s.recorder.Emit(s.Secrets.MaskEvent(final))
-		}
-	}
-	return Outcome{Report: report.Build(s.events()), Dir: s.run.Dir}
-}
-
-// clear takes the secrets that became known during the run out of all that it wrote, and lists what is there.
-func (s *session) clear() error {
-	if s.run.Dir == "" {
-		return nil
-	}
-	err := s.Secrets.MaskFiles(s.run.Dir)
-	if s.running != nil {
-		err = errors.Join(err, s.running.WriteIndex())
-	}
-	return err
 }
 
 // evidence is the run's directory as lifecycle sees it.

@@ -18,9 +18,9 @@ func (s *session) leaseRun(ctx context.Context, r *lifecycle.Job) deploy.RunLeas
 	}
 	self := process.Self()
 	return r.Deploy.Runs.LeaseRun(ctx, deploy.Run{
-		Cluster: s.name, OwnerID: s.record.Owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start,
-		Destroys: s.destroys(), Provisioning: !wasUp(s.before) && (s.verb == "up" || s.verb == "full" || !wasUp(s.record)),
-	}, s.sink)
+		Cluster: s.Name, OwnerID: s.Record.Owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start,
+		Destroys: s.destroys(), Provisioning: !wasUp(s.before) && (s.verb == "up" || s.verb == "full" || !wasUp(s.Record)),
+	}, s.Sink)
 }
 
 // keepsLease reports whether what a run has left is for reap to see: VMs that it should have destroyed, or could not

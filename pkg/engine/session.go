@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,31 +22,19 @@ import (
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/state"
+	"hive-test/pkg/target"
 )
 
 // session is one run of a verb on one cluster: settings, narration, lock, record and the evidence of the run.
 type session struct {
 	*Engine
-	verb     string
-	settings config.Settings
-	abort    context.Context
-	store    *state.Store
-	name     cluster.Name
-	record   *cluster.Record
-	before   *cluster.Record // as it was before up changed what is asked for; nil for a new cluster
-	sim      *simulator
-	salvaged bool // the record was put together to destroy the cluster, and is not written back
-	unread   bool // the cluster's directory could not be read
-
-	sink     progress.Sink
-	memory   *progress.Memory
-	recorder progress.Renderer
-	debug    *debugLog
-	lock     *state.Lock
-	run      state.Run
-	running  *lifecycle.Job
-	started  time.Time
-	ended    bool // the last event was emitted
+	*target.Target
+	*run
+	abort   context.Context
+	before  *cluster.Record // as it was before up changed what is asked for; nil for a new cluster
+	unread  bool            // the cluster's directory could not be read
+	lock    *state.Lock
+	running *lifecycle.Job
 }
 
 // open begins a run: nothing on disk is touched before hold.
@@ -55,20 +44,26 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{
-		Engine: e, verb: verb, settings: settings, abort: request.Abort, store: store, name: parsed, started: time.Now(),
-		memory: new(progress.Memory), debug: newDebugLog(e.Secrets),
-	}
-	s.Secrets.Learn(TokenSecrets(settings.Proxmox.Token.Reveal())...)
+	e.Secrets.Learn(SecretsOf(settings)...)
+	r := newRun(e, verb, parsed)
+	s := &session{Engine: e, run: r, abort: request.Abort, Target: &target.Target{
+		Program: e.program(), Verb: verb, Settings: settings, Store: store, Name: parsed, Sink: r.sink, Log: r.debug.log, File: r.file,
+	}}
+	s.Checks = []func(context.Context) []deploy.Finding{s.checkCPUs}
 	if s.abort == nil {
 		s.abort = context.Background()
 	}
-	base := progress.Event{Cluster: name, Verb: verb}
-	s.sink = e.advising(progress.With(progress.Redact(progress.Multi(e.Events, s.memory, progress.SinkFunc(s.note)), s.Secrets.Values), base))
 	for _, event := range e.Early {
-		s.sink.Emit(event)
+		s.Sink.Emit(event)
 	}
 	return s, nil
+}
+
+// program is what targets get of the program.
+func (e *Engine) program() target.Program {
+	return target.Program{
+		Environ: e.Environ, TofuEnviron: e.TofuEnviron, CacheDir: e.CacheDir, LockDir: e.LockDir, NoLockDir: e.NoLockDir, Secrets: e.Secrets,
+	}
 }
 
 // storeOf is where the cluster of that name is kept, whether or not it exists.
@@ -104,7 +99,7 @@ func checkPlan(settings config.Settings) error {
 }
 
 // hold locks the cluster for this process, waiting for another run as long as --wait says.
-func (s *session) hold(ctx context.Context) error { return s.holdWithin(ctx, s.settings.Wait) }
+func (s *session) hold(ctx context.Context) error { return s.holdWithin(ctx, s.Settings.Wait) }
 
 // holdWithin locks the cluster for this process, waiting for another run for that time at most; 0: not at all.
 func (s *session) holdWithin(ctx context.Context, patience time.Duration) error {
@@ -112,11 +107,11 @@ func (s *session) holdWithin(ctx context.Context, patience time.Duration) error 
 	var lock *state.Lock
 	var err error
 	if patience > 0 {
-		lock, err = s.store.LockWithin(ctx, s.name, holder, patience, func(e *state.LockedError) {
-			s.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("waiting up to %s: %v", progress.FormatLimit(patience), e)})
+		lock, err = s.Store.LockWithin(ctx, s.Name, holder, patience, func(e *state.LockedError) {
+			s.Sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("waiting up to %s: %v", progress.FormatLimit(patience), e)})
 		})
 	} else {
-		lock, err = s.store.Lock(s.name, holder)
+		lock, err = s.Store.Lock(s.Name, holder)
 	}
 	if _, locked := errors.AsType[*state.LockedError](err); err != nil && !locked && ctx.Err() == nil {
 		return Error{ExitConfig, err}
@@ -126,18 +121,18 @@ func (s *session) holdWithin(ctx context.Context, patience time.Duration) error 
 	}
 	s.lock = lock
 	if dead := lock.TookOver; dead != nil {
-		s.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("took over the lock of a dead run: %s", dead)})
+		s.Sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("took over the lock of a dead run: %s", dead)})
 	}
 	return nil
 }
 
 // load reads the cluster's record.
 func (s *session) load() error {
-	record, err := s.store.Load(s.name)
+	record, err := s.Store.Load(s.Name)
 	if err != nil {
-		return explainRecord(err, s.store.Path(s.name, "cluster.json"))
+		return explainRecord(err, s.Store.Path(s.Name, "cluster.json"))
 	}
-	s.record = record
+	s.Record = record
 	s.hostsChanged()
 	s.jumpAsAsked()
 	return nil
@@ -145,8 +140,8 @@ func (s *session) load() error {
 
 // jumpAsAsked reaches nodes as the user says now, where that is said.
 func (s *session) jumpAsAsked() {
-	if s.settings.Given("ssh.proxy_jump") {
-		s.record.ProxyJump = s.settings.SSH.Jumps
+	if s.Settings.Given("ssh.proxy_jump") {
+		s.Record.ProxyJump = s.Settings.SSH.Jumps
 	}
 }
 
@@ -165,11 +160,11 @@ func explainRecord(err error, path string) error {
 
 // limited is ctx with the limit of the whole run.
 func (s *session) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	if s.settings.Timeout <= 0 {
+	if s.Settings.Timeout <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadlineCause(ctx, s.started.Add(s.settings.Timeout),
-		fmt.Errorf("the whole run timed out after %s (--timeout)", progress.FormatLimit(s.settings.Timeout)))
+	return context.WithDeadlineCause(ctx, s.started.Add(s.Settings.Timeout),
+		fmt.Errorf("the whole run timed out after %s (--timeout)", progress.FormatLimit(s.Settings.Timeout)))
 }
 
 // within is ctx with a limit that the named flag sets; 0 is none. Phases have theirs from phase.Manager.
@@ -183,21 +178,32 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 // job wires what the phases need. The user has said stop when root has ended by more than its time.
 func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.Job {
 	s.running = &lifecycle.Job{
-		Record: s.record, Store: s.store, Evidence: evidence{s.store, s.run, s.name}, Deploy: deployer,
-		Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Suites: s.settings.Suites, SuiteOn: s.settings.SuiteOn, Environ: s.Environ,
-		SuiteEnv: s.settings.SuiteEnv, KillLeftovers: s.settings.KillLeftovers, LostAfter: s.settings.LostAfter,
+		Record: s.Record, Store: s.Store, Evidence: evidence{s.Store, s.dir, s.Name}, Deploy: deployer,
+		Dial: s.dial, Sink: s.Sink, Hive: s.hiveOptions(), Suites: s.Settings.Suites, SuiteOn: s.Settings.SuiteOn, Environ: s.Environ,
+		SuiteEnv: s.Settings.SuiteEnv, KillLeftovers: s.Settings.KillLeftovers, LostAfter: s.Settings.LostAfter,
 		Now: func() time.Time { return time.Now().UTC() }, Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.abort, Secrets: s.Secrets,
 	}
-	if s.salvaged {
-		s.running.Store = readOnlyStore{s.store, s.unread, s.sink}
+	if s.Recovered {
+		s.running.Store = readOnlyStore{s.Store, s.unread, s.Sink}
 	}
 	return s.running
+}
+
+// connect makes the simulator of a simulated cluster run.
+func (s *session) connect(ctx context.Context) error { return s.timeoutError(ctx, s.Connect(ctx)) }
+
+// dial opens the way to the nodes of a record, with the cluster's own key and host keys.
+func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
+	return remote.NewDialer(remote.Config{
+		User: r.Spec.SSHUser, KeyPath: r.SSHKeyPath, KnownHosts: s.Store.Path(r.Name, "known_hosts"), Log: s.Log,
+		ProxyJump: r.ProxyJump, AgentSocket: cmp.Or(r.SSHAgent, s.Settings.SSH.AgentSocket),
+	})
 }
 
 // timeoutError says that the limit of the whole run has cut short what came before the phases, where it has: what
 // failed then is of no use as advice.
 func (s *session) timeoutError(ctx context.Context, err error) error {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	what := fmt.Errorf("%w, before anything was changed: %w", context.Cause(ctx), err)
@@ -210,17 +216,17 @@ func (s *session) timeoutError(ctx context.Context, err error) error {
 // phases runs a list of phases as this session's run, reports on it, and returns the error that decides the exit code.
 func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Entry) error {
 	for i := range list {
-		list[i].Timeout = s.settings.PhaseTimeout(list[i].Name())
+		list[i].Timeout = s.Settings.PhaseTimeout(list[i].Name())
 		list[i].Setting = "--timeout-" + list[i].Name()
 	}
 	stopNoting := s.noteInterruptions(ctx)
 	lease := s.leaseRun(ctx, r)
 	if s.verb == "configure" || s.verb == "test" {
-		lease.WarnUnseen(ctx, s.sink)
+		lease.WarnUnseen(ctx, s.Sink)
 	}
 	manager := &phase.Manager{
-		Phases: list, Sink: progress.Multi(s.sink, lease), Abort: s.abort, CleanTimeout: s.settings.PhaseTimeout("down"),
-		Timeout: s.settings.Timeout, Setting: "--timeout",
+		Phases: list, Sink: progress.Multi(s.Sink, lease), Abort: s.abort, CleanTimeout: s.Settings.PhaseTimeout("down"),
+		Timeout: s.Settings.Timeout, Setting: "--timeout",
 	}
 	outcomes, err := manager.Run(ctx)
 	stopNoting()
@@ -233,18 +239,14 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	return s.end(ctx, outcomes, err)
 }
 
-// close ends the session: the record of events, the lock.
+// close ends the session: the run, then the lock.
 func (s *session) close() {
-	var failure error
-	if s.recorder != nil {
-		failure = errors.Join(failure, s.recorder.Close())
-	}
-	failure = errors.Join(failure, s.debug.close(), s.clear())
+	failure := s.run.close(s.running)
 	if s.lock != nil {
 		failure = errors.Join(failure, s.lock.Release())
 	}
 	if failure != nil {
-		s.Events.Emit(progress.Event{Kind: progress.Warning, Time: time.Now().UTC(), Cluster: string(s.name), Verb: s.verb, Message: s.Secrets.Mask(failure.Error())})
+		s.Events.Emit(progress.Event{Kind: progress.Warning, Time: time.Now().UTC(), Cluster: string(s.Name), Verb: s.verb, Message: s.Secrets.Mask(failure.Error())})
 	}
 }
 

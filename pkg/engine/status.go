@@ -39,7 +39,7 @@ func (e *Engine) look(ctx context.Context, verb string, request Request) (*sessi
 	if err != nil {
 		return nil, nil, err
 	}
-	deployer, err := s.deployer()
+	deployer, err := s.Deployer()
 	if err != nil {
 		s.close()
 		return nil, nil, err
@@ -50,7 +50,7 @@ func (e *Engine) look(ctx context.Context, verb string, request Request) (*sessi
 // looking wires what a verb needs that only looks.
 func (s *session) looking(deployer deploy.Capable) *lifecycle.Job {
 	return &lifecycle.Job{
-		Record: s.record, Store: s.store, Deploy: deployer, Dial: s.dial, Sink: s.sink, Hive: s.hiveOptions(), Now: time.Now,
+		Record: s.Record, Store: s.Store, Deploy: deployer, Dial: s.dial, Sink: s.Sink, Hive: s.hiveOptions(), Now: time.Now,
 		Hold: s.holdBriefly,
 	}
 }
@@ -62,7 +62,7 @@ func (s *session) holdBriefly() (release func(), err error) {
 	}
 	return func() {
 		if err := s.lock.Release(); err != nil {
-			s.sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
+			s.Sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
 		}
 		s.lock = nil
 	}, nil
@@ -79,7 +79,7 @@ func (s *session) statusOf(status lifecycle.Status) Status {
 	}
 	out := Status{Status: status}
 	if status.Record != nil {
-		out.Interrupted = interruptionOf(s.store, status.Record)
+		out.Interrupted = interruptionOf(s.Store, status.Record)
 	}
 	return out
 }

@@ -22,7 +22,7 @@ func (e *Engine) Test(ctx context.Context, request Request) (Outcome, error) {
 			return s.checkSuites()
 		}
 		return s.withCluster(ctx, find, func(r *lifecycle.Job) []phase.Entry {
-			return lifecycle.Only(r, lifecycle.Test(r), s.keep(), s.settings.Given("keep"))
+			return lifecycle.Only(r, lifecycle.Test(r), s.keep(), s.Settings.Given("keep"))
 		})
 	})
 }
@@ -30,15 +30,15 @@ func (e *Engine) Test(ctx context.Context, request Request) (Outcome, error) {
 // checkSuites refuses a node to run suites on that a cluster does not have, or will not have, and variables for them
 // that are not set.
 func (s *session) checkSuites() error {
-	nodes := s.record.Nodes
-	for i := len(nodes) + 1; i <= s.record.Spec.NodeCount; i++ {
-		nodes = append(slices.Clip(nodes), cluster.Node{Name: s.record.Name.Node(i), Index: i})
+	nodes := s.Record.Nodes
+	for i := len(nodes) + 1; i <= s.Record.Spec.NodeCount; i++ {
+		nodes = append(slices.Clip(nodes), cluster.Node{Name: s.Record.Name.Node(i), Index: i})
 	}
 	var problems []error
-	if _, found := nodes.Named(s.settings.SuiteOn); !found && s.settings.SuiteOn != "" {
-		problems = append(problems, fmt.Errorf("--on %s: there is no such node, the cluster has %d", s.settings.SuiteOn, len(nodes)))
+	if _, found := nodes.Named(s.Settings.SuiteOn); !found && s.Settings.SuiteOn != "" {
+		problems = append(problems, fmt.Errorf("--on %s: there is no such node, the cluster has %d", s.Settings.SuiteOn, len(nodes)))
 	}
-	for _, name := range s.settings.SuiteEnv {
+	for _, name := range s.Settings.SuiteEnv {
 		set := func(entry string) bool { return strings.HasPrefix(entry, name+"=") }
 		if !strings.Contains(name, "=") && !slices.ContainsFunc(s.Environ, set) {
 			problems = append(problems, fmt.Errorf("--suite-env %s: that variable is not set here: set it, or give %s=value", name, name))

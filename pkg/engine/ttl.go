@@ -5,14 +5,11 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/target"
 )
 
-// Parts of the time that full gives the VMs that it destroys at its end.
-const (
-	fullMargin = time.Hour
-	// unlimitedPhase stands for a phase without a limit.
-	unlimitedPhase = 24 * time.Hour
-)
+// fullMargin is the part of the time that full gives the VMs that it destroys at its end, beside that of its phases.
+const fullMargin = time.Hour
 
 // destroys reports whether the run destroys the cluster at its end, whatever happens.
 func (s *session) destroys() bool {
@@ -21,14 +18,14 @@ func (s *session) destroys() bool {
 
 // lifetime is how long the VMs of a new cluster are meant to exist; 0 is for ever.
 func (s *session) lifetime() time.Duration {
-	if s.settings.Given("ttl") || !s.destroys() {
-		return s.settings.TTL
+	if s.Settings.Given("ttl") || !s.destroys() {
+		return s.Settings.TTL
 	}
 	total := fullMargin
 	for _, p := range []cluster.Phase{cluster.PhaseUp, cluster.PhaseConfigure, cluster.PhaseTest, cluster.PhaseDown} {
-		limit := s.settings.PhaseTimeout(string(p))
+		limit := s.Settings.PhaseTimeout(string(p))
 		if limit <= 0 {
-			limit = unlimitedPhase
+			limit = target.UnlimitedPhase
 		}
 		total += limit
 	}

@@ -73,7 +73,7 @@ func whyEnded(ctx context.Context) error {
 
 // refresh reads the record again: other runs change it. One that cannot be read now is left as it was.
 func (s *session) refresh(r *lifecycle.Job) error {
-	fresh, err := s.store.Load(s.name)
+	fresh, err := s.Store.Load(s.Name)
 	switch {
 	case errors.Is(err, state.ErrNotFound):
 		return ErrGone

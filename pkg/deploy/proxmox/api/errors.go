@@ -25,8 +25,6 @@ var (
 	// ErrUnreachable: the API or the node it had to ask did not answer (connection errors, time-outs, 595, 596, 599
 	// and a proxy's 502 to 504). Asking again may help.
 	ErrUnreachable = errors.New("proxmox cannot be reached")
-	// ErrTimeUp: as the cause of a context it means that a check was not made, for the time of all checks was up before.
-	ErrTimeUp = errors.New("the time for all checks was up")
 	// ErrTLS: the server's certificate was not accepted. Asking again does not help.
 	ErrTLS = errors.New("the server's certificate is not trusted")
 	// ErrLocked: the VM holds a config lock such as backup or snapshot.

@@ -46,7 +46,7 @@ type PreflightRequest struct {
 const DefaultCPUOvercommit = 8
 
 // Check looks at one thing.
-type Check func(ctx context.Context) []deploy.Finding
+type Check = func(ctx context.Context) []deploy.Finding
 
 // Preflight looks for everything that would make creating the cluster fail, in parallel, and reports all of it at once.
 // If the API cannot be used at all, that is the only finding besides those of More, since nothing else could be judged.
@@ -316,7 +316,7 @@ func (c *check) addOn(host string, status deploy.Status, fix, format string, arg
 
 // unknown is a check that could not be made: the run may still work, so it warns.
 func (c *check) unknown(what string, err error) {
-	if errors.Is(err, ErrTimeUp) || TimedOut(err) {
+	if errors.Is(err, deploy.ErrTimeUp) || TimedOut(err) {
 		c.unmade(what, err)
 		return
 	}

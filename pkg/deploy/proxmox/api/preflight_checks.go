@@ -338,7 +338,7 @@ func (p *preflight) disk() []deploy.Finding {
 	demands := map[string]*demand{}
 	var order []string
 	for _, t := range p.judged(c) {
-		if TimedOut(t.err) || errors.Is(t.err, ErrTimeUp) {
+		if TimedOut(t.err) || errors.Is(t.err, deploy.ErrTimeUp) {
 			c.unknown("the space on "+t.spec.Name, t.err)
 			continue
 		}

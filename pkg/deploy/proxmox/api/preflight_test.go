@@ -123,7 +123,7 @@ func (late) Bridges(ctx context.Context, _ string) ([]string, error) {
 // What was not asked when timed out is neither good nor bad, and said to be neither.
 func TestPreflightTellsWhatWasNotChecked(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
-	end(fmt.Errorf("%w (2m0s)", ErrTimeUp))
+	end(fmt.Errorf("%w (2m0s)", deploy.ErrTimeUp))
 	r := goodRequest()
 	r.Login = func(context.Context, cluster.Hypervisor, string) (string, string) { return "a refused login", "" }
 	r.Spec.Hypervisors[0].Address, r.Spec.Hypervisors[1].Address = "10.0.0.1", "10.0.0.2"

@@ -1,4 +1,4 @@
-package engine
+package target
 
 import (
 	"bytes"
@@ -15,45 +15,45 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
-	"hive-test/pkg/hive"
 	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
 // upChecks are those before up. What doctor has found well a moment ago is not looked at again.
-func (s *session) upChecks() proxmox.Checks {
-	c := s.checks(true)
-	c.Healthy, c.Skip = sync.OnceValue(s.healthy), s.settings.SkipPreflight
+func (t *Target) upChecks() proxmox.Checks {
+	c := t.checks(true)
+	c.Healthy, c.Skip = sync.OnceValue(t.healthy), t.Settings.SkipPreflight
 	return c
 }
 
 // checks are those of this session; download allows fetching a tofu where there is none.
-func (s *session) checks(download bool) proxmox.Checks {
+func (t *Target) checks(download bool) proxmox.Checks {
 	c := proxmox.Checks{
-		More: []api.Check{s.tofuCheck(download), s.keyCheck, s.cpuCheck}, CPUOvercommit: s.settings.Proxmox.CPUOvercommit,
+		More: append([]api.Check{t.tofuCheck(download), t.keyCheck}, t.Checks...), CPUOvercommit: t.Settings.Proxmox.CPUOvercommit,
 	}
-	if target := s.record.Target; target.Fingerprint != "" && !target.Insecure {
-		c.More = append(c.More, s.nameCheck)
+	if target := t.Record.Target; target.Fingerprint != "" && !target.Insecure {
+		c.More = append(c.More, t.nameCheck)
 	}
-	c.Login = s.tryHypervisor
+	c.Login = t.tryHypervisor
 	return c
 }
 
 // nameCheck looks whether the provider will take the certificate that is pinned.
-func (s *session) nameCheck(ctx context.Context) []deploy.Finding {
-	ctx, cancel := context.WithTimeout(ctx, s.settings.Proxmox.CallTimeout)
+func (t *Target) nameCheck(ctx context.Context) []deploy.Finding {
+	ctx, cancel := context.WithTimeout(ctx, t.Settings.Proxmox.CallTimeout)
 	defer cancel()
-	return api.CheckPinnedName(ctx, s.record.Target.Endpoint, s.record.Target.Fingerprint)
+	return api.CheckPinnedName(ctx, t.Record.Target.Endpoint, t.Record.Target.Fingerprint)
 }
 
 // tofuCheck looks for tofu and for the provider in a mirror. It reads the record, and changes nothing.
-func (s *session) tofuCheck(download bool) api.Check {
+func (t *Target) tofuCheck(download bool) api.Check {
 	return func(ctx context.Context) []deploy.Finding {
-		search := s.tofuOfCluster()
+		search := t.tofuOfCluster()
 		if !download {
 			search.Downloaders = nil
 		}
@@ -69,14 +69,14 @@ func (s *session) tofuCheck(download bool) api.Check {
 		default:
 			f.Status, f.Detail = deploy.Pass, fmt.Sprintf("%s %s at %s", binary.Flavor, binary.Version, binary.Path)
 		}
-		return append([]deploy.Finding{f}, s.mirrorFinding(cmp.Or(binary.Flavor, opentofu.OpenTofu))...)
+		return append([]deploy.Finding{f}, t.mirrorFinding(cmp.Or(binary.Flavor, opentofu.OpenTofu))...)
 	}
 }
 
 // mirrorFinding looks whether the mirror that providers come from holds ours.
-func (s *session) mirrorFinding(flavor string) []deploy.Finding {
+func (t *Target) mirrorFinding(flavor string) []deploy.Finding {
 	f := deploy.Finding{ID: "provider", Title: "provider can be installed", Status: deploy.Pass}
-	mirror := s.record.Target.ProviderMirror
+	mirror := t.Record.Target.ProviderMirror
 	if mirror == "" {
 		f.Status, f.Detail = deploy.Skip, "it comes from the registry"
 		return []deploy.Finding{f}
@@ -89,30 +89,11 @@ func (s *session) mirrorFinding(flavor string) []deploy.Finding {
 	return []deploy.Finding{f}
 }
 
-// cpuCheck looks whether nodes get the CPUs that hive reserves, as far as it is known which hive that will be.
-func (s *session) cpuCheck(ctx context.Context) []deploy.Finding {
-	f := deploy.Finding{ID: "node-cpus", Title: "nodes have the CPUs that hive reserves", Status: deploy.Pass}
-	cpus := cmp.Or(s.record.Spec.CPUCores, s.settings.CPUCores)
-	problem, fatal := hive.TooFewCPUs("", cpus) // which is asked first, for it runs no program
-	if problem != "" {
-		problem, fatal = hive.TooFewCPUs(installed(s.settings).Era(ctx), cpus)
-	}
-	if problem == "" {
-		f.Detail = fmt.Sprintf("%d per node", cpus)
-		return []deploy.Finding{f}
-	}
-	f.Status, f.Detail, f.Fix = deploy.Warn, problem, "set --cpu-cores to 4 or more"
-	if fatal {
-		f.Status = deploy.Fail
-	}
-	return []deploy.Finding{f}
-}
-
 // keyCheck looks whether the nodes' key is a pair.
-func (s *session) keyCheck(context.Context) []deploy.Finding {
+func (t *Target) keyCheck(context.Context) []deploy.Finding {
 	f := deploy.Finding{ID: "ssh-key", Title: "SSH key for the nodes is a pair", Status: deploy.Pass}
-	path := s.record.SSHKeyPath
-	if s.settings.SSHPrivateKeyPath == "" {
+	path := t.Record.SSHKeyPath
+	if t.Settings.SSHPrivateKeyPath == "" {
 		if _, err := os.Stat(path); err != nil {
 			f.Detail = "each cluster gets a pair of its own"
 			return []deploy.Finding{f}
@@ -120,17 +101,17 @@ func (s *session) keyCheck(context.Context) []deploy.Finding {
 	}
 	f.Detail = path
 	public := path + ".pub"
-	if s.settings.SSHPublicKeyPath != "" && s.settings.SSHPrivateKeyPath != "" {
-		public = absolute(s.settings.SSHPublicKeyPath)
+	if t.Settings.SSHPublicKeyPath != "" && t.Settings.SSHPrivateKeyPath != "" {
+		public = config.Absolute(t.Settings.SSHPublicKeyPath)
 	}
 	if err := remote.CheckKeyPair(path, public); err != nil {
 		f.Status, f.Detail = deploy.Fail, err.Error()
 		otherwise := "or unset ssh_private_key_path: then each cluster gets a pair of its own"
-		if s.settings.SSHPrivateKeyPath == "" {
-			otherwise = "else put it back, or begin anew with `hive-test down " + s.name.String() + "`, which needs no key"
+		if t.Settings.SSHPrivateKeyPath == "" {
+			otherwise = "else put it back, or begin anew with `hive-test down " + t.Name.String() + "`, which needs no key"
 		}
 		f.Fix = fmt.Sprintf("ssh-keygen -y -f %s > %s, where the private key is the right one; %s", remote.Quote(path), remote.Quote(public), otherwise)
-	} else if err := remote.CheckKey(path, cmp.Or(s.record.SSHAgent, s.settings.SSH.AgentSocket)); err != nil {
+	} else if err := remote.CheckKey(path, cmp.Or(t.Record.SSHAgent, t.Settings.SSH.AgentSocket)); err != nil {
 		f.Status, f.Detail, f.Fix = deploy.Fail, err.Error(), "eval $(ssh-agent); ssh-add "+remote.Quote(path)+"; or unset ssh_private_key_path: then each cluster gets a pair of its own"
 	}
 	return []deploy.Finding{f}
@@ -138,9 +119,9 @@ func (s *session) keyCheck(context.Context) []deploy.Finding {
 
 // tryHypervisor logs in as the provider will and runs what it runs there, short of changing anything. Each command has
 // the time of one answer.
-func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) {
-	limit := s.settings.Proxmox.CallTimeout
-	user, key := cmp.Or(s.record.Target.HypervisorSSHUser, "root"), s.record.Target.HypervisorSSHKeyPath
+func (t *Target) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) {
+	limit := t.Settings.Proxmox.CallTimeout
+	user, key := cmp.Or(t.Record.Target.HypervisorSSHUser, "root"), t.Record.Target.HypervisorSSHKeyPath
 	port := cmp.Or(h.Port, 22)
 	address, err := lookUp(ctx, h.Address)
 	if err != nil {
@@ -150,7 +131,7 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 	if key == "" {
 		with, copyID = "the keys of the SSH agent", "ssh-copy-id"
 	}
-	dialer, done, err := s.dialHypervisors(limit)
+	dialer, done, err := t.dialHypervisors(limit)
 	if err != nil {
 		return "no key for the hypervisors: " + err.Error(), "set proxmox.ssh_private_key_path to a private key that can be used, or let an SSH agent hold it"
 	}
@@ -181,14 +162,14 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 
 // dialHypervisors opens the way to hypervisors, until done is called. The provider pins their keys itself, for each
 // cluster; what is seen here proves nothing and is forgotten.
-func (s *session) dialHypervisors(limit time.Duration) (dialer *remote.Dialer, done func(), err error) {
+func (t *Target) dialHypervisors(limit time.Duration) (dialer *remote.Dialer, done func(), err error) {
 	dir, err := os.MkdirTemp("", "hive-test-hypervisors-")
 	if err != nil {
 		return nil, nil, err
 	}
-	target := s.record.Target
+	target := t.Record.Target
 	dialer, err = remote.NewDialer(remote.Config{
-		User: cmp.Or(target.HypervisorSSHUser, "root"), KeyPath: target.HypervisorSSHKeyPath, AgentSocket: s.settings.SSH.AgentSocket,
+		User: cmp.Or(target.HypervisorSSHUser, "root"), KeyPath: target.HypervisorSSHKeyPath, AgentSocket: t.Settings.SSH.AgentSocket,
 		KnownHosts: filepath.Join(dir, "known_hosts"), ConnectTimeout: limit,
 	})
 	if err != nil {
@@ -198,8 +179,8 @@ func (s *session) dialHypervisors(limit time.Duration) (dialer *remote.Dialer, d
 }
 
 // uploadToHypervisor writes a file of a hypervisor.
-func (s *session) uploadToHypervisor(ctx context.Context, h cluster.Hypervisor, path string, content []byte) error {
-	dialer, done, err := s.dialHypervisors(s.settings.Proxmox.CallTimeout)
+func (t *Target) uploadToHypervisor(ctx context.Context, h cluster.Hypervisor, path string, content []byte) error {
+	dialer, done, err := t.dialHypervisors(t.Settings.Proxmox.CallTimeout)
 	if err != nil {
 		return err
 	}

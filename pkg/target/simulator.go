@@ -1,4 +1,4 @@
-package engine
+package target
 
 import (
 	"bytes"
@@ -76,9 +76,9 @@ func startSimulator(ctx context.Context, environ []string, clustersDir, hosts, i
 		return simulator{}, fmt.Errorf("reading what the simulator says of itself: %w", err)
 	}
 	if hosts != "" && hosts != "auto" && hosts != sim.HostsKind {
-		return simulator{}, Error{ExitConfig, progress.WithHint(
+		return simulator{}, configError(progress.WithHint(
 			fmt.Errorf("the simulator of this clusters directory runs with %s hosts, not %s", sim.HostsKind, hosts),
-			"hive-sim pve stop --clusters-dir "+remote.Quote(clustersDir))}
+			"hive-sim pve stop --clusters-dir "+remote.Quote(clustersDir)))
 	}
 	return sim, nil
 }
@@ -102,7 +102,7 @@ func runSimulator(ctx context.Context, environ []string, program string, sink pr
 		return nil, errOtherSimulator
 	}
 	if err != nil {
-		return nil, Error{ExitConfig, fmt.Errorf("the simulator: hive-sim %s: %w", strings.Join(args[:2], " "), errors.New(cmp.Or(said, err.Error())))}
+		return nil, configError(fmt.Errorf("the simulator: hive-sim %s: %w", strings.Join(args[:2], " "), errors.New(cmp.Or(said, err.Error()))))
 	}
 	kind := progress.Info
 	if strings.HasPrefix(said, "already running") { // said once, when it started
@@ -128,5 +128,5 @@ func findSimulator() (string, error) {
 	if found, err := exec.LookPath("hive-sim"); err == nil {
 		return found, nil
 	}
-	return "", Error{ExitConfig, fmt.Errorf("%w: build both with `make build`", errNoSimulator)}
+	return "", configError(fmt.Errorf("%w: build both with `make build`", errNoSimulator))
 }

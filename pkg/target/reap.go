@@ -1,0 +1,63 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/proxmox"
+	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/opentofu"
+	"hive-test/pkg/progress"
+)
+
+// Reaping finds the VMs on a Proxmox VE that nobody will destroy, and what it takes to destroy them.
+type Reaping struct{ reaper *proxmox.Reaper }
+
+// Reaping opens the way to Proxmox VE. Nothing else is needed: no record, no hypervisors, no OpenTofu. Self is this reap,
+// and local what this machine knows of a cluster's run (see proxmox.Reaper).
+func (t *Target) Reaping(ctx context.Context, self deploy.Run, local func(cluster.Name, string) (deploy.RunStatus, bool)) (*Reaping, error) {
+	t.Record = &cluster.Record{Name: t.Name, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox}}
+	t.fillTarget()
+	if t.Settings.Sim {
+		t.Record.Target = cluster.Target{Simulated: true, Pool: t.Settings.Proxmox.Pool}
+		if err := t.Connect(ctx); err != nil {
+			return nil, err
+		}
+	} else if err := incompleteError(t.missingAccess(), "for the simulator of this clusters directory: add --sim"); err != nil {
+		return nil, err
+	}
+	f, err := t.proxmoxFleet()
+	if err != nil {
+		return nil, err
+	}
+	return &Reaping{&proxmox.Reaper{Fleet: f, Sink: t.Sink, Pool: t.Record.Target.Pool, Local: local, Self: self}}, nil
+}
+
+// Plan looks at everything once and decides by rule.
+func (r *Reaping) Plan(ctx context.Context, rule deploy.ReapRule) (*deploy.ReapPlan, error) {
+	plan, err := r.reaper.Plan(ctx, rule)
+	for _, kind := range []error{api.ErrUnauthorized, api.ErrForbidden, api.ErrTLS, api.ErrUnreachable} {
+		if errors.Is(err, kind) {
+			return plan, configError(err)
+		}
+	}
+	return plan, err
+}
+
+// Targets are the clusters that the plan destroys, as records, and whether a run of each died unfinished.
+func (r *Reaping) Targets(plan *deploy.ReapPlan) (records []*cluster.Record, unfinished []bool) {
+	return plan.Targets(r.reaper.Pool)
+}
+
+// ForCluster is what destroys one cluster; each has its own, so that several can be destroyed at once.
+func (r *Reaping) ForCluster() (deploy.Capable, deploy.Reaper) {
+	own := r.reaper.ForCluster()
+	return deploy.Of(proxmox.Deployer{Fleet: own.Fleet}), own
+}
+
+// EndOrphans ends what runs that died have left at work on this machine for an owner: an OpenTofu may still be making
+// what is to be deleted. It tells sink of each.
+func EndOrphans(ctx context.Context, ownerID string, sink progress.Sink) {
+	opentofu.EndOrphans(ctx, ownerID, sink)
+}

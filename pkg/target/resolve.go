@@ -1,0 +1,223 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/opentofu"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// Connect makes the simulator run if the cluster lives there, and takes over how it is reached.
+func (t *Target) Connect(ctx context.Context) error {
+	if !t.Record.Target.Simulated {
+		return nil
+	}
+	id := t.Record.Target.SimulatorID
+	if id == "" && len(t.Record.Phases) > 0 { // made before simulators had ids
+		id = anySimulator
+	}
+	sim, err := startSimulator(ctx, t.Program.Environ, t.Store.Root(), t.Settings.SimHosts, id, t.Sink)
+	if errors.Is(err, errOtherSimulator) {
+		return t.otherSimulator()
+	}
+	if err != nil {
+		return err
+	}
+	t.sim = &sim
+	t.Program.Secrets.Learn(TokenSecrets(sim.Token)...)
+	t.simulatedTarget()
+	return nil
+}
+
+// otherSimulator refuses a cluster whose simulator is not that of its clusters directory: what another one does not
+// know of proves nothing of the cluster's VMs.
+func (t *Target) otherSimulator() error {
+	dir := remote.Quote(t.Store.Dir(t.Name))
+	if len(t.Record.Nodes) == 0 { // nothing but an owner id
+		return configError(progress.WithHint(fmt.Errorf("%s has no simulator that could have the VMs of cluster %q: nothing was changed", t.Store.Root(), t.Name),
+			"name the clusters directory that has with --clusters-dir"))
+	}
+	hint := "if this is a copy, use the cluster where it was made, and remove the copy: rm -r " + dir +
+		"\nif that simulator was removed, its VMs went with it: rm -r " + dir
+	if made, _, found := strings.Cut(t.Record.Target.CAFile, "/.sim/"); found && made != t.Store.Root() {
+		hint = fmt.Sprintf("it was used in %s last: hive-test %s %s --clusters-dir %s\n%s", made, t.Verb, t.Name, remote.Quote(made), hint)
+	}
+	return configError(progress.WithHint(
+		fmt.Errorf("the VMs of cluster %q are on another simulator than that of %s: nothing was changed", t.Name, t.Store.Root()), hint))
+}
+
+// simulatedTarget fills in where the simulator is now: it may have been started again, on another port, since the
+// record was written. Where the user's real Proxmox VE is does not matter here.
+func (t *Target) simulatedTarget() {
+	target := &t.Record.Target
+	target.SimulatorID, target.Endpoint, target.CAFile = t.sim.ID, t.sim.Endpoint, t.sim.CAFile
+	target.HypervisorSSHUser, target.HypervisorSSHKeyPath = t.sim.SSHUser, t.sim.SSHPrivateKey
+	t.Record.Spec.Hypervisors = t.sim.Hypervisors
+	if _, err := os.Stat(t.Record.Binary); err != nil {
+		t.Record.Binary = t.sim.HiveBinary
+	}
+	if _, err := os.Stat(target.ProviderMirror); target.ProviderMirror != "" && err != nil {
+		target.ProviderMirror = t.sim.ProviderMirror
+	}
+}
+
+// providerMirror is where the provider comes from: the registry, a mirror that the user named, or else the given one.
+func (t *Target) providerMirror(otherwise string) string {
+	switch {
+	case t.Settings.Provider == "registry":
+		return ""
+	case t.Settings.ProviderMirror != "":
+		return config.Absolute(t.Settings.ProviderMirror)
+	case t.Settings.Provider != "" && t.Settings.Provider != "auto":
+		return config.Absolute(t.Settings.Provider)
+	}
+	return otherwise
+}
+
+// Resolve takes for a cluster that is new where its machines will be: a simulator, which is started, or what the settings
+// say. The settings that are missing for it are findings.
+func (t *Target) Resolve(ctx context.Context) (missing []deploy.Finding, err error) {
+	p := t.Settings.Proxmox
+	if t.Settings.Sim {
+		t.Record.Target = cluster.Target{Simulated: true, Pool: p.Pool}
+		if err := t.Connect(ctx); err != nil {
+			return nil, err
+		}
+		t.Record.Target.ProviderMirror = t.providerMirror(t.sim.ProviderMirror)
+		return nil, nil
+	}
+	if kindOf(t.Record).simulatorOnly && !local(p.Endpoint) {
+		return nil, usageError(progress.WithHint(fmt.Errorf("deployer %s makes VMs of a simulator only, on this machine", t.Record.Spec.Deployer), "add --sim, or leave deployer out"))
+	}
+	t.fillTarget()
+	return t.missingSettings(), nil
+}
+
+// ResolveNew is Resolve for a cluster that is about to be made: all that is missing is one error.
+func (t *Target) ResolveNew(ctx context.Context) error {
+	missing, err := t.Resolve(ctx)
+	if err == nil {
+		err = incompleteError(missing, "or try it without a Proxmox VE: add --sim")
+	}
+	if p := t.Settings.Proxmox; err == nil && p.Insecure && !t.Settings.Sim {
+		t.Sink.Emit(progress.Event{Kind: progress.Warning, Message: "the certificate of " + p.Endpoint + " is not verified (proxmox.insecure)"})
+	}
+	return err
+}
+
+// incompleteError is an error of the settings that are missing; nil where none are.
+func incompleteError(missing []deploy.Finding, hint string) error {
+	var problems []error
+	for _, m := range missing {
+		problems = append(problems, errors.New(m.Detail))
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return configError(progress.WithHint(errors.Join(problems...), hint))
+}
+
+// missingSettings are the settings without which there is no Proxmox VE to make a cluster on.
+func (t *Target) missingSettings() []deploy.Finding {
+	findings := t.missingAccess()
+	if len(t.Settings.Proxmox.Hypervisors) == 0 {
+		findings = append(findings, incomplete("no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes", "set proxmox.hypervisors, or TF_VAR_nodes"))
+	}
+	return findings
+}
+
+func incomplete(detail, fix string) deploy.Finding {
+	return deploy.Finding{ID: "settings", Title: "settings are complete", Status: deploy.Fail, Detail: detail, Fix: fix}
+}
+
+// missingAccess are the settings without which there is no Proxmox VE to talk to.
+func (t *Target) missingAccess() []deploy.Finding {
+	p := t.Settings.Proxmox
+	var findings []deploy.Finding
+	missing := func(absent bool, detail, fix string) {
+		if absent {
+			findings = append(findings, incomplete(detail, fix))
+		}
+	}
+	missing(p.Endpoint == "", "no Proxmox VE endpoint: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT, like https://pve1:8006",
+		"set proxmox.endpoint to the API's address, like https://pve1:8006")
+	missing(p.Token.Reveal() == "", "no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret",
+		"set PROXMOX_VE_API_TOKEN; `hive-test doctor --print-role` prints how to make a token")
+	return findings
+}
+
+// fillTarget takes where the user's Proxmox VE is from the settings.
+func (t *Target) fillTarget() {
+	p := t.Settings.Proxmox
+	t.Record.Spec.Hypervisors = p.Hypervisors
+	t.Record.Target = cluster.Target{
+		Endpoint: p.Endpoint, CAFile: p.CAFile, Fingerprint: p.Fingerprint, Insecure: p.Insecure, Pool: p.Pool,
+		ProviderMirror: t.providerMirror(""), HypervisorSSHUser: p.SSHUsername, HypervisorSSHKeyPath: p.SSHPrivateKeyPath,
+	}
+}
+
+// Rebuild makes of what is left of a cluster's files, or of nothing but its name and owner id, a record that is good for
+// finding and deleting its VMs only. It takes where the VMs are from what is recorded, and how that is reached from the settings. VMs that are
+// gone elsewhere prove nothing: what is recorded yields to a flag only.
+func (t *Target) Rebuild(from deploy.Recorded) error {
+	t.Recovered = true
+	t.Record.Spec = cluster.Spec{
+		Deployer: cluster.DeployerProxmox, NodeCount: len(from.Nodes), CloudInit: from.CloudInit, Hypervisors: from.Hypervisors,
+	}
+	if t.Settings.Sim {
+		if from.Endpoint != "" && !local(from.Endpoint) {
+			return usageError(fmt.Errorf("cluster %q is not a simulated one: its VMs are at %s", t.Name, from.Endpoint))
+		}
+		t.Record.Target = cluster.Target{Simulated: true, SimulatorID: anySimulator, Pool: from.Pool}
+		return nil
+	}
+	t.fillTarget()
+	t.Record.Spec.Hypervisors = from.Hypervisors
+	target := &t.Record.Target
+	target.Pool = cmp.Or(target.Pool, from.Pool)
+	if !t.Settings.Explicit("proxmox.endpoint") {
+		target.Endpoint = cmp.Or(from.Endpoint, target.Endpoint)
+	}
+	var problems []error
+	if target.Endpoint == "" {
+		problems = append(problems, errors.New("where the VMs are is not recorded: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT"))
+	}
+	if t.Settings.Proxmox.Token.Reveal() == "" {
+		problems = append(problems, errors.New("no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret"))
+	}
+	if len(problems) > 0 {
+		return configError(progress.WithHint(errors.Join(problems...), "or, if they are simulated, add --sim"))
+	}
+	return nil
+}
+
+// local tells whether an endpoint is of this machine, as a simulator's is.
+func local(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(u.Hostname())
+	return err == nil && address.IsLoopback()
+}
+
+// NodeSSHPort is the port of the nodes' SSH servers.
+func (t *Target) NodeSSHPort() int {
+	if t.sim != nil && t.sim.NodeSSHPort != 0 {
+		return t.sim.NodeSSHPort
+	}
+	return t.Settings.NodeSSHPort
+}
+
+// Salvage returns what the files in a cluster's directory that its record does not need tell of its VMs.
+func Salvage(dir string) (deploy.Recorded, error) { return opentofu.Salvage(dir) }

@@ -1,0 +1,71 @@
+package target
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"hive-test/pkg/config"
+	"hive-test/pkg/opentofu"
+	"hive-test/pkg/progress"
+)
+
+// Tofu is an OpenTofu or Terraform.
+type Tofu = opentofu.Binary
+
+// FindTofu finds the OpenTofu or Terraform that clusters are made with. Where neither is there, it downloads OpenTofu if
+// download says so.
+func FindTofu(ctx context.Context, program Program, settings config.Settings, download bool) (Tofu, error) {
+	search := tofuSearch(program, settings, nil)
+	if !download {
+		search.Downloaders = nil
+	}
+	binary, err := opentofu.Find(ctx, search)
+	if err != nil {
+		return binary, configError(err)
+	}
+	return binary, nil
+}
+
+// tofuSearch says where tofu or terraform is looked for, and where one comes from if there is none.
+func tofuSearch(program Program, settings config.Settings, sink progress.Sink) opentofu.FindOptions {
+	options := opentofu.FindOptions{
+		Explicit: settings.TofuBin, Env: program.Environ, CacheDir: program.CacheDir, Sink: sink, Downloaders: opentofu.DefaultDownloaders(),
+	}
+	if self, err := os.Executable(); err == nil {
+		options.Beside = filepath.Dir(self)
+	}
+	return options
+}
+
+// tofuOfCluster looks for what made the cluster, whatever PATH is now, unless the user names another or it is gone.
+func (t *Target) tofuOfCluster() opentofu.FindOptions {
+	search := tofuSearch(t.Program, t.Settings, t.Sink)
+	if _, err := os.Stat(t.Record.Target.TofuBinary); search.Explicit == "" && err == nil {
+		search.Explicit = t.Record.Target.TofuBinary
+	}
+	return search
+}
+
+// CheckTools fails early, before anything is made, where a program is missing to make it with.
+func (t *Target) CheckTools(ctx context.Context) error {
+	if !kindOf(t.Record).tofu {
+		return nil
+	}
+	binary, err := opentofu.Find(ctx, t.tofuOfCluster())
+	if err != nil {
+		return configError(err)
+	}
+	t.Record.Target.TofuBinary = binary.Path
+	return t.checkMirror(binary)
+}
+
+// checkMirror fails early where the mirror that providers come from does not hold ours.
+func (t *Target) checkMirror(binary opentofu.Binary) error {
+	if mirror := t.Record.Target.ProviderMirror; mirror != "" {
+		if err := opentofu.CheckMirror(mirror, binary.Flavor); err != nil {
+			return configError(err)
+		}
+	}
+	return nil
+}
