@@ -15,10 +15,10 @@ import (
 
 const module = "hive-test"
 
-// only says that a package (and everything below it) may be imported by these rooms and by nobody else.
+// only says that a package (and everything below it) may be imported by these packages and by nobody else.
 var only = []struct {
 	what   string
-	rooms  []string
+	pkgs   []string
 	reason string
 }{
 	{"github.com/spf13/cobra", []string{"pkg/cli", "pkg/sim/hive"}, "commands are declared in one place and stay thin; real hive's are cobra's, and are refused in its words"},
@@ -48,9 +48,9 @@ var only = []struct {
 	{"hive-test/pkg/explain", []string{"pkg/engine"}, "why a run failed is said when it is over, at the top"},
 }
 
-// within says which of this project's packages a room may import at most.
+// within says which of this project's packages a package may import at most.
 var within = []struct {
-	room   string
+	pkg    string
 	may    []string
 	reason string
 }{
@@ -86,7 +86,7 @@ var within = []struct {
 // calls that only the command line (and the programs) may make.
 var calls = []struct {
 	call   string
-	rooms  []string
+	pkgs   []string
 	reason string
 }{
 	{"os.Exit", []string{"pkg/cli", "cmd"}, "one place decides how the process ends"},
@@ -99,12 +99,12 @@ var calls = []struct {
 }
 
 type source struct {
-	room string // directory, slash separated, relative to the repository
+	pkg  string // directory, slash separated, relative to the repository
 	path string
 	file *ast.File
 }
 
-func TestRoomsAndArrows(t *testing.T) {
+func TestDependencies(t *testing.T) {
 	sources := load(t)
 	t.Run("only", func(t *testing.T) {
 		for _, rule := range only {
@@ -115,8 +115,8 @@ func TestRoomsAndArrows(t *testing.T) {
 						continue
 					}
 					used = true
-					if !anyBelow(s.room, rule.rooms) && !strings.HasSuffix(s.path, "_test.go") {
-						t.Errorf("%s imports %s, which only %v may: %s", s.path, imported, rule.rooms, rule.reason)
+					if !anyBelow(s.pkg, rule.pkgs) && !strings.HasSuffix(s.path, "_test.go") {
+						t.Errorf("%s imports %s, which only %v may: %s", s.path, imported, rule.pkgs, rule.reason)
 					}
 				}
 			}
@@ -129,25 +129,25 @@ func TestRoomsAndArrows(t *testing.T) {
 		for _, rule := range within {
 			seen := false
 			for _, s := range sources {
-				if !below(s.room, rule.room) || strings.HasSuffix(s.path, "_test.go") {
+				if !below(s.pkg, rule.pkg) || strings.HasSuffix(s.path, "_test.go") {
 					continue
 				}
 				seen = true
 				for _, imported := range imports(s.file) {
 					own, ok := strings.CutPrefix(imported, module+"/")
-					if ok && !below(own, rule.room) && !anyBelow(own, rule.may) {
-						t.Errorf("%s imports %s; %s may import only %v: %s", s.path, imported, rule.room, rule.may, rule.reason)
+					if ok && !below(own, rule.pkg) && !anyBelow(own, rule.may) {
+						t.Errorf("%s imports %s; %s may import only %v: %s", s.path, imported, rule.pkg, rule.may, rule.reason)
 					}
 				}
 			}
 			if !seen {
-				t.Errorf("%s is gone: remove its row", rule.room)
+				t.Errorf("%s is gone: remove its row", rule.pkg)
 			}
 		}
 	})
 	t.Run("calls", func(t *testing.T) {
 		for _, s := range sources {
-			if strings.HasSuffix(s.path, "_test.go") || below(s.room, "pkg/sim") {
+			if strings.HasSuffix(s.path, "_test.go") || below(s.pkg, "pkg/sim") {
 				continue
 			}
 			ast.Inspect(s.file, func(n ast.Node) bool {
@@ -160,8 +160,8 @@ func TestRoomsAndArrows(t *testing.T) {
 					return true
 				}
 				for _, rule := range calls {
-					if pkg.Name+"."+selector.Sel.Name == rule.call && !anyBelow(s.room, rule.rooms) {
-						t.Errorf("%s uses %s, which only %v may: %s", s.path, rule.call, rule.rooms, rule.reason)
+					if pkg.Name+"."+selector.Sel.Name == rule.call && !anyBelow(s.pkg, rule.pkgs) {
+						t.Errorf("%s uses %s, which only %v may: %s", s.path, rule.call, rule.pkgs, rule.reason)
 					}
 				}
 				return true
@@ -191,7 +191,7 @@ func packageState(t *testing.T, sources []source) {
 			}
 			for _, spec := range gen.Specs {
 				for _, name := range spec.(*ast.ValueSpec).Names {
-					globals[s.room+"."+name.Name] = true
+					globals[s.pkg+"."+name.Name] = true
 				}
 			}
 		}
@@ -213,7 +213,7 @@ func packageState(t *testing.T, sources []source) {
 				}
 				for _, left := range assign.Lhs {
 					name, ok := left.(*ast.Ident)
-					if ok && name.Name != "_" && globals[s.room+"."+name.Name] && !own[name.Name] {
+					if ok && name.Name != "_" && globals[s.pkg+"."+name.Name] && !own[name.Name] {
 						t.Errorf("%s assigns to the package-level variable %s", s.path, name.Name)
 					}
 				}
@@ -279,7 +279,7 @@ func load(t *testing.T) []source {
 		if err != nil {
 			return err
 		}
-		sources = append(sources, source{room: filepath.ToSlash(filepath.Dir(relative)), path: relative, file: file})
+		sources = append(sources, source{pkg: filepath.ToSlash(filepath.Dir(relative)), path: relative, file: file})
 		return nil
 	})
 	if err != nil {
@@ -302,8 +302,8 @@ func imports(file *ast.File) []string {
 	return paths
 }
 
-func below(path, room string) bool { return path == room || strings.HasPrefix(path, room+"/") }
+func below(path, parent string) bool { return path == parent || strings.HasPrefix(path, parent+"/") }
 
-func anyBelow(path string, rooms []string) bool {
-	return slices.ContainsFunc(rooms, func(room string) bool { return below(path, room) })
+func anyBelow(path string, parents []string) bool {
+	return slices.ContainsFunc(parents, func(parent string) bool { return below(path, parent) })
 }
