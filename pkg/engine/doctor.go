@@ -62,8 +62,7 @@ func (s *session) examine(ctx context.Context, named bool) ([]deploy.Finding, er
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%s)", deploy.ErrTimeUp, progress.FormatLimit(limit)))
 	defer cancel()
 	late := time.AfterFunc(doctorGoal, func() {
-		s.Sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("Proxmox VE or a hypervisor is slow: each answer may take %s (--proxmox-call-timeout), all of it %s",
-			progress.FormatLimit(s.Settings.Proxmox.CallTimeout), progress.FormatLimit(limit))})
+		progress.Infof(s.Sink, "Proxmox VE or a hypervisor is slow: each answer may take %s (--proxmox-call-timeout), all of it %s", progress.FormatLimit(s.Settings.Proxmox.CallTimeout), progress.FormatLimit(limit))
 	})
 	defer late.Stop()
 	return s.Examine(limited, named, findings), context.Cause(ctx)

@@ -78,7 +78,7 @@ func (s *session) find(owner string) error {
 // told says once how the record was found, which is looked for twice.
 func (s *session) told(how string) {
 	if s.lock == nil {
-		s.Sink.Emit(progress.Event{Kind: progress.Warning, Message: how})
+		progress.Warn(s.Sink, how, "")
 	}
 }
 
@@ -131,9 +131,6 @@ func (k readOnlyStore) Remove(name cluster.Name) error {
 	if !k.unread {
 		return k.Store.Remove(name)
 	}
-	k.sink.Emit(progress.Event{
-		Kind: progress.Warning, Message: fmt.Sprintf("%s cannot be read, and stays: it may tell of VMs of another owner", k.Path(name, "")),
-		Hint: "look at it, and remove it yourself",
-	})
+	progress.Warn(k.sink, fmt.Sprintf("%s cannot be read, and stays: it may tell of VMs of another owner", k.Path(name, "")), "look at it, and remove it yourself")
 	return nil
 }

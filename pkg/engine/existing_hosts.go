@@ -79,8 +79,5 @@ func (s *session) hostsChanged() {
 	if hash, err := config.HashHosts(made.Path); err != nil || hash == made.Hash {
 		return
 	}
-	s.Sink.Emit(progress.Event{
-		Kind: progress.Warning, Message: fmt.Sprintf("%s was changed since up: cluster %s is still as it was", made.Path, s.Name),
-		Hint: fmt.Sprintf("hive-test up %s --hosts-file %s says what differs", s.Name, remote.Quote(made.Path)),
-	})
+	progress.Warn(s.Sink, fmt.Sprintf("%s was changed since up: cluster %s is still as it was", made.Path, s.Name), fmt.Sprintf("hive-test up %s --hosts-file %s says what differs", s.Name, remote.Quote(made.Path)))
 }

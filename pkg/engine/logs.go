@@ -47,7 +47,7 @@ func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error
 	}
 	deployer, err := s.Deployer()
 	if err != nil { // what the nodes tell is worth having
-		s.Sink.Emit(progress.Event{Kind: progress.Warning, Message: "Proxmox VE is not asked: " + err.Error(), Hint: progress.HintOf(err)})
+		progress.Warn(s.Sink, "Proxmox VE is not asked: "+err.Error(), progress.HintOf(err))
 		deployer = s.AsPlanned()
 	}
 	s.learnKeys()

@@ -94,18 +94,18 @@ func (s *session) reapOne(ctx context.Context, p *target.Reaping, r *cluster.Rec
 	if len(r.Nodes) == 0 {
 		what = "looking for what its run had begun to make"
 	}
-	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
+	progress.Infof(sink, "cluster %s: %s", r.Name, what)
 	target.EndOrphans(ctx, r.Owner.ID, sink) // one may still be making what is deleted here
 	met, err := lifecycle.ReapCluster(ctx, deployer, own, r, unfinished, sink)
 	if live, ok := errors.AsType[*deploy.LiveError](err); ok {
-		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})
+		progress.Warn(sink, live.Error(), "")
 		return met, err
 	}
 	if err != nil {
 		return met, reapFailure(r.Name, err, again)
 	}
 	if record, loadErr := s.Store.Load(r.Name); loadErr == nil && record.Owner.ID == r.Owner.ID {
-		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("the directory of cluster %s stays: `%s` removes it", r.Name, finishWith(s.Store, r.Name))})
+		progress.Infof(sink, "the directory of cluster %s stays: `%s` removes it", r.Name, finishWith(s.Store, r.Name))
 	}
 	return met, nil
 }

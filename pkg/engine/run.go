@@ -153,7 +153,7 @@ func (s *session) begin() error {
 	}
 	s.Sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: dir.Dir, OwnerID: s.Record.Owner.ID})
 	if s.Makes() && (s.verb == "up" || s.verb == "full") {
-		s.Sink.Emit(progress.Event{Kind: progress.Info, Message: "owner id " + s.Record.Owner.ID + ": with it, `down --owner` needs no directory"})
+		progress.Infof(s.Sink, "owner id %s: with it, `down --owner` needs no directory", s.Record.Owner.ID)
 	}
 	return s.Store.Resume(s.Name)
 }
@@ -193,7 +193,7 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 		return writeErr
 	}
 	if writeErr != nil {
-		s.Sink.Emit(progress.Event{Kind: progress.Warning, Message: "the reports are not complete: " + writeErr.Error()})
+		progress.Warnf(s.Sink, "the reports are not complete: %v", writeErr)
 	}
 	return Error{code, ReportedError{err}}
 }

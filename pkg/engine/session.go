@@ -108,7 +108,7 @@ func (s *session) holdWithin(ctx context.Context, patience time.Duration) error 
 	var err error
 	if patience > 0 {
 		lock, err = s.Store.LockWithin(ctx, s.Name, holder, patience, func(e *state.LockedError) {
-			s.Sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("waiting up to %s: %v", progress.FormatLimit(patience), e)})
+			progress.Infof(s.Sink, "waiting up to %s: %v", progress.FormatLimit(patience), e)
 		})
 	} else {
 		lock, err = s.Store.Lock(s.Name, holder)
@@ -121,7 +121,7 @@ func (s *session) holdWithin(ctx context.Context, patience time.Duration) error 
 	}
 	s.lock = lock
 	if dead := lock.TookOver; dead != nil {
-		s.Sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("took over the lock of a dead run: %s", dead)})
+		progress.Infof(s.Sink, "took over the lock of a dead run: %s", dead)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func (s *session) holdBriefly() (release func(), err error) {
 	}
 	return func() {
 		if err := s.lock.Release(); err != nil {
-			s.Sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
+			progress.Warn(s.Sink, err.Error(), "")
 		}
 		s.lock = nil
 	}, nil

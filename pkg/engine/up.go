@@ -121,7 +121,7 @@ func (s *session) provision(ctx context.Context, allow deploy.Allowed, check fun
 func (s *session) prepare(ctx context.Context, deployer deploy.Capable) error {
 	warnings, err := lifecycle.Prepare(ctx, deployer, s.Record)
 	for _, w := range warnings {
-		s.Sink.Emit(progress.Event{Kind: progress.Warning, Message: w.Detail, Hint: w.Fix})
+		progress.Warn(s.Sink, w.Detail, w.Fix)
 	}
 	for i := range s.Record.Nodes {
 		if s.Record.Nodes[i].SSHPort == 0 {

@@ -78,7 +78,7 @@ func (s *session) refresh(r *lifecycle.Job) error {
 	case errors.Is(err, state.ErrNotFound):
 		return ErrGone
 	case err != nil:
-		r.Sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error()})
+		progress.Warn(r.Sink, err.Error(), "")
 	default:
 		*r.Record = *fresh
 		s.jumpAsAsked()

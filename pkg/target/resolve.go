@@ -110,7 +110,7 @@ func (t *Target) ResolveNew(ctx context.Context) error {
 		err = incompleteError(missing, "or try it without a Proxmox VE: add --sim")
 	}
 	if p := t.Settings.Proxmox; err == nil && p.Insecure && !t.Settings.Sim {
-		t.Sink.Emit(progress.Event{Kind: progress.Warning, Message: "the certificate of " + p.Endpoint + " is not verified (proxmox.insecure)"})
+		progress.Warnf(t.Sink, "the certificate of %s is not verified (proxmox.insecure)", p.Endpoint)
 	}
 	return err
 }

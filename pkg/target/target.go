@@ -136,7 +136,7 @@ func (t *Target) proxmoxFleet() (*proxmox.Fleet, error) {
 	target := t.Record.Target
 	client, err := api.New(api.Options{
 		Endpoint: target.Endpoint, Token: t.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure,
-		Log: t.Log, Warn: func(text string) { t.Sink.Emit(progress.Event{Kind: progress.Warning, Message: text}) },
+		Log: t.Log, Warn: func(text string) { progress.Warn(t.Sink, text, "") },
 	})
 	if err != nil {
 		return nil, configError(err)
@@ -232,7 +232,7 @@ func (t *Target) pinnedCA(ctx context.Context) string {
 		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), renameio.WriteFile(path, pem, 0o600))
 	}
 	if err != nil {
-		t.Sink.Emit(progress.Event{Kind: progress.Warning, Message: "cannot fetch the pinned certificate for the provider: " + err.Error()})
+		progress.Warnf(t.Sink, "cannot fetch the pinned certificate for the provider: %v", err)
 		return target.CAFile
 	}
 	return path
