@@ -140,7 +140,6 @@ func (s *session) keyCheck(context.Context) []api.Finding {
 func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) {
 	limit := s.settings.Proxmox.CallTimeout
 	user, key := cmp.Or(s.record.Target.HypervisorSSHUser, "root"), s.record.Target.HypervisorSSHKeyPath
-	port := cmp.Or(h.Port, 22)
 	address, err := lookUp(ctx, h.Address)
 	if err != nil {
 		return "the address of {host} cannot be found: " + err.Error(), "set address of hypervisor {host} to its IP address"
@@ -154,7 +153,7 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 		return "no key for the hypervisors: " + err.Error(), "set proxmox.ssh_private_key_path to a private key that can be used, or let an SSH agent hold it"
 	}
 	defer done()
-	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: port})
+	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: h.Port})
 	who := remote.Command{Argv: []string{"sh", "-c", "id -u; readlink /etc/pve/local || hostname"}, Timeout: limit}
 	told, err := host.Run(ctx, who)
 	if err != nil && !errors.Is(err, remote.ErrAuth) && !errors.Is(err, context.DeadlineExceeded) { // a busy server cuts connections; a second one may be let in
@@ -168,9 +167,9 @@ func (s *session) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snipp
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("{host} gave no answer over SSH within %s", progress.FormatLimit(limit)), "look on {host} at: systemctl status ssh; " + api.CallTimeoutFix
 	case err != nil:
-		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(port)) + "), and there: systemctl status ssh"
+		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(h.Port)) + "), and there: systemctl status ssh"
 	case name != "" && name != h.Name: // images and snippets would be written there
-		return fmt.Sprintf("at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(port)), name),
+		return fmt.Sprintf("at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(h.Port)), name),
 			"set address of hypervisor {host} to its own: on {host}, hostname -I prints it"
 	case uid == "0":
 		return "", ""
@@ -207,7 +206,7 @@ func (s *session) uploadToHypervisor(ctx context.Context, h cluster.Hypervisor, 
 	if err != nil {
 		return err
 	}
-	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: cmp.Or(h.Port, 22)})
+	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: h.Port})
 	_, err = host.Run(ctx, remote.Command{Argv: []string{"/usr/bin/tee", path}, Stdin: bytes.NewReader(content)})
 	return err
 }

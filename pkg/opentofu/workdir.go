@@ -21,12 +21,6 @@ import (
 	module "hive-test/tofu"
 )
 
-// Defaults of a hypervisor's storages: those that an installation of Proxmox VE has.
-const (
-	DefaultDatastore    = "local-lvm"
-	DefaultSnippetStore = "local"
-)
-
 // workdir knows where everything of one cluster is kept.
 type workdir struct{ cluster string }
 
@@ -185,11 +179,7 @@ func newVariables(r deploy.Request, endpoint string) (variables, error) {
 func hypervisorVariables(hypervisors []cluster.Hypervisor) []hypervisorVariable {
 	list := make([]hypervisorVariable, 0, len(hypervisors))
 	for _, h := range hypervisors {
-		port := h.Port
-		if port == 0 {
-			port = 22
-		}
-		list = append(list, hypervisorVariable{h.Name, h.Address, port})
+		list = append(list, hypervisorVariable{h.Name, h.Address, h.WithDefaults().Port})
 	}
 	return list
 }
@@ -202,10 +192,10 @@ func nodeVariables(r deploy.Request) ([]nodeVariable, error) {
 			faults = append(faults, fmt.Errorf("node %s has no id, hypervisor or MAC reserved", n.Name))
 			continue
 		}
-		disk, snippets := storages(r.Spec.Hypervisors, n.Hypervisor)
+		host, _ := r.Spec.Hypervisor(n.Hypervisor)
 		list = append(list, nodeVariable{
 			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor,
-			ManagementMAC: strings.ToUpper(n.ManagementMAC), DataMAC: strings.ToUpper(n.DataMAC), DatastoreID: disk, SnippetStore: snippets,
+			ManagementMAC: strings.ToUpper(n.ManagementMAC), DataMAC: strings.ToUpper(n.DataMAC), DatastoreID: host.Datastore, SnippetStore: host.SnippetStore,
 			TemplateVMID: n.Template, TemplateNode: n.TemplateHypervisor, DiskInterface: cmp.Or(n.TemplateDisk, defaultDisk),
 			ManagementAddress: address(n.StaticManagement), DataAddress: address(n.StaticData),
 		})
@@ -225,22 +215,6 @@ func address(static netip.Prefix) string {
 		return "dhcp"
 	}
 	return static.String()
-}
-
-func storages(hypervisors []cluster.Hypervisor, name string) (disk, snippets string) {
-	disk, snippets = DefaultDatastore, DefaultSnippetStore
-	for _, h := range hypervisors {
-		if h.Name != name {
-			continue
-		}
-		if h.Datastore != "" {
-			disk = h.Datastore
-		}
-		if h.SnippetStore != "" {
-			snippets = h.SnippetStore
-		}
-	}
-	return disk, snippets
 }
 
 // write puts the variables into a file that only its owner can read.
