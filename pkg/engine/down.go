@@ -12,7 +12,6 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/opentofu"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
@@ -65,7 +64,7 @@ func (s *session) find(owner string) error {
 		s.told(fmt.Sprintf("going by the spare copy of the record: %v", err))
 		return s.sameOwner(owner)
 	}
-	recorded, salvageErr := opentofu.Salvage(s.store.Dir(s.name))
+	recorded, salvageErr := salvage(s.store.Dir(s.name))
 	switch {
 	case salvageErr == nil && recorded.Name == s.name:
 		s.told(fmt.Sprintf("going by what OpenTofu has left: %v", err))

@@ -18,7 +18,6 @@ import (
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/hive"
-	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
@@ -47,45 +46,6 @@ func (s *session) nameCheck(ctx context.Context) []api.Finding {
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Proxmox.CallTimeout)
 	defer cancel()
 	return api.CheckPinnedName(ctx, s.record.Target.Endpoint, s.record.Target.Fingerprint)
-}
-
-// tofuCheck looks for tofu and for the provider in a mirror. It reads the record, and changes nothing.
-func (s *session) tofuCheck(download bool) api.Check {
-	return func(ctx context.Context) []api.Finding {
-		search := s.tofuOfCluster()
-		if !download {
-			search.Downloaders = nil
-		}
-		f := api.Finding{ID: "tofu", Title: "OpenTofu or Terraform is there"}
-		binary, err := opentofu.Find(ctx, search)
-		switch {
-		case err != nil && search.Explicit != "":
-			f.Status, f.Detail, f.Fix = api.Fail, err.Error(), "unset tofu_bin, or name a program that works; "+progress.HintOf(err)
-		case err != nil && !download:
-			f.Status, f.Detail, f.Fix = api.Warn, err.Error(), "up downloads OpenTofu; or "+progress.HintOf(err)
-		case err != nil:
-			f.Status, f.Detail, f.Fix = api.Fail, err.Error(), progress.HintOf(err)
-		default:
-			f.Status, f.Detail = api.Pass, fmt.Sprintf("%s %s at %s", binary.Flavor, binary.Version, binary.Path)
-		}
-		return append([]api.Finding{f}, s.mirrorFinding(cmp.Or(binary.Flavor, opentofu.OpenTofu))...)
-	}
-}
-
-// mirrorFinding looks whether the mirror that providers come from holds ours.
-func (s *session) mirrorFinding(flavor string) []api.Finding {
-	f := api.Finding{ID: "provider", Title: "provider can be installed", Status: api.Pass}
-	mirror := s.record.Target.ProviderMirror
-	if mirror == "" {
-		f.Status, f.Detail = api.Skip, "it comes from the registry"
-		return []api.Finding{f}
-	}
-	f.Detail = "from " + mirror
-	if err := opentofu.CheckMirror(mirror, flavor); err != nil {
-		f.Status, f.Detail = api.Fail, err.Error()
-		f.Fix = cmp.Or(progress.HintOf(err), "set provider_mirror to the directory of a mirror that holds it, or set provider to registry")
-	}
-	return []api.Finding{f}
 }
 
 // cpuCheck looks whether nodes get the CPUs that hive reserves, as far as it is known which hive that will be.

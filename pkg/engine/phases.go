@@ -5,7 +5,6 @@ import (
 
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/opentofu"
 	"hive-test/pkg/phase"
 )
 
@@ -47,7 +46,7 @@ func (s *session) withCluster(ctx context.Context, find func() error, list func(
 	if err := s.begin(); err != nil {
 		return s.elsewhere(err)
 	}
-	opentofu.EndOrphans(ctx, s.record.Owner.ID, s.sink) // one that still makes VMs is in the way of all that follows
+	endOrphans(ctx, s.record.Owner.ID, s.sink) // one that still makes VMs is in the way of all that follows
 	r := s.job(root, deployer)
 	return s.phases(ctx, r, list(r))
 }

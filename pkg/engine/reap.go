@@ -11,7 +11,6 @@ import (
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/lifecycle"
-	"hive-test/pkg/opentofu"
 	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
@@ -133,7 +132,7 @@ func (s *session) reapOne(ctx context.Context, p *proxmox.Reaper, r *cluster.Rec
 		what = "looking for what its run had begun to make"
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("cluster %s: %s", r.Name, what)})
-	opentofu.EndOrphans(ctx, r.Owner.ID, sink) // one may still be making what is deleted here
+	endOrphans(ctx, r.Owner.ID, sink) // one may still be making what is deleted here
 	met, err := lifecycle.ReapCluster(ctx, deploy.Of(proxmox.Deployer{Fleet: own.Fleet}), own, r, unfinished, sink)
 	if live, ok := errors.AsType[*lifecycle.LiveError](err); ok {
 		sink.Emit(progress.Event{Kind: progress.Warning, Message: live.Error()})

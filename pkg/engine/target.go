@@ -20,6 +20,7 @@ import (
 	"hive-test/pkg/deploy/existing"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/deploy/proxmox/provision"
 	"hive-test/pkg/deploy/simhosts"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/opentofu"
@@ -187,12 +188,14 @@ func (s *session) provisioner() proxmox.Provisioner {
 	if key := target.HypervisorSSHKeyPath; key != "" && s.settings.SSH.AgentSocket != "" && !remote.OwnKey(key) {
 		target.HypervisorSSHKeyPath = "" // the provider asks for no passphrase: the agent has it
 	}
-	return opentofu.New(opentofu.Options{
-		Find: s.tofuOfCluster(), Env: s.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: s.CacheDir,
-		OwnerID: s.record.Owner.ID, Endpoint: api.BaseURL(target.Endpoint), Token: s.token(),
+	return provision.New(provision.Options{
+		Tofu: opentofu.Options{
+			Find: s.tofuOfCluster(), Env: s.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: s.CacheDir,
+			OwnerID: s.record.Owner.ID, LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
+		},
+		Endpoint: api.BaseURL(target.Endpoint), Token: s.token(),
 		CAFile: target.CAFile, FetchCA: s.fetchCA(), Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: s.settings.SSH.AgentSocket,
-		LogPath: s.runFile("tofu.log"), Sink: s.sink, Parallelism: s.settings.Parallelism,
 	})
 }
 
