@@ -43,7 +43,8 @@ var only = []struct {
 	{"hive-test/pkg/scratch", []string{"pkg/cli", "pkg/target"}, "where temporary files are is the process's affair"},
 	{"hive-test/pkg/deploy/proxmox", []string{"pkg/target", "pkg/deploy/proxmox", "pkg/deploy/simhosts"}, "engine and lifecycle see an interface, never Proxmox VE"},
 	{"hive-test/pkg/deploy/proxmox/api", []string{"pkg/target", "pkg/deploy/proxmox", "pkg/deploy/simhosts"}, "engine and lifecycle see an interface, never go-proxmox"},
-	{"hive-test/pkg/opentofu", []string{"pkg/target"}, "engine and lifecycle see an interface, never tofu"},
+	{"hive-test/pkg/opentofu", []string{"pkg/target", "pkg/deploy/proxmox/provision"}, "engine and lifecycle see an interface, never tofu"},
+	{"hive-test/tofu", []string{"pkg/deploy/proxmox/provision"}, "what runs a module knows none"},
 	{"hive-test/pkg/report", []string{"pkg/engine", "pkg/cli"}, "reports are made from events, at the top"},
 	{"hive-test/pkg/explain", []string{"pkg/engine"}, "why a run failed is said when it is over, at the top"},
 }
@@ -64,17 +65,19 @@ var within = []struct {
 	{"pkg/state", []string{"pkg/cluster", "pkg/progress"}, "an adapter to the disk"},
 	{"pkg/remote", []string{"pkg/cluster", "pkg/phase", "pkg/progress"}, "an adapter to SSH"},
 	{"pkg/deploy/proxmox/api", []string{"pkg/cluster", "pkg/deploy", "pkg/progress"}, "an adapter to Proxmox VE"},
-	{"pkg/opentofu", []string{"pkg/cluster", "pkg/deploy", "pkg/phase", "pkg/progress", "pkg/process", "tofu", "cloudinit"}, "an adapter to OpenTofu"},
+	{"pkg/opentofu", []string{"pkg/phase", "pkg/progress", "pkg/process"}, "an adapter to OpenTofu, whatever it makes"},
+	{"pkg/deploy/proxmox/provision", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/opentofu", "pkg/progress", "tofu"}, "VMs of Proxmox VE by OpenTofu, which asks it nothing itself"},
 	{"pkg/hive", []string{"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is done to nodes, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy"}, "hosts that are there: nothing to ask anybody"},
 	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
 	{"pkg/deploy/deploytest", []string{"pkg/cluster", "pkg/deploy", "pkg/progress"}, "what every deployer must do, whichever it is"},
 	{"pkg/deploy/simhosts", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api"}, "VMs of a simulator without OpenTofu"},
-	{"pkg/deploy/proxmox", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/process", "pkg/deploy/proxmox/api"}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
+	{"pkg/deploy/proxmox", []string{
+		"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/opentofu", "pkg/process", "pkg/progress", "tofu",
+	}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
 	{"pkg/target", []string{
-		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/deploy/existing", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api", "pkg/deploy/simhosts",
-		"pkg/opentofu", "pkg/progress", "pkg/remote", "pkg/scratch", "pkg/state",
+		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/opentofu", "pkg/progress", "pkg/remote", "pkg/scratch", "pkg/state",
 	}, "the way to a cluster's machines: it alone names deployers"},
 	{"pkg/engine", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/phase", "pkg/process", "pkg/progress",

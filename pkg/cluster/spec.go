@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -30,8 +31,14 @@ const (
 // Deployers are all of them.
 func Deployers() []string { return []string{DeployerProxmox, DeployerExisting, DeployerSimHosts} }
 
+// Where disks and snippets go on a hypervisor that does not say: the storages that an installation of Proxmox VE has.
+const (
+	DefaultDatastore    = "local-lvm"
+	DefaultSnippetStore = "local"
+)
+
 // Hypervisor is a Proxmox VE host that VMs may land on. Address and Port are how its SSH server is reached by the
-// provider (port 0 means 22); Datastore is where disks go, SnippetStore where cloud-init snippets go.
+// provider; Datastore is where disks go, SnippetStore where cloud-init snippets go. WithDefaults fills in what is unset.
 type Hypervisor struct {
 	Name         string `json:"name" yaml:"name" mapstructure:"name"`
 	Address      string `json:"address,omitempty" yaml:"address" mapstructure:"address"`
@@ -41,6 +48,25 @@ type Hypervisor struct {
 	// TemplateVMID is the template that VMs on this hypervisor are cloned from, wherever in the cluster it is; 0: that of
 	// the Spec.
 	TemplateVMID int `json:"template_vmid,omitempty" yaml:"template_vmid" mapstructure:"template_vmid"`
+}
+
+// WithDefaults returns h with its port, Datastore and SnippetStore, where they are not set.
+func (h Hypervisor) WithDefaults() Hypervisor {
+	h.Port = cmp.Or(h.Port, 22)
+	h.Datastore = cmp.Or(h.Datastore, DefaultDatastore)
+	h.SnippetStore = cmp.Or(h.SnippetStore, DefaultSnippetStore)
+	return h
+}
+
+// Hypervisor returns the hypervisor of that name, with defaults where the specification leaves something open, and
+// reports whether the specification has it.
+func (s Spec) Hypervisor(name string) (Hypervisor, bool) {
+	for _, h := range s.Hypervisors {
+		if h.Name == name {
+			return h.WithDefaults(), true
+		}
+	}
+	return Hypervisor{Name: name}.WithDefaults(), false
 }
 
 // Spec is what a user asks for: it never changes behind the user's back once recorded.

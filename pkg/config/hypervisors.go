@@ -13,13 +13,6 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// Where disks and snippets go on a hypervisor that does not say.
-const (
-	defaultDatastore    = "local-lvm"
-	defaultSnippetStore = "local"
-	defaultSSHPort      = 22
-)
-
 // parseHypervisors reads what tofu would accept as TF_VAR_nodes: a list of objects in HCL or JSON.
 func parseHypervisors(text string) ([]cluster.Hypervisor, error) {
 	const form = `a list like [{name = "pve1", address = "10.0.0.1", datastore_id = "local-lvm"}], in HCL or JSON`
@@ -79,16 +72,7 @@ func completeHypervisors(list []cluster.Hypervisor) ([]cluster.Hypervisor, error
 			problems = append(problems, fmt.Errorf("hypervisor %s: template_vmid %d is no VM id: they begin at 100", h.Name, h.TemplateVMID))
 		}
 		seen[h.Name] = true
-		if h.Port == 0 {
-			h.Port = defaultSSHPort
-		}
-		if h.Datastore == "" {
-			h.Datastore = defaultDatastore
-		}
-		if h.SnippetStore == "" {
-			h.SnippetStore = defaultSnippetStore
-		}
-		complete[i] = h
+		complete[i] = h.WithDefaults()
 	}
 	return complete, errors.Join(problems...)
 }

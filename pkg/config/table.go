@@ -149,7 +149,7 @@ func proxmoxRows() []Setting {
 		{Key: "proxmox.cpu_overcommit", Flag: "cpu-overcommit", Kind: Int, Default: 8, Min: 1, Max: 100, Help: "virtual CPUs that may run for each CPU of a hypervisor"},
 		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Help: "user on the hypervisors, for the provider"},
 		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: Path, Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
-		{Key: "proxmox.hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Help: "hypervisors: list of name, address, port (22), datastore_id (" + defaultDatastore + "), snippet_store (" + defaultSnippetStore + "), template_vmid (template)"},
+		{Key: "proxmox.hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Help: "hypervisors: list of name, address, port (22), datastore_id (" + cluster.DefaultDatastore + "), snippet_store (" + cluster.DefaultSnippetStore + "), template_vmid (template)"},
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// Flavors of the program that applies the module.
+// Flavors of the program that applies a module.
 const (
 	OpenTofu  = "OpenTofu"
 	Terraform = "Terraform"
 )
 
-// The oldest releases that the module works with.
+// The oldest releases that are used.
 const (
 	MinOpenTofu  = "1.8.0"
 	MinTerraform = "1.6.0"
@@ -36,7 +36,7 @@ const (
 	SourceDownload   = "download"
 )
 
-// Binary is the program that applies the module.
+// Binary is the program that applies a module.
 type Binary struct {
 	Path    string `json:"path"`
 	Version string `json:"version"`
@@ -84,12 +84,14 @@ func (e *NotFoundError) Error() string {
 	for _, a := range e.Tried {
 		parts = append(parts, a.String())
 	}
-	return fmt.Sprintf("no OpenTofu (%s or newer) or Terraform (%s or newer) found: %s", MinOpenTofu, MinTerraform, strings.Join(parts, "; "))
+	return fmt.Sprintf("no OpenTofu (%s or newer) or Terraform (%s or newer) found: %s",
+		MinOpenTofu, MinTerraform, strings.Join(parts, "; "))
 }
 
 // Hint names the remedies.
 func (e *NotFoundError) Hint() string {
-	return "install OpenTofu or Terraform, name one with --tofu-bin, or run `make tofu` where only the Go module proxy can be reached"
+	return "install OpenTofu or Terraform, name one with --tofu-bin, " +
+		"or run `make tofu` where only the Go module proxy can be reached"
 }
 
 // String renders an attempt for people.
@@ -148,7 +150,7 @@ func (f *finder) candidates() []candidate {
 // onPath returns every executable of that name on PATH, not only the first: a broken one may hide a good one.
 func (f *finder) onPath(source, name string) []candidate {
 	var list []candidate
-	for _, dir := range filepath.SplitList(lookup(f.options.Env, "PATH")) {
+	for _, dir := range filepath.SplitList(Lookup(f.options.Env, "PATH")) {
 		if !filepath.IsAbs(dir) { // as os/exec does: a program in the current directory is never meant
 			continue
 		}
@@ -193,7 +195,8 @@ func (f *finder) examine(ctx context.Context, c candidate) (Binary, bool) {
 		f.tried = append(f.tried, Attempt{Source: c.source, Path: path, Reason: err.Error()})
 		return Binary{}, false
 	}
-	f.tried = append(f.tried, Attempt{Source: c.source, Path: path, Reason: fmt.Sprintf("chosen: %s %s", b.Flavor, b.Version)})
+	chosen := fmt.Sprintf("chosen: %s %s", b.Flavor, b.Version)
+	f.tried = append(f.tried, Attempt{Source: c.source, Path: path, Reason: chosen})
 	b.Source, b.Tried = c.source, f.tried
 	return b, true
 }
@@ -213,8 +216,8 @@ func newEnough(b Binary) error {
 	return nil
 }
 
-// lookup returns the value of the last entry for key in an environment.
-func lookup(env []string, key string) string {
+// Lookup returns the value of the last entry for key in an environment.
+func Lookup(env []string, key string) string {
 	value := ""
 	for _, entry := range env {
 		if v, ok := strings.CutPrefix(entry, key+"="); ok {

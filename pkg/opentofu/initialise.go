@@ -19,8 +19,6 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 	"github.com/hashicorp/terraform-exec/tfexec"
-
-	module "hive-test/tofu"
 )
 
 // initStamp is what an initialised working directory depends on. An equal stamp, and a provider that is still in place,
@@ -38,6 +36,7 @@ type initStamp struct {
 // MirrorError says that a provider mirror does not hold the provider. A retry is of no use.
 type MirrorError struct {
 	Mirror, Missing string
+	Provider        Provider
 }
 
 // Error names the mirror and what it lacks.
@@ -47,12 +46,13 @@ func (e *MirrorError) Error() string {
 
 // Hint says how to fill it.
 func (e *MirrorError) Hint() string {
-	return fmt.Sprintf("fill it with `tofu providers mirror`, or unset it to fetch %s %s from the registry", module.ProviderSource, module.ProviderVersion)
+	return fmt.Sprintf("fill it with `tofu providers mirror`, or unset it to fetch %s %s from the registry",
+		e.Provider.Source, e.Provider.Version)
 }
 
 // CheckMirror returns a *MirrorError if the mirror does not hold the provider for programs of this flavor.
-func CheckMirror(mirror, flavor string) error {
-	_, err := mirrorIdentity(mirror, flavor)
+func (p Provider) CheckMirror(mirror, flavor string) error {
+	_, err := p.identity(mirror, flavor)
 	return err
 }
 
@@ -64,9 +64,9 @@ func registryHost(flavor string) string {
 	return "registry.opentofu.org"
 }
 
-func (p *Provisioner) stamp(b Binary) (initStamp, error) {
+func (r *Runner) stamp(b Binary) (initStamp, error) {
 	s := initStamp{Binary: b.Path, Flavor: b.Flavor, Version: b.Version}
-	sources, err := moduleFiles()
+	sources, err := moduleFiles(r.options.Module)
 	if err != nil {
 		return s, err
 	}
@@ -75,18 +75,19 @@ func (p *Provisioner) stamp(b Binary) (initStamp, error) {
 		fmt.Fprintf(sum, "%s %d\n%s", name, len(sources[name]), sources[name])
 	}
 	s.Module = hex.EncodeToString(sum.Sum(nil))[:16]
-	if p.options.ProviderMirror != "" {
-		if s.Mirror, err = filepath.Abs(p.options.ProviderMirror); err != nil {
-			return s, err
-		}
-		s.Provider, err = mirrorIdentity(s.Mirror, b.Flavor)
+	if r.options.ProviderMirror == "" || r.options.Provider == (Provider{}) {
+		return s, nil
 	}
+	if s.Mirror, err = filepath.Abs(r.options.ProviderMirror); err != nil {
+		return s, err
+	}
+	s.Provider, err = r.options.Provider.identity(s.Mirror, b.Flavor)
 	return s, err
 }
 
-// mirrorIdentity changes whenever the provider in the mirror is replaced.
-func mirrorIdentity(mirror, flavor string) (string, error) {
-	root := filepath.Join(mirror, registryHost(flavor), filepath.FromSlash(module.ProviderSource))
+// identity changes whenever the provider in the mirror is replaced.
+func (p Provider) identity(mirror, flavor string) (string, error) {
+	root := filepath.Join(mirror, registryHost(flavor), filepath.FromSlash(p.Source))
 	sum := sha256.New()
 	found := false
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -104,7 +105,7 @@ func mirrorIdentity(mirror, flavor string) (string, error) {
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !found {
-		return "", &MirrorError{Mirror: mirror, Missing: registryHost(flavor) + "/" + module.ProviderSource}
+		return "", &MirrorError{Mirror: mirror, Missing: registryHost(flavor) + "/" + p.Source, Provider: p}
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the provider mirror: %w", err)
@@ -112,8 +113,8 @@ func mirrorIdentity(mirror, flavor string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
-// initialised tells whether w was initialised for s and nothing that it needs is gone since.
-func (w workdir) initialised(s initStamp) bool {
+// initialised reports whether w was initialised for s and nothing that it needs is gone since.
+func (w workdir) initialised(s initStamp, p Provider) bool {
 	raw, err := os.ReadFile(w.stamp())
 	if err != nil {
 		return false
@@ -122,25 +123,28 @@ func (w workdir) initialised(s initStamp) bool {
 	if json.Unmarshal(raw, &old) != nil || old != s {
 		return false
 	}
+	if p == (Provider{}) {
+		return true
+	}
 	if _, err := os.Stat(w.lockFile()); err != nil {
 		return false
 	}
-	provider := filepath.Join(w.dir(), ".terraform", "providers", registryHost(s.Flavor), filepath.FromSlash(module.ProviderSource),
-		module.ProviderVersion, runtime.GOOS+"_"+runtime.GOARCH)
+	provider := filepath.Join(w.dir(), ".terraform", "providers", registryHost(s.Flavor), filepath.FromSlash(p.Source),
+		p.Version, runtime.GOOS+"_"+runtime.GOARCH)
 	entries, err := os.ReadDir(provider + string(filepath.Separator)) // follows the link into the cache or mirror
 	return err == nil && len(entries) > 0
 }
 
-// initialise runs `init` in w unless it is initialised already. It reports whether it ran.
-func (r *run) initialise(ctx context.Context) error {
-	s, err := r.owner.stamp(r.binary)
+// initialise runs `init` unless the working directory is initialised already.
+func (r *Run) initialise(ctx context.Context) error {
+	s, err := r.runner.stamp(r.binary)
 	if err != nil {
 		return err
 	}
-	if r.dir.initialised(s) {
+	if r.dir.initialised(s, r.runner.options.Provider) {
 		return nil
 	}
-	unlock, err := r.owner.lockCache(ctx, r.binary)
+	unlock, err := r.runner.lockCache(ctx, r.binary)
 	if err != nil {
 		return err
 	}
@@ -172,8 +176,8 @@ func (r *run) initialise(ctx context.Context) error {
 }
 
 // lockCache serialises the use of a shared provider cache on this machine: two inits that fill it at once spoil it.
-func (p *Provisioner) lockCache(ctx context.Context, b Binary) (unlock func(), err error) {
-	cache := p.pluginCache(b)
+func (r *Runner) lockCache(ctx context.Context, b Binary) (unlock func(), err error) {
+	cache := r.pluginCache(b)
 	if cache == "" {
 		return func() {}, nil
 	}
@@ -187,18 +191,18 @@ func (p *Provisioner) lockCache(ctx context.Context, b Binary) (unlock func(), e
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// keptLockFile is the lock file of the first init that filled the cache. Every later cluster uses it, so that all of
-// them run the very same provider.
-func (r *run) keptLockFile() string {
-	cache := r.owner.pluginCache(r.binary)
-	if cache == "" {
+// keptLockFile is the lock file of the first init that filled the cache. Every later directory uses it, so that all of
+// them run the very same provider. Empty: there is none.
+func (r *Run) keptLockFile() string {
+	cache, provider := r.runner.pluginCache(r.binary), r.runner.options.Provider
+	if cache == "" || provider == (Provider{}) {
 		return ""
 	}
-	return filepath.Join(cache, strings.ToLower(r.binary.Flavor)+"-"+module.ProviderVersion+".lock.hcl")
+	return filepath.Join(cache, strings.ToLower(r.binary.Flavor)+"-"+provider.Version+".lock.hcl")
 }
 
 // seedLockFile prepares the dependency lock file for an init.
-func (r *run) seedLockFile(s initStamp) error {
+func (r *Run) seedLockFile(s initStamp) error {
 	if s.Mirror != "" {
 		// A mirror is its owner's word on what the provider is; it may have been filled anew since.
 		if err := os.Remove(r.dir.lockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -223,7 +227,7 @@ func (r *run) seedLockFile(s initStamp) error {
 	return replace(r.dir.lockFile(), raw)
 }
 
-func (r *run) keepLockFile(s initStamp) error {
+func (r *Run) keepLockFile(s initStamp) error {
 	kept := r.keptLockFile()
 	if s.Mirror != "" || kept == "" {
 		return nil

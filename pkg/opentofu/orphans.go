@@ -37,7 +37,8 @@ func EndOrphans(ctx context.Context, ownerID string, sink progress.Sink) {
 	}
 	all := func() []orphan { return orphans(ownerID) }
 	for _, o := range all() {
-		sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("ending what was left at work: %s (pid %d)", o.name, o.pid)})
+		message := fmt.Sprintf("ending what was left at work: %s (pid %d)", o.name, o.pid)
+		sink.Emit(progress.Event{Kind: progress.Info, Message: message})
 	}
 	endAll(ctx, syscall.SIGINT, orphanTime, func() []orphan { return slices.DeleteFunc(all(), orphan.provider) })
 	if ctx.Err() == nil { // else they have been told, and whoever comes next ends what does not listen
@@ -51,7 +52,7 @@ type orphan struct {
 	name string
 }
 
-// provider tells whether it is a provider: one ends when it is killed, and has nothing to write.
+// provider reports whether it is a provider: one ends when it is killed, and has nothing to write.
 func (o orphan) provider() bool { return strings.HasPrefix(o.name, "terraform-provider-") }
 
 // endAll sends a signal to those that are left, and waits until there are none, for that long at most.
@@ -61,7 +62,8 @@ func endAll(ctx context.Context, signal syscall.Signal, limit time.Duration, lef
 		_ = syscall.Kill(o.pid, signal) // it may have ended meanwhile
 	}
 	end := time.Now().Add(limit)
-	for pause := 5 * time.Millisecond; len(there) > 0 && time.Now().Before(end); pause = min(2*pause, 100*time.Millisecond) {
+	const least, most = 5 * time.Millisecond, 100 * time.Millisecond
+	for pause := least; len(there) > 0 && time.Now().Before(end); pause = min(2*pause, most) {
 		select {
 		case <-ctx.Done():
 			return

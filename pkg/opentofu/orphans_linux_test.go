@@ -17,7 +17,7 @@ import (
 	"hive-test/pkg/progress"
 )
 
-const testProvider = "terraform-provider-proxmox_v0.111.1"
+const testProvider = "terraform-provider-thing_v1.0.0"
 
 // atWork runs a shell under a name, as a child of this process, with an owner's and a run's mark in its environment.
 func atWork(t *testing.T, name, script, owner string, run process.Process) *exec.Cmd {
@@ -142,20 +142,19 @@ func TestACutShowLeavesNoProvider(t *testing.T) {
 	begun := filepath.Join(root, "begun")
 	stub(t, filepath.Join(root, "tofu"), `case $1 in show) "`+provider+`" 60 >/dev/null 2>&1 & echo $! >"`+begun+`.new"; mv "`+begun+`.new" "`+begun+`"; trap "" INT; wait;; *) `+says("OpenTofu v1.10.6")+`;; esac`)
 	dir := filepath.Join(root, "clusters", "ci-1")
-	plan := workdir{cluster: dir}.file(planFile)
+	plan := workdir{root: dir}.file(planFile)
 	if err := os.MkdirAll(filepath.Dir(plan), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	write(t, plan, "a plan")
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "TMPDIR=" + root}
 	p := New(Options{
-		Find: FindOptions{Explicit: filepath.Join(root, "tofu"), Env: env, CacheDir: root}, Env: env, CacheDir: root, OwnerID: root, Token: testToken,
-		Endpoint: "https://127.0.0.1:1", Sink: progress.Discard,
+		Find: FindOptions{Explicit: filepath.Join(root, "tofu"), Env: env, CacheDir: root}, Env: env, CacheDir: root, OwnerID: root,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go whenThere(ctx, begun, cancel)
-	if text, err := p.PlanText(ctx, testRequest(dir, 1)); !errors.Is(err, context.Canceled) {
+	if text, err := p.Show(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %q, %v", text, err)
 	}
 	raw, err := os.ReadFile(begun)

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
 )
 
@@ -21,13 +20,15 @@ type message struct {
 	Level      string      `json:"@level"`
 	Text       string      `json:"@message"`
 	Type       string      `json:"type"`
-	Diagnostic *diagnostic `json:"diagnostic"`
+	Diagnostic *Diagnostic `json:"diagnostic"`
 	Change     *change     `json:"change"`
 	Changes    *summary    `json:"changes"`
 	Hook       *hook       `json:"hook"`
 }
 
-type diagnostic struct {
+// Diagnostic is what the program tells of one thing that went wrong, or may, with the address of the resource that it
+// is about, if it is about one.
+type Diagnostic struct {
 	Severity string `json:"severity"`
 	Summary  string `json:"summary"`
 	Detail   string `json:"detail"`
@@ -37,7 +38,6 @@ type diagnostic struct {
 type resource struct {
 	Address string `json:"addr"`
 	Type    string `json:"resource_type"`
-	Key     any    `json:"resource_key"`
 }
 
 type change struct {
@@ -56,14 +56,6 @@ type hook struct {
 	Action   string   `json:"action"`
 }
 
-const vmType = "proxmox_virtual_environment_vm"
-
-// node returns the name of the node that a resource belongs to: every resource of the module is keyed by it.
-func (r resource) node() string {
-	name, _ := r.Key.(string)
-	return name
-}
-
 // stream is where one step's output goes: each line into the log and to the sink, and what the step means into the
 // fields. It is safe for concurrent use; read the fields after the step has ended.
 type stream struct {
@@ -71,15 +63,16 @@ type stream struct {
 	log     io.Writer
 	sink    progress.Sink
 	secrets []string
+	nodeOf  func(address string) string
 
-	problems []diagnostic
+	problems []Diagnostic
 	changes  []change
 	totals   *summary
-	done     map[string][]string // node names by the action that was completed on their VM
+	done     []Change
 }
 
-func newStream(log io.Writer, sink progress.Sink, secrets []string) *stream {
-	return &stream{log: log, sink: sink, secrets: secrets, done: map[string][]string{}}
+func newStream(log io.Writer, sink progress.Sink, secrets []string, nodeOf func(address string) string) *stream {
+	return &stream{log: log, sink: sink, secrets: secrets, nodeOf: nodeOf}
 }
 
 // json returns a writer for machine-readable lines. Lines that are none are passed on as they are.
@@ -111,24 +104,25 @@ func (s *stream) jsonLine(line []byte) {
 
 // collect keeps what m means and returns the node that it is about.
 func (s *stream) collect(m message) string {
+	address := ""
 	switch {
 	case m.Diagnostic != nil:
 		if m.Diagnostic.Severity == "error" {
 			s.problems = append(s.problems, *m.Diagnostic)
 		}
-		return nodeOf(m.Diagnostic.Address)
+		address = m.Diagnostic.Address
 	case m.Change != nil && m.Type == "planned_change":
 		s.changes = append(s.changes, *m.Change)
-		return m.Change.Resource.node()
+		address = m.Change.Resource.Address
 	case m.Changes != nil && m.Type == "change_summary":
 		s.totals = m.Changes
 	case m.Hook != nil:
-		if m.Type == "apply_complete" && m.Hook.Resource.Type == vmType {
-			s.done[m.Hook.Action] = append(s.done[m.Hook.Action], m.Hook.Resource.node())
+		address = m.Hook.Resource.Address
+		if m.Type == "apply_complete" {
+			s.done = append(s.done, Change{Address: address, Type: m.Hook.Resource.Type, Action: m.Hook.Action})
 		}
-		return m.Hook.Resource.node()
 	}
-	return ""
+	return s.nodeOf(address)
 }
 
 func (s *stream) emit(text, node string, kind progress.Kind) {
@@ -147,63 +141,46 @@ func (s *stream) emit(text, node string, kind progress.Kind) {
 }
 
 // mask replaces every secret value.
-func (s *stream) mask(text string) string {
-	for _, secret := range s.secrets {
+func (s *stream) mask(text string) string { return mask(text, s.secrets) }
+
+func mask(text string, secrets []string) string {
+	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, "***")
 	}
 	return text
 }
 
-// plan returns the planned changes, or an error if they do not add up to what the planner counted.
-func (s *stream) plan(recorded map[string]bool) (deploy.Plan, error) {
-	var p deploy.Plan
+// planned returns the planned changes, or an error if they do not add up to what the planner counted.
+func (s *stream) planned() ([]Change, error) {
+	var list []Change
 	var adds, updates, removes int
 	for _, c := range s.changes {
-		action := deploy.Action(c.Action)
-		switch action {
-		case deploy.Create:
+		switch c.Action {
+		case actionCreate:
 			adds++
-		case deploy.Update:
+		case actionUpdate:
 			updates++
-		case deploy.Replace:
+		case actionReplace:
 			adds, removes = adds+1, removes+1
-		case deploy.Delete:
+		case actionDelete:
 			removes++
-		default: // read, noop, move, import, remove: nothing on a hypervisor changes
+		default: // read, noop, move, import, remove: nothing that exists changes
 			continue
 		}
-		vm := c.Resource.Type == vmType
-		p.Changes = append(p.Changes, deploy.Change{
-			Address: c.Resource.Address, Node: c.Resource.node(), Action: action, VM: vm, Reason: c.Reason,
-			Unfinished: action == deploy.Replace && c.Reason == "tainted",
-			Vanished:   vm && action == deploy.Create && recorded[c.Resource.node()],
-		})
+		list = append(list, Change{Address: c.Resource.Address, Type: c.Resource.Type, Action: c.Action, Reason: c.Reason})
 	}
-	deploy.SortChanges(p.Changes)
 	if t := s.totals; t != nil && (t.Add != adds || t.Change != updates || t.Remove != removes) {
-		return p, fmt.Errorf("the plan counts %d to add, %d to change, %d to destroy but lists %d, %d and %d: it cannot be judged", t.Add, t.Change, t.Remove, adds, updates, removes)
+		return list, fmt.Errorf("the plan counts %d to add, %d to change, %d to destroy "+
+			"but lists %d, %d and %d: it cannot be judged", t.Add, t.Change, t.Remove, adds, updates, removes)
 	}
-	return p, nil
+	return list, nil
 }
 
-// completed returns the names of the nodes on whose VM action was completed, sorted, each once.
-func (s *stream) completed(action string) []string {
+// completed returns what was done, in the order in which it was.
+func (s *stream) completed() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return deploy.SortNodes(slices.Clone(s.done[action]))
-}
-
-// nodeOf returns the node name in an address like proxmox_virtual_environment_vm.node["ci-1"], or nothing.
-func nodeOf(address string) string {
-	_, rest, ok := strings.Cut(address, `["`)
-	if !ok {
-		return ""
-	}
-	name, _, ok := strings.Cut(rest, `"]`)
-	if !ok {
-		return ""
-	}
-	return name
+	return slices.Clone(s.done)
 }
 
 // lineWriter hands whole lines on. Each writer has one user at a time.

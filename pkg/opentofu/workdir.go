@@ -2,43 +2,32 @@ package opentofu
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/google/renameio/v2"
-
-	"hive-test/cloudinit"
-	"hive-test/pkg/cluster"
-	"hive-test/pkg/deploy"
-	"hive-test/pkg/progress"
-	module "hive-test/tofu"
 )
 
-// Defaults of a hypervisor's storages: those that an installation of Proxmox VE has.
-const (
-	DefaultDatastore    = "local-lvm"
-	DefaultSnippetStore = "local"
-)
+// workdir knows where everything of one directory is kept.
+type workdir struct{ root string }
 
-// workdir knows where everything of one cluster is kept.
-type workdir struct{ cluster string }
-
-func (w workdir) dir() string          { return filepath.Join(w.cluster, "tofu") }
+func (w workdir) dir() string          { return filepath.Join(w.root, "tofu") }
 func (w workdir) file(n string) string { return filepath.Join(w.dir(), n) }
 func (w workdir) home() string         { return w.file("home") }
 func (w workdir) lockFile() string     { return w.file(".terraform.lock.hcl") }
 func (w workdir) stamp() string        { return w.file(".init.json") }
-func (w workdir) caBundle() string     { return w.file("ca-bundle.pem") }
 func (w workdir) cliConfig() string    { return w.file("cli.tfrc") }
-func (w workdir) state() string        { return filepath.Join(w.cluster, "terraform.tfstate") }
-func (w workdir) variables() string    { return filepath.Join(w.cluster, "terraform.tfvars.json") }
+func (w workdir) state() string        { return StatePath(w.root) }
+
+// StatePath returns where the state of a directory is.
+func StatePath(dir string) string { return filepath.Join(dir, "terraform.tfstate") }
+
+// VariablesPath returns where the variables are that were applied last.
+func VariablesPath(dir string) string { return filepath.Join(dir, "terraform.tfvars.json") }
 
 // Names inside the working directory. The state is named relative to it, so that a clusters directory can be moved.
 const (
@@ -49,14 +38,14 @@ const (
 )
 
 // prepare makes the directories and writes the module's files, touching only what differs.
-func (w workdir) prepare() error {
-	for _, dir := range []string{w.cluster, w.dir(), w.home()} {
+func (w workdir) prepare(module fs.FS) error {
+	for _, dir := range []string{w.root, w.dir(), w.home()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("%w: make tofu's working directory: %w", deploy.ErrUnusable, err)
+			return fmt.Errorf("%w: make tofu's working directory: %w", ErrUnusable, err)
 		}
 	}
-	if err := w.writeModule(); err != nil {
-		return fmt.Errorf("%w: write the module: %w", deploy.ErrUnusable, err)
+	if err := w.writeModule(module); err != nil {
+		return fmt.Errorf("%w: write the module: %w", ErrUnusable, err)
 	}
 	// tofu creates its state with the umask's mode, and keeps the mode of a file that exists.
 	f, err := os.OpenFile(w.state(), os.O_CREATE|os.O_RDWR, 0o600)
@@ -66,8 +55,8 @@ func (w workdir) prepare() error {
 	return f.Close()
 }
 
-func (w workdir) writeModule() error {
-	sources, err := moduleFiles()
+func (w workdir) writeModule(module fs.FS) error {
+	sources, err := moduleFiles(module)
 	if err != nil {
 		return err
 	}
@@ -90,15 +79,15 @@ func (w workdir) writeModule() error {
 	return nil
 }
 
-// moduleFiles returns the embedded module by file name.
-func moduleFiles() (map[string][]byte, error) {
-	entries, err := fs.ReadDir(module.Files, ".")
+// moduleFiles returns a module's files by name.
+func moduleFiles(module fs.FS) (map[string][]byte, error) {
+	entries, err := fs.ReadDir(module, ".")
 	if err != nil {
 		return nil, err
 	}
 	sources := map[string][]byte{}
 	for _, e := range entries {
-		if sources[e.Name()], err = module.Files.ReadFile(e.Name()); err != nil {
+		if sources[e.Name()], err = fs.ReadFile(module, e.Name()); err != nil {
 			return nil, err
 		}
 	}
@@ -113,209 +102,34 @@ func replace(path string, content []byte) error {
 	return renameio.WriteFile(path, content, 0o600)
 }
 
-// variables is the content of terraform.tfvars.json: the module's variables, and never a secret.
-type variables struct {
-	Endpoint         string               `json:"endpoint"`
-	Hypervisors      []hypervisorVariable `json:"hypervisors"`
-	ClusterName      string               `json:"cluster_name"`
-	OwnerID          string               `json:"owner_id"`
-	NodeCount        int                  `json:"node_count"`
-	Nodes            []nodeVariable       `json:"nodes"`
-	CPUCores         int                  `json:"cpu_cores"`
-	MemoryMB         int                  `json:"memory_mb"`
-	DiskSizeGB       int                  `json:"disk_size_gb"`
-	OSImage          string               `json:"os_image"`
-	ManagementBridge string               `json:"management_bridge"`
-	DataBridge       string               `json:"data_bridge"`
-	SSHUser          string               `json:"ssh_user"`
-	SSHPublicKey     string               `json:"ssh_public_key"`
-	Description      string               `json:"description"`
-	Tags             []string             `json:"tags"`
-	PoolID           string               `json:"pool_id"`
-	VendorData       string               `json:"vendor_data"`
-	CloudInit        string               `json:"cloud_init"`
-	Gateway          string               `json:"gateway"`
-}
-
-type hypervisorVariable struct {
-	Name    string `json:"name"`
-	Address string `json:"address"`
-	Port    int    `json:"port"`
-}
-
-type nodeVariable struct {
-	Name          string `json:"name"`
-	Index         int    `json:"index"`
-	VMID          int    `json:"vmid"`
-	Hypervisor    string `json:"hypervisor"`
-	ManagementMAC string `json:"management_mac"`
-	DataMAC       string `json:"data_mac"`
-	DatastoreID   string `json:"datastore_id"`
-	SnippetStore  string `json:"snippet_store"`
-
-	TemplateVMID      int    `json:"template_vmid"`
-	TemplateNode      string `json:"template_node"`
-	DiskInterface     string `json:"disk_interface"`
-	ManagementAddress string `json:"management_address"`
-	DataAddress       string `json:"data_address"`
-}
-
-// newVariables turns a request into variables. The error names every node that lacks something chosen beforehand.
-func newVariables(r deploy.Request, endpoint string) (variables, error) {
-	vendor, err := cloudinit.VendorData(cloudinit.Params{User: r.Spec.SSHUser})
+// writeVariables puts variables into a file that only its owner can read.
+func writeVariables(path string, variables any) error {
+	raw, err := json.MarshalIndent(variables, "", "  ")
+	if err == nil {
+		err = replace(path, append(raw, '\n'))
+	}
 	if err != nil {
-		return variables{}, err
-	}
-	nodes, err := nodeVariables(r)
-	if err != nil {
-		return variables{}, err
-	}
-	return variables{
-		Endpoint: endpoint, Hypervisors: hypervisorVariables(r.Spec.Hypervisors),
-		ClusterName: string(r.Name), OwnerID: r.Owner.ID,
-		NodeCount: r.Spec.NodeCount, Nodes: nodes,
-		CPUCores: r.Spec.CPUCores, MemoryMB: r.Spec.MemoryMB, DiskSizeGB: r.Spec.DiskSizeGB, OSImage: r.Spec.OSImage,
-		ManagementBridge: r.Spec.ManagementBridge, DataBridge: r.Spec.DataBridge,
-		SSHUser: r.Spec.SSHUser, SSHPublicKey: strings.TrimSpace(r.SSHPublicKey),
-		Description: cluster.Description(r.Name, r.Owner), Tags: r.Owner.Tags(r.Name), PoolID: r.Pool,
-		VendorData: string(vendor), CloudInit: cmp.Or(r.Spec.CloudInit, cluster.CloudInitSnippet), Gateway: r.Spec.Network.Gateway,
-	}, nil
-}
-
-func hypervisorVariables(hypervisors []cluster.Hypervisor) []hypervisorVariable {
-	list := make([]hypervisorVariable, 0, len(hypervisors))
-	for _, h := range hypervisors {
-		port := h.Port
-		if port == 0 {
-			port = 22
-		}
-		list = append(list, hypervisorVariable{h.Name, h.Address, port})
-	}
-	return list
-}
-
-func nodeVariables(r deploy.Request) ([]nodeVariable, error) {
-	var faults []error
-	list := make([]nodeVariable, 0, len(r.Nodes))
-	for _, n := range r.Nodes {
-		if n.VMID == 0 || n.Hypervisor == "" || n.ManagementMAC == "" || n.DataMAC == "" {
-			faults = append(faults, fmt.Errorf("node %s has no id, hypervisor or MAC reserved", n.Name))
-			continue
-		}
-		disk, snippets := storages(r.Spec.Hypervisors, n.Hypervisor)
-		list = append(list, nodeVariable{
-			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor,
-			ManagementMAC: strings.ToUpper(n.ManagementMAC), DataMAC: strings.ToUpper(n.DataMAC), DatastoreID: disk, SnippetStore: snippets,
-			TemplateVMID: n.Template, TemplateNode: n.TemplateHypervisor, DiskInterface: cmp.Or(n.TemplateDisk, defaultDisk),
-			ManagementAddress: address(n.StaticManagement), DataAddress: address(n.StaticData),
-		})
-	}
-	if len(r.Nodes) != r.Spec.NodeCount {
-		faults = append(faults, fmt.Errorf("%d nodes are reserved where %d are asked for", len(r.Nodes), r.Spec.NodeCount))
-	}
-	return list, errors.Join(faults...)
-}
-
-// defaultDisk is the slot of the boot disk of VMs that are made of an image.
-const defaultDisk = "virtio0"
-
-// address is how the module has a NIC's address.
-func address(static netip.Prefix) string {
-	if !static.IsValid() {
-		return "dhcp"
-	}
-	return static.String()
-}
-
-func storages(hypervisors []cluster.Hypervisor, name string) (disk, snippets string) {
-	disk, snippets = DefaultDatastore, DefaultSnippetStore
-	for _, h := range hypervisors {
-		if h.Name != name {
-			continue
-		}
-		if h.Datastore != "" {
-			disk = h.Datastore
-		}
-		if h.SnippetStore != "" {
-			snippets = h.SnippetStore
-		}
-	}
-	return disk, snippets
-}
-
-// write puts the variables into a file that only its owner can read.
-func (v variables) write(path string) error {
-	raw, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write the variables: %w", err)
-	}
-	if err := replace(path, append(raw, '\n')); err != nil {
 		return fmt.Errorf("write the variables: %w", err)
 	}
 	return nil
 }
 
-func readVariables(path string) (variables, error) {
-	var v variables
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return v, err
+// copyState copies the state, and where providers come from, of one cluster's directory to another's.
+func copyState(from, to workdir) error {
+	if err := os.MkdirAll(to.dir(), 0o700); err != nil {
+		return fmt.Errorf("copy the state: %w", err)
 	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return v, fmt.Errorf("%s is damaged: %w", path, err)
-	}
-	return v, nil
-}
-
-// recorded is what the state file holds, as far as it matters here.
-type recorded struct {
-	// VMs are the names of the nodes whose VM is in the state.
-	VMs map[string]bool
-	// Complete are those of them that were made to the end.
-	Complete map[string]bool
-	// Resources is the number of things that a destroy would remove.
-	Resources int
-	// Provider is the address of the provider that made them.
-	Provider string
-}
-
-// readState reads the state file without a child process. A missing or empty file is an empty state.
-func readState(path string) (recorded, error) {
-	r := recorded{VMs: map[string]bool{}, Complete: map[string]bool{}}
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.TrimSpace(raw)) == 0 {
-		return r, nil
-	}
-	if err != nil {
-		return r, fmt.Errorf("%w: read the state: %w", deploy.ErrUnusable, err)
-	}
-	var s struct {
-		Resources []struct {
-			Mode      string `json:"mode"`
-			Type      string `json:"type"`
-			Provider  string `json:"provider"`
-			Instances []struct {
-				Key    any    `json:"index_key"`
-				Status string `json:"status"`
-			} `json:"instances"`
-		} `json:"resources"`
-	}
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return r, progress.WithHint(fmt.Errorf("%w: the state %s cannot be decoded: %w", deploy.ErrUnusable, path, err),
-			"put a good copy back ("+path+".backup may hold the state before), or remove the cluster with `hive-test down`, which needs none")
-	}
-	for _, res := range s.Resources {
-		if res.Mode != "managed" {
+	for source, target := range map[string]string{from.state(): to.state(), from.lockFile(): to.lockFile()} {
+		raw, err := os.ReadFile(source)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		r.Resources += len(res.Instances)
-		r.Provider = res.Provider
-		for _, i := range res.Instances {
-			if key, ok := i.Key.(string); ok && res.Type == vmType {
-				r.VMs[key] = true
-				r.Complete[key] = i.Status != "tainted"
-			}
+		if err == nil {
+			err = os.WriteFile(target, raw, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("copy the state: %w", err)
 		}
 	}
-	return r, nil
+	return nil
 }

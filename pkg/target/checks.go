@@ -19,6 +19,7 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/deploy/proxmox/provision"
 	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -82,7 +83,7 @@ func (t *Target) mirrorFinding(flavor string) []deploy.Finding {
 		return []deploy.Finding{f}
 	}
 	f.Detail = "from " + mirror
-	if err := opentofu.CheckMirror(mirror, flavor); err != nil {
+	if err := provision.CheckMirror(mirror, flavor); err != nil {
 		f.Status, f.Detail = deploy.Fail, err.Error()
 		f.Fix = cmp.Or(progress.HintOf(err), "set provider_mirror to the directory of a mirror that holds it, or set provider to registry")
 	}
@@ -122,7 +123,6 @@ func (t *Target) keyCheck(context.Context) []deploy.Finding {
 func (t *Target) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) {
 	limit := t.Settings.Proxmox.CallTimeout
 	user, key := cmp.Or(t.Record.Target.HypervisorSSHUser, "root"), t.Record.Target.HypervisorSSHKeyPath
-	port := cmp.Or(h.Port, 22)
 	address, err := lookUp(ctx, h.Address)
 	if err != nil {
 		return "the address of {host} cannot be found: " + err.Error(), "set address of hypervisor {host} to its IP address"
@@ -136,7 +136,7 @@ func (t *Target) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippe
 		return "no key for the hypervisors: " + err.Error(), "set proxmox.ssh_private_key_path to a private key that can be used, or let an SSH agent hold it"
 	}
 	defer done()
-	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: port})
+	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: h.Port})
 	who := remote.Command{Argv: []string{"sh", "-c", "id -u; readlink /etc/pve/local || hostname"}, Timeout: limit}
 	told, err := host.Run(ctx, who)
 	if err != nil && !errors.Is(err, remote.ErrAuth) && !errors.Is(err, context.DeadlineExceeded) { // a busy server cuts connections; a second one may be let in
@@ -150,9 +150,9 @@ func (t *Target) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippe
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("{host} gave no answer over SSH within %s", progress.FormatLimit(limit)), "look on {host} at: systemctl status ssh; " + api.CallTimeoutFix
 	case err != nil:
-		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(port)) + "), and there: systemctl status ssh"
+		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(h.Port)) + "), and there: systemctl status ssh"
 	case name != "" && name != h.Name: // images and snippets would be written there
-		return fmt.Sprintf("at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(port)), name),
+		return fmt.Sprintf("at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(h.Port)), name),
 			"set address of hypervisor {host} to its own: on {host}, hostname -I prints it"
 	case uid == "0":
 		return "", ""
@@ -189,7 +189,7 @@ func (t *Target) uploadToHypervisor(ctx context.Context, h cluster.Hypervisor, p
 	if err != nil {
 		return err
 	}
-	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: cmp.Or(h.Port, 22)})
+	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: h.Port})
 	_, err = host.Run(ctx, remote.Command{Argv: []string{"/usr/bin/tee", path}, Stdin: bytes.NewReader(content)})
 	return err
 }

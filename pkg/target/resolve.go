@@ -8,7 +8,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
-	"hive-test/pkg/opentofu"
+	"hive-test/pkg/deploy/proxmox/provision"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 	"net/netip"
@@ -220,4 +220,4 @@ func (t *Target) NodeSSHPort() int {
 }
 
 // Salvage returns what the files in a cluster's directory that its record does not need tell of its VMs.
-func Salvage(dir string) (deploy.Recorded, error) { return opentofu.Salvage(dir) }
+func Salvage(dir string) (deploy.Recorded, error) { return provision.Salvage(dir) }

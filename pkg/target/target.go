@@ -21,6 +21,7 @@ import (
 	"hive-test/pkg/deploy/existing"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/deploy/proxmox/provision"
 	"hive-test/pkg/deploy/simhosts"
 	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
@@ -186,12 +187,14 @@ func (t *Target) provisioner() proxmox.Provisioner {
 	if key := target.HypervisorSSHKeyPath; key != "" && t.Settings.SSH.AgentSocket != "" && !remote.OwnKey(key) {
 		target.HypervisorSSHKeyPath = "" // the provider asks for no passphrase: the agent has it
 	}
-	return opentofu.New(opentofu.Options{
-		Find: t.tofuOfCluster(), Env: t.Program.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: t.Program.CacheDir,
-		OwnerID: t.Record.Owner.ID, Endpoint: api.BaseURL(target.Endpoint), Token: t.token(),
+	return provision.New(provision.Options{
+		Tofu: opentofu.Options{
+			Find: t.tofuOfCluster(), Env: t.Program.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: t.Program.CacheDir,
+			OwnerID: t.Record.Owner.ID, LogPath: t.File("tofu.log"), Sink: t.Sink, Parallelism: t.Settings.Parallelism,
+		},
+		Endpoint: api.BaseURL(target.Endpoint), Token: t.token(),
 		CAFile: target.CAFile, FetchCA: t.fetchCA(), Insecure: target.Insecure,
 		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: t.Settings.SSH.AgentSocket,
-		LogPath: t.File("tofu.log"), Sink: t.Sink, Parallelism: t.Settings.Parallelism,
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy/proxmox/provision"
 	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
 )
@@ -63,7 +64,7 @@ func (t *Target) CheckTools(ctx context.Context) error {
 // checkMirror fails early where the mirror that providers come from does not hold ours.
 func (t *Target) checkMirror(binary opentofu.Binary) error {
 	if mirror := t.Record.Target.ProviderMirror; mirror != "" {
-		if err := opentofu.CheckMirror(mirror, binary.Flavor); err != nil {
+		if err := provision.CheckMirror(mirror, binary.Flavor); err != nil {
 			return configError(err)
 		}
 	}

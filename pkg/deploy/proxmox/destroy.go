@@ -1,7 +1,6 @@
 package proxmox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,14 +217,13 @@ func originsOf(r *cluster.Record, gone []deploy.VMRef) []api.Origin {
 		origins = append(origins, api.Origin{VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages, Snippets: snippets})
 	}
 	for _, node := range r.Nodes {
-		i := slices.IndexFunc(r.Spec.Hypervisors, func(h cluster.Hypervisor) bool { return h.Name == node.Hypervisor })
-		if i < 0 {
+		h, known := r.Spec.Hypervisor(node.Hypervisor)
+		if !known {
 			continue // of a VM that is known by what was seen of it
 		}
-		h := r.Spec.Hypervisors[i]
-		origin := api.Origin{VMID: node.VMID, Hypervisor: node.Hypervisor, Storages: []string{cmp.Or(h.Datastore, api.DefaultDatastore)}}
+		origin := api.Origin{VMID: node.VMID, Hypervisor: node.Hypervisor, Storages: []string{h.Datastore}}
 		if r.Spec.Snippets() {
-			origin.Snippets = []string{cmp.Or(h.SnippetStore, api.DefaultSnippetStore) + ":snippets/" + cluster.SnippetName(node.Name, r.Owner.ID)}
+			origin.Snippets = []string{h.SnippetStore + ":snippets/" + cluster.SnippetName(node.Name, r.Owner.ID)}
 		}
 		origins = append(origins, origin)
 	}

@@ -5,7 +5,6 @@
 package simhosts
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,7 +140,7 @@ func (d Deployer) apply(ctx context.Context, r deploy.Request, change deploy.Cha
 	if change.Action == deploy.Update {
 		return d.Client.UpdateMetadata(ctx, node.Hypervisor, node.VMID, cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name))
 	}
-	host := hypervisor(r.Spec, node.Hypervisor)
+	host, _ := r.Spec.Hypervisor(node.Hypervisor)
 	m := machine{VMID: node.VMID, Hypervisor: node.Hypervisor, Settings: settings(r, node)}
 	if r.Spec.CloudInit != cluster.CloudInitNone {
 		m.Snippet = host.SnippetStore + ":snippets/" + cluster.SnippetName(node.Name, r.Owner.ID)
@@ -213,14 +212,6 @@ func (d Deployer) upload(ctx context.Context, r deploy.Request, host cluster.Hyp
 	}
 	_, file, _ := strings.Cut(m.Snippet, ":")
 	return d.Upload(ctx, host, paths[host.SnippetStore]+"/"+file, data)
-}
-
-// hypervisor is the one of that name, with its defaults.
-func hypervisor(s cluster.Spec, name string) cluster.Hypervisor {
-	host := s.Hypervisors[slices.IndexFunc(s.Hypervisors, func(h cluster.Hypervisor) bool { return h.Name == name })]
-	host.Datastore = cmp.Or(host.Datastore, api.DefaultDatastore)
-	host.SnippetStore = cmp.Or(host.SnippetStore, api.DefaultSnippetStore)
-	return host
 }
 
 // options are what Proxmox VE is asked for: what the module of tofu/ makes of the same request.

@@ -13,12 +13,6 @@ import (
 	"hive-test/pkg/deploy"
 )
 
-// DefaultDatastore is where disks go if a hypervisor names no other storage.
-const DefaultDatastore = "local-lvm"
-
-// DefaultSnippetStore is where cloud-init snippets go if a hypervisor names no other storage.
-const DefaultSnippetStore = "local"
-
 // PreflightRequest says what is about to be made.
 type PreflightRequest struct {
 	Spec     cluster.Spec
@@ -221,7 +215,7 @@ func (p *preflight) plan() []target {
 		if len(placed[name]) == 0 {
 			continue // nothing lands there, so its state does not matter
 		}
-		t := target{spec: specs[name], nodes: placed[name]}
+		t := target{spec: specs[name].WithDefaults(), nodes: placed[name]}
 		for _, h := range p.hosts {
 			if h.Name == name {
 				t.host, t.known, t.usable = h, true, h.Online
@@ -268,21 +262,6 @@ func (t target) storageNames(kind string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// datastore is where the disks of the target's nodes go.
-func (t target) datastore() string {
-	if t.spec.Datastore == "" {
-		return DefaultDatastore
-	}
-	return t.spec.Datastore
-}
-
-func (t target) snippetStore() string {
-	if t.spec.SnippetStore == "" {
-		return DefaultSnippetStore
-	}
-	return t.spec.SnippetStore
 }
 
 // check collects the findings of one check: what fails or warns, or one pass if nothing does.

@@ -143,7 +143,7 @@ func imageFix(image string, volumes []Volume) string {
 
 func (p *preflight) datastore() []deploy.Finding {
 	c := &check{id: "pve-datastore", title: "datastores take VM disks"}
-	onEach(p.judged(c), c, func(t target, c *check) { p.store(t, t.datastore(), "images", "datastore_id", c) })
+	onEach(p.judged(c), c, func(t target, c *check) { p.store(t, t.spec.Datastore, "images", "datastore_id", c) })
 	return c.done("every hypervisor's datastore holds images")
 }
 
@@ -153,7 +153,7 @@ func (p *preflight) snippets() []deploy.Finding {
 		c.skip("cloud_init is none: nothing is uploaded")
 		return c.done("")
 	}
-	onEach(p.judged(c), c, func(t target, c *check) { p.store(t, t.snippetStore(), "snippets", "snippet_store", c) })
+	onEach(p.judged(c), c, func(t target, c *check) { p.store(t, t.spec.SnippetStore, "snippets", "snippet_store", c) })
 	return c.done("every hypervisor's snippet storage holds snippets")
 }
 
@@ -342,7 +342,7 @@ func (p *preflight) disk() []deploy.Finding {
 			c.unknown("the space on "+t.spec.Name, t.err)
 			continue
 		}
-		s, found := t.storage(t.datastore())
+		s, found := t.storage(t.spec.Datastore)
 		if !found || t.err != nil || !s.Active {
 			continue // the check of the datastore itself says so
 		}
@@ -519,9 +519,9 @@ func (p *preflight) neededPrivileges() []needed {
 		}
 	}
 	for _, t := range p.targets {
-		add("/storage/"+t.datastore(), "Datastore.AllocateSpace")
+		add("/storage/"+t.spec.Datastore, "Datastore.AllocateSpace")
 		if p.req.Spec.Snippets() {
-			add("/storage/"+t.snippetStore(), "Datastore.Allocate")
+			add("/storage/"+t.spec.SnippetStore, "Datastore.Allocate")
 		}
 		if store, _, found := strings.Cut(p.req.Spec.OSImage, ":"); found && p.templateOf(t) == 0 {
 			add("/storage/"+store, "Datastore.AllocateSpace|Datastore.Audit")

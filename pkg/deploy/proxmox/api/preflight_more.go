@@ -193,7 +193,7 @@ func (p *preflight) ssh() []deploy.Finding {
 			c.skip("the address of %s is not visible to the token: set address of hypervisor %s", h.Name, h.Name)
 			return
 		}
-		dir := paths[t.snippetStore()]
+		dir := paths[t.spec.SnippetStore]
 		if dir == "" {
 			dir = "/var/lib/vz"
 		}

@@ -50,9 +50,9 @@ func (p *preflight) templateReach(vm VM, c *check) {
 	}
 	there := target{storages: storages}
 	for _, t := range away {
-		if _, found := there.storage(t.datastore()); !found {
+		if _, found := there.storage(t.spec.Datastore); !found {
 			c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("set datastore_id of hypervisor {host} to a storage that %s has too (%s), or its template_vmid to a template of its own", vm.Hypervisor, there.storageNames("images")),
-				"template %d, for {host}, is on %s, which has no storage %s to clone it onto", vm.VMID, vm.Hypervisor, t.datastore())
+				"template %d, for {host}, is on %s, which has no storage %s to clone it onto", vm.VMID, vm.Hypervisor, t.spec.Datastore)
 		}
 	}
 }

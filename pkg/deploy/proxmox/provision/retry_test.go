@@ -1,4 +1,4 @@
-package opentofu
+package provision
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
 )
 
@@ -20,7 +21,7 @@ func TestWhatPasses(t *testing.T) {
 	failure := func(step string, details ...string) error {
 		f := &deploy.Failure{Step: step}
 		for _, d := range details {
-			f.Problems = append(f.Problems, problem(diagnostic{Summary: "VM start", Detail: d}, nil))
+			f.Problems = append(f.Problems, problem(opentofu.Diagnostic{Summary: "VM start", Detail: d}, nil))
 		}
 		return f
 	}
@@ -85,7 +86,7 @@ func TestUpTriesAgain(t *testing.T) {
 	eachProgram(t, func(t *testing.T, program string) {
 		b := newBench(t, program, 3)
 		heal := &healer{Memory: b.events, after: 2}
-		b.options.Sink, b.options.Pause = heal, time.Millisecond
+		b.options.Tofu.Sink, b.options.Tofu.Pause = heal, time.Millisecond
 		b.provider = New(b.options)
 		if err := os.MkdirAll(b.host, 0o755); err != nil {
 			t.Fatal(err)
@@ -129,7 +130,7 @@ func TestHintsNameTheHypervisor(t *testing.T) {
 		{"received an HTTP 595 response - Reason: No route to host", []string{"a-1"}, "pve1 is down, or not reachable from the API server: bring it back (pvecm status); a cluster that has no node on it yet can leave it out of proxmox.hypervisors"},
 		{"unable to open file '/etc/pve/nodes/pve1/qemu-server/101.conf.tmp.77' - Permission denied", []string{"a-1"}, "the Proxmox cluster has no quorum: bring enough of its hosts back"},
 	} {
-		p := problem(diagnostic{Summary: "VM start", Detail: row.text}, knownErrors())
+		p := problem(opentofu.Diagnostic{Summary: "VM start", Detail: row.text}, knownErrors())
 		p.Nodes = row.of
 		if got := placed(p, nodes); got != row.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", row.text, got, row.want)

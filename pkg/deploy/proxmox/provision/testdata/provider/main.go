@@ -1,5 +1,5 @@
-// Command provider is the provider of the tests of pkg/opentofu. It keeps "VMs" as files in the directory that
-// the endpoint names, and knows the module's attributes and no others. What a real one says to Proxmox VE is tested
+// Command provider is the provider of the tests of pkg/deploy/proxmox/provision. It keeps "VMs" as files in the directory
+// that the endpoint names, and knows the module's attributes and no others. What a real one says to Proxmox VE is tested
 // elsewhere: here it is tofu and its state that are real. A file fail-NAME in the directory makes the creation of that
 // VM fail with the file's text; a file slow makes creations last, a file deaf for as long as it is there, whatever the
 // provider is told.

@@ -10,16 +10,47 @@ import (
 	"strings"
 
 	tfjson "github.com/hashicorp/terraform-json"
-
-	"hive-test/pkg/deploy"
 )
 
-// explain adds to the updates and replacements among changes what they are for, from the plan file. The lines that plan
-// prints name no attributes.
-func (r *run) explain(ctx context.Context, changes []deploy.Change) error {
-	if !slices.ContainsFunc(changes, func(c deploy.Change) bool {
-		return c.Action == deploy.Update || c.Action == deploy.Replace
-	}) {
+// Plan is what is to be done. It waits in the working directory to be applied.
+type Plan struct {
+	// Changes are in the order in which the program lists them.
+	Changes []Change
+	// Changed is true if applying would change anything, be it only what the state remembers.
+	Changed   bool
+	variables any
+}
+
+// Change is what is done to one resource.
+type Change struct {
+	// Address is all of the resource's name, Type the first part of it.
+	Address, Type string
+	// Action is create, update, replace or delete.
+	Action string
+	// Reason is the planner's own word for why, such as cannot_update.
+	Reason string
+	// Attributes are what a planned update changes, and of a replacement what it is for.
+	Attributes []Attribute
+}
+
+// Attribute is one value of a resource that a plan changes, as text. Name is a path, like memory.dedicated.
+type Attribute struct {
+	Name, Before, After string
+}
+
+// The actions of changes.
+const (
+	actionCreate  = "create"
+	actionUpdate  = "update"
+	actionReplace = "replace"
+	actionDelete  = "delete"
+)
+
+// describe adds to the updates and replacements among changes what they are for, from the plan file. The lines that
+// plan prints name no attributes.
+func (r *Run) describe(ctx context.Context, changes []Change) error {
+	described := func(c Change) bool { return c.Action == actionUpdate || c.Action == actionReplace }
+	if !slices.ContainsFunc(changes, described) {
 		return nil
 	}
 	var shown *tfjson.Plan
@@ -36,26 +67,24 @@ func (r *run) explain(ctx context.Context, changes []deploy.Change) error {
 	for _, resource := range shown.ResourceChanges {
 		details[resource.Address] = resource.Change
 	}
-	for i := range changes {
-		change := &changes[i]
-		if change.Action != deploy.Update && change.Action != deploy.Replace {
+	for i, change := range changes {
+		if !described(change) {
 			continue
 		}
 		detail := details[change.Address]
 		if detail == nil {
 			return fmt.Errorf("the plan lists a change of %s but does not describe it: it cannot be judged", change.Address)
 		}
-		change.Attributes = attributes(detail)
-		change.Restarts = change.VM && change.Action == deploy.Update && slices.ContainsFunc(change.Attributes, restarts)
+		changes[i].Attributes = attributes(detail)
 	}
 	return nil
 }
 
-// unknownValue stands for a value that only the hypervisor can tell.
+// unknownValue stands for a value that only the provider can tell.
 const unknownValue = "(known after apply)"
 
 // attributes are the values that a change changes, sorted by name. Of a replacement they are those that force it.
-func attributes(change *tfjson.Change) []deploy.Attribute {
+func attributes(change *tfjson.Change) []Attribute {
 	before, after := map[string]string{}, map[string]string{}
 	flatten(before, nil, change.Before)
 	flatten(after, nil, change.After)
@@ -66,34 +95,14 @@ func attributes(change *tfjson.Change) []deploy.Attribute {
 		}
 	}
 	forcing := forces(change.ReplacePaths)
-	var list []deploy.Attribute
+	var list []Attribute
 	for _, name := range slices.Sorted(maps.Keys(union(before, after))) {
-		if before[name] == after[name] || seen(name) || len(forcing) > 0 && !slices.ContainsFunc(forcing, within(name)) {
+		if before[name] == after[name] || len(forcing) > 0 && !slices.ContainsFunc(forcing, within(name)) {
 			continue
 		}
-		list = append(list, deploy.Attribute{Name: readable(name), Before: dash(before[name]), After: dash(after[name])})
+		list = append(list, Attribute{Name: readable(name), Before: dash(before[name]), After: dash(after[name])})
 	}
 	return list
-}
-
-// seen tells of attributes that are only ever read from the guest.
-func seen(name string) bool {
-	top, _, _ := strings.Cut(name, ".")
-	return slices.Contains([]string{"ipv4_addresses", "ipv6_addresses", "network_interface_names", "mac_addresses"}, top)
-}
-
-// restarts tells whether a change of the attribute takes effect with a restart only. What is not known to be harmless
-// does (bpg/proxmox 0.111.1, vmUpdate).
-func restarts(a deploy.Attribute) bool {
-	top, _, _ := strings.Cut(a.Name, ".")
-	switch top {
-	case "name", "description", "tags", "on_boot", "started", "protection", "network_device", "pool_id", "startup",
-		"hook_script_file_id", "stop_on_destroy", "reboot_after_update", "purge_on_destroy", "delete_unreferenced_disks_on_destroy":
-		return false
-	case "disk":
-		return !strings.HasSuffix(a.Name, ".size")
-	}
-	return !strings.HasPrefix(top, "timeout_")
 }
 
 // flatten puts every leaf of a JSON value into leaves, by its path with dots.

@@ -1,4 +1,4 @@
-package opentofu
+package provision
 
 import (
 	"os"
@@ -23,7 +23,7 @@ const (
 	salvageableVariables = `{"endpoint": "https://pve:8006", "cluster_name": "ci", "owner_id": "o1", "pool_id": "p", "cloud_init": "snippet", "nodes": [
 	  {"name": "ci-1", "index": 1, "vmid": 20000, "hypervisor": "pve1", "datastore_id": "fast", "snippet_store": "snips"},
 	  {"name": "ci-10", "index": 2, "vmid": 20009, "hypervisor": "pve2", "datastore_id": "fast", "snippet_store": "snips"}]}`
-	othersState = `{"resources": [{"type": "proxmox_virtual_environment_vm", "instances": [
+	othersState = `{"resources": [{"mode": "managed", "type": "proxmox_virtual_environment_vm", "instances": [
 	  {"attributes": {"name": "a", "vm_id": 1, "description": "Managed by Terraform - cluster: ci - owner: o1"}},
 	  {"attributes": {"name": "b", "vm_id": 2, "description": "Managed by Terraform - cluster: ci - owner: o2"}}]}]}`
 )
@@ -45,7 +45,7 @@ func TestSalvageTellsWhoseTheVMsAre(t *testing.T) {
 		{"the state before", map[string]string{"terraform.tfstate": "", "terraform.tfstate.backup": salvageableState}, "", ""},
 		{"a state of nobody", map[string]string{"terraform.tfvars.json": "{}", "terraform.tfstate": "{}"}, "", "names no VM"},
 		{"a state of two owners", map[string]string{"terraform.tfstate": othersState}, "", "does not say whose"},
-		{"nothing", nil, "", "no such file"},
+		{"nothing", nil, "", "names no VM"},
 	} {
 		dir := t.TempDir()
 		for name, content := range tc.files {

@@ -1,12 +1,21 @@
-package opentofu
+package provision
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
 
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/opentofu"
 )
+
+// failure says what a failure of OpenTofu means for nodes.
+func (p *Provisioner) failure(f *opentofu.Failure) error {
+	return &deploy.Failure{
+		Step: "tofu " + f.Step, Problems: problems(f.Diagnostics), Log: p.options.Tofu.LogPath, Err: f.Err,
+	}
+}
 
 // known is an error text of Proxmox VE, the provider or the planner that has a known remedy. The texts were recorded
 // from bpg/proxmox 0.111 and from PVE 8.4.
@@ -57,7 +66,7 @@ func knownErrors() []known {
 }
 
 // problems turns error diagnostics into problems, those that say the same of several nodes into one.
-func problems(found []diagnostic) []deploy.Problem {
+func problems(found []opentofu.Diagnostic) []deploy.Problem {
 	table := knownErrors()
 	var list []deploy.Problem
 	for _, d := range found {
@@ -79,7 +88,7 @@ func problems(found []diagnostic) []deploy.Problem {
 	return list
 }
 
-func problem(d diagnostic, table []known) deploy.Problem {
+func problem(d opentofu.Diagnostic, table []known) deploy.Problem {
 	p := deploy.Problem{Address: d.Address, Summary: condense(d), Detail: strings.TrimSpace(d.Summary + "\n" + d.Detail)}
 	// Texts are wrapped at a width that depends on who prints them: match with every line end as a space.
 	text := strings.Join(strings.Fields(p.Detail), " ")
@@ -100,7 +109,7 @@ var (
 )
 
 // condense makes one line of a diagnostic: what the provider was doing, and Proxmox VE's own words.
-func condense(d diagnostic) string {
+func condense(d opentofu.Diagnostic) string {
 	detail, _, _ := strings.Cut(d.Detail, "task log:")
 	text := strings.TrimSpace(d.Summary)
 	if detail = strings.Join(strings.Fields(detail), " "); detail != "" {
@@ -117,4 +126,29 @@ func condense(d diagnostic) string {
 		text = string(runes[:limit]) + "…"
 	}
 	return text
+}
+
+// passingTexts match what goes away by itself. Everything else fails at once: a second try would only cost time or,
+// where an id turned out to be taken, do harm. The texts were recorded from PVE 8.4 and bpg/proxmox 0.111.
+func passingTexts() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)` + strings.Join([]string{
+		`can't lock file '[^']*' - got timeout`, `got lock request timeout`, // a VM, a storage or user.cfg is in use
+		`got no worker upid`, `start worker failed`, // the daemon could not fork
+		`HTTP 50[234]`,                                                           // a proxy before the API did not reach it
+		`HTTP 59[569]`, `\b59[569] (?:Connection|No route|Broken pipe|Too many)`, // the API server did not reach the hypervisor
+		`connection reset by peer`, `(?:: |\b)EOF\b`, `server closed idle connection`, `broken pipe`, // the answer was lost
+	}, "|"))
+}
+
+// passing reports whether all that went wrong goes away by itself.
+func passing(err error) bool {
+	failure, ok := errors.AsType[*deploy.Failure](err)
+	if !ok || len(failure.Problems) == 0 || failure.Step == "tofu init" {
+		return false
+	}
+	texts := passingTexts()
+	return !slices.ContainsFunc(failure.Problems, func(p deploy.Problem) bool {
+		text := strings.Join(strings.Fields(p.Detail), " ")
+		return !texts.MatchString(text) || strings.Contains(text, "already exists")
+	})
 }

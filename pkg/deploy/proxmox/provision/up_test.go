@@ -1,4 +1,4 @@
-package opentofu
+package provision
 
 import (
 	"context"
@@ -21,7 +21,9 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/opentofu"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	module "hive-test/tofu"
 )
@@ -47,7 +49,7 @@ func eachProgram(t *testing.T, test func(t *testing.T, program string)) {
 			programs[name] = path
 		}
 	}
-	if built, err := filepath.Abs("../../../bin/tofu"); err == nil && programs["tofu"] == "" {
+	if built, err := filepath.Abs("../../../../bin/tofu"); err == nil && programs["tofu"] == "" {
 		if _, err := os.Stat(built); err == nil {
 			programs["tofu"] = built
 		}
@@ -72,7 +74,7 @@ func newBench(t *testing.T, program string, nodes int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, flavor := range []string{OpenTofu, Terraform} {
+	for _, flavor := range []string{opentofu.OpenTofu, opentofu.Terraform} {
 		link(t, provider, filepath.Join(providerDir(mirror, flavor), "terraform-provider-proxmox_v"+module.ProviderVersion))
 	}
 	key := filepath.Join(root, "key")
@@ -85,9 +87,11 @@ func newBench(t *testing.T, program string, nodes int) *bench {
 		"TF_CLI_CONFIG_FILE=" + filepath.Join(root, "missing"), "TF_CLI_ARGS=-bogus",
 	}
 	b.options = Options{
-		Find: FindOptions{Explicit: program, Env: env, CacheDir: filepath.Join(root, "cache")}, Env: env,
-		ProviderMirror: mirror, CacheDir: filepath.Join(root, "cache"), Endpoint: "https://fake.invalid" + b.host,
-		OwnerID: root, Token: testToken, SSHUser: "root", SSHPrivateKeyPath: key, LogPath: filepath.Join(root, "tofu.log"), Sink: b.events,
+		Tofu: opentofu.Options{
+			Find: opentofu.FindOptions{Explicit: program, Env: env, CacheDir: filepath.Join(root, "cache")}, Env: env,
+			ProviderMirror: mirror, CacheDir: filepath.Join(root, "cache"), OwnerID: root, LogPath: filepath.Join(root, "tofu.log"), Sink: b.events,
+		},
+		Endpoint: "https://fake.invalid" + b.host, Token: testToken, SSHUser: "root", SSHPrivateKeyPath: key,
 	}
 	b.provider = New(b.options)
 	b.request = testRequest(filepath.Join(root, "clusters", "ci-1"), nodes)
@@ -95,7 +99,8 @@ func newBench(t *testing.T, program string, nodes int) *bench {
 }
 
 func providerDir(mirror, flavor string) string {
-	return filepath.Join(mirror, registryHost(flavor), module.ProviderSource, module.ProviderVersion, runtime.GOOS+"_"+runtime.GOARCH)
+	registry := map[string]string{opentofu.OpenTofu: "registry.opentofu.org", opentofu.Terraform: "registry.terraform.io"}
+	return filepath.Join(mirror, registry[flavor], module.ProviderSource, module.ProviderVersion, runtime.GOOS+"_"+runtime.GOARCH)
 }
 
 func testRequest(dir string, nodes int) deploy.Request {
@@ -126,7 +131,7 @@ func (b *bench) up() deploy.Result {
 }
 
 func (b *bench) log() string {
-	raw, _ := os.ReadFile(b.options.LogPath)
+	raw, _ := os.ReadFile(b.options.Tofu.LogPath)
 	return string(raw)
 }
 
@@ -307,8 +312,8 @@ func left(t *testing.T, b *bench) {
 }
 
 func renewed(t *testing.T, b *bench) {
-	for _, flavor := range []string{OpenTofu, Terraform} {
-		write(t, filepath.Join(providerDir(b.options.ProviderMirror, flavor), "README"), "other content, so other checksums")
+	for _, flavor := range []string{opentofu.OpenTofu, opentofu.Terraform} {
+		write(t, filepath.Join(providerDir(b.options.Tofu.ProviderMirror, flavor), "README"), "other content, so other checksums")
 	}
 	if result := b.up(); result.Changed || result.Seconds["init"] == 0 {
 		t.Errorf("%+v", result)
@@ -352,7 +357,7 @@ func removed(t *testing.T, b *bench) {
 // mustBePrivate checks that no secret was written, and that nobody else can read what was.
 func (b *bench) mustBePrivate() {
 	b.t.Helper()
-	for _, dir := range []string{b.request.Dir, b.options.LogPath} {
+	for _, dir := range []string{b.request.Dir, b.options.Tofu.LogPath} {
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() || strings.Contains(path, ".terraform/") {
 				return err
@@ -443,8 +448,10 @@ func deaf(t *testing.T, b *bench) {
 	if err == nil || !strings.Contains(err.Error(), "was killed: its state may lack what it did last (stopped)") {
 		t.Errorf("got %v", err)
 	}
-	if left := orphans(b.options.OwnerID); len(left) != 0 {
-		t.Errorf("still at work: %v", left)
+	for _, pid := range process.All() {
+		if slices.Contains(process.Environment(pid), "HIVE_TEST_OWNER="+b.options.Tofu.OwnerID) {
+			t.Errorf("still at work: %v", process.Arguments(pid))
+		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
@@ -508,8 +515,8 @@ func TestClustersShareOneProvider(t *testing.T) {
 		b := newBench(t, program, 1)
 		// A mirror that the user has configured for tofu is treated as the registry is.
 		root := filepath.Dir(b.host)
-		write(t, filepath.Join(root, ".terraformrc"), fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", b.options.ProviderMirror))
-		b.options.ProviderMirror = ""
+		write(t, filepath.Join(root, ".terraformrc"), fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", b.options.Tofu.ProviderMirror))
+		b.options.Tofu.ProviderMirror = ""
 		b.provider = New(b.options)
 		var both sync.WaitGroup
 		var locks [2]string
@@ -528,7 +535,7 @@ func TestClustersShareOneProvider(t *testing.T) {
 			})
 		}
 		both.Wait()
-		kept, err := filepath.Glob(filepath.Join(b.options.CacheDir, "providers", "*.lock.hcl"))
+		kept, err := filepath.Glob(filepath.Join(b.options.Tofu.CacheDir, "providers", "*.lock.hcl"))
 		if err != nil || len(kept) != 1 {
 			t.Fatalf("kept %v, %v\n%s", kept, err, b.log())
 		}
@@ -543,38 +550,5 @@ func TestDownOfNothingNeedsNoProgram(t *testing.T) {
 	p := New(Options{})
 	if err := p.Down(t.Context(), deploy.Request{Dir: filepath.Join(t.TempDir(), "never")}); err != nil {
 		t.Error(err)
-	}
-}
-
-// A child that is interrupted and ends well all the same has an error without a text: nobody asks for it.
-func TestPlanTextThatIsInterrupted(t *testing.T) {
-	dir := t.TempDir()
-	w := workdir{cluster: dir}
-	if err := os.MkdirAll(w.dir(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(w.file(planFile), []byte("plan"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	begun := filepath.Join(dir, "begun")
-	program := filepath.Join(dir, "tofu.sh")
-	script := "#!/bin/sh\ncase $1 in\nversion) echo OpenTofu v1.12.6 ;;\nshow) trap 'exit 0' INT; touch " + begun + "; while :; do sleep 0.01; done ;;\nesac\n"
-	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	p := New(Options{Find: FindOptions{Explicit: program}, CacheDir: t.TempDir(), LogPath: filepath.Join(dir, "tofu.log"), Sink: progress.Discard})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		for {
-			if _, err := os.Stat(begun); err == nil {
-				cancel()
-				return
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}()
-	if text, err := p.PlanText(ctx, deploy.Request{Dir: dir}); !errors.Is(err, context.Canceled) {
-		t.Errorf("%q, %v", text, err)
 	}
 }
