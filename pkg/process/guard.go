@@ -13,15 +13,22 @@ import (
 
 // guardScript reads the process group that it guards, and then a line when that needs no guard any more. Where its
 // input ends without one, who had started the group is gone: the group gets INT and, $1 tenths of a second later, KILL.
+// It looks every tenth of a second at first, then every second: on a machine under load each look takes its time, too.
 const guardScript = `
 trap '' HUP INT TERM PIPE
 read -r group && [ "$group" != . ] || exit 0
 read -r line && exit 0
 kill -s INT -- "-$group" 2>/dev/null || exit 0
-left=$1
+left=$1 looks=0
 while [ "$left" -gt 0 ] && kill -s 0 -- "-$group" 2>/dev/null; do
-	sleep 0.1
-	left=$((left - 1))
+	looks=$((looks + 1))
+	if [ "$looks" -gt 10 ] && [ "$left" -ge 10 ]; then
+		sleep 1
+		left=$((left - 10))
+	else
+		sleep 0.1
+		left=$((left - 1))
+	fi
 done
 kill -s KILL -- "-$group" 2>/dev/null`
 

@@ -96,15 +96,16 @@ func (t *Target) Resolve(ctx context.Context) (missing []deploy.Finding, err err
 		t.Record.Target.ProviderMirror = t.providerMirror(t.sim.ProviderMirror)
 		return nil, nil
 	}
-	if kindOf(t.Record).simulatorOnly && !local(p.Endpoint) {
-		return nil, usageError(progress.WithHint(fmt.Errorf("deployer %s makes VMs of a simulator only, on this machine", t.Record.Spec.Deployer), "add --sim, or leave deployer out"))
-	}
 	t.fillTarget()
 	return t.missingSettings(), nil
 }
 
 // ResolveNew is Resolve for a cluster that is about to be made: all that is missing is one error.
 func (t *Target) ResolveNew(ctx context.Context) error {
+	if kindOf(t.Record).simulatorOnly && !t.Settings.Sim && !local(t.Settings.Proxmox.Endpoint) {
+		return usageError(progress.WithHint(
+			fmt.Errorf("deployer %s makes VMs of a simulator only, on this machine", t.Record.Spec.Deployer), "add --sim, or leave deployer out"))
+	}
 	missing, err := t.Resolve(ctx)
 	if err == nil {
 		err = incompleteError(missing, "or try it without a Proxmox VE: add --sim")
