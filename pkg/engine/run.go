@@ -77,7 +77,7 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 	number := int(code)
 	final := progress.Event{Kind: progress.RunEnd, Status: status, Seconds: time.Since(s.started).Seconds(), ExitCode: &number, RunDir: s.run.Dir, Message: filepath.Join(s.run.Dir, report.MarkdownFile)}
 	if err != nil && len(failures(outcomes)) == 0 {
-		final.Error, final.Hint = err.Error(), progress.HintOf(err)
+		final = final.WithError(err)
 	}
 	if err != nil {
 		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.run.Dir), s.record.Spec.Deployer == cluster.DeployerExisting)
@@ -131,7 +131,7 @@ func (s *session) events() []progress.Event {
 func (s *session) outcome(ctx context.Context, err error) Outcome {
 	if err != nil && !s.ended { // the caller shows the error
 		code := int(CodeOf(ctx, err))
-		final := progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code, Error: err.Error(), Hint: progress.HintOf(err)}
+		final := progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code}.WithError(err)
 		s.memory.Emit(final)
 		if s.recorder != nil {
 			s.recorder.Emit(s.Secrets.MaskEvent(final))

@@ -217,7 +217,7 @@ func (u *up) key(context.Context, progress.Sink) error {
 func (u *up) claim(ctx context.Context, sink progress.Sink) error {
 	err := u.Deploy.Lease.Acquire(ctx, u.Record, u.Before, sink)
 	if err != nil { // nothing is recorded yet: nobody else would give up what was claimed so far
-		ctx, cancel := phase.After(ctx, remainingTime, errors.New("timed out"))
+		ctx, cancel := phase.After(ctx, remainingTime, progress.ErrTimeUp)
 		defer cancel()
 		u.Deploy.Lease.Release(ctx, u.Record, sink)
 	}

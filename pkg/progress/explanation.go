@@ -1,9 +1,6 @@
 package progress
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Explanation is why a run did not pass, in few words: it stands at the run's end and in every report.
 type Explanation struct {
@@ -29,12 +26,8 @@ func (x *Explanation) mapped(change func(string) string) *Explanation {
 		return nil
 	}
 	y := *x
-	y.Lines = slices.Clone(x.Lines)
-	texts := []*string{&y.Phase, &y.Step, &y.Node, &y.What, &y.From, &y.Cause, &y.Next}
-	for i := range y.Lines {
-		texts = append(texts, &y.Lines[i])
-	}
-	for _, text := range texts {
+	y.Lines = mapAll(x.Lines, change)
+	for _, text := range []*string{&y.Phase, &y.Step, &y.Node, &y.What, &y.From, &y.Cause, &y.Next} {
 		if *text != "" {
 			*text = change(*text)
 		}

@@ -27,27 +27,15 @@ func (h *hinted) Hint() string  { return h.hint }
 // It is empty if there are none.
 func HintOf(err error) string {
 	var hints []string
-	collectHints(err, &hints)
-	return strings.Join(hints, "\n")
-}
-
-func collectHints(err error, hints *[]string) {
-	if err == nil {
-		return
-	}
-	if h, ok := err.(interface{ Hint() string }); ok {
-		for line := range strings.Lines(h.Hint()) {
-			if line = strings.TrimSpace(line); line != "" && !slices.Contains(*hints, line) {
-				*hints = append(*hints, line)
+	visit(err, func(err error) bool {
+		if h, ok := err.(interface{ Hint() string }); ok {
+			for line := range strings.Lines(h.Hint()) {
+				if line = strings.TrimSpace(line); line != "" && !slices.Contains(hints, line) {
+					hints = append(hints, line)
+				}
 			}
 		}
-	}
-	switch u := err.(type) {
-	case interface{ Unwrap() error }:
-		collectHints(u.Unwrap(), hints)
-	case interface{ Unwrap() []error }:
-		for _, inner := range u.Unwrap() {
-			collectHints(inner, hints)
-		}
-	}
+		return true
+	})
+	return strings.Join(hints, "\n")
 }

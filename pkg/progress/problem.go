@@ -1,0 +1,222 @@
+package progress
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Problem is what went wrong, as data: nobody who reads an event needs to take the text of its error apart.
+type Problem struct {
+	// Code is a word for this kind of problem, such as timeout or step-failed; empty: none is known.
+	Code string `json:"code,omitempty"`
+	// Nodes are the names of the nodes that it is of, as far as they are known.
+	Nodes []string `json:"nodes,omitempty"`
+	// Context is what was being done, outermost first, and what ended it: names of steps, "timed out after 30m".
+	Context []string `json:"context,omitempty"`
+	// Cause is the innermost reason as one line; where there are several, each with its node.
+	Cause string `json:"cause"`
+	// Reasons are the same one by one, where there are several or one has a node.
+	Reasons []Reason `json:"reasons,omitempty"`
+	// Log is the path of the file that holds all that was said.
+	Log  string `json:"log,omitempty"`
+	Hint string `json:"hint,omitempty"`
+}
+
+// Reason is why something failed: on a node, whose name Cause does not repeat, or as a whole, where Node is empty.
+type Reason struct {
+	Node  string `json:"node,omitempty"`
+	Cause string `json:"cause"`
+	// Lines are the end of the log on the node that tells why.
+	Lines []string `json:"lines,omitempty"`
+}
+
+// String is the cause, with its node.
+func (r Reason) String() string { return prefixed(r.Node, ": ") + r.Cause }
+
+// ErrTimeUp is the cause of a context whose time is up: a reason that says nothing of what took so long.
+var ErrTimeUp = errors.New("timed out")
+
+// WithNodes returns err as one of these nodes. The names are not part of the message. It returns nil for a nil err. Any
+// error with a method NodeNames() []string or NodeName() string does the same; nothing needs to import this package for
+// it.
+func WithNodes(err error, names ...string) error {
+	if err == nil {
+		return nil
+	}
+	return &located{err, names}
+}
+
+type located struct {
+	err   error
+	nodes []string
+}
+
+func (l *located) Error() string       { return l.err.Error() }
+func (l *located) Unwrap() error       { return l.err }
+func (l *located) NodeNames() []string { return l.nodes }
+
+// WithError returns e with err: its text, its hint, and all of it as data. It returns e for a nil err.
+func (e Event) WithError(err error) Event {
+	if err != nil {
+		e.Error, e.Hint, e.Problem = err.Error(), HintOf(err), ProblemOf(err)
+	}
+	return e
+}
+
+// ProblemOf returns what err and the errors within it tell by their methods: Code() string, LogPath() string, NodeName()
+// string or NodeNames() []string, Summary() string with Reasons() []Reason (an error that consists of the reasons of
+// nodes), and Hint() string. The outermost code and log count. It returns nil for nil.
+func ProblemOf(err error) *Problem {
+	if err == nil {
+		return nil
+	}
+	p := &Problem{Hint: HintOf(err)}
+	visit(err, func(err error) bool {
+		if coded, ok := err.(interface{ Code() string }); ok {
+			p.Code = cmp.Or(p.Code, coded.Code())
+		}
+		if logged, ok := err.(interface{ LogPath() string }); ok {
+			p.Log = cmp.Or(p.Log, logged.LogPath())
+		}
+		return true
+	})
+	visit(err, func(err error) bool {
+		switch named := err.(type) {
+		case interface{ NodeNames() []string }:
+			p.addNodes(named.NodeNames()...)
+			return len(named.NodeNames()) == 0
+		case interface{ NodeName() string }:
+			p.addNodes(named.NodeName())
+			return false
+		}
+		return true
+	})
+	p.addReasons(err)
+	texts := make([]string, len(p.Reasons))
+	for i, r := range p.Reasons {
+		texts[i] = r.String()
+	}
+	p.Cause = strings.Join(texts, "; ")
+	if len(p.Reasons) == 1 && p.Reasons[0].Node == "" {
+		p.Reasons = nil
+	}
+	return p
+}
+
+// visit calls look with err and all errors within it, but for those within an error for which it returns false.
+func visit(err error, look func(error) (inside bool)) {
+	if err == nil || !look(err) {
+		return
+	}
+	switch outer := err.(type) {
+	case interface{ Unwrap() error }:
+		visit(outer.Unwrap(), look)
+	case interface{ Unwrap() []error }:
+		for _, inner := range outer.Unwrap() {
+			visit(inner, look)
+		}
+	}
+}
+
+func (p *Problem) addNodes(names ...string) {
+	for _, name := range names {
+		if name != "" && !slices.Contains(p.Nodes, name) {
+			p.Nodes = append(p.Nodes, name)
+		}
+	}
+}
+
+// addReasons goes inwards for as long as an error only adds words before those of the error within it, or joins others.
+func (p *Problem) addReasons(err error) {
+	text := err.Error()
+	switch outer := err.(type) {
+	case interface {
+		Summary() string
+		Reasons() []Reason
+	}:
+		if reasons := outer.Reasons(); len(reasons) > 0 {
+			p.addContext(outer.Summary())
+			for _, r := range reasons {
+				p.Reasons = append(p.Reasons, Reason{r.Node, firstLine(r.Cause), r.Lines})
+			}
+			return
+		}
+	case interface{ Unwrap() error }:
+		if inner := outer.Unwrap(); inner != nil && inner.Error() != "" && strings.HasSuffix(text, inner.Error()) {
+			p.addContext(strings.TrimSuffix(strings.TrimSuffix(text, inner.Error()), ": "))
+			p.addReasons(inner)
+			return
+		}
+	case interface{ Unwrap() []error }:
+		if joined := errors.Join(outer.Unwrap()...); joined != nil && joined.Error() == text {
+			for _, inner := range outer.Unwrap() {
+				if inner != nil {
+					p.addReasons(inner)
+				}
+			}
+			return
+		}
+	}
+	p.Reasons = append(p.Reasons, Reason{Cause: firstLine(text)})
+}
+
+func (p *Problem) addContext(words string) {
+	if words = oneLine(words); words != "" {
+		p.Context = append(p.Context, words)
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return oneLine(line)
+}
+
+// Failure returns what went wrong as data. Of an event that has its error as text alone, as those of earlier releases,
+// that is the first line. It is nil where there is no error.
+func (e Event) Failure() *Problem {
+	if e.Problem != nil || strings.TrimSpace(e.Error) == "" {
+		return e.Problem
+	}
+	return &Problem{Cause: firstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: firstLine(e.Error)}}, Hint: e.Hint}
+}
+
+// All returns the reasons, be it a single one.
+func (p *Problem) All() []Reason {
+	if len(p.Reasons) > 0 {
+		return p.Reasons
+	}
+	return []Reason{{Cause: p.Cause}}
+}
+
+// ToldBy reports whether each reason of p is one of others: an error that travels up is told once.
+func (p *Problem) ToldBy(others ...*Problem) bool {
+	return !slices.ContainsFunc(p.All(), func(r Reason) bool {
+		return !slices.ContainsFunc(others, func(o *Problem) bool {
+			return slices.ContainsFunc(o.All(), func(told Reason) bool { return told.Node == r.Node && told.Cause == r.Cause })
+		})
+	})
+}
+
+// mapped returns a copy with every text changed by change.
+func (p *Problem) mapped(change func(string) string) *Problem {
+	if p == nil {
+		return nil
+	}
+	q := *p
+	q.Nodes, q.Context, q.Reasons = mapAll(p.Nodes, change), mapAll(p.Context, change), slices.Clone(p.Reasons)
+	for i, r := range q.Reasons {
+		q.Reasons[i] = Reason{change(r.Node), change(r.Cause), mapAll(r.Lines, change)}
+	}
+	q.Cause, q.Log, q.Hint = change(p.Cause), change(p.Log), change(p.Hint)
+	return &q
+}
+
+func mapAll(texts []string, change func(string) string) []string {
+	texts = slices.Clone(texts)
+	for i := range texts {
+		texts[i] = change(texts[i])
+	}
+	return texts
+}
