@@ -94,6 +94,9 @@ func (e *UnmarkedError) Error() string {
 	return fmt.Sprintf("%s carries the cluster's owner id, but was changed: %s", e.VM, e.Why)
 }
 
+// NodeName is the name of the VM, and of the node that it was.
+func (e *UnmarkedError) NodeName() string { return e.VM.Name }
+
 // Hint marks it again, or lets it go.
 func (e *UnmarkedError) Hint() string {
 	return "if it is the cluster's, mark it again: " + e.Mend + "\nif it is not, take the owner id out of its description"

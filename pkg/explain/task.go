@@ -53,7 +53,7 @@ func saidAfter(text, end string) (lines []string) {
 	for i, line := range strings.Split(rest, "\n") {
 		switch {
 		case i == 0 || strings.HasSuffix(line, "task log:"):
-		case strings.HasPrefix(line, "  ") && !reasonLine.MatchString(line):
+		case strings.HasPrefix(line, "  "):
 			lines = append(lines, line)
 		default:
 			return lines

@@ -33,6 +33,9 @@ func (e *PreflightError) Error() string {
 	return fmt.Sprintf("%d problems:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
 }
 
+// Code is that of all preflights.
+func (e *PreflightError) Code() string { return "preflight-failed" }
+
 // Hint gives each finding's fix.
 func (e *PreflightError) Hint() string {
 	var lines []string
@@ -368,7 +371,7 @@ func (u *up) restart(ctx context.Context, sink progress.Sink) error {
 			_, err = u.Deploy.Addresses.Addresses(ctx, &one, sink)
 		}
 		if err != nil {
-			return fmt.Errorf("restarting %s: %w", node.Name, err)
+			return progress.WithNodes(fmt.Errorf("restarting %s: %w", node.Name, err), node.Name)
 		}
 	}
 	return nil

@@ -39,23 +39,22 @@ func (r Reason) String() string { return prefixed(r.Node, ": ") + r.Cause }
 var ErrTimeUp = errors.New("timed out")
 
 // WithNodes returns err as one of these nodes. The names are not part of the message. It returns nil for a nil err. Any
-// error with a method NodeNames() []string or NodeName() string does the same; nothing needs to import this package for
-// it.
+// error with a method NodeNames() []string or NodeName() string does the same.
 func WithNodes(err error, names ...string) error {
 	if err == nil {
 		return nil
 	}
-	return &located{err, names}
+	return &annotated{error: err, nodes: names}
 }
 
-type located struct {
-	err   error
-	nodes []string
+// WithCode returns err as one of the kind that code is a word for. It returns nil for a nil err. Any error with a method
+// Code() string does the same.
+func WithCode(err error, code string) error {
+	if err == nil {
+		return nil
+	}
+	return &annotated{error: err, code: code}
 }
-
-func (l *located) Error() string       { return l.err.Error() }
-func (l *located) Unwrap() error       { return l.err }
-func (l *located) NodeNames() []string { return l.nodes }
 
 // WithError returns e with err: its text, its hint, and all of it as data. It returns e for a nil err.
 func (e Event) WithError(err error) Event {

@@ -46,6 +46,9 @@ func (e *HostKeyError) Hint() string {
 		Quote(e.Path), Quote(knownhosts.Normalize(e.Address)), e.Address)
 }
 
+// Code is that of all changed keys.
+func (e *HostKeyError) Code() string { return "host-key-changed" }
+
 // NodeName is the node's name.
 func (e *HostKeyError) NodeName() string { return e.Node }
 
