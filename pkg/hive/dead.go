@@ -121,14 +121,10 @@ func (c *Cluster) blameSilent(health *Health) {
 	if len(why) == 0 {
 		return
 	}
-	health.Reasons = nil
 	for i := range health.Nodes {
 		node := &health.Nodes[i]
 		if dead := why[node.Name]; dead != "" && node.silent() {
 			node.Error = dead + "; " + node.Error
-		}
-		if node.Error != "" {
-			health.Reasons = append(health.Reasons, node.Name+": "+node.Error)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if report.Formed {
 		return "already configured with the same inputs, and formed (--force does it again)", true, nil
 	}
-	warn(c.sink(cluster.PhaseConfigure), "configured before, but no longer healthy: configuring again (%s)", strings.Join(report.Reasons, "; "))
+	warn(c.sink(cluster.PhaseConfigure), "configured before, but no longer healthy: configuring again (%s)", strings.Join(report.Reasons(), "; "))
 	return "", false, nil
 }
 
