@@ -50,7 +50,8 @@ type Machine struct {
 	Err  error  // why it is not known
 }
 
-// Diagnostic is what a hypervisor tells of a VM. Err says why it could not, or not all of it.
+// Diagnostic is what a hypervisor tells of a VM. What is kept in a file of that name, ".txt" where it has no other end.
+// Err says why it could not, or not all of it.
 type Diagnostic struct {
 	What string
 	Text string

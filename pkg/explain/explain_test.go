@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -141,19 +142,10 @@ func TestTheLogsOfTheNodesAreSearchedLast(t *testing.T) {
 
 // Proxmox VE says of a start that fails only that QEMU has ended; its task's log says why.
 func TestWhatATaskLogAloneTells(t *testing.T) {
-	const list = `== 2026-11-28T12:00:09Z qmstop by hive@pve!ci: OK
-UPID:pve1:3:qmstop
-TASK OK
-== 2026-11-28T12:00:08Z qmstart by hive@pve!ci: %s
-UPID:pve1:2:qmstart
-generating cloud-init ISO
-kvm: warning: host doesn't support requested feature: CPUID.01H:ECX.vmx [bit 5]
-%s
-TASK ERROR: %[1]s
-== 2026-11-28T12:00:01Z qmstart by hive@pve!ci: %[1]s
-UPID:pve1:1:qmstart
-kvm: of another time
-`
+	type task struct {
+		Status string   `json:"status"`
+		Log    []string `json:"log"`
+	}
 	const quit, warned = "start failed: QEMU exited with code 1", "WARNINGS: 1"
 	for name, c := range map[string]struct {
 		text, status, log string
@@ -189,7 +181,12 @@ kvm: of another time
 		t.Run(name, func(t *testing.T) {
 			end, run := event(progress.PhaseEnd, "up"), event(progress.RunEnd, "")
 			end.Status, end.Error, run.Status = progress.Failed, c.text, progress.Failed
-			files := fstest.MapFS{"nodes/ci-1/pve/tasks.txt": {Data: []byte(fmt.Sprintf(list, c.status, c.log))}}
+			log := append([]string{"generating cloud-init ISO", "kvm: warning: host doesn't support requested feature: CPUID.01H:ECX.vmx [bit 5]"}, strings.Split(c.log, "\n")...)
+			tasks, err := json.Marshal([]task{{"OK", []string{"TASK OK"}}, {c.status, append(log, "TASK ERROR: "+c.status)}, {c.status, []string{"kvm: of another time"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := fstest.MapFS{"nodes/ci-1/pve/tasks.json": {Data: tasks}}
 			got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), end, run}, files, false)
 			if got.What != c.what || got.Signature != c.signature {
 				t.Errorf("got  %q, %s\nwant %q, %s", got.What, got.Signature, c.what, c.signature)

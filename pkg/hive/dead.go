@@ -32,7 +32,8 @@ type machineError struct {
 	why  error
 }
 
-func (e *machineError) Error() string { return e.node + ": " + e.why.Error() }
+func (e *machineError) Error() string   { return e.node + ": " + e.Unnamed() }
+func (e *machineError) Unnamed() string { return e.why.Error() }
 
 func (e *machineError) Unwrap() error { return e.why }
 

@@ -96,7 +96,14 @@ func reason(f NodeFailure) string {
 		}
 		return text
 	}
-	return strings.TrimPrefix(f.Err.Error(), f.Node+": ")
+	type unnamed interface {
+		error
+		Unnamed() string
+	}
+	if named, ok := errors.AsType[unnamed](f.Err); ok && named.Error() == f.Err.Error() {
+		return named.Unnamed()
+	}
+	return f.Err.Error()
 }
 
 // advice is what node scripts themselves have said at their end of what to do, if all that failed say the same; empty:

@@ -35,9 +35,11 @@ type HostKeyError struct {
 }
 
 // Error names the node, the keys and the file.
-func (e *HostKeyError) Error() string {
-	return fmt.Sprintf("%s: the host key of %s has changed: it shows %s, while %s has %s",
-		e.Node, e.Address, e.Got, e.Path, strings.Join(e.Want, ", "))
+func (e *HostKeyError) Error() string { return e.Node + ": " + e.Unnamed() }
+
+// Unnamed is Error without the node.
+func (e *HostKeyError) Unnamed() string {
+	return fmt.Sprintf("the host key of %s has changed: it shows %s, while %s has %s", e.Address, e.Got, e.Path, strings.Join(e.Want, ", "))
 }
 
 // Hint says what to do.
