@@ -184,7 +184,7 @@ func (f *failure) where() string {
 	if f.step != "" && f.step != f.phase {
 		where = strings.TrimPrefix(where+", step "+f.step, ", ")
 	}
-	if f.node != "" && len(f.cases) == 0 && len(f.problem.Nodes) < 2 && (f.ofStep || f.reason().Node != "") {
+	if f.node != "" && len(f.cases) == 0 && (f.ofStep || f.reason().Node != "" && !f.ofNodes()) {
 		where += " on " + f.node
 	}
 	return where
@@ -204,13 +204,21 @@ func (f *failure) what() string {
 		return fmt.Sprintf("%d of %d cases failed, first %s: %s%s", len(f.cases), f.ran, first.Suite, first.Name, text)
 	}
 	context, r := f.context(), f.reason()
-	switch {
-	case r.Node != "" && len(f.problem.Nodes) > 1:
+	if f.ofNodes() {
 		return strings.Join(context, ": ") + " on " + strings.Join(f.problem.Nodes, ", ") + "; " + r.String()
-	case r.Cause != "" && (r.Cause != progress.ErrTimeUp.Error() || len(context) == 0): // else the context says it better
+	}
+	if first := f.problem.All()[0]; len(context) == 0 && first.Node != r.Node { // what ended it comes first
+		context = append(context, first.Cause)
+	}
+	if len(context) == 0 || r.Cause != progress.ErrTimeUp.Error() { // the context says that better
 		context = append(context, r.Cause)
 	}
 	return cmp.Or(strings.Join(context, ": "), "it failed without saying why")
+}
+
+// ofNodes reports whether it consists of the reasons of several nodes.
+func (f *failure) ofNodes() bool {
+	return len(f.problem.Reasons) > 1 && f.problem.Reasons[0].Node != ""
 }
 
 // context is what was being done when it failed, but for the step, which is told by itself.

@@ -152,13 +152,25 @@ func (p *Problem) addReasons(err error) {
 		if joined := errors.Join(outer.Unwrap()...); joined != nil && joined.Error() == text {
 			for _, inner := range outer.Unwrap() {
 				if inner != nil {
-					p.addReasons(inner)
+					p.join(inner)
 				}
 			}
 			return
 		}
 	}
 	p.Reasons = append(p.Reasons, Reason{Cause: firstLine(text)})
+}
+
+// join adds the reasons of one of several errors, each with its own context.
+func (p *Problem) join(err error) {
+	var own Problem
+	own.addReasons(err)
+	for _, r := range own.Reasons {
+		if r.Node == "" {
+			r.Cause = strings.Join(append(own.Context, r.Cause), ": ")
+		}
+		p.Reasons = append(p.Reasons, r)
+	}
 }
 
 func (p *Problem) addContext(words string) {
@@ -189,11 +201,14 @@ func (p *Problem) All() []Reason {
 	return []Reason{{Cause: p.Cause}}
 }
 
-// ToldBy reports whether each reason of p is one of others: an error that travels up is told once.
+// ToldBy reports whether each reason of p is one of others that p only adds context to: an error that travels up is told
+// once.
 func (p *Problem) ToldBy(others ...*Problem) bool {
 	return !slices.ContainsFunc(p.All(), func(r Reason) bool {
 		return !slices.ContainsFunc(others, func(o *Problem) bool {
-			return slices.ContainsFunc(o.All(), func(told Reason) bool { return told.Node == r.Node && told.Cause == r.Cause })
+			within := p.Context[max(0, len(p.Context)-len(o.Context)):]
+			same := func(told Reason) bool { return told.Node == r.Node && told.Cause == r.Cause }
+			return slices.Equal(within, o.Context) && slices.ContainsFunc(o.All(), same)
 		})
 	})
 }

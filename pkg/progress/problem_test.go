@@ -33,7 +33,8 @@ func TestProblems(t *testing.T) {
 		"words around":     {fmt.Errorf("create the VMs: %w", fmt.Errorf("apply: %w", errors.New("409"))), Problem{Context: []string{"create the VMs", "apply"}, Cause: "409"}},
 		"words after":      {fmt.Errorf("a: %w (b)", errors.New("409")), Problem{Cause: "a: 409 (b)"}},
 		"node and hint":    {fmt.Errorf("up: %w", WithHint(WithNodes(errors.New("ci-1: gone"), "ci-1"), "do")), Problem{Context: []string{"up"}, Cause: "ci-1: gone", Nodes: []string{"ci-1"}, Hint: "do"}},
-		"several":          {fmt.Errorf("up: %w", errors.Join(errors.New("a"), nil, errors.New("b"))), Problem{Context: []string{"up"}, Cause: "a; b", Reasons: []Reason{{Cause: "a"}, {Cause: "b"}}}},
+		"several":          {fmt.Errorf("up: %w", errors.Join(errors.New("a"), nil, fmt.Errorf("x: %w", errors.New("b")))), Problem{Context: []string{"up"}, Cause: "a; x: b", Reasons: []Reason{{Cause: "a"}, {Cause: "x: b"}}}},
+		"a step and more":  {errors.Join(errors.New("interrupted"), both), Problem{Code: "step-failed", Nodes: []string{"ci-2", "ci-3"}, Cause: "interrupted; ci-2: 409; ci-3: 500", Reasons: append([]Reason{{Cause: "interrupted"}}, reasons...)}},
 		"a list in a text": {fmt.Errorf("%w: %w", errors.New("a"), context.Canceled), Problem{Cause: "a: context canceled"}},
 		"a step of nodes": {
 			fmt.Errorf("configure: %w", both),
@@ -52,8 +53,7 @@ func TestProblems(t *testing.T) {
 
 func TestAProblemIsToldOnce(t *testing.T) {
 	space := errors.New("no space")
-	step := (Event{}).WithError(space)
-	both := fmt.Errorf("both: %w", errors.Join(fmt.Errorf("x: %w", space), fmt.Errorf("y: %w", space)))
+	step, worded := (Event{}).WithError(space), (Event{}).WithError(fmt.Errorf("install: %w", space))
 	for _, c := range []struct {
 		err  error
 		want bool
@@ -61,12 +61,17 @@ func TestAProblemIsToldOnce(t *testing.T) {
 		{space, true},
 		{fmt.Errorf("configure: install: %w", space), true},
 		{errors.New("another: no space"), false},
-		{both, true},
+		{fmt.Errorf("both: %w", errors.Join(space, space)), true},
 		{errors.Join(space, errors.New("something else")), false},
 		{fmt.Errorf("configure: %w", ErrTimeUp), false},
 	} {
 		if got := (Event{}).WithError(c.err).Failure().ToldBy(step.Failure()); got != c.want {
 			t.Errorf("%v: told %v", c.err, got)
+		}
+	}
+	for words, want := range map[string]bool{"install": true, "another": false} {
+		if got := ProblemOf(fmt.Errorf("configure: %w", fmt.Errorf("%s: %w", words, space))).ToldBy(worded.Problem); got != want {
+			t.Errorf("%s: told %v", words, got)
 		}
 	}
 	if old := (Event{Error: "no space"}); !old.Failure().ToldBy(step.Failure()) || old.Failure().ToldBy() {

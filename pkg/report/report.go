@@ -203,7 +203,7 @@ func (b *builder) problem(e progress.Event) {
 	own, p := e.Kind == progress.StepEnd && e.Node != "", e.Failure()
 	if !own && p.ToldBy(b.said...) {
 		i := len(b.said) - 1
-		for i > 0 && !b.said[i].ToldBy(p) {
+		for i > 0 && p.ToldBy(b.said[:i]...) {
 			i--
 		}
 		b.Errors[i].Hint = cmp.Or(b.Errors[i].Hint, e.Hint)
