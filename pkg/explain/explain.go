@@ -93,7 +93,7 @@ type failure struct {
 
 // read finds the first failure; nil if there is none.
 func read(events []progress.Event) *failure {
-	f := &failure{problem: &progress.Problem{}}
+	f := &failure{problem: &progress.Problem{Reasons: []progress.Reason{{}}}}
 	ended, failed := false, false
 	phase, step := "", ""
 	for _, e := range events {
@@ -207,7 +207,7 @@ func (f *failure) what() string {
 	if f.ofNodes() {
 		return strings.Join(context, ": ") + " on " + strings.Join(f.problem.Nodes, ", ") + "; " + r.String()
 	}
-	if first := f.problem.All()[0]; len(context) == 0 && first.Node != r.Node { // what ended it comes first
+	if first := f.problem.Reasons[0]; len(context) == 0 && first.Node != r.Node { // what ended it comes first
 		context = append(context, first.Cause)
 	}
 	if len(context) == 0 || r.Cause != progress.ErrTimeUp.Error() { // the context says that better
@@ -231,7 +231,7 @@ func (f *failure) context() []string {
 
 // reason is that of the node that failed, or else the first.
 func (f *failure) reason() progress.Reason {
-	all := f.problem.All()
+	all := f.problem.Reasons
 	return all[max(0, slices.IndexFunc(all, func(r progress.Reason) bool { return r.Node != "" && r.Node == f.node }))]
 }
 

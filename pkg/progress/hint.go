@@ -30,7 +30,7 @@ func (a *annotated) NodeNames() []string { return a.nodes }
 // It is empty if there are none.
 func HintOf(err error) string {
 	var hints []string
-	visit(err, func(err error) bool {
+	visit(err, func(err error) {
 		if h, ok := err.(interface{ Hint() string }); ok {
 			for line := range strings.Lines(h.Hint()) {
 				if line = strings.TrimSpace(line); line != "" && !slices.Contains(hints, line) {
@@ -38,7 +38,6 @@ func HintOf(err error) string {
 				}
 			}
 		}
-		return true
 	})
 	return strings.Join(hints, "\n")
 }

@@ -17,8 +17,8 @@ type Problem struct {
 	Context []string `json:"context,omitempty"`
 	// Cause is the innermost reason as one line; where there are several, each with its node.
 	Cause string `json:"cause"`
-	// Reasons are the same one by one, where there are several or one has a node.
-	Reasons []Reason `json:"reasons,omitempty"`
+	// Reasons are the same one by one; there is at least one.
+	Reasons []Reason `json:"reasons"`
 	// Log is the path of the file that holds all that was said.
 	Log  string `json:"log,omitempty"`
 	Hint string `json:"hint,omitempty"`
@@ -72,25 +72,19 @@ func ProblemOf(err error) *Problem {
 		return nil
 	}
 	p := &Problem{Hint: HintOf(err)}
-	visit(err, func(err error) bool {
+	visit(err, func(err error) {
 		if coded, ok := err.(interface{ Code() string }); ok {
 			p.Code = cmp.Or(p.Code, coded.Code())
 		}
 		if logged, ok := err.(interface{ LogPath() string }); ok {
 			p.Log = cmp.Or(p.Log, logged.LogPath())
 		}
-		return true
-	})
-	visit(err, func(err error) bool {
 		switch named := err.(type) {
 		case interface{ NodeNames() []string }:
 			p.addNodes(named.NodeNames()...)
-			return len(named.NodeNames()) == 0
 		case interface{ NodeName() string }:
 			p.addNodes(named.NodeName())
-			return false
 		}
-		return true
 	})
 	p.addReasons(err)
 	texts := make([]string, len(p.Reasons))
@@ -98,17 +92,15 @@ func ProblemOf(err error) *Problem {
 		texts[i] = r.String()
 	}
 	p.Cause = strings.Join(texts, "; ")
-	if len(p.Reasons) == 1 && p.Reasons[0].Node == "" {
-		p.Reasons = nil
-	}
 	return p
 }
 
-// visit calls look with err and all errors within it, but for those within an error for which it returns false.
-func visit(err error, look func(error) (inside bool)) {
-	if err == nil || !look(err) {
+// visit calls look with err and all errors within it, outermost first.
+func visit(err error, look func(error)) {
+	if err == nil {
 		return
 	}
+	look(err)
 	switch outer := err.(type) {
 	case interface{ Unwrap() error }:
 		visit(outer.Unwrap(), look)
@@ -187,28 +179,23 @@ func firstLine(text string) string {
 // Failure returns what went wrong as data. Of an event that has its error as text alone, as those of earlier releases,
 // that is the first line. It is nil where there is no error.
 func (e Event) Failure() *Problem {
-	if e.Problem != nil || strings.TrimSpace(e.Error) == "" {
+	switch {
+	case e.Problem != nil && len(e.Problem.Reasons) > 0:
 		return e.Problem
+	case strings.TrimSpace(e.Error) == "":
+		return nil
 	}
 	return &Problem{Cause: firstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: firstLine(e.Error)}}, Hint: e.Hint}
-}
-
-// All returns the reasons, be it a single one.
-func (p *Problem) All() []Reason {
-	if len(p.Reasons) > 0 {
-		return p.Reasons
-	}
-	return []Reason{{Cause: p.Cause}}
 }
 
 // ToldBy reports whether each reason of p is one of others that p only adds context to: an error that travels up is told
 // once.
 func (p *Problem) ToldBy(others ...*Problem) bool {
-	return !slices.ContainsFunc(p.All(), func(r Reason) bool {
+	return !slices.ContainsFunc(p.Reasons, func(r Reason) bool {
 		return !slices.ContainsFunc(others, func(o *Problem) bool {
 			within := p.Context[max(0, len(p.Context)-len(o.Context)):]
 			same := func(told Reason) bool { return told.Node == r.Node && told.Cause == r.Cause }
-			return slices.Equal(within, o.Context) && slices.ContainsFunc(o.All(), same)
+			return slices.Equal(within, o.Context) && slices.ContainsFunc(o.Reasons, same)
 		})
 	})
 }

@@ -29,18 +29,18 @@ func TestProblems(t *testing.T) {
 		err  error
 		want Problem
 	}{
-		"a plain one":      {errors.New("no space\nleft"), Problem{Cause: "no space"}},
-		"words around":     {fmt.Errorf("create the VMs: %w", fmt.Errorf("apply: %w", errors.New("409"))), Problem{Context: []string{"create the VMs", "apply"}, Cause: "409"}},
-		"words after":      {fmt.Errorf("a: %w (b)", errors.New("409")), Problem{Cause: "a: 409 (b)"}},
-		"node and hint":    {fmt.Errorf("up: %w", WithHint(WithNodes(errors.New("ci-1: gone"), "ci-1"), "do")), Problem{Context: []string{"up"}, Cause: "ci-1: gone", Nodes: []string{"ci-1"}, Hint: "do"}},
+		"a plain one":      {errors.New("no space\nleft"), Problem{Cause: "no space", Reasons: []Reason{{Cause: "no space"}}}},
+		"words around":     {fmt.Errorf("create the VMs: %w", fmt.Errorf("apply: %w", errors.New("409"))), Problem{Context: []string{"create the VMs", "apply"}, Cause: "409", Reasons: []Reason{{Cause: "409"}}}},
+		"words after":      {fmt.Errorf("a: %w (b)", errors.New("409")), Problem{Cause: "a: 409 (b)", Reasons: []Reason{{Cause: "a: 409 (b)"}}}},
+		"node and hint":    {fmt.Errorf("up: %w", WithHint(WithNodes(errors.New("ci-1: gone"), "ci-1"), "do")), Problem{Context: []string{"up"}, Cause: "ci-1: gone", Reasons: []Reason{{Cause: "ci-1: gone"}}, Nodes: []string{"ci-1"}, Hint: "do"}},
 		"several":          {fmt.Errorf("up: %w", errors.Join(errors.New("a"), nil, fmt.Errorf("x: %w", errors.New("b")))), Problem{Context: []string{"up"}, Cause: "a; x: b", Reasons: []Reason{{Cause: "a"}, {Cause: "x: b"}}}},
 		"a step and more":  {errors.Join(errors.New("interrupted"), both), Problem{Code: "step-failed", Nodes: []string{"ci-2", "ci-3"}, Cause: "interrupted; ci-2: 409; ci-3: 500", Reasons: append([]Reason{{Cause: "interrupted"}}, reasons...)}},
-		"a list in a text": {fmt.Errorf("%w: %w", errors.New("a"), context.Canceled), Problem{Cause: "a: context canceled"}},
+		"a list in a text": {fmt.Errorf("%w: %w", errors.New("a"), context.Canceled), Problem{Cause: "a: context canceled", Reasons: []Reason{{Cause: "a: context canceled"}}}},
 		"a step of nodes": {
 			fmt.Errorf("configure: %w", both),
 			Problem{Code: "step-failed", Context: []string{"configure", "joining failed"}, Nodes: []string{"ci-2", "ci-3"}, Cause: "ci-2: 409; ci-3: 500", Reasons: reasons},
 		},
-		"a log": {fmt.Errorf("up: %w", logged{errors.New("x")}), Problem{Context: []string{"up"}, Cause: "x", Log: "tofu.log"}},
+		"a log": {fmt.Errorf("up: %w", logged{errors.New("x")}), Problem{Context: []string{"up"}, Cause: "x", Reasons: []Reason{{Cause: "x"}}, Log: "tofu.log"}},
 	} {
 		if diff := cmp.Diff(&c.want, ProblemOf(c.err)); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
