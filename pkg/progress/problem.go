@@ -141,11 +141,14 @@ func (p *Problem) addReasons(err error) {
 			return
 		}
 	case interface{ Unwrap() []error }:
-		if joined := errors.Join(outer.Unwrap()...); joined != nil && joined.Error() == text {
-			for _, inner := range outer.Unwrap() {
-				if inner != nil {
-					p.join(inner)
-				}
+		inner := slices.DeleteFunc(slices.Clone(outer.Unwrap()), func(err error) bool { return err == nil })
+		switch {
+		case len(inner) == 1 && inner[0].Error() == text: // joined with nil
+			p.addReasons(inner[0])
+			return
+		case len(inner) > 1 && errors.Join(inner...).Error() == text:
+			for _, err := range inner {
+				p.join(err)
 			}
 			return
 		}

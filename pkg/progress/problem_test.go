@@ -34,6 +34,7 @@ func TestProblems(t *testing.T) {
 		"words after":      {fmt.Errorf("a: %w (b)", errors.New("409")), Problem{Cause: "a: 409 (b)", Reasons: []Reason{{Cause: "a: 409 (b)"}}}},
 		"node and hint":    {fmt.Errorf("up: %w", WithHint(WithNodes(errors.New("ci-1: gone"), "ci-1"), "do")), Problem{Context: []string{"up"}, Cause: "ci-1: gone", Reasons: []Reason{{Cause: "ci-1: gone"}}, Nodes: []string{"ci-1"}, Hint: "do"}},
 		"several":          {fmt.Errorf("up: %w", errors.Join(errors.New("a"), nil, fmt.Errorf("x: %w", errors.New("b")))), Problem{Context: []string{"up"}, Cause: "a; x: b", Reasons: []Reason{{Cause: "a"}, {Cause: "x: b"}}}},
+		"one joined":       {errors.Join(fmt.Errorf("up: %w", errors.New("a")), nil), Problem{Context: []string{"up"}, Cause: "a", Reasons: []Reason{{Cause: "a"}}}},
 		"a step and more":  {errors.Join(errors.New("interrupted"), both), Problem{Code: "step-failed", Nodes: []string{"ci-2", "ci-3"}, Cause: "interrupted; ci-2: 409; ci-3: 500", Reasons: append([]Reason{{Cause: "interrupted"}}, reasons...)}},
 		"a list in a text": {fmt.Errorf("%w: %w", errors.New("a"), context.Canceled), Problem{Cause: "a: context canceled", Reasons: []Reason{{Cause: "a: context canceled"}}}},
 		"a step of nodes": {
