@@ -78,6 +78,8 @@ type statusJSON struct {
 	Nodes   []nodeStatusJSON `json:"nodes"`
 
 	Interrupted *engine.Interruption `json:"interrupted,omitempty"`
+
+	own []string // the reasons that are no node's
 }
 
 type healthJSON struct {
@@ -111,7 +113,7 @@ func statusOf(s engine.Status) statusJSON {
 	p, state := s.Record.Current()
 	out := statusJSON{
 		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
-		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons, Notes: s.Notes(), Nodes: []nodeStatusJSON{},
+		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{}, own: s.Own,
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))

@@ -81,9 +81,9 @@ func (a *app) printError(err error, code engine.ExitCode) {
 	}
 	if a.asJSON {
 		number := int(code)
-		progress.JSONLines(a.Stderr).Emit(progress.Event{
-			Kind: progress.RunEnd, Time: time.Now().UTC(), Status: progress.Failed, ExitCode: &number, Error: a.known.Mask(err.Error()), Hint: a.known.Mask(a.inPlace(progress.HintOf(err))),
-		})
+		end := progress.Event{Kind: progress.RunEnd, Time: time.Now().UTC(), Status: progress.Failed, ExitCode: &number}.WithError(err)
+		end.Hint = a.inPlace(end.Hint)
+		progress.JSONLines(a.Stderr).Emit(a.known.MaskEvent(end))
 		return
 	}
 	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(a.words(err.Error()), "\n", "\n  "))

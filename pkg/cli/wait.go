@@ -73,7 +73,7 @@ func (a *app) wait(ctx context.Context, name string, healthy bool, settings conf
 			if !healthy {
 				return answerSSH(status), nil
 			}
-			if why := string(normalize([]byte(strings.Join(status.Reasons, "; ")))); !status.Formed && why != told {
+			if why := string(normalize([]byte(strings.Join(status.Reasons(), "; ")))); !status.Formed && why != told {
 				told = why
 				sink.Emit(progress.Event{Kind: progress.Wait, Message: fmt.Sprintf("%d of %d nodes are healthy", healthyNodes(status), len(status.Nodes)), Error: why})
 			}

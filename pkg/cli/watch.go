@@ -222,14 +222,8 @@ func clusterWords(s statusJSON) string {
 	if s.Formed {
 		formed = "formed"
 	}
-	words := fmt.Sprintf("cluster %s: %s %s, %s", s.Cluster, s.Phase, s.State, formed)
-	for _, reason := range s.Reasons { // those of nodes are told with the nodes
-		of := func(n nodeStatusJSON) bool { return strings.HasPrefix(reason, n.Name+": ") }
-		if !slices.ContainsFunc(s.Nodes, of) {
-			words += "; " + reason
-		}
-	}
-	return words
+	words := []string{fmt.Sprintf("cluster %s: %s %s, %s", s.Cluster, s.Phase, s.State, formed)}
+	return strings.Join(append(words, s.own...), "; ") // what is wrong with nodes is told with them
 }
 
 // nodeWords tell the state of a node in a line.

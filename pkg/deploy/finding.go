@@ -58,6 +58,9 @@ func (e *PreflightError) Error() string {
 	return fmt.Sprintf("%d problems:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
 }
 
+// Code is that of all preflights.
+func (e *PreflightError) Code() string { return "preflight-failed" }
+
 // Hint gives each finding's fix.
 func (e *PreflightError) Hint() string {
 	var lines []string

@@ -3,6 +3,7 @@ package deploy
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -60,6 +61,18 @@ func listOf(vms []VMRef) string {
 
 // Unwrap returns what went wrong.
 func (e *LeakError) Unwrap() error { return e.Cause }
+
+// Code is that of all that is left behind.
+func (e *LeakError) Code() string { return "vms-left" }
+
+// NodeNames are the names of the VMs that may remain.
+func (e *LeakError) NodeNames() []string {
+	var names []string
+	for _, vm := range slices.Concat(e.VMs, e.Unseen) {
+		names = append(names, vm.Name)
+	}
+	return names
+}
 
 // Hint names the command that finishes the job.
 func (e *LeakError) Hint() string {

@@ -41,7 +41,8 @@ type Machine struct {
 	Err  error  // why it is not known
 }
 
-// Diagnostic is what a hypervisor tells of a VM. Err says why it could not, or not all of it.
+// Diagnostic is what a hypervisor tells of a VM. What is kept in a file of that name, ".txt" where it has no other end.
+// Err says why it could not, or not all of it.
 type Diagnostic struct {
 	What string
 	Text string
@@ -84,6 +85,9 @@ type UnmarkedError struct {
 func (e *UnmarkedError) Error() string {
 	return fmt.Sprintf("%s carries the cluster's owner id, but was changed: %s", e.VM, e.Why)
 }
+
+// NodeName is the name of the VM, and of the node that it was.
+func (e *UnmarkedError) NodeName() string { return e.VM.Name }
 
 // Hint marks it again, or lets it go.
 func (e *UnmarkedError) Hint() string {

@@ -173,6 +173,18 @@ func (e *RefusedError) Error() string {
 	return "the plan would destroy or restart what exists, and nothing was applied: " + strings.Join(parts, "; ")
 }
 
+// Code is that of all refusals.
+func (e *RefusedError) Code() string { return "refused" }
+
+// NodeNames are the nodes whose VMs would change.
+func (e *RefusedError) NodeNames() []string {
+	var names []string
+	for _, c := range e.Changes {
+		names = append(names, c.Node)
+	}
+	return names
+}
+
 // Hint says how to go on.
 func (e *RefusedError) Hint() string {
 	hints := []string{"undo what differs from how the cluster was made"}

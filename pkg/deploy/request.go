@@ -135,6 +135,21 @@ func (f *Failure) Error() string {
 // Unwrap returns the error of the child process.
 func (f *Failure) Unwrap() error { return f.Err }
 
+// Code is that of all steps.
+func (f *Failure) Code() string { return "deploy-failed" }
+
+// NodeNames are the nodes of the problems, then those that were not made.
+func (f *Failure) NodeNames() []string {
+	var names []string
+	for _, p := range f.Problems {
+		names = append(names, p.Nodes...)
+	}
+	return append(names, f.Missing...)
+}
+
+// LogPath is where the whole output is.
+func (f *Failure) LogPath() string { return f.Log }
+
 // Hint returns the remedies of the problems, each once, or where to read more.
 func (f *Failure) Hint() string {
 	var hints []string

@@ -9,6 +9,11 @@ func (e *Engine) advising(next progress.Sink) progress.Sink {
 		if event.Kind == progress.Warning || event.Kind == progress.PhaseEnd {
 			event.Message = e.Advise(event.Message)
 		}
+		if event.Problem != nil {
+			p := *event.Problem
+			p.Hint = e.Advise(p.Hint)
+			event.Problem = &p
+		}
 		if event.Explanation != nil {
 			x := *event.Explanation
 			x.Next = e.Advise(x.Next)

@@ -91,6 +91,9 @@ type SignalError struct{ Signal os.Signal }
 
 func (e SignalError) Error() string { return "interrupted by " + signalWord(e.Signal.String()) }
 
+// Code is that of all interruptions.
+func (e SignalError) Code() string { return "interrupted" }
+
 // signalWord is a signal as people call it.
 func signalWord(text string) string {
 	words := map[string]string{os.Interrupt.String(): "INT", syscall.SIGTERM.String(): "TERM", syscall.SIGHUP.String(): "HUP"}

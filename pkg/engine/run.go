@@ -98,10 +98,8 @@ func (r *run) events() []progress.Event {
 func (r *run) outcome(ctx context.Context, err error) Outcome {
 	if err != nil && !r.ended { // the caller shows the error
 		code := int(CodeOf(ctx, err))
-		final := progress.Event{
-			Kind: progress.RunEnd, Cluster: string(r.cluster), Verb: r.verb, Status: progress.Failed, ExitCode: &code,
-			Error: err.Error(), Hint: progress.HintOf(err),
-		}
+		final := progress.Event{Kind: progress.RunEnd, Cluster: string(r.cluster), Verb: r.verb, Status: progress.Failed, ExitCode: &code}
+		final = final.WithError(err)
 		r.memory.Emit(final)
 		if r.recorder != nil {
 			r.recorder.Emit(r.secrets.MaskEvent(final))
@@ -180,7 +178,7 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 		RunDir: s.dir.Dir, Message: s.file(report.MarkdownFile),
 	}
 	if err != nil && len(failures(outcomes)) == 0 {
-		final.Error, final.Hint = err.Error(), progress.HintOf(err)
+		final = final.WithError(err)
 	}
 	if err != nil {
 		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.dir.Dir), !s.Makes())

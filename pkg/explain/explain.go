@@ -35,7 +35,7 @@ func Run(events []progress.Event, files fs.FS, hosts bool) *progress.Explanation
 	if err != nil { // the table is part of the program, and its test reads it
 		panic(err)
 	}
-	x := &progress.Explanation{Phase: f.phase, Step: f.step, Node: f.node, What: f.what()}
+	x := &progress.Explanation{Phase: f.phase, Step: f.step, Node: f.node, Where: f.where(), What: f.what()}
 	x.Lines, x.From = f.lines()
 	if f.interrupted {
 		x.Lines, x.From = nil, ""
@@ -77,7 +77,9 @@ func existing(next string, files fs.FS) string {
 type failure struct {
 	name, verb        string
 	phase, step, node string
-	text              string // the whole error
+	ofStep            bool              // the node is that of the step
+	text              string            // the whole error
+	problem           *progress.Problem // the same as data
 	hint              string
 	cases             []progress.Event // that failed
 	ran               int              // cases
@@ -91,7 +93,7 @@ type failure struct {
 
 // read finds the first failure; nil if there is none.
 func read(events []progress.Event) *failure {
-	f := &failure{}
+	f := &failure{problem: &progress.Problem{Reasons: []progress.Reason{{}}}}
 	ended, failed := false, false
 	phase, step := "", ""
 	for _, e := range events {
@@ -109,7 +111,8 @@ func read(events []progress.Event) *failure {
 		case progress.PhaseEnd:
 			if !failed && bad(e.Status) {
 				failed = true
-				f.phase, f.text, f.hint, f.interrupted = e.Phase, e.Error, e.Hint, e.Status == progress.Interrupted
+				f.phase = e.Phase
+				f.keep(e)
 			}
 			if e.Phase == "down" {
 				f.gone = e.Status == progress.Passed
@@ -119,7 +122,7 @@ func read(events []progress.Event) *failure {
 			ended = true
 			if !failed && bad(e.Status) {
 				failed = true
-				f.text, f.hint, f.interrupted = e.Error, e.Hint, e.Status == progress.Interrupted
+				f.keep(e)
 			}
 		}
 	}
@@ -136,6 +139,11 @@ func read(events []progress.Event) *failure {
 	return f
 }
 
+// keep keeps what an event's failure tells.
+func (f *failure) keep(e progress.Event) {
+	f.text, f.problem, f.hint, f.interrupted = e.Error, cmp.Or(e.Failure(), f.problem), e.Hint, e.Status == progress.Interrupted
+}
+
 func bad(s progress.Status) bool { return s == progress.Failed || s == progress.Interrupted }
 
 // details reads the phase that failed again, for the step, the node, cases and output.
@@ -147,7 +155,7 @@ func (f *failure) details(events []progress.Event) {
 		switch e.Kind {
 		case progress.StepEnd:
 			if bad(e.Status) && f.step == "" {
-				f.step, f.node = e.Step, e.Node
+				f.step, f.node, f.ofStep = e.Step, e.Node, e.Node != ""
 				f.hint = cmp.Or(f.hint, e.Hint)
 			}
 		case progress.Case:
@@ -164,31 +172,23 @@ func (f *failure) details(events []progress.Event) {
 	if len(f.cases) > 0 {
 		f.node = cmp.Or(f.cases[0].Node, f.node)
 	}
-	f.node = cmp.Or(f.node, f.named(f.text))
+	if f.node == "" && len(f.problem.Nodes) > 0 {
+		f.node = f.problem.Nodes[0]
+	}
 }
 
-// named is the first node of the cluster that a text names.
-func (f *failure) named(text string) string {
-	if f.name == "" {
-		return ""
+// where is the place of the failure. It has the node where what failed does not name it: as the node of a step, or of
+// the only reason of nodes.
+func (f *failure) where() string {
+	where := f.phase
+	if f.step != "" && f.step != f.phase {
+		where = strings.TrimPrefix(where+", step "+f.step, ", ")
 	}
-	if found := regexp.MustCompile(`\b` + regexp.QuoteMeta(f.name) + `-\d+\b`).FindString(text); found != "" || !f.hosts {
-		return found
+	if f.node != "" && len(f.cases) == 0 && (f.ofStep || f.reason().Node != "" && !f.ofNodes()) {
+		where += " on " + f.node
 	}
-	if match := hostReason.FindStringSubmatch(text); match != nil {
-		return match[1]
-	}
-	return ""
+	return where
 }
-
-// hostReason is what begins a host's own error: hosts have names of any kind.
-var hostReason = regexp.MustCompile(`(?m)(?:^ *|; )([A-Za-z0-9][A-Za-z0-9.-]*): (?:starting|connecting|its) `)
-
-// reasonLine is a node's own line in the error of a step, and logLine one of its log there.
-var (
-	reasonLine = regexp.MustCompile(`^  ([a-z0-9-]+-\d+): (.+)$`)
-	logLine    = regexp.MustCompile(`^    \| (.*)$`)
-)
 
 // what is what failed, as one line.
 func (f *failure) what() string {
@@ -203,18 +203,36 @@ func (f *failure) what() string {
 		}
 		return fmt.Sprintf("%d of %d cases failed, first %s: %s%s", len(f.cases), f.ran, first.Suite, first.Name, text)
 	}
-	text := strings.TrimPrefix(firstLine(f.text), f.step+": ")
-	text = strings.TrimSuffix(text, ": timed out")
-	for line := range strings.Lines(f.text) {
-		match := reasonLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
-		if match != nil && match[1] == f.node {
-			if _, own := strings.CutSuffix(text, " on "+f.node); own || !strings.Contains(text, f.node) {
-				return strings.TrimSuffix(text, " on "+f.node) + ": " + match[2]
-			}
-			return text + "; " + match[1] + ": " + match[2]
-		}
+	context, r := f.context(), f.reason()
+	if f.ofNodes() {
+		return strings.Join(context, ": ") + " on " + strings.Join(f.problem.Nodes, ", ") + "; " + r.String()
 	}
-	return cmp.Or(text, "it failed without saying why")
+	if first := f.problem.Reasons[0]; len(context) == 0 && first.Node != r.Node { // what ended it comes first
+		context = append(context, first.Cause)
+	}
+	if len(context) == 0 || r.Cause != progress.ErrTimeUp.Error() { // the context says that better
+		context = append(context, r.Cause)
+	}
+	return cmp.Or(strings.Join(context, ": "), "it failed without saying why")
+}
+
+// ofNodes reports whether it consists of the reasons of several nodes.
+func (f *failure) ofNodes() bool {
+	return len(f.problem.Reasons) > 1 && f.problem.Reasons[0].Node != ""
+}
+
+// context is what was being done when it failed, but for the step, which is told by itself.
+func (f *failure) context() []string {
+	if context := f.problem.Context; len(context) > 0 && context[0] == f.step {
+		return slices.Clone(context[1:])
+	}
+	return slices.Clone(f.problem.Context)
+}
+
+// reason is that of the node that failed, or else the first.
+func (f *failure) reason() progress.Reason {
+	all := f.problem.Reasons
+	return all[max(0, slices.IndexFunc(all, func(r progress.Reason) bool { return r.Node != "" && r.Node == f.node }))]
 }
 
 func firstLine(text string) string {
@@ -225,17 +243,8 @@ func firstLine(text string) string {
 // lines are the last ones of what was said where it failed: the log that the error shows, or else the output of what
 // failed.
 func (f *failure) lines() (lines []string, from string) {
-	node := ""
-	for line := range strings.Lines(f.text) {
-		line = strings.TrimRight(line, "\n")
-		if match := reasonLine.FindStringSubmatch(line); match != nil {
-			node = match[1]
-		} else if match := logLine.FindStringSubmatch(line); match != nil && (f.node == "" || node == f.node) && strings.TrimSpace(match[1]) != "" {
-			lines, from = append(lines, match[1]), "the log on "+node
-		}
-	}
-	if len(lines) > 0 {
-		return last(lines, lastLines), from
+	if r := f.reason(); len(r.Lines) > 0 {
+		return last(r.Lines, lastLines), "the log on " + r.Node
 	}
 	suite := ""
 	if len(f.cases) > 0 {

@@ -1,6 +1,8 @@
 package explain_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,10 +24,14 @@ func event(kind progress.Kind, phase string) progress.Event {
 // joinFailed are the events of a run whose node 2 could not join.
 func joinFailed() []progress.Event {
 	text := "joining the other nodes failed on ci-2\n  ci-2: join.sh exited with 1\n    | Joining 10.0.0.1:4432\n    | Error: Failed to join cluster: unauthorized: invalid join token"
+	problem := &progress.Problem{
+		Nodes: []string{"ci-2"}, Context: []string{"joining the other nodes failed"}, Cause: "ci-2: join.sh exited with 1",
+		Reasons: []progress.Reason{{Node: "ci-2", Cause: "join.sh exited with 1", Lines: []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"}}},
+	}
 	start, stepStart, step := event(progress.PhaseStart, "configure"), event(progress.StepStart, "configure"), event(progress.StepEnd, "configure")
-	stepStart.Step, step.Step, step.Status, step.Error, step.Hint = "join", "join", progress.Failed, text, "configure again"
+	stepStart.Step, step.Step, step.Status, step.Error, step.Hint, step.Problem = "join", "join", progress.Failed, text, "configure again", problem
 	end := event(progress.PhaseEnd, "configure")
-	end.Status, end.Error, end.Hint = progress.Failed, text, "configure again"
+	end.Status, end.Error, end.Hint, end.Problem = progress.Failed, text, "configure again", problem
 	down := event(progress.PhaseEnd, "down")
 	down.Status = progress.Passed
 	run := event(progress.RunEnd, "")
@@ -35,7 +41,7 @@ func joinFailed() []progress.Event {
 
 func TestTheStepTheNodeAndItsLogAreNamed(t *testing.T) {
 	want := &progress.Explanation{
-		Phase: "configure", Step: "join", Node: "ci-2", What: "joining the other nodes failed: join.sh exited with 1",
+		Phase: "configure", Step: "join", Node: "ci-2", Where: "configure, step join on ci-2", What: "joining the other nodes failed: join.sh exited with 1",
 		Lines: []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"}, From: "the log on ci-2",
 		Signature: "join-token", Next: "hive-test configure ci --force",
 	}
@@ -46,6 +52,58 @@ func TestTheStepTheNodeAndItsLogAreNamed(t *testing.T) {
 	got.Cause = ""
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Events of a release whose events had no problem tell less, and what failed still.
+func TestEventsWithoutProblems(t *testing.T) {
+	events := joinFailed()
+	for i := range events {
+		events[i].Problem = nil
+	}
+	want := &progress.Explanation{
+		Phase: "configure", Step: "join", Where: "configure, step join", What: "joining the other nodes failed on ci-2", Signature: "join-token", Next: "hive-test configure ci --force",
+	}
+	got := explain.Run(events, nil, false)
+	got.Cause = ""
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatFailsOnSeveralNodes(t *testing.T) {
+	events := joinFailed()
+	for i := range events {
+		if p := events[i].Problem; p != nil {
+			both := *p
+			both.Nodes, both.Reasons = []string{"ci-2", "ci-3"}, append(slices.Clone(p.Reasons), progress.Reason{Node: "ci-3", Cause: "other"})
+			events[i].Problem = &both
+		}
+	}
+	got := explain.Run(events, nil, false)
+	if want := "configure, step join: joining the other nodes failed on ci-2, ci-3; ci-2: join.sh exited with 1"; got.Headline() != want || got.From != "the log on ci-2" {
+		t.Errorf("got %s from %s, want %s", got.Headline(), got.From, want)
+	}
+}
+
+// What ends a phase is told with what it was at, and an error that names its node is not told where it was again.
+func TestContextsAndNodes(t *testing.T) {
+	locked := progress.WithNodes(errors.New("tofu apply failed: ci-1: VM is locked"), "ci-1")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{locked, "up, step create: tofu apply failed: ci-1: VM is locked"},
+		{fmt.Errorf("create: %w", locked), "up, step create: tofu apply failed: ci-1: VM is locked"},
+		{fmt.Errorf("timed out after 5m: create: %w", progress.ErrTimeUp), "up, step create: timed out after 5m: create"},
+		{progress.ErrTimeUp, "up, step create: timed out"},
+	} {
+		step, end, run := event(progress.StepEnd, "up"), event(progress.PhaseEnd, "up"), event(progress.RunEnd, "")
+		step.Step, step.Status, end.Status, run.Status = "create", progress.Failed, progress.Failed, progress.Failed
+		got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), step, end.WithError(c.err), run}, nil, false)
+		if got.Headline() != c.want {
+			t.Errorf("got %q, want %q", got.Headline(), c.want)
+		}
 	}
 }
 
@@ -68,6 +126,9 @@ func TestTheLogsOfTheNodesAreSearchedLast(t *testing.T) {
 	events := joinFailed()
 	for i := range events {
 		events[i].Error = strings.NewReplacer("invalid join token", "gone").Replace(events[i].Error)
+		if events[i].Problem != nil {
+			events[i].Problem.Reasons[0].Lines = nil
+		}
 	}
 	files := fstest.MapFS{
 		"nodes/ci-1/system/journal": {Data: []byte("quiet\n")},
@@ -81,19 +142,10 @@ func TestTheLogsOfTheNodesAreSearchedLast(t *testing.T) {
 
 // Proxmox VE says of a start that fails only that QEMU has ended; its task's log says why.
 func TestWhatATaskLogAloneTells(t *testing.T) {
-	const list = `== 2026-11-28T12:00:09Z qmstop by hive@pve!ci: OK
-UPID:pve1:3:qmstop
-TASK OK
-== 2026-11-28T12:00:08Z qmstart by hive@pve!ci: %s
-UPID:pve1:2:qmstart
-generating cloud-init ISO
-kvm: warning: host doesn't support requested feature: CPUID.01H:ECX.vmx [bit 5]
-%s
-TASK ERROR: %[1]s
-== 2026-11-28T12:00:01Z qmstart by hive@pve!ci: %[1]s
-UPID:pve1:1:qmstart
-kvm: of another time
-`
+	type task struct {
+		Status string   `json:"status"`
+		Log    []string `json:"log"`
+	}
 	const quit, warned = "start failed: QEMU exited with code 1", "WARNINGS: 1"
 	for name, c := range map[string]struct {
 		text, status, log string
@@ -129,7 +181,12 @@ kvm: of another time
 		t.Run(name, func(t *testing.T) {
 			end, run := event(progress.PhaseEnd, "up"), event(progress.RunEnd, "")
 			end.Status, end.Error, run.Status = progress.Failed, c.text, progress.Failed
-			files := fstest.MapFS{"nodes/ci-1/pve/tasks.txt": {Data: []byte(fmt.Sprintf(list, c.status, c.log))}}
+			log := append([]string{"generating cloud-init ISO", "kvm: warning: host doesn't support requested feature: CPUID.01H:ECX.vmx [bit 5]"}, strings.Split(c.log, "\n")...)
+			tasks, err := json.Marshal([]task{{"OK", []string{"TASK OK"}}, {c.status, append(log, "TASK ERROR: "+c.status)}, {c.status, []string{"kvm: of another time"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := fstest.MapFS{"nodes/ci-1/pve/tasks.json": {Data: tasks}}
 			got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), end, run}, files, false)
 			if got.What != c.what || got.Signature != c.signature {
 				t.Errorf("got  %q, %s\nwant %q, %s", got.What, got.Signature, c.what, c.signature)

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -293,15 +294,10 @@ func TestWhyAServiceEndedComesBeforeThatItDid(t *testing.T) {
 
 // Hosts have names of any kind, and advice names the one that failed.
 func TestTheHostThatFailed(t *testing.T) {
-	for text, want := range map[string]string{
-		"lab-3: starting true: connecting to its SSH server: dial tcp 10.0.0.3:22: connect: connection refused":  "lab-3",
-		"two hosts failed\n  db.example: connecting to its SSH server: dial tcp 10.0.0.3:22: connection refused": "db.example",
-		"nothing answers": "",
-	} {
-		f := &failure{name: "pre", hosts: true}
-		if got := f.named(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+	err := progress.WithNodes(errors.New("db.example: connecting to its SSH server: connection refused"), "db.example")
+	f := read([]progress.Event{progress.Event{Kind: progress.PhaseEnd, Cluster: "pre", Phase: "up", Status: progress.Failed}.WithError(err)})
+	if f.node != "db.example" {
+		t.Errorf("got %q", f.node)
 	}
 	if got := fill("ssh {host}; nodes/{node}/logs", "pre", ""); got != "ssh NODE; nodes/*/logs" {
 		t.Error(got)

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"encoding/json"
 	"io/fs"
 	"path"
 	"regexp"
@@ -11,8 +12,7 @@ import (
 // Proxmox VE ends a task with words that only say that a program of its failed, or that there are warnings: which, and
 // why, stands in the task's log alone.
 var (
-	silentEnd  = regexp.MustCompile(`QEMU exited with code \d+|exit code \d+|WARNINGS: \d+`)
-	taskHeader = regexp.MustCompile(`^== \S+ \S+ by .*?: (.+)$`) // as the evidence has it
+	silentEnd = regexp.MustCompile(`QEMU exited with code \d+|exit code \d+|WARNINGS: \d+`)
 	// routine is what a log has beside reasons.
 	routine = regexp.MustCompile(`^(?:TASK |UPID:|generating cloud-init ISO|transferred |Formatting '|.*: warning: )`)
 )
@@ -39,9 +39,9 @@ func (f *failure) taskReason(files fs.FS) (reasons []string, file string) {
 		return reasons, ""
 	}
 	for _, node := range f.nodesOf(files) {
-		file = path.Join("nodes", node, "pve", "tasks.txt")
-		if reasons = reasonsIn(logOf(tail(files, file), end), end); len(reasons) > 0 {
-			return reasons, file
+		log := logOf(files, path.Join("nodes", node, "pve", "tasks.json"), end)
+		if reasons = reasonsIn(log, end); len(reasons) > 0 {
+			return reasons, path.Join("nodes", node, "pve", "tasks.txt")
 		}
 	}
 	return nil, ""
@@ -53,7 +53,7 @@ func saidAfter(text, end string) (lines []string) {
 	for i, line := range strings.Split(rest, "\n") {
 		switch {
 		case i == 0 || strings.HasSuffix(line, "task log:"):
-		case strings.HasPrefix(line, "  ") && !reasonLine.MatchString(line):
+		case strings.HasPrefix(line, "  "):
 			lines = append(lines, line)
 		default:
 			return lines
@@ -62,23 +62,22 @@ func saidAfter(text, end string) (lines []string) {
 	return lines
 }
 
-// logOf is the log of the newest task in a list that ended so.
-func logOf(list, end string) (lines []string) {
-	ours := false
-	for line := range strings.Lines(list) {
-		line = strings.TrimRight(line, "\n")
-		if header := taskHeader.FindStringSubmatch(line); header != nil {
-			if ours {
-				break
-			}
-			ours = strings.Contains(header[1], end)
-			continue
-		}
-		if ours {
-			lines = append(lines, line)
+// logOf is the log of the newest task in a file of the evidence that ended so.
+func logOf(files fs.FS, name, end string) []string {
+	var tasks []struct { // the newest first
+		Status string   `json:"status"`
+		Log    []string `json:"log"`
+	}
+	raw, err := fs.ReadFile(files, name)
+	if err != nil || json.Unmarshal(raw, &tasks) != nil { // what cannot be read explains nothing
+		return nil
+	}
+	for _, t := range tasks {
+		if strings.Contains(t.Status, end) {
+			return t.Log
 		}
 	}
-	return lines
+	return nil
 }
 
 // reasonsIn are the last lines of a log that tell why it came to that end.

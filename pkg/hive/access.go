@@ -15,6 +15,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"hive-test/pkg/progress"
 )
 
 // Access is what it takes to call the cluster's API. It is read from node 1 over SSH, never from what `hive admin init`
@@ -49,7 +51,7 @@ func (c *Cluster) Credentials(ctx context.Context) (Access, error) {
 		return access, err
 	}
 	if err := access.complete(); err != nil {
-		return access, fmt.Errorf("%s: %w", c.leader().Name(), err)
+		return access, progress.WithNodes(fmt.Errorf("%s: %w", c.leader().Name(), err), c.leader().Name())
 	}
 	c.options.Secrets.Learn(access.AccessKeyID, access.SecretAccessKey)
 	c.mu.Lock()

@@ -139,12 +139,12 @@ func (c *Cluster) step(ctx context.Context, name string, work func(context.Conte
 	}
 	if err != nil {
 		err = c.failure(ctx, name, title, err)
-		end.Status, end.Error, end.Hint = progress.Failed, err.Error(), progress.HintOf(err)
+		end.Status = progress.Failed
 		if ctx.Err() != nil {
 			end.Status = progress.Interrupted
 		}
 	}
-	sink.Emit(end)
+	sink.Emit(end.WithError(err))
 	return err
 }
 

@@ -72,7 +72,7 @@ func TestConfigure(t *testing.T) {
 			}
 			health := l.Check(t.Context())
 			if !health.Formed {
-				t.Errorf("not formed: %v", health.Reasons)
+				t.Errorf("not formed: %v", health.Reasons())
 			}
 			for _, node := range health.Nodes {
 				if node.Peers != tt.nodes-1 || node.Ready != "Ready" || node.InstanceTypes == 0 || node.Gateway != 403 {
@@ -109,9 +109,10 @@ func TestEachKilledServiceIsNamedAlone(t *testing.T) {
 					}
 					host.kill(name)
 					health := l.Check(t.Context())
-					if len(health.Reasons) != 1 || !strings.HasPrefix(health.Reasons[0], host.Name()+": ") ||
-						!strings.Contains(health.Reasons[0], Service{Name: name, State: ServiceDead, Detail: "its process is gone"}.problem()) {
-						t.Errorf("%s of %s killed: %q", name, host.Name(), health.Reasons)
+					reasons := health.Reasons()
+					if len(reasons) != 1 || !strings.HasPrefix(reasons[0], host.Name()+": ") ||
+						!strings.Contains(reasons[0], Service{Name: name, State: ServiceDead, Detail: "its process is gone"}.problem()) {
+						t.Errorf("%s of %s killed: %q", name, host.Name(), reasons)
 					}
 					if err := errors.Join(l.Start(t.Context()), l.WaitHealthy(t.Context())); err != nil {
 						t.Fatalf("%s of %s started again: %v", name, host.Name(), err)

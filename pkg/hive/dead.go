@@ -32,7 +32,8 @@ type machineError struct {
 	why  error
 }
 
-func (e *machineError) Error() string { return e.node + ": " + e.why.Error() }
+func (e *machineError) Error() string   { return e.node + ": " + e.Unnamed() }
+func (e *machineError) Unnamed() string { return e.why.Error() }
 
 func (e *machineError) Unwrap() error { return e.why }
 
@@ -121,14 +122,10 @@ func (c *Cluster) blameSilent(health *Health) {
 	if len(why) == 0 {
 		return
 	}
-	health.Reasons = nil
 	for i := range health.Nodes {
 		node := &health.Nodes[i]
 		if dead := why[node.Name]; dead != "" && node.silent() {
 			node.Error = dead + "; " + node.Error
-		}
-		if node.Error != "" {
-			health.Reasons = append(health.Reasons, node.Name+": "+node.Error)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestBlame(t *testing.T) {
 	silent.Code, silent.errs.health, starting.Status = 0, errors.New("refused"), "starting"
 	health := judgeRunning([]NodeHealth{good(1, 3), silent, starting})
 	c.blameSilent(&health)
-	if got := strings.Join(health.Reasons, "\n"); got != "ci-2: its VM is stopped; the daemon does not answer: refused\nci-3: the daemon says \"starting\"" {
+	if got := strings.Join(health.Reasons(), "\n"); got != "ci-2: its VM is stopped; the daemon does not answer: refused\nci-3: the daemon says \"starting\"" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -81,7 +81,7 @@ func TestNobodyWaitsForTheDead(t *testing.T) {
 	if took := time.Since(began); took > DefaultProbeTimeout/4 {
 		t.Errorf("it took %s", took)
 	}
-	if got := strings.Join(health.Reasons, ""); health.Formed || got != "ci-1: the daemon does not answer: ci-1: its VM is stopped" {
+	if got := strings.Join(health.Reasons(), ""); health.Formed || got != "ci-1: the daemon does not answer: ci-1: its VM is stopped" {
 		t.Errorf("got %q", got)
 	}
 	if len(items) > 0 || !errors.Is(err, stopped) {

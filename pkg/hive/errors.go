@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
@@ -29,20 +30,37 @@ type StepError struct {
 // Error names the step, every failing node, and shows the end of each one's log.
 func (e *StepError) Error() string {
 	var text strings.Builder
-	text.WriteString(e.Title + " failed")
-	if e.Err != nil {
-		text.WriteString(": " + e.Err.Error())
-	}
+	text.WriteString(e.Summary())
 	if len(e.Nodes) > 0 {
 		text.WriteString(" on " + strings.Join(e.NodeNames(), ", "))
 	}
-	for _, node := range e.Nodes {
-		fmt.Fprintf(&text, "\n  %s: %s", node.Node, reason(node))
-		for _, line := range tail(node.Log, shownLines) {
+	for _, r := range e.Reasons() {
+		text.WriteString("\n  " + r.String())
+		for _, line := range r.Lines {
 			text.WriteString("\n    | " + line)
 		}
 	}
 	return text.String()
+}
+
+// Code is that of all steps.
+func (e *StepError) Code() string { return "step-failed" }
+
+// Summary says what has failed, without nodes.
+func (e *StepError) Summary() string {
+	if e.Err != nil {
+		return e.Title + " failed: " + e.Err.Error()
+	}
+	return e.Title + " failed"
+}
+
+// Reasons are those of each node.
+func (e *StepError) Reasons() []progress.Reason {
+	reasons := make([]progress.Reason, len(e.Nodes))
+	for i, node := range e.Nodes {
+		reasons[i] = progress.Reason{Node: node.Node, Cause: reason(node), Lines: tail(node.Log, shownLines)}
+	}
+	return reasons
 }
 
 // shownLines is how much of a log an error shows; the run's evidence has the rest.
@@ -78,7 +96,14 @@ func reason(f NodeFailure) string {
 		}
 		return text
 	}
-	return strings.TrimPrefix(f.Err.Error(), f.Node+": ")
+	type unnamed interface {
+		error
+		Unnamed() string
+	}
+	if named, ok := errors.AsType[unnamed](f.Err); ok && named.Error() == f.Err.Error() {
+		return named.Unnamed()
+	}
+	return f.Err.Error()
 }
 
 // advice is what node scripts themselves have said at their end of what to do, if all that failed say the same; empty:

@@ -52,11 +52,23 @@ type NodeHealth struct {
 }
 
 // Health is one look at a whole cluster. Formed means that all nodes are healthy and no more are listed than there
-// should be; Reasons say what is missing, in node order.
+// should be.
 type Health struct {
-	Nodes   []NodeHealth `json:"nodes"`
-	Formed  bool         `json:"formed"`
-	Reasons []string     `json:"reasons,omitempty"`
+	Nodes  []NodeHealth `json:"nodes"`
+	Formed bool         `json:"formed"`
+	// Own are the reasons why it is not formed that are no node's.
+	Own []string `json:"own,omitempty"`
+}
+
+// Reasons say what is missing: for each node, in node order, then for the cluster.
+func (h Health) Reasons() []string {
+	var reasons []string
+	for _, node := range h.Nodes {
+		if node.Error != "" {
+			reasons = append(reasons, node.Name+": "+node.Error)
+		}
+	}
+	return append(reasons, h.Own...)
 }
 
 // Notes are worth knowing and no faults: services that were left out, nodes without free capacity.
@@ -331,9 +343,6 @@ func judgeRunning(nodes []NodeHealth) Health {
 	health := Health{Nodes: nodes}
 	for i := range nodes {
 		nodes[i].Error = joined(nodes[i].healthProblem(), nodes[i].serviceProblems())
-		if nodes[i].Error != "" {
-			health.Reasons = append(health.Reasons, nodes[i].Name+": "+nodes[i].Error)
-		}
 	}
 	return health
 }
@@ -345,18 +354,15 @@ func judge(nodes []NodeHealth, listed map[string]string, listErr error) Health {
 		nodes[i].Error = nodes[i].problems(len(nodes), absentees(nodes, i))
 		nodes[i].Healthy = nodes[i].Error == ""
 		nodes[i].Note = nodes[i].note()
-		if !nodes[i].Healthy {
-			health.Formed = false
-			health.Reasons = append(health.Reasons, nodes[i].Name+": "+nodes[i].Error)
-		}
+		health.Formed = health.Formed && nodes[i].Healthy
 	}
 	switch {
 	case listErr != nil && (health.Formed || !anySilent(nodes)):
 		health.Formed = false
-		health.Reasons = append(health.Reasons, listErr.Error())
+		health.Own = append(health.Own, listErr.Error())
 	case len(listed) > len(nodes):
 		health.Formed = false
-		health.Reasons = append(health.Reasons, fmt.Sprintf("hive get nodes lists %d nodes instead of %d", len(listed), len(nodes)))
+		health.Own = append(health.Own, fmt.Sprintf("hive get nodes lists %d nodes instead of %d", len(listed), len(nodes)))
 	}
 	return health
 }
@@ -501,7 +507,7 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 			}
 			if limited.Err() == nil {
 				c.blameSilent(&health)
-				shown.report(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons, "; "))
+				shown.report(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons(), "; "))
 			}
 			if delay.wait(limited) != nil {
 				return c.unhealthy(ctx)
@@ -560,7 +566,7 @@ func (c *Cluster) unhealthy(ctx context.Context) error {
 		}
 	}
 	if len(failures) == 0 {
-		failed.Err = fmt.Errorf("%w: %s", failed.Err, strings.Join(health.Reasons, "; "))
+		failed.Err = fmt.Errorf("%w: %s", failed.Err, strings.Join(health.Reasons(), "; "))
 		return failed
 	}
 	failed.Nodes, _ = errors.AsType[nodeErrors](c.withLogs(ctx, failures, func(h Host) []string {

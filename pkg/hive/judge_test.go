@@ -106,7 +106,7 @@ func TestJudge(t *testing.T) {
 				tt.change(&nodes[tt.nodes-1])
 			}
 			health := judge(nodes, listed, nil)
-			if got := strings.Join(health.Reasons, "\n"); got != tt.want || health.Formed != (tt.want == "") {
+			if got := strings.Join(health.Reasons(), "\n"); got != tt.want || health.Formed != (tt.want == "") {
 				t.Errorf("formed: %v, reasons: %s", health.Formed, got)
 			}
 			if nodes[0].Healthy != (tt.nodes > 1 || tt.want == "") {
@@ -151,8 +151,8 @@ func TestJudgeBlamesTheSilentNode(t *testing.T) {
 					ill = append(ill, node.Name)
 				}
 			}
-			if diff := cmp.Diff(tt.want, ill); diff != "" || health.Formed || len(health.Reasons) != len(tt.want) {
-				t.Errorf("formed: %v, reasons: %v%s", health.Formed, health.Reasons, diff)
+			if diff := cmp.Diff(tt.want, ill); diff != "" || health.Formed || len(health.Reasons()) != len(tt.want) {
+				t.Errorf("formed: %v, reasons: %v%s", health.Formed, health.Reasons(), diff)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestANodeTableThatCannotBeHadIsToldOnce(t *testing.T) {
 		nodes[i].Ready, nodes[i].errs.ready = "", failed
 	}
 	health := judge(nodes, nil, failed)
-	if diff := cmp.Diff([]string{failed.Error()}, health.Reasons); diff != "" || health.Formed {
+	if diff := cmp.Diff([]string{failed.Error()}, health.Reasons()); diff != "" || health.Formed {
 		t.Errorf("formed: %v%s", health.Formed, diff)
 	}
 }

@@ -58,7 +58,7 @@ func TestCourse(t *testing.T) {
 			t.Errorf("steps began (-want +got):\n%s", diff)
 		}
 		if health := l.Check(t.Context()); !health.Formed {
-			t.Errorf("not formed: %v", health.Reasons)
+			t.Errorf("not formed: %v", health.Reasons())
 		}
 	}
 	all, whole := "ci-1 ci-2 ci-3", []string{"init: ci-1 ci-2 ci-3", "join: ci-1 ci-2 ci-3"}

@@ -58,7 +58,7 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if report.Formed {
 		return "already configured with the same inputs, and formed (--force does it again)", true, nil
 	}
-	warn(c.sink(cluster.PhaseConfigure), "configured before, but no longer healthy: configuring again (%s)", strings.Join(report.Reasons, "; "))
+	warn(c.sink(cluster.PhaseConfigure), "configured before, but no longer healthy: configuring again (%s)", strings.Join(report.Reasons(), "; "))
 	return "", false, nil
 }
 
@@ -77,9 +77,9 @@ func (c *configure) meet(ctx context.Context) error {
 		node := c.Record.Nodes[i].Name
 		switch {
 		case machine.Gone:
-			failures = append(failures, machine.Err)
+			failures = append(failures, progress.WithNodes(machine.Err, node))
 		case replaced(c.Record.Phases[cluster.PhaseUp].Nodes[node].Machine, machine.ID):
-			failures = append(failures, fmt.Errorf("the VM of %s was replaced by others since the last up", node))
+			failures = append(failures, progress.WithNodes(fmt.Errorf("the VM of %s was replaced by others since the last up", node), node))
 		case machine.Err != nil:
 			c.sink(cluster.PhaseConfigure).Emit(progress.Event{
 				Kind: progress.Debug, Node: node, Message: "whether its VM was replaced cannot be asked: " + machine.Err.Error(),
@@ -114,7 +114,8 @@ func (c *configure) wanted() (string, error) {
 func (c *configure) Run(ctx context.Context) error {
 	for _, node := range c.Record.Nodes {
 		if !node.Management.IsValid() {
-			return progress.WithHint(fmt.Errorf("%w: the address of %s is not known", ErrNotUp, node.Name), fmt.Sprintf("hive-test up %s", c.Record.Name))
+			err := progress.WithNodes(fmt.Errorf("%w: the address of %s is not known", ErrNotUp, node.Name), node.Name)
+			return progress.WithHint(err, fmt.Sprintf("hive-test up %s", c.Record.Name))
 		}
 	}
 	if err := c.meet(ctx); err != nil {

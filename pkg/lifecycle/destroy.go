@@ -302,7 +302,7 @@ func (d *destroyer) leak(ctx context.Context, cause error) error {
 	case ctx.Err() != nil:
 		next = again + " --force"
 	}
-	ctx, cancel := phase.After(ctx, remainingTime, errors.New("timed out"))
+	ctx, cancel := phase.After(ctx, remainingTime, progress.ErrTimeUp)
 	defer cancel()
 	there, err := d.remaining(ctx) // where that fails too, the cause says enough
 	leak := d.leaked(there, cause, err == nil)

@@ -247,7 +247,10 @@ func (g gatherer) keep(told []deploy.Diagnostic) []Item {
 			item.Why = t.Err.Error()
 		}
 		if t.Text != "" {
-			name := filepath.Join("nodes", g.node.Name, "pve", t.What+".txt")
+			name := filepath.Join("nodes", g.node.Name, "pve", t.What)
+			if filepath.Ext(name) == "" {
+				name += ".txt"
+			}
 			if err := g.keepFile(name, t.Text); err != nil {
 				item.Why = err.Error()
 			} else {

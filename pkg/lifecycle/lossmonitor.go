@@ -18,7 +18,7 @@ import (
 )
 
 // ErrNodeLost means that a node was lost while suites ran, and did not come back.
-var ErrNodeLost = errors.New("a node was lost")
+var ErrNodeLost = progress.WithCode(errors.New("a node was lost"), "node-lost")
 
 // How often the nodes are asked for a sign of life: seldom while all is well, sooner when something is not.
 const (
@@ -248,7 +248,7 @@ func (l *lossMonitor) missDaemon(s *observation, pulse hive.Pulse, now time.Time
 // giveUp ends the suites.
 func (l *lossMonitor) giveUp(node string, s *observation) {
 	err := fmt.Errorf("%w: %s since %s, for longer than %s (--lost-after): %s", ErrNodeLost, node, s.lost.Local().Format(time.TimeOnly), progress.FormatLimit(l.LostAfter), s.why)
-	l.end(&suite.EndedError{Err: progress.WithHint(err, fmt.Sprintf("hive-test status %s; a suite that has nodes down for longer needs a longer --lost-after", l.Record.Name))})
+	l.end(&suite.EndedError{Err: progress.WithHint(progress.WithNodes(err, node), fmt.Sprintf("hive-test status %s; a suite that has nodes down for longer needs a longer --lost-after", l.Record.Name))})
 }
 
 func (l *lossMonitor) tell(kind progress.Kind, node, format string, args ...any) {

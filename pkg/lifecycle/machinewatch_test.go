@@ -96,11 +96,10 @@ func TestTheDeadTellNothing(t *testing.T) {
 	job := (&world{}).job(t)
 	job.Record.Nodes = cluster.Nodes{{Name: "ci-1-1"}, {Name: "ci-1-2"}}
 	told := answers{ssh: []string{"ok", "no route to host"}, health: hive.Health{
-		Nodes:   []hive.NodeHealth{{Name: "ci-1-1", Code: 200, Error: "it sees 0 of 1 peers"}, {Name: "ci-1-2", Error: "the daemon does not answer: no route to host"}},
-		Reasons: []string{"ci-1-1: it sees 0 of 1 peers", "ci-1-2: the daemon does not answer: no route to host"},
+		Nodes: []hive.NodeHealth{{Name: "ci-1-1", Code: 200, Error: "it sees 0 of 1 peers"}, {Name: "ci-1-2", Error: "the daemon does not answer: no route to host"}},
 	}}
 	got := job.status([]deploy.Power{{Power: "running"}, {Power: "stopped"}}, told, nil)
-	want := Status{Record: job.Record, Reasons: []string{"ci-1-1: it sees 0 of 1 peers", "ci-1-2: its VM is stopped"}, Nodes: []NodeStatus{
+	want := Status{Record: job.Record, Nodes: []NodeStatus{
 		{Node: job.Record.Nodes[0], Power: deploy.Power{Power: "running"}, SSH: "ok", Health: told.health.Nodes[0]},
 		{Node: job.Record.Nodes[1], Power: deploy.Power{Power: "stopped"}, SSH: "its VM is stopped", Health: hive.NodeHealth{Name: "ci-1-2", Peers: hive.PeersUnknown, Error: "its VM is stopped"}},
 	}}

@@ -23,23 +23,33 @@ type NodeStatus struct {
 
 // Status is the state of a cluster at one moment.
 type Status struct {
-	Record  *cluster.Record
-	Formed  bool
-	Reasons []string
-	Nodes   []NodeStatus
+	Record *cluster.Record
+	Formed bool
+	// Own are the reasons why it is not formed that are no node's.
+	Own   []string
+	Nodes []NodeStatus
+}
+
+// Reasons say why the cluster is not formed: of each node, in node order, then its own.
+func (s Status) Reasons() []string { return s.health().Reasons() }
+
+func (s Status) health() hive.Health {
+	health := hive.Health{Formed: s.Formed, Own: s.Own}
+	for _, node := range s.Nodes {
+		health.Nodes = append(health.Nodes, node.Health)
+	}
+	return health
 }
 
 // Notes are worth knowing of the cluster, and no faults.
 func (s Status) Notes() []string {
-	var health hive.Health
 	var unknown []string
 	for _, node := range s.Nodes {
-		health.Nodes = append(health.Nodes, node.Health)
 		if node.Power.Why != "" {
 			unknown = append(unknown, fmt.Sprintf("%s: whether its VM runs is not known: %s", node.Name, node.Power.Why))
 		}
 	}
-	return append(unknown, health.Notes()...)
+	return append(unknown, s.health().Notes()...)
 }
 
 // statusTime bounds what hypervisors and SSH servers are asked in one look at a cluster. What hive is asked has limits
@@ -88,14 +98,14 @@ func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
 	if !r.Record.Nodes.WereUp() {
 		why = fmt.Sprintf("it is not up: `hive-test up %s` goes on, `hive-test down %s` removes it", r.Record.Name, r.Record.Name)
 	}
-	told := answers{health: hive.Health{Reasons: []string{why}}}
+	told := answers{health: hive.Health{Own: []string{why}}}
 	if !addressed(r.Record.Nodes) {
 		return told, nil
 	}
 	group, err := r.group()
 	if err != nil { // no node can be asked, and the hypervisors can
 		told.ssh = slices.Repeat([]string{err.Error()}, len(r.Record.Nodes))
-		told.health.Reasons = []string{err.Error()}
+		told.health.Own = []string{err.Error()}
 		return told, nil
 	}
 	handle, err := r.hiveWithin(r.Sink, watched.within)
@@ -113,7 +123,7 @@ func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
 
 // status puts side by side what was found. Nodes that have moved are shown where they are, written down or not.
 func (r *Job) status(powers []deploy.Power, told answers, moves []remote.Move) Status {
-	status := Status{Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes)), Formed: told.health.Formed, Reasons: told.health.Reasons}
+	status := Status{Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes)), Formed: told.health.Formed, Own: told.health.Own}
 	for i, node := range r.Record.Nodes {
 		status.Nodes[i] = NodeStatus{Node: node, SSH: "unknown", Health: hive.NodeHealth{Peers: hive.PeersUnknown}}
 		for _, m := range moves {
@@ -143,15 +153,8 @@ func (s *Status) blame(i int) {
 	if why == "" {
 		return
 	}
-	before := slices.Index(s.Reasons, node.Name+": "+node.Health.Error)
 	s.Formed, node.SSH = false, why
 	node.Health = hive.NodeHealth{Name: node.Name, Peers: hive.PeersUnknown, Error: why}
-	if before < 0 {
-		s.Reasons = append(s.Reasons, node.Name+": "+why)
-		return
-	}
-	s.Reasons = slices.Clone(s.Reasons)
-	s.Reasons[before] = node.Name + ": " + why
 }
 
 func addressed(nodes cluster.Nodes) bool {

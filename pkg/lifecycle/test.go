@@ -18,7 +18,7 @@ import (
 var ErrNotConfigured = errors.New("the cluster is not configured")
 
 // ErrTestsFailed means that at least one case failed, or that none ran.
-var ErrTestsFailed = errors.New("tests failed")
+var ErrTestsFailed = progress.WithCode(errors.New("tests failed"), "tests-failed")
 
 // test runs the suites and keeps their results.
 type test struct{ *Job }

@@ -191,7 +191,7 @@ func (u *up) key(context.Context, progress.Sink) error {
 func (u *up) claim(ctx context.Context, sink progress.Sink) error {
 	err := u.Deploy.Lease.Acquire(ctx, u.Record, u.Before, sink)
 	if err != nil { // nothing is recorded yet: nobody else would give up what was claimed so far
-		ctx, cancel := phase.After(ctx, remainingTime, errors.New("timed out"))
+		ctx, cancel := phase.After(ctx, remainingTime, progress.ErrTimeUp)
 		defer cancel()
 		u.Deploy.Lease.Release(ctx, u.Record, sink)
 	}
@@ -342,7 +342,7 @@ func (u *up) restart(ctx context.Context, sink progress.Sink) error {
 			_, err = u.Deploy.Addresses.Addresses(ctx, &one, sink)
 		}
 		if err != nil {
-			return fmt.Errorf("restarting %s: %w", node.Name, err)
+			return progress.WithNodes(fmt.Errorf("restarting %s: %w", node.Name, err), node.Name)
 		}
 	}
 	return nil

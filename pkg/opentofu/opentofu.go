@@ -239,7 +239,7 @@ func (r *Run) step(ctx context.Context, name string, call func(*stream) error) e
 func ended(err error, took time.Duration) progress.Event {
 	e := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Seconds: took.Seconds()}
 	if err != nil {
-		e.Status, e.Error = progress.Failed, err.Error()
+		e.Status, e.Error, e.Problem = progress.Failed, err.Error(), progress.ProblemOf(err)
 	}
 	if errors.Is(err, context.Canceled) {
 		e.Status = progress.Interrupted

@@ -144,11 +144,7 @@ func emit(sink progress.Sink, o Outcome) {
 }
 
 func endOf(o Outcome) progress.Event {
-	e := progress.Event{Kind: progress.PhaseEnd, Status: o.Status, Seconds: o.Seconds, Message: o.Reason}
-	if o.Err != nil {
-		e.Error, e.Hint = o.Err.Error(), progress.HintOf(o.Err)
-	}
-	return e
+	return progress.Event{Kind: progress.PhaseEnd, Status: o.Status, Seconds: o.Seconds, Message: o.Reason}.WithError(o.Err)
 }
 
 // attempt asks a phase whether it is needed and runs it within its limit.
@@ -158,7 +154,7 @@ func (r *run) attempt(parent context.Context, sink progress.Sink, entry Entry) (
 	defer func() { o.Seconds = time.Since(began).Seconds() }()
 
 	limit, whole := r.limitOf(parent, entry)
-	ctx, cancel := limited(parent, limit, r.grace(), errTimeUp)
+	ctx, cancel := limited(parent, limit, r.grace(), progress.ErrTimeUp)
 	defer cancel()
 	var skipped bool
 	skipped, o.Reason, o.Err = r.skip(ctx, sink, entry.Phase)
@@ -177,7 +173,7 @@ func (r *run) attempt(parent context.Context, sink progress.Sink, entry Entry) (
 		return o
 	}
 	o.Reason = ""
-	if context.Cause(ctx) == errTimeUp {
+	if context.Cause(ctx) == progress.ErrTimeUp {
 		kept := graceOf(limit, r.grace())
 		if whole {
 			o.Err = &TimeoutError{Limit: r.Timeout, After: r.Timeout - r.reserve - kept, Setting: r.Setting, Whole: true, Err: o.Err}
@@ -304,7 +300,7 @@ func (r *run) cleanUp(parent context.Context) {
 	}
 	detached, stop := r.detach(parent)
 	defer stop()
-	ctx, cancel := limited(detached, limit, r.grace(), errTimeUp)
+	ctx, cancel := limited(detached, limit, r.grace(), progress.ErrTimeUp)
 	defer cancel()
 	for len(r.begun) > 0 {
 		phase := r.begun[len(r.begun)-1]

@@ -91,12 +91,9 @@ func (e *TimeoutError) Error() string {
 	return s
 }
 
-// errTimeUp is the cause of a phase's context whose limit has passed, in the words of those who only see the context.
-var errTimeUp = errors.New("timed out")
-
 // bare errors of a context say no more than the TimeoutError does.
 func bare(err error) bool {
-	return err == context.Canceled || err == context.DeadlineExceeded || err == errTimeUp
+	return err == context.Canceled || err == context.DeadlineExceeded || err == progress.ErrTimeUp
 }
 
 // Unwrap returns what the phase returned.
@@ -104,6 +101,9 @@ func (e *TimeoutError) Unwrap() error { return e.Err }
 
 // Is matches context.DeadlineExceeded.
 func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Code is that of all that took too long.
+func (e *TimeoutError) Code() string { return "timeout" }
 
 // Hint says how to allow more time.
 func (e *TimeoutError) Hint() string {
@@ -163,9 +163,9 @@ func Step(ctx context.Context, sink progress.Sink, name string, fn func(ctx cont
 func ending(ctx context.Context, kind progress.Kind, began time.Time, err error) progress.Event {
 	e := progress.Event{Kind: kind, Seconds: time.Since(began).Seconds(), Status: progress.Passed}
 	if err != nil {
-		e.Status, e.Error, e.Hint = statusOf(ctx, err), err.Error(), progress.HintOf(err)
+		e.Status = statusOf(ctx, err)
 	}
-	return e
+	return e.WithError(err)
 }
 
 // statusOf tells a failure from an interruption: what fails after the user said stop was interrupted, whatever words

@@ -55,6 +55,8 @@ type Event struct {
 	Message string    `json:"message,omitempty"`
 	Error   string    `json:"error,omitempty"`
 	Hint    string    `json:"hint,omitempty"`
+	// Problem is the error as data, set by WithError.
+	Problem *Problem `json:"problem,omitempty"`
 	// ExitCode is set on RunEnd (the code the process will exit with).
 	ExitCode *int `json:"exit_code,omitempty"`
 	// OwnerID is set on RunStart: whose the cluster's VMs are.

@@ -1,15 +1,12 @@
 package progress
 
-import (
-	"slices"
-	"strings"
-)
-
 // Explanation is why a run did not pass, in few words: it stands at the run's end and in every report.
 type Explanation struct {
 	Phase string `json:"phase,omitempty"`
 	Step  string `json:"step,omitempty"`
 	Node  string `json:"node,omitempty"`
+	// Where is the same for people: "configure, step join on ci-2".
+	Where string `json:"where,omitempty"`
 	// What failed, as one line.
 	What string `json:"what"`
 	// Lines are the last ones of output or a log that matter, and From is where they stand: a node's output, or a file
@@ -29,12 +26,8 @@ func (x *Explanation) mapped(change func(string) string) *Explanation {
 		return nil
 	}
 	y := *x
-	y.Lines = slices.Clone(x.Lines)
-	texts := []*string{&y.Phase, &y.Step, &y.Node, &y.What, &y.From, &y.Cause, &y.Next}
-	for i := range y.Lines {
-		texts = append(texts, &y.Lines[i])
-	}
-	for _, text := range texts {
+	y.Lines = mapAll(x.Lines, change)
+	for _, text := range []*string{&y.Phase, &y.Step, &y.Node, &y.Where, &y.What, &y.From, &y.Cause, &y.Next} {
 		if *text != "" {
 			*text = change(*text)
 		}
@@ -47,12 +40,9 @@ func (x *Explanation) Cleaned() *Explanation { return x.mapped(oneLine) }
 
 // Headline is where it failed, and what: "configure, step join on ci-2: ...".
 func (x *Explanation) Headline() string {
-	where := x.Phase
-	if x.Step != "" && x.Step != x.Phase {
-		where = strings.TrimPrefix(where+", step "+x.Step, ", ")
+	where := x.Where
+	if where == "" { // of a release before it was told
+		where = x.Phase + prefixedWith(", step ", x.Step) + prefixedWith(" on ", x.Node)
 	}
-	if x.Node != "" && !strings.Contains(x.What, x.Node) {
-		where += " on " + x.Node
-	}
-	return strings.TrimPrefix(where+": "+x.What, ": ")
+	return prefixed(where, ": ") + x.What
 }

@@ -25,7 +25,7 @@ type gitHub struct {
 	summary func([]Event) []byte
 	events  []Event
 	grouped bool
-	failed  []string // errors that were annotated
+	failed  []*Problem // errors that were annotated
 }
 
 // Emit keeps what the summary is made from, and writes what e says.
@@ -54,7 +54,7 @@ func (g *gitHub) dress(e Event, text string) string {
 	case Case:
 		return text + g.annotation(e, prefixed(e.Suite, ": ")+label(e, e.Name))
 	case Warning:
-		return command("warning", e.Node, strings.TrimPrefix(newLines(Options{}).warning(e), "warning: "))
+		return command("warning", e.Node, newLines(Options{}).warning(e, ""))
 	case RunEnd:
 		return g.endGroup() + text + g.annotation(e, strings.TrimSpace(e.Verb+" "+e.Cluster)) + g.writeSummary()
 	}
@@ -81,10 +81,10 @@ func (g *gitHub) endGroup() string {
 func (g *gitHub) annotation(e Event, title string) string {
 	text := strings.TrimSpace(Clean(e.Error))
 	own := e.Kind == Case || e.Kind == StepEnd
-	if e.Status != Failed && e.Status != Interrupted || text == "" || !own && Said(g.failed, text) {
+	if e.Status != Failed && e.Status != Interrupted || text == "" || !own && e.Failure().ToldBy(g.failed...) {
 		return ""
 	}
-	g.failed = append(g.failed, text)
+	g.failed = append(g.failed, e.Failure())
 	if hint := strings.TrimSpace(Clean(e.Hint)); hint != "" {
 		text += "\nhint: " + hint
 	}

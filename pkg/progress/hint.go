@@ -11,43 +11,33 @@ func WithHint(err error, hint string) error {
 	if err == nil {
 		return nil
 	}
-	return &hinted{err: err, hint: hint}
+	return &annotated{error: err, hint: hint}
 }
 
-type hinted struct {
-	err  error
-	hint string
+// annotated is an error with what its message does not tell.
+type annotated struct {
+	error
+	code, hint string
+	nodes      []string
 }
 
-func (h *hinted) Error() string { return h.err.Error() }
-func (h *hinted) Unwrap() error { return h.err }
-func (h *hinted) Hint() string  { return h.hint }
+func (a *annotated) Unwrap() error       { return a.error }
+func (a *annotated) Code() string        { return a.code }
+func (a *annotated) Hint() string        { return a.hint }
+func (a *annotated) NodeNames() []string { return a.nodes }
 
 // HintOf returns the hints of err and of every error that it wraps or joins, outermost first, each once, one a line.
 // It is empty if there are none.
 func HintOf(err error) string {
 	var hints []string
-	collectHints(err, &hints)
-	return strings.Join(hints, "\n")
-}
-
-func collectHints(err error, hints *[]string) {
-	if err == nil {
-		return
-	}
-	if h, ok := err.(interface{ Hint() string }); ok {
-		for line := range strings.Lines(h.Hint()) {
-			if line = strings.TrimSpace(line); line != "" && !slices.Contains(*hints, line) {
-				*hints = append(*hints, line)
+	visit(err, func(err error) {
+		if h, ok := err.(interface{ Hint() string }); ok {
+			for line := range strings.Lines(h.Hint()) {
+				if line = strings.TrimSpace(line); line != "" && !slices.Contains(hints, line) {
+					hints = append(hints, line)
+				}
 			}
 		}
-	}
-	switch u := err.(type) {
-	case interface{ Unwrap() error }:
-		collectHints(u.Unwrap(), hints)
-	case interface{ Unwrap() []error }:
-		for _, inner := range u.Unwrap() {
-			collectHints(inner, hints)
-		}
-	}
+	})
+	return strings.Join(hints, "\n")
 }

@@ -25,10 +25,10 @@ const (
 type lines struct {
 	Options
 	rows   []PhaseRow
-	phase  string   // that runs
-	shown  []string // errors that were said
-	hints  []string // lines of hints that were said
-	labels []string // names of phases and steps that were said
+	phase  string     // that runs
+	shown  []*Problem // that were said
+	hints  []string   // lines of hints that were said
+	words  []string   // names of phases and steps, and contexts of problems, that were said
 	cases  map[Status]int
 	runDir string
 }
@@ -67,7 +67,7 @@ func (l *lines) text(e Event) string {
 	case Info, Note:
 		return l.message(e)
 	case Warning:
-		return l.warning(e)
+		return l.warning(e, l.paint(yellow, "warning:")+" ")
 	case Output:
 		margin := "  " + l.paint(dim, prefixed(oneLine(e.Node), " ")+"|") + " "
 		return margin + strings.ReplaceAll(Clean(strings.TrimRight(e.Message, "\r")), "\n", "\n"+margin) + "\n"
@@ -86,10 +86,10 @@ func (l *lines) note(e Event) {
 	}
 	switch e.Kind {
 	case StepStart:
-		l.labels = append(l.labels, e.Step)
+		l.words = append(l.words, e.Step)
 	case PhaseStart:
 		l.phase = e.Phase
-		l.labels = append(l.labels, e.Phase)
+		l.words = append(l.words, e.Phase)
 	case PhaseEnd:
 		l.phase = ""
 		row := PhaseRow{Name: e.Phase, Status: e.Status, Seconds: e.Seconds}
@@ -142,41 +142,28 @@ func (l *lines) mark(s Status) string {
 	return l.paint(green, "✓")
 }
 
-// problem says an error and its hint, unless it was said before.
+// problem says an error and its hint, unless it was said before: then only what is new of its context, but for the names
+// of steps, for instance that the time was up, or that VMs may remain.
 func (l *lines) problem(margin string, e Event) string {
-	text := strings.TrimSpace(Clean(e.Error))
-	own := e.Kind == Case || e.Kind == StepEnd && e.Node != "" // two nodes may fail with the same words
-	if text != "" && !own && Said(l.shown, text) {
-		text = l.added(text)
-	}
+	text, p := strings.TrimSpace(Clean(e.Error)), e.Failure()
 	if text == "" {
 		return l.hint(margin, e.Hint)
 	}
-	l.shown = append(l.shown, text)
+	own := e.Kind == Case || e.Kind == StepEnd && e.Node != "" // two nodes may fail with the same words
+	if !own && p.ToldBy(l.shown...) {
+		fresh := slices.DeleteFunc(slices.Clone(p.Context), func(words string) bool { return slices.Contains(l.words, words) })
+		text = Clean(strings.Join(fresh, ": "))
+	}
+	l.shown, l.words = append(l.shown, p), append(l.words, p.Context...)
+	if text == "" {
+		return l.hint(margin, e.Hint)
+	}
 	lead := "error: "
 	if e.Status == Skipped {
 		lead = "because: "
 	}
 	s := margin + l.paint(red, lead) + strings.TrimPrefix(indent(text, margin, maxErrorLines), margin)
 	return s + l.hint(margin, e.Hint)
-}
-
-// added is what text, which wraps an error that was said, adds to it: not the names of steps, but for instance that the
-// time was up, or that VMs may remain.
-func (l *lines) added(text string) string {
-	rest := text
-	for _, s := range l.shown {
-		if before, wraps := strings.CutSuffix(text, ": "+s); wraps && len(before) < len(rest) {
-			rest = before
-		}
-	}
-	if rest == text {
-		return ""
-	}
-	parts := slices.DeleteFunc(strings.Split(rest, ": "), func(part string) bool {
-		return slices.Contains(l.labels, part) || slices.ContainsFunc(l.shown, func(s string) bool { return strings.Contains(s, part) })
-	})
-	return strings.Join(parts, ": ")
 }
 
 // hint says those lines of a hint that were not said before.
@@ -191,26 +178,13 @@ func (l *lines) hint(margin, hint string) string {
 	return indent(strings.Join(fresh, "\n"), margin+l.paint(yellow, "hint:")+" ", 0)
 }
 
-// Said reports whether text adds nothing to what was said: it is one of said, or wraps one of them as "doing x: " does,
-// or each of its lines does. An error that travels up is told once.
-func Said(said []string, text string) bool {
-	known := slices.ContainsFunc(said, func(s string) bool {
-		return text == s || strings.HasSuffix(text, ": "+s) && strings.Count(text, "\n") == strings.Count(s, "\n")
-	})
-	lines := strings.Split(text, "\n")
-	if known || len(lines) == 1 {
-		return known
-	}
-	return !slices.ContainsFunc(lines, func(line string) bool { return !Said(said, line) })
-}
-
 func (l *lines) message(e Event) string {
 	return indent(prefixed(e.Node, ": ")+e.Message, "  ", 0)
 }
 
-func (l *lines) warning(e Event) string {
+func (l *lines) warning(e Event, lead string) string {
 	text := prefixed(e.Node, ": ") + e.Message + prefixedWith(": ", e.Error)
-	return indent(text, l.paint(yellow, "warning:")+" ", maxErrorLines) + l.hint("", e.Hint)
+	return indent(text, lead, maxErrorLines) + l.hint("", e.Hint)
 }
 
 func (l *lines) runEnd(e Event) string {

@@ -54,7 +54,7 @@ func masked(e Event, masker *Masker) Event {
 			*field = masker.Mask(*field)
 		}
 	}
-	e.Explanation = e.Explanation.mapped(masker.Mask)
+	e.Problem, e.Explanation = e.Problem.mapped(masker.Mask), e.Explanation.mapped(masker.Mask)
 	return e
 }
 

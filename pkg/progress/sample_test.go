@@ -2,7 +2,9 @@ package progress
 
 import (
 	"bytes"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -52,6 +54,7 @@ const second = time.Second
 // failedRun is a full run whose configure fails on node 2, with all that a renderer has to cope with.
 func failedRun() []at {
 	code := 5
+	full := WithHint(WithNodes(errors.New("install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var"), "ci-123-2"), "--disk-size-gb=64")
 	return []at{
 		{0, Event{Kind: RunStart, RunDir: "clusters/.runs/ci-123/20000101T000000Z-full"}},
 		{0, Event{Kind: PhaseStart, Phase: "up"}},
@@ -72,14 +75,8 @@ func failedRun() []at {
 		{second, Event{Kind: Output, Phase: "configure", Step: "install", Node: "ci-123-1", Message: "\x1b[32mok\x1b[0m: ::error::not a command"}},
 		{second, Event{Kind: Debug, Phase: "configure", Node: "ci-123-2", Message: "session 3 opened"}},
 		{0, Event{Kind: StepEnd, Phase: "configure", Step: "install", Node: "ci-123-1", Status: Passed, Seconds: 2}},
-		{second, Event{
-			Kind: StepEnd, Phase: "configure", Step: "install", Node: "ci-123-2", Status: Failed, Seconds: 3,
-			Error: "install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var", Hint: "--disk-size-gb=64",
-		}},
-		{second, Event{
-			Kind: PhaseEnd, Phase: "configure", Status: Failed, Seconds: 4,
-			Error: "install: install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var", Hint: "--disk-size-gb=64",
-		}},
+		{second, Event{Kind: StepEnd, Phase: "configure", Step: "install", Node: "ci-123-2", Status: Failed, Seconds: 3}.WithError(full)},
+		{second, Event{Kind: PhaseEnd, Phase: "configure", Status: Failed, Seconds: 4}.WithError(fmt.Errorf("install: %w", full))},
 		{0, Event{Kind: PhaseStart, Phase: "test"}},
 		{0, Event{Kind: PhaseEnd, Phase: "test", Status: Skipped, Message: "not run: configure failed"}},
 		{0, Event{Kind: PhaseStart, Phase: "down"}},
@@ -91,8 +88,7 @@ func failedRun() []at {
 				Lines: []string{"100% full: /dev/sda1, /var"}, From: "the log on ci-123-2", Signature: "node-disk-full", Cause: "a disk of the node is full",
 				Next: "hive-test up ci-123 --disk-size-gb=64",
 			},
-			Error: "configure: install: install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var",
-		}},
+		}.WithError(fmt.Errorf("configure: install: %w", full))},
 	}
 }
 

@@ -93,24 +93,6 @@ func TestHints(t *testing.T) {
 	}
 }
 
-func TestSaid(t *testing.T) {
-	said := []string{"no space", "ci-2: two\nlines"}
-	tests := map[string]bool{
-		"no space":                       true,
-		"configure: install: no space":   true,
-		"another: no space left":         false,
-		"form: ci-2: two\nlines":         true,
-		"x: no space\ny: no space":       true,
-		"x: something else\ny: no space": false,
-		"configure: timed out":           false,
-	}
-	for text, want := range tests {
-		if got := Said(said, text); got != want {
-			t.Errorf("Said(%q) = %v", text, got)
-		}
-	}
-}
-
 func TestRedactMasksSecretsHoweverTheyAreWritten(t *testing.T) {
 	const token = `root@pam!ci=12/34+5"6&7`
 	key := "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nAAAAB3NzaC1lZDI1NTE5AAAA\n-----END OPENSSH PRIVATE KEY-----\n"

@@ -68,12 +68,15 @@ type ExitError struct {
 }
 
 // Error names node, command, status and the last lines that the command wrote.
-func (e *ExitError) Error() string {
+func (e *ExitError) Error() string { return e.Node + ": " + e.Unnamed() }
+
+// Unnamed is Error without the node.
+func (e *ExitError) Unnamed() string {
 	how := "exited with " + strconv.Itoa(e.Result.ExitCode)
 	if e.Result.Signal != "" {
 		how = "was ended by signal " + e.Result.Signal
 	}
-	return e.Node + ": " + e.Command + " " + how + lastWords(e.Result)
+	return e.Command + " " + how + lastWords(e.Result)
 }
 
 // NodeName is the node's name.
@@ -90,8 +93,11 @@ type UnfinishedError struct {
 }
 
 // Error names node, command, cause and the last lines that the command wrote.
-func (e *UnfinishedError) Error() string {
-	return e.Node + ": " + e.Command + ": " + e.Cause.Error() + lastWords(e.Result)
+func (e *UnfinishedError) Error() string { return e.Node + ": " + e.Unnamed() }
+
+// Unnamed is Error without the node.
+func (e *UnfinishedError) Unnamed() string {
+	return e.Command + ": " + e.Cause.Error() + lastWords(e.Result)
 }
 
 // Unwrap returns the cause.
@@ -110,21 +116,24 @@ type nodeError struct {
 	err  error
 }
 
-func (e *nodeError) Error() string {
+func (e *nodeError) Error() string { return e.node + ": " + e.Unnamed() }
+
+func (e *nodeError) Unnamed() string {
 	text := e.err.Error()
 	if _, named := errors.AsType[named](e.err); named {
 		text = strings.Replace(text, e.node+": ", "", 1)
 	}
-	return e.node + ": " + text
+	return text
 }
 
 func (e *nodeError) Unwrap() error    { return e.err }
 func (e *nodeError) NodeName() string { return e.node }
 
-// named is an error that begins with a node's name.
+// named is an error that begins with a node's name; Unnamed is the rest of it.
 type named interface {
 	error
 	NodeName() string
+	Unnamed() string
 }
 
 // rendered is a Command as the node gets it.

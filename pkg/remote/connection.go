@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+
+	"hive-test/pkg/progress"
 )
 
 // connection is one SSH connection. lost is closed when it has ended; why says why, where that is known.
@@ -48,7 +50,7 @@ func (h *Host) dial(ctx context.Context) (*connection, error) {
 	defer cancel()
 	raw, err := dialVia(ctx, h.via, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to its SSH server: %w", err)
+		return nil, progress.WithCode(fmt.Errorf("connecting to its SSH server: %w", err), "host-unreachable")
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn, channels, requests, err := ssh.NewClientConn(raw, addr, cfg)

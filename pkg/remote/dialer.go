@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
 )
 
 // Defaults of a Config.
@@ -53,7 +54,7 @@ var ErrClosed = errors.New("the SSH connections of this run are closed")
 
 // ErrAuth means that the node took the connection and refused user or key. On a host that still boots this is
 // transient: its user may not exist yet. On one that is up it means the wrong user or key.
-var ErrAuth = errors.New("the node refused the SSH login")
+var ErrAuth = progress.WithCode(errors.New("the node refused the SSH login"), "login-refused")
 
 // Dialer makes and keeps the connections to nodes. All its methods, and those of its hosts, are safe for concurrent
 // use.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 
 	"golang.org/x/crypto/ssh"
@@ -46,7 +45,7 @@ func (h *Host) fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	if strings.HasPrefix(err.Error(), h.node.Name+": ") {
+	if own, ok := err.(named); ok && own.NodeName() == h.node.Name {
 		return err
 	}
 	return &nodeError{h.node.Name, err}

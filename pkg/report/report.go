@@ -117,7 +117,7 @@ const running progress.Status = ""
 
 type builder struct {
 	Report
-	said  []string // the text of each of Errors
+	said  []*progress.Problem // each of Errors
 	ended bool
 	last  time.Time
 }
@@ -200,16 +200,16 @@ func (b *builder) problem(e progress.Event) {
 	if e.Error == "" {
 		return
 	}
-	own := e.Kind == progress.StepEnd && e.Node != ""
-	if !own && progress.Said(b.said, e.Error) {
+	own, p := e.Kind == progress.StepEnd && e.Node != "", e.Failure()
+	if !own && p.ToldBy(b.said...) {
 		i := len(b.said) - 1
-		for i > 0 && !progress.Said(b.said[i:i+1], e.Error) {
+		for i > 0 && p.ToldBy(b.said[:i]...) {
 			i--
 		}
 		b.Errors[i].Hint = cmp.Or(b.Errors[i].Hint, e.Hint)
 		return
 	}
-	b.said = append(b.said, e.Error)
+	b.said = append(b.said, p)
 	b.Errors = append(b.Errors, Problem{e.Phase, e.Step, e.Node, e.Error, e.Hint})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"flag"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -99,14 +100,23 @@ func TestAKilledRunIsInterrupted(t *testing.T) {
 	}
 }
 
+// onNodes is an error of several nodes.
+type onNodes []progress.Reason
+
+func (e onNodes) Error() string              { return fmt.Sprint([]progress.Reason(e)) }
+func (e onNodes) Summary() string            { return "" }
+func (e onNodes) Reasons() []progress.Reason { return e }
+
 func TestAnErrorIsToldOnceWithItsNodeAndHint(t *testing.T) {
+	both := onNodes{{Node: "ci-2", Cause: "409"}, {Node: "ci-3", Cause: "409"}}
+	hinted := progress.WithHint(fmt.Errorf("join: %w", both), "configure --force")
 	r := report.Build([]progress.Event{
 		{Kind: progress.PhaseStart, Phase: "configure"},
 		{Kind: progress.StepEnd, Step: "join", Node: "ci-2", Status: progress.Failed, Error: "409"},
 		{Kind: progress.StepEnd, Step: "join", Node: "ci-3", Status: progress.Failed, Error: "409"},
-		{Kind: progress.StepEnd, Step: "join", Status: progress.Failed, Error: "ci-2: 409\nci-3: 409"},
-		{Kind: progress.PhaseEnd, Phase: "configure", Status: progress.Failed, Error: "join: ci-2: 409\nci-3: 409", Hint: "configure --force"},
-		{Kind: progress.RunEnd, Status: progress.Failed, Error: "configure: join: ci-2: 409\nci-3: 409"},
+		progress.Event{Kind: progress.StepEnd, Step: "join", Status: progress.Failed}.WithError(both),
+		progress.Event{Kind: progress.PhaseEnd, Phase: "configure", Status: progress.Failed}.WithError(hinted),
+		progress.Event{Kind: progress.RunEnd, Status: progress.Failed}.WithError(fmt.Errorf("configure: %w", both)),
 	})
 	want := []report.Problem{
 		{Step: "join", Node: "ci-2", Message: "409"},

@@ -2,6 +2,7 @@ package proxmox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,7 +20,7 @@ const (
 	toldSlack = time.Minute
 )
 
-// Describe reads a VM's configuration, state and tasks. Of a VM that is not ours it tells nothing but that.
+// Describe reads a VM's configuration, state and tasks, those as text and for programs. Of a VM that is not ours it tells nothing but that.
 func (f *Fleet) Describe(ctx context.Context, r *cluster.Record, node cluster.Node) []deploy.Diagnostic {
 	told := []deploy.Diagnostic{{What: "config"}, {What: "status"}, {What: "tasks"}}
 	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
@@ -40,8 +41,12 @@ func (f *Fleet) Describe(ctx context.Context, r *cluster.Record, node cluster.No
 	}
 	// The tasks of a VM that is gone, or was never made, say why. Those of an earlier one with the same id are not ours.
 	since := r.Owner.Created.Add(-toldSlack)
-	told[2].Text, told[2].Err = f.Client.TaskLogs(ctx, node.Hypervisor, node.VMID, since, toldTasks)
-	if told[2].Text == "" && told[2].Err == nil {
+	tasks, err := f.Client.TaskLogs(ctx, node.Hypervisor, node.VMID, since, toldTasks)
+	told[2].Text, told[2].Err = api.TaskText(tasks), err
+	if len(tasks) > 0 {
+		raw, err := json.Marshal(tasks)
+		told = append(told, deploy.Diagnostic{What: "tasks.json", Text: string(raw) + "\n", Err: err})
+	} else if err == nil {
 		told[2].Err = fmt.Errorf("%s has no tasks of VM %d that the token may see", node.Hypervisor, node.VMID)
 	}
 	return told

@@ -39,13 +39,14 @@ func (f *Fleet) reached(ctx context.Context, r *cluster.Record) []vmState {
 func (f *Fleet) Verify(ctx context.Context, r *cluster.Record) error {
 	var failures []error
 	for i, state := range f.reached(ctx, r) {
-		node := r.Nodes[i]
+		node, err := r.Nodes[i], error(nil)
 		switch {
 		case state.err != nil:
-			failures = append(failures, fmt.Errorf("%s: VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, state.err))
+			err = fmt.Errorf("%s: VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, state.err)
 		case !state.ours:
-			failures = append(failures, fmt.Errorf("%s: VM %d on %s is not ours: %s", node.Name, node.VMID, node.Hypervisor, state.why))
+			err = fmt.Errorf("%s: VM %d on %s is not ours: %s", node.Name, node.VMID, node.Hypervisor, state.why)
 		}
+		failures = append(failures, progress.WithNodes(err, node.Name))
 	}
 	if r.Spec.Network.Static() { // two runs on two machines may have chosen alike before either had a VM to show it
 		failures = append(failures, api.Clashes(ctx, f.Client, r.Nodes))

@@ -60,6 +60,9 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("%s (VM %d on %s): %s", e.Node.Name, e.Node.VMID, e.Node.Hypervisor, e.Reason)
 }
 
+// NodeName is the node's name.
+func (e *AddressError) NodeName() string { return e.Node.Name }
+
 // Hint says how to mend it.
 func (e *AddressError) Hint() string { return e.Fix }
 
@@ -287,8 +290,8 @@ func (w *addressWait) lastText() string {
 func distinct(nodes cluster.Nodes) error {
 	var errs []error
 	for _, s := range nodes.Shared() {
-		errs = append(errs, fmt.Errorf("%s and %s both report address %s: the template's machine-id was not cleared, so DHCP takes them "+
-			"for one machine; run 'truncate -s 0 /etc/machine-id' in the image and make the VMs again", s.First, s.Second, s.Address))
+		errs = append(errs, progress.WithNodes(fmt.Errorf("%s and %s both report address %s: the template's machine-id was not cleared, so DHCP takes them "+
+			"for one machine; run 'truncate -s 0 /etc/machine-id' in the image and make the VMs again", s.First, s.Second, s.Address), s.First, s.Second))
 	}
 	return errors.Join(errs...)
 }

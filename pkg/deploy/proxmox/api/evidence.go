@@ -17,9 +17,12 @@ import (
 
 // Task is a task as the list of a hypervisor shows it.
 type Task struct {
-	UPID, Type, User string
-	Started          time.Time
-	Status           string // OK, or why it failed; empty while it runs
+	UPID    string    `json:"upid"`
+	Type    string    `json:"type"`
+	User    string    `json:"user"`
+	Started time.Time `json:"started"`
+	Status  string    `json:"status"`        // OK, or why it failed; empty while it runs
+	Log     []string  `json:"log,omitempty"` // as TaskLogs reads it
 }
 
 // Caller is who has started the task, such as root@pam or, by a token, root@pam!ci.
@@ -138,25 +141,31 @@ func fromLatin1(s string) []byte {
 	return data
 }
 
-// TaskLogs are the last tasks of a VM that began since then, with their logs, as text, the newest first.
-func (c *Client) TaskLogs(ctx context.Context, hypervisor string, vmid int, since time.Time, limit int) (string, error) {
+// TaskLogs are the last tasks of a VM that began since then, with their logs, the newest first.
+func (c *Client) TaskLogs(ctx context.Context, hypervisor string, vmid int, since time.Time, limit int) ([]Task, error) {
 	tasks, err := c.Tasks(ctx, hypervisor, vmid, since, limit)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	for i := range tasks {
+		if tasks[i].Log, err = c.TaskLog(ctx, tasks[i].UPID); err != nil {
+			tasks[i].Log = []string{fmt.Sprintf("its log cannot be read: %v", err)}
+			if ctx.Err() != nil {
+				return tasks[:i+1], errors.Join(err, context.Cause(ctx))
+			}
+		}
+	}
+	return tasks, nil
+}
+
+// TaskText is tasks with their logs as text.
+func TaskText(tasks []Task) string {
 	var b strings.Builder
 	for _, task := range tasks {
 		fmt.Fprintf(&b, "== %s %s by %s: %s\n%s\n", task.Started.Format(time.RFC3339), task.Type, task.User, cmp.Or(task.Status, "running"), task.UPID)
-		log, logErr := c.TaskLog(ctx, task.UPID)
-		if logErr != nil {
-			fmt.Fprintf(&b, "its log cannot be read: %v\n", logErr)
-			if ctx.Err() != nil {
-				return b.String(), errors.Join(logErr, context.Cause(ctx))
-			}
-		}
-		for _, line := range log {
+		for _, line := range task.Log {
 			b.WriteString(line + "\n")
 		}
 	}
-	return b.String(), nil
+	return b.String()
 }

@@ -1,0 +1,226 @@
+package progress
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Problem is what went wrong, as data: nobody who reads an event needs to take the text of its error apart.
+type Problem struct {
+	// Code is a word for this kind of problem, such as timeout or step-failed; empty: none is known.
+	Code string `json:"code,omitempty"`
+	// Nodes are the names of the nodes that it is of, as far as they are known.
+	Nodes []string `json:"nodes,omitempty"`
+	// Context is what was being done, outermost first, and what ended it: names of steps, "timed out after 30m".
+	Context []string `json:"context,omitempty"`
+	// Cause is the innermost reason as one line; where there are several, each with its node.
+	Cause string `json:"cause"`
+	// Reasons are the same one by one; there is at least one.
+	Reasons []Reason `json:"reasons"`
+	// Log is the path of the file that holds all that was said.
+	Log  string `json:"log,omitempty"`
+	Hint string `json:"hint,omitempty"`
+}
+
+// Reason is why something failed: on a node, whose name Cause does not repeat, or as a whole, where Node is empty.
+type Reason struct {
+	Node  string `json:"node,omitempty"`
+	Cause string `json:"cause"`
+	// Lines are the end of the log on the node that tells why.
+	Lines []string `json:"lines,omitempty"`
+}
+
+// String is the cause, with its node.
+func (r Reason) String() string { return prefixed(r.Node, ": ") + r.Cause }
+
+// ErrTimeUp is the cause of a context whose time is up: a reason that says nothing of what took so long.
+var ErrTimeUp = errors.New("timed out")
+
+// WithNodes returns err as one of these nodes. The names are not part of the message. It returns nil for a nil err. Any
+// error with a method NodeNames() []string or NodeName() string does the same.
+func WithNodes(err error, names ...string) error {
+	if err == nil {
+		return nil
+	}
+	return &annotated{error: err, nodes: names}
+}
+
+// WithCode returns err as one of the kind that code is a word for. It returns nil for a nil err. Any error with a method
+// Code() string does the same.
+func WithCode(err error, code string) error {
+	if err == nil {
+		return nil
+	}
+	return &annotated{error: err, code: code}
+}
+
+// WithError returns e with err: its text, its hint, and all of it as data. It returns e for a nil err.
+func (e Event) WithError(err error) Event {
+	if err != nil {
+		e.Error, e.Hint, e.Problem = err.Error(), HintOf(err), ProblemOf(err)
+	}
+	return e
+}
+
+// ProblemOf returns what err and the errors within it tell by their methods: Code() string, LogPath() string, NodeName()
+// string or NodeNames() []string, Summary() string with Reasons() []Reason (an error that consists of the reasons of
+// nodes), and Hint() string. The outermost code and log count. It returns nil for nil.
+func ProblemOf(err error) *Problem {
+	if err == nil {
+		return nil
+	}
+	p := &Problem{Hint: HintOf(err)}
+	visit(err, func(err error) {
+		if coded, ok := err.(interface{ Code() string }); ok {
+			p.Code = cmp.Or(p.Code, coded.Code())
+		}
+		if logged, ok := err.(interface{ LogPath() string }); ok {
+			p.Log = cmp.Or(p.Log, logged.LogPath())
+		}
+		switch named := err.(type) {
+		case interface{ NodeNames() []string }:
+			p.addNodes(named.NodeNames()...)
+		case interface{ NodeName() string }:
+			p.addNodes(named.NodeName())
+		}
+	})
+	p.addReasons(err)
+	texts := make([]string, len(p.Reasons))
+	for i, r := range p.Reasons {
+		texts[i] = r.String()
+	}
+	p.Cause = strings.Join(texts, "; ")
+	return p
+}
+
+// visit calls look with err and all errors within it, outermost first.
+func visit(err error, look func(error)) {
+	if err == nil {
+		return
+	}
+	look(err)
+	switch outer := err.(type) {
+	case interface{ Unwrap() error }:
+		visit(outer.Unwrap(), look)
+	case interface{ Unwrap() []error }:
+		for _, inner := range outer.Unwrap() {
+			visit(inner, look)
+		}
+	}
+}
+
+func (p *Problem) addNodes(names ...string) {
+	for _, name := range names {
+		if name != "" && !slices.Contains(p.Nodes, name) {
+			p.Nodes = append(p.Nodes, name)
+		}
+	}
+}
+
+// addReasons goes inwards for as long as an error only adds words before those of the error within it, or joins others.
+func (p *Problem) addReasons(err error) {
+	text := err.Error()
+	switch outer := err.(type) {
+	case interface {
+		Summary() string
+		Reasons() []Reason
+	}:
+		if reasons := outer.Reasons(); len(reasons) > 0 {
+			p.addContext(outer.Summary())
+			for _, r := range reasons {
+				p.Reasons = append(p.Reasons, Reason{r.Node, firstLine(r.Cause), r.Lines})
+			}
+			return
+		}
+	case interface{ Unwrap() error }:
+		if inner := outer.Unwrap(); inner != nil && inner.Error() != "" && strings.HasSuffix(text, inner.Error()) {
+			p.addContext(strings.TrimSuffix(strings.TrimSuffix(text, inner.Error()), ": "))
+			p.addReasons(inner)
+			return
+		}
+	case interface{ Unwrap() []error }:
+		inner := slices.DeleteFunc(slices.Clone(outer.Unwrap()), func(err error) bool { return err == nil })
+		switch {
+		case len(inner) == 1 && inner[0].Error() == text: // joined with nil
+			p.addReasons(inner[0])
+			return
+		case len(inner) > 1 && errors.Join(inner...).Error() == text:
+			for _, err := range inner {
+				p.join(err)
+			}
+			return
+		}
+	}
+	p.Reasons = append(p.Reasons, Reason{Cause: firstLine(text)})
+}
+
+// join adds the reasons of one of several errors, each with its own context.
+func (p *Problem) join(err error) {
+	var own Problem
+	own.addReasons(err)
+	for _, r := range own.Reasons {
+		if r.Node == "" {
+			r.Cause = strings.Join(append(own.Context, r.Cause), ": ")
+		}
+		p.Reasons = append(p.Reasons, r)
+	}
+}
+
+func (p *Problem) addContext(words string) {
+	if words = oneLine(words); words != "" {
+		p.Context = append(p.Context, words)
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return oneLine(line)
+}
+
+// Failure returns what went wrong as data. Of an event that has its error as text alone, as those of earlier releases,
+// that is the first line. It is nil where there is no error.
+func (e Event) Failure() *Problem {
+	switch {
+	case e.Problem != nil && len(e.Problem.Reasons) > 0:
+		return e.Problem
+	case strings.TrimSpace(e.Error) == "":
+		return nil
+	}
+	return &Problem{Cause: firstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: firstLine(e.Error)}}, Hint: e.Hint}
+}
+
+// ToldBy reports whether each reason of p is one of others that p only adds context to: an error that travels up is told
+// once.
+func (p *Problem) ToldBy(others ...*Problem) bool {
+	return !slices.ContainsFunc(p.Reasons, func(r Reason) bool {
+		return !slices.ContainsFunc(others, func(o *Problem) bool {
+			within := p.Context[max(0, len(p.Context)-len(o.Context)):]
+			same := func(told Reason) bool { return told.Node == r.Node && told.Cause == r.Cause }
+			return slices.Equal(within, o.Context) && slices.ContainsFunc(o.Reasons, same)
+		})
+	})
+}
+
+// mapped returns a copy with every text changed by change.
+func (p *Problem) mapped(change func(string) string) *Problem {
+	if p == nil {
+		return nil
+	}
+	q := *p
+	q.Nodes, q.Context, q.Reasons = mapAll(p.Nodes, change), mapAll(p.Context, change), slices.Clone(p.Reasons)
+	for i, r := range q.Reasons {
+		q.Reasons[i] = Reason{change(r.Node), change(r.Cause), mapAll(r.Lines, change)}
+	}
+	q.Cause, q.Log, q.Hint = change(p.Cause), change(p.Log), change(p.Hint)
+	return &q
+}
+
+func mapAll(texts []string, change func(string) string) []string {
+	texts = slices.Clone(texts)
+	for i := range texts {
+		texts[i] = change(texts[i])
+	}
+	return texts
+}
