@@ -131,7 +131,9 @@ func (s *session) events() []progress.Event {
 func (s *session) outcome(ctx context.Context, err error) Outcome {
 	if err != nil && !s.ended { // the caller shows the error
 		code := int(CodeOf(ctx, err))
-		final := progress.Event{Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code}.WithError(err)
+		final := progress.Event{
+			Kind: progress.RunEnd, Cluster: string(s.name), Verb: s.verb, Status: progress.Failed, ExitCode: &code,
+		}.WithError(err)
 		s.memory.Emit(final)
 		if s.recorder != nil {
 			s.recorder.Emit(s.Secrets.MaskEvent(final))
