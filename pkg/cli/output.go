@@ -79,7 +79,7 @@ type statusJSON struct {
 
 	Interrupted *engine.Interruption `json:"interrupted,omitempty"`
 
-	own []string // the reasons that are no node's
+	clusterReasons []string // those of Reasons that are no node's
 }
 
 type healthJSON struct {
@@ -113,7 +113,8 @@ func statusOf(s engine.Status) statusJSON {
 	p, state := s.Record.Current()
 	out := statusJSON{
 		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
-		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner), Held: s.Record.Owner.Held, Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{}, own: s.Own,
+		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner), Held: s.Record.Owner.Held,
+		Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{}, clusterReasons: s.ClusterReasons,
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))

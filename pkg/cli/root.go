@@ -81,7 +81,8 @@ func (a *app) printError(err error, code engine.ExitCode) {
 	}
 	if a.asJSON {
 		number := int(code)
-		end := progress.Event{Kind: progress.RunEnd, Time: time.Now().UTC(), Status: progress.Failed, ExitCode: &number}.WithError(err)
+		end := progress.Event{Kind: progress.RunEnd, Time: time.Now().UTC(), Status: progress.Failed, ExitCode: &number}
+		end = end.WithError(err)
 		end.Hint = a.inPlace(end.Hint)
 		progress.JSONLines(a.Stderr).Emit(a.known.MaskEvent(end))
 		return

@@ -223,7 +223,7 @@ func clusterWords(s statusJSON) string {
 		formed = "formed"
 	}
 	words := []string{fmt.Sprintf("cluster %s: %s %s, %s", s.Cluster, s.Phase, s.State, formed)}
-	return strings.Join(append(words, s.own...), "; ") // what is wrong with nodes is told with them
+	return strings.Join(append(words, s.clusterReasons...), "; ") // what is wrong with nodes is told with them
 }
 
 // nodeWords tell the state of a node in a line.

@@ -58,7 +58,7 @@ func (e *PreflightError) Error() string {
 	return fmt.Sprintf("%d problems:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
 }
 
-// Code is that of all preflights.
+// Code returns the kind of problem.
 func (e *PreflightError) Code() string { return "preflight-failed" }
 
 // Hint gives each finding's fix.

@@ -62,10 +62,10 @@ func listOf(vms []VMRef) string {
 // Unwrap returns what went wrong.
 func (e *LeakError) Unwrap() error { return e.Cause }
 
-// Code is that of all that is left behind.
+// Code returns the kind of problem.
 func (e *LeakError) Code() string { return "vms-left" }
 
-// NodeNames are the names of the VMs that may remain.
+// NodeNames returns the names of the VMs that may remain.
 func (e *LeakError) NodeNames() []string {
 	var names []string
 	for _, vm := range slices.Concat(e.VMs, e.Unseen) {

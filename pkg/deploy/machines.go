@@ -86,7 +86,7 @@ func (e *UnmarkedError) Error() string {
 	return fmt.Sprintf("%s carries the cluster's owner id, but was changed: %s", e.VM, e.Why)
 }
 
-// NodeName is the name of the VM, and of the node that it was.
+// NodeName returns the name of the VM, which is that of its node.
 func (e *UnmarkedError) NodeName() string { return e.VM.Name }
 
 // Hint marks it again, or lets it go.

@@ -173,10 +173,10 @@ func (e *RefusedError) Error() string {
 	return "the plan would destroy or restart what exists, and nothing was applied: " + strings.Join(parts, "; ")
 }
 
-// Code is that of all refusals.
+// Code returns the kind of problem.
 func (e *RefusedError) Code() string { return "refused" }
 
-// NodeNames are the nodes whose VMs would change.
+// NodeNames returns the nodes whose VMs would change.
 func (e *RefusedError) NodeNames() []string {
 	var names []string
 	for _, c := range e.Changes {

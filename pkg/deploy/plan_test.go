@@ -59,7 +59,7 @@ func TestARefusalNamesTheChangesAndTheWaysOn(t *testing.T) {
 	}
 }
 
-func TestChangesAreToldByNode(t *testing.T) {
+func TestChangesAreReportedInNode(t *testing.T) {
 	changes := []deploy.Change{{Node: "ci-10", VM: true}, {Node: "ci-2"}, {Node: "ci-2", VM: true}, {Node: "ci-1"}}
 	deploy.SortChanges(changes)
 	want := []deploy.Change{{Node: "ci-1"}, {Node: "ci-2", VM: true}, {Node: "ci-2"}, {Node: "ci-10", VM: true}}

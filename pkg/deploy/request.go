@@ -135,10 +135,10 @@ func (f *Failure) Error() string {
 // Unwrap returns the error of the child process.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Code is that of all steps.
+// Code returns the kind of problem.
 func (f *Failure) Code() string { return "deploy-failed" }
 
-// NodeNames are the nodes of the problems, then those that were not made.
+// NodeNames returns the nodes of the problems, then those whose VM was not made.
 func (f *Failure) NodeNames() []string {
 	var names []string
 	for _, p := range f.Problems {
@@ -147,7 +147,7 @@ func (f *Failure) NodeNames() []string {
 	return append(names, f.Missing...)
 }
 
-// LogPath is where the whole output is.
+// LogPath returns the file with the whole output.
 func (f *Failure) LogPath() string { return f.Log }
 
 // Hint returns the remedies of the problems, each once, or where to read more.

@@ -91,7 +91,7 @@ type SignalError struct{ Signal os.Signal }
 
 func (e SignalError) Error() string { return "interrupted by " + signalWord(e.Signal.String()) }
 
-// Code is that of all interruptions.
+// Code returns the kind of problem.
 func (e SignalError) Code() string { return "interrupted" }
 
 // signalWord is a signal as people call it.

@@ -70,8 +70,8 @@ func (s *session) holdBriefly() (release func(), err error) {
 
 // statusOf is what a look has found, with advice that is complete.
 func (s *session) statusOf(status lifecycle.Status) Status {
-	for i, reason := range status.Own {
-		status.Own[i] = s.Advise(reason)
+	for i, reason := range status.ClusterReasons {
+		status.ClusterReasons[i] = s.Advise(reason)
 	}
 	for i := range status.Nodes {
 		status.Nodes[i].Health.Error = s.Advise(status.Nodes[i].Health.Error)

@@ -79,7 +79,7 @@ type failure struct {
 	phase, step, node string
 	ofStep            bool              // the node is that of the step
 	text              string            // the whole error
-	problem           *progress.Problem // the same as data
+	problem           *progress.Problem // the error as data; it has a reason
 	hint              string
 	cases             []progress.Event // that failed
 	ran               int              // cases
@@ -139,9 +139,10 @@ func read(events []progress.Event) *failure {
 	return f
 }
 
-// keep keeps what an event's failure tells.
+// keep records the error of an event.
 func (f *failure) keep(e progress.Event) {
-	f.text, f.problem, f.hint, f.interrupted = e.Error, cmp.Or(e.Failure(), f.problem), e.Hint, e.Status == progress.Interrupted
+	f.text, f.problem, f.hint = e.Error, cmp.Or(e.Failure(), f.problem), e.Hint
+	f.interrupted = e.Status == progress.Interrupted
 }
 
 func bad(s progress.Status) bool { return s == progress.Failed || s == progress.Interrupted }
@@ -177,8 +178,8 @@ func (f *failure) details(events []progress.Event) {
 	}
 }
 
-// where is the place of the failure. It has the node where what failed does not name it: as the node of a step, or of
-// the only reason of nodes.
+// where returns the phase and the step that failed, and the node unless what does name it: that of a step, or of the
+// only reason.
 func (f *failure) where() string {
 	where := f.phase
 	if f.step != "" && f.step != f.phase {
@@ -207,21 +208,21 @@ func (f *failure) what() string {
 	if f.ofNodes() {
 		return strings.Join(context, ": ") + " on " + strings.Join(f.problem.Nodes, ", ") + "; " + r.String()
 	}
-	if first := f.problem.Reasons[0]; len(context) == 0 && first.Node != r.Node { // what ended it comes first
+	if first := f.problem.Reasons[0]; len(context) == 0 && first.Node != r.Node { // what ended the step comes first
 		context = append(context, first.Cause)
 	}
-	if len(context) == 0 || r.Cause != progress.ErrTimeUp.Error() { // the context says that better
+	if len(context) == 0 || r.Cause != progress.ErrTimeUp.Error() { // it adds nothing to the context
 		context = append(context, r.Cause)
 	}
 	return cmp.Or(strings.Join(context, ": "), "it failed without saying why")
 }
 
-// ofNodes reports whether it consists of the reasons of several nodes.
+// ofNodes reports whether several nodes have failed, each for a reason of its own.
 func (f *failure) ofNodes() bool {
 	return len(f.problem.Reasons) > 1 && f.problem.Reasons[0].Node != ""
 }
 
-// context is what was being done when it failed, but for the step, which is told by itself.
+// context returns what was being done when it failed, without the step.
 func (f *failure) context() []string {
 	if context := f.problem.Context; len(context) > 0 && context[0] == f.step {
 		return slices.Clone(context[1:])
@@ -229,7 +230,7 @@ func (f *failure) context() []string {
 	return slices.Clone(f.problem.Context)
 }
 
-// reason is that of the node that failed, or else the first.
+// reason returns the reason of the node that failed, or else the first.
 func (f *failure) reason() progress.Reason {
 	all := f.problem.Reasons
 	return all[max(0, slices.IndexFunc(all, func(r progress.Reason) bool { return r.Node != "" && r.Node == f.node }))]

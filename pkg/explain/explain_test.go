@@ -26,10 +26,14 @@ func joinFailed() []progress.Event {
 	text := "joining the other nodes failed on ci-2\n  ci-2: join.sh exited with 1\n    | Joining 10.0.0.1:4432\n    | Error: Failed to join cluster: unauthorized: invalid join token"
 	problem := &progress.Problem{
 		Nodes: []string{"ci-2"}, Context: []string{"joining the other nodes failed"}, Cause: "ci-2: join.sh exited with 1",
-		Reasons: []progress.Reason{{Node: "ci-2", Cause: "join.sh exited with 1", Lines: []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"}}},
+		Reasons: []progress.Reason{{
+			Node: "ci-2", Cause: "join.sh exited with 1",
+			Lines: []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"},
+		}},
 	}
 	start, stepStart, step := event(progress.PhaseStart, "configure"), event(progress.StepStart, "configure"), event(progress.StepEnd, "configure")
-	stepStart.Step, step.Step, step.Status, step.Error, step.Hint, step.Problem = "join", "join", progress.Failed, text, "configure again", problem
+	stepStart.Step, step.Step, step.Status = "join", "join", progress.Failed
+	step.Error, step.Hint, step.Problem = text, "configure again", problem
 	end := event(progress.PhaseEnd, "configure")
 	end.Status, end.Error, end.Hint, end.Problem = progress.Failed, text, "configure again", problem
 	down := event(progress.PhaseEnd, "down")
@@ -41,7 +45,8 @@ func joinFailed() []progress.Event {
 
 func TestTheStepTheNodeAndItsLogAreNamed(t *testing.T) {
 	want := &progress.Explanation{
-		Phase: "configure", Step: "join", Node: "ci-2", Where: "configure, step join on ci-2", What: "joining the other nodes failed: join.sh exited with 1",
+		Phase: "configure", Step: "join", Node: "ci-2", Where: "configure, step join on ci-2",
+		What:  "joining the other nodes failed: join.sh exited with 1",
 		Lines: []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"}, From: "the log on ci-2",
 		Signature: "join-token", Next: "hive-test configure ci --force",
 	}
@@ -62,7 +67,8 @@ func TestEventsWithoutProblems(t *testing.T) {
 		events[i].Problem = nil
 	}
 	want := &progress.Explanation{
-		Phase: "configure", Step: "join", Where: "configure, step join", What: "joining the other nodes failed on ci-2", Signature: "join-token", Next: "hive-test configure ci --force",
+		Phase: "configure", Step: "join", Where: "configure, step join", What: "joining the other nodes failed on ci-2",
+		Signature: "join-token", Next: "hive-test configure ci --force",
 	}
 	got := explain.Run(events, nil, false)
 	got.Cause = ""
@@ -76,12 +82,14 @@ func TestWhatFailsOnSeveralNodes(t *testing.T) {
 	for i := range events {
 		if p := events[i].Problem; p != nil {
 			both := *p
-			both.Nodes, both.Reasons = []string{"ci-2", "ci-3"}, append(slices.Clone(p.Reasons), progress.Reason{Node: "ci-3", Cause: "other"})
+			both.Nodes = []string{"ci-2", "ci-3"}
+			both.Reasons = append(slices.Clone(p.Reasons), progress.Reason{Node: "ci-3", Cause: "other"})
 			events[i].Problem = &both
 		}
 	}
 	got := explain.Run(events, nil, false)
-	if want := "configure, step join: joining the other nodes failed on ci-2, ci-3; ci-2: join.sh exited with 1"; got.Headline() != want || got.From != "the log on ci-2" {
+	const want = "configure, step join: joining the other nodes failed on ci-2, ci-3; ci-2: join.sh exited with 1"
+	if got.Headline() != want || got.From != "the log on ci-2" {
 		t.Errorf("got %s from %s, want %s", got.Headline(), got.From, want)
 	}
 }
@@ -181,8 +189,11 @@ func TestWhatATaskLogAloneTells(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			end, run := event(progress.PhaseEnd, "up"), event(progress.RunEnd, "")
 			end.Status, end.Error, run.Status = progress.Failed, c.text, progress.Failed
-			log := append([]string{"generating cloud-init ISO", "kvm: warning: host doesn't support requested feature: CPUID.01H:ECX.vmx [bit 5]"}, strings.Split(c.log, "\n")...)
-			tasks, err := json.Marshal([]task{{"OK", []string{"TASK OK"}}, {c.status, append(log, "TASK ERROR: "+c.status)}, {c.status, []string{"kvm: of another time"}}})
+			log := "generating cloud-init ISO\nkvm: warning: host doesn't support requested feature: CPUID.01H:ECX.vmx [bit 5]\n" +
+				c.log + "\nTASK ERROR: " + c.status
+			tasks, err := json.Marshal([]task{
+				{"OK", []string{"TASK OK"}}, {c.status, strings.Split(log, "\n")}, {c.status, []string{"kvm: of another time"}},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

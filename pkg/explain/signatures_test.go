@@ -295,7 +295,8 @@ func TestWhyAServiceEndedComesBeforeThatItDid(t *testing.T) {
 // Hosts have names of any kind, and advice names the one that failed.
 func TestTheHostThatFailed(t *testing.T) {
 	err := progress.WithNodes(errors.New("db.example: connecting to its SSH server: connection refused"), "db.example")
-	f := read([]progress.Event{progress.Event{Kind: progress.PhaseEnd, Cluster: "pre", Phase: "up", Status: progress.Failed}.WithError(err)})
+	end := progress.Event{Kind: progress.PhaseEnd, Cluster: "pre", Phase: "up", Status: progress.Failed}
+	f := read([]progress.Event{end.WithError(err)})
 	if f.node != "db.example" {
 		t.Errorf("got %q", f.node)
 	}

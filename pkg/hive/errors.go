@@ -43,10 +43,10 @@ func (e *StepError) Error() string {
 	return text.String()
 }
 
-// Code is that of all steps.
+// Code returns the kind of problem.
 func (e *StepError) Code() string { return "step-failed" }
 
-// Summary says what has failed, without nodes.
+// Summary returns what has failed, without nodes.
 func (e *StepError) Summary() string {
 	if e.Err != nil {
 		return e.Title + " failed: " + e.Err.Error()
@@ -54,7 +54,7 @@ func (e *StepError) Summary() string {
 	return e.Title + " failed"
 }
 
-// Reasons are those of each node.
+// Reasons returns why each node has failed.
 func (e *StepError) Reasons() []progress.Reason {
 	reasons := make([]progress.Reason, len(e.Nodes))
 	for i, node := range e.Nodes {

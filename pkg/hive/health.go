@@ -56,11 +56,11 @@ type NodeHealth struct {
 type Health struct {
 	Nodes  []NodeHealth `json:"nodes"`
 	Formed bool         `json:"formed"`
-	// Own are the reasons why it is not formed that are no node's.
-	Own []string `json:"own,omitempty"`
+	// ClusterReasons are why it is not formed, without the errors of nodes.
+	ClusterReasons []string `json:"cluster_reasons,omitempty"`
 }
 
-// Reasons say what is missing: for each node, in node order, then for the cluster.
+// Reasons returns why the cluster is not formed: the errors of nodes, in node order, then ClusterReasons.
 func (h Health) Reasons() []string {
 	var reasons []string
 	for _, node := range h.Nodes {
@@ -68,7 +68,7 @@ func (h Health) Reasons() []string {
 			reasons = append(reasons, node.Name+": "+node.Error)
 		}
 	}
-	return append(reasons, h.Own...)
+	return append(reasons, h.ClusterReasons...)
 }
 
 // Notes are worth knowing and no faults: services that were left out, nodes without free capacity.
@@ -359,10 +359,11 @@ func judge(nodes []NodeHealth, listed map[string]string, listErr error) Health {
 	switch {
 	case listErr != nil && (health.Formed || !anySilent(nodes)):
 		health.Formed = false
-		health.Own = append(health.Own, listErr.Error())
+		health.ClusterReasons = append(health.ClusterReasons, listErr.Error())
 	case len(listed) > len(nodes):
 		health.Formed = false
-		health.Own = append(health.Own, fmt.Sprintf("hive get nodes lists %d nodes instead of %d", len(listed), len(nodes)))
+		reason := fmt.Sprintf("hive get nodes lists %d nodes instead of %d", len(listed), len(nodes))
+		health.ClusterReasons = append(health.ClusterReasons, reason)
 	}
 	return health
 }

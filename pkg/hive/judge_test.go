@@ -327,9 +327,9 @@ func TestStepErrorReadsWell(t *testing.T) {
 	exit := &remote.ExitError{Node: "ci-2", Command: "join.sh", Result: remote.Result{Node: "ci-2", ExitCode: 1}}
 	err := &StepError{Title: "joining the other nodes", Nodes: []NodeFailure{
 		{Node: "ci-2", Err: exit, Log: "==> join.log\nError: Failed to join cluster: no\n\n"},
-		{Node: "ci-3", Err: errors.New("ci-3: the SSH connection was lost")},
+		{Node: "ci-3", Err: &remote.UnfinishedError{Node: "ci-3", Command: "join.sh", Cause: remote.ErrConnectionLost}},
 	}}
-	want := "joining the other nodes failed on ci-2, ci-3\n  ci-2: join.sh exited with 1\n    | ==> join.log\n    | Error: Failed to join cluster: no\n  ci-3: the SSH connection was lost"
+	want := "joining the other nodes failed on ci-2, ci-3\n  ci-2: join.sh exited with 1\n    | ==> join.log\n    | Error: Failed to join cluster: no\n  ci-3: join.sh: the SSH connection was lost"
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Error(diff)
 	}

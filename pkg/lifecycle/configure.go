@@ -79,7 +79,8 @@ func (c *configure) meet(ctx context.Context) error {
 		case machine.Gone:
 			failures = append(failures, progress.WithNodes(machine.Err, node))
 		case replaced(c.Record.Phases[cluster.PhaseUp].Nodes[node].Machine, machine.ID):
-			failures = append(failures, progress.WithNodes(fmt.Errorf("the VM of %s was replaced by others since the last up", node), node))
+			err := fmt.Errorf("the VM of %s was replaced by others since the last up", node)
+			failures = append(failures, progress.WithNodes(err, node))
 		case machine.Err != nil:
 			c.sink(cluster.PhaseConfigure).Emit(progress.Event{
 				Kind: progress.Debug, Node: node, Message: "whether its VM was replaced cannot be asked: " + machine.Err.Error(),

@@ -248,7 +248,8 @@ func (l *lossMonitor) missDaemon(s *observation, pulse hive.Pulse, now time.Time
 // giveUp ends the suites.
 func (l *lossMonitor) giveUp(node string, s *observation) {
 	err := fmt.Errorf("%w: %s since %s, for longer than %s (--lost-after): %s", ErrNodeLost, node, s.lost.Local().Format(time.TimeOnly), progress.FormatLimit(l.LostAfter), s.why)
-	l.end(&suite.EndedError{Err: progress.WithHint(progress.WithNodes(err, node), fmt.Sprintf("hive-test status %s; a suite that has nodes down for longer needs a longer --lost-after", l.Record.Name))})
+	err = progress.WithNodes(err, node)
+	l.end(&suite.EndedError{Err: progress.WithHint(err, fmt.Sprintf("hive-test status %s; a suite that has nodes down for longer needs a longer --lost-after", l.Record.Name))})
 }
 
 func (l *lossMonitor) tell(kind progress.Kind, node, format string, args ...any) {

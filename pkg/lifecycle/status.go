@@ -25,16 +25,16 @@ type NodeStatus struct {
 type Status struct {
 	Record *cluster.Record
 	Formed bool
-	// Own are the reasons why it is not formed that are no node's.
-	Own   []string
-	Nodes []NodeStatus
+	// ClusterReasons are why it is not formed, without the errors of nodes.
+	ClusterReasons []string
+	Nodes          []NodeStatus
 }
 
-// Reasons say why the cluster is not formed: of each node, in node order, then its own.
+// Reasons returns why the cluster is not formed: the errors of nodes, in node order, then ClusterReasons.
 func (s Status) Reasons() []string { return s.health().Reasons() }
 
 func (s Status) health() hive.Health {
-	health := hive.Health{Formed: s.Formed, Own: s.Own}
+	health := hive.Health{Formed: s.Formed, ClusterReasons: s.ClusterReasons}
 	for _, node := range s.Nodes {
 		health.Nodes = append(health.Nodes, node.Health)
 	}
@@ -98,14 +98,14 @@ func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
 	if !r.Record.Nodes.WereUp() {
 		why = fmt.Sprintf("it is not up: `hive-test up %s` goes on, `hive-test down %s` removes it", r.Record.Name, r.Record.Name)
 	}
-	told := answers{health: hive.Health{Own: []string{why}}}
+	told := answers{health: hive.Health{ClusterReasons: []string{why}}}
 	if !addressed(r.Record.Nodes) {
 		return told, nil
 	}
 	group, err := r.group()
 	if err != nil { // no node can be asked, and the hypervisors can
 		told.ssh = slices.Repeat([]string{err.Error()}, len(r.Record.Nodes))
-		told.health.Own = []string{err.Error()}
+		told.health.ClusterReasons = []string{err.Error()}
 		return told, nil
 	}
 	handle, err := r.hiveWithin(r.Sink, watched.within)
@@ -123,7 +123,10 @@ func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
 
 // status puts side by side what was found. Nodes that have moved are shown where they are, written down or not.
 func (r *Job) status(powers []deploy.Power, told answers, moves []remote.Move) Status {
-	status := Status{Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes)), Formed: told.health.Formed, Own: told.health.Own}
+	status := Status{
+		Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes)),
+		Formed: told.health.Formed, ClusterReasons: told.health.ClusterReasons,
+	}
 	for i, node := range r.Record.Nodes {
 		status.Nodes[i] = NodeStatus{Node: node, SSH: "unknown", Health: hive.NodeHealth{Peers: hive.PeersUnknown}}
 		for _, m := range moves {

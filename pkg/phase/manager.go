@@ -144,7 +144,8 @@ func emit(sink progress.Sink, o Outcome) {
 }
 
 func endOf(o Outcome) progress.Event {
-	return progress.Event{Kind: progress.PhaseEnd, Status: o.Status, Seconds: o.Seconds, Message: o.Reason}.WithError(o.Err)
+	e := progress.Event{Kind: progress.PhaseEnd, Status: o.Status, Seconds: o.Seconds, Message: o.Reason}
+	return e.WithError(o.Err)
 }
 
 // attempt asks a phase whether it is needed and runs it within its limit.

@@ -102,7 +102,7 @@ func (e *TimeoutError) Unwrap() error { return e.Err }
 // Is matches context.DeadlineExceeded.
 func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// Code is that of all that took too long.
+// Code returns the kind of problem.
 func (e *TimeoutError) Code() string { return "timeout" }
 
 // Hint says how to allow more time.

@@ -5,7 +5,7 @@ type Explanation struct {
 	Phase string `json:"phase,omitempty"`
 	Step  string `json:"step,omitempty"`
 	Node  string `json:"node,omitempty"`
-	// Where is the same for people: "configure, step join on ci-2".
+	// Where is the phase, the step and the node as one text: "configure, step join on ci-2".
 	Where string `json:"where,omitempty"`
 	// What failed, as one line.
 	What string `json:"what"`
@@ -41,7 +41,7 @@ func (x *Explanation) Cleaned() *Explanation { return x.mapped(oneLine) }
 // Headline is where it failed, and what: "configure, step join on ci-2: ...".
 func (x *Explanation) Headline() string {
 	where := x.Where
-	if where == "" { // of a release before it was told
+	if where == "" { // of an earlier release
 		where = x.Phase + prefixedWith(", step ", x.Step) + prefixedWith(" on ", x.Node)
 	}
 	return prefixed(where, ": ") + x.What

@@ -81,7 +81,7 @@ func (g *gitHub) endGroup() string {
 func (g *gitHub) annotation(e Event, title string) string {
 	text := strings.TrimSpace(Clean(e.Error))
 	own := e.Kind == Case || e.Kind == StepEnd
-	if e.Status != Failed && e.Status != Interrupted || text == "" || !own && e.Failure().ToldBy(g.failed...) {
+	if e.Status != Failed && e.Status != Interrupted || text == "" || !own && e.Failure().ReportedIn(g.failed...) {
 		return ""
 	}
 	g.failed = append(g.failed, e.Failure())

@@ -14,7 +14,7 @@ func WithHint(err error, hint string) error {
 	return &annotated{error: err, hint: hint}
 }
 
-// annotated is an error with what its message does not tell.
+// annotated is an error with what its message does not say.
 type annotated struct {
 	error
 	code, hint string

@@ -142,17 +142,17 @@ func (l *lines) mark(s Status) string {
 	return l.paint(green, "✓")
 }
 
-// problem says an error and its hint, unless it was said before: then only what is new of its context, but for the names
-// of steps, for instance that the time was up, or that VMs may remain.
+// problem says an error and its hint. Of an error that was shown before, it says only what is new of its context,
+// without the names of steps: for instance that the time was up, or that VMs may remain.
 func (l *lines) problem(margin string, e Event) string {
 	text, p := strings.TrimSpace(Clean(e.Error)), e.Failure()
 	if text == "" {
 		return l.hint(margin, e.Hint)
 	}
 	own := e.Kind == Case || e.Kind == StepEnd && e.Node != "" // two nodes may fail with the same words
-	if !own && p.ToldBy(l.shown...) {
-		fresh := slices.DeleteFunc(slices.Clone(p.Context), func(words string) bool { return slices.Contains(l.words, words) })
-		text = Clean(strings.Join(fresh, ": "))
+	if !own && p.ReportedIn(l.shown...) {
+		known := func(words string) bool { return slices.Contains(l.words, words) }
+		text = Clean(strings.Join(slices.DeleteFunc(slices.Clone(p.Context), known), ": "))
 	}
 	l.shown, l.words = append(l.shown, p), append(l.words, p.Context...)
 	if text == "" {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Problem is what went wrong, as data: nobody who reads an event needs to take the text of its error apart.
+// Problem is an error as data, for those who read events: none of them needs to parse its text.
 type Problem struct {
-	// Code is a word for this kind of problem, such as timeout or step-failed; empty: none is known.
+	// Code is the kind of problem, such as timeout or step-failed; empty: not known.
 	Code string `json:"code,omitempty"`
-	// Nodes are the names of the nodes that it is of, as far as they are known.
+	// Nodes are the names of the nodes that have it, as far as they are known.
 	Nodes []string `json:"nodes,omitempty"`
 	// Context is what was being done, outermost first, and what ended it: names of steps, "timed out after 30m".
 	Context []string `json:"context,omitempty"`
@@ -19,27 +19,27 @@ type Problem struct {
 	Cause string `json:"cause"`
 	// Reasons are the same one by one; there is at least one.
 	Reasons []Reason `json:"reasons"`
-	// Log is the path of the file that holds all that was said.
+	// Log is the path of the file with the whole output.
 	Log  string `json:"log,omitempty"`
 	Hint string `json:"hint,omitempty"`
 }
 
-// Reason is why something failed: on a node, whose name Cause does not repeat, or as a whole, where Node is empty.
+// Reason is why something failed: on a node, whose name Cause does not repeat, or in general, where Node is empty.
 type Reason struct {
 	Node  string `json:"node,omitempty"`
 	Cause string `json:"cause"`
-	// Lines are the end of the log on the node that tells why.
+	// Lines are the last ones of the node's log about it.
 	Lines []string `json:"lines,omitempty"`
 }
 
-// String is the cause, with its node.
+// String returns the cause, with its node.
 func (r Reason) String() string { return prefixed(r.Node, ": ") + r.Cause }
 
-// ErrTimeUp is the cause of a context whose time is up: a reason that says nothing of what took so long.
+// ErrTimeUp is the cause of a context whose time limit has passed.
 var ErrTimeUp = errors.New("timed out")
 
-// WithNodes returns err as one of these nodes. The names are not part of the message. It returns nil for a nil err. Any
-// error with a method NodeNames() []string or NodeName() string does the same.
+// WithNodes returns err with the names of the nodes that have it. The names are not part of the message. It returns nil
+// for a nil err. Any error with a method NodeNames() []string or NodeName() string does the same.
 func WithNodes(err error, names ...string) error {
 	if err == nil {
 		return nil
@@ -47,7 +47,7 @@ func WithNodes(err error, names ...string) error {
 	return &annotated{error: err, nodes: names}
 }
 
-// WithCode returns err as one of the kind that code is a word for. It returns nil for a nil err. Any error with a method
+// WithCode returns err with the code of its kind. It returns nil for a nil err. Any error with a method
 // Code() string does the same.
 func WithCode(err error, code string) error {
 	if err == nil {
@@ -56,7 +56,7 @@ func WithCode(err error, code string) error {
 	return &annotated{error: err, code: code}
 }
 
-// WithError returns e with err: its text, its hint, and all of it as data. It returns e for a nil err.
+// WithError returns e with the text of err, its hint and its Problem. It returns e for a nil err.
 func (e Event) WithError(err error) Event {
 	if err != nil {
 		e.Error, e.Hint, e.Problem = err.Error(), HintOf(err), ProblemOf(err)
@@ -64,9 +64,9 @@ func (e Event) WithError(err error) Event {
 	return e
 }
 
-// ProblemOf returns what err and the errors within it tell by their methods: Code() string, LogPath() string, NodeName()
-// string or NodeNames() []string, Summary() string with Reasons() []Reason (an error that consists of the reasons of
-// nodes), and Hint() string. The outermost code and log count. It returns nil for nil.
+// ProblemOf returns err as data. It asks err and the errors that it wraps by optional methods: Code() string and
+// LogPath() string, of which the outermost count, NodeName() string or NodeNames() []string, Hint() string, and, of an
+// error that consists of the errors of nodes, Summary() string and Reasons() []Reason. It returns nil for nil.
 func ProblemOf(err error) *Problem {
 	if err == nil {
 		return nil
@@ -95,18 +95,18 @@ func ProblemOf(err error) *Problem {
 	return p
 }
 
-// visit calls look with err and all errors within it, outermost first.
-func visit(err error, look func(error)) {
+// visit calls do with err and all errors that it wraps, outermost first.
+func visit(err error, do func(error)) {
 	if err == nil {
 		return
 	}
-	look(err)
+	do(err)
 	switch outer := err.(type) {
 	case interface{ Unwrap() error }:
-		visit(outer.Unwrap(), look)
+		visit(outer.Unwrap(), do)
 	case interface{ Unwrap() []error }:
 		for _, inner := range outer.Unwrap() {
-			visit(inner, look)
+			visit(inner, do)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (p *Problem) addNodes(names ...string) {
 	}
 }
 
-// addReasons goes inwards for as long as an error only adds words before those of the error within it, or joins others.
+// addReasons unwraps err for as long as it only adds words before those of the error that it wraps, or joins others.
 func (p *Problem) addReasons(err error) {
 	text := err.Error()
 	switch outer := err.(type) {
@@ -143,7 +143,7 @@ func (p *Problem) addReasons(err error) {
 	case interface{ Unwrap() []error }:
 		inner := slices.DeleteFunc(slices.Clone(outer.Unwrap()), func(err error) bool { return err == nil })
 		switch {
-		case len(inner) == 1 && inner[0].Error() == text: // joined with nil
+		case len(inner) == 1 && inner[0].Error() == text: // it was joined with nil
 			p.addReasons(inner[0])
 			return
 		case len(inner) > 1 && errors.Join(inner...).Error() == text:
@@ -179,8 +179,8 @@ func firstLine(text string) string {
 	return oneLine(line)
 }
 
-// Failure returns what went wrong as data. Of an event that has its error as text alone, as those of earlier releases,
-// that is the first line. It is nil where there is no error.
+// Failure returns the Problem of e. If e has its error as text only, as events of earlier releases do, the first line
+// is the cause. It returns nil if there is no error.
 func (e Event) Failure() *Problem {
 	switch {
 	case e.Problem != nil && len(e.Problem.Reasons) > 0:
@@ -191,13 +191,13 @@ func (e Event) Failure() *Problem {
 	return &Problem{Cause: firstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: firstLine(e.Error)}}, Hint: e.Hint}
 }
 
-// ToldBy reports whether each reason of p is one of others that p only adds context to: an error that travels up is told
-// once.
-func (p *Problem) ToldBy(others ...*Problem) bool {
+// ReportedIn reports whether others have each reason of p, and p only adds context to them: an error that is passed up
+// is shown once.
+func (p *Problem) ReportedIn(others ...*Problem) bool {
 	return !slices.ContainsFunc(p.Reasons, func(r Reason) bool {
 		return !slices.ContainsFunc(others, func(o *Problem) bool {
 			within := p.Context[max(0, len(p.Context)-len(o.Context)):]
-			same := func(told Reason) bool { return told.Node == r.Node && told.Cause == r.Cause }
+			same := func(q Reason) bool { return q.Node == r.Node && q.Cause == r.Cause }
 			return slices.Equal(within, o.Context) && slices.ContainsFunc(o.Reasons, same)
 		})
 	})

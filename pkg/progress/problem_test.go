@@ -29,19 +29,51 @@ func TestProblems(t *testing.T) {
 		err  error
 		want Problem
 	}{
-		"a plain one":      {errors.New("no space\nleft"), Problem{Cause: "no space", Reasons: []Reason{{Cause: "no space"}}}},
-		"words around":     {fmt.Errorf("create the VMs: %w", fmt.Errorf("apply: %w", errors.New("409"))), Problem{Context: []string{"create the VMs", "apply"}, Cause: "409", Reasons: []Reason{{Cause: "409"}}}},
-		"words after":      {fmt.Errorf("a: %w (b)", errors.New("409")), Problem{Cause: "a: 409 (b)", Reasons: []Reason{{Cause: "a: 409 (b)"}}}},
-		"node and hint":    {fmt.Errorf("up: %w", WithHint(WithNodes(errors.New("ci-1: gone"), "ci-1"), "do")), Problem{Context: []string{"up"}, Cause: "ci-1: gone", Reasons: []Reason{{Cause: "ci-1: gone"}}, Nodes: []string{"ci-1"}, Hint: "do"}},
-		"several":          {fmt.Errorf("up: %w", errors.Join(errors.New("a"), nil, fmt.Errorf("x: %w", errors.New("b")))), Problem{Context: []string{"up"}, Cause: "a; x: b", Reasons: []Reason{{Cause: "a"}, {Cause: "x: b"}}}},
-		"one joined":       {errors.Join(fmt.Errorf("up: %w", errors.New("a")), nil), Problem{Context: []string{"up"}, Cause: "a", Reasons: []Reason{{Cause: "a"}}}},
-		"a step and more":  {errors.Join(errors.New("interrupted"), both), Problem{Code: "step-failed", Nodes: []string{"ci-2", "ci-3"}, Cause: "interrupted; ci-2: 409; ci-3: 500", Reasons: append([]Reason{{Cause: "interrupted"}}, reasons...)}},
-		"a list in a text": {fmt.Errorf("%w: %w", errors.New("a"), context.Canceled), Problem{Cause: "a: context canceled", Reasons: []Reason{{Cause: "a: context canceled"}}}},
+		"a plain one": {errors.New("no space\nleft"), Problem{Cause: "no space", Reasons: []Reason{{Cause: "no space"}}}},
+		"words around": {
+			fmt.Errorf("create the VMs: %w", fmt.Errorf("apply: %w", errors.New("409"))),
+			Problem{Context: []string{"create the VMs", "apply"}, Cause: "409", Reasons: []Reason{{Cause: "409"}}},
+		},
+		"words after": {
+			fmt.Errorf("a: %w (b)", errors.New("409")),
+			Problem{Cause: "a: 409 (b)", Reasons: []Reason{{Cause: "a: 409 (b)"}}},
+		},
+		"node and hint": {
+			fmt.Errorf("up: %w", WithHint(WithNodes(errors.New("ci-1: gone"), "ci-1"), "do")),
+			Problem{
+				Nodes: []string{"ci-1"}, Context: []string{"up"}, Cause: "ci-1: gone", Reasons: []Reason{{Cause: "ci-1: gone"}}, Hint: "do",
+			},
+		},
+		"several": {
+			fmt.Errorf("up: %w", errors.Join(errors.New("a"), nil, fmt.Errorf("x: %w", errors.New("b")))),
+			Problem{Context: []string{"up"}, Cause: "a; x: b", Reasons: []Reason{{Cause: "a"}, {Cause: "x: b"}}},
+		},
+		"one joined": {
+			errors.Join(fmt.Errorf("up: %w", errors.New("a")), nil),
+			Problem{Context: []string{"up"}, Cause: "a", Reasons: []Reason{{Cause: "a"}}},
+		},
+		"a step and more": {
+			errors.Join(errors.New("interrupted"), both),
+			Problem{
+				Code: "step-failed", Nodes: []string{"ci-2", "ci-3"}, Cause: "interrupted; ci-2: 409; ci-3: 500",
+				Reasons: append([]Reason{{Cause: "interrupted"}}, reasons...),
+			},
+		},
+		"a list in a text": {
+			fmt.Errorf("%w: %w", errors.New("a"), context.Canceled),
+			Problem{Cause: "a: context canceled", Reasons: []Reason{{Cause: "a: context canceled"}}},
+		},
 		"a step of nodes": {
 			fmt.Errorf("configure: %w", both),
-			Problem{Code: "step-failed", Context: []string{"configure", "joining failed"}, Nodes: []string{"ci-2", "ci-3"}, Cause: "ci-2: 409; ci-3: 500", Reasons: reasons},
+			Problem{
+				Code: "step-failed", Nodes: []string{"ci-2", "ci-3"}, Context: []string{"configure", "joining failed"},
+				Cause: "ci-2: 409; ci-3: 500", Reasons: reasons,
+			},
 		},
-		"a log": {fmt.Errorf("up: %w", logged{errors.New("x")}), Problem{Context: []string{"up"}, Cause: "x", Reasons: []Reason{{Cause: "x"}}, Log: "tofu.log"}},
+		"a log": {
+			fmt.Errorf("up: %w", logged{errors.New("x")}),
+			Problem{Context: []string{"up"}, Cause: "x", Reasons: []Reason{{Cause: "x"}}, Log: "tofu.log"},
+		},
 	} {
 		if diff := cmp.Diff(&c.want, ProblemOf(c.err)); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
@@ -52,7 +84,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestAProblemIsToldOnce(t *testing.T) {
+func TestAProblemIsReportedOnce(t *testing.T) {
 	space := errors.New("no space")
 	step, worded := (Event{}).WithError(space), (Event{}).WithError(fmt.Errorf("install: %w", space))
 	for _, c := range []struct {
@@ -66,28 +98,30 @@ func TestAProblemIsToldOnce(t *testing.T) {
 		{errors.Join(space, errors.New("something else")), false},
 		{fmt.Errorf("configure: %w", ErrTimeUp), false},
 	} {
-		if got := (Event{}).WithError(c.err).Failure().ToldBy(step.Failure()); got != c.want {
-			t.Errorf("%v: told %v", c.err, got)
+		if got := (Event{}).WithError(c.err).Failure().ReportedIn(step.Failure()); got != c.want {
+			t.Errorf("%v: reported %v", c.err, got)
 		}
 	}
 	for words, want := range map[string]bool{"install": true, "another": false} {
-		if got := ProblemOf(fmt.Errorf("configure: %w", fmt.Errorf("%s: %w", words, space))).ToldBy(worded.Problem); got != want {
-			t.Errorf("%s: told %v", words, got)
+		p := ProblemOf(fmt.Errorf("configure: %w", fmt.Errorf("%s: %w", words, space)))
+		if got := p.ReportedIn(worded.Problem); got != want {
+			t.Errorf("%s: reported %v", words, got)
 		}
 	}
-	if old := (Event{Error: "no space"}); !old.Failure().ToldBy(step.Failure()) || old.Failure().ToldBy() {
+	if old := (Event{Error: "no space"}); !old.Failure().ReportedIn(step.Failure()) || old.Failure().ReportedIn() {
 		t.Error("the text of an earlier release is compared with others")
 	}
 }
 
-func TestSecretsAreTakenOutOfProblems(t *testing.T) {
+func TestProblemsHideSecrets(t *testing.T) {
 	both := &stepError{[]Reason{{Node: "ci-2", Cause: "said hush-hush", Lines: []string{"a hush-hush"}}}}
 	e := (Event{}).WithError(WithHint(fmt.Errorf("with hush-hush: %w", both), "no hush-hush"))
 	var got Event
 	Redact(SinkFunc(func(e Event) { got = e }), func() []string { return []string{"hush-hush"} }).Emit(e)
 	want := &Problem{
-		Code: "step-failed", Nodes: []string{"ci-2", "ci-3"}, Context: []string{"with " + Redacted, "joining failed"}, Cause: "ci-2: said " + Redacted,
-		Reasons: []Reason{{Node: "ci-2", Cause: "said " + Redacted, Lines: []string{"a " + Redacted}}}, Hint: "no " + Redacted,
+		Code: "step-failed", Nodes: []string{"ci-2", "ci-3"}, Context: []string{"with " + Redacted, "joining failed"},
+		Cause: "ci-2: said " + Redacted, Hint: "no " + Redacted,
+		Reasons: []Reason{{Node: "ci-2", Cause: "said " + Redacted, Lines: []string{"a " + Redacted}}},
 	}
 	if diff := cmp.Diff(want, got.Problem); diff != "" || e.Problem.Cause != "ci-2: said hush-hush" {
 		t.Error(diff)

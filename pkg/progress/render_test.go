@@ -2,6 +2,7 @@ package progress
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -89,6 +90,25 @@ func TestPlainSaysTheBeginningOfAStepThatLasts(t *testing.T) {
 	}
 	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{}) }))
 	want := "  ✓ short 0.0s\n  • outer\n  ✓ inner 0.0s\n  ✓ outer 0.0s\n  • long\n  ✓ long 0.0s\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An error that travels up is shown once, and afterwards only what was added to it.
+func TestOnlyNewContextOfAnErrorIsShown(t *testing.T) {
+	left := fmt.Errorf("VMs may remain: %w", errors.New("VM is locked"))
+	end := func(kind Kind, name string, err error) at {
+		return at{0, Event{Kind: kind, Phase: "down", Step: name, Status: Failed}.WithError(err)}
+	}
+	got := string(rendered(t, []at{
+		{0, Event{Kind: StepStart, Phase: "down", Step: "delete"}},
+		end(StepEnd, "delete", left),
+		end(PhaseEnd, "", fmt.Errorf("timed out after 3s: %w", fmt.Errorf("delete: %w", left))),
+		end(PhaseEnd, "", fmt.Errorf("still there: VM 7: %w", errors.New("VM is locked"))),
+	}, func(b *bytes.Buffer) Renderer { return Plain(b, Options{}) }))
+	want := "  ✗ delete 0.0s\n    error: VMs may remain: VM is locked\n✗ down 0.0s\n  error: timed out after 3s\n" +
+		"✗ down 0.0s\n  error: still there: VM 7: VM is locked\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

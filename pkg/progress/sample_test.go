@@ -54,7 +54,10 @@ const second = time.Second
 // failedRun is a full run whose configure fails on node 2, with all that a renderer has to cope with.
 func failedRun() []at {
 	code := 5
-	full := WithHint(WithNodes(errors.New("install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var"), "ci-123-2"), "--disk-size-gb=64")
+	full := errors.New("install.sh exited with 1: no space left on device\n100% full: /dev/sda1, /var")
+	full = WithHint(WithNodes(full, "ci-123-2"), "--disk-size-gb=64")
+	step := Event{Kind: StepEnd, Phase: "configure", Step: "install", Node: "ci-123-2", Status: Failed, Seconds: 3}
+	phase := Event{Kind: PhaseEnd, Phase: "configure", Status: Failed, Seconds: 4}
 	return []at{
 		{0, Event{Kind: RunStart, RunDir: "clusters/.runs/ci-123/20000101T000000Z-full"}},
 		{0, Event{Kind: PhaseStart, Phase: "up"}},
@@ -75,8 +78,8 @@ func failedRun() []at {
 		{second, Event{Kind: Output, Phase: "configure", Step: "install", Node: "ci-123-1", Message: "\x1b[32mok\x1b[0m: ::error::not a command"}},
 		{second, Event{Kind: Debug, Phase: "configure", Node: "ci-123-2", Message: "session 3 opened"}},
 		{0, Event{Kind: StepEnd, Phase: "configure", Step: "install", Node: "ci-123-1", Status: Passed, Seconds: 2}},
-		{second, Event{Kind: StepEnd, Phase: "configure", Step: "install", Node: "ci-123-2", Status: Failed, Seconds: 3}.WithError(full)},
-		{second, Event{Kind: PhaseEnd, Phase: "configure", Status: Failed, Seconds: 4}.WithError(fmt.Errorf("install: %w", full))},
+		{second, step.WithError(full)},
+		{second, phase.WithError(fmt.Errorf("install: %w", full))},
 		{0, Event{Kind: PhaseStart, Phase: "test"}},
 		{0, Event{Kind: PhaseEnd, Phase: "test", Status: Skipped, Message: "not run: configure failed"}},
 		{0, Event{Kind: PhaseStart, Phase: "down"}},

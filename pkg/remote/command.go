@@ -70,7 +70,7 @@ type ExitError struct {
 // Error names node, command, status and the last lines that the command wrote.
 func (e *ExitError) Error() string { return e.Node + ": " + e.Unnamed() }
 
-// Unnamed is Error without the node.
+// Unnamed returns Error without the node.
 func (e *ExitError) Unnamed() string {
 	how := "exited with " + strconv.Itoa(e.Result.ExitCode)
 	if e.Result.Signal != "" {
@@ -95,7 +95,7 @@ type UnfinishedError struct {
 // Error names node, command, cause and the last lines that the command wrote.
 func (e *UnfinishedError) Error() string { return e.Node + ": " + e.Unnamed() }
 
-// Unnamed is Error without the node.
+// Unnamed returns Error without the node.
 func (e *UnfinishedError) Unnamed() string {
 	return e.Command + ": " + e.Cause.Error() + lastWords(e.Result)
 }

@@ -37,9 +37,10 @@ type HostKeyError struct {
 // Error names the node, the keys and the file.
 func (e *HostKeyError) Error() string { return e.Node + ": " + e.Unnamed() }
 
-// Unnamed is Error without the node.
+// Unnamed returns Error without the node.
 func (e *HostKeyError) Unnamed() string {
-	return fmt.Sprintf("the host key of %s has changed: it shows %s, while %s has %s", e.Address, e.Got, e.Path, strings.Join(e.Want, ", "))
+	return fmt.Sprintf("the host key of %s has changed: it shows %s, while %s has %s",
+		e.Address, e.Got, e.Path, strings.Join(e.Want, ", "))
 }
 
 // Hint says what to do.
@@ -48,7 +49,7 @@ func (e *HostKeyError) Hint() string {
 		Quote(e.Path), Quote(knownhosts.Normalize(e.Address)), e.Address)
 }
 
-// Code is that of all changed keys.
+// Code returns the kind of problem.
 func (e *HostKeyError) Code() string { return "host-key-changed" }
 
 // NodeName is the node's name.

@@ -201,9 +201,9 @@ func (b *builder) problem(e progress.Event) {
 		return
 	}
 	own, p := e.Kind == progress.StepEnd && e.Node != "", e.Failure()
-	if !own && p.ToldBy(b.said...) {
+	if !own && p.ReportedIn(b.said...) {
 		i := len(b.said) - 1
-		for i > 0 && p.ToldBy(b.said[:i]...) {
+		for i > 0 && p.ReportedIn(b.said[:i]...) {
 			i--
 		}
 		b.Errors[i].Hint = cmp.Or(b.Errors[i].Hint, e.Hint)

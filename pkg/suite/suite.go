@@ -276,7 +276,8 @@ func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 	end := progress.Event{Kind: progress.StepEnd, Suite: p.name, Status: progress.Passed, Seconds: result.Seconds, Message: "suite " + p.name}
 	switch {
 	case ctx.Err() != nil:
-		end.Status, end.Error, end.Problem = endStatus(ctx), context.Cause(ctx).Error(), progress.ProblemOf(context.Cause(ctx))
+		cause := context.Cause(ctx)
+		end.Status, end.Error, end.Problem = endStatus(ctx), cause.Error(), progress.ProblemOf(cause)
 	case result.Failed() || err != nil:
 		end.Status, end.Error = progress.Failed, summary(result)
 	}

@@ -140,8 +140,9 @@ func (f *Fleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, 
 	case i < 0:
 		return &api.TakenError{IDs: []int{node.VMID}}
 	case node.Management.IsValid():
-		return progress.WithNodes(fmt.Errorf("%s: VM %d is the cluster's and complete, but tofu's state does not know it: put terraform.tfstate back, "+
-			"or begin anew with `hive-test down %s`", node.Name, node.VMID, r.Name), node.Name)
+		err := fmt.Errorf("%s: VM %d is the cluster's and complete, but tofu's state does not know it: "+
+			"put terraform.tfstate back, or begin anew with `hive-test down %s`", node.Name, node.VMID, r.Name)
+		return progress.WithNodes(err, node.Name)
 	}
 	sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name, Message: fmt.Sprintf("VM %d was left half made: deleting it first", node.VMID)})
 	return f.destroyOne(ctx, r, remaining[i])

@@ -20,7 +20,8 @@ const (
 	toldSlack = time.Minute
 )
 
-// Describe reads a VM's configuration, state and tasks, those as text and for programs. Of a VM that is not ours it tells nothing but that.
+// Describe reads a VM's configuration, state and tasks, those as text and for programs. Of a VM that is not ours it
+// tells nothing but that.
 func (f *Fleet) Describe(ctx context.Context, r *cluster.Record, node cluster.Node) []deploy.Diagnostic {
 	told := []deploy.Diagnostic{{What: "config"}, {What: "status"}, {What: "tasks"}}
 	if _, begun := r.Phases[cluster.PhaseUp]; !begun {

@@ -60,7 +60,7 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("%s (VM %d on %s): %s", e.Node.Name, e.Node.VMID, e.Node.Hypervisor, e.Reason)
 }
 
-// NodeName is the node's name.
+// NodeName returns the node's name.
 func (e *AddressError) NodeName() string { return e.Node.Name }
 
 // Hint says how to mend it.
@@ -290,8 +290,9 @@ func (w *addressWait) lastText() string {
 func distinct(nodes cluster.Nodes) error {
 	var errs []error
 	for _, s := range nodes.Shared() {
-		errs = append(errs, progress.WithNodes(fmt.Errorf("%s and %s both report address %s: the template's machine-id was not cleared, so DHCP takes them "+
-			"for one machine; run 'truncate -s 0 /etc/machine-id' in the image and make the VMs again", s.First, s.Second, s.Address), s.First, s.Second))
+		err := fmt.Errorf("%s and %s both report address %s: the template's machine-id was not cleared, so DHCP takes them "+
+			"for one machine; run 'truncate -s 0 /etc/machine-id' in the image and make the VMs again", s.First, s.Second, s.Address)
+		errs = append(errs, progress.WithNodes(err, s.First, s.Second))
 	}
 	return errors.Join(errs...)
 }

@@ -141,8 +141,10 @@ func fromLatin1(s string) []byte {
 	return data
 }
 
-// TaskLogs are the last tasks of a VM that began since then, with their logs, the newest first.
-func (c *Client) TaskLogs(ctx context.Context, hypervisor string, vmid int, since time.Time, limit int) ([]Task, error) {
+// TaskLogs returns the last tasks of a VM that began since then, with their logs, the newest first.
+func (c *Client) TaskLogs(
+	ctx context.Context, hypervisor string, vmid int, since time.Time, limit int,
+) ([]Task, error) {
 	tasks, err := c.Tasks(ctx, hypervisor, vmid, since, limit)
 	if err != nil {
 		return nil, err
@@ -158,11 +160,12 @@ func (c *Client) TaskLogs(ctx context.Context, hypervisor string, vmid int, sinc
 	return tasks, nil
 }
 
-// TaskText is tasks with their logs as text.
+// TaskText returns tasks with their logs as text.
 func TaskText(tasks []Task) string {
 	var b strings.Builder
 	for _, task := range tasks {
-		fmt.Fprintf(&b, "== %s %s by %s: %s\n%s\n", task.Started.Format(time.RFC3339), task.Type, task.User, cmp.Or(task.Status, "running"), task.UPID)
+		status := cmp.Or(task.Status, "running")
+		fmt.Fprintf(&b, "== %s %s by %s: %s\n%s\n", task.Started.Format(time.RFC3339), task.Type, task.User, status, task.UPID)
 		for _, line := range task.Log {
 			b.WriteString(line + "\n")
 		}
