@@ -16,6 +16,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
+	"hive-test/pkg/wait"
 )
 
 // Host is what this package needs of a node; *remote.Host is one.
@@ -270,32 +271,11 @@ func (c *Cluster) warn(step, node, message string) {
 	c.sink.Emit(progress.Event{Kind: progress.Warning, Step: step, Node: node, Message: message})
 }
 
-// waiting reports what is awaited, once per change.
-type waiting struct {
-	c          *Cluster
-	step, last string
-}
-
-func (w *waiting) report(message, why string) {
-	if message+why == w.last {
-		return
-	}
-	w.last = message + why
-	w.c.sink.Emit(progress.Event{Kind: progress.Wait, Step: w.step, Message: message, Error: why})
-}
-
-// pause waits for a delay that grows with every call, or until ctx ends.
-type pause struct{ next, limit time.Duration }
-
-func (p *pause) wait(ctx context.Context) error {
-	passed := time.After(p.next)
-	p.next = min(p.next*3/2, p.limit)
-	select {
-	case <-passed:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+// awaited is what a step waits for.
+func (c *Cluster) awaited(step string) *wait.Condition {
+	return &wait.Condition{Report: func(message, why string) {
+		c.sink.Emit(progress.Event{Kind: progress.Wait, Step: step, Message: message, Error: why})
+	}}
 }
 
 func seconds(d time.Duration) string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hive-test/pkg/remote"
+	"hive-test/pkg/wait"
 )
 
 // PeersUnknown is NodeHealth.Peers where NATS monitoring could not be asked.
@@ -70,13 +71,14 @@ func (h Health) Notes() []string {
 	return notes
 }
 
+// startPauses are the pauses between two looks at what starts.
+var startPauses = wait.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second, Factor: 1.5}
+
 const (
 	statusRunning  = "running"
 	statusReady    = "Ready"
 	codeNoToken    = "MissingAuthenticationToken"
 	getNodesLimit  = 20 * time.Second
-	waitStep       = 100 * time.Millisecond
-	waitStepLimit  = 2 * time.Second
 	healthRoundMax = 8 // times Options.ProbeTimeout, for a whole round
 
 	unreachableGrace = time.Second // that is left to SSH where a node has not answered otherwise
@@ -489,9 +491,8 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 		c.forget()
 		limited, cancel := context.WithTimeout(ctx, c.options.HealthTimeout)
 		defer cancel()
-		shown := waiting{c: c, step: StepHealth}
-		delay := pause{waitStep, waitStepLimit}
-		for {
+		shown := c.awaited(StepHealth)
+		for range startPauses.Tries(limited) {
 			health := c.look(limited, true)
 			if health.Formed {
 				return nil
@@ -501,12 +502,10 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 			}
 			if limited.Err() == nil {
 				c.blameSilent(&health)
-				shown.report(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons, "; "))
-			}
-			if delay.wait(limited) != nil {
-				return c.unhealthy(ctx)
+				shown.Pending(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons, "; "))
 			}
 		}
+		return c.unhealthy(ctx)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
+	"hive-test/pkg/wait"
 )
 
 // moved compares what is recorded of nodes with what Power tells of them, and returns those that DHCP has given another
@@ -218,7 +219,7 @@ const moveTime = 5 * time.Second
 // movesSoon asks where the nodes are, and until then asks again where one that lives takes no connection, or another
 // host answers in its place.
 func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []error, until time.Time) []remote.Move {
-	for {
+	for range (wait.Backoff{First: moveTime / 10}).Tries(ctx) {
 		asking, cancel := context.WithTimeout(ctx, statusTime)
 		powers := r.Deploy.Power(asking, r.Record)
 		cancel()
@@ -226,12 +227,8 @@ func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []erro
 		if len(moves) > 0 || !time.Now().Before(until) || !r.mayMove(group, failures, powers) {
 			return moves
 		}
-		select {
-		case <-time.After(moveTime / 10):
-		case <-ctx.Done():
-			return nil
-		}
 	}
+	return nil
 }
 
 // mayMove reports whether a node that could not be connected to may be elsewhere, though nobody says so yet.

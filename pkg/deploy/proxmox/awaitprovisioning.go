@@ -10,6 +10,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // Times of waiting for VMs in the making.
@@ -18,9 +19,7 @@ const (
 	makingTime = 2 * time.Minute
 	// quietTime is how long nothing may have appeared before nothing is waited for any more: a provider whose tofu was
 	// killed goes on with what it has begun.
-	quietTime  = 5 * time.Second
-	firstPause = 100 * time.Millisecond
-	lastPause  = time.Second
+	quietTime = 5 * time.Second
 )
 
 // awaitProvisioning waits for VMs in the making on the ids that the cluster has claimed: PVE shows of one that is made
@@ -29,7 +28,7 @@ const (
 func (f *Fleet) awaitProvisioning(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
 	started, quiet := time.Now(), time.Now()
 	known := 0
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for try := range (wait.Backoff{First: 100 * time.Millisecond, Max: time.Second}).Tries(ctx) {
 		making, seen, err := f.provisioning(ctx, r, sink)
 		if err != nil {
 			return err
@@ -43,15 +42,11 @@ func (f *Fleet) awaitProvisioning(ctx context.Context, r *cluster.Record, patien
 				fmt.Sprintf("if nothing makes it any more, on %s: qm unlock %d, then reap again", making[0].Hypervisor, making[0].VMID))
 		case len(making) == 0 && (!patience || seen < 0 || time.Since(quiet) > quietTime):
 			return nil
-		case len(making) > 0 && pause == firstPause:
+		case len(making) > 0 && try == 1:
 			sink.Emit(progress.Event{Kind: progress.Wait, Message: fmt.Sprintf("VM %d, which is in the making", making[0].VMID)})
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pause):
-		}
 	}
+	return context.Cause(ctx)
 }
 
 // provisioning are the VMs in the provisioning on claimed ids, and how many VMs have such ids; -1 if none are claimed.

@@ -11,13 +11,12 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 const (
 	// defaultHoldWait bounds the wait for ids that another run has claimed; it makes its VMs meanwhile.
 	defaultHoldWait = 10 * time.Minute
-	firstHoldPause  = 50 * time.Millisecond
-	lastHoldPause   = 3 * time.Second
 )
 
 // HoldRequest says which ids are to be held for nodes whose VMs do not exist yet.
@@ -61,15 +60,14 @@ func Hold(ctx context.Context, c FreeIDs, claims *Claims, req HoldRequest) (clus
 		req.Wait = defaultHoldWait
 	}
 	h := &holding{HoldRequest: req, ctx: ctx, api: c, claims: claims, nodes: slices.Clone(req.Nodes), end: claims.Now().Add(req.Wait)}
-	for pause := firstHoldPause; ; pause = min(2*pause, lastHoldPause) {
+	pauses := wait.Backoff{First: 50 * time.Millisecond, Max: 3 * time.Second, Jitter: 0.5}
+	for range pauses.Tries(ctx) {
 		done, err := h.try()
 		if done || err != nil {
 			return h.nodes, err
 		}
-		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
-			return nil, fmt.Errorf("waiting for VM ids: %w", err)
-		}
 	}
+	return nil, fmt.Errorf("waiting for VM ids: %w", context.Cause(ctx))
 }
 
 type holding struct {
