@@ -57,6 +57,7 @@ var within = []struct {
 }{
 	{"pkg/cluster", nil, "pure values"},
 	{"pkg/wait", nil, "pauses and conditions, for everybody"},
+	{"pkg/liveness", []string{"pkg/wait"}, "probes are given to it: it asks nobody itself"},
 	{"pkg/process", nil, "what the kernel tells of processes, and nothing else"},
 	{"pkg/scratch", []string{"pkg/process"}, "temporary files, and whose they are"},
 	{"pkg/progress", []string{"pkg/cluster"}, "the event stream is below everything"},
@@ -71,12 +72,13 @@ var within = []struct {
 	{"pkg/opentofu", []string{"pkg/phase", "pkg/progress", "pkg/process"}, "an adapter to OpenTofu, whatever it makes"},
 	{"pkg/deploy/proxmox/provision", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/opentofu", "pkg/progress", "tofu"}, "VMs of Proxmox VE by OpenTofu, which asks it nothing itself"},
 	{"pkg/hive", []string{
-		"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote", "pkg/wait",
+		"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote", "pkg/wait", "pkg/liveness",
 	}, "what is done to nodes, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy"}, "hosts that are there: nothing to ask anybody"},
 	{"pkg/lifecycle", []string{
 		"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/hive", "pkg/suite", "pkg/remote", "pkg/wait",
+		"pkg/liveness",
 	}, "workflows over interfaces"},
 	{"pkg/deploy/deploytest", []string{"pkg/cluster", "pkg/deploy", "pkg/progress"}, "what every deployer must do, whichever it is"},
 	{"pkg/deploy/simhosts", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api"}, "VMs of a simulator without OpenTofu"},

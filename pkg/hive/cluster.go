@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/liveness"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/wait"
@@ -61,9 +62,9 @@ type Cluster struct {
 
 	mu     sync.Mutex
 	access *Access
-	direct map[string]bool   // by node: NATS monitoring is reached without SSH
-	reform *bool             // what Init has decided
-	dead   map[string]string // by node: that its machine is, and how; as last seen in a step
+	direct map[string]bool       // by node: NATS monitoring is reached without SSH
+	reform *bool                 // what Init has decided
+	dead   liveness.Observations // of machines that are, as last seen in a step
 
 	course    StepSelection
 	restarted []Host      // which Stop and Start are for; nil: not decided
@@ -133,7 +134,7 @@ func (c *Cluster) step(ctx context.Context, name string, work func(context.Conte
 	sink := progress.With(c.sink, progress.Event{Step: name})
 	begun := time.Now()
 	sink.Emit(progress.Event{Kind: progress.StepStart})
-	err := c.guarded(ctx, work)
+	err := c.whileAlive(ctx, work)
 	end := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Seconds: time.Since(begun).Seconds()}
 	if skipped, ok := errors.AsType[skip](err); ok {
 		end.Status, end.Message, err = progress.Skipped, skipped.Error(), nil
@@ -171,7 +172,7 @@ func (c *Cluster) failure(ctx context.Context, name, title string, err error) er
 	if ctx.Err() != nil { // nothing but its end is known to be wrong
 		failed.hint = ""
 	}
-	c.blame(ctx, failed)
+	c.attribute(ctx, failed)
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), failed)
 	}
@@ -244,7 +245,7 @@ func (c *Cluster) script(ctx context.Context, host Host, name string, timeout ti
 	}
 	maps.Copy(env, vars)
 	var result remote.Result
-	err = c.asking(ctx, host, func(ctx context.Context) (err error) {
+	err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
 		result, err = host.Run(ctx, remote.Command{
 			Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
 			Keep:  keptOf(name),

@@ -117,7 +117,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 		var found []Service
 		var failed error
 		services.Go(func() { found, failed = c.askServices(asked, host) })
-		nodes[i].errs.health = c.asking(ctx, host, func(ctx context.Context) error {
+		nodes[i].errs.health = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) error {
 			return nodes[i].askHealth(ctx, probe, address(host, ManagerPort), accessErr)
 		})
 		if nodes[i].unreachable() { // its SSH server will not answer either, and takes longer to say so
@@ -138,11 +138,11 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 		if nodes[i].unreachable() {
 			return // the rest follows from that
 		}
-		nodes[i].errs.peers = c.asking(ctx, host, func(ctx context.Context) (err error) {
+		nodes[i].errs.peers = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
 			nodes[i].Peers, err = c.peers(ctx, host, !lazy)
 			return err
 		})
-		nodes[i].errs.gateway = c.asking(ctx, host, func(ctx context.Context) error {
+		nodes[i].errs.gateway = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) error {
 			return nodes[i].askGateway(ctx, probe, access, accessErr, address(host, GatewayPort))
 		})
 	})
@@ -501,7 +501,7 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 				return c.lost(ctx, health)
 			}
 			if limited.Err() == nil {
-				c.blameSilent(&health)
+				c.attributeSilence(&health)
 				shown.Pending(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons, "; "))
 			}
 		}

@@ -153,9 +153,9 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 		return nil, nil, err
 	}
 	failures := make([]error, len(group))
-	watched := r.followVigil(ctx, reachPatience)
+	watched := r.watchMoves(ctx, reachPatience)
 	connect(ctx, group, failures, watched, func(int) bool { return true })
-	watched.end()
+	watched.Stop()
 	if !watched.missed(group, failures) {
 		return group, failures, nil
 	}
@@ -167,8 +167,8 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 	if err != nil {
 		return nil, nil, err
 	}
-	watched = r.keepVigil(ctx, reachPatience)
-	defer watched.end()
+	watched = r.watchMachines(ctx, reachPatience)
+	defer watched.Stop()
 	connect(ctx, now, failures, watched, func(i int) bool { return now[i] != group[i] }) // what has not moved was waited for already
 	return now, failures, nil
 }
@@ -244,9 +244,9 @@ func (r *Job) mayMove(group remote.Group, failures []error, powers []deploy.Powe
 }
 
 // missed tells whether a node could not be reached though nothing is known of its death.
-func (v *machineWatch) missed(group remote.Group, failures []error) bool {
+func (w *machineWatch) missed(group remote.Group, failures []error) bool {
 	for i, host := range group {
-		if dead := v.dead(host.Name()); failures[i] != nil && (dead == nil || errors.Is(dead, errMoved)) {
+		if dead := w.Unreachable(host.Name()); failures[i] != nil && (dead == nil || errors.Is(dead, errMoved)) {
 			return true
 		}
 	}
@@ -274,7 +274,7 @@ func connect(ctx context.Context, group remote.Group, failures []error, watched 
 			continue
 		}
 		wait.Go(func() {
-			ctx, end := watched.within(ctx, host.Name())
+			ctx, end := watched.Within(ctx, host.Name())
 			defer end()
 			failures[i] = host.Connect(ctx)
 		})
