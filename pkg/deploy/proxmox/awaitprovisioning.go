@@ -22,7 +22,7 @@ const (
 	quietTime = 5 * time.Second
 )
 
-// awaitProvisioning waits for VMs in the making on the ids that the cluster has claimed: PVE shows of one that is made
+// awaitProvisioning waits for VMs in the making on the ids that the cluster has leased: PVE shows of one that is made
 // nothing but its id, and of a clone its description before its tags, which it is given here. With patience it waits
 // also for those that may still appear.
 func (f *Fleet) awaitProvisioning(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
@@ -49,13 +49,13 @@ func (f *Fleet) awaitProvisioning(ctx context.Context, r *cluster.Record, patien
 	return context.Cause(ctx)
 }
 
-// provisioning are the VMs in the provisioning on claimed ids, and how many VMs have such ids; -1 if none are claimed.
+// provisioning are the VMs in the provisioning on leased ids, and how many VMs have such ids; -1 if none are leased.
 func (f *Fleet) provisioning(ctx context.Context, r *cluster.Record, sink progress.Sink) (making []api.VM, seen int, err error) {
 	traces, err := api.ReadTraces(ctx, f.Client)
 	if err != nil {
 		return nil, 0, err
 	}
-	if !slices.ContainsFunc(traces.Claims, func(c api.Claim) bool { return c.OwnerID == r.Owner.ID }) {
+	if !slices.ContainsFunc(traces.IDLeases, func(c api.IDLease) bool { return c.OwnerID == r.Owner.ID }) {
 		return nil, -1, nil
 	}
 	listed, err := f.Client.VMs(ctx)
@@ -63,7 +63,7 @@ func (f *Fleet) provisioning(ctx context.Context, r *cluster.Record, sink progre
 		return nil, 0, fmt.Errorf("listing the VMs: %w", err)
 	}
 	for _, vm := range listed {
-		if vm.Type != "qemu" || !traces.Claimed(r.Owner.ID, vm.VMID) {
+		if vm.Type != "qemu" || !traces.Leased(r.Owner.ID, vm.VMID) {
 			continue
 		}
 		seen++
@@ -83,7 +83,7 @@ func (f *Fleet) provisioning(ctx context.Context, r *cluster.Record, sink progre
 	return making, seen, nil
 }
 
-// adoptTags gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it:
+// adoptTags gives a clone on an id that the cluster has leased the tags that whoever made it did not come to give it:
 // its description says whose it is.
 func (f *Fleet) adoptTags(ctx context.Context, r *cluster.Record, vm api.VM, sink progress.Sink) error {
 	if !hasOwner(r, vm) || completed(r, vm) || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
