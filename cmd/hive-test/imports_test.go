@@ -69,7 +69,9 @@ var within = []struct {
 	{"pkg/deploy/proxmox/api", []string{
 		"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/wait",
 	}, "an adapter to Proxmox VE"},
-	{"pkg/opentofu", []string{"pkg/phase", "pkg/progress", "pkg/process"}, "an adapter to OpenTofu, whatever it makes"},
+	{"pkg/opentofu", []string{
+		"pkg/phase", "pkg/progress", "pkg/process", "pkg/wait",
+	}, "an adapter to OpenTofu, whatever it makes"},
 	{"pkg/deploy/proxmox/provision", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/opentofu", "pkg/progress", "tofu"}, "VMs of Proxmox VE by OpenTofu, which asks it nothing itself"},
 	{"pkg/hive", []string{
 		"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote", "pkg/wait", "pkg/liveness",
