@@ -56,32 +56,43 @@ var within = []struct {
 	reason string
 }{
 	{"pkg/cluster", nil, "pure values"},
+	{"pkg/wait", nil, "pauses and conditions, for everybody"},
+	{"pkg/liveness", []string{"pkg/wait"}, "probes are given to it: it asks nobody itself"},
 	{"pkg/process", nil, "what the kernel tells of processes, and nothing else"},
 	{"pkg/scratch", []string{"pkg/process"}, "temporary files, and whose they are"},
 	{"pkg/progress", []string{"pkg/cluster"}, "the event stream is below everything"},
 	{"pkg/phase", []string{"pkg/cluster", "pkg/progress"}, "order, skip, cancel, timing; nothing of what runs"},
 	{"pkg/report", []string{"pkg/cluster", "pkg/progress"}, "bytes in, bytes out"},
 	{"pkg/explain", []string{"pkg/progress"}, "events and files in, words out"},
-	{"pkg/state", []string{"pkg/cluster", "pkg/progress"}, "an adapter to the disk"},
-	{"pkg/remote", []string{"pkg/cluster", "pkg/phase", "pkg/progress"}, "an adapter to SSH"},
-	{"pkg/deploy/proxmox/api", []string{"pkg/cluster", "pkg/deploy", "pkg/progress"}, "an adapter to Proxmox VE"},
-	{"pkg/opentofu", []string{"pkg/phase", "pkg/progress", "pkg/process"}, "an adapter to OpenTofu, whatever it makes"},
+	{"pkg/state", []string{"pkg/cluster", "pkg/progress", "pkg/wait"}, "an adapter to the disk"},
+	{"pkg/remote", []string{"pkg/cluster", "pkg/phase", "pkg/progress", "pkg/wait"}, "an adapter to SSH"},
+	{"pkg/deploy/proxmox/api", []string{
+		"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/wait",
+	}, "an adapter to Proxmox VE"},
+	{"pkg/opentofu", []string{
+		"pkg/phase", "pkg/progress", "pkg/process", "pkg/wait",
+	}, "an adapter to OpenTofu, whatever it makes"},
 	{"pkg/deploy/proxmox/provision", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/opentofu", "pkg/progress", "tofu"}, "VMs of Proxmox VE by OpenTofu, which asks it nothing itself"},
-	{"pkg/hive", []string{"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is done to nodes, over SSH only"},
+	{"pkg/hive", []string{
+		"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote", "pkg/wait", "pkg/liveness",
+	}, "what is done to nodes, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy"}, "hosts that are there: nothing to ask anybody"},
-	{"pkg/lifecycle", []string{"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/hive", "pkg/suite", "pkg/remote"}, "workflows over interfaces"},
+	{"pkg/lifecycle", []string{
+		"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/hive", "pkg/suite", "pkg/remote", "pkg/wait",
+		"pkg/liveness",
+	}, "workflows over interfaces"},
 	{"pkg/deploy/deploytest", []string{"pkg/cluster", "pkg/deploy", "pkg/progress"}, "what every deployer must do, whichever it is"},
 	{"pkg/deploy/simhosts", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api"}, "VMs of a simulator without OpenTofu"},
 	{"pkg/deploy/proxmox", []string{
-		"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/opentofu", "pkg/process", "pkg/progress", "tofu",
+		"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/opentofu", "pkg/process", "pkg/progress", "tofu", "pkg/wait",
 	}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
 	{"pkg/target", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/opentofu", "pkg/progress", "pkg/remote", "pkg/scratch", "pkg/state",
 	}, "the way to a cluster's machines: it alone names deployers"},
 	{"pkg/engine", []string{
-		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/phase", "pkg/process", "pkg/progress",
-		"pkg/remote", "pkg/report", "pkg/state", "pkg/target",
+		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/phase", "pkg/process",
+		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/target", "pkg/wait",
 	}, "a cluster's life, without a command line, a terminal or signals, on any deployer"},
 	{"pkg/config", []string{"pkg/cluster", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
 }

@@ -14,6 +14,7 @@ import (
 	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // How often wait looks: soon at first, for it may be about to happen.
@@ -59,11 +60,8 @@ func (a *app) wait(ctx context.Context, name string, healthy bool, settings conf
 	a.signals.looking()
 	var last *statusJSON
 	told := ""
-	pause := waitFirst
-	request := engine.WatchRequest{Request: a.request(name, settings), Verb: "wait", Pause: func() time.Duration {
-		defer func() { pause = min(pause*3/2, waitLimit) }()
-		return pause
-	}}
+	pauses := wait.Backoff{First: waitFirst, Max: waitLimit, Factor: 1.5}
+	request := engine.WatchRequest{Request: a.request(name, settings), Verb: "wait", Pause: pauses.Next}
 	return a.work(settings, func(e *engine.Engine) error {
 		var sink progress.Sink
 		request.Sink = func(s progress.Sink) progress.Sink { sink = s; return s }

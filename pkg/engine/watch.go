@@ -9,6 +9,7 @@ import (
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
+	"hive-test/pkg/wait"
 )
 
 // ErrGone means that the cluster that is watched exists no more.
@@ -52,9 +53,7 @@ func (s *session) watch(ctx context.Context, r *lifecycle.Job, pause func() time
 		if enough, err := see(s.statusOf(status)); enough || err != nil {
 			return err
 		}
-		select {
-		case <-time.After(pause()):
-		case <-limited.Done():
+		if wait.Sleep(limited, pause()) != nil {
 			return whyEnded(ctx)
 		}
 		if err := s.refresh(r); err != nil {

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/liveness"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
+	"hive-test/pkg/wait"
 )
 
 // Host is what this package needs of a node; *remote.Host is one.
@@ -60,9 +62,9 @@ type Cluster struct {
 
 	mu     sync.Mutex
 	access *Access
-	direct map[string]bool   // by node: NATS monitoring is reached without SSH
-	reform *bool             // what Init has decided
-	dead   map[string]string // by node: that its machine is, and how; as last seen in a step
+	direct map[string]bool       // by node: NATS monitoring is reached without SSH
+	reform *bool                 // what Init has decided
+	dead   liveness.Observations // of machines that are, as last seen in a step
 
 	course    StepSelection
 	restarted []Host      // which Stop and Start are for; nil: not decided
@@ -132,7 +134,7 @@ func (c *Cluster) step(ctx context.Context, name string, work func(context.Conte
 	sink := progress.With(c.sink, progress.Event{Step: name})
 	begun := time.Now()
 	sink.Emit(progress.Event{Kind: progress.StepStart})
-	err := c.guarded(ctx, work)
+	err := c.whileAlive(ctx, work)
 	end := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Seconds: time.Since(begun).Seconds()}
 	if skipped, ok := errors.AsType[skip](err); ok {
 		end.Status, end.Message, err = progress.Skipped, skipped.Error(), nil
@@ -170,7 +172,7 @@ func (c *Cluster) failure(ctx context.Context, name, title string, err error) er
 	if ctx.Err() != nil { // nothing but its end is known to be wrong
 		failed.hint = ""
 	}
-	c.blame(ctx, failed)
+	c.attribute(ctx, failed)
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), failed)
 	}
@@ -243,7 +245,7 @@ func (c *Cluster) script(ctx context.Context, host Host, name string, timeout ti
 	}
 	maps.Copy(env, vars)
 	var result remote.Result
-	err = c.asking(ctx, host, func(ctx context.Context) (err error) {
+	err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
 		result, err = host.Run(ctx, remote.Command{
 			Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
 			Keep:  keptOf(name),
@@ -270,32 +272,11 @@ func (c *Cluster) warn(step, node, message string) {
 	c.sink.Emit(progress.Event{Kind: progress.Warning, Step: step, Node: node, Message: message})
 }
 
-// waiting reports what is awaited, once per change.
-type waiting struct {
-	c          *Cluster
-	step, last string
-}
-
-func (w *waiting) report(message, why string) {
-	if message+why == w.last {
-		return
-	}
-	w.last = message + why
-	w.c.sink.Emit(progress.Event{Kind: progress.Wait, Step: w.step, Message: message, Error: why})
-}
-
-// pause waits for a delay that grows with every call, or until ctx ends.
-type pause struct{ next, limit time.Duration }
-
-func (p *pause) wait(ctx context.Context) error {
-	passed := time.After(p.next)
-	p.next = min(p.next*3/2, p.limit)
-	select {
-	case <-passed:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+// awaited is what a step waits for.
+func (c *Cluster) awaited(step string) *wait.Condition {
+	return &wait.Condition{Report: func(message, why string) {
+		c.sink.Emit(progress.Event{Kind: progress.Wait, Step: step, Message: message, Error: why})
+	}}
 }
 
 func seconds(d time.Duration) string {

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"hive-test/pkg/liveness"
 	"hive-test/pkg/progress"
 )
 
@@ -48,7 +49,7 @@ func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, e
 		access, _ := c.Credentials(ctx) // without it, HTTPS is not believed, and the file says so
 		probe := c.newProber(access.CA)
 		defer probe.close()
-		health.err = c.asking(ctx, host, func(ctx context.Context) (err error) {
+		health.err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
 			health.answer, _, err = probe.getEither(ctx, address(host, ManagerPort)+"/health")
 			return err
 		})
@@ -56,13 +57,13 @@ func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, e
 	all.Go(func() {
 		monitor := c.newProber(nil)
 		defer monitor.close()
-		routez.err = c.asking(ctx, host, func(ctx context.Context) (err error) {
+		routez.err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
 			routez.answer, err = monitor.get(ctx, "http://"+address(host, MonitorPort)+"/routez")
 			return err
 		})
 	})
 	all.Wait()
-	if _, dead := errors.AsType[*machineError](failure); dead { // it cannot have answered
+	if _, dead := errors.AsType[*liveness.UnreachableError](failure); dead { // it cannot have answered
 		return nil, failure
 	}
 	if routez.err != nil && failure == nil { // later versions answer on the node itself only

@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
+	"hive-test/pkg/wait"
 )
 
 const (
@@ -201,23 +202,20 @@ func (c *Cluster) awaitFormationServer(ctx context.Context) error {
 	defer cancel()
 	probe := c.newProber(nil)
 	defer probe.close()
-	shown := waiting{c: c, step: StepInit}
-	delay := pause{50 * time.Millisecond, time.Second}
-	for attempt := 1; ; attempt++ {
+	shown := c.awaited(StepInit)
+	for attempt := range (wait.Backoff{First: 50 * time.Millisecond, Max: time.Second, Factor: 1.5}).Tries(ctx) {
 		err := c.formationServerAnswers(ctx, probe)
 		if err == nil {
 			return nil
 		}
-		shown.report("the formation server of "+c.leader().Name(), err.Error())
+		shown.Pending("the formation server of "+c.leader().Name(), err.Error())
 		if attempt%4 == 0 {
 			if err := c.awaitInit(ctx, 0, formedMarker); err == nil || !errors.Is(err, errInitRuns) && ctx.Err() == nil {
 				return errors.Join(fmt.Errorf("hive admin init has ended before other nodes could join"), err)
 			}
 		}
-		if err := delay.wait(ctx); err != nil {
-			return err
-		}
 	}
+	return context.Cause(ctx)
 }
 
 // formationServerAnswers asks /formation/health over HTTP and HTTPS. The later formation server shows the CA itself as

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hive-test/pkg/remote"
+	"hive-test/pkg/wait"
 )
 
 // PeersUnknown is NodeHealth.Peers where NATS monitoring could not be asked.
@@ -82,13 +83,14 @@ func (h Health) Notes() []string {
 	return notes
 }
 
+// startPauses are the pauses between two looks at what starts.
+var startPauses = wait.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second, Factor: 1.5}
+
 const (
 	statusRunning  = "running"
 	statusReady    = "Ready"
 	codeNoToken    = "MissingAuthenticationToken"
 	getNodesLimit  = 20 * time.Second
-	waitStep       = 100 * time.Millisecond
-	waitStepLimit  = 2 * time.Second
 	healthRoundMax = 8 // times Options.ProbeTimeout, for a whole round
 
 	unreachableGrace = time.Second // that is left to SSH where a node has not answered otherwise
@@ -127,7 +129,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 		var found []Service
 		var failed error
 		services.Go(func() { found, failed = c.askServices(asked, host) })
-		nodes[i].errs.health = c.asking(ctx, host, func(ctx context.Context) error {
+		nodes[i].errs.health = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) error {
 			return nodes[i].askHealth(ctx, probe, address(host, ManagerPort), accessErr)
 		})
 		if nodes[i].unreachable() { // its SSH server will not answer either, and takes longer to say so
@@ -148,11 +150,11 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 		if nodes[i].unreachable() {
 			return // the rest follows from that
 		}
-		nodes[i].errs.peers = c.asking(ctx, host, func(ctx context.Context) (err error) {
+		nodes[i].errs.peers = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
 			nodes[i].Peers, err = c.peers(ctx, host, !lazy)
 			return err
 		})
-		nodes[i].errs.gateway = c.asking(ctx, host, func(ctx context.Context) error {
+		nodes[i].errs.gateway = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) error {
 			return nodes[i].askGateway(ctx, probe, access, accessErr, address(host, GatewayPort))
 		})
 	})
@@ -496,9 +498,8 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 		c.forget()
 		limited, cancel := context.WithTimeout(ctx, c.options.HealthTimeout)
 		defer cancel()
-		shown := waiting{c: c, step: StepHealth}
-		delay := pause{waitStep, waitStepLimit}
-		for {
+		shown := c.awaited(StepHealth)
+		for range startPauses.Tries(limited) {
 			health := c.look(limited, true)
 			if health.Formed {
 				return nil
@@ -507,13 +508,11 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 				return c.lost(ctx, health)
 			}
 			if limited.Err() == nil {
-				c.blameSilent(&health)
-				shown.report(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons(), "; "))
-			}
-			if delay.wait(limited) != nil {
-				return c.unhealthy(ctx)
+				c.attributeSilence(&health)
+				shown.Pending(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons(), "; "))
 			}
 		}
+		return c.unhealthy(ctx)
 	})
 }
 

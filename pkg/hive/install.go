@@ -14,6 +14,7 @@ import (
 	"hive-test/cloudinit"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
+	"hive-test/pkg/wait"
 )
 
 const (
@@ -75,7 +76,7 @@ const (
 // no connection at all for Options.ReachTimeout is given up: that comes within moments of a boot, while its user may
 // need cloud-init.
 func (c *Cluster) waitSSH(ctx context.Context, host Host) (Host, error) {
-	w := sshWait{c: c, shown: waiting{c: c, step: StepCloudInit}, begun: time.Now()}
+	w := sshWait{c: c, shown: c.awaited(StepCloudInit), begun: time.Now()}
 	for {
 		now, err := w.at(ctx, host)
 		if now == nil {
@@ -89,7 +90,7 @@ func (c *Cluster) waitSSH(ctx context.Context, host Host) (Host, error) {
 // sshWait is the wait for one node.
 type sshWait struct {
 	c     *Cluster
-	shown waiting
+	shown *wait.Condition
 	begun time.Time
 	heard bool // something took a connection
 }
@@ -100,7 +101,7 @@ func (w *sshWait) at(ctx context.Context, host Host) (now Host, err error) {
 	defer end(nil)
 	next, every := time.Now().Add(whereFirst), whereFirst
 	err = host.WaitReady(waiting, func(err error) {
-		w.shown.report("SSH on "+host.Name(), err.Error())
+		w.shown.Pending("SSH on "+host.Name(), err.Error())
 		w.heard = w.heard || !remote.NoConnection(err)
 		limit := w.c.options.ReachTimeout
 		switch {
@@ -133,13 +134,11 @@ func (c *Cluster) whereSoon(ctx context.Context, host Host) Host {
 	if c.options.Where == nil {
 		return nil
 	}
-	delay := pause{waitStep, waitStepLimit}
-	for begun := time.Now(); time.Since(begun) < whereLimit; {
+	limited, cancel := context.WithTimeout(ctx, whereLimit)
+	defer cancel()
+	for range startPauses.Tries(limited) {
 		if now := c.where(ctx, host); now != nil {
 			return now
-		}
-		if delay.wait(ctx) != nil {
-			return nil
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"hive-test/cloudinit"
+	"hive-test/pkg/liveness"
 	"hive-test/pkg/progress"
 )
 
@@ -56,10 +57,6 @@ const (
 	LayoutAuto    = "auto"    // LayoutSystemd on nodes that have hive's units, else LayoutDev
 )
 
-// Alive derives the context in which a node is asked: it ends as soon as that node's machine is known to be dead, and
-// its cause says how it is. The function that comes with it lets go what it holds.
-type Alive func(ctx context.Context, node string) (context.Context, context.CancelFunc)
-
 // Options say what is installed and how long is waited. Zero durations mean the defaults.
 type Options struct {
 	// Binary is a local file that becomes ~/hive/bin/hive on every node. At most one of Binary, Tarball, SourceDir and
@@ -87,12 +84,11 @@ type Options struct {
 	// Secrets learns what the nodes keep secret, as it becomes known: the join token, keys, what hive.toml holds. Nil:
 	// nobody wants to know.
 	Secrets *progress.Secrets
-	// Outside tells of each node, by name, that cannot be alive why that is, as it is known from outside: its VM is
-	// stopped. It is asked when a step has failed, and every few seconds while health is waited for. Nil: nothing is
-	// known.
-	Outside func(context.Context) map[string]string
-	// Alive ends what is asked of nodes whose machines are dead. Nil: nothing is known.
-	Alive Alive
+	// Observe tells which nodes cannot be alive, and why that is, as it is known from outside: its VM is stopped. It is
+	// called when a step has failed, and every few seconds while one runs. Nil: nothing is known.
+	Observe func(context.Context) liveness.Observations
+	// Monitor ends what is asked of nodes whose machines are dead. Nil: nothing is known.
+	Monitor *liveness.Monitor
 	// Where is asked, while a node that boots takes no connection or another host answers in its place, whether the node
 	// is elsewhere by now: it returns the host there, or nil. Nil: nodes stay where they are.
 	Where func(ctx context.Context, host Host) Host

@@ -15,6 +15,7 @@ import (
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
+	"hive-test/pkg/wait"
 )
 
 // moved compares what is recorded of nodes with what Power tells of them, and returns those that DHCP has given another
@@ -152,9 +153,9 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 		return nil, nil, err
 	}
 	failures := make([]error, len(group))
-	watched := r.followVigil(ctx, reachPatience)
+	watched := r.watchMoves(ctx, reachPatience)
 	connect(ctx, group, failures, watched, func(int) bool { return true })
-	watched.end()
+	watched.Stop()
 	if !watched.missed(group, failures) {
 		return group, failures, nil
 	}
@@ -166,8 +167,8 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 	if err != nil {
 		return nil, nil, err
 	}
-	watched = r.keepVigil(ctx, reachPatience)
-	defer watched.end()
+	watched = r.watchMachines(ctx, reachPatience)
+	defer watched.Stop()
 	connect(ctx, now, failures, watched, func(i int) bool { return now[i] != group[i] }) // what has not moved was waited for already
 	return now, failures, nil
 }
@@ -218,7 +219,7 @@ const moveTime = 5 * time.Second
 // movesSoon asks where the nodes are, and until then asks again where one that lives takes no connection, or another
 // host answers in its place.
 func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []error, until time.Time) []remote.Move {
-	for {
+	for range (wait.Backoff{First: moveTime / 10}).Tries(ctx) {
 		asking, cancel := context.WithTimeout(ctx, statusTime)
 		powers := r.Deploy.Power(asking, r.Record)
 		cancel()
@@ -226,12 +227,8 @@ func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []erro
 		if len(moves) > 0 || !time.Now().Before(until) || !r.mayMove(group, failures, powers) {
 			return moves
 		}
-		select {
-		case <-time.After(moveTime / 10):
-		case <-ctx.Done():
-			return nil
-		}
 	}
+	return nil
 }
 
 // mayMove reports whether a node that could not be connected to may be elsewhere, though nobody says so yet.
@@ -247,9 +244,9 @@ func (r *Job) mayMove(group remote.Group, failures []error, powers []deploy.Powe
 }
 
 // missed tells whether a node could not be reached though nothing is known of its death.
-func (v *machineWatch) missed(group remote.Group, failures []error) bool {
+func (w *machineWatch) missed(group remote.Group, failures []error) bool {
 	for i, host := range group {
-		if dead := v.dead(host.Name()); failures[i] != nil && (dead == nil || errors.Is(dead, errMoved)) {
+		if dead := w.Unreachable(host.Name()); failures[i] != nil && (dead == nil || errors.Is(dead, errMoved)) {
 			return true
 		}
 	}
@@ -277,7 +274,7 @@ func connect(ctx context.Context, group remote.Group, failures []error, watched 
 			continue
 		}
 		wait.Go(func() {
-			ctx, end := watched.within(ctx, host.Name())
+			ctx, end := watched.Within(ctx, host.Name())
 			defer end()
 			failures[i] = host.Connect(ctx)
 		})

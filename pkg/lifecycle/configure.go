@@ -48,9 +48,9 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if inputs == "" || !c.Record.Done(cluster.PhaseConfigure, inputs) {
 		return "", false, nil
 	}
-	watched := c.keepVigil(ctx, reachPatience)
-	defer watched.end()
-	handle, err := c.hiveWithin(c.sink(cluster.PhaseConfigure), watched.within)
+	watched := c.watchMachines(ctx, reachPatience)
+	defer watched.Stop()
+	handle, err := c.hiveWithin(c.sink(cluster.PhaseConfigure), watched.Monitor)
 	if err != nil {
 		return "", false, err
 	}

@@ -12,6 +12,7 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // remainingTime bounds the look at what remains after a failure.
@@ -124,7 +125,8 @@ func (d *destroyer) unprotect(ctx context.Context, there []deploy.VMRef, sink pr
 // unlocked waits for locks to go. With force, one that stays holds up nobody but the VM that it is of.
 func (d *destroyer) unlocked(ctx context.Context, there []deploy.VMRef, sink progress.Sink) error {
 	started := time.Now()
-	for pause := firstLooked; ; pause = min(2*pause, lastLooked) {
+	pauses := wait.Backoff{First: firstLooked, Max: lastLooked}
+	for first := true; ; first = false {
 		locked := lockedOf(there)
 		waited := time.Since(started)
 		switch {
@@ -135,13 +137,11 @@ func (d *destroyer) unlocked(ctx context.Context, there []deploy.VMRef, sink pro
 			return nil
 		case waited > patience(locked):
 			return lockedError(locked)
-		case pause == firstLooked:
+		case first:
 			sink.Emit(progress.Event{Kind: progress.Wait, Message: "locks of VMs to be given up", Error: lockedError(locked).Error()})
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), lockedError(locked))
-		case <-time.After(pause):
+		if err := pauses.Sleep(ctx); err != nil {
+			return errors.Join(err, lockedError(locked))
 		}
 		var err error
 		if there, err = d.remaining(ctx); err != nil {
@@ -218,11 +218,9 @@ func (d *destroyer) late(ctx context.Context, sink progress.Sink) (appeared bool
 		return false, progress.WithHint(errors.New("tofu was killed while it made VMs, and those that Proxmox VE was still making may appear yet"), "wait a minute")
 	}
 	sink.Emit(progress.Event{Kind: progress.Wait, Message: "VMs that may still appear, for tofu was killed while it made them, until " + end.Local().Format(time.TimeOnly)})
-	for pause := firstLooked; time.Now().Before(end); pause = min(2*pause, lastLooked) {
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-time.After(pause):
+	for pauses := (wait.Backoff{First: firstLooked, Max: lastLooked}); time.Now().Before(end); {
+		if err := pauses.Sleep(ctx); err != nil {
+			return false, err
 		}
 		there, err := d.remaining(ctx)
 		if err != nil || len(there) > 0 {

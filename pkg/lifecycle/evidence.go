@@ -104,8 +104,8 @@ func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, 
 			Follow(ctx, r, FollowTime) // what has moved tells its part where it is
 			nodes = placed(r.Record.Nodes, nodes)
 		}
-		watched = r.keepVigil(ctx, 0)
-		defer watched.end()
+		watched = r.watchMachines(ctx, 0)
+		defer watched.Stop()
 		hosts, handle, unreachable = r.hosts(sink, watched)
 	}
 	items := make([][]Item, len(nodes)+1)
@@ -148,7 +148,7 @@ func (r *Job) hosts(sink progress.Sink, watched *machineWatch) (map[string]*remo
 	if err != nil {
 		return hosts, nil, err
 	}
-	handle, err := r.hiveWithin(sink, watched.within)
+	handle, err := r.hiveWithin(sink, watched.Monitor)
 	for _, host := range group {
 		hosts[host.Name()] = host
 	}
@@ -194,7 +194,7 @@ func (g gatherer) within(ctx context.Context) []Item {
 		if err = g.host.Connect(limited); err == nil {
 			items, err = g.overSSH(ctx)
 		}
-		if dead := g.watched.dead(g.node.Name); err != nil && dead != nil {
+		if dead := g.watched.Unreachable(g.node.Name); err != nil && dead != nil {
 			err = dead
 		}
 	}

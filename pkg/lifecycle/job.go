@@ -13,6 +13,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
+	"hive-test/pkg/liveness"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -153,14 +154,14 @@ func (r *Job) open() (Remote, error) {
 // hive returns the handle on the Hive that runs, or shall run, on the nodes; it reports to sink.
 func (r *Job) hive(sink progress.Sink) (*hive.Cluster, error) { return r.hiveWithin(sink, nil) }
 
-// hiveWithin is hive for those who only look: alive ends what is asked of machines that are dead.
-func (r *Job) hiveWithin(sink progress.Sink, alive hive.Alive) (*hive.Cluster, error) {
+// hiveWithin is hive for those who only read: monitor ends what is asked of machines that are dead.
+func (r *Job) hiveWithin(sink progress.Sink, monitor *liveness.Monitor) (*hive.Cluster, error) {
 	way, err := r.open()
 	if err != nil {
 		return nil, err
 	}
 	options := r.Hive
-	options.Force, options.Secrets, options.Outside, options.Alive = r.Force, r.Secrets, r.dead, alive
+	options.Force, options.Secrets, options.Observe, options.Monitor = r.Force, r.Secrets, r.observe, monitor
 	options.Dial, options.Where = way.DialContext, r.where
 	return hive.New(r.Record.Name, way.Group(r.Record.Nodes), options, sink), nil
 }

@@ -12,9 +12,11 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
+	"hive-test/pkg/liveness"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/suite"
+	"hive-test/pkg/wait"
 )
 
 // ErrNodeLost means that a node was lost while suites ran, and did not come back.
@@ -22,9 +24,9 @@ var ErrNodeLost = progress.WithCode(errors.New("a node was lost"), "node-lost")
 
 // How often the nodes are asked for a sign of life: seldom while all is well, sooner when something is not.
 const (
-	lookoutCalm    = 5 * time.Second
-	lookoutFirst   = 2 * time.Second
-	lookoutAlarmed = time.Second
+	probeCalm    = 5 * time.Second
+	probeFirst   = 2 * time.Second
+	probeAlarmed = time.Second
 )
 
 // lossMonitor watches the nodes while suites run: it tells when one is lost, comes back or has started again, follows
@@ -36,31 +38,46 @@ type lossMonitor struct {
 
 	mu     sync.Mutex    // for the job: nothing else may use it while a node is followed
 	handle *hive.Cluster // for signs of life
-	seen   []observation // in node order
+
+	// These are the monitor's alone.
+	results       []hive.ProbeResult // what the nodes have answered last, in node order
+	known         []nodeState        // in node order
+	pauses        wait.Backoff
+	calm, wasCalm bool // at the last time, and the one before
 }
 
-// observation is what is known of one node.
-type observation struct {
-	missed int       // rounds in a row without any sign of the machine
+// nodeState is what was told of one node.
+type nodeState struct {
 	lost   time.Time // since when; zero: it is not
 	why    string    // as it was told
-	silent int       // rounds in a row in which the daemon alone did not answer
+	silent int       // probes in a row in which the daemon alone did not answer
 	since  time.Time // since when it does not
 	told   bool      // that it does not
 	uptime time.Duration
 }
 
-// watchNodes runs act, with a lookout over the nodes meanwhile.
+// watchNodes runs act, and watches the nodes meanwhile.
 func (r *Job) watchNodes(ctx context.Context, sink progress.Sink, handle *hive.Cluster, act func(context.Context, *lossMonitor) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	l := &lossMonitor{Job: r, sink: sink, end: end, handle: handle, seen: make([]observation, len(r.Record.Nodes))}
-	watching, stop := context.WithCancel(ctx)
-	var wait sync.WaitGroup
-	wait.Go(func() { l.watch(watching) })
-	defer wait.Wait()
-	defer stop()
+	l := &lossMonitor{Job: r, sink: sink, end: end, handle: handle, known: make([]nodeState, len(r.Record.Nodes))}
+	l.pauses, l.calm, l.wasCalm = probePauses(probeFirst), true, true
+	monitor := liveness.Start(ctx, []liveness.Probe{{Observe: l.probe, Patience: l.pause(), Pause: l.pause}}, l.tellNew)
+	defer monitor.Stop()
 	return act(ctx, l)
+}
+
+func probePauses(first time.Duration) wait.Backoff {
+	return wait.Backoff{First: first, Max: probeCalm, Factor: 1.5}
+}
+
+// pause is how long to wait before the next probe.
+func (l *lossMonitor) pause() time.Duration {
+	if l.wasCalm && !l.calm {
+		l.pauses = probePauses(probeAlarmed)
+	}
+	l.wasCalm = l.calm
+	return l.pauses.Next()
 }
 
 // where tells where the nodes are now.
@@ -96,60 +113,59 @@ func (l *lossMonitor) host(context.Context) (*suite.Node, error) {
 // check judges the nodes where they are now. What their hypervisors say is dead is not waited for.
 func (l *lossMonitor) check(ctx context.Context) hive.Health {
 	l.mu.Lock()
-	watched := l.keepVigil(ctx, reachPatience)
-	handle, err := l.hiveWithin(l.sink, watched.within)
+	watched := l.watchMachines(ctx, reachPatience)
+	handle, err := l.hiveWithin(l.sink, watched.Monitor)
 	if err != nil {
 		handle = l.handle
 	}
 	l.mu.Unlock()
-	defer watched.end()
+	defer watched.Stop()
 	return handle.Check(ctx)
 }
 
-func (l *lossMonitor) watch(ctx context.Context) {
-	wasCalm := true
-	for pause := lookoutFirst; ; {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-		calm := l.round(ctx, time.Now())
-		pause = min(pause*3/2, lookoutCalm)
-		if wasCalm && !calm {
-			pause = lookoutAlarmed
-		}
-		wasCalm = calm
-	}
-}
-
-// round asks every node once, and tells whether all is well.
-func (l *lossMonitor) round(ctx context.Context, now time.Time) (calm bool) {
-	watched := l.followVigil(ctx, reachPatience)
-	pulses := l.handle.Pulses(ctx, watched.within)
-	watched.end()
+// probe asks every node once for a sign of life.
+func (l *lossMonitor) probe(ctx context.Context) liveness.Observations {
+	watched := l.watchMoves(ctx, reachPatience)
+	l.results = l.handle.Probe(ctx, watched.Monitor)
+	watched.Stop()
 	if ctx.Err() != nil { // they end with the suites
-		return true
+		return nil
 	}
-	powers := l.outside(ctx, pulses)
-	if ctx.Err() != nil {
-		return true
-	}
-	calm = true
-	for i, pulse := range pulses {
+	powers := l.outside(ctx, l.results)
+	seen := make(liveness.Observations, len(l.results))
+	for i, result := range l.results {
 		var power deploy.Power
 		if i < len(powers) {
 			power = powers[i]
 		}
-		calm = l.sight(&l.seen[i], pulse, power, now) && calm
+		seen[i] = signOfLife(result, power)
 	}
-	return calm
+	return seen
+}
+
+// signOfLife puts together what a node answers and what its hypervisor says.
+func signOfLife(result hive.ProbeResult, power deploy.Power) liveness.Observation {
+	o := liveness.Observation{Node: result.Node}
+	if result.Host == nil {
+		return o
+	}
+	if o.Err = power.Lost(); o.Err != nil {
+		o.Certain = true
+		return o
+	}
+	o.Err = fmt.Errorf("neither hive's daemon nor its SSH server answer: %w", result.Daemon)
+	if power.Power == "running" {
+		o.Err = fmt.Errorf("its VM runs, but %w", o.Err)
+	}
+	return o
 }
 
 // outside asks the hypervisors where a node gives no sign of life, or another one answers in its place, and follows
 // what has moved.
-func (l *lossMonitor) outside(ctx context.Context, pulses []hive.Pulse) []deploy.Power {
-	odd := slices.ContainsFunc(pulses, func(p hive.Pulse) bool { return p.Host != nil || p.Self != "" && p.Self != p.Node && l.known(p.Self) })
+func (l *lossMonitor) outside(ctx context.Context, results []hive.ProbeResult) []deploy.Power {
+	odd := slices.ContainsFunc(results, func(p hive.ProbeResult) bool {
+		return p.Host != nil || p.Self != "" && p.Self != p.Node && l.member(p.Self)
+	})
 	if !odd {
 		return nil
 	}
@@ -162,8 +178,8 @@ func (l *lossMonitor) outside(ctx context.Context, pulses []hive.Pulse) []deploy
 	return powers
 }
 
-// known tells whether a node of the cluster has that name.
-func (l *lossMonitor) known(name string) bool {
+// member reports whether a node of the cluster has that name.
+func (l *lossMonitor) member(name string) bool {
 	return slices.ContainsFunc(l.Record.Nodes, func(n cluster.Node) bool { return n.Name == name })
 }
 
@@ -178,75 +194,74 @@ func (l *lossMonitor) move(moves []remote.Move) {
 	}
 }
 
-// sight compares what a node shows now with what was known of it, tells what is new, and whether all is well with it.
-func (l *lossMonitor) sight(s *observation, pulse hive.Pulse, power deploy.Power, now time.Time) (calm bool) {
-	if pulse.Host != nil {
-		l.miss(s, pulse, power, now)
+// tellNew tells what is new about the nodes.
+func (l *lossMonitor) tellNew(seen liveness.Observations) {
+	l.calm = true
+	for i, o := range seen {
+		l.calm = l.compare(&l.known[i], o, l.results[i]) && l.calm
+	}
+}
+
+// compare compares what a node shows now with what was known of it, tells what is new, and whether all is well with it.
+func (l *lossMonitor) compare(s *nodeState, o liveness.Observation, result hive.ProbeResult) (calm bool) {
+	if o.Err != nil {
+		l.unreachable(s, o)
 		return false
 	}
-	s.missed = 0
 	if !s.lost.IsZero() {
-		l.tell(progress.Info, pulse.Node, "%s is back after %s", pulse.Node, lasted(s.lost, now))
+		l.tell(progress.Info, o.Node, "%s is back after %s", o.Node, lasted(s.lost, o.At))
 		s.lost, s.why = time.Time{}, ""
 	}
-	if pulse.Daemon != nil {
-		l.missDaemon(s, pulse, now)
+	if result.Daemon != nil {
+		l.silentDaemon(s, o, result)
 		return false
 	}
 	if s.told {
-		l.tell(progress.Info, pulse.Node, "hive's daemon on %s answers again after %s", pulse.Node, lasted(s.since, now))
+		l.tell(progress.Info, o.Node, "hive's daemon on %s answers again after %s", o.Node, lasted(s.since, o.At))
 	}
 	s.silent, s.told = 0, false
-	if pulse.Self == pulse.Node {
-		if pulse.Uptime < s.uptime {
-			l.tell(progress.Info, pulse.Node, "hive's daemon on %s has started again: it ran for %s, and now for %s", pulse.Node, s.uptime, pulse.Uptime)
+	if result.Self == o.Node {
+		if result.Uptime < s.uptime {
+			l.tell(progress.Info, o.Node, "hive's daemon on %s has started again: it ran for %s, and now for %s",
+				o.Node, s.uptime, result.Uptime)
 		}
-		s.uptime = pulse.Uptime
+		s.uptime = result.Uptime
 	}
 	return true
 }
 
-// miss notes that a machine gives no sign of life. Once may be chance, unless its hypervisor says that it does not run.
-func (l *lossMonitor) miss(s *observation, pulse hive.Pulse, power deploy.Power, now time.Time) {
-	if s.missed++; s.missed == 1 {
-		s.since = now
-	}
-	why := power.Dead()
-	if why == "" && s.missed < 2 {
+// unreachable notes that a machine gives no sign of life. Once may be chance, unless its hypervisor says that it does
+// not run.
+func (l *lossMonitor) unreachable(s *nodeState, o liveness.Observation) {
+	s.since = o.Since // of its daemon nothing else can be said
+	if !o.Certain && o.Times < 2 {
 		return
 	}
-	if why == "" {
-		why = "neither hive's daemon nor its SSH server answer: " + pulse.Daemon.Error()
-		if power.Power == "running" {
-			why = "its VM runs, but " + why
-		}
-	}
-	if s.lost.IsZero() {
-		s.lost = s.since
-	}
-	if s.why == "" || power.Dead() != "" && s.why != why {
-		l.tell(progress.Warning, pulse.Node, "%s is lost since %s: %s", pulse.Node, s.lost.Local().Format(time.TimeOnly), why)
+	s.lost = o.Since
+	if why := o.Err.Error(); s.why == "" || o.Certain && s.why != why {
+		l.tell(progress.Warning, o.Node, "%s is lost since %s: %s", o.Node, s.lost.Local().Format(time.TimeOnly), why)
 		s.why = why
 	}
-	if l.LostAfter > 0 && now.Sub(s.lost) >= l.LostAfter {
-		l.giveUp(pulse.Node, s)
+	if l.LostAfter > 0 && o.Lasts() >= l.LostAfter {
+		l.giveUp(o.Node, s)
 	}
 }
 
-// missDaemon notes that a machine lives and its daemon does not answer: a suite may have stopped it.
-func (l *lossMonitor) missDaemon(s *observation, pulse hive.Pulse, now time.Time) {
+// silentDaemon notes that a machine lives and its daemon does not answer: a suite may have stopped it.
+func (l *lossMonitor) silentDaemon(s *nodeState, o liveness.Observation, result hive.ProbeResult) {
 	if s.silent++; s.silent == 1 {
-		s.since = now
+		s.since = o.At
 	}
 	if s.silent < 2 || s.told {
 		return
 	}
 	s.told = true
-	l.tell(progress.Warning, pulse.Node, "hive's daemon on %s does not answer since %s, its SSH server does: %v", pulse.Node, s.since.Local().Format(time.TimeOnly), pulse.Daemon)
+	l.tell(progress.Warning, o.Node, "hive's daemon on %s does not answer since %s, its SSH server does: %v",
+		o.Node, s.since.Local().Format(time.TimeOnly), result.Daemon)
 }
 
 // giveUp ends the suites.
-func (l *lossMonitor) giveUp(node string, s *observation) {
+func (l *lossMonitor) giveUp(node string, s *nodeState) {
 	err := fmt.Errorf("%w: %s since %s, for longer than %s (--lost-after): %s", ErrNodeLost, node, s.lost.Local().Format(time.TimeOnly), progress.FormatLimit(l.LostAfter), s.why)
 	err = progress.WithNodes(err, node)
 	l.end(&suite.EndedError{Err: progress.WithHint(err, fmt.Sprintf("hive-test status %s; a suite that has nodes down for longer needs a longer --lost-after", l.Record.Name))})

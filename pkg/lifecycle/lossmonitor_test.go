@@ -6,26 +6,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
+	"hive-test/pkg/liveness"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/suite"
 )
 
 // What one node shows, round after round, and what is told of it.
-func TestLookout(t *testing.T) {
+func TestLossMonitor(t *testing.T) {
 	refused := errors.New("connection refused")
-	well := func(uptime time.Duration) hive.Pulse {
-		return hive.Pulse{Node: "ci-1-1", Self: "ci-1-1", Uptime: uptime}
+	well := func(uptime time.Duration) hive.ProbeResult {
+		return hive.ProbeResult{Node: "ci-1-1", Self: "ci-1-1", Uptime: uptime}
 	}
-	silent := hive.Pulse{Node: "ci-1-1", Daemon: refused}
-	gone := hive.Pulse{Node: "ci-1-1", Daemon: refused, Host: refused}
+	silent := hive.ProbeResult{Node: "ci-1-1", Daemon: refused}
+	gone := hive.ProbeResult{Node: "ci-1-1", Daemon: refused, Host: refused}
 	runs, stopped, unknown := deploy.Power{Power: "running"}, deploy.Power{Power: "stopped"}, deploy.Power{}
 	type round struct {
 		at    time.Duration
-		pulse hive.Pulse
+		shown hive.ProbeResult
 		power deploy.Power
 		told  string // empty: nothing
 		ended bool
@@ -62,30 +64,70 @@ func TestLookout(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			job := (&world{}).job(t)
-			job.LostAfter = tc.after
-			var said progress.Memory
-			ctx, end := context.WithCancelCause(t.Context())
-			defer end(nil)
-			l := &lossMonitor{Job: job, sink: &said, end: end, seen: make([]observation, 1)}
-			noon := time.Date(2026, 11, 28, 12, 0, 0, 0, time.Local)
-			for i, r := range tc.rounds {
-				before := len(said.Events())
-				l.sight(&l.seen[0], r.pulse, r.power, noon.Add(r.at))
-				var told []string
-				for _, e := range said.Events()[before:] {
-					told = append(told, e.Message)
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				noon := time.Date(began.Year(), began.Month(), began.Day()+1, 12, 0, 0, 0, time.Local)
+				job := (&world{}).job(t)
+				job.LostAfter = tc.after
+				var said progress.Memory
+				ctx, end := context.WithCancelCause(t.Context())
+				defer end(nil)
+				l := &lossMonitor{Job: job, sink: &said, end: end, known: make([]nodeState, 1)}
+				next := 0
+				untilNext := func() time.Duration {
+					if next == len(tc.rounds) {
+						return time.Hour
+					}
+					return time.Until(noon.Add(tc.rounds[next].at))
 				}
-				want := slices.DeleteFunc(strings.Split(r.told, "|"), func(s string) bool { return s == "" })
-				if len(told) != len(want) || !containsEach(told, want) {
-					t.Errorf("round %d tells %q, want %q", i, told, want)
+				observe := func(context.Context) liveness.Observations {
+					r := tc.rounds[next]
+					next++
+					l.results = []hive.ProbeResult{r.shown}
+					return liveness.Observations{signOfLife(r.shown, r.power)}
 				}
-				ended, isEnd := errors.AsType[*suite.EndedError](context.Cause(ctx))
-				if isEnd != r.ended || isEnd && !(errors.Is(ended, ErrNodeLost) && strings.Contains(ended.Error(), "--lost-after")) {
-					t.Errorf("round %d ends with %v", i, context.Cause(ctx))
-				}
-			}
+				rounds := liveness.Probe{Observe: observe, Patience: untilNext(), Pause: untilNext}
+				done := make(chan struct{})
+				monitor := liveness.Start(t.Context(), []liveness.Probe{rounds}, func(seen liveness.Observations) {
+					i, r, before := next-1, tc.rounds[next-1], len(said.Events())
+					l.tellNew(seen)
+					var told []string
+					for _, e := range said.Events()[before:] {
+						told = append(told, e.Message)
+					}
+					want := slices.DeleteFunc(strings.Split(r.told, "|"), func(s string) bool { return s == "" })
+					if len(told) != len(want) || !containsEach(told, want) {
+						t.Errorf("round %d tells %q, want %q", i, told, want)
+					}
+					ended, isEnd := errors.AsType[*suite.EndedError](context.Cause(ctx))
+					named := !isEnd || errors.Is(ended, ErrNodeLost) && strings.Contains(ended.Error(), "--lost-after")
+					if isEnd != r.ended || !named {
+						t.Errorf("round %d ends with %v", i, context.Cause(ctx))
+					}
+					if next == len(tc.rounds) {
+						close(done)
+					}
+				})
+				<-done
+				monitor.Stop()
+			})
 		})
+	}
+}
+
+// Nodes are asked more and more seldom while all is well, and soon when something is not.
+func TestProbePauses(t *testing.T) {
+	l := &lossMonitor{calm: true, wasCalm: true, pauses: probePauses(probeFirst)}
+	var got []time.Duration
+	for _, calm := range []bool{true, true, true, true, false, false, true, false} {
+		l.calm = calm
+		got = append(got, l.pause())
+	}
+	want := []time.Duration{2000, 3000, 4500, 5000, 1000, 1500, 2250, 1000}
+	for i := range want {
+		if got[i] != want[i]*time.Millisecond {
+			t.Errorf("pause %d is %s", i, got[i])
+		}
 	}
 }
 

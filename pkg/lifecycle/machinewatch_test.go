@@ -44,7 +44,7 @@ func (s slow) Power(ctx context.Context, r *cluster.Record) []deploy.Power {
 }
 
 // What a hypervisor says of a machine ends what is asked of that one, at once, and of no other.
-func TestVigil(t *testing.T) {
+func TestMachineWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world{}
 		job := w.job(t)
@@ -54,13 +54,13 @@ func TestVigil(t *testing.T) {
 		for _, name := range []string{"stopped", "missing", "foreign", "running", "unknown", "silent", "later"} {
 			job.Record.Nodes = append(job.Record.Nodes, cluster.Node{Name: name})
 		}
-		job.Deploy = deploy.Of(slow{&w, after, tell, time.Now().Add(vigilFirst / 2)})
+		job.Deploy = deploy.Of(slow{&w, after, tell, time.Now().Add(watchFirst / 2)})
 		const limit = 15 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		began := time.Now()
-		v := job.keepVigil(ctx, 0)
-		defer v.end()
+		v := job.watchMachines(ctx, 0)
+		defer v.Stop()
 		type end struct {
 			At  time.Duration
 			Why string
@@ -69,7 +69,7 @@ func TestVigil(t *testing.T) {
 		done := make(chan struct{})
 		for i, node := range job.Record.Nodes {
 			go func() {
-				own, release := v.within(ctx, node.Name)
+				own, release := v.Within(ctx, node.Name)
 				defer release()
 				<-own.Done()
 				ends[i] = end{time.Since(began), context.Cause(own).Error()}
@@ -80,12 +80,12 @@ func TestVigil(t *testing.T) {
 			<-done
 		}
 		late := end{limit, context.DeadlineExceeded.Error()}
-		want := []end{{time.Second, "its VM is stopped"}, {2 * time.Second, "its VM is gone"}, {3 * time.Second, "its VM is gone, and its id is somebody else's VM"}, late, late, late, {vigilFirst, "its VM is stopped"}}
+		want := []end{{time.Second, "its VM is stopped"}, {2 * time.Second, "its VM is gone"}, {3 * time.Second, "its VM is gone, and its id is somebody else's VM"}, late, late, late, {watchFirst, "its VM is stopped"}}
 		if diff := cmp.Diff(want, ends); diff != "" {
 			t.Error(diff)
 		}
-		v.wait()
-		if v.dead("running") != nil || v.dead("nobody") != nil || v.dead("stopped") == nil {
+		v.AwaitFirst()
+		if v.Unreachable("running") != nil || v.Unreachable("nobody") != nil || v.Unreachable("stopped") == nil {
 			t.Error("it takes the living for the dead")
 		}
 	})

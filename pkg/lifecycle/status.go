@@ -65,8 +65,8 @@ func ReadStatus(ctx context.Context, r *Job) (Status, error) {
 	defer stop()
 	outside, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	watched := r.keepVigil(outside, 0)
-	defer watched.end()
+	watched := r.watchMachines(outside, 0)
+	defer watched.Stop()
 	var told answers
 	var err error
 	asked := make(chan struct{})
@@ -74,7 +74,8 @@ func ReadStatus(ctx context.Context, r *Job) (Status, error) {
 		defer close(asked)
 		told, err = r.ask(asking, watched)
 	}()
-	moves := moved(r.Record.Nodes, watched.wait())
+	watched.AwaitFirst()
+	moves := moved(r.Record.Nodes, watched.now())
 	if len(moves) > 0 {
 		stop()
 	}
@@ -108,7 +109,7 @@ func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
 		told.health.ClusterReasons = []string{err.Error()}
 		return told, nil
 	}
-	handle, err := r.hiveWithin(r.Sink, watched.within)
+	handle, err := r.hiveWithin(r.Sink, watched.Monitor)
 	if err != nil {
 		return told, err
 	}
@@ -143,14 +144,14 @@ func (r *Job) status(powers []deploy.Power, told answers, moves []remote.Move) S
 		if i < len(told.health.Nodes) {
 			status.Nodes[i].Health = told.health.Nodes[i]
 		}
-		status.blame(i)
+		status.attribute(i)
 	}
 	return status
 }
 
-// blame says of a node whose machine is dead that it is, and nothing else: the rest follows from that, and how far it
-// was asked is chance.
-func (s *Status) blame(i int) {
+// attribute says of a node whose machine is dead that it is, and nothing else: the rest follows from that, and how far
+// it was asked is chance.
+func (s *Status) attribute(i int) {
 	node := &s.Nodes[i]
 	why := node.Power.Dead()
 	if why == "" {
@@ -169,20 +170,6 @@ func addressed(nodes cluster.Nodes) bool {
 	return len(nodes) > 0
 }
 
-// dead tells of each node whose VM does not run, as its hypervisor says, why it cannot be alive.
-func (r *Job) dead(ctx context.Context) map[string]string {
-	why := map[string]string{}
-	r.moving.Lock()
-	record := *r.Record
-	r.moving.Unlock()
-	for i, power := range r.Deploy.Power(ctx, &record) {
-		if text := power.Dead(); text != "" {
-			why[record.Nodes[i].Name] = text
-		}
-	}
-	return why
-}
-
 // reach runs a real command on every node and returns, in node order, ok or the reason why it could not. Connections to
 // machines that are dead are let go.
 func reach(ctx context.Context, group remote.Group, watched *machineWatch) []string {
@@ -190,13 +177,13 @@ func reach(ctx context.Context, group remote.Group, watched *machineWatch) []str
 	var wait sync.WaitGroup
 	for i, host := range group {
 		wait.Go(func() {
-			ctx, end := watched.within(ctx, host.Name())
+			ctx, end := watched.Within(ctx, host.Name())
 			defer end()
 			answers[i] = "ok"
 			if _, err := host.Run(ctx, remote.Command{Argv: []string{"true"}, Timeout: statusTime}); err != nil {
 				answers[i] = err.Error()
 			}
-			if dead := watched.dead(host.Name()); dead != nil {
+			if dead := watched.Unreachable(host.Name()); dead != nil {
 				host.Drop(dead) // it would look alive to the next look, which waits for it when the machine is back
 			}
 		})

@@ -42,9 +42,9 @@ func (t test) Run(ctx context.Context) error {
 
 func (t test) suites(ctx context.Context) error {
 	sink := t.sink(cluster.PhaseTest)
-	watched := t.keepVigil(ctx, reachPatience)
-	defer watched.end()
-	handle, err := t.hiveWithin(sink, watched.within)
+	watched := t.watchMachines(ctx, reachPatience)
+	defer watched.Stop()
+	handle, err := t.hiveWithin(sink, watched.Monitor)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (t test) suites(ctx context.Context) error {
 	learning.Go(func() { handle.LearnSecrets(ctx) }) // suites may print them
 	access, err := handle.Credentials(ctx)
 	learning.Wait()
-	watched.end() // the lookout keeps its own
+	watched.Stop() // the loss monitor has its own
 	if err != nil {
 		return fmt.Errorf("reading the cluster's credentials: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // ownerVariable and runVariable tell, in the environment of a tofu and of all that it starts, whose clusters they work
@@ -57,19 +58,15 @@ func (o orphan) provider() bool { return strings.HasPrefix(o.name, "terraform-pr
 
 // endAll sends a signal to those that are left, and waits until there are none, for that long at most.
 func endAll(ctx context.Context, signal syscall.Signal, limit time.Duration, left func() []orphan) {
-	there := left()
-	for _, o := range there {
+	for _, o := range left() {
 		_ = syscall.Kill(o.pid, signal) // it may have ended meanwhile
 	}
-	end := time.Now().Add(limit)
-	const least, most = 5 * time.Millisecond, 100 * time.Millisecond
-	for pause := least; len(there) > 0 && time.Now().Before(end); pause = min(2*pause, most) {
-		select {
-		case <-ctx.Done():
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for range (wait.Backoff{First: 5 * time.Millisecond, Max: 100 * time.Millisecond}).Tries(ctx) {
+		if len(left()) == 0 {
 			return
-		case <-time.After(pause):
 		}
-		there = left()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 const (
@@ -21,9 +22,9 @@ const (
 // Retry does something until it ends well, fails with an error that does not pass by itself or was tried often enough,
 // and tells of every further try.
 func (r *Runner) Retry(ctx context.Context, passes func(error) bool, do func() error) error {
-	pause := r.options.Pause
-	if pause <= 0 {
-		pause = firstPause
+	pauses := wait.Backoff{First: firstPause, Max: lastPause}
+	if pause := r.options.Pause; pause > 0 {
+		pauses.First = pause
 	}
 	for try := 2; ; try++ {
 		err := do()
@@ -34,17 +35,15 @@ func (r *Runner) Retry(ctx context.Context, passes func(error) bool, do func() e
 			return fmt.Errorf("after %d tries: %w", tries, err)
 		}
 		// Two runs that met on one lock must not meet again.
-		wait := pause + rand.N(pause/2+1)
+		pause := pauses.Next()
+		pause += rand.N(pause/2 + 1)
 		r.options.Sink.Emit(progress.Event{
 			Time: time.Now().UTC(), Kind: progress.Warning,
 			Message: fmt.Sprintf("%v; that passes: trying again in %s (try %d of %d)",
-				err, wait.Round(100*time.Millisecond), try, tries),
+				err, pause.Round(100*time.Millisecond), try, tries),
 		})
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		case <-time.After(wait):
+		if ended := wait.Sleep(ctx, pause); ended != nil {
+			return errors.Join(ended, err)
 		}
-		pause = min(2*pause, lastPause)
 	}
 }

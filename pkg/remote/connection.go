@@ -13,6 +13,7 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // connection is one SSH connection. lost is closed when it has ended; why says why, where that is known.
@@ -154,18 +155,13 @@ func (c *connection) lostError() error {
 
 // openPatiently opens a session channel, again and again while the server has no room for one: it counts a session for
 // some moments after its end.
-func (c *connection) openPatiently(ctx context.Context) (*session, error) {
-	for delay := 5 * time.Millisecond; ; delay = min(2*delay, 250*time.Millisecond) {
-		s, err := c.open(ctx)
-		if !c.refused(err) {
-			return s, err
-		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return nil, err
+func (c *connection) openPatiently(ctx context.Context) (s *session, err error) {
+	for range (wait.Backoff{First: 5 * time.Millisecond, Max: 250 * time.Millisecond}).Tries(ctx) {
+		if s, err = c.open(ctx); !c.refused(err) {
+			break
 		}
 	}
+	return s, err
 }
 
 // open opens a session channel, or gives up with ctx.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"hive-test/pkg/wait"
 )
 
 // WaitReady returns once a real command works on the node. Until then it tries again, calling report (which may be nil)
@@ -17,7 +19,9 @@ import (
 func (h *Host) WaitReady(ctx context.Context, report func(error)) error {
 	start := time.Now()
 	var last error
-	for delay := (backOff{}); ; {
+	booting := wait.Backoff{First: 50 * time.Millisecond, Max: time.Second, Factor: 1.5}
+	refused := wait.Backoff{First: 250 * time.Millisecond, Max: 4 * time.Second}
+	for {
 		_, err := h.Run(ctx, Command{Argv: []string{"true"}, Timeout: 2 * h.dialer.cfg.ConnectTimeout})
 		if err == nil || permanent(err) {
 			return err
@@ -28,9 +32,13 @@ func (h *Host) WaitReady(ctx context.Context, report func(error)) error {
 		if report != nil && ctx.Err() == nil {
 			report(err)
 		}
-		select {
-		case <-time.After(delay.next(err)):
-		case <-ctx.Done():
+		// A host answers within moments of its server's start. Refused logins are repeated more slowly: OpenSSH 9.8 and
+		// later shut out addresses that fail often (PerSourcePenalties).
+		pauses := &booting
+		if errors.Is(err, ErrAuth) {
+			pauses = &refused
+		}
+		if pauses.Sleep(ctx) != nil {
 			return h.fail(fmt.Errorf("no command could be run over SSH within %s: %w; the last try: %w",
 				time.Since(start).Round(time.Millisecond), context.Cause(ctx), last))
 		}
@@ -43,19 +51,4 @@ func NoConnection(err error) bool {
 	dial, isDial := errors.AsType[*net.OpError](err)
 	_, behindJump := errors.AsType[*ssh.OpenChannelError](err)
 	return isDial && dial.Op == "dial" || behindJump
-}
-
-// backOff starts short, since a host answers within moments of its server's start. Refused logins are repeated more
-// slowly: OpenSSH 9.8 and later shut out addresses that fail often (PerSourcePenalties).
-type backOff struct {
-	plain, auth time.Duration
-}
-
-func (b *backOff) next(err error) time.Duration {
-	if errors.Is(err, ErrAuth) {
-		b.auth = min(max(2*b.auth, 250*time.Millisecond), 4*time.Second)
-		return b.auth
-	}
-	b.plain = min(max(b.plain*3/2, 50*time.Millisecond), time.Second)
-	return b.plain
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/wait"
 )
 
 const (
@@ -101,35 +102,27 @@ func (s *Store) Lock(name cluster.Name, holder Holder) (*Lock, error) {
 	return nil, &LockedError{Name: name, Life: Alive}
 }
 
-// Pauses between two looks at a lock that is waited for.
-const (
-	firstLockPause = 20 * time.Millisecond
-	lastLockPause  = time.Second
-)
-
 // LockWithin is Lock that waits for the holder to end, limit at most; then the error is the last *LockedError. Report
 // (may be nil) is called for each holder that is waited for, once. The end of ctx ends it with ctx's cause.
 func (s *Store) LockWithin(ctx context.Context, name cluster.Name, holder Holder, limit time.Duration, report func(*LockedError)) (*Lock, error) {
-	end := time.After(limit)
-	var last Holder
-	for pause := firstLockPause; ; pause = min(2*pause, lastLockPause) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var last *LockedError
+	for range (wait.Backoff{First: 20 * time.Millisecond, Max: time.Second}).Tries(limited) {
 		lock, err := s.Lock(name, holder)
 		locked, ok := errors.AsType[*LockedError](err)
 		if !ok {
 			return lock, err
 		}
-		if locked.Holder != last && report != nil {
+		if report != nil && (last == nil || locked.Holder != last.Holder) {
 			report(locked)
 		}
-		last = locked.Holder
-		select {
-		case <-time.After(pause):
-		case <-end:
-			return nil, locked
-		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for cluster %q: %w", name, context.Cause(ctx))
-		}
+		last = locked
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("waiting for cluster %q: %w", name, context.Cause(ctx))
+	}
+	return nil, last
 }
 
 var errMoved = errors.New("the lock file was replaced")

@@ -10,6 +10,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // Times of waiting for VMs in the making.
@@ -18,18 +19,16 @@ const (
 	makingTime = 2 * time.Minute
 	// quietTime is how long nothing may have appeared before nothing is waited for any more: a provider whose tofu was
 	// killed goes on with what it has begun.
-	quietTime  = 5 * time.Second
-	firstPause = 100 * time.Millisecond
-	lastPause  = time.Second
+	quietTime = 5 * time.Second
 )
 
-// awaitProvisioning waits for VMs in the making on the ids that the cluster has claimed: PVE shows of one that is made
+// awaitProvisioning waits for VMs in the making on the ids that the cluster has leased: PVE shows of one that is made
 // nothing but its id, and of a clone its description before its tags, which it is given here. With patience it waits
 // also for those that may still appear.
 func (f *Fleet) awaitProvisioning(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error {
 	started, quiet := time.Now(), time.Now()
 	known := 0
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for try := range (wait.Backoff{First: 100 * time.Millisecond, Max: time.Second}).Tries(ctx) {
 		making, seen, err := f.provisioning(ctx, r, sink)
 		if err != nil {
 			return err
@@ -43,24 +42,20 @@ func (f *Fleet) awaitProvisioning(ctx context.Context, r *cluster.Record, patien
 				fmt.Sprintf("if nothing makes it any more, on %s: qm unlock %d, then reap again", making[0].Hypervisor, making[0].VMID))
 		case len(making) == 0 && (!patience || seen < 0 || time.Since(quiet) > quietTime):
 			return nil
-		case len(making) > 0 && pause == firstPause:
+		case len(making) > 0 && try == 1:
 			sink.Emit(progress.Event{Kind: progress.Wait, Message: fmt.Sprintf("VM %d, which is in the making", making[0].VMID)})
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pause):
-		}
 	}
+	return context.Cause(ctx)
 }
 
-// provisioning are the VMs in the provisioning on claimed ids, and how many VMs have such ids; -1 if none are claimed.
+// provisioning are the VMs in the provisioning on leased ids, and how many VMs have such ids; -1 if none are leased.
 func (f *Fleet) provisioning(ctx context.Context, r *cluster.Record, sink progress.Sink) (making []api.VM, seen int, err error) {
 	traces, err := api.ReadTraces(ctx, f.Client)
 	if err != nil {
 		return nil, 0, err
 	}
-	if !slices.ContainsFunc(traces.Claims, func(c api.Claim) bool { return c.OwnerID == r.Owner.ID }) {
+	if !slices.ContainsFunc(traces.IDLeases, func(c api.IDLease) bool { return c.OwnerID == r.Owner.ID }) {
 		return nil, -1, nil
 	}
 	listed, err := f.Client.VMs(ctx)
@@ -68,7 +63,7 @@ func (f *Fleet) provisioning(ctx context.Context, r *cluster.Record, sink progre
 		return nil, 0, fmt.Errorf("listing the VMs: %w", err)
 	}
 	for _, vm := range listed {
-		if vm.Type != "qemu" || !traces.Claimed(r.Owner.ID, vm.VMID) {
+		if vm.Type != "qemu" || !traces.Leased(r.Owner.ID, vm.VMID) {
 			continue
 		}
 		seen++
@@ -88,7 +83,7 @@ func (f *Fleet) provisioning(ctx context.Context, r *cluster.Record, sink progre
 	return making, seen, nil
 }
 
-// adoptTags gives a clone on an id that the cluster has claimed the tags that whoever made it did not come to give it:
+// adoptTags gives a clone on an id that the cluster has leased the tags that whoever made it did not come to give it:
 // its description says whose it is.
 func (f *Fleet) adoptTags(ctx context.Context, r *cluster.Record, vm api.VM, sink progress.Sink) error {
 	if !hasOwner(r, vm) || completed(r, vm) || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {

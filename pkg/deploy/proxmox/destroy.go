@@ -12,6 +12,7 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // refOf is a VM as lifecycle sees it.
@@ -147,10 +148,10 @@ const settleTime = 2 * time.Second
 
 // settle looks what is left until nothing more goes by itself: the provider starts the deletion of a snippet, and does
 // not wait for its task.
-func (f *Fleet) settle(ctx context.Context, origins []api.Origin) (api.Rest, error) {
+func (f *Fleet) settle(ctx context.Context, origins []api.Origin) (rest api.Rest, err error) {
 	least, since := 0, time.Now()
-	for delay := 25 * time.Millisecond; ; delay = min(2*delay, 250*time.Millisecond) {
-		rest, err := api.Leftovers(ctx, f.Client, origins)
+	for range (wait.Backoff{First: 25 * time.Millisecond, Max: 250 * time.Millisecond}).Tries(ctx) {
+		rest, err = api.Leftovers(ctx, f.Client, origins)
 		left := len(rest.Volumes)
 		if err != nil || left == 0 {
 			return rest, err
@@ -161,12 +162,8 @@ func (f *Fleet) settle(ctx context.Context, origins []api.Origin) (api.Rest, err
 		if time.Since(since) > settleTime {
 			return rest, nil
 		}
-		select {
-		case <-ctx.Done():
-			return rest, context.Cause(ctx)
-		case <-time.After(delay):
-		}
 	}
+	return rest, context.Cause(ctx)
 }
 
 // sweepUnlisted deletes snippets that no listing shows: an upload succeeds on a storage that does not keep snippets,

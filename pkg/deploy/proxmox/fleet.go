@@ -23,7 +23,7 @@ type Options struct {
 	IDBase  int // the first id to choose; 0 lets the name decide
 	// Parallelism is how many VMs are changed at a time; 0 is all.
 	Parallelism int
-	// LockDir holds the locks of this machine on VM ids, and ClaimLasts is how long a claim of a run that vanished keeps
+	// LockDir holds the locks of this machine on VM ids, and ClaimLasts is how long a lease of a run that vanished keeps
 	// others away.
 	LockDir    string
 	ClaimLasts time.Duration
@@ -44,9 +44,9 @@ type Checks struct {
 // Fleet is a cluster's VMs as Proxmox VE shows them. It serves one run of one cluster.
 type Fleet struct {
 	Options
-	claims *api.Claims    // nil until something is claimed
+	leases *api.IDLeases  // of VM ids; nil until something is leased
 	beat   *api.Heartbeat // nil where no run is to be told of
-	// unreleased says that a claim could not be given up last time.
+	// unreleased says that a lease could not be given up last time.
 	unreleased bool
 	// keepSnippets leaves snippets to whoever deletes all of the cluster's at the end.
 	keepSnippets bool

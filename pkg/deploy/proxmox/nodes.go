@@ -13,6 +13,7 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // reachTime is how long a hypervisor that does not answer is asked again: all is made, and should not fail for that.
@@ -21,18 +22,15 @@ const reachTime = 30 * time.Second
 // reached is states, asked again while one of them could not be reached.
 func (f *Fleet) reached(ctx context.Context, r *cluster.Record) []vmState {
 	end := time.Now().Add(reachTime)
-	for {
-		states := f.states(ctx, r)
+	var states []vmState
+	for range (wait.Backoff{First: time.Second}).Tries(ctx) {
+		states = f.states(ctx, r)
 		away := slices.ContainsFunc(states, func(s vmState) bool { return errors.Is(s.err, api.ErrUnreachable) })
 		if !away || time.Now().After(end) {
-			return states
-		}
-		select {
-		case <-ctx.Done():
-			return states
-		case <-time.After(time.Second):
+			break
 		}
 	}
+	return states
 }
 
 // Verify proves that every VM exists and is ours.

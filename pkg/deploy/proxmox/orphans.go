@@ -23,7 +23,7 @@ type Reaper struct {
 	Pool  string // in which VMs must be to count; empty: anywhere
 	// Self is this reap, without cluster and owner.
 	Self deploy.Run
-	// Local is what is known on this machine of a cluster's run, beside its mark on Proxmox VE; known is false where
+	// Local is what is known on this machine of a cluster's run, beside its run lease on Proxmox VE; known is false where
 	// nothing is.
 	Local func(name cluster.Name, owner string) (life deploy.RunStatus, known bool)
 
@@ -33,7 +33,7 @@ type Reaper struct {
 
 var _ deploy.Reaper = (*Reaper)(nil)
 
-// ForCluster is a Reaper for one cluster, so that several can be reaped at once: claims are one cluster's.
+// ForCluster is a Reaper for one cluster, so that several can be reaped at once: leases are one cluster's.
 func (p *Reaper) ForCluster() *Reaper {
 	own := *p
 	own.Fleet = New(p.Fleet.Options)
@@ -124,10 +124,10 @@ func madeAt(ownerID string, vm time.Time) time.Time {
 	return time.Unix(id.Time().UnixTime())
 }
 
-// runs are what is known of runs: by their marks on Proxmox VE, and by what this machine knows.
+// runs are what is known of runs: by their run leases on Proxmox VE, and by what this machine knows.
 func (p *Reaper) runs(traces api.Traces, strays []deploy.Orphan) []deploy.RunStatus {
 	var lives []deploy.RunStatus
-	for _, m := range traces.Marks {
+	for _, m := range traces.RunLeases {
 		lives = append(lives, lifeOf(m))
 	}
 	asked := map[string]bool{}
@@ -151,7 +151,7 @@ func lifeOf(m api.RunLease) deploy.RunStatus {
 // Alive looks once more whether a run is at work on the cluster.
 func (p *Reaper) Alive(ctx context.Context, r *cluster.Record) error {
 	mark, found, err := api.ReadRunLease(ctx, p.Fleet.Client, r.Owner.ID)
-	if err != nil && !errors.Is(err, api.ErrForbidden) { // who may not read marks has judged without
+	if err != nil && !errors.Is(err, api.ErrForbidden) { // who may not read run leases has judged without
 		return fmt.Errorf("looking whether a run is at work on cluster %s: %w", r.Name, err)
 	}
 	if l := lifeOf(mark); found && !l.Dead && p.Fleet.Client.Now().Before(l.Until) {
@@ -163,7 +163,7 @@ func (p *Reaper) Alive(ctx context.Context, r *cluster.Record) error {
 	return nil
 }
 
-// Hold marks the cluster as one that is being reaped. Where the token may not make marks, nobody sees it.
+// Hold run leases the cluster as one that is being reaped. Where the token may not make run leases, nobody sees it.
 func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error)) {
 	run := p.Self
 	run.Cluster, run.OwnerID, run.Destroys = r.Name, r.Owner.ID, true
@@ -177,13 +177,13 @@ func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink
 // may be.
 func (p *Reaper) Gone(r *cluster.Record) []deploy.VMRef { return p.gone[r.Owner.ID] }
 
-// remember notes the VMs of each owner, and those that are gone by the marks of reaps that died.
+// remember notes the VMs of each owner, and those that are gone by the run leases of reaps that died.
 func (p *Reaper) remember(strays []deploy.Orphan, listed []api.VM, traces api.Traces) {
 	p.found, p.gone = map[string][]deploy.VMRef{}, map[string][]deploy.VMRef{}
 	for _, s := range strays {
 		p.found[s.Owner] = append(p.found[s.Owner], s.VMRef)
 	}
-	for _, m := range traces.Marks {
+	for _, m := range traces.RunLeases {
 		for _, d := range m.Disks {
 			if !slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.VMID == d.VMID }) {
 				vm := deploy.VMRef{VMID: d.VMID, Hypervisor: d.Hypervisor, Storages: d.Storages}
@@ -193,7 +193,7 @@ func (p *Reaper) remember(strays []deploy.Orphan, listed []api.VM, traces api.Tr
 	}
 }
 
-// Clear takes away snippets, those of VMs that were never made included, and then the mark of the cluster's last run.
+// Clear takes away snippets, those of VMs that were never made included, and then the cluster's run lease.
 func (p *Reaper) Clear(ctx context.Context, r *cluster.Record) error {
 	if err := p.Fleet.dropSnippets(ctx, r.Owner.ID, p.Sink); err != nil {
 		return err

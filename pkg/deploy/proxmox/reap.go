@@ -36,14 +36,17 @@ func (p *Reaper) Plan(ctx context.Context, rule deploy.ReapRule) (*deploy.ReapPl
 	p.remember(strays, listed, traces)
 	return &deploy.ReapPlan{
 		Unread: len(unread), Verdicts: deploy.Evaluate(strays, lives, rule), Ended: deploy.Ended(strays, lives, rule), Errs: map[string]error{},
-		Traces: slices.Concat(p.deadMarks(traces, strays, unread, rule), p.deadClaims(traces, unread, rule), p.lostSnippets(snippets, listed, traces, rule)),
+		Traces: slices.Concat(
+			p.deadRunLeases(traces, strays, unread, rule), p.deadIDLeases(traces, unread, rule),
+			p.lostSnippets(snippets, listed, traces, rule),
+		),
 	}, nil
 }
 
-// deadMarks are marks that nobody stands behind any more and that tell nothing of VMs that are there.
-func (p *Reaper) deadMarks(traces api.Traces, strays []deploy.Orphan, unread []api.VM, rule deploy.ReapRule) []deploy.Trace {
+// deadRunLeases are run leases that nobody stands behind any more and that tell nothing of VMs that are there.
+func (p *Reaper) deadRunLeases(traces api.Traces, strays []deploy.Orphan, unread []api.VM, rule deploy.ReapRule) []deploy.Trace {
 	var dead []deploy.Trace
-	for _, m := range traces.Marks {
+	for _, m := range traces.RunLeases {
 		l := lifeOf(m)
 		telling := l.Unfinished() && slices.ContainsFunc(strays, func(s deploy.Orphan) bool { return s.Owner == l.Owner })
 		if telling || mayBeOf(unread, l.Cluster) || l.Alive(rule.Now) || !rule.Covers(l.Cluster) {
@@ -57,18 +60,18 @@ func (p *Reaper) deadMarks(traces api.Traces, strays []deploy.Orphan, unread []a
 	return dead
 }
 
-// deadClaims are claims that have lapsed, or whose run is known to be dead.
-func (p *Reaper) deadClaims(traces api.Traces, unread []api.VM, rule deploy.ReapRule) []deploy.Trace {
+// deadIDLeases are leases that have expired, or whose run is known to be dead.
+func (p *Reaper) deadIDLeases(traces api.Traces, unread []api.VM, rule deploy.ReapRule) []deploy.Trace {
 	var dead []deploy.Trace
-	for _, c := range traces.Claims {
-		lapsed := !c.Until.IsZero() && rule.Now.After(c.Until)
-		if !rule.Covers(c.Cluster) || mayBeOf(unread, c.Cluster) || !lapsed && !died(c.OwnerID, traces, rule.Now) {
+	for _, c := range traces.IDLeases {
+		over := c.Expired(rule.Now) || died(c.OwnerID, traces, rule.Now)
+		if !rule.Covers(c.Cluster) || mayBeOf(unread, c.Cluster) || !over {
 			continue
 		}
 		dead = append(dead, deploy.Trace{
 			Pool: c.Pool, Cluster: c.Cluster, Owner: c.OwnerID, Action: deploy.ReapDelete,
 			Detail: fmt.Sprintf("a claim on VM ids %d-%d until %s", c.First, c.Last, c.Until.UTC().Format(time.RFC3339)),
-			Drop:   func(ctx context.Context) error { return api.DropClaim(ctx, p.Fleet.Client, c) },
+			Drop:   func(ctx context.Context) error { return api.DropIDLease(ctx, p.Fleet.Client, c) },
 		})
 	}
 	return dead
@@ -79,9 +82,9 @@ func mayBeOf(vms []api.VM, name cluster.Name) bool {
 	return slices.ContainsFunc(vms, func(vm api.VM) bool { return vm.HasTag(string(name)) })
 }
 
-// died tells whether an owner's run is known to be dead by its mark. An owner without a mark may be at work: its mark
-// may not have been made.
+// died reports whether an owner's run is known to be dead by its run lease. An owner without one may be at work: it may
+// not have been made.
 func died(owner string, traces api.Traces, now time.Time) bool {
-	i := slices.IndexFunc(traces.Marks, func(m api.RunLease) bool { return m.OwnerID == owner })
-	return i >= 0 && !lifeOf(traces.Marks[i]).Alive(now)
+	i := slices.IndexFunc(traces.RunLeases, func(m api.RunLease) bool { return m.OwnerID == owner })
+	return i >= 0 && !lifeOf(traces.RunLeases[i]).Alive(now)
 }

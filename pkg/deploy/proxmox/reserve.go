@@ -15,7 +15,7 @@ import (
 func (f *Fleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
 	request := f.choice(r, r.Nodes)
 	request.Count, request.Seed = r.Spec.NodeCount-len(r.Nodes), seed()
-	// What others have claimed is left alone where there is room elsewhere; else the claim will wait for them.
+	// What others have leased is left alone where there is room elsewhere; else the lease will wait for them.
 	avoiding := request
 	avoiding.Taken = f.claimed(ctx, r)
 	nodes, err := api.Choose(ctx, f.Client, avoiding)
@@ -31,11 +31,11 @@ func (f *Fleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, 
 	return nodes, nil
 }
 
-// claimed are ids that others have claimed. Where no answer comes, claiming finds out.
+// leased are ids that others have leased. Where no answer comes, leasing finds out.
 func (f *Fleet) claimed(ctx context.Context, r *cluster.Record) []int {
 	ctx, cancel := context.WithTimeout(ctx, CallLimit)
 	defer cancel()
-	ids, _ := api.Claimed(ctx, f.Client, r.Owner.ID)
+	ids, _ := api.LeasedIDs(ctx, f.Client, r.Owner.ID)
 	return ids
 }
 

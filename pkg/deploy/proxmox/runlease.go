@@ -23,8 +23,9 @@ type runLease struct {
 func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink) deploy.RunLease {
 	f.beat = api.StartHeartbeat(ctx, api.HeartbeatOptions{
 		Pools: f.Client, Now: f.Client.Now,
-		Mark: api.RunLease{
-			Cluster: run.Cluster, OwnerID: run.OwnerID, Verb: run.Verb, Who: run.Who, Place: run.Place, PID: run.PID, Start: run.Start,
+		Lease: api.RunLease{
+			Lease: api.Lease{Cluster: run.Cluster, OwnerID: run.OwnerID, Who: run.Who},
+			Verb:  run.Verb, Place: run.Place, PID: run.PID, Start: run.Start,
 			Destroys: run.Destroys, Provisioning: run.Provisioning, Disks: disksOf(run.Deletes),
 		},
 		Warn: func(err error) {
@@ -88,7 +89,7 @@ func (l runLease) Emit(e progress.Event) {
 func (l runLease) End(ctx context.Context, keep bool) { l.beat.Stop(ctx, keep || l.fleet.unreleased) }
 
 // awaitLease waits until other machines can see that this run lives; where they never will, for want of a privilege,
-// the warning about claims says so.
+// the warning about leases says so.
 func (f *Fleet) awaitLease(ctx context.Context) error {
 	if f.beat == nil {
 		return nil

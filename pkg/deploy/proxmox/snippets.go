@@ -113,8 +113,8 @@ func (p *Reaper) snippets(ctx context.Context) (found []snippet) {
 	return found
 }
 
-// lostSnippets are the snippets of clusters of which nothing else is there: no VM, no mark of a run. Those on storages
-// that other Proxmox VEs may use, too, are only told.
+// lostSnippets are the snippets of clusters of which nothing else is there: no VM, no run lease. Those on storages that
+// other Proxmox VEs may use, too, are only told.
 func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Traces, rule deploy.ReapRule) []deploy.Trace {
 	var lost []deploy.Trace
 	age := snippetAge
@@ -127,7 +127,7 @@ func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Trace
 		switch {
 		case !rule.Covers(name), made.IsZero(), rule.Now.Sub(made) < age,
 			slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.Name == s.node }),
-			slices.ContainsFunc(traces.Marks, func(m api.RunLease) bool { return m.OwnerID == s.owner }),
+			slices.ContainsFunc(traces.RunLeases, func(m api.RunLease) bool { return m.OwnerID == s.owner }),
 			slices.ContainsFunc(lost, func(t deploy.Trace) bool { return t.Owner == s.owner }):
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // Pace of the wait for addresses. A dead agent answers only after 3 s, so a call is given more than that.
@@ -83,7 +84,8 @@ type addressWait struct {
 }
 
 func (w *addressWait) run(ctx context.Context) (cluster.Node, error) {
-	for pause := firstAgentPoll; ; pause = min(pause*8/5, lastAgentPoll) {
+	pauses := wait.Backoff{First: firstAgentPoll, Max: lastAgentPoll, Factor: 1.6}
+	for range pauses.Tries(ctx) {
 		missing, err := w.poll(ctx)
 		switch {
 		case err == nil && missing == "":
@@ -96,10 +98,8 @@ func (w *addressWait) run(ctx context.Context) (cluster.Node, error) {
 			w.missing, w.last = missing, err
 			w.report()
 		}
-		if sleep(ctx, pause) != nil {
-			return w.node, w.describe(ctx)
-		}
 	}
+	return w.node, w.describe(ctx)
 }
 
 // poll asks once. missing says which NIC has no address yet.

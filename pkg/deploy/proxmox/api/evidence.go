@@ -108,7 +108,7 @@ func (c *Client) Exec(ctx context.Context, hypervisor string, vmid int, line str
 		return ExecResult{}, fmt.Errorf("running a command in VM %d: %w", vmid, err)
 	}
 	query := url.Values{"pid": {strconv.Itoa(begun.PID.int())}}
-	for pause := firstTaskPoll; ; pause = min(pause*3/2, lastTaskPoll) {
+	for range taskPolls.Tries(ctx) {
 		var status struct {
 			Exited   number `json:"exited"`
 			ExitCode number `json:"exitcode"`
@@ -122,10 +122,8 @@ func (c *Client) Exec(ctx context.Context, hypervisor string, vmid int, line str
 		if status.Exited.bool() {
 			return ExecResult{status.ExitCode.int(), status.Signal.int(), fromLatin1(status.Out), fromLatin1(status.Err)}, nil
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return ExecResult{}, fmt.Errorf("waiting for a command in VM %d: %w", vmid, err)
-		}
 	}
+	return ExecResult{}, fmt.Errorf("waiting for a command in VM %d: %w", vmid, context.Cause(ctx))
 }
 
 // fromLatin1 undoes that PVE passes each byte of a guest's as the code point of the same number (observed on PVE 8.4).

@@ -11,28 +11,28 @@ import (
 const (
 	// AliveTime is how long a run counts as alive after it last said so.
 	AliveTime = 3 * time.Minute
-	// dropTime bounds the deletion of the mark at the end of a run.
+	// dropTime bounds the deletion of the lease at the end of a run.
 	dropTime = 5 * time.Second
-	// skewMatters is a difference of the clocks that a mark is written again for.
+	// skewMatters is a difference of the clocks that a lease is written again for.
 	skewMatters = AliveTime / 6
 )
 
 // HeartbeatOptions say whose life is told, and where.
 type HeartbeatOptions struct {
 	Pools Pools
-	Mark  RunLease // without Until
-	// Alive is AliveTime if it is 0. The mark is refreshed three times in it.
+	Lease RunLease // without Until
+	// Alive is AliveTime if it is 0. The lease is refreshed three times in it.
 	Alive time.Duration
 	// Now is the clock of Proxmox VE, as far as it is known.
 	Now func() time.Time
 	// Warn is told once, of the first failure. It may be called from another goroutine until Stop has returned.
 	Warn func(error)
-	// Woke is told, once each time, that the process did nothing for longer than its mark lasted, and for how long: it
-	// was suspended, or its machine was. Gone says that the mark was deleted meanwhile. It may be called as Warn is.
+	// Woke is told, once each time, that the process did nothing for longer than its lease lasted, and for how long: it
+	// was suspended, or its machine was. Gone says that the lease was deleted meanwhile. It may be called as Warn is.
 	Woke func(slept time.Duration, gone bool)
 }
 
-// Heartbeat keeps the mark of a run alive until Stop. That it cannot never fails the run. Its methods may be called
+// Heartbeat keeps the lease of a run alive until Stop. That it cannot never fails the run. Its methods may be called
 // from several goroutines.
 type Heartbeat struct {
 	options HeartbeatOptions
@@ -43,11 +43,12 @@ type Heartbeat struct {
 	first   error         // of the first try; read after tried
 
 	mu     sync.Mutex
-	mark   RunLease
+	lease  RunLease
 	warned bool
 }
 
-// StartHeartbeat begins to make the mark and to keep it alive, and returns at once. The mark is not bound to ctx's end.
+// StartHeartbeat begins to make the lease and to keep it alive, and returns at once. The lease is not bound to ctx's
+// end.
 func StartHeartbeat(ctx context.Context, o HeartbeatOptions) *Heartbeat {
 	if o.Alive <= 0 {
 		o.Alive = AliveTime
@@ -55,13 +56,15 @@ func StartHeartbeat(ctx context.Context, o HeartbeatOptions) *Heartbeat {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	h := &Heartbeat{options: o, mark: o.Mark, poke: make(chan struct{}, 1), tried: make(chan struct{}), done: make(chan struct{})}
+	h := &Heartbeat{
+		options: o, lease: o.Lease, poke: make(chan struct{}, 1), tried: make(chan struct{}), done: make(chan struct{}),
+	}
 	ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go h.loop(ctx)
 	return h
 }
 
-// Wait waits for the first try to make the mark and returns its error: ErrForbidden if the token may not make pools.
+// Wait waits for the first try to make the lease and returns its error: ErrForbidden if the token may not make pools.
 func (h *Heartbeat) Wait(ctx context.Context) error {
 	select {
 	case <-h.tried:
@@ -71,10 +74,10 @@ func (h *Heartbeat) Wait(ctx context.Context) error {
 	}
 }
 
-// Update changes what the mark says, soon.
+// Update changes what the lease says, soon.
 func (h *Heartbeat) Update(change func(*RunLease)) {
 	h.mu.Lock()
-	change(&h.mark)
+	change(&h.lease)
 	h.mu.Unlock()
 	select {
 	case h.poke <- struct{}{}:
@@ -82,7 +85,7 @@ func (h *Heartbeat) Update(change func(*RunLease)) {
 	}
 }
 
-// Stop ends the beating. The mark is deleted, unless keep says that it shall tell of what is left undone: then it says
+// Stop ends the beating. The lease is deleted, unless keep says that it shall tell of what is left undone: then it says
 // the last that is known, and that the run is over.
 func (h *Heartbeat) Stop(ctx context.Context, keep bool) {
 	h.cancel()
@@ -96,7 +99,7 @@ func (h *Heartbeat) Stop(ctx context.Context, keep bool) {
 	if keep {
 		err = h.beat(ctx, 0)
 	} else {
-		err = DropRunLease(ctx, h.options.Pools, h.options.Mark.OwnerID)
+		err = DropRunLease(ctx, h.options.Pools, h.options.Lease.OwnerID)
 	}
 	if err != nil {
 		h.warn(err)
@@ -142,32 +145,36 @@ func (h *Heartbeat) offset() time.Duration { return time.Until(h.options.Now()) 
 // wall is the time by the clock on the wall: the other clock of a process stands still while its machine sleeps.
 func (h *Heartbeat) wall() time.Time { return h.options.Now().Round(0) }
 
-// woke tells of a sleep, before the mark is made again.
+// woke tells of a sleep, before the lease is made again.
 func (h *Heartbeat) woke(ctx context.Context, slept time.Duration) {
 	if h.options.Woke == nil {
 		return
 	}
-	_, err := h.options.Pools.ReadPool(ctx, h.options.Mark.Pool())
+	_, err := h.options.Pools.ReadPool(ctx, h.options.Lease.Pool())
 	h.options.Woke(slept, errors.Is(err, ErrNotFound))
 }
 
-// beat says that the run lives for so long. A mark that is there already is this run's, or that of one before it that
+// beat says that the run lives for so long. A lease that is there already is this run's, or that of one before it that
 // died.
 func (h *Heartbeat) beat(ctx context.Context, alive time.Duration) error {
 	h.mu.Lock()
-	mark := h.mark
+	run := h.lease
 	h.mu.Unlock()
-	mark.Until = h.options.Now().Add(alive)
+	comment := func(until time.Time) string {
+		run.Until = until
+		return run.comment()
+	}
+	lease := leaser{pools: h.options.Pools, now: h.options.Now, name: run.Pool(), comment: comment}
 	select {
 	case <-h.tried:
-		if err := h.options.Pools.UpdatePool(ctx, mark.pool()); !errors.Is(err, ErrNotFound) {
+		if err := lease.renew(ctx, alive); !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	default:
 	}
-	err := h.options.Pools.MakePool(ctx, mark.pool())
+	err := lease.acquire(ctx, alive)
 	if errors.Is(err, ErrExists) {
-		err = h.options.Pools.UpdatePool(ctx, mark.pool())
+		err = lease.renew(ctx, alive)
 	}
 	return err
 }

@@ -15,13 +15,20 @@ import (
 	"hive-test/pkg/deploy/proxmox/api"
 )
 
+func myRun() api.RunLease {
+	return api.RunLease{
+		Lease: api.Lease{Cluster: "ci-1", OwnerID: "me", Who: "me@here"}, Verb: "full",
+		Place: "here", PID: 7, Start: "9", Destroys: true, Provisioning: true,
+	}
+}
+
 // beat starts the heartbeat of a run and gathers what it warns of.
 func (l *lab) beat(edit func(*api.HeartbeatOptions)) (h *api.Heartbeat, warnings func() []error) {
 	var mu sync.Mutex
 	var told []error
 	o := api.HeartbeatOptions{
 		Pools: l.Client, Now: l.Now, Alive: 90 * time.Millisecond,
-		Mark: api.RunLease{Cluster: "ci-1", OwnerID: "me", Verb: "full", Who: "me@here", Place: "here", PID: 7, Start: "9", Destroys: true, Provisioning: true},
+		Lease: myRun(),
 		Warn: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -64,7 +71,8 @@ func TestHeartbeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _ := l.mark()
-	want := api.RunLease{Cluster: "ci-1", OwnerID: "me", Verb: "full", Who: "me@here", Place: "here", PID: 7, Start: "9", Destroys: true, Provisioning: true, Until: first.Until}
+	want := myRun()
+	want.Until = first.Until
 	if diff := cmp.Diff(want, first); diff != "" || !first.Until.After(time.Now()) {
 		t.Errorf("the mark (-want +got), until %s:\n%s", first.Until, diff)
 	}
@@ -72,7 +80,7 @@ func TestHeartbeat(t *testing.T) {
 	h.Update(func(m *api.RunLease) { m.Provisioning = false })
 	eventually(t, "the mark says that the cluster is made", func() bool { m, _ := l.mark(); return !m.Provisioning })
 	traces, err := api.ReadTraces(t.Context(), l.Client)
-	if err != nil || len(traces.Marks) != 1 || len(traces.Claims) != 0 {
+	if err != nil || len(traces.RunLeases) != 1 || len(traces.IDLeases) != 0 {
 		t.Errorf("traces %v, %v", traces, err)
 	}
 	if err := api.DropRunLease(t.Context(), l.Client, "me"); err != nil {
@@ -93,7 +101,7 @@ func TestHeartbeatTakesOverAndStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead.Stop(t.Context(), true)
-	next, _ := l.beat(func(o *api.HeartbeatOptions) { o.Mark.Verb = "down" })
+	next, _ := l.beat(func(o *api.HeartbeatOptions) { o.Lease.Verb = "down" })
 	if err := next.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -155,32 +163,32 @@ func TestReadTraces(t *testing.T) {
 		l.send("POST", "/pools", url.Values{"poolid": {id}, "comment": {comment}})
 	}
 	traces, err := api.ReadTraces(t.Context(), l.Client)
-	if err != nil || len(traces.Marks) != 1 || len(traces.Claims) != 1 {
+	if err != nil || len(traces.RunLeases) != 1 || len(traces.IDLeases) != 1 {
 		t.Fatalf("%v, %v", traces, err)
 	}
-	if m := traces.Marks[0]; m.OwnerID != "x" || !m.Until.IsZero() || m.Destroys || m.Provisioning {
+	if m := traces.RunLeases[0]; m.OwnerID != "x" || !m.Until.IsZero() || m.Destroys || m.Provisioning {
 		t.Errorf("read %v", m)
 	}
 	disks := []api.Origin{
 		{VMID: 24000, Hypervisor: "pve1", Storages: []string{"local", "nfs.1"}},
 		{VMID: 24003, Hypervisor: "pve2", Storages: []string{"zfs"}},
 	}
-	if diff := cmp.Diff(disks, traces.Marks[0].Disks); diff != "" {
+	if diff := cmp.Diff(disks, traces.RunLeases[0].Disks); diff != "" {
 		t.Errorf("disks (-want +got)\n%s", diff)
 	}
-	if got := traces.Claims[0].Holder; got.Cluster != "ci" || got.OwnerID != "o" {
+	if got := traces.IDLeases[0].Lease; got.Cluster != "ci" || got.OwnerID != "o" {
 		t.Errorf("read %v", got)
 	}
-	if !traces.Claimed("o", 20019) || traces.Claimed("o", 20020) || traces.Claimed("x", 20010) {
+	if !traces.Leased("o", 20019) || traces.Leased("o", 20020) || traces.Leased("x", 20010) {
 		t.Error("a claim is not read as what it is")
 	}
-	if err := api.DropClaim(t.Context(), l.Client, api.Claim{Pool: "hive-test-ids-20010"}); err != nil {
+	if err := api.DropIDLease(t.Context(), l.Client, api.IDLease{Pool: "hive-test-ids-20010"}); err != nil {
 		t.Fatal(err)
 	}
 	if len(l.pools()) != 4 {
 		t.Error("a claim that is another's by now was dropped")
 	}
-	if err := api.DropClaim(t.Context(), l.Client, traces.Claims[0]); err != nil || len(l.pools()) != 3 {
+	if err := api.DropIDLease(t.Context(), l.Client, traces.IDLeases[0]); err != nil || len(l.pools()) != 3 {
 		t.Errorf("%v, left %s", err, fmt.Sprint(l.pools()))
 	}
 }
@@ -251,18 +259,18 @@ func TestTracesWithHostileNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range traces.Marks {
+			for _, m := range traces.RunLeases {
 				if m.Cluster != "" && m.Cluster != "ci" {
 					t.Errorf("a mark is of cluster %q", m.Cluster)
 				}
 			}
-			for _, c := range traces.Claims {
+			for _, c := range traces.IDLeases {
 				if c.Cluster != "" && c.Cluster != "ci" {
 					t.Errorf("a claim is of cluster %q", c.Cluster)
 				}
 			}
-			if len(traces.Marks) != i+1 || len(traces.Claims) != i+1 {
-				t.Errorf("read %d marks and %d claims", len(traces.Marks), len(traces.Claims))
+			if len(traces.RunLeases) != i+1 || len(traces.IDLeases) != i+1 {
+				t.Errorf("read %d marks and %d claims", len(traces.RunLeases), len(traces.IDLeases))
 			}
 		})
 	}

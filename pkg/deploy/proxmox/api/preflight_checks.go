@@ -424,7 +424,7 @@ func (p *preflight) privileges() []deploy.Finding {
 			c.add(deploy.Fail, p.grant(n.paths[0]), "the API token %s lacks %s on %s", p.tokenName(), strings.Join(missing, ", "), n.paths[0])
 		}
 	}
-	if missing := slices.DeleteFunc([]string{"Pool.Allocate", "Pool.Audit"}, func(priv string) bool { return p.has("/pool/"+claimPrefix+"0", priv) }); len(missing) > 0 {
+	if missing := slices.DeleteFunc([]string{"Pool.Allocate", "Pool.Audit"}, func(priv string) bool { return p.has("/pool/"+idLeasePrefix+"0", priv) }); len(missing) > 0 {
 		c.add(deploy.Warn, p.grant("/pool"), "the API token %s lacks %s on /pool: other machines cannot see which VM ids a run is about to use, nor reap whether it lives", p.tokenName(), strings.Join(missing, ", "))
 	}
 	if p.tokenErr == nil && !p.token.Expires.IsZero() && time.Until(p.token.Expires) < soon {

@@ -8,9 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
-
-	"hive-test/pkg/cluster"
 )
 
 // runPrefix begins the name of the pool that a run of a cluster holds while it lives; the cluster's owner id follows.
@@ -19,10 +16,8 @@ const runPrefix = "hive-test-run-"
 // RunLease says that a run is at work on a cluster: a resource pool that every machine with the token sees. Of a run
 // that died it stays, and tells what that run had in hand.
 type RunLease struct {
-	Cluster cluster.Name
-	OwnerID string
-	Verb    string
-	Who     string // user@host
+	Lease
+	Verb string
 	// Place, PID and Start tell the process from all others: processes of one place see each other's ids.
 	Place string
 	PID   int
@@ -31,11 +26,8 @@ type RunLease struct {
 	Destroys bool
 	// Disks are where the disks are of VMs that the run deletes: of one that died between both, nothing else tells.
 	Disks []Origin
-	// Making says that the cluster was never up so far.
+	// Provisioning says that the cluster was never up so far.
 	Provisioning bool
-	// Until is when the run counts as dead unless it has said again that it lives, by the clock of Proxmox VE. It is zero
-	// where it cannot be read.
-	Until time.Time
 }
 
 // String is for people.
@@ -43,16 +35,16 @@ func (m RunLease) String() string {
 	return m.Verb + " of cluster " + string(m.Cluster) + " by " + m.Who
 }
 
-// Pool is the name of the mark's pool.
+// Pool is the name of the lease's pool.
 func (m RunLease) Pool() string { return runPrefix + m.OwnerID }
 
-func (m RunLease) pool() Pool {
+func (m RunLease) comment() string {
 	yes := map[bool]string{true: "yes", false: "no"}
-	return Pool{ID: m.Pool(), Comment: fmt.Sprintf(
+	return fmt.Sprintf(
 		"hive-test %s runs; cluster=%s owner=%s verb=%s by=%s place=%s pid=%d start=%s destroys=%s making=%s "+
 			"disks=%s until=%s. Safe to delete if no hive-test runs.",
-		m.Verb, m.Cluster, m.OwnerID, m.Verb, strings.Join(strings.Fields(m.Who), "_"), m.Place, m.PID, m.Start, yes[m.Destroys], yes[m.Provisioning],
-		disksText(m.Disks), m.Until.UTC().Format(time.RFC3339))}
+		m.Verb, m.Cluster, m.OwnerID, m.Verb, m.who(), m.Place, m.PID, m.Start, yes[m.Destroys], yes[m.Provisioning],
+		disksText(m.Disks), m.until())
 }
 
 func parseRunLease(p Pool) (RunLease, bool) {
@@ -61,16 +53,12 @@ func parseRunLease(p Pool) (RunLease, bool) {
 		return RunLease{}, false
 	}
 	fields := commentFields(p.Comment)
-	name, err := cluster.ParseName(fields["cluster"])
-	if err != nil { // anybody may write there
-		name = ""
-	}
 	m := RunLease{
-		Cluster: name, OwnerID: owner, Verb: fields["verb"], Who: fields["by"], Place: fields["place"], Start: fields["start"],
+		Lease: readLease(p.Comment), Verb: fields["verb"], Place: fields["place"], Start: fields["start"],
 		Destroys: fields["destroys"] == "yes", Provisioning: fields["making"] == "yes",
 	}
+	m.OwnerID = owner
 	m.PID, _ = strconv.Atoi(fields["pid"])
-	m.Until, _ = time.Parse(time.RFC3339, fields["until"])
 	m.Disks = parseDisks(fields["disks"])
 	return m, true
 }
@@ -99,19 +87,19 @@ func parseDisks(text string) (disks []Origin) {
 
 // Traces are what runs have left on Proxmox VE for other machines to see, as far as the token may see it (Pool.Audit).
 type Traces struct {
-	Marks  []RunLease
-	Claims []Claim
+	RunLeases []RunLease
+	IDLeases  []IDLease
 }
 
-// Claim is a claim on a block of VM ids as others see it.
-type Claim struct {
-	Holder
+// IDLease is a lease of a block of VM ids as others see it.
+type IDLease struct {
+	Lease
 	First, Last int // the ids
 	Pool        string
 }
 
-// Covers tells whether the claim is on the id.
-func (c Claim) Covers(vmid int) bool { return c.First <= vmid && vmid <= c.Last }
+// Covers reports whether the lease is of the id.
+func (c IDLease) Covers(vmid int) bool { return c.First <= vmid && vmid <= c.Last }
 
 // ReadTraces lists the traces of all runs.
 func ReadTraces(ctx context.Context, p Pools) (Traces, error) {
@@ -122,28 +110,29 @@ func ReadTraces(ctx context.Context, p Pools) (Traces, error) {
 	var t Traces
 	for _, pool := range pools {
 		if m, ok := parseRunLease(pool); ok {
-			t.Marks = append(t.Marks, m)
+			t.RunLeases = append(t.RunLeases, m)
 		}
-		if first, ok := claimedBlock(pool.ID); ok {
-			t.Claims = append(t.Claims, Claim{Holder: parseHolder(pool.Comment), First: first, Last: first + blockSize - 1, Pool: pool.ID})
+		if first, ok := leasedBlock(pool.ID); ok {
+			lease := readLease(pool.Comment)
+			t.IDLeases = append(t.IDLeases, IDLease{Lease: lease, First: first, Last: first + blockSize - 1, Pool: pool.ID})
 		}
 	}
 	return t, nil
 }
 
-// claimedBlock is the block that a claim's pool is for, or one that was made to take a claim over.
-func claimedBlock(id string) (first int, ok bool) {
-	rest, ok := strings.CutPrefix(id, claimPrefix)
-	if over, takeover := strings.CutPrefix(id, brokenPrefix); takeover {
+// leasedBlock is the block that a lease's pool is for, or one that was made to take a lease over.
+func leasedBlock(id string) (first int, ok bool) {
+	rest, ok := strings.CutPrefix(id, idLeasePrefix)
+	if over, takeover := strings.CutPrefix(id, takeOverPrefix); takeover {
 		rest, _, ok = strings.Cut(over, "-")
 	}
 	first, err := strconv.Atoi(rest)
 	return first, ok && err == nil
 }
 
-// Claimed tells whether the owner has claimed the id.
-func (t Traces) Claimed(owner string, vmid int) bool {
-	for _, c := range t.Claims {
+// Leased reports whether the owner has leased the id.
+func (t Traces) Leased(owner string, vmid int) bool {
+	for _, c := range t.IDLeases {
 		if c.OwnerID == owner && c.Covers(vmid) {
 			return true
 		}
@@ -151,7 +140,7 @@ func (t Traces) Claimed(owner string, vmid int) bool {
 	return false
 }
 
-// ReadRunLease reads the mark of an owner's cluster as it is now; found is false if there is none.
+// ReadRunLease reads the lease of an owner's cluster as it is now; found is false if there is none.
 func ReadRunLease(ctx context.Context, p Pools, owner string) (mark RunLease, found bool, err error) {
 	pool, err := p.ReadPool(ctx, runPrefix+owner)
 	if errors.Is(err, ErrNotFound) {
@@ -161,23 +150,12 @@ func ReadRunLease(ctx context.Context, p Pools, owner string) (mark RunLease, fo
 	return mark, found && err == nil, err
 }
 
-// DropRunLease deletes the mark of an owner's cluster. That there is none is no error.
+// DropRunLease deletes the lease of an owner's cluster. That there is none is no error.
 func DropRunLease(ctx context.Context, p Pools, owner string) error {
-	err := p.DeletePool(ctx, runPrefix+owner)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
+	return release(ctx, p, runPrefix+owner, nil)
 }
 
-// DropClaim deletes a claim unless it has become another's meanwhile.
-func DropClaim(ctx context.Context, p Pools, c Claim) error {
-	pool, err := p.ReadPool(ctx, c.Pool)
-	if err == nil && parseHolder(pool.Comment) == c.Holder {
-		err = p.DeletePool(ctx, c.Pool)
-	}
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
+// DropIDLease deletes a lease unless it has become another's meanwhile.
+func DropIDLease(ctx context.Context, p Pools, c IDLease) error {
+	return release(ctx, p, c.Pool, func(l Lease) bool { return l == c.Lease })
 }

@@ -13,13 +13,15 @@ import (
 	"time"
 
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
-// Limits of a wait for one task: the poll starts fast and slows down, and ends at the latest after maxTaskWait.
+// taskPolls are the pauses of a wait for one task: the poll starts fast and slows down.
+var taskPolls = wait.Backoff{First: 40 * time.Millisecond, Max: time.Second, Factor: 1.5}
+
 const (
-	firstTaskPoll = 40 * time.Millisecond
-	lastTaskPoll  = time.Second
-	maxTaskWait   = 30 * time.Minute
+	// maxTaskWait bounds the wait for one task.
+	maxTaskWait = 30 * time.Minute
 	// maxManagerWait bounds the wait for what was asked of the HA manager, which looks at its requests every ten seconds.
 	maxManagerWait = 5 * time.Minute
 )
@@ -230,9 +232,10 @@ type status struct {
 
 // awaitStatus asks at a path until the status there is the one that is wanted.
 func (c *Client) awaitStatus(ctx context.Context, path, want string) (status, error) {
+	var got status
 	var last error
-	for pause := firstTaskPoll; ; pause = min(pause*3/2, lastTaskPoll) {
-		var got status
+	for range taskPolls.Tries(ctx) {
+		got = status{}
 		err := c.get(ctx, path, nil, &got)
 		switch {
 		case err == nil && got.Status == want:
@@ -241,10 +244,8 @@ func (c *Client) awaitStatus(ctx context.Context, path, want string) (status, er
 			return got, errors.Join(err, last)
 		}
 		last = err
-		if err := sleep(ctx, pause); err != nil {
-			return got, errors.Join(err, last)
-		}
 	}
+	return got, errors.Join(context.Cause(ctx), last)
 }
 
 // TaskLog returns the lines of a task's log.
@@ -274,16 +275,6 @@ func (c *Client) TaskLog(ctx context.Context, upid string) ([]string, error) {
 		log[i] = l.Text
 	}
 	return log, nil
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // Stop switches the VM off at once and waits for that, be it that the HA manager does it. A VM that is off already is

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"hive-test/pkg/wait"
 )
 
 // patience is how often something is tried, how long the first pause is, which doubles, and the time within which a
@@ -25,19 +27,19 @@ var (
 // retry does something that may be done twice until it ends well, fails in a way that does not pass, or was tried often
 // enough; it calls again, if it is set, before each further try. It returns how often it has tried.
 func (p patience) retry(ctx context.Context, passing func(error) bool, again func(try int, after time.Duration), do func() error) (tries int, err error) {
-	begun, wait := time.Now(), p.wait
+	begun, pause := time.Now(), p.wait
 	for try := 1; ; try++ {
 		err := do()
-		if err == nil || try == p.tries || ctx.Err() != nil || !passing(err) || p.budget > 0 && time.Since(begun)+wait > p.budget {
+		if err == nil || try == p.tries || ctx.Err() != nil || !passing(err) || p.budget > 0 && time.Since(begun)+pause > p.budget {
 			return try, err
 		}
 		if again != nil {
-			again(try+1, wait)
+			again(try+1, pause)
 		}
-		if slept := sleep(ctx, wait); slept != nil {
+		if slept := wait.Sleep(ctx, pause); slept != nil {
 			return try, errors.Join(slept, err)
 		}
-		wait *= 2
+		pause *= 2
 	}
 }
 

@@ -15,20 +15,20 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// claimsOf opens the cluster's claims; nothing is claimed yet.
-func (f *Fleet) claimsOf(r *cluster.Record) (*api.Claims, error) {
-	if f.claims != nil {
-		return f.claims, nil
+// idLeases returns the cluster's leases of VM ids; nothing is leased at first.
+func (f *Fleet) idLeases(r *cluster.Record) (*api.IDLeases, error) {
+	if f.leases != nil {
+		return f.leases, nil
 	}
-	claims, err := api.NewClaims(api.ClaimOptions{
+	leases, err := api.NewIDLeases(api.IDLeaseOptions{
 		Pools: f.Client, Endpoint: f.Client.Endpoint(), LockDir: f.LockDir, Cluster: r.Name, OwnerID: r.Owner.ID,
 		Who: r.Owner.Who(), For: f.ClaimLasts, Now: f.Client.Now,
 	})
 	if err != nil {
 		return nil, &deploy.PreflightError{Findings: []deploy.Finding{{ID: "locks", Status: deploy.Fail, Title: "locks on VM ids", Detail: err.Error(), Fix: "set lock_dir to a directory that can be written"}}}
 	}
-	f.claims = claims
-	return claims, nil
+	f.leases = leases
+	return leases, nil
 }
 
 // Acquire keeps other runs away from the ids of nodes whose VMs do not exist yet, and chooses others for those nodes
@@ -45,7 +45,7 @@ func (f *Fleet) Acquire(ctx context.Context, r, before *cluster.Record, sink pro
 			fresh = append(fresh, node)
 		case !slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.VMID == node.VMID }):
 			old, kept = append(old, node), append(kept, node)
-		default: // whose VM it is, is looked at when all ids are claimed
+		default: // whose VM it is, is looked at when all ids are leased
 			kept = append(kept, node)
 		}
 	}
@@ -55,27 +55,29 @@ func (f *Fleet) Acquire(ctx context.Context, r, before *cluster.Record, sink pro
 	if err := f.unlisted(ctx, r, old); err != nil {
 		return err
 	}
-	claims, err := f.claimsOf(r)
+	leases, err := f.idLeases(r)
 	if err != nil {
 		return err
 	}
 	if len(old) > 0 {
-		if _, err := api.Hold(ctx, f.Client, claims, api.HoldRequest{Nodes: old, Sink: sink}); err != nil {
+		if _, err := api.AcquireIDs(ctx, f.Client, leases, api.AcquireRequest{Nodes: old, Sink: sink}); err != nil {
 			return err
 		}
 	}
 	if len(fresh) > 0 {
-		chosen, err := api.Hold(ctx, f.Client, claims, api.HoldRequest{Nodes: fresh, Fresh: true, Choice: f.choice(r, kept), Sink: sink})
+		request := api.AcquireRequest{Nodes: fresh, Fresh: true, Choice: f.choice(r, kept), Sink: sink}
+		chosen, err := api.AcquireIDs(ctx, f.Client, leases, request)
 		if err != nil {
 			return err
 		}
 		renumber(r, chosen, sink)
 	}
-	if claims.Unshared != nil {
+	if leases.Unshared != nil {
 		sink.Emit(progress.Event{
-			Kind:    progress.Warning,
-			Message: fmt.Sprintf("VM ids are claimed on this machine only, runs on others are not kept away from them, and reap cannot see whether this run lives: %v", claims.Unshared),
-			Hint:    poolsHint(f.Client.TokenID()),
+			Kind: progress.Warning,
+			Message: fmt.Sprintf("VM ids are claimed on this machine only, runs on others are not kept away from them, "+
+				"and reap cannot see whether this run lives: %v", leases.Unshared),
+			Hint: poolsHint(f.Client.TokenID()),
 		})
 	}
 	return f.awaitLease(ctx)
@@ -148,24 +150,25 @@ func (f *Fleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, 
 	return f.destroyOne(ctx, r, remaining[i])
 }
 
-// Release gives claims up: VMs hold the ids now. That it fails is no failure of the run: claims end by themselves.
+// Release gives the leases of VM ids up: VMs have the ids now. That it fails is no failure of the run: leases end by
+// themselves.
 func (f *Fleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Sink) {
-	if f.claims != nil {
-		f.released(sink, f.claims.Release(ctx))
+	if f.leases != nil {
+		f.released(sink, f.leases.Release(ctx))
 	}
 }
 
-// ReleaseAll gives up all claims of the cluster, also those of earlier runs.
+// ReleaseAll gives up all leases of the cluster, also those of earlier runs.
 func (f *Fleet) ReleaseAll(ctx context.Context, r *cluster.Record, sink progress.Sink) {
-	claims, err := f.claimsOf(r)
+	leases, err := f.idLeases(r)
 	if err == nil {
-		err = claims.ReleaseAll(ctx)
+		err = leases.ReleaseAll(ctx)
 	}
 	f.released(sink, err)
 }
 
-// released notes how giving claims up went: by the mark of the run, which stays then, reap knows that nobody stands
-// behind one that is left.
+// released notes how giving leases up went: by the run lease, which stays then, reap knows that nobody stands behind
+// one that is left.
 func (f *Fleet) released(sink progress.Sink, err error) {
 	f.unreleased = err != nil
 	if err != nil {

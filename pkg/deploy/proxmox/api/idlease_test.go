@@ -19,37 +19,37 @@ import (
 )
 
 // claimant is one run's claims: site is its machine's directory of locks.
-func (l *lab) claimant(site, owner string, edit func(*api.ClaimOptions)) *api.Claims {
+func (l *lab) claimant(site, owner string, edit func(*api.IDLeaseOptions)) *api.IDLeases {
 	l.t.Helper()
-	o := api.ClaimOptions{
+	o := api.IDLeaseOptions{
 		Pools: l.Client, Endpoint: l.Endpoint(), LockDir: site, Cluster: cluster.Name("ci-" + owner), OwnerID: owner, Who: "me@" + filepath.Base(site), For: time.Hour,
 	}
 	if edit != nil {
 		edit(&o)
 	}
-	c, err := api.NewClaims(o)
+	c, err := api.NewIDLeases(o)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	return c
 }
 
-func mustTake(t *testing.T, c *api.Claims, ids ...int) {
+func mustAcquire(t *testing.T, c *api.IDLeases, ids ...int) {
 	t.Helper()
-	if err := c.Take(t.Context(), ids); err != nil {
+	if err := c.Acquire(t.Context(), ids); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// mustYield wants the claim refused because of the owner.
-func mustYield(t *testing.T, c *api.Claims, owner string, ids ...int) {
+// mustConflict wants the claim refused because of the owner.
+func mustConflict(t *testing.T, c *api.IDLeases, owner string, ids ...int) {
 	t.Helper()
-	err := c.Take(t.Context(), ids)
-	if claimed, ok := errors.AsType[*api.ClaimedError](err); !ok || claimed.Holder.OwnerID != owner {
+	err := c.Acquire(t.Context(), ids)
+	if claimed, ok := errors.AsType[*api.LeasedError](err); !ok || claimed.By.OwnerID != owner {
 		t.Fatalf("got %v", err)
 	}
 	for _, id := range ids {
-		if c.Held(id) {
+		if c.Has(id) {
 			t.Errorf("half of a refused claim is held: %d", id)
 		}
 	}
@@ -72,28 +72,28 @@ func TestClaims(t *testing.T) {
 	l := newLab(t, nil)
 	here, there := t.TempDir(), t.TempDir()
 	a := l.claimant(here, "aaaa", nil)
-	mustTake(t, a, 20008, 20009, 20010)
+	mustAcquire(t, a, 20008, 20009, 20010)
 	if want := []string{"hive-test-ids-20000", "hive-test-ids-20010"}; !slices.Equal(l.pools(), want) {
 		t.Fatalf("pools %v", l.pools())
 	}
-	if !a.Held(20015) || a.Held(20020) {
+	if !a.Has(20015) || a.Has(20020) {
 		t.Error("the wrong ids are held")
 	}
 	pool, err := l.ReadPool(t.Context(), "hive-test-ids-20000")
 	if err != nil || !strings.Contains(pool.Comment, "cluster=ci-aaaa owner=aaaa by=me@") {
 		t.Fatalf("comment %q, %v", pool.Comment, err)
 	}
-	mustTake(t, a, 20009) // again
-	mustYield(t, l.claimant(here, "bbbb", nil), "aaaa", 20003)
+	mustAcquire(t, a, 20009) // again
+	mustConflict(t, l.claimant(here, "bbbb", nil), "aaaa", 20003)
 	b := l.claimant(there, "bbbb", nil)
-	mustYield(t, b, "aaaa", 20003, 20020)
-	if foreign, err := api.Claimed(t.Context(), l.Client, "bbbb"); err != nil || len(foreign) != 20 || foreign[0] != 20000 {
+	mustConflict(t, b, "aaaa", 20003, 20020)
+	if foreign, err := api.LeasedIDs(t.Context(), l.Client, "bbbb"); err != nil || len(foreign) != 20 || foreign[0] != 20000 {
 		t.Errorf("foreign ids %v, %v", foreign, err)
 	}
 	if err := a.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustTake(t, b, 20003, 20020)
+	mustAcquire(t, b, 20003, 20020)
 	if err := errors.Join(b.Release(t.Context()), b.Release(t.Context())); err != nil || len(l.pools()) != 0 {
 		t.Errorf("left %v, %v", l.pools(), err)
 	}
@@ -109,7 +109,7 @@ func TestStaleClaims(t *testing.T) {
 		comment := fmt.Sprintf("cluster=ci-%s owner=%s by=me until=%s site=%s", owner, owner, time.Now().Add(length).UTC().Format(time.RFC3339), site)
 		l.send("POST", "/pools", url.Values{"poolid": {"hive-test-ids-20000"}, "comment": {comment}})
 	}
-	mustTake(t, l.claimant(here, "x", nil), 30000) // makes the site
+	mustAcquire(t, l.claimant(here, "x", nil), 30000) // makes the site
 	for name, tc := range map[string]struct {
 		site, owner string
 		length      time.Duration
@@ -125,12 +125,12 @@ func TestStaleClaims(t *testing.T) {
 			leave(tc.site, tc.owner, tc.length)
 			c := l.claimant(here, "mine", nil)
 			if tc.yields {
-				mustYield(t, c, tc.owner, 20001)
+				mustConflict(t, c, tc.owner, 20001)
 				l.send("DELETE", "/pools/hive-test-ids-20000", nil)
 				return
 			}
-			mustTake(t, c, 20001)
-			mustYield(t, l.claimant(there, "other", nil), "mine", 20001)
+			mustAcquire(t, c, 20001)
+			mustConflict(t, l.claimant(there, "other", nil), "mine", 20001)
 			if err := c.ReleaseAll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +143,7 @@ func TestStaleClaims(t *testing.T) {
 
 func siteOf(t *testing.T, dir string) string {
 	t.Helper()
-	c, err := api.NewClaims(api.ClaimOptions{LockDir: dir})
+	c, err := api.NewIDLeases(api.IDLeaseOptions{LockDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,13 +156,13 @@ func TestLocksFollowNoLink(t *testing.T) {
 	if err := os.Symlink(elsewhere, dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.NewClaims(api.ClaimOptions{LockDir: dir}); err == nil || !strings.Contains(err.Error(), "a link") {
+	if _, err := api.NewIDLeases(api.IDLeaseOptions{LockDir: dir}); err == nil || !strings.Contains(err.Error(), "a link") {
 		t.Errorf("a directory that is a link: %v", err)
 	}
 	if err := errors.Join(os.Remove(dir), os.Mkdir(dir, 0o700), os.Symlink(filepath.Join(elsewhere, "site"), filepath.Join(dir, "site"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.NewClaims(api.ClaimOptions{LockDir: dir}); err == nil {
+	if _, err := api.NewIDLeases(api.IDLeaseOptions{LockDir: dir}); err == nil {
 		t.Error("a file that is a link is read")
 	}
 	if err := os.Remove(filepath.Join(dir, "site")); err != nil {
@@ -171,7 +171,7 @@ func TestLocksFollowNoLink(t *testing.T) {
 	l := newLab(t, nil)
 	siteOf(t, dir)
 	c := l.claimant(dir, "mine", nil)
-	mustTake(t, c, 20000)
+	mustAcquire(t, c, 20000)
 	locks, err := filepath.Glob(filepath.Join(dir, "*.lock"))
 	if err = errors.Join(err, c.Release(t.Context())); err != nil || len(locks) != 1 {
 		t.Fatal(locks, err)
@@ -179,7 +179,7 @@ func TestLocksFollowNoLink(t *testing.T) {
 	if err := errors.Join(os.Remove(locks[0]), os.Symlink(filepath.Join(elsewhere, "made"), locks[0])); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.claimant(dir, "mine", nil).Take(t.Context(), []int{20000}); err == nil {
+	if err := l.claimant(dir, "mine", nil).Acquire(t.Context(), []int{20000}); err == nil {
 		t.Error("a lock that is a link is taken")
 	}
 	if left, _ := os.ReadDir(elsewhere); len(left) > 0 {
@@ -194,13 +194,13 @@ func TestClaimsWithoutPools(t *testing.T) {
 	_, secret, _ := strings.Cut(answer, `"value":"`)
 	client := l.client("root@pam!poor=" + secret[:strings.Index(secret, `"`)])
 	here, there := t.TempDir(), t.TempDir()
-	a := l.claimant(here, "aaaa", func(o *api.ClaimOptions) { o.Pools = client })
-	mustTake(t, a, 20000)
+	a := l.claimant(here, "aaaa", func(o *api.IDLeaseOptions) { o.Pools = client })
+	mustAcquire(t, a, 20000)
 	if a.Unshared == nil || !strings.Contains(a.Unshared.Error(), "Pool.Allocate") || len(l.pools()) != 0 {
 		t.Errorf("unshared: %v, pools %v", a.Unshared, l.pools())
 	}
-	mustYield(t, l.claimant(here, "bbbb", nil), "", 20001)
-	mustTake(t, l.claimant(there, "cccc", nil), 20001) // nothing tells the other machine
+	mustConflict(t, l.claimant(here, "bbbb", nil), "", 20001)
+	mustAcquire(t, l.claimant(there, "cccc", nil), 20001) // nothing tells the other machine
 	if err := a.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestClaimsThatWereCutOff(t *testing.T) {
 			a := l.claimant(t.TempDir(), "aaaa", nil)
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if err := a.Take(ctx, []int{20000}); err == nil {
+			if err := a.Acquire(ctx, []int{20000}); err == nil {
 				if err := a.Release(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -262,9 +262,9 @@ func TestClaimsThatComeLate(t *testing.T) {
 				l.send("POST", "/pools", url.Values{"poolid": {"hive-test-ids-20000"}, "comment": {"owner=dead until=2020-01-01T00:00:00Z site=gone"}})
 			}
 			pools := &slow{Client: l.Client, prefix: tc.prefix}
-			a := l.claimant(t.TempDir(), "aaaa", func(o *api.ClaimOptions) { o.Pools = pools })
+			a := l.claimant(t.TempDir(), "aaaa", func(o *api.IDLeaseOptions) { o.Pools = pools })
 			soon := time.Now().Add(30 * time.Second)
-			if err := errors.Join(a.Take(t.Context(), []int{20000}), a.Release(t.Context())); !errors.Is(err, api.ErrUnreachable) {
+			if err := errors.Join(a.Acquire(t.Context(), []int{20000}), a.Release(t.Context())); !errors.Is(err, api.ErrUnreachable) {
 				t.Fatalf("got %v", err)
 			}
 			for _, p := range pools.late {
@@ -274,17 +274,17 @@ func TestClaimsThatComeLate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			late := slices.DeleteFunc(traces.Claims, func(c api.Claim) bool { return c.OwnerID != "aaaa" })
+			late := slices.DeleteFunc(traces.IDLeases, func(c api.IDLease) bool { return c.OwnerID != "aaaa" })
 			if len(late) != 1 || !late[0].Covers(20009) || late[0].Covers(20010) || late[0].Until.After(soon) {
-				t.Fatalf("seen: %v", traces.Claims)
+				t.Fatalf("seen: %v", traces.IDLeases)
 			}
-			b := l.claimant(t.TempDir(), "bbbb", func(o *api.ClaimOptions) {
+			b := l.claimant(t.TempDir(), "bbbb", func(o *api.IDLeaseOptions) {
 				o.Now = func() time.Time { return time.Now().Add(30 * time.Second) }
 			})
 			if tc.stale {
-				mustYield(t, b, "dead", 20000) // and finds the way free the next time
+				mustConflict(t, b, "dead", 20000) // and finds the way free the next time
 			}
-			mustTake(t, b, 20000)
+			mustAcquire(t, b, 20000)
 			if err := b.Release(t.Context()); err != nil || len(l.pools()) != 0 {
 				t.Errorf("left %v, %v", l.pools(), err)
 			}
@@ -295,14 +295,14 @@ func TestClaimsThatComeLate(t *testing.T) {
 // A claim that was seen made lasts as long as was asked for, by the clock of Proxmox VE.
 func TestClaimsLast(t *testing.T) {
 	l := newLab(t, nil)
-	at := func(later time.Duration) func(*api.ClaimOptions) {
-		return func(o *api.ClaimOptions) {
+	at := func(later time.Duration) func(*api.IDLeaseOptions) {
+		return func(o *api.IDLeaseOptions) {
 			o.Now = func() time.Time { return time.Now().Add(later - 2*time.Hour) }
 		}
 	}
-	mustTake(t, l.claimant(t.TempDir(), "aaaa", at(0)), 20000)
-	mustYield(t, l.claimant(t.TempDir(), "bbbb", at(59*time.Minute)), "aaaa", 20000)
-	mustTake(t, l.claimant(t.TempDir(), "cccc", at(61*time.Minute)), 20000)
+	mustAcquire(t, l.claimant(t.TempDir(), "aaaa", at(0)), 20000)
+	mustConflict(t, l.claimant(t.TempDir(), "bbbb", at(59*time.Minute)), "aaaa", 20000)
+	mustAcquire(t, l.claimant(t.TempDir(), "cccc", at(61*time.Minute)), 20000)
 }
 
 // A claim that cannot be made to last is given up, and tried to as often as Release is called.
@@ -311,7 +311,7 @@ func TestClaimsThatDoNotLast(t *testing.T) {
 	l.fault(`[{"path":"/pools/*","method":"PUT","status":500,"reason":"seeded"},{"path":"/pools/*","method":"DELETE","nth":2,"times":2,"status":500,"reason":"seeded too"}]`)
 	a := l.claimant(t.TempDir(), "aaaa", nil)
 	for _, left := range []int{0, 1} { // the second time it cannot be given up at once
-		if err := a.Take(t.Context(), []int{20000}); err == nil || !strings.Contains(err.Error(), "seeded") || a.Held(20000) || len(l.pools()) != left {
+		if err := a.Acquire(t.Context(), []int{20000}); err == nil || !strings.Contains(err.Error(), "seeded") || a.Has(20000) || len(l.pools()) != left {
 			t.Fatalf("%v, left %v", err, l.pools())
 		}
 	}
@@ -335,8 +335,8 @@ func TestClaimsRace(t *testing.T) {
 		c := l.claimant(t.TempDir(), fmt.Sprintf("m%d", m), nil)
 		group.Go(func() {
 			for range rounds {
-				for err := c.Take(t.Context(), []int{20005}); err != nil; err = c.Take(t.Context(), []int{20005}) {
-					if _, ok := errors.AsType[*api.ClaimedError](err); !ok {
+				for err := c.Acquire(t.Context(), []int{20005}); err != nil; err = c.Acquire(t.Context(), []int{20005}) {
+					if _, ok := errors.AsType[*api.LeasedError](err); !ok {
 						t.Error(err)
 						return
 					}

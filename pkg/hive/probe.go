@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"hive-test/pkg/liveness"
 )
 
-// Pulse is a cheap sign of life of one node: one request, and where that has no answer one connection to its SSH
+// ProbeResult is a cheap sign of life of one node: one request, and where that has no answer one connection to its SSH
 // server.
-type Pulse struct {
+type ProbeResult struct {
 	Node string
 	// Daemon is nil where something answers on the daemon's port, else why not.
 	Daemon error
@@ -21,10 +23,10 @@ type Pulse struct {
 	Uptime time.Duration
 }
 
-// Pulses asks every node at once for a sign of life, in node order, within Options.ProbeTimeout where nothing takes
-// connections and within two and a half times that where a program does and is silent, and one that alive knows to be
-// dead no longer than until then. It does not judge health: see Check. It is safe at any time.
-func (c *Cluster) Pulses(ctx context.Context, alive Alive) []Pulse {
+// Probe asks every node at once for a sign of life, in node order, within Options.ProbeTimeout where nothing takes
+// connections and within two and a half times that where a program does and is silent, and one that monitor finds
+// unreachable no longer than until then. It does not judge health: see Check. It is safe at any time.
+func (c *Cluster) Probe(ctx context.Context, monitor *liveness.Monitor) []ProbeResult {
 	c.mu.Lock()
 	var ca []byte // not read from a node here: without it a daemon that wants TLS still is one that answers
 	if c.access != nil {
@@ -33,23 +35,25 @@ func (c *Cluster) Pulses(ctx context.Context, alive Alive) []Pulse {
 	c.mu.Unlock()
 	probe := c.newProber(ca)
 	defer probe.close()
-	pulses := make([]Pulse, len(c.hosts))
+	results := make([]ProbeResult, len(c.hosts))
 	c.forAll(func(i int, host Host) {
-		pulses[i] = Pulse{Node: host.Name()}
-		pulses[i].Host = alive.during(ctx, host, func(ctx context.Context) error { return pulses[i].ask(ctx, c, probe, host) })
+		results[i] = ProbeResult{Node: host.Name()}
+		results[i].Host = monitor.Ask(ctx, host.Name(), func(ctx context.Context) error {
+			return results[i].ask(ctx, c, probe, host)
+		})
 	})
-	return pulses
+	return results
 }
 
 // ask fills in what the daemon answers, or returns why neither it nor the SSH server does.
-func (p *Pulse) ask(ctx context.Context, c *Cluster, probe *prober, host Host) error {
+func (r *ProbeResult) ask(ctx context.Context, c *Cluster, probe *prober, host Host) error {
 	answer, scheme, err := probe.getEither(ctx, address(host, ManagerPort)+"/health")
 	if err != nil && scheme == "" {
-		p.Daemon = err
+		r.Daemon = err
 		return c.checkBanner(ctx, host)
 	}
 	if words, err := readHealth(answer); err == nil {
-		p.Self, p.Uptime = words.Node, time.Duration(words.Uptime)*time.Second
+		r.Self, r.Uptime = words.Node, time.Duration(words.Uptime)*time.Second
 	}
 	return nil
 }

@@ -11,23 +11,20 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
-const (
-	// defaultHoldWait bounds the wait for ids that another run has claimed; it makes its VMs meanwhile.
-	defaultHoldWait = 10 * time.Minute
-	firstHoldPause  = 50 * time.Millisecond
-	lastHoldPause   = 3 * time.Second
-)
+// defaultLeaseWait bounds the wait for ids that another run has leased; it makes its VMs meanwhile.
+const defaultLeaseWait = 10 * time.Minute
 
-// HoldRequest says which ids are to be held for nodes whose VMs do not exist yet.
-type HoldRequest struct {
+// AcquireRequest says which ids are to be leased for nodes whose VMs do not exist yet.
+type AcquireRequest struct {
 	Nodes cluster.Nodes
 	// Fresh says that other ids may be chosen where these are lost. Then Choice says how; its Count and Seed are filled
 	// in.
 	Fresh  bool
 	Choice ReserveRequest
-	// Wait bounds the wait for what others have claimed; 0 is ten minutes.
+	// Wait bounds the wait for what others have leased; 0 is ten minutes.
 	Wait time.Duration
 	Sink progress.Sink
 }
@@ -49,44 +46,46 @@ func (e *TakenError) Hint() string {
 	return "`hive-test down` and a new `up` choose other ids; a pinned proxmox.vmid_base has to be another one"
 }
 
-// Hold claims the ids of nodes and then makes sure that they are free: of all runs that come to the same ids, one holds
-// them and sees them free, until it releases its claims; that is when its VMs are seen by everybody. Where ids were
+// AcquireIDs leases the ids of nodes and then makes sure that they are free: of all runs that come to the same ids, one
+// has them and sees them free, until it releases its leases; that is when its VMs are seen by everybody. Where ids were
 // lost to another run and may be chosen anew, they are, and the nodes come back with the new ones; else it waits for
 // that run.
-func Hold(ctx context.Context, c FreeIDs, claims *Claims, req HoldRequest) (cluster.Nodes, error) {
+func AcquireIDs(ctx context.Context, c FreeIDs, leases *IDLeases, req AcquireRequest) (cluster.Nodes, error) {
 	if req.Sink == nil {
 		req.Sink = progress.Discard
 	}
 	if req.Wait <= 0 {
-		req.Wait = defaultHoldWait
+		req.Wait = defaultLeaseWait
 	}
-	h := &holding{HoldRequest: req, ctx: ctx, api: c, claims: claims, nodes: slices.Clone(req.Nodes), end: claims.Now().Add(req.Wait)}
-	for pause := firstHoldPause; ; pause = min(2*pause, lastHoldPause) {
+	h := &acquisition{
+		AcquireRequest: req, ctx: ctx, api: c, leases: leases,
+		nodes: slices.Clone(req.Nodes), end: leases.Now().Add(req.Wait),
+	}
+	pauses := wait.Backoff{First: 50 * time.Millisecond, Max: 3 * time.Second, Jitter: 0.5}
+	for range pauses.Tries(ctx) {
 		done, err := h.try()
 		if done || err != nil {
 			return h.nodes, err
 		}
-		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
-			return nil, fmt.Errorf("waiting for VM ids: %w", err)
-		}
 	}
+	return nil, fmt.Errorf("waiting for VM ids: %w", context.Cause(ctx))
 }
 
-type holding struct {
-	HoldRequest
+type acquisition struct {
+	AcquireRequest
 	ctx    context.Context
 	api    FreeIDs
-	claims *Claims
+	leases *IDLeases
 	nodes  cluster.Nodes
 	end    time.Time
 }
 
 // try is one attempt. It is done, has failed for good, or is worth another.
-func (h *holding) try() (done bool, err error) {
-	ids, held := h.ids(), h.held()
-	err = h.claims.Take(h.ctx, ids)
-	if claimed, ok := errors.AsType[*ClaimedError](err); ok {
-		return false, h.yield(claimed)
+func (h *acquisition) try() (done bool, err error) {
+	ids, held := h.ids(), h.leased()
+	err = h.leases.Acquire(h.ctx, ids)
+	if leased, ok := errors.AsType[*LeasedError](err); ok {
+		return false, h.retryLater(leased)
 	}
 	if err != nil {
 		return false, err
@@ -102,10 +101,10 @@ func (h *holding) try() (done bool, err error) {
 	if h.Fresh && h.Choice.Base == 0 {
 		lost = h.choose(taken)
 	}
-	return false, errors.Join(lost, h.claims.releaseNew(context.WithoutCancel(h.ctx), held, ids))
+	return false, errors.Join(lost, h.leases.releaseNew(context.WithoutCancel(h.ctx), held, ids))
 }
 
-func (h *holding) ids() []int {
+func (h *acquisition) ids() []int {
 	ids := make([]int, len(h.nodes))
 	for i, n := range h.nodes {
 		ids[i] = n.VMID
@@ -113,40 +112,43 @@ func (h *holding) ids() []int {
 	return ids
 }
 
-func (h *holding) held() []int {
+func (h *acquisition) leased() []int {
 	var ids []int
 	for _, id := range h.ids() {
-		if h.claims.Held(id) {
+		if h.leases.Has(id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// yield leaves the ids to who has claimed them: others are chosen, or it is waited for them.
-func (h *holding) yield(claimed *ClaimedError) error {
+// retryLater leaves the ids to who has leased them: others are chosen, or it is waited for them.
+func (h *acquisition) retryLater(leased *LeasedError) error {
 	if h.Fresh && h.Choice.Base == 0 {
-		avoid, err := Claimed(h.ctx, h.claims.Pools, h.claims.OwnerID)
+		avoid, err := LeasedIDs(h.ctx, h.leases.Pools, h.leases.OwnerID)
 		if err != nil && !errors.Is(err, ErrForbidden) {
 			return err
 		}
-		for id := claimed.Block; id < claimed.Block+blockSize; id++ {
+		for id := leased.Block; id < leased.Block+blockSize; id++ {
 			avoid = append(avoid, id)
 		}
 		if h.choose(avoid) == nil {
 			return nil
 		}
 	}
-	if h.claims.Now().After(h.end) {
-		return progress.WithHint(fmt.Errorf("after %s: %w", h.Wait, claimed),
-			fmt.Sprintf("if no such run exists any more: pvesh delete /pools/%s; or use another proxmox.vmid_range", poolName(claimed.Block)))
+	if h.leases.Now().After(h.end) {
+		return progress.WithHint(fmt.Errorf("after %s: %w", h.Wait, leased),
+			fmt.Sprintf("if no such run exists any more: pvesh delete /pools/%s; or use another proxmox.vmid_range",
+				poolName(leased.Block)))
 	}
-	h.Sink.Emit(progress.Event{Kind: progress.Wait, Message: "VM ids that no other run has claimed", Error: claimed.Error()})
+	h.Sink.Emit(progress.Event{
+		Kind: progress.Wait, Message: "VM ids that no other run has claimed", Error: leased.Error(),
+	})
 	return nil
 }
 
 // choose takes other ids for the nodes, as many in a row; all else that was chosen for them stays.
-func (h *holding) choose(avoid []int) error {
+func (h *acquisition) choose(avoid []int) error {
 	choice := h.Choice
 	choice.Count, choice.Seed = len(h.nodes), rand.Uint64()
 	choice.Taken = append(slices.Clone(choice.Taken), avoid...)
