@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
+	"hive-test/pkg/hive"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -138,4 +143,162 @@ func ends(c engine.Summary) string {
 		return "-"
 	}
 	return c.Expires.Local().Format(time.DateTime)
+}
+
+// statusJSON is the shape of `status NAME -o json`.
+type statusJSON struct {
+	Schema  int              `json:"schema"`
+	Cluster string           `json:"cluster"`
+	Phase   string           `json:"phase"`
+	State   string           `json:"state"`
+	OwnerID string           `json:"owner_id"`
+	Created time.Time        `json:"created"`
+	Expires *time.Time       `json:"expires"`
+	Held    bool             `json:"held"`
+	Formed  bool             `json:"formed"`
+	Reasons []string         `json:"reasons,omitempty"`
+	Notes   []string         `json:"notes,omitempty"` // worth knowing, and no faults
+	Nodes   []nodeStatusJSON `json:"nodes"`
+
+	Interrupted *engine.Interruption `json:"interrupted,omitempty"`
+
+	clusterReasons []string // those of Reasons that are no node's
+}
+
+type healthJSON struct {
+	Code   int    `json:"code"`
+	Status string `json:"status"`
+}
+
+type nodeStatusJSON struct {
+	Name          string     `json:"name"`
+	Index         int        `json:"index"`
+	VMID          int        `json:"vmid"`
+	Hypervisor    string     `json:"hypervisor"`
+	Power         string     `json:"power"`
+	Agent         string     `json:"agent"`
+	Management    string     `json:"management"`
+	Data          string     `json:"data"`
+	ManagementMAC string     `json:"management_mac"`
+	DataMAC       string     `json:"data_mac"`
+	SSH           string     `json:"ssh"`
+	Health        healthJSON `json:"health"`
+	Peers         int        `json:"peers"`
+	Ready         string     `json:"ready"`
+	Gateway       int        `json:"gateway"`
+	InstanceTypes int        `json:"instance_types"`
+	Error         string     `json:"error,omitempty"`
+
+	Services []hive.Service `json:"services"`
+}
+
+func statusOf(s engine.Status) statusJSON {
+	p, state := s.Record.Current()
+	out := statusJSON{
+		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
+		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner), Held: s.Record.Owner.Held,
+		Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{}, clusterReasons: s.ClusterReasons,
+	}
+	for _, n := range s.Nodes {
+		out.Nodes = append(out.Nodes, nodeOf(n))
+	}
+	if s.Interrupted != nil {
+		out.Interrupted, out.State = s.Interrupted, engine.StateInterrupted
+	}
+	return out
+}
+
+func nodeOf(n lifecycle.NodeStatus) nodeStatusJSON {
+	out := nodeStatusJSON{
+		Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, Power: n.Power.Power, Agent: n.Power.Agent,
+		ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC, SSH: n.SSH,
+		Health: healthJSON{n.Health.Code, n.Health.Status}, Peers: n.Health.Peers, Ready: n.Health.Ready,
+		Gateway: n.Health.Gateway, InstanceTypes: n.Health.InstanceTypes, Error: n.Health.Error,
+	}
+	if out.Services = n.Health.Services; out.Services == nil {
+		out.Services = []hive.Service{}
+	}
+	if n.Management.IsValid() {
+		out.Management = n.Management.String()
+	}
+	if n.Data.IsValid() {
+		out.Data = n.Data.String()
+	}
+	return out
+}
+
+// printStatus writes the table for people.
+func printStatus(w io.Writer, s statusJSON, wide bool) error {
+	formed := "formed"
+	if !s.Formed {
+		formed = "not formed"
+	}
+	fmt.Fprintf(w, "cluster %s: %s %s, %s%s\n", s.Cluster, s.Phase, s.State, formed, s.limits())
+	if wide {
+		fmt.Fprintf(w, "owner id %s\n", s.OwnerID)
+	}
+	if s.Interrupted != nil {
+		fmt.Fprintln(w, s.Interrupted)
+	}
+	header := []string{"NODE", "VMID", "HYPERVISOR", "POWER", "AGENT", "MANAGEMENT", "DATA", "SSH", "HEALTH", "PEERS"}
+	if wide {
+		header = append(header, "READY", "GATEWAY", "TYPES", "MAC", "DATA MAC")
+	}
+	rows := [][]string{header}
+	for _, n := range s.Nodes {
+		row := []string{
+			n.Name, strconv.Itoa(n.VMID), dash(n.Hypervisor), n.Power, n.Agent, dash(n.Management), dash(n.Data),
+			sshWord(n.SSH), healthWord(n.Health), peersWord(n.Peers),
+		}
+		if wide {
+			row = append(row, dash(n.Ready), strconv.Itoa(n.Gateway), strconv.Itoa(n.InstanceTypes), dash(n.ManagementMAC), dash(n.DataMAC))
+		}
+		rows = append(rows, row)
+	}
+	if err := tabbed(w, rows); err != nil {
+		return err
+	}
+	for _, reason := range s.Reasons {
+		fmt.Fprintf(w, "  - %s\n", progress.Disarm(oneLine(reason)))
+	}
+	for _, note := range s.Notes {
+		fmt.Fprintf(w, "  %s\n", progress.Disarm(oneLine(note)))
+	}
+	return nil
+}
+
+// limits tells until when the cluster is meant to exist, where that is limited or it is held.
+func (s statusJSON) limits() string {
+	if s.Expires == nil && !s.Held {
+		return ""
+	}
+	owner := cluster.Owner{Held: s.Held}
+	if s.Expires != nil {
+		owner.Expires = *s.Expires
+	}
+	return ", " + timeLeft(owner, time.Now())
+}
+
+func sshWord(s string) string {
+	if s == "ok" || s == "unknown" {
+		return s
+	}
+	return "fails"
+}
+
+func peersWord(peers int) string {
+	if peers < 0 { // hive.PeersUnknown
+		return "-"
+	}
+	return strconv.Itoa(peers)
+}
+
+func healthWord(h healthJSON) string {
+	switch {
+	case h.Code == 0:
+		return "no answer"
+	case h.Status == "":
+		return fmt.Sprintf("HTTP %d", h.Code)
+	}
+	return h.Status
 }

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"context"
+	"hive-test/pkg/engine"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) fullCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "full NAME",
+		Short: "up, configure, test and down, whatever happens in between",
+		Long: `full makes a cluster, configures it, tests it and destroys it, whatever happens in between. Its exit code is
+that of the first phase that failed. What failed is explained by what every node could tell before it was destroyed.`,
+		Example: `  hive-test full ci-123
+  hive-test full demo --sim --node-count=1
+  hive-test full hunt --suite ./flaky.sh --keep on-failure`,
+		Args: named(1),
+	}
+	load := a.settings(cmd, append(append(upKeys(), configureKeys()...), testKeys()...)...)
+	guard, leave := guardFlags(cmd), leaveFlags(cmd)
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		request := engine.FullRequest{UpRequest: engine.UpRequest{Request: a.request(args[0], settings), Allow: *guard}, Leave: *leave}
+		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Full(ctx, request) })
+	})
+	return cmd
+}
