@@ -217,6 +217,9 @@ func (p *Problem) mapped(change func(string) string) *Problem {
 	return &q
 }
 
+// Cleaned returns p with every text as Clean has it, on one line. It is nil for nil.
+func (p *Problem) Cleaned() *Problem { return p.mapped(oneLine) }
+
 func mapAll(texts []string, change func(string) string) []string {
 	texts = slices.Clone(texts)
 	for i := range texts {

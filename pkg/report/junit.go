@@ -59,6 +59,7 @@ type junitCase struct {
 
 type junitProblem struct {
 	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr,omitempty"` // the code of the problem
 	Text    string `xml:",chardata"`
 }
 
@@ -113,7 +114,11 @@ func phaseSuite(r Report) junitSuite {
 		if p.Hint != "" {
 			text += "\nhint: " + p.Hint
 		}
-		c.judge(p.Status, text, p.Message)
+		code := ""
+		if p.Problem != nil {
+			code = xmlLine(p.Problem.Code)
+		}
+		c.judge(p.Status, code, text, p.Message)
 		c.Output = xmlText(stepsText(p.Steps))
 		s.add(c, p.Seconds)
 	}
@@ -137,16 +142,16 @@ func caseOf(r Report, c Case) junitCase {
 		name += " [" + c.Node + "]" // two nodes' cases would be one case to most readers
 	}
 	j := junitCase{ClassName: className(r, suiteName(c)), Name: xmlLine(name), Time: junitSeconds(c.Seconds)}
-	j.judge(c.Status, c.Error, c.Message)
+	j.judge(c.Status, "", c.Error, c.Message)
 	if c.Status != progress.Skipped {
 		j.Output = xmlText(c.Message)
 	}
 	return j
 }
 
-func (c *junitCase) judge(status progress.Status, text, reason string) {
+func (c *junitCase) judge(status progress.Status, code, text, reason string) {
 	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	problem := &junitProblem{Message: xmlLine(first), Text: xmlText(text)}
+	problem := &junitProblem{Message: xmlLine(first), Type: code, Text: xmlText(text)}
 	switch status {
 	case progress.Passed:
 	case progress.Skipped:

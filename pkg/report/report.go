@@ -52,6 +52,8 @@ type Phase struct {
 	Hint    string          `json:"hint,omitempty"`
 	Message string          `json:"message,omitempty"`
 	Steps   []Step          `json:"steps,omitempty"`
+	// Problem is Error as data; nil if there is none.
+	Problem *progress.Problem `json:"problem,omitempty"`
 }
 
 // Step is one step of a phase.
@@ -176,7 +178,7 @@ func (b *builder) endPhase(e progress.Event) {
 		p = &b.Phases[len(b.Phases)-1]
 	}
 	p.Status, p.Seconds = cmp.Or(e.Status, progress.Passed), e.Seconds
-	p.Error, p.Hint, p.Message = e.Error, e.Hint, e.Message
+	p.Error, p.Hint, p.Message, p.Problem = e.Error, e.Hint, e.Message, e.Problem.Cleaned()
 	b.problem(e)
 }
 

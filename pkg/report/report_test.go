@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -127,6 +128,25 @@ func TestAnErrorIsToldOnceWithItsNodeAndHint(t *testing.T) {
 	}
 	if len(r.Phases) != 1 || len(r.Phases[0].Steps) != 3 {
 		t.Errorf("got %+v", r.Phases)
+	}
+}
+
+func TestThePhaseThatFailedHasItsProblem(t *testing.T) {
+	err := progress.WithCode(progress.WithNodes(errors.New("\x1b[31mci-2: gone"), "ci-2"), "node-lost")
+	r := report.Build([]progress.Event{
+		{Kind: progress.PhaseStart, Phase: "test"},
+		progress.Event{Kind: progress.PhaseEnd, Phase: "test", Status: progress.Failed}.WithError(err),
+	})
+	want := &progress.Problem{
+		Code: "node-lost", Nodes: []string{"ci-2"}, Cause: "ci-2: gone", Reasons: []progress.Reason{{Cause: "ci-2: gone"}},
+	}
+	if diff := cmp.Diff(want, r.Phases[0].Problem); diff != "" {
+		t.Error(diff)
+	}
+	data := report.JUnit(r)
+	parseXML(t, data)
+	if !bytes.Contains(data, []byte(`<failure message="ci-2: gone" type="node-lost">`)) {
+		t.Errorf("%s", data)
 	}
 }
 
