@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -127,11 +126,12 @@ func (w *watcher) show(document statusJSON) error {
 
 // document prints one that differs from the last.
 func (w *watcher) document(d watchJSON) error {
-	plain, err := json.Marshal(d)
-	if err != nil || bytes.Equal(normalize(plain), w.last) {
+	raw, err := json.Marshal(d)
+	plain := []byte(engine.WithoutPorts(string(raw)))
+	if err != nil || bytes.Equal(plain, w.last) {
 		return err
 	}
-	w.last = normalize(plain)
+	w.last = plain
 	d.Time = time.Now().UTC()
 	if w.format == "yaml" {
 		if _, err := fmt.Fprintln(w.out, "---"); err != nil {
@@ -210,12 +210,6 @@ func (w *watcher) end(gone bool, name string) error {
 	return w.line(time.Now(), "", "cluster "+name+": gone")
 }
 
-// normalize is text without what differs from look to look and means nothing: the port from which a connection was
-// made.
-func normalize(text []byte) []byte { return portPattern.ReplaceAll(text, nil) }
-
-var portPattern = regexp.MustCompile(`[0-9a-fA-F.:\[\]]+:\d+(->|-\\u003e)`) // the second as JSON has it
-
 // clusterWords tell the state of a cluster in a line.
 func clusterWords(s statusJSON) string {
 	formed := "not formed"
@@ -239,5 +233,5 @@ func nodeWords(n nodeStatusJSON) string {
 	case n.Health.Status != "":
 		words = append(words, "healthy")
 	}
-	return n.Name + ": " + string(normalize([]byte(strings.Join(words, ", "))))
+	return n.Name + ": " + engine.WithoutPorts(strings.Join(words, ", "))
 }

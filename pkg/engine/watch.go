@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"regexp"
 	"sync"
 	"time"
 
@@ -61,6 +62,12 @@ func (s *session) watch(ctx context.Context, r *lifecycle.Job, pause func() time
 		}
 	}
 }
+
+// WithoutPorts returns text without the ports from which connections were made: they differ from look to look and mean
+// nothing.
+func WithoutPorts(text string) string { return portPattern.ReplaceAllString(text, "") }
+
+var portPattern = regexp.MustCompile(`[0-9a-fA-F.:\[\]]+:\d+(->|-\\u003e)`) // the second as JSON has it
 
 // whyEnded tells whether ctx or only the time of the run has ended.
 func whyEnded(ctx context.Context) error {
