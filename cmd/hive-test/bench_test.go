@@ -76,7 +76,10 @@ func BenchmarkSecondUp(b *testing.B) {
 	}
 	up, alone := median(ups), median(plans)
 	b.ReportMetric(ratio(up, alone), "up/plan")
-	b.Logf("second up of 3 nodes: %s; tofu plan alone: %s; ratio %.2f (wanted: under 1.3)", up.Round(time.Millisecond), alone.Round(time.Millisecond), ratio(up, alone))
+	b.Logf(
+		"second up of 3 nodes: %s; tofu plan alone: %s; ratio %.2f (wanted: under 1.3)", up.Round(time.Millisecond),
+		alone.Round(time.Millisecond), ratio(up, alone),
+	)
 }
 
 // BenchmarkUp10 compares up of ten nodes with what a person would run instead: tofu's init and apply in a fresh
@@ -156,9 +159,13 @@ func newBench(b *testing.B, flags ...string) *bench {
 	e.tofu = tofu
 	e.env = append(e.env, "HIVE_TEST_TOFU_BIN="+tofu)
 	sim := e.program("hive-sim")
-	e.timed(e.command(sim, append([]string{"pve", "start", "--clusters-dir", e.clusters(), "--boot-delay", "0"}, flags...)...))
+	e.timed(e.command(
+		sim, append([]string{"pve", "start", "--clusters-dir", e.clusters(), "--boot-delay", "0"}, flags...)...,
+	))
 	b.Cleanup(func() {
-		if out, err := e.command(sim, "pve", "stop", "--clusters-dir", e.clusters(), "--wipe").CombinedOutput(); err != nil {
+		if out, err := e.command(
+			sim, "pve", "stop", "--clusters-dir", e.clusters(), "--wipe",
+		).CombinedOutput(); err != nil {
 			b.Errorf("stopping the simulator: %v: %s", err, out)
 		}
 	})
@@ -232,7 +239,8 @@ func timed(b *testing.B, command *exec.Cmd) time.Duration {
 type account struct {
 	total, tofu, hive, hosts, own time.Duration
 	install, installOwn           time.Duration // the step install, and what of it is in own
-	cpu                           time.Duration // of the process hive-test alone: it does not depend on what else runs here
+	// of the process hive-test alone: it does not depend on what else runs here
+	cpu time.Duration
 }
 
 func (a account) String() string {
@@ -250,10 +258,14 @@ func medianAccount(all []account) account {
 		return median(values)
 	}
 	return account{
-		total: by(func(a account) time.Duration { return a.total }), tofu: by(func(a account) time.Duration { return a.tofu }),
-		hive: by(func(a account) time.Duration { return a.hive }), hosts: by(func(a account) time.Duration { return a.hosts }),
-		own: by(func(a account) time.Duration { return a.own }), install: by(func(a account) time.Duration { return a.install }),
-		installOwn: by(func(a account) time.Duration { return a.installOwn }), cpu: by(func(a account) time.Duration { return a.cpu }),
+		total:      by(func(a account) time.Duration { return a.total }),
+		tofu:       by(func(a account) time.Duration { return a.tofu }),
+		hive:       by(func(a account) time.Duration { return a.hive }),
+		hosts:      by(func(a account) time.Duration { return a.hosts }),
+		own:        by(func(a account) time.Duration { return a.own }),
+		install:    by(func(a account) time.Duration { return a.install }),
+		installOwn: by(func(a account) time.Duration { return a.installOwn }),
+		cpu:        by(func(a account) time.Duration { return a.cpu }),
 	}
 }
 
@@ -343,7 +355,9 @@ func (e *bench) measureSSH(n int) sshRound {
 	defer e.hiveTest("down", name)
 	var inventory cluster.Inventory
 	e.must(json.Unmarshal(e.read(name, "inventory.json"), &inventory))
-	dialer, err := remote.NewDialer(remote.Config{User: inventory.SSHUser, KeyPath: inventory.SSHKeyPath, KnownHosts: e.path(name, "known_hosts")})
+	dialer, err := remote.NewDialer(remote.Config{
+		User: inventory.SSHUser, KeyPath: inventory.SSHKeyPath, KnownHosts: e.path(name, "known_hosts"),
+	})
 	e.must(err)
 	defer func() { _ = dialer.Close() }()
 	group := dialer.Group(inventory.Nodes)
@@ -392,7 +406,10 @@ func (e *bench) copyModule(cluster, other string) string {
 	e.must(os.MkdirAll(filepath.Join(dir, "home"), 0o700))
 	modules, err := filepath.Glob(e.path(cluster, "tofu", "*.tf"))
 	e.must(err)
-	files := append(modules, e.path(cluster, "tofu", "cli.tfrc"), e.path(cluster, "tofu", "ca-bundle.pem"), e.path(cluster, "terraform.tfvars.json"))
+	files := append(
+		modules, e.path(cluster, "tofu", "cli.tfrc"), e.path(cluster, "tofu", "ca-bundle.pem"),
+		e.path(cluster, "terraform.tfvars.json"),
+	)
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		e.must(err)
@@ -417,12 +434,17 @@ func (e *bench) lab(name string, clusters ...string) lab {
 	hosts := &strings.Builder{}
 	l := lab{cluster: name, about: "the simulator's SSH server", config: e.path(name, "ssh_config")}
 	for _, of := range clusters {
-		e.hiveTest("up", of, "--sim", "--node-count=10", "--cpu-cores=1", "--memory-mb=1024", "--ssh-private-key-path="+key)
+		e.hiveTest(
+			"up", of, "--sim", "--node-count=10", "--cpu-cores=1", "--memory-mb=1024", "--ssh-private-key-path="+key,
+		)
 		e.b.Cleanup(func() { e.hiveTest("down", of) })
 		var inventory cluster.Inventory
 		e.must(json.Unmarshal(e.read(of, "inventory.json"), &inventory))
 		if hosts.Len() == 0 {
-			fmt.Fprintf(hosts, "ssh_user: %s\nssh_key_path: %s\nssh_port: %d\nnodes:\n", inventory.SSHUser, key, cmp.Or(inventory.Nodes[0].SSHPort, 22))
+			fmt.Fprintf(
+				hosts, "ssh_user: %s\nssh_key_path: %s\nssh_port: %d\nnodes:\n", inventory.SSHUser, key,
+				cmp.Or(inventory.Nodes[0].SSHPort, 22),
+			)
 		}
 		for _, node := range inventory.Nodes {
 			fmt.Fprintf(hosts, "  - {name: %s, management: %s, data: %s}\n", node.Name, node.Management, node.Data)
@@ -484,7 +506,10 @@ func (e *bench) report(what string, lab lab, tools []rival, servers bool, wanted
 			return text
 		}
 		each := tool.servers / time.Duration(len(tool.took))
-		return fmt.Sprintf("%s, %.0f%% of the processors' time in it the servers' (%s)", text, 100*ratio(each, took*processors()), each.Round(time.Millisecond))
+		return fmt.Sprintf(
+			"%s, %.0f%% of the processors' time in it the servers' (%s)", text, 100*ratio(each, took*processors()),
+			each.Round(time.Millisecond),
+		)
 	}
 	e.b.Logf("%s on %d hosts with %s; %s", what, len(lab.names), lab.about, line(tools[0]))
 	var name string

@@ -115,7 +115,8 @@ func cpuOf(pid int) (self, ended time.Duration) {
 	if err != nil {
 		return 0, 0
 	}
-	// proc(5): the name may hold anything, so fields are counted from its end; utime, stime, cutime and cstime are 14 to
+	// proc(5): the name may hold anything, so fields are counted from its end; utime, stime, cutime and cstime are 14
+	// to
 	// 17.
 	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
 	if len(fields) < 15 || fields[0] == "Z" {

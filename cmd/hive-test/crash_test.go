@@ -111,7 +111,10 @@ func (c *crashTally) String() string {
 	defer c.mu.Unlock()
 	var text strings.Builder
 	for _, way := range crashWays() {
-		fmt.Fprintf(&text, "%-8s %4d runs, %d of them over before they could be ended\n", way.name, c.runs[way.name], c.ended[way.name])
+		fmt.Fprintf(
+			&text, "%-8s %4d runs, %d of them over before they could be ended\n", way.name, c.runs[way.name],
+			c.ended[way.name],
+		)
 	}
 	fmt.Fprintf(&text, "leaks: %d", len(c.leaks))
 	return "\n" + text.String()
@@ -153,7 +156,8 @@ func (c *crashHarness) crash(way crashWay, n int, spread float64, tally *crashTa
 	run, over := c.cut(way, point)
 	code := run.wait()
 	owner := c.owner()
-	if !over && slices.Contains([]string{"INT", "INT+INT", "GitHub"}, way.name) && code != 130 && code != 0 && code != -1 {
+	if !over && slices.Contains([]string{"INT", "INT+INT", "GitHub"}, way.name) && code != 130 && code != 0 &&
+		code != -1 {
 		c.Errorf("%s: exit code %d\n%s", what, code, run.log())
 	}
 	if !over && slices.Contains([]string{"TERM", "HUP"}, way.name) && code != 143 && code != 0 {
@@ -170,7 +174,10 @@ func (c *crashHarness) crash(way crashWay, n int, spread float64, tally *crashTa
 	leaks := c.leaks()
 	tally.add(way.name, over, leaks)
 	if len(leaks) > 0 {
-		c.Errorf("%s: left after %v: %s\nthe run:\n%s\nthe cleaning up:\n%s%s", what, clean.Args[1:], strings.Join(leaks, "; "), run.log(), cleaned.stdout, cleaned.stderr)
+		c.Errorf(
+			"%s: left after %v: %s\nthe run:\n%s\nthe cleaning up:\n%s%s", what, clean.Args[1:],
+			strings.Join(leaks, "; "), run.log(), cleaned.stdout, cleaned.stderr,
+		)
 		c.still = c.look() // told once
 	}
 	c.again(what, n)

@@ -37,7 +37,9 @@ func TestCrowd(t *testing.T) {
 	var mu sync.Mutex
 	for i := range crowdClusters {
 		wait.Go(func() {
-			run := a.start(a.here("full", fmt.Sprintf("crowd-%d", i+1), "--sim", fmt.Sprintf("--node-count=%d", crowdNodes)))
+			run := a.start(a.here(
+				"full", fmt.Sprintf("crowd-%d", i+1), "--sim", fmt.Sprintf("--node-count=%d", crowdNodes),
+			))
 			memory := highWater(run)
 			if code := run.wait(); code != 0 {
 				t.Errorf("crowd-%d ends with %d:\n%s", i+1, code, run.log())
@@ -85,7 +87,10 @@ func TestLoudSuite(t *testing.T) {
 		printed = 100_000_000
 	}
 	a := newArena(t)
-	command := a.here("full", "loud", "--sim", "--node-count=1", "--suite", fmt.Sprintf("(yes 'a suite that does not know when to stop' || true) | head -c %d", printed))
+	command := a.here(
+		"full", "loud", "--sim", "--node-count=1", "--suite",
+		fmt.Sprintf("(yes 'a suite that does not know when to stop' || true) | head -c %d", printed),
+	)
 	var said bytes.Buffer
 	command.Stderr = &said
 	if err := command.Start(); err != nil {

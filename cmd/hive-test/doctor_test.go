@@ -64,10 +64,14 @@ func startSimulator(t testing.TB, flags ...string) *testEnv {
 	if len(found) == 0 {
 		t.Fatal("neither tofu nor terraform is there: run `make tofu`, or `make test`, which does it")
 	}
-	w := &testEnv{TB: t, dir: t.TempDir(), bin: os.Getenv("HIVE_TEST_BIN_DIR"), tofu: first(found), ran: map[string]bool{}}
+	w := &testEnv{
+		TB: t, dir: t.TempDir(), bin: os.Getenv("HIVE_TEST_BIN_DIR"), tofu: first(found), ran: map[string]bool{},
+	}
 	t.Cleanup(func() { w.program("hive-sim", "pve", "stop", "--clusters-dir", w.clusters(), "--wipe") })
 	w.program("hive-sim", append([]string{"pve", "start", "--clusters-dir", w.clusters()}, flags...)...)
-	if err := json.Unmarshal(w.program("hive-sim", "pve", "env", "--clusters-dir", w.clusters(), "--format", "json"), &w.sim); err != nil {
+	if err := json.Unmarshal(
+		w.program("hive-sim", "pve", "env", "--clusters-dir", w.clusters(), "--format", "json"), &w.sim,
+	); err != nil {
 		t.Fatal(err)
 	}
 	pem, err := os.ReadFile(w.sim.CAFile)
@@ -101,7 +105,9 @@ func (w *testEnv) wayB(major, user, token, privsep string) string {
 			Value string `json:"value"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(w.must("POST", "/access/users/"+user+"/token/"+token, "privsep="+privsep), &made); err != nil {
+	if err := json.Unmarshal(
+		w.must("POST", "/access/users/"+user+"/token/"+token, "privsep="+privsep), &made,
+	); err != nil {
 		w.Fatal(err)
 	}
 	return user + "!" + token + "=" + made.Data.Value
@@ -170,11 +176,15 @@ func (w *testEnv) must(method, path string, pairs ...string) []byte {
 func (w *testEnv) vm(id int, pairs ...string) {
 	w.Helper()
 	var task struct{ Data string }
-	if err := json.Unmarshal(w.must("POST", "/nodes/pve1/qemu", append([]string{"vmid=" + strconv.Itoa(id)}, pairs...)...), &task); err != nil {
+	if err := json.Unmarshal(
+		w.must("POST", "/nodes/pve1/qemu", append([]string{"vmid=" + strconv.Itoa(id)}, pairs...)...), &task,
+	); err != nil {
 		w.Fatal(err)
 	}
 	w.until(func() bool {
-		return bytes.Contains(w.must("GET", "/nodes/pve1/tasks/"+url.PathEscape(task.Data)+"/status"), []byte(`"stopped"`))
+		return bytes.Contains(
+			w.must("GET", "/nodes/pve1/tasks/"+url.PathEscape(task.Data)+"/status"), []byte(`"stopped"`),
+		)
 	})
 }
 
@@ -204,11 +214,13 @@ func (w *testEnv) settings() *settings {
 		hosts = append(hosts, copied)
 	}
 	pve := map[string]any{
-		"endpoint": w.sim.Endpoint, "ca_file": w.sim.CAFile, "hypervisors": hosts, "ssh_username": "ops", "ssh_private_key_path": w.sim.SSHPrivateKey,
-		"call_timeout": "3500ms", // so that what hangs is found within the time of the test
+		"endpoint": w.sim.Endpoint, "ca_file": w.sim.CAFile, "hypervisors": hosts, "ssh_username": "ops",
+		"ssh_private_key_path": w.sim.SSHPrivateKey,
+		"call_timeout":         "3500ms", // so that what hangs is found within the time of the test
 	}
 	return &settings{
-		file: map[string]any{"tofu_bin": w.tofu, "provider_mirror": w.sim.ProviderMirror, "proxmox": pve}, pve: pve, token: w.token,
+		file: map[string]any{"tofu_bin": w.tofu, "provider_mirror": w.sim.ProviderMirror, "proxmox": pve}, pve: pve,
+		token: w.token,
 	}
 }
 
@@ -238,7 +250,9 @@ type diagnosis struct {
 
 // trouble is what is not well.
 func (d diagnosis) trouble() []finding {
-	return slices.DeleteFunc(slices.Clone(d.Checks), func(f finding) bool { return f.Status == "pass" || f.Status == "skip" })
+	return slices.DeleteFunc(
+		slices.Clone(d.Checks), func(f finding) bool { return f.Status == "pass" || f.Status == "skip" },
+	)
 }
 
 func (w *testEnv) doctor(s *settings) diagnosis {
@@ -256,7 +270,10 @@ func (w *testEnv) doctor(s *settings) diagnosis {
 		args = append(args, s.name)
 	}
 	command := exec.Command(filepath.Join(w.bin, "hive-test"), args...)
-	command.Env = append(plainEnviron(), "PROXMOX_VE_API_TOKEN="+s.token, "HOME="+w.dir, "XDG_CACHE_HOME="+filepath.Join(w.dir, "cache"), "HIVE_TEST_CLUSTERS_DIR="+filepath.Join(w.dir, "mine"))
+	command.Env = append(
+		plainEnviron(), "PROXMOX_VE_API_TOKEN="+s.token, "HOME="+w.dir, "XDG_CACHE_HOME="+filepath.Join(w.dir, "cache"),
+		"HIVE_TEST_CLUSTERS_DIR="+filepath.Join(w.dir, "mine"),
+	)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	start := time.Now()
@@ -273,7 +290,8 @@ func (w *testEnv) doctor(s *settings) diagnosis {
 // plainEnviron is this process's environment without settings.
 func plainEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
-		return strings.HasPrefix(pair, "HIVE_TEST_") || strings.HasPrefix(pair, "PROXMOX_VE_") || strings.HasPrefix(pair, "TF_VAR_")
+		return strings.HasPrefix(pair, "HIVE_TEST_") || strings.HasPrefix(pair, "PROXMOX_VE_") ||
+			strings.HasPrefix(pair, "TF_VAR_")
 	})
 }
 
@@ -281,7 +299,9 @@ func plainEnviron() []string {
 // settings. It reports whether it could.
 func (w *testEnv) applyFix(fix string, s *settings) bool {
 	w.Helper()
-	if match := regexp.MustCompile(`(?:^|, or )set (proxmox\.[a-z_]+|os_image|cpu_cores|memory_mb|disk_size_gb)(?: to| of)? (?:one (?:that is there|of): )?([^ ,]+)`).FindStringSubmatch(fix); match != nil && !strings.Contains(fix, "pve-root-ca") {
+	if match := regexp.MustCompile(
+		`(?:^|, or )set (proxmox\.[a-z_]+|os_image|cpu_cores|memory_mb|disk_size_gb)(?: to| of)? (?:one (?:that is there|of): )?([^ ,]+)`,
+	).FindStringSubmatch(fix); match != nil && !strings.Contains(fix, "pve-root-ca") {
 		s.set(match[1], number(match[2]))
 		return true
 	}
@@ -309,7 +329,8 @@ func (w *testEnv) administer(fix string) int {
 	w.Helper()
 	steps := hostSteps(fix)
 	for _, step := range steps {
-		if w.onHypervisor(step.host, step.command) != 0 && !strings.Contains(step.command, "qm stop") { // it may be stopped already
+		// it may be stopped already
+		if w.onHypervisor(step.host, step.command) != 0 && !strings.Contains(step.command, "qm stop") {
 			w.Errorf("on %s, %s fails", step.host, step.command)
 		}
 	}
@@ -374,7 +395,9 @@ func mistakes() []mistake {
 		{name: "a mirror without the provider", make: func(w *testEnv, s *settings) { s.set("provider_mirror", w.dir) }, id: "provider", advice: "mirror", mend: func(w *testEnv, s *settings) { s.set("provider_mirror", w.sim.ProviderMirror) }},
 		{name: "public key of another pair", make: func(w *testEnv, s *settings) {
 			for _, name := range []string{"one", "two"} {
-				if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(w.dir, name)).CombinedOutput(); err != nil {
+				if out, err := exec.Command(
+					"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(w.dir, name),
+				).CombinedOutput(); err != nil {
 					w.Skipf("no key pair can be made: %v %s", err, out)
 				}
 			}
@@ -423,7 +446,9 @@ func mistakes() []mistake {
 		}, id: "pve-privileges"},
 		{name: "a separated token of root's without an ACL", make: func(w *testEnv, s *settings) { s.token = w.madeToken("root@pam", "bare", "privsep=1") }, id: "pve-privileges"},
 		{name: "a token that ends soon", make: func(w *testEnv, s *settings) {
-			s.token = w.madeToken("root@pam", "brief", "privsep=0", fmt.Sprint("expire=", time.Now().Add(time.Hour).Unix()))
+			s.token = w.madeToken(
+				"root@pam", "brief", "privsep=0", fmt.Sprint("expire=", time.Now().Add(time.Hour).Unix()),
+			)
 		}, id: "pve-privileges", warn: true},
 		{name: "a role without what asks guest agents", make: func(w *testEnv, _ *settings) {
 			w.must("PUT", "/access/roles/HiveTest", "privs="+w.without("VM.Monitor"))
@@ -474,7 +499,9 @@ func mistakes() []mistake {
 					row["active"] = 0
 				}
 			}
-			fault, err := json.Marshal(map[string]any{"path": "/nodes/pve2/storage", "method": "GET", "status": 200, "data": listed.Data})
+			fault, err := json.Marshal(map[string]any{
+				"path": "/nodes/pve2/storage", "method": "GET", "status": 200, "data": listed.Data,
+			})
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -485,7 +512,9 @@ func mistakes() []mistake {
 		{name: "no such bridge", make: set("data_bridge", "vmbr9"), id: "pve-bridges", advice: "data_bridge to one of: vmbr0, vmbr1", mend: set("data_bridge", "vmbr1")},
 		{name: "hypervisors that know another key", make: func(w *testEnv, s *settings) {
 			key := filepath.Join(w.dir, "stranger")
-			if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+			if out, err := exec.Command(
+				"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key,
+			).CombinedOutput(); err != nil {
 				w.Skipf("no key pair can be made: %v %s", err, out)
 			}
 			s.set("proxmox.ssh_private_key_path", key)
@@ -572,7 +601,8 @@ func doctorSteps() []string {
 // roleSteps are those that TestDoctorIsContentWithTheRoleItPrints and the test after it run.
 func roleSteps() []string {
 	return []string{
-		"pveum acl modify --roles --tokens", "pveum acl modify --roles --users", "pveum role add --privs", "pveum role modify --append --privs",
+		"pveum acl modify --roles --tokens", "pveum acl modify --roles --users", "pveum role add --privs",
+		"pveum role modify --append --privs",
 		"pveum user add", "pveum user token add --privsep",
 	}
 }
@@ -581,7 +611,9 @@ func roleSteps() []string {
 func (w *testEnv) ranAll(steps []string) {
 	w.Helper()
 	for _, step := range steps {
-		covered := slices.ContainsFunc(slices.Collect(maps.Keys(w.ran)), func(ran string) bool { return covers(ran, step) })
+		covered := slices.ContainsFunc(
+			slices.Collect(maps.Keys(w.ran)), func(ran string) bool { return covers(ran, step) },
+		)
 		if !covered {
 			w.Errorf("%s was not run", step)
 		}
@@ -732,7 +764,10 @@ func (w *testEnv) fill(n int) {
 	for range 8 {
 		workers.Go(func() {
 			for id := range ids {
-				if status, answer := w.call("POST", fmt.Sprintf("/nodes/pve%d/qemu", id%3+1), "vmid="+strconv.Itoa(id), "name=vm"+strconv.Itoa(id), "memory=16"); status != 200 {
+				if status, answer := w.call(
+					"POST", fmt.Sprintf("/nodes/pve%d/qemu", id%3+1), "vmid="+strconv.Itoa(id),
+					"name=vm"+strconv.Itoa(id), "memory=16",
+				); status != 200 {
 					w.Errorf("VM %d: %d %s", id, status, answer)
 				}
 			}
@@ -797,5 +832,8 @@ func BenchmarkDoctor(b *testing.B) {
 	}
 	slices.Sort(all)
 	b.ReportMetric(all[len(all)/2].Seconds(), "doctor-s")
-	b.Logf("doctor, 3 hypervisors, 2000 VMs: median of %d: %s (wanted: under 2 s), one listing call per kind", len(all), all[len(all)/2].Round(time.Millisecond))
+	b.Logf(
+		"doctor, 3 hypervisors, 2000 VMs: median of %d: %s (wanted: under 2 s), one listing call per kind", len(all),
+		all[len(all)/2].Round(time.Millisecond),
+	)
 }

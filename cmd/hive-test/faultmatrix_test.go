@@ -24,7 +24,8 @@ type wrong struct {
 	name  string
 	fault map[string]any
 	says  string // what a user must be told, as a regular expression
-	// passes says that it goes wrong a few times only, and that reads are made again until it does not: the run ends well.
+	// passes says that it goes wrong a few times only, and that reads are made again until it does not: the run ends
+	// well.
 	passes bool
 }
 
@@ -40,9 +41,14 @@ func wrongs() []wrong {
 	}
 	for _, times := range []int{1, 3} {
 		for status, reason := range map[int]string{502: "Bad Gateway", 503: "Service Unavailable", 596: "Broken pipe"} {
-			list = append(list, wrong{name: fmt.Sprintf("%dx%d", status, times), fault: map[string]any{"status": status, "reason": reason, "times": times}, passes: true})
+			list = append(list, wrong{
+				name:  fmt.Sprintf("%dx%d", status, times),
+				fault: map[string]any{"status": status, "reason": reason, "times": times}, passes: true,
+			})
 		}
-		list = append(list, wrong{name: fmt.Sprintf("dropx%d", times), fault: map[string]any{"drop": true, "times": times}, passes: true})
+		list = append(list, wrong{
+			name: fmt.Sprintf("dropx%d", times), fault: map[string]any{"drop": true, "times": times}, passes: true,
+		})
 	}
 	slices.SortStableFunc(list, func(a, b wrong) int {
 		return strings.Compare(a.name[:min(3, len(a.name))], b.name[:min(3, len(b.name))])
@@ -271,12 +277,17 @@ func (f *faultHarness) check(cell faultCell) {
 	took := time.Since(began)
 	f.must("DELETE", "/sim/faults")
 	// Some requests are made only by runs that a busy machine slows down.
-	met := slices.ContainsFunc(f.journal(), func(a asked) bool { return a.kind() == cell.kind && !a.Time.Before(run.phaseBegan(cell.phase)) })
+	met := slices.ContainsFunc(
+		f.journal(), func(a asked) bool { return a.kind() == cell.kind && !a.Time.Before(run.phaseBegan(cell.phase)) },
+	)
 	problems := f.judge(cell, code, took, met, run)
 	problems = append(problems, f.tidy(run)...)
 	f.table.add(cell, code, met, problems)
 	if len(problems) > 0 {
-		f.Errorf("%s: code %d after %s: %s\n%s", cell, code, took.Round(time.Second), strings.Join(problems, "; "), run.log())
+		f.Errorf(
+			"%s: code %d after %s: %s\n%s", cell, code, took.Round(time.Second), strings.Join(problems, "; "),
+			run.log(),
+		)
 	}
 }
 
@@ -300,7 +311,8 @@ func (f *faultHarness) judge(cell faultCell, code int, took time.Duration, met b
 	}
 	wanted := map[string]int{"": 3, "up": 4, "configure": 5, "test": 6, "down": 7}[run.failed()]
 	named := regexp.MustCompile(cell.wrong.says).MatchString(run.whole())
-	checked := cell.phase == before && named // a check that could not be made is a warning: what it would have found shows later
+	// a check that could not be made is a warning: what it would have found shows later
+	checked := cell.phase == before && named
 	switch {
 	case cell.wrong.passes && code != 0:
 		problems = append(problems, "it should have ended well")
@@ -329,10 +341,12 @@ func (f *faultHarness) tidy(run *liveRun) []string {
 		problems = append(problems, fmt.Sprintf("down ends with %d: %s", down.code, down.stderr))
 	}
 	problems = append(problems, f.reap()...)
-	// What has stalled is carried out in the end, whoever has given it up: a mark or a claim may come of it, and goes at
-	// once.
+	// What has stalled is carried out in the end, whoever has given it up: a mark or a claim may come of it, and goes
+	// at once.
 	f.until(f.idle)
-	if late := slices.DeleteFunc(f.leaksNow(), func(l string) bool { return !strings.HasPrefix(l, "VM ") }); len(late) > 0 {
+	if late := slices.DeleteFunc(
+		f.leaksNow(), func(l string) bool { return !strings.HasPrefix(l, "VM ") },
+	); len(late) > 0 {
 		problems = append(problems, "made after all was destroyed: "+strings.Join(late, ", "))
 	}
 	problems = append(problems, f.reap()...)

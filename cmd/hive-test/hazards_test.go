@@ -74,7 +74,10 @@ func TestRealHive(t *testing.T) {
 	if len(rows) != realHiveFacts {
 		t.Errorf("%d rows, want %d", len(rows), realHiveFacts)
 	}
-	general := []string{"TestMain", "TestThreeNodes", "TestGateway", "TestFaults", "TestNoPeers", "TestRecordsOutliveTheirServices", "TestServicesAreCheap"}
+	general := []string{
+		"TestMain", "TestThreeNodes", "TestGateway", "TestFaults", "TestNoPeers", "TestRecordsOutliveTheirServices",
+		"TestServicesAreCheap",
+	}
 	for name, named := range tests {
 		if !named && !slices.Contains(general, name) {
 			t.Errorf("docs/hazards.md does not name %s", name)

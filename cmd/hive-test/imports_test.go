@@ -74,7 +74,8 @@ var within = []struct {
 	}, "an adapter to OpenTofu, whatever it makes"},
 	{"pkg/deploy/proxmox/provision", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/opentofu", "pkg/progress", "tofu"}, "VMs of Proxmox VE by OpenTofu, which asks it nothing itself"},
 	{"pkg/hive", []string{
-		"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote", "pkg/wait", "pkg/liveness",
+		"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote", "pkg/wait",
+		"pkg/liveness",
 	}, "what is done to nodes, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy"}, "hosts that are there: nothing to ask anybody"},
@@ -88,10 +89,12 @@ var within = []struct {
 		"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/opentofu", "pkg/process", "pkg/progress", "tofu", "pkg/wait",
 	}, "what lifecycle asks of a cluster's VMs, answered by Proxmox VE"},
 	{"pkg/target", []string{
-		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/opentofu", "pkg/progress", "pkg/remote", "pkg/scratch", "pkg/state",
+		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/opentofu", "pkg/progress", "pkg/remote", "pkg/scratch",
+		"pkg/state",
 	}, "the way to a cluster's machines: it alone names deployers"},
 	{"pkg/engine", []string{
-		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/phase", "pkg/process",
+		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/phase",
+		"pkg/process",
 		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/target", "pkg/wait",
 	}, "a cluster's life, without a command line, a terminal or signals, on any deployer"},
 	{"pkg/config", []string{"pkg/cluster", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
@@ -150,7 +153,10 @@ func TestDependencies(t *testing.T) {
 				for _, imported := range imports(s.file) {
 					own, ok := strings.CutPrefix(imported, module+"/")
 					if ok && !below(own, rule.pkg) && !anyBelow(own, rule.may) {
-						t.Errorf("%s imports %s; %s may import only %v: %s", s.path, imported, rule.pkg, rule.may, rule.reason)
+						t.Errorf(
+							"%s imports %s; %s may import only %v: %s", s.path, imported, rule.pkg, rule.may,
+							rule.reason,
+						)
 					}
 				}
 			}
@@ -278,7 +284,8 @@ func load(t *testing.T) []source {
 		}
 		relative := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
 		if entry.IsDir() {
-			if relative == "tools" || strings.HasPrefix(entry.Name(), ".") && relative != root || relative == "bin" || entry.Name() == "testdata" {
+			if relative == "tools" || strings.HasPrefix(entry.Name(), ".") && relative != root || relative == "bin" ||
+				entry.Name() == "testdata" {
 				if path == root {
 					return nil
 				}

@@ -88,7 +88,9 @@ func (e *bench) tenCommands(lab lab, servers *sshds, best time.Duration) {
 	var inventory cluster.Inventory
 	e.must(json.Unmarshal(e.read(lab.cluster, "inventory.json"), &inventory))
 	run := func() {
-		dialer, err := remote.NewDialer(remote.Config{User: inventory.SSHUser, KeyPath: inventory.SSHKeyPath, KnownHosts: e.path(lab.cluster, "known_hosts")})
+		dialer, err := remote.NewDialer(remote.Config{
+			User: inventory.SSHUser, KeyPath: inventory.SSHKeyPath, KnownHosts: e.path(lab.cluster, "known_hosts"),
+		})
 		e.must(err)
 		defer func() { _ = dialer.Close() }()
 		group := dialer.Group(inventory.Nodes)
@@ -141,7 +143,10 @@ func (e *bench) copies(lab lab, servers *sshds) {
 		}},
 		installed("clush --copy", "clush", func() *exec.Cmd {
 			fresh()
-			return e.command("clush", "-S", "-f", "20", "-o", "-F "+lab.config, "-w", strings.Join(lab.names, ","), "--copy", file, "--dest", "./")
+			return e.command(
+				"clush", "-S", "-f", "20", "-o", "-F "+lab.config, "-w", strings.Join(lab.names, ","), "--copy", file,
+				"--dest", "./",
+			)
 		}),
 	}
 	e.race(tools, servers, 3)

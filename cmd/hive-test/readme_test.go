@@ -35,11 +35,16 @@ func TestREADME(t *testing.T) {
 			t.Errorf("the README has no %q ... %q", begin, end)
 		case old == table.String():
 		case *update:
-			if err := os.WriteFile("../../README.md", []byte(before+begin+table.String()+end+after), 0o644); err != nil {
+			if err := os.WriteFile(
+				"../../README.md", []byte(before+begin+table.String()+end+after), 0o644,
+			); err != nil {
 				t.Fatal(err)
 			}
 		default:
-			t.Error("the table of settings differs from the program's: rewrite it with `go test ./cmd/hive-test -run README -update`")
+			t.Error(
+				"the table of settings differs from the program's: rewrite it with `go test ./cmd/hive-test -run " +
+					"README -update`",
+			)
 		}
 	})
 	t.Run("exit codes", func(t *testing.T) {

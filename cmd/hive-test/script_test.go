@@ -62,7 +62,9 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if err := errors.Join(os.Setenv("GORACE", raceOptions), os.Setenv("GOCOVERDIR", os.Getenv("HIVE_TEST_COVER_DIR"))); err != nil {
+	if err := errors.Join(
+		os.Setenv("GORACE", raceOptions), os.Setenv("GOCOVERDIR", os.Getenv("HIVE_TEST_COVER_DIR")),
+	); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -89,7 +91,9 @@ func buildPrograms(packages string) (string, error) {
 func tofus() map[string]string {
 	found := map[string]string{}
 	for name, candidates := range map[string][]string{
-		"tofu":      {"tofu", filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), "tofu"), filepath.Join("..", "..", "bin", "tofu")},
+		"tofu": {
+			"tofu", filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), "tofu"), filepath.Join("..", "..", "bin", "tofu"),
+		},
 		"terraform": {"terraform"},
 	} {
 		for _, candidate := range candidates {
@@ -213,7 +217,9 @@ done
 func setup(env *testscript.Env, tofu string) error {
 	bin := os.Getenv("HIVE_TEST_BIN_DIR")
 	tools := filepath.Join(env.WorkDir, ".tools")
-	if err := errors.Join(os.Mkdir(tools, 0o700), os.WriteFile(filepath.Join(tools, "await"), []byte(await), 0o700)); err != nil {
+	if err := errors.Join(
+		os.Mkdir(tools, 0o700), os.WriteFile(filepath.Join(tools, "await"), []byte(await), 0o700),
+	); err != nil {
 		return err
 	}
 	env.Setenv("PATH", strings.Join([]string{bin, tools, os.Getenv("PATH")}, string(os.PathListSeparator)))
@@ -247,7 +253,9 @@ func setup(env *testscript.Env, tofu string) error {
 	env.Defer(func() {
 		started, _ := filepath.Glob(filepath.Join(env.WorkDir, "*", ".sim"))
 		for _, dir := range started {
-			stop := exec.Command(filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", filepath.Dir(dir), "--wipe")
+			stop := exec.Command(
+				filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", filepath.Dir(dir), "--wipe",
+			)
 			if out, err := stop.CombinedOutput(); err != nil {
 				env.T().Log(fmt.Sprintf("stopping the simulator: %v: %s", err, out))
 			}
@@ -270,7 +278,10 @@ type simEnv struct {
 }
 
 func simulatorOf(ts *testscript.TestScript) simEnv {
-	command := exec.Command(filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), "hive-sim"), "pve", "env", "--clusters-dir", ts.MkAbs("clusters"), "--format", "json")
+	command := exec.Command(
+		filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), "hive-sim"), "pve", "env", "--clusters-dir", ts.MkAbs("clusters"),
+		"--format", "json",
+	)
 	raw, err := command.Output()
 	ts.Check(err)
 	var sim simEnv
@@ -289,7 +300,9 @@ func cmdPVE(ts *testscript.TestScript, neg bool, args []string) {
 		name, value, _ := strings.Cut(pair, "=")
 		form.Set(name, value)
 	}
-	status, body := request(ts, args[0], "/api2/json"+args[1], "application/x-www-form-urlencoded", []byte(form.Encode()))
+	status, body := request(
+		ts, args[0], "/api2/json"+args[1], "application/x-www-form-urlencoded", []byte(form.Encode()),
+	)
 	ts.Check(os.WriteFile(ts.MkAbs("pve.out"), body, 0o600))
 	ts.Logf("%s %s: %d %.2000s", args[0], args[1], status, body)
 	if failed := status >= 400; failed != neg {
@@ -515,7 +528,9 @@ func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
 	sim := simulatorOf(ts)
 	for _, setting := range args[1:] {
 		if out, ok := strings.CutPrefix(setting, "-"); ok {
-			sim.Hypervisors = slices.DeleteFunc(sim.Hypervisors, func(h map[string]any) bool { return h["name"] == out })
+			sim.Hypervisors = slices.DeleteFunc(
+				sim.Hypervisors, func(h map[string]any) bool { return h["name"] == out },
+			)
 			continue
 		}
 		where, value, _ := strings.Cut(setting, "=")
@@ -564,7 +579,9 @@ func (sim simEnv) fingerprint() (string, error) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(strings.TrimRight(sim.Endpoint, "/"), "https://"), &tls.Config{RootCAs: pool})
+	conn, err := tls.Dial(
+		"tcp", strings.TrimPrefix(strings.TrimRight(sim.Endpoint, "/"), "https://"), &tls.Config{RootCAs: pool},
+	)
 	if err != nil {
 		return "", err
 	}
@@ -683,8 +700,11 @@ func (sim simEnv) onHypervisor(name, command string) (out string, status int, er
 	if err != nil {
 		return "", 0, err
 	}
-	conn, err := ssh.Dial("tcp", fmt.Sprintf("%v:%v", sim.Hypervisors[i]["address"], sim.Hypervisors[i]["port"]), &ssh.ClientConfig{
-		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 10 * time.Second,
+	conn, err := ssh.Dial("tcp", fmt.Sprintf(
+		"%v:%v", sim.Hypervisors[i]["address"], sim.Hypervisors[i]["port"],
+	), &ssh.ClientConfig{
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+		Timeout: 10 * time.Second,
 	})
 	if err != nil {
 		return "", 0, err

@@ -207,7 +207,8 @@ func cmdOpenSSH(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(servers.stop)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(servers.hostsFile()), 0o600))
 	for name, value := range map[string]string{
-		"OPENSSH_PORT": fmt.Sprint(servers.port), "OPENSSH_USER": servers.user, "OPENSSH_HOME": servers.home, "OPENSSH_KEY": servers.key,
+		"OPENSSH_PORT": fmt.Sprint(servers.port), "OPENSSH_USER": servers.user, "OPENSSH_HOME": servers.home,
+		"OPENSSH_KEY": servers.key,
 	} {
 		ts.Setenv(name, value)
 	}

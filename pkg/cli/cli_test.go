@@ -36,14 +36,20 @@ func nodes() cluster.Nodes {
 	for i := range 3 {
 		list = append(list, cluster.Node{
 			Name: fmt.Sprintf("ci-1-%d", i+1), Index: i + 1,
-			Management: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), Data: netip.AddrFrom4([4]byte{10, 1, 0, byte(i + 1)}),
+			Management: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}),
+			Data:       netip.AddrFrom4([4]byte{10, 1, 0, byte(i + 1)}),
 		})
 	}
 	return list
 }
 
 func TestAnsibleInventory(t *testing.T) {
-	got := ansible(cluster.Inventory{ClusterName: "ci-1", Nodes: nodes()[:2], SSHUser: "tf-user", SSHKeyPath: "/c/ci-1/id_ed25519"}, "/c/ci-1/ssh_config")
+	got := ansible(
+		cluster.Inventory{
+			ClusterName: "ci-1", Nodes: nodes()[:2], SSHUser: "tf-user", SSHKeyPath: "/c/ci-1/id_ed25519",
+		},
+		"/c/ci-1/ssh_config",
+	)
 	want := `[ci_1]
 ci-1-1 ansible_host=10.0.0.1 ansible_port=22 hive_data_address=10.1.0.1
 ci-1-2 ansible_host=10.0.0.2 ansible_port=22 hive_data_address=10.1.0.2
@@ -103,7 +109,8 @@ func TestAnsibleReadsInventory(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", dir, err, out)
 		}
 		host := read.Meta.Hosts["ci-1"]
-		if host.Host != "fd00::2" || host.Port != 2222 || host.Data != "::1" || read.Meta.Hosts["ci-2"].Port != 22 || read.Meta.Hosts["ci-3"].Host != "fe80::3%eth0" || len(read.Meta.Hosts) != 3 || host.User != user {
+		if host.Host != "fd00::2" || host.Port != 2222 || host.Data != "::1" || read.Meta.Hosts["ci-2"].Port != 22 ||
+			read.Meta.Hosts["ci-3"].Host != "fe80::3%eth0" || len(read.Meta.Hosts) != 3 || host.User != user {
 			t.Errorf("%s: addresses are read as %+v", dir, read.Meta.Hosts)
 		}
 		if want := "-F " + remote.Quote(dir+"/ssh_config"); host.Args != want {

@@ -2,15 +2,19 @@ package cli
 
 import (
 	"context"
+	"strings"
+
 	"hive-test/pkg/engine"
 	"hive-test/pkg/hive"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
 
 func configureKeys() []string {
-	return []string{"binary", "tarball", "source_dir", "repo", "ref", "build", "scripts_dir", "hive.layout", "hive.init_flags", "hive.join_flags", "packages", "health_timeout", "hive.probe_timeout", "timeouts.configure"}
+	return []string{
+		"binary", "tarball", "source_dir", "repo", "ref", "build", "scripts_dir", "hive.layout", "hive.init_flags",
+		"hive.join_flags", "packages", "health_timeout", "hive.probe_timeout", "timeouts.configure",
+	}
 }
 
 func (a *app) configureCommand() *cobra.Command {
@@ -37,13 +41,17 @@ is still to be formed, for all.`,
 	load := a.settings(cmd, append(configureKeys(), existingKeys()...)...)
 	force := cmd.Flags().Bool("force", false, "form the cluster again, with its services stopped first")
 	from := cmd.Flags().String("from", "", "begin with this step: "+strings.Join(hive.StepNames(), "|"))
-	which := nodesFlag(cmd, "only-nodes", "do what is done on each node by itself on these only, like 2,3 (default all)")
+	which := nodesFlag(
+		cmd, "only-nodes", "do what is done on each node by itself on these only, like 2,3 (default all)",
+	)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		request := engine.ConfigureRequest{Request: a.request(args[0], settings), Force: *force, From: *from, OnlyNodes: *which}
+		request := engine.ConfigureRequest{
+			Request: a.request(args[0], settings), Force: *force, From: *from, OnlyNodes: *which,
+		}
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Configure(ctx, request) })
 	})
 	return cmd

@@ -33,8 +33,14 @@ func (a *app) doctorCommand() *cobra.Command {
   hive-test doctor --print-role > role.sh`,
 		Args: nameOrNone,
 	}
-	load := a.settings(cmd, append(upKeys(), "proxmox.ssh_username", "proxmox.ssh_private_key_path", "proxmox.call_timeout")...)
-	role := cmd.Flags().Bool("print-role", false, "print the commands that make a role, a user and a token for hive-test on Proxmox VE 8 and 9, and do nothing else")
+	load := a.settings(
+		cmd, append(upKeys(), "proxmox.ssh_username", "proxmox.ssh_private_key_path", "proxmox.call_timeout")...,
+	)
+	role := cmd.Flags().Bool(
+		"print-role", false,
+		"print the commands that make a role, a user and a token for hive-test on Proxmox VE 8 and 9, and do nothing "+
+			"else",
+	)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
@@ -111,7 +117,9 @@ func (d doctorJSON) print(w io.Writer) error {
 	}
 	verdict := "all checks passed"
 	if unmade := deploy.Unmade(d.Checks); len(unmade) > 0 {
-		verdict = fmt.Sprintf("all checks that were made passed, and %d of %d were not made", len(unmade), len(d.Checks))
+		verdict = fmt.Sprintf(
+			"all checks that were made passed, and %d of %d were not made", len(unmade), len(d.Checks),
+		)
 	}
 	if failed > 0 {
 		verdict = fmt.Sprintf("%d of %d checks failed", failed, len(d.Checks))

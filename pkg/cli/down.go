@@ -31,9 +31,13 @@ taken off, VMs go through the API where OpenTofu fails, and what is refused does
 	}
 	load := a.settings(cmd, "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait", "sim", "ssh.proxy_jump",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.pool")
-	force := cmd.Flags().Bool("force", false, "take protections off, and where tofu fails, delete the VMs through the API")
+	force := cmd.Flags().Bool(
+		"force", false, "take protections off, and where tofu fails, delete the VMs through the API",
+	)
 	keep := cmd.Flags().Bool("keep-results", false, "keep the last test results beside the evidence of this run")
-	owner := cmd.Flags().String("owner", "", "owner id of the VMs, for a cluster whose directory is lost (status -o wide shows it)")
+	owner := cmd.Flags().String(
+		"owner", "", "owner id of the VMs, for a cluster whose directory is lost (status -o wide shows it)",
+	)
 	leave := leaveFlags(cmd)
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
@@ -41,7 +45,9 @@ taken off, VMs go through the API where OpenTofu fails, and what is refused does
 			return err
 		}
 		if cmd.Flags().Changed("owner") && strings.TrimSpace(*owner) == "" {
-			return usage(errors.New("--owner is empty: it is the id that `hive-test status -o wide` and the VMs' descriptions show"))
+			return usage(errors.New(
+				"--owner is empty: it is the id that `hive-test status -o wide` and the VMs' descriptions show",
+			))
 		}
 		request := engine.DownRequest{
 			Request: a.request(args[0], settings), Force: *force, KeepResults: *keep, Owner: *owner, Leave: *leave,

@@ -20,8 +20,14 @@ import (
 // guardFlags are the flags that allow a plan more than to change what it can while the VMs run.
 func guardFlags(cmd *cobra.Command) *deploy.Allowed {
 	allow := new(deploy.Allowed)
-	cmd.Flags().BoolVar(&allow.Replace, strings.TrimPrefix(deploy.AllowReplace, "--"), false, "let VMs that exist be deleted and made anew: what is on their disks is lost")
-	cmd.Flags().BoolVar(&allow.Restart, strings.TrimPrefix(deploy.AllowRestart, "--"), false, "let VMs that exist be restarted, one after the other, where a change needs it")
+	cmd.Flags().BoolVar(
+		&allow.Replace, strings.TrimPrefix(deploy.AllowReplace, "--"), false,
+		"let VMs that exist be deleted and made anew: what is on their disks is lost",
+	)
+	cmd.Flags().BoolVar(
+		&allow.Restart, strings.TrimPrefix(deploy.AllowRestart, "--"), false,
+		"let VMs that exist be restarted, one after the other, where a change needs it",
+	)
 	return allow
 }
 
@@ -63,8 +69,9 @@ type changeJSON struct {
 
 func readingOf(r *cluster.Record, reading lifecycle.Reading) readingJSON {
 	out := readingJSON{
-		Schema: outputSchema, Cluster: r.Name.String(), Verb: "up", DryRun: true, Changed: len(reading.Plan.Changes) > 0,
-		Needs: []string{}, Changes: []changeJSON{},
+		Schema: outputSchema, Cluster: r.Name.String(), Verb: "up", DryRun: true,
+		Changed: len(reading.Plan.Changes) > 0,
+		Needs:   []string{}, Changes: []changeJSON{},
 	}
 	for _, c := range reading.Plan.Changes {
 		change := changeJSON{Change: c, Needs: reading.Request.Needs(c)}
@@ -107,7 +114,9 @@ func writeReading(w io.Writer, reading readingJSON) error {
 		if c.Restarts {
 			values = append(values, "with a restart")
 		}
-		rows = append(rows, []string{string(c.Action), dash(c.Node), what, dash(c.Hypervisor), dash(strings.Join(values, ", ")), dash(needs)})
+		rows = append(rows, []string{
+			string(c.Action), dash(c.Node), what, dash(c.Hypervisor), dash(strings.Join(values, ", ")), dash(needs),
+		})
 	}
 	if err := tabbed(w, rows); err != nil {
 		return err
@@ -115,6 +124,8 @@ func writeReading(w io.Writer, reading readingJSON) error {
 	if !reading.Refused {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "up would stop here and change nothing, without %s\n", strings.Join(reading.Needs, " and "))
+	_, err := fmt.Fprintf(
+		w, "up would stop here and change nothing, without %s\n", strings.Join(reading.Needs, " and "),
+	)
 	return err
 }

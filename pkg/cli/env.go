@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+
 	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
 

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
-	"io"
 
 	"github.com/spf13/cobra"
 )
@@ -53,9 +54,13 @@ type execJSON struct {
 	Nodes  []engine.NodeResult `json:"nodes"`
 }
 
-func (a *app) exec(ctx context.Context, name, which string, command []string, raw bool, settings config.Settings) error {
+func (a *app) exec(
+	ctx context.Context, name, which string, command []string, raw bool, settings config.Settings,
+) error {
 	return a.work(settings, func(e *engine.Engine) error {
-		results, failure := e.Exec(ctx, engine.ExecRequest{Request: a.request(name, settings), Nodes: which, Command: command})
+		results, failure := e.Exec(ctx, engine.ExecRequest{
+			Request: a.request(name, settings), Nodes: which, Command: command,
+		})
 		if results == nil {
 			return failure
 		}

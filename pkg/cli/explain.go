@@ -80,7 +80,10 @@ func (a *app) printExplanation(document explainJSON) error {
 	if failed.RunDir != document.Latest.RunDir {
 		word = "the last one before it that did not"
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n%s%s\n", word, a.runLine(failed.PastRun), progress.ExplanationText(failed.Explanation), more(failed.RunDir))
+	_, err := fmt.Fprintf(
+		a.Stdout, "%s: %s\n%s%s\n", word, a.runLine(failed.PastRun), progress.ExplanationText(failed.Explanation),
+		more(failed.RunDir),
+	)
 	return err
 }
 
@@ -94,5 +97,8 @@ func more(dir string) string {
 }
 
 func (a *app) runLine(r engine.PastRun) string {
-	return fmt.Sprintf("%s of %s, %s (exit code %d), %s", r.Verb, r.Started.Local().Format(time.DateTime), r.Result, r.ExitCode, remote.Quote(r.RunDir))
+	return fmt.Sprintf(
+		"%s of %s, %s (exit code %d), %s", r.Verb, r.Started.Local().Format(time.DateTime), r.Result, r.ExitCode,
+		remote.Quote(r.RunDir),
+	)
 }

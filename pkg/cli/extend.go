@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -35,7 +36,9 @@ time, or "never". The VMs are not touched otherwise: the time stands in their de
 		if err != nil {
 			return usage(err)
 		}
-		return a.remark("extend", args[0], settings, func(e *engine.Engine, request engine.Request) (cluster.Owner, error) {
+		return a.remark("extend", args[0], settings, func(
+			e *engine.Engine, request engine.Request,
+		) (cluster.Owner, error) {
 			return e.Extend(ctx, request, after, until)
 		})
 	})
@@ -73,7 +76,9 @@ type remarkJSON struct {
 }
 
 // remark lets change move a cluster's time, and prints what its VMs say now.
-func (a *app) remark(verb, name string, settings config.Settings, change func(*engine.Engine, engine.Request) (cluster.Owner, error)) error {
+func (a *app) remark(
+	verb, name string, settings config.Settings, change func(*engine.Engine, engine.Request) (cluster.Owner, error),
+) error {
 	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 		return err
 	}
@@ -82,7 +87,9 @@ func (a *app) remark(verb, name string, settings config.Settings, change func(*e
 		if err != nil {
 			return err
 		}
-		document := remarkJSON{Schema: outputSchema, Cluster: name, Verb: verb, Expires: engine.Expiry(owner), Held: owner.Held}
+		document := remarkJSON{
+			Schema: outputSchema, Cluster: name, Verb: verb, Expires: engine.Expiry(owner), Held: owner.Held,
+		}
 		if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 			return err
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+
 	"hive-test/pkg/engine"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,9 @@ that of the first phase that failed. What failed is explained by what every node
 		if err != nil {
 			return err
 		}
-		request := engine.FullRequest{UpRequest: engine.UpRequest{Request: a.request(args[0], settings), Allow: *guard}, Leave: *leave}
+		request := engine.FullRequest{
+			UpRequest: engine.UpRequest{Request: a.request(args[0], settings), Allow: *guard}, Leave: *leave,
+		}
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Full(ctx, request) })
 	})
 	return cmd

@@ -16,7 +16,10 @@ func exitCodesTopic() *cobra.Command {
 	for _, row := range engine.ExitCodes() {
 		text += fmt.Sprintf("  %-4s %s\n", strconv.Itoa(int(row.Code)), row.Meaning)
 	}
-	return topic("exit-codes", "what each exit code means", text+"\nfull returns the first failing phase's code; a leak is always printed, and is the code when nothing failed before it.\n")
+	return topic(
+		"exit-codes", "what each exit code means",
+		text+"\nfull returns the first failing phase's code; a leak is always printed, and is the code when nothing failed before it.\n",
+	)
 }
 
 // settingsTopic is `hive-test help settings`.
@@ -53,7 +56,9 @@ func helpCommand() *cobra.Command {
 			asked.InitDefaultHelpFlag() // it would be in the text of VERB --help
 			return asked.Help()
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (
+			[]cobra.Completion, cobra.ShellCompDirective,
+		) {
 			var names []cobra.Completion
 			if asked, unknown, err := cmd.Root().Find(args); err == nil && len(unknown) == 0 {
 				for _, c := range asked.Commands() {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/engine"
 
@@ -24,7 +25,9 @@ func (a *app) holdCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.remark("hold", args[0], settings, func(e *engine.Engine, request engine.Request) (cluster.Owner, error) {
+		return a.remark("hold", args[0], settings, func(
+			e *engine.Engine, request engine.Request,
+		) (cluster.Owner, error) {
 			return e.Hold(ctx, request, !*release)
 		})
 	})

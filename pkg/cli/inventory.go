@@ -3,11 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
+
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/remote"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -82,9 +83,14 @@ func ansible(inv cluster.Inventory, sshConfig string) string {
 	if leader := inv.Nodes.Leader(); leader.Management.IsValid() {
 		out.WriteString(leader.Name + "\n")
 	}
-	fmt.Fprintf(&out, "\n[%s:vars]\nansible_user=%s\nansible_ssh_common_args=%s\n", group, strconv.Quote(inv.SSHUser), strconv.Quote("-F "+remote.Quote(sshConfig)))
+	fmt.Fprintf(
+		&out, "\n[%s:vars]\nansible_user=%s\nansible_ssh_common_args=%s\n", group, strconv.Quote(inv.SSHUser),
+		strconv.Quote("-F "+remote.Quote(sshConfig)),
+	)
 	if !strings.ContainsAny(inv.SSHKeyPath, "\"\n") {
-		fmt.Fprintf(&out, "ansible_ssh_private_key_file=%s\n", strconv.Quote(strings.ReplaceAll(inv.SSHKeyPath, "%", "%%")))
+		fmt.Fprintf(
+			&out, "ansible_ssh_private_key_file=%s\n", strconv.Quote(strings.ReplaceAll(inv.SSHKeyPath, "%", "%%")),
+		)
 	}
 	return out.String()
 }
@@ -109,7 +115,10 @@ func hostsDocument(inv cluster.Inventory) map[string]any {
 		}
 		nodes = append(nodes, host)
 	}
-	document := map[string]any{"ssh_user": inv.SSHUser, "ssh_key_path": inv.SSHKeyPath, "ssh_port": sshPort(inv.Nodes.Leader()), "nodes": nodes}
+	document := map[string]any{
+		"ssh_user": inv.SSHUser, "ssh_key_path": inv.SSHKeyPath, "ssh_port": sshPort(inv.Nodes.Leader()),
+		"nodes": nodes,
+	}
 	if len(inv.ProxyJump) > 0 {
 		document["proxy_jump"] = inv.ProxyJump.String()
 	}

@@ -17,7 +17,9 @@ import (
 func leaveFlags(cmd *cobra.Command) *engine.Leave {
 	l := new(engine.Leave)
 	cmd.Flags().BoolVar(&l.Stop, "stop-hive", false, "stop hive on the hosts of a hosts file, which else runs on")
-	cmd.Flags().BoolVar(&l.Purge, "purge", false, "stop hive on the hosts of a hosts file, and remove its data, programs and profiles")
+	cmd.Flags().BoolVar(
+		&l.Purge, "purge", false, "stop hive on the hosts of a hosts file, and remove its data, programs and profiles",
+	)
 	cmd.Flags().BoolVar(&l.Yes, "yes", false, "purge without asking")
 	return l
 }

@@ -32,7 +32,9 @@ With -f, hive's logs of all nodes are shown as they grow, each line with its nod
 		Args: named(1),
 	}
 	load := a.settings(cmd, "ssh.proxy_jump")
-	to := cmd.Flags().String("to", "", "new or empty directory to gather into (default: a new one in the clusters directory's .runs)")
+	to := cmd.Flags().String(
+		"to", "", "new or empty directory to gather into (default: a new one in the clusters directory's .runs)",
+	)
 	follow := cmd.Flags().BoolP("follow", "f", false, "show hive's logs as they grow, until Ctrl-C")
 	which := nodesFlag(cmd, "nodes", "only these nodes, like 1,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {

@@ -9,7 +9,9 @@ import (
 )
 
 func rawFlag(cmd *cobra.Command) *bool {
-	return cmd.Flags().Bool("raw", false, "pass on what nodes print as it is, escape sequences and commands for a CI job included")
+	return cmd.Flags().Bool(
+		"raw", false, "pass on what nodes print as it is, escape sequences and commands for a CI job included",
+	)
 }
 
 // shellLine makes of a single argument that a shell would have to read (hive-test exec dev1 -- 'df -h | tail -1') what

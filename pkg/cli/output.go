@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"hive-test/pkg/progress"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"hive-test/pkg/progress"
 
 	"go.yaml.in/yaml/v3"
 )

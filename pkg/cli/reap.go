@@ -29,7 +29,8 @@ Exit code 7 says that something that should be gone is still there.`
 
 func reapKeys() []string {
 	return []string{
-		"sim", "sim_hosts", "proxmox.endpoint", "proxmox.token_file", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.pool",
+		"sim", "sim_hosts", "proxmox.endpoint", "proxmox.token_file", "proxmox.ca_file", "proxmox.fingerprint",
+		"proxmox.insecure", "proxmox.pool",
 		"timeouts.down", "parallelism", "lock_dir",
 	}
 }
@@ -57,7 +58,10 @@ func (a *app) reapCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "delete nothing: the default without a terminal")
 	cmd.Flags().BoolVar(&flags.yes, "yes", false, "delete without asking")
 	cmd.Flags().StringVar(&flags.prefix, "prefix", "", "only clusters whose name begins so")
-	flags.olderThan = config.DurationFlag(cmd.Flags(), "older-than", "delete also clusters that were made longer ago, like 2d, but for those that are held or at work")
+	flags.olderThan = config.DurationFlag(
+		cmd.Flags(), "older-than",
+		"delete also clusters that were made longer ago, like 2d, but for those that are held or at work",
+	)
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
@@ -112,7 +116,8 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 	}
 	return a.work(settings, func(e *engine.Engine) error {
 		request := engine.ReapRequest{
-			Request: a.request(name, settings), Prefix: flags.prefix, OlderThan: *flags.olderThan, Again: flags.again(settings),
+			Request: a.request(name, settings), Prefix: flags.prefix, OlderThan: *flags.olderThan,
+			Again: flags.again(settings),
 		}
 		var unasked error
 		plan, err := e.Reap(ctx, request, func(plan *deploy.ReapPlan) (bool, error) {
@@ -193,7 +198,8 @@ func reaped(plan *deploy.ReapPlan, dryRun bool) reapJSON {
 	for _, v := range plan.Verdicts {
 		row := reapedVM{
 			VMID: v.VMID, Name: v.Name, Hypervisor: v.Hypervisor, Cluster: string(v.Cluster), Owner: v.Owner,
-			Expires: engine.Expiry(cluster.Owner{Expires: v.Expires}), Reason: v.Reason, Detail: v.Detail, Action: v.Action,
+			Expires: engine.Expiry(cluster.Owner{Expires: v.Expires}), Reason: v.Reason, Detail: v.Detail,
+			Action: v.Action,
 		}
 		if err := plan.Errs[v.Owner]; err != nil && v.Action == deploy.ReapFailed {
 			row.Error = err.Error()
@@ -223,7 +229,10 @@ func (d reapJSON) print(w io.Writer, covered string) error {
 	counts := map[deploy.ReapAction]int{}
 	for _, vm := range d.VMs {
 		counts[vm.Action]++
-		rows = append(rows, []string{strconv.Itoa(vm.VMID), dash(vm.Name), vm.Hypervisor, vm.Cluster, string(vm.Action), vm.Reason + ": " + vm.Detail})
+		rows = append(rows, []string{
+			strconv.Itoa(vm.VMID), dash(vm.Name), vm.Hypervisor, vm.Cluster, string(vm.Action),
+			vm.Reason + ": " + vm.Detail,
+		})
 	}
 	for _, t := range d.Traces {
 		rows = append(rows, []string{"-", "-", "-", dash(t.Cluster), string(t.Action), "left: " + t.Detail})
@@ -235,7 +244,9 @@ func (d reapJSON) print(w io.Writer, covered string) error {
 	if err := tabbed(w, rows); err != nil {
 		return err
 	}
-	verdict := fmt.Sprintf("%s deleted, %d failed", progress.Count(counts[deploy.ReapDeleted], "VM"), counts[deploy.ReapFailed])
+	verdict := fmt.Sprintf(
+		"%s deleted, %d failed", progress.Count(counts[deploy.ReapDeleted], "VM"), counts[deploy.ReapFailed],
+	)
 	if d.DryRun {
 		verdict = progress.Count(counts[deploy.ReapDelete], "VM") + " would be deleted"
 	}

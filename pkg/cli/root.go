@@ -36,7 +36,10 @@ func System() Environment {
 	if err != nil {
 		dir = "."
 	}
-	return Environment{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(), Setenv: os.Setenv, WorkDir: dir}
+	return Environment{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(),
+		Setenv: os.Setenv, WorkDir: dir,
+	}
 }
 
 // app is the program: what every command shares.
@@ -126,8 +129,10 @@ func (a *app) root() *cobra.Command {
 	a.globalFlags(root)
 	root.AddGroup(&cobra.Group{ID: verbGroup, Title: "Verbs:"}, &cobra.Group{ID: topicGroup, Title: "Topics:"})
 	root.AddCommand(
-		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(), a.doctorCommand(),
-		a.sshCommand(), a.execCommand(), a.cpCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(), a.explainCommand(), a.unlockCommand(), a.versionCommand(),
+		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(),
+		a.doctorCommand(),
+		a.sshCommand(), a.execCommand(), a.cpCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(),
+		a.explainCommand(), a.unlockCommand(), a.versionCommand(),
 		exitCodesTopic(), settingsTopic(),
 		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(),
 	)
@@ -151,7 +156,10 @@ func named(most int) cobra.PositionalArgs {
 		case len(args) == 0:
 			return usage(fmt.Errorf("%s needs the name of a cluster", cmd.CommandPath()))
 		case most > 0 && len(args) > most:
-			return usage(fmt.Errorf("%s takes %s, not %d more arguments: %s", cmd.CommandPath(), strings.SplitN(cmd.Use, " ", 2)[1], len(args)-most, strings.Join(args[most:], " ")))
+			return usage(fmt.Errorf(
+				"%s takes %s, not %d more arguments: %s", cmd.CommandPath(), strings.SplitN(cmd.Use, " ", 2)[1],
+				len(args)-most, strings.Join(args[most:], " "),
+			))
 		}
 		return nil
 	}

@@ -40,7 +40,9 @@ type signals struct {
 }
 
 func watchSignals(stderr io.Writer, exit func(int), now func() time.Time) *signals {
-	s := &signals{channel: make(chan os.Signal, 4), exit: exit, now: now, say: func(line string) { fmt.Fprintln(stderr, line) }}
+	s := &signals{
+		channel: make(chan os.Signal, 4), exit: exit, now: now, say: func(line string) { fmt.Fprintln(stderr, line) },
+	}
 	s.context, s.cancel = context.WithCancelCause(context.Background())
 	s.abort, s.kill = context.WithCancelCause(context.Background())
 	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}

@@ -96,7 +96,10 @@ func TestSignalsOfALook(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	for first, code := range map[syscall.Signal]engine.ExitCode{syscall.SIGINT: engine.ExitInterrupted, syscall.SIGTERM: engine.ExitTerminated, syscall.SIGHUP: engine.ExitTerminated} {
+	for first, code := range map[syscall.Signal]engine.ExitCode{
+		syscall.SIGINT: engine.ExitInterrupted, syscall.SIGTERM: engine.ExitTerminated,
+		syscall.SIGHUP: engine.ExitTerminated,
+	} {
 		out := new(buffer)
 		exits := make(chan int, 1)
 		s := watchSignals(out, func(code int) { exits <- code }, every(time.Second))
@@ -108,7 +111,8 @@ func TestSignals(t *testing.T) {
 		s.channel <- syscall.SIGPIPE
 		s.channel <- first
 		ended(t, s.context)
-		if got := engine.CodeOf(s.context, context.Cause(s.context)); got != code || s.context.Err() == nil || s.abort.Err() != nil {
+		if got := engine.CodeOf(s.context, context.Cause(s.context)); got != code || s.context.Err() == nil ||
+			s.abort.Err() != nil {
 			t.Errorf("%v: code %d, abort %v", first, got, s.abort.Err())
 		}
 		s.channel <- syscall.SIGTERM

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hive-test/pkg/config"
-	"hive-test/pkg/engine"
 	"os"
 	"strconv"
+
+	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -43,13 +44,16 @@ func (a *app) sshCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) ssh(ctx context.Context, name string, index int, command []string, raw bool, settings config.Settings) error {
+func (a *app) ssh(
+	ctx context.Context, name string, index int, command []string, raw bool, settings config.Settings,
+) error {
 	return a.work(settings, func(e *engine.Engine) error {
 		file, isFile := a.Stdin.(*os.File)
 		stdout, stderr, flush := a.sessionOutput(raw)
 		exit, err := e.Shell(ctx, engine.ShellRequest{
-			Request: a.request(name, settings), Node: index, Command: command, Stdin: a.Stdin, Stdout: stdout, Stderr: stderr,
-			TTY: isFile && len(command) == 0 && term.IsTerminal(int(file.Fd())),
+			Request: a.request(name, settings), Node: index, Command: command, Stdin: a.Stdin, Stdout: stdout,
+			Stderr: stderr,
+			TTY:    isFile && len(command) == 0 && term.IsTerminal(int(file.Fd())),
 		})
 		err = errors.Join(err, flush())
 		if err == nil && exit != 0 {

@@ -107,7 +107,10 @@ func (a *app) list(ctx context.Context, settings config.Settings) error {
 	}
 	rows := [][]string{{"NAME", "PHASE", "STATE", "NODES", "CREATED", "EXPIRES", "OWNER", "LOCKED BY"}}
 	for _, c := range document.Clusters {
-		rows = append(rows, []string{c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), made(c), ends(c), dash(c.Owner), dash(c.LockedBy)})
+		rows = append(rows, []string{
+			c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), made(c), ends(c), dash(c.Owner),
+			dash(c.LockedBy),
+		})
 	}
 	if settings.Output == "wide" {
 		rows[0] = append(rows[0], "OWNER ID")
@@ -196,8 +199,10 @@ func statusOf(s engine.Status) statusJSON {
 	p, state := s.Record.Current()
 	out := statusJSON{
 		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
-		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner), Held: s.Record.Owner.Held,
-		Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{}, clusterReasons: s.ClusterReasons,
+		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner),
+		Held:   s.Record.Owner.Held,
+		Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{},
+		clusterReasons: s.ClusterReasons,
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))
@@ -210,7 +215,8 @@ func statusOf(s engine.Status) statusJSON {
 
 func nodeOf(n lifecycle.NodeStatus) nodeStatusJSON {
 	out := nodeStatusJSON{
-		Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, Power: n.Power.Power, Agent: n.Power.Agent,
+		Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, Power: n.Power.Power,
+		Agent:         n.Power.Agent,
 		ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC, SSH: n.SSH,
 		Health: healthJSON{n.Health.Code, n.Health.Status}, Peers: n.Health.Peers, Ready: n.Health.Ready,
 		Gateway: n.Health.Gateway, InstanceTypes: n.Health.InstanceTypes, Error: n.Health.Error,
@@ -251,7 +257,10 @@ func printStatus(w io.Writer, s statusJSON, wide bool) error {
 			sshWord(n.SSH), healthWord(n.Health), peersWord(n.Peers),
 		}
 		if wide {
-			row = append(row, dash(n.Ready), strconv.Itoa(n.Gateway), strconv.Itoa(n.InstanceTypes), dash(n.ManagementMAC), dash(n.DataMAC))
+			row = append(
+				row, dash(n.Ready), strconv.Itoa(n.Gateway), strconv.Itoa(n.InstanceTypes), dash(n.ManagementMAC),
+				dash(n.DataMAC),
+			)
 		}
 		rows = append(rows, row)
 	}

@@ -17,7 +17,10 @@ func (a *app) ownTemporary(sink progress.Sink) {
 	base, err := scratch.Base(os.TempDir())
 	if err != nil {
 		a.noLocks = progress.WithHint(err, "remove it, or set TMPDIR to a directory of your own")
-		sink.Emit(progress.Event{Kind: progress.Warning, Message: "temporary files are kept without protection: " + err.Error(), Hint: progress.HintOf(a.noLocks)})
+		sink.Emit(progress.Event{
+			Kind: progress.Warning, Message: "temporary files are kept without protection: " + err.Error(),
+			Hint: progress.HintOf(a.noLocks),
+		})
 		return
 	}
 	a.locks = filepath.Join(base, "locks")
@@ -26,7 +29,9 @@ func (a *app) ownTemporary(sink progress.Sink) {
 	}
 	dir, err := scratch.New(base)
 	if err != nil {
-		sink.Emit(progress.Event{Kind: progress.Debug, Message: "temporary files are not in a directory of their own: " + err.Error()})
+		sink.Emit(progress.Event{
+			Kind: progress.Debug, Message: "temporary files are not in a directory of their own: " + err.Error(),
+		})
 		return
 	}
 	a.scratch = dir

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+
 	"hive-test/pkg/engine"
 
 	"github.com/spf13/cobra"

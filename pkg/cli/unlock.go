@@ -55,7 +55,10 @@ func (a *app) unlock(ctx context.Context, name string, settings config.Settings)
 	text := fmt.Sprintf("cluster %s was not locked", name)
 	if holder.PID != 0 {
 		document.Holder = &holder
-		text = fmt.Sprintf("cluster %s is no longer held by pid %d on %s (`%s`, since %s)", name, holder.PID, holder.Host, holder.Command, holder.Started.Local().Format(time.DateTime))
+		text = fmt.Sprintf(
+			"cluster %s is no longer held by pid %d on %s (`%s`, since %s)", name, holder.PID, holder.Host,
+			holder.Command, holder.Started.Local().Format(time.DateTime),
+		)
 	}
 	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err

@@ -13,8 +13,10 @@ func upKeys() []string {
 	return []string{
 		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "os_image", "template", "cloud_init",
 		"network.addresses", "network.data_addresses", "network.gateway", "management_bridge", "data_bridge",
-		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "ssh.proxy_jump", "hosts_file", "sim", "sim_hosts", "provider", "provider_mirror", "keep", "ttl",
-		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range", "proxmox.vmid_base", "proxmox.pool",
+		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "ssh.proxy_jump", "hosts_file", "sim", "sim_hosts",
+		"provider", "provider_mirror", "keep", "ttl",
+		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range",
+		"proxmox.vmid_base", "proxmox.pool",
 		"proxmox.cpu_overcommit", "skip_preflight",
 		"timeouts.up", "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait",
 	}

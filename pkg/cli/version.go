@@ -32,13 +32,18 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	load := a.settings(cmd, "tofu_bin")
-	download := cmd.Flags().Bool("download", false, "with -v: download OpenTofu where neither it nor terraform is there")
+	download := cmd.Flags().Bool(
+		"download", false, "with -v: download OpenTofu where neither it nor terraform is there",
+	)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		document := versionJSON{Schema: outputSchema, Version: programVersion(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
+		document := versionJSON{
+			Schema: outputSchema, Version: programVersion(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+			Go: runtime.Version(),
+		}
 		if settings.Verbose {
 			e, err := engine.Open(ctx, engine.Options{Environ: a.Environ, CacheDir: a.cacheDir()})
 			if err != nil {

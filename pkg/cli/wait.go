@@ -24,7 +24,9 @@ another run configures.`,
 		Args: named(1),
 	}
 	load := a.settings(cmd, "timeouts.configure", "ssh.proxy_jump", "hive.probe_timeout")
-	healthy := cmd.Flags().Bool("healthy", true, "wait until hive is healthy, too; =false: only until every node answers over SSH")
+	healthy := cmd.Flags().Bool(
+		"healthy", true, "wait until hive is healthy, too; =false: only until every node answers over SSH",
+	)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {

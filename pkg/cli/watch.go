@@ -61,7 +61,9 @@ func (a *app) watch(ctx context.Context, name string, interval time.Duration, se
 func watched(ctx context.Context, err error) error {
 	signal, stopped := errors.AsType[engine.SignalError](context.Cause(ctx))
 	switch {
-	case stopped && signal.Signal == syscall.SIGINT, errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrGone):
+	case stopped && signal.Signal == syscall.SIGINT, errors.Is(
+		err, context.DeadlineExceeded,
+	), errors.Is(err, engine.ErrGone):
 		return nil
 	case stopped:
 		return engine.Error{Code: engine.SignalCode(signal.Signal)}
@@ -82,7 +84,10 @@ type watcher struct {
 func (a *app) watcher(format string) *watcher {
 	file, isFile := a.Stdout.(*os.File)
 	tables := format == "table" || format == "wide"
-	return &watcher{out: a.Stdout, format: format, screen: tables && isFile && term.IsTerminal(int(file.Fd())), before: map[string]string{}}
+	return &watcher{
+		out: a.Stdout, format: format, screen: tables && isFile && term.IsTerminal(int(file.Fd())),
+		before: map[string]string{},
+	}
 }
 
 // watchJSON is a line of `status --watch -o json`. Gone: the cluster is no more, and this is the last line.
@@ -155,7 +160,9 @@ func (w *watcher) line(now time.Time, node, words string) error {
 // removed tells of nodes that the cluster has no more.
 func (w *watcher) removed(now time.Time, document statusJSON) error {
 	for name := range w.before {
-		there := name == "" || slices.ContainsFunc(document.Nodes, func(n nodeStatusJSON) bool { return n.Name == name })
+		there := name == "" || slices.ContainsFunc(
+			document.Nodes, func(n nodeStatusJSON) bool { return n.Name == name },
+		)
 		if there {
 			continue
 		}
@@ -205,7 +212,9 @@ func (w *watcher) end(gone bool, name string) error {
 	case !gone:
 		return nil
 	case w.format == "json" || w.format == "yaml":
-		return w.document(watchJSON{Gone: true, statusJSON: statusJSON{Schema: outputSchema, Cluster: name, Nodes: []nodeStatusJSON{}}})
+		return w.document(watchJSON{Gone: true, statusJSON: statusJSON{
+			Schema: outputSchema, Cluster: name, Nodes: []nodeStatusJSON{},
+		}})
 	}
 	return w.line(time.Now(), "", "cluster "+name+": gone")
 }

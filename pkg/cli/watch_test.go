@@ -24,7 +24,8 @@ func TestWatchTellsChangesOnce(t *testing.T) {
 		w := &watcher{out: &out, format: tt.format, before: map[string]string{}}
 		for i, document := range []statusJSON{
 			looked("running", ""), looked("running", ""),
-			looked("running", "read tcp 10.0.0.9:40001->10.0.0.1:4432: reset"), looked("running", "read tcp 10.0.0.9:40002->10.0.0.1:4432: reset"),
+			looked("running", "read tcp 10.0.0.9:40001->10.0.0.1:4432: reset"),
+			looked("running", "read tcp 10.0.0.9:40002->10.0.0.1:4432: reset"),
 			looked("stopped", "read tcp 10.0.0.9:40003->10.0.0.1:4432: reset"),
 		} {
 			if err := w.show(document); err != nil {
@@ -59,14 +60,18 @@ func TestWatchDrawsInPlace(t *testing.T) {
 	var out bytes.Buffer
 	w := &watcher{out: &out, format: "table", screen: true, before: map[string]string{}}
 	w.notes(progress.Discard).Emit(progress.Event{Kind: progress.Warning, Message: "DHCP has moved dev1-1"})
-	if err := errors.Join(w.show(looked("running", "")), w.show(looked("stopped", "refused")), w.end(false, "dev1")); err != nil {
+	if err := errors.Join(
+		w.show(looked("running", "")), w.show(looked("stopped", "refused")), w.end(false, "dev1"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	drawn, last, _ := strings.Cut(out.String(), leaveScreen)
-	if strings.Count(drawn, enterScreen) != 1 || strings.Count(drawn, home) != 2 || strings.Count(drawn, clearBelow) != 2 {
+	if strings.Count(drawn, enterScreen) != 1 || strings.Count(drawn, home) != 2 ||
+		strings.Count(drawn, clearBelow) != 2 {
 		t.Errorf("%q", drawn)
 	}
-	if strings.Contains(last, "\x1b") || !strings.Contains(last, "stopped") || strings.Contains(last, "running  10") || !strings.Contains(last, "DHCP has moved") {
+	if strings.Contains(last, "\x1b") || !strings.Contains(last, "stopped") || strings.Contains(last, "running  10") ||
+		!strings.Contains(last, "DHCP has moved") {
 		t.Errorf("%q", last)
 	}
 }

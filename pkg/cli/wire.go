@@ -38,7 +38,9 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 		if err != nil {
 			return config.Settings{}, err
 		}
-		settings, err := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path})
+		settings, err := config.Load(config.LoadOptions{
+			Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path,
+		})
 		a.known.Learn(engine.SecretsOf(settings)...)
 		if settings.Keep == "" && a.Getenv("CI") != "" { // nobody would come back for what failed
 			settings.Keep = string(lifecycle.KeepNever)
@@ -46,7 +48,9 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 		a.place = placeFlags(cmd.Flags())
 		if a.asJSON = settings.LogFormat == "json"; a.asJSON {
 			a.signals.setPrinter(func(line string) {
-				progress.JSONLines(a.Stderr).Emit(progress.Event{Kind: progress.Warning, Time: time.Now().UTC(), Message: a.known.Mask(strings.TrimSpace(line))})
+				progress.JSONLines(a.Stderr).Emit(progress.Event{
+					Kind: progress.Warning, Time: time.Now().UTC(), Message: a.known.Mask(strings.TrimSpace(line)),
+				})
 			})
 		}
 		if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
@@ -71,8 +75,10 @@ func (a *app) workOn(screen progress.Renderer, do func(*engine.Engine) error) er
 	early := new(progress.Memory)
 	a.ownTemporary(early)
 	e, err := engine.Open(a.signals.context, engine.Options{
-		Version: programVersion(), Environ: a.Environ, TofuEnviron: a.tofuEnviron(), CacheDir: a.cacheDir(), LockDir: a.locks, NoLockDir: a.noLocks,
-		Events: screen, Early: early.Events(), Secrets: a.known, Attend: a.signals.onSignal, EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
+		Version: programVersion(), Environ: a.Environ, TofuEnviron: a.tofuEnviron(), CacheDir: a.cacheDir(),
+		LockDir: a.locks, NoLockDir: a.noLocks,
+		Events: screen, Early: early.Events(), Secrets: a.known, Attend: a.signals.onSignal,
+		EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
 	})
 	if err != nil {
 		return err

@@ -38,7 +38,10 @@ func TestSpecValidateReportsEverything(t *testing.T) {
 	if len(problems) != 5 {
 		t.Errorf("got %d problems, want 5: %v", len(problems), problems)
 	}
-	good := Spec{Deployer: DeployerProxmox, NodeCount: DefaultNodes, CPUCores: DefaultCPUCores, MemoryMB: DefaultMemoryMB, DiskSizeGB: DefaultDiskSizeGB, OSImage: DefaultOSImage}
+	good := Spec{
+		Deployer: DeployerProxmox, NodeCount: DefaultNodes, CPUCores: DefaultCPUCores, MemoryMB: DefaultMemoryMB,
+		DiskSizeGB: DefaultDiskSizeGB, OSImage: DefaultOSImage,
+	}
 	if problems := good.Validate(); len(problems) != 0 {
 		t.Errorf("the defaults are not valid: %v", problems)
 	}
@@ -99,7 +102,8 @@ func TestExpiryInTheDescription(t *testing.T) {
 	if name, read, ok := ParseDescription("kept for Ann\n" + written + "\n"); !ok || name != "ci-1" || read != owner {
 		t.Errorf("read as %v %v %v", name, read, ok)
 	}
-	if _, read, ok := ParseDescription(Description("ci-1", Owner{ID: "me"}) + " - expires: tomorrow"); !ok || !read.Expires.IsZero() {
+	if _, read, ok := ParseDescription(Description("ci-1", Owner{ID: "me"}) + " - expires: tomorrow"); !ok ||
+		!read.Expires.IsZero() {
 		t.Errorf("what is no time was read as %v %v", read, ok)
 	}
 	later := Owner{ID: "me", Expires: owner.Expires.Add(time.Hour)}
@@ -129,7 +133,9 @@ func TestShared(t *testing.T) {
 		"each its own":    {Nodes{{Name: "a", Management: one}, {Name: "b", Management: two}}, nil},
 		"one NIC for all": {Nodes{{Name: "a", Management: one, Data: one}}, nil},
 		"not known yet":   {Nodes{{Name: "a"}, {Name: "b"}}, nil},
-		"two with one":    {Nodes{{Name: "a", Management: one}, {Name: "b", Management: two, Data: one}}, []Shared{{"a", "b", one}}},
+		"two with one": {
+			Nodes{{Name: "a", Management: one}, {Name: "b", Management: two, Data: one}}, []Shared{{"a", "b", one}},
+		},
 	} {
 		if got := tc.nodes.Shared(); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)

@@ -25,9 +25,16 @@ func ParseName(s string) (Name, error) {
 	case s == "":
 		return "", fmt.Errorf("the cluster name is empty: use lower-case letters, digits and hyphens, like ci-123")
 	case len(s) > MaxNameLength:
-		return "", fmt.Errorf("cluster name %q has %d characters: at most %d are allowed, so that its last node is a valid host name", s, len(s), MaxNameLength)
+		return "", fmt.Errorf(
+			"cluster name %q has %d characters: at most %d are allowed, so that its last node is a valid host name",
+			s, len(s), MaxNameLength,
+		)
 	case !namePattern.MatchString(s):
-		return "", fmt.Errorf("cluster name %q is not valid: use lower-case letters, digits and hyphens, with a letter or digit at both ends, like ci-123", s)
+		return "", fmt.Errorf(
+			"cluster name %q is not valid: use lower-case letters, digits and hyphens, with a letter or digit at "+
+				"both ends, like ci-123",
+			s,
+		)
 	}
 	return Name(s), nil
 }
@@ -56,7 +63,9 @@ func ParseHostName(s string) (HostName, error) {
 	case len(s) > maxHostName:
 		return "", fmt.Errorf("name %.20q... has %d characters: at most %d are allowed", s, len(s), maxHostName)
 	case !hostPattern.MatchString(s) || strings.Contains(s, ".."):
-		return "", fmt.Errorf("name %q is not valid: use letters, digits and inner hyphens, dots and underscores, like node-1", s)
+		return "", fmt.Errorf(
+			"name %q is not valid: use letters, digits and inner hyphens, dots and underscores, like node-1", s,
+		)
 	}
 	return HostName(s), nil
 }

@@ -16,8 +16,8 @@ const (
 
 // Network is how nodes get their addresses. Everything empty: both NICs use DHCP.
 type Network struct {
-	// Addresses and DataAddresses are ranges FIRST-LAST/PREFIX that static addresses of the first and the second NIC are
-	// chosen from. An empty one means DHCP.
+	// Addresses and DataAddresses are ranges FIRST-LAST/PREFIX that static addresses of the first and the second NIC
+	// are chosen from. An empty one means DHCP.
 	Addresses     string `json:"addresses,omitempty"`
 	DataAddresses string `json:"data_addresses,omitempty"`
 	// Gateway is the default route of nodes whose first NIC has a static address; empty: none.
@@ -35,7 +35,10 @@ func (n Network) Validate(nodes int) []error {
 	data, err := checkRange("network.data_addresses", n.DataAddresses, nodes)
 	problems = appendError(problems, err)
 	if management.Overlaps(data) {
-		problems = append(problems, fmt.Errorf("network.addresses %s and network.data_addresses %s overlap", n.Addresses, n.DataAddresses))
+		problems = append(
+			problems,
+			fmt.Errorf("network.addresses %s and network.data_addresses %s overlap", n.Addresses, n.DataAddresses),
+		)
 	}
 	if n.Gateway == "" {
 		return problems
@@ -45,11 +48,21 @@ func (n Network) Validate(nodes int) []error {
 	case err != nil:
 		problems = append(problems, fmt.Errorf("network.gateway %q is not an IP address", n.Gateway))
 	case n.Addresses == "":
-		problems = append(problems, errors.New("network.gateway is set without network.addresses: with DHCP the gateway comes from there"))
+		problems = append(
+			problems,
+			errors.New("network.gateway is set without network.addresses: with DHCP the gateway comes from there"),
+		)
 	case management.First.IsValid() && !management.Prefix().Contains(gateway):
-		problems = append(problems, fmt.Errorf("network.gateway %s is not in %s, the network of network.addresses", gateway, management.Prefix()))
+		problems = append(
+			problems,
+			fmt.Errorf("network.gateway %s is not in %s, the network of "+
+				"network.addresses", gateway, management.Prefix()),
+		)
 	case management.Holds(gateway):
-		problems = append(problems, fmt.Errorf("network.gateway %s is one of network.addresses %s, which nodes get", gateway, n.Addresses))
+		problems = append(
+			problems,
+			fmt.Errorf("network.gateway %s is one of network.addresses %s, which nodes get", gateway, n.Addresses),
+		)
 	}
 	return problems
 }

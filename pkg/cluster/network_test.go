@@ -12,18 +12,25 @@ func TestNetworkValidate(t *testing.T) {
 		nodes   int
 		want    string // part of the only problem; empty: none
 	}{
-		"dhcp":              {Network{}, 3, ""},
-		"static":            {Network{Addresses: "10.0.0.10-10.0.0.19/24", DataAddresses: "10.1.0.10-10.1.0.19/24", Gateway: "10.0.0.1"}, 10, ""},
-		"management only":   {Network{Addresses: "10.0.0.10-10.0.0.12/24"}, 3, ""},
-		"ipv6":              {Network{Addresses: "fd00::10-fd00::1f/64", Gateway: "fd00::1"}, 3, ""},
-		"too few":           {Network{Addresses: "10.0.0.10-10.0.0.11/24"}, 3, "holds 2 addresses where 3 nodes"},
-		"not a range":       {Network{Addresses: "10.0.0.10/24"}, 1, "FIRST-LAST/PREFIX"},
-		"backwards":         {Network{Addresses: "10.0.0.10-10.0.0.9/24"}, 1, "not behind the first"},
-		"two networks":      {Network{Addresses: "10.0.0.250-10.0.1.9/24"}, 1, "is not in 10.0.0.0/24"},
-		"broadcast":         {Network{Addresses: "10.0.0.250-10.0.0.255/24"}, 1, "broadcast"},
-		"network address":   {Network{Addresses: "10.0.0.0-10.0.0.9/24"}, 1, "address of the network itself"},
-		"overlap":           {Network{Addresses: "10.0.0.10-10.0.0.19/24", DataAddresses: "10.0.0.19-10.0.0.29/24"}, 1, "overlap"},
-		"gateway elsewhere": {Network{Addresses: "10.0.0.10-10.0.0.19/24", Gateway: "10.0.1.1"}, 1, "is not in 10.0.0.0/24"},
+		"dhcp": {Network{}, 3, ""},
+		"static": {
+			Network{Addresses: "10.0.0.10-10.0.0.19/24", DataAddresses: "10.1.0.10-10.1.0.19/24", Gateway: "10.0.0.1"},
+			10, "",
+		},
+		"management only": {Network{Addresses: "10.0.0.10-10.0.0.12/24"}, 3, ""},
+		"ipv6":            {Network{Addresses: "fd00::10-fd00::1f/64", Gateway: "fd00::1"}, 3, ""},
+		"too few":         {Network{Addresses: "10.0.0.10-10.0.0.11/24"}, 3, "holds 2 addresses where 3 nodes"},
+		"not a range":     {Network{Addresses: "10.0.0.10/24"}, 1, "FIRST-LAST/PREFIX"},
+		"backwards":       {Network{Addresses: "10.0.0.10-10.0.0.9/24"}, 1, "not behind the first"},
+		"two networks":    {Network{Addresses: "10.0.0.250-10.0.1.9/24"}, 1, "is not in 10.0.0.0/24"},
+		"broadcast":       {Network{Addresses: "10.0.0.250-10.0.0.255/24"}, 1, "broadcast"},
+		"network address": {Network{Addresses: "10.0.0.0-10.0.0.9/24"}, 1, "address of the network itself"},
+		"overlap": {
+			Network{Addresses: "10.0.0.10-10.0.0.19/24", DataAddresses: "10.0.0.19-10.0.0.29/24"}, 1, "overlap",
+		},
+		"gateway elsewhere": {
+			Network{Addresses: "10.0.0.10-10.0.0.19/24", Gateway: "10.0.1.1"}, 1, "is not in 10.0.0.0/24",
+		},
 		"gateway inside":    {Network{Addresses: "10.0.0.10-10.0.0.19/24", Gateway: "10.0.0.12"}, 1, "which nodes get"},
 		"gateway alone":     {Network{Gateway: "10.0.0.1"}, 1, "without network.addresses"},
 		"gateway malformed": {Network{Addresses: "10.0.0.10-10.0.0.19/24", Gateway: "gw"}, 1, "not an IP address"},

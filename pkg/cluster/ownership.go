@@ -44,7 +44,8 @@ func ParseDescription(description string) (name Name, owner Owner, ok bool) {
 		return "", Owner{}, false
 	}
 	name, err := ParseName(found[0][1])
-	if err != nil || !ownerPattern.MatchString(found[0][2]) { // anybody may write there, and what is read is shown as part of commands
+	// anybody may write there, and what is read is shown as part of commands
+	if err != nil || !ownerPattern.MatchString(found[0][2]) {
 		return "", Owner{}, false
 	}
 	expires, _ := time.Parse(time.RFC3339, found[0][3])

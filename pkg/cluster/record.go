@@ -100,8 +100,8 @@ type Record struct {
 	SSHAgent string `json:"ssh_agent,omitempty"`
 	// Binary is the hive binary that configure installs when none is named; --sim sets it.
 	Binary string `json:"binary,omitempty"`
-	// Cut is when OpenTofu was killed while it made VMs: some may appear for a while after that. Zero: it was not, or all
-	// are there.
+	// Cut is when OpenTofu was killed while it made VMs: some may appear for a while after that. Zero: it was not, or
+	// all are there.
 	Cut time.Time `json:"cut,omitzero"`
 	// Packages are Debian packages that configure puts on the nodes, as they were asked for last.
 	Packages []string `json:"packages,omitempty"`
@@ -109,7 +109,8 @@ type Record struct {
 	Layout string `json:"layout,omitempty"`
 	// HostsFile is the file that the nodes were taken from; nil: there is none, or it is not known.
 	HostsFile *HostsFile `json:"hosts_file,omitempty"`
-	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known yet.
+	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known
+	// yet.
 	AWS *AWS `json:"aws,omitempty"`
 }
 
@@ -237,7 +238,8 @@ func (r *Record) Inventory() Inventory {
 	}
 	return Inventory{
 		Schema: InventorySchema, ClusterName: r.Name, Nodes: r.Nodes,
-		SSHUser: r.Spec.SSHUser, SSHKeyPath: r.SSHKeyPath, ProxyJump: r.ProxyJump, SSHAgent: r.SSHAgent, Endpoints: endpoints,
+		SSHUser: r.Spec.SSHUser, SSHKeyPath: r.SSHKeyPath, ProxyJump: r.ProxyJump, SSHAgent: r.SSHAgent,
+		Endpoints: endpoints,
 	}
 }
 

@@ -38,15 +38,16 @@ const (
 )
 
 // Hypervisor is a Proxmox VE host that VMs may land on. Address and Port are how its SSH server is reached by the
-// provider; Datastore is where disks go, SnippetStore where cloud-init snippets go. WithDefaults fills in what is unset.
+// provider; Datastore is where disks go, SnippetStore where cloud-init snippets go. WithDefaults fills in what is
+// unset.
 type Hypervisor struct {
 	Name         string `json:"name" yaml:"name" mapstructure:"name"`
 	Address      string `json:"address,omitempty" yaml:"address" mapstructure:"address"`
 	Port         int    `json:"port,omitempty" yaml:"port" mapstructure:"port"`
 	Datastore    string `json:"datastore_id,omitempty" yaml:"datastore_id" mapstructure:"datastore_id"`
 	SnippetStore string `json:"snippet_store,omitempty" yaml:"snippet_store" mapstructure:"snippet_store"`
-	// TemplateVMID is the template that VMs on this hypervisor are cloned from, wherever in the cluster it is; 0: that of
-	// the Spec.
+	// TemplateVMID is the template that VMs on this hypervisor are cloned from, wherever in the cluster it is; 0: that
+	// of the Spec.
 	TemplateVMID int `json:"template_vmid,omitempty" yaml:"template_vmid" mapstructure:"template_vmid"`
 }
 

@@ -260,7 +260,8 @@ func (r *fileReader) hypervisor(node *yaml.Node) cluster.Hypervisor {
 	text := func(key string) string { s, _ := one.values[key].value.(string); return s }
 	number := func(key string) int { n, _ := one.values[key].value.(int); return n }
 	return cluster.Hypervisor{
-		Name: text("name"), Address: text("address"), Port: number("port"), Datastore: text("datastore_id"), SnippetStore: text("snippet_store"),
+		Name: text("name"), Address: text("address"), Port: number("port"), Datastore: text("datastore_id"),
+		SnippetStore: text("snippet_store"),
 		TemplateVMID: number("template_vmid"),
 	}
 }

@@ -89,7 +89,11 @@ func yamlProblems(path string, err error) []error {
 		field, found := strings.CutPrefix(text, "field ")
 		if found {
 			field, _, _ = strings.Cut(field, " ")
-			text = fmt.Sprintf("unknown key %q: a node has name, management and data; the file has ssh_user, ssh_key_path, ssh_port, proxy_jump and nodes", field)
+			text = fmt.Sprintf(
+				"unknown key %q: a node has name, management and data; the file has ssh_user, ssh_key_path, ssh_port, "+
+					"proxy_jump and nodes",
+				field,
+			)
 		}
 		problems = append(problems, fmt.Errorf("%s:%s: %s", path, line, text))
 	}
@@ -111,7 +115,8 @@ func (f hostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts
 	seen := map[string]string{}
 	for i, n := range f.Nodes {
 		node := cluster.Node{Name: n.Name, Index: i + 1, SSHPort: f.SSHPort}
-		if _, err := cluster.ParseHostName(n.Name); err != nil { // nothing else is said of what has no name to be said with
+		// nothing else is said of what has no name to be said with
+		if _, err := cluster.ParseHostName(n.Name); err != nil {
 			problem("node %d: %w", i+1, err)
 			continue
 		}

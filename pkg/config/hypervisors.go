@@ -39,7 +39,9 @@ func firstProblem(problems hcl.Diagnostics) string {
 	if d.Subject == nil {
 		return d.Summary
 	}
-	return fmt.Sprintf("%s at line %d, column %d", strings.ToLower(d.Summary), d.Subject.Start.Line, d.Subject.Start.Column)
+	return fmt.Sprintf(
+		"%s at line %d, column %d", strings.ToLower(d.Summary), d.Subject.Start.Line, d.Subject.Start.Column,
+	)
 }
 
 func decodeHypervisors(raw []byte) ([]cluster.Hypervisor, error) {
@@ -47,7 +49,8 @@ func decodeHypervisors(raw []byte) ([]cluster.Hypervisor, error) {
 	decoder.DisallowUnknownFields()
 	var list []cluster.Hypervisor
 	if err := decoder.Decode(&list); err != nil {
-		return nil, fmt.Errorf("a hypervisor has name, address, port, datastore_id, snippet_store and template_vmid: %w", err)
+		return nil,
+			fmt.Errorf("a hypervisor has name, address, port, datastore_id, snippet_store and template_vmid: %w", err)
 	}
 	return list, nil
 }
@@ -69,7 +72,10 @@ func completeHypervisors(list []cluster.Hypervisor) ([]cluster.Hypervisor, error
 		case h.Port < 0 || h.Port > 65535:
 			problems = append(problems, fmt.Errorf("hypervisor %s: port %d is not between 1 and 65535", h.Name, h.Port))
 		case h.TemplateVMID != 0 && h.TemplateVMID < 100:
-			problems = append(problems, fmt.Errorf("hypervisor %s: template_vmid %d is no VM id: they begin at 100", h.Name, h.TemplateVMID))
+			problems = append(
+				problems,
+				fmt.Errorf("hypervisor %s: template_vmid %d is no VM id: they begin at 100", h.Name, h.TemplateVMID),
+			)
 		}
 		seen[h.Name] = true
 		complete[i] = h.WithDefaults()

@@ -253,10 +253,18 @@ func (l *loader) secret(settings *Settings) {
 	if token == "" && settings.Proxmox.TokenFile != "" {
 		raw, err := os.ReadFile(settings.Proxmox.TokenFile)
 		if err != nil {
-			l.problems = append(l.problems, fmt.Errorf("proxmox.token_file (%s): %w", settings.Source("proxmox.token_file"), err))
+			l.problems = append(
+				l.problems, fmt.Errorf("proxmox.token_file (%s): %w", settings.Source("proxmox.token_file"), err),
+			)
 		}
 		if token = strings.TrimSpace(string(raw)); err == nil && token == "" {
-			l.problems = append(l.problems, fmt.Errorf("proxmox.token_file (%s): %s is empty", settings.Source("proxmox.token_file"), settings.Proxmox.TokenFile))
+			l.problems = append(
+				l.problems,
+				fmt.Errorf(
+					"proxmox.token_file (%s): %s is empty", settings.Source("proxmox.token_file"),
+					settings.Proxmox.TokenFile,
+				),
+			)
 		}
 	}
 	settings.Proxmox.Token = NewSecret(strings.TrimSpace(token))
@@ -266,7 +274,9 @@ func (l *loader) hypervisors(settings *Settings) {
 	list, _ := l.values["proxmox.hypervisors"].([]cluster.Hypervisor)
 	complete, err := completeHypervisors(list)
 	if err != nil {
-		l.problems = append(l.problems, fmt.Errorf("proxmox.hypervisors (%s): %w", settings.Source("proxmox.hypervisors"), err))
+		l.problems = append(
+			l.problems, fmt.Errorf("proxmox.hypervisors (%s): %w", settings.Source("proxmox.hypervisors"), err),
+		)
 	}
 	if len(complete) > 0 {
 		settings.Proxmox.Hypervisors = complete

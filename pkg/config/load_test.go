@@ -84,7 +84,10 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestValuesOfAProgram(t *testing.T) {
-	set := LoadOptions{Values: map[string]string{"node_count": "5", "proxmox.pool": "ci"}, Flags: flags(t, "--node-count=2"), Env: env("HIVE_TEST_CPU_CORES=8"), WorkDir: t.TempDir()}
+	set := LoadOptions{
+		Values: map[string]string{"node_count": "5", "proxmox.pool": "ci"}, Flags: flags(t, "--node-count=2"),
+		Env: env("HIVE_TEST_CPU_CORES=8"), WorkDir: t.TempDir(),
+	}
 	s, err := Load(set)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +100,9 @@ func TestValuesOfAProgram(t *testing.T) {
 	}
 	set.Values = map[string]string{"node_cuont": "5", "cpu_cores": "many"}
 	_, err = Load(set)
-	for _, want := range []string{`"node_cuont" is no setting: did you mean "node_count"?`, `cpu_cores: "many" is not a whole number`} {
+	for _, want := range []string{
+		`"node_cuont" is no setting: did you mean "node_count"?`, `cpu_cores: "many" is not a whole number`,
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("missing: %s\nin: %v", want, err)
 		}
@@ -112,7 +117,8 @@ func TestDefaultsAreAValidSpec(t *testing.T) {
 	if problems := s.Spec().Validate(); len(problems) > 0 {
 		t.Error(problems)
 	}
-	if s.NodeCount != 3 || s.Keep != "" || s.ClustersDir != "./clusters" || s.NodeSSHPort != 22 || s.PhaseTimeout("test") != time.Hour || s.PhaseTimeout("x") != 0 || s.File != "" {
+	if s.NodeCount != 3 || s.Keep != "" || s.ClustersDir != "./clusters" || s.NodeSSHPort != 22 ||
+		s.PhaseTimeout("test") != time.Hour || s.PhaseTimeout("x") != 0 || s.File != "" {
 		t.Errorf("got %+v", s)
 	}
 	if diff := cmp.Diff([]string{"smoke"}, s.Suites); diff != "" {
@@ -152,20 +158,34 @@ func TestWhichFileIsRead(t *testing.T) {
 	s, err = load(t, LoadOptions{Flags: flags(t, "--config", "eight.yaml")}, "HIVE_TEST_CONFIG=seven.yaml")
 	expect(s, err, 8)
 	_, err = load(t, LoadOptions{ConfigPath: "missing.yaml"})
-	if failed, ok := errors.AsType[*Error](err); !ok || failed.Usage() || !strings.Contains(err.Error(), "missing.yaml") {
+	if failed, ok := errors.AsType[*Error](err); !ok || failed.Usage() ||
+		!strings.Contains(err.Error(), "missing.yaml") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestPaths(t *testing.T) {
 	dir := t.TempDir()
-	file := write(t, filepath.Join(dir, "conf", "c.yaml"), "scripts_dir: scripts\nbinary: ~/bin/hive\njunit: /abs/j.xml\nproxmox: {ca_file: ca.pem}\n")
-	s, err := Load(LoadOptions{ConfigPath: file, WorkDir: dir, Env: env("HOME=/home/ann", "HIVE_TEST_TOFU_BIN=~/tofu", "TF_VAR_ssh_private_key_path=~/.ssh/id"), Flags: flags(t, "--clusters-dir", "here")})
+	file := write(
+		t, filepath.Join(dir, "conf", "c.yaml"),
+		"scripts_dir: scripts\nbinary: ~/bin/hive\njunit: /abs/j.xml\nproxmox: {ca_file: ca.pem}\n",
+	)
+	s, err := Load(LoadOptions{
+		ConfigPath: file, WorkDir: dir,
+		Env:   env("HOME=/home/ann", "HIVE_TEST_TOFU_BIN=~/tofu", "TF_VAR_ssh_private_key_path=~/.ssh/id"),
+		Flags: flags(t, "--clusters-dir", "here"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{s.ScriptsDir, s.Binary, s.JUnit, s.Proxmox.CAFile, s.TofuBin, s.SSHPrivateKeyPath, s.SSHPublicKeyPath, s.Proxmox.SSHPrivateKeyPath, s.ClustersDir}
-	want := []string{filepath.Join(dir, "conf/scripts"), "/home/ann/bin/hive", "/abs/j.xml", filepath.Join(dir, "conf/ca.pem"), "/home/ann/tofu", "/home/ann/.ssh/id", "/home/ann/.ssh/id.pub", "/home/ann/.ssh/id", "here"}
+	got := []string{
+		s.ScriptsDir, s.Binary, s.JUnit, s.Proxmox.CAFile, s.TofuBin, s.SSHPrivateKeyPath, s.SSHPublicKeyPath,
+		s.Proxmox.SSHPrivateKeyPath, s.ClustersDir,
+	}
+	want := []string{
+		filepath.Join(dir, "conf/scripts"), "/home/ann/bin/hive", "/abs/j.xml", filepath.Join(dir, "conf/ca.pem"),
+		"/home/ann/tofu", "/home/ann/.ssh/id", "/home/ann/.ssh/id.pub", "/home/ann/.ssh/id", "here",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -174,7 +194,8 @@ func TestPaths(t *testing.T) {
 // The .env file of the scripts that this program follows works as it is.
 func TestUpstreamVariables(t *testing.T) {
 	s, err := Load(LoadOptions{WorkDir: t.TempDir(), Env: env(
-		"PROXMOX_VE_API_TOKEN=tofu@pve!x=0000-1111", "PROXMOX_VE_INSECURE=true", "TF_VAR_proxmox_endpoint=https://pve1:8006/", "TF_VAR_proxmox_ssh_username=tofu",
+		"PROXMOX_VE_API_TOKEN=tofu@pve!x=0000-1111", "PROXMOX_VE_INSECURE=true",
+		"TF_VAR_proxmox_endpoint=https://pve1:8006/", "TF_VAR_proxmox_ssh_username=tofu",
 		"TF_VAR_ssh_private_key_path=/k", "TF_VAR_ssh_public_key_path=/k2.pub",
 		`TF_VAR_nodes=[
   { name = "pve1", address = "10.0.0.1", port = 22, datastore_id = "zfs" },
@@ -184,7 +205,8 @@ func TestUpstreamVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.Proxmox
-	if p.Token.Reveal() != "tofu@pve!x=0000-1111" || !p.Insecure || p.Endpoint != "https://pve1:8006/" || p.SSHUsername != "tofu" || p.SSHPrivateKeyPath != "/k" || s.SSHPublicKeyPath != "/k2.pub" {
+	if p.Token.Reveal() != "tofu@pve!x=0000-1111" || !p.Insecure || p.Endpoint != "https://pve1:8006/" ||
+		p.SSHUsername != "tofu" || p.SSHPrivateKeyPath != "/k" || s.SSHPublicKeyPath != "/k2.pub" {
 		t.Errorf("got %+v", s)
 	}
 	want := []cluster.Hypervisor{
@@ -193,11 +215,20 @@ func TestUpstreamVariables(t *testing.T) {
 	if diff := cmp.Diff(want, p.Hypervisors); diff != "" {
 		t.Error(diff)
 	}
-	s, err = Load(LoadOptions{WorkDir: t.TempDir(), Env: env(`TF_VAR_nodes=[{"name":"a","address":"10.0.0.1"}]`, "PROXMOX_VE_ENDPOINT=https://p", "TF_VAR_proxmox_endpoint=https://t")})
+	s, err = Load(LoadOptions{
+		WorkDir: t.TempDir(),
+		Env: env(
+			`TF_VAR_nodes=[{"name":"a","address":"10.0.0.1"}]`, "PROXMOX_VE_ENDPOINT=https://p",
+			"TF_VAR_proxmox_endpoint=https://t",
+		),
+	})
 	if err != nil || s.Proxmox.Endpoint != "https://p" {
 		t.Fatalf("%v %v", s, err)
 	}
-	if diff := cmp.Diff([]cluster.Hypervisor{{Name: "a", Address: "10.0.0.1", Port: 22, Datastore: "local-lvm", SnippetStore: "local"}}, s.Proxmox.Hypervisors); diff != "" {
+	if diff := cmp.Diff(
+		[]cluster.Hypervisor{{Name: "a", Address: "10.0.0.1", Port: 22, Datastore: "local-lvm", SnippetStore: "local"}},
+		s.Proxmox.Hypervisors,
+	); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -206,16 +237,20 @@ func TestBadValuesAreReportedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, FileName), "cpu_cores: many\n")
 	_, err := Load(LoadOptions{WorkDir: dir, Flags: flags(t, "--keep=sometimes", "--node-count=11"), Env: env(
-		"HIVE_TEST_MEMORY_MB=8G", "HIVE_TEST_TIMEOUT_UP=soon", "HIVE_TEST_SIM=perhaps", "HIVE_TEST_OUTPUT=xml", "TF_VAR_nodes=[{name=", "HIVE_TEST_PROXMOX_VMID_RANGE=9", "HIVE_TEST_PROXMOX_TOKEN_FILE=/nonexistent/token",
+		"HIVE_TEST_MEMORY_MB=8G", "HIVE_TEST_TIMEOUT_UP=soon", "HIVE_TEST_SIM=perhaps", "HIVE_TEST_OUTPUT=xml",
+		"TF_VAR_nodes=[{name=", "HIVE_TEST_PROXMOX_VMID_RANGE=9", "HIVE_TEST_PROXMOX_TOKEN_FILE=/nonexistent/token",
 	)})
 	failed, ok := errors.AsType[*Error](err)
 	if !ok || len(failed.Problems) != 10 || failed.Usage() {
 		t.Fatalf("got %v", err)
 	}
 	for _, want := range []string{
-		FileName + `:1: cpu_cores: it must be a whole number, not "many"`, `environment HIVE_TEST_MEMORY_MB: "8G" is not a whole number`, `HIVE_TEST_TIMEOUT_UP: "soon" is not a duration`,
-		`HIVE_TEST_SIM: "perhaps" is neither`, `"xml" is not one of table, wide, json, yaml`, "TF_VAR_nodes: it is not a list like", `HIVE_TEST_PROXMOX_VMID_RANGE: "9" is not of the form`,
-		`--keep: "sometimes" is not one of never, on-failure, always`, "--node-count: 11 is not between 1 and 10", "/nonexistent/token",
+		FileName + `:1: cpu_cores: it must be a whole number, not "many"`,
+		`environment HIVE_TEST_MEMORY_MB: "8G" is not a whole number`, `HIVE_TEST_TIMEOUT_UP: "soon" is not a duration`,
+		`HIVE_TEST_SIM: "perhaps" is neither`, `"xml" is not one of table, wide, json, yaml`,
+		"TF_VAR_nodes: it is not a list like", `HIVE_TEST_PROXMOX_VMID_RANGE: "9" is not of the form`,
+		`--keep: "sometimes" is not one of never, on-failure, always`, "--node-count: 11 is not between 1 and 10",
+		"/nonexistent/token",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing: %s\nin:\n%s", want, err)
@@ -231,11 +266,14 @@ func TestBadValuesAreReportedAtOnce(t *testing.T) {
 func TestWhatHasADefaultIsNotEmpty(t *testing.T) {
 	for _, arg := range []string{"--clusters-dir=", "--management-bridge= ", "--ssh-user=", "--os-image="} {
 		_, err := Load(LoadOptions{WorkDir: t.TempDir(), Env: env(), Flags: flags(t, arg)})
-		if failed, ok := errors.AsType[*Error](err); !ok || !failed.Usage() || !strings.Contains(err.Error(), "it is empty: leave it out for ") {
+		if failed, ok := errors.AsType[*Error](err); !ok || !failed.Usage() ||
+			!strings.Contains(err.Error(), "it is empty: leave it out for ") {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}
-	if _, err := Load(LoadOptions{WorkDir: t.TempDir(), Env: env(), Flags: flags(t, "--lock-dir=", "--gateway=")}); err != nil {
+	if _, err := Load(LoadOptions{
+		WorkDir: t.TempDir(), Env: env(), Flags: flags(t, "--lock-dir=", "--gateway="),
+	}); err != nil {
 		t.Errorf("what is empty by default: %v", err)
 	}
 }
@@ -262,7 +300,8 @@ func TestHypervisorsInTheEnvironment(t *testing.T) {
 		`[{name="a",port="twenty-two"}]`: "port",
 	} {
 		_, err := Load(LoadOptions{WorkDir: t.TempDir(), Env: env("HIVE_TEST_PROXMOX_HYPERVISORS=" + text)})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "HIVE_TEST_PROXMOX_HYPERVISORS") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "HIVE_TEST_PROXMOX_HYPERVISORS") {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}
@@ -276,7 +315,9 @@ func TestListsInTheEnvironment(t *testing.T) {
 	if diff := cmp.Diff([]string{"smoke", "./e2e.sh --only a,b"}, s.Suites); diff != "" {
 		t.Error(diff)
 	}
-	s, err = Load(LoadOptions{WorkDir: t.TempDir(), Env: env(), Flags: flags(t, "--suite", "a,b", "--suite", `say "x"`)})
+	s, err = Load(LoadOptions{
+		WorkDir: t.TempDir(), Env: env(), Flags: flags(t, "--suite", "a,b", "--suite", `say "x"`),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +327,10 @@ func TestListsInTheEnvironment(t *testing.T) {
 }
 
 func TestVariablesOfSuites(t *testing.T) {
-	s, err := Load(LoadOptions{WorkDir: t.TempDir(), Env: env(), Flags: flags(t, "--suite-env", "A", "--suite-env", "B_2=x=y, z\nlast", "--suite-env", "C=")})
+	s, err := Load(LoadOptions{
+		WorkDir: t.TempDir(), Env: env(),
+		Flags: flags(t, "--suite-env", "A", "--suite-env", "B_2=x=y, z\nlast", "--suite-env", "C="),
+	})
 	if diff := cmp.Diff([]string{"A", "B_2=x=y, z\nlast", "C="}, s.SuiteEnv); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}
@@ -318,7 +362,11 @@ func TestSecretsAreNeverShown(t *testing.T) {
 			var table strings.Builder
 			_ = WriteTable(&table)
 			holder := struct{ s Settings }{s}
-			shown := fmt.Sprint(s, err, &s, holder, s.Values()) + fmt.Sprintf("%+v %#v %s %q %x %d %+v %#v", s, s, s.Proxmox.Token, s.Proxmox.Token, s.Proxmox.Token, s.Proxmox.Token, holder, holder) +
+			shown := fmt.Sprint(s, err, &s, holder, s.Values()) +
+				fmt.Sprintf(
+					"%+v %#v %s %q %x %d %+v %#v", s, s, s.Proxmox.Token, s.Proxmox.Token, s.Proxmox.Token,
+					s.Proxmox.Token, holder, holder,
+				) +
 				string(asJSON) + string(asYAML) + table.String()
 			if strings.Contains(shown, "s3cr3t") || strings.Contains(shown, fmt.Sprintf("%x", secret)) {
 				t.Errorf("the secret is shown: %s", shown)
@@ -391,20 +439,27 @@ func TestTableIsConsistent(t *testing.T) {
 		}
 	}
 	var markdown strings.Builder
-	if err := WriteMarkdown(&markdown); err != nil || !strings.Contains(markdown.String(), "| `timeouts.up` | `--timeout-up` | `HIVE_TEST_TIMEOUT_UP` | `20m` | limit of up, stopping included |") {
+	if err := WriteMarkdown(&markdown); err != nil ||
+		!strings.Contains(
+			markdown.String(),
+			"| `timeouts.up` | `--timeout-up` | `HIVE_TEST_TIMEOUT_UP` | `20m` | limit of up, stopping included |",
+		) {
 		t.Errorf("%v\n%s", err, markdown.String())
 	}
 }
 
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour, " 36h ": 36 * time.Hour, "0": 0, "0d": 0,
+		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour,
+		" 36h ": 36 * time.Hour, "0": 0, "0d": 0,
 	} {
 		if got, err := ParseDuration(text); err != nil || got != want {
 			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "d", "2 d", "tomorrow", "2d3", "1.5d", "12h2d", "99999999999999999999d", "106752d"} {
+	for _, text := range []string{
+		"", "d", "2 d", "tomorrow", "2d3", "1.5d", "12h2d", "99999999999999999999d", "106752d",
+	} {
 		if got, err := ParseDuration(text); err == nil {
 			t.Errorf("%q was read as %v", text, got)
 		}
@@ -422,7 +477,8 @@ func TestDurationFlagsTakeDays(t *testing.T) {
 	if err != nil || settings.TTL != 48*time.Hour || settings.Timeouts.Up != 20*time.Minute || *older != 25*time.Hour {
 		t.Errorf("ttl %v, timeouts.up %v, --older-than %v: %v", settings.TTL, settings.Timeouts.Up, *older, err)
 	}
-	if err := flags.Parse([]string{"--ttl", "soon"}); err == nil || !strings.Contains(err.Error(), "is not a duration") {
+	if err := flags.Parse([]string{"--ttl", "soon"}); err == nil ||
+		!strings.Contains(err.Error(), "is not a duration") {
 		t.Errorf("--ttl soon: %v", err)
 	}
 }

@@ -198,10 +198,14 @@ func (s Settings) Values() []Value {
 // Spec is the cluster that the settings ask for, on Proxmox VE.
 func (s Settings) Spec() cluster.Spec {
 	return cluster.Spec{
-		Deployer: s.Deployer, NodeCount: s.NodeCount, CPUCores: s.CPUCores, MemoryMB: s.MemoryMB, DiskSizeGB: s.DiskSizeGB,
-		OSImage: s.OSImage, Hypervisors: s.Proxmox.Hypervisors, ManagementBridge: s.ManagementBridge, DataBridge: s.DataBridge, SSHUser: s.SSHUser,
+		Deployer: s.Deployer, NodeCount: s.NodeCount, CPUCores: s.CPUCores, MemoryMB: s.MemoryMB,
+		DiskSizeGB: s.DiskSizeGB,
+		OSImage:    s.OSImage, Hypervisors: s.Proxmox.Hypervisors, ManagementBridge: s.ManagementBridge,
+		DataBridge: s.DataBridge, SSHUser: s.SSHUser,
 		Template: s.Template, CloudInit: s.CloudInit,
-		Network: cluster.Network{Addresses: s.Network.Addresses, DataAddresses: s.Network.DataAddresses, Gateway: s.Network.Gateway},
+		Network: cluster.Network{
+			Addresses: s.Network.Addresses, DataAddresses: s.Network.DataAddresses, Gateway: s.Network.Gateway,
+		},
 	}
 }
 

@@ -38,7 +38,9 @@ func loadSSHConfig(path, home string) SSHConfig {
 		c.config, err = ssh_config.Decode(bytes.NewReader(raw))
 	}
 	if err != nil {
-		c.err = fmt.Errorf("%s cannot be used: %w: correct it, or name another with ssh.config_file (/dev/null: none)", path, err)
+		c.err = fmt.Errorf(
+			"%s cannot be used: %w: correct it, or name another with ssh.config_file (/dev/null: none)", path, err,
+		)
 	}
 	return c
 }
@@ -176,7 +178,8 @@ func (c SSHConfig) jump(text string) (hop cluster.JumpHost, alias string, err er
 		alias = host
 	}
 	alias = strings.Trim(alias, "[]")
-	if alias == "" || strings.ContainsAny(alias, " \t/\"'") || strings.HasPrefix(alias, "-") || strings.HasPrefix(hop.User, "-") {
+	if alias == "" || strings.ContainsAny(alias, " \t/\"'") || strings.HasPrefix(alias, "-") ||
+		strings.HasPrefix(hop.User, "-") {
 		return hop, "", fmt.Errorf("%q is no jump host: write user@host or user@host:port, several with commas", text)
 	}
 	hop.Host = cmp.Or(strings.ReplaceAll(c.get("HostName", alias), "%h", alias), alias)

@@ -81,7 +81,10 @@ func TestProxyJump(t *testing.T) {
 	if _, err := c.jumps("loop1"); err != nil {
 		t.Errorf("hosts that name each other: %v", err)
 	}
-	for _, text := range []string{"joe@", "a b", "host:0", "host:x", "-oProxyCommand=x", "-l@host", "a,,b", "'", "joe@a\nProxyCommand x", "joe\nProxyCommand x@a", "fe80::1%a b", "a%h", "jo\"e@a"} {
+	for _, text := range []string{
+		"joe@", "a b", "host:0", "host:x", "-oProxyCommand=x", "-l@host", "a,,b", "'", "joe@a\nProxyCommand x",
+		"joe\nProxyCommand x@a", "fe80::1%a b", "a%h", "jo\"e@a",
+	} {
 		if got, err := c.jumps(text); err == nil {
 			t.Errorf("%q is taken as %q", text, got)
 		}
@@ -97,7 +100,10 @@ func TestHostsFileWithSSHConfig(t *testing.T) {
 		}
 		return LoadHosts(t.Context(), file, c)
 	}
-	hosts, err := load("nodes: [{name: lab-1}, {name: lab-2, management: 'fd00::2', data: 'fd01::2'}, {name: lab-3, management: localhost}]")
+	hosts, err := load(
+		"nodes: [{name: lab-1}, {name: lab-2, management: 'fd00::2', data: 'fd01::2'}, {name: lab-3, management: " +
+			"localhost}]",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +123,20 @@ func TestHostsFileWithSSHConfig(t *testing.T) {
 	}
 
 	// What the hosts file says wins.
-	hosts, err = load("ssh_user: root\nssh_port: 22\nssh_key_path: " + c.home + "/.ssh/id_ed25519\nproxy_jump: none\nnodes: [{name: lab-1}]")
-	if err != nil || hosts.SSHUser != "root" || hosts.Nodes[0].SSHPort != 22 || len(hosts.ProxyJump) != 0 || filepath.Base(hosts.SSHKeyPath) != "id_ed25519" {
+	hosts, err = load(
+		"ssh_user: root\nssh_port: 22\nssh_key_path: " + c.home + "/.ssh/id_ed25519\nproxy_jump: none\nnodes: [{name: lab-1}]",
+	)
+	if err != nil || hosts.SSHUser != "root" || hosts.Nodes[0].SSHPort != 22 || len(hosts.ProxyJump) != 0 ||
+		filepath.Base(hosts.SSHKeyPath) != "id_ed25519" {
 		t.Errorf("got %+v, %v", hosts, err)
 	}
-	if _, err := load("nodes: [{name: lab-1}, {name: other, management: 10.0.0.1}]"); err == nil || !strings.Contains(err.Error(), "different values of User") {
+	if _, err := load("nodes: [{name: lab-1}, {name: other, management: 10.0.0.1}]"); err == nil ||
+		!strings.Contains(err.Error(), "different values of User") {
 		t.Errorf("nodes with different users: %v", err)
 	}
-	if _, err := load("ssh_key_path: " + c.home + "/.ssh/id_work\nssh_user: u\nproxy_jump: none\nnodes: [{name: x, management: no-such-host.invalid}]"); err == nil || !strings.Contains(err.Error(), "cannot be looked up") {
+	if _, err := load(
+		"ssh_key_path: " + c.home + "/.ssh/id_work\nssh_user: u\nproxy_jump: none\nnodes: [{name: x, management: no-such-host.invalid}]",
+	); err == nil || !strings.Contains(err.Error(), "cannot be looked up") {
 		t.Errorf("a name that nobody knows: %v", err)
 	}
 }
@@ -189,7 +201,8 @@ func TestBrokenSSHConfig(t *testing.T) {
 	}
 	env["HIVE_TEST_SSH_CONFIG_FILE"] = "/dev/null"
 	settings, err := Load(LoadOptions{Env: get, WorkDir: home})
-	if diff := cmp.Diff(cluster.JumpHosts{{User: "joe", Host: "host", Port: 22}}, settings.SSH.Jumps); err != nil || diff != "" {
+	if diff := cmp.Diff(cluster.JumpHosts{{User: "joe", Host: "host", Port: 22}}, settings.SSH.Jumps); err != nil ||
+		diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }

@@ -125,7 +125,8 @@ func (s Setting) check(value any) error {
 		if len(s.OneOf) > 0 && !slices.Contains(s.OneOf, v) {
 			return fmt.Errorf("%q is not one of %s", v, strings.Join(s.OneOf, ", "))
 		}
-		if usual, _ := s.Default.(string); usual != "" && strings.TrimSpace(v) == "" { // a variable that is not set, most likely
+		// a variable that is not set, most likely
+		if usual, _ := s.Default.(string); usual != "" && strings.TrimSpace(v) == "" {
 			return fmt.Errorf("it is empty: leave it out for %s", usual)
 		}
 		if s.Key == "proxmox.vmid_range" && !idRangePattern.MatchString(v) {

@@ -13,15 +13,16 @@ import (
 // Deployer makes, removes and describes the machines of clusters. Calls for one cluster must not overlap; calls for
 // different clusters may, in this process and in others. Up and Down can be repeated after any failure.
 type Deployer interface {
-	// Up makes everything exist as asked for and returns once all machines are started; they may still be booting. A plan
-	// that would delete or replace what was completely made, or change it so that a restart is needed, is not applied
-	// unless the request allows it: the error is a *RefusedError. Up restarts nothing itself: such changes wait for the
-	// next start. On cancellation it waits for the work in hand to be recorded, and the error matches context.Canceled.
+	// Up makes everything exist as asked for and returns once all machines are started; they may still be booting. A
+	// plan that would delete or replace what was completely made, or change it so that a restart is needed, is not
+	// applied unless the request allows it: the error is a *RefusedError. Up restarts nothing itself: such changes wait
+	// for the next start. On cancellation it waits for the work in hand to be recorded, and the error matches
+	// context.Canceled.
 	Up(ctx context.Context, r Request) (Result, error)
 	// Plan returns what Up would do, and does nothing: nothing is written below r.Dir, and hypervisors are only read.
 	Plan(ctx context.Context, r Request) (Plan, error)
-	// Down removes everything that Up recorded in r.Dir, using what Up wrote there. It succeeds if nothing was recorded.
-	// Only r.Dir is needed; r.Spec.Hypervisors, if set, replace how hypervisors were reached at the time.
+	// Down removes everything that Up recorded in r.Dir, using what Up wrote there. It succeeds if nothing was
+	// recorded. Only r.Dir is needed; r.Spec.Hypervisors, if set, replace how hypervisors were reached at the time.
 	Down(ctx context.Context, r Request) error
 	// Power returns the live state of every node, in order. It never fails as a whole.
 	Power(ctx context.Context, r *cluster.Record) []Power
@@ -76,16 +77,16 @@ type Reserver interface {
 	// Reserve chooses id, hypervisor and MACs of every node that the specification asks for and the record lacks, and
 	// returns those only.
 	Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
-	// Assign returns the record's nodes with what is still open filled in: where the template of each is, and its static
-	// addresses. What was chosen before stays, except the hypervisor of a VM that others have moved.
+	// Assign returns the record's nodes with what is still open filled in: where the template of each is, and its
+	// static addresses. What was chosen before stays, except the hypervisor of a VM that others have moved.
 	Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, error)
 }
 
 // Leaser keeps other runs, on any machine, away from the ids of machines that do not exist yet.
 type Leaser interface {
-	// Acquire holds the ids of nodes whose machines do not exist yet until Release. Nodes that the record before did not
-	// have (nil: none) may get other ids. Claims outlive a run that fails: the next run of the cluster goes on with them,
-	// and ReleaseAll ends them.
+	// Acquire holds the ids of nodes whose machines do not exist yet until Release. Nodes that the record before did
+	// not have (nil: none) may get other ids. Claims outlive a run that fails: the next run of the cluster goes on with
+	// them, and ReleaseAll ends them.
 	Acquire(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error
 	// Release gives the claims of this run up: the machines exist.
 	Release(ctx context.Context, r *cluster.Record, sink progress.Sink)
@@ -95,14 +96,14 @@ type Leaser interface {
 
 // Owner tells whose machines are, and writes it on them.
 type Owner interface {
-	// EnsureFree is an error unless the ids of the named nodes are free now. What an interrupted run left half made there
-	// is deleted.
+	// EnsureFree is an error unless the ids of the named nodes are free now. What an interrupted run left half made
+	// there is deleted.
 	EnsureFree(ctx context.Context, r *cluster.Record, nodes []string, sink progress.Sink) error
-	// InUse is an error if the machine of one of the named nodes, which no up has finished, runs because somebody else has
-	// started it.
+	// InUse is an error if the machine of one of the named nodes, which no up has finished, runs because somebody else
+	// has started it.
 	InUse(ctx context.Context, r *cluster.Record, nodes []string) error
-	// CheckOwnership is an error if, live, a machine that is not ours has an id of the record. OpenTofu must not run then:
-	// its state may name that machine. It is an *UnseenError if all that is wrong is that some cannot be read.
+	// CheckOwnership is an error if, live, a machine that is not ours has an id of the record. OpenTofu must not run
+	// then: its state may name that machine. It is an *UnseenError if all that is wrong is that some cannot be read.
 	CheckOwnership(ctx context.Context, r *cluster.Record) error
 	// Verify proves by live calls that every machine of the record exists and is ours.
 	Verify(ctx context.Context, r *cluster.Record) error
@@ -130,7 +131,8 @@ type KeyReader interface {
 
 // PlanReader shows what was planned.
 type PlanReader interface {
-	// PlanText returns the last plan that Up made in a directory, for people; empty if there is none. It changes nothing.
+	// PlanText returns the last plan that Up made in a directory, for people; empty if there is none. It changes
+	// nothing.
 	PlanText(ctx context.Context, r Request) (string, error)
 }
 
@@ -141,8 +143,8 @@ type Diagnoser interface {
 	Describe(ctx context.Context, r *cluster.Record, node cluster.Node) []Diagnostic
 	// DescribeGuest asks the guest itself over what does not need its network: the guest agent.
 	DescribeGuest(ctx context.Context, r *cluster.Record, node cluster.Node) []Diagnostic
-	// Warnings passes on what tasks of the record's machines that began since then have warned of, and was not passed on
-	// before: those that OpenTofu has started. It tells what it can.
+	// Warnings passes on what tasks of the record's machines that began since then have warned of, and was not passed
+	// on before: those that OpenTofu has started. It tells what it can.
 	Warnings(ctx context.Context, r *cluster.Record, since time.Time)
 }
 

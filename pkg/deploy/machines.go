@@ -17,7 +17,8 @@ type VMRef struct {
 	Hypervisor string
 	Protected  bool   // nothing may delete it before that is taken off
 	Lock       string // why Proxmox VE keeps others away from it, such as backup; empty: it does not
-	// Storages are where its disks are, Snippets the volumes of its cloud-init snippets: what may be left when it is gone.
+	// Storages are where its disks are, Snippets the volumes of its cloud-init snippets: what may be left when it is
+	// gone.
 	Storages []string
 	Snippets []string
 }
@@ -28,7 +29,8 @@ func (v VMRef) String() string { return fmt.Sprintf("VM %d %s on %s", v.VMID, v.
 // Power is a node's live state as its hypervisor reports it.
 type Power struct {
 	Power string // running, stopped, missing, foreign (the id is somebody else's VM) or unknown
-	Why   string // why Power is unknown; empty: it says itself that it does not know, as it does for a moment after its start
+	// why Power is unknown; empty: it says itself that it does not know, as it does for a moment after its start
+	Why   string
 	Agent string // ok, silent, off or unknown
 	// Management and Data are the addresses reported now; invalid if unknown.
 	Management, Data netip.Addr
@@ -91,7 +93,8 @@ func (e *UnmarkedError) NodeName() string { return e.VM.Name }
 
 // Hint marks it again, or lets it go.
 func (e *UnmarkedError) Hint() string {
-	return "if it is the cluster's, mark it again: " + e.Mend + "\nif it is not, take the owner id out of its description"
+	return "if it is the cluster's, mark it again: " + e.Mend +
+		"\nif it is not, take the owner id out of its description"
 }
 
 // Dead says why the node of a VM in that state cannot be alive; empty where it can.
@@ -125,8 +128,8 @@ type Run struct {
 	Place string
 	PID   int
 	Start string
-	// Destroys says that it destroys the cluster at its end, whatever happens, Provisioning that the cluster was never up
-	// so far.
+	// Destroys says that it destroys the cluster at its end, whatever happens, Provisioning that the cluster was never
+	// up so far.
 	Destroys, Provisioning bool
 	// Deletes are the VMs that it is about to delete, where it knows no others.
 	Deletes []VMRef

@@ -22,8 +22,8 @@ type Change struct {
 	Action Action `json:"action"`
 	// VM says that the resource is the VM itself, not something it needs.
 	VM bool `json:"vm"`
-	// Vanished says that an earlier run made the VM and the hypervisors no longer show it. Either it was removed by hand,
-	// or the token may not see it: creating it again would then overwrite a living VM of the same id.
+	// Vanished says that an earlier run made the VM and the hypervisors no longer show it. Either it was removed by
+	// hand, or the token may not see it: creating it again would then overwrite a living VM of the same id.
 	Vanished bool `json:"vanished,omitempty"`
 	// Unfinished says that the resource is replaced because an earlier run could not complete it.
 	Unfinished bool `json:"unfinished,omitempty"`

@@ -102,7 +102,9 @@ func Evaluate(strays []Orphan, lives []RunStatus, rule ReapRule) []Decision {
 		verdicts = append(verdicts, v)
 	}
 	slices.SortStableFunc(verdicts, func(a, b Decision) int {
-		return cmp.Or(strings.Compare(string(a.Cluster), string(b.Cluster)), strings.Compare(a.Owner, b.Owner), a.VMID-b.VMID)
+		return cmp.Or(
+			strings.Compare(string(a.Cluster), string(b.Cluster)), strings.Compare(a.Owner, b.Owner), a.VMID-b.VMID,
+		)
 	})
 	return verdicts
 }
@@ -131,7 +133,11 @@ func judge(mates []Orphan, lives []RunStatus, rule ReapRule) (action ReapAction,
 	age := rule.Now.Sub(mates[0].Created)
 	switch {
 	case !expires.IsZero() && !rule.Now.Before(expires):
-		return ReapDelete, "expired", fmt.Sprintf("at %s, %s ago", expires.UTC().Format(time.RFC3339), progress.FormatLimit(rule.Now.Sub(expires).Truncate(time.Second)))
+		return ReapDelete, "expired",
+			fmt.Sprintf(
+				"at %s, %s ago", expires.UTC().Format(time.RFC3339),
+				progress.FormatLimit(rule.Now.Sub(expires).Truncate(time.Second)),
+			)
 	case dead != nil:
 		return ReapDelete, Orphaned, orphaned(*dead)
 	case rule.OlderThan > 0 && !mates[0].Created.IsZero() && age > rule.OlderThan:
@@ -186,16 +192,16 @@ func Ended(strays []Orphan, lives []RunStatus, rule ReapRule) []RunStatus {
 type Reaper interface {
 	// Alive is a *LiveError if a run is at work on the cluster now.
 	Alive(ctx context.Context, r *cluster.Record) error
-	// Hold lets others see that the cluster is being reaped, until release is called with how that ended. What a reap that
-	// dies or fails leaves is found by the next one, VMs or none.
+	// Hold lets others see that the cluster is being reaped, until release is called with how that ended. What a reap
+	// that dies or fails leaves is found by the next one, VMs or none.
 	Hold(ctx context.Context, r *cluster.Record, sink progress.Sink) (release func(err error))
 	// Gone are VMs of the cluster that an earlier reap has deleted, and maybe not swept up after.
 	Gone(r *cluster.Record) []VMRef
 	// Settle waits until no VM is in the making any more on the ids that the cluster has claimed, and marks those that
 	// turn out to be its as such. With patience it waits also for those that may still appear.
 	Settle(ctx context.Context, r *cluster.Record, patience bool, sink progress.Sink) error
-	// Clear takes away what else the cluster's runs have left: snippets of VMs that were never made, and, last, the mark
-	// of a run.
+	// Clear takes away what else the cluster's runs have left: snippets of VMs that were never made, and, last, the
+	// mark of a run.
 	Clear(ctx context.Context, r *cluster.Record) error
 }
 
@@ -232,7 +238,9 @@ type Trace struct {
 
 // Something tells whether there is anything to delete.
 func (plan *ReapPlan) Something() bool {
-	return len(plan.Traces) > 0 || slices.ContainsFunc(plan.Verdicts, func(v Decision) bool { return v.Action == ReapDelete })
+	return len(plan.Traces) > 0 || slices.ContainsFunc(
+		plan.Verdicts, func(v Decision) bool { return v.Action == ReapDelete },
+	)
 }
 
 // Targets are the clusters to destroy, as records that name owner and VMs, and whether a run of each died unfinished.
@@ -240,7 +248,9 @@ func (plan *ReapPlan) Targets(pool string) (records []*cluster.Record, unfinishe
 	at := func(name cluster.Name, owner string) int {
 		i := slices.IndexFunc(records, func(r *cluster.Record) bool { return r.Owner.ID == owner && r.Name == name })
 		if i < 0 {
-			records = append(records, &cluster.Record{Name: name, Owner: cluster.Owner{ID: owner}, Target: cluster.Target{Pool: pool}})
+			records = append(records, &cluster.Record{
+				Name: name, Owner: cluster.Owner{ID: owner}, Target: cluster.Target{Pool: pool},
+			})
 			unfinished = append(unfinished, false)
 			i = len(records) - 1
 		}
@@ -249,7 +259,9 @@ func (plan *ReapPlan) Targets(pool string) (records []*cluster.Record, unfinishe
 	for _, v := range plan.Verdicts {
 		if v.Action == ReapDelete {
 			i := at(v.Cluster, v.Owner)
-			records[i].Nodes = append(records[i].Nodes, cluster.Node{Name: v.Name, VMID: v.VMID, Hypervisor: v.Hypervisor})
+			records[i].Nodes = append(records[i].Nodes, cluster.Node{
+				Name: v.Name, VMID: v.VMID, Hypervisor: v.Hypervisor,
+			})
 			unfinished[i] = unfinished[i] || v.Reason == Orphaned
 		}
 	}

@@ -8,7 +8,10 @@ import (
 func TestJudge(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	stray := func(edit func(*Orphan)) []Orphan {
-		s := Orphan{VMRef: VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}, Cluster: "ci-1", Owner: "me", Created: now.Add(-5 * time.Hour)}
+		s := Orphan{
+			VMRef: VMRef{VMID: 20000, Name: "ci-1-1", Hypervisor: "pve1"}, Cluster: "ci-1", Owner: "me",
+			Created: now.Add(-5 * time.Hour),
+		}
 		if edit != nil {
 			edit(&s)
 		}
@@ -16,7 +19,9 @@ func TestJudge(t *testing.T) {
 	}
 	expired := func(s *Orphan) { s.Expires = now }
 	life := func(edit func(*RunStatus)) []RunStatus {
-		l := RunStatus{Cluster: "ci-1", Owner: "me", What: "full of cluster ci-1 by me@host", Until: now.Add(time.Minute)}
+		l := RunStatus{
+			Cluster: "ci-1", Owner: "me", What: "full of cluster ci-1 by me@host", Until: now.Add(time.Minute),
+		}
 		edit(&l)
 		return []RunStatus{l}
 	}

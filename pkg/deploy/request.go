@@ -23,15 +23,15 @@ type Request struct {
 	Pool string
 	// SSHPublicKey may log in to the nodes as Spec.SSHUser, in authorized_keys form.
 	SSHPublicKey string
-	// Leaving are the names of nodes that an earlier request made and that this one leaves out on purpose: what belongs to
-	// them may be deleted.
+	// Leaving are the names of nodes that an earlier request made and that this one leaves out on purpose: what belongs
+	// to them may be deleted.
 	Leaving []string
 	// Refresh says that some of the VMs are known to be gone: Down looks at each before it removes what is recorded.
 	Refresh bool
 	// Allow is what else a plan may do to what exists.
 	Allow Allowed
-	// Check, if set, is called after a plan was read and before it is applied, unless it changes nothing. Its error stops
-	// Up. This is the last moment to see that the ids of what will be created are free.
+	// Check, if set, is called after a plan was read and before it is applied, unless it changes nothing. Its error
+	// stops Up. This is the last moment to see that the ids of what will be created are free.
 	Check func(ctx context.Context, p Plan) error
 }
 

@@ -17,13 +17,19 @@ func (s *session) change() error {
 		return err
 	}
 	given := func(key string, asked, made any) bool { return s.Settings.Given(key) && asked != made }
-	needsRestart := given("cpu_cores", asked.CPUCores, made.CPUCores) || given("memory_mb", asked.MemoryMB, made.MemoryMB)
+	needsRestart := given("cpu_cores", asked.CPUCores, made.CPUCores) ||
+		given("memory_mb", asked.MemoryMB, made.MemoryMB)
 	if given("disk_size_gb", asked.DiskSizeGB, made.DiskSizeGB) {
 		switch {
 		case asked.DiskSizeGB < made.DiskSizeGB:
-			return usage(fmt.Errorf("the disks of cluster %q have %d GiB and cannot shrink to %d", s.Name, made.DiskSizeGB, asked.DiskSizeGB))
+			return usage(fmt.Errorf(
+				"the disks of cluster %q have %d GiB and cannot shrink to %d", s.Name, made.DiskSizeGB,
+				asked.DiskSizeGB,
+			))
 		case needsRestart:
-			return usage(fmt.Errorf("the disks of running VMs grow alone: change CPUs and memory in another `hive-test up %s`", s.Name))
+			return usage(fmt.Errorf(
+				"the disks of running VMs grow alone: change CPUs and memory in another `hive-test up %s`", s.Name,
+			))
 		}
 		made.DiskSizeGB = asked.DiskSizeGB
 	}

@@ -23,7 +23,10 @@ type ConfigureRequest struct {
 
 // Configure installs hive on every node, forms the cluster, and waits until every node is healthy.
 func (e *Engine) Configure(ctx context.Context, request ConfigureRequest) (Outcome, error) {
-	if err := errors.Join(checkHive(request.Settings, request.Settings.Hive.Layout), checkCourse(request.From, request.OnlyNodes, request.Force)); err != nil {
+	if err := errors.Join(
+		checkHive(request.Settings, request.Settings.Hive.Layout),
+		checkCourse(request.From, request.OnlyNodes, request.Force),
+	); err != nil {
 		return Outcome{}, err
 	}
 	return e.do(ctx, "configure", request.Request, func(s *session) error {
@@ -72,7 +75,9 @@ func checkCourse(from, which string, force bool) error {
 	case force && which != "":
 		problem = errors.New("--force forms the cluster of all nodes anew: it does not go with --only-nodes")
 	case force && after(hive.StepStop):
-		problem = fmt.Errorf("--force forms the cluster anew, which begins with stopping hive: it does not go with --from %s", from)
+		problem = fmt.Errorf(
+			"--force forms the cluster anew, which begins with stopping hive: it does not go with --from %s", from,
+		)
 	case which != "" && after(hive.StepStop) && from != hive.StepStart:
 		problem = fmt.Errorf("%s is a step of the whole cluster: --from %s does not go with --only-nodes", from, from)
 	}

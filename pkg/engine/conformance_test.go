@@ -25,12 +25,16 @@ func Simulated(t *testing.T) (clustersDir string) {
 	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	t.Setenv("CLUSTERS", dir)
-	start := exec.Command("hive-sim", "pve", "start", "--clusters-dir", dir, "--task-duration", "0s", "--boot-delay", "0s")
+	start := exec.Command(
+		"hive-sim", "pve", "start", "--clusters-dir", dir, "--task-duration", "0s", "--boot-delay", "0s",
+	)
 	if out, err := start.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Cleanup(func() {
-		if out, err := exec.Command(filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", dir, "--wipe").CombinedOutput(); err != nil {
+		if out, err := exec.Command(
+			filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", dir, "--wipe",
+		).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
@@ -40,7 +44,13 @@ func Simulated(t *testing.T) (clustersDir string) {
 // Each deployer, as a run gets it, does what the contract says.
 func TestDeployers(t *testing.T) {
 	hosts := filepath.Join(t.TempDir(), "hosts.yaml")
-	if err := os.WriteFile(hosts, []byte("ssh_user: me\nssh_key_path: "+hosts+"\nnodes:\n- {name: contract-1, management: 127.0.0.2}\n- {name: contract-2, management: 127.0.0.3}\n"), 0o600); err != nil {
+	if err := os.WriteFile(
+		hosts,
+		[]byte(
+			"ssh_user: me\nssh_key_path: "+hosts+"\nnodes:\n- {name: contract-1, management: 127.0.0.2}\n- {name: contract-2, management: 127.0.0.3}\n",
+		),
+		0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	for name, values := range map[string]map[string]string{
@@ -95,6 +105,7 @@ func conform(t *testing.T, values map[string]string) {
 		public = string(raw)
 	}
 	deploytest.Run(t, d, s.Record, deploy.Request{
-		Dir: s.Store.Path(s.Name, ""), Name: s.Name, Owner: s.Record.Owner, Spec: s.Record.Spec, Nodes: s.Record.Nodes, SSHPublicKey: public,
+		Dir: s.Store.Path(s.Name, ""), Name: s.Name, Owner: s.Record.Owner, Spec: s.Record.Spec, Nodes: s.Record.Nodes,
+		SSHPublicKey: public,
 	})
 }

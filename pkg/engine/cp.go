@@ -28,7 +28,8 @@ func (e *Engine) Copy(ctx context.Context, request CopyRequest) (results []CopyR
 	var paths map[int][]string
 	pick := func(nodes cluster.Nodes) (_ cluster.Nodes, err error) {
 		paths, err = request.Copy.paths(nodes)
-		return slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool { return len(paths[n.Index]) == 0 }), err
+		return slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool { return len(paths[n.Index]) == 0 }),
+			err
 	}
 	err = e.onNodes(ctx, "cp", request.Request, pick, func(ctx context.Context, r reached) error {
 		results, err = copyAll(ctx, r, request.Copy, paths)
@@ -84,7 +85,10 @@ func ParseCopy(operands []string, which string) (Copy, error) {
 	}
 	for _, p := range asked.sources {
 		if p.remote == asked.target.remote {
-			return asked, fmt.Errorf("%s and %s: one must be on nodes, written N:PATH or :PATH, and the other here", p.text, asked.target.text)
+			return asked, fmt.Errorf(
+				"%s and %s: one must be on nodes, written N:PATH or :PATH, and the other here", p.text,
+				asked.target.text,
+			)
 		}
 	}
 	if asked.target.path == "" && !asked.target.remote {
@@ -122,7 +126,10 @@ func (c Copy) at(p place, nodes cluster.Nodes) (cluster.Nodes, error) {
 	}
 	chosen, err := choose(nodes, "nodes", p.nodes)
 	if err != nil {
-		return nil, usage(fmt.Errorf("%s: no node is %q, the cluster has %d; a file here is written ./%s", p.text, p.nodes, len(nodes), p.text))
+		return nil, usage(fmt.Errorf(
+			"%s: no node is %q, the cluster has %d; a file here is written ./%s", p.text, p.nodes, len(nodes),
+			p.text,
+		))
 	}
 	return chosen, nil
 }
@@ -142,7 +149,9 @@ func (c Copy) paths(nodes cluster.Nodes) (map[int][]string, error) {
 		for _, n := range chosen {
 			same := func(other string) bool { return path.Base(other) == path.Base(p.path) }
 			if slices.ContainsFunc(paths[n.Index], same) {
-				return nil, usage(fmt.Errorf("two files of %s would both be %s in %s", n.Name, path.Base(p.path), c.target.text))
+				return nil, usage(fmt.Errorf(
+					"two files of %s would both be %s in %s", n.Name, path.Base(p.path), c.target.text,
+				))
 			}
 			paths[n.Index] = append(paths[n.Index], p.path)
 		}
@@ -182,7 +191,10 @@ func copyAll(ctx context.Context, r reached, asked Copy, paths map[int][]string)
 }
 
 // copyOne copies to or from one node and tells what it did.
-func copyOne(ctx context.Context, sink progress.Sink, host *remote.Host, asked Copy, paths []string, several bool, node *CopyResult) error {
+func copyOne(
+	ctx context.Context, sink progress.Sink, host *remote.Host, asked Copy, paths []string, several bool,
+	node *CopyResult,
+) error {
 	started := time.Now()
 	var done remote.Copied
 	var err error
@@ -212,7 +224,10 @@ func tellCopied(sink progress.Sink, node string, done remote.Copied, err error) 
 		sink.Emit(progress.Event{Kind: progress.Info, Node: node, Message: text})
 	}
 	if n := len(done.LeftOut); n > 0 {
-		sink.Emit(progress.Event{Kind: progress.Warning, Node: node, Message: fmt.Sprintf("%d left out, neither files nor directories: %s", n, clipped(done.LeftOut, 3))})
+		sink.Emit(progress.Event{
+			Kind: progress.Warning, Node: node,
+			Message: fmt.Sprintf("%d left out, neither files nor directories: %s", n, clipped(done.LeftOut, 3)),
+		})
 	}
 }
 

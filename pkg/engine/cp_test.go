@@ -67,7 +67,8 @@ func TestWhatIsCopiedWhere(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", tc.operands, diff)
 		}
-		if tc.problem == "" && err != nil || tc.problem != "" && (err == nil || !strings.Contains(err.Error(), tc.problem)) {
+		if tc.problem == "" && err != nil ||
+			tc.problem != "" && (err == nil || !strings.Contains(err.Error(), tc.problem)) {
 			t.Errorf("%s: %v, want %q", tc.operands, err, tc.problem)
 		}
 	}

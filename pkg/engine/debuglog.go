@@ -53,7 +53,14 @@ func (d *debugLog) event(e progress.Event) {
 	}
 	var attrs []any
 	for _, field := range []struct{ name, value string }{
-		{"phase", e.Phase}, {"step", e.Step}, {"node", e.Node}, {"suite", e.Suite}, {"name", e.Name}, {"status", string(e.Status)}, {"message", e.Message}, {"error", e.Error},
+		{"phase", e.Phase},
+		{"step", e.Step},
+		{"node", e.Node},
+		{"suite", e.Suite},
+		{"name", e.Name},
+		{"status", string(e.Status)},
+		{"message", e.Message},
+		{"error", e.Error},
 	} {
 		if field.value != "" {
 			attrs = append(attrs, field.name, field.value)

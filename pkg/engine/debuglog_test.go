@@ -76,7 +76,8 @@ func TestDebugLogIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(raw) > debugLimit+debugEarly+100 || strings.Count(string(raw), "no room is left") != 2 || !strings.HasSuffix(string(raw), "is missing\n") {
+	if len(raw) > debugLimit+debugEarly+100 || strings.Count(string(raw), "no room is left") != 2 ||
+		!strings.HasSuffix(string(raw), "is missing\n") {
 		t.Errorf("it has %d bytes", len(raw))
 	}
 }

@@ -31,7 +31,8 @@ type Checkup struct {
 // made by that name; for any where the request names none.
 func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 	if request.Settings.HostsFile != "" {
-		return Checkup{}, usage(errors.New("doctor looks at Proxmox VE: whether the hosts of a hosts file can be used, up finds out"))
+		return Checkup{},
+			usage(errors.New("doctor looks at Proxmox VE: whether the hosts of a hosts file can be used, up finds out"))
 	}
 	s, err := e.open("doctor", request.named("doctor"))
 	if err != nil {
@@ -43,7 +44,8 @@ func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 		return Checkup{}, err
 	}
 	checkup := Checkup{OK: len(deploy.Failed(findings)) == 0, Findings: findings}
-	if checkup.OK && len(deploy.Unmade(findings)) == 0 && len(s.Record.Nodes) == 0 { // there is room for another cluster; that one is there says nothing of it
+	// there is room for another cluster; that one is there says nothing of it
+	if checkup.OK && len(deploy.Unmade(findings)) == 0 && len(s.Record.Nodes) == 0 {
 		s.RememberHealth()
 	}
 	return checkup, nil
@@ -59,10 +61,16 @@ func (s *session) examine(ctx context.Context, named bool) ([]deploy.Finding, er
 		return nil, usage(fmt.Errorf("cluster %q is made of hosts that were there: doctor looks at Proxmox VE", s.Name))
 	}
 	limit := cmp.Or(s.Settings.Timeout, doctorLimit)
-	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%s)", deploy.ErrTimeUp, progress.FormatLimit(limit)))
+	limited, cancel := context.WithTimeoutCause(
+		ctx, limit, fmt.Errorf("%w (%s)", deploy.ErrTimeUp, progress.FormatLimit(limit)),
+	)
 	defer cancel()
 	late := time.AfterFunc(doctorGoal, func() {
-		progress.Infof(s.Sink, "Proxmox VE or a hypervisor is slow: each answer may take %s (--proxmox-call-timeout), all of it %s", progress.FormatLimit(s.Settings.Proxmox.CallTimeout), progress.FormatLimit(limit))
+		progress.Infof(
+			s.Sink,
+			"Proxmox VE or a hypervisor is slow: each answer may take %s (--proxmox-call-timeout), all of it %s",
+			progress.FormatLimit(s.Settings.Proxmox.CallTimeout), progress.FormatLimit(limit),
+		)
 	})
 	defer late.Stop()
 	return s.Examine(limited, named, findings), context.Cause(ctx)
@@ -86,8 +94,8 @@ func (s *session) subject(ctx context.Context, named bool) ([]deploy.Finding, er
 	return s.Resolve(ctx)
 }
 
-// RoleScript is the shell commands by which an administrator of a Proxmox VE of that major version gives the token of the
-// settings, or one to be made, the rights that hive-test needs.
+// RoleScript is the shell commands by which an administrator of a Proxmox VE of that major version gives the token of
+// the settings, or one to be made, the rights that hive-test needs.
 func RoleScript(major int, settings config.Settings) string {
 	return target.RoleScript(major, settings)
 }

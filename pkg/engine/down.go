@@ -52,7 +52,10 @@ func (s *session) find(owner string) error {
 		if tidyErr := s.Store.Tidy(s.Name); tidyErr != nil {
 			return Error{ExitConfig, tidyErr}
 		}
-		return progress.WithHint(err, "if its directory is lost: hive-test down "+s.Name.String()+" --owner ID, with the id that the VMs' descriptions show in Proxmox VE")
+		return progress.WithHint(
+			err,
+			"if its directory is lost: hive-test down "+s.Name.String()+" --owner ID, with the id that the VMs' descriptions show in Proxmox VE",
+		)
 	case !missing && !errors.Is(err, state.ErrCorrupt):
 		return err
 	}
@@ -72,7 +75,11 @@ func (s *session) find(owner string) error {
 		s.unread = gone == nil && errors.Is(err, state.ErrCorrupt)
 		return s.rebuild(deploy.Recorded{Name: s.Name, OwnerID: owner}, owner)
 	}
-	return progress.WithHint(err, "what OpenTofu has left does not help either; with the owner id, which the VMs' descriptions show in Proxmox VE: hive-test down "+s.Name.String()+" --owner ID")
+	return progress.WithHint(
+		err,
+		"what OpenTofu has left does not help either; with the owner id, which the VMs' descriptions show in Proxmox "+
+			"VE: hive-test down "+s.Name.String()+" --owner ID",
+	)
 }
 
 // told says once how the record was found, which is looked for twice.
@@ -98,7 +105,9 @@ func (s *session) rebuild(from deploy.Recorded, owner string) error {
 		Phases: map[cluster.Phase]cluster.PhaseRecord{},
 	}
 	if problems := s.Record.Validate(); len(problems) > 0 {
-		return Error{ExitConfig, fmt.Errorf("what is left of cluster %q is damaged: %w", s.Name, errors.Join(problems...))}
+		return Error{
+			ExitConfig, fmt.Errorf("what is left of cluster %q is damaged: %w", s.Name, errors.Join(problems...)),
+		}
 	}
 	if err := s.sameOwner(owner); err != nil {
 		return err
@@ -112,7 +121,10 @@ func (s *session) elsewhere(err error) error {
 	if s.verb != string(cluster.PhaseDown) || locked || !s.Makes() {
 		return err
 	}
-	return progress.WithHint(err, "nothing was changed: mend that, or destroy the VMs without that directory: "+lifecycle.Elsewhere(s.Record))
+	return progress.WithHint(
+		err,
+		"nothing was changed: mend that, or destroy the VMs without that directory: "+lifecycle.Elsewhere(s.Record),
+	)
 }
 
 // readOnlyStore is a Store that writes no record: what was put together to destroy a cluster is none, and what is
@@ -131,6 +143,9 @@ func (k readOnlyStore) Remove(name cluster.Name) error {
 	if !k.unread {
 		return k.Store.Remove(name)
 	}
-	progress.Warn(k.sink, fmt.Sprintf("%s cannot be read, and stays: it may tell of VMs of another owner", k.Path(name, "")), "look at it, and remove it yourself")
+	progress.Warn(
+		k.sink, fmt.Sprintf("%s cannot be read, and stays: it may tell of VMs of another owner", k.Path(name, "")),
+		"look at it, and remove it yourself",
+	)
 	return nil
 }

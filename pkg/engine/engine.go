@@ -29,8 +29,8 @@ type Options struct {
 	TofuEnviron []string
 	// CacheDir keeps programs and providers between runs; empty: hive-test in the user's cache directory.
 	CacheDir string
-	// LockDir is where runs of this user keep each other from the same VM ids, where no setting names another directory.
-	// Empty: a directory of this user among the temporary files, unless NoLockDir says why there is none.
+	// LockDir is where runs of this user keep each other from the same VM ids, where no setting names another
+	// directory. Empty: a directory of this user among the temporary files, unless NoLockDir says why there is none.
 	LockDir   string
 	NoLockDir error
 	// Events gets every event of every run; nil: nobody does. It must be safe for concurrent use.
@@ -39,9 +39,9 @@ type Options struct {
 	Early []progress.Event
 	// Secrets are the values that no file and no event may show; nil: those alone that runs learn.
 	Secrets *progress.Secrets
-	// Attend makes f hear when the user asks a run to end, before its context ends; f(nil) ends that. It returns lines to
-	// be shown at once. It is for programs that run one verb at a time. Nil: the end of a run's context is all that is
-	// noted.
+	// Attend makes f hear when the user asks a run to end, before its context ends; f(nil) ends that. It returns lines
+	// to be shown at once. It is for programs that run one verb at a time. Nil: the end of a run's context is all that
+	// is noted.
 	Attend func(f func(signal os.Signal, again bool) (lines []string))
 	// EndChildren ends the processes that a run has left when its Abort has ended; nil: they are left.
 	EndChildren func()

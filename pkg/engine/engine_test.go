@@ -69,16 +69,26 @@ func TestTwoClustersAtOnceDoNotKnowOfEachOther(t *testing.T) {
 	var wait sync.WaitGroup
 	for name, suite := range map[string]string{"passes": "true", "fails": "false"} {
 		wait.Go(func() {
-			request := engine.Request{Name: name, Settings: settings(t, map[string]string{"sim": "true", "node_count": "1", "clusters_dir": dir, "suite": suite})}
+			request := engine.Request{
+				Name: name,
+				Settings: settings(t, map[string]string{
+					"sim": "true", "node_count": "1", "clusters_dir": dir, "suite": suite,
+				}),
+			}
 			outcome, err := hive.Full(t.Context(), engine.FullRequest{UpRequest: engine.UpRequest{Request: request}})
 			want := engine.ExitOK
 			if name == "fails" {
 				want = engine.ExitTest
 			}
-			if code := engine.CodeOf(t.Context(), err); code != want || outcome.Report.ExitCode != int(want) || outcome.Report.Cluster != name {
-				t.Errorf("%s: exit code %d, report of %q with %d, want %d: %v", name, code, outcome.Report.Cluster, outcome.Report.ExitCode, want, err)
+			if code := engine.CodeOf(t.Context(), err); code != want || outcome.Report.ExitCode != int(want) ||
+				outcome.Report.Cluster != name {
+				t.Errorf(
+					"%s: exit code %d, report of %q with %d, want %d: %v", name, code, outcome.Report.Cluster,
+					outcome.Report.ExitCode, want, err,
+				)
 			}
-			if _, err := os.Stat(filepath.Join(outcome.Dir, "report.json")); err != nil || !strings.Contains(outcome.Dir, name) {
+			if _, err := os.Stat(filepath.Join(outcome.Dir, "report.json")); err != nil ||
+				!strings.Contains(outcome.Dir, name) {
 				t.Errorf("%s: %v in %s", name, err, outcome.Dir)
 			}
 		})
@@ -102,7 +112,9 @@ func TestACancelledRunCleansUp(t *testing.T) {
 		}
 	})
 	hive := open(t, engine.Options{Events: started})
-	request := engine.Request{Name: "cut", Settings: settings(t, map[string]string{"sim": "true", "node_count": "1", "clusters_dir": dir})}
+	request := engine.Request{
+		Name: "cut", Settings: settings(t, map[string]string{"sim": "true", "node_count": "1", "clusters_dir": dir}),
+	}
 	outcome, err := hive.Full(ctx, engine.FullRequest{UpRequest: engine.UpRequest{Request: request}})
 	if !errors.Is(err, stop) {
 		t.Errorf("it ended with %v", err)

@@ -12,7 +12,9 @@ import (
 // A cluster on the simulated Proxmox VE is made, configured, tested and destroyed.
 func Example() {
 	ctx := context.Background()
-	settings, loadErr := config.Load(config.LoadOptions{Values: map[string]string{"sim": "true", "node_count": "1", "clusters_dir": os.Getenv("CLUSTERS")}})
+	settings, loadErr := config.Load(config.LoadOptions{Values: map[string]string{
+		"sim": "true", "node_count": "1", "clusters_dir": os.Getenv("CLUSTERS"),
+	}})
 	hive, openErr := engine.Open(ctx, engine.Options{})
 	if loadErr != nil || openErr != nil {
 		fmt.Println(loadErr, openErr)

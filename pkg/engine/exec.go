@@ -61,7 +61,10 @@ func execOn(ctx context.Context, r reached, command []string, limit time.Duratio
 			Stdout: string(result.Stdout), Stderr: string(result.Stderr), Seconds: result.Duration.Seconds(),
 		}
 		if result.Truncated {
-			cut := fmt.Errorf("%s: it has printed more than the %d MiB that are kept: send it to a file there, and get that with cp", host.Name(), remote.DefaultKeep>>20)
+			cut := fmt.Errorf(
+				"%s: it has printed more than the %d MiB that are kept: send it to a file there, and get that with cp",
+				host.Name(), remote.DefaultKeep>>20,
+			)
 			nodes[i].Error, unreachable = cut.Error(), append(unreachable, cut)
 			continue
 		}

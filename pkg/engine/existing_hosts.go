@@ -16,7 +16,9 @@ func (s *session) createExisting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Record.Spec = cluster.Spec{Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser}
+	s.Record.Spec = cluster.Spec{
+		Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser,
+	}
 	s.Record.Nodes, s.Record.SSHKeyPath = hosts.Nodes, config.Absolute(hosts.SSHKeyPath)
 	s.Record.ProxyJump, s.Record.SSHAgent = hosts.ProxyJump, hosts.SSHAgent
 	s.Record.HostsFile = &cluster.HostsFile{Path: config.Absolute(s.Settings.HostsFile), Hash: hosts.Hash}
@@ -27,7 +29,8 @@ func (s *session) createExisting(ctx context.Context) error {
 // compareHosts reads the hosts file again and returns what it says otherwise than when the cluster was made; where that
 // is nothing, the record takes the file for its own.
 func (s *session) compareHosts(ctx context.Context) ([]string, error) {
-	if hash, err := config.HashHosts(s.Settings.HostsFile); err == nil && s.Record.HostsFile != nil && s.Record.HostsFile.Hash == hash {
+	if hash, err := config.HashHosts(s.Settings.HostsFile); err == nil && s.Record.HostsFile != nil &&
+		s.Record.HostsFile.Hash == hash {
 		return nil, nil // whatever its names stand for now
 	}
 	hosts, err := config.LoadHosts(ctx, s.Settings.HostsFile, s.Settings.SSH.Config)
@@ -79,5 +82,8 @@ func (s *session) hostsChanged() {
 	if hash, err := config.HashHosts(made.Path); err != nil || hash == made.Hash {
 		return
 	}
-	progress.Warn(s.Sink, fmt.Sprintf("%s was changed since up: cluster %s is still as it was", made.Path, s.Name), fmt.Sprintf("hive-test up %s --hosts-file %s says what differs", s.Name, remote.Quote(made.Path)))
+	progress.Warn(
+		s.Sink, fmt.Sprintf("%s was changed since up: cluster %s is still as it was", made.Path, s.Name),
+		fmt.Sprintf("hive-test up %s --hosts-file %s says what differs", s.Name, remote.Quote(made.Path)),
+	)
 }

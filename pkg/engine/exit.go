@@ -96,7 +96,9 @@ func (e SignalError) Code() string { return "interrupted" }
 
 // signalWord is a signal as people call it.
 func signalWord(text string) string {
-	words := map[string]string{os.Interrupt.String(): "INT", syscall.SIGTERM.String(): "TERM", syscall.SIGHUP.String(): "HUP"}
+	words := map[string]string{
+		os.Interrupt.String(): "INT", syscall.SIGTERM.String(): "TERM", syscall.SIGHUP.String(): "HUP",
+	}
 	return cmp.Or(words[text], text)
 }
 

@@ -70,7 +70,10 @@ func TestEveryExitCodeIsExplained(t *testing.T) {
 	for _, row := range ExitCodes() {
 		explained[row.Code] = true
 	}
-	for _, code := range []ExitCode{ExitOK, ExitUnexpected, ExitUsage, ExitConfig, ExitUp, ExitConfigure, ExitTest, ExitDown, ExitLocked, ExitNotFound, ExitUnhealthy, ExitInterrupted, ExitTerminated} {
+	for _, code := range []ExitCode{
+		ExitOK, ExitUnexpected, ExitUsage, ExitConfig, ExitUp, ExitConfigure, ExitTest, ExitDown, ExitLocked,
+		ExitNotFound, ExitUnhealthy, ExitInterrupted, ExitTerminated,
+	} {
 		if !explained[code] {
 			t.Errorf("exit code %d is not in the table", code)
 		}

@@ -98,7 +98,10 @@ func readRun(run state.Run) (recordedRun, error) {
 		return recordedRun{}, fmt.Errorf("reading the run in %s: %w", run.Dir, err)
 	}
 	r := report.Build(events)
-	out := recordedRun{PastRun: PastRun{RunDir: run.Dir, Verb: r.Verb, Result: r.Result, ExitCode: r.ExitCode, Started: r.Started}, events: events}
+	out := recordedRun{
+		PastRun: PastRun{RunDir: run.Dir, Verb: r.Verb, Result: r.Result, ExitCode: r.ExitCode, Started: r.Started},
+		events:  events,
+	}
 	for i, e := range events {
 		if e.Kind == progress.RunEnd {
 			out.ending = &events[i]

@@ -36,8 +36,10 @@ func (s *session) hiveOptions() hive.Options {
 // installed is what the user has named to be installed, and how.
 func installed(settings config.Settings) hive.Options {
 	return hive.Options{
-		Binary: settings.Binary, Tarball: settings.Tarball, SourceDir: settings.SourceDir, Build: settings.Build, Repo: settings.Repo, Ref: settings.Ref,
-		ScriptsDir: settings.ScriptsDir, Layout: settings.Hive.Layout, InitFlags: settings.Hive.InitFlags, JoinFlags: settings.Hive.JoinFlags, HealthTimeout: settings.HealthTimeout,
+		Binary: settings.Binary, Tarball: settings.Tarball, SourceDir: settings.SourceDir, Build: settings.Build,
+		Repo: settings.Repo, Ref: settings.Ref,
+		ScriptsDir: settings.ScriptsDir, Layout: settings.Hive.Layout, InitFlags: settings.Hive.InitFlags,
+		JoinFlags: settings.Hive.JoinFlags, HealthTimeout: settings.HealthTimeout,
 		ProbeTimeout: settings.Hive.ProbeTimeout,
 		Packages:     packages(settings),
 	}

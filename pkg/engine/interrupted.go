@@ -54,7 +54,9 @@ func (s *session) interrupt() func(got os.Signal, again bool) []string {
 }
 
 func (s *session) noteInterruption(got os.Signal, again bool, finish string) []string {
-	err := s.Store.Interrupt(s.Name, state.Interruption{Time: time.Now().UTC(), Signal: got.String(), Command: s.command(), Finish: finish})
+	err := s.Store.Interrupt(s.Name, state.Interruption{
+		Time: time.Now().UTC(), Signal: got.String(), Command: s.command(), Finish: finish,
+	})
 	var lines []string
 	if err != nil {
 		lines = append(lines, "warning: "+err.Error())

@@ -29,7 +29,8 @@ func (e *Engine) Locate(ctx context.Context, verb string, request Request) (Loca
 		}
 	}
 	return Located{
-		Inventory: s.Record.Inventory(), KnownHosts: s.Store.Path(s.Name, "known_hosts"), SSHConfig: s.Store.Path(s.Name, "ssh_config"),
+		Inventory: s.Record.Inventory(), KnownHosts: s.Store.Path(s.Name, "known_hosts"),
+		SSHConfig: s.Store.Path(s.Name, "ssh_config"),
 		Variables: lifecycle.Environment(s.Record, s.Store),
 	}, nil
 }

@@ -31,7 +31,9 @@ func (s *session) checkLeave(l *Leave) error {
 		return nil
 	}
 	if s.Makes() {
-		return usage(fmt.Errorf("--stop-hive and --purge are for clusters of a hosts file: the VMs of %q are destroyed", s.Name))
+		return usage(fmt.Errorf(
+			"--stop-hive and --purge are for clusters of a hosts file: the VMs of %q are destroyed", s.Name,
+		))
 	}
 	if !l.Purge || l.Yes {
 		return nil

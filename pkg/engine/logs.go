@@ -119,7 +119,8 @@ func (s *session) gathering(to string) (state.Run, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return state.Run{}, usage(fmt.Errorf("--to: %w", err))
 	case len(entries) > 0:
-		return state.Run{}, usage(progress.WithHint(fmt.Errorf("--to: %s is not empty", dir), "name a directory that is new or empty"))
+		return state.Run{},
+			usage(progress.WithHint(fmt.Errorf("--to: %s is not empty", dir), "name a directory that is new or empty"))
 	}
 	return state.Run{Dir: dir}, nil
 }

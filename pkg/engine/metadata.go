@@ -10,7 +10,9 @@ import (
 
 // Extend moves the time at which reap may delete a cluster: to at, where it is given, else to after from now, never to
 // an earlier one. It returns what the cluster's VMs say now. The zero at with after 0 means never.
-func (e *Engine) Extend(ctx context.Context, request Request, after time.Duration, at time.Time) (cluster.Owner, error) {
+func (e *Engine) Extend(
+	ctx context.Context, request Request, after time.Duration, at time.Time,
+) (cluster.Owner, error) {
 	return e.remark(ctx, "extend", request, func(o *cluster.Owner) {
 		if after <= 0 {
 			o.Expires = at
@@ -29,7 +31,9 @@ func (e *Engine) Hold(ctx context.Context, request Request, held bool) (cluster.
 }
 
 // remark changes what a cluster's VMs say of its time, and returns what they say now.
-func (e *Engine) remark(ctx context.Context, verb string, request Request, change func(*cluster.Owner)) (cluster.Owner, error) {
+func (e *Engine) remark(
+	ctx context.Context, verb string, request Request, change func(*cluster.Owner),
+) (cluster.Owner, error) {
 	s, err := e.open(verb, request)
 	if err != nil {
 		return cluster.Owner{}, err

@@ -51,7 +51,8 @@ func (e *Engine) reach(ctx context.Context, verb string, request Request) (*sess
 	for _, node := range s.Record.Nodes {
 		if !node.Management.IsValid() {
 			s.close()
-			return nil, nil, fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, s.Name)
+			return nil, nil,
+				fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, s.Name)
 		}
 	}
 	deployer, err := s.Deployer()
@@ -70,7 +71,9 @@ type reached struct {
 }
 
 // onNodes lets do work on nodes of a cluster that exists: those that pick chooses.
-func (e *Engine) onNodes(ctx context.Context, verb string, request Request, pick func(cluster.Nodes) (cluster.Nodes, error),
+func (e *Engine) onNodes(ctx context.Context, verb string, request Request, pick func(cluster.Nodes) (
+	cluster.Nodes, error,
+),
 	do func(context.Context, reached) error,
 ) (err error) {
 	s, r, err := e.reach(ctx, verb, request)
@@ -105,9 +108,12 @@ func choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
 	var chosen cluster.Nodes
 	for part := range strings.SplitSeq(which, ",") {
 		part = strings.TrimSpace(part)
-		at := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == part || strconv.Itoa(n.Index) == part })
+		at := slices.IndexFunc(
+			nodes, func(n cluster.Node) bool { return n.Name == part || strconv.Itoa(n.Index) == part },
+		)
 		if at < 0 {
-			return nil, usage(fmt.Errorf("--%s %s: there is no node %q, the cluster has %d", flag, which, part, len(nodes)))
+			return nil,
+				usage(fmt.Errorf("--%s %s: there is no node %q, the cluster has %d", flag, which, part, len(nodes)))
 		}
 		if !slices.Contains(chosen, nodes[at]) {
 			chosen = append(chosen, nodes[at])
@@ -118,7 +124,9 @@ func choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
 
 // connected connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its
 // place.
-func (s *session) connected(ctx context.Context, r *lifecycle.Job, chosen cluster.Nodes) (remote.Group, []error, error) {
+func (s *session) connected(
+	ctx context.Context, r *lifecycle.Job, chosen cluster.Nodes,
+) (remote.Group, []error, error) {
 	var indexes []int
 	for _, node := range chosen {
 		indexes = append(indexes, node.Index)
@@ -128,7 +136,9 @@ func (s *session) connected(ctx context.Context, r *lifecycle.Job, chosen cluste
 		return nil, nil, Error{ExitConfig, err}
 	}
 	for i, failure := range failures {
-		failures[i] = progress.WithHint(failure, fmt.Sprintf("hive-test status %s asks its hypervisor whether it runs, and where it is", s.Name))
+		failures[i] = progress.WithHint(
+			failure, fmt.Sprintf("hive-test status %s asks its hypervisor whether it runs, and where it is", s.Name),
+		)
 	}
 	return group, failures, nil
 }

@@ -15,7 +15,8 @@ func nodes() cluster.Nodes {
 	for i := range 3 {
 		list = append(list, cluster.Node{
 			Name: fmt.Sprintf("ci-1-%d", i+1), Index: i + 1,
-			Management: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), Data: netip.AddrFrom4([4]byte{10, 1, 0, byte(i + 1)}),
+			Management: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}),
+			Data:       netip.AddrFrom4([4]byte{10, 1, 0, byte(i + 1)}),
 		})
 	}
 	return list

@@ -10,7 +10,9 @@ import (
 )
 
 // do opens a session, lets work use it, and closes it. What came of it is in the outcome, whatever the error.
-func (e *Engine) do(ctx context.Context, verb string, request Request, work func(*session) error) (outcome Outcome, err error) {
+func (e *Engine) do(
+	ctx context.Context, verb string, request Request, work func(*session) error,
+) (outcome Outcome, err error) {
 	s, err := e.open(verb, request)
 	if err != nil {
 		return Outcome{}, err

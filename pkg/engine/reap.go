@@ -27,7 +27,9 @@ type ReapRequest struct {
 
 // Reap finds the VMs that nobody will destroy, from Proxmox VE alone, and hands the plan to decide: where that says so,
 // what the plan says is destroyed, and the plan tells what became of it.
-func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*deploy.ReapPlan) (destroy bool, err error)) (*deploy.ReapPlan, error) {
+func (e *Engine) Reap(
+	ctx context.Context, request ReapRequest, decide func(*deploy.ReapPlan) (destroy bool, err error),
+) (*deploy.ReapPlan, error) {
 	s, err := e.open("reap", request.named("reap"))
 	if err != nil {
 		return nil, err
@@ -36,11 +38,17 @@ func (e *Engine) Reap(ctx context.Context, request ReapRequest, decide func(*dep
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
 	self := process.Self()
-	p, err := s.Reaping(ctx, deploy.Run{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start}, s.localLife)
+	p, err := s.Reaping(
+		ctx,
+		deploy.Run{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start},
+		s.localLife,
+	)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := p.Plan(ctx, deploy.ReapRule{Name: cluster.Name(request.Name), Prefix: request.Prefix, OlderThan: request.OlderThan})
+	plan, err := p.Plan(ctx, deploy.ReapRule{
+		Name: cluster.Name(request.Name), Prefix: request.Prefix, OlderThan: request.OlderThan,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +78,15 @@ func (s *session) carryOut(ctx context.Context, p *target.Reaping, plan *deploy.
 	_ = group.Wait()
 	for i, r := range records {
 		plan.Note(r, met[i], failures[i])
-		if _, live := errors.AsType[*deploy.LiveError](failures[i]); live { // it was told, and is nothing that went wrong
+		// it was told, and is nothing that went wrong
+		if _, live := errors.AsType[*deploy.LiveError](failures[i]); live {
 			failures[i] = nil
 		}
 	}
 	if plan.Unread > 0 {
-		failures = append(failures, progress.WithHint(fmt.Errorf("%s could not be judged, and what is known of their clusters stays", progress.Count(plan.Unread, "VM")),
+		failures = append(failures, progress.WithHint(fmt.Errorf(
+			"%s could not be judged, and what is known of their clusters stays", progress.Count(plan.Unread, "VM"),
+		),
 			"when their hypervisors answer: hive-test reap"+again))
 	}
 	failures = append(failures, plan.DropTraces(ctx))
@@ -85,7 +96,9 @@ func (s *session) carryOut(ctx context.Context, p *target.Reaping, plan *deploy.
 	return nil
 }
 
-func (s *session) reapOne(ctx context.Context, p *target.Reaping, r *cluster.Record, unfinished bool, again string) ([]deploy.VMRef, error) {
+func (s *session) reapOne(
+	ctx context.Context, p *target.Reaping, r *cluster.Record, unfinished bool, again string,
+) ([]deploy.VMRef, error) {
 	sink := progress.With(s.Sink, progress.Event{Cluster: string(r.Name)})
 	ctx, cancel := within(ctx, s.Settings.Timeouts.Down, "--timeout-down")
 	defer cancel()

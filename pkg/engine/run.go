@@ -32,7 +32,10 @@ type run struct {
 }
 
 func newRun(e *Engine, verb string, name cluster.Name) *run {
-	r := &run{verb: verb, cluster: name, started: time.Now(), secrets: e.Secrets, memory: new(progress.Memory), debug: newDebugLog(e.Secrets)}
+	r := &run{
+		verb: verb, cluster: name, started: time.Now(), secrets: e.Secrets, memory: new(progress.Memory),
+		debug: newDebugLog(e.Secrets),
+	}
 	base := progress.Event{Cluster: string(name), Verb: verb}
 	all := progress.Multi(e.Events, r.memory, progress.SinkFunc(r.note))
 	r.sink = e.advising(progress.With(progress.Redact(all, e.Secrets.Values), base))
@@ -98,7 +101,9 @@ func (r *run) events() []progress.Event {
 func (r *run) outcome(ctx context.Context, err error) Outcome {
 	if err != nil && !r.ended { // the caller shows the error
 		code := int(CodeOf(ctx, err))
-		final := progress.Event{Kind: progress.RunEnd, Cluster: string(r.cluster), Verb: r.verb, Status: progress.Failed, ExitCode: &code}
+		final := progress.Event{
+			Kind: progress.RunEnd, Cluster: string(r.cluster), Verb: r.verb, Status: progress.Failed, ExitCode: &code,
+		}
 		final = final.WithError(err)
 		r.memory.Emit(final)
 		if r.recorder != nil {
@@ -108,8 +113,8 @@ func (r *run) outcome(ctx context.Context, err error) Outcome {
 	return Outcome{Report: report.Build(r.events()), Dir: r.dir.Dir}
 }
 
-// clear takes the secrets that became known during the run out of all that it wrote, and lists what job has gathered; nil:
-// nothing was.
+// clear takes the secrets that became known during the run out of all that it wrote, and lists what job has gathered;
+// nil: nothing was.
 func (r *run) clear(job *lifecycle.Job) error {
 	if r.dir.Dir == "" {
 		return nil

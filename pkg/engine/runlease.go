@@ -18,8 +18,10 @@ func (s *session) leaseRun(ctx context.Context, r *lifecycle.Job) deploy.RunLeas
 	}
 	self := process.Self()
 	return r.Deploy.Runs.LeaseRun(ctx, deploy.Run{
-		Cluster: s.Name, OwnerID: s.Record.Owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start,
-		Destroys: s.destroys(), Provisioning: !wasUp(s.before) && (s.verb == "up" || s.verb == "full" || !wasUp(s.Record)),
+		Cluster: s.Name, OwnerID: s.Record.Owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place,
+		PID: self.PID, Start: self.Start,
+		Destroys:     s.destroys(),
+		Provisioning: !wasUp(s.before) && (s.verb == "up" || s.verb == "full" || !wasUp(s.Record)),
 	}, s.Sink)
 }
 

@@ -47,7 +47,8 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 	e.Secrets.Learn(SecretsOf(settings)...)
 	r := newRun(e, verb, parsed)
 	s := &session{Engine: e, run: r, abort: request.Abort, Target: &target.Target{
-		Program: e.program(), Verb: verb, Settings: settings, Store: store, Name: parsed, Sink: r.sink, Log: r.debug.log, File: r.file,
+		Program: e.program(), Verb: verb, Settings: settings, Store: store, Name: parsed, Sink: r.sink,
+		Log: r.debug.log, File: r.file,
 	}}
 	s.Checks = []func(context.Context) []deploy.Finding{s.checkCPUs}
 	if s.abort == nil {
@@ -62,7 +63,8 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 // program is what targets get of the program.
 func (e *Engine) program() target.Program {
 	return target.Program{
-		Environ: e.Environ, TofuEnviron: e.TofuEnviron, CacheDir: e.CacheDir, LockDir: e.LockDir, NoLockDir: e.NoLockDir, Secrets: e.Secrets,
+		Environ: e.Environ, TofuEnviron: e.TofuEnviron, CacheDir: e.CacheDir, LockDir: e.LockDir,
+		NoLockDir: e.NoLockDir, Secrets: e.Secrets,
 	}
 }
 
@@ -148,7 +150,9 @@ func (s *session) jumpAsAsked() {
 func explainRecord(err error, path string) error {
 	switch {
 	case errors.Is(err, state.ErrNotFound):
-		return progress.WithHint(err, "`hive-test status` lists the clusters that are here; --clusters-dir names another directory")
+		return progress.WithHint(
+			err, "`hive-test status` lists the clusters that are here; --clusters-dir names another directory",
+		)
 	case errors.Is(err, fs.ErrPermission):
 		return progress.WithHint(err, "it belongs to the user who made the cluster")
 	case errors.Is(err, state.ErrCorrupt):
@@ -179,9 +183,11 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.Job {
 	s.running = &lifecycle.Job{
 		Record: s.Record, Store: s.Store, Evidence: evidence{s.Store, s.dir, s.Name}, Deploy: deployer,
-		Dial: s.dial, Sink: s.Sink, Hive: s.hiveOptions(), Suites: s.Settings.Suites, SuiteOn: s.Settings.SuiteOn, Environ: s.Environ,
+		Dial: s.dial, Sink: s.Sink, Hive: s.hiveOptions(), Suites: s.Settings.Suites, SuiteOn: s.Settings.SuiteOn,
+		Environ:  s.Environ,
 		SuiteEnv: s.Settings.SuiteEnv, KillLeftovers: s.Settings.KillLeftovers, LostAfter: s.Settings.LostAfter,
-		Now: func() time.Time { return time.Now().UTC() }, Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.abort, Secrets: s.Secrets,
+		Now:         func() time.Time { return time.Now().UTC() },
+		Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.abort, Secrets: s.Secrets,
 	}
 	if s.Recovered {
 		s.running.Store = readOnlyStore{s.Store, s.unread, s.Sink}
@@ -225,8 +231,9 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 		lease.WarnUnseen(ctx, s.Sink)
 	}
 	manager := &phase.Manager{
-		Phases: list, Sink: progress.Multi(s.Sink, lease), Abort: s.abort, CleanTimeout: s.Settings.PhaseTimeout("down"),
-		Timeout: s.Settings.Timeout, Setting: "--timeout",
+		Phases: list, Sink: progress.Multi(s.Sink, lease), Abort: s.abort,
+		CleanTimeout: s.Settings.PhaseTimeout("down"),
+		Timeout:      s.Settings.Timeout, Setting: "--timeout",
 	}
 	outcomes, err := manager.Run(ctx)
 	stopNoting()
@@ -246,7 +253,10 @@ func (s *session) close() {
 		failure = errors.Join(failure, s.lock.Release())
 	}
 	if failure != nil {
-		s.Events.Emit(progress.Event{Kind: progress.Warning, Time: time.Now().UTC(), Cluster: string(s.Name), Verb: s.verb, Message: s.Secrets.Mask(failure.Error())})
+		s.Events.Emit(progress.Event{
+			Kind: progress.Warning, Time: time.Now().UTC(), Cluster: string(s.Name), Verb: s.verb,
+			Message: s.Secrets.Mask(failure.Error()),
+		})
 	}
 }
 

@@ -24,7 +24,8 @@ func (e *Engine) Shell(ctx context.Context, request ShellRequest) (exit int, err
 	pick := func(nodes cluster.Nodes) (cluster.Nodes, error) {
 		node, ok := nodes.ByIndex(request.Node)
 		if !ok {
-			return nil, usage(fmt.Errorf("cluster %q has no node %d: it has %d", request.Name, request.Node, len(nodes)))
+			return nil,
+				usage(fmt.Errorf("cluster %q has no node %d: it has %d", request.Name, request.Node, len(nodes)))
 		}
 		return cluster.Nodes{node}, nil
 	}
@@ -33,7 +34,9 @@ func (e *Engine) Shell(ctx context.Context, request ShellRequest) (exit int, err
 			return err
 		}
 		var err error
-		exit, err = r.group[0].Interactive(ctx, request.Command, request.Stdin, request.Stdout, request.Stderr, request.TTY)
+		exit, err = r.group[0].Interactive(
+			ctx, request.Command, request.Stdin, request.Stdout, request.Stderr, request.TTY,
+		)
 		return err
 	})
 	return exit, err

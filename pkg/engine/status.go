@@ -50,7 +50,8 @@ func (e *Engine) look(ctx context.Context, verb string, request Request) (*sessi
 // looking wires what a verb needs that only looks.
 func (s *session) looking(deployer deploy.Capable) *lifecycle.Job {
 	return &lifecycle.Job{
-		Record: s.Record, Store: s.Store, Deploy: deployer, Dial: s.dial, Sink: s.Sink, Hive: s.hiveOptions(), Now: time.Now,
+		Record: s.Record, Store: s.Store, Deploy: deployer, Dial: s.dial, Sink: s.Sink, Hive: s.hiveOptions(),
+		Now:  time.Now,
 		Hold: s.holdBriefly,
 	}
 }

@@ -36,12 +36,17 @@ func (s *session) checkSuites() error {
 	}
 	var problems []error
 	if _, found := nodes.Named(s.Settings.SuiteOn); !found && s.Settings.SuiteOn != "" {
-		problems = append(problems, fmt.Errorf("--on %s: there is no such node, the cluster has %d", s.Settings.SuiteOn, len(nodes)))
+		problems = append(
+			problems, fmt.Errorf("--on %s: there is no such node, the cluster has %d", s.Settings.SuiteOn, len(nodes)),
+		)
 	}
 	for _, name := range s.Settings.SuiteEnv {
 		set := func(entry string) bool { return strings.HasPrefix(entry, name+"=") }
 		if !strings.Contains(name, "=") && !slices.ContainsFunc(s.Environ, set) {
-			problems = append(problems, fmt.Errorf("--suite-env %s: that variable is not set here: set it, or give %s=value", name, name))
+			problems = append(
+				problems,
+				fmt.Errorf("--suite-env %s: that variable is not set here: set it, or give %s=value", name, name),
+			)
 		}
 	}
 	if len(problems) > 0 {

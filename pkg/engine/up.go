@@ -27,12 +27,16 @@ type UpRequest struct {
 // inventory is written.
 func (e *Engine) Up(ctx context.Context, request UpRequest) (Outcome, error) {
 	return e.do(ctx, "up", request.Request, func(s *session) error {
-		return s.provision(ctx, request.Allow, nil, func(r *lifecycle.Job) []phase.Entry { return lifecycle.UpOnly(r, s.keep()) })
+		return s.provision(
+			ctx, request.Allow, nil, func(r *lifecycle.Job) []phase.Entry { return lifecycle.UpOnly(r, s.keep()) },
+		)
 	})
 }
 
 // DryRun returns what Up would change. Nothing is locked and nothing is written: neither here nor on a hypervisor.
-func (e *Engine) DryRun(ctx context.Context, request UpRequest) (record *cluster.Record, reading lifecycle.Reading, outcome Outcome, err error) {
+func (e *Engine) DryRun(ctx context.Context, request UpRequest) (
+	record *cluster.Record, reading lifecycle.Reading, outcome Outcome, err error,
+) {
 	outcome, err = e.do(ctx, "up", request.Request, func(s *session) (err error) {
 		reading, err = s.dryRun(ctx, request.Allow)
 		record = s.Record
@@ -70,7 +74,9 @@ func (s *session) dryRun(ctx context.Context, allow deploy.Allowed) (lifecycle.R
 }
 
 // provision is what up and full share: everything is checked before anything is made, by check (nil: nothing) too.
-func (s *session) provision(ctx context.Context, allow deploy.Allowed, check func() error, list func(*lifecycle.Job) []phase.Entry) error {
+func (s *session) provision(
+	ctx context.Context, allow deploy.Allowed, check func() error, list func(*lifecycle.Job) []phase.Entry,
+) error {
 	if err := checkPlan(s.Settings); err != nil {
 		return err
 	}
@@ -160,7 +166,9 @@ func (s *session) sameAsAsked(ctx context.Context) error {
 	asked, made := s.Settings.Spec(), s.Record.Spec
 	differs := func(key string, asked, made any) {
 		if s.Settings.Given(key) && asked != made {
-			differences = append(differences, fmt.Sprintf("%s is %v, asked for %v", strings.ReplaceAll(key, "_", "-"), made, asked))
+			differences = append(
+				differences, fmt.Sprintf("%s is %v, asked for %v", strings.ReplaceAll(key, "_", "-"), made, asked),
+			)
 		}
 	}
 	differs("management_bridge", asked.ManagementBridge, made.ManagementBridge)
@@ -171,7 +179,8 @@ func (s *session) sameAsAsked(ctx context.Context) error {
 	differs("network.addresses", asked.Network.Addresses, made.Network.Addresses)
 	differs("network.data_addresses", asked.Network.DataAddresses, made.Network.DataAddresses)
 	differs("network.gateway", asked.Network.Gateway, made.Network.Gateway)
-	if key := s.Settings.SSHPrivateKeyPath; s.Settings.Given("ssh_private_key_path") && config.Absolute(key) != s.Record.SSHKeyPath {
+	if key := s.Settings.SSHPrivateKeyPath; s.Settings.Given("ssh_private_key_path") &&
+		config.Absolute(key) != s.Record.SSHKeyPath {
 		differences = append(differences, fmt.Sprintf("its SSH key is %s, asked for %s", s.Record.SSHKeyPath, key))
 	}
 	if s.Settings.Sim && !s.Record.Target.Simulated {
@@ -211,7 +220,8 @@ func (s *session) create(ctx context.Context) error {
 // newRecord is the record of a cluster that does not exist.
 func (s *session) newRecord() *cluster.Record {
 	return &cluster.Record{
-		Schema: cluster.RecordSchema, Name: s.Name, Owner: newOwner(s.started), Spec: s.Settings.Spec(), SSHKeyPath: s.Store.Path(s.Name, lifecycle.KeyFile),
+		Schema: cluster.RecordSchema, Name: s.Name, Owner: newOwner(s.started), Spec: s.Settings.Spec(),
+		SSHKeyPath: s.Store.Path(s.Name, lifecycle.KeyFile),
 	}
 }
 

@@ -72,7 +72,10 @@ func (e *Engine) Wait(ctx context.Context, request WaitRequest) (*Status, error)
 		what = "reached over SSH"
 	}
 	return last, Error{ExitUnhealthy, progress.WithHint(
-		fmt.Errorf("cluster %s is not %s after %s (%s):\n%s", s.Name, what, progress.FormatLimit(limit), setting, strings.Join(last.Reasons(), "\n")),
+		fmt.Errorf(
+			"cluster %s is not %s after %s (%s):\n%s", s.Name, what, progress.FormatLimit(limit), setting,
+			strings.Join(last.Reasons(), "\n"),
+		),
 		fmt.Sprintf("hive-test logs %s shows what its nodes say", s.Name))}
 }
 

@@ -40,7 +40,9 @@ func (e *Engine) Watch(ctx context.Context, request WatchRequest, see func(Statu
 	return errors.Join(s.watch(ctx, r, request.Pause, see), r.Close())
 }
 
-func (s *session) watch(ctx context.Context, r *lifecycle.Job, pause func() time.Duration, see func(Status) (enough bool, err error)) error {
+func (s *session) watch(
+	ctx context.Context, r *lifecycle.Job, pause func() time.Duration, see func(Status) (enough bool, err error),
+) error {
 	limited, cancel := s.limited(ctx)
 	defer cancel()
 	for looking := ctx; ; looking = limited {

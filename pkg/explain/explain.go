@@ -322,7 +322,8 @@ func match(signatures []Signature, where string, f *failure, text string) *Signa
 	}
 	for i := range signatures {
 		s := &signatures[i]
-		if slices.Contains(s.Where, where) && s.applies(f) && (where != InFiles || s.needs.MatchString(f.said())) && s.find(text) >= 0 {
+		if slices.Contains(s.Where, where) && s.applies(f) && (where != InFiles || s.needs.MatchString(f.said())) &&
+			s.find(text) >= 0 {
 			return s
 		}
 	}
@@ -433,7 +434,9 @@ func (f *failure) next() string {
 	case (f.interrupted || f.killed) && f.verb == "down":
 		return fmt.Sprintf("hive-test down %s goes on", f.name)
 	case f.interrupted || f.killed:
-		return fmt.Sprintf("hive-test %s %s goes on; hive-test down %s removes the cluster", cmp.Or(f.verb, "up"), f.name, f.name)
+		return fmt.Sprintf(
+			"hive-test %s %s goes on; hive-test down %s removes the cluster", cmp.Or(f.verb, "up"), f.name, f.name,
+		)
 	case f.hint != "":
 		return firstLine(f.hint)
 	case f.phase == "down":
@@ -441,5 +444,8 @@ func (f *failure) next() string {
 	case f.gone:
 		return "read nodes/ and report.md in the run's directory; --keep on-failure keeps the nodes for a look"
 	}
-	return fmt.Sprintf("look at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster", f.name, f.name, f.name)
+	return fmt.Sprintf(
+		"look at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster", f.name, f.name,
+		f.name,
+	)
 }

@@ -25,13 +25,16 @@ func event(kind progress.Kind, phase string) progress.Event {
 func joinFailed() []progress.Event {
 	text := "joining the other nodes failed on ci-2\n  ci-2: join.sh exited with 1\n    | Joining 10.0.0.1:4432\n    | Error: Failed to join cluster: unauthorized: invalid join token"
 	problem := &progress.Problem{
-		Nodes: []string{"ci-2"}, Context: []string{"joining the other nodes failed"}, Cause: "ci-2: join.sh exited with 1",
+		Nodes: []string{"ci-2"}, Context: []string{"joining the other nodes failed"},
+		Cause: "ci-2: join.sh exited with 1",
 		Reasons: []progress.Reason{{
 			Node: "ci-2", Cause: "join.sh exited with 1",
 			Lines: []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"},
 		}},
 	}
-	start, stepStart, step := event(progress.PhaseStart, "configure"), event(progress.StepStart, "configure"), event(progress.StepEnd, "configure")
+	start, stepStart, step := event(
+		progress.PhaseStart, "configure",
+	), event(progress.StepStart, "configure"), event(progress.StepEnd, "configure")
 	stepStart.Step, step.Step, step.Status = "join", "join", progress.Failed
 	step.Error, step.Hint, step.Problem = text, "configure again", problem
 	end := event(progress.PhaseEnd, "configure")
@@ -40,14 +43,17 @@ func joinFailed() []progress.Event {
 	down.Status = progress.Passed
 	run := event(progress.RunEnd, "")
 	run.Status = progress.Failed
-	return []progress.Event{event(progress.RunStart, ""), start, stepStart, step, end, event(progress.PhaseStart, "down"), down, run}
+	return []progress.Event{
+		event(progress.RunStart, ""), start, stepStart, step, end, event(progress.PhaseStart, "down"), down, run,
+	}
 }
 
 func TestTheStepTheNodeAndItsLogAreNamed(t *testing.T) {
 	want := &progress.Explanation{
 		Phase: "configure", Step: "join", Node: "ci-2", Where: "configure, step join on ci-2",
-		What:  "joining the other nodes failed: join.sh exited with 1",
-		Lines: []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"}, From: "the log on ci-2",
+		What:      "joining the other nodes failed: join.sh exited with 1",
+		Lines:     []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"},
+		From:      "the log on ci-2",
 		Signature: "join-token", Next: "hive-test configure ci --force",
 	}
 	got := explain.Run(joinFailed(), nil, false)
@@ -108,7 +114,9 @@ func TestContextsAndNodes(t *testing.T) {
 	} {
 		step, end, run := event(progress.StepEnd, "up"), event(progress.PhaseEnd, "up"), event(progress.RunEnd, "")
 		step.Step, step.Status, end.Status, run.Status = "create", progress.Failed, progress.Failed, progress.Failed
-		got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), step, end.WithError(c.err), run}, nil, false)
+		got := explain.Run(
+			[]progress.Event{event(progress.PhaseStart, "up"), step, end.WithError(c.err), run}, nil, false,
+		)
 		if got.Headline() != c.want {
 			t.Errorf("got %q, want %q", got.Headline(), c.want)
 		}
@@ -122,7 +130,8 @@ func TestCasesThatFailedAreCounted(t *testing.T) {
 	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
 	end.Status, end.Error, run.Status = progress.Failed, "tests failed: 1 of 2, first e2e: e2e", progress.Failed
 	got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), output, fine, wrong, end, run}, nil, false)
-	if got == nil || got.What != "1 of 2 cases failed, first e2e: e2e: exited with 3: the reason" || got.Signature != "" {
+	if got == nil || got.What != "1 of 2 cases failed, first e2e: e2e: exited with 3: the reason" ||
+		got.Signature != "" {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff([]string{"begun", "the reason"}, got.Lines); diff != "" {
@@ -143,7 +152,8 @@ func TestTheLogsOfTheNodesAreSearchedLast(t *testing.T) {
 		"nodes/ci-2/system/journal": {Data: []byte("first\nkernel: Out of memory: Killed process 7 (hive)\nlast\n")},
 	}
 	got := explain.Run(events, files, false)
-	if got.Signature != "out-of-memory" || got.From != "nodes/ci-2/system/journal" || got.Lines[0] != "kernel: Out of memory: Killed process 7 (hive)" {
+	if got.Signature != "out-of-memory" || got.From != "nodes/ci-2/system/journal" ||
+		got.Lines[0] != "kernel: Out of memory: Killed process 7 (hive)" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -164,27 +174,37 @@ func TestWhatATaskLogAloneTells(t *testing.T) {
 			"tofu apply failed: ci-1: " + quit + ": kvm: -chardev socket,id=serial0: Invalid parameter 'x'", "",
 		},
 		"a bridge": {
-			"tofu apply failed: " + quit, quit, "bridge 'vmbr9' does not exist\nkvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512",
-			"tofu apply failed: " + quit + ": bridge 'vmbr9' does not exist; kvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512", "bridge-missing",
+			"tofu apply failed: " + quit, quit,
+			"bridge 'vmbr9' does not exist\nkvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512",
+			"tofu apply failed: " + quit + ": bridge 'vmbr9' does not exist; kvm: -netdev type=tap,id=net0: network script /usr/libexec/qemu-server/pve-bridge failed with status 512",
+			"bridge-missing",
 		},
 		"an image that cannot be copied": {
-			"copy failed: exit code 1", "copy failed: exit code 1", "qemu-img: error while writing at byte 0: No space left on device",
-			"copy failed: exit code 1: qemu-img: error while writing at byte 0: No space left on device", "storage-full",
+			"copy failed: exit code 1", "copy failed: exit code 1",
+			"qemu-img: error while writing at byte 0: No space left on device",
+			"copy failed: exit code 1: qemu-img: error while writing at byte 0: No space left on device",
+			"storage-full",
 		},
 		"warnings of EFI": {
-			"task failed: " + warned, warned, "kvm: something\nWARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023",
-			"task failed: " + warned + ": WARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023", "efi-certificates",
+			"task failed: " + warned, warned,
+			"kvm: something\nWARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023",
+			"task failed: " + warned + ": WARN: EFI disk without 'ms-cert=2023k' option, suggesting that not all UEFI 2023",
+			"efi-certificates",
 		},
 		"other warnings": {"task failed: " + warned, warned, "kvm: nothing", "task failed: " + warned, "task-warnings"},
 		"in the error itself": {
-			"task qmstart of VM 20000 on pve1 failed: " + quit + "\n  kvm: -device x: own words", "other", "kvm: of the list",
+			"task qmstart of VM 20000 on pve1 failed: " + quit + "\n  kvm: -device x: own words", "other",
+			"kvm: of the list",
 			"task qmstart of VM 20000 on pve1 failed: " + quit + ": kvm: -device x: own words", "",
 		},
 		"in the provider's error": {
-			"VM start: failed to complete with exit code: " + quit + "\ntask log:\n  generating cloud-init ISO\n  kvm: -device x: own words\n  TASK ERROR: " + quit, "other", "",
+			"VM start: failed to complete with exit code: " + quit + "\ntask log:\n  generating cloud-init ISO\n  kvm: -device x: own words\n  TASK ERROR: " + quit,
+			"other", "",
 			"VM start: failed to complete with exit code: " + quit + ": kvm: -device x: own words", "",
 		},
-		"an end that tells": {"VM is locked (backup)", "VM is locked (backup)", "kvm: unheard", "VM is locked (backup)", "vm-locked"},
+		"an end that tells": {
+			"VM is locked (backup)", "VM is locked (backup)", "kvm: unheard", "VM is locked (backup)", "vm-locked",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			end, run := event(progress.PhaseEnd, "up"), event(progress.RunEnd, "")
@@ -209,7 +229,9 @@ func TestWhatATaskLogAloneTells(t *testing.T) {
 func TestAVMThatCannotWriteIsNamed(t *testing.T) {
 	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
 	end.Status, end.Error, run.Status = progress.Failed, "a node was lost: ci-2 since 12:00:00, for longer than 2m (--lost-after): its VM runs, but neither hive's daemon nor its SSH server answer", progress.Failed
-	files := fstest.MapFS{"nodes/ci-2/pve/status.txt": {Data: []byte("name: ci-2\nqmpstatus: io-error\nstatus: running\n")}}
+	files := fstest.MapFS{"nodes/ci-2/pve/status.txt": {Data: []byte(
+		"name: ci-2\nqmpstatus: io-error\nstatus: running\n",
+	)}}
 	got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), end, run}, files, false)
 	if got.Signature != "vm-io-error" || !strings.HasSuffix(got.What, ": ci-2 has qmpstatus: io-error") {
 		t.Errorf("got %+v", got)
@@ -228,7 +250,8 @@ func TestAdviceSaysWhatCouldNotBeGot(t *testing.T) {
 		{fstest.MapFS{"nodes/ci-2/pve/tasks.txt": {}}, false},
 	} {
 		got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), end, run}, row.files, false)
-		if got.Signature != "node-lost" || strings.Contains(got.Next, "(nodes/*/pve/tasks.txt could not be got: index.json says why)") != row.want {
+		if got.Signature != "node-lost" ||
+			strings.Contains(got.Next, "(nodes/*/pve/tasks.txt could not be got: index.json says why)") != row.want {
 			t.Errorf("%v: %s: %s", row.files, got.Signature, got.Next)
 		}
 	}
@@ -251,7 +274,10 @@ func TestHealthyNodesExplainNothing(t *testing.T) {
 		}
 		end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
 		end.Status, end.Error, run.Status = progress.Failed, "tests failed: 1 of 2, first smoke: regions/ci-1", progress.Failed
-		if got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), end, run}, files, false); got.Signature != "" || got.Cause != "" {
+		if got := explain.Run(
+			[]progress.Event{event(progress.PhaseStart, "test"), end, run}, files, false,
+		); got.Signature != "" ||
+			got.Cause != "" {
 			t.Errorf("%s: got %+v", system, got)
 		}
 	}
@@ -270,7 +296,8 @@ func TestARunThatPassedNeedsNoExplanation(t *testing.T) {
 
 func TestAKilledRunSaysWhereItWas(t *testing.T) {
 	got := explain.Run(joinFailed()[:3], nil, false)
-	if got == nil || got.Phase != "configure" || got.Step != "join" || !strings.Contains(got.Next, "hive-test down ci") {
+	if got == nil || got.Phase != "configure" || got.Step != "join" ||
+		!strings.Contains(got.Next, "hive-test down ci") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -290,11 +317,16 @@ func TestAnInterruptionIsNoRiddle(t *testing.T) {
 
 // The runs that the renderers' tests recorded are explained too.
 func TestWhatIsDestroyedWhileCleaningUpIsNotToBeLookedAt(t *testing.T) {
-	for status, want := range map[progress.Status]string{progress.Passed: "run it again", progress.Failed: "down ci removes"} {
+	for status, want := range map[progress.Status]string{
+		progress.Passed: "run it again", progress.Failed: "down ci removes",
+	} {
 		t.Run(string(status), func(t *testing.T) {
 			up, end, run := event(progress.PhaseEnd, "up"), event(progress.StepEnd, "down"), event(progress.RunEnd, "")
 			up.Status, up.Error, end.Status, run.Status = progress.Interrupted, "interrupted", status, progress.Interrupted
-			got := explain.Run([]progress.Event{event(progress.PhaseStart, "up"), up, event(progress.StepStart, "down"), end, run}, nil, false)
+			got := explain.Run(
+				[]progress.Event{event(progress.PhaseStart, "up"), up, event(progress.StepStart, "down"), end, run},
+				nil, false,
+			)
 			if got == nil || !strings.Contains(got.Next, want) {
 				t.Errorf("got %+v, want next %q", got, want)
 			}
@@ -314,7 +346,8 @@ func TestAnInterruptedDownGoesOn(t *testing.T) {
 	checked := []progress.Event{step(progress.StepStart, "check"), step(progress.StepEnd, "check")}
 	destroying := append(slices.Clone(checked), step(progress.StepStart, "destroy"))
 	for name, events := range map[string][]progress.Event{
-		"between steps": append(slices.Clone(checked), end), "in a step": append(slices.Clone(destroying), end), "killed in a step": destroying,
+		"between steps": append(slices.Clone(checked), end), "in a step": append(slices.Clone(destroying), end),
+		"killed in a step": destroying,
 	} {
 		if got := explain.Run(events, nil, false); got == nil || got.Next != "hive-test down ci goes on" {
 			t.Errorf("%s: got %+v", name, got)

@@ -23,7 +23,9 @@ import (
 
 // builtOn is how hive is built with build on nodes: on each, or once, on the first, whose build is then installed on
 // the others. done is called when all have it.
-func (c *Cluster) builtOn(ctx context.Context, build func(context.Context, Host) error) (install func(context.Context, Host) error, done func()) {
+func (c *Cluster) builtOn(
+	ctx context.Context, build func(context.Context, Host) error,
+) (install func(context.Context, Host) error, done func()) {
 	if c.options.Build == BuildEach || len(c.hosts) == 1 {
 		return build, func() {}
 	}
@@ -73,7 +75,9 @@ func (b *buildOnce) install(ctx context.Context, host Host) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	b.c.info(StepInstall, host.Name(), "does not get it from "+b.first.Name()+" itself, but through this machine: "+why(err))
+	b.c.info(
+		StepInstall, host.Name(), "does not get it from "+b.first.Name()+" itself, but through this machine: "+why(err),
+	)
 	path, err := b.brought()
 	if err != nil {
 		return err
@@ -98,7 +102,10 @@ func (b *buildOnce) pack(ctx context.Context) (string, error) {
 	}
 	result, err := b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok && !b.builds { // what it had is gone
-		b.c.info(StepInstall, b.first.Name(), "has no build that others could get ("+firstLine(exit.Result.Stderr)+"): building")
+		b.c.info(
+			StepInstall, b.first.Name(),
+			"has no build that others could get ("+firstLine(exit.Result.Stderr)+"): building",
+		)
 		if b.built() != nil {
 			return "", fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
 		}
@@ -117,7 +124,10 @@ func (b *buildOnce) pass(ctx context.Context, host Host, sum string) error {
 		return err
 	}
 	b.shared.Store(true)
-	way, err := b.c.script(ctx, b.first, "share-build.sh", shortTimeout, map[string]string{"HIVE_KEY": strings.TrimSpace(string(key.Stdout))}, nil)
+	way, err := b.c.script(
+		ctx, b.first, "share-build.sh", shortTimeout,
+		map[string]string{"HIVE_KEY": strings.TrimSpace(string(key.Stdout))}, nil,
+	)
 	if err != nil {
 		return err
 	}
@@ -136,7 +146,8 @@ func (b *buildOnce) pass(ctx context.Context, host Host, sum string) error {
 		}
 	}
 	_, err = b.c.script(ctx, host, "get-build.sh", b.c.options.InstallTimeout, map[string]string{
-		"HIVE_FROM": strings.Join(addresses, " "), "HIVE_FROM_USER": strings.Join(fields["user"], ""), "HIVE_FROM_PORT": strings.Join(fields["port"], ""),
+		"HIVE_FROM": strings.Join(addresses, " "), "HIVE_FROM_USER": strings.Join(fields["user"], ""),
+		"HIVE_FROM_PORT": strings.Join(fields["port"], ""),
 		"HIVE_FROM_KEYS": strings.Join(fields["key"], "\n"), "HIVE_SHA256": sum,
 	}, nil)
 	return err
@@ -163,7 +174,10 @@ func (b *buildOnce) close(ctx context.Context) {
 		return
 	}
 	if _, err := b.c.script(context.WithoutCancel(ctx), b.first, "share-build.sh", logTimeout, nil, nil); err != nil {
-		b.c.warn(StepInstall, b.first.Name(), "a key by which other nodes read what was built is left in ~/.ssh/authorized_keys for an hour: "+why(err))
+		b.c.warn(
+			StepInstall, b.first.Name(),
+			"a key by which other nodes read what was built is left in ~/.ssh/authorized_keys for an hour: "+why(err),
+		)
 	}
 }
 
@@ -189,7 +203,10 @@ func (c *Cluster) builtHere(ctx context.Context) (install func(context.Context, 
 
 // buildIn runs the node scripts that build hive on this machine, with all that they write below dir.
 func (c *Cluster) buildIn(ctx context.Context, dir string) (builtRelease, error) {
-	vars := map[string]string{"HIVE_DIR": filepath.Join(dir, "hive"), "HIVE_SOURCE_DIR": filepath.Join(dir, "mulga", "hive"), "HIVE_QUICKINSTALL": "no"}
+	vars := map[string]string{
+		"HIVE_DIR": filepath.Join(dir, "hive"), "HIVE_SOURCE_DIR": filepath.Join(dir, "mulga", "hive"),
+		"HIVE_QUICKINSTALL": "no",
+	}
 	vars["HIVE_LAYOUT"] = "dev" // whatever this machine itself has
 	script := "install-git.sh"
 	vars["HIVE_REPO"], vars["HIVE_REF"] = c.options.Repo, c.options.Ref
@@ -237,10 +254,12 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 	cmd := exec.CommandContext(ctx, "bash", "-c", `eval "$(cat)"`, name)
 	cmd.Stdin = strings.NewReader("{\n" + exports + scripts[commonScript] + "\n" + scripts[name] + "\n}\n")
 	cmd.Env = append(buildEnvironment(os.Environ()), "HOME="+dir)
-	for _, name := range []string{"GOENV", "GOCACHE", "GOMODCACHE", "GOFLAGS"} { // which are below the real home, or noted there
+	// which are below the real home, or noted there
+	for _, name := range []string{"GOENV", "GOCACHE", "GOMODCACHE", "GOFLAGS"} {
 		if out, err := exec.CommandContext(ctx, "go", "env", name).Output(); err == nil {
 			value := strings.TrimSpace(string(out))
-			if name == "GOFLAGS" { // dir is another one each time, and with -trimpath what was compiled before is still good
+			// dir is another one each time, and with -trimpath what was compiled before is still good
+			if name == "GOFLAGS" {
 				value = strings.TrimSpace(value + " -trimpath")
 			}
 			cmd.Env = append(cmd.Env, name+"="+value)
@@ -273,6 +292,7 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 // token may be.
 func buildEnvironment(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
-		return strings.HasPrefix(v, "PROXMOX_VE_") || strings.HasPrefix(v, "HIVE_TEST_") || strings.HasPrefix(v, "TF_VAR_")
+		return strings.HasPrefix(v, "PROXMOX_VE_") || strings.HasPrefix(v, "HIVE_TEST_") ||
+			strings.HasPrefix(v, "TF_VAR_")
 	})
 }

@@ -83,7 +83,8 @@ func TestSourceIsBuiltOnce(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(host.home, "Development/mulga/hive/Makefile")); err == nil {
 			t.Errorf("%s has got the source", host.Name())
 		}
-		if host.read("hive/bin/nbdkit-viperblock-plugin.so") != "plugin\n" || host.read("hive/bin/release/setup-ovn.sh") == "" {
+		if host.read("hive/bin/nbdkit-viperblock-plugin.so") != "plugin\n" ||
+			host.read("hive/bin/release/setup-ovn.sh") == "" {
 			t.Errorf("%s lacks what came with the program", host.Name())
 		}
 	}
@@ -110,7 +111,9 @@ func TestSourceIsBuiltOnce(t *testing.T) {
 	if err := l.Install(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if link, _ := os.Readlink(filepath.Join(l.hosts[1].home, "hive/bin/nbdkit-viperblock-plugin.so")); !strings.Contains(link, "/Development/") {
+	if link, _ := os.Readlink(filepath.Join(
+		l.hosts[1].home, "hive/bin/nbdkit-viperblock-plugin.so",
+	)); !strings.Contains(link, "/Development/") {
 		t.Errorf("the plugin is not that of the last build: %q", link)
 	}
 }
@@ -160,10 +163,13 @@ func TestABuildIsPassedOn(t *testing.T) {
 			if got := l.hosts[0].downloads.Load(); (got == 0) != (test.why == "") {
 				t.Errorf("%d downloads", got)
 			}
-			if got, _ := os.ReadFile(filepath.Join(l.hosts[0].home, ".ssh/authorized_keys")); strings.TrimSpace(string(got)) != string(before) {
+			if got, _ := os.ReadFile(filepath.Join(
+				l.hosts[0].home, ".ssh/authorized_keys",
+			)); strings.TrimSpace(string(got)) != string(before) {
 				t.Errorf("keys that are left: %q", got)
 			}
-			if keys, _ := filepath.Glob(filepath.Join(l.hosts[1].home, "hive/run/build-*")); test.why == "" && len(keys) > 0 {
+			if keys, _ := filepath.Glob(filepath.Join(l.hosts[1].home, "hive/run/build-*")); test.why == "" &&
+				len(keys) > 0 {
 				t.Errorf("left on ci-2: %v", keys)
 			}
 			if l.hosts[1].read("hive/bin/release/setup-ovn.sh") == "" {
@@ -196,7 +202,9 @@ func (h *localHost) serveSSH() {
 				return login, ok && user == "admin"
 			},
 			Exec: func(ctx context.Context, s *sshd.Session) int {
-				cmd := exec.CommandContext(ctx, "bash", "-c", "cat "+filepath.Join(h.home, "noise")+" 2>/dev/null;"+s.Command)
+				cmd := exec.CommandContext(
+					ctx, "bash", "-c", "cat "+filepath.Join(h.home, "noise")+" 2>/dev/null;"+s.Command,
+				)
 				cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
 				_ = cmd.Run()
 				return cmd.ProcessState.ExitCode()
@@ -251,14 +259,20 @@ func TestSourceBuiltHere(t *testing.T) {
 			t.Error(host.Name() + " lacks the plugin")
 		}
 	}
-	os.WriteFile(filepath.Join(l.options.SourceDir, "Makefile"), []byte("build:\n\techo broken flags=$$GOFLAGS env=$$GOENV; exit 3\n"), 0o644)
+	os.WriteFile(
+		filepath.Join(l.options.SourceDir, "Makefile"),
+		[]byte("build:\n\techo broken flags=$$GOFLAGS env=$$GOENV; exit 3\n"), 0o644,
+	)
 	err := l.Install(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "building hive on this machine: install-source.sh: exit status 2: make") || !strings.Contains(err.Error(), "\n    | broken") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "building hive on this machine: install-source.sh: exit status 2: make") ||
+		!strings.Contains(err.Error(), "\n    | broken") {
 		t.Errorf("a build that fails: %v", err)
 	}
 	// What go is told by the user's own settings counts, and what it has compiled before, wherever that was.
 	settings, _ := exec.Command("go", "env", "GOENV").Output()
-	if err != nil && (!strings.Contains(err.Error(), "-trimpath env="+strings.TrimSpace(string(settings))) || len(settings) == 0) {
+	if err != nil &&
+		(!strings.Contains(err.Error(), "-trimpath env="+strings.TrimSpace(string(settings))) || len(settings) == 0) {
 		t.Errorf("the build's settings: %v", err)
 	}
 }
@@ -353,7 +367,10 @@ func TestABuildSaysThatItGoesOn(t *testing.T) {
 		l := newLocal(t, 1, Options{Build: where})
 		l.signEvery = 100 * time.Millisecond
 		dir := builtTree(t)
-		if err := os.WriteFile(filepath.Join(dir, "scripts/dev-setup.sh"), []byte("#!/bin/sh\nset -e\necho compiling\nsleep 1\nmake build\n"), 0o755); err != nil {
+		if err := os.WriteFile(
+			filepath.Join(dir, "scripts/dev-setup.sh"),
+			[]byte("#!/bin/sh\nset -e\necho compiling\nsleep 1\nmake build\n"), 0o755,
+		); err != nil {
 			t.Fatal(err)
 		}
 		l.options.Binary, l.options.SourceDir = "", dir
@@ -362,7 +379,9 @@ func TestABuildSaysThatItGoesOn(t *testing.T) {
 		}
 		said := false
 		for _, e := range l.events.Events() {
-			said = said || e.Kind == progress.Wait && strings.HasPrefix(e.Message, "the build of hive, ") && (where == BuildLocal) == (e.Node == "")
+			said = said ||
+				e.Kind == progress.Wait && strings.HasPrefix(e.Message, "the build of hive, ") &&
+					(where == BuildLocal) == (e.Node == "")
 		}
 		if !said {
 			t.Errorf("%s: nothing was said", where)

@@ -234,7 +234,10 @@ func address(host Host, port int) string {
 }
 
 // script runs a node script with the variables that all of them know, and those of vars.
-func (c *Cluster) script(ctx context.Context, host Host, name string, timeout time.Duration, vars map[string]string, onLine func(stream, line string)) (remote.Result, error) {
+func (c *Cluster) script(
+	ctx context.Context, host Host, name string, timeout time.Duration, vars map[string]string,
+	onLine func(stream, line string),
+) (remote.Result, error) {
 	scripts, err := loadScripts(c.options.ScriptsDir)
 	if err != nil {
 		return remote.Result{}, err
@@ -247,9 +250,10 @@ func (c *Cluster) script(ctx context.Context, host Host, name string, timeout ti
 	var result remote.Result
 	err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
 		result, err = host.Run(ctx, remote.Command{
-			Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
-			Keep:  keptOf(name),
-			Lasts: timeout >= time.Minute, // a step of forming, not a question
+			Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout,
+			OnLine: onLine,
+			Keep:   keptOf(name),
+			Lasts:  timeout >= time.Minute, // a step of forming, not a question
 		})
 		return err
 	})

@@ -82,7 +82,9 @@ type said struct {
 }
 
 func (c *Cluster) collectFiles(ctx context.Context, host Host, dir string) ([]Item, error) {
-	result, err := c.script(ctx, host, collectScript, collectTimeout, map[string]string{"HIVE_TAIL_BYTES": collectTail}, nil)
+	result, err := c.script(
+		ctx, host, collectScript, collectTimeout, map[string]string{"HIVE_TAIL_BYTES": collectTail}, nil,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("gather files of %s: %w", host.Name(), err)
 	}

@@ -111,7 +111,10 @@ func TestEachKilledServiceIsNamedAlone(t *testing.T) {
 					health := l.Check(t.Context())
 					reasons := health.Reasons()
 					if len(reasons) != 1 || !strings.HasPrefix(reasons[0], host.Name()+": ") ||
-						!strings.Contains(reasons[0], Service{Name: name, State: ServiceDead, Detail: "its process is gone"}.problem()) {
+						!strings.Contains(
+							reasons[0],
+							Service{Name: name, State: ServiceDead, Detail: "its process is gone"}.problem(),
+						) {
 						t.Errorf("%s of %s killed: %q", name, host.Name(), reasons)
 					}
 					if err := errors.Join(l.Start(t.Context()), l.WaitHealthy(t.Context())); err != nil {
@@ -189,7 +192,9 @@ func TestForceFormsAnew(t *testing.T) {
 		host.settings(map[string]any{"era": "spx"})
 	}
 	own := "[mine]\naws_access_key_id = kept\n"
-	if err := os.WriteFile(filepath.Join(l.hosts[2].home, ".aws/credentials"), []byte(own+l.hosts[2].read(".aws/credentials")), 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(l.hosts[2].home, ".aws/credentials"), []byte(own+l.hosts[2].read(".aws/credentials")), 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
@@ -214,7 +219,9 @@ func TestPurgeLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := "[mine]\naws_access_key_id = kept\n"
-	if err := os.WriteFile(filepath.Join(l.hosts[1].home, ".aws/credentials"), []byte(own+l.hosts[1].read(".aws/credentials")), 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(l.hosts[1].home, ".aws/credentials"), []byte(own+l.hosts[1].read(".aws/credentials")), 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(l.Stop(t.Context()), l.Purge(t.Context())); err != nil {
@@ -236,7 +243,9 @@ func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
 	}
 	t.Parallel()
 	l := newLocal(t, 3, Options{FormationTimeout: time.Minute, HealthTimeout: time.Minute})
-	l.hosts[1].settings(map[string]any{"fail": map[string]any{"join": map[string]any{"exit": 7, "stderr": "no room for Secret Key: abcdefghijk"}}})
+	l.hosts[1].settings(map[string]any{"fail": map[string]any{"join": map[string]any{
+		"exit": 7, "stderr": "no room for Secret Key: abcdefghijk",
+	}}})
 	begun := time.Now()
 	err := l.Configure(t.Context(), StepSelection{})
 	failed, ok := errors.AsType[*StepError](err)
@@ -246,7 +255,8 @@ func TestOneNodeThatCannotJoinIsBlamed(t *testing.T) {
 	if names := strings.Join(failed.NodeNames(), " "); names != "ci-2" || failed.Step != StepJoin {
 		t.Errorf("step %s blames %s", failed.Step, names)
 	}
-	if text := err.Error(); !strings.Contains(text, "exited with 7") || !strings.Contains(text, "no room for") || strings.Contains(text, "abcdefghijk") {
+	if text := err.Error(); !strings.Contains(text, "exited with 7") || !strings.Contains(text, "no room for") ||
+		strings.Contains(text, "abcdefghijk") {
 		t.Errorf("the message is %q", text)
 	}
 	if failed.Hint() == "" {
@@ -269,7 +279,9 @@ func TestAServiceThatEndsAtFirst(t *testing.T) {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
 			l := newLocal(t, 1, Options{})
-			l.hosts[0].settings(map[string]any{"fail": map[string]any{"service " + service: map[string]any{"stderr": "i/o timeout", "times": 2}}})
+			l.hosts[0].settings(map[string]any{"fail": map[string]any{"service " + service: map[string]any{
+				"stderr": "i/o timeout", "times": 2,
+			}}})
 			if err := l.Configure(t.Context(), StepSelection{}); err != nil {
 				t.Fatal(err)
 			}
@@ -318,7 +330,8 @@ func TestFailuresOfSteps(t *testing.T) {
 			if !ok {
 				t.Fatalf("configure: %v", err)
 			}
-			if failed.Step != tt.step || strings.Join(failed.NodeNames(), " ") != tt.node || !strings.Contains(err.Error(), tt.want) {
+			if failed.Step != tt.step || strings.Join(failed.NodeNames(), " ") != tt.node ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("step %s, nodes %v: %v", failed.Step, failed.NodeNames(), err)
 			}
 			if l.outcome(tt.step) != progress.Failed {
@@ -390,7 +403,8 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"logs/init.log": "initialized", "logs/hive.log": "fully initialized", "hive.toml": redacted, "health.txt": `"running"`,
+		"logs/init.log": "initialized", "logs/hive.log": "fully initialized", "hive.toml": redacted,
+		"health.txt": `"running"`,
 		"routez.txt": "num_routes", "get-nodes.txt": "Ready", "version.txt": "hive",
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
@@ -407,7 +421,8 @@ func TestCollect(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if strings.Contains(string(text), access.SecretAccessKey) || strings.Contains(string(text), access.AccessKeyID) {
+		if strings.Contains(string(text), access.SecretAccessKey) ||
+			strings.Contains(string(text), access.AccessKeyID) {
 			t.Errorf("%s holds a secret", path)
 		}
 		if info, _ := entry.Info(); info.Mode().Perm() != 0o600 {

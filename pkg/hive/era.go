@@ -91,7 +91,13 @@ func TooFewCPUs(era string, cpus int) (problem string, fatal bool) {
 	case era == "hive" || cpus > SpinifexCPUs || cpus < 1:
 		return "", false
 	case cpus < SpinifexCPUs:
-		return fmt.Sprintf("%d CPUs per node: spinifex reserves 2 CPUs of a node and refuses to start below %d", cpus, SpinifexCPUs), era == Spinifex
+		return fmt.Sprintf(
+				"%d CPUs per node: spinifex reserves 2 CPUs of a node and refuses to start below %d", cpus, SpinifexCPUs,
+			),
+			era == Spinifex
 	}
-	return fmt.Sprintf("%d CPUs per node: spinifex reserves 2 CPUs of a node, and with what is left it offers no instance type", cpus), false
+	return fmt.Sprintf(
+			"%d CPUs per node: spinifex reserves 2 CPUs of a node, and with what is left it offers no instance type", cpus,
+		),
+		false
 }

@@ -113,7 +113,9 @@ func judgeFormation(states []nodeState, force bool) (formationVerdict, string) {
 	case len(used) == 0:
 		return formAnew, "an earlier formation was left half done (" + problem + "): it is cleared and begun again"
 	default:
-		return refuseFormation, problem + ", but hive was in use on " + strings.Join(used, ", ") + ": --force forms the cluster anew and drops what it holds"
+		return refuseFormation,
+			problem + ", but hive was in use on " + strings.Join(used, ", ") +
+				": --force forms the cluster anew and drops what it holds"
 	}
 }
 
@@ -210,7 +212,8 @@ func (c *Cluster) awaitFormationServer(ctx context.Context) error {
 		}
 		shown.Pending("the formation server of "+c.leader().Name(), err.Error())
 		if attempt%4 == 0 {
-			if err := c.awaitInit(ctx, 0, formedMarker); err == nil || !errors.Is(err, errInitRuns) && ctx.Err() == nil {
+			if err := c.awaitInit(ctx, 0, formedMarker); err == nil ||
+				!errors.Is(err, errInitRuns) && ctx.Err() == nil {
 				return errors.Join(fmt.Errorf("hive admin init has ended before other nodes could join"), err)
 			}
 		}

@@ -23,8 +23,8 @@ const PeersUnknown = -1
 // NodeHealth is what one look at a node has shown, each fact by itself.
 type NodeHealth struct {
 	Name string `json:"name"`
-	// Code and Status are the HTTP status and the "status" of /health (0 and empty if it did not answer so), Self the name
-	// that the daemon gives itself, Scheme http or https.
+	// Code and Status are the HTTP status and the "status" of /health (0 and empty if it did not answer so), Self the
+	// name that the daemon gives itself, Scheme http or https.
 	Code   int    `json:"code"`
 	Status string `json:"status"`
 	Self   string `json:"self"`
@@ -35,8 +35,8 @@ type NodeHealth struct {
 	Peers int `json:"peers"`
 	// Ready is the node's STATUS in node 1's `hive get nodes`; empty if it is not listed.
 	Ready string `json:"ready"`
-	// Gateway is the HTTP status of an unsigned request, which has to be 403, and GatewayCode its error code, which has to
-	// be MissingAuthenticationToken.
+	// Gateway is the HTTP status of an unsigned request, which has to be 403, and GatewayCode its error code, which has
+	// to be MissingAuthenticationToken.
 	Gateway     int    `json:"gateway"`
 	GatewayCode string `json:"gateway_code,omitempty"`
 	// InstanceTypes is how many a signed DescribeInstanceTypes lists: those for which the cluster has room.
@@ -204,7 +204,10 @@ func parseHealth(a answer) (self, status string, err error) {
 func readHealth(a answer) (health healthWords, err error) {
 	switch {
 	case a.code == http.StatusNotFound:
-		return healthWords{}, errors.New("/health answers 404: another program holds the port, such as the formation server of an unfinished init")
+		return healthWords{}, errors.New(
+			"/health answers 404: another program holds the port, such as the formation server of an unfinished " +
+				"init",
+		)
 	case a.code != http.StatusOK:
 		return healthWords{}, fmt.Errorf("/health answers %d", a.code)
 	}
@@ -215,7 +218,9 @@ func readHealth(a answer) (health healthWords, err error) {
 }
 
 // askGateway fills in what the gateway answers, or returns why it does not.
-func (n *NodeHealth) askGateway(ctx context.Context, probe *prober, access Access, accessErr error, address string) error {
+func (n *NodeHealth) askGateway(
+	ctx context.Context, probe *prober, access Access, accessErr error, address string,
+) error {
 	if accessErr != nil {
 		return accessErr
 	}
@@ -255,7 +260,10 @@ func (c *Cluster) listNodes(ctx context.Context, hosts []Host) (map[string]strin
 func (c *Cluster) getNodes(ctx context.Context, host Host) (map[string]string, error) {
 	result, err := c.script(ctx, host, "nodes.sh", getNodesLimit, nil, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok {
-		return nil, fmt.Errorf("hive get nodes on %s exited with %d: %s", host.Name(), exit.Result.ExitCode, strings.Join(tail(outputOf(err), 1), ""))
+		return nil, fmt.Errorf(
+			"hive get nodes on %s exited with %d: %s", host.Name(), exit.Result.ExitCode,
+			strings.Join(tail(outputOf(err), 1), ""),
+		)
 	}
 	return parseNodes(string(result.Stdout)), err
 }
@@ -419,7 +427,10 @@ func (n NodeHealth) problems(nodes, absent int) string {
 	if n.errs.services != nil {
 		services = n.errs.services.Error()
 	}
-	return joined(n.healthProblem(), services, n.peersProblem(nodes, absent), n.readyProblem(), n.gatewayProblem(), n.apiProblem(absent))
+	return joined(
+		n.healthProblem(), services, n.peersProblem(nodes, absent), n.readyProblem(), n.gatewayProblem(),
+		n.apiProblem(absent),
+	)
 }
 
 func (n NodeHealth) healthProblem() string {
@@ -471,7 +482,10 @@ func (n NodeHealth) gatewayProblem() string {
 	case n.errs.gateway != nil:
 		return "the gateway does not answer: " + n.errs.gateway.Error()
 	case n.Gateway != http.StatusForbidden || n.GatewayCode != codeNoToken:
-		return strings.TrimRight(fmt.Sprintf("the gateway answers an unsigned request with %d %s", n.Gateway, n.GatewayCode), " ") + " instead of 403 " + codeNoToken
+		return strings.TrimRight(
+			fmt.Sprintf("the gateway answers an unsigned request with %d %s", n.Gateway, n.GatewayCode), " ",
+		) +
+			" instead of 403 " + codeNoToken
 	}
 	return ""
 }
@@ -504,12 +518,17 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 			if health.Formed {
 				return nil
 			}
-			if limited.Err() == nil && slices.ContainsFunc(health.Nodes, func(n NodeHealth) bool { return len(n.dead()) > 0 }) {
+			if limited.Err() == nil && slices.ContainsFunc(
+				health.Nodes, func(n NodeHealth) bool { return len(n.dead()) > 0 },
+			) {
 				return c.lost(ctx, health)
 			}
 			if limited.Err() == nil {
 				c.attributeSilence(&health)
-				shown.Pending(fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)), strings.Join(health.Reasons(), "; "))
+				shown.Pending(
+					fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)),
+					strings.Join(health.Reasons(), "; "),
+				)
 			}
 		}
 		return c.unhealthy(ctx)

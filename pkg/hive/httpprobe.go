@@ -34,7 +34,10 @@ func (c *Cluster) newProber(ca []byte) *prober {
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		Proxy:           nil, // nodes are reached as Options.Dial does
 	}
-	return &prober{client: &http.Client{Transport: transport, Timeout: c.options.ProbeTimeout, CheckRedirect: noRedirect}, transport: transport}
+	return &prober{
+		client:    &http.Client{Transport: transport, Timeout: c.options.ProbeTimeout, CheckRedirect: noRedirect},
+		transport: transport,
+	}
 }
 
 // dial connects to a port of a node. A node's kernel takes connections at once, however busy its programs are: what is
@@ -100,7 +103,8 @@ func (p *prober) do(request *http.Request) (answer, error) {
 // cut. A connection that was refused, or that nobody took in time, is sure.
 func unsure(err error) bool {
 	timeout, late := errors.AsType[timeoutError](err)
-	return late && !timeout.connecting || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+	return late && !timeout.connecting || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET)
 }
 
 func (p *prober) once(request *http.Request) (answer, error) {

@@ -44,7 +44,9 @@ func TestASecondAnswer(t *testing.T) {
 				tt.answers[min(int(asked.Add(1)), len(tt.answers))-1](w, r)
 			}))
 			defer server.Close()
-			options := Options{ProbeTimeout: 200 * time.Millisecond, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			options := Options{ProbeTimeout: 200 * time.Millisecond, Dial: func(
+				ctx context.Context, network, addr string,
+			) (net.Conn, error) {
 				dialed.Add(1)
 				if tt.dial != nil {
 					return tt.dial(ctx, network, addr)
@@ -58,7 +60,8 @@ func TestASecondAnswer(t *testing.T) {
 			defer probe.close()
 			probe.again = tt.again
 			found, err := probe.get(t.Context(), server.URL)
-			if tt.want == "" && (err != nil || found.code != http.StatusTeapot) || tt.want != "" && (err == nil || !strings.HasSuffix(err.Error(), tt.want)) {
+			if tt.want == "" && (err != nil || found.code != http.StatusTeapot) ||
+				tt.want != "" && (err == nil || !strings.HasSuffix(err.Error(), tt.want)) {
 				t.Errorf("%d, %v", found.code, err)
 			}
 			if asked.Load() != tt.asked || tt.dial != nil && dialed.Load() != 1 {

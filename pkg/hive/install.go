@@ -154,7 +154,8 @@ func (c *Cluster) InstallOS(ctx context.Context) error {
 	return c.step(ctx, StepOS, func(ctx context.Context) error {
 		return c.eachOf(ctx, StepOS, func(ctx context.Context, host Host) error {
 			result, err := c.script(ctx, host, "os-essentials.sh", c.options.InstallTimeout, map[string]string{
-				"HIVE_OS_PACKAGES": strings.Join(c.options.osPackages(), " "), "HIVE_OS_ESSENTIALS": essentials, "HIVE_OS_TIMEZONE": cloudinit.DefaultTimezone,
+				"HIVE_OS_PACKAGES": strings.Join(c.options.osPackages(), " "), "HIVE_OS_ESSENTIALS": essentials,
+				"HIVE_OS_TIMEZONE":      cloudinit.DefaultTimezone,
 				"HIVE_OS_SOCKET_BUFFER": strconv.Itoa(cloudinit.DefaultSocketBufferBytes),
 			}, c.output(StepOS, host))
 			if err != nil {
@@ -235,14 +236,19 @@ func unexpectedHosts(states []nodeState, hosts []Host) []Host {
 		}
 	}
 	return filter(hosts, func(h Host) bool {
-		return slices.ContainsFunc(states, func(s nodeState) bool { return s.host == h && (s.version == "" || s.version != most) })
+		return slices.ContainsFunc(
+			states, func(s nodeState) bool { return s.host == h && (s.version == "" || s.version != most) },
+		)
 	})
 }
 
 // reinstall puts hive on nodes that have lost what was put there before.
 func (c *Cluster) reinstall(ctx context.Context, lost []Host, install func(context.Context, Host) error) (err error) {
 	for _, host := range lost {
-		c.info(StepInstall, host.Name(), "the program that was installed there is gone or another one: installing it again")
+		c.info(
+			StepInstall, host.Name(),
+			"the program that was installed there is gone or another one: installing it again",
+		)
 	}
 	if err := c.begin(StepInstall, lost); err != nil {
 		return err
@@ -266,7 +272,10 @@ func (c *Cluster) upload(ctx context.Context, host Host) error {
 }
 
 func (c *Cluster) installed(ctx context.Context, host Host) error {
-	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout, map[string]string{"HIVE_UPLOADED": yes(c.options.Binary != "")}, c.output(StepInstall, host))
+	_, err := c.script(
+		ctx, host, "install-binary.sh", shortTimeout, map[string]string{"HIVE_UPLOADED": yes(c.options.Binary != "")},
+		c.output(StepInstall, host),
+	)
 	return err
 }
 
@@ -286,7 +295,10 @@ func (c *Cluster) unpacked(ctx context.Context, host Host, sha256 string) error 
 }
 
 func (c *Cluster) build(ctx context.Context, host Host) error {
-	return c.make(ctx, host, "install-git.sh", map[string]string{"HIVE_REPO": c.options.Repo, "HIVE_REF": c.options.Ref}, c.repoSecrets()...)
+	return c.make(
+		ctx, host, "install-git.sh", map[string]string{"HIVE_REPO": c.options.Repo, "HIVE_REF": c.options.Ref},
+		c.repoSecrets()...,
+	)
 }
 
 // repoSecrets is what the repository's URL holds of user and password.
@@ -333,7 +345,8 @@ func (c *Cluster) signs(node string, redactor redactor) (line func(string), end 
 			mu.Unlock()
 			c.sink.Emit(progress.Event{
 				Kind: progress.Wait, Step: StepInstall, Node: node,
-				Message: "the build of hive, " + time.Since(begun).Round(time.Second).String() + " by now", Error: redactor.text(why),
+				Message: "the build of hive, " + time.Since(begun).Round(time.Second).String() + " by now",
+				Error:   redactor.text(why),
 			})
 		}
 	})

@@ -35,7 +35,8 @@ func TestParseHealth(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			self, status, err := parseHealth(tt.answer)
-			if self != tt.self || status != tt.status || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			if self != tt.self || status != tt.status || (err == nil) != (tt.err == "") ||
+				err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%q %q %v", self, status, err)
 			}
 		})
@@ -66,7 +67,11 @@ func TestJudge(t *testing.T) {
 		{name: "another's name", nodes: 3, change: func(n *NodeHealth) { n.Self = "ci-1" }, want: `ci-3: the daemon calls itself "ci-1"`},
 		{name: "no answer", nodes: 3, change: func(n *NodeHealth) { n.Code, n.errs.health = 0, errors.New("connection refused") }, want: "ci-3: the daemon does not answer: connection refused"},
 		{name: "a service is dead", nodes: 3, change: func(n *NodeHealth) {
-			n.Services = []Service{{"nats", ServiceUp, ""}, {"predastore", ServiceDead, "its process is gone"}, {"vpcd", ServiceOut, "no br-int"}}
+			n.Services = []Service{
+				{"nats", ServiceUp, ""},
+				{"predastore", ServiceDead, "its process is gone"},
+				{"vpcd", ServiceOut, "no br-int"},
+			}
 		}, want: "ci-3: its predastore is dead: its process is gone"},
 		{name: "services not known", nodes: 3, change: func(n *NodeHealth) { n.errs.services = errors.New("its services are not known: refused") }, want: "ci-3: its services are not known: refused"},
 		{name: "the dead daemon is named", nodes: 3, change: func(n *NodeHealth) {
@@ -75,7 +80,9 @@ func TestJudge(t *testing.T) {
 		}, want: "ci-3: the daemon does not answer: connection refused; its daemon (spinifex) is dead: its process is gone"},
 		{name: "what follows from a dead NATS or gateway", nodes: 3, change: func(n *NodeHealth) {
 			n.Peers, n.errs.peers, n.errs.gateway = PeersUnknown, errors.New("refused"), errors.New("refused")
-			n.Services = []Service{{"nats", ServiceDead, "its process is gone"}, {"awsgw", ServiceSilent, "nothing accepts connections at 10.0.0.3:9999"}}
+			n.Services = []Service{{"nats", ServiceDead, "its process is gone"}, {
+				"awsgw", ServiceSilent, "nothing accepts connections at 10.0.0.3:9999",
+			}}
 		}, want: "ci-3: its nats is dead: its process is gone; its gateway (awsgw) is silent: nothing accepts connections at 10.0.0.3:9999"},
 		{name: "no free capacity", nodes: 3, change: func(n *NodeHealth) { n.InstanceTypes = 0 }},
 		{name: "a peer is missing", nodes: 3, change: func(n *NodeHealth) { n.Peers = 1 }, want: "ci-3: it sees 1 of 2 peers"},
@@ -188,7 +195,10 @@ func TestNotes(t *testing.T) {
 }
 
 func TestParseServices(t *testing.T) {
-	got := parseServices("Welcome to node 1!\nnats\tup\t10.0.0.1:4222\nawsgw\tdead\tits process is gone\nui\tout\ttests have no use for it\n")
+	got := parseServices(
+		"Welcome to node 1!\nnats\tup\t10.0.0.1:4222\nawsgw\tdead\tits process is gone\nui\tout\ttests have no use " +
+			"for it\n",
+	)
 	if diff := cmp.Diff([]Service{
 		{"nats", ServiceUp, "10.0.0.1:4222"}, {"awsgw", ServiceDead, "its process is gone"}, {"ui", ServiceOut, "tests have no use for it"},
 	}, got); diff != "" {
@@ -231,7 +241,10 @@ func TestCountPeers(t *testing.T) {
 func TestJudgeFormation(t *testing.T) {
 	state := func(index int, change func(*nodeState)) nodeState {
 		name := fmt.Sprintf("ci-%d", index)
-		s := nodeState{host: &localHost{node: cluster.Node{Name: name}}, initialized: true, node: name, nodes: 3, ca: "aa", used: true}
+		s := nodeState{
+			host: &localHost{node: cluster.Node{Name: name}}, initialized: true, node: name, nodes: 3, ca: "aa",
+			used: true,
+		}
 		if change != nil {
 			change(&s)
 		}
@@ -309,8 +322,12 @@ func TestSecretValues(t *testing.T) {
 }
 
 func TestParseAccess(t *testing.T) {
-	access := parseAccess("==> ca.pem\nPEM\n\n==> credentials\n[default]\naws_access_key_id = no\n[spinifex]\naws_access_key_id = AKIAX\naws_secret_access_key=s=1\n==> config\n[profile spinifex]\nregion = eu-1\n")
-	if access.Profile != "spinifex" || access.AccessKeyID != "AKIAX" || access.SecretAccessKey != "s=1" || access.Region != "eu-1" || !strings.HasPrefix(string(access.CA), "PEM") {
+	access := parseAccess(
+		"==> ca.pem\nPEM\n\n==> credentials\n[default]\naws_access_key_id = no\n[spinifex]\naws_access_key_id = " +
+			"AKIAX\naws_secret_access_key=s=1\n==> config\n[profile spinifex]\nregion = eu-1\n",
+	)
+	if access.Profile != "spinifex" || access.AccessKeyID != "AKIAX" || access.SecretAccessKey != "s=1" ||
+		access.Region != "eu-1" || !strings.HasPrefix(string(access.CA), "PEM") {
 		t.Errorf("%#v", access)
 	}
 	for _, text := range []string{fmt.Sprint(access), fmt.Sprintf("%+v", access), fmt.Sprintf("%#v", access)} {

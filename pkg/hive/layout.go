@@ -20,7 +20,9 @@ func (o Options) layoutProblem() error {
 	if o.layout() != LayoutSystemd {
 		return nil
 	}
-	for _, source := range []struct{ flag, value string }{{"--binary", o.Binary}, {"--source-dir", o.SourceDir}, {"--repo", o.Repo}} {
+	for _, source := range []struct{ flag, value string }{
+		{"--binary", o.Binary}, {"--source-dir", o.SourceDir}, {"--repo", o.Repo},
+	} {
 		if source.value != "" {
 			return fmt.Errorf("--layout systemd is for a release, whose setup.sh installs the units: use --tarball in place of %s, "+
 				"or --layout auto to put another program where the nodes have units", source.flag)

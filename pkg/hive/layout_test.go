@@ -25,7 +25,12 @@ func release(t *testing.T, files map[string]string) string {
 	zipped := gzip.NewWriter(file)
 	archive := tar.NewWriter(zipped)
 	for name, text := range files {
-		err = errors.Join(err, archive.WriteHeader(&tar.Header{Name: "./" + name, Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}))
+		err = errors.Join(
+			err,
+			archive.WriteHeader(&tar.Header{
+				Name: "./" + name, Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg,
+			}),
+		)
 		_, failed := archive.Write([]byte(text))
 		err = errors.Join(err, failed)
 	}
@@ -137,19 +142,25 @@ func TestLayoutSystemd(t *testing.T) {
 	l := newLocal(t, 1, Options{Layout: LayoutSystemd})
 	host := l.hosts[0]
 	host.withSystemd()
-	setup := strings.NewReplacer("$PROGRAM", l.options.Binary, "$ADDRESS", host.node.Management.String()).Replace(setupScript)
+	setup := strings.NewReplacer(
+		"$PROGRAM", l.options.Binary, "$ADDRESS", host.node.Management.String(),
+	).Replace(setupScript)
 	l.options.Binary, l.options.Tarball = "", release(t, map[string]string{"setup.sh": setup, "hive": "not this one"})
 	for _, step := range l.Steps() {
 		if err := step.Run(t.Context()); err != nil {
 			t.Fatalf("%s: %v", step.Name, err)
 		}
 	}
-	if got := host.read("setup.env"); !strings.Contains(got, "INSTALL_HIVE_TARBALL="+host.home+"/hive/run/release.tar.gz\n") ||
+	if got := host.read("setup.env"); !strings.Contains(
+		got, "INSTALL_HIVE_TARBALL="+host.home+"/hive/run/release.tar.gz\n",
+	) ||
 		!strings.Contains(got, "INSTALL_HIVE_SKIP_AWS=1\n") {
 		t.Errorf("setup.sh was told %s", got)
 	}
 	l.options.Layout = LayoutAuto // the units are there, so it is the same
-	host.judged(l, map[string]ServiceState{"nats": ServiceUp, "predastore": ServiceUp, "hive": ServiceUp, "awsgw": ServiceUp})
+	host.judged(l, map[string]ServiceState{
+		"nats": ServiceUp, "predastore": ServiceUp, "hive": ServiceUp, "awsgw": ServiceUp,
+	})
 	os.WriteFile(filepath.Join(host.home, "units/hive-predastore.service.starting"), nil, 0o600)
 	host.judged(l, map[string]ServiceState{"predastore": ServiceSilent})
 	os.Remove(filepath.Join(host.home, "units/hive-predastore.service.starting"))
@@ -157,13 +168,18 @@ func TestLayoutSystemd(t *testing.T) {
 		seconds int // since systemd has started it again
 		want    ServiceState
 	}{{2, ServiceSilent}, {60, ServiceUp}} {
-		host.write("units/hive-awsgw.service.again", fmt.Sprintf("NRestarts=3\nActiveEnterTimestampMonotonic=%d\n", (uptime(t)-again.seconds)*1e6))
+		host.write(
+			"units/hive-awsgw.service.again",
+			fmt.Sprintf("NRestarts=3\nActiveEnterTimestampMonotonic=%d\n", (uptime(t)-again.seconds)*1e6),
+		)
 		host.judged(l, map[string]ServiceState{"awsgw": again.want})
 	}
 	os.Remove(filepath.Join(host.home, "units/hive-awsgw.service.again"))
 
 	// Early versions of init leave to root what units read as another user; later ones have a user for each service.
-	if got := host.read("chowned"); !strings.HasPrefix(got, "-Rh hive: "+host.home+"/root/etc/hive "+host.home+"/root/var/lib/hive\n") {
+	if got := host.read("chowned"); !strings.HasPrefix(
+		got, "-Rh hive: "+host.home+"/root/etc/hive "+host.home+"/root/var/lib/hive\n",
+	) {
 		t.Errorf("handed over by %q", got)
 	}
 	os.Remove(filepath.Join(host.home, "chowned"))
@@ -176,7 +192,10 @@ func TestLayoutSystemd(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(host.home, "chowned")); err == nil {
 		t.Error("what belongs to several users was handed over")
 	}
-	host.write(nats, unit+"ExecStartPre=/bin/sh -c 'for i in $(seq 1 30); do nc -z 127.0.0.1 4222 && exit 0; sleep 1; done; exit 1'\n")
+	host.write(
+		nats,
+		unit+"ExecStartPre=/bin/sh -c 'for i in $(seq 1 30); do nc -z 127.0.0.1 4222 && exit 0; sleep 1; done; exit 1'\n",
+	)
 	if err := l.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "wait for NATS at 127.0.0.1") {
 		t.Errorf("units that wait at another address: %v", err)
 	}
@@ -228,7 +247,9 @@ func (h *localHost) judged(l *local, want map[string]ServiceState) {
 		h.t.Fatal(err)
 	}
 	for name, state := range want {
-		if i := slices.IndexFunc(services, func(s Service) bool { return s.Name == name }); i < 0 || services[i].State != state {
+		if i := slices.IndexFunc(
+			services, func(s Service) bool { return s.Name == name },
+		); i < 0 || services[i].State != state {
 			h.t.Errorf("%s is not %s: %v", name, state, services)
 		}
 	}
@@ -241,7 +262,8 @@ func TestLayoutSystemdIsNotThere(t *testing.T) {
 	refused := func(want string) {
 		t.Helper()
 		_, err := l.script(t.Context(), l.hosts[0], "install-binary.sh", shortTimeout, nil, nil)
-		if exit, ok := errors.AsType[*remote.ExitError](err); !ok || !strings.Contains(string(exit.Result.Stderr), want) {
+		if exit, ok := errors.AsType[*remote.ExitError](err); !ok ||
+			!strings.Contains(string(exit.Result.Stderr), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}

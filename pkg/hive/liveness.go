@@ -34,7 +34,9 @@ func (c *Cluster) whileAlive(ctx context.Context, work func(context.Context) err
 	}
 	alive, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	probe := liveness.Probe{Observe: c.options.Observe, Patience: deadFirst, Pause: (&wait.Backoff{First: deadPause}).Next}
+	probe := liveness.Probe{
+		Observe: c.options.Observe, Patience: deadFirst, Pause: (&wait.Backoff{First: deadPause}).Next,
+	}
 	monitor := liveness.Start(alive, []liveness.Probe{probe}, func(seen liveness.Observations) {
 		c.mu.Lock()
 		c.dead = slices.DeleteFunc(slices.Clone(seen), func(o liveness.Observation) bool { return o.Err == nil })

@@ -58,7 +58,9 @@ func TestStepsEndWithTheirMachines(t *testing.T) {
 // What fails on a machine that is dead is told as that.
 func TestAttribute(t *testing.T) {
 	c := NewWithHosts("ci", nil, Options{Observe: stopped}, progress.Discard)
-	failed := &StepError{Title: "joining", Nodes: []NodeFailure{{Node: "ci-2", Err: errors.New("the SSH connection was lost")}, {Node: "ci-3", Err: errors.New("no")}}}
+	failed := &StepError{Title: "joining", Nodes: []NodeFailure{
+		{Node: "ci-2", Err: errors.New("the SSH connection was lost")}, {Node: "ci-3", Err: errors.New("no")},
+	}}
 	c.attribute(t.Context(), failed)
 	want := "joining failed on ci-2, ci-3\n  ci-2: its VM is stopped; the SSH connection was lost\n  ci-3: no"
 	if got := failed.Error(); got != want {
@@ -69,7 +71,9 @@ func TestAttribute(t *testing.T) {
 	silent.Code, silent.errs.health, starting.Status = 0, errors.New("refused"), "starting"
 	health := judgeRunning([]NodeHealth{good(1, 3), silent, starting})
 	c.attributeSilence(&health)
-	if got := strings.Join(health.Reasons(), "\n"); got != "ci-2: its VM is stopped; the daemon does not answer: refused\nci-3: the daemon says \"starting\"" {
+	if got := strings.Join(
+		health.Reasons(), "\n",
+	); got != "ci-2: its VM is stopped; the daemon does not answer: refused\nci-3: the daemon says \"starting\"" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -99,7 +103,8 @@ func TestNobodyWaitsForTheDead(t *testing.T) {
 	if took := time.Since(began); took > DefaultProbeTimeout/4 {
 		t.Errorf("it took %s", took)
 	}
-	if got := strings.Join(health.Reasons(), ""); health.Formed || got != "ci-1: the daemon does not answer: ci-1: its VM is stopped" {
+	if got := strings.Join(health.Reasons(), ""); health.Formed ||
+		got != "ci-1: the daemon does not answer: ci-1: its VM is stopped" {
 		t.Errorf("got %q", got)
 	}
 	if len(items) > 0 || !errors.Is(err, errStopped) {

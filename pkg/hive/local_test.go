@@ -41,9 +41,10 @@ type localHost struct {
 	node      cluster.Node
 	home      string
 	downloads atomic.Int32
-	unready   int                                                               // how often SSH is refused before the node is ready
-	port      string                                                            // of its SSH server, if it has one
-	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as it is
+	// how often SSH is refused before the node is ready
+	unready int
+	port    string                                                            // of its SSH server, if it has one
+	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as it is
 }
 
 func (h *localHost) Name() string       { return h.node.Name }
@@ -58,7 +59,10 @@ func (h *localHost) Run(ctx context.Context, c remote.Command) (remote.Result, e
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", `eval "$(cat)"`, c.Name}, c.Args...)...)
-	cmd.Env = []string{"HOME=" + h.home, "HIVE_ROOT=" + filepath.Join(h.home, "root"), "GORACE=atexit_sleep_ms=0", "PATH=" + filepath.Join(h.home, "fake") + ":" + os.Getenv("PATH")}
+	cmd.Env = []string{
+		"HOME=" + h.home, "HIVE_ROOT=" + filepath.Join(h.home, "root"), "GORACE=atexit_sleep_ms=0",
+		"PATH=" + filepath.Join(h.home, "fake") + ":" + os.Getenv("PATH"),
+	}
 	if h.port != "" {
 		cmd.Env = append(cmd.Env, "SSH_CONNECTION=127.0.0.1 1 127.0.0.1 "+h.port, "USER=admin")
 	}
@@ -68,7 +72,9 @@ func (h *localHost) Run(ctx context.Context, c remote.Command) (remote.Result, e
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	err = cmd.Run()
-	result := remote.Result{Node: h.Name(), ExitCode: cmd.ProcessState.ExitCode(), Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
+	result := remote.Result{
+		Node: h.Name(), ExitCode: cmd.ProcessState.ExitCode(), Stdout: stdout.Bytes(), Stderr: stderr.Bytes(),
+	}
 	if c.OnLine != nil {
 		for line := range strings.Lines(stdout.String()) {
 			c.OnLine("stdout", strings.TrimRight(line, "\n"))
@@ -199,7 +205,9 @@ func newLocal(t *testing.T, n int, options Options) *local {
 	var hosts []Host
 	for i := range n {
 		ip := netip.AddrFrom4([4]byte{127, network[0], network[1], byte(i + 1)})
-		host := &localHost{t: t, home: t.TempDir(), node: cluster.Node{Name: fmt.Sprintf("ci-%d", i+1), Index: i + 1, Management: ip}}
+		host := &localHost{t: t, home: t.TempDir(), node: cluster.Node{
+			Name: fmt.Sprintf("ci-%d", i+1), Index: i + 1, Management: ip,
+		}}
 		l.hosts = append(l.hosts, host)
 		hosts = append(hosts, host)
 	}

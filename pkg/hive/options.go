@@ -89,12 +89,13 @@ type Options struct {
 	Observe func(context.Context) liveness.Observations
 	// Monitor ends what is asked of nodes whose machines are dead. Nil: nothing is known.
 	Monitor *liveness.Monitor
-	// Where is asked, while a node that boots takes no connection or another host answers in its place, whether the node
-	// is elsewhere by now: it returns the host there, or nil. Nil: nodes stay where they are.
+	// Where is asked, while a node that boots takes no connection or another host answers in its place, whether the
+	// node is elsewhere by now: it returns the host there, or nil. Nil: nodes stay where they are.
 	Where func(ctx context.Context, host Host) Host
 	// Dial connects to a port of a node, as its probes do. Nil: directly.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done here.
+	// OSEssentials is for nodes that were made without vendor data: what that would have installed and set is done
+	// here.
 	OSEssentials bool
 	// Packages are Debian packages that the nodes get besides: what suites that run there need.
 	Packages []string
@@ -146,7 +147,9 @@ func (o Options) Validate() []error {
 		}
 	}
 	if len(sources) > 1 {
-		problems = append(problems, fmt.Errorf("hive comes from one place: use one of %s", strings.Join(sources, " and ")))
+		problems = append(
+			problems, fmt.Errorf("hive comes from one place: use one of %s", strings.Join(sources, " and ")),
+		)
 	}
 	if o.Ref != "" && o.Repo == "" {
 		problems = append(problems, fmt.Errorf("a ref is given without a repository: add --repo URL"))
@@ -155,7 +158,10 @@ func (o Options) Validate() []error {
 		present("hive tarball", o.Tarball, fs.FileMode.IsRegular, "is not a file"),
 		present("hive's source", o.SourceDir, fs.FileMode.IsDir, "is not a directory"))
 	if o.SourceDir != "" {
-		problems = append(problems, present("hive's source", filepath.Join(o.SourceDir, "Makefile"), fs.FileMode.IsRegular, "is not a file"))
+		problems = append(
+			problems,
+			present("hive's source", filepath.Join(o.SourceDir, "Makefile"), fs.FileMode.IsRegular, "is not a file"),
+		)
 	}
 	problems = append(problems, o.layoutProblem())
 	_, err := loadScripts(o.ScriptsDir)
@@ -228,12 +234,21 @@ func (o Options) Inputs() (Inputs, error) {
 	}
 	inputs := Inputs{Steps: map[string]string{
 		StepCloudInit: hash("", "wait-cloud-init.sh"),
-		StepOS:        hash(fmt.Sprint(o.osPackages(), o.OSEssentials, cloudinit.DefaultTimezone, cloudinit.DefaultSocketBufferBytes), "os-essentials.sh"),
+		StepOS: hash(
+			fmt.Sprint(o.osPackages(), o.OSEssentials, cloudinit.DefaultTimezone, cloudinit.DefaultSocketBufferBytes),
+			"os-essentials.sh",
+		),
 	}}
 	if program != "" {
-		inputs.Steps[StepInstall] = hash(o.layout(), "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh", "pack-build.sh") + "/" + program
+		inputs.Steps[StepInstall] = hash(
+			o.layout(), "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh",
+			"pack-build.sh",
+		) +
+			"/" + program
 		inputs.Steps[StepStart] = hash(inputs.Steps[StepInstall], "setup-ovn.sh", "start.sh", "start-gateway.sh")
-		inputs.All = hash(fmt.Sprint(program, o.OSEssentials, o.layout(), o.InitFlags, o.JoinFlags, o.Packages), ScriptNames()...)
+		inputs.All = hash(
+			fmt.Sprint(program, o.OSEssentials, o.layout(), o.InitFlags, o.JoinFlags, o.Packages), ScriptNames()...,
+		)
 	}
 	return inputs, nil
 }

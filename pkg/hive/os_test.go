@@ -23,8 +23,10 @@ func TestOSEssentials(t *testing.T) {
 		printed string
 	}{
 		{
-			name: "the lists are locked for a while", query: absent, apt: `[ $(wc -l <"$HOME/calls") -gt 2 ] || { echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4242 (apt-get)"; exit 100; }`, calls: 4,
-			told: "waiting for apt: /var/lib/apt/lists/lock is held by process 4242 (apt-get)",
+			name: "the lists are locked for a while", query: absent,
+			apt:   `[ $(wc -l <"$HOME/calls") -gt 2 ] || { echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4242 (apt-get)"; exit 100; }`,
+			calls: 4,
+			told:  "waiting for apt: /var/lib/apt/lists/lock is held by process 4242 (apt-get)",
 		},
 		{
 			name: "the archives are locked, and an early apt does not say by whom", query: absent, apt: `mkdir -p "$HOME/root/proc/77" "$HOME/root/var/cache/apt/archives"; file=$HOME/root/var/cache/apt/archives/lock; : >>"$file"
@@ -34,7 +36,9 @@ func TestOSEssentials(t *testing.T) {
 			told: "waiting for apt: /var/cache/apt/archives/lock is held by process 77 (/usr/bin/python3 /usr/bin/unattended-upgrade)",
 		},
 		{
-			name: "locked for good", query: absent, apt: `echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4242 (apt-get)"; exit 100`, calls: 60,
+			name: "locked for good", query: absent,
+			apt:    `echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4242 (apt-get)"; exit 100`,
+			calls:  60,
 			failed: "/var/lib/apt/lists/lock is held by process 4242 (apt-get) for too long",
 		},
 		{name: "all there, no network", query: present, apt: "exit 100"},
@@ -52,7 +56,10 @@ func TestOSEssentials(t *testing.T) {
 			host.fake("dpkg-query", tt.query)
 			host.fake("sleep", "exit 0")
 			host.fake("apt-get", `echo "$*" >>"$HOME/calls"`+"\n"+tt.apt)
-			l.override("os-essentials.sh", func(text string) string { return "SIM_HOST_ROOT=$HOME/root\n: >\"$HOME/calls\"\n" + text })
+			l.override(
+				"os-essentials.sh",
+				func(text string) string { return "SIM_HOST_ROOT=$HOME/root\n: >\"$HOME/calls\"\n" + text },
+			)
 			for range 2 { // a second run finds what the first has done
 				err := l.InstallOS(t.Context())
 				text := ""
@@ -75,7 +82,10 @@ func TestOSEssentials(t *testing.T) {
 			if got := strings.Count(calls, "\n"); got != tt.calls || !strings.Contains(calls, tt.printed) {
 				t.Errorf("apt-get was called %d times:\n%s", got, calls)
 			}
-			if tt.failed == "" && host.read("root/etc/sysctl.d/90-hive.conf") != "net.core.rmem_max = 4194304\nnet.core.wmem_max = 4194304\n" {
+			if tt.failed == "" &&
+				host.read(
+					"root/etc/sysctl.d/90-hive.conf",
+				) != "net.core.rmem_max = 4194304\nnet.core.wmem_max = 4194304\n" {
 				t.Error("the socket buffers are not set")
 			}
 		})
@@ -89,7 +99,9 @@ func TestPackagesAlone(t *testing.T) {
 	host.fake("sudo", `shift; exec "$@"`)
 	host.fake("dpkg-query", `case "$*" in *jq) echo installed ;; *) exit 1 ;; esac`)
 	host.fake("apt-get", `echo "$*" >>"$HOME/calls"`)
-	l.override("os-essentials.sh", func(text string) string { return "SIM_HOST_ROOT=$HOME/root\n: >\"$HOME/calls\"\n" + text })
+	l.override(
+		"os-essentials.sh", func(text string) string { return "SIM_HOST_ROOT=$HOME/root\n: >\"$HOME/calls\"\n" + text },
+	)
 	if err := l.InstallOS(t.Context()); err != nil {
 		t.Fatal(err)
 	}

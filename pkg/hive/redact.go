@@ -19,7 +19,12 @@ var secretPatterns = []struct {
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----`), redacted},
 	{regexp.MustCompile(`spx_join_[A-Za-z0-9_-]+`), redacted},
 	{regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b`), redacted},
-	{regexp.MustCompile(`(?i)\b([a-z0-9_.-]*(?:secret|token|passw(?:or)?d|access[ _-]?key|master[ _-]?key)[a-z0-9_ -]*?)("?\s*[:=]\s*)("[^"\n]*"|'[^'\n]*'|\S+)`), "$1$2" + redacted},
+	{
+		regexp.MustCompile(
+			`(?i)\b([a-z0-9_.-]*(?:secret|token|passw(?:or)?d|access[ _-]?key|master[ _-]?key)[a-z0-9_ -]*?)("?\s*[:=]\s*)("[^"\n]*"|'[^'\n]*'|\S+)`,
+		),
+		"$1$2" + redacted,
+	},
 	{regexp.MustCompile(`(://)[^/\s@:]+(?::[^/\s@]*)?@`), "$1" + redacted + "@"},
 }
 

@@ -22,7 +22,9 @@ func TestScriptsParse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), name); err != nil {
+		if _, err := syntax.NewParser(syntax.Variant(
+			syntax.LangBash,
+		)).Parse(strings.NewReader(text), name); err != nil {
 			t.Error(err)
 		}
 		if !strings.Contains(text, "\nset -euo pipefail\n") {
@@ -90,7 +92,8 @@ func TestOverriddenScripts(t *testing.T) {
 		t.Errorf("start.sh is %q, stop.sh has %d bytes: %v", scripts["start.sh"], len(scripts["stop.sh"]), err)
 	}
 	write("stat.sh", "a typing error")
-	if problems := (Options{ScriptsDir: dir}).Validate(); len(problems) != 1 || !strings.Contains(problems[0].Error(), "stat.sh replaces no node script") {
+	if problems := (Options{ScriptsDir: dir}).Validate(); len(problems) != 1 ||
+		!strings.Contains(problems[0].Error(), "stat.sh replaces no node script") {
 		t.Errorf("problems: %v", problems)
 	}
 }
@@ -108,7 +111,8 @@ func TestInputs(t *testing.T) {
 	}
 	os.WriteFile(binary, []byte("one"), 0o700)
 	first := inputs(Options{Binary: binary})
-	if diff := cmp.Diff(first, inputs(Options{Binary: binary, Force: true, HealthTimeout: 1})); first.All == "" || diff != "" {
+	if diff := cmp.Diff(first, inputs(Options{Binary: binary, Force: true, HealthTimeout: 1})); first.All == "" ||
+		diff != "" {
 		t.Errorf("force and timeouts change what is installed: %s", diff)
 	}
 	other := inputs(Options{Tarball: binary})
@@ -118,7 +122,8 @@ func TestInputs(t *testing.T) {
 	os.WriteFile(binary, []byte("two"), 0o700)
 	second := inputs(Options{Binary: binary})
 	for _, step := range OwnSteps() {
-		if changed := first.Steps[step] != second.Steps[step]; changed != (step == StepInstall || step == StepStart) || first.Steps[step] == "" {
+		if changed := first.Steps[step] != second.Steps[step]; changed != (step == StepInstall || step == StepStart) ||
+			first.Steps[step] == "" {
 			t.Errorf("another program: step %s has changed: %v", step, changed)
 		}
 	}
@@ -130,16 +135,24 @@ func TestInputs(t *testing.T) {
 	}
 	scripts := t.TempDir()
 	os.WriteFile(filepath.Join(scripts, "start.sh"), []byte("exit 0"), 0o600)
-	if third := inputs(Options{Binary: binary, ScriptsDir: scripts}); third.Steps[StepStart] == second.Steps[StepStart] || third.Steps[StepInstall] != second.Steps[StepInstall] || third.All == second.All {
+	if third := inputs(Options{
+		Binary: binary, ScriptsDir: scripts,
+	}); third.Steps[StepStart] == second.Steps[StepStart] ||
+		third.Steps[StepInstall] != second.Steps[StepInstall] || third.All == second.All {
 		t.Error("another script to start does not change the start alone")
 	}
-	if got := inputs(Options{Repo: "https://example.org/hive", Ref: "main"}); got.All != "" || got.Steps[StepInstall] != "" || got.Steps[StepOS] == "" {
+	if got := inputs(Options{Repo: "https://example.org/hive", Ref: "main"}); got.All != "" ||
+		got.Steps[StepInstall] != "" || got.Steps[StepOS] == "" {
 		t.Errorf("a branch, which can move, has the inputs %v", got)
 	}
 	if inputs(Options{Repo: "r", Ref: strings.Repeat("a", 40)}).All == "" {
 		t.Error("a commit has no inputs")
 	}
-	for _, missing := range []Options{{Binary: filepath.Join(dir, "none")}, {Tarball: filepath.Join(dir, "none")}, {SourceDir: filepath.Join(dir, "none")}} {
+	for _, missing := range []Options{
+		{Binary: filepath.Join(dir, "none")},
+		{Tarball: filepath.Join(dir, "none")},
+		{SourceDir: filepath.Join(dir, "none")},
+	} {
 		if _, err := missing.Inputs(); err == nil {
 			t.Errorf("%+v has inputs", missing)
 		}
@@ -253,7 +266,8 @@ func TestWaitCloudInit(t *testing.T) {
 				})
 			}
 			err := l.WaitCloudInit(t.Context())
-			if failed := err != nil; failed != (tt.failed != "") || failed && !strings.Contains(err.Error(), tt.failed) {
+			if failed := err != nil; failed != (tt.failed != "") ||
+				failed && !strings.Contains(err.Error(), tt.failed) {
 				t.Errorf("error: %v", err)
 			}
 			if !l.waited("SSH on ci-1", "connection refused") {
@@ -318,7 +332,8 @@ func TestInstallFromGit(t *testing.T) {
 	}
 	l.options.Ref = "v9"
 	err := l.Install(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "on ci-1, ci-2") || !strings.Contains(err.Error(), "there is no ref v9") {
+	if err == nil || !strings.Contains(err.Error(), "on ci-1, ci-2") ||
+		!strings.Contains(err.Error(), "there is no ref v9") {
 		t.Errorf("a missing ref: %v", err)
 	}
 }
@@ -413,7 +428,8 @@ func gitRepo(t *testing.T, program string) string {
 		t.Skip("make is not installed")
 	}
 	dir := t.TempDir()
-	makefile := "build:\n\tmkdir -p bin\n\tln -f " + program + " bin/hive || cp " + program + " bin/hive\n\techo built $(VERSION) >stamp\n"
+	makefile := "build:\n\tmkdir -p bin\n\tln -f " + program + " bin/hive || cp " + program +
+		" bin/hive\n\techo built $(VERSION) >stamp\n"
 	os.WriteFile(filepath.Join(dir, "Makefile"), []byte(makefile), 0o600)
 	os.WriteFile(filepath.Join(dir, "stamp"), []byte("not built\n"), 0o600)
 	for _, args := range [][]string{
@@ -445,7 +461,8 @@ func TestParseState(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := states[0]
-	if !got.initialized || got.node != "ci-1" || got.nodes != 2 || got.used || got.ca != "" || !strings.HasPrefix(got.version, "hive v") || got.skew.Abs() > maxSkew {
+	if !got.initialized || got.node != "ci-1" || got.nodes != 2 || got.used || got.ca != "" ||
+		!strings.HasPrefix(got.version, "hive v") || got.skew.Abs() > maxSkew {
 		t.Errorf("%+v", got)
 	}
 	if diff := cmp.Diff("ci-1", got.host.Name()); diff != "" {
@@ -477,7 +494,10 @@ func TestServicesAreStartedOneByOne(t *testing.T) {
 			}, out); diff != "" {
 				t.Error(diff)
 			}
-			if _, err := l.script(t.Context(), host, "start-gateway.sh", time.Minute, map[string]string{"HIVE_STARTS": "1", "HIVE_TIMEOUT": "0"}, nil); err != nil {
+			if _, err := l.script(
+				t.Context(), host, "start-gateway.sh", time.Minute,
+				map[string]string{"HIVE_STARTS": "1", "HIVE_TIMEOUT": "0"}, nil,
+			); err != nil {
 				t.Fatal(err)
 			}
 			prefix, config := era.prefix+"_", dir+"/config"
@@ -489,7 +509,10 @@ func TestServicesAreStartedOneByOne(t *testing.T) {
 					"PREDASTORE_NODE_ID=3", "PREDASTORE_PORT=8443", "PREDASTORE_TLS_CERT=" + config + "/server.pem",
 					"PREDASTORE_TLS_KEY=" + config + "/server.key",
 				},
-				era.own: {"BASE_DIR=" + dir + "/" + era.own + "/", "CONFIG_PATH=" + config + "/" + era.own + ".toml", "WAL_DIR=" + dir + "/" + era.own},
+				era.own: {
+					"BASE_DIR=" + dir + "/" + era.own + "/", "CONFIG_PATH=" + config + "/" + era.own + ".toml",
+					"WAL_DIR=" + dir + "/" + era.own,
+				},
 				"awsgw": {
 					"AWSGW_TLS_CERT=" + config + "/server.pem", "AWSGW_TLS_KEY=" + config + "/server.key",
 					"BASE_DIR=" + dir, "CONFIG_PATH=" + config + "/" + era.own + ".toml",
@@ -516,7 +539,8 @@ func TestServicesAreStartedOneByOne(t *testing.T) {
 // fakeHive installs a program whose services print their environment and sleep, on a node that is initialized.
 func fakeHive(t *testing.T, dir, own, nats string) {
 	t.Helper()
-	program := "#!/bin/bash\ncase $* in\n'service --help') printf 'Available Commands:\\n  nats  Manage nats\\n  " + own + "  Manage it\\n' ;;\n" +
+	program := "#!/bin/bash\ncase $* in\n'service --help') printf 'Available Commands:\\n  nats  Manage nats\\n  " +
+		own + "  Manage it\\n' ;;\n" +
 		"service*) env | grep -E '^(HIVE_|SPINIFEX_|SSL)' | sort; exec -a hive sleep 60 ;;\n*) echo unknown command ;;\nesac\n"
 	config := `version = "1.0"
 node = "ci-1"
@@ -532,7 +556,9 @@ node_id = 3
 [nodes.ci-1.nats]
 host = "` + nats + `"
 `
-	for name, text := range map[string]string{"bin/hive": program, "config/" + own + ".toml": config, "config/ca.pem": "CA\n"} {
+	for name, text := range map[string]string{
+		"bin/hive": program, "config/" + own + ".toml": config, "config/ca.pem": "CA\n",
+	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -557,7 +583,10 @@ func fakeServicesAreJudged(t *testing.T, l *local, own string) {
 		}
 		return found
 	}
-	want := map[string]ServiceState{"nats": ServiceUp, "predastore": ServiceSilent, own: ServiceSilent, "awsgw": ServiceSilent, "viperblock": ServiceOut, "vpcd": ServiceOut}
+	want := map[string]ServiceState{
+		"nats": ServiceUp, "predastore": ServiceSilent, own: ServiceSilent, "awsgw": ServiceSilent,
+		"viperblock": ServiceOut, "vpcd": ServiceOut,
+	}
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Error(diff)
 	}
@@ -578,7 +607,9 @@ func fakeServicesAreJudged(t *testing.T, l *local, own string) {
 func (h *localHost) lines(name string, count int) []string {
 	h.t.Helper()
 	var lines []string
-	for end := time.Now().Add(30 * time.Second); len(lines) < count && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); len(lines) < count && time.Now().Before(end); time.Sleep(
+		10 * time.Millisecond,
+	) {
 		text, _ := os.ReadFile(filepath.Join(h.home, name))
 		lines = strings.Split(strings.TrimSpace(string(text)), "\n")
 	}

@@ -26,10 +26,11 @@ type StepSelection struct {
 
 // Journal remembers which steps are done on which nodes. Its methods are called one at a time.
 type Journal interface {
-	// Done tells whether that step need not be done again on that node: it was, with all that it depends on as it is now.
+	// Done tells whether that step need not be done again on that node: it was, with all that it depends on as it is
+	// now.
 	Done(step, node string) bool
-	// Begin notes, before it does, that a step begins on these nodes; those before it have ended. What was done on these
-	// nodes from that step on counts no longer.
+	// Begin notes, before it does, that a step begins on these nodes; those before it have ended. What was done on
+	// these nodes from that step on counts no longer.
 	Begin(step string, nodes []string) error
 	// End notes how that step has ended on the nodes that it began on.
 	End(step string, err error)
@@ -49,7 +50,9 @@ func CheckStep(name string) error {
 // from are the steps from the named one on.
 func from(steps []Step, name string) []Step {
 	order := StepNames()
-	return slices.DeleteFunc(steps, func(s Step) bool { return slices.Index(order, s.Name) < slices.Index(order, name) })
+	return slices.DeleteFunc(
+		steps, func(s Step) bool { return slices.Index(order, s.Name) < slices.Index(order, name) },
+	)
 }
 
 // Configure runs the steps of the course to the end. It stops at the first that fails with its *StepError, or with the
@@ -107,7 +110,9 @@ func (c *Cluster) nodesOf(step string) []Host {
 
 // only are the hosts that the course names.
 func (c *Cluster) only() []Host {
-	return filter(c.hosts, func(h Host) bool { return len(c.course.Only) == 0 || slices.Contains(c.course.Only, h.Name()) })
+	return filter(
+		c.hosts, func(h Host) bool { return len(c.course.Only) == 0 || slices.Contains(c.course.Only, h.Name()) },
+	)
 }
 
 // undone are those of hosts on which a step is not done yet.
@@ -162,11 +167,17 @@ func (c *Cluster) judge(ctx context.Context) error {
 	default:
 		c.restarted = c.hosts
 		if len(c.course.Only) > 0 {
-			c.info(StepStop, "", "the cluster is to be formed, which takes all nodes, not only "+strings.Join(c.course.Only, ", "))
+			c.info(
+				StepStop, "",
+				"the cluster is to be formed, which takes all nodes, not only "+strings.Join(c.course.Only, ", "),
+			)
 		}
 	}
 	if len(c.restarted) < len(c.hosts) {
-		c.sink.Emit(progress.Event{Kind: progress.Info, Step: StepStop, Message: "hive is restarted on " + strings.Join(names(c.restarted), ", ") + " only"})
+		c.sink.Emit(progress.Event{
+			Kind: progress.Info, Step: StepStop,
+			Message: "hive is restarted on " + strings.Join(names(c.restarted), ", ") + " only",
+		})
 	}
 	return nil
 }

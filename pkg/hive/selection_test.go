@@ -62,10 +62,15 @@ func TestCourse(t *testing.T) {
 		}
 	}
 	all, whole := "ci-1 ci-2 ci-3", []string{"init: ci-1 ci-2 ci-3", "join: ci-1 ci-2 ci-3"}
-	course(StepSelection{Only: []string{"ci-1", "ci-2", "ci-3"}}, "cloud-init: "+all, "install: "+all, "stop: "+all, whole[0], whole[1], "start: "+all, "health: "+all)
+	course(
+		StepSelection{Only: []string{"ci-1", "ci-2", "ci-3"}}, "cloud-init: "+all, "install: "+all, "stop: "+all,
+		whole[0], whole[1], "start: "+all, "health: "+all,
+	)
 
 	// Nothing is left to do on any node: hive is restarted everywhere, for somebody asked.
-	course(StepSelection{}, "cloud-init: ", "install: ", "stop: "+all, whole[0], whole[1], "start: "+all, "health: "+all)
+	course(
+		StepSelection{}, "cloud-init: ", "install: ", "stop: "+all, whole[0], whole[1], "start: "+all, "health: "+all,
+	)
 
 	// One node has lost its program: it alone gets it again, and is restarted alone.
 	pid := func(i int) string { return l.hosts[i].read("hive/logs/hive.pid") }
@@ -73,7 +78,10 @@ func TestCourse(t *testing.T) {
 	if err := os.Remove(filepath.Join(l.hosts[1].home, "hive/bin/hive")); err != nil {
 		t.Fatal(err)
 	}
-	course(StepSelection{}, "cloud-init: ", "install: ", "install: ci-2", "stop: ci-2", whole[0], whole[1], "start: ci-2", "health: "+all)
+	course(
+		StepSelection{}, "cloud-init: ", "install: ", "install: ci-2", "stop: ci-2", whole[0], whole[1], "start: ci-2",
+		"health: "+all,
+	)
 	if pid(0) != before {
 		t.Error("another node was restarted")
 	}
@@ -85,14 +93,19 @@ func TestCourse(t *testing.T) {
 	}
 	course(StepSelection{From: StepOS}, "install: ", "stop: "+all, whole[0], whole[1], "start: "+all, "health: "+all)
 	delete(book.done, StepInstall+" ci-3")
-	course(StepSelection{From: StepInstall, Only: []string{"ci-3"}}, "install: ci-3", "stop: ci-3", whole[0], whole[1], "start: ci-3", "health: "+all)
+	course(
+		StepSelection{From: StepInstall, Only: []string{"ci-3"}}, "install: ci-3", "stop: ci-3", whole[0], whole[1],
+		"start: ci-3", "health: "+all,
+	)
 
-	if err := l.Configure(t.Context(), StepSelection{From: "dance"}); err == nil || !strings.Contains(err.Error(), "cloud-init, os, install, stop, init, join, start, health") {
+	if err := l.Configure(t.Context(), StepSelection{From: "dance"}); err == nil ||
+		!strings.Contains(err.Error(), "cloud-init, os, install, stop, init, join, start, health") {
 		t.Errorf("an unknown step: %v", err)
 	}
 	book.full = errors.New("disk full")
 	book.begun = nil
-	if err := l.Configure(t.Context(), StepSelection{Journal: book}); !errors.Is(err, book.full) || len(book.begun) != 1 {
+	if err := l.Configure(t.Context(), StepSelection{Journal: book}); !errors.Is(err, book.full) ||
+		len(book.begun) != 1 {
 		t.Errorf("what cannot be noted is not begun: %v, %v", err, book.begun)
 	}
 }
@@ -118,7 +131,8 @@ func TestARefusedFormationStopsNothing(t *testing.T) {
 	}
 	err := l.Configure(t.Context(), StepSelection{})
 	failed, ok := errors.AsType[*StepError](err)
-	if !ok || failed.Step != StepInit || !strings.Contains(err.Error(), "ci-2 is not initialized") || !strings.Contains(err.Error(), "--force") {
+	if !ok || failed.Step != StepInit || !strings.Contains(err.Error(), "ci-2 is not initialized") ||
+		!strings.Contains(err.Error(), "--force") {
 		t.Errorf("%v", err)
 	}
 	if l.hosts[0].read("hive/logs/hive.pid") != before || l.Check(t.Context()).Nodes[0].Code == 0 {

@@ -144,7 +144,9 @@ func (c *Cluster) Start(ctx context.Context) error {
 		}
 		var failures nodeErrors
 		for _, stage := range stages {
-			hosts := filter(stage.hosts, func(h Host) bool { return slices.Contains(wanted, h) && !failures.of(h.Name()) })
+			hosts := filter(
+				stage.hosts, func(h Host) bool { return slices.Contains(wanted, h) && !failures.of(h.Name()) },
+			)
 			err := c.withLogs(ctx, each(ctx, hosts, stage.work), func(Host) []string { return []string{stage.log} })
 			if failed, ok := errors.AsType[nodeErrors](err); ok {
 				failures = append(failures, failed...) // the other nodes go on: what they lack in the end is theirs
@@ -173,7 +175,9 @@ func (c *Cluster) inOrder(failures nodeErrors) error {
 		return nil
 	}
 	order := names(c.hosts)
-	slices.SortStableFunc(failures, func(a, b NodeFailure) int { return slices.Index(order, a.Node) - slices.Index(order, b.Node) })
+	slices.SortStableFunc(
+		failures, func(a, b NodeFailure) int { return slices.Index(order, a.Node) - slices.Index(order, b.Node) },
+	)
 	return failures
 }
 
@@ -233,7 +237,10 @@ func (c *Cluster) startedAgain(ctx context.Context, host Host) func(stream, line
 		learn()
 		name, again, _ := strings.Cut(again, " ")
 		count, why, _ := strings.Cut(again, " ")
-		c.info(StepStart, host.Name(), "its "+Service{Name: name}.title()+" ended and is started again (start "+count+")"+orSilence(redactor.text(why)))
+		c.info(
+			StepStart, host.Name(),
+			"its "+Service{Name: name}.title()+" ended and is started again (start "+count+")"+orSilence(redactor.text(why)),
+		)
 	}
 }
 

@@ -122,7 +122,8 @@ var unusual = regexp.MustCompile(`[^A-Za-z0-9._+/-]`)
 func (t tree) git(args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = t.dir
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") }) // as in a hook
+	// as in a hook
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 	out, err := cmd.Output()
 	return strings.TrimSpace(string(out)), err
 }

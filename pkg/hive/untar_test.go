@@ -29,14 +29,22 @@ func rawTar(kind byte, name string, body string) []byte {
 // A few bytes that are said to be a file of a terabyte cost a few bytes.
 func TestUntarOfASparseFile(t *testing.T) {
 	var records strings.Builder
-	for _, record := range []string{"GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=big", "GNU.sparse.realsize=1099511627776"} {
+	for _, record := range []string{
+		"GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=big", "GNU.sparse.realsize=1099511627776",
+	} {
 		length := len(record) + 2
 		for length != len(fmt.Sprintf("%d %s\n", length, record)) {
 			length++
 		}
 		fmt.Fprintf(&records, "%d %s\n", length, record)
 	}
-	archive := bytes.Join([][]byte{rawTar('x', "pax", records.String()), rawTar('0', "big", "0\n"+strings.Repeat("\x00", 510)), make([]byte, 1024)}, nil)
+	archive := bytes.Join(
+		[][]byte{
+			rawTar('x', "pax", records.String()), rawTar('0', "big", "0\n"+strings.Repeat("\x00", 510)),
+			make([]byte, 1024),
+		},
+		nil,
+	)
 	files, err := untar(archive)
 	if big, found := files["big"]; err != nil || !found || len(big) != len(archive) {
 		t.Errorf("%d bytes, found: %v, error %v", len(big), found, err)

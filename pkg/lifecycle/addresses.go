@@ -78,9 +78,14 @@ func (r *Job) sayMoved(m remote.Move) {
 			changes = append(changes, fmt.Sprintf("%s %s -> %s", c.nic, c.from, c.to))
 		}
 	}
-	event := progress.Event{Kind: progress.Warning, Node: m.To.Name, Message: fmt.Sprintf("DHCP has moved %s: %s", m.To.Name, strings.Join(changes, ", "))}
+	event := progress.Event{
+		Kind: progress.Warning, Node: m.To.Name,
+		Message: fmt.Sprintf("DHCP has moved %s: %s", m.To.Name, strings.Join(changes, ", ")),
+	}
 	if formed := r.Record.Phases[cluster.PhaseConfigure].Status == cluster.PhaseDone || r.Record.AWS != nil; formed {
-		event.Hint = fmt.Sprintf("hive was formed with the old addresses: hive-test configure %s --force forms it anew", r.Record.Name)
+		event.Hint = fmt.Sprintf(
+			"hive was formed with the old addresses: hive-test configure %s --force forms it anew", r.Record.Name,
+		)
 	}
 	r.Sink.Emit(event)
 }
@@ -169,7 +174,8 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 	}
 	watched = r.watchMachines(ctx, reachPatience)
 	defer watched.Stop()
-	connect(ctx, now, failures, watched, func(i int) bool { return now[i] != group[i] }) // what has not moved was waited for already
+	// what has not moved was waited for already
+	connect(ctx, now, failures, watched, func(i int) bool { return now[i] != group[i] })
 	return now, failures, nil
 }
 
@@ -236,7 +242,8 @@ func (r *Job) mayMove(group remote.Group, failures []error, powers []deploy.Powe
 	for i, host := range group {
 		_, another := errors.AsType[*remote.HostKeyError](failures[i])
 		at := slices.IndexFunc(r.Record.Nodes, func(n cluster.Node) bool { return n.Name == host.Name() })
-		if at >= 0 && at < len(powers) && powers[at].Management.IsValid() && (another || remote.NoConnection(failures[i])) {
+		if at >= 0 && at < len(powers) && powers[at].Management.IsValid() &&
+			(another || remote.NoConnection(failures[i])) {
 			return true
 		}
 	}
@@ -267,7 +274,9 @@ func (r *Job) chosen(indexes []int) (remote.Group, error) {
 }
 
 // connect connects to those hosts of a group that are wanted, and puts into failures why one cannot be.
-func connect(ctx context.Context, group remote.Group, failures []error, watched *machineWatch, wanted func(i int) bool) {
+func connect(
+	ctx context.Context, group remote.Group, failures []error, watched *machineWatch, wanted func(i int) bool,
+) {
 	var wait sync.WaitGroup
 	for i, host := range group {
 		if !wanted(i) {

@@ -78,7 +78,9 @@ func TestFollow(t *testing.T) {
 			t.Chdir(t.TempDir()) // where the store of these tests is
 			w := &world{}
 			job := w.job(t)
-			first, second := cluster.Node{Name: "ci-1-1", Index: 1, VMID: 20000}, cluster.Node{Name: "ci-1-2", Index: 2, VMID: 20001}
+			first, second := cluster.Node{
+				Name: "ci-1-1", Index: 1, VMID: 20000,
+			}, cluster.Node{Name: "ci-1-2", Index: 2, VMID: 20001}
 			first.Management, first.Data = at("10.0.0.1", "10.1.0.1")
 			second.Management, second.Data = at("10.0.0.2", "10.1.0.2")
 			job.Record.Nodes = cluster.Nodes{first, second}
@@ -139,7 +141,9 @@ func dialling(t *testing.T, job *Job) {
 		t.Fatal(err)
 	}
 	job.Dial = func(*cluster.Record) (Remote, error) {
-		return remote.NewDialer(remote.Config{User: "nobody", KeyPath: key, KnownHosts: filepath.Join(dir, "known_hosts")})
+		return remote.NewDialer(remote.Config{
+			User: "nobody", KeyPath: key, KnownHosts: filepath.Join(dir, "known_hosts"),
+		})
 	}
 	t.Cleanup(func() { _ = job.Close() })
 }

@@ -42,7 +42,8 @@ func changing(t *testing.T, w *world, count int) (*Job, *tofu) {
 	job.Record.Nodes = nil
 	for i := range 3 {
 		job.Record.Nodes = append(job.Record.Nodes, cluster.Node{
-			Name: cluster.Name("ci-1").Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1", Management: netip.MustParseAddr("127.0.0.1"),
+			Name: cluster.Name("ci-1").Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1",
+			Management: netip.MustParseAddr("127.0.0.1"),
 		})
 	}
 	job.Before = job.Record.Clone()
@@ -55,7 +56,9 @@ func changing(t *testing.T, w *world, count int) (*Job, *tofu) {
 
 func TestWhatIsRefusedIsForgotten(t *testing.T) {
 	job, made := changing(t, &world{}, 2)
-	made.result, made.err = deploy.Result{}, &deploy.RefusedError{Changes: []deploy.Change{{Node: "ci-1-1", VM: true, Action: deploy.Replace}}}
+	made.result, made.err = deploy.Result{}, &deploy.RefusedError{Changes: []deploy.Change{{
+		Node: "ci-1-1", VM: true, Action: deploy.Replace,
+	}}}
 	err := Up(job).Run(t.Context())
 	if _, ok := errors.AsType[*deploy.RefusedError](err); !ok {
 		t.Fatalf("got %v", err)
@@ -120,7 +123,8 @@ func TestRestartsAreAskedFor(t *testing.T) {
 				restarted = append(restarted, done)
 			}
 		}
-		if allowed != slices.Equal(restarted, []string{"restart ci-1-1", "restart ci-1-2", "restart ci-1-3"}) || !allowed && len(restarted) > 0 {
+		if allowed != slices.Equal(restarted, []string{"restart ci-1-1", "restart ci-1-2", "restart ci-1-3"}) ||
+			!allowed && len(restarted) > 0 {
 			t.Errorf("allowed %v: %q", allowed, restarted)
 		}
 	}
@@ -159,11 +163,14 @@ func TestADryRunNeedsNoKey(t *testing.T) {
 
 // TestMigrated: a VM that others have moved is told of, with where it was; no other is.
 func TestMigrated(t *testing.T) {
-	before := cluster.Nodes{{Name: "ci-1", VMID: 100, Hypervisor: "pve1"}, {Name: "ci-2", VMID: 101, Hypervisor: "pve2"}}
+	before := cluster.Nodes{{Name: "ci-1", VMID: 100, Hypervisor: "pve1"}, {
+		Name: "ci-2", VMID: 101, Hypervisor: "pve2",
+	}}
 	now := slices.Clone(before)
 	now[1].Hypervisor = "pve3"
 	found := migrated(before, now)
-	if len(found) != 1 || found[0].Status != deploy.Warn || !strings.Contains(found[0].Detail, "VM 101 of ci-2 was moved from pve2 to pve3") {
+	if len(found) != 1 || found[0].Status != deploy.Warn ||
+		!strings.Contains(found[0].Detail, "VM 101 of ci-2 was moved from pve2 to pve3") {
 		t.Errorf("told = %+v", found)
 	}
 }

@@ -38,7 +38,8 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if err := c.locate(ctx); err != nil {
 		return "", false, err
 	}
-	if _, before := c.Record.Phases[cluster.PhaseConfigure]; c.Force || c.partial() || !before || len(reset(c.Record, c.machines)) > 0 {
+	if _, before := c.Record.Phases[cluster.PhaseConfigure]; c.Force || c.partial() || !before ||
+		len(reset(c.Record, c.machines)) > 0 {
 		return "", false, nil // without reading the program that will be installed: it is large
 	}
 	inputs, err := c.wanted()
@@ -58,7 +59,10 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if report.Formed {
 		return "already configured with the same inputs, and formed (--force does it again)", true, nil
 	}
-	warn(c.sink(cluster.PhaseConfigure), "configured before, but no longer healthy: configuring again (%s)", strings.Join(report.Reasons(), "; "))
+	warn(
+		c.sink(cluster.PhaseConfigure), "configured before, but no longer healthy: configuring again (%s)",
+		strings.Join(report.Reasons(), "; "),
+	)
 	return "", false, nil
 }
 
@@ -83,7 +87,8 @@ func (c *configure) meet(ctx context.Context) error {
 			failures = append(failures, progress.WithNodes(err, node))
 		case machine.Err != nil:
 			c.sink(cluster.PhaseConfigure).Emit(progress.Event{
-				Kind: progress.Debug, Node: node, Message: "whether its VM was replaced cannot be asked: " + machine.Err.Error(),
+				Kind: progress.Debug, Node: node,
+				Message: "whether its VM was replaced cannot be asked: " + machine.Err.Error(),
 			})
 		}
 	}
@@ -136,7 +141,9 @@ func (c *configure) Run(ctx context.Context) error {
 	} else if c.stoppedAtHealth(book, inputs) {
 		course.From = hive.StepHealth
 	}
-	return c.recorded(ctx, cluster.PhaseConfigure, inputs, func(ctx context.Context) error { return c.form(ctx, book, course) })
+	return c.recorded(
+		ctx, cluster.PhaseConfigure, inputs, func(ctx context.Context) error { return c.form(ctx, book, course) },
+	)
 }
 
 // journal is what is remembered of each node, for what is asked for now.
@@ -154,7 +161,10 @@ func (c *configure) compatible(book *journal) error {
 	for _, node := range c.Record.Nodes {
 		was := book.entry(node.Name).Inputs[hive.StepInstall]
 		if !slices.Contains(c.Only, node.Name) && was != "" && now != "" && was != now {
-			return progress.WithHint(fmt.Errorf("%s on %s only: %s has another one, and hive of mixed versions fails later", hive.Changed(hive.StepInstall, was, now), strings.Join(c.Only, ", "), node.Name),
+			return progress.WithHint(fmt.Errorf(
+				"%s on %s only: %s has another one, and hive of mixed versions fails later",
+				hive.Changed(hive.StepInstall, was, now), strings.Join(c.Only, ", "), node.Name,
+			),
 				fmt.Sprintf("hive-test configure %s without --only-nodes installs it everywhere", c.Record.Name))
 		}
 	}
@@ -165,7 +175,8 @@ func (c *configure) compatible(book *journal) error {
 // failed there is no such run: it is begun again.
 func (c *configure) stoppedAtHealth(book *journal, inputs string) bool {
 	entry := c.Record.Phases[cluster.PhaseConfigure]
-	return entry.Status == cluster.PhaseRunning && entry.Step == hive.StepHealth && inputs != "" && entry.Inputs == inputs &&
+	return entry.Status == cluster.PhaseRunning && entry.Step == hive.StepHealth && inputs != "" &&
+		entry.Inputs == inputs &&
 		!c.Force && len(reset(c.Record, c.machines)) == 0 && book.complete()
 }
 
@@ -177,7 +188,8 @@ func (c *configure) reached() error {
 	}
 	var failures []error
 	for _, node := range c.Record.Nodes {
-		if failure := c.unreached[node.Name]; failure != nil && (len(c.Only) == 0 || slices.Contains(c.Only, node.Name)) {
+		if failure := c.unreached[node.Name]; failure != nil &&
+			(len(c.Only) == 0 || slices.Contains(c.Only, node.Name)) {
 			failures = append(failures, failure)
 		}
 	}
@@ -198,7 +210,8 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.StepSel
 	}
 	for _, node := range book.refresh(c.machines) {
 		sink.Emit(progress.Event{
-			Kind: progress.Info, Node: node, Message: "new, or made anew, since the cluster was configured: what is done on each node by itself is done there",
+			Kind: progress.Info, Node: node,
+			Message: "new, or made anew, since the cluster was configured: what is done on each node by itself is done there",
 		})
 	}
 	if !book.again {
@@ -222,7 +235,8 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.StepSel
 	if err := c.keepAccess(access); err != nil {
 		return fmt.Errorf("keeping the cluster's credentials: %w", err)
 	}
-	if (c.partial() || !slices.Equal(c.Record.Nodes, before)) && book.complete() { // the inputs name the nodes as they are
+	// the inputs name the nodes as they are
+	if (c.partial() || !slices.Equal(c.Record.Nodes, before)) && book.complete() {
 		whole, err := c.wanted()
 		c.Record.SetInputs(cluster.PhaseConfigure, whole)
 		return err

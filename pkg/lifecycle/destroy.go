@@ -98,7 +98,9 @@ func (d *destroyer) remaining(ctx context.Context) ([]deploy.VMRef, error) {
 		d.aside, err = cmp.Or(d.aside, error(d.unseen)), nil
 	}
 	for _, vm := range there {
-		if !slices.ContainsFunc(d.seen, func(s deploy.VMRef) bool { return s.VMID == vm.VMID && s.Hypervisor == vm.Hypervisor }) {
+		if !slices.ContainsFunc(
+			d.seen, func(s deploy.VMRef) bool { return s.VMID == vm.VMID && s.Hypervisor == vm.Hypervisor },
+		) {
 			d.seen = append(d.seen, vm)
 		}
 	}
@@ -138,7 +140,9 @@ func (d *destroyer) unlocked(ctx context.Context, there []deploy.VMRef, sink pro
 		case waited > patience(locked):
 			return lockedError(locked)
 		case first:
-			sink.Emit(progress.Event{Kind: progress.Wait, Message: "locks of VMs to be given up", Error: lockedError(locked).Error()})
+			sink.Emit(progress.Event{
+				Kind: progress.Wait, Message: "locks of VMs to be given up", Error: lockedError(locked).Error(),
+			})
 		}
 		if err := pauses.Sleep(ctx); err != nil {
 			return errors.Join(err, lockedError(locked))
@@ -158,7 +162,9 @@ func lockedOf(vms []deploy.VMRef) []deploy.VMRef {
 }
 
 func patience(locked []deploy.VMRef) time.Duration {
-	if slices.ContainsFunc(locked, func(vm deploy.VMRef) bool { return !slices.Contains([]string{"create", "clone", "migrate"}, vm.Lock) }) {
+	if slices.ContainsFunc(
+		locked, func(vm deploy.VMRef) bool { return !slices.Contains([]string{"create", "clone", "migrate"}, vm.Lock) },
+	) {
 		return lockWait
 	}
 	return makingWait
@@ -199,7 +205,9 @@ func (d *destroyer) verifyGone(ctx context.Context, sink progress.Sink) error {
 		return d.leaked(nil, err, true)
 	}
 	if deploy.IsUnmarked(d.aside) { // whoever says force has done with VMs of others, not with these
-		return &deploy.LeakError{Name: d.record.Name, Known: true, Cause: d.aside, Next: "hive-test down " + string(d.record.Name)}
+		return &deploy.LeakError{
+			Name: d.record.Name, Known: true, Cause: d.aside, Next: "hive-test down " + string(d.record.Name),
+		}
 	}
 	return nil
 }
@@ -215,9 +223,17 @@ func (d *destroyer) late(ctx context.Context, sink progress.Sink) (appeared bool
 		return false, nil
 	}
 	if deadline, limited := ctx.Deadline(); limited && deadline.Before(end) {
-		return false, progress.WithHint(errors.New("tofu was killed while it made VMs, and those that Proxmox VE was still making may appear yet"), "wait a minute")
+		return false, progress.WithHint(
+			errors.New("tofu was killed while it made VMs, and those that Proxmox VE was still making may appear "+
+				"yet"),
+			"wait a minute",
+		)
 	}
-	sink.Emit(progress.Event{Kind: progress.Wait, Message: "VMs that may still appear, for tofu was killed while it made them, until " + end.Local().Format(time.TimeOnly)})
+	sink.Emit(progress.Event{
+		Kind: progress.Wait,
+		Message: "VMs that may still appear, for tofu was killed while it made them, until " +
+			"" + end.Local().Format(time.TimeOnly),
+	})
 	for pauses := (wait.Backoff{First: firstLooked, Max: lastLooked}); time.Now().Before(end); {
 		if err := pauses.Sleep(ctx); err != nil {
 			return false, err
@@ -241,7 +257,8 @@ func (d *destroyer) deleteRest(ctx context.Context, sink progress.Sink) error {
 		tried := there
 		failure := d.deploy.Remove.Destroy(ctx, d.record, tried)
 		there, err = d.remaining(ctx)
-		if len(there) == 0 && err == nil && d.aside == nil { // an answer may have been lost: what counts is what is there
+		// an answer may have been lost: what counts is what is there
+		if len(there) == 0 && err == nil && d.aside == nil {
 			failure = d.foreign(ctx)
 		}
 		if err == nil && failure == nil && round < appearTries && newSince(there, tried) {
@@ -278,7 +295,9 @@ const appearTries = 3
 // tofu was killed goes on with what it has begun, and may make VMs, or move them.
 func newSince(there, tried []deploy.VMRef) bool {
 	return slices.ContainsFunc(there, func(vm deploy.VMRef) bool {
-		return !slices.ContainsFunc(tried, func(t deploy.VMRef) bool { return t.VMID == vm.VMID && t.Hypervisor == vm.Hypervisor })
+		return !slices.ContainsFunc(
+			tried, func(t deploy.VMRef) bool { return t.VMID == vm.VMID && t.Hypervisor == vm.Hypervisor },
+		)
 	})
 }
 

@@ -93,7 +93,8 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	defer cancel()
 	begun := time.Now()
 	err := d.Deploy.Down(part, deploy.Request{
-		Dir: d.Store.Path(d.Record.Name, ""), Name: d.Record.Name, Owner: d.Record.Owner, Spec: d.Record.Spec, Nodes: d.Record.Nodes,
+		Dir: d.Store.Path(d.Record.Name, ""), Name: d.Record.Name, Owner: d.Record.Owner, Spec: d.Record.Spec,
+		Nodes:   d.Record.Nodes,
 		Refresh: len(d.ending.seen) < len(d.Record.Nodes),
 	})
 	if ctx.Err() == nil && d.Deploy.Diagnose != nil {
@@ -106,7 +107,8 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 		warn(sink, "destroying with tofu failed, going on through the API: %v", err)
 		return nil
 	}
-	if ctx.Err() == nil && errors.Is(err, errPart) && d.gone(ctx) { // the proof tells what tofu could not remove, and why
+	// the proof tells what tofu could not remove, and why
+	if ctx.Err() == nil && errors.Is(err, errPart) && d.gone(ctx) {
 		warn(sink, "the VMs are gone, and removing the rest took tofu too long, going on through the API: %v", err)
 		return nil
 	}
@@ -140,7 +142,9 @@ func (d *down) remove(ctx context.Context, sink progress.Sink) error {
 		if !d.Deploy.Makes() {
 			done = "the hosts are released"
 		}
-		return progress.WithHint(fmt.Errorf("%s: %w", done, err), "remove it once it can be written, or repeat the same command")
+		return progress.WithHint(
+			fmt.Errorf("%s: %w", done, err), "remove it once it can be written, or repeat the same command",
+		)
 	}
 	return nil
 }

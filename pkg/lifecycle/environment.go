@@ -20,8 +20,9 @@ func Environment(r *cluster.Record, store Store) map[string]string {
 		profile, ca := awsProfile(r, store), store.Path(r.Name, caFile)
 		maps.Copy(vars, map[string]string{
 			"HIVE_CA_FILE": ca, "AWS_CA_BUNDLE": ca, "AWS_PROFILE": r.AWS.Profile,
-			"AWS_CONFIG_FILE": store.Path(r.Name, awsConfigFile), "AWS_SHARED_CREDENTIALS_FILE": store.Path(r.Name, awsCredentialsFile),
-			"AWS_REGION": r.AWS.Region, "AWS_DEFAULT_REGION": r.AWS.Region,
+			"AWS_CONFIG_FILE":             store.Path(r.Name, awsConfigFile),
+			"AWS_SHARED_CREDENTIALS_FILE": store.Path(r.Name, awsCredentialsFile),
+			"AWS_REGION":                  r.AWS.Region, "AWS_DEFAULT_REGION": r.AWS.Region,
 			"AWS_ENDPOINT_URL": profile.Endpoint, "AWS_ENDPOINT_URL_S3": profile.S3Endpoint,
 		})
 	}
@@ -55,8 +56,9 @@ func suiteEnvironment(r *cluster.Record, store Store) map[string]string {
 func awsProfile(r *cluster.Record, store Store) suite.Profile {
 	leader := r.Nodes.Leader().Management
 	return suite.Profile{
-		Region: r.AWS.Region, Endpoint: suite.URL(leader, suite.GatewayPort), S3Endpoint: suite.URL(leader, suite.S3Port),
-		CAFile: store.Path(r.Name, caFile),
+		Region: r.AWS.Region, Endpoint: suite.URL(leader, suite.GatewayPort),
+		S3Endpoint: suite.URL(leader, suite.S3Port),
+		CAFile:     store.Path(r.Name, caFile),
 	}
 }
 

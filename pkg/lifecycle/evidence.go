@@ -112,7 +112,10 @@ func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, 
 	var all sync.WaitGroup
 	for i, node := range nodes {
 		all.Go(func() {
-			g := gatherer{Job: r, node: node, host: hosts[node.Name], handle: handle, why: unreachable, inside: inside, watched: watched}
+			g := gatherer{
+				Job: r, node: node, host: hosts[node.Name], handle: handle, why: unreachable, inside: inside,
+				watched: watched,
+			}
 			items[i] = g.gather(ctx)
 		})
 	}
@@ -186,7 +189,9 @@ func (g gatherer) within(ctx context.Context) []Item {
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline)/2)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience.Round(time.Millisecond)))
+	limited, cancel := context.WithTimeoutCause(
+		ctx, patience, fmt.Errorf("no answer within %s", patience.Round(time.Millisecond)),
+	)
 	defer cancel()
 	var items []Item
 	err := g.noWay()
@@ -283,7 +288,9 @@ func (r *Job) keepPlan(ctx context.Context) []Item {
 	var text string
 	var err error
 	if r.Deploy.Plans != nil {
-		text, err = r.Deploy.Plans.PlanText(ctx, deploy.Request{Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name})
+		text, err = r.Deploy.Plans.PlanText(ctx, deploy.Request{
+			Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name,
+		})
 	}
 	if err == nil && text != "" {
 		err = r.keepFile(planFile, text)
@@ -386,7 +393,9 @@ func (r *Job) runFiles(listed map[string]bool) ([]Item, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the run's directory: %w", err)
 	}
-	for name, why := range map[string]string{"events.jsonl": "this is no run of a verb with phases", "tofu.log": "tofu did not run"} {
+	for name, why := range map[string]string{
+		"events.jsonl": "this is no run of a verb with phases", "tofu.log": "tofu did not run",
+	} {
 		if !found[name] {
 			items = append(items, Item{What: "run", File: "", Why: name + ": " + why})
 		}
@@ -405,7 +414,10 @@ func (r *Job) summarize(sink progress.Sink, nodes cluster.Nodes) {
 		}
 	}
 	if len(silent) > 0 {
-		warn(sink, "nothing could be gathered of %s: %s says why", strings.Join(silent, ", "), r.Evidence.Path(IndexFile))
+		warn(
+			sink, "nothing could be gathered of %s: %s says why", strings.Join(silent, ", "),
+			r.Evidence.Path(IndexFile),
+		)
 	}
 	if got > 0 {
 		info(sink, "evidence of %s is in %s", progress.Count(len(nodes)-len(silent), "node"), r.Evidence.Path("nodes"))

@@ -60,7 +60,9 @@ func TestAFailureIsFollowedByEvidence(t *testing.T) {
 	}}
 	got := readIndex(t, job)
 	slices.SortStableFunc(got.Items, func(a, b Item) int { return strings.Compare(a.File+"~"+a.Why, b.File+"~"+b.Why) })
-	slices.SortStableFunc(want.Items, func(a, b Item) int { return strings.Compare(a.File+"~"+a.Why, b.File+"~"+b.Why) })
+	slices.SortStableFunc(
+		want.Items, func(a, b Item) int { return strings.Compare(a.File+"~"+a.Why, b.File+"~"+b.Why) },
+	)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -108,15 +108,27 @@ type rollbackOnFailure struct {
 func (u rollbackOnFailure) CleanUp(ctx context.Context) error {
 	r, name := u.run, u.run.Record.Name
 	if r.Before != nil && r.Before.Nodes.WereUp() {
-		warn(r.sink(cluster.PhaseUp), "cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it", name, name, name)
+		warn(
+			r.sink(cluster.PhaseUp),
+			"cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it",
+			name, name, name,
+		)
 		return nil
 	}
 	if u.keep.keeps(true) && !r.Deploy.Makes() {
-		warn(r.sink(cluster.PhaseUp), "the hosts stay as they are: `hive-test up %s` goes on, `hive-test down %s` releases them", name, name)
+		warn(
+			r.sink(cluster.PhaseUp),
+			"the hosts stay as they are: `hive-test up %s` goes on, `hive-test down %s` releases them", name, name,
+		)
 		return nil
 	}
 	if u.keep.keeps(true) {
-		warn(r.sink(cluster.PhaseUp), "VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test down %s` removes them", u.keep, name, name)
+		warn(
+			r.sink(cluster.PhaseUp),
+			"VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test down %s` removes "+
+				"them",
+			u.keep, name, name,
+		)
 		return nil
 	}
 	return r.destroyFor(ctx, cluster.PhaseUp, u.keep)
@@ -141,7 +153,10 @@ func (s stopped) CleanUp(ctx context.Context) error {
 		return r.destroyFor(ctx, p, s.keep)
 	}
 	if interrupted {
-		warn(r.sink(p), "cluster %s stays (--keep %s): `hive-test %s %s` goes on, `hive-test down %s` removes it", name, s.keep, p, name, name)
+		warn(
+			r.sink(p), "cluster %s stays (--keep %s): `hive-test %s %s` goes on, `hive-test down %s` removes it", name,
+			s.keep, p, name, name,
+		)
 	}
 	return nil
 }

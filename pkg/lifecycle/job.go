@@ -79,8 +79,8 @@ type Job struct {
 	Leave Leave
 	// LostAfter is for how long a node may be lost while suites run, before they are ended; 0: they never are.
 	LostAfter time.Duration
-	// From is the step that configure begins with, and Only are the names of the nodes that its steps of nodes are run on.
-	// Empty: from the first, on all.
+	// From is the step that configure begins with, and Only are the names of the nodes that its steps of nodes are run
+	// on. Empty: from the first, on all.
 	From string
 	Only []string
 	// KeepResults makes down keep the last test results beside its own evidence.

@@ -122,7 +122,8 @@ func (j *journal) complete() bool {
 	for _, node := range j.Record.Nodes {
 		noted := j.entry(node.Name)
 		for _, step := range hive.OwnSteps() {
-			if was := noted.Inputs[step]; was != j.input(step) && (was != "" || step != hive.StepOS) { // os is no step everywhere
+			// os is no step everywhere
+			if was := noted.Inputs[step]; was != j.input(step) && (was != "" || step != hive.StepOS) {
 				return false
 			}
 		}
@@ -168,7 +169,11 @@ func (j *journal) tell(sink progress.Sink, nodes []string) {
 			}
 		}
 		for _, what := range slices.Sorted(maps.Keys(counts)) {
-			info(sink, "%s: %s again on %s", what, map[string]string{hive.StepOS: "preparing", hive.StepInstall: "installing"}[step], progress.Count(counts[what], "node"))
+			info(
+				sink, "%s: %s again on %s", what,
+				map[string]string{hive.StepOS: "preparing", hive.StepInstall: "installing"}[step],
+				progress.Count(counts[what], "node"),
+			)
 		}
 	}
 }

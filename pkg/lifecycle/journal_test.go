@@ -25,7 +25,8 @@ func three(t *testing.T, w *world) *Job {
 	job.Record.Nodes = nil
 	for i := range 3 {
 		job.Record.Nodes = append(job.Record.Nodes, cluster.Node{
-			Name: cluster.Name("ci-1").Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1", Management: netip.MustParseAddr("127.0.0.1"),
+			Name: cluster.Name("ci-1").Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1",
+			Management: netip.MustParseAddr("127.0.0.1"),
 		})
 	}
 	job.Record.Spec.NodeCount = 3
@@ -49,7 +50,10 @@ func configured(t *testing.T, w *world) *journal {
 	book := &journal{Job: job, inputs: steps}
 	job.Record.Begin(cluster.PhaseConfigure, "all", time.Now())
 	book.refresh(ids("a", "b", "c"))
-	for _, step := range []string{hive.StepCloudInit, hive.StepInstall, hive.StepStop, hive.StepInit, hive.StepJoin, hive.StepStart, hive.StepHealth} {
+	for _, step := range []string{
+		hive.StepCloudInit, hive.StepInstall, hive.StepStop, hive.StepInit, hive.StepJoin, hive.StepStart,
+		hive.StepHealth,
+	} {
 		if err := book.Begin(step, job.Record.Nodes.Names()); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +96,9 @@ func TestJournal(t *testing.T) {
 		},
 		{"one of two fails", func(j *journal) {
 			_ = j.Begin(hive.StepInstall, []string{"ci-1-1", "ci-1-2"})
-			j.End(hive.StepInstall, &hive.StepError{Step: hive.StepInstall, Nodes: []hive.NodeFailure{{Node: "ci-1-2", Err: errors.New("no")}}})
+			j.End(hive.StepInstall, &hive.StepError{
+				Step: hive.StepInstall, Nodes: []hive.NodeFailure{{Node: "ci-1-2", Err: errors.New("no")}},
+			})
 		}, "1 cloud-init install, 2 cloud-init, 3 cloud-init install start"},
 		{"all fail", func(j *journal) {
 			_ = j.Begin(hive.StepInstall, []string{"ci-1-1", "ci-1-2"})
@@ -129,7 +135,8 @@ func TestTheRecordIsWrittenBeforeEachStepThatAsksForSomething(t *testing.T) {
 	if len(w.done) != 1 || w.saved.Phases[cluster.PhaseConfigure].Step != hive.StepInstall {
 		t.Errorf("did %q", w.done)
 	}
-	if got := w.saved.Phases[cluster.PhaseConfigure].Nodes["ci-1-1"]; got.Step != hive.StepInstall || got.Status != cluster.PhaseRunning || got.Machine != "a" {
+	if got := w.saved.Phases[cluster.PhaseConfigure].Nodes["ci-1-1"]; got.Step != hive.StepInstall ||
+		got.Status != cluster.PhaseRunning || got.Machine != "a" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -178,7 +185,8 @@ func TestMachinesThatAreNotThoseOfUp(t *testing.T) {
 			continue
 		}
 		err := c.Run(t.Context())
-		if !errors.Is(err, ErrNotUp) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(progress.HintOf(err), "hive-test up ci-1") || len(w.done) > 0 {
+		if !errors.Is(err, ErrNotUp) || !strings.Contains(err.Error(), tc.want) ||
+			!strings.Contains(progress.HintOf(err), "hive-test up ci-1") || len(w.done) > 0 {
 			t.Errorf("%s: %v, did %q", tc.name, err, w.done)
 		}
 	}
@@ -195,7 +203,9 @@ func TestExistingHostsAreKnownByTheirKeys(t *testing.T) {
 	}
 	look := func(key string) string {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("[127.0.0.1]:22 other\n127.0.0.1 ssh-ed25519 "+key+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(
+			file, []byte("[127.0.0.1]:22 other\n127.0.0.1 ssh-ed25519 "+key+"\n"), 0o600,
+		); err != nil {
 			t.Fatal(err)
 		}
 		return job.machines(t.Context())[0].ID
@@ -213,7 +223,8 @@ func TestMixedProgramsAreRefused(t *testing.T) {
 		t.Errorf("the same program: %v", err)
 	}
 	book.inputs = map[string]string{hive.StepInstall: "i/q"}
-	if err := c.compatible(book); err == nil || !strings.Contains(err.Error(), "the program changed on ci-1-2 only: ci-1-1 has another one") {
+	if err := c.compatible(book); err == nil ||
+		!strings.Contains(err.Error(), "the program changed on ci-1-2 only: ci-1-1 has another one") {
 		t.Errorf("%v", err)
 	}
 	c.From = hive.StepStart

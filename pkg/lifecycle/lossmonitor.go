@@ -57,7 +57,9 @@ type nodeState struct {
 }
 
 // watchNodes runs act, and watches the nodes meanwhile.
-func (r *Job) watchNodes(ctx context.Context, sink progress.Sink, handle *hive.Cluster, act func(context.Context, *lossMonitor) error) error {
+func (r *Job) watchNodes(
+	ctx context.Context, sink progress.Sink, handle *hive.Cluster, act func(context.Context, *lossMonitor) error,
+) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	l := &lossMonitor{Job: r, sink: sink, end: end, handle: handle, known: make([]nodeState, len(r.Record.Nodes))}
@@ -93,7 +95,8 @@ func (l *lossMonitor) host(context.Context) (*suite.Node, error) {
 	defer l.mu.Unlock()
 	node, found := l.Record.Nodes.Named(l.SuiteOn)
 	if !found {
-		return nil, fmt.Errorf("there is no node %q to run suites on, the cluster has %d", l.SuiteOn, len(l.Record.Nodes))
+		return nil,
+			fmt.Errorf("there is no node %q to run suites on, the cluster has %d", l.SuiteOn, len(l.Record.Nodes))
 	}
 	group, err := l.chosen([]int{node.Index})
 	if err != nil {
@@ -107,7 +110,8 @@ func (l *lossMonitor) host(context.Context) (*suite.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the nodes' host keys: %w", err)
 	}
-	return &suite.Node{Host: group[0], Inventory: l.Record.Inventory(), Key: string(key), KnownHosts: string(known)}, nil
+	return &suite.Node{Host: group[0], Inventory: l.Record.Inventory(), Key: string(key), KnownHosts: string(known)},
+		nil
 }
 
 // check judges the nodes where they are now. What their hypervisors say is dead is not waited for.
@@ -262,9 +266,16 @@ func (l *lossMonitor) silentDaemon(s *nodeState, o liveness.Observation, result 
 
 // giveUp ends the suites.
 func (l *lossMonitor) giveUp(node string, s *nodeState) {
-	err := fmt.Errorf("%w: %s since %s, for longer than %s (--lost-after): %s", ErrNodeLost, node, s.lost.Local().Format(time.TimeOnly), progress.FormatLimit(l.LostAfter), s.why)
+	err := fmt.Errorf(
+		"%w: %s since %s, for longer than %s (--lost-after): %s", ErrNodeLost, node,
+		s.lost.Local().Format(time.TimeOnly), progress.FormatLimit(l.LostAfter), s.why,
+	)
 	err = progress.WithNodes(err, node)
-	l.end(&suite.EndedError{Err: progress.WithHint(err, fmt.Sprintf("hive-test status %s; a suite that has nodes down for longer needs a longer --lost-after", l.Record.Name))})
+	l.end(&suite.EndedError{Err: progress.WithHint(
+		err,
+		fmt.Sprintf("hive-test status %s; a suite that has nodes down for longer needs a longer "+
+			"--lost-after", l.Record.Name),
+	)})
 }
 
 func (l *lossMonitor) tell(kind progress.Kind, node, format string, args ...any) {

@@ -49,8 +49,13 @@ func TestMachineWatch(t *testing.T) {
 		w := world{}
 		job := w.job(t)
 		job.Record.Nodes = nil
-		tell := map[string]deploy.Power{"stopped": {Power: "stopped"}, "missing": {Power: "missing"}, "foreign": {Power: "foreign"}, "running": {Power: "running"}, "unknown": {Power: "unknown"}, "later": {Power: "running"}}
-		after := map[string]time.Duration{"stopped": time.Second, "missing": 2 * time.Second, "foreign": 3 * time.Second}
+		tell := map[string]deploy.Power{
+			"stopped": {Power: "stopped"}, "missing": {Power: "missing"}, "foreign": {Power: "foreign"},
+			"running": {Power: "running"}, "unknown": {Power: "unknown"}, "later": {Power: "running"},
+		}
+		after := map[string]time.Duration{
+			"stopped": time.Second, "missing": 2 * time.Second, "foreign": 3 * time.Second,
+		}
 		for _, name := range []string{"stopped", "missing", "foreign", "running", "unknown", "silent", "later"} {
 			job.Record.Nodes = append(job.Record.Nodes, cluster.Node{Name: name})
 		}
@@ -80,7 +85,13 @@ func TestMachineWatch(t *testing.T) {
 			<-done
 		}
 		late := end{limit, context.DeadlineExceeded.Error()}
-		want := []end{{time.Second, "its VM is stopped"}, {2 * time.Second, "its VM is gone"}, {3 * time.Second, "its VM is gone, and its id is somebody else's VM"}, late, late, late, {watchFirst, "its VM is stopped"}}
+		want := []end{
+			{time.Second, "its VM is stopped"},
+			{2 * time.Second, "its VM is gone"},
+			{3 * time.Second, "its VM is gone, and its id is somebody else's VM"},
+			late, late, late,
+			{watchFirst, "its VM is stopped"},
+		}
 		if diff := cmp.Diff(want, ends); diff != "" {
 			t.Error(diff)
 		}
@@ -96,14 +107,19 @@ func TestTheDeadTellNothing(t *testing.T) {
 	job := (&world{}).job(t)
 	job.Record.Nodes = cluster.Nodes{{Name: "ci-1-1"}, {Name: "ci-1-2"}}
 	told := answers{ssh: []string{"ok", "no route to host"}, health: hive.Health{
-		Nodes: []hive.NodeHealth{{Name: "ci-1-1", Code: 200, Error: "it sees 0 of 1 peers"}, {Name: "ci-1-2", Error: "the daemon does not answer: no route to host"}},
+		Nodes: []hive.NodeHealth{{Name: "ci-1-1", Code: 200, Error: "it sees 0 of 1 peers"}, {
+			Name: "ci-1-2", Error: "the daemon does not answer: no route to host",
+		}},
 	}}
 	got := job.status([]deploy.Power{{Power: "running"}, {Power: "stopped"}}, told, nil)
 	want := Status{Record: job.Record, Nodes: []NodeStatus{
 		{Node: job.Record.Nodes[0], Power: deploy.Power{Power: "running"}, SSH: "ok", Health: told.health.Nodes[0]},
 		{Node: job.Record.Nodes[1], Power: deploy.Power{Power: "stopped"}, SSH: "its VM is stopped", Health: hive.NodeHealth{Name: "ci-1-2", Peers: hive.PeersUnknown, Error: "its VM is stopped"}},
 	}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(hive.NodeHealth{}), cmpopts.EquateComparable(cluster.Node{}, deploy.Power{})); diff != "" {
+	if diff := cmp.Diff(
+		want, got, cmpopts.IgnoreUnexported(hive.NodeHealth{}),
+		cmpopts.EquateComparable(cluster.Node{}, deploy.Power{}),
+	); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -89,7 +89,8 @@ func TestPolicyOfSingleVerbs(t *testing.T) {
 				lines = append(lines, e.Message)
 			}
 		}
-		if text := strings.Join(lines, "\n"); len(lines) > 1 || (tc.says == "") != (text == "") || !strings.Contains(text, tc.says) {
+		if text := strings.Join(lines, "\n"); len(lines) > 1 || (tc.says == "") != (text == "") ||
+			!strings.Contains(text, tc.says) {
 			t.Errorf("%s: said %q", tc.name, lines)
 		}
 	}

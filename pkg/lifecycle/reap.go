@@ -20,7 +20,10 @@ const (
 // left is taken away last, so that whoever comes after a reap that fails finds it. The error is a *deploy.LeakError if
 // something remains, a
 // *deploy.LiveError if nothing was done.
-func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper deploy.Reaper, r *cluster.Record, unfinished bool, sink progress.Sink) (met []deploy.VMRef, err error) {
+func ReapCluster(
+	ctx context.Context, deployer deploy.Capable, reaper deploy.Reaper, r *cluster.Record, unfinished bool,
+	sink progress.Sink,
+) (met []deploy.VMRef, err error) {
 	if err := reaper.Alive(ctx, r); err != nil {
 		return nil, err
 	}
@@ -44,7 +47,8 @@ func ReapCluster(ctx context.Context, deployer deploy.Capable, reaper deploy.Rea
 		}
 		// Not Destroy: that gives up the claims, by which is found what is in the making.
 		err = d.run(ctx, sink)
-		again := unfinished && round < reapAgain && ctx.Err() == nil && d.unseen == nil // what a dead run has begun may be in the way for a moment
+		// what a dead run has begun may be in the way for a moment
+		again := unfinished && round < reapAgain && ctx.Err() == nil && d.unseen == nil
 		if err != nil && !again {
 			return d.seen, err
 		}

@@ -55,12 +55,18 @@ func (d *down) tellLeft(ctx context.Context, sink progress.Sink) error {
 		name := d.Record.Name
 		sink.Emit(progress.Event{
 			Kind: progress.Warning, Message: text,
-			Hint: fmt.Sprintf("to stop or remove it later: hive-test up %s --hosts-file FILE, then hive-test down %s --stop-hive or --purge", name, name),
+			Hint: fmt.Sprintf(
+				"to stop or remove it later: hive-test up %s --hosts-file FILE, then hive-test down %s --stop-hive or "+
+					"--purge",
+				name, name,
+			),
 		})
 	}
 	for _, l := range left {
 		if l.Err != nil {
-			sink.Emit(progress.Event{Kind: progress.Warning, Node: l.Node, Message: "whether hive runs there is not known: " + l.Err.Error()})
+			sink.Emit(progress.Event{
+				Kind: progress.Warning, Node: l.Node, Message: "whether hive runs there is not known: " + l.Err.Error(),
+			})
 		}
 	}
 	return nil
@@ -94,7 +100,10 @@ func (d *down) stopHive(ctx context.Context, sink progress.Sink) error {
 }
 
 func (d *down) purgeHive(ctx context.Context, sink progress.Sink) error {
-	return d.onHosts(sink, "hive's data, programs and profiles are removed from", func(handle *hive.Cluster) error { return handle.Purge(ctx) })
+	return d.onHosts(
+		sink, "hive's data, programs and profiles are removed from",
+		func(handle *hive.Cluster) error { return handle.Purge(ctx) },
+	)
 }
 
 // onHosts runs act, which clears hosts of hive, and says what was done on which.
@@ -113,5 +122,8 @@ func (d *down) onHosts(sink progress.Sink, done string, act func(*hive.Cluster) 
 // stays says how to go on where a host could not be cleared.
 func (d *down) stays(err error) error {
 	name := d.Record.Name
-	return progress.WithHint(err, fmt.Sprintf("repeat the same command; or `hive-test down %s` without it leaves the hosts as they are", name))
+	return progress.WithHint(
+		err,
+		fmt.Sprintf("repeat the same command; or `hive-test down %s` without it leaves the hosts as they are", name),
+	)
 }

@@ -46,7 +46,9 @@ func (s Status) Notes() []string {
 	var unknown []string
 	for _, node := range s.Nodes {
 		if node.Power.Why != "" {
-			unknown = append(unknown, fmt.Sprintf("%s: whether its VM runs is not known: %s", node.Name, node.Power.Why))
+			unknown = append(
+				unknown, fmt.Sprintf("%s: whether its VM runs is not known: %s", node.Name, node.Power.Why),
+			)
 		}
 	}
 	return append(unknown, s.health().Notes()...)
@@ -97,7 +99,9 @@ type answers struct {
 func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
 	why := fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)
 	if !r.Record.Nodes.WereUp() {
-		why = fmt.Sprintf("it is not up: `hive-test up %s` goes on, `hive-test down %s` removes it", r.Record.Name, r.Record.Name)
+		why = fmt.Sprintf(
+			"it is not up: `hive-test up %s` goes on, `hive-test down %s` removes it", r.Record.Name, r.Record.Name,
+		)
 	}
 	told := answers{health: hive.Health{ClusterReasons: []string{why}}}
 	if !addressed(r.Record.Nodes) {

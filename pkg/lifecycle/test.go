@@ -59,8 +59,8 @@ func (t test) suites(ctx context.Context) error {
 	if err := t.keepAccess(access); err != nil {
 		return fmt.Errorf("keeping the cluster's credentials: %w", err)
 	}
-	// A run that is stopped half-way leaves no results that could be taken for whole, and none of an earlier run for its
-	// own.
+	// A run that is stopped half-way leaves no results that could be taken for whole, and none of an earlier run for
+	// its own.
 	if err := t.Evidence.DropResults(); err != nil {
 		return fmt.Errorf("forgetting the last results: %w", err)
 	}
@@ -73,11 +73,15 @@ func (t test) suites(ctx context.Context) error {
 		results, err = suite.Run(ctx, suite.Options{
 			On: on, Inherit: t.Environ,
 			Suites: t.Suites, Nodes: t.Record.Nodes, Now: l.where, ArtifactsDir: t.Evidence.Path("suites"),
-			Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
-			Credentials: suite.Credentials{AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region, CAPEM: string(access.CA), Profile: access.Profile},
-			PrivateDir:  t.Store.Path(t.Record.Name, suiteDir),
-			SuiteEnv:    t.SuiteEnv, KillLeftovers: t.KillLeftovers,
-			Secrets: t.Secrets.Values(), Sink: sink, Dial: t.remote.DialContext, RequestTimeout: max(suite.DefaultRequestTimeout, t.Hive.ProbeTimeout),
+			Health: func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
+			Credentials: suite.Credentials{
+				AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region,
+				CAPEM: string(access.CA), Profile: access.Profile,
+			},
+			PrivateDir: t.Store.Path(t.Record.Name, suiteDir),
+			SuiteEnv:   t.SuiteEnv, KillLeftovers: t.KillLeftovers,
+			Secrets: t.Secrets.Values(), Sink: sink, Dial: t.remote.DialContext,
+			RequestTimeout: max(suite.DefaultRequestTimeout, t.Hive.ProbeTimeout),
 		})
 		return err
 	})

@@ -73,7 +73,10 @@ func migrated(before, now cluster.Nodes) []deploy.Finding {
 		if from := before[i].Hypervisor; from != node.Hypervisor {
 			list = append(list, deploy.Finding{
 				ID: "pve-moved", Title: "VMs are where they were", Status: deploy.Warn,
-				Detail: fmt.Sprintf("VM %d of %s was moved from %s to %s by others, and is managed there from now on", node.VMID, node.Name, from, node.Hypervisor),
+				Detail: fmt.Sprintf(
+					"VM %d of %s was moved from %s to %s by others, and is managed there from now on", node.VMID,
+					node.Name, from, node.Hypervisor,
+				),
 			})
 		}
 	}
@@ -114,7 +117,9 @@ func (u *up) run(ctx context.Context) error {
 	inputs := cluster.Hash(u.Record.Spec, u.Record.Target, identities(u.Record.Nodes))
 	return u.recorded(ctx, cluster.PhaseUp, inputs, func(ctx context.Context) error {
 		if !u.Deploy.Makes() {
-			return u.steps(ctx, cluster.PhaseUp, step{"reach the hosts", u.reach}, step{"write the inventory", u.inventory})
+			return u.steps(ctx, cluster.PhaseUp, step{"reach the hosts", u.reach}, step{
+				"write the inventory", u.inventory,
+			})
 		}
 		return u.steps(ctx, cluster.PhaseUp, u.wanted(
 			step{"make the cluster's SSH key", u.key},
@@ -164,7 +169,10 @@ const (
 func identities(nodes cluster.Nodes) cluster.Nodes {
 	chosen := make(cluster.Nodes, len(nodes))
 	for i, n := range nodes {
-		chosen[i] = cluster.Node{Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC}
+		chosen[i] = cluster.Node{
+			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, ManagementMAC: n.ManagementMAC,
+			DataMAC: n.DataMAC,
+		}
 	}
 	return chosen
 }
@@ -174,10 +182,16 @@ func (u *up) key(context.Context, progress.Sink) error {
 		return nil
 	}
 	if u.Record.SSHKeyPath != u.Store.Path(u.Record.Name, keyFile) {
-		return progress.WithHint(fmt.Errorf("the SSH key %s cannot be read", u.Record.SSHKeyPath), "name a readable key with --ssh-private-key-path, or none: then the cluster gets its own")
+		return progress.WithHint(
+			fmt.Errorf("the SSH key %s cannot be read", u.Record.SSHKeyPath),
+			"name a readable key with --ssh-private-key-path, or none: then the cluster gets its own",
+		)
 	}
 	if _, err := os.Stat(u.Store.Path(u.Record.Name, "terraform.tfstate")); err == nil {
-		return progress.WithHint(fmt.Errorf("the cluster's SSH key %s is gone, and its VMs accept no other", u.Record.SSHKeyPath), fmt.Sprintf("put it back, or remove the cluster: hive-test down %s", u.Record.Name))
+		return progress.WithHint(
+			fmt.Errorf("the cluster's SSH key %s is gone, and its VMs accept no other", u.Record.SSHKeyPath),
+			fmt.Sprintf("put it back, or remove the cluster: hive-test down %s", u.Record.Name),
+		)
 	}
 	if err := remote.GenerateKey(u.Record.SSHKeyPath); err != nil {
 		return err
@@ -268,14 +282,21 @@ func (r *Job) request() (deploy.Request, error) {
 // made forgets the host keys of machines that were made anew, and says what a formed cluster needs to take new ones in.
 func (u *up) made(sink progress.Sink, created []string) error {
 	u.Record.ForgetNodes(created...)
-	anew := slices.DeleteFunc(slices.Clone(u.Record.Nodes), func(n cluster.Node) bool { return !slices.Contains(created, n.Name) })
+	anew := slices.DeleteFunc(
+		slices.Clone(u.Record.Nodes), func(n cluster.Node) bool { return !slices.Contains(created, n.Name) },
+	)
 	failure := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), anew...)
-	if _, configured := u.Record.Phases[cluster.PhaseConfigure]; configured && u.Before != nil && len(created)+len(u.Record.Leaving()) > 0 {
+	if _, configured := u.Record.Phases[cluster.PhaseConfigure]; configured && u.Before != nil &&
+		len(created)+len(u.Record.Leaving()) > 0 {
 		name := u.Record.Name
 		sink.Emit(progress.Event{
-			Kind:    progress.Warning,
-			Message: fmt.Sprintf("the running hive cluster on %s has other members, and hive cannot add or remove members", name),
-			Hint:    fmt.Sprintf("hive-test configure %s --force forms it anew of all nodes, and drops what it holds", name),
+			Kind: progress.Warning,
+			Message: fmt.Sprintf(
+				"the running hive cluster on %s has other members, and hive cannot add or remove members", name,
+			),
+			Hint: fmt.Sprintf(
+				"hive-test configure %s --force forms it anew of all nodes, and drops what it holds", name,
+			),
 		})
 	}
 	return failure
@@ -311,7 +332,9 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 		}
 	}
 	if err != nil || len(remaining) > 0 {
-		return &deploy.LeakError{Name: u.Record.Name, VMs: remaining, Known: err == nil, Cause: err, Next: "run the same command again"}
+		return &deploy.LeakError{
+			Name: u.Record.Name, VMs: remaining, Known: err == nil, Cause: err, Next: "run the same command again",
+		}
 	}
 	if err := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), leaving...); err != nil {
 		return err
@@ -371,8 +394,9 @@ func (u *up) noteMachines(ctx context.Context, sink progress.Sink) {
 		noted := u.Record.Phases[cluster.PhaseUp].Nodes[node]
 		if replaced(noted.Machine, machine.ID) {
 			sink.Emit(progress.Event{
-				Kind: progress.Warning, Node: node, Message: fmt.Sprintf("the VM of %s was replaced by others since the last up", node),
-				Hint: fmt.Sprintf("hive-test configure %s puts hive on it", u.Record.Name),
+				Kind: progress.Warning, Node: node,
+				Message: fmt.Sprintf("the VM of %s was replaced by others since the last up", node),
+				Hint:    fmt.Sprintf("hive-test configure %s puts hive on it", u.Record.Name),
 			})
 		}
 		noted.Step, noted.Status = u.Record.Phases[cluster.PhaseUp].Step, cluster.PhaseDone
@@ -419,7 +443,10 @@ func (u *up) hostKeys(ctx context.Context, sink progress.Sink) error {
 		return len(p.Lines) == 0
 	})
 	if len(unread) > 0 {
-		info(sink, "host keys of %s cannot be read through the guest agent: the first contact pins them", strings.Join(unread, ", "))
+		info(
+			sink, "host keys of %s cannot be read through the guest agent: the first contact pins them",
+			strings.Join(unread, ", "),
+		)
 	}
 	return remote.PinHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), pins...)
 }
@@ -439,7 +466,9 @@ func (u *up) reach(ctx context.Context, sink progress.Sink) error {
 		said := false
 		return host.WaitReady(ctx, func(err error) {
 			if !said {
-				sink.Emit(progress.Event{Kind: progress.Wait, Node: host.Name(), Message: "SSH on " + host.Name(), Error: err.Error()})
+				sink.Emit(progress.Event{
+					Kind: progress.Wait, Node: host.Name(), Message: "SSH on " + host.Name(), Error: err.Error(),
+				})
 			}
 			said = true
 		})

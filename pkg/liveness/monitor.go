@@ -20,8 +20,8 @@ type Observation struct {
 	// Certain says that Err is known from its hypervisor. Silence alone may be chance.
 	Certain bool
 
-	// The Monitor fills in the rest. At is when it began to ask. Where Err is not nil, Times is how many observations in
-	// a row, this one included, found the machine unreachable, and Since is At of the first of them.
+	// The Monitor fills in the rest. At is when it began to ask. Where Err is not nil, Times is how many observations
+	// in a row, this one included, found the machine unreachable, and Since is At of the first of them.
 	At, Since time.Time
 	Times     int
 }
@@ -67,8 +67,8 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // Probe observes machines again and again.
 type Probe struct {
-	// Observe asks once. Machines that it leaves out are taken for reachable. What it returns after ctx has ended counts
-	// for nothing.
+	// Observe asks once. Machines that it leaves out are taken for reachable. What it returns after ctx has ended
+	// counts for nothing.
 	Observe func(ctx context.Context) Observations
 	// Patience is how long to wait before it is called first, and Pause returns how long before each further time.
 	Patience time.Duration

@@ -95,7 +95,8 @@ func TestAsk(t *testing.T) {
 		if err := m.Ask(ctx, "ci-1", func(context.Context) error { return nil }); err != nil {
 			t.Errorf("what went well: %v", err)
 		}
-		if err := m.Ask(ctx, "ci-2", forever); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute {
+		if err := m.Ask(ctx, "ci-2", forever); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != time.Minute {
 			t.Errorf("got %v after %s", err, time.Since(began))
 		}
 		if m.Unreachable("ci-1") == nil || m.Unreachable("ci-2") != nil || observed != 2 {

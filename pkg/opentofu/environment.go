@@ -57,7 +57,9 @@ func (r *Runner) setInstallation(env map[string]string, w workdir, b Binary) err
 		if err != nil {
 			return fmt.Errorf("provider mirror: %w", err)
 		}
-		config = fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", quoteHCL(mirror))
+		config = fmt.Sprintf(
+			"provider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", quoteHCL(mirror),
+		)
 	case own != "":
 		env["TF_CLI_CONFIG_FILE"] = own
 		if raw, err := os.ReadFile(own); err == nil && bytes.Contains(raw, []byte("plugin_cache_dir")) {

@@ -37,19 +37,28 @@ func TestFindOrder(t *testing.T) {
 		tried  []string // reasons, each a part of the reason told
 	}{
 		{
-			name:   "tofu on PATH is first",
-			stubs:  map[string]string{"a/terraform": goodTerraform, "b/tofu": good, "cache/bin/tofu": good, "beside/tofu": good},
+			name: "tofu on PATH is first",
+			stubs: map[string]string{
+				"a/terraform": goodTerraform, "b/tofu": good, "cache/bin/tofu": good, "beside/tofu": good,
+			},
 			source: SourceTofu, path: "b/tofu", tried: []string{"chosen: OpenTofu 1.10.6"},
 		},
 		{
 			name:   "a broken tofu does not hide a good one",
 			stubs:  map[string]string{"a/tofu": "echo no such thing >&2; exit 3", "b/tofu": good},
-			source: SourceTofu, path: "b/tofu", tried: []string{"cannot be run: exit status 3: no such thing", "chosen"},
+			source: SourceTofu, path: "b/tofu",
+			tried: []string{"cannot be run: exit status 3: no such thing", "chosen"},
 		},
 		{
-			name:   "old ones are passed over",
-			stubs:  map[string]string{"a/tofu": says("OpenTofu v1.7.9"), "a/terraform": says("Terraform v1.5.7"), "b/terraform": goodTerraform},
-			source: SourceTerraform, path: "b/terraform", tried: []string{"OpenTofu 1.7.9 is too old: 1.8.0", "Terraform 1.5.7 is too old: 1.6.0", "chosen: Terraform 1.6.0"},
+			name: "old ones are passed over",
+			stubs: map[string]string{
+				"a/tofu": says("OpenTofu v1.7.9"), "a/terraform": says("Terraform v1.5.7"),
+				"b/terraform": goodTerraform,
+			},
+			source: SourceTerraform, path: "b/terraform",
+			tried: []string{
+				"OpenTofu 1.7.9 is too old: 1.8.0", "Terraform 1.5.7 is too old: 1.6.0", "chosen: Terraform 1.6.0",
+			},
 		},
 		{
 			name:   "a pre-release counts as its release",
@@ -80,10 +89,12 @@ func TestFindOrder(t *testing.T) {
 			for path, script := range test.stubs {
 				stub(t, filepath.Join(root, path), script)
 			}
-			env := "PATH=relative:" + filepath.Join(root, "a") + ":" + filepath.Join(root, "b") + ":" + filepath.Join(root, "none")
+			env := "PATH=relative:" + filepath.Join(root, "a") + ":" + filepath.Join(root, "b") + ":" +
+				filepath.Join(root, "none")
 			b, err := Find(t.Context(), FindOptions{
-				Env: []string{env + ":/usr/bin-not", "PATH=" + strings.TrimPrefix(env, "PATH=")}, CacheDir: filepath.Join(root, "cache"),
-				Beside: filepath.Join(root, "beside"), ProbeTimeout: 2 * time.Second,
+				Env:      []string{env + ":/usr/bin-not", "PATH=" + strings.TrimPrefix(env, "PATH=")},
+				CacheDir: filepath.Join(root, "cache"),
+				Beside:   filepath.Join(root, "beside"), ProbeTimeout: 2 * time.Second,
 			})
 			tried := b.Tried
 			if missing, ok := errors.AsType[*NotFoundError](err); ok {
@@ -155,7 +166,9 @@ func TestFindSurvivesADamagedCache(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "versions.json"), []byte("null"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Find(t.Context(), FindOptions{Env: []string{"PATH=" + filepath.Join(root, "a")}, CacheDir: root}); err != nil {
+	if _, err := Find(t.Context(), FindOptions{
+		Env: []string{"PATH=" + filepath.Join(root, "a")}, CacheDir: root,
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -191,7 +204,9 @@ func TestFindDownloadsLast(t *testing.T) {
 }
 
 func TestNotFoundNamesEverythingTried(t *testing.T) {
-	err := &NotFoundError{Tried: []Attempt{{SourceTofu, "/x/tofu", "cannot be run"}, {SourceTerraform, "", "not there"}}}
+	err := &NotFoundError{Tried: []Attempt{{SourceTofu, "/x/tofu", "cannot be run"}, {
+		SourceTerraform, "", "not there",
+	}}}
 	const want = "no OpenTofu (1.8.0 or newer) or Terraform (1.6.0 or newer) found: tofu on PATH: /x/tofu: cannot be run; terraform on PATH: not there"
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Error(diff)

@@ -74,11 +74,13 @@ func TestLifeOfAModule(t *testing.T) {
 			t.Parallel()
 			dir, events := filepath.Join(t.TempDir(), "any"), &progress.Memory{}
 			runner := New(Options{
-				Module: sample(), Find: FindOptions{Explicit: program}, CacheDir: t.TempDir(), OwnerID: dir, NodeOf: keyOf, Sink: events,
+				Module: sample(), Find: FindOptions{Explicit: program}, CacheDir: t.TempDir(), OwnerID: dir,
+				NodeOf: keyOf, Sink: events,
 			})
 			first := sampleVariables{map[string]string{"a": "1", "b": "1"}, "old"}
 			preview, err := runner.Preview(t.Context(), dir, first)
-			if _, left := os.Stat(dir); err != nil || actions(preview.Changes) != "create a, create b" || !errors.Is(left, fs.ErrNotExist) {
+			if _, left := os.Stat(dir); err != nil || actions(preview.Changes) != "create a, create b" ||
+				!errors.Is(left, fs.ErrNotExist) {
 				t.Fatalf("%+v %v %v", preview, err, left)
 			}
 			for _, tc := range []struct {
@@ -107,7 +109,9 @@ func TestLifeOfAModule(t *testing.T) {
 			if left, err := ReadState(StatePath(dir)); err != nil || len(left) != 0 {
 				t.Errorf("left: %+v, %v", left, err)
 			}
-			if !slices.ContainsFunc(events.Events(), func(e progress.Event) bool { return e.Step == "tofu apply" && e.Node == "c" }) {
+			if !slices.ContainsFunc(
+				events.Events(), func(e progress.Event) bool { return e.Step == "tofu apply" && e.Node == "c" },
+			) {
 				t.Error("no output is told to be about c")
 			}
 		})
@@ -127,7 +131,10 @@ func apply(t *testing.T, runner *Runner, dir string, wanted sampleVariables, pla
 		t.Fatalf("planned %+v, %v", plan, err)
 	}
 	for _, c := range plan.Changes {
-		if (c.Action == "update") != cmp.Equal(c.Attributes, []Attribute{{"input", "1", "2"}, {"output", "1", "(known after apply)"}}) && c.Action != "replace" {
+		if (c.Action == "update") != cmp.Equal(c.Attributes, []Attribute{
+			{"input", "1", "2"}, {"output", "1", "(known after apply)"},
+		}) &&
+			c.Action != "replace" {
 			t.Errorf("%s %s changes %v", c.Action, c.Address, c.Attributes)
 		}
 	}
@@ -155,7 +162,9 @@ func refuse(t *testing.T, runner *Runner, dir string) {
 // actions are changes in short, in the order of their keys.
 func actions(list []Change) string {
 	var texts []string
-	for _, c := range slices.SortedStableFunc(slices.Values(list), func(a, b Change) int { return strings.Compare(a.Address, b.Address) }) {
+	for _, c := range slices.SortedStableFunc(
+		slices.Values(list), func(a, b Change) int { return strings.Compare(a.Address, b.Address) },
+	) {
 		texts = append(texts, c.Action+" "+keyOf(c.Address))
 	}
 	return strings.Join(texts, ", ")
@@ -189,11 +198,15 @@ func TestShowThatIsInterrupted(t *testing.T) {
 	}
 	begun := filepath.Join(dir, "begun")
 	program := filepath.Join(dir, "tofu.sh")
-	script := "#!/bin/sh\ncase $1 in\nversion) echo OpenTofu v1.12.6 ;;\nshow) trap 'exit 0' INT; touch " + begun + "; while :; do sleep 0.01; done ;;\nesac\n"
+	script := "#!/bin/sh\ncase $1 in\nversion) echo OpenTofu v1.12.6 ;;\nshow) trap 'exit 0' INT; touch " + begun +
+		"; while :; do sleep 0.01; done ;;\nesac\n"
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p := New(Options{Find: FindOptions{Explicit: program}, CacheDir: t.TempDir(), LogPath: filepath.Join(dir, "tofu.log"), Sink: progress.Discard})
+	p := New(Options{
+		Find: FindOptions{Explicit: program}, CacheDir: t.TempDir(), LogPath: filepath.Join(dir, "tofu.log"),
+		Sink: progress.Discard,
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go whenThere(ctx, begun, cancel)

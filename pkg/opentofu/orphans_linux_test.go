@@ -113,7 +113,10 @@ func TestAProviderOfATofuThatLivesIsLeftAlone(t *testing.T) {
 	if err := os.Symlink(sleep, provider); err != nil {
 		t.Fatal(err)
 	}
-	child := atWork(t, "tofu", `"`+provider+`" 60 & trap 'kill $!' EXIT; trap exit TERM; echo $! > pid; : > "$1"; wait`, "ours", self)
+	child := atWork(
+		t, "tofu", `"`+provider+`" 60 & trap 'kill $!' EXIT; trap exit TERM; echo $! > pid; : > "$1"; wait`, "ours",
+		self,
+	)
 	EndOrphans(t.Context(), "ours", progress.Discard)
 	raw, err := os.ReadFile(filepath.Join(child.Dir, "pid"))
 	if err != nil {
@@ -140,7 +143,10 @@ func TestACutShowLeavesNoProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := filepath.Join(root, "begun")
-	stub(t, filepath.Join(root, "tofu"), `case $1 in show) "`+provider+`" 60 >/dev/null 2>&1 & echo $! >"`+begun+`.new"; mv "`+begun+`.new" "`+begun+`"; trap "" INT; wait;; *) `+says("OpenTofu v1.10.6")+`;; esac`)
+	stub(
+		t, filepath.Join(root, "tofu"),
+		`case $1 in show) "`+provider+`" 60 >/dev/null 2>&1 & echo $! >"`+begun+`.new"; mv "`+begun+`.new" "`+begun+`"; trap "" INT; wait;; *) `+says("OpenTofu v1.10.6")+`;; esac`,
+	)
 	dir := filepath.Join(root, "clusters", "ci-1")
 	plan := workdir{root: dir}.file(planFile)
 	if err := os.MkdirAll(filepath.Dir(plan), 0o700); err != nil {
@@ -149,7 +155,8 @@ func TestACutShowLeavesNoProvider(t *testing.T) {
 	write(t, plan, "a plan")
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "TMPDIR=" + root}
 	p := New(Options{
-		Find: FindOptions{Explicit: filepath.Join(root, "tofu"), Env: env, CacheDir: root}, Env: env, CacheDir: root, OwnerID: root,
+		Find: FindOptions{Explicit: filepath.Join(root, "tofu"), Env: env, CacheDir: root}, Env: env, CacheDir: root,
+		OwnerID: root,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -73,7 +73,9 @@ func (r *Run) describe(ctx context.Context, changes []Change) error {
 		}
 		detail := details[change.Address]
 		if detail == nil {
-			return fmt.Errorf("the plan lists a change of %s but does not describe it: it cannot be judged", change.Address)
+			return fmt.Errorf(
+				"the plan lists a change of %s but does not describe it: it cannot be judged", change.Address,
+			)
 		}
 		changes[i].Attributes = attributes(detail)
 	}

@@ -9,7 +9,8 @@ import (
 
 func TestAttributesOfAChange(t *testing.T) {
 	before := map[string]any{
-		"name": "ci-1", "cpu": []any{map[string]any{"cores": 2.0, "type": "host"}}, "disk": []any{map[string]any{"file_id": "a", "size": 8.0}},
+		"name": "ci-1", "cpu": []any{map[string]any{"cores": 2.0, "type": "host"}},
+		"disk": []any{map[string]any{"file_id": "a", "size": 8.0}},
 		"tags": []any{"x", "y"}, "ipv4_addresses": []any{[]any{"127.0.0.1"}}, "started": true, "id": "9001",
 	}
 	for _, tc := range []struct {
@@ -28,7 +29,8 @@ func TestAttributesOfAChange(t *testing.T) {
 			[]Attribute{{Name: "tags.1", Before: "y", After: "-"}},
 		},
 		{
-			"switched on again", func(c *tfjson.Change, _ map[string]any) { c.Before.(map[string]any)["started"] = false },
+			"switched on again",
+			func(c *tfjson.Change, _ map[string]any) { c.Before.(map[string]any)["started"] = false },
 			[]Attribute{{Name: "started", Before: "false", After: "true"}},
 		},
 		{"what is not known before", func(c *tfjson.Change, after map[string]any) {
@@ -36,7 +38,8 @@ func TestAttributesOfAChange(t *testing.T) {
 			c.AfterUnknown = map[string]any{"ipv4_addresses": true}
 		}, []Attribute{{Name: "ipv4_addresses", Before: "-", After: "(known after apply)"}}},
 		{
-			"something that nobody has thought of", func(_ *tfjson.Change, after map[string]any) { after["numa"] = []any{map[string]any{"device": "0"}} },
+			"something that nobody has thought of",
+			func(_ *tfjson.Change, after map[string]any) { after["numa"] = []any{map[string]any{"device": "0"}} },
 			[]Attribute{{Name: "numa.device", Before: "-", After: "0"}},
 		},
 		{"an image, of all that a replacement changes", func(c *tfjson.Change, after map[string]any) {

@@ -167,7 +167,9 @@ func (s *stream) planned() ([]Change, error) {
 		default: // read, noop, move, import, remove: nothing that exists changes
 			continue
 		}
-		list = append(list, Change{Address: c.Resource.Address, Type: c.Resource.Type, Action: c.Action, Reason: c.Reason})
+		list = append(list, Change{
+			Address: c.Resource.Address, Type: c.Resource.Type, Action: c.Action, Reason: c.Reason,
+		})
 	}
 	if t := s.totals; t != nil && (t.Add != adds || t.Change != updates || t.Remove != removes) {
 		return list, fmt.Errorf("the plan counts %d to add, %d to change, %d to destroy "+

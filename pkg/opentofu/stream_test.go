@@ -19,12 +19,15 @@ func keyOf(address string) string {
 }
 
 func plannedLine(action, reason, kind, key string) string {
-	return `{"@level":"info","@message":"` + key + `: Plan to ` + action + `","type":"planned_change","change":{"resource":{"addr":"` + kind +
-		`.node[\"` + key + `\"]","resource_type":"` + kind + `","resource_key":"` + key + `"},"action":"` + action + `","reason":"` + reason + `"}}` + "\n"
+	return `{"@level":"info","@message":"` + key + `: Plan to ` + action +
+		`","type":"planned_change","change":{"resource":{"addr":"` + kind +
+		`.node[\"` + key + `\"]","resource_type":"` + kind + `","resource_key":"` + key + `"},"action":"` + action +
+		`","reason":"` + reason + `"}}` + "\n"
 }
 
 func TestPlanReading(t *testing.T) {
-	lines := plannedLine("create", "", "thing", "a-1") + plannedLine("create", "", "thing", "a-2") + plannedLine("update", "", "thing", "a-3") +
+	lines := plannedLine("create", "", "thing", "a-1") + plannedLine("create", "", "thing", "a-2") +
+		plannedLine("update", "", "thing", "a-3") +
 		plannedLine("replace", "tainted", "thing", "a-4") + plannedLine("replace", "cannot_update", "other", "a-5") +
 		plannedLine("delete", "delete_because_each_key", "thing", "a-6") + plannedLine("read", "", "x", "a-7")
 	const totals = `{"@level":"info","@message":"Plan","type":"change_summary","changes":{"add":4,"change":1,"import":0,"remove":3,"operation":"plan"}}` + "\n"
@@ -74,7 +77,9 @@ func TestOutputIsKeptWithoutSecrets(t *testing.T) {
 	for _, e := range events.Events() {
 		got = append(got, e.Node+"|"+e.Message)
 	}
-	want := []string{"|token ***", "|not json ***", "a-1|Error: VM create", "a-1|line 1", "a-1|***", `a-1|  with thing.node["a-1"]`}
+	want := []string{
+		"|token ***", "|not json ***", "a-1|Error: VM create", "a-1|line 1", "a-1|***", `a-1|  with thing.node["a-1"]`,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -85,7 +90,10 @@ func TestOutputIsKeptWithoutSecrets(t *testing.T) {
 
 func TestProblemsInPlainOutput(t *testing.T) {
 	text := "exit status 1\n╷\n│ Error: Failed to query available provider packages\n│ \n│ Could not retrieve the list of available versions:\n│ no such host\n╵\n"
-	want := []Diagnostic{{Summary: "Failed to query available provider packages", Detail: "Could not retrieve the list of available versions:\nno such host"}}
+	want := []Diagnostic{{
+		Summary: "Failed to query available provider packages",
+		Detail:  "Could not retrieve the list of available versions:\nno such host",
+	}}
 	if diff := cmp.Diff(want, plainProblems(text)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -51,7 +51,9 @@ func TestReadState(t *testing.T) {
 			{"mode":"data","type":"x","instances":[{}]},
 			{"mode":"managed","type":"file","instances":[{"index_key":"a-1"},{"index_key":0}]},
 			{"mode":"managed","type":"vm","provider":"p","instances":[{"index_key":"a-1","status":"tainted","attributes":{"id":1}}]}]}`,
-			want: []Resource{{Type: "file", Key: "a-1"}, {Type: "file"}, {Type: "vm", Key: "a-1", Tainted: true, Provider: "p", Attributes: []byte(`{"id":1}`)}},
+			want: []Resource{{Type: "file", Key: "a-1"}, {Type: "file"}, {
+				Type: "vm", Key: "a-1", Tainted: true, Provider: "p", Attributes: []byte(`{"id":1}`),
+			}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +74,10 @@ func TestReadState(t *testing.T) {
 
 func TestTerraformDoesNotTakeOverFromOpenTofu(t *testing.T) {
 	w := workdir{root: t.TempDir()}
-	write(t, w.state(), `{"resources":[{"mode":"managed","type":"x","provider":"provider[\"registry.opentofu.org/bpg/proxmox\"]","instances":[{}]}]}`)
+	write(
+		t, w.state(),
+		`{"resources":[{"mode":"managed","type":"x","provider":"provider[\"registry.opentofu.org/bpg/proxmox\"]","instances":[{}]}]}`,
+	)
 	if err := checkFlavor(w, Binary{Flavor: Terraform}); err == nil || !strings.Contains(err.Error(), "--tofu-bin") {
 		t.Errorf("got %v", err)
 	}
@@ -99,16 +104,23 @@ func TestEnvironmentIsBuiltNotInherited(t *testing.T) {
 	w, env := environmentOf(t, Options{
 		OwnerID: "owner-id",
 		Env: []string{
-			"HOME=" + home, "PATH=/p", "TF_VAR_node_count=9", "TF_CLI_ARGS=-x", "TF_WORKSPACE=w", "AWS_SECRET_ACCESS_KEY=s",
-			"https_proxy=http://proxy", "SSH_AUTH_SOCK=/agent", "TF_CLI_CONFIG_FILE=/missing", "TF_PLUGIN_CACHE_DIR=" + home, "CLOUD_TOKEN=other",
+			"HOME=" + home, "PATH=/p", "TF_VAR_node_count=9", "TF_CLI_ARGS=-x", "TF_WORKSPACE=w",
+			"AWS_SECRET_ACCESS_KEY=s",
+			"https_proxy=http://proxy", "SSH_AUTH_SOCK=/agent", "TF_CLI_CONFIG_FILE=/missing",
+			"TF_PLUGIN_CACHE_DIR=" + home, "CLOUD_TOKEN=other",
 		},
 		Environment: func(_ context.Context, dir string) (Environment, error) {
-			return Environment{Variables: map[string]string{"CLOUD_TOKEN": "ours", "CLOUD_FILE": filepath.Join(dir, "file")}}, nil
+			return Environment{Variables: map[string]string{
+					"CLOUD_TOKEN": "ours", "CLOUD_FILE": filepath.Join(dir, "file"),
+				}},
+				nil
 		},
 	}, Terraform)
 	want := map[string]string{
-		"PATH": "/p", "HOME": w.home(), "CHECKPOINT_DISABLE": "1", ownerVariable: "owner-id", runVariable: process.Self().String(), "https_proxy": "http://proxy",
-		"TF_CLI_CONFIG_FILE": w.cliConfig(), "TF_PLUGIN_CACHE_DIR": home, "CLOUD_TOKEN": "ours", "CLOUD_FILE": w.file("file"),
+		"PATH": "/p", "HOME": w.home(), "CHECKPOINT_DISABLE": "1", ownerVariable: "owner-id",
+		runVariable: process.Self().String(), "https_proxy": "http://proxy",
+		"TF_CLI_CONFIG_FILE": w.cliConfig(), "TF_PLUGIN_CACHE_DIR": home, "CLOUD_TOKEN": "ours",
+		"CLOUD_FILE": w.file("file"),
 	}
 	if diff := cmp.Diff(want, env); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
@@ -127,7 +139,9 @@ func TestInstallation(t *testing.T) {
 	t.Run("a mirror is the only source", func(t *testing.T) {
 		home := t.TempDir()
 		write(t, filepath.Join(home, ".tofurc"), "")
-		w, env := environmentOf(t, Options{ProviderMirror: `/mirror/${odd} "dir"`, CacheDir: home, Env: []string{"HOME=" + home}}, OpenTofu)
+		w, env := environmentOf(
+			t, Options{ProviderMirror: `/mirror/${odd} "dir"`, CacheDir: home, Env: []string{"HOME=" + home}}, OpenTofu,
+		)
 		const want = "provider_installation {\n  filesystem_mirror {\n    path = \"/mirror/$${odd} \\\"dir\\\"\"\n  }\n}\n"
 		if diff := cmp.Diff(want, read(t, w.cliConfig())); diff != "" || env["TF_CLI_CONFIG_FILE"] != w.cliConfig() {
 			t.Errorf("%s: %s", env["TF_CLI_CONFIG_FILE"], diff)
@@ -140,7 +154,8 @@ func TestInstallation(t *testing.T) {
 		home := t.TempDir()
 		write(t, filepath.Join(home, ".terraformrc"), "")
 		_, env := environmentOf(t, Options{CacheDir: filepath.Join(home, "c"), Env: []string{"HOME=" + home}}, OpenTofu)
-		if env["TF_CLI_CONFIG_FILE"] != filepath.Join(home, ".terraformrc") || env["TF_PLUGIN_CACHE_DIR"] != filepath.Join(home, "c", "providers") {
+		if env["TF_CLI_CONFIG_FILE"] != filepath.Join(home, ".terraformrc") ||
+			env["TF_PLUGIN_CACHE_DIR"] != filepath.Join(home, "c", "providers") {
 			t.Errorf("%v", env)
 		}
 		write(t, filepath.Join(home, ".tofurc"), `plugin_cache_dir = "/own"`)

@@ -29,8 +29,8 @@ type Entry struct {
 	Timeout time.Duration
 	// Setting is the flag that sets Timeout, like --timeout-configure; it is named when the time is up.
 	Setting string
-	// Always runs the phase whatever happened before it, an interruption included, and does not let an interruption stop
-	// it: Abort or Timeout does. Its CleanUp is called only if it failed itself.
+	// Always runs the phase whatever happened before it, an interruption included, and does not let an interruption
+	// stop it: Abort or Timeout does. Its CleanUp is called only if it failed itself.
 	Always bool
 }
 
@@ -177,7 +177,9 @@ func (r *run) attempt(parent context.Context, sink progress.Sink, entry Entry) (
 	if context.Cause(ctx) == progress.ErrTimeUp {
 		kept := graceOf(limit, r.grace())
 		if whole {
-			o.Err = &TimeoutError{Limit: r.Timeout, After: r.Timeout - r.reserve - kept, Setting: r.Setting, Whole: true, Err: o.Err}
+			o.Err = &TimeoutError{
+				Limit: r.Timeout, After: r.Timeout - r.reserve - kept, Setting: r.Setting, Whole: true, Err: o.Err,
+			}
 		} else {
 			o.Err = &TimeoutError{Limit: limit, After: limit - kept, Setting: entry.Setting, Err: o.Err}
 		}
@@ -234,8 +236,8 @@ func (m *Manager) reserveOf(ctx context.Context) time.Duration {
 }
 
 // within calls fn and waits for it, but not much longer than ctx: a phase that hangs must not keep others, which
-// destroy what costs money, from running. It is abandoned then, and changes nothing InTurn any more. A panic becomes an error for the
-// same reason.
+// destroy what costs money, from running. It is abandoned then, and changes nothing InTurn any more. A panic becomes an
+// error for the same reason.
 func (r *run) within(ctx context.Context, sink progress.Sink, fn func(context.Context) error) error {
 	done, mine := make(chan error, 1), new(turn)
 	ctx = context.WithValue(ctx, turnKey{}, mine)

@@ -126,8 +126,8 @@ type turn struct {
 type turnKey struct{}
 
 // InTurn calls fn, which changes what the phases of a run share, like the cluster's record. It does not call fn, and
-// returns ErrStuck, if the phase that was given ctx did not return in time and is no longer waited for: other phases run
-// meanwhile. fn should be short, for the phase cannot be abandoned while it runs.
+// returns ErrStuck, if the phase that was given ctx did not return in time and is no longer waited for: other phases
+// run meanwhile. fn should be short, for the phase cannot be abandoned while it runs.
 func InTurn(ctx context.Context, fn func() error) error {
 	t, ok := ctx.Value(turnKey{}).(*turn)
 	if !ok {
@@ -145,7 +145,9 @@ func InTurn(ctx context.Context, fn func() error) error {
 // error, and fn gets a sink that fills in the step. An error comes back with the step's name before it. A step whose
 // ctx has ended does not begin. Steps may run at the same time, with names or nodes (progress.With) that tell them
 // apart.
-func Step(ctx context.Context, sink progress.Sink, name string, fn func(ctx context.Context, sink progress.Sink) error) error {
+func Step(
+	ctx context.Context, sink progress.Sink, name string, fn func(ctx context.Context, sink progress.Sink) error,
+) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, context.Cause(ctx))
 	}

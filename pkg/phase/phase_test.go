@@ -152,7 +152,8 @@ func TestATimeoutInterruptsAndIsNamed(t *testing.T) {
 		if got, want := err.Error(), "configure: timed out after 3m45s (--timeout-configure=5m, the rest is for stopping)"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || outcomes[0].Status != progress.Failed || outcomes[0].Seconds != 225 {
+		if !errors.Is(err, context.DeadlineExceeded) || outcomes[0].Status != progress.Failed ||
+			outcomes[0].Seconds != 225 {
 			t.Errorf("got %+v", outcomes[0])
 		}
 		if got := progress.HintOf(err); !strings.Contains(got, "--timeout-configure=10m") {
@@ -365,7 +366,9 @@ func TestAbortDoesNotWaitForAPhaseThatDoesNotStop(t *testing.T) {
 		if got := time.Since(began); got != 4*time.Second {
 			t.Errorf("took %s", got)
 		}
-		if !errors.Is(err, phase.ErrStuck) || !strings.Contains(err.Error(), "cleaning up after up: interrupted again") || statuses(outcomes) != "up=interrupted down=interrupted" {
+		if !errors.Is(err, phase.ErrStuck) ||
+			!strings.Contains(err.Error(), "cleaning up after up: interrupted again") ||
+			statuses(outcomes) != "up=interrupted down=interrupted" {
 			t.Errorf("got %v, %s", err, statuses(outcomes))
 		}
 		close(release)

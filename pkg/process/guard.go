@@ -90,7 +90,9 @@ func startGuard(sh string, grace time.Duration) (*Guard, error) {
 
 // searchPath is the part of an environment that says where programs are.
 func searchPath(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool { return !strings.HasPrefix(entry, "PATH=") })
+	return slices.DeleteFunc(
+		slices.Clone(environ), func(entry string) bool { return !strings.HasPrefix(entry, "PATH=") },
+	)
 }
 
 // Stop ends the guard, and leaves its group alone.

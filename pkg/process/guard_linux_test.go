@@ -29,7 +29,7 @@ func runGuarded(script string) {
 		panic(err)
 	}
 	fmt.Println("guarded")
-	select {}
+	time.Sleep(time.Hour) // not select: where nothing else is left to run, that is a deadlock
 }
 
 func TestGuardEndsTheGroupOfAKilledProcess(t *testing.T) {
@@ -76,10 +76,17 @@ func TestGuardEndsTheGroupOfAKilledProcess(t *testing.T) {
 }
 
 func TestAStoppedGuardLeavesItsGroupAlone(t *testing.T) {
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("sh", "-c", "echo up; exec sleep 60")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	guard, err := StartGuarded(cmd, 0)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !bufio.NewScanner(out).Scan() { // before that it tells the guard of itself, and would end without one
+		t.Fatal("it ended early")
 	}
 	guard.Stop()
 	if !living(cmd.Process.Pid) {

@@ -19,13 +19,14 @@ const (
 	PhaseEnd   Kind = "phase_end"
 	StepStart  Kind = "step_start"
 	StepEnd    Kind = "step_end"
-	Wait       Kind = "wait"   // Message: what is awaited; Error: why it is not there yet
-	Info       Kind = "info"   // narration for people
-	Note       Kind = "note"   // worth knowing afterwards, and no fault; reports list it
-	Warning    Kind = "warn"   // something the user should know
-	Output     Kind = "output" // a line of a child's or a node's output, or several at once; shown with -v, recorded up to a limit
-	Debug      Kind = "debug"
-	Case       Kind = "case" // one test case has ended: Suite, Name, Status, Seconds, Error
+	Wait       Kind = "wait" // Message: what is awaited; Error: why it is not there yet
+	Info       Kind = "info" // narration for people
+	Note       Kind = "note" // worth knowing afterwards, and no fault; reports list it
+	Warning    Kind = "warn" // something the user should know
+	// a line of a child's or a node's output, or several at once; shown with -v, recorded up to a limit
+	Output Kind = "output"
+	Debug  Kind = "debug"
+	Case   Kind = "case" // one test case has ended: Suite, Name, Status, Seconds, Error
 )
 
 // Status is the outcome that an end event or a case carries.

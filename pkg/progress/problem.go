@@ -188,7 +188,9 @@ func (e Event) Failure() *Problem {
 	case strings.TrimSpace(e.Error) == "":
 		return nil
 	}
-	return &Problem{Cause: firstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: firstLine(e.Error)}}, Hint: e.Hint}
+	return &Problem{
+		Cause: firstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: firstLine(e.Error)}}, Hint: e.Hint,
+	}
 }
 
 // ReportedIn reports whether others have each reason of p, and p only adds context to them: an error that is passed up

@@ -29,7 +29,9 @@ func TestProblems(t *testing.T) {
 		err  error
 		want Problem
 	}{
-		"a plain one": {errors.New("no space\nleft"), Problem{Cause: "no space", Reasons: []Reason{{Cause: "no space"}}}},
+		"a plain one": {errors.New("no space\nleft"), Problem{
+			Cause: "no space", Reasons: []Reason{{Cause: "no space"}},
+		}},
 		"words around": {
 			fmt.Errorf("create the VMs: %w", fmt.Errorf("apply: %w", errors.New("409"))),
 			Problem{Context: []string{"create the VMs", "apply"}, Cause: "409", Reasons: []Reason{{Cause: "409"}}},
@@ -41,7 +43,8 @@ func TestProblems(t *testing.T) {
 		"node and hint": {
 			fmt.Errorf("up: %w", WithHint(WithNodes(errors.New("ci-1: gone"), "ci-1"), "do")),
 			Problem{
-				Nodes: []string{"ci-1"}, Context: []string{"up"}, Cause: "ci-1: gone", Reasons: []Reason{{Cause: "ci-1: gone"}}, Hint: "do",
+				Nodes: []string{"ci-1"}, Context: []string{"up"}, Cause: "ci-1: gone",
+				Reasons: []Reason{{Cause: "ci-1: gone"}}, Hint: "do",
 			},
 		},
 		"several": {

@@ -127,12 +127,16 @@ func formsOf(secret string) []string {
 	if len(secret) < minSecret {
 		return nil
 	}
-	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], inJSON(secret, false), inJSON(secret, true)}
+	forms := []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:],
+		inJSON(secret, false), inJSON(secret, true),
+	}
 	forms = append(forms, inBase64(secret)...)
 	if strings.Contains(secret, "\n") {
 		for line := range strings.Lines(secret) {
 			line = strings.TrimSpace(line)
-			if len(line) >= minSecretLine && !strings.HasPrefix(line, "-----") { // the frame of a PEM block is no secret
+			// the frame of a PEM block is no secret
+			if len(line) >= minSecretLine && !strings.HasPrefix(line, "-----") {
 				forms = append(forms, formsOf(line)...)
 			}
 		}

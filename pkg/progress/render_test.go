@@ -133,7 +133,10 @@ func TestGitHubAppendsAJobSummary(t *testing.T) {
 }
 
 func TestGitHubTakesNoCommandsFromOutput(t *testing.T) {
-	for _, line := range []string{"::error::x", " \u00a0::set-output name=a::b", "x ##[error]y", "a\n::warning::b", "a\r::add-mask::b", "x ##vso[task.setvariable variable=PATH]y", "##teamcity[publishArtifacts '/']"} {
+	for _, line := range []string{
+		"::error::x", " \u00a0::set-output name=a::b", "x ##[error]y", "a\n::warning::b", "a\r::add-mask::b",
+		"x ##vso[task.setvariable variable=PATH]y", "##teamcity[publishArtifacts '/']",
+	} {
 		got := Disarm("  " + line)
 		for l := range strings.Lines(strings.ReplaceAll(got, "\r", "\n")) {
 			if strings.HasPrefix(strings.TrimSpace(l), "::") || hashCommand.MatchString(l) {
@@ -220,7 +223,11 @@ func TestRecorderTakesTheBeginningOfEndlessOutput(t *testing.T) {
 }
 
 func TestOutputOfSeveralLinesIsShownLineByLine(t *testing.T) {
-	events := []at{{0, Event{Kind: Output, Node: "ci-1", Message: "one\n\n two"}}, {0, Event{Kind: Output, Message: "three\r"}}, {0, Event{Kind: Output, Message: ""}}}
+	events := []at{
+		{0, Event{Kind: Output, Node: "ci-1", Message: "one\n\n two"}},
+		{0, Event{Kind: Output, Message: "three\r"}},
+		{0, Event{Kind: Output, Message: ""}},
+	}
 	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{Verbosity: Verbose}) }))
 	if want := "  ci-1 | one\n  ci-1 | \n  ci-1 |  two\n  | three\n  | \n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -298,7 +305,9 @@ func TestRenderersAreSafeForConcurrentUse(t *testing.T) {
 	var b bytes.Buffer
 	sinks := []Renderer{
 		Plain(&b, Options{Verbosity: Chatty}), GitHub(&bytes.Buffer{}, "", Options{}, nil), JSONLines(&bytes.Buffer{}),
-		newTerminal(&bytes.Buffer{}, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Millisecond)),
+		newTerminal(
+			&bytes.Buffer{}, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Millisecond),
+		),
 	}
 	for _, r := range sinks {
 		var wg sync.WaitGroup

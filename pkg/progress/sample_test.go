@@ -85,11 +85,14 @@ func failedRun() []at {
 		{0, Event{Kind: PhaseStart, Phase: "down"}},
 		{65 * second, Event{Kind: PhaseEnd, Phase: "down", Status: Passed, Seconds: 65}},
 		{0, Event{
-			Kind: RunEnd, Status: Failed, Seconds: 89, ExitCode: &code, RunDir: "clusters/.runs/ci-123/20000101T000000Z-full",
+			Kind: RunEnd, Status: Failed, Seconds: 89, ExitCode: &code,
+			RunDir: "clusters/.runs/ci-123/20000101T000000Z-full",
 			Explanation: &Explanation{
-				Phase: "configure", Step: "install", Node: "ci-123-2", What: "install.sh exited with 1: no space left on device",
-				Lines: []string{"100% full: /dev/sda1, /var"}, From: "the log on ci-123-2", Signature: "node-disk-full", Cause: "a disk of the node is full",
-				Next: "hive-test up ci-123 --disk-size-gb=64",
+				Phase: "configure", Step: "install", Node: "ci-123-2",
+				What:  "install.sh exited with 1: no space left on device",
+				Lines: []string{"100% full: /dev/sda1, /var"}, From: "the log on ci-123-2", Signature: "node-disk-full",
+				Cause: "a disk of the node is full",
+				Next:  "hive-test up ci-123 --disk-size-gb=64",
 			},
 		}.WithError(fmt.Errorf("configure: install: %w", full))},
 	}

@@ -23,8 +23,11 @@ func TestSecretsAreLearntOnTheWay(t *testing.T) {
 	if got := known.Mask("token hunter2222, another-one"); got != "token [redacted], [redacted]" {
 		t.Errorf("got %q", got)
 	}
-	e := known.MaskEvent(progress.Event{Message: "hunter2222", Explanation: &progress.Explanation{What: "hunter2222", Lines: []string{"another-one"}}})
-	if e.Message != progress.Redacted || e.Explanation.What != progress.Redacted || e.Explanation.Lines[0] != progress.Redacted {
+	e := known.MaskEvent(progress.Event{Message: "hunter2222", Explanation: &progress.Explanation{
+		What: "hunter2222", Lines: []string{"another-one"},
+	}})
+	if e.Message != progress.Redacted || e.Explanation.What != progress.Redacted ||
+		e.Explanation.Lines[0] != progress.Redacted {
 		t.Errorf("got %+v %+v", e, e.Explanation)
 	}
 }
@@ -93,7 +96,8 @@ func TestFilesAreMaskedInPlace(t *testing.T) {
 		t.Errorf("a file without secrets was replaced: %v", err)
 	}
 	masked, err := os.ReadFile(filepath.Join(dir, "large"))
-	if err != nil || bytes.Contains(masked, []byte("hunter2222")) || !bytes.Equal(masked[:at], large[:at]) || !bytes.HasSuffix(masked, []byte(line)) {
+	if err != nil || bytes.Contains(masked, []byte("hunter2222")) || !bytes.Equal(masked[:at], large[:at]) ||
+		!bytes.HasSuffix(masked, []byte(line)) {
 		t.Errorf("the large file is not as it should be: %v", err)
 	}
 	if len(masked) != len(large) { // [redacted] is as long as what it stands for

@@ -26,7 +26,10 @@ func Terminal(w io.Writer, o Options) Renderer {
 }
 
 func newTerminal(w io.Writer, o Options, more ...mpb.ContainerOption) *terminal {
-	return &terminal{w: w, lines: newLines(o), live: live{began: time.Now()}, options: append([]mpb.ContainerOption{mpb.WithOutput(w)}, more...)}
+	return &terminal{
+		w: w, lines: newLines(o), live: live{began: time.Now()},
+		options: append([]mpb.ContainerOption{mpb.WithOutput(w)}, more...),
+	}
 }
 
 // terminal draws through mpb, which keeps cursor, width and refresh. Emit never holds mu while it talks to mpb: mpb

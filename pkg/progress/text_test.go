@@ -54,14 +54,18 @@ func FuzzClean(f *testing.F) {
 }
 
 func TestFormat(t *testing.T) {
-	for in, want := range map[float64]string{0: "0.0s", 0.44: "0.4s", 59.94: "59.9s", 59.96: "1m00s", 65: "1m05s", 3599.4: "59m59s", 3600: "1h00m", 7325: "2h02m", -1: "0.0s"} {
+	for in, want := range map[float64]string{
+		0: "0.0s", 0.44: "0.4s", 59.94: "59.9s", 59.96: "1m00s", 65: "1m05s", 3599.4: "59m59s", 3600: "1h00m",
+		7325: "2h02m", -1: "0.0s",
+	} {
 		if got := FormatSeconds(in); got != want {
 			t.Errorf("FormatSeconds(%v) = %q, want %q", in, got, want)
 		}
 	}
 	for in, want := range map[time.Duration]string{
 		5 * time.Minute: "5m", 90 * second: "1m30s", 2 * time.Hour: "2h", 10 * second: "10s", 30 * time.Minute: "30m",
-		982100 * time.Microsecond: "1s", 2250 * time.Millisecond: "2.3s", 253 * time.Millisecond: "250ms", 12 * time.Millisecond: "12ms", 2400 * time.Microsecond: "2ms",
+		982100 * time.Microsecond: "1s", 2250 * time.Millisecond: "2.3s", 253 * time.Millisecond: "250ms",
+		12 * time.Millisecond: "12ms", 2400 * time.Microsecond: "2ms",
 		67500 * time.Millisecond: "1m8s", 5*time.Minute - time.Millisecond: "5m",
 	} {
 		if got := FormatLimit(in); got != want {
@@ -114,10 +118,13 @@ func TestRedactMasksSecretsHoweverTheyAreWritten(t *testing.T) {
 	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
 			memory := &Memory{}
-			Redact(memory, func() []string { return []string{"", "abc", token, key} }).Emit(Event{Kind: Info, Message: text, Error: text, Hint: text})
+			Redact(
+				memory, func() []string { return []string{"", "abc", token, key} },
+			).Emit(Event{Kind: Info, Message: text, Error: text, Hint: text})
 			e := memory.Events()[0]
 			for _, got := range []string{e.Message, e.Error, e.Hint} {
-				if !strings.Contains(got, Redacted) || strings.Contains(got, "12/34") || strings.Contains(got, "12%2F34") || strings.Contains(got, "TE5AAAA") {
+				if !strings.Contains(got, Redacted) || strings.Contains(got, "12/34") ||
+					strings.Contains(got, "12%2F34") || strings.Contains(got, "TE5AAAA") {
 					t.Errorf("got %q", got)
 				}
 			}
@@ -129,7 +136,10 @@ func TestRedactLeavesTheRest(t *testing.T) {
 	memory := &Memory{}
 	secrets := []string{"first-secret"}
 	sink := Redact(memory, func() []string { return secrets })
-	sent := Event{Kind: PhaseEnd, Phase: "test", Cluster: "ci", Message: "-----BEGIN CERTIFICATE----- is fine", Status: Passed, Seconds: 1}
+	sent := Event{
+		Kind: PhaseEnd, Phase: "test", Cluster: "ci", Message: "-----BEGIN CERTIFICATE----- is fine", Status: Passed,
+		Seconds: 1,
+	}
 	sink.Emit(sent)
 	if diff := cmp.Diff(sent, memory.Events()[0]); diff != "" {
 		t.Error(diff)

@@ -24,7 +24,8 @@ type Command struct {
 	// Argv is a program and its arguments, quoted for the node's shell.
 	Argv []string
 	// Script is run by bash with Args as $1, $2, ... It is read as a whole before any of it runs, so a script whose
-	// transfer breaks off does nothing, and what the script starts cannot eat the rest of it. Its standard input is Stdin.
+	// transfer breaks off does nothing, and what the script starts cannot eat the rest of it. Its standard input is
+	// Stdin.
 	Script string
 	// Args are the arguments of Script.
 	Args []string
@@ -36,10 +37,11 @@ type Command struct {
 	// Timeout is the hard deadline, connecting included; 0 means [DefaultTimeout].
 	Timeout time.Duration
 	// Lasts says that the command takes longer than a second: it is guarded from its start, so that it ends on the node
-	// even if this process is killed at once. Any other is from its second second on, which spares the node a login shell.
+	// even if this process is killed at once. Any other is from its second second on, which spares the node a login
+	// shell.
 	Lasts bool
-	// Keep is how many bytes of each stream the Result holds at most; 0 means [DefaultKeep]. What is beyond that is read,
-	// handed to OnLine and dropped.
+	// Keep is how many bytes of each stream the Result holds at most; 0 means [DefaultKeep]. What is beyond that is
+	// read, handed to OnLine and dropped.
 	Keep int
 	// OnLine is called with each line of "stdout" and "stderr" as it comes, without its line end. Calls do not overlap
 	// and none is made once Run has returned.

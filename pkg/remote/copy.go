@@ -155,7 +155,9 @@ func (h *Host) CopyFrom(ctx context.Context, sources []string, target string) (C
 }
 
 // copyFrom copies one file, or a directory and all in it: depth directories in each other at most.
-func (h *Host) copyFrom(ctx context.Context, c files, source string, info fs.FileInfo, target string, depth int, done *Copied) {
+func (h *Host) copyFrom(
+	ctx context.Context, c files, source string, info fs.FileInfo, target string, depth int, done *Copied,
+) {
 	if ctx.Err() != nil || c.flow.ended() { // who has ended it knows
 		return
 	}
@@ -188,7 +190,9 @@ func (h *Host) copyFrom(ctx context.Context, c files, source string, info fs.Fil
 
 // copyEntry copies what a directory of the node lists. A name that would lead elsewhere here is refused: it comes from
 // the node.
-func (h *Host) copyEntry(ctx context.Context, c files, dir string, entry fs.FileInfo, target string, depth int, done *Copied) {
+func (h *Host) copyEntry(
+	ctx context.Context, c files, dir string, entry fs.FileInfo, target string, depth int, done *Copied,
+) {
 	name := entry.Name()
 	if name != filepath.Base(name) || !filepath.IsLocal(name) || name == "." {
 		done.failed(dir, fmt.Errorf("the node lists %q, which is no name of a file", name))
@@ -206,13 +210,17 @@ func (h *Host) copyEntry(ctx context.Context, c files, dir string, entry fs.File
 	h.copyFrom(ctx, c, below, entry, filepath.Join(target, name), depth, done)
 }
 
-func (h *Host) copyFileFrom(ctx context.Context, c files, source string, info fs.FileInfo, target string) (bool, error) {
+func (h *Host) copyFileFrom(
+	ctx context.Context, c files, source string, info fs.FileInfo, target string,
+) (bool, error) {
 	mode := info.Mode().Perm()
 	there, err := os.Stat(target)
 	switch {
 	case err == nil && there.IsDir():
 		return false, fmt.Errorf("a directory is there: %s", target)
-	case err == nil && there.Mode().IsRegular() && there.Size() == info.Size() && h.sameThere(ctx, c, target, there, source):
+	case err == nil && there.Mode().IsRegular() && there.Size() == info.Size() && h.sameThere(
+		ctx, c, target, there, source,
+	):
 		return setMode(target, there.Mode().Perm(), mode)
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {

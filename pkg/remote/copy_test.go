@@ -83,7 +83,10 @@ func TestCopyFrom(t *testing.T) {
 	checkCopied(t, done, Copied{Files: 3, Bytes: 14, LeftOut: out}, err)
 	checkTree(t, to)
 
-	if err := errors.Join(os.WriteFile(filepath.Join(to, "run"), []byte("other"), 0o700), os.Chmod(filepath.Join(to, "sub", "link"), 0o600)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(to, "run"), []byte("other"), 0o700),
+		os.Chmod(filepath.Join(to, "sub", "link"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	done, err = h.CopyFrom(t.Context(), []string{"~/-new/tree/."}, to)
@@ -96,7 +99,10 @@ func TestWhereCopiesGo(t *testing.T) {
 	content := []byte("x")
 	here := t.TempDir()
 	a, b := filepath.Join(here, "a"), filepath.Join(here, "b")
-	if err := errors.Join(os.WriteFile(a, content, 0o640), os.WriteFile(b, content, 0o640), os.Mkdir(filepath.Join(s.home, "there"), 0o755)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(a, content, 0o640), os.WriteFile(b, content, 0o640),
+		os.Mkdir(filepath.Join(s.home, "there"), 0o755),
+	); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -138,7 +144,9 @@ func TestCopyThatFails(t *testing.T) {
 	here := t.TempDir()
 	for i := range 9 { // a directory is there where each of the files is to go
 		name := strconv.Itoa(i)
-		if err := errors.Join(os.WriteFile(filepath.Join(here, name), nil, 0o600), os.MkdirAll(filepath.Join(s.home, "to", name), 0o755)); err != nil {
+		if err := errors.Join(
+			os.WriteFile(filepath.Join(here, name), nil, 0o600), os.MkdirAll(filepath.Join(s.home, "to", name), 0o755),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,15 +29,16 @@ type Config struct {
 	User       string
 	KeyPath    string // private key; empty: what AgentSocket holds
 	KnownHosts string // the cluster's own known_hosts file; made with mode 0600 where missing
-	// AgentSocket is the SSH agent that holds KeyPath where that is protected by a passphrase, or is empty; empty: none.
+	// AgentSocket is the SSH agent that holds KeyPath where that is protected by a passphrase, or is empty; empty:
+	// none.
 	AgentSocket string
 	// ProxyJump are the hosts that nodes are reached through, with KeyPath, their identity files and the agent; empty:
 	// directly.
 	ProxyJump cluster.JumpHosts
 	// ConnectTimeout bounds TCP connect, handshake and authentication together, and opening a session.
 	ConnectTimeout time.Duration
-	// KeepAlive is how often an idle or busy connection is asked for a sign of life. One that gives none for three times
-	// as long is closed, and what runs on it fails with ErrConnectionLost.
+	// KeepAlive is how often an idle or busy connection is asked for a sign of life. One that gives none for three
+	// times as long is closed, and what runs on it fails with ErrConnectionLost.
 	KeepAlive time.Duration
 	// Grace is how long a command has to end after TERM, before KILL; default 2 s.
 	Grace time.Duration

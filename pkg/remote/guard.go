@@ -92,7 +92,9 @@ func (c *connection) guard(limit, grace time.Duration) {
 		return
 	}
 	defer s.close()
-	if s.exec(ctx, Quote("sh", "-c", guardScript, "sh", asRoot, endScript, strconv.Itoa(int(grace/(10*time.Millisecond))))) != nil {
+	if s.exec(
+		ctx, Quote("sh", "-c", guardScript, "sh", asRoot, endScript, strconv.Itoa(int(grace/(10*time.Millisecond)))),
+	) != nil {
 		return
 	}
 	go func() { _, _ = io.Copy(io.Discard, s.ch) }()

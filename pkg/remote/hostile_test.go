@@ -85,10 +85,18 @@ func TestCopyFromHostileNodes(t *testing.T) {
 		node hostile
 		want string
 	}{
-		"directories in each other without end": {hostile{list: one("d", fs.ModeDir|0o755)}, "more than 100 directories are in each other"},
-		"a list without end":                    {hostile{list: endless}, "list of one directory is longer than 32 MiB"},
-		"a file without end":                    {hostile{list: one("file", 0o644)}, "grows faster than it can be copied"},
-		"a file that does not come":             {hostile{list: one("file", 0o644), quiet: quiet}, "has said nothing for 500ms"},
+		"directories in each other without end": {
+			hostile{list: one("d", fs.ModeDir|0o755)}, "more than 100 directories are in each other",
+		},
+		"a list without end": {
+			hostile{list: endless}, "list of one directory is longer than 32 MiB",
+		},
+		"a file without end": {
+			hostile{list: one("file", 0o644)}, "grows faster than it can be copied",
+		},
+		"a file that does not come": {
+			hostile{list: one("file", 0o644), quiet: quiet}, "has said nothing for 500ms",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
@@ -118,7 +126,8 @@ func TestCopyFromNodesWithHostileNames(t *testing.T) {
 	empty := make(chan struct{})
 	close(empty)
 	for _, name := range []string{
-		"../file", "a/../../file", "/file", "a/file", "file\n../../file", "..\\file", "file\nx", "file\x00x", "..", ".", "", "../..", "/",
+		"../file", "a/../../file", "/file", "a/file", "file\n../../file", "..\\file", "file\nx", "file\x00x", "..", ".",
+		"", "../..", "/",
 	} {
 		t.Run(strconv.Quote(name), func(t *testing.T) {
 			s := newServer(t)
@@ -166,7 +175,10 @@ func TestSilenceIsOfTheNodeOnly(t *testing.T) {
 
 func TestCopyFromHonoursTheUmask(t *testing.T) {
 	s, h := connected(t)
-	if err := errors.Join(os.MkdirAll(filepath.Join(s.home, "tree", "sub"), 0o777), os.WriteFile(filepath.Join(s.home, "tree", "open"), []byte("text"), 0o600)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(filepath.Join(s.home, "tree", "sub"), 0o777),
+		os.WriteFile(filepath.Join(s.home, "tree", "open"), []byte("text"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	for file, mode := range map[string]fs.FileMode{"tree/sub": 0o777, "tree/open": 0o666} {
@@ -199,13 +211,16 @@ func TestEndlessOutputIsNotKept(t *testing.T) {
 	const most = 8 << 20
 	lines := 0
 	result, err := h.Run(t.Context(), Command{Argv: []string{"sh", "-c", "head -c " + strconv.Itoa(most) + " /dev/zero | tr '\\0' x; echo e >&2"}, OnLine: func(string, string) { lines++ }})
-	if err != nil || len(result.Stdout) != DefaultKeep || !result.Truncated || !bytes.Equal(result.Stderr, []byte("e\n")) {
+	if err != nil || len(result.Stdout) != DefaultKeep || !result.Truncated ||
+		!bytes.Equal(result.Stderr, []byte("e\n")) {
 		t.Errorf("%d bytes were kept, cut off: %v, error %v", len(result.Stdout), result.Truncated, err)
 	}
 	if lines < most/maxLine {
 		t.Errorf("%d lines were handed out", lines)
 	}
-	result, err = h.Run(context.WithoutCancel(t.Context()), Command{Argv: []string{"sh", "-c", "echo 123456789"}, Keep: 4})
+	result, err = h.Run(context.WithoutCancel(t.Context()), Command{
+		Argv: []string{"sh", "-c", "echo 123456789"}, Keep: 4,
+	})
 	if err != nil || string(result.Stdout) != "1234" || !result.Truncated {
 		t.Errorf("kept %q, cut off: %v, error %v", result.Stdout, result.Truncated, err)
 	}

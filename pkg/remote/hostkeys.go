@@ -151,7 +151,8 @@ func PinnedKeys(path string, node cluster.Node) string {
 	}
 	var keys []string
 	for line := range strings.Lines(string(text)) {
-		if hosts, key, found := strings.Cut(strings.TrimSpace(line), " "); found && hosts == knownhosts.Normalize(addr) {
+		if hosts, key, found := strings.Cut(strings.TrimSpace(line), " "); found &&
+			hosts == knownhosts.Normalize(addr) {
 			keys = append(keys, key)
 		}
 	}

@@ -42,7 +42,8 @@ func TestFirstContactPinsTheKey(t *testing.T) {
 	if err := runTrue(t, cfg, s.node(1)); err != nil {
 		t.Fatal(err)
 	}
-	want := "[127.0.0.1]:" + s.addr.AddrPort().String()[len("127.0.0.1:"):] + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.key.PublicKey())))
+	want := "[127.0.0.1]:" + s.addr.AddrPort().String()[len("127.0.0.1:"):] + " " +
+		strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.key.PublicKey())))
 	if got := knownLines(t, cfg.KnownHosts); len(got) != 1 || got[0] != want {
 		t.Errorf("known_hosts holds %q, want %q", got, want)
 	}
@@ -55,7 +56,9 @@ func TestFirstContactPinsTheKey(t *testing.T) {
 }
 
 func TestChangedHostKeyIsRefused(t *testing.T) {
-	for name, newKey := range map[string]func(testing.TB) ssh.Signer{"same kind": newHostKey, "other kind": newECDSAHostKey} {
+	for name, newKey := range map[string]func(testing.TB) ssh.Signer{
+		"same kind": newHostKey, "other kind": newECDSAHostKey,
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			cfg := testConfig(t)
@@ -69,13 +72,17 @@ func TestChangedHostKeyIsRefused(t *testing.T) {
 			if !ok {
 				t.Fatalf("got %v", err)
 			}
-			contains(t, err, "ci-1: ", "host key of 127.0.0.1:", "has changed", ssh.FingerprintSHA256(s.key.PublicKey()), cfg.KnownHosts)
+			contains(
+				t, err, "ci-1: ", "host key of 127.0.0.1:", "has changed", ssh.FingerprintSHA256(s.key.PublicKey()),
+				cfg.KnownHosts,
+			)
 			if !strings.Contains(changed.Hint(), "ssh-keygen -f "+cfg.KnownHosts+" -R '[127.0.0.1]:") {
 				t.Errorf("the hint is %q", changed.Hint())
 			}
 			start := time.Now()
 			d := newDialer(t, cfg)
-			if err := d.Host(s.node(1)).WaitReady(t.Context(), nil); !errors.As(err, &changed) || time.Since(start) > 2*time.Second {
+			if err := d.Host(s.node(1)).WaitReady(t.Context(), nil); !errors.As(err, &changed) ||
+				time.Since(start) > 2*time.Second {
 				t.Errorf("WaitReady: %v after %s", err, time.Since(start))
 			}
 			if err := ForgetHostKeys(cfg.KnownHosts, s.node(1)); err != nil {
@@ -192,7 +199,9 @@ func TestMoveHostKeys(t *testing.T) {
 			}
 		})
 	}
-	if err := MoveHostKeys(filepath.Join(t.TempDir(), "known_hosts"), []Move{{cluster.Node{Name: "a"}, at("a", "10.0.0.1")}}); err == nil {
+	if err := MoveHostKeys(
+		filepath.Join(t.TempDir(), "known_hosts"), []Move{{cluster.Node{Name: "a"}, at("a", "10.0.0.1")}},
+	); err == nil {
 		t.Error("a node without an address was moved")
 	}
 }

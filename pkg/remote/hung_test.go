@@ -49,7 +49,9 @@ func TestHungPeersEndEveryOperation(t *testing.T) {
 		}},
 		{"an upload", func(ctx context.Context, h *Host) error {
 			for { // over again, should it end before the peer hangs
-				if _, err := h.Upload(ctx, local, "~/"+filepath.Base(t.Name())+time.Now().Format("150405.000000000"), 0o600); err != nil {
+				if _, err := h.Upload(
+					ctx, local, "~/"+filepath.Base(t.Name())+time.Now().Format("150405.000000000"), 0o600,
+				); err != nil {
 					return err
 				}
 			}

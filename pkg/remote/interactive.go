@@ -16,7 +16,9 @@ import (
 // exit code (128 plus the number of a signal). With tty it asks for a terminal; where stdin is a terminal too that is
 // put into raw mode meanwhile and its size is followed. There is no deadline but ctx. A Read of stdin that is under way
 // at the end is not waited for. The error is for what is not the command's own failure.
-func (h *Host) Interactive(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer, tty bool) (exit int, err error) {
+func (h *Host) Interactive(
+	ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer, tty bool,
+) (exit int, err error) {
 	s, err := h.open(ctx)
 	if err != nil {
 		return 0, h.fail(err)
@@ -135,6 +137,9 @@ func (s *session) followSize(fd, columns, rows int, stop <-chan struct{}) {
 			continue
 		}
 		columns, rows = c, r
-		_, _ = s.ch.SendRequest("window-change", false, ssh.Marshal(struct{ Columns, Rows, Width, Height uint32 }{uint32(c), uint32(r), 0, 0}))
+		_, _ = s.ch.SendRequest(
+			"window-change", false,
+			ssh.Marshal(struct{ Columns, Rows, Width, Height uint32 }{uint32(c), uint32(r), 0, 0}),
+		)
 	}
 }

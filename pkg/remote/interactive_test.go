@@ -38,7 +38,9 @@ func TestInteractiveEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	wantWithin(t, 8*time.Second, func() {
 		var out bytes.Buffer
-		if _, err := h.Interactive(ctx, []string{"sleep", "60"}, nil, &out, &out, false); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := h.Interactive(
+			ctx, []string{"sleep", "60"}, nil, &out, &out, false,
+		); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 	})

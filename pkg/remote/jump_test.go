@@ -22,7 +22,9 @@ func (s *server) jump(user string, files ...string) cluster.JumpHost {
 func TestJumpHosts(t *testing.T) {
 	t.Parallel()
 	node, inner, outer := newServer(t), newServer(t), newServer(t)
-	inner.beyond = map[string]string{"192.0.2.1:22": node.addr.String(), "192.0.2.1:9999": "127.0.0.1:1", "192.0.2.2:22": "127.0.0.1:1"}
+	inner.beyond = map[string]string{
+		"192.0.2.1:22": node.addr.String(), "192.0.2.1:9999": "127.0.0.1:1", "192.0.2.2:22": "127.0.0.1:1",
+	}
 	outer.beyond = map[string]string{"inner.example:2222": inner.addr.String()}
 	cfg := testConfig(t)
 	cfg.ProxyJump = cluster.JumpHosts{outer.jump("ops"), {User: "ops", Host: "inner.example", Port: 2222}}
@@ -47,7 +49,9 @@ func TestJumpHosts(t *testing.T) {
 	// A port of a node goes the same way, and what does not answer behind it is told from it.
 	_, err = d.DialContext(t.Context(), "tcp", "192.0.2.1:9999")
 	contains(t, err, "jump host ops@inner.example:2222: connecting to 192.0.2.1:9999", "refused")
-	err = d.Host(cluster.Node{Name: "ci-2", Index: 2, Management: netip.MustParseAddr("192.0.2.2")}).Connect(t.Context())
+	err = d.Host(cluster.Node{
+		Name: "ci-2", Index: 2, Management: netip.MustParseAddr("192.0.2.2"),
+	}).Connect(t.Context())
 	contains(t, err, "ci-2", "jump host ops@inner.example:2222: connecting to 192.0.2.2:22")
 
 	// It is another machine behind the name now.

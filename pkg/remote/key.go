@@ -34,7 +34,8 @@ func loadSigners(path, socket string) ([]ssh.Signer, error) {
 
 func heldSigners(socket string) ([]ssh.Signer, error) {
 	if socket == "" {
-		return nil, errors.New("there is neither a private key nor an SSH agent: name a key, or start an agent and run ssh-add")
+		return nil,
+			errors.New("there is neither a private key nor an SSH agent: name a key, or start an agent and run ssh-add")
 	}
 	held, err := agentKeys(socket)
 	if err != nil {
@@ -74,7 +75,10 @@ func loadSigner(path, socket string) (ssh.Signer, error) {
 func encryptedSigner(path, socket string, public ssh.PublicKey) (ssh.Signer, error) {
 	hint := "run ssh-add " + Quote(path) + ", or give a key without passphrase"
 	if socket == "" {
-		return nil, fmt.Errorf("the SSH private key %s is protected by a passphrase and there is no SSH agent: start one and %s", path, hint)
+		return nil, fmt.Errorf(
+			"the SSH private key %s is protected by a passphrase and there is no SSH agent: start one and %s", path,
+			hint,
+		)
 	}
 	if public == nil {
 		text, err := os.ReadFile(path + ".pub")
@@ -82,7 +86,10 @@ func encryptedSigner(path, socket string, public ssh.PublicKey) (ssh.Signer, err
 			public, _, _, _, err = ssh.ParseAuthorizedKey(text)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the SSH private key %s is protected by a passphrase and its public key cannot be read: %w", path, err)
+			return nil, fmt.Errorf(
+				"the SSH private key %s is protected by a passphrase and its public key cannot be read: %w", path,
+				err,
+			)
 		}
 	}
 	return agentSigner(path, socket, public, "is protected by a passphrase", hint)
@@ -218,7 +225,9 @@ func writePublic(path string, key ssh.PublicKey) error {
 	if _, err := os.Stat(path + ".pub"); err == nil {
 		return nil
 	}
-	if err := renameio.WriteFile(path+".pub", ssh.MarshalAuthorizedKey(key), 0o644, renameio.IgnoreUmask()); err != nil {
+	if err := renameio.WriteFile(
+		path+".pub", ssh.MarshalAuthorizedKey(key), 0o644, renameio.IgnoreUmask(),
+	); err != nil {
 		return fmt.Errorf("writing the public SSH key: %w", err)
 	}
 	return nil

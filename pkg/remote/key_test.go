@@ -31,7 +31,8 @@ func TestGenerateKey(t *testing.T) {
 		}
 	}
 	signer, err := ssh.ParsePrivateKey(private)
-	if err != nil || signer.PublicKey().Type() != ssh.KeyAlgoED25519 || !bytes.Equal(public, ssh.MarshalAuthorizedKey(signer.PublicKey())) {
+	if err != nil || signer.PublicKey().Type() != ssh.KeyAlgoED25519 ||
+		!bytes.Equal(public, ssh.MarshalAuthorizedKey(signer.PublicKey())) {
 		t.Errorf("the pair is not one: %v", err)
 	}
 	if err := os.Remove(path + ".pub"); err != nil {

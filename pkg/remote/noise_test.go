@@ -18,7 +18,8 @@ func TestNoisyLoginShell(t *testing.T) {
 			lines = append(lines, line)
 		}
 	}})
-	if err != nil || string(got.Stdout) != "one\ntwo\n" || string(got.Stderr) != "err\n" || strings.Join(lines, ",") != "one,two" {
+	if err != nil || string(got.Stdout) != "one\ntwo\n" || string(got.Stderr) != "err\n" ||
+		strings.Join(lines, ",") != "one,two" {
 		t.Errorf("got %q and %q, lines %q, %v", got.Stdout, got.Stderr, lines, err)
 	}
 	local, content := randomFile(t, 3<<20)
@@ -41,7 +42,11 @@ func TestLoginShellInPlaceOfSFTP(t *testing.T) {
 	s.startUp = `echo "This account is not available."; exit 1`
 	local, _ := randomFile(t, 10)
 	_, err := h.Upload(t.Context(), local, "there", 0o644)
-	contains(t, err, "ci-1", `the login shell of tf-user on ci-1 prints text ("This account is not available.") and starts no SFTP server`, "make it silent")
+	contains(
+		t, err, "ci-1",
+		`the login shell of tf-user on ci-1 prints text ("This account is not available.") and starts no SFTP server`,
+		"make it silent",
+	)
 	if _, err := os.Stat(filepath.Join(s.home, "there")); err == nil {
 		t.Error("the file is there")
 	}
@@ -74,7 +79,8 @@ func TestOutputIsOwnAfterItsMark(t *testing.T) {
 		}
 		o.write(1, []byte("err"))
 		var got Result
-		if noise := o.finish(&got); string(got.Stdout) != test.want || noise != test.noise || string(got.Stderr) != "err" {
+		if noise := o.finish(&got); string(got.Stdout) != test.want || noise != test.noise ||
+			string(got.Stderr) != "err" {
 			t.Errorf("%s: got %.40q and noise %q", test.name, got.Stdout, noise)
 		}
 	}

@@ -27,7 +27,9 @@ func TestOpenSSH(t *testing.T) {
 	}
 	cfg := testConfig(t)
 	cfg.User, cfg.KeyPath = user, os.Getenv("HIVE_TEST_OPENSSH_KEY")
-	h := newDialer(t, cfg).Host(cluster.Node{Name: "ci-1", Index: 1, Management: addr.Addr(), SSHPort: int(addr.Port())})
+	h := newDialer(t, cfg).Host(cluster.Node{
+		Name: "ci-1", Index: 1, Management: addr.Addr(), SSHPort: int(addr.Port()),
+	})
 	if err := h.WaitReady(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,8 @@ func TestOpenSSH(t *testing.T) {
 		var all sync.WaitGroup
 		for range 60 {
 			all.Go(func() {
-				if got, err := h.Run(t.Context(), Command{Argv: []string{"echo", "x"}}); err != nil || string(got.Stdout) != "x\n" {
+				if got, err := h.Run(t.Context(), Command{Argv: []string{"echo", "x"}}); err != nil ||
+					string(got.Stdout) != "x\n" {
 					t.Errorf("got %q, %v", got.Stdout, err)
 				}
 			})

@@ -21,7 +21,8 @@ func Exports(vars map[string]string) (string, error) {
 	names := make([]string, 0, len(vars))
 	for name, value := range vars {
 		if !variableName.MatchString(name) {
-			return "", fmt.Errorf("%q is not a name of an environment variable: use letters, digits and underscores", name)
+			return "",
+				fmt.Errorf("%q is not a name of an environment variable: use letters, digits and underscores", name)
 		}
 		if strings.ContainsRune(value, 0) {
 			return "", fmt.Errorf("the value of %s holds a NUL byte, which no environment variable can", name)

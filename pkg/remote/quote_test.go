@@ -88,7 +88,9 @@ func TestExports(t *testing.T) {
 
 func TestShellTextsParse(t *testing.T) {
 	for name, text := range map[string]string{"endScript": endScript, "asRoot": asRoot} {
-		if _, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(text), name); err != nil {
+		if _, err := syntax.NewParser(syntax.Variant(
+			syntax.LangPOSIX,
+		)).Parse(strings.NewReader(text), name); err != nil {
 			t.Error(err)
 		}
 	}

@@ -97,7 +97,8 @@ func TestGroup(t *testing.T) {
 			return errors.Join(err)
 		})
 		lines := "ci-1: sh -c 'echo why >&2; exit 3' exited with 3: why\n" +
-			"ci-2: starting sh -c 'echo why >&2; exit 3': connecting to its SSH server: dial tcp " + down.addr.String() + ": connect: connection refused\n" +
+			"ci-2: starting sh -c 'echo why >&2; exit 3': connecting to its SSH server: dial tcp " +
+			down.addr.String() + ": connect: connection refused\n" +
 			"ci-3: plain"
 		if err == nil || err.Error() != lines {
 			t.Errorf("got:\n%v\nwant:\n%s", err, lines)
@@ -108,7 +109,9 @@ func TestGroup(t *testing.T) {
 		}
 	})
 	t.Run("run", func(t *testing.T) {
-		results, err := g.Run(t.Context(), Command{Argv: []string{"cat"}, Stdin: io.MultiReader(strings.NewReader("in"))})
+		results, err := g.Run(t.Context(), Command{
+			Argv: []string{"cat"}, Stdin: io.MultiReader(strings.NewReader("in")),
+		})
 		if len(results) != 3 || string(results[0].Stdout) != "in" || string(results[2].Stdout) != "in" {
 			t.Errorf("got %+v", results)
 		}

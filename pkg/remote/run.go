@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// After a command's end its output is complete when both streams end. Something left in the background may hold them
-	// open: then the output is what came until nothing came for outputIdle, and outputLimit at most.
+	// After a command's end its output is complete when both streams end. Something left in the background may hold
+	// them open: then the output is what came until nothing came for outputIdle, and outputLimit at most.
 	outputIdle  = 500 * time.Millisecond
 	outputLimit = 10 * time.Second
 )
@@ -37,7 +37,9 @@ func (h *Host) Run(ctx context.Context, cmd Command) (Result, error) {
 
 // tell logs what was done on the node since start.
 func (h *Host) tell(ctx context.Context, what string, start time.Time, attrs ...slog.Attr) {
-	attrs = append([]slog.Attr{slog.String("node", h.node.Name), slog.Int64("ms", time.Since(start).Milliseconds())}, attrs...)
+	attrs = append(
+		[]slog.Attr{slog.String("node", h.node.Name), slog.Int64("ms", time.Since(start).Milliseconds())}, attrs...,
+	)
 	h.dialer.cfg.Log.LogAttrs(ctx, slog.LevelDebug, what, attrs...)
 }
 
@@ -49,7 +51,9 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	}
 	start := time.Now()
 	limit := cmd.timeout()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %s: %w", limit, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(
+		ctx, limit, fmt.Errorf("it did not end within %s: %w", limit, context.DeadlineExceeded),
+	)
 	defer cancel()
 	s, err := h.open(ctx)
 	if err != nil {
@@ -67,7 +71,9 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	out.collect(s.ch, s.ch.Stderr())
 	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)
 	if noise := out.finish(&result); noise != "" {
-		h.dialer.cfg.Log.Debug("the login shell prints text before commands", "node", h.node.Name, "text", clip(printable(noise), 200))
+		h.dialer.cfg.Log.Debug(
+			"the login shell prints text before commands", "node", h.node.Name, "text", clip(printable(noise), 200),
+		)
 	}
 	result.Duration = time.Since(start)
 	if status := s.exit(); status != nil {

@@ -43,7 +43,9 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := h.Run(t.Context(), c.cmd)
-			if diff := cmp.Diff([]string{c.stdout, c.stderr}, []string{string(got.Stdout), string(got.Stderr)}); diff != "" {
+			if diff := cmp.Diff([]string{c.stdout, c.stderr}, []string{
+				string(got.Stdout), string(got.Stderr),
+			}); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}
 			exit, isExit := errors.AsType[*ExitError](err)
@@ -119,7 +121,10 @@ func TestOnLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"stdout:a", "stdout:b", "stdout:", "stderr:e", "stdout:last", "stdout:" + long[:64<<10], "stdout:" + long[64<<10:]}
+	want := []string{
+		"stdout:a", "stdout:b", "stdout:", "stderr:e", "stdout:last", "stdout:" + long[:64<<10],
+		"stdout:" + long[64<<10:],
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
@@ -181,8 +186,10 @@ func TestCancelEndsWhatTheCommandHasStarted(t *testing.T) {
 		"in a session of its own":              "setsid sh -c " + Quote(note+wait) + " & sleep 60",
 		"without the environment":              "env -i PATH=$PATH sh -c " + Quote(note+wait) + "; true",
 		"without the environment, own session": "env -i PATH=$PATH setsid -w sh -c " + Quote(note+wait) + "; true",
-		"as before, and deaf to TERM":          "env -i PATH=$PATH setsid -w sh -c " + Quote("trap '' TERM HUP INT; "+note+wait) + "; true",
-		"deaf, and so is its parent":           "trap '' TERM; sh -c " + Quote(note+wait) + "; true",
+		"as before, and deaf to TERM": "env -i PATH=$PATH setsid -w sh -c " + Quote(
+			"trap '' TERM HUP INT; "+note+wait,
+		) + "; true",
+		"deaf, and so is its parent": "trap '' TERM; sh -c " + Quote(note+wait) + "; true",
 	} {
 		for _, deaf := range []bool{false, true} { // OpenSSH passes no signals on where the user is root
 			t.Run(fmt.Sprintf("%s, server deaf %v", name, deaf), func(t *testing.T) {
@@ -194,7 +201,9 @@ func TestCancelEndsWhatTheCommandHasStarted(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer func() {
-					_, _ = h.Run(t.Context(), Command{Argv: []string{"kill", strings.TrimSpace(string(bystander.Stdout))}})
+					_, _ = h.Run(
+						t.Context(), Command{Argv: []string{"kill", strings.TrimSpace(string(bystander.Stdout))}},
+					)
 				}()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -247,7 +256,9 @@ func TestPeersThatHang(t *testing.T) {
 			}
 		})
 	})
-	for name, keepAlive := range map[string]time.Duration{"half open, found by keep-alive": 50 * time.Millisecond, "half open, ended by the deadline": time.Hour} {
+	for name, keepAlive := range map[string]time.Duration{
+		"half open, found by keep-alive": 50 * time.Millisecond, "half open, ended by the deadline": time.Hour,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProxy(t, newServer(t).addr)
@@ -278,7 +289,9 @@ func TestPeersThatHang(t *testing.T) {
 		}
 		p.freeze()
 		wantWithin(t, 8*time.Second, func() {
-			_, err := h.Run(t.Context(), Command{Argv: []string{"cat"}, Stdin: endless{}, Timeout: 300 * time.Millisecond})
+			_, err := h.Run(t.Context(), Command{
+				Argv: []string{"cat"}, Stdin: endless{}, Timeout: 300 * time.Millisecond,
+			})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
@@ -375,7 +388,8 @@ func TestOneConnectionForManySessions(t *testing.T) {
 	var all sync.WaitGroup
 	for range 40 {
 		all.Go(func() {
-			if got, err := h.Run(t.Context(), Command{Argv: []string{"echo", "x"}}); err != nil || string(got.Stdout) != "x\n" {
+			if got, err := h.Run(t.Context(), Command{Argv: []string{"echo", "x"}}); err != nil ||
+				string(got.Stdout) != "x\n" {
 				t.Errorf("got %q, %v", got.Stdout, err)
 			}
 		})
@@ -457,14 +471,19 @@ func TestRunIsLogged(t *testing.T) {
 	if _, err := h.Run(t.Context(), Command{Name: "a step", Script: "echo hidden; exit 3"}); err == nil {
 		t.Error("it passed")
 	}
-	if _, err := h.Run(t.Context(), Command{Name: "slow", Argv: []string{"sleep", "60"}, Timeout: 300 * time.Millisecond}); err == nil {
+	if _, err := h.Run(t.Context(), Command{
+		Name: "slow", Argv: []string{"sleep", "60"}, Timeout: 300 * time.Millisecond,
+	}); err == nil {
 		t.Error("it passed")
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	text := log.String()
-	for _, want := range []string{`msg="ssh command" node=ci-1 ms=`, `command="a step" exit=3`, `command=slow error="ci-1: slow: it did not end within 300ms`} {
+	for _, want := range []string{
+		`msg="ssh command" node=ci-1 ms=`, `command="a step" exit=3`,
+		`command=slow error="ci-1: slow: it did not end within 300ms`,
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}

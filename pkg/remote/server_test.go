@@ -247,7 +247,10 @@ func (s *server) exec(ctx context.Context, session *sshd.Session) int {
 	_ = cmd.Wait()
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
-		session.Killed(map[syscall.Signal]ssh.Signal{syscall.SIGTERM: ssh.SIGTERM, syscall.SIGKILL: ssh.SIGKILL}[status.Signal()], false, "")
+		session.Killed(
+			map[syscall.Signal]ssh.Signal{syscall.SIGTERM: ssh.SIGTERM, syscall.SIGKILL: ssh.SIGKILL}[status.Signal()],
+			false, "",
+		)
 		return 0
 	}
 	return status.ExitStatus()

@@ -25,7 +25,8 @@ func SSHConfig(inv cluster.Inventory, knownHostsPath string) []byte {
 			continue
 		}
 		fmt.Fprintf(&b, "\nHost %s %s\n", n.Name, n.Management)
-		fmt.Fprintf(&b, "    HostName %s\n", strings.ReplaceAll(n.Management.String(), "%", "%%")) // an IPv6 address may have a zone
+		// an IPv6 address may have a zone
+		fmt.Fprintf(&b, "    HostName %s\n", strings.ReplaceAll(n.Management.String(), "%", "%%"))
 		fmt.Fprintf(&b, "    Port %d\n", cmp.Or(n.SSHPort, 22))
 		fmt.Fprintf(&b, "    User %s\n", inv.SSHUser)
 		fmt.Fprintf(&b, "    IdentityFile %s\n", configPath(inv.SSHKeyPath))

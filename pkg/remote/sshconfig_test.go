@@ -42,7 +42,10 @@ func TestSSHConfig(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, line := range []string{"hostname 2001:db8::2", "port 2222", "user tf-user", `identityfile /home/a b/50%%/"q"\id`, "stricthostkeychecking true"} {
+	for _, line := range []string{
+		"hostname 2001:db8::2", "port 2222", "user tf-user", `identityfile /home/a b/50%%/"q"\id`,
+		"stricthostkeychecking true",
+	} {
 		if !strings.Contains(string(out), line) {
 			t.Errorf("ssh does not read %q from it:\n%s", line, out)
 		}

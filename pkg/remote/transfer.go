@@ -22,9 +22,9 @@ import (
 
 const (
 	// packet is the data of one message of an upload: seven whole SSH packets. OpenSSH takes messages of 256 KiB
-	// (SFTP_MAX_MSG_LENGTH) and its own client sends almost that much. Against the usual 32 KiB, which leave the head of
-	// each message an SSH packet of its own, this saves a fifth of the processor time that sending takes. Downloads keep
-	// to 32 KiB: a server may answer a larger read in part, which pkg/sftp 1.13 takes for the file's end.
+	// (SFTP_MAX_MSG_LENGTH) and its own client sends almost that much. Against the usual 32 KiB, which leave the head
+	// of each message an SSH packet of its own, this saves a fifth of the processor time that sending takes. Downloads
+	// keep to 32 KiB: a server may answer a larger read in part, which pkg/sftp 1.13 takes for the file's end.
 	packet = 7 * 32 << 10
 	// concurrentWrites is how many of them are under way at once: 2 MiB, which is what OpenSSH's channel window takes.
 	concurrentWrites = 9
@@ -229,7 +229,9 @@ func homeRelative(p string) string {
 }
 
 // withSFTP is sftpSession that ends at DefaultTimeout at the latest.
-func (h *Host) withSFTP(ctx context.Context, use func(context.Context, files) error, options ...sftp.ClientOption) error {
+func (h *Host) withSFTP(
+	ctx context.Context, use func(context.Context, files) error, options ...sftp.ClientOption,
+) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, DefaultTimeout,
 		fmt.Errorf("it did not end within %s: %w", DefaultTimeout, context.DeadlineExceeded))
 	defer cancel()
@@ -237,7 +239,9 @@ func (h *Host) withSFTP(ctx context.Context, use func(context.Context, files) er
 }
 
 // sftpSession calls use with an SFTP client of its own that ends with ctx, or when the node says nothing for too long.
-func (h *Host) sftpSession(ctx context.Context, use func(context.Context, files) error, options ...sftp.ClientOption) error {
+func (h *Host) sftpSession(
+	ctx context.Context, use func(context.Context, files) error, options ...sftp.ClientOption,
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s, err := h.open(ctx)

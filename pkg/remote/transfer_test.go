@@ -94,7 +94,9 @@ func TestSumsOfLocalFiles(t *testing.T) {
 	}
 	before := sum()
 	content[0]++
-	if err := errors.Join(os.WriteFile(path, content, 0o600), os.Chtimes(path, time.Time{}, time.Now().Add(time.Second))); err != nil {
+	if err := errors.Join(
+		os.WriteFile(path, content, 0o600), os.Chtimes(path, time.Time{}, time.Now().Add(time.Second)),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if sum() == before {

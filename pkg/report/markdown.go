@@ -87,13 +87,21 @@ func mdPhases(b *strings.Builder, phases []Phase) {
 	for _, p := range phases {
 		steps := make([]string, 0, len(p.Steps))
 		for _, s := range p.Steps {
-			steps = append(steps, fmt.Sprintf("%s %s %s", mark(s.Status), mdText(named(s.Node, s.Name)), progress.FormatSeconds(s.Seconds)))
+			steps = append(
+				steps,
+				fmt.Sprintf(
+					"%s %s %s", mark(s.Status), mdText(named(s.Node, s.Name)), progress.FormatSeconds(s.Seconds),
+				),
+			)
 		}
 		note := strings.Join(steps, ", ")
 		if p.Status == progress.Skipped {
 			note = mdText(p.Message)
 		}
-		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", mdText(p.Name), mark(p.Status), p.Status, progress.FormatSeconds(p.Seconds), note)
+		fmt.Fprintf(
+			b, "| %s | %s %s | %s | %s |\n", mdText(p.Name), mark(p.Status), p.Status,
+			progress.FormatSeconds(p.Seconds), note,
+		)
 	}
 }
 

@@ -90,7 +90,9 @@ type Problem struct {
 // interrupted, so the events of a killed run give a report too. Without a RunEnd the result follows from the phases and
 // cases, and the exit code is 0, 1 or 130.
 func Build(events []progress.Event) Report {
-	b := builder{Report: Report{Schema: Schema, Phases: []Phase{}, Cases: []Case{}, Errors: []Problem{}, Warnings: []Problem{}}}
+	b := builder{Report: Report{
+		Schema: Schema, Phases: []Phase{}, Cases: []Case{}, Errors: []Problem{}, Warnings: []Problem{},
+	}}
 	for _, e := range events {
 		b.add(cleaned(e))
 	}
@@ -100,7 +102,8 @@ func Build(events []progress.Event) Report {
 
 func cleaned(e progress.Event) progress.Event {
 	for _, field := range []*string{
-		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.OwnerID, &e.RunDir,
+		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.OwnerID,
+		&e.RunDir,
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}
@@ -146,7 +149,9 @@ func (b *builder) add(e progress.Event) {
 	case progress.StepEnd:
 		b.endStep(e)
 	case progress.Case:
-		b.Cases = append(b.Cases, Case{e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message})
+		b.Cases = append(b.Cases, Case{
+			e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message,
+		})
 	case progress.Warning:
 		text := e.Message
 		if e.Error != "" {

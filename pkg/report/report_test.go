@@ -138,7 +138,8 @@ func TestThePhaseThatFailedHasItsProblem(t *testing.T) {
 		progress.Event{Kind: progress.PhaseEnd, Phase: "test", Status: progress.Failed}.WithError(err),
 	})
 	want := &progress.Problem{
-		Code: "node-lost", Nodes: []string{"ci-2"}, Cause: "ci-2: gone", Reasons: []progress.Reason{{Cause: "ci-2: gone"}},
+		Code: "node-lost", Nodes: []string{"ci-2"}, Cause: "ci-2: gone",
+		Reasons: []progress.Reason{{Cause: "ci-2: gone"}},
 	}
 	if diff := cmp.Diff(want, r.Phases[0].Problem); diff != "" {
 		t.Error(diff)
@@ -219,15 +220,18 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 // junitAttributes and junitChildren are what the schemas of Jenkins's plugins have in common, children in their order.
 func junitAttributes() map[string]string {
 	return map[string]string{
-		"testsuites": "name time tests failures errors", "testsuite": "name tests failures errors skipped time timestamp hostname id package",
-		"properties": "", "property": "name value", "testcase": "name classname time", "failure": "message type", "error": "message type", "skipped": "", "system-out": "",
+		"testsuites": "name time tests failures errors",
+		"testsuite":  "name tests failures errors skipped time timestamp hostname id package",
+		"properties": "", "property": "name value", "testcase": "name classname time", "failure": "message type",
+		"error": "message type", "skipped": "", "system-out": "",
 	}
 }
 
 func junitChildren() map[string][]string {
 	return map[string][]string{
-		"": {"testsuites"}, "testsuites": {"testsuite"}, "testsuite": {"properties", "testcase"}, "properties": {"property"},
-		"testcase": {"skipped", "error", "failure", "system-out"},
+		"": {"testsuites"}, "testsuites": {"testsuite"}, "testsuite": {"properties", "testcase"},
+		"properties": {"property"},
+		"testcase":   {"skipped", "error", "failure", "system-out"},
 	}
 }
 

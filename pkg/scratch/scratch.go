@@ -68,7 +68,10 @@ type Dir struct {
 func New(base string) (*Dir, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepWait)
 	defer cancel()
-	sweep := flock.New(filepath.Join(base, sweepLock), flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW))
+	sweep := flock.New(
+		filepath.Join(base, sweepLock), flock.SetPermissions(0o600),
+		flock.SetFlag(os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW),
+	)
 	if _, err := sweep.TryLockContext(ctx, 5*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("locking %s: %w", sweep.Path(), err)
 	}

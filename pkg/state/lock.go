@@ -36,7 +36,9 @@ type Holder struct {
 
 // String names the holder and its age.
 func (h Holder) String() string {
-	return fmt.Sprintf("pid %d on %s, running `%s` for %s", h.PID, h.Host, h.Command, time.Since(h.Started).Round(time.Second))
+	return fmt.Sprintf(
+		"pid %d on %s, running `%s` for %s", h.PID, h.Host, h.Command, time.Since(h.Started).Round(time.Second),
+	)
 }
 
 // Life is whether a holder is still at work.
@@ -72,7 +74,10 @@ func (e *LockedError) Error() string {
 // Hint says what to do.
 func (e *LockedError) Hint() string {
 	if e.Life == Elsewhere {
-		return fmt.Sprintf("wait for that run with --wait 10m, or, once you know that it has ended on %s: hive-test unlock %s", e.Holder.Host, e.Name)
+		return fmt.Sprintf(
+			"wait for that run with --wait 10m, or, once you know that it has ended on %s: hive-test unlock %s",
+			e.Holder.Host, e.Name,
+		)
 	}
 	return "wait for that run with --wait 10m, or end it with Ctrl-C there"
 }
@@ -104,7 +109,9 @@ func (s *Store) Lock(name cluster.Name, holder Holder) (*Lock, error) {
 
 // LockWithin is Lock that waits for the holder to end, limit at most; then the error is the last *LockedError. Report
 // (may be nil) is called for each holder that is waited for, once. The end of ctx ends it with ctx's cause.
-func (s *Store) LockWithin(ctx context.Context, name cluster.Name, holder Holder, limit time.Duration, report func(*LockedError)) (*Lock, error) {
+func (s *Store) LockWithin(
+	ctx context.Context, name cluster.Name, holder Holder, limit time.Duration, report func(*LockedError),
+) (*Lock, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var last *LockedError
@@ -157,7 +164,8 @@ func (s *Store) removeHalves(name cluster.Name) {
 	entries, _ := os.ReadDir(s.Dir(name)) // what cannot be read stays
 	for _, entry := range entries {
 		info, err := entry.Info()
-		if err == nil && info.Mode().IsRegular() && halfName.MatchString(entry.Name()) && time.Since(info.ModTime()) > halfAge {
+		if err == nil && info.Mode().IsRegular() && halfName.MatchString(entry.Name()) &&
+			time.Since(info.ModTime()) > halfAge {
 			_ = os.Remove(s.Path(name, entry.Name()))
 		}
 	}
@@ -294,6 +302,7 @@ func (s *Store) Tidy(name cluster.Name) error {
 func (s *Store) untouched(name cluster.Name) bool {
 	entries, err := os.ReadDir(s.Dir(name))
 	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		return !slices.Contains([]string{lockFile, holderFile, interruptedFile}, e.Name()) && !strings.HasPrefix(e.Name(), ".")
+		return !slices.Contains([]string{lockFile, holderFile, interruptedFile}, e.Name()) &&
+			!strings.HasPrefix(e.Name(), ".")
 	})
 }

@@ -55,7 +55,10 @@ func TestADeadHolderOfThisHostIsTakenOver(t *testing.T) {
 
 func TestAHolderOnAnotherHostIsRespectedUntilUnlocked(t *testing.T) {
 	store := open(t)
-	leaveHolder(t, store, Holder{PID: 4242, Host: "elsewhere.example", Command: "hive-test test ci-1", Started: time.Now().Add(-90 * time.Second)})
+	leaveHolder(t, store, Holder{
+		PID: 4242, Host: "elsewhere.example", Command: "hive-test test ci-1",
+		Started: time.Now().Add(-90 * time.Second),
+	})
 	if got, life := store.Holder(held); got.PID != 4242 || life != Elsewhere {
 		t.Errorf("holder %+v is %s", got, life)
 	}
@@ -65,7 +68,9 @@ func TestAHolderOnAnotherHostIsRespectedUntilUnlocked(t *testing.T) {
 		if !ok || locked.Life != Elsewhere {
 			t.Fatalf("got %v", err)
 		}
-		for _, part := range []string{"pid 4242", "elsewhere.example", "hive-test test ci-1", "1m30s", "cannot be seen from here"} {
+		for _, part := range []string{
+			"pid 4242", "elsewhere.example", "hive-test test ci-1", "1m30s", "cannot be seen from here",
+		} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%q does not say %q", err, part)
 			}
@@ -156,7 +161,10 @@ func TestWaitingForALock(t *testing.T) {
 
 func TestAnInterruptionIsNotedAndForgotten(t *testing.T) {
 	store := open(t)
-	note := Interruption{Time: time.Now().UTC().Truncate(time.Second), Signal: "interrupt", Command: "hive-test up ci-1", Finish: "hive-test down ci-1"}
+	note := Interruption{
+		Time: time.Now().UTC().Truncate(time.Second), Signal: "interrupt", Command: "hive-test up ci-1",
+		Finish: "hive-test down ci-1",
+	}
 	if err := store.Interrupt(held, note); err != nil {
 		t.Fatal(err)
 	}
@@ -188,12 +196,14 @@ func TestTidyRemovesOnlyWhatNeverWasACluster(t *testing.T) {
 		files map[string]string
 		stays bool
 	}{
-		"a lock":                      {map[string]string{lockFile: ""}, false},
-		"all that a beginning leaves": {map[string]string{lockFile: "", holderFile: dead, interruptedFile: "{}", ".cluster.json123": "{"}, false},
-		"a run on another host":       {map[string]string{lockFile: "", holderFile: elsewhere}, true},
-		"a state":                     {map[string]string{lockFile: "", stateFile: "{}"}, true},
-		"a record":                    {map[string]string{lockFile: "", recordFile: "{}"}, true},
-		"no directory":                {nil, false},
+		"a lock": {map[string]string{lockFile: ""}, false},
+		"all that a beginning leaves": {
+			map[string]string{lockFile: "", holderFile: dead, interruptedFile: "{}", ".cluster.json123": "{"}, false,
+		},
+		"a run on another host": {map[string]string{lockFile: "", holderFile: elsewhere}, true},
+		"a state":               {map[string]string{lockFile: "", stateFile: "{}"}, true},
+		"a record":              {map[string]string{lockFile: "", recordFile: "{}"}, true},
+		"no directory":          {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := open(t)
@@ -217,7 +227,9 @@ func TestLockRemovesHalvesOfFiles(t *testing.T) {
 	if err := store.Save(sample("ci-1")); err != nil {
 		t.Fatal(err)
 	}
-	for file, age := range map[string]time.Duration{".cluster.json8231746501": 2 * time.Hour, ".known_hosts123456789": 0, ".mine": 2 * time.Hour} {
+	for file, age := range map[string]time.Duration{
+		".cluster.json8231746501": 2 * time.Hour, ".known_hosts123456789": 0, ".mine": 2 * time.Hour,
+	} {
 		path, then := store.Path("ci-1", file), time.Now().Add(-age)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)); err != nil {
 			t.Fatal(err)

@@ -36,7 +36,10 @@ type NewerError struct {
 
 // Error names the file and both schemas.
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%s was written by %s: its schema is %d and this program reads %d", e.Path, e.writer(), e.Schema, cluster.RecordSchema)
+	return fmt.Sprintf(
+		"%s was written by %s: its schema is %d and this program reads %d", e.Path, e.writer(), e.Schema,
+		cluster.RecordSchema,
+	)
 }
 
 // Hint says which program reads it.
@@ -139,7 +142,8 @@ func (s *Store) Load(name cluster.Name) (*cluster.Record, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if left := s.traces(name); len(left) > 0 {
-			return nil, fmt.Errorf("%w: %s is missing, and %s may know of VMs", ErrCorrupt, path, strings.Join(left, ", "))
+			return nil,
+				fmt.Errorf("%w: %s is missing, and %s may know of VMs", ErrCorrupt, path, strings.Join(left, ", "))
 		}
 		return nil, fmt.Errorf("cluster %q: %w in %s", name, ErrNotFound, s.root)
 	}
@@ -212,7 +216,9 @@ func check(r *cluster.Record, name cluster.Name) string {
 	case r.Schema != cluster.RecordSchema:
 		return fmt.Sprintf("its schema is %d and this program reads %d", r.Schema, cluster.RecordSchema)
 	case r.Name != name:
-		return fmt.Sprintf("it is the record of cluster %q: where its directory was renamed, name it %s again", r.Name, r.Name)
+		return fmt.Sprintf(
+			"it is the record of cluster %q: where its directory was renamed, name it %s again", r.Name, r.Name,
+		)
 	case r.Owner.ID == "":
 		return "it has no owner id"
 	case !slices.Contains(cluster.Deployers(), r.Spec.Deployer):

@@ -20,7 +20,9 @@ import (
 func sample(name cluster.Name) *cluster.Record {
 	return &cluster.Record{
 		Schema: cluster.RecordSchema, Name: name,
-		Owner: cluster.Owner{ID: "0b6ad1a2", User: "u", Host: "h", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Owner: cluster.Owner{
+			ID: "0b6ad1a2", User: "u", Host: "h", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		},
 		Spec:  cluster.Spec{Deployer: cluster.DeployerProxmox, NodeCount: 1},
 		Nodes: cluster.Nodes{{Name: name.Node(1), Index: 1, VMID: 20001}},
 	}
@@ -91,7 +93,9 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
-	for _, file := range []string{"terraform.tfstate", "terraform.tfvars.json", "cluster.json.bak", "cluster.json/in-the-way"} {
+	for _, file := range []string{
+		"terraform.tfstate", "terraform.tfvars.json", "cluster.json.bak", "cluster.json/in-the-way",
+	} {
 		store := open(t)
 		if err := store.Write("ci-1", file, []byte(whole)); err != nil {
 			t.Fatal(err)
@@ -103,7 +107,8 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%s without a record: the list is %v, %v", file, names, err)
 		}
 		spare, err := store.Backup("ci-1")
-		if has := file == "cluster.json.bak"; has != (err == nil) || has && spare.Name != "ci-1" || !has && !errors.Is(err, ErrCorrupt) {
+		if has := file == "cluster.json.bak"; has != (err == nil) || has && spare.Name != "ci-1" ||
+			!has && !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: the spare record is %v, %v", file, spare, err)
 		}
 	}
@@ -119,7 +124,8 @@ func TestARecordOfALaterProgram(t *testing.T) {
 	if err := store.Save(sample("ci-1")); err != nil {
 		t.Fatal(err)
 	}
-	if raw, err := os.ReadFile(store.Path("ci-1", "cluster.json")); err != nil || !strings.Contains(string(raw), `"version": "v1.2"`) {
+	if raw, err := os.ReadFile(store.Path("ci-1", "cluster.json")); err != nil ||
+		!strings.Contains(string(raw), `"version": "v1.2"`) {
 		t.Errorf("%s, %v", raw, err)
 	}
 	for content, want := range map[string]string{
@@ -131,7 +137,8 @@ func TestARecordOfALaterProgram(t *testing.T) {
 		}
 		_, err := store.Load("ci-1")
 		newer, ok := errors.AsType[*NewerError](err)
-		if !ok || errors.Is(err, ErrCorrupt) || !strings.Contains(newer.Error(), want+": its schema is 9") || !strings.HasSuffix(newer.Hint(), want) {
+		if !ok || errors.Is(err, ErrCorrupt) || !strings.Contains(newer.Error(), want+": its schema is 9") ||
+			!strings.HasSuffix(newer.Hint(), want) {
 			t.Errorf("%s: %v", content, err)
 		}
 	}
@@ -199,18 +206,23 @@ func TestRecordsOfEarlierReleasesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !record.Done(cluster.PhaseConfigure, "80acd6ef1e4b6c43") || len(record.Nodes) != 2 || record.Phases[cluster.PhaseConfigure].Nodes != nil {
+	if !record.Done(cluster.PhaseConfigure, "80acd6ef1e4b6c43") || len(record.Nodes) != 2 ||
+		record.Phases[cluster.PhaseConfigure].Nodes != nil {
 		t.Errorf("%+v", record)
 	}
 	copied := record.Clone()
-	record.SetProgress(cluster.PhaseConfigure, "ci-1-2", cluster.NodeProgress{Step: "install", Status: cluster.PhaseDone})
+	record.SetProgress(cluster.PhaseConfigure, "ci-1-2", cluster.NodeProgress{
+		Step: "install", Status: cluster.PhaseDone,
+	})
 	if len(copied.Phases[cluster.PhaseConfigure].Nodes) != 0 {
 		t.Error("what is noted in a record is in its copies")
 	}
 	if err := store.Save(record); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := store.Load("ci-1"); err != nil || again.Phases[cluster.PhaseConfigure].Nodes["ci-1-2"].Step != "install" || !again.Phases[cluster.PhaseConfigure].Started.Equal(copied.Phases[cluster.PhaseConfigure].Started) {
+	if again, err := store.Load("ci-1"); err != nil ||
+		again.Phases[cluster.PhaseConfigure].Nodes["ci-1-2"].Step != "install" ||
+		!again.Phases[cluster.PhaseConfigure].Started.Equal(copied.Phases[cluster.PhaseConfigure].Started) {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
@@ -327,7 +339,9 @@ func TestTheClustersOwnKeyIsFoundWhereItsDirectoryIsNow(t *testing.T) {
 			if test.follows {
 				want = store.Path("a", "id_ed25519")
 			}
-			for what, load := range map[string]func(cluster.Name) (*cluster.Record, error){"record": store.Load, "spare": store.Backup} {
+			for what, load := range map[string]func(cluster.Name) (*cluster.Record, error){
+				"record": store.Load, "spare": store.Backup,
+			} {
 				if got, err := load("a"); err != nil || got.SSHKeyPath != want {
 					t.Errorf("%s: got %v, %v, want %s", what, got, err, want)
 				}
@@ -381,7 +395,9 @@ func TestResultsAreCopiedWhateverSuitesLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Symlink("/", filepath.Join(from, "e2e", "root")), os.Symlink("loop", filepath.Join(from, "e2e", "loop"))); err != nil {
+	if err := errors.Join(
+		os.Symlink("/", filepath.Join(from, "e2e", "root")), os.Symlink("loop", filepath.Join(from, "e2e", "loop")),
+	); err != nil {
 		t.Fatal(err)
 	}
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(from, "s")})

@@ -58,7 +58,8 @@ func (r *runner) environment(artifacts string) ([]string, error) {
 	env := slices.DeleteFunc(r.inherited(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		_, replaced := vars[name]
-		return replaced || !passed(name) || slices.Contains(foreign, name) || strings.HasPrefix(name, "AWS_ENDPOINT_URL_")
+		return replaced || !passed(name) || slices.Contains(foreign, name) ||
+			strings.HasPrefix(name, "AWS_ENDPOINT_URL_")
 	})
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		env = append(env, name+"="+vars[name])
@@ -124,7 +125,8 @@ func (r *runner) variables(at places, more map[string]string) map[string]string 
 func (r *runner) profile(at places) Profile {
 	leader := r.Nodes.Leader().Management
 	return Profile{
-		Region: cmp.Or(r.Credentials.Region, defaultRegion), Endpoint: URL(leader, r.GatewayPort), S3Endpoint: URL(leader, S3Port), CAFile: at.ca,
+		Region: cmp.Or(r.Credentials.Region, defaultRegion), Endpoint: URL(leader, r.GatewayPort),
+		S3Endpoint: URL(leader, S3Port), CAFile: at.ca,
 		AccessKey: r.Credentials.AccessKey, SecretKey: r.Credentials.SecretKey,
 	}
 }
@@ -136,7 +138,9 @@ func (r *runner) profiles(at places) error {
 		return fmt.Errorf("making the directory of the AWS profiles: %w", err)
 	}
 	profile := r.profile(at)
-	for path, content := range map[string][]byte{at.awsConfig(): profile.Config(), at.awsCredentials(): profile.Credentials()} {
+	for path, content := range map[string][]byte{
+		at.awsConfig(): profile.Config(), at.awsCredentials(): profile.Credentials(),
+	} {
 		if err := writePrivate(path, content); err != nil {
 			return fmt.Errorf("writing the AWS profiles: %w", err)
 		}

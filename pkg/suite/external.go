@@ -40,7 +40,9 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 		record.warn("what it left may hold secrets: " + err.Error())
 	}
 	if runErr != nil && ctx.Err() == nil {
-		record.add(0, "", Case{Name: p.name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error()})
+		record.add(0, "", Case{
+			Name: p.name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error(),
+		})
 		return -1, "", nil
 	}
 	cases, unread := readJUnit(artifacts)
@@ -59,7 +61,9 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 
 // command runs a command line here or on the node that suites are to be run on. The error means that it could not be
 // started, or that its end was not seen.
-func (r *runner) command(ctx context.Context, p plan, artifacts string, record *recorder, onText func(string)) (exit, error) {
+func (r *runner) command(
+	ctx context.Context, p plan, artifacts string, record *recorder, onText func(string),
+) (exit, error) {
 	if r.On != nil {
 		node, err := r.On(ctx)
 		if err != nil {
@@ -102,7 +106,10 @@ func shell(env []string, command string) (argv []string, missing error) {
 			return []string{bash, "-o", "pipefail", "-c", command}, nil
 		}
 	}
-	return []string{"sh", "-c", command}, errors.New("there is no bash on PATH: the suite runs under sh, where a pipe passes if only its last command does")
+	return []string{"sh", "-c", command},
+		errors.New(
+			"there is no bash on PATH: the suite runs under sh, where a pipe passes if only its last command does",
+		)
 }
 
 // artifacts makes the suite's directory anew: what an earlier run has left is not this run's.

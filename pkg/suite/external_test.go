@@ -29,14 +29,19 @@ func external(t *testing.T, commands ...string) (Options, *progress.Memory) {
 	events := &progress.Memory{}
 	return Options{
 		Suites: commands, ArtifactsDir: filepath.Join(t.TempDir(), "suites"), Dir: t.TempDir(), Sink: events,
-		Inherit: []string{"PATH=" + os.Getenv("PATH"), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_IAM=http://x", "LC_ALL=C", "PROXMOX_VE_API_TOKEN=u@pve!t=s3cr3t", "MINE=yes"},
-		Grace:   time.Second,
+		Inherit: []string{
+			"PATH=" + os.Getenv("PATH"), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_IAM=http://x", "LC_ALL=C",
+			"PROXMOX_VE_API_TOKEN=u@pve!t=s3cr3t", "MINE=yes",
+		},
+		Grace: time.Second,
 		Nodes: cluster.Nodes{
 			{Name: "ci-1", Index: 1, Management: netip.MustParseAddr("192.0.2.1")},
 			{Name: "ci-2", Index: 2, Management: netip.MustParseAddr("192.0.2.2")},
 		},
-		Credentials: Credentials{AccessKey: accessKey, SecretKey: secretKey, Region: region, CAPEM: otherCA(t), Profile: "spinifex"},
-		PrivateDir:  filepath.Join(t.TempDir(), "private"),
+		Credentials: Credentials{
+			AccessKey: accessKey, SecretKey: secretKey, Region: region, CAPEM: otherCA(t), Profile: "spinifex",
+		},
+		PrivateDir: filepath.Join(t.TempDir(), "private"),
 	}, events
 }
 
@@ -80,13 +85,15 @@ func TestExternalOutcome(t *testing.T) {
 X
 exit 1`, 1, "", []string{"passed a.ok", "failed bad", "failed worse", "skipped not"}, "boom\nat line 3"},
 		{
-			"JUnit passes, command fails", `mkdir $ARTIFACTS/x; echo '<testsuite><testcase name="ok"/></testsuite>' > $ARTIFACTS/x/r.xml; exit 1`,
+			"JUnit passes, command fails",
+			`mkdir $ARTIFACTS/x; echo '<testsuite><testcase name="ok"/></testsuite>' > $ARTIFACTS/x/r.xml; exit 1`,
 			1, "",
 			[]string{"passed ok", "failed mkdir"},
 			"exited with 1",
 		},
 		{
-			"JUnit fails, command passes", `echo '<testsuite><testcase name="bad"><failure/></testcase></testsuite>' > $ARTIFACTS/r.xml`,
+			"JUnit fails, command passes",
+			`echo '<testsuite><testcase name="bad"><failure/></testcase></testsuite>' > $ARTIFACTS/r.xml`,
 			0, "",
 			[]string{"failed bad"},
 			"failed",
@@ -122,8 +129,14 @@ exit 1`, 1, "", []string{"passed a.ok", "failed bad", "failed worse", "skipped n
 }
 
 func TestJUnitSeconds(t *testing.T) {
-	cases, err := decodeJUnit([]byte(`<testsuite><testcase name="a" time="1,000.5"/><testcase name="b" time="NaN"/><testcase/></testsuite>`))
-	want := []Case{{Name: "a", Status: progress.Passed, Seconds: 1000.5}, {Name: "b", Status: progress.Passed}, {Name: "unnamed", Status: progress.Passed}}
+	cases, err := decodeJUnit([]byte(
+		`<testsuite><testcase name="a" time="1,000.5"/><testcase name="b" time="NaN"/><testcase/></testsuite>`,
+	))
+	want := []Case{
+		{Name: "a", Status: progress.Passed, Seconds: 1000.5},
+		{Name: "b", Status: progress.Passed},
+		{Name: "unnamed", Status: progress.Passed},
+	}
 	if diff := cmp.Diff(want, cases); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -135,30 +148,107 @@ func TestWhatMeansFailureInJUnit(t *testing.T) {
 		xml  string
 		want []string
 	}{
-		"error of a suite":            {`<testsuites><testsuite name="s"><error message="no database"/></testsuite></testsuites>`, []string{"failed suite s: no database"}},
-		"failure of all suites":       {`<testsuites><failure>x</failure><testsuite><testcase name="a"/></testsuite></testsuites>`, []string{"failed suite: x", "passed a"}},
-		"failures above the cases":    {`<testsuites failures="1"><testsuite name="s" failures="1"><testcase name="a"/></testsuite></testsuites>`, []string{"passed a", `failed suite s: it says failures="1", and none of its cases shows it`}},
-		"errors above all":            {`<testsuites errors=" 2 "><testsuite><testcase name="a"/></testsuite></testsuites>`, []string{"passed a", `failed suite: it says errors=" 2 ", and none of its cases shows it`}},
-		"errors of another suite":     {`<testsuites><testsuite><testcase name="a"><failure/></testcase></testsuite><testsuite errors="1" name="t"/></testsuites>`, []string{"failed a: failed", `failed suite t: it says errors="1", and none of its cases shows it`}},
-		"failures that cases show":    {`<testsuites failures="1" errors="1"><testsuite failures="1"><testcase name="a"><failure>x</failure></testcase></testsuite></testsuites>`, []string{"failed a: x"}},
-		"no failures":                 {`<testsuites failures="0" errors=""><testsuite errors="0" failures="none"><testcase name="a"/></testsuite></testsuites>`, []string{"passed a"}},
-		"status of a suite":           {`<testsuite name="s" status="FAILED"><testcase name="a"/></testsuite>`, []string{"passed a", `failed suite s: it says status="FAILED", and none of its cases shows it`}},
-		"status":                      {`<testsuite><testcase name="a" status="failed"/><testcase name="b" status="Error"/><testcase name="c" status="run"/></testsuite>`, []string{"failed a: its status is failed", "failed b: its status is Error", "passed c"}},
-		"result":                      {`<testsuite><testcase name="a" status="run" result="failed"/><testcase name="b" status="run" result="completed"/></testsuite>`, []string{"failed a: its status is run failed", "passed b"}},
-		"run again in vain":           {`<testsuite><testcase name="a"><rerunFailure message="late">x</rerunFailure></testcase><testcase name="b"><rerunError/></testcase></testsuite>`, []string{"failed a: late\nx", "failed b: failed"}},
-		"run again and passed":        {`<testsuite flakes="1"><testcase name="a"><flakyFailure message="late"/></testcase></testsuite>`, []string{"passed a"}},
-		"GoogleTest's skips":          {`<testsuites><testsuite><testcase name="a" status="notrun" result="suppressed"/><testcase name="b" status="run" result="skipped"/></testsuite></testsuites>`, []string{"skipped a", "skipped b"}},
-		"a skip that failed":          {`<testsuite><testcase name="a" status="notrun"><skipped/><error>x</error></testcase></testsuite>`, []string{"failed a: x"}},
-		"two failures of one case":    {`<testsuite><testcase name="a"><failure>one</failure><failure>two</failure></testcase></testsuite>`, []string{"failed a: one"}},
-		"Latin-1 that says so":        {`<?xml version="1.0" encoding="ISO-8859-1"?><testsuite><testcase name="caf` + "\xe9" + `"><failure/></testcase></testsuite>`, []string{"failed café: failed"}},
-		"Cyrillic":                    {`<?xml version='1.0' encoding = 'windows-1251'?><testsuite><testcase name="` + "\xf2\xe5\xf1\xf2" + `"/></testsuite>`, []string{"passed тест"}},
-		"UTF-16 that says so":         {utf16Text(`<?xml version="1.0" encoding="UTF-16"?><testsuite><testcase name="é"><failure/></testcase></testsuite>`, binary.LittleEndian, true), []string{"failed é: failed"}},
-		"UTF-16 without a mark":       {utf16Text(`<?xml version="1.0" encoding="utf-16"?><testsuite><testcase name="é"/></testsuite>`, binary.BigEndian, false), []string{"passed é"}},
-		"UTF-8 by the name of UTF-16": {`<?xml version="1.0" encoding="utf-16"?><testsuite><testcase name="é"/></testsuite>`, []string{"passed é"}},
-		"UTF-8 with a mark":           {"\ufeff" + `<?xml version="1.0" encoding="utf8"?><testsuite><testcase name="é"/></testsuite>`, []string{"passed é"}},
-		"text within":                 {"<testsuite>\nout <properties>p</properties><testcase name=\"a\"><system-out>x</system-out></testcase> more</testsuite>\n<!-- end -->\n", []string{"passed a"}},
-		"two documents in one":        {`<testsuite><testcase name="a"/></testsuite>` + "\n<?xml version=\"1.0\"?>\n" + `<testsuite><testcase name="b"><error/></testcase></testsuite>`, []string{"passed a", "failed b: failed"}},
-		"another kind of XML":         {`<project failures="1"><testcase name="a"><failure/></testcase></project>`, nil},
+		"error of a suite": {
+			`<testsuites><testsuite name="s"><error message="no database"/></testsuite></testsuites>`,
+			[]string{"failed suite s: no database"},
+		},
+		"failure of all suites": {
+			`<testsuites><failure>x</failure><testsuite><testcase name="a"/></testsuite></testsuites>`,
+			[]string{"failed suite: x", "passed a"},
+		},
+		"failures above the cases": {
+			`<testsuites failures="1"><testsuite name="s" failures="1"><testcase name="a"/></testsuite></testsuites>`,
+			[]string{"passed a", `failed suite s: it says failures="1", and none of its cases shows it`},
+		},
+		"errors above all": {
+			`<testsuites errors=" 2 "><testsuite><testcase name="a"/></testsuite></testsuites>`,
+			[]string{"passed a", `failed suite: it says errors=" 2 ", and none of its cases shows it`},
+		},
+		"errors of another suite": {
+			`<testsuites><testsuite><testcase name="a"><failure/></testcase></testsuite><testsuite errors="1" name="t"/></testsuites>`,
+			[]string{"failed a: failed", `failed suite t: it says errors="1", and none of its cases shows it`},
+		},
+		"failures that cases show": {
+			`<testsuites failures="1" errors="1"><testsuite failures="1"><testcase name="a"><failure>x</failure></testcase></testsuite></testsuites>`,
+			[]string{"failed a: x"},
+		},
+		"no failures": {
+			`<testsuites failures="0" errors=""><testsuite errors="0" failures="none"><testcase name="a"/></testsuite></testsuites>`,
+			[]string{"passed a"},
+		},
+		"status of a suite": {
+			`<testsuite name="s" status="FAILED"><testcase name="a"/></testsuite>`,
+			[]string{"passed a", `failed suite s: it says status="FAILED", and none of its cases shows it`},
+		},
+		"status": {
+			`<testsuite><testcase name="a" status="failed"/><testcase name="b" status="Error"/><testcase name="c" status="run"/></testsuite>`,
+			[]string{"failed a: its status is failed", "failed b: its status is Error", "passed c"},
+		},
+		"result": {
+			`<testsuite><testcase name="a" status="run" result="failed"/><testcase name="b" status="run" result="completed"/></testsuite>`,
+			[]string{"failed a: its status is run failed", "passed b"},
+		},
+		"run again in vain": {
+			`<testsuite><testcase name="a"><rerunFailure message="late">x</rerunFailure></testcase><testcase name="b"><rerunError/></testcase></testsuite>`,
+			[]string{"failed a: late\nx", "failed b: failed"},
+		},
+		"run again and passed": {
+			`<testsuite flakes="1"><testcase name="a"><flakyFailure message="late"/></testcase></testsuite>`,
+			[]string{"passed a"},
+		},
+		"GoogleTest's skips": {
+			`<testsuites><testsuite><testcase name="a" status="notrun" result="suppressed"/><testcase name="b" status="run" result="skipped"/></testsuite></testsuites>`,
+			[]string{"skipped a", "skipped b"},
+		},
+		"a skip that failed": {
+			`<testsuite><testcase name="a" status="notrun"><skipped/><error>x</error></testcase></testsuite>`,
+			[]string{"failed a: x"},
+		},
+		"two failures of one case": {
+			`<testsuite><testcase name="a"><failure>one</failure><failure>two</failure></testcase></testsuite>`,
+			[]string{"failed a: one"},
+		},
+		"Latin-1 that says so": {
+			`<?xml version="1.0" encoding="ISO-8859-1"?><testsuite><testcase name="caf` + "\xe9" + `"><failure/></testcase></testsuite>`,
+			[]string{"failed café: failed"},
+		},
+		"Cyrillic": {
+			`<?xml version='1.0' encoding = 'windows-1251'?><testsuite><testcase name="` + "\xf2\xe5\xf1\xf2" + `"/></testsuite>`,
+			[]string{"passed тест"},
+		},
+		"UTF-16 that says so": {
+			utf16Text(
+				`<?xml version="1.0" encoding="UTF-16"?><testsuite><testcase name="é"><failure/></testcase></testsuite>`,
+				binary.LittleEndian, true,
+			),
+			[]string{"failed é: failed"},
+		},
+		"UTF-16 without a mark": {
+			utf16Text(
+				`<?xml version="1.0" encoding="utf-16"?><testsuite><testcase name="é"/></testsuite>`, binary.BigEndian,
+				false,
+			),
+			[]string{"passed é"},
+		},
+		"UTF-8 by the name of UTF-16": {
+			`<?xml version="1.0" encoding="utf-16"?><testsuite><testcase name="é"/></testsuite>`, []string{"passed é"},
+		},
+		"UTF-8 with a mark": {
+			"\ufeff" + `<?xml version="1.0" encoding="utf8"?><testsuite><testcase name="é"/></testsuite>`,
+			[]string{"passed é"},
+		},
+		"text within": {
+			"<testsuite>\nout <properties>p</properties><testcase name=\"a\"><system-out>x</system-out></testcase> " +
+				"more</testsuite>\n<!-- end -->\n",
+			[]string{"passed a"},
+		},
+		"two documents in one": {
+			`<testsuite><testcase name="a"/></testsuite>` + "\n<?xml version=\"1.0\"?>\n" + `<testsuite><testcase name="b"><error/></testcase></testsuite>`,
+			[]string{"passed a", "failed b: failed"},
+		},
+		"another kind of XML": {
+			`<project failures="1"><testcase name="a"><failure/></testcase></project>`, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cases, err := decodeJUnit([]byte(c.xml))
@@ -193,23 +283,58 @@ func TestUnreadableJUnitFails(t *testing.T) {
 		"empty":             {``, "line 1, byte 1: there is no element in it"},
 		"a declaration":     {`<?xml version="1.0"?>` + "\n", "line 2, byte 23: there is no element in it"},
 		"not XML":           {`hello`, "line 1, byte 1: there is text outside of the results"},
-		"text after":        {head + "</testsuite>\n\n  panic: lost\n", "line 5, byte 51: there is text outside of the results"},
-		"text before":       {"\nwarning: old\n" + head + "</testsuite>", "line 2, byte 2: there is text outside of the results"},
-		"text in between":   {head + "</testsuite>\n0\n<testsuite/>", "line 4, byte 48: there is text outside of the results"},
-		"text as CDATA":     {head + "</testsuite><![CDATA[x]]>", "line 3, byte 47: there is text outside of the results"},
-		"a page after":      {head + "</testsuite><html>502</html>", "line 3, byte 47: there is an element <html> outside of the results"},
-		"a zero":            {head + "\x00</testsuite>", "line 3, byte 35: the character U+0000 is not allowed"},
-		"a raw ESC":         {head + "<testcase name=\"a\"><failure>\x1b[31mlost</failure></testcase></testsuite>", "line 3, byte 63: the character U+001B is not allowed"},
-		"Latin-1":           {head + "<testcase name=\"caf\xe9\"/></testsuite>", "line 3, byte 54: the byte 0xe9 is not UTF-8, and no other encoding is declared"},
-		"Latin-1 as UTF-8":  {`<?xml version="1.0" encoding="utf8"?><testsuite name="` + "\xe9" + `"/>`, "line 1, byte 55: the byte 0xe9 is not UTF-8"},
-		"UTF-16":            {utf16Text(head+"</testsuite>", binary.LittleEndian, true), "line 1, byte 1: it is UTF-16, and does not declare"},
-		"UTF-16, no mark":   {utf16Text(head+"</testsuite>", binary.BigEndian, false), "line 1, byte 1: it is UTF-16, and does not declare"},
-		"UTF-16 as UTF-8":   {utf16Text(`<?xml version="1.0" encoding="UTF-8"?><testsuite/>`, binary.LittleEndian, true), `it is UTF-16, and declares the encoding "UTF-8"`},
-		"cut off Latin-1":   {"<?xml version=\"1.0\" encoding=\"latin1\"?>\n<testsuite name=\"\xe9\xe9\">", "line 2, byte 64 (in UTF-8): unexpected EOF"},
-		"no such encoding":  {`<?xml version="1.0" encoding="x-none"?><testsuite/>`, `the encoding "x-none", which is not known`},
-		"XML 1.1":           {`<?xml version="1.1"?><testsuite/>`, `unsupported version "1.1"`},
-		"an entity":         {head + "<testcase name=\"a&nbsp;b\"/></testsuite>", "line 3, byte 58: invalid character entity &nbsp;"},
-		"a bare ampersand":  {head + "<testcase name=\"a & b\"/></testsuite>", "line 3, byte 54: invalid character entity & "},
+		"text after": {
+			head + "</testsuite>\n\n  panic: lost\n", "line 5, byte 51: there is text outside of the results",
+		},
+		"text before": {
+			"\nwarning: old\n" + head + "</testsuite>", "line 2, byte 2: there is text outside of the results",
+		},
+		"text in between": {
+			head + "</testsuite>\n0\n<testsuite/>", "line 4, byte 48: there is text outside of the results",
+		},
+		"text as CDATA": {
+			head + "</testsuite><![CDATA[x]]>", "line 3, byte 47: there is text outside of the results",
+		},
+		"a page after": {
+			head + "</testsuite><html>502</html>", "line 3, byte 47: there is an element <html> outside of the results",
+		},
+		"a zero": {head + "\x00</testsuite>", "line 3, byte 35: the character U+0000 is not allowed"},
+		"a raw ESC": {
+			head + "<testcase name=\"a\"><failure>\x1b[31mlost</failure></testcase></testsuite>",
+			"line 3, byte 63: the character U+001B is not allowed",
+		},
+		"Latin-1": {
+			head + "<testcase name=\"caf\xe9\"/></testsuite>",
+			"line 3, byte 54: the byte 0xe9 is not UTF-8, and no other encoding is declared",
+		},
+		"Latin-1 as UTF-8": {
+			`<?xml version="1.0" encoding="utf8"?><testsuite name="` + "\xe9" + `"/>`,
+			"line 1, byte 55: the byte 0xe9 is not UTF-8",
+		},
+		"UTF-16": {
+			utf16Text(head+"</testsuite>", binary.LittleEndian, true),
+			"line 1, byte 1: it is UTF-16, and does not declare",
+		},
+		"UTF-16, no mark": {
+			utf16Text(head+"</testsuite>", binary.BigEndian, false),
+			"line 1, byte 1: it is UTF-16, and does not declare",
+		},
+		"UTF-16 as UTF-8": {
+			utf16Text(`<?xml version="1.0" encoding="UTF-8"?><testsuite/>`, binary.LittleEndian, true),
+			`it is UTF-16, and declares the encoding "UTF-8"`,
+		},
+		"cut off Latin-1": {
+			"<?xml version=\"1.0\" encoding=\"latin1\"?>\n<testsuite name=\"\xe9\xe9\">",
+			"line 2, byte 64 (in UTF-8): unexpected EOF",
+		},
+		"no such encoding": {
+			`<?xml version="1.0" encoding="x-none"?><testsuite/>`, `the encoding "x-none", which is not known`,
+		},
+		"XML 1.1":   {`<?xml version="1.1"?><testsuite/>`, `unsupported version "1.1"`},
+		"an entity": {head + "<testcase name=\"a&nbsp;b\"/></testsuite>", "line 3, byte 58: invalid character entity &nbsp;"},
+		"a bare ampersand": {
+			head + "<testcase name=\"a & b\"/></testsuite>", "line 3, byte 54: invalid character entity & ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, events := external(t, `mkdir $ARTIFACTS/deep; cp "$FILE" $ARTIFACTS/deep/r.xml`)
@@ -223,7 +348,8 @@ func TestUnreadableJUnitFails(t *testing.T) {
 				t.Errorf("got %+v, %v", results, err)
 			}
 			last := results.Suites[0].Cases[len(results.Suites[0].Cases)-1]
-			if want := "the results in deep/r.xml cannot be read: "; last.Status != progress.Failed || !strings.Contains(last.Error, want) || !strings.Contains(last.Error, c.want) {
+			if want := "the results in deep/r.xml cannot be read: "; last.Status != progress.Failed ||
+				!strings.Contains(last.Error, want) || !strings.Contains(last.Error, c.want) {
 				t.Errorf("got %q, want %q and %q", last.Error, want, c.want)
 			}
 			if w := warnings(events); len(w) > 0 {
@@ -238,13 +364,17 @@ func TestWhereJUnitIs(t *testing.T) {
 	o, _ := external(t, `echo '<testsuite><testcase name="bad"><failure/></testcase></testsuite>' >results; ln -s "$PWD/results" $ARTIFACTS/r.XML
 		ln -s /nowhere $ARTIFACTS/lost.xml; mkdir $ARTIFACTS/dir.xml`)
 	results, err := Run(t.Context(), o)
-	if diff := cmp.Diff([]string{"failed bad", "failed lost.xml"}, outcome(results.Suites[0])); err != nil || diff != "" {
+	if diff := cmp.Diff([]string{"failed bad", "failed lost.xml"}, outcome(results.Suites[0])); err != nil ||
+		diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 
 func TestEnvironmentOfExternalSuites(t *testing.T) {
-	o, events := external(t, `test -d "$ARTIFACTS" && grep -q CERTIFICATE "$AWS_CA_BUNDLE" "$SSL_CERT_FILE" && cd "$ARTIFACTS" && env; pwd`)
+	o, events := external(
+		t,
+		`test -d "$ARTIFACTS" && grep -q CERTIFICATE "$AWS_CA_BUNDLE" "$SSL_CERT_FILE" && cd "$ARTIFACTS" && env; pwd`,
+	)
 	o.Environment = map[string]string{"HIVE_SSH_USER": "tf-user", "HIVE_ENDPOINT": "", "HIVE_SSH_KEY": "/k"}
 	if results, err := Run(t.Context(), o); err != nil || results.Failed() {
 		t.Fatalf("%+v, %v", results, err)
@@ -261,7 +391,8 @@ func TestEnvironmentOfExternalSuites(t *testing.T) {
 		"AWS_CA_BUNDLE=" + filepath.Join(o.ArtifactsDir, "test", "ca.pem"), "AWS_PROFILE=spinifex",
 		"AWS_ENDPOINT_URL_S3=https://192.0.2.1:8443", "AWS_CONFIG_FILE=" + filepath.Join(o.PrivateDir, "aws-config"),
 		"ENDPOINT=https://192.0.2.1:9999", "DDIL_NODES=192.0.2.1,192.0.2.2", "DDIL_SSH_USER=tf-user", "DDIL_SSH_KEY=/k",
-		"SPINIFEX_MODE=multinode", "SPINIFEX_NODE_IPS=192.0.2.1,192.0.2.2", "SPINIFEX_AWS_SECRET_ACCESS_KEY=" + progress.Redacted,
+		"SPINIFEX_MODE=multinode", "SPINIFEX_NODE_IPS=192.0.2.1,192.0.2.2",
+		"SPINIFEX_AWS_SECRET_ACCESS_KEY=" + progress.Redacted,
 	} {
 		if !lines[want] {
 			t.Errorf("no line %q in %q", want, output(events))
@@ -299,7 +430,9 @@ func TestWhatOfTheCallersEnvironmentIsPassed(t *testing.T) {
 }
 
 func TestVariablesThatAreAdded(t *testing.T) {
-	o, events := external(t, `echo "$MINE, $OWN, ${NONE-none}, $AWS_PROFILE, $PROXMOX_VE_API_TOKEN"`, `echo "${MINE:-} $LC_ALL $$ $PWD"`)
+	o, events := external(
+		t, `echo "$MINE, $OWN, ${NONE-none}, $AWS_PROFILE, $PROXMOX_VE_API_TOKEN"`, `echo "${MINE:-} $LC_ALL $$ $PWD"`,
+	)
 	o.SuiteEnv = []string{"MINE", "OWN=a=b c", "NONE", "AWS_PROFILE=other", "PROXMOX_VE_API_TOKEN"}
 	if results, err := Run(t.Context(), o); err != nil || results.Failed() {
 		t.Fatalf("%+v, %v", results, err)
@@ -331,7 +464,9 @@ func TestProfilesOfExternalSuites(t *testing.T) {
 	}
 	config := func(dir string) (lines []string) {
 		for _, section := range []string{"[profile hive]", "[profile spinifex]", "[default]"} {
-			lines = append(lines, section, "region = "+region, "output = json", "ca_bundle = "+filepath.Join(o.ArtifactsDir, dir, "ca.pem"),
+			lines = append(lines, section, "region = "+region, "output = json", "ca_bundle = "+filepath.Join(
+				o.ArtifactsDir, dir, "ca.pem",
+			),
 				"endpoint_url = https://192.0.2.1:9999", "services = hive", "")
 		}
 		return append(lines, "[services hive]", "s3 =", "  endpoint_url = https://192.0.2.1:8443")
@@ -351,7 +486,10 @@ func TestProfilesOfExternalSuites(t *testing.T) {
 }
 
 func TestOutputIsMaskedAndFitForATerminal(t *testing.T) {
-	o, events := external(t, `printf 'key %s\n\033[31mred\033[0m\n10%%\r50%%\r100%%\r\na\0b\n\377\n' "$AWS_SECRET_ACCESS_KEY"; echo "token t0ken-value" >&2; printf 'last'`)
+	o, events := external(
+		t,
+		`printf 'key %s\n\033[31mred\033[0m\n10%%\r50%%\r100%%\r\na\0b\n\377\n' "$AWS_SECRET_ACCESS_KEY"; echo "token t0ken-value" >&2; printf 'last'`,
+	)
 	o.Secrets = []string{"t0ken-value"}
 	results, err := Run(t.Context(), o)
 	if err != nil {
@@ -469,7 +607,9 @@ func TestWhatHasLeftTheGroupIsNamedAndEnded(t *testing.T) {
 				t.Errorf("got %+v, %v, alive: %v", results, err, alive(pid))
 			}
 			w := warnings(events)
-			if len(w) != 1 || !strings.HasPrefix(w[0], "it has left running: ") || !strings.Contains(w[0], strconv.Itoa(pid)+" (") || !strings.HasSuffix(w[0], "; --kill-leftovers ends such processes") {
+			if len(w) != 1 || !strings.HasPrefix(w[0], "it has left running: ") ||
+				!strings.Contains(w[0], strconv.Itoa(pid)+" (") ||
+				!strings.HasSuffix(w[0], "; --kill-leftovers ends such processes") {
 				t.Errorf("warnings %q, want one of %d", w, pid)
 			}
 			if err := os.Remove(filepath.Join(o.Dir, "pid")); err != nil {
@@ -482,7 +622,8 @@ func TestWhatHasLeftTheGroupIsNamedAndEnded(t *testing.T) {
 			}
 			second := pidFrom(t, filepath.Join(o.Dir, "pid"))
 			defer func() { _ = syscall.Kill(second, syscall.SIGKILL) }()
-			if w := warnings(events); alive(second) || len(w) != 1 || !strings.HasPrefix(w[0], "it had left running, and that was ended: ") {
+			if w := warnings(events); alive(second) || len(w) != 1 ||
+				!strings.HasPrefix(w[0], "it had left running, and that was ended: ") {
 				t.Errorf("%d is alive: %v; warnings %q", second, alive(second), w)
 			}
 		})
@@ -531,7 +672,8 @@ func TestCannotRun(t *testing.T) {
 	o, _ := external(t, "true", "false")
 	o.Dir = "/does/not/exist"
 	results, err := Run(t.Context(), o)
-	if err != nil || !results.Failed() || len(results.Suites) != 2 || !strings.Contains(results.Suites[0].Cases[0].Error, "/does/not/exist") {
+	if err != nil || !results.Failed() || len(results.Suites) != 2 ||
+		!strings.Contains(results.Suites[0].Cases[0].Error, "/does/not/exist") {
 		t.Errorf("got %+v, %v", results, err)
 	}
 	o, _ = external(t, "true")
@@ -586,7 +728,10 @@ func TestMuchOutputIsToldInFewEvents(t *testing.T) {
 }
 
 func TestSuitesRunUnderBash(t *testing.T) {
-	o, events := external(t, `IPS=(${HIVE_NODES//,/ }); echo "${IPS[1]} of ${#IPS[@]}"`, `false | true`, `yes | head -n 1 >/dev/null || exit 3`)
+	o, events := external(
+		t, `IPS=(${HIVE_NODES//,/ }); echo "${IPS[1]} of ${#IPS[@]}"`, `false | true`,
+		`yes | head -n 1 >/dev/null || exit 3`,
+	)
 	results, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -594,7 +739,10 @@ func TestSuitesRunUnderBash(t *testing.T) {
 	if diff := cmp.Diff([]string{"192.0.2.2 of 2"}, output(events)); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
-	if codes := []int{results.Suites[0].ExitCode, results.Suites[1].ExitCode, results.Suites[2].ExitCode}; codes[0] != 0 || codes[1] != 1 || codes[2] != 3 {
+	if codes := []int{
+		results.Suites[0].ExitCode, results.Suites[1].ExitCode, results.Suites[2].ExitCode,
+	}; codes[0] != 0 ||
+		codes[1] != 1 || codes[2] != 3 {
 		t.Errorf("exit codes %v: a pipe must fail when one of its commands does", codes)
 	}
 	if w := warnings(events); len(w) > 0 {

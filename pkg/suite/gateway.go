@@ -38,7 +38,9 @@ type gatewayClient struct {
 	port        int
 }
 
-func newGatewayClient(c Credentials, port int, dial func(context.Context, string, string) (net.Conn, error)) (*gatewayClient, error) {
+func newGatewayClient(
+	c Credentials, port int, dial func(context.Context, string, string) (net.Conn, error),
+) (*gatewayClient, error) {
 	if c.AccessKey == "" || c.SecretKey == "" {
 		return nil, errors.New("the cluster's AWS credentials are not known: configure it first")
 	}
@@ -46,7 +48,9 @@ func newGatewayClient(c Credentials, port int, dial func(context.Context, string
 	if !roots.AppendCertsFromPEM([]byte(c.CAPEM)) {
 		return nil, errors.New("the cluster's CA certificate is not known: configure it first")
 	}
-	transport := &http.Transport{DialContext: dial, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	transport := &http.Transport{DialContext: dial, TLSClientConfig: &tls.Config{
+		RootCAs: roots, MinVersion: tls.VersionTLS12,
+	}}
 	c.Region = cmp.Or(c.Region, defaultRegion)
 	return &gatewayClient{http: &http.Client{Transport: transport}, credentials: c, port: port}, nil
 }

@@ -42,7 +42,9 @@ var secretName = regexp.MustCompile(`(?i)TOKEN|SECRET|PASSW(OR)?D|CREDENTIAL|PRI
 func passed(name string) bool {
 	begins := func(prefix string) bool { return strings.HasPrefix(strings.ToUpper(name), prefix) }
 	switch {
-	case slices.Contains(strings.Fields(passedNames), name), slices.Contains(strings.Fields(proxies), strings.ToLower(name)):
+	case slices.Contains(strings.Fields(passedNames), name), slices.Contains(
+		strings.Fields(proxies), strings.ToLower(name),
+	):
 		return true
 	case slices.ContainsFunc(strings.Fields(ownPrefixes), begins):
 		return !begins(hypervisor)
@@ -59,7 +61,8 @@ func heldBack(command string, here, there []string) (names []string) {
 	}
 	for _, match := range namedVariable.FindAllStringSubmatch(command, -1) {
 		name := match[1]
-		if has(here, name) && !has(there, name) && !slices.Contains(names, name) && !slices.Contains([]string{"PWD", "OLDPWD", "SHLVL", "_"}, name) {
+		if has(here, name) && !has(there, name) && !slices.Contains(names, name) &&
+			!slices.Contains([]string{"PWD", "OLDPWD", "SHLVL", "_"}, name) {
 			names = append(names, name)
 		}
 	}

@@ -100,7 +100,8 @@ func leftBehind(artifacts string, group int, pipe string) []int {
 		}
 		stats[pid] = stat
 		env := process.Environment(pid)
-		own[pid] = slices.Contains(env, "ARTIFACTS="+artifacts) || slices.Contains(env, "ARTIFACT_DIR="+artifacts) || pipe != "" && process.Holds(pid, pipe)
+		own[pid] = slices.Contains(env, "ARTIFACTS="+artifacts) || slices.Contains(env, "ARTIFACT_DIR="+artifacts) ||
+			pipe != "" && process.Holds(pid, pipe)
 	}
 	var left []int
 	for pid := range stats {

@@ -164,7 +164,9 @@ rmdir -- "$(dirname "$stage")" 2>/dev/null || true
 
 // onNode runs a command line on a node: what it names of this machine is copied there, what it leaves in ARTIFACTS is
 // brought back, and all that was put there is removed. The error is for what is not the suite's own failure.
-func (r *runner) onNode(ctx context.Context, p plan, node *Node, artifacts string, onText func(string), warn func(string)) (exit, error) {
+func (r *runner) onNode(
+	ctx context.Context, p plan, node *Node, artifacts string, onText func(string), warn func(string),
+) (exit, error) {
 	if node.Key == "" {
 		warn("only an SSH agent has the key for the nodes, so the suite cannot reach other nodes from " + node.Host.Name())
 	}
@@ -218,21 +220,25 @@ func passWarnings(result remote.Result, warn func(string)) {
 }
 
 // runOnNode runs a command line there and returns how it ended.
-func (r *runner) runOnNode(ctx context.Context, node *Node, command, stage, key string, onText func(string)) (exit, error) {
+func (r *runner) runOnNode(
+	ctx context.Context, node *Node, command, stage, key string, onText func(string),
+) (exit, error) {
 	at := places{artifacts: stage + "/artifacts", private: stage}
 	if r.Credentials.CAPEM != "" {
 		at.ca, at.bundle = stage+"/ca.pem", stage+"/ca-bundle.pem"
 	}
 	known := stage + "/known_hosts"
 	inventory, profile := node.Inventory, r.profile(at)
-	inventory.SSHKeyPath, inventory.SSHAgent, inventory.ProxyJump = key, "", nil // of this machine; nodes reach each other at once
+	// of this machine; nodes reach each other at once
+	inventory.SSHKeyPath, inventory.SSHAgent, inventory.ProxyJump = key, "", nil
 	text, err := json.Marshal(inventory)
 	if err != nil {
 		return exit{}, err
 	}
 	more := maps.Clone(r.Environment)
 	maps.Copy(more, map[string]string{
-		"HIVE_SSH_KEY": key, "HIVE_SSH_CONFIG": stage + "/ssh_config", "HIVE_SSH_KNOWN_HOSTS": known, "HIVE_INVENTORY": stage + "/inventory.json",
+		"HIVE_SSH_KEY": key, "HIVE_SSH_CONFIG": stage + "/ssh_config", "HIVE_SSH_KNOWN_HOSTS": known,
+		"HIVE_INVENTORY": stage + "/inventory.json",
 	})
 	vars := r.variables(at, more)
 	vars["CLUSTER_NODES"], vars["F_NODES"], vars["SPX_BIN"] = vars["HIVE_NODES"], vars["HIVE_NODES"], stage+"/bin/spx"
@@ -261,7 +267,8 @@ func (r *runner) leftoversOnNode(ctx context.Context, node *Node, warn func(stri
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	result, err := node.Host.Run(ctx, remote.Command{
-		Name: "the search for what the suite left", Script: leftoversScript, Args: []string{grace}, Timeout: nodeTimeout,
+		Name: "the search for what the suite left", Script: leftoversScript, Args: []string{grace},
+		Timeout: nodeTimeout,
 	})
 	if err != nil {
 		warn("what it has left running on the node is not known: " + err.Error())
@@ -287,7 +294,9 @@ func (r *runner) bringBack(ctx context.Context, node *Node, stage, artifacts str
 func (r *runner) removeStage(ctx context.Context, node *Node, warn func(string)) {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	if _, err := node.Host.Run(ctx, remote.Command{Name: "the suite's removal", Script: removeScript, Timeout: nodeTimeout}); err != nil {
+	if _, err := node.Host.Run(ctx, remote.Command{
+		Name: "the suite's removal", Script: removeScript, Timeout: nodeTimeout,
+	}); err != nil {
 		warn("what was put on the node for it may be there still (~/" + stageDirectory + ", ~/.ssh/" + keyName + "): " + err.Error())
 	}
 }

@@ -55,7 +55,9 @@ func (p Profile) Config() []byte {
 func (p Profile) Credentials() []byte {
 	var text strings.Builder
 	for _, name := range Profiles() {
-		fmt.Fprintf(&text, "[%s]\naws_access_key_id = %s\naws_secret_access_key = %s\n\n", name, p.AccessKey, p.SecretKey)
+		fmt.Fprintf(
+			&text, "[%s]\naws_access_key_id = %s\naws_secret_access_key = %s\n\n", name, p.AccessKey, p.SecretKey,
+		)
 	}
 	return []byte(text.String())
 }

@@ -99,7 +99,10 @@ func (g *goTests) end(name string, e goEvent) {
 // finish are the cases once the suite has ended. A test that has begun and not ended has not passed.
 func (g *goTests) finish(ctx context.Context) []Case {
 	for _, name := range g.begun {
-		c := Case{Name: name, Status: progress.Failed, Error: strings.TrimSpace("it has begun and not ended\n" + reasons(g.wrote[name]))}
+		c := Case{
+			Name: name, Status: progress.Failed,
+			Error: strings.TrimSpace("it has begun and not ended\n" + reasons(g.wrote[name])),
+		}
 		if ctx.Err() != nil {
 			c.Status = endStatus(ctx)
 		}

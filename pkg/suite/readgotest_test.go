@@ -36,14 +36,23 @@ func TestGoTestEvents(t *testing.T) {
 			{Name: at + "bad/TestTable", Status: progress.Failed, Error: "failed"},
 			{Name: at + "bad/TestFine", Status: progress.Passed},
 		},
-		"broken": {{Name: at + "broken", Status: progress.Failed, Error: "# example.net/tiny/broken [example.net/tiny/broken.test]\nbroken/broken_test.go:5:32: undefined: undefined"}},
-		"ends":   {{Name: at + "ends", Status: progress.Failed, Seconds: 0.006, Error: "the cluster is not there\nFAIL\texample.net/tiny/ends\t0.005s"}},
-		"none":   nil,
+		"broken": {{
+			Name: at + "broken", Status: progress.Failed,
+			Error: "# example.net/tiny/broken [example.net/tiny/broken.test]\nbroken/broken_test.go:5:32: undefined: " +
+				"undefined",
+		}},
+		"ends": {{
+			Name: at + "ends", Status: progress.Failed, Seconds: 0.006,
+			Error: "the cluster is not there\nFAIL\texample.net/tiny/ends\t0.005s",
+		}},
+		"none": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var g goTests
 			for line := range strings.Lines(recorded(t, name)) {
-				g.take("make: something else\n  " + line + "{\"Action\": 3}\n{not json \"Action\"\n{\"Type\":\"container\",\"Action\":\"fail\"}\n")
+				g.take(
+					"make: something else\n  " + line + "{\"Action\": 3}\n{not json \"Action\"\n{\"Type\":\"container\",\"Action\":\"fail\"}\n",
+				)
 			}
 			if diff := cmp.Diff(want, g.finish(t.Context())); diff != "" {
 				t.Errorf("cases (-want +got):\n%s", diff)
@@ -56,7 +65,8 @@ func TestGoTestThatPanicsOrIsCutOff(t *testing.T) {
 	var g goTests
 	g.take(recorded(t, "dies"))
 	cases := g.finish(t.Context())
-	if len(cases) != 2 || cases[0].Failed() || !cases[1].Failed() || !strings.Contains(cases[1].Error, "panic: no such node") {
+	if len(cases) != 2 || cases[0].Failed() || !cases[1].Failed() ||
+		!strings.Contains(cases[1].Error, "panic: no such node") {
 		t.Errorf("got %+v", cases)
 	}
 	begun, _, _ := strings.Cut(recorded(t, "bad"), `"Action":"pass"`)
@@ -76,12 +86,15 @@ func TestGoTestThatPanicsOrIsCutOff(t *testing.T) {
 
 func TestGoTestTimesAndBareEvents(t *testing.T) {
 	var g goTests
-	g.take(`{"Action":"pass","Test":"TestX","Elapsed":1.5}` + "\n" + `{"Action":"output","Test":"TestY","Output":"` + strings.Repeat("line\\n", 5000) + `last\n"}` + "\n" + `{"Action":"fail","Test":"TestY"}` + "\n")
+	g.take(
+		`{"Action":"pass","Test":"TestX","Elapsed":1.5}` + "\n" + `{"Action":"output","Test":"TestY","Output":"` + strings.Repeat("line\\n", 5000) + `last\n"}` + "\n" + `{"Action":"fail","Test":"TestY"}` + "\n",
+	)
 	cases := g.finish(t.Context())
 	if len(cases) != 2 || cases[0].Name != "TestX" || cases[0].Seconds != 1.5 {
 		t.Fatalf("got %+v", cases)
 	}
-	if text := cases[1].Error; len(text) > goOutput || !strings.HasSuffix(text, "\nlast") || !strings.HasPrefix(text, "line") {
+	if text := cases[1].Error; len(text) > goOutput || !strings.HasSuffix(text, "\nlast") ||
+		!strings.HasPrefix(text, "line") {
 		t.Errorf("%d bytes are kept: %.40q", len(text), text)
 	}
 }

@@ -48,7 +48,9 @@ type junitProblem struct {
 func readJUnit(dir string) (cases, unread []Case) {
 	lost := func(path string, err error) {
 		name, _ := filepath.Rel(dir, path)
-		unread = append(unread, Case{Name: name, Status: progress.Failed, Error: "the results in " + name + " cannot be read: " + err.Error()})
+		unread = append(unread, Case{
+			Name: name, Status: progress.Failed, Error: "the results in " + name + " cannot be read: " + err.Error(),
+		})
 	}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -99,7 +101,8 @@ func decodeJUnit(raw []byte) ([]Case, error) {
 		return nil, fmt.Errorf("line 1, byte 1: %w", err)
 	}
 	r := junitReader{decoder: xml.NewDecoder(bytes.NewReader(text))}
-	r.decoder.CharsetReader = func(_ string, input io.Reader) (io.Reader, error) { return input, nil } // it is UTF-8 by now
+	// it is UTF-8 by now
+	r.decoder.CharsetReader = func(_ string, input io.Reader) (io.Reader, error) { return input, nil }
 	err = r.read()
 	if err == nil {
 		return r.cases, nil
@@ -111,7 +114,8 @@ func decodeJUnit(raw []byte) ([]Case, error) {
 	if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok {
 		err = errors.New(syntax.Msg)
 	}
-	if bad, why := notXML(text); bad >= 0 && bad < at { // which the decoder tells of only at the end of the text around it
+	// which the decoder tells of only at the end of the text around it
+	if bad, why := notXML(text); bad >= 0 && bad < at {
 		at, err = bad, why
 	}
 	form := ""
@@ -313,11 +317,20 @@ func suiteOf(start xml.StartElement, first int) junitSuite {
 
 // failing tells whether a status or result is one of a case that has not passed, and skipping, of one that was not run.
 func failing(word string) bool {
-	return slices.Contains([]string{"failed", "fail", "failure", "error", "errored", "broken", "crashed", "timeout", "timedout", "aborted", "undefined"}, strings.ToLower(strings.TrimSpace(word)))
+	return slices.Contains(
+		[]string{
+			"failed", "fail", "failure", "error", "errored", "broken", "crashed", "timeout", "timedout", "aborted",
+			"undefined",
+		},
+		strings.ToLower(strings.TrimSpace(word)),
+	)
 }
 
 func skipping(word string) bool {
-	return slices.Contains([]string{"notrun", "skipped", "skip", "suppressed", "disabled", "ignored", "pending", "untested"}, strings.ToLower(strings.TrimSpace(word)))
+	return slices.Contains(
+		[]string{"notrun", "skipped", "skip", "suppressed", "disabled", "ignored", "pending", "untested"},
+		strings.ToLower(strings.TrimSpace(word)),
+	)
 }
 
 func (j junitCase) toCase() Case {
@@ -329,7 +342,8 @@ func (j junitCase) toCase() Case {
 		c.Name = "unnamed"
 	}
 	// JUnit's own writers use a comma for thousands.
-	if seconds, err := strconv.ParseFloat(strings.ReplaceAll(j.Time, ",", ""), 64); err == nil && seconds >= 0 && seconds < 1e9 {
+	if seconds, err := strconv.ParseFloat(strings.ReplaceAll(j.Time, ",", ""), 64); err == nil && seconds >= 0 &&
+		seconds < 1e9 {
 		c.Seconds = seconds
 	}
 	problems := slices.Concat(j.Error, j.Failure, j.RerunError, j.RerunFailure)

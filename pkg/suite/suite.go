@@ -37,8 +37,8 @@ type Options struct {
 	// Nodes are the cluster's nodes in index order, with their management addresses.
 	Nodes       cluster.Nodes
 	Credentials Credentials
-	// Now tells, before each suite, where the nodes are by then, and the Environment that belongs to it. Nil: where they
-	// were.
+	// Now tells, before each suite, where the nodes are by then, and the Environment that belongs to it. Nil: where
+	// they were.
 	Now func() (cluster.Nodes, map[string]string)
 	// Health tells what is known of all nodes now, for smoke. Nil: the health and peers cases are left out.
 	Health func(context.Context) []NodeHealth
@@ -54,8 +54,8 @@ type Options struct {
 	// Environment is set for external suites besides what this package sets, and wins over it where it is not empty:
 	// HIVE_SSH_USER, HIVE_SSH_KEY, HIVE_SSH_CONFIG, HIVE_SSH_KNOWN_HOSTS belong here.
 	Environment map[string]string
-	// Inherit is the environment of who runs this; nil: this process's. External suites get of it what they may need, and
-	// nothing of a hypervisor: passed.go lists it.
+	// Inherit is the environment of who runs this; nil: this process's. External suites get of it what they may need,
+	// and nothing of a hypervisor: passed.go lists it.
 	Inherit []string
 	// SuiteEnv are names of further variables of Inherit that external suites get, and NAME=value for others. They win
 	// over all else.
@@ -273,7 +273,10 @@ func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 	}
 	result.Cases = record.cases()
 	result.Seconds = time.Since(start).Seconds()
-	end := progress.Event{Kind: progress.StepEnd, Suite: p.name, Status: progress.Passed, Seconds: result.Seconds, Message: "suite " + p.name}
+	end := progress.Event{
+		Kind: progress.StepEnd, Suite: p.name, Status: progress.Passed, Seconds: result.Seconds,
+		Message: "suite " + p.name,
+	}
 	switch {
 	case ctx.Err() != nil:
 		cause := context.Cause(ctx)

@@ -53,7 +53,11 @@ func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refuse := func(status int, code string) {
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(status)
-		fmt.Fprintf(w, `<?xml version="1.0"?><Response><Errors><Error><Code>%s</Code><Message></Message></Error></Errors><RequestID>1</RequestID></Response>`, code)
+		fmt.Fprintf(
+			w,
+			`<?xml version="1.0"?><Response><Errors><Error><Code>%s</Code><Message></Message></Error></Errors><RequestID>1</RequestID></Response>`,
+			code,
+		)
 	}
 	switch {
 	case r.Header.Get("Authorization") == "":
@@ -95,7 +99,9 @@ func expectedSignature(r *http.Request, body []byte) string {
 	again, _ := http.NewRequest(r.Method, "https://"+r.Host+r.URL.String(), strings.NewReader(string(body)))
 	again.Header.Set("Content-Type", r.Header.Get("Content-Type"))
 	sum := sha256.Sum256(body)
-	_ = v4.NewSigner().SignHTTP(context.Background(), aws.Credentials{AccessKeyID: accessKey, SecretAccessKey: secretKey},
+	_ = v4.NewSigner().SignHTTP(context.Background(), aws.Credentials{
+		AccessKeyID: accessKey, SecretAccessKey: secretKey,
+	},
 		again, hex.EncodeToString(sum[:]), "ec2", region, at)
 	return again.Header.Get("Authorization")
 }
@@ -105,8 +111,10 @@ func serve(t *testing.T, handlers ...http.Handler) Options {
 	t.Helper()
 	o := Options{
 		ArtifactsDir: filepath.Join(t.TempDir(), "suites"),
-		Inherit:      []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_S3=http://x"},
-		Grace:        300 * time.Millisecond, RequestTimeout: 5 * time.Second,
+		Inherit: []string{
+			"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_S3=http://x",
+		},
+		Grace: 300 * time.Millisecond, RequestTimeout: 5 * time.Second,
 		Credentials: Credentials{AccessKey: accessKey, SecretKey: secretKey, Region: region},
 	}
 	for i, h := range handlers {
@@ -123,7 +131,9 @@ func serve(t *testing.T, handlers ...http.Handler) Options {
 		s.Config.ErrorLog = quiet()
 		s.StartTLS()
 		t.Cleanup(s.Close)
-		o.Nodes = append(o.Nodes, cluster.Node{Name: cluster.Name("ci").Node(i + 1), Index: i + 1, Management: netip.MustParseAddr(address)})
+		o.Nodes = append(o.Nodes, cluster.Node{
+			Name: cluster.Name("ci").Node(i + 1), Index: i + 1, Management: netip.MustParseAddr(address),
+		})
 	}
 	return o
 }
@@ -195,7 +205,9 @@ func TestSmokeFindsWhatIsWrong(t *testing.T) {
 	for _, c := range []wrong{
 		{"health", gateway{}, func(o *Options) {
 			o.Health = func(context.Context) []NodeHealth {
-				return []NodeHealth{{Node: "ci-1", Health: errors.New("status is starting"), Peers: errors.New("sees 0 of 2")}}
+				return []NodeHealth{{
+					Node: "ci-1", Health: errors.New("status is starting"), Peers: errors.New("sees 0 of 2"),
+				}}
 			}
 		}, map[string]string{"health/ci-1": "status is starting", "peers/ci-1": "sees 0 of 2"}},
 		{"unknown node", gateway{}, func(o *Options) {
@@ -220,10 +232,12 @@ func TestSmokeFindsWhatIsWrong(t *testing.T) {
 			"regions/ci-1": `: "hello\x00\x1b[31m"`,
 		}},
 		{"CA", gateway{}, func(o *Options) { _ = certificate(t, o); o.Credentials.CAPEM = otherCA(t) }, map[string]string{
-			"gateway/ci-1": "certificate", "regions/ci-1": "certificate", "instance-types/ci-1": "certificate", "instances/ci-1": "certificate",
+			"gateway/ci-1": "certificate", "regions/ci-1": "certificate", "instance-types/ci-1": "certificate",
+			"instances/ci-1": "certificate",
 		}},
 		{"stalled", gateway{stall: true}, func(o *Options) { o.RequestTimeout = 500 * time.Millisecond }, map[string]string{
-			"gateway/ci-1": "no answer within 500ms", "regions/ci-1": "no answer", "instance-types/ci-1": "no answer", "instances/ci-1": "no answer",
+			"gateway/ci-1": "no answer within 500ms", "regions/ci-1": "no answer", "instance-types/ci-1": "no answer",
+			"instances/ci-1": "no answer",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -266,7 +280,8 @@ func TestSmokeWithoutCredentials(t *testing.T) {
 		o := o
 		change(&o)
 		results, err := Run(t.Context(), o)
-		if err != nil || !results.Failed() || !strings.Contains(results.Suites[0].Cases[0].Error, "configure it first") {
+		if err != nil || !results.Failed() ||
+			!strings.Contains(results.Suites[0].Cases[0].Error, "configure it first") {
 			t.Errorf("got %+v, %v", results, err)
 		}
 	}
@@ -287,13 +302,17 @@ func TestNoCaseRunIsFailed(t *testing.T) {
 	if !(Results{Suites: []SuiteResult{{Cases: []Case{{Status: progress.Skipped}}}}}).Failed() {
 		t.Error("a skipped case alone passed")
 	}
-	if (Results{Suites: []SuiteResult{{Cases: []Case{{Status: progress.Passed}, {Status: progress.Skipped}}}}}).Failed() {
+	if (Results{Suites: []SuiteResult{{Cases: []Case{
+		{Status: progress.Passed}, {Status: progress.Skipped},
+	}}}}).Failed() {
 		t.Error("a passed case failed")
 	}
 }
 
 func TestPlans(t *testing.T) {
-	got, err := plans([]string{"smoke", "A=b ./tests/e2e.sh --fast", "./other/e2e.sh", "smoke", "$(x) $Y", "go test ./..."})
+	got, err := plans([]string{
+		"smoke", "A=b ./tests/e2e.sh --fast", "./other/e2e.sh", "smoke", "$(x) $Y", "go test ./...",
+	})
 	var names []string
 	for _, p := range got {
 		names = append(names, p.name)

@@ -11,7 +11,8 @@ import (
 func TestWhatTravelsToANode(t *testing.T) {
 	root := t.TempDir()
 	for path, mode := range map[string]os.FileMode{
-		"work/run.sh": 0o755, "work/tests/e2e/run.sh": 0o755, "work/tests/e2e/lib/help.sh": 0o644, "work/tests/data.txt": 0o644, "work/echo/x": 0o644,
+		"work/run.sh": 0o755, "work/tests/e2e/run.sh": 0o755, "work/tests/e2e/lib/help.sh": 0o644,
+		"work/tests/data.txt": 0o644, "work/echo/x": 0o644,
 		"repo/go.mod": 0o644, "repo/tests/vpc.sh": 0o644, "other/run.sh": 0o755, "other/a b.sh": 0o755,
 	} {
 		path = filepath.Join(root, path)

@@ -3,8 +3,9 @@ package target
 import (
 	"errors"
 	"fmt"
-	"hive-test/pkg/state"
 	"net/netip"
+
+	"hive-test/pkg/state"
 )
 
 // otherAddresses are the addresses that other clusters of this clusters directory have, with who has each. A record

@@ -35,7 +35,8 @@ func (t *Target) upChecks() proxmox.Checks {
 // checks are those of this session; download allows fetching a tofu where there is none.
 func (t *Target) checks(download bool) proxmox.Checks {
 	c := proxmox.Checks{
-		More: append([]api.Check{t.tofuCheck(download), t.keyCheck}, t.Checks...), CPUOvercommit: t.Settings.Proxmox.CPUOvercommit,
+		More:          append([]api.Check{t.tofuCheck(download), t.keyCheck}, t.Checks...),
+		CPUOvercommit: t.Settings.Proxmox.CPUOvercommit,
 	}
 	if target := t.Record.Target; target.Fingerprint != "" && !target.Insecure {
 		c.More = append(c.More, t.nameCheck)
@@ -85,7 +86,10 @@ func (t *Target) mirrorFinding(flavor string) []deploy.Finding {
 	f.Detail = "from " + mirror
 	if err := provision.CheckMirror(mirror, flavor); err != nil {
 		f.Status, f.Detail = deploy.Fail, err.Error()
-		f.Fix = cmp.Or(progress.HintOf(err), "set provider_mirror to the directory of a mirror that holds it, or set provider to registry")
+		f.Fix = cmp.Or(
+			progress.HintOf(err),
+			"set provider_mirror to the directory of a mirror that holds it, or set provider to registry",
+		)
 	}
 	return []deploy.Finding{f}
 }
@@ -109,9 +113,13 @@ func (t *Target) keyCheck(context.Context) []deploy.Finding {
 		f.Status, f.Detail = deploy.Fail, err.Error()
 		otherwise := "or unset ssh_private_key_path: then each cluster gets a pair of its own"
 		if t.Settings.SSHPrivateKeyPath == "" {
-			otherwise = "else put it back, or begin anew with `hive-test down " + t.Name.String() + "`, which needs no key"
+			otherwise = "else put it back, or begin anew with `hive-test down " + t.Name.String() +
+				"`, which needs no key"
 		}
-		f.Fix = fmt.Sprintf("ssh-keygen -y -f %s > %s, where the private key is the right one; %s", remote.Quote(path), remote.Quote(public), otherwise)
+		f.Fix = fmt.Sprintf(
+			"ssh-keygen -y -f %s > %s, where the private key is the right one; %s", remote.Quote(path),
+			remote.Quote(public), otherwise,
+		)
 	} else if err := remote.CheckKey(path, cmp.Or(t.Record.SSHAgent, t.Settings.SSH.AgentSocket)); err != nil {
 		f.Status, f.Detail, f.Fix = deploy.Fail, err.Error(), "eval $(ssh-agent); ssh-add "+remote.Quote(path)+"; or unset ssh_private_key_path: then each cluster gets a pair of its own"
 	}
@@ -125,7 +133,8 @@ func (t *Target) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippe
 	user, key := cmp.Or(t.Record.Target.HypervisorSSHUser, "root"), t.Record.Target.HypervisorSSHKeyPath
 	address, err := lookUp(ctx, h.Address)
 	if err != nil {
-		return "the address of {host} cannot be found: " + err.Error(), "set address of hypervisor {host} to its IP address"
+		return "the address of {host} cannot be found: " + err.Error(),
+			"set address of hypervisor {host} to its IP address"
 	}
 	with, copyID := "the key "+key, "ssh-copy-id -i "+remote.Quote(key)
 	if key == "" {
@@ -133,26 +142,36 @@ func (t *Target) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippe
 	}
 	dialer, done, err := t.dialHypervisors(limit)
 	if err != nil {
-		return "no key for the hypervisors: " + err.Error(), "set proxmox.ssh_private_key_path to a private key that can be used, or let an SSH agent hold it"
+		return "no key for the hypervisors: " + err.Error(),
+			"set proxmox.ssh_private_key_path to a private key that can be used, or let an SSH agent hold it"
 	}
 	defer done()
 	host := dialer.Host(cluster.Node{Name: h.Name, Management: address, SSHPort: h.Port})
 	who := remote.Command{Argv: []string{"sh", "-c", "id -u; readlink /etc/pve/local || hostname"}, Timeout: limit}
 	told, err := host.Run(ctx, who)
-	if err != nil && !errors.Is(err, remote.ErrAuth) && !errors.Is(err, context.DeadlineExceeded) { // a busy server cuts connections; a second one may be let in
+	// a busy server cuts connections; a second one may be let in
+	if err != nil && !errors.Is(err, remote.ErrAuth) && !errors.Is(err, context.DeadlineExceeded) {
 		told, err = host.Run(ctx, who)
 	}
 	uid, name := identity(string(told.Stdout))
 	switch {
 	case errors.Is(err, remote.ErrAuth):
 		return fmt.Sprintf("{host} refuses the SSH login of %s with %s", user, with),
-			fmt.Sprintf("for {host}: %s %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", copyID, user+"@ADDRESS")
+			fmt.Sprintf(
+				"for {host}: %s %s, or set proxmox.ssh_username and proxmox.ssh_private_key_path", copyID,
+				user+"@ADDRESS",
+			)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("{host} gave no answer over SSH within %s", progress.FormatLimit(limit)), "look on {host} at: systemctl status ssh; " + api.CallTimeoutFix
+		return fmt.Sprintf("{host} gave no answer over SSH within %s", progress.FormatLimit(limit)),
+			"look on {host} at: systemctl status ssh; " + api.CallTimeoutFix
 	case err != nil:
-		return "{host} cannot be reached over SSH: " + err.Error(), "check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(h.Port)) + "), and there: systemctl status ssh"
+		return "{host} cannot be reached over SSH: " + err.Error(),
+			"check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(h.Port)) +
+				"), and there: systemctl status ssh"
 	case name != "" && name != h.Name: // images and snippets would be written there
-		return fmt.Sprintf("at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(h.Port)), name),
+		return fmt.Sprintf(
+				"at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(h.Port)), name,
+			),
 			"set address of hypervisor {host} to its own: on {host}, hostname -I prints it"
 	case uid == "0":
 		return "", ""
@@ -169,8 +188,9 @@ func (t *Target) dialHypervisors(limit time.Duration) (dialer *remote.Dialer, do
 	}
 	target := t.Record.Target
 	dialer, err = remote.NewDialer(remote.Config{
-		User: cmp.Or(target.HypervisorSSHUser, "root"), KeyPath: target.HypervisorSSHKeyPath, AgentSocket: t.Settings.SSH.AgentSocket,
-		KnownHosts: filepath.Join(dir, "known_hosts"), ConnectTimeout: limit,
+		User: cmp.Or(target.HypervisorSSHUser, "root"), KeyPath: target.HypervisorSSHKeyPath,
+		AgentSocket: t.Settings.SSH.AgentSocket,
+		KnownHosts:  filepath.Join(dir, "known_hosts"), ConnectTimeout: limit,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
@@ -211,10 +231,13 @@ func identity(text string) (uid, name string) {
 func trySudo(ctx context.Context, host *remote.Host, limit time.Duration, user, snippets string) (problem, fix string) {
 	var refused []string
 	for _, argv := range [][]string{
-		{"sudo", "-n", "/usr/sbin/pvesm", "apiinfo"}, {"sudo", "-n", "/usr/sbin/qm", "--help"}, {"sudo", "-n", "-l", "/usr/bin/tee", snippets + "/hive-test.yaml"},
+		{"sudo", "-n", "/usr/sbin/pvesm", "apiinfo"},
+		{"sudo", "-n", "/usr/sbin/qm", "--help"},
+		{"sudo", "-n", "-l", "/usr/bin/tee", snippets + "/hive-test.yaml"},
 	} {
 		result, err := host.Run(ctx, remote.Command{Argv: argv, Timeout: limit})
-		if exit, ok := errors.AsType[*remote.ExitError](err); ok && (argv[2] == "-l" || strings.Contains(string(exit.Result.Stderr)+string(result.Stderr), "sudo: ")) {
+		if exit, ok := errors.AsType[*remote.ExitError](err); ok &&
+			(argv[2] == "-l" || strings.Contains(string(exit.Result.Stderr)+string(result.Stderr), "sudo: ")) {
 			program := argv[2]
 			if program == "-l" {
 				program = argv[3] + " " + snippets + "/*"
@@ -227,8 +250,13 @@ func trySudo(ctx context.Context, host *remote.Host, limit time.Duration, user, 
 	if len(refused) == 0 {
 		return "", ""
 	}
-	rule := fmt.Sprintf("%s ALL=(root) NOPASSWD: /usr/sbin/pvesm, /usr/sbin/qm, /usr/bin/tee %s/[a-zA-Z0-9_][a-zA-Z0-9_.-]*", user, snippets)
-	return fmt.Sprintf("user %s may not run with sudo and without a password on {host}: %s", user, strings.Join(refused, ", ")),
+	rule := fmt.Sprintf(
+		"%s ALL=(root) NOPASSWD: /usr/sbin/pvesm, /usr/sbin/qm, /usr/bin/tee %s/[a-zA-Z0-9_][a-zA-Z0-9_.-]*", user,
+		snippets,
+	)
+	return fmt.Sprintf(
+			"user %s may not run with sudo and without a password on {host}: %s", user, strings.Join(refused, ", "),
+		),
 		"on {host} as root: echo " + remote.Quote(rule) + " > /etc/sudoers.d/hive-test"
 }
 

@@ -2,20 +2,21 @@ package target
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"time"
+
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
-	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/google/renameio/v2"
 )
 
-// Examine makes all checks that the record calls for, of what it takes to make its machines: under named, for a cluster of
-// that name, else for any. What is wrong with the way to Proxmox VE is a finding, too. Found are findings of before.
+// Examine makes all checks that the record calls for, of what it takes to make its machines: under named, for a cluster
+// of that name, else for any. What is wrong with the way to Proxmox VE is a finding, too. Found are findings of before.
 func (t *Target) Examine(ctx context.Context, named bool, found []deploy.Finding) []deploy.Finding {
 	for _, problem := range t.Record.Spec.Validate() {
 		found = append(found, incomplete(problem.Error(), "change that setting; `hive-test help settings` lists them"))
@@ -35,13 +36,19 @@ func (t *Target) Examine(ctx context.Context, named bool, found []deploy.Finding
 // patient is the fleet for findings: what is wrong with the way to Proxmox VE is a finding, too.
 func (t *Target) patient() (*proxmox.Fleet, []deploy.Finding) {
 	target := t.Record.Target
-	options := api.Options{Endpoint: target.Endpoint, Token: t.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure, Timeout: t.Settings.Proxmox.CallTimeout}
+	options := api.Options{
+		Endpoint: target.Endpoint, Token: t.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint,
+		Insecure: target.Insecure, Timeout: t.Settings.Proxmox.CallTimeout,
+	}
 	f := proxmox.New(proxmox.Options{IDBase: t.Settings.Proxmox.VMIDBase, Checks: t.checks(false)})
 	problems := options.Problems()
 	if ids := t.Settings.Proxmox.VMIDRange; ids != "" {
 		var err error
 		if f.IDRange, err = api.ParseIDRange(ids); err != nil {
-			problems = append(problems, deploy.Finding{ID: "settings", Title: "settings are complete", Status: deploy.Fail, Detail: err.Error(), Fix: "set proxmox.vmid_range to 20000-29999"})
+			problems = append(problems, deploy.Finding{
+				ID: "settings", Title: "settings are complete", Status: deploy.Fail, Detail: err.Error(),
+				Fix: "set proxmox.vmid_range to 20000-29999",
+			})
 		}
 	}
 	f.Client, _ = api.New(options) // nil where it cannot be: problems say why
@@ -57,10 +64,17 @@ func (t *Target) healthFile() string {
 	if dir == "" {
 		return ""
 	}
-	return filepath.Join(dir, "doctor", cluster.Hash(t.Record.Spec, t.Record.Target.Endpoint, t.Record.Target.Pool, t.token(), t.Settings.Proxmox.CPUOvercommit, t.Settings.TofuBin))
+	return filepath.Join(
+		dir, "doctor",
+		cluster.Hash(
+			t.Record.Spec, t.Record.Target.Endpoint, t.Record.Target.Pool, t.token(), t.Settings.Proxmox.CPUOvercommit,
+			t.Settings.TofuBin,
+		),
+	)
 }
 
-// RememberHealth lets an up within the next minute rely on that nothing was found. Where this cannot be written, up looks again.
+// RememberHealth lets an up within the next minute rely on that nothing was found. Where this cannot be written, up
+// looks again.
 func (t *Target) RememberHealth() {
 	file := t.healthFile()
 	if file == "" || os.MkdirAll(filepath.Dir(file), 0o700) != nil {

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox"
@@ -14,9 +15,11 @@ import (
 // Reaping finds the VMs on a Proxmox VE that nobody will destroy, and what it takes to destroy them.
 type Reaping struct{ reaper *proxmox.Reaper }
 
-// Reaping opens the way to Proxmox VE. Nothing else is needed: no record, no hypervisors, no OpenTofu. Self is this reap,
-// and local what this machine knows of a cluster's run (see proxmox.Reaper).
-func (t *Target) Reaping(ctx context.Context, self deploy.Run, local func(cluster.Name, string) (deploy.RunStatus, bool)) (*Reaping, error) {
+// Reaping opens the way to Proxmox VE. Nothing else is needed: no record, no hypervisors, no OpenTofu. Self is this
+// reap, and local what this machine knows of a cluster's run (see proxmox.Reaper).
+func (t *Target) Reaping(
+	ctx context.Context, self deploy.Run, local func(cluster.Name, string) (deploy.RunStatus, bool),
+) (*Reaping, error) {
 	t.Record = &cluster.Record{Name: t.Name, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox}}
 	t.fillTarget()
 	if t.Settings.Sim {

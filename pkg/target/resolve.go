@@ -5,16 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/proxmox/provision"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
-	"net/netip"
-	"net/url"
-	"os"
-	"strings"
 )
 
 // Connect makes the simulator run if the cluster lives there, and takes over how it is reached.
@@ -44,13 +45,18 @@ func (t *Target) Connect(ctx context.Context) error {
 func (t *Target) otherSimulator() error {
 	dir := remote.Quote(t.Store.Dir(t.Name))
 	if len(t.Record.Nodes) == 0 { // nothing but an owner id
-		return configError(progress.WithHint(fmt.Errorf("%s has no simulator that could have the VMs of cluster %q: nothing was changed", t.Store.Root(), t.Name),
+		return configError(progress.WithHint(fmt.Errorf(
+			"%s has no simulator that could have the VMs of cluster %q: nothing was changed", t.Store.Root(), t.Name,
+		),
 			"name the clusters directory that has with --clusters-dir"))
 	}
 	hint := "if this is a copy, use the cluster where it was made, and remove the copy: rm -r " + dir +
 		"\nif that simulator was removed, its VMs went with it: rm -r " + dir
 	if made, _, found := strings.Cut(t.Record.Target.CAFile, "/.sim/"); found && made != t.Store.Root() {
-		hint = fmt.Sprintf("it was used in %s last: hive-test %s %s --clusters-dir %s\n%s", made, t.Verb, t.Name, remote.Quote(made), hint)
+		hint = fmt.Sprintf(
+			"it was used in %s last: hive-test %s %s --clusters-dir %s\n%s", made, t.Verb, t.Name, remote.Quote(made),
+			hint,
+		)
 	}
 	return configError(progress.WithHint(
 		fmt.Errorf("the VMs of cluster %q are on another simulator than that of %s: nothing was changed", t.Name, t.Store.Root()), hint))
@@ -84,8 +90,8 @@ func (t *Target) providerMirror(otherwise string) string {
 	return otherwise
 }
 
-// Resolve takes for a cluster that is new where its machines will be: a simulator, which is started, or what the settings
-// say. The settings that are missing for it are findings.
+// Resolve takes for a cluster that is new where its machines will be: a simulator, which is started, or what the
+// settings say. The settings that are missing for it are findings.
 func (t *Target) Resolve(ctx context.Context) (missing []deploy.Finding, err error) {
 	p := t.Settings.Proxmox
 	if t.Settings.Sim {
@@ -132,7 +138,12 @@ func incompleteError(missing []deploy.Finding, hint string) error {
 func (t *Target) missingSettings() []deploy.Finding {
 	findings := t.missingAccess()
 	if len(t.Settings.Proxmox.Hypervisors) == 0 {
-		findings = append(findings, incomplete("no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes", "set proxmox.hypervisors, or TF_VAR_nodes"))
+		findings = append(
+			findings,
+			incomplete(
+				"no hypervisors: set proxmox.hypervisors, or TF_VAR_nodes", "set proxmox.hypervisors, or TF_VAR_nodes",
+			),
+		)
 	}
 	return findings
 }
@@ -163,17 +174,19 @@ func (t *Target) fillTarget() {
 	t.Record.Spec.Hypervisors = p.Hypervisors
 	t.Record.Target = cluster.Target{
 		Endpoint: p.Endpoint, CAFile: p.CAFile, Fingerprint: p.Fingerprint, Insecure: p.Insecure, Pool: p.Pool,
-		ProviderMirror: t.providerMirror(""), HypervisorSSHUser: p.SSHUsername, HypervisorSSHKeyPath: p.SSHPrivateKeyPath,
+		ProviderMirror: t.providerMirror(""), HypervisorSSHUser: p.SSHUsername,
+		HypervisorSSHKeyPath: p.SSHPrivateKeyPath,
 	}
 }
 
-// Rebuild makes of what is left of a cluster's files, or of nothing but its name and owner id, a record that is good for
-// finding and deleting its VMs only. It takes where the VMs are from what is recorded, and how that is reached from the settings. VMs that are
-// gone elsewhere prove nothing: what is recorded yields to a flag only.
+// Rebuild makes of what is left of a cluster's files, or of nothing but its name and owner id, a record that is good
+// for finding and deleting its VMs only. It takes where the VMs are from what is recorded, and how that is reached from
+// the settings. VMs that are gone elsewhere prove nothing: what is recorded yields to a flag only.
 func (t *Target) Rebuild(from deploy.Recorded) error {
 	t.Recovered = true
 	t.Record.Spec = cluster.Spec{
-		Deployer: cluster.DeployerProxmox, NodeCount: len(from.Nodes), CloudInit: from.CloudInit, Hypervisors: from.Hypervisors,
+		Deployer: cluster.DeployerProxmox, NodeCount: len(from.Nodes), CloudInit: from.CloudInit,
+		Hypervisors: from.Hypervisors,
 	}
 	if t.Settings.Sim {
 		if from.Endpoint != "" && !local(from.Endpoint) {
@@ -191,7 +204,11 @@ func (t *Target) Rebuild(from deploy.Recorded) error {
 	}
 	var problems []error
 	if target.Endpoint == "" {
-		problems = append(problems, errors.New("where the VMs are is not recorded: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT"))
+		problems = append(
+			problems,
+			errors.New("where the VMs are is not recorded: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or "+
+				"PROXMOX_VE_ENDPOINT"),
+		)
 	}
 	if t.Settings.Proxmox.Token.Reveal() == "" {
 		problems = append(problems, errors.New("no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret"))

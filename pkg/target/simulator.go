@@ -47,7 +47,9 @@ const anySimulator = "any"
 
 // startSimulator starts the simulator of a clusters directory if it does not run, and returns how it is reached. Where
 // an id is given and it is not that one, nothing is started: the error is errOtherSimulator.
-func startSimulator(ctx context.Context, environ []string, clustersDir, hosts, id string, sink progress.Sink) (simulator, error) {
+func startSimulator(
+	ctx context.Context, environ []string, clustersDir, hosts, id string, sink progress.Sink,
+) (simulator, error) {
 	program, err := findSimulator()
 	if err != nil {
 		return simulator{}, err
@@ -64,7 +66,9 @@ func startSimulator(ctx context.Context, environ []string, clustersDir, hosts, i
 		if _, err := runSimulator(ctx, environ, program, sink, start...); err != nil {
 			return simulator{}, err
 		}
-		if raw, err = runSimulator(ctx, environ, program, sink, "pve", "env", "--clusters-dir", clustersDir, "--format", "json"); err == nil {
+		if raw, err = runSimulator(
+			ctx, environ, program, sink, "pve", "env", "--clusters-dir", clustersDir, "--format", "json",
+		); err == nil {
 			break
 		}
 		if try == 2 { // once more, for one that was just killed is there for a moment longer
@@ -87,7 +91,9 @@ func startSimulator(ctx context.Context, environ []string, clustersDir, hosts, i
 const anotherSimulator = 3
 
 // runSimulator runs hive-sim, passing on what it says, and returns its standard output.
-func runSimulator(ctx context.Context, environ []string, program string, sink progress.Sink, args ...string) ([]byte, error) {
+func runSimulator(
+	ctx context.Context, environ []string, program string, sink progress.Sink, args ...string,
+) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, program, args...)
 	command.Env = environ // the simulator outlives this process, and its temporary files do
@@ -102,7 +108,9 @@ func runSimulator(ctx context.Context, environ []string, program string, sink pr
 		return nil, errOtherSimulator
 	}
 	if err != nil {
-		return nil, configError(fmt.Errorf("the simulator: hive-sim %s: %w", strings.Join(args[:2], " "), errors.New(cmp.Or(said, err.Error()))))
+		return nil, configError(fmt.Errorf(
+			"the simulator: hive-sim %s: %w", strings.Join(args[:2], " "), errors.New(cmp.Or(said, err.Error())),
+		))
 	}
 	kind := progress.Info
 	if strings.HasPrefix(said, "already running") { // said once, when it started

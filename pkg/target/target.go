@@ -81,8 +81,8 @@ func kindOf(r *cluster.Record) kind {
 	return kind{makes: true, tofu: true, open: (*Target).openProxmox}
 }
 
-// Makes reports whether the machines of a cluster are made and removed by its deployer. Else they were there before, and
-// stay.
+// Makes reports whether the machines of a cluster are made and removed by its deployer. Else they were there before,
+// and stay.
 func Makes(r *cluster.Record) bool { return kindOf(r).makes }
 
 // Makes reports whether the cluster's machines are made and removed by its deployer.
@@ -136,8 +136,9 @@ func (t *Target) token() string {
 func (t *Target) proxmoxFleet() (*proxmox.Fleet, error) {
 	target := t.Record.Target
 	client, err := api.New(api.Options{
-		Endpoint: target.Endpoint, Token: t.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint, Insecure: target.Insecure,
-		Log: t.Log, Warn: func(text string) { progress.Warn(t.Sink, text, "") },
+		Endpoint: target.Endpoint, Token: t.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint,
+		Insecure: target.Insecure,
+		Log:      t.Log, Warn: func(text string) { progress.Warn(t.Sink, text, "") },
 	})
 	if err != nil {
 		return nil, configError(err)
@@ -189,19 +190,23 @@ func (t *Target) provisioner() proxmox.Provisioner {
 	}
 	return provision.New(provision.Options{
 		Tofu: opentofu.Options{
-			Find: t.tofuOfCluster(), Env: t.Program.TofuEnviron, ProviderMirror: target.ProviderMirror, CacheDir: t.Program.CacheDir,
-			OwnerID: t.Record.Owner.ID, LogPath: t.File("tofu.log"), Sink: t.Sink, Parallelism: t.Settings.Parallelism,
+			Find: t.tofuOfCluster(), Env: t.Program.TofuEnviron, ProviderMirror: target.ProviderMirror,
+			CacheDir: t.Program.CacheDir,
+			OwnerID:  t.Record.Owner.ID, LogPath: t.File("tofu.log"), Sink: t.Sink, Parallelism: t.Settings.Parallelism,
 		},
 		Endpoint: api.BaseURL(target.Endpoint), Token: t.token(),
 		CAFile: target.CAFile, FetchCA: t.fetchCA(), Insecure: target.Insecure,
-		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath, SSHAgent: t.Settings.SSH.AgentSocket,
+		SSHUser: target.HypervisorSSHUser, SSHPrivateKeyPath: target.HypervisorSSHKeyPath,
+		SSHAgent: t.Settings.SSH.AgentSocket,
 	})
 }
 
 // needsHypervisorSSH tells whether making the cluster's VMs needs SSH to any hypervisor.
 func (t *Target) needsHypervisorSSH() bool {
 	spec := t.Record.Spec
-	return slices.ContainsFunc(spec.Hypervisors, func(h cluster.Hypervisor) bool { return spec.NeedsHypervisorSSH(h.Name) })
+	return slices.ContainsFunc(
+		spec.Hypervisors, func(h cluster.Hypervisor) bool { return spec.NeedsHypervisorSSH(h.Name) },
+	)
 }
 
 // certificateTime bounds the look at the API's certificate.

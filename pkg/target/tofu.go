@@ -14,8 +14,8 @@ import (
 // Tofu is an OpenTofu or Terraform.
 type Tofu = opentofu.Binary
 
-// FindTofu finds the OpenTofu or Terraform that clusters are made with. Where neither is there, it downloads OpenTofu if
-// download says so.
+// FindTofu finds the OpenTofu or Terraform that clusters are made with. Where neither is there, it downloads OpenTofu
+// if download says so.
 func FindTofu(ctx context.Context, program Program, settings config.Settings, download bool) (Tofu, error) {
 	search := tofuSearch(program, settings, nil)
 	if !download {
@@ -31,7 +31,8 @@ func FindTofu(ctx context.Context, program Program, settings config.Settings, do
 // tofuSearch says where tofu or terraform is looked for, and where one comes from if there is none.
 func tofuSearch(program Program, settings config.Settings, sink progress.Sink) opentofu.FindOptions {
 	options := opentofu.FindOptions{
-		Explicit: settings.TofuBin, Env: program.Environ, CacheDir: program.CacheDir, Sink: sink, Downloaders: opentofu.DefaultDownloaders(),
+		Explicit: settings.TofuBin, Env: program.Environ, CacheDir: program.CacheDir, Sink: sink,
+		Downloaders: opentofu.DefaultDownloaders(),
 	}
 	if self, err := os.Executable(); err == nil {
 		options.Beside = filepath.Dir(self)

@@ -25,8 +25,8 @@ type Backoff struct {
 	First, Max time.Duration
 	// Factor is how much longer each pause is than the one before it; 0 is 2.
 	Factor float64
-	// Jitter, from 0 to 1, is the part of a pause by which it is longer or shorter at random, so that those who met once
-	// do not meet again. Max may be exceeded by that.
+	// Jitter, from 0 to 1, is the part of a pause by which it is longer or shorter at random, so that those who met
+	// once do not meet again. Max may be exceeded by that.
 	Jitter float64
 
 	last time.Duration // without its jitter

@@ -16,8 +16,10 @@ func TestBackoff(t *testing.T) {
 		pauses wait.Backoff
 		want   []time.Duration
 	}{
-		"doubles up to its limit":       {wait.Backoff{First: 2, Max: 15}, []time.Duration{2, 4, 8, 15, 15}},
-		"grows by a factor":             {wait.Backoff{First: 2000, Max: 5000, Factor: 1.5}, []time.Duration{2000, 3000, 4500, 5000, 5000}},
+		"doubles up to its limit": {wait.Backoff{First: 2, Max: 15}, []time.Duration{2, 4, 8, 15, 15}},
+		"grows by a factor": {
+			wait.Backoff{First: 2000, Max: 5000, Factor: 1.5}, []time.Duration{2000, 3000, 4500, 5000, 5000},
+		},
 		"without a limit it stays":      {wait.Backoff{First: 7}, []time.Duration{7, 7, 7, 7, 7}},
 		"a limit below the first pause": {wait.Backoff{First: 7, Max: 3}, []time.Duration{7, 7, 7, 7, 7}},
 	} {

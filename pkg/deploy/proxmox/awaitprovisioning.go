@@ -38,19 +38,25 @@ func (f *Fleet) awaitProvisioning(ctx context.Context, r *cluster.Record, patien
 		}
 		switch {
 		case len(making) > 0 && time.Since(started) > makingTime:
-			return progress.WithHint(fmt.Errorf("still in the making: VM %d on %s", making[0].VMID, making[0].Hypervisor),
+			return progress.WithHint(fmt.Errorf(
+				"still in the making: VM %d on %s", making[0].VMID, making[0].Hypervisor,
+			),
 				fmt.Sprintf("if nothing makes it any more, on %s: qm unlock %d, then reap again", making[0].Hypervisor, making[0].VMID))
 		case len(making) == 0 && (!patience || seen < 0 || time.Since(quiet) > quietTime):
 			return nil
 		case len(making) > 0 && try == 1:
-			sink.Emit(progress.Event{Kind: progress.Wait, Message: fmt.Sprintf("VM %d, which is in the making", making[0].VMID)})
+			sink.Emit(progress.Event{
+				Kind: progress.Wait, Message: fmt.Sprintf("VM %d, which is in the making", making[0].VMID),
+			})
 		}
 	}
 	return context.Cause(ctx)
 }
 
 // provisioning are the VMs in the provisioning on leased ids, and how many VMs have such ids; -1 if none are leased.
-func (f *Fleet) provisioning(ctx context.Context, r *cluster.Record, sink progress.Sink) (making []api.VM, seen int, err error) {
+func (f *Fleet) provisioning(
+	ctx context.Context, r *cluster.Record, sink progress.Sink,
+) (making []api.VM, seen int, err error) {
 	traces, err := api.ReadTraces(ctx, f.Client)
 	if err != nil {
 		return nil, 0, err
@@ -89,7 +95,12 @@ func (f *Fleet) adoptTags(ctx context.Context, r *cluster.Record, vm api.VM, sin
 	if !hasOwner(r, vm) || completed(r, vm) || vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
 		return nil
 	}
-	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("VM %d %s on %s was left half made: it is of cluster %s", vm.VMID, vm.Name, vm.Hypervisor, r.Name)})
+	sink.Emit(progress.Event{
+		Kind: progress.Info,
+		Message: fmt.Sprintf(
+			"VM %d %s on %s was left half made: it is of cluster %s", vm.VMID, vm.Name, vm.Hypervisor, r.Name,
+		),
+	})
 	if err := f.Client.UpdateMetadata(ctx, vm.Hypervisor, vm.VMID, vm.Description, tagsOf(r, vm)); err != nil {
 		return fmt.Errorf("marking VM %d on %s as half made: %w", vm.VMID, vm.Hypervisor, err)
 	}
@@ -98,10 +109,13 @@ func (f *Fleet) adoptTags(ctx context.Context, r *cluster.Record, vm api.VM, sin
 
 // pending tells whether a VM under an id of the record may turn out to be ours when it is made to the end.
 func pending(r *cluster.Record, vm api.VM) bool {
-	return inRecord(r, vm.VMID) && !completed(r, vm) && (vm.Provisioning() || hasOwner(r, vm) && !vm.HasTag(cluster.Tag))
+	return inRecord(r, vm.VMID) && !completed(r, vm) &&
+		(vm.Provisioning() || hasOwner(r, vm) && !vm.HasTag(cluster.Tag))
 }
 
 // completed tells whether the VM was made to the end once: what it lacks now, somebody took.
 func completed(r *cluster.Record, vm api.VM) bool {
-	return slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.VMID == vm.VMID && n.Management.IsValid() })
+	return slices.ContainsFunc(
+		r.Nodes, func(n cluster.Node) bool { return n.VMID == vm.VMID && n.Management.IsValid() },
+	)
 }

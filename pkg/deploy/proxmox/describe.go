@@ -40,7 +40,8 @@ func (f *Fleet) Describe(ctx context.Context, r *cluster.Record, node cluster.No
 			told[i].Text, told[i].Err = ask(ctx, node.Hypervisor, node.VMID)
 		}
 	}
-	// The tasks of a VM that is gone, or was never made, say why. Those of an earlier one with the same id are not ours.
+	// The tasks of a VM that is gone, or was never made, say why. Those of an earlier one with the same id are not
+	// ours.
 	since := r.Owner.Created.Add(-toldSlack)
 	tasks, err := f.Client.TaskLogs(ctx, node.Hypervisor, node.VMID, since, toldTasks)
 	told[2].Text, told[2].Err = api.TaskText(tasks), err
@@ -84,8 +85,10 @@ func (f *Fleet) mine(ctx context.Context, r *cluster.Record, node cluster.Node) 
 
 // asked are the lines that a guest's agent is asked to run, each bounded within the guest.
 var asked = []string{
-	"cloud-init status --long", "ip address", "ip route", "ss -ltn", "ps -eo user,pid,etime,rss,args", "df -h", "free -m", "date",
-	"journalctl --no-pager -b -n 300", "journalctl --no-pager -b -1 -n 300", "tail -c 65536 /var/log/cloud-init-output.log",
+	"cloud-init status --long", "ip address", "ip route", "ss -ltn", "ps -eo user,pid,etime,rss,args", "df -h",
+	"free -m", "date",
+	"journalctl --no-pager -b -n 300", "journalctl --no-pager -b -1 -n 300",
+	"tail -c 65536 /var/log/cloud-init-output.log",
 }
 
 // DescribeGuest asks the guest's agent, by commands where the token may run them, else by files.
@@ -117,7 +120,10 @@ func (f *Fleet) run(ctx context.Context, node cluster.Node) (string, error) {
 func (f *Fleet) readFiles(ctx context.Context, node cluster.Node) (string, error) {
 	var b strings.Builder
 	var failure error
-	for _, path := range []string{"/run/cloud-init/status.json", "/run/cloud-init/result.json", "/var/log/cloud-init-output.log", "/proc/meminfo", "/proc/net/tcp"} {
+	for _, path := range []string{
+		"/run/cloud-init/status.json", "/run/cloud-init/result.json", "/var/log/cloud-init-output.log", "/proc/meminfo",
+		"/proc/net/tcp",
+	} {
 		raw, err := f.Client.ReadFile(ctx, node.Hypervisor, node.VMID, path)
 		if err != nil {
 			failure = errors.Join(failure, err)

@@ -18,7 +18,8 @@ import (
 // refOf is a VM as lifecycle sees it.
 func refOf(vm api.VM) deploy.VMRef {
 	return deploy.VMRef{
-		VMID: vm.VMID, Name: vm.Name, Hypervisor: vm.Hypervisor, Protected: vm.Protection, Lock: vm.Lock, Storages: vm.Storages, Snippets: vm.Snippets,
+		VMID: vm.VMID, Name: vm.Name, Hypervisor: vm.Hypervisor, Protected: vm.Protection, Lock: vm.Lock,
+		Storages: vm.Storages, Snippets: vm.Snippets,
 	}
 }
 
@@ -31,7 +32,9 @@ func (f *Fleet) Quorum(ctx context.Context) error {
 	if err != nil || status.Quorate {
 		return nil
 	}
-	return progress.WithHint(errors.New("the hypervisors have no quorum, and a deletion would lose disks and keep the VMs"),
+	return progress.WithHint(errors.New(
+		"the hypervisors have no quorum, and a deletion would lose disks and keep the VMs",
+	),
 		"bring the other hypervisors back: pvecm status")
 }
 
@@ -177,13 +180,17 @@ func (f *Fleet) sweepUnlisted(ctx context.Context, origins []api.Origin, sink pr
 				storages[origin.Hypervisor], _ = f.Client.Storages(ctx, origin.Hypervisor)
 			}
 			store, _, _ := strings.Cut(volume, ":")
-			if !slices.ContainsFunc(storages[origin.Hypervisor], func(s api.Storage) bool { return s.Name == store && !s.Holds("snippets") }) {
+			if !slices.ContainsFunc(
+				storages[origin.Hypervisor],
+				func(s api.Storage) bool { return s.Name == store && !s.Holds("snippets") },
+			) {
 				continue
 			}
 			if err := f.Client.DeleteVolume(ctx, origin.Hypervisor, volume); err != nil {
 				sink.Emit(progress.Event{
-					Kind: progress.Warning, Message: fmt.Sprintf("%s may be left on %s: %v", volume, origin.Hypervisor, err),
-					Hint: "on " + origin.Hypervisor + ": pvesm free " + volume,
+					Kind:    progress.Warning,
+					Message: fmt.Sprintf("%s may be left on %s: %v", volume, origin.Hypervisor, err),
+					Hint:    "on " + origin.Hypervisor + ": pvesm free " + volume,
 				})
 			}
 		}
@@ -211,7 +218,9 @@ func originsOf(r *cluster.Record, gone []deploy.VMRef) []api.Origin {
 		snippets := slices.DeleteFunc(slices.Clone(vm.Snippets), func(volume string) bool {
 			return !strings.HasSuffix(volume, ":snippets/"+cluster.SnippetName(vm.Name, r.Owner.ID))
 		})
-		origins = append(origins, api.Origin{VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages, Snippets: snippets})
+		origins = append(origins, api.Origin{
+			VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages, Snippets: snippets,
+		})
 	}
 	for _, node := range r.Nodes {
 		h, known := r.Spec.Hypervisor(node.Hypervisor)
@@ -238,7 +247,8 @@ func (f *Fleet) sameName(ctx context.Context, r *cluster.Record, sink progress.S
 		if !vm.HasTag(cluster.Tag) || !vm.HasTag(string(r.Name)) {
 			continue
 		}
-		if _, err := f.Client.Live(ctx, vm); err == nil { // else it may be the cluster's own, and that is said elsewhere
+		// else it may be the cluster's own, and that is said elsewhere
+		if _, err := f.Client.Live(ctx, vm); err == nil {
 			others = append(others, fmt.Sprintf("VM %d on %s", vm.VMID, vm.Hypervisor))
 		}
 	}

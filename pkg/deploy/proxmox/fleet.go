@@ -23,8 +23,8 @@ type Options struct {
 	IDBase  int // the first id to choose; 0 lets the name decide
 	// Parallelism is how many VMs are changed at a time; 0 is all.
 	Parallelism int
-	// LockDir holds the locks of this machine on VM ids, and ClaimLasts is how long a lease of a run that vanished keeps
-	// others away.
+	// LockDir holds the locks of this machine on VM ids, and ClaimLasts is how long a lease of a run that vanished
+	// keeps others away.
 	LockDir    string
 	ClaimLasts time.Duration
 	Checks     Checks
@@ -34,8 +34,9 @@ type Options struct {
 
 // Checks is what is looked at before up besides Proxmox VE itself.
 type Checks struct {
-	More          []api.Check
-	Login         func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) // nil: nobody logs in there
+	More []api.Check
+	// nil: nobody logs in there
+	Login         func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string)
 	CPUOvercommit int
 	Healthy       func() bool // whether all was well a moment ago; nil: not known
 	Skip          bool
@@ -72,8 +73,8 @@ type Provisioner interface {
 // Deployer makes a cluster's VMs by a provisioner, and does all else by asking Proxmox VE.
 type Deployer struct {
 	*Fleet
-	// Provisioner returns what makes and removes VMs. It is asked when that is needed: what it is told is known only when
-	// the run has begun.
+	// Provisioner returns what makes and removes VMs. It is asked when that is needed: what it is told is known only
+	// when the run has begun.
 	Provisioner func() Provisioner
 }
 

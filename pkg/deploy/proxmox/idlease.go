@@ -25,7 +25,11 @@ func (f *Fleet) idLeases(r *cluster.Record) (*api.IDLeases, error) {
 		Who: r.Owner.Who(), For: f.ClaimLasts, Now: f.Client.Now,
 	})
 	if err != nil {
-		return nil, &deploy.PreflightError{Findings: []deploy.Finding{{ID: "locks", Status: deploy.Fail, Title: "locks on VM ids", Detail: err.Error(), Fix: "set lock_dir to a directory that can be written"}}}
+		return nil,
+			&deploy.PreflightError{Findings: []deploy.Finding{{
+				ID: "locks", Status: deploy.Fail, Title: "locks on VM ids", Detail: err.Error(),
+				Fix: "set lock_dir to a directory that can be written",
+			}}}
 	}
 	f.leases = leases
 	return leases, nil
@@ -41,7 +45,9 @@ func (f *Fleet) Acquire(ctx context.Context, r, before *cluster.Record, sink pro
 	var old, fresh, kept cluster.Nodes
 	for _, node := range r.Staying() {
 		switch {
-		case before == nil || !slices.ContainsFunc(before.Nodes, func(n cluster.Node) bool { return n.Name == node.Name }):
+		case before == nil || !slices.ContainsFunc(
+			before.Nodes, func(n cluster.Node) bool { return n.Name == node.Name },
+		):
 			fresh = append(fresh, node)
 		case !slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.VMID == node.VMID }):
 			old, kept = append(old, node), append(kept, node)
@@ -97,7 +103,9 @@ func (f *Fleet) unlisted(ctx context.Context, r *cluster.Record, nodes cluster.N
 	if len(hidden) == 0 {
 		return nil
 	}
-	return progress.WithHint(fmt.Errorf("VMs of the cluster are there that Proxmox VE does not list: %s", strings.Join(hidden, ", ")),
+	return progress.WithHint(fmt.Errorf(
+		"VMs of the cluster are there that Proxmox VE does not list: %s", strings.Join(hidden, ", "),
+	),
 		"repeat the command; if it stays so, the API token lacks VM.Audit on /vms: `hive-test doctor "+string(r.Name)+"` tells, and prints the command that grants it")
 }
 
@@ -146,7 +154,10 @@ func (f *Fleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, 
 			"put terraform.tfstate back, or begin anew with `hive-test down %s`", node.Name, node.VMID, r.Name)
 		return progress.WithNodes(err, node.Name)
 	}
-	sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name, Message: fmt.Sprintf("VM %d was left half made: deleting it first", node.VMID)})
+	sink.Emit(progress.Event{
+		Kind: progress.Info, Node: node.Name,
+		Message: fmt.Sprintf("VM %d was left half made: deleting it first", node.VMID),
+	})
 	return f.destroyOne(ctx, r, remaining[i])
 }
 
@@ -172,7 +183,10 @@ func (f *Fleet) ReleaseAll(ctx context.Context, r *cluster.Record, sink progress
 func (f *Fleet) released(sink progress.Sink, err error) {
 	f.unreleased = err != nil
 	if err != nil {
-		sink.Emit(progress.Event{Kind: progress.Warning, Message: "a claim on VM ids could not be given up and ends by itself: " + err.Error()})
+		sink.Emit(progress.Event{
+			Kind:    progress.Warning,
+			Message: "a claim on VM ids could not be given up and ends by itself: " + err.Error(),
+		})
 	}
 }
 

@@ -59,7 +59,10 @@ func newSite(t *testing.T) *site {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
-	s := &site{t: t, endpoint: endpoint, http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}}
+	s := &site{
+		t: t, endpoint: endpoint,
+		http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}},
+	}
 	t.Cleanup(func() {
 		s.http.CloseIdleConnections()
 		if err := server.Close(); err != nil {
@@ -127,7 +130,10 @@ func (s *site) machine(locks string, ids api.IDRange) *machine {
 func record(name, owner string, nodes int) *cluster.Record {
 	return &cluster.Record{
 		Name: cluster.Name(name), Owner: cluster.Owner{ID: owner, User: "me", Host: name},
-		Spec: cluster.Spec{Deployer: cluster.DeployerProxmox, NodeCount: nodes, Hypervisors: []cluster.Hypervisor{{Name: "pve1"}, {Name: "pve2"}, {Name: "pve3"}}},
+		Spec: cluster.Spec{
+			Deployer: cluster.DeployerProxmox, NodeCount: nodes,
+			Hypervisors: []cluster.Hypervisor{{Name: "pve1"}, {Name: "pve2"}, {Name: "pve3"}},
+		},
 	}
 }
 
@@ -147,7 +153,9 @@ func (m *machine) up(ctx context.Context, r *cluster.Record, meet func()) error 
 	for _, n := range r.Nodes {
 		names = append(names, n.Name)
 	}
-	if err := errors.Join(m.fleet.CheckOwnership(ctx, r), m.fleet.EnsureFree(ctx, r, names, progress.Discard)); err != nil {
+	if err := errors.Join(
+		m.fleet.CheckOwnership(ctx, r), m.fleet.EnsureFree(ctx, r, names, progress.Discard),
+	); err != nil {
 		return err
 	}
 	failures := make([]error, len(r.Nodes))
@@ -164,7 +172,8 @@ func (m *machine) up(ctx context.Context, r *cluster.Record, meet func()) error 
 
 func (m *machine) create(ctx context.Context, r *cluster.Record, n cluster.Node) error {
 	upid, err := m.call("POST", "/nodes/"+n.Hypervisor+"/qemu", url.Values{
-		"vmid": {strconv.Itoa(n.VMID)}, "name": {n.Name}, "tags": {strings.Join(cluster.Tags(r.Name), ";")}, "description": {cluster.Description(r.Name, r.Owner)},
+		"vmid": {strconv.Itoa(n.VMID)}, "name": {n.Name}, "tags": {strings.Join(cluster.Tags(r.Name), ";")},
+		"description": {cluster.Description(r.Name, r.Owner)},
 	})
 	if err != nil && strings.Contains(err.Error(), "already exists") {
 		m.mu.Lock()
@@ -194,7 +203,9 @@ func (m *machine) down(ctx context.Context, r *cluster.Record) error {
 func TestTwoMachinesAtOnce(t *testing.T) {
 	s := newSite(t)
 	const theirs = 20002
-	s.must("POST", "/nodes/pve2/qemu", url.Values{"vmid": {strconv.Itoa(theirs)}, "name": {"theirs"}, "memory": {"512"}})
+	s.must("POST", "/nodes/pve2/qemu", url.Values{
+		"vmid": {strconv.Itoa(theirs)}, "name": {"theirs"}, "memory": {"512"},
+	})
 	config := func() any { return s.must("GET", "/nodes/pve2/qemu/20002/config", nil) }
 	for config().(map[string]any)["lock"] != nil {
 		time.Sleep(time.Millisecond)
@@ -275,7 +286,8 @@ func TestFreeDeletesWhatIsHalfMade(t *testing.T) {
 	complete := *r
 	complete.Nodes = cluster.Nodes{r.Nodes[0]}
 	complete.Nodes[0].Management = netip.MustParseAddr("10.0.0.1")
-	if err := m.fleet.EnsureFree(t.Context(), &complete, []string{"ci-1"}, progress.Discard); err == nil || !strings.Contains(err.Error(), "complete") {
+	if err := m.fleet.EnsureFree(t.Context(), &complete, []string{"ci-1"}, progress.Discard); err == nil ||
+		!strings.Contains(err.Error(), "complete") {
 		t.Errorf("a VM that was complete once: %v", err)
 	}
 	var told progress.Memory
@@ -315,7 +327,9 @@ func TestDestroyTriesAgain(t *testing.T) {
 	m.fleet.Parallelism = 2
 	r := record("ci", "me", 3)
 	for i := range 3 {
-		r.Nodes = append(r.Nodes, cluster.Node{Name: r.Name.Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1"})
+		r.Nodes = append(r.Nodes, cluster.Node{
+			Name: r.Name.Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1",
+		})
 		if err := m.create(t.Context(), r, r.Nodes[i]); err != nil {
 			t.Fatal(err)
 		}

@@ -48,10 +48,15 @@ func (f *Fleet) inUse(ctx context.Context, r *cluster.Record, ref deploy.VMRef) 
 			return nil
 		}
 	}
-	return progress.WithHint(fmt.Errorf("%s was not finished by an earlier up, and would be made anew, but it runs: %s has started it", ref, who),
+	return progress.WithHint(fmt.Errorf(
+		"%s was not finished by an earlier up, and would be made anew, but it runs: %s has started it", ref, who,
+	),
 		fmt.Sprintf("save what is needed from its disks; then %s makes it anew, or `hive-test down %s` begins from nothing", deploy.AllowReplace, r.Name))
 }
 
 func starts(t api.Task) bool {
-	return slices.ContainsFunc([]string{"qmstart", "hastart", "qmreboot", "qmreset"}, func(kind string) bool { return strings.HasPrefix(t.Type, kind) })
+	return slices.ContainsFunc(
+		[]string{"qmstart", "hastart", "qmreboot", "qmreset"},
+		func(kind string) bool { return strings.HasPrefix(t.Type, kind) },
+	)
 }

@@ -52,7 +52,9 @@ func (f *Fleet) listVMs(ctx context.Context, r *cluster.Record) (ours []deploy.V
 		}
 		if errs[i] != nil {
 			failures = append(failures, errs[i])
-			unseen = append(unseen, deploy.VMRef{VMID: candidates[i].VMID, Name: candidates[i].Name, Hypervisor: candidates[i].Hypervisor})
+			unseen = append(unseen, deploy.VMRef{
+				VMID: candidates[i].VMID, Name: candidates[i].Name, Hypervisor: candidates[i].Hypervisor,
+			})
 			continue
 		}
 		if mine, why := api.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); mine {
@@ -60,10 +62,15 @@ func (f *Fleet) listVMs(ctx context.Context, r *cluster.Record) (ours []deploy.V
 		} else if hasOwner(r, vm) {
 			foreign = append(foreign, &deploy.UnmarkedError{VM: refOf(vm), Why: why, Mend: remark(r, vm)})
 		} else if name, owner, _ := cluster.ParseOwner(vm.Description); owner == r.Owner.ID && name != r.Name {
-			foreign = append(foreign, progress.WithHint(fmt.Errorf("VM %d %s on %s has the owner id %s, and is of cluster %s, not %s", vm.VMID, vm.Name, vm.Hypervisor, owner, name, r.Name),
+			foreign = append(foreign, progress.WithHint(fmt.Errorf(
+				"VM %d %s on %s has the owner id %s, and is of cluster %s, not %s", vm.VMID, vm.Name, vm.Hypervisor,
+				owner, name, r.Name,
+			),
 				fmt.Sprintf("hive-test down %s --owner %s", name, owner)+simFlag(r)))
 		} else if inRecord(r, vm.VMID) {
-			foreign = append(foreign, fmt.Errorf("VM %d %s on %s is not ours: %s", vm.VMID, vm.Name, vm.Hypervisor, why))
+			foreign = append(
+				foreign, fmt.Errorf("VM %d %s on %s is not ours: %s", vm.VMID, vm.Name, vm.Hypervisor, why),
+			)
 		}
 	}
 	if len(unseen) > 0 {
@@ -102,7 +109,9 @@ func (f *Fleet) candidates(ctx context.Context, r *cluster.Record) (listed, live
 func candidatesOf(r *cluster.Record, listed []api.VM) []api.VM {
 	byID := map[int]api.VM{}
 	for _, node := range r.Nodes {
-		byID[node.VMID] = api.VM{VMID: node.VMID, Name: node.Name, Hypervisor: node.Hypervisor, Type: "qemu", Pool: r.Target.Pool}
+		byID[node.VMID] = api.VM{
+			VMID: node.VMID, Name: node.Name, Hypervisor: node.Hypervisor, Type: "qemu", Pool: r.Target.Pool,
+		}
 	}
 	for _, vm := range listed {
 		if mentions(r, vm) || len(r.Nodes) == 0 && vm.Type == "qemu" && vm.HasTag(cluster.Tag) {
@@ -132,7 +141,8 @@ func hasOwner(r *cluster.Record, vm api.VM) bool {
 // remark is what gives a VM back the marks by which it is known.
 func remark(r *cluster.Record, vm api.VM) string {
 	if vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
-		return fmt.Sprintf("pvesh set /pools --poolid %s --vms %d --allow-move 1", r.Target.Pool, vm.VMID) // it may be in another, and pools in pools
+		// it may be in another, and pools in pools
+		return fmt.Sprintf("pvesh set /pools --poolid %s --vms %d --allow-move 1", r.Target.Pool, vm.VMID)
 	}
 	return fmt.Sprintf("on %s: qm set %d --tags '%s'", vm.Hypervisor, vm.VMID, strings.Join(tagsOf(r, vm), ";"))
 }

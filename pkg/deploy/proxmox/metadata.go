@@ -22,7 +22,9 @@ func (f *Fleet) UpdateMetadata(ctx context.Context, r *cluster.Record) error {
 		case state.err != nil:
 			failures[i] = fmt.Errorf("%s: VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, state.err)
 		case !state.ours:
-			failures[i] = fmt.Errorf("%s: VM %d on %s is not ours: %s", node.Name, node.VMID, node.Hypervisor, state.why)
+			failures[i] = fmt.Errorf(
+				"%s: VM %d on %s is not ours: %s", node.Name, node.VMID, node.Hypervisor, state.why,
+			)
 		default:
 			failures[i] = f.mark(ctx, r, node, state.vm)
 		}

@@ -60,11 +60,16 @@ func (f *Fleet) Machines(ctx context.Context, r *cluster.Record) []deploy.Machin
 		node := r.Nodes[i]
 		switch {
 		case errors.Is(state.err, api.ErrNotFound):
-			machines[i] = deploy.Machine{Gone: true, Err: fmt.Errorf("VM %d of %s does not exist any more", node.VMID, node.Name)}
+			machines[i] = deploy.Machine{
+				Gone: true, Err: fmt.Errorf("VM %d of %s does not exist any more", node.VMID, node.Name),
+			}
 		case state.err != nil:
 			machines[i].Err = state.err
 		case !state.ours:
-			machines[i] = deploy.Machine{Gone: true, Err: fmt.Errorf("VM %d, which was that of %s, is not ours: %s", node.VMID, node.Name, state.why)}
+			machines[i] = deploy.Machine{
+				Gone: true,
+				Err:  fmt.Errorf("VM %d, which was that of %s, is not ours: %s", node.VMID, node.Name, state.why),
+			}
 		default:
 			machines[i].ID = state.vm.Machine
 		}

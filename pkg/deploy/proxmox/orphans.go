@@ -23,8 +23,8 @@ type Reaper struct {
 	Pool  string // in which VMs must be to count; empty: anywhere
 	// Self is this reap, without cluster and owner.
 	Self deploy.Run
-	// Local is what is known on this machine of a cluster's run, beside its run lease on Proxmox VE; known is false where
-	// nothing is.
+	// Local is what is known on this machine of a cluster's run, beside its run lease on Proxmox VE; known is false
+	// where nothing is.
 	Local func(name cluster.Name, owner string) (life deploy.RunStatus, known bool)
 
 	// by owner: VMs as they were found, and those that an earlier reap has deleted and maybe not swept up after
@@ -68,7 +68,9 @@ func readEach(n int, do func(i int)) {
 
 // orphans reads every listed VM that is tagged as hive-test's and may be of a cluster that the rule covers, live. What
 // cannot be read, or does not say whose it is, is told and left alone.
-func (p *Reaper) orphans(ctx context.Context, listed []api.VM, rule deploy.ReapRule) (strays []deploy.Orphan, unread []api.VM, err error) {
+func (p *Reaper) orphans(
+	ctx context.Context, listed []api.VM, rule deploy.ReapRule,
+) (strays []deploy.Orphan, unread []api.VM, err error) {
 	listed = slices.DeleteFunc(slices.Clone(listed), func(vm api.VM) bool {
 		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
 	})
@@ -79,7 +81,12 @@ func (p *Reaper) orphans(ctx context.Context, listed []api.VM, rule deploy.ReapR
 		case errors.Is(err, api.ErrNotFound):
 		case err != nil:
 			blind[i] = true
-			p.Sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf("VM %d on %s: cannot determine the owner: %v", listed[i].VMID, listed[i].Hypervisor, err)})
+			p.Sink.Emit(progress.Event{
+				Kind: progress.Warning,
+				Message: fmt.Sprintf(
+					"VM %d on %s: cannot determine the owner: %v", listed[i].VMID, listed[i].Hypervisor, err,
+				),
+			})
 		default:
 			found[i] = p.orphanOf(vm)
 		}
@@ -109,10 +116,16 @@ func (p *Reaper) orphanOf(vm api.VM) *deploy.Orphan {
 		ours, why = api.Ours(vm, name, owner.ID, p.Pool)
 	}
 	if !ours {
-		p.Sink.Emit(progress.Event{Kind: progress.Output, Message: fmt.Sprintf("VM %d %s on %s is left alone: %s", vm.VMID, vm.Name, vm.Hypervisor, why)})
+		p.Sink.Emit(progress.Event{
+			Kind:    progress.Output,
+			Message: fmt.Sprintf("VM %d %s on %s is left alone: %s", vm.VMID, vm.Name, vm.Hypervisor, why),
+		})
 		return nil
 	}
-	return &deploy.Orphan{VMRef: refOf(vm), Cluster: name, Owner: owner.ID, Expires: owner.Expires, Created: madeAt(owner.ID, vm.Created), Held: vm.HasTag(cluster.HoldTag)}
+	return &deploy.Orphan{
+		VMRef: refOf(vm), Cluster: name, Owner: owner.ID, Expires: owner.Expires, Created: madeAt(owner.ID, vm.Created),
+		Held: vm.HasTag(cluster.HoldTag),
+	}
 }
 
 // madeAt is when a cluster was made: its owner id tells, or else its VM.
@@ -145,7 +158,10 @@ func (p *Reaper) runs(traces api.Traces, strays []deploy.Orphan) []deploy.RunSta
 
 func lifeOf(m api.RunLease) deploy.RunStatus {
 	self := process.Process{Place: m.Place, PID: m.PID, Start: m.Start}
-	return deploy.RunStatus{Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.Dead(), Destroys: m.Destroys, Provisioning: m.Provisioning}
+	return deploy.RunStatus{
+		Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.Dead(), Destroys: m.Destroys,
+		Provisioning: m.Provisioning,
+	}
 }
 
 // Alive looks once more whether a run is at work on the cluster.

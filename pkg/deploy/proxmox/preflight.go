@@ -44,16 +44,21 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []deploy.Findin
 		if away && ctx.Err() == nil {
 			finding := deploy.Finding{
 				ID: "pve-hypervisors", Title: "hypervisors exist and are online", Status: deploy.Fail,
-				Detail: fmt.Sprintf("%s is on %s, which does not answer: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err),
-				Fix:    fmt.Sprintf("bring back %s: pvecm status", r.Nodes[i].Hypervisor),
+				Detail: fmt.Sprintf(
+					"%s is on %s, which does not answer: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err,
+				),
+				Fix: fmt.Sprintf("bring back %s: pvecm status", r.Nodes[i].Hypervisor),
 			}
 			if api.TimedOut(state.err) {
 				finding.Status, finding.Unmade, finding.Fix = deploy.Warn, true, api.CallTimeoutFix
-				finding.Detail = fmt.Sprintf("not checked: %s on %s: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err)
+				finding.Detail = fmt.Sprintf(
+					"not checked: %s on %s: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err,
+				)
 			}
 			unread = append(unread, finding)
 		}
-		if away || state.ours || state.err == nil && hasOwner(r, state.vm) { // of one that lost its marks, up says how it gets them back
+		// of one that lost its marks, up says how it gets them back
+		if away || state.ours || state.err == nil && hasOwner(r, state.vm) {
 			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)
 		}
 	}

@@ -29,13 +29,17 @@ func (p *Reaper) Plan(ctx context.Context, rule deploy.ReapRule) (*deploy.ReapPl
 	}
 	traces, err := api.ReadTraces(ctx, p.Fleet.Client)
 	if err != nil {
-		p.Sink.Emit(progress.Event{Kind: progress.Warning, Message: "whether runs are at work cannot be seen, and only expiries count: " + err.Error()})
+		p.Sink.Emit(progress.Event{
+			Kind:    progress.Warning,
+			Message: "whether runs are at work cannot be seen, and only expiries count: " + err.Error(),
+		})
 	}
 	rule.Now = p.Fleet.Client.Now()
 	lives := p.runs(traces, strays)
 	p.remember(strays, listed, traces)
 	return &deploy.ReapPlan{
-		Unread: len(unread), Verdicts: deploy.Evaluate(strays, lives, rule), Ended: deploy.Ended(strays, lives, rule), Errs: map[string]error{},
+		Unread: len(unread), Verdicts: deploy.Evaluate(strays, lives, rule), Ended: deploy.Ended(strays, lives, rule),
+		Errs: map[string]error{},
 		Traces: slices.Concat(
 			p.deadRunLeases(traces, strays, unread, rule), p.deadIDLeases(traces, unread, rule),
 			p.lostSnippets(snippets, listed, traces, rule),
@@ -44,11 +48,15 @@ func (p *Reaper) Plan(ctx context.Context, rule deploy.ReapRule) (*deploy.ReapPl
 }
 
 // deadRunLeases are run leases that nobody stands behind any more and that tell nothing of VMs that are there.
-func (p *Reaper) deadRunLeases(traces api.Traces, strays []deploy.Orphan, unread []api.VM, rule deploy.ReapRule) []deploy.Trace {
+func (p *Reaper) deadRunLeases(
+	traces api.Traces, strays []deploy.Orphan, unread []api.VM, rule deploy.ReapRule,
+) []deploy.Trace {
 	var dead []deploy.Trace
 	for _, m := range traces.RunLeases {
 		l := lifeOf(m)
-		telling := l.Unfinished() && slices.ContainsFunc(strays, func(s deploy.Orphan) bool { return s.Owner == l.Owner })
+		telling := l.Unfinished() && slices.ContainsFunc(
+			strays, func(s deploy.Orphan) bool { return s.Owner == l.Owner },
+		)
 		if telling || mayBeOf(unread, l.Cluster) || l.Alive(rule.Now) || !rule.Covers(l.Cluster) {
 			continue
 		}
@@ -70,8 +78,10 @@ func (p *Reaper) deadIDLeases(traces api.Traces, unread []api.VM, rule deploy.Re
 		}
 		dead = append(dead, deploy.Trace{
 			Pool: c.Pool, Cluster: c.Cluster, Owner: c.OwnerID, Action: deploy.ReapDelete,
-			Detail: fmt.Sprintf("a claim on VM ids %d-%d until %s", c.First, c.Last, c.Until.UTC().Format(time.RFC3339)),
-			Drop:   func(ctx context.Context) error { return api.DropIDLease(ctx, p.Fleet.Client, c) },
+			Detail: fmt.Sprintf(
+				"a claim on VM ids %d-%d until %s", c.First, c.Last, c.Until.UTC().Format(time.RFC3339),
+			),
+			Drop: func(ctx context.Context) error { return api.DropIDLease(ctx, p.Fleet.Client, c) },
 		})
 	}
 	return dead

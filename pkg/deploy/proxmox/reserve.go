@@ -26,7 +26,11 @@ func (f *Fleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, 
 		if findings, _ := f.Preflight(ctx, r); len(deploy.Failed(findings)) > 0 {
 			return nil, &deploy.PreflightError{Findings: deploy.Failed(findings)}
 		}
-		return nil, &deploy.PreflightError{Findings: []deploy.Finding{{ID: "pve-ids", Status: deploy.Fail, Title: "free VM ids", Detail: err.Error(), Fix: progress.HintOf(err)}}}
+		return nil,
+			&deploy.PreflightError{Findings: []deploy.Finding{{
+				ID: "pve-ids", Status: deploy.Fail, Title: "free VM ids", Detail: err.Error(),
+				Fix: progress.HintOf(err),
+			}}}
 	}
 	return nodes, nil
 }
@@ -63,7 +67,8 @@ func (f *Fleet) Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, e
 			return nil, &deploy.PreflightError{Findings: deploy.Failed(findings)}
 		}
 		return nil, &deploy.PreflightError{Findings: []deploy.Finding{{
-			ID: "pve-addresses", Title: "free addresses", Detail: err.Error(), Fix: "widen network.addresses and network.data_addresses, or remove clusters that hold addresses: hive-test status lists them",
+			ID: "pve-addresses", Title: "free addresses", Detail: err.Error(),
+			Fix: "widen network.addresses and network.data_addresses, or remove clusters that hold addresses: hive-test status lists them",
 		}}}
 	}
 	return nodes, nil

@@ -29,7 +29,9 @@ func (f *Fleet) LeaseRun(ctx context.Context, run deploy.Run, sink progress.Sink
 			Destroys: run.Destroys, Provisioning: run.Provisioning, Disks: disksOf(run.Deletes),
 		},
 		Warn: func(err error) {
-			sink.Emit(progress.Event{Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error()})
+			sink.Emit(progress.Event{
+				Kind: progress.Warning, Message: "other machines may take this run for dead: " + err.Error(),
+			})
 		},
 		Woke: func(slept time.Duration, gone bool) { sink.Emit(wokeEvent(run.Cluster, slept, gone)) },
 	})
@@ -67,14 +69,16 @@ func (l runLease) WarnUnseen(ctx context.Context, sink progress.Sink) {
 		return
 	}
 	sink.Emit(progress.Event{
-		Kind: progress.Warning, Message: "other machines cannot see that this run is at work: reap there would delete the cluster if it expires meanwhile",
-		Hint: poolsHint(l.fleet.Client.TokenID()),
+		Kind:    progress.Warning,
+		Message: "other machines cannot see that this run is at work: reap there would delete the cluster if it expires meanwhile",
+		Hint:    poolsHint(l.fleet.Client.TokenID()),
 	})
 }
 
 // poolsHint is how a token gets to make pools.
 func poolsHint(token string) string {
-	return "let the token make pools: pveum role add HiveTestClaims --privs Pool.Allocate,Pool.Audit; pveum acl modify /pool --tokens '" + token + "' --roles HiveTestClaims"
+	return "let the token make pools: pveum role add HiveTestClaims --privs Pool.Allocate,Pool.Audit; pveum acl modify /pool --tokens '" +
+		token + "' --roles HiveTestClaims"
 }
 
 // Emit watches for the end of up: from then on the cluster is no half-made one.

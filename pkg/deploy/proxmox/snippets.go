@@ -52,7 +52,9 @@ func (f *Fleet) tellUnlooked(host api.Hypervisor, why error, sink progress.Sink)
 		kind = progress.Output
 	}
 	if _, told := f.unlooked.LoadOrStore(host.Name, true); !told {
-		sink.Emit(progress.Event{Kind: kind, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", host.Name, why)})
+		sink.Emit(progress.Event{
+			Kind: kind, Message: fmt.Sprintf("it was not looked whether snippets are left on %s: %v", host.Name, why),
+		})
 	}
 }
 
@@ -80,7 +82,9 @@ func (f *Fleet) snippetsOn(ctx context.Context, host api.Hypervisor) ([]snippet,
 		}
 		for _, v := range volumes {
 			if node, owner, ok := cluster.ParseSnippet(path.Base(v.ID)); ok {
-				found = append(found, snippet{volume: v.ID, hypervisor: hypervisor, node: node, owner: owner, shared: storage.Shared})
+				found = append(found, snippet{
+					volume: v.ID, hypervisor: hypervisor, node: node, owner: owner, shared: storage.Shared,
+				})
 			}
 		}
 	}
@@ -92,7 +96,9 @@ func (f *Fleet) dropSnippets(ctx context.Context, owner string, sink progress.Si
 	var failures []error
 	err := f.eachSnippet(ctx, sink, func(s snippet) {
 		if s.owner == owner {
-			sink.Emit(progress.Event{Kind: progress.Info, Message: "left behind, deleting it: " + s.volume + " on " + s.hypervisor})
+			sink.Emit(progress.Event{
+				Kind: progress.Info, Message: "left behind, deleting it: " + s.volume + " on " + s.hypervisor,
+			})
 			failures = append(failures, f.Client.DeleteVolume(ctx, s.hypervisor, s.volume))
 		}
 	})
@@ -115,7 +121,9 @@ func (p *Reaper) snippets(ctx context.Context) (found []snippet) {
 
 // lostSnippets are the snippets of clusters of which nothing else is there: no VM, no run lease. Those on storages that
 // other Proxmox VEs may use, too, are only told.
-func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Traces, rule deploy.ReapRule) []deploy.Trace {
+func (p *Reaper) lostSnippets(
+	found []snippet, listed []api.VM, traces api.Traces, rule deploy.ReapRule,
+) []deploy.Trace {
 	var lost []deploy.Trace
 	age := snippetAge
 	if rule.OlderThan > 0 {
@@ -135,12 +143,17 @@ func (p *Reaper) lostSnippets(found []snippet, listed []api.VM, traces api.Trace
 			continue
 		}
 		if s.shared {
-			p.Sink.Emit(progress.Event{Kind: progress.Output, Message: fmt.Sprintf("%s is left alone: no VM here has it, but its storage may be another Proxmox VE's, too", s.volume)})
+			p.Sink.Emit(progress.Event{
+				Kind: progress.Output,
+				Message: fmt.Sprintf("%s is left alone: no VM here has it, but its storage may be another Proxmox "+
+					"VE's, too", s.volume),
+			})
 			continue
 		}
 		lost = append(lost, deploy.Trace{
-			Cluster: name, Owner: s.owner, Detail: "snippets of VMs that are gone, on " + s.hypervisor, Action: deploy.ReapDelete,
-			Drop: func(ctx context.Context) error { return p.Fleet.dropSnippets(ctx, s.owner, p.Sink) },
+			Cluster: name, Owner: s.owner, Detail: "snippets of VMs that are gone, on " + s.hypervisor,
+			Action: deploy.ReapDelete,
+			Drop:   func(ctx context.Context) error { return p.Fleet.dropSnippets(ctx, s.owner, p.Sink) },
 		})
 	}
 	return lost

@@ -32,7 +32,8 @@ import (
 // stateFile is what Up has made of a cluster, in the cluster's directory.
 const stateFile = "simhosts.json"
 
-// image is what disks are made of where the cluster's image needs SSH to the hypervisor: the same one as a volume that needs none.
+// image is what disks are made of where the cluster's image needs SSH to the hypervisor: the same one as a volume that
+// needs none.
 const image = "local:import/debian-12-genericcloud-amd64.qcow2"
 
 // Deployer makes VMs on a simulator. All else is asked of Proxmox VE, as for VMs that OpenTofu has made.
@@ -63,7 +64,8 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 		plan.Changes = append(plan.Changes, c)
 	}
 	if slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.Template > 0 }) {
-		return plan, fmt.Errorf("deployer %s clones no templates: use %s", cluster.DeployerSimHosts, cluster.DeployerProxmox)
+		return plan,
+			fmt.Errorf("deployer %s clones no templates: use %s", cluster.DeployerSimHosts, cluster.DeployerProxmox)
 	}
 	for _, node := range r.Nodes {
 		was, known := l.made[node.Name]
@@ -76,7 +78,10 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 		case !was.Made:
 			add(node.Name, deploy.Change{Action: deploy.Replace, Unfinished: true})
 		case was.Settings != settings(r, node):
-			return plan, fmt.Errorf("%s was made with other settings, and deployer %s changes none: use %s", node.Name, cluster.DeployerSimHosts, cluster.DeployerProxmox)
+			return plan, fmt.Errorf(
+				"%s was made with other settings, and deployer %s changes none: use %s", node.Name,
+				cluster.DeployerSimHosts, cluster.DeployerProxmox,
+			)
 		case vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner):
 			add(node.Name, deploy.Change{Action: deploy.Update})
 		}
@@ -113,7 +118,8 @@ func (d Deployer) Up(ctx context.Context, r deploy.Request) (deploy.Result, erro
 	failures := each(plan.Changes, func(c deploy.Change) error { return d.apply(context.WithoutCancel(ctx), r, c, l) })
 	failure := &deploy.Failure{Step: "create", Err: errors.Join(failures...)}
 	done := map[deploy.Action]*[]string{
-		deploy.Create: &result.Created, deploy.Replace: &result.Created, deploy.Update: &result.Updated, deploy.Delete: &result.Deleted,
+		deploy.Create: &result.Created, deploy.Replace: &result.Created, deploy.Update: &result.Updated,
+		deploy.Delete: &result.Deleted,
 	}
 	for i, change := range plan.Changes {
 		if failures[i] == nil {
@@ -121,7 +127,9 @@ func (d Deployer) Up(ctx context.Context, r deploy.Request) (deploy.Result, erro
 			continue
 		}
 		failure.Missing = append(failure.Missing, change.Node)
-		failure.Problems = append(failure.Problems, deploy.Problem{Nodes: []string{change.Node}, Summary: failures[i].Error()})
+		failure.Problems = append(failure.Problems, deploy.Problem{
+			Nodes: []string{change.Node}, Summary: failures[i].Error(),
+		})
 	}
 	if failure.Err != nil && ctx.Err() == nil {
 		return result, failure
@@ -138,7 +146,9 @@ func (d Deployer) apply(ctx context.Context, r deploy.Request, change deploy.Cha
 	}
 	node := r.Nodes[slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == change.Node })]
 	if change.Action == deploy.Update {
-		return d.Client.UpdateMetadata(ctx, node.Hypervisor, node.VMID, cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name))
+		return d.Client.UpdateMetadata(
+			ctx, node.Hypervisor, node.VMID, cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name),
+		)
 	}
 	host, _ := r.Spec.Hypervisor(node.Hypervisor)
 	m := machine{VMID: node.VMID, Hypervisor: node.Hypervisor, Settings: settings(r, node)}
@@ -166,7 +176,9 @@ func (d Deployer) Down(ctx context.Context, r deploy.Request) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(each(slices.Collect(maps.Keys(l.made)), func(name string) error { return d.delete(ctx, name, l) })...)
+	return errors.Join(
+		each(slices.Collect(maps.Keys(l.made)), func(name string) error { return d.delete(ctx, name, l) })...,
+	)
 }
 
 // each does something with all of a list at once, and returns the error of each.
@@ -253,7 +265,9 @@ func address(static netip.Prefix, gateway string) string {
 
 // settings tells VMs that were made of the same from others. What others may change of a VM that exists is not in it.
 func settings(r deploy.Request, node cluster.Node) string {
-	return cluster.Hash(r.Spec.CPUCores, r.Spec.MemoryMB, r.Spec.DiskSizeGB, r.Spec.ManagementBridge, r.Spec.DataBridge, node.VMID)
+	return cluster.Hash(
+		r.Spec.CPUCores, r.Spec.MemoryMB, r.Spec.DiskSizeGB, r.Spec.ManagementBridge, r.Spec.DataBridge, node.VMID,
+	)
 }
 
 // ledger is what was made, as it is on disk at each moment. It is safe for concurrent use.

@@ -55,7 +55,9 @@ func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{Use: p.settings.binary(), Short: "The simulated hive"}
 	flags := root.PersistentFlags()
 	flags.String("config", "", "config file")
-	for _, name := range []string{"access-key", "secret-key", "host", "base-dir", "nats-host", "nats-token", "nats-subject"} {
+	for _, name := range []string{
+		"access-key", "secret-key", "host", "base-dir", "nats-host", "nats-token", "nats-subject",
+	} {
 		flags.String(name, "", "takes the place of the environment and the config file")
 	}
 	flags.String("config-dir", p.defaultLayout().ConfigDir, "Configuration directory")
@@ -99,7 +101,10 @@ func (p *program) version() error {
 	if err := p.injected("version"); err != nil {
 		return err
 	}
-	p.say("%s %s (simulated-%s) %s/%s", p.settings.name(), p.settings.Version, p.settings.Era, runtime.GOOS, runtime.GOARCH)
+	p.say(
+		"%s %s (simulated-%s) %s/%s", p.settings.name(), p.settings.Version, p.settings.Era, runtime.GOOS,
+		runtime.GOARCH,
+	)
 	return nil
 }
 
@@ -144,7 +149,9 @@ func (p *program) initCommand() *cobra.Command {
 		flags.StringVar(&ttl, "token-ttl", "30m", "How long the join token is valid")
 		flags.BoolVar(&o.NoExternal, "no-external", false, "No external network")
 		flags.StringVar(&o.ExternalMode, "external-mode", "", "External network: pool, or nothing")
-		for _, name := range []string{"external-iface", "external-source", "external-pool", "external-gateway", "gateway-ip"} {
+		for _, name := range []string{
+			"external-iface", "external-source", "external-pool", "external-gateway", "gateway-ip",
+		} {
 			flags.String(name, "", "Of the external network")
 		}
 		flags.Int("external-prefix-len", 24, "Of the external network")
@@ -212,7 +219,8 @@ func (o *options) check() error {
 
 func (o options) member() member {
 	return member{
-		Name: o.Node, BindIP: o.Bind, ClusterIP: o.ClusterBind, Region: o.Region, AZ: o.AZ, Port: o.Port, Advertise: o.Advertise,
+		Name: o.Node, BindIP: o.Bind, ClusterIP: o.ClusterBind, Region: o.Region, AZ: o.AZ, Port: o.Port,
+		Advertise: o.Advertise,
 	}
 }
 

@@ -155,7 +155,8 @@ func (p *program) writeNode(n installed) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(n.config(p.settings.configName()), []byte(p.nodeConf(n)), 0o600) // last: it marks an initialized node
+	// last: it marks an initialized node
+	return writeFile(n.config(p.settings.configName()), []byte(p.nodeConf(n)), 0o600)
 }
 
 // nodeConf is hive.toml or spinifex.toml.
@@ -169,7 +170,9 @@ func (p *program) nodeConf(n installed) string {
 	line("version = %q\nepoch = 1\nnode = %q", version, n.Node)
 	if w := n.Network; w != nil {
 		line("\n[network]\nexternal_mode = %q\nexternal_dhcp = true", w.Mode)
-		line("\n[[network.external_pools]]\nname = \"wan\"\nsource = \"dhcp\"\ngateway = %q\nprefix_len = 24", w.Gateway)
+		line(
+			"\n[[network.external_pools]]\nname = \"wan\"\nsource = \"dhcp\"\ngateway = %q\nprefix_len = 24", w.Gateway,
+		)
 		line("\n[bootstrap]\naccount_id = %q\nvpc_id = %q\nsubnet_id = %q", adminAccount, w.VPC, w.Subnet)
 	}
 	p.ownConf(n, line)
@@ -214,7 +217,10 @@ func (p *program) ownConf(n installed, line func(format string, args ...any)) {
 func (p *program) storeConf(n installed) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("version = \"1.0\"\nregion = %q\nhost = \"0.0.0.0\"\nport = %d\n\n[rs]\ndata = 2\nparity = 1", n.Region, storePort)
+	line(
+		"version = \"1.0\"\nregion = %q\nhost = \"0.0.0.0\"\nport = %d\n\n[rs]\ndata = 2\nparity = 1", n.Region,
+		storePort,
+	)
 	if n.distributed() {
 		for i, name := range n.names() {
 			line("\n[[db]]\nid = %d\nhost = %q\nport = %d\naccess_key_id = %q\nsecret_access_key = %q",

@@ -58,8 +58,13 @@ func (p *program) runDaemon() error {
 func (d *daemon) run() error {
 	p := d.program
 	if p.settings.spx() && p.settings.CPUs <= hostReserve {
-		p.logf("ERROR host below minimum reserve — daemon refuses to start vcpu=%d reserveVCPU=%d", p.settings.CPUs, hostReserve)
-		return fmt.Errorf("validate host reserve: host has %d vCPU, reserve needs more than %d", p.settings.CPUs, hostReserve)
+		p.logf(
+			"ERROR host below minimum reserve — daemon refuses to start vcpu=%d reserveVCPU=%d", p.settings.CPUs,
+			hostReserve,
+		)
+		return fmt.Errorf(
+			"validate host reserve: host has %d vCPU, reserve needs more than %d", p.settings.CPUs, hostReserve,
+		)
 	}
 	o, err := p.busOf(d.config.self(), "daemon", []string{statusTopic, typesTopic}, d.answer)
 	if err != nil {

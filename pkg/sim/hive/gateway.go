@@ -103,7 +103,9 @@ func (g *gateway) awaitQuorum(ctx context.Context) {
 func (p *program) bootstrapFile(base string) string {
 	files := []string{filepath.Join(base, "config", "bootstrap.json")}
 	if p.settings.spx() {
-		files = []string{filepath.Join(base, "bootstrap.json"), filepath.Join(base, "awsgw", "bootstrap.json"), files[0]}
+		files = []string{
+			filepath.Join(base, "bootstrap.json"), filepath.Join(base, "awsgw", "bootstrap.json"), files[0],
+		}
 	}
 	for _, file := range files {
 		if exists(file) {

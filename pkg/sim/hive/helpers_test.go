@@ -104,7 +104,12 @@ func (n *node) command(ctx context.Context, env []string, args ...string) *exec.
 	}
 	cmd := exec.CommandContext(ctx, executable)
 	cmd.Args = append([]string{"hive"}, args...)
-	cmd.Env = append([]string{"HOME=" + n.home, "GORACE=atexit_sleep_ms=0", "HIVE_SIM_ERA=" + string(n.era), "PATH=" + os.Getenv("PATH")}, env...)
+	cmd.Env = append(
+		[]string{
+			"HOME=" + n.home, "GORACE=atexit_sleep_ms=0", "HIVE_SIM_ERA=" + string(n.era), "PATH=" + os.Getenv("PATH"),
+		},
+		env...,
+	)
 	cmd.Dir = n.home
 	return cmd
 }
@@ -136,7 +141,9 @@ func (n *node) must(args ...string) outcome {
 }
 
 func (n *node) init(count int, more ...string) []string {
-	args := []string{"admin", "init", "--node", n.name, "--nodes", fmt.Sprint(count), "--bind", n.ip, "--formation-timeout", "60s"}
+	args := []string{
+		"admin", "init", "--node", n.name, "--nodes", fmt.Sprint(count), "--bind", n.ip, "--formation-timeout", "60s",
+	}
 	if n.spx() {
 		args = append(args, "--no-external")
 	}
@@ -153,12 +160,19 @@ func (n *node) env(service string) []string {
 	values := map[string][]string{
 		"nats": {"CONFIG_PATH=" + n.config("nats/nats.conf")},
 		"predastore": {
-			"PREDASTORE_BASE_PATH=" + n.data("predastore/"), "PREDASTORE_CONFIG_PATH=" + n.config("predastore/predastore.toml"),
+			"PREDASTORE_BASE_PATH=" + n.data("predastore/"),
+			"PREDASTORE_CONFIG_PATH=" + n.config("predastore/predastore.toml"),
 			"PREDASTORE_TLS_CERT=" + n.config("server.pem"), "PREDASTORE_TLS_KEY=" + n.config("server.key"),
-			"PREDASTORE_HOST=" + n.ip, "PREDASTORE_PORT=8443", "PREDASTORE_NODE_ID=" + strings.TrimPrefix(n.name, "node"),
+			"PREDASTORE_HOST=" + n.ip, "PREDASTORE_PORT=8443",
+			"PREDASTORE_NODE_ID=" + strings.TrimPrefix(n.name, "node"),
 		},
-		"viperblock": {"CONFIG_PATH=" + n.toml(), "VIPERBLOCK_PLUGIN_PATH=" + n.data("plugin.so"), "BASE_DIR=" + n.data("viperblock/")},
-		"daemon":     {"CONFIG_PATH=" + n.toml(), "BASE_DIR=" + n.data(n.daemonName()) + "/", "WAL_DIR=" + n.data(n.daemonName())},
+		"viperblock": {
+			"CONFIG_PATH=" + n.toml(), "VIPERBLOCK_PLUGIN_PATH=" + n.data("plugin.so"),
+			"BASE_DIR=" + n.data("viperblock/"),
+		},
+		"daemon": {
+			"CONFIG_PATH=" + n.toml(), "BASE_DIR=" + n.data(n.daemonName()) + "/", "WAL_DIR=" + n.data(n.daemonName()),
+		},
 		"awsgw": {
 			"CONFIG_PATH=" + n.toml(), "BASE_DIR=" + n.data(""),
 			"AWSGW_TLS_CERT=" + n.config("server.pem"), "AWSGW_TLS_KEY=" + n.config("server.key"),
@@ -448,7 +462,9 @@ func (n *node) call(action string, change func(*aws.Credentials, *string, *time.
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if key.AccessKeyID != "" {
 		sum := sha256.Sum256([]byte(body))
-		if err := v4.NewSigner().SignHTTP(n.t.Context(), key, request, hex.EncodeToString(sum[:]), service, "eu-west-1", at); err != nil {
+		if err := v4.NewSigner().SignHTTP(
+			n.t.Context(), key, request, hex.EncodeToString(sum[:]), service, "eu-west-1", at,
+		); err != nil {
 			n.t.Fatal(err)
 		}
 	}

@@ -30,7 +30,8 @@ func TestThreeNodes(t *testing.T) {
 			if n.credentials() != members[0].credentials() {
 				t.Errorf("%s has other credentials than node 1", n.name)
 			}
-			if h := n.health(); h.Node != n.name || strings.Join(h.Services, ",") != "nats,predastore,viperblock,daemon,awsgw,vpcd,ui" {
+			if h := n.health(); h.Node != n.name ||
+				strings.Join(h.Services, ",") != "nats,predastore,viperblock,daemon,awsgw,vpcd,ui" {
 				t.Errorf("/health of %s: %+v", n.name, h)
 			}
 			for _, port := range []string{"4222", "4248", "8222", "8443", "6660", "7660", "4432", "9999"} {
@@ -49,7 +50,8 @@ func TestThreeNodes(t *testing.T) {
 		if members[0].health().ConfigHash == members[1].health().ConfigHash {
 			t.Error("config_hash differs between nodes of a real cluster")
 		}
-		if got := members[0].must("get", "nodes").stdout; statuses(got) != "Ready Ready Ready" || strings.Contains(got, "ROLES") != (era == EraSpx) {
+		if got := members[0].must("get", "nodes").stdout; statuses(got) != "Ready Ready Ready" ||
+			strings.Contains(got, "ROLES") != (era == EraSpx) {
 			t.Errorf("get nodes: %s", got)
 		}
 		if name := members[0].of("hive", "spinifex") + "-nats-node2"; members[0].peers()[name] == 0 {
@@ -69,7 +71,8 @@ func TestEachServiceIsAProcessOfItsOwn(t *testing.T) {
 			t.Error("with a dead object store its ports are closed, and all else is as before")
 		}
 		last.kill1("nats")
-		if h := last.health(); h.Status != "running" || h.ServiceHealth["nats"] != "ok" || h.ServiceHealth["predastore"] != "ok" {
+		if h := last.health(); h.Status != "running" || h.ServiceHealth["nats"] != "ok" ||
+			h.ServiceHealth["predastore"] != "ok" {
 			t.Errorf("/health without NATS: %+v", h)
 		}
 		eventually(t, "a NATS that was killed leaves /routez", func() bool { return len(members[0].peers()) == 1 })
@@ -77,7 +80,11 @@ func TestEachServiceIsAProcessOfItsOwn(t *testing.T) {
 			code, _ := last.call("DescribeInstanceTypes", nil)
 			return code == 200
 		})
-		if got := last.run("get", "nodes"); got.code != 1 || !strings.Contains(got.stderr, "Error: failed to connect to NATS: NATS connect failed: nats: no servers available for connection") {
+		if got := last.run("get", "nodes"); got.code != 1 ||
+			!strings.Contains(
+				got.stderr,
+				"Error: failed to connect to NATS: NATS connect failed: nats: no servers available for connection",
+			) {
 			t.Errorf("get nodes without the own NATS: %+v", got)
 		}
 		eventually(t, "the daemon is heard through another node's NATS", func() bool {
@@ -126,7 +133,9 @@ func TestFormationServer(t *testing.T) {
 	if code, body, _ := leader.get(leader.managerURL() + "/health"); code != 404 || body != "404 page not found\n" {
 		t.Errorf("/health during formation: %d %q", code, body)
 	}
-	if _, body, _ := leader.get(leader.managerURL() + "/formation/status"); strings.TrimSpace(body) != `{"complete":false,"joined":1,"expected":2}` {
+	if _, body, _ := leader.get(
+		leader.managerURL() + "/formation/status",
+	); strings.TrimSpace(body) != `{"complete":false,"joined":1,"expected":2}` {
 		t.Errorf("/formation/status: %s", body)
 	}
 	for _, tt := range []struct {
@@ -146,7 +155,8 @@ func TestFormationServer(t *testing.T) {
 	}
 	eventually(t, "whoever asks gets all keys", func() bool {
 		_, body, _ := leader.get(leader.managerURL() + "/formation/status")
-		return strings.Contains(body, `"complete":true`) && strings.Contains(body, `"master_key":"`) && strings.Contains(body, "PRIVATE KEY")
+		return strings.Contains(body, `"complete":true`) && strings.Contains(body, `"master_key":"`) &&
+			strings.Contains(body, "PRIVATE KEY")
 	})
 	if got := <-done; got.code != 0 || !strings.Contains(got.stdout, "All 2 nodes joined!") {
 		t.Errorf("init: %+v", got)
@@ -172,7 +182,8 @@ func TestWhatInitPrintsNeverWorks(t *testing.T) {
 	eras(t, func(t *testing.T, era Era) {
 		members := nodes(t, era, 2)
 		printed := form(t, members)
-		if key := members[0].credentials(); strings.Contains(printed.stdout, key.AccessKeyID) || !strings.Contains(printed.stdout, "Access Key: AKIA") {
+		if key := members[0].credentials(); strings.Contains(printed.stdout, key.AccessKeyID) ||
+			!strings.Contains(printed.stdout, "Access Key: AKIA") {
 			t.Error("a cluster's init prints a key that is replaced afterwards")
 		}
 	})
@@ -288,7 +299,8 @@ func TestHelpListsFlagsOnePerLine(t *testing.T) {
 			got := nodes(t, tt.era, 1)[0].must(strings.Fields(tt.args)...)
 			first := map[string]bool{}
 			for line := range strings.Lines(got.stdout) {
-				if words := strings.Fields(line); len(words) > 0 && strings.HasPrefix(line, " ") || strings.HasPrefix(line, "Available") {
+				if words := strings.Fields(line); len(words) > 0 && strings.HasPrefix(line, " ") ||
+					strings.HasPrefix(line, "Available") {
 					first[words[0]] = true
 				}
 			}
@@ -323,12 +335,17 @@ func TestDirectories(t *testing.T) {
 		if era == EraSpx {
 			more = []string{"--token", leader.read(leader.config("join-token"))}
 		}
-		follower.must(follower.join(leader, append(more, "--data-dir", elsewhere, global, filepath.Join(follower.home, "ignored"))...)...)
+		follower.must(
+			follower.join(
+				leader, append(more, "--data-dir", elsewhere, global, filepath.Join(follower.home, "ignored"))...,
+			)...,
+		)
 		<-done
 		if !strings.Contains(leader.read(leader.config("nats/nats.conf")), filepath.Join(leader.home, "mine/nats")) {
 			t.Error("init keeps its data elsewhere")
 		}
-		if !strings.Contains(follower.read(follower.config("nats/nats.conf")), elsewhere) || exists(filepath.Join(follower.home, "ignored")) {
+		if !strings.Contains(follower.read(follower.config("nats/nats.conf")), elsewhere) ||
+			exists(filepath.Join(follower.home, "ignored")) {
 			t.Error("join has taken another directory than --data-dir")
 		}
 	})
@@ -342,7 +359,8 @@ func TestConfigurationFiles(t *testing.T) {
 		form(t, members)
 		own := members[1].read(members[1].toml())
 		for _, want := range []string{
-			`node = "node10"`, "[nodes.node10.daemon]", "[nodes.node10.awsgw]", "[nodes.node10.nats.acl]", "[nodes.node10.vpcd]",
+			`node = "node10"`, "[nodes.node10.daemon]", "[nodes.node10.awsgw]", "[nodes.node10.nats.acl]",
+			"[nodes.node10.vpcd]",
 			"host = \"" + members[1].ip + ":8443\"", "node_id = 2", "[nodes.node1]\n", "[nodes.node3]\n",
 		} {
 			if !strings.Contains(own, want) {
@@ -356,7 +374,8 @@ func TestConfigurationFiles(t *testing.T) {
 		}
 		bootstrap := members[1].of(members[1].config("bootstrap.json"), members[1].data("awsgw/bootstrap.json"))
 		for path, want := range map[string]bool{
-			bootstrap: true, members[1].config("system-credentials.json"): era == EraSpx, members[1].config("master.key"): true,
+			bootstrap: true, members[1].config("system-credentials.json"): era == EraSpx,
+			members[1].config("master.key"):                 true,
 			members[1].config("predastore/predastore.toml"): true, members[1].config("join-token"): false,
 		} {
 			if exists(path) != want {
@@ -364,10 +383,13 @@ func TestConfigurationFiles(t *testing.T) {
 			}
 		}
 		conf := members[0].read(members[0].config("nats/nats.conf"))
-		if strings.Contains(conf, "nats-route://") != (era == EraSpx) || strings.Contains(conf, "\ntls {") != (era == EraSpx) {
+		if strings.Contains(conf, "nats-route://") != (era == EraSpx) ||
+			strings.Contains(conf, "\ntls {") != (era == EraSpx) {
 			t.Errorf("nats.conf:\n%s", conf)
 		}
-		if got := members[0].must("version").stdout; !strings.HasPrefix(got, members[0].daemonName()+" v0.4.0-sim (simulated-"+string(era)+") ") {
+		if got := members[0].must("version").stdout; !strings.HasPrefix(
+			got, members[0].daemonName()+" v0.4.0-sim (simulated-"+string(era)+") ",
+		) {
 			t.Errorf("version: %q", got)
 		}
 	})
@@ -392,7 +414,8 @@ func TestForceAgainstARunningNodeChangesItsCA(t *testing.T) {
 		n.start("daemon")
 		n.listens("4432")
 		before := n.read(n.config("ca.pem"))
-		if got := n.run(n.init(3, "--force")...); got.code != 1 || !strings.Contains(got.stderr, "address already in use") {
+		if got := n.run(n.init(3, "--force")...); got.code != 1 ||
+			!strings.Contains(got.stderr, "address already in use") {
 			t.Errorf("forced init beside a daemon: %+v", got)
 		}
 		if n.read(n.config("ca.pem")) == before {
@@ -410,10 +433,12 @@ func TestJoinTokenIsNeeded(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("join token file: %v %v", info, err)
 	}
-	if code, body, _ := leader.get("http://" + leader.ip + ":4432/formation/health"); code != 400 || !strings.Contains(body, "HTTP request to an HTTPS server") {
+	if code, body, _ := leader.get("http://" + leader.ip + ":4432/formation/health"); code != 400 ||
+		!strings.Contains(body, "HTTP request to an HTTPS server") {
 		t.Errorf("plain HTTP: %d %s", code, body)
 	}
-	if _, err := leader.client(false).Get("https://" + leader.ip + ":4432/formation/health"); err == nil || !strings.Contains(err.Error(), "IP SANs") {
+	if _, err := leader.client(false).Get("https://" + leader.ip + ":4432/formation/health"); err == nil ||
+		!strings.Contains(err.Error(), "IP SANs") {
 		t.Errorf("the formation server's certificate names no address: %v", err)
 	}
 	got := members[1].run(members[1].join(leader, "--token", "spx_join_wrong")...)
@@ -461,7 +486,9 @@ func TestGateway(t *testing.T) {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	n := nodes(t, EraPre, 1)[0]
-	n.settings(map[string]any{"fail": map[string]Failure{"init": {Exit: 3, Stderr: "boom"}, "service awsgw": {Stderr: "no gateway today"}}})
+	n.settings(map[string]any{"fail": map[string]Failure{
+		"init": {Exit: 3, Stderr: "boom"}, "service awsgw": {Stderr: "no gateway today"},
+	}})
 	if got := n.run(n.init(1)...); got.code != 3 || !strings.Contains(got.stderr, "boom") {
 		t.Errorf("init: %+v", got)
 	}
@@ -495,7 +522,9 @@ func TestNoPeers(t *testing.T) {
 	t.Parallel()
 	members := cluster(t, EraPre, 3, nil)
 	members[2].settings(map[string]any{"no_peers": true})
-	eventually(t, "it leaves the others", func() bool { return len(members[0].peers()) == 1 && len(members[2].peers()) == 0 })
+	eventually(
+		t, "it leaves the others", func() bool { return len(members[0].peers()) == 1 && len(members[2].peers()) == 0 },
+	)
 	if !members[2].runs() {
 		t.Error("a node that runs goes on without peers")
 	}

@@ -94,7 +94,8 @@ func (p *program) externalNetwork(o options) *network {
 		return nil
 	}
 	return &network{
-		Mode: "pool", Gateway: gateway, VPC: "vpc-" + randomText(17, lowerAlnum), Subnet: "subnet-" + randomText(17, lowerAlnum),
+		Mode: "pool", Gateway: gateway, VPC: "vpc-" + randomText(17, lowerAlnum),
+		Subnet: "subnet-" + randomText(17, lowerAlnum),
 	}
 }
 
@@ -147,7 +148,9 @@ func (p *program) form(o options, b bundle) error {
 	select {
 	case <-f.complete:
 	case <-time.After(o.FormationTimeout):
-		return fmt.Errorf("❌ formation timed out after %s: %d/%d nodes joined", o.FormationTimeout, len(f.members()), o.Nodes)
+		return fmt.Errorf(
+			"❌ formation timed out after %s: %d/%d nodes joined", o.FormationTimeout, len(f.members()), o.Nodes,
+		)
 	}
 	return p.finishFormation(o, f, b)
 }
@@ -158,7 +161,8 @@ func serveTLS(listener net.Listener, cert, key []byte) (net.Listener, error) {
 		listener.Close()
 		return nil, fmt.Errorf("read the server's certificate: %w", err)
 	}
-	return tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}), nil
+	return tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}),
+		nil
 }
 
 func (p *program) joinToken(o options) (string, error) {

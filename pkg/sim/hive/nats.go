@@ -57,7 +57,9 @@ func (p *program) runNATS() error {
 	if err := p.writePID(p.setting("data-dir"), "nats"); err != nil {
 		return p.failStart("nats", err)
 	}
-	o := natsOptions{Listen: net.JoinHostPort(p.setting("host"), p.setting("port")), Name: "nats", Store: p.setting("data-dir")}
+	o := natsOptions{
+		Listen: net.JoinHostPort(p.setting("host"), p.setting("port")), Name: "nats", Store: p.setting("data-dir"),
+	}
 	if file := p.setting("config"); file != "" {
 		var err error
 		if o, err = readNATSConf(file); err != nil {
@@ -86,7 +88,8 @@ func (p *program) runNATS() error {
 
 func (p *program) newNATS(o natsOptions) (*natsServer, error) {
 	n := &natsServer{
-		natsOptions: o, program: p, id: "N" + randomText(20, upperAlnum), started: time.Now(), records: newRecords(o.Store),
+		natsOptions: o, program: p, id: "N" + randomText(20, upperAlnum), started: time.Now(),
+		records: newRecords(o.Store),
 		clients: map[*link][]string{}, routes: map[string]*route{},
 	}
 	if o.CertFile == "" {
@@ -102,7 +105,9 @@ func (p *program) newNATS(o natsOptions) (*natsServer, error) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
-	n.tls = &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, MinVersion: tls.VersionTLS12}
+	n.tls = &tls.Config{
+		Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, MinVersion: tls.VersionTLS12,
+	}
 	return n, nil
 }
 
@@ -397,7 +402,9 @@ const routesPerPeer = 4
 
 func (n *natsServer) monitorHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /routez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, n.routez()) })
+	mux.HandleFunc(
+		"GET /routez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, n.routez()) },
+	)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
@@ -412,13 +419,16 @@ func (n *natsServer) monitorHandler() http.Handler {
 }
 
 func (n *natsServer) routez() routez {
-	answer := routez{ServerID: n.id, ServerName: n.Name, Now: time.Now().UTC().Format(time.RFC3339Nano), Routes: []routeEntry{}}
+	answer := routez{
+		ServerID: n.id, ServerName: n.Name, Now: time.Now().UTC().Format(time.RFC3339Nano), Routes: []routeEntry{},
+	}
 	for _, r := range n.connected() {
 		host, _, _ := net.SplitHostPort(r.link.conn.RemoteAddr().String())
 		for range routesPerPeer {
 			answer.Routes = append(answer.Routes, routeEntry{
-				RID: len(answer.Routes) + 1, RemoteID: "N" + r.name, RemoteName: r.name, DidSolicit: true, IsConfigured: true,
-				IP: host, Port: clusterPort,
+				RID: len(answer.Routes) + 1, RemoteID: "N" + r.name, RemoteName: r.name, DidSolicit: true,
+				IsConfigured: true,
+				IP:           host, Port: clusterPort,
 			})
 		}
 	}

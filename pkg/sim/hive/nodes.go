@@ -88,7 +88,8 @@ func (p *program) tableRows(config nodeConfig, statuses map[string]nodeStatus) [
 	for i, name := range names {
 		entry := config.Nodes[name]
 		row := nodeStatus{
-			Node: name, Status: "NotReady", Host: entry.Host, Region: entry.Region, AZ: entry.AZ, Services: entry.services(),
+			Node: name, Status: "NotReady", Host: entry.Host, Region: entry.Region, AZ: entry.AZ,
+			Services: entry.services(),
 		}
 		guests := "-"
 		if heard, ok := statuses[name]; ok {

@@ -75,7 +75,9 @@ func (p *program) openStore() error {
 		return err
 	}
 	// The API's port is opened behind the service's back: where it is taken, the service goes on without.
-	listener, err := listenTLS(net.JoinHostPort(p.setting("host"), p.setting("port")), p.setting("tls-cert"), p.setting("tls-key"))
+	listener, err := listenTLS(
+		net.JoinHostPort(p.setting("host"), p.setting("port")), p.setting("tls-cert"), p.setting("tls-key"),
+	)
 	if err != nil {
 		p.logf("ERROR Server error error=%q", err)
 		return nil
@@ -144,7 +146,10 @@ func (p *program) openStoreNode(config storeConfig, id int) error {
 func answerStore(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(http.StatusForbidden)
-	fmt.Fprint(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`)
+	fmt.Fprint(
+		w,
+		`<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`,
+	)
 }
 
 // runViperblock is `service viperblock start`, which needs its plugin for nbdkit.

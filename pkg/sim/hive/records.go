@@ -86,8 +86,8 @@ func (r *records) save() {
 	if err != nil {
 		return
 	}
-	// A directory that was removed beneath a running NATS is its owner's doing. Nothing is synced to the disk: nodes are
-	// many.
+	// A directory that was removed beneath a running NATS is its owner's doing. Nothing is synced to the disk: nodes
+	// are many.
 	if err := os.MkdirAll(filepath.Dir(r.file), 0o750); err == nil && os.WriteFile(r.file+".new", text, 0o600) == nil {
 		os.Rename(r.file+".new", r.file)
 	}

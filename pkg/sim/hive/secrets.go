@@ -82,7 +82,9 @@ func (p *program) writeBootstrap(l layout, masterKey []byte, s shared) error {
 	adm, errAdmin := seal(masterKey, s.AdminSecret)
 	text, errText := json.Marshal(bootstrap{
 		Version: "1.0", AccessKeyID: s.AccessKey, EncryptedSecret: own, AccountID: systemAccount,
-		Admin: bootstrapAdmin{AccountID: adminAccount, UserName: "admin", AccessKeyID: s.AdminAccess, EncryptedSecret: adm},
+		Admin: bootstrapAdmin{
+			AccountID: adminAccount, UserName: "admin", AccessKeyID: s.AdminAccess, EncryptedSecret: adm,
+		},
 	})
 	if err := errors.Join(errOwn, errAdmin, errText); err != nil {
 		return fmt.Errorf("encode bootstrap.json: %w", err)

@@ -53,7 +53,10 @@ func (p *program) serviceCommand() *cobra.Command {
 		c.AddCommand(
 			p.command("start", "Start the "+name+" service", func() error { return p.startService(s) }),
 			p.command("stop", "Stop the "+name+" service", func() error { return p.stopService(name) }),
-			p.command("status", "Get status of the "+name+" service", func() error { p.say("%s service status: ...", name); return nil }),
+			p.command(
+				"status", "Get status of the "+name+" service",
+				func() error { p.say("%s service status: ...", name); return nil },
+			),
 		)
 		parent.AddCommand(c)
 	}

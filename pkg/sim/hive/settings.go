@@ -54,16 +54,19 @@ type Settings struct {
 	Secrets map[string]string `json:"secrets"`
 
 	// How strict it is. Numbers are seconds and are not scaled, unless it is said.
-	SeedRace    bool    `json:"seed_race"`    // gateways that fill the cluster's records at once: one dies; default true
+	// gateways that fill the cluster's records at once: one dies; default true
+	SeedRace    bool    `json:"seed_race"`
 	SeedWindow  float64 `json:"seed_window"`  // how long the first gateway needs for it; default 0.5
 	StopTimeout float64 `json:"stop_timeout"` // what a daemon needs to end when there is no NATS any more; default 10
 	StaleRoutes float64 `json:"stale_routes"` // how long a silent peer stays in /routez; default 1, really about 60
-	GatewayWait float64 `json:"gateway_wait"` // what a gateway waits for a daemon that it knows and that is silent; default 3
-	DHCPRetries int     `json:"dhcp_retries"` // spx, external network, no vpcd: a daemon's attempts before it runs; default 0, really 60
-	Keygen      float64 `json:"keygen"`       // what init needs for its keys, scaled; default 0, really 3 to 18
-	OVN         bool    `json:"ovn"`          // the node has Open vSwitch and OVN, so that vpcd starts
-	CPUs        int     `json:"cpus"`         // of the node; default 8
-	UsedCPUs    int     `json:"used_cpus"`    // of them, those that guests have taken
+	// what a gateway waits for a daemon that it knows and that is silent; default 3
+	GatewayWait float64 `json:"gateway_wait"`
+	// spx, external network, no vpcd: a daemon's attempts before it runs; default 0, really 60
+	DHCPRetries int     `json:"dhcp_retries"`
+	Keygen      float64 `json:"keygen"`    // what init needs for its keys, scaled; default 0, really 3 to 18
+	OVN         bool    `json:"ovn"`       // the node has Open vSwitch and OVN, so that vpcd starts
+	CPUs        int     `json:"cpus"`      // of the node; default 8
+	UsedCPUs    int     `json:"used_cpus"` // of them, those that guests have taken
 
 	// Faults, for tests of those who judge hive.
 	Fail          map[string]Failure `json:"fail"`           // by command: init, join, version, get, "service NAME"

@@ -66,7 +66,8 @@ func parseAuthorization(header string) (authorization, bool) {
 	credential, okCredential := strings.CutPrefix(parts[0], "Credential=")
 	headers, okHeaders := strings.CutPrefix(parts[1], "SignedHeaders=")
 	scope := strings.Split(credential, "/")
-	if !okCredential || !okHeaders || !strings.HasPrefix(parts[2], "Signature=") || len(scope) != 5 || scope[4] != "aws4_request" {
+	if !okCredential || !okHeaders || !strings.HasPrefix(parts[2], "Signature=") || len(scope) != 5 ||
+		scope[4] != "aws4_request" {
 		return authorization{}, false
 	}
 	return authorization{
@@ -91,6 +92,8 @@ func signAgain(r *http.Request, body []byte, secretKey string, auth authorizatio
 	}
 	sum := sha256.Sum256(body)
 	secret := aws.Credentials{AccessKeyID: auth.accessKey, SecretAccessKey: secretKey}
-	err = v4.NewSigner().SignHTTP(context.Background(), secret, again, hex.EncodeToString(sum[:]), auth.service, auth.region, at)
+	err = v4.NewSigner().SignHTTP(
+		context.Background(), secret, again, hex.EncodeToString(sum[:]), auth.service, auth.region, at,
+	)
 	return again.Header.Get("Authorization"), err
 }

@@ -67,7 +67,8 @@ func TestServicesWithoutTheirSettings(t *testing.T) {
 			{"no certificate", "predastore", without(n.env("predastore"), "TLS_CERT"), 0, "TLS cert is not set\n"},
 			{"no key", "predastore", without(n.env("predastore"), "TLS_KEY"), 0, "TLS key is not set\n"},
 			{
-				"CONFIG_PATH of other services", "predastore", append(n.env("predastore"), n.of("HIVE", "SPINIFEX")+"_CONFIG_PATH="+n.toml()), 1,
+				"CONFIG_PATH of other services", "predastore",
+				append(n.env("predastore"), n.of("HIVE", "SPINIFEX")+"_CONFIG_PATH="+n.toml()), 1,
 				"Error starting predastore service: failed to initialize server: failed to read config: Error parsing " + n.toml() + " toml: cannot",
 			},
 			{"no variables", "nats", nil, 1, "[FTL] Error listening on port: [0.0.0.0:9999]:4222"},
@@ -115,7 +116,9 @@ func TestOptionalServices(t *testing.T) {
 		n.listens("4222")
 		for _, service := range []string{"viperblock", "vpcd"} {
 			r := n.start(service)
-			eventually(t, service+" runs", func() bool { return strings.Contains(r.output(t), service+" service started") })
+			eventually(
+				t, service+" runs", func() bool { return strings.Contains(r.output(t), service+" service started") },
+			)
 		}
 		n.start("ui")
 		n.listens("3000")
@@ -155,7 +158,10 @@ func TestPlaces(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(root, tt.made), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		p := &program{settings: Settings{Era: tt.era}, home: filepath.Join(root, "home"), env: map[string]string{"SIM_HOST_ROOT": root, "USER": tt.user}}
+		p := &program{
+			settings: Settings{Era: tt.era}, home: filepath.Join(root, "home"),
+			env: map[string]string{"SIM_HOST_ROOT": root, "USER": tt.user},
+		}
 		got := p.defaultLayout()
 		if got.DataDir != filepath.Join(root, tt.data) || p.logDirectory(got) != filepath.Join(root, tt.log) {
 			t.Errorf("%s as %s with %q: %+v, logs in %s", tt.era, tt.user, tt.made, got, p.logDirectory(got))
@@ -194,7 +200,10 @@ func TestOrderOfStopping(t *testing.T) {
 		n.signal("nats", syscall.SIGTERM)
 		began := time.Now()
 		got := daemon.wait(t)
-		if took := time.Since(began); took < 900*time.Millisecond || !strings.Contains(got.stdout, `ERROR Failed to write state err="failed to write state to JetStream: nats: timeout"`) {
+		if took := time.Since(began); took < 900*time.Millisecond ||
+			!strings.Contains(
+				got.stdout, `ERROR Failed to write state err="failed to write state to JetStream: nats: timeout"`,
+			) {
 			t.Errorf("without NATS the daemon ends after %s: %s", took, got.stdout)
 		}
 	})
@@ -260,7 +269,8 @@ func TestSeedRace(t *testing.T) {
 			n.mu.Lock()
 			gateway := n.running["awsgw"]
 			n.mu.Unlock()
-			if got := gateway.wait(t); got.code != 1 || !strings.Contains(got.stdout, "Error starting awsgw service: seed bootstrap from bootstrap.json: ") ||
+			if got := gateway.wait(t); got.code != 1 ||
+				!strings.Contains(got.stdout, "Error starting awsgw service: seed bootstrap from bootstrap.json: ") ||
 				!strings.HasSuffix(got.stdout, "seed account counter: nats: wrong last sequence\n") {
 				t.Errorf("%s: %+v", n.name, got)
 			}
@@ -347,12 +357,14 @@ func TestTheStoreTrustsTheSystemOnly(t *testing.T) {
 	n := nodes(t, EraSpx, 1)[0]
 	n.must(n.init(1)...)
 	env := without(n.env("predastore"), "SSL_CERT_FILE")
-	if got := n.runWith(n.env("predastore"), n.serviceArgs("predastore")...); got.code != 1 || !strings.Contains(got.stdout, "connect to NATS: ") {
+	if got := n.runWith(n.env("predastore"), n.serviceArgs("predastore")...); got.code != 1 ||
+		!strings.Contains(got.stdout, "connect to NATS: ") {
 		t.Errorf("without NATS: %+v", got)
 	}
 	n.start("nats")
 	n.listens("4222")
-	if got := n.runWith(env, n.serviceArgs("predastore")...); got.code != 1 || !strings.Contains(got.stdout, "Error starting predastore service: ") ||
+	if got := n.runWith(env, n.serviceArgs("predastore")...); got.code != 1 ||
+		!strings.Contains(got.stdout, "Error starting predastore service: ") ||
 		!strings.Contains(got.stdout, "connect to NATS: nats: tls error: tls: failed to verify certificate: x509: ") {
 		t.Errorf("without trust: %+v", got)
 	}
@@ -361,7 +373,8 @@ func TestTheStoreTrustsTheSystemOnly(t *testing.T) {
 	if err := os.Remove(n.config("ca.pem")); err != nil {
 		t.Fatal(err)
 	}
-	if got := n.start("daemon").wait(t); got.code != 1 || !strings.Contains(got.stdout, "failed to read CA certificate "+n.config("ca.pem")) {
+	if got := n.start("daemon").wait(t); got.code != 1 ||
+		!strings.Contains(got.stdout, "failed to read CA certificate "+n.config("ca.pem")) {
 		t.Errorf("a daemon without its CA: %+v", got)
 	}
 }
@@ -391,7 +404,10 @@ func TestRootsTrustStore(t *testing.T) {
 			}
 			n.start("nats")
 			n.listens("4222")
-			cmd := n.command(t.Context(), append(without(n.env("predastore"), "SSL_CERT_FILE"), host...), n.serviceArgs("predastore")...)
+			cmd := n.command(
+				t.Context(), append(without(n.env("predastore"), "SSL_CERT_FILE"), host...),
+				n.serviceArgs("predastore")...,
+			)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -468,7 +484,8 @@ func TestInstanceTypesByFreeCapacity(t *testing.T) {
 			code, body := n.call("DescribeInstanceTypes", nil)
 			want := n.of(tt.pre, tt.spx)
 			last := strings.LastIndex(body, "<instanceType>")
-			if code != 200 || want == "" && last >= 0 || want != "" && (last < 0 || !strings.HasPrefix(body[last:], "<instanceType>"+want+"<")) {
+			if code != 200 || want == "" && last >= 0 ||
+				want != "" && (last < 0 || !strings.HasPrefix(body[last:], "<instanceType>"+want+"<")) {
 				t.Errorf("%s: %d %s", tt.name, code, body)
 			}
 		}
@@ -510,7 +527,10 @@ func TestDHCPRetries(t *testing.T) {
 			n.listens("4222")
 			if tt.ovn {
 				vpcd := n.start("vpcd")
-				eventually(t, "vpcd is connected", func() bool { return strings.Contains(vpcd.output(t), "vpcd service started") })
+				eventually(
+					t, "vpcd is connected",
+					func() bool { return strings.Contains(vpcd.output(t), "vpcd service started") },
+				)
 			}
 			n.start("predastore")
 			daemon := n.start("daemon")
@@ -537,7 +557,8 @@ func TestDaemonsTLS(t *testing.T) {
 	if _, err := client.Get(n.managerURL() + "/health"); err == nil {
 		t.Error("it takes TLS 1.1")
 	}
-	if code, body, _ := n.get("http://" + n.ip + ":4432/health"); code != 400 || !strings.Contains(body, "HTTP request to an HTTPS server") {
+	if code, body, _ := n.get("http://" + n.ip + ":4432/health"); code != 400 ||
+		!strings.Contains(body, "HTTP request to an HTTPS server") {
 		t.Errorf("plain HTTP: %d %s", code, body)
 	}
 }

@@ -36,7 +36,8 @@ func (a *agent) exec(req execRequest) (int, error) {
 	path, err := lookPath(req.Argv[0], envValue(env, "PATH"))
 	if err != nil {
 		// As qemu-ga words it; PVE puts its own words before it.
-		return 0, fmt.Errorf("guest-exec: Failed to execute child process “%s” (No such file or directory)", req.Argv[0])
+		return 0,
+			fmt.Errorf("guest-exec: Failed to execute child process “%s” (No such file or directory)", req.Argv[0])
 	}
 	s, err := newStdio()
 	if err != nil {

@@ -19,7 +19,8 @@ func TestAptGetInstallsNothing(t *testing.T) {
 		{"--purge install jq", "is not understood", 100},
 	} {
 		var out bytes.Buffer
-		if status := runAptGet(strings.Fields(tc.args), &out, &out); status != tc.status || !strings.Contains(out.String(), tc.want) {
+		if status := runAptGet(strings.Fields(tc.args), &out, &out); status != tc.status ||
+			!strings.Contains(out.String(), tc.want) {
 			t.Errorf("apt-get %s: status %d, %q", tc.args, status, out.String())
 		}
 	}

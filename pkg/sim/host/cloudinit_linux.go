@@ -130,7 +130,13 @@ func (c *cloudInit) initStage() {
 	c.must("remove old host keys", c.removeHostKeys())
 	name := c.g.cfg.CloudInit.Hostname
 	c.must("write host name", c.write("/etc/hostname", []byte(name+"\n"), 0o644))
-	c.must("write hosts", c.write("/etc/hosts", []byte("127.0.0.1 localhost\n127.0.1.1 "+name+"\n::1 localhost ip6-localhost ip6-loopback\n"), 0o644))
+	c.must(
+		"write hosts",
+		c.write(
+			"/etc/hosts", []byte("127.0.0.1 localhost\n127.0.1.1 "+name+"\n::1 localhost ip6-localhost ip6-loopback\n"),
+			0o644,
+		),
+	)
 	c.must("write machine id", c.write("/etc/machine-id", []byte(machineID(id)+"\n"), 0o444))
 	c.must("write instance id", c.write("/var/lib/cloud/data/instance-id", []byte(id+"\n"), 0o644))
 }
@@ -173,7 +179,9 @@ func (c *cloudInit) makeUser() error {
 	if !c.firstBoot {
 		return nil
 	}
-	if err := c.write("/etc/sudoers.d/90-cloud-init-users", []byte(name+" ALL=(ALL) NOPASSWD:ALL\n"), 0o440); err != nil {
+	if err := c.write(
+		"/etc/sudoers.d/90-cloud-init-users", []byte(name+" ALL=(ALL) NOPASSWD:ALL\n"), 0o440,
+	); err != nil {
 		return err
 	}
 	dir := filepath.Join(c.g.account.Home, ".ssh")
@@ -193,7 +201,10 @@ func (c *cloudInit) finalStage() {
 		c.applyVendorData()
 	}
 	c.logf("cloud-init (simulated) finished. Datasource DataSourceNoCloud [seed=/dev/sr0]")
-	c.must("write boot-finished", c.write("/var/lib/cloud/instance/boot-finished", []byte(time.Now().UTC().Format(time.RFC1123Z)+"\n"), 0o644))
+	c.must(
+		"write boot-finished",
+		c.write("/var/lib/cloud/instance/boot-finished", []byte(time.Now().UTC().Format(time.RFC1123Z)+"\n"), 0o644),
+	)
 	if err := c.appendLog(); err != nil {
 		c.failf("write log: %v", err)
 	}
@@ -254,7 +265,8 @@ func (c *cloudInit) writeResult() error {
 // writeStatus writes /run/cloud-init/status.json with the running stage, empty when done.
 func (c *cloudInit) writeStatus(stage string) error {
 	b, err := json.Marshal(map[string]any{"v1": map[string]any{
-		"datasource": "DataSourceNoCloud [seed=/dev/sr0][dsmode=net]", "stage": stage, "errors": append([]string{}, c.errors...),
+		"datasource": "DataSourceNoCloud [seed=/dev/sr0][dsmode=net]", "stage": stage,
+		"errors": append([]string{}, c.errors...),
 	}})
 	if err != nil {
 		return err
@@ -274,7 +286,10 @@ func (c *cloudInit) applyVendorData() {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c.config); err != nil && !errors.Is(err, io.EOF) {
-		c.failf("vendor data: %s", strings.ReplaceAll(err.Error(), "in type host.cloudConfig", "in the cloud-config that is simulated"))
+		c.failf(
+			"vendor data: %s",
+			strings.ReplaceAll(err.Error(), "in type host.cloudConfig", "in the cloud-config that is simulated"),
+		)
 		return
 	}
 	for _, f := range c.config.WriteFiles {

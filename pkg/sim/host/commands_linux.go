@@ -91,7 +91,10 @@ func runCloudInit(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	if len(args) == 0 || args[0] != "status" {
-		_, _ = fmt.Fprintln(stderr, "usage: cloud-init status [-h] [--format {tabular,yaml,json}] [-l] [-w] (simulated: nothing else is)")
+		_, _ = fmt.Fprintln(
+			stderr,
+			"usage: cloud-init status [-h] [--format {tabular,yaml,json}] [-l] [-w] (simulated: nothing else is)",
+		)
 		return 2
 	}
 	var wait, long, asJSON bool
@@ -110,7 +113,10 @@ func runCloudInit(args []string, stdout, stderr io.Writer) int {
 			}
 			fallthrough
 		default:
-			_, _ = fmt.Fprintf(stderr, "cloud-init status: error: unrecognized arguments: %s\n", strings.Join(args[min(i, len(args)-1):], " "))
+			_, _ = fmt.Fprintf(
+				stderr, "cloud-init status: error: unrecognized arguments: %s\n",
+				strings.Join(args[min(i, len(args)-1):], " "),
+			)
 			return 2
 		}
 	}
@@ -150,7 +156,9 @@ func runAptGet(args []string, stdout, stderr io.Writer) int {
 	}
 	switch {
 	case os.Geteuid() != 0 && os.Getenv(rootVariable) == "" && os.Getenv("SUDO_USER") == "":
-		_, _ = fmt.Fprintln(stderr, "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)")
+		_, _ = fmt.Fprintln(
+			stderr, "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)",
+		)
 		return 100
 	case len(words) == 1 && words[0] == "update":
 		return 0

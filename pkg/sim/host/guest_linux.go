@@ -239,7 +239,8 @@ func configureNICs(nics []guestNIC) error {
 // announce makes the kernel tell the network whose address this is when the card comes up: an address that another
 // machine had a moment ago is otherwise looked for at that machine's MAC for some seconds.
 func announce(nic string) {
-	_ = os.WriteFile("/proc/sys/net/ipv4/conf/"+nic+"/arp_notify", []byte("1"), 0) // without these things are slower, not wrong
+	// without these things are slower, not wrong
+	_ = os.WriteFile("/proc/sys/net/ipv4/conf/"+nic+"/arp_notify", []byte("1"), 0)
 	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+nic+"/ndisc_notify", []byte("1"), 0)
 }
 

@@ -84,7 +84,8 @@ func needKind(t *testing.T, kind Kind) {
 	}
 	if kind == KindNetns {
 		err := netnsWorks()
-		if err != nil && (strings.Contains(err.Error(), "not permitted") || strings.Contains(err.Error(), "invalid argument")) {
+		if err != nil &&
+			(strings.Contains(err.Error(), "not permitted") || strings.Contains(err.Error(), "invalid argument")) {
 			t.Skipf("hosts of kind netns do not work here: %v", err)
 		}
 		if err != nil {
@@ -414,7 +415,8 @@ func testAgent(t *testing.T, l *lab) {
 	if b, err := l.ReadFile(t.Context(), "101", "/etc/hostname"); err != nil || string(b) != "node-101\n" {
 		t.Errorf("read file: %q, %v", b, err)
 	}
-	if _, err := l.ReadFile(t.Context(), "101", "/no/such"); err == nil || !strings.Contains(err.Error(), "No such file or directory") {
+	if _, err := l.ReadFile(t.Context(), "101", "/no/such"); err == nil ||
+		!strings.Contains(err.Error(), "No such file or directory") {
 		t.Errorf("read a file that does not exist: %v", err)
 	}
 	if l.Kind() == KindNetns {
@@ -426,7 +428,8 @@ func testAgent(t *testing.T, l *lab) {
 
 func testCloudInit(t *testing.T, l *lab, c *ssh.Client) {
 	files := map[string]string{
-		"/var/lib/hive-test/cloud-init-done": "", "/tmp/vendor-cloud-init-done": "done\n", "/etc/hive-test.conf": "key = value\n",
+		"/var/lib/hive-test/cloud-init-done": "", "/tmp/vendor-cloud-init-done": "done\n",
+		"/etc/hive-test.conf": "key = value\n",
 	}
 	for path, want := range files {
 		if b, err := l.ReadFile(t.Context(), "101", path); err != nil || string(b) != want {
@@ -435,7 +438,8 @@ func testCloudInit(t *testing.T, l *lab, c *ssh.Client) {
 	}
 	b, err := l.ReadFile(t.Context(), "101", "/run/cloud-init/result.json")
 	var r cloudResult
-	if err != nil || json.Unmarshal(b, &r) != nil || r.V1.Errors == nil || len(r.V1.Errors) != 0 || r.V1.DataSource == "" {
+	if err != nil || json.Unmarshal(b, &r) != nil || r.V1.Errors == nil || len(r.V1.Errors) != 0 ||
+		r.V1.DataSource == "" {
 		t.Errorf("result.json: %s, %v", b, err)
 	}
 	log, err := l.ReadFile(t.Context(), "101", "/var/log/cloud-init-output.log")
@@ -500,7 +504,9 @@ func testSFTP(t *testing.T, l *lab, c *ssh.Client) {
 	if err := errors.Join(f.Chmod(0o755), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := sh(t, c, "wc -c < uploaded; test -x uploaded && test -O uploaded && echo mine"); out != "1048576\nmine\n" {
+	if out, _ := sh(
+		t, c, "wc -c < uploaded; test -x uploaded && test -O uploaded && echo mine",
+	); out != "1048576\nmine\n" {
 		t.Errorf("uploaded file: %s", out)
 	}
 	if l.Kind() == KindNetns {
@@ -709,7 +715,9 @@ func testRestart(t *testing.T, l *lab) {
 		t.Fatal(err)
 	}
 	l.start(t, l.spec("101"))
-	if diff := cmp.Diff(before, l.addresses(t, "101"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(
+		before, l.addresses(t, "101"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	); diff != "" {
 		t.Errorf("addresses changed (-before +after):\n%s", diff)
 	}
 	_, again, err := l.dial(t, "101", "ubuntu", l.key)
@@ -719,7 +727,9 @@ func testRestart(t *testing.T, l *lab) {
 	if !bytes.Equal(key.Marshal(), again.Marshal()) {
 		t.Error("the host key changed")
 	}
-	if out, _ := sh(t, l.client(t, "101"), "cat kept; ls .bashrc 2>/dev/null; cloud-init status --wait"); !strings.HasPrefix(out, "kept\n") ||
+	if out, _ := sh(
+		t, l.client(t, "101"), "cat kept; ls .bashrc 2>/dev/null; cloud-init status --wait",
+	); !strings.HasPrefix(out, "kept\n") ||
 		strings.Contains(out, ".bashrc") || !strings.Contains(out, "done") {
 		t.Errorf("the disk after a restart: %s", out)
 	}
@@ -750,7 +760,9 @@ func testClone(t *testing.T, l *lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := sh(t, c, "cat kept; ls .bashrc 2>/dev/null; hostname; cloud-init status --wait | tail -n 1"); out != "kept\nnode-103\nstatus: done\n" {
+	if out, _ := sh(
+		t, c, "cat kept; ls .bashrc 2>/dev/null; hostname; cloud-init status --wait | tail -n 1",
+	); out != "kept\nnode-103\nstatus: done\n" {
 		t.Errorf("the clone's disk: %q", out)
 	}
 	if bytes.Equal(key.Marshal(), cloneKey.Marshal()) {
@@ -803,10 +815,15 @@ func TestBootOrder(t *testing.T) {
 			t.Errorf("the agent answers at once: %v", err)
 		}
 		l.addresses(t, "101")
-		if r := l.agentRun(t, "101", "", "cloud-init", "status"); !slices.Contains([]string{"status: running\n", "status: done\n"}, string(r.Stdout)) || r.ExitCode != 0 { // done, on a slow machine
+		// done, on a slow machine
+		if r := l.agentRun(t, "101", "", "cloud-init", "status"); !slices.Contains(
+			[]string{"status: running\n", "status: done\n"}, string(r.Stdout),
+		) ||
+			r.ExitCode != 0 {
 			t.Errorf("cloud-init when the agent is up: %s %d", r.Stdout, r.ExitCode)
 		}
-		if out, status := sh(t, l.client(t, "101"), "cloud-init status --wait"); status != 0 || !strings.Contains(out, "status: done") {
+		if out, status := sh(t, l.client(t, "101"), "cloud-init status --wait"); status != 0 ||
+			!strings.Contains(out, "status: done") {
 			t.Errorf("cloud-init at last: %s %d", out, status)
 		}
 	})
@@ -885,7 +902,9 @@ func expectNoInterfaces(t *testing.T, dir string) {
 func doomed(kind Kind, dir string) int {
 	m, err := NewManager(context.Background(), Options{Kind: kind, Dir: dir})
 	if err == nil {
-		err = m.Start(context.Background(), Spec{ID: "101", Agent: true, NICs: []NIC{{MAC: "BC:24:11:00:00:01", Bridge: "vmbr0"}}})
+		err = m.Start(context.Background(), Spec{
+			ID: "101", Agent: true, NICs: []NIC{{MAC: "BC:24:11:00:00:01", Bridge: "vmbr0"}},
+		})
 	}
 	for err == nil {
 		if _, err = m.Exec(context.Background(), "101", []string{"sleep", "1000"}, nil); err == nil {
@@ -933,7 +952,8 @@ func TestKilledSimulatorLeavesNothing(t *testing.T) {
 		_ = cmd.Wait()
 		poll(t, func() error {
 			for _, pid := range below {
-				if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(b), ") Z ") {
+				if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
+					!strings.Contains(string(b), ") Z ") {
 					return fmt.Errorf("process %d is left: %s", pid, b)
 				}
 			}
@@ -1032,7 +1052,8 @@ func TestShutdownAsksFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.expectOff(t, "101")
-		if b, err := os.ReadFile(filepath.Join(l.dir("101"), "upper/var/tmp-asked")); err != nil || string(b) != "asked\n" {
+		if b, err := os.ReadFile(filepath.Join(l.dir("101"), "upper/var/tmp-asked")); err != nil ||
+			string(b) != "asked\n" {
 			t.Errorf("the process was not asked: %q, %v", b, err)
 		}
 	})

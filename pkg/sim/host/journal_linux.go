@@ -96,7 +96,13 @@ func journalEntries(root string, units []string) []string {
 	}
 	var entries []string
 	for line := range strings.Lines(string(raw)) {
-		entries = append(entries, fmt.Sprintf("%s %s cloud-init[1]: %s", info.ModTime().UTC().Format("Jan 02 15:04:05"), name, strings.TrimRight(line, "\n")))
+		entries = append(
+			entries,
+			fmt.Sprintf(
+				"%s %s cloud-init[1]: %s", info.ModTime().UTC().Format("Jan 02 15:04:05"), name,
+				strings.TrimRight(line, "\n"),
+			),
+		)
 	}
 	return entries
 }

@@ -35,7 +35,8 @@ func TestJournal(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		status := runJournal(strings.Fields(tc.args), &out, &out)
-		if status != tc.status || !strings.Contains(out.String(), tc.want) || strings.Count(out.String(), "\n") != tc.entries {
+		if status != tc.status || !strings.Contains(out.String(), tc.want) ||
+			strings.Count(out.String(), "\n") != tc.entries {
 			t.Errorf("journalctl %s: status %d, %q", tc.args, status, out.String())
 		}
 	}

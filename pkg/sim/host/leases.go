@@ -48,7 +48,9 @@ func openLeases(dir string) (*leases, error) {
 		return nil, fmt.Errorf("read address leases: %w", err)
 	}
 	if err := json.Unmarshal(b, &l.data); err != nil {
-		return nil, fmt.Errorf("address leases %s are corrupt (delete the file; machines then get new addresses): %w", l.path, err)
+		return nil, fmt.Errorf(
+			"address leases %s are corrupt (delete the file; machines then get new addresses): %w", l.path, err,
+		)
 	}
 	if l.data.Leases == nil {
 		l.data.Leases = map[string]lease{}

@@ -111,7 +111,8 @@ type Machines interface {
 	Renumber(ctx context.Context, id string) error
 	// Clone copies the machine's disk (its file changes) to another id that must not exist. The source is stopped.
 	Clone(ctx context.Context, from, to string) error
-	// Interfaces, Exec, ExecStatus and ReadFile go through the guest agent; they return ErrAgentNotRunning until it is up.
+	// Interfaces, Exec, ExecStatus and ReadFile go through the guest agent; they return ErrAgentNotRunning until it is
+	// up.
 	Interfaces(ctx context.Context, id string) ([]Interface, error)
 	Exec(ctx context.Context, id string, argv []string, stdin []byte) (pid int, err error)
 	ExecStatus(ctx context.Context, id string, pid int) (ExecResult, error)

@@ -141,7 +141,9 @@ func mountKernel(root string) error {
 		if err := unix.Mount(p, p, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("protect /proc/%s: %w", name, err)
 		}
-		flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+		flags := uintptr(
+			unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC,
+		)
 		if err := unix.Mount("", p, "", flags, ""); err != nil {
 			return fmt.Errorf("protect /proc/%s: %w", name, err)
 		}

@@ -130,7 +130,10 @@ func subnetFree(h *netlink.Handle, k int) bool {
 }
 
 func newFabric(outside *netlink.Handle, tag string, k int) (*fabric, error) {
-	f := &fabric{tag: tag, nets: subnets(KindNetns, k), six: subnets6(k), outside: outside, ns: netns.None(), bridges: map[string]int{}}
+	f := &fabric{
+		tag: tag, nets: subnets(KindNetns, k), six: subnets6(k), outside: outside, ns: netns.None(),
+		bridges: map[string]int{},
+	}
 	var err error
 	if f.ns, err = newNamespace(); err != nil {
 		return nil, err
@@ -214,7 +217,8 @@ func (f *fabric) reachIPv6(bridge string) error {
 		return fmt.Errorf("find %s: %w", uplinks(f.tag)[bridge], err)
 	}
 	p := f.six[bridge]
-	if err := f.outside.AddrAdd(uplink, address(netip.PrefixFrom(p.Addr().Next(), p.Bits()))); err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := f.outside.AddrAdd(uplink, address(netip.PrefixFrom(p.Addr().Next(), p.Bits()))); err != nil &&
+		!errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("join %s: is IPv6 switched off on this machine? %w", p, err)
 	}
 	return nil
@@ -284,7 +288,8 @@ func (f *fabric) introduce(bridge string, addr netip.Addr, mac net.HardwareAddr)
 		return
 	}
 	_ = f.outside.NeighSet(&netlink.Neigh{ // things are slower without it, not wrong
-		LinkIndex: uplink.Attrs().Index, Family: family(addr), State: netlink.NUD_REACHABLE, IP: addr.AsSlice(), HardwareAddr: mac,
+		LinkIndex: uplink.Attrs().Index, Family: family(addr), State: netlink.NUD_REACHABLE, IP: addr.AsSlice(),
+		HardwareAddr: mac,
 	})
 }
 

@@ -16,10 +16,11 @@ type Options struct {
 	// Self is the absolute path of an executable whose main calls Main when IsGuest says so. It becomes every machine's
 	// init. Empty means the running executable.
 	Self string
-	// Hide lists further directories of this machine that its hosts shall see as empty (kind netns). Dir is always hidden.
+	// Hide lists further directories of this machine that its hosts shall see as empty (kind netns). Dir is always
+	// hidden.
 	Hide []string
-	// BootDelay is the time from power-on until SSH and the agent answer. Cloud-init ends a fifth of it later, at most 2
-	// s.
+	// BootDelay is the time from power-on until SSH and the agent answer. Cloud-init ends a fifth of it later, at most
+	// 2 s.
 	BootDelay time.Duration
 	// Log receives what happens to machines. Nil discards it.
 	Log *slog.Logger

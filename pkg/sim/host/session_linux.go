@@ -195,7 +195,9 @@ func (g *guest) runPiped(ctx context.Context, s *sshd.Session, path string, argv
 }
 
 // await delivers the client's signals and window sizes until the process ends; false means that the client left first.
-func await(ctx context.Context, s *sshd.Session, pid int, end <-chan syscall.WaitStatus, tty *terminal) (syscall.WaitStatus, bool) {
+func await(
+	ctx context.Context, s *sshd.Session, pid int, end <-chan syscall.WaitStatus, tty *terminal,
+) (syscall.WaitStatus, bool) {
 	for {
 		select {
 		case ws := <-end:

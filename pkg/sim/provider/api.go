@@ -83,10 +83,15 @@ type loginData struct {
 func newAPI(endpoint string, insecure bool, minTLS string, creds credentials) (*api, error) {
 	u, err := url.ParseRequestURI(endpoint)
 	if err != nil {
-		return nil, errors.New("you must specify a valid endpoint for the Proxmox Virtual Environment API (valid: https://host:port/)")
+		return nil, errors.New(
+			"you must specify a valid endpoint for the Proxmox Virtual Environment API (valid: https://host:port/)",
+		)
 	}
 	if u.Scheme != "https" {
-		return nil, errors.New("you must specify a secure endpoint for the Proxmox Virtual Environment API (valid: https://host:port/)")
+		return nil, errors.New(
+			"you must specify a secure endpoint for the Proxmox Virtual Environment API (valid: " +
+				"https://host:port/)",
+		)
 	}
 	version, err := tlsVersion(minTLS)
 	if err != nil {
@@ -202,7 +207,9 @@ func (a *api) authenticate(ctx context.Context) (*loginData, error) {
 	if a.creds.otp != "" {
 		body += "&otp=" + url.QueryEscape(a.creds.otp)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.endpoint+"/api2/json/access/ticket", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		ctx, http.MethodPost, a.endpoint+"/api2/json/access/ticket", strings.NewReader(body),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create authentication request: %w", err)
 	}
@@ -249,7 +256,9 @@ func checkStatus(res *http.Response) error {
 	gone := []string{"does not exist", "no such resource", "no such ha", "No such file or directory"}
 	switch {
 	case he.code == http.StatusNotFound,
-		he.code == http.StatusInternalServerError && slices.ContainsFunc(gone, func(s string) bool { return strings.Contains(msg, s) }):
+		he.code == http.StatusInternalServerError && slices.ContainsFunc(
+			gone, func(s string) bool { return strings.Contains(msg, s) },
+		):
 		return errors.Join(errMissing, he)
 	case strings.Contains(msg, "already exists"):
 		return errors.Join(errExists, he)

@@ -61,7 +61,9 @@ func newDriver(t *testing.T, s *stage, last string) *driver {
 		"endpoint": s.endpoint, "api_token": testToken, "insecure": true,
 		"ssh": []any{object{"agent": false, "username": "root", "private_key": s.key, "node": nodes}},
 	}
-	res, err := server.ConfigureProvider(ctx, &tfprotov6.ConfigureProviderRequest{Config: d.encode(answer.Provider, config)})
+	res, err := server.ConfigureProvider(
+		ctx, &tfprotov6.ConfigureProviderRequest{Config: d.encode(answer.Provider, config)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +164,8 @@ func (d *driver) read(i instance) (instance, []string) {
 func (d *driver) destroy(i instance) []string {
 	d.t.Helper()
 	answer, err := d.server.ApplyResourceChange(d.ctx, &tfprotov6.ApplyResourceChangeRequest{
-		TypeName: i.kind, PriorState: i.value, PlannedState: d.null(i.kind), Config: d.null(i.kind), PlannedPrivate: i.private,
+		TypeName: i.kind, PriorState: i.value, PlannedState: d.null(i.kind), Config: d.null(i.kind),
+		PlannedPrivate: i.private,
 	})
 	if err != nil {
 		d.t.Fatal(err)

@@ -21,7 +21,8 @@ func TestEncoders(t *testing.T) {
 		{"nic", nic{model: "virtio", bridge: "vmbr0"}.String(), "model=virtio,bridge=vmbr0,firewall=0"},
 		{
 			"nic, all", nic{
-				model: "e1000", bridge: "vmbr1", firewall: true, down: true, mac: "BC:24:11:00:00:01", queues: 4, rate: 1.5,
+				model: "e1000", bridge: "vmbr1", firewall: true, down: true, mac: "BC:24:11:00:00:01", queues: 4,
+				rate: 1.5,
 				vlan: 7, mtu: 1400, trunks: []string{"2", "3"},
 			}.String(),
 			"model=e1000,bridge=vmbr1,firewall=1,link_down=1,macaddr=BC:24:11:00:00:01,queues=4,rate=1.500000,tag=7,mtu=1400,trunks=2;3",
@@ -152,7 +153,9 @@ func TestTaskPathEscapesTheToken(t *testing.T) {
 func TestRefusesAChangedHostKey(t *testing.T) {
 	s := newStage(t)
 	home := t.TempDir()
-	cfg := sshConfig{username: "root", privateKey: s.key, home: home, nodes: map[string]nodeAddress{"pve1": s.nodes["pve1"]}}
+	cfg := sshConfig{
+		username: "root", privateKey: s.key, home: home, nodes: map[string]nodeAddress{"pve1": s.nodes["pve1"]},
+	}
 	first := newShell(cfg, nil)
 	client, err := first.connect(t.Context(), "pve1")
 	if err != nil {

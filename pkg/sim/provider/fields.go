@@ -121,7 +121,9 @@ func volumeID(f field) {
 	shape := regexp.MustCompile(`^(?i)[a-z\d\-_.]+:([a-z\d\-_]+/)?.+$`)
 	check(func(v any, key string) ([]string, []error) {
 		if s := v.(string); s != "" && !shape.MatchString(s) {
-			return nil, []error{fmt.Errorf("expected %s to be a valid file identifier (datastore-name:iso/some-file.img), got %s", key, s)}
+			return nil, []error{fmt.Errorf(
+				"expected %s to be a valid file identifier (datastore-name:iso/some-file.img), got %s", key, s,
+			)}
 		}
 		return nil, nil
 	})(f)

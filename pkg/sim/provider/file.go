@@ -115,7 +115,9 @@ func awaitListed(ctx context.Context, d data, c *clients, volume string) (ds dia
 func sendFile(ctx context.Context, d data, c *clients, kind, name string, content []byte) error {
 	switch kind {
 	case "iso", "vztmpl", "import":
-		return fmt.Errorf("uploading content of type %q is beyond this double of the provider, which uploads snippets only", kind)
+		return fmt.Errorf(
+			"uploading content of type %q is beyond this double of the provider, which uploads snippets only", kind,
+		)
 	case "backup":
 		kind = "dump"
 	}
@@ -131,7 +133,10 @@ func sendFile(ctx context.Context, d data, c *clients, kind, name string, conten
 	if d.text("upload_mode") == "sftp" {
 		send = c.shell.put
 	}
-	return send(ctx, d.text("node_name"), path.Join(answer.Data.Path, kind), name, bytes.NewReader(content), int64(len(content)))
+	return send(
+		ctx, d.text("node_name"), path.Join(answer.Data.Path, kind), name, bytes.NewReader(content),
+		int64(len(content)),
+	)
 }
 
 func fileContent(d data) ([]byte, error) {
@@ -141,7 +146,8 @@ func fileContent(d data) ([]byte, error) {
 	case isRaw && isFile:
 		return nil, errors.New(`please specify "source_file.path" or "source_raw" - not both`)
 	case isFile && isURL(file.text("path")):
-		return nil, errors.New("downloading the source of a file is beyond this double of the provider: give a local path")
+		return nil,
+			errors.New("downloading the source of a file is beyond this double of the provider: give a local path")
 	case isFile:
 		return os.ReadFile(file.text("path"))
 	}
@@ -194,7 +200,10 @@ func contentType(ctx context.Context, d data, a *api) (string, error) {
 	case ext == ".yaml", ext == ".yml":
 		return "snippets", nil
 	}
-	return "", fmt.Errorf("cannot determine the content type of source %q - Please manually define the %q argument", name, "content_type")
+	return "", fmt.Errorf(
+		"cannot determine the content type of source %q - Please manually define the %q argument", name,
+		"content_type",
+	)
 }
 
 type storageFile struct {
@@ -289,7 +298,8 @@ func fileImport(_ context.Context, rd *schema.ResourceData, _ any) ([]*schema.Re
 	datastore, rest, _ := strings.Cut(volume, ":")
 	kind, name, _ := strings.Cut(rest, "/")
 	if node == "" || datastore == "" || kind == "" || name == "" {
-		return nil, fmt.Errorf("unexpected format of ID (%s), expected node/datastore_id:content_type/file_name", d.Id())
+		return nil,
+			fmt.Errorf("unexpected format of ID (%s), expected node/datastore_id:content_type/file_name", d.Id())
 	}
 	d.SetId(volume)
 	err := d.setAll(map[string]any{"node_name": node, "datastore_id": datastore, "content_type": kind})

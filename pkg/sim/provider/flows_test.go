@@ -43,11 +43,14 @@ func machine(n int, node string, change ...object) object {
 			"user_account": list(object{"username": "tf-user", "keys": []any{testKey}}),
 			"ip_config":    list(dhcp, dhcp),
 		}),
-		"cpu":            list(object{"cores": 4, "type": "host"}),
-		"memory":         list(object{"dedicated": 16384}),
-		"agent":          list(object{"enabled": true}),
-		"network_device": list(object{"bridge": "vmbr0", "enabled": true, "firewall": false, "model": "virtio"}, object{"bridge": "vmbr1", "enabled": true, "firewall": false, "model": "virtio"}),
-		"disk":           list(imageDisk("local")),
+		"cpu":    list(object{"cores": 4, "type": "host"}),
+		"memory": list(object{"dedicated": 16384}),
+		"agent":  list(object{"enabled": true}),
+		"network_device": list(
+			object{"bridge": "vmbr0", "enabled": true, "firewall": false, "model": "virtio"},
+			object{"bridge": "vmbr1", "enabled": true, "firewall": false, "model": "virtio"},
+		),
+		"disk": list(imageDisk("local")),
 	}
 	for _, c := range change {
 		for k, v := range c {
@@ -205,11 +208,15 @@ func TestMakesTemplates(t *testing.T) {
 	s.play(flow)
 	d := newDriver(t, s, "")
 	config := object{
-		"name": "hive-template", "node_name": "pve1", "vm_id": 9000, "template": true, "started": false, "tags": []any{"template"},
-		"cpu": list(object{"cores": 2, "type": "host"}), "memory": list(object{"dedicated": 2048}), "agent": list(object{"enabled": true}),
+		"name": "hive-template", "node_name": "pve1", "vm_id": 9000, "template": true, "started": false,
+		"tags": []any{"template"},
+		"cpu":  list(object{"cores": 2, "type": "host"}), "memory": list(object{"dedicated": 2048}),
+		"agent":          list(object{"enabled": true}),
 		"network_device": list(object{"bridge": "vmbr0", "enabled": true, "firewall": false, "model": "virtio"}),
 		"disk":           list(imageDisk("local-lvm")),
-		"initialization": list(object{"datastore_id": "local-lvm", "ip_config": list(object{"ipv4": list(object{"address": "dhcp"})})}),
+		"initialization": list(object{
+			"datastore_id": "local-lvm", "ip_config": list(object{"ipv4": list(object{"address": "dhcp"})}),
+		}),
 	}
 	tpl, texts := d.create(vmKind, config)
 	want(t, "creating the template", texts)
@@ -238,15 +245,18 @@ func TestImportsWithoutSSH(t *testing.T) {
 		m, texts := d.create(vmKind, object{
 			"name": fmt.Sprintf("imp-%d", i), "node_name": "pve1", "stop_on_destroy": true,
 			"cpu": list(object{"cores": 2, "type": "host"}), "memory": list(object{"dedicated": 2048}),
-			"agent":          list(object{"enabled": true, "timeout": "60s", "wait_for_ip": list(object{"ipv4": true})}),
+			"agent": list(object{
+				"enabled": true, "timeout": "60s", "wait_for_ip": list(object{"ipv4": true}),
+			}),
 			"network_device": list(object{"bridge": "vmbr0", "enabled": true, "firewall": false, "model": "virtio"}),
 			"disk": list(object{
 				"import_from": "local:import/" + image, "datastore_id": "local-lvm", "interface": "virtio0",
 				"iothread": true, "discard": "on", "size": testDiskSize,
 			}),
 			"initialization": list(object{
-				"datastore_id": "local-lvm", "user_account": list(object{"username": "tf-user", "keys": []any{testKey}}),
-				"ip_config": list(object{"ipv4": list(object{"address": "dhcp"})}),
+				"datastore_id": "local-lvm",
+				"user_account": list(object{"username": "tf-user", "keys": []any{testKey}}),
+				"ip_config":    list(object{"ipv4": list(object{"address": "dhcp"})}),
 			}),
 		})
 		want(t, "creating the VM", texts)
@@ -294,7 +304,9 @@ func TestFailsAsTheRealProviderFails(t *testing.T) {
 			"error retrieving VM network interfaces from agent: received an HTTP 403 response - Reason: Permission check failed (/vms/100, VM.Monitor)"}},
 		"missing-storage": {
 			change: object{"disk": list(imageDisk("nope"))},
-			vm:     []string{"Error: creating custom disk: storage 'nope' does not exist\n400 Parameter verification failed."},
+			vm: []string{
+				"Error: creating custom disk: storage 'nope' does not exist\n400 Parameter verification failed.",
+			},
 		},
 		"snippets-off": {file: []string{`Error: failed to read file from "local:snippets/env1-1-cloud-config.yaml"`}},
 	} {
@@ -424,7 +436,9 @@ func TestRefusesBadSettings(t *testing.T) {
 			"name": "a_b", "vm_id": 99, "machine": "pc-9", "agent": list(object{"timeout": "soon"}),
 			"disk": list(object{"interface": "virtio0", "file_id": "nostore"}),
 		}
-		res, err := d.server.ValidateResourceConfig(d.ctx, validateRequest(d, machine(1, "pve1", object{c.key: bad[c.key]})))
+		res, err := d.server.ValidateResourceConfig(
+			d.ctx, validateRequest(d, machine(1, "pve1", object{c.key: bad[c.key]})),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -445,7 +459,8 @@ func TestChangesMemoryWithoutARestart(t *testing.T) {
 	all := apply(t, d, flow, func(int) object { return noWait() })
 	refresh := readFlow(t, "nowait-refresh")
 	s.play(append(append(refresh, refresh...), append(refresh, record{
-		Kind: "http", Method: "PUT", Path: "/api2/json/nodes/pve1/qemu/100/config", Status: 200, Response: []byte(`{"data":null}`),
+		Kind: "http", Method: "PUT", Path: "/api2/json/nodes/pve1/qemu/100/config", Status: 200,
+		Response: []byte(`{"data":null}`),
 	})...))
 	_, texts := d.apply(all[0], machine(1, "pve1", noWait(), object{"memory": list(object{"dedicated": 32768})}))
 	want(t, "applying", texts, "Warning: a reboot is required to apply configuration changes")

@@ -98,7 +98,9 @@ func poolRead(ctx context.Context, rd *schema.ResourceData, meta any) diag.Diagn
 
 func poolUpdate(ctx context.Context, rd *schema.ResourceData, meta any) diag.Diagnostics {
 	d, c := wrap(rd), meta.(*clients)
-	if err := c.api.do(ctx, http.MethodPut, poolPath(d.Id()), url.Values{"comment": {d.text("comment")}}, nil); err != nil {
+	if err := c.api.do(
+		ctx, http.MethodPut, poolPath(d.Id()), url.Values{"comment": {d.text("comment")}}, nil,
+	); err != nil {
 		return diag.FromErr(fmt.Errorf("error updating pool: %w", err))
 	}
 	return poolRead(ctx, rd, meta)

@@ -102,11 +102,17 @@ func providerSchema(env Environment) fields {
 		"random_vm_id_start":    number(between(100, 999999999)),
 		"random_vm_id_end":      number(between(100, 999999999)),
 		"ssh": blocks(1, fields{
-			"username":            text(notEmpty, fromEnv(env, "PROXMOX_VE_SSH_USERNAME", "PM_VE_SSH_USERNAME")),
-			"password":            text(sensitive, notEmpty, fromEnv(env, "PROXMOX_VE_SSH_PASSWORD", "PM_VE_SSH_PASSWORD")),
-			"agent":               flag(flagFromEnv(env, "PROXMOX_VE_SSH_AGENT", "PM_VE_SSH_AGENT")),
-			"agent_forwarding":    flag(flagFromEnv(env, "PROXMOX_VE_SSH_AGENT_FORWARDING", "PM_VE_SSH_AGENT_FORWARDING")),
-			"agent_socket":        text(notEmpty, fromEnv(env, "SSH_AUTH_SOCK", "PROXMOX_VE_SSH_AUTH_SOCK", "PM_VE_SSH_AUTH_SOCK")),
+			"username": text(notEmpty, fromEnv(env, "PROXMOX_VE_SSH_USERNAME", "PM_VE_SSH_USERNAME")),
+			"password": text(
+				sensitive, notEmpty, fromEnv(env, "PROXMOX_VE_SSH_PASSWORD", "PM_VE_SSH_PASSWORD"),
+			),
+			"agent": flag(flagFromEnv(env, "PROXMOX_VE_SSH_AGENT", "PM_VE_SSH_AGENT")),
+			"agent_forwarding": flag(flagFromEnv(
+				env, "PROXMOX_VE_SSH_AGENT_FORWARDING", "PM_VE_SSH_AGENT_FORWARDING",
+			)),
+			"agent_socket": text(
+				notEmpty, fromEnv(env, "SSH_AUTH_SOCK", "PROXMOX_VE_SSH_AUTH_SOCK", "PM_VE_SSH_AUTH_SOCK"),
+			),
 			"private_key":         text(sensitive),
 			"socks5_server":       text(notEmpty, fromEnv(env, "PROXMOX_VE_SSH_SOCKS5_SERVER")),
 			"socks5_username":     text(notEmpty, fromEnv(env, "PROXMOX_VE_SSH_SOCKS5_USERNAME")),
@@ -164,14 +170,16 @@ func configure(d data, env Environment) (any, diag.Diagnostics) {
 func sshSettings(d data, env Environment, creds credentials) (sshConfig, error) {
 	b, written := d.first("ssh")
 	c := sshConfig{
-		username:    cmp.Or(b.text("username"), env.variable("PROXMOX_VE_SSH_USERNAME", "PM_VE_SSH_USERNAME")),
-		password:    cmp.Or(b.text("password"), env.variable("PROXMOX_VE_SSH_PASSWORD", "PM_VE_SSH_PASSWORD")),
-		useAgent:    b.flag("agent"),
-		agentSocket: cmp.Or(b.text("agent_socket"), env.variable("SSH_AUTH_SOCK", "PROXMOX_VE_SSH_AUTH_SOCK", "PM_VE_SSH_AUTH_SOCK")),
-		privateKey:  cmp.Or(b.text("private_key"), env.variable("PROXMOX_VE_SSH_PRIVATE_KEY")),
-		home:        env.Home,
-		fromDNS:     b.text("node_address_source") == "dns",
-		nodes:       map[string]nodeAddress{},
+		username: cmp.Or(b.text("username"), env.variable("PROXMOX_VE_SSH_USERNAME", "PM_VE_SSH_USERNAME")),
+		password: cmp.Or(b.text("password"), env.variable("PROXMOX_VE_SSH_PASSWORD", "PM_VE_SSH_PASSWORD")),
+		useAgent: b.flag("agent"),
+		agentSocket: cmp.Or(
+			b.text("agent_socket"), env.variable("SSH_AUTH_SOCK", "PROXMOX_VE_SSH_AUTH_SOCK", "PM_VE_SSH_AUTH_SOCK"),
+		),
+		privateKey: cmp.Or(b.text("private_key"), env.variable("PROXMOX_VE_SSH_PRIVATE_KEY")),
+		home:       env.Home,
+		fromDNS:    b.text("node_address_source") == "dns",
+		nodes:      map[string]nodeAddress{},
 	}
 	if !written {
 		c.useAgent = anyTrue(env.Getenv, "PROXMOX_VE_SSH_AGENT", "PM_VE_SSH_AGENT")

@@ -317,7 +317,8 @@ var (
 // owner groups requests of a recording of several VMs: by VM or, for files and
 // SSH, by hypervisor. What belongs to no one is told apart by its text.
 func owner(line string) string {
-	if m := bodyID.FindStringSubmatch(line[strings.LastIndex(line, " ")+1:]); m != nil && strings.HasPrefix(line, "POST") {
+	if m := bodyID.FindStringSubmatch(line[strings.LastIndex(line, " ")+1:]); m != nil &&
+		strings.HasPrefix(line, "POST") {
 		return "vm " + m[1]
 	}
 	if m := pathID.FindStringSubmatch(line); m != nil {

@@ -98,7 +98,8 @@ func compareBlock(t *testing.T, path string, b *tfprotov6.SchemaBlock, r recorde
 			continue // the recording leaves out whatever has this name
 		}
 		own := recordedAttribute{
-			Type: jsonType(a.Type), Required: a.Required, Optional: a.Optional, Computed: a.Computed, Sensitive: a.Sensitive,
+			Type: jsonType(a.Type), Required: a.Required, Optional: a.Optional, Computed: a.Computed,
+			Sensitive:  a.Sensitive,
 			Deprecated: a.Deprecated, Message: r.Attributes[a.Name].Message,
 		}
 		if diff := cmp.Diff(r.Attributes[a.Name], own); diff != "" {
@@ -113,7 +114,10 @@ func compareBlock(t *testing.T, path string, b *tfprotov6.SchemaBlock, r recorde
 			continue
 		}
 		if n.MinItems != rb.MinItems || n.MaxItems != rb.MaxItems {
-			t.Errorf("%s.%s occurs %d to %d times, recorded %d to %d", path, n.TypeName, n.MinItems, n.MaxItems, rb.MinItems, rb.MaxItems)
+			t.Errorf(
+				"%s.%s occurs %d to %d times, recorded %d to %d", path, n.TypeName, n.MinItems, n.MaxItems, rb.MinItems,
+				rb.MaxItems,
+			)
 		}
 		missing = append(missing, compareBlock(t, path+"."+n.TypeName, n.Block, rb.Block)...)
 	}
@@ -137,7 +141,9 @@ func jsonType(t tftypes.Type) any {
 		}
 		return []any{"object", m}
 	}
-	for name, p := range map[string]tftypes.Type{"string": tftypes.String, "number": tftypes.Number, "bool": tftypes.Bool} {
+	for name, p := range map[string]tftypes.Type{
+		"string": tftypes.String, "number": tftypes.Number, "bool": tftypes.Bool,
+	} {
 		if t.Is(p) {
 			return name
 		}

@@ -319,7 +319,9 @@ func hostKeys(home, addr string) (ssh.HostKeyCallback, []string, error) {
 		err := db.HostKeyCallback()(host, remote, key)
 		switch {
 		case knownhosts.IsHostKeyChanged(err):
-			return fmt.Errorf("REMOTE HOST IDENTIFICATION HAS CHANGED for host %s! This may indicate a MitM attack", host)
+			return fmt.Errorf(
+				"REMOTE HOST IDENTIFICATION HAS CHANGED for host %s! This may indicate a MitM attack", host,
+			)
 		case knownhosts.IsHostUnknown(err):
 			// As in the real provider a file that cannot be written is no failure.
 			if f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
@@ -346,7 +348,10 @@ func (s *shell) resolve(ctx context.Context, node string) (nodeAddress, error) {
 		Data []struct{ Address, Gateway, Address6, Gateway6 string }
 	}
 	if err := s.api.do(ctx, http.MethodGet, "nodes/"+node+"/network", nil, &answer); err != nil {
-		return nodeAddress{}, fmt.Errorf("failed to list network devices of node %q: failed to get network interfaces for node %q: %w", node, node, err)
+		return nodeAddress{}, fmt.Errorf(
+			"failed to list network devices of node %q: failed to get network interfaces for node %q: %w", node,
+			node, err,
+		)
 	}
 	at := func(host string) (nodeAddress, error) {
 		host, _, _ = strings.Cut(host, "/")

@@ -46,7 +46,9 @@ func (a *api) start(ctx context.Context, method, path string, params url.Values)
 // trouble ("got timeout"). Where done is true for the error of a repeated
 // dispatch, an earlier one is taken to have made the thing; the result is then
 // that of the last task that was waited for. Observed on bpg/proxmox 0.111.1.
-func (a *api) run(ctx context.Context, policy retryPolicy, done func(error) bool, dispatch func() (string, error)) taskResult {
+func (a *api) run(
+	ctx context.Context, policy retryPolicy, done func(error) bool, dispatch func() (string, error),
+) taskResult {
 	var result taskResult
 	again := false
 	policy.onRetry = func(error) { again = true }

@@ -22,13 +22,22 @@ func TestTasksAreStartedAgain(t *testing.T) {
 		calls    int
 		err      string // empty: success
 	}{
-		"passes":                         {dispatch: []error{nil}, exits: []string{"OK"}, calls: 1},
-		"refused once":                   {dispatch: []error{busy, nil}, exits: []string{"OK"}, calls: 2},
-		"task fails":                     {dispatch: []error{nil}, exits: []string{"no space"}, calls: 1, err: "exit code: no space"},
-		"task times out once":            {dispatch: []error{nil, nil}, exits: []string{"can't lock file - got timeout", "OK"}, calls: 2},
-		"task times out always":          {dispatch: []error{nil, nil, nil}, exits: []string{"got timeout", "got timeout", "got timeout"}, calls: 3, err: "got timeout"},
-		"taken at once":                  {dispatch: []error{taken, taken}, calls: 2},
-		"taken after a task that failed": {dispatch: []error{nil, taken}, exits: []string{"got timeout"}, calls: 2, err: "exit code: got timeout"},
+		"passes":       {dispatch: []error{nil}, exits: []string{"OK"}, calls: 1},
+		"refused once": {dispatch: []error{busy, nil}, exits: []string{"OK"}, calls: 2},
+		"task fails": {
+			dispatch: []error{nil}, exits: []string{"no space"}, calls: 1, err: "exit code: no space",
+		},
+		"task times out once": {
+			dispatch: []error{nil, nil}, exits: []string{"can't lock file - got timeout", "OK"}, calls: 2,
+		},
+		"task times out always": {
+			dispatch: []error{nil, nil, nil}, exits: []string{"got timeout", "got timeout", "got timeout"}, calls: 3,
+			err: "got timeout",
+		},
+		"taken at once": {dispatch: []error{taken, taken}, calls: 2},
+		"taken after a task that failed": {
+			dispatch: []error{nil, taken}, exits: []string{"got timeout"}, calls: 2, err: "exit code: got timeout",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -122,7 +122,9 @@ func (v vm) resize(ctx context.Context, disk string, size int64) taskResult {
 }
 
 func (v vm) moveDisk(ctx context.Context, disk, store string) taskResult {
-	upid, err := v.start(ctx, http.MethodPost, v.path("move_disk"), url.Values{"disk": {disk}, "storage": {store}, "delete": {"1"}})
+	upid, err := v.start(ctx, http.MethodPost, v.path("move_disk"), url.Values{
+		"disk": {disk}, "storage": {store}, "delete": {"1"},
+	})
 	switch {
 	case contains("you can't move to the same storage with same format")(err):
 		return taskResult{}
@@ -157,7 +159,9 @@ func (v vm) boot(ctx context.Context, seconds int) taskResult {
 	var upid string
 	err := taskPolicy(contains("got no worker upid")).do(ctx, func() (err error) {
 		var answer struct{ Data *string }
-		err = v.do(ctx, http.MethodPost, v.path("status/start"), url.Values{"timeout": {strconv.Itoa(seconds)}}, &answer)
+		err = v.do(
+			ctx, http.MethodPost, v.path("status/start"), url.Values{"timeout": {strconv.Itoa(seconds)}}, &answer,
+		)
 		switch {
 		case contains("already running")(err):
 			upid, err = "-", nil
@@ -284,7 +288,8 @@ func (v vm) agentNICs(ctx context.Context, timeout time.Duration, want ipWait) (
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return nil, fmt.Errorf("timeout while waiting for the QEMU agent on VM \"%d\" to publish the network interfaces", v.id)
+		return nil,
+			fmt.Errorf("timeout while waiting for the QEMU agent on VM \"%d\" to publish the network interfaces", v.id)
 	case err != nil:
 		return nil, fmt.Errorf("error waiting for VM network interfaces: %w", err)
 	}

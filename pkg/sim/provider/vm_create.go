@@ -295,7 +295,10 @@ func cloneDisk(ctx context.Context, v vm, iface string, want drive, have map[str
 		return diag.FromErr(prefixError("disk update fails", v.update(ctx, f)))
 	}
 	if want.size>>20 < now.size>>20 {
-		return diag.Errorf("disk resize failure: requested size (%s) is lower than current size (%s)", formatSize(want.size), formatSize(now.size))
+		return diag.Errorf(
+			"disk resize failure: requested size (%s) is lower than current size (%s)", formatSize(want.size),
+			formatSize(now.size),
+		)
 	}
 	merged := now
 	merged.importFrom = want.importFrom

@@ -30,7 +30,9 @@ func (p *power) shutDown(ctx context.Context) diag.Diagnostics {
 }
 
 // change does a task and waits for what it leads to, both within the time that the resource gives it.
-func (p *power) change(ctx context.Context, task, status string, do func(ctx context.Context, seconds int) taskResult) diag.Diagnostics {
+func (p *power) change(
+	ctx context.Context, task, status string, do func(ctx context.Context, seconds int) taskResult,
+) diag.Diagnostics {
 	seconds := p.d.num("timeout_" + task + "_vm")
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 	defer cancel()

@@ -158,7 +158,10 @@ func readHardware(d data, g guest, isClone bool, values map[string]any) {
 		"dedicated": g.num("memory", 0), "floating": g.num("balloon", 0), "shared": shared,
 		"hugepages": g.text("hugepages", ""), "keep_hugepages": g.flag("keephugepages", false),
 	}, map[string]any{"dedicated": 512, "floating": 0, "shared": 0, "hugepages": "", "keep_hugepages": false})
-	put(d, values, "operating_system", isClone, map[string]any{"type": g.text("ostype", "")}, map[string]any{"type": "other"})
+	put(
+		d, values, "operating_system", isClone, map[string]any{"type": g.text("ostype", "")},
+		map[string]any{"type": "other"},
+	)
 	readStartup(d, g, isClone, values)
 	readVGA(d, g, values)
 	if !isClone || len(d.list("serial_device")) > 0 {
@@ -176,7 +179,9 @@ func readAgent(d data, g guest, isClone bool, values map[string]any) {
 		return
 	}
 	p := pairs(g["agent"])
-	b := map[string]any{"enabled": g.agentEnabled(), "trim": p["fstrim_cloned_disks"] == "1", "type": "virtio", "timeout": "15m"}
+	b := map[string]any{
+		"enabled": g.agentEnabled(), "trim": p["fstrim_cloned_disks"] == "1", "type": "virtio", "timeout": "15m",
+	}
 	if p["type"] != "" {
 		b["type"] = p["type"]
 	}
@@ -193,8 +198,9 @@ func readAgent(d data, g guest, isClone bool, values map[string]any) {
 func readCPU(g guest) map[string]any {
 	b := map[string]any{
 		"architecture": g.text("arch", ""), "cores": g.num("cores", 1), "hotplugged": g.num("vcpus", 0), "limit": 0.0,
-		"numa": g.flag("numa", false), "sockets": g.num("sockets", 1), "units": g.num("cpuunits", 0), "affinity": g.text("affinity", ""),
-		"type": "qemu64", "flags": []string{},
+		"numa": g.flag("numa", false), "sockets": g.num("sockets", 1), "units": g.num("cpuunits", 0),
+		"affinity": g.text("affinity", ""),
+		"type":     "qemu64", "flags": []string{},
 	}
 	if f, err := strconv.ParseFloat(g["cpulimit"], 64); err == nil {
 		b["limit"] = f
@@ -436,7 +442,8 @@ func readDisk(ctx context.Context, v vm, iface string, dr drive, before block) (
 	}
 	b := map[string]any{
 		"interface": iface, "datastore_id": store, "path_in_datastore": path, "size": int(dr.size >> 30),
-		"aio": "io_uring", "backup": true, "iothread": false, "queues": 0, "replicate": true, "serial": "", "ssd": false,
+		"aio": "io_uring", "backup": true, "iothread": false, "queues": 0, "replicate": true, "serial": "",
+		"ssd":     false,
 		"discard": "ignore", "cache": "none", "speed": []any{},
 		"file_id": before.text("file_id"), "import_from": before.text("import_from"), "file_format": dr.format,
 	}
@@ -484,7 +491,9 @@ func readSpeed(options map[string]string) map[string]any {
 // volumeFormat asks the storage: volumes of block storages have no extension.
 func (v vm) volumeFormat(ctx context.Context, store, volume string) (string, error) {
 	var answer struct{ Data *struct{ Format string } }
-	path := fmt.Sprintf("nodes/%s/storage/%s/content/%s", url.PathEscape(v.node), url.PathEscape(store), url.PathEscape(volume))
+	path := fmt.Sprintf(
+		"nodes/%s/storage/%s/content/%s", url.PathEscape(v.node), url.PathEscape(store), url.PathEscape(volume),
+	)
 	if err := v.do(ctx, http.MethodGet, path, nil, &answer); err != nil {
 		return "", fmt.Errorf("error get file %s from datastore %s: %w", volume, store, err)
 	}
@@ -509,7 +518,8 @@ func readAddresses(ctx context.Context, d data, v vm, g guest) (ds diag.Diagnost
 		nics, err := v.agentNICs(ctx, timeout, ipWait{wait.flag("disabled"), wait.flag("ipv4"), wait.flag("ipv6")})
 		if err != nil {
 			ds = append(ds, diag.Diagnostic{
-				Severity: diag.Warning, Summary: "error waiting for network interfaces from QEMU agent", Detail: err.Error(),
+				Severity: diag.Warning, Summary: "error waiting for network interfaces from QEMU agent",
+				Detail: err.Error(),
 			})
 		}
 		addAddresses(values, nics)
@@ -535,9 +545,12 @@ func addAddresses(values map[string]any, nics []agentNIC) {
 func fillDefaults(d data) error {
 	values := map[string]any{}
 	for k, v := range map[string]any{
-		"migrate": false, "reboot": false, "stop_on_destroy": false, "purge_on_destroy": true, "reboot_after_update": true,
-		"delete_unreferenced_disks_on_destroy": true, "timeout_clone": 1800, "timeout_create": 1800, "timeout_migrate": 1800,
-		"timeout_reboot": 1800, "timeout_shutdown_vm": 1800, "timeout_start_vm": 1800, "timeout_stop_vm": 300, "timeout_move_disk": 1800,
+		"migrate": false, "reboot": false, "stop_on_destroy": false, "purge_on_destroy": true,
+		"reboot_after_update":                  true,
+		"delete_unreferenced_disks_on_destroy": true, "timeout_clone": 1800, "timeout_create": 1800,
+		"timeout_migrate": 1800,
+		"timeout_reboot":  1800, "timeout_shutdown_vm": 1800, "timeout_start_vm": 1800, "timeout_stop_vm": 300,
+		"timeout_move_disk": 1800,
 	} {
 		//lint:ignore SA1019 the only way to tell false from absent
 		if _, ok := d.GetOkExists(k); !ok {

@@ -50,15 +50,21 @@ func vmResource() *schema.Resource {
 
 func vmScalars() fields {
 	return fields{
-		"name":          text(byDefault(""), dnsName),
-		"description":   text(byDefault(""), trimmedDescription),
-		"tags":          tagsSchema(),
-		"node_name":     text(required, notEmpty),
-		"vm_id":         number(computed, vmIDRange),
-		"pool_id":       text(byDefault(""), suppress(func(_, old, now string, _ *schema.ResourceData) bool { return now == "" && old != "" })),
-		"on_boot":       flag(byDefault(true)),
-		"boot_order":    texts(computed),
-		"started":       flag(byDefault(true), suppress(func(_, _, _ string, d *schema.ResourceData) bool { return d.Get("template").(bool) })),
+		"name":        text(byDefault(""), dnsName),
+		"description": text(byDefault(""), trimmedDescription),
+		"tags":        tagsSchema(),
+		"node_name":   text(required, notEmpty),
+		"vm_id":       number(computed, vmIDRange),
+		"pool_id": text(
+			byDefault(""),
+			suppress(func(_, old, now string, _ *schema.ResourceData) bool { return now == "" && old != "" }),
+		),
+		"on_boot":    flag(byDefault(true)),
+		"boot_order": texts(computed),
+		"started": flag(
+			byDefault(true),
+			suppress(func(_, _, _ string, d *schema.ResourceData) bool { return d.Get("template").(bool) }),
+		),
 		"template":      flag(byDefault(false)),
 		"protection":    flag(byDefault(false)),
 		"migrate":       flag(byDefault(false)),
@@ -126,7 +132,9 @@ func vmHardware() fields {
 			"sockets":      number(byDefault(1), between(1, 16)),
 			"type":         text(byDefault("qemu64"), cpuType),
 			"units":        number(computed, between(1, 262144)),
-			"affinity":     text(byDefault(""), matching(`^\d+[\d-,]*$`, "must contain numbers or number ranges separated by ','")),
+			"affinity": text(
+				byDefault(""), matching(`^\d+[\d-,]*$`, "must contain numbers or number ranges separated by ','"),
+			),
 		}),
 		"memory": blocks(1, fields{
 			"dedicated":      number(byDefault(512), between(64, 268435456)),
@@ -172,14 +180,21 @@ func diskSchema() field {
 		"file_id":           text(forceNew, byDefault(""), volumeID),
 		"import_from":       text(byDefault(""), volumeID),
 		"serial":            text(byDefault(""), check(validation.StringLenBetween(0, 20))),
-		"size":              number(computed, check(validation.IntAtLeast(1)), func(f field) { f.DefaultFunc = func() (any, error) { return 8, nil } }),
-		"iothread":          flag(byDefault(false)),
-		"queues":            number(byDefault(0), check(validation.Any(validation.IntInSlice([]int{0}), validation.IntAtLeast(2)))),
-		"replicate":         flag(byDefault(true)),
-		"ssd":               flag(byDefault(false)),
-		"discard":           text(byDefault("ignore")),
-		"cache":             text(byDefault("none"), oneOf("none", "writethrough", "writeback", "unsafe", "directsync")),
-		"speed":             blocks(1, limits),
+		"size": number(
+			computed, check(validation.IntAtLeast(1)),
+			func(f field) { f.DefaultFunc = func() (any, error) { return 8, nil } },
+		),
+		"iothread": flag(byDefault(false)),
+		"queues": number(
+			byDefault(0), check(validation.Any(validation.IntInSlice([]int{0}), validation.IntAtLeast(2))),
+		),
+		"replicate": flag(byDefault(true)),
+		"ssd":       flag(byDefault(false)),
+		"discard":   text(byDefault("ignore")),
+		"cache": text(
+			byDefault("none"), oneOf("none", "writethrough", "writeback", "unsafe", "directsync"),
+		),
+		"speed": blocks(1, limits),
 	}, suppress(sameDisks))
 	f.DiffSuppressOnRefresh = true
 	return f
@@ -265,7 +280,10 @@ func hotplugFeatures(f field) {
 		seen := map[string]bool{}
 		for part := range strings.SplitSeq(s, ",") {
 			if !slices.Contains([]string{"cpu", "disk", "memory", "network", "usb"}, part) {
-				return nil, []error{fmt.Errorf("%s: %q is not a valid hotplug feature (must be cpu, disk, memory, network, usb, 0, or 1)", key, part)}
+				return nil, []error{fmt.Errorf(
+					"%s: %q is not a valid hotplug feature (must be cpu, disk, memory, network, usb, 0, or 1)", key,
+					part,
+				)}
 			}
 			if seen[part] {
 				return nil, []error{fmt.Errorf("%s: duplicate hotplug feature %q", key, part)}
@@ -357,7 +375,9 @@ func vmImport(_ context.Context, d *schema.ResourceData, _ any) ([]*schema.Resou
 }
 
 func keyboards() []string {
-	return strings.Fields("da de de-ch en-gb en-us es fi fr fr-be fr-ca fr-ch hu is it ja lt mk nl no pl pt pt-br sl sv tr")
+	return strings.Fields(
+		"da de de-ch en-gb en-us es fi fr fr-be fr-ca fr-ch hu is it ja lt mk nl no pl pt pt-br sl sv tr",
+	)
 }
 
 func cpuType(f field) {

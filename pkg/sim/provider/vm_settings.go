@@ -27,8 +27,10 @@ func disksOf(list []any) (map[string]drive, error) {
 		b := block(m)
 		iface := b.text("interface")
 		if !driveName.MatchString(iface) {
+			const text = "Defined disk interface not supported. " +
+				"Interface was %s, but only [ide sata scsi virtio] are supported"
 			//lint:ignore ST1005 the real provider's text
-			return nil, fmt.Errorf("Defined disk interface not supported. Interface was %s, but only [ide sata scsi virtio] are supported", iface)
+			return nil, fmt.Errorf(text, iface)
 		}
 		dr, err := diskOf(iface, b)
 		if err != nil {
@@ -45,7 +47,8 @@ func diskOf(iface string, b block) (drive, error) {
 		store: store, fileID: b.text("file_id"), importFrom: b.text("import_from"), format: b.text("file_format"),
 		size: int64(size) << 30,
 		options: map[string]string{
-			"aio": b.text("aio"), "backup": bit(b.flag("backup")), "cache": b.text("cache"), "discard": b.text("discard"),
+			"aio": b.text("aio"), "backup": bit(b.flag("backup")), "cache": b.text("cache"),
+			"discard":   b.text("discard"),
 			"replicate": bit(b.flag("replicate")), "serial": b.text("serial"),
 		},
 	}
@@ -327,7 +330,9 @@ func createForm(ctx context.Context, a *api, d data, id int, disks map[string]dr
 		return f, err
 	}
 	f.num("vmid", id)
-	for _, k := range [][2]string{{"acpi", "acpi"}, {"protection", "protection"}, {"onboot", "on_boot"}, {"tablet", "tablet_device"}} {
+	for _, k := range [][2]string{
+		{"acpi", "acpi"}, {"protection", "protection"}, {"onboot", "on_boot"}, {"tablet", "tablet_device"},
+	} {
 		f.flag(k[0], d.flag(k[1]))
 	}
 	f.flag("template", false)

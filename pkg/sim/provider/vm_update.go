@@ -41,7 +41,9 @@ func vmUpdate(ctx context.Context, rd *schema.ResourceData, meta any) diag.Diagn
 		return diag.FromErr(err)
 	}
 	if d.HasChange("node_name") {
-		return diag.Errorf("moving VM %d to another node in place (migrate = true) is beyond this double of the provider", id)
+		return diag.Errorf(
+			"moving VM %d to another node in place (migrate = true) is beyond this double of the provider", id,
+		)
 	}
 	v := vm{c.api, d.text("node_name"), id}
 	u := &update{form: newForm(), ctx: ctx, d: d, c: c, v: v, power: &power{vm: v, d: d}}
@@ -161,7 +163,9 @@ func (u *update) hardware() error {
 		u.del = append(u.del, "cpulimit")
 	}
 	onlyVCPUs := d.HasChange("cpu.0.hotplugged") && d.hotpluggable("cpu")
-	for _, k := range []string{"cores", "sockets", "type", "architecture", "numa", "flags", "affinity", "limit", "units"} {
+	for _, k := range []string{
+		"cores", "sockets", "type", "architecture", "numa", "flags", "affinity", "limit", "units",
+	} {
 		onlyVCPUs = onlyVCPUs && !d.HasChange("cpu.0."+k)
 	}
 	u.reboot = u.reboot || !onlyVCPUs
@@ -257,7 +261,11 @@ func (u *update) disks() diag.Diagnostics {
 			continue
 		}
 		if boot[iface] {
-			return diag.Errorf("cannot delete boot disk %q. Please remove it from boot order first or change boot order before deleting", iface)
+			return diag.Errorf(
+				"cannot delete boot disk %q. Please remove it from boot order first or change boot order before "+
+					"deleting",
+				iface,
+			)
 		}
 		u.del = append(u.del, iface)
 	}
@@ -273,7 +281,8 @@ func (u *update) disks() diag.Diagnostics {
 			want.size = 0
 			u.Set(iface, want.String())
 		default:
-			u.reboot = u.reboot || now.options["aio"] != want.options["aio"] || now.options["queues"] != want.options["queues"]
+			u.reboot = u.reboot || now.options["aio"] != want.options["aio"] ||
+				now.options["queues"] != want.options["queues"]
 			u.Set(iface, drive{volume: now.volume, options: want.options}.String())
 		}
 	}
@@ -300,7 +309,8 @@ func (u *update) cloudInit() diag.Diagnostics {
 	}
 	old, _ := d.GetChange("initialization")
 	before, had := firstBlock(old.([]any))
-	moved := had && (before.text("datastore_id") != b.text("datastore_id") || before.text("file_format") != b.text("file_format"))
+	moved := had &&
+		(before.text("datastore_id") != b.text("datastore_id") || before.text("file_format") != b.text("file_format"))
 	if existing != "" && iface == existing && !moved {
 		return nil
 	}
@@ -439,7 +449,10 @@ func (u *update) diskChanges() (moves map[string]string, sizes map[string]int64,
 		_, path, _ := strings.Cut(was.volume, ":")
 		switch {
 		case was.store != is.store && !was.ownedBy(u.v.id):
-			return nil, nil, diag.Errorf("Cannot move %s:%s to datastore %s in VM %d configuration, it is not owned by this VM!", was.store, path, is.store, u.v.id)
+			return nil, nil, diag.Errorf(
+				"Cannot move %s:%s to datastore %s in VM %d configuration, it is not owned by this VM!", was.store,
+				path, is.store, u.v.id,
+			)
 		case was.store != is.store:
 			moves[iface] = is.store
 		}
@@ -447,7 +460,8 @@ func (u *update) diskChanges() (moves map[string]string, sizes map[string]int64,
 		case was.size > is.size:
 			return nil, nil, diag.Errorf("Cannot shrink %s:%s in VM %d, it is not supported!", was.store, path, u.v.id)
 		case was.size < is.size && !was.ownedBy(u.v.id):
-			return nil, nil, diag.Errorf("Cannot resize %s:%s in VM %d, it is not owned by this VM!", was.store, path, u.v.id)
+			return nil, nil,
+				diag.Errorf("Cannot resize %s:%s in VM %d, it is not owned by this VM!", was.store, path, u.v.id)
 		case was.size < is.size:
 			sizes[iface] = is.size
 		}

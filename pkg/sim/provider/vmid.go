@@ -84,7 +84,8 @@ func (s *idSource) next(ctx context.Context) (int, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("unable to retrieve the next available VM identifier: %w", errors.Join(append(failed, err)...))
+		return 0,
+			fmt.Errorf("unable to retrieve the next available VM identifier: %w", errors.Join(append(failed, err)...))
 	}
 	if s.random {
 		return id, nil

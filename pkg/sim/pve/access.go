@@ -74,7 +74,8 @@ func (i identity) name() string {
 func builtinRoles(version string) map[string][]string {
 	vm := []string{
 		"VM.Allocate", "VM.Audit", "VM.Backup", "VM.Clone", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Cloudinit",
-		"VM.Config.Disk", "VM.Config.HWType", "VM.Config.Memory", "VM.Config.Network", "VM.Config.Options", "VM.Console",
+		"VM.Config.Disk", "VM.Config.HWType", "VM.Config.Memory", "VM.Config.Network", "VM.Config.Options",
+		"VM.Console",
 		"VM.Migrate", "VM.PowerMgmt", "VM.Snapshot", "VM.Snapshot.Rollback",
 	}
 	if version == Version84 {
@@ -83,7 +84,9 @@ func builtinRoles(version string) map[string][]string {
 		vm = append(vm, "VM.GuestAgent.Audit", "VM.GuestAgent.FileRead", "VM.GuestAgent.FileSystemMgmt",
 			"VM.GuestAgent.FileWrite", "VM.GuestAgent.Unrestricted", "VM.Replicate")
 	}
-	datastore := []string{"Datastore.Allocate", "Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit"}
+	datastore := []string{
+		"Datastore.Allocate", "Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit",
+	}
 	admin := slices.Concat(datastore, vm, []string{
 		"Group.Allocate", "Mapping.Audit", "Mapping.Use", "Pool.Allocate", "Pool.Audit", "Realm.AllocateUser",
 		"SDN.Allocate", "SDN.Audit", "SDN.Use", "Sys.Audit", "Sys.Console", "Sys.Syslog", "User.Modify",
@@ -94,8 +97,10 @@ func builtinRoles(version string) map[string][]string {
 			"Mapping.Modify", "Permissions.Modify", "Realm.Allocate", "Sys.AccessNetwork", "Sys.Incoming", "Sys.Modify",
 			"Sys.PowerMgmt",
 		}),
-		"PVEVMAdmin":        vm,
-		"PVEVMUser":         {"VM.Audit", "VM.Backup", "VM.Config.CDROM", "VM.Config.Cloudinit", "VM.Console", "VM.PowerMgmt"},
+		"PVEVMAdmin": vm,
+		"PVEVMUser": {
+			"VM.Audit", "VM.Backup", "VM.Config.CDROM", "VM.Config.Cloudinit", "VM.Console", "VM.PowerMgmt",
+		},
 		"PVETemplateUser":   {"VM.Audit", "VM.Clone"},
 		"PVEPoolAdmin":      {"Pool.Allocate", "Pool.Audit"},
 		"PVEPoolUser":       {"Pool.Audit"},
@@ -253,7 +258,9 @@ func (s *Server) need(who identity, path string, privs ...string) error {
 }
 
 func forbidden(path string, privs ...string) error {
-	return &apiError{status: 403, message: fmt.Sprintf("Permission check failed (%s, %s)", path, strings.Join(privs, "|"))}
+	return &apiError{
+		status: 403, message: fmt.Sprintf("Permission check failed (%s, %s)", path, strings.Join(privs, "|")),
+	}
 }
 
 // aclPath is a path as the permission check sees it, empty if it is none.
@@ -371,7 +378,8 @@ func (u *user) setPassword(password string) {
 }
 
 func (u *user) passwordIs(password string) bool {
-	return u.Password != "" && subtle.ConstantTimeCompare([]byte(u.Password), []byte(hashPassword(u.Salt, password))) == 1
+	return u.Password != "" &&
+		subtle.ConstantTimeCompare([]byte(u.Password), []byte(hashPassword(u.Salt, password))) == 1
 }
 
 func hashPassword(salt, password string) string {

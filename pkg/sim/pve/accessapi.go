@@ -136,7 +136,9 @@ func roleList(s *Server, _ *call) (any, error) {
 		rows = append(rows, map[string]any{"roleid": id, "privs": strings.Join(s.roles[id], ","), "special": 1})
 	}
 	for _, id := range sortedKeys(s.state.Access.Roles) {
-		rows = append(rows, map[string]any{"roleid": id, "privs": strings.Join(s.state.Access.Roles[id], ","), "special": 0})
+		rows = append(rows, map[string]any{
+			"roleid": id, "privs": strings.Join(s.state.Access.Roles[id], ","), "special": 0,
+		})
 	}
 	return rows, nil
 }
@@ -345,7 +347,8 @@ func tokenCreate(s *Server, c *call) (any, error) {
 		return nil, badParam("tokenid", "Token already exists.")
 	}
 	t := &token{
-		ID: id, Secret: newUUID(), Privsep: c.get("privsep") != "0", Comment: c.get("comment"), Expire: int64(c.int("expire", 0)),
+		ID: id, Secret: newUUID(), Privsep: c.get("privsep") != "0", Comment: c.get("comment"),
+		Expire: int64(c.int("expire", 0)),
 	}
 	u.Tokens[id] = t
 	info := map[string]any{"privsep": strconv.Itoa(btoi(t.Privsep))}

@@ -47,7 +47,8 @@ func (s *Server) agentVM(c *call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if text, said := s.current(v)["agent"]; !agentEnabled(text) && (s.version == Version84 || !said) { // 9 asks one that is off, too
+	// 9 asks one that is off, too
+	if text, said := s.current(v)["agent"]; !agentEnabled(text) && (s.version == Version84 || !said) {
 		return "", failf("No QEMU guest agent configured")
 	}
 	if !s.running(v) {
@@ -59,9 +60,12 @@ func (s *Server) agentVM(c *call) (string, error) {
 // agentCommands are those that are asked by their name alone, by the method that asks them.
 func agentCommands() map[string]string {
 	return map[string]string{
-		"fsfreeze-freeze": "POST", "fsfreeze-status": "POST", "fsfreeze-thaw": "POST", "fstrim": "POST", "get-fsinfo": "GET", "get-host-name": "GET",
-		"get-memory-block-info": "GET", "get-memory-blocks": "GET", "get-osinfo": "GET", "get-time": "GET", "get-timezone": "GET",
-		"get-users": "GET", "get-vcpus": "GET", "info": "GET", "network-get-interfaces": "GET", "ping": "POST", "shutdown": "POST",
+		"fsfreeze-freeze": "POST", "fsfreeze-status": "POST", "fsfreeze-thaw": "POST", "fstrim": "POST",
+		"get-fsinfo": "GET", "get-host-name": "GET",
+		"get-memory-block-info": "GET", "get-memory-blocks": "GET", "get-osinfo": "GET", "get-time": "GET",
+		"get-timezone": "GET",
+		"get-users":    "GET", "get-vcpus": "GET", "info": "GET", "network-get-interfaces": "GET", "ping": "POST",
+		"shutdown":     "POST",
 		"suspend-disk": "POST", "suspend-hybrid": "POST", "suspend-ram": "POST",
 	}
 }
@@ -80,8 +84,9 @@ func agentIndex(*Server, *call) (any, error) {
 // agents do that are old, or that were told to leave them out.
 func agentAsk(name string) handler {
 	known := map[string]handler{
-		"ping": agentPing, "info": agentInfo, "network-get-interfaces": agentInterfaces, "get-host-name": agentHostName, "get-osinfo": agentOSInfo,
-		"get-time": agentTime,
+		"ping": agentPing, "info": agentInfo, "network-get-interfaces": agentInterfaces, "get-host-name": agentHostName,
+		"get-osinfo": agentOSInfo,
+		"get-time":   agentTime,
 	}[name]
 	if known != nil {
 		return known
@@ -114,12 +119,15 @@ func agentInterfaces(s *Server, c *call) (any, error) {
 			if a.Addr().Is6() {
 				kind = "ipv6"
 			}
-			addrs = append(addrs, map[string]any{"ip-address": a.Addr().String(), "prefix": a.Bits(), "ip-address-type": kind})
+			addrs = append(addrs, map[string]any{
+				"ip-address": a.Addr().String(), "prefix": a.Bits(), "ip-address-type": kind,
+			})
 		}
 		out = append(out, map[string]any{
 			"name": i.Name, "hardware-address": strings.ToLower(i.MAC), "ip-addresses": addrs,
 			"statistics": map[string]any{
-				"rx-bytes": 0, "rx-packets": 0, "rx-errs": 0, "rx-dropped": 0, "tx-bytes": 0, "tx-packets": 0, "tx-errs": 0,
+				"rx-bytes": 0, "rx-packets": 0, "rx-errs": 0, "rx-dropped": 0, "tx-bytes": 0, "tx-packets": 0,
+				"tx-errs":    0,
 				"tx-dropped": 0,
 			},
 		})
@@ -138,7 +146,8 @@ func agentInfo(s *Server, c *call) (any, error) {
 	}
 	var commands []map[string]any
 	for _, n := range []string{
-		"guest-ping", "guest-info", "guest-network-get-interfaces", "guest-exec", "guest-exec-status", "guest-file-open", "guest-file-read",
+		"guest-ping", "guest-info", "guest-network-get-interfaces", "guest-exec", "guest-exec-status",
+		"guest-file-open", "guest-file-read",
 		"guest-file-write", "guest-file-close", "guest-get-host-name", "guest-get-osinfo", "guest-get-time",
 	} {
 		commands = append(commands, map[string]any{"name": n, "enabled": true, "success-response": true})

@@ -26,7 +26,9 @@ var (
 	fileIn  = regexp.MustCompile(`\blocal:((?:import|snippets|iso)/[A-Za-z0-9._-]+)`)
 	vmLock  = regexp.MustCompile(`can't lock file '/var/lock/qemu-server/lock-(\d+)\.conf'`)
 	// toolErr are failures of the programs of the machine on which the records were made, and of its network.
-	toolErr = regexp.MustCompile(`/usr/bin/qemu-img|genisoimage|got no worker upid|qmp command|EFI base image|unable to find command|qemu-img: Could not open|Connecting to 10\.91|Can't connect to 10\.91|migration aborted|checksum mismatch: got`)
+	toolErr = regexp.MustCompile(
+		`/usr/bin/qemu-img|genisoimage|got no worker upid|qmp command|EFI base image|unable to find command|qemu-img: Could not open|Connecting to 10\.91|Can't connect to 10\.91|migration aborted|checksum mismatch: got`,
+	)
 )
 
 // circumstance is what a record tells of the VM that it is about.
@@ -60,7 +62,8 @@ func (p *player) arrange(r *fullRecord) {
 			return // its end was not recorded
 		}
 	}
-	if r.Status == 400 || r.Status == 401 || r.Status == 403 || r.Status == 501 || r.Status >= 595 || strings.Contains(r.Reason, "no quorum?") {
+	if r.Status == 400 || r.Status == 401 || r.Status == 403 || r.Status == 501 || r.Status >= 595 ||
+		strings.Contains(r.Reason, "no quorum?") {
 		return
 	}
 	fresh := p.mayArrange(vmid)
@@ -84,7 +87,8 @@ func (p *player) arrangeNew(r *fullRecord) {
 		vmid, _ := strconv.Atoi(m[1])
 		p.want(vmid, "pve1")
 	}
-	if r.Method != http.MethodPost || !strings.HasSuffix(strings.Split(r.Path, "?")[0], "/qemu") && !strings.HasSuffix(r.Path, "/clone") {
+	if r.Method != http.MethodPost ||
+		!strings.HasSuffix(strings.Split(r.Path, "?")[0], "/qemu") && !strings.HasSuffix(r.Path, "/clone") {
 		return
 	}
 	params := paramsOf(r)
@@ -125,14 +129,16 @@ func (p *player) mayArrange(vmid int) bool {
 
 func (p *player) arrangeExistence(r *fullRecord, c circumstance) {
 	p.t.Helper()
-	missing := strings.Contains(c.text, "/"+strconv.Itoa(c.vmid)+".conf' does not exist") || strings.Contains(c.text, "unable to find configuration file for VM "+strconv.Itoa(c.vmid))
+	missing := strings.Contains(c.text, "/"+strconv.Itoa(c.vmid)+".conf' does not exist") ||
+		strings.Contains(c.text, "unable to find configuration file for VM "+strconv.Itoa(c.vmid))
 	v := p.vm(c.vmid)
 	switch {
 	case missing && v != nil && v.Node == c.node:
 		p.gone(c.vmid)
 	case !missing && v == nil:
 		p.want(c.vmid, c.node)
-		if strings.HasPrefix(c.leaf, "/agent") && !strings.Contains(c.text, "No QEMU guest agent") && p.vm(c.vmid).Config["agent"] == "" {
+		if strings.HasPrefix(c.leaf, "/agent") && !strings.Contains(c.text, "No QEMU guest agent") &&
+			p.vm(c.vmid).Config["agent"] == "" {
 			p.c.ok("PUT", "/nodes/"+c.node+"/qemu/"+strconv.Itoa(c.vmid)+"/config", "agent=1")
 		}
 	}
@@ -202,7 +208,9 @@ func (p *player) arrangePower(r *fullRecord, c circumstance, fresh bool) {
 	case strings.Contains(c.text, "not running") && !strings.Contains(c.text, "agent"), c.leaf == "/status/start" && c.ok, c.leaf == "/status/start" && strings.HasPrefix(c.text, "start failed"),
 		c.leaf == "" && r.Method == http.MethodDelete && c.ok, c.leaf == "/template" && r.Status == 200:
 		p.power(v, false)
-	case strings.Contains(c.text, "is running") || strings.Contains(c.text, "already running"), strings.HasPrefix(c.leaf, "/agent/") && r.Status == 200,
+	case strings.Contains(c.text, "is running") || strings.Contains(
+		c.text, "already running",
+	), strings.HasPrefix(c.leaf, "/agent/") && r.Status == 200,
 		strings.Contains(c.text, "agent is not running"), strings.Contains(c.text, "powerdown failed"):
 		p.power(v, true)
 	}
@@ -286,7 +294,9 @@ func formOf(config map[string]any) url.Values {
 	for k, v := range config {
 		text := formText(v)
 		switch {
-		case slices.Contains([]string{"digest", "meta", "smbios1", "vmgenid", "lock", "parent", "snaptime", "vmstate", "cipassword"}, k) || k == "template" && text == "1" || strings.HasPrefix(k, "unused"):
+		case slices.Contains(
+			[]string{"digest", "meta", "smbios1", "vmgenid", "lock", "parent", "snaptime", "vmstate", "cipassword"}, k,
+		) || k == "template" && text == "1" || strings.HasPrefix(k, "unused"):
 			continue
 		case strings.Contains(text, "cloudinit"):
 			text = "local:cloudinit"
@@ -376,7 +386,8 @@ func (p *player) arrangeVolumes(node, text string) {
 		if p.s.state.volume(node, "local:"+m[1]) == nil {
 			content, _, _ := contentOf(m[1])
 			p.s.state.Volumes = append(p.s.state.Volumes, &volume{
-				Node: node, Storage: "local", Name: m[1], Content: content, Format: strings.TrimPrefix(filepath.Ext(m[1]), "."), Size: 2 * gib,
+				Node: node, Storage: "local", Name: m[1], Content: content,
+				Format: strings.TrimPrefix(filepath.Ext(m[1]), "."), Size: 2 * gib,
 			})
 		}
 		p.s.mu.Unlock()

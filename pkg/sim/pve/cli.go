@@ -166,7 +166,8 @@ func (sh *shell) follow(ctx context.Context, upid string, std stdio) int {
 			sleep(ctx, 10*time.Millisecond)
 			continue
 		}
-		for _, line := range log[:len(log)-1] { // the last line is of the task's end, which the command tells by its status
+		// the last line is of the task's end, which the command tells by its status
+		for _, line := range log[:len(log)-1] {
 			fmt.Fprintln(std.out, line)
 		}
 		if exit == "OK" || strings.HasPrefix(exit, "WARNINGS") {
@@ -198,7 +199,10 @@ func printStorages(std stdio, data any) {
 		if total > 0 {
 			percent = 100 * float64(used) / float64(total)
 		}
-		fmt.Fprintf(std.out, format, width, fmt.Sprint(row["storage"]), fmt.Sprint(row["type"]), status, total, used, avail, fmt.Sprintf("%.2f%%", percent))
+		fmt.Fprintf(
+			std.out, format, width, fmt.Sprint(row["storage"]), fmt.Sprint(row["type"]), status, total, used, avail,
+			fmt.Sprintf("%.2f%%", percent),
+		)
 	}
 }
 

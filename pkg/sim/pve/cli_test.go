@@ -71,18 +71,23 @@ func TestAdminPrograms(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.command, diff)
 		}
 	}
-	for _, program := range []string{"qm start 341", "pvesm status", "pveum acl list", "pvesh get /version", "pvecm status", "ha-manager status"} {
+	for _, program := range []string{
+		"qm start 341", "pvesm status", "pveum acl list", "pvesh get /version", "pvecm status", "ha-manager status",
+	} {
 		if _, errOut, rc := run(t, other, program, ""); rc != 255 || errOut != "please run as root\n" {
 			t.Errorf("%s by a user: %d %q", program, rc, errOut)
 		}
 	}
 	out, _, rc := run(t, other, "sudo pvesm status --storage local", "")
-	if first, rest, _ := strings.Cut(out, "\n"); rc != 0 || strings.Join(strings.Fields(first), " ") != "Name Type Status Total Used Available %" || !strings.HasPrefix(rest, "local ") {
+	if first, rest, _ := strings.Cut(out, "\n"); rc != 0 ||
+		strings.Join(strings.Fields(first), " ") != "Name Type Status Total Used Available %" ||
+		!strings.HasPrefix(rest, "local ") {
 		t.Errorf("pvesm status: %d\n%s", rc, out)
 	}
 	c.ok("POST", "/sim/nodes/pve2", map[string]any{"online": false})
 	c.ok("POST", "/sim/nodes/pve3", map[string]any{"online": false})
-	if out, _, rc := run(t, root, "pvecm status; pvecm expected 1", ""); rc != 0 || !strings.Contains(out, "Quorate:          No") {
+	if out, _, rc := run(t, root, "pvecm status; pvecm expected 1", ""); rc != 0 ||
+		!strings.Contains(out, "Quorate:          No") {
 		t.Errorf("pvecm status without a quorum: %d\n%s", rc, out)
 	}
 	if out, _, rc := run(t, root, "pvecm status", ""); rc != 0 || !strings.Contains(out, "Quorate:          Yes") {

@@ -311,7 +311,8 @@ func migrateCheck(s *Server, c *call) (any, error) {
 		d := s.drive(k, v.Config[k])
 		if vol := s.state.volume(v.Node, d.file()); vol != nil && vol.Node != "" {
 			local = append(local, map[string]any{
-				"volid": vol.id(), "size": vol.Size, "cdrom": btoi(d.cdrom()), "drivename": k, "shared": 0, "replicate": 1,
+				"volid": vol.id(), "size": vol.Size, "cdrom": btoi(d.cdrom()), "drivename": k, "shared": 0,
+				"replicate":   1,
 				"is_attached": 1, "is_unused": 0, "is_vmstate": 0, "is_tpmstate": 0,
 			})
 		}
@@ -323,7 +324,8 @@ func migrateCheck(s *Server, c *call) (any, error) {
 		}
 	}
 	answer := map[string]any{
-		"running": running, "local_disks": local, "local_resources": []string{}, "mapped-resources": []string{}, "mapped-resource-info": map[string]any{},
+		"running": running, "local_disks": local, "local_resources": []string{}, "mapped-resources": []string{},
+		"mapped-resource-info": map[string]any{},
 	}
 	if running == 0 {
 		answer["allowed_nodes"], answer["not_allowed_nodes"] = allowed, others
@@ -376,7 +378,9 @@ func (s *Server) moveVM(t *task, c *call, n *node) error {
 		return err
 	}
 	if !n.Online {
-		return fmt.Errorf("migration aborted (duration 00:00:03): Can't connect to destination address using public key")
+		return fmt.Errorf(
+			"migration aborted (duration 00:00:03): Can't connect to destination address using public key",
+		)
 	}
 	for _, vol := range s.state.Volumes {
 		if vol.Content != "images" || vol.VMID != v.ID || vol.Node != v.Node {

@@ -149,7 +149,8 @@ func (s *Server) allocateNamed(node, storageID string, vmid int, kind, format st
 		format = "raw"
 	}
 	v := &volume{
-		Node: st.place(node), Storage: storageID, Content: "images", Format: format, Size: size, Used: min(size, 196*kib), VMID: vmid,
+		Node: st.place(node), Storage: storageID, Content: "images", Format: format, Size: size,
+		Used: min(size, 196*kib), VMID: vmid,
 		CTime: time.Now().Unix(),
 	}
 	v.Name = s.freeName(node, st, vmid, kind, format)

@@ -264,9 +264,11 @@ func (s *Server) findNode(name string) (*node, error) {
 	}
 	for _, n := range s.state.Nodes {
 		if strings.EqualFold(n.Name, name) || strings.HasPrefix(name, n.Name+".") {
-			return nil, &apiError{status: 596, message: "error:0A000086:SSL routines::certificate verify failed", bare: true}
+			return nil,
+				&apiError{status: 596, message: "error:0A000086:SSL routines::certificate verify failed", bare: true}
 		}
 	}
-	return nil, failf("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution",
-		name, name)
+	return nil,
+		failf("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution",
+			name, name)
 }

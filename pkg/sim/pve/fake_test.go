@@ -30,7 +30,9 @@ type fakeMachines struct {
 var _ host.Machines = (*fakeMachines)(nil)
 
 func newFake() *fakeMachines {
-	return &fakeMachines{specs: map[string]host.Spec{}, running: map[string]time.Time{}, execs: map[int]host.ExecResult{}}
+	return &fakeMachines{
+		specs: map[string]host.Spec{}, running: map[string]time.Time{}, execs: map[int]host.ExecResult{},
+	}
 }
 
 func (f *fakeMachines) Kind() host.Kind { return host.KindProcess }
@@ -126,7 +128,9 @@ func (f *fakeMachines) Interfaces(_ context.Context, id string) ([]host.Interfac
 	if err := f.up(id); err != nil {
 		return nil, err
 	}
-	out := []host.Interface{{Name: "lo", MAC: "00:00:00:00:00:00", Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}}}
+	out := []host.Interface{{
+		Name: "lo", MAC: "00:00:00:00:00:00", Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")},
+	}}
 	for i, n := range f.specs[id].NICs {
 		addr := n.Address
 		if !addr.IsValid() {
@@ -158,7 +162,10 @@ func (f *fakeMachines) Exec(_ context.Context, id string, argv []string, stdin [
 // tee writes a file; there is no directory /nope.
 func (f *fakeMachines) tee(file string, content []byte) host.ExecResult {
 	if strings.HasPrefix(file, "/nope/") {
-		return host.ExecResult{Exited: true, ExitCode: 1, Stdout: content, Stderr: []byte("tee: " + file + ": No such file or directory\n")}
+		return host.ExecResult{
+			Exited: true, ExitCode: 1, Stdout: content,
+			Stderr: []byte("tee: " + file + ": No such file or directory\n"),
+		}
 	}
 	if f.files == nil {
 		f.files = map[string]string{}

@@ -16,8 +16,8 @@ import (
 
 // fault makes matching requests go wrong. It is data: from a file, or posted to /sim/faults.
 type fault struct {
-	// Path is matched against the part after /api2/json: "*" stands for one path segment, "**" for any rest; a path that
-	// ends in "/" matches everything below it.
+	// Path is matched against the part after /api2/json: "*" stands for one path segment, "**" for any rest; a path
+	// that ends in "/" matches everything below it.
 	Path string `json:"path"`
 	// Method is empty for any. SSH stands for a command that is run on a hypervisor: Path is then /nodes/NODE/ and the
 	// command's words, such as "/nodes/*/qm disk import**", Status its exit status and Reason what it complains of.
@@ -36,13 +36,14 @@ type fault struct {
 	Body *string `json:"body,omitempty"`
 	// Delay holds the request back ("1.5s"), whatever else happens to it.
 	Delay duration `json:"delay,omitempty"`
-	// TaskError lets the request pass and makes the task that it starts fail with this text, without having done its work.
+	// TaskError lets the request pass and makes the task that it starts fail with this text, without having done its
+	// work.
 	TaskError string `json:"task_error,omitempty"`
-	// TaskWarnings lets the request pass and makes the task that it starts warn so, do its work, and end with "WARNINGS:
-	// N".
+	// TaskWarnings lets the request pass and makes the task that it starts warn so, do its work, and end with
+	// "WARNINGS: N".
 	TaskWarnings []string `json:"task_warnings,omitempty"`
-	// HA makes the VM that is to be started or stopped one of the HA manager's: the task only asks for it and ends well at
-	// once, and the manager does it that much later.
+	// HA makes the VM that is to be started or stopped one of the HA manager's: the task only asks for it and ends well
+	// at once, and the manager does it that much later.
 	HA duration `json:"ha,omitempty"`
 	// Drop closes the connection without an answer, and without serving the request.
 	Drop bool `json:"drop,omitempty"`
@@ -110,10 +111,15 @@ func (l *faultList) add(faults ...*fault) error {
 }
 
 func (f *fault) check() error {
-	answers := f.Data != nil || f.Body != nil || f.TaskError != "" || len(f.TaskWarnings) > 0 || f.HA != 0 || f.Drop || f.Lost || f.StorageLocked || f.DisksKept != "" || f.Interfaces != nil
+	answers := f.Data != nil || f.Body != nil || f.TaskError != "" || len(f.TaskWarnings) > 0 || f.HA != 0 || f.Drop ||
+		f.Lost || f.StorageLocked || f.DisksKept != "" || f.Interfaces != nil
 	switch {
 	case f.Status == 0 && f.Delay == 0 && !answers:
-		return fmt.Errorf("fault on %s does nothing: set status, data, body, delay, task_error, task_warnings, ha, drop, lost, storage_locked, disks_kept or interfaces", f.Path)
+		return fmt.Errorf(
+			"fault on %s does nothing: set status, data, body, delay, task_error, task_warnings, ha, drop, lost, "+
+				"storage_locked, disks_kept or interfaces",
+			f.Path,
+		)
 	case f.command() && answers:
 		return fmt.Errorf("fault on %s: a command has status, reason and delay only", f.Path)
 	}
@@ -147,7 +153,8 @@ func (l *faultList) take(method, path string) *fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.list {
-		if f.command() != (method == methodSSH) || f.Method != "" && !strings.EqualFold(f.Method, method) || !f.re.MatchString(unescape(path)) {
+		if f.command() != (method == methodSSH) || f.Method != "" && !strings.EqualFold(f.Method, method) ||
+			!f.re.MatchString(unescape(path)) {
 			continue
 		}
 		f.seen++
@@ -185,7 +192,9 @@ func (s *Server) injected(ctx context.Context, f *fault) *response {
 	case f.Data != nil:
 		return dataResponse(f.Data)
 	case f.Body != nil:
-		return &response{status: cmp.Or(f.Status, 200), reason: cmp.Or(f.Reason, "OK"), ctype: "text/html", body: []byte(*f.Body)}
+		return &response{
+			status: cmp.Or(f.Status, 200), reason: cmp.Or(f.Reason, "OK"), ctype: "text/html", body: []byte(*f.Body),
+		}
 	case f.Status == 0:
 		return nil
 	case f.Status == 401 || f.Status >= 595:
@@ -350,12 +359,16 @@ func (s *Server) AddFaults(b []byte) error {
 
 func (s *Server) setNode(name string, body []byte) error {
 	var in struct {
-		Online  *bool `json:"online"`
-		Sudo    *bool `json:"sudo"`    // whether users other than root may run what they want with it
-		Unknown *bool `json:"unknown"` // whether it tells nothing of itself, as for some seconds after its daemons began
+		Online *bool `json:"online"`
+		Sudo   *bool `json:"sudo"` // whether users other than root may run what they want with it
+		// whether it tells nothing of itself, as for some seconds after its daemons began
+		Unknown *bool `json:"unknown"`
 	}
 	if err := json.Unmarshal(body, &in); err != nil || in.Online == nil && in.Sudo == nil && in.Unknown == nil {
-		return &apiError{status: 400, message: `give {"online": true} or false, {"sudo": true} or false, or {"unknown": true} or false`}
+		return &apiError{
+			status:  400,
+			message: `give {"online": true} or false, {"sudo": true} or false, or {"unknown": true} or false`,
+		}
 	}
 	if in.Unknown != nil {
 		if err := s.setUnknown(name, *in.Unknown); err != nil {
@@ -461,5 +474,7 @@ func (s *Server) simStatus() map[string]any {
 			running++
 		}
 	}
-	return map[string]any{"vms": len(s.state.VMs), "running": running, "serving": s.serving.Load(), "hosts_kind": s.opt.Machines.Kind()}
+	return map[string]any{
+		"vms": len(s.state.VMs), "running": running, "serving": s.serving.Load(), "hosts_kind": s.opt.Machines.Kind(),
+	}
 }

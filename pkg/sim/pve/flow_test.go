@@ -21,11 +21,14 @@ const (
 )
 
 func teeCommand(sudo, file string) string {
-	return `/bin/bash -c 'export TRY_SUDO_USE_SUDO=` + sudo + `; ` + trySudo + `try_sudo /usr/bin/tee /var/lib/vz/snippets/` + file + `'`
+	return `/bin/bash -c 'export TRY_SUDO_USE_SUDO=` + sudo + `; ` + trySudo +
+		`try_sudo /usr/bin/tee /var/lib/vz/snippets/` + file + `'`
 }
 
 func importCommand(sudo, image, store, vmid string) string {
-	return `/bin/bash -c 'export TRY_SUDO_USE_SUDO=` + sudo + `; set -e; ` + trySudo + `file_id=` + image + `; file_format=qcow2; datastore_id_target=` + store + `; vm_id=` + vmid + `; disk_options=aio=io_uring,backup=1,iothread=1,discard=on,cache=none,replicate=1; disk_interface=virtio0; source_image=$(try_sudo /usr/sbin/pvesm path $file_id); imported_disk=$(try_sudo /usr/sbin/qm disk import $vm_id $source_image $datastore_id_target -format $file_format | grep unused0 | cut -d : -f 3 | cut -d \'"'"' -f 1); disk_id=${datastore_id_target}:$imported_disk,$disk_options; try_sudo /usr/sbin/qm set $vm_id -${disk_interface} $disk_id'`
+	return `/bin/bash -c 'export TRY_SUDO_USE_SUDO=` + sudo + `; set -e; ` + trySudo + `file_id=` + image +
+		`; file_format=qcow2; datastore_id_target=` + store + `; vm_id=` + vmid +
+		`; disk_options=aio=io_uring,backup=1,iothread=1,discard=on,cache=none,replicate=1; disk_interface=virtio0; source_image=$(try_sudo /usr/sbin/pvesm path $file_id); imported_disk=$(try_sudo /usr/sbin/qm disk import $vm_id $source_image $datastore_id_target -format $file_format | grep unused0 | cut -d : -f 3 | cut -d \'"'"' -f 1); disk_id=${datastore_id_target}:$imported_disk,$disk_options; try_sudo /usr/sbin/qm set $vm_id -${disk_interface} $disk_id'`
 }
 
 // createForm is the provider's create call, as recorded.
@@ -35,10 +38,14 @@ func createForm(vmid int, name, snippet string) url.Values {
 		"boot": {"order=virtio0;net0"}, "cicustom": {"vendor=local:snippets/" + snippet}, "ciuser": {"tf-user"},
 		"cores": {"4"}, "cpu": {"host"}, "description": {"Managed by Terraform"}, "ide2": {"file=local:cloudinit,"},
 		"ipconfig0": {"ip=dhcp"}, "ipconfig1": {"ip=dhcp"}, "keyboard": {"en-us"}, "memory": {"16384"}, "name": {name},
-		"net0": {"model=virtio,bridge=vmbr0,firewall=0,macaddr=BC:24:11:00:00:01"}, "net1": {"model=virtio,bridge=vmbr1,firewall=0"},
-		"numa": {"0"}, "onboot": {"1"}, "ostype": {"other"}, "protection": {"0"}, "scsihw": {"virtio-scsi-pci"}, "sockets": {"1"},
-		"sshkeys": {"ssh-ed25519%20AAAAC3NzaC1lZDI1NTE5AAAAIMEWWSQh8auB0rU7PIVCqfRW%2Fl2ccmFNffLSbnfF6zRP%20user%40example%20box"},
-		"tablet":  {"1"}, "tags": {"env1;hive-test"}, "template": {"0"}, "vmid": {itoa(vmid)},
+		"net0": {"model=virtio,bridge=vmbr0,firewall=0,macaddr=BC:24:11:00:00:01"},
+		"net1": {"model=virtio,bridge=vmbr1,firewall=0"},
+		"numa": {"0"}, "onboot": {"1"}, "ostype": {"other"}, "protection": {"0"}, "scsihw": {"virtio-scsi-pci"},
+		"sockets": {"1"},
+		"sshkeys": {
+			"ssh-ed25519%20AAAAC3NzaC1lZDI1NTE5AAAAIMEWWSQh8auB0rU7PIVCqfRW%2Fl2ccmFNffLSbnfF6zRP%20user%40example%20box",
+		},
+		"tablet": {"1"}, "tags": {"env1;hive-test"}, "template": {"0"}, "vmid": {itoa(vmid)},
 	}
 }
 
@@ -82,13 +89,16 @@ func TestImageFlow(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]any{
 		"acpi": 1.0, "agent": "enabled=1,fstrim_cloned_disks=0,type=virtio", "balloon": 0.0, "bios": "seabios",
-		"boot": "order=virtio0;net0", "cicustom": "vendor=local:snippets/env1-2.yaml", "ciuser": "tf-user", "cores": 4.0,
-		"cpu": "host", "description": "Managed by Terraform", "ide2": "local:20001/vm-20001-cloudinit.qcow2,media=cdrom",
+		"boot": "order=virtio0;net0", "cicustom": "vendor=local:snippets/env1-2.yaml", "ciuser": "tf-user",
+		"cores": 4.0,
+		"cpu":   "host", "description": "Managed by Terraform",
+		"ide2":      "local:20001/vm-20001-cloudinit.qcow2,media=cdrom",
 		"ipconfig0": "ip=dhcp", "ipconfig1": "ip=dhcp", "keyboard": "en-us", "memory": "16384", "name": "env1-2",
 		"net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0,firewall=0", "numa": 0.0, "onboot": 1.0, "ostype": "other",
-		"protection": 0.0, "scsihw": "virtio-scsi-pci", "sockets": 1.0, "tablet": 1.0, "tags": "env1;hive-test", "template": 0.0,
-		"sshkeys": createForm(1, "", "")["sshkeys"][0],
-		"virtio0": "local:20001/vm-20001-disk-0.qcow2,aio=io_uring,backup=1,cache=none,discard=on,iothread=1,replicate=1,size=32G",
+		"protection": 0.0, "scsihw": "virtio-scsi-pci", "sockets": 1.0, "tablet": 1.0, "tags": "env1;hive-test",
+		"template": 0.0,
+		"sshkeys":  createForm(1, "", "")["sshkeys"][0],
+		"virtio0":  "local:20001/vm-20001-disk-0.qcow2,aio=io_uring,backup=1,cache=none,discard=on,iothread=1,replicate=1,size=32G",
 	}, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
@@ -139,7 +149,9 @@ func checkMachine(t *testing.T, spec host.Spec, vendor string) {
 	spec.NICs = nil
 	want := host.Spec{ID: "20001", Agent: true, CloudInit: host.CloudInit{
 		Hostname: "env1-2", User: "tf-user", VendorData: []byte(vendor),
-		SSHKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMEWWSQh8auB0rU7PIVCqfRW/l2ccmFNffLSbnfF6zRP user@example box"},
+		SSHKeys: []string{
+			"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMEWWSQh8auB0rU7PIVCqfRW/l2ccmFNffLSbnfF6zRP user@example box",
+		},
 	}}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Errorf("machine (-want +got):\n%s", diff)
@@ -202,7 +214,9 @@ func TestSSHCommands(t *testing.T) {
 func TestFaultOfACommand(t *testing.T) {
 	_, c, _ := startServer(t, Options{})
 	conn := c.login(1, "admin")
-	c.ok("POST", "/sim/faults", map[string]any{"path": "/nodes/pve2/pvesm apiinfo**", "method": "SSH", "nth": 1, "status": 5, "reason": "not today"})
+	c.ok("POST", "/sim/faults", map[string]any{
+		"path": "/nodes/pve2/pvesm apiinfo**", "method": "SSH", "nth": 1, "status": 5, "reason": "not today",
+	})
 	c.ok("POST", "/sim/faults", map[string]any{"path": "/nodes/pve2/qm**", "status": 500, "reason": "requests only"})
 	if _, errOut, rc := run(t, conn, "sudo -n /usr/sbin/pvesm apiinfo", ""); rc != 5 || errOut != "not today\n" {
 		t.Errorf("the first = %q, %d", errOut, rc)

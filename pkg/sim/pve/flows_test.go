@@ -44,7 +44,10 @@ func TestRecordedFlows(t *testing.T) {
 					break
 				}
 				base := "/nodes/pve" + itoa(max(i, 1)) + "/qemu"
-				c.task("POST", base, "vmid="+vmid+"&name=tpl&onboot=1&scsihw=virtio-scsi-pci&cpu=x86-64-v2-AES&tags=template&ostype=l26&sockets=1&description=t&cores=2&memory=2048&agent=enabled%3D1&virtio0=local-lvm:32&ide2=local-lvm:cloudinit&net0=virtio,bridge%3Dvmbr0&net1=virtio,bridge%3Dvmbr1")
+				c.task(
+					"POST", base,
+					"vmid="+vmid+"&name=tpl&onboot=1&scsihw=virtio-scsi-pci&cpu=x86-64-v2-AES&tags=template&ostype=l26&sockets=1&description=t&cores=2&memory=2048&agent=enabled%3D1&virtio0=local-lvm:32&ide2=local-lvm:cloudinit&net0=virtio,bridge%3Dvmbr0&net1=virtio,bridge%3Dvmbr1",
+				)
 				c.task("POST", base+"/"+vmid+"/template", nil)
 			}
 			f := &flowReplay{t: t, c: c, upids: map[string]string{}, shells: map[string]*ssh.Client{}}
@@ -97,7 +100,10 @@ func (f *flowReplay) request(file string, r flowRecord) {
 	}
 	a := f.c.send(r.Method, path, body)
 	if a.Status != r.Status {
-		f.t.Errorf("%s %d: %s %s %s\n  = %d %s %v, want %d", file, r.Seq, r.Method, path, r.Raw, a.Status, a.Reason, a.Errors, r.Status)
+		f.t.Errorf(
+			"%s %d: %s %s %s\n  = %d %s %v, want %d", file, r.Seq, r.Method, path, r.Raw, a.Status, a.Reason, a.Errors,
+			r.Status,
+		)
 		return
 	}
 	if upid, ok := a.Data.(string); ok && strings.HasPrefix(upid, "UPID:") {

@@ -23,24 +23,49 @@ type formatRule struct {
 
 // formatRules are Proxmox VE's named formats and its words for what does not fit them. Never changed.
 var formatRules = map[string]formatRule{
-	"pve-vmid":                 {regexp.MustCompile(`^[1-9][0-9]{2,8}$`), "value does not look like a valid VM ID\n"},
-	"pve-node":                 {regexp.MustCompile(`^(?i:[a-z0-9](?:[a-z0-9\-]*[a-z0-9])?)$`), "value does not look like a valid node name\n"},
-	"dns-name":                 {regexp.MustCompile(`^(?:` + dnsLabel + `\.)*` + dnsLabel + `$`), "value does not look like a valid DNS name\n"},
-	"pve-tag":                  {regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_\-+.]*$`), "invalid characters in tag\n"},
-	"pve-configid":             {regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_\-]+$`), "invalid configuration ID '%s'\n"},
-	"pve-ha-resource-or-vm-id": {regexp.MustCompile(`^([a-z]+:\S+|\d+)$`), "value does not look like a valid ha resource id\n"},
-	"pve-ha-node":              {regexp.MustCompile(haNode), "value does not look like a valid ha node\n"},
-	"pve-ha-group-node":        {regexp.MustCompile(haNode), "value does not look like a valid ha group node\n"},
-	"pve-poolid":               {regexp.MustCompile(`^[A-Za-z0-9._\-]+(?:/[A-Za-z0-9._\-]+){0,2}$`), "value '%s' does not look like a valid pool name\n"},
-	"pve-storage-id":           {regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]$`), "invalid storage ID '%s'\n"},
-	"pve-bridge-id":            {regexp.MustCompile(`^[a-zA-Z0-9\-_.]{2,}$`), "invalid bridge ID '%s'\n"},
-	"pve-userid":               {regexp.MustCompile(`^[^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+$`), "value '%s' does not look like a valid user name\n"},
-	"pve-realm":                {regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.\-_]*$`), "value does not look like a valid realm\n"},
-	"pve-roleid":               {regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.\-_]*$`), "value does not look like a valid roleid\n"},
-	"disk-size":                {regexp.MustCompile(`^\d+(?:\.\d+)?[KMGT]?$`), "value does not look like a valid disk size: %s\n"},
-	"urlencoded":               {regexp.MustCompile(`^[-%a-zA-Z0-9_.!~*'()]*$`), "value does not look like a valid urlencoded string: %s\n"},
-	"pve-volume-id":            {regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]:.+$`), "unable to parse volume ID '%s'\n"},
-	"pve-qm-bootdisk":          {regexp.MustCompile(`^(ide|sata|scsi|virtio|efidisk|tpmstate)\d+$`), "invalid boot disk '%s'\n"},
+	"pve-vmid": {regexp.MustCompile(`^[1-9][0-9]{2,8}$`), "value does not look like a valid VM ID\n"},
+	"pve-node": {
+		regexp.MustCompile(`^(?i:[a-z0-9](?:[a-z0-9\-]*[a-z0-9])?)$`), "value does not look like a valid node name\n",
+	},
+	"dns-name": {
+		regexp.MustCompile(`^(?:` + dnsLabel + `\.)*` + dnsLabel + `$`), "value does not look like a valid DNS name\n",
+	},
+	"pve-tag":      {regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_\-+.]*$`), "invalid characters in tag\n"},
+	"pve-configid": {regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_\-]+$`), "invalid configuration ID '%s'\n"},
+	"pve-ha-resource-or-vm-id": {
+		regexp.MustCompile(`^([a-z]+:\S+|\d+)$`), "value does not look like a valid ha resource id\n",
+	},
+	"pve-ha-node":       {regexp.MustCompile(haNode), "value does not look like a valid ha node\n"},
+	"pve-ha-group-node": {regexp.MustCompile(haNode), "value does not look like a valid ha group node\n"},
+	"pve-poolid": {
+		regexp.MustCompile(`^[A-Za-z0-9._\-]+(?:/[A-Za-z0-9._\-]+){0,2}$`),
+		"value '%s' does not look like a valid pool name\n",
+	},
+	"pve-storage-id": {
+		regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]$`), "invalid storage ID '%s'\n",
+	},
+	"pve-bridge-id": {regexp.MustCompile(`^[a-zA-Z0-9\-_.]{2,}$`), "invalid bridge ID '%s'\n"},
+	"pve-userid": {
+		regexp.MustCompile(`^[^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+$`), "value '%s' does not look like a valid user name\n",
+	},
+	"pve-realm": {
+		regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.\-_]*$`), "value does not look like a valid realm\n",
+	},
+	"pve-roleid": {
+		regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.\-_]*$`), "value does not look like a valid roleid\n",
+	},
+	"disk-size": {
+		regexp.MustCompile(`^\d+(?:\.\d+)?[KMGT]?$`), "value does not look like a valid disk size: %s\n",
+	},
+	"urlencoded": {
+		regexp.MustCompile(`^[-%a-zA-Z0-9_.!~*'()]*$`), "value does not look like a valid urlencoded string: %s\n",
+	},
+	"pve-volume-id": {
+		regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]:.+$`), "unable to parse volume ID '%s'\n",
+	},
+	"pve-qm-bootdisk": {
+		regexp.MustCompile(`^(ide|sata|scsi|virtio|efidisk|tpmstate)\d+$`), "invalid boot disk '%s'\n",
+	},
 }
 
 const haNode = `^([a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?)(:\d+)?$`

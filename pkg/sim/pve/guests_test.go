@@ -42,7 +42,8 @@ func told(t *testing.T, c *client) [][]string {
 func TestGuestsTellStrangeThings(t *testing.T) {
 	_, c, machines := startServer(t, Options{})
 	c.task("POST", "/nodes/pve1/qemu", url.Values{
-		"vmid": {"100"}, "agent": {"1"}, "net0": {"virtio=BC:24:11:00:00:01,bridge=vmbr0"}, "net1": {"virtio=BC:24:11:00:00:02,bridge=vmbr0"},
+		"vmid": {"100"}, "agent": {"1"}, "net0": {"virtio=BC:24:11:00:00:01,bridge=vmbr0"},
+		"net1": {"virtio=BC:24:11:00:00:02,bridge=vmbr0"},
 	})
 	c.task("POST", "/nodes/pve1/qemu/100/status/start", nil)
 	plain := [][]string{{"lo", "ipv4 127.0.0.1"}, {"eth0", "ipv4 127.77.0.3"}, {"eth1", "ipv4 127.77.1.3"}}
@@ -50,8 +51,10 @@ func TestGuestsTellStrangeThings(t *testing.T) {
 		t.Fatalf("without a fault (-want +got):\n%s", diff)
 	}
 	c.ok("POST", "/sim/faults", map[string]any{"path": "/nodes/*/qemu/*/agent/network-get-interfaces", "times": 1, "interfaces": map[string]any{
-		"omit":    []string{"lo", "eth1"},
-		"first":   []any{map[string]any{"name": "docker0", "mac": "02:42:00:00:00:01", "addresses": []string{"172.17.0.1/16"}}},
+		"omit": []string{"lo", "eth1"},
+		"first": []any{map[string]any{
+			"name": "docker0", "mac": "02:42:00:00:00:01", "addresses": []string{"172.17.0.1/16"},
+		}},
 		"prepend": map[string]any{"eth0": []string{"fe80::1/64"}},
 	}})
 	want := [][]string{{"docker0", "ipv4 172.17.0.1"}, {"eth0", "ipv6 fe80::1", "ipv4 127.77.0.3"}}
@@ -72,7 +75,9 @@ func TestGuestsTellStrangeThings(t *testing.T) {
 	if diff := cmp.Diff([]string{"100"}, machines.renumbered); diff != "" {
 		t.Errorf("renumbered (-want +got):\n%s", diff)
 	}
-	for path, body := range map[string]map[string]any{"/sim/vms/101": {"renumber": true}, "/sim/vms/100": {"power": 1}} {
+	for path, body := range map[string]map[string]any{
+		"/sim/vms/101": {"renumber": true}, "/sim/vms/100": {"power": 1},
+	} {
 		if a := c.do("POST", path, body); a.Status < 400 {
 			t.Errorf("%s %v: %+v", path, body, a)
 		}

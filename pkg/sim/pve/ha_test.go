@@ -18,7 +18,8 @@ func TestHAManagedVM(t *testing.T) {
 			c.ok("POST", resources, url.Values{"sid": {"vm:150"}, "comment": {"ours"}, "max_restart": {"2"}})
 			c.await(vm, "running", "started")
 			got, _ := c.ok("GET", resources+"/150", nil).(map[string]any)
-			if got["digest"] == "" || got["sid"] != "vm:150" || got["type"] != "vm" || got["max_restart"] != 2.0 || got["comment"] != "ours" {
+			if got["digest"] == "" || got["sid"] != "vm:150" || got["type"] != "vm" || got["max_restart"] != 2.0 ||
+				got["comment"] != "ours" {
 				t.Errorf("the resource is %v", got)
 			}
 			if rows, _ := c.ok("GET", resources, nil).([]any); len(rows) != 1 {
@@ -41,7 +42,10 @@ func TestHAManagedVM(t *testing.T) {
 			for _, row := range rows {
 				types = append(types, field(row, "type"))
 			}
-			if diff := cmp.Diff([]string{"qmshutdown", "hastop", "qmstart", "hastart", "qmstop", "hastop", "qmstart", "qmcreate"}, types); diff != "" {
+			if diff := cmp.Diff(
+				[]string{"qmshutdown", "hastop", "qmstart", "hastart", "qmstop", "hastop", "qmstart", "qmcreate"},
+				types,
+			); diff != "" {
 				t.Errorf("tasks (-want +got):\n%s", diff)
 			}
 			if a := c.do("DELETE", vm, nil); a.Reason != "unable to remove VM 150 - used in HA resources and purge parameter not set." {
@@ -118,7 +122,10 @@ func TestHARefusals(t *testing.T) {
 			}
 			want := map[string]string{Version84: row.on84, Version92: row.on92}[version]
 			if a := c.do(row.method, row.path, form); a.Reason != want {
-				t.Errorf("%s: %s %s %s = %d %s %v, want %s", version, row.method, row.path, row.form, a.Status, a.Reason, a.Errors, want)
+				t.Errorf(
+					"%s: %s %s %s = %d %s %v, want %s", version, row.method, row.path, row.form, a.Status, a.Reason,
+					a.Errors, want,
+				)
 			}
 		}
 	}

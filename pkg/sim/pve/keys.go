@@ -58,7 +58,9 @@ func loadKeys(dir string, nodes []*node) (*keyFiles, error) {
 	}
 	k.clientKey = client.PublicKey()
 	for _, n := range nodes {
-		if k.hostKeys[n.Name], err = sshd.LoadKey(filepath.Join(dir, "ssh_host_"+n.Name+"_ed25519"), "hive-sim"); err != nil {
+		if k.hostKeys[n.Name], err = sshd.LoadKey(
+			filepath.Join(dir, "ssh_host_"+n.Name+"_ed25519"), "hive-sim",
+		); err != nil {
 			return nil, err
 		}
 	}
@@ -111,8 +113,9 @@ func makeCertificates(caFile, certFile, keyFile string) error {
 	}
 	now := time.Now()
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Proxmox VE simulator CA", Organization: []string{"hive-sim"}},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateLife), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "Proxmox VE simulator CA", Organization: []string{"hive-sim"}},
+		NotBefore:    now.Add(-time.Hour), NotAfter: now.Add(certificateLife), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, MaxPathLenZero: true,
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -147,7 +150,9 @@ func makeCertificates(caFile, certFile, keyFile string) error {
 		{certFile, "CERTIFICATE", leafDER, 0o600},
 		{caFile, "CERTIFICATE", caDER, 0o644},
 	} {
-		if err := renameio.WriteFile(f.file, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), f.mode); err != nil {
+		if err := renameio.WriteFile(
+			f.file, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), f.mode,
+		); err != nil {
 			return err
 		}
 	}

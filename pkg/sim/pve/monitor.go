@@ -24,7 +24,10 @@ func monitorCommand(s *Server, c *call) (any, error) {
 			return nil, err
 		}
 	case len(words) == 0 || c.who.name() != "root@pam":
-		return nil, failf("command '%s' non-existent or not assigned a required permission yet, limiting to root user", strings.Join(words[:min(1, len(words))], ""))
+		return nil, failf(
+			"command '%s' non-existent or not assigned a required permission yet, limiting to root user",
+			strings.Join(words[:min(1, len(words))], ""),
+		)
 	}
 	v, err := s.vmOn(c.node, c.vmid)
 	switch {

@@ -18,8 +18,15 @@ func TestMonitor(t *testing.T) {
 			if got := c.ok("POST", vm+"/monitor", "command=info%20status"); got != "ERROR: VM 150 is not running\n" {
 				t.Errorf("stopped: %q", got)
 			}
-			refused := map[string]string{Version84: "Permission check failed (/vms/150, VM.Monitor)", Version92: "Permission check failed (/, Sys.Audit|Sys.Modify)"}[version]
-			change := map[string]string{Version84: "Permission check failed (/, Sys.Modify)", Version92: "command 'stop' non-existent or not assigned a required permission yet, limiting to root user"}[version]
+			refused := map[string]string{
+				Version84: "Permission check failed (/vms/150, VM.Monitor)",
+				Version92: "Permission check failed (/, Sys.Audit|Sys.Modify)",
+			}[version]
+			change := map[string]string{
+				Version84: "Permission check failed (/, Sys.Modify)",
+				Version92: "command 'stop' non-existent or not assigned a required permission yet, limiting to root " +
+					"user",
+			}[version]
 			for _, row := range []struct {
 				who                *client
 				method, path, form string
@@ -44,7 +51,9 @@ func TestMonitor(t *testing.T) {
 				}
 			}
 			c.task("POST", vm+"/status/start", nil)
-			for command, want := range map[string]string{"info%20status": "VM status: running\r\n", "info%20nope": "unknown command: 'info nope'\r\n"} {
+			for command, want := range map[string]string{
+				"info%20status": "VM status: running\r\n", "info%20nope": "unknown command: 'info nope'\r\n",
+			} {
 				if got := reader.ok("POST", vm+"/monitor", "command="+command); got != want {
 					t.Errorf("%s: %q, want %q", command, got, want)
 				}

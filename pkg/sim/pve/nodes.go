@@ -80,17 +80,20 @@ func nodeStatus(s *Server, c *call) (any, error) {
 	memory, disk, size := s.nodeLoad(n)
 	return map[string]any{
 		"uptime": s.uptime(), "cpu": 0.02, "wait": 0, "idle": 0, "loadavg": []string{"0.10", "0.10", "0.10"},
-		"kversion":       "Linux 6.8.12-9-pve #1 SMP PREEMPT_DYNAMIC PMX 6.8.12-9",
-		"pveversion":     s.pveversion(),
-		"memory":         map[string]any{"total": n.Memory, "used": memory, "free": n.Memory - memory},
-		"swap":           map[string]any{"total": 0, "used": 0, "free": 0},
-		"rootfs":         map[string]any{"total": size, "used": disk, "avail": size - disk, "free": size - disk},
-		"ksm":            map[string]any{"shared": 0},
-		"boot-info":      map[string]any{"mode": "legacy-bios"},
-		"current-kernel": map[string]any{"sysname": "Linux", "release": "6.8.12-9-pve", "machine": "x86_64", "version": "#1 SMP"},
+		"kversion":   "Linux 6.8.12-9-pve #1 SMP PREEMPT_DYNAMIC PMX 6.8.12-9",
+		"pveversion": s.pveversion(),
+		"memory":     map[string]any{"total": n.Memory, "used": memory, "free": n.Memory - memory},
+		"swap":       map[string]any{"total": 0, "used": 0, "free": 0},
+		"rootfs":     map[string]any{"total": size, "used": disk, "avail": size - disk, "free": size - disk},
+		"ksm":        map[string]any{"shared": 0},
+		"boot-info":  map[string]any{"mode": "legacy-bios"},
+		"current-kernel": map[string]any{
+			"sysname": "Linux", "release": "6.8.12-9-pve", "machine": "x86_64", "version": "#1 SMP",
+		},
 		"cpuinfo": map[string]any{
-			"cpus": n.Cores, "cores": n.Cores, "sockets": 1, "model": "simulated", "mhz": "2000.000", "hvm": "1", "user_hz": 100,
-			"flags": "lm vmx",
+			"cpus": n.Cores, "cores": n.Cores, "sockets": 1, "model": "simulated", "mhz": "2000.000", "hvm": "1",
+			"user_hz": 100,
+			"flags":   "lm vmx",
 		},
 	}, nil
 }
@@ -233,12 +236,14 @@ func (s *Server) networkRows(kind string) []map[string]any {
 		switch {
 		case s.version != Version84 && kind == "":
 			rows = append(rows, map[string]any{
-				"id": "network/" + n.Name + "/zone/localnetwork", "type": "network", "network-type": "zone", "node": n.Name,
+				"id": "network/" + n.Name + "/zone/localnetwork", "type": "network", "network-type": "zone",
+				"node":    n.Name,
 				"network": "localnetwork", "status": "ok",
 			})
 		case s.version == Version84 && (kind == "" || kind == "sdn"):
 			rows = append(rows, map[string]any{
-				"id": "sdn/" + n.Name + "/localnetwork", "type": "sdn", "node": n.Name, "sdn": "localnetwork", "status": "ok",
+				"id": "sdn/" + n.Name + "/localnetwork", "type": "sdn", "node": n.Name, "sdn": "localnetwork",
+				"status": "ok",
 			})
 		}
 	}
@@ -261,13 +266,15 @@ func (s *Server) storageRow(n *node, st *storage) map[string]any {
 	u := s.usage(n.Name, st)
 	if s.state.Datacenter.Unknown[n.Name] {
 		return map[string]any{
-			"id": "storage/" + n.Name + "/" + st.ID, "type": "storage", "storage": st.ID, "node": n.Name, "plugintype": st.Type,
-			"content": u["content"], "shared": u["shared"], "status": "unknown",
+			"id": "storage/" + n.Name + "/" + st.ID, "type": "storage", "storage": st.ID, "node": n.Name,
+			"plugintype": st.Type,
+			"content":    u["content"], "shared": u["shared"], "status": "unknown",
 		}
 	}
 	return map[string]any{
-		"id": "storage/" + n.Name + "/" + st.ID, "type": "storage", "storage": st.ID, "node": n.Name, "plugintype": st.Type,
-		"content": u["content"], "shared": u["shared"], "status": "available", "maxdisk": u["total"], "disk": u["used"],
+		"id": "storage/" + n.Name + "/" + st.ID, "type": "storage", "storage": st.ID, "node": n.Name,
+		"plugintype": st.Type,
+		"content":    u["content"], "shared": u["shared"], "status": "available", "maxdisk": u["total"], "disk": u["used"],
 	}
 }
 
@@ -314,17 +321,25 @@ func asksFirst(call string) bool {
 func clusterFiles() map[string]string {
 	const users, storages, ha = ": cfs-lock 'file-user_cfg'", ": cfs-lock 'file-storage_cfg'", ": cfs-lock 'domain-ha'"
 	return map[string]string{
-		"POST /pools": "create pool failed" + users, "PUT /pools": "update pools failed" + users, "DELETE /pools": "delete pool failed" + users,
+		"POST /pools": "create pool failed" + users, "PUT /pools": "update pools failed" + users,
+		"DELETE /pools":       "delete pool failed" + users,
 		"PUT /pools/{poolid}": "update pools failed" + users, "DELETE /pools/{poolid}": "delete pool failed" + users,
-		"PUT /cluster/options":            "cfs-lock 'file-datacenter_cfg'",
-		"PUT /cluster/ha/resources/{sid}": "update resources config failed" + ha, "DELETE /cluster/ha/resources/{sid}": "delete resource failed" + ha,
-		"DELETE /cluster/ha/groups/{group}": "delete ha group failed" + ha,
-		"PUT /access/acl":                   "ACL update failed" + users,
-		"POST /access/roles":                "create role failed" + users, "PUT /access/roles/{roleid}": "update role failed" + users, "DELETE /access/roles/{roleid}": "delete role failed" + users,
-		"POST /access/users": "create user failed" + users, "PUT /access/users/{userid}": "update user failed" + users, "DELETE /access/users/{userid}": "delete user failed" + users,
-		"POST /access/users/{userid}/token/{tokenid}": "generating token failed" + users, "PUT /access/users/{userid}/token/{tokenid}": "updating token info failed" + users,
+		"PUT /cluster/options":               "cfs-lock 'file-datacenter_cfg'",
+		"PUT /cluster/ha/resources/{sid}":    "update resources config failed" + ha,
+		"DELETE /cluster/ha/resources/{sid}": "delete resource failed" + ha,
+		"DELETE /cluster/ha/groups/{group}":  "delete ha group failed" + ha,
+		"PUT /access/acl":                    "ACL update failed" + users,
+		"POST /access/roles":                 "create role failed" + users,
+		"PUT /access/roles/{roleid}":         "update role failed" + users,
+		"DELETE /access/roles/{roleid}":      "delete role failed" + users,
+		"POST /access/users":                 "create user failed" + users, "PUT /access/users/{userid}": "update user failed" + users,
+		"DELETE /access/users/{userid}":                 "delete user failed" + users,
+		"POST /access/users/{userid}/token/{tokenid}":   "generating token failed" + users,
+		"PUT /access/users/{userid}/token/{tokenid}":    "updating token info failed" + users,
 		"DELETE /access/users/{userid}/token/{tokenid}": "deleting token failed" + users,
-		"POST /storage": "create storage failed" + storages, "PUT /storage/{storage}": "update storage failed" + storages, "DELETE /storage/{storage}": "delete storage failed" + storages,
+		"POST /storage":             "create storage failed" + storages,
+		"PUT /storage/{storage}":    "update storage failed" + storages,
+		"DELETE /storage/{storage}": "delete storage failed" + storages,
 	}
 }
 
@@ -334,12 +349,16 @@ func (s *Server) writable(v *vm) error {
 		return nil
 	}
 	s.state.NextPID++
-	return failf("unable to open file '/etc/pve/nodes/%s/qemu-server/%d.conf.tmp.%d' - Permission denied", v.Node, v.ID, s.state.NextPID)
+	return failf(
+		"unable to open file '/etc/pve/nodes/%s/qemu-server/%d.conf.tmp.%d' - Permission denied", v.Node, v.ID,
+		s.state.NextPID,
+	)
 }
 
 func clusterStatus(s *Server, _ *call) (any, error) {
 	rows := []map[string]any{{
-		"id": "cluster", "type": "cluster", "name": "sim", "nodes": len(s.state.Nodes), "quorate": btoi(s.quorate()), "version": 1,
+		"id": "cluster", "type": "cluster", "name": "sim", "nodes": len(s.state.Nodes), "quorate": btoi(s.quorate()),
+		"version": 1,
 	}}
 	for i, n := range s.state.Nodes {
 		rows = append(rows, map[string]any{

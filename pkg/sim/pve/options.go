@@ -141,7 +141,9 @@ func (s *Server) checkTags(who identity, vmid int, old, next []string) error {
 	registered := splitList(s.state.Datacenter.Options[registeredTags])
 	for _, tag := range sortedKeys(difference) {
 		if difference[tag] != 0 && (!free && !allowed[tag] || slices.Contains(registered, tag)) {
-			return &apiError{status: 403, message: "Permission check failed (/, Sys.Modify for modifying tag '" + tag + "')"}
+			return &apiError{
+				status: 403, message: "Permission check failed (/, Sys.Modify for modifying tag '" + tag + "')",
+			}
 		}
 	}
 	return nil

@@ -39,7 +39,9 @@ func TestRestrictedTags(t *testing.T) {
 		for version, create := range map[string]string{Version84: row.create84, Version92: row.create92} {
 			t.Run(row.name+" on "+version, func(t *testing.T) {
 				_, c, _ := startServer(t, Options{Version: version})
-				user := c.as(c.grant("plain@pve", map[string][]string{"/vms": {"VM.Allocate", "VM.Audit", "VM.Config.Options"}}))
+				user := c.as(c.grant(
+					"plain@pve", map[string][]string{"/vms": {"VM.Allocate", "VM.Audit", "VM.Config.Options"}},
+				))
 				for _, id := range []string{"100", "200"} {
 					c.task("POST", "/nodes/pve1/qemu", url.Values{"vmid": {id}, "tags": {"z"}})
 				}
@@ -52,7 +54,9 @@ func TestRestrictedTags(t *testing.T) {
 				if diff := cmp.Diff(map[string]any{"allowed-tags": row.allowed}, got); diff != "" {
 					t.Errorf("options (-want +got):\n%s", diff)
 				}
-				if a := user.do("PUT", "/nodes/pve1/qemu/200/config", url.Values{"tags": {row.tags}}); a.Reason != row.change {
+				if a := user.do(
+					"PUT", "/nodes/pve1/qemu/200/config", url.Values{"tags": {row.tags}},
+				); a.Reason != row.change {
 					t.Errorf("change = %d %s, want %s", a.Status, a.Reason, row.change)
 				}
 				upid, _ := user.ok("POST", "/nodes/pve1/qemu", url.Values{"vmid": {"201"}, "tags": {row.tags}}).(string)
@@ -75,13 +79,16 @@ func TestOptions(t *testing.T) {
 	if a := c.do("PUT", "/cluster/options", "mac_prefix=BC:24:12"); a.Status != 501 {
 		t.Errorf("an option that is not simulated: %d %s", a.Status, a.Reason)
 	}
-	if a := c.as(c.grant("audit@pve", map[string][]string{"/": {"Sys.Audit"}})).do("PUT", "/cluster/options", "description=x"); a.Reason != "Permission check failed (/, Sys.Modify)" {
+	if a := c.as(c.grant(
+		"audit@pve", map[string][]string{"/": {"Sys.Audit"}},
+	)).do("PUT", "/cluster/options", "description=x"); a.Reason != "Permission check failed (/, Sys.Modify)" {
 		t.Errorf("without Sys.Modify: %d %s", a.Status, a.Reason)
 	}
 	c.ok("PUT", "/cluster/options", url.Values{registeredTags: {"b;a"}, userTagAccess: {"user-allow=list,user-allow-list=c"}})
 	want := map[string]any{
-		"description": "", "mac_prefix": "BC:24:11", registeredTags: []any{"b", "a"}, "allowed-tags": []any{"a", "b", "c"},
-		userTagAccess: map[string]any{"user-allow": "list", "user-allow-list": []any{"c"}},
+		"description": "", "mac_prefix": "BC:24:11", registeredTags: []any{"b", "a"},
+		"allowed-tags": []any{"a", "b", "c"},
+		userTagAccess:  map[string]any{"user-allow": "list", "user-allow-list": []any{"c"}},
 	}
 	if diff := cmp.Diff(want, c.ok("GET", "/cluster/options", nil)); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
@@ -94,7 +101,10 @@ func TestOptions(t *testing.T) {
 		t.Errorf("after a restart (-want +got):\n%s", diff)
 	}
 	c.ok("PUT", "/cluster/options", url.Values{"delete": {"registered-tags,user-tag-access"}})
-	if diff := cmp.Diff(map[string]any{"description": "", "mac_prefix": "BC:24:11", "allowed-tags": []any{}}, c.ok("GET", "/cluster/options", nil)); diff != "" {
+	if diff := cmp.Diff(
+		map[string]any{"description": "", "mac_prefix": "BC:24:11", "allowed-tags": []any{}},
+		c.ok("GET", "/cluster/options", nil),
+	); diff != "" {
 		t.Errorf("deleted (-want +got):\n%s", diff)
 	}
 }

@@ -35,7 +35,9 @@ func TestEachMissingPrivilegeIsRefusedAsRecorded(t *testing.T) {
 			rest := slices.DeleteFunc(slices.Clone(all), func(p string) bool { return p == priv })
 			limited := c.as(c.grant("limited"+itoa(i)+"@pve", map[string][]string{"/": rest}))
 			for _, call := range rec.Calls {
-				checkPermission(t, c, limited, call.Note, call.Method, call.Path, call.Params, rec.Lacking[priv][call.Note])
+				checkPermission(
+					t, c, limited, call.Note, call.Method, call.Path, call.Params, rec.Lacking[priv][call.Note],
+				)
 			}
 		})
 	}
@@ -91,7 +93,10 @@ func prepareForPermissions(c *client) {
 	c.ok("POST", "/pools", "poolid=pp")
 	c.task("POST", "/nodes/pve1/qemu", "vmid=150&agent=1&memory=64&virtio0=local:1&boot=order%3Dvirtio0")
 	c.task("POST", "/nodes/pve1/qemu/150/status/start", nil)
-	c.task("POST", "/nodes/pve1/qemu", "vmid=161&memory=64&virtio0=local:1&ide2=local:cloudinit&net0=virtio,bridge%3Dvmbr0")
+	c.task(
+		"POST", "/nodes/pve1/qemu",
+		"vmid=161&memory=64&virtio0=local:1&ide2=local:cloudinit&net0=virtio,bridge%3Dvmbr0",
+	)
 	c.task("POST", "/nodes/pve1/qemu", "vmid=120&memory=64&virtio0=local:1&net0=virtio,bridge%3Dvmbr0")
 	c.task("POST", "/nodes/pve1/qemu/120/template", nil)
 }

@@ -108,7 +108,8 @@ func poolUpdate(s *Server, c *call) (any, error) {
 	for _, text := range splitList(c.get("vms")) {
 		vmid, _ := strconv.Atoi(text)
 		if !s.can(c.who, "/vms/"+text, true, "Permissions.Modify", "VM.Allocate") {
-			return nil, failf("update pools failed: 403 %s", forbidden("/vms/"+text, "Permissions.Modify", "VM.Allocate"))
+			return nil,
+				failf("update pools failed: 403 %s", forbidden("/vms/"+text, "Permissions.Modify", "VM.Allocate"))
 		}
 		if err := s.poolVM(c, p, vmid); err != nil {
 			return nil, err

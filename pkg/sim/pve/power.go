@@ -55,7 +55,8 @@ func (s *Server) current(v *vm) vmConfig {
 func (s *Server) vmStatus(v *vm) map[string]any {
 	c := s.current(v)
 	out := map[string]any{
-		"vmid": v.ID, "name": v.name(), "status": "stopped", "cpus": c.vcpus(), "cpu": 0, "maxmem": c.memory(), "mem": 0,
+		"vmid": v.ID, "name": v.name(), "status": "stopped", "cpus": c.vcpus(), "cpu": 0, "maxmem": c.memory(),
+		"mem":     0,
 		"maxdisk": s.bootDiskSize(v), "disk": 0, "uptime": 0, "netin": 0, "netout": 0, "diskread": 0, "diskwrite": 0,
 	}
 	if t := strings.TrimSpace(v.Config["tags"]); t != "" {

@@ -665,7 +665,9 @@ func (s *Server) resizeNow(who identity, node string, vmid int, disk, size, dige
 			return nil, failf("%s", st.kind().stuck(st, path.Base(vol.Name)))
 		}
 		return []string{"qemu-img: No space left on device"},
-			failf("command '/usr/bin/qemu-img resize -f %s %s %d' failed: exit code 1", vol.Format, s.filePath(vol), want)
+			failf(
+				"command '/usr/bin/qemu-img resize -f %s %s %d' failed: exit code 1", vol.Format, s.filePath(vol), want,
+			)
 	}
 	vol.Size = want
 	if err := s.writable(v); err != nil {
@@ -703,7 +705,8 @@ func cloudinitPending(s *Server, c *call) (any, error) {
 	}
 	rows := []map[string]any{}
 	for _, k := range sortedKeys(v.Config) {
-		if k == "name" || slices.Contains(s.optionPrivs(k, v.Config[k], false), "VM.Config.Cloudinit|VM.Config.Network") {
+		if k == "name" ||
+			slices.Contains(s.optionPrivs(k, v.Config[k], false), "VM.Config.Cloudinit|VM.Config.Network") {
 			rows = append(rows, map[string]any{"key": k, "value": s.configJSON(v.Config)[k]})
 		}
 	}

@@ -79,7 +79,9 @@ func (sh *shell) qm(ctx context.Context, args []string, std stdio) int {
 	}
 	vmid, err := strconv.Atoi(args[1])
 	if err != nil || formatError("pve-vmid", args[1]) != "" {
-		fmt.Fprintf(std.err, "400 Parameter verification failed.\nvmid: type check ('integer') failed - got '%s'\n", args[1])
+		fmt.Fprintf(
+			std.err, "400 Parameter verification failed.\nvmid: type check ('integer') failed - got '%s'\n", args[1],
+		)
 		return 255
 	}
 	return commands[args[0]](ctx, vmid, args[2:], std)
@@ -309,8 +311,16 @@ func (sh *shell) pvecmStatus(std stdio) int {
 	if sh.s.quorate() {
 		quorate = "Yes"
 	}
-	fmt.Fprintf(std.out, "Quorum information\n------------------\nNodes:            %d\nQuorate:          %s\n\n", votes, quorate)
-	fmt.Fprintf(std.out, "Votequorum information\n----------------------\nExpected votes:   %d\nTotal votes:      %d\nQuorum:           %d\n", all, votes, all/2+1)
+	fmt.Fprintf(
+		std.out, "Quorum information\n------------------\nNodes:            %d\nQuorate:          %s\n\n", votes,
+		quorate,
+	)
+	fmt.Fprintf(
+		std.out,
+		"Votequorum information\n----------------------\nExpected votes:   %d\nTotal votes:      %d\nQuorum:          "+
+			" %d\n",
+		all, votes, all/2+1,
+	)
 	return 0
 }
 
@@ -325,7 +335,12 @@ func (sh *shell) pvecmExpected(text string, std stdio) int {
 	expected, err := strconv.Atoi(text)
 	switch {
 	case err != nil || expected < 1:
-		fmt.Fprintf(std.err, "400 Parameter verification failed.\nexpected: type check ('integer') failed - got '%s'\npvecm expected <expected>\n", text)
+		fmt.Fprintf(
+			std.err,
+			"400 Parameter verification failed.\nexpected: type check ('integer') failed - got '%s'\npvecm expected "+
+				"<expected>\n",
+			text,
+		)
 		return 255
 	case expected < votes:
 		fmt.Fprintln(std.err, "Unable to set expected votes: CS_ERR_INVALID_PARAM")

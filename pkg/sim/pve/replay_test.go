@@ -50,18 +50,26 @@ func labServer(t *testing.T, o Options) (*Server, *client, *fakeMachines) {
 	defer s.mu.Unlock()
 	capacity := s.state.Storages["local"].Capacity
 	delete(s.state.Storages, "local-lvm")
-	s.state.Storages["store2"] = &storage{ID: "store2", Type: "dir", Path: "/var/lib/store2", Content: []string{"images", "iso"}, Capacity: capacity}
-	s.state.Storages["noimg"] = &storage{ID: "noimg", Type: "dir", Path: "/var/lib/noimg", Content: []string{"backup", "iso"}, Capacity: capacity}
+	s.state.Storages["store2"] = &storage{
+		ID: "store2", Type: "dir", Path: "/var/lib/store2", Content: []string{"images", "iso"}, Capacity: capacity,
+	}
+	s.state.Storages["noimg"] = &storage{
+		ID: "noimg", Type: "dir", Path: "/var/lib/noimg", Content: []string{"backup", "iso"}, Capacity: capacity,
+	}
 	s.state.Volumes = nil
 	for _, n := range s.state.Nodes {
-		for name, size := range map[string]int64{"import/cloud.qcow2": 2 * gib, "iso/cloud.img": 2 * gib, "iso/x.iso": mib} {
+		for name, size := range map[string]int64{
+			"import/cloud.qcow2": 2 * gib, "iso/cloud.img": 2 * gib, "iso/x.iso": mib,
+		} {
 			content, _, _ := contentOf(name)
 			s.state.Volumes = append(s.state.Volumes, &volume{
-				Node: n.Name, Storage: "local", Name: name, Content: content, Format: strings.TrimPrefix(filepath.Ext(name), "."), Size: size,
+				Node: n.Name, Storage: "local", Name: name, Content: content,
+				Format: strings.TrimPrefix(filepath.Ext(name), "."), Size: size,
 			})
 		}
 		s.state.Volumes = append(s.state.Volumes, &volume{
-			Node: n.Name, Storage: "local", Name: "snippets/vendor.yaml", Content: "snippets", Data: []byte("#cloud-config\n"), Size: 14,
+			Node: n.Name, Storage: "local", Name: "snippets/vendor.yaml", Content: "snippets",
+			Data: []byte("#cloud-config\n"), Size: 14,
 		})
 	}
 	return s, c, f

@@ -61,10 +61,11 @@ func (r *fullRecord) brief() record {
 type verdict int
 
 const (
-	alike      verdict = iota // status, reason, errors, the task's end and configurations are the same
-	shaped                    // status, reason and errors are the same; the data, which depends on the machine, only in shape
-	different                 // anything of that is not the same
-	impossible                // the situation cannot be made, or the call is not simulated
+	alike verdict = iota // status, reason, errors, the task's end and configurations are the same
+	// status, reason and errors are the same; the data, which depends on the machine, only in shape
+	shaped
+	different  // anything of that is not the same
+	impossible // the situation cannot be made, or the call is not simulated
 )
 
 // subject counts the verdicts on one file of records.
@@ -299,8 +300,9 @@ func newPlayer(t *testing.T, group string, files []string, calls map[string]map[
 	t.Helper()
 	p := &player{
 		t: t, calls: calls, upids: map[string]string{}, secrets: map[string]string{}, scene: scenes()[group],
-		exits: map[string]string{}, touched: map[int]bool{}, configs: map[int]map[string]any{}, failed: map[string]bool{},
-		kept: map[int]bool{}, comments: map[string]string{},
+		exits: map[string]string{}, touched: map[int]bool{}, configs: map[int]map[string]any{},
+		failed: map[string]bool{},
+		kept:   map[int]bool{}, comments: map[string]string{},
 	}
 	p.s, p.c, p.f = labServer(t, Options{LockTimeout: 50 * time.Millisecond})
 	for _, file := range files {
@@ -332,11 +334,13 @@ func (p *player) lookAhead(records []fullRecord) {
 			p.refusals += exit + "\n"
 		}
 		p.refusals += r.Reason + "\n"
-		if rows, ok := r.answer()["data"].([]any); ok && len(rows) == 1 && strings.HasPrefix(r.Path, "/api2/json/pools") {
+		if rows, ok := r.answer()["data"].([]any); ok && len(rows) == 1 &&
+			strings.HasPrefix(r.Path, "/api2/json/pools") {
 			p.comments[field(rows[0], "poolid")] = field(rows[0], "comment")
 		}
 		m := vmCall.FindStringSubmatch(r.Path)
-		if config, ok := r.answer()["data"].(map[string]any); ok && m != nil && m[3] == "/config" && r.Method == http.MethodGet {
+		if config, ok := r.answer()["data"].(map[string]any); ok && m != nil && m[3] == "/config" &&
+			r.Method == http.MethodGet {
 			if vmid, _ := strconv.Atoi(m[2]); p.configs[vmid] == nil {
 				p.configs[vmid] = config
 			}
@@ -409,7 +413,8 @@ func (p *player) skipped(r *fullRecord) {
 func (p *player) tools(r *fullRecord, want record) string {
 	p.t.Helper()
 	const why = "a program or the network of the recording machine failed"
-	if m := vmCall.FindStringSubmatch(want.Path); m != nil && want.Method == http.MethodDelete && toolErr.MatchString(want.Reason) {
+	if m := vmCall.FindStringSubmatch(want.Path); m != nil && want.Method == http.MethodDelete &&
+		toolErr.MatchString(want.Reason) {
 		vmid, _ := strconv.Atoi(m[2])
 		p.kept[vmid] = true
 	}
@@ -790,7 +795,10 @@ func (p *player) endCrowd() {
 			p.count(g.records[i], alike, "")
 			continue
 		}
-		p.count(g.records[i], different, fmt.Sprintf("no such answer among %v, want %s", slices.Sorted(maps.Keys(left)), text))
+		p.count(
+			g.records[i], different,
+			fmt.Sprintf("no such answer among %v, want %s", slices.Sorted(maps.Keys(left)), text),
+		)
 	}
 }
 
@@ -805,7 +813,10 @@ func summary(subjects []*subject) string {
 			sum += n
 			ours += s.ours[i]
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", s.name, sum, s.counts[alike], s.counts[shaped], s.counts[different], s.counts[impossible], ours, s.ours[different])
+		fmt.Fprintf(
+			w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", s.name, sum, s.counts[alike], s.counts[shaped],
+			s.counts[different], s.counts[impossible], ours, s.ours[different],
+		)
 	}
 	reasons := map[string]int{}
 	for _, s := range subjects {

@@ -15,7 +15,9 @@ func routes() []route {
 	var asks []route
 	commands := agentCommands()
 	for _, name := range sortedKeys(commands) {
-		asks = append(asks, route{method: commands[name], path: vmPath + "/agent/" + name, async: true, serve: agentAsk(name)})
+		asks = append(asks, route{
+			method: commands[name], path: vmPath + "/agent/" + name, async: true, serve: agentAsk(name),
+		})
 	}
 	return append(asks, []route{
 		get("/version", version),
@@ -79,7 +81,10 @@ func routes() []route {
 
 		get("/nodes/{node}/qemu", qemuList),
 		async(post("/nodes/{node}/qemu", createVM)),
-		get(vmPath, index("agent", "clone", "cloudinit", "config", "migrate", "pending", "resize", "snapshot", "status")),
+		get(
+			vmPath,
+			index("agent", "clone", "cloudinit", "config", "migrate", "pending", "resize", "snapshot", "status"),
+		),
 		del(vmPath, deleteVM),
 		get(vmPath+"/config", getConfig),
 		async(put(vmPath+"/config", putConfig)),

@@ -114,7 +114,9 @@ func ticketByNote(p *player, r *fullRecord, h http.Header) bool {
 	case noted(r, "bad ticket"):
 		h.Set("Cookie", "PVEAuthCookie=PVE:root@pam:00000000::bm8=")
 		return true
-	case noted(r, "no auth") || noted(r, "ticket in Authorization") || noted(r, "login") || p.ticket == "" || r.Reason == "No ticket":
+	case noted(r, "no auth") || noted(
+		r, "ticket in Authorization",
+	) || noted(r, "login") || p.ticket == "" || r.Reason == "No ticket":
 		return true
 	}
 	h.Set("Cookie", "PVEAuthCookie="+url.QueryEscape(p.ticket))
@@ -149,10 +151,14 @@ func preparePermissionRecords(p *player) {
 // privilegesOfRecords are those that the recorded tokens lacked, one each.
 func privilegesOfRecords() []string {
 	return []string{
-		"VM.Allocate", "VM.Audit", "VM.Clone", "VM.PowerMgmt", "VM.Migrate", "VM.Monitor", "VM.Console", "VM.Backup", "VM.Snapshot",
-		"VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network", "VM.Config.HWType", "VM.Config.Options",
-		"VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Audit", "Datastore.AllocateTemplate",
-		"Datastore.Allocate", "SDN.Use", "SDN.Audit", "Pool.Audit", "Pool.Allocate", "Sys.Audit", "Sys.Modify", "Sys.AccessNetwork",
+		"VM.Allocate", "VM.Audit", "VM.Clone", "VM.PowerMgmt", "VM.Migrate", "VM.Monitor", "VM.Console", "VM.Backup",
+		"VM.Snapshot",
+		"VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network", "VM.Config.HWType",
+		"VM.Config.Options",
+		"VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Audit",
+		"Datastore.AllocateTemplate",
+		"Datastore.Allocate", "SDN.Use", "SDN.Audit", "Pool.Audit", "Pool.Allocate", "Sys.Audit", "Sys.Modify",
+		"Sys.AccessNetwork",
 	}
 }
 
@@ -187,7 +193,8 @@ var realAgent = regexp.MustCompile(`/agent/(?:get-(?:fsinfo|memory|timezone|user
 
 // driftOfGuest leaves out a configuration that was changed between two flows.
 func driftOfGuest(p *player, r *fullRecord) string {
-	if strings.HasSuffix(r.Path, "/config") && (strings.HasPrefix(p.now.name, "bpg-guest-03") || strings.HasPrefix(p.now.name, "bpg-guest-04")) {
+	if strings.HasSuffix(r.Path, "/config") &&
+		(strings.HasPrefix(p.now.name, "bpg-guest-03") || strings.HasPrefix(p.now.name, "bpg-guest-04")) {
 		return "a configuration that was changed by requests that were not recorded"
 	}
 	return ""
@@ -195,7 +202,8 @@ func driftOfGuest(p *player, r *fullRecord) string {
 
 // withoutFileLocks leaves out what waited for lock files that the simulator does not have.
 func withoutFileLocks(_ *player, r *fullRecord) string {
-	if noted(r, "storage lock held") || noted(r, "user.cfg cfs lock held") || noted(r, "while user.cfg locked") || noted(r, "does the VM exist after that failure") {
+	if noted(r, "storage lock held") || noted(r, "user.cfg cfs lock held") || noted(r, "while user.cfg locked") ||
+		noted(r, "does the VM exist after that failure") {
 		return "a lock file was held by hand"
 	}
 	if noted(r, "2 concurrent deletes") {
@@ -274,7 +282,9 @@ func prepareSnapshots(p *player) {
 			continue
 		}
 		p.c.ok("POST", "/access/roles", url.Values{"roleid": {"Token" + name}, "privs": {privs}})
-		p.c.ok("PUT", "/access/acl", url.Values{"path": {"/"}, "roles": {"Token" + name}, "tokens": {"snap@pve!" + name}})
+		p.c.ok("PUT", "/access/acl", url.Values{
+			"path": {"/"}, "roles": {"Token" + name}, "tokens": {"snap@pve!" + name},
+		})
 	}
 }
 
@@ -282,7 +292,9 @@ func prepareSnapshots(p *player) {
 func snapshotsByNote(p *player, r *fullRecord) string {
 	p.t.Helper()
 	switch {
-	case noted(r, "image lacks the snapshot"), p.vm(525) != nil && strings.Contains(r.Path, "/qemu/525/") && r.Method == http.MethodGet && !noted(r, "list"):
+	case noted(
+		r, "image lacks the snapshot",
+	), p.vm(525) != nil && strings.Contains(r.Path, "/qemu/525/") && r.Method == http.MethodGet && !noted(r, "list"):
 		return "a disk image that lost its snapshot"
 	case noted(r, "status of the paused VM"), noted(r, "clone config"):
 		return "a VM that was made anew by requests that were not recorded"
@@ -291,7 +303,9 @@ func snapshotsByNote(p *player, r *fullRecord) string {
 		return "a moment of a running task"
 	case noted(r, "while snapshot runs"), noted(r, "while one runs"):
 		return "a moment of a running task"
-	case noted(r, "no disk at all"), noted(r, "snapshot of template"), noted(r, "one qcow2 and one raw"), noted(r, "raw with backup=0"):
+	case noted(r, "no disk at all"), noted(r, "snapshot of template"), noted(
+		r, "one qcow2 and one raw",
+	), noted(r, "raw with backup=0"):
 		return "a VM that was made anew by requests that were not recorded"
 	case noted(r, "config after move"), noted(r, "rollback after move"), r.Seq == 382 && r.Note == "config":
 		return "a configuration after a call that is not simulated"
@@ -347,7 +361,9 @@ func importByShell(p *player, r *fullRecord) string {
 	}
 	node, _, _ := strings.Cut(strings.TrimPrefix(r.Path, "/api2/json/nodes/"), "/")
 	number, _ := strconv.Atoi(strings.TrimPrefix(node, "pve"))
-	if _, errOut, rc := run(p.t, p.c.login(number-1, "root"), importCommand("0", "local:iso/cloud.img", "local", m[1]), ""); rc != 0 {
+	if _, errOut, rc := run(
+		p.t, p.c.login(number-1, "root"), importCommand("0", "local:iso/cloud.img", "local", m[1]), "",
+	); rc != 0 {
 		p.t.Fatalf("import: %s", errOut)
 	}
 	if strings.HasPrefix(p.now.name, "v52-") { // that one grew the disk by SSH too

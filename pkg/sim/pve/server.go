@@ -128,7 +128,8 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		opt: o, log: o.Log, table: table, routes: routes(), roles: builtinRoles(o.Version), version: o.Version,
-		active: map[string]*task{}, vmLocks: map[int]chan struct{}{}, haStops: map[int]func(){}, stats: map[int]vmStat{},
+		active: map[string]*task{}, vmLocks: map[int]chan struct{}{}, haStops: map[int]func(){},
+		stats: map[int]vmStat{},
 		dirty: make(chan struct{}, 1), saved: make(chan struct{}), started: time.Now(),
 	}
 	s.last.touch()

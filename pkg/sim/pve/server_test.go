@@ -50,21 +50,28 @@ func TestAuthentication(t *testing.T) {
 func TestTickets(t *testing.T) {
 	_, c, _ := startServer(t, Options{})
 	c.ok("POST", "/access/users", url.Values{"userid": {"tick@pve"}, "password": {"secret12"}})
-	if a := c.as("").do("POST", "/access/ticket", url.Values{"username": {"tick@pve"}, "password": {"wrong"}}); a.Status != 401 || a.Message != "authentication failure\n" {
+	if a := c.as("").do("POST", "/access/ticket", url.Values{
+		"username": {"tick@pve"}, "password": {"wrong"},
+	}); a.Status != 401 ||
+		a.Message != "authentication failure\n" {
 		t.Errorf("wrong password = %+v", a)
 	}
-	data, _ := c.as("").ok("POST", "/access/ticket", url.Values{"username": {"tick@pve"}, "password": {"secret12"}}).(map[string]any)
+	data, _ := c.as("").ok("POST", "/access/ticket", url.Values{
+		"username": {"tick@pve"}, "password": {"secret12"},
+	}).(map[string]any)
 	h := http.Header{"Cookie": {"PVEAuthCookie=" + url.QueryEscape(data["ticket"].(string))}}
 	if a := c.raw("GET", full("/version"), h, nil); a.Status != 200 {
 		t.Errorf("with ticket = %+v", a)
 	}
 	form := strings.NewReader("poolid=tp")
 	h.Set("Content-Type", "application/x-www-form-urlencoded")
-	if a := c.raw("POST", full("/pools"), h, form); a.Status != 401 || a.Reason != "Permission denied - invalid csrf token" {
+	if a := c.raw("POST", full("/pools"), h, form); a.Status != 401 ||
+		a.Reason != "Permission denied - invalid csrf token" {
 		t.Errorf("without CSRF token = %+v", a)
 	}
 	h.Set("CSRFPreventionToken", data["CSRFPreventionToken"].(string))
-	if a := c.raw("POST", full("/pools"), h, strings.NewReader("poolid=tp")); a.Status != 403 || a.Reason != "Permission check failed (/pool/tp, Pool.Allocate)" {
+	if a := c.raw("POST", full("/pools"), h, strings.NewReader("poolid=tp")); a.Status != 403 ||
+		a.Reason != "Permission check failed (/pool/tp, Pool.Allocate)" {
 		t.Errorf("with CSRF token = %+v", a)
 	}
 }
@@ -77,7 +84,8 @@ func TestTokenPrivileges(t *testing.T) {
 	if got := sep.ok("GET", "/access/permissions", nil); !cmp.Equal(got, map[string]any{}) {
 		t.Errorf("a separated token without its own grants may %v", got)
 	}
-	if a := sep.do("POST", "/nodes/pve1/qemu", "vmid=180&memory=64"); a.Status != 403 || a.Reason != "Permission check failed" {
+	if a := sep.do("POST", "/nodes/pve1/qemu", "vmid=180&memory=64"); a.Status != 403 ||
+		a.Reason != "Permission check failed" {
 		t.Errorf("create = %d %s", a.Status, a.Reason)
 	}
 	c.ok("PUT", "/access/acl", url.Values{"path": {"/"}, "roles": {"Administrator"}, "tokens": {"u@pve!sep"}})
@@ -88,7 +96,9 @@ func TestTokenPrivileges(t *testing.T) {
 		t.Errorf("the token may more than its user: %+v", a)
 	}
 	c.ok("PUT", "/access/acl", url.Values{"path": {"/vms"}, "roles": {"PVEAuditor"}, "tokens": {"u@pve!sep"}})
-	if a := sep.do("DELETE", "/nodes/pve1/qemu/180", nil); a.Reason != "Permission check failed (/vms/180, VM.Allocate)" {
+	if a := sep.do(
+		"DELETE", "/nodes/pve1/qemu/180", nil,
+	); a.Reason != "Permission check failed (/vms/180, VM.Allocate)" {
 		t.Errorf("the deeper grant does not replace the one above: %+v", a)
 	}
 }
@@ -102,7 +112,9 @@ func TestAgentPrivilegesOf92(t *testing.T) {
 	c.task("POST", "/nodes/pve1/qemu/150/status/start", nil)
 	audit := c.as(c.grant("a@pve", map[string][]string{"/": {"VM.GuestAgent.Audit"}}))
 	audit.ok("GET", "/nodes/pve1/qemu/150/agent/network-get-interfaces", nil)
-	if a := audit.do("POST", "/nodes/pve1/qemu/150/agent/exec", map[string]any{"command": []string{"id"}}); a.Reason != "Permission check failed (/vms/150, VM.GuestAgent.Unrestricted)" {
+	if a := audit.do(
+		"POST", "/nodes/pve1/qemu/150/agent/exec", map[string]any{"command": []string{"id"}},
+	); a.Reason != "Permission check failed (/vms/150, VM.GuestAgent.Unrestricted)" {
 		t.Errorf("exec = %+v", a)
 	}
 	if a := c.do("POST", "/access/roles", "roleid=R&privs=VM.Monitor"); a.Status != 400 {
@@ -117,7 +129,8 @@ func TestWhatIsOtherIn92(t *testing.T) {
 		{Version92, "create pool failed: pool name must start with a letter", "bridge 'vmbr9' does not exist"},
 	} {
 		_, c, _ := startServer(t, Options{Version: row.version})
-		if a := c.do("POST", "/pools", url.Values{"poolid": {"1abc"}}); a.Reason != row.pool && (a.Status != 200 || row.pool != "") {
+		if a := c.do("POST", "/pools", url.Values{"poolid": {"1abc"}}); a.Reason != row.pool &&
+			(a.Status != 200 || row.pool != "") {
 			t.Errorf("%s: pool: %+v", row.version, a)
 		}
 		c.task("POST", "/nodes/pve1/qemu", "vmid=151&memory=64&net0=virtio,bridge%3Dvmbr9")
@@ -190,7 +203,8 @@ func TestFaults(t *testing.T) {
 		t.Errorf("dropped = %+v", a)
 	}
 	start := time.Now()
-	if a := c.do("GET", "/nodes/pve2/status", nil); a.Status != 595 || a.Body != "" || time.Since(start) < 20*time.Millisecond {
+	if a := c.do("GET", "/nodes/pve2/status", nil); a.Status != 595 || a.Body != "" ||
+		time.Since(start) < 20*time.Millisecond {
 		t.Errorf("595 = %+v", a)
 	}
 	post(map[string]any{"path": "/cluster/resources", "data": []any{}})
@@ -218,7 +232,8 @@ func TestJournal(t *testing.T) {
 		t.Error("the journal holds a secret")
 	}
 	rows, _ := a.Data.([]any)
-	if len(rows) != 2 || rows[0].(map[string]any)["user"] != "root@pam!sim" || rows[1].(map[string]any)["status"] != 501.0 {
+	if len(rows) != 2 || rows[0].(map[string]any)["user"] != "root@pam!sim" ||
+		rows[1].(map[string]any)["status"] != 501.0 {
 		t.Errorf("journal = %v", rows)
 	}
 	c.ok("DELETE", "/sim/journal", nil)
@@ -231,7 +246,9 @@ func TestOfflineHypervisor(t *testing.T) {
 	_, c, _ := startServer(t, Options{})
 	c.task("POST", "/nodes/pve2/qemu", "vmid=400&name=on2")
 	c.ok("POST", "/sim/nodes/pve2", map[string]any{"online": false})
-	for _, path := range []string{"/nodes/pve2/status", "/nodes/pve2/qemu/400/config", "/nodes/pve2/storage/local/content"} {
+	for _, path := range []string{
+		"/nodes/pve2/status", "/nodes/pve2/qemu/400/config", "/nodes/pve2/storage/local/content",
+	} {
 		if a := c.do("GET", path, nil); a.Status != 595 || a.Reason != "No route to host" || a.Body != "" {
 			t.Errorf("%s = %d %s %q", path, a.Status, a.Reason, a.Body)
 		}
@@ -242,7 +259,9 @@ func TestOfflineHypervisor(t *testing.T) {
 			t.Errorf("node = %v", n)
 		}
 	}
-	if a := c.do("POST", "/nodes/pve1/qemu", "vmid=400"); a.Reason != "unable to create VM 400 - VM 400 already exists on node 'pve2'" {
+	if a := c.do(
+		"POST", "/nodes/pve1/qemu", "vmid=400",
+	); a.Reason != "unable to create VM 400 - VM 400 already exists on node 'pve2'" {
 		t.Errorf("create = %+v", a)
 	}
 	c.ok("POST", "/sim/nodes/pve2", map[string]any{"online": true})
@@ -296,16 +315,22 @@ func TestCapacity(t *testing.T) {
 	if exit := c.task("POST", qemu, "vmid=100&memory=3072&virtio0=local:60"); exit != "OK" {
 		t.Fatal(exit)
 	}
-	if exit := c.task("POST", qemu, "vmid=101&memory=3072&virtio0=local:60"); !strings.Contains(exit, "No space left on device") {
+	if exit := c.task(
+		"POST", qemu, "vmid=101&memory=3072&virtio0=local:60",
+	); !strings.Contains(exit, "No space left on device") {
 		t.Errorf("disk that does not fit: %s", exit)
 	}
 	if a := c.do("GET", qemu+"/101/config", nil); a.Status != 500 {
 		t.Errorf("the VM that could not be made is there: %+v", a)
 	}
-	if exit := c.task("POST", qemu, "vmid=102&virtio0=local-lvm:200"); !strings.Contains(exit, "insufficient free space") {
+	if exit := c.task(
+		"POST", qemu, "vmid=102&virtio0=local-lvm:200",
+	); !strings.Contains(exit, "insufficient free space") {
 		t.Errorf("block storage: %s", exit)
 	}
-	if exit := c.task("PUT", qemu+"/100/resize", "disk=virtio0&size=120G"); !strings.Contains(exit, "failed: exit code 1") {
+	if exit := c.task(
+		"PUT", qemu+"/100/resize", "disk=virtio0&size=120G",
+	); !strings.Contains(exit, "failed: exit code 1") {
 		t.Errorf("resize that does not fit: %s", exit)
 	}
 	c.task("POST", qemu, "vmid=101&memory=3072&virtio0=local:1")
@@ -332,7 +357,9 @@ func TestLocks(t *testing.T) {
 	if a := c.do("PUT", vm+"/config", "name=x"); a.Status != 500 || a.Reason != "VM is locked (backup)" {
 		t.Errorf("config = %+v", a)
 	}
-	for _, call := range [][3]string{{"POST", vm + "/status/stop", ""}, {"PUT", vm + "/resize", "disk=virtio0&size=2G"}} {
+	for _, call := range [][3]string{{"POST", vm + "/status/stop", ""}, {
+		"PUT", vm + "/resize", "disk=virtio0&size=2G",
+	}} {
 		if exit := c.task(call[0], call[1], call[2]); exit != "VM is locked (backup)" {
 			t.Errorf("%s = %s", call[1], exit)
 		}
@@ -345,7 +372,9 @@ func TestLocks(t *testing.T) {
 	f.mu.Unlock()
 	upid, _ := c.ok("POST", vm+"/status/shutdown", "timeout=1&forceStop=1").(string)
 	waitForLock(t, s, 320)
-	if a := c.do("PUT", vm+"/config", "name=x"); a.Reason != "can't lock file '/var/lock/qemu-server/lock-320.conf' - got timeout" {
+	if a := c.do(
+		"PUT", vm+"/config", "name=x",
+	); a.Reason != "can't lock file '/var/lock/qemu-server/lock-320.conf' - got timeout" {
 		t.Errorf("config during a shutdown = %+v", a)
 	}
 	if exit := c.wait(upid); exit != "OK" {
@@ -388,9 +417,13 @@ func TestAgent(t *testing.T) {
 	if a := ifs(); a.Status != 200 || !strings.Contains(a.Body, `"ip-address":"10.0.0.5"`) {
 		t.Errorf("running = %+v", a)
 	}
-	exec, _ := c.ok("POST", vm+"/agent/exec", map[string]any{"command": []string{"echo", "a b"}, "input-data": "in"}).(map[string]any)
+	exec, _ := c.ok("POST", vm+"/agent/exec", map[string]any{
+		"command": []string{"echo", "a b"}, "input-data": "in",
+	}).(map[string]any)
 	status := vm + fmt.Sprintf("/agent/exec-status?pid=%v", exec["pid"])
-	if got := c.ok("GET", status, nil); !cmp.Equal(got, map[string]any{"exited": 1.0, "exitcode": 0.0, "out-data": "a b\nin", "out-truncated": 0.0}) {
+	if got := c.ok("GET", status, nil); !cmp.Equal(got, map[string]any{
+		"exited": 1.0, "exitcode": 0.0, "out-data": "a b\nin", "out-truncated": 0.0,
+	}) {
 		t.Errorf("exec-status = %v", got)
 	}
 	if a := c.do("GET", status, nil); a.Reason != "Agent error: Invalid parameter 'pid'" {
@@ -399,10 +432,14 @@ func TestAgent(t *testing.T) {
 	if a := c.do("POST", vm+"/agent/exec", "command=/nope"); a.Status != 596 || a.Body != "" {
 		t.Errorf("missing program = %+v", a)
 	}
-	if got := c.ok("GET", vm+"/agent/file-read?file=/etc/hostname", nil); !cmp.Equal(got, map[string]any{"content": "guest\n", "bytes-read": 6.0}) {
+	if got := c.ok("GET", vm+"/agent/file-read?file=/etc/hostname", nil); !cmp.Equal(got, map[string]any{
+		"content": "guest\n", "bytes-read": 6.0,
+	}) {
 		t.Errorf("file-read = %v", got)
 	}
-	if a := c.do("GET", vm+"/agent/file-read?file=/nope", nil); a.Reason != "Agent error: failed to open file '/nope' (mode: 'r'): No such file or directory" {
+	if a := c.do(
+		"GET", vm+"/agent/file-read?file=/nope", nil,
+	); a.Reason != "Agent error: failed to open file '/nope' (mode: 'r'): No such file or directory" {
 		t.Errorf("missing file = %+v", a)
 	}
 	f.mu.Lock()
@@ -443,10 +480,14 @@ func TestAgentWritesFiles(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", row.form.Get("file"), diff)
 		}
 	}
-	if a := c.do("POST", vm+"/agent/set-user-password", "username=root&password=12345"); a.Reason != "Agent error: The command guest-set-user-password has not been found" {
+	if a := c.do(
+		"POST", vm+"/agent/set-user-password", "username=root&password=12345",
+	); a.Reason != "Agent error: The command guest-set-user-password has not been found" {
 		t.Errorf("set-user-password = %+v", a)
 	}
-	if got := c.ok("POST", vm+"/agent/fstrim", nil); !strings.Contains(fmt.Sprint(got), "guest-fstrim has not been found") {
+	if got := c.ok("POST", vm+"/agent/fstrim", nil); !strings.Contains(
+		fmt.Sprint(got), "guest-fstrim has not been found",
+	) {
 		t.Errorf("fstrim = %v", got)
 	}
 }
@@ -472,7 +513,9 @@ func TestResourcesLag(t *testing.T) {
 	_, c, _ := startServer(t, Options{ResourcesLag: time.Hour})
 	c.ok("GET", "/cluster/resources?type=vm", nil)
 	c.task("POST", "/nodes/pve1/qemu", "vmid=200&name=late&tags=t")
-	want := []any{map[string]any{"id": "qemu/200", "node": "pve1", "type": "qemu", "vmid": 200.0, "tags": "t", "status": "unknown"}}
+	want := []any{map[string]any{
+		"id": "qemu/200", "node": "pve1", "type": "qemu", "vmid": 200.0, "tags": "t", "status": "unknown",
+	}}
 	if diff := cmp.Diff(want, c.ok("GET", "/cluster/resources?type=vm", nil)); diff != "" {
 		t.Errorf("a new VM (-want +got):\n%s", diff)
 	}
@@ -521,10 +564,13 @@ func TestUpload(t *testing.T) {
 			}
 		})
 	}
-	if a := upload("local", "x.iso", []byte("x"), [2]string{"bogus", "1"}); a.Status != 400 || a.Reason != "Bad Request" || a.Body != "" {
+	if a := upload("local", "x.iso", []byte("x"), [2]string{"bogus", "1"}); a.Status != 400 ||
+		a.Reason != "Bad Request" || a.Body != "" {
 		t.Errorf("unknown field = %+v", a)
 	}
-	if exit := c.task("POST", "/nodes/pve1/qemu", "vmid=100&virtio0=local:0,import-from%3Dlocal:import/up.qcow2"); exit != "OK" {
+	if exit := c.task(
+		"POST", "/nodes/pve1/qemu", "vmid=100&virtio0=local:0,import-from%3Dlocal:import/up.qcow2",
+	); exit != "OK" {
 		t.Errorf("use of the upload: %s", exit)
 	}
 	if got := c.config("/nodes/pve1/qemu/100")["virtio0"]; got != "local:100/vm-100-disk-0.qcow2,size=1G" {

@@ -28,7 +28,9 @@ func (s *Server) writeSnippet(node, file string, b []byte, root bool) error {
 	}
 	v := s.state.volume(node, id+":"+name)
 	if v == nil {
-		v = &volume{Node: s.state.Storages[id].place(node), Storage: id, Name: name, Content: "snippets", Format: "snippet"}
+		v = &volume{
+			Node: s.state.Storages[id].place(node), Storage: id, Name: name, Content: "snippets", Format: "snippet",
+		}
 		s.state.Volumes = append(s.state.Volumes, v)
 	}
 	v.Data, v.Size, v.Used, v.CTime = b, int64(len(b)), int64(len(b)), time.Now().Unix()

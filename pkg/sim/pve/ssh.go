@@ -69,7 +69,8 @@ func (s *Server) runShell(ctx context.Context, node string, ses *sshd.Session) i
 	sh := &shell{s: s, node: node, root: ses.User == "root"}
 	rc := sh.script(ctx, ses.Command, ses.Stdin, ses.Stdout, ses.Stderr)
 	s.journal.add(&journalEntry{
-		Time: start, Method: methodSSH, Path: node, User: ses.User, Params: map[string]string{"command": ses.Command}, Status: rc,
+		Time: start, Method: methodSSH, Path: node, User: ses.User, Params: map[string]string{"command": ses.Command},
+		Status:       rc,
 		Milliseconds: time.Since(start).Milliseconds(),
 	})
 	return rc
@@ -89,7 +90,9 @@ func (sh *shell) script(ctx context.Context, text string, in io.Reader, out, err
 	denied := func(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist} }
 	r, err := interp.New(
 		interp.Dir("/"), interp.StdIO(in, out, errOut),
-		interp.Env(expand.ListEnviron("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+home)),
+		interp.Env(expand.ListEnviron(
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+home,
+		)),
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return sh.exec }),
 		interp.OpenHandler(func(_ context.Context, name string, _ int, _ os.FileMode) (io.ReadWriteCloser, error) {
 			if name == "/dev/null" {
@@ -146,7 +149,8 @@ func (sh *shell) exec(ctx context.Context, args []string) error {
 // program runs one of the programs that a hypervisor has here. Anything else is not found.
 func (sh *shell) program(ctx context.Context, args []string, std stdio) int {
 	name := args[0]
-	if dir := path.Dir(name); strings.Contains(name, "/") && slices.Contains([]string{"/bin", "/usr/bin", "/usr/sbin", "/sbin"}, dir) {
+	if dir := path.Dir(name); strings.Contains(name, "/") &&
+		slices.Contains([]string{"/bin", "/usr/bin", "/usr/sbin", "/sbin"}, dir) {
 		name = path.Base(name)
 	}
 	if rc, failed := sh.fault(ctx, append([]string{name}, args[1:]...), std); failed {

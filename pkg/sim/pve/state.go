@@ -70,7 +70,8 @@ func seed(nodes []NodeSpec) *cluster {
 	now := time.Now().Unix()
 	for _, n := range nodes {
 		c.Nodes = append(c.Nodes, &node{
-			Name: n.Name, Cores: n.Cores, Memory: int64(n.MemoryGB) * gib, Online: true, Bridges: []string{"vmbr0", "vmbr1"},
+			Name: n.Name, Cores: n.Cores, Memory: int64(n.MemoryGB) * gib, Online: true,
+			Bridges: []string{"vmbr0", "vmbr1"},
 		})
 		capacity := int64(n.StorageGB) * gib
 		c.Storages["local"] = &storage{

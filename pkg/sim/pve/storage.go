@@ -513,5 +513,8 @@ func downloadURL(s *Server, c *call) (any, error) {
 }
 
 func urlMetadata(_ *Server, c *call) (any, error) {
-	return nil, failf("invalid server response: '500 Can't connect to %s (the simulated hypervisor has no network)'", c.get("url"))
+	return nil, failf(
+		"invalid server response: '500 Can't connect to %s (the simulated hypervisor has no network)'",
+		c.get("url"),
+	)
 }

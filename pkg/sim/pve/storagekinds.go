@@ -37,28 +37,38 @@ func onFiles(others ...string) []string {
 var storageKinds = map[string]storageKind{
 	"dir": {
 		content: onFiles("none"), initial: []string{"images", "rootdir", "vztmpl", "iso"}, required: []string{"path"},
-		options: []string{"shared", "mkdir", "create-base-path", "create-subdirs", "is_mountpoint", "preallocation", "format", "prune-backups"},
+		options: []string{
+			"shared", "mkdir", "create-base-path", "create-subdirs", "is_mountpoint", "preallocation", "format",
+			"prune-backups",
+		},
 	},
 	"nfs": {
 		content: onFiles(), initial: []string{"images"}, required: []string{"server", "export"}, shared: true,
-		options: []string{"path", "options", "mkdir", "create-base-path", "create-subdirs", "preallocation", "format", "prune-backups"},
+		options: []string{
+			"path", "options", "mkdir", "create-base-path", "create-subdirs", "preallocation", "format",
+			"prune-backups",
+		},
 	},
 	"lvmthin": {
-		content: []string{"images", "rootdir"}, initial: []string{"images", "rootdir"}, required: []string{"thinpool", "vgname"},
-		volume: regexp.MustCompile(`^(?:vm|base)-(?P<vmid>\d+)-\S+$`), noun: "lvm",
+		content: []string{"images", "rootdir"}, initial: []string{"images", "rootdir"},
+		required: []string{"thinpool", "vgname"},
+		volume:   regexp.MustCompile(`^(?:vm|base)-(?P<vmid>\d+)-\S+$`), noun: "lvm",
 		path: func(st *storage, name string) string { return "/dev/" + st.Options["vgname"] + "/" + name },
 		full: func(st *storage, name string, size, free int64) string {
 			return fmt.Sprintf("lvcreate '%s/%s' error:   Volume group \"%[1]s\" has insufficient free space (%[3]d extents): %[4]d required.",
 				st.Options["vgname"], name, max(free, 0)/(4*mib), size/(4*mib))
 		},
 		stuck: func(st *storage, name string) string {
-			return fmt.Sprintf("error resizing volume '/dev/%s/%s':   Insufficient free space", st.Options["vgname"], name)
+			return fmt.Sprintf(
+				"error resizing volume '/dev/%s/%s':   Insufficient free space", st.Options["vgname"], name,
+			)
 		},
 	},
 	"zfspool": {
 		content: []string{"images", "rootdir"}, initial: []string{"images", "rootdir"}, required: []string{"pool"},
 		options: []string{"blocksize", "sparse", "mountpoint"},
-		volume:  regexp.MustCompile(`^(?:(?:base|basevol)-\d+-\S+/)?(?:base|basevol|vm|subvol)-(?P<vmid>\d+)-\S+$`), noun: "zfs", nested: true,
+		volume:  regexp.MustCompile(`^(?:(?:base|basevol)-\d+-\S+/)?(?:base|basevol|vm|subvol)-(?P<vmid>\d+)-\S+$`),
+		noun:    "zfs", nested: true,
 		path: func(st *storage, name string) string {
 			return "/dev/zvol/" + st.Options["pool"] + "/" + path.Base(name)
 		},
@@ -66,13 +76,17 @@ var storageKinds = map[string]storageKind{
 			return fmt.Sprintf("zfs error: cannot create '%s/%s': out of space", st.Options["pool"], name)
 		},
 		stuck: func(st *storage, name string) string {
-			return fmt.Sprintf("zfs error: cannot set property for '%s/%s': size is greater than available space", st.Options["pool"], name)
+			return fmt.Sprintf(
+				"zfs error: cannot set property for '%s/%s': size is greater than available space", st.Options["pool"],
+				name,
+			)
 		},
 	},
 	"rbd": {
 		content: []string{"images", "rootdir"}, initial: []string{"images"}, shared: true,
 		options: []string{"monhost", "pool", "data-pool", "namespace", "username", "krbd", "keyring"},
-		volume:  regexp.MustCompile(`^(?:base-\d+-\S+/)?(?:base|vm)-(?P<vmid>\d+)-\S+$`), noun: "rbd", nested: true, anyDisk: true,
+		volume:  regexp.MustCompile(`^(?:base-\d+-\S+/)?(?:base|vm)-(?P<vmid>\d+)-\S+$`), noun: "rbd", nested: true,
+		anyDisk: true,
 		path: func(st *storage, name string) string {
 			return "rbd:" + rbdPool(st) + "/" + path.Base(name) + ":conf=/etc/pve/ceph.conf"
 		},
@@ -146,14 +160,21 @@ func (s *storage) format(asked string) (string, error) {
 func newStorage(c *call) (*storage, error) {
 	kind, ok := storageKinds[c.get("type")]
 	if !ok {
-		return nil, failf("create storage failed: the simulator makes storages of the types %s only", strings.Join(sortedKeys(storageKinds), ", "))
+		return nil, failf(
+			"create storage failed: the simulator makes storages of the types %s only",
+			strings.Join(sortedKeys(storageKinds), ", "),
+		)
 	}
-	st := &storage{ID: c.get("storage"), Type: c.get("type"), Options: map[string]string{}, Shared: kind.shared || c.bool("shared")}
+	st := &storage{
+		ID: c.get("storage"), Type: c.get("type"), Options: map[string]string{},
+		Shared: kind.shared || c.bool("shared"),
+	}
 	for _, k := range sortedKeys(c.params) {
 		switch {
 		case slices.Contains([]string{"storage", "type", "content", "bwlimit"}, k):
 		case k == "nodes" || k == "disable":
-			return nil, failf("create storage failed: the simulator's storages are on every hypervisor: it plays no '%s'", k)
+			return nil,
+				failf("create storage failed: the simulator's storages are on every hypervisor: it plays no '%s'", k)
 		case slices.Contains(kind.required, k) || slices.Contains(kind.options, k):
 			st.Options[k] = c.get(k)
 		default:

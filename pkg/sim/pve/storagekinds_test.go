@@ -27,34 +27,50 @@ func TestStorageKinds(t *testing.T) {
 		alloc  string
 	}{
 		{
-			entry: "type=dir&path=/srv/s&content=images,snippets,iso", shows: map[string]any{"type": "dir", "path": "/srv/s", "content": "images,iso,snippets"},
-			disk: "st:100/vm-100-disk-0.raw", init: "st:100/vm-100-cloudinit.qcow2", base: "st:100/base-100-disk-0.raw",
-			linked: "st:100/base-100-disk-0.raw/101/vm-101-disk-0.qcow2", format: "qcow2", path: "/srv/s/images/100/vm-100-disk-0.raw",
+			entry: "type=dir&path=/srv/s&content=images,snippets,iso",
+			shows: map[string]any{"type": "dir", "path": "/srv/s", "content": "images,iso,snippets"},
+			disk:  "st:100/vm-100-disk-0.raw", init: "st:100/vm-100-cloudinit.qcow2", base: "st:100/base-100-disk-0.raw",
+			linked: "st:100/base-100-disk-0.raw/101/vm-101-disk-0.qcow2", format: "qcow2",
+			path: "/srv/s/images/100/vm-100-disk-0.raw",
 			full: "No space left on device", stuck: "exit code 1", upload: true, alloc: "vm-100-extra.qcow2",
 		},
 		{
 			entry: "type=nfs&server=10.0.0.9&export=/srv/vms&content=images,snippets,iso,none",
-			shows: map[string]any{"type": "nfs", "path": "/mnt/pve/st", "server": "10.0.0.9", "export": "/srv/vms", "content": "images,iso,snippets", "shared": 1.0},
-			disk:  "st:100/vm-100-disk-0.raw", init: "st:100/vm-100-cloudinit.qcow2", base: "st:100/base-100-disk-0.raw",
-			linked: "st:100/base-100-disk-0.raw/101/vm-101-disk-0.qcow2", format: "qcow2", path: "/mnt/pve/st/images/100/vm-100-disk-0.raw",
+			shows: map[string]any{
+				"type": "nfs", "path": "/mnt/pve/st", "server": "10.0.0.9", "export": "/srv/vms",
+				"content": "images,iso,snippets", "shared": 1.0,
+			},
+			disk: "st:100/vm-100-disk-0.raw", init: "st:100/vm-100-cloudinit.qcow2",
+			base:   "st:100/base-100-disk-0.raw",
+			linked: "st:100/base-100-disk-0.raw/101/vm-101-disk-0.qcow2", format: "qcow2",
+			path: "/mnt/pve/st/images/100/vm-100-disk-0.raw",
 			full: "No space left on device", stuck: "exit code 1", upload: true, alloc: "vm-100-extra.qcow2",
 		},
 		{
-			entry: "type=lvmthin&vgname=fast&thinpool=thin", shows: map[string]any{"type": "lvmthin", "vgname": "fast", "thinpool": "thin", "content": "images,rootdir"},
-			disk: "st:vm-100-disk-0", init: "st:vm-100-cloudinit", base: "st:base-100-disk-0", linked: "st:vm-101-disk-0", path: "/dev/fast/vm-100-disk-0",
-			full: "lvcreate 'fast/vm-102-disk-0' error:   Volume group \"fast\" has insufficient free space", stuck: "error resizing volume '/dev/fast/vm-100-disk-0'",
+			entry: "type=lvmthin&vgname=fast&thinpool=thin",
+			shows: map[string]any{"type": "lvmthin", "vgname": "fast", "thinpool": "thin", "content": "images,rootdir"},
+			disk:  "st:vm-100-disk-0", init: "st:vm-100-cloudinit", base: "st:base-100-disk-0",
+			linked: "st:vm-101-disk-0", path: "/dev/fast/vm-100-disk-0",
+			full:  "lvcreate 'fast/vm-102-disk-0' error:   Volume group \"fast\" has insufficient free space",
+			stuck: "error resizing volume '/dev/fast/vm-100-disk-0'",
 			snaps: true, alloc: "vm-100-extra",
 		},
 		{
-			entry: "type=zfspool&pool=rpool/data&sparse=1", shows: map[string]any{"type": "zfspool", "pool": "rpool/data", "sparse": "1", "content": "images,rootdir"},
-			disk: "st:vm-100-disk-0", init: "st:vm-100-cloudinit", base: "st:base-100-disk-0", linked: "st:base-100-disk-0/vm-101-disk-0",
-			path: "/dev/zvol/rpool/data/vm-100-disk-0", full: "zfs error: cannot create 'rpool/data/vm-102-disk-0': out of space",
-			stuck: "zfs error: cannot set property for 'rpool/data/vm-100-disk-0'", snaps: true, alloc: "vm-100-extra",
+			entry: "type=zfspool&pool=rpool/data&sparse=1",
+			shows: map[string]any{"type": "zfspool", "pool": "rpool/data", "sparse": "1", "content": "images,rootdir"},
+			disk:  "st:vm-100-disk-0", init: "st:vm-100-cloudinit", base: "st:base-100-disk-0",
+			linked: "st:base-100-disk-0/vm-101-disk-0",
+			path:   "/dev/zvol/rpool/data/vm-100-disk-0",
+			full:   "zfs error: cannot create 'rpool/data/vm-102-disk-0': out of space",
+			stuck:  "zfs error: cannot set property for 'rpool/data/vm-100-disk-0'", snaps: true, alloc: "vm-100-extra",
 		},
 		{
-			entry: "type=rbd&pool=vms&krbd=0", shows: map[string]any{"type": "rbd", "pool": "vms", "krbd": "0", "content": "images", "shared": 1.0},
-			disk: "st:vm-100-disk-0", init: "st:vm-100-cloudinit", base: "st:base-100-disk-0", linked: "st:base-100-disk-0/vm-101-disk-0", format: "raw",
-			path: "rbd:vms/vm-100-disk-0:conf=/etc/pve/ceph.conf", full: "rbd create 'vm-102-disk-0' error", stuck: "rbd resize 'vm-100-disk-0' error",
+			entry: "type=rbd&pool=vms&krbd=0",
+			shows: map[string]any{"type": "rbd", "pool": "vms", "krbd": "0", "content": "images", "shared": 1.0},
+			disk:  "st:vm-100-disk-0", init: "st:vm-100-cloudinit", base: "st:base-100-disk-0",
+			linked: "st:base-100-disk-0/vm-101-disk-0", format: "raw",
+			path: "rbd:vms/vm-100-disk-0:conf=/etc/pve/ceph.conf", full: "rbd create 'vm-102-disk-0' error",
+			stuck: "rbd resize 'vm-100-disk-0' error",
 			snaps: true, alloc: "vm-100-extra",
 		},
 	}
@@ -87,10 +103,14 @@ func TestStorageKinds(t *testing.T) {
 			task("POST", qemu, "vmid=100&virtio0=st:4&ide2=st:cloudinit", "OK")
 			option(100, "virtio0", tt.disk)
 			option(100, "ide2", tt.init)
-			if _, vmid, err := s.state.Storages["st"].parse(strings.TrimPrefix(tt.disk, "st:")); err != nil || vmid != 100 {
+			if _, vmid, err := s.state.Storages["st"].parse(strings.TrimPrefix(tt.disk, "st:")); err != nil ||
+				vmid != 100 {
 				t.Errorf("parse: VM %d, %v", vmid, err)
 			}
-			if got, _, code := run(t, c.login(0, "root"), "pvesm path "+tt.disk, ""); strings.TrimSpace(got) != tt.path || code != 0 {
+			if got, _, code := run(
+				t, c.login(0, "root"), "pvesm path "+tt.disk, "",
+			); strings.TrimSpace(got) != tt.path ||
+				code != 0 {
 				t.Errorf("path: %s (%d), want %s", got, code, tt.path)
 			}
 			snap := c.task("POST", qemu+"/100/snapshot", "snapname=one")
@@ -113,10 +133,14 @@ func TestStorageKinds(t *testing.T) {
 				task("POST", qemu, "vmid=103&virtio0=st:1,format=qcow2", "OK")
 			}
 			task("POST", qemu, "vmid=104&virtio0=st:0,import-from="+SeedImport, "OK")
-			if up := c.do("POST", "/nodes/pve1/storage/st/download-url", "content=iso&filename=a.iso&url=http://10.0.0.1/a.iso"); (up.Status == 200) != tt.upload {
+			if up := c.do(
+				"POST", "/nodes/pve1/storage/st/download-url", "content=iso&filename=a.iso&url=http://10.0.0.1/a.iso",
+			); (up.Status == 200) != tt.upload {
 				t.Errorf("download: %+v", up)
 			}
-			if got := c.ok("POST", "/nodes/pve1/storage/st/content", "filename="+tt.alloc+"&size=1G&vmid=100"); !strings.HasSuffix(got.(string), tt.alloc) {
+			if got := c.ok(
+				"POST", "/nodes/pve1/storage/st/content", "filename="+tt.alloc+"&size=1G&vmid=100",
+			); !strings.HasSuffix(got.(string), tt.alloc) {
 				t.Errorf("disk by name: %v", got)
 			}
 
@@ -151,7 +175,9 @@ func TestStorageEntries(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", entry, a.Status, a.Reason, want)
 		}
 	}
-	if a := c.do("GET", "/nodes/pve1/storage/local-lvm/content/local-lvm:garbage", nil); a.Reason != "unable to parse lvm volume name 'garbage'" {
+	if a := c.do(
+		"GET", "/nodes/pve1/storage/local-lvm/content/local-lvm:garbage", nil,
+	); a.Reason != "unable to parse lvm volume name 'garbage'" {
 		t.Errorf("a name that is none: %+v", a)
 	}
 }

@@ -67,7 +67,9 @@ func (s *Server) startTask(who identity, node, kind, id string, c *call, run fun
 		Node: node, Type: kind, ID: id, User: who.user, Token: who.token, PID: s.state.NextPID,
 		PStart: now.UnixMilli() / 10 & 0xffffffff, Start: now.Unix(),
 	}
-	rec.UPID = fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%s:%s:", node, rec.PID, rec.PStart, rec.Start, kind, id, who.name())
+	rec.UPID = fmt.Sprintf(
+		"UPID:%s:%08X:%08X:%08X:%s:%s:%s:", node, rec.PID, rec.PStart, rec.Start, kind, id, who.name(),
+	)
 	t := &task{ctx: s.ctx, s: s, rec: rec, who: who}
 	if c != nil && c.fault != nil {
 		t.fail, t.warn = c.fault.TaskError, c.fault.TaskWarnings
@@ -188,7 +190,8 @@ func taskLog(s *Server, c *call) (any, error) {
 	if err != nil {
 		if e, ok := err.(*apiError); ok && e.errs["upid"] == "no such task" {
 			// An object instead of a list: observed.
-			return list{data: map[string]any{"n": 1, "t": "unable to open file - No such file or directory"}, total: 1}, nil
+			return list{data: map[string]any{"n": 1, "t": "unable to open file - No such file or directory"}, total: 1},
+				nil
 		}
 		return nil, err
 	}
@@ -240,7 +243,8 @@ func taskList(s *Server, c *call) (any, error) {
 
 func (t *taskRecord) row() map[string]any {
 	row := map[string]any{
-		"upid": t.UPID, "node": t.Node, "pid": t.PID, "pstart": t.PStart, "starttime": t.Start, "type": t.Type, "id": t.ID,
+		"upid": t.UPID, "node": t.Node, "pid": t.PID, "pstart": t.PStart, "starttime": t.Start, "type": t.Type,
+		"id":   t.ID,
 		"user": t.User,
 	}
 	if t.Token != "" {

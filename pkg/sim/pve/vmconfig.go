@@ -200,7 +200,9 @@ func checkSSHKeys(encoded string) error {
 // optionPrivs are the privileges that setting or deleting an option takes; "A|B" is one of two.
 func (s *Server) optionPrivs(key, value string, creating bool) []string {
 	switch {
-	case slices.Contains([]string{"cores", "cpu", "sockets", "cpulimit", "cpuunits", "vcpus", "affinity", "smp", "numa"}, key),
+	case slices.Contains(
+		[]string{"cores", "cpu", "sockets", "cpulimit", "cpuunits", "vcpus", "affinity", "smp", "numa"}, key,
+	),
 		numaPattern.MatchString(key):
 		return []string{"VM.Config.CPU"}
 	case slices.Contains([]string{"memory", "balloon", "shares", "hugepages", "keephugepages", "allow-ksm"}, key):
@@ -241,7 +243,8 @@ func rootOnly(key string) bool {
 // createOnly are parameters of the create and config calls that are not VM options.
 func createOnly(key string) bool {
 	return slices.Contains([]string{
-		"node", "vmid", "pool", "start", "storage", "archive", "force", "unique", "bwlimit", "live-restore", "ha-managed",
+		"node", "vmid", "pool", "start", "storage", "archive", "force", "unique", "bwlimit", "live-restore",
+		"ha-managed",
 		"import-working-storage", "digest", "delete", "revert", "skiplock", "background_delay",
 	}, key)
 }

@@ -65,9 +65,12 @@ func (s *server) serveSession(ctx context.Context, conn *ssh.ServerConn, nc ssh.
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ss := &session{srv: s, ch: ch, login: loginOf(conn), signals: make(chan ssh.Signal, 16), windows: make(chan Window, 4)}
+	ss := &session{
+		srv: s, ch: ch, login: loginOf(conn), signals: make(chan ssh.Signal, 16), windows: make(chan Window, 4),
+	}
 	ss.s = &Session{
-		User: conn.User(), Env: map[string]string{"SSH_CONNECTION": endpoints(conn)}, Stdin: ch, Stdout: ch, Stderr: ch.Stderr(),
+		User: conn.User(), Env: map[string]string{"SSH_CONNECTION": endpoints(conn)}, Stdin: ch, Stdout: ch,
+		Stderr:  ch.Stderr(),
 		Signals: ss.signals, Windows: ss.windows,
 	}
 	for req := range reqs {

@@ -29,8 +29,8 @@ const (
 type Config struct {
 	// HostKey identifies the server.
 	HostKey ssh.Signer
-	// Authorized reports whether key may log in as user, and what it may be used for. It may be asked several times in one
-	// login, also about keys that the client does not hold.
+	// Authorized reports whether key may log in as user, and what it may be used for. It may be asked several times in
+	// one login, also about keys that the client does not hold.
 	Authorized func(user string, key ssh.PublicKey) (Login, bool)
 	// Exec runs one command, or a shell if s.Command is empty, and returns its exit status (0-255). It must return soon
 	// after ctx is done, which happens when the client closes the session or hangs up, or the server ends.
@@ -161,7 +161,9 @@ func (s *server) serveConn(ctx context.Context, nc net.Conn) {
 	wg.Wait()
 }
 
-func (s *server) serveChannels(ctx context.Context, conn *ssh.ServerConn, chans <-chan ssh.NewChannel, wg *sync.WaitGroup) {
+func (s *server) serveChannels(
+	ctx context.Context, conn *ssh.ServerConn, chans <-chan ssh.NewChannel, wg *sync.WaitGroup,
+) {
 	slots := make(chan struct{}, s.cfg.MaxSessions)
 	for nc := range chans {
 		switch nc.ChannelType() {

@@ -207,7 +207,8 @@ func TestKeysForOnePurpose(t *testing.T) {
 		return time.Now().Add(time.Duration(hours) * time.Hour).Format("20060102150405")
 	}
 	for _, refused := range []string{
-		"", "# " + line, `expiry-time="` + hour(-1) + `" ` + line, `expiry-time="tomorrow" ` + line, "cert-authority " + line, "unknown " + line,
+		"", "# " + line, `expiry-time="` + hour(-1) + `" ` + line, `expiry-time="tomorrow" ` + line,
+		"cert-authority " + line, "unknown " + line,
 	} {
 		f.keys = []byte(refused)
 		if _, err := f.dial(t, "debian", key); err == nil {

@@ -37,7 +37,9 @@ const (
 func WaitAddresses(ctx context.Context, c Addresses, nodes cluster.Nodes, sink progress.Sink) (cluster.Nodes, error) {
 	result := append(cluster.Nodes(nil), nodes...)
 	err := each(len(result), func(i int) error {
-		w := &addressWait{api: c, node: result[i], known: result[i], sink: progress.With(sink, progress.Event{Node: result[i].Name})}
+		w := &addressWait{
+			api: c, node: result[i], known: result[i], sink: progress.With(sink, progress.Event{Node: result[i].Name}),
+		}
 		found, err := w.run(ctx)
 		result[i] = found
 		return err
@@ -89,7 +91,9 @@ func (w *addressWait) run(ctx context.Context) (cluster.Node, error) {
 		missing, err := w.poll(ctx)
 		switch {
 		case err == nil && missing == "":
-			w.sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf("addresses %s and %s", w.node.Management, w.node.Data)})
+			w.sink.Emit(progress.Event{
+				Kind: progress.Info, Message: fmt.Sprintf("addresses %s and %s", w.node.Management, w.node.Data),
+			})
 			return w.node, nil
 		case err != nil && permanent(err):
 			w.missing, w.last = "", err
@@ -146,7 +150,9 @@ func pick(interfaces []Interface, role, mac string, known netip.Addr) (netip.Add
 		if !strings.EqualFold(i.MAC, mac) || forContainers(i.Name) {
 			continue
 		}
-		if known.Is4() && slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Addr().Unmap() == known }) {
+		if known.Is4() && slices.ContainsFunc(
+			i.Prefixes, func(p netip.Prefix) bool { return p.Addr().Unmap() == known },
+		) {
 			return known, ""
 		}
 		names = append(names, i.Name)
@@ -235,7 +241,9 @@ func (w *addressWait) describe(ctx context.Context) error {
 	switch {
 	case errors.Is(err, ErrForbidden):
 		e.Reason = fmt.Sprintf("the API token may not ask its guest agent: %s", err)
-		e.Fix = fmt.Sprintf("give the token VM.Monitor (Proxmox VE 8) or VM.GuestAgent.Audit (Proxmox VE 9) on /vms/%d", w.node.VMID)
+		e.Fix = fmt.Sprintf(
+			"give the token VM.Monitor (Proxmox VE 8) or VM.GuestAgent.Audit (Proxmox VE 9) on /vms/%d", w.node.VMID,
+		)
 	case errors.Is(err, ErrAgentDisabled):
 		e.Reason = "the guest agent is not enabled in its configuration"
 		e.Fix = fmt.Sprintf("qm set %d --agent enabled=1 on %s, then restart the VM", w.node.VMID, w.node.Hypervisor)
@@ -257,17 +265,22 @@ func (w *addressWait) askVM(ctx context.Context, e *AddressError) {
 	vm, err := w.api.VM(asking, w.node.Hypervisor, w.node.VMID)
 	switch {
 	case err != nil:
-		e.Reason = fmt.Sprintf("its guest agent gave no addresses (%s) and the VM cannot be read: %s", w.lastText(), err)
+		e.Reason = fmt.Sprintf(
+			"its guest agent gave no addresses (%s) and the VM cannot be read: %s", w.lastText(), err,
+		)
 		e.Fix = "check the hypervisor " + w.node.Hypervisor
 	case vm.Status != "running":
 		e.Reason = "the VM is " + vm.Status
-		e.Fix = fmt.Sprintf("see why with the task log of VM %d on %s, then: qm start %d", vm.VMID, w.node.Hypervisor, vm.VMID)
+		e.Fix = fmt.Sprintf(
+			"see why with the task log of VM %d on %s, then: qm start %d", vm.VMID, w.node.Hypervisor, vm.VMID,
+		)
 	case !vm.AgentEnabled:
 		e.Reason = "the guest agent is not enabled in its configuration"
 		e.Fix = fmt.Sprintf("qm set %d --agent enabled=1 on %s, then restart the VM", vm.VMID, w.node.Hypervisor)
 	default:
 		e.Reason = fmt.Sprintf("the VM runs but its guest agent did not answer: %s", w.lastText())
-		e.Fix = "the image needs qemu-guest-agent installed and started, or more time to boot (--timeout-up): watch its console " + console(vm, w.node)
+		e.Fix = "the image needs qemu-guest-agent installed and started, or more time to boot (--timeout-up): watch its console " +
+			console(vm, w.node)
 	}
 }
 

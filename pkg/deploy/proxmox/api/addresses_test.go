@@ -63,26 +63,37 @@ func twoNodes() cluster.Nodes {
 }
 
 var (
-	lo      = nic("lo", "00:00:00:00:00:00", "127.0.0.1/8", "::1/128")
-	docker  = nic("docker0", "02:42:00:00:00:01", "172.17.0.1/16")
-	guest2  = guestAnswer{interfaces: []Interface{lo, nic("eth0", "BC:24:11:00:00:03", "10.0.0.2/24"), nic("eth1", "BC:24:11:00:00:04", "10.1.0.2/24")}}
-	booting = guestAnswer{err: &APIError{Method: "GET", Path: "/agent", Status: 500, Reason: "QEMU guest agent is not running"}}
+	lo     = nic("lo", "00:00:00:00:00:00", "127.0.0.1/8", "::1/128")
+	docker = nic("docker0", "02:42:00:00:00:01", "172.17.0.1/16")
+	guest2 = guestAnswer{interfaces: []Interface{
+		lo, nic("eth0", "BC:24:11:00:00:03", "10.0.0.2/24"), nic("eth1", "BC:24:11:00:00:04", "10.1.0.2/24"),
+	}}
+	booting = guestAnswer{err: &APIError{
+		Method: "GET", Path: "/agent", Status: 500, Reason: "QEMU guest agent is not running",
+	}}
 )
 
 func TestWaitAddressesMatchesByMAC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := guestAnswer{interfaces: []Interface{docker, nic("eth0", "BC:24:11:00:00:01", "fe80::1/64", "10.0.0.1/24")}}
-		done := guestAnswer{interfaces: []Interface{
-			docker, nic("eth1", "bc:24:11:00:00:02", "fe80::2/64", "fd00::2/64", "10.1.0.1/24"), nic("eth0", "BC:24:11:00:00:01", "169.254.3.4/16", "10.0.0.1/24"), lo,
+		late := guestAnswer{interfaces: []Interface{
+			docker, nic("eth0", "BC:24:11:00:00:01", "fe80::1/64", "10.0.0.1/24"),
 		}}
-		g := &guests{calls: map[int]int{}, answers: map[int][]guestAnswer{201: {booting, booting, late, done}, 202: {guest2}}}
+		done := guestAnswer{interfaces: []Interface{
+			docker, nic("eth1", "bc:24:11:00:00:02", "fe80::2/64", "fd00::2/64", "10.1.0.1/24"),
+			nic("eth0", "BC:24:11:00:00:01", "169.254.3.4/16", "10.0.0.1/24"), lo,
+		}}
+		g := &guests{calls: map[int]int{}, answers: map[int][]guestAnswer{
+			201: {booting, booting, late, done}, 202: {guest2},
+		}}
 		var seen progress.Memory
 		start := time.Now()
 		nodes, err := WaitAddresses(t.Context(), g, twoNodes(), &seen)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := []string{nodes[0].Management.String(), nodes[0].Data.String(), nodes[1].Management.String(), nodes[1].Data.String()}
+		got := []string{
+			nodes[0].Management.String(), nodes[0].Data.String(), nodes[1].Management.String(), nodes[1].Data.String(),
+		}
 		if strings.Join(got, " ") != "10.0.0.1 10.1.0.1 10.0.0.2 10.1.0.2" {
 			t.Errorf("got %v", got)
 		}
@@ -160,7 +171,9 @@ func TestInterfacesWithOneMAC(t *testing.T) {
 
 func TestAnIPv6AddressIsTakenAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		six := guestAnswer{interfaces: []Interface{nic("eth0", "BC:24:11:00:00:01", "2001:db8::1/64"), nic("eth1", "BC:24:11:00:00:02", "10.1.0.1/24")}}
+		six := guestAnswer{interfaces: []Interface{
+			nic("eth0", "BC:24:11:00:00:01", "2001:db8::1/64"), nic("eth1", "BC:24:11:00:00:02", "10.1.0.1/24"),
+		}}
 		g := &guests{calls: map[int]int{}, answers: map[int][]guestAnswer{201: {six}}}
 		start := time.Now()
 		nodes, err := WaitAddresses(t.Context(), g, twoNodes()[:1], progress.Discard)
@@ -174,7 +187,9 @@ func TestAnIPv6AddressIsTakenAfterAWhile(t *testing.T) {
 }
 
 func TestWhyAnAddressIsMissing(t *testing.T) {
-	half := guestAnswer{interfaces: []Interface{nic("eth0", "BC:24:11:00:00:01", "10.0.0.1/24"), nic("eth1", "BC:24:11:00:00:02", "fe80::1/64")}}
+	half := guestAnswer{interfaces: []Interface{
+		nic("eth0", "BC:24:11:00:00:01", "10.0.0.1/24"), nic("eth1", "BC:24:11:00:00:02", "fe80::1/64"),
+	}}
 	api := func(status int, reason string) guestAnswer {
 		return guestAnswer{err: &APIError{Status: status, Reason: reason}}
 	}
@@ -201,13 +216,16 @@ func TestWhyAnAddressIsMissing(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := &guests{calls: map[int]int{}, answers: map[int][]guestAnswer{201: {tc.answer}, 202: {guest2}}, vm: tc.vm}
+				g := &guests{
+					calls: map[int]int{}, answers: map[int][]guestAnswer{201: {tc.answer}, 202: {guest2}}, vm: tc.vm,
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				start := time.Now()
 				nodes, err := WaitAddresses(ctx, g, twoNodes(), progress.Discard)
 				failed, ok := errors.AsType[*AddressError](err)
-				if !ok || failed.Node.Name != "ci-1" || !strings.Contains(failed.Reason, tc.reason) || !strings.Contains(failed.Hint(), tc.fix) || !errors.Is(err, tc.is) {
+				if !ok || failed.Node.Name != "ci-1" || !strings.Contains(failed.Reason, tc.reason) ||
+					!strings.Contains(failed.Hint(), tc.fix) || !errors.Is(err, tc.is) {
 					t.Errorf("got %v, fix %q", err, failed.Hint())
 				}
 				if took := time.Since(start); tc.immediate != (took < time.Second) {
@@ -222,7 +240,9 @@ func TestWhyAnAddressIsMissing(t *testing.T) {
 }
 
 func TestTwoNodesWithOneAddress(t *testing.T) {
-	same := guestAnswer{interfaces: []Interface{nic("eth0", "BC:24:11:00:00:01", "10.0.0.2/24"), nic("eth1", "BC:24:11:00:00:02", "10.1.0.1/24")}}
+	same := guestAnswer{interfaces: []Interface{
+		nic("eth0", "BC:24:11:00:00:01", "10.0.0.2/24"), nic("eth1", "BC:24:11:00:00:02", "10.1.0.1/24"),
+	}}
 	g := &guests{calls: map[int]int{}, answers: map[int][]guestAnswer{201: {same}, 202: {guest2}}}
 	_, err := WaitAddresses(t.Context(), g, twoNodes(), progress.Discard)
 	for _, part := range []string{"ci-1", "ci-2", "10.0.0.2", "machine-id was not cleared"} {

@@ -112,7 +112,9 @@ func inUse(ctx context.Context, c Guests, listed []VM, req AssignRequest) (map[n
 
 // oursLive reads every VM of hive-test, of whatever cluster, at once.
 func oursLive(ctx context.Context, c Guests, listed []VM) ([]VM, error) {
-	ours := slices.DeleteFunc(slices.Clone(listed), func(vm VM) bool { return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) })
+	ours := slices.DeleteFunc(
+		slices.Clone(listed), func(vm VM) bool { return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) },
+	)
 	live := make([]VM, len(ours))
 	err := each(len(ours), func(i int) error {
 		vm, err := c.Live(ctx, ours[i])

@@ -27,14 +27,16 @@ const DefaultTimeout = 40 * time.Second
 
 // Options say which API is talked to and as whom.
 type Options struct {
-	Endpoint    string        // https URL of any node, such as https://pve1:8006; /api2/json may follow, and no other path
+	// https URL of any node, such as https://pve1:8006; /api2/json may follow, and no other path
+	Endpoint    string
 	Token       string        // user@realm!name=secret
 	CAFile      string        // PEM file of the CA that signed the server's certificate; empty: the system's roots
 	Fingerprint string        // SHA-256 of the server's certificate in hex, colons optional; replaces CA verification
 	Insecure    bool          // accept any certificate
 	Timeout     time.Duration // of one request; 0 means DefaultTimeout
 	Log         *slog.Logger  // gets a debug record of each request: method, path, status, ms; nil: none
-	Warn        func(string)  // hears of each task that went well with warnings, once; called concurrently; nil: nobody does
+	// hears of each task that went well with warnings, once; called concurrently; nil: nobody does
+	Warn func(string)
 }
 
 // Client talks to one Proxmox VE API. All methods are safe for concurrent use and end with their context.
@@ -92,7 +94,11 @@ func New(opts Options) (*Client, error) {
 		pve.WithAPIToken(token[1], token[2]),
 		pve.WithUserAgent("hive-test"),
 		pve.WithLogger(silent{}))
-	return &Client{api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient, clock: &transport.clock, log: opts.Log, warn: opts.Warn, reported: map[string]bool{}}, nil
+	return &Client{
+			api: api, endpoint: base, tokenID: token[1], timeout: opts.Timeout, http: httpClient, clock: &transport.clock,
+			log: opts.Log, warn: opts.Warn, reported: map[string]bool{},
+		},
+		nil
 }
 
 // Endpoint is the URL without a path, such as https://pve1:8006.
@@ -107,9 +113,14 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // get reads, and asks again where that may help: reading changes nothing.
 func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
 	again := func(try int, after time.Duration) {
-		c.log.LogAttrs(ctx, slog.LevelDebug, "pve request will be made again", slog.String("path", path), slog.Int("try", try), slog.String("after", after.String()))
+		c.log.LogAttrs(
+			ctx, slog.LevelDebug, "pve request will be made again", slog.String("path", path), slog.Int("try", try),
+			slog.String("after", after.String()),
+		)
 	}
-	tries, err := forReads.retry(ctx, hiccup, again, func() error { return c.call(ctx, http.MethodGet, path, query, nil, out) })
+	tries, err := forReads.retry(
+		ctx, hiccup, again, func() error { return c.call(ctx, http.MethodGet, path, query, nil, out) },
+	)
 	if err != nil && tries > 1 {
 		return fmt.Errorf("%w (asked %d times)", err, tries)
 	}
@@ -148,13 +159,19 @@ func endpointURL(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil || u.Host == "":
-		return "", fmt.Errorf("proxmox endpoint %q is not a URL: write it like https://pve1.example:8006", redactURL(endpoint))
+		return "",
+			fmt.Errorf("proxmox endpoint %q is not a URL: write it like https://pve1.example:8006", redactURL(endpoint))
 	case u.Scheme != "https":
-		return "", fmt.Errorf("proxmox endpoint %q is not https: write it like https://pve1.example:8006", redactURL(endpoint))
+		return "",
+			fmt.Errorf("proxmox endpoint %q is not https: write it like https://pve1.example:8006", redactURL(endpoint))
 	case u.User != nil:
 		return "", fmt.Errorf("proxmox endpoint must not contain a user or password: use an API token")
 	case !slices.Contains([]string{"", "api2/json"}, strings.Trim(u.Path, "/")) || u.RawQuery != "" || u.Fragment != "":
-		return "", fmt.Errorf("proxmox endpoint %q has more than a host and a port: the API is asked at /api2/json there; write it like https://%s", endpoint, u.Host)
+		return "", fmt.Errorf(
+			"proxmox endpoint %q has more than a host and a port: the API is asked at /api2/json there; write it "+
+				"like https://%s",
+			endpoint, u.Host,
+		)
 	}
 	return "https://" + u.Host, nil
 }

@@ -52,9 +52,12 @@ func TestNewChecksItsOptions(t *testing.T) {
 			}
 		})
 	}
-	for _, endpoint := range []string{"https://pve1:8006/", "https://pve1:8006/api2/json", "https://pve1:8006/api2/json/"} {
+	for _, endpoint := range []string{
+		"https://pve1:8006/", "https://pve1:8006/api2/json", "https://pve1:8006/api2/json/",
+	} {
 		c := mustClient(t, Options{Endpoint: endpoint, Token: good})
-		if c.Endpoint() != "https://pve1:8006" || c.TokenID() != "root@pam!x" || strings.TrimRight(BaseURL(endpoint), "/") != c.Endpoint() {
+		if c.Endpoint() != "https://pve1:8006" || c.TokenID() != "root@pam!x" ||
+			strings.TrimRight(BaseURL(endpoint), "/") != c.Endpoint() {
 			t.Errorf("%s: got %q %q %q", endpoint, c.Endpoint(), c.TokenID(), BaseURL(endpoint))
 		}
 	}
@@ -78,7 +81,10 @@ func TestReasonsThatAreLost(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFakePVE(t)
 			for _, leaf := range []string{"config", "status/current"} {
-				f.on("GET /nodes/pve1/qemu/201/"+leaf, func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, tc.reason, `{"data":null}`) })
+				f.on(
+					"GET /nodes/pve1/qemu/201/"+leaf,
+					func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, tc.reason, `{"data":null}`) },
+				)
 			}
 			f.on("GET /cluster/nextid", func(w http.ResponseWriter, _ *http.Request) {
 				if tc.free {
@@ -122,7 +128,8 @@ func TestWhoATokenIs(t *testing.T) {
 func TestAnAnswerWithoutReason(t *testing.T) {
 	f := newFakePVE(t)
 	f.on("GET /nodes", func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, "", "") })
-	if _, err := f.client(t).Hypervisors(t.Context()); err == nil || err.Error() != "GET /nodes: 500 Internal Server Error (its reason was lost on the way)" {
+	if _, err := f.client(t).Hypervisors(t.Context()); err == nil ||
+		err.Error() != "GET /nodes: 500 Internal Server Error (its reason was lost on the way)" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -196,21 +203,37 @@ func TestReads(t *testing.T) {
 	})
 	f.data("GET /cluster/resources", []any{
 		map[string]any{"vmid": 101, "type": "qemu", "node": "pve1", "status": "unknown", "tags": "b;a,c d;a"},
-		map[string]any{"vmid": 100, "type": "qemu", "node": "pve1", "name": "t", "status": "running", "template": 1, "pool": "p", "maxmem": 1024, "maxcpu": 2},
+		map[string]any{
+			"vmid": 100, "type": "qemu", "node": "pve1", "name": "t", "status": "running", "template": 1, "pool": "p",
+			"maxmem": 1024, "maxcpu": 2,
+		},
 	})
 	f.data("GET /nodes/pve1/qemu/100/config", map[string]any{
-		"name": "ci-1", "tags": "hive-test;ci", "description": "text\n", "agent": "enabled=1,type=virtio", "protection": 1, "lock": "backup",
-		"net0": "virtio=bc:24:11:00:00:01,bridge=vmbr0,firewall=0", "net1": "model=virtio,macaddr=BC:24:11:00:00:02,bridge=vmbr1", "netless": "x", "memory": 2048,
+		"name": "ci-1", "tags": "hive-test;ci", "description": "text\n", "agent": "enabled=1,type=virtio",
+		"protection": 1, "lock": "backup",
+		"net0": "virtio=bc:24:11:00:00:01,bridge=vmbr0,firewall=0",
+		"net1": "model=virtio,macaddr=BC:24:11:00:00:02,bridge=vmbr1", "netless": "x", "memory": 2048,
 	})
 	f.data("GET /nodes/pve1/qemu/100/status/current", map[string]any{"status": "running", "cpus": 2, "maxmem": 1024})
-	f.data("GET /nodes/pve1/storage", []any{map[string]any{"storage": "local", "type": "dir", "content": "snippets,images,iso", "active": 1, "avail": 10, "total": "20"}})
-	f.data("GET /nodes/pve1/storage/local/content", []any{map[string]any{"volid": "local:iso/x.img", "content": "iso", "size": 7}})
+	f.data(
+		"GET /nodes/pve1/storage",
+		[]any{map[string]any{
+			"storage": "local", "type": "dir", "content": "snippets,images,iso", "active": 1, "avail": 10,
+			"total": "20",
+		}},
+	)
+	f.data(
+		"GET /nodes/pve1/storage/local/content",
+		[]any{map[string]any{"volid": "local:iso/x.img", "content": "iso", "size": 7}},
+	)
 	f.data("GET /nodes/pve1/network", []any{map[string]any{"iface": "vmbr1"}, map[string]any{"iface": "vmbr0"}})
 	f.data("GET /access/permissions", map[string]any{"/": map[string]any{"VM.Audit": 1, "Sys.Audit": 0}})
 	c := f.client(t)
 
 	hosts, err := c.Hypervisors(t.Context())
-	same(t, err, hosts, []Hypervisor{{Name: "pve1", Online: true, CPUs: 8, MemoryTotal: 1 << 34, MemoryUsed: 1 << 30}, {Name: "pve2"}})
+	same(t, err, hosts, []Hypervisor{
+		{Name: "pve1", Online: true, CPUs: 8, MemoryTotal: 1 << 34, MemoryUsed: 1 << 30}, {Name: "pve2"},
+	})
 	vms, err := c.VMs(t.Context())
 	same(t, err, vms, []VM{
 		{VMID: 100, Type: "qemu", Hypervisor: "pve1", Name: "t", Status: "running", Template: true, Pool: "p", Memory: 1024, CPUs: 2},
@@ -218,12 +241,19 @@ func TestReads(t *testing.T) {
 	})
 	vm, err := c.Live(t.Context(), vms[0])
 	same(t, err, vm, VM{
-		VMID: 100, Type: "qemu", Hypervisor: "pve1", Name: "ci-1", Status: "running", Pool: "p", Tags: []string{"ci", "hive-test"}, CPUs: 2, Memory: 1024,
+		VMID: 100, Type: "qemu", Hypervisor: "pve1", Name: "ci-1", Status: "running", Pool: "p",
+		Tags: []string{"ci", "hive-test"}, CPUs: 2, Memory: 1024,
 		Description: "text\n", Lock: "backup", Protection: true, AgentEnabled: true,
 		NICs: []NIC{{"net0", "BC:24:11:00:00:01", "vmbr0"}, {"net1", "BC:24:11:00:00:02", "vmbr1"}},
 	})
 	storages, err := c.Storages(t.Context(), "pve1")
-	same(t, err, storages, []Storage{{Name: "local", Type: "dir", Content: []string{"images", "iso", "snippets"}, Active: true, Available: 10, Capacity: 20}})
+	same(
+		t, err, storages,
+		[]Storage{{
+			Name: "local", Type: "dir", Content: []string{"images", "iso", "snippets"}, Active: true, Available: 10,
+			Capacity: 20,
+		}},
+	)
 	volumes, err := c.Content(t.Context(), "pve1", "local", "iso")
 	same(t, err, volumes, []Volume{{ID: "local:iso/x.img", Kind: "iso", Size: 7}})
 	bridges, err := c.Bridges(t.Context(), "pve1")
@@ -239,14 +269,20 @@ func TestAgent(t *testing.T) {
 	f := newFakePVE(t)
 	const agent = "GET /nodes/pve1/qemu/100/agent/"
 	f.data(agent+"network-get-interfaces", map[string]any{"result": []any{
-		map[string]any{"name": "lo", "hardware-address": "00:00:00:00:00:00", "ip-addresses": []any{map[string]any{"ip-address": "127.0.0.1", "prefix": 8}}},
+		map[string]any{
+			"name": "lo", "hardware-address": "00:00:00:00:00:00",
+			"ip-addresses": []any{map[string]any{"ip-address": "127.0.0.1", "prefix": 8}},
+		},
 		map[string]any{"name": "eth0", "hardware-address": "bc:24:11:aa:bb:cc", "ip-addresses": []any{
-			map[string]any{"ip-address": "fe80::1", "prefix": 64}, map[string]any{"ip-address": "bogus"}, map[string]any{"ip-address": "10.0.0.5", "prefix": 24},
+			map[string]any{"ip-address": "fe80::1", "prefix": 64},
+			map[string]any{"ip-address": "bogus"},
+			map[string]any{"ip-address": "10.0.0.5", "prefix": 24},
 		}},
 		map[string]any{"name": "eth1"},
 	}})
 	f.data("GET /nodes/pve1/qemu/101/agent/network-get-interfaces", map[string]any{"result": map[string]any{"error": map[string]any{
-		"class": "CommandNotFound", "desc": "Command guest-network-get-interfaces has been disabled: the agent is in frozen state",
+		"class": "CommandNotFound",
+		"desc":  "Command guest-network-get-interfaces has been disabled: the agent is in frozen state",
 	}}})
 	f.data(agent+"file-read", map[string]any{"content": "a\u00fc\u00ff", "bytes-read": 3})
 	f.data("GET /nodes/pve1/qemu/101/agent/file-read", map[string]any{"content": "a", "truncated": true})
@@ -262,7 +298,8 @@ func TestAgent(t *testing.T) {
 	}
 	data, err := c.ReadFile(t.Context(), "pve1", 100, "/etc/x")
 	same(t, err, data, []byte{'a', 0xfc, 0xff})
-	if _, err := c.ReadFile(t.Context(), "pve1", 101, "/etc/x"); err == nil || !strings.Contains(err.Error(), "too large") {
+	if _, err := c.ReadFile(t.Context(), "pve1", 101, "/etc/x"); err == nil ||
+		!strings.Contains(err.Error(), "too large") {
 		t.Errorf("cut file: got %v", err)
 	}
 }
@@ -287,7 +324,9 @@ func TestRequestsAreLogged(t *testing.T) {
 	if err := c.get(t.Context(), "/version", url.Values{"a": {"hidden"}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.call(t.Context(), "POST", "/nodes/pve1/qemu", nil, map[string]string{"name": "hidden"}, nil); err == nil {
+	if err := c.call(
+		t.Context(), "POST", "/nodes/pve1/qemu", nil, map[string]string{"name": "hidden"}, nil,
+	); err == nil {
 		t.Error("it passed")
 	}
 	f.Close()
@@ -295,7 +334,8 @@ func TestRequestsAreLogged(t *testing.T) {
 		t.Error("it passed")
 	}
 	for _, want := range []string{
-		`msg="pve request" method=GET path=/version status=200 ms=`, `method=POST path=/nodes/pve1/qemu status=501 ms=`, `path=/gone status=0 ms=`, `error="`,
+		`msg="pve request" method=GET path=/version status=200 ms=`, `method=POST path=/nodes/pve1/qemu status=501 ms=`,
+		`path=/gone status=0 ms=`, `error="`,
 	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %s in\n%s", want, &log)
@@ -320,7 +360,9 @@ func TestWarningsOfOthersTasks(t *testing.T) {
 	rows := map[string][]map[string]any{}
 	task := func(node, kind string, vmid int, status, log string) {
 		id := upid(node, kind, vmid)
-		rows[node] = append(rows[node], map[string]any{"upid": id, "type": kind, "id": fmt.Sprint(vmid), "starttime": 1000, "status": status})
+		rows[node] = append(rows[node], map[string]any{
+			"upid": id, "type": kind, "id": fmt.Sprint(vmid), "starttime": 1000, "status": status,
+		})
 		f.data("GET /nodes/"+node+"/tasks/"+id+"/log", []map[string]any{{"n": 1, "t": "start"}, {"n": 2, "t": log}})
 		f.data("GET /nodes/"+node+"/tasks/"+id+"/status", map[string]any{"status": "stopped", "exitstatus": status})
 	}
@@ -344,7 +386,9 @@ func TestWarningsOfOthersTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := c.ReportWarnings(t.Context(), []string{"pve1", "pve2"}, []int{201, 202, 203}, time.Unix(900, 0)); err != nil {
+		if err := c.ReportWarnings(
+			t.Context(), []string{"pve1", "pve2"}, []int{201, 202, 203}, time.Unix(900, 0),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

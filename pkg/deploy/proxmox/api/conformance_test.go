@@ -151,7 +151,8 @@ func conformanceLab(t *testing.T, version string) *lab {
 	t.Helper()
 	l := newLab(t, func(o *pve.Options) { o.Version, o.HADelay = version, 100*time.Millisecond })
 	for vmid, form := range map[string]url.Values{
-		"100": {"agent": {"1"}}, "101": {"agent": {"1"}}, "102": {}, "104": {"protection": {"1"}}, "105": {"net0": {"virtio,bridge=vmbr99"}},
+		"100": {"agent": {"1"}}, "101": {"agent": {"1"}}, "102": {}, "104": {"protection": {"1"}},
+		"105": {"net0": {"virtio,bridge=vmbr99"}},
 		"106": {"scsi0": {"local-lvm:1"}},
 	} {
 		form.Set("vmid", vmid)
@@ -224,8 +225,10 @@ func answers() []situation {
 			return second(l.c.Content(ctx, "pve1", "local", "backup"))
 		}, fine: true},
 		{
-			name: "400 names the parameter", call: func(ctx context.Context, l *look) error { return second(l.c.CheckID(ctx, 7)) },
-			status: 400, text: "400 Parameter verification failed. (vmid: invalid format - value does not look like a valid VM ID)",
+			name:   "400 names the parameter",
+			call:   func(ctx context.Context, l *look) error { return second(l.c.CheckID(ctx, 7)) },
+			status: 400,
+			text:   "400 Parameter verification failed. (vmid: invalid format - value does not look like a valid VM ID)",
 		},
 		{name: "400 of a taken id is no failure", call: func(ctx context.Context, l *look) error {
 			if free, err := l.c.CheckID(ctx, 100); free || err != nil {
@@ -249,19 +252,23 @@ func answers() []situation {
 			l.fault(answered("/version", "401", "no such token '"+secret+"'"))
 		}, call: version, status: 401, is: unauthorized, text: "401 no such token '***'"},
 		{
-			name: "403 names the privilege", client: with("bare", url.Values{"privsep": {"1"}}), call: read("pve1", 100),
+			name: "403 names the privilege", client: with("bare", url.Values{"privsep": {"1"}}),
+			call:   read("pve1", 100),
 			status: 403, is: forbidden, text: "403 Permission check failed (/vms/100, VM.Audit)",
 		},
 		{
-			name: "403 of a VM out of sight proves no absence", client: with("blind", url.Values{"privsep": {"1"}}), call: read("pve1", 999),
+			name: "403 of a VM out of sight proves no absence", client: with("blind", url.Values{"privsep": {"1"}}),
+			call:   read("pve1", 999),
 			status: 403, is: forbidden, text: "(/vms/999, VM.Audit)",
 		},
 		{
-			name: "403 of the hypervisors is not swallowed", fault: answered("/nodes", "403", "Permission check failed (/nodes, Sys.Audit)"), call: nodes,
+			name:  "403 of the hypervisors is not swallowed",
+			fault: answered("/nodes", "403", "Permission check failed (/nodes, Sys.Audit)"), call: nodes,
 			status: 403, is: forbidden, text: "Permission check failed (/nodes, Sys.Audit)",
 		},
 		{
-			name: "403 of an unknown pool", fault: answered("/nodes", "403", "Permission check failed (pool 'p' does not exist)"), call: nodes,
+			name:  "403 of an unknown pool",
+			fault: answered("/nodes", "403", "Permission check failed (pool 'p' does not exist)"), call: nodes,
 			status: 403, is: []error{api.ErrForbidden, api.ErrNotFound}, text: "pool 'p' does not exist",
 		},
 		{name: "404", fault: answered("/version", "404", "Not Found"), call: version, status: 404, is: notFound, text: "404 Not Found"},
@@ -269,21 +276,26 @@ func answers() []situation {
 		{name: "500, the VM is on another hypervisor", call: read("pve2", 100), status: 500, is: notFound, text: "nodes/pve2/qemu-server/100.conf' does not exist"},
 		{name: "500, no such pool", call: func(ctx context.Context, l *look) error { return l.c.HasPool(ctx, "nope") }, status: 500, is: notFound, text: "pool 'nope' does not exist"},
 		{
-			name: "500, it exists", call: func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, api.Pool{ID: "taken"}) },
+			name:   "500, it exists",
+			call:   func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, api.Pool{ID: "taken"}) },
 			status: 500, is: []error{api.ErrExists}, text: "create pool failed: pool 'taken' already exists",
 		},
 		{name: "500, running", call: destroy(100), status: 500, text: "VM 100 is running - destroy failed"},
 		{name: "500, protected", call: destroy(104), status: 500, text: "can't remove VM 104 - protection mode enabled"},
 		{name: "500, more than one line", fault: answered("/version", "500", `first\nsecond line`), call: version, status: 500, text: "500 first second line"},
 		{
-			name: "500, a lock was not free in time", fault: answered("/version", "500", "can't lock file '/var/lock/qemu-server/lock-320.conf' - got timeout"), call: version,
+			name:   "500, a lock was not free in time",
+			fault:  answered("/version", "500", "can't lock file '/var/lock/qemu-server/lock-320.conf' - got timeout"),
+			call:   version,
 			status: 500, again: true, text: "got timeout",
 		},
 		{name: "500, VM locked", fault: answered("/version", "500", "VM is locked (backup)"), call: version, status: 500, is: []error{api.ErrLocked}, text: "VM is locked (backup)"},
 		{name: "500, agent not configured", call: interfaces(102), status: 500, is: []error{api.ErrAgentDisabled}, text: "No QEMU guest agent configured"},
 		{name: "500, VM off", call: interfaces(101), status: 500, is: []error{api.ErrNotRunning}, text: "VM 101 is not running"},
 		{
-			name: "500, agent dead", fault: answered("/nodes/*/qemu/*/agent/**", "500", "QEMU guest agent is not running"), call: interfaces(100),
+			name:   "500, agent dead",
+			fault:  answered("/nodes/*/qemu/*/agent/**", "500", "QEMU guest agent is not running"),
+			call:   interfaces(100),
 			status: 500, is: []error{api.ErrAgentNotRunning}, text: "QEMU guest agent is not running",
 		},
 		{name: "501", fault: answered("/version", "501", "Method 'GET /version' not implemented"), call: version, status: 501, text: "501 Method 'GET /version' not implemented"},
@@ -319,10 +331,12 @@ func noAnswers() []situation {
 		{name: "no task where one was expected", fault: `{"path":"/nodes/*/qemu/*/status/stop","body":"{\"data\":null}"}`, call: stop(101), text: "where a task id was expected"},
 		{
 			name: "a stall ends with the client's own limit", fault: `{"path":"/version","delay":"5s"}`,
-			client: func(_ *lab, o *api.Options) { o.Timeout = 100 * time.Millisecond }, call: version, is: unreachable, text: "no answer within 100ms",
+			client: func(_ *lab, o *api.Options) { o.Timeout = 100 * time.Millisecond }, call: version, is: unreachable,
+			text: "no answer within 100ms",
 		},
 		{
-			name: "a stall ends with the caller's deadline", fault: `{"path":"/version","delay":"5s"}`, limit: 100 * time.Millisecond, call: version,
+			name: "a stall ends with the caller's deadline", fault: `{"path":"/version","delay":"5s"}`,
+			limit: 100 * time.Millisecond, call: version,
 			text: context.DeadlineExceeded.Error(), check: func(t *testing.T, _ *lab, err error) {
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v is no deadline", err)
@@ -359,7 +373,8 @@ func trust() []situation {
 	other := strings.Repeat("AB", 32)
 	named := func(t *testing.T, l *lab, err error) {
 		pin := l.pin()
-		if seen, ok := api.SeenFingerprint(err); !ok || seen != pin || !strings.Contains(err.Error(), pin) || !strings.Contains(progress.HintOf(err), pin) {
+		if seen, ok := api.SeenFingerprint(err); !ok || seen != pin || !strings.Contains(err.Error(), pin) ||
+			!strings.Contains(progress.HintOf(err), pin) {
 			t.Errorf("the certificate that was seen is not named: %v (%s)", err, progress.HintOf(err))
 		}
 	}
@@ -425,20 +440,32 @@ func tasks() []situation {
 	return []situation{
 		{name: "task: OK", call: stop(101), fine: true},
 		{
-			name: "task: refused", fault: failing("VM is locked (backup)"), call: stop(102), task: "VM is locked (backup)", is: []error{api.ErrLocked},
-			log: "TASK ERROR: VM is locked (backup)", text: "task qmstop of VM 102 on pve1 failed: VM is locked (backup)",
+			name: "task: refused", fault: failing("VM is locked (backup)"), call: stop(102),
+			task: "VM is locked (backup)", is: []error{api.ErrLocked},
+			log:  "TASK ERROR: VM is locked (backup)",
+			text: "task qmstop of VM 102 on pve1 failed: VM is locked (backup)",
 		},
 		{name: "task: unexpected status", fault: failing("unexpected status"), call: stop(102), task: "unexpected status", text: "failed: unexpected status"},
 		{
-			name: "task: warnings are success", fault: `{"path":"/nodes/*/qemu/*/status/start","task_warnings":["no swtpm","no swtpm","iothread is only valid with virtio disk"]}`,
-			call: start(101), fine: true, warned: []string{"task qmstart of VM 101 on pve1 went well, with warnings: no swtpm; iothread is only valid with virtio disk"},
+			name:  "task: warnings are success",
+			fault: `{"path":"/nodes/*/qemu/*/status/start","task_warnings":["no swtpm","no swtpm","iothread is only valid with virtio disk"]}`,
+			call:  start(101), fine: true,
+			warned: []string{"task qmstart of VM 101 on pve1 went well, with warnings: no swtpm; iothread is only valid with virtio disk"},
 		},
 		{
-			name: "task: warnings whose log cannot be read", fault: `[{"path":"/nodes/*/qemu/*/status/stop","task_warnings":["no swtpm"]},` + answered("/nodes/*/tasks/*/log", "500", "no") + `]`,
-			call: stop(101), fine: true, warned: []string{"task qmstop of VM 101 on pve1 went well, with warnings: the task's log cannot be read: GET /nodes/pve1/tasks"},
+			name: "task: warnings whose log cannot be read",
+			fault: `[{"path":"/nodes/*/qemu/*/status/stop","task_warnings":["no swtpm"]},` + answered(
+				"/nodes/*/tasks/*/log", "500", "no",
+			) + `]`,
+			call: stop(101), fine: true,
+			warned: []string{
+				"task qmstop of VM 101 on pve1 went well, with warnings: the task's log cannot be read: GET " +
+					"/nodes/pve1/tasks",
+			},
 		},
 		{
-			name: "task: a start that is asked of the HA manager is waited for", fault: `{"path":"/nodes/*/qemu/*/status/start","ha":"300ms"}`, fine: true,
+			name:  "task: a start that is asked of the HA manager is waited for",
+			fault: `{"path":"/nodes/*/qemu/*/status/start","ha":"300ms"}`, fine: true,
 			call: func(ctx context.Context, l *look) error {
 				if err := l.c.Restart(ctx, "pve1", 101); err != nil {
 					return err
@@ -451,15 +478,20 @@ func tasks() []situation {
 			},
 		},
 		{
-			name: "task: the HA manager does nothing", fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"1h"}`, limit: 300 * time.Millisecond, call: stop(101),
-			text: "waiting for the HA manager to have VM 101 on pve1 stopped: ", check: func(t *testing.T, _ *lab, err error) {
-				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(progress.HintOf(err), "ha-manager status") {
+			name: "task: the HA manager does nothing", fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"1h"}`,
+			limit: 300 * time.Millisecond, call: stop(101),
+			text: "waiting for the HA manager to have VM 101 on pve1 stopped: ", check: func(
+				t *testing.T, _ *lab, err error,
+			) {
+				if !errors.Is(err, context.DeadlineExceeded) ||
+					!strings.Contains(progress.HintOf(err), "ha-manager status") {
 					t.Errorf("got %v, hint %q", err, progress.HintOf(err))
 				}
 			},
 		},
 		{
-			name: "task: a stop that is asked of the HA manager is waited for", fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"300ms"}`, fine: true,
+			name:  "task: a stop that is asked of the HA manager is waited for",
+			fault: `{"path":"/nodes/*/qemu/*/status/stop","ha":"300ms"}`, fine: true,
 			call: func(ctx context.Context, l *look) error {
 				if err := l.c.Stop(ctx, "pve1", 101); err != nil {
 					return err
@@ -479,12 +511,17 @@ func tasks() []situation {
 			return l.c.WaitTask(ctx, upidIn(answer))
 		}, task: noStart, log: "bridge 'vmbr99' does not exist", text: "\n  bridge 'vmbr99' does not exist"},
 		{
-			name: "task: its log cannot be read", fault: `[` + failing("VM is locked (backup)") + `,` + answered("/nodes/*/tasks/*/log", "595", "No route to host") + `]`,
-			call: stop(102), task: "VM is locked (backup)", is: []error{api.ErrLocked}, log: "the task's log cannot be read", text: "595 No route to host",
+			name: "task: its log cannot be read",
+			fault: `[` + failing("VM is locked (backup)") + `,` + answered(
+				"/nodes/*/tasks/*/log", "595", "No route to host",
+			) + `]`,
+			call: stop(102), task: "VM is locked (backup)", is: []error{api.ErrLocked},
+			log: "the task's log cannot be read", text: "595 No route to host",
 		},
 		{name: "task: its hypervisor is away for a moment", fault: `{"path":"/nodes/*/tasks/*/status","status":595,"reason":"Connection refused","nth":1}`, call: stop(101), fine: true},
 		{
-			name: "task: the wait ends with the caller's deadline", fault: answered("/nodes/*/tasks/*/status", "595", "No route to host"), limit: 300 * time.Millisecond,
+			name:  "task: the wait ends with the caller's deadline",
+			fault: answered("/nodes/*/tasks/*/status", "595", "No route to host"), limit: 300 * time.Millisecond,
 			call: stop(101), status: 595, is: []error{api.ErrUnreachable}, again: true, text: "waiting for task UPID:pve1:", check: func(t *testing.T, _ *lab, err error) {
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v is no deadline", err)
@@ -503,7 +540,9 @@ func tasks() []situation {
 func managed() []situation {
 	const vmid = 101
 	manage := func(l *lab) {
-		if answer := l.send("POST", "/cluster/ha/resources", url.Values{"sid": {"vm:101"}}); !strings.Contains(answer, `"data":null`) {
+		if answer := l.send(
+			"POST", "/cluster/ha/resources", url.Values{"sid": {"vm:101"}},
+		); !strings.Contains(answer, `"data":null`) {
 			l.t.Fatal(answer)
 		}
 	}
@@ -536,34 +575,48 @@ func of92() []situation {
 	const unlink = "unlink '/dev/pve/vm-106-disk-0' failed - Operation not permitted"
 	return []situation{
 		{
-			name: "9.2: 403 names every privilege that would do", client: with("bare", url.Values{"privsep": {"1"}}), call: interfaces(100),
-			status: 403, is: []error{api.ErrForbidden}, text: "403 Permission check failed (/vms/100, VM.GuestAgent.Audit|VM.GuestAgent.Unrestricted)",
+			name: "9.2: 403 names every privilege that would do", client: with("bare", url.Values{"privsep": {"1"}}),
+			call:   interfaces(100),
+			status: 403, is: []error{api.ErrForbidden},
+			text: "403 Permission check failed (/vms/100, VM.GuestAgent.Audit|VM.GuestAgent.Unrestricted)",
 		},
 		{
-			name: "9.2: a pool begins with a letter", call: func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, api.Pool{ID: "1abc"}) },
+			name:   "9.2: a pool begins with a letter",
+			call:   func(ctx context.Context, l *look) error { return l.c.MakePool(ctx, api.Pool{ID: "1abc"}) },
 			status: 500, text: "pool name must start with a letter",
 		},
 		{
-			name: "9.2: a missing bridge is the task's own end", call: start(105), task: "bridge 'vmbr99' does not exist",
-			is: []error{api.ErrNotFound}, text: "failed: bridge 'vmbr99' does not exist",
+			name: "9.2: a missing bridge is the task's own end", call: start(105),
+			task: "bridge 'vmbr99' does not exist",
+			is:   []error{api.ErrNotFound}, text: "failed: bridge 'vmbr99' does not exist",
 		},
 		{
-			name: "9.2: disks that a deletion leaves are warned of", fault: `{"path":"/nodes/*/qemu/106","method":"DELETE","disks_kept":"` + unlink + `"}`, call: destroy(106),
-			fine: true, warned: []string{"task qmdestroy of VM 106 on pve1 went well, with warnings: Could not remove disk 'local-lvm:vm-106-disk-0', check manually: " + unlink + "; " + unlink},
+			name:  "9.2: disks that a deletion leaves are warned of",
+			fault: `{"path":"/nodes/*/qemu/106","method":"DELETE","disks_kept":"` + unlink + `"}`, call: destroy(106),
+			fine: true,
+			warned: []string{
+				"task qmdestroy of VM 106 on pve1 went well, with warnings: Could not remove disk " +
+					"'local-lvm:vm-106-disk-0', check manually: " + unlink + "; " + unlink,
+			},
 		},
 		{name: "9.2: a hypervisor that has just begun is not taken for offline", fine: true, before: func(l *lab) {
 			l.request("POST", l.endpoint.URL+"/sim/nodes/pve2", "application/json", `{"unknown":true}`)
 		}, call: func(ctx context.Context, l *look) error {
 			hosts, err := l.c.Hypervisors(ctx)
-			if err == nil && (!hosts[1].Online || !hosts[1].Unknown || !hosts[0].Online || hosts[0].Unknown || hosts[2].Online) {
+			if err == nil &&
+				(!hosts[1].Online || !hosts[1].Unknown || !hosts[0].Online || hosts[0].Unknown || hosts[2].Online) {
 				err = fmt.Errorf("%+v", hosts)
 			}
 			return err
 		}},
 		{name: "9.2: rules for tags", fine: true, call: func(ctx context.Context, l *look) error {
-			l.send("PUT", "/cluster/options", url.Values{"registered-tags": {"prod"}, "user-tag-access": {"user-allow=list,user-allow-list=ci"}})
+			l.send("PUT", "/cluster/options", url.Values{
+				"registered-tags": {"prod"}, "user-tag-access": {"user-allow=list,user-allow-list=ci"},
+			})
 			rules, err := l.c.TagRules(ctx)
-			want := api.TagRules{Registered: []string{"prod"}, Allow: "list", List: []string{"ci"}, Allowed: []string{"ci", "prod"}}
+			want := api.TagRules{
+				Registered: []string{"prod"}, Allow: "list", List: []string{"ci"}, Allowed: []string{"ci", "prod"},
+			}
 			if diff := cmp.Diff(want, rules); diff != "" {
 				err = errors.Join(err, errors.New(diff))
 			}

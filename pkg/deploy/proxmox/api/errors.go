@@ -46,8 +46,8 @@ type APIError struct {
 	Method string            // of the request
 	Path   string            // of the request, below /api2/json, without query
 	Errors map[string]string // by parameter; nil when PVE names none
-	// Wordless says that PVE's text did not arrive. Until 8.3 it is in the status line only, where a proxy may replace it:
-	// then nothing tells an object that is not there from any other failure.
+	// Wordless says that PVE's text did not arrive. Until 8.3 it is in the status line only, where a proxy may replace
+	// it: then nothing tells an object that is not there from any other failure.
 	Wordless bool
 }
 
@@ -159,7 +159,10 @@ func (e *callError) Hint() string {
 }
 
 func endpointFix(endpoint string) string {
-	return fmt.Sprintf("check proxmox.endpoint (now %s) and that the host is up: curl -k %s/api2/json/version (401 is a good sign)", endpoint, endpoint)
+	return fmt.Sprintf(
+		"check proxmox.endpoint (now %s) and that the host is up: curl -k %s/api2/json/version (401 is a good sign)",
+		endpoint, endpoint,
+	)
 }
 
 func (e *callError) Unwrap() []error {

@@ -37,7 +37,10 @@ func (t Task) Caller() string {
 // Tasks lists the tasks of one VM on a hypervisor that began since then, the newest first, at most limit. Others' tasks
 // are left out without Sys.Audit.
 func (c *Client) Tasks(ctx context.Context, hypervisor string, vmid int, since time.Time, limit int) ([]Task, error) {
-	return c.listTasks(ctx, hypervisor, url.Values{"vmid": {strconv.Itoa(vmid)}, "limit": {strconv.Itoa(limit)}, "source": {"all"}}, since)
+	return c.listTasks(
+		ctx, hypervisor, url.Values{"vmid": {strconv.Itoa(vmid)}, "limit": {strconv.Itoa(limit)}, "source": {"all"}},
+		since,
+	)
 }
 
 func (c *Client) listTasks(ctx context.Context, hypervisor string, query url.Values, since time.Time) ([]Task, error) {
@@ -56,7 +59,10 @@ func (c *Client) listTasks(ctx context.Context, hypervisor string, query url.Val
 	}
 	tasks := make([]Task, len(rows))
 	for i, r := range rows {
-		tasks[i] = Task{UPID: r.UPID, Type: r.Type, User: r.User, Started: time.Unix(int64(r.Start.int()), 0).UTC(), Status: string(r.Status)}
+		tasks[i] = Task{
+			UPID: r.UPID, Type: r.Type, User: r.User, Started: time.Unix(int64(r.Start.int()), 0).UTC(),
+			Status: string(r.Status),
+		}
 	}
 	slices.SortStableFunc(tasks, func(a, b Task) int { return b.Started.Compare(a.Started) })
 	return tasks, nil
@@ -120,7 +126,10 @@ func (c *Client) Exec(ctx context.Context, hypervisor string, vmid int, line str
 			return ExecResult{}, fmt.Errorf("reading a command's output in VM %d: %w", vmid, err)
 		}
 		if status.Exited.bool() {
-			return ExecResult{status.ExitCode.int(), status.Signal.int(), fromLatin1(status.Out), fromLatin1(status.Err)}, nil
+			return ExecResult{
+					status.ExitCode.int(), status.Signal.int(), fromLatin1(status.Out), fromLatin1(status.Err),
+				},
+				nil
 		}
 	}
 	return ExecResult{}, fmt.Errorf("waiting for a command in VM %d: %w", vmid, context.Cause(ctx))
@@ -163,7 +172,9 @@ func TaskText(tasks []Task) string {
 	var b strings.Builder
 	for _, task := range tasks {
 		status := cmp.Or(task.Status, "running")
-		fmt.Fprintf(&b, "== %s %s by %s: %s\n%s\n", task.Started.Format(time.RFC3339), task.Type, task.User, status, task.UPID)
+		fmt.Fprintf(
+			&b, "== %s %s by %s: %s\n%s\n", task.Started.Format(time.RFC3339), task.Type, task.User, status, task.UPID,
+		)
 		for _, line := range task.Log {
 			b.WriteString(line + "\n")
 		}

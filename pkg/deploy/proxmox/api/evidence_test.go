@@ -58,10 +58,12 @@ func TestWhatAHypervisorTellsOfAVM(t *testing.T) {
 	}
 	tasks, err := l.TaskLogs(t.Context(), n.Hypervisor, n.VMID, began.Add(-time.Minute), 10)
 	logs := api.TaskText(tasks)
-	if err != nil || !strings.Contains(logs, "TASK ERROR: it would not stop") || !strings.Contains(logs, " qmcreate by ") || !strings.Contains(logs, " qmstart by ") {
+	if err != nil || !strings.Contains(logs, "TASK ERROR: it would not stop") ||
+		!strings.Contains(logs, " qmcreate by ") || !strings.Contains(logs, " qmstart by ") {
 		t.Errorf("tasks %q, %v", logs, err)
 	}
-	if logs, err := l.TaskLogs(t.Context(), n.Hypervisor, n.VMID, time.Now().Add(time.Hour), 10); len(logs) > 0 || err != nil {
+	if logs, err := l.TaskLogs(t.Context(), n.Hypervisor, n.VMID, time.Now().Add(time.Hour), 10); len(logs) > 0 ||
+		err != nil {
 		t.Errorf("tasks since later %v, %v", logs, err)
 	}
 	if tasks, err := l.Tasks(t.Context(), n.Hypervisor, n.VMID, time.Time{}, 1); err != nil || len(tasks) != 1 {
@@ -80,7 +82,9 @@ func TestAGuestThatMayNotBeAskedToRunCommands(t *testing.T) {
 	l := newLab(t, func(o *pve.Options) { o.Version = pve.Version92 })
 	nodes := l.choose(spec(1))
 	l.make("ci-1", "owner", nodes[0])
-	l.fault(`[{"path": "/nodes/*/qemu/*/agent/exec", "method": "POST", "status": 403, "reason": "Permission check failed (/vms/1, VM.GuestAgent.Unrestricted)"}]`)
+	l.fault(
+		`[{"path": "/nodes/*/qemu/*/agent/exec", "method": "POST", "status": 403, "reason": "Permission check failed (/vms/1, VM.GuestAgent.Unrestricted)"}]`,
+	)
 	if _, err := l.Exec(t.Context(), nodes[0].Hypervisor, nodes[0].VMID, "date"); !errors.Is(err, api.ErrForbidden) {
 		t.Errorf("got %v", err)
 	}

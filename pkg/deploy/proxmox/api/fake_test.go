@@ -72,7 +72,9 @@ func answer(w http.ResponseWriter, status int, reason, body string) {
 		panic(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status, reason, len(body), body)
+	_, _ = fmt.Fprintf(
+		conn, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status, reason, len(body), body,
+	)
 }
 
 func (f *fakePVE) options(t *testing.T) Options {

@@ -114,7 +114,9 @@ func TestHeartbeatTakesOverAndStays(t *testing.T) {
 // That the mark cannot be kept is told once, and no more than told.
 func TestHeartbeatThatFails(t *testing.T) {
 	l := newLab(t, nil)
-	l.fault(`[{"path":"/pools/*","method":"PUT","times":1000,"status":500,"reason":"cfs-lock 'file-user_cfg' error: no quorum!"}]`)
+	l.fault(
+		`[{"path":"/pools/*","method":"PUT","times":1000,"status":500,"reason":"cfs-lock 'file-user_cfg' error: no quorum!"}]`,
+	)
 	h, warnings := l.beat(nil)
 	if err := h.Wait(t.Context()); err != nil {
 		t.Fatal(err)
@@ -131,7 +133,9 @@ func TestHeartbeatThatFails(t *testing.T) {
 
 func TestHeartbeatWithoutThePrivilege(t *testing.T) {
 	l := newLab(t, nil)
-	l.fault(`[{"path":"/pools","method":"POST","status":403,"reason":"Permission check failed (/pool/hive-test-run-me, Pool.Allocate)"}]`)
+	l.fault(
+		`[{"path":"/pools","method":"POST","status":403,"reason":"Permission check failed (/pool/hive-test-run-me, Pool.Allocate)"}]`,
+	)
 	h, warnings := l.beat(nil)
 	if err := h.Wait(t.Context()); !errors.Is(err, api.ErrForbidden) {
 		t.Error(err)
@@ -158,7 +162,8 @@ func TestReadTraces(t *testing.T) {
 	l := newLab(t, nil)
 	for id, comment := range map[string]string{
 		"hive-test-run-x":     "mine; disks=24000@pve1:local+nfs.1,24001@../x:local,99@pve1:local,24002@pve1:,x,24003@pve2:zfs",
-		"hive-test-ids-20010": "cluster=ci owner=o by=me@here until=2026-01-02T03:04:05Z site=s.", "hive-test-ids-x": "", "other": "",
+		"hive-test-ids-20010": "cluster=ci owner=o by=me@here until=2026-01-02T03:04:05Z site=s.",
+		"hive-test-ids-x":     "", "other": "",
 	} {
 		l.send("POST", "/pools", url.Values{"poolid": {id}, "comment": {comment}})
 	}

@@ -66,7 +66,10 @@ func speaking(t *testing.T, whole int, part string) string {
 				return
 			}
 			const body = `{"data":[]}`
-			_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			_, _ = fmt.Fprintf(
+				conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body),
+				body,
+			)
 		}
 	})
 }
@@ -108,7 +111,10 @@ func TestPeersThatHang(t *testing.T) {
 		for _, call := range calls {
 			t.Run(peer.name+", "+call.name, func(t *testing.T) {
 				t.Parallel()
-				client := mustClient(t, Options{Endpoint: peer.url(t), Token: testTokenID + "=" + testSecret, Insecure: true, Timeout: 300 * time.Millisecond})
+				client := mustClient(t, Options{
+					Endpoint: peer.url(t), Token: testTokenID + "=" + testSecret, Insecure: true,
+					Timeout: 300 * time.Millisecond,
+				})
 				if peer.name == "loses power after the first answer" {
 					if _, err := client.Hypervisors(t.Context()); err != nil {
 						t.Fatal(err)

@@ -22,7 +22,8 @@ import (
 func (l *lab) claimant(site, owner string, edit func(*api.IDLeaseOptions)) *api.IDLeases {
 	l.t.Helper()
 	o := api.IDLeaseOptions{
-		Pools: l.Client, Endpoint: l.Endpoint(), LockDir: site, Cluster: cluster.Name("ci-" + owner), OwnerID: owner, Who: "me@" + filepath.Base(site), For: time.Hour,
+		Pools: l.Client, Endpoint: l.Endpoint(), LockDir: site, Cluster: cluster.Name("ci-" + owner), OwnerID: owner,
+		Who: "me@" + filepath.Base(site), For: time.Hour,
 	}
 	if edit != nil {
 		edit(&o)
@@ -87,7 +88,8 @@ func TestClaims(t *testing.T) {
 	mustConflict(t, l.claimant(here, "bbbb", nil), "aaaa", 20003)
 	b := l.claimant(there, "bbbb", nil)
 	mustConflict(t, b, "aaaa", 20003, 20020)
-	if foreign, err := api.LeasedIDs(t.Context(), l.Client, "bbbb"); err != nil || len(foreign) != 20 || foreign[0] != 20000 {
+	if foreign, err := api.LeasedIDs(t.Context(), l.Client, "bbbb"); err != nil || len(foreign) != 20 ||
+		foreign[0] != 20000 {
 		t.Errorf("foreign ids %v, %v", foreign, err)
 	}
 	if err := a.Release(t.Context()); err != nil {
@@ -106,7 +108,10 @@ func TestStaleClaims(t *testing.T) {
 	here, there := t.TempDir(), t.TempDir()
 	leave := func(site, owner string, length time.Duration) {
 		t.Helper()
-		comment := fmt.Sprintf("cluster=ci-%s owner=%s by=me until=%s site=%s", owner, owner, time.Now().Add(length).UTC().Format(time.RFC3339), site)
+		comment := fmt.Sprintf(
+			"cluster=ci-%s owner=%s by=me until=%s site=%s", owner, owner,
+			time.Now().Add(length).UTC().Format(time.RFC3339), site,
+		)
 		l.send("POST", "/pools", url.Values{"poolid": {"hive-test-ids-20000"}, "comment": {comment}})
 	}
 	mustAcquire(t, l.claimant(here, "x", nil), 30000) // makes the site
@@ -156,10 +161,13 @@ func TestLocksFollowNoLink(t *testing.T) {
 	if err := os.Symlink(elsewhere, dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.NewIDLeases(api.IDLeaseOptions{LockDir: dir}); err == nil || !strings.Contains(err.Error(), "a link") {
+	if _, err := api.NewIDLeases(api.IDLeaseOptions{LockDir: dir}); err == nil ||
+		!strings.Contains(err.Error(), "a link") {
 		t.Errorf("a directory that is a link: %v", err)
 	}
-	if err := errors.Join(os.Remove(dir), os.Mkdir(dir, 0o700), os.Symlink(filepath.Join(elsewhere, "site"), filepath.Join(dir, "site"))); err != nil {
+	if err := errors.Join(
+		os.Remove(dir), os.Mkdir(dir, 0o700), os.Symlink(filepath.Join(elsewhere, "site"), filepath.Join(dir, "site")),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := api.NewIDLeases(api.IDLeaseOptions{LockDir: dir}); err == nil {
@@ -259,12 +267,16 @@ func TestClaimsThatComeLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, nil)
 			if tc.stale {
-				l.send("POST", "/pools", url.Values{"poolid": {"hive-test-ids-20000"}, "comment": {"owner=dead until=2020-01-01T00:00:00Z site=gone"}})
+				l.send("POST", "/pools", url.Values{
+					"poolid": {"hive-test-ids-20000"}, "comment": {"owner=dead until=2020-01-01T00:00:00Z site=gone"},
+				})
 			}
 			pools := &slow{Client: l.Client, prefix: tc.prefix}
 			a := l.claimant(t.TempDir(), "aaaa", func(o *api.IDLeaseOptions) { o.Pools = pools })
 			soon := time.Now().Add(30 * time.Second)
-			if err := errors.Join(a.Acquire(t.Context(), []int{20000}), a.Release(t.Context())); !errors.Is(err, api.ErrUnreachable) {
+			if err := errors.Join(
+				a.Acquire(t.Context(), []int{20000}), a.Release(t.Context()),
+			); !errors.Is(err, api.ErrUnreachable) {
 				t.Fatalf("got %v", err)
 			}
 			for _, p := range pools.late {
@@ -308,10 +320,13 @@ func TestClaimsLast(t *testing.T) {
 // A claim that cannot be made to last is given up, and tried to as often as Release is called.
 func TestClaimsThatDoNotLast(t *testing.T) {
 	l := newLab(t, nil)
-	l.fault(`[{"path":"/pools/*","method":"PUT","status":500,"reason":"seeded"},{"path":"/pools/*","method":"DELETE","nth":2,"times":2,"status":500,"reason":"seeded too"}]`)
+	l.fault(
+		`[{"path":"/pools/*","method":"PUT","status":500,"reason":"seeded"},{"path":"/pools/*","method":"DELETE","nth":2,"times":2,"status":500,"reason":"seeded too"}]`,
+	)
 	a := l.claimant(t.TempDir(), "aaaa", nil)
 	for _, left := range []int{0, 1} { // the second time it cannot be given up at once
-		if err := a.Acquire(t.Context(), []int{20000}); err == nil || !strings.Contains(err.Error(), "seeded") || a.Has(20000) || len(l.pools()) != left {
+		if err := a.Acquire(t.Context(), []int{20000}); err == nil || !strings.Contains(err.Error(), "seeded") ||
+			a.Has(20000) || len(l.pools()) != left {
 			t.Fatalf("%v, left %v", err, l.pools())
 		}
 	}
@@ -326,7 +341,9 @@ func TestClaimsThatDoNotLast(t *testing.T) {
 // Many machines want the same stale claim, and then each other's: one at a time has it.
 func TestClaimsRace(t *testing.T) {
 	l := newLab(t, nil)
-	l.send("POST", "/pools", url.Values{"poolid": {"hive-test-ids-20000"}, "comment": {"owner=dead until=2020-01-01T00:00:00Z site=gone"}})
+	l.send("POST", "/pools", url.Values{
+		"poolid": {"hive-test-ids-20000"}, "comment": {"owner=dead until=2020-01-01T00:00:00Z site=gone"},
+	})
 	const machines, rounds = 6, 4
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -335,7 +352,9 @@ func TestClaimsRace(t *testing.T) {
 		c := l.claimant(t.TempDir(), fmt.Sprintf("m%d", m), nil)
 		group.Go(func() {
 			for range rounds {
-				for err := c.Acquire(t.Context(), []int{20005}); err != nil; err = c.Acquire(t.Context(), []int{20005}) {
+				for err := c.Acquire(
+					t.Context(), []int{20005},
+				); err != nil; err = c.Acquire(t.Context(), []int{20005}) {
 					if _, ok := errors.AsType[*api.LeasedError](err); !ok {
 						t.Error(err)
 						return

@@ -141,7 +141,9 @@ type sweep struct {
 func (s *sweep) look(p *place) error {
 	all := privileged(s.privs, "/storage/"+p.storage, "Datastore.Allocate")
 	if len(p.vmids) > 0 {
-		blind := slices.ContainsFunc(p.vmids, func(id int) bool { return !privileged(s.privs, fmt.Sprintf("/vms/%d", id), "VM.Audit") })
+		blind := slices.ContainsFunc(
+			p.vmids, func(id int) bool { return !privileged(s.privs, fmt.Sprintf("/vms/%d", id), "VM.Audit") },
+		)
 		if blind && !all {
 			s.unseen(p, "disks", "VM.Audit on /vms")
 		} else if err := s.list(p, "images", func(v Volume) bool { return slices.Contains(p.vmids, v.VMID) }); err != nil {
@@ -159,7 +161,9 @@ func (s *sweep) look(p *place) error {
 }
 
 func (s *sweep) unseen(p *place, what, lacks string) {
-	s.rest.Unseen = append(s.rest.Unseen, fmt.Sprintf("%s on %s of %s: the token lacks %s", what, p.storage, p.hypervisor, lacks))
+	s.rest.Unseen = append(
+		s.rest.Unseen, fmt.Sprintf("%s on %s of %s: the token lacks %s", what, p.storage, p.hypervisor, lacks),
+	)
 }
 
 func (s *sweep) list(p *place, kind string, ours func(Volume) bool) error {
@@ -178,7 +182,9 @@ func (s *sweep) list(p *place, kind string, ours func(Volume) bool) error {
 			continue
 		}
 		// A shared storage shows a volume on each of its hypervisors.
-		if !slices.ContainsFunc(s.rest.Volumes, func(l Leftover) bool { return l.Volume == v.ID && l.Hypervisor == p.hypervisor }) {
+		if !slices.ContainsFunc(
+			s.rest.Volumes, func(l Leftover) bool { return l.Volume == v.ID && l.Hypervisor == p.hypervisor },
+		) {
 			s.rest.Volumes = append(s.rest.Volumes, Leftover{Hypervisor: p.hypervisor, Volume: v.ID, VMID: v.VMID})
 		}
 	}
@@ -211,13 +217,16 @@ func (s *sweep) dropTaken() error {
 // Datastore.AllocateSpace, snippets Datastore.Allocate.
 func (c *Client) DeleteVolume(ctx context.Context, hypervisor, volume string) error {
 	storage, _, _ := strings.Cut(volume, ":")
-	path := "/nodes/" + url.PathEscape(hypervisor) + "/storage/" + url.PathEscape(storage) + "/content/" + url.PathEscape(volume)
+	path := "/nodes/" + url.PathEscape(hypervisor) + "/storage/" + url.PathEscape(storage) + "/content/" +
+		url.PathEscape(volume)
 	return c.runAgain(ctx, http.MethodDelete, path, nil)
 }
 
 // Unprotect takes the protection off a VM (VM.Config.Options).
 func (c *Client) Unprotect(ctx context.Context, hypervisor string, vmid int) error {
 	return retry(ctx, func() error {
-		return c.call(ctx, http.MethodPut, vmPath(hypervisor, vmid, "/config"), nil, map[string]string{"protection": "0"}, nil)
+		return c.call(
+			ctx, http.MethodPut, vmPath(hypervisor, vmid, "/config"), nil, map[string]string{"protection": "0"}, nil,
+		)
 	})
 }

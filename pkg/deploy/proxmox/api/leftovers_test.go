@@ -34,7 +34,11 @@ func TestLeftovers(t *testing.T) {
 		{VMID: 20001, Hypervisor: "pve1", Storages: []string{"fast"}},
 	}
 	volumes := map[string][]Volume{
-		"pve1 fast images":    {{ID: "fast:vm-20000-disk-0", VMID: 20000}, {ID: "fast:vm-20001-disk-0", VMID: 20001}, {ID: "fast:vm-20002-disk-0", VMID: 20002}},
+		"pve1 fast images": {
+			{ID: "fast:vm-20000-disk-0", VMID: 20000},
+			{ID: "fast:vm-20001-disk-0", VMID: 20001},
+			{ID: "fast:vm-20002-disk-0", VMID: 20002},
+		},
 		"pve1 local snippets": {{ID: "local:snippets/ci-1-vendor.yaml"}, {ID: "local:snippets/ci-10-vendor.yaml"}},
 		"pve2 fast images":    {{ID: "fast:vm-20000-disk-0", VMID: 20000}},
 	}
@@ -65,7 +69,8 @@ func TestLeftovers(t *testing.T) {
 		if got := strings.Join(rest.Kept, "\n"); got != tc.kept {
 			t.Errorf("%s: kept %q", tc.name, got)
 		}
-		if got := strings.Join(rest.Unseen, "\n"); (tc.unseen == "") != (got == "") || !strings.Contains(got, tc.unseen) {
+		if got := strings.Join(rest.Unseen, "\n"); (tc.unseen == "") != (got == "") ||
+			!strings.Contains(got, tc.unseen) {
 			t.Errorf("%s: unseen %q", tc.name, got)
 		}
 	}
@@ -77,14 +82,17 @@ func TestLeftovers(t *testing.T) {
 
 func TestWhereAVMHasItsVolumes(t *testing.T) {
 	config := map[string]text{
-		"virtio0": "fast:vm-20000-disk-0,size=8G", "ide2": "local:20000/vm-20000-cloudinit.qcow2,media=cdrom", "efidisk0": "file=slow:vm-20000-disk-1,size=4M",
-		"unused0": "old:vm-20000-disk-2", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0", "ide3": "none,media=cdrom",
+		"virtio0": "fast:vm-20000-disk-0,size=8G", "ide2": "local:20000/vm-20000-cloudinit.qcow2,media=cdrom",
+		"efidisk0": "file=slow:vm-20000-disk-1,size=4M",
+		"unused0":  "old:vm-20000-disk-2", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0", "ide3": "none,media=cdrom",
 		"cicustom": "vendor=local:snippets/ci-1-vendor.yaml,user=local:snippets/own.yaml",
 	}
 	if diff := cmp.Diff([]string{"fast", "local", "old", "slow"}, storagesOf(config)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"local:snippets/ci-1-vendor.yaml", "local:snippets/own.yaml"}, snippetsOf(config)); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"local:snippets/ci-1-vendor.yaml", "local:snippets/own.yaml"}, snippetsOf(config),
+	); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"crypto/x509"
 	"encoding/pem"
-	"hive-test/pkg/deploy"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"hive-test/pkg/deploy"
 )
 
 func TestPinnedCertificate(t *testing.T) {
@@ -27,8 +28,11 @@ func TestPinnedCertificate(t *testing.T) {
 		t.Errorf("got a certificate with fingerprint %s, %v; want %s", Fingerprint(got), err, pin)
 	}
 	port := strings.TrimPrefix(server.URL, "https://127.0.0.1")
-	for endpoint, want := range map[string]string{server.URL: "", "https://0.0.0.0" + port: "set proxmox.endpoint to https://example.com" + port} {
-		if got := CheckPinnedName(t.Context(), endpoint, pin); len(got) != 1 || (got[0].Status == deploy.Fail) != (want != "") || !strings.HasPrefix(got[0].Fix, want) {
+	for endpoint, want := range map[string]string{
+		server.URL: "", "https://0.0.0.0" + port: "set proxmox.endpoint to https://example.com" + port,
+	} {
+		if got := CheckPinnedName(t.Context(), endpoint, pin); len(got) != 1 ||
+			(got[0].Status == deploy.Fail) != (want != "") || !strings.HasPrefix(got[0].Fix, want) {
 			t.Errorf("%s: %+v", endpoint, got)
 		}
 	}

@@ -27,8 +27,8 @@ type PreflightRequest struct {
 	IDBase  int          // or where they begin
 	// CPUOvercommit is how many virtual CPUs may run for each CPU of a hypervisor; 0: DefaultCPUOvercommit.
 	CPUOvercommit int
-	// Login tries, over SSH, what the provider will run on a hypervisor, whose snippets are below the directory snippets.
-	// It returns what is wrong and how to mend it, or nothing. nil: SSH is not looked at.
+	// Login tries, over SSH, what the provider will run on a hypervisor, whose snippets are below the directory
+	// snippets. It returns what is wrong and how to mend it, or nothing. nil: SSH is not looked at.
 	Login func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string)
 	// More are checks of what is not Proxmox VE's; they run at the same time.
 	More []Check
@@ -63,7 +63,8 @@ func (p *preflight) checks() []func() []deploy.Finding {
 		return []func() []deploy.Finding{p.ids, p.leftovers}
 	}
 	return []func() []deploy.Finding{
-		p.access, p.clock, p.hypervisors, p.quorum, p.privileges, p.tags, p.pool, p.image, p.template, p.datastore, p.snippets, p.ssh, p.bridges,
+		p.access, p.clock, p.hypervisors, p.quorum, p.privileges, p.tags, p.pool, p.image, p.template, p.datastore,
+		p.snippets, p.ssh, p.bridges,
 		p.ids, p.cpu, p.memory, p.disk, p.leftovers,
 	}
 }
@@ -89,7 +90,8 @@ func accessFinding(err error, req PreflightRequest) deploy.Finding {
 	case errors.Is(err, ErrUnauthorized):
 		f.ID, f.Title = "pve-token", "API token is accepted"
 		f.Detail = fmt.Sprintf("Proxmox refuses the API token %s: %s", req.TokenID, err)
-		f.Fix = "check PROXMOX_VE_API_TOKEN (user@realm!name=secret); list tokens on a hypervisor with: pveum user token list " + tokenUser(req.TokenID) +
+		f.Fix = "check PROXMOX_VE_API_TOKEN (user@realm!name=secret); list tokens on a hypervisor with: pveum user token list " +
+			tokenUser(req.TokenID) +
 			"; the exact cause is in its syslog: journalctl -u pvedaemon -u pveproxy"
 	case errors.Is(err, ErrTLS):
 		f.ID, f.Title, f.Fix = "pve-tls", "server certificate is trusted", tlsFix(err, req.Endpoint)
@@ -309,7 +311,10 @@ func (c *check) unknown(what string, err error) {
 // unmade is a check for which no time was left, its own or that of all: of what it is about nothing is known, neither
 // good nor bad.
 func (c *check) unmade(what string, why error) {
-	f := deploy.Finding{ID: c.id, Title: c.title, Status: deploy.Warn, Detail: fmt.Sprintf("not checked: %s: %s", what, why), Fix: "check again, or allow more time with --timeout", Unmade: true}
+	f := deploy.Finding{
+		ID: c.id, Title: c.title, Status: deploy.Warn, Detail: fmt.Sprintf("not checked: %s: %s", what, why),
+		Fix: "check again, or allow more time with --timeout", Unmade: true,
+	}
 	if TimedOut(why) {
 		f.Fix = CallTimeoutFix
 	}

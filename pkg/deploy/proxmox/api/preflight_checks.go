@@ -3,10 +3,11 @@ package api
 import (
 	"errors"
 	"fmt"
-	"hive-test/pkg/deploy"
 	"slices"
 	"strings"
 	"time"
+
+	"hive-test/pkg/deploy"
 )
 
 // slowAnswer is when the time of an answer is worth a word.
@@ -15,7 +16,10 @@ const slowAnswer = time.Second
 func (p *preflight) access() []deploy.Finding {
 	c := &check{id: "pve-access", title: "Proxmox API can be used"}
 	if major := p.version.Major(); major != 0 && major < 8 {
-		c.add(deploy.Fail, "upgrade the hypervisors to Proxmox VE 8 or 9", "the API is of Proxmox VE %s; 8.0 is the oldest that works", p.version.Version)
+		c.add(
+			deploy.Fail, "upgrade the hypervisors to Proxmox VE 8 or 9",
+			"the API is of Proxmox VE %s; 8.0 is the oldest that works", p.version.Version,
+		)
 	}
 	late := ""
 	if p.slowest >= slowAnswer {
@@ -31,15 +35,25 @@ func (p *preflight) hypervisors() []deploy.Finding {
 		return c.done("")
 	}
 	if len(p.req.Spec.Hypervisors) == 0 {
-		c.add(deploy.Fail, "set proxmox.hypervisors (or TF_VAR_nodes) to some of: "+p.hostNames(), "no hypervisor is configured")
+		c.add(
+			deploy.Fail, "set proxmox.hypervisors (or TF_VAR_nodes) to some of: "+p.hostNames(),
+			"no hypervisor is configured",
+		)
 		return c.done("")
 	}
 	for _, t := range p.targets {
 		switch {
 		case !t.known:
-			c.add(deploy.Fail, "set proxmox.hypervisors to some of: "+p.hostNames(), "hypervisor %s does not exist in this Proxmox cluster", t.spec.Name)
+			c.add(
+				deploy.Fail, "set proxmox.hypervisors to some of: "+p.hostNames(),
+				"hypervisor %s does not exist in this Proxmox cluster", t.spec.Name,
+			)
 		case !t.host.Online:
-			c.add(deploy.Fail, fmt.Sprintf("start %s, or remove it from proxmox.hypervisors; see: pvecm status", t.spec.Name), "hypervisor %s is offline", t.spec.Name)
+			c.add(
+				deploy.Fail,
+				fmt.Sprintf("start %s, or remove it from proxmox.hypervisors; see: pvecm status", t.spec.Name),
+				"hypervisor %s is offline", t.spec.Name,
+			)
 		case t.usable && TimedOut(t.err):
 			c.unmade("the storages of "+t.spec.Name, t.err)
 		case !t.usable:
@@ -49,7 +63,9 @@ func (p *preflight) hypervisors() []deploy.Finding {
 			}
 			c.add(deploy.Fail, fix, "hypervisor %s does not answer: %s", t.spec.Name, t.err)
 		case t.host.Unknown:
-			c.add(deploy.Warn, fmt.Sprintf("ask again in some seconds; if it stays so, on %s: systemctl status pvestatd", t.spec.Name),
+			c.add(deploy.Warn, fmt.Sprintf(
+				"ask again in some seconds; if it stays so, on %s: systemctl status pvestatd", t.spec.Name,
+			),
 				"hypervisor %s answers, and tells nothing of its CPUs and memory yet, as for some seconds after a start (its status is unknown)", t.spec.Name)
 		}
 	}
@@ -84,11 +100,17 @@ func (p *preflight) image() []deploy.Finding {
 	store, rest, ok := strings.Cut(image, ":")
 	kind, _, isPath := strings.Cut(rest, "/")
 	if !ok || !isPath || store == "" {
-		c.add(deploy.Fail, "set os_image to a volume such as local:iso/debian-12-genericcloud-amd64.img", "os_image %q is not of the form STORAGE:iso/FILE or STORAGE:import/FILE", image)
+		c.add(
+			deploy.Fail, "set os_image to a volume such as local:iso/debian-12-genericcloud-amd64.img",
+			"os_image %q is not of the form STORAGE:iso/FILE or STORAGE:import/FILE", image,
+		)
 		return c.done("")
 	}
 	if kind == "import" && p.version.before(8, 4) {
-		c.add(deploy.Fail, "upgrade to Proxmox VE 8.4 or later, or set os_image to a volume of content iso", "%s is an import volume, which needs Proxmox VE 8.4; this is %s", image, p.version.Version)
+		c.add(
+			deploy.Fail, "upgrade to Proxmox VE 8.4 or later, or set os_image to a volume of content iso",
+			"%s is an import volume, which needs Proxmox VE 8.4; this is %s", image, p.version.Version,
+		)
 		return c.done("")
 	}
 	onEach(targets, c, func(t target, c *check) { p.imageOn(t, store, kind, c) })
@@ -107,11 +129,18 @@ func (p *preflight) imageOn(t target, store, kind string, c *check) {
 		return
 	}
 	if !found {
-		c.addOn(t.spec.Name, deploy.Fail, "set os_image to a volume on one of: "+t.storageNames(kind), "storage %s of image %s does not exist on {host}", store, image)
+		c.addOn(
+			t.spec.Name, deploy.Fail, "set os_image to a volume on one of: "+t.storageNames(kind),
+			"storage %s of image %s does not exist on {host}", store, image,
+		)
 		return
 	}
 	if !s.Holds(kind) {
-		c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("pvesm set %s --content %s", store, strings.Join(append(slices.Clone(s.Content), kind), ",")), "storage %s on {host} is not configured for content %s", store, kind)
+		c.addOn(
+			t.spec.Name, deploy.Fail,
+			fmt.Sprintf("pvesm set %s --content %s", store, strings.Join(append(slices.Clone(s.Content), kind), ",")),
+			"storage %s on {host} is not configured for content %s", store, kind,
+		)
 		return
 	}
 	volumes, err := p.api.Content(p.ctx, t.spec.Name, store, kind)
@@ -167,13 +196,20 @@ func (p *preflight) store(t target, name, kind, setting string, c *check) {
 	case !found && !p.sees("/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace"):
 		c.skip("storage %s is not visible to the token", name)
 	case !found:
-		c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("set %s of hypervisor {host} to one of: %s", setting, t.storageNames(kind)),
+		c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf(
+			"set %s of hypervisor {host} to one of: %s", setting, t.storageNames(kind),
+		),
 			"storage %s does not exist on {host}, or the token has no privilege on it", name)
 	case !s.Holds(kind):
-		c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("pvesm set %s --content %s", name, strings.Join(append(slices.Clone(s.Content), kind), ",")),
+		c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf(
+			"pvesm set %s --content %s", name, strings.Join(append(slices.Clone(s.Content), kind), ","),
+		),
 			"storage %s on {host} is not configured for content %s (it holds %s)", name, kind, strings.Join(s.Content, ", "))
 	case !s.Active:
-		c.addOn(t.spec.Name, deploy.Fail, "on {host} look at: pvesm status --storage "+name, "storage %s on {host} is not active", name)
+		c.addOn(
+			t.spec.Name, deploy.Fail, "on {host} look at: pvesm status --storage "+name,
+			"storage %s on {host} is not active", name,
+		)
 	}
 }
 
@@ -188,7 +224,9 @@ func (p *preflight) bridges() []deploy.Finding {
 		for _, bridge := range wanted {
 			switch {
 			case slices.Contains(t.bridges, bridge):
-			case strings.HasPrefix(bridge, "vmbr") && !p.sees("/sdn/zones/localnetwork/"+bridge, "SDN.Use", "SDN.Audit"):
+			case strings.HasPrefix(bridge, "vmbr") && !p.sees(
+				"/sdn/zones/localnetwork/"+bridge, "SDN.Use", "SDN.Audit",
+			):
 				c.skip("bridge %s is not visible to the token", bridge)
 			default:
 				c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("create %s on {host} (System > Network), set management_bridge or data_bridge to one of: %s, or give the token SDN.Use on it",
@@ -231,7 +269,9 @@ func (p *preflight) idFree(vmid int, node string, holders map[int]VM, c *check) 
 	case err != nil:
 		c.unknown(fmt.Sprintf("VM id %d", vmid), err)
 	case !free:
-		c.add(deploy.Fail, fix, "VM id %d, chosen for %s, is taken by a guest that the API token may not see", vmid, node)
+		c.add(
+			deploy.Fail, fix, "VM id %d, chosen for %s, is taken by a guest that the API token may not see", vmid, node,
+		)
 	}
 }
 
@@ -250,10 +290,16 @@ func (p *preflight) cpu() []deploy.Finding {
 		switch allowed := t.host.CPUs * factor; {
 		// PVE refuses to start a VM with more cores than the host has CPUs, however idle they are.
 		case p.req.Spec.CPUCores > t.host.CPUs:
-			c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs), "a node needs %d cores; there are %d on {each}", p.req.Spec.CPUCores, t.host.CPUs)
+			c.addOn(
+				t.spec.Name, deploy.Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs),
+				"a node needs %d cores; there are %d on {each}", p.req.Spec.CPUCores, t.host.CPUs,
+			)
 		case need+running > allowed:
 			c.addOn(t.spec.Name, deploy.Fail,
-				fmt.Sprintf("set proxmox.cpu_overcommit to %d, or use fewer nodes, fewer cpu_cores or more hypervisors", (need+running+t.host.CPUs-1)/t.host.CPUs),
+				fmt.Sprintf(
+					"set proxmox.cpu_overcommit to %d, or use fewer nodes, fewer cpu_cores or more hypervisors",
+					(need+running+t.host.CPUs-1)/t.host.CPUs,
+				),
 				"%s %s %d cores on {each}, where %d run already and %d CPUs take %d (proxmox.cpu_overcommit is %d)", count(len(t.nodes)), needs(len(t.nodes)), need, running, t.host.CPUs, allowed, factor)
 		}
 	}
@@ -285,7 +331,10 @@ func (p *preflight) memory() []deploy.Finding {
 			continue
 		}
 		if t.host.MemoryTotal == 0 {
-			c.addOn(t.spec.Name, deploy.Warn, "give the token Sys.Audit on /nodes", "memory of {host} is not visible to the token")
+			c.addOn(
+				t.spec.Name, deploy.Warn, "give the token Sys.Audit on /nodes",
+				"memory of {host} is not visible to the token",
+			)
 			continue
 		}
 		need := uint64(len(t.nodes)) * uint64(p.req.Spec.MemoryMB) << 20
@@ -296,11 +345,17 @@ func (p *preflight) memory() []deploy.Finding {
 			if worst >= 512<<20 { // what is enough by both measures, where that is enough for a VM at all
 				left = worst
 			}
-			return fmt.Sprintf("set memory_mb to %d or less, use fewer nodes or more hypervisors, or stop VMs on {host}", left/uint64(len(t.nodes))>>20)
+			return fmt.Sprintf(
+				"set memory_mb to %d or less, use fewer nodes or more hypervisors, or stop VMs on {host}",
+				left/uint64(len(t.nodes))>>20,
+			)
 		}
 		switch {
 		case need > best:
-			c.addOn(t.spec.Name, deploy.Fail, fix(best), "%s %s %s of memory on {each}, where %s is left of %s", count(len(t.nodes)), needs(len(t.nodes)), size(need), size(best), size(t.host.MemoryTotal))
+			c.addOn(
+				t.spec.Name, deploy.Fail, fix(best), "%s %s %s of memory on {each}, where %s is left of %s",
+				count(len(t.nodes)), needs(len(t.nodes)), size(need), size(best), size(t.host.MemoryTotal),
+			)
 		case need > worst:
 			c.addOn(t.spec.Name, deploy.Warn, fix(worst), "%s %s %s of memory on {each}: of %s it uses %s and has promised %s to running VMs", count(len(t.nodes)), needs(len(t.nodes)), size(need),
 				size(t.host.MemoryTotal), size(t.host.MemoryUsed), size(promised))
@@ -364,7 +419,10 @@ func (p *preflight) disk() []deploy.Finding {
 			where = d.store.Name + " (shared)"
 		}
 		if need > d.store.Available {
-			c.addOn(d.host, deploy.Fail, fmt.Sprintf("set disk_size_gb to %d or less, use fewer nodes, another datastore_id, or free space on %s", d.store.Available/uint64(d.nodes)>>30, where),
+			c.addOn(d.host, deploy.Fail, fmt.Sprintf(
+				"set disk_size_gb to %d or less, use fewer nodes, another datastore_id, or free space on %s",
+				d.store.Available/uint64(d.nodes)>>30, where,
+			),
 				"%s %s %s of space on datastore %s, where %s is left of %s", count(d.nodes), needs(d.nodes), size(need), where, size(d.store.Available), size(d.store.Capacity))
 		}
 	}
@@ -410,7 +468,11 @@ func (p *preflight) privileges() []deploy.Finding {
 		if user, name := splitToken(p.req.TokenID); user == "root@pam" {
 			fix += "; or let it have its user's rights: pveum user token modify " + user + " " + name + " --privsep 0"
 		}
-		c.add(deploy.Fail, fix, "the API token %s has no privilege at all: a token with privilege separation needs its own ACL", p.tokenName())
+		c.add(
+			deploy.Fail, fix,
+			"the API token %s has no privilege at all: a token with privilege separation needs its own ACL",
+			p.tokenName(),
+		)
 		return c.done("")
 	}
 	for _, n := range p.neededPrivileges() {
@@ -421,15 +483,29 @@ func (p *preflight) privileges() []deploy.Finding {
 			}
 		}
 		if len(missing) > 0 {
-			c.add(deploy.Fail, p.grant(n.paths[0]), "the API token %s lacks %s on %s", p.tokenName(), strings.Join(missing, ", "), n.paths[0])
+			c.add(
+				deploy.Fail, p.grant(n.paths[0]), "the API token %s lacks %s on %s", p.tokenName(),
+				strings.Join(missing, ", "), n.paths[0],
+			)
 		}
 	}
-	if missing := slices.DeleteFunc([]string{"Pool.Allocate", "Pool.Audit"}, func(priv string) bool { return p.has("/pool/"+idLeasePrefix+"0", priv) }); len(missing) > 0 {
-		c.add(deploy.Warn, p.grant("/pool"), "the API token %s lacks %s on /pool: other machines cannot see which VM ids a run is about to use, nor reap whether it lives", p.tokenName(), strings.Join(missing, ", "))
+	if missing := slices.DeleteFunc(
+		[]string{"Pool.Allocate", "Pool.Audit"},
+		func(priv string) bool { return p.has("/pool/"+idLeasePrefix+"0", priv) },
+	); len(missing) > 0 {
+		c.add(
+			deploy.Warn, p.grant("/pool"),
+			"the API token %s lacks %s on /pool: other machines cannot see which VM ids a run is about to use, nor "+
+				"reap whether it lives",
+			p.tokenName(), strings.Join(missing, ", "),
+		)
 	}
 	if p.tokenErr == nil && !p.token.Expires.IsZero() && time.Until(p.token.Expires) < soon {
 		user, name := splitToken(p.req.TokenID)
-		c.add(deploy.Warn, "pveum user token modify "+user+" "+name+" --expire 0", "the API token %s expires at %s", p.tokenName(), p.token.Expires.UTC().Format(time.RFC3339))
+		c.add(
+			deploy.Warn, "pveum user token modify "+user+" "+name+" --expire 0", "the API token %s expires at %s",
+			p.tokenName(), p.token.Expires.UTC().Format(time.RFC3339),
+		)
 	}
 	return c.done("the token has what creating and deleting the VMs needs%s", p.separation())
 }
@@ -508,7 +584,8 @@ func (p *preflight) neededPrivileges() []needed {
 		clone = append(clone, "VM.Migrate")
 	}
 	list := []needed{{vms, append(clone,
-		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", agent, "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
+		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", agent, "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory",
+		"VM.Config.Network",
 		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit",
 	)}}
 	seen := map[string]bool{}

@@ -130,7 +130,10 @@ func (p *preflight) templateIs(id int, users string, c *check) {
 	}
 	at := slices.IndexFunc(p.vms, func(vm VM) bool { return vm.VMID == id })
 	if at < 0 {
-		c.add(deploy.Fail, "set template (or the hypervisor's template_vmid) to one of: "+p.templates(), "template %d, for %s, does not exist, or the token has no VM.Audit on it", id, users)
+		c.add(
+			deploy.Fail, "set template (or the hypervisor's template_vmid) to one of: "+p.templates(),
+			"template %d, for %s, does not exist, or the token has no VM.Audit on it", id, users,
+		)
 		return
 	}
 	vm, err := p.api.Live(p.ctx, p.vms[at])
@@ -138,11 +141,20 @@ func (p *preflight) templateIs(id int, users string, c *check) {
 	case err != nil:
 		c.unknown(fmt.Sprintf("template %d", id), err)
 	case !vm.Template:
-		c.add(deploy.Fail, fmt.Sprintf("on %s: qm template %d", vm.Hypervisor, id), "VM %d (%s), for %s, is not a template", id, vm.Name, users)
+		c.add(
+			deploy.Fail, fmt.Sprintf("on %s: qm template %d", vm.Hypervisor, id),
+			"VM %d (%s), for %s, is not a template", id, vm.Name, users,
+		)
 	case !vm.AgentEnabled && p.askAgents():
-		c.add(deploy.Fail, fmt.Sprintf("on %s: qm set %d --agent enabled=1", vm.Hypervisor, id), "template %d (%s) has no guest agent enabled", id, vm.Name)
+		c.add(
+			deploy.Fail, fmt.Sprintf("on %s: qm set %d --agent enabled=1", vm.Hypervisor, id),
+			"template %d (%s) has no guest agent enabled", id, vm.Name,
+		)
 	case vm.Lock != "":
-		c.add(deploy.Fail, fmt.Sprintf("wait, or, where the lock is stale, on %s: qm unlock %d", vm.Hypervisor, id), "template %d (%s) is locked (%s)", id, vm.Name, vm.Lock)
+		c.add(
+			deploy.Fail, fmt.Sprintf("wait, or, where the lock is stale, on %s: qm unlock %d", vm.Hypervisor, id),
+			"template %d (%s) is locked (%s)", id, vm.Name, vm.Lock,
+		)
 	default:
 		p.templateFits(vm, users, c)
 		p.templateReach(vm, c)
@@ -216,7 +228,9 @@ func (p *preflight) room(c *check) []deploy.Finding {
 	if p.vmsErr != nil || len(p.targets) == 0 {
 		return c.done("not looked at")
 	}
-	request := ReserveRequest{Name: "doctor", Count: p.req.Spec.NodeCount, Range: p.req.IDRange, Base: p.req.IDBase, Existing: p.vms, Seed: 1}
+	request := ReserveRequest{
+		Name: "doctor", Count: p.req.Spec.NodeCount, Range: p.req.IDRange, Base: p.req.IDBase, Existing: p.vms, Seed: 1,
+	}
 	for _, t := range p.targets {
 		request.Hypervisors = append(request.Hypervisors, t.spec.Name)
 	}
@@ -241,7 +255,10 @@ func (p *preflight) room(c *check) []deploy.Finding {
 		}
 		request.Taken, request.Seed = append(request.Taken, hidden...), request.Seed+1
 	}
-	c.add(deploy.Warn, "set proxmox.vmid_range to ids of your own", "many ids are taken by guests that the token may not see")
+	c.add(
+		deploy.Warn, "set proxmox.vmid_range to ids of your own",
+		"many ids are taken by guests that the token may not see",
+	)
 	return c.done("")
 }
 

@@ -74,17 +74,23 @@ func (w *world) Storages(_ context.Context, h string) ([]Storage, error) {
 func goodWorld() *world {
 	all := map[string]bool{}
 	for _, p := range []string{
-		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", "VM.Monitor", "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
-		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace", "Datastore.Allocate", "SDN.Use", "Datastore.Audit", "VM.Clone", "Pool.Allocate", "Pool.Audit", "Sys.Audit",
+		"VM.Allocate", "VM.Audit", "VM.PowerMgmt", "VM.Monitor", "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory",
+		"VM.Config.Network",
+		"VM.Config.HWType", "VM.Config.Options", "VM.Config.CDROM", "VM.Config.Cloudinit", "Datastore.AllocateSpace",
+		"Datastore.Allocate", "SDN.Use", "Datastore.Audit", "VM.Clone", "Pool.Allocate", "Pool.Audit", "Sys.Audit",
 	} {
 		all[p] = true
 	}
 	w := &world{
-		version: "8.4.21", hidden: map[int]bool{}, storages: map[string][]Storage{}, content: map[string][]Volume{}, bridges: map[string][]string{},
-		privs: map[string]map[string]bool{"/": all}, status: ClusterStatus{Clustered: true, Quorate: true}, token: TokenInfo{Separated: true}, pools: []string{"ci"},
+		version: "8.4.21", hidden: map[int]bool{}, storages: map[string][]Storage{}, content: map[string][]Volume{},
+		bridges: map[string][]string{},
+		privs:   map[string]map[string]bool{"/": all}, status: ClusterStatus{Clustered: true, Quorate: true},
+		token: TokenInfo{Separated: true}, pools: []string{"ci"},
 	}
 	for _, name := range []string{"pve1", "pve2"} {
-		w.hosts = append(w.hosts, Hypervisor{Name: name, Online: true, CPUs: 8, MemoryTotal: 32 << 30, MemoryUsed: 2 << 30})
+		w.hosts = append(w.hosts, Hypervisor{
+			Name: name, Online: true, CPUs: 8, MemoryTotal: 32 << 30, MemoryUsed: 2 << 30,
+		})
 		w.storages[name] = []Storage{
 			{Name: "local", Content: []string{"iso", "snippets"}, Active: true, Available: 10 << 30, Capacity: 20 << 30},
 			{Name: "local-lvm", Content: []string{"images"}, Active: true, Available: 100 << 30, Capacity: 200 << 30},
@@ -103,8 +109,11 @@ func (w *world) on92() {
 func goodRequest() PreflightRequest {
 	return PreflightRequest{
 		Spec: cluster.Spec{
-			NodeCount: 3, CPUCores: 4, MemoryMB: 8192, DiskSizeGB: 32, OSImage: "local:iso/debian.img", ManagementBridge: "vmbr0", DataBridge: "vmbr1",
-			Hypervisors: []cluster.Hypervisor{{Name: "pve1", Datastore: "local-lvm"}, {Name: "pve2", Datastore: "local-lvm"}},
+			NodeCount: 3, CPUCores: 4, MemoryMB: 8192, DiskSizeGB: 32, OSImage: "local:iso/debian.img",
+			ManagementBridge: "vmbr0", DataBridge: "vmbr1",
+			Hypervisors: []cluster.Hypervisor{{Name: "pve1", Datastore: "local-lvm"}, {
+				Name: "pve2", Datastore: "local-lvm",
+			}},
 		},
 		Nodes: cluster.Nodes{
 			{Name: "ci-1", Index: 1, VMID: 201, Hypervisor: "pve1"}, {Name: "ci-2", Index: 2, VMID: 202, Hypervisor: "pve2"}, {Name: "ci-3", Index: 3, VMID: 203, Hypervisor: "pve1"},
@@ -133,7 +142,8 @@ func TestPreflightTellsWhatWasNotChecked(t *testing.T) {
 		got = append(got, f.ID+" "+string(f.Status)+" "+f.Detail)
 	}
 	want := []string{
-		"pve-ssh warn not checked: pve1: the time for all checks was up (2m0s)", "pve-ssh warn not checked: pve2: the time for all checks was up (2m0s)",
+		"pve-ssh warn not checked: pve1: the time for all checks was up (2m0s)",
+		"pve-ssh warn not checked: pve2: the time for all checks was up (2m0s)",
 		"pve-bridges warn not checked: the bridges of pve1: GET /nodes/pve1/network at : the time for all checks was up (2m0s)",
 		"pve-bridges warn not checked: the bridges of pve2: GET /nodes/pve1/network at : the time for all checks was up (2m0s)",
 	}
@@ -147,7 +157,10 @@ type slow struct{ *world }
 
 func (s slow) Storages(ctx context.Context, h string) ([]Storage, error) {
 	if h == "pve2" {
-		return nil, &callError{method: "GET", path: "/nodes/pve2/storage", endpoint: "https://pve1:8006", kind: ErrUnreachable, err: errors.New("no answer within 10s"), timedOut: true}
+		return nil, &callError{
+			method: "GET", path: "/nodes/pve2/storage", endpoint: "https://pve1:8006", kind: ErrUnreachable,
+			err: errors.New("no answer within 10s"), timedOut: true,
+		}
 	}
 	return s.world.Storages(ctx, h)
 }
@@ -165,8 +178,10 @@ func TestPreflightTellsSlowFromBroken(t *testing.T) {
 		}
 	}
 	want := []string{
-		"pve-hypervisors warn not checked: the storages of pve2" + late, "pve-image warn not checked: image local:iso/debian.img on pve2" + late,
-		"pve-datastore warn not checked: storage local-lvm on pve2" + late, "pve-snippets warn not checked: storage local on pve2" + late,
+		"pve-hypervisors warn not checked: the storages of pve2" + late,
+		"pve-image warn not checked: image local:iso/debian.img on pve2" + late,
+		"pve-datastore warn not checked: storage local-lvm on pve2" + late,
+		"pve-snippets warn not checked: storage local on pve2" + late,
 		"pve-disk warn not checked: the space on pve2" + late,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(deploy.Failed(findings)) > 0 {
@@ -180,7 +195,10 @@ func TestPreflightTellsSlowFromBroken(t *testing.T) {
 			got = append(got, f.ID+" "+string(f.Status))
 		}
 	}
-	if want := []string{"pve-image skip", "pve-datastore skip", "pve-snippets skip", "pve-ssh skip", "pve-bridges skip", "pve-cpu skip", "pve-memory skip", "pve-disk skip"}; !slices.Equal(got, want) {
+	if want := []string{
+		"pve-image skip", "pve-datastore skip", "pve-snippets skip", "pve-ssh skip", "pve-bridges skip", "pve-cpu skip",
+		"pve-memory skip", "pve-disk skip",
+	}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -253,7 +271,11 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 			}
 		}, "pve-disk", deploy.Fail, "3 nodes need 96.0 GiB of space on datastore local-lvm (shared)", "disk_size_gb to 30"},
 		{"too many running cores", func(w *world, _ *PreflightRequest) {
-			w.vms = []VM{{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", CPUs: 60}, {VMID: 6, Type: "qemu", Hypervisor: "pve1", CPUs: 60}, {VMID: 7, Type: "qemu", Hypervisor: "pve2", Status: "running", Template: true, CPUs: 64}}
+			w.vms = []VM{
+				{VMID: 5, Type: "qemu", Hypervisor: "pve1", Status: "running", CPUs: 60},
+				{VMID: 6, Type: "qemu", Hypervisor: "pve1", CPUs: 60},
+				{VMID: 7, Type: "qemu", Hypervisor: "pve2", Status: "running", Template: true, CPUs: 64},
+			}
 		}, "pve-cpu", deploy.Fail, "2 nodes need 8 cores on pve1, where 60 run already and 8 CPUs take 64", "proxmox.cpu_overcommit to 9"},
 		{"no quorum", func(w *world, _ *PreflightRequest) { w.status.Quorate = false }, "pve-quorum", deploy.Fail, "no quorum", "pvecm status"},
 		{"no pool", func(_ *world, r *PreflightRequest) { r.Pool = "qa" }, "pve-pool", deploy.Fail, "qa", "pveum pool add qa"},
@@ -269,18 +291,28 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 		}, "pve-template", deploy.Fail, "VM 900 (debian), for pve2, is not a template", "on pve1: qm template 900"},
 		{"template that is larger", func(w *world, r *PreflightRequest) {
 			r.Spec.Template = 900
-			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true, Disks: []Disk{{"scsi0", "local", 4 << 40}}}}
+			w.vms = []VM{{
+				VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true,
+				Disks: []Disk{{"scsi0", "local", 4 << 40}},
+			}}
 		}, "pve-template", deploy.Fail, "the disk of template 900 (debian), for pve1, pve2, has 4096.0 GiB", "set disk_size_gb to 4096 or more"},
 		{"template out of reach", func(w *world, r *PreflightRequest) {
 			r.Spec.Template = 900
-			w.storages["pve2"] = append(slices.Clone(w.storages["pve2"]), Storage{Name: "fast", Content: []string{"images"}, Active: true, Available: 1 << 50})
+			w.storages["pve2"] = append(slices.Clone(w.storages["pve2"]), Storage{
+				Name: "fast", Content: []string{"images"}, Active: true, Available: 1 << 50,
+			})
 			r.Spec.Hypervisors[1].Datastore = "fast"
 			w.privs["/storage/fast"] = map[string]bool{"Datastore.AllocateSpace": true}
-			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true}}
+			w.vms = []VM{{
+				VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true,
+			}}
 		}, "pve-template", deploy.Fail, "template 900, for pve2, is on pve1, which has no storage fast", "set datastore_id of hypervisor pve2"},
 		{"template to migrate from", func(w *world, r *PreflightRequest) {
 			r.Spec.Template = 900
-			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true, Disks: []Disk{{"scsi0", "local-lvm", 1 << 30}}}}
+			w.vms = []VM{{
+				VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true,
+				Disks: []Disk{{"scsi0", "local-lvm", 1 << 30}},
+			}}
 		}, "pve-privileges", deploy.Fail, "lacks VM.Migrate on /vms", "pveum acl modify"},
 		{"import volume on an old release", func(w *world, r *PreflightRequest) {
 			r.Spec.OSImage, w.version = "local:import/debian-12.qcow2", "8.3.2"
@@ -311,11 +343,16 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 		}, "pve-tags", deploy.Warn, "a new VM gets them all the same", "--delete registered-tags"},
 		{"a registered tag of a clone", func(w *world, r *PreflightRequest) {
 			r.Spec.Template, w.privs["/"]["VM.Migrate"] = 900, true
-			w.vms = []VM{{VMID: 900, Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true, Disks: []Disk{{"scsi0", "local-lvm", 1 << 30}}}}
+			w.vms = []VM{{
+				VMID: 900, Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true,
+				Disks: []Disk{{"scsi0", "local-lvm", 1 << 30}},
+			}}
 			w.tags, r.Name = TagRules{Registered: []string{"hive"}}, "ci"
 		}, "pve-tags", deploy.Fail, "may set tag hive, which", "--delete registered-tags"},
 		{"a registered tag and an administrator", func(w *world, r *PreflightRequest) {
-			w.tags, r.Name, w.privs["/"]["Sys.Modify"] = TagRules{Registered: []string{"hive"}, Allow: "none"}, "ci", true
+			w.tags, r.Name, w.privs["/"]["Sys.Modify"] = TagRules{
+				Registered: []string{"hive"}, Allow: "none",
+			}, "ci", true
 		}, "pve-tags", deploy.Pass, "may set any", ""},
 		{"no tags for users", func(w *world, r *PreflightRequest) {
 			w.on92()
@@ -341,7 +378,10 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 		}, "pve-tags", deploy.Skip, "not visible to the token", ""},
 		{"leftovers", func(w *world, r *PreflightRequest) {
 			r.Name = "ci"
-			w.vms = []VM{{VMID: 600, Name: "ci-1", Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("ci")}, {VMID: 601, Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("other")}}
+			w.vms = []VM{
+				{VMID: 600, Name: "ci-1", Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("ci")},
+				{VMID: 601, Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("other")},
+			}
 		}, "leftovers", deploy.Warn, "600 ci-1 (qemu on pve1)", "on pve1: qm stop 600; qm destroy 600 --purge"},
 		{"range that is full", func(w *world, r *PreflightRequest) {
 			r.Nodes, r.IDRange = nil, IDRange{300, 303}
@@ -439,7 +479,9 @@ func TestPreflightReportsAllProblemsAtOnce(t *testing.T) {
 func TestPreflightOfAClusterThatExists(t *testing.T) {
 	w, req := goodWorld(), goodRequest()
 	for _, n := range req.Nodes {
-		w.vms = append(w.vms, VM{VMID: n.VMID, Name: n.Name, Type: "qemu", Hypervisor: n.Hypervisor, Status: "running", Memory: 31 << 30})
+		w.vms = append(w.vms, VM{
+			VMID: n.VMID, Name: n.Name, Type: "qemu", Hypervisor: n.Hypervisor, Status: "running", Memory: 31 << 30,
+		})
 		w.hidden[n.VMID] = true
 		req.OwnIDs = append(req.OwnIDs, n.VMID)
 	}

@@ -24,7 +24,8 @@ const minVMID, maxVMID = 100, 999999999
 // ParseIDRange reads "20000-29999".
 func ParseIDRange(s string) (IDRange, error) {
 	var r IDRange
-	if n, err := fmt.Sscanf(s, "%d-%d", &r.First, &r.Last); err != nil || n != 2 || fmt.Sprintf("%d-%d", r.First, r.Last) != s {
+	if n, err := fmt.Sscanf(s, "%d-%d", &r.First, &r.Last); err != nil || n != 2 ||
+		fmt.Sprintf("%d-%d", r.First, r.Last) != s {
 		return IDRange{}, fmt.Errorf("vm id range %q is not of the form FIRST-LAST, like 20000-29999", s)
 	}
 	return r, r.Validate()
@@ -132,7 +133,9 @@ func firstID(req ReserveRequest, taken map[int]string, rng *rand.Rand) (int, err
 			return start, nil
 		}
 	}
-	return 0, fmt.Errorf("no %d consecutive free vm ids in %s: delete old clusters or widen proxmox.vmid_range", req.Count, ids)
+	return 0, fmt.Errorf(
+		"no %d consecutive free vm ids in %s: delete old clusters or widen proxmox.vmid_range", req.Count, ids,
+	)
 }
 
 // next is the id after those that the cluster has, 0 if it has none.
@@ -166,7 +169,9 @@ func pinned(req ReserveRequest, taken map[int]string) (int, error) {
 		}
 	}
 	if len(clashes) > 0 {
-		return 0, fmt.Errorf("proxmox.vmid_base %d: vm ids %s are not all free: %s", req.Base, ids, strings.Join(clashes, "; "))
+		return 0, fmt.Errorf(
+			"proxmox.vmid_base %d: vm ids %s are not all free: %s", req.Base, ids, strings.Join(clashes, "; "),
+		)
 	}
 	return first, nil
 }

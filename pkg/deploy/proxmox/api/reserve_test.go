@@ -11,7 +11,9 @@ import (
 )
 
 func TestReserve(t *testing.T) {
-	nodes, err := Reserve(ReserveRequest{Name: "ci-1", Count: 5, Hypervisors: []string{"pve1", "pve2", "pve3"}, Seed: 1})
+	nodes, err := Reserve(ReserveRequest{
+		Name: "ci-1", Count: 5, Hypervisors: []string{"pve1", "pve2", "pve3"}, Seed: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,10 @@ func TestReserve(t *testing.T) {
 	if other[0].VMID == nodes[0].VMID {
 		t.Error("another seed chose the same ids")
 	}
-	avoided, _ := Reserve(ReserveRequest{Name: "ci-1", Count: 1, Hypervisors: []string{"pve1"}, Seed: 1, MACs: []string{strings.ToLower(nodes[0].ManagementMAC)}})
+	avoided, _ := Reserve(ReserveRequest{
+		Name: "ci-1", Count: 1, Hypervisors: []string{"pve1"}, Seed: 1,
+		MACs: []string{strings.ToLower(nodes[0].ManagementMAC)},
+	})
 	if avoided[0].ManagementMAC == nodes[0].ManagementMAC {
 		t.Error("took a MAC that is in use")
 	}
@@ -113,7 +118,9 @@ func TestChooseAvoidsVMsThatTheTokenCannotSee(t *testing.T) {
 	for id := 200; id < 300; id++ {
 		hidden[id] = id < 290 || id > 292
 	}
-	nodes, err := Choose(t.Context(), hidden, ReserveRequest{Name: "c", Count: 3, Hypervisors: []string{"p"}, Range: IDRange{200, 299}})
+	nodes, err := Choose(t.Context(), hidden, ReserveRequest{
+		Name: "c", Count: 3, Hypervisors: []string{"p"}, Range: IDRange{200, 299},
+	})
 	if err != nil || nodes[0].VMID != 290 {
 		t.Fatalf("got %v %v", nodes, err)
 	}
@@ -122,7 +129,10 @@ func TestChooseAvoidsVMsThatTheTokenCannotSee(t *testing.T) {
 func TestOurs(t *testing.T) {
 	const name, owner = cluster.Name("ci-1"), "2f0c1f6e-0000-4000-8000-000000000001"
 	mine := func(edit func(*VM)) VM {
-		vm := VM{Type: "qemu", Pool: "p", Tags: cluster.Tags(name), Description: cluster.Description(name, cluster.Owner{ID: owner})}
+		vm := VM{
+			Type: "qemu", Pool: "p", Tags: cluster.Tags(name),
+			Description: cluster.Description(name, cluster.Owner{ID: owner}),
+		}
 		edit(&vm)
 		return vm
 	}
@@ -166,12 +176,15 @@ func TestReserveContinuesACluster(t *testing.T) {
 		{"after the last", nil, last + 1},
 		{"past somebody else's", []VM{{VMID: last + 1}}, last + 2},
 	} {
-		added, err := Reserve(ReserveRequest{Name: "ci-1", Count: 2, Present: present, Existing: tc.existing, Hypervisors: hosts, Seed: 9})
+		added, err := Reserve(ReserveRequest{
+			Name: "ci-1", Count: 2, Present: present, Existing: tc.existing, Hypervisors: hosts, Seed: 9,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, n := range added {
-			if n.Index != 5+i || n.Name != fmt.Sprintf("ci-1-%d", 5+i) || n.VMID != tc.first+i || n.Hypervisor != hosts[(4+i)%3] {
+			if n.Index != 5+i || n.Name != fmt.Sprintf("ci-1-%d", 5+i) || n.VMID != tc.first+i ||
+				n.Hypervisor != hosts[(4+i)%3] {
 				t.Errorf("%s: node %d is %+v", tc.name, i, n)
 			}
 			for _, p := range present {

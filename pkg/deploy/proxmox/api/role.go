@@ -17,9 +17,11 @@ const runInGuest = "VM.GuestAgent.Unrestricted"
 // agents has privileges of its own; of these the one to run commands is left out (RoleScript says what that costs).
 func RolePrivileges(major int) []string {
 	privs := []string{
-		"Datastore.Allocate", "Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit", "Pool.Allocate", "Pool.Audit",
+		"Datastore.Allocate", "Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit",
+		"Pool.Allocate", "Pool.Audit",
 		"SDN.Use", "Sys.Audit", "Sys.Console", "Sys.Modify",
-		"VM.Allocate", "VM.Audit", "VM.Clone", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Cloudinit", "VM.Config.Disk", "VM.Config.HWType",
+		"VM.Allocate", "VM.Audit", "VM.Clone", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Cloudinit",
+		"VM.Config.Disk", "VM.Config.HWType",
 		"VM.Config.Memory", "VM.Config.Network", "VM.Config.Options", "VM.Console", "VM.Migrate", "VM.PowerMgmt",
 	}
 	if major >= 9 {
@@ -34,7 +36,9 @@ func RolePrivileges(major int) []string {
 // makeRole is the command that makes the role, or mends it where it is there.
 func makeRole(major int) string {
 	privs := "'" + strings.Join(RolePrivileges(major), ",") + "'"
-	return fmt.Sprintf("pveum role modify %s --privs %s || pveum role add %s --privs %s", RoleName, privs, RoleName, privs)
+	return fmt.Sprintf(
+		"pveum role modify %s --privs %s || pveum role add %s --privs %s", RoleName, privs, RoleName, privs,
+	)
 }
 
 // RoleScript is what an administrator runs on a hypervisor to let hive-test in, for a major version of Proxmox VE: the
@@ -50,11 +54,17 @@ func RoleScript(major int, tokenID string) string {
 	line("pveum role add %s --privs '%s'", RoleName, strings.Join(RolePrivileges(major), ","))
 	if major >= 9 {
 		line("# %s is left out: it runs any command as root in every VM that it is given for.", runInGuest)
-		line("# Without it, evidence of a node that SSH does not reach is some files, in place of what commands tell. To give it:")
+		line(
+			"# Without it, evidence of a node that SSH does not reach is some files, in place of what commands tell. " +
+				"To give it:",
+		)
 		line("# pveum role modify %s --append 1 --privs %s", RoleName, runInGuest)
 	}
 	line("")
-	line("# Way A: a token of a user that is there, with privilege separation: it has what it is given here (and its user has).")
+	line(
+		"# Way A: a token of a user that is there, with privilege separation: it has what it is given here (and its " +
+			"user has).",
+	)
 	line("# Leave out the first line if the token exists.")
 	line("pveum user token add %s %s --privsep 1", user, name)
 	line("pveum acl modify / --tokens '%s' --roles %s", tokenID, RoleName)

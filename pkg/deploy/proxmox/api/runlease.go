@@ -114,7 +114,9 @@ func ReadTraces(ctx context.Context, p Pools) (Traces, error) {
 		}
 		if first, ok := leasedBlock(pool.ID); ok {
 			lease := readLease(pool.Comment)
-			t.IDLeases = append(t.IDLeases, IDLease{Lease: lease, First: first, Last: first + blockSize - 1, Pool: pool.ID})
+			t.IDLeases = append(t.IDLeases, IDLease{
+				Lease: lease, First: first, Last: first + blockSize - 1, Pool: pool.ID,
+			})
 		}
 	}
 	return t, nil

@@ -71,11 +71,15 @@ func (m *machines) Interfaces(_ context.Context, id string) ([]host.Interface, e
 	if !runs || !spec.Agent {
 		return nil, host.ErrAgentNotRunning
 	}
-	found := []host.Interface{{Name: "lo", MAC: "00:00:00:00:00:00", Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}}}
+	found := []host.Interface{{
+		Name: "lo", MAC: "00:00:00:00:00:00", Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")},
+	}}
 	number, _ := strconv.Atoi(id)
 	for i, nic := range spec.NICs {
 		address := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), byte(number >> 8), byte(number)}), 16)
-		found = append(found, host.Interface{Name: "eth" + strconv.Itoa(i), MAC: strings.ToLower(nic.MAC), Addresses: []netip.Prefix{address}})
+		found = append(found, host.Interface{
+			Name: "eth" + strconv.Itoa(i), MAC: strings.ToLower(nic.MAC), Addresses: []netip.Prefix{address},
+		})
 	}
 	return found, nil
 }
@@ -96,7 +100,10 @@ type lab struct {
 
 func newLab(t *testing.T, edit func(*pve.Options)) *lab {
 	t.Helper()
-	opts := pve.Options{Dir: t.TempDir(), Machines: &machines{specs: map[string]host.Spec{}}, AuthDelay: -1, AgentTimeout: -1, OfflineDelay: -1, LockTimeout: 100 * time.Millisecond}
+	opts := pve.Options{
+		Dir: t.TempDir(), Machines: &machines{specs: map[string]host.Spec{}}, AuthDelay: -1, AgentTimeout: -1,
+		OfflineDelay: -1, LockTimeout: 100 * time.Millisecond,
+	}
 	if edit != nil {
 		edit(&opts)
 	}
@@ -172,9 +179,11 @@ func (l *lab) fault(json string) {
 func (l *lab) make(name cluster.Name, owner string, n cluster.Node) {
 	l.t.Helper()
 	l.task(l.send("POST", "/nodes/"+n.Hypervisor+"/qemu", url.Values{
-		"vmid": {strconv.Itoa(n.VMID)}, "name": {n.Name}, "memory": {"1024"}, "agent": {"enabled=1"}, "tags": {strings.Join(cluster.Tags(name), ";")},
+		"vmid": {strconv.Itoa(n.VMID)}, "name": {n.Name}, "memory": {"1024"}, "agent": {"enabled=1"},
+		"tags":        {strings.Join(cluster.Tags(name), ";")},
 		"description": {cluster.Description(name, cluster.Owner{ID: owner})},
-		"net0":        {"virtio=" + n.ManagementMAC + ",bridge=vmbr0"}, "net1": {"virtio=" + n.DataMAC + ",bridge=vmbr1"},
+		"net0":        {"virtio=" + n.ManagementMAC + ",bridge=vmbr0"},
+		"net1":        {"virtio=" + n.DataMAC + ",bridge=vmbr1"},
 	}))
 	l.task(l.send("POST", "/nodes/"+n.Hypervisor+"/qemu/"+strconv.Itoa(n.VMID)+"/status/start", nil))
 }
@@ -189,7 +198,8 @@ func (l *lab) task(answer string) {
 
 func spec(nodes int) cluster.Spec {
 	s := cluster.Spec{
-		Deployer: cluster.DeployerProxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 1024, DiskSizeGB: 4, OSImage: cluster.DefaultOSImage, ManagementBridge: "vmbr0", DataBridge: "vmbr1",
+		Deployer: cluster.DeployerProxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 1024, DiskSizeGB: 4,
+		OSImage: cluster.DefaultOSImage, ManagementBridge: "vmbr0", DataBridge: "vmbr1",
 	}
 	for _, name := range []string{"pve1", "pve2", "pve3"} {
 		s.Hypervisors = append(s.Hypervisors, cluster.Hypervisor{Name: name, Datastore: "local", SnippetStore: "local"})
@@ -198,7 +208,9 @@ func spec(nodes int) cluster.Spec {
 }
 
 func (l *lab) preflight(s cluster.Spec, nodes cluster.Nodes, c *api.Client) []deploy.Finding {
-	return api.Preflight(l.t.Context(), c, api.PreflightRequest{Spec: s, Nodes: nodes, TokenID: c.TokenID(), Endpoint: c.Endpoint()})
+	return api.Preflight(l.t.Context(), c, api.PreflightRequest{
+		Spec: s, Nodes: nodes, TokenID: c.TokenID(), Endpoint: c.Endpoint(),
+	})
 }
 
 func (l *lab) choose(s cluster.Spec) cluster.Nodes {
@@ -245,7 +257,8 @@ func TestALifeOnTheSimulator(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if ours, why := api.Ours(vm, "ci-1", owner, ""); !ours || !vm.AgentEnabled || vm.Status != "running" || vm.NICs[1].MAC != nodes[i].DataMAC || vm.NICs[1].Bridge != "vmbr1" {
+				if ours, why := api.Ours(vm, "ci-1", owner, ""); !ours || !vm.AgentEnabled || vm.Status != "running" ||
+					vm.NICs[1].MAC != nodes[i].DataMAC || vm.NICs[1].Bridge != "vmbr1" {
 					t.Errorf("%+v %s", vm, why)
 				}
 				if !nodes[i].Management.IsValid() || nodes[i].Management == nodes[i].Data {
@@ -264,7 +277,8 @@ func (l *lab) readFiles(n cluster.Node) {
 	if err != nil || string(data) != "näme\n" {
 		l.t.Errorf("file: %q %v", data, err)
 	}
-	if _, err := l.ReadFile(l.t.Context(), n.Hypervisor, n.VMID, "/nope"); err == nil || !strings.Contains(err.Error(), "No such file") {
+	if _, err := l.ReadFile(l.t.Context(), n.Hypervisor, n.VMID, "/nope"); err == nil ||
+		!strings.Contains(err.Error(), "No such file") {
 		l.t.Errorf("missing file: %v", err)
 	}
 }
@@ -284,7 +298,8 @@ func (l *lab) end(nodes cluster.Nodes) {
 			l.t.Fatal(err)
 		}
 	}
-	if err := l.Delete(ctx, first.Hypervisor, first.VMID); err == nil || !strings.Contains(err.Error(), "protection mode") {
+	if err := l.Delete(ctx, first.Hypervisor, first.VMID); err == nil ||
+		!strings.Contains(err.Error(), "protection mode") {
 		l.t.Errorf("deleting a protected VM: %v", err)
 	}
 	l.send("PUT", config, url.Values{"protection": {"0"}})
@@ -313,15 +328,24 @@ func TestAddressesWithoutThePrivilege(t *testing.T) {
 	l := newLab(t, nil)
 	n := l.choose(spec(1))[0]
 	l.make("ci-1", "x", n)
-	l.fault(`{"path":"/nodes/*/qemu/*/agent/**","status":403,"reason":"Permission check failed (/vms/1, VM.Monitor)","nth":1}`)
-	if _, err := api.WaitAddresses(t.Context(), l, cluster.Nodes{n}, progress.Discard); !errors.Is(err, api.ErrForbidden) || !strings.Contains(progress.HintOf(err), "VM.Monitor") {
+	l.fault(
+		`{"path":"/nodes/*/qemu/*/agent/**","status":403,"reason":"Permission check failed (/vms/1, VM.Monitor)","nth":1}`,
+	)
+	if _, err := api.WaitAddresses(
+		t.Context(), l, cluster.Nodes{n}, progress.Discard,
+	); !errors.Is(err, api.ErrForbidden) ||
+		!strings.Contains(progress.HintOf(err), "VM.Monitor") {
 		t.Errorf("no privilege: %v", err)
 	}
 }
 
 func TestPreflightOnTheSimulator(t *testing.T) {
 	l := newLab(t, func(o *pve.Options) {
-		o.Nodes = []pve.NodeSpec{{Name: "pve1", Cores: 4, MemoryGB: 8, StorageGB: 20}, {Name: "pve2", Cores: 4, MemoryGB: 8, StorageGB: 20}, {Name: "pve3", Cores: 4, MemoryGB: 8, StorageGB: 20}}
+		o.Nodes = []pve.NodeSpec{
+			{Name: "pve1", Cores: 4, MemoryGB: 8, StorageGB: 20},
+			{Name: "pve2", Cores: 4, MemoryGB: 8, StorageGB: 20},
+			{Name: "pve3", Cores: 4, MemoryGB: 8, StorageGB: 20},
+		}
 	})
 	s := spec(3)
 	nodes := l.choose(s)
@@ -339,7 +363,10 @@ func TestPreflightOnTheSimulator(t *testing.T) {
 	l.request("POST", l.endpoint.URL+"/sim/nodes/pve2", "application/json", `{"online":false}`)
 	l.expect(l.preflight(s, nodes, l.Client), "pve-hypervisors", "pve2")
 
-	l.expect(l.preflight(s, nodes, l.client("root@pam!sim=00000000-0000-0000-0000-000000000000")), "pve-token", "Authentication failed!")
+	l.expect(
+		l.preflight(s, nodes, l.client("root@pam!sim=00000000-0000-0000-0000-000000000000")), "pve-token",
+		"Authentication failed!",
+	)
 
 	options := l.options(l.endpoint.Token)
 	options.CAFile = ""

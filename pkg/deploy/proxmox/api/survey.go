@@ -2,9 +2,10 @@ package api
 
 import (
 	"context"
-	"hive-test/pkg/deploy"
 	"net/url"
 	"time"
+
+	"hive-test/pkg/deploy"
 )
 
 // ClusterStatus is what a hypervisor knows of its cluster.
@@ -101,7 +102,9 @@ func (o Options) Problems() []deploy.Finding {
 	var findings []deploy.Finding
 	found := func(id, title string, err error, fix string) {
 		if err != nil {
-			findings = append(findings, deploy.Finding{ID: id, Title: title, Status: deploy.Fail, Detail: err.Error(), Fix: fix})
+			findings = append(findings, deploy.Finding{
+				ID: id, Title: title, Status: deploy.Fail, Detail: err.Error(), Fix: fix,
+			})
 		}
 	}
 	if o.Endpoint != "" {
@@ -110,10 +113,16 @@ func (o Options) Problems() []deploy.Finding {
 		if u, parseErr := url.Parse(o.Endpoint); parseErr == nil && u.Host != "" && u.User == nil {
 			like = "https://" + u.Host
 		}
-		found("pve-endpoint", "Proxmox API answers", err, "set proxmox.endpoint to "+like+", the API's address without a path")
+		found(
+			"pve-endpoint", "Proxmox API answers", err,
+			"set proxmox.endpoint to "+like+", the API's address without a path",
+		)
 	}
 	if o.Token != "" && !tokenPattern.MatchString(o.Token) {
-		found("pve-token", "API token is accepted", tokenFormatError(o.Token), "set PROXMOX_VE_API_TOKEN to user@realm!name=secret, as it was printed when the token was made")
+		found(
+			"pve-token", "API token is accepted", tokenFormatError(o.Token),
+			"set PROXMOX_VE_API_TOKEN to user@realm!name=secret, as it was printed when the token was made",
+		)
 	}
 	_, err := tlsConfig(o)
 	fix := "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem"

@@ -15,7 +15,8 @@ type TagRules struct {
 	Registered []string // only with Sys.Modify
 	Allow      string   // none, list, existing, or free: any; empty is free
 	List       []string // what list and existing allow
-	Allowed    []string // what may be set by name: of List and of what VMs have, as far as Allow goes, without Registered
+	// what may be set by name: of List and of what VMs have, as far as Allow goes, without Registered
+	Allowed []string
 }
 
 // TagRules reads the rules for tags. Registered, Allow and List are empty, too, where the token lacks Sys.Audit on /.
@@ -31,7 +32,11 @@ func (c *Client) TagRules(ctx context.Context) (TagRules, error) {
 	if err := c.get(ctx, "/cluster/options", nil, &options); err != nil {
 		return TagRules{}, err
 	}
-	return TagRules{Registered: options.Registered, Allow: options.Access.Allow, List: options.Access.List, Allowed: options.Allowed}, nil
+	return TagRules{
+			Registered: options.Registered, Allow: options.Access.Allow, List: options.Access.List,
+			Allowed: options.Allowed,
+		},
+		nil
 }
 
 func (r TagRules) free() bool { return r.Allow == "" || r.Allow == "free" }
@@ -77,15 +82,32 @@ func (p *preflight) tags() []deploy.Finding {
 		status, later = deploy.Warn, "; a new VM gets them all the same, but hold and whatever else changes tags is refused"
 	}
 	if refused := rules.registered(wanted); len(refused) > 0 {
-		c.add(status, rules.unregister(refused), "only a token with Sys.Modify on / may set %s, which the datacenter options register%s", tagNames(refused), later)
+		c.add(
+			status, rules.unregister(refused),
+			"only a token with Sys.Modify on / may set %s, which the datacenter options register%s", tagNames(refused),
+			later,
+		)
 	}
 	switch refused := rules.unlisted(wanted); {
 	case len(refused) > 0:
-		c.add(status, rules.setFree(), "the datacenter options do not let the token set %s (user-allow is %s)%s", tagNames(refused), rules.Allow, later)
+		c.add(
+			status, rules.setFree(), "the datacenter options do not let the token set %s (user-allow is %s)%s",
+			tagNames(refused), rules.Allow, later,
+		)
 	case !rules.free() && made && !p.version.before(9, 2):
-		c.add(deploy.Warn, rules.setFree(), "Proxmox VE 9.2 may refuse any tag of a new VM where the datacenter options do not let users set any (user-allow is %s)", rules.Allow)
+		c.add(
+			deploy.Warn, rules.setFree(),
+			"Proxmox VE 9.2 may refuse any tag of a new VM where the datacenter options do not let users set any "+
+				"(user-allow is %s)",
+			rules.Allow,
+		)
 	case !rules.free() && p.req.Name == "":
-		c.add(deploy.Warn, rules.setFree(), "a cluster's name is a tag of its VMs, and the datacenter options let the token set only some (user-allow is %s)", rules.Allow)
+		c.add(
+			deploy.Warn, rules.setFree(),
+			"a cluster's name is a tag of its VMs, and the datacenter options let the token set only some (user-allow "+
+				"is %s)",
+			rules.Allow,
+		)
 	}
 	return c.done("nothing forbids %s", strings.Join(wanted, ", "))
 }

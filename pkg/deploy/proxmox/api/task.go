@@ -22,7 +22,8 @@ var taskPolls = wait.Backoff{First: 40 * time.Millisecond, Max: time.Second, Fac
 const (
 	// maxTaskWait bounds the wait for one task.
 	maxTaskWait = 30 * time.Minute
-	// maxManagerWait bounds the wait for what was asked of the HA manager, which looks at its requests every ten seconds.
+	// maxManagerWait bounds the wait for what was asked of the HA manager, which looks at its requests every ten
+	// seconds.
 	maxManagerWait = 5 * time.Minute
 )
 
@@ -58,7 +59,9 @@ func (e *TaskError) Is(target error) bool {
 func (e *TaskError) Hint() string {
 	switch {
 	case errors.Is(e, ErrLocked):
-		return fmt.Sprintf("wait for what holds the lock; if nothing does any more, on %s: qm unlock %s", e.Hypervisor, e.ID)
+		return fmt.Sprintf(
+			"wait for what holds the lock; if nothing does any more, on %s: qm unlock %s", e.Hypervisor, e.ID,
+		)
 	case strings.Contains(e.ExitStatus, "/etc/pve/") && strings.Contains(e.ExitStatus, "Permission denied"):
 		return "the hypervisors have no quorum: bring the others back, then repeat it (pvecm status)"
 	}
@@ -107,10 +110,14 @@ func (c *Client) run(ctx context.Context, method, path string, query url.Values,
 func (c *Client) awaitManager(ctx context.Context, upid, want string) error {
 	parts := strings.Split(upid, ":")
 	path := "/nodes/" + url.PathEscape(parts[1]) + "/qemu/" + url.PathEscape(parts[6]) + "/status/current"
-	ctx, cancel := context.WithTimeoutCause(ctx, maxManagerWait, fmt.Errorf("it is not %s after %s", want, maxManagerWait))
+	ctx, cancel := context.WithTimeoutCause(
+		ctx, maxManagerWait, fmt.Errorf("it is not %s after %s", want, maxManagerWait),
+	)
 	defer cancel()
 	if _, err := c.awaitStatus(ctx, path, want); err != nil {
-		return progress.WithHint(fmt.Errorf("waiting for the HA manager to have VM %s on %s %s: %w", parts[6], parts[1], want, err),
+		return progress.WithHint(fmt.Errorf(
+			"waiting for the HA manager to have VM %s on %s %s: %w", parts[6], parts[1], want, err,
+		),
 			"look at what it does on any hypervisor: ha-manager status")
 	}
 	return nil
@@ -213,7 +220,8 @@ func (c *Client) ReportWarnings(ctx context.Context, hypervisors []string, vmids
 		tasks, err := c.listTasks(ctx, hypervisors[i], url.Values{"errors": {"1"}, "limit": {"500"}}, since.Add(skew))
 		for _, t := range slices.Backward(tasks) { // the oldest first
 			parts := strings.Split(t.UPID, ":")
-			if vmid, convErr := strconv.Atoi(parts[min(6, len(parts)-1)]); convErr != nil || !slices.Contains(vmids, vmid) || !warned(t.Status) {
+			if vmid, convErr := strconv.Atoi(parts[min(6, len(parts)-1)]); convErr != nil ||
+				!slices.Contains(vmids, vmid) || !warned(t.Status) {
 				continue
 			}
 			found[i] = append(found[i], warning{t.UPID, strings.Join(warningsIn(c.logOrReason(ctx, t.UPID)), "; ")})

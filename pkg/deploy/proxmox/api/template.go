@@ -2,10 +2,11 @@ package api
 
 import (
 	"fmt"
-	"hive-test/pkg/deploy"
 	"slices"
 	"strconv"
 	"strings"
+
+	"hive-test/pkg/deploy"
 )
 
 // before tells whether the version is older than major.minor; an unreadable one is not.
@@ -35,12 +36,21 @@ func (p *preflight) templateFits(vm VM, users string, c *check) {
 // templateReach looks at what a clone on another hypervisor needs. Where the template's storage is not shared it is
 // cloned beside it first, onto the datastore of that name there, and then migrated.
 func (p *preflight) templateReach(vm VM, c *check) {
-	away := slices.DeleteFunc(p.usable(), func(t target) bool { return p.templateOf(t) != vm.VMID || t.spec.Name == vm.Hypervisor })
+	away := slices.DeleteFunc(
+		p.usable(), func(t target) bool { return p.templateOf(t) != vm.VMID || t.spec.Name == vm.Hypervisor },
+	)
 	if len(away) == 0 {
 		return
 	}
-	if i := slices.IndexFunc(p.hosts, func(h Hypervisor) bool { return h.Name == vm.Hypervisor }); i >= 0 && !p.hosts[i].Online {
-		c.add(deploy.Fail, fmt.Sprintf("start %s, or set template_vmid of the other hypervisors to templates of their own", vm.Hypervisor), "template %d is on %s, which is offline", vm.VMID, vm.Hypervisor)
+	if i := slices.IndexFunc(
+		p.hosts, func(h Hypervisor) bool { return h.Name == vm.Hypervisor },
+	); i >= 0 && !p.hosts[i].Online {
+		c.add(
+			deploy.Fail,
+			fmt.Sprintf("start %s, or set template_vmid of the other hypervisors to templates of their "+
+				"own", vm.Hypervisor),
+			"template %d is on %s, which is offline", vm.VMID, vm.Hypervisor,
+		)
 		return
 	}
 	storages, err := p.api.Storages(p.ctx, vm.Hypervisor)
@@ -51,7 +61,11 @@ func (p *preflight) templateReach(vm VM, c *check) {
 	there := target{storages: storages}
 	for _, t := range away {
 		if _, found := there.storage(t.spec.Datastore); !found {
-			c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("set datastore_id of hypervisor {host} to a storage that %s has too (%s), or its template_vmid to a template of its own", vm.Hypervisor, there.storageNames("images")),
+			c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf(
+				"set datastore_id of hypervisor {host} to a storage that %s has too (%s), or its template_vmid to a "+
+					"template of its own",
+				vm.Hypervisor, there.storageNames("images"),
+			),
 				"template %d, for {host}, is on %s, which has no storage %s to clone it onto", vm.VMID, vm.Hypervisor, t.spec.Datastore)
 		}
 	}

@@ -10,11 +10,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"hive-test/pkg/deploy"
 	"net"
 	"net/url"
 	"os"
 	"strings"
+
+	"hive-test/pkg/deploy"
 )
 
 // tlsConfig verifies the server by the system's roots, by one CA file or by the certificate's own fingerprint.

@@ -26,11 +26,14 @@ var (
 
 // retry does something that may be done twice until it ends well, fails in a way that does not pass, or was tried often
 // enough; it calls again, if it is set, before each further try. It returns how often it has tried.
-func (p patience) retry(ctx context.Context, passing func(error) bool, again func(try int, after time.Duration), do func() error) (tries int, err error) {
+func (p patience) retry(
+	ctx context.Context, passing func(error) bool, again func(try int, after time.Duration), do func() error,
+) (tries int, err error) {
 	begun, pause := time.Now(), p.wait
 	for try := 1; ; try++ {
 		err := do()
-		if err == nil || try == p.tries || ctx.Err() != nil || !passing(err) || p.budget > 0 && time.Since(begun)+pause > p.budget {
+		if err == nil || try == p.tries || ctx.Err() != nil || !passing(err) ||
+			p.budget > 0 && time.Since(begun)+pause > p.budget {
 			return try, err
 		}
 		if again != nil {

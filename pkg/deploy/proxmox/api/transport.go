@@ -135,7 +135,8 @@ func (t *transport) apiError(req *http.Request, resp *http.Response, body []byte
 	if reason == "" {
 		reason = strings.TrimSpace(strings.TrimPrefix(resp.Status, fmt.Sprint(resp.StatusCode)))
 	}
-	wordless := resp.StatusCode == http.StatusInternalServerError && (reason == "" || reason == http.StatusText(resp.StatusCode))
+	wordless := resp.StatusCode == http.StatusInternalServerError &&
+		(reason == "" || reason == http.StatusText(resp.StatusCode))
 	if reason == "" {
 		reason = http.StatusText(resp.StatusCode)
 	}

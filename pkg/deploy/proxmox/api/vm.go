@@ -31,9 +31,10 @@ func (v Version) Major() int {
 // Hypervisor is a Proxmox VE host as the cluster sees it. Sizes are bytes; they and CPUs are 0 when the host is
 // offline, unknown, or the token may not see them.
 type Hypervisor struct {
-	Name                    string
-	Online                  bool // the others do not miss it
-	Unknown                 bool // it is online, and tells nothing of itself, as for some seconds after its daemons began
+	Name   string
+	Online bool // the others do not miss it
+	// it is online, and tells nothing of itself, as for some seconds after its daemons began
+	Unknown                 bool
 	CPUs                    int
 	MemoryTotal, MemoryUsed uint64
 }
@@ -51,8 +52,9 @@ type VM struct {
 	CPUs       int
 	Memory     uint64 // configured, in bytes
 
-	Created      time.Time // zero: it does not say; of a clone it may be when its template was made
-	Machine      string    // the UUID of its SMBIOS: a VM that is made anew under the same id has another; empty: it has none
+	Created time.Time // zero: it does not say; of a clone it may be when its template was made
+	// the UUID of its SMBIOS: a VM that is made anew under the same id has another; empty: it has none
+	Machine      string
 	Description  string
 	Lock         string // empty, or why the VM is locked, such as backup
 	Protection   bool
@@ -108,7 +110,10 @@ func (c *Client) Hypervisors(ctx context.Context) ([]Hypervisor, error) {
 	}
 	hosts := make([]Hypervisor, len(rows))
 	for i, r := range rows {
-		hosts[i] = Hypervisor{Name: r.Node, Online: r.Status != "offline", Unknown: r.Status == "unknown", CPUs: r.MaxCPU.int(), MemoryTotal: r.MaxMem.bytes(), MemoryUsed: r.Mem.bytes()}
+		hosts[i] = Hypervisor{
+			Name: r.Node, Online: r.Status != "offline", Unknown: r.Status == "unknown", CPUs: r.MaxCPU.int(),
+			MemoryTotal: r.MaxMem.bytes(), MemoryUsed: r.Mem.bytes(),
+		}
 	}
 	slices.SortFunc(hosts, func(a, b Hypervisor) int { return strings.Compare(a.Name, b.Name) })
 	return hosts, nil
@@ -135,8 +140,9 @@ func (c *Client) VMs(ctx context.Context) ([]VM, error) {
 	vms := make([]VM, len(rows))
 	for i, r := range rows {
 		vms[i] = VM{
-			VMID: r.VMID.int(), Name: string(r.Name), Hypervisor: r.Node, Type: r.Type, Status: r.Status, Template: r.Template.bool(),
-			Tags: splitTags(string(r.Tags)), Pool: string(r.Pool), CPUs: r.MaxCPU.int(), Memory: r.MaxMem.bytes(),
+			VMID: r.VMID.int(), Name: string(r.Name), Hypervisor: r.Node, Type: r.Type, Status: r.Status,
+			Template: r.Template.bool(),
+			Tags:     splitTags(string(r.Tags)), Pool: string(r.Pool), CPUs: r.MaxCPU.int(), Memory: r.MaxMem.bytes(),
 		}
 	}
 	slices.SortFunc(vms, func(a, b VM) int { return a.VMID - b.VMID })
@@ -194,8 +200,10 @@ func configured(hypervisor string, vmid int, config map[string]text) VM {
 	return VM{
 		VMID: vmid, Name: string(config["name"]), Hypervisor: hypervisor, Type: "qemu",
 		Template: config["template"] == "1", Tags: splitTags(string(config["tags"])), Lock: string(config["lock"]),
-		Created: createdOf(string(config["meta"])), Machine: property(string(config["smbios1"]))["uuid"], Description: string(config["description"]), Protection: config["protection"] == "1",
-		AgentEnabled: agentEnabled(string(config["agent"])), NICs: nics(config), Disks: disks(config), Static: statics(config),
+		Created: createdOf(string(config["meta"])), Machine: property(string(config["smbios1"]))["uuid"],
+		Description: string(config["description"]), Protection: config["protection"] == "1",
+		AgentEnabled: agentEnabled(string(config["agent"])), NICs: nics(config), Disks: disks(config),
+		Static:   statics(config),
 		Storages: storagesOf(config), Snippets: snippetsOf(config), Serial: hasSerial(config),
 	}
 }
@@ -322,7 +330,8 @@ func statics(config map[string]text) []netip.Addr {
 func (c *Client) CheckID(ctx context.Context, vmid int) (free bool, err error) {
 	var id text
 	err = c.get(ctx, "/cluster/nextid", url.Values{"vmid": {strconv.Itoa(vmid)}}, &id)
-	if api, ok := errors.AsType[*APIError](err); ok && api.Status == 400 && strings.Contains(api.Errors["vmid"], "already exists") {
+	if api, ok := errors.AsType[*APIError](err); ok && api.Status == 400 &&
+		strings.Contains(api.Errors["vmid"], "already exists") {
 		return false, nil
 	}
 	return err == nil, err

@@ -32,7 +32,8 @@ func planOf(plan opentofu.Plan, made []opentofu.Resource) deploy.Plan {
 	var p deploy.Plan
 	for _, c := range plan.Changes {
 		change := deploy.Change{
-			Address: c.Address, Node: nodeOf(c.Address), Action: deploy.Action(c.Action), VM: c.Type == vmType, Reason: c.Reason,
+			Address: c.Address, Node: nodeOf(c.Address), Action: deploy.Action(c.Action), VM: c.Type == vmType,
+			Reason: c.Reason,
 		}
 		change.Unfinished = change.Action == deploy.Replace && c.Reason == "tainted"
 		change.Vanished = change.VM && change.Action == deploy.Create && holds(made, change.Node)
@@ -41,7 +42,8 @@ func planOf(plan opentofu.Plan, made []opentofu.Resource) deploy.Plan {
 				change.Attributes = append(change.Attributes, deploy.Attribute(a))
 			}
 		}
-		change.Restarts = change.VM && change.Action == deploy.Update && slices.ContainsFunc(change.Attributes, restarts)
+		change.Restarts = change.VM && change.Action == deploy.Update &&
+			slices.ContainsFunc(change.Attributes, restarts)
 		p.Changes = append(p.Changes, change)
 	}
 	deploy.SortChanges(p.Changes)
@@ -56,7 +58,9 @@ func holds(made []opentofu.Resource, node string) bool {
 // seen reports whether an attribute is only ever read from the guest.
 func seen(name string) bool {
 	top, _, _ := strings.Cut(name, ".")
-	return slices.Contains([]string{"ipv4_addresses", "ipv6_addresses", "network_interface_names", "mac_addresses"}, top)
+	return slices.Contains(
+		[]string{"ipv4_addresses", "ipv6_addresses", "network_interface_names", "mac_addresses"}, top,
+	)
 }
 
 // restarts reports whether a change of the attribute takes effect with a restart only. What is not known to be harmless

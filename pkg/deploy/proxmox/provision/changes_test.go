@@ -10,12 +10,15 @@ import (
 )
 
 func planned(action, reason, kind, node string, attributes ...opentofu.Attribute) opentofu.Change {
-	return opentofu.Change{Address: kind + `.node["` + node + `"]`, Type: kind, Action: action, Reason: reason, Attributes: attributes}
+	return opentofu.Change{
+		Address: kind + `.node["` + node + `"]`, Type: kind, Action: action, Reason: reason, Attributes: attributes,
+	}
 }
 
 func TestWhatAPlanMeansForNodes(t *testing.T) {
 	p := planOf(opentofu.Plan{Changes: []opentofu.Change{
-		planned("create", "", vmType, "a-1"), planned("create", "", vmType, "a-2"), planned("update", "", vmType, "a-3"),
+		planned("create", "", vmType, "a-1"), planned("create", "", vmType, "a-2"),
+		planned("update", "", vmType, "a-3"),
 		planned("replace", "tainted", vmType, "a-4"), planned("replace", "cannot_update", fileType, "a-5"),
 		planned("delete", "delete_because_each_key", vmType, "a-6"),
 	}}, []opentofu.Resource{{Type: vmType, Key: "a-2"}, {Type: vmType, Key: "a-3"}, {Type: fileType, Key: "a-1"}})
@@ -47,7 +50,12 @@ func TestWhatNeedsARestart(t *testing.T) {
 		"ipv4_addresses": false, // what the guest tells is no change
 	} {
 		for action, restarts := range map[string]bool{"update": want, "replace": false} {
-			p := planOf(opentofu.Plan{Changes: []opentofu.Change{planned(action, "", vmType, "a-1", opentofu.Attribute{Name: name, Before: "a", After: "b"})}}, nil)
+			p := planOf(
+				opentofu.Plan{Changes: []opentofu.Change{planned(action, "", vmType, "a-1", opentofu.Attribute{
+					Name: name, Before: "a", After: "b",
+				})}},
+				nil,
+			)
 			if got := p.Changes[0].Restarts; got != restarts {
 				t.Errorf("%s of %s restarts: %v", action, name, got)
 			}

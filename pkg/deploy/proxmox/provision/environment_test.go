@@ -45,9 +45,13 @@ func TestBundleHoldsTheCAAndTheSystems(t *testing.T) {
 	system := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("theirs")})
 	write(t, filepath.Join(dir, "ca.pem"), string(ca))
 	write(t, filepath.Join(dir, "system.pem"), string(system))
-	work, env := environmentOf(t, Options{CAFile: filepath.Join(dir, "ca.pem"), Tofu: opentofu.Options{Env: []string{"SSL_CERT_FILE=" + filepath.Join(dir, "system.pem")}}})
+	work, env := environmentOf(t, Options{
+		CAFile: filepath.Join(dir, "ca.pem"),
+		Tofu:   opentofu.Options{Env: []string{"SSL_CERT_FILE=" + filepath.Join(dir, "system.pem")}},
+	})
 	got, err := os.ReadFile(env["SSL_CERT_FILE"])
-	if err != nil || env["SSL_CERT_FILE"] != filepath.Join(work, "ca-bundle.pem") || !bytes.Equal(got, append(ca, system...)) {
+	if err != nil || env["SSL_CERT_FILE"] != filepath.Join(work, "ca-bundle.pem") ||
+		!bytes.Equal(got, append(ca, system...)) {
 		t.Errorf("%v\n%s", err, got)
 	}
 	fetched := Options{CAFile: "/nonexistent", FetchCA: func(context.Context) string { return filepath.Join(dir, "ca.pem") }, Tofu: opentofu.Options{Env: []string{"SSL_CERT_FILE=" + filepath.Join(dir, "system.pem")}}}
@@ -56,7 +60,10 @@ func TestBundleHoldsTheCAAndTheSystems(t *testing.T) {
 		t.Errorf("one that is fetched: %v\n%s", err, got)
 	}
 	write(t, filepath.Join(dir, "ca.pem"), "nothing of the kind")
-	if _, err := New(Options{CAFile: filepath.Join(dir, "ca.pem")}).environment(dir, filepath.Join(dir, "ca.pem")); err == nil || !strings.Contains(err.Error(), "no certificate") {
+	if _, err := New(Options{CAFile: filepath.Join(
+		dir, "ca.pem",
+	)}).environment(dir, filepath.Join(dir, "ca.pem")); err == nil ||
+		!strings.Contains(err.Error(), "no certificate") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -80,7 +80,8 @@ func (p *Provisioner) warnOfKeychain() {
 	if p.options.CAFile != "" && !p.options.Insecure && runtime.GOOS == "darwin" {
 		p.options.Tofu.Sink.Emit(progress.Event{
 			Time: time.Now().UTC(), Kind: progress.Warning,
-			Message: "on macOS the provider trusts the keychain only", Hint: "add the CA to the keychain: " + p.options.CAFile,
+			Message: "on macOS the provider trusts the keychain only",
+			Hint:    "add the CA to the keychain: " + p.options.CAFile,
 		})
 	}
 }
@@ -180,7 +181,9 @@ func (p *Provisioner) Down(ctx context.Context, request deploy.Request) error {
 	err = tofu.Retry(ctx, passing, func() error {
 		err := run.Destroy(ctx, v, request.Refresh)
 		if !request.Refresh && gone(err) {
-			sink.Emit(progress.Event{Kind: progress.Info, Message: "some VMs are gone already: destroying what is left"})
+			sink.Emit(progress.Event{
+				Kind: progress.Info, Message: "some VMs are gone already: destroying what is left",
+			})
 			err = run.Destroy(ctx, v, true)
 		}
 		return err

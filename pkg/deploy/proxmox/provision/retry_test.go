@@ -29,22 +29,78 @@ func TestWhatPasses(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"VM lock":       {failure("tofu apply", `task "UPID:pve1:0:0:0:qmstart:20001:root@pam!x:" failed to complete with exit code: can't lock file '/var/lock/qemu-server/lock-20001.conf' - got timeout`), true},
-		"wrapped":       {failure("tofu apply", "can't lock file '/var/lock/qemu-server/lock-20001.conf' - got\ntimeout"), true},
-		"storage lock":  {failure("tofu apply", `unable to create VM 20001 - can't lock file '/var/lock/pve-manager/pve-storage-local' - got timeout`), true},
-		"user.cfg lock": {failure("tofu apply", `can't add VM 362 to pool 'pp': cfs-lock 'file-user_cfg' error: got lock request timeout`), true},
-		"no worker":     {failure("tofu destroy", `error deleting VM: received an HTTP 500 response - Reason: got no worker upid - start worker failed`), true},
-		"node away":     {failure("tofu plan", `received an HTTP 595 response - Reason: No route to host`), true},
-		"proxy":         {failure("tofu destroy", `received an HTTP 502 response - Reason: Bad Gateway`), true},
-		"certificate":   {failure("tofu apply", `received an HTTP 596 response - Reason: Broken pipe`), true},
-		"lost answer":   {failure("tofu apply", `error starting VM: failed to perform HTTP POST request (path: nodes/pve1/qemu/20001/status/start) - Reason: Post "https://127.0.0.1:8006/api2/json/nodes/pve1/qemu/20001/status/start": EOF`), true},
-		"SSH refused":   {failure("tofu apply", `failed SSH handshake: read tcp 10.0.0.1:4711->10.0.0.2:22: read: connection reset by peer`), true},
+		"VM lock": {
+			failure(
+				"tofu apply",
+				`task "UPID:pve1:0:0:0:qmstart:20001:root@pam!x:" failed to complete with exit code: can't lock file '/var/lock/qemu-server/lock-20001.conf' - got timeout`,
+			),
+			true,
+		},
+		"wrapped": {
+			failure("tofu apply", "can't lock file '/var/lock/qemu-server/lock-20001.conf' - got\ntimeout"), true,
+		},
+		"storage lock": {
+			failure(
+				"tofu apply",
+				`unable to create VM 20001 - can't lock file '/var/lock/pve-manager/pve-storage-local' - got timeout`,
+			),
+			true,
+		},
+		"user.cfg lock": {
+			failure(
+				"tofu apply", `can't add VM 362 to pool 'pp': cfs-lock 'file-user_cfg' error: got lock request timeout`,
+			),
+			true,
+		},
+		"no worker": {
+			failure(
+				"tofu destroy",
+				`error deleting VM: received an HTTP 500 response - Reason: got no worker upid - start worker failed`,
+			),
+			true,
+		},
+		"node away":   {failure("tofu plan", `received an HTTP 595 response - Reason: No route to host`), true},
+		"proxy":       {failure("tofu destroy", `received an HTTP 502 response - Reason: Bad Gateway`), true},
+		"certificate": {failure("tofu apply", `received an HTTP 596 response - Reason: Broken pipe`), true},
+		"lost answer": {
+			failure(
+				"tofu apply",
+				`error starting VM: failed to perform HTTP POST request (path: nodes/pve1/qemu/20001/status/start) - Reason: Post "https://127.0.0.1:8006/api2/json/nodes/pve1/qemu/20001/status/start": EOF`,
+			),
+			true,
+		},
+		"SSH refused": {
+			failure(
+				"tofu apply",
+				`failed SSH handshake: read tcp 10.0.0.1:4711->10.0.0.2:22: read: connection reset by peer`,
+			),
+			true,
+		},
 
-		"id taken":          {failure("tofu apply", `received an HTTP 500 response - Reason: unable to create VM 20001 - VM 20001 already exists on node 'pve1'`), false},
-		"taken after lock":  {failure("tofu apply", "#1: can't lock file '/var/lock/qemu-server/lock-1.conf' - got timeout\n#2: VM 1 already exists on node 'pve1'"), false},
-		"guest ignores":     {failure("tofu destroy", `VM quit/powerdown failed - got timeout`), false},
-		"config lock":       {failure("tofu apply", `VM is locked (backup)`), false},
-		"no right":          {failure("tofu apply", `received an HTTP 403 response - Reason: Permission check failed (/vms/9002, VM.Allocate)`), false},
+		"id taken": {
+			failure(
+				"tofu apply",
+				`received an HTTP 500 response - Reason: unable to create VM 20001 - VM 20001 already exists on node 'pve1'`,
+			),
+			false,
+		},
+		"taken after lock": {
+			failure(
+				"tofu apply",
+				"#1: can't lock file '/var/lock/qemu-server/lock-1.conf' - got timeout\n#2: VM 1 already exists on "+
+					"node 'pve1'",
+			),
+			false,
+		},
+		"guest ignores": {failure("tofu destroy", `VM quit/powerdown failed - got timeout`), false},
+		"config lock":   {failure("tofu apply", `VM is locked (backup)`), false},
+		"no right": {
+			failure(
+				"tofu apply",
+				`received an HTTP 403 response - Reason: Permission check failed (/vms/9002, VM.Allocate)`,
+			),
+			false,
+		},
 		"one of two passes": {failure("tofu apply", `got no worker upid`, `storage 'fast' does not exist`), false},
 		"no quorum":         {failure("tofu apply", `cfs-lock 'file-user_cfg' error: no quorum!`), false},
 		"init":              {failure("tofu init", `connection reset by peer`), false},
@@ -99,7 +155,8 @@ func TestUpTriesAgain(t *testing.T) {
 		if want := []string{"ci-1-1", "ci-1-2", "ci-1-3"}; !slices.Equal(result.Created, want) || !result.Changed {
 			t.Errorf("one call made %+v", result)
 		}
-		if len(heal.tries) != 2 || !strings.Contains(heal.tries[0], "ci-1-2, ci-1-3") || !strings.Contains(heal.tries[1], "try 3 of 5") {
+		if len(heal.tries) != 2 || !strings.Contains(heal.tries[0], "ci-1-2, ci-1-3") ||
+			!strings.Contains(heal.tries[1], "try 3 of 5") {
 			t.Errorf("told: %q", heal.tries)
 		}
 
@@ -112,14 +169,17 @@ func TestUpTriesAgain(t *testing.T) {
 		}
 		_, err := b.provider.Up(t.Context(), b.request)
 		failure, ok := errors.AsType[*deploy.Failure](err)
-		if !ok || !strings.Contains(err.Error(), "after 5 tries: tofu apply failed: ci-1-2, ci-1-3: ") || !slices.Equal(failure.Missing, []string{"ci-1-2", "ci-1-3"}) {
+		if !ok || !strings.Contains(err.Error(), "after 5 tries: tofu apply failed: ci-1-2, ci-1-3: ") ||
+			!slices.Equal(failure.Missing, []string{"ci-1-2", "ci-1-3"}) {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
 func TestHintsNameTheHypervisor(t *testing.T) {
-	nodes := cluster.Nodes{{Name: "a-1", Hypervisor: "pve1"}, {Name: "a-2", Hypervisor: "pve2"}, {Name: "a-3", Hypervisor: "pve2"}}
+	nodes := cluster.Nodes{{Name: "a-1", Hypervisor: "pve1"}, {Name: "a-2", Hypervisor: "pve2"}, {
+		Name: "a-3", Hypervisor: "pve2",
+	}}
 	for _, row := range []struct {
 		text string
 		of   []string

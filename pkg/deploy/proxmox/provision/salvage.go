@@ -41,7 +41,8 @@ func salvageVariables(path string) (deploy.Recorded, error) {
 		return deploy.Recorded{}, fmt.Errorf("%s does not say whose VMs there are", path)
 	}
 	r := deploy.Recorded{
-		Name: cluster.Name(v.ClusterName), OwnerID: v.OwnerID, Endpoint: v.Endpoint, Pool: v.PoolID, CloudInit: v.CloudInit,
+		Name: cluster.Name(v.ClusterName), OwnerID: v.OwnerID, Endpoint: v.Endpoint, Pool: v.PoolID,
+		CloudInit: v.CloudInit,
 	}
 	for _, n := range v.Nodes {
 		r.Nodes = append(r.Nodes, cluster.Node{

@@ -31,8 +31,12 @@ const (
 func TestSalvageTellsWhoseTheVMsAre(t *testing.T) {
 	want := deploy.Recorded{
 		Name: "ci", OwnerID: "o1", Pool: "p", CloudInit: cluster.CloudInitSnippet,
-		Hypervisors: []cluster.Hypervisor{{Name: "pve1", Datastore: "fast", SnippetStore: "snips"}, {Name: "pve2", Datastore: "fast"}},
-		Nodes:       cluster.Nodes{{Name: "ci-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}, {Name: "ci-10", Index: 2, VMID: 20009, Hypervisor: "pve2"}},
+		Hypervisors: []cluster.Hypervisor{{Name: "pve1", Datastore: "fast", SnippetStore: "snips"}, {
+			Name: "pve2", Datastore: "fast",
+		}},
+		Nodes: cluster.Nodes{{Name: "ci-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}, {
+			Name: "ci-10", Index: 2, VMID: 20009, Hypervisor: "pve2",
+		}},
 	}
 	for _, tc := range []struct {
 		name     string
@@ -66,7 +70,9 @@ func TestSalvageTellsWhoseTheVMsAre(t *testing.T) {
 		if tc.endpoint != "" {
 			got.Hypervisors[1].SnippetStore = "" // the variables tell of it, the state of pve1 only
 		}
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(deploy.Recorded{}, "Endpoint"), cmpopts.EquateComparable(cluster.Node{})); diff != "" {
+		if diff := cmp.Diff(
+			want, got, cmpopts.IgnoreFields(deploy.Recorded{}, "Endpoint"), cmpopts.EquateComparable(cluster.Node{}),
+		); diff != "" {
 			t.Errorf("%s: %s", tc.name, diff)
 		}
 	}

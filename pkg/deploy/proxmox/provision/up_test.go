@@ -75,10 +75,16 @@ func newBench(t *testing.T, program string, nodes int) *bench {
 		t.Fatal(err)
 	}
 	for _, flavor := range []string{opentofu.OpenTofu, opentofu.Terraform} {
-		link(t, provider, filepath.Join(providerDir(mirror, flavor), "terraform-provider-proxmox_v"+module.ProviderVersion))
+		link(
+			t, provider,
+			filepath.Join(providerDir(mirror, flavor), "terraform-provider-proxmox_v"+module.ProviderVersion),
+		)
 	}
 	key := filepath.Join(root, "key")
-	write(t, key, "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0LXByaXZhdGUta2V5LWJvZHk\n-----END OPENSSH PRIVATE KEY-----\n")
+	write(
+		t, key,
+		"-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0LXByaXZhdGUta2V5LWJvZHk\n-----END OPENSSH PRIVATE KEY-----\n",
+	)
 	if err := os.MkdirAll(b.host, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +95,8 @@ func newBench(t *testing.T, program string, nodes int) *bench {
 	b.options = Options{
 		Tofu: opentofu.Options{
 			Find: opentofu.FindOptions{Explicit: program, Env: env, CacheDir: filepath.Join(root, "cache")}, Env: env,
-			ProviderMirror: mirror, CacheDir: filepath.Join(root, "cache"), OwnerID: root, LogPath: filepath.Join(root, "tofu.log"), Sink: b.events,
+			ProviderMirror: mirror, CacheDir: filepath.Join(root, "cache"), OwnerID: root,
+			LogPath: filepath.Join(root, "tofu.log"), Sink: b.events,
 		},
 		Endpoint: "https://fake.invalid" + b.host, Token: testToken, SSHUser: "root", SSHPrivateKeyPath: key,
 	}
@@ -99,17 +106,26 @@ func newBench(t *testing.T, program string, nodes int) *bench {
 }
 
 func providerDir(mirror, flavor string) string {
-	registry := map[string]string{opentofu.OpenTofu: "registry.opentofu.org", opentofu.Terraform: "registry.terraform.io"}
-	return filepath.Join(mirror, registry[flavor], module.ProviderSource, module.ProviderVersion, runtime.GOOS+"_"+runtime.GOARCH)
+	registry := map[string]string{
+		opentofu.OpenTofu: "registry.opentofu.org", opentofu.Terraform: "registry.terraform.io",
+	}
+	return filepath.Join(
+		mirror, registry[flavor], module.ProviderSource, module.ProviderVersion, runtime.GOOS+"_"+runtime.GOARCH,
+	)
 }
 
 func testRequest(dir string, nodes int) deploy.Request {
 	r := deploy.Request{
-		Dir: dir, Name: "ci-1", Owner: cluster.Owner{ID: "0f1e2d3c"}, Pool: "ci", SSHPublicKey: "ssh-ed25519 AAAA somebody\n",
+		Dir: dir, Name: "ci-1", Owner: cluster.Owner{ID: "0f1e2d3c"}, Pool: "ci",
+		SSHPublicKey: "ssh-ed25519 AAAA somebody\n",
 		Spec: cluster.Spec{
-			Deployer: cluster.DeployerProxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 2048, DiskSizeGB: 8, OSImage: "local:iso/debian.img",
+			Deployer: cluster.DeployerProxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 2048, DiskSizeGB: 8,
+			OSImage:          "local:iso/debian.img",
 			ManagementBridge: "vmbr0", DataBridge: "vmbr1", SSHUser: "tf-user",
-			Hypervisors: []cluster.Hypervisor{{Name: "pve1", Address: "127.0.0.1", Port: 2201, Datastore: "fast", SnippetStore: "snips"}, {Name: "pve2"}},
+			Hypervisors: []cluster.Hypervisor{
+				{Name: "pve1", Address: "127.0.0.1", Port: 2201, Datastore: "fast", SnippetStore: "snips"},
+				{Name: "pve2"},
+			},
 		},
 	}
 	for i := range nodes {
@@ -212,7 +228,8 @@ func made(t *testing.T, b *bench) {
 	}
 	want := map[string]any{
 		"name": "ci-1-2", "node": "pve2", "description": "Managed by Terraform - cluster: ci-1 - owner: 0f1e2d3c",
-		"tags": []any{"ci-1", "hive", "hive-test", "terraform"}, "macs": []any{"BC:24:11:00:00:01", "BC:24:11:00:01:01"},
+		"tags":   []any{"ci-1", "hive", "hive-test", "terraform"},
+		"macs":   []any{"BC:24:11:00:00:01", "BC:24:11:00:01:01"},
 		"memory": 2048.0, "wait_disabled": true, "pool": "ci",
 	}
 	if diff := cmp.Diff(want, vm); diff != "" {
@@ -269,7 +286,9 @@ func refused(t *testing.T, b *bench) {
 		got = append(got, string(c.Action)+" "+c.Node)
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff([]string{"delete ci-1-3", "delete ci-1-3", "replace ci-1-1", "replace ci-1-2"}, got); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"delete ci-1-3", "delete ci-1-3", "replace ci-1-1", "replace ci-1-2"}, got,
+	); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"9001", "9002", "9003"}, b.vms()); diff != "" {
@@ -289,7 +308,8 @@ func restarted(t *testing.T, b *bench) {
 		t.Fatalf("got %v", err)
 	}
 	const want = "update ci-1-1 (memory.dedicated 2048 -> 4096, needs a restart)"
-	if len(refusal.Changes) != 3 || refusal.Changes[0].String() != want || !strings.Contains(refusal.Hint(), "--allow-restart") {
+	if len(refusal.Changes) != 3 || refusal.Changes[0].String() != want ||
+		!strings.Contains(refusal.Hint(), "--allow-restart") {
 		t.Errorf("refused: %v; hint: %s", refusal, refusal.Hint())
 	}
 	b.request.Allow.Restart = true
@@ -313,7 +333,10 @@ func left(t *testing.T, b *bench) {
 
 func renewed(t *testing.T, b *bench) {
 	for _, flavor := range []string{opentofu.OpenTofu, opentofu.Terraform} {
-		write(t, filepath.Join(providerDir(b.options.Tofu.ProviderMirror, flavor), "README"), "other content, so other checksums")
+		write(
+			t, filepath.Join(providerDir(b.options.Tofu.ProviderMirror, flavor), "README"),
+			"other content, so other checksums",
+		)
 	}
 	if result := b.up(); result.Changed || result.Seconds["init"] == 0 {
 		t.Errorf("%+v", result)
@@ -460,7 +483,11 @@ func deaf(t *testing.T, b *bench) {
 
 func failed(t *testing.T, b *bench) {
 	bad := filepath.Join(b.host, "fail-ci-1-2")
-	write(t, bad, "All attempts fail:\n#1: error creating VM: received an HTTP 403 response - Reason: Permission\ncheck failed (/vms/9002, VM.Allocate)")
+	write(
+		t, bad,
+		"All attempts fail:\n#1: error creating VM: received an HTTP 403 response - Reason: Permission\ncheck failed "+
+			"(/vms/9002, VM.Allocate)",
+	)
 	result, err := b.provider.Up(t.Context(), b.request)
 	failure, ok := errors.AsType[*deploy.Failure](err)
 	if !ok {
@@ -483,7 +510,8 @@ func failed(t *testing.T, b *bench) {
 	var checked deploy.Plan
 	again := b.request
 	again.Check = func(_ context.Context, p deploy.Plan) error { checked = p; return nil }
-	if result, err = b.provider.Up(t.Context(), again); err != nil || !slices.Equal(result.Created, []string{"ci-1-2"}) {
+	if result, err = b.provider.Up(t.Context(), again); err != nil ||
+		!slices.Equal(result.Created, []string{"ci-1-2"}) {
 		t.Errorf("second up: %+v %v", result, err)
 	}
 	if len(checked.Changes) != 1 || !checked.Changes[0].Unfinished {
@@ -495,7 +523,10 @@ func failed(t *testing.T, b *bench) {
 // it was.
 func leftLock(t *testing.T, b *bench) {
 	left := filepath.Join(b.request.Dir, ".terraform.tfstate.lock.info")
-	write(t, left, `{"ID":"5d0a9c2e-1111-2222-3333-444444444444","Operation":"OperationTypeApply","Who":"somebody@elsewhere","Version":"1.12.0","Created":"2026-01-02T03:04:05Z","Path":"../terraform.tfstate"}`)
+	write(
+		t, left,
+		`{"ID":"5d0a9c2e-1111-2222-3333-444444444444","Operation":"OperationTypeApply","Who":"somebody@elsewhere","Version":"1.12.0","Created":"2026-01-02T03:04:05Z","Path":"../terraform.tfstate"}`,
+	)
 	if result := b.up(); len(result.Created) != 0 {
 		t.Errorf("up made %v", result.Created)
 	}
@@ -515,7 +546,11 @@ func TestClustersShareOneProvider(t *testing.T) {
 		b := newBench(t, program, 1)
 		// A mirror that the user has configured for tofu is treated as the registry is.
 		root := filepath.Dir(b.host)
-		write(t, filepath.Join(root, ".terraformrc"), fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", b.options.Tofu.ProviderMirror))
+		write(
+			t, filepath.Join(root, ".terraformrc"),
+			fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  "+
+				"}\n}\n", b.options.Tofu.ProviderMirror),
+		)
 		b.options.Tofu.ProviderMirror = ""
 		b.provider = New(b.options)
 		var both sync.WaitGroup

@@ -105,12 +105,15 @@ func nodeVariables(r deploy.Request) ([]nodeVariable, error) {
 			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor,
 			ManagementMAC: strings.ToUpper(n.ManagementMAC), DataMAC: strings.ToUpper(n.DataMAC),
 			DatastoreID: host.Datastore, SnippetStore: host.SnippetStore,
-			TemplateVMID: n.Template, TemplateNode: n.TemplateHypervisor, DiskInterface: cmp.Or(n.TemplateDisk, defaultDisk),
+			TemplateVMID: n.Template, TemplateNode: n.TemplateHypervisor,
+			DiskInterface:     cmp.Or(n.TemplateDisk, defaultDisk),
 			ManagementAddress: address(n.StaticManagement), DataAddress: address(n.StaticData),
 		})
 	}
 	if len(r.Nodes) != r.Spec.NodeCount {
-		faults = append(faults, fmt.Errorf("%d nodes are reserved where %d are asked for", len(r.Nodes), r.Spec.NodeCount))
+		faults = append(
+			faults, fmt.Errorf("%d nodes are reserved where %d are asked for", len(r.Nodes), r.Spec.NodeCount),
+		)
 	}
 	return list, errors.Join(faults...)
 }

@@ -46,7 +46,8 @@ func TestVariablesNameWhatIsMissing(t *testing.T) {
 	r.Nodes[1].VMID = 0
 	r.Spec.NodeCount = 4
 	_, err := newVariables(r, "")
-	if err == nil || !strings.Contains(err.Error(), "ci-1-2") || !strings.Contains(err.Error(), "3 nodes are reserved where 4") {
+	if err == nil || !strings.Contains(err.Error(), "ci-1-2") ||
+		!strings.Contains(err.Error(), "3 nodes are reserved where 4") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -111,7 +111,9 @@ func (o *options) spawn(ctx context.Context, std Streams) error {
 	defer stop()
 	line, err := bufio.NewReader(r).ReadString('\n')
 	if line = strings.TrimSpace(line); line == "ready" {
-		fmt.Fprintf(std.Err, "simulated Proxmox VE %s started (pid %d, log %s)\n", o.version, cmd.Process.Pid, log.Name())
+		fmt.Fprintf(
+			std.Err, "simulated Proxmox VE %s started (pid %d, log %s)\n", o.version, cmd.Process.Pid, log.Name(),
+		)
 		return cmd.Process.Release()
 	}
 	_ = cmd.Wait()
@@ -129,8 +131,10 @@ func (o *options) serveArgs() []string {
 		"pve", "serve", "--clusters-dir", o.clustersDir, "--hosts", o.hosts, "--pve-version", o.version,
 		"--hypervisors", strconv.Itoa(o.hypervisors), "--node-cores", strconv.Itoa(o.nodeCores),
 		"--node-memory-gb", strconv.Itoa(o.nodeMemoryGB), "--node-storage-gb", strconv.Itoa(o.nodeStoreGB),
-		"--task-duration", o.taskDuration.String(), "--boot-delay", o.bootDelay.String(), "--auth-delay", o.authDelay.String(),
-		"--agent-timeout", o.agentTimeout.String(), "--resources-lag", o.resourcesLag.String(), "--ha-delay", o.haDelay.String(), "--idle", o.idle.String(),
+		"--task-duration", o.taskDuration.String(), "--boot-delay", o.bootDelay.String(), "--auth-delay",
+		o.authDelay.String(),
+		"--agent-timeout", o.agentTimeout.String(), "--resources-lag", o.resourcesLag.String(), "--ha-delay",
+		o.haDelay.String(), "--idle", o.idle.String(),
 		"--ready-fd", "3",
 	}
 	if o.faults != "" {
@@ -207,7 +211,9 @@ func (o *options) heal(ctx context.Context) error {
 	if err != nil || info == nil {
 		return err
 	}
-	m, err := host.NewManager(ctx, host.Options{Kind: host.Kind(info.HostsKind), Dir: filepath.Join(o.dir, "hosts"), Self: o.self})
+	m, err := host.NewManager(ctx, host.Options{
+		Kind: host.Kind(info.HostsKind), Dir: filepath.Join(o.dir, "hosts"), Self: o.self,
+	})
 	if err != nil {
 		return fmt.Errorf("clean up after a crashed simulator: %w", err)
 	}
@@ -229,7 +235,8 @@ func (o *options) require() (*Info, error) {
 		}
 	}
 	if info == nil {
-		return nil, fmt.Errorf("not running: start it with hive-sim pve start --clusters-dir %s", remote.Quote(o.clustersDir))
+		return nil,
+			fmt.Errorf("not running: start it with hive-sim pve start --clusters-dir %s", remote.Quote(o.clustersDir))
 	}
 	return info, nil
 }

@@ -75,7 +75,10 @@ func (o *options) checkID() error {
 	case copied && o.id != "":
 		return fmt.Errorf("%w: %s is a copy of %s", errAnother, o.dir, i.path)
 	case copied:
-		return fmt.Errorf("%s is a copy of another simulator, %s: remove it with hive-sim pve stop --wipe --clusters-dir %s", o.dir, i.path, remote.Quote(o.clustersDir))
+		return fmt.Errorf(
+			"%s is a copy of another simulator, %s: remove it with hive-sim pve stop --wipe --clusters-dir %s", o.dir,
+			i.path, remote.Quote(o.clustersDir),
+		)
 	case o.id == "" || o.id == i.id:
 		return nil
 	}

@@ -102,13 +102,21 @@ func parse(command string, args []string, std Streams) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("hive-sim pve "+command, flag.ContinueOnError)
 	f.SetOutput(std.Err)
-	f.StringVar(&o.clustersDir, "clusters-dir", "clusters", "directory of the clusters; the simulator lives in its .sim")
+	f.StringVar(
+		&o.clustersDir, "clusters-dir", "clusters", "directory of the clusters; the simulator lives in its .sim",
+	)
 	switch command {
 	case "start", "serve":
 		o.serverFlags(f)
-		f.StringVar(&o.id, "id", "", "start only the simulator with this id, or any that was here before; without it, one is made where there is none")
+		f.StringVar(
+			&o.id, "id", "",
+			"start only the simulator with this id, or any that was here before; without it, one is made where there "+
+				"is none",
+		)
 	case "stop":
-		f.BoolVar(&o.wipe, "wipe", false, "also remove the simulator's state: its VMs, keys and certificates; its id stays")
+		f.BoolVar(
+			&o.wipe, "wipe", false, "also remove the simulator's state: its VMs, keys and certificates; its id stays",
+		)
 	case "status", "env":
 		f.StringVar(&o.format, "format", "shell", "shell or json")
 	default:
@@ -132,7 +140,9 @@ func parse(command string, args []string, std Streams) (*options, error) {
 }
 
 func (o *options) serverFlags(f *flag.FlagSet) {
-	f.StringVar(&o.hosts, "hosts", "auto", "kind of host that a VM becomes: auto, netns (root) or process (no isolation)")
+	f.StringVar(
+		&o.hosts, "hosts", "auto", "kind of host that a VM becomes: auto, netns (root) or process (no isolation)",
+	)
 	f.StringVar(&o.version, "pve-version", pve.Version84, "Proxmox VE to be: 8.4 or 9.2")
 	f.StringVar(&o.faults, "faults", "", "JSON `file` of faults to make from the start")
 	f.IntVar(&o.hypervisors, "hypervisors", 3, "hypervisors of a new simulator")
@@ -140,7 +150,9 @@ func (o *options) serverFlags(f *flag.FlagSet) {
 	f.IntVar(&o.nodeMemoryGB, "node-memory-gb", 256, "memory of each")
 	f.IntVar(&o.nodeStoreGB, "node-storage-gb", 2048, "capacity of each storage of each")
 	f.DurationVar(&o.taskDuration, "task-duration", 200*time.Millisecond, "least duration of a task")
-	f.DurationVar(&o.bootDelay, "boot-delay", 300*time.Millisecond, "time from power-on until SSH and guest agent answer")
+	f.DurationVar(
+		&o.bootDelay, "boot-delay", 300*time.Millisecond, "time from power-on until SSH and guest agent answer",
+	)
 	f.DurationVar(&o.authDelay, "auth-delay", pve.DefaultAuthDelay, "how long a refused login is held back")
 	f.DurationVar(&o.agentTimeout, "agent-timeout", pve.DefaultAgentTimeout, "how long a call waits for a guest agent")
 	f.DurationVar(&o.haDelay, "ha-delay", pve.DefaultHADelay, "how long the HA manager takes to do what is asked of it")
@@ -182,9 +194,10 @@ func (o *options) check(std Streams) error {
 
 // Info is what `hive-sim pve env --format json` prints. Fields may be added, never renamed within a schema number.
 type Info struct {
-	Schema         int              `json:"schema"`
-	PID            int              `json:"pid"`
-	ID             string           `json:"id"` // of the simulator of this clusters directory, for as long as there is one
+	Schema int `json:"schema"`
+	PID    int `json:"pid"`
+	// of the simulator of this clusters directory, for as long as there is one
+	ID             string           `json:"id"`
 	Endpoint       string           `json:"endpoint"`
 	Token          string           `json:"token"`
 	CAFile         string           `json:"ca_file"`

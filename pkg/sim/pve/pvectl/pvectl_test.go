@@ -59,7 +59,9 @@ func startSim(t *testing.T, flags ...string) string {
 	dir := filepath.Join(t.TempDir(), "clusters")
 	t.Cleanup(func() {
 		self, _ := os.Executable()
-		Main(context.Background(), self, []string{"stop", "--wipe", "--clusters-dir", dir}, Streams{Out: t.Output(), Err: t.Output()})
+		Main(context.Background(), self, []string{"stop", "--wipe", "--clusters-dir", dir}, Streams{
+			Out: t.Output(), Err: t.Output(),
+		})
 	})
 	r := hiveSim(t, append([]string{"start", "--clusters-dir", dir, "--hosts", "process"}, flags...)...)
 	if r.code != 0 {
@@ -89,7 +91,9 @@ func call(t *testing.T, i Info, method, path string) (int, string) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
+	tr := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true,
+	}
 	req, err := http.NewRequestWithContext(t.Context(), method, i.Endpoint+"/api2/json"+path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +115,8 @@ func TestBackgroundLife(t *testing.T) {
 		t.Errorf("second start = %+v", r)
 	}
 	i := readEnv(t, dir)
-	if i.Schema != 1 || len(i.Hypervisors) != 2 || i.HostsKind != "process" || i.PVEVersion != "9.2" || i.NodeSSHPort == 0 {
+	if i.Schema != 1 || len(i.Hypervisors) != 2 || i.HostsKind != "process" || i.PVEVersion != "9.2" ||
+		i.NodeSSHPort == 0 {
 		t.Errorf("env = %+v", i)
 	}
 	if code, body := call(t, i, "GET", "/cluster/resources?type=vm"); code != 200 || body != `{"data":[]}` {
@@ -128,19 +133,22 @@ func TestBackgroundLife(t *testing.T) {
 	}
 	shell := hiveSim(t, "env", "--clusters-dir", dir)
 	for _, want := range []string{
-		"export PROXMOX_VE_ENDPOINT=" + i.Endpoint, "export PROXMOX_VE_API_TOKEN='" + i.Token + "'", "export HIVE_SIM_CA=" + i.CAFile,
+		"export PROXMOX_VE_ENDPOINT=" + i.Endpoint, "export PROXMOX_VE_API_TOKEN='" + i.Token + "'",
+		"export HIVE_SIM_CA=" + i.CAFile,
 	} {
 		if !strings.Contains(shell.out, want) {
 			t.Errorf("exports lack %s:\n%s", want, shell.out)
 		}
 	}
-	if r := hiveSim(t, "status", "--clusters-dir", dir); r.code != 0 || !strings.HasPrefix(r.out, "running  pid ") || strings.Contains(r.out, i.Token) {
+	if r := hiveSim(t, "status", "--clusters-dir", dir); r.code != 0 || !strings.HasPrefix(r.out, "running  pid ") ||
+		strings.Contains(r.out, i.Token) {
 		t.Errorf("status = %+v", r)
 	}
 	if r := hiveSim(t, "stop", "--clusters-dir", dir); r.code != 0 {
 		t.Errorf("stop = %+v", r)
 	}
-	if r := hiveSim(t, "env", "--clusters-dir", dir); r.code != 1 || !strings.Contains(r.err, "hive-sim pve start --clusters-dir") {
+	if r := hiveSim(t, "env", "--clusters-dir", dir); r.code != 1 ||
+		!strings.Contains(r.err, "hive-sim pve start --clusters-dir") {
 		t.Errorf("env after stop = %+v", r)
 	}
 	waitGone(t, i.PID)
@@ -162,7 +170,8 @@ func TestBackgroundLife(t *testing.T) {
 func TestOnlyTheSimulatorThatIsMeant(t *testing.T) {
 	dir := t.TempDir()
 	for _, id := range []string{"any", "0b6ad1a2"} {
-		if r := hiveSim(t, "start", "--id", id, "--clusters-dir", dir); r.code != 3 || !strings.Contains(r.err, "another simulator") {
+		if r := hiveSim(t, "start", "--id", id, "--clusters-dir", dir); r.code != 3 ||
+			!strings.Contains(r.err, "another simulator") {
 			t.Errorf("start --id %s = %+v", id, r)
 		}
 	}
@@ -192,7 +201,8 @@ func TestCopiesAreNotTheSimulator(t *testing.T) {
 	}
 	check := func(o *options, want string) {
 		t.Helper()
-		if err := o.checkID(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if err := o.checkID(); want == "" && err != nil ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s by id %q: %v, want %q", o.dir, o.id, err, want)
 		}
 	}
@@ -206,7 +216,10 @@ func TestCopiesAreNotTheSimulator(t *testing.T) {
 		check(at("made", asked), "")
 		check(at("copy", asked), "another simulator: "+at("copy", "").dir+" is a copy of "+at("made", "").dir)
 	}
-	check(at("copy", ""), "is a copy of another simulator, "+at("made", "").dir+": remove it with hive-sim pve stop --wipe --clusters-dir "+at("copy", "").clustersDir)
+	check(
+		at("copy", ""),
+		"is a copy of another simulator, "+at("made", "").dir+": remove it with hive-sim pve stop --wipe --clusters-dir "+at("copy", "").clustersDir,
+	)
 	do("mv", filepath.Join(root, "made"), filepath.Join(root, "moved"))
 	check(at("moved", id), "")
 	check(at("copy", id), "is a copy of")

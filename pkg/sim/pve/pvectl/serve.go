@@ -77,7 +77,8 @@ func (o *options) serveLocked(ctx context.Context, std Streams, report func(erro
 		log.Info("hosts", "kind", string(kind), "why", why)
 	}
 	machines, err := host.NewManager(ctx, host.Options{
-		Kind: kind, Dir: filepath.Join(o.dir, "hosts"), Self: bin.self, Hide: []string{o.dir}, BootDelay: o.bootDelay, Log: log,
+		Kind: kind, Dir: filepath.Join(o.dir, "hosts"), Self: bin.self, Hide: []string{o.dir}, BootDelay: o.bootDelay,
+		Log: log,
 	})
 	if err != nil {
 		return report(err)
@@ -171,8 +172,9 @@ func (o *options) writeInfo(id string, e pve.Endpoint, machines *host.Manager, b
 	b, err := json.MarshalIndent(Info{
 		Schema: infoSchema, PID: os.Getpid(), ID: id, Endpoint: e.URL, Token: e.Token, CAFile: e.CAFile,
 		HostsKind: string(machines.Kind()), PVEVersion: o.version, Hypervisors: e.Hypervisors, SSHUser: e.SSHUser,
-		SSHPrivateKey: e.SSHPrivateKey, NodeSSHPort: machines.SSHPort(), ProviderMirror: bin.mirror, HiveBinary: bin.hive,
-		OSImage: pve.SeedImage, Networks: machines.Networks(),
+		SSHPrivateKey: e.SSHPrivateKey, NodeSSHPort: machines.SSHPort(), ProviderMirror: bin.mirror,
+		HiveBinary: bin.hive,
+		OSImage:    pve.SeedImage, Networks: machines.Networks(),
 	}, "", "  ")
 	if err == nil {
 		err = renameio.WriteFile(o.infoFile(), append(b, '\n'), 0o600)

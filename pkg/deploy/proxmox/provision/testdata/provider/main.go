@@ -1,8 +1,8 @@
-// Command provider is the provider of the tests of pkg/deploy/proxmox/provision. It keeps "VMs" as files in the directory
-// that the endpoint names, and knows the module's attributes and no others. What a real one says to Proxmox VE is tested
-// elsewhere: here it is tofu and its state that are real. A file fail-NAME in the directory makes the creation of that
-// VM fail with the file's text; a file slow makes creations last, a file deaf for as long as it is there, whatever the
-// provider is told.
+// Command provider is the provider of the tests of pkg/deploy/proxmox/provision. It keeps "VMs" as files in the
+// directory that the endpoint names, and knows the module's attributes and no others. What a real one says to Proxmox
+// VE is tested elsewhere: here it is tofu and its state that are real. A file fail-NAME in the directory makes the
+// creation of that VM fail with the file's text; a file slow makes creations last, a file deaf for as long as it is
+// there, whatever the provider is told.
 package main
 
 import (
@@ -31,7 +31,9 @@ func main() {
 func fakeProvider() *schema.Provider {
 	node := block(0, map[string]*schema.Schema{"name": text(), "address": text(), "port": number()})
 	return &schema.Provider{
-		Schema:       map[string]*schema.Schema{"endpoint": text(), "ssh": block(1, map[string]*schema.Schema{"node": node})},
+		Schema: map[string]*schema.Schema{
+			"endpoint": text(), "ssh": block(1, map[string]*schema.Schema{"node": node}),
+		},
 		ResourcesMap: map[string]*schema.Resource{vmType: fakeVM(), "proxmox_virtual_environment_file": fakeFile()},
 		ConfigureContextFunc: func(_ context.Context, d *schema.ResourceData) (any, diag.Diagnostics) {
 			u, err := url.Parse(d.Get("endpoint").(string))
@@ -74,7 +76,9 @@ func fakeFile() *schema.Resource {
 		CreateContext: func(_ context.Context, d *schema.ResourceData, m any) diag.Diagnostics {
 			name := d.Get("source_raw.0.file_name").(string)
 			d.SetId(d.Get("datastore_id").(string) + ":snippets/" + name)
-			return diag.FromErr(os.WriteFile(filepath.Join(m.(fakeHost).dir, name), []byte(d.Get("source_raw.0.data").(string)), 0o600))
+			return diag.FromErr(os.WriteFile(
+				filepath.Join(m.(fakeHost).dir, name), []byte(d.Get("source_raw.0.data").(string)), 0o600,
+			))
 		},
 		ReadContext: func(context.Context, *schema.ResourceData, any) diag.Diagnostics { return nil },
 		DeleteContext: func(_ context.Context, d *schema.ResourceData, m any) diag.Diagnostics {
@@ -88,13 +92,21 @@ func fakeVM() *schema.Resource {
 	ip := block(1, map[string]*schema.Schema{"address": text(), "gateway": text()})
 	return &schema.Resource{
 		Schema: map[string]*schema.Schema{
-			"name": text(), "pool_id": text(), "description": text(), "tags": texts(), "node_name": fixed(text()), "vm_id": fixed(number()),
+			"name": text(), "pool_id": text(), "description": text(), "tags": texts(), "node_name": fixed(text()),
+			"vm_id":   fixed(number()),
 			"on_boot": flag(), "stop_on_destroy": flag(), "reboot_after_update": flag(),
-			"agent":          block(1, map[string]*schema.Schema{"enabled": flag(), "wait_for_ip": block(1, map[string]*schema.Schema{"disabled": flag()})}),
-			"clone":          fixed(block(1, map[string]*schema.Schema{"vm_id": fixed(number()), "node_name": fixed(text()), "datastore_id": fixed(text()), "full": flag()})),
-			"cpu":            block(1, map[string]*schema.Schema{"cores": number(), "type": text()}),
-			"memory":         block(1, map[string]*schema.Schema{"dedicated": number()}),
-			"disk":           fixed(block(31, map[string]*schema.Schema{"file_id": fixed(text()), "import_from": fixed(text()), "datastore_id": text(), "interface": text(), "iothread": flag(), "discard": text(), "size": number()})),
+			"agent": block(1, map[string]*schema.Schema{
+				"enabled": flag(), "wait_for_ip": block(1, map[string]*schema.Schema{"disabled": flag()}),
+			}),
+			"clone": fixed(block(1, map[string]*schema.Schema{
+				"vm_id": fixed(number()), "node_name": fixed(text()), "datastore_id": fixed(text()), "full": flag(),
+			})),
+			"cpu":    block(1, map[string]*schema.Schema{"cores": number(), "type": text()}),
+			"memory": block(1, map[string]*schema.Schema{"dedicated": number()}),
+			"disk": fixed(block(31, map[string]*schema.Schema{
+				"file_id": fixed(text()), "import_from": fixed(text()), "datastore_id": text(), "interface": text(),
+				"iothread": flag(), "discard": text(), "size": number(),
+			})),
 			"network_device": block(32, map[string]*schema.Schema{"bridge": text(), "mac_address": text()}),
 			"serial_device":  block(4, map[string]*schema.Schema{"device": text()}),
 			"initialization": fixed(block(1, map[string]*schema.Schema{
@@ -146,7 +158,8 @@ func (h fakeHost) vm(d *schema.ResourceData) string { return filepath.Join(h.dir
 
 func (h fakeHost) save(d *schema.ResourceData) error {
 	raw, err := json.Marshal(map[string]any{
-		"name": d.Get("name"), "node": d.Get("node_name"), "description": d.Get("description"), "pool": d.Get("pool_id"), "tags": d.Get("tags"),
+		"name": d.Get("name"), "node": d.Get("node_name"), "description": d.Get("description"),
+		"pool": d.Get("pool_id"), "tags": d.Get("tags"),
 		"macs":   []any{d.Get("network_device.0.mac_address"), d.Get("network_device.1.mac_address")},
 		"memory": d.Get("memory.0.dedicated"), "wait_disabled": d.Get("agent.0.wait_for_ip.0.disabled"),
 	})
