@@ -65,9 +65,9 @@ func (s *session) find(owner string) error {
 		s.told(fmt.Sprintf("going by the spare copy of the record: %v", err))
 		return s.sameOwner(owner)
 	}
-	recorded, salvageErr := target.Salvage(s.Store.Dir(s.Name))
+	recorded, recoverErr := target.Recover(s.Store.Dir(s.Name))
 	switch {
-	case salvageErr == nil && recorded.Name == s.Name:
+	case recoverErr == nil && recorded.Name == s.Name:
 		s.told(fmt.Sprintf("going by what OpenTofu has left: %v", err))
 		return s.rebuild(recorded, owner)
 	case owner != "":

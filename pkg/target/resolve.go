@@ -237,5 +237,5 @@ func (t *Target) NodeSSHPort() int {
 	return t.Settings.NodeSSHPort
 }
 
-// Salvage returns what the files in a cluster's directory that its record does not need tell of its VMs.
-func Salvage(dir string) (deploy.Recorded, error) { return provision.Salvage(dir) }
+// Recover returns what the files in a cluster's directory that its record does not need tell of its VMs.
+func Recover(dir string) (deploy.Recorded, error) { return provision.Recover(dir) }

@@ -13,15 +13,15 @@ import (
 	"hive-test/pkg/opentofu"
 )
 
-// Salvage reads from a cluster's directory whose VMs were made there and where, for the case that nothing else tells:
+// Recover reads from a cluster's directory whose VMs were made there and where, for the case that nothing else tells:
 // from the variables, else from the state, else from the state before that. Its error says what is wrong with each.
-func Salvage(dir string) (deploy.Recorded, error) {
+func Recover(dir string) (deploy.Recorded, error) {
 	state := opentofu.StatePath(dir)
 	var faults []error
 	for _, source := range []func() (deploy.Recorded, error){
-		func() (deploy.Recorded, error) { return salvageVariables(opentofu.VariablesPath(dir)) },
-		func() (deploy.Recorded, error) { return salvageState(state) },
-		func() (deploy.Recorded, error) { return salvageState(state + ".backup") },
+		func() (deploy.Recorded, error) { return recoverVariables(opentofu.VariablesPath(dir)) },
+		func() (deploy.Recorded, error) { return recoverState(state) },
+		func() (deploy.Recorded, error) { return recoverState(state + ".backup") },
 	} {
 		r, err := source()
 		if err == nil {
@@ -32,7 +32,7 @@ func Salvage(dir string) (deploy.Recorded, error) {
 	return deploy.Recorded{}, errors.Join(faults...)
 }
 
-func salvageVariables(path string) (deploy.Recorded, error) {
+func recoverVariables(path string) (deploy.Recorded, error) {
 	v, err := readVariables(path)
 	if err != nil {
 		return deploy.Recorded{}, err
@@ -78,7 +78,7 @@ type attributes struct {
 	} `json:"disk"`
 }
 
-func salvageState(path string) (deploy.Recorded, error) {
+func recoverState(path string) (deploy.Recorded, error) {
 	made, err := opentofu.ReadState(path)
 	if err != nil {
 		return deploy.Recorded{}, err

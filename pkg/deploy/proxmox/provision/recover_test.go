@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	salvageableState = `{"resources": [
+	recoverableState = `{"resources": [
 	  {"mode": "managed", "type": "proxmox_virtual_environment_file", "instances": [
 	    {"index_key": "ci-1", "attributes": {"node_name": "pve1", "datastore_id": "snips"}}]},
 	  {"mode": "managed", "type": "proxmox_virtual_environment_vm", "instances": [
 	    {"index_key": "ci-10", "attributes": {"name": "ci-10", "vm_id": 20009, "node_name": "pve2", "pool_id": "p", "description": "Managed by Terraform - cluster: ci - owner: o1", "disk": [{"datastore_id": "fast"}]}},
 	    {"index_key": "ci-1", "attributes": {"name": "ci-1", "vm_id": 20000, "node_name": "pve1", "pool_id": "p", "description": "Managed by Terraform - cluster: ci - owner: o1", "disk": [{"datastore_id": "fast"}]}}]}]}`
-	salvageableVariables = `{"endpoint": "https://pve:8006", "cluster_name": "ci", "owner_id": "o1", "pool_id": "p", "cloud_init": "snippet", "nodes": [
+	recoverableVariables = `{"endpoint": "https://pve:8006", "cluster_name": "ci", "owner_id": "o1", "pool_id": "p", "cloud_init": "snippet", "nodes": [
 	  {"name": "ci-1", "index": 1, "vmid": 20000, "hypervisor": "pve1", "datastore_id": "fast", "snippet_store": "snips"},
 	  {"name": "ci-10", "index": 2, "vmid": 20009, "hypervisor": "pve2", "datastore_id": "fast", "snippet_store": "snips"}]}`
 	othersState = `{"resources": [{"mode": "managed", "type": "proxmox_virtual_environment_vm", "instances": [
@@ -28,7 +28,7 @@ const (
 	  {"attributes": {"name": "b", "vm_id": 2, "description": "Managed by Terraform - cluster: ci - owner: o2"}}]}]}`
 )
 
-func TestSalvageTellsWhoseTheVMsAre(t *testing.T) {
+func TestRecoverTellsWhoseTheVMsAre(t *testing.T) {
 	want := deploy.Recorded{
 		Name: "ci", OwnerID: "o1", Pool: "p", CloudInit: cluster.CloudInitSnippet,
 		Hypervisors: []cluster.Hypervisor{{Name: "pve1", Datastore: "fast", SnippetStore: "snips"}, {
@@ -44,9 +44,9 @@ func TestSalvageTellsWhoseTheVMsAre(t *testing.T) {
 		endpoint string
 		fails    string
 	}{
-		{"the variables", map[string]string{"terraform.tfvars.json": salvageableVariables, "terraform.tfstate": "{"}, "https://pve:8006", ""},
-		{"the state", map[string]string{"terraform.tfvars.json": "{", "terraform.tfstate": salvageableState}, "", ""},
-		{"the state before", map[string]string{"terraform.tfstate": "", "terraform.tfstate.backup": salvageableState}, "", ""},
+		{"the variables", map[string]string{"terraform.tfvars.json": recoverableVariables, "terraform.tfstate": "{"}, "https://pve:8006", ""},
+		{"the state", map[string]string{"terraform.tfvars.json": "{", "terraform.tfstate": recoverableState}, "", ""},
+		{"the state before", map[string]string{"terraform.tfstate": "", "terraform.tfstate.backup": recoverableState}, "", ""},
 		{"a state of nobody", map[string]string{"terraform.tfvars.json": "{}", "terraform.tfstate": "{}"}, "", "names no VM"},
 		{"a state of two owners", map[string]string{"terraform.tfstate": othersState}, "", "does not say whose"},
 		{"nothing", nil, "", "names no VM"},
@@ -57,7 +57,7 @@ func TestSalvageTellsWhoseTheVMsAre(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := Salvage(dir)
+		got, err := Recover(dir)
 		if tc.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.fails) {
 				t.Errorf("%s: got %+v, %v", tc.name, got, err)
