@@ -195,7 +195,7 @@ func (a *app) askToReap(plan *deploy.ReapPlan) (dryRun bool, err error) {
 // reaped is a plan as `reap` prints it.
 func reaped(plan *deploy.ReapPlan, dryRun bool) reapJSON {
 	d := reapJSON{Schema: outputSchema, DryRun: dryRun, VMs: []reapedVM{}, Traces: []reapedTrace{}}
-	for _, v := range plan.Verdicts {
+	for _, v := range plan.Decisions {
 		row := reapedVM{
 			VMID: v.VMID, Name: v.Name, Hypervisor: v.Hypervisor, Cluster: string(v.Cluster), Owner: v.Owner,
 			Expires: engine.Expiry(cluster.Owner{Expires: v.Expires}), Reason: v.Reason, Detail: v.Detail,

@@ -29,7 +29,7 @@ type RunStatus struct {
 	Owner   string
 	// What is the run, for people: "full of cluster ci-1 by me@host".
 	What string
-	// Until is when it counts as dead unless it says again that it lives.
+	// Until is when it counts as dead unless it says again that it runs.
 	Until time.Time
 	// Dead says that its process is known to have ended, whatever Until is.
 	Dead bool
@@ -52,7 +52,7 @@ type ReapRule struct {
 	Prefix string
 	// OlderThan deletes also what was made longer ago; 0: nothing for its age.
 	OlderThan time.Duration
-	// Now is the time by the clock that expiries and marks of runs are compared with.
+	// Now is the time by the clock that expiries and leases of runs are compared with.
 	Now time.Time
 }
 
@@ -85,41 +85,41 @@ type Decision struct {
 
 // Evaluate decides on every VM that the rule covers. VMs of one owner share one fate: what one of them says holds for
 // all, and the latest of their expiries counts.
-func Evaluate(strays []Orphan, lives []RunStatus, rule ReapRule) []Decision {
-	var verdicts []Decision
-	for _, s := range strays {
+func Evaluate(orphans []Orphan, runs []RunStatus, rule ReapRule) []Decision {
+	var decisions []Decision
+	for _, s := range orphans {
 		if !rule.Covers(s.Cluster) {
 			continue
 		}
-		var mates []Orphan
-		for _, other := range strays {
+		var siblings []Orphan
+		for _, other := range orphans {
 			if other.Owner == s.Owner && other.Cluster == s.Cluster {
-				mates = append(mates, other)
+				siblings = append(siblings, other)
 			}
 		}
 		v := Decision{Orphan: s}
-		v.Action, v.Reason, v.Detail = judge(mates, lives, rule)
-		verdicts = append(verdicts, v)
+		v.Action, v.Reason, v.Detail = decideAll(siblings, runs, rule)
+		decisions = append(decisions, v)
 	}
-	slices.SortStableFunc(verdicts, func(a, b Decision) int {
+	slices.SortStableFunc(decisions, func(a, b Decision) int {
 		return cmp.Or(
 			strings.Compare(string(a.Cluster), string(b.Cluster)), strings.Compare(a.Owner, b.Owner), a.VMID-b.VMID,
 		)
 	})
-	return verdicts
+	return decisions
 }
 
-// judge decides on all VMs of one owner.
-func judge(mates []Orphan, lives []RunStatus, rule ReapRule) (action ReapAction, reason, detail string) {
-	if slices.ContainsFunc(mates, func(s Orphan) bool { return s.Held }) {
+// decideAll decides on all VMs of one owner.
+func decideAll(siblings []Orphan, runs []RunStatus, rule ReapRule) (action ReapAction, reason, detail string) {
+	if slices.ContainsFunc(siblings, func(s Orphan) bool { return s.Held }) {
 		return ReapSkip, "held", "tagged " + cluster.HoldTag
 	}
-	if i := slices.IndexFunc(mates, func(s Orphan) bool { return s.Protected }); i >= 0 {
-		return ReapSkip, "protected", fmt.Sprintf("the protection of VM %d is on", mates[i].VMID)
+	if i := slices.IndexFunc(siblings, func(s Orphan) bool { return s.Protected }); i >= 0 {
+		return ReapSkip, "protected", fmt.Sprintf("the protection of VM %d is on", siblings[i].VMID)
 	}
 	var dead *RunStatus
-	for _, l := range lives {
-		if l.Owner != mates[0].Owner {
+	for _, l := range runs {
+		if l.Owner != siblings[0].Owner {
 			continue
 		}
 		if l.Alive(rule.Now) {
@@ -129,8 +129,8 @@ func judge(mates []Orphan, lives []RunStatus, rule ReapRule) (action ReapAction,
 			dead = &l
 		}
 	}
-	expires := expiry(mates)
-	age := rule.Now.Sub(mates[0].Created)
+	expires := expiry(siblings)
+	age := rule.Now.Sub(siblings[0].Created)
 	switch {
 	case !expires.IsZero() && !rule.Now.Before(expires):
 		return ReapDelete, "expired",
@@ -140,7 +140,7 @@ func judge(mates []Orphan, lives []RunStatus, rule ReapRule) (action ReapAction,
 			)
 	case dead != nil:
 		return ReapDelete, Orphaned, orphaned(*dead)
-	case rule.OlderThan > 0 && !mates[0].Created.IsZero() && age > rule.OlderThan:
+	case rule.OlderThan > 0 && !siblings[0].Created.IsZero() && age > rule.OlderThan:
 		return ReapDelete, "old", "made " + progress.FormatLimit(age.Truncate(time.Second)) + " ago"
 	case !expires.IsZero():
 		return ReapKeep, "kept", "expires " + expires.UTC().Format(time.RFC3339)
@@ -165,9 +165,9 @@ func orphaned(l RunStatus) string {
 }
 
 // expiry is the latest of those of VMs of one owner; zero if one of them has none.
-func expiry(mates []Orphan) time.Time {
-	latest := mates[0].Expires
-	for _, s := range mates {
+func expiry(siblings []Orphan) time.Time {
+	latest := siblings[0].Expires
+	for _, s := range siblings {
 		if s.Expires.IsZero() {
 			return s.Expires
 		}
@@ -180,15 +180,15 @@ func expiry(mates []Orphan) time.Time {
 
 // Ended are the runs of clusters that the rule covers which died unfinished and of which no VM is seen: their VMs may
 // still be in the making.
-func Ended(strays []Orphan, lives []RunStatus, rule ReapRule) []RunStatus {
-	return slices.DeleteFunc(slices.Clone(lives), func(l RunStatus) bool {
+func Ended(orphans []Orphan, runs []RunStatus, rule ReapRule) []RunStatus {
+	return slices.DeleteFunc(slices.Clone(runs), func(l RunStatus) bool {
 		return !l.Unfinished() || !rule.Covers(l.Cluster) ||
-			slices.ContainsFunc(lives, func(o RunStatus) bool { return o.Owner == l.Owner && o.Alive(rule.Now) }) ||
-			slices.ContainsFunc(strays, func(s Orphan) bool { return s.Owner == l.Owner })
+			slices.ContainsFunc(runs, func(o RunStatus) bool { return o.Owner == l.Owner && o.Alive(rule.Now) }) ||
+			slices.ContainsFunc(orphans, func(s Orphan) bool { return s.Owner == l.Owner })
 	})
 }
 
-// Reaper is where strays are found and what runs have left is taken away.
+// Reaper is where orphans are found and what runs have left is taken away.
 type Reaper interface {
 	// Alive is a *LiveError if a run is at work on the cluster now.
 	Alive(ctx context.Context, r *cluster.Record) error
@@ -213,7 +213,7 @@ func (e *LiveError) Error() string { return e.What + " has begun meanwhile: it s
 
 // ReapPlan is what was found of all clusters, and what is to become of it.
 type ReapPlan struct {
-	Verdicts []Decision
+	Decisions []Decision
 	Traces   []Trace
 	// Unread is the number of VMs that may be of these clusters and could not be read: what is told of them stays.
 	Unread int
@@ -223,7 +223,7 @@ type ReapPlan struct {
 	Ended []RunStatus // runs that died unfinished and of which no VM is seen
 }
 
-// Trace is a mark, a claim or a snippet of a run that died, of a cluster that has no VM to delete.
+// Trace is a lease of a run or of VM ids, or a snippet, of a run that died, of a cluster that has no VM to delete.
 type Trace struct {
 	Pool    string
 	Cluster cluster.Name
@@ -239,7 +239,7 @@ type Trace struct {
 // Something tells whether there is anything to delete.
 func (plan *ReapPlan) Something() bool {
 	return len(plan.Traces) > 0 || slices.ContainsFunc(
-		plan.Verdicts, func(v Decision) bool { return v.Action == ReapDelete },
+		plan.Decisions, func(v Decision) bool { return v.Action == ReapDelete },
 	)
 }
 
@@ -256,7 +256,7 @@ func (plan *ReapPlan) Targets(pool string) (records []*cluster.Record, unfinishe
 		}
 		return i
 	}
-	for _, v := range plan.Verdicts {
+	for _, v := range plan.Decisions {
 		if v.Action == ReapDelete {
 			i := at(v.Cluster, v.Owner)
 			records[i].Nodes = append(records[i].Nodes, cluster.Node{
@@ -275,8 +275,8 @@ func (plan *ReapPlan) Targets(pool string) (records []*cluster.Record, unfinishe
 func (plan *ReapPlan) Note(r *cluster.Record, met []VMRef, err error) {
 	plan.Errs[r.Owner.ID] = err // of one that is at work, too: what it has left is still needed
 	for _, vm := range met {
-		if !slices.ContainsFunc(plan.Verdicts, func(v Decision) bool { return v.VMID == vm.VMID }) {
-			plan.Verdicts = append(plan.Verdicts, Decision{
+		if !slices.ContainsFunc(plan.Decisions, func(v Decision) bool { return v.VMID == vm.VMID }) {
+			plan.Decisions = append(plan.Decisions, Decision{
 				Orphan: Orphan{VMRef: vm, Cluster: r.Name, Owner: r.Owner.ID}, Action: ReapDelete,
 				Reason: Orphaned, Detail: "appeared meanwhile",
 			})
@@ -289,8 +289,8 @@ func (plan *ReapPlan) Note(r *cluster.Record, met []VMRef, err error) {
 			left[vm.VMID] = true
 		}
 	}
-	for i := range plan.Verdicts {
-		v := &plan.Verdicts[i]
+	for i := range plan.Decisions {
+		v := &plan.Decisions[i]
 		if v.Owner != r.Owner.ID || v.Cluster != r.Name || v.Action != ReapDelete {
 			continue
 		}
@@ -305,7 +305,7 @@ func (plan *ReapPlan) Note(r *cluster.Record, met []VMRef, err error) {
 	}
 }
 
-// DropTraces takes away marks and claims of runs that died, but for those of clusters that could not be reaped: what
+// DropTraces takes away leases of runs and of ids that died, but for those of clusters that could not be reaped: what
 // they tell is still needed.
 func (plan *ReapPlan) DropTraces(ctx context.Context) error {
 	var failures []error

@@ -13,13 +13,13 @@ import (
 func (e *Engine) Extend(
 	ctx context.Context, request Request, after time.Duration, at time.Time,
 ) (cluster.Owner, error) {
-	return e.remark(ctx, "extend", request, func(o *cluster.Owner) {
+	return e.changeOwner(ctx, "extend", request, func(o *cluster.Owner) {
 		if after <= 0 {
 			o.Expires = at
 			return
 		}
 		later := expiryAfter(time.Now(), after)
-		if !o.Expires.IsZero() && later.After(o.Expires) { // without an expiry it lives for ever already
+		if !o.Expires.IsZero() && later.After(o.Expires) { // without an expiry it runs for ever already
 			o.Expires = later
 		}
 	})
@@ -27,11 +27,11 @@ func (e *Engine) Extend(
 
 // Hold keeps reap away from a cluster, whatever its time, or lets it have it again.
 func (e *Engine) Hold(ctx context.Context, request Request, held bool) (cluster.Owner, error) {
-	return e.remark(ctx, "hold", request, func(o *cluster.Owner) { o.Held = held })
+	return e.changeOwner(ctx, "hold", request, func(o *cluster.Owner) { o.Held = held })
 }
 
-// remark changes what a cluster's VMs say of its time, and returns what they say now.
-func (e *Engine) remark(
+// changeOwner changes what a cluster's VMs say of its time, and returns what they say now.
+func (e *Engine) changeOwner(
 	ctx context.Context, verb string, request Request, change func(*cluster.Owner),
 ) (cluster.Owner, error) {
 	s, err := e.open(verb, request)

@@ -41,7 +41,7 @@ func (e *Engine) Reap(
 	p, err := s.Reaping(
 		ctx,
 		deploy.Run{Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start},
-		s.localLife,
+		s.localStatus,
 	)
 	if err != nil {
 		return nil, err
@@ -133,9 +133,9 @@ func reapFailure(name cluster.Name, err error, flags string) error {
 	return progress.WithHint(fmt.Errorf("cluster %s: %w", name, err), again)
 }
 
-// localLife is what the clusters directory of this machine knows of a cluster's run: who holds the cluster, or that up
+// localStatus is what the clusters directory of this machine knows of a cluster's run: who holds the cluster, or that up
 // was cut off.
-func (s *session) localLife(name cluster.Name, owner string) (deploy.RunStatus, bool) {
+func (s *session) localStatus(name cluster.Name, owner string) (deploy.RunStatus, bool) {
 	record, err := s.Store.Load(name)
 	if err != nil || record.Owner.ID != owner {
 		return deploy.RunStatus{}, false

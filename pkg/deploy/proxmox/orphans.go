@@ -70,7 +70,7 @@ func readEach(n int, do func(i int)) {
 // cannot be read, or does not say whose it is, is told and left alone.
 func (p *Reaper) orphans(
 	ctx context.Context, listed []api.VM, rule deploy.ReapRule,
-) (strays []deploy.Orphan, unread []api.VM, err error) {
+) (orphans []deploy.Orphan, unread []api.VM, err error) {
 	listed = slices.DeleteFunc(slices.Clone(listed), func(vm api.VM) bool {
 		return vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !coversAny(rule, vm.Tags)
 	})
@@ -93,13 +93,13 @@ func (p *Reaper) orphans(
 	})
 	for i, s := range found {
 		if s != nil {
-			strays = append(strays, *s)
+			orphans = append(orphans, *s)
 		}
 		if blind[i] {
 			unread = append(unread, listed[i])
 		}
 	}
-	return strays, unread, context.Cause(ctx)
+	return orphans, unread, context.Cause(ctx)
 }
 
 // coversAny reports whether one of a VM's tags is the name of a cluster that the rule covers: every VM of hive-test's
@@ -138,25 +138,25 @@ func madeAt(ownerID string, vm time.Time) time.Time {
 }
 
 // runs are what is known of runs: by their run leases on Proxmox VE, and by what this machine knows.
-func (p *Reaper) runs(traces api.Traces, strays []deploy.Orphan) []deploy.RunStatus {
-	var lives []deploy.RunStatus
+func (p *Reaper) runs(traces api.Traces, orphans []deploy.Orphan) []deploy.RunStatus {
+	var runs []deploy.RunStatus
 	for _, m := range traces.RunLeases {
-		lives = append(lives, lifeOf(m))
+		runs = append(runs, statusOf(m))
 	}
 	asked := map[string]bool{}
-	for _, s := range strays {
+	for _, s := range orphans {
 		if asked[s.Owner] {
 			continue
 		}
 		asked[s.Owner] = true
 		if l, known := p.Local(s.Cluster, s.Owner); known {
-			lives = append(lives, l)
+			runs = append(runs, l)
 		}
 	}
-	return lives
+	return runs
 }
 
-func lifeOf(m api.RunLease) deploy.RunStatus {
+func statusOf(m api.RunLease) deploy.RunStatus {
 	self := process.Process{Place: m.Place, PID: m.PID, Start: m.Start}
 	return deploy.RunStatus{
 		Cluster: m.Cluster, Owner: m.OwnerID, What: m.String(), Until: m.Until, Dead: self.Dead(), Destroys: m.Destroys,
@@ -170,7 +170,7 @@ func (p *Reaper) Alive(ctx context.Context, r *cluster.Record) error {
 	if err != nil && !errors.Is(err, api.ErrForbidden) { // who may not read run leases has judged without
 		return fmt.Errorf("looking whether a run is at work on cluster %s: %w", r.Name, err)
 	}
-	if l := lifeOf(mark); found && !l.Dead && p.Fleet.Client.Now().Before(l.Until) {
+	if l := statusOf(mark); found && !l.Dead && p.Fleet.Client.Now().Before(l.Until) {
 		return &deploy.LiveError{What: l.What}
 	}
 	if l, known := p.Local(r.Name, r.Owner.ID); known && !l.Dead {
@@ -194,9 +194,9 @@ func (p *Reaper) Hold(ctx context.Context, r *cluster.Record, sink progress.Sink
 func (p *Reaper) Gone(r *cluster.Record) []deploy.VMRef { return p.gone[r.Owner.ID] }
 
 // remember notes the VMs of each owner, and those that are gone by the run leases of reaps that died.
-func (p *Reaper) remember(strays []deploy.Orphan, listed []api.VM, traces api.Traces) {
+func (p *Reaper) remember(orphans []deploy.Orphan, listed []api.VM, traces api.Traces) {
 	p.found, p.gone = map[string][]deploy.VMRef{}, map[string][]deploy.VMRef{}
-	for _, s := range strays {
+	for _, s := range orphans {
 		p.found[s.Owner] = append(p.found[s.Owner], s.VMRef)
 	}
 	for _, m := range traces.RunLeases {

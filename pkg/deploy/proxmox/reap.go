@@ -22,7 +22,7 @@ func (p *Reaper) Plan(ctx context.Context, rule deploy.ReapRule) (*deploy.ReapPl
 	var snippets []snippet
 	var beside sync.WaitGroup
 	beside.Go(func() { snippets = p.snippets(ctx) })
-	strays, unread, err := p.orphans(ctx, listed, rule)
+	orphans, unread, err := p.orphans(ctx, listed, rule)
 	beside.Wait()
 	if err != nil {
 		return nil, err
@@ -35,13 +35,13 @@ func (p *Reaper) Plan(ctx context.Context, rule deploy.ReapRule) (*deploy.ReapPl
 		})
 	}
 	rule.Now = p.Fleet.Client.Now()
-	lives := p.runs(traces, strays)
-	p.remember(strays, listed, traces)
+	runs := p.runs(traces, orphans)
+	p.remember(orphans, listed, traces)
 	return &deploy.ReapPlan{
-		Unread: len(unread), Verdicts: deploy.Evaluate(strays, lives, rule), Ended: deploy.Ended(strays, lives, rule),
+		Unread: len(unread), Decisions: deploy.Evaluate(orphans, runs, rule), Ended: deploy.Ended(orphans, runs, rule),
 		Errs: map[string]error{},
 		Traces: slices.Concat(
-			p.deadRunLeases(traces, strays, unread, rule), p.deadIDLeases(traces, unread, rule),
+			p.deadRunLeases(traces, orphans, unread, rule), p.deadIDLeases(traces, unread, rule),
 			p.lostSnippets(snippets, listed, traces, rule),
 		),
 	}, nil
@@ -49,13 +49,13 @@ func (p *Reaper) Plan(ctx context.Context, rule deploy.ReapRule) (*deploy.ReapPl
 
 // deadRunLeases are run leases that nobody stands behind any more and that tell nothing of VMs that are there.
 func (p *Reaper) deadRunLeases(
-	traces api.Traces, strays []deploy.Orphan, unread []api.VM, rule deploy.ReapRule,
+	traces api.Traces, orphans []deploy.Orphan, unread []api.VM, rule deploy.ReapRule,
 ) []deploy.Trace {
 	var dead []deploy.Trace
 	for _, m := range traces.RunLeases {
-		l := lifeOf(m)
+		l := statusOf(m)
 		telling := l.Unfinished() && slices.ContainsFunc(
-			strays, func(s deploy.Orphan) bool { return s.Owner == l.Owner },
+			orphans, func(s deploy.Orphan) bool { return s.Owner == l.Owner },
 		)
 		if telling || mayBeOf(unread, l.Cluster) || l.Alive(rule.Now) || !rule.Covers(l.Cluster) {
 			continue
@@ -96,5 +96,5 @@ func mayBeOf(vms []api.VM, name cluster.Name) bool {
 // not have been made.
 func died(owner string, traces api.Traces, now time.Time) bool {
 	i := slices.IndexFunc(traces.RunLeases, func(m api.RunLease) bool { return m.OwnerID == owner })
-	return i >= 0 && !lifeOf(traces.RunLeases[i]).Alive(now)
+	return i >= 0 && !statusOf(traces.RunLeases[i]).Alive(now)
 }
