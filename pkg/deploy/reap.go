@@ -214,7 +214,7 @@ func (e *LiveError) Error() string { return e.What + " has begun meanwhile: it s
 // ReapPlan is what was found of all clusters, and what is to become of it.
 type ReapPlan struct {
 	Decisions []Decision
-	Traces   []Trace
+	Traces    []Trace
 	// Unread is the number of VMs that may be of these clusters and could not be read: what is told of them stays.
 	Unread int
 	// Errs are why clusters could not be reaped, by owner id.

@@ -27,12 +27,12 @@ func TestJudge(t *testing.T) {
 	}
 	lapsed := func(l *RunStatus) { l.Until = now }
 	for _, tc := range []struct {
-		name   string
+		name    string
 		orphans []Orphan
-		runs  []RunStatus
-		rule   ReapRule
-		action ReapAction // of the first; empty: it is not looked at
-		reason string
+		runs    []RunStatus
+		rule    ReapRule
+		action  ReapAction // of the first; empty: it is not looked at
+		reason  string
 	}{
 		{"nothing is known against it", orphan(nil), nil, ReapRule{}, ReapKeep, "kept"},
 		{"its time is not up", orphan(func(s *Orphan) { s.Expires = now.Add(time.Second) }), nil, ReapRule{}, ReapKeep, "kept"},
@@ -81,10 +81,10 @@ func TestEnded(t *testing.T) {
 	dead := RunStatus{Cluster: "ci-1", Owner: "me", Dead: true, Provisioning: true}
 	seen := []Orphan{{Cluster: "ci-1", Owner: "me"}}
 	for _, tc := range []struct {
-		name   string
+		name    string
 		orphans []Orphan
-		runs  []RunStatus
-		want   int
+		runs    []RunStatus
+		want    int
 	}{
 		{"died before anything was seen", nil, []RunStatus{dead}, 1},
 		{"its VMs are seen: they are judged", seen, []RunStatus{dead}, 0},
