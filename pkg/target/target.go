@@ -77,8 +77,12 @@ func kindOf(r *cluster.Record) kind {
 		return kind{open: func(*Target) (deploy.Capable, error) { return AsRecorded(), nil }}
 	case cluster.DeployerSimHosts:
 		return kind{makes: true, simulatorOnly: true, open: (*Target).openSimHosts}
+	case cluster.DeployerProxmox:
+		return kind{makes: true, tofu: true, open: (*Target).openProxmox}
 	}
-	return kind{makes: true, tofu: true, open: (*Target).openProxmox}
+	return kind{makes: true, open: func(*Target) (deploy.Capable, error) { // records of such are refused when they are read
+		return deploy.Capable{}, configError(fmt.Errorf("there is no deployer %q", r.Spec.Deployer))
+	}}
 }
 
 // Makes reports whether the machines of a cluster are made and removed by its deployer. Else they were there before,

@@ -3,20 +3,97 @@ package api
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"hive-test/pkg/deploy"
 )
 
-// before tells whether the version is older than major.minor; an unreadable one is not.
-func (v Version) before(major, minor int) bool {
-	parts := strings.Split(v.Version, ".")
-	if len(parts) < 2 {
-		return false
+// templateOf is what nodes on the target are cloned from, 0 if they are made of an image.
+func (p *preflight) templateOf(t target) int {
+	if t.spec.TemplateVMID != 0 {
+		return t.spec.TemplateVMID
 	}
-	m, err := strconv.Atoi(parts[1])
-	return err == nil && (v.Major() < major || v.Major() == major && m < minor)
+	return p.req.Spec.Template
+}
+
+// template looks at each template that is cloned: the listing tells where it is, one live call what it is.
+func (p *preflight) template() []deploy.Finding {
+	c := &check{id: "pve-template", title: "template can be cloned"}
+	users := map[int][]string{}
+	var ids []int
+	for _, t := range p.targets {
+		if id := p.templateOf(t); id != 0 {
+			if users[id] == nil {
+				ids = append(ids, id)
+			}
+			users[id] = append(users[id], t.spec.Name)
+		}
+	}
+	if len(ids) == 0 {
+		c.skip("nodes are made of an image")
+		return c.done("")
+	}
+	parts := make([]check, len(ids))
+	_ = each(len(ids), func(i int) error {
+		parts[i] = check{id: c.id, title: c.title}
+		p.templateIs(ids[i], strings.Join(users[ids[i]], ", "), &parts[i])
+		return nil
+	})
+	for _, part := range parts {
+		c.findings = append(c.findings, part.findings...)
+	}
+	return c.done("%s", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ids)), ", "), "[]"))
+}
+
+func (p *preflight) templateIs(id int, users string, c *check) {
+	if p.vmsErr != nil {
+		c.unknown(fmt.Sprintf("template %d", id), p.vmsErr)
+		return
+	}
+	at := slices.IndexFunc(p.vms, func(vm VM) bool { return vm.VMID == id })
+	if at < 0 {
+		c.add(
+			deploy.Fail, "set template (or the hypervisor's template_vmid) to one of: "+p.templates(),
+			"template %d, for %s, does not exist, or the token has no VM.Audit on it", id, users,
+		)
+		return
+	}
+	vm, err := p.api.Live(p.ctx, p.vms[at])
+	switch {
+	case err != nil:
+		c.unknown(fmt.Sprintf("template %d", id), err)
+	case !vm.Template:
+		c.add(
+			deploy.Fail, fmt.Sprintf("on %s: qm template %d", vm.Hypervisor, id),
+			"VM %d (%s), for %s, is not a template", id, vm.Name, users,
+		)
+	case !vm.AgentEnabled && p.askAgents():
+		c.add(
+			deploy.Fail, fmt.Sprintf("on %s: qm set %d --agent enabled=1", vm.Hypervisor, id),
+			"template %d (%s) has no guest agent enabled", id, vm.Name,
+		)
+	case vm.Lock != "":
+		c.add(
+			deploy.Fail, fmt.Sprintf("wait, or, where the lock is stale, on %s: qm unlock %d", vm.Hypervisor, id),
+			"template %d (%s) is locked (%s)", id, vm.Name, vm.Lock,
+		)
+	default:
+		p.templateFits(vm, users, c)
+		p.templateReach(vm, c)
+	}
+}
+
+func (p *preflight) templates() string {
+	var list []string
+	for _, vm := range p.vms {
+		if vm.Template && vm.Type == "qemu" {
+			list = append(list, fmt.Sprint(vm.VMID))
+		}
+	}
+	if len(list) == 0 {
+		return "none is there"
+	}
+	return strings.Join(list, ", ")
 }
 
 // askAgents tells whether the addresses of nodes come from their guest agents alone.
