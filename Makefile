@@ -113,16 +113,17 @@ bench: build ensure-tofu ## measure speed as ratios within one run
 
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.43.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 
 .PHONY: lint
 # As `make build` compiles: nothing is compiled twice.
 lint: export CGO_ENABLED := 0
 lint: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
-lint: ## vet, staticcheck, dead code, gofmt, go mod tidy: all leave nothing
+lint: ## vet, staticcheck, dead code, gofumpt, go mod tidy: all leave nothing
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	@dead=$$($(GO) run $(DEADCODE) -test ./...) && test -z "$$dead" || { echo "$$dead"; exit 1; }
-	@test -z "$$(gofmt -l cmd pkg tofu cloudinit)" || { gofmt -l cmd pkg tofu cloudinit; exit 1; }
+	@unformatted=$$($(GO) run $(GOFUMPT) -l cmd pkg tofu cloudinit) && test -z "$$unformatted" || { echo "$$unformatted"; exit 1; }
 	$(GO) mod tidy -diff
 
 .PHONY: clean
