@@ -38,8 +38,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	)
 	role := cmd.Flags().Bool(
 		"print-role", false,
-		"print the commands that make a role, a user and a token for hive-test on Proxmox VE 8 and 9, and do nothing "+
-			"else",
+		"print the commands that make a role, a user and a token for hive-test on Proxmox VE 8 and 9, "+
+			"and do nothing else",
 	)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()

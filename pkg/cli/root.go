@@ -87,6 +87,7 @@ func (a *app) printError(err error, code engine.ExitCode) {
 		end := progress.Event{Kind: progress.RunEnd, Time: time.Now().UTC(), Status: progress.Failed, ExitCode: &number}
 		end = end.WithError(err)
 		end.Hint = a.inPlace(end.Hint)
+		end.Problem.Hint = end.Hint
 		progress.JSONLines(a.Stderr).Emit(a.known.MaskEvent(end))
 		return
 	}

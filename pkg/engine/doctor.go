@@ -53,18 +53,18 @@ func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 
 // examine makes all checks that the settings, or the cluster that exists, call for.
 func (s *session) examine(ctx context.Context, named bool) ([]deploy.Finding, error) {
-	findings, err := s.subject(ctx, named)
+	limit := cmp.Or(s.Settings.Timeout, doctorLimit)
+	limited, cancel := context.WithTimeoutCause(
+		ctx, limit, fmt.Errorf("%w (%s)", deploy.ErrTimeUp, progress.FormatLimit(limit)),
+	)
+	defer cancel()
+	findings, err := s.subject(limited, named)
 	if err != nil {
 		return nil, err
 	}
 	if !s.Makes() {
 		return nil, usage(fmt.Errorf("cluster %q is made of hosts that were there: doctor looks at Proxmox VE", s.Name))
 	}
-	limit := cmp.Or(s.Settings.Timeout, doctorLimit)
-	limited, cancel := context.WithTimeoutCause(
-		ctx, limit, fmt.Errorf("%w (%s)", deploy.ErrTimeUp, progress.FormatLimit(limit)),
-	)
-	defer cancel()
 	late := time.AfterFunc(doctorGoal, func() {
 		progress.Infof(
 			s.Sink,
@@ -91,7 +91,8 @@ func (s *session) subject(ctx context.Context, named bool) ([]deploy.Finding, er
 	if path := s.Settings.SSHPrivateKeyPath; path != "" {
 		s.Record.SSHKeyPath = config.Absolute(path)
 	}
-	return s.Resolve(ctx)
+	missing, err := s.Resolve(ctx)
+	return missing, s.timeoutError(ctx, err)
 }
 
 // RoleScript is the shell commands by which an administrator of a Proxmox VE of that major version gives the token of

@@ -209,12 +209,15 @@ func (s *session) create(ctx context.Context) error {
 	if s.Settings.HostsFile != "" {
 		return s.createExisting(ctx)
 	}
+	if err := s.CheckDeployer(); err != nil {
+		return err
+	}
 	s.jumpAsAsked()
 	s.Record.Owner.Expires = expiryAfter(s.started, s.lifetime())
 	if err := s.userKey(); err != nil {
 		return err
 	}
-	return s.ResolveNew(ctx)
+	return s.timeoutError(ctx, s.ResolveNew(ctx))
 }
 
 // newRecord is the record of a cluster that does not exist.

@@ -370,3 +370,23 @@ func TestRecordedRuns(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// What the logs of nodes say is no log of a task of Proxmox VE, even where it speaks of an exit code.
+func TestReasonsOfNodesAreNoTaskLog(t *testing.T) {
+	failed := progress.Event{
+		Kind: progress.PhaseEnd, Phase: "configure", Status: progress.Failed,
+		Error: "installing failed on ci-1, ci-2\n  ci-1: install.sh exited with 1\n    | make failed with exit code 2\n" +
+			"  ci-2: the disk is full",
+		Problem: &progress.Problem{
+			Nodes: []string{"ci-1", "ci-2"}, Context: []string{"installing failed"}, Cause: "ci-1: install.sh exited with 1",
+			Reasons: []progress.Reason{
+				{Node: "ci-1", Cause: "install.sh exited with 1", Lines: []string{"make failed with exit code 2"}},
+				{Node: "ci-2", Cause: "the disk is full"},
+			},
+		},
+	}
+	end := progress.Event{Kind: progress.RunEnd, Status: progress.Failed}
+	if got := explain.Run([]progress.Event{failed, end}, nil, false); strings.Contains(got.What, "exited with 1: ") {
+		t.Errorf("got %q", got.What)
+	}
+}

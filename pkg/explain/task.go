@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"hive-test/pkg/progress"
 )
 
 // Proxmox VE ends a task with words that only say that a program of its failed, or that there are warnings: which, and
@@ -35,7 +37,12 @@ func (f *failure) taskReason(files fs.FS) (reasons []string, file string) {
 	if end == "" {
 		return nil, ""
 	}
-	if reasons = reasonsIn(saidAfter(said, end), end); len(reasons) > 0 || files == nil {
+	// Where nodes have reasons of their own, what follows in the text is theirs.
+	ofNode := func(r progress.Reason) bool { return r.Node != "" }
+	if said != f.text || !slices.ContainsFunc(f.problem.Reasons, ofNode) {
+		reasons = reasonsIn(saidAfter(said, end), end)
+	}
+	if len(reasons) > 0 || files == nil {
 		return reasons, ""
 	}
 	for _, node := range f.nodesOf(files) {

@@ -243,9 +243,9 @@ func (l *local) reinstallOnly(t *testing.T, i int) error {
 // doneOnOthers is a journal in which all is done but on one node.
 type doneOnOthers string
 
-func (d doneOnOthers) Done(_, node string) bool     { return node != string(d) }
-func (d doneOnOthers) Begin(string, []string) error { return nil }
-func (d doneOnOthers) End(string, error)            {}
+func (d doneOnOthers) Done(_, node string) bool                      { return node != string(d) }
+func (d doneOnOthers) Begin(context.Context, string, []string) error { return nil }
+func (d doneOnOthers) End(context.Context, string, error)            {}
 
 func TestSourceBuiltHere(t *testing.T) {
 	t.Parallel()

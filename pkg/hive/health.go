@@ -205,8 +205,8 @@ func readHealth(a answer) (health healthWords, err error) {
 	switch {
 	case a.code == http.StatusNotFound:
 		return healthWords{}, errors.New(
-			"/health answers 404: another program holds the port, such as the formation server of an unfinished " +
-				"init",
+			"/health answers 404: another program holds the port, such as the formation server " +
+				"of an unfinished init",
 		)
 	case a.code != http.StatusOK:
 		return healthWords{}, fmt.Errorf("/health answers %d", a.code)

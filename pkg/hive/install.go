@@ -250,7 +250,7 @@ func (c *Cluster) reinstall(ctx context.Context, lost []Host, install func(conte
 			"the program that was installed there is gone or another one: installing it again",
 		)
 	}
-	if err := c.begin(StepInstall, lost); err != nil {
+	if err := c.begin(ctx, StepInstall, lost); err != nil {
 		return err
 	}
 	if err := each(ctx, lost, install); err != nil {

@@ -31,9 +31,9 @@ type Journal interface {
 	Done(step, node string) bool
 	// Begin notes, before it does, that a step begins on these nodes; those before it have ended. What was done on
 	// these nodes from that step on counts no longer.
-	Begin(step string, nodes []string) error
+	Begin(ctx context.Context, step string, nodes []string) error
 	// End notes how that step has ended on the nodes that it began on.
-	End(step string, err error)
+	End(ctx context.Context, step string, err error)
 }
 
 // OwnSteps are the names of the steps that a Journal is asked for, in order: those of each node by itself.
@@ -72,12 +72,12 @@ func (c *Cluster) Configure(ctx context.Context, course StepSelection) error {
 				return err
 			}
 		}
-		if err := c.begin(step.Name, c.nodesOf(step.Name)); err != nil {
+		if err := c.begin(ctx, step.Name, c.nodesOf(step.Name)); err != nil {
 			return err
 		}
 		err := step.Run(ctx)
 		if c.course.Journal != nil {
-			c.course.Journal.End(step.Name, err)
+			c.course.Journal.End(ctx, step.Name, err)
 		}
 		if err != nil {
 			return err
@@ -87,11 +87,11 @@ func (c *Cluster) Configure(ctx context.Context, course StepSelection) error {
 }
 
 // begin notes that a step begins on these hosts.
-func (c *Cluster) begin(step string, hosts []Host) error {
+func (c *Cluster) begin(ctx context.Context, step string, hosts []Host) error {
 	if c.course.Journal == nil {
 		return nil
 	}
-	return c.course.Journal.Begin(step, names(hosts))
+	return c.course.Journal.Begin(ctx, step, names(hosts))
 }
 
 // nodesOf are the hosts that a step has something to do on.

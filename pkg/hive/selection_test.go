@@ -22,7 +22,7 @@ type diary struct {
 
 func (d *diary) Done(step, node string) bool { return d.done[step+" "+node] }
 
-func (d *diary) Begin(step string, nodes []string) error {
+func (d *diary) Begin(_ context.Context, step string, nodes []string) error {
 	d.begun = append(d.begun, step+": "+strings.Join(nodes, " "))
 	d.now = nodes
 	for _, node := range nodes {
@@ -34,7 +34,7 @@ func (d *diary) Begin(step string, nodes []string) error {
 	return d.full
 }
 
-func (d *diary) End(step string, err error) {
+func (d *diary) End(_ context.Context, step string, err error) {
 	for _, node := range d.now {
 		d.done[step+" "+node] = err == nil
 	}

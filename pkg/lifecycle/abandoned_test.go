@@ -3,12 +3,17 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // A phase that ignores its limit is abandoned, and the run goes on. When it returns after all, it changes neither the
@@ -44,6 +49,49 @@ func TestAnAbandonedPhaseChangesNothing(t *testing.T) {
 		}
 		if _, last := job.Record.Current(); last != cluster.PhaseDone {
 			t.Errorf("got %s", last)
+		}
+	})
+}
+
+// Nor does it bring back what a later phase has removed.
+func TestAnAbandonedPhaseBringsNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		job := w.job(t)
+		book := &journal{Job: job}
+		release := make(chan struct{})
+		deaf := phase.New("configure", func(ctx context.Context) error {
+			return job.recorded(ctx, cluster.PhaseConfigure, "", func(ctx context.Context) error {
+				return job.steps(ctx, cluster.PhaseConfigure, step{"first", func(ctx context.Context, _ progress.Sink) error {
+					<-release
+					late := book.Begin(ctx, "os", []string{"ci-1-1"})
+					book.End(ctx, "os", nil)
+					saved := job.change(ctx, func() { job.Record.Nodes = nil })
+					if !errors.Is(late, phase.ErrStuck) || !errors.Is(saved, phase.ErrStuck) {
+						t.Errorf("got %v, %v", late, saved)
+					}
+					return nil
+				}}, step{"second", func(context.Context, progress.Sink) error {
+					t.Error("a step begins")
+					return nil
+				}})
+			})
+		})
+		var before cluster.Record
+		manager := phase.Manager{Phases: []phase.Entry{
+			{Phase: deaf, Timeout: time.Minute},
+			{Always: true, Phase: phase.New("down", func(context.Context) error {
+				before = *job.Record
+				return nil
+			})},
+		}}
+		if _, err := manager.Run(t.Context()); !errors.Is(err, phase.ErrStuck) {
+			t.Fatalf("got %v", err)
+		}
+		close(release)
+		synctest.Wait()
+		if diff := cmp.Diff(before, *job.Record, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

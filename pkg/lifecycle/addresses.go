@@ -54,11 +54,11 @@ func movesBetween(before, now cluster.Nodes) []remote.Move {
 // those that were pinned. A job that has not locked its cluster takes the lock for that, and reads the record again;
 // where another run holds the cluster nothing is written. It says what moved, and whether that could not be written.
 // Nothing else may use the job meanwhile.
-func (r *Job) follow(moves []remote.Move) (written bool) {
+func (r *Job) follow(ctx context.Context, moves []remote.Move) (written bool) {
 	for _, m := range moves {
 		r.sayMoved(m)
 	}
-	if err := r.writeMoves(moves); err != nil {
+	if err := r.writeMoves(ctx, moves); err != nil {
 		r.Sink.Emit(progress.Event{
 			Kind: progress.Warning, Message: "the new addresses are not written down: " + err.Error(),
 			Hint: fmt.Sprintf("hive-test status %s tries again", r.Record.Name),
@@ -90,7 +90,7 @@ func (r *Job) sayMoved(m remote.Move) {
 	r.Sink.Emit(event)
 }
 
-func (r *Job) writeMoves(moves []remote.Move) error {
+func (r *Job) writeMoves(ctx context.Context, moves []remote.Move) error {
 	if r.Hold != nil {
 		release, err := r.Hold()
 		if err != nil {
@@ -110,7 +110,7 @@ func (r *Job) writeMoves(moves []remote.Move) error {
 	if shared := nodes.Shared(); len(shared) > 0 {
 		return fmt.Errorf("%s and %s both report address %s", shared[0].First, shared[0].Second, shared[0].Address)
 	}
-	return r.moveTo(nodes)
+	return r.moveTo(ctx, nodes)
 }
 
 // reload reads the record again: before the lock was taken another run may have changed it.
@@ -129,12 +129,14 @@ func (r *Job) reload() error {
 
 // moveTo makes nodes the record's. The host keys come first: a run that ends in between leaves no address whose first
 // contact would be trusted.
-func (r *Job) moveTo(nodes cluster.Nodes) error {
+func (r *Job) moveTo(ctx context.Context, nodes cluster.Nodes) error {
 	if err := r.keepHostKeys(nodes); err != nil {
 		return err
 	}
-	r.Record.Nodes = nodes
-	return errors.Join(r.Store.Save(r.Record), r.writeInventory())
+	if err := r.change(ctx, func() { r.Record.Nodes = nodes }); err != nil {
+		return err
+	}
+	return r.writeInventory()
 }
 
 // keepHostKeys lets what is pinned for the record's nodes hold where they are now.
@@ -165,7 +167,7 @@ func Reach(ctx context.Context, r *Job, indexes ...int) (remote.Group, []error, 
 		return group, failures, nil
 	}
 	moves := r.movesSoon(ctx, group, failures, begun.Add(moveTime))
-	if len(moves) == 0 || !r.follow(moves) {
+	if len(moves) == 0 || !r.follow(ctx, moves) {
 		return group, failures, nil
 	}
 	now, err := r.chosen(indexes)
@@ -193,7 +195,7 @@ func (r *Job) where(ctx context.Context, host hive.Host) hive.Host {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
 	moves := moved(one.Nodes, r.Deploy.Power(ctx, &one))
-	if len(moves) == 0 || !r.follow(moves) {
+	if len(moves) == 0 || !r.follow(ctx, moves) {
 		return nil
 	}
 	group, err := r.group()
@@ -212,7 +214,7 @@ func Follow(ctx context.Context, r *Job, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if moves := moved(r.Record.Nodes, r.Deploy.Power(ctx, r.Record)); len(moves) > 0 {
-		r.follow(moves)
+		r.follow(ctx, moves)
 	}
 }
 

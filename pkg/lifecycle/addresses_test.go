@@ -97,7 +97,7 @@ func TestFollow(t *testing.T) {
 			told := deploy.Power{}
 			told.Management, told.Data = at(tc.told[0], tc.told[1])
 			moves := moved(job.Record.Nodes, []deploy.Power{told})
-			if written := job.follow(moves); written != (tc.warning == "") {
+			if written := job.follow(t.Context(), moves); written != (tc.warning == "") {
 				t.Errorf("written: %v", written)
 			}
 			if diff := cmp.Diff(tc.want, w.done); diff != "" {

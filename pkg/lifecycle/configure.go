@@ -232,14 +232,16 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.StepSel
 	if err != nil {
 		return fmt.Errorf("reading the cluster's credentials: %w", err)
 	}
-	if err := c.keepAccess(access); err != nil {
+	if err := c.keepAccess(ctx, access); err != nil {
 		return fmt.Errorf("keeping the cluster's credentials: %w", err)
 	}
 	// the inputs name the nodes as they are
 	if (c.partial() || !slices.Equal(c.Record.Nodes, before)) && book.complete() {
 		whole, err := c.wanted()
-		c.Record.SetInputs(cluster.PhaseConfigure, whole)
-		return err
+		return errors.Join(err, phase.InTurn(ctx, func() error {
+			c.Record.SetInputs(cluster.PhaseConfigure, whole)
+			return nil
+		}))
 	}
 	return nil
 }

@@ -30,9 +30,8 @@ const (
 // destroyer is the end of every VM of the record's name and owner, in steps: those that its nodes name, and any other
 // that shows itself as theirs. It proves that they are gone and removes what they leave behind. With force it takes off
 // protections, and goes on where a VM that is not ours has an id of the record. Where some cannot be read, the others
-// are destroyed. The error is a
-// *deploy.LeakError that says what remains. It may be repeated; VMs that are gone already are no error. Down lets tofu work between the
-// steps.
+// are destroyed. The error is a *deploy.LeakError that says what remains. It may be repeated; VMs that are gone already
+// are no error. Down lets tofu work between the steps.
 type destroyer struct {
 	deploy deploy.Capable
 	record *cluster.Record
@@ -224,15 +223,15 @@ func (d *destroyer) late(ctx context.Context, sink progress.Sink) (appeared bool
 	}
 	if deadline, limited := ctx.Deadline(); limited && deadline.Before(end) {
 		return false, progress.WithHint(
-			errors.New("tofu was killed while it made VMs, and those that Proxmox VE was still making may appear "+
-				"yet"),
+			errors.New("tofu was killed while it made VMs, and those that Proxmox VE was still "+
+				"making may appear yet"),
 			"wait a minute",
 		)
 	}
 	sink.Emit(progress.Event{
 		Kind: progress.Wait,
 		Message: "VMs that may still appear, for tofu was killed while it made them, until " +
-			"" + end.Local().Format(time.TimeOnly),
+			end.Local().Format(time.TimeOnly),
 	})
 	for pauses := (wait.Backoff{First: firstLooked, Max: lastLooked}); time.Now().Before(end); {
 		if err := pauses.Sleep(ctx); err != nil {

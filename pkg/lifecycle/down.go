@@ -44,9 +44,8 @@ func (d *down) Run(ctx context.Context) error {
 
 // intend notes what is begun. That it cannot be noted, on a disk that is full, must not keep VMs alive: the record that
 // is there names them.
-func (d *down) intend(_ context.Context, sink progress.Sink) error {
-	d.Record.Begin(cluster.PhaseDown, "", d.Now())
-	if err := d.Store.Save(d.Record); err != nil {
+func (d *down) intend(ctx context.Context, sink progress.Sink) error {
+	if err := d.change(ctx, func() { d.Record.Begin(cluster.PhaseDown, "", d.Now()) }); err != nil {
 		warn(sink, "what is begun cannot be noted: %v", err)
 	}
 	return nil
@@ -79,7 +78,7 @@ const (
 // errPart is why tofu's part in down is ended while there is time for the rest.
 var errPart = errors.New("its part of --timeout-down was up")
 
-// destroy lets tofu destroy what its state holds; with Force a failure of it is a warning, for prove then deletes
+// destroy lets tofu destroy what its state holds; with Force a failure of it is a warning, for verifyGone then deletes
 // through the API.
 func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 	if d.ending.aside != nil || len(d.ending.seen) == 0 { // what VMs that are gone have left is swept up by the proof

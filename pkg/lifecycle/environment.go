@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -64,14 +65,15 @@ func awsProfile(r *cluster.Record, store Store) suite.Profile {
 
 // keepAccess writes down how the cluster's API is called: the AWS profile files and the CA, beside the cluster's SSH
 // key.
-func (r *Job) keepAccess(access hive.Access) error {
-	r.Record.AWS = &cluster.AWS{Profile: access.Profile, Region: access.Region}
-	profile := awsProfile(r.Record, r.Store)
+func (r *Job) keepAccess(ctx context.Context, access hive.Access) error {
+	next := *r.Record
+	next.AWS = &cluster.AWS{Profile: access.Profile, Region: access.Region}
+	profile := awsProfile(&next, r.Store)
 	profile.AccessKey, profile.SecretKey = access.AccessKeyID, access.SecretAccessKey
 	return errors.Join(
 		r.Store.Write(r.Record.Name, caFile, access.CA),
 		r.Store.Write(r.Record.Name, awsCredentialsFile, profile.Credentials()),
-		r.Store.Save(r.Record),
+		r.change(ctx, func() { r.Record.AWS = next.AWS }),
 		r.writeInventory(),
 	)
 }

@@ -125,8 +125,8 @@ func (u rollbackOnFailure) CleanUp(ctx context.Context) error {
 	if u.keep.keeps(true) {
 		warn(
 			r.sink(cluster.PhaseUp),
-			"VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test down %s` removes "+
-				"them",
+			"VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test "+
+				"down %s` removes them",
 			u.keep, name, name,
 		)
 		return nil

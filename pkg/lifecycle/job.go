@@ -196,14 +196,36 @@ type step struct {
 func (r *Job) steps(ctx context.Context, p cluster.Phase, list ...step) error {
 	sink := r.sink(p)
 	for _, s := range list {
-		if r.Record.Phases[p].Status == cluster.PhaseRunning {
-			r.Record.BeginStep(p, s.name) // on disk with what the step writes itself
+		if err := r.beginStep(ctx, p, s.name); err != nil {
+			return err
 		}
 		if err := phase.Step(ctx, sink, s.name, s.do); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// beginStep notes in memory that a step begins; it is on disk with what the step writes itself. Once ctx has ended no
+// step begins, which phase.Step says.
+func (r *Job) beginStep(ctx context.Context, p cluster.Phase, name string) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return phase.InTurn(ctx, func() error {
+		if r.Record.Phases[p].Status == cluster.PhaseRunning {
+			r.Record.BeginStep(p, name)
+		}
+		return nil
+	})
+}
+
+// change changes the record, in memory and on disk, unless the phase that was given ctx was abandoned.
+func (r *Job) change(ctx context.Context, edit func()) error {
+	return phase.InTurn(ctx, func() error {
+		edit()
+		return r.Store.Save(r.Record)
+	})
 }
 
 // sink is where what happens in phase p is reported.

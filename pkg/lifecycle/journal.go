@@ -10,6 +10,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
+	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
@@ -64,19 +65,21 @@ func (j *journal) entry(node string) cluster.NodeProgress {
 }
 
 // Begin notes a step and writes the record, unless nothing is asked of any node.
-func (j *journal) Begin(step string, nodes []string) error {
-	j.Record.BeginStep(cluster.PhaseConfigure, step)
-	j.begun = nodes
-	for _, node := range nodes {
-		noted := j.entry(node)
-		noted.Step, noted.Status = step, cluster.PhaseRunning
-		noted.Inputs = valid(noted.Inputs, step)
-		j.Record.SetProgress(cluster.PhaseConfigure, node, noted)
-	}
-	if len(nodes) == 0 {
-		return nil
-	}
-	return j.Store.Save(j.Record)
+func (j *journal) Begin(ctx context.Context, step string, nodes []string) error {
+	return phase.InTurn(ctx, func() error {
+		j.Record.BeginStep(cluster.PhaseConfigure, step)
+		j.begun = nodes
+		for _, node := range nodes {
+			noted := j.entry(node)
+			noted.Step, noted.Status = step, cluster.PhaseRunning
+			noted.Inputs = valid(noted.Inputs, step)
+			j.Record.SetProgress(cluster.PhaseConfigure, node, noted)
+		}
+		if len(nodes) == 0 {
+			return nil
+		}
+		return j.Store.Save(j.Record)
+	})
 }
 
 // valid are the inputs of what still counts when a step begins: what comes after a node's own step builds on it, and
@@ -93,7 +96,14 @@ func valid(inputs map[string]string, step string) map[string]string {
 func ownStep(step string) bool { return slices.Contains(hive.OwnSteps(), step) }
 
 // End notes how the step has ended. Where only some nodes are to blame, it is done on the others.
-func (j *journal) End(step string, err error) {
+func (j *journal) End(ctx context.Context, step string, err error) {
+	_ = phase.InTurn(ctx, func() error { // nobody waits for a phase that was abandoned
+		j.end(step, err)
+		return nil
+	})
+}
+
+func (j *journal) end(step string, err error) {
 	failed := map[string]bool{}
 	if blamed, ok := errors.AsType[*hive.StepError](err); ok {
 		for _, name := range blamed.NodeNames() {

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -54,10 +55,10 @@ func configured(t *testing.T, w *world) *journal {
 		hive.StepCloudInit, hive.StepInstall, hive.StepStop, hive.StepInit, hive.StepJoin, hive.StepStart,
 		hive.StepHealth,
 	} {
-		if err := book.Begin(step, job.Record.Nodes.Names()); err != nil {
+		if err := book.Begin(t.Context(), step, job.Record.Nodes.Names()); err != nil {
 			t.Fatal(err)
 		}
-		book.End(step, nil)
+		book.End(context.Background(), step, nil)
 	}
 	job.Record.End(cluster.PhaseConfigure, nil, time.Now())
 	return book
@@ -91,24 +92,24 @@ func TestJournal(t *testing.T) {
 		}, "1 cloud-init, 2 cloud-init, 3 cloud-init"},
 		{"a program that cannot be known", func(j *journal) { j.inputs = map[string]string{hive.StepCloudInit: "c"} }, "1 cloud-init, 2 cloud-init, 3 cloud-init"},
 		{
-			"killed while one installs", func(j *journal) { _ = j.Begin(hive.StepInstall, []string{"ci-1-2"}) },
+			"killed while one installs", func(j *journal) { _ = j.Begin(context.Background(), hive.StepInstall, []string{"ci-1-2"}) },
 			"1 cloud-init install start, 2 cloud-init, 3 cloud-init install start",
 		},
 		{"one of two fails", func(j *journal) {
-			_ = j.Begin(hive.StepInstall, []string{"ci-1-1", "ci-1-2"})
-			j.End(hive.StepInstall, &hive.StepError{
+			_ = j.Begin(context.Background(), hive.StepInstall, []string{"ci-1-1", "ci-1-2"})
+			j.End(context.Background(), hive.StepInstall, &hive.StepError{
 				Step: hive.StepInstall, Nodes: []hive.NodeFailure{{Node: "ci-1-2", Err: errors.New("no")}},
 			})
 		}, "1 cloud-init install, 2 cloud-init, 3 cloud-init install start"},
 		{"all fail", func(j *journal) {
-			_ = j.Begin(hive.StepInstall, []string{"ci-1-1", "ci-1-2"})
-			j.End(hive.StepInstall, errors.New("mixed"))
+			_ = j.Begin(context.Background(), hive.StepInstall, []string{"ci-1-1", "ci-1-2"})
+			j.End(context.Background(), hive.StepInstall, errors.New("mixed"))
 		}, "1 cloud-init, 2 cloud-init, 3 cloud-init install start"},
 		{
-			"killed while one is stopped", func(j *journal) { _ = j.Begin(hive.StepStop, []string{"ci-1-3"}) },
+			"killed while one is stopped", func(j *journal) { _ = j.Begin(context.Background(), hive.StepStop, []string{"ci-1-3"}) },
 			"1 cloud-init install start, 2 cloud-init install start, 3 cloud-init install",
 		},
-		{"health begins", func(j *journal) { _ = j.Begin(hive.StepHealth, j.Record.Nodes.Names()) }, whole},
+		{"health begins", func(j *journal) { _ = j.Begin(context.Background(), hive.StepHealth, j.Record.Nodes.Names()) }, whole},
 		{"another machine", func(j *journal) { j.refresh(ids("a", "x", "c")) }, "1 cloud-init install start, 2, 3 cloud-init install start"},
 		{"machines that cannot be asked", func(j *journal) { j.refresh(ids("", "", "")) }, whole},
 		{"one that up has made anew", func(j *journal) { j.Record.ForgetNodes("ci-1-1"); j.refresh(ids("", "b", "c")) }, "1, 2 cloud-init install start, 3 cloud-init install start"},
@@ -128,7 +129,7 @@ func TestTheRecordIsWrittenBeforeEachStepThatAsksForSomething(t *testing.T) {
 	book := configured(t, w)
 	w.done = nil
 	for _, nodes := range [][]string{{"ci-1-1"}, nil} {
-		if err := book.Begin(hive.StepInstall, nodes); err != nil {
+		if err := book.Begin(context.Background(), hive.StepInstall, nodes); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -243,7 +244,7 @@ func TestOnlyHealthWasLeft(t *testing.T) {
 		{"failed at health", func(c *configure, _ *journal) {
 			c.Record.End(cluster.PhaseConfigure, errors.New("unhealthy"), time.Now())
 		}, false},
-		{"killed before", func(_ *configure, j *journal) { _ = j.Begin(hive.StepStart, []string{"ci-1-1"}) }, false},
+		{"killed before", func(_ *configure, j *journal) { _ = j.Begin(context.Background(), hive.StepStart, []string{"ci-1-1"}) }, false},
 		{"force", func(c *configure, _ *journal) { c.Force = true }, false},
 		{"another machine", func(c *configure, _ *journal) { c.machines = ids("a", "b", "x") }, false},
 		{"other inputs", func(c *configure, _ *journal) { c.Record.SetInputs(cluster.PhaseConfigure, "before") }, false},
@@ -251,7 +252,7 @@ func TestOnlyHealthWasLeft(t *testing.T) {
 		book := configured(t, &world{})
 		c := &configure{Job: book.Job, machines: ids("a", "b", "c")}
 		c.Record.Begin(cluster.PhaseConfigure, "all", time.Now())
-		if err := book.Begin(hive.StepHealth, c.Record.Nodes.Names()); err != nil {
+		if err := book.Begin(context.Background(), hive.StepHealth, c.Record.Nodes.Names()); err != nil {
 			t.Fatal(err)
 		}
 		tc.do(c, book)

@@ -177,7 +177,7 @@ func (l *lossMonitor) outside(ctx context.Context, results []hive.ProbeResult) [
 	defer cancel()
 	powers := l.Deploy.Power(limited, l.Record)
 	if moves := moved(l.Record.Nodes, powers); ctx.Err() == nil && len(moves) > 0 {
-		l.move(moves)
+		l.move(ctx, moves)
 	}
 	return powers
 }
@@ -187,10 +187,10 @@ func (l *lossMonitor) member(name string) bool {
 	return slices.ContainsFunc(l.Record.Nodes, func(n cluster.Node) bool { return n.Name == name })
 }
 
-func (l *lossMonitor) move(moves []remote.Move) {
+func (l *lossMonitor) move(ctx context.Context, moves []remote.Move) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.follow(moves) {
+	if !l.follow(ctx, moves) {
 		return
 	}
 	if handle, err := l.hive(l.sink); err == nil {

@@ -18,8 +18,7 @@ const (
 // ReapCluster destroys all VMs of a record that names its owner and VMs that were found, and returns those that it has
 // met. VMs that appear meanwhile, because a run that died had asked for them, are destroyed as well. What that run has
 // left is taken away last, so that whoever comes after a reap that fails finds it. The error is a *deploy.LeakError if
-// something remains, a
-// *deploy.LiveError if nothing was done.
+// something remains, a *deploy.LiveError if nothing was done.
 func ReapCluster(
 	ctx context.Context, deployer deploy.Capable, reaper deploy.Reaper, r *cluster.Record, unfinished bool,
 	sink progress.Sink,

@@ -56,8 +56,8 @@ func (d *down) tellLeft(ctx context.Context, sink progress.Sink) error {
 		sink.Emit(progress.Event{
 			Kind: progress.Warning, Message: text,
 			Hint: fmt.Sprintf(
-				"to stop or remove it later: hive-test up %s --hosts-file FILE, then hive-test down %s --stop-hive or "+
-					"--purge",
+				"to stop or remove it later: hive-test up %s --hosts-file FILE, then hive-test down "+
+					"%s --stop-hive or --purge",
 				name, name,
 			),
 		})

@@ -83,7 +83,7 @@ func ReadStatus(ctx context.Context, r *Job) (Status, error) {
 	}
 	<-asked
 	if len(moves) > 0 {
-		r.follow(moves)
+		r.follow(ctx, moves)
 		told, err = r.ask(ctx, watched)
 	}
 	return r.status(watched.now(), told, moves), err

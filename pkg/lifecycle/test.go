@@ -56,7 +56,7 @@ func (t test) suites(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the cluster's credentials: %w", err)
 	}
-	if err := t.keepAccess(access); err != nil {
+	if err := t.keepAccess(ctx, access); err != nil {
 		return fmt.Errorf("keeping the cluster's credentials: %w", err)
 	}
 	// A run that is stopped half-way leaves no results that could be taken for whole, and none of an earlier run for

@@ -232,7 +232,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		if err := u.ours(ctx, request, plan, sink); err != nil {
 			return err
 		}
-		return u.intend(plan)
+		return u.intend(ctx, plan)
 	}
 	begun := time.Now()
 	result, err := u.Deploy.Up(ctx, request)
@@ -241,7 +241,10 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		u.Deploy.Diagnose.Warnings(ctx, u.Record, begun)
 	}
 	if errors.Is(err, deploy.ErrKilled) {
-		u.Record.Cut = u.Now().UTC()
+		err = errors.Join(err, phase.InTurn(ctx, func() error {
+			u.Record.Cut = u.Now().UTC()
+			return nil
+		}))
 	}
 	if err != nil {
 		return err
@@ -249,11 +252,15 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 	if !result.Changed && len(leaving) == 0 {
 		info(sink, "no changes")
 	}
-	return u.made(sink, result.Created)
+	return u.made(ctx, sink, result.Created)
 }
 
 // intend notes, before it is asked for, which nodes' VMs are made or changed.
-func (u *up) intend(plan deploy.Plan) error {
+func (u *up) intend(ctx context.Context, plan deploy.Plan) error {
+	return u.change(ctx, func() { u.noteChanges(plan) })
+}
+
+func (u *up) noteChanges(plan deploy.Plan) {
 	step := u.Record.Phases[cluster.PhaseUp].Step
 	for _, change := range plan.Changes {
 		if !change.VM {
@@ -263,7 +270,6 @@ func (u *up) intend(plan deploy.Plan) error {
 		progress.Step, progress.Status = step, cluster.PhaseRunning
 		u.Record.SetProgress(cluster.PhaseUp, change.Node, progress)
 	}
-	return u.Store.Save(u.Record)
 }
 
 // request is what the record asks of the provisioner.
@@ -280,8 +286,14 @@ func (r *Job) request() (deploy.Request, error) {
 }
 
 // made forgets the host keys of machines that were made anew, and says what a formed cluster needs to take new ones in.
-func (u *up) made(sink progress.Sink, created []string) error {
-	u.Record.ForgetNodes(created...)
+func (u *up) made(ctx context.Context, sink progress.Sink, created []string) error {
+	err := phase.InTurn(ctx, func() error {
+		u.Record.ForgetNodes(created...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	anew := slices.DeleteFunc(
 		slices.Clone(u.Record.Nodes), func(n cluster.Node) bool { return !slices.Contains(created, n.Name) },
 	)
@@ -339,10 +351,11 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 	if err := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), leaving...); err != nil {
 		return err
 	}
-	u.Record.Nodes = u.Record.Staying()
-	u.Record.ForgetNodes(leaving.Names()...)
 	info(sink, "gone: %s", strings.Join(leaving.Names(), ", "))
-	return u.Store.Save(u.Record)
+	return u.change(ctx, func() {
+		u.Record.Nodes = u.Record.Staying()
+		u.Record.ForgetNodes(leaving.Names()...)
+	})
 }
 
 // remaining are the VMs of ours that have an id of these nodes.
@@ -381,15 +394,18 @@ func (u *up) verify(ctx context.Context, sink progress.Sink) error {
 	if u.Deploy.Lease != nil {
 		u.Deploy.Lease.Release(ctx, u.Record, sink)
 	}
-	u.Record.Cut = time.Time{} // all are there
-	u.noteMachines(ctx, sink)
-	return nil
+	machines := u.machines(ctx)
+	return phase.InTurn(ctx, func() error {
+		u.Record.Cut = time.Time{} // all are there
+		u.noteMachines(machines, sink)
+		return nil
+	})
 }
 
 // noteMachines notes which machine each node is, and tells of those that somebody else has replaced. What is noted is
 // on disk with the addresses.
-func (u *up) noteMachines(ctx context.Context, sink progress.Sink) {
-	for i, machine := range u.machines(ctx) {
+func (u *up) noteMachines(machines []deploy.Machine, sink progress.Sink) {
+	for i, machine := range machines {
 		node := u.Record.Nodes[i].Name
 		noted := u.Record.Phases[cluster.PhaseUp].Nodes[node]
 		if replaced(noted.Machine, machine.ID) {
@@ -417,8 +433,7 @@ func (u *up) addresses(ctx context.Context, sink progress.Sink) error {
 	if err := u.keepHostKeys(nodes); err != nil {
 		return err
 	}
-	u.Record.Nodes = nodes
-	return u.Store.Save(u.Record)
+	return u.change(ctx, func() { u.Record.Nodes = nodes })
 }
 
 // hostKeys pins what the guest agent tells over the verified API. Without it, the first contact pins.

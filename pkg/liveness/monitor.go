@@ -188,7 +188,8 @@ func (m *Monitor) Unreachable(node string) error {
 }
 
 // Within returns ctx, ended when the node's machine is found unreachable, with the reason as its cause. What it holds
-// is let go by the function.
+// is let go by the function. A machine that was unreachable once stays so for Within and Ask: they are for probes that
+// are Final.
 func (m *Monitor) Within(ctx context.Context, node string) (context.Context, context.CancelFunc) {
 	if m == nil {
 		return ctx, func() {}

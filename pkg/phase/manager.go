@@ -208,7 +208,10 @@ func (r *run) skip(ctx context.Context, sink progress.Sink, p Phase) (skipped bo
 		return false, "", err
 	}
 	got := <-answers
-	return got.skipped, got.reason, nil
+	if !got.skipped {
+		return false, "", nil
+	}
+	return true, got.reason, nil
 }
 
 func (r *run) grace() time.Duration { return cmp.Or(r.Grace, DefaultGrace) }

@@ -38,8 +38,8 @@ func TestGoTestEvents(t *testing.T) {
 		},
 		"broken": {{
 			Name: at + "broken", Status: progress.Failed,
-			Error: "# example.net/tiny/broken [example.net/tiny/broken.test]\nbroken/broken_test.go:5:32: undefined: " +
-				"undefined",
+			Error: "# example.net/tiny/broken [example.net/tiny/broken.test]\nbroken/broken_test.go:5:32: " +
+				"undefined: undefined",
 		}},
 		"ends": {{
 			Name: at + "ends", Status: progress.Failed, Seconds: 0.006,

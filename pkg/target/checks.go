@@ -32,7 +32,7 @@ func (t *Target) upChecks() proxmox.Checks {
 	return c
 }
 
-// checks are those of this session; download allows fetching a tofu where there is none.
+// checks are those of this cluster; download allows fetching a tofu where there is none.
 func (t *Target) checks(download bool) proxmox.Checks {
 	c := proxmox.Checks{
 		More:          append([]api.Check{t.tofuCheck(download), t.keyCheck}, t.Checks...),

@@ -106,12 +106,17 @@ func (t *Target) Resolve(ctx context.Context) (missing []deploy.Finding, err err
 	return t.missingSettings(), nil
 }
 
-// ResolveNew is Resolve for a cluster that is about to be made: all that is missing is one error.
-func (t *Target) ResolveNew(ctx context.Context) error {
+// CheckDeployer refuses a deployer that cannot make machines where the settings say.
+func (t *Target) CheckDeployer() error {
 	if kindOf(t.Record).simulatorOnly && !t.Settings.Sim && !local(t.Settings.Proxmox.Endpoint) {
 		return usageError(progress.WithHint(
 			fmt.Errorf("deployer %s makes VMs of a simulator only, on this machine", t.Record.Spec.Deployer), "add --sim, or leave deployer out"))
 	}
+	return nil
+}
+
+// ResolveNew is Resolve for a cluster that is about to be made: all that is missing is one error.
+func (t *Target) ResolveNew(ctx context.Context) error {
 	missing, err := t.Resolve(ctx)
 	if err == nil {
 		err = incompleteError(missing, "or try it without a Proxmox VE: add --sim")

@@ -17,7 +17,7 @@ func (f *Fleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, 
 	request.Count, request.Seed = r.Spec.NodeCount-len(r.Nodes), seed()
 	// What others have leased is left alone where there is room elsewhere; else the lease will wait for them.
 	avoiding := request
-	avoiding.Taken = f.claimed(ctx, r)
+	avoiding.Taken = f.leased(ctx, r)
 	nodes, err := api.Choose(ctx, f.Client, avoiding)
 	if err != nil && len(avoiding.Taken) > 0 {
 		nodes, err = api.Choose(ctx, f.Client, request)
@@ -36,7 +36,7 @@ func (f *Fleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, 
 }
 
 // leased are ids that others have leased. Where no answer comes, leasing finds out.
-func (f *Fleet) claimed(ctx context.Context, r *cluster.Record) []int {
+func (f *Fleet) leased(ctx context.Context, r *cluster.Record) []int {
 	ctx, cancel := context.WithTimeout(ctx, CallLimit)
 	defer cancel()
 	ids, _ := api.LeasedIDs(ctx, f.Client, r.Owner.ID)

@@ -262,8 +262,8 @@ func (u *update) disks() diag.Diagnostics {
 		}
 		if boot[iface] {
 			return diag.Errorf(
-				"cannot delete boot disk %q. Please remove it from boot order first or change boot order before "+
-					"deleting",
+				"cannot delete boot disk %q. Please remove it from boot order first or change "+
+					"boot order before deleting",
 				iface,
 			)
 		}

@@ -24,8 +24,8 @@ func TestMonitor(t *testing.T) {
 			}[version]
 			change := map[string]string{
 				Version84: "Permission check failed (/, Sys.Modify)",
-				Version92: "command 'stop' non-existent or not assigned a required permission yet, limiting to root " +
-					"user",
+				Version92: "command 'stop' non-existent or not assigned a required permission yet, " +
+					"limiting to root user",
 			}[version]
 			for _, row := range []struct {
 				who                *client

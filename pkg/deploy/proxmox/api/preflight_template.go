@@ -124,8 +124,8 @@ func (p *preflight) templateReach(vm VM, c *check) {
 	); i >= 0 && !p.hosts[i].Online {
 		c.add(
 			deploy.Fail,
-			fmt.Sprintf("start %s, or set template_vmid of the other hypervisors to templates of their "+
-				"own", vm.Hypervisor),
+			fmt.Sprintf("start %s, or set template_vmid of the other hypervisors to "+
+				"templates of their own", vm.Hypervisor),
 			"template %d is on %s, which is offline", vm.VMID, vm.Hypervisor,
 		)
 		return

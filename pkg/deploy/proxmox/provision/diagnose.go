@@ -44,8 +44,8 @@ func knownErrors() []known {
 		},
 		{
 			`HTTP 403`,
-			"the API token may not do that: grant the missing privilege to the token itself (or make the token with " +
-				"privsep=0)",
+			"the API token may not do that: grant the missing privilege to the token itself (or make " +
+				"the token with privsep=0)",
 		},
 		{`HTTP 59[569]|No route to host|no route to host`, "that hypervisor is down, or not reachable from the API server: bring it back (pvecm status); a cluster that has no node on it yet can leave it out of proxmox.hypervisors"},
 		{
@@ -137,8 +137,8 @@ func knownErrors() []known {
 		{`Error acquiring the state lock`, "another tofu works on this cluster: wait for it to end"},
 		{
 			`(?:required plugins are not installed|doesn't match any of the checksums|Inconsistent dependency lock file)`,
-			"the provider on this machine changed: remove the cluster's tofu/.terraform directory and repeat the " +
-				"command",
+			"the provider on this machine changed: remove the cluster's tofu/.terraform directory " +
+				"and repeat the command",
 		},
 		{`Plugin did not respond`, "the provider ended unexpectedly: repeat the command; what was made so far is recorded"},
 	}
