@@ -59,7 +59,7 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if report.Formed {
 		return "already configured with the same inputs, and formed (--force does it again)", true, nil
 	}
-	warn(
+	progress.Warnf(
 		c.sink(cluster.PhaseConfigure), "configured before, but no longer healthy: configuring again (%s)",
 		strings.Join(report.Reasons(), "; "),
 	)
@@ -203,10 +203,10 @@ func (c *configure) reached() error {
 func (c *configure) form(ctx context.Context, book *journal, course hive.StepSelection) error {
 	sink := c.sink(cluster.PhaseConfigure)
 	if text := hive.Size(len(c.Record.Nodes)); text != "" {
-		warn(sink, "%s", text)
+		progress.Warnf(sink, "%s", text)
 	}
 	if course.From == hive.StepHealth && c.From == "" {
-		info(sink, "going on with health: a run that was stopped there had done the rest")
+		progress.Infof(sink, "going on with health: a run that was stopped there had done the rest")
 	}
 	for _, node := range book.refresh(c.machines) {
 		sink.Emit(progress.Event{

@@ -116,7 +116,7 @@ func (d *destroyer) unprotect(ctx context.Context, there []deploy.VMRef, sink pr
 			failures = append(failures, progress.WithHint(fmt.Errorf("%s is protected, and nothing was deleted", vm),
 				fmt.Sprintf("if it may go, on %s: qm set %d --protection 0", vm.Hypervisor, vm.VMID)))
 		default:
-			warn(sink, "%s is protected: taking that off", vm)
+			progress.Warnf(sink, "%s is protected: taking that off", vm)
 			failures = append(failures, d.deploy.Remove.Unprotect(ctx, d.record, vm))
 		}
 	}
@@ -252,7 +252,7 @@ func (d *destroyer) deleteRest(ctx context.Context, sink progress.Sink) error {
 		return d.leaked(nil, err, false)
 	}
 	for round := 1; len(there) > 0; round++ {
-		info(sink, "deleting %s through the API", progress.Count(len(there), "VM"))
+		progress.Infof(sink, "deleting %s through the API", progress.Count(len(there), "VM"))
 		tried := there
 		failure := d.deploy.Remove.Destroy(ctx, d.record, tried)
 		there, err = d.remaining(ctx)

@@ -46,7 +46,7 @@ func (d *down) Run(ctx context.Context) error {
 // is there names them.
 func (d *down) intend(ctx context.Context, sink progress.Sink) error {
 	if err := d.change(ctx, func() { d.Record.Begin(cluster.PhaseDown, "", d.Now()) }); err != nil {
-		warn(sink, "what is begun cannot be noted: %v", err)
+		progress.Warnf(sink, "what is begun cannot be noted: %v", err)
 	}
 	return nil
 }
@@ -59,11 +59,11 @@ func (d *down) check(ctx context.Context, sink progress.Sink) error {
 	}
 	switch {
 	case d.ending.aside != nil:
-		warn(sink, "leaving tofu out: %v", d.ending.aside)
+		progress.Warnf(sink, "leaving tofu out: %v", d.ending.aside)
 	case len(d.ending.seen) == 0 && len(d.Record.Nodes) > 0:
-		info(sink, "no VM of the cluster exists any more")
+		progress.Infof(sink, "no VM of the cluster exists any more")
 	case len(d.ending.seen) == 0:
-		info(sink, "there is no VM of cluster %s with the owner id %s", d.Record.Name, d.Record.Owner.ID)
+		progress.Infof(sink, "there is no VM of cluster %s with the owner id %s", d.Record.Name, d.Record.Owner.ID)
 	}
 	return nil
 }
@@ -103,12 +103,12 @@ func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
 		return nil
 	}
 	if ctx.Err() == nil && (d.Force || errors.Is(err, deploy.ErrUnusable)) {
-		warn(sink, "destroying with tofu failed, going on through the API: %v", err)
+		progress.Warnf(sink, "destroying with tofu failed, going on through the API: %v", err)
 		return nil
 	}
 	// the proof tells what tofu could not remove, and why
 	if ctx.Err() == nil && errors.Is(err, errPart) && d.gone(ctx) {
-		warn(sink, "the VMs are gone, and removing the rest took tofu too long, going on through the API: %v", err)
+		progress.Warnf(sink, "the VMs are gone, and removing the rest took tofu too long, going on through the API: %v", err)
 		return nil
 	}
 	return err

@@ -125,7 +125,7 @@ func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, 
 		r.remember(list)
 	}
 	if err := r.WriteIndex(); err != nil {
-		warn(sink, "the evidence has no index: %v", err)
+		progress.Warnf(sink, "the evidence has no index: %v", err)
 	}
 	r.summarize(sink, nodes)
 }
@@ -414,13 +414,13 @@ func (r *Job) summarize(sink progress.Sink, nodes cluster.Nodes) {
 		}
 	}
 	if len(silent) > 0 {
-		warn(
+		progress.Warnf(
 			sink, "nothing could be gathered of %s: %s says why", strings.Join(silent, ", "),
 			r.Evidence.Path(IndexFile),
 		)
 	}
 	if got > 0 {
-		info(sink, "evidence of %s is in %s", progress.Count(len(nodes)-len(silent), "node"), r.Evidence.Path("nodes"))
+		progress.Infof(sink, "evidence of %s is in %s", progress.Count(len(nodes)-len(silent), "node"), r.Evidence.Path("nodes"))
 	}
 }
 

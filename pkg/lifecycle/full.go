@@ -7,6 +7,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
 )
 
 // Keep says what becomes of the VMs after a run.
@@ -65,7 +66,7 @@ func (t *teardown) Skip(context.Context) (string, bool, error) {
 // Run says what the policy decides, where it was not to be expected yet, and destroys.
 func (t *teardown) Run(ctx context.Context) error {
 	if t.Interrupted != nil && t.Interrupted() {
-		warn(t.sink(cluster.PhaseDown), "interrupted: %s (--keep %s)", t.ends(), t.keep)
+		progress.Warnf(t.sink(cluster.PhaseDown), "interrupted: %s (--keep %s)", t.ends(), t.keep)
 	}
 	return t.down.Run(ctx)
 }
@@ -108,7 +109,7 @@ type rollbackOnFailure struct {
 func (u rollbackOnFailure) CleanUp(ctx context.Context) error {
 	r, name := u.run, u.run.Record.Name
 	if r.Before != nil && r.Before.Nodes.WereUp() {
-		warn(
+		progress.Warnf(
 			r.sink(cluster.PhaseUp),
 			"cluster %s was there before this run and stays: `hive-test up %s` goes on, `hive-test down %s` removes it",
 			name, name, name,
@@ -116,14 +117,14 @@ func (u rollbackOnFailure) CleanUp(ctx context.Context) error {
 		return nil
 	}
 	if u.keep.keeps(true) && !r.Deploy.Makes() {
-		warn(
+		progress.Warnf(
 			r.sink(cluster.PhaseUp),
 			"the hosts stay as they are: `hive-test up %s` goes on, `hive-test down %s` releases them", name, name,
 		)
 		return nil
 	}
 	if u.keep.keeps(true) {
-		warn(
+		progress.Warnf(
 			r.sink(cluster.PhaseUp),
 			"VMs may have been made and are kept (--keep %s): `hive-test up %s` goes on, `hive-test "+
 				"down %s` removes them",
@@ -153,7 +154,7 @@ func (s stopped) CleanUp(ctx context.Context) error {
 		return r.destroyFor(ctx, p, s.keep)
 	}
 	if interrupted {
-		warn(
+		progress.Warnf(
 			r.sink(p), "cluster %s stays (--keep %s): `hive-test %s %s` goes on, `hive-test down %s` removes it", name,
 			s.keep, p, name, name,
 		)
@@ -171,6 +172,6 @@ func (r *Job) ends() string {
 
 // destroyFor says that the policy destroys, and does.
 func (r *Job) destroyFor(ctx context.Context, p cluster.Phase, keep Keep) error {
-	warn(r.sink(p), "%s (--keep %s)", r.ends(), keep)
+	progress.Warnf(r.sink(p), "%s (--keep %s)", r.ends(), keep)
 	return Down(r).Run(ctx)
 }

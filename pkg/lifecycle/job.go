@@ -232,11 +232,3 @@ func (r *Job) change(ctx context.Context, edit func()) error {
 func (r *Job) sink(p cluster.Phase) progress.Sink {
 	return progress.With(r.Sink, progress.Event{Phase: string(p)})
 }
-
-func info(sink progress.Sink, format string, args ...any) {
-	sink.Emit(progress.Event{Kind: progress.Info, Message: fmt.Sprintf(format, args...)})
-}
-
-func warn(sink progress.Sink, format string, args ...any) {
-	sink.Emit(progress.Event{Kind: progress.Warning, Message: fmt.Sprintf(format, args...)})
-}

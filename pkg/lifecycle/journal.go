@@ -179,7 +179,7 @@ func (j *journal) tell(sink progress.Sink, nodes []string) {
 			}
 		}
 		for _, what := range slices.Sorted(maps.Keys(counts)) {
-			info(
+			progress.Infof(
 				sink, "%s: %s again on %s", what,
 				map[string]string{hive.StepOS: "preparing", hive.StepInstall: "installing"}[step],
 				progress.Count(counts[what], "node"),

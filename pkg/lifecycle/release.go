@@ -47,7 +47,7 @@ func (d *down) tellLeft(ctx context.Context, sink progress.Sink) error {
 	defer cancel()
 	handle, err := d.hive(progress.Discard)
 	if err != nil {
-		warn(sink, "what runs on the hosts is not known: %v", err)
+		progress.Warnf(sink, "what runs on the hosts is not known: %v", err)
 		return nil
 	}
 	left := handle.Left(ctx)
@@ -115,7 +115,7 @@ func (d *down) onHosts(sink progress.Sink, done string, act func(*hive.Cluster) 
 	if err := act(handle); err != nil {
 		return d.stays(err)
 	}
-	info(sink, "%s %s", done, strings.Join(d.Record.Nodes.Names(), ", "))
+	progress.Infof(sink, "%s %s", done, strings.Join(d.Record.Nodes.Names(), ", "))
 	return nil
 }
 

@@ -226,7 +226,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 	request.Check = func(ctx context.Context, plan deploy.Plan) error {
 		for _, change := range plan.Changes {
 			if change.VM {
-				info(sink, "plan: %s", change)
+				progress.Infof(sink, "plan: %s", change)
 			}
 		}
 		if err := u.ours(ctx, request, plan, sink); err != nil {
@@ -250,7 +250,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		return err
 	}
 	if !result.Changed && len(leaving) == 0 {
-		info(sink, "no changes")
+		progress.Infof(sink, "no changes")
 	}
 	return u.made(ctx, sink, result.Created)
 }
@@ -266,9 +266,9 @@ func (u *up) noteChanges(plan deploy.Plan) {
 		if !change.VM {
 			continue
 		}
-		progress := u.Record.Phases[cluster.PhaseUp].Nodes[change.Node]
-		progress.Step, progress.Status = step, cluster.PhaseRunning
-		u.Record.SetProgress(cluster.PhaseUp, change.Node, progress)
+		noted := u.Record.Phases[cluster.PhaseUp].Nodes[change.Node]
+		noted.Step, noted.Status = step, cluster.PhaseRunning
+		u.Record.SetProgress(cluster.PhaseUp, change.Node, noted)
 	}
 }
 
@@ -337,7 +337,7 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 	leaving := u.Record.Leaving()
 	remaining, err := u.remaining(ctx, leaving)
 	if err == nil && len(remaining) > 0 {
-		info(sink, "not in tofu's state: %s, deleted through the API", progress.Count(len(remaining), "VM"))
+		progress.Infof(sink, "not in tofu's state: %s, deleted through the API", progress.Count(len(remaining), "VM"))
 		destroyErr := u.Deploy.Remove.Destroy(ctx, u.Record, remaining)
 		if remaining, err = u.remaining(ctx, leaving); len(remaining) > 0 {
 			err = errors.Join(err, destroyErr)
@@ -351,7 +351,7 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 	if err := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), leaving...); err != nil {
 		return err
 	}
-	info(sink, "gone: %s", strings.Join(leaving.Names(), ", "))
+	progress.Infof(sink, "gone: %s", strings.Join(leaving.Names(), ", "))
 	return u.change(ctx, func() {
 		u.Record.Nodes = u.Record.Staying()
 		u.Record.ForgetNodes(leaving.Names()...)
@@ -458,7 +458,7 @@ func (u *up) hostKeys(ctx context.Context, sink progress.Sink) error {
 		return len(p.Lines) == 0
 	})
 	if len(unread) > 0 {
-		info(
+		progress.Infof(
 			sink, "host keys of %s cannot be read through the guest agent: the first contact pins them",
 			strings.Join(unread, ", "),
 		)
