@@ -55,7 +55,8 @@ var within = []struct {
 	may    []string
 	reason string
 }{
-	{"pkg/cluster", nil, "pure values"},
+	{"pkg/cluster", nil, "pure values, whatever makes the machines"},
+	{"pkg/deploy/placement", []string{"pkg/cluster"}, "values that deployers of VMs keep"},
 	{"pkg/wait", nil, "pauses and conditions, for everybody"},
 	{"pkg/liveness", []string{"pkg/wait"}, "probes are given to it: it asks nobody itself"},
 	{"pkg/process", nil, "what the kernel tells of processes, and nothing else"},
@@ -64,7 +65,7 @@ var within = []struct {
 	{"pkg/phase", []string{"pkg/cluster", "pkg/progress"}, "order, skip, cancel, timing; nothing of what runs"},
 	{"pkg/report", []string{"pkg/cluster", "pkg/progress"}, "bytes in, bytes out"},
 	{"pkg/explain", []string{"pkg/progress"}, "events and files in, words out"},
-	{"pkg/state", []string{"pkg/cluster", "pkg/progress", "pkg/wait"}, "an adapter to the disk"},
+	{"pkg/state", []string{"pkg/cluster", "pkg/deploy", "pkg/deploy/placement", "pkg/progress", "pkg/wait"}, "an adapter to the disk"},
 	{"pkg/remote", []string{"pkg/cluster", "pkg/phase", "pkg/progress", "pkg/wait"}, "an adapter to SSH"},
 	{"pkg/deploy/proxmox/api", []string{
 		"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/wait",
@@ -97,7 +98,7 @@ var within = []struct {
 		"pkg/process",
 		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/target", "pkg/wait",
 	}, "a cluster's life, without a command line, a terminal or signals, on any deployer"},
-	{"pkg/config", []string{"pkg/cluster", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
+	{"pkg/config", []string{"pkg/cluster", "pkg/deploy", "pkg/deploy/placement", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
 }
 
 // calls that only the command line (and the programs) may make.

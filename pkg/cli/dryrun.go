@@ -13,6 +13,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
 )
@@ -76,7 +77,8 @@ func readingOf(r *cluster.Record, reading lifecycle.Reading) readingJSON {
 	for _, c := range reading.Plan.Changes {
 		change := changeJSON{Change: c, Needs: reading.Request.Needs(c)}
 		if i := slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == c.Node }); i >= 0 && c.VM {
-			change.VMID, change.Hypervisor = r.Nodes[i].VMID, r.Nodes[i].Hypervisor
+			at := placement.Of(r.Nodes[i])
+			change.VMID, change.Hypervisor = at.VMID, at.Hypervisor
 		}
 		if change.Needs != "" && !slices.Contains(out.Needs, change.Needs) {
 			out.Needs = append(out.Needs, change.Needs)

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
@@ -214,10 +216,11 @@ func statusOf(s engine.Status) statusJSON {
 }
 
 func nodeOf(n lifecycle.NodeStatus) nodeStatusJSON {
+	vm := placement.Of(n.Node)
 	out := nodeStatusJSON{
-		Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, Power: n.Power.Power,
+		Name: n.Name, Index: n.Index, VMID: vm.VMID, Hypervisor: vm.Hypervisor, Power: n.Power.Power,
 		Agent:         n.Power.Agent,
-		ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC, SSH: n.SSH,
+		ManagementMAC: vm.ManagementMAC, DataMAC: vm.DataMAC, SSH: n.SSH,
 		Health: healthJSON{n.Health.Code, n.Health.Status}, Peers: n.Health.Peers, Ready: n.Health.Ready,
 		Gateway: n.Health.Gateway, InstanceTypes: n.Health.InstanceTypes, Error: n.Health.Error,
 	}
@@ -253,7 +256,8 @@ func printStatus(w io.Writer, s statusJSON, wide bool) error {
 	rows := [][]string{header}
 	for _, n := range s.Nodes {
 		row := []string{
-			n.Name, strconv.Itoa(n.VMID), dash(n.Hypervisor), n.Power, n.Agent, dash(n.Management), dash(n.Data),
+			n.Name, dash(strings.TrimPrefix(strconv.Itoa(n.VMID), "0")), dash(n.Hypervisor), n.Power, n.Agent,
+			dash(n.Management), dash(n.Data),
 			sshWord(n.SSH), healthWord(n.Health), peersWord(n.Peers),
 		}
 		if wide {

@@ -20,7 +20,7 @@ var descriptionPattern = regexp.MustCompile(`(?m)^Managed by Terraform - cluster
 var ownerPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // Description is the text that every VM of a cluster carries: whose it is, readable by a person and by ParseOwner. It
-// is one line, because Proxmox VE rewrites line ends.
+// is one line, because line ends may be rewritten.
 func Description(name Name, owner Owner) string {
 	text := "Managed by Terraform - cluster: " + string(name) + " - owner: " + owner.ID
 	if !owner.Expires.IsZero() {
@@ -61,25 +61,10 @@ func Redescribe(description string, name Name, owner Owner) string {
 	return descriptionPattern.ReplaceAllLiteralString(description, Description(name, owner))
 }
 
-// SnippetName is the file name of a node's cloud-init snippet (tofu/main.tf). Clusters of one name that are made in
-// different places have different owner ids, and so no snippet in common.
-func SnippetName(node, ownerID string) string { return node + "-" + ownerID + "-vendor.yaml" }
-
-// ParseSnippet reads the node's name and the owner id that SnippetName has written.
-func ParseSnippet(file string) (node, ownerID string, ok bool) {
-	parts := snippetPattern.FindStringSubmatch(file)
-	if parts == nil {
-		return "", "", false
-	}
-	return parts[1], parts[2], true
-}
-
-var snippetPattern = regexp.MustCompile(`^([a-z0-9-]+-[0-9]+)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-vendor\.yaml$`)
-
-// Tags are the tags of a cluster's VMs, sorted as Proxmox VE keeps them.
+// Tags are the tags of a cluster's VMs, sorted.
 func Tags(name Name) []string { return Owner{}.Tags(name) }
 
-// Tags are those of the VMs of a cluster of this owner, sorted as Proxmox VE keeps them.
+// Tags are those of the VMs of a cluster of this owner, sorted.
 func (o Owner) Tags(name Name) []string {
 	tags := []string{"hive", Tag, "terraform", string(name)}
 	if o.Held {

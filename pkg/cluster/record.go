@@ -57,22 +57,32 @@ type NodeProgress struct {
 	Machine string `json:"machine,omitempty"`
 }
 
-// Target is where a cluster's VMs live and how that place is reached; credentials are never part of it.
+// Target is where a cluster's machines live and how that place is reached; credentials are never part of it.
 type Target struct {
 	// Simulated says that the place is this clusters directory's simulator.
 	Simulated bool `json:"simulated,omitempty"`
 	// SimulatorID tells that simulator from those of other clusters directories; empty: not known.
-	SimulatorID    string `json:"simulator_id,omitempty"`
-	Endpoint       string `json:"endpoint,omitempty"`
-	CAFile         string `json:"ca_file,omitempty"`
-	Fingerprint    string `json:"fingerprint,omitempty"`
-	Insecure       bool   `json:"insecure,omitempty"`
-	Pool           string `json:"pool,omitempty"`
-	ProviderMirror string `json:"provider_mirror,omitempty"`
-	TofuBinary     string `json:"tofu_binary,omitempty"`
-	// HypervisorSSHUser and HypervisorSSHKeyPath are how the provider reaches the hypervisors.
-	HypervisorSSHUser    string `json:"hypervisor_ssh_user,omitempty"`
-	HypervisorSSHKeyPath string `json:"hypervisor_ssh_key_path,omitempty"`
+	SimulatorID string `json:"simulator_id,omitempty"`
+	// Place is the rest, as the deployer knows it. In JSON its members are members of the target.
+	Place Document `json:"-"`
+}
+
+// bareTarget is a target without its place.
+type bareTarget Target
+
+// MarshalJSON returns the target with the members of its place.
+func (t Target) MarshalJSON() ([]byte, error) { return join(bareTarget(t), t.Place) }
+
+// UnmarshalJSON reads a target. What is not a target's own is its place.
+func (t *Target) UnmarshalJSON(raw []byte) error {
+	bare := bareTarget(*t)
+	if err := json.Unmarshal(raw, &bare); err != nil {
+		return err
+	}
+	var err error
+	*t = Target(bare)
+	t.Place, err = others(raw, bare)
+	return err
 }
 
 // RecordSchema is the version of the shape of cluster.json.
@@ -100,8 +110,8 @@ type Record struct {
 	SSHAgent string `json:"ssh_agent,omitempty"`
 	// Binary is the hive binary that configure installs when none is named; --sim sets it.
 	Binary string `json:"binary,omitempty"`
-	// Cut is when OpenTofu was killed while it made VMs: some may appear for a while after that. Zero: it was not, or
-	// all are there.
+	// Cut is when the deployer was killed while it made machines: some may appear for a while after that. Zero: it was
+	// not, or all are there.
 	Cut time.Time `json:"cut,omitzero"`
 	// Packages are Debian packages that configure puts on the nodes, as they were asked for last.
 	Packages []string `json:"packages,omitempty"`

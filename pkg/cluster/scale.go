@@ -41,7 +41,6 @@ func (n Nodes) Names() []string {
 // Clone is a copy that shares nothing with r.
 func (r *Record) Clone() *Record {
 	copied := *r
-	copied.Spec.Hypervisors = slices.Clone(r.Spec.Hypervisors)
 	copied.Nodes = slices.Clone(r.Nodes)
 	copied.Phases = maps.Clone(r.Phases)
 	return &copied

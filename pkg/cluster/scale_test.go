@@ -18,9 +18,9 @@ func TestNodesBeyondTheCountLeave(t *testing.T) {
 		t.Errorf("leaving: %s", diff)
 	}
 	before := r.Clone()
-	r.Nodes[0].VMID, r.Spec.NodeCount = 7, 4
+	r.Nodes[0].SSHPort, r.Spec.NodeCount = 7, 4
 	r.Phases[PhaseUp] = PhaseRecord{}
-	if before.Nodes[0].VMID != 0 || before.Spec.NodeCount != 2 || len(before.Phases) != 0 {
+	if before.Nodes[0].SSHPort != 0 || before.Spec.NodeCount != 2 || len(before.Phases) != 0 {
 		t.Errorf("a clone shares something: %+v", before)
 	}
 }

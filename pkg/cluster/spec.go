@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,101 +16,32 @@ const (
 	DefaultCPUCores                  = 4
 	DefaultMemoryMB                  = 8192
 	DefaultDiskSizeGB                = 32
-	DefaultOSImage                   = "local:iso/debian-12-genericcloud-amd64.img"
 	DefaultSSHUser                   = "tf-user"
 )
 
-// Deployers: what makes and removes nodes.
-const (
-	DeployerProxmox  = "proxmox"
-	DeployerExisting = "existing"
-	// DeployerSimHosts makes VMs of a simulated Proxmox VE without OpenTofu.
-	DeployerSimHosts = "simhosts"
-)
-
-// Deployers are all of them.
-func Deployers() []string { return []string{DeployerProxmox, DeployerExisting, DeployerSimHosts} }
-
-// Where disks and snippets go on a hypervisor that does not say: the storages that an installation of Proxmox VE has.
-const (
-	DefaultDatastore    = "local-lvm"
-	DefaultSnippetStore = "local"
-)
-
-// Hypervisor is a Proxmox VE host that VMs may land on. Address and Port are how its SSH server is reached by the
-// provider; Datastore is where disks go, SnippetStore where cloud-init snippets go. WithDefaults fills in what is
-// unset.
-type Hypervisor struct {
-	Name         string `json:"name" yaml:"name" mapstructure:"name"`
-	Address      string `json:"address,omitempty" yaml:"address" mapstructure:"address"`
-	Port         int    `json:"port,omitempty" yaml:"port" mapstructure:"port"`
-	Datastore    string `json:"datastore_id,omitempty" yaml:"datastore_id" mapstructure:"datastore_id"`
-	SnippetStore string `json:"snippet_store,omitempty" yaml:"snippet_store" mapstructure:"snippet_store"`
-	// TemplateVMID is the template that VMs on this hypervisor are cloned from, wherever in the cluster it is; 0: that
-	// of the Spec.
-	TemplateVMID int `json:"template_vmid,omitempty" yaml:"template_vmid" mapstructure:"template_vmid"`
-}
-
-// WithDefaults returns h with its port, Datastore and SnippetStore, where they are not set.
-func (h Hypervisor) WithDefaults() Hypervisor {
-	h.Port = cmp.Or(h.Port, 22)
-	h.Datastore = cmp.Or(h.Datastore, DefaultDatastore)
-	h.SnippetStore = cmp.Or(h.SnippetStore, DefaultSnippetStore)
-	return h
-}
-
-// Hypervisor returns the hypervisor of that name, with defaults where the specification leaves something open, and
-// reports whether the specification has it.
-func (s Spec) Hypervisor(name string) (Hypervisor, bool) {
-	for _, h := range s.Hypervisors {
-		if h.Name == name {
-			return h.WithDefaults(), true
-		}
-	}
-	return Hypervisor{Name: name}.WithDefaults(), false
-}
+// DeployerExisting is the deployer of hosts that were there before: it makes nothing, so that sizes mean nothing.
+const DeployerExisting = "existing"
 
 // Spec is what a user asks for: it never changes behind the user's back once recorded.
 type Spec struct {
-	Deployer         string       `json:"deployer"`
-	NodeCount        int          `json:"node_count"`
-	CPUCores         int          `json:"cpu_cores"`
-	MemoryMB         int          `json:"memory_mb"`
-	DiskSizeGB       int          `json:"disk_size_gb"`
-	OSImage          string       `json:"os_image"`
-	Hypervisors      []Hypervisor `json:"hypervisors,omitempty"`
-	ManagementBridge string       `json:"management_bridge"`
-	DataBridge       string       `json:"data_bridge"`
-	SSHUser          string       `json:"ssh_user"`
-	Template         int          `json:"template,omitempty"`   // VM id of the template to clone; 0: OSImage is used
-	CloudInit        string       `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone
-	Network          Network      `json:"network,omitzero"`
-}
-
-// TemplateOf is the template that nodes on a hypervisor are cloned from, 0 if they are made of OSImage.
-func (s Spec) TemplateOf(hypervisor string) int {
-	for _, h := range s.Hypervisors {
-		if h.Name == hypervisor && h.TemplateVMID != 0 {
-			return h.TemplateVMID
-		}
-	}
-	return s.Template
-}
-
-// ImportsImage tells whether OSImage is a volume of content type import, which the API alone can make disks of.
-func (s Spec) ImportsImage() bool {
-	_, rest, _ := strings.Cut(s.OSImage, ":")
-	return strings.HasPrefix(rest, "import/")
+	Deployer   string `json:"deployer"`
+	NodeCount  int    `json:"node_count"`
+	CPUCores   int    `json:"cpu_cores"`
+	MemoryMB   int    `json:"memory_mb"`
+	DiskSizeGB int    `json:"disk_size_gb"`
+	OSImage    string `json:"os_image"` // in the deployer's own form
+	// Hosts are what machines may land on, as the deployer knows them; none: any.
+	Hosts            Document `json:"hypervisors,omitempty"`
+	ManagementBridge string   `json:"management_bridge"`
+	DataBridge       string   `json:"data_bridge"`
+	SSHUser          string   `json:"ssh_user"`
+	Template         int      `json:"template,omitempty"`   // id of the template to clone; 0: OSImage is used
+	CloudInit        string   `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone
+	Network          Network  `json:"network,omitzero"`
 }
 
 // Snippets tells whether nodes get cloud-init vendor data.
 func (s Spec) Snippets() bool { return s.CloudInit != CloudInitNone }
-
-// NeedsHypervisorSSH tells whether making nodes there needs SSH to the hypervisor: for a snippet, or for a disk of an
-// image that is no import volume.
-func (s Spec) NeedsHypervisorSSH(hypervisor string) bool {
-	return s.Snippets() || s.TemplateOf(hypervisor) == 0 && !s.ImportsImage()
-}
 
 // Validate returns every problem of the spec at once, or nil.
 func (s Spec) Validate() []error {
@@ -129,12 +60,6 @@ func (s Spec) Validate() []error {
 		bound("cpu-cores", s.CPUCores, 1, 128)
 		bound("memory-mb", s.MemoryMB, 512, 4<<20)
 		bound("disk-size-gb", s.DiskSizeGB, 2, 64<<10)
-		if s.Template != 0 && s.Template < 100 {
-			problems = append(problems, fmt.Errorf("template is %d: VM ids begin at 100", s.Template))
-		}
-		if s.OSImage == "" {
-			problems = append(problems, fmt.Errorf("os-image is empty: name a volume such as %s", DefaultOSImage))
-		}
 	}
 	return problems
 }
@@ -153,26 +78,48 @@ type Owner struct {
 // Who is the user and the host that made the cluster.
 func (o Owner) Who() string { return o.User + "@" + o.Host }
 
-// Node is one member of a cluster. VMID, MACs and Hypervisor are chosen before anything is created (empty for the
-// deployer "existing"); addresses are known once it has booted.
+// Node is one member of a cluster. Its addresses are known once it has booted.
 type Node struct {
-	Name          string     `json:"name"`
-	Index         int        `json:"index"`
-	VMID          int        `json:"vmid,omitempty"`
-	Hypervisor    string     `json:"hypervisor,omitempty"`
-	ManagementMAC string     `json:"management_mac,omitempty"`
-	DataMAC       string     `json:"data_mac,omitempty"`
-	Management    netip.Addr `json:"management,omitzero"`
-	Data          netip.Addr `json:"data,omitzero"`
-	SSHPort       int        `json:"ssh_port,omitempty"`
-
-	// Template, the hypervisor that it is on and the slot of its boot disk are what the node is cloned from, if it is.
-	Template           int    `json:"template,omitempty"`
-	TemplateHypervisor string `json:"template_hypervisor,omitempty"`
-	TemplateDisk       string `json:"template_disk,omitempty"`
+	Name  string `json:"name"`
+	Index int    `json:"index"`
+	// Placement is where its machine is, as the deployer knows it: chosen before anything is created. In JSON its
+	// members follow index, as members of the node.
+	Placement  Document   `json:"-"`
+	Management netip.Addr `json:"management,omitzero"`
+	Data       netip.Addr `json:"data,omitzero"`
+	SSHPort    int        `json:"ssh_port,omitempty"`
 	// StaticManagement and StaticData are addresses that were chosen for the node; zero: DHCP.
 	StaticManagement netip.Prefix `json:"static_management,omitzero"`
 	StaticData       netip.Prefix `json:"static_data,omitzero"`
+}
+
+// bareNode is a node without its placement.
+type bareNode Node
+
+// MarshalJSON returns the node with the members of its placement.
+func (n Node) MarshalJSON() ([]byte, error) {
+	type identity struct {
+		Name  string `json:"name"`
+		Index int    `json:"index"`
+	}
+	rest := struct {
+		bareNode
+		Name  string `json:"name,omitempty"` // empty, they hide those of bareNode
+		Index int    `json:"index,omitempty"`
+	}{bareNode: bareNode(n)}
+	return join(identity{n.Name, n.Index}, n.Placement, rest)
+}
+
+// UnmarshalJSON reads a node. What is not a node's own is its placement.
+func (n *Node) UnmarshalJSON(raw []byte) error {
+	bare := bareNode(*n)
+	if err := json.Unmarshal(raw, &bare); err != nil {
+		return err
+	}
+	var err error
+	*n = Node(bare)
+	n.Placement, err = others(raw, bare)
+	return err
 }
 
 // Nodes are the nodes of one cluster in index order.
@@ -212,10 +159,6 @@ func (n Nodes) Validate() []error {
 		}
 		_, err := ParseHostName(node.Name)
 		wrong(err)
-		if node.Hypervisor != "" {
-			_, err := ParseHostName(node.Hypervisor)
-			wrong(err)
-		}
 		wrong(checkAddress(node.Management))
 		wrong(checkAddress(node.Data))
 		// Names become directories, which some file systems tell apart by more than case only.

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 // FileName is the config file that is looked for in the working directory.
@@ -230,15 +230,15 @@ func listFromYAML(node *yaml.Node) (any, error) {
 }
 
 // hypervisors reads a list of names or of mappings.
-func (r *fileReader) hypervisors(key string, node *yaml.Node) []cluster.Hypervisor {
+func (r *fileReader) hypervisors(key string, node *yaml.Node) []placement.Hypervisor {
 	if node.Kind != yaml.SequenceNode {
 		r.problem(node.Line, "%s: it must be a list of hypervisors, not %s", key, describeNode(node))
 		return nil
 	}
-	var list []cluster.Hypervisor
+	var list []placement.Hypervisor
 	for _, item := range node.Content {
 		if item.Kind == yaml.ScalarNode {
-			list = append(list, cluster.Hypervisor{Name: item.Value})
+			list = append(list, placement.Hypervisor{Name: item.Value})
 			continue
 		}
 		list = append(list, r.hypervisor(item))
@@ -246,7 +246,7 @@ func (r *fileReader) hypervisors(key string, node *yaml.Node) []cluster.Hypervis
 	return list
 }
 
-func (r *fileReader) hypervisor(node *yaml.Node) cluster.Hypervisor {
+func (r *fileReader) hypervisor(node *yaml.Node) placement.Hypervisor {
 	one := &fileReader{path: r.path, values: map[string]fileValue{}, table: []Setting{
 		{Key: "name", Kind: Text},
 		{Key: "address", Kind: Text},
@@ -259,7 +259,7 @@ func (r *fileReader) hypervisor(node *yaml.Node) cluster.Hypervisor {
 	r.problems = append(r.problems, one.problems...)
 	text := func(key string) string { s, _ := one.values[key].value.(string); return s }
 	number := func(key string) int { n, _ := one.values[key].value.(int); return n }
-	return cluster.Hypervisor{
+	return placement.Hypervisor{
 		Name: text("name"), Address: text("address"), Port: number("port"), Datastore: text("datastore_id"),
 		SnippetStore: text("snippet_store"),
 		TemplateVMID: number("template_vmid"),

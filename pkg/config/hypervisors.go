@@ -11,10 +11,11 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 // parseHypervisors reads what tofu would accept as TF_VAR_nodes: a list of objects in HCL or JSON.
-func parseHypervisors(text string) ([]cluster.Hypervisor, error) {
+func parseHypervisors(text string) ([]placement.Hypervisor, error) {
 	const form = `a list like [{name = "pve1", address = "10.0.0.1", datastore_id = "local-lvm"}], in HCL or JSON`
 	expression, problems := hclsyntax.ParseExpression([]byte(text), "nodes", hcl.InitialPos)
 	if problems.HasErrors() {
@@ -44,10 +45,10 @@ func firstProblem(problems hcl.Diagnostics) string {
 	)
 }
 
-func decodeHypervisors(raw []byte) ([]cluster.Hypervisor, error) {
+func decodeHypervisors(raw []byte) ([]placement.Hypervisor, error) {
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
 	decoder.DisallowUnknownFields()
-	var list []cluster.Hypervisor
+	var list []placement.Hypervisor
 	if err := decoder.Decode(&list); err != nil {
 		return nil,
 			fmt.Errorf("a hypervisor has name, address, port, datastore_id, snippet_store and template_vmid: %w", err)
@@ -56,8 +57,8 @@ func decodeHypervisors(raw []byte) ([]cluster.Hypervisor, error) {
 }
 
 // completeHypervisors fills in what is left open and says what is wrong.
-func completeHypervisors(list []cluster.Hypervisor) ([]cluster.Hypervisor, error) {
-	complete := make([]cluster.Hypervisor, len(list))
+func completeHypervisors(list []placement.Hypervisor) ([]placement.Hypervisor, error) {
+	complete := make([]placement.Hypervisor, len(list))
 	seen := map[string]bool{}
 	var problems []error
 	for i, h := range list {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
-	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 // LoadOptions are where settings come from.
@@ -271,7 +271,7 @@ func (l *loader) secret(settings *Settings) {
 }
 
 func (l *loader) hypervisors(settings *Settings) {
-	list, _ := l.values["proxmox.hypervisors"].([]cluster.Hypervisor)
+	list, _ := l.values["proxmox.hypervisors"].([]placement.Hypervisor)
 	complete, err := completeHypervisors(list)
 	if err != nil {
 		l.problems = append(

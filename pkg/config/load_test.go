@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -209,7 +210,7 @@ func TestUpstreamVariables(t *testing.T) {
 		p.SSHUsername != "tofu" || p.SSHPrivateKeyPath != "/k" || s.SSHPublicKeyPath != "/k2.pub" {
 		t.Errorf("got %+v", s)
 	}
-	want := []cluster.Hypervisor{
+	want := []placement.Hypervisor{
 		{Name: "pve1", Address: "10.0.0.1", Port: 22, Datastore: "zfs", SnippetStore: "local"}, {Name: "pve2", Address: "10.0.0.2", Port: 2222, Datastore: "zfs", SnippetStore: "local"},
 	}
 	if diff := cmp.Diff(want, p.Hypervisors); diff != "" {
@@ -226,7 +227,7 @@ func TestUpstreamVariables(t *testing.T) {
 		t.Fatalf("%v %v", s, err)
 	}
 	if diff := cmp.Diff(
-		[]cluster.Hypervisor{{Name: "a", Address: "10.0.0.1", Port: 22, Datastore: "local-lvm", SnippetStore: "local"}},
+		[]placement.Hypervisor{{Name: "a", Address: "10.0.0.1", Port: 22, Datastore: "local-lvm", SnippetStore: "local"}},
 		s.Proxmox.Hypervisors,
 	); diff != "" {
 		t.Error(diff)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 // Settings are all that a user can set, with paths resolved and values checked. The table of Table says what each is.
@@ -126,20 +127,21 @@ type Network struct {
 
 // Proxmox is where Proxmox VE is, who we are there, and what of it is used.
 type Proxmox struct {
-	Endpoint          string               `mapstructure:"endpoint"`
-	Token             Secret               `mapstructure:"token"` // the content of TokenFile, if only that is set
-	TokenFile         string               `mapstructure:"token_file"`
-	CAFile            string               `mapstructure:"ca_file"`
-	Fingerprint       string               `mapstructure:"fingerprint"`
-	Insecure          bool                 `mapstructure:"insecure"`
-	Pool              string               `mapstructure:"pool"`
-	CallTimeout       time.Duration        `mapstructure:"call_timeout"`   // of one question of doctor's
-	VMIDRange         string               `mapstructure:"vmid_range"`     // FIRST-LAST
-	VMIDBase          int                  `mapstructure:"vmid_base"`      // 0: chosen
-	CPUOvercommit     int                  `mapstructure:"cpu_overcommit"` // virtual CPUs for each CPU of a hypervisor
-	SSHUsername       string               `mapstructure:"ssh_username"`
-	SSHPrivateKeyPath string               `mapstructure:"ssh_private_key_path"`
-	Hypervisors       []cluster.Hypervisor `mapstructure:"hypervisors"` // datastore, snippet store and port filled in
+	Endpoint    string        `mapstructure:"endpoint"`
+	Token       Secret        `mapstructure:"token"` // the content of TokenFile, if only that is set
+	TokenFile   string        `mapstructure:"token_file"`
+	CAFile      string        `mapstructure:"ca_file"`
+	Fingerprint string        `mapstructure:"fingerprint"`
+	Insecure    bool          `mapstructure:"insecure"`
+	Pool        string        `mapstructure:"pool"`
+	CallTimeout time.Duration `mapstructure:"call_timeout"` // of one question of doctor's
+	VMIDRange   string        `mapstructure:"vmid_range"`   // FIRST-LAST
+	VMIDBase    int           `mapstructure:"vmid_base"`    // 0: chosen
+	// virtual CPUs for each CPU of a hypervisor
+	CPUOvercommit     int                    `mapstructure:"cpu_overcommit"`
+	SSHUsername       string                 `mapstructure:"ssh_username"`
+	SSHPrivateKeyPath string                 `mapstructure:"ssh_private_key_path"`
+	Hypervisors       []placement.Hypervisor `mapstructure:"hypervisors"` // datastore, snippet store and port filled in
 }
 
 // byProgram is the source of LoadOptions.Values.
@@ -200,7 +202,7 @@ func (s Settings) Spec() cluster.Spec {
 	return cluster.Spec{
 		Deployer: s.Deployer, NodeCount: s.NodeCount, CPUCores: s.CPUCores, MemoryMB: s.MemoryMB,
 		DiskSizeGB: s.DiskSizeGB,
-		OSImage:    s.OSImage, Hypervisors: s.Proxmox.Hypervisors, ManagementBridge: s.ManagementBridge,
+		OSImage:    s.OSImage, Hosts: placement.Hosts(s.Proxmox.Hypervisors), ManagementBridge: s.ManagementBridge,
 		DataBridge: s.DataBridge, SSHUser: s.SSHUser,
 		Template: s.Template, CloudInit: s.CloudInit,
 		Network: cluster.Network{

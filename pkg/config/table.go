@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
 )
 
@@ -79,7 +81,7 @@ func clusterRows() []Setting {
 		{Key: "cpu_cores", Flag: "cpu-cores", Env: []string{"TF_VAR_cpu_cores"}, Kind: Int, Default: cluster.DefaultCPUCores, Help: "virtual CPUs per node"},
 		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Default: cluster.DefaultMemoryMB, Help: "memory per node in MiB"},
 		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Default: cluster.DefaultDiskSizeGB, Help: "root disk per node in GiB"},
-		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: cluster.DefaultOSImage, Help: "cloud image, a volume on every hypervisor"},
+		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: placement.DefaultImage, Help: "cloud image, a volume on every hypervisor"},
 		{Key: "template", Flag: "template", Kind: Int, Default: 0, Help: "VM id of the template to clone nodes from, in place of os_image; hypervisors may have a template_vmid each"},
 		{Key: "cloud_init", Flag: "cloud-init", Kind: Text, Default: cluster.CloudInitSnippet, OneOf: []string{cluster.CloudInitSnippet, cluster.CloudInitNone}, Help: "how nodes get the system's essentials: a snippet uploaded over SSH to the hypervisors, or none, then configure installs them"},
 		{Key: "network.addresses", Flag: "addresses", Kind: Text, Help: "static addresses of the first NIC, FIRST-LAST/PREFIX; empty: DHCP"},
@@ -94,7 +96,7 @@ func clusterRows() []Setting {
 		{Key: "ssh.proxy_jump", Flag: "proxy-jump", Kind: Text, Help: "bastion that nodes are reached through, user@host:port, several with commas; none: reached directly; empty: as the cluster was made"},
 		{Key: "ssh.agent_socket", Env: []string{"SSH_AUTH_SOCK"}, Kind: Path, Help: "SSH agent, for keys of nodes and hypervisors that are protected by a passphrase, and for the bastion"},
 		{Key: "ssh.config_file", Kind: Path, Help: "what it says of hosts counts for those of a hosts file and for the bastion, where nothing else is said; empty: ~/.ssh/config; /dev/null: none"},
-		{Key: "deployer", Kind: Text, Default: cluster.DeployerProxmox, OneOf: []string{cluster.DeployerProxmox, cluster.DeployerSimHosts}, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
+		{Key: "deployer", Kind: Text, Default: deploy.Proxmox, OneOf: []string{deploy.Proxmox, deploy.SimHosts}, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
 		{Key: "hosts_file", Flag: "hosts-file", Kind: Path, Help: "make the cluster of the hosts that this file names, without Proxmox"},
 		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},
 		{Key: "ttl", Flag: "ttl", Kind: Duration, Help: "time after which reap may delete the VMs, like 36h or 2d; 0 is never; empty: up none, full as long as its phases may take and an hour"},
@@ -149,7 +151,7 @@ func proxmoxRows() []Setting {
 		{Key: "proxmox.cpu_overcommit", Flag: "cpu-overcommit", Kind: Int, Default: 8, Min: 1, Max: 100, Help: "virtual CPUs that may run for each CPU of a hypervisor"},
 		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Help: "user on the hypervisors, for the provider"},
 		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: Path, Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
-		{Key: "proxmox.hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Help: "hypervisors: list of name, address, port (22), datastore_id (" + cluster.DefaultDatastore + "), snippet_store (" + cluster.DefaultSnippetStore + "), template_vmid (template)"},
+		{Key: "proxmox.hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Help: "hypervisors: list of name, address, port (22), datastore_id (" + placement.DefaultDatastore + "), snippet_store (" + placement.DefaultSnippetStore + "), template_vmid (template)"},
 	}
 }
 

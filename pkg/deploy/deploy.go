@@ -10,6 +10,17 @@ import (
 	"hive-test/pkg/progress"
 )
 
+// Names of deployers, as a specification has them.
+const (
+	Proxmox  = "proxmox"
+	Existing = cluster.DeployerExisting
+	// SimHosts makes VMs of a simulated Proxmox VE without OpenTofu.
+	SimHosts = "simhosts"
+)
+
+// Deployers returns the names of all of them.
+func Deployers() []string { return []string{Proxmox, Existing, SimHosts} }
+
 // Deployer makes, removes and describes the machines of clusters. Calls for one cluster must not overlap; calls for
 // different clusters may, in this process and in others. Up and Down can be repeated after any failure.
 type Deployer interface {

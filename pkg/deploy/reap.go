@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
 )
 
@@ -249,7 +250,9 @@ func (plan *ReapPlan) Targets(pool string) (records []*cluster.Record, unfinishe
 		i := slices.IndexFunc(records, func(r *cluster.Record) bool { return r.Owner.ID == owner && r.Name == name })
 		if i < 0 {
 			records = append(records, &cluster.Record{
-				Name: name, Owner: cluster.Owner{ID: owner}, Target: cluster.Target{Pool: pool},
+				Name: name, Owner: cluster.Owner{ID: owner}, Target: cluster.Target{
+					Place: placement.Target{Pool: pool}.Document(),
+				},
 			})
 			unfinished = append(unfinished, false)
 			i = len(records) - 1
@@ -260,7 +263,7 @@ func (plan *ReapPlan) Targets(pool string) (records []*cluster.Record, unfinishe
 		if v.Action == ReapDelete {
 			i := at(v.Cluster, v.Owner)
 			records[i].Nodes = append(records[i].Nodes, cluster.Node{
-				Name: v.Name, VMID: v.VMID, Hypervisor: v.Hypervisor,
+				Name: v.Name, Placement: placement.VM{VMID: v.VMID, Hypervisor: v.Hypervisor}.Document(),
 			})
 			unfinished[i] = unfinished[i] || v.Reason == Orphaned
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 // Request says what is to exist. The same request may be made again: what exists and is unchanged stays untouched.
@@ -17,10 +18,10 @@ type Request struct {
 	Name  cluster.Name
 	Owner cluster.Owner
 	Spec  cluster.Spec
-	// Nodes carry the ids, MACs and hypervisors that were reserved for them.
+	// Nodes carry the placement that was reserved for them.
 	Nodes cluster.Nodes
-	// Pool is the resource pool that the VMs belong to; empty means none.
-	Pool string
+	// Target is where the machines live.
+	Target cluster.Target
 	// SSHPublicKey may log in to the nodes as Spec.SSHUser, in authorized_keys form.
 	SSHPublicKey string
 	// Leaving are the names of nodes that an earlier request made and that this one leaves out on purpose: what belongs
@@ -69,7 +70,7 @@ type Recorded struct {
 	Pool      string
 	CloudInit string
 	// Hypervisors have name, Datastore and SnippetStore only; nodes have no addresses.
-	Hypervisors []cluster.Hypervisor
+	Hypervisors []placement.Hypervisor
 	Nodes       cluster.Nodes
 }
 

@@ -54,8 +54,8 @@ func TestDeployers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, values := range map[string]map[string]string{
-		cluster.DeployerProxmox:  {"sim": "true"},
-		cluster.DeployerSimHosts: {"sim": "true", "deployer": cluster.DeployerSimHosts},
+		deploy.Proxmox:           {"sim": "true"},
+		deploy.SimHosts:          {"sim": "true", "deployer": deploy.SimHosts},
 		cluster.DeployerExisting: {"hosts_file": hosts},
 	} {
 		t.Run(name, func(t *testing.T) {

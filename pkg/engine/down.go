@@ -8,6 +8,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -104,7 +105,7 @@ func (s *session) rebuild(from deploy.Recorded, owner string) error {
 		Schema: cluster.RecordSchema, Name: s.Name, Owner: cluster.Owner{ID: from.OwnerID}, Nodes: from.Nodes,
 		Phases: map[cluster.Phase]cluster.PhaseRecord{},
 	}
-	if problems := s.Record.Validate(); len(problems) > 0 {
+	if problems := append(s.Record.Validate(), placement.Validate(s.Record)...); len(problems) > 0 {
 		return Error{
 			ExitConfig, fmt.Errorf("what is left of cluster %q is damaged: %w", s.Name, errors.Join(problems...)),
 		}

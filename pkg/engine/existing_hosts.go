@@ -6,6 +6,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
@@ -17,7 +18,7 @@ func (s *session) createExisting(ctx context.Context) error {
 		return err
 	}
 	s.Record.Spec = cluster.Spec{
-		Deployer: cluster.DeployerExisting, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser,
+		Deployer: deploy.Existing, NodeCount: len(hosts.Nodes), SSHUser: hosts.SSHUser,
 	}
 	s.Record.Nodes, s.Record.SSHKeyPath = hosts.Nodes, config.Absolute(hosts.SSHKeyPath)
 	s.Record.ProxyJump, s.Record.SSHAgent = hosts.ProxyJump, hosts.SSHAgent

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/explain"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
@@ -137,7 +138,7 @@ func (r *run) close(job *lifecycle.Job) error {
 
 // learnKeys makes the private keys known that the run uses; one that is still to be made is learnt when it is.
 func (s *session) learnKeys() {
-	for _, path := range []string{s.Record.SSHKeyPath, s.Record.Target.HypervisorSSHKeyPath} {
+	for _, path := range []string{s.Record.SSHKeyPath, placement.TargetOf(s.Record.Target).HypervisorSSHKeyPath} {
 		if raw, err := os.ReadFile(path); path != "" && err == nil {
 			s.Secrets.Learn(string(raw))
 		}

@@ -11,6 +11,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -46,7 +47,7 @@ func (e *Engine) DryRun(ctx context.Context, request UpRequest) (
 }
 
 func (s *session) dryRun(ctx context.Context, allow deploy.Allowed) (lifecycle.Reading, error) {
-	if problems := s.Settings.Spec().Validate(); len(problems) > 0 {
+	if problems := placement.ValidateSpec(s.Settings.Spec()); len(problems) > 0 {
 		return lifecycle.Reading{}, usage(errors.Join(problems...))
 	}
 	if holder, life := s.Store.Holder(s.Name); life == state.Alive || life == state.Elsewhere {
@@ -80,7 +81,7 @@ func (s *session) provision(
 	if err := checkPlan(s.Settings); err != nil {
 		return err
 	}
-	if problems := s.Settings.Spec().Validate(); len(problems) > 0 {
+	if problems := placement.ValidateSpec(s.Settings.Spec()); len(problems) > 0 {
 		return usage(errors.Join(problems...))
 	}
 	root := ctx

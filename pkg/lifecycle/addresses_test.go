@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
@@ -79,8 +80,8 @@ func TestFollow(t *testing.T) {
 			w := &world{}
 			job := w.job(t)
 			first, second := cluster.Node{
-				Name: "ci-1-1", Index: 1, VMID: 20000,
-			}, cluster.Node{Name: "ci-1-2", Index: 2, VMID: 20001}
+				Name: "ci-1-1", Index: 1, Placement: placement.VM{VMID: 20000}.Document(),
+			}, cluster.Node{Name: "ci-1-2", Index: 2, Placement: placement.VM{VMID: 20001}.Document()}
 			first.Management, first.Data = at("10.0.0.1", "10.1.0.1")
 			second.Management, second.Data = at("10.0.0.2", "10.1.0.2")
 			job.Record.Nodes = cluster.Nodes{first, second}

@@ -14,6 +14,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/remote"
 )
 
@@ -42,7 +43,7 @@ func changing(t *testing.T, w *world, count int) (*Job, *tofu) {
 	job.Record.Nodes = nil
 	for i := range 3 {
 		job.Record.Nodes = append(job.Record.Nodes, cluster.Node{
-			Name: cluster.Name("ci-1").Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1",
+			Name: cluster.Name("ci-1").Node(i + 1), Index: i + 1, Placement: placement.VM{VMID: 20000 + i, Hypervisor: "pve1"}.Document(),
 			Management: netip.MustParseAddr("127.0.0.1"),
 		})
 	}
@@ -163,11 +164,11 @@ func TestADryRunNeedsNoKey(t *testing.T) {
 
 // TestMigrated: a VM that others have moved is told of, with where it was; no other is.
 func TestMigrated(t *testing.T) {
-	before := cluster.Nodes{{Name: "ci-1", VMID: 100, Hypervisor: "pve1"}, {
-		Name: "ci-2", VMID: 101, Hypervisor: "pve2",
+	before := cluster.Nodes{{Name: "ci-1", Placement: placement.VM{VMID: 100, Hypervisor: "pve1"}.Document()}, {
+		Name: "ci-2", Placement: placement.VM{VMID: 101, Hypervisor: "pve2"}.Document(),
 	}}
 	now := slices.Clone(before)
-	now[1].Hypervisor = "pve3"
+	placement.Change(&now[1], func(v *placement.VM) { v.Hypervisor = "pve3" })
 	found := migrated(before, now)
 	if len(found) != 1 || found[0].Status != deploy.Warn ||
 		!strings.Contains(found[0].Detail, "VM 101 of ci-2 was moved from pve2 to pve3") {

@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 )
@@ -26,7 +27,7 @@ func three(t *testing.T, w *world) *Job {
 	job.Record.Nodes = nil
 	for i := range 3 {
 		job.Record.Nodes = append(job.Record.Nodes, cluster.Node{
-			Name: cluster.Name("ci-1").Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1",
+			Name: cluster.Name("ci-1").Node(i + 1), Index: i + 1, Placement: placement.VM{VMID: 20000 + i, Hypervisor: "pve1"}.Document(),
 			Management: netip.MustParseAddr("127.0.0.1"),
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -108,7 +109,7 @@ func (w *world) Preflight(context.Context, *cluster.Record) ([]deploy.Finding, e
 }
 
 func (w *world) Reserve(context.Context, *cluster.Record) (cluster.Nodes, error) {
-	return cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000}}, nil
+	return cluster.Nodes{{Name: "ci-1-1", Index: 1, Placement: placement.VM{VMID: 20000}.Document()}}, nil
 }
 
 func (w *world) Assign(_ context.Context, r *cluster.Record) (cluster.Nodes, error) {
@@ -201,8 +202,8 @@ func (nobody) DialContext(context.Context, string, string) (net.Conn, error) {
 func (w *world) job(t *testing.T) *Job {
 	return &Job{
 		Record: &cluster.Record{
-			Name: "ci-1", Owner: cluster.Owner{ID: "me"}, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox, NodeCount: 1},
-			Nodes:  cluster.Nodes{{Name: "ci-1-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}},
+			Name: "ci-1", Owner: cluster.Owner{ID: "me"}, Spec: cluster.Spec{Deployer: deploy.Proxmox, NodeCount: 1},
+			Nodes:  cluster.Nodes{{Name: "ci-1-1", Index: 1, Placement: placement.VM{VMID: 20000, Hypervisor: "pve1"}.Document()}},
 			Phases: map[cluster.Phase]cluster.PhaseRecord{cluster.PhaseUp: {Status: cluster.PhaseDone}},
 		},
 		Store: w, Evidence: place{w, t.TempDir()}, Deploy: deploy.Of(w), Sink: progress.Discard, Now: time.Now,

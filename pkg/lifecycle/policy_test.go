@@ -39,7 +39,7 @@ func TestPolicyOfSingleVerbs(t *testing.T) {
 		{name: "up fails, kept", verb: cluster.PhaseUp, keep: KeepOnFailure, says: "are kept (--keep on-failure)"},
 		{name: "up fails, not kept", verb: cluster.PhaseUp, keep: KeepNever, destroys: true, says: "destroying the VMs of ci-1 (--keep never)"},
 		{name: "up of hosts that were there fails", verb: cluster.PhaseUp, keep: KeepOnFailure, says: "the hosts stay as they are", edit: func(r *Job) {
-			r.Record.Spec.Deployer, r.Deploy = cluster.DeployerExisting, hostsOf(r)
+			r.Record.Spec.Deployer, r.Deploy = deploy.Existing, hostsOf(r)
 		}},
 		{name: "up interrupted, kept", verb: cluster.PhaseUp, keep: KeepAlways, interrupted: true, says: "are kept (--keep always)"},
 		{name: "up interrupted, not kept", verb: cluster.PhaseUp, keep: KeepNever, interrupted: true, destroys: true, says: "destroying"},
@@ -54,7 +54,7 @@ func TestPolicyOfSingleVerbs(t *testing.T) {
 		{name: "test fails, always kept", verb: cluster.PhaseTest, keep: KeepAlways, named: true},
 		{name: "test interrupted, not kept", verb: cluster.PhaseTest, keep: KeepNever, interrupted: true, destroys: true, says: "destroying"},
 		{name: "hosts that are nobody's to destroy", verb: cluster.PhaseTest, keep: KeepNever, named: true, interrupted: true, says: "cluster ci-1 stays", edit: func(r *Job) {
-			r.Record.Spec.Deployer, r.Deploy = cluster.DeployerExisting, hostsOf(r)
+			r.Record.Spec.Deployer, r.Deploy = deploy.Existing, hostsOf(r)
 		}},
 	} {
 		w := &world{vms: []deploy.VMRef{mine}}

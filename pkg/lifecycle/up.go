@@ -13,6 +13,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -70,12 +71,13 @@ func reserve(ctx context.Context, reserver deploy.Reserver, r *cluster.Record) (
 func migrated(before, now cluster.Nodes) []deploy.Finding {
 	var list []deploy.Finding
 	for i, node := range now {
-		if from := before[i].Hypervisor; from != node.Hypervisor {
+		from, at := placement.Of(before[i]).Hypervisor, placement.Of(node)
+		if from != at.Hypervisor {
 			list = append(list, deploy.Finding{
 				ID: "pve-moved", Title: "VMs are where they were", Status: deploy.Warn,
 				Detail: fmt.Sprintf(
-					"VM %d of %s was moved from %s to %s by others, and is managed there from now on", node.VMID,
-					node.Name, from, node.Hypervisor,
+					"VM %d of %s was moved from %s to %s by others, and is managed there from now on", at.VMID,
+					node.Name, from, at.Hypervisor,
 				),
 			})
 		}
@@ -169,10 +171,7 @@ const (
 func identities(nodes cluster.Nodes) cluster.Nodes {
 	chosen := make(cluster.Nodes, len(nodes))
 	for i, n := range nodes {
-		chosen[i] = cluster.Node{
-			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor, ManagementMAC: n.ManagementMAC,
-			DataMAC: n.DataMAC,
-		}
+		chosen[i] = cluster.Node{Name: n.Name, Index: n.Index, Placement: placement.Of(n).Chosen().Document()}
 	}
 	return chosen
 }
@@ -281,7 +280,7 @@ func (r *Job) request() (deploy.Request, error) {
 	return deploy.Request{
 		Dir: r.Store.Path(r.Record.Name, ""), Name: r.Record.Name, Owner: r.Record.Owner, Spec: r.Record.Spec,
 		Nodes: r.Record.Staying(), Leaving: r.Record.Leaving().Names(), Allow: r.Allow,
-		SSHPublicKey: strings.TrimSpace(string(public)), Pool: r.Record.Target.Pool,
+		SSHPublicKey: strings.TrimSpace(string(public)), Target: r.Record.Target,
 	}, nil
 }
 
@@ -362,7 +361,7 @@ func (u *up) retire(ctx context.Context, sink progress.Sink) error {
 func (u *up) remaining(ctx context.Context, nodes cluster.Nodes) ([]deploy.VMRef, error) {
 	all, err := u.Deploy.Remove.Remaining(ctx, u.Record)
 	return slices.DeleteFunc(all, func(vm deploy.VMRef) bool {
-		return !slices.ContainsFunc(nodes, func(n cluster.Node) bool { return n.VMID == vm.VMID })
+		return !slices.ContainsFunc(nodes, func(n cluster.Node) bool { return placement.Of(n).VMID == vm.VMID })
 	}), err
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/google/renameio/v2"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 )
 
 // Errors of a Store. NotFound: no such cluster here. Corrupt: its cluster.json cannot be read, nothing was changed.
@@ -221,7 +223,7 @@ func check(r *cluster.Record, name cluster.Name) string {
 		)
 	case r.Owner.ID == "":
 		return "it has no owner id"
-	case !slices.Contains(cluster.Deployers(), r.Spec.Deployer):
+	case !slices.Contains(deploy.Deployers(), r.Spec.Deployer):
 		return fmt.Sprintf("its deployer is %q", r.Spec.Deployer)
 	}
 	if len(r.Nodes) == 0 {
@@ -232,7 +234,7 @@ func check(r *cluster.Record, name cluster.Name) string {
 			return fmt.Sprintf("node %d has index %d", i+1, node.Index)
 		}
 	}
-	if problems := r.Validate(); len(problems) > 0 {
+	if problems := append(r.Validate(), placement.Validate(r)...); len(problems) > 0 {
 		return errors.Join(problems...).Error()
 	}
 	return ""
@@ -241,7 +243,7 @@ func check(r *cluster.Record, name cluster.Name) string {
 // Save replaces the record of a cluster, and its spare copy. The caller holds its lock. What Load would refuse is not
 // written.
 func (s *Store) Save(r *cluster.Record) error {
-	if problems := r.Validate(); len(problems) > 0 {
+	if problems := append(r.Validate(), placement.Validate(r)...); len(problems) > 0 {
 		return fmt.Errorf("cluster %q: %w", r.Name, errors.Join(problems...))
 	}
 	signed := *r

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 )
 
 func sample(name cluster.Name) *cluster.Record {
@@ -23,8 +25,8 @@ func sample(name cluster.Name) *cluster.Record {
 		Owner: cluster.Owner{
 			ID: "0b6ad1a2", User: "u", Host: "h", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		},
-		Spec:  cluster.Spec{Deployer: cluster.DeployerProxmox, NodeCount: 1},
-		Nodes: cluster.Nodes{{Name: name.Node(1), Index: 1, VMID: 20001}},
+		Spec:  cluster.Spec{Deployer: deploy.Proxmox, NodeCount: 1},
+		Nodes: cluster.Nodes{{Name: name.Node(1), Index: 1, Placement: placement.VM{VMID: 20001}.Document()}},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/deploy/proxmox/provision"
@@ -38,7 +39,7 @@ func (t *Target) checks(download bool) proxmox.Checks {
 		More:          append([]api.Check{t.tofuCheck(download), t.keyCheck}, t.Checks...),
 		CPUOvercommit: t.Settings.Proxmox.CPUOvercommit,
 	}
-	if target := t.Record.Target; target.Fingerprint != "" && !target.Insecure {
+	if target := t.place(); target.Fingerprint != "" && !target.Insecure {
 		c.More = append(c.More, t.nameCheck)
 	}
 	c.Login = t.tryHypervisor
@@ -49,7 +50,7 @@ func (t *Target) checks(download bool) proxmox.Checks {
 func (t *Target) nameCheck(ctx context.Context) []deploy.Finding {
 	ctx, cancel := context.WithTimeout(ctx, t.Settings.Proxmox.CallTimeout)
 	defer cancel()
-	return api.CheckPinnedName(ctx, t.Record.Target.Endpoint, t.Record.Target.Fingerprint)
+	return api.CheckPinnedName(ctx, t.place().Endpoint, t.place().Fingerprint)
 }
 
 // tofuCheck looks for tofu and for the provider in a mirror. It reads the record, and changes nothing.
@@ -78,7 +79,7 @@ func (t *Target) tofuCheck(download bool) api.Check {
 // mirrorFinding looks whether the mirror that providers come from holds ours.
 func (t *Target) mirrorFinding(flavor string) []deploy.Finding {
 	f := deploy.Finding{ID: "provider", Title: "provider can be installed", Status: deploy.Pass}
-	mirror := t.Record.Target.ProviderMirror
+	mirror := t.place().ProviderMirror
 	if mirror == "" {
 		f.Status, f.Detail = deploy.Skip, "it comes from the registry"
 		return []deploy.Finding{f}
@@ -128,9 +129,9 @@ func (t *Target) keyCheck(context.Context) []deploy.Finding {
 
 // tryHypervisor logs in as the provider will and runs what it runs there, short of changing anything. Each command has
 // the time of one answer.
-func (t *Target) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string) {
+func (t *Target) tryHypervisor(ctx context.Context, h placement.Hypervisor, snippets string) (problem, fix string) {
 	limit := t.Settings.Proxmox.CallTimeout
-	user, key := cmp.Or(t.Record.Target.HypervisorSSHUser, "root"), t.Record.Target.HypervisorSSHKeyPath
+	user, key := cmp.Or(t.place().HypervisorSSHUser, "root"), t.place().HypervisorSSHKeyPath
 	address, err := lookUp(ctx, h.Address)
 	if err != nil {
 		return "the address of {host} cannot be found: " + err.Error(),
@@ -170,7 +171,8 @@ func (t *Target) tryHypervisor(ctx context.Context, h cluster.Hypervisor, snippe
 				"), and there: systemctl status ssh"
 	case name != "" && name != h.Name: // images and snippets would be written there
 		return fmt.Sprintf(
-				"at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(h.Port)), name,
+				"at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(h.Port)),
+				name,
 			),
 			"set address of hypervisor {host} to its own: on {host}, hostname -I prints it"
 	case uid == "0":
@@ -186,7 +188,7 @@ func (t *Target) dialHypervisors(limit time.Duration) (dialer *remote.Dialer, do
 	if err != nil {
 		return nil, nil, err
 	}
-	target := t.Record.Target
+	target := t.place()
 	dialer, err = remote.NewDialer(remote.Config{
 		User: cmp.Or(target.HypervisorSSHUser, "root"), KeyPath: target.HypervisorSSHKeyPath,
 		AgentSocket: t.Settings.SSH.AgentSocket,
@@ -199,7 +201,7 @@ func (t *Target) dialHypervisors(limit time.Duration) (dialer *remote.Dialer, do
 }
 
 // uploadToHypervisor writes a file of a hypervisor.
-func (t *Target) uploadToHypervisor(ctx context.Context, h cluster.Hypervisor, path string, content []byte) error {
+func (t *Target) uploadToHypervisor(ctx context.Context, h placement.Hypervisor, path string, content []byte) error {
 	dialer, done, err := t.dialHypervisors(t.Settings.Proxmox.CallTimeout)
 	if err != nil {
 		return err

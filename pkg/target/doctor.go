@@ -6,19 +6,20 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/renameio/v2"
+
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
-
-	"github.com/google/renameio/v2"
 )
 
 // Examine makes all checks that the record calls for, of what it takes to make its machines: under named, for a cluster
 // of that name, else for any. What is wrong with the way to Proxmox VE is a finding, too. Found are findings of before.
 func (t *Target) Examine(ctx context.Context, named bool, found []deploy.Finding) []deploy.Finding {
-	for _, problem := range t.Record.Spec.Validate() {
+	for _, problem := range placement.ValidateSpec(t.Record.Spec) {
 		found = append(found, incomplete(problem.Error(), "change that setting; `hive-test help settings` lists them"))
 	}
 	f, problems := t.patient()
@@ -35,7 +36,7 @@ func (t *Target) Examine(ctx context.Context, named bool, found []deploy.Finding
 
 // patient is the fleet for findings: what is wrong with the way to Proxmox VE is a finding, too.
 func (t *Target) patient() (*proxmox.Fleet, []deploy.Finding) {
-	target := t.Record.Target
+	target := t.place()
 	options := api.Options{
 		Endpoint: target.Endpoint, Token: t.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint,
 		Insecure: target.Insecure, Timeout: t.Settings.Proxmox.CallTimeout,
@@ -67,7 +68,7 @@ func (t *Target) healthFile() string {
 	return filepath.Join(
 		dir, "doctor",
 		cluster.Hash(
-			t.Record.Spec, t.Record.Target.Endpoint, t.Record.Target.Pool, t.token(), t.Settings.Proxmox.CPUOvercommit,
+			t.Record.Spec, t.place().Endpoint, t.place().Pool, t.token(), t.Settings.Proxmox.CPUOvercommit,
 			t.Settings.TofuBin,
 		),
 	)

@@ -20,10 +20,10 @@ type Reaping struct{ reaper *proxmox.Reaper }
 func (t *Target) Reaping(
 	ctx context.Context, self deploy.Run, local func(cluster.Name, string) (deploy.RunStatus, bool),
 ) (*Reaping, error) {
-	t.Record = &cluster.Record{Name: t.Name, Spec: cluster.Spec{Deployer: cluster.DeployerProxmox}}
+	t.Record = &cluster.Record{Name: t.Name, Spec: cluster.Spec{Deployer: deploy.Proxmox}}
 	t.fillTarget()
 	if t.Settings.Sim {
-		t.Record.Target = cluster.Target{Simulated: true, Pool: t.Settings.Proxmox.Pool}
+		t.Record.Target = simulatedIn(t.Settings.Proxmox.Pool)
 		if err := t.Connect(ctx); err != nil {
 			return nil, err
 		}
@@ -34,7 +34,7 @@ func (t *Target) Reaping(
 	if err != nil {
 		return nil, err
 	}
-	return &Reaping{&proxmox.Reaper{Fleet: f, Sink: t.Sink, Pool: t.Record.Target.Pool, Local: local, Self: self}}, nil
+	return &Reaping{&proxmox.Reaper{Fleet: f, Sink: t.Sink, Pool: t.place().Pool, Local: local, Self: self}}, nil
 }
 
 // Plan looks at everything once and decides by rule.

@@ -13,6 +13,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/provision"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -52,7 +53,7 @@ func (t *Target) otherSimulator() error {
 	}
 	hint := "if this is a copy, use the cluster where it was made, and remove the copy: rm -r " + dir +
 		"\nif that simulator was removed, its VMs went with it: rm -r " + dir
-	if made, _, found := strings.Cut(t.Record.Target.CAFile, "/.sim/"); found && made != t.Store.Root() {
+	if made, _, found := strings.Cut(t.place().CAFile, "/.sim/"); found && made != t.Store.Root() {
 		hint = fmt.Sprintf(
 			"it was used in %s last: hive-test %s %s --clusters-dir %s\n%s", made, t.Verb, t.Name, remote.Quote(made),
 			hint,
@@ -65,16 +66,18 @@ func (t *Target) otherSimulator() error {
 // simulatedTarget fills in where the simulator is now: it may have been started again, on another port, since the
 // record was written. Where the user's real Proxmox VE is does not matter here.
 func (t *Target) simulatedTarget() {
-	target := &t.Record.Target
-	target.SimulatorID, target.Endpoint, target.CAFile = t.sim.ID, t.sim.Endpoint, t.sim.CAFile
-	target.HypervisorSSHUser, target.HypervisorSSHKeyPath = t.sim.SSHUser, t.sim.SSHPrivateKey
-	t.Record.Spec.Hypervisors = t.sim.Hypervisors
+	t.Record.Target.SimulatorID = t.sim.ID
+	t.Record.Spec.Hosts = placement.Hosts(t.sim.Hypervisors)
 	if _, err := os.Stat(t.Record.Binary); err != nil {
 		t.Record.Binary = t.sim.HiveBinary
 	}
-	if _, err := os.Stat(target.ProviderMirror); target.ProviderMirror != "" && err != nil {
-		target.ProviderMirror = t.sim.ProviderMirror
-	}
+	placement.ChangeTarget(&t.Record.Target, func(target *placement.Target) {
+		target.Endpoint, target.CAFile = t.sim.Endpoint, t.sim.CAFile
+		target.HypervisorSSHUser, target.HypervisorSSHKeyPath = t.sim.SSHUser, t.sim.SSHPrivateKey
+		if _, err := os.Stat(target.ProviderMirror); target.ProviderMirror != "" && err != nil {
+			target.ProviderMirror = t.sim.ProviderMirror
+		}
+	})
 }
 
 // providerMirror is where the provider comes from: the registry, a mirror that the user named, or else the given one.
@@ -95,15 +98,22 @@ func (t *Target) providerMirror(otherwise string) string {
 func (t *Target) Resolve(ctx context.Context) (missing []deploy.Finding, err error) {
 	p := t.Settings.Proxmox
 	if t.Settings.Sim {
-		t.Record.Target = cluster.Target{Simulated: true, Pool: p.Pool}
+		t.Record.Target = simulatedIn(p.Pool)
 		if err := t.Connect(ctx); err != nil {
 			return nil, err
 		}
-		t.Record.Target.ProviderMirror = t.providerMirror(t.sim.ProviderMirror)
+		placement.ChangeTarget(&t.Record.Target, func(target *placement.Target) {
+			target.ProviderMirror = t.providerMirror(t.sim.ProviderMirror)
+		})
 		return nil, nil
 	}
 	t.fillTarget()
 	return t.missingSettings(), nil
+}
+
+// simulatedIn is a simulator that is not known yet, with the pool that VMs belong to.
+func simulatedIn(pool string) cluster.Target {
+	return cluster.Target{Simulated: true, Place: placement.Target{Pool: pool}.Document()}
 }
 
 // CheckDeployer refuses a deployer that cannot make machines where the settings say.
@@ -176,12 +186,12 @@ func (t *Target) missingAccess() []deploy.Finding {
 // fillTarget takes where the user's Proxmox VE is from the settings.
 func (t *Target) fillTarget() {
 	p := t.Settings.Proxmox
-	t.Record.Spec.Hypervisors = p.Hypervisors
-	t.Record.Target = cluster.Target{
+	t.Record.Spec.Hosts = placement.Hosts(p.Hypervisors)
+	t.Record.Target = cluster.Target{Place: placement.Target{
 		Endpoint: p.Endpoint, CAFile: p.CAFile, Fingerprint: p.Fingerprint, Insecure: p.Insecure, Pool: p.Pool,
 		ProviderMirror: t.providerMirror(""), HypervisorSSHUser: p.SSHUsername,
 		HypervisorSSHKeyPath: p.SSHPrivateKeyPath,
-	}
+	}.Document()}
 }
 
 // Rebuild makes of what is left of a cluster's files, or of nothing but its name and owner id, a record that is good
@@ -190,23 +200,25 @@ func (t *Target) fillTarget() {
 func (t *Target) Rebuild(from deploy.Recorded) error {
 	t.Recovered = true
 	t.Record.Spec = cluster.Spec{
-		Deployer: cluster.DeployerProxmox, NodeCount: len(from.Nodes), CloudInit: from.CloudInit,
-		Hypervisors: from.Hypervisors,
+		Deployer: deploy.Proxmox, NodeCount: len(from.Nodes), CloudInit: from.CloudInit,
+		Hosts: placement.Hosts(from.Hypervisors),
 	}
 	if t.Settings.Sim {
 		if from.Endpoint != "" && !local(from.Endpoint) {
 			return usageError(fmt.Errorf("cluster %q is not a simulated one: its VMs are at %s", t.Name, from.Endpoint))
 		}
-		t.Record.Target = cluster.Target{Simulated: true, SimulatorID: anySimulator, Pool: from.Pool}
+		t.Record.Target = simulatedIn(from.Pool)
+		t.Record.Target.SimulatorID = anySimulator
 		return nil
 	}
 	t.fillTarget()
-	t.Record.Spec.Hypervisors = from.Hypervisors
-	target := &t.Record.Target
+	t.Record.Spec.Hosts = placement.Hosts(from.Hypervisors)
+	target := t.place()
 	target.Pool = cmp.Or(target.Pool, from.Pool)
 	if !t.Settings.Explicit("proxmox.endpoint") {
 		target.Endpoint = cmp.Or(from.Endpoint, target.Endpoint)
 	}
+	t.Record.Target.Place = target.Document()
 	var problems []error
 	if target.Endpoint == "" {
 		problems = append(

@@ -13,27 +13,27 @@ import (
 	"strings"
 	"time"
 
-	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
 // simulator is what `hive-sim pve env --format json` prints: an endpoint, a token and a CA like any other.
 type simulator struct {
-	Schema         int                  `json:"schema"`
-	ID             string               `json:"id"`
-	Endpoint       string               `json:"endpoint"`
-	Token          string               `json:"token"`
-	CAFile         string               `json:"ca_file"`
-	HostsKind      string               `json:"hosts_kind"`
-	PVEVersion     string               `json:"pve_version"`
-	Hypervisors    []cluster.Hypervisor `json:"hypervisors"`
-	SSHUser        string               `json:"ssh_user"`
-	SSHPrivateKey  string               `json:"ssh_private_key"`
-	NodeSSHPort    int                  `json:"node_ssh_port"`
-	ProviderMirror string               `json:"provider_mirror"`
-	HiveBinary     string               `json:"hive_binary"`
-	OSImage        string               `json:"os_image"`
+	Schema         int                    `json:"schema"`
+	ID             string                 `json:"id"`
+	Endpoint       string                 `json:"endpoint"`
+	Token          string                 `json:"token"`
+	CAFile         string                 `json:"ca_file"`
+	HostsKind      string                 `json:"hosts_kind"`
+	PVEVersion     string                 `json:"pve_version"`
+	Hypervisors    []placement.Hypervisor `json:"hypervisors"`
+	SSHUser        string                 `json:"ssh_user"`
+	SSHPrivateKey  string                 `json:"ssh_private_key"`
+	NodeSSHPort    int                    `json:"node_ssh_port"`
+	ProviderMirror string                 `json:"provider_mirror"`
+	HiveBinary     string                 `json:"hive_binary"`
+	OSImage        string                 `json:"os_image"`
 }
 
 // errNoSimulator means that the hive-sim program is not to be found.

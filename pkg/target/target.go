@@ -19,6 +19,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/existing"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/deploy/proxmox/provision"
@@ -73,14 +74,15 @@ type kind struct {
 // kindOf chooses the deployer of a record. This is the one place that does.
 func kindOf(r *cluster.Record) kind {
 	switch r.Spec.Deployer {
-	case cluster.DeployerExisting:
+	case deploy.Existing:
 		return kind{open: func(*Target) (deploy.Capable, error) { return AsRecorded(), nil }}
-	case cluster.DeployerSimHosts:
+	case deploy.SimHosts:
 		return kind{makes: true, simulatorOnly: true, open: (*Target).openSimHosts}
-	case cluster.DeployerProxmox:
+	case deploy.Proxmox:
 		return kind{makes: true, tofu: true, open: (*Target).openProxmox}
 	}
-	return kind{makes: true, open: func(*Target) (deploy.Capable, error) { // records of such are refused when they are read
+	// records of such are refused when they are read
+	return kind{makes: true, open: func(*Target) (deploy.Capable, error) {
 		return deploy.Capable{}, configError(fmt.Errorf("there is no deployer %q", r.Spec.Deployer))
 	}}
 }
@@ -138,7 +140,7 @@ func (t *Target) token() string {
 
 // proxmoxFleet is how a cluster's VMs are seen on Proxmox VE.
 func (t *Target) proxmoxFleet() (*proxmox.Fleet, error) {
-	target := t.Record.Target
+	target := t.place()
 	client, err := api.New(api.Options{
 		Endpoint: target.Endpoint, Token: t.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint,
 		Insecure: target.Insecure,
@@ -185,7 +187,7 @@ func (t *Target) provisioner() proxmox.Provisioner {
 	if t.Recovered { // what tofu would need is not sure to be there
 		return noProvisioner{}
 	}
-	target := t.Record.Target
+	target := t.place()
 	if !t.needsHypervisorSSH() {
 		target.HypervisorSSHUser, target.HypervisorSSHKeyPath = "", ""
 	}
@@ -205,11 +207,15 @@ func (t *Target) provisioner() proxmox.Provisioner {
 	})
 }
 
+// place returns where the cluster's VMs live and how that place is reached.
+func (t *Target) place() placement.Target { return placement.TargetOf(t.Record.Target) }
+
 // needsHypervisorSSH tells whether making the cluster's VMs needs SSH to any hypervisor.
 func (t *Target) needsHypervisorSSH() bool {
 	spec := t.Record.Spec
 	return slices.ContainsFunc(
-		spec.Hypervisors, func(h cluster.Hypervisor) bool { return spec.NeedsHypervisorSSH(h.Name) },
+		placement.Hypervisors(spec),
+		func(h placement.Hypervisor) bool { return placement.NeedsHypervisorSSH(spec, h.Name) },
 	)
 }
 
@@ -219,7 +225,7 @@ const certificateTime = 10 * time.Second
 // fetchCA returns what gets the file of certificates that the provider trusts; nil: it is the CA file. The provider
 // knows no fingerprints: where one is pinned, it is given the certificate itself, after the fingerprint was compared.
 func (t *Target) fetchCA() func(context.Context) string {
-	if target := t.Record.Target; target.Fingerprint == "" || target.Insecure {
+	if target := t.place(); target.Fingerprint == "" || target.Insecure {
 		return nil
 	}
 	var once sync.Mutex
@@ -235,7 +241,7 @@ func (t *Target) fetchCA() func(context.Context) string {
 }
 
 func (t *Target) pinnedCA(ctx context.Context) string {
-	target := t.Record.Target
+	target := t.place()
 	ctx, cancel := context.WithTimeout(ctx, certificateTime)
 	defer cancel()
 	pem, err := api.PinnedCertificate(ctx, target.Endpoint, target.Fingerprint)

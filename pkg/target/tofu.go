@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"hive-test/pkg/config"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/provision"
 	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
@@ -43,8 +44,8 @@ func tofuSearch(program Program, settings config.Settings, sink progress.Sink) o
 // tofuOfCluster looks for what made the cluster, whatever PATH is now, unless the user names another or it is gone.
 func (t *Target) tofuOfCluster() opentofu.FindOptions {
 	search := tofuSearch(t.Program, t.Settings, t.Sink)
-	if _, err := os.Stat(t.Record.Target.TofuBinary); search.Explicit == "" && err == nil {
-		search.Explicit = t.Record.Target.TofuBinary
+	if _, err := os.Stat(t.place().TofuBinary); search.Explicit == "" && err == nil {
+		search.Explicit = t.place().TofuBinary
 	}
 	return search
 }
@@ -58,13 +59,13 @@ func (t *Target) CheckTools(ctx context.Context) error {
 	if err != nil {
 		return configError(err)
 	}
-	t.Record.Target.TofuBinary = binary.Path
+	placement.ChangeTarget(&t.Record.Target, func(target *placement.Target) { target.TofuBinary = binary.Path })
 	return t.checkMirror(binary)
 }
 
 // checkMirror fails early where the mirror that providers come from does not hold ours.
 func (t *Target) checkMirror(binary opentofu.Binary) error {
-	if mirror := t.Record.Target.ProviderMirror; mirror != "" {
+	if mirror := t.place().ProviderMirror; mirror != "" {
 		if err := provision.CheckMirror(mirror, binary.Flavor); err != nil {
 			return configError(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/wait"
@@ -116,6 +117,6 @@ func pending(r *cluster.Record, vm api.VM) bool {
 // completed tells whether the VM was made to the end once: what it lacks now, somebody took.
 func completed(r *cluster.Record, vm api.VM) bool {
 	return slices.ContainsFunc(
-		r.Nodes, func(n cluster.Node) bool { return n.VMID == vm.VMID && n.Management.IsValid() },
+		r.Nodes, func(n cluster.Node) bool { return placement.Of(n).VMID == vm.VMID && n.Management.IsValid() },
 	)
 }

@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 )
 
@@ -23,6 +24,7 @@ const (
 // Describe reads a VM's configuration, state and tasks, those as text and for programs. Of a VM that is not ours it
 // tells nothing but that.
 func (f *Fleet) Describe(ctx context.Context, r *cluster.Record, node cluster.Node) []deploy.Diagnostic {
+	at := placement.Of(node)
 	told := []deploy.Diagnostic{{What: "config"}, {What: "status"}, {What: "tasks"}}
 	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
 		return nil
@@ -37,19 +39,19 @@ func (f *Fleet) Describe(ctx context.Context, r *cluster.Record, node cluster.No
 	read := []func(context.Context, string, int) (string, error){f.Client.Config, f.Client.Status}
 	for i, ask := range read {
 		if told[i].Err = err; err == nil {
-			told[i].Text, told[i].Err = ask(ctx, node.Hypervisor, node.VMID)
+			told[i].Text, told[i].Err = ask(ctx, at.Hypervisor, at.VMID)
 		}
 	}
 	// The tasks of a VM that is gone, or was never made, say why. Those of an earlier one with the same id are not
 	// ours.
 	since := r.Owner.Created.Add(-toldSlack)
-	tasks, err := f.Client.TaskLogs(ctx, node.Hypervisor, node.VMID, since, toldTasks)
+	tasks, err := f.Client.TaskLogs(ctx, at.Hypervisor, at.VMID, since, toldTasks)
 	told[2].Text, told[2].Err = api.TaskText(tasks), err
 	if len(tasks) > 0 {
 		raw, err := json.Marshal(tasks)
 		told = append(told, deploy.Diagnostic{What: "tasks.json", Text: string(raw) + "\n", Err: err})
 	} else if err == nil {
-		told[2].Err = fmt.Errorf("%s has no tasks of VM %d that the token may see", node.Hypervisor, node.VMID)
+		told[2].Err = fmt.Errorf("%s has no tasks of VM %d that the token may see", at.Hypervisor, at.VMID)
 	}
 	return told
 }
@@ -61,9 +63,10 @@ func (f *Fleet) Warnings(ctx context.Context, r *cluster.Record, since time.Time
 	var hypervisors []string
 	var vmids []int
 	for _, node := range r.Nodes {
-		vmids = append(vmids, node.VMID)
-		if !slices.Contains(hypervisors, node.Hypervisor) {
-			hypervisors = append(hypervisors, node.Hypervisor)
+		at := placement.Of(node)
+		vmids = append(vmids, at.VMID)
+		if !slices.Contains(hypervisors, at.Hypervisor) {
+			hypervisors = append(hypervisors, at.Hypervisor)
 		}
 	}
 	_ = f.Client.ReportWarnings(ctx, hypervisors, vmids, since) // the requests are in debug.log
@@ -71,6 +74,7 @@ func (f *Fleet) Warnings(ctx context.Context, r *cluster.Record, since time.Time
 
 // mine is nil if the node's VM is ours.
 func (f *Fleet) mine(ctx context.Context, r *cluster.Record, node cluster.Node) error {
+	at := placement.Of(node)
 	one := *r
 	one.Nodes = cluster.Nodes{node}
 	state := f.states(ctx, &one)[0]
@@ -78,7 +82,7 @@ func (f *Fleet) mine(ctx context.Context, r *cluster.Record, node cluster.Node) 
 	case state.err != nil:
 		return state.err
 	case !state.ours:
-		return fmt.Errorf("VM %d on %s is not ours: %s", node.VMID, node.Hypervisor, state.why)
+		return fmt.Errorf("VM %d on %s is not ours: %s", at.VMID, at.Hypervisor, state.why)
 	}
 	return nil
 }
@@ -105,9 +109,10 @@ func (f *Fleet) DescribeGuest(ctx context.Context, r *cluster.Record, node clust
 }
 
 func (f *Fleet) run(ctx context.Context, node cluster.Node) (string, error) {
+	at := placement.Of(node)
 	var b strings.Builder
 	for _, line := range asked {
-		result, err := f.Client.Exec(ctx, node.Hypervisor, node.VMID, "timeout 8 "+line)
+		result, err := f.Client.Exec(ctx, at.Hypervisor, at.VMID, "timeout 8 "+line)
 		if err != nil {
 			return b.String(), err
 		}
@@ -118,13 +123,14 @@ func (f *Fleet) run(ctx context.Context, node cluster.Node) (string, error) {
 
 // readFiles is what file-read alone gives, which a token on Proxmox VE 9 has without being allowed to run commands.
 func (f *Fleet) readFiles(ctx context.Context, node cluster.Node) (string, error) {
+	at := placement.Of(node)
 	var b strings.Builder
 	var failure error
 	for _, path := range []string{
 		"/run/cloud-init/status.json", "/run/cloud-init/result.json", "/var/log/cloud-init-output.log", "/proc/meminfo",
 		"/proc/net/tcp",
 	} {
-		raw, err := f.Client.ReadFile(ctx, node.Hypervisor, node.VMID, path)
+		raw, err := f.Client.ReadFile(ctx, at.Hypervisor, at.VMID, path)
 		if err != nil {
 			failure = errors.Join(failure, err)
 			continue

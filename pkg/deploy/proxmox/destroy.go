@@ -10,6 +10,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/wait"
@@ -51,11 +52,13 @@ func (f *Fleet) Unprotect(ctx context.Context, r *cluster.Record, ref deploy.VMR
 
 // own reads a VM live, once more before something is done to it, and is an error unless it is ours.
 func (f *Fleet) own(ctx context.Context, r *cluster.Record, ref deploy.VMRef) (api.VM, error) {
-	vm, err := f.Client.Live(ctx, api.VM{VMID: ref.VMID, Hypervisor: ref.Hypervisor, Type: "qemu", Pool: r.Target.Pool})
+	vm, err := f.Client.Live(ctx, api.VM{
+		VMID: ref.VMID, Hypervisor: ref.Hypervisor, Type: "qemu", Pool: placement.TargetOf(r.Target).Pool,
+	})
 	if err != nil {
 		return vm, fmt.Errorf("VM %d on %s: %w", ref.VMID, ref.Hypervisor, err)
 	}
-	if ours, why := api.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); !ours {
+	if ours, why := api.Ours(vm, r.Name, r.Owner.ID, placement.TargetOf(r.Target).Pool); !ours {
 		return vm, fmt.Errorf("VM %d on %s is not ours and stays: %s", ref.VMID, ref.Hypervisor, why)
 	}
 	return vm, nil
@@ -104,7 +107,8 @@ func (f *Fleet) destroyNow(ctx context.Context, r *cluster.Record, ref deploy.VM
 // are looked for on every hypervisor: one whose address was wrong has put them onto another.
 func (f *Fleet) CleanUp(ctx context.Context, r *cluster.Record, gone []deploy.VMRef, sink progress.Sink) error {
 	err := f.sweep(ctx, r, gone, sink)
-	if err == nil && !f.keepSnippets && (r.Spec.Snippets() || len(r.Nodes) == 0 || len(r.Spec.Hypervisors) == 0) {
+	if err == nil && !f.keepSnippets &&
+		(r.Spec.Snippets() || len(r.Nodes) == 0 || len(placement.Hypervisors(r.Spec)) == 0) {
 		err = f.dropSnippets(ctx, r.Owner.ID, sink)
 	}
 	return err
@@ -216,20 +220,21 @@ func originsOf(r *cluster.Record, gone []deploy.VMRef) []api.Origin {
 	for _, vm := range gone {
 		// A VM may have been given a snippet that others use, too.
 		snippets := slices.DeleteFunc(slices.Clone(vm.Snippets), func(volume string) bool {
-			return !strings.HasSuffix(volume, ":snippets/"+cluster.SnippetName(vm.Name, r.Owner.ID))
+			return !strings.HasSuffix(volume, ":snippets/"+placement.SnippetName(vm.Name, r.Owner.ID))
 		})
 		origins = append(origins, api.Origin{
 			VMID: vm.VMID, Hypervisor: vm.Hypervisor, Storages: vm.Storages, Snippets: snippets,
 		})
 	}
 	for _, node := range r.Nodes {
-		h, known := r.Spec.Hypervisor(node.Hypervisor)
+		at := placement.Of(node)
+		h, known := placement.HypervisorNamed(r.Spec, at.Hypervisor)
 		if !known {
 			continue // of a VM that is known by what was seen of it
 		}
-		origin := api.Origin{VMID: node.VMID, Hypervisor: node.Hypervisor, Storages: []string{h.Datastore}}
+		origin := api.Origin{VMID: at.VMID, Hypervisor: at.Hypervisor, Storages: []string{h.Datastore}}
 		if r.Spec.Snippets() {
-			origin.Snippets = []string{h.SnippetStore + ":snippets/" + cluster.SnippetName(node.Name, r.Owner.ID)}
+			origin.Snippets = []string{h.SnippetStore + ":snippets/" + placement.SnippetName(node.Name, r.Owner.ID)}
 		}
 		origins = append(origins, origin)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 )
 
@@ -36,7 +37,7 @@ type Options struct {
 type Checks struct {
 	More []api.Check
 	// nil: nobody logs in there
-	Login         func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string)
+	Login         func(ctx context.Context, h placement.Hypervisor, snippets string) (problem, fix string)
 	CPUOvercommit int
 	Healthy       func() bool // whether all was well a moment ago; nil: not known
 	Skip          bool
@@ -129,7 +130,8 @@ func (f *Fleet) states(ctx context.Context, r *cluster.Record) []vmState {
 	states := make([]vmState, len(r.Nodes))
 	var wait sync.WaitGroup
 	for i, node := range r.Nodes {
-		wait.Go(func() { states[i] = f.look(ctx, r, node.Hypervisor, node.VMID) })
+		at := placement.Of(node)
+		wait.Go(func() { states[i] = f.look(ctx, r, at.Hypervisor, at.VMID) })
 	}
 	wait.Wait()
 	if !slices.ContainsFunc(states, func(s vmState) bool { return errors.Is(s.err, api.ErrNotFound) }) {
@@ -140,8 +142,9 @@ func (f *Fleet) states(ctx context.Context, r *cluster.Record) []vmState {
 		return states // what was found so far stands
 	}
 	for i, node := range r.Nodes {
-		if at := indexOf(listed, node.VMID); at >= 0 && errors.Is(states[i].err, api.ErrNotFound) {
-			wait.Go(func() { states[i] = f.look(ctx, r, listed[at].Hypervisor, node.VMID) })
+		vm := placement.Of(node)
+		if at := indexOf(listed, vm.VMID); at >= 0 && errors.Is(states[i].err, api.ErrNotFound) {
+			wait.Go(func() { states[i] = f.look(ctx, r, listed[at].Hypervisor, vm.VMID) })
 		}
 	}
 	wait.Wait()
@@ -153,8 +156,9 @@ func (f *Fleet) look(ctx context.Context, r *cluster.Record, hypervisor string, 
 	vm, err := f.Client.VM(ctx, hypervisor, vmid)
 	state := vmState{vm: vm, err: err}
 	if err == nil {
-		vm.Pool = r.Target.Pool // only the listing knows it; ownership is decided by tags and owner id
-		state.ours, state.why = api.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool)
+		// only the listing knows it; ownership is decided by tags and owner id
+		vm.Pool = placement.TargetOf(r.Target).Pool
+		state.ours, state.why = api.Ours(vm, r.Name, r.Owner.ID, placement.TargetOf(r.Target).Pool)
 	}
 	return state
 }
@@ -172,7 +176,7 @@ func (f *Fleet) located(ctx context.Context, r *cluster.Record) (cluster.Nodes, 
 	}
 	for i, state := range f.states(ctx, r) {
 		if state.err == nil && state.ours {
-			nodes[i].Hypervisor = state.vm.Hypervisor
+			placement.Change(&nodes[i], func(v *placement.VM) { v.Hypervisor = state.vm.Hypervisor })
 		}
 	}
 	return nodes, ctx.Err()

@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 )
@@ -49,7 +50,7 @@ func (f *Fleet) Acquire(ctx context.Context, r, before *cluster.Record, sink pro
 			before.Nodes, func(n cluster.Node) bool { return n.Name == node.Name },
 		):
 			fresh = append(fresh, node)
-		case !slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.VMID == node.VMID }):
+		case !slices.ContainsFunc(listed, func(vm api.VM) bool { return vm.VMID == placement.Of(node).VMID }):
 			old, kept = append(old, node), append(kept, node)
 		default: // whose VM it is, is looked at when all ids are leased
 			kept = append(kept, node)
@@ -97,7 +98,7 @@ func (f *Fleet) unlisted(ctx context.Context, r *cluster.Record, nodes cluster.N
 	var hidden []string
 	for i, state := range f.states(ctx, &some) {
 		if state.ours {
-			hidden = append(hidden, fmt.Sprintf("%s (VM %d)", nodes[i].Name, nodes[i].VMID))
+			hidden = append(hidden, fmt.Sprintf("%s (VM %d)", nodes[i].Name, placement.Of(nodes[i]).VMID))
 		}
 	}
 	if len(hidden) == 0 {
@@ -112,13 +113,14 @@ func (f *Fleet) unlisted(ctx context.Context, r *cluster.Record, nodes cluster.N
 // renumber takes over ids that were chosen anew.
 func renumber(r *cluster.Record, chosen cluster.Nodes, sink progress.Sink) {
 	for _, node := range chosen {
+		id := placement.Of(node).VMID
 		for i := range r.Nodes {
-			if r.Nodes[i].Name == node.Name && r.Nodes[i].VMID != node.VMID {
+			if was := placement.Of(r.Nodes[i]).VMID; r.Nodes[i].Name == node.Name && was != id {
 				sink.Emit(progress.Event{
 					Kind: progress.Info, Node: node.Name,
-					Message: fmt.Sprintf("VM id %d was lost to another run: it gets %d", r.Nodes[i].VMID, node.VMID),
+					Message: fmt.Sprintf("VM id %d was lost to another run: it gets %d", was, id),
 				})
-				r.Nodes[i].VMID = node.VMID
+				placement.Change(&r.Nodes[i], func(v *placement.VM) { v.VMID = id })
 			}
 		}
 	}
@@ -137,7 +139,8 @@ func (f *Fleet) EnsureFree(ctx context.Context, r *cluster.Record, nodes []strin
 }
 
 func (f *Fleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, sink progress.Sink) error {
-	free, err := f.Client.CheckID(ctx, node.VMID)
+	at := placement.Of(node)
+	free, err := f.Client.CheckID(ctx, at.VMID)
 	if err != nil || free {
 		return err
 	}
@@ -145,18 +148,18 @@ func (f *Fleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, 
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(remaining, func(vm deploy.VMRef) bool { return vm.VMID == node.VMID })
+	i := slices.IndexFunc(remaining, func(vm deploy.VMRef) bool { return vm.VMID == at.VMID })
 	switch {
 	case i < 0:
-		return &api.TakenError{IDs: []int{node.VMID}}
+		return &api.TakenError{IDs: []int{at.VMID}}
 	case node.Management.IsValid():
 		err := fmt.Errorf("%s: VM %d is the cluster's and complete, but tofu's state does not know it: "+
-			"put terraform.tfstate back, or begin anew with `hive-test down %s`", node.Name, node.VMID, r.Name)
+			"put terraform.tfstate back, or begin anew with `hive-test down %s`", node.Name, at.VMID, r.Name)
 		return progress.WithNodes(err, node.Name)
 	}
 	sink.Emit(progress.Event{
 		Kind: progress.Info, Node: node.Name,
-		Message: fmt.Sprintf("VM %d was left half made: deleting it first", node.VMID),
+		Message: fmt.Sprintf("VM %d was left half made: deleting it first", at.VMID),
 	})
 	return f.destroyOne(ctx, r, remaining[i])
 }

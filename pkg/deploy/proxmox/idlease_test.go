@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/sim/host"
@@ -131,8 +133,8 @@ func record(name, owner string, nodes int) *cluster.Record {
 	return &cluster.Record{
 		Name: cluster.Name(name), Owner: cluster.Owner{ID: owner, User: "me", Host: name},
 		Spec: cluster.Spec{
-			Deployer: cluster.DeployerProxmox, NodeCount: nodes,
-			Hypervisors: []cluster.Hypervisor{{Name: "pve1"}, {Name: "pve2"}, {Name: "pve3"}},
+			Deployer: deploy.Proxmox, NodeCount: nodes,
+			Hosts: placement.Hosts([]placement.Hypervisor{{Name: "pve1"}, {Name: "pve2"}, {Name: "pve3"}}),
 		},
 	}
 }
@@ -171,14 +173,15 @@ func (m *machine) up(ctx context.Context, r *cluster.Record, meet func()) error 
 }
 
 func (m *machine) create(ctx context.Context, r *cluster.Record, n cluster.Node) error {
-	upid, err := m.call("POST", "/nodes/"+n.Hypervisor+"/qemu", url.Values{
-		"vmid": {strconv.Itoa(n.VMID)}, "name": {n.Name}, "tags": {strings.Join(cluster.Tags(r.Name), ";")},
+	at := placement.Of(n)
+	upid, err := m.call("POST", "/nodes/"+at.Hypervisor+"/qemu", url.Values{
+		"vmid": {strconv.Itoa(at.VMID)}, "name": {n.Name}, "tags": {strings.Join(cluster.Tags(r.Name), ";")},
 		"description": {cluster.Description(r.Name, r.Owner)},
 	})
 	if err != nil && strings.Contains(err.Error(), "already exists") {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.adopted = append(m.adopted, n.VMID)
+		m.adopted = append(m.adopted, at.VMID)
 		return nil
 	}
 	if err != nil {
@@ -228,7 +231,9 @@ func TestTwoMachinesAtOnce(t *testing.T) {
 		errs := make([]error, 2)
 		for i, m := range machines {
 			meet := func() {
-				records[i].Nodes[0].VMID, records[i].Nodes[1].VMID = 20000, 20001 // both chose the same
+				for at := range 2 { // both chose the same
+					placement.Change(&records[i].Nodes[at], func(v *placement.VM) { v.VMID = 20000 + at })
+				}
 				wanted[i] = 20000
 				meeting.Done()
 				meeting.Wait()
@@ -242,12 +247,13 @@ func TestTwoMachinesAtOnce(t *testing.T) {
 				t.Fatalf("round %d, machine %d: %v, took over %v", round, i, errs[i], m.adopted)
 			}
 			for _, n := range records[i].Nodes {
-				if other, twice := owners[n.VMID]; twice || n.VMID == theirs {
-					t.Fatalf("round %d: VM %d is in %s and %q", round, n.VMID, n.Name, other)
+				at := placement.Of(n)
+				if other, twice := owners[at.VMID]; twice || at.VMID == theirs {
+					t.Fatalf("round %d: VM %d is in %s and %q", round, at.VMID, n.Name, other)
 				}
-				owners[n.VMID] = n.Name
+				owners[at.VMID] = n.Name
 			}
-			if records[i].Nodes[0].VMID != wanted[i] {
+			if placement.Of(records[i].Nodes[0]).VMID != wanted[i] {
 				lost++
 			}
 		}
@@ -276,7 +282,7 @@ func TestFreeDeletesWhatIsHalfMade(t *testing.T) {
 	s := newSite(t)
 	m := s.machine(t.TempDir(), api.DefaultIDRange())
 	r := record("ci", "me", 1)
-	r.Nodes = cluster.Nodes{{Name: "ci-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}}
+	r.Nodes = cluster.Nodes{{Name: "ci-1", Index: 1, Placement: placement.VM{VMID: 20000, Hypervisor: "pve1"}.Document()}}
 	if err := m.fleet.EnsureFree(t.Context(), r, []string{"ci-1"}, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +316,7 @@ func TestVerifyAsksAgain(t *testing.T) {
 	s := newSite(t)
 	m := s.machine(t.TempDir(), api.DefaultIDRange())
 	r := record("ci", "me", 1)
-	r.Nodes = cluster.Nodes{{Name: "ci-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}}
+	r.Nodes = cluster.Nodes{{Name: "ci-1", Index: 1, Placement: placement.VM{VMID: 20000, Hypervisor: "pve1"}.Document()}}
 	if err := m.create(t.Context(), r, r.Nodes[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +334,7 @@ func TestDestroyTriesAgain(t *testing.T) {
 	r := record("ci", "me", 3)
 	for i := range 3 {
 		r.Nodes = append(r.Nodes, cluster.Node{
-			Name: r.Name.Node(i + 1), Index: i + 1, VMID: 20000 + i, Hypervisor: "pve1",
+			Name: r.Name.Node(i + 1), Index: i + 1, Placement: placement.VM{VMID: 20000 + i, Hypervisor: "pve1"}.Document(),
 		})
 		if err := m.create(t.Context(), r, r.Nodes[i]); err != nil {
 			t.Fatal(err)

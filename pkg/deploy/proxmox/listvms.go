@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 )
@@ -57,7 +58,7 @@ func (f *Fleet) listVMs(ctx context.Context, r *cluster.Record) (ours []deploy.V
 			})
 			continue
 		}
-		if mine, why := api.Ours(vm, r.Name, r.Owner.ID, r.Target.Pool); mine {
+		if mine, why := api.Ours(vm, r.Name, r.Owner.ID, placement.TargetOf(r.Target).Pool); mine {
 			ours = append(ours, refOf(vm))
 		} else if hasOwner(r, vm) {
 			foreign = append(foreign, &deploy.UnmarkedError{VM: refOf(vm), Why: why, Mend: remark(r, vm)})
@@ -109,8 +110,10 @@ func (f *Fleet) candidates(ctx context.Context, r *cluster.Record) (listed, live
 func candidatesOf(r *cluster.Record, listed []api.VM) []api.VM {
 	byID := map[int]api.VM{}
 	for _, node := range r.Nodes {
-		byID[node.VMID] = api.VM{
-			VMID: node.VMID, Name: node.Name, Hypervisor: node.Hypervisor, Type: "qemu", Pool: r.Target.Pool,
+		at := placement.Of(node)
+		byID[at.VMID] = api.VM{
+			VMID: at.VMID, Name: node.Name, Hypervisor: at.Hypervisor, Type: "qemu",
+			Pool: placement.TargetOf(r.Target).Pool,
 		}
 	}
 	for _, vm := range listed {
@@ -129,7 +132,7 @@ func mentions(r *cluster.Record, vm api.VM) bool {
 }
 
 func inRecord(r *cluster.Record, vmid int) bool {
-	return slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.VMID == vmid })
+	return slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return placement.Of(n).VMID == vmid })
 }
 
 // hasOwner tells whether the VM says of itself that it is the cluster's.
@@ -142,7 +145,9 @@ func hasOwner(r *cluster.Record, vm api.VM) bool {
 func remark(r *cluster.Record, vm api.VM) string {
 	if vm.HasTag(cluster.Tag) && vm.HasTag(string(r.Name)) {
 		// it may be in another, and pools in pools
-		return fmt.Sprintf("pvesh set /pools --poolid %s --vms %d --allow-move 1", r.Target.Pool, vm.VMID)
+		return fmt.Sprintf(
+			"pvesh set /pools --poolid %s --vms %d --allow-move 1", placement.TargetOf(r.Target).Pool, vm.VMID,
+		)
 	}
 	return fmt.Sprintf("on %s: qm set %d --tags '%s'", vm.Hypervisor, vm.VMID, strings.Join(tagsOf(r, vm), ";"))
 }

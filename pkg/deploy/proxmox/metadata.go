@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 )
 
@@ -20,10 +21,11 @@ func (f *Fleet) UpdateMetadata(ctx context.Context, r *cluster.Record) error {
 		switch {
 		case errors.Is(state.err, api.ErrNotFound):
 		case state.err != nil:
-			failures[i] = fmt.Errorf("%s: VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, state.err)
+			failures[i] = fmt.Errorf("%s: %s: %w", node.Name, vmOf(node), state.err)
 		case !state.ours:
 			failures[i] = fmt.Errorf(
-				"%s: VM %d on %s is not ours: %s", node.Name, node.VMID, node.Hypervisor, state.why,
+				"%s: VM %d on %s is not ours: %s", node.Name, placement.Of(node).VMID, placement.Of(node).Hypervisor,
+				state.why,
 			)
 		default:
 			failures[i] = f.mark(ctx, r, node, state.vm)
@@ -33,13 +35,14 @@ func (f *Fleet) UpdateMetadata(ctx context.Context, r *cluster.Record) error {
 }
 
 func (f *Fleet) mark(ctx context.Context, r *cluster.Record, node cluster.Node, vm api.VM) error {
+	at := placement.Of(node)
 	description := cluster.Redescribe(vm.Description, r.Name, r.Owner)
 	tags := tagsOf(r, vm)
 	if description == vm.Description && slices.Equal(tags, vm.Tags) {
 		return nil
 	}
-	if err := f.Client.UpdateMetadata(ctx, node.Hypervisor, node.VMID, description, tags); err != nil {
-		return fmt.Errorf("%s: marking VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, err)
+	if err := f.Client.UpdateMetadata(ctx, at.Hypervisor, at.VMID, description, tags); err != nil {
+		return fmt.Errorf("%s: marking VM %d on %s: %w", node.Name, at.VMID, at.Hypervisor, err)
 	}
 	return nil
 }

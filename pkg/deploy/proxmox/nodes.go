@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/wait"
@@ -40,9 +41,9 @@ func (f *Fleet) Verify(ctx context.Context, r *cluster.Record) error {
 		node, err := r.Nodes[i], error(nil)
 		switch {
 		case state.err != nil:
-			err = fmt.Errorf("%s: VM %d on %s: %w", node.Name, node.VMID, node.Hypervisor, state.err)
+			err = fmt.Errorf("%s: %s: %w", node.Name, vmOf(node), state.err)
 		case !state.ours:
-			err = fmt.Errorf("%s: VM %d on %s is not ours: %s", node.Name, node.VMID, node.Hypervisor, state.why)
+			err = fmt.Errorf("%s: %s is not ours: %s", node.Name, vmOf(node), state.why)
 		}
 		failures = append(failures, progress.WithNodes(err, node.Name))
 	}
@@ -61,14 +62,16 @@ func (f *Fleet) Machines(ctx context.Context, r *cluster.Record) []deploy.Machin
 		switch {
 		case errors.Is(state.err, api.ErrNotFound):
 			machines[i] = deploy.Machine{
-				Gone: true, Err: fmt.Errorf("VM %d of %s does not exist any more", node.VMID, node.Name),
+				Gone: true, Err: fmt.Errorf("VM %d of %s does not exist any more", placement.Of(node).VMID, node.Name),
 			}
 		case state.err != nil:
 			machines[i].Err = state.err
 		case !state.ours:
 			machines[i] = deploy.Machine{
 				Gone: true,
-				Err:  fmt.Errorf("VM %d, which was that of %s, is not ours: %s", node.VMID, node.Name, state.why),
+				Err: fmt.Errorf(
+					"VM %d, which was that of %s, is not ours: %s", placement.Of(node).VMID, node.Name, state.why,
+				),
 			}
 		default:
 			machines[i].ID = state.vm.Machine
@@ -79,7 +82,8 @@ func (f *Fleet) Machines(ctx context.Context, r *cluster.Record) []deploy.Machin
 
 // Restart restarts the node's VM if settings of it wait for its next start.
 func (f *Fleet) Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (bool, error) {
-	waiting, err := f.Client.PendingSettings(ctx, node.Hypervisor, node.VMID)
+	at := placement.Of(node)
+	waiting, err := f.Client.PendingSettings(ctx, at.Hypervisor, at.VMID)
 	if err != nil || len(waiting) == 0 {
 		return false, err
 	}
@@ -88,7 +92,7 @@ func (f *Fleet) Restart(ctx context.Context, r *cluster.Record, node cluster.Nod
 	if err := f.Verify(ctx, &one); err != nil {
 		return false, err
 	}
-	return true, f.Client.Restart(ctx, node.Hypervisor, node.VMID)
+	return true, f.Client.Restart(ctx, at.Hypervisor, at.VMID)
 }
 
 // Addresses waits for both addresses of every node. Nothing is asked of a node whose addresses were chosen: it may have
@@ -105,7 +109,9 @@ func (f *Fleet) Addresses(ctx context.Context, r *cluster.Record, sink progress.
 	}
 	found, err := api.WaitAddresses(ctx, f.Client, asked, sink)
 	for i := range nodes {
-		if at := slices.IndexFunc(found, func(n cluster.Node) bool { return n.VMID == nodes[i].VMID }); at >= 0 {
+		if at := slices.IndexFunc(
+			found, func(n cluster.Node) bool { return placement.Of(n).VMID == placement.Of(nodes[i]).VMID },
+		); at >= 0 {
 			nodes[i] = found[at]
 		}
 	}
@@ -117,9 +123,10 @@ var hostKeyFiles = []string{"/etc/ssh/ssh_host_ed25519_key.pub", "/etc/ssh/ssh_h
 
 // HostKeys reads a node's public host keys through the guest agent, over the verified API.
 func (f *Fleet) HostKeys(ctx context.Context, _ *cluster.Record, node cluster.Node) ([]string, error) {
+	at := placement.Of(node)
 	var failure error
 	for _, path := range hostKeyFiles {
-		raw, err := f.Client.ReadFile(ctx, node.Hypervisor, node.VMID, path)
+		raw, err := f.Client.ReadFile(ctx, at.Hypervisor, at.VMID, path)
 		if err == nil && len(strings.TrimSpace(string(raw))) > 0 {
 			return []string{strings.TrimSpace(string(raw))}, nil
 		}
@@ -171,12 +178,19 @@ func powerWord(state vmState) string {
 
 // agent asks the guest agent for the addresses that the node has now.
 func (f *Fleet) agent(ctx context.Context, node cluster.Node, power *deploy.Power) {
-	interfaces, err := f.Client.Interfaces(ctx, node.Hypervisor, node.VMID)
+	at := placement.Of(node)
+	interfaces, err := f.Client.Interfaces(ctx, at.Hypervisor, at.VMID)
 	if err != nil {
 		power.Agent = "silent"
 		return
 	}
 	power.Agent = "ok"
-	power.Management = api.AddressOf(interfaces, node.ManagementMAC, node.Management)
-	power.Data = api.AddressOf(interfaces, node.DataMAC, node.Data)
+	power.Management = api.AddressOf(interfaces, at.ManagementMAC, node.Management)
+	power.Data = api.AddressOf(interfaces, at.DataMAC, node.Data)
+}
+
+// vmOf names a node's VM.
+func vmOf(node cluster.Node) string {
+	at := placement.Of(node)
+	return fmt.Sprintf("VM %d on %s", at.VMID, at.Hypervisor)
 }

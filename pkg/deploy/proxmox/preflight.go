@@ -8,6 +8,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 )
 
@@ -24,7 +25,7 @@ func (f *Fleet) Preflight(ctx context.Context, r *cluster.Record) ([]deploy.Find
 // own way. Without a client only what is not Proxmox VE's is checked.
 func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []deploy.Finding {
 	request := api.PreflightRequest{
-		Spec: r.Spec, Nodes: r.Nodes, Pool: r.Target.Pool, IDRange: f.IDRange, IDBase: f.IDBase,
+		Spec: r.Spec, Nodes: r.Nodes, Pool: placement.TargetOf(r.Target).Pool, IDRange: f.IDRange, IDBase: f.IDBase,
 		CPUOvercommit: f.Checks.CPUOvercommit, Login: f.Checks.Login, More: f.Checks.More,
 	}
 	if f.Checks.Healthy != nil && f.Checks.Healthy() {
@@ -45,21 +46,22 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []deploy.Findin
 			finding := deploy.Finding{
 				ID: "pve-hypervisors", Title: "hypervisors exist and are online", Status: deploy.Fail,
 				Detail: fmt.Sprintf(
-					"%s is on %s, which does not answer: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err,
+					"%s is on %s, which does not answer: %v", r.Nodes[i].Name, placement.Of(r.Nodes[i]).Hypervisor,
+					state.err,
 				),
-				Fix: fmt.Sprintf("bring back %s: pvecm status", r.Nodes[i].Hypervisor),
+				Fix: fmt.Sprintf("bring back %s: pvecm status", placement.Of(r.Nodes[i]).Hypervisor),
 			}
 			if api.TimedOut(state.err) {
 				finding.Status, finding.Unmade, finding.Fix = deploy.Warn, true, api.CallTimeoutFix
 				finding.Detail = fmt.Sprintf(
-					"not checked: %s on %s: %v", r.Nodes[i].Name, r.Nodes[i].Hypervisor, state.err,
+					"not checked: %s on %s: %v", r.Nodes[i].Name, placement.Of(r.Nodes[i]).Hypervisor, state.err,
 				)
 			}
 			unread = append(unread, finding)
 		}
 		// of one that lost its marks, up says how it gets them back
 		if away || state.ours || state.err == nil && hasOwner(r, state.vm) {
-			request.OwnIDs = append(request.OwnIDs, r.Nodes[i].VMID)
+			request.OwnIDs = append(request.OwnIDs, placement.Of(r.Nodes[i]).VMID)
 		}
 	}
 	return append(api.Preflight(ctx, f.Client, request), unread...)

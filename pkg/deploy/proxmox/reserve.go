@@ -7,6 +7,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 )
@@ -46,7 +47,7 @@ func (f *Fleet) leased(ctx context.Context, r *cluster.Record) []int {
 // choice is how ids of nodes beside those that are present are chosen.
 func (f *Fleet) choice(r *cluster.Record, present cluster.Nodes) api.ReserveRequest {
 	request := api.ReserveRequest{Name: r.Name, Present: present, Range: f.IDRange, Base: f.IDBase}
-	for _, h := range r.Spec.Hypervisors {
+	for _, h := range placement.Hypervisors(r.Spec) {
 		request.Hypervisors = append(request.Hypervisors, h.Name)
 	}
 	return request

@@ -12,6 +12,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 )
@@ -81,7 +82,7 @@ func (f *Fleet) snippetsOn(ctx context.Context, host api.Hypervisor) ([]snippet,
 			return found, err
 		}
 		for _, v := range volumes {
-			if node, owner, ok := cluster.ParseSnippet(path.Base(v.ID)); ok {
+			if node, owner, ok := placement.ParseSnippet(path.Base(v.ID)); ok {
 				found = append(found, snippet{
 					volume: v.ID, hypervisor: hypervisor, node: node, owner: owner, shared: storage.Shared,
 				})

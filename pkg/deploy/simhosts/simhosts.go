@@ -25,6 +25,7 @@ import (
 	"hive-test/cloudinit"
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox"
 	"hive-test/pkg/deploy/proxmox/api"
 )
@@ -40,7 +41,7 @@ const image = "local:import/debian-12-genericcloud-amd64.qcow2"
 type Deployer struct {
 	*proxmox.Fleet
 	// Upload writes a file of a hypervisor.
-	Upload func(ctx context.Context, hypervisor cluster.Hypervisor, path string, content []byte) error
+	Upload func(ctx context.Context, hypervisor placement.Hypervisor, path string, content []byte) error
 }
 
 // machine is a VM that was made, or was about to be.
@@ -63,13 +64,13 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 		c.Address, c.Node, c.VM = name, name, true
 		plan.Changes = append(plan.Changes, c)
 	}
-	if slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return n.Template > 0 }) {
-		return plan,
-			fmt.Errorf("deployer %s clones no templates: use %s", cluster.DeployerSimHosts, cluster.DeployerProxmox)
+	if slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return placement.Of(n).Template > 0 }) {
+		return plan, fmt.Errorf("deployer %s clones no templates: use %s", deploy.SimHosts, deploy.Proxmox)
 	}
 	for _, node := range r.Nodes {
 		was, known := l.made[node.Name]
-		vm, err := d.Client.VM(ctx, node.Hypervisor, node.VMID)
+		at := placement.Of(node)
+		vm, err := d.Client.VM(ctx, at.Hypervisor, at.VMID)
 		switch {
 		case errors.Is(err, api.ErrNotFound) || err == nil && !known: // where it is somebody else's, creating it fails
 			add(node.Name, deploy.Change{Action: deploy.Create, Vanished: was.Made})
@@ -80,7 +81,7 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 		case was.Settings != settings(r, node):
 			return plan, fmt.Errorf(
 				"%s was made with other settings, and deployer %s changes none: use %s", node.Name,
-				cluster.DeployerSimHosts, cluster.DeployerProxmox,
+				deploy.SimHosts, deploy.Proxmox,
 			)
 		case vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner):
 			add(node.Name, deploy.Change{Action: deploy.Update})
@@ -145,22 +146,22 @@ func (d Deployer) apply(ctx context.Context, r deploy.Request, change deploy.Cha
 		}
 	}
 	node := r.Nodes[slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == change.Node })]
+	at := placement.Of(node)
 	if change.Action == deploy.Update {
-		return d.Client.UpdateMetadata(
-			ctx, node.Hypervisor, node.VMID, cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name),
-		)
+		text, tags := cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name)
+		return d.Client.UpdateMetadata(ctx, at.Hypervisor, at.VMID, text, tags)
 	}
-	host, _ := r.Spec.Hypervisor(node.Hypervisor)
-	m := machine{VMID: node.VMID, Hypervisor: node.Hypervisor, Settings: settings(r, node)}
+	host, _ := placement.HypervisorNamed(r.Spec, at.Hypervisor)
+	m := machine{VMID: at.VMID, Hypervisor: at.Hypervisor, Settings: settings(r, node)}
 	if r.Spec.CloudInit != cluster.CloudInitNone {
-		m.Snippet = host.SnippetStore + ":snippets/" + cluster.SnippetName(node.Name, r.Owner.ID)
+		m.Snippet = host.SnippetStore + ":snippets/" + placement.SnippetName(node.Name, r.Owner.ID)
 	}
 	for _, step := range []func() error{
 		func() error { return l.put(node.Name, m) },
 		func() error { return d.upload(ctx, r, host, m) },
-		func() error { return d.Client.Create(ctx, node.Hypervisor, options(r, node, host, m)) },
-		func() error { return d.Client.Resize(ctx, node.Hypervisor, node.VMID, "virtio0", r.Spec.DiskSizeGB) },
-		func() error { return d.Client.Start(ctx, node.Hypervisor, node.VMID) },
+		func() error { return d.Client.Create(ctx, at.Hypervisor, options(r, node, host, m)) },
+		func() error { return d.Client.Resize(ctx, at.Hypervisor, at.VMID, "virtio0", r.Spec.DiskSizeGB) },
+		func() error { return d.Client.Start(ctx, at.Hypervisor, at.VMID) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -213,7 +214,7 @@ func (d Deployer) delete(ctx context.Context, name string, l *ledger) error {
 }
 
 // upload puts a node's vendor data onto its hypervisor.
-func (d Deployer) upload(ctx context.Context, r deploy.Request, host cluster.Hypervisor, m machine) error {
+func (d Deployer) upload(ctx context.Context, r deploy.Request, host placement.Hypervisor, m machine) error {
 	if m.Snippet == "" {
 		return nil
 	}
@@ -227,25 +228,26 @@ func (d Deployer) upload(ctx context.Context, r deploy.Request, host cluster.Hyp
 }
 
 // options are what Proxmox VE is asked for: what the module of tofu/ makes of the same request.
-func options(r deploy.Request, node cluster.Node, host cluster.Hypervisor, m machine) map[string]string {
-	volume := map[bool]string{true: r.Spec.OSImage, false: image}[r.Spec.ImportsImage()]
+func options(r deploy.Request, node cluster.Node, host placement.Hypervisor, m machine) map[string]string {
+	at := placement.Of(node)
+	volume := map[bool]string{true: r.Spec.OSImage, false: image}[placement.ImportsImage(r.Spec)]
 	o := map[string]string{
-		"vmid": strconv.Itoa(node.VMID), "name": node.Name, "description": cluster.Description(r.Name, r.Owner),
+		"vmid": strconv.Itoa(at.VMID), "name": node.Name, "description": cluster.Description(r.Name, r.Owner),
 		"tags": strings.Join(r.Owner.Tags(r.Name), ";"), "agent": "enabled=1", "ostype": "other", "serial0": "socket",
 		"cores": strconv.Itoa(r.Spec.CPUCores), "cpu": "host", "memory": strconv.Itoa(r.Spec.MemoryMB), "balloon": "0",
 		"scsihw": "virtio-scsi-pci", "boot": "order=virtio0;net0",
 		"virtio0": host.Datastore + ":0,import-from=" + volume + ",iothread=1,discard=on",
 		"ide2":    host.Datastore + ":cloudinit",
-		"net0":    "virtio=" + strings.ToUpper(node.ManagementMAC) + ",bridge=" + r.Spec.ManagementBridge,
-		"net1":    "virtio=" + strings.ToUpper(node.DataMAC) + ",bridge=" + r.Spec.DataBridge,
+		"net0":    "virtio=" + strings.ToUpper(at.ManagementMAC) + ",bridge=" + r.Spec.ManagementBridge,
+		"net1":    "virtio=" + strings.ToUpper(at.DataMAC) + ",bridge=" + r.Spec.DataBridge,
 		"ciuser":  r.Spec.SSHUser, "sshkeys": strings.ReplaceAll(url.QueryEscape(r.SSHPublicKey), "+", "%20"),
 		"ipconfig0": address(node.StaticManagement, r.Spec.Network.Gateway), "ipconfig1": address(node.StaticData, ""),
 	}
 	if m.Snippet != "" {
 		o["cicustom"] = "vendor=" + m.Snippet
 	}
-	if r.Pool != "" {
-		o["pool"] = r.Pool
+	if pool := placement.TargetOf(r.Target).Pool; pool != "" {
+		o["pool"] = pool
 	}
 	return o
 }
@@ -265,8 +267,9 @@ func address(static netip.Prefix, gateway string) string {
 
 // settings tells VMs that were made of the same from others. What others may change of a VM that exists is not in it.
 func settings(r deploy.Request, node cluster.Node) string {
+	s := r.Spec
 	return cluster.Hash(
-		r.Spec.CPUCores, r.Spec.MemoryMB, r.Spec.DiskSizeGB, r.Spec.ManagementBridge, r.Spec.DataBridge, node.VMID,
+		s.CPUCores, s.MemoryMB, s.DiskSizeGB, s.ManagementBridge, s.DataBridge, placement.Of(node).VMID,
 	)
 }
 

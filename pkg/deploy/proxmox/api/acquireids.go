@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/wait"
 )
@@ -107,7 +108,7 @@ func (h *acquisition) try() (done bool, err error) {
 func (h *acquisition) ids() []int {
 	ids := make([]int, len(h.nodes))
 	for i, n := range h.nodes {
-		ids[i] = n.VMID
+		ids[i] = placement.Of(n).VMID
 	}
 	return ids
 }
@@ -157,7 +158,7 @@ func (h *acquisition) choose(avoid []int) error {
 		return err
 	}
 	for i := range h.nodes {
-		h.nodes[i].VMID = chosen[i].VMID
+		placement.Change(&h.nodes[i], func(v *placement.VM) { v.VMID = placement.Of(chosen[i]).VMID })
 	}
 	return nil
 }

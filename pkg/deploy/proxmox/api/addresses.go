@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/wait"
 )
@@ -38,7 +39,8 @@ func WaitAddresses(ctx context.Context, c Addresses, nodes cluster.Nodes, sink p
 	result := append(cluster.Nodes(nil), nodes...)
 	err := each(len(result), func(i int) error {
 		w := &addressWait{
-			api: c, node: result[i], known: result[i], sink: progress.With(sink, progress.Event{Node: result[i].Name}),
+			api: c, node: result[i], at: placement.Of(result[i]), known: result[i],
+			sink: progress.With(sink, progress.Event{Node: result[i].Name}),
 		}
 		found, err := w.run(ctx)
 		result[i] = found
@@ -60,7 +62,8 @@ type AddressError struct {
 
 // Error names the node and what is missing.
 func (e *AddressError) Error() string {
-	return fmt.Sprintf("%s (VM %d on %s): %s", e.Node.Name, e.Node.VMID, e.Node.Hypervisor, e.Reason)
+	at := placement.Of(e.Node)
+	return fmt.Sprintf("%s (VM %d on %s): %s", e.Node.Name, at.VMID, at.Hypervisor, e.Reason)
 }
 
 // NodeName returns the node's name.
@@ -76,6 +79,7 @@ func (e *AddressError) Unwrap() error { return e.Err }
 type addressWait struct {
 	api   Addresses
 	node  cluster.Node
+	at    placement.VM
 	known cluster.Node // the node with the addresses that it had before
 	sink  progress.Sink
 
@@ -110,12 +114,12 @@ func (w *addressWait) run(ctx context.Context) (cluster.Node, error) {
 func (w *addressWait) poll(ctx context.Context) (missing string, err error) {
 	limited, cancel := context.WithTimeout(ctx, agentCall)
 	defer cancel()
-	interfaces, err := w.api.Interfaces(limited, w.node.Hypervisor, w.node.VMID)
+	interfaces, err := w.api.Interfaces(limited, w.at.Hypervisor, w.at.VMID)
 	if err != nil {
 		return "", err
 	}
-	management, managementGap := pick(interfaces, "management", w.node.ManagementMAC, w.known.Management)
-	data, dataGap := pick(interfaces, "data", w.node.DataMAC, w.known.Data)
+	management, managementGap := pick(interfaces, "management", w.at.ManagementMAC, w.known.Management)
+	data, dataGap := pick(interfaces, "data", w.at.DataMAC, w.known.Data)
 	w.node.Management, w.node.Data = management, data
 	if managementGap != "" || dataGap != "" {
 		return strings.Trim(managementGap+"; "+dataGap, "; "), nil
@@ -242,11 +246,11 @@ func (w *addressWait) describe(ctx context.Context) error {
 	case errors.Is(err, ErrForbidden):
 		e.Reason = fmt.Sprintf("the API token may not ask its guest agent: %s", err)
 		e.Fix = fmt.Sprintf(
-			"give the token VM.Monitor (Proxmox VE 8) or VM.GuestAgent.Audit (Proxmox VE 9) on /vms/%d", w.node.VMID,
+			"give the token VM.Monitor (Proxmox VE 8) or VM.GuestAgent.Audit (Proxmox VE 9) on /vms/%d", w.at.VMID,
 		)
 	case errors.Is(err, ErrAgentDisabled):
 		e.Reason = "the guest agent is not enabled in its configuration"
-		e.Fix = fmt.Sprintf("qm set %d --agent enabled=1 on %s, then restart the VM", w.node.VMID, w.node.Hypervisor)
+		e.Fix = fmt.Sprintf("qm set %d --agent enabled=1 on %s, then restart the VM", w.at.VMID, w.at.Hypervisor)
 	case errors.Is(err, ErrNotFound):
 		e.Reason = fmt.Sprintf("the VM is not there: %s", err)
 		e.Fix = "look at the Proxmox task log: it may have been deleted or moved to another hypervisor"
@@ -262,21 +266,21 @@ func (w *addressWait) describe(ctx context.Context) error {
 func (w *addressWait) askVM(ctx context.Context, e *AddressError) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainCall)
 	defer cancel()
-	vm, err := w.api.VM(asking, w.node.Hypervisor, w.node.VMID)
+	vm, err := w.api.VM(asking, w.at.Hypervisor, w.at.VMID)
 	switch {
 	case err != nil:
 		e.Reason = fmt.Sprintf(
 			"its guest agent gave no addresses (%s) and the VM cannot be read: %s", w.lastText(), err,
 		)
-		e.Fix = "check the hypervisor " + w.node.Hypervisor
+		e.Fix = "check the hypervisor " + w.at.Hypervisor
 	case vm.Status != "running":
 		e.Reason = "the VM is " + vm.Status
 		e.Fix = fmt.Sprintf(
-			"see why with the task log of VM %d on %s, then: qm start %d", vm.VMID, w.node.Hypervisor, vm.VMID,
+			"see why with the task log of VM %d on %s, then: qm start %d", vm.VMID, w.at.Hypervisor, vm.VMID,
 		)
 	case !vm.AgentEnabled:
 		e.Reason = "the guest agent is not enabled in its configuration"
-		e.Fix = fmt.Sprintf("qm set %d --agent enabled=1 on %s, then restart the VM", vm.VMID, w.node.Hypervisor)
+		e.Fix = fmt.Sprintf("qm set %d --agent enabled=1 on %s, then restart the VM", vm.VMID, w.at.Hypervisor)
 	default:
 		e.Reason = fmt.Sprintf("the VM runs but its guest agent did not answer: %s", w.lastText())
 		e.Fix = "the image needs qemu-guest-agent installed and started, or more time to boot (--timeout-up): watch its console " +
@@ -286,8 +290,9 @@ func (w *addressWait) askVM(ctx context.Context, e *AddressError) {
 
 // console says how to see what a VM writes: qm terminal wants a serial port.
 func console(vm VM, node cluster.Node) string {
+	at := placement.Of(node)
 	if vm.Serial {
-		return fmt.Sprintf("with, on %s: qm terminal %d", node.Hypervisor, node.VMID)
+		return fmt.Sprintf("with, on %s: qm terminal %d", at.Hypervisor, at.VMID)
 	}
 	return "in the web interface of Proxmox VE (it has no serial port for qm terminal)"
 }

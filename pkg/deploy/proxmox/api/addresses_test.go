@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
 )
 
@@ -57,8 +58,8 @@ func nic(name, mac string, prefixes ...string) Interface {
 
 func twoNodes() cluster.Nodes {
 	return cluster.Nodes{
-		{Name: "ci-1", Index: 1, VMID: 201, Hypervisor: "pve1", ManagementMAC: "BC:24:11:00:00:01", DataMAC: "BC:24:11:00:00:02"},
-		{Name: "ci-2", Index: 2, VMID: 202, Hypervisor: "pve2", ManagementMAC: "BC:24:11:00:00:03", DataMAC: "BC:24:11:00:00:04"},
+		{Name: "ci-1", Index: 1, Placement: placement.VM{VMID: 201, Hypervisor: "pve1", ManagementMAC: "BC:24:11:00:00:01", DataMAC: "BC:24:11:00:00:02"}.Document()},
+		{Name: "ci-2", Index: 2, Placement: placement.VM{VMID: 202, Hypervisor: "pve2", ManagementMAC: "BC:24:11:00:00:03", DataMAC: "BC:24:11:00:00:04"}.Document()},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 // AssignRequest is what Assign depends on.
@@ -55,7 +56,8 @@ func Assign(ctx context.Context, c Guests, req AssignRequest) (cluster.Nodes, er
 // open tells whether a template or an address is still to be chosen.
 func open(req AssignRequest) (templates, addresses bool) {
 	for _, n := range req.Nodes {
-		templates = templates || req.Spec.TemplateOf(n.Hypervisor) != 0 && n.Template == 0
+		at := placement.Of(n)
+		templates = templates || placement.TemplateOf(req.Spec, at.Hypervisor) != 0 && at.Template == 0
 		addresses = addresses || req.Spec.Network.Addresses != "" && !n.StaticManagement.IsValid() ||
 			req.Spec.Network.DataAddresses != "" && !n.StaticData.IsValid()
 	}
@@ -66,9 +68,9 @@ func locate(ctx context.Context, c Guests, listed []VM, spec cluster.Spec, nodes
 	read := map[int]VM{}
 	for i := range nodes {
 		n := &nodes[i]
-		id := spec.TemplateOf(n.Hypervisor)
+		id := placement.TemplateOf(spec, placement.Of(*n).Hypervisor)
 		at := slices.IndexFunc(listed, func(vm VM) bool { return vm.VMID == id })
-		if id == 0 || n.Template != 0 || at < 0 {
+		if id == 0 || placement.Of(*n).Template != 0 || at < 0 {
 			continue
 		}
 		if _, known := read[id]; !known {
@@ -77,10 +79,12 @@ func locate(ctx context.Context, c Guests, listed []VM, spec cluster.Spec, nodes
 				read[id] = vm
 			}
 		}
-		n.Template, n.TemplateHypervisor = id, listed[at].Hypervisor
-		if disks := read[id].Disks; len(disks) > 0 {
-			n.TemplateDisk = disks[0].Slot
-		}
+		placement.Change(n, func(v *placement.VM) {
+			v.Template, v.TemplateHypervisor = id, listed[at].Hypervisor
+			if disks := read[id].Disks; len(disks) > 0 {
+				v.TemplateDisk = disks[0].Slot
+			}
+		})
 	}
 }
 
@@ -141,7 +145,7 @@ func Clashes(ctx context.Context, c Guests, nodes cluster.Nodes) error {
 	for _, n := range nodes {
 		for _, vm := range live {
 			for _, a := range []netip.Addr{n.StaticManagement.Addr(), n.StaticData.Addr()} {
-				if vm.VMID != n.VMID && a.IsValid() && slices.Contains(vm.Static, a) {
+				if vm.VMID != placement.Of(n).VMID && a.IsValid() && slices.Contains(vm.Static, a) {
 					clashes = append(clashes, fmt.Errorf("%s and VM %d %s on %s both have the address %s: remove one of the two clusters, and give each clusters directory a range of its own",
 						n.Name, vm.VMID, vm.Name, vm.Hypervisor, a))
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 // fewGuests is a Proxmox VE that has these fewGuests.
@@ -34,11 +35,11 @@ func TestAssign(t *testing.T) {
 		{VMID: 300, Type: "qemu", Hypervisor: "pve1", Static: []netip.Addr{netip.MustParseAddr("10.0.0.12")}}, // nobody of ours
 	}
 	spec := cluster.Spec{
-		Hypervisors: []cluster.Hypervisor{{Name: "pve1", TemplateVMID: 9000}, {Name: "pve2"}},
-		Network:     cluster.Network{Addresses: "10.0.0.10-10.0.0.19/24", Gateway: "10.0.0.10"},
+		Hosts:   placement.Hosts([]placement.Hypervisor{{Name: "pve1", TemplateVMID: 9000}, {Name: "pve2"}}),
+		Network: cluster.Network{Addresses: "10.0.0.10-10.0.0.19/24", Gateway: "10.0.0.10"},
 	}
-	nodes := cluster.Nodes{{Name: "a-1", Hypervisor: "pve1"}, {Name: "a-2", Hypervisor: "pve2"}, {
-		Name: "a-3", Hypervisor: "pve1", StaticManagement: static("10.0.0.13/24"),
+	nodes := cluster.Nodes{{Name: "a-1", Placement: placement.VM{Hypervisor: "pve1"}.Document()}, {Name: "a-2", Placement: placement.VM{Hypervisor: "pve2"}.Document()}, {
+		Name: "a-3", Placement: placement.VM{Hypervisor: "pve1"}.Document(), StaticManagement: static("10.0.0.13/24"),
 	}}
 	got, err := Assign(t.Context(), there, AssignRequest{
 		Spec: spec, Nodes: nodes, Taken: map[netip.Addr]string{netip.MustParseAddr("10.0.0.14"): "b-1"},
@@ -47,14 +48,14 @@ func TestAssign(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := cluster.Nodes{
-		{Name: "a-1", Hypervisor: "pve1", Template: 9000, TemplateHypervisor: "pve3", TemplateDisk: "scsi0", StaticManagement: static("10.0.0.12/24")},
-		{Name: "a-2", Hypervisor: "pve2", StaticManagement: static("10.0.0.15/24")},
-		{Name: "a-3", Hypervisor: "pve1", Template: 9000, TemplateHypervisor: "pve3", TemplateDisk: "scsi0", StaticManagement: static("10.0.0.13/24")},
+		{Name: "a-1", Placement: placement.VM{Hypervisor: "pve1", Template: 9000, TemplateHypervisor: "pve3", TemplateDisk: "scsi0"}.Document(), StaticManagement: static("10.0.0.12/24")},
+		{Name: "a-2", Placement: placement.VM{Hypervisor: "pve2"}.Document(), StaticManagement: static("10.0.0.15/24")},
+		{Name: "a-3", Placement: placement.VM{Hypervisor: "pve1", Template: 9000, TemplateHypervisor: "pve3", TemplateDisk: "scsi0"}.Document(), StaticManagement: static("10.0.0.13/24")},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{})); diff != "" {
 		t.Errorf("assigned (-want +got):\n%s", diff)
 	}
-	if nodes[0].Template != 0 {
+	if placement.Of(nodes[0]).Template != 0 {
 		t.Error("the nodes of the request were changed")
 	}
 	again, err := Assign(t.Context(), nil, AssignRequest{Spec: spec, Nodes: cluster.Nodes{got[0], got[2]}})
@@ -76,7 +77,7 @@ func TestAssignOfAFullRangeSaysWhoHasIt(t *testing.T) {
 }
 
 func TestClashes(t *testing.T) {
-	node := cluster.Node{Name: "a-1", VMID: 20000, StaticManagement: netip.MustParsePrefix("10.0.0.10/24")}
+	node := cluster.Node{Name: "a-1", Placement: placement.VM{VMID: 20000}.Document(), StaticManagement: netip.MustParsePrefix("10.0.0.10/24")}
 	mine := VM{
 		VMID: 20000, Type: "qemu", Tags: []string{cluster.Tag}, Static: []netip.Addr{node.StaticManagement.Addr()},
 	}

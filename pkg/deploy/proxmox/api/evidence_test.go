@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/sim/host"
 	"hive-test/pkg/sim/pve"
@@ -44,32 +45,32 @@ func TestWhatAHypervisorTellsOfAVM(t *testing.T) {
 	n := nodes[0]
 	began := time.Now()
 	l.make("ci-1", "owner", n)
-	config, err := l.Config(t.Context(), n.Hypervisor, n.VMID)
+	config, err := l.Config(t.Context(), placement.Of(n).Hypervisor, placement.Of(n).VMID)
 	if err != nil || !strings.Contains(config, "name: ci-1-1\n") || !strings.Contains(config, "memory: 1024\n") {
 		t.Errorf("config %q, %v", config, err)
 	}
-	status, err := l.Status(t.Context(), n.Hypervisor, n.VMID)
+	status, err := l.Status(t.Context(), placement.Of(n).Hypervisor, placement.Of(n).VMID)
 	if err != nil || !strings.Contains(status, "status: running\n") {
 		t.Errorf("status %q, %v", status, err)
 	}
 	l.fault(`[{"path": "/nodes/*/qemu/*/status/stop", "method": "POST", "task_error": "it would not stop"}]`)
-	if err := l.Stop(t.Context(), n.Hypervisor, n.VMID); err == nil {
+	if err := l.Stop(t.Context(), placement.Of(n).Hypervisor, placement.Of(n).VMID); err == nil {
 		t.Error("the stop did not fail")
 	}
-	tasks, err := l.TaskLogs(t.Context(), n.Hypervisor, n.VMID, began.Add(-time.Minute), 10)
+	tasks, err := l.TaskLogs(t.Context(), placement.Of(n).Hypervisor, placement.Of(n).VMID, began.Add(-time.Minute), 10)
 	logs := api.TaskText(tasks)
 	if err != nil || !strings.Contains(logs, "TASK ERROR: it would not stop") ||
 		!strings.Contains(logs, " qmcreate by ") || !strings.Contains(logs, " qmstart by ") {
 		t.Errorf("tasks %q, %v", logs, err)
 	}
-	if logs, err := l.TaskLogs(t.Context(), n.Hypervisor, n.VMID, time.Now().Add(time.Hour), 10); len(logs) > 0 ||
+	if logs, err := l.TaskLogs(t.Context(), placement.Of(n).Hypervisor, placement.Of(n).VMID, time.Now().Add(time.Hour), 10); len(logs) > 0 ||
 		err != nil {
 		t.Errorf("tasks since later %v, %v", logs, err)
 	}
-	if tasks, err := l.Tasks(t.Context(), n.Hypervisor, n.VMID, time.Time{}, 1); err != nil || len(tasks) != 1 {
+	if tasks, err := l.Tasks(t.Context(), placement.Of(n).Hypervisor, placement.Of(n).VMID, time.Time{}, 1); err != nil || len(tasks) != 1 {
 		t.Errorf("tasks %+v, %v", tasks, err)
 	}
-	result, err := l.Exec(t.Context(), n.Hypervisor, n.VMID, "df -h; exit 3")
+	result, err := l.Exec(t.Context(), placement.Of(n).Hypervisor, placement.Of(n).VMID, "df -h; exit 3")
 	if err != nil || result.ExitCode != 3 || string(result.Stdout) != "größer\n" || string(result.Stderr) != "no\n" {
 		t.Errorf("got %+v, %v", result, err)
 	}
@@ -85,10 +86,10 @@ func TestAGuestThatMayNotBeAskedToRunCommands(t *testing.T) {
 	l.fault(
 		`[{"path": "/nodes/*/qemu/*/agent/exec", "method": "POST", "status": 403, "reason": "Permission check failed (/vms/1, VM.GuestAgent.Unrestricted)"}]`,
 	)
-	if _, err := l.Exec(t.Context(), nodes[0].Hypervisor, nodes[0].VMID, "date"); !errors.Is(err, api.ErrForbidden) {
+	if _, err := l.Exec(t.Context(), placement.Of(nodes[0]).Hypervisor, placement.Of(nodes[0]).VMID, "date"); !errors.Is(err, api.ErrForbidden) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := l.Config(t.Context(), nodes[0].Hypervisor, 99999); !errors.Is(err, api.ErrNotFound) {
+	if _, err := l.Config(t.Context(), placement.Of(nodes[0]).Hypervisor, 99999); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 )
 
 // PreflightRequest says what is about to be made.
@@ -29,7 +30,7 @@ type PreflightRequest struct {
 	CPUOvercommit int
 	// Login tries, over SSH, what the provider will run on a hypervisor, whose snippets are below the directory
 	// snippets. It returns what is wrong and how to mend it, or nothing. nil: SSH is not looked at.
-	Login func(ctx context.Context, h cluster.Hypervisor, snippets string) (problem, fix string)
+	Login func(ctx context.Context, h placement.Hypervisor, snippets string) (problem, fix string)
 	// More are checks of what is not Proxmox VE's; they run at the same time.
 	More []Check
 	// LiveOnly looks only at what may have changed since all was well a moment ago: ids and leftovers.
@@ -131,7 +132,7 @@ type preflight struct {
 
 // target is a hypervisor that nodes land on.
 type target struct {
-	spec     cluster.Hypervisor
+	spec     placement.Hypervisor
 	nodes    cluster.Nodes // that are still to be made there
 	host     Hypervisor
 	known    bool // Proxmox knows it
@@ -188,27 +189,30 @@ func (p *preflight) load() error {
 
 // plan says which nodes land where.
 func (p *preflight) plan() []target {
-	specs := map[string]cluster.Hypervisor{}
+	specs := map[string]placement.Hypervisor{}
 	var order []string
-	for _, h := range p.req.Spec.Hypervisors {
+	for _, h := range placement.Hypervisors(p.req.Spec) {
 		specs[h.Name] = h
 		order = append(order, h.Name)
 	}
 	placed := map[string]cluster.Nodes{}
 	for _, n := range p.req.Nodes {
-		if _, found := specs[n.Hypervisor]; !found {
-			specs[n.Hypervisor] = cluster.Hypervisor{Name: n.Hypervisor}
-			order = append(order, n.Hypervisor)
+		at := placement.Of(n)
+		if _, found := specs[at.Hypervisor]; !found {
+			specs[at.Hypervisor] = placement.Hypervisor{Name: at.Hypervisor}
+			order = append(order, at.Hypervisor)
 		}
-		if !slices.Contains(p.req.OwnIDs, n.VMID) {
-			placed[n.Hypervisor] = append(placed[n.Hypervisor], n)
+		if !slices.Contains(p.req.OwnIDs, at.VMID) {
+			placed[at.Hypervisor] = append(placed[at.Hypervisor], n)
 		}
 	}
 	if p.namedOnly {
 		for i := range p.req.Spec.NodeCount {
 			if len(order) > 0 {
 				name := order[i%len(order)]
-				placed[name] = append(placed[name], cluster.Node{Index: i + 1, Hypervisor: name})
+				placed[name] = append(placed[name], cluster.Node{
+					Index: i + 1, Placement: placement.VM{Hypervisor: name}.Document(),
+				})
 			}
 		}
 	}

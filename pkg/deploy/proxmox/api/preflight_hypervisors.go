@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 )
 
 // slowAnswer is when the time of an answer is worth a word.
@@ -21,7 +21,7 @@ func (p *preflight) hypervisors() []deploy.Finding {
 		c.unknown("the list of hypervisors", p.hostsErr)
 		return c.done("")
 	}
-	if len(p.req.Spec.Hypervisors) == 0 {
+	if len(placement.Hypervisors(p.req.Spec)) == 0 {
 		c.add(
 			deploy.Fail, "set proxmox.hypervisors (or TF_VAR_nodes) to some of: "+p.hostNames(),
 			"no hypervisor is configured",
@@ -267,8 +267,8 @@ func (p *preflight) ssh() []deploy.Finding {
 	var targets []target
 	for _, t := range p.judged(c) {
 		spec := p.req.Spec
-		spec.Hypervisors = []cluster.Hypervisor{t.spec}
-		if spec.NeedsHypervisorSSH(t.spec.Name) {
+		spec.Hosts = placement.Hosts([]placement.Hypervisor{t.spec})
+		if placement.NeedsHypervisorSSH(spec, t.spec.Name) {
 			targets = append(targets, t)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 )
 
 // ids asks for every chosen id, since ids of VMs that the token cannot see are missing in the listing.
@@ -23,7 +24,7 @@ func (p *preflight) ids() []deploy.Finding {
 	}
 	for _, t := range p.targets {
 		for _, n := range t.nodes {
-			p.idFree(n.VMID, n.Name, holders, c)
+			p.idFree(placement.Of(n).VMID, n.Name, holders, c)
 		}
 	}
 	return c.done("%d free", len(p.req.Nodes)-len(p.req.OwnIDs))
@@ -74,7 +75,7 @@ func (p *preflight) room(c *check) []deploy.Finding {
 			return c.done("")
 		}
 		if len(hidden) == 0 {
-			return c.done("%d from %d on", len(nodes), nodes[0].VMID)
+			return c.done("%d from %d on", len(nodes), placement.Of(nodes[0]).VMID)
 		}
 		request.Taken, request.Seed = append(request.Taken, hidden...), request.Seed+1
 	}
@@ -99,7 +100,7 @@ func (p *preflight) leftovers() []deploy.Finding {
 	}
 	known := map[int]bool{}
 	for _, n := range p.req.Nodes {
-		known[n.VMID] = true
+		known[placement.Of(n).VMID] = true
 	}
 	var found, fixes []string
 	for _, vm := range p.vms {

@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 )
 
 // world is a Proxmox cluster of plain data.
@@ -111,12 +112,12 @@ func goodRequest() PreflightRequest {
 		Spec: cluster.Spec{
 			NodeCount: 3, CPUCores: 4, MemoryMB: 8192, DiskSizeGB: 32, OSImage: "local:iso/debian.img",
 			ManagementBridge: "vmbr0", DataBridge: "vmbr1",
-			Hypervisors: []cluster.Hypervisor{{Name: "pve1", Datastore: "local-lvm"}, {
+			Hosts: placement.Hosts([]placement.Hypervisor{{Name: "pve1", Datastore: "local-lvm"}, {
 				Name: "pve2", Datastore: "local-lvm",
-			}},
+			}}),
 		},
 		Nodes: cluster.Nodes{
-			{Name: "ci-1", Index: 1, VMID: 201, Hypervisor: "pve1"}, {Name: "ci-2", Index: 2, VMID: 202, Hypervisor: "pve2"}, {Name: "ci-3", Index: 3, VMID: 203, Hypervisor: "pve1"},
+			{Name: "ci-1", Index: 1, Placement: placement.VM{VMID: 201, Hypervisor: "pve1"}.Document()}, {Name: "ci-2", Index: 2, Placement: placement.VM{VMID: 202, Hypervisor: "pve2"}.Document()}, {Name: "ci-3", Index: 3, Placement: placement.VM{VMID: 203, Hypervisor: "pve1"}.Document()},
 		},
 		TokenID: testTokenID, Endpoint: "https://pve1:8006",
 	}
@@ -134,8 +135,9 @@ func TestPreflightTellsWhatWasNotChecked(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
 	end(fmt.Errorf("%w (2m0s)", deploy.ErrTimeUp))
 	r := goodRequest()
-	r.Login = func(context.Context, cluster.Hypervisor, string) (string, string) { return "a refused login", "" }
-	r.Spec.Hypervisors[0].Address, r.Spec.Hypervisors[1].Address = "10.0.0.1", "10.0.0.2"
+	r.Login = func(context.Context, placement.Hypervisor, string) (string, string) { return "a refused login", "" }
+	r.change(0, func(h *placement.Hypervisor) { h.Address = "10.0.0.1" })
+	r.change(1, func(h *placement.Hypervisor) { h.Address = "10.0.0.2" })
 	findings := Preflight(ctx, late{goodWorld()}, r)
 	var got []string
 	for _, f := range deploy.Unmade(findings) {
@@ -228,10 +230,10 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 	}{
 		{"old version", func(w *world, _ *PreflightRequest) { w.version = "7.4" }, "pve-access", deploy.Fail, "7.4", "upgrade"},
 		{"unknown hypervisor", func(_ *world, r *PreflightRequest) {
-			r.Spec.Hypervisors[1].Name = "pve9"
-			r.Nodes[1].Hypervisor = "pve9"
+			r.change(1, func(h *placement.Hypervisor) { h.Name = "pve9" })
+			placement.Change(&r.Nodes[1], func(v *placement.VM) { v.Hypervisor = "pve9" })
 		}, "pve-hypervisors", deploy.Fail, "pve9 does not exist", "pve1, pve2"},
-		{"no hypervisor", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors, r.Nodes = nil, nil }, "pve-hypervisors", deploy.Fail, "no hypervisor", "TF_VAR_nodes"},
+		{"no hypervisor", func(_ *world, r *PreflightRequest) { r.Spec.Hosts, r.Nodes = "", nil }, "pve-hypervisors", deploy.Fail, "no hypervisor", "TF_VAR_nodes"},
 		{"hypervisor down", func(w *world, _ *PreflightRequest) { w.hosts[1].Online = false }, "pve-hypervisors", deploy.Fail, "pve2 is offline", "proxmox.hypervisors"},
 		{"hypervisor that has just begun", func(w *world, _ *PreflightRequest) {
 			w.hosts[1] = Hypervisor{Name: "pve2", Online: true, Unknown: true}
@@ -246,8 +248,12 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 		{"image without a kind", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "debian.img" }, "pve-image", deploy.Fail, "not of the form", "os_image"},
 		{"image of an unknown storage", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "nas:iso/debian.img" }, "pve-image", deploy.Fail, "storage nas", "local"},
 		{"image kind not enabled", func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "local:import/debian.qcow2" }, "pve-image", deploy.Fail, "content import", "pvesm set local --content iso,snippets,import"},
-		{"unknown datastore", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors[0].Datastore = "fast" }, "pve-datastore", deploy.Fail, "fast does not exist on pve1", "local-lvm"},
-		{"datastore without images", func(_ *world, r *PreflightRequest) { r.Spec.Hypervisors[0].Datastore = "local" }, "pve-datastore", deploy.Fail, "content images", "pvesm set local --content iso,snippets,images"},
+		{"unknown datastore", func(_ *world, r *PreflightRequest) {
+			r.change(0, func(h *placement.Hypervisor) { h.Datastore = "fast" })
+		}, "pve-datastore", deploy.Fail, "fast does not exist on pve1", "local-lvm"},
+		{"datastore without images", func(_ *world, r *PreflightRequest) {
+			r.change(0, func(h *placement.Hypervisor) { h.Datastore = "local" })
+		}, "pve-datastore", deploy.Fail, "content images", "pvesm set local --content iso,snippets,images"},
 		{"datastore down", func(w *world, _ *PreflightRequest) { w.storages["pve1"][1].Active = false }, "pve-datastore", deploy.Fail, "not active", "pvesm status"},
 		{"storage without snippets", func(w *world, _ *PreflightRequest) { w.storages["pve2"][0].Content = []string{"iso"} }, "pve-snippets", deploy.Fail, "content snippets", "pvesm set local --content iso,snippets"},
 		{"bridge missing", func(w *world, _ *PreflightRequest) { w.bridges["pve1"] = []string{"vmbr0"} }, "pve-bridges", deploy.Fail, "vmbr1 does not exist on pve1", "vmbr0"},
@@ -286,7 +292,7 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 		{"token that ends", func(w *world, _ *PreflightRequest) { w.token.Expires = time.Now().Add(time.Hour) }, "pve-privileges", deploy.Warn, "expires at", "pveum user token modify hive@pve ci --expire 0"},
 		{"no template", func(_ *world, r *PreflightRequest) { r.Spec.Template = 900 }, "pve-template", deploy.Fail, "template 900, for pve1, pve2, does not exist", "none is there"},
 		{"template that is a VM", func(w *world, r *PreflightRequest) {
-			r.Spec.Hypervisors[1].TemplateVMID = 900
+			r.change(1, func(h *placement.Hypervisor) { h.TemplateVMID = 900 })
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", AgentEnabled: true}}
 		}, "pve-template", deploy.Fail, "VM 900 (debian), for pve2, is not a template", "on pve1: qm template 900"},
 		{"template that is larger", func(w *world, r *PreflightRequest) {
@@ -301,7 +307,7 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 			w.storages["pve2"] = append(slices.Clone(w.storages["pve2"]), Storage{
 				Name: "fast", Content: []string{"images"}, Active: true, Available: 1 << 50,
 			})
-			r.Spec.Hypervisors[1].Datastore = "fast"
+			r.change(1, func(h *placement.Hypervisor) { h.Datastore = "fast" })
 			w.privs["/storage/fast"] = map[string]bool{"Datastore.AllocateSpace": true}
 			w.vms = []VM{{
 				VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true,
@@ -322,13 +328,14 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 			w.vms = []VM{{VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true}}
 		}, "pve-template", deploy.Fail, "no guest agent", "qm set 900 --agent enabled=1"},
 		{"no SSH", func(_ *world, r *PreflightRequest) {
-			r.Login = func(_ context.Context, h cluster.Hypervisor, dir string) (string, string) {
+			r.Login = func(_ context.Context, h placement.Hypervisor, dir string) (string, string) {
 				if h.Name == "pve2" && dir == "/srv/vz/snippets" {
 					return "no login on pve2", "mend it"
 				}
 				return "", ""
 			}
-			r.Spec.Hypervisors[0].Address, r.Spec.Hypervisors[1].Address = "192.0.2.1", "192.0.2.2"
+			r.change(0, func(h *placement.Hypervisor) { h.Address = "192.0.2.1" })
+			r.change(1, func(h *placement.Hypervisor) { h.Address = "192.0.2.2" })
 		}, "pve-ssh", deploy.Fail, "no login on pve2", "mend it"},
 		{"a registered tag", func(w *world, r *PreflightRequest) {
 			w.on92()
@@ -479,11 +486,12 @@ func TestPreflightReportsAllProblemsAtOnce(t *testing.T) {
 func TestPreflightOfAClusterThatExists(t *testing.T) {
 	w, req := goodWorld(), goodRequest()
 	for _, n := range req.Nodes {
+		at := placement.Of(n)
 		w.vms = append(w.vms, VM{
-			VMID: n.VMID, Name: n.Name, Type: "qemu", Hypervisor: n.Hypervisor, Status: "running", Memory: 31 << 30,
+			VMID: at.VMID, Name: n.Name, Type: "qemu", Hypervisor: at.Hypervisor, Status: "running", Memory: 31 << 30,
 		})
-		w.hidden[n.VMID] = true
-		req.OwnIDs = append(req.OwnIDs, n.VMID)
+		w.hidden[at.VMID] = true
+		req.OwnIDs = append(req.OwnIDs, at.VMID)
 	}
 	if failed := deploy.Failed(Preflight(t.Context(), w, req)); len(failed) > 0 {
 		t.Errorf("its own VMs are in its way:\n%s", list(failed))
@@ -530,4 +538,11 @@ func list(findings []deploy.Finding) string {
 		fmt.Fprintf(&b, "%s %s: %s (fix: %s)\n", f.Status, f.ID, f.Detail, f.Fix)
 	}
 	return b.String()
+}
+
+// change changes a hypervisor that is asked for.
+func (r *PreflightRequest) change(index int, change func(h *placement.Hypervisor)) {
+	hosts := placement.Hypervisors(r.Spec)
+	change(&hosts[index])
+	r.Spec.Hosts = placement.Hosts(hosts)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 // IDRange is an inclusive range of VM ids.
@@ -74,9 +75,11 @@ func Reserve(req ReserveRequest) (cluster.Nodes, error) {
 	for i := range nodes {
 		number := len(req.Present) + i
 		nodes[i] = cluster.Node{
-			Name: req.Name.Node(number + 1), Index: number + 1, VMID: first + i,
-			Hypervisor:    req.Hypervisors[number%len(req.Hypervisors)],
-			ManagementMAC: macs.next(), DataMAC: macs.next(),
+			Name: req.Name.Node(number + 1), Index: number + 1,
+			Placement: placement.VM{
+				VMID: first + i, Hypervisor: req.Hypervisors[number%len(req.Hypervisors)],
+				ManagementMAC: macs.next(), DataMAC: macs.next(),
+			}.Document(),
 		}
 	}
 	return nodes, nil
@@ -86,7 +89,8 @@ func Reserve(req ReserveRequest) (cluster.Nodes, error) {
 func (req ReserveRequest) macs() []string {
 	used := slices.Clone(req.MACs)
 	for _, n := range req.Present {
-		used = append(used, n.ManagementMAC, n.DataMAC)
+		at := placement.Of(n)
+		used = append(used, at.ManagementMAC, at.DataMAC)
 	}
 	return used
 }
@@ -94,7 +98,7 @@ func (req ReserveRequest) macs() []string {
 func takenIDs(req ReserveRequest) map[int]string {
 	taken := map[int]string{}
 	for _, n := range req.Present {
-		taken[n.VMID] = n.Name + " of this cluster"
+		taken[placement.Of(n).VMID] = n.Name + " of this cluster"
 	}
 	for _, id := range req.Taken {
 		taken[id] = "a VM that the token cannot see"
@@ -142,7 +146,7 @@ func firstID(req ReserveRequest, taken map[int]string, rng *rand.Rand) (int, err
 func (req ReserveRequest) next() int {
 	next := 0
 	for _, n := range req.Present {
-		next = max(next, n.VMID+1)
+		next = max(next, placement.Of(n).VMID+1)
 	}
 	return next
 }
@@ -250,7 +254,7 @@ func takenNow(ctx context.Context, c FreeIDs, nodes cluster.Nodes) ([]int, error
 	free := make([]bool, len(nodes))
 	err := each(len(nodes), func(i int) error {
 		var err error
-		free[i], err = c.CheckID(ctx, nodes[i].VMID)
+		free[i], err = c.CheckID(ctx, placement.Of(nodes[i]).VMID)
 		return err
 	})
 	if err != nil {
@@ -259,7 +263,7 @@ func takenNow(ctx context.Context, c FreeIDs, nodes cluster.Nodes) ([]int, error
 	var taken []int
 	for i, ok := range free {
 		if !ok {
-			taken = append(taken, nodes[i].VMID)
+			taken = append(taken, placement.Of(nodes[i]).VMID)
 		}
 	}
 	return taken, nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
 )
 
 func TestReserve(t *testing.T) {
@@ -19,20 +20,21 @@ func TestReserve(t *testing.T) {
 	}
 	macs := map[string]bool{}
 	for i, n := range nodes {
-		if n.Index != i+1 || n.Name != cluster.Name("ci-1").Node(i+1) || n.VMID != nodes[0].VMID+i {
+		at := placement.Of(n)
+		if n.Index != i+1 || n.Name != cluster.Name("ci-1").Node(i+1) || at.VMID != placement.Of(nodes[0]).VMID+i {
 			t.Errorf("node %d is %+v", i, n)
 		}
-		if want := []string{"pve1", "pve2", "pve3"}[i%3]; n.Hypervisor != want {
-			t.Errorf("node %d is on %s, want %s", i+1, n.Hypervisor, want)
+		if want := []string{"pve1", "pve2", "pve3"}[i%3]; at.Hypervisor != want {
+			t.Errorf("node %d is on %s, want %s", i+1, at.Hypervisor, want)
 		}
-		for _, mac := range []string{n.ManagementMAC, n.DataMAC} {
+		for _, mac := range []string{at.ManagementMAC, at.DataMAC} {
 			if !strings.HasPrefix(mac, "BC:24:11:") || len(mac) != 17 || mac != strings.ToUpper(mac) || macs[mac] {
 				t.Errorf("bad or repeated MAC %q", mac)
 			}
 			macs[mac] = true
 		}
 	}
-	if first, last := nodes[0].VMID, nodes[4].VMID; first < 20000 || last > 29999 {
+	if first, last := placement.Of(nodes[0]).VMID, placement.Of(nodes[4]).VMID; first < 20000 || last > 29999 {
 		t.Errorf("ids %d-%d are outside the default range", first, last)
 	}
 	again, _ := Reserve(ReserveRequest{Name: "ci-1", Count: 5, Hypervisors: []string{"pve1", "pve2", "pve3"}, Seed: 1})
@@ -40,14 +42,14 @@ func TestReserve(t *testing.T) {
 		t.Error("the same seed chose differently")
 	}
 	other, _ := Reserve(ReserveRequest{Name: "ci-1", Count: 5, Hypervisors: []string{"pve1"}, Seed: 2})
-	if other[0].VMID == nodes[0].VMID {
+	if placement.Of(other[0]).VMID == placement.Of(nodes[0]).VMID {
 		t.Error("another seed chose the same ids")
 	}
 	avoided, _ := Reserve(ReserveRequest{
 		Name: "ci-1", Count: 1, Hypervisors: []string{"pve1"}, Seed: 1,
-		MACs: []string{strings.ToLower(nodes[0].ManagementMAC)},
+		MACs: []string{strings.ToLower(placement.Of(nodes[0]).ManagementMAC)},
 	})
-	if avoided[0].ManagementMAC == nodes[0].ManagementMAC {
+	if placement.Of(avoided[0]).ManagementMAC == placement.Of(nodes[0]).ManagementMAC {
 		t.Error("took a MAC that is in use")
 	}
 }
@@ -63,7 +65,7 @@ func TestReserveFindsTheOnlyGap(t *testing.T) {
 	for seed := range uint64(40) {
 		req.Seed = seed
 		nodes, err := Reserve(req)
-		if err != nil || nodes[0].VMID != 210 {
+		if err != nil || placement.Of(nodes[0]).VMID != 210 {
 			t.Fatalf("seed %d: %v %v", seed, nodes, err)
 		}
 	}
@@ -91,7 +93,7 @@ func TestReserveRefuses(t *testing.T) {
 		}
 	}
 	nodes, err := Reserve(ReserveRequest{Count: 2, Hypervisors: []string{"p"}, Base: 300})
-	if err != nil || nodes[0].VMID != 300 || nodes[1].VMID != 301 {
+	if err != nil || placement.Of(nodes[0]).VMID != 300 || placement.Of(nodes[1]).VMID != 301 {
 		t.Errorf("pinned ids: %v %v", nodes, err)
 	}
 }
@@ -121,7 +123,7 @@ func TestChooseAvoidsVMsThatTheTokenCannotSee(t *testing.T) {
 	nodes, err := Choose(t.Context(), hidden, ReserveRequest{
 		Name: "c", Count: 3, Hypervisors: []string{"p"}, Range: IDRange{200, 299},
 	})
-	if err != nil || nodes[0].VMID != 290 {
+	if err != nil || placement.Of(nodes[0]).VMID != 290 {
 		t.Fatalf("got %v %v", nodes, err)
 	}
 }
@@ -167,7 +169,7 @@ func TestReserveContinuesACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := present[3].VMID
+	last := placement.Of(present[3]).VMID
 	for _, tc := range []struct {
 		name     string
 		existing []VM
@@ -183,19 +185,21 @@ func TestReserveContinuesACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, n := range added {
-			if n.Index != 5+i || n.Name != fmt.Sprintf("ci-1-%d", 5+i) || n.VMID != tc.first+i ||
-				n.Hypervisor != hosts[(4+i)%3] {
+			at := placement.Of(n)
+			if n.Index != 5+i || n.Name != fmt.Sprintf("ci-1-%d", 5+i) || at.VMID != tc.first+i ||
+				at.Hypervisor != hosts[(4+i)%3] {
 				t.Errorf("%s: node %d is %+v", tc.name, i, n)
 			}
 			for _, p := range present {
-				if n.ManagementMAC == p.ManagementMAC || n.DataMAC == p.DataMAC {
+				was := placement.Of(p)
+				if at.ManagementMAC == was.ManagementMAC || at.DataMAC == was.DataMAC {
 					t.Errorf("%s: %s has a MAC of %s", tc.name, n.Name, p.Name)
 				}
 			}
 		}
 	}
 	pinned, err := Reserve(ReserveRequest{Name: "ci-1", Count: 1, Present: present, Base: 5000, Hypervisors: hosts})
-	if err != nil || pinned[0].VMID != 5004 {
+	if err != nil || placement.Of(pinned[0]).VMID != 5004 {
 		t.Errorf("pinned: %+v %v", pinned, err)
 	}
 }

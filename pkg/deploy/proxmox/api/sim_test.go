@@ -16,6 +16,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/sim/host"
@@ -177,15 +178,16 @@ func (l *lab) fault(json string) {
 
 // make creates and starts a VM of a cluster and waits until both are done.
 func (l *lab) make(name cluster.Name, owner string, n cluster.Node) {
+	at := placement.Of(n)
 	l.t.Helper()
-	l.task(l.send("POST", "/nodes/"+n.Hypervisor+"/qemu", url.Values{
-		"vmid": {strconv.Itoa(n.VMID)}, "name": {n.Name}, "memory": {"1024"}, "agent": {"enabled=1"},
+	l.task(l.send("POST", "/nodes/"+at.Hypervisor+"/qemu", url.Values{
+		"vmid": {strconv.Itoa(at.VMID)}, "name": {n.Name}, "memory": {"1024"}, "agent": {"enabled=1"},
 		"tags":        {strings.Join(cluster.Tags(name), ";")},
 		"description": {cluster.Description(name, cluster.Owner{ID: owner})},
-		"net0":        {"virtio=" + n.ManagementMAC + ",bridge=vmbr0"},
-		"net1":        {"virtio=" + n.DataMAC + ",bridge=vmbr1"},
+		"net0":        {"virtio=" + at.ManagementMAC + ",bridge=vmbr0"},
+		"net1":        {"virtio=" + at.DataMAC + ",bridge=vmbr1"},
 	}))
-	l.task(l.send("POST", "/nodes/"+n.Hypervisor+"/qemu/"+strconv.Itoa(n.VMID)+"/status/start", nil))
+	l.task(l.send("POST", "/nodes/"+at.Hypervisor+"/qemu/"+strconv.Itoa(at.VMID)+"/status/start", nil))
 }
 
 func (l *lab) task(answer string) {
@@ -198,11 +200,13 @@ func (l *lab) task(answer string) {
 
 func spec(nodes int) cluster.Spec {
 	s := cluster.Spec{
-		Deployer: cluster.DeployerProxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 1024, DiskSizeGB: 4,
-		OSImage: cluster.DefaultOSImage, ManagementBridge: "vmbr0", DataBridge: "vmbr1",
+		Deployer: deploy.Proxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 1024, DiskSizeGB: 4,
+		OSImage: placement.DefaultImage, ManagementBridge: "vmbr0", DataBridge: "vmbr1",
 	}
 	for _, name := range []string{"pve1", "pve2", "pve3"} {
-		s.Hypervisors = append(s.Hypervisors, cluster.Hypervisor{Name: name, Datastore: "local", SnippetStore: "local"})
+		s.Hosts = placement.Hosts(append(placement.Hypervisors(s), placement.Hypervisor{
+			Name: name, Datastore: "local", SnippetStore: "local",
+		}))
 	}
 	return s
 }
@@ -216,7 +220,7 @@ func (l *lab) preflight(s cluster.Spec, nodes cluster.Nodes, c *api.Client) []de
 func (l *lab) choose(s cluster.Spec) cluster.Nodes {
 	l.t.Helper()
 	req := api.ReserveRequest{Name: "ci-1", Count: s.NodeCount, Seed: 7}
-	for _, h := range s.Hypervisors {
+	for _, h := range placement.Hypervisors(s) {
 		req.Hypervisors = append(req.Hypervisors, h.Name)
 	}
 	nodes, err := api.Choose(l.t.Context(), l, req)
@@ -241,7 +245,7 @@ func TestALifeOnTheSimulator(t *testing.T) {
 			for _, n := range nodes {
 				l.make("ci-1", owner, n)
 			}
-			if free, err := l.CheckID(t.Context(), nodes[0].VMID); free || err != nil {
+			if free, err := l.CheckID(t.Context(), placement.Of(nodes[0]).VMID); free || err != nil {
 				t.Errorf("the id of a VM: %v %v", free, err)
 			}
 			nodes, err := api.WaitAddresses(t.Context(), l, nodes, progress.Discard)
@@ -258,7 +262,7 @@ func TestALifeOnTheSimulator(t *testing.T) {
 					t.Fatal(err)
 				}
 				if ours, why := api.Ours(vm, "ci-1", owner, ""); !ours || !vm.AgentEnabled || vm.Status != "running" ||
-					vm.NICs[1].MAC != nodes[i].DataMAC || vm.NICs[1].Bridge != "vmbr1" {
+					vm.NICs[1].MAC != placement.Of(nodes[i]).DataMAC || vm.NICs[1].Bridge != "vmbr1" {
 					t.Errorf("%+v %s", vm, why)
 				}
 				if !nodes[i].Management.IsValid() || nodes[i].Management == nodes[i].Data {
@@ -272,12 +276,13 @@ func TestALifeOnTheSimulator(t *testing.T) {
 }
 
 func (l *lab) readFiles(n cluster.Node) {
+	at := placement.Of(n)
 	l.t.Helper()
-	data, err := l.ReadFile(l.t.Context(), n.Hypervisor, n.VMID, "/etc/hostname")
+	data, err := l.ReadFile(l.t.Context(), at.Hypervisor, at.VMID, "/etc/hostname")
 	if err != nil || string(data) != "näme\n" {
 		l.t.Errorf("file: %q %v", data, err)
 	}
-	if _, err := l.ReadFile(l.t.Context(), n.Hypervisor, n.VMID, "/nope"); err == nil ||
+	if _, err := l.ReadFile(l.t.Context(), at.Hypervisor, at.VMID, "/nope"); err == nil ||
 		!strings.Contains(err.Error(), "No such file") {
 		l.t.Errorf("missing file: %v", err)
 	}
@@ -287,33 +292,35 @@ func (l *lab) readFiles(n cluster.Node) {
 func (l *lab) end(nodes cluster.Nodes) {
 	l.t.Helper()
 	ctx, first := l.t.Context(), nodes[0]
-	refused, ok := errors.AsType[*api.APIError](l.Delete(ctx, first.Hypervisor, first.VMID))
+	refused, ok := errors.AsType[*api.APIError](l.Delete(ctx, placement.Of(first).Hypervisor, placement.Of(first).VMID))
 	if !ok || !strings.Contains(refused.Reason, "is running - destroy failed") {
 		l.t.Errorf("deleting a running VM: %v", refused)
 	}
-	config := "/nodes/" + first.Hypervisor + "/qemu/" + strconv.Itoa(first.VMID) + "/config"
+	config := "/nodes/" + placement.Of(first).Hypervisor + "/qemu/" + strconv.Itoa(placement.Of(first).VMID) + "/config"
 	l.send("PUT", config, url.Values{"protection": {"1"}})
 	for _, n := range nodes {
-		if err := l.Stop(ctx, n.Hypervisor, n.VMID); err != nil {
+		at := placement.Of(n)
+		if err := l.Stop(ctx, at.Hypervisor, at.VMID); err != nil {
 			l.t.Fatal(err)
 		}
 	}
-	if err := l.Delete(ctx, first.Hypervisor, first.VMID); err == nil ||
+	if err := l.Delete(ctx, placement.Of(first).Hypervisor, placement.Of(first).VMID); err == nil ||
 		!strings.Contains(err.Error(), "protection mode") {
 		l.t.Errorf("deleting a protected VM: %v", err)
 	}
 	l.send("PUT", config, url.Values{"protection": {"0"}})
 	for _, n := range nodes {
-		if err := l.Delete(ctx, n.Hypervisor, n.VMID); err != nil {
+		at := placement.Of(n)
+		if err := l.Delete(ctx, at.Hypervisor, at.VMID); err != nil {
 			l.t.Error(err)
 		}
-		if _, err := l.VM(ctx, n.Hypervisor, n.VMID); !errors.Is(err, api.ErrNotFound) {
+		if _, err := l.VM(ctx, at.Hypervisor, at.VMID); !errors.Is(err, api.ErrNotFound) {
 			l.t.Errorf("a deleted VM: %v", err)
 		}
-		if err := l.Delete(ctx, n.Hypervisor, n.VMID); !errors.Is(err, api.ErrNotFound) {
+		if err := l.Delete(ctx, at.Hypervisor, at.VMID); !errors.Is(err, api.ErrNotFound) {
 			l.t.Errorf("deleting it again: %v", err)
 		}
-		if err := l.Stop(ctx, n.Hypervisor, n.VMID); !errors.Is(err, api.ErrNotFound) {
+		if err := l.Stop(ctx, at.Hypervisor, at.VMID); !errors.Is(err, api.ErrNotFound) {
 			l.t.Errorf("stopping it: %v", err)
 		}
 	}

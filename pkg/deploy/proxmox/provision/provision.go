@@ -13,6 +13,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
 	module "hive-test/tofu"
@@ -216,8 +217,8 @@ func (p *Provisioner) lastVariables(request deploy.Request) (variables, error) {
 	if p.options.Endpoint != "" {
 		v.Endpoint = p.options.Endpoint
 	}
-	if len(request.Spec.Hypervisors) > 0 {
-		v.Hypervisors = hypervisorVariables(request.Spec.Hypervisors)
+	if len(placement.Hypervisors(request.Spec)) > 0 {
+		v.Hypervisors = hypervisorVariables(placement.Hypervisors(request.Spec))
 	}
 	return v, err
 }
@@ -249,8 +250,9 @@ func complete(err error, request deploy.Request) error {
 func placed(p deploy.Problem, nodes cluster.Nodes) string {
 	var hosts []string
 	for _, node := range nodes {
-		if slices.Contains(p.Nodes, node.Name) && !slices.Contains(hosts, node.Hypervisor) {
-			hosts = append(hosts, node.Hypervisor)
+		at := placement.Of(node)
+		if slices.Contains(p.Nodes, node.Name) && !slices.Contains(hosts, at.Hypervisor) {
+			hosts = append(hosts, at.Hypervisor)
 		}
 	}
 	if len(hosts) != 1 {

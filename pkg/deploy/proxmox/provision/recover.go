@@ -10,6 +10,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/opentofu"
 )
 
@@ -46,8 +47,9 @@ func recoverVariables(path string) (deploy.Recorded, error) {
 	}
 	for _, n := range v.Nodes {
 		r.Nodes = append(r.Nodes, cluster.Node{
-			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor,
-			ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC,
+			Name: n.Name, Index: n.Index, Placement: placement.VM{
+				VMID: n.VMID, Hypervisor: n.Hypervisor, ManagementMAC: n.ManagementMAC, DataMAC: n.DataMAC,
+			}.Document(),
 		})
 		r.Hypervisors = withStores(r.Hypervisors, n.Hypervisor, n.DatastoreID, n.SnippetStore)
 	}
@@ -55,10 +57,10 @@ func recoverVariables(path string) (deploy.Recorded, error) {
 }
 
 // withStores adds what is known of where a hypervisor's volumes are.
-func withStores(list []cluster.Hypervisor, name, datastore, snippets string) []cluster.Hypervisor {
-	i := slices.IndexFunc(list, func(h cluster.Hypervisor) bool { return h.Name == name })
+func withStores(list []placement.Hypervisor, name, datastore, snippets string) []placement.Hypervisor {
+	i := slices.IndexFunc(list, func(h placement.Hypervisor) bool { return h.Name == name })
 	if i < 0 {
-		list, i = append(list, cluster.Hypervisor{Name: name}), len(list)
+		list, i = append(list, placement.Hypervisor{Name: name}), len(list)
 	}
 	list[i].Datastore = cmp.Or(list[i].Datastore, datastore)
 	list[i].SnippetStore = cmp.Or(list[i].SnippetStore, snippets)
@@ -99,7 +101,9 @@ func recoverState(path string) (deploy.Recorded, error) {
 				return deploy.Recorded{}, fmt.Errorf("%s does not say whose VMs there are", path)
 			}
 			r.Name, r.OwnerID, r.Pool = name, owner, a.PoolID
-			r.Nodes = append(r.Nodes, cluster.Node{Name: a.Name, VMID: a.VMID, Hypervisor: a.NodeName})
+			r.Nodes = append(r.Nodes, cluster.Node{
+				Name: a.Name, Placement: placement.VM{VMID: a.VMID, Hypervisor: a.NodeName}.Document(),
+			})
 			datastore := ""
 			if len(a.Disks) > 0 {
 				datastore = a.Disks[0].DatastoreID

@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 )
 
 const (
@@ -31,11 +32,11 @@ const (
 func TestRecoverTellsWhoseTheVMsAre(t *testing.T) {
 	want := deploy.Recorded{
 		Name: "ci", OwnerID: "o1", Pool: "p", CloudInit: cluster.CloudInitSnippet,
-		Hypervisors: []cluster.Hypervisor{{Name: "pve1", Datastore: "fast", SnippetStore: "snips"}, {
+		Hypervisors: []placement.Hypervisor{{Name: "pve1", Datastore: "fast", SnippetStore: "snips"}, {
 			Name: "pve2", Datastore: "fast",
 		}},
-		Nodes: cluster.Nodes{{Name: "ci-1", Index: 1, VMID: 20000, Hypervisor: "pve1"}, {
-			Name: "ci-10", Index: 2, VMID: 20009, Hypervisor: "pve2",
+		Nodes: cluster.Nodes{{Name: "ci-1", Index: 1, Placement: placement.VM{VMID: 20000, Hypervisor: "pve1"}.Document()}, {
+			Name: "ci-10", Index: 2, Placement: placement.VM{VMID: 20009, Hypervisor: "pve2"}.Document(),
 		}},
 	}
 	for _, tc := range []struct {

@@ -12,6 +12,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/opentofu"
 	"hive-test/pkg/progress"
 )
@@ -177,8 +178,8 @@ func TestUpTriesAgain(t *testing.T) {
 }
 
 func TestHintsNameTheHypervisor(t *testing.T) {
-	nodes := cluster.Nodes{{Name: "a-1", Hypervisor: "pve1"}, {Name: "a-2", Hypervisor: "pve2"}, {
-		Name: "a-3", Hypervisor: "pve2",
+	nodes := cluster.Nodes{{Name: "a-1", Placement: placement.VM{Hypervisor: "pve1"}.Document()}, {Name: "a-2", Placement: placement.VM{Hypervisor: "pve2"}.Document()}, {
+		Name: "a-3", Placement: placement.VM{Hypervisor: "pve2"}.Document(),
 	}}
 	for _, row := range []struct {
 		text string

@@ -21,6 +21,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/opentofu"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/process"
@@ -116,22 +117,21 @@ func providerDir(mirror, flavor string) string {
 
 func testRequest(dir string, nodes int) deploy.Request {
 	r := deploy.Request{
-		Dir: dir, Name: "ci-1", Owner: cluster.Owner{ID: "0f1e2d3c"}, Pool: "ci",
+		Dir: dir, Name: "ci-1", Owner: cluster.Owner{ID: "0f1e2d3c"}, Target: cluster.Target{Place: placement.Target{Pool: "ci"}.Document()},
 		SSHPublicKey: "ssh-ed25519 AAAA somebody\n",
 		Spec: cluster.Spec{
-			Deployer: cluster.DeployerProxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 2048, DiskSizeGB: 8,
+			Deployer: deploy.Proxmox, NodeCount: nodes, CPUCores: 2, MemoryMB: 2048, DiskSizeGB: 8,
 			OSImage:          "local:iso/debian.img",
 			ManagementBridge: "vmbr0", DataBridge: "vmbr1", SSHUser: "tf-user",
-			Hypervisors: []cluster.Hypervisor{
+			Hosts: placement.Hosts([]placement.Hypervisor{
 				{Name: "pve1", Address: "127.0.0.1", Port: 2201, Datastore: "fast", SnippetStore: "snips"},
 				{Name: "pve2"},
-			},
+			}),
 		},
 	}
 	for i := range nodes {
 		r.Nodes = append(r.Nodes, cluster.Node{
-			Name: r.Name.Node(i + 1), Index: i + 1, VMID: 9000 + i + 1, Hypervisor: []string{"pve1", "pve2"}[i%2],
-			ManagementMAC: fmt.Sprintf("bc:24:11:00:00:%02x", i), DataMAC: fmt.Sprintf("bc:24:11:00:01:%02x", i),
+			Name: r.Name.Node(i + 1), Index: i + 1, Placement: placement.VM{VMID: 9000 + i + 1, Hypervisor: []string{"pve1", "pve2"}[i%2], ManagementMAC: fmt.Sprintf("bc:24:11:00:00:%02x", i), DataMAC: fmt.Sprintf("bc:24:11:00:01:%02x", i)}.Document(),
 		})
 	}
 	return r

@@ -12,6 +12,7 @@ import (
 	"hive-test/cloudinit"
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 )
 
 // variables is the content of terraform.tfvars.json: the module's variables, and never a secret.
@@ -72,19 +73,20 @@ func newVariables(r deploy.Request, endpoint string) (variables, error) {
 		return variables{}, err
 	}
 	return variables{
-		Endpoint: endpoint, Hypervisors: hypervisorVariables(r.Spec.Hypervisors),
+		Endpoint: endpoint, Hypervisors: hypervisorVariables(placement.Hypervisors(r.Spec)),
 		ClusterName: string(r.Name), OwnerID: r.Owner.ID,
 		NodeCount: r.Spec.NodeCount, Nodes: nodes,
 		CPUCores: r.Spec.CPUCores, MemoryMB: r.Spec.MemoryMB, DiskSizeGB: r.Spec.DiskSizeGB, OSImage: r.Spec.OSImage,
 		ManagementBridge: r.Spec.ManagementBridge, DataBridge: r.Spec.DataBridge,
 		SSHUser: r.Spec.SSHUser, SSHPublicKey: strings.TrimSpace(r.SSHPublicKey),
-		Description: cluster.Description(r.Name, r.Owner), Tags: r.Owner.Tags(r.Name), PoolID: r.Pool,
+		Description: cluster.Description(r.Name, r.Owner), Tags: r.Owner.Tags(r.Name),
+		PoolID:     placement.TargetOf(r.Target).Pool,
 		VendorData: string(vendor), CloudInit: cmp.Or(r.Spec.CloudInit, cluster.CloudInitSnippet),
 		Gateway: r.Spec.Network.Gateway,
 	}, nil
 }
 
-func hypervisorVariables(hypervisors []cluster.Hypervisor) []hypervisorVariable {
+func hypervisorVariables(hypervisors []placement.Hypervisor) []hypervisorVariable {
 	list := make([]hypervisorVariable, 0, len(hypervisors))
 	for _, h := range hypervisors {
 		list = append(list, hypervisorVariable{h.Name, h.Address, h.WithDefaults().Port})
@@ -96,17 +98,18 @@ func nodeVariables(r deploy.Request) ([]nodeVariable, error) {
 	var faults []error
 	list := make([]nodeVariable, 0, len(r.Nodes))
 	for _, n := range r.Nodes {
-		if n.VMID == 0 || n.Hypervisor == "" || n.ManagementMAC == "" || n.DataMAC == "" {
+		at := placement.Of(n)
+		if at.VMID == 0 || at.Hypervisor == "" || at.ManagementMAC == "" || at.DataMAC == "" {
 			faults = append(faults, fmt.Errorf("node %s has no id, hypervisor or MAC reserved", n.Name))
 			continue
 		}
-		host, _ := r.Spec.Hypervisor(n.Hypervisor)
+		host, _ := placement.HypervisorNamed(r.Spec, at.Hypervisor)
 		list = append(list, nodeVariable{
-			Name: n.Name, Index: n.Index, VMID: n.VMID, Hypervisor: n.Hypervisor,
-			ManagementMAC: strings.ToUpper(n.ManagementMAC), DataMAC: strings.ToUpper(n.DataMAC),
+			Name: n.Name, Index: n.Index, VMID: at.VMID, Hypervisor: at.Hypervisor,
+			ManagementMAC: strings.ToUpper(at.ManagementMAC), DataMAC: strings.ToUpper(at.DataMAC),
 			DatastoreID: host.Datastore, SnippetStore: host.SnippetStore,
-			TemplateVMID: n.Template, TemplateNode: n.TemplateHypervisor,
-			DiskInterface:     cmp.Or(n.TemplateDisk, defaultDisk),
+			TemplateVMID: at.Template, TemplateNode: at.TemplateHypervisor,
+			DiskInterface:     cmp.Or(at.TemplateDisk, defaultDisk),
 			ManagementAddress: address(n.StaticManagement), DataAddress: address(n.StaticData),
 		})
 	}

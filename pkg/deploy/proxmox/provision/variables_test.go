@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hive-test/pkg/deploy/placement"
 	module "hive-test/tofu"
 )
 
@@ -43,7 +44,7 @@ func TestVariablesGolden(t *testing.T) {
 
 func TestVariablesNameWhatIsMissing(t *testing.T) {
 	r := testRequest(t.TempDir(), 3)
-	r.Nodes[1].VMID = 0
+	placement.Change(&r.Nodes[1], func(v *placement.VM) { v.VMID = 0 })
 	r.Spec.NodeCount = 4
 	_, err := newVariables(r, "")
 	if err == nil || !strings.Contains(err.Error(), "ci-1-2") ||
