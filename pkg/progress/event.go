@@ -165,5 +165,5 @@ func sizeOf(e Event) int { return len(e.Message) + eventSize }
 func (m *Memory) Events() []Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]Event(nil), m.events...)
+	return slices.Clone(m.events)
 }

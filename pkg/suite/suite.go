@@ -230,7 +230,7 @@ func newRunner(o Options) (*runner, error) {
 			r.known.Learn(value)
 		}
 	}
-	r.Sink = progress.Redact(o.Sink, r.known.Values)
+	r.Sink = progress.Redact(o.Sink, &r.known)
 	return r, nil
 }
 
