@@ -2,7 +2,7 @@ package config
 
 import (
 	"errors"
-	"strings"
+	"slices"
 )
 
 // Error is everything that is wrong with the settings or with a file of the user's, at once. Each problem says where
@@ -10,25 +10,17 @@ import (
 type Error struct{ Problems []error }
 
 // Error lists the problems, one a line.
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.Error()
-	}
-	return strings.Join(lines, "\n")
-}
+func (e *Error) Error() string { return errors.Join(e.Problems...).Error() }
 
 // Unwrap gives the problems.
 func (e *Error) Unwrap() []error { return e.Problems }
 
 // Usage tells whether all problems are of flags: then the command line is wrong, not the configuration.
 func (e *Error) Usage() bool {
-	for _, p := range e.Problems {
-		if _, ok := errors.AsType[*FlagError](p); !ok {
-			return false
-		}
-	}
-	return len(e.Problems) > 0
+	return len(e.Problems) > 0 && !slices.ContainsFunc(e.Problems, func(p error) bool {
+		_, ofFlag := errors.AsType[*FlagError](p)
+		return !ofFlag
+	})
 }
 
 // FlagError is a problem with the value of a flag.
