@@ -124,7 +124,7 @@ func (e *StepError) advice() string {
 
 // lastWords is the last line that a script has written to its standard error, without secrets.
 func lastWords(exit *remote.ExitError) string {
-	return strings.Join(tail(newRedactor().text(string(exit.Result.Stderr)), 1), "")
+	return strings.Join(tail(redacted(string(exit.Result.Stderr)), 1), "")
 }
 
 // tail returns the last n lines of text that are not blank.

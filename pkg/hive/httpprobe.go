@@ -140,11 +140,6 @@ func isProtocolError(err error) bool {
 	return errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP")
 }
 
-func isNameMismatch(err error) bool {
-	_, ok := errors.AsType[x509.HostnameError](err)
-	return ok
-}
-
 // timeoutError says that nothing was answered in time.
 type timeoutError struct {
 	limit      time.Duration
