@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,8 +135,7 @@ func (f *finder) candidates() []candidate {
 	if o.Explicit != "" {
 		return []candidate{{SourceExplicit, o.Explicit}}
 	}
-	list := f.onPath(SourceTofu, "tofu")
-	list = append(list, f.onPath(SourceTerraform, "terraform")...)
+	list := slices.Concat(f.onPath(SourceTofu, "tofu"), f.onPath(SourceTerraform, "terraform"))
 	if o.CacheDir != "" {
 		for _, name := range []string{"tofu", "terraform"} {
 			list = append(list, candidate{SourceDownloaded, filepath.Join(o.CacheDir, "bin", name)})
@@ -166,19 +166,19 @@ func (f *finder) onPath(source, name string) []candidate {
 }
 
 func (f *finder) try(ctx context.Context, c candidate) (Binary, bool) {
-	path, reason := c.path, "not there"
-	if path != "" {
-		if info, err := os.Stat(path); err == nil {
-			if info.IsDir() {
-				reason = "is a directory"
-			} else {
-				return f.examine(ctx, c)
-			}
-		} else if !errors.Is(err, os.ErrNotExist) {
-			reason = err.Error()
-		}
+	info, err := os.Stat(c.path)
+	var reason string
+	switch {
+	case c.path == "" || errors.Is(err, os.ErrNotExist):
+		reason = "not there"
+	case err != nil:
+		reason = err.Error()
+	case info.IsDir():
+		reason = "is a directory"
+	default:
+		return f.examine(ctx, c)
 	}
-	f.tried = append(f.tried, Attempt{Source: c.source, Path: path, Reason: reason})
+	f.tried = append(f.tried, Attempt{Source: c.source, Path: c.path, Reason: reason})
 	return Binary{}, false
 }
 

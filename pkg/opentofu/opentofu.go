@@ -3,6 +3,7 @@
 package opentofu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,9 +122,7 @@ func New(o Options) *Runner {
 	if o.Sink == nil {
 		o.Sink = progress.Discard
 	}
-	if o.Parallelism <= 0 {
-		o.Parallelism = defaultParallelism
-	}
+	o.Parallelism = cmp.Or(o.Parallelism, defaultParallelism)
 	if o.NodeOf == nil {
 		o.NodeOf = func(string) string { return "" }
 	}
@@ -187,7 +186,7 @@ func (r *Runner) open(ctx context.Context, w workdir, b Binary, grace time.Durat
 		return nil, fmt.Errorf("set up tofu: %w", err)
 	}
 	return &Run{
-		Seconds: map[string]float64{}, runner: r, dir: w, binary: b, tofu: child, log: discard{}, secrets: secrets,
+		Seconds: map[string]float64{}, runner: r, dir: w, binary: b, tofu: child, log: discard{io.Discard}, secrets: secrets,
 	}, nil
 }
 
@@ -391,7 +390,7 @@ func (r *Run) Apply(ctx context.Context, plan Plan) ([]Change, error) {
 		err := r.tofu.ApplyJSON(ctx, lines, tfexec.DirOrPlan(planFile),
 			tfexec.Parallelism(r.runner.options.Parallelism), tfexec.LockTimeout(lockTimeout))
 		lines.flush()
-		done = out.completed()
+		done = out.done
 		return err
 	})
 	// tofu makes its backup with the umask's mode.
