@@ -2,9 +2,10 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -169,7 +170,7 @@ func (c Command) render() (rendered, error) {
 	reader := `eval "$(head -c ` + strconv.Itoa(len(text)) + `)"`
 	// Without --norc a bash that believes to be the first one of an SSH session reads .bashrc, as the login shell has
 	// already.
-	line := Quote(append([]string{"bash", "--norc", "-c", reader, c.scriptName()}, c.Args...)...)
+	line := Quote(append([]string{"bash", "--norc", "-c", reader, cmp.Or(c.Name, "script")}, c.Args...)...)
 	return rendered{line: line, stdin: io.MultiReader(strings.NewReader(text), orEmpty(c.Stdin))}, nil
 }
 
@@ -180,26 +181,12 @@ func orEmpty(r io.Reader) io.Reader {
 	return r
 }
 
-func (c Command) scriptName() string {
-	if c.Name != "" {
-		return c.Name
-	}
-	return "script"
-}
-
 // short is the command for messages.
 func (c Command) short() string {
 	if c.Name != "" || len(c.Argv) == 0 {
-		return c.scriptName()
+		return cmp.Or(c.Name, "script")
 	}
 	return clip(printable(Quote(c.Argv...)), 80)
-}
-
-func (c Command) timeout() time.Duration {
-	if c.Timeout > 0 {
-		return c.Timeout
-	}
-	return DefaultTimeout
 }
 
 // lastWords are the last lines of standard error, or of standard output where that is empty, for a message.
@@ -244,11 +231,7 @@ func clip(s string, limit int) string {
 // address is where a node's SSH server listens: host and port, for dialling and for known_hosts alike.
 func address(n cluster.Node) (string, error) {
 	if !n.Management.IsValid() {
-		return "", fmt.Errorf("it has no management address yet")
+		return "", errors.New("it has no management address yet")
 	}
-	port := n.SSHPort
-	if port == 0 {
-		port = 22
-	}
-	return joinHostPort(n.Management.String(), port), nil
+	return net.JoinHostPort(n.Management.String(), strconv.Itoa(cmp.Or(n.SSHPort, 22))), nil
 }

@@ -114,14 +114,12 @@ func (c *connection) keepAlive(interval time.Duration) {
 			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
 			answered <- err
 		}()
-		patience := time.NewTimer(3 * interval)
 		select {
 		case <-c.lost:
 		case <-answered:
-		case <-patience.C:
+		case <-time.After(3 * interval):
 			c.close(fmt.Errorf("no sign of life for %s", 3*interval))
 		}
-		patience.Stop()
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -77,23 +76,22 @@ type Pin struct {
 // concurrent use, among processes too.
 func PinHostKeys(path string, pins ...Pin) error {
 	var failures []error
-	lines := map[string]string{}
-	var order []string
+	type pinned struct{ addr, lines string }
+	var good []pinned
 	for _, pin := range pins {
-		addr, text, err := pin.lines()
+		addr, lines, err := pin.lines()
 		if err != nil {
 			failures = append(failures, &nodeError{pin.Node.Name, err})
 			continue
 		}
-		lines[addr] = text
-		order = append(order, addr)
+		good = append(good, pinned{addr, lines})
 	}
-	if len(order) == 0 {
+	if len(good) == 0 {
 		return errors.Join(failures...)
 	}
 	err := (&hostKeys{path: path}).update(func(text []byte) []byte {
-		for _, addr := range order {
-			text = append(withoutAddress(text, addr), lines[addr]...)
+		for _, p := range good {
+			text = append(withoutAddress(text, p.addr), p.lines...)
 		}
 		return text
 	})
@@ -318,5 +316,3 @@ func (k *hostKeys) update(change func([]byte) []byte) error {
 	}
 	return nil
 }
-
-func joinHostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
