@@ -155,19 +155,13 @@ func Step(
 	sink.Emit(progress.Event{Kind: progress.StepStart})
 	began := time.Now()
 	err := fn(ctx, sink)
-	sink.Emit(ending(ctx, progress.StepEnd, began, err))
+	end := progress.Event{Kind: progress.StepEnd, Seconds: time.Since(began).Seconds(), Status: progress.Passed}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		end, err = end.WithError(err), fmt.Errorf("%s: %w", name, err)
+		end.Status = statusOf(ctx, err)
 	}
-	return nil
-}
-
-func ending(ctx context.Context, kind progress.Kind, began time.Time, err error) progress.Event {
-	e := progress.Event{Kind: kind, Seconds: time.Since(began).Seconds(), Status: progress.Passed}
-	if err != nil {
-		e.Status = statusOf(ctx, err)
-	}
-	return e.WithError(err)
+	sink.Emit(end)
+	return err
 }
 
 // statusOf tells a failure from an interruption: what fails after the user said stop was interrupted, whatever words
