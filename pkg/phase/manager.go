@@ -123,7 +123,9 @@ func (r *run) one(ctx context.Context, entry Entry) Outcome {
 }
 
 // keep keeps the error of a phase.
-func (r *run) keep(o Outcome) { r.errs = append(r.errs, &Error{Phase: o.Name, Status: o.Status, Err: o.Err}) }
+func (r *run) keep(o Outcome) {
+	r.errs = append(r.errs, &Error{Phase: o.Name, Status: o.Status, Err: o.Err})
+}
 
 // noteInterruption makes a run whose ctx has ended one that failed, before anything else does.
 func (r *run) noteInterruption(ctx context.Context) bool {
