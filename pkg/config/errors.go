@@ -9,10 +9,7 @@ import (
 // the value came from.
 type Error struct{ Problems []error }
 
-// Error lists the problems, one a line.
-func (e *Error) Error() string { return errors.Join(e.Problems...).Error() }
-
-// Unwrap gives the problems.
+func (e *Error) Error() string   { return errors.Join(e.Problems...).Error() }
 func (e *Error) Unwrap() []error { return e.Problems }
 
 // Usage tells whether all problems are of flags: then the command line is wrong, not the configuration.
@@ -29,8 +26,5 @@ type FlagError struct {
 	Err  error
 }
 
-// Error names the flag.
 func (e *FlagError) Error() string { return "--" + e.Flag + ": " + e.Err.Error() }
-
-// Unwrap gives the cause.
 func (e *FlagError) Unwrap() error { return e.Err }

@@ -80,7 +80,6 @@ func ParseDuration(text string) (time.Duration, error) {
 // durationValue is a flag's duration.
 type durationValue time.Duration
 
-// Set reads the value.
 func (v *durationValue) Set(text string) error {
 	d, err := ParseDuration(text)
 	*v = durationValue(d)
@@ -95,7 +94,6 @@ func (v *durationValue) String() string {
 	return progress.FormatLimit(time.Duration(*v))
 }
 
-// Type is what help calls the value.
 func (v *durationValue) Type() string { return "duration" }
 
 // DurationFlag adds a flag that is no setting and takes a duration, days included; 0 by default.

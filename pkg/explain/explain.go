@@ -435,8 +435,6 @@ func (f *failure) next() string {
 	case f.gone:
 		return "read nodes/ and report.md in the run's directory; --keep on-failure keeps the nodes for a look"
 	}
-	return fmt.Sprintf(
-		"look at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster", f.name, f.name,
-		f.name,
-	)
+	return fmt.Sprintf("look at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster",
+		f.name, f.name, f.name)
 }

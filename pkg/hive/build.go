@@ -99,10 +99,8 @@ func (b *buildOnce) pack(ctx context.Context) (string, error) {
 	}
 	result, err := b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok && !b.builds { // what it had is gone
-		b.c.info(
-			StepInstall, b.first.Name(),
-			"has no build that others could get ("+firstLine(exit.Result.Stderr)+"): building",
-		)
+		b.c.info(StepInstall, b.first.Name(),
+			"has no build that others could get ("+firstLine(exit.Result.Stderr)+"): building")
 		if b.built() != nil {
 			return "", none
 		}
@@ -121,10 +119,8 @@ func (b *buildOnce) pass(ctx context.Context, host Host, sum string) error {
 		return err
 	}
 	b.shared.Store(true)
-	way, err := b.c.script(
-		ctx, b.first, "share-build.sh", shortTimeout,
-		map[string]string{"HIVE_KEY": strings.TrimSpace(string(key.Stdout))}, nil,
-	)
+	way, err := b.c.script(ctx, b.first, "share-build.sh", shortTimeout,
+		map[string]string{"HIVE_KEY": strings.TrimSpace(string(key.Stdout))}, nil)
 	if err != nil {
 		return err
 	}
@@ -171,10 +167,8 @@ func (b *buildOnce) close(ctx context.Context) {
 		return
 	}
 	if _, err := b.c.script(context.WithoutCancel(ctx), b.first, "share-build.sh", logTimeout, nil, nil); err != nil {
-		b.c.warn(
-			StepInstall, b.first.Name(),
-			"a key by which other nodes read what was built is left in ~/.ssh/authorized_keys for an hour: "+why(err),
-		)
+		b.c.warn(StepInstall, b.first.Name(),
+			"a key by which other nodes read what was built is left in ~/.ssh/authorized_keys for an hour: "+why(err))
 	}
 }
 

@@ -244,14 +244,16 @@ func (c *Cluster) script(
 		"HIVE_LAYOUT": c.options.layout(),
 	}
 	maps.Copy(env, vars)
+	command := remote.Command{
+		Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
+		Lasts: timeout >= time.Minute, // a step of forming, not a question
+	}
+	if name == collectScript {
+		command.Keep = collectMost
+	}
 	var result remote.Result
 	err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
-		result, err = host.Run(ctx, remote.Command{
-			Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout,
-			OnLine: onLine,
-			Keep:   keptOf(name),
-			Lasts:  timeout >= time.Minute, // a step of forming, not a question
-		})
+		result, err = host.Run(ctx, command)
 		return err
 	})
 	return result, err

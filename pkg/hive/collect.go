@@ -67,9 +67,8 @@ func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, e
 		return nil, failure
 	}
 	if routez.err != nil && failure == nil { // later versions answer on the node itself only
-		through := c.newProber(nil)
+		through := c.newProberFrom(host)
 		defer through.close()
-		through.through(host)
 		routez.answer, routez.err = through.get(ctx, "http://"+monitorLoopback()+"/routez")
 	}
 	return append(items, c.keepAnswer(dir, "health.txt", health), c.keepAnswer(dir, "routez.txt", routez)), failure
@@ -110,14 +109,6 @@ func (c *Cluster) collectFiles(ctx context.Context, host Host, dir string) ([]It
 		}
 	}
 	return items, err
-}
-
-// keptOf is how much of a script's output is kept; 0: as of any command.
-func keptOf(script string) int {
-	if script == collectScript {
-		return collectMost
-	}
-	return 0
 }
 
 // keep writes one file below dir; why says why that is not all.

@@ -256,10 +256,8 @@ func (c *Cluster) listNodes(ctx context.Context, hosts []Host) (map[string]strin
 func (c *Cluster) getNodes(ctx context.Context, host Host) (map[string]string, error) {
 	result, err := c.script(ctx, host, "nodes.sh", getNodesLimit, nil, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok {
-		return nil, fmt.Errorf(
-			"hive get nodes on %s exited with %d: %s", host.Name(), exit.Result.ExitCode,
-			strings.Join(tail(outputOf(err), 1), ""),
-		)
+		return nil, fmt.Errorf("hive get nodes on %s exited with %d: %s", host.Name(), exit.Result.ExitCode,
+			strings.Join(tail(outputOf(err), 1), ""))
 	}
 	return parseNodes(string(result.Stdout)), err
 }
@@ -267,9 +265,8 @@ func (c *Cluster) getNodes(ctx context.Context, host Host) (map[string]string, e
 // peers counts the distinct servers that a node's NATS has routes to. Monitoring listens on the node's address in early
 // versions, and on its loopback interface later, where it is reached through SSH.
 func (c *Cluster) peers(ctx context.Context, host Host, again bool) (int, error) {
-	through := c.newProber(nil)
+	through := c.newProberFrom(host)
 	defer through.close()
-	through.through(host)
 	through.again = again
 	c.mu.Lock()
 	indirect := c.indirect[host.Name()]
@@ -413,10 +410,8 @@ func (n NodeHealth) problems(nodes, absent int) string {
 	if n.errs.services != nil {
 		services = n.errs.services.Error()
 	}
-	return joined(
-		n.healthProblem(), services, n.peersProblem(nodes, absent), n.readyProblem(), n.gatewayProblem(),
-		n.apiProblem(absent),
-	)
+	return joined(n.healthProblem(), services, n.peersProblem(nodes, absent), n.readyProblem(), n.gatewayProblem(),
+		n.apiProblem(absent))
 }
 
 func (n NodeHealth) healthProblem() string {
@@ -480,15 +475,14 @@ func (n NodeHealth) apiProblem(absent int) string {
 	switch {
 	case n.errs.gateway != nil || n.errs.api == nil:
 		return ""
-	case absent > 0 && (isTimeout(n.errs.api) || isServerError(n.errs.api)):
-		return "" // it waits for the nodes that are absent, or NATS is still finding out which are left
+	case absent > 0 && isTimeout(n.errs.api):
+		return "" // it waits for the nodes that are absent
+	}
+	refused, ok := errors.AsType[refusal](n.errs.api)
+	if absent > 0 && ok && refused.code >= http.StatusInternalServerError {
+		return "" // NATS is still finding out which are left
 	}
 	return n.errs.api.Error()
-}
-
-func isServerError(err error) bool {
-	refused, ok := errors.AsType[refusal](err)
-	return ok && refused.code >= http.StatusInternalServerError
 }
 
 // WaitHealthy waits until the cluster is formed, within Options.HealthTimeout. Too late is a failure that says, for

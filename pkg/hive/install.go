@@ -107,37 +107,26 @@ func (w *sshWait) at(ctx context.Context, host Host) (now Host, err error) {
 		switch {
 		case !w.heard && time.Since(w.begun) >= limit:
 			end(fmt.Errorf("its SSH server took no connection for %s", limit))
-		case time.Now().After(next):
-			if now = w.c.where(waiting, host); now != nil {
+		case w.c.options.Where != nil && time.Now().After(next):
+			if now = w.c.options.Where(waiting, host); now != nil {
 				end(errors.New("it is elsewhere"))
 			}
 			every = min(2*every, whereLimit)
 			next = time.Now().Add(every)
 		}
 	})
-	if _, another := errors.AsType[*remote.HostKeyError](err); now == nil && another {
+	if _, another := errors.AsType[*remote.HostKeyError](err); another && now == nil && w.c.options.Where != nil {
 		now = w.c.whereSoon(ctx, host)
 	}
 	return now, err
 }
 
-// where is the host where a node is now, nil where it has not moved.
-func (c *Cluster) where(ctx context.Context, host Host) Host {
-	if c.options.Where == nil {
-		return nil
-	}
-	return c.options.Where(ctx, host)
-}
-
 // whereSoon asks for a while where a node is, in whose place another host answers.
 func (c *Cluster) whereSoon(ctx context.Context, host Host) Host {
-	if c.options.Where == nil {
-		return nil
-	}
 	limited, cancel := context.WithTimeout(ctx, whereLimit)
 	defer cancel()
 	for range startPauses.Tries(limited) {
-		if now := c.where(ctx, host); now != nil {
+		if now := c.options.Where(ctx, host); now != nil {
 			return now
 		}
 	}
@@ -190,8 +179,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 				return err
 			}
 		}
-		c.warnOfClocks(c.seen)
-		c.warnOfCPUs(c.seen)
+		c.warnOfMachines(c.seen)
 		if err := sameVersion(c.seen); err != nil {
 			return err
 		}
@@ -242,10 +230,8 @@ func unexpectedHosts(states []nodeState, hosts []Host) []Host {
 // reinstall puts hive on nodes that have lost what was put there before.
 func (c *Cluster) reinstall(ctx context.Context, lost []Host, install func(context.Context, Host) error) (err error) {
 	for _, host := range lost {
-		c.info(
-			StepInstall, host.Name(),
-			"the program that was installed there is gone or another one: installing it again",
-		)
+		c.info(StepInstall, host.Name(),
+			"the program that was installed there is gone or another one: installing it again")
 	}
 	if err := c.begin(ctx, StepInstall, lost); err != nil {
 		return err
@@ -269,10 +255,8 @@ func (c *Cluster) upload(ctx context.Context, host Host) error {
 }
 
 func (c *Cluster) installed(ctx context.Context, host Host) error {
-	_, err := c.script(
-		ctx, host, "install-binary.sh", shortTimeout, map[string]string{"HIVE_UPLOADED": yes(c.options.Binary != "")},
-		c.output(StepInstall, host),
-	)
+	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout,
+		map[string]string{"HIVE_UPLOADED": yes(c.options.Binary != "")}, c.output(StepInstall, host))
 	return err
 }
 
@@ -411,19 +395,14 @@ func parseState(host Host, text string, now time.Time) nodeState {
 	return state
 }
 
-func (c *Cluster) warnOfClocks(states []nodeState) {
+// warnOfMachines names nodes whose clocks are off, and those on which the program that is there will not start. They
+// may have another reserve of CPUs than all known versions.
+func (c *Cluster) warnOfMachines(states []nodeState) {
 	for _, state := range states {
 		if state.skew.Abs() > maxSkew {
 			c.warn(StepInstall, state.host.Name(), fmt.Sprintf(
 				"its clock is off by %s: from 5 minutes on, hive refuses signed calls as if their secret were wrong", state.skew.Round(time.Second)))
 		}
-	}
-}
-
-// warnOfCPUs names nodes on which the program that is there will not start. They may have another reserve than all
-// known versions.
-func (c *Cluster) warnOfCPUs(states []nodeState) {
-	for _, state := range states {
 		if problem, fatal := TooFewCPUs(state.era, state.cpus); fatal {
 			c.warn(StepInstall, state.host.Name(), problem)
 		}

@@ -358,11 +358,11 @@ func TestStepErrorReadsWell(t *testing.T) {
 func TestClocks(t *testing.T) {
 	l := newLocal(t, 1, Options{})
 	now := time.Unix(1_700_000_000, 0)
-	l.warnOfClocks([]nodeState{parseState(l.hosts[0], "time=1700000030\n", now)})
+	l.warnOfMachines([]nodeState{parseState(l.hosts[0], "time=1700000030\n", now)})
 	if l.warned("clock") {
 		t.Error("30 seconds are no reason to warn")
 	}
-	l.warnOfClocks([]nodeState{parseState(l.hosts[0], "time=1699999700\n", now)})
+	l.warnOfMachines([]nodeState{parseState(l.hosts[0], "time=1699999700\n", now)})
 	if !l.warned("its clock is off by -5m0s") {
 		t.Error("5 minutes are")
 	}

@@ -231,10 +231,8 @@ func (o Options) Inputs() (Inputs, error) {
 		),
 	}}
 	if program != "" {
-		inputs.Steps[StepInstall] = hash(
-			o.layout(), "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh",
-			"pack-build.sh",
-		) +
+		inputs.Steps[StepInstall] = hash(o.layout(), "install-binary.sh", "install-tarball.sh", "install-source.sh",
+			"install-git.sh", "pack-build.sh") +
 			"/" + program
 		inputs.Steps[StepStart] = hash(inputs.Steps[StepInstall], "setup-ovn.sh", "start.sh", "start-gateway.sh")
 		inputs.All = hash(

@@ -237,19 +237,13 @@ func (c *Cluster) startedAgain(ctx context.Context, host Host) func(stream, line
 		learn()
 		name, again, _ := strings.Cut(again, " ")
 		count, why, _ := strings.Cut(again, " ")
-		c.info(
-			StepStart, host.Name(),
-			"its "+Service{Name: name}.title()+" ended and is started again (start "+count+")"+orSilence(redacted(why)),
-		)
+		said := ", and has said nothing"
+		if why != "" {
+			said = ": " + redacted(why)
+		}
+		c.info(StepStart, host.Name(),
+			"its "+Service{Name: name}.title()+" ended and is started again (start "+count+")"+said)
 	}
-}
-
-// orSilence is what follows of the last line of a log, which may be empty.
-func orSilence(line string) string {
-	if line == "" {
-		return ", and has said nothing"
-	}
-	return ": " + line
 }
 
 // lost is the failure of a cluster of which services have died: each node with the end of their logs.

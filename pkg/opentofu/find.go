@@ -89,13 +89,11 @@ func (e *NotFoundError) Error() string {
 		MinOpenTofu, MinTerraform, strings.Join(parts, "; "))
 }
 
-// Hint names the remedies.
 func (e *NotFoundError) Hint() string {
 	return "install OpenTofu or Terraform, name one with --tofu-bin, " +
 		"or run `make tofu` where only the Go module proxy can be reached"
 }
 
-// String renders an attempt for people.
 func (a Attempt) String() string {
 	if a.Path == "" {
 		return a.Source + ": " + a.Reason

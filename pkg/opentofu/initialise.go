@@ -39,12 +39,10 @@ type MirrorError struct {
 	Provider        Provider
 }
 
-// Error names the mirror and what it lacks.
 func (e *MirrorError) Error() string {
 	return fmt.Sprintf("the provider mirror %s holds no %s", e.Mirror, e.Missing)
 }
 
-// Hint says how to fill it.
 func (e *MirrorError) Hint() string {
 	return fmt.Sprintf("fill it with `tofu providers mirror`, or unset it to fetch %s %s from the registry",
 		e.Provider.Source, e.Provider.Version)

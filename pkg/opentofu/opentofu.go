@@ -97,7 +97,6 @@ type Failure struct {
 	Err error
 }
 
-// Error names the step and what went wrong.
 func (f *Failure) Error() string {
 	if len(f.Diagnostics) == 0 {
 		return fmt.Sprintf("tofu %s failed: %v", f.Step, f.Err)
@@ -109,7 +108,6 @@ func (f *Failure) Error() string {
 	return "tofu " + f.Step + " failed: " + strings.Join(parts, "; ")
 }
 
-// Unwrap returns the error of the child process.
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Runner runs a module. It is safe for concurrent use on different directories.
@@ -190,7 +188,6 @@ func (r *Runner) open(ctx context.Context, w workdir, b Binary, grace time.Durat
 	}, nil
 }
 
-// Close ends the run.
 func (r *Run) Close() { _ = r.log.Close() }
 
 // checkFlavor refuses Terraform for what OpenTofu has made: their names for one provider differ, and only OpenTofu
@@ -291,7 +288,6 @@ type cutError struct {
 	cause error
 }
 
-// Error says how it was ended.
 func (e *cutError) Error() string { return e.text }
 
 // Unwrap returns what matches the end of the context, and ErrKilled.

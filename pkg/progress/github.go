@@ -28,7 +28,6 @@ type gitHub struct {
 	failed  []*Problem // errors that were annotated
 }
 
-// Emit keeps what the summary is made from, and writes what e says.
 func (g *gitHub) Emit(e Event) {
 	g.mu.Lock()
 	g.keep(e)

@@ -32,7 +32,6 @@ type Reason struct {
 	Lines []string `json:"lines,omitempty"`
 }
 
-// String returns the cause, with its node.
 func (r Reason) String() string { return prefixed(r.Node, ": ") + r.Cause }
 
 // ErrTimeUp is the cause of a context whose time limit has passed.

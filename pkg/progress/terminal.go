@@ -50,7 +50,6 @@ type terminal struct {
 	live live
 }
 
-// Emit shows e.
 func (t *terminal) Emit(e Event) {
 	t.order.Lock()
 	defer t.order.Unlock()
@@ -104,7 +103,6 @@ func (t *terminal) line(e Event) {
 	}
 }
 
-// Close takes the live view off the screen.
 func (t *terminal) Close() error {
 	t.order.Lock()
 	defer t.order.Unlock()

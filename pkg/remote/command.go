@@ -70,10 +70,8 @@ type ExitError struct {
 	Result  Result
 }
 
-// Error names node, command, status and the last lines that the command wrote.
 func (e *ExitError) Error() string { return e.Node + ": " + e.Unnamed() }
 
-// Unnamed returns Error without the node.
 func (e *ExitError) Unnamed() string {
 	how := "exited with " + strconv.Itoa(e.Result.ExitCode)
 	if e.Result.Signal != "" {
@@ -82,7 +80,6 @@ func (e *ExitError) Unnamed() string {
 	return e.Command + " " + how + lastWords(e.Result)
 }
 
-// NodeName is the node's name.
 func (e *ExitError) NodeName() string { return e.Node }
 
 // UnfinishedError means that a command was started and its end was not seen: its deadline has passed or its context was
@@ -95,18 +92,13 @@ type UnfinishedError struct {
 	Cause   error
 }
 
-// Error names node, command, cause and the last lines that the command wrote.
 func (e *UnfinishedError) Error() string { return e.Node + ": " + e.Unnamed() }
 
-// Unnamed returns Error without the node.
 func (e *UnfinishedError) Unnamed() string {
 	return e.Command + ": " + e.Cause.Error() + lastWords(e.Result)
 }
 
-// Unwrap returns the cause.
-func (e *UnfinishedError) Unwrap() error { return e.Cause }
-
-// NodeName is the node's name.
+func (e *UnfinishedError) Unwrap() error    { return e.Cause }
 func (e *UnfinishedError) NodeName() string { return e.Node }
 
 // ErrConnectionLost means that the connection ended while it was used. Retrying dials again; whether what was under way

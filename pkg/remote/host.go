@@ -35,10 +35,7 @@ type attempt struct {
 	err  error
 }
 
-// Name is the node's name.
-func (h *Host) Name() string { return h.node.Name }
-
-// Node is the node.
+func (h *Host) Name() string       { return h.node.Name }
 func (h *Host) Node() cluster.Node { return h.node }
 
 func (h *Host) fail(err error) error {

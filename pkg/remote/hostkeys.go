@@ -33,25 +33,19 @@ type HostKeyError struct {
 	Got     string   // fingerprint of the key shown
 }
 
-// Error names the node, the keys and the file.
 func (e *HostKeyError) Error() string { return e.Node + ": " + e.Unnamed() }
 
-// Unnamed returns Error without the node.
 func (e *HostKeyError) Unnamed() string {
 	return fmt.Sprintf("the host key of %s has changed: it shows %s, while %s has %s",
 		e.Address, e.Got, e.Path, strings.Join(e.Want, ", "))
 }
 
-// Hint says what to do.
 func (e *HostKeyError) Hint() string {
 	return fmt.Sprintf("if the machine was made anew on purpose, forget its key: ssh-keygen -f %s -R %s; if not, do not go on: find out what answers at %s",
 		Quote(e.Path), Quote(knownhosts.Normalize(e.Address)), e.Address)
 }
 
-// Code returns the kind of problem.
-func (e *HostKeyError) Code() string { return "host-key-changed" }
-
-// NodeName is the node's name.
+func (e *HostKeyError) Code() string     { return "host-key-changed" }
 func (e *HostKeyError) NodeName() string { return e.Node }
 
 // ErrKnownHosts means that the known_hosts file of the cluster cannot be read, parsed or written.

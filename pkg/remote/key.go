@@ -144,10 +144,8 @@ type agentKey struct {
 
 var _ ssh.AlgorithmSigner = agentKey{}
 
-// PublicKey is the public half.
 func (k agentKey) PublicKey() ssh.PublicKey { return k.public }
 
-// Sign lets the agent sign.
 func (k agentKey) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 	return k.SignWithAlgorithm(rand, data, "")
 }

@@ -90,10 +90,8 @@ func mdPhases(b *strings.Builder, phases []Phase) {
 		if p.Status == progress.Skipped {
 			note = mdText(p.Message)
 		}
-		fmt.Fprintf(
-			b, "| %s | %s %s | %s | %s |\n", mdText(p.Name), mark(p.Status), p.Status,
-			progress.FormatSeconds(p.Seconds), note,
-		)
+		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", mdText(p.Name), mark(p.Status), p.Status,
+			progress.FormatSeconds(p.Seconds), note)
 	}
 }
 

@@ -94,8 +94,6 @@ type NodeHealth struct {
 type EndedError struct{ Err error }
 
 func (e *EndedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns why.
 func (e *EndedError) Unwrap() error { return e.Err }
 
 // endStatus is what becomes of what runs when ctx ends.
