@@ -60,11 +60,11 @@ type Cluster struct {
 	options Options
 	sink    progress.Sink
 
-	mu     sync.Mutex
-	access *Access
-	direct map[string]bool       // by node: NATS monitoring is reached without SSH
-	reform *bool                 // what Init has decided
-	dead   liveness.Observations // of machines that are, as last seen in a step
+	mu       sync.Mutex
+	access   *Access
+	indirect map[string]bool       // by node: NATS monitoring is reached through SSH only
+	reform   *bool                 // what Init has decided
+	dead     liveness.Observations // of machines that are, as last seen in a step
 
 	course    StepSelection
 	restarted []Host      // which Stop and Start are for; nil: not decided
@@ -90,8 +90,8 @@ func NewWithHosts(name cluster.Name, hosts []Host, options Options, sink progres
 	}
 	return &Cluster{
 		name: name, hosts: hosts, options: options.withDefaults(),
-		sink:   progress.With(sink, progress.Event{Cluster: name.String()}),
-		direct: map[string]bool{}, signEvery: signEvery,
+		sink:     progress.With(sink, progress.Event{Cluster: name.String()}),
+		indirect: map[string]bool{}, signEvery: signEvery,
 	}
 }
 
@@ -220,10 +220,7 @@ func outputOf(err error) string {
 	if !ok {
 		return ""
 	}
-	if len(exit.Result.Stderr) > 0 {
-		return newRedactor().text(string(exit.Result.Stderr))
-	}
-	return newRedactor().text(string(exit.Result.Stdout))
+	return redacted(cmp.Or(string(exit.Result.Stderr), string(exit.Result.Stdout)))
 }
 
 func (c *Cluster) leader() Host      { return c.hosts[0] }
@@ -247,24 +244,35 @@ func (c *Cluster) script(
 		"HIVE_LAYOUT": c.options.layout(),
 	}
 	maps.Copy(env, vars)
+	command := remote.Command{
+		Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
+		Lasts: timeout >= time.Minute, // a step of forming, not a question
+	}
+	if name == collectScript {
+		command.Keep = collectMost
+	}
 	var result remote.Result
 	err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
-		result, err = host.Run(ctx, remote.Command{
-			Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout,
-			OnLine: onLine,
-			Keep:   keptOf(name),
-			Lasts:  timeout >= time.Minute, // a step of forming, not a question
-		})
+		result, err = host.Run(ctx, command)
 		return err
 	})
 	return result, err
 }
 
+// onEach runs a node script on hosts at once, as each does.
+func (c *Cluster) onEach(
+	ctx context.Context, hosts []Host, name string, timeout time.Duration, vars map[string]string,
+) error {
+	return each(ctx, hosts, func(ctx context.Context, host Host) error {
+		_, err := c.script(ctx, host, name, timeout, vars, nil)
+		return err
+	})
+}
+
 // output reports a node's lines as they come.
 func (c *Cluster) output(step string, host Host) func(stream, line string) {
-	redactor := newRedactor()
 	return func(_, line string) {
-		c.sink.Emit(progress.Event{Kind: progress.Output, Step: step, Node: host.Name(), Message: redactor.text(line)})
+		c.sink.Emit(progress.Event{Kind: progress.Output, Step: step, Node: host.Name(), Message: redacted(line)})
 	}
 }
 
@@ -298,7 +306,7 @@ func (c *Cluster) logs(ctx context.Context, host Host, names ...string) string {
 	if err != nil {
 		return ""
 	}
-	return newRedactor().text(string(result.Stdout))
+	return redacted(string(result.Stdout))
 }
 
 const logTimeout = 15 * time.Second

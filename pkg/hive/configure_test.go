@@ -403,7 +403,7 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"logs/init.log": "initialized", "logs/hive.log": "fully initialized", "hive.toml": redacted,
+		"logs/init.log": "initialized", "logs/hive.log": "fully initialized", "hive.toml": progress.Redacted,
 		"health.txt": `"running"`,
 		"routez.txt": "num_routes", "get-nodes.txt": "Ready", "version.txt": "hive",
 	} {

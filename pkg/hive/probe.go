@@ -1,6 +1,7 @@
 package hive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -61,11 +62,7 @@ func (r *ProbeResult) ask(ctx context.Context, c *Cluster, probe *prober, host H
 // checkBanner waits for the first words of a node's SSH server. A connection alone proves little: something between may
 // take it.
 func (c *Cluster) checkBanner(ctx context.Context, host Host) error {
-	port := host.Node().SSHPort
-	if port == 0 {
-		port = 22
-	}
-	conn, err := c.dial(ctx, "tcp", address(host, port))
+	conn, err := c.dial(ctx, "tcp", address(host, cmp.Or(host.Node().SSHPort, 22)))
 	if err != nil {
 		return fmt.Errorf("its SSH server does not answer: %w", err)
 	}

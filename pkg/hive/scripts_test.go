@@ -1,6 +1,8 @@
 package hive
 
 import (
+	"compress/gzip"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -378,11 +380,12 @@ func releaseOf(t *testing.T, dir, program, name string) string {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(root, "hive-v1", "nbdkit-viperblock-plugin.so"), []byte("plugin"), 0o644)
-	made, err := packed(root)
+	file, err := os.Create(archive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(made, archive); err != nil {
+	compressed := gzip.NewWriter(file)
+	if err := errors.Join(pack(compressed, root), compressed.Close(), file.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return archive

@@ -76,7 +76,6 @@ type Sink interface {
 // SinkFunc makes a function a Sink.
 type SinkFunc func(Event)
 
-// Emit calls f.
 func (f SinkFunc) Emit(e Event) { f(e) }
 
 // Discard is a Sink that forgets everything.
@@ -129,7 +128,6 @@ type Memory struct {
 // outputSource is what an Output event is of.
 type outputSource struct{ phase, step, node, suite string }
 
-// Emit keeps e.
 func (m *Memory) Emit(e Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,5 +163,5 @@ func sizeOf(e Event) int { return len(e.Message) + eventSize }
 func (m *Memory) Events() []Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]Event(nil), m.events...)
+	return slices.Clone(m.events)
 }

@@ -47,7 +47,6 @@ type waitState struct {
 	timer   *time.Timer // shows latest when waitInterval has passed; nil if nothing is pending
 }
 
-// Emit writes what e says, if anything.
 func (p *plain) Emit(e Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +66,6 @@ func (p *plain) Emit(e Event) {
 	p.print(e, p.lines.text(e))
 }
 
-// Close stops what is pending.
 func (p *plain) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

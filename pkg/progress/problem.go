@@ -32,7 +32,6 @@ type Reason struct {
 	Lines []string `json:"lines,omitempty"`
 }
 
-// String returns the cause, with its node.
 func (r Reason) String() string { return prefixed(r.Node, ": ") + r.Cause }
 
 // ErrTimeUp is the cause of a context whose time limit has passed.
@@ -169,14 +168,14 @@ func (p *Problem) join(err error) {
 }
 
 func (p *Problem) addContext(words string) {
-	if words = oneLine(words); words != "" {
+	if words = OneLine(words); words != "" {
 		p.Context = append(p.Context, words)
 	}
 }
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return oneLine(line)
+	return OneLine(line)
 }
 
 // Failure returns the Problem of e. If e has its error as text only, as events of earlier releases do, the first line
@@ -220,7 +219,7 @@ func (p *Problem) mapped(change func(string) string) *Problem {
 }
 
 // Cleaned returns p with every text as Clean has it, on one line. It is nil for nil.
-func (p *Problem) Cleaned() *Problem { return p.mapped(oneLine) }
+func (p *Problem) Cleaned() *Problem { return p.mapped(OneLine) }
 
 func mapAll(texts []string, change func(string) string) []string {
 	texts = slices.Clone(texts)

@@ -50,7 +50,7 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 		return result, h.fail(err)
 	}
 	start := time.Now()
-	limit := cmd.timeout()
+	limit := cmp.Or(cmd.Timeout, DefaultTimeout)
 	ctx, cancel := context.WithTimeoutCause(
 		ctx, limit, fmt.Errorf("it did not end within %s: %w", limit, context.DeadlineExceeded),
 	)
@@ -114,21 +114,16 @@ func (s *session) await(ctx context.Context, out *output, grace time.Duration, m
 
 // settle waits for the rest of the output: both streams' ends, or a pause of idle.
 func (o *output) settle(ctx context.Context, idle time.Duration) {
-	deadline := time.NewTimer(outputLimit)
-	defer deadline.Stop()
+	deadline := time.After(outputLimit)
 	for before := o.count(); ; {
-		pause := time.NewTimer(idle)
 		select {
 		case <-o.done:
-			pause.Stop()
 			return
 		case <-ctx.Done():
-			pause.Stop()
 			return
-		case <-deadline.C:
-			pause.Stop()
+		case <-deadline:
 			return
-		case <-pause.C:
+		case <-time.After(idle):
 		}
 		now := o.count()
 		if now == before {

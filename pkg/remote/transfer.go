@@ -41,8 +41,7 @@ func (h *Host) Upload(ctx context.Context, localPath, remotePath string, mode fs
 	}
 	defer func() { _ = local.Close() }()
 	remotePath = homeRelative(remotePath)
-	err = h.withSFTP(ctx, func(ctx context.Context, c files) error {
-		var err error
+	err = h.withSFTP(ctx, func(ctx context.Context, c files) (err error) {
 		changed, err = h.upload(ctx, c, local, remotePath, mode.Perm())
 		return err
 	}, sftp.UseConcurrentWrites(true), sftp.MaxPacketUnchecked(packet))
@@ -319,11 +318,9 @@ func (q *quietReader) Read(p []byte) (int, error) {
 // abandon ends a transfer that ctx has ended and waits, within reason, until it has let go of its files.
 func (s *session) abandon(ctx context.Context, answer <-chan error) error {
 	s.close()
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
 	select {
 	case <-answer:
-	case <-timer.C:
+	case <-time.After(time.Second):
 		s.conn.close(errors.New("the node does not answer"))
 		<-answer
 	}

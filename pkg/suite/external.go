@@ -170,14 +170,19 @@ func lastOf(before, lines []string) []string {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if r := []rune(line); len(r) > width {
-			line = string(r[:width]) + "..."
-		}
-		last = append(last, line)
+		last = append(last, clip(line, width))
 	}
 	slices.Reverse(last)
 	last = append(slices.Clone(before), last...)
 	return last[max(0, len(last)-lastLines):]
+}
+
+// clip bounds a text to so many characters, and marks where it was cut.
+func clip(text string, limit int) string {
+	if r := []rune(text); len(r) > limit {
+		return string(r[:limit]) + "..."
+	}
+	return text
 }
 
 func (l *outputLog) close() error {

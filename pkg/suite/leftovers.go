@@ -133,11 +133,7 @@ func describe(left []leftover) string {
 			names = append(names, fmt.Sprintf("and %d more", len(left)-most))
 			break
 		}
-		line := strings.Join(strings.Fields(progress.Clean(l.line)), " ")
-		if r := []rune(line); len(r) > width {
-			line = string(r[:width]) + "..."
-		}
-		names = append(names, l.pid+" ("+line+")")
+		names = append(names, l.pid+" ("+clip(progress.OneLine(l.line), width)+")")
 	}
 	return strings.Join(names, ", ")
 }
