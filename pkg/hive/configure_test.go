@@ -314,6 +314,7 @@ func TestFailuresOfSteps(t *testing.T) {
 		{"a gateway that ends", failing("service awsgw"), StepStart, "ci-1", "boom"},
 		{"a service that ends", failing("service predastore"), StepHealth, "ci-1", "its predastore is dead: its process is gone"},
 		{"never running", map[string]any{"never_running": true}, StepHealth, "ci-1", `the daemon says "starting"`},
+		{"another program", map[string]any{"health_status": 404}, StepHealth, "ci-1", "/health answers 404: another program holds the port"},
 		{"wrong name", map[string]any{"wrong_name": "other"}, StepHealth, "ci-1", `calls itself "other"`},
 		{"gateway", map[string]any{"gateway_status": 500}, StepHealth, "ci-1", "with 500 InternalError instead of 403"},
 	} {

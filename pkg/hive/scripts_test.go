@@ -634,7 +634,7 @@ func TestAProcessThatBecomesAnotherProgramRuns(t *testing.T) {
 start_service awsgw TIMES_LEFT=300
 read -r pid <"$log_dir/awsgw.pid"
 for ((i = 0; i < 300; i++)); do
-  running awsgw >/dev/null || [ -z "$(started "$pid")" ] || fail "it was taken for ended (look $i)"
+  running awsgw >/dev/null || { look_up "$pid"; [ -z "$since" ]; } || fail "it was taken for ended (look $i)"
 done
 kill "$pid"`
 	l.options.ScriptsDir = t.TempDir()

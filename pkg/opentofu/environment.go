@@ -21,7 +21,7 @@ func passedOn() []string {
 	return []string{
 		"PATH", "TMPDIR", "LANG", "LC_ALL", "TZ",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-		"SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "GOGC", "GOMEMLIMIT",
 	}
 }
 
