@@ -33,9 +33,7 @@ func (a *app) doctorCommand() *cobra.Command {
   hive-test doctor --print-role > role.sh`,
 		Args: nameOrNone,
 	}
-	load := a.settings(
-		cmd, append(upKeys(), "proxmox.ssh_username", "proxmox.ssh_private_key_path", "proxmox.call_timeout")...,
-	)
+	load := a.settings(cmd)
 	role := cmd.Flags().Bool(
 		"print-role", false,
 		"print the commands that make a role, a user and a token for hive-test on Proxmox VE 8 and 9, "+
@@ -47,6 +45,9 @@ func (a *app) doctorCommand() *cobra.Command {
 			return err
 		}
 		if *role {
+			if err := noDocument(settings, "--print-role prints commands"); err != nil {
+				return err
+			}
 			return printRole(a.Stdout, settings)
 		}
 		name := ""

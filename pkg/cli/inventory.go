@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/remote"
 
@@ -22,10 +24,14 @@ func (a *app) inventoryCommand() *cobra.Command {
   hive-test inventory dev1 --format ansible > hosts.ini`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, "ssh.proxy_jump")
-	format := cmd.Flags().String("format", "json", "json, ansible, ssh_config, or hosts (for up --hosts-file)")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+	load := a.settings(cmd)
+	format := cmd.Flags().String("format", "json", "`form`: "+strings.Join(inventoryForms(), ", ")+" (for up --hosts-file)")
+	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
+		if err != nil {
+			return err
+		}
+		form, err := inventoryForm(cmd.Flags().Changed("format"), *format, settings)
 		if err != nil {
 			return err
 		}
@@ -34,17 +40,36 @@ func (a *app) inventoryCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.inventory(located, *format)
+			return a.inventory(located, form)
 		})
 	})
 	return cmd
 }
+
+// inventoryForm is the form that --format names or, where that is not given, -o does.
+func inventoryForm(given bool, format string, settings config.Settings) (string, error) {
+	asked := settings.Explicit("output")
+	switch document := settings.Output == "json" || settings.Output == "yaml"; {
+	case given && asked:
+		return "", usage(errors.New("--format and -o both say what to print: use one of them"))
+	case given:
+	case document:
+		return settings.Output, nil
+	case asked:
+		return "", usage(fmt.Errorf("-o %s is not possible here: use json, yaml or --format", settings.Output))
+	}
+	return format, nil
+}
+
+func inventoryForms() []string { return []string{"json", "yaml", "ansible", "ssh_config", "hosts"} }
 
 func (a *app) inventory(located engine.Located, format string) error {
 	inv := located.Inventory
 	switch format {
 	case "json":
 		return printJSON(a.Stdout, inv)
+	case "yaml":
+		return printYAML(a.Stdout, inv)
 	case "ansible":
 		_, err := fmt.Fprint(a.Stdout, ansible(inv, located.SSHConfig))
 		return err
@@ -59,7 +84,7 @@ func (a *app) inventory(located engine.Located, format string) error {
 		_, err = a.Stdout.Write(raw)
 		return err
 	}
-	return usage(fmt.Errorf("--format %s is not possible: use json, ansible, ssh_config or hosts", format))
+	return usage(fmt.Errorf("--format %s is not possible: use %s", format, strings.Join(inventoryForms(), ", ")))
 }
 
 // ansible renders an INI inventory with one group, named after the cluster, and its leader in another. How nodes are

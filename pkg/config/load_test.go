@@ -33,7 +33,7 @@ func env(pairs ...string) func(string) string {
 func flags(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	AddFlags(fs)
+	AllFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -461,7 +461,7 @@ func TestParseDuration(t *testing.T) {
 
 func TestDurationFlagsTakeDays(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	AddFlags(flags, "ttl", "timeouts.up")
+	VerbFlags(flags, "up")
 	older := DurationFlag(flags, "older-than", "age")
 	if err := flags.Parse([]string{"--ttl", "2d", "--older-than=1d1h"}); err != nil {
 		t.Fatal(err)
