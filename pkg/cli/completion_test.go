@@ -239,7 +239,9 @@ func TestCompletionOfWhatIsDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, words := range [][]string{
-		{"ssh", "ci-1", ""}, {"exec", "ci-1", "--nodes", ""}, {"up", "--clusters-dir", "file.txt", ""},
+		{"ssh", "ci-1", ""},
+		{"exec", "ci-1", "--nodes", ""},
+		{"up", "--clusters-dir", "file.txt", ""},
 		{"up", "--config", "nowhere.yaml", "--clusters-dir", "nowhere", ""},
 	} {
 		if got, directive := completed(t, dir, nil, words...); len(got) > 0 || directive != only {
