@@ -11,6 +11,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/engine"
+	"hive-test/pkg/progress"
 )
 
 const doctorLong = `doctor checks, all at once, and in seconds where nothing is slow, everything that is known to make up fail, and changes nothing: OpenTofu and its
@@ -123,7 +124,7 @@ func (d doctorJSON) print(w io.Writer) error {
 		)
 	}
 	if failed > 0 {
-		verdict = fmt.Sprintf("%d of %d checks failed", failed, len(d.Checks))
+		verdict = fmt.Sprintf("%d of %s failed", failed, progress.Count(len(d.Checks), "check"))
 	}
 	_, err := fmt.Fprintln(w, verdict)
 	return err

@@ -202,7 +202,9 @@ func (f *failure) what() string {
 		if text != "" {
 			text = ": " + text
 		}
-		return fmt.Sprintf("%d of %d cases failed, first %s: %s%s", len(f.cases), f.ran, first.Suite, first.Name, text)
+		return fmt.Sprintf(
+			"%d of %s failed, first %s: %s%s", len(f.cases), progress.Count(f.ran, "case"), first.Suite, first.Name, text,
+		)
 	}
 	context, r := f.context(), f.reason()
 	if f.ofNodes() {
