@@ -116,18 +116,7 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 				return
 			}
 			asked++
-			answers, directive := completed(t, dir, environ, append(path(cmd), "ci-1", "--"+f.Name, "")...)
-			want := only
-			switch {
-			case len(answers) > 0:
-			case stated.files:
-				want = orFiles
-			case stated.dirs:
-				want = orDirs
-			}
-			if directive != want || (len(answers) > 0) != (stated.find != nil) {
-				t.Errorf("%s --%s completes to %q with %s, want %s", cmd.CommandPath(), f.Name, answers, directive, want)
-			}
+			checkCompletion(t, dir, environ, stated, append(path(cmd), "ci-1", "--"+f.Name, "")...)
 		}
 		cmd.InitDefaultHelpFlag()
 		cmd.NonInheritedFlags().VisitAll(check)
@@ -138,8 +127,28 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 	}
 }
 
-// Of every verb it is stated what its arguments are completed to.
+// checkCompletion checks that the last of the words, which is empty, is completed as it is stated.
+func checkCompletion(t *testing.T, dir string, environ []string, stated completion, words ...string) {
+	t.Helper()
+	answers, directive := completed(t, dir, environ, words...)
+	want := only
+	switch {
+	case len(answers) > 0 && stated.open:
+		want = noSpace
+	case len(answers) > 0:
+	case stated.files:
+		want = orFiles
+	case stated.dirs:
+		want = orDirs
+	}
+	if directive != want || (len(answers) > 0) != (stated.find != nil) {
+		t.Errorf("%q completes to %q with %s, want %s", words, answers, directive, want)
+	}
+}
+
+// Of every verb it is stated what its arguments are completed to, and the program completes them so.
 func TestEveryArgumentIsCompleted(t *testing.T) {
+	dir := clustersHere(t)
 	for _, cmd := range tree((&app{}).root()) {
 		if cmd.HasSubCommands() || cmd.Name() == "help" || strings.HasPrefix(cmd.CommandPath(), "hive-test completion ") {
 			continue // commands, which cobra completes
@@ -160,6 +169,8 @@ func TestEveryArgumentIsCompleted(t *testing.T) {
 			if (c.files || c.dirs || c.find != nil) == (c.none != "") {
 				t.Errorf("%s: argument %d says neither words nor why there are none", cmd.CommandPath(), i+1)
 			}
+			words := append(path(cmd), []string{"ci-1", "1"}[:i]...)
+			checkCompletion(t, dir, nil, c, append(words, "")...)
 		}
 	}
 }

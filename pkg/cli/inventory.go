@@ -25,7 +25,9 @@ func (a *app) inventoryCommand() *cobra.Command {
 		Args: named(1),
 	}
 	load := a.settings(cmd)
-	format := cmd.Flags().String("format", "json", "`form`: "+strings.Join(inventoryForms(), ", ")+" (for up --hosts-file)")
+	format := cmd.Flags().String(
+		"format", "json", "`form`: "+strings.Join(inventoryForms(), ", ")+" (for up --hosts-file)",
+	)
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
