@@ -13,6 +13,8 @@ func upKeys() []string {
 	return []string{
 		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "os_image", "template", "cloud_init",
 		"network.addresses", "network.data_addresses", "network.gateway", "management_bridge", "data_bridge",
+		"management_vlan", "data_vlan", "management_model", "data_model", "cpu_type", "clone", "placement",
+		"avoid_hypervisors",
 		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "ssh.proxy_jump", "hosts_file", "sim", "sim_hosts",
 		"provider", "provider_mirror", "keep", "ttl",
 		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range",
