@@ -194,11 +194,7 @@ func (e nodeErrors) Error() string {
 // one never cancels another.
 func each(ctx context.Context, hosts []Host, work func(context.Context, Host) error) error {
 	errs := make([]error, len(hosts))
-	var all sync.WaitGroup
-	for i, host := range hosts {
-		all.Go(func() { errs[i] = work(ctx, host) })
-	}
-	all.Wait()
+	atOnce(hosts, func(i int, host Host) { errs[i] = work(ctx, host) })
 	var failures nodeErrors
 	for i, err := range errs {
 		if err != nil {
@@ -209,6 +205,15 @@ func each(ctx context.Context, hosts []Host, work func(context.Context, Host) er
 		return nil
 	}
 	return failures
+}
+
+// atOnce calls work for all hosts at once and waits.
+func atOnce(hosts []Host, work func(i int, host Host)) {
+	var all sync.WaitGroup
+	for i, host := range hosts {
+		all.Go(func() { work(i, host) })
+	}
+	all.Wait()
 }
 
 // outputOf is what a failed script wrote, without secrets.
@@ -311,22 +316,21 @@ func (c *Cluster) logs(ctx context.Context, host Host, names ...string) string {
 
 const logTimeout = 15 * time.Second
 
-// withLogs adds to the failures of err the logs that choose names for a node, each from its node.
-func (c *Cluster) withLogs(ctx context.Context, err error, choose func(Host) []string) error {
+// addLogs adds to the failures of err the logs that choose names for a node, each from its node.
+func (c *Cluster) addLogs(ctx context.Context, err error, choose func(Host) []string) {
 	failures, ok := errors.AsType[nodeErrors](err)
 	if !ok || ctx.Err() != nil { // whoever interrupts does not wait for logs
-		return err
+		return
 	}
 	c.LearnSecrets(ctx) // logs may show them
-	var all sync.WaitGroup
+	at := map[string]*NodeFailure{}
 	for i := range failures {
-		all.Go(func() {
-			host := c.hosts[slices.IndexFunc(c.hosts, func(h Host) bool { return h.Name() == failures[i].Node })]
-			if log := c.logs(ctx, host, choose(host)...); log != "" {
-				failures[i].Log = log
-			}
-		})
+		at[failures[i].Node] = &failures[i]
 	}
-	all.Wait()
-	return failures
+	failed := filter(c.hosts, func(h Host) bool { return at[h.Name()] != nil })
+	atOnce(failed, func(_ int, host Host) {
+		if log := c.logs(ctx, host, choose(host)...); log != "" {
+			at[host.Name()].Log = log
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -197,13 +198,12 @@ func checkFlavor(w workdir, b Binary) error {
 	if err != nil || b.Flavor != Terraform {
 		return err
 	}
-	for _, resource := range resources {
-		if strings.Contains(resource.Provider, registryHost(OpenTofu)) {
-			return fmt.Errorf("this cluster was made with OpenTofu and Terraform (%s) cannot continue it: "+
-				"name an OpenTofu with --tofu-bin", b.Path)
-		}
+	ofOpenTofu := func(r Resource) bool { return strings.Contains(r.Provider, registryHost(OpenTofu)) }
+	if !slices.ContainsFunc(resources, ofOpenTofu) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("this cluster was made with OpenTofu and Terraform (%s) cannot continue it: "+
+		"name an OpenTofu with --tofu-bin", b.Path)
 }
 
 // step runs one child and turns its failure into the error that the caller makes of a *Failure, or an interruption into

@@ -3,6 +3,7 @@
 package progress
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -96,16 +97,8 @@ func With(next Sink, base Event) Sink {
 }
 
 func fill(e, base Event) Event {
-	set := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	set(&e.Cluster, base.Cluster)
-	set(&e.Verb, base.Verb)
-	set(&e.Phase, base.Phase)
-	set(&e.Step, base.Step)
-	set(&e.Node, base.Node)
+	e.Cluster, e.Verb, e.Phase = cmp.Or(e.Cluster, base.Cluster), cmp.Or(e.Verb, base.Verb), cmp.Or(e.Phase, base.Phase)
+	e.Step, e.Node = cmp.Or(e.Step, base.Step), cmp.Or(e.Node, base.Node)
 	if e.Time.IsZero() {
 		e.Time = time.Now().UTC()
 	}

@@ -210,21 +210,20 @@ const maxWhat = 300
 
 // explanation is the paragraph that ends a run that did not pass. It stands for the error of the run itself.
 func (l *lines) explanation(x *Explanation) string {
-	var b strings.Builder
-	b.WriteString(l.paint(red, "why:") + " " + fit(x.Headline(), maxWhat) + "\n")
+	text := l.paint(red, "why:") + " " + fit(x.Headline(), maxWhat) + "\n"
 	for _, line := range x.Lines {
-		b.WriteString("  " + l.paint(dim, "|") + " " + line + "\n")
+		text += "  " + l.paint(dim, "|") + " " + line + "\n"
 	}
 	if x.From != "" && len(x.Lines) > 0 {
-		b.WriteString("  " + l.paint(dim, "(from "+x.From+")") + "\n")
+		text += "  " + l.paint(dim, "(from "+x.From+")") + "\n"
 	}
 	if x.Cause != "" {
-		b.WriteString(l.paint(yellow, "likely cause:") + " " + x.Cause + "\n")
+		text += l.paint(yellow, "likely cause:") + " " + x.Cause + "\n"
 	}
 	if x.Next != "" {
-		b.WriteString(l.paint(yellow, "next:") + " " + x.Next + "\n")
+		text += l.paint(yellow, "next:") + " " + x.Next + "\n"
 	}
-	return b.String()
+	return text
 }
 
 // ExplanationText is the same paragraph as plain text, for who asks for it later.

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"sync"
@@ -128,9 +129,8 @@ func (p *plain) print(e Event, text string) {
 		return
 	}
 	p.flush()
-	if _, err := io.WriteString(p.w, text); err != nil && p.err == nil {
-		p.err = err
-	}
+	_, err := io.WriteString(p.w, text)
+	p.err = cmp.Or(p.err, err)
 }
 
 func (p *plain) wait(e Event) {

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -81,9 +82,7 @@ func (t *terminal) end() {
 	}
 	t.bar.Abort(true)
 	t.bars.Wait()
-	if t.err == nil {
-		t.err = t.bars.Error
-	}
+	t.err = cmp.Or(t.err, t.bars.Error)
 	t.bars = nil
 }
 
@@ -98,9 +97,8 @@ func (t *terminal) line(e Event) {
 		}
 		t.end() // mpb has ended, because the terminal is gone
 	}
-	if _, err := io.WriteString(t.w, text); err != nil && t.err == nil {
-		t.err = err
-	}
+	_, err := io.WriteString(t.w, text)
+	t.err = cmp.Or(t.err, err)
 }
 
 func (t *terminal) Close() error {

@@ -109,6 +109,20 @@ func stringLength(s string) int {
 // OneLine is Clean on one line: line ends and tabs become blanks.
 func OneLine(s string) string { return strings.Join(strings.Fields(Clean(s)), " ") }
 
+// FirstLine is the first line of text that is not blank, as OneLine has it.
+func FirstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return OneLine(line)
+}
+
+// Clip bounds text to so many characters, and marks where it was cut.
+func Clip(text string, limit int) string {
+	if r := []rune(text); len(r) > limit {
+		return string(r[:limit]) + "..."
+	}
+	return text
+}
+
 // indent puts prefix before every line of s after Clean, trailing blank lines dropped, and ends it with a line end.
 // Of more than max lines, the last ones are left out and counted (max 0: all stay).
 func indent(s, prefix string, max int) string {

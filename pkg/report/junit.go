@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"slices"
 	"strconv"
@@ -150,22 +151,17 @@ func caseOf(r Report, c Case) junitCase {
 }
 
 func (c *junitCase) judge(status progress.Status, code, text, reason string) {
-	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	problem := &junitProblem{Message: progress.OneLine(first), Type: code, Text: progress.Clean(text)}
+	problem := &junitProblem{Message: progress.FirstLine(text), Type: code, Text: progress.Clean(text)}
 	switch status {
 	case progress.Passed:
 	case progress.Skipped:
 		line := progress.OneLine(reason)
 		c.Skipped = &line
 	case progress.Interrupted:
-		if first == "" {
-			problem.Message = "interrupted"
-		}
+		problem.Message = cmp.Or(problem.Message, "interrupted")
 		c.Error = problem
 	default:
-		if first == "" {
-			problem.Message = "failed"
-		}
+		problem.Message = cmp.Or(problem.Message, "failed")
 		c.Failure = problem
 	}
 }
@@ -185,10 +181,7 @@ func (s *junitSuite) add(c junitCase, seconds float64) {
 }
 
 func suiteName(c Case) string {
-	if name := progress.OneLine(c.Suite); name != "" {
-		return name
-	}
-	return "tests"
+	return cmp.Or(progress.OneLine(c.Suite), "tests")
 }
 
 func className(r Report, suite string) string {

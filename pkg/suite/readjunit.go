@@ -362,5 +362,5 @@ func (p junitProblem) text() string {
 	if detail := strings.TrimSpace(p.Text); detail != "" && detail != text {
 		text = strings.TrimSpace(text + "\n" + detail)
 	}
-	return cmp.Or(clip(text, limit), "failed")
+	return cmp.Or(progress.Clip(text, limit), "failed")
 }
