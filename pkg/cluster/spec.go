@@ -66,9 +66,9 @@ type Spec struct {
 	Clone           string `json:"clone,omitempty"`     // CloneLinked, or empty: CloneFull
 	Placement       string `json:"placement,omitempty"` // PlacePack, PlaceMemory, or empty: PlaceSpread
 
-	Template         int      `json:"template,omitempty"`   // id of the template to clone; 0: OSImage is used
-	CloudInit        string   `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone
-	Network          Network  `json:"network,omitzero"`
+	Template  int     `json:"template,omitempty"`   // id of the template to clone; 0: OSImage is used
+	CloudInit string  `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone
+	Network   Network `json:"network,omitzero"`
 }
 
 // Snippets tells whether nodes get cloud-init vendor data.
