@@ -21,16 +21,18 @@ import (
 	"hive-test/pkg/progress"
 )
 
-const initLong = `init writes a commented hive-test.yaml. It asks Proxmox VE which hypervisors, storages, bridges, images, templates and
-pools there are. On a terminal it offers them; elsewhere flags say which, and what no flag says is chosen where there is
-only one sensible choice: hive-test's default if it is there, or the only one. What is left is an error that lists the choices.
+const initLong = `init writes a commented hive-test.yaml. It asks Proxmox VE which hypervisors, storages, bridges, images,
+templates and pools there are. On a terminal it offers them; elsewhere flags say which, and what no flag says is chosen
+where there is only one sensible choice: hive-test's default if it is there, or the only one. What is left is an error
+that lists the choices.
 
 Flags that are settings are written to the file as they are given. The API token is read from PROXMOX_VE_API_TOKEN or
---proxmox-token-file, and never stands in the file: --save-token writes it to a file of its own beside it, which only you can read.
-With a certificate that this machine does not know, the terminal shows its fingerprint and asks; else give --proxmox-ca-file or
---proxmox-fingerprint.
+--proxmox-token-file, and never stands in the file: --save-token writes it to a file of its own beside it, which only
+you can read. With a certificate that this machine does not know, the terminal shows its fingerprint and asks; else
+give --proxmox-ca-file or --proxmox-fingerprint.
 
-A file that exists is not overwritten without --force. --print, -o yaml and -o json show what would be written and write nothing.`
+A file that exists is not overwritten without --force. --print, -o yaml and -o json show what would be written and
+write nothing.`
 
 // initKeys are the settings that init takes by flag.
 func initKeys() []string {
@@ -52,7 +54,7 @@ func (a *app) initCommand() *cobra.Command {
 		Short: "write a hive-test.yaml, with what your Proxmox VE offers",
 		Long:  initLong,
 		Example: `  hive-test init                                    # on a terminal: asks
-  hive-test init --proxmox-endpoint https://pve1:8006 --proxmox-ca-file pve-root-ca.pem --datastore local-lvm
+  hive-test init --proxmox-endpoint https://pve1:8006 --proxmox-ca-file ca.pem --datastore local-lvm
   hive-test init --hypervisors pve1,pve2 --template 9000
   hive-test init --from-env                         # of ./.env
   hive-test init --sim                              # the simulator, for every verb here`,
@@ -71,7 +73,9 @@ func (a *app) initCommand() *cobra.Command {
 	flags.BoolVar(&r.SaveToken, "save-token", false, "write the API token to a file beside the config file, mode 0600")
 	flags.BoolVar(&r.Force, "force", false, "overwrite files that exist")
 	flags.BoolVar(&r.Print, "print", false, "print the file to stdout, and write nothing")
-	fromEnv := flags.String("from-env", "", "take settings from this file of NAME=value lines, as upstream's (default .env)")
+	fromEnv := flags.String(
+		"from-env", "", "take settings from this file of NAME=value lines, such as upstream's (default .env)",
+	)
 	flags.Lookup("from-env").NoOptDefVal = ".env"
 	cmd.Args = fromEnvArgument
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
@@ -155,7 +159,12 @@ func (a *app) initialized(r engine.InitRequest, outcome engine.InitOutcome) erro
 
 // ask asks a person on the terminal until the answer fits.
 func (a *app) ask(ctx context.Context, q engine.Question) (string, error) {
-	fmt.Fprintln(a.Stderr, a.shown(a.Stderr, questionText(q)))
+	for i, c := range q.Choices {
+		if i == 0 {
+			fmt.Fprintln(a.Stderr, q.Text+":")
+		}
+		fmt.Fprintln(a.Stderr, strings.TrimRight(fmt.Sprintf("  %d  %s  %s", i+1, c.Value, oneLine(c.Note)), " "))
+	}
 	for {
 		fmt.Fprint(a.Stderr, prompt(q))
 		typed, err := a.typed(ctx, q.Secret)
@@ -170,26 +179,23 @@ func (a *app) ask(ctx context.Context, q engine.Question) (string, error) {
 	}
 }
 
-// questionText is the question with its choices, numbered.
-func questionText(q engine.Question) string {
-	lines := []string{q.Text + map[bool]string{true: "?", false: ":"}[q.YesNo]}
-	for i, c := range q.Choices {
-		lines = append(lines, strings.TrimRight(fmt.Sprintf("  %d  %s  %s", i+1, c.Value, oneLine(c.Note)), " "))
-	}
-	return strings.Join(lines, "\n")
-}
-
-// prompt says what may be typed, and what nothing stands for.
+// prompt says what may be typed, and, in brackets, what nothing stands for.
 func prompt(q engine.Question) string {
+	text, usual := q.Text, ""
 	switch {
 	case q.YesNo && q.Usual == "yes":
-		return "[Y/n] "
+		return text + "? [Y/n] "
 	case q.YesNo:
-		return "[y/N] "
-	case q.Usual != "":
-		return "[" + q.Usual + "] "
+		return text + "? [y/N] "
+	case q.Several:
+		text = "Numbers or names, with commas"
+	case len(q.Choices) > 0:
+		text = "Number or name"
 	}
-	return "> "
+	if q.Usual != "" {
+		usual = " [" + q.Usual + "]"
+	}
+	return text + usual + ": "
 }
 
 // understood is an answer by what was typed: nothing stands for the usual one, and a number for a choice.
@@ -246,7 +252,7 @@ func (a *app) typed(ctx context.Context, secret bool) (string, error) {
 	case l := <-read:
 		if errors.Is(l.err, io.EOF) && l.text == "" {
 			return "", engine.Error{Code: engine.ExitConfig, Err: progress.WithHint(
-				errors.New("the terminal was closed before all was answered"), "flags answer, too: hive-test init --help",
+				errors.New("the terminal was closed before all was answered"), "flags answer, too: `hive-test help init`",
 			)}
 		}
 		if errors.Is(l.err, io.EOF) {

@@ -22,8 +22,8 @@ type Entry struct {
 	Note  string // beside what the setting means, such as what else it could be
 }
 
-// Entries returns the settings that were set by the sources that from accepts (see Source), as entries of a config file.
-// What belongs into no file is left out: secrets, and how one run is told of.
+// Entries returns the settings that were set by the sources that from accepts (see Source), as entries of a config
+// file. What belongs into no file is left out: secrets, and how one run is told of.
 func (s Settings) Entries(from func(source string) bool) []Entry {
 	var entries []Entry
 	for _, row := range Table() {

@@ -145,7 +145,7 @@ func (i *initialization) askToSave(ctx context.Context, found target.Found) erro
 	return i.checkFiles()
 }
 
-const initHeader = "Settings of hive-test, written by `hive-test init`. `hive-test help settings` lists all there are;\n" +
+const initHeader = "Settings of hive-test, written by `hive-test init`. `hive-test help settings` lists them all;\n" +
 	"flags and the environment win over this file."
 
 // write renders the file, proves that it can be loaded, and puts it in its place.

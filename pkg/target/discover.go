@@ -420,34 +420,35 @@ func others(q Question, chosen string) string {
 }
 
 func (s *search) findBridges() error {
-	management, err := s.findBridge("management_bridge", "--management-bridge", "Bridge of the first NIC", s.Settings.ManagementBridge)
+	err := s.findBridge(
+		"management_bridge", "--management-bridge", "Bridge of the first NIC", s.Settings.ManagementBridge,
+	)
 	if err != nil {
 		return err
 	}
-	_, err = s.findBridge("data_bridge", "--data-bridge", "Bridge of the second NIC", s.Settings.DataBridge, management)
-	return err
+	return s.findBridge("data_bridge", "--data-bridge", "Bridge of the second NIC", s.Settings.DataBridge)
 }
 
-// findBridge chooses a bridge that all hypervisors have: one of the usual ones, the first that is there.
-func (s *search) findBridge(key, flag, text string, usual ...string) (string, error) {
+// findBridge chooses a bridge that all hypervisors have.
+func (s *search) findBridge(key, flag, text, setting string) error {
 	q := Question{Text: text, Flag: flag}
 	for _, bridge := range s.everywhere(func(o offer) []string { return o.bridges }) {
 		q.Choices = append(q.Choices, Choice{Value: bridge})
 	}
 	given := ""
 	if s.Settings.Given(key) {
-		given = usual[0]
+		given = setting
 	} else if len(q.Choices) == 0 {
 		s.problems = append(s.problems, fmt.Errorf(
 			"%s: %s have no bridge in common that the token may use (SDN.Use)", flag, s.names(),
 		))
-		return "", nil
+		return nil
 	}
-	chosen, err := s.answer(q.settle(usual[0]), given)
+	chosen, err := s.answer(q.settle(setting), given)
 	if chosen != "" {
 		s.say(key, chosen, others(q, chosen))
 	}
-	return chosen, err
+	return err
 }
 
 // findStorages chooses where disks and snippets go.
@@ -488,7 +489,9 @@ func (s *search) findStorage(kind, text, flag, given, usual string) (string, err
 	if len(q.Choices) > 0 {
 		return s.answer(q.settle(usual), given)
 	}
-	problem := fmt.Errorf("%s: no storage holds %s on every one of %s: pvesm set STORAGE --content …,%s", flag, kind, s.names(), kind)
+	problem := fmt.Errorf(
+		"%s: no storage holds %s on every one of %s: pvesm set STORAGE --content …,%s", flag, kind, s.names(), kind,
+	)
 	if kind == "snippets" {
 		problem = fmt.Errorf("%w; or --cloud-init none, with which there are no snippets", problem)
 	}
