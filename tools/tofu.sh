@@ -38,11 +38,26 @@ build() {
 	say "built in $((SECONDS - began)) s: $dir/tofu"
 }
 
+# link lets tests find it, whose cache directories are their own. A program that was put there stays.
+link() {
+	[ -e bin/tofu ] && [ ! -L bin/tofu ] || { mkdir -p bin && ln -sfn "$1" bin/tofu; }
+}
+
+# found prints where the OpenTofu is that hive-test uses.
+found() { sed -n 's/^OpenTofu .* at //p'; }
+
 if [ "${1:-}" != --build ]; then
-	problem=$(bin/hive-test version --download 2>&1 >/dev/null) && exit
-	say "$(sed -n 's/^error: //p' <<<"$problem"); building OpenTofu from its Go module instead: about 4 minutes, once;" \
-		"install tofu to skip this"
+	told=$(bin/hive-test version -v)
+	if grep -q '^tofu: not found' <<<"$told"; then
+		say "neither tofu nor terraform is here: downloading OpenTofu"
+		told=$(bin/hive-test version --download 2>&1) || failed=$(sed -n 's/^error: //p' <<<"$told")
+	fi
+	if [ -z "${failed:-}" ]; then
+		path=$(found <<<"$told")
+		case $path in "$cache"/*) link "$path" ;; esac
+		exit
+	fi
+	say "$failed; building OpenTofu from its Go module instead: about 4 minutes, once; install tofu to skip this"
 fi
 [ -x "$dir/tofu" ] || build
-mkdir -p bin
-ln -sfn "$dir/tofu" bin/tofu # for tests, which have cache directories of their own
+link "$dir/tofu"

@@ -195,26 +195,32 @@ func (s *search) findToken() error {
 			"`hive-test doctor --print-role` prints how to make a token",
 		)
 	}
-	text, err := s.Ask(s.ctx, Question{
-		Text: "API token, user@realm!name=secret (it is not shown), or the path of a file that holds it",
-		Flag: "--proxmox-token-file", Secret: true,
-	})
-	if err != nil {
-		return err
+	return s.askToken()
+}
+
+// askToken asks until something of the form of a token is given, or a file that can be read.
+func (s *search) askToken() error {
+	for {
+		text, err := s.Ask(s.ctx, Question{
+			Text: "API token user@realm!name=secret (not shown), or a file that holds it",
+			Flag: "--proxmox-token-file", Secret: true,
+		})
+		if err != nil {
+			return err
+		}
+		s.Learn(TokenSecrets(text)...)
+		if strings.Contains(text, "=") {
+			s.token, s.asked = text, true
+			return nil
+		}
+		if raw, err := os.ReadFile(text); err == nil {
+			s.token = strings.TrimSpace(string(raw))
+			s.Learn(TokenSecrets(s.token)...)
+			s.say("proxmox.token_file", config.Absolute(text), "")
+			return nil
+		}
+		progress.Warn(s.Sink, "this is neither a token, user@realm!name=secret, nor a file that can be read", "")
 	}
-	s.Learn(TokenSecrets(text)...)
-	if strings.Contains(text, "=") {
-		s.token, s.asked = text, true
-		return nil
-	}
-	raw, err := os.ReadFile(text)
-	if err != nil {
-		return errors.New("what was given is neither a token, user@realm!name=secret, nor a file that can be read")
-	}
-	s.token = strings.TrimSpace(string(raw))
-	s.Learn(TokenSecrets(s.token)...)
-	s.say("proxmox.token_file", config.Absolute(text), "")
-	return nil
 }
 
 // connect logs in.
