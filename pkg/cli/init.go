@@ -102,10 +102,7 @@ func (a *app) init(ctx context.Context, cmd *cobra.Command, r engine.InitRequest
 		if err != nil {
 			return err
 		}
-		if len(unknown) > 0 {
-			fmt.Fprintf(a.Stderr, "%s: no settings of hive-test: %s\n", fromEnv, strings.Join(unknown, ", "))
-		}
-		r.FromEnv = values
+		r.FromEnv, r.Unknown = values, unknown
 		getenv = func(name string) string { return cmp.Or(values[name], a.Getenv(name)) }
 	}
 	// what is in a file already is not asked: the new one is to be complete
@@ -127,34 +124,24 @@ func (a *app) init(ctx context.Context, cmd *cobra.Command, r engine.InitRequest
 		if err != nil {
 			return err
 		}
-		return a.initialized(r, outcome)
+		return a.printInit(r, outcome)
 	})
 }
 
-// initialized prints the file, or what comes next.
-func (a *app) initialized(r engine.InitRequest, outcome engine.InitOutcome) error {
-	if r.Print && r.Settings.Output == "json" {
+// printInit prints a file that was not written.
+func (a *app) printInit(r engine.InitRequest, outcome engine.InitOutcome) error {
+	if !r.Print {
+		return nil
+	}
+	if r.Settings.Output == "json" {
 		var document any
 		if err := yaml.Unmarshal(outcome.Text, &document); err != nil {
 			return err
 		}
 		return printJSON(a.Stdout, document)
 	}
-	if r.Print {
-		_, err := a.Stdout.Write(outcome.Text)
-		return err
-	}
-	if outcome.TokenFile != "" {
-		fmt.Fprintln(a.Stderr, "wrote "+outcome.TokenFile+", which holds the API token: keep it out of version control")
-	}
-	fmt.Fprintln(a.Stderr, "wrote "+r.File)
-	fmt.Fprintln(a.Stderr, "next:")
-	if outcome.NeedsToken {
-		fmt.Fprintln(a.Stderr, "  export PROXMOX_VE_API_TOKEN='user@realm!name=secret'   # it is not in the file")
-	}
-	fmt.Fprintln(a.Stderr, "  "+a.inPlace("hive-test doctor")+"   # checks it all")
-	fmt.Fprintln(a.Stderr, "  "+a.inPlace("hive-test up dev1"))
-	return nil
+	_, err := a.Stdout.Write(outcome.Text)
+	return err
 }
 
 // ask asks a person on the terminal until the answer fits.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -29,8 +30,10 @@ type InitRequest struct {
 	File     string // to be written
 	Force    bool   // overwrite it
 	Print    bool   // write nothing
-	// FromEnv are the variables of a file of such, of which the settings were made; nil: there is none.
+	// FromEnv are the variables of a file of such, of which the settings were made; nil: there is none. Unknown are those
+	// of them that no setting is read from.
 	FromEnv map[string]string
+	Unknown []string
 	// SaveToken writes the API token into a file of its own beside File.
 	SaveToken bool
 	// Hypervisors, Datastore and SnippetStore are as in target.Discovery.
@@ -43,10 +46,8 @@ type InitRequest struct {
 // InitOutcome is a config file.
 type InitOutcome struct {
 	Text []byte
-	// TokenFile is where the token was written, if it was. NeedsToken says that whoever uses the file has to set
-	// PROXMOX_VE_API_TOKEN.
-	TokenFile  string
-	NeedsToken bool
+	// TokenFile is where the token was written, if it was.
+	TokenFile string
 }
 
 // Init makes a config file of what is given and of what the Proxmox VE has that it names, and writes it, for this user
@@ -55,6 +56,9 @@ func (e *Engine) Init(ctx context.Context, r InitRequest) (InitOutcome, error) {
 	i := initialization{Engine: e, InitRequest: r}
 	if err := i.checkFiles(); err != nil {
 		return InitOutcome{}, err
+	}
+	if len(r.Unknown) > 0 {
+		progress.Infof(e.Events, "no settings of hive-test: %s", strings.Join(r.Unknown, ", "))
 	}
 	found, err := i.entries(ctx)
 	if err != nil {
@@ -162,29 +166,39 @@ func (i initialization) write(found target.Found) (InitOutcome, error) {
 		}
 		found.Entries = append(found.Entries, entry)
 	}
-	later := []string{"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "ttl"}
+	later := []string{"node_count", "cpu_cores", "memory_mb", "disk_size_gb"}
 	text, err := config.Render(filepath.Dir(i.File), initHeader, found.Entries, later...)
 	if err != nil {
 		return outcome, err
 	}
 	outcome.Text = text
-	hasFile := false
-	for _, entry := range found.Entries {
-		hasFile = hasFile || entry.Key == "proxmox.token_file"
-	}
-	outcome.NeedsToken = !i.Settings.Sim && !hasFile
-	if err := i.validate(text); err != nil {
+	if err := i.validate(text); err != nil || i.Print {
 		return outcome, err
-	}
-	if i.Print {
-		return outcome, nil
 	}
 	if i.SaveToken {
 		if err := i.put(outcome.TokenFile, []byte(found.Token+"\n")); err != nil {
 			return outcome, err
 		}
+		progress.Infof(i.Events, "wrote %s, which holds the API token: keep it out of version control", outcome.TokenFile)
 	}
-	return outcome, i.put(i.File, text)
+	if err := i.put(i.File, text); err != nil {
+		return outcome, err
+	}
+	progress.Infof(i.Events, "wrote %s", i.File)
+	i.adviseNext(found)
+	return outcome, nil
+}
+
+// adviseNext says what to do with the file.
+func (i initialization) adviseNext(found target.Found) {
+	tokenFile := func(e config.Entry) bool { return e.Key == "proxmox.token_file" }
+	if !i.Settings.Sim && !slices.ContainsFunc(found.Entries, tokenFile) {
+		progress.Infof(
+			i.Events, "the API token is not in it: export PROXMOX_VE_API_TOKEN='user@realm!name=secret', or use --save-token",
+		)
+	}
+	progress.Infof(i.Events, "next: %s", i.Advise("hive-test doctor"))
+	progress.Infof(i.Events, "then: %s", i.Advise("hive-test up dev1"))
 }
 
 // validate loads the text as the file that it will be, but for the token, which may not be there yet.

@@ -121,12 +121,19 @@ func (s *search) answer(q Question, given string) (string, error) {
 }
 
 func (s *search) findEndpoint() error {
-	var err error
-	s.access.Endpoint, err = s.answer(Question{
-		Text: "URL of the Proxmox VE API, like https://pve1:8006", Flag: "--proxmox-endpoint",
-	}, s.access.Endpoint)
-	if err != nil || s.access.Endpoint == "" {
-		return errors.Join(err, errors.Join(s.problems...))
+	q := Question{Text: "URL of the Proxmox VE API, like https://pve1:8006", Flag: "--proxmox-endpoint"}
+	switch {
+	case s.access.Endpoint != "":
+	case s.Ask == nil:
+		return progress.WithHint(
+			fmt.Errorf("no Proxmox VE endpoint: give the %s, with %s", q.Text, q.Flag),
+			"--sim writes a file for the simulator, --from-env one of a file of variables",
+		)
+	default:
+		var err error
+		if s.access.Endpoint, err = s.Ask(s.ctx, q); err != nil {
+			return err
+		}
 	}
 	if !strings.Contains(s.access.Endpoint, "://") {
 		if _, _, err := net.SplitHostPort(s.access.Endpoint); err != nil {
@@ -318,7 +325,11 @@ func (s *search) look() error {
 		wait.Go(func() { errs[i] = s.hosts[i].ask(s.ctx, s.client) })
 	}
 	wait.Wait()
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if errors.Is(err, api.ErrUnreachable) {
+		err = progress.WithHint(err, "leave out what does not answer: name the others with --hypervisors")
+	}
+	return err
 }
 
 // ask asks for storages, bridges and the images that are there.

@@ -129,7 +129,7 @@ func (t *Target) CheckDeployer() error {
 func (t *Target) ResolveNew(ctx context.Context) error {
 	missing, err := t.Resolve(ctx)
 	if err == nil {
-		err = incompleteError(missing, "or try it without a Proxmox VE: add --sim")
+		err = incompleteError(missing, "`hive-test init` writes a config file; or try it without a Proxmox VE: add --sim")
 	}
 	if p := t.Settings.Proxmox; err == nil && p.Insecure && !t.Settings.Sim {
 		progress.Warnf(t.Sink, "the certificate of %s is not verified (proxmox.insecure)", p.Endpoint)
