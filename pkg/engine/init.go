@@ -109,6 +109,9 @@ func (i initialization) entries(ctx context.Context) (target.Found, error) {
 		found.Entries = []config.Entry{{Key: "sim", Value: true}}
 	case i.FromEnv != nil && p.Endpoint != "" && len(p.Hypervisors) > 0 && len(i.Hypervisors) == 0:
 		progress.Infof(i.Events, "the variables name endpoint and hypervisors: Proxmox VE was not asked")
+		found.Entries = []config.Entry{
+			{Key: "proxmox.endpoint", Value: p.Endpoint}, {Key: "proxmox.hypervisors", Value: p.Hypervisors},
+		}
 	default:
 		var err error
 		if found, err = i.discover(ctx); err != nil {
