@@ -75,9 +75,15 @@ type initialization struct {
 	InitRequest
 }
 
-// checkFiles refuses what would be overwritten, before anybody is asked.
+// checkFiles refuses what cannot be written and what would be overwritten, before anybody is asked.
 func (i initialization) checkFiles() error {
-	if i.Print || i.Force {
+	if i.Print {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(i.File)); err != nil {
+		return Error{ExitConfig, err}
+	}
+	if i.Force {
 		return nil
 	}
 	files := []string{i.File}
@@ -227,7 +233,10 @@ func (i initialization) validate(text []byte) error {
 		}
 		return ""
 	}})
-	return err
+	if err != nil {
+		return Error{ExitConfig, errors.New(strings.ReplaceAll(err.Error(), file.Name(), i.File))}
+	}
+	return nil
 }
 
 // put writes a file that only this user can read. It overwrites one only by force.

@@ -41,7 +41,7 @@ func (q Question) Check(answer string) error {
 		parts = strings.Split(answer, ",")
 	}
 	for _, part := range parts {
-		if name, _, _ := strings.Cut(part, "="); !q.offers(name) {
+		if name, _, _ := strings.Cut(part, "="); !q.offers(strings.TrimSpace(name)) {
 			return fmt.Errorf("%q is not one of %s", part, q.list())
 		}
 	}

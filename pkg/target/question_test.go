@@ -41,6 +41,7 @@ func TestAnswersFitTheQuestion(t *testing.T) {
 		{one, "c", false},
 		{several, "a,b", true},
 		{several, "b=10.0.0.1:22,a", true},
+		{several, "a, b", true},
 		{several, "a,c", false},
 		{several, "a,", false},
 	} {
