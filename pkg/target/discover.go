@@ -329,6 +329,12 @@ func (s *search) look() error {
 	if errors.Is(err, api.ErrUnreachable) {
 		err = progress.WithHint(err, "leave out what does not answer: name the others with --hypervisors")
 	}
+	if blind := func(o offer) bool { return len(o.storages) == 0 }; err == nil && slices.ContainsFunc(s.hosts, blind) {
+		return progress.WithHint(
+			fmt.Errorf("the API token %s may see no storage of %s", s.client.TokenID(), s.names()),
+			"`hive-test doctor --print-role` prints the commands that give it its rights",
+		)
+	}
 	return err
 }
 
