@@ -22,6 +22,7 @@ build: $(PROGRAMS) ## build bin/hive-test and the simulator, bin/hive-sim and bi
 
 # One call builds all: what they share is compiled once, and they are linked at the same time.
 $(PROGRAMS) &: $(SOURCES)
+	@test -e bin/hive-test || echo "building hive-test and its simulator: a minute or two the first time"
 	$(BUILD) -o bin/ ./cmd/...
 
 TARGETS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
