@@ -2,6 +2,9 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
+# Go and hive-test keep what they make below HOME: where it is not set, it is the user's all the same.
+export HOME ?= $(shell unset HOME; echo ~)
+
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X hive-test/pkg/cli.version=$(VERSION)
@@ -17,8 +20,10 @@ help: ## list the targets
 .PHONY: build
 build: $(PROGRAMS) ## build bin/hive-test and the simulator, bin/hive-sim and bin/hive-sim-hive
 
-$(PROGRAMS): bin/%: $(SOURCES)
-	$(BUILD) -o $@ ./cmd/$*
+# One call builds all: what they share is compiled once, and they are linked at the same time.
+$(PROGRAMS) &: $(SOURCES)
+	@test -e bin/hive-test || echo "building hive-test and its simulator: a minute or two the first time"
+	$(BUILD) -o bin/ ./cmd/...
 
 TARGETS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
@@ -31,15 +36,12 @@ cross: ## compile hive-test for Linux and macOS on amd64 and arm64
 
 # ------------------------------------------------------------------------------------------------ tofu
 .PHONY: tofu
-tofu: bin/tofu ## build OpenTofu from the Go module proxy, for machines that can download nothing else
-
-bin/tofu:
-	@echo "building OpenTofu from its Go module: this takes some minutes, once"
-	CGO_ENABLED=0 $(GO) build -C tools/tofu -trimpath -ldflags "-s -w -X github.com/opentofu/opentofu/version.dev=no" -o ../../bin/tofu github.com/opentofu/opentofu/cmd/tofu
+tofu: ## build OpenTofu from the Go module proxy, for machines that can download nothing else
+	@GO=$(GO) tools/tofu.sh --build
 
 .PHONY: ensure-tofu
 ensure-tofu: bin/hive-test
-	@bin/hive-test version -v --download >/dev/null 2>&1 || $(MAKE) tofu
+	@GO=$(GO) tools/tofu.sh
 
 # ------------------------------------------------------------------------------------------------ try
 .PHONY: demo

@@ -38,26 +38,30 @@ func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settin
 		if err != nil {
 			return config.Settings{}, err
 		}
-		settings, err := config.Load(config.LoadOptions{
-			Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path,
-		})
-		a.known.Learn(engine.SecretsOf(settings)...)
-		if settings.Keep == "" && a.Getenv("CI") != "" { // nobody would come back for what failed
-			settings.Keep = string(lifecycle.KeepNever)
-		}
-		a.place = placeFlags(cmd.Flags())
-		if a.asJSON = settings.LogFormat == "json"; a.asJSON {
-			a.signals.setPrinter(func(line string) {
-				progress.JSONLines(a.Stderr).Emit(progress.Event{
-					Kind: progress.Warning, Time: time.Now().UTC(), Message: a.known.Mask(strings.TrimSpace(line)),
-				})
-			})
-		}
-		if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
-			return settings, usage(err)
-		}
-		return settings, err
+		return a.loadSettings(cmd, config.LoadOptions{Env: a.Getenv, ConfigPath: path})
 	}
+}
+
+// loadSettings reads the settings of a verb, from where options say and its flags.
+func (a *app) loadSettings(cmd *cobra.Command, options config.LoadOptions) (config.Settings, error) {
+	options.Flags, options.WorkDir = cmd.Flags(), a.WorkDir
+	settings, err := config.Load(options)
+	a.known.Learn(engine.SecretsOf(settings)...)
+	if settings.Keep == "" && a.Getenv("CI") != "" { // nobody would come back for what failed
+		settings.Keep = string(lifecycle.KeepNever)
+	}
+	a.place = placeFlags(cmd.Flags())
+	if a.asJSON = settings.LogFormat == "json"; a.asJSON {
+		a.signals.setPrinter(func(line string) {
+			progress.JSONLines(a.Stderr).Emit(progress.Event{
+				Kind: progress.Warning, Time: time.Now().UTC(), Message: a.known.Mask(strings.TrimSpace(line)),
+			})
+		})
+	}
+	if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
+		return settings, usage(err)
+	}
+	return settings, err
 }
 
 // work opens an engine for a verb and lets do use it. What it tells is shown in the form that the settings call for.

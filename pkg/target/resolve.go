@@ -137,7 +137,7 @@ func (t *Target) CheckDeployer() error {
 func (t *Target) ResolveNew(ctx context.Context) error {
 	missing, err := t.Resolve(ctx)
 	if err == nil {
-		err = incompleteError(missing, "or try it without a Proxmox VE: add --sim")
+		err = incompleteError(missing, "`hive-test init` writes a config file; or try it without a Proxmox VE: add --sim")
 	}
 	if err == nil {
 		err = t.CheckAvoided()
