@@ -48,7 +48,7 @@ func (r *redactor) Emit(e Event) {
 
 func masked(e Event, masker *Masker) Event {
 	for _, field := range []*string{
-		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir,
+		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir, &e.Output,
 	} {
 		if *field != "" {
 			*field = masker.Mask(*field)
