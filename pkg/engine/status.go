@@ -136,7 +136,7 @@ type Summary struct {
 	Created  time.Time  `json:"created,omitzero"`
 	Expires  *time.Time `json:"expires" jsonschema:"nullable"`
 	Held     bool       `json:"held"`
-	Owner    string     `json:"owner"` // the user and the host that made the cluster
+	Owner    string     `json:"owner"`    // the user and the host that made the cluster
 	OwnerID  string     `json:"owner_id"` // what its VMs say of whose they are
 	LockedBy string     `json:"locked_by"`
 	Error    string     `json:"error,omitempty"`

@@ -48,7 +48,7 @@ func TestGoTestEvents(t *testing.T) {
 		}},
 		"ends": {{
 			Name: at + "ends", Status: progress.Failed, Seconds: 0.006,
-			Error: "the cluster is not there\nFAIL\texample.net/tiny/ends\t0.005s",
+			Error:  "the cluster is not there\nFAIL\texample.net/tiny/ends\t0.005s",
 			Output: "the cluster is not there\nFAIL\texample.net/tiny/ends\t0.005s\n",
 		}},
 		"none": nil,
