@@ -182,7 +182,8 @@ func (d *documentSchemas) checkLog(log, workDir string) error {
 		if found == nil || i+1 == len(lines) || lines[i+1] != "[stdout]" {
 			continue
 		}
-		if schemas := d.ofCommand(strings.Fields(found[1])); len(schemas) > 0 {
+		// of what ran in the background, the log says after a colon how it ended
+		if schemas := d.ofCommand(strings.Fields(strings.ReplaceAll(found[1], ": ", " "))); len(schemas) > 0 {
 			errs = append(errs, inLine(line, d.checkPrinted(strings.Join(lines[i+2:], "\n"), schemas)))
 		}
 	}
@@ -334,4 +335,75 @@ func runScripts(t *testing.T, p testscript.Params) {
 		p.Deadline = deadline
 	}
 	testscript.RunT(&watchedScript{T: t, schemas: schemas, ran: ran}, p)
+}
+
+func TestSchemaOfCommand(t *testing.T) {
+	schemas := loadSchemas(t)
+	for command, want := range map[string]string{
+		"up x --sim -o json":                     "report",
+		"up x -o json --dry-run --node-count=2":  "plan",
+		"up x":                                   "",
+		"status -o json":                         "status-list status",
+		"status x --watch --interval 1s -o json": "status-watch",
+		"exec x -- cat -o json":                  "",
+		"exec x -o json -- cat":                  "exec",
+		"inventory x":                            "inventory",
+		"inventory x --format json":              "inventory",
+		"inventory x --format hosts":             "hosts",
+		"inventory x --format ansible":           "",
+		"env x":                                  "",
+		"env x --format json":                    "env",
+		"doctor --log-format json":               "",
+	} {
+		var names []string
+		for _, s := range schemas.ofCommand(strings.Fields(command)) {
+			names = append(names, s.name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: got %q, want %q", command, got, want)
+		}
+	}
+}
+
+// What is not as its schema says is found in logs and in files.
+func TestDocumentsThatAreWrong(t *testing.T) {
+	schemas := loadSchemas(t)
+	const good = `{"schema":1,"cluster":"x","nodes":[` +
+		`{"name":"x-1","exit_code":0,"signal":"","stdout":"","stderr":"","seconds":1.5}]}`
+	printed := func(line, text string) string { return line + "\n[stdout]\n" + text + "\n" }
+	other := func(line, from, to string) string { return printed(line, strings.Replace(good, from, to, 1)) }
+	const line = "> exec hive-test exec x -o json -- true"
+	for name, c := range map[string]struct{ log, want string }{
+		"as it should be": {printed(line, good) + "[stderr]\n{}\n> stdout x\n", ""},
+		"not asked for":   {printed("> exec hive-test exec x -- true", "hello"), ""},
+		"of another verb": {printed("> exec hive-test status x --watch -o json", good), "status-watch"},
+		"the second":      {printed(line, good+"\n{}"), "schema"},
+		"no JSON":         {printed("> exit 1 hive-test exec x -o json -- true", "error: x"), "no JSON"},
+		"a field more":    {other("> ! exec hive-test exec x -o json", `"seconds"`, `"more":1,"seconds"`), "more"},
+		"a field less":    {other("> [netns] exec hive-test exec x -o json", `"cluster":"x",`, ""), "cluster"},
+		"another type": {
+			other("[background] hive-test exec x -o json: exit status 0", `"exit_code":0`, `"exit_code":"0"`), "exit_code",
+		},
+		"null for a list": {printed(line, `{"schema":1,"cluster":"x","nodes":null}`), "nodes"},
+		"another number":  {other(line, `"schema":1`, `"schema":2`), "schema"},
+		"in a file":       {"> exec sh -c 'hive-test exec x -o json -- true >bad.json'\n", "schema"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "bad.json"), []byte(`{"cluster":"x","nodes":[]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := schemas.checkLog(c.log, dir)
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	dir := t.TempDir()
+	lines := `{"schema":1,"time":"2000-01-01T00:00:00Z","kind":"info"}` + "\n" +
+		`{"schema":1,"time":"yesterday","kind":"info"}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "events.jsonl"), []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := schemas.checkFiles(dir); err == nil || !strings.Contains(err.Error(), "yesterday") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const envLong = `env prints what shells and programs need to use a cluster: addresses, SSH key and configuration, and, once hive is
-formed, all that AWS clients read (region, endpoints, CA, and the names of files with the keys; no key itself).
-What would make them use other keys is unset.
+const envLong = `env prints what shells and programs need to use a cluster: addresses, SSH key and configuration, and,
+once hive is formed, all that AWS clients read: region, endpoints, CA, and the names of the files with the keys (no key
+itself). What would make them use other keys is unset.
 
---format bash is for every POSIX shell; fish; github for the file that $GITHUB_ENV names in a job; dotenv; json.
-The last three can set variables only, so that those which should not be there are empty (json: left out).
+--format bash is for every POSIX shell, github for the file that $GITHUB_ENV names in a job. github and dotenv can
+take no variable away: what should not be there is empty.
 
 The AWS CLI takes its endpoint from there from 1.29 and 2.13 on; an older one needs --endpoint-url "$HIVE_ENDPOINT".`
 

@@ -44,73 +44,71 @@ type document struct {
 	tag         string   // of the fields' names; json if it is empty
 }
 
+// printed is a document that commands print.
+func printed(name, title string, of any, commands ...string) document {
+	return document{name: name, title: title, of: of, schema: outputSchema, commands: commands}
+}
+
 // documents are all of them. The scripts' tests find by commands and files what a document is to hold.
 func documents() []document {
-	const run = "clusters/.runs/NAME/RUN/"
+	const clusters, run = "clusters/NAME/", "clusters/.runs/NAME/RUN/"
 	return []document{
 		{
-			"report", "what became of a run", report.Report{}, report.Schema,
-			[]string{
+			name: "report", title: "what became of a run", of: report.Report{}, schema: report.Schema,
+			commands: []string{
 				"up NAME -o json", "configure NAME -o json", "test NAME -o json", "down NAME -o json",
 				"full NAME -o json",
 			},
-			[]string{run + report.JSONFile}, "",
+			files: []string{run + report.JSONFile},
 		},
-		{"plan", "what up would do", readingJSON{}, outputSchema, []string{"up NAME --dry-run -o json"}, nil, ""},
+		printed("plan", "what up would do", readingJSON{}, "up NAME --dry-run -o json"),
+		printed("status", "a cluster as it is now", statusJSON{}, "status NAME -o json", "wait NAME -o json"),
+		printed("status-list", "the clusters that are here", listJSON{}, "status -o json"),
+		printed(
+			"status-watch", "a cluster as it was at a time; a line for each change", watchJSON{},
+			"status NAME --watch -o json",
+		),
+		printed("doctor", "checks of what up needs", doctorJSON{}, "doctor -o json"),
+		printed("reap", "VMs that a reap has found, and what it did to them", reapJSON{}, "reap -o json"),
+		printed("exec", "what a command has printed on each node", execJSON{}, "exec NAME -o json -- CMD"),
+		printed("cp", "what was copied to or from each node", cpJSON{}, "cp NAME SRC DST -o json"),
+		printed("logs", "what was gathered of a cluster, and where it is", logsJSON{}, "logs NAME -o json"),
+		printed("explain", "why the latest run of a cluster that failed did", explainJSON{}, "explain NAME -o json"),
+		printed(
+			"lifetime", "until when a cluster is to exist", remarkJSON{},
+			"extend NAME DURATION -o json", "hold NAME -o json",
+		),
+		printed("unlock", "whose lock was removed", unlockJSON{}, "unlock NAME -o json"),
+		printed("version", "the program, and what it works with", versionJSON{}, "version -o json"),
+		printed(
+			"env", "variables for programs that use a cluster", envJSON{},
+			"env NAME -o json", "env NAME --format json",
+		),
 		{
-			"status", "a cluster as it is now", statusJSON{}, outputSchema,
-			[]string{"status NAME -o json", "wait NAME -o json"}, nil, "",
-		},
-		{"status-list", "the clusters that are here", listJSON{}, outputSchema, []string{"status -o json"}, nil, ""},
-		{
-			"status-watch", "a cluster as it was at a time; a line for each change", watchJSON{}, outputSchema,
-			[]string{"status NAME --watch -o json"}, nil, "",
-		},
-		{"doctor", "checks of what up needs", doctorJSON{}, outputSchema, []string{"doctor -o json"}, nil, ""},
-		{
-			"reap", "VMs that a reap has found, and what it did to them", reapJSON{}, outputSchema,
-			[]string{"reap -o json"}, nil, "",
-		},
-		{"exec", "what a command has printed on each node", execJSON{}, outputSchema, []string{"exec NAME -o json -- CMD"}, nil, ""},
-		{"cp", "what was copied to or from each node", cpJSON{}, outputSchema, []string{"cp NAME SRC DST -o json"}, nil, ""},
-		{"logs", "what was gathered of a cluster, and where it is", logsJSON{}, outputSchema, []string{"logs NAME -o json"}, nil, ""},
-		{
-			"explain", "why the latest run of a cluster that failed did", explainJSON{}, outputSchema,
-			[]string{"explain NAME -o json"}, nil, "",
-		},
-		{
-			"lifetime", "until when a cluster is to exist", remarkJSON{}, outputSchema,
-			[]string{"extend NAME DURATION -o json", "hold NAME -o json"}, nil, "",
-		},
-		{"unlock", "whose lock was removed", unlockJSON{}, outputSchema, []string{"unlock NAME -o json"}, nil, ""},
-		{"version", "the program, and what it works with", versionJSON{}, outputSchema, []string{"version -o json"}, nil, ""},
-		{
-			"env", "variables for programs that use a cluster", envJSON{}, outputSchema,
-			[]string{"env NAME -o json", "env NAME --format json"}, nil, "",
+			name: "inventory", title: "the nodes of a cluster, and how they are reached",
+			of: cluster.Inventory{}, schema: cluster.InventorySchema,
+			commands: []string{"inventory NAME", "inventory NAME --format json"},
+			files:    []string{clusters + "inventory.json"},
 		},
 		{
-			"inventory", "the nodes of a cluster, and how they are reached", cluster.Inventory{}, cluster.InventorySchema,
-			[]string{"inventory NAME", "inventory NAME --format json"}, []string{"clusters/NAME/inventory.json"}, "",
+			name: "terraform", title: "the nodes of a cluster as values of Terraform variables", of: terraformJSON{},
+			commands: []string{"inventory NAME --format terraform"},
 		},
 		{
-			"terraform", "the nodes of a cluster as values of Terraform variables", terraformJSON{}, 0,
-			[]string{"inventory NAME --format terraform"}, nil, "",
+			name: "hosts", title: "hosts that are there already: the file of up --hosts-file, in YAML",
+			of: config.HostsFile{}, tag: "yaml", commands: []string{"inventory NAME --format hosts"},
 		},
 		{
-			"hosts", "hosts that are there already: the file of up --hosts-file, in YAML", config.HostsFile{}, 0,
-			[]string{"inventory NAME --format hosts"}, nil, "yaml",
+			name: "event", title: "what happened in a run; a line for each event",
+			of: progress.Line{}, schema: progress.EventSchema, files: []string{run + "events.jsonl"},
 		},
 		{
-			"event", "what happened in a run; a line for each event", progress.Line{}, progress.EventSchema,
-			nil, []string{run + "events.jsonl"}, "",
+			name: "index", title: "what was gathered for a run, and what was not and why",
+			of: lifecycle.Index{}, schema: 1, files: []string{run + lifecycle.IndexFile},
 		},
 		{
-			"index", "what was gathered for a run, and what was not and why", lifecycle.Index{}, 1,
-			nil, []string{run + lifecycle.IndexFile}, "",
-		},
-		{
-			"cluster", "all that is known of a cluster, for hive-test itself", cluster.Record{}, cluster.RecordSchema,
-			nil, []string{"clusters/NAME/cluster.json"}, "",
+			name: "cluster", title: "all that is known of a cluster, for hive-test itself",
+			of: cluster.Record{}, schema: cluster.RecordSchema, files: []string{clusters + "cluster.json"},
 		},
 	}
 }
@@ -337,8 +335,8 @@ func TestDocumentsNameTheSameTheSame(t *testing.T) {
 		if d.schema > 0 && !slices.Contains(s.Required, "schema") {
 			t.Errorf("%s: schema is not required", d.name)
 		}
-		for name, kind := range map[string]string{"cluster": "string", "owner_id": "string", "verb": "string", "run_dir": "string"} {
-			if p, found := s.Properties[name]; found && p.Type != kind {
+		for _, name := range []string{"cluster", "owner_id", "verb", "run_dir"} {
+			if p, found := s.Properties[name]; found && p.Type != "string" {
 				t.Errorf("%s: %s is %s%s", d.name, name, p.Type, p.Ref)
 			}
 		}

@@ -222,13 +222,16 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 
 // Of the same run on another cluster a CI system must know every case again.
 func TestJUnitNamesHaveNoClusterInThem(t *testing.T) {
+	of := func(suite, name, node string, status progress.Status) progress.Event {
+		return progress.Event{Kind: progress.Case, Suite: suite, Name: name, Node: node, Status: status}
+	}
 	identities := func(cluster, other string) []string {
 		r := report.Build([]progress.Event{
 			{Kind: progress.RunStart, Cluster: cluster, Verb: "full"},
-			{Kind: progress.Case, Suite: "smoke", Name: "health/" + cluster + "-10", Node: cluster + "-10", Status: progress.Passed},
-			{Kind: progress.Case, Suite: "smoke", Name: "peers", Node: cluster + "-2", Status: progress.Failed, Error: "x"},
-			{Kind: progress.Case, Suite: "run.sh", Name: "from " + cluster + "-1 to " + cluster + "-2", Status: progress.Passed},
-			{Kind: progress.Case, Suite: "run.sh", Name: "of " + other, Status: progress.Passed},
+			of("smoke", "health/"+cluster+"-10", cluster+"-10", progress.Passed),
+			of("smoke", "peers", cluster+"-2", progress.Failed),
+			of("run.sh", "from "+cluster+"-1 to "+cluster+"-2", "", progress.Passed),
+			of("run.sh", "of "+other, "", progress.Passed),
 		})
 		return junitCases(t, report.JUnit(r))
 	}
@@ -236,7 +239,8 @@ func TestJUnitNamesHaveNoClusterInThem(t *testing.T) {
 		"hive-test.full passed", "smoke.health/node-10 passed", "smoke.peers [node-2] failed",
 		"run.sh.from node-1 to node-2 passed",
 	}
-	for cluster, others := range map[string]string{"ci-1": "xci-1-1", "a": "a1 and a-1-1 and a-01", "smoke": "smoke"} {
+	others := map[string]string{"ci-1": "xci-1-1", "a": "a1 and a-1-1 and a-01", "smoke": "smoke"}
+	for cluster, others := range others {
 		got := identities(cluster, others)
 		if diff := cmp.Diff(append(slices.Clone(want), "run.sh.of "+others+" passed"), got); diff != "" {
 			t.Errorf("of cluster %s (-want +got):\n%s", cluster, diff)
@@ -249,7 +253,9 @@ func TestJUnitFailures(t *testing.T) {
 	phase := func(name string, status progress.Status, text string) progress.Event {
 		return progress.Event{Kind: progress.PhaseEnd, Phase: name, Status: status, Error: text}
 	}
-	bad := progress.Event{Kind: progress.Case, Suite: "s", Name: "bad", Status: progress.Failed, Error: "x", Output: "asked\n"}
+	bad := progress.Event{
+		Kind: progress.Case, Suite: "s", Name: "bad", Status: progress.Failed, Error: "x", Output: "asked\n",
+	}
 	good := progress.Event{Kind: progress.Case, Suite: "s", Name: "good", Status: progress.Passed}
 	stopped := progress.Event{Kind: progress.Case, Suite: "s", Name: "slow", Status: progress.Interrupted}
 	for name, c := range map[string]struct {
@@ -268,7 +274,9 @@ func TestJUnitFailures(t *testing.T) {
 			[]string{"hive-test.full passed", "s.bad failed", "s.good passed"},
 		},
 		"a case and down": {
-			[]progress.Event{bad, phase("test", progress.Failed, "1 of 1"), phase("down", progress.Failed, "VM 100 is left")},
+			[]progress.Event{
+				bad, phase("test", progress.Failed, "1 of 1"), phase("down", progress.Failed, "VM 100 is left"),
+			},
 			[]string{"hive-test.full failed: down: VM 100 is left", "s.bad failed"},
 		},
 		"test without a case": {
@@ -301,7 +309,8 @@ func TestJUnitFailures(t *testing.T) {
 				if i >= len(c.want) || !strings.HasPrefix(c.want[i], got[i]) {
 					t.Fatalf("got %q, want %q", got, c.want)
 				}
-				if _, message, found := strings.Cut(c.want[i], ": "); found && !bytes.Contains(data, []byte(`message="`+message+`"`)) {
+				_, message, found := strings.Cut(c.want[i], ": ")
+				if found && !bytes.Contains(data, []byte(`message="`+message+`"`)) {
 					t.Errorf("no message %q in\n%s", message, data)
 				}
 			}
@@ -358,7 +367,8 @@ func TestJUnitByTheSchemaOfJenkins(t *testing.T) {
 		t.Skip("HIVE_TEST_JUNIT_XSD names no schema, such as junit-10.xsd of Jenkins's xUnit plugin")
 	}
 	for _, dir := range []string{"cases", "failed"} {
-		out, err := exec.Command("xmllint", "--noout", "--schema", schema, filepath.Join("testdata", dir, report.JUnitFile)).CombinedOutput()
+		file := filepath.Join("testdata", dir, report.JUnitFile)
+		out, err := exec.Command("xmllint", "--noout", "--schema", schema, file).CombinedOutput()
 		if err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}

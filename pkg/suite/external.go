@@ -195,7 +195,9 @@ func lastFrame(line string) string {
 
 // judge records the cases that a suite has told, and one for the command itself where they do not tell of its failure,
 // or where there are none.
-func judge(ctx context.Context, p plan, cases []Case, ended exit, log *outputLog, took time.Duration, record *recorder) {
+func judge(
+	ctx context.Context, p plan, cases []Case, ended exit, log *outputLog, took time.Duration, record *recorder,
+) {
 	failed := false
 	for _, c := range cases {
 		failed = failed || c.Failed()
