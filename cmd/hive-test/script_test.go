@@ -124,7 +124,7 @@ func TestScripts(t *testing.T) {
 	if len(found) == 0 {
 		t.Fatal("neither tofu nor terraform is there: run `make tofu`, or `make test`, which does it")
 	}
-	testscript.Run(t, params("../../testdata/script", first(found)))
+	runScripts(t, params("../../testdata/script", first(found)))
 }
 
 // TestScriptsWithEachTofu runs the life of a cluster with every binary that is there and was not the first choice.
@@ -138,7 +138,7 @@ func TestScriptsWithEachTofu(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := params("", path)
 			p.Files = []string{"../../testdata/script/full.txtar", "../../testdata/script/verbs.txtar"}
-			testscript.Run(t, p)
+			runScripts(t, p)
 		})
 	}
 	if len(found) < 2 {

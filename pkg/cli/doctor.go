@@ -76,9 +76,10 @@ func printRole(w io.Writer, settings config.Settings) error {
 
 // doctorJSON is the shape of `doctor -o json`.
 type doctorJSON struct {
-	Schema int              `json:"schema"`
-	OK     bool             `json:"ok"`
-	Checks []deploy.Finding `json:"checks"`
+	Schema  int              `json:"schema"`
+	Cluster string           `json:"cluster,omitempty"` // the one that was looked at
+	OK      bool             `json:"ok"`
+	Checks  []deploy.Finding `json:"checks"`
 }
 
 func (a *app) doctor(ctx context.Context, name string, settings config.Settings) error {
@@ -87,7 +88,7 @@ func (a *app) doctor(ctx context.Context, name string, settings config.Settings)
 		if err != nil {
 			return err
 		}
-		document := doctorJSON{Schema: outputSchema, OK: checkup.OK, Checks: checkup.Findings}
+		document := doctorJSON{Schema: outputSchema, Cluster: name, OK: checkup.OK, Checks: checkup.Findings}
 		structured, err := printAs(a.Stdout, settings.Output, document)
 		if !structured {
 			err = document.print(a.Stdout)

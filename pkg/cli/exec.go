@@ -50,8 +50,9 @@ taken out; --raw leaves them. 4 MiB of each stream of a node are kept; where it 
 
 // execJSON is the shape of `exec -o json`.
 type execJSON struct {
-	Schema int                 `json:"schema"`
-	Nodes  []engine.NodeResult `json:"nodes"`
+	Schema  int                 `json:"schema"`
+	Cluster string              `json:"cluster"`
+	Nodes   []engine.NodeResult `json:"nodes"`
 }
 
 func (a *app) exec(
@@ -64,7 +65,7 @@ func (a *app) exec(
 		if results == nil {
 			return failure
 		}
-		document := execJSON{outputSchema, results}
+		document := execJSON{outputSchema, name, results}
 		structured, err := printAs(a.Stdout, settings.Output, document)
 		if !structured {
 			err = a.printExec(document, raw)

@@ -92,8 +92,9 @@ type reapedVM struct {
 	Name       string            `json:"name"`
 	Hypervisor string            `json:"hypervisor"`
 	Cluster    string            `json:"cluster"`
-	Owner      string            `json:"owner"`
-	Expires    *time.Time        `json:"expires"`
+	Owner      string            `json:"owner"`    // the owner's id
+	OwnerID    string            `json:"owner_id"` // the same, as other documents call it
+	Expires    *time.Time        `json:"expires" jsonschema:"nullable"`
 	Reason     string            `json:"reason"`
 	Detail     string            `json:"detail"`
 	Action     deploy.ReapAction `json:"action"`
@@ -103,7 +104,8 @@ type reapedVM struct {
 type reapedTrace struct {
 	Pool    string            `json:"pool"`
 	Cluster string            `json:"cluster"`
-	Owner   string            `json:"owner"`
+	Owner   string            `json:"owner"`    // the owner's id
+	OwnerID string            `json:"owner_id"` // the same, as other documents call it
 	Detail  string            `json:"detail"`
 	Action  deploy.ReapAction `json:"action"`
 	Error   string            `json:"error,omitempty"`
@@ -197,7 +199,7 @@ func reaped(plan *deploy.ReapPlan, dryRun bool) reapJSON {
 	d := reapJSON{Schema: outputSchema, DryRun: dryRun, VMs: []reapedVM{}, Traces: []reapedTrace{}}
 	for _, v := range plan.Decisions {
 		row := reapedVM{
-			VMID: v.VMID, Name: v.Name, Hypervisor: v.Hypervisor, Cluster: string(v.Cluster), Owner: v.Owner,
+			VMID: v.VMID, Name: v.Name, Hypervisor: v.Hypervisor, Cluster: string(v.Cluster), Owner: v.Owner, OwnerID: v.Owner,
 			Expires: engine.Expiry(cluster.Owner{Expires: v.Expires}), Reason: v.Reason, Detail: v.Detail,
 			Action: v.Action,
 		}
@@ -207,7 +209,10 @@ func reaped(plan *deploy.ReapPlan, dryRun bool) reapJSON {
 		d.VMs = append(d.VMs, row)
 	}
 	for _, t := range plan.Traces {
-		row := reapedTrace{Pool: t.Pool, Cluster: string(t.Cluster), Owner: t.Owner, Detail: t.Detail, Action: t.Action}
+		row := reapedTrace{
+			Pool: t.Pool, Cluster: string(t.Cluster), Owner: t.Owner, OwnerID: t.Owner, Detail: t.Detail,
+			Action: t.Action,
+		}
 		if t.Err != nil {
 			row.Error = t.Err.Error()
 		}

@@ -156,9 +156,10 @@ type statusJSON struct {
 	Cluster string           `json:"cluster"`
 	Phase   string           `json:"phase"`
 	State   string           `json:"state"`
+	Owner   string           `json:"owner"` // the user and the host that made the cluster
 	OwnerID string           `json:"owner_id"`
 	Created time.Time        `json:"created"`
-	Expires *time.Time       `json:"expires"`
+	Expires *time.Time       `json:"expires" jsonschema:"nullable"`
 	Held    bool             `json:"held"`
 	Formed  bool             `json:"formed"`
 	Reasons []string         `json:"reasons,omitempty"`
@@ -201,7 +202,7 @@ func statusOf(s engine.Status) statusJSON {
 	p, state := s.Record.Current()
 	out := statusJSON{
 		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
-		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner),
+		Owner: s.Record.Owner.Who(), OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner),
 		Held:   s.Record.Owner.Held,
 		Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{},
 		clusterReasons: s.ClusterReasons,

@@ -233,7 +233,8 @@ const InventorySchema = 1
 // Inventory is all that is needed to reach and use a cluster whose nodes are up.
 type Inventory struct {
 	Schema      int               `json:"schema"`
-	ClusterName Name              `json:"cluster_name"`
+	Cluster     Name              `json:"cluster"`
+	ClusterName Name              `json:"cluster_name"` // the same, by its first name
 	Nodes       Nodes             `json:"nodes"`
 	SSHUser     string            `json:"ssh_user"`
 	SSHKeyPath  string            `json:"ssh_key_path"`

@@ -175,7 +175,7 @@ func hypervisorEntry(h placement.Hypervisor) any {
 		Datastore    string `yaml:"datastore_id,omitempty"`
 		SnippetStore string `yaml:"snippet_store,omitempty"`
 		TemplateVMID int    `yaml:"template_vmid,omitempty"`
-	}(h)
+	}{h.Name, h.Address, h.Port, h.Datastore, h.SnippetStore, h.TemplateVMID}
 }
 
 // TokenPath returns where the token of a config file is kept beside it.

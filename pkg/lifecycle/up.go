@@ -507,7 +507,12 @@ func (r *Job) writeInventory() error {
 			return err
 		}
 	}
-	return r.Store.Write(name, envFile, []byte(Exports(Environment(r.Record, r.Store))))
+	vars := Environment(r.Record, r.Store)
+	exports, err := remote.Environment{Set: vars, Unset: ForeignVariables(vars)}.Bash()
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", envFile, err)
+	}
+	return r.Store.Write(name, envFile, []byte(exports))
 }
 
 // Files of a cluster's directory that phases write.

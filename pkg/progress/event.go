@@ -57,6 +57,7 @@ type Event struct {
 	Message string    `json:"message,omitempty"`
 	Error   string    `json:"error,omitempty"`
 	Hint    string    `json:"hint,omitempty"`
+	Output  string    `json:"output,omitempty"` // of a case that did not pass: the end of what it printed
 	// Problem is the error as data, set by WithError.
 	Problem *Problem `json:"problem,omitempty"`
 	// ExitCode is set on RunEnd (the code the process will exit with).

@@ -11,12 +11,14 @@ import (
 	"strings"
 )
 
-// foreign are variables of the caller that would make AWS clients use other credentials or endpoints than the
-// cluster's.
-var foreign = []string{
-	"AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_ROLE_ARN",
-	"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-	"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+// ForeignVariables are variables of the caller that would make AWS clients use other credentials or endpoints than the
+// cluster's, besides the keys.
+func ForeignVariables() []string {
+	return []string{
+		"AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_ROLE_ARN",
+		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+		"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+	}
 }
 
 // systemBundles are where systems keep the certificates they trust, in one file.
@@ -55,6 +57,7 @@ func (r *runner) environment(artifacts string) ([]string, error) {
 	}
 	vars := r.variables(at, r.Environment)
 	maps.Copy(vars, r.added())
+	foreign := ForeignVariables()
 	env := slices.DeleteFunc(r.inherited(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		_, replaced := vars[name]

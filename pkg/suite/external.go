@@ -49,7 +49,7 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	if len(cases) == 0 {
 		cases = tests.finish(ctx)
 	}
-	judge(ctx, p, cases, ended, log.last, time.Since(start), record)
+	judge(ctx, p, cases, ended, log, time.Since(start), record)
 	for _, c := range unread {
 		if ctx.Err() != nil { // it was cut off half-way
 			c.Status = endStatus(ctx)
@@ -131,6 +131,7 @@ type outputLog struct {
 	next  progress.Sink
 	told  int      // bytes
 	last  []string // lines that show something
+	end   string   // of the text, as much as is kept of a case's output
 	first error    // the first that befell a write: a full disk must not end the tests
 }
 
@@ -143,6 +144,7 @@ func (l *outputLog) take(text string) {
 		lines[i] = strings.TrimRight(progress.Clean(lastFrame(line)), "\n")
 	}
 	l.last = lastOf(l.last, lines)
+	l.end = lastOfText(l.end+lastOfText(text, caseOutput), caseOutput)
 	if l.told += len(text); l.told > lineByLine {
 		lines = []string{strings.Join(lines, "\n")}
 	}
@@ -182,16 +184,18 @@ func lastFrame(line string) string {
 
 // judge records the cases that a suite has told, and one for the command itself where they do not tell of its failure,
 // or where there are none.
-func judge(ctx context.Context, p plan, cases []Case, ended exit, last []string, took time.Duration, record *recorder) {
+func judge(
+	ctx context.Context, p plan, cases []Case, ended exit, log *outputLog, took time.Duration, record *recorder,
+) {
 	failed := false
 	for _, c := range cases {
 		failed = failed || c.Failed()
 		record.add(0, "", c)
 	}
-	own := Case{Name: p.name, Status: progress.Passed, Seconds: took.Seconds()}
+	own := Case{Name: p.name, Status: progress.Passed, Seconds: took.Seconds(), Output: log.end}
 	if err := ended.err(); err != nil {
 		own.Status, own.Error = progress.Failed, err.Error()
-		if lines := strings.Join(last, " | "); lines != "" {
+		if lines := strings.Join(log.last, " | "); lines != "" {
 			own.Error += ": " + lines
 		}
 	}

@@ -36,6 +36,8 @@ type junitCase struct {
 	RerunFailure []junitProblem `xml:"rerunFailure"`
 	RerunError   []junitProblem `xml:"rerunError"`
 	Skipped      *junitProblem  `xml:"skipped"`
+	Out          []string       `xml:"system-out"`
+	Err          []string       `xml:"system-err"`
 }
 
 type junitProblem struct {
@@ -352,6 +354,9 @@ func (j junitCase) toCase() Case {
 		c.Status, c.Error = progress.Failed, "its status is "+strings.TrimSpace(j.Status+" "+j.Result)
 	case j.Skipped != nil, skipping(j.Status), skipping(j.Result):
 		c.Status = progress.Skipped
+	}
+	if c.Failed() {
+		c.Output = strings.Join(slices.Concat(j.Out, j.Err), "\n")
 	}
 	return c
 }

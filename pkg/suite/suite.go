@@ -126,6 +126,7 @@ type Case struct {
 	Status  progress.Status `json:"status"`
 	Seconds float64         `json:"seconds"`
 	Error   string          `json:"error,omitempty"`
+	Output  string          `json:"output,omitempty"` // the end of what it printed, if it did not pass
 }
 
 // Failed says whether the case ran and did not pass.
