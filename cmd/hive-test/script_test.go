@@ -176,6 +176,7 @@ func params(dir, tofu string) testscript.Params {
 			"task":    cmdTask,
 			"seed":    cmdSeed,
 			"value":   cmdValue,
+			"forms":   cmdForms,
 
 			"simaccess": cmdSimAccess,
 		},

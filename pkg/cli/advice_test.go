@@ -30,7 +30,7 @@ func TestAdviceKeepsThePlace(t *testing.T) {
 		{[]string{"--clusters-dir=c"}, "`hive-test help settings` lists them; the cluster is hive-test's", "`hive-test help settings` lists them; the cluster is hive-test's"},
 	} {
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
-		config.AddFlags(flags, "config", "clusters_dir")
+		config.GlobalFlags(flags)
 		if err := flags.Parse(tc.args); err != nil {
 			t.Fatal(err)
 		}

@@ -10,13 +10,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func configureKeys() []string {
-	return []string{
-		"binary", "tarball", "source_dir", "repo", "ref", "build", "scripts_dir", "hive.layout", "hive.init_flags",
-		"hive.join_flags", "packages", "health_timeout", "hive.probe_timeout", "timeouts.configure",
-	}
-}
-
 func (a *app) configureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "configure NAME",
@@ -38,9 +31,9 @@ is still to be formed, for all.`,
   hive-test configure dev1 --force`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, append(configureKeys(), existingKeys()...)...)
+	load := a.settings(cmd)
 	force := cmd.Flags().Bool("force", false, "form the cluster again, with its services stopped first")
-	from := cmd.Flags().String("from", "", "begin with this step: "+strings.Join(hive.StepNames(), "|"))
+	from := cmd.Flags().String("from", "", "begin with this `step`: "+strings.Join(hive.StepNames(), ", "))
 	which := nodesFlag(
 		cmd, "only-nodes", "do what is done on each node by itself on these only, like 2,3 (default all)",
 	)
@@ -55,10 +48,4 @@ is still to be formed, for all.`,
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Configure(ctx, request) })
 	})
 	return cmd
-}
-
-// existingKeys are the settings of a verb that works on a cluster that exists, and may have to destroy it when
-// interrupted.
-func existingKeys() []string {
-	return []string{"keep", "wait", "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "ssh.proxy_jump"}
 }

@@ -31,14 +31,11 @@ that says nothing for a minute, or lists without end, is left.`,
   hive-test cp dev1 :/etc/hive ./evidence`,
 		Args: named(0),
 	}
-	load := a.settings(cmd, "ssh.proxy_jump")
+	load := a.settings(cmd)
 	which := nodesFlag(cmd, "nodes", "the nodes that :PATH means, like 1,3 (default all)")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
-			return err
-		}
-		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
 		}
 		asked, err := engine.ParseCopy(args[1:], *which)

@@ -11,6 +11,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/engine"
+	"hive-test/pkg/progress"
 )
 
 const doctorLong = `doctor checks, all at once, and in seconds where nothing is slow, everything that is known to make up fail, and changes nothing: OpenTofu and its
@@ -33,9 +34,7 @@ func (a *app) doctorCommand() *cobra.Command {
   hive-test doctor --print-role > role.sh`,
 		Args: nameOrNone,
 	}
-	load := a.settings(
-		cmd, append(upKeys(), "proxmox.ssh_username", "proxmox.ssh_private_key_path", "proxmox.call_timeout")...,
-	)
+	load := a.settings(cmd)
 	role := cmd.Flags().Bool(
 		"print-role", false,
 		"print the commands that make a role, a user and a token for hive-test on Proxmox VE 8 and 9, "+
@@ -47,6 +46,9 @@ func (a *app) doctorCommand() *cobra.Command {
 			return err
 		}
 		if *role {
+			if err := noDocument(settings, "--print-role prints commands"); err != nil {
+				return err
+			}
 			return printRole(a.Stdout, settings)
 		}
 		name := ""
@@ -123,7 +125,7 @@ func (d doctorJSON) print(w io.Writer) error {
 		)
 	}
 	if failed > 0 {
-		verdict = fmt.Sprintf("%d of %d checks failed", failed, len(d.Checks))
+		verdict = fmt.Sprintf("%d of %s failed", failed, progress.Count(len(d.Checks), "check"))
 	}
 	_, err := fmt.Fprintln(w, verdict)
 	return err

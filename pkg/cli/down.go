@@ -25,18 +25,17 @@ A VM that is protected, locked, or not ours is refused before anything is touche
 taken off, VMs go through the API where OpenTofu fails, and what is refused does not keep the others.`,
 		Example: `  hive-test down dev1
   hive-test down dev1 --force
-  hive-test down dev1 --owner 7a0c3a4e-6a55-4e6f-9a54-3b3d6f0f7c1d   # without its directory
-  hive-test down lab --purge                                         # hosts of a hosts file, as they were before`,
+  hive-test down dev1 --owner 7a0c3a4e-6a55-4e6f-9a54-3b3d6f0f7c1d
+  hive-test down lab --purge    # hosts of a hosts file, as they were before`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait", "sim", "ssh.proxy_jump",
-		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.pool")
+	load := a.settings(cmd)
 	force := cmd.Flags().Bool(
 		"force", false, "take protections off, and where tofu fails, delete the VMs through the API",
 	)
 	keep := cmd.Flags().Bool("keep-results", false, "keep the last test results beside the evidence of this run")
 	owner := cmd.Flags().String(
-		"owner", "", "owner id of the VMs, for a cluster whose directory is lost (status -o wide shows it)",
+		"owner", "", "owner `id` of the VMs, for a cluster whose directory is lost (status -o wide shows it)",
 	)
 	leave := leaveFlags(cmd)
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {

@@ -34,9 +34,6 @@ func guardFlags(cmd *cobra.Command) *deploy.Allowed {
 
 // dryRun prints what up would do. Nothing is locked and nothing is written: neither here nor on a hypervisor.
 func (a *app) dryRun(ctx context.Context, name string, settings config.Settings, allow deploy.Allowed) error {
-	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
-		return err
-	}
 	request := engine.UpRequest{Request: a.request(name, settings), Allow: allow}
 	return a.work(settings, func(e *engine.Engine) error {
 		record, reading, outcome, err := e.DryRun(ctx, request)

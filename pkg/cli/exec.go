@@ -25,15 +25,12 @@ taken out; --raw leaves them. 4 MiB of each stream of a node are kept; where it 
   hive-test exec dev1 --nodes 1,3 -o json -- 'df -h / | tail -1'`,
 		Args: cobra.ArbitraryArgs,
 	}
-	load := a.settings(cmd, "ssh.proxy_jump")
+	load := a.settings(cmd)
 	which := nodesFlag(cmd, "nodes", "only these nodes, like 1,3 (default all)")
 	raw := rawFlag(cmd)
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
-			return err
-		}
-		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
 		}
 		before, command := split(cmd, args)

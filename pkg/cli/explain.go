@@ -34,9 +34,6 @@ needs no cluster: the evidence outlives it.`,
 		if err != nil {
 			return err
 		}
-		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
-			return err
-		}
 		return a.explain(ctx, args[0], settings)
 	})
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
+	"hive-test/pkg/progress"
 
 	"github.com/spf13/cobra"
 )
@@ -21,12 +22,13 @@ func (a *app) extendCommand() *cobra.Command {
 time, or "never". The VMs are not touched otherwise: the time stands in their description.`,
 		Example: `  hive-test extend dev1 4h
   hive-test extend dev1 2d
+  hive-test extend dev1 --at '2026-12-24 18:00'   # local time
   hive-test extend dev1 --at 2026-12-24T18:00:00Z
   hive-test extend dev1 --at never`,
 		Args: named(2),
 	}
-	load := a.settings(cmd, "wait")
-	at := cmd.Flags().String("at", "", "the time itself, like 2026-12-24T18:00:00Z, in place of a duration; or never")
+	load := a.settings(cmd)
+	at := cmd.Flags().String("at", "", "the `time` itself, like 2026-12-24, \"2026-12-24 18:00\" (local time) or 2026-12-24T18:00:00Z, in place of a duration; or never")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
@@ -53,13 +55,16 @@ func extension(args []string, at string) (after time.Duration, until time.Time, 
 	case at == "never":
 		return 0, until, nil
 	case at != "":
-		until, err = time.Parse(time.RFC3339, at)
+		until, err = config.ParseTime(at, time.Local)
 		if err != nil {
-			return 0, until, fmt.Errorf("--at: %q is no time: write it like 2026-12-24T18:00:00Z, or never", at)
+			return 0, until, fmt.Errorf("--at: %w, or never", err)
 		}
 		return 0, until.UTC().Truncate(time.Second), nil
 	}
 	after, err = config.ParseDuration(args[0])
+	if _, notTime := config.ParseTime(args[0], time.Local); err != nil && notTime == nil {
+		err = progress.WithHint(err, "a time is given with --at")
+	}
 	if err == nil && after <= 0 {
 		err = fmt.Errorf("%s: duration must be positive; --at sets an earlier time", args[0])
 	}
@@ -79,9 +84,6 @@ type remarkJSON struct {
 func (a *app) remark(
 	verb, name string, settings config.Settings, change func(*engine.Engine, engine.Request) (cluster.Owner, error),
 ) error {
-	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
-		return err
-	}
 	return a.work(settings, func(e *engine.Engine) error {
 		owner, err := change(e, a.request(name, settings))
 		if err != nil {

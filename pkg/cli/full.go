@@ -19,7 +19,7 @@ that of the first phase that failed. What failed is explained by what every node
   hive-test full hunt --suite ./flaky.sh --keep on-failure`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, append(append(upKeys(), configureKeys()...), testKeys()...)...)
+	load := a.settings(cmd)
 	guard, leave := guardFlags(cmd), leaveFlags(cmd)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()

@@ -40,11 +40,19 @@ const (
 	topicGroup = "topics"
 )
 
+// completionExample installs completion, a line for each shell; README has the same.
+const completionExample = `  source <(hive-test completion bash)                        # in ~/.bashrc
+  source <(hive-test completion zsh)                         # in ~/.zshrc
+  hive-test completion fish | source                         # in config.fish
+  hive-test completion powershell | Out-String | Invoke-Expression  # in $PROFILE`
+
 // helpCommand is `hive-test help VERB`.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [VERB]",
 		Short: "what a verb does and its flags, or a topic",
+		Example: `  hive-test help configure
+  hive-test help settings`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, unknown, err := cmd.Root().Find(args)
 			if err != nil {

@@ -18,7 +18,7 @@ func (a *app) holdCommand() *cobra.Command {
   hive-test hold dev1 --release`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, "wait")
+	load := a.settings(cmd)
 	release := cmd.Flags().Bool("release", false, "let reap have the cluster again when its time is up")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()

@@ -34,40 +34,22 @@ give --proxmox-ca-file or --proxmox-fingerprint.
 A file that exists is not overwritten without --force. --print, -o yaml and -o json show what would be written and
 write nothing.`
 
-// initKeys are the settings that init takes by flag.
-func initKeys() []string {
-	return []string{
-		"proxmox.endpoint", "proxmox.token_file", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure",
-		"proxmox.call_timeout", "proxmox.pool", "proxmox.vmid_range", "proxmox.cpu_overcommit",
-		"proxmox.ssh_username", "proxmox.ssh_private_key_path",
-		"os_image", "template", "cloud_init", "management_bridge", "data_bridge",
-		"network.addresses", "network.data_addresses", "network.gateway",
-		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "ttl",
-		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "node_ssh_port", "ssh.proxy_jump",
-		"provider", "provider_mirror", "sim", "sim_hosts",
-	}
-}
-
 func (a *app) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "write a hive-test.yaml, with what your Proxmox VE offers",
 		Long:  initLong,
-		Example: `  hive-test init                                    # on a terminal: asks
-  hive-test init --proxmox-endpoint https://pve1:8006 --proxmox-ca-file ca.pem --datastore local-lvm
+		Example: `  hive-test init                       # on a terminal: asks
+  hive-test init --proxmox-endpoint https://pve1:8006 --datastore local-lvm
   hive-test init --hypervisors pve1,pve2 --template 9000
-  hive-test init --from-env                         # of ./.env
-  hive-test init --sim                              # the simulator, for every verb here`,
+  hive-test init --from-env            # of ./.env
+  hive-test init --sim                 # the simulator, for every verb here`,
 		Args: cobra.NoArgs,
 	}
-	config.AddFlags(cmd.Flags(), initKeys()...)
+	config.VerbFlags(cmd.Flags(), cmd.Name())
+	cmd.Annotations = map[string]string{documents: "yes"}
 	r := new(engine.InitRequest)
 	flags := cmd.Flags()
-	flags.StringSliceVar(
-		&r.Hypervisors, "hypervisors", nil,
-		"hypervisors that nodes may land on: NAME, or NAME=ADDRESS[:PORT] where SSH reaches it elsewhere; "+
-			"default: all that are online",
-	)
 	flags.StringVar(&r.Datastore, "datastore", "", "storage for the nodes' disks, on every hypervisor")
 	flags.StringVar(&r.SnippetStore, "snippet-store", "", "storage for cloud-init snippets, on every hypervisor")
 	flags.BoolVar(&r.SaveToken, "save-token", false, "write the API token to a file beside the config file, mode 0600")
@@ -109,6 +91,9 @@ func (a *app) init(ctx context.Context, cmd *cobra.Command, r engine.InitRequest
 	settings, err := a.loadSettings(cmd, config.LoadOptions{Env: getenv, ConfigPath: os.DevNull})
 	if err != nil {
 		return err
+	}
+	if names := cmd.Flag("hypervisors").Value.String(); names != "" && !strings.ContainsAny(names, "[{") {
+		r.Hypervisors = strings.Split(names, ",") // the rest of what is to be known of each is found out
 	}
 	named, err := cmd.Flags().GetString("config")
 	if err != nil {

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,39 +25,56 @@ func (a *app) inventoryCommand() *cobra.Command {
   hive-test inventory dev1 --format terraform > hive.auto.tfvars.json`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, "ssh.proxy_jump")
-	format := cmd.Flags().String(
-		"format", "json", "json, ansible, ssh-config, hosts (for up --hosts-file) or terraform (values of variables)",
-	)
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+	load := a.settings(cmd)
+	format := cmd.Flags().String("format", "json", "`form`: "+strings.Join(inventoryForms(), ", ")+
+		" (hosts is for up --hosts-file, terraform has values of variables)")
+	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(inventoryFormats(), *format) {
-			return usage(fmt.Errorf(
-				"--format %s is not possible: use json, ansible, ssh-config, hosts or terraform", *format,
-			))
+		form, err := inventoryForm(cmd.Flags().Changed("format"), *format, settings)
+		if err != nil {
+			return err
 		}
 		return a.work(settings, func(e *engine.Engine) error {
 			located, err := e.Locate(ctx, "inventory", a.request(args[0], settings))
 			if err != nil {
 				return err
 			}
-			return a.inventory(located, *format)
+			return a.inventory(located, form)
 		})
 	})
 	return cmd
 }
 
-// inventoryFormats are the forms of an inventory; ssh_config is what ssh-config was called first.
-func inventoryFormats() []string {
-	return []string{"json", "ansible", "ssh-config", "ssh_config", "hosts", "terraform"}
+// inventoryForm is the form that --format names or, where that is not given, -o does.
+func inventoryForm(given bool, format string, settings config.Settings) (string, error) {
+	asked := settings.Explicit("output")
+	switch document := settings.Output == "json" || settings.Output == "yaml"; {
+	case given && asked:
+		return "", usage(errors.New("--format and -o both say what to print: use one of them"))
+	case given:
+	case document:
+		return settings.Output, nil
+	case asked:
+		return "", usage(fmt.Errorf("-o %s is not possible here: use json, yaml or --format", settings.Output))
+	}
+	return format, nil
+}
+
+// inventoryForms are the forms that help names. ssh_config, as ssh-config was called first, is taken, too.
+func inventoryForms() []string {
+	return []string{"json", "yaml", "ansible", "ssh-config", "hosts", "terraform"}
 }
 
 func (a *app) inventory(located engine.Located, format string) error {
 	inv := located.Inventory
 	switch format {
+	case "json":
+		return printJSON(a.Stdout, inv)
+	case "yaml":
+		return printYAML(a.Stdout, inv)
 	case "ansible":
 		_, err := fmt.Fprint(a.Stdout, ansible(inv, located.SSHConfig))
 		return err
@@ -74,7 +91,7 @@ func (a *app) inventory(located engine.Located, format string) error {
 	case "terraform":
 		return printJSON(a.Stdout, terraformVariables(inv, located.SSHConfig))
 	}
-	return printJSON(a.Stdout, inv)
+	return usage(fmt.Errorf("--format %s is not possible: use %s", format, strings.Join(inventoryForms(), ", ")))
 }
 
 // ansible renders an INI inventory with one group, named after the cluster, and its leader in another. How nodes are

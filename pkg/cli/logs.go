@@ -31,9 +31,9 @@ With -f, hive's logs of all nodes are shown as they grow, each line with its nod
   hive-test logs dev1 -f`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, "ssh.proxy_jump")
+	load := a.settings(cmd)
 	to := cmd.Flags().String(
-		"to", "", "new or empty directory to gather into (default: a new one in the clusters directory's .runs)",
+		"to", "", "new or empty `directory` to gather into (default: a new one in the clusters directory's .runs)",
 	)
 	follow := cmd.Flags().BoolP("follow", "f", false, "show hive's logs as they grow, until Ctrl-C")
 	which := nodesFlag(cmd, "nodes", "only these nodes, like 1,3 (default all)")
@@ -46,10 +46,10 @@ With -f, hive's logs of all nodes are shown as they grow, each line with its nod
 		case *follow && *to != "":
 			return usage(errors.New("--follow shows logs and --to keeps them: use one of them"))
 		case *follow:
+			if err := noDocument(settings, "--follow shows logs as they grow"); err != nil {
+				return err
+			}
 			return a.follow(ctx, args[0], *which, settings)
-		}
-		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
-			return err
 		}
 		return a.logs(ctx, args[0], *which, *to, settings)
 	})

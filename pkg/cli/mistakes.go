@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
+	"hive-test/pkg/progress"
 )
 
 // strict makes every mistake in a command's words one of usage, also in those of the commands that cobra brings, which
@@ -20,11 +22,18 @@ func strict(cmd *cobra.Command) {
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usage(err)
+			err := check(cmd, args)
+			if err == nil {
+				return nil
 			}
-			return nil
+			if _, told := errors.AsType[engine.Error](err); !told { // it is cobra's
+				err = progress.WithHint(err, usageLine(cmd))
+			}
+			return usage(err)
 		}
+	}
+	if cmd.Annotations[documents] == "" {
+		cmd.PreRunE = refuseDocument
 	}
 	for _, sub := range cmd.Commands() {
 		strict(sub)
@@ -44,7 +53,7 @@ func unknownVerb(cmd *cobra.Command, verb string) error {
 	if near := nearestVerbs(cmd, verb); len(near) > 0 {
 		return usage(fmt.Errorf("unknown verb %q: did you mean %s?", path+verb, strings.Join(near, " or ")))
 	}
-	return usage(fmt.Errorf("unknown verb %q", path+verb))
+	return usage(progress.WithHint(fmt.Errorf("unknown verb %q", path+verb), "`hive-test help` lists the verbs"))
 }
 
 // nearestVerbs are the verbs that other programs call so, else those that are most like what was typed.
@@ -66,6 +75,9 @@ func nearestVerbs(cmd *cobra.Command, typed string) []string {
 
 // flagMistake adds to an unknown flag what may have been meant.
 func flagMistake(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return usage(invalidValue(invalid))
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return usage(err)
@@ -77,7 +89,19 @@ func flagMistake(cmd *cobra.Command, err error) error {
 	if meant := meantByFlag(cmd, name); meant != "" {
 		return usage(fmt.Errorf("%w: %s", err, meant))
 	}
-	return usage(err)
+	return usage(progress.WithHint(err, "`"+cmd.CommandPath()+" --help` lists the flags"))
+}
+
+// invalidValue says what is wrong with the value of a flag, in the words that the same value of a variable gets.
+func invalidValue(e *pflag.InvalidValueError) error {
+	flag, why := e.GetFlag(), e.Unwrap()
+	switch flag.Value.Type() {
+	case "int":
+		why = fmt.Errorf("%q is not a whole number", e.GetValue())
+	case "bool":
+		why = fmt.Errorf("%q is neither true nor false", e.GetValue())
+	}
+	return fmt.Errorf("--%s: %w", flag.Name, why)
 }
 
 func meantByFlag(cmd *cobra.Command, name string) string {

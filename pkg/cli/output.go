@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
+	"hive-test/pkg/config"
 	"hive-test/pkg/progress"
 
 	"go.yaml.in/yaml/v3"
@@ -87,10 +89,21 @@ func oneLine(text string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(progress.Clean(text))
 }
 
-// checkFormat checks -o against what a verb can print.
-func checkFormat(got string, allowed ...string) error {
-	if slices.Contains(allowed, got) {
-		return nil
+// noDocument refuses a form of document that the user asks for where none is printed, and what is: said by instead.
+func noDocument(settings config.Settings, instead string) error {
+	if settings.Explicit("output") && settings.Output != "table" {
+		return usage(fmt.Errorf("-o %s is not possible here: %s", settings.Output, instead))
 	}
-	return usage(fmt.Errorf("-o %s is not possible here: use one of %s", got, strings.Join(allowed, ", ")))
+	return nil
+}
+
+// documents is the annotation of the verbs that print documents. The others take no -o.
+const documents = "documents"
+
+// refuseDocument is noDocument for commands that have no settings.
+func refuseDocument(cmd *cobra.Command, _ []string) error {
+	if form := cmd.Flag("output"); form != nil && form.Changed && form.Value.String() != form.DefValue {
+		return usage(fmt.Errorf("-o %s is not possible here: %s prints no document", form.Value, cmd.CommandPath()))
+	}
+	return nil
 }

@@ -27,14 +27,6 @@ and claims of runs that died go, too. Times are those of Proxmox VE's clock.
 
 Exit code 7 says that something that should be gone is still there.`
 
-func reapKeys() []string {
-	return []string{
-		"sim", "sim_hosts", "proxmox.endpoint", "proxmox.token_file", "proxmox.ca_file", "proxmox.fingerprint",
-		"proxmox.insecure", "proxmox.pool",
-		"timeouts.down", "parallelism", "lock_dir",
-	}
-}
-
 // reapFlags are those that are no settings.
 type reapFlags struct {
 	dryRun, yes bool
@@ -53,11 +45,11 @@ func (a *app) reapCommand() *cobra.Command {
   hive-test reap dev1 -o json`,
 		Args: nameOrNone,
 	}
-	load := a.settings(cmd, reapKeys()...)
+	load := a.settings(cmd)
 	var flags reapFlags
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "delete nothing: the default without a terminal")
 	cmd.Flags().BoolVar(&flags.yes, "yes", false, "delete without asking")
-	cmd.Flags().StringVar(&flags.prefix, "prefix", "", "only clusters whose name begins so")
+	cmd.Flags().StringVar(&flags.prefix, "prefix", "", "only clusters whose `name` begins so")
 	flags.olderThan = config.DurationFlag(
 		cmd.Flags(), "older-than",
 		"delete also clusters that were made longer ago, like 2d, but for those that are held or at work",
@@ -113,7 +105,7 @@ type reapedTrace struct {
 
 // reap is one look at a Proxmox VE, and what follows from it.
 func (a *app) reap(ctx context.Context, name string, settings config.Settings, flags reapFlags) error {
-	if err := errors.Join(checkFormat(settings.Output, "table", "wide", "json", "yaml"), flags.check()); err != nil {
+	if err := flags.check(); err != nil {
 		return usage(err)
 	}
 	return a.work(settings, func(e *engine.Engine) error {

@@ -96,9 +96,6 @@ func (a *app) printError(err error, code engine.ExitCode) {
 	for line := range strings.Lines(a.words(hint)) {
 		fmt.Fprintln(a.Stderr, "hint: "+strings.TrimRight(line, "\n"))
 	}
-	if code == engine.ExitUsage && hint == "" {
-		fmt.Fprintln(a.Stderr, "hint: `hive-test help` lists the verbs, `hive-test VERB --help` their flags")
-	}
 }
 
 // words is text of an error, in which a node may have said something, as it may be shown.
@@ -107,8 +104,8 @@ func (a *app) words(text string) string { return a.shown(a.Stderr, progress.Clea
 const long = `hive-test makes a Hive cluster on Proxmox VE that did not exist a minute ago, configures it, tests it and
 destroys it, and keeps the reasons when something failed.
 
-  hive-test full ci-123                    # up, configure, test, down, whatever happens in between
-  hive-test up stress --node-count=5       # then configure, test, ssh, status, down
+  hive-test full ci-123                # up, configure, test, down, in any case
+  hive-test up stress --node-count=5   # then configure, test, ssh, status, down
   hive-test status dev1
 
 Without a Proxmox at hand, --sim does the same on a simulated one with real hosts on this machine:
@@ -128,6 +125,8 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(flagMistake)
 	a.globalFlags(root)
+	root.SetHelpFunc(printHelp)
+	root.SetUsageFunc(printUsage)
 	root.AddGroup(&cobra.Group{ID: verbGroup, Title: "Verbs:"}, &cobra.Group{ID: topicGroup, Title: "Topics:"})
 	root.AddCommand(
 		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(),
@@ -144,9 +143,14 @@ func (a *app) root() *cobra.Command {
 		if cmd.GroupID == "" {
 			cmd.GroupID = verbGroup
 		}
+		if cmd.Name() == "completion" {
+			cmd.Short, cmd.Example = "the script by which a shell completes names, nodes, flags and files", completionExample
+		}
 	}
 	suggestFor(root)
 	strict(root)
+	inOrder(root)
+	a.complete(root)
 	return root
 }
 
@@ -155,11 +159,13 @@ func named(most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0:
-			return usage(fmt.Errorf("%s needs the name of a cluster", cmd.CommandPath()))
+			return usage(progress.WithHint(
+				fmt.Errorf("%s needs the name of a cluster", cmd.CommandPath()), usageLine(cmd),
+			))
 		case most > 0 && len(args) > most:
 			return usage(fmt.Errorf(
-				"%s takes %s, not %d more arguments: %s", cmd.CommandPath(), strings.SplitN(cmd.Use, " ", 2)[1],
-				len(args)-most, strings.Join(args[most:], " "),
+				"%s takes %s, not %s: %s", cmd.CommandPath(), strings.SplitN(cmd.Use, " ", 2)[1],
+				progress.Count(len(args)-most, "more argument"), strings.Join(args[most:], " "),
 			))
 		}
 		return nil
@@ -178,6 +184,9 @@ func nameOrNone(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// usageLine is how a command is called.
+func usageLine(cmd *cobra.Command) string { return "usage: " + cmd.UseLine() }
 
 // run adapts a function of this package to cobra.
 func run(do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {

@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"strconv"
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
@@ -16,13 +14,15 @@ import (
 
 func (a *app) sshCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ssh NAME [N] [-- CMD]",
-		Short: "a shell, or one command, on one node (1 unless N is given)",
+		Use:   "ssh NAME [NODE] [-- CMD]",
+		Short: "a shell, or one command, on one node, by number or name (1 unless it is given)",
 		Example: `  hive-test ssh dev1
-  hive-test ssh dev1 2 -- journalctl -n 50`,
+  hive-test ssh dev1 2
+  hive-test ssh dev1 dev1-2 -- journalctl -n 50`,
 		Args: cobra.ArbitraryArgs,
 	}
-	load := a.settings(cmd, "ssh.proxy_jump")
+	load := a.settings(cmd)
+	delete(cmd.Annotations, documents)
 	raw := rawFlag(cmd)
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
@@ -33,25 +33,23 @@ func (a *app) sshCommand() *cobra.Command {
 		if err := named(2)(cmd, before); err != nil {
 			return err
 		}
-		index := 1
+		node := "1"
 		if len(before) == 2 {
-			if index, err = strconv.Atoi(before[1]); err != nil {
-				return usage(fmt.Errorf("node %q is not a number", before[1]))
-			}
+			node = before[1]
 		}
-		return a.ssh(ctx, before[0], index, command, *raw, settings)
+		return a.ssh(ctx, before[0], node, command, *raw, settings)
 	})
 	return cmd
 }
 
 func (a *app) ssh(
-	ctx context.Context, name string, index int, command []string, raw bool, settings config.Settings,
+	ctx context.Context, name, node string, command []string, raw bool, settings config.Settings,
 ) error {
 	return a.work(settings, func(e *engine.Engine) error {
 		file, isFile := a.Stdin.(*os.File)
 		stdout, stderr, flush := a.sessionOutput(raw)
 		exit, err := e.Shell(ctx, engine.ShellRequest{
-			Request: a.request(name, settings), Node: index, Command: command, Stdin: a.Stdin, Stdout: stdout,
+			Request: a.request(name, settings), Node: node, Command: command, Stdin: a.Stdin, Stdout: stdout,
 			Stderr: stderr,
 			TTY:    isFile && len(command) == 0 && term.IsTerminal(int(file.Fd())),
 		})

@@ -36,15 +36,12 @@ with Ctrl-C, or when the cluster is gone (exit 0), or with --timeout, as status 
   hive-test status dev1 --watch --interval 5s`,
 		Args: nameOrNone,
 	}
-	load := a.settings(cmd, "ssh.proxy_jump", "hive.probe_timeout")
+	load := a.settings(cmd)
 	watch := cmd.Flags().Bool("watch", false, "look again and again, and show what changes")
 	interval := cmd.Flags().Duration("interval", watchInterval, "pause between two looks of --watch")
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
-			return err
-		}
-		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
 		}
 		switch {

@@ -8,10 +8,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func testKeys() []string {
-	return []string{"suite", "suite_on", "suite_env", "kill_leftovers", "junit", "lost_after", "timeouts.test"}
-}
-
 func (a *app) testCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test NAME",
@@ -24,11 +20,11 @@ results) in its environment. With --on NODE it runs there: files and directories
 afterwards, with the cluster's SSH key and CA. Its cases are those of JUnit files in ARTIFACTS, else the events of go test -json that it prints,
 else the command itself.`,
 		Example: `  hive-test test dev1
-  hive-test test dev1 --suite smoke --suite ./tests/e2e/run-vpc-e2e.sh --junit junit.xml
-  hive-test test dev1 --on 1 --suite './tests/e2e/run-multinode-e2e.sh ${HIVE_NODES//,/ }'`,
+  hive-test test dev1 --suite smoke --suite ./run-vpc-e2e.sh --junit junit.xml
+  hive-test test dev1 --on 1 --suite './run-multinode-e2e.sh ${HIVE_NODES//,/ }'`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, append(append(testKeys(), existingKeys()...), "hive.probe_timeout")...)
+	load := a.settings(cmd)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {

@@ -19,7 +19,8 @@ func (a *app) unlockCommand() *cobra.Command {
 		Long: `unlock removes the note of a run that holds a cluster and has ended without giving it up. That is needed only for a run
 on another host, in a clusters directory that both share: whether it is alive cannot be seen from here, so look there first.
 A run that died on this host is taken over by the next one without this, and one that is alive here is refused (exit 8).`,
-		Args: named(1),
+		Example: `  hive-test unlock dev1`,
+		Args:    named(1),
 	}
 	load := a.settings(cmd)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
@@ -40,9 +41,6 @@ type unlockJSON struct {
 }
 
 func (a *app) unlock(ctx context.Context, name string, settings config.Settings) error {
-	if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
-		return err
-	}
 	e, err := engine.Open(ctx, engine.Options{})
 	if err != nil {
 		return err

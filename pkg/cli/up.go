@@ -8,36 +8,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// upKeys are the settings that shape what up makes.
-func upKeys() []string {
-	return []string{
-		"node_count", "cpu_cores", "memory_mb", "disk_size_gb", "os_image", "template", "cloud_init",
-		"network.addresses", "network.data_addresses", "network.gateway", "management_bridge", "data_bridge",
-		"management_vlan", "data_vlan", "management_model", "data_model", "cpu_type", "clone", "placement",
-		"avoid_hypervisors",
-		"ssh_user", "ssh_private_key_path", "ssh_public_key_path", "ssh.proxy_jump", "hosts_file", "sim", "sim_hosts",
-		"provider", "provider_mirror", "keep", "ttl",
-		"proxmox.endpoint", "proxmox.ca_file", "proxmox.fingerprint", "proxmox.insecure", "proxmox.vmid_range",
-		"proxmox.vmid_base", "proxmox.pool",
-		"proxmox.cpu_overcommit", "skip_preflight",
-		"timeouts.up", "timeouts.down", "tofu_bin", "parallelism", "lock_dir", "wait",
-	}
-}
-
 func (a *app) upCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up NAME",
 		Short: "make the VMs of a cluster: they exist, their addresses are known, the inventory is written",
 		Example: `  hive-test up dev1
   hive-test up stress --node-count=5 --cpu-cores=8
-  hive-test up stress --node-count=3               # two nodes fewer
-  hive-test up stress --memory-mb=16384 --dry-run  # what would it do?
-  hive-test up dev1 --ttl 36h                      # reap may delete it after that
+  hive-test up stress --node-count=3                # two nodes fewer
+  hive-test up stress --memory-mb=16384 --dry-run   # what would it do?
+  hive-test up dev1 --ttl 36h              # reap may delete it after that
   hive-test up demo --sim
   hive-test up lab --hosts-file hosts.yaml`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, upKeys()...)
+	load := a.settings(cmd)
 	guard := guardFlags(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "print what up would do, as a table or with -o, and change nothing")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {

@@ -31,9 +31,11 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "the version; with -v also which tofu or terraform is used, and why",
-		Args:  cobra.NoArgs,
+		Example: `  hive-test version
+  hive-test version -v -o json`,
+		Args: cobra.NoArgs,
 	}
-	load := a.settings(cmd, "tofu_bin")
+	load := a.settings(cmd)
 	download := cmd.Flags().Bool(
 		"download", false, "download OpenTofu where neither it nor terraform is there, or exit 3",
 	)

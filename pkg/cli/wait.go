@@ -23,16 +23,13 @@ another run configures.`,
   hive-test wait dev1 --healthy=false`,
 		Args: named(1),
 	}
-	load := a.settings(cmd, "timeouts.configure", "ssh.proxy_jump", "hive.probe_timeout")
+	load := a.settings(cmd)
 	healthy := cmd.Flags().Bool(
 		"healthy", true, "wait until hive is healthy, too; =false: only until every node answers over SSH",
 	)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
-			return err
-		}
-		if err := checkFormat(settings.Output, "table", "wide", "json", "yaml"); err != nil {
 			return err
 		}
 		return a.wait(ctx, args[0], *healthy, settings)

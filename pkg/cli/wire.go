@@ -17,22 +17,14 @@ import (
 	"hive-test/pkg/report"
 )
 
-// globalKeys are the settings that every verb knows.
-func globalKeys() []string {
-	return []string{"clusters_dir", "output", "log_format", "verbose", "quiet", "no_color", "timeout"}
-}
-
 func (a *app) globalFlags(root *cobra.Command) {
-	flags := root.PersistentFlags()
-	flags.String("config", "", "config file (default ./hive-test.yaml, then $XDG_CONFIG_HOME/hive-test/config.yaml)")
-	config.AddFlags(flags, globalKeys()...)
+	config.GlobalFlags(root.PersistentFlags())
 }
 
-// settings gives a verb its flags and returns what reads them.
-func (a *app) settings(cmd *cobra.Command, keys ...string) func() (config.Settings, error) {
-	if len(keys) > 0 { // none would mean all
-		config.AddFlags(cmd.Flags(), keys...)
-	}
+// settings gives a verb the flags of the settings that it uses, and returns what reads them.
+func (a *app) settings(cmd *cobra.Command) func() (config.Settings, error) {
+	config.VerbFlags(cmd.Flags(), cmd.Name())
+	cmd.Annotations = map[string]string{documents: "yes"}
 	return func() (config.Settings, error) {
 		path, err := cmd.Flags().GetString("config")
 		if err != nil {
@@ -52,16 +44,27 @@ func (a *app) loadSettings(cmd *cobra.Command, options config.LoadOptions) (conf
 	}
 	a.place = placeFlags(cmd.Flags())
 	if a.asJSON = settings.LogFormat == "json"; a.asJSON {
-		a.signals.setPrinter(func(line string) {
-			progress.JSONLines(a.Stderr).Emit(progress.Event{
-				Kind: progress.Warning, Time: time.Now().UTC(), Message: a.known.Mask(strings.TrimSpace(line)),
-			})
-		})
+		a.signals.setPrinter(a.warn)
+	}
+	for _, text := range config.UnknownEnv(a.Environ) {
+		a.warn(text)
 	}
 	if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
 		return settings, usage(err)
 	}
 	return settings, err
+}
+
+// warn tells what the user should know before there is a run, or beside it.
+func (a *app) warn(text string) {
+	text = a.known.Mask(strings.TrimSpace(text))
+	if a.asJSON {
+		progress.JSONLines(a.Stderr).Emit(progress.Event{
+			Kind: progress.Warning, Time: time.Now().UTC(), Message: text,
+		})
+		return
+	}
+	fmt.Fprintln(a.Stderr, "warning: "+text)
 }
 
 // work opens an engine for a verb and lets do use it. What it tells is shown in the form that the settings call for.

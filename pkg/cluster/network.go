@@ -83,7 +83,7 @@ func checkRange(name, text string, nodes int) (AddressRange, error) {
 		return AddressRange{}, fmt.Errorf("%s: %w", name, err)
 	}
 	if size := r.Size(nodes); size < nodes {
-		return r, fmt.Errorf("%s: %s holds %d addresses where %d nodes need one each", name, text, size, nodes)
+		return r, fmt.Errorf("%s: %s is too short: it holds %d of the %d that nodes need", name, text, size, nodes)
 	}
 	return r, nil
 }

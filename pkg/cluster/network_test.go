@@ -19,7 +19,7 @@ func TestNetworkValidate(t *testing.T) {
 		},
 		"management only": {Network{Addresses: "10.0.0.10-10.0.0.12/24"}, 3, ""},
 		"ipv6":            {Network{Addresses: "fd00::10-fd00::1f/64", Gateway: "fd00::1"}, 3, ""},
-		"too few":         {Network{Addresses: "10.0.0.10-10.0.0.11/24"}, 3, "holds 2 addresses where 3 nodes"},
+		"too few":         {Network{Addresses: "10.0.0.10-10.0.0.11/24"}, 3, "is too short: it holds 2 of the 3 that nodes need"},
 		"not a range":     {Network{Addresses: "10.0.0.10/24"}, 1, "FIRST-LAST/PREFIX"},
 		"backwards":       {Network{Addresses: "10.0.0.10-10.0.0.9/24"}, 1, "not behind the first"},
 		"two networks":    {Network{Addresses: "10.0.0.250-10.0.1.9/24"}, 1, "is not in 10.0.0.0/24"},

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
 )
 
 // Hosts is the content of a hosts file: hosts that are already there, for the deployer "existing".
@@ -104,7 +105,7 @@ func (f HostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts
 		problems = append(problems, fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...)))
 	}
 	if len(f.Nodes) < 1 || len(f.Nodes) > maxHosts {
-		problem("it names %d nodes: between 1 and %d are possible", len(f.Nodes), maxHosts)
+		problem("it names %s: between 1 and %d are possible", progress.Count(len(f.Nodes), "node"), maxHosts)
 	}
 	if f.SSHPort < 0 || f.SSHPort > 65535 {
 		problem("ssh_port %d is not between 1 and 65535", f.SSHPort)

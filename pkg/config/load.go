@@ -78,7 +78,7 @@ func (l *loader) fromFile() {
 		if !found {
 			continue
 		}
-		if s.Kind == Path {
+		if s.Kind.IsPath() {
 			v.value = resolve(v.value.(string), base, l.env("HOME"))
 		}
 		l.set(s, v.value, fmt.Sprintf("%s:%d", path, v.line))
@@ -162,7 +162,7 @@ func (l *loader) checked(s Setting, value any, err error, source string) error {
 	if err != nil {
 		return err
 	}
-	if path, ok := value.(string); ok && s.Kind == Path {
+	if path, ok := value.(string); ok && s.Kind.IsPath() {
 		value = resolve(path, "", l.env("HOME"))
 	}
 	l.set(s, value, source)

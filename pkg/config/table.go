@@ -23,12 +23,46 @@ type Kind string
 // The kinds of values. A path given in the file is relative to the file; ~/ is the home directory everywhere.
 const (
 	Text        Kind = "string"
-	Path        Kind = "path"
+	File        Kind = "file"
+	Dir         Kind = "dir"
 	Int         Kind = "int"
 	Bool        Kind = "bool"
 	Duration    Kind = "duration"
 	List        Kind = "list"
 	Hypervisors Kind = "hypervisors"
+)
+
+// IsPath reports whether values are paths, of files or of directories.
+func (k Kind) IsPath() bool { return k == File || k == Dir }
+
+// Group is what flags are sorted by in help.
+type Group string
+
+// The groups, in the order in which help has them: what is used most is first.
+const (
+	inCluster Group = "Cluster"
+	inNetwork Group = "Network"
+	inHive    Group = "Hive"
+	inSuites  Group = "Suites"
+	inSSH     Group = "SSH to the nodes"
+	inProxmox Group = "Proxmox VE"
+	inTofu    Group = "OpenTofu"
+	inLimits  Group = "Time limits"
+	inOutput  Group = "Output and settings"
+)
+
+// Groups returns all groups in their order.
+func Groups() []Group {
+	return []Group{inCluster, inNetwork, inHive, inSuites, inSSH, inProxmox, inTofu, inLimits, inOutput}
+}
+
+// The verbs that use a setting, where several settings have the same. doctor takes all that up takes.
+const (
+	everyVerb  = "*"
+	making     = "up full doctor"
+	destroying = making + " configure test down" // or may have to
+	reaching   = destroying + " status wait logs ssh exec cp env inventory"
+	asking     = reaching + " extend hold reap" // the API of Proxmox VE
 )
 
 // Setting is one row of the table that flags, environment, file, help and README are made of.
@@ -38,7 +72,10 @@ type Setting struct {
 	Short   string   // one letter, or empty
 	Env     []string // first that is set and not empty wins
 	Kind    Kind
-	Default any // of the Go type of Kind, nil: empty
+	Default any    // of the Go type of Kind, nil: empty
+	Value   string // what help calls the value of a Text or a List; empty where OneOf tells
+	Group   Group
+	Verbs   string // that use it, and so have its flag; everyVerb: all
 	Help    string
 	OneOf   []string // allowed words, nil: any
 	Min     int      // of an Int, together with Max
@@ -60,106 +97,106 @@ func Table() []Setting {
 
 func globalRows() []Setting {
 	return []Setting{
-		{Key: "config", Flag: "config", Kind: Path, NoFile: true, Help: "config file; empty: ./" + FileName + ", else $XDG_CONFIG_HOME/hive-test/config.yaml"},
-		{Key: "clusters_dir", Flag: "clusters-dir", Kind: Path, Default: "./clusters", Help: "directory of the clusters' state and evidence"},
-		{Key: "output", Flag: "output", Short: "o", Kind: Text, Default: "table", OneOf: []string{"table", "wide", "json", "yaml"}, Help: "form of the data on stdout"},
-		{Key: "log_format", Flag: "log-format", Kind: Text, Default: "text", OneOf: []string{"text", "json"}, Help: "form of the narration on stderr"},
-		{Key: "verbose", Flag: "verbose", Short: "v", Kind: Bool, Help: "show the output of tofu, nodes and suites too"},
-		{Key: "quiet", Flag: "quiet", Short: "q", Kind: Bool, Help: "show warnings and errors only"},
-		{Key: "no_color", Flag: "no-color", Env: []string{"NO_COLOR"}, Kind: Bool, Help: "no colours"},
-		{Key: "timeout", Flag: "timeout", Kind: Duration, Help: "limit of the whole run, like 1h30m, with a quarter of it (at most 5m) for down; 0 is none"},
-		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Help: "limit of up, stopping included"},
-		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Help: "limit of configure, stopping included"},
-		{Key: "timeouts.test", Flag: "timeout-test", Kind: Duration, Default: time.Hour, Help: "limit of test, stopping included"},
-		{Key: "timeouts.down", Flag: "timeout-down", Kind: Duration, Default: 15 * time.Minute, Help: "limit of down, stopping included"},
+		{Key: "config", Flag: "config", Kind: File, NoFile: true, Group: inOutput, Verbs: everyVerb, Help: "config file; empty: ./" + FileName + ", else $XDG_CONFIG_HOME/hive-test/config.yaml"},
+		{Key: "clusters_dir", Flag: "clusters-dir", Kind: Dir, Default: "./clusters", Group: inOutput, Verbs: everyVerb, Help: "directory of the clusters' state and evidence"},
+		{Key: "output", Flag: "output", Short: "o", Kind: Text, Default: "table", OneOf: []string{"table", "wide", "json", "yaml"}, Group: inOutput, Verbs: everyVerb, Help: "form of the data on stdout"},
+		{Key: "log_format", Flag: "log-format", Kind: Text, Default: "text", OneOf: []string{"text", "json"}, Group: inOutput, Verbs: everyVerb, Help: "form of the narration on stderr"},
+		{Key: "verbose", Flag: "verbose", Short: "v", Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "show the output of tofu, nodes and suites too"},
+		{Key: "quiet", Flag: "quiet", Short: "q", Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "show warnings and errors only"},
+		{Key: "no_color", Flag: "no-color", Env: []string{"NO_COLOR"}, Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "no colours"},
+		{Key: "timeout", Flag: "timeout", Kind: Duration, Group: inLimits, Verbs: everyVerb, Help: "limit of the whole run, like 1h30m, with a quarter of it (at most 5m) for down; 0 is none"},
+		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Group: inLimits, Verbs: making, Help: "limit of up, stopping included"},
+		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Group: inLimits, Verbs: "configure full wait", Help: "limit of configure, stopping included"},
+		{Key: "timeouts.test", Flag: "timeout-test", Kind: Duration, Default: time.Hour, Group: inLimits, Verbs: "test full", Help: "limit of test, stopping included"},
+		{Key: "timeouts.down", Flag: "timeout-down", Kind: Duration, Default: 15 * time.Minute, Group: inLimits, Verbs: destroying + " reap", Help: "limit of down, stopping included"},
 	}
 }
 
 func clusterRows() []Setting {
 	return []Setting{
-		{Key: "node_count", Flag: "node-count", Env: []string{"TF_VAR_node_count"}, Kind: Int, Default: cluster.DefaultNodes, Min: cluster.MinNodes, Max: cluster.MaxNodes, Help: "number of nodes"},
-		{Key: "cpu_cores", Flag: "cpu-cores", Env: []string{"TF_VAR_cpu_cores"}, Kind: Int, Default: cluster.DefaultCPUCores, Help: "virtual CPUs per node"},
-		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Default: cluster.DefaultMemoryMB, Help: "memory per node in MiB"},
-		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Default: cluster.DefaultDiskSizeGB, Help: "root disk per node in GiB"},
-		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: placement.DefaultImage, Help: "cloud image, a volume on every hypervisor"},
-		{Key: "template", Flag: "template", Kind: Int, Default: 0, Help: "VM id of the template to clone nodes from, in place of os_image; hypervisors may have a template_vmid each"},
-		{Key: "cloud_init", Flag: "cloud-init", Kind: Text, Default: cluster.CloudInitSnippet, OneOf: []string{cluster.CloudInitSnippet, cluster.CloudInitNone}, Help: "how nodes get the system's essentials: a snippet uploaded over SSH to the hypervisors, or none, then configure installs them"},
-		{Key: "network.addresses", Flag: "addresses", Kind: Text, Help: "static addresses of the first NIC, FIRST-LAST/PREFIX; empty: DHCP"},
-		{Key: "network.data_addresses", Flag: "data-addresses", Kind: Text, Help: "static addresses of the second NIC; empty: DHCP"},
-		{Key: "network.gateway", Flag: "gateway", Kind: Text, Help: "default route of nodes with static addresses"},
-		{Key: "management_bridge", Flag: "management-bridge", Kind: Text, Default: "vmbr0", Help: "bridge of the first NIC"},
-		{Key: "data_bridge", Flag: "data-bridge", Kind: Text, Default: "vmbr1", Help: "bridge of the second NIC"},
-		{Key: "management_vlan", Flag: "management-vlan", Kind: Int, Max: 4094, Help: "VLAN tag of the first NIC; 0: none"},
-		{Key: "data_vlan", Flag: "data-vlan", Kind: Int, Max: 4094, Help: "VLAN tag of the second NIC; 0: none"},
-		{Key: "management_model", Flag: "management-model", Kind: Text, Default: cluster.DefaultNICModel, OneOf: cluster.NICModels(), Help: "model of the first NIC"},
-		{Key: "data_model", Flag: "data-model", Kind: Text, Default: cluster.DefaultNICModel, OneOf: cluster.NICModels(), Help: "model of the second NIC"},
-		{Key: "cpu_type", Flag: "cpu-type", Kind: Text, Default: cluster.DefaultCPUType, Help: "CPU that nodes see, like x86-64-v2-AES; host: that of the hypervisor"},
-		{Key: "clone", Flag: "clone", Kind: Text, Default: cluster.CloneFull, OneOf: []string{cluster.CloneFull, cluster.CloneLinked}, Help: "how nodes are cloned of a template: in full, or linked to its disk, which is quick and keeps the template from being deleted"},
-		{Key: "placement", Flag: "placement", Kind: Text, Default: cluster.PlaceSpread, OneOf: []string{cluster.PlaceSpread, cluster.PlacePack, cluster.PlaceMemory}, Help: "which hypervisors new nodes go to: to each in turn, to as few as have the memory, or to that with most free memory"},
-		{Key: "avoid_hypervisors", Flag: "avoid-hypervisor", Kind: List, Help: "hypervisor that no new node goes to; may be repeated"},
-		{Key: "ssh_user", Flag: "ssh-user", Kind: Text, Default: cluster.DefaultSSHUser, Help: "user that cloud-init makes on the nodes"},
-		{Key: "ssh_private_key_path", Flag: "ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: Path, Help: "private key for the nodes; empty: a key pair is made per cluster"},
-		{Key: "ssh_public_key_path", Flag: "ssh-public-key-path", Env: []string{"TF_VAR_ssh_public_key_path"}, Kind: Path, Help: "its public half; empty: the private key's path with .pub"},
-		{Key: "node_ssh_port", Flag: "node-ssh-port", Kind: Int, Default: 22, Min: 1, Max: 65535, Help: "port of the nodes' SSH servers"},
-		{Key: "ssh.proxy_jump", Flag: "proxy-jump", Kind: Text, Help: "bastion that nodes are reached through, user@host:port, several with commas; none: reached directly; empty: as the cluster was made"},
-		{Key: "ssh.agent_socket", Env: []string{"SSH_AUTH_SOCK"}, Kind: Path, Help: "SSH agent, for keys of nodes and hypervisors that are protected by a passphrase, and for the bastion"},
-		{Key: "ssh.config_file", Kind: Path, Help: "what it says of hosts counts for those of a hosts file and for the bastion, where nothing else is said; empty: ~/.ssh/config; /dev/null: none"},
-		{Key: "deployer", Kind: Text, Default: deploy.Proxmox, OneOf: []string{deploy.Proxmox, deploy.SimHosts}, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
-		{Key: "hosts_file", Flag: "hosts-file", Kind: Path, Help: "make the cluster of the hosts that this file names, without Proxmox"},
-		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},
-		{Key: "ttl", Flag: "ttl", Kind: Duration, Help: "time after which reap may delete the VMs, like 36h or 2d; 0 is never; empty: up none, full as long as its phases may take and an hour"},
-		{Key: "skip_preflight", Flag: "skip-preflight", Kind: Bool, Help: "do not check first whether up can succeed (what doctor checks)"},
-		{Key: "sim", Flag: "sim", Kind: Bool, Help: "use the simulated Proxmox of this clusters directory"},
-		{Key: "sim_hosts", Flag: "sim-hosts", Kind: Text, Default: "auto", OneOf: []string{"auto", "netns", "process"}, Help: "what the simulator's VMs are"},
+		{Key: "node_count", Flag: "node-count", Env: []string{"TF_VAR_node_count"}, Kind: Int, Default: cluster.DefaultNodes, Min: cluster.MinNodes, Max: cluster.MaxNodes, Group: inCluster, Verbs: making + " init", Help: "number of nodes"},
+		{Key: "cpu_cores", Flag: "cpu-cores", Env: []string{"TF_VAR_cpu_cores"}, Kind: Int, Default: cluster.DefaultCPUCores, Group: inCluster, Verbs: making + " init", Help: "virtual CPUs per node"},
+		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Default: cluster.DefaultMemoryMB, Group: inCluster, Verbs: making + " init", Help: "memory per node in MiB"},
+		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Default: cluster.DefaultDiskSizeGB, Group: inCluster, Verbs: making + " init", Help: "root disk per node in GiB"},
+		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: placement.DefaultImage, Value: "volume", Group: inCluster, Verbs: making + " init", Help: "cloud image, a volume on every hypervisor"},
+		{Key: "template", Flag: "template", Kind: Int, Default: 0, Group: inCluster, Verbs: making + " init", Help: "VM id of the template to clone nodes from, in place of os_image; hypervisors may have a template_vmid each"},
+		{Key: "cloud_init", Flag: "cloud-init", Kind: Text, Default: cluster.CloudInitSnippet, OneOf: []string{cluster.CloudInitSnippet, cluster.CloudInitNone}, Group: inCluster, Verbs: making + " init", Help: "how nodes get the system's essentials: a snippet uploaded over SSH to the hypervisors, or none, then configure installs them"},
+		{Key: "network.addresses", Flag: "addresses", Kind: Text, Value: "range", Group: inNetwork, Verbs: making + " init", Help: "static addresses of the first NIC, FIRST-LAST/PREFIX; empty: DHCP"},
+		{Key: "network.data_addresses", Flag: "data-addresses", Kind: Text, Value: "range", Group: inNetwork, Verbs: making + " init", Help: "static addresses of the second NIC; empty: DHCP"},
+		{Key: "network.gateway", Flag: "gateway", Kind: Text, Value: "address", Group: inNetwork, Verbs: making + " init", Help: "default route of nodes with static addresses"},
+		{Key: "management_bridge", Flag: "management-bridge", Kind: Text, Default: "vmbr0", Value: "bridge", Group: inNetwork, Verbs: making + " init", Help: "bridge of the first NIC"},
+		{Key: "data_bridge", Flag: "data-bridge", Kind: Text, Default: "vmbr1", Value: "bridge", Group: inNetwork, Verbs: making + " init", Help: "bridge of the second NIC"},
+		{Key: "management_vlan", Flag: "management-vlan", Kind: Int, Max: 4094, Group: inNetwork, Verbs: making + " init", Help: "VLAN tag of the first NIC; 0: none"},
+		{Key: "data_vlan", Flag: "data-vlan", Kind: Int, Max: 4094, Group: inNetwork, Verbs: making + " init", Help: "VLAN tag of the second NIC; 0: none"},
+		{Key: "management_model", Flag: "management-model", Kind: Text, Default: cluster.DefaultNICModel, OneOf: cluster.NICModels(), Group: inNetwork, Verbs: making, Help: "model of the first NIC"},
+		{Key: "data_model", Flag: "data-model", Kind: Text, Default: cluster.DefaultNICModel, OneOf: cluster.NICModels(), Group: inNetwork, Verbs: making, Help: "model of the second NIC"},
+		{Key: "cpu_type", Flag: "cpu-type", Kind: Text, Default: cluster.DefaultCPUType, Value: "type", Group: inCluster, Verbs: making, Help: "CPU that nodes see, like x86-64-v2-AES; host: that of the hypervisor"},
+		{Key: "clone", Flag: "clone", Kind: Text, Default: cluster.CloneFull, OneOf: []string{cluster.CloneFull, cluster.CloneLinked}, Group: inCluster, Verbs: making, Help: "how nodes are cloned of a template: in full, or linked to its disk, which is quick and keeps the template from being deleted"},
+		{Key: "placement", Flag: "placement", Kind: Text, Default: cluster.PlaceSpread, OneOf: []string{cluster.PlaceSpread, cluster.PlacePack, cluster.PlaceMemory}, Group: inCluster, Verbs: making, Help: "which hypervisors new nodes go to: to each in turn, to as few as have the memory, or to that with most free memory"},
+		{Key: "avoid_hypervisors", Flag: "avoid-hypervisor", Kind: List, Value: "name", Group: inCluster, Verbs: making, Help: "hypervisor that no new node goes to; may be repeated"},
+		{Key: "ssh_user", Flag: "ssh-user", Kind: Text, Default: cluster.DefaultSSHUser, Value: "user", Group: inSSH, Verbs: making + " init", Help: "user that cloud-init makes on the nodes"},
+		{Key: "ssh_private_key_path", Flag: "ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: File, Group: inSSH, Verbs: making + " init", Help: "private key for the nodes; empty: a key pair is made per cluster"},
+		{Key: "ssh_public_key_path", Flag: "ssh-public-key-path", Env: []string{"TF_VAR_ssh_public_key_path"}, Kind: File, Group: inSSH, Verbs: making + " init", Help: "its public half; empty: the private key's path with .pub"},
+		{Key: "node_ssh_port", Flag: "node-ssh-port", Kind: Int, Default: 22, Min: 1, Max: 65535, Group: inSSH, Verbs: making + " init", Help: "port of the nodes' SSH servers"},
+		{Key: "ssh.proxy_jump", Flag: "proxy-jump", Kind: Text, Value: "hosts", Group: inSSH, Verbs: reaching + " init", Help: "bastion that nodes are reached through, user@host:port, several with commas; none: reached directly; empty: as the cluster was made"},
+		{Key: "ssh.agent_socket", Flag: "ssh-agent-socket", Env: []string{"SSH_AUTH_SOCK"}, Kind: File, Group: inSSH, Verbs: reaching, Help: "SSH agent, for keys of nodes and hypervisors that are protected by a passphrase, and for the bastion"},
+		{Key: "ssh.config_file", Flag: "ssh-config-file", Kind: File, Group: inSSH, Verbs: reaching, Help: "what it says of hosts counts for those of a hosts file and for the bastion, where nothing else is said; empty: ~/.ssh/config; /dev/null: none"},
+		{Key: "deployer", Flag: "deployer", Kind: Text, Default: deploy.Proxmox, OneOf: []string{deploy.Proxmox, deploy.SimHosts}, Group: inCluster, Verbs: making, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
+		{Key: "hosts_file", Flag: "hosts-file", Kind: File, Group: inCluster, Verbs: making, Help: "make the cluster of the hosts that this file names, without Proxmox"},
+		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Group: inCluster, Verbs: making + " configure test", Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},
+		{Key: "ttl", Flag: "ttl", Kind: Duration, Group: inCluster, Verbs: making + " init", Help: "time after which reap may delete the VMs, like 36h or 2d; 0 is never; empty: up none, full as long as its phases may take and an hour"},
+		{Key: "skip_preflight", Flag: "skip-preflight", Kind: Bool, Group: inCluster, Verbs: making, Help: "do not check first whether up can succeed (what doctor checks)"},
+		{Key: "sim", Flag: "sim", Kind: Bool, Group: inCluster, Verbs: making + " down reap init", Help: "use the simulated Proxmox of this clusters directory"},
+		{Key: "sim_hosts", Flag: "sim-hosts", Kind: Text, Default: "auto", OneOf: []string{"auto", "netns", "process"}, Group: inCluster, Verbs: asking + " init", Help: "what the simulator's VMs are"},
 	}
 }
 
 func workRows() []Setting {
 	return []Setting{
-		{Key: "tofu_bin", Flag: "tofu-bin", Kind: Path, Help: "tofu or terraform program; empty: looked for"},
-		{Key: "parallelism", Flag: "parallelism", Kind: Int, Default: 10, Min: 1, Max: 32, Help: "how many VMs are cloned, started and deleted at a time"},
-		{Key: "lock_dir", Flag: "lock-dir", Kind: Path, Help: "directory of the locks on VM ids, shared by all runs on this machine; empty: this user's own, among the temporary files"},
-		{Key: "wait", Flag: "wait", Kind: Duration, Help: "how long to wait for another run of the same cluster to end, like 10m; 0: exit 8 at once"},
-		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
-		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Path, Help: "directory of a provider mirror"},
-		{Key: "binary", Flag: "binary", Kind: Path, Help: "hive program to install on the nodes"},
-		{Key: "tarball", Flag: "tarball", Kind: Path, Help: "release of hive (tar.gz) to unpack on the nodes"},
-		{Key: "source_dir", Flag: "source-dir", Kind: Path, Help: "source tree to build hive from, as it is now; the second time, what has changed is sent"},
-		{Key: "repo", Flag: "repo", Kind: Text, Help: "git repository to build hive from"},
-		{Key: "ref", Flag: "ref", Kind: Text, Help: "branch, tag or commit of --repo; empty: its default branch"},
-		{Key: "build", Flag: "build", Kind: Text, Default: "first", OneOf: []string{"first", "each", "local"}, Help: "where --source-dir and --repo are built: on the first node, whose build the others get, on each node, or on this machine"},
-		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Path, Help: "directory of node scripts that replace the built-in ones of the same name"},
-		{Key: "hive.layout", Flag: "layout", Kind: Text, Default: "auto", OneOf: []string{"dev", "systemd", "auto"}, Help: "how hive is installed: in ~/hive, or by its release's setup.sh with units; auto: as the nodes have it already, else dev"},
-		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Help: "further flag of `hive admin init`, like --region=eu-north-1; may be repeated"},
-		{Key: "hive.join_flags", Flag: "join-flag", Kind: List, Help: "further flag of `hive admin join`; may be repeated"},
-		{Key: "packages", Flag: "packages", Kind: List, Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
-		{Key: "hive.probe_timeout", Flag: "probe-timeout", Kind: Duration, Default: 10 * time.Second, Help: "limit for one answer of hive on a node; what is late is asked once more before it counts as silent"},
-		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Help: "limit for all nodes to become healthy"},
-		{Key: "suite", Flag: "suite", Kind: List, Default: []string{"smoke"}, Help: "suite to run: smoke, or any command; may be repeated"},
-		{Key: "suite_on", Flag: "on", Kind: Text, Help: "node that suites are run on, by name or number, with what they need copied there; empty: this machine"},
-		{Key: "suite_env", Flag: "suite-env", Kind: List, Help: "variable of this environment that suites get too, or NAME=value; may be repeated"},
-		{Key: "kill_leftovers", Flag: "kill-leftovers", Kind: Bool, Help: "end the processes that a suite leaves running; else they are only named"},
-		{Key: "lost_after", Flag: "lost-after", Kind: Duration, Default: 2 * time.Minute, Help: "how long a node may be lost while suites run, before they are ended; 0: however long"},
-		{Key: "junit", Flag: "junit", Kind: Path, Help: "write the results as JUnit XML to this file too"},
+		{Key: "tofu_bin", Flag: "tofu-bin", Kind: File, Group: inTofu, Verbs: destroying + " logs version", Help: "tofu or terraform program; empty: looked for"},
+		{Key: "parallelism", Flag: "parallelism", Kind: Int, Default: 10, Min: 1, Max: 32, Group: inTofu, Verbs: destroying + " reap", Help: "how many VMs are cloned, started and deleted at a time"},
+		{Key: "lock_dir", Flag: "lock-dir", Kind: Dir, Group: inTofu, Verbs: destroying + " reap", Help: "directory of the locks on VM ids, shared by all runs on this machine; empty: this user's own, among the temporary files"},
+		{Key: "wait", Flag: "wait", Kind: Duration, Group: inCluster, Verbs: destroying + " extend hold", Help: "how long to wait for another run of the same cluster to end, like 10m; 0: exit 8 at once"},
+		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Value: "source", Group: inTofu, Verbs: making + " init", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
+		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Dir, Group: inTofu, Verbs: making + " init", Help: "directory of a provider mirror"},
+		{Key: "binary", Flag: "binary", Kind: File, Group: inHive, Verbs: making + " configure", Help: "hive program to install on the nodes"},
+		{Key: "tarball", Flag: "tarball", Kind: File, Group: inHive, Verbs: making + " configure", Help: "release of hive (tar.gz) to unpack on the nodes"},
+		{Key: "source_dir", Flag: "source-dir", Kind: Dir, Group: inHive, Verbs: making + " configure", Help: "source tree to build hive from, as it is now; the second time, what has changed is sent"},
+		{Key: "repo", Flag: "repo", Kind: Text, Value: "URL", Group: inHive, Verbs: "configure full", Help: "git repository to build hive from"},
+		{Key: "ref", Flag: "ref", Kind: Text, Value: "commit", Group: inHive, Verbs: "configure full", Help: "branch, tag or commit of --repo; empty: its default branch"},
+		{Key: "build", Flag: "build", Kind: Text, Default: "first", OneOf: []string{"first", "each", "local"}, Group: inHive, Verbs: "configure full", Help: "where --source-dir and --repo are built: on the first node, whose build the others get, on each node, or on this machine"},
+		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Dir, Group: inHive, Verbs: "configure full", Help: "directory of node scripts that replace the built-in ones of the same name"},
+		{Key: "hive.layout", Flag: "layout", Kind: Text, Default: "auto", OneOf: []string{"dev", "systemd", "auto"}, Group: inHive, Verbs: "configure full", Help: "how hive is installed: in ~/hive, or by its release's setup.sh with units; auto: as the nodes have it already, else dev"},
+		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Value: "flag", Group: inHive, Verbs: "configure full", Help: "further flag of `hive admin init`, like --region=eu-north-1; may be repeated"},
+		{Key: "hive.join_flags", Flag: "join-flag", Kind: List, Value: "flag", Group: inHive, Verbs: "configure full", Help: "further flag of `hive admin join`; may be repeated"},
+		{Key: "packages", Flag: "packages", Kind: List, Value: "names", Group: inHive, Verbs: "configure full", Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
+		{Key: "hive.probe_timeout", Flag: "probe-timeout", Kind: Duration, Default: 10 * time.Second, Group: inHive, Verbs: "configure full test status wait", Help: "limit for one answer of hive on a node; what is late is asked once more before it counts as silent"},
+		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Group: inHive, Verbs: "configure full", Help: "limit for all nodes to become healthy"},
+		{Key: "suite", Flag: "suite", Kind: List, Default: []string{"smoke"}, Value: "suite", Group: inSuites, Verbs: "test full", Help: "suite to run: smoke, or any command; may be repeated"},
+		{Key: "suite_on", Flag: "on", Kind: Text, Value: "node", Group: inSuites, Verbs: "test full", Help: "node that suites are run on, by name or number, with what they need copied there; empty: this machine"},
+		{Key: "suite_env", Flag: "suite-env", Kind: List, Value: "variable", Group: inSuites, Verbs: "test full", Help: "variable of this environment that suites get too, or NAME=value; may be repeated"},
+		{Key: "kill_leftovers", Flag: "kill-leftovers", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "end the processes that a suite leaves running; else they are only named"},
+		{Key: "lost_after", Flag: "lost-after", Kind: Duration, Default: 2 * time.Minute, Group: inSuites, Verbs: "test full", Help: "how long a node may be lost while suites run, before they are ended; 0: however long"},
+		{Key: "junit", Flag: "junit", Kind: File, Group: inSuites, Verbs: "up configure test down full", Help: "write the results as JUnit XML to this file too"},
 	}
 }
 
 func proxmoxRows() []Setting {
 	return []Setting{
-		{Key: "proxmox.endpoint", Flag: "proxmox-endpoint", Env: []string{"PROXMOX_VE_ENDPOINT", "TF_VAR_proxmox_endpoint"}, Kind: Text, Help: "URL of the Proxmox VE API, like https://pve1:8006"},
-		{Key: "proxmox.token", Env: []string{"PROXMOX_VE_API_TOKEN"}, Kind: Text, Secret: true, Help: "API token, user@realm!name=secret; never a flag, so that it is in no process list"},
-		{Key: "proxmox.token_file", Flag: "proxmox-token-file", Kind: Path, Help: "file that holds the API token, used where none is set otherwise"},
-		{Key: "proxmox.ca_file", Flag: "proxmox-ca-file", Kind: Path, Help: "CA of the API's certificate; empty: the system's"},
-		{Key: "proxmox.fingerprint", Flag: "proxmox-fingerprint", Kind: Text, Help: "SHA-256 of the API's certificate, in place of a CA"},
-		{Key: "proxmox.insecure", Flag: "proxmox-insecure", Env: []string{"PROXMOX_VE_INSECURE"}, Kind: Bool, Help: "accept any certificate of the API"},
-		{Key: "proxmox.call_timeout", Flag: "proxmox-call-timeout", Kind: Duration, Default: 10 * time.Second, Help: "how long doctor waits for one answer of Proxmox VE, or of a hypervisor's SSH server"},
-		{Key: "proxmox.pool", Flag: "pool", Kind: Text, Help: "resource pool of the VMs"},
-		{Key: "proxmox.vmid_range", Flag: "vmid-range", Kind: Text, Default: "20000-29999", Help: "range that VM ids are chosen from"},
-		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Help: "VM id of node 1, the others follow; 0: chosen"},
-		{Key: "proxmox.cpu_overcommit", Flag: "cpu-overcommit", Kind: Int, Default: 8, Min: 1, Max: 100, Help: "virtual CPUs that may run for each CPU of a hypervisor"},
-		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Help: "user on the hypervisors, for the provider"},
-		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: Path, Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
-		{Key: "proxmox.hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Help: "hypervisors: list of name, address, port (22), datastore_id (" + placement.DefaultDatastore + "), snippet_store (" + placement.DefaultSnippetStore + "), template_vmid (template)"},
+		{Key: "proxmox.endpoint", Flag: "proxmox-endpoint", Env: []string{"PROXMOX_VE_ENDPOINT", "TF_VAR_proxmox_endpoint"}, Kind: Text, Value: "URL", Group: inProxmox, Verbs: making + " down reap init", Help: "URL of the Proxmox VE API, like https://pve1:8006"},
+		{Key: "proxmox.token", Env: []string{"PROXMOX_VE_API_TOKEN"}, Kind: Text, Secret: true, Value: "token", Group: inProxmox, Verbs: asking, Help: "API token, user@realm!name=secret; never a flag, so that it is in no process list"},
+		{Key: "proxmox.token_file", Flag: "proxmox-token-file", Kind: File, Group: inProxmox, Verbs: asking + " init", Help: "file that holds the API token, used where none is set otherwise"},
+		{Key: "proxmox.ca_file", Flag: "proxmox-ca-file", Kind: File, Group: inProxmox, Verbs: making + " down reap init", Help: "CA of the API's certificate; empty: the system's"},
+		{Key: "proxmox.fingerprint", Flag: "proxmox-fingerprint", Kind: Text, Value: "SHA-256", Group: inProxmox, Verbs: making + " down reap init", Help: "SHA-256 of the API's certificate, in place of a CA"},
+		{Key: "proxmox.insecure", Flag: "proxmox-insecure", Env: []string{"PROXMOX_VE_INSECURE"}, Kind: Bool, Group: inProxmox, Verbs: making + " down reap init", Help: "accept any certificate of the API"},
+		{Key: "proxmox.call_timeout", Flag: "proxmox-call-timeout", Kind: Duration, Default: 10 * time.Second, Group: inProxmox, Verbs: making + " init", Help: "how long doctor waits for one answer of Proxmox VE, or of a hypervisor's SSH server"},
+		{Key: "proxmox.pool", Flag: "pool", Kind: Text, Value: "pool", Group: inProxmox, Verbs: making + " down reap init", Help: "resource pool of the VMs"},
+		{Key: "proxmox.vmid_range", Flag: "vmid-range", Kind: Text, Default: "20000-29999", Value: "range", Group: inProxmox, Verbs: making + " init", Help: "range that VM ids are chosen from"},
+		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Group: inProxmox, Verbs: making, Help: "VM id of node 1, the others follow; 0: chosen"},
+		{Key: "proxmox.cpu_overcommit", Flag: "cpu-overcommit", Kind: Int, Default: 8, Min: 1, Max: 100, Group: inProxmox, Verbs: making + " init", Help: "virtual CPUs that may run for each CPU of a hypervisor"},
+		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Value: "user", Group: inProxmox, Verbs: making + " init", Help: "user on the hypervisors, for the provider"},
+		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: File, Group: inProxmox, Verbs: making + " init", Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
+		{Key: "proxmox.hypervisors", Flag: "hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Value: "list", Group: inProxmox, Verbs: making + " init", Help: "hypervisors: list of name, address, port (22), datastore_id (" + placement.DefaultDatastore + "), snippet_store (" + placement.DefaultSnippetStore + "), template_vmid (template)"},
 	}
 }
 
@@ -172,23 +209,20 @@ func find(table []Setting, key string) (Setting, bool) {
 	return table[i], true
 }
 
-// AddFlags gives flags the flags of the named settings, or of all settings if none is named, with the table's help and
-// defaults. It panics on a key that is not in the table or has no flag, which is a mistake of the program.
-func AddFlags(flags *pflag.FlagSet, keys ...string) {
-	table := Table()
-	if len(keys) == 0 {
-		for _, s := range table {
-			if s.Flag != "" {
-				keys = append(keys, s.Key)
-			}
-		}
-	}
-	for _, key := range keys {
-		s, found := find(table, key)
-		if !found || s.Flag == "" {
-			panic("config: setting " + key + " has no flag")
-		}
-		if flags.Lookup(s.Flag) == nil {
+// GlobalFlags gives flags those of the settings that every verb uses.
+func GlobalFlags(flags *pflag.FlagSet) { addFlags(flags, Setting.Global) }
+
+// VerbFlags gives flags those of the settings that a verb uses and others do not.
+func VerbFlags(flags *pflag.FlagSet, verb string) {
+	addFlags(flags, func(s Setting) bool { return s.UsedBy(verb) && !s.Global() })
+}
+
+// AllFlags gives flags those of all settings.
+func AllFlags(flags *pflag.FlagSet) { addFlags(flags, func(Setting) bool { return true }) }
+
+func addFlags(flags *pflag.FlagSet, chosen func(Setting) bool) {
+	for _, s := range Table() {
+		if s.Flag != "" && chosen(s) {
 			s.addFlag(flags)
 		}
 	}
@@ -197,7 +231,7 @@ func AddFlags(flags *pflag.FlagSet, keys ...string) {
 func (s Setting) addFlag(flags *pflag.FlagSet) {
 	help := s.Help
 	if len(s.OneOf) > 0 {
-		help += ": " + strings.Join(s.OneOf, "|")
+		help += ": " + strings.Join(s.OneOf, ", ")
 	}
 	if s.Max != 0 && s.Kind == Int {
 		help += fmt.Sprintf(" (%d-%d)", s.Min, s.Max)
@@ -215,7 +249,53 @@ func (s Setting) addFlag(flags *pflag.FlagSet) {
 	default:
 		flags.StringP(s.Flag, s.Short, asDefault[string](s), help)
 	}
+	flag := flags.Lookup(s.Flag)
+	flag.Annotations = map[string][]string{groupAnnotation: {string(s.Group)}, valueAnnotation: {s.valueName()}}
 }
+
+// What flags of settings are annotated with.
+const (
+	groupAnnotation = "group"
+	valueAnnotation = "value"
+)
+
+// OfSetting reports whether a flag is that of a setting.
+func OfSetting(flag *pflag.Flag) bool { return flag.Annotations[groupAnnotation] != nil }
+
+// GroupOf is the group of a setting's flag; empty for other flags.
+func GroupOf(flag *pflag.Flag) string { return strings.Join(flag.Annotations[groupAnnotation], "") }
+
+// valueName is what help calls the value; empty for those that take none.
+func (s Setting) valueName() string {
+	switch {
+	case s.Value != "":
+		return s.Value
+	case len(s.OneOf) > 0:
+		return "word"
+	case s.Kind == Bool:
+		return ""
+	case s.Kind == Int:
+		return "number"
+	}
+	return string(s.Kind)
+}
+
+// FlagValue is what help calls the value of a flag; empty where it takes none.
+func FlagValue(flag *pflag.Flag) string {
+	if OfSetting(flag) {
+		return strings.Join(flag.Annotations[valueAnnotation], "")
+	}
+	name, _ := pflag.UnquoteUsage(flag)
+	return name
+}
+
+// UsedBy reports whether a verb uses the setting.
+func (s Setting) UsedBy(verb string) bool {
+	return s.Verbs == everyVerb || slices.Contains(strings.Fields(s.Verbs), verb)
+}
+
+// Global reports whether all verbs use the setting.
+func (s Setting) Global() bool { return s.Verbs == everyVerb }
 
 func asDefault[T any](s Setting) T {
 	v, _ := s.Default.(T)

@@ -67,7 +67,7 @@ func Render(dir, header string, entries []Entry, later ...string) ([]byte, error
 		if !known {
 			return nil, fmt.Errorf("config: %q is no setting", e.Key)
 		}
-		if path, ok := e.Value.(string); ok && s.Kind == Path {
+		if path, ok := e.Value.(string); ok && s.Kind.IsPath() {
 			e.Value = inFile(path, dir)
 		}
 		if err := w.add(s, e); err != nil {

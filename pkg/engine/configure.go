@@ -41,7 +41,7 @@ func (e *Engine) Configure(ctx context.Context, request ConfigureRequest) (Outco
 					return err
 				}
 			}
-			only, err = choose(s.Record.Nodes, "only-nodes", request.OnlyNodes)
+			only, err = choose(s.Record.Nodes, "--only-nodes "+request.OnlyNodes, request.OnlyNodes)
 			return err
 		}
 		return s.withCluster(ctx, find, func(r *lifecycle.Job) []phase.Entry {

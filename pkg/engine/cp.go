@@ -122,14 +122,11 @@ func (c Copy) checkLocal() error {
 // at says which nodes a place is on.
 func (c Copy) at(p place, nodes cluster.Nodes) (cluster.Nodes, error) {
 	if p.nodes == "" {
-		return choose(nodes, "nodes", c.which)
+		return listed(c.which)(nodes)
 	}
-	chosen, err := choose(nodes, "nodes", p.nodes)
+	chosen, err := choose(nodes, p.text, p.nodes)
 	if err != nil {
-		return nil, usage(fmt.Errorf(
-			"%s: no node is %q, the cluster has %d; a file here is written ./%s", p.text, p.nodes, len(nodes),
-			p.text,
-		))
+		return nil, progress.WithHint(err, "a file here is written ./"+p.text)
 	}
 	return chosen, nil
 }
@@ -219,7 +216,9 @@ func copyOne(
 
 // tellCopied narrates what was done on a node; what was not is told at the end.
 func tellCopied(sink progress.Sink, node string, done remote.Copied, err error) {
-	text := fmt.Sprintf("files copied: %d (%d bytes), unchanged: %d", done.Files, done.Bytes, done.Unchanged)
+	text := fmt.Sprintf(
+		"files copied: %d (%s), unchanged: %d", done.Files, progress.Count(int(done.Bytes), "byte"), done.Unchanged,
+	)
 	if err == nil || done.Files+done.Unchanged > 0 {
 		sink.Emit(progress.Event{Kind: progress.Info, Node: node, Message: text})
 	}

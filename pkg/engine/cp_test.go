@@ -54,8 +54,8 @@ func TestWhatIsCopiedWhere(t *testing.T) {
 		{"missing :", "", nil, "missing: no such file"},
 		{"a dir/a :", "", nil, "a and dir/a would be the same file"},
 		{"1:a 1:/x/a out", "", nil, "two files of ci-1-1 would both be a"},
-		{"4:a .", "", nil, `no node is "4", the cluster has 3`},
-		{"a host:b", "", nil, `no node is "host"`},
+		{"4:a .", "", nil, `4:a: there is no node "4": the cluster has 3 nodes`},
+		{"a host:b", "", nil, `host:b: there is no node "host"`},
 		{"a :x", "4", nil, `there is no node "4"`},
 		{"1:a .", "2", nil, "no :PATH is there"},
 	} {

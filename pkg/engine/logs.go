@@ -38,7 +38,7 @@ func (e *Engine) Logs(ctx context.Context, request LogsRequest) (Gathered, error
 		return Gathered{}, err
 	}
 	defer s.close()
-	nodes, err := choose(s.Record.Nodes, "nodes", request.Nodes)
+	nodes, err := listed(request.Nodes)(s.Record.Nodes)
 	if err != nil {
 		return Gathered{}, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -97,29 +96,42 @@ func (e *Engine) onNodes(ctx context.Context, verb string, request Request, pick
 
 // listed picks what a list like 1,3 names, as --nodes does; empty: all.
 func listed(which string) func(cluster.Nodes) (cluster.Nodes, error) {
-	return func(nodes cluster.Nodes) (cluster.Nodes, error) { return choose(nodes, "nodes", which) }
+	return func(nodes cluster.Nodes) (cluster.Nodes, error) { return choose(nodes, "--nodes "+which, which) }
 }
 
-// choose returns the nodes that a list like 1,3 names, which was given by a flag. Numbers and names are the same.
-func choose(nodes cluster.Nodes, flag, which string) (cluster.Nodes, error) {
+// choose returns the nodes that a list like 1,3 names, by numbers or names. An error begins with said, where the list is.
+func choose(nodes cluster.Nodes, said, which string) (cluster.Nodes, error) {
 	if which == "" {
 		return nodes, nil
 	}
 	var chosen cluster.Nodes
 	for part := range strings.SplitSeq(which, ",") {
 		part = strings.TrimSpace(part)
-		at := slices.IndexFunc(
-			nodes, func(n cluster.Node) bool { return n.Name == part || strconv.Itoa(n.Index) == part },
-		)
-		if at < 0 {
-			return nil,
-				usage(fmt.Errorf("--%s %s: there is no node %q, the cluster has %d", flag, which, part, len(nodes)))
+		node, found := nodes.Named(part)
+		if !found {
+			return nil, usage(fmt.Errorf("%s: %w", said, noNode(nodes, part)))
 		}
-		if !slices.Contains(chosen, nodes[at]) {
-			chosen = append(chosen, nodes[at])
+		if !slices.Contains(chosen, node) {
+			chosen = append(chosen, node)
 		}
 	}
 	return chosen, nil
+}
+
+// one picks the node of that number or name.
+func one(word string) func(cluster.Nodes) (cluster.Nodes, error) {
+	return func(nodes cluster.Nodes) (cluster.Nodes, error) {
+		node, found := nodes.Named(word)
+		if !found {
+			return nil, usage(noNode(nodes, word))
+		}
+		return cluster.Nodes{node}, nil
+	}
+}
+
+// noNode is the error of a word that is neither number nor name of a node.
+func noNode(nodes cluster.Nodes, word string) error {
+	return fmt.Errorf("there is no node %q: the cluster has %s", word, progress.Count(len(nodes), "node"))
 }
 
 // connected connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its

@@ -3,16 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-
-	"hive-test/pkg/cluster"
 )
 
 // ShellRequest is what Shell is asked for.
 type ShellRequest struct {
 	Request
-	Node           int      // its number
+	Node           string   // its number or name
 	Command        []string // empty: a login shell
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -21,15 +18,7 @@ type ShellRequest struct {
 
 // Shell runs a shell, or one command, on one node, with this process's streams, and returns its exit code.
 func (e *Engine) Shell(ctx context.Context, request ShellRequest) (exit int, err error) {
-	pick := func(nodes cluster.Nodes) (cluster.Nodes, error) {
-		node, ok := nodes.ByIndex(request.Node)
-		if !ok {
-			return nil,
-				usage(fmt.Errorf("cluster %q has no node %d: it has %d", request.Name, request.Node, len(nodes)))
-		}
-		return cluster.Nodes{node}, nil
-	}
-	err = e.onNodes(ctx, "ssh", request.Request, pick, func(ctx context.Context, r reached) error {
+	err = e.onNodes(ctx, "ssh", request.Request, one(request.Node), func(ctx context.Context, r reached) error {
 		if err := errors.Join(r.unreached...); err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ func (s *session) checkSuites() error {
 	var problems []error
 	if _, found := nodes.Named(s.Settings.SuiteOn); !found && s.Settings.SuiteOn != "" {
 		problems = append(
-			problems, fmt.Errorf("--on %s: there is no such node, the cluster has %d", s.Settings.SuiteOn, len(nodes)),
+			problems, fmt.Errorf("--on %s: %w", s.Settings.SuiteOn, noNode(nodes, s.Settings.SuiteOn)),
 		)
 	}
 	for _, name := range s.Settings.SuiteEnv {

@@ -93,5 +93,5 @@ func healthyNodes(status Status) string {
 			count++
 		}
 	}
-	return fmt.Sprintf("%d of %d nodes are healthy", count, len(status.Nodes))
+	return fmt.Sprintf("healthy: %d of %s", count, progress.Count(len(status.Nodes), "node"))
 }

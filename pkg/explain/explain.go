@@ -198,7 +198,9 @@ func (f *failure) what() string {
 		return "the run was killed, and did not come to its end"
 	case len(f.cases) > 0:
 		first := f.cases[0]
-		what := fmt.Sprintf("%d of %d cases failed, first %s: %s", len(f.cases), f.ran, first.Suite, first.Name)
+		what := fmt.Sprintf(
+			"%d of %s failed, first %s: %s", len(f.cases), progress.Count(f.ran, "case"), first.Suite, first.Name,
+		)
 		return strings.TrimSuffix(what+": "+progress.FirstLine(first.Error), ": ")
 	}
 	context, r := f.context(), f.reason()

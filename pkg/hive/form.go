@@ -125,7 +125,9 @@ func formationProblem(states []nodeState) string {
 		case state.era != "" && state.written != state.era:
 			return fmt.Sprintf("%s was initialized by %s, and its program is %s now", name, state.written, state.era)
 		case state.nodes != len(states):
-			return fmt.Sprintf("%s belongs to a cluster of %d nodes, not %d", name, state.nodes, len(states))
+			return fmt.Sprintf(
+				"%s belongs to a cluster of %s, not %d", name, progress.Count(state.nodes, "node"), len(states),
+			)
 		case state.ca != states[0].ca:
 			return name + " has another certificate authority than " + states[0].host.Name()
 		}

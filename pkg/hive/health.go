@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/wait"
 )
@@ -359,7 +360,9 @@ func judge(nodes []NodeHealth, listed map[string]string, listErr error) Health {
 		health.ClusterReasons = append(health.ClusterReasons, listErr.Error())
 	case len(listed) > len(nodes):
 		health.Formed = false
-		reason := fmt.Sprintf("hive get nodes lists %d nodes instead of %d", len(listed), len(nodes))
+		reason := fmt.Sprintf(
+			"hive get nodes lists %s instead of %d", progress.Count(len(listed), "node"), len(nodes),
+		)
 		health.ClusterReasons = append(health.ClusterReasons, reason)
 	}
 	return health
@@ -430,7 +433,7 @@ func (n NodeHealth) peersProblem(nodes, absent int) string {
 	case n.Peers < nodes-1 && n.Peers >= nodes-1-absent:
 		return "" // those that it misses are told by themselves
 	case n.Peers != nodes-1:
-		return fmt.Sprintf("it sees %d of %d peers", n.Peers, nodes-1)
+		return fmt.Sprintf("it sees %d of %s", n.Peers, progress.Count(nodes-1, "peer"))
 	}
 	return ""
 }
@@ -497,7 +500,10 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 			if limited.Err() == nil {
 				c.attributeSilence(&health)
 				shown.Pending(
-					fmt.Sprintf("%d of %d nodes run", count(health.Nodes, NodeHealth.running), len(health.Nodes)),
+					fmt.Sprintf(
+						"running: %d of %s", count(health.Nodes, NodeHealth.running),
+						progress.Count(len(health.Nodes), "node"),
+					),
 					strings.Join(health.Reasons(), "; "),
 				)
 			}

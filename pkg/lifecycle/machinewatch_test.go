@@ -107,7 +107,7 @@ func TestTheDeadTellNothing(t *testing.T) {
 	job := (&world{}).job(t)
 	job.Record.Nodes = cluster.Nodes{{Name: "ci-1-1"}, {Name: "ci-1-2"}}
 	told := answers{ssh: []string{"ok", "no route to host"}, health: hive.Health{
-		Nodes: []hive.NodeHealth{{Name: "ci-1-1", Code: 200, Error: "it sees 0 of 1 peers"}, {
+		Nodes: []hive.NodeHealth{{Name: "ci-1-1", Code: 200, Error: "it sees 0 of 1 peer"}, {
 			Name: "ci-1-2", Error: "the daemon does not answer: no route to host",
 		}},
 	}}

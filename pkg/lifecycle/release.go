@@ -77,10 +77,8 @@ func leftText(left []hive.Left) string {
 	var running, files []string
 	for _, l := range left {
 		switch count := len(l.Services); {
-		case count == 1:
-			running = append(running, l.Node+" (1 service)")
-		case count > 1:
-			running = append(running, fmt.Sprintf("%s (%d services)", l.Node, count))
+		case count > 0:
+			running = append(running, l.Node+" ("+progress.Count(count, "service")+")")
 		case l.Files:
 			files = append(files, l.Node)
 		}

@@ -109,7 +109,7 @@ func healthFacts(health hive.Health) []suite.NodeHealth {
 		case hive.PeersUnknown:
 			facts[i].Peers = errors.New("its peers are not known: " + node.Error)
 		default:
-			facts[i].Peers = fmt.Errorf("it sees %d peers of %d", node.Peers, want)
+			facts[i].Peers = fmt.Errorf("it sees %d of %s", node.Peers, progress.Count(want, "peer"))
 		}
 	}
 	return facts

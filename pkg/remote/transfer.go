@@ -100,7 +100,7 @@ func fillRemote(f *sftp.File, local io.Reader, size int64, mode fs.FileMode) err
 	}
 	n, err := f.ReadFromWithConcurrency(local, concurrentWrites)
 	if err == nil && n != size {
-		err = fmt.Errorf("it has changed while it was read: %d bytes instead of %d", n, size)
+		err = fmt.Errorf("it has changed while it was read: %s instead of %d", progress.Count(int(n), "byte"), size)
 	}
 	if err == nil && mode&0o200 == 0 {
 		err = f.Chmod(mode)

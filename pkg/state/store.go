@@ -410,3 +410,18 @@ func (s *Store) Runs(name cluster.Name) ([]Run, error) {
 	}
 	return runs, nil
 }
+
+// Remembered are the names of the clusters that have left runs, those that are gone included; none if there are none.
+func (s *Store) Remembered() ([]cluster.Name, error) {
+	entries, err := os.ReadDir(filepath.Join(s.root, runsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing the clusters that have left runs: %w", err)
+	}
+	var names []cluster.Name
+	for _, entry := range entries {
+		if name, err := cluster.ParseName(entry.Name()); err == nil && entry.IsDir() {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

@@ -284,5 +284,5 @@ func summary(s SuiteResult) string {
 			failed++
 		}
 	}
-	return fmt.Sprintf("%d of %d cases failed", failed, len(s.Cases))
+	return fmt.Sprintf("%d of %s failed", failed, progress.Count(len(s.Cases), "case"))
 }

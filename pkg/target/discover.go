@@ -281,7 +281,7 @@ func (s *search) findHypervisors() error {
 		return errors.Join(err, errors.Join(s.problems...))
 	}
 	for part := range strings.SplitSeq(chosen, ",") {
-		h, err := parseHypervisor(part)
+		h, err := config.ParseHypervisor(part)
 		if err != nil {
 			return fmt.Errorf("--hypervisors: %w", err)
 		}
@@ -297,23 +297,6 @@ func hostNames(list []placement.Hypervisor) []string {
 		names = append(names, h.Name)
 	}
 	return names
-}
-
-// parseHypervisor reads NAME, NAME=ADDRESS or NAME=ADDRESS:PORT.
-func parseHypervisor(text string) (placement.Hypervisor, error) {
-	name, address, _ := strings.Cut(strings.TrimSpace(text), "=")
-	h := placement.Hypervisor{Name: name, Address: address}
-	if _, err := cluster.ParseHostName(name); err != nil {
-		return h, err
-	}
-	if host, port, err := net.SplitHostPort(address); err == nil {
-		number, err := strconv.ParseUint(port, 10, 16)
-		if err != nil {
-			return h, fmt.Errorf("%q: %q is no port", text, port)
-		}
-		h.Address, h.Port = host, int(number)
-	}
-	return h, nil
 }
 
 // look asks every chosen hypervisor what it has, all at once.

@@ -2,8 +2,6 @@ package target
 
 import (
 	"testing"
-
-	"hive-test/pkg/deploy/placement"
 )
 
 func TestWhatIsTakenForNoAnswer(t *testing.T) {
@@ -47,25 +45,6 @@ func TestAnswersFitTheQuestion(t *testing.T) {
 	} {
 		if err := test.question.Check(test.answer); (err == nil) != test.fits {
 			t.Errorf("%q: %v", test.answer, err)
-		}
-	}
-}
-
-func TestParseHypervisor(t *testing.T) {
-	for text, want := range map[string]placement.Hypervisor{
-		"pve1":                {Name: "pve1"},
-		" pve1=10.0.0.1":      {Name: "pve1", Address: "10.0.0.1"},
-		"pve1=10.0.0.1:2222":  {Name: "pve1", Address: "10.0.0.1", Port: 2222},
-		"pve1=fd00::1":        {Name: "pve1", Address: "fd00::1"},
-		"pve1=[fd00::1]:2222": {Name: "pve1", Address: "fd00::1", Port: 2222},
-	} {
-		if got, err := parseHypervisor(text); err != nil || got != want {
-			t.Errorf("%q is %+v (%v), want %+v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "a b", "pve1=10.0.0.1:ssh", "pve1=10.0.0.1:70000"} {
-		if got, err := parseHypervisor(text); err == nil {
-			t.Errorf("%q is %+v", text, got)
 		}
 	}
 }

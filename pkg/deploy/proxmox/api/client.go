@@ -19,6 +19,8 @@ import (
 	"time"
 
 	pve "github.com/luthermonson/go-proxmox"
+
+	"hive-test/pkg/progress"
 )
 
 // DefaultTimeout bounds one request. A node whose network is down is answered for by its neighbour after 30 s
@@ -122,7 +124,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, out any
 		ctx, hiccup, again, func() error { return c.call(ctx, http.MethodGet, path, query, nil, out) },
 	)
 	if err != nil && tries > 1 {
-		return fmt.Errorf("%w (asked %d times)", err, tries)
+		return fmt.Errorf("%w (asked %s)", err, progress.Count(tries, "time"))
 	}
 	return err
 }

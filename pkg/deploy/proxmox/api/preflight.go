@@ -12,6 +12,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/progress"
 )
 
 // PreflightRequest says what is about to be made.
@@ -348,13 +349,7 @@ func (c *check) done(pass string, args ...any) []deploy.Finding {
 	return findings
 }
 
-// count writes "1 node" and "3 nodes".
-func count(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", n)
-}
+func count(nodes int) string { return progress.Count(nodes, "node") }
 
 // needs is the verb that goes with count.
 func needs(n int) string {

@@ -10,6 +10,7 @@ import (
 
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/progress"
 )
 
 // slowAnswer is when the time of an answer is worth a word.
@@ -92,7 +93,7 @@ func (p *preflight) cpu() []deploy.Finding {
 		case p.req.Spec.CPUCores > t.host.CPUs:
 			c.addOn(
 				t.spec.Name, deploy.Fail, fmt.Sprintf("set cpu_cores to %d or less", t.host.CPUs),
-				"a node needs %d cores; there are %d on {each}", p.req.Spec.CPUCores, t.host.CPUs,
+				"a node needs %s; there are %d on {each}", progress.Count(p.req.Spec.CPUCores, "core"), t.host.CPUs,
 			)
 		case need+running > allowed:
 			c.addOn(t.spec.Name, deploy.Fail,
@@ -100,7 +101,9 @@ func (p *preflight) cpu() []deploy.Finding {
 					"set proxmox.cpu_overcommit to %d, or use fewer nodes, fewer cpu_cores or more hypervisors",
 					(need+running+t.host.CPUs-1)/t.host.CPUs,
 				),
-				"%s %s %d cores on {each}, where %d run already and %d CPUs take %d (proxmox.cpu_overcommit is %d)", count(len(t.nodes)), needs(len(t.nodes)), need, running, t.host.CPUs, allowed, factor)
+				"%s %s %s on {each}, where %d run already and %s can have %d (proxmox.cpu_overcommit is %d)",
+				count(len(t.nodes)), needs(len(t.nodes)), progress.Count(need, "core"), running,
+				progress.Count(t.host.CPUs, "CPU"), allowed, factor)
 		}
 	}
 	return c.done("%d a node, up to %d for each CPU of a hypervisor", p.req.Spec.CPUCores, factor)

@@ -282,7 +282,7 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 				{VMID: 6, Type: "qemu", Hypervisor: "pve1", CPUs: 60},
 				{VMID: 7, Type: "qemu", Hypervisor: "pve2", Status: "running", Template: true, CPUs: 64},
 			}
-		}, "pve-cpu", deploy.Fail, "2 nodes need 8 cores on pve1, where 60 run already and 8 CPUs take 64", "proxmox.cpu_overcommit to 9"},
+		}, "pve-cpu", deploy.Fail, "2 nodes need 8 cores on pve1, where 60 run already and 8 CPUs can have 64", "proxmox.cpu_overcommit to 9"},
 		{"no quorum", func(w *world, _ *PreflightRequest) { w.status.Quorate = false }, "pve-quorum", deploy.Fail, "no quorum", "pvecm status"},
 		{"no pool", func(_ *world, r *PreflightRequest) { r.Pool = "qa" }, "pve-pool", deploy.Fail, "qa", "pveum pool add qa"},
 		{"wrong clock", func(w *world, _ *PreflightRequest) { w.skew = -2 * time.Minute }, "clock", deploy.Fail, "2m0s behind", "timedatectl"},

@@ -11,6 +11,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/progress"
 )
 
 // IDRange is an inclusive range of VM ids.
@@ -134,7 +135,9 @@ func firstID(req ReserveRequest, taken map[int]string, rng *rand.Rand) (int, err
 	}
 	starts := ids.Last - ids.First + 1 - (req.Count - 1)
 	if starts < 1 {
-		return 0, fmt.Errorf("vm id range %s has no room for %d nodes: widen proxmox.vmid_range", ids, req.Count)
+		return 0, fmt.Errorf(
+			"vm id range %s has no room for %s: widen proxmox.vmid_range", ids, progress.Count(req.Count, "node"),
+		)
 	}
 	offset := rng.IntN(starts)
 	if next := req.next(); next >= ids.First && next < ids.First+starts {

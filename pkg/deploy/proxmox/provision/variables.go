@@ -126,7 +126,7 @@ func nodeVariables(r deploy.Request) ([]nodeVariable, error) {
 	}
 	if len(r.Nodes) != r.Spec.NodeCount {
 		faults = append(
-			faults, fmt.Errorf("%d nodes are reserved where %d are asked for", len(r.Nodes), r.Spec.NodeCount),
+			faults, fmt.Errorf("nodes reserved: %d, asked for: %d", len(r.Nodes), r.Spec.NodeCount),
 		)
 	}
 	return list, errors.Join(faults...)

@@ -48,7 +48,7 @@ func TestVariablesNameWhatIsMissing(t *testing.T) {
 	r.Spec.NodeCount = 4
 	_, err := newVariables(r, "")
 	if err == nil || !strings.Contains(err.Error(), "ci-1-2") ||
-		!strings.Contains(err.Error(), "3 nodes are reserved where 4") {
+		!strings.Contains(err.Error(), "nodes reserved: 3, asked for: 4") {
 		t.Errorf("got %v", err)
 	}
 }

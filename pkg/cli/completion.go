@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/hive"
+	"hive-test/pkg/state"
+)
+
+// completion is what a value is completed to. It is asked at every press of a key: nothing is written, no node and no
+// Proxmox VE is asked, and what cannot be read completes to nothing.
+type completion struct {
+	files, dirs bool // of this machine; where there are words, only where none of them fits
+	// find returns words; they may have a description after a tab. Nil: there are none.
+	find func(a *app, cmd *cobra.Command, args []string, typed string) []cobra.Completion
+	open bool   // what was completed is not the whole value
+	none string // why there is nothing to complete to
+}
+
+func words(list ...string) completion {
+	return completion{find: func(*app, *cobra.Command, []string, string) []cobra.Completion { return list }}
+}
+
+func nothing(why string) completion { return completion{none: why} }
+
+// argumentCompletions say of the arguments of each verb, in their order, what they are completed to. The last one of cp
+// stands for all that follow.
+func argumentCompletions() map[string][]completion {
+	clusters := completion{find: (*app).completeClusters}
+	tables := map[string][]completion{
+		"ssh": {clusters, {find: (*app).completeNodes}}, "exec": {clusters, nothing("a command, which is on the nodes")},
+		"cp": {clusters, {find: (*app).completePlaces, open: true, files: true}}, "explain": {{find: (*app).completeRuns}},
+		"extend": {clusters, nothing("a duration")},
+	}
+	for _, verb := range []string{
+		"up", "configure", "test", "down", "full", "status", "wait", "doctor", "hold", "reap", "logs", "env",
+		"inventory", "unlock",
+	} {
+		tables[verb] = []completion{clusters}
+	}
+	for _, verb := range []string{"init", "version", "exit-codes", "settings"} {
+		tables[verb] = nil
+	}
+	return tables
+}
+
+// flagCompletions say of all flags that take a word, by name, what it is completed to.
+func flagCompletions() map[string]completion {
+	stated := map[string]completion{
+		"from":          words(hive.StepNames()...),
+		"format":        words(inventoryForms()...),
+		"nodes":         {find: (*app).completeNodeList},
+		"only-nodes":    {find: (*app).completeNodeList},
+		"to":            {dirs: true},
+		"at":            words("never"),
+		"interval":      nothing("a duration"),
+		"older-than":    nothing("a duration"),
+		"prefix":        nothing("the beginning of names"),
+		"datastore":     nothing("a storage of Proxmox VE, which is not asked here"),
+		"snippet-store": nothing("a storage of Proxmox VE, which is not asked here"),
+		"from-env":      {files: true},
+		"owner":         nothing("the id of a cluster whose directory is lost"),
+	}
+	for _, s := range config.Table() {
+		stated[s.Flag] = settingCompletion(s)
+	}
+	return stated
+}
+
+// settingCompletion is what the value of a setting's flag is completed to.
+func settingCompletion(s config.Setting) completion {
+	switch {
+	case s.Key == "suite":
+		return completion{find: words("smoke").find, files: true}
+	case s.Key == "suite_on":
+		return completion{find: (*app).completeNodes}
+	case s.Key == "suite_env":
+		return completion{find: (*app).completeVariables}
+	case s.Key == "provider":
+		return completion{find: words("auto", "registry").find, dirs: true}
+	case len(s.OneOf) > 0:
+		return words(s.OneOf...)
+	case s.Kind == config.File:
+		return completion{files: true}
+	case s.Kind == config.Dir:
+		return completion{dirs: true}
+	case s.Kind == config.Int:
+		return nothing("a number")
+	case s.Kind == config.Duration:
+		return nothing("a duration")
+	}
+	return nothing("any " + cmp.Or(s.Value, string(s.Kind)))
+}
+
+// complete gives all commands their completions.
+func (a *app) complete(root *cobra.Command) {
+	arguments, flags := argumentCompletions(), flagCompletions()
+	for _, cmd := range append(root.Commands(), root) {
+		if stated, found := arguments[cmd.Name()]; found {
+			cmd.ValidArgsFunction = a.argumentsFunc(stated)
+		}
+		register := func(f *pflag.Flag) {
+			if stated, found := flags[f.Name]; found {
+				_ = cmd.RegisterFlagCompletionFunc(f.Name, a.completionFunc(stated)) // fails where the flag is not there
+			}
+		}
+		cmd.Flags().VisitAll(register)
+		cmd.PersistentFlags().VisitAll(register)
+	}
+}
+
+func (a *app) argumentsFunc(arguments []completion) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		at := len(args)
+		if cmd.Name() == "cp" {
+			at = min(at, len(arguments)-1)
+		}
+		if at >= len(arguments) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.completionFunc(arguments[at])(cmd, args, typed)
+	}
+}
+
+func (a *app) completionFunc(c completion) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var fit []cobra.Completion
+		if c.find != nil {
+			for _, word := range c.find(a, cmd, args, typed) {
+				if strings.HasPrefix(word, typed) {
+					fit = append(fit, word)
+				}
+			}
+		}
+		switch {
+		case len(fit) > 0 && c.open:
+			return fit, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		case len(fit) > 0:
+			return fit, cobra.ShellCompDirectiveNoFileComp
+		case c.files:
+			return nil, cobra.ShellCompDirectiveDefault
+		case c.dirs:
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// storeFor is the clusters directory that a command line is about. Other settings may be wrong as yet.
+func (a *app) storeFor(cmd *cobra.Command) (*state.Store, bool) {
+	settings, _ := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir})
+	store, err := state.Open(settings.ClustersDir)
+	return store, err == nil && settings.ClustersDir != ""
+}
+
+func (a *app) completeClusters(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {
+	store, ok := a.storeFor(cmd)
+	if !ok {
+		return nil
+	}
+	list, _ := store.List()
+	return names(list)
+}
+
+// completeRuns are the clusters that have left runs, those that are gone included.
+func (a *app) completeRuns(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {
+	store, ok := a.storeFor(cmd)
+	if !ok {
+		return nil
+	}
+	list, _ := store.Remembered()
+	return names(list)
+}
+
+func names(list []cluster.Name) []cobra.Completion {
+	var found []cobra.Completion
+	for _, name := range list {
+		found = append(found, name.String())
+	}
+	return found
+}
+
+// nodesOf are the nodes of the cluster that a command line names first.
+func (a *app) nodesOf(cmd *cobra.Command, args []string) cluster.Nodes {
+	store, ok := a.storeFor(cmd)
+	if !ok || len(args) == 0 {
+		return nil
+	}
+	name, err := cluster.ParseName(args[0])
+	if err != nil {
+		return nil
+	}
+	record, err := store.Load(name)
+	if err != nil {
+		return nil
+	}
+	return record.Nodes
+}
+
+// completeNodes are numbers, each with the name of its node, and names.
+func (a *app) completeNodes(cmd *cobra.Command, args []string, _ string) []cobra.Completion {
+	var numbers, names []cobra.Completion
+	for _, node := range a.nodesOf(cmd, args) {
+		numbers = append(numbers, cobra.CompletionWithDesc(strconv.Itoa(node.Index), node.Name))
+		names = append(names, node.Name)
+	}
+	return append(numbers, names...)
+}
+
+// completeNodeList goes on with a list like 1,3: with what it does not hold yet.
+func (a *app) completeNodeList(cmd *cobra.Command, args []string, typed string) []cobra.Completion {
+	listed, nodes := "", a.nodesOf(cmd, args)
+	if at := strings.LastIndex(typed, ","); at >= 0 {
+		listed = typed[:at+1]
+	}
+	for part := range strings.SplitSeq(listed, ",") {
+		if chosen, found := nodes.Named(part); found {
+			nodes = slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool { return n == chosen })
+		}
+	}
+	var numbers, names []cobra.Completion
+	for _, node := range nodes {
+		numbers = append(numbers, cobra.CompletionWithDesc(listed+strconv.Itoa(node.Index), node.Name))
+		names = append(names, listed+node.Name)
+	}
+	return append(numbers, names...)
+}
+
+// completePlaces are what cp can read or write: nodes, and the files of this directory. Those of another are for the
+// shell, and those of a node are not asked for.
+func (a *app) completePlaces(cmd *cobra.Command, args []string, typed string) []cobra.Completion {
+	if strings.ContainsAny(typed, "/:~") {
+		return nil
+	}
+	places := []cobra.Completion{cobra.CompletionWithDesc(":", "all nodes")}
+	for _, node := range a.nodesOf(cmd, args) {
+		places = append(
+			places, cobra.CompletionWithDesc(strconv.Itoa(node.Index)+":", node.Name), node.Name+":",
+		)
+	}
+	entries, _ := os.ReadDir(filepath.Join(a.WorkDir, "."))
+	for _, entry := range entries {
+		switch name := entry.Name(); {
+		case strings.HasPrefix(name, ".") && !strings.HasPrefix(typed, "."):
+		case entry.IsDir():
+			places = append(places, name+"/")
+		default:
+			places = append(places, name)
+		}
+	}
+	return places
+}
+
+// completeVariables are the names of this environment's variables.
+func (a *app) completeVariables(*cobra.Command, []string, string) []cobra.Completion {
+	var found []cobra.Completion
+	for _, variable := range a.Environ {
+		name, _, _ := strings.Cut(variable, "=")
+		found = append(found, name)
+	}
+	slices.Sort(found)
+	return found
+}
