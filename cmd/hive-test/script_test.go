@@ -235,6 +235,8 @@ func setup(env *testscript.Env, tofu string) error {
 	if deployer := os.Getenv("HIVE_TEST_DEPLOYER"); !real || deployer != "" {
 		env.Setenv("HIVE_TEST_DEPLOYER", cmp.Or(deployer, "simhosts"))
 	}
+	// A script of which a part is about OpenTofu goes back to this one after it.
+	env.Setenv("DEPLOYER", env.Getenv("HIVE_TEST_DEPLOYER"))
 	if real {
 		env.Setenv("HIVE_TEST_PROVIDER_MIRROR", mirror)
 	}
@@ -245,6 +247,7 @@ func setup(env *testscript.Env, tofu string) error {
 		return err
 	}
 	env.Setenv("GOCOVERDIR", os.Getenv("HIVE_TEST_COVER_DIR"))
+	env.Setenv("GOGC", os.Getenv("GOGC")) // as make test sets it: programs that run for a second need not collect garbage
 	env.Setenv("GORACE", raceOptions+" log_path="+filepath.Join(env.WorkDir, "race"))
 	env.Defer(func() {
 		if races, _ := filepath.Glob(filepath.Join(env.WorkDir, "race.*")); len(races) > 0 {

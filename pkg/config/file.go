@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -26,13 +28,11 @@ func findFile(named, workDir string, env func(string) string) (string, error) {
 		}
 		return path, nil
 	}
-	xdg := env("XDG_CONFIG_HOME")
-	if xdg == "" && env("HOME") != "" {
-		xdg = filepath.Join(env("HOME"), ".config")
-	}
 	places := []string{filepath.Join(workDir, FileName)}
-	if xdg != "" {
+	if xdg := env("XDG_CONFIG_HOME"); xdg != "" {
 		places = append(places, filepath.Join(xdg, "hive-test", "config.yaml"))
+	} else if home := env("HOME"); home != "" {
+		places = append(places, filepath.Join(home, ".config", "hive-test", "config.yaml"))
 	}
 	for _, path := range places {
 		switch _, err := os.Stat(path); {
@@ -90,10 +90,8 @@ func (r *fileReader) problem(line int, format string, args ...any) {
 
 // mapping reads the keys below prefix.
 func (r *fileReader) mapping(prefix string, node *yaml.Node) {
-	for node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
+	node, given := followed(node)
+	if !given {
 		return
 	}
 	if node.Kind != yaml.MappingNode {
@@ -107,6 +105,14 @@ func (r *fileReader) mapping(prefix string, node *yaml.Node) {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		r.entry(prefix+node.Content[i].Value, node.Content[i].Line, node.Content[i+1])
 	}
+}
+
+// followed is what a node stands for, and whether that is a value at all.
+func followed(node *yaml.Node) (value *yaml.Node, given bool) {
+	for node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	return node, node.Kind != yaml.ScalarNode || node.Tag != "!!null"
 }
 
 func (r *fileReader) entry(key string, line int, node *yaml.Node) {
@@ -126,10 +132,8 @@ func (r *fileReader) entry(key string, line int, node *yaml.Node) {
 		r.problem(line, "%s is set twice, first on line %d", key, earlier.line)
 		return
 	}
-	for node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
+	node, given := followed(node)
+	if !given {
 		return // a key without a value is not set
 	}
 	if s.Kind == Hypervisors {
@@ -148,12 +152,7 @@ func (r *fileReader) entry(key string, line int, node *yaml.Node) {
 }
 
 func (r *fileReader) isGroup(key string) bool {
-	for _, s := range r.table {
-		if strings.HasPrefix(s.Key, key+".") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.table, func(s Setting) bool { return strings.HasPrefix(s.Key, key+".") })
 }
 
 // fromYAML reads a value of the file with the type of the setting.
@@ -162,19 +161,19 @@ func (s Setting) fromYAML(node *yaml.Node) (any, error) {
 		return listFromYAML(node)
 	}
 	if node.Kind != yaml.ScalarNode {
-		return nil, fmt.Errorf("it must be %s, not %s", s.Kind.noun(), describeNode(node))
+		return nil, s.unlike(node)
 	}
 	switch s.Kind {
 	case Int:
 		var n int
 		if err := node.Decode(&n); err != nil || node.Tag != "!!int" {
-			return nil, fmt.Errorf("it must be a whole number, not %s", describeNode(node))
+			return nil, s.unlike(node)
 		}
 		return n, nil
 	case Bool:
 		var b bool
 		if err := node.Decode(&b); err != nil {
-			return nil, fmt.Errorf("it must be true or false, not %s", describeNode(node))
+			return nil, s.unlike(node)
 		}
 		return b, nil
 	case Duration:
@@ -188,21 +187,17 @@ func (s Setting) fromYAML(node *yaml.Node) (any, error) {
 	}
 	if node.Tag != "!!str" {
 		// A word such as 10 or no would be read as something else: whoever means the text quotes it.
-		return nil, fmt.Errorf("it must be a string, not %s (put it in quotes)", describeNode(node))
+		return nil, fmt.Errorf("%w (put it in quotes)", s.unlike(node))
 	}
 	return node.Value, nil
 }
 
-func (k Kind) noun() string {
-	switch k {
-	case Int:
-		return "a whole number"
-	case Bool:
-		return "true or false"
-	case Duration:
-		return "a duration, like 90s, 1h30m or 2d"
+// unlike says what a value of the setting would be like.
+func (s Setting) unlike(node *yaml.Node) error {
+	nouns := map[Kind]string{
+		Int: "a whole number", Bool: "true or false", Duration: "a duration, like 90s, 1h30m or 2d",
 	}
-	return "a string"
+	return fmt.Errorf("it must be %s, not %s", cmp.Or(nouns[s.Kind], "a string"), describeNode(node))
 }
 
 func describeNode(node *yaml.Node) string {

@@ -84,16 +84,11 @@ func yamlProblems(path string, err error) []error {
 	}
 	var problems []error
 	for _, complaint := range typed.Errors {
-		complaint = strings.TrimPrefix(complaint, "line ")
-		line, text, _ := strings.Cut(complaint, ": ")
-		field, found := strings.CutPrefix(text, "field ")
-		if found {
+		line, text, _ := strings.Cut(strings.TrimPrefix(complaint, "line "), ": ")
+		if field, found := strings.CutPrefix(text, "field "); found {
 			field, _, _ = strings.Cut(field, " ")
-			text = fmt.Sprintf(
-				"unknown key %q: a node has name, management and data; the file has ssh_user, ssh_key_path, ssh_port, "+
-					"proxy_jump and nodes",
-				field,
-			)
+			text = fmt.Sprintf("unknown key %q: a node has name, management and data; the file has ssh_user, "+
+				"ssh_key_path, ssh_port, proxy_jump and nodes", field)
 		}
 		problems = append(problems, fmt.Errorf("%s:%s: %s", path, line, text))
 	}
@@ -133,11 +128,7 @@ func (f hostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts
 				problem("node %d %s: data %q is not an IP address", i+1, n.Name, n.Data)
 			}
 		}
-		names := []string{n.Name, n.Management}
-		if n.Management == n.Name {
-			names = names[:1]
-		}
-		for _, value := range names {
+		for _, value := range slices.Compact([]string{n.Name, n.Management}) {
 			if value != "" && seen[value] != "" {
 				problem("%s stands for both %s and %s", value, seen[value], n.Name)
 			}

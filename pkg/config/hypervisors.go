@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"hive-test/pkg/cluster"
@@ -17,11 +18,11 @@ import (
 // parseHypervisors reads what tofu would accept as TF_VAR_nodes: a list of objects in HCL or JSON.
 func parseHypervisors(text string) ([]placement.Hypervisor, error) {
 	const form = `a list like [{name = "pve1", address = "10.0.0.1", datastore_id = "local-lvm"}], in HCL or JSON`
+	var value cty.Value
 	expression, problems := hclsyntax.ParseExpression([]byte(text), "nodes", hcl.InitialPos)
-	if problems.HasErrors() {
-		return nil, fmt.Errorf("it is not %s: %s", form, firstProblem(problems))
+	if !problems.HasErrors() {
+		value, problems = expression.Value(nil)
 	}
-	value, problems := expression.Value(nil)
 	if problems.HasErrors() {
 		return nil, fmt.Errorf("it is not %s: %s", form, firstProblem(problems))
 	}
@@ -61,22 +62,22 @@ func completeHypervisors(list []placement.Hypervisor) ([]placement.Hypervisor, e
 	complete := make([]placement.Hypervisor, len(list))
 	seen := map[string]bool{}
 	var problems []error
+	problem := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("hypervisor "+format, args...))
+	}
 	for i, h := range list {
 		_, nameErr := cluster.ParseHostName(h.Name)
 		switch {
 		case h.Name == "":
-			problems = append(problems, fmt.Errorf("hypervisor %d has no name", i+1))
+			problem("%d has no name", i+1)
 		case nameErr != nil:
-			problems = append(problems, fmt.Errorf("hypervisor %d: %w", i+1, nameErr))
+			problem("%d: %w", i+1, nameErr)
 		case seen[h.Name]:
-			problems = append(problems, fmt.Errorf("hypervisor %s is listed twice", h.Name))
+			problem("%s is listed twice", h.Name)
 		case h.Port < 0 || h.Port > 65535:
-			problems = append(problems, fmt.Errorf("hypervisor %s: port %d is not between 1 and 65535", h.Name, h.Port))
+			problem("%s: port %d is not between 1 and 65535", h.Name, h.Port)
 		case h.TemplateVMID != 0 && h.TemplateVMID < 100:
-			problems = append(
-				problems,
-				fmt.Errorf("hypervisor %s: template_vmid %d is no VM id: they begin at 100", h.Name, h.TemplateVMID),
-			)
+			problem("%s: template_vmid %d is no VM id: they begin at 100", h.Name, h.TemplateVMID)
 		}
 		seen[h.Name] = true
 		complete[i] = h.WithDefaults()

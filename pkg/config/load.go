@@ -70,7 +70,7 @@ func (l *loader) fromFile() {
 	values, problems := readFile(path, l.table)
 	l.problems = append(l.problems, problems...)
 	base := filepath.Dir(path)
-	if same, err := filepath.Abs(base); err == nil && same == l.workDir() {
+	if Absolute(base) == Absolute(l.opts.WorkDir) {
 		base = "" // paths stay as short as the user wrote them
 	}
 	for _, s := range l.table {
@@ -98,14 +98,6 @@ func (l *loader) named() (path, source string) {
 	return l.env("HIVE_TEST_CONFIG"), "HIVE_TEST_CONFIG: "
 }
 
-func (l *loader) workDir() string {
-	dir, err := filepath.Abs(l.opts.WorkDir)
-	if err != nil {
-		return ""
-	}
-	return dir
-}
-
 func (l *loader) fromEnv() {
 	for _, s := range l.table {
 		for _, name := range s.Env {
@@ -117,14 +109,9 @@ func (l *loader) fromEnv() {
 			if s.Key == "no_color" && name == "NO_COLOR" {
 				value, err = true, nil // any value means it, by no-color.org
 			}
-			if err == nil {
-				err = s.check(value)
-			}
-			if err != nil {
+			if err := l.checked(s, value, err, "environment "+name); err != nil {
 				l.problems = append(l.problems, fmt.Errorf("environment %s: %w", name, err))
-				break
 			}
-			l.set(s, l.home(s, value), "environment "+name)
 			break
 		}
 	}
@@ -140,14 +127,9 @@ func (l *loader) fromFlags() {
 			continue
 		}
 		value, err := s.fromFlag(flag)
-		if err == nil {
-			err = s.check(value)
-		}
-		if err != nil {
+		if err := l.checked(s, value, err, "flag --"+s.Flag); err != nil {
 			l.problems = append(l.problems, &FlagError{Flag: s.Flag, Err: err})
-			continue
 		}
-		l.set(s, l.home(s, value), "flag --"+s.Flag)
 	}
 }
 
@@ -159,14 +141,9 @@ func (l *loader) fromValues() {
 			continue
 		}
 		value, err := s.parse(l.opts.Values[key])
-		if err == nil {
-			err = s.check(value)
-		}
-		if err != nil {
+		if err := l.checked(s, value, err, byProgram); err != nil {
 			l.problems = append(l.problems, fmt.Errorf("%s: %w", key, err))
-			continue
 		}
-		l.set(s, l.home(s, value), byProgram)
 	}
 }
 
@@ -177,11 +154,19 @@ func (s Setting) fromFlag(flag *pflag.Flag) (any, error) {
 	return s.parse(flag.Value.String())
 }
 
-func (l *loader) home(s Setting, value any) any {
-	if path, ok := value.(string); ok && s.Kind == Path {
-		return resolve(path, "", l.env("HOME"))
+// checked sets a value that was read without error, or says what is wrong with it.
+func (l *loader) checked(s Setting, value any, err error, source string) error {
+	if err == nil {
+		err = s.check(value)
 	}
-	return value
+	if err != nil {
+		return err
+	}
+	if path, ok := value.(string); ok && s.Kind == Path {
+		value = resolve(path, "", l.env("HOME"))
+	}
+	l.set(s, value, source)
+	return nil
 }
 
 // merge lets viper lay what was set over the defaults and fill the struct. A key that the struct does not know, or a
@@ -250,22 +235,12 @@ func (l *loader) deriveSSH(s *SSH) {
 // secret takes the token, or the content of its file. It does not pass through viper, which prints what it holds.
 func (l *loader) secret(settings *Settings) {
 	token, _ := l.values["proxmox.token"].(string)
-	if token == "" && settings.Proxmox.TokenFile != "" {
-		raw, err := os.ReadFile(settings.Proxmox.TokenFile)
-		if err != nil {
-			l.problems = append(
-				l.problems, fmt.Errorf("proxmox.token_file (%s): %w", settings.Source("proxmox.token_file"), err),
-			)
-		}
+	if file := settings.Proxmox.TokenFile; token == "" && file != "" {
+		raw, err := os.ReadFile(file)
 		if token = strings.TrimSpace(string(raw)); err == nil && token == "" {
-			l.problems = append(
-				l.problems,
-				fmt.Errorf(
-					"proxmox.token_file (%s): %s is empty", settings.Source("proxmox.token_file"),
-					settings.Proxmox.TokenFile,
-				),
-			)
+			err = fmt.Errorf("%s is empty", file)
 		}
+		l.problem(settings, "proxmox.token_file", err)
 	}
 	settings.Proxmox.Token = NewSecret(strings.TrimSpace(token))
 }
@@ -273,12 +248,15 @@ func (l *loader) secret(settings *Settings) {
 func (l *loader) hypervisors(settings *Settings) {
 	list, _ := l.values["proxmox.hypervisors"].([]placement.Hypervisor)
 	complete, err := completeHypervisors(list)
-	if err != nil {
-		l.problems = append(
-			l.problems, fmt.Errorf("proxmox.hypervisors (%s): %w", settings.Source("proxmox.hypervisors"), err),
-		)
-	}
+	l.problem(settings, "proxmox.hypervisors", err)
 	if len(complete) > 0 {
 		settings.Proxmox.Hypervisors = complete
+	}
+}
+
+// problem notes what is wrong with a setting, if anything is.
+func (l *loader) problem(settings *Settings, key string, err error) {
+	if err != nil {
+		l.problems = append(l.problems, fmt.Errorf("%s (%s): %w", key, settings.Source(key), err))
 	}
 }

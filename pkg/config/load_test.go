@@ -439,14 +439,6 @@ func TestTableIsConsistent(t *testing.T) {
 			}
 		}
 	}
-	var markdown strings.Builder
-	if err := WriteMarkdown(&markdown); err != nil ||
-		!strings.Contains(
-			markdown.String(),
-			"| `timeouts.up` | `--timeout-up` | `HIVE_TEST_TIMEOUT_UP` | `20m` | limit of up, stopping included |",
-		) {
-		t.Errorf("%v\n%s", err, markdown.String())
-	}
 }
 
 func TestParseDuration(t *testing.T) {

@@ -3,7 +3,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -127,18 +126,17 @@ type Network struct {
 
 // Proxmox is where Proxmox VE is, who we are there, and what of it is used.
 type Proxmox struct {
-	Endpoint    string        `mapstructure:"endpoint"`
-	Token       Secret        `mapstructure:"token"` // the content of TokenFile, if only that is set
-	TokenFile   string        `mapstructure:"token_file"`
-	CAFile      string        `mapstructure:"ca_file"`
-	Fingerprint string        `mapstructure:"fingerprint"`
-	Insecure    bool          `mapstructure:"insecure"`
-	Pool        string        `mapstructure:"pool"`
-	CallTimeout time.Duration `mapstructure:"call_timeout"` // of one question of doctor's
-	VMIDRange   string        `mapstructure:"vmid_range"`   // FIRST-LAST
-	VMIDBase    int           `mapstructure:"vmid_base"`    // 0: chosen
-	// virtual CPUs for each CPU of a hypervisor
-	CPUOvercommit     int                    `mapstructure:"cpu_overcommit"`
+	Endpoint          string                 `mapstructure:"endpoint"`
+	Token             Secret                 `mapstructure:"token"` // the content of TokenFile, if only that is set
+	TokenFile         string                 `mapstructure:"token_file"`
+	CAFile            string                 `mapstructure:"ca_file"`
+	Fingerprint       string                 `mapstructure:"fingerprint"`
+	Insecure          bool                   `mapstructure:"insecure"`
+	Pool              string                 `mapstructure:"pool"`
+	CallTimeout       time.Duration          `mapstructure:"call_timeout"`   // of one question of doctor's
+	VMIDRange         string                 `mapstructure:"vmid_range"`     // FIRST-LAST
+	VMIDBase          int                    `mapstructure:"vmid_base"`      // 0: chosen
+	CPUOvercommit     int                    `mapstructure:"cpu_overcommit"` // virtual CPUs for each CPU of a hypervisor
 	SSHUsername       string                 `mapstructure:"ssh_username"`
 	SSHPrivateKeyPath string                 `mapstructure:"ssh_private_key_path"`
 	Hypervisors       []placement.Hypervisor `mapstructure:"hypervisors"` // datastore, snippet store and port filled in
@@ -201,29 +199,17 @@ func (s Settings) Values() []Value {
 func (s Settings) Spec() cluster.Spec {
 	return cluster.Spec{
 		Deployer: s.Deployer, NodeCount: s.NodeCount, CPUCores: s.CPUCores, MemoryMB: s.MemoryMB,
-		DiskSizeGB: s.DiskSizeGB,
-		OSImage:    s.OSImage, Hosts: placement.Hosts(s.Proxmox.Hypervisors), ManagementBridge: s.ManagementBridge,
-		DataBridge: s.DataBridge, SSHUser: s.SSHUser,
-		Template: s.Template, CloudInit: s.CloudInit,
-		Network: cluster.Network{
-			Addresses: s.Network.Addresses, DataAddresses: s.Network.DataAddresses, Gateway: s.Network.Gateway,
-		},
+		DiskSizeGB: s.DiskSizeGB, OSImage: s.OSImage, Template: s.Template, CloudInit: s.CloudInit,
+		Hosts: placement.Hosts(s.Proxmox.Hypervisors), ManagementBridge: s.ManagementBridge, DataBridge: s.DataBridge,
+		SSHUser: s.SSHUser, Network: cluster.Network(s.Network),
 	}
 }
 
 // PhaseTimeout is the limit of a phase by its name, 0 for a phase that has none.
 func (s Settings) PhaseTimeout(phase string) time.Duration {
-	switch phase {
-	case "up":
-		return s.Timeouts.Up
-	case "configure":
-		return s.Timeouts.Configure
-	case "test":
-		return s.Timeouts.Test
-	case "down":
-		return s.Timeouts.Down
-	}
-	return 0
+	return map[string]time.Duration{
+		"up": s.Timeouts.Up, "configure": s.Timeouts.Configure, "test": s.Timeouts.Test, "down": s.Timeouts.Down,
+	}[phase]
 }
 
 const hidden = "***"
@@ -257,14 +243,8 @@ func (s Secret) String() string {
 // Format hides the value whatever the verb, %#v included.
 func (s Secret) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, s.String()) }
 
-// MarshalJSON hides the value.
-func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
-
-// MarshalText hides the value in every other encoding.
+// MarshalText hides the value in JSON, YAML and every other encoding.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// MarshalYAML hides the value.
-func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 
 // Absolute is path from the root, as records keep it; where there is no working directory it stays as it is.
 func Absolute(path string) string {

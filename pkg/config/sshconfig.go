@@ -94,16 +94,12 @@ func (c SSHConfig) identityFiles(alias, host, remoteUser string) []string {
 	}
 	var files []string
 	for _, name := range named {
-		if file := c.expand(name, host, remoteUser); c.home != "" && file != "none" && exists(file) {
+		file := c.expand(name, host, remoteUser)
+		if _, err := os.Stat(file); err == nil && c.home != "" && file != "none" {
 			files = append(files, file)
 		}
 	}
 	return files
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
 }
 
 // agent is the socket of a host's own SSH agent; empty: the user's.

@@ -245,32 +245,3 @@ func WriteTable(w io.Writer) error {
 	}
 	return t.Flush()
 }
-
-// WriteMarkdown prints the table for the README.
-func WriteMarkdown(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("| key | flag | environment | default | meaning |\n|---|---|---|---|---|\n")
-	for _, s := range Table() {
-		cell := func(text string) string {
-			if text == "" {
-				return ""
-			}
-			return "`" + text + "`"
-		}
-		flag := s.Flag
-		if flag != "" {
-			flag = "--" + flag
-		}
-		envs := make([]string, len(s.Env))
-		for i, e := range s.Env {
-			envs[i] = cell(e)
-		}
-		meaning := s.Help
-		if len(s.OneOf) > 0 {
-			meaning += ": " + strings.Join(s.OneOf, ", ")
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(s.Key), cell(flag), strings.Join(envs, ", "), cell(s.DefaultText()), meaning)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}

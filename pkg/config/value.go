@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -30,21 +31,17 @@ func (s Setting) parse(text string) (any, error) {
 		return ParseDuration(text)
 	case List:
 		// A suite is a command line, which may hold commas, so several are one a line.
-		return slices.Collect(nonEmptyLines(text)), nil
+		var lines []string
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, line)
+			}
+		}
+		return lines, nil
 	case Hypervisors:
 		return parseHypervisors(text)
 	}
 	return text, nil
-}
-
-func nonEmptyLines(text string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for line := range strings.SplitSeq(text, "\n") {
-			if line = strings.TrimSpace(line); line != "" && !yield(line) {
-				return
-			}
-		}
-	}
 }
 
 func parseBool(text string) (bool, error) {
@@ -71,10 +68,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		if err != nil || n > int(math.MaxInt64/day)-1 {
 			return 0, fmt.Errorf("%q is too long", text)
 		}
-		days, rest = n, text[len(found[0]):]
-		if rest == "" {
-			return time.Duration(days) * day, nil
-		}
+		days, rest = n, cmp.Or(text[len(found[0]):], "0s")
 	}
 	d, err := time.ParseDuration(rest)
 	if err != nil {
@@ -86,7 +80,6 @@ func ParseDuration(text string) (time.Duration, error) {
 // durationValue is a flag's duration.
 type durationValue time.Duration
 
-// Set reads the value.
 func (v *durationValue) Set(text string) error {
 	d, err := ParseDuration(text)
 	*v = durationValue(d)
@@ -101,7 +94,6 @@ func (v *durationValue) String() string {
 	return progress.FormatLimit(time.Duration(*v))
 }
 
-// Type is what help calls the value.
 func (v *durationValue) Type() string { return "duration" }
 
 // DurationFlag adds a flag that is no setting and takes a duration, days included; 0 by default.

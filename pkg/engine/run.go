@@ -39,7 +39,7 @@ func newRun(e *Engine, verb string, name cluster.Name) *run {
 	}
 	base := progress.Event{Cluster: string(name), Verb: verb}
 	all := progress.Multi(e.Events, r.memory, progress.SinkFunc(r.note))
-	r.sink = e.advising(progress.With(progress.Redact(all, e.Secrets.Values), base))
+	r.sink = e.advising(progress.With(progress.Redact(all, e.Secrets), base))
 	return r
 }
 

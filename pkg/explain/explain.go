@@ -198,11 +198,8 @@ func (f *failure) what() string {
 		return "the run was killed, and did not come to its end"
 	case len(f.cases) > 0:
 		first := f.cases[0]
-		text := firstLine(first.Error)
-		if text != "" {
-			text = ": " + text
-		}
-		return fmt.Sprintf("%d of %d cases failed, first %s: %s%s", len(f.cases), f.ran, first.Suite, first.Name, text)
+		what := fmt.Sprintf("%d of %d cases failed, first %s: %s", len(f.cases), f.ran, first.Suite, first.Name)
+		return strings.TrimSuffix(what+": "+progress.FirstLine(first.Error), ": ")
 	}
 	context, r := f.context(), f.reason()
 	if f.ofNodes() {
@@ -234,11 +231,6 @@ func (f *failure) context() []string {
 func (f *failure) reason() progress.Reason {
 	all := f.problem.Reasons
 	return all[max(0, slices.IndexFunc(all, func(r progress.Reason) bool { return r.Node != "" && r.Node == f.node }))]
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return strings.TrimSpace(line)
 }
 
 // lines are the last ones of what was said where it failed: the log that the error shows, or else the output of what
@@ -294,20 +286,17 @@ func (f *failure) judge(x *progress.Explanation, signatures []Signature, files f
 		texts = append(texts, c.Error)
 	}
 	for _, text := range texts {
-		if s := match(signatures, InError, f, text); s != nil {
-			f.take(x, s)
+		if f.take(x, match(signatures, InError, f, text)) {
 			return
 		}
 	}
 	for _, e := range slices.Backward(f.output) {
-		if s := match(signatures, InOutput, f, e.Message); s != nil {
-			f.take(x, s)
+		if f.take(x, match(signatures, InOutput, f, e.Message)) {
 			return
 		}
 	}
 	for _, text := range f.warnings {
-		if s := match(signatures, InOutput, f, text); s != nil {
-			f.take(x, s)
+		if f.take(x, match(signatures, InOutput, f, text)) {
 			return
 		}
 	}
@@ -339,12 +328,17 @@ func (f *failure) said() string {
 	return strings.Join(texts, "\n")
 }
 
-func (f *failure) take(x *progress.Explanation, s *Signature) {
+// take takes what is known of such failures; nil: nothing is.
+func (f *failure) take(x *progress.Explanation, s *Signature) bool {
+	if s == nil {
+		return false
+	}
 	cause, next := s.Cause, s.Next
 	if f.hosts && s.Hosts != nil {
 		cause, next = cmp.Or(s.Hosts.Cause, cause), s.Hosts.Next
 	}
 	x.Signature, x.Cause, x.Next = s.ID, fill(cause, f.name, x.Node), fill(next, f.name, x.Node)
+	return true
 }
 
 // search looks into the logs of the nodes, those of the node that failed first.
@@ -378,15 +372,10 @@ func (f *failure) nodesOf(files fs.FS) (nodes []string) {
 	for _, entry := range entries {
 		nodes = append(nodes, entry.Name())
 	}
-	slices.SortStableFunc(nodes, func(a, b string) int { return cmp.Compare(btoi(b == f.node), btoi(a == f.node)) })
-	return nodes
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
+	if i := slices.Index(nodes, f.node); i > 0 {
+		nodes = slices.Insert(slices.Delete(nodes, i, i+1), 0, f.node)
 	}
-	return 0
+	return nodes
 }
 
 // tail is the end of a file, or nothing.
@@ -396,14 +385,8 @@ func tail(files fs.FS, name string) string {
 		return ""
 	}
 	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return ""
-	}
-	if seeker, ok := file.(io.Seeker); ok && info.Size() > fileTail {
-		if _, err := seeker.Seek(-fileTail, io.SeekEnd); err != nil {
-			return ""
-		}
+	if seeker, ok := file.(io.Seeker); ok {
+		_, _ = seeker.Seek(-fileTail, io.SeekEnd) // a shorter one is read from its beginning
 	}
 	raw, err := io.ReadAll(io.LimitReader(file, fileTail))
 	if err != nil {
@@ -430,7 +413,7 @@ func shorten(text string, most int) string {
 func (f *failure) next() string {
 	switch {
 	case f.interrupted && f.gone || f.name == "":
-		return cmp.Or(firstLine(f.hint), "run it again")
+		return cmp.Or(progress.FirstLine(f.hint), "run it again")
 	case (f.interrupted || f.killed) && f.verb == "down":
 		return fmt.Sprintf("hive-test down %s goes on", f.name)
 	case f.interrupted || f.killed:
@@ -438,14 +421,12 @@ func (f *failure) next() string {
 			"hive-test %s %s goes on; hive-test down %s removes the cluster", cmp.Or(f.verb, "up"), f.name, f.name,
 		)
 	case f.hint != "":
-		return firstLine(f.hint)
+		return progress.FirstLine(f.hint)
 	case f.phase == "down":
 		return fmt.Sprintf("hive-test down %s --force", f.name)
 	case f.gone:
 		return "read nodes/ and report.md in the run's directory; --keep on-failure keeps the nodes for a look"
 	}
-	return fmt.Sprintf(
-		"look at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster", f.name, f.name,
-		f.name,
-	)
+	return fmt.Sprintf("look at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster",
+		f.name, f.name, f.name)
 }

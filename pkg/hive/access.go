@@ -65,7 +65,7 @@ func (c *Cluster) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.access = nil
-	clear(c.direct)
+	clear(c.indirect)
 }
 
 func (a Access) complete() error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"hive-test/pkg/process"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
@@ -56,9 +58,6 @@ type buildOnce struct {
 	shared  atomic.Bool                       // whether the first has admitted a key
 }
 
-// builtRelease is what was built, on this machine.
-type builtRelease struct{ path, sha256 string }
-
 func (b *buildOnce) install(ctx context.Context, host Host) error {
 	if host == b.first {
 		return b.built()
@@ -95,19 +94,16 @@ func why(err error) string {
 
 // pack makes a release of what was built on the first node, and returns its SHA-256.
 func (b *buildOnce) pack(ctx context.Context) (string, error) {
-	if b.builds {
-		if b.built() != nil {
-			return "", fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
-		}
+	none := fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
+	if b.builds && b.built() != nil {
+		return "", none
 	}
 	result, err := b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok && !b.builds { // what it had is gone
-		b.c.info(
-			StepInstall, b.first.Name(),
-			"has no build that others could get ("+firstLine(exit.Result.Stderr)+"): building",
-		)
+		b.c.info(StepInstall, b.first.Name(),
+			"has no build that others could get ("+firstLine(exit.Result.Stderr)+"): building")
 		if b.built() != nil {
-			return "", fmt.Errorf("nothing to install: hive was not built on %s", b.first.Name())
+			return "", none
 		}
 		result, err = b.c.script(ctx, b.first, "pack-build.sh", b.c.options.InstallTimeout, nil, nil)
 	}
@@ -124,10 +120,8 @@ func (b *buildOnce) pass(ctx context.Context, host Host, sum string) error {
 		return err
 	}
 	b.shared.Store(true)
-	way, err := b.c.script(
-		ctx, b.first, "share-build.sh", shortTimeout,
-		map[string]string{"HIVE_KEY": strings.TrimSpace(string(key.Stdout))}, nil,
-	)
+	way, err := b.c.script(ctx, b.first, "share-build.sh", shortTimeout,
+		map[string]string{"HIVE_KEY": strings.TrimSpace(string(key.Stdout))}, nil)
 	if err != nil {
 		return err
 	}
@@ -174,17 +168,12 @@ func (b *buildOnce) close(ctx context.Context) {
 		return
 	}
 	if _, err := b.c.script(context.WithoutCancel(ctx), b.first, "share-build.sh", logTimeout, nil, nil); err != nil {
-		b.c.warn(
-			StepInstall, b.first.Name(),
-			"a key by which other nodes read what was built is left in ~/.ssh/authorized_keys for an hour: "+why(err),
-		)
+		b.c.warn(StepInstall, b.first.Name(),
+			"a key by which other nodes read what was built is left in ~/.ssh/authorized_keys for an hour: "+why(err))
 	}
 }
 
-func firstLine(text []byte) string {
-	line, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte("\n"))
-	return newRedactor().text(string(line))
-}
+func firstLine(text []byte) string { return redacted(progress.FirstLine(string(text))) }
 
 // builtHere builds hive on this machine, in a directory that done removes, and returns what installs it on a node.
 func (c *Cluster) builtHere(ctx context.Context) (install func(context.Context, Host) error, done func(), err error) {
@@ -193,31 +182,31 @@ func (c *Cluster) builtHere(ctx context.Context) (install func(context.Context, 
 		return nil, nil, err
 	}
 	done = func() { _ = os.RemoveAll(dir) }
-	made, err := c.buildIn(ctx, dir)
+	release, sum, err := c.buildIn(ctx, dir)
 	if err != nil {
 		done()
 		return nil, nil, err
 	}
-	return c.unpack(made.path, made.sha256), done, nil
+	return c.unpack(release, sum), done, nil
 }
 
-// buildIn runs the node scripts that build hive on this machine, with all that they write below dir.
-func (c *Cluster) buildIn(ctx context.Context, dir string) (builtRelease, error) {
+// buildIn runs the node scripts that build hive on this machine, with all that they write below dir. It returns the
+// path of the release that they have made, and its SHA-256.
+func (c *Cluster) buildIn(ctx context.Context, dir string) (release, sum string, err error) {
 	vars := map[string]string{
 		"HIVE_DIR": filepath.Join(dir, "hive"), "HIVE_SOURCE_DIR": filepath.Join(dir, "mulga", "hive"),
-		"HIVE_QUICKINSTALL": "no",
+		"HIVE_QUICKINSTALL": "no", "HIVE_LAYOUT": LayoutDev, // whatever this machine itself has
+		"HIVE_REPO": c.options.Repo, "HIVE_REF": c.options.Ref,
 	}
-	vars["HIVE_LAYOUT"] = "dev" // whatever this machine itself has
 	script := "install-git.sh"
-	vars["HIVE_REPO"], vars["HIVE_REF"] = c.options.Repo, c.options.Ref
 	run := filepath.Join(dir, "hive", "run")
 	if err := os.MkdirAll(run, 0o700); err != nil {
-		return builtRelease{}, err
+		return "", "", err
 	}
 	if c.options.SourceDir != "" {
 		source, err := c.newSourceTree()
 		if err != nil {
-			return builtRelease{}, err
+			return "", "", err
 		}
 		defer source.close()
 		archive, err := source.archive(source.tree.changeOf(nil))
@@ -225,16 +214,16 @@ func (c *Cluster) buildIn(ctx context.Context, dir string) (builtRelease, error)
 			err = os.Rename(archive, filepath.Join(run, "source.tar.gz"))
 		}
 		if err != nil {
-			return builtRelease{}, fmt.Errorf("packing hive's source: %w", err)
+			return "", "", fmt.Errorf("packing hive's source: %w", err)
 		}
 		script = "install-source.sh"
-		vars["HIVE_VERSION"], vars["HIVE_COMMIT"] = source.version, source.commit
+		maps.Copy(vars, source.vars())
 	}
 	if _, err := c.here(ctx, dir, script, vars); err != nil {
-		return builtRelease{}, err
+		return "", "", err
 	}
-	sum, err := c.here(ctx, dir, "pack-build.sh", vars)
-	return builtRelease{filepath.Join(run, "built.tar.gz"), strings.TrimSpace(sum)}, err
+	sum, err = c.here(ctx, dir, "pack-build.sh", vars)
+	return filepath.Join(run, "built.tar.gz"), strings.TrimSpace(sum), err
 }
 
 // here runs a node script on this machine and returns what it prints. Its home is dir: upstream's scripts make
@@ -270,7 +259,7 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 		cmd.Env = append(cmd.Env, "GIT_CONFIG_GLOBAL="+filepath.Join(home, ".gitconfig"))
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
-	_, quiet := c.signs("", newRedactor())
+	_, quiet := c.signs("", redacted)
 	defer quiet()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -281,8 +270,9 @@ func (c *Cluster) here(ctx context.Context, dir, name string, vars map[string]st
 	err = cmd.Wait()
 	guard.Stop()
 	if err != nil {
-		log := tail(newRedactor(c.repoSecrets()...).text(stdout.String()+stderr.String()), shownLines)
-		text := strings.Join(append([]string{strings.Join(log[max(0, len(log)-1):], "")}, log...), "\n    | ")
+		log := tail(redactor(c.repoSecrets()...)(stdout.String()+stderr.String()), shownLines)
+		last := strings.Join(log[max(0, len(log)-1):], "")
+		text := strings.Join(append([]string{last}, log...), "\n    | ")
 		return "", fmt.Errorf("building hive on this machine: %s: %w: %s", name, err, text)
 	}
 	return stdout.String(), nil

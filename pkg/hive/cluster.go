@@ -60,11 +60,11 @@ type Cluster struct {
 	options Options
 	sink    progress.Sink
 
-	mu     sync.Mutex
-	access *Access
-	direct map[string]bool       // by node: NATS monitoring is reached without SSH
-	reform *bool                 // what Init has decided
-	dead   liveness.Observations // of machines that are, as last seen in a step
+	mu       sync.Mutex
+	access   *Access
+	indirect map[string]bool       // by node: NATS monitoring is reached through SSH only
+	reform   *bool                 // what Init has decided
+	dead     liveness.Observations // of machines that are, as last seen in a step
 
 	course    StepSelection
 	restarted []Host      // which Stop and Start are for; nil: not decided
@@ -90,8 +90,8 @@ func NewWithHosts(name cluster.Name, hosts []Host, options Options, sink progres
 	}
 	return &Cluster{
 		name: name, hosts: hosts, options: options.withDefaults(),
-		sink:   progress.With(sink, progress.Event{Cluster: name.String()}),
-		direct: map[string]bool{}, signEvery: signEvery,
+		sink:     progress.With(sink, progress.Event{Cluster: name.String()}),
+		indirect: map[string]bool{}, signEvery: signEvery,
 	}
 }
 
@@ -194,11 +194,7 @@ func (e nodeErrors) Error() string {
 // one never cancels another.
 func each(ctx context.Context, hosts []Host, work func(context.Context, Host) error) error {
 	errs := make([]error, len(hosts))
-	var all sync.WaitGroup
-	for i, host := range hosts {
-		all.Go(func() { errs[i] = work(ctx, host) })
-	}
-	all.Wait()
+	atOnce(hosts, func(i int, host Host) { errs[i] = work(ctx, host) })
 	var failures nodeErrors
 	for i, err := range errs {
 		if err != nil {
@@ -211,6 +207,15 @@ func each(ctx context.Context, hosts []Host, work func(context.Context, Host) er
 	return failures
 }
 
+// atOnce calls work for all hosts at once and waits.
+func atOnce(hosts []Host, work func(i int, host Host)) {
+	var all sync.WaitGroup
+	for i, host := range hosts {
+		all.Go(func() { work(i, host) })
+	}
+	all.Wait()
+}
+
 // outputOf is what a failed script wrote, without secrets.
 func outputOf(err error) string {
 	if log, ok := errors.AsType[nodeLog](err); ok {
@@ -220,10 +225,7 @@ func outputOf(err error) string {
 	if !ok {
 		return ""
 	}
-	if len(exit.Result.Stderr) > 0 {
-		return newRedactor().text(string(exit.Result.Stderr))
-	}
-	return newRedactor().text(string(exit.Result.Stdout))
+	return redacted(cmp.Or(string(exit.Result.Stderr), string(exit.Result.Stdout)))
 }
 
 func (c *Cluster) leader() Host      { return c.hosts[0] }
@@ -247,24 +249,35 @@ func (c *Cluster) script(
 		"HIVE_LAYOUT": c.options.layout(),
 	}
 	maps.Copy(env, vars)
+	command := remote.Command{
+		Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout, OnLine: onLine,
+		Lasts: timeout >= time.Minute, // a step of forming, not a question
+	}
+	if name == collectScript {
+		command.Keep = collectMost
+	}
 	var result remote.Result
 	err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
-		result, err = host.Run(ctx, remote.Command{
-			Name: name, Script: scripts[commonScript] + "\n" + scripts[name], Env: env, Timeout: timeout,
-			OnLine: onLine,
-			Keep:   keptOf(name),
-			Lasts:  timeout >= time.Minute, // a step of forming, not a question
-		})
+		result, err = host.Run(ctx, command)
 		return err
 	})
 	return result, err
 }
 
+// onEach runs a node script on hosts at once, as each does.
+func (c *Cluster) onEach(
+	ctx context.Context, hosts []Host, name string, timeout time.Duration, vars map[string]string,
+) error {
+	return each(ctx, hosts, func(ctx context.Context, host Host) error {
+		_, err := c.script(ctx, host, name, timeout, vars, nil)
+		return err
+	})
+}
+
 // output reports a node's lines as they come.
 func (c *Cluster) output(step string, host Host) func(stream, line string) {
-	redactor := newRedactor()
 	return func(_, line string) {
-		c.sink.Emit(progress.Event{Kind: progress.Output, Step: step, Node: host.Name(), Message: redactor.text(line)})
+		c.sink.Emit(progress.Event{Kind: progress.Output, Step: step, Node: host.Name(), Message: redacted(line)})
 	}
 }
 
@@ -298,27 +311,26 @@ func (c *Cluster) logs(ctx context.Context, host Host, names ...string) string {
 	if err != nil {
 		return ""
 	}
-	return newRedactor().text(string(result.Stdout))
+	return redacted(string(result.Stdout))
 }
 
 const logTimeout = 15 * time.Second
 
-// withLogs adds to the failures of err the logs that choose names for a node, each from its node.
-func (c *Cluster) withLogs(ctx context.Context, err error, choose func(Host) []string) error {
+// addLogs adds to the failures of err the logs that choose names for a node, each from its node.
+func (c *Cluster) addLogs(ctx context.Context, err error, choose func(Host) []string) {
 	failures, ok := errors.AsType[nodeErrors](err)
 	if !ok || ctx.Err() != nil { // whoever interrupts does not wait for logs
-		return err
+		return
 	}
 	c.LearnSecrets(ctx) // logs may show them
-	var all sync.WaitGroup
+	at := map[string]*NodeFailure{}
 	for i := range failures {
-		all.Go(func() {
-			host := c.hosts[slices.IndexFunc(c.hosts, func(h Host) bool { return h.Name() == failures[i].Node })]
-			if log := c.logs(ctx, host, choose(host)...); log != "" {
-				failures[i].Log = log
-			}
-		})
+		at[failures[i].Node] = &failures[i]
 	}
-	all.Wait()
-	return failures
+	failed := filter(c.hosts, func(h Host) bool { return at[h.Name()] != nil })
+	atOnce(failed, func(_ int, host Host) {
+		if log := c.logs(ctx, host, choose(host)...); log != "" {
+			at[host.Name()].Log = log
+		}
+	})
 }

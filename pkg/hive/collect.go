@@ -67,9 +67,8 @@ func (c *Cluster) Collect(ctx context.Context, host Host, dir string) ([]Item, e
 		return nil, failure
 	}
 	if routez.err != nil && failure == nil { // later versions answer on the node itself only
-		through := c.newProber(nil)
+		through := c.newProberFrom(host)
 		defer through.close()
-		through.through(host)
 		routez.answer, routez.err = through.get(ctx, "http://"+monitorLoopback()+"/routez")
 	}
 	return append(items, c.keepAnswer(dir, "health.txt", health), c.keepAnswer(dir, "routez.txt", routez)), failure
@@ -104,38 +103,30 @@ func (c *Cluster) collectFiles(ctx context.Context, host Host, dir string) ([]It
 		if name == "missing" || strings.HasPrefix(name, "secrets/") {
 			continue
 		}
-		if item, keep := keepItem(dir, name, clean(files[name]), items); keep {
-			items = append(items, item)
+		told := slices.ContainsFunc(items, func(i Item) bool { return i.What == name })
+		if text := files[name]; text != "" || !told { // of one that could not be had it is told already
+			items = append(items, keep(dir, name, clean(text), ""))
 		}
 	}
 	return items, err
 }
 
-// keptOf is how much of a script's output is kept; 0: as of any command.
-func keptOf(script string) int {
-	if script == collectScript {
-		return collectMost
+// keep writes one file below dir; why says why that is not all.
+func keep(dir, name, text, why string) Item {
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return Item{What: name, Why: "make an evidence directory: " + err.Error()}
 	}
-	return 0
-}
-
-// keepItem writes one file. One that is empty because it could not be had is told of already.
-func keepItem(dir, name, text string, told []Item) (Item, bool) {
-	if text == "" && slices.ContainsFunc(told, func(i Item) bool { return i.What == name }) {
-		return Item{}, false
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return Item{What: name, Why: "write evidence: " + err.Error()}
 	}
-	item := Item{What: name, File: name}
-	if err := writeEvidence(dir, name, text); err != nil {
-		item.File, item.Why = "", err.Error()
-	}
-	return item, true
+	return Item{What: name, File: name, Why: why}
 }
 
 // cleaner takes out what is secret: these values, all that became known otherwise, and what looks like a secret.
 func (c *Cluster) cleaner(values []string) func(string) string {
 	mask := progress.NewMasker(append(slices.Clone(values), c.options.Secrets.Values()...))
-	looks := newRedactor()
-	return func(text string) string { return looks.text(mask.Mask(text)) }
+	return func(text string) string { return redacted(mask.Mask(text)) }
 }
 
 // untar returns the regular files of an archive by their clean relative names.
@@ -164,24 +155,10 @@ func untar(archive []byte) (map[string]string, error) {
 }
 
 func (c *Cluster) keepAnswer(dir, name string, s said) Item {
-	item := Item{What: name, File: name}
-	text := fmt.Sprintf("HTTP %d after %s\n%s\n", s.answer.code, s.answer.took.Round(time.Millisecond), s.answer.body)
+	why, took := "", s.answer.took.Round(time.Millisecond)
+	text := fmt.Sprintf("HTTP %d after %s\n%s", s.answer.code, took, s.answer.body)
 	if s.err != nil {
-		text, item.Why = s.err.Error()+"\n", s.err.Error()
+		text, why = s.err.Error(), s.err.Error()
 	}
-	if err := writeEvidence(dir, name, c.cleaner(nil)(text)); err != nil {
-		item.File, item.Why = "", err.Error()
-	}
-	return item
-}
-
-func writeEvidence(dir, name, text string) error {
-	file := filepath.Join(dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fmt.Errorf("make an evidence directory: %w", err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("write evidence: %w", err)
-	}
-	return nil
+	return keep(dir, name, c.cleaner(nil)(text+"\n"), why)
 }

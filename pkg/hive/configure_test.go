@@ -314,6 +314,7 @@ func TestFailuresOfSteps(t *testing.T) {
 		{"a gateway that ends", failing("service awsgw"), StepStart, "ci-1", "boom"},
 		{"a service that ends", failing("service predastore"), StepHealth, "ci-1", "its predastore is dead: its process is gone"},
 		{"never running", map[string]any{"never_running": true}, StepHealth, "ci-1", `the daemon says "starting"`},
+		{"another program", map[string]any{"health_status": 404}, StepHealth, "ci-1", "/health answers 404: another program holds the port"},
 		{"wrong name", map[string]any{"wrong_name": "other"}, StepHealth, "ci-1", `calls itself "other"`},
 		{"gateway", map[string]any{"gateway_status": 500}, StepHealth, "ci-1", "with 500 InternalError instead of 403"},
 	} {
@@ -403,7 +404,7 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"logs/init.log": "initialized", "logs/hive.log": "fully initialized", "hive.toml": redacted,
+		"logs/init.log": "initialized", "logs/hive.log": "fully initialized", "hive.toml": progress.Redacted,
 		"health.txt": `"running"`,
 		"routez.txt": "num_routes", "get-nodes.txt": "Ready", "version.txt": "hive",
 	} {

@@ -2,7 +2,6 @@ package hive
 
 import (
 	"archive/tar"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"os"
@@ -63,25 +62,14 @@ func eraOf(name string) string {
 }
 
 // eraOfRelease goes by the program's name in the archive.
-func eraOfRelease(file string) string {
-	f, err := os.Open(file)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	plain, err := gzip.NewReader(f)
-	if err != nil {
-		return ""
-	}
-	for archive := tar.NewReader(plain); ; {
-		header, err := archive.Next()
-		if err != nil { // most often its end
-			return ""
+func eraOfRelease(file string) (era string) {
+	_, _ = inRelease(file, func(header *tar.Header) bool {
+		if header.Typeflag == tar.TypeReg {
+			era = eraOf(path.Base(header.Name))
 		}
-		if era := eraOf(path.Base(header.Name)); era != "" && header.Typeflag == tar.TypeReg {
-			return era
-		}
-	}
+		return era != ""
+	})
+	return era
 }
 
 // TooFewCPUs says what is wrong with nodes of that many CPUs, and whether such a cluster cannot work; empty where

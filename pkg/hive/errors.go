@@ -43,10 +43,8 @@ func (e *StepError) Error() string {
 	return text.String()
 }
 
-// Code returns the kind of problem.
 func (e *StepError) Code() string { return "step-failed" }
 
-// Summary returns what has failed, without nodes.
 func (e *StepError) Summary() string {
 	if e.Err != nil {
 		return e.Title + " failed: " + e.Err.Error()
@@ -54,7 +52,6 @@ func (e *StepError) Summary() string {
 	return e.Title + " failed"
 }
 
-// Reasons returns why each node has failed.
 func (e *StepError) Reasons() []progress.Reason {
 	reasons := make([]progress.Reason, len(e.Nodes))
 	for i, node := range e.Nodes {
@@ -66,7 +63,6 @@ func (e *StepError) Reasons() []progress.Reason {
 // shownLines is how much of a log an error shows; the run's evidence has the rest.
 const shownLines = 12
 
-// NodeNames are the failing nodes.
 func (e *StepError) NodeNames() []string {
 	names := make([]string, len(e.Nodes))
 	for i, node := range e.Nodes {
@@ -75,10 +71,8 @@ func (e *StepError) NodeNames() []string {
 	return names
 }
 
-// Hint says what can be done about it.
 func (e *StepError) Hint() string { return e.hint }
 
-// Unwrap returns the errors of all nodes.
 func (e *StepError) Unwrap() []error {
 	errs := make([]error, 0, len(e.Nodes)+1)
 	for _, node := range e.Nodes {
@@ -124,7 +118,7 @@ func (e *StepError) advice() string {
 
 // lastWords is the last line that a script has written to its standard error, without secrets.
 func lastWords(exit *remote.ExitError) string {
-	return strings.Join(tail(newRedactor().text(string(exit.Result.Stderr)), 1), "")
+	return strings.Join(tail(redacted(string(exit.Result.Stderr)), 1), "")
 }
 
 // tail returns the last n lines of text that are not blank.

@@ -2,6 +2,7 @@ package hive
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,11 +30,8 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return c.step(ctx, StepStop, func(ctx context.Context) error {
 		hosts := c.nodesOf(StepStop)
 		stop := func(keep string) error {
-			return each(ctx, hosts, func(ctx context.Context, host Host) error {
-				_, err := c.script(ctx, host, "stop.sh", c.options.StopTimeout+shortTimeout, map[string]string{
-					"HIVE_STOP_TIMEOUT": seconds(c.options.StopTimeout), "HIVE_STOP_KEEP": keep,
-				}, nil)
-				return err
+			return c.onEach(ctx, hosts, "stop.sh", c.options.StopTimeout+shortTimeout, map[string]string{
+				"HIVE_STOP_TIMEOUT": seconds(c.options.StopTimeout), "HIVE_STOP_KEEP": keep,
 			})
 		}
 		if len(hosts) > 1 {
@@ -74,10 +72,7 @@ func (c *Cluster) prepare(ctx context.Context) (reform bool, err error) {
 		return false, errors.New(why)
 	case formAnew:
 		c.info(StepInit, "", why)
-		err = each(ctx, c.hosts, func(ctx context.Context, host Host) error {
-			_, err := c.script(ctx, host, "reset.sh", c.options.StopTimeout, nil, nil)
-			return err
-		})
+		err = c.onEach(ctx, c.hosts, "reset.sh", c.options.StopTimeout, nil)
 	}
 	return true, err
 }
@@ -93,18 +88,17 @@ const (
 
 // judgeFormation says what is to be done with nodes in these states, and why.
 func judgeFormation(states []nodeState, force bool) (formationVerdict, string) {
-	var initialized, used []string
+	initialized := false
+	var used []string
 	for _, state := range states {
-		if state.initialized {
-			initialized = append(initialized, state.host.Name())
-		}
+		initialized = initialized || state.initialized
 		if state.used {
 			used = append(used, state.host.Name())
 		}
 	}
 	problem := formationProblem(states)
 	switch {
-	case len(initialized) == 0 && len(used) == 0:
+	case !initialized && len(used) == 0:
 		return form, ""
 	case force:
 		return formAnew, "the cluster is formed anew, as --force asks"
@@ -158,9 +152,10 @@ func (c *Cluster) beginFormation(ctx context.Context) error {
 	}
 	if err != nil {
 		c.endFormation(ctx)
-		return c.withLogs(ctx, c.blameLeader(err), c.formationLog)
+		err = c.blameLeader(err)
+		c.addLogs(ctx, err, c.formationLog)
 	}
-	return nil
+	return err
 }
 
 func (c *Cluster) blameLeader(err error) error {
@@ -243,7 +238,7 @@ func (c *Cluster) tlsFormationServerAnswers(ctx context.Context, url string) err
 	probe := c.newProber(access.CA)
 	defer probe.close()
 	answer, err := probe.get(ctx, url)
-	if isNameMismatch(err) {
+	if _, otherName := errors.AsType[x509.HostnameError](err); otherName {
 		// The CA's certificate need not name an address. Its token file then says that the server is there.
 		token, err := c.joinToken(ctx)
 		if err == nil && token == "" {
@@ -292,9 +287,9 @@ func (c *Cluster) Join(ctx context.Context) error {
 		}
 		if err != nil {
 			c.endFormation(ctx)
-			return c.withLogs(ctx, err, c.formationLog)
+			c.addLogs(ctx, err, c.formationLog)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -385,10 +380,7 @@ func (c *Cluster) join(ctx context.Context, host Host, token string) error {
 func (c *Cluster) endFormation(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortTimeout)
 	defer cancel()
-	each(ctx, c.hosts, func(ctx context.Context, host Host) error {
-		_, err := c.script(ctx, host, "end-formation.sh", shortTimeout, nil, nil)
-		return err
-	})
+	_ = c.onEach(ctx, c.hosts, "end-formation.sh", shortTimeout, nil)
 }
 
 func yes(b bool) string {

@@ -121,7 +121,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	probe := c.newProber(access.CA)
 	probe.again = !lazy
 	defer probe.close()
-	c.forAll(func(i int, host Host) {
+	atOnce(c.hosts, func(i int, host Host) {
 		nodes[i] = NodeHealth{Name: host.Name(), Peers: PeersUnknown}
 		asked, giveUp := context.WithCancel(ctx)
 		defer giveUp()
@@ -138,7 +138,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 		services.Wait()
 		nodes[i].Services, nodes[i].errs.services = found, failed
 	})
-	if lazy && !allRunning(nodes) {
+	if lazy && count(nodes, NodeHealth.running) < len(nodes) {
 		return judgeRunning(nodes)
 	}
 	var listed map[string]string
@@ -146,7 +146,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	var list sync.WaitGroup
 	able := c.able(nodes)
 	list.Go(func() { listed, listErr = c.listNodes(ctx, able) })
-	c.forAll(func(i int, host Host) {
+	atOnce(c.hosts, func(i int, host Host) {
 		if nodes[i].unreachable() {
 			return // the rest follows from that
 		}
@@ -165,15 +165,6 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	return judge(nodes, listed, listErr)
 }
 
-// forAll calls work for all hosts at once and waits.
-func (c *Cluster) forAll(work func(i int, host Host)) {
-	var all sync.WaitGroup
-	for i, host := range c.hosts {
-		all.Go(func() { work(i, host) })
-	}
-	all.Wait()
-}
-
 // askHealth fills in what /health says, or returns why it says nothing that counts.
 func (n *NodeHealth) askHealth(ctx context.Context, probe *prober, address string, accessErr error) error {
 	answer, scheme, err := probe.getEither(ctx, address+"/health")
@@ -184,7 +175,8 @@ func (n *NodeHealth) askHealth(ctx context.Context, probe *prober, address strin
 		}
 		return err
 	}
-	n.Self, n.Status, err = parseHealth(answer)
+	words, err := readHealth(answer)
+	n.Self, n.Status = words.Node, words.Status
 	return err
 }
 
@@ -195,12 +187,7 @@ type healthWords struct {
 	Uptime int64  `json:"uptime"` // seconds
 }
 
-// parseHealth reads a /health answer, or says why it is none.
-func parseHealth(a answer) (self, status string, err error) {
-	health, err := readHealth(a)
-	return health.Node, health.Status, err
-}
-
+// readHealth reads a /health answer, or says why it is none.
 func readHealth(a answer) (health healthWords, err error) {
 	switch {
 	case a.code == http.StatusNotFound:
@@ -260,10 +247,8 @@ func (c *Cluster) listNodes(ctx context.Context, hosts []Host) (map[string]strin
 func (c *Cluster) getNodes(ctx context.Context, host Host) (map[string]string, error) {
 	result, err := c.script(ctx, host, "nodes.sh", getNodesLimit, nil, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok {
-		return nil, fmt.Errorf(
-			"hive get nodes on %s exited with %d: %s", host.Name(), exit.Result.ExitCode,
-			strings.Join(tail(outputOf(err), 1), ""),
-		)
+		return nil, fmt.Errorf("hive get nodes on %s exited with %d: %s", host.Name(), exit.Result.ExitCode,
+			strings.Join(tail(outputOf(err), 1), ""))
 	}
 	return parseNodes(string(result.Stdout)), err
 }
@@ -271,11 +256,13 @@ func (c *Cluster) getNodes(ctx context.Context, host Host) (map[string]string, e
 // peers counts the distinct servers that a node's NATS has routes to. Monitoring listens on the node's address in early
 // versions, and on its loopback interface later, where it is reached through SSH.
 func (c *Cluster) peers(ctx context.Context, host Host, again bool) (int, error) {
-	through := c.newProber(nil)
+	through := c.newProberFrom(host)
 	defer through.close()
-	through.through(host)
 	through.again = again
-	if c.notDirect(host) {
+	c.mu.Lock()
+	indirect := c.indirect[host.Name()]
+	c.mu.Unlock()
+	if indirect {
 		return askPeers(ctx, through, monitorLoopback())
 	}
 	direct := c.newProber(nil)
@@ -290,16 +277,9 @@ func (c *Cluster) peers(ctx context.Context, host Host, again bool) (int, error)
 		return PeersUnknown, fmt.Errorf("%w, and through the node: %w", err, throughErr)
 	}
 	c.mu.Lock()
-	c.direct[host.Name()] = false
+	c.indirect[host.Name()] = true
 	c.mu.Unlock()
 	return peers, nil
-}
-
-func (c *Cluster) notDirect(host Host) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	direct, known := c.direct[host.Name()]
-	return known && !direct
 }
 
 func monitorLoopback() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(MonitorPort)) }
@@ -339,13 +319,15 @@ func (n NodeHealth) running() bool {
 	return n.errs.health == nil && n.Code == http.StatusOK && n.Status == statusRunning && n.Self == n.Name
 }
 
-func allRunning(nodes []NodeHealth) bool {
+// count is of how many nodes that is true.
+func count(nodes []NodeHealth, is func(NodeHealth) bool) int {
+	found := 0
 	for _, node := range nodes {
-		if !node.running() {
-			return false
+		if is(node) {
+			found++
 		}
 	}
-	return true
+	return found
 }
 
 // judgeRunning judges facts (a) and (b) alone, for nodes that were asked no more.
@@ -360,14 +342,19 @@ func judgeRunning(nodes []NodeHealth) Health {
 // judge decides on all facts.
 func judge(nodes []NodeHealth, listed map[string]string, listErr error) Health {
 	health := Health{Nodes: nodes, Formed: true}
+	absent := count(nodes, NodeHealth.absent)
 	for i := range nodes {
-		nodes[i].Error = nodes[i].problems(len(nodes), absentees(nodes, i))
+		others := absent
+		if nodes[i].absent() {
+			others--
+		}
+		nodes[i].Error = nodes[i].problems(len(nodes), others)
 		nodes[i].Healthy = nodes[i].Error == ""
 		nodes[i].Note = nodes[i].note()
 		health.Formed = health.Formed && nodes[i].Healthy
 	}
 	switch {
-	case listErr != nil && (health.Formed || !anySilent(nodes)):
+	case listErr != nil && (health.Formed || absent == 0):
 		health.Formed = false
 		health.ClusterReasons = append(health.ClusterReasons, listErr.Error())
 	case len(listed) > len(nodes):
@@ -390,8 +377,6 @@ func (n NodeHealth) note() string {
 	return joined(late, full)
 }
 
-func anySilent(nodes []NodeHealth) bool { return slices.ContainsFunc(nodes, NodeHealth.absent) }
-
 // absent tells that others cannot find the node: nothing answers there, or its NATS is gone.
 func (n NodeHealth) absent() bool {
 	return n.silent() || n.ill("nats")
@@ -400,17 +385,6 @@ func (n NodeHealth) absent() bool {
 // ill tells that the service should run on the node and does not do well.
 func (n NodeHealth) ill(service string) bool {
 	return slices.ContainsFunc(n.Services, func(s Service) bool { return s.Name == service && s.problem() != "" })
-}
-
-// absentees counts the other nodes that are absent.
-func absentees(nodes []NodeHealth, self int) int {
-	count := 0
-	for i, node := range nodes {
-		if i != self && node.absent() {
-			count++
-		}
-	}
-	return count
 }
 
 // joined are the problems that there are, in one text.
@@ -427,10 +401,8 @@ func (n NodeHealth) problems(nodes, absent int) string {
 	if n.errs.services != nil {
 		services = n.errs.services.Error()
 	}
-	return joined(
-		n.healthProblem(), services, n.peersProblem(nodes, absent), n.readyProblem(), n.gatewayProblem(),
-		n.apiProblem(absent),
-	)
+	return joined(n.healthProblem(), services, n.peersProblem(nodes, absent), n.readyProblem(), n.gatewayProblem(),
+		n.apiProblem(absent))
 }
 
 func (n NodeHealth) healthProblem() string {
@@ -494,15 +466,14 @@ func (n NodeHealth) apiProblem(absent int) string {
 	switch {
 	case n.errs.gateway != nil || n.errs.api == nil:
 		return ""
-	case absent > 0 && (isTimeout(n.errs.api) || isServerError(n.errs.api)):
-		return "" // it waits for the nodes that are absent, or NATS is still finding out which are left
+	case absent > 0 && isTimeout(n.errs.api):
+		return "" // it waits for the nodes that are absent
+	}
+	refused, ok := errors.AsType[refusal](n.errs.api)
+	if absent > 0 && ok && refused.code >= http.StatusInternalServerError {
+		return "" // NATS is still finding out which are left
 	}
 	return n.errs.api.Error()
-}
-
-func isServerError(err error) bool {
-	refused, ok := errors.AsType[refusal](err)
-	return ok && refused.code >= http.StatusInternalServerError
 }
 
 // WaitHealthy waits until the cluster is formed, within Options.HealthTimeout. Too late is a failure that says, for
@@ -526,7 +497,7 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 			if limited.Err() == nil {
 				c.attributeSilence(&health)
 				shown.Pending(
-					fmt.Sprintf("%d of %d nodes run", running(health.Nodes), len(health.Nodes)),
+					fmt.Sprintf("%d of %d nodes run", count(health.Nodes, NodeHealth.running), len(health.Nodes)),
 					strings.Join(health.Reasons(), "; "),
 				)
 			}
@@ -537,12 +508,7 @@ func (c *Cluster) WaitHealthy(ctx context.Context) error {
 
 // telling are the logs that tell of what is wrong with the node.
 func (n NodeHealth) telling() []string {
-	var names []string
-	for _, service := range n.Services {
-		if service.problem() != "" {
-			names = append(names, service.Name)
-		}
-	}
+	names := n.named(func(s Service) bool { return s.problem() != "" })
 	if n.gatewayProblem() != "" || n.errs.api != nil {
 		names = append(names, "awsgw")
 	}
@@ -557,16 +523,6 @@ func (n NodeHealth) silent() bool { return n.errs.health != nil && n.Code == 0 }
 
 // unreachable tells that the node did not even refuse a connection.
 func (n NodeHealth) unreachable() bool { return n.silent() && isTimeout(n.errs.health) }
-
-func running(nodes []NodeHealth) int {
-	count := 0
-	for _, node := range nodes {
-		if node.running() {
-			count++
-		}
-	}
-	return count
-}
 
 // unhealthy looks once more and makes the error of nodes that are not healthy.
 func (c *Cluster) unhealthy(ctx context.Context) error {
@@ -588,8 +544,7 @@ func (c *Cluster) unhealthy(ctx context.Context) error {
 		failed.Err = fmt.Errorf("%w: %s", failed.Err, strings.Join(health.Reasons(), "; "))
 		return failed
 	}
-	failed.Nodes, _ = errors.AsType[nodeErrors](c.withLogs(ctx, failures, func(h Host) []string {
-		return health.Nodes[slices.Index(c.hosts, h)].telling()
-	}))
+	c.addLogs(ctx, failures, func(h Host) []string { return health.Nodes[slices.Index(c.hosts, h)].telling() })
+	failed.Nodes = failures
 	return failed
 }

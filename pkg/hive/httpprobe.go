@@ -55,8 +55,12 @@ func (c *Cluster) dial(ctx context.Context, network, addr string) (net.Conn, err
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// through makes the prober connect from a node.
-func (p *prober) through(host Host) { p.transport.DialContext = host.DialContext }
+// newProberFrom returns a prober that connects from a node.
+func (c *Cluster) newProberFrom(host Host) *prober {
+	p := c.newProber(nil)
+	p.transport.DialContext = host.DialContext
+	return p
+}
 
 func (p *prober) close() { p.transport.CloseIdleConnections() }
 
@@ -124,25 +128,15 @@ func (p *prober) once(request *http.Request) (answer, error) {
 // getEither asks over HTTP, and over HTTPS where the server wants that, and tells which it was.
 func (p *prober) getEither(ctx context.Context, address string) (answer, string, error) {
 	plain, err := p.get(ctx, "http://"+address)
-	if err == nil && !plain.wantsTLS() {
+	switch {
+	case err == nil && !plain.wantsTLS():
 		return plain, "http", nil
-	}
-	if err != nil && !isProtocolError(err) {
+	case err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "malformed HTTP"):
 		return answer{}, "", err
 	}
+	// Some TLS servers answer plain text with an alert, or close the connection.
 	secure, err := p.get(ctx, "https://"+address)
 	return secure, "https", err
-}
-
-// isProtocolError tells that something answers that is no HTTP server: some TLS servers answer plain text with an
-// alert, or close the connection.
-func isProtocolError(err error) bool {
-	return errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP")
-}
-
-func isNameMismatch(err error) bool {
-	_, ok := errors.AsType[x509.HostnameError](err)
-	return ok
 }
 
 // timeoutError says that nothing was answered in time.

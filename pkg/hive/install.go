@@ -59,7 +59,7 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 		"HIVE_CLOUD_INIT_MARKER":  marker,
 	}, nil)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok && exit.Result.ExitCode == 2 {
-		details := strings.Join(tail(newRedactor().text(string(result.Stderr)), 20), "; ")
+		details := strings.Join(tail(redacted(string(result.Stderr)), 20), "; ")
 		c.warn(StepCloudInit, host.Name(), "cloud-init has finished with complaints: "+details)
 		return nil
 	}
@@ -107,37 +107,26 @@ func (w *sshWait) at(ctx context.Context, host Host) (now Host, err error) {
 		switch {
 		case !w.heard && time.Since(w.begun) >= limit:
 			end(fmt.Errorf("its SSH server took no connection for %s", limit))
-		case time.Now().After(next):
-			if now = w.c.where(waiting, host); now != nil {
+		case w.c.options.Where != nil && time.Now().After(next):
+			if now = w.c.options.Where(waiting, host); now != nil {
 				end(errors.New("it is elsewhere"))
 			}
 			every = min(2*every, whereLimit)
 			next = time.Now().Add(every)
 		}
 	})
-	if _, another := errors.AsType[*remote.HostKeyError](err); now == nil && another {
+	if _, another := errors.AsType[*remote.HostKeyError](err); another && now == nil && w.c.options.Where != nil {
 		now = w.c.whereSoon(ctx, host)
 	}
 	return now, err
 }
 
-// where is the host where a node is now, nil where it has not moved.
-func (c *Cluster) where(ctx context.Context, host Host) Host {
-	if c.options.Where == nil {
-		return nil
-	}
-	return c.options.Where(ctx, host)
-}
-
 // whereSoon asks for a while where a node is, in whose place another host answers.
 func (c *Cluster) whereSoon(ctx context.Context, host Host) Host {
-	if c.options.Where == nil {
-		return nil
-	}
 	limited, cancel := context.WithTimeout(ctx, whereLimit)
 	defer cancel()
 	for range startPauses.Tries(limited) {
-		if now := c.where(ctx, host); now != nil {
+		if now := c.options.Where(ctx, host); now != nil {
 			return now
 		}
 	}
@@ -147,19 +136,16 @@ func (c *Cluster) whereSoon(ctx context.Context, host Host) Host {
 // InstallOS installs on all nodes at once the packages that were asked for, and, on nodes without vendor data, does
 // what that does elsewhere: packages, time zone, kernel settings. On a node that has it all, it changes nothing.
 func (c *Cluster) InstallOS(ctx context.Context) error {
-	essentials := ""
-	if c.options.OSEssentials {
-		essentials = "yes"
-	}
 	return c.step(ctx, StepOS, func(ctx context.Context) error {
 		return c.eachOf(ctx, StepOS, func(ctx context.Context, host Host) error {
 			result, err := c.script(ctx, host, "os-essentials.sh", c.options.InstallTimeout, map[string]string{
-				"HIVE_OS_PACKAGES": strings.Join(c.options.osPackages(), " "), "HIVE_OS_ESSENTIALS": essentials,
+				"HIVE_OS_PACKAGES":      strings.Join(c.options.osPackages(), " "),
+				"HIVE_OS_ESSENTIALS":    yes(c.options.OSEssentials),
 				"HIVE_OS_TIMEZONE":      cloudinit.DefaultTimezone,
 				"HIVE_OS_SOCKET_BUFFER": strconv.Itoa(cloudinit.DefaultSocketBufferBytes),
 			}, c.output(StepOS, host))
 			if err != nil {
-				return nodeLog{err, newRedactor().text(string(result.Stdout) + string(result.Stderr))}
+				return nodeLog{err, redacted(string(result.Stdout) + string(result.Stderr))}
 			}
 			for line := range strings.Lines(string(result.Stderr)) {
 				if warning, ok := strings.CutPrefix(strings.TrimSpace(line), "warning: "); ok {
@@ -193,8 +179,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 				return err
 			}
 		}
-		c.warnOfClocks(c.seen)
-		c.warnOfCPUs(c.seen)
+		c.warnOfMachines(c.seen)
 		if err := sameVersion(c.seen); err != nil {
 			return err
 		}
@@ -245,10 +230,8 @@ func unexpectedHosts(states []nodeState, hosts []Host) []Host {
 // reinstall puts hive on nodes that have lost what was put there before.
 func (c *Cluster) reinstall(ctx context.Context, lost []Host, install func(context.Context, Host) error) (err error) {
 	for _, host := range lost {
-		c.info(
-			StepInstall, host.Name(),
-			"the program that was installed there is gone or another one: installing it again",
-		)
+		c.info(StepInstall, host.Name(),
+			"the program that was installed there is gone or another one: installing it again")
 	}
 	if err := c.begin(ctx, StepInstall, lost); err != nil {
 		return err
@@ -272,10 +255,8 @@ func (c *Cluster) upload(ctx context.Context, host Host) error {
 }
 
 func (c *Cluster) installed(ctx context.Context, host Host) error {
-	_, err := c.script(
-		ctx, host, "install-binary.sh", shortTimeout, map[string]string{"HIVE_UPLOADED": yes(c.options.Binary != "")},
-		c.output(StepInstall, host),
-	)
+	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout,
+		map[string]string{"HIVE_UPLOADED": yes(c.options.Binary != "")}, c.output(StepInstall, host))
 	return err
 }
 
@@ -312,7 +293,7 @@ func (c *Cluster) repoSecrets() []string {
 
 // make runs a script that makes the program; what it printed is the error's log, without the secrets.
 func (c *Cluster) make(ctx context.Context, host Host, script string, vars map[string]string, secrets ...string) error {
-	signs, end := c.signs(host.Name(), newRedactor(secrets...))
+	signs, end := c.signs(host.Name(), redactor(secrets...))
 	defer end()
 	show := c.output(StepInstall, host)
 	result, err := c.script(ctx, host, script, c.options.InstallTimeout, vars, func(stream, line string) {
@@ -322,12 +303,12 @@ func (c *Cluster) make(ctx context.Context, host Host, script string, vars map[s
 	if err == nil {
 		return nil
 	}
-	return nodeLog{err, newRedactor(secrets...).text(string(result.Stdout) + string(result.Stderr))}
+	return nodeLog{err, redactor(secrets...)(string(result.Stdout) + string(result.Stderr))}
 }
 
 // signs tells, from time to time until end is called, that the making of the program goes on, which takes minutes: for
 // how long, and the last line that it has printed.
-func (c *Cluster) signs(node string, redactor redactor) (line func(string), end func()) {
+func (c *Cluster) signs(node string, clean func(string) string) (line func(string), end func()) {
 	var mu sync.Mutex
 	last, begun, done := "", time.Now(), make(chan struct{})
 	var wait sync.WaitGroup
@@ -346,7 +327,7 @@ func (c *Cluster) signs(node string, redactor redactor) (line func(string), end 
 			c.sink.Emit(progress.Event{
 				Kind: progress.Wait, Step: StepInstall, Node: node,
 				Message: "the build of hive, " + time.Since(begun).Round(time.Second).String() + " by now",
-				Error:   redactor.text(why),
+				Error:   clean(why),
 			})
 		}
 	})
@@ -397,50 +378,31 @@ func (c *Cluster) states(ctx context.Context) ([]nodeState, error) {
 }
 
 func parseState(host Host, text string, now time.Time) nodeState {
-	state := nodeState{host: host}
+	said := map[string]string{}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch name {
-		case "version":
-			state.version = value
-		case "initialized":
-			state.initialized = value == "yes"
-		case "used":
-			state.used = value == "yes"
-		case "era":
-			state.era = value
-		case "written":
-			state.written = value
-		case "ca":
-			state.ca = value
-		case "node":
-			state.node = value
-		case "nodes":
-			state.nodes, _ = strconv.Atoi(value) // 0 fits no cluster
-		case "cpus":
-			state.cpus, _ = strconv.Atoi(value)
-		case "time":
-			if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
-				state.skew = time.Unix(seconds, 0).Sub(now.Truncate(time.Second))
-			}
-		}
+		said[name] = value
+	}
+	state := nodeState{
+		host: host, version: said["version"], initialized: said["initialized"] == "yes", used: said["used"] == "yes",
+		era: said["era"], written: said["written"], ca: said["ca"], node: said["node"],
+	}
+	state.nodes, _ = strconv.Atoi(said["nodes"]) // 0 fits no cluster
+	state.cpus, _ = strconv.Atoi(said["cpus"])
+	if seconds, err := strconv.ParseInt(said["time"], 10, 64); err == nil {
+		state.skew = time.Unix(seconds, 0).Sub(now.Truncate(time.Second))
 	}
 	return state
 }
 
-func (c *Cluster) warnOfClocks(states []nodeState) {
+// warnOfMachines names nodes whose clocks are off, and those on which the program that is there will not start. They
+// may have another reserve of CPUs than all known versions.
+func (c *Cluster) warnOfMachines(states []nodeState) {
 	for _, state := range states {
 		if state.skew.Abs() > maxSkew {
 			c.warn(StepInstall, state.host.Name(), fmt.Sprintf(
 				"its clock is off by %s: from 5 minutes on, hive refuses signed calls as if their secret were wrong", state.skew.Round(time.Second)))
 		}
-	}
-}
-
-// warnOfCPUs names nodes on which the program that is there will not start. They may have another reserve than all
-// known versions.
-func (c *Cluster) warnOfCPUs(states []nodeState) {
-	for _, state := range states {
 		if problem, fatal := TooFewCPUs(state.era, state.cpus); fatal {
 			c.warn(StepInstall, state.host.Name(), problem)
 		}
@@ -449,18 +411,14 @@ func (c *Cluster) warnOfCPUs(states []nodeState) {
 
 // sameVersion refuses mixed versions: such clusters fail later, and in stranger ways.
 func sameVersion(states []nodeState) error {
-	for _, state := range states[1:] {
-		if state.version != states[0].version {
-			return fmt.Errorf("nodes have different versions of hive: %s", versions(states))
-		}
-	}
-	return nil
-}
-
-func versions(states []nodeState) string {
+	same := true
 	texts := make([]string, len(states))
 	for i, state := range states {
+		same = same && state.version == states[0].version
 		texts[i] = fmt.Sprintf("%s has %q", state.host.Name(), state.version)
 	}
-	return strings.Join(texts, ", ")
+	if same {
+		return nil
+	}
+	return fmt.Errorf("nodes have different versions of hive: %s", strings.Join(texts, ", "))
 }

@@ -34,10 +34,10 @@ func TestParseHealth(t *testing.T) {
 		{"empty", answer{code: 200}, "", "", "not JSON"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			self, status, err := parseHealth(tt.answer)
-			if self != tt.self || status != tt.status || (err == nil) != (tt.err == "") ||
+			got, err := readHealth(tt.answer)
+			if got.Node != tt.self || got.Status != tt.status || (err == nil) != (tt.err == "") ||
 				err != nil && !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("%q %q %v", self, status, err)
+				t.Errorf("%+v %v", got, err)
 			}
 		})
 	}
@@ -293,7 +293,7 @@ func TestSameVersion(t *testing.T) {
 }
 
 func TestRedaction(t *testing.T) {
-	r := newRedactor("tiny", "a-known-secret", "a-known-secret-that-is-longer")
+	clean := redactor("tiny", "a-known-secret", "a-known-secret-that-is-longer")
 	for _, tt := range []struct{ text, want string }{
 		{"Access Key: AKIAABCDEFGHIJKLMNOP", "Access Key: [redacted]"},
 		{"Join token: spx_join_abcdefgh12345678", "Join token: [redacted]"},
@@ -307,7 +307,7 @@ func TestRedaction(t *testing.T) {
 		{"Formation server started on 10.0.0.1:4432", "Formation server started on 10.0.0.1:4432"},
 		{"-----BEGIN EC PRIVATE KEY-----\nabc\n-----END EC PRIVATE KEY-----", "[redacted]"},
 	} {
-		if got := r.text(tt.text); got != tt.want {
+		if got := clean(tt.text); got != tt.want {
 			t.Errorf("%q becomes %q, want %q", tt.text, got, tt.want)
 		}
 	}
@@ -358,11 +358,11 @@ func TestStepErrorReadsWell(t *testing.T) {
 func TestClocks(t *testing.T) {
 	l := newLocal(t, 1, Options{})
 	now := time.Unix(1_700_000_000, 0)
-	l.warnOfClocks([]nodeState{parseState(l.hosts[0], "time=1700000030\n", now)})
+	l.warnOfMachines([]nodeState{parseState(l.hosts[0], "time=1700000030\n", now)})
 	if l.warned("clock") {
 		t.Error("30 seconds are no reason to warn")
 	}
-	l.warnOfClocks([]nodeState{parseState(l.hosts[0], "time=1699999700\n", now)})
+	l.warnOfMachines([]nodeState{parseState(l.hosts[0], "time=1699999700\n", now)})
 	if !l.warned("its clock is off by -5m0s") {
 		t.Error("5 minutes are")
 	}

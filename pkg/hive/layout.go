@@ -31,33 +31,36 @@ func (o Options) layoutProblem() error {
 	if o.Tarball == "" {
 		return nil
 	}
-	if err := holdsSetup(o.Tarball); err != nil {
+	found, err := inRelease(o.Tarball, func(header *tar.Header) bool { return path.Base(header.Name) == "setup.sh" })
+	if err == nil && !found { // it cannot install itself
+		err = errors.New("the release holds no setup.sh: use one that does, or --layout dev")
+	}
+	if err != nil {
 		return fmt.Errorf("--layout systemd: %s: %w", o.Tarball, err)
 	}
 	return nil
 }
 
-// holdsSetup checks that a release can install itself.
-func holdsSetup(name string) error {
+// inRelease tells whether a release holds something that is wanted, after which it reads no further.
+func inRelease(name string, wanted func(*tar.Header) bool) (bool, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer file.Close()
 	unzipped, err := gzip.NewReader(file)
 	if err != nil {
-		return errors.New("it is not a tar archive that gzip has compressed")
+		return false, errors.New("it is not a tar archive that gzip has compressed")
 	}
 	for archive := tar.NewReader(unzipped); ; {
 		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return errors.New("the release holds no setup.sh: use one that does, or --layout dev")
-		}
-		if err != nil {
-			return fmt.Errorf("it is not a tar archive that gzip has compressed: %w", err)
-		}
-		if path.Base(header.Name) == "setup.sh" {
-			return nil
+		switch {
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("it is not a tar archive that gzip has compressed: %w", err)
+		case wanted(header):
+			return true, nil
 		}
 	}
 }

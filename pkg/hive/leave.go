@@ -3,6 +3,8 @@ package hive
 import (
 	"context"
 	"strings"
+
+	"hive-test/pkg/remote"
 )
 
 // Left is what of hive is on a node that is left.
@@ -16,15 +18,12 @@ type Left struct {
 // Left asks every node, in order, what of hive is there. It never fails as a whole.
 func (c *Cluster) Left(ctx context.Context) []Left {
 	left := make([]Left, len(c.hosts))
-	at := make(map[string]int, len(c.hosts))
-	for i, host := range c.hosts {
-		left[i].Node, at[host.Name()] = host.Name(), i
-	}
-	_ = each(ctx, c.hosts, func(ctx context.Context, host Host) error { // each error is in its place
-		l := &left[at[host.Name()]]
-		result, err := c.script(ctx, host, "left.sh", shortTimeout, nil, nil)
-		if l.Err = err; err != nil {
-			return nil
+	atOnce(c.hosts, func(i int, host Host) {
+		l := &left[i]
+		l.Node = host.Name()
+		var result remote.Result
+		if result, l.Err = c.script(ctx, host, "left.sh", shortTimeout, nil, nil); l.Err != nil {
+			return
 		}
 		for line := range strings.Lines(string(result.Stdout)) {
 			switch words := strings.Fields(line); {
@@ -34,7 +33,6 @@ func (c *Cluster) Left(ctx context.Context) []Left {
 				l.Files = true
 			}
 		}
-		return nil
 	})
 	return left
 }

@@ -2,6 +2,7 @@ package hive
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -42,10 +43,5 @@ func splitRow(line string) []string {
 }
 
 func column(cells []string, title string) int {
-	for i, cell := range cells {
-		if strings.EqualFold(cell, title) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(cells, func(cell string) bool { return strings.EqualFold(cell, title) })
 }

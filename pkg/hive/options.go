@@ -116,22 +116,13 @@ func (o Options) withDefaults() Options {
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
-	for _, d := range []struct {
-		value *time.Duration
-		or    time.Duration
-	}{
-		{&o.HealthTimeout, DefaultHealthTimeout},
-		{&o.FormationTimeout, DefaultFormationTimeout},
-		{&o.CloudInitTimeout, DefaultCloudInitTimeout},
-		{&o.ReachTimeout, DefaultReachTimeout},
-		{&o.InstallTimeout, DefaultInstallTimeout},
-		{&o.StopTimeout, DefaultStopTimeout},
-		{&o.ProbeTimeout, DefaultProbeTimeout},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.or
-		}
-	}
+	o.HealthTimeout = cmp.Or(o.HealthTimeout, DefaultHealthTimeout)
+	o.FormationTimeout = cmp.Or(o.FormationTimeout, DefaultFormationTimeout)
+	o.CloudInitTimeout = cmp.Or(o.CloudInitTimeout, DefaultCloudInitTimeout)
+	o.ReachTimeout = cmp.Or(o.ReachTimeout, DefaultReachTimeout)
+	o.InstallTimeout = cmp.Or(o.InstallTimeout, DefaultInstallTimeout)
+	o.StopTimeout = cmp.Or(o.StopTimeout, DefaultStopTimeout)
+	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, DefaultProbeTimeout)
 	return o
 }
 
@@ -240,10 +231,8 @@ func (o Options) Inputs() (Inputs, error) {
 		),
 	}}
 	if program != "" {
-		inputs.Steps[StepInstall] = hash(
-			o.layout(), "install-binary.sh", "install-tarball.sh", "install-source.sh", "install-git.sh",
-			"pack-build.sh",
-		) +
+		inputs.Steps[StepInstall] = hash(o.layout(), "install-binary.sh", "install-tarball.sh", "install-source.sh",
+			"install-git.sh", "pack-build.sh") +
 			"/" + program
 		inputs.Steps[StepStart] = hash(inputs.Steps[StepInstall], "setup-ovn.sh", "start.sh", "start-gateway.sh")
 		inputs.All = hash(

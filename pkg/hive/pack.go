@@ -2,7 +2,6 @@ package hive
 
 import (
 	"archive/tar"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -10,22 +9,6 @@ import (
 	"os"
 	"path/filepath"
 )
-
-// packed writes what pack makes of dir to a temporary file, which is the caller's to remove.
-func packed(dir string) (string, error) {
-	file, err := os.CreateTemp("", "hive-test-source-*.tar.gz")
-	if err != nil {
-		return "", fmt.Errorf("packing %s: %w", dir, err)
-	}
-	compressed, err := gzip.NewWriterLevel(file, gzip.BestSpeed)
-	if err == nil {
-		err = errors.Join(pack(compressed, dir), compressed.Close())
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return "", errors.Join(fmt.Errorf("packing %s: %w", dir, err), os.Remove(file.Name()))
-	}
-	return file.Name(), nil
-}
 
 // pack writes a directory as a tar archive: files, links and directories in order of their names, without times and
 // owners, so that the same content is the same archive. What git keeps for itself is left out.

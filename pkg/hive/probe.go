@@ -1,6 +1,7 @@
 package hive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -36,7 +37,7 @@ func (c *Cluster) Probe(ctx context.Context, monitor *liveness.Monitor) []ProbeR
 	probe := c.newProber(ca)
 	defer probe.close()
 	results := make([]ProbeResult, len(c.hosts))
-	c.forAll(func(i int, host Host) {
+	atOnce(c.hosts, func(i int, host Host) {
 		results[i] = ProbeResult{Node: host.Name()}
 		results[i].Host = monitor.Ask(ctx, host.Name(), func(ctx context.Context) error {
 			return results[i].ask(ctx, c, probe, host)
@@ -61,11 +62,7 @@ func (r *ProbeResult) ask(ctx context.Context, c *Cluster, probe *prober, host H
 // checkBanner waits for the first words of a node's SSH server. A connection alone proves little: something between may
 // take it.
 func (c *Cluster) checkBanner(ctx context.Context, host Host) error {
-	port := host.Node().SSHPort
-	if port == 0 {
-		port = 22
-	}
-	conn, err := c.dial(ctx, "tcp", address(host, port))
+	conn, err := c.dial(ctx, "tcp", address(host, cmp.Or(host.Node().SSHPort, 22)))
 	if err != nil {
 		return fmt.Errorf("its SSH server does not answer: %w", err)
 	}

@@ -1,14 +1,11 @@
 package hive
 
 import (
-	"cmp"
 	"regexp"
-	"slices"
 	"strings"
-)
 
-// redacted stands where a secret was.
-const redacted = "[redacted]"
+	"hive-test/pkg/progress"
+)
 
 // secretPatterns match secrets by their looks: join tokens, access keys, private keys, and values of keys that are
 // called after a secret.
@@ -16,40 +13,29 @@ var secretPatterns = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
-	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----`), redacted},
-	{regexp.MustCompile(`spx_join_[A-Za-z0-9_-]+`), redacted},
-	{regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b`), redacted},
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----`), progress.Redacted},
+	{regexp.MustCompile(`spx_join_[A-Za-z0-9_-]+`), progress.Redacted},
+	{regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b`), progress.Redacted},
 	{
 		regexp.MustCompile(
 			`(?i)\b([a-z0-9_.-]*(?:secret|token|passw(?:or)?d|access[ _-]?key|master[ _-]?key)[a-z0-9_ -]*?)("?\s*[:=]\s*)("[^"\n]*"|'[^'\n]*'|\S+)`,
 		),
-		"$1$2" + redacted,
+		"$1$2" + progress.Redacted,
 	},
-	{regexp.MustCompile(`(://)[^/\s@:]+(?::[^/\s@]*)?@`), "$1" + redacted + "@"},
+	{regexp.MustCompile(`(://)[^/\s@:]+(?::[^/\s@]*)?@`), "$1" + progress.Redacted + "@"},
 }
 
-// redactor removes secrets from text: those it knows by value, and those that look like one.
-type redactor struct{ values []string }
-
-// minSecret is the shortest value that is removed wherever it stands.
+// minSecret is the shortest value, in bytes, that is removed wherever it stands.
 const minSecret = 8
 
-func newRedactor(values ...string) redactor {
-	var kept []string
-	for _, value := range values {
-		if value = strings.TrimSpace(value); len(value) >= minSecret {
-			kept = append(kept, value)
-		}
-	}
-	// Longer ones first, in case one is a part of another.
-	slices.SortFunc(kept, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return redactor{slices.Compact(kept)}
+// redactor removes secrets from text: these values, and what looks like one.
+func redactor(values ...string) func(string) string {
+	mask := progress.NewMasker(longEnough(values))
+	return func(text string) string { return redacted(mask.Mask(text)) }
 }
 
-func (r redactor) text(s string) string {
-	for _, value := range r.values {
-		s = strings.ReplaceAll(s, value, redacted)
-	}
+// redacted is a text without what looks like a secret.
+func redacted(s string) string {
 	for _, secret := range secretPatterns {
 		s = secret.pattern.ReplaceAllString(s, secret.with)
 	}

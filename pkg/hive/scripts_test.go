@@ -1,6 +1,8 @@
 package hive
 
 import (
+	"compress/gzip"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -378,11 +380,12 @@ func releaseOf(t *testing.T, dir, program, name string) string {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(root, "hive-v1", "nbdkit-viperblock-plugin.so"), []byte("plugin"), 0o644)
-	made, err := packed(root)
+	file, err := os.Create(archive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(made, archive); err != nil {
+	compressed := gzip.NewWriter(file)
+	if err := errors.Join(pack(compressed, root), compressed.Close(), file.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return archive
@@ -631,7 +634,7 @@ func TestAProcessThatBecomesAnotherProgramRuns(t *testing.T) {
 start_service awsgw TIMES_LEFT=300
 read -r pid <"$log_dir/awsgw.pid"
 for ((i = 0; i < 300; i++)); do
-  running awsgw >/dev/null || [ -z "$(started "$pid")" ] || fail "it was taken for ended (look $i)"
+  running awsgw >/dev/null || { look_up "$pid"; [ -z "$since" ]; } || fail "it was taken for ended (look $i)"
 done
 kill "$pid"`
 	l.options.ScriptsDir = t.TempDir()

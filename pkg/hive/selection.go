@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"hive-test/pkg/progress"
 )
 
 // StepSelection is which part of configuring is run, and what is remembered of it. The zero value is all steps on all
@@ -174,10 +172,7 @@ func (c *Cluster) judge(ctx context.Context) error {
 		}
 	}
 	if len(c.restarted) < len(c.hosts) {
-		c.sink.Emit(progress.Event{
-			Kind: progress.Info, Step: StepStop,
-			Message: "hive is restarted on " + strings.Join(names(c.restarted), ", ") + " only",
-		})
+		c.info(StepStop, "", "hive is restarted on "+strings.Join(names(c.restarted), ", ")+" only")
 	}
 	return nil
 }

@@ -79,9 +79,14 @@ func parseServices(text string) []Service {
 
 // dead returns the names of services whose processes are gone.
 func (n NodeHealth) dead() []string {
+	return n.named(func(s Service) bool { return s.State == ServiceDead })
+}
+
+// named are the names of the services of which that is true.
+func (n NodeHealth) named(is func(Service) bool) []string {
 	var names []string
 	for _, service := range n.Services {
-		if service.State == ServiceDead {
+		if is(service) {
 			names = append(names, service.Name)
 		}
 	}
@@ -147,7 +152,8 @@ func (c *Cluster) Start(ctx context.Context) error {
 			hosts := filter(
 				stage.hosts, func(h Host) bool { return slices.Contains(wanted, h) && !failures.of(h.Name()) },
 			)
-			err := c.withLogs(ctx, each(ctx, hosts, stage.work), func(Host) []string { return []string{stage.log} })
+			err := each(ctx, hosts, stage.work)
+			c.addLogs(ctx, err, func(Host) []string { return []string{stage.log} })
 			if failed, ok := errors.AsType[nodeErrors](err); ok {
 				failures = append(failures, failed...) // the other nodes go on: what they lack in the end is theirs
 			} else if err != nil {
@@ -157,7 +163,8 @@ func (c *Cluster) Start(ctx context.Context) error {
 				break
 			}
 		}
-		for _, line := range LeftOut(filterNodes(outs, wanted)) {
+		outs = slices.DeleteFunc(outs, func(n NodeHealth) bool { return !slices.Contains(names(wanted), n.Name) })
+		for _, line := range LeftOut(outs) {
 			c.sink.Emit(progress.Event{Kind: progress.Note, Step: StepStart, Message: line})
 		}
 		return c.inOrder(failures)
@@ -188,18 +195,13 @@ type stage struct {
 	log   string
 }
 
-func filterNodes(nodes []NodeHealth, hosts []Host) []NodeHealth {
-	kept := names(hosts)
-	return slices.DeleteFunc(slices.Clone(nodes), func(n NodeHealth) bool { return !slices.Contains(kept, n.Name) })
-}
-
 // setUpNetwork runs hive's own script for OVN, where it came with hive and can work on the node.
 func (c *Cluster) setUpNetwork(ctx context.Context, host Host) error {
 	result, err := c.script(ctx, host, "setup-ovn.sh", c.options.InstallTimeout, map[string]string{
 		"HIVE_LEADER": c.leader().Node().Management.String(),
 	}, c.output(StepStart, host))
 	if err != nil { // its own steps say more than the error of the last command
-		return nodeLog{err, newRedactor().text(string(result.Stdout) + string(result.Stderr))}
+		return nodeLog{err, redacted(string(result.Stdout) + string(result.Stderr))}
 	}
 	return nil
 }
@@ -227,7 +229,6 @@ func (c *Cluster) startGateway(ctx context.Context, host Host) error {
 
 // startedAgain says of the lines of a script which service has ended at its start and is started again.
 func (c *Cluster) startedAgain(ctx context.Context, host Host) func(stream, line string) {
-	redactor := newRedactor()
 	learn := sync.OnceFunc(func() { c.LearnSecrets(ctx) }) // what a service says at its end may hold secrets
 	return func(stream, line string) {
 		again, ok := strings.CutPrefix(line, "again ")
@@ -237,19 +238,13 @@ func (c *Cluster) startedAgain(ctx context.Context, host Host) func(stream, line
 		learn()
 		name, again, _ := strings.Cut(again, " ")
 		count, why, _ := strings.Cut(again, " ")
-		c.info(
-			StepStart, host.Name(),
-			"its "+Service{Name: name}.title()+" ended and is started again (start "+count+")"+orSilence(redactor.text(why)),
-		)
+		said := ", and has said nothing"
+		if why != "" {
+			said = ": " + redacted(why)
+		}
+		c.info(StepStart, host.Name(),
+			"its "+Service{Name: name}.title()+" ended and is started again (start "+count+")"+said)
 	}
-}
-
-// orSilence is what follows of the last line of a log, which may be empty.
-func orSilence(line string) string {
-	if line == "" {
-		return ", and has said nothing"
-	}
-	return ": " + line
 }
 
 // lost is the failure of a cluster of which services have died: each node with the end of their logs.
@@ -262,17 +257,15 @@ func (c *Cluster) lost(ctx context.Context, health Health) error {
 			failures = append(failures, NodeFailure{Node: node.Name, Err: errors.New(node.serviceProblems())})
 		}
 	}
-	logged, _ := errors.AsType[nodeErrors](c.withLogs(ctx, failures, func(h Host) []string { return dead[h.Name()] }))
-	return &StepError{Err: errors.New("services of hive have ended"), Nodes: logged}
+	c.addLogs(ctx, failures, func(h Host) []string { return dead[h.Name()] })
+	return &StepError{Err: errors.New("services of hive have ended"), Nodes: failures}
 }
 
 // serviceProblems joins what is wrong with the node's services; empty where nothing is.
 func (n NodeHealth) serviceProblems() string {
-	var problems []string
-	for _, service := range n.Services {
-		if problem := service.problem(); problem != "" {
-			problems = append(problems, problem)
-		}
+	problems := make([]string, len(n.Services))
+	for i, service := range n.Services {
+		problems[i] = service.problem()
 	}
-	return strings.Join(problems, "; ")
+	return joined(problems...)
 }

@@ -87,10 +87,7 @@ func (f *finder) download(ctx context.Context) (Binary, error) {
 
 func (f *finder) fetch(ctx context.Context, d Downloader, path string) error {
 	if f.options.Sink != nil {
-		f.options.Sink.Emit(progress.Event{
-			Time: time.Now().UTC(), Kind: progress.Info,
-			Message: "downloading " + d.Name + ", as neither tofu nor terraform is here",
-		})
+		progress.Infof(f.options.Sink, "downloading %s, as neither tofu nor terraform is here", d.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()

@@ -21,7 +21,7 @@ func passedOn() []string {
 	return []string{
 		"PATH", "TMPDIR", "LANG", "LC_ALL", "TZ",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-		"SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "GOGC", "GOMEMLIMIT",
 	}
 }
 
@@ -84,14 +84,12 @@ func (r *Runner) setInstallation(env map[string]string, w workdir, b Binary) err
 // pluginCache returns the shared directory of unpacked providers, or nothing where a mirror makes it needless: a mirror
 // is linked to, not copied.
 func (r *Runner) pluginCache(b Binary) string {
-	if r.options.ProviderMirror != "" {
+	own := Lookup(r.options.Env, "TF_PLUGIN_CACHE_DIR")
+	switch {
+	case r.options.ProviderMirror != "":
 		return ""
-	}
-	if own := Lookup(r.options.Env, "TF_PLUGIN_CACHE_DIR"); own != "" {
+	case own != "" || r.options.CacheDir == "":
 		return own
-	}
-	if r.options.CacheDir == "" {
-		return ""
 	}
 	return filepath.Join(r.options.CacheDir, "providers")
 }

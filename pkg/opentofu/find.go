@@ -101,13 +101,11 @@ func (e *NotFoundError) DownloadError() error {
 	return progress.WithHint(fmt.Errorf("download failed: %s", strings.Join(reasons, "; ")), e.Hint())
 }
 
-// Hint names the remedies.
 func (e *NotFoundError) Hint() string {
 	return "install OpenTofu or Terraform, name one with --tofu-bin, " +
 		"or run `make tofu` where only the Go module proxy can be reached"
 }
 
-// String renders an attempt for people.
 func (a Attempt) String() string {
 	if a.Path == "" {
 		return a.Source + ": " + a.Reason
@@ -147,8 +145,7 @@ func (f *finder) candidates() []candidate {
 	if o.Explicit != "" {
 		return []candidate{{SourceExplicit, o.Explicit}}
 	}
-	list := f.onPath(SourceTofu, "tofu")
-	list = append(list, f.onPath(SourceTerraform, "terraform")...)
+	list := slices.Concat(f.onPath(SourceTofu, "tofu"), f.onPath(SourceTerraform, "terraform"))
 	if o.CacheDir != "" {
 		for _, name := range []string{"tofu", "terraform"} {
 			list = append(list, candidate{SourceDownloaded, filepath.Join(o.CacheDir, "bin", name)})
@@ -200,19 +197,19 @@ func (f *finder) onPath(source, name string) []candidate {
 }
 
 func (f *finder) try(ctx context.Context, c candidate) (Binary, bool) {
-	path, reason := c.path, "not there"
-	if path != "" {
-		if info, err := os.Stat(path); err == nil {
-			if info.IsDir() {
-				reason = "is a directory"
-			} else {
-				return f.examine(ctx, c)
-			}
-		} else if !errors.Is(err, os.ErrNotExist) {
-			reason = err.Error()
-		}
+	info, err := os.Stat(c.path)
+	var reason string
+	switch {
+	case c.path == "" || errors.Is(err, os.ErrNotExist):
+		reason = "not there"
+	case err != nil:
+		reason = err.Error()
+	case info.IsDir():
+		reason = "is a directory"
+	default:
+		return f.examine(ctx, c)
 	}
-	f.tried = append(f.tried, Attempt{Source: c.source, Path: path, Reason: reason})
+	f.tried = append(f.tried, Attempt{Source: c.source, Path: c.path, Reason: reason})
 	return Binary{}, false
 }
 

@@ -39,12 +39,10 @@ type MirrorError struct {
 	Provider        Provider
 }
 
-// Error names the mirror and what it lacks.
 func (e *MirrorError) Error() string {
 	return fmt.Sprintf("the provider mirror %s holds no %s", e.Mirror, e.Missing)
 }
 
-// Hint says how to fill it.
 func (e *MirrorError) Hint() string {
 	return fmt.Sprintf("fill it with `tofu providers mirror`, or unset it to fetch %s %s from the registry",
 		e.Provider.Source, e.Provider.Version)
@@ -116,11 +114,8 @@ func (p Provider) identity(mirror, flavor string) (string, error) {
 // initialised reports whether w was initialised for s and nothing that it needs is gone since.
 func (w workdir) initialised(s initStamp, p Provider) bool {
 	raw, err := os.ReadFile(w.stamp())
-	if err != nil {
-		return false
-	}
 	var old initStamp
-	if json.Unmarshal(raw, &old) != nil || old != s {
+	if err != nil || json.Unmarshal(raw, &old) != nil || old != s {
 		return false
 	}
 	if p == (Provider{}) {
@@ -153,7 +148,7 @@ func (r *Run) initialise(ctx context.Context) error {
 		return err
 	}
 	// A stamp must not outlive an init that fails half-way.
-	if err := os.Remove(r.dir.stamp()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removed(r.dir.stamp()); err != nil {
 		return err
 	}
 	err = r.step(ctx, "init", func(out *stream) error {
@@ -205,10 +200,7 @@ func (r *Run) keptLockFile() string {
 func (r *Run) seedLockFile(s initStamp) error {
 	if s.Mirror != "" {
 		// A mirror is its owner's word on what the provider is; it may have been filled anew since.
-		if err := os.Remove(r.dir.lockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
+		return removed(r.dir.lockFile())
 	}
 	if _, err := os.Stat(r.dir.lockFile()); err == nil {
 		return nil
@@ -225,6 +217,14 @@ func (r *Run) seedLockFile(s initStamp) error {
 		return fmt.Errorf("read the provider's lock file: %w", err)
 	}
 	return replace(r.dir.lockFile(), raw)
+}
+
+// removed removes a file, where it is there.
+func removed(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (r *Run) keepLockFile(s initStamp) error {

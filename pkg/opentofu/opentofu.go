@@ -3,6 +3,7 @@
 package opentofu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -96,7 +98,6 @@ type Failure struct {
 	Err error
 }
 
-// Error names the step and what went wrong.
 func (f *Failure) Error() string {
 	if len(f.Diagnostics) == 0 {
 		return fmt.Sprintf("tofu %s failed: %v", f.Step, f.Err)
@@ -108,7 +109,6 @@ func (f *Failure) Error() string {
 	return "tofu " + f.Step + " failed: " + strings.Join(parts, "; ")
 }
 
-// Unwrap returns the error of the child process.
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Runner runs a module. It is safe for concurrent use on different directories.
@@ -121,9 +121,7 @@ func New(o Options) *Runner {
 	if o.Sink == nil {
 		o.Sink = progress.Discard
 	}
-	if o.Parallelism <= 0 {
-		o.Parallelism = defaultParallelism
-	}
+	o.Parallelism = cmp.Or(o.Parallelism, defaultParallelism)
 	if o.NodeOf == nil {
 		o.NodeOf = func(string) string { return "" }
 	}
@@ -187,11 +185,10 @@ func (r *Runner) open(ctx context.Context, w workdir, b Binary, grace time.Durat
 		return nil, fmt.Errorf("set up tofu: %w", err)
 	}
 	return &Run{
-		Seconds: map[string]float64{}, runner: r, dir: w, binary: b, tofu: child, log: discard{}, secrets: secrets,
+		Seconds: map[string]float64{}, runner: r, dir: w, binary: b, tofu: child, log: discard{io.Discard}, secrets: secrets,
 	}, nil
 }
 
-// Close ends the run.
 func (r *Run) Close() { _ = r.log.Close() }
 
 // checkFlavor refuses Terraform for what OpenTofu has made: their names for one provider differ, and only OpenTofu
@@ -201,13 +198,12 @@ func checkFlavor(w workdir, b Binary) error {
 	if err != nil || b.Flavor != Terraform {
 		return err
 	}
-	for _, resource := range resources {
-		if strings.Contains(resource.Provider, registryHost(OpenTofu)) {
-			return fmt.Errorf("this cluster was made with OpenTofu and Terraform (%s) cannot continue it: "+
-				"name an OpenTofu with --tofu-bin", b.Path)
-		}
+	ofOpenTofu := func(r Resource) bool { return strings.Contains(r.Provider, registryHost(OpenTofu)) }
+	if !slices.ContainsFunc(resources, ofOpenTofu) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("this cluster was made with OpenTofu and Terraform (%s) cannot continue it: "+
+		"name an OpenTofu with --tofu-bin", b.Path)
 }
 
 // step runs one child and turns its failure into the error that the caller makes of a *Failure, or an interruption into
@@ -292,7 +288,6 @@ type cutError struct {
 	cause error
 }
 
-// Error says how it was ended.
 func (e *cutError) Error() string { return e.text }
 
 // Unwrap returns what matches the end of the context, and ErrKilled.
@@ -391,7 +386,7 @@ func (r *Run) Apply(ctx context.Context, plan Plan) ([]Change, error) {
 		err := r.tofu.ApplyJSON(ctx, lines, tfexec.DirOrPlan(planFile),
 			tfexec.Parallelism(r.runner.options.Parallelism), tfexec.LockTimeout(lockTimeout))
 		lines.flush()
-		done = out.completed()
+		done = out.done
 		return err
 	})
 	// tofu makes its backup with the umask's mode.

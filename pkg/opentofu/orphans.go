@@ -2,7 +2,6 @@ package opentofu
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,8 +37,7 @@ func EndOrphans(ctx context.Context, ownerID string, sink progress.Sink) {
 	}
 	all := func() []orphan { return orphans(ownerID) }
 	for _, o := range all() {
-		message := fmt.Sprintf("ending what was left at work: %s (pid %d)", o.name, o.pid)
-		sink.Emit(progress.Event{Kind: progress.Info, Message: message})
+		progress.Infof(sink, "ending what was left at work: %s (pid %d)", o.name, o.pid)
 	}
 	endAll(ctx, syscall.SIGINT, orphanTime, func() []orphan { return slices.DeleteFunc(all(), orphan.provider) })
 	if ctx.Err() == nil { // else they have been told, and whoever comes next ends what does not listen

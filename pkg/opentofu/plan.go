@@ -88,17 +88,19 @@ const unknownValue = "(known after apply)"
 // attributes are the values that a change changes, sorted by name. Of a replacement they are those that force it.
 func attributes(change *tfjson.Change) []Attribute {
 	before, after := map[string]string{}, map[string]string{}
-	flatten(before, nil, change.Before)
-	flatten(after, nil, change.After)
-	flattenUnknown(after, nil, change.AfterUnknown)
-	for name := range before {
-		if _, unknown := unknownAbove(after, name); unknown {
-			delete(before, name)
+	leaves(nil, change.Before, func(name string, leaf any) { before[name] = fmt.Sprint(leaf) })
+	leaves(nil, change.After, func(name string, leaf any) { after[name] = fmt.Sprint(leaf) })
+	leaves(nil, change.AfterUnknown, func(name string, unknown any) {
+		if unknown == true {
+			after[name] = unknownValue
 		}
-	}
+	})
+	maps.DeleteFunc(before, func(name, _ string) bool { return unknownAbove(after, name) })
 	forcing := forces(change.ReplacePaths)
+	all := maps.Clone(before)
+	maps.Copy(all, after)
 	var list []Attribute
-	for _, name := range slices.Sorted(maps.Keys(union(before, after))) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if before[name] == after[name] || len(forcing) > 0 && !slices.ContainsFunc(forcing, within(name)) {
 			continue
 		}
@@ -107,58 +109,34 @@ func attributes(change *tfjson.Change) []Attribute {
 	return list
 }
 
-// flatten puts every leaf of a JSON value into leaves, by its path with dots.
-func flatten(leaves map[string]string, path []string, value any) {
+// leaves calls visit with every leaf of a JSON value, and its path with dots.
+func leaves(path []string, value any, visit func(path string, leaf any)) {
 	switch v := value.(type) {
 	case nil:
 	case map[string]any:
 		for key, element := range v {
-			flatten(leaves, append(slices.Clone(path), key), element)
+			leaves(append(slices.Clone(path), key), element, visit)
 		}
 	case []any:
 		for i, element := range v {
-			flatten(leaves, append(slices.Clone(path), strconv.Itoa(i)), element)
+			leaves(append(slices.Clone(path), strconv.Itoa(i)), element, visit)
 		}
 	default:
-		leaves[strings.Join(path, ".")] = fmt.Sprint(v)
+		visit(strings.Join(path, "."), v)
 	}
 }
 
-// flattenUnknown puts unknownValue at every path that unknown says true of.
-func flattenUnknown(leaves map[string]string, path []string, unknown any) {
-	switch v := unknown.(type) {
-	case bool:
-		if v {
-			leaves[strings.Join(path, ".")] = unknownValue
-		}
-	case map[string]any:
-		for key, element := range v {
-			flattenUnknown(leaves, append(slices.Clone(path), key), element)
-		}
-	case []any:
-		for i, element := range v {
-			flattenUnknown(leaves, append(slices.Clone(path), strconv.Itoa(i)), element)
-		}
-	}
-}
-
-// unknownAbove finds a path above name that is not known: what was below it is then told by that path.
-func unknownAbove(leaves map[string]string, name string) (string, bool) {
+// unknownAbove tells whether a path above name is not known: what was below it is then told by that path.
+func unknownAbove(values map[string]string, name string) bool {
 	for {
 		cut := strings.LastIndex(name, ".")
 		if cut < 0 {
-			return "", false
+			return false
 		}
-		if name = name[:cut]; leaves[name] == unknownValue {
-			return name, true
+		if name = name[:cut]; values[name] == unknownValue {
+			return true
 		}
 	}
-}
-
-func union(a, b map[string]string) map[string]string {
-	both := maps.Clone(a)
-	maps.Copy(both, b)
-	return both
 }
 
 // forces are the paths that make a replacement necessary.

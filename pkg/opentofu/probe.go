@@ -2,6 +2,7 @@ package opentofu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,11 +44,9 @@ func openVersionCache(dir string) *versionCache {
 		return c
 	}
 	c.file = filepath.Join(dir, "versions.json")
-	if raw, err := os.ReadFile(c.file); err == nil {
-		// What cannot be read is found out again.
-		if json.Unmarshal(raw, &c.known) != nil || c.known == nil {
-			c.known = map[string]knownVersion{}
-		}
+	raw, err := os.ReadFile(c.file)
+	if err != nil || json.Unmarshal(raw, &c.known) != nil || c.known == nil {
+		c.known = map[string]knownVersion{} // what cannot be read is found out again
 	}
 	return c
 }
@@ -83,10 +83,7 @@ func (c *versionCache) remember(path string, k knownVersion) {
 }
 
 func askVersion(ctx context.Context, path string, o FindOptions) (Binary, error) {
-	timeout := o.ProbeTimeout
-	if timeout == 0 {
-		timeout = defaultProbeTimeout
-	}
+	timeout := cmp.Or(o.ProbeTimeout, defaultProbeTimeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "version")
@@ -113,26 +110,17 @@ func askVersion(ctx context.Context, path string, o FindOptions) (Binary, error)
 func probeEnv(env []string) []string {
 	kept := []string{"CHECKPOINT_DISABLE=1"}
 	for _, entry := range env {
-		key, _, _ := strings.Cut(entry, "=")
-		switch {
-		case key == "PATH", key == "HOME", key == "TMPDIR":
-			kept = append(kept, entry)
-		case isVersionManager(key):
+		begins := func(prefix string) bool { return strings.HasPrefix(entry, prefix) }
+		if slices.ContainsFunc(probeVariables, begins) {
 			kept = append(kept, entry)
 		}
 	}
 	return kept
 }
 
-// isVersionManager tells whether a variable belongs to one of the programs that put a switch in the place of tofu.
-func isVersionManager(key string) bool {
-	for _, prefix := range []string{"TENV_", "TFENV_", "TOFUENV_", "ASDF_", "MISE_"} {
-		if strings.HasPrefix(key, prefix) {
-			return true
-		}
-	}
-	return false
-}
+// probeVariables are how the entries begin that a program is asked for its version with: what any needs, and those of
+// the programs that put a switch in the place of tofu.
+var probeVariables = []string{"PATH=", "HOME=", "TMPDIR=", "TENV_", "TFENV_", "TOFUENV_", "ASDF_", "MISE_"}
 
 func isScript(path string) bool {
 	f, err := os.Open(path)

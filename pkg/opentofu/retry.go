@@ -1,6 +1,7 @@
 package opentofu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +23,7 @@ const (
 // Retry does something until it ends well, fails with an error that does not pass by itself or was tried often enough,
 // and tells of every further try.
 func (r *Runner) Retry(ctx context.Context, passes func(error) bool, do func() error) error {
-	pauses := wait.Backoff{First: firstPause, Max: lastPause}
-	if pause := r.options.Pause; pause > 0 {
-		pauses.First = pause
-	}
+	pauses := wait.Backoff{First: cmp.Or(r.options.Pause, firstPause), Max: lastPause}
 	for try := 2; ; try++ {
 		err := do()
 		if err == nil || !passes(err) || ctx.Err() != nil {
@@ -37,11 +35,8 @@ func (r *Runner) Retry(ctx context.Context, passes func(error) bool, do func() e
 		// Two runs that met on one lock must not meet again.
 		pause := pauses.Next()
 		pause += rand.N(pause/2 + 1)
-		r.options.Sink.Emit(progress.Event{
-			Time: time.Now().UTC(), Kind: progress.Warning,
-			Message: fmt.Sprintf("%v; that passes: trying again in %s (try %d of %d)",
-				err, pause.Round(100*time.Millisecond), try, tries),
-		})
+		progress.Warnf(r.options.Sink, "%v; that passes: trying again in %s (try %d of %d)",
+			err, pause.Round(100*time.Millisecond), try, tries)
 		if ended := wait.Sleep(ctx, pause); ended != nil {
 			return errors.Join(ended, err)
 		}

@@ -23,7 +23,7 @@ type message struct {
 	Diagnostic *Diagnostic `json:"diagnostic"`
 	Change     *change     `json:"change"`
 	Changes    *summary    `json:"changes"`
-	Hook       *hook       `json:"hook"`
+	Hook       *change     `json:"hook"`
 }
 
 // Diagnostic is what the program tells of one thing that went wrong, or may, with the address of the resource that it
@@ -51,11 +51,6 @@ type summary struct {
 	Operation           string
 }
 
-type hook struct {
-	Resource resource `json:"resource"`
-	Action   string   `json:"action"`
-}
-
 // stream is where one step's output goes: each line into the log and to the sink, and what the step means into the
 // fields. It is safe for concurrent use; read the fields after the step has ended.
 type stream struct {
@@ -68,7 +63,7 @@ type stream struct {
 	problems []Diagnostic
 	changes  []change
 	totals   *summary
-	done     []Change
+	done     []Change // in the order in which it was
 }
 
 func newStream(log io.Writer, sink progress.Sink, secrets []string, nodeOf func(address string) string) *stream {
@@ -80,26 +75,26 @@ func (s *stream) json() *lineWriter { return &lineWriter{line: s.jsonLine} }
 
 // plain returns a writer for lines for people.
 func (s *stream) plain() *lineWriter {
-	return &lineWriter{line: func(line []byte) { s.emit(string(line), "", progress.Output) }}
+	return &lineWriter{line: func(line []byte) { s.emit(string(line), "") }}
 }
 
 func (s *stream) jsonLine(line []byte) {
 	var m message
 	if json.Unmarshal(line, &m) != nil || m.Text == "" && m.Diagnostic == nil {
-		s.emit(string(line), "", progress.Output)
+		s.emit(string(line), "")
 		return
 	}
 	s.mu.Lock()
 	node := s.collect(m)
 	s.mu.Unlock()
-	text, kind := m.Text, progress.Output
+	text := m.Text
 	if d := m.Diagnostic; d != nil {
 		text = strings.TrimSpace(text + "\n" + d.Detail)
 		if d.Address != "" {
 			text += "\n  with " + d.Address
 		}
 	}
-	s.emit(text, node, kind)
+	s.emit(text, node)
 }
 
 // collect keeps what m means and returns the node that it is about.
@@ -125,7 +120,7 @@ func (s *stream) collect(m message) string {
 	return s.nodeOf(address)
 }
 
-func (s *stream) emit(text, node string, kind progress.Kind) {
+func (s *stream) emit(text, node string) {
 	text = s.mask(text)
 	s.mu.Lock()
 	now := time.Now().UTC()
@@ -135,7 +130,7 @@ func (s *stream) emit(text, node string, kind progress.Kind) {
 	s.mu.Unlock()
 	for line := range strings.SplitSeq(text, "\n") {
 		if strings.TrimSpace(line) != "" {
-			s.sink.Emit(progress.Event{Time: now, Kind: kind, Node: node, Message: line})
+			s.sink.Emit(progress.Event{Time: now, Kind: progress.Output, Node: node, Message: line})
 		}
 	}
 }
@@ -178,13 +173,6 @@ func (s *stream) planned() ([]Change, error) {
 	return list, nil
 }
 
-// completed returns what was done, in the order in which it was.
-func (s *stream) completed() []Change {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.done)
-}
-
 // lineWriter hands whole lines on. Each writer has one user at a time.
 type lineWriter struct {
 	line    func([]byte)
@@ -218,7 +206,7 @@ func (w *lineWriter) flush() {
 // kept.
 func openLog(path string) (io.WriteCloser, error) {
 	if path == "" {
-		return discard{}, nil
+		return discard{io.Discard}, nil
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -227,7 +215,7 @@ func openLog(path string) (io.WriteCloser, error) {
 	return f, nil
 }
 
-type discard struct{}
+// discard is the log where none is kept.
+type discard struct{ io.Writer }
 
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-func (discard) Close() error                { return nil }
+func (discard) Close() error { return nil }

@@ -97,7 +97,7 @@ func (r *run) one(ctx context.Context, entry Entry) Outcome {
 		if cause := r.aborted(); cause != nil {
 			outcome := Outcome{Name: entry.Name(), Status: progress.Interrupted, Err: fmt.Errorf("not run: %w", cause)}
 			emit(sink, outcome)
-			r.errs = append(r.errs, &Error{Phase: outcome.Name, Status: outcome.Status, Err: outcome.Err})
+			r.keep(outcome)
 			return outcome
 		}
 		detached, cancel := r.detach(ctx)
@@ -112,12 +112,19 @@ func (r *run) one(ctx context.Context, entry Entry) Outcome {
 	outcome := r.attempt(ctx, sink, entry)
 	sink.Emit(endOf(outcome))
 	if outcome.Err != nil {
-		r.errs = append(r.errs, &Error{Phase: outcome.Name, Status: outcome.Status, Err: outcome.Err})
-		if r.stopped == "" {
-			r.stopped = fmt.Sprintf("not run: %s %s", outcome.Name, wordFor(outcome.Status))
+		r.keep(outcome)
+		how := "failed"
+		if outcome.Status == progress.Interrupted {
+			how = "was interrupted"
 		}
+		r.stopped = cmp.Or(r.stopped, fmt.Sprintf("not run: %s %s", outcome.Name, how))
 	}
 	return outcome
+}
+
+// keep keeps the error of a phase.
+func (r *run) keep(o Outcome) {
+	r.errs = append(r.errs, &Error{Phase: o.Name, Status: o.Status, Err: o.Err})
 }
 
 // noteInterruption makes a run whose ctx has ended one that failed, before anything else does.
@@ -129,13 +136,6 @@ func (r *run) noteInterruption(ctx context.Context) bool {
 		r.errs = append(r.errs, context.Cause(ctx))
 	}
 	return true
-}
-
-func wordFor(s progress.Status) string {
-	if s == progress.Interrupted {
-		return "was interrupted"
-	}
-	return "failed"
 }
 
 func emit(sink progress.Sink, o Outcome) {
@@ -300,13 +300,9 @@ func (r *run) detach(ctx context.Context) (context.Context, context.CancelFunc) 
 
 // cleanUp calls CleanUp of the phases begun, the latest first, once per phase.
 func (r *run) cleanUp(parent context.Context) {
-	limit := r.CleanTimeout
-	if limit <= 0 {
-		limit = DefaultCleanTimeout
-	}
 	detached, stop := r.detach(parent)
 	defer stop()
-	ctx, cancel := limited(detached, limit, r.grace(), progress.ErrTimeUp)
+	ctx, cancel := limited(detached, cmp.Or(r.CleanTimeout, DefaultCleanTimeout), r.grace(), progress.ErrTimeUp)
 	defer cancel()
 	for len(r.begun) > 0 {
 		phase := r.begun[len(r.begun)-1]
@@ -322,7 +318,7 @@ func (r *run) cleanUp(parent context.Context) {
 		}
 		if err != nil {
 			err = fmt.Errorf("cleaning up after %s: %w", phase.Name(), err)
-			sink.Emit(progress.Event{Kind: progress.Warning, Message: err.Error(), Hint: progress.HintOf(err)})
+			progress.Warn(sink, err.Error(), progress.HintOf(err))
 			r.errs = append(r.errs, err)
 		}
 	}

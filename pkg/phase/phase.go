@@ -60,10 +60,7 @@ type Error struct {
 	Err    error
 }
 
-// Error names the phase and what went wrong.
 func (e *Error) Error() string { return e.Phase + ": " + e.Err.Error() }
-
-// Unwrap returns what went wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
 // TimeoutError says that a phase was stopped because its time was up. It matches context.DeadlineExceeded. A longer
@@ -76,7 +73,6 @@ type TimeoutError struct {
 	Err     error         // what the phase returned when it was stopped
 }
 
-// Error names the limit, the flag that sets it, and what the phase was doing.
 func (e *TimeoutError) Error() string {
 	s := "timed out after " + progress.FormatLimit(e.After.Round(10*time.Millisecond))
 	if e.Whole {
@@ -96,16 +92,10 @@ func bare(err error) bool {
 	return err == context.Canceled || err == context.DeadlineExceeded || err == progress.ErrTimeUp
 }
 
-// Unwrap returns what the phase returned.
-func (e *TimeoutError) Unwrap() error { return e.Err }
-
-// Is matches context.DeadlineExceeded.
+func (e *TimeoutError) Unwrap() error        { return e.Err }
 func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+func (e *TimeoutError) Code() string         { return "timeout" }
 
-// Code returns the kind of problem.
-func (e *TimeoutError) Code() string { return "timeout" }
-
-// Hint says how to allow more time.
 func (e *TimeoutError) Hint() string {
 	if e.Setting == "" {
 		return ""
@@ -155,19 +145,13 @@ func Step(
 	sink.Emit(progress.Event{Kind: progress.StepStart})
 	began := time.Now()
 	err := fn(ctx, sink)
-	sink.Emit(ending(ctx, progress.StepEnd, began, err))
+	end := progress.Event{Kind: progress.StepEnd, Seconds: time.Since(began).Seconds(), Status: progress.Passed}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		end, err = end.WithError(err), fmt.Errorf("%s: %w", name, err)
+		end.Status = statusOf(ctx, err)
 	}
-	return nil
-}
-
-func ending(ctx context.Context, kind progress.Kind, began time.Time, err error) progress.Event {
-	e := progress.Event{Kind: kind, Seconds: time.Since(began).Seconds(), Status: progress.Passed}
-	if err != nil {
-		e.Status = statusOf(ctx, err)
-	}
-	return e.WithError(err)
+	sink.Emit(end)
+	return err
 }
 
 // statusOf tells a failure from an interruption: what fails after the user said stop was interrupted, whatever words

@@ -3,6 +3,7 @@
 package progress
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -76,7 +77,6 @@ type Sink interface {
 // SinkFunc makes a function a Sink.
 type SinkFunc func(Event)
 
-// Emit calls f.
 func (f SinkFunc) Emit(e Event) { f(e) }
 
 // Discard is a Sink that forgets everything.
@@ -97,16 +97,8 @@ func With(next Sink, base Event) Sink {
 }
 
 func fill(e, base Event) Event {
-	set := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	set(&e.Cluster, base.Cluster)
-	set(&e.Verb, base.Verb)
-	set(&e.Phase, base.Phase)
-	set(&e.Step, base.Step)
-	set(&e.Node, base.Node)
+	e.Cluster, e.Verb, e.Phase = cmp.Or(e.Cluster, base.Cluster), cmp.Or(e.Verb, base.Verb), cmp.Or(e.Phase, base.Phase)
+	e.Step, e.Node = cmp.Or(e.Step, base.Step), cmp.Or(e.Node, base.Node)
 	if e.Time.IsZero() {
 		e.Time = time.Now().UTC()
 	}
@@ -129,7 +121,6 @@ type Memory struct {
 // outputSource is what an Output event is of.
 type outputSource struct{ phase, step, node, suite string }
 
-// Emit keeps e.
 func (m *Memory) Emit(e Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,5 +156,5 @@ func sizeOf(e Event) int { return len(e.Message) + eventSize }
 func (m *Memory) Events() []Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]Event(nil), m.events...)
+	return slices.Clone(m.events)
 }

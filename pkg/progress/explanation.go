@@ -36,7 +36,7 @@ func (x *Explanation) mapped(change func(string) string) *Explanation {
 }
 
 // Cleaned returns x with every text as Clean has it, on one line. It is nil for nil.
-func (x *Explanation) Cleaned() *Explanation { return x.mapped(oneLine) }
+func (x *Explanation) Cleaned() *Explanation { return x.mapped(OneLine) }
 
 // Headline is where it failed, and what: "configure, step join on ci-2: ...".
 func (x *Explanation) Headline() string {

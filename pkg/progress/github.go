@@ -28,7 +28,6 @@ type gitHub struct {
 	failed  []*Problem // errors that were annotated
 }
 
-// Emit keeps what the summary is made from, and writes what e says.
 func (g *gitHub) Emit(e Event) {
 	g.mu.Lock()
 	g.keep(e)
@@ -43,7 +42,7 @@ func (g *gitHub) dress(e Event, text string) string {
 	case PhaseStart:
 		ended := g.endGroup()
 		g.grouped = true
-		return ended + "::group::" + escapeData(oneLine(e.Phase)+detail(e.Message)) + "\n"
+		return ended + "::group::" + escapeData(OneLine(e.Phase)+detail(e.Message)) + "\n"
 	case PhaseEnd:
 		return g.endGroup() + text + g.annotation(e, e.Phase)
 	case StepEnd:
@@ -117,7 +116,7 @@ func appendFile(path string, text []byte) error {
 }
 
 func command(name, title, text string) string {
-	if title = oneLine(title); title != "" {
+	if title = OneLine(title); title != "" {
 		title = " title=" + escapeProperty(title)
 	}
 	return "::" + name + title + "::" + escapeData(strings.TrimSpace(Clean(text))) + "\n"

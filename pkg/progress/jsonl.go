@@ -37,7 +37,6 @@ func (j *jsonLines) Emit(e Event) {
 	j.err = err
 }
 
-// Close returns the first error of a write.
 func (j *jsonLines) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -80,7 +79,6 @@ type recorder struct {
 	output map[outputSource]int // bytes, about, that came
 }
 
-// Emit records e.
 func (r *recorder) Emit(e Event) {
 	if e.Kind == Output {
 		before, now := r.count(e)

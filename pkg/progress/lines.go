@@ -52,9 +52,9 @@ func (l *lines) text(e Event) string {
 	case RunStart:
 		return l.runStart(e)
 	case PhaseStart:
-		return l.paint(bold, "==> "+oneLine(e.Phase)+detail(e.Message)) + "\n"
+		return l.paint(bold, "==> "+OneLine(e.Phase)+detail(e.Message)) + "\n"
 	case PhaseEnd:
-		return l.end("", e, oneLine(e.Phase))
+		return l.end("", e, OneLine(e.Phase))
 	case StepStart:
 		return "  • " + label(e, e.Step) + detail(e.Message) + "\n"
 	case StepEnd:
@@ -63,13 +63,13 @@ func (l *lines) text(e Event) string {
 		if e.Status == Passed && l.Verbosity < Verbose { // they are counted at the end
 			return ""
 		}
-		return l.end("  ", e, oneLine(prefixed(e.Suite, ": ")+label(e, e.Name)))
+		return l.end("  ", e, OneLine(prefixed(e.Suite, ": ")+label(e, e.Name)))
 	case Info, Note:
-		return l.message(e)
+		return indent(prefixed(e.Node, ": ")+e.Message, "  ", 0)
 	case Warning:
 		return l.warning(e, l.paint(yellow, "warning:")+" ")
 	case Output:
-		margin := "  " + l.paint(dim, prefixed(oneLine(e.Node), " ")+"|") + " "
+		margin := "  " + l.paint(dim, prefixed(OneLine(e.Node), " ")+"|") + " "
 		return margin + strings.ReplaceAll(Clean(strings.TrimRight(e.Message, "\r")), "\n", "\n"+margin) + "\n"
 	case Debug:
 		return indent(prefixed(e.Node, ": ")+e.Message, "  "+l.paint(dim, "debug: "), 0)
@@ -103,9 +103,9 @@ func (l *lines) note(e Event) {
 }
 
 func (l *lines) runStart(e Event) string {
-	s := strings.TrimSpace(oneLine(e.Verb) + " " + oneLine(e.Cluster))
+	s := strings.TrimSpace(OneLine(e.Verb) + " " + OneLine(e.Cluster))
 	if e.RunDir != "" {
-		s += ": evidence goes to " + oneLine(e.RunDir)
+		s += ": evidence goes to " + OneLine(e.RunDir)
 	}
 	if s == "" {
 		return ""
@@ -121,7 +121,7 @@ func (l *lines) end(margin string, e Event, what string) string {
 	s := margin + l.mark(e.Status) + " " + what
 	switch e.Status {
 	case Skipped:
-		s += " skipped" + prefixedWith(": ", oneLine(e.Message))
+		s += " skipped" + prefixedWith(": ", OneLine(e.Message))
 	case Interrupted:
 		s += " interrupted after " + FormatSeconds(e.Seconds)
 	default:
@@ -178,10 +178,6 @@ func (l *lines) hint(margin, hint string) string {
 	return indent(strings.Join(fresh, "\n"), margin+l.paint(yellow, "hint:")+" ", 0)
 }
 
-func (l *lines) message(e Event) string {
-	return indent(prefixed(e.Node, ": ")+e.Message, "  ", 0)
-}
-
 func (l *lines) warning(e Event, lead string) string {
 	text := prefixed(e.Node, ": ") + e.Message + prefixedWith(": ", e.Error)
 	return indent(text, lead, maxErrorLines) + l.hint("", e.Hint)
@@ -193,7 +189,9 @@ func (l *lines) runEnd(e Event) string {
 		if table := PhaseTable(l.rows); table != "" {
 			b.WriteString("\n" + table + "\n")
 		}
-		b.WriteString(l.caseCount())
+		if count := CaseCount(l.cases); count != "" {
+			b.WriteString("cases: " + count + "\n")
+		}
 		b.WriteString(l.verdict(e))
 	}
 	if e.Explanation != nil {
@@ -202,7 +200,7 @@ func (l *lines) runEnd(e Event) string {
 		b.WriteString(l.problem("", e))
 	}
 	if l.runDir != "" && (l.Verbosity >= Normal || e.Status != Passed) {
-		b.WriteString("report: " + oneLine(l.runDir) + "/report.md\n")
+		b.WriteString("report: " + OneLine(l.runDir) + "/report.md\n")
 	}
 	return b.String()
 }
@@ -212,21 +210,20 @@ const maxWhat = 300
 
 // explanation is the paragraph that ends a run that did not pass. It stands for the error of the run itself.
 func (l *lines) explanation(x *Explanation) string {
-	var b strings.Builder
-	b.WriteString(l.paint(red, "why:") + " " + fit(x.Headline(), maxWhat) + "\n")
+	text := l.paint(red, "why:") + " " + fit(x.Headline(), maxWhat) + "\n"
 	for _, line := range x.Lines {
-		b.WriteString("  " + l.paint(dim, "|") + " " + line + "\n")
+		text += "  " + l.paint(dim, "|") + " " + line + "\n"
 	}
 	if x.From != "" && len(x.Lines) > 0 {
-		b.WriteString("  " + l.paint(dim, "(from "+x.From+")") + "\n")
+		text += "  " + l.paint(dim, "(from "+x.From+")") + "\n"
 	}
 	if x.Cause != "" {
-		b.WriteString(l.paint(yellow, "likely cause:") + " " + x.Cause + "\n")
+		text += l.paint(yellow, "likely cause:") + " " + x.Cause + "\n"
 	}
 	if x.Next != "" {
-		b.WriteString(l.paint(yellow, "next:") + " " + x.Next + "\n")
+		text += l.paint(yellow, "next:") + " " + x.Next + "\n"
 	}
-	return b.String()
+	return text
 }
 
 // ExplanationText is the same paragraph as plain text, for who asks for it later.
@@ -237,21 +234,19 @@ func ExplanationText(x *Explanation) string {
 	return newLines(Options{}).explanation(x.Cleaned())
 }
 
-func (l *lines) caseCount() string {
+// CaseCount says how many cases ended how: 12 passed, 1 failed.
+func CaseCount(cases map[Status]int) string {
 	var parts []string
 	for _, status := range []Status{Passed, Failed, Skipped, Interrupted} {
-		if n := l.cases[status]; n > 0 {
+		if n := cases[status]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, status))
 		}
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "cases: " + strings.Join(parts, ", ") + "\n"
+	return strings.Join(parts, ", ")
 }
 
 func (l *lines) verdict(e Event) string {
-	s := strings.Join(strings.Fields(l.mark(e.Status)+" "+oneLine(e.Verb)+" "+oneLine(e.Cluster)), " ")
+	s := strings.Join(strings.Fields(l.mark(e.Status)+" "+OneLine(e.Verb)+" "+OneLine(e.Cluster)), " ")
 	s += " " + string(e.Status) + " in " + FormatSeconds(e.Seconds)
 	if e.ExitCode != nil && *e.ExitCode != 0 {
 		s += fmt.Sprintf(" (exit code %d)", *e.ExitCode)
@@ -261,17 +256,17 @@ func (l *lines) verdict(e Event) string {
 
 // waitText is what a Wait says: what is awaited, and why it is not there yet.
 func waitText(e Event) string {
-	s := oneLine(prefixed(e.Node, ": ") + e.Message)
-	if why := oneLine(e.Error); why != "" {
+	s := OneLine(prefixed(e.Node, ": ") + e.Message)
+	if why := OneLine(e.Error); why != "" {
 		s += " (" + why + ")"
 	}
 	return s
 }
 
-func label(e Event, name string) string { return oneLine(prefixed(e.Node, ": ") + name) }
+func label(e Event, name string) string { return OneLine(prefixed(e.Node, ": ") + name) }
 
 func detail(message string) string {
-	if message = oneLine(message); message != "" {
+	if message = OneLine(message); message != "" {
 		return " (" + message + ")"
 	}
 	return ""

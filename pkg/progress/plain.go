@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"sync"
@@ -47,7 +48,6 @@ type waitState struct {
 	timer   *time.Timer // shows latest when waitInterval has passed; nil if nothing is pending
 }
 
-// Emit writes what e says, if anything.
 func (p *plain) Emit(e Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,6 @@ func (p *plain) Emit(e Event) {
 	p.print(e, p.lines.text(e))
 }
 
-// Close stops what is pending.
 func (p *plain) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,9 +129,8 @@ func (p *plain) print(e Event, text string) {
 		return
 	}
 	p.flush()
-	if _, err := io.WriteString(p.w, text); err != nil && p.err == nil {
-		p.err = err
-	}
+	_, err := io.WriteString(p.w, text)
+	p.err = cmp.Or(p.err, err)
 }
 
 func (p *plain) wait(e Event) {

@@ -32,7 +32,6 @@ type Reason struct {
 	Lines []string `json:"lines,omitempty"`
 }
 
-// String returns the cause, with its node.
 func (r Reason) String() string { return prefixed(r.Node, ": ") + r.Cause }
 
 // ErrTimeUp is the cause of a context whose time limit has passed.
@@ -130,7 +129,7 @@ func (p *Problem) addReasons(err error) {
 		if reasons := outer.Reasons(); len(reasons) > 0 {
 			p.addContext(outer.Summary())
 			for _, r := range reasons {
-				p.Reasons = append(p.Reasons, Reason{r.Node, firstLine(r.Cause), r.Lines})
+				p.Reasons = append(p.Reasons, Reason{r.Node, FirstLine(r.Cause), r.Lines})
 			}
 			return
 		}
@@ -153,7 +152,7 @@ func (p *Problem) addReasons(err error) {
 			return
 		}
 	}
-	p.Reasons = append(p.Reasons, Reason{Cause: firstLine(text)})
+	p.Reasons = append(p.Reasons, Reason{Cause: FirstLine(text)})
 }
 
 // join adds the reasons of one of several errors, each with its own context.
@@ -169,14 +168,9 @@ func (p *Problem) join(err error) {
 }
 
 func (p *Problem) addContext(words string) {
-	if words = oneLine(words); words != "" {
+	if words = OneLine(words); words != "" {
 		p.Context = append(p.Context, words)
 	}
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return oneLine(line)
 }
 
 // Failure returns the Problem of e. If e has its error as text only, as events of earlier releases do, the first line
@@ -189,7 +183,7 @@ func (e Event) Failure() *Problem {
 		return nil
 	}
 	return &Problem{
-		Cause: firstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: firstLine(e.Error)}}, Hint: e.Hint,
+		Cause: FirstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: FirstLine(e.Error)}}, Hint: e.Hint,
 	}
 }
 
@@ -220,7 +214,7 @@ func (p *Problem) mapped(change func(string) string) *Problem {
 }
 
 // Cleaned returns p with every text as Clean has it, on one line. It is nil for nil.
-func (p *Problem) Cleaned() *Problem { return p.mapped(oneLine) }
+func (p *Problem) Cleaned() *Problem { return p.mapped(OneLine) }
 
 func mapAll(texts []string, change func(string) string) []string {
 	texts = slices.Clone(texts)

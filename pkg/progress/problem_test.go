@@ -120,7 +120,7 @@ func TestProblemsHideSecrets(t *testing.T) {
 	both := &stepError{[]Reason{{Node: "ci-2", Cause: "said hush-hush", Lines: []string{"a hush-hush"}}}}
 	e := (Event{}).WithError(WithHint(fmt.Errorf("with hush-hush: %w", both), "no hush-hush"))
 	var got Event
-	Redact(SinkFunc(func(e Event) { got = e }), func() []string { return []string{"hush-hush"} }).Emit(e)
+	Redact(SinkFunc(func(e Event) { got = e }), knownSecrets("hush-hush")).Emit(e)
 	want := &Problem{
 		Code: "step-failed", Nodes: []string{"ci-2", "ci-3"}, Context: []string{"with " + Redacted, "joining failed"},
 		Cause: "ci-2: said " + Redacted, Hint: "no " + Redacted,

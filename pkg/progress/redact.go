@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Redacted stands where a secret was.
@@ -26,27 +25,18 @@ const minBase64 = 8
 // in JSON strings, and in base64, on its own or inside a longer encoded text (as in an Authorization header). Secrets
 // of several lines (keys) are masked line by line too, because output arrives that way. Secrets of fewer than 4
 // characters are left alone, and so are cluster, verb and phase: their values are names that a reader keys on, chosen
-// from validated sets, and a weak secret that equals one must not break every report. secrets is called for each event,
-// so that a secret may become known during a run; it must be safe for concurrent use and cheap.
-func Redact(next Sink, secrets func() []string) Sink {
-	return &redactor{next: next, secrets: secrets}
+// from validated sets, and a weak secret that equals one must not break every report. A secret may become known during a
+// run.
+func Redact(next Sink, secrets *Secrets) Sink {
+	return SinkFunc(func(e Event) { next.Emit(secrets.MaskEvent(e)) })
 }
 
-type redactor struct {
-	next    Sink
-	secrets func() []string
-
-	mu     sync.Mutex
-	known  []string // what masker was made from
-	masker *Masker
-}
-
-// Emit passes e on without secrets.
-func (r *redactor) Emit(e Event) {
-	r.next.Emit(masked(e, r.current()))
-}
-
-func masked(e Event, masker *Masker) Event {
+// MaskEvent returns e as Redact would pass it on.
+func (s *Secrets) MaskEvent(e Event) Event {
+	if s == nil {
+		return e
+	}
+	masker := s.current()
 	for _, field := range []*string{
 		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir,
 	} {
@@ -56,17 +46,6 @@ func masked(e Event, masker *Masker) Event {
 	}
 	e.Problem, e.Explanation = e.Problem.mapped(masker.Mask), e.Explanation.mapped(masker.Mask)
 	return e
-}
-
-func (r *redactor) current() *Masker {
-	secrets := r.secrets()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.masker == nil || !slices.Equal(secrets, r.known) {
-		r.known = slices.Clone(secrets)
-		r.masker = NewMasker(secrets)
-	}
-	return r.masker
 }
 
 // Masker is what Redact uses on one text, for texts that are not events (files of evidence).

@@ -62,15 +62,7 @@ func (s *Secrets) current() *Masker {
 	return s.masker
 }
 
-// MaskEvent returns e as Redact would pass it on.
-func (s *Secrets) MaskEvent(e Event) Event {
-	if s == nil {
-		return e
-	}
-	return masked(e, s.current())
-}
-
-// maskedWhole is the size up to which a file is masked in one piece; a longer one is masked line by line.
+// maskedWhole is the size, in bytes, below which a file is masked in one piece; a larger one is masked line by line.
 const maskedWhole = 8 << 20
 
 // MaskFiles takes the secrets that are known now out of every regular file below dir, which may be missing. Files that
@@ -95,40 +87,23 @@ func (s *Secrets) MaskFiles(dir string) error {
 	return errors.Join(append(failures, err)...)
 }
 
+// maskFile masks piece by piece. The file is read once more to write it, but only where it holds a secret.
 func maskFile(path string, masker *Masker) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	if info.Size() <= maskedWhole {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		text := masker.Mask(string(raw))
-		if text == string(raw) {
-			return nil
-		}
-		return replaceFile(path, info.Mode(), func(w io.Writer) error {
-			_, err := io.WriteString(w, text)
-			return err
-		})
-	}
-	return maskLarge(path, info.Mode(), masker)
-}
-
-// maskLarge masks piece by piece. It is read once more to write it, but only where it holds a secret.
-func maskLarge(path string, mode fs.FileMode, masker *Masker) error {
+	most := int(min(info.Size()+1, maskedWhole))
 	found := false
-	err := inPieces(path, func(piece string) error {
+	err = inPieces(path, most, func(piece string) error {
 		found = found || masker.finds(piece)
 		return nil
 	})
 	if err != nil || !found {
 		return err
 	}
-	return replaceFile(path, mode, func(w io.Writer) error {
-		return inPieces(path, func(piece string) error {
+	return replaceFile(path, info.Mode(), func(w io.Writer) error {
+		return inPieces(path, most, func(piece string) error {
 			_, err := io.WriteString(w, masker.Mask(piece))
 			return err
 		})
@@ -136,14 +111,14 @@ func maskLarge(path string, mode fs.FileMode, masker *Masker) error {
 }
 
 // inPieces reads a file piece by piece, each up to a line's end: secrets of several lines are masked line by line
-// anyway. A line of more than maskedWhole bytes is cut.
-func inPieces(path string, take func(piece string) error) error {
+// anyway. A line of more than so many bytes is cut.
+func inPieces(path string, most int, take func(piece string) error) error {
 	source, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = source.Close() }()
-	buffer, kept := make([]byte, maskedWhole), 0
+	buffer, kept := make([]byte, most), 0
 	for {
 		n, err := io.ReadFull(source, buffer[kept:])
 		ended := err == io.EOF || err == io.ErrUnexpectedEOF

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"fmt"
 	"strings"
 	"text/tabwriter"
 )
@@ -21,17 +22,10 @@ func PhaseTable(rows []PhaseRow) string {
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	write := func(cells ...string) {
-		// A strings.Builder cannot fail.
-		_, _ = w.Write([]byte(strings.Join(cells, "\t") + "\n"))
-	}
-	write("PHASE", "RESULT", "TIME")
+	fmt.Fprintln(w, "PHASE\tRESULT\tTIME")
 	for _, row := range rows {
-		cells := []string{oneLine(row.Name), string(row.Status), FormatSeconds(row.Seconds)}
-		if row.Note != "" {
-			cells = append(cells, oneLine(row.Note))
-		}
-		write(cells...)
+		note := prefixedWith("\t", OneLine(row.Note))
+		fmt.Fprintf(w, "%s\t%s\t%s%s\n", OneLine(row.Name), row.Status, FormatSeconds(row.Seconds), note)
 	}
 	_ = w.Flush()
 	return b.String()

@@ -1,8 +1,10 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,7 +51,6 @@ type terminal struct {
 	live live
 }
 
-// Emit shows e.
 func (t *terminal) Emit(e Event) {
 	t.order.Lock()
 	defer t.order.Unlock()
@@ -81,9 +82,7 @@ func (t *terminal) end() {
 	}
 	t.bar.Abort(true)
 	t.bars.Wait()
-	if t.err == nil {
-		t.err = t.bars.Error
-	}
+	t.err = cmp.Or(t.err, t.bars.Error)
 	t.bars = nil
 }
 
@@ -98,12 +97,10 @@ func (t *terminal) line(e Event) {
 		}
 		t.end() // mpb has ended, because the terminal is gone
 	}
-	if _, err := io.WriteString(t.w, text); err != nil && t.err == nil {
-		t.err = err
-	}
+	_, err := io.WriteString(t.w, text)
+	t.err = cmp.Or(t.err, err)
 }
 
-// Close takes the live view off the screen.
 func (t *terminal) Close() error {
 	t.order.Lock()
 	defer t.order.Unlock()
@@ -117,7 +114,8 @@ func (t *terminal) head() mpb.BarFiller {
 		t.mu.Lock()
 		line := t.live.headline(time.Now())
 		t.mu.Unlock()
-		return t.write(w, bold, fit(line, s.AvailableWidth))
+		_, err := io.WriteString(w, t.lines.paint(bold, fit(line, s.AvailableWidth)))
+		return err
 	})
 }
 
@@ -132,18 +130,11 @@ func (t *terminal) rows() []mpb.BarFiller {
 			if i >= len(all) || s.Aborted {
 				return nil
 			}
-			return t.write(w, "", fit(all[i], s.AvailableWidth)+"\n")
+			_, err := io.WriteString(w, fit(all[i], s.AvailableWidth)+"\n")
+			return err
 		})
 	}
 	return fillers
-}
-
-func (t *terminal) write(w io.Writer, color, line string) error {
-	if color != "" && t.lines.Color {
-		line = "\x1b[" + color + "m" + line + "\x1b[0m"
-	}
-	_, err := io.WriteString(w, line)
-	return err
 }
 
 // live is what runs now.
@@ -152,16 +143,12 @@ type live struct {
 	began time.Time
 	phase string
 	since time.Time // of the phase
-	steps []liveStep
-	waits []liveWait
+	steps []liveLine
+	waits []liveLine
 }
 
-type liveStep struct {
-	step, node, text string
-	began            time.Time
-}
-
-type liveWait struct {
+// liveLine is a step, or what is waited for in it.
+type liveLine struct {
 	step, node, text string
 	began            time.Time
 }
@@ -169,13 +156,13 @@ type liveWait struct {
 func (l *live) apply(e Event, now time.Time) {
 	switch e.Kind {
 	case RunStart:
-		l.title, l.began = strings.TrimSpace(oneLine(e.Verb)+" "+oneLine(e.Cluster)), now
+		l.title, l.began = strings.TrimSpace(OneLine(e.Verb)+" "+OneLine(e.Cluster)), now
 	case PhaseStart:
-		l.phase, l.since = oneLine(e.Phase), now
+		l.phase, l.since = OneLine(e.Phase), now
 	case PhaseEnd, RunEnd:
 		l.phase, l.steps, l.waits = "", nil, nil
 	case StepStart:
-		l.steps = append(l.steps, liveStep{e.Step, e.Node, label(e, e.Step) + detail(e.Message), now})
+		l.steps = append(l.steps, liveLine{e.Step, e.Node, label(e, e.Step) + detail(e.Message), now})
 	case StepEnd:
 		l.end(e)
 	case Wait:
@@ -184,36 +171,27 @@ func (l *live) apply(e Event, now time.Time) {
 }
 
 func (l *live) end(e Event) {
-	for i, s := range l.steps {
-		if s.step == e.Step && s.node == e.Node {
-			l.steps = append(l.steps[:i:i], l.steps[i+1:]...)
-			break
-		}
+	if i := slices.IndexFunc(l.steps, e.belongsTo); i >= 0 {
+		l.steps = slices.Delete(l.steps, i, i+1)
 	}
-	var rest []liveWait
-	for _, w := range l.waits {
-		if w.step != e.Step || e.Node != "" && w.node != e.Node {
-			rest = append(rest, w)
-		}
-	}
-	l.waits = rest
+	l.waits = slices.DeleteFunc(l.waits, func(w liveLine) bool {
+		return w.step == e.Step && (e.Node == "" || w.node == e.Node)
+	})
 }
 
+// belongsTo tells whether e is about what the line is about.
+func (e Event) belongsTo(l liveLine) bool { return l.step == e.Step && l.node == e.Node }
+
 func (l *live) wait(e Event, now time.Time) {
-	text := waitText(e)
-	for i, w := range l.waits {
-		if w.step != e.Step || w.node != e.Node {
-			continue
-		}
-		if e.Status != "" || text == "" {
-			l.waits = append(l.waits[:i:i], l.waits[i+1:]...)
-		} else {
-			l.waits[i].text = text
-		}
-		return
-	}
-	if e.Status == "" && text != "" {
-		l.waits = append(l.waits, liveWait{e.Step, e.Node, text, now})
+	i, text := slices.IndexFunc(l.waits, e.belongsTo), waitText(e)
+	switch over := e.Status != "" || text == ""; {
+	case over && i >= 0:
+		l.waits = slices.Delete(l.waits, i, i+1)
+	case over:
+	case i >= 0:
+		l.waits[i].text = text
+	default:
+		l.waits = append(l.waits, liveLine{e.Step, e.Node, text, now})
 	}
 }
 

@@ -1,11 +1,14 @@
 package progress
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mattn/go-runewidth"
 )
 
 // replacement stands for what cannot be shown.
@@ -103,9 +106,21 @@ func stringLength(s string) int {
 	return 0
 }
 
-// oneLine is Clean on one line: line ends and tabs become blanks.
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(Clean(s)), " ")
+// OneLine is Clean on one line: line ends and tabs become blanks.
+func OneLine(s string) string { return strings.Join(strings.Fields(Clean(s)), " ") }
+
+// FirstLine is the first line of text that is not blank, as OneLine has it.
+func FirstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return OneLine(line)
+}
+
+// Clip bounds text to so many characters, and marks where it was cut.
+func Clip(text string, limit int) string {
+	if r := []rune(text); len(r) > limit {
+		return string(r[:limit]) + "..."
+	}
+	return text
 }
 
 // indent puts prefix before every line of s after Clean, trailing blank lines dropped, and ends it with a line end.
@@ -129,27 +144,12 @@ func indent(s, prefix string, max int) string {
 	return b.String()
 }
 
-// fit cuts a line to width columns, marking the cut with "…". Characters from U+1100 on count as two columns, which at
-// worst cuts too early: a live view that wraps would tear.
+// fit cuts a line to width columns, marking the cut with "…".
 func fit(line string, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	used, cut := 0, 0
-	for i, r := range line {
-		w := 1
-		if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) {
-			w = 2
-		}
-		if used+w > width {
-			return line[:cut] + "…"
-		}
-		used += w
-		if used < width { // room is left for the mark
-			cut = i + utf8.RuneLen(r)
-		}
-	}
-	return line
+	return runewidth.Truncate(line, width, "…")
 }
 
 // FormatSeconds writes a duration for people: 0.4s, 12.3s, 1m05s, 1h02m.
@@ -161,24 +161,17 @@ func FormatSeconds(seconds float64) string {
 		return strconv.FormatFloat(seconds, 'f', 1, 64) + "s"
 	case seconds < 3599.5:
 		s := int(math.Round(seconds))
-		return strconv.Itoa(s/60) + "m" + twoDigits(s%60) + "s"
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
 	case seconds < 1e9:
 		m := int(math.Round(seconds / 60))
-		return strconv.Itoa(m/60) + "h" + twoDigits(m%60) + "m"
+		return fmt.Sprintf("%dh%02dm", m/60, m%60)
 	}
 	return "a very long time"
 }
 
 // FormatLimit writes a limit as people type it: 5m, not 5m0s. What was computed is rounded: 1s, not 982.1ms.
 func FormatLimit(d time.Duration) string {
-	s := d.Round(precision(d)).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.Round(precision(d)).String())
 }
 
 // precision is what of a duration is worth a word.
@@ -200,11 +193,4 @@ func Count(n int, thing string) string {
 		return "1 " + thing
 	}
 	return strconv.Itoa(n) + " " + thing + "s"
-}
-
-func twoDigits(n int) string {
-	if n < 10 {
-		return "0" + strconv.Itoa(n)
-	}
-	return strconv.Itoa(n)
 }

@@ -97,6 +97,12 @@ func TestHints(t *testing.T) {
 	}
 }
 
+func knownSecrets(values ...string) *Secrets {
+	known := new(Secrets)
+	known.Learn(values...)
+	return known
+}
+
 func TestRedactMasksSecretsHoweverTheyAreWritten(t *testing.T) {
 	const token = `root@pam!ci=12/34+5"6&7`
 	key := "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nAAAAB3NzaC1lZDI1NTE5AAAA\n-----END OPENSSH PRIVATE KEY-----\n"
@@ -118,9 +124,8 @@ func TestRedactMasksSecretsHoweverTheyAreWritten(t *testing.T) {
 	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
 			memory := &Memory{}
-			Redact(
-				memory, func() []string { return []string{"", "abc", token, key} },
-			).Emit(Event{Kind: Info, Message: text, Error: text, Hint: text})
+			Redact(memory, knownSecrets("", "abc", token, key)).
+				Emit(Event{Kind: Info, Message: text, Error: text, Hint: text})
 			e := memory.Events()[0]
 			for _, got := range []string{e.Message, e.Error, e.Hint} {
 				if !strings.Contains(got, Redacted) || strings.Contains(got, "12/34") ||
@@ -134,8 +139,8 @@ func TestRedactMasksSecretsHoweverTheyAreWritten(t *testing.T) {
 
 func TestRedactLeavesTheRest(t *testing.T) {
 	memory := &Memory{}
-	secrets := []string{"first-secret"}
-	sink := Redact(memory, func() []string { return secrets })
+	secrets := knownSecrets("first-secret")
+	sink := Redact(memory, secrets)
 	sent := Event{
 		Kind: PhaseEnd, Phase: "test", Cluster: "ci", Message: "-----BEGIN CERTIFICATE----- is fine", Status: Passed,
 		Seconds: 1,
@@ -144,7 +149,7 @@ func TestRedactLeavesTheRest(t *testing.T) {
 	if diff := cmp.Diff(sent, memory.Events()[0]); diff != "" {
 		t.Error(diff)
 	}
-	secrets = []string{"first-secret", "learnt-later"}
+	secrets.Learn("learnt-later")
 	sink.Emit(Event{Kind: Info, Message: "learnt-later, first-secret-and-more"})
 	if got, want := memory.Events()[1].Message, "[redacted], [redacted]-and-more"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -2,15 +2,17 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
 )
 
 // DefaultTimeout is the hard deadline of a command or file transfer that names none.
@@ -69,10 +71,8 @@ type ExitError struct {
 	Result  Result
 }
 
-// Error names node, command, status and the last lines that the command wrote.
 func (e *ExitError) Error() string { return e.Node + ": " + e.Unnamed() }
 
-// Unnamed returns Error without the node.
 func (e *ExitError) Unnamed() string {
 	how := "exited with " + strconv.Itoa(e.Result.ExitCode)
 	if e.Result.Signal != "" {
@@ -81,7 +81,6 @@ func (e *ExitError) Unnamed() string {
 	return e.Command + " " + how + lastWords(e.Result)
 }
 
-// NodeName is the node's name.
 func (e *ExitError) NodeName() string { return e.Node }
 
 // UnfinishedError means that a command was started and its end was not seen: its deadline has passed or its context was
@@ -94,18 +93,13 @@ type UnfinishedError struct {
 	Cause   error
 }
 
-// Error names node, command, cause and the last lines that the command wrote.
 func (e *UnfinishedError) Error() string { return e.Node + ": " + e.Unnamed() }
 
-// Unnamed returns Error without the node.
 func (e *UnfinishedError) Unnamed() string {
 	return e.Command + ": " + e.Cause.Error() + lastWords(e.Result)
 }
 
-// Unwrap returns the cause.
-func (e *UnfinishedError) Unwrap() error { return e.Cause }
-
-// NodeName is the node's name.
+func (e *UnfinishedError) Unwrap() error    { return e.Cause }
 func (e *UnfinishedError) NodeName() string { return e.Node }
 
 // ErrConnectionLost means that the connection ended while it was used. Retrying dials again; whether what was under way
@@ -169,7 +163,7 @@ func (c Command) render() (rendered, error) {
 	reader := `eval "$(head -c ` + strconv.Itoa(len(text)) + `)"`
 	// Without --norc a bash that believes to be the first one of an SSH session reads .bashrc, as the login shell has
 	// already.
-	line := Quote(append([]string{"bash", "--norc", "-c", reader, c.scriptName()}, c.Args...)...)
+	line := Quote(append([]string{"bash", "--norc", "-c", reader, cmp.Or(c.Name, "script")}, c.Args...)...)
 	return rendered{line: line, stdin: io.MultiReader(strings.NewReader(text), orEmpty(c.Stdin))}, nil
 }
 
@@ -180,26 +174,12 @@ func orEmpty(r io.Reader) io.Reader {
 	return r
 }
 
-func (c Command) scriptName() string {
-	if c.Name != "" {
-		return c.Name
-	}
-	return "script"
-}
-
 // short is the command for messages.
 func (c Command) short() string {
 	if c.Name != "" || len(c.Argv) == 0 {
-		return c.scriptName()
+		return cmp.Or(c.Name, "script")
 	}
-	return clip(printable(Quote(c.Argv...)), 80)
-}
-
-func (c Command) timeout() time.Duration {
-	if c.Timeout > 0 {
-		return c.Timeout
-	}
-	return DefaultTimeout
+	return progress.Clip(printable(Quote(c.Argv...)), 80)
 }
 
 // lastWords are the last lines of standard error, or of standard output where that is empty, for a message.
@@ -211,7 +191,7 @@ func lastWords(r Result) string {
 		text := string(stream[max(0, len(stream)-tail):])
 		for line := range strings.SplitSeq(text, "\n") {
 			if line = strings.TrimSpace(printable(line)); line != "" {
-				kept = append(kept, clip(line, 300))
+				kept = append(kept, progress.Clip(line, 300))
 			}
 		}
 		if len(kept) > 0 {
@@ -234,21 +214,10 @@ func printable(s string) string {
 	}, s)
 }
 
-func clip(s string, limit int) string {
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit]) + "..."
-	}
-	return s
-}
-
 // address is where a node's SSH server listens: host and port, for dialling and for known_hosts alike.
 func address(n cluster.Node) (string, error) {
 	if !n.Management.IsValid() {
-		return "", fmt.Errorf("it has no management address yet")
+		return "", errors.New("it has no management address yet")
 	}
-	port := n.SSHPort
-	if port == 0 {
-		port = 22
-	}
-	return joinHostPort(n.Management.String(), port), nil
+	return net.JoinHostPort(n.Management.String(), strconv.Itoa(cmp.Or(n.SSHPort, 22))), nil
 }

@@ -75,10 +75,8 @@ func (d *Dialer) handshakeError(ctx context.Context, addr string, refused, verdi
 	case verdict != nil:
 		return verdict
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf(
-			"the SSH server at %s did not finish the handshake within %s: %w", addr, d.cfg.ConnectTimeout,
-			context.DeadlineExceeded,
-		)
+		return fmt.Errorf("the SSH server at %s did not finish the handshake within %s: %w", addr, d.cfg.ConnectTimeout,
+			context.DeadlineExceeded)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case strings.Contains(err.Error(), "unable to authenticate"): // x/crypto has no type for it
@@ -114,14 +112,12 @@ func (c *connection) keepAlive(interval time.Duration) {
 			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
 			answered <- err
 		}()
-		patience := time.NewTimer(3 * interval)
 		select {
 		case <-c.lost:
 		case <-answered:
-		case <-patience.C:
+		case <-time.After(3 * interval):
 			c.close(fmt.Errorf("no sign of life for %s", 3*interval))
 		}
-		patience.Stop()
 	}
 }
 

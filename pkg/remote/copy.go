@@ -132,10 +132,8 @@ func (h *Host) copyFileTo(ctx context.Context, c files, source, target string, m
 func (h *Host) CopyFrom(ctx context.Context, sources []string, target string) (Copied, error) {
 	var done Copied
 	err := h.sftpSession(ctx, func(ctx context.Context, c files) error {
-		into := len(sources) > 1 || strings.HasSuffix(target, string(filepath.Separator))
-		if there, err := os.Stat(target); err == nil && there.IsDir() {
-			into = true
-		}
+		there, err := os.Stat(target)
+		into := len(sources) > 1 || strings.HasSuffix(target, string(filepath.Separator)) || err == nil && there.IsDir()
 		for _, source := range sources {
 			to := target
 			if into {

@@ -184,13 +184,8 @@ func (d *Dialer) clientConfig(node, addr string, verdict *error) (*ssh.ClientCon
 }
 
 func first(preferred string, all []string) []string {
-	ordered := []string{preferred}
-	for _, a := range all {
-		if a != preferred {
-			ordered = append(ordered, a)
-		}
-	}
-	return ordered
+	others := slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == preferred })
+	return slices.Concat([]string{preferred}, others)
 }
 
 // permanent says whether trying again cannot help.

@@ -48,7 +48,6 @@ type flow struct {
 
 func newFlow(from io.Reader) *flow { return &flow{from: from, last: time.Now()} }
 
-// Read passes on what comes.
 func (f *flow) Read(p []byte) (int, error) {
 	n, err := f.from.Read(p)
 	f.mu.Lock()

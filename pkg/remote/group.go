@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -47,15 +48,10 @@ func (g Group) Run(ctx context.Context, cmd Command) ([]Result, error) {
 		}
 	}
 	results := make([]Result, len(g))
-	index := make(map[*Host]int, len(g))
-	for i, h := range g {
-		index[h] = i
-	}
-	err := g.Each(ctx, func(ctx context.Context, h *Host) error {
+	err := g.Each(ctx, func(ctx context.Context, h *Host) (err error) {
 		own := cmd
 		own.Stdin = bytes.NewReader(input)
-		var err error
-		results[index[h]], err = h.Run(ctx, own)
+		results[slices.Index(g, h)], err = h.Run(ctx, own)
 		return err
 	})
 	return results, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -92,13 +91,10 @@ func (c *connection) guard(limit, grace time.Duration) {
 		return
 	}
 	defer s.close()
-	if s.exec(
-		ctx, Quote("sh", "-c", guardScript, "sh", asRoot, endScript, strconv.Itoa(int(grace/(10*time.Millisecond)))),
-	) != nil {
+	if s.exec(ctx, Quote("sh", "-c", guardScript, "sh", asRoot, endScript, hundredths(grace))) != nil {
 		return
 	}
-	go func() { _, _ = io.Copy(io.Discard, s.ch) }()
-	go func() { _, _ = io.Copy(io.Discard, s.ch.Stderr()) }()
+	s.ignoreOutput()
 	for {
 		if _, err := io.WriteString(s.ch, text); err != nil {
 			return
@@ -163,12 +159,10 @@ func (c *connection) awaitLongCommand() string {
 // node is to run on, and the guard may not know yet that they have.
 func (c *connection) stop() {
 	c.leave()
-	timer := time.NewTimer(guardLeave)
-	defer timer.Stop()
 	select {
 	case <-c.unguarded:
 	case <-c.lost:
-	case <-timer.C:
+	case <-time.After(guardLeave):
 	}
 }
 

@@ -35,10 +35,7 @@ type attempt struct {
 	err  error
 }
 
-// Name is the node's name.
-func (h *Host) Name() string { return h.node.Name }
-
-// Node is the node.
+func (h *Host) Name() string       { return h.node.Name }
 func (h *Host) Node() cluster.Node { return h.node }
 
 func (h *Host) fail(err error) error {
@@ -137,10 +134,9 @@ func (h *Host) open(ctx context.Context) (*session, error) {
 		return nil, fmt.Errorf("waiting for one of %d sessions: %w", maxSessions, context.Cause(ctx))
 	}
 	var s *session
-	err := h.withConnection(ctx, func(c *connection) error {
+	err := h.withConnection(ctx, func(c *connection) (err error) {
 		limited, cancel := context.WithTimeout(ctx, h.dialer.cfg.ConnectTimeout)
 		defer cancel()
-		var err error
 		s, err = c.openPatiently(limited)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			c.close(fmt.Errorf("no session was opened within %s", h.dialer.cfg.ConnectTimeout))
@@ -181,14 +177,17 @@ func (h *Host) withConnection(ctx context.Context, use func(*connection) error) 
 // DialContext connects to addr as seen from the node (direct-tcpip); network is "tcp", "tcp4" or "tcp6". The connection
 // returned knows no deadlines.
 func (h *Host) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	var conn net.Conn
-	err := h.withConnection(ctx, func(c *connection) error {
-		var err error
-		conn, err = c.client.DialContext(ctx, network, addr)
-		return err
-	})
+	conn, err := h.dialFrom(ctx, network, addr)
 	if err != nil {
 		return nil, h.fail(fmt.Errorf("connecting from the node to %s: %w", addr, err))
 	}
 	return conn, nil
+}
+
+func (h *Host) dialFrom(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+	err = h.withConnection(ctx, func(c *connection) (err error) {
+		conn, err = c.client.DialContext(ctx, network, addr)
+		return err
+	})
+	return conn, err
 }

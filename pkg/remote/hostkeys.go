@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +21,7 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
 )
 
 // HostKeyError means that a node shows another host key than the one pinned for it. It is never transient: either the
@@ -34,25 +34,19 @@ type HostKeyError struct {
 	Got     string   // fingerprint of the key shown
 }
 
-// Error names the node, the keys and the file.
 func (e *HostKeyError) Error() string { return e.Node + ": " + e.Unnamed() }
 
-// Unnamed returns Error without the node.
 func (e *HostKeyError) Unnamed() string {
 	return fmt.Sprintf("the host key of %s has changed: it shows %s, while %s has %s",
 		e.Address, e.Got, e.Path, strings.Join(e.Want, ", "))
 }
 
-// Hint says what to do.
 func (e *HostKeyError) Hint() string {
 	return fmt.Sprintf("if the machine was made anew on purpose, forget its key: ssh-keygen -f %s -R %s; if not, do not go on: find out what answers at %s",
 		Quote(e.Path), Quote(knownhosts.Normalize(e.Address)), e.Address)
 }
 
-// Code returns the kind of problem.
-func (e *HostKeyError) Code() string { return "host-key-changed" }
-
-// NodeName is the node's name.
+func (e *HostKeyError) Code() string     { return "host-key-changed" }
 func (e *HostKeyError) NodeName() string { return e.Node }
 
 // ErrKnownHosts means that the known_hosts file of the cluster cannot be read, parsed or written.
@@ -77,23 +71,22 @@ type Pin struct {
 // concurrent use, among processes too.
 func PinHostKeys(path string, pins ...Pin) error {
 	var failures []error
-	lines := map[string]string{}
-	var order []string
+	type pinned struct{ addr, lines string }
+	var good []pinned
 	for _, pin := range pins {
-		addr, text, err := pin.lines()
+		addr, lines, err := pin.lines()
 		if err != nil {
 			failures = append(failures, &nodeError{pin.Node.Name, err})
 			continue
 		}
-		lines[addr] = text
-		order = append(order, addr)
+		good = append(good, pinned{addr, lines})
 	}
-	if len(order) == 0 {
+	if len(good) == 0 {
 		return errors.Join(failures...)
 	}
 	err := (&hostKeys{path: path}).update(func(text []byte) []byte {
-		for _, addr := range order {
-			text = append(withoutAddress(text, addr), lines[addr]...)
+		for _, p := range good {
+			text = append(withoutAddress(text, p.addr), p.lines...)
 		}
 		return text
 	})
@@ -111,7 +104,7 @@ func (p Pin) lines() (addr, text string, err error) {
 		}
 		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 		if err != nil {
-			return "", "", fmt.Errorf("its host key %q is not an SSH public key: %w", clip(printable(line), 40), err)
+			return "", "", fmt.Errorf("its host key %q is not an SSH public key: %w", progress.Clip(printable(line), 40), err)
 		}
 		text += knownhosts.Line([]string{addr}, key) + "\n"
 	}
@@ -318,5 +311,3 @@ func (k *hostKeys) update(change func([]byte) []byte) error {
 	}
 	return nil
 }
-
-func joinHostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -57,18 +57,12 @@ func (h *Host) Interactive(
 
 // pass copies both streams to w instead of keeping them.
 func (o *output) pass(stdout, stderr io.Reader, w ...io.Writer) {
-	for i, r := range []io.Reader{stdout, stderr} {
-		o.readers.Go(func() {
-			_, err := io.Copy(io.MultiWriter(w[i], writerFunc(o.seen)), r)
-			if err != nil { // nobody reads it any more: keep the command from blocking
-				_, _ = io.Copy(io.Discard, r)
-			}
-		})
-	}
-	go func() {
-		o.readers.Wait()
-		close(o.done)
-	}()
+	o.read(stdout, stderr, func(i int, r io.Reader) {
+		_, err := io.Copy(io.MultiWriter(w[i], writerFunc(o.seen)), r)
+		if err != nil { // nobody reads it any more: keep the command from blocking
+			_, _ = io.Copy(io.Discard, r)
+		}
+	})
 }
 
 func (o *output) seen(p []byte) {

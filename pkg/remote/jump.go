@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -54,12 +53,7 @@ func dialVia(ctx context.Context, via *Host, network, addr string) (net.Conn, er
 	if via == nil {
 		return (&net.Dialer{}).DialContext(ctx, network, addr)
 	}
-	var conn net.Conn
-	err := via.withConnection(ctx, func(c *connection) error {
-		var err error
-		conn, err = c.client.DialContext(ctx, network, addr)
-		return err
-	})
+	conn, err := via.dialFrom(ctx, network, addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: connecting to %s: %w", via.node.Name, addr, err)
 	}
@@ -75,7 +69,8 @@ func (d *Dialer) signersOf(jump *cluster.JumpHost) ([]ssh.Signer, func()) {
 	}
 	offer := func(more ...ssh.Signer) {
 		for _, s := range more {
-			if len(signers) < jumpKeys && !holds(signers, s.PublicKey()) {
+			same := func(other ssh.Signer) bool { return sameKey(other.PublicKey(), s.PublicKey()) }
+			if len(signers) < jumpKeys && !slices.ContainsFunc(signers, same) {
 				signers = append(signers, s)
 			}
 		}
@@ -97,15 +92,6 @@ func (d *Dialer) signersOf(jump *cluster.JumpHost) ([]ssh.Signer, func()) {
 		}
 	}
 	return signers, done
-}
-
-func holds(signers []ssh.Signer, key ssh.PublicKey) bool {
-	for _, s := range signers {
-		if bytes.Equal(s.PublicKey().Marshal(), key.Marshal()) {
-			return true
-		}
-	}
-	return false
 }
 
 // login is the user there, the host's address, and how it is named in a message about a refused login.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/crypto/ssh"
@@ -101,13 +102,13 @@ func agentSigner(path, socket string, public ssh.PublicKey, why, hint string) (s
 	if err != nil {
 		return nil, fmt.Errorf("the SSH private key %s %s and %w", path, why, err)
 	}
-	for _, key := range held {
-		if bytes.Equal(key.Marshal(), public.Marshal()) {
-			return agentKey{socket, key}, nil
-		}
+	if i := slices.IndexFunc(held, func(key ssh.PublicKey) bool { return sameKey(key, public) }); i >= 0 {
+		return agentKey{socket, held[i]}, nil
 	}
 	return nil, fmt.Errorf("the SSH private key %s %s and the SSH agent does not hold it: %s", path, why, hint)
 }
+
+func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
 
 // agentKeys are the public halves of the keys that an agent holds.
 func agentKeys(socket string) ([]ssh.PublicKey, error) {
@@ -143,10 +144,8 @@ type agentKey struct {
 
 var _ ssh.AlgorithmSigner = agentKey{}
 
-// PublicKey is the public half.
 func (k agentKey) PublicKey() ssh.PublicKey { return k.public }
 
-// Sign lets the agent sign.
 func (k agentKey) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 	return k.SignWithAlgorithm(rand, data, "")
 }
@@ -202,23 +201,28 @@ func GenerateKey(path string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("making an SSH key: %w", err)
 	}
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	private, public, err := newKey("hive-test " + filepath.Base(filepath.Dir(path)))
 	if err != nil {
 		return fmt.Errorf("making an SSH key: %w", err)
 	}
-	comment := "hive-test " + filepath.Base(filepath.Dir(path))
-	block, err := ssh.MarshalPrivateKey(private, comment)
-	if err != nil {
-		return fmt.Errorf("making an SSH key: %w", err)
-	}
-	sshPublic, err := ssh.NewPublicKey(public)
-	if err != nil {
-		return fmt.Errorf("making an SSH key: %w", err)
-	}
-	if err := renameio.WriteFile(path, pem.EncodeToMemory(block), 0o600, renameio.IgnoreUmask()); err != nil {
+	if err := renameio.WriteFile(path, private, 0o600, renameio.IgnoreUmask()); err != nil {
 		return fmt.Errorf("writing the SSH key: %w", err)
 	}
-	return writePublic(path, sshPublic)
+	return writePublic(path, public)
+}
+
+// newKey makes a pair: the private half as a file has it.
+func newKey(comment string) ([]byte, ssh.PublicKey, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(key, comment)
+	if err != nil {
+		return nil, nil, err
+	}
+	public, err := ssh.NewPublicKey(key.Public())
+	return pem.EncodeToMemory(block), public, err
 }
 
 func writePublic(path string, key ssh.PublicKey) error {
@@ -256,7 +260,7 @@ func CheckKeyPair(path, public string) error {
 	if err != nil {
 		return fmt.Errorf("%s is no SSH public key: %w", public, err)
 	}
-	if own != nil && !bytes.Equal(own.Marshal(), other.Marshal()) {
+	if own != nil && !sameKey(own, other) {
 		return fmt.Errorf("%s is not the public half of %s", public, path)
 	}
 	return nil

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"crypto/rand"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -113,13 +112,11 @@ func (c *connection) endMarked(ctx context.Context, mark string, grace time.Dura
 		return false
 	}
 	defer s.close()
-	hundredths := strconv.Itoa(int(grace / (10 * time.Millisecond)))
-	if s.exec(ctx, Quote("sh", "-c", asRoot, "sh", endScript, "sh", mark, hundredths)) != nil {
+	if s.exec(ctx, Quote("sh", "-c", asRoot, "sh", endScript, "sh", mark, hundredths(grace))) != nil {
 		return false
 	}
 	_ = s.ch.CloseWrite()
-	go func() { _, _ = io.Copy(io.Discard, s.ch) }()
-	go func() { _, _ = io.Copy(io.Discard, s.ch.Stderr()) }()
+	s.ignoreOutput()
 	select {
 	case <-s.exited:
 	case <-ctx.Done():
@@ -128,6 +125,9 @@ func (c *connection) endMarked(ctx context.Context, mark string, grace time.Dura
 	status := s.exit()
 	return status != nil && status.code == 0
 }
+
+// hundredths of a second are what the scripts count in.
+func hundredths(d time.Duration) string { return strconv.Itoa(int(d / (10 * time.Millisecond))) }
 
 // terminate asks the command, with all that it has started, to end, then makes it, and returns when it has or the time
 // for it is over: three seconds more than grace. It bears with a peer that does not read: then the connection is

@@ -21,9 +21,8 @@ type output struct {
 	received  int
 	truncated bool
 	streams   [2]stream
-	announced []byte // what stands before a command's own standard output; empty: nothing, or it has come
-	noise     []byte // what came before that
-	readers   sync.WaitGroup
+	announced []byte        // what stands before a command's own standard output; empty: nothing, or it has come
+	noise     []byte        // what came before that
 	done      chan struct{} // both streams have ended
 }
 
@@ -70,11 +69,19 @@ func (o *output) unannounced() []byte {
 
 // collect reads both streams to their ends.
 func (o *output) collect(stdout, stderr io.Reader) {
+	o.read(stdout, stderr, func(i int, r io.Reader) {
+		_, _ = io.Copy(writerFunc(func(p []byte) { o.write(i, p) }), r)
+	})
+}
+
+// read has both streams read at once, and is done when they are.
+func (o *output) read(stdout, stderr io.Reader, read func(i int, r io.Reader)) {
+	var readers sync.WaitGroup
 	for i, r := range []io.Reader{stdout, stderr} {
-		o.readers.Go(func() { _, _ = io.Copy(writerFunc(func(p []byte) { o.write(i, p) }), r) })
+		readers.Go(func() { read(i, r) })
 	}
 	go func() {
-		o.readers.Wait()
+		readers.Wait()
 		close(o.done)
 	}()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
 )
 
 const (
@@ -50,7 +51,7 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 		return result, h.fail(err)
 	}
 	start := time.Now()
-	limit := cmd.timeout()
+	limit := cmp.Or(cmd.Timeout, DefaultTimeout)
 	ctx, cancel := context.WithTimeoutCause(
 		ctx, limit, fmt.Errorf("it did not end within %s: %w", limit, context.DeadlineExceeded),
 	)
@@ -72,7 +73,7 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)
 	if noise := out.finish(&result); noise != "" {
 		h.dialer.cfg.Log.Debug(
-			"the login shell prints text before commands", "node", h.node.Name, "text", clip(printable(noise), 200),
+			"the login shell prints text before commands", "node", h.node.Name, "text", progress.Clip(printable(noise), 200),
 		)
 	}
 	result.Duration = time.Since(start)
@@ -114,21 +115,16 @@ func (s *session) await(ctx context.Context, out *output, grace time.Duration, m
 
 // settle waits for the rest of the output: both streams' ends, or a pause of idle.
 func (o *output) settle(ctx context.Context, idle time.Duration) {
-	deadline := time.NewTimer(outputLimit)
-	defer deadline.Stop()
+	deadline := time.After(outputLimit)
 	for before := o.count(); ; {
-		pause := time.NewTimer(idle)
 		select {
 		case <-o.done:
-			pause.Stop()
 			return
 		case <-ctx.Done():
-			pause.Stop()
 			return
-		case <-deadline.C:
-			pause.Stop()
+		case <-deadline:
 			return
-		case <-pause.C:
+		case <-time.After(idle):
 		}
 		now := o.count()
 		if now == before {

@@ -136,17 +136,21 @@ func (s *session) copyStdin(r io.Reader) {
 	}()
 }
 
+// ignoreOutput keeps a command from blocking whose output is of no use.
+func (s *session) ignoreOutput() {
+	go func() { _, _ = io.Copy(io.Discard, s.ch) }()
+	go func() { _, _ = io.Copy(io.Discard, s.ch.Stderr()) }()
+}
+
 func (s *session) signal(name string) {
 	_, _ = s.ch.SendRequest("signal", false, ssh.Marshal(struct{ Signal string }{name}))
 }
 
 func (s *session) waitExit(limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-s.exited:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 		return false
 	}
 }
@@ -160,11 +164,9 @@ func (s *session) close() {
 			_ = s.ch.Close()
 			close(done)
 		}()
-		timer := time.NewTimer(time.Second)
-		defer timer.Stop()
 		select {
 		case <-done:
-		case <-timer.C:
+		case <-time.After(time.Second):
 			s.conn.close(errNotReading)
 		}
 	})
@@ -173,11 +175,9 @@ func (s *session) close() {
 // releaseSlot frees the session's place once the server has closed its side too, for the server counts it until then.
 // One that is kept open by something in the background is not waited for.
 func (s *session) releaseSlot() {
-	timer := time.NewTimer(2 * time.Second)
-	defer timer.Stop()
 	select {
 	case <-s.closed:
-	case <-timer.C:
+	case <-time.After(2 * time.Second):
 	}
 	s.release()
 }

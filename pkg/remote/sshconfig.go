@@ -25,19 +25,9 @@ func SSHConfig(inv cluster.Inventory, knownHostsPath string) []byte {
 			continue
 		}
 		fmt.Fprintf(&b, "\nHost %s %s\n", n.Name, n.Management)
-		// an IPv6 address may have a zone
-		fmt.Fprintf(&b, "    HostName %s\n", strings.ReplaceAll(n.Management.String(), "%", "%%"))
-		fmt.Fprintf(&b, "    Port %d\n", cmp.Or(n.SSHPort, 22))
-		fmt.Fprintf(&b, "    User %s\n", inv.SSHUser)
-		fmt.Fprintf(&b, "    IdentityFile %s\n", configPath(inv.SSHKeyPath))
+		writeHost(&b, n.Management.String(), cmp.Or(n.SSHPort, 22), inv.SSHUser, inv.SSHKeyPath)
 		b.WriteString("    IdentitiesOnly yes\n")
-		if inv.SSHAgent != "" {
-			fmt.Fprintf(&b, "    IdentityAgent %s\n", configPath(inv.SSHAgent))
-		}
-		if last := len(inv.ProxyJump); last > 0 {
-			fmt.Fprintf(&b, "    ProxyJump %s\n", jumpName(last-1))
-		}
-		writeHostKeys(&b, knownHostsPath)
+		writeWay(&b, inv.SSHAgent, len(inv.ProxyJump), knownHostsPath)
 	}
 	return b.Bytes()
 }
@@ -47,22 +37,26 @@ func jumpName(i int) string { return "hive-test-jump-" + strconv.Itoa(i+1) }
 
 func writeJump(b *bytes.Buffer, inv cluster.Inventory, i int, jump cluster.JumpHost, knownHostsPath string) {
 	fmt.Fprintf(b, "\nHost %s\n", jumpName(i))
-	fmt.Fprintf(b, "    HostName %s\n", strings.ReplaceAll(jump.Host, "%", "%%"))
-	fmt.Fprintf(b, "    Port %d\n", jump.Port)
-	fmt.Fprintf(b, "    User %s\n", jump.User)
-	for _, file := range append([]string{inv.SSHKeyPath}, jump.IdentityFiles...) {
-		fmt.Fprintf(b, "    IdentityFile %s\n", configPath(file))
-	}
-	if jump.AgentSocket != "" {
-		fmt.Fprintf(b, "    IdentityAgent %s\n", configPath(jump.AgentSocket))
-	}
-	if i > 0 {
-		fmt.Fprintf(b, "    ProxyJump %s\n", jumpName(i-1))
-	}
-	writeHostKeys(b, knownHostsPath)
+	writeHost(b, jump.Host, jump.Port, jump.User, append([]string{inv.SSHKeyPath}, jump.IdentityFiles...)...)
+	writeWay(b, jump.AgentSocket, i, knownHostsPath)
 }
 
-func writeHostKeys(b *bytes.Buffer, knownHostsPath string) {
+// writeHost says who is logged in where. An IPv6 address may have a zone, after %.
+func writeHost(b *bytes.Buffer, host string, port int, user string, keys ...string) {
+	fmt.Fprintf(b, "    HostName %s\n    Port %d\n    User %s\n", strings.ReplaceAll(host, "%", "%%"), port, user)
+	for _, file := range keys {
+		fmt.Fprintf(b, "    IdentityFile %s\n", configPath(file))
+	}
+}
+
+// writeWay says what else it takes to get there: through so many jump hosts.
+func writeWay(b *bytes.Buffer, agentSocket string, jumps int, knownHostsPath string) {
+	if agentSocket != "" {
+		fmt.Fprintf(b, "    IdentityAgent %s\n", configPath(agentSocket))
+	}
+	if jumps > 0 {
+		fmt.Fprintf(b, "    ProxyJump %s\n", jumpName(jumps-1))
+	}
 	fmt.Fprintf(b, "    UserKnownHostsFile %s\n", configPath(knownHostsPath))
 	b.WriteString("    GlobalKnownHostsFile /dev/null\n")
 	b.WriteString("    StrictHostKeyChecking yes\n")

@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"github.com/pkg/sftp"
+
+	"hive-test/pkg/progress"
 )
 
 const (
@@ -41,8 +43,7 @@ func (h *Host) Upload(ctx context.Context, localPath, remotePath string, mode fs
 	}
 	defer func() { _ = local.Close() }()
 	remotePath = homeRelative(remotePath)
-	err = h.withSFTP(ctx, func(ctx context.Context, c files) error {
-		var err error
+	err = h.withSFTP(ctx, func(ctx context.Context, c files) (err error) {
 		changed, err = h.upload(ctx, c, local, remotePath, mode.Perm())
 		return err
 	}, sftp.UseConcurrentWrites(true), sftp.MaxPacketUnchecked(packet))
@@ -281,7 +282,7 @@ func (h *Host) sftpSession(
 func (h *Host) noSFTP(noise []byte, err error) error {
 	if text := strings.TrimSpace(printable(string(noise))); text != "" {
 		return fmt.Errorf("starting SFTP: the login shell of %s on %s prints text (%q) and starts no SFTP server: make it silent for shells that are not interactive, and let it run commands",
-			h.dialer.cfg.User, h.node.Name, clip(text, 200))
+			h.dialer.cfg.User, h.node.Name, progress.Clip(text, 200))
 	}
 	return fmt.Errorf("starting SFTP: %w", err)
 }
@@ -319,11 +320,9 @@ func (q *quietReader) Read(p []byte) (int, error) {
 // abandon ends a transfer that ctx has ended and waits, within reason, until it has let go of its files.
 func (s *session) abandon(ctx context.Context, answer <-chan error) error {
 	s.close()
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
 	select {
 	case <-answer:
-	case <-timer.C:
+	case <-time.After(time.Second):
 		s.conn.close(errors.New("the node does not answer"))
 		<-answer
 	}

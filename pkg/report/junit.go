@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"slices"
 	"strconv"
@@ -77,7 +78,7 @@ func JUnit(r Report) []byte {
 		}
 		suites[i].add(caseOf(r, c), c.Seconds)
 	}
-	all := junitSuites{Name: xmlLine("hive-test " + r.Verb + " " + r.Cluster), Time: junitSeconds(r.Seconds)}
+	all := junitSuites{Name: progress.OneLine("hive-test " + r.Verb + " " + r.Cluster), Time: junitSeconds(r.Seconds)}
 	for i := range suites {
 		s := &suites[i]
 		s.Time, s.Timestamp = junitSeconds(s.seconds), timestamp(r.Started)
@@ -102,24 +103,24 @@ func encodeXML(v any) []byte {
 
 func phaseSuite(r Report) junitSuite {
 	s := junitSuite{Name: phasesSuite, Properties: &junitProperties{List: []junitProperty{
-		{"cluster", xmlLine(r.Cluster)},
-		{"verb", xmlLine(r.Verb)},
-		{"result", xmlLine(string(r.Result))},
+		{"cluster", progress.OneLine(r.Cluster)},
+		{"verb", progress.OneLine(r.Verb)},
+		{"result", progress.OneLine(string(r.Result))},
 		{"exit_code", strconv.Itoa(r.ExitCode)},
-		{"run_dir", xmlLine(r.RunDir)},
+		{"run_dir", progress.OneLine(r.RunDir)},
 	}}}
 	for _, p := range r.Phases {
-		c := junitCase{ClassName: className(r, phasesSuite), Name: xmlLine(p.Name), Time: junitSeconds(p.Seconds)}
+		c := junitCase{ClassName: className(r, phasesSuite), Name: progress.OneLine(p.Name), Time: junitSeconds(p.Seconds)}
 		text := p.Error
 		if p.Hint != "" {
 			text += "\nhint: " + p.Hint
 		}
 		code := ""
 		if p.Problem != nil {
-			code = xmlLine(p.Problem.Code)
+			code = progress.OneLine(p.Problem.Code)
 		}
 		c.judge(p.Status, code, text, p.Message)
-		c.Output = xmlText(stepsText(p.Steps))
+		c.Output = progress.Clean(stepsText(p.Steps))
 		s.add(c, p.Seconds)
 	}
 	return s
@@ -141,31 +142,26 @@ func caseOf(r Report, c Case) junitCase {
 	if c.Node != "" && !strings.Contains(name, c.Node) {
 		name += " [" + c.Node + "]" // two nodes' cases would be one case to most readers
 	}
-	j := junitCase{ClassName: className(r, suiteName(c)), Name: xmlLine(name), Time: junitSeconds(c.Seconds)}
+	j := junitCase{ClassName: className(r, suiteName(c)), Name: progress.OneLine(name), Time: junitSeconds(c.Seconds)}
 	j.judge(c.Status, "", c.Error, c.Message)
 	if c.Status != progress.Skipped {
-		j.Output = xmlText(c.Message)
+		j.Output = progress.Clean(c.Message)
 	}
 	return j
 }
 
 func (c *junitCase) judge(status progress.Status, code, text, reason string) {
-	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	problem := &junitProblem{Message: xmlLine(first), Type: code, Text: xmlText(text)}
+	problem := &junitProblem{Message: progress.FirstLine(text), Type: code, Text: progress.Clean(text)}
 	switch status {
 	case progress.Passed:
 	case progress.Skipped:
-		line := xmlLine(reason)
+		line := progress.OneLine(reason)
 		c.Skipped = &line
 	case progress.Interrupted:
-		if first == "" {
-			problem.Message = "interrupted"
-		}
+		problem.Message = cmp.Or(problem.Message, "interrupted")
 		c.Error = problem
 	default:
-		if first == "" {
-			problem.Message = "failed"
-		}
+		problem.Message = cmp.Or(problem.Message, "failed")
 		c.Failure = problem
 	}
 }
@@ -185,22 +181,15 @@ func (s *junitSuite) add(c junitCase, seconds float64) {
 }
 
 func suiteName(c Case) string {
-	if name := xmlLine(c.Suite); name != "" {
-		return name
-	}
-	return "tests"
+	return cmp.Or(progress.OneLine(c.Suite), "tests")
 }
 
 func className(r Report, suite string) string {
 	if r.Cluster == "" {
 		return suite
 	}
-	return xmlLine(r.Cluster + "." + suite)
+	return progress.OneLine(r.Cluster + "." + suite)
 }
-
-func xmlText(s string) string { return progress.Clean(s) }
-
-func xmlLine(s string) string { return strings.Join(strings.Fields(progress.Clean(s)), " ") }
 
 func junitSeconds(f float64) string {
 	if f != f || f < 0 || f > 1e12 {

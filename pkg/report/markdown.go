@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/progress"
@@ -70,12 +71,7 @@ func mdProblems(b *strings.Builder, title string, problems []Problem) {
 
 // where names phase, step and node of a problem, as far as they are known.
 func (p Problem) where() string {
-	var parts []string
-	for _, part := range []string{p.Phase, p.Step, p.Node} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
+	parts := slices.DeleteFunc([]string{p.Phase, p.Step, p.Node}, func(part string) bool { return part == "" })
 	return strings.Join(parts, " · ")
 }
 
@@ -87,21 +83,15 @@ func mdPhases(b *strings.Builder, phases []Phase) {
 	for _, p := range phases {
 		steps := make([]string, 0, len(p.Steps))
 		for _, s := range p.Steps {
-			steps = append(
-				steps,
-				fmt.Sprintf(
-					"%s %s %s", mark(s.Status), mdText(named(s.Node, s.Name)), progress.FormatSeconds(s.Seconds),
-				),
-			)
+			name := mdText(named(s.Node, s.Name))
+			steps = append(steps, mark(s.Status)+" "+name+" "+progress.FormatSeconds(s.Seconds))
 		}
 		note := strings.Join(steps, ", ")
 		if p.Status == progress.Skipped {
 			note = mdText(p.Message)
 		}
-		fmt.Fprintf(
-			b, "| %s | %s %s | %s | %s |\n", mdText(p.Name), mark(p.Status), p.Status,
-			progress.FormatSeconds(p.Seconds), note,
-		)
+		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", mdText(p.Name), mark(p.Status), p.Status,
+			progress.FormatSeconds(p.Seconds), note)
 	}
 }
 
@@ -122,14 +112,11 @@ func mdCases(b *strings.Builder, cases []Case) {
 }
 
 func countText(cases []Case) string {
-	n := count(cases)
-	var parts []string
-	for _, s := range []progress.Status{progress.Passed, progress.Failed, progress.Skipped, progress.Interrupted} {
-		if n[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n[s], s))
-		}
+	n := map[progress.Status]int{}
+	for _, c := range cases {
+		n[c.Status]++
 	}
-	return strings.Join(parts, ", ")
+	return progress.CaseCount(n)
 }
 
 func named(prefix, name string) string {
@@ -151,32 +138,18 @@ func mark(s progress.Status) string {
 	return "!"
 }
 
-// mdText is s on one line with everything that Markdown or HTML would take for markup made harmless.
-func mdText(s string) string {
-	s = strings.Join(strings.Fields(progress.Clean(s)), " ")
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '&':
-			b.WriteString("&amp;")
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case r == '@': // no mention of people who have nothing to do with it
-			b.WriteString("&#64;")
-		case strings.ContainsRune("\\`*_[]|~#", r):
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+// markup is what Markdown or HTML would take for markup, and an @, which would call people who have nothing to do with
+// it.
+var markup = strings.NewReplacer(
+	"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "&#64;", `\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`,
+	"]", `\]`, "|", `\|`, "~", `\~`, "#", `\#`,
+)
+
+// mdText is s on one line with all markup made harmless.
+func mdText(s string) string { return markup.Replace(progress.OneLine(s)) }
 
 func mdCode(s string) string {
-	s = strings.Join(strings.Fields(progress.Clean(s)), " ")
+	s = progress.OneLine(s)
 	fence := strings.Repeat("`", longestRun(s)+1)
 	if fence != "`" {
 		return fence + " " + s + " " + fence

@@ -276,25 +276,3 @@ func Files(r Report) map[string][]byte {
 		JUnitFile:    JUnit(r),
 	}
 }
-
-// Table returns the table of phases as text: name, result, time, one line each.
-func Table(r Report) string {
-	rows := make([]progress.PhaseRow, 0, len(r.Phases))
-	for _, p := range r.Phases {
-		row := progress.PhaseRow{Name: p.Name, Status: p.Status, Seconds: p.Seconds}
-		if p.Status == progress.Skipped {
-			row.Note = p.Message
-		}
-		rows = append(rows, row)
-	}
-	return progress.PhaseTable(rows)
-}
-
-// count says how many cases ended how.
-func count(cases []Case) map[progress.Status]int {
-	n := map[progress.Status]int{}
-	for _, c := range cases {
-		n[c.Status]++
-	}
-	return n
-}

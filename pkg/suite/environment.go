@@ -161,17 +161,24 @@ func (r *runner) added() map[string]string {
 	vars := map[string]string{}
 	for _, entry := range r.SuiteEnv {
 		name, value, given := strings.Cut(entry, "=")
+		if !given {
+			value, given = lookUp(r.inherited(), name)
+		}
 		if given {
 			vars[name] = value
-			continue
-		}
-		for _, own := range r.inherited() {
-			if value, found := strings.CutPrefix(own, name+"="); found {
-				vars[name] = value
-			}
 		}
 	}
 	return vars
+}
+
+// lookUp is what an environment has for a name: the last entry counts.
+func lookUp(env []string, name string) (value string, found bool) {
+	for _, entry := range slices.Backward(env) {
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 func (r *runner) inherited() []string {
@@ -195,10 +202,8 @@ func (r *runner) certificates(at places) error {
 
 func (r *runner) systemBundle() []byte {
 	paths := systemBundles()
-	for _, entry := range r.inherited() {
-		if own, ok := strings.CutPrefix(entry, "SSL_CERT_FILE="); ok && own != "" {
-			paths = append([]string{own}, paths...)
-		}
+	if own, _ := lookUp(r.inherited(), "SSL_CERT_FILE"); own != "" {
+		paths = append([]string{own}, paths...)
 	}
 	for _, path := range paths {
 		if text, err := os.ReadFile(path); err == nil {

@@ -91,12 +91,7 @@ func (r *runner) command(
 // shell is what runs a command line: bash, in which a pipe fails as soon as one of its commands does, or, with an error
 // that says so, sh. Suites are written for bash.
 func shell(env []string, command string) (argv []string, missing error) {
-	path := ""
-	for _, entry := range env {
-		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
-			path = value // the last one counts
-		}
-	}
+	path, _ := lookUp(env, "PATH")
 	for _, dir := range filepath.SplitList(path) {
 		bash := filepath.Join(dir, "bash")
 		if !filepath.IsAbs(bash) {
@@ -106,10 +101,8 @@ func shell(env []string, command string) (argv []string, missing error) {
 			return []string{bash, "-o", "pipefail", "-c", command}, nil
 		}
 	}
-	return []string{"sh", "-c", command},
-		errors.New(
-			"there is no bash on PATH: the suite runs under sh, where a pipe passes if only its last command does",
-		)
+	return []string{"sh", "-c", command}, errors.New(
+		"there is no bash on PATH: the suite runs under sh, where a pipe passes if only its last command does")
 }
 
 // artifacts makes the suite's directory anew: what an earlier run has left is not this run's.
@@ -143,9 +136,8 @@ type outputLog struct {
 
 // take takes whole lines.
 func (l *outputLog) take(text string) {
-	if _, err := l.file.WriteString(text); err != nil && l.first == nil {
-		l.first = err
-	}
+	_, err := l.file.WriteString(text)
+	l.first = cmp.Or(l.first, err)
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(progress.Clean(lastFrame(line)), "\n")
@@ -170,10 +162,7 @@ func lastOf(before, lines []string) []string {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if r := []rune(line); len(r) > width {
-			line = string(r[:width]) + "..."
-		}
-		last = append(last, line)
+		last = append(last, progress.Clip(line, width))
 	}
 	slices.Reverse(last)
 	last = append(slices.Clone(before), last...)

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,7 +85,7 @@ func (c *gatewayClient) call(ctx context.Context, n cluster.Node, action string,
 		return errors.New("the node has no management address")
 	}
 	form := url.Values{"Action": {action}, "Version": {apiVersion}}.Encode()
-	endpoint := "https://" + net.JoinHostPort(n.Management.String(), strconv.Itoa(c.port)) + "/"
+	endpoint := URL(n.Management, c.port) + "/"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form))
 	if err != nil {
 		return err
@@ -182,10 +183,8 @@ func (c *gatewayClient) describeRegions(ctx context.Context, n cluster.Node) err
 		XMLName xml.Name `xml:"DescribeRegionsResponse"`
 		Names   []string `xml:"regionInfo>item>regionName"`
 	}
-	if err := c.call(ctx, n, "DescribeRegions", true, &answer); err != nil {
-		return err
-	}
-	return some(answer.Names, "region")
+	err := c.call(ctx, n, "DescribeRegions", true, &answer)
+	return cmp.Or(err, some(answer.Names, "region"))
 }
 
 func (c *gatewayClient) describeInstanceTypes(ctx context.Context, n cluster.Node) error {
@@ -193,10 +192,8 @@ func (c *gatewayClient) describeInstanceTypes(ctx context.Context, n cluster.Nod
 		XMLName xml.Name `xml:"DescribeInstanceTypesResponse"`
 		Types   []string `xml:"instanceTypeSet>item>instanceType"`
 	}
-	if err := c.call(ctx, n, "DescribeInstanceTypes", true, &answer); err != nil {
-		return err
-	}
-	return some(answer.Types, "instance type")
+	err := c.call(ctx, n, "DescribeInstanceTypes", true, &answer)
+	return cmp.Or(err, some(answer.Types, "instance type"))
 }
 
 // describeInstances wants an answer; a new cluster has no instances.
@@ -208,10 +205,8 @@ func (c *gatewayClient) describeInstances(ctx context.Context, n cluster.Node) e
 }
 
 func some(names []string, what string) error {
-	for _, n := range names {
-		if n != "" {
-			return nil
-		}
+	if slices.ContainsFunc(names, func(n string) bool { return n != "" }) {
+		return nil
 	}
 	return fmt.Errorf("the gateway lists no %s", what)
 }

@@ -37,14 +37,12 @@ func (r *runner) leftovers(ctx context.Context, artifacts string, group int, pip
 		return
 	}
 	names := withLines(left)
-	if !r.KillLeftovers {
-		r.warnOfLeftovers(names, nil, "", record.warn)
-		return
-	}
-	signal(left, syscall.SIGTERM)
-	if left = lasting(find, r.leftoverGrace(ctx)); len(left) > 0 {
-		signal(left, syscall.SIGKILL)
-		left = lasting(find, leftoverKilled)
+	if r.KillLeftovers {
+		signal(left, syscall.SIGTERM)
+		if left = lasting(find, r.leftoverGrace(ctx)); len(left) > 0 {
+			signal(left, syscall.SIGKILL)
+			left = lasting(find, leftoverKilled)
+		}
 	}
 	r.warnOfLeftovers(names, withLines(left), "", record.warn)
 }
@@ -133,11 +131,7 @@ func describe(left []leftover) string {
 			names = append(names, fmt.Sprintf("and %d more", len(left)-most))
 			break
 		}
-		line := strings.Join(strings.Fields(progress.Clean(l.line)), " ")
-		if r := []rune(line); len(r) > width {
-			line = string(r[:width]) + "..."
-		}
-		names = append(names, l.pid+" ("+line+")")
+		names = append(names, l.pid+" ("+progress.Clip(progress.OneLine(l.line), width)+")")
 	}
 	return strings.Join(names, ", ")
 }

@@ -49,10 +49,7 @@ func programOf(words []string) string {
 	for len(words) > 0 {
 		word := words[0]
 		words = words[1:]
-		if strings.Contains(word, "=") {
-			continue
-		}
-		if word == "&&" || word == ";" { // after cd
+		if strings.Contains(word, "=") || word == "&&" || word == ";" { // after cd
 			continue
 		}
 		w, ok := known[filepath.Base(word)]
@@ -60,9 +57,9 @@ func programOf(words []string) string {
 			return word
 		}
 		last = word
-		var program bool
+		program := false
 		if words, program = w.rest(words); !program {
-			return last
+			break
 		}
 	}
 	return last

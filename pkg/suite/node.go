@@ -202,21 +202,16 @@ func (r *runner) prepareNode(ctx context.Context, node *Node, warn func(string))
 	if err != nil {
 		return "", "", err
 	}
-	passWarnings(result, warn)
-	lines := strings.Split(strings.TrimSpace(string(result.Stdout)), "\n")
-	if len(lines) < 2 { // a login may print lines of its own before
-		return "", "", errors.New("it has not told where the suite's directory is")
-	}
-	return lines[len(lines)-2], lines[len(lines)-1], nil
-}
-
-// passWarnings tells what a script warns of.
-func passWarnings(result remote.Result, warn func(string)) {
 	for line := range strings.Lines(string(result.Stderr)) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "warning: "); ok {
 			warn(text)
 		}
 	}
+	lines := strings.Split(strings.TrimSpace(string(result.Stdout)), "\n")
+	if len(lines) < 2 { // a login may print lines of its own before
+		return "", "", errors.New("it has not told where the suite's directory is")
+	}
+	return lines[len(lines)-2], lines[len(lines)-1], nil
 }
 
 // runOnNode runs a command line there and returns how it ended.

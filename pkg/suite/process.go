@@ -2,6 +2,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hive-test/pkg/process"
 )
@@ -107,13 +111,12 @@ func waitProcess(ctx context.Context, cmd *exec.Cmd, grace time.Duration) {
 	case <-ctx.Done():
 	}
 	_ = syscall.Kill(-group, syscall.SIGINT)
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
+	patience := time.After(grace)
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for {
 		select {
-		case <-patience.C:
+		case <-patience:
 			killGroup(group)
 			<-ended
 			return
@@ -160,15 +163,7 @@ func readText(r io.Reader, onText func(string)) {
 	}
 }
 
+// signalName is "KILL", or the number of a signal that has no name.
 func signalName(s syscall.Signal) string {
-	names := map[syscall.Signal]string{
-		syscall.SIGHUP: "HUP", syscall.SIGINT: "INT", syscall.SIGQUIT: "QUIT", syscall.SIGILL: "ILL",
-		syscall.SIGABRT: "ABRT", syscall.SIGFPE: "FPE", syscall.SIGKILL: "KILL", syscall.SIGSEGV: "SEGV",
-		syscall.SIGPIPE: "PIPE", syscall.SIGALRM: "ALRM", syscall.SIGTERM: "TERM", syscall.SIGBUS: "BUS",
-		syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2",
-	}
-	if name, ok := names[s]; ok {
-		return name
-	}
-	return strconv.Itoa(int(s))
+	return cmp.Or(strings.TrimPrefix(unix.SignalName(s), "SIG"), strconv.Itoa(int(s)))
 }

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -334,12 +335,9 @@ func skipping(word string) bool {
 }
 
 func (j junitCase) toCase() Case {
-	c := Case{Name: j.Name, Status: progress.Passed}
+	c := Case{Name: cmp.Or(j.Name, "unnamed"), Status: progress.Passed}
 	if j.Class != "" {
 		c.Name = j.Class + "." + j.Name
-	}
-	if c.Name == "" {
-		c.Name = "unnamed"
 	}
 	// JUnit's own writers use a comma for thousands.
 	if seconds, err := strconv.ParseFloat(strings.ReplaceAll(j.Time, ",", ""), 64); err == nil && seconds >= 0 &&
@@ -364,11 +362,5 @@ func (p junitProblem) text() string {
 	if detail := strings.TrimSpace(p.Text); detail != "" && detail != text {
 		text = strings.TrimSpace(text + "\n" + detail)
 	}
-	if r := []rune(text); len(r) > limit {
-		text = string(r[:limit]) + "..."
-	}
-	if text == "" {
-		return "failed"
-	}
-	return text
+	return cmp.Or(progress.Clip(text, limit), "failed")
 }

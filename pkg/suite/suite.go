@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ type Options struct {
 	// HIVE_SSH_USER, HIVE_SSH_KEY, HIVE_SSH_CONFIG, HIVE_SSH_KNOWN_HOSTS belong here.
 	Environment map[string]string
 	// Inherit is the environment of who runs this; nil: this process's. External suites get of it what they may need,
-	// and nothing of a hypervisor: passed.go lists it.
+	// and nothing of a hypervisor: inherit.go lists it.
 	Inherit []string
 	// SuiteEnv are names of further variables of Inherit that external suites get, and NAME=value for others. They win
 	// over all else.
@@ -93,8 +94,6 @@ type NodeHealth struct {
 type EndedError struct{ Err error }
 
 func (e *EndedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns why.
 func (e *EndedError) Unwrap() error { return e.Err }
 
 // endStatus is what becomes of what runs when ctx ends.
@@ -134,28 +133,14 @@ func (c Case) Failed() bool { return c.Status != progress.Passed && c.Status != 
 
 // Failed says whether a case or a command failed.
 func (s SuiteResult) Failed() bool {
-	for _, c := range s.Cases {
-		if c.Failed() {
-			return true
-		}
-	}
-	return s.ExitCode != 0 || s.Signal != ""
+	return s.ExitCode != 0 || s.Signal != "" || slices.ContainsFunc(s.Cases, Case.Failed)
 }
 
 // Failed says whether any suite failed, or no case was run at all: a skipped case is not run.
 func (r Results) Failed() bool {
-	run := 0
-	for _, s := range r.Suites {
-		if s.Failed() {
-			return true
-		}
-		for _, c := range s.Cases {
-			if c.Status != progress.Skipped {
-				run++
-			}
-		}
-	}
-	return run == 0
+	run := func(c Case) bool { return c.Status != progress.Skipped }
+	return slices.ContainsFunc(r.Suites, SuiteResult.Failed) ||
+		!slices.ContainsFunc(r.Suites, func(s SuiteResult) bool { return slices.ContainsFunc(s.Cases, run) })
 }
 
 // Run runs all suites, also after one has failed, and returns what they did. Failing tests are no error: see
@@ -230,7 +215,7 @@ func newRunner(o Options) (*runner, error) {
 			r.known.Learn(value)
 		}
 	}
-	r.Sink = progress.Redact(o.Sink, r.known.Values)
+	r.Sink = progress.Redact(o.Sink, &r.known)
 	return r, nil
 }
 

@@ -8,7 +8,7 @@ if [ "$layout" = systemd ] && ! [ -f "$profiles/credentials" ]; then
 fi
 for file in "$HIVE_CONFIG_DIR/ca.pem" "$profiles/credentials" "$profiles/config"; do
   if is_file "$file"; then
-    printf '==> %s\n' "$(basename "$file")"
+    printf '==> %s\n' "${file##*/}"
     show "$file"
     printf '\n'
   fi

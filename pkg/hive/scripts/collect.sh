@@ -58,7 +58,7 @@ say() {
 found=no
 for file in "$log_dir"/*.log; do
   if [ -f "$file" ]; then
-    keep "$file" "logs/$(basename "$file")"
+    keep "$file" "logs/${file##*/}"
     found=yes
   fi
 done
@@ -68,7 +68,7 @@ if [ "$layout" = systemd ]; then
   done
   for file in "$root/var/log/$product"/*.log; do # what services write beside the journal
     if [ -f "$file" ]; then
-      keep "$file" "logs/var-$(basename "$file")"
+      keep "$file" "logs/var-${file##*/}"
     fi
   done
   found=yes
@@ -78,7 +78,7 @@ if [ "$found" = no ]; then
 fi
 for file in "$run_dir"/*.exit; do # how init and join have ended
   if [ -f "$file" ]; then
-    keep "$file" "run/$(basename "$file")"
+    keep "$file" "run/${file##*/}"
   fi
 done
 if [ -f "$run_dir/services" ]; then # what should run here, and what was left out

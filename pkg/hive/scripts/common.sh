@@ -36,8 +36,9 @@ find_units() {
     [ -f "$unit" ] || continue
     program=$(sed -n 's/^ExecStart=\([^ ]*\) service nats start.*/\1/p' "$unit")
     if [ -n "$program" ]; then
-      product=$(basename "$unit" -nats.service)
-      unit_dir=$(dirname "$unit")
+      unit_dir=${unit%/*}
+      product=${unit##*/}
+      product=${product%-nats.service}
       return
     fi
   done
@@ -168,7 +169,7 @@ keep_secrets() {
     "$HIVE_CONFIG_DIR/system-credentials.json" "$HIVE_CONFIG_DIR/bootstrap.json" "$HIVE_CONFIG_DIR/nats/nats.conf" \
     "$HIVE_CONFIG_DIR/predastore/predastore.toml" "$HIVE_DIR/bootstrap.json"; do
     if is_file "$file" && "${privileged[@]}" test -r "$file"; then
-      show "$file" >"$1/$(basename "$file")"
+      show "$file" >"$1/${file##*/}"
     fi
   done
   if is_file "$HIVE_DIR/awsgw/bootstrap.json"; then
@@ -179,15 +180,17 @@ keep_secrets() {
   fi
 }
 
-# started PID prints when a process began (ticks since boot), and nothing if it has ended or only waits to be reaped.
-started() {
+# look_up PID sets since to when that process began (ticks since boot), and to nothing if it has ended or only waits to be reaped. It
+# is asked in loops: what it finds is not printed, for a process that reads it would cost more than all else.
+look_up() {
   local stat
+  since=
   { read -r -d '' stat <"/proc/$1/stat"; } 2>/dev/null || [ -n "${stat:-}" ] || return 0
   stat=${stat##*) }
   # shellcheck disable=SC2086 # the fields are wanted as words
   set -- $stat
   if [ "$1" != Z ]; then
-    printf '%s\n' "${20}"
+    since=${20}
   fi
 }
 
@@ -208,7 +211,8 @@ background() {
   setsid bash -c 'out=$1; shift; code=0; "$@" || code=$?; echo "$code" >"$out.new"; mv "$out.new" "$out"' \
     background "$run_dir/$name.exit" "$@" </dev/null >>"$log_dir/$name.log" 2>&1 &
   pid=$!
-  printf '%s %s\n' "$pid" "$(started "$pid")" >"$run_dir/$name.pid"
+  look_up "$pid"
+  printf '%s %s\n' "$pid" "$since" >"$run_dir/$name.pid"
 }
 
 # is_background NAME succeeds while that command runs, and prints its process id. The start time tells it from a later
@@ -217,7 +221,8 @@ is_background() {
   local pid began
   [ -f "$run_dir/$1.pid" ] || return 1
   read -r pid began <"$run_dir/$1.pid" || return 1
-  [ -n "$began" ] && [ "$(started "$pid")" = "$began" ] || return 1
+  look_up "$pid"
+  [ -n "$began" ] && [ "$since" = "$began" ] || return 1
   printf '%s\n' "$pid"
 }
 
@@ -358,7 +363,9 @@ process_runs() {
   local pid words i
   [ -f "$log_dir/$1.pid" ] && read -r pid <"$log_dir/$1.pid" || return 1
   for ((i = 0; i < 50; i++)); do
-    [[ $pid =~ ^[0-9]+$ ]] && [ -n "$(started "$pid")" ] || return 1
+    [[ $pid =~ ^[0-9]+$ ]] || return 1
+    look_up "$pid"
+    [ -n "$since" ] || return 1
     { mapfile -d '' words <"/proc/$pid/cmdline"; } 2>/dev/null || return 1
     [ "${#words[@]}" = 0 ] || break # it has none while it becomes another program, which takes a moment on a busy node
     sleep 0.01
@@ -370,7 +377,7 @@ process_runs() {
 # accepts HOST PORT succeeds if something accepts connections there.
 accepts() {
   local host=${1#[}
-  (exec 3<>"/dev/tcp/${host%]}/$2") 2>/dev/null
+  { : <>"/dev/tcp/${host%]}/$2"; } 2>/dev/null
 }
 
 # trust_cluster lets what is started from here trust the cluster's CA: services dial one another over TLS, and only root can put
@@ -413,7 +420,11 @@ start_service() {
   printf '%s\n' "$pid" >"$log_dir/$name.pid"
   # Until the new process is another program, it looks like this one.
   for ((i = 0; i < 100; i++)); do
-    if running "$name" >/dev/null || [ -z "$(started "$pid")" ]; then
+    if running "$name" >/dev/null; then
+      return
+    fi
+    look_up "$pid"
+    if [ -z "$since" ]; then
       return
     fi
     sleep 0.01
@@ -541,7 +552,7 @@ place_program() {
 }
 
 # plugin is where viperblock's plugin for nbdkit is, if the program came with one: beside HIVE_BIN, in the layout dev.
-plugin=$(dirname "$HIVE_BIN")/nbdkit-viperblock-plugin.so
+plugin=${HIVE_BIN%/*}/nbdkit-viperblock-plugin.so
 
 # place_plugin FILE makes that lead to the file, if there is one. Nothing is put where its source would be cloned to: what is there
 # already is not cloned.

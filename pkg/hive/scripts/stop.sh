@@ -58,8 +58,10 @@ for name in "${SERVICES[@]}"; do
   quit "$name"
 done
 for file in "$log_dir"/*.pid; do # of services that are not known here
-  if [ -f "$file" ] && [ "$(basename "$file" .pid)" != "${HIVE_STOP_KEEP:-}" ]; then
-    quit "$(basename "$file" .pid)"
+  name=${file##*/}
+  name=${name%.pid}
+  if [ -f "$file" ] && [ "$name" != "${HIVE_STOP_KEEP:-}" ]; then
+    quit "$name"
   fi
 done
 if [ -n "${HIVE_STOP_KEEP:-}" ]; then
