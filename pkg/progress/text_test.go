@@ -125,9 +125,9 @@ func TestRedactMasksSecretsHoweverTheyAreWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			memory := &Memory{}
 			Redact(memory, knownSecrets("", "abc", token, key)).
-				Emit(Event{Kind: Info, Message: text, Error: text, Hint: text})
+				Emit(Event{Kind: Info, Message: text, Error: text, Hint: text, Output: text})
 			e := memory.Events()[0]
-			for _, got := range []string{e.Message, e.Error, e.Hint} {
+			for _, got := range []string{e.Message, e.Error, e.Hint, e.Output} {
 				if !strings.Contains(got, Redacted) || strings.Contains(got, "12/34") ||
 					strings.Contains(got, "12%2F34") || strings.Contains(got, "TE5AAAA") {
 					t.Errorf("got %q", got)

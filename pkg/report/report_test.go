@@ -193,7 +193,7 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 			{Kind: progress.StepEnd, Phase: name, Step: name, Node: name, Status: progress.Failed, Error: message, Hint: message},
 			{Kind: progress.Case, Suite: name, Name: name, Node: name, Status: progress.Failed, Error: message, Message: message},
 			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Skipped, Message: message},
-			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Status(message)},
+			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Status(message), Output: message},
 			{Kind: progress.Warning, Message: message, Hint: name},
 			{Kind: progress.Note, Step: name, Message: message},
 			{Kind: progress.PhaseEnd, Phase: name, Status: progress.Interrupted, Error: message},
@@ -237,10 +237,11 @@ func TestJUnitNamesHaveNoClusterInThem(t *testing.T) {
 		"hive-test.full passed", "smoke.health/node-10 passed", "smoke.peers [node-2] failed",
 		"run.sh.from node-1 to node-2 passed",
 	}
-	others := map[string]string{"ci-1": "xci-1-1", "a": "a1 and a-1-1 and a-01", "smoke": "smoke"}
-	for cluster, others := range others {
-		got := identities(cluster, others)
-		if diff := cmp.Diff(append(slices.Clone(want), "run.sh.of "+others+" passed"), got); diff != "" {
+	for cluster, other := range map[string]string{
+		"ci-1": "xci-1-1", "a": "a1 and a-1-1 and a-01", "smoke": "smoke",
+	} {
+		got := identities(cluster, other)
+		if diff := cmp.Diff(append(slices.Clone(want), "run.sh.of "+other+" passed"), got); diff != "" {
 			t.Errorf("of cluster %s (-want +got):\n%s", cluster, diff)
 		}
 	}
