@@ -116,7 +116,7 @@ func (t *terminal) head() mpb.BarFiller {
 		t.mu.Lock()
 		line := t.live.headline(time.Now())
 		t.mu.Unlock()
-		_, err := io.WriteString(w, t.lines.paint(bold, fit(line, s.AvailableWidth)))
+		_, err := io.WriteString(w, t.lines.paint(Bold, fit(line, s.AvailableWidth)))
 		return err
 	})
 }
