@@ -42,6 +42,7 @@ type lines struct {
 	words  []string   // names of phases and steps, and contexts of problems, that were said
 	cases  map[Status]int
 	runDir string
+	open   []string // steps of no single node that run: each is a part of the one before it
 }
 
 func newLines(o Options) *lines { return &lines{Options: o, cases: map[Status]int{}} }
@@ -67,9 +68,9 @@ func (l *lines) text(e Event) string {
 	case PhaseEnd:
 		return l.end("", e, OneLine(e.Phase))
 	case StepStart:
-		return "  • " + label(e, e.Step) + detail(e.Message) + "\n"
+		return l.enter(e) + "• " + label(e, e.Step) + detail(e.Message) + "\n"
 	case StepEnd:
-		return l.end("  ", e, label(e, e.Step))
+		return l.end(l.leave(e), e, label(e, e.Step))
 	case Case:
 		if e.Status == Passed && l.Verbosity < Verbose { // they are counted at the end
 			return ""
@@ -90,6 +91,29 @@ func (l *lines) text(e Event) string {
 	return ""
 }
 
+// enter returns the margin of a step that begins.
+func (l *lines) enter(e Event) string {
+	margin := stepMargin(len(l.open))
+	if e.Node != "" {
+		return stepMargin(0)
+	}
+	l.open = append(l.open, e.Step)
+	return margin
+}
+
+// leave returns the margin of a step that ends.
+func (l *lines) leave(e Event) string {
+	i := slices.Index(l.open, e.Step)
+	if e.Node != "" || i < 0 {
+		return stepMargin(0)
+	}
+	l.open = slices.Delete(l.open, i, i+1)
+	return stepMargin(i)
+}
+
+// stepMargin is what stands before a step that is a part of as many others.
+func stepMargin(depth int) string { return strings.Repeat("  ", depth+1) }
+
 // note keeps what the end of the run is told from, shown or not.
 func (l *lines) note(e Event) {
 	if e.RunDir != "" {
@@ -99,7 +123,7 @@ func (l *lines) note(e Event) {
 	case StepStart:
 		l.words = append(l.words, e.Step)
 	case PhaseStart:
-		l.phase = e.Phase
+		l.phase, l.open = e.Phase, nil
 		l.words = append(l.words, e.Phase)
 	case PhaseEnd:
 		l.phase = ""

@@ -161,20 +161,18 @@ func wrapLine(line string, width int, indent string) string {
 	margin := line[:len(line)-len(rest)]
 	var b strings.Builder
 	b.WriteString(margin)
-	used, start := len(margin), true
-	for word := range strings.FieldsSeq(rest) {
-		wide := cells(word)
-		switch {
-		case start:
-		case used+1+wide > width:
-			b.WriteString("\n" + margin + indent)
-			used = len(margin) + cells(indent)
-		default:
-			b.WriteByte(' ')
-			used++
+	used, gap := len(margin), ""
+	for rest != "" {
+		word, after, _ := strings.Cut(rest, " ")
+		if wide := cells(gap + word); gap != "" && used+wide > width {
+			b.WriteString("\n" + margin + indent + word)
+			used = len(margin) + cells(indent+word)
+		} else {
+			b.WriteString(gap + word)
+			used += wide
 		}
-		b.WriteString(word)
-		used, start = used+wide, false
+		rest = strings.TrimLeft(after, " ")
+		gap = strings.Repeat(" ", 1+len(after)-len(rest))
 	}
 	return b.String()
 }
