@@ -32,7 +32,8 @@ func (a *app) inPlace(text string) string {
 		if strings.Contains(command, " --clusters-dir ") || strings.Contains(command, a.place) {
 			return command
 		}
-		verb := strings.SplitN(command, " ", 3)
-		return strings.Replace(command, verb[1], verb[1]+a.place, 1)
+		words := strings.SplitN(command, " ", 3)
+		words[1] += a.place
+		return strings.Join(words, " ")
 	})
 }

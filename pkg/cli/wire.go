@@ -98,12 +98,19 @@ func (a *app) request(name string, settings config.Settings) engine.Request {
 	return engine.Request{Name: name, Settings: settings, Abort: a.signals.abort}
 }
 
-// phases lets do run phases, and prints what came of them where a document is asked for.
-func (a *app) phases(settings config.Settings, do func(*engine.Engine) (engine.Outcome, error)) error {
-	return a.work(settings, func(e *engine.Engine) error {
+// phases lets do run phases, and prints what came of them where a document is asked for. After says what comes next to
+// a run that passed; nil: nothing does.
+func (a *app) phases(
+	settings config.Settings, do func(*engine.Engine) (engine.Outcome, error), after func(),
+) error {
+	err := a.work(settings, func(e *engine.Engine) error {
 		outcome, err := do(e)
 		return a.report(settings, outcome, err)
 	})
+	if err == nil && after != nil {
+		after()
+	}
+	return err
 }
 
 // report prints the document of a run, and returns what it ended with.

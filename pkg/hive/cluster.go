@@ -64,6 +64,7 @@ type Cluster struct {
 	access   *Access
 	indirect map[string]bool       // by node: NATS monitoring is reached through SSH only
 	reform   *bool                 // what Init has decided
+	running  string                // the step; empty: none
 	dead     liveness.Observations // of machines that are, as last seen in a step
 
 	course    StepSelection
@@ -134,7 +135,9 @@ func (c *Cluster) step(ctx context.Context, name string, work func(context.Conte
 	sink := progress.With(c.sink, progress.Event{Step: name})
 	begun := time.Now()
 	sink.Emit(progress.Event{Kind: progress.StepStart})
+	c.setRunning(name)
 	err := c.whileAlive(ctx, work)
+	c.setRunning("")
 	end := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Seconds: time.Since(begun).Seconds()}
 	if skipped, ok := errors.AsType[skip](err); ok {
 		end.Status, end.Message, err = progress.Skipped, skipped.Error(), nil
@@ -256,12 +259,32 @@ func (c *Cluster) script(
 	if name == collectScript {
 		command.Keep = collectMost
 	}
+	c.state(host, "")
 	var result remote.Result
 	err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
 		result, err = host.Run(ctx, command)
 		return err
 	})
+	if err == nil {
+		c.state(host, ": done")
+	}
 	return result, err
+}
+
+func (c *Cluster) setRunning(step string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = step
+}
+
+// state tells which step is at work on a node, if one is.
+func (c *Cluster) state(host Host, suffix string) {
+	c.mu.Lock()
+	step := c.running
+	c.mu.Unlock()
+	if step != "" {
+		c.sink.Emit(progress.Event{Kind: progress.NodeState, Step: step, Node: host.Name(), Message: step + suffix})
+	}
 }
 
 // onEach runs a node script on hosts at once, as each does.

@@ -27,7 +27,9 @@ const (
 	// a line of a child's or a node's output, or several at once; shown with -v, recorded up to a limit
 	Output Kind = "output"
 	Debug  Kind = "debug"
-	Case   Kind = "case" // one test case has ended: Suite, Name, Status, Seconds, Error
+	// what is done with a node just now, or is to be, for a live view: Node, Message
+	NodeState Kind = "node_state"
+	Case      Kind = "case" // one test case has ended: Suite, Name, Status, Seconds, Error
 )
 
 // Status is the outcome that an end event or a case carries.
@@ -66,6 +68,8 @@ type Event struct {
 	OwnerID string `json:"owner_id,omitempty"`
 	// RunDir is set on RunStart and RunEnd.
 	RunDir string `json:"run_dir,omitempty"`
+	// LastSeconds is set on PhaseStart, where it is known: what the phase took when it passed last.
+	LastSeconds float64 `json:"last_seconds,omitempty"`
 	// Explanation is set on the RunEnd of a run that did not pass.
 	Explanation *Explanation `json:"explanation,omitempty"`
 }

@@ -187,7 +187,7 @@ func (p *plain) show(e Event, state *waitState, now time.Time) {
 		suffix = " [" + FormatSeconds(now.Sub(state.began).Seconds()) + " so far]"
 	}
 	state.shown, state.shownAt = state.latest, now
-	p.print(e, "  "+p.lines.paint(dim, "… "+state.latest+suffix)+"\n")
+	p.print(e, "  "+p.lines.paint(Dim, "… "+state.latest+suffix)+"\n")
 }
 
 func (s *waitState) stop() {

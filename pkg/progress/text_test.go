@@ -155,3 +155,22 @@ func TestRedactLeavesTheRest(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestWrap(t *testing.T) {
+	for _, tt := range []struct {
+		in, indent, want string
+		width            int
+	}{
+		{in: "one two three\n", width: 0, want: "one two three\n"},
+		{in: "one two three\n", width: 7, indent: "  ", want: "one two\n  three\n"},
+		{in: "  - one two\n    as  it  is", width: 14, want: "  - one two\n    as  it  is"},
+		{in: "  - one two three", width: 11, indent: "  ", want: "  - one two\n    three"},
+		{in: "see /a/very/long/path now", width: 8, want: "see\n/a/very/long/path\nnow"},
+		{in: Red.Paint("error:") + " a b", width: 9, want: Red.Paint("error:") + " a\nb"},
+		{in: "世界 世界", width: 5, want: "世界\n世界"},
+	} {
+		if got := Wrap(tt.in, tt.width, tt.indent); got != tt.want {
+			t.Errorf("Wrap(%q, %d, %q) = %q, want %q", tt.in, tt.width, tt.indent, got, tt.want)
+		}
+	}
+}
