@@ -54,10 +54,11 @@ resource "proxmox_virtual_environment_vm" "node" {
   dynamic "clone" {
     for_each = each.value.template_vmid > 0 ? [each.value] : []
     content {
-      vm_id        = clone.value.template_vmid
-      node_name    = clone.value.template_node
-      datastore_id = clone.value.datastore_id
-      full         = true
+      vm_id     = clone.value.template_vmid
+      node_name = clone.value.template_node
+      # A linked clone is where its template's disk is.
+      datastore_id = var.clone == "linked" ? null : clone.value.datastore_id
+      full         = var.clone != "linked"
     }
   }
 
@@ -71,7 +72,7 @@ resource "proxmox_virtual_environment_vm" "node" {
 
   cpu {
     cores = var.cpu_cores
-    type  = "host"
+    type  = var.cpu_type
   }
 
   memory {
@@ -91,11 +92,15 @@ resource "proxmox_virtual_environment_vm" "node" {
   network_device {
     bridge      = var.management_bridge
     mac_address = upper(each.value.management_mac)
+    model       = var.management_model
+    vlan_id     = var.management_vlan > 0 ? var.management_vlan : null
   }
 
   network_device {
     bridge      = var.data_bridge
     mac_address = upper(each.value.data_mac)
+    model       = var.data_model
+    vlan_id     = var.data_vlan > 0 ? var.data_vlan : null
   }
 
   # For `qm terminal`, which needs one. Cloud images write their console there as well.

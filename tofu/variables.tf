@@ -139,6 +139,47 @@ variable "data_bridge" {
   default     = "vmbr1"
 }
 
+variable "management_vlan" {
+  type        = number
+  description = "VLAN tag of the first NIC; 0 means none"
+  default     = 0
+}
+
+variable "data_vlan" {
+  type        = number
+  description = "VLAN tag of the second NIC; 0 means none"
+  default     = 0
+}
+
+variable "management_model" {
+  type        = string
+  description = "Model of the first NIC"
+  default     = "virtio"
+}
+
+variable "data_model" {
+  type        = string
+  description = "Model of the second NIC"
+  default     = "virtio"
+}
+
+variable "cpu_type" {
+  type        = string
+  description = "CPU that the VMs see, such as x86-64-v2-AES; host means that of the hypervisor"
+  default     = "host"
+}
+
+variable "clone" {
+  type        = string
+  description = "How templates are cloned: full or linked"
+  default     = "full"
+
+  validation {
+    condition     = contains(["full", "linked"], var.clone)
+    error_message = "The clone must be full or linked."
+  }
+}
+
 variable "ssh_user" {
   type        = string
   description = "User that cloud-init makes in each VM"

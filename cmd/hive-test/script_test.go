@@ -124,7 +124,7 @@ func TestScripts(t *testing.T) {
 	if len(found) == 0 {
 		t.Fatal("neither tofu nor terraform is there: run `make tofu`, or `make test`, which does it")
 	}
-	testscript.Run(t, params("../../testdata/script", first(found)))
+	runScripts(t, params("../../testdata/script", first(found)))
 }
 
 // TestScriptsWithEachTofu runs the life of a cluster with every binary that is there and was not the first choice.
@@ -138,7 +138,7 @@ func TestScriptsWithEachTofu(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := params("", path)
 			p.Files = []string{"../../testdata/script/full.txtar", "../../testdata/script/verbs.txtar"}
-			testscript.Run(t, p)
+			runScripts(t, p)
 		})
 	}
 	if len(found) < 2 {
@@ -177,6 +177,8 @@ func params(dir, tofu string) testscript.Params {
 			"seed":    cmdSeed,
 			"value":   cmdValue,
 			"forms":   cmdForms,
+
+			"simaccess": cmdSimAccess,
 		},
 		Condition: condition,
 	}
@@ -566,6 +568,27 @@ func cmdReal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("PROXMOX_VE_API_TOKEN", sim.Token)
 	ts.Setenv("SIM_CA", sim.CAFile)
 	ts.Setenv("SIM_FINGERPRINT", fingerprintOf(ts, sim))
+}
+
+// cmdSimAccess sets SIM_ENDPOINT, SIM_TOKEN (SIM_SECRET is its secret part), SIM_CA, SIM_FINGERPRINT, SIM_KEY and
+// SIM_HYPERVISORS (NAME=ADDRESS:PORT, joined by commas): what a user of a Proxmox VE knows of it.
+func cmdSimAccess(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: simaccess")
+	}
+	sim := simulatorOf(ts)
+	var hypervisors []string
+	for _, h := range sim.Hypervisors {
+		hypervisors = append(hypervisors, fmt.Sprintf("%v=%v:%v", h["name"], h["address"], h["port"]))
+	}
+	_, secret, _ := strings.Cut(sim.Token, "=")
+	for name, value := range map[string]string{
+		"SIM_ENDPOINT": sim.Endpoint, "SIM_TOKEN": sim.Token, "SIM_SECRET": secret, "SIM_CA": sim.CAFile,
+		"SIM_FINGERPRINT": fingerprintOf(ts, sim), "SIM_KEY": sim.SSHPrivateKey,
+		"SIM_HYPERVISORS": strings.Join(hypervisors, ","),
+	} {
+		ts.Setenv(name, value)
+	}
 }
 
 // fingerprintOf is the SHA-256 of the certificate that the simulator shows.

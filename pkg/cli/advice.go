@@ -10,7 +10,7 @@ import (
 )
 
 // advisedCommand is a command of this program within a text, up to where the text goes on.
-var advisedCommand = regexp.MustCompile("hive-test (?:up|configure|test|down|full|status|wait|doctor|extend|hold|reap|logs|explain|ssh|exec|cp|env|inventory|unlock)\\b[^`;,\n]*")
+var advisedCommand = regexp.MustCompile("hive-test (?:init|up|configure|test|down|full|status|wait|doctor|extend|hold|reap|logs|explain|ssh|exec|cp|env|inventory|unlock)\\b[^`;,\n]*")
 
 // placeFlags are those of this run's flags that say where its clusters and its settings are.
 func placeFlags(flags *pflag.FlagSet) string {
@@ -32,7 +32,8 @@ func (a *app) inPlace(text string) string {
 		if strings.Contains(command, " --clusters-dir ") || strings.Contains(command, a.place) {
 			return command
 		}
-		verb := strings.SplitN(command, " ", 3)
-		return strings.Replace(command, verb[1], verb[1]+a.place, 1)
+		words := strings.SplitN(command, " ", 3)
+		words[1] += a.place
+		return strings.Join(words, " ")
 	})
 }

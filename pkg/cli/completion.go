@@ -48,7 +48,7 @@ func argumentCompletions() map[string][]completion {
 	} {
 		tables[verb] = []completion{clusters}
 	}
-	for _, verb := range []string{"version", "exit-codes", "settings"} {
+	for _, verb := range []string{"init", "version", "exit-codes", "settings"} {
 		tables[verb] = nil
 	}
 	return tables
@@ -57,16 +57,19 @@ func argumentCompletions() map[string][]completion {
 // flagCompletions say of all flags that take a word, by name, what it is completed to.
 func flagCompletions() map[string]completion {
 	stated := map[string]completion{
-		"from":       words(hive.StepNames()...),
-		"format":     words(inventoryForms()...),
-		"nodes":      {find: (*app).completeNodeList},
-		"only-nodes": {find: (*app).completeNodeList},
-		"to":         {dirs: true},
-		"at":         words("never"),
-		"interval":   nothing("a duration"),
-		"older-than": nothing("a duration"),
-		"prefix":     nothing("the beginning of names"),
-		"owner":      nothing("the id of a cluster whose directory is lost"),
+		"from":          words(hive.StepNames()...),
+		"format":        words(inventoryForms()...),
+		"nodes":         {find: (*app).completeNodeList},
+		"only-nodes":    {find: (*app).completeNodeList},
+		"to":            {dirs: true},
+		"at":            words("never"),
+		"interval":      nothing("a duration"),
+		"older-than":    nothing("a duration"),
+		"prefix":        nothing("the beginning of names"),
+		"datastore":     nothing("a storage of Proxmox VE, which is not asked here"),
+		"snippet-store": nothing("a storage of Proxmox VE, which is not asked here"),
+		"from-env":      {files: true},
+		"owner":         nothing("the id of a cluster whose directory is lost"),
 	}
 	for _, s := range config.Table() {
 		stated[s.Flag] = settingCompletion(s)

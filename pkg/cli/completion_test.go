@@ -28,8 +28,8 @@ func tree(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// path are the words that call a command.
-func path(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
+// wordsOf are the words that call a command.
+func wordsOf(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
 
 // clustersHere makes a clusters directory with one cluster of three nodes, and the run of one that is gone.
 func clustersHere(t *testing.T) string {
@@ -116,7 +116,7 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 				return
 			}
 			asked++
-			checkCompletion(t, dir, environ, stated, append(path(cmd), "ci-1", "--"+f.Name, "")...)
+			checkCompletion(t, dir, environ, stated, append(wordsOf(cmd), "ci-1", "--"+f.Name, "")...)
 		}
 		cmd.InitDefaultHelpFlag()
 		cmd.NonInheritedFlags().VisitAll(check)
@@ -169,7 +169,7 @@ func TestEveryArgumentIsCompleted(t *testing.T) {
 			if (c.files || c.dirs || c.find != nil) == (c.none != "") {
 				t.Errorf("%s: argument %d says neither words nor why there are none", cmd.CommandPath(), i+1)
 			}
-			words := append(path(cmd), []string{"ci-1", "1"}[:i]...)
+			words := append(wordsOf(cmd), []string{"ci-1", "1"}[:i]...)
 			checkCompletion(t, dir, nil, c, append(words, "")...)
 		}
 	}

@@ -45,7 +45,10 @@ is still to be formed, for all.`,
 		request := engine.ConfigureRequest{
 			Request: a.request(args[0], settings), Force: *force, From: *from, OnlyNodes: *which,
 		}
-		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Configure(ctx, request) })
+		return a.phases(
+			settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Configure(ctx, request) },
+			func() { a.afterConfigure(args[0], settings) },
+		)
 	})
 	return cmd
 }

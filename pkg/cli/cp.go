@@ -49,8 +49,9 @@ that says nothing for a minute, or lists without end, is left.`,
 
 // cpJSON is the shape of `cp -o json`.
 type cpJSON struct {
-	Schema int                 `json:"schema"`
-	Nodes  []engine.CopyResult `json:"nodes"`
+	Schema  int                 `json:"schema"`
+	Cluster string              `json:"cluster"`
+	Nodes   []engine.CopyResult `json:"nodes"`
 }
 
 func (a *app) cp(ctx context.Context, name string, asked engine.Copy, settings config.Settings) error {
@@ -59,7 +60,7 @@ func (a *app) cp(ctx context.Context, name string, asked engine.Copy, settings c
 		if results == nil {
 			return failure
 		}
-		_, err := printAs(a.Stdout, settings.Output, cpJSON{outputSchema, results})
+		_, err := printAs(a.Stdout, settings.Output, cpJSON{outputSchema, name, results})
 		return errors.Join(failure, err)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -78,9 +79,10 @@ func printRole(w io.Writer, settings config.Settings) error {
 
 // doctorJSON is the shape of `doctor -o json`.
 type doctorJSON struct {
-	Schema int              `json:"schema"`
-	OK     bool             `json:"ok"`
-	Checks []deploy.Finding `json:"checks"`
+	Schema  int              `json:"schema"`
+	Cluster string           `json:"cluster,omitempty"` // the one that was looked at
+	OK      bool             `json:"ok"`
+	Checks  []deploy.Finding `json:"checks"`
 }
 
 func (a *app) doctor(ctx context.Context, name string, settings config.Settings) error {
@@ -89,10 +91,10 @@ func (a *app) doctor(ctx context.Context, name string, settings config.Settings)
 		if err != nil {
 			return err
 		}
-		document := doctorJSON{Schema: outputSchema, OK: checkup.OK, Checks: checkup.Findings}
+		document := doctorJSON{Schema: outputSchema, Cluster: name, OK: checkup.OK, Checks: checkup.Findings}
 		structured, err := printAs(a.Stdout, settings.Output, document)
 		if !structured {
-			err = document.print(a.Stdout)
+			err = document.print(a.page(a.Stdout, settings))
 		}
 		if err == nil && !document.OK {
 			return engine.Error{Code: engine.ExitConfig}
@@ -101,31 +103,100 @@ func (a *app) doctor(ctx context.Context, name string, settings config.Settings)
 	})
 }
 
-// print writes the table for people: what failed has its fix below it.
-func (d doctorJSON) print(w io.Writer) error {
-	rows := [][]string{{"STATUS", "CHECK", "TITLE", "DETAIL"}}
-	failed := 0
+// doctorGroups are the checks by what they are about, in the order in which people read them. A check that is in none is
+// shown at the end.
+func doctorGroups() []doctorGroup {
+	return []doctorGroup{
+		{"This machine", []string{"settings", "tofu", "provider", "ssh-key", "locks"}},
+		{"Proxmox VE API", []string{
+			"pve-endpoint", "pve-token", "pve-tls", "pve-tls-name", "pve-access", "clock", "pve-privileges", "pve-tags",
+			"pve-pool",
+		}},
+		{"Hypervisors", []string{
+			"pve-hypervisors", "pve-quorum", "pve-ssh", "node-cpus", "pve-cpu", "pve-memory", "pve-disk",
+		}},
+		{"Images and storages", []string{"pve-image", "pve-template", "pve-datastore", "pve-snippets"}},
+		{"Networks and ids", []string{"pve-bridges", "pve-addresses", "pve-vmids", "pve-ids", "leftovers"}},
+		{"Others", nil},
+	}
+}
+
+type doctorGroup struct {
+	title  string
+	checks []string
+}
+
+// print writes the checks for people: what did not pass has its id, and its fix below it.
+func (d doctorJSON) print(p page) error {
+	groups := doctorGroups()
+	grouped := make([][]deploy.Finding, len(groups))
 	for _, f := range d.Checks {
-		rows = append(rows, []string{string(f.Status), f.ID, f.Title, f.Detail})
-		if f.Fix != "" {
-			rows = append(rows, []string{"", "", "", "fix: " + f.Fix})
+		i := slices.IndexFunc(groups, func(g doctorGroup) bool { return slices.Contains(g.checks, f.ID) })
+		if i < 0 {
+			i = len(groups) - 1
 		}
-		if f.Status == deploy.Fail {
-			failed++
+		grouped[i] = append(grouped[i], f)
+	}
+	for i, group := range groups {
+		if len(grouped[i]) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintln(p, p.paint(progress.Bold, group.title)); err != nil {
+			return err
+		}
+		for _, f := range grouped[i] {
+			if err := printFinding(p, f); err != nil {
+				return err
+			}
 		}
 	}
-	if err := tabbed(w, rows); err != nil {
+	return p.marked(d.verdict(p), "", "  ")
+}
+
+func printFinding(p page, f deploy.Finding) error {
+	mark, color := findingMark(f.Status)
+	text := f.Title
+	if f.Status == deploy.Fail || f.Status == deploy.Warn {
+		text += " (" + f.ID + ")"
+	}
+	if f.Detail != "" {
+		text += ": " + f.Detail
+	}
+	if err := p.marked("  "+p.paint(color, mark)+" ", text, "  "); err != nil || f.Fix == "" {
 		return err
 	}
-	verdict := "all checks passed"
+	return p.marked("    "+p.paint(progress.Yellow, "fix:")+" ", f.Fix, "  ")
+}
+
+func findingMark(status deploy.Status) (string, progress.Color) {
+	switch status {
+	case deploy.Pass:
+		return "✓", progress.Green
+	case deploy.Fail:
+		return "✗", progress.Red
+	case deploy.Warn:
+		return "!", progress.Yellow
+	}
+	return "-", progress.Dim
+}
+
+// verdict says what came of all checks, with how many there are of each outcome.
+func (d doctorJSON) verdict(p page) string {
+	counts := map[deploy.Status]int{}
+	for _, f := range d.Checks {
+		counts[f.Status]++
+	}
+	mark, text := p.paint(progress.Green, "✓"), "all checks passed"
 	if unmade := deploy.Unmade(d.Checks); len(unmade) > 0 {
-		verdict = fmt.Sprintf(
-			"all checks that were made passed, and %d of %d were not made", len(unmade), len(d.Checks),
-		)
+		mark = p.paint(progress.Yellow, "!")
+		text = fmt.Sprintf("all checks that were made passed, and %d of %d were not made", len(unmade), len(d.Checks))
 	}
-	if failed > 0 {
-		verdict = fmt.Sprintf("%d of %s failed", failed, progress.Count(len(d.Checks), "check"))
+	if failed := counts[deploy.Fail]; failed > 0 {
+		mark = p.paint(progress.Red, "✗")
+		text = fmt.Sprintf("%d of %s failed", failed, progress.Count(len(d.Checks), "check"))
 	}
-	_, err := fmt.Fprintln(w, verdict)
-	return err
+	return fmt.Sprintf(
+		"%s %s (%d passed, %d failed, %s, %d skipped)", mark, text, counts[deploy.Pass], counts[deploy.Fail],
+		progress.Count(counts[deploy.Warn], "warning"), counts[deploy.Skip],
+	)
 }

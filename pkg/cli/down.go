@@ -51,7 +51,7 @@ taken off, VMs go through the API where OpenTofu fails, and what is refused does
 		request := engine.DownRequest{
 			Request: a.request(args[0], settings), Force: *force, KeepResults: *keep, Owner: *owner, Leave: *leave,
 		}
-		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Down(ctx, request) })
+		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Down(ctx, request) }, nil)
 	})
 	return cmd
 }

@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +16,7 @@ import (
 	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
 )
 
 // guardFlags are the flags that allow a plan more than to change what it can while the VMs run.
@@ -40,7 +41,7 @@ func (a *app) dryRun(ctx context.Context, name string, settings config.Settings,
 		if err != nil {
 			return a.report(settings, outcome, err)
 		}
-		return a.printReading(readingOf(record, reading), settings.Output)
+		return a.printReading(readingOf(record, reading), settings)
 	})
 }
 
@@ -55,12 +56,28 @@ type readingJSON struct {
 	// Needs are the flags that up lacks.
 	Needs   []string     `json:"needs"`
 	Changes []changeJSON `json:"changes"`
+	// Totals count VMs. One that is replaced is destroyed and created.
+	Totals totalsJSON `json:"totals"`
+}
+
+type totalsJSON struct {
+	Create  int `json:"create"`
+	Change  int `json:"change"`
+	Destroy int `json:"destroy"`
 }
 
 type changeJSON struct {
 	deploy.Change
 	VMID       int    `json:"vmid,omitempty"`
 	Hypervisor string `json:"hypervisor,omitempty"`
+	// What the VM has in the end; of one that is deleted, nothing.
+	CPUCores   int    `json:"cpu_cores,omitempty"`
+	MemoryMB   int    `json:"memory_mb,omitempty"`
+	DiskSizeGB int    `json:"disk_size_gb,omitempty"`
+	OSImage    string `json:"os_image,omitempty"`
+	Template   int    `json:"template,omitempty"`
+	// Why is what changes, or why the VM is replaced, in words.
+	Why string `json:"why,omitempty"`
 	// Needs is the flag that allows the change; empty if up would make it as it was called.
 	Needs string `json:"needs,omitempty"`
 }
@@ -72,10 +89,13 @@ func readingOf(r *cluster.Record, reading lifecycle.Reading) readingJSON {
 		Needs:   []string{}, Changes: []changeJSON{},
 	}
 	for _, c := range reading.Plan.Changes {
-		change := changeJSON{Change: c, Needs: reading.Request.Needs(c)}
+		change := changeJSON{Change: c, Needs: reading.Request.Needs(c), Why: c.Why()}
 		if i := slices.IndexFunc(r.Nodes, func(n cluster.Node) bool { return n.Name == c.Node }); i >= 0 && c.VM {
 			at := placement.Of(r.Nodes[i])
 			change.VMID, change.Hypervisor = at.VMID, at.Hypervisor
+			if c.Action != deploy.Delete {
+				change.sized(r.Spec)
+			}
 		}
 		if change.Needs != "" && !slices.Contains(out.Needs, change.Needs) {
 			out.Needs = append(out.Needs, change.Needs)
@@ -83,48 +103,153 @@ func readingOf(r *cluster.Record, reading lifecycle.Reading) readingJSON {
 		out.Changes = append(out.Changes, change)
 	}
 	out.Refused = len(out.Needs) > 0
+	for _, row := range out.rows() {
+		out.Totals.count(row.Action)
+	}
 	return out
 }
 
-func (a *app) printReading(reading readingJSON, format string) error {
-	if printed, err := printAs(a.Stdout, format, reading); printed {
-		return err
+// sized says what the VM has that is made as a specification wants it.
+func (c *changeJSON) sized(spec cluster.Spec) {
+	c.CPUCores, c.MemoryMB, c.DiskSizeGB = spec.CPUCores, spec.MemoryMB, spec.DiskSizeGB
+	if c.Template = placement.TemplateOf(spec, c.Hypervisor); c.Template == 0 {
+		c.OSImage = spec.OSImage
 	}
-	return writeReading(a.Stdout, reading)
 }
 
-// writeReading writes the reading for people.
-func writeReading(w io.Writer, reading readingJSON) error {
-	if !reading.Changed {
-		_, err := fmt.Fprintf(w, "cluster %s: no changes\n", reading.Cluster)
+func (t *totalsJSON) count(action deploy.Action) {
+	switch action {
+	case deploy.Create:
+		t.Create++
+	case deploy.Delete:
+		t.Destroy++
+	case deploy.Replace:
+		t.Create, t.Destroy = t.Create+1, t.Destroy+1
+	default:
+		t.Change++
+	}
+}
+
+// rows are the changes with one row for each VM. Of one whose VM stays as it is, what changes beside it is an update.
+func (r readingJSON) rows() []changeJSON {
+	var rows []changeJSON
+	for _, c := range r.Changes {
+		i := slices.IndexFunc(rows, func(row changeJSON) bool { return row.Node == c.Node && c.Node != "" })
+		switch {
+		case i < 0 && !c.VM:
+			c.Action, c.Why = deploy.Update, strings.TrimSpace(string(c.Action)+" its snippet "+bracketed(c.Why))
+			rows = append(rows, c)
+		case i < 0:
+			rows = append(rows, c)
+		case c.VM:
+			rows[i] = c
+		}
+	}
+	return rows
+}
+
+func bracketed(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "(" + text + ")"
+}
+
+func (a *app) printReading(reading readingJSON, settings config.Settings) error {
+	if printed, err := printAs(a.Stdout, settings.Output, reading); printed {
 		return err
 	}
-	rows := [][]string{{"ACTION", "NODE", "WHAT", "HYPERVISOR", "CHANGE", "NEEDS"}}
-	for _, c := range reading.Changes {
-		what := "its snippet"
-		if c.VM {
-			what = "VM " + strconv.Itoa(c.VMID)
-		}
-		var values []string
-		for _, a := range c.Attributes {
-			values = append(values, a.Name+" "+a.Before+" -> "+a.After)
-		}
-		needs := c.Needs
-		if c.Restarts {
-			values = append(values, "with a restart")
+	paper := a.page(a.Stdout, settings)
+	if settings.Output == "wide" {
+		paper = paper.complete()
+	}
+	return writeReading(paper, reading)
+}
+
+// readingColumns are those of a plan. On a narrow terminal IMAGE goes first, then HYPERVISOR, VMID, DISK.
+func readingColumns() []column {
+	return []column{
+		{name: "ACTION", color: actionColor},
+		{name: "NODE", least: 16},
+		{name: "VMID", right: true, drop: 3},
+		{name: "HYPERVISOR", drop: 2},
+		{name: "CPUS", right: true},
+		{name: "MEMORY", right: true},
+		{name: "DISK", right: true, drop: 4},
+		{name: "IMAGE", least: 16, drop: 1},
+		{name: "NEEDS"},
+	}
+}
+
+func actionColor(action string) progress.Color {
+	switch deploy.Action(action) {
+	case deploy.Create:
+		return progress.Green
+	case deploy.Update:
+		return progress.Yellow
+	}
+	return progress.Red
+}
+
+// writeReading writes the reading for people: a row for each VM, below them what changes and why, and the totals.
+func writeReading(p page, reading readingJSON) error {
+	if !reading.Changed {
+		return p.line("cluster "+reading.Cluster+": no changes", "  ")
+	}
+	changes := reading.rows()
+	var rows [][]string
+	for _, c := range changes {
+		image := c.OSImage
+		if c.Template > 0 {
+			image = "template " + strconv.Itoa(c.Template)
 		}
 		rows = append(rows, []string{
-			string(c.Action), dash(c.Node), what, dash(c.Hypervisor), dash(strings.Join(values, ", ")), dash(needs),
+			string(c.Action), cmp.Or(c.Node, c.Address), counted(c.VMID, ""), dash(c.Hypervisor),
+			counted(c.CPUCores, ""), counted(c.MemoryMB, " MiB"), counted(c.DiskSizeGB, " GiB"), dash(image),
+			dash(c.Needs),
 		})
 	}
-	if err := tabbed(w, rows); err != nil {
+	if err := p.table(readingColumns(), rows); err != nil {
 		return err
 	}
-	if !reading.Refused {
-		return nil
+	if err := writeReasons(p, changes); err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(
-		w, "up would stop here and change nothing, without %s\n", strings.Join(reading.Needs, " and "),
+	t := reading.Totals
+	total := fmt.Sprintf("Plan: %d to create, %d to change, %d to destroy.", t.Create, t.Change, t.Destroy)
+	if err := p.line(total, "  "); err != nil || !reading.Refused {
+		return err
+	}
+	return p.line(
+		"up would stop here and change nothing, without "+strings.Join(reading.Needs, " and "), "  ",
 	)
-	return err
+}
+
+// writeReasons writes what changes and why, once for all nodes of which the same is said.
+func writeReasons(p page, changes []changeJSON) error {
+	var whys []string
+	nodes := map[string][]string{}
+	for _, c := range changes {
+		if c.Why == "" {
+			continue
+		}
+		if nodes[c.Why] == nil {
+			whys = append(whys, c.Why)
+		}
+		nodes[c.Why] = append(nodes[c.Why], cmp.Or(c.Node, c.Address))
+	}
+	for _, why := range whys {
+		if err := p.line("  "+strings.Join(nodes[why], ", ")+": "+why, "  "); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted is a number with its unit; 0 is not known.
+func counted(n int, unit string) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n) + unit
 }

@@ -2,25 +2,48 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 
 	"hive-test/pkg/engine"
-	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/remote"
 
 	"github.com/spf13/cobra"
 )
 
+const envLong = `env prints what shells and programs need to use a cluster: addresses, SSH key and configuration, and,
+once hive is formed, all that AWS clients read: region, endpoints, CA, and the names of the files with the keys (no key
+itself). What would make them use other keys is unset.
+
+--format bash is for every POSIX shell, github for the file that $GITHUB_ENV names in a job. github and dotenv can
+take no variable away: what should not be there is empty.
+
+The AWS CLI takes its endpoint from there from 1.29 and 2.13 on; an older one needs --endpoint-url "$HIVE_ENDPOINT".`
+
 func (a *app) envCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "env NAME",
-		Short:   "shell exports of what is needed to use a cluster",
-		Example: `  eval "$(hive-test env dev1)"`,
-		Args:    named(1),
+		Use:   "env NAME",
+		Short: "variables for shells and programs that use a cluster, AWS clients included",
+		Long:  envLong,
+		Example: `  eval "$(hive-test env dev1)"; aws ec2 describe-instances
+  hive-test env dev1 --format fish | source
+  hive-test env ci-123 --format github >>"$GITHUB_ENV"`,
+		Args: named(1),
 	}
 	load := a.settings(cmd)
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+	format := cmd.Flags().String("format", "bash", "bash, fish, github, dotenv or json")
+	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
+			return err
+		}
+		chosen := *format
+		structured := settings.Output == "json" || settings.Output == "yaml"
+		if structured && !cmd.Flags().Changed("format") {
+			chosen = settings.Output
+		}
+		if err := checkEnvFormat(chosen); err != nil {
 			return err
 		}
 		return a.work(settings, func(e *engine.Engine) error {
@@ -28,12 +51,53 @@ func (a *app) envCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if structured, err := printAs(a.Stdout, settings.Output, located.Variables); structured {
-				return err
-			}
-			_, err = fmt.Fprint(a.Stdout, lifecycle.Exports(located.Variables))
-			return err
+			return printEnvironment(a.Stdout, located.Environment, chosen)
 		})
 	})
 	return cmd
+}
+
+// checkEnvFormat refuses forms that are not known, before a cluster is read.
+func checkEnvFormat(format string) error {
+	switch format {
+	case "bash", "fish", "github", "dotenv", "json", "yaml":
+		return nil
+	}
+	return usage(fmt.Errorf("--format %s is not possible: use bash, fish, github, dotenv or json", format))
+}
+
+func printEnvironment(w io.Writer, env remote.Environment, format string) error {
+	var text string
+	var err error
+	switch format {
+	case "fish":
+		text, err = env.Fish()
+	case "github":
+		text, err = env.GitHub()
+	case "dotenv":
+		text, err = env.Dotenv()
+	case "json", "yaml":
+		_, err = printAs(w, format, envJSON{Schema: outputSchema, variables: env.Set})
+	default:
+		text, err = env.Bash()
+	}
+	if err == nil && text != "" {
+		_, err = io.WriteString(w, text)
+	}
+	return err
+}
+
+// envJSON is the shape of `env --format json` and `env -o json`: the variables stand beside schema.
+type envJSON struct {
+	Schema    int `json:"schema"`
+	variables map[string]string
+}
+
+// MarshalJSON returns schema and the variables as one object.
+func (e envJSON) MarshalJSON() ([]byte, error) {
+	members := map[string]any{"schema": e.Schema}
+	for name, value := range e.variables {
+		members[name] = value
+	}
+	return json.Marshal(members)
 }

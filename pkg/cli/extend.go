@@ -80,7 +80,7 @@ type remarkJSON struct {
 	Schema  int        `json:"schema"`
 	Cluster string     `json:"cluster"`
 	Verb    string     `json:"verb"`
-	Expires *time.Time `json:"expires"`
+	Expires *time.Time `json:"expires" jsonschema:"nullable"`
 	Held    bool       `json:"held"`
 }
 

@@ -47,7 +47,7 @@ func TestVerbsHaveTheFlagsOfTheirSettings(t *testing.T) {
 func helpOf(t *testing.T, cmd *cobra.Command) string {
 	t.Helper()
 	var out bytes.Buffer
-	if code := Main(append(path(cmd), "--help"), Environment{
+	if code := Main(append(wordsOf(cmd), "--help"), Environment{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, WorkDir: t.TempDir(),
 		Getenv: func(string) string { return "" },
 	}); code != 0 {

@@ -29,7 +29,10 @@ that of the first phase that failed. What failed is explained by what every node
 		request := engine.FullRequest{
 			UpRequest: engine.UpRequest{Request: a.request(args[0], settings), Allow: *guard}, Leave: *leave,
 		}
-		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Full(ctx, request) })
+		return a.phases(
+			settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Full(ctx, request) },
+			func() { a.afterFull(args[0], settings) },
+		)
 	})
 	return cmd
 }

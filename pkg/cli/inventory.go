@@ -19,15 +19,15 @@ import (
 func (a *app) inventoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inventory NAME",
-		Short: "the nodes of a cluster as JSON, Ansible inventory, ssh_config or hosts file",
+		Short: "the nodes of a cluster as JSON, Ansible inventory, ssh_config, hosts file or variables for Terraform",
 		Example: `  hive-test inventory dev1
-  hive-test inventory dev1 --format ansible > hosts.ini`,
+  hive-test inventory dev1 --format ansible > hosts.ini
+  hive-test inventory dev1 --format terraform > hive.auto.tfvars.json`,
 		Args: named(1),
 	}
 	load := a.settings(cmd)
-	format := cmd.Flags().String(
-		"format", "json", "`form`: "+strings.Join(inventoryForms(), ", ")+" (for up --hosts-file)",
-	)
+	format := cmd.Flags().String("format", "json", "`form`: "+strings.Join(inventoryForms(), ", ")+
+		" (hosts is for up --hosts-file, terraform has values of variables)")
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
@@ -63,7 +63,10 @@ func inventoryForm(given bool, format string, settings config.Settings) (string,
 	return format, nil
 }
 
-func inventoryForms() []string { return []string{"json", "yaml", "ansible", "ssh_config", "hosts"} }
+// inventoryForms are the forms that help names. ssh_config, as ssh-config was called first, is taken, too.
+func inventoryForms() []string {
+	return []string{"json", "yaml", "ansible", "ssh-config", "hosts", "terraform"}
+}
 
 func (a *app) inventory(located engine.Located, format string) error {
 	inv := located.Inventory
@@ -75,7 +78,7 @@ func (a *app) inventory(located engine.Located, format string) error {
 	case "ansible":
 		_, err := fmt.Fprint(a.Stdout, ansible(inv, located.SSHConfig))
 		return err
-	case "ssh_config":
+	case "ssh-config", "ssh_config":
 		_, err := a.Stdout.Write(remote.SSHConfig(inv, located.KnownHosts))
 		return err
 	case "hosts":
@@ -85,6 +88,8 @@ func (a *app) inventory(located engine.Located, format string) error {
 		}
 		_, err = a.Stdout.Write(raw)
 		return err
+	case "terraform":
+		return printJSON(a.Stdout, terraformVariables(inv, located.SSHConfig))
 	}
 	return usage(fmt.Errorf("--format %s is not possible: use %s", format, strings.Join(inventoryForms(), ", ")))
 }
@@ -130,24 +135,58 @@ func sshPort(node cluster.Node) int {
 }
 
 // hostsDocument is the inventory in the shape of a hosts file, of the nodes that have an address.
-func hostsDocument(inv cluster.Inventory) map[string]any {
-	nodes := make([]map[string]string, 0, len(inv.Nodes))
+func hostsDocument(inv cluster.Inventory) config.HostsFile {
+	file := config.HostsFile{
+		SSHUser: inv.SSHUser, SSHKeyPath: inv.SSHKeyPath, SSHPort: sshPort(inv.Nodes.Leader()),
+		ProxyJump: inv.ProxyJump.String(), Nodes: []config.HostLine{},
+	}
 	for _, node := range inv.Nodes {
 		if !node.Management.IsValid() {
 			continue
 		}
-		host := map[string]string{"name": node.Name, "management": node.Management.String()}
+		host := config.HostLine{Name: node.Name, Management: node.Management.String()}
 		if node.Data.IsValid() {
-			host["data"] = node.Data.String()
+			host.Data = node.Data.String()
 		}
-		nodes = append(nodes, host)
+		file.Nodes = append(file.Nodes, host)
 	}
-	document := map[string]any{
-		"ssh_user": inv.SSHUser, "ssh_key_path": inv.SSHKeyPath, "ssh_port": sshPort(inv.Nodes.Leader()),
-		"nodes": nodes,
+	return file
+}
+
+// terraformJSON is the shape of `inventory --format terraform`: values of variables, as a file *.auto.tfvars.json
+// gives them.
+type terraformJSON struct {
+	Cluster    string `json:"hive_cluster"`
+	Endpoint   string `json:"hive_endpoint"` // of node 1's gateway; empty: not known yet
+	SSHUser    string `json:"hive_ssh_user"`
+	SSHKeyPath string `json:"hive_ssh_key_path"`
+	SSHConfig  string `json:"hive_ssh_config"` // the file that says how nodes are reached
+	// Nodes are those that have an address, by name.
+	Nodes map[string]terraformNode `json:"hive_nodes"`
+}
+
+// terraformNode has every field of every node: they are objects of one type.
+type terraformNode struct {
+	Index      int    `json:"index"`
+	Management string `json:"management"`
+	Data       string `json:"data"` // empty: not known
+	SSHPort    int    `json:"ssh_port"`
+}
+
+func terraformVariables(inv cluster.Inventory, sshConfig string) terraformJSON {
+	out := terraformJSON{
+		Cluster: inv.ClusterName.String(), Endpoint: inv.Endpoints["hive"], SSHUser: inv.SSHUser,
+		SSHKeyPath: inv.SSHKeyPath, SSHConfig: sshConfig, Nodes: map[string]terraformNode{},
 	}
-	if len(inv.ProxyJump) > 0 {
-		document["proxy_jump"] = inv.ProxyJump.String()
+	for _, node := range inv.Nodes {
+		if !node.Management.IsValid() {
+			continue
+		}
+		entry := terraformNode{Index: node.Index, Management: node.Management.String(), SSHPort: sshPort(node)}
+		if node.Data.IsValid() {
+			entry.Data = node.Data.String()
+		}
+		out.Nodes[node.Name] = entry
 	}
-	return document
+	return out
 }

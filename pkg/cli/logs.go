@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -70,7 +74,7 @@ func (a *app) logs(ctx context.Context, name, which, to string, settings config.
 		if gathered.Dir == "" {
 			return err
 		}
-		if err := a.printLogs(logsJSON{outputSchema, name, gathered.Dir, gathered.Items}, settings.Output); err != nil {
+		if err := a.printLogs(logsJSON{outputSchema, name, gathered.Dir, gathered.Items}, settings); err != nil {
 			return err
 		}
 		if err == nil && gathered.Silent {
@@ -80,13 +84,26 @@ func (a *app) logs(ctx context.Context, name, which, to string, settings config.
 	})
 }
 
-// printLogs writes a line for each node and thing, what was not got included.
-func (a *app) printLogs(document logsJSON, format string) error {
-	if structured, err := printAs(a.Stdout, format, document); structured {
+// printLogs writes what was got and what was not in a few lines, and where the index of it all is; wide: all of it.
+func (a *app) printLogs(document logsJSON, settings config.Settings) error {
+	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
-	rows := [][]string{{"NODE", "WHAT", "BYTES", "FILE"}}
-	for _, item := range document.Items {
+	paper := a.page(a.Stdout, settings)
+	if settings.Output == "wide" {
+		if err := document.printItems(paper.complete()); err != nil {
+			return err
+		}
+	} else if err := document.printSummary(paper); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.Stdout, filepath.Join(document.Dir, lifecycle.IndexFile))
+	return err
+}
+
+func (d logsJSON) printItems(p page) error {
+	var rows [][]string
+	for _, item := range d.Items {
 		if item.What == "run" && !item.Got {
 			continue
 		}
@@ -99,11 +116,48 @@ func (a *app) printLogs(document logsJSON, format string) error {
 		}
 		rows = append(rows, []string{dash(item.Node), item.What, size, where})
 	}
-	if err := tabbed(a.Stdout, rows); err != nil {
+	return p.table([]column{{name: "NODE"}, {name: "WHAT"}, {name: "BYTES", right: true}, {name: "FILE"}}, rows)
+}
+
+// printSummary writes how much was got, of how many nodes, and of which ones something is missing.
+func (d logsJSON) printSummary(p page) error {
+	got, bytes, nodes := 0, int64(0), []string{}
+	missing := map[string]int{}
+	for _, item := range d.Items {
+		switch {
+		case item.What == "run" && !item.Got:
+			continue
+		case item.Node != "" && !slices.Contains(nodes, item.Node):
+			nodes = append(nodes, item.Node)
+		}
+		if item.Got {
+			got, bytes = got+1, bytes+item.Bytes
+		} else {
+			missing[item.Node]++
+		}
+	}
+	text := fmt.Sprintf("%s of %s, %s", progress.Count(got, "log"), progress.Count(len(nodes), "node"), size(bytes))
+	if err := p.line(text, "  "); err != nil || len(missing) == 0 {
 		return err
 	}
-	_, err := fmt.Fprintln(a.Stdout, document.Dir)
-	return err
+	var of []string
+	for _, node := range append(nodes, "") {
+		if missing[node] > 0 {
+			of = append(of, fmt.Sprintf("%d of %s", missing[node], cmp.Or(node, "the run")))
+		}
+	}
+	return p.line("not got, and why is in the index (or -o wide): "+strings.Join(of, ", "), "  ")
+}
+
+// size writes a number of bytes for people.
+func size(bytes int64) string {
+	switch {
+	case bytes < 1<<10:
+		return progress.Count(int(bytes), "byte")
+	case bytes < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
 }
 
 // follow shows hive's logs until it is interrupted, which is how it is meant to end, or whoever reads them is gone.
@@ -115,7 +169,10 @@ func (a *app) follow(ctx context.Context, name, which string, settings config.Se
 			_, err := fmt.Fprintf(a.Stdout, "%s %s: %s\n", node, log, a.shown(a.Stdout, progress.Clean(line)))
 			return err
 		})
-		if ctx.Err() != nil {
+		switch {
+		case errors.Is(err, syscall.EPIPE): // head has seen enough
+			return nil
+		case ctx.Err() != nil:
 			return engine.Error{Code: engine.ExitInterrupted}
 		}
 		return err

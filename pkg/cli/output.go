@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -63,25 +61,6 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// tabbed writes rows as an aligned table. A cell may come from a node: it is a piece of one line of text, and nothing
-// else.
-func tabbed(w io.Writer, rows [][]string) error {
-	var text bytes.Buffer
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = oneLine(cell)
-		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, progress.Disarm(text.String()))
-	return err
 }
 
 // oneLine is text as a part of a line of ours.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -84,8 +83,9 @@ type reapedVM struct {
 	Name       string            `json:"name"`
 	Hypervisor string            `json:"hypervisor"`
 	Cluster    string            `json:"cluster"`
-	Owner      string            `json:"owner"`
-	Expires    *time.Time        `json:"expires"`
+	Owner      string            `json:"owner"`    // the owner's id
+	OwnerID    string            `json:"owner_id"` // the same, as other documents call it
+	Expires    *time.Time        `json:"expires" jsonschema:"nullable"`
 	Reason     string            `json:"reason"`
 	Detail     string            `json:"detail"`
 	Action     deploy.ReapAction `json:"action"`
@@ -95,7 +95,8 @@ type reapedVM struct {
 type reapedTrace struct {
 	Pool    string            `json:"pool"`
 	Cluster string            `json:"cluster"`
-	Owner   string            `json:"owner"`
+	Owner   string            `json:"owner"`    // the owner's id
+	OwnerID string            `json:"owner_id"` // the same, as other documents call it
 	Detail  string            `json:"detail"`
 	Action  deploy.ReapAction `json:"action"`
 	Error   string            `json:"error,omitempty"`
@@ -114,14 +115,14 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 		var unasked error
 		plan, err := e.Reap(ctx, request, func(plan *deploy.ReapPlan) (bool, error) {
 			if !flags.yes && !flags.dryRun && plan.Something() {
-				flags.dryRun, unasked = a.askToReap(plan)
+				flags.dryRun, unasked = a.askToReap(plan, settings)
 			}
 			return !flags.dryRun, unasked
 		})
 		if plan == nil || unasked != nil {
 			return err
 		}
-		return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings.Output, flags.covered(name)))
+		return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings, flags.covered(name)))
 	})
 }
 
@@ -172,12 +173,12 @@ func checkPrefix(prefix string) error {
 }
 
 // askToReap shows what would be deleted and asks whether it shall be. Where nobody can answer, nothing is deleted.
-func (a *app) askToReap(plan *deploy.ReapPlan) (dryRun bool, err error) {
+func (a *app) askToReap(plan *deploy.ReapPlan, settings config.Settings) (dryRun bool, err error) {
 	if !a.onTerminal() {
 		fmt.Fprintln(a.Stderr, "not a terminal: pass --yes to delete")
 		return true, nil
 	}
-	if err := reaped(plan, true).print(a.Stderr, "of hive-test"); err != nil {
+	if err := reaped(plan, true).print(a.page(a.Stderr, settings), "of hive-test"); err != nil {
 		return true, err
 	}
 	agreed, err := a.agrees("delete them?")
@@ -189,7 +190,7 @@ func reaped(plan *deploy.ReapPlan, dryRun bool) reapJSON {
 	d := reapJSON{Schema: outputSchema, DryRun: dryRun, VMs: []reapedVM{}, Traces: []reapedTrace{}}
 	for _, v := range plan.Decisions {
 		row := reapedVM{
-			VMID: v.VMID, Name: v.Name, Hypervisor: v.Hypervisor, Cluster: string(v.Cluster), Owner: v.Owner,
+			VMID: v.VMID, Name: v.Name, Hypervisor: v.Hypervisor, Cluster: string(v.Cluster), Owner: v.Owner, OwnerID: v.Owner,
 			Expires: engine.Expiry(cluster.Owner{Expires: v.Expires}), Reason: v.Reason, Detail: v.Detail,
 			Action: v.Action,
 		}
@@ -199,7 +200,10 @@ func reaped(plan *deploy.ReapPlan, dryRun bool) reapJSON {
 		d.VMs = append(d.VMs, row)
 	}
 	for _, t := range plan.Traces {
-		row := reapedTrace{Pool: t.Pool, Cluster: string(t.Cluster), Owner: t.Owner, Detail: t.Detail, Action: t.Action}
+		row := reapedTrace{
+			Pool: t.Pool, Cluster: string(t.Cluster), Owner: t.Owner, OwnerID: t.Owner, Detail: t.Detail,
+			Action: t.Action,
+		}
 		if t.Err != nil {
 			row.Error = t.Err.Error()
 		}
@@ -208,16 +212,44 @@ func reaped(plan *deploy.ReapPlan, dryRun bool) reapJSON {
 	return d
 }
 
-func (a *app) printReaped(d reapJSON, format, covered string) error {
-	if structured, err := printAs(a.Stdout, format, d); structured {
+func (a *app) printReaped(d reapJSON, settings config.Settings, covered string) error {
+	if structured, err := printAs(a.Stdout, settings.Output, d); structured {
 		return err
 	}
-	return d.print(a.Stdout, covered)
+	paper := a.page(a.Stdout, settings)
+	if settings.Output == "wide" {
+		paper = paper.complete()
+	}
+	return d.print(paper, covered)
+}
+
+// reapColumns are those of what reap has found. On a narrow terminal HYPERVISOR goes first, then CLUSTER.
+func reapColumns() []column {
+	return []column{
+		{name: "VMID", right: true},
+		{name: "NAME", least: 16},
+		{name: "HYPERVISOR", drop: 1},
+		{name: "CLUSTER", least: 16, drop: 2},
+		{name: "ACTION", color: reapColor},
+		{name: "REASON", least: 36},
+	}
+}
+
+func reapColor(action string) progress.Color {
+	switch deploy.ReapAction(action) {
+	case deploy.ReapDeleted:
+		return progress.Green
+	case deploy.ReapFailed:
+		return progress.Red
+	case deploy.ReapDelete:
+		return progress.Yellow
+	}
+	return ""
 }
 
 // print writes the table for people.
-func (d reapJSON) print(w io.Writer, covered string) error {
-	rows := [][]string{{"VMID", "NAME", "HYPERVISOR", "CLUSTER", "ACTION", "REASON"}}
+func (d reapJSON) print(p page, covered string) error {
+	var rows [][]string
 	counts := map[deploy.ReapAction]int{}
 	for _, vm := range d.VMs {
 		counts[vm.Action]++
@@ -229,11 +261,10 @@ func (d reapJSON) print(w io.Writer, covered string) error {
 	for _, t := range d.Traces {
 		rows = append(rows, []string{"-", "-", "-", dash(t.Cluster), string(t.Action), "left: " + t.Detail})
 	}
-	if len(rows) == 1 {
-		_, err := fmt.Fprintln(w, "no VMs "+covered+" found")
-		return err
+	if len(rows) == 0 {
+		return p.line("no VMs "+covered+" found", "  ")
 	}
-	if err := tabbed(w, rows); err != nil {
+	if err := p.table(reapColumns(), rows); err != nil {
 		return err
 	}
 	verdict := fmt.Sprintf(
@@ -242,6 +273,5 @@ func (d reapJSON) print(w io.Writer, covered string) error {
 	if d.DryRun {
 		verdict = progress.Count(counts[deploy.ReapDelete], "VM") + " would be deleted"
 	}
-	_, err := fmt.Fprintf(w, "%s, %d left alone\n", verdict, counts[deploy.ReapSkip]+counts[deploy.ReapKeep])
-	return err
+	return p.line(fmt.Sprintf("%s, %d left alone", verdict, counts[deploy.ReapSkip]+counts[deploy.ReapKeep]), "  ")
 }

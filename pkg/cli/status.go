@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -68,7 +67,7 @@ func (a *app) status(ctx context.Context, name string, settings config.Settings)
 		if err != nil {
 			return err
 		}
-		if err := a.printStatus(statusOf(status), settings.Output); err != nil {
+		if err := a.printStatus(statusOf(status), settings); err != nil {
 			return err
 		}
 		if !status.Formed {
@@ -78,11 +77,11 @@ func (a *app) status(ctx context.Context, name string, settings config.Settings)
 	})
 }
 
-func (a *app) printStatus(document statusJSON, format string) error {
-	if structured, err := printAs(a.Stdout, format, document); structured {
+func (a *app) printStatus(document statusJSON, settings config.Settings) error {
+	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
-	return printStatus(a.Stdout, document, format == "wide")
+	return printStatus(a.page(a.Stdout, settings), document, settings.Output == "wide")
 }
 
 // listJSON is the shape of `status -o json`.
@@ -104,25 +103,45 @@ func (a *app) list(ctx context.Context, settings config.Settings) error {
 	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
-	rows := [][]string{{"NAME", "PHASE", "STATE", "NODES", "CREATED", "EXPIRES", "OWNER", "LOCKED BY"}}
-	for _, c := range document.Clusters {
+	return document.print(a.page(a.Stdout, settings), settings.Output == "wide")
+}
+
+// listColumns are those of the list of clusters. On a narrow terminal OWNER goes first, then CREATED, LOCKED BY, EXPIRES.
+func listColumns() []column {
+	return []column{
+		{name: "NAME", least: 16},
+		{name: "PHASE"},
+		{name: "STATE", color: stateColor},
+		{name: "NODES", right: true},
+		{name: "CREATED", drop: 2},
+		{name: "EXPIRES", drop: 4},
+		{name: "OWNER", drop: 1},
+		{name: "LOCKED BY", least: 16, drop: 3},
+	}
+}
+
+// print writes the table for people.
+func (d listJSON) print(p page, wide bool) error {
+	columns := listColumns()
+	if wide {
+		p, columns = p.complete(), append(columns, column{name: "OWNER ID"})
+	}
+	var rows [][]string
+	for _, c := range d.Clusters {
 		rows = append(rows, []string{
 			c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), made(c), ends(c), dash(c.Owner),
-			dash(c.LockedBy),
-		})
+			dash(c.LockedBy), dash(c.OwnerID),
+		}[:len(columns)])
 	}
-	if settings.Output == "wide" {
-		rows[0] = append(rows[0], "OWNER ID")
-		for i, c := range document.Clusters {
-			rows[i+1] = append(rows[i+1], dash(c.OwnerID))
-		}
-	}
-	if err := tabbed(a.Stdout, rows); err != nil {
+	if err := p.table(columns, rows); err != nil {
 		return err
 	}
-	for _, c := range document.Clusters {
-		if c.Interrupted != nil {
-			fmt.Fprintf(a.Stdout, "%s: %s\n", c.Name, c.Interrupted)
+	for _, c := range d.Clusters {
+		if c.Interrupted == nil {
+			continue
+		}
+		if err := p.line(fmt.Sprintf("%s: %s", c.Name, c.Interrupted), "  "); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -153,9 +172,10 @@ type statusJSON struct {
 	Cluster string           `json:"cluster"`
 	Phase   string           `json:"phase"`
 	State   string           `json:"state"`
+	Owner   string           `json:"owner"` // the user and the host that made the cluster
 	OwnerID string           `json:"owner_id"`
 	Created time.Time        `json:"created"`
-	Expires *time.Time       `json:"expires"`
+	Expires *time.Time       `json:"expires" jsonschema:"nullable"`
 	Held    bool             `json:"held"`
 	Formed  bool             `json:"formed"`
 	Reasons []string         `json:"reasons,omitempty"`
@@ -198,7 +218,7 @@ func statusOf(s engine.Status) statusJSON {
 	p, state := s.Record.Current()
 	out := statusJSON{
 		Schema: outputSchema, Cluster: s.Record.Name.String(), Phase: string(p), State: string(state),
-		OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner),
+		Owner: s.Record.Owner.Who(), OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner),
 		Held:   s.Record.Owner.Held,
 		Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{},
 		clusterReasons: s.ClusterReasons,
@@ -234,47 +254,91 @@ func nodeOf(n lifecycle.NodeStatus) nodeStatusJSON {
 }
 
 // printStatus writes the table for people.
-func printStatus(w io.Writer, s statusJSON, wide bool) error {
+func printStatus(p page, s statusJSON, wide bool) error {
+	columns := statusColumns()
+	if wide {
+		p, columns = p.complete(), append(columns, wideColumns()...)
+	}
 	formed := "formed"
 	if !s.Formed {
 		formed = "not formed"
 	}
-	fmt.Fprintf(w, "cluster %s: %s %s, %s%s\n", s.Cluster, s.Phase, s.State, formed, s.limits())
+	lines := []string{fmt.Sprintf("cluster %s: %s %s, %s%s", s.Cluster, s.Phase, s.State, formed, s.limits())}
 	if wide {
-		fmt.Fprintf(w, "owner id %s\n", s.OwnerID)
+		lines = append(lines, "owner id "+s.OwnerID)
 	}
 	if s.Interrupted != nil {
-		fmt.Fprintln(w, s.Interrupted)
+		lines = append(lines, s.Interrupted.String())
 	}
-	header := []string{"NODE", "VMID", "HYPERVISOR", "POWER", "AGENT", "MANAGEMENT", "DATA", "SSH", "HEALTH", "PEERS"}
-	if wide {
-		header = append(header, "READY", "GATEWAY", "TYPES", "MAC", "DATA MAC")
+	for _, line := range lines {
+		if err := p.line(line, "  "); err != nil {
+			return err
+		}
 	}
-	rows := [][]string{header}
+	var rows [][]string
 	for _, n := range s.Nodes {
-		row := []string{
+		rows = append(rows, []string{
 			n.Name, dash(strings.TrimPrefix(strconv.Itoa(n.VMID), "0")), dash(n.Hypervisor), n.Power, n.Agent,
 			dash(n.Management), dash(n.Data),
-			sshWord(n.SSH), healthWord(n.Health), peersWord(n.Peers),
-		}
-		if wide {
-			row = append(
-				row, dash(n.Ready), strconv.Itoa(n.Gateway), strconv.Itoa(n.InstanceTypes), dash(n.ManagementMAC),
-				dash(n.DataMAC),
-			)
-		}
-		rows = append(rows, row)
+			sshWord(n.SSH), healthWord(n.Health), peersWord(n.Peers), dash(n.Ready), strconv.Itoa(n.Gateway),
+			strconv.Itoa(n.InstanceTypes), dash(n.ManagementMAC), dash(n.DataMAC),
+		}[:len(columns)])
 	}
-	if err := tabbed(w, rows); err != nil {
+	if err := p.table(columns, rows); err != nil {
 		return err
 	}
 	for _, reason := range s.Reasons {
-		fmt.Fprintf(w, "  - %s\n", progress.Disarm(oneLine(reason)))
+		if err := p.line("  - "+reason, "  "); err != nil {
+			return err
+		}
 	}
 	for _, note := range s.Notes {
-		fmt.Fprintf(w, "  %s\n", progress.Disarm(oneLine(note)))
+		if err := p.line("  "+note, "  "); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// statusColumns are those of a cluster's nodes. On a narrow terminal AGENT goes first, then DATA, HYPERVISOR, VMID, PEERS,
+// MANAGEMENT.
+func statusColumns() []column {
+	return []column{
+		{name: "NODE", least: 16},
+		{name: "VMID", right: true, drop: 4},
+		{name: "HYPERVISOR", drop: 3},
+		{name: "POWER", color: stateColor},
+		{name: "AGENT", drop: 1},
+		{name: "MANAGEMENT", drop: 6},
+		{name: "DATA", drop: 2},
+		{name: "SSH", color: stateColor},
+		{name: "HEALTH", least: 12, color: stateColor},
+		{name: "PEERS", right: true, drop: 5},
+	}
+}
+
+// wideColumns follow with -o wide.
+func wideColumns() []column {
+	return []column{
+		{name: "READY"},
+		{name: "GATEWAY", right: true},
+		{name: "TYPES", right: true},
+		{name: "MAC"},
+		{name: "DATA MAC"},
+	}
+}
+
+// stateColor returns the color of a word for a state.
+func stateColor(word string) progress.Color {
+	switch word {
+	case "running", "ok", "passed", "done", "healthy", "formed":
+		return progress.Green
+	case "stopped", "gone", "fails", "failed", "no answer":
+		return progress.Red
+	case "interrupted", "paused", "unknown", "damaged":
+		return progress.Yellow
+	}
+	return ""
 }
 
 // limits tells until when the cluster is meant to exist, where that is limited or it is held.

@@ -32,7 +32,7 @@ else the command itself.`,
 		}
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) {
 			return e.Test(ctx, a.request(args[0], settings))
-		})
+		}, nil)
 	})
 	return cmd
 }

@@ -37,7 +37,7 @@ A run that died on this host is taken over by the next one without this, and one
 type unlockJSON struct {
 	Schema  int           `json:"schema"`
 	Cluster string        `json:"cluster"`
-	Holder  *state.Holder `json:"holder"` // null: nobody held it
+	Holder  *state.Holder `json:"holder" jsonschema:"nullable"` // null: nobody held it
 }
 
 func (a *app) unlock(ctx context.Context, name string, settings config.Settings) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
 )
 
@@ -35,7 +37,7 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 	load := a.settings(cmd)
 	download := cmd.Flags().Bool(
-		"download", false, "with -v: download OpenTofu where neither it nor terraform is there",
+		"download", false, "download OpenTofu where neither it nor terraform is there, or exit 3",
 	)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		settings, err := load()
@@ -46,16 +48,10 @@ func (a *app) versionCommand() *cobra.Command {
 			Schema: outputSchema, Version: programVersion(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 			Go: runtime.Version(),
 		}
-		if settings.Verbose {
-			e, err := engine.Open(ctx, engine.Options{Environ: a.Environ, CacheDir: a.cacheDir()})
-			if err != nil {
+		if settings.Verbose || *download {
+			if err := a.findTofu(ctx, settings, *download, &document); err != nil {
 				return err
 			}
-			binary, err := e.Tofu(ctx, settings, *download)
-			if err != nil {
-				return err
-			}
-			document.Tofu = &binary
 		}
 		if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 			return err
@@ -66,6 +62,23 @@ func (a *app) versionCommand() *cobra.Command {
 	return cmd
 }
 
+// findTofu tells in the document which tofu is used, or why none is.
+func (a *app) findTofu(ctx context.Context, settings config.Settings, download bool, document *versionJSON) error {
+	e, err := engine.Open(ctx, engine.Options{Environ: a.Environ, CacheDir: a.cacheDir()})
+	if err != nil {
+		return err
+	}
+	binary, err := e.Tofu(ctx, settings, download)
+	if missing, ok := errors.AsType[*engine.NoTofuError](err); ok {
+		document.Lacks = []lackJSON{{Name: "tofu", Reason: missing.Error()}}
+		return nil
+	}
+	if err == nil {
+		document.Tofu = &binary
+	}
+	return err
+}
+
 // versionJSON is the shape of `version -o json`.
 type versionJSON struct {
 	Schema  int                 `json:"schema"`
@@ -74,10 +87,20 @@ type versionJSON struct {
 	Arch    string              `json:"arch"`
 	Go      string              `json:"go"`
 	Tofu    *engine.TofuProgram `json:"tofu,omitempty"`
+	Lacks   []lackJSON          `json:"lacks,omitempty"` // with -v: what is not there
+}
+
+// lackJSON is a program that is not there.
+type lackJSON struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 func (v versionJSON) print(w io.Writer) {
 	fmt.Fprintf(w, "hive-test %s %s/%s %s\n", v.Version, v.OS, v.Arch, v.Go)
+	for _, lack := range v.Lacks {
+		fmt.Fprintf(w, "%s: %s\n", lack.Name, oneLine(lack.Reason))
+	}
 	if v.Tofu == nil {
 		return
 	}

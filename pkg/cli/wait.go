@@ -44,6 +44,6 @@ func (a *app) wait(ctx context.Context, name string, healthy bool, settings conf
 		if last == nil {
 			return err
 		}
-		return errors.Join(a.printStatus(statusOf(*last), settings.Output), err)
+		return errors.Join(a.printStatus(statusOf(*last), settings), err)
 	})
 }

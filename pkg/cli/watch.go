@@ -7,13 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/term"
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
@@ -27,7 +24,7 @@ const (
 
 func (a *app) watch(ctx context.Context, name string, interval time.Duration, settings config.Settings) error {
 	a.signals.looking()
-	w := a.watcher(settings.Output)
+	w := a.watcher(settings)
 	formed := false
 	request := engine.WatchRequest{Request: a.request(name, settings), Verb: "status", Pause: func() time.Duration { return interval }}
 	if w.screen {
@@ -76,17 +73,18 @@ type watcher struct {
 	out    io.Writer
 	format string
 	screen bool // out is a terminal, and tables are drawn on it in place
+	size   func() (paper page, height int)
 	last   []byte
+	drawn  *statusJSON
 	before map[string]string // what was told of each node, and of the cluster under the empty name
 	noted  []string          // what was told beside the looks, shown below them
 }
 
-func (a *app) watcher(format string) *watcher {
-	file, isFile := a.Stdout.(*os.File)
-	tables := format == "table" || format == "wide"
+func (a *app) watcher(settings config.Settings) *watcher {
+	tables := settings.Output == "table" || settings.Output == "wide"
 	return &watcher{
-		out: a.Stdout, format: format, screen: tables && isFile && term.IsTerminal(int(file.Fd())),
-		before: map[string]string{},
+		out: a.Stdout, format: settings.Output, screen: tables && isTerminal(a.Stdout), before: map[string]string{},
+		size: func() (page, int) { return a.page(a.Stdout, settings), a.height(a.Stdout) },
 	}
 }
 
@@ -184,27 +182,55 @@ const (
 )
 
 func (w *watcher) draw(document statusJSON) error {
-	var text bytes.Buffer
-	fmt.Fprintf(&text, "%s  (Ctrl-C ends)\n\n", time.Now().Format(time.DateTime))
-	if err := printStatus(&text, document, w.format == "wide"); err != nil {
+	paper, height := w.size()
+	text, err := w.picture(paper, document)
+	if err != nil {
 		return err
 	}
-	for _, note := range w.noted {
-		fmt.Fprintln(&text, note)
-	}
 	start := home
-	if w.last == nil {
+	if w.drawn == nil {
 		start = enterScreen + home
 	}
-	w.last = text.Bytes()
-	_, err := io.WriteString(w.out, start+strings.ReplaceAll(text.String(), "\n", clearLine+"\n")+clearBelow)
+	w.drawn = &document
+	_, err = io.WriteString(w.out, start+strings.ReplaceAll(firstLines(text, height), "\n", clearLine+"\n")+clearBelow)
 	return err
+}
+
+// picture is what a look shows on a page.
+func (w *watcher) picture(paper page, document statusJSON) (string, error) {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "%s  (Ctrl-C ends)\n\n", time.Now().Format(time.DateTime))
+	paper.Writer = &text
+	if err := printStatus(paper, document, w.format == "wide"); err != nil {
+		return "", err
+	}
+	for _, note := range w.noted {
+		if err := paper.line(note, "  "); err != nil {
+			return "", err
+		}
+	}
+	return text.String(), nil
+}
+
+// firstLines returns as much of text as a screen of that height shows: more would scroll, and the top would be lost.
+// Height 0: all of it.
+func firstLines(text string, height int) string {
+	lines := strings.SplitAfter(text, "\n")
+	if height <= 1 || len(lines) <= height { // the last one is empty
+		return text
+	}
+	return strings.Join(lines[:height-2], "") + fmt.Sprintf("… %d lines more: the window is too low\n", len(lines)-height+1)
 }
 
 // end leaves the last look on a terminal, and tells if the cluster is gone.
 func (w *watcher) end(gone bool, name string) error {
-	if w.screen && w.last != nil {
-		if _, err := fmt.Fprintf(w.out, "%s%s", leaveScreen, w.last); err != nil {
+	if w.screen && w.drawn != nil {
+		paper, _ := w.size()
+		text, err := w.picture(paper, *w.drawn)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w.out, "%s%s", leaveScreen, text); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func TestWatchTellsOfNodesThatLeave(t *testing.T) {
 // On a terminal the table is drawn over the last one, on a screen of its own, and the last one stays when that is left.
 func TestWatchDrawsInPlace(t *testing.T) {
 	var out bytes.Buffer
-	w := &watcher{out: &out, format: "table", screen: true, before: map[string]string{}}
+	w := &watcher{out: &out, format: "table", screen: true, before: map[string]string{}, size: func() (page, int) { return page{}, 0 }}
 	w.notes(progress.Discard).Emit(progress.Event{Kind: progress.Warning, Message: "DHCP has moved dev1-1"})
 	if err := errors.Join(
 		w.show(looked("running", "")), w.show(looked("stopped", "refused")), w.end(false, "dev1"),

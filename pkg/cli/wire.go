@@ -30,25 +30,29 @@ func (a *app) settings(cmd *cobra.Command) func() (config.Settings, error) {
 		if err != nil {
 			return config.Settings{}, err
 		}
-		settings, err := config.Load(config.LoadOptions{
-			Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path,
-		})
-		a.known.Learn(engine.SecretsOf(settings)...)
-		if settings.Keep == "" && a.Getenv("CI") != "" { // nobody would come back for what failed
-			settings.Keep = string(lifecycle.KeepNever)
-		}
-		a.place = placeFlags(cmd.Flags())
-		if a.asJSON = settings.LogFormat == "json"; a.asJSON {
-			a.signals.setPrinter(a.warn)
-		}
-		for _, text := range config.UnknownEnv(a.Environ) {
-			a.warn(text)
-		}
-		if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
-			return settings, usage(err)
-		}
-		return settings, err
+		return a.loadSettings(cmd, config.LoadOptions{Env: a.Getenv, ConfigPath: path})
 	}
+}
+
+// loadSettings reads the settings of a verb, from where options say and its flags.
+func (a *app) loadSettings(cmd *cobra.Command, options config.LoadOptions) (config.Settings, error) {
+	options.Flags, options.WorkDir = cmd.Flags(), a.WorkDir
+	settings, err := config.Load(options)
+	a.known.Learn(engine.SecretsOf(settings)...)
+	if settings.Keep == "" && a.Getenv("CI") != "" { // nobody would come back for what failed
+		settings.Keep = string(lifecycle.KeepNever)
+	}
+	a.place = placeFlags(cmd.Flags())
+	if a.asJSON = settings.LogFormat == "json"; a.asJSON {
+		a.signals.setPrinter(a.warn)
+	}
+	for _, text := range config.UnknownEnv(a.Environ) {
+		a.warn(text)
+	}
+	if problem, ok := errors.AsType[*config.Error](err); ok && problem.Usage() {
+		return settings, usage(err)
+	}
+	return settings, err
 }
 
 // warn tells what the user should know before there is a run, or beside it.
@@ -94,12 +98,19 @@ func (a *app) request(name string, settings config.Settings) engine.Request {
 	return engine.Request{Name: name, Settings: settings, Abort: a.signals.abort}
 }
 
-// phases lets do run phases, and prints what came of them where a document is asked for.
-func (a *app) phases(settings config.Settings, do func(*engine.Engine) (engine.Outcome, error)) error {
-	return a.work(settings, func(e *engine.Engine) error {
+// phases lets do run phases, and prints what came of them where a document is asked for. After says what comes next to
+// a run that passed; nil: nothing does.
+func (a *app) phases(
+	settings config.Settings, do func(*engine.Engine) (engine.Outcome, error), after func(),
+) error {
+	err := a.work(settings, func(e *engine.Engine) error {
 		outcome, err := do(e)
 		return a.report(settings, outcome, err)
 	})
+	if err == nil && after != nil {
+		after()
+	}
+	return err
 }
 
 // report prints the document of a run, and returns what it ended with.

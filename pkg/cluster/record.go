@@ -247,7 +247,7 @@ func (r *Record) Inventory() Inventory {
 		endpoints["hive"] = "https://" + net.JoinHostPort(r.Nodes.Leader().Management.String(), "9999")
 	}
 	return Inventory{
-		Schema: InventorySchema, ClusterName: r.Name, Nodes: r.Nodes,
+		Schema: InventorySchema, Cluster: r.Name, ClusterName: r.Name, Nodes: r.Nodes,
 		SSHUser: r.Spec.SSHUser, SSHKeyPath: r.SSHKeyPath, ProxyJump: r.ProxyJump, SSHAgent: r.SSHAgent,
 		Endpoints: endpoints,
 	}

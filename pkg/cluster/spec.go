@@ -22,6 +22,28 @@ const (
 // DeployerExisting is the deployer of hosts that were there before: it makes nothing, so that sizes mean nothing.
 const DeployerExisting = "existing"
 
+// NICs and CPUs of machines, where nothing else is asked for.
+const (
+	DefaultNICModel = "virtio"
+	DefaultCPUType  = "host"
+)
+
+// NICModels returns the models that a NIC can be of.
+func NICModels() []string { return []string{DefaultNICModel, "e1000", "e1000e", "rtl8139", "vmxnet3"} }
+
+// Ways to clone a template.
+const (
+	CloneFull   = "full"
+	CloneLinked = "linked" // the clone's disk needs the template's
+)
+
+// Ways to choose the host of a new machine.
+const (
+	PlaceSpread = "spread" // each in turn
+	PlacePack   = "pack"   // the first that has the memory
+	PlaceMemory = "memory" // the one with most free memory
+)
+
 // Spec is what a user asks for: it never changes behind the user's back once recorded.
 type Spec struct {
 	Deployer   string `json:"deployer"`
@@ -35,9 +57,18 @@ type Spec struct {
 	ManagementBridge string   `json:"management_bridge"`
 	DataBridge       string   `json:"data_bridge"`
 	SSHUser          string   `json:"ssh_user"`
-	Template         int      `json:"template,omitempty"`   // id of the template to clone; 0: OSImage is used
-	CloudInit        string   `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone
-	Network          Network  `json:"network,omitzero"`
+	// What follows is empty where it is the default, as in records of before it could be chosen.
+	ManagementVLAN  int    `json:"management_vlan,omitempty"`  // tag of the first NIC; 0: none
+	DataVLAN        int    `json:"data_vlan,omitempty"`        // tag of the second NIC; 0: none
+	ManagementModel string `json:"management_model,omitempty"` // one of NICModels; empty: DefaultNICModel
+	DataModel       string `json:"data_model,omitempty"`
+	CPUType         string `json:"cpu_type,omitempty"`  // empty: DefaultCPUType
+	Clone           string `json:"clone,omitempty"`     // CloneLinked, or empty: CloneFull
+	Placement       string `json:"placement,omitempty"` // PlacePack, PlaceMemory, or empty: PlaceSpread
+
+	Template  int     `json:"template,omitempty"`   // id of the template to clone; 0: OSImage is used
+	CloudInit string  `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone
+	Network   Network `json:"network,omitzero"`
 }
 
 // Snippets tells whether nodes get cloud-init vendor data.
@@ -202,7 +233,8 @@ const InventorySchema = 1
 // Inventory is all that is needed to reach and use a cluster whose nodes are up.
 type Inventory struct {
 	Schema      int               `json:"schema"`
-	ClusterName Name              `json:"cluster_name"`
+	Cluster     Name              `json:"cluster"`
+	ClusterName Name              `json:"cluster_name"` // the same, by its first name
 	Nodes       Nodes             `json:"nodes"`
 	SSHUser     string            `json:"ssh_user"`
 	SSHKeyPath  string            `json:"ssh_key_path"`

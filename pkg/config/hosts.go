@@ -40,20 +40,23 @@ func HashHosts(path string) (string, error) {
 // maxHosts bounds a hosts file: it guards against a wrong file, not against large clusters.
 const maxHosts = 100
 
-// hostsFile is the file's shape. What it leaves out is as the user's ssh_config has it for the nodes, by their
+// HostsFile is the shape of a hosts file. What it leaves out is as the user's ssh_config has it for the nodes, by their
 // management address or name; else ssh_user is tf-user, ssh_port 22, and nothing is jumped through. A node's management
 // may be a name that the ssh_config or the system knows, and defaults to the node's own; its data address defaults to
 // its management address.
-type hostsFile struct {
-	SSHUser    string `yaml:"ssh_user"`
-	SSHKeyPath string `yaml:"ssh_key_path"`
-	SSHPort    int    `yaml:"ssh_port"`
-	ProxyJump  string `yaml:"proxy_jump"`
-	Nodes      []struct {
-		Name       string `yaml:"name"`
-		Management string `yaml:"management"`
-		Data       string `yaml:"data"`
-	} `yaml:"nodes"`
+type HostsFile struct {
+	SSHUser    string     `yaml:"ssh_user,omitempty"`
+	SSHKeyPath string     `yaml:"ssh_key_path,omitempty"`
+	SSHPort    int        `yaml:"ssh_port,omitempty"`
+	ProxyJump  string     `yaml:"proxy_jump,omitempty"`
+	Nodes      []HostLine `yaml:"nodes"`
+}
+
+// HostLine is a host in a hosts file.
+type HostLine struct {
+	Name       string `yaml:"name"`
+	Management string `yaml:"management,omitempty"`
+	Data       string `yaml:"data,omitempty"`
 }
 
 // LoadHosts reads a hosts file. Unknown keys, missing addresses and duplicates are errors that name the file (and the
@@ -63,7 +66,7 @@ func LoadHosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, error) {
 	if err != nil {
 		return Hosts{}, &Error{Problems: []error{fmt.Errorf("hosts file %s cannot be read: %w", path, err)}}
 	}
-	var file hostsFile
+	var file HostsFile
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
@@ -96,7 +99,7 @@ func yamlProblems(path string, err error) []error {
 	return problems
 }
 
-func (f hostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, []error) {
+func (f HostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, []error) {
 	var problems []error
 	problem := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...)))
@@ -144,7 +147,7 @@ func (f hostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts
 }
 
 // login is how all nodes are logged in to.
-func (f hostsFile) login(ssh SSHConfig, problem func(format string, args ...any)) Hosts {
+func (f HostsFile) login(ssh SSHConfig, problem func(format string, args ...any)) Hosts {
 	agreed := func(key, setting string) string {
 		var values []string
 		for _, n := range f.Nodes {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -15,8 +17,12 @@ import (
 	"hive-test/pkg/deploy/placement"
 )
 
-// parseHypervisors reads what tofu would accept as TF_VAR_nodes: a list of objects in HCL or JSON.
+// parseHypervisors reads names, as ParseHypervisor reads each, with commas between them, or what tofu would accept as
+// TF_VAR_nodes: a list of objects in HCL or JSON.
 func parseHypervisors(text string) ([]placement.Hypervisor, error) {
+	if !strings.ContainsAny(text, "[{") {
+		return parseNames(text)
+	}
 	const form = `a list like [{name = "pve1", address = "10.0.0.1", datastore_id = "local-lvm"}], in HCL or JSON`
 	var value cty.Value
 	expression, problems := hclsyntax.ParseExpression([]byte(text), "nodes", hcl.InitialPos)
@@ -34,6 +40,35 @@ func parseHypervisors(text string) ([]placement.Hypervisor, error) {
 		return nil, fmt.Errorf("it is not %s: %w", form, err)
 	}
 	return decodeHypervisors(raw)
+}
+
+func parseNames(text string) ([]placement.Hypervisor, error) {
+	var list []placement.Hypervisor
+	for part := range strings.SplitSeq(text, ",") {
+		h, err := ParseHypervisor(part)
+		if err != nil {
+			return nil, fmt.Errorf("it is neither names like pve1,pve2=10.0.0.2:22 nor a list in HCL or JSON: %w", err)
+		}
+		list = append(list, h)
+	}
+	return list, nil
+}
+
+// ParseHypervisor reads NAME, NAME=ADDRESS or NAME=ADDRESS:PORT.
+func ParseHypervisor(text string) (placement.Hypervisor, error) {
+	name, address, _ := strings.Cut(strings.TrimSpace(text), "=")
+	h := placement.Hypervisor{Name: name, Address: address}
+	if _, err := cluster.ParseHostName(name); err != nil {
+		return h, err
+	}
+	if host, port, err := net.SplitHostPort(address); err == nil {
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return h, fmt.Errorf("%q: %q is no port", text, port)
+		}
+		h.Address, h.Port = host, int(number)
+	}
+	return h, nil
 }
 
 func firstProblem(problems hcl.Diagnostics) string {

@@ -291,8 +291,9 @@ func TestAnEmptyTokenFileIsNoToken(t *testing.T) {
 func TestHypervisorsInTheEnvironment(t *testing.T) {
 	for text, want := range map[string]string{
 		`{name="a"}`:                     "it is not a list like",
-		`"a"`:                            "it is not a list like",
-		`null`:                           "it is not a list like",
+		`"a"`:                            "it is neither names like pve1,pve2=10.0.0.2:22 nor a list",
+		`a,a`:                            "hypervisor a is listed twice",
+		`a=10.0.0.1:ssh`:                 `"ssh" is no port`,
 		`[{name="a", adress="x"}]`:       `unknown field "adress"`,
 		`[{address="10.0.0.1"}]`:         "hypervisor 1 has no name",
 		`[{name="a"},{name="a"}]`:        "hypervisor a is listed twice",
@@ -471,5 +472,24 @@ func TestDurationFlagsTakeDays(t *testing.T) {
 	if err := flags.Parse([]string{"--ttl", "soon"}); err == nil ||
 		!strings.Contains(err.Error(), "is not a duration") {
 		t.Errorf("--ttl soon: %v", err)
+	}
+}
+
+func TestParseHypervisor(t *testing.T) {
+	for text, want := range map[string]placement.Hypervisor{
+		"pve1":                {Name: "pve1"},
+		" pve1=10.0.0.1":      {Name: "pve1", Address: "10.0.0.1"},
+		"pve1=10.0.0.1:2222":  {Name: "pve1", Address: "10.0.0.1", Port: 2222},
+		"pve1=fd00::1":        {Name: "pve1", Address: "fd00::1"},
+		"pve1=[fd00::1]:2222": {Name: "pve1", Address: "fd00::1", Port: 2222},
+	} {
+		if got, err := ParseHypervisor(text); err != nil || got != want {
+			t.Errorf("%q is %+v (%v), want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "a b", "pve1=10.0.0.1:ssh", "pve1=10.0.0.1:70000"} {
+		if got, err := ParseHypervisor(text); err == nil {
+			t.Errorf("%q is %+v", text, got)
+		}
 	}
 }

@@ -32,6 +32,13 @@ type Settings struct {
 	CloudInit         string `mapstructure:"cloud_init"` // snippet or none
 	ManagementBridge  string `mapstructure:"management_bridge"`
 	DataBridge        string `mapstructure:"data_bridge"`
+	ManagementVLAN    int    `mapstructure:"management_vlan"` // 0: none
+	DataVLAN          int    `mapstructure:"data_vlan"`
+	ManagementModel   string `mapstructure:"management_model"`
+	DataModel         string `mapstructure:"data_model"`
+	CPUType           string `mapstructure:"cpu_type"`
+	Clone             string `mapstructure:"clone"`     // full or linked
+	Placement         string `mapstructure:"placement"` // spread, pack or memory
 	SSHUser           string `mapstructure:"ssh_user"`
 	SSHPrivateKeyPath string `mapstructure:"ssh_private_key_path"` // empty: a key pair is generated per cluster
 	SSHPublicKeyPath  string `mapstructure:"ssh_public_key_path"`
@@ -39,6 +46,8 @@ type Settings struct {
 	SSH               SSH    `mapstructure:"ssh"`
 	HostsFile         string `mapstructure:"hosts_file"`
 	Keep              string `mapstructure:"keep"` // never, on-failure or always
+
+	AvoidHypervisors []string `mapstructure:"avoid_hypervisors"`
 
 	TTL time.Duration `mapstructure:"ttl"` // 0: none, or what the verb has for it
 
@@ -202,7 +211,21 @@ func (s Settings) Spec() cluster.Spec {
 		DiskSizeGB: s.DiskSizeGB, OSImage: s.OSImage, Template: s.Template, CloudInit: s.CloudInit,
 		Hosts: placement.Hosts(s.Proxmox.Hypervisors), ManagementBridge: s.ManagementBridge, DataBridge: s.DataBridge,
 		SSHUser: s.SSHUser, Network: cluster.Network(s.Network),
+		ManagementVLAN: s.ManagementVLAN, DataVLAN: s.DataVLAN,
+		ManagementModel: unlessDefault(s.ManagementModel, cluster.DefaultNICModel),
+		DataModel:       unlessDefault(s.DataModel, cluster.DefaultNICModel),
+		CPUType:         unlessDefault(s.CPUType, cluster.DefaultCPUType),
+		Clone:           unlessDefault(s.Clone, cluster.CloneFull),
+		Placement:       unlessDefault(s.Placement, cluster.PlaceSpread),
 	}
+}
+
+// unlessDefault is a value as a specification has it: empty where it is the default.
+func unlessDefault(value, standard string) string {
+	if value == standard {
+		return ""
+	}
+	return value
 }
 
 // PhaseTimeout is the limit of a phase by its name, 0 for a phase that has none.

@@ -41,8 +41,17 @@ func (c Change) String() string {
 	if !c.VM || what == "" {
 		what = c.Address
 	}
+	text := string(c.Action) + " " + what
+	if why := c.Why(); why != "" {
+		text += " (" + why + ")"
+	}
+	return text
+}
+
+// Why is what changes, or why a VM is replaced, in words; empty: there is nothing to say.
+func (c Change) Why() string {
 	if c.Unfinished { // what its attributes become says nothing: all of it is made anew
-		return fmt.Sprintf("%s %s (tainted: an earlier up could not finish it)", c.Action, what)
+		return "tainted: an earlier up could not finish it"
 	}
 	var why []string
 	for _, a := range c.Attributes {
@@ -57,11 +66,7 @@ func (c Change) String() string {
 	if c.Restarts {
 		why = append(why, "needs a restart")
 	}
-	text := string(c.Action) + " " + what
-	if len(why) > 0 {
-		text += " (" + strings.Join(why, ", ") + ")"
-	}
-	return text
+	return strings.Join(why, ", ")
 }
 
 // destroys tells whether the change loses something that an earlier run completed. What a VM needs besides itself can

@@ -44,6 +44,14 @@ func (s *session) change() error {
 	if s.Settings.Explicit("ttl") { // a file's is for new clusters: it would move the end at each up
 		s.Record.Owner.Expires = expiryAfter(s.started, s.Settings.TTL)
 	}
+	if s.Settings.Given("placement") {
+		made.Placement = asked.Placement
+	}
+	if s.Settings.Given("avoid_hypervisors") {
+		if err := s.Avoid(); err != nil {
+			return err
+		}
+	}
 	if s.Settings.Given("os_image") {
 		made.OSImage = asked.OSImage
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"hive-test/pkg/config"
@@ -39,6 +40,11 @@ func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 		return Checkup{}, err
 	}
 	defer s.close()
+	if unconfigured(request.Settings) {
+		for line := range strings.SplitSeq(beginnings, "\n") {
+			progress.Infof(s.Sink, "%s", line)
+		}
+	}
 	findings, err := s.examine(ctx, request.Name != "")
 	if err != nil {
 		return Checkup{}, err
@@ -49,6 +55,17 @@ func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 		s.RememberHealth()
 	}
 	return checkup, nil
+}
+
+// beginnings are the ways to begin where nothing is configured.
+const beginnings = `to try it without a Proxmox VE: hive-test full demo --sim
+with a Proxmox VE of your own: hive-test init, which writes ` + config.FileName + `
+on hosts that are there already: hive-test up lab --hosts-file hosts.yaml`
+
+// unconfigured reports whether nothing says yet where clusters are to be made.
+func unconfigured(settings config.Settings) bool {
+	return settings.File == "" && !settings.Sim && settings.Proxmox.Endpoint == "" &&
+		settings.Proxmox.Token.Empty() && len(settings.Proxmox.Hypervisors) == 0
 }
 
 // examine makes all checks that the settings, or the cluster that exists, call for.

@@ -17,7 +17,7 @@ import (
 type Explained struct {
 	Cluster string        `json:"cluster"`
 	Latest  PastRun       `json:"latest"`
-	Failed  *FailedRun    `json:"failed"`
+	Failed  *FailedRun    `json:"failed" jsonschema:"nullable"`
 	Running *state.Holder `json:"running,omitempty"` // the run that is at work now
 }
 
@@ -33,7 +33,7 @@ type PastRun struct {
 // FailedRun is one that failed, and why.
 type FailedRun struct {
 	PastRun
-	Explanation *progress.Explanation `json:"explanation"`
+	Explanation *progress.Explanation `json:"explanation" jsonschema:"nullable"`
 }
 
 // Explain looks through the runs of a cluster, the newest first, for one that failed. It asks no node and needs no

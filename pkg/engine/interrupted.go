@@ -70,7 +70,7 @@ func (s *session) noteInterruption(got os.Signal, again bool, finish string) []s
 // Interruption is a run that was interrupted and that no later run has dealt with. Signal is empty
 // where the run was killed.
 type Interruption struct {
-	Time    *time.Time `json:"time"`
+	Time    *time.Time `json:"time" jsonschema:"nullable"`
 	Signal  string     `json:"signal"`
 	Command string     `json:"command"`
 	Finish  string     `json:"finish"`

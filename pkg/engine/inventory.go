@@ -5,14 +5,16 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/remote"
 )
 
 // Located is a cluster with its nodes where they are now.
 type Located struct {
 	Inventory  cluster.Inventory
-	KnownHosts string            // path
-	SSHConfig  string            // path
-	Variables  map[string]string // what programs need to use the cluster
+	KnownHosts string // path
+	SSHConfig  string // path
+	// Environment is what programs need to use the cluster.
+	Environment remote.Environment
 }
 
 // Locate reads a cluster: what DHCP has moved is told and written down. Where its hypervisors cannot be asked, or take
@@ -28,9 +30,10 @@ func (e *Engine) Locate(ctx context.Context, verb string, request Request) (Loca
 			lifecycle.Follow(ctx, s.looking(deployer), lifecycle.FollowTime)
 		}
 	}
+	vars := lifecycle.Environment(s.Record, s.Store)
 	return Located{
 		Inventory: s.Record.Inventory(), KnownHosts: s.Store.Path(s.Name, "known_hosts"),
-		SSHConfig: s.Store.Path(s.Name, "ssh_config"),
-		Variables: lifecycle.Environment(s.Record, s.Store),
+		SSHConfig:   s.Store.Path(s.Name, "ssh_config"),
+		Environment: remote.Environment{Set: vars, Unset: lifecycle.ForeignVariables(vars)},
 	}, nil
 }

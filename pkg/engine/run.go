@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -30,6 +31,8 @@ type run struct {
 	recorder progress.Renderer // nil before begin
 	dir      state.Run         // empty before begin
 	ended    bool              // the last event was emitted
+
+	last map[string]float64 // seconds that each phase took when it passed last
 }
 
 func newRun(e *Engine, verb string, name cluster.Name) *run {
@@ -39,7 +42,12 @@ func newRun(e *Engine, verb string, name cluster.Name) *run {
 	}
 	base := progress.Event{Cluster: string(name), Verb: verb}
 	all := progress.Multi(e.Events, r.memory, progress.SinkFunc(r.note))
-	r.sink = e.advising(progress.With(progress.Redact(all, e.Secrets), base))
+	r.sink = e.advising(progress.With(progress.Redact(progress.SinkFunc(func(e progress.Event) {
+		if e.Kind == progress.PhaseStart {
+			e.LastSeconds = r.last[e.Phase]
+		}
+		all.Emit(e)
+	}), e.Secrets), base))
 	return r
 }
 
@@ -152,6 +160,7 @@ func (s *session) begin() error {
 		return Error{ExitConfig, err}
 	}
 	s.learnKeys()
+	s.last = lastSeconds(s.Store, s.Name)
 	if err := s.run.begin(dir); err != nil {
 		return err
 	}
@@ -160,6 +169,30 @@ func (s *session) begin() error {
 		progress.Infof(s.Sink, "owner id %s: with it, `down --owner` needs no directory", s.Record.Owner.ID)
 	}
 	return s.Store.Resume(s.Name)
+}
+
+// lastSeconds returns how long each phase took when it passed last, in a run of the cluster's name. It is for people:
+// what cannot be read is left out.
+func lastSeconds(store *state.Store, name cluster.Name) map[string]float64 {
+	const most = 10 // runs that are looked at
+	runs, err := store.Runs(name)
+	if err != nil {
+		return nil
+	}
+	seconds := map[string]float64{}
+	for _, run := range runs[:min(most, len(runs))] {
+		var last report.Report
+		raw, err := os.ReadFile(filepath.Join(run.Dir, report.JSONFile))
+		if err != nil || json.Unmarshal(raw, &last) != nil {
+			continue
+		}
+		for _, p := range last.Phases {
+			if _, known := seconds[p.Name]; !known && p.Status == progress.Passed {
+				seconds[p.Name] = p.Seconds
+			}
+		}
+	}
+	return seconds
 }
 
 // end closes the run: last event and reports.

@@ -103,7 +103,7 @@ func (e *Engine) Clusters(settings config.Settings) ([]Summary, error) {
 }
 
 func summary(store *state.Store, name cluster.Name) Summary {
-	out := Summary{Name: name.String()}
+	out := Summary{Name: name.String(), Cluster: name.String()}
 	holder, life := store.Holder(name)
 	if life == state.Alive || life == state.Elsewhere {
 		out.LockedBy = lockedBy(holder)
@@ -129,13 +129,14 @@ func summary(store *state.Store, name cluster.Name) Summary {
 // Summary is what is recorded of a cluster.
 type Summary struct {
 	Name     string     `json:"name"`
+	Cluster  string     `json:"cluster"` // the name again, as other documents call it
 	Phase    string     `json:"phase"`
 	State    string     `json:"state"`
 	Nodes    int        `json:"nodes"`
 	Created  time.Time  `json:"created,omitzero"`
-	Expires  *time.Time `json:"expires"`
+	Expires  *time.Time `json:"expires" jsonschema:"nullable"`
 	Held     bool       `json:"held"`
-	Owner    string     `json:"owner"`
+	Owner    string     `json:"owner"`    // the user and the host that made the cluster
 	OwnerID  string     `json:"owner_id"` // what its VMs say of whose they are
 	LockedBy string     `json:"locked_by"`
 	Error    string     `json:"error,omitempty"`

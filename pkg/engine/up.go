@@ -174,6 +174,15 @@ func (s *session) sameAsAsked(ctx context.Context) error {
 	}
 	differs("management_bridge", asked.ManagementBridge, made.ManagementBridge)
 	differs("data_bridge", asked.DataBridge, made.DataBridge)
+	differs("management_vlan", asked.ManagementVLAN, made.ManagementVLAN)
+	differs("data_vlan", asked.DataVLAN, made.DataVLAN)
+	differsFrom := func(key, standard, asked, made string) {
+		differs(key, cmp.Or(asked, standard), cmp.Or(made, standard))
+	}
+	differsFrom("management_model", cluster.DefaultNICModel, asked.ManagementModel, made.ManagementModel)
+	differsFrom("data_model", cluster.DefaultNICModel, asked.DataModel, made.DataModel)
+	differsFrom("cpu_type", cluster.DefaultCPUType, asked.CPUType, made.CPUType)
+	differsFrom("clone", cluster.CloneFull, asked.Clone, made.Clone)
 	differs("ssh_user", asked.SSHUser, made.SSHUser)
 	differs("template", asked.Template, made.Template)
 	differs("cloud_init", asked.CloudInit, cmp.Or(made.CloudInit, cluster.CloudInitSnippet))

@@ -198,13 +198,10 @@ func (f *failure) what() string {
 		return "the run was killed, and did not come to its end"
 	case len(f.cases) > 0:
 		first := f.cases[0]
-		text := firstLine(first.Error)
-		if text != "" {
-			text = ": " + text
-		}
-		return fmt.Sprintf(
-			"%d of %s failed, first %s: %s%s", len(f.cases), progress.Count(f.ran, "case"), first.Suite, first.Name, text,
+		what := fmt.Sprintf(
+			"%d of %s failed, first %s: %s", len(f.cases), progress.Count(f.ran, "case"), first.Suite, first.Name,
 		)
+		return strings.TrimSuffix(what+": "+progress.FirstLine(first.Error), ": ")
 	}
 	context, r := f.context(), f.reason()
 	if f.ofNodes() {
@@ -236,11 +233,6 @@ func (f *failure) context() []string {
 func (f *failure) reason() progress.Reason {
 	all := f.problem.Reasons
 	return all[max(0, slices.IndexFunc(all, func(r progress.Reason) bool { return r.Node != "" && r.Node == f.node }))]
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return strings.TrimSpace(line)
 }
 
 // lines are the last ones of what was said where it failed: the log that the error shows, or else the output of what
@@ -423,7 +415,7 @@ func shorten(text string, most int) string {
 func (f *failure) next() string {
 	switch {
 	case f.interrupted && f.gone || f.name == "":
-		return cmp.Or(firstLine(f.hint), "run it again")
+		return cmp.Or(progress.FirstLine(f.hint), "run it again")
 	case (f.interrupted || f.killed) && f.verb == "down":
 		return fmt.Sprintf("hive-test down %s goes on", f.name)
 	case f.interrupted || f.killed:
@@ -431,7 +423,7 @@ func (f *failure) next() string {
 			"hive-test %s %s goes on; hive-test down %s removes the cluster", cmp.Or(f.verb, "up"), f.name, f.name,
 		)
 	case f.hint != "":
-		return firstLine(f.hint)
+		return progress.FirstLine(f.hint)
 	case f.phase == "down":
 		return fmt.Sprintf("hive-test down %s --force", f.name)
 	case f.gone:

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"hive-test/pkg/process"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
@@ -172,10 +173,7 @@ func (b *buildOnce) close(ctx context.Context) {
 	}
 }
 
-func firstLine(text []byte) string {
-	line, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte("\n"))
-	return redacted(string(line))
-}
+func firstLine(text []byte) string { return redacted(progress.FirstLine(string(text))) }
 
 // builtHere builds hive on this machine, in a directory that done removes, and returns what installs it on a node.
 func (c *Cluster) builtHere(ctx context.Context) (install func(context.Context, Host) error, done func(), err error) {

@@ -64,6 +64,7 @@ type Cluster struct {
 	access   *Access
 	indirect map[string]bool       // by node: NATS monitoring is reached through SSH only
 	reform   *bool                 // what Init has decided
+	running  string                // the step; empty: none
 	dead     liveness.Observations // of machines that are, as last seen in a step
 
 	course    StepSelection
@@ -134,7 +135,9 @@ func (c *Cluster) step(ctx context.Context, name string, work func(context.Conte
 	sink := progress.With(c.sink, progress.Event{Step: name})
 	begun := time.Now()
 	sink.Emit(progress.Event{Kind: progress.StepStart})
+	c.setRunning(name)
 	err := c.whileAlive(ctx, work)
+	c.setRunning("")
 	end := progress.Event{Kind: progress.StepEnd, Status: progress.Passed, Seconds: time.Since(begun).Seconds()}
 	if skipped, ok := errors.AsType[skip](err); ok {
 		end.Status, end.Message, err = progress.Skipped, skipped.Error(), nil
@@ -194,11 +197,7 @@ func (e nodeErrors) Error() string {
 // one never cancels another.
 func each(ctx context.Context, hosts []Host, work func(context.Context, Host) error) error {
 	errs := make([]error, len(hosts))
-	var all sync.WaitGroup
-	for i, host := range hosts {
-		all.Go(func() { errs[i] = work(ctx, host) })
-	}
-	all.Wait()
+	atOnce(hosts, func(i int, host Host) { errs[i] = work(ctx, host) })
 	var failures nodeErrors
 	for i, err := range errs {
 		if err != nil {
@@ -209,6 +208,15 @@ func each(ctx context.Context, hosts []Host, work func(context.Context, Host) er
 		return nil
 	}
 	return failures
+}
+
+// atOnce calls work for all hosts at once and waits.
+func atOnce(hosts []Host, work func(i int, host Host)) {
+	var all sync.WaitGroup
+	for i, host := range hosts {
+		all.Go(func() { work(i, host) })
+	}
+	all.Wait()
 }
 
 // outputOf is what a failed script wrote, without secrets.
@@ -251,12 +259,32 @@ func (c *Cluster) script(
 	if name == collectScript {
 		command.Keep = collectMost
 	}
+	c.state(host, "")
 	var result remote.Result
 	err = c.options.Monitor.Ask(ctx, host.Name(), func(ctx context.Context) (err error) {
 		result, err = host.Run(ctx, command)
 		return err
 	})
+	if err == nil {
+		c.state(host, ": done")
+	}
 	return result, err
+}
+
+func (c *Cluster) setRunning(step string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = step
+}
+
+// state tells which step is at work on a node, if one is.
+func (c *Cluster) state(host Host, suffix string) {
+	c.mu.Lock()
+	step := c.running
+	c.mu.Unlock()
+	if step != "" {
+		c.sink.Emit(progress.Event{Kind: progress.NodeState, Step: step, Node: host.Name(), Message: step + suffix})
+	}
 }
 
 // onEach runs a node script on hosts at once, as each does.
@@ -311,22 +339,21 @@ func (c *Cluster) logs(ctx context.Context, host Host, names ...string) string {
 
 const logTimeout = 15 * time.Second
 
-// withLogs adds to the failures of err the logs that choose names for a node, each from its node.
-func (c *Cluster) withLogs(ctx context.Context, err error, choose func(Host) []string) error {
+// addLogs adds to the failures of err the logs that choose names for a node, each from its node.
+func (c *Cluster) addLogs(ctx context.Context, err error, choose func(Host) []string) {
 	failures, ok := errors.AsType[nodeErrors](err)
 	if !ok || ctx.Err() != nil { // whoever interrupts does not wait for logs
-		return err
+		return
 	}
 	c.LearnSecrets(ctx) // logs may show them
-	var all sync.WaitGroup
+	at := map[string]*NodeFailure{}
 	for i := range failures {
-		all.Go(func() {
-			host := c.hosts[slices.IndexFunc(c.hosts, func(h Host) bool { return h.Name() == failures[i].Node })]
-			if log := c.logs(ctx, host, choose(host)...); log != "" {
-				failures[i].Log = log
-			}
-		})
+		at[failures[i].Node] = &failures[i]
 	}
-	all.Wait()
-	return failures
+	failed := filter(c.hosts, func(h Host) bool { return at[h.Name()] != nil })
+	atOnce(failed, func(_ int, host Host) {
+		if log := c.logs(ctx, host, choose(host)...); log != "" {
+			at[host.Name()].Log = log
+		}
+	})
 }

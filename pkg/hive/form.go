@@ -154,9 +154,10 @@ func (c *Cluster) beginFormation(ctx context.Context) error {
 	}
 	if err != nil {
 		c.endFormation(ctx)
-		return c.withLogs(ctx, c.blameLeader(err), c.formationLog)
+		err = c.blameLeader(err)
+		c.addLogs(ctx, err, c.formationLog)
 	}
-	return nil
+	return err
 }
 
 func (c *Cluster) blameLeader(err error) error {
@@ -288,9 +289,9 @@ func (c *Cluster) Join(ctx context.Context) error {
 		}
 		if err != nil {
 			c.endFormation(ctx)
-			return c.withLogs(ctx, err, c.formationLog)
+			c.addLogs(ctx, err, c.formationLog)
 		}
-		return nil
+		return err
 	})
 }
 

@@ -122,7 +122,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	probe := c.newProber(access.CA)
 	probe.again = !lazy
 	defer probe.close()
-	c.forAll(func(i int, host Host) {
+	atOnce(c.hosts, func(i int, host Host) {
 		nodes[i] = NodeHealth{Name: host.Name(), Peers: PeersUnknown}
 		asked, giveUp := context.WithCancel(ctx)
 		defer giveUp()
@@ -147,7 +147,7 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 	var list sync.WaitGroup
 	able := c.able(nodes)
 	list.Go(func() { listed, listErr = c.listNodes(ctx, able) })
-	c.forAll(func(i int, host Host) {
+	atOnce(c.hosts, func(i int, host Host) {
 		if nodes[i].unreachable() {
 			return // the rest follows from that
 		}
@@ -164,15 +164,6 @@ func (c *Cluster) look(ctx context.Context, lazy bool) Health {
 		nodes[i].Ready, nodes[i].errs.ready = listed[nodes[i].Name], listErr
 	}
 	return judge(nodes, listed, listErr)
-}
-
-// forAll calls work for all hosts at once and waits.
-func (c *Cluster) forAll(work func(i int, host Host)) {
-	var all sync.WaitGroup
-	for i, host := range c.hosts {
-		all.Go(func() { work(i, host) })
-	}
-	all.Wait()
 }
 
 // askHealth fills in what /health says, or returns why it says nothing that counts.
@@ -559,8 +550,7 @@ func (c *Cluster) unhealthy(ctx context.Context) error {
 		failed.Err = fmt.Errorf("%w: %s", failed.Err, strings.Join(health.Reasons(), "; "))
 		return failed
 	}
-	failed.Nodes, _ = errors.AsType[nodeErrors](c.withLogs(ctx, failures, func(h Host) []string {
-		return health.Nodes[slices.Index(c.hosts, h)].telling()
-	}))
+	c.addLogs(ctx, failures, func(h Host) []string { return health.Nodes[slices.Index(c.hosts, h)].telling() })
+	failed.Nodes = failures
 	return failed
 }

@@ -18,7 +18,7 @@ type Left struct {
 // Left asks every node, in order, what of hive is there. It never fails as a whole.
 func (c *Cluster) Left(ctx context.Context) []Left {
 	left := make([]Left, len(c.hosts))
-	c.forAll(func(i int, host Host) {
+	atOnce(c.hosts, func(i int, host Host) {
 		l := &left[i]
 		l.Node = host.Name()
 		var result remote.Result

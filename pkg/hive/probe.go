@@ -37,7 +37,7 @@ func (c *Cluster) Probe(ctx context.Context, monitor *liveness.Monitor) []ProbeR
 	probe := c.newProber(ca)
 	defer probe.close()
 	results := make([]ProbeResult, len(c.hosts))
-	c.forAll(func(i int, host Host) {
+	atOnce(c.hosts, func(i int, host Host) {
 		results[i] = ProbeResult{Node: host.Name()}
 		results[i].Host = monitor.Ask(ctx, host.Name(), func(ctx context.Context) error {
 			return results[i].ask(ctx, c, probe, host)

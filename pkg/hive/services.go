@@ -152,7 +152,8 @@ func (c *Cluster) Start(ctx context.Context) error {
 			hosts := filter(
 				stage.hosts, func(h Host) bool { return slices.Contains(wanted, h) && !failures.of(h.Name()) },
 			)
-			err := c.withLogs(ctx, each(ctx, hosts, stage.work), func(Host) []string { return []string{stage.log} })
+			err := each(ctx, hosts, stage.work)
+			c.addLogs(ctx, err, func(Host) []string { return []string{stage.log} })
 			if failed, ok := errors.AsType[nodeErrors](err); ok {
 				failures = append(failures, failed...) // the other nodes go on: what they lack in the end is theirs
 			} else if err != nil {
@@ -256,8 +257,8 @@ func (c *Cluster) lost(ctx context.Context, health Health) error {
 			failures = append(failures, NodeFailure{Node: node.Name, Err: errors.New(node.serviceProblems())})
 		}
 	}
-	logged, _ := errors.AsType[nodeErrors](c.withLogs(ctx, failures, func(h Host) []string { return dead[h.Name()] }))
-	return &StepError{Err: errors.New("services of hive have ended"), Nodes: logged}
+	c.addLogs(ctx, failures, func(h Host) []string { return dead[h.Name()] })
+	return &StepError{Err: errors.New("services of hive have ended"), Nodes: failures}
 }
 
 // serviceProblems joins what is wrong with the node's services; empty where nothing is.

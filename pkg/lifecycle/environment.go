@@ -9,7 +9,6 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/hive"
-	"hive-test/pkg/remote"
 	"hive-test/pkg/suite"
 )
 
@@ -20,7 +19,9 @@ func Environment(r *cluster.Record, store Store) map[string]string {
 	if r.AWS != nil {
 		profile, ca := awsProfile(r, store), store.Path(r.Name, caFile)
 		maps.Copy(vars, map[string]string{
-			"HIVE_CA_FILE": ca, "AWS_CA_BUNDLE": ca, "AWS_PROFILE": r.AWS.Profile,
+			"HIVE_CA_FILE": ca, "AWS_CA_BUNDLE": ca,
+			// Clients that know both take the older name first.
+			"AWS_PROFILE": r.AWS.Profile, "AWS_DEFAULT_PROFILE": r.AWS.Profile,
 			"AWS_CONFIG_FILE":             store.Path(r.Name, awsConfigFile),
 			"AWS_SHARED_CREDENTIALS_FILE": store.Path(r.Name, awsCredentialsFile),
 			"AWS_REGION":                  r.AWS.Region, "AWS_DEFAULT_REGION": r.AWS.Region,
@@ -78,11 +79,17 @@ func (r *Job) keepAccess(ctx context.Context, access hive.Access) error {
 	)
 }
 
-// Exports renders variables as shell exports in name order.
-func Exports(variables map[string]string) string {
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		text.WriteString("export " + name + "=" + remote.Quote(variables[name]) + "\n")
+// ForeignVariables are those that would make AWS clients use other keys or another profile than vars, which is what
+// Environment returned, names; none where it names none. What a container is given comes after profiles, and fails
+// where it is empty: it stays.
+func ForeignVariables(vars map[string]string) []string {
+	if vars["AWS_PROFILE"] == "" {
+		return nil
 	}
-	return text.String()
+	names := append(suite.ForeignVariables(), "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return vars[name] != "" || strings.HasPrefix(name, "AWS_CONTAINER_")
+	})
+	slices.Sort(names)
+	return names
 }

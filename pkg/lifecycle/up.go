@@ -226,6 +226,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		for _, change := range plan.Changes {
 			if change.VM {
 				progress.Infof(sink, "plan: %s", change)
+				sink.Emit(progress.Event{Kind: progress.NodeState, Node: change.Node, Message: "waiting"})
 			}
 		}
 		if err := u.ours(ctx, request, plan, sink); err != nil {
@@ -421,6 +422,9 @@ func (u *up) noteMachines(machines []deploy.Machine, sink progress.Sink) {
 }
 
 func (u *up) addresses(ctx context.Context, sink progress.Sink) error {
+	for _, node := range u.Record.Nodes {
+		sink.Emit(progress.Event{Kind: progress.NodeState, Node: node.Name, Message: "booting"})
+	}
 	nodes, err := u.Deploy.Addresses.Addresses(ctx, u.Record, sink)
 	if err != nil {
 		return err
@@ -477,6 +481,7 @@ func (u *up) reach(ctx context.Context, sink progress.Sink) error {
 			_, err := host.Run(ctx, remote.Command{Argv: []string{"true"}})
 			return err
 		}
+		sink.Emit(progress.Event{Kind: progress.NodeState, Node: host.Name(), Message: "SSH"})
 		said := false
 		return host.WaitReady(ctx, func(err error) {
 			if !said {
@@ -507,7 +512,12 @@ func (r *Job) writeInventory() error {
 			return err
 		}
 	}
-	return r.Store.Write(name, envFile, []byte(Exports(Environment(r.Record, r.Store))))
+	vars := Environment(r.Record, r.Store)
+	exports, err := remote.Environment{Set: vars, Unset: ForeignVariables(vars)}.Bash()
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", envFile, err)
+	}
+	return r.Store.Write(name, envFile, []byte(exports))
 }
 
 // Files of a cluster's directory that phases write.

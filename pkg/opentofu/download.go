@@ -45,8 +45,15 @@ func DefaultDownloaders() []Downloader {
 // download is the last resort of Find.
 func (f *finder) download(ctx context.Context) (Binary, error) {
 	o := f.options
-	if len(o.Downloaders) == 0 || o.CacheDir == "" {
-		f.tried = append(f.tried, Attempt{Source: SourceDownload, Reason: "not allowed here"})
+	reason := ""
+	switch {
+	case len(o.Downloaders) == 0:
+		reason = "not allowed here"
+	case o.CacheDir == "":
+		reason = "there is no cache directory to keep it in: set HOME or XDG_CACHE_HOME"
+	}
+	if reason != "" {
+		f.tried = append(f.tried, Attempt{Source: SourceDownload, Reason: reason})
 		return Binary{}, &NotFoundError{Tried: f.tried}
 	}
 	dir := filepath.Join(o.CacheDir, "bin")

@@ -62,9 +62,10 @@ type FindOptions struct {
 	// Env is the caller's environment as KEY=VALUE. PATH is searched; HOME and the variables of version managers are
 	// passed on to the programs that are asked for their version.
 	Env []string
-	// CacheDir holds what was downloaded earlier (in bin/) and what is known of versions. Empty means neither.
+	// CacheDir holds what was downloaded earlier (in bin/), what `make tofu` has built (tofu/VERSION/tofu), and what is
+	// known of versions. Empty means none of them.
 	CacheDir string
-	// Beside is the directory of the running program, where `make tofu` puts what it builds.
+	// Beside is the directory of the running program, where a checkout may have a tofu of its own.
 	Beside string
 	// Downloaders are tried in order when nothing else is there; nil means none. See DefaultDownloaders.
 	Downloaders []Downloader
@@ -89,6 +90,18 @@ func (e *NotFoundError) Error() string {
 		MinOpenTofu, MinTerraform, strings.Join(parts, "; "))
 }
 
+// DownloadError returns why nothing could be downloaded.
+func (e *NotFoundError) DownloadError() error {
+	var reasons []string
+	for _, a := range e.Tried {
+		if a.Source == SourceDownload {
+			reasons = append(reasons, a.Reason)
+		}
+	}
+	return progress.WithHint(fmt.Errorf("download failed: %s", strings.Join(reasons, "; ")), e.Hint())
+}
+
+// Hint returns the remedies.
 func (e *NotFoundError) Hint() string {
 	return "install OpenTofu or Terraform, name one with --tofu-bin, " +
 		"or run `make tofu` where only the Go module proxy can be reached"
@@ -141,6 +154,27 @@ func (f *finder) candidates() []candidate {
 	}
 	if o.Beside != "" {
 		list = append(list, candidate{SourceBuilt, filepath.Join(o.Beside, "tofu")})
+	}
+	return append(list, o.built()...)
+}
+
+// built returns what `make tofu` has built for any checkout of this user, the newest version first.
+func (o FindOptions) built() []candidate {
+	if o.CacheDir == "" {
+		return nil
+	}
+	paths, _ := filepath.Glob(filepath.Join(o.CacheDir, "tofu", "v*", "tofu")) // the pattern is right
+	versionOf := func(path string) *version.Version {
+		v, err := version.NewVersion(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			return version.Must(version.NewVersion("0"))
+		}
+		return v
+	}
+	slices.SortFunc(paths, func(a, b string) int { return versionOf(b).Compare(versionOf(a)) })
+	var list []candidate
+	for _, path := range paths {
+		list = append(list, candidate{SourceBuilt, path})
 	}
 	return list
 }

@@ -78,6 +78,15 @@ func TestFindOrder(t *testing.T) {
 			tried: []string{"neither OpenTofu nor Terraform: hello", "not there", "not there", "not there", "chosen"},
 		},
 		{
+			name: "what make tofu built for another checkout is the last, the newest version of it first",
+			stubs: map[string]string{
+				"cache/tofu/v1.9.1/tofu":  says("OpenTofu v1.9.1"),
+				"cache/tofu/v1.10.6/tofu": good, "cache/tofu/v1.11.0/tofu": "exit 1",
+			},
+			source: SourceBuilt, path: "cache/tofu/v1.10.6/tofu",
+			tried: []string{"not there", "not there", "not there", "not there", "not there", "cannot be run", "chosen"},
+		},
+		{
 			name:  "nothing at all",
 			tried: []string{"not there", "not there", "not there", "not there", "not there", "not allowed here"},
 		},

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -62,6 +63,9 @@ type Options struct {
 	OwnerID string
 	// NodeOf, if set, returns the node that events about a resource belong to, by the resource's address.
 	NodeOf func(address string) string
+	// StateOf, if set, returns what is done with a node while a resource of that type undergoes action, or after it; empty:
+	// nothing that is worth a word.
+	StateOf func(resourceType, action string, done bool) string
 	// Explain, if set, makes the error that a step ends with.
 	Explain func(*Failure) error
 	// Parallelism is how many resources are worked on at a time; 0 means 10.
@@ -141,6 +145,7 @@ type Run struct {
 	tofu    *tfexec.Terraform
 	log     io.WriteCloser
 	secrets []string
+	named   bool // a step has said which program runs
 }
 
 // Begin finds the program, prepares the working directory and initialises it.
@@ -197,13 +202,12 @@ func checkFlavor(w workdir, b Binary) error {
 	if err != nil || b.Flavor != Terraform {
 		return err
 	}
-	for _, resource := range resources {
-		if strings.Contains(resource.Provider, registryHost(OpenTofu)) {
-			return fmt.Errorf("this cluster was made with OpenTofu and Terraform (%s) cannot continue it: "+
-				"name an OpenTofu with --tofu-bin", b.Path)
-		}
+	ofOpenTofu := func(r Resource) bool { return strings.Contains(r.Provider, registryHost(OpenTofu)) }
+	if !slices.ContainsFunc(resources, ofOpenTofu) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("this cluster was made with OpenTofu and Terraform (%s) cannot continue it: "+
+		"name an OpenTofu with --tofu-bin", b.Path)
 }
 
 // step runs one child and turns its failure into the error that the caller makes of a *Failure, or an interruption into
@@ -215,10 +219,12 @@ func (r *Run) step(ctx context.Context, name string, call func(*stream) error) e
 	o := r.runner.options
 	sink := progress.With(o.Sink, progress.Event{Step: "tofu " + name})
 	out := newStream(r.log, sink, r.secrets, o.NodeOf)
+	out.stateOf = o.StateOf
 	complaints := out.plain()
 	r.tofu.SetStderr(complaints)
 	start := time.Now()
-	sink.Emit(progress.Event{Kind: progress.StepStart, Message: strings.ToLower(r.binary.Flavor) + " " + name})
+	program := r.program()
+	sink.Emit(progress.Event{Kind: progress.StepStart, Message: program})
 	began := start.UTC().Format(time.RFC3339)
 	fmt.Fprintf(r.log, "%s --- %s %s: %s\n", began, r.binary.Flavor, r.binary.Version, name)
 	err := call(out)
@@ -228,8 +234,19 @@ func (r *Run) step(ctx context.Context, name string, call func(*stream) error) e
 		EndOrphans(context.WithoutCancel(ctx), o.OwnerID, sink)
 	}
 	err = r.judge(ctx, name, out, err)
-	sink.Emit(ended(err, time.Since(start)))
+	end := ended(err, time.Since(start))
+	end.Message = program
+	sink.Emit(end)
 	return err
+}
+
+// program says once in a run which program it is, and of which version.
+func (r *Run) program() string {
+	if r.named {
+		return ""
+	}
+	r.named = true
+	return r.binary.Flavor + " " + r.binary.Version
 }
 
 func ended(err error, took time.Duration) progress.Event {

@@ -59,6 +59,7 @@ type stream struct {
 	sink    progress.Sink
 	secrets []string
 	nodeOf  func(address string) string
+	stateOf func(resourceType, action string, done bool) string // nil: states are not told
 
 	problems []Diagnostic
 	changes  []change
@@ -87,6 +88,7 @@ func (s *stream) jsonLine(line []byte) {
 	s.mu.Lock()
 	node := s.collect(m)
 	s.mu.Unlock()
+	s.state(m, node)
 	text := m.Text
 	if d := m.Diagnostic; d != nil {
 		text = strings.TrimSpace(text + "\n" + d.Detail)
@@ -95,6 +97,17 @@ func (s *stream) jsonLine(line []byte) {
 		}
 	}
 	s.emit(text, node)
+}
+
+// state tells what is done with a node.
+func (s *stream) state(m message, node string) {
+	done := m.Type == "apply_complete"
+	if s.stateOf == nil || m.Hook == nil || node == "" || !done && m.Type != "apply_start" {
+		return
+	}
+	if state := s.stateOf(m.Hook.Resource.Type, m.Hook.Action, done); state != "" {
+		s.sink.Emit(progress.Event{Kind: progress.NodeState, Node: node, Message: state})
+	}
 }
 
 // collect keeps what m means and returns the node that it is about.

@@ -2,7 +2,9 @@ package opentofu
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,5 +98,32 @@ func TestProblemsInPlainOutput(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, plainProblems(text)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestStatesOfNodesAreTold(t *testing.T) {
+	hook := func(kind, resourceType, key, action string) string {
+		return `{"@level":"info","@message":"x","type":"` + kind + `","hook":{"resource":{"addr":"` + resourceType + `.node[\"` + key +
+			`\"]","resource_type":"` + resourceType + `"},"action":"` + action + `"}}` + "\n"
+	}
+	events := &progress.Memory{}
+	s := newStream(io.Discard, events, nil, keyOf)
+	s.stateOf = func(resourceType, action string, done bool) string {
+		if resourceType != "thing" {
+			return ""
+		}
+		return fmt.Sprint(action, " ", done)
+	}
+	_, _ = io.WriteString(s.json(), hook("apply_start", "other", "a-1", "create")+hook("apply_start", "thing", "a-1", "create")+
+		hook("apply_progress", "thing", "a-1", "create")+hook("apply_complete", "thing", "a-1", "create")+
+		hook("apply_errored", "thing", "a-2", "delete"))
+	var got []string
+	for _, e := range events.Events() {
+		if e.Kind == progress.NodeState {
+			got = append(got, e.Node+" "+e.Message)
+		}
+	}
+	if want := []string{"a-1 create false", "a-1 create true"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

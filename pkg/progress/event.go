@@ -3,6 +3,7 @@
 package progress
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -26,7 +27,9 @@ const (
 	// a line of a child's or a node's output, or several at once; shown with -v, recorded up to a limit
 	Output Kind = "output"
 	Debug  Kind = "debug"
-	Case   Kind = "case" // one test case has ended: Suite, Name, Status, Seconds, Error
+	// what is done with a node just now, or is to be, for a live view: Node, Message
+	NodeState Kind = "node_state"
+	Case      Kind = "case" // one test case has ended: Suite, Name, Status, Seconds, Error
 )
 
 // Status is the outcome that an end event or a case carries.
@@ -56,6 +59,7 @@ type Event struct {
 	Message string    `json:"message,omitempty"`
 	Error   string    `json:"error,omitempty"`
 	Hint    string    `json:"hint,omitempty"`
+	Output  string    `json:"output,omitempty"` // of a case that did not pass: the end of what it printed
 	// Problem is the error as data, set by WithError.
 	Problem *Problem `json:"problem,omitempty"`
 	// ExitCode is set on RunEnd (the code the process will exit with).
@@ -64,6 +68,8 @@ type Event struct {
 	OwnerID string `json:"owner_id,omitempty"`
 	// RunDir is set on RunStart and RunEnd.
 	RunDir string `json:"run_dir,omitempty"`
+	// LastSeconds is set on PhaseStart, where it is known: what the phase took when it passed last.
+	LastSeconds float64 `json:"last_seconds,omitempty"`
 	// Explanation is set on the RunEnd of a run that did not pass.
 	Explanation *Explanation `json:"explanation,omitempty"`
 }
@@ -96,16 +102,8 @@ func With(next Sink, base Event) Sink {
 }
 
 func fill(e, base Event) Event {
-	set := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	set(&e.Cluster, base.Cluster)
-	set(&e.Verb, base.Verb)
-	set(&e.Phase, base.Phase)
-	set(&e.Step, base.Step)
-	set(&e.Node, base.Node)
+	e.Cluster, e.Verb, e.Phase = cmp.Or(e.Cluster, base.Cluster), cmp.Or(e.Verb, base.Verb), cmp.Or(e.Phase, base.Phase)
+	e.Step, e.Node = cmp.Or(e.Step, base.Step), cmp.Or(e.Node, base.Node)
 	if e.Time.IsZero() {
 		e.Time = time.Now().UTC()
 	}

@@ -13,6 +13,15 @@ import (
 	"time"
 )
 
+// EventSchema is the number of the shape of events in files: fields may be added within it, never renamed.
+const EventSchema = 1
+
+// Line is an event as a line of events.jsonl, and of what is told with --log-format json.
+type Line struct {
+	Schema int `json:"schema"`
+	Event
+}
+
 // JSONLines returns a Renderer that writes every event as one JSON object on a line of its own, in one Write each.
 // Filter before it to leave out what only -v shows.
 func JSONLines(w io.Writer) Renderer { return &jsonLines{w: w} }
@@ -53,7 +62,7 @@ func encode(e Event) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(e); err != nil {
+	if err := encoder.Encode(Line{EventSchema, e}); err != nil {
 		return nil, fmt.Errorf("encoding an event: %w", err)
 	}
 	return DisarmJSON(b.Bytes()), nil

@@ -12,14 +12,25 @@ import (
 // maxErrorLines bounds an error on a screen; the report has all of it.
 const maxErrorLines = 30
 
-// ANSI colours (ECMA-48 SGR).
+// Color is how text stands out on a terminal (ECMA-48 SGR); empty: it does not.
+type Color string
+
+// Colors.
 const (
-	bold   = "1"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	dim    = "2"
+	Bold   Color = "1"
+	Red    Color = "31"
+	Green  Color = "32"
+	Yellow Color = "33"
+	Dim    Color = "2"
 )
+
+// Paint returns s in color c.
+func (c Color) Paint(s string) string {
+	if c == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
+}
 
 // lines turns events into text. It is not safe for concurrent use.
 type lines struct {
@@ -31,15 +42,16 @@ type lines struct {
 	words  []string   // names of phases and steps, and contexts of problems, that were said
 	cases  map[Status]int
 	runDir string
+	open   []string // steps of no single node that run: each is a part of the one before it
 }
 
 func newLines(o Options) *lines { return &lines{Options: o, cases: map[Status]int{}} }
 
-func (l *lines) paint(color, s string) string {
-	if !l.Color || s == "" {
+func (l *lines) paint(color Color, s string) string {
+	if !l.Color {
 		return s
 	}
-	return "\x1b[" + color + "m" + s + "\x1b[0m"
+	return color.Paint(s)
 }
 
 // text returns what to print for e: whole lines, or nothing. Waits are not its business: see waitLine.
@@ -52,13 +64,13 @@ func (l *lines) text(e Event) string {
 	case RunStart:
 		return l.runStart(e)
 	case PhaseStart:
-		return l.paint(bold, "==> "+OneLine(e.Phase)+detail(e.Message)) + "\n"
+		return l.paint(Bold, "==> "+OneLine(e.Phase)+detail(e.Message)) + "\n"
 	case PhaseEnd:
 		return l.end("", e, OneLine(e.Phase))
 	case StepStart:
-		return "  • " + label(e, e.Step) + detail(e.Message) + "\n"
+		return l.enter(e) + "• " + label(e, e.Step) + detail(e.Message) + "\n"
 	case StepEnd:
-		return l.end("  ", e, label(e, e.Step))
+		return l.end(l.leave(e), e, label(e, e.Step))
 	case Case:
 		if e.Status == Passed && l.Verbosity < Verbose { // they are counted at the end
 			return ""
@@ -67,17 +79,40 @@ func (l *lines) text(e Event) string {
 	case Info, Note:
 		return indent(prefixed(e.Node, ": ")+e.Message, "  ", 0)
 	case Warning:
-		return l.warning(e, l.paint(yellow, "warning:")+" ")
+		return l.warning(e, l.paint(Yellow, "warning:")+" ")
 	case Output:
-		margin := "  " + l.paint(dim, prefixed(OneLine(e.Node), " ")+"|") + " "
+		margin := "  " + l.paint(Dim, prefixed(OneLine(e.Node), " ")+"|") + " "
 		return margin + strings.ReplaceAll(Clean(strings.TrimRight(e.Message, "\r")), "\n", "\n"+margin) + "\n"
 	case Debug:
-		return indent(prefixed(e.Node, ": ")+e.Message, "  "+l.paint(dim, "debug: "), 0)
+		return indent(prefixed(e.Node, ": ")+e.Message, "  "+l.paint(Dim, "debug: "), 0)
 	case RunEnd:
 		return l.runEnd(e)
 	}
 	return ""
 }
+
+// enter returns the margin of a step that begins.
+func (l *lines) enter(e Event) string {
+	margin := stepMargin(len(l.open))
+	if e.Node != "" {
+		return stepMargin(0)
+	}
+	l.open = append(l.open, e.Step)
+	return margin
+}
+
+// leave returns the margin of a step that ends.
+func (l *lines) leave(e Event) string {
+	i := slices.Index(l.open, e.Step)
+	if e.Node != "" || i < 0 {
+		return stepMargin(0)
+	}
+	l.open = slices.Delete(l.open, i, i+1)
+	return stepMargin(i)
+}
+
+// stepMargin is what stands before a step that is a part of as many others.
+func stepMargin(depth int) string { return strings.Repeat("  ", depth+1) }
 
 // note keeps what the end of the run is told from, shown or not.
 func (l *lines) note(e Event) {
@@ -88,7 +123,7 @@ func (l *lines) note(e Event) {
 	case StepStart:
 		l.words = append(l.words, e.Step)
 	case PhaseStart:
-		l.phase = e.Phase
+		l.phase, l.open = e.Phase, nil
 		l.words = append(l.words, e.Phase)
 	case PhaseEnd:
 		l.phase = ""
@@ -125,7 +160,7 @@ func (l *lines) end(margin string, e Event, what string) string {
 	case Interrupted:
 		s += " interrupted after " + FormatSeconds(e.Seconds)
 	default:
-		s += " " + l.paint(dim, FormatSeconds(e.Seconds)) + detail(e.Message)
+		s += " " + l.paint(Dim, FormatSeconds(e.Seconds)) + detail(e.Message)
 	}
 	return s + "\n" + l.problem(margin+"  ", e)
 }
@@ -133,13 +168,13 @@ func (l *lines) end(margin string, e Event, what string) string {
 func (l *lines) mark(s Status) string {
 	switch s {
 	case Failed:
-		return l.paint(red, "✗")
+		return l.paint(Red, "✗")
 	case Skipped:
-		return l.paint(yellow, "-")
+		return l.paint(Yellow, "-")
 	case Interrupted:
-		return l.paint(yellow, "!")
+		return l.paint(Yellow, "!")
 	}
-	return l.paint(green, "✓")
+	return l.paint(Green, "✓")
 }
 
 // problem says an error and its hint. Of an error that was shown before, it says only what is new of its context,
@@ -162,7 +197,7 @@ func (l *lines) problem(margin string, e Event) string {
 	if e.Status == Skipped {
 		lead = "because: "
 	}
-	s := margin + l.paint(red, lead) + strings.TrimPrefix(indent(text, margin, maxErrorLines), margin)
+	s := margin + l.paint(Red, lead) + strings.TrimPrefix(indent(text, margin, maxErrorLines), margin)
 	return s + l.hint(margin, e.Hint)
 }
 
@@ -175,7 +210,7 @@ func (l *lines) hint(margin, hint string) string {
 		return ""
 	}
 	l.hints = append(l.hints, fresh...)
-	return indent(strings.Join(fresh, "\n"), margin+l.paint(yellow, "hint:")+" ", 0)
+	return indent(strings.Join(fresh, "\n"), margin+l.paint(Yellow, "hint:")+" ", 0)
 }
 
 func (l *lines) warning(e Event, lead string) string {
@@ -210,21 +245,20 @@ const maxWhat = 300
 
 // explanation is the paragraph that ends a run that did not pass. It stands for the error of the run itself.
 func (l *lines) explanation(x *Explanation) string {
-	var b strings.Builder
-	b.WriteString(l.paint(red, "why:") + " " + fit(x.Headline(), maxWhat) + "\n")
+	text := l.paint(Red, "why:") + " " + fit(x.Headline(), maxWhat) + "\n"
 	for _, line := range x.Lines {
-		b.WriteString("  " + l.paint(dim, "|") + " " + line + "\n")
+		text += "  " + l.paint(Dim, "|") + " " + line + "\n"
 	}
 	if x.From != "" && len(x.Lines) > 0 {
-		b.WriteString("  " + l.paint(dim, "(from "+x.From+")") + "\n")
+		text += "  " + l.paint(Dim, "(from "+x.From+")") + "\n"
 	}
 	if x.Cause != "" {
-		b.WriteString(l.paint(yellow, "likely cause:") + " " + x.Cause + "\n")
+		text += l.paint(Yellow, "likely cause:") + " " + x.Cause + "\n"
 	}
 	if x.Next != "" {
-		b.WriteString(l.paint(yellow, "next:") + " " + x.Next + "\n")
+		text += l.paint(Yellow, "next:") + " " + x.Next + "\n"
 	}
-	return b.String()
+	return text
 }
 
 // ExplanationText is the same paragraph as plain text, for who asks for it later.

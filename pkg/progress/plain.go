@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"sync"
@@ -128,9 +129,8 @@ func (p *plain) print(e Event, text string) {
 		return
 	}
 	p.flush()
-	if _, err := io.WriteString(p.w, text); err != nil && p.err == nil {
-		p.err = err
-	}
+	_, err := io.WriteString(p.w, text)
+	p.err = cmp.Or(p.err, err)
 }
 
 func (p *plain) wait(e Event) {
@@ -187,7 +187,7 @@ func (p *plain) show(e Event, state *waitState, now time.Time) {
 		suffix = " [" + FormatSeconds(now.Sub(state.began).Seconds()) + " so far]"
 	}
 	state.shown, state.shownAt = state.latest, now
-	p.print(e, "  "+p.lines.paint(dim, "… "+state.latest+suffix)+"\n")
+	p.print(e, "  "+p.lines.paint(Dim, "… "+state.latest+suffix)+"\n")
 }
 
 func (s *waitState) stop() {

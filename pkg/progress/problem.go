@@ -129,7 +129,7 @@ func (p *Problem) addReasons(err error) {
 		if reasons := outer.Reasons(); len(reasons) > 0 {
 			p.addContext(outer.Summary())
 			for _, r := range reasons {
-				p.Reasons = append(p.Reasons, Reason{r.Node, firstLine(r.Cause), r.Lines})
+				p.Reasons = append(p.Reasons, Reason{r.Node, FirstLine(r.Cause), r.Lines})
 			}
 			return
 		}
@@ -152,7 +152,7 @@ func (p *Problem) addReasons(err error) {
 			return
 		}
 	}
-	p.Reasons = append(p.Reasons, Reason{Cause: firstLine(text)})
+	p.Reasons = append(p.Reasons, Reason{Cause: FirstLine(text)})
 }
 
 // join adds the reasons of one of several errors, each with its own context.
@@ -173,11 +173,6 @@ func (p *Problem) addContext(words string) {
 	}
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return OneLine(line)
-}
-
 // Failure returns the Problem of e. If e has its error as text only, as events of earlier releases do, the first line
 // is the cause. It returns nil if there is no error.
 func (e Event) Failure() *Problem {
@@ -188,7 +183,7 @@ func (e Event) Failure() *Problem {
 		return nil
 	}
 	return &Problem{
-		Cause: firstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: firstLine(e.Error)}}, Hint: e.Hint,
+		Cause: FirstLine(e.Error), Reasons: []Reason{{Node: e.Node, Cause: FirstLine(e.Error)}}, Hint: e.Hint,
 	}
 }
 

@@ -39,7 +39,7 @@ func (v Verbosity) shows(k Kind) bool {
 		return v >= Verbose
 	case Debug:
 		return v >= Chatty
-	case RunStart, PhaseStart, StepStart, Wait, Info:
+	case RunStart, PhaseStart, StepStart, Wait, Info, NodeState:
 		return v >= Normal
 	}
 	return true

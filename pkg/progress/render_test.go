@@ -89,7 +89,7 @@ func TestPlainSaysTheBeginningOfAStepThatLasts(t *testing.T) {
 		{3 * second, end("long")},
 	}
 	got := string(rendered(t, events, func(b *bytes.Buffer) Renderer { return Plain(b, Options{}) }))
-	want := "  ✓ short 0.0s\n  • outer\n  ✓ inner 0.0s\n  ✓ outer 0.0s\n  • long\n  ✓ long 0.0s\n"
+	want := "  ✓ short 0.0s\n  • outer\n    ✓ inner 0.0s\n  ✓ outer 0.0s\n  • long\n  ✓ long 0.0s\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -306,7 +306,7 @@ func TestRenderersAreSafeForConcurrentUse(t *testing.T) {
 	sinks := []Renderer{
 		Plain(&b, Options{Verbosity: Chatty}), GitHub(&bytes.Buffer{}, "", Options{}, nil), JSONLines(&bytes.Buffer{}),
 		newTerminal(
-			&bytes.Buffer{}, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Millisecond),
+			&bytes.Buffer{}, Options{}, eighty, mpb.WithRefreshRate(time.Millisecond),
 		),
 	}
 	for _, r := range sinks {
@@ -373,10 +373,12 @@ func (s *screen) String() string {
 	return strings.TrimRight(strings.Join(s.lines, "\n"), "\n") + "\n"
 }
 
+func eighty() (width, height int, err error) { return 80, 24, nil }
+
 func TestTerminalShowsWhatRunsBelowTheLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		r := newTerminal(s, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh())
+		r := newTerminal(s, Options{}, eighty)
 		var shots strings.Builder
 		shot := func(title string) {
 			time.Sleep(second / 2)
@@ -398,6 +400,73 @@ func TestTerminalShowsWhatRunsBelowTheLines(t *testing.T) {
 		fmt.Fprintf(&shots, "--- closed\n%s", s)
 		golden(t, "terminal.golden", []byte(shots.String()))
 	})
+}
+
+// While VMs are made and configured, each node has a line with what is done with it; steps that are parts of another one
+// stand below it, and a phase says how long it took the last time.
+func TestTerminalShowsEachNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &screen{}
+		r := newTerminal(s, Options{}, eighty)
+		show := func(want string, events ...at) {
+			t.Helper()
+			play(r, events)
+			time.Sleep(second / 2)
+			synctest.Wait()
+			if diff := cmp.Diff(want, s.String()[strings.Index(s.String(), "==>"):]); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+		state := func(node, message string) at { return at{0, Event{Kind: NodeState, Node: node, Message: message}} }
+		show(`==> up
+  • create the VMs
+⠸ up 0s, last time 41s  (full ci-123, 0s)
+  • create the VMs 0s
+    • tofu apply 0s
+    ci-9   0s  creating
+    ci-10  0s  waiting
+`, at{0, Event{Kind: RunStart}}, at{0, Event{Kind: PhaseStart, Phase: "up", LastSeconds: 41.4}},
+			at{0, Event{Kind: StepStart, Step: "create the VMs"}}, at{0, Event{Kind: StepStart, Step: "tofu apply"}},
+			state("ci-10", "waiting"), state("ci-9", "waiting"), state("ci-9", "creating"),
+			at{0, Event{Kind: Output, Step: "tofu apply", Node: "ci-9", Message: "Still creating..."}})
+		show(`==> up
+  • create the VMs
+    ✓ tofu apply 3.0s
+  ✓ create the VMs 4.0s
+⠦ up 0s, last time 41s  (full ci-123, 0s)
+  • find the addresses 0s
+    ci-9   0s  address 10.0.0.9
+    ci-10  0s  booting: no guest agent
+`, at{0, Event{Kind: StepEnd, Step: "tofu apply", Status: Passed, Seconds: 3}},
+			at{0, Event{Kind: StepEnd, Step: "create the VMs", Status: Passed, Seconds: 4}},
+			at{0, Event{Kind: StepStart, Step: "find the addresses"}}, state("ci-9", "address 10.0.0.9"), state("ci-10", "booting"),
+			at{0, Event{Kind: Wait, Step: "find the addresses", Node: "ci-10", Message: "no guest agent"}})
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A window that became narrower has broken the lines of the view: all of them are replaced.
+func TestTheViewIsReplacedAfterTheWindowBecameNarrower(t *testing.T) {
+	var out bytes.Buffer
+	width := 40
+	r := &redraw{out: &out, size: func() (int, int, error) { return width, 24, nil }}
+	draw := func(want, text string, lines int) {
+		t.Helper()
+		out.Reset()
+		r.WriteString(text)
+		if err := r.Flush(lines); err != nil || out.String() != want {
+			t.Errorf("%q, want %q (%v)", out.String(), want, err)
+		}
+	}
+	wide := strings.Repeat("x", 40) + "\n"
+	draw("told\n"+wide+"y\n", "told\n"+wide+"y\n", 2)
+	draw("\x1b[2A\x1b[J"+wide, wide, 1)
+	width = 20
+	draw("\x1b[2A\x1b[Jy\n", "y\n", 1)
+	draw("\x1b[1A\x1b[J", "", 0)
+	draw("more\n", "more\n", 0)
 }
 
 func TestTerminalOfLittleWidthDoesNotWrap(t *testing.T) {
@@ -422,15 +491,15 @@ func TestTerminalBoundsTheLiveView(t *testing.T) {
 	for i := range 30 {
 		l.apply(Event{Kind: Wait, Step: "health", Node: fmt.Sprint("n", i), Message: "formed"}, now)
 	}
-	got := l.below(now)
-	if len(got) != maxLive || got[maxLive-1] != "  … and 19 more" {
+	got := l.below(now, maxLive)
+	if len(got) != maxLive || got[maxLive-1] != "  … and 15 more" {
 		t.Errorf("got %d lines, the last %q", len(got), got[len(got)-1])
 	}
 }
 
 func TestTerminalKeepsWritingWhenTheViewHasEnded(t *testing.T) {
 	var b bytes.Buffer
-	r := newTerminal(&b, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh())
+	r := newTerminal(&b, Options{}, eighty)
 	r.Emit(Event{Kind: RunStart})
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
@@ -446,7 +515,7 @@ func TestTerminalKeepsWritingWhenTheViewHasEnded(t *testing.T) {
 func TestTerminalIsLeftAloneOutsideARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		r := newTerminal(s, Options{}, mpb.ForceTTY(), mpb.WithAutoRefresh())
+		r := newTerminal(s, Options{}, eighty)
 		show := func(text string) {
 			time.Sleep(second)
 			synctest.Wait()

@@ -105,7 +105,7 @@ func testedRun() []at {
 		{0, Event{Kind: PhaseStart, Phase: "test"}},
 		{0, Event{Kind: Note, Phase: "test", Step: "smoke", Message: "left out: vpcd (there is no Open vSwitch bridge br-int)"}},
 		{second, Event{Kind: Case, Phase: "test", Suite: "smoke", Name: "gateway", Node: "ci-123-1", Status: Passed, Seconds: 0.25}},
-		{0, Event{Kind: Case, Phase: "test", Suite: "smoke", Name: "peers", Node: "ci-123-2", Status: Failed, Seconds: 1.5, Error: "sees 1 of 2 peers"}},
+		{0, Event{Kind: Case, Phase: "test", Suite: "smoke", Name: "peers", Node: "ci-123-2", Status: Failed, Seconds: 1.5, Error: "sees 1 of 2 peers", Output: "asked ci-123-1\nno answer"}},
 		{0, Event{Kind: Case, Phase: "test", Suite: "smoke", Name: "snapshots", Status: Skipped, Message: "not supported here"}},
 		{0, Event{Kind: PhaseEnd, Phase: "test", Status: Failed, Seconds: 2, Error: "1 of 3 cases failed"}},
 		{0, Event{Kind: RunEnd, Status: Failed, Seconds: 2, ExitCode: &code}},

@@ -1,8 +1,10 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -10,10 +12,11 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
 )
 
 // The live view is at most this many lines under its head.
-const maxLive = 12
+const maxLive = 16
 
 // Terminal returns a Renderer for people at a terminal: lines as Plain writes them, and below them, from the start of a
 // run to its end, a live view of what runs, for how long, and what it waits for. Lines go above the view and never tear
@@ -23,13 +26,18 @@ func Terminal(w io.Writer, o Options) Renderer {
 	if !isTerminal(w) || o.Verbosity < Normal {
 		return Plain(w, o)
 	}
-	return newTerminal(w, o)
+	fd := int(w.(*os.File).Fd())
+	return newTerminal(w, o, func() (int, int, error) { return term.GetSize(fd) })
 }
 
-func newTerminal(w io.Writer, o Options, more ...mpb.ContainerOption) *terminal {
+// newTerminal returns a terminal on w, which is as large as size says.
+func newTerminal(
+	w io.Writer, o Options, size func() (width, height int, err error), more ...mpb.ContainerOption,
+) *terminal {
+	screen := mpb.WithConsoleWriter(&redraw{out: w, size: size})
 	return &terminal{
-		w: w, lines: newLines(o), live: live{began: time.Now()},
-		options: append([]mpb.ContainerOption{mpb.WithOutput(w)}, more...),
+		w: w, lines: newLines(o), live: live{began: time.Now()}, size: size,
+		options: append([]mpb.ContainerOption{screen}, more...),
 	}
 }
 
@@ -42,6 +50,8 @@ type terminal struct {
 	ended bool
 	err   error
 
+	size    func() (width, height int, err error)
+	held    string // the beginning of a step, which is written if there is more to it than its end
 	options []mpb.ContainerOption
 	bars    *mpb.Progress // nil: there is no view
 	bar     *mpb.Bar
@@ -81,16 +91,27 @@ func (t *terminal) end() {
 	}
 	t.bar.Abort(true)
 	t.bars.Wait()
-	if t.err == nil {
-		t.err = t.bars.Error
-	}
+	t.err = cmp.Or(t.err, t.bars.Error)
 	t.bars = nil
 }
 
+// line writes what e says above the view. A step is in the view until it ends; one that has steps of its own is written
+// before them, too.
 func (t *terminal) line(e Event) {
 	text := t.lines.text(e)
-	if text == "" || e.Kind == StepStart && t.bars != nil { // a step is in the live view until it ends
+	if e.Kind == StepStart && t.bars != nil && e.Node == "" {
+		text, t.held = t.held, text
+	} else if e.Kind == StepStart && t.bars != nil {
 		return
+	}
+	if e.Kind == StepEnd && e.Node == "" || e.Kind == PhaseEnd {
+		t.held = ""
+	}
+	if text == "" {
+		return
+	}
+	if width, _, err := t.size(); err == nil && e.Kind != Output { // what others print is left as it is
+		text = wrapTold(text, width)
 	}
 	if t.bars != nil {
 		if _, err := io.WriteString(t.bars, text); err == nil {
@@ -98,9 +119,20 @@ func (t *terminal) line(e Event) {
 		}
 		t.end() // mpb has ended, because the terminal is gone
 	}
-	if _, err := io.WriteString(t.w, text); err != nil && t.err == nil {
-		t.err = err
+	_, err := io.WriteString(t.w, text)
+	t.err = cmp.Or(t.err, err)
+}
+
+// wrapTold is Wrap but for lines with a command that comes next: one that is broken cannot be copied.
+func wrapTold(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, "hive-test ") {
+			line = Wrap(line, width, "  ")
+		}
+		b.WriteString(line)
 	}
+	return b.String()
 }
 
 func (t *terminal) Close() error {
@@ -116,7 +148,7 @@ func (t *terminal) head() mpb.BarFiller {
 		t.mu.Lock()
 		line := t.live.headline(time.Now())
 		t.mu.Unlock()
-		_, err := io.WriteString(w, t.lines.paint(bold, fit(line, s.AvailableWidth)))
+		_, err := io.WriteString(w, t.lines.paint(Bold, fit(line, s.AvailableWidth)))
 		return err
 	})
 }
@@ -126,13 +158,17 @@ func (t *terminal) rows() []mpb.BarFiller {
 	fillers := make([]mpb.BarFiller, maxLive)
 	for i := range fillers {
 		fillers[i] = mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
+			_, height, err := t.size()
+			if err != nil {
+				height = maxLive
+			}
 			t.mu.Lock()
-			all := t.live.below(time.Now())
+			all := t.live.below(time.Now(), min(maxLive, max(1, height-3)))
 			t.mu.Unlock()
 			if i >= len(all) || s.Aborted {
 				return nil
 			}
-			_, err := io.WriteString(w, fit(all[i], s.AvailableWidth)+"\n")
+			_, err = io.WriteString(w, fit(all[i], s.AvailableWidth)+"\n")
 			return err
 		})
 	}
@@ -145,8 +181,10 @@ type live struct {
 	began time.Time
 	phase string
 	since time.Time // of the phase
+	last  float64   // seconds that the phase took when it passed last
 	steps []liveLine
 	waits []liveLine
+	nodes []liveLine
 }
 
 // liveLine is a step, or what is waited for in it.
@@ -160,9 +198,13 @@ func (l *live) apply(e Event, now time.Time) {
 	case RunStart:
 		l.title, l.began = strings.TrimSpace(OneLine(e.Verb)+" "+OneLine(e.Cluster)), now
 	case PhaseStart:
-		l.phase, l.since = OneLine(e.Phase), now
+		l.phase, l.since, l.last = OneLine(e.Phase), now, e.LastSeconds
 	case PhaseEnd, RunEnd:
-		l.phase, l.steps, l.waits = "", nil, nil
+		l.phase, l.steps, l.waits, l.nodes = "", nil, nil, nil
+	case NodeState:
+		l.node(e.Node, OneLine(e.Message), now)
+	case Output, Info:
+		l.told(e, now)
 	case StepStart:
 		l.steps = append(l.steps, liveLine{e.Step, e.Node, label(e, e.Step) + detail(e.Message), now})
 	case StepEnd:
@@ -170,6 +212,34 @@ func (l *live) apply(e Event, now time.Time) {
 	case Wait:
 		l.wait(e, now)
 	}
+}
+
+// node sets the state of a node. A node that is done with has none.
+func (l *live) node(name, state string, now time.Time) {
+	name = OneLine(name)
+	i := slices.IndexFunc(l.nodes, func(n liveLine) bool { return n.node == name })
+	switch {
+	case i >= 0 && state == "":
+		l.nodes = slices.Delete(l.nodes, i, i+1)
+	case i >= 0 && l.nodes[i].text != state:
+		l.nodes[i].text, l.nodes[i].began = state, now
+	case i < 0 && state != "":
+		l.nodes = append(l.nodes, liveLine{node: name, text: state, began: now})
+		slices.SortFunc(l.nodes, func(a, b liveLine) int {
+			return cmp.Or(cmp.Compare(len(a.node), len(b.node)), strings.Compare(a.node, b.node)) // 10 follows 9
+		})
+	}
+}
+
+// told shows the last line that a node prints, where its state is shown.
+func (l *live) told(e Event, now time.Time) {
+	i := slices.IndexFunc(l.nodes, func(n liveLine) bool { return n.node == e.Node })
+	text := OneLine(e.Message)
+	if e.Node == "" || i < 0 || text == "" || strings.HasPrefix(e.Step, "tofu ") { // its lines are not about what a node does
+		return
+	}
+	state, _, _ := strings.Cut(l.nodes[i].text, ": ")
+	l.nodes[i].text = state + ": " + text
 }
 
 func (l *live) end(e Event) {
@@ -185,6 +255,10 @@ func (l *live) end(e Event) {
 func (e Event) belongsTo(l liveLine) bool { return l.step == e.Step && l.node == e.Node }
 
 func (l *live) wait(e Event, now time.Time) {
+	if e.Status == "" && slices.ContainsFunc(l.nodes, func(n liveLine) bool { return n.node == e.Node }) {
+		l.told(Event{Node: e.Node, Message: OneLine(e.Message + prefixedWith(": ", e.Error))}, now)
+		return
+	}
 	i, text := slices.IndexFunc(l.waits, e.belongsTo), waitText(e)
 	switch over := e.Status != "" || text == ""; {
 	case over && i >= 0:
@@ -204,18 +278,27 @@ func (l *live) headline(now time.Time) string {
 		return strings.TrimSpace(frame+" "+l.title) + " " + wholeSeconds(now.Sub(l.began))
 	}
 	line := frame + " " + l.phase + " " + wholeSeconds(now.Sub(l.since))
+	if l.last > 0 {
+		line += ", last time " + wholeSeconds(time.Duration(l.last*float64(time.Second)))
+	}
 	if l.title != "" {
 		line += "  (" + l.title + ", " + wholeSeconds(now.Sub(l.began)) + ")"
 	}
 	return line
 }
 
-// below returns the lines under the head: each step with its waits, then the waits of no step.
-func (l *live) below(now time.Time) []string {
+// below returns the lines under the head: each step with its waits, then the waits of no step, then each node.
+func (l *live) below(now time.Time, most int) []string {
 	var all []string
 	shown := map[int]bool{}
+	depth := 0
 	for i, s := range l.steps {
-		all = append(all, "  • "+s.text+" "+wholeSeconds(now.Sub(s.began)))
+		margin := stepMargin(0)
+		if s.node == "" {
+			margin = stepMargin(depth)
+			depth++
+		}
+		all = append(all, margin+"• "+s.text+" "+wholeSeconds(now.Sub(s.began)))
 		last := i+1 == len(l.steps) || l.steps[i+1].step != s.step
 		for j, w := range l.waits {
 			if !shown[j] && w.step == s.step && (w.node == s.node || s.node == "" || last) {
@@ -229,9 +312,17 @@ func (l *live) below(now time.Time) []string {
 			all = append(all, "  … "+w.text+" "+wholeSeconds(now.Sub(w.began)))
 		}
 	}
-	if len(all) > maxLive {
-		left := len(all) - maxLive + 1
-		all = append(all[:maxLive-1:maxLive-1], fmt.Sprintf("  … and %d more", left))
+	widest := 0
+	for _, n := range l.nodes {
+		widest = max(widest, cells(n.node))
+	}
+	for _, n := range l.nodes {
+		blanks := strings.Repeat(" ", widest-cells(n.node))
+		all = append(all, "    "+n.node+blanks+"  "+wholeSeconds(now.Sub(n.began))+"  "+n.text)
+	}
+	if len(all) > most {
+		left := len(all) - most + 1
+		all = append(all[:most-1:most-1], fmt.Sprintf("  … and %d more", left))
 	}
 	return all
 }

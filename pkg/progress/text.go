@@ -109,6 +109,20 @@ func stringLength(s string) int {
 // OneLine is Clean on one line: line ends and tabs become blanks.
 func OneLine(s string) string { return strings.Join(strings.Fields(Clean(s)), " ") }
 
+// FirstLine is the first line of text that is not blank, as OneLine has it.
+func FirstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return OneLine(line)
+}
+
+// Clip bounds text to so many characters, and marks where it was cut.
+func Clip(text string, limit int) string {
+	if r := []rune(text); len(r) > limit {
+		return string(r[:limit]) + "..."
+	}
+	return text
+}
+
 // indent puts prefix before every line of s after Clean, trailing blank lines dropped, and ends it with a line end.
 // Of more than max lines, the last ones are left out and counted (max 0: all stay).
 func indent(s, prefix string, max int) string {
@@ -136,6 +150,59 @@ func fit(line string, width int) string {
 		return ""
 	}
 	return runewidth.Truncate(line, width, "…")
+}
+
+// Wrap breaks lines of s at blanks so that none is wider than width cells. What follows of a line stands below its
+// beginning, indented by indent more. Colors take no room. A word that is wider than a line stays whole, so that it can be
+// copied. Of width 0, s stays as it is.
+func Wrap(s string, width int, indent string) string {
+	if width <= 0 {
+		return s
+	}
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		text := strings.TrimSuffix(line, "\n")
+		b.WriteString(wrapLine(text, width, indent) + line[len(text):])
+	}
+	return b.String()
+}
+
+func wrapLine(line string, width int, indent string) string {
+	if cells(line) <= width {
+		return line
+	}
+	rest := strings.TrimLeft(line, " ")
+	margin := line[:len(line)-len(rest)]
+	var b strings.Builder
+	b.WriteString(margin)
+	used, gap := len(margin), ""
+	for rest != "" {
+		word, after, _ := strings.Cut(rest, " ")
+		if wide := cells(gap + word); gap != "" && used+wide > width {
+			b.WriteString("\n" + margin + indent + word)
+			used = len(margin) + cells(indent+word)
+		} else {
+			b.WriteString(gap + word)
+			used += wide
+		}
+		rest = strings.TrimLeft(after, " ")
+		gap = strings.Repeat(" ", 1+len(after)-len(rest))
+	}
+	return b.String()
+}
+
+// cells is how many cells of a terminal a line of ours takes: colors take none.
+func cells(line string) int {
+	width := 0
+	for line != "" {
+		text, rest, found := strings.Cut(line, "\x1b[")
+		width += runewidth.StringWidth(text)
+		if !found {
+			break
+		}
+		_, line, _ = strings.Cut(rest, "m")
+	}
+	return width
 }
 
 // FormatSeconds writes a duration for people: 0.4s, 12.3s, 1m05s, 1h02m.

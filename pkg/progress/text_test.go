@@ -125,9 +125,9 @@ func TestRedactMasksSecretsHoweverTheyAreWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			memory := &Memory{}
 			Redact(memory, knownSecrets("", "abc", token, key)).
-				Emit(Event{Kind: Info, Message: text, Error: text, Hint: text})
+				Emit(Event{Kind: Info, Message: text, Error: text, Hint: text, Output: text})
 			e := memory.Events()[0]
-			for _, got := range []string{e.Message, e.Error, e.Hint} {
+			for _, got := range []string{e.Message, e.Error, e.Hint, e.Output} {
 				if !strings.Contains(got, Redacted) || strings.Contains(got, "12/34") ||
 					strings.Contains(got, "12%2F34") || strings.Contains(got, "TE5AAAA") {
 					t.Errorf("got %q", got)
@@ -153,5 +153,24 @@ func TestRedactLeavesTheRest(t *testing.T) {
 	sink.Emit(Event{Kind: Info, Message: "learnt-later, first-secret-and-more"})
 	if got, want := memory.Events()[1].Message, "[redacted], [redacted]-and-more"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, tt := range []struct {
+		in, indent, want string
+		width            int
+	}{
+		{in: "one two three\n", width: 0, want: "one two three\n"},
+		{in: "one two three\n", width: 7, indent: "  ", want: "one two\n  three\n"},
+		{in: "  - one two\n    as  it  is", width: 14, want: "  - one two\n    as  it  is"},
+		{in: "  - one two three", width: 11, indent: "  ", want: "  - one two\n    three"},
+		{in: "see /a/very/long/path now", width: 8, want: "see\n/a/very/long/path\nnow"},
+		{in: Red.Paint("error:") + " a b", width: 9, want: Red.Paint("error:") + " a\nb"},
+		{in: "世界 世界", width: 5, want: "世界\n世界"},
+	} {
+		if got := Wrap(tt.in, tt.width, tt.indent); got != tt.want {
+			t.Errorf("Wrap(%q, %d, %q) = %q, want %q", tt.in, tt.width, tt.indent, got, tt.want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
 )
 
 // DefaultTimeout is the hard deadline of a command or file transfer that names none.
@@ -178,7 +179,7 @@ func (c Command) short() string {
 	if c.Name != "" || len(c.Argv) == 0 {
 		return cmp.Or(c.Name, "script")
 	}
-	return clip(printable(Quote(c.Argv...)), 80)
+	return progress.Clip(printable(Quote(c.Argv...)), 80)
 }
 
 // lastWords are the last lines of standard error, or of standard output where that is empty, for a message.
@@ -190,7 +191,7 @@ func lastWords(r Result) string {
 		text := string(stream[max(0, len(stream)-tail):])
 		for line := range strings.SplitSeq(text, "\n") {
 			if line = strings.TrimSpace(printable(line)); line != "" {
-				kept = append(kept, clip(line, 300))
+				kept = append(kept, progress.Clip(line, 300))
 			}
 		}
 		if len(kept) > 0 {
@@ -211,13 +212,6 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-}
-
-func clip(s string, limit int) string {
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit]) + "..."
-	}
-	return s
 }
 
 // address is where a node's SSH server listens: host and port, for dialling and for known_hosts alike.

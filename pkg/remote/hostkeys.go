@@ -21,6 +21,7 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/progress"
 )
 
 // HostKeyError means that a node shows another host key than the one pinned for it. It is never transient: either the
@@ -103,7 +104,7 @@ func (p Pin) lines() (addr, text string, err error) {
 		}
 		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 		if err != nil {
-			return "", "", fmt.Errorf("its host key %q is not an SSH public key: %w", clip(printable(line), 40), err)
+			return "", "", fmt.Errorf("its host key %q is not an SSH public key: %w", progress.Clip(printable(line), 40), err)
 		}
 		text += knownhosts.Line([]string{addr}, key) + "\n"
 	}

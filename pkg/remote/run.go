@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
 )
 
 const (
@@ -72,7 +73,7 @@ func (h *Host) perform(ctx context.Context, cmd Command) (Result, error) {
 	cause := s.await(ctx, out, h.dialer.cfg.Grace, mark)
 	if noise := out.finish(&result); noise != "" {
 		h.dialer.cfg.Log.Debug(
-			"the login shell prints text before commands", "node", h.node.Name, "text", clip(printable(noise), 200),
+			"the login shell prints text before commands", "node", h.node.Name, "text", progress.Clip(printable(noise), 200),
 		)
 	}
 	result.Duration = time.Since(start)

@@ -282,7 +282,7 @@ func (h *Host) sftpSession(
 func (h *Host) noSFTP(noise []byte, err error) error {
 	if text := strings.TrimSpace(printable(string(noise))); text != "" {
 		return fmt.Errorf("starting SFTP: the login shell of %s on %s prints text (%q) and starts no SFTP server: make it silent for shells that are not interactive, and let it run commands",
-			h.dialer.cfg.User, h.node.Name, clip(text, 200))
+			h.dialer.cfg.User, h.node.Name, progress.Clip(text, 200))
 	}
 	return fmt.Errorf("starting SFTP: %w", err)
 }

@@ -2,17 +2,20 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
 )
 
-// phasesSuite is the name of the suite that has a case per phase.
-const phasesSuite = "phases"
+// runSuite is the name of the suite that has one case: the run itself.
+const runSuite = "hive-test"
 
 type junitSuites struct {
 	XMLName  xml.Name     `xml:"testsuites"`
@@ -63,21 +66,24 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit returns r as JUnit XML: a suite "phases" with a case per phase, so that a cluster that never formed is seen by
-// whatever reads the file, and a suite per suite of test cases. What failed is a failure, what was interrupted an
-// error. The result is well-formed whatever bytes names and messages contain, and uses only what the schemas that
-// Jenkins checks by know: all have skipped on a testsuite only, and some no attribute of a case's skipped.
+// JUnit returns r as JUnit XML: a suite per suite of test cases, and before them the suite "hive-test" with one case,
+// named after the verb. That case is the run without its test cases, so that a cluster that never formed is red, too;
+// the phases are its properties and its output. CI systems know a case again by its class and its name: neither
+// has the cluster's name in it. What failed is one failure, what was interrupted an error. The result is well-formed
+// whatever bytes names and messages contain, and uses only what the schemas that Jenkins checks by know: all have
+// skipped on a testsuite only, and some no attribute of a case's skipped.
 func JUnit(r Report) []byte {
-	suites := []junitSuite{phaseSuite(r)}
+	suites := []junitSuite{suiteOfRun(r)}
 	for _, c := range r.Cases {
-		i := slices.IndexFunc(suites[1:], func(s junitSuite) bool { return s.Name == suiteName(c) }) + 1
+		name := suiteName(r, c)
+		i := slices.IndexFunc(suites[1:], func(s junitSuite) bool { return s.Name == name }) + 1
 		if i == 0 {
-			suites = append(suites, junitSuite{Name: suiteName(c)})
+			suites = append(suites, junitSuite{Name: name})
 			i = len(suites) - 1
 		}
 		suites[i].add(caseOf(r, c), c.Seconds)
 	}
-	all := junitSuites{Name: progress.OneLine("hive-test " + r.Verb + " " + r.Cluster), Time: junitSeconds(r.Seconds)}
+	all := junitSuites{Name: progress.OneLine("hive-test " + r.Verb), Time: junitSeconds(r.Seconds)}
 	for i := range suites {
 		s := &suites[i]
 		s.Time, s.Timestamp = junitSeconds(s.seconds), timestamp(r.Started)
@@ -100,38 +106,84 @@ func encodeXML(v any) []byte {
 	return b.Bytes()
 }
 
-func phaseSuite(r Report) junitSuite {
-	s := junitSuite{Name: phasesSuite, Properties: &junitProperties{List: []junitProperty{
+// suiteOfRun is the run without its test cases.
+func suiteOfRun(r Report) junitSuite {
+	s := junitSuite{Name: runSuite, Properties: propertiesOf(r)}
+	c := junitCase{ClassName: runSuite, Name: cmp.Or(progress.OneLine(r.Verb), "run"), Time: junitSeconds(r.Seconds)}
+	status, code, text := judgeRun(r)
+	c.judge(status, code, text, "")
+	c.Output = progress.Clean(phasesText(r.Phases))
+	s.add(c, r.Seconds)
+	return s
+}
+
+func propertiesOf(r Report) *junitProperties {
+	list := []junitProperty{
 		{"cluster", progress.OneLine(r.Cluster)},
 		{"verb", progress.OneLine(r.Verb)},
 		{"result", progress.OneLine(string(r.Result))},
 		{"exit_code", strconv.Itoa(r.ExitCode)},
 		{"run_dir", progress.OneLine(r.RunDir)},
-	}}}
-	for _, p := range r.Phases {
-		c := junitCase{ClassName: className(r, phasesSuite), Name: progress.OneLine(p.Name), Time: junitSeconds(p.Seconds)}
-		text := p.Error
-		if p.Hint != "" {
-			text += "\nhint: " + p.Hint
-		}
-		code := ""
-		if p.Problem != nil {
-			code = progress.OneLine(p.Problem.Code)
-		}
-		c.judge(p.Status, code, text, p.Message)
-		c.Output = progress.Clean(stepsText(p.Steps))
-		s.add(c, p.Seconds)
 	}
-	return s
+	for _, p := range r.Phases {
+		list = append(list,
+			junitProperty{"phase." + progress.OneLine(p.Name), progress.OneLine(string(p.Status))},
+			junitProperty{"phase." + progress.OneLine(p.Name) + ".seconds", junitSeconds(p.Seconds)})
+	}
+	return &junitProperties{List: list}
 }
 
-func stepsText(steps []Step) string {
-	var b strings.Builder
-	for _, step := range steps {
-		if step.Node != "" {
-			b.WriteString(step.Node + ": ")
+// judgeRun is how the run has ended, but for what its test cases tell themselves.
+func judgeRun(r Report) (status progress.Status, code, text string) {
+	told := slices.ContainsFunc(r.Cases, func(c Case) bool { return failed(c.Status) })
+	status = progress.Passed
+	var texts []string
+	for _, p := range r.Phases {
+		if !failed(p.Status) || (told && p.Name == string(cluster.PhaseTest) && p.Status == progress.Failed) {
+			continue
 		}
-		b.WriteString(step.Name + " " + string(step.Status) + " " + progress.FormatSeconds(step.Seconds) + "\n")
+		if p.Problem != nil {
+			code = cmp.Or(code, progress.OneLine(p.Problem.Code))
+		}
+		if status != progress.Failed {
+			status = p.Status
+		}
+		texts = append(texts, withHint(p.Name+": "+cmp.Or(p.Error, string(p.Status)), p.Hint))
+	}
+	if status == progress.Passed && failed(r.Result) && (!told || r.Result == progress.Interrupted) {
+		status = r.Result
+		for _, problem := range r.Errors {
+			texts = append(texts, withHint(problem.Message, problem.Hint))
+		}
+	}
+	return status, code, strings.Join(texts, "\n")
+}
+
+// failed reports whether something ran and did not pass.
+func failed(s progress.Status) bool { return s != progress.Passed && s != progress.Skipped }
+
+func withHint(text, hint string) string {
+	if hint == "" {
+		return text
+	}
+	return text + "\nhint: " + hint
+}
+
+// phasesText are the phases with their steps, a line each.
+func phasesText(phases []Phase) string {
+	var b strings.Builder
+	line := func(name string, status progress.Status, seconds float64) {
+		b.WriteString(name + " " + string(status) + " " + progress.FormatSeconds(seconds) + "\n")
+	}
+	for _, p := range phases {
+		line(p.Name, p.Status, p.Seconds)
+		for _, step := range p.Steps {
+			name := step.Name
+			if step.Node != "" {
+				name = step.Node + ": " + name
+			}
+			line("  "+name, step.Status, step.Seconds)
+		}
 	}
 	return b.String()
 }
@@ -141,11 +193,15 @@ func caseOf(r Report, c Case) junitCase {
 	if c.Node != "" && !strings.Contains(name, c.Node) {
 		name += " [" + c.Node + "]" // two nodes' cases would be one case to most readers
 	}
-	j := junitCase{ClassName: className(r, suiteName(c)), Name: progress.OneLine(name), Time: junitSeconds(c.Seconds)}
-	j.judge(c.Status, "", c.Error, c.Message)
-	if c.Status != progress.Skipped {
-		j.Output = progress.Clean(c.Message)
+	j := junitCase{
+		ClassName: suiteName(r, c), Name: progress.OneLine(withoutCluster(r, name)), Time: junitSeconds(c.Seconds),
 	}
+	j.judge(c.Status, "", c.Error, c.Message)
+	output := c.Output
+	if c.Status != progress.Skipped {
+		output = strings.TrimPrefix(c.Message+"\n"+output, "\n")
+	}
+	j.Output = progress.Clean(strings.TrimRight(output, "\n"))
 	return j
 }
 
@@ -184,19 +240,27 @@ func (s *junitSuite) add(c junitCase, seconds float64) {
 	s.Cases = append(s.Cases, c)
 }
 
-func suiteName(c Case) string {
-	if name := progress.OneLine(c.Suite); name != "" {
-		return name
-	}
-	return "tests"
+// suiteName is the name of a case's suite, which is its class as well.
+func suiteName(r Report, c Case) string {
+	return cmp.Or(progress.OneLine(withoutCluster(r, c.Suite)), "tests")
 }
 
-func className(r Report, suite string) string {
+// withoutCluster is a name that is the same for every cluster: its nodes are called node-1, node-2, ...
+func withoutCluster(r Report, name string) string {
 	if r.Cluster == "" {
-		return suite
+		return name
 	}
-	return progress.OneLine(r.Cluster + "." + suite)
+	return hostWord.ReplaceAllStringFunc(name, func(word string) string {
+		number, found := strings.CutPrefix(word, r.Cluster+"-")
+		if n, err := strconv.Atoi(number); !found || err != nil || strconv.Itoa(n) != number {
+			return word
+		}
+		return "node-" + number
+	})
 }
+
+// hostWord is what may be the name of a node.
+var hostWord = regexp.MustCompile(`[A-Za-z0-9-]+`)
 
 func junitSeconds(f float64) string {
 	if f != f || f < 0 || f > 1e12 {

@@ -75,6 +75,8 @@ type Case struct {
 	Seconds float64         `json:"seconds"`
 	Error   string          `json:"error,omitempty"`
 	Message string          `json:"message,omitempty"`
+	// Output is the end of what a case that did not pass has printed.
+	Output string `json:"output,omitempty"`
 }
 
 // Problem is an error or a warning, and where it came up.
@@ -103,7 +105,7 @@ func Build(events []progress.Event) Report {
 func cleaned(e progress.Event) progress.Event {
 	for _, field := range []*string{
 		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.OwnerID,
-		&e.RunDir,
+		&e.RunDir, &e.Output,
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}
@@ -150,7 +152,7 @@ func (b *builder) add(e progress.Event) {
 		b.endStep(e)
 	case progress.Case:
 		b.Cases = append(b.Cases, Case{
-			e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message,
+			e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message, e.Output,
 		})
 	case progress.Warning:
 		text := e.Message

@@ -10,8 +10,11 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -144,7 +147,7 @@ func TestThePhaseThatFailedHasItsProblem(t *testing.T) {
 	}
 	data := report.JUnit(r)
 	parseXML(t, data)
-	if !bytes.Contains(data, []byte(`<failure message="ci-2: gone" type="node-lost">`)) {
+	if !bytes.Contains(data, []byte(`<failure message="test: ci-2: gone" type="node-lost">`)) {
 		t.Errorf("%s", data)
 	}
 }
@@ -190,7 +193,7 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 			{Kind: progress.StepEnd, Phase: name, Step: name, Node: name, Status: progress.Failed, Error: message, Hint: message},
 			{Kind: progress.Case, Suite: name, Name: name, Node: name, Status: progress.Failed, Error: message, Message: message},
 			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Skipped, Message: message},
-			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Status(message)},
+			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Status(message), Output: message},
 			{Kind: progress.Warning, Message: message, Hint: name},
 			{Kind: progress.Note, Step: name, Message: message},
 			{Kind: progress.PhaseEnd, Phase: name, Status: progress.Interrupted, Error: message},
@@ -215,29 +218,195 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 	})
 }
 
-// junitAttributes and junitChildren are what the schemas of Jenkins's plugins have in common, children in their order.
-func junitAttributes() map[string]string {
-	return map[string]string{
-		"testsuites": "name time tests failures errors",
-		"testsuite":  "name tests failures errors skipped time timestamp hostname id package",
-		"properties": "", "property": "name value", "testcase": "name classname time", "failure": "message type",
-		"error": "message type", "skipped": "", "system-out": "",
+// Of the same run on another cluster a CI system must know every case again.
+func TestJUnitNamesHaveNoClusterInThem(t *testing.T) {
+	of := func(suite, name, node string, status progress.Status) progress.Event {
+		return progress.Event{Kind: progress.Case, Suite: suite, Name: name, Node: node, Status: status}
+	}
+	identities := func(cluster, other string) []string {
+		r := report.Build([]progress.Event{
+			{Kind: progress.RunStart, Cluster: cluster, Verb: "full"},
+			of("smoke", "health/"+cluster+"-10", cluster+"-10", progress.Passed),
+			of("smoke", "peers", cluster+"-2", progress.Failed),
+			of("run.sh", "from "+cluster+"-1 to "+cluster+"-2", "", progress.Passed),
+			of("run.sh", "of "+other, "", progress.Passed),
+		})
+		return junitCases(t, report.JUnit(r))
+	}
+	want := []string{
+		"hive-test.full passed", "smoke.health/node-10 passed", "smoke.peers [node-2] failed",
+		"run.sh.from node-1 to node-2 passed",
+	}
+	for cluster, other := range map[string]string{
+		"ci-1": "xci-1-1", "a": "a1 and a-1-1 and a-01", "smoke": "smoke",
+	} {
+		got := identities(cluster, other)
+		if diff := cmp.Diff(append(slices.Clone(want), "run.sh.of "+other+" passed"), got); diff != "" {
+			t.Errorf("of cluster %s (-want +got):\n%s", cluster, diff)
+		}
 	}
 }
 
-func junitChildren() map[string][]string {
-	return map[string][]string{
-		"": {"testsuites"}, "testsuites": {"testsuite"}, "testsuite": {"properties", "testcase"},
-		"properties": {"property"},
-		"testcase":   {"skipped", "error", "failure", "system-out"},
+// Each case that fails is one failure, and what is no case's is the run's.
+func TestJUnitFailures(t *testing.T) {
+	phase := func(name string, status progress.Status, text string) progress.Event {
+		return progress.Event{Kind: progress.PhaseEnd, Phase: name, Status: status, Error: text}
+	}
+	bad := progress.Event{
+		Kind: progress.Case, Suite: "s", Name: "bad", Status: progress.Failed, Error: "x", Output: "asked\n",
+	}
+	good := progress.Event{Kind: progress.Case, Suite: "s", Name: "good", Status: progress.Passed}
+	stopped := progress.Event{Kind: progress.Case, Suite: "s", Name: "slow", Status: progress.Interrupted}
+	for name, c := range map[string]struct {
+		events []progress.Event
+		want   []string
+	}{
+		"passed": {
+			[]progress.Event{phase("up", progress.Passed, ""), good},
+			[]string{"hive-test.full passed", "s.good passed"},
+		},
+		"no suite": {
+			[]progress.Event{phase("up", progress.Passed, "")}, []string{"hive-test.full passed"},
+		},
+		"a case": {
+			[]progress.Event{bad, good, phase("test", progress.Failed, "1 of 2")},
+			[]string{"hive-test.full passed", "s.bad failed", "s.good passed"},
+		},
+		"a case and down": {
+			[]progress.Event{
+				bad, phase("test", progress.Failed, "1 of 1"), phase("down", progress.Failed, "VM 100 is left"),
+			},
+			[]string{"hive-test.full failed: down: VM 100 is left", "s.bad failed"},
+		},
+		"test without a case": {
+			[]progress.Event{phase("test", progress.Failed, "no test ran")},
+			[]string{"hive-test.full failed: test: no test ran"},
+		},
+		"two phases": {
+			[]progress.Event{phase("configure", progress.Failed, "join"), phase("down", progress.Failed, "left")},
+			[]string{"hive-test.full failed: configure: join"},
+		},
+		"before any phase": {
+			[]progress.Event{{Kind: progress.RunEnd, Status: progress.Failed, Error: "no such image"}},
+			[]string{"hive-test.full failed: no such image"},
+		},
+		"interrupted": {
+			[]progress.Event{stopped, phase("test", progress.Interrupted, "INT")},
+			[]string{"hive-test.full error: test: INT", "s.slow error: interrupted"},
+		},
+		"killed": {
+			[]progress.Event{{Kind: progress.PhaseStart, Phase: "up"}},
+			[]string{"hive-test.full error: up: interrupted"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := append([]progress.Event{{Kind: progress.RunStart, Cluster: "ci", Verb: "full"}}, c.events...)
+			data := report.JUnit(report.Build(events))
+			parseXML(t, data)
+			got := junitCases(t, data)
+			for i := range got {
+				if i >= len(c.want) || !strings.HasPrefix(c.want[i], got[i]) {
+					t.Fatalf("got %q, want %q", got, c.want)
+				}
+				_, message, found := strings.Cut(c.want[i], ": ")
+				if found && !bytes.Contains(data, []byte(`message="`+message+`"`)) {
+					t.Errorf("no message %q in\n%s", message, data)
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if slices.Contains(got, "s.bad failed") && !bytes.Contains(data, []byte("<system-out>asked</system-out>")) {
+				t.Errorf("the output of the case is not in\n%s", data)
+			}
+		})
 	}
 }
+
+// junitCases are the cases as CI systems tell them apart, and how each ended.
+func junitCases(t *testing.T, data []byte) []string {
+	t.Helper()
+	var read struct {
+		Suites []struct {
+			Cases []struct {
+				Class   string    `xml:"classname,attr"`
+				Name    string    `xml:"name,attr"`
+				Failure *struct{} `xml:"failure"`
+				Error   *struct{} `xml:"error"`
+				Skipped *struct{} `xml:"skipped"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	if err := xml.Unmarshal(data, &read); err != nil {
+		t.Fatal(err)
+	}
+	var cases []string
+	for _, s := range read.Suites {
+		for _, c := range s.Cases {
+			word := " passed"
+			switch {
+			case c.Failure != nil:
+				word = " failed"
+			case c.Error != nil:
+				word = " error"
+			case c.Skipped != nil:
+				word = " skipped"
+			}
+			cases = append(cases, c.Class+"."+c.Name+word)
+		}
+	}
+	return cases
+}
+
+// TestJUnitByTheSchemaOfJenkins holds what parseXML holds by the schema itself, where one is named: junit-10.xsd of
+// Jenkins's xUnit plugin.
+func TestJUnitByTheSchemaOfJenkins(t *testing.T) {
+	schema := os.Getenv("HIVE_TEST_JUNIT_XSD")
+	if schema == "" {
+		t.Skip("HIVE_TEST_JUNIT_XSD names no schema, such as junit-10.xsd of Jenkins's xUnit plugin")
+	}
+	for _, dir := range []string{"cases", "failed"} {
+		file := filepath.Join("testdata", dir, report.JUnitFile)
+		out, err := exec.Command("xmllint", "--noout", "--schema", schema, file).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// junitRule is what the schemas of Jenkins's plugins have in common for one element.
+type junitRule struct {
+	needs, takes string   // attributes
+	children     []string // in their order
+}
+
+func junitRules() map[string]junitRule {
+	return map[string]junitRule{
+		"":           {children: []string{"testsuites"}},
+		"testsuites": {takes: "name time tests failures errors", children: []string{"testsuite"}},
+		"testsuite": {
+			needs: "name tests failures errors", takes: "skipped time timestamp hostname id package",
+			children: []string{"properties", "testcase"},
+		},
+		"properties": {children: []string{"property"}},
+		"property":   {needs: "name value"},
+		"testcase": {
+			needs: "name", takes: "classname time", children: []string{"skipped", "error", "failure", "system-out"},
+		},
+		"failure": {takes: "message type"}, "error": {takes: "message type"}, "skipped": {}, "system-out": {},
+	}
+}
+
+// junitTime is a number of seconds as those schemas take it.
+var junitTime = regexp.MustCompile(`^[0-9]+\.[0-9]{3}$`)
 
 // parseXML reads JUnit as a strict reader does.
 func parseXML(t *testing.T, data []byte) {
 	t.Helper()
 	decoder := xml.NewDecoder(bytes.NewReader(data))
-	seen, open, last := map[string]bool{}, []string{""}, []int{0}
+	open, last := []string{""}, []int{0}
+	found := map[string]int{}     // how many elements there are of each name
+	says := map[string][]string{} // what testsuites and each testsuite say of their numbers
 	for {
 		token, err := decoder.Token()
 		if err == io.EOF {
@@ -249,24 +418,63 @@ func parseXML(t *testing.T, data []byte) {
 		switch token := token.(type) {
 		case xml.StartElement:
 			name, parent := token.Name.Local, open[len(open)-1]
-			place := slices.Index(junitChildren()[parent], name)
+			place := slices.Index(junitRules()[parent].children, name)
 			if place < last[len(last)-1] {
 				t.Errorf("%q in %q is not taken there\n%s", name, parent, data)
 			}
 			last[len(last)-1] = place
+			checkAttributes(t, token)
 			for _, a := range token.Attr {
-				if !slices.Contains(strings.Fields(junitAttributes()[name]), a.Name.Local) {
-					t.Errorf("the attribute %s of %s is not taken\n%s", a.Name.Local, name, data)
+				if name == "testsuites" || name == "testsuite" {
+					says[name+" "+a.Name.Local] = append(says[name+" "+a.Name.Local], a.Value)
 				}
 			}
-			seen[name], open, last = true, append(open, name), append(last, 0)
+			found[name]++
+			open, last = append(open, name), append(last, 0)
 		case xml.EndElement:
 			open, last = open[:len(open)-1], last[:len(last)-1]
 		}
 	}
-	for _, want := range []string{"testsuites", "testsuite", "testcase"} {
-		if !seen[want] {
-			t.Errorf("no %s in %v", want, seen)
+	for attribute, element := range map[string]string{"tests": "testcase", "failures": "failure", "errors": "error"} {
+		for _, of := range []string{"testsuites", "testsuite"} {
+			sum := 0
+			for _, text := range says[of+" "+attribute] {
+				n, err := strconv.Atoi(text)
+				if err != nil {
+					t.Errorf("%s of %s is %q", attribute, of, text)
+				}
+				sum += n
+			}
+			if sum != found[element] {
+				t.Errorf("%s say %s=%d, and there are %d\n%s", of, attribute, sum, found[element], data)
+			}
 		}
+	}
+	if found["testsuites"] != 1 || found["testcase"] == 0 {
+		t.Errorf("got %v", found)
+	}
+}
+
+func checkAttributes(t *testing.T, element xml.StartElement) {
+	t.Helper()
+	rule, given := junitRules()[element.Name.Local], map[string]string{}
+	needs := strings.Fields(rule.needs)
+	for _, a := range element.Attr {
+		name := a.Name.Local
+		if !slices.Contains(append(strings.Fields(rule.takes), needs...), name) {
+			t.Errorf("the attribute %s of %s is not taken", name, element.Name.Local)
+		}
+		if _, twice := given[name]; twice {
+			t.Errorf("the attribute %s of %s is there twice", name, element.Name.Local)
+		}
+		given[name] = a.Value
+	}
+	for _, name := range needs {
+		if _, found := given[name]; !found {
+			t.Errorf("%s has no attribute %s", element.Name.Local, name)
+		}
+	}
+	if seconds, found := given["time"]; found && !junitTime.MatchString(seconds) {
+		t.Errorf("the time of %s is %q", element.Name.Local, seconds)
 	}
 }

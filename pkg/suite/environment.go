@@ -11,12 +11,14 @@ import (
 	"strings"
 )
 
-// foreign are variables of the caller that would make AWS clients use other credentials or endpoints than the
-// cluster's.
-var foreign = []string{
-	"AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_ROLE_ARN",
-	"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-	"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+// ForeignVariables are variables of the caller that would make AWS clients use other credentials or endpoints than the
+// cluster's, besides the keys.
+func ForeignVariables() []string {
+	return []string{
+		"AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_ROLE_ARN",
+		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+		"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+	}
 }
 
 // systemBundles are where systems keep the certificates they trust, in one file.
@@ -55,6 +57,7 @@ func (r *runner) environment(artifacts string) ([]string, error) {
 	}
 	vars := r.variables(at, r.Environment)
 	maps.Copy(vars, r.added())
+	foreign := ForeignVariables()
 	env := slices.DeleteFunc(r.inherited(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		_, replaced := vars[name]
@@ -161,17 +164,24 @@ func (r *runner) added() map[string]string {
 	vars := map[string]string{}
 	for _, entry := range r.SuiteEnv {
 		name, value, given := strings.Cut(entry, "=")
+		if !given {
+			value, given = lookUp(r.inherited(), name)
+		}
 		if given {
 			vars[name] = value
-			continue
-		}
-		for _, own := range r.inherited() {
-			if value, found := strings.CutPrefix(own, name+"="); found {
-				vars[name] = value
-			}
 		}
 	}
 	return vars
+}
+
+// lookUp is what an environment has for a name: the last entry counts.
+func lookUp(env []string, name string) (value string, found bool) {
+	for _, entry := range slices.Backward(env) {
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 func (r *runner) inherited() []string {
@@ -195,10 +205,8 @@ func (r *runner) certificates(at places) error {
 
 func (r *runner) systemBundle() []byte {
 	paths := systemBundles()
-	for _, entry := range r.inherited() {
-		if own, ok := strings.CutPrefix(entry, "SSL_CERT_FILE="); ok && own != "" {
-			paths = append([]string{own}, paths...)
-		}
+	if own, _ := lookUp(r.inherited(), "SSL_CERT_FILE"); own != "" {
+		paths = append([]string{own}, paths...)
 	}
 	for _, path := range paths {
 		if text, err := os.ReadFile(path); err == nil {

@@ -49,7 +49,7 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 	if len(cases) == 0 {
 		cases = tests.finish(ctx)
 	}
-	judge(ctx, p, cases, ended, log.last, time.Since(start), record)
+	judge(ctx, p, cases, ended, log, time.Since(start), record)
 	for _, c := range unread {
 		if ctx.Err() != nil { // it was cut off half-way
 			c.Status = endStatus(ctx)
@@ -91,12 +91,7 @@ func (r *runner) command(
 // shell is what runs a command line: bash, in which a pipe fails as soon as one of its commands does, or, with an error
 // that says so, sh. Suites are written for bash.
 func shell(env []string, command string) (argv []string, missing error) {
-	path := ""
-	for _, entry := range env {
-		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
-			path = value // the last one counts
-		}
-	}
+	path, _ := lookUp(env, "PATH")
 	for _, dir := range filepath.SplitList(path) {
 		bash := filepath.Join(dir, "bash")
 		if !filepath.IsAbs(bash) {
@@ -106,10 +101,8 @@ func shell(env []string, command string) (argv []string, missing error) {
 			return []string{bash, "-o", "pipefail", "-c", command}, nil
 		}
 	}
-	return []string{"sh", "-c", command},
-		errors.New(
-			"there is no bash on PATH: the suite runs under sh, where a pipe passes if only its last command does",
-		)
+	return []string{"sh", "-c", command}, errors.New(
+		"there is no bash on PATH: the suite runs under sh, where a pipe passes if only its last command does")
 }
 
 // artifacts makes the suite's directory anew: what an earlier run has left is not this run's.
@@ -138,19 +131,20 @@ type outputLog struct {
 	next  progress.Sink
 	told  int      // bytes
 	last  []string // lines that show something
+	end   string   // of the text, as much as is kept of a case's output
 	first error    // the first that befell a write: a full disk must not end the tests
 }
 
 // take takes whole lines.
 func (l *outputLog) take(text string) {
-	if _, err := l.file.WriteString(text); err != nil && l.first == nil {
-		l.first = err
-	}
+	_, err := l.file.WriteString(text)
+	l.first = cmp.Or(l.first, err)
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(progress.Clean(lastFrame(line)), "\n")
 	}
 	l.last = lastOf(l.last, lines)
+	l.end = lastOfText(l.end+lastOfText(text, caseOutput), caseOutput)
 	if l.told += len(text); l.told > lineByLine {
 		lines = []string{strings.Join(lines, "\n")}
 	}
@@ -170,19 +164,11 @@ func lastOf(before, lines []string) []string {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		last = append(last, clip(line, width))
+		last = append(last, progress.Clip(line, width))
 	}
 	slices.Reverse(last)
 	last = append(slices.Clone(before), last...)
 	return last[max(0, len(last)-lastLines):]
-}
-
-// clip bounds a text to so many characters, and marks where it was cut.
-func clip(text string, limit int) string {
-	if r := []rune(text); len(r) > limit {
-		return string(r[:limit]) + "..."
-	}
-	return text
 }
 
 func (l *outputLog) close() error {
@@ -198,16 +184,18 @@ func lastFrame(line string) string {
 
 // judge records the cases that a suite has told, and one for the command itself where they do not tell of its failure,
 // or where there are none.
-func judge(ctx context.Context, p plan, cases []Case, ended exit, last []string, took time.Duration, record *recorder) {
+func judge(
+	ctx context.Context, p plan, cases []Case, ended exit, log *outputLog, took time.Duration, record *recorder,
+) {
 	failed := false
 	for _, c := range cases {
 		failed = failed || c.Failed()
 		record.add(0, "", c)
 	}
-	own := Case{Name: p.name, Status: progress.Passed, Seconds: took.Seconds()}
+	own := Case{Name: p.name, Status: progress.Passed, Seconds: took.Seconds(), Output: log.end}
 	if err := ended.err(); err != nil {
 		own.Status, own.Error = progress.Failed, err.Error()
-		if lines := strings.Join(last, " | "); lines != "" {
+		if lines := strings.Join(log.last, " | "); lines != "" {
 			own.Error += ": " + lines
 		}
 	}

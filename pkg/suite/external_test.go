@@ -128,6 +128,50 @@ exit 1`, 1, "", []string{"passed a.ok", "failed bad", "failed worse", "skipped n
 	}
 }
 
+func TestCasesThatFailKeepWhatTheyPrinted(t *testing.T) {
+	for name, c := range map[string]struct {
+		command string
+		want    map[string]string
+	}{
+		"a command": {
+			"echo a loud suite; exit 1", map[string]string{"echo": "a loud suite"},
+		},
+		"a command that passes": {"echo a loud suite", map[string]string{"echo": ""}},
+		"the end of much": {
+			"yes 'line 1' | head -n 2000; echo last; exit 1",
+			map[string]string{"yes": strings.Repeat("line 1\n", (caseOutput-len("last\n"))/len("line 1\n")) + "last"},
+		},
+		"JUnit": {
+			`echo '<testsuite><testcase name="ok"><system-out>fine</system-out></testcase><testcase name="bad"><failure/>` +
+				`<system-out>asked</system-out><system-err>refused</system-err></testcase></testsuite>' >$ARTIFACTS/r.xml`,
+			map[string]string{"ok": "", "bad": "asked\nrefused"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, events := external(t, c.command)
+			results, err := Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, told := map[string]string{}, map[string]string{}
+			for _, c := range results.Suites[0].Cases {
+				kept[c.Name] = c.Output
+			}
+			for _, e := range events.Events() {
+				if e.Kind == progress.Case {
+					told[e.Name] = e.Output
+				}
+			}
+			if diff := cmp.Diff(c.want, kept); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.want, told); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestJUnitSeconds(t *testing.T) {
 	cases, err := decodeJUnit([]byte(
 		`<testsuite><testcase name="a" time="1,000.5"/><testcase name="b" time="NaN"/><testcase/></testsuite>`,

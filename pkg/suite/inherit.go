@@ -42,9 +42,8 @@ var secretName = regexp.MustCompile(`(?i)TOKEN|SECRET|PASSW(OR)?D|CREDENTIAL|PRI
 func passed(name string) bool {
 	begins := func(prefix string) bool { return strings.HasPrefix(strings.ToUpper(name), prefix) }
 	switch {
-	case slices.Contains(strings.Fields(passedNames), name), slices.Contains(
-		strings.Fields(proxies), strings.ToLower(name),
-	):
+	case slices.Contains(strings.Fields(passedNames), name),
+		slices.Contains(strings.Fields(proxies), strings.ToLower(name)):
 		return true
 	case slices.ContainsFunc(strings.Fields(ownPrefixes), begins):
 		return !begins(hypervisor)
@@ -56,13 +55,12 @@ var namedVariable = regexp.MustCompile(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)
 
 // heldBack are the variables that a command line names and that are set here, but not in the suite's environment.
 func heldBack(command string, here, there []string) (names []string) {
-	has := func(env []string, name string) bool {
-		return slices.ContainsFunc(env, func(entry string) bool { return strings.HasPrefix(entry, name+"=") })
-	}
+	ofShell := []string{"PWD", "OLDPWD", "SHLVL", "_"}
 	for _, match := range namedVariable.FindAllStringSubmatch(command, -1) {
 		name := match[1]
-		if has(here, name) && !has(there, name) && !slices.Contains(names, name) &&
-			!slices.Contains([]string{"PWD", "OLDPWD", "SHLVL", "_"}, name) {
+		_, set := lookUp(here, name)
+		_, passed := lookUp(there, name)
+		if set && !passed && !slices.Contains(names, name) && !slices.Contains(ofShell, name) {
 			names = append(names, name)
 		}
 	}

@@ -37,14 +37,12 @@ func (r *runner) leftovers(ctx context.Context, artifacts string, group int, pip
 		return
 	}
 	names := withLines(left)
-	if !r.KillLeftovers {
-		r.warnOfLeftovers(names, nil, "", record.warn)
-		return
-	}
-	signal(left, syscall.SIGTERM)
-	if left = lasting(find, r.leftoverGrace(ctx)); len(left) > 0 {
-		signal(left, syscall.SIGKILL)
-		left = lasting(find, leftoverKilled)
+	if r.KillLeftovers {
+		signal(left, syscall.SIGTERM)
+		if left = lasting(find, r.leftoverGrace(ctx)); len(left) > 0 {
+			signal(left, syscall.SIGKILL)
+			left = lasting(find, leftoverKilled)
+		}
 	}
 	r.warnOfLeftovers(names, withLines(left), "", record.warn)
 }
@@ -133,7 +131,7 @@ func describe(left []leftover) string {
 			names = append(names, fmt.Sprintf("and %d more", len(left)-most))
 			break
 		}
-		names = append(names, l.pid+" ("+clip(progress.OneLine(l.line), width)+")")
+		names = append(names, l.pid+" ("+progress.Clip(progress.OneLine(l.line), width)+")")
 	}
 	return strings.Join(names, ", ")
 }

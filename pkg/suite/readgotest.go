@@ -31,9 +31,6 @@ type goEvent struct {
 	FailedBuild string
 }
 
-// goOutput is how much of what a test writes is kept, from its end.
-const goOutput = 4000 // bytes
-
 // take reads whole lines.
 func (g *goTests) take(text string) {
 	for line := range strings.Lines(text) {
@@ -63,9 +60,9 @@ func (g *goTests) event(e goEvent) {
 	case "start", "run":
 		g.begin(name)
 	case "output":
-		g.wrote[name] = lastOfText(g.wrote[name]+e.Output, goOutput)
+		g.wrote[name] = lastOfText(g.wrote[name]+e.Output, caseOutput)
 	case "build-output":
-		g.builds[e.ImportPath] = lastOfText(g.builds[e.ImportPath]+e.Output, goOutput)
+		g.builds[e.ImportPath] = lastOfText(g.builds[e.ImportPath]+e.Output, caseOutput)
 	case "pass", "fail", "skip":
 		g.end(name, e)
 	}
@@ -83,6 +80,7 @@ func (g *goTests) end(name string, e goEvent) {
 	case "skip":
 		c.Status = progress.Skipped
 	case "fail":
+		c.Output = g.builds[e.FailedBuild] + g.wrote[name]
 		c.Status, c.Error = progress.Failed, cmp.Or(reasons(g.builds[e.FailedBuild]), reasons(g.wrote[name]), "failed")
 	}
 	g.begun = slices.DeleteFunc(g.begun, func(s string) bool { return s == name })
@@ -100,7 +98,7 @@ func (g *goTests) end(name string, e goEvent) {
 func (g *goTests) finish(ctx context.Context) []Case {
 	for _, name := range g.begun {
 		c := Case{
-			Name: name, Status: progress.Failed,
+			Name: name, Status: progress.Failed, Output: g.wrote[name],
 			Error: strings.TrimSpace("it has begun and not ended\n" + reasons(g.wrote[name])),
 		}
 		if ctx.Err() != nil {

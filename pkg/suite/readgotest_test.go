@@ -32,18 +32,24 @@ func TestGoTestEvents(t *testing.T) {
 		},
 		"bad": {
 			{Name: at + "bad/TestTable/right", Status: progress.Passed},
-			{Name: at + "bad/TestTable/wrong", Status: progress.Failed, Error: "asked node 2\n    bad_test.go:12: got 1, want 2"},
-			{Name: at + "bad/TestTable", Status: progress.Failed, Error: "failed"},
+			{Name: at + "bad/TestTable/wrong", Status: progress.Failed, Error: "asked node 2\n    bad_test.go:12: got 1, want 2", Output: "=== RUN   TestTable/wrong\nasked node 2\n    bad_test.go:12: got 1, want 2\n--- FAIL: TestTable/wrong (0.00s)\n"},
+			{
+				Name: at + "bad/TestTable", Status: progress.Failed, Error: "failed",
+				Output: "=== RUN   TestTable\n--- FAIL: TestTable (0.00s)\n",
+			},
 			{Name: at + "bad/TestFine", Status: progress.Passed},
 		},
 		"broken": {{
 			Name: at + "broken", Status: progress.Failed,
 			Error: "# example.net/tiny/broken [example.net/tiny/broken.test]\nbroken/broken_test.go:5:32: " +
 				"undefined: undefined",
+			Output: "# example.net/tiny/broken [example.net/tiny/broken.test]\nbroken/broken_test.go:5:32: " +
+				"undefined: undefined\nFAIL\texample.net/tiny/broken [build failed]\n",
 		}},
 		"ends": {{
 			Name: at + "ends", Status: progress.Failed, Seconds: 0.006,
-			Error: "the cluster is not there\nFAIL\texample.net/tiny/ends\t0.005s",
+			Error:  "the cluster is not there\nFAIL\texample.net/tiny/ends\t0.005s",
+			Output: "the cluster is not there\nFAIL\texample.net/tiny/ends\t0.005s\n",
 		}},
 		"none": nil,
 	} {
@@ -93,7 +99,7 @@ func TestGoTestTimesAndBareEvents(t *testing.T) {
 	if len(cases) != 2 || cases[0].Name != "TestX" || cases[0].Seconds != 1.5 {
 		t.Fatalf("got %+v", cases)
 	}
-	if text := cases[1].Error; len(text) > goOutput || !strings.HasSuffix(text, "\nlast") ||
+	if text := cases[1].Error; len(text) > caseOutput || !strings.HasSuffix(text, "\nlast") ||
 		!strings.HasPrefix(text, "line") {
 		t.Errorf("%d bytes are kept: %.40q", len(text), text)
 	}

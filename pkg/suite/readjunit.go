@@ -36,6 +36,8 @@ type junitCase struct {
 	RerunFailure []junitProblem `xml:"rerunFailure"`
 	RerunError   []junitProblem `xml:"rerunError"`
 	Skipped      *junitProblem  `xml:"skipped"`
+	Out          []string       `xml:"system-out"`
+	Err          []string       `xml:"system-err"`
 }
 
 type junitProblem struct {
@@ -353,6 +355,9 @@ func (j junitCase) toCase() Case {
 	case j.Skipped != nil, skipping(j.Status), skipping(j.Result):
 		c.Status = progress.Skipped
 	}
+	if c.Failed() {
+		c.Output = strings.Join(slices.Concat(j.Out, j.Err), "\n")
+	}
 	return c
 }
 
@@ -362,5 +367,5 @@ func (p junitProblem) text() string {
 	if detail := strings.TrimSpace(p.Text); detail != "" && detail != text {
 		text = strings.TrimSpace(text + "\n" + detail)
 	}
-	return cmp.Or(clip(text, limit), "failed")
+	return cmp.Or(progress.Clip(text, limit), "failed")
 }

@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"hive-test/pkg/progress"
 )
+
+// caseOutput is how much of what a case prints is kept, from its end.
+const caseOutput = 4000 // bytes
 
 // recorder keeps the cases of one suite and tells each to the sink as it ends. It is safe for concurrent use.
 type recorder struct {
@@ -30,12 +34,17 @@ type ordered struct {
 // add keeps c at place; equal places keep the order in which they came.
 func (r *recorder) add(place int, node string, c Case) {
 	c.Name, c.Error = r.mask(progress.Clean(c.Name)), r.mask(progress.Clean(c.Error))
+	if c.Failed() {
+		c.Output = strings.TrimRight(lastOfText(r.mask(progress.Clean(c.Output)), caseOutput), "\n")
+	} else {
+		c.Output = ""
+	}
 	r.mu.Lock()
 	r.all = append(r.all, ordered{place, c})
 	r.mu.Unlock()
 	r.sink.Emit(progress.Event{
 		Kind: progress.Case, Suite: r.suite, Node: node,
-		Name: c.Name, Status: c.Status, Seconds: c.Seconds, Error: c.Error,
+		Name: c.Name, Status: c.Status, Seconds: c.Seconds, Error: c.Error, Output: c.Output,
 	})
 }
 

@@ -56,7 +56,7 @@ type Options struct {
 	// HIVE_SSH_USER, HIVE_SSH_KEY, HIVE_SSH_CONFIG, HIVE_SSH_KNOWN_HOSTS belong here.
 	Environment map[string]string
 	// Inherit is the environment of who runs this; nil: this process's. External suites get of it what they may need,
-	// and nothing of a hypervisor: passed.go lists it.
+	// and nothing of a hypervisor: inherit.go lists it.
 	Inherit []string
 	// SuiteEnv are names of further variables of Inherit that external suites get, and NAME=value for others. They win
 	// over all else.
@@ -126,6 +126,7 @@ type Case struct {
 	Status  progress.Status `json:"status"`
 	Seconds float64         `json:"seconds"`
 	Error   string          `json:"error,omitempty"`
+	Output  string          `json:"output,omitempty"` // the end of what it printed, if it did not pass
 }
 
 // Failed says whether the case ran and did not pass.

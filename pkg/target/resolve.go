@@ -67,7 +67,7 @@ func (t *Target) otherSimulator() error {
 // record was written. Where the user's real Proxmox VE is does not matter here.
 func (t *Target) simulatedTarget() {
 	t.Record.Target.SimulatorID = t.sim.ID
-	t.Record.Spec.Hosts = placement.Hosts(t.sim.Hypervisors)
+	t.Record.Spec.Hosts = t.hosts(t.sim.Hypervisors)
 	if _, err := os.Stat(t.Record.Binary); err != nil {
 		t.Record.Binary = t.sim.HiveBinary
 	}
@@ -111,6 +111,14 @@ func (t *Target) Resolve(ctx context.Context) (missing []deploy.Finding, err err
 	return t.missingSettings(), nil
 }
 
+// hosts is where VMs may go, as a cluster keeps it. A name to avoid that nothing has is told where it matters.
+func (t *Target) hosts(list []placement.Hypervisor) cluster.Document {
+	if marked, err := placement.Avoid(list, t.Settings.AvoidHypervisors); err == nil {
+		list = marked
+	}
+	return placement.Hosts(list)
+}
+
 // simulatedIn is a simulator that is not known yet, with the pool that VMs belong to.
 func simulatedIn(pool string) cluster.Target {
 	return cluster.Target{Simulated: true, Place: placement.Target{Pool: pool}.Document()}
@@ -129,12 +137,29 @@ func (t *Target) CheckDeployer() error {
 func (t *Target) ResolveNew(ctx context.Context) error {
 	missing, err := t.Resolve(ctx)
 	if err == nil {
-		err = incompleteError(missing, "or try it without a Proxmox VE: add --sim")
+		err = incompleteError(missing, "`hive-test init` writes a config file; or try it without a Proxmox VE: add --sim")
+	}
+	if err == nil {
+		err = t.CheckAvoided()
 	}
 	if p := t.Settings.Proxmox; err == nil && p.Insecure && !t.Settings.Sim {
 		progress.Warnf(t.Sink, "the certificate of %s is not verified (proxmox.insecure)", p.Endpoint)
 	}
 	return err
+}
+
+// Avoid marks, in the record of a cluster that exists, the hypervisors that no new node goes to.
+func (t *Target) Avoid() error {
+	t.Record.Spec.Hosts = t.hosts(placement.Hypervisors(t.Record.Spec))
+	return t.CheckAvoided()
+}
+
+// CheckAvoided refuses names of hypervisors to avoid that none has.
+func (t *Target) CheckAvoided() error {
+	if _, err := placement.Avoid(placement.Hypervisors(t.Record.Spec), t.Settings.AvoidHypervisors); err != nil {
+		return usageError(fmt.Errorf("avoid_hypervisors: %w", err))
+	}
+	return nil
 }
 
 // incompleteError is an error of the settings that are missing; nil where none are.
@@ -186,7 +211,7 @@ func (t *Target) missingAccess() []deploy.Finding {
 // fillTarget takes where the user's Proxmox VE is from the settings.
 func (t *Target) fillTarget() {
 	p := t.Settings.Proxmox
-	t.Record.Spec.Hosts = placement.Hosts(p.Hypervisors)
+	t.Record.Spec.Hosts = t.hosts(p.Hypervisors)
 	t.Record.Target = cluster.Target{Place: placement.Target{
 		Endpoint: p.Endpoint, CAFile: p.CAFile, Fingerprint: p.Fingerprint, Insecure: p.Insecure, Pool: p.Pool,
 		ProviderMirror: t.providerMirror(""), HypervisorSSHUser: p.SSHUsername,

@@ -2,8 +2,11 @@ package target
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy/placement"
@@ -23,10 +26,34 @@ func FindTofu(ctx context.Context, program Program, settings config.Settings, do
 		search.Downloaders = nil
 	}
 	binary, err := opentofu.Find(ctx, search)
-	if err != nil {
-		return binary, configError(err)
+	missing, isMissing := errors.AsType[*opentofu.NotFoundError](err)
+	switch {
+	case err == nil:
+		return binary, nil
+	case isMissing && download && settings.TofuBin == "":
+		return binary, configError(missing.DownloadError())
+	case isMissing && !download:
+		return binary, &NoTofuError{missing}
 	}
-	return binary, nil
+	return binary, configError(err)
+}
+
+// NoTofuError says that there is neither OpenTofu nor Terraform, where it was only asked.
+type NoTofuError struct{ missing *opentofu.NotFoundError }
+
+// Error is one line, with the remedy first.
+func (e *NoTofuError) Error() string {
+	var reasons []string
+	for _, a := range e.missing.Tried {
+		if a.Source != opentofu.SourceDownload {
+			reasons = append(reasons, a.String())
+		}
+	}
+	remedy := "install OpenTofu, or let up download it"
+	if len(reasons) == 1 && e.missing.Tried[0].Source == opentofu.SourceExplicit {
+		remedy = "unset tofu_bin, or name a program that works"
+	}
+	return fmt.Sprintf("not found: %s (%s)", remedy, strings.Join(reasons, "; "))
 }
 
 // tofuSearch says where tofu or terraform is looked for, and where one comes from if there is none.

@@ -1,7 +1,5 @@
 // This module pins the OpenTofu that `make tofu` builds from the Go module proxy, for machines that reach no download
-// site. It is a module of its own so that OpenTofu's dependencies never meet those of hive-test. Build it with:
-//
-//	CGO_ENABLED=0 go build -C tools/tofu -trimpath -ldflags "-s -w -X github.com/opentofu/opentofu/version.dev=no" -o ../../bin/tofu github.com/opentofu/opentofu/cmd/tofu
+// site. It is a module of its own so that OpenTofu's dependencies never meet those of hive-test. tools/tofu.sh builds it.
 module hive-test/tools/tofu
 
 go 1.26.6

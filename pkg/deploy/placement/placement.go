@@ -4,7 +4,10 @@ package placement
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -34,6 +37,8 @@ type Hypervisor struct {
 	// TemplateVMID is the template that VMs on this hypervisor are cloned from, wherever in the cluster it is; 0: that
 	// of the specification.
 	TemplateVMID int `json:"template_vmid,omitempty" yaml:"template_vmid" mapstructure:"template_vmid"`
+	// Avoid keeps new VMs away. Those that are there stay.
+	Avoid bool `json:"avoid,omitempty" yaml:"-" mapstructure:"-"`
 }
 
 // WithDefaults returns h with its port, Datastore and SnippetStore, where they are not set.
@@ -52,6 +57,28 @@ func Hypervisors(s cluster.Spec) []Hypervisor {
 		return nil
 	}
 	return list
+}
+
+// Avoid returns the hypervisors with those marked that no new VM goes to. A name that none of them has is an error.
+func Avoid(list []Hypervisor, names []string) ([]Hypervisor, error) {
+	marked := slices.Clone(list)
+	for i, h := range marked {
+		marked[i].Avoid = slices.Contains(names, h.Name)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(list, func(h Hypervisor) bool { return h.Name == name }) {
+			return nil, fmt.Errorf("%s is none of the hypervisors %s", name, strings.Join(namesOf(list), ", "))
+		}
+	}
+	return marked, nil
+}
+
+func namesOf(list []Hypervisor) []string {
+	var names []string
+	for _, h := range list {
+		names = append(names, h.Name)
+	}
+	return names
 }
 
 // Hosts returns hypervisors as a specification keeps them.
@@ -156,6 +183,9 @@ func ChangeTarget(t *cluster.Target, change func(t *Target)) {
 	t.Place = target.Document()
 }
 
+// cpuType is what a CPU can be called: a model of QEMU's, or one of one's own, as custom-NAME.
+var cpuType = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
 // ValidateSpec returns every problem of what a user asks for, or nil.
 func ValidateSpec(s cluster.Spec) []error {
 	problems := s.Validate()
@@ -164,6 +194,13 @@ func ValidateSpec(s cluster.Spec) []error {
 	}
 	if s.Template != 0 && s.Template < firstID {
 		problems = append(problems, fmt.Errorf("template is %d: VM ids begin at %d", s.Template, firstID))
+	}
+	if s.Clone == cluster.CloneLinked && s.Template == 0 &&
+		!slices.ContainsFunc(Hypervisors(s), func(h Hypervisor) bool { return h.TemplateVMID != 0 }) {
+		problems = append(problems, errors.New("clone is linked, and there is no template to clone: set template"))
+	}
+	if !cpuType.MatchString(cmp.Or(s.CPUType, cluster.DefaultCPUType)) {
+		problems = append(problems, fmt.Errorf("cpu-type %q is no name of a CPU like x86-64-v2-AES", s.CPUType))
 	}
 	if s.OSImage == "" {
 		problems = append(problems, fmt.Errorf("os-image is empty: name a volume such as %s", DefaultImage))

@@ -16,6 +16,7 @@ import (
 func (f *Fleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, error) {
 	request := f.choice(r, r.Nodes)
 	request.Count, request.Seed = r.Spec.NodeCount-len(r.Nodes), seed()
+	request.Hosts = f.place(ctx, r, request)
 	// What others have leased is left alone where there is room elsewhere; else the lease will wait for them.
 	avoiding := request
 	avoiding.Taken = f.leased(ctx, r)
@@ -48,9 +49,23 @@ func (f *Fleet) leased(ctx context.Context, r *cluster.Record) []int {
 func (f *Fleet) choice(r *cluster.Record, present cluster.Nodes) api.ReserveRequest {
 	request := api.ReserveRequest{Name: r.Name, Present: present, Range: f.IDRange, Base: f.IDBase}
 	for _, h := range placement.Hypervisors(r.Spec) {
-		request.Hypervisors = append(request.Hypervisors, h.Name)
+		if !h.Avoid {
+			request.Hypervisors = append(request.Hypervisors, h.Name)
+		}
 	}
 	return request
+}
+
+// place chooses hypervisors by their free memory, where that is asked for. Without an answer nodes go round-robin.
+func (f *Fleet) place(ctx context.Context, r *cluster.Record, request api.ReserveRequest) []string {
+	if r.Spec.Placement == "" || f.Client == nil {
+		return nil
+	}
+	hosts, err := f.Client.Hypervisors(ctx)
+	if err != nil {
+		return nil
+	}
+	return api.Place(r.Spec.Placement, request.Hypervisors, hosts, request.Count, r.Spec.MemoryMB)
 }
 
 // Assign fills in templates' places and static addresses. What the API cannot tell is left to Preflight to explain.

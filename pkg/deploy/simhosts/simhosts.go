@@ -5,6 +5,7 @@
 package simhosts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -234,12 +235,12 @@ func options(r deploy.Request, node cluster.Node, host placement.Hypervisor, m m
 	o := map[string]string{
 		"vmid": strconv.Itoa(at.VMID), "name": node.Name, "description": cluster.Description(r.Name, r.Owner),
 		"tags": strings.Join(r.Owner.Tags(r.Name), ";"), "agent": "enabled=1", "ostype": "other", "serial0": "socket",
-		"cores": strconv.Itoa(r.Spec.CPUCores), "cpu": "host", "memory": strconv.Itoa(r.Spec.MemoryMB), "balloon": "0",
+		"cores": strconv.Itoa(r.Spec.CPUCores), "cpu": cmp.Or(r.Spec.CPUType, cluster.DefaultCPUType), "memory": strconv.Itoa(r.Spec.MemoryMB), "balloon": "0",
 		"scsihw": "virtio-scsi-pci", "boot": "order=virtio0;net0",
 		"virtio0": host.Datastore + ":0,import-from=" + volume + ",iothread=1,discard=on",
 		"ide2":    host.Datastore + ":cloudinit",
-		"net0":    "virtio=" + strings.ToUpper(at.ManagementMAC) + ",bridge=" + r.Spec.ManagementBridge,
-		"net1":    "virtio=" + strings.ToUpper(at.DataMAC) + ",bridge=" + r.Spec.DataBridge,
+		"net0":    nic(r.Spec.ManagementModel, at.ManagementMAC, r.Spec.ManagementBridge, r.Spec.ManagementVLAN),
+		"net1":    nic(r.Spec.DataModel, at.DataMAC, r.Spec.DataBridge, r.Spec.DataVLAN),
 		"ciuser":  r.Spec.SSHUser, "sshkeys": strings.ReplaceAll(url.QueryEscape(r.SSHPublicKey), "+", "%20"),
 		"ipconfig0": address(node.StaticManagement, r.Spec.Network.Gateway), "ipconfig1": address(node.StaticData, ""),
 	}
@@ -250,6 +251,14 @@ func options(r deploy.Request, node cluster.Node, host placement.Hypervisor, m m
 		o["pool"] = pool
 	}
 	return o
+}
+
+func nic(model, mac, bridge string, vlan int) string {
+	text := cmp.Or(model, cluster.DefaultNICModel) + "=" + strings.ToUpper(mac) + ",bridge=" + bridge
+	if vlan > 0 {
+		text += ",tag=" + strconv.Itoa(vlan)
+	}
+	return text
 }
 
 // address is the configuration of a NIC.

@@ -95,6 +95,7 @@ func (w *addressWait) run(ctx context.Context) (cluster.Node, error) {
 		missing, err := w.poll(ctx)
 		switch {
 		case err == nil && missing == "":
+			w.sink.Emit(progress.Event{Kind: progress.NodeState, Message: "address " + w.node.Management.String()})
 			w.sink.Emit(progress.Event{
 				Kind: progress.Info, Message: fmt.Sprintf("addresses %s and %s", w.node.Management, w.node.Data),
 			})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 )
 
@@ -80,6 +81,7 @@ func (p *preflight) templateIs(id int, users string, c *check) {
 	default:
 		p.templateFits(vm, users, c)
 		p.templateReach(vm, c)
+		p.templateLinks(vm, c)
 	}
 }
 
@@ -107,6 +109,25 @@ func (p *preflight) templateFits(vm VM, users string, c *check) {
 	if len(vm.Disks) > 0 && vm.Disks[0].Size > uint64(p.req.Spec.DiskSizeGB)<<30 {
 		c.add(deploy.Fail, fmt.Sprintf("set disk_size_gb to %d or more", (vm.Disks[0].Size+1<<30-1)>>30),
 			"the disk of template %d (%s), for %s, has %s: a clone's disk cannot shrink to %d GiB", vm.VMID, vm.Name, users, size(vm.Disks[0].Size), p.req.Spec.DiskSizeGB)
+	}
+}
+
+// templateLinks looks at what a linked clone needs: it stays on the storage of its template's disk, which its hypervisor
+// must have, too (PVE::API2::Qemu: no storage can be named for one).
+func (p *preflight) templateLinks(vm VM, c *check) {
+	if p.req.Spec.Clone != cluster.CloneLinked {
+		return
+	}
+	for _, t := range p.usable() {
+		switch {
+		case p.templateOf(t) != vm.VMID:
+		case p.migrates(t):
+			c.addOn(t.spec.Name, deploy.Fail, "set template_vmid of hypervisor {host} to a template of its own, or clone to full",
+				"template %d is on %s, and the storage of its disk is not on {host}: clones there cannot be linked", vm.VMID, vm.Hypervisor)
+		case len(vm.Disks) > 0 && vm.Disks[0].Storage != t.spec.Datastore:
+			c.addOn(t.spec.Name, deploy.Fail, fmt.Sprintf("set datastore_id of hypervisor {host} to %s, or clone to full", vm.Disks[0].Storage),
+				"linked clones of template %d are on %s, where its disk is, and not on %s", vm.VMID, vm.Disks[0].Storage, t.spec.Datastore)
+		}
 	}
 }
 

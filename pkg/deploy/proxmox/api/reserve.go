@@ -49,7 +49,8 @@ type ReserveRequest struct {
 	Name        cluster.Name
 	Count       int           // of nodes to choose
 	Present     cluster.Nodes // that the cluster has already: the new ones continue their numbers, ids and round
-	Hypervisors []string      // in the order of the specification; nodes go round-robin over them
+	Hypervisors []string      // in the order of the specification; nodes go round-robin over them, unless Hosts are set
+	Hosts       []string      // of the nodes to choose, one each; nil: round-robin
 	Range       IDRange       // zero: DefaultIDRange
 	Base        int           // not 0: node 1 gets this id, node 2 the next, wherever the range is
 	Existing    []VM          // the listing; containers share the id space with VMs
@@ -63,7 +64,7 @@ type ReserveRequest struct {
 // BC:24:11. It is pure: whether the ids are still free is to be asked right before they are used.
 func Reserve(req ReserveRequest) (cluster.Nodes, error) {
 	if len(req.Hypervisors) == 0 {
-		return nil, fmt.Errorf("no hypervisor to place nodes on: set proxmox.hypervisors")
+		return nil, fmt.Errorf("no hypervisor to place nodes on: set proxmox.hypervisors, or avoid fewer of them")
 	}
 	taken := takenIDs(req)
 	rng := rand.New(rand.NewPCG(req.Seed, sum64(string(req.Name))))
@@ -78,12 +79,20 @@ func Reserve(req ReserveRequest) (cluster.Nodes, error) {
 		nodes[i] = cluster.Node{
 			Name: req.Name.Node(number + 1), Index: number + 1,
 			Placement: placement.VM{
-				VMID: first + i, Hypervisor: req.Hypervisors[number%len(req.Hypervisors)],
+				VMID: first + i, Hypervisor: req.host(i),
 				ManagementMAC: macs.next(), DataMAC: macs.next(),
 			}.Document(),
 		}
 	}
 	return nodes, nil
+}
+
+// host is the hypervisor of a node to choose.
+func (req ReserveRequest) host(index int) string {
+	if index < len(req.Hosts) {
+		return req.Hosts[index]
+	}
+	return req.Hypervisors[(len(req.Present)+index)%len(req.Hypervisors)]
 }
 
 // macs are those in use, the cluster's own included.

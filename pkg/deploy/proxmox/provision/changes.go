@@ -27,6 +27,22 @@ func nodeOf(address string) string {
 	return name
 }
 
+// stateOf says what is done with a node while its VM or its snippet undergoes action, or after it.
+func stateOf(resourceType, action string, done bool) string {
+	states := map[deploy.Action][2]string{
+		deploy.Create: {"creating", "booting"}, deploy.Update: {"changing", "changed"}, deploy.Delete: {"deleting", "deleted"},
+	}[deploy.Action(action)]
+	switch {
+	case resourceType == fileType && !done && deploy.Action(action) == deploy.Create:
+		return "writing its snippet"
+	case resourceType != vmType:
+		return ""
+	case done:
+		return states[1]
+	}
+	return states[0]
+}
+
 // planOf says what a plan means for nodes, some of which were made before.
 func planOf(plan opentofu.Plan, made []opentofu.Resource) deploy.Plan {
 	var p deploy.Plan

@@ -62,7 +62,7 @@ func CheckMirror(mirror, flavor string) error { return provider().CheckMirror(mi
 // runner is what runs the module, with a CA that is asked for when it does.
 func (p *Provisioner) runner(ca func(context.Context) string) *opentofu.Runner {
 	o := p.options.Tofu
-	o.Module, o.Provider, o.NodeOf, o.Explain = module.Files, provider(), nodeOf, p.failure
+	o.Module, o.Provider, o.NodeOf, o.StateOf, o.Explain = module.Files, provider(), nodeOf, stateOf, p.failure
 	o.Environment = func(ctx context.Context, dir string) (opentofu.Environment, error) {
 		return p.environment(dir, ca(ctx))
 	}

@@ -29,6 +29,12 @@ type variables struct {
 	OSImage          string               `json:"os_image"`
 	ManagementBridge string               `json:"management_bridge"`
 	DataBridge       string               `json:"data_bridge"`
+	ManagementVLAN   int                  `json:"management_vlan"`
+	DataVLAN         int                  `json:"data_vlan"`
+	ManagementModel  string               `json:"management_model"`
+	DataModel        string               `json:"data_model"`
+	CPUType          string               `json:"cpu_type"`
+	Clone            string               `json:"clone"`
 	SSHUser          string               `json:"ssh_user"`
 	SSHPublicKey     string               `json:"ssh_public_key"`
 	Description      string               `json:"description"`
@@ -78,7 +84,12 @@ func newVariables(r deploy.Request, endpoint string) (variables, error) {
 		NodeCount: r.Spec.NodeCount, Nodes: nodes,
 		CPUCores: r.Spec.CPUCores, MemoryMB: r.Spec.MemoryMB, DiskSizeGB: r.Spec.DiskSizeGB, OSImage: r.Spec.OSImage,
 		ManagementBridge: r.Spec.ManagementBridge, DataBridge: r.Spec.DataBridge,
-		SSHUser: r.Spec.SSHUser, SSHPublicKey: strings.TrimSpace(r.SSHPublicKey),
+		ManagementVLAN: r.Spec.ManagementVLAN, DataVLAN: r.Spec.DataVLAN,
+		ManagementModel: cmp.Or(r.Spec.ManagementModel, cluster.DefaultNICModel),
+		DataModel:       cmp.Or(r.Spec.DataModel, cluster.DefaultNICModel),
+		CPUType:         cmp.Or(r.Spec.CPUType, cluster.DefaultCPUType),
+		Clone:           cmp.Or(r.Spec.Clone, cluster.CloneFull),
+		SSHUser:         r.Spec.SSHUser, SSHPublicKey: strings.TrimSpace(r.SSHPublicKey),
 		Description: cluster.Description(r.Name, r.Owner), Tags: r.Owner.Tags(r.Name),
 		PoolID:     placement.TargetOf(r.Target).Pool,
 		VendorData: string(vendor), CloudInit: cmp.Or(r.Spec.CloudInit, cluster.CloudInitSnippet),

@@ -107,7 +107,7 @@ func fakeVM() *schema.Resource {
 				"file_id": fixed(text()), "import_from": fixed(text()), "datastore_id": text(), "interface": text(),
 				"iothread": flag(), "discard": text(), "size": number(),
 			})),
-			"network_device": block(32, map[string]*schema.Schema{"bridge": text(), "mac_address": text()}),
+			"network_device": block(32, map[string]*schema.Schema{"bridge": text(), "mac_address": text(), "model": text(), "vlan_id": number()}),
 			"serial_device":  block(4, map[string]*schema.Schema{"device": text()}),
 			"initialization": fixed(block(1, map[string]*schema.Schema{
 				"datastore_id": text(), "vendor_data_file_id": fixed(text()),
