@@ -108,7 +108,7 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 			stated, found := flags[f.Name]
 			states := stated.files || stated.dirs || stated.find != nil
 			switch {
-			case f.NoOptDefVal != "":
+			case f.Value.Type() == "bool":
 				return // it takes no word
 			case !found || states == (stated.none != ""):
 				t.Errorf("%s --%s: no completion is stated, or one that says no reason for nothing: add it to "+
@@ -116,7 +116,13 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 				return
 			}
 			asked++
-			checkCompletion(t, dir, environ, stated, append(wordsOf(cmd), "ci-1", "--"+f.Name, "")...)
+			words := append(wordsOf(cmd), "ci-1")
+			if f.NoOptDefVal != "" { // the next word is none of its own
+				words = append(words, "--"+f.Name+"=")
+			} else {
+				words = append(words, "--"+f.Name, "")
+			}
+			checkCompletion(t, dir, environ, stated, words...)
 		}
 		cmd.InitDefaultHelpFlag()
 		cmd.NonInheritedFlags().VisitAll(check)
