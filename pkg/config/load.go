@@ -203,14 +203,15 @@ func (l *loader) derive(settings *Settings) {
 	if settings.SSHPublicKeyPath == "" && settings.SSHPrivateKeyPath != "" {
 		settings.SSHPublicKeyPath = settings.SSHPrivateKeyPath + ".pub"
 	}
-	l.deriveSSH(&settings.SSH)
+	l.deriveSSH(settings)
 	if p := settings.Provider; p != "auto" && p != "registry" && settings.ProviderMirror == "" {
 		settings.ProviderMirror = resolve(p, "", l.env("HOME"))
 	}
 }
 
 // deriveSSH reads the user's ssh_config, and with it what the jump hosts are.
-func (l *loader) deriveSSH(s *SSH) {
+func (l *loader) deriveSSH(settings *Settings) {
+	s := &settings.SSH
 	home := l.env("HOME")
 	if s.ConfigFile == "" && home != "" {
 		s.ConfigFile = filepath.Join(home, ".ssh", "config")
@@ -223,13 +224,7 @@ func (l *loader) deriveSSH(s *SSH) {
 	if s.Jumps, err = s.Config.jumps(s.ProxyJump); err == nil {
 		err = s.Config.err
 	}
-	switch source := l.sources["ssh.proxy_jump"]; {
-	case err == nil:
-	case strings.HasPrefix(source, "flag "):
-		l.problems = append(l.problems, &FlagError{Flag: "proxy-jump", Err: err})
-	default:
-		l.problems = append(l.problems, fmt.Errorf("ssh.proxy_jump (%s): %w", source, err))
-	}
+	l.problem(settings, "ssh.proxy_jump", err)
 }
 
 // secret takes the token, or the content of its file. It does not pass through viper, which prints what it holds.
@@ -256,7 +251,13 @@ func (l *loader) hypervisors(settings *Settings) {
 
 // problem notes what is wrong with a setting, if anything is.
 func (l *loader) problem(settings *Settings, key string, err error) {
-	if err != nil {
-		l.problems = append(l.problems, fmt.Errorf("%s (%s): %w", key, settings.Source(key), err))
+	if err == nil {
+		return
 	}
+	source := settings.Source(key)
+	if flag, given := strings.CutPrefix(source, "flag --"); given {
+		l.problems = append(l.problems, &FlagError{Flag: flag, Err: err})
+		return
+	}
+	l.problems = append(l.problems, fmt.Errorf("%s (%s): %w", key, source, err))
 }
