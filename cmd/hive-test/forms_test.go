@@ -14,8 +14,8 @@ import (
 	"hive-test/pkg/config"
 )
 
-// cmdForms runs a verb with each form of output: forms VERB ARGS.... Each is printed, whatever the exit code, or refused
-// with exit code 2 and nothing on stdout. A verb that prints tables prints all others, too.
+// cmdForms runs a verb with each form of output: forms VERB ARGS.... Each is printed, whatever the exit code, or
+// refused with exit code 2 and nothing on stdout. A verb that prints tables prints all others, too.
 func cmdForms(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: forms VERB ARGS...")

@@ -87,6 +87,19 @@ func TestREADME(t *testing.T) {
 			}
 		}
 	})
+	t.Run("completion", func(t *testing.T) {
+		lines := regexp.MustCompile(`(?m)^  (.*hive-test completion [^#\n]*?) *(#.*)?$`).FindAllStringSubmatch(
+			help(t, "completion", "--help"), -1,
+		)
+		if len(lines) < 4 {
+			t.Fatalf("read %d lines from the help", len(lines))
+		}
+		for _, line := range lines {
+			if !strings.Contains(readme, "\n    "+line[1]+"\n") && !strings.Contains(line[1], "[command]") {
+				t.Errorf("the README does not have %q", line[1])
+			}
+		}
+	})
 	t.Run("links", func(t *testing.T) {
 		pages, err := filepath.Glob("../../docs/*.md")
 		if err != nil {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,21 +36,17 @@ func nothing(why string) completion { return completion{none: why} }
 // stands for all that follow.
 func argumentCompletions() map[string][]completion {
 	clusters := completion{find: (*app).completeClusters}
-	tables := map[string][]completion{
-		"ssh": {clusters, {find: (*app).completeNodes}}, "exec": {clusters, nothing("a command, which is on the nodes")},
-		"cp": {clusters, {find: (*app).completePlaces, open: true, files: true}}, "explain": {{find: (*app).completeRuns}},
-		"extend": {clusters, nothing("a duration")},
+	return map[string][]completion{
+		"up": {clusters}, "configure": {clusters}, "test": {clusters}, "down": {clusters}, "full": {clusters},
+		"status": {clusters}, "wait": {clusters}, "doctor": {clusters}, "hold": {clusters}, "reap": {clusters},
+		"logs": {clusters}, "env": {clusters}, "inventory": {clusters}, "unlock": {clusters},
+		"explain": {{find: (*app).completeRuns}},
+		"extend":  {clusters, nothing("a duration")},
+		"ssh":     {clusters, {find: (*app).completeNodes}},
+		"exec":    {clusters, nothing("a command, which is on the nodes")},
+		"cp":      {clusters, {find: (*app).completePlaces, open: true, files: true}},
+		"init":    {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
-	for _, verb := range []string{
-		"up", "configure", "test", "down", "full", "status", "wait", "doctor", "hold", "reap", "logs", "env",
-		"inventory", "unlock",
-	} {
-		tables[verb] = []completion{clusters}
-	}
-	for _, verb := range []string{"init", "version", "exit-codes", "settings"} {
-		tables[verb] = nil
-	}
-	return tables
 }
 
 // flagCompletions say of all flags that take a word, by name, what it is completed to.
@@ -248,7 +243,7 @@ func (a *app) completePlaces(cmd *cobra.Command, args []string, typed string) []
 			places, cobra.CompletionWithDesc(strconv.Itoa(node.Index)+":", node.Name), node.Name+":",
 		)
 	}
-	entries, _ := os.ReadDir(filepath.Join(a.WorkDir, "."))
+	entries, _ := os.ReadDir(cmp.Or(a.WorkDir, "."))
 	for _, entry := range entries {
 		switch name := entry.Name(); {
 		case strings.HasPrefix(name, ".") && !strings.HasPrefix(typed, "."):

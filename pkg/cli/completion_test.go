@@ -108,7 +108,7 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 			stated, found := flags[f.Name]
 			states := stated.files || stated.dirs || stated.find != nil
 			switch {
-			case f.NoOptDefVal != "":
+			case f.Value.Type() == "bool":
 				return // it takes no word
 			case !found || states == (stated.none != ""):
 				t.Errorf("%s --%s: no completion is stated, or one that says no reason for nothing: add it to "+
@@ -116,18 +116,13 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 				return
 			}
 			asked++
-			answers, directive := completed(t, dir, environ, append(wordsOf(cmd), "ci-1", "--"+f.Name, "")...)
-			want := only
-			switch {
-			case len(answers) > 0:
-			case stated.files:
-				want = orFiles
-			case stated.dirs:
-				want = orDirs
+			words := append(wordsOf(cmd), "ci-1")
+			if f.NoOptDefVal != "" { // the next word is none of its own
+				words = append(words, "--"+f.Name+"=")
+			} else {
+				words = append(words, "--"+f.Name, "")
 			}
-			if directive != want || (len(answers) > 0) != (stated.find != nil) {
-				t.Errorf("%s --%s completes to %q with %s, want %s", cmd.CommandPath(), f.Name, answers, directive, want)
-			}
+			checkCompletion(t, dir, environ, stated, words...)
 		}
 		cmd.InitDefaultHelpFlag()
 		cmd.NonInheritedFlags().VisitAll(check)
@@ -138,8 +133,28 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 	}
 }
 
-// Of every verb it is stated what its arguments are completed to.
+// checkCompletion checks that the last of the words, which is empty, is completed as it is stated.
+func checkCompletion(t *testing.T, dir string, environ []string, stated completion, words ...string) {
+	t.Helper()
+	answers, directive := completed(t, dir, environ, words...)
+	want := only
+	switch {
+	case len(answers) > 0 && stated.open:
+		want = noSpace
+	case len(answers) > 0:
+	case stated.files:
+		want = orFiles
+	case stated.dirs:
+		want = orDirs
+	}
+	if directive != want || (len(answers) > 0) != (stated.find != nil) {
+		t.Errorf("%q completes to %q with %s, want %s", words, answers, directive, want)
+	}
+}
+
+// Of every verb it is stated what its arguments are completed to, and the program completes them so.
 func TestEveryArgumentIsCompleted(t *testing.T) {
+	dir := clustersHere(t)
 	for _, cmd := range tree((&app{}).root()) {
 		if cmd.HasSubCommands() || cmd.Name() == "help" || strings.HasPrefix(cmd.CommandPath(), "hive-test completion ") {
 			continue // commands, which cobra completes
@@ -160,6 +175,8 @@ func TestEveryArgumentIsCompleted(t *testing.T) {
 			if (c.files || c.dirs || c.find != nil) == (c.none != "") {
 				t.Errorf("%s: argument %d says neither words nor why there are none", cmd.CommandPath(), i+1)
 			}
+			words := append(wordsOf(cmd), []string{"ci-1", "1"}[:i]...)
+			checkCompletion(t, dir, nil, c, append(words, "")...)
 		}
 	}
 }

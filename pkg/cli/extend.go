@@ -28,7 +28,11 @@ time, or "never". The VMs are not touched otherwise: the time stands in their de
 		Args: named(2),
 	}
 	load := a.settings(cmd)
-	at := cmd.Flags().String("at", "", "the `time` itself, like 2026-12-24, \"2026-12-24 18:00\" (local time) or 2026-12-24T18:00:00Z, in place of a duration; or never")
+	at := cmd.Flags().String(
+		"at", "",
+		"the `time` itself, like 2026-12-24, \"2026-12-24 18:00\" (local time) or 2026-12-24T18:00:00Z, "+
+			"in place of a duration; or never",
+	)
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {

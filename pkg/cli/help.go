@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,12 +27,41 @@ func exitCodesTopic() *cobra.Command {
 func settingsTopic() *cobra.Command {
 	cmd := topic("settings", "every setting: flag, environment variable, key of the file, default", "")
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		out := cmd.OutOrStdout()
-		fmt.Fprintln(out, "A setting is taken from its flag, else the environment, else the file, else its default.")
-		fmt.Fprintln(out)
-		_ = config.WriteTable(out) // stdout that cannot be written to leaves nobody to tell
+		fmt.Fprint(cmd.OutOrStdout(), settingsText()) // stdout that cannot be written to leaves nobody to tell
 	})
 	return cmd
+}
+
+// settingsText tells of every setting, in the groups that flags have in help.
+func settingsText() string {
+	var out strings.Builder
+	out.WriteString(wrapText("A setting is taken from its flag, else the environment, else the file, else its default."))
+	for _, group := range config.Groups() {
+		out.WriteString("\n" + string(group) + ":\n")
+		for _, s := range config.Table() {
+			if s.Group == group {
+				writeSetting(&out, s)
+			}
+		}
+	}
+	return out.String()
+}
+
+// writeSetting tells what a setting is, where it is set beside its key in the file, and which verbs use it.
+func writeSetting(out *strings.Builder, s config.Setting) {
+	meaning, ways, verbs := s.Meaning(), s.Env, strings.Fields(s.Verbs)
+	if usual := s.DefaultText(); usual != "" {
+		meaning += " (default " + usual + ")"
+	}
+	if s.Flag != "" {
+		ways = append([]string{"--" + s.Flag}, ways...)
+	}
+	if s.Global() {
+		verbs = []string{"every verb"}
+	}
+	writeRow(out, "  "+s.Key, flagColumn, meaning)
+	writeRow(out, "", flagColumn, strings.Join(ways, ", "))
+	writeRow(out, "", flagColumn, "used by "+strings.Join(verbs, ", "))
 }
 
 // The groups of commands in the program's help.
@@ -104,6 +134,6 @@ func topic(name, short, text string) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), cmd.Long) })
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), wrapText(cmd.Long)) })
 	return cmd
 }

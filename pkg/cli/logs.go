@@ -153,7 +153,7 @@ func (d logsJSON) printSummary(p page) error {
 func size(bytes int64) string {
 	switch {
 	case bytes < 1<<10:
-		return fmt.Sprintf("%d bytes", bytes)
+		return progress.Count(int(bytes), "byte")
 	case bytes < 1<<20:
 		return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
 	}

@@ -120,7 +120,7 @@ func enums() map[reflect.Type][]any {
 		reflect.TypeFor[progress.Kind](): {
 			progress.RunStart, progress.RunEnd, progress.PhaseStart, progress.PhaseEnd, progress.StepStart,
 			progress.StepEnd, progress.Wait, progress.Info, progress.Note, progress.Warning, progress.Output,
-			progress.Debug, progress.Case,
+			progress.Debug, progress.NodeState, progress.Case,
 		},
 		reflect.TypeFor[cluster.PhaseStatus](): {cluster.PhaseRunning, cluster.PhaseDone, cluster.PhaseFailed},
 		reflect.TypeFor[deploy.Status]():       {deploy.Pass, deploy.Fail, deploy.Warn, deploy.Skip},

@@ -2,11 +2,9 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -229,14 +227,19 @@ func addFlags(flags *pflag.FlagSet, chosen func(Setting) bool) {
 	}
 }
 
+// Meaning is what the setting is, with the values that it can have.
+func (s Setting) Meaning() string {
+	switch {
+	case len(s.OneOf) > 0:
+		return s.Help + ": " + strings.Join(s.OneOf, ", ")
+	case s.Max != 0 && s.Kind == Int:
+		return s.Help + fmt.Sprintf(" (%d-%d)", s.Min, s.Max)
+	}
+	return s.Help
+}
+
 func (s Setting) addFlag(flags *pflag.FlagSet) {
-	help := s.Help
-	if len(s.OneOf) > 0 {
-		help += ": " + strings.Join(s.OneOf, ", ")
-	}
-	if s.Max != 0 && s.Kind == Int {
-		help += fmt.Sprintf(" (%d-%d)", s.Min, s.Max)
-	}
+	help := s.Meaning()
 	switch s.Kind {
 	case Bool:
 		flags.BoolP(s.Flag, s.Short, asDefault[bool](s), help)
@@ -319,18 +322,4 @@ func (s Setting) DefaultText() string {
 		return progress.FormatLimit(v)
 	}
 	return fmt.Sprint(s.Default)
-}
-
-// WriteTable prints the table for people: key, flag, environment, default and meaning.
-func WriteTable(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "KEY\tFLAG\tENVIRONMENT\tDEFAULT\tMEANING")
-	for _, s := range Table() {
-		flag := ""
-		if s.Flag != "" {
-			flag = "--" + s.Flag
-		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Key, flag, strings.Join(s.Env, ", "), s.DefaultText(), s.Help)
-	}
-	return t.Flush()
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,6 +40,65 @@ func TestEveryRowIsComplete(t *testing.T) {
 			t.Errorf("%s is a secret, and has a flag", s.Key)
 		case (s.Kind == Text || s.Kind == List || s.Kind == Hypervisors) && s.Value == "" && len(s.OneOf) == 0:
 			t.Errorf("help has no word for a value of %s", s.Key)
+		}
+	}
+}
+
+// sampleOf is a value of a setting, as a flag and a variable have it.
+func sampleOf(s Setting) string {
+	switch {
+	case len(s.OneOf) > 0:
+		return s.OneOf[slices.IndexFunc(s.OneOf, func(word string) bool { return word != s.DefaultText() })]
+	case s.Key == "config", s.Key == "proxmox.token_file":
+		return "" // files that must be there, and have tests of their own
+	case s.Key == "suite_env":
+		return "NAME=value"
+	case s.Key == "proxmox.vmid_range":
+		return "30000-30999"
+	case s.Kind == Hypervisors:
+		return `[{name = "pve7", address = "10.0.0.7"}]`
+	case s.Kind == Int:
+		return "2"
+	case s.Kind == Bool:
+		return "true"
+	case s.Kind == Duration:
+		return "1d1h"
+	}
+	return "some-" + s.Value
+}
+
+// What a flag says is what the variable of the same setting says.
+func TestFlagsSayWhatVariablesSay(t *testing.T) {
+	for _, s := range Table() {
+		text := sampleOf(s)
+		if s.Flag == "" || text == "" {
+			continue
+		}
+		fromFlag, err := Load(LoadOptions{Flags: flags(t, "--"+s.Flag+"="+text), Env: env(), WorkDir: t.TempDir()})
+		if err != nil {
+			t.Errorf("--%s=%s: %v", s.Flag, text, err)
+		}
+		fromEnv, err := Load(LoadOptions{Env: env(s.Env[0] + "=" + text), WorkDir: t.TempDir()})
+		if err != nil {
+			t.Errorf("%s=%s: %v", s.Env[0], text, err)
+		}
+		if !fromFlag.Explicit(s.Key) || fromEnv.Explicit(s.Key) || !fromEnv.Given(s.Key) {
+			t.Errorf("%s comes from %s and %s", s.Key, fromFlag.Source(s.Key), fromEnv.Source(s.Key))
+		}
+		value := func(settings Settings) (text string) {
+			for _, v := range settings.Values() {
+				if v.Key == s.Key {
+					text = v.Value
+				}
+			}
+			return text
+		}
+		usual, err := Load(LoadOptions{Env: env(), WorkDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := value(fromFlag); got != value(fromEnv) || got == value(usual) {
+			t.Errorf("%s: by flag %q, by variable %q, by default %q", s.Key, got, value(fromEnv), value(usual))
 		}
 	}
 }

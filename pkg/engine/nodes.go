@@ -99,7 +99,8 @@ func listed(which string) func(cluster.Nodes) (cluster.Nodes, error) {
 	return func(nodes cluster.Nodes) (cluster.Nodes, error) { return choose(nodes, "--nodes "+which, which) }
 }
 
-// choose returns the nodes that a list like 1,3 names, by numbers or names. An error begins with said, where the list is.
+// choose returns the nodes that a list like 1,3 names, by numbers or names. An error begins with said, which tells where
+// the list stands.
 func choose(nodes cluster.Nodes, said, which string) (cluster.Nodes, error) {
 	if which == "" {
 		return nodes, nil
