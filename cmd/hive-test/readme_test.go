@@ -7,15 +7,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"hive-test/pkg/config"
 )
 
-var update = flag.Bool("update", false, "rewrite the README's table of settings")
+var update = flag.Bool("update", false, "rewrite the table of settings")
 
-// settingsTable is the table of settings as the README has it.
+// settingsTable is the table of settings as docs/settings.md has it.
 func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| key | flag | environment | default | meaning |\n|---|---|---|---|---|\n")
@@ -44,39 +45,32 @@ func settingsTable() string {
 	return b.String()
 }
 
-// The README is true at every commit: its tables are those of the program.
+// The README and what it leads to are true at every commit: their tables are those of the program.
 func TestREADME(t *testing.T) {
-	raw, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	readme := string(raw)
+	readme, settings := page(t, "README.md"), page(t, "docs/settings.md")
 	t.Run("settings", func(t *testing.T) {
 		table := settingsTable()
 		const begin, end = "<!-- settings -->\n", "<!-- /settings -->"
-		before, rest, found := strings.Cut(readme, begin)
+		before, rest, found := strings.Cut(settings, begin)
 		old, after, ended := strings.Cut(rest, end)
 		switch {
 		case !found || !ended:
-			t.Errorf("the README has no %q ... %q", begin, end)
+			t.Errorf("docs/settings.md has no %q ... %q", begin, end)
 		case old == table:
 		case *update:
-			if err := os.WriteFile(
-				"../../README.md", []byte(before+begin+table+end+after), 0o644,
-			); err != nil {
+			if err := os.WriteFile("../../docs/settings.md", []byte(before+begin+table+end+after), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		default:
-			t.Error(
-				"the table of settings differs from the program's: rewrite it with `go test ./cmd/hive-test -run " +
-					"README -update`",
-			)
+			t.Error("docs/settings.md differs from the program: rewrite it with `go test ./cmd/hive-test -run README -update`")
 		}
 	})
 	t.Run("exit codes", func(t *testing.T) {
-		out := help(t, "help", "exit-codes")
-		for _, row := range regexp.MustCompile(`(?m)^  (\d+) +\S`).FindAllStringSubmatch(out, -1) {
-			if !regexp.MustCompile(`(?m)^\| [^|]*\b` + row[1] + `\b[^|]* \|`).MatchString(readme) {
+		for _, row := range regexp.MustCompile(`(?m)^  (\d+) +\S`).FindAllStringSubmatch(help(t, "help", "exit-codes"), -1) {
+			if !regexp.MustCompile(`(?m)^\| [^|]*\b` + row[1] + `\b[^|]* \|`).MatchString(page(t, "docs/exit-codes.md")) {
+				t.Errorf("exit code %s is not in docs/exit-codes.md", row[1])
+			}
+			if row[1] != "1" && !regexp.MustCompile(`\b`+row[1]+` [a-z]|\b`+row[1]+" `|and "+row[1]).MatchString(readme) {
 				t.Errorf("exit code %s is not in the README", row[1])
 			}
 		}
@@ -106,13 +100,61 @@ func TestREADME(t *testing.T) {
 			}
 		}
 	})
-	t.Run("files", func(t *testing.T) {
-		for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(readme, -1) {
-			if _, err := os.Stat(filepath.Join("..", "..", link[1])); err != nil {
-				t.Errorf("the README links to %s: %v", link[1], err)
-			}
+	t.Run("links", func(t *testing.T) {
+		pages, err := filepath.Glob("../../docs/*.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range append(pages, "../../README.md") {
+			links(t, path)
 		}
 	})
+}
+
+// links checks what a page links to: files, and headings in pages.
+func links(t *testing.T, path string) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(string(raw), -1) {
+		file, heading, _ := strings.Cut(link[1], "#")
+		if strings.Contains(file, ":") {
+			continue // elsewhere
+		}
+		to := path
+		if file != "" {
+			to = filepath.Join(filepath.Dir(path), file)
+		}
+		content, err := os.ReadFile(to)
+		if info, statErr := os.Stat(to); statErr == nil && info.IsDir() {
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("%s links to %s: %v", path, link[1], err)
+		} else if heading != "" && !slices.Contains(headings(string(content)), heading) {
+			t.Errorf("%s links to %s: there is no such heading", path, link[1])
+		}
+	}
+}
+
+// headings are those of a page, as links name them.
+func headings(text string) []string {
+	var names []string
+	for _, line := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(line[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
+}
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 // TestPromises: every test that docs/promises.md names is there.

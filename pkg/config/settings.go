@@ -78,6 +78,8 @@ type Settings struct {
 	Suites []string `mapstructure:"suite"`
 	JUnit  string   `mapstructure:"junit"`
 
+	EvidenceDir string `mapstructure:"evidence_dir"` // gets a copy of what each run keeps; empty: none does
+
 	SuiteOn string `mapstructure:"suite_on"` // empty: this machine
 
 	SuiteEnv      []string `mapstructure:"suite_env"` // NAME or NAME=value

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -142,6 +143,21 @@ func (r *run) close(job *lifecycle.Job) error {
 		failure = r.recorder.Close()
 	}
 	return errors.Join(failure, r.debug.close(), r.clear(job))
+}
+
+// copyTo copies what the run has kept to DIR/CLUSTER/RUN; an empty dir is none.
+func (r *run) copyTo(dir string) error {
+	if dir == "" || r.dir.Dir == "" {
+		return nil
+	}
+	copied := filepath.Join(dir, string(r.cluster), filepath.Base(r.dir.Dir))
+	if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
+		return fmt.Errorf("--evidence-dir: %w", err)
+	}
+	if err := os.CopyFS(copied, os.DirFS(r.dir.Dir)); err != nil {
+		return fmt.Errorf("--evidence-dir: copying %s: %w", r.dir.Dir, err)
+	}
+	return nil
 }
 
 // learnKeys makes the private keys known that the run uses; one that is still to be made is learnt when it is.

@@ -89,6 +89,11 @@ func checkPlan(settings config.Settings) error {
 			return usage(errors.New("--suite is empty: give smoke or a command"))
 		}
 	}
+	if dir := settings.EvidenceDir; dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return usage(fmt.Errorf("--evidence-dir: %w", err))
+		}
+	}
 	if settings.JUnit != "" {
 		if info, err := os.Stat(settings.JUnit); err == nil && info.IsDir() {
 			return usage(fmt.Errorf("--junit: %s is a directory", settings.JUnit))
@@ -248,7 +253,7 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 
 // close ends the session: the run, then the lock.
 func (s *session) close() {
-	failure := s.run.close(s.running)
+	failure := errors.Join(s.run.close(s.running), s.run.copyTo(s.Settings.EvidenceDir))
 	if s.lock != nil {
 		failure = errors.Join(failure, s.lock.Release())
 	}

@@ -42,16 +42,31 @@ func (f *Fleet) inUse(ctx context.Context, r *cluster.Record, ref deploy.VMRef) 
 	if err != nil {
 		return fmt.Errorf("looking who has started %s: %w", ref, err)
 	}
-	who := "somebody"
-	if i := slices.IndexFunc(tasks, starts); i >= 0 {
-		if who = tasks[i].Caller(); who == f.Client.TokenID() {
-			return nil
-		}
+	who := starter(tasks, f.Client.TokenID())
+	if who == f.Client.TokenID() {
+		return nil
 	}
 	return progress.WithHint(fmt.Errorf(
 		"%s was not finished by an earlier up, and would be made anew, but it runs: %s has started it", ref, who,
 	),
 		fmt.Sprintf("save what is needed from its disks; then %s makes it anew, or `hive-test down %s` begins from nothing", deploy.AllowReplace, r.Name))
+}
+
+// starter returns who has started a VM that runs, by its tasks, the newest first. Of two who did in one second, which is
+// as exact as Proxmox VE tells, it is the one who is not us: what others use is to be left alone.
+func starter(tasks []api.Task, us string) string {
+	var last time.Time
+	who := "somebody"
+	for _, t := range tasks {
+		failed := t.Status != "" && t.Status != "OK" && !strings.HasPrefix(t.Status, "WARNINGS")
+		if failed || !starts(t) {
+			continue
+		}
+		if last.IsZero() || t.Started.Equal(last) && who == us {
+			last, who = t.Started, t.Caller()
+		}
+	}
+	return who
 }
 
 func starts(t api.Task) bool {
