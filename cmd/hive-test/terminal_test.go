@@ -126,10 +126,10 @@ func newRecorder(w *testEnv, window size) *recorder {
 func (r *recorder) record(name string, code int, line string) {
 	r.Helper()
 	window := r.open(line)
-	for !strings.Contains(window.text(), "[exit ") {
-		once(r, window.text())
-		time.Sleep(pace)
-	}
+	window.settled(func(text string) bool {
+		once(r, text)
+		return strings.Contains(text, "[exit ")
+	})
 	window.ended(code)
 	r.fits(name, window)
 	r.golden(name, window.text())
