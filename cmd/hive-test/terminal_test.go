@@ -32,14 +32,14 @@ func TestTerminal(t *testing.T) {
 			w := startSimulator(t, "--task-duration", "0s", "--boot-delay", "0s")
 			r := newRecorder(w, window)
 			r.record("doctor", 3, "doctor --sim --data-bridge vmbr9 --pool qa --memory-mb 1000000 --vmid-base 24000")
-			r.record("dry-run", 0, "up rec --sim --node-count 3 --vmid-base 24000 --dry-run")
-			r.record("full", 0, "full rec --sim --node-count 2 --vmid-base 24000 --keep always")
-			r.record("dry-run-change", 0, "up rec --memory-mb 9000 --dry-run")
+			r.record("dry-run", 0, "up record --sim --node-count 3 --vmid-base 24000 --dry-run")
+			r.record("full", 0, "full record --sim --node-count 2 --vmid-base 24000 --keep always")
+			r.record("dry-run-change", 0, "up record --memory-mb 9000 --dry-run")
 			r.fits("status", r.run(0, "status")) // its golden would depend on how long the names of user and host are
 			r.watch()
-			r.record("exec", 3, "exec rec -- 'echo one; echo another; exit 3'")
-			r.run(0, `exec rec -- 'echo "{\"fail\":{\"init\":{\"exit\":1,\"stderr\":\"no space left on device\"}}}" >~/.hive-sim.json'`)
-			r.record("configure-fails", 5, "configure rec --force --keep always")
+			r.record("exec", 3, "exec record -- 'echo one; echo another; exit 3'")
+			r.run(0, `exec record -- 'echo "{\"fail\":{\"init\":{\"exit\":1,\"stderr\":\"no space left on device\"}}}" >~/.hive-sim.json'`)
+			r.record("configure-fails", 5, "configure record --force --keep always")
 			r.record("reap", 0, "reap --sim --older-than 1s --dry-run")
 		})
 	}
@@ -51,7 +51,7 @@ func TestTerminalIsResized(t *testing.T) {
 	needTmux(t)
 	w := startSimulator(t)
 	r := newRecorder(w, size{120, 40})
-	window := r.open("full rec --sim --node-count 3 --vmid-base 24000 --keep never")
+	window := r.open("full record --sim --node-count 3 --vmid-base 24000 --keep never")
 	sizes := []size{{60, 20}, {80, 24}, {120, 40}, {40, 20}, {100, 30}}
 	for i := 0; !strings.Contains(window.text(), "[exit "); i++ {
 		if i > 1200 {
@@ -66,6 +66,22 @@ func TestTerminalIsResized(t *testing.T) {
 	window.ended(0)
 	if left := headline.FindString(window.text()); left != "" {
 		t.Errorf("%q is left of the live view:\n%s", left, window.text())
+	}
+}
+
+// TestTerminalIsInterrupted presses Ctrl-C while the live view is there: what is said of that stands above it, whole.
+func TestTerminalIsInterrupted(t *testing.T) {
+	needTmux(t)
+	r := newRecorder(startSimulator(t), size{60, 20})
+	window := r.open("up record --sim --node-count 2 --vmid-base 24000 --keep never")
+	window.await("• tofu apply")
+	window.keys("C-c")
+	window.await("[exit ")
+	window.ended(130)
+	r.fits("up", window)
+	text := window.text()
+	if !strings.Contains(text, "interrupt: stopping, and cleaning up") || headline.MatchString(text) {
+		t.Errorf("the view was torn:\n%s", text)
 	}
 }
 
@@ -110,10 +126,10 @@ func newRecorder(w *testEnv, window size) *recorder {
 func (r *recorder) record(name string, code int, line string) {
 	r.Helper()
 	window := r.open(line)
-	for !strings.Contains(window.text(), "[exit ") {
-		once(r, window.text())
-		time.Sleep(pace)
-	}
+	window.settled(func(text string) bool {
+		once(r, text)
+		return strings.Contains(text, "[exit ")
+	})
 	window.ended(code)
 	r.fits(name, window)
 	r.golden(name, window.text())
@@ -131,7 +147,7 @@ func (r *recorder) run(code int, line string) *window {
 // watch looks at the cluster in a window that is made smaller, and ends it as people do.
 func (r *recorder) watch() {
 	r.Helper()
-	window := r.open("status rec --watch --interval 200ms")
+	window := r.open("status record --watch --interval 200ms")
 	window.await("(Ctrl-C ends)")
 	r.fits("status --watch", window)
 	window.resize(size{44, 8})
@@ -203,7 +219,7 @@ func timeless(text, dir string) string {
 		text = regexp.MustCompile(change.from).ReplaceAllString(text, change.to)
 	}
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	ofNode := regexp.MustCompile(`^  rec-\d+: `)
+	ofNode := regexp.MustCompile(`^  record-\d+: `)
 	for i := 0; i < len(lines); i++ {
 		end := i
 		for end < len(lines) && ofNode.MatchString(lines[end]) {

@@ -29,7 +29,8 @@ configuration, state and last tasks; and of nodes that SSH does not reach, what 
 out. index.json lists what was got, and what was not and why. Nothing is changed, and a run that holds the cluster is not
 disturbed. A run that fails does the same by itself.
 
-With -f, hive's logs of all nodes are shown as they grow, each line with its node and log before it, until Ctrl-C.`,
+With -f, hive's logs of all nodes are shown as they grow, each line with its node and log before it, in the order in
+which they were written as far as they come at about the same time, until Ctrl-C or whoever reads them has seen enough.`,
 		Example: `  hive-test logs dev1
   hive-test logs dev1 --nodes 1,3 --to /tmp/dev1
   hive-test logs dev1 -f`,

@@ -74,6 +74,9 @@ func (a *app) work(settings config.Settings, do func(*engine.Engine) error) erro
 
 // workOn is work with what is told shown on screen, which it closes.
 func (a *app) workOn(screen progress.Renderer, do func(*engine.Engine) error) error {
+	if live, ok := screen.(interface{ Print(text string) }); ok { // what signals have to say must not tear it
+		a.signals.setPrinter(func(line string) { live.Print(line + "\n") })
+	}
 	defer func() {
 		if err := screen.Close(); err != nil {
 			fmt.Fprintln(a.Stderr, "warning: "+err.Error())

@@ -14,11 +14,12 @@ import (
 const followTime = 30 * 24 * time.Hour
 
 // Follow hands each line of hive's logs on every node to line, the last ones first and new ones as they come, with the
-// node and the log's name, until ctx ends: then it returns nil. Calls of line do not overlap. It goes on while any node
-// can be followed.
+// node and the log's name, until ctx ends: then it returns nil. Those that come at about the same time are in the order in
+// which they were written. Calls of line do not overlap. It goes on while any node can be followed.
 func (c *Cluster) Follow(ctx context.Context, line func(node, log, text string)) error {
 	c.LearnSecrets(ctx)
-	calls := make(chan struct{}, 1)
+	merged := newLogMerger(line)
+	defer merged.flush()
 	err := each(ctx, c.hosts, func(ctx context.Context, host Host) error {
 		clean := c.cleaner(nil)
 		log := ""
@@ -30,9 +31,7 @@ func (c *Cluster) Follow(ctx context.Context, line func(node, log, text string))
 			if text == "" { // stands before each title
 				return
 			}
-			calls <- struct{}{}
-			line(host.Name(), log, clean(text))
-			<-calls
+			merged.add(host.Name(), log, clean(text))
 		})
 		if _, unfinished := errors.AsType[*remote.UnfinishedError](err); unfinished && ctx.Err() != nil {
 			return nil

@@ -8,14 +8,21 @@ import (
 )
 
 // redraw is the terminal as mpb draws on it: text, and at its end the lines of the live view, which the next text replaces.
-// Where the window became narrower since, terminals have broken lines that are too wide for it, so that they take more
-// rows than were drawn.
+// The cursor waits at the beginning of the view, for that is where it stays whatever becomes of the lines below it: in a
+// window that becomes narrower, many terminals break them, and a program hears of that some time later.
 type redraw struct {
 	bytes.Buffer
-	out   io.Writer
-	size  func() (width, height int, err error)
-	drawn []int // how wide the lines of the view are
+	out  io.Writer
+	size func() (width, height int, err error)
+	view bool // there is one
 }
+
+// What terminals understand: lines that are too wide are cut, or broken again; all from the cursor on is erased.
+const (
+	cutLines   = "\x1b[?7l"
+	breakLines = "\x1b[?7h"
+	eraseBelow = "\r\x1b[J"
+)
 
 // IsTerminal is for mpb.
 func (r *redraw) IsTerminal() bool { return true }
@@ -25,30 +32,16 @@ func (r *redraw) GetTermSize() (width, height int, err error) { return r.size() 
 
 // Flush draws what was written, the last lines of which are the view.
 func (r *redraw) Flush(lines int) error {
-	text := r.String()
+	all := strings.SplitAfter(r.String(), "\n")
 	r.Reset()
-	up := r.rows()
-	all := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	r.drawn = r.drawn[:0]
-	for _, line := range all[len(all)-min(lines, len(all)):] {
-		r.drawn = append(r.drawn, cells(line))
+	told := max(0, len(all)-1-lines) // the last one is empty
+	text := strings.Join(all[:told], "")
+	if r.view {
+		text = eraseBelow + text
 	}
-	if up > 0 {
-		text = fmt.Sprintf("\x1b[%dA\x1b[J%s", up, text)
+	if r.view = lines > 0; r.view {
+		text += cutLines + strings.Join(all[told:], "") + breakLines + fmt.Sprintf("\x1b[%dA", lines)
 	}
 	_, err := io.WriteString(r.out, text)
 	return err
-}
-
-// rows is how many rows of the window the view takes now.
-func (r *redraw) rows() int {
-	width, _, err := r.size()
-	rows := 0
-	for _, line := range r.drawn {
-		rows++
-		if err == nil && width > 0 && line > width {
-			rows += (line - 1) / width
-		}
-	}
-	return rows
 }

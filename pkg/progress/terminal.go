@@ -110,9 +110,14 @@ func (t *terminal) line(e Event) {
 	if text == "" {
 		return
 	}
-	if width, _, err := t.size(); err == nil && e.Kind != Output { // what others print is left as it is
-		text = wrapTold(text, width)
+	if e.Kind != Output { // what others print is left as it is
+		text = t.wrap(text)
 	}
+	t.write(text)
+}
+
+// write writes text above the view, if there is one.
+func (t *terminal) write(text string) {
 	if t.bars != nil {
 		if _, err := io.WriteString(t.bars, text); err == nil {
 			return
@@ -123,8 +128,19 @@ func (t *terminal) line(e Event) {
 	t.err = cmp.Or(t.err, err)
 }
 
-// wrapTold is Wrap but for lines with a command that comes next: one that is broken cannot be copied.
-func wrapTold(text string, width int) string {
+// Print writes text that is no event above the view.
+func (t *terminal) Print(text string) {
+	t.order.Lock()
+	defer t.order.Unlock()
+	t.write(t.wrap(text))
+}
+
+// wrap breaks lines that are too wide, but for those with a command that comes next: one that is broken cannot be copied.
+func (t *terminal) wrap(text string) string {
+	width, _, err := t.size()
+	if err != nil {
+		return text
+	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		if !strings.Contains(line, "hive-test ") {
