@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,13 +56,7 @@ type readingJSON struct {
 	Needs   []string     `json:"needs"`
 	Changes []changeJSON `json:"changes"`
 	// Totals count VMs. One that is replaced is destroyed and created.
-	Totals totalsJSON `json:"totals"`
-}
-
-type totalsJSON struct {
-	Create  int `json:"create"`
-	Change  int `json:"change"`
-	Destroy int `json:"destroy"`
+	Totals deploy.Totals `json:"totals"`
 }
 
 type changeJSON struct {
@@ -103,9 +96,7 @@ func readingOf(r *cluster.Record, reading lifecycle.Reading) readingJSON {
 		out.Changes = append(out.Changes, change)
 	}
 	out.Refused = len(out.Needs) > 0
-	for _, row := range out.rows() {
-		out.Totals.count(row.Action)
-	}
+	out.Totals = reading.Plan.Totals()
 	return out
 }
 
@@ -114,19 +105,6 @@ func (c *changeJSON) sized(spec cluster.Spec) {
 	c.CPUCores, c.MemoryMB, c.DiskSizeGB = spec.CPUCores, spec.MemoryMB, spec.DiskSizeGB
 	if c.Template = placement.TemplateOf(spec, c.Hypervisor); c.Template == 0 {
 		c.OSImage = spec.OSImage
-	}
-}
-
-func (t *totalsJSON) count(action deploy.Action) {
-	switch action {
-	case deploy.Create:
-		t.Create++
-	case deploy.Delete:
-		t.Destroy++
-	case deploy.Replace:
-		t.Create, t.Destroy = t.Create+1, t.Destroy+1
-	default:
-		t.Change++
 	}
 }
 
@@ -215,9 +193,7 @@ func writeReading(p page, reading readingJSON) error {
 	if err := writeReasons(p, changes); err != nil {
 		return err
 	}
-	t := reading.Totals
-	total := fmt.Sprintf("Plan: %d to create, %d to change, %d to destroy.", t.Create, t.Change, t.Destroy)
-	if err := p.line(total, "  "); err != nil || !reading.Refused {
+	if err := p.line("Plan: "+reading.Totals.String()+".", "  "); err != nil || !reading.Refused {
 		return err
 	}
 	return p.line(

@@ -91,6 +91,45 @@ func (p Plan) Nodes(action Action) []string {
 	return SortNodes(names)
 }
 
+// Totals count VMs by what becomes of them. One that is replaced is destroyed and created.
+type Totals struct {
+	Create  int `json:"create"`
+	Change  int `json:"change"`
+	Destroy int `json:"destroy"`
+}
+
+// String is the count as Terraform writes it.
+func (t Totals) String() string {
+	return fmt.Sprintf("%d to create, %d to change, %d to destroy", t.Create, t.Change, t.Destroy)
+}
+
+// Totals counts the VMs that p touches. One that stays while what it needs is changed is changed.
+func (p Plan) Totals() Totals {
+	actions := map[string]Action{}
+	for _, c := range p.Changes {
+		name := cmp.Or(c.Node, c.Address)
+		if c.VM {
+			actions[name] = c.Action
+		} else if _, known := actions[name]; !known {
+			actions[name] = Update
+		}
+	}
+	var t Totals
+	for _, action := range actions {
+		switch action {
+		case Create:
+			t.Create++
+		case Delete:
+			t.Destroy++
+		case Replace:
+			t.Create, t.Destroy = t.Create+1, t.Destroy+1
+		default:
+			t.Change++
+		}
+	}
+	return t
+}
+
 // Needs returns the flag without which r does not allow the change c, or nothing.
 func (r Request) Needs(c Change) string {
 	switch {

@@ -229,6 +229,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 				sink.Emit(progress.Event{Kind: progress.NodeState, Node: change.Node, Message: "waiting"})
 			}
 		}
+		progress.Infof(sink, "plan: %s", plan.Totals())
 		if err := u.ours(ctx, request, plan, sink); err != nil {
 			return err
 		}

@@ -222,7 +222,7 @@ func (l *lines) runEnd(e Event) string {
 	var b strings.Builder
 	if l.Verbosity >= Normal {
 		if table := PhaseTable(l.rows); table != "" {
-			b.WriteString("\n" + table + "\n")
+			b.WriteString("\n" + l.paintResults(table) + "\n")
 		}
 		if count := CaseCount(l.cases); count != "" {
 			b.WriteString("cases: " + count + "\n")
@@ -236,6 +236,23 @@ func (l *lines) runEnd(e Event) string {
 	}
 	if l.runDir != "" && (l.Verbosity >= Normal || e.Status != Passed) {
 		b.WriteString("report: " + OneLine(l.runDir) + "/report.md\n")
+	}
+	return b.String()
+}
+
+// paintResults colors the results in a table of phases.
+func (l *lines) paintResults(table string) string {
+	var b strings.Builder
+	for line := range strings.Lines(table) {
+		if phase, rest, ok := strings.Cut(line, " "); ok {
+			result := strings.TrimLeft(rest, " ")
+			for status, color := range map[Status]Color{Passed: Green, Failed: Red, Skipped: Yellow, Interrupted: Yellow} {
+				if after, is := strings.CutPrefix(result, string(status)); is {
+					line = phase + line[len(phase):len(line)-len(result)] + l.paint(color, string(status)) + after
+				}
+			}
+		}
+		b.WriteString(line)
 	}
 	return b.String()
 }
