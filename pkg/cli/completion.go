@@ -53,7 +53,7 @@ func argumentCompletions() map[string][]completion {
 func flagCompletions() map[string]completion {
 	stated := map[string]completion{
 		"from":          words(hive.StepNames()...),
-		"format":        words(inventoryForms()...),
+		"format":        {find: (*app).completeForms},
 		"nodes":         {find: (*app).completeNodeList},
 		"only-nodes":    {find: (*app).completeNodeList},
 		"to":            {dirs: true},
@@ -138,6 +138,8 @@ func (a *app) completionFunc(c completion) cobra.CompletionFunc {
 			}
 		}
 		switch {
+		case len(fit) > 0 && c.files && typed == "": // files are meant as well
+			return fit, cobra.ShellCompDirectiveDefault
 		case len(fit) > 0 && c.open:
 			return fit, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		case len(fit) > 0:
@@ -156,6 +158,14 @@ func (a *app) storeFor(cmd *cobra.Command) (*state.Store, bool) {
 	settings, _ := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir})
 	store, err := state.Open(settings.ClustersDir)
 	return store, err == nil && settings.ClustersDir != ""
+}
+
+// completeForms are the forms that a verb prints.
+func (a *app) completeForms(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {
+	if cmd.Name() == "env" {
+		return envForms()
+	}
+	return inventoryForms()
 }
 
 func (a *app) completeClusters(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {

@@ -47,7 +47,7 @@ is still to be formed, for all.`,
 		}
 		return a.phases(
 			settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Configure(ctx, request) },
-			func() { a.afterConfigure(args[0], settings) },
+			func(engine.Outcome) { a.afterConfigure(args[0], settings) },
 		)
 	})
 	return cmd

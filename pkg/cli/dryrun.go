@@ -55,6 +55,8 @@ type readingJSON struct {
 	// Needs are the flags that up lacks.
 	Needs   []string     `json:"needs"`
 	Changes []changeJSON `json:"changes"`
+	// Notes are what else up would do, in words.
+	Notes []string `json:"notes,omitempty"`
 	// Totals count VMs. One that is replaced is destroyed and created.
 	Totals deploy.Totals `json:"totals"`
 }
@@ -78,8 +80,8 @@ type changeJSON struct {
 func readingOf(r *cluster.Record, reading lifecycle.Reading) readingJSON {
 	out := readingJSON{
 		Schema: outputSchema, Cluster: r.Name.String(), Verb: "up", DryRun: true,
-		Changed: len(reading.Plan.Changes) > 0,
-		Needs:   []string{}, Changes: []changeJSON{},
+		Changed: len(reading.Plan.Changes) > 0, Notes: reading.Notes(r.Name),
+		Needs: []string{}, Changes: []changeJSON{},
 	}
 	for _, c := range reading.Plan.Changes {
 		change := changeJSON{Change: c, Needs: reading.Request.Needs(c), Why: c.Why()}
@@ -193,8 +195,16 @@ func writeReading(p page, reading readingJSON) error {
 	if err := writeReasons(p, changes); err != nil {
 		return err
 	}
-	if err := p.line("Plan: "+reading.Totals.String()+".", "  "); err != nil || !reading.Refused {
+	if err := p.line("Plan: "+reading.Totals.String()+".", "  "); err != nil {
 		return err
+	}
+	for _, note := range reading.Notes {
+		if err := p.line("warning: "+note, "  "); err != nil {
+			return err
+		}
+	}
+	if !reading.Refused {
+		return nil
 	}
 	return p.line(
 		"up would stop here and change nothing, without "+strings.Join(reading.Needs, " and "), "  ",

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"hive-test/pkg/engine"
 	"hive-test/pkg/remote"
@@ -59,12 +61,13 @@ func (a *app) envCommand() *cobra.Command {
 
 // checkEnvFormat refuses forms that are not known, before a cluster is read.
 func checkEnvFormat(format string) error {
-	switch format {
-	case "bash", "fish", "github", "dotenv", "json", "yaml":
+	if slices.Contains(envForms(), format) || format == "yaml" {
 		return nil
 	}
-	return usage(fmt.Errorf("--format %s is not possible: use bash, fish, github, dotenv or json", format))
+	return usage(fmt.Errorf("--format %s is not possible: use %s", format, strings.Join(envForms(), ", ")))
 }
+
+func envForms() []string { return []string{"bash", "fish", "github", "dotenv", "json"} }
 
 func printEnvironment(w io.Writer, env remote.Environment, format string) error {
 	var text string

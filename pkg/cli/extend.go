@@ -45,7 +45,11 @@ time, or "never". The VMs are not touched otherwise: the time stands in their de
 		return a.remark("extend", args[0], settings, func(
 			e *engine.Engine, request engine.Request,
 		) (cluster.Owner, error) {
-			return e.Extend(ctx, request, after, until)
+			owner, err := e.Extend(ctx, request, after, until)
+			if left := time.Until(owner.Expires); err == nil && after > 0 && left > after+time.Second {
+				a.warn("its time is left as it is, which is later than in " + args[1] + ": --at sets an earlier one")
+			}
+			return owner, err
 		})
 	})
 	return cmd
@@ -55,7 +59,7 @@ time, or "never". The VMs are not touched otherwise: the time stands in their de
 func extension(args []string, at string) (after time.Duration, until time.Time, err error) {
 	switch {
 	case (len(args) == 0) == (at == ""):
-		return 0, until, errors.New("extend needs a duration, like 4h, or --at with a time, and not both")
+		return 0, until, errors.New("extend needs a duration, like 4h, or --at with a time: one of them")
 	case at == "never":
 		return 0, until, nil
 	case at != "":

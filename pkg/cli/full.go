@@ -31,7 +31,7 @@ that of the first phase that failed. What failed is explained by what every node
 		}
 		return a.phases(
 			settings, func(e *engine.Engine) (engine.Outcome, error) { return e.Full(ctx, request) },
-			func() { a.afterFull(args[0], settings) },
+			func(engine.Outcome) { a.afterFull(args[0], settings) },
 		)
 	})
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 )
@@ -20,8 +21,15 @@ func (a *app) next(settings config.Settings, commands ...string) {
 	}
 }
 
-func (a *app) afterUp(name string, settings config.Settings) {
+func (a *app) afterUp(name string, settings config.Settings, hive engine.Hive) {
 	configure := "hive-test configure " + name
+	switch {
+	case hive == engine.HiveFormed:
+		a.next(settings, "hive-test status "+name, "hive-test ssh "+name, exports(name))
+		return
+	case hive == engine.HiveOthers:
+		configure += " --force"
+	}
 	if !settings.Sim && settings.Binary == "" && settings.Tarball == "" && settings.SourceDir == "" && settings.Repo == "" {
 		configure += " --binary FILE"
 	}

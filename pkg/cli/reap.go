@@ -20,8 +20,8 @@ import (
 const reapLong = `reap finds, from Proxmox VE alone and from any machine with the credentials, the VMs that nobody will destroy: those whose
 time is up (--ttl), those whose run died though it meant to destroy them, and those of an up that never ended. It shows them,
 asks on a terminal, and needs --yes elsewhere: without it nothing is deleted. VMs of a run at work, and those that are held, are
-left alone, and why is said. A cluster is known by the owner id that its VMs carry, never by names; NAME and --prefix choose
-clusters by their whole name, so that ci-1 is not ci-10. What is deleted is proved gone, disks and snippets included, and marks
+left alone, and why is said. A cluster is known by the owner id that its VMs carry, never by names. NAME is one cluster, of
+that whole name; --prefix is all whose names begin so: ci-1 is the beginning of ci-10, too. What is deleted is proved gone, disks and snippets included, and marks
 and claims of runs that died go, too. Times are those of Proxmox VE's clock.
 
 Exit code 7 says that something that should be gone is still there.`
@@ -113,13 +113,19 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 			Again: flags.again(settings),
 		}
 		var unasked error
+		refused := false
 		plan, err := e.Reap(ctx, request, func(plan *deploy.ReapPlan) (bool, error) {
 			if !flags.yes && !flags.dryRun && plan.Something() {
 				flags.dryRun, unasked = a.askToReap(plan, settings)
+				refused = flags.dryRun && a.onTerminal()
 			}
 			return !flags.dryRun, unasked
 		})
 		if plan == nil || unasked != nil {
+			return err
+		}
+		if refused && settings.Output == "table" { // they were shown with the question
+			fmt.Fprintln(a.Stderr, "nothing was deleted")
 			return err
 		}
 		return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings, flags.covered(name)))

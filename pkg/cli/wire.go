@@ -104,14 +104,15 @@ func (a *app) request(name string, settings config.Settings) engine.Request {
 // phases lets do run phases, and prints what came of them where a document is asked for. After says what comes next to
 // a run that passed; nil: nothing does.
 func (a *app) phases(
-	settings config.Settings, do func(*engine.Engine) (engine.Outcome, error), after func(),
+	settings config.Settings, do func(*engine.Engine) (engine.Outcome, error), after func(engine.Outcome),
 ) error {
-	err := a.work(settings, func(e *engine.Engine) error {
-		outcome, err := do(e)
+	var outcome engine.Outcome
+	err := a.work(settings, func(e *engine.Engine) (err error) {
+		outcome, err = do(e)
 		return a.report(settings, outcome, err)
 	})
 	if err == nil && after != nil {
-		after()
+		after(outcome)
 	}
 	return err
 }

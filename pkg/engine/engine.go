@@ -108,7 +108,18 @@ func (r Request) named(otherwise string) Request {
 type Outcome struct {
 	Report report.Report
 	Dir    string
+	Hive   Hive // after up
 }
+
+// Hive is what an up has found of the hive on its cluster.
+type Hive string
+
+// What hive can be.
+const (
+	HiveUnformed Hive = ""              // to be formed, or half way through that
+	HiveFormed   Hive = "formed"        // of the nodes that are there
+	HiveOthers   Hive = "other-members" // formed of other nodes: only by force it is formed anew
+)
 
 // SecretsOf are the values of settings that nothing may show.
 func SecretsOf(settings config.Settings) []string {

@@ -18,7 +18,12 @@ func (e *Engine) do(
 		return Outcome{}, err
 	}
 	defer s.close()
-	defer func() { outcome = s.outcome(ctx, err) }()
+	defer func() {
+		outcome = s.outcome(ctx, err)
+		if err != nil {
+			s.reportRefusal(outcome.Report)
+		}
+	}()
 	return Outcome{}, work(s)
 }
 

@@ -145,6 +145,29 @@ func (r *run) close(job *lifecycle.Job) error {
 	return errors.Join(failure, r.debug.close(), r.clear(job))
 }
 
+// reportRefusal writes reports of a run that was refused before it had a directory, where the user asked for some.
+func (s *session) reportRefusal(result report.Report) {
+	junit, kept := s.Settings.JUnit, s.Settings.EvidenceDir
+	if s.dir.Dir != "" || junit == "" && kept == "" {
+		return
+	}
+	files := report.Files(result)
+	var failure error
+	if junit != "" {
+		failure = os.WriteFile(junit, files[report.JUnitFile], 0o644)
+	}
+	if kept != "" {
+		dir := filepath.Join(kept, string(s.Name), s.started.UTC().Format("20060102T150405.000Z")+"-"+s.verb)
+		failure = errors.Join(failure, os.MkdirAll(dir, 0o700))
+		for name, content := range files {
+			failure = errors.Join(failure, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+		}
+	}
+	if failure != nil {
+		progress.Warnf(s.Sink, "the reports are not complete: %v", failure)
+	}
+}
+
 // copyTo copies what the run has kept to DIR/CLUSTER/RUN; an empty dir is none.
 func (r *run) copyTo(dir string) error {
 	if dir == "" || r.dir.Dir == "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -27,11 +28,35 @@ type UpRequest struct {
 // Up makes the VMs of a cluster, or changes them to what is asked for: they exist, their addresses are known, the
 // inventory is written.
 func (e *Engine) Up(ctx context.Context, request UpRequest) (Outcome, error) {
-	return e.do(ctx, "up", request.Request, func(s *session) error {
-		return s.provision(
+	var hive Hive
+	outcome, err := e.do(ctx, "up", request.Request, func(s *session) error {
+		err := s.provision(
 			ctx, request.Allow, nil, func(r *lifecycle.Job) []phase.Entry { return lifecycle.UpOnly(r, s.keep()) },
 		)
+		hive = hiveOf(s.before, s.Record)
+		return err
 	})
+	outcome.Hive = hive
+	return outcome, err
+}
+
+// hiveOf is what a record tells of the hive on its cluster, whose record was before as it began; nil: it was not there.
+func hiveOf(before, r *cluster.Record) Hive {
+	if r == nil {
+		return HiveUnformed
+	}
+	formed, begun := r.Phases[cluster.PhaseConfigure]
+	if !begun {
+		return HiveUnformed
+	}
+	unknown := func(n cluster.Node) bool { _, known := formed.Nodes[n.Name]; return !known }
+	switch {
+	case slices.ContainsFunc(r.Nodes, unknown), before != nil && len(before.Nodes) > len(r.Nodes):
+		return HiveOthers
+	case formed.Status == cluster.PhaseDone:
+		return HiveFormed
+	}
+	return HiveUnformed
 }
 
 // DryRun returns what Up would change. Nothing is locked and nothing is written: neither here nor on a hypervisor.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/remote"
 )
@@ -16,6 +17,8 @@ import (
 type Reading struct {
 	Request deploy.Request
 	Plan    deploy.Plan
+	// Others says that the hive that was formed would have other members: only by force it is formed anew.
+	Others bool
 }
 
 // DryRun reads what up would do and changes nothing, neither on disk nor on a hypervisor. The record has its nodes
@@ -37,7 +40,40 @@ func DryRun(ctx context.Context, r *Job) (Reading, error) {
 		return Reading{}, err
 	}
 	plan, err := r.Deploy.Plan(ctx, request)
-	return Reading{Request: request, Plan: plan}, err
+	return Reading{Request: request, Plan: plan, Others: r.changesMembers(created(plan))}, err
+}
+
+// created returns the nodes whose machines a plan makes, or makes anew.
+func created(plan deploy.Plan) []string {
+	var names []string
+	for _, c := range plan.Changes {
+		if c.VM && (c.Action == deploy.Create || c.Action == deploy.Replace) {
+			names = append(names, c.Node)
+		}
+	}
+	return names
+}
+
+// changesMembers reports whether a hive was configured on the cluster and the nodes that are made, or leave, are others
+// than it knows.
+func (r *Job) changesMembers(made []string) bool {
+	_, configured := r.Record.Phases[cluster.PhaseConfigure]
+	return configured && r.Before != nil && len(made)+len(r.Record.Leaving()) > 0
+}
+
+// othersText and othersHint tell of a hive that was formed of other nodes.
+const othersText = "the running hive cluster on %s has other members, and hive cannot add or remove members"
+
+func othersHint(name cluster.Name) string {
+	return fmt.Sprintf("hive-test configure %s --force forms it anew of all nodes, and drops what it holds", name)
+}
+
+// Notes returns what else up would do, for people.
+func (r Reading) Notes(name cluster.Name) []string {
+	if !r.Others {
+		return nil
+	}
+	return []string{fmt.Sprintf(othersText, name) + ": " + othersHint(name)}
 }
 
 // requestWithoutKey is request for a cluster whose key pair is still to be made: another one stands in for it.

@@ -299,18 +299,8 @@ func (u *up) made(ctx context.Context, sink progress.Sink, created []string) err
 		slices.Clone(u.Record.Nodes), func(n cluster.Node) bool { return !slices.Contains(created, n.Name) },
 	)
 	failure := remote.ForgetHostKeys(u.Store.Path(u.Record.Name, knownHostsFile), anew...)
-	if _, configured := u.Record.Phases[cluster.PhaseConfigure]; configured && u.Before != nil &&
-		len(created)+len(u.Record.Leaving()) > 0 {
-		name := u.Record.Name
-		sink.Emit(progress.Event{
-			Kind: progress.Warning,
-			Message: fmt.Sprintf(
-				"the running hive cluster on %s has other members, and hive cannot add or remove members", name,
-			),
-			Hint: fmt.Sprintf(
-				"hive-test configure %s --force forms it anew of all nodes, and drops what it holds", name,
-			),
-		})
+	if name := u.Record.Name; u.changesMembers(created) {
+		progress.Warn(sink, fmt.Sprintf(othersText, name), othersHint(name))
 	}
 	return failure
 }
