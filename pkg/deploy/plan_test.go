@@ -70,10 +70,13 @@ func TestChangesAreReportedInNode(t *testing.T) {
 
 func TestTotalsCountVMs(t *testing.T) {
 	plan := deploy.Plan{Changes: []deploy.Change{
-		{Node: "a-1", Action: deploy.Create}, {Node: "a-1", Action: deploy.Create, VM: true},
-		{Node: "a-2", Action: deploy.Replace, VM: true}, {Node: "a-2", Action: deploy.Replace},
+		{Node: "a-1", Action: deploy.Create},
+		{Node: "a-1", Action: deploy.Create, VM: true},
+		{Node: "a-2", Action: deploy.Replace, VM: true},
+		{Node: "a-2", Action: deploy.Replace},
 		{Node: "a-3", Action: deploy.Replace}, // its snippet
-		{Node: "a-4", Action: deploy.Delete, VM: true}, {Node: "a-5", Action: deploy.Update, VM: true},
+		{Node: "a-4", Action: deploy.Delete, VM: true},
+		{Node: "a-5", Action: deploy.Update, VM: true},
 	}}
 	if got, want := plan.Totals().String(), "2 to create, 2 to change, 2 to destroy"; got != want {
 		t.Errorf("%s, want %s", got, want)
