@@ -74,7 +74,8 @@ func (a *app) work(settings config.Settings, do func(*engine.Engine) error) erro
 
 // workOn is work with what is told shown on screen, which it closes.
 func (a *app) workOn(screen progress.Renderer, do func(*engine.Engine) error) error {
-	if live, ok := screen.(interface{ Print(text string) }); ok { // what signals have to say must not tear it
+	live, watched := screen.(interface{ Print(text string) })
+	if watched { // what signals have to say must not tear it
 		a.signals.setPrinter(func(line string) { live.Print(line + "\n") })
 	}
 	defer func() {
@@ -87,7 +88,7 @@ func (a *app) workOn(screen progress.Renderer, do func(*engine.Engine) error) er
 	e, err := engine.Open(a.signals.context, engine.Options{
 		Version: programVersion(), Environ: a.Environ, TofuEnviron: a.tofuEnviron(), CacheDir: a.cacheDir(),
 		LockDir: a.locks, NoLockDir: a.noLocks,
-		Events: screen, Early: early.Events(), Secrets: a.known, Attend: a.signals.onSignal,
+		Events: screen, Watched: watched, Early: early.Events(), Secrets: a.known, Attend: a.signals.onSignal,
 		EndChildren: process.EndChildren, Confirm: a.agrees, Advise: a.inPlace,
 	})
 	if err != nil {

@@ -51,6 +51,7 @@ type Capable struct {
 	HostKeys  KeyReader
 	Plans     PlanReader
 	Diagnose  Diagnoser
+	Observe   Observer
 	Restart   Restarter
 	Remove    Remover
 	Runs      RunLeaser
@@ -68,6 +69,7 @@ func Of(d Deployer) Capable {
 	c.HostKeys, _ = d.(KeyReader)
 	c.Plans, _ = d.(PlanReader)
 	c.Diagnose, _ = d.(Diagnoser)
+	c.Observe, _ = d.(Observer)
 	c.Restart, _ = d.(Restarter)
 	c.Remove, _ = d.(Remover)
 	c.Runs, _ = d.(RunLeaser)
@@ -157,6 +159,13 @@ type Diagnoser interface {
 	// Warnings passes on what tasks of the record's machines that began since then have warned of, and was not passed
 	// on before: those that OpenTofu has started. It tells what it can.
 	Warnings(ctx context.Context, r *cluster.Record, since time.Time)
+}
+
+// Observer tells what is done with machines while they are made.
+type Observer interface {
+	// Running returns what is done with the record's machines just now, by the names of their nodes, for people:
+	// cloning 40%. It tells what it can.
+	Running(ctx context.Context, r *cluster.Record) map[string]string
 }
 
 // Restarter restarts machines.

@@ -35,6 +35,8 @@ type Options struct {
 	NoLockDir error
 	// Events gets every event of every run; nil: nobody does. It must be safe for concurrent use.
 	Events progress.Sink
+	// Watched says that somebody sees events as they come, so that it is worth asking Proxmox VE how far machines are.
+	Watched bool
 	// Early are events of before: each run tells them at its start.
 	Early []progress.Event
 	// Secrets are the values that no file and no event may show; nil: those alone that runs learn.

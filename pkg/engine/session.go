@@ -189,7 +189,7 @@ func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.
 	s.running = &lifecycle.Job{
 		Record: s.Record, Store: s.Store, Evidence: evidence{s.Store, s.dir, s.Name}, Deploy: deployer,
 		Dial: s.dial, Sink: s.Sink, Hive: s.hiveOptions(), Suites: s.Settings.Suites, SuiteOn: s.Settings.SuiteOn,
-		Environ:  s.Environ,
+		Environ: s.Environ, Watched: s.Watched,
 		SuiteEnv: s.Settings.SuiteEnv, KillLeftovers: s.Settings.KillLeftovers, LostAfter: s.Settings.LostAfter,
 		Now:         func() time.Time { return time.Now().UTC() },
 		Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.abort, Secrets: s.Secrets,

@@ -87,6 +87,8 @@ type Job struct {
 	KeepResults bool
 	// Now is the clock.
 	Now func() time.Time
+	// Watched says that somebody looks on: while machines are made, it is asked how far they are.
+	Watched bool
 	// Hold locks the cluster for a moment, for a verb that only looks but has found something to write down; it never
 	// waits. Nil: this process has locked the cluster.
 	Hold func() (release func(), err error)

@@ -216,6 +216,38 @@ func (u *up) foreign(ctx context.Context, _ progress.Sink) error {
 	return u.Deploy.Owner.CheckOwnership(ctx, u.Record)
 }
 
+// observeInterval is how often it is asked what is done with machines that are being made.
+const observeInterval = 2 * time.Second
+
+// observe tells what is done with the machines, where somebody looks on and it can be known, until ended is called.
+func (u *up) observe(ctx context.Context, sink progress.Sink) (ended func()) {
+	if !u.Watched || u.Deploy.Observe == nil {
+		return func() {}
+	}
+	record := *u.Record
+	record.Nodes = slices.Clone(u.Record.Nodes)
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticker := time.NewTicker(observeInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			for name, words := range u.Deploy.Observe.Running(ctx, &record) {
+				sink.Emit(progress.Event{Kind: progress.NodeState, Node: name, Message: words})
+			}
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
 func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 	request, err := u.request()
 	if err != nil {
@@ -236,7 +268,9 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		return u.intend(ctx, plan)
 	}
 	begun := time.Now()
+	ended := u.observe(ctx, sink)
 	result, err := u.Deploy.Up(ctx, request)
+	ended()
 	u.applied = result.Changed || err == nil
 	if result.Changed && ctx.Err() == nil && u.Deploy.Diagnose != nil {
 		u.Deploy.Diagnose.Warnings(ctx, u.Record, begun)

@@ -230,6 +230,9 @@ func (l *live) apply(e Event, now time.Time) {
 	}
 }
 
+// digits are how far something is: cloning 40%.
+const digits = " 0123456789%"
+
 // node sets the state of a node. A node that is done with has none.
 func (l *live) node(name, state string, now time.Time) {
 	name = OneLine(name)
@@ -237,7 +240,9 @@ func (l *live) node(name, state string, now time.Time) {
 	switch {
 	case i >= 0 && state == "":
 		l.nodes = slices.Delete(l.nodes, i, i+1)
-	case i >= 0 && l.nodes[i].text != state:
+	case i >= 0 && strings.TrimRight(l.nodes[i].text, digits) == strings.TrimRight(state, digits): // it goes on
+		l.nodes[i].text = state
+	case i >= 0:
 		l.nodes[i].text, l.nodes[i].began = state, now
 	case i < 0 && state != "":
 		l.nodes = append(l.nodes, liveLine{node: name, text: state, began: now})

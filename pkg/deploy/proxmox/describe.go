@@ -60,8 +60,27 @@ func (f *Fleet) Describe(ctx context.Context, r *cluster.Record, node cluster.No
 func (f *Fleet) Warnings(ctx context.Context, r *cluster.Record, since time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, CallLimit)
 	defer cancel()
-	var hypervisors []string
-	var vmids []int
+	hypervisors, vmids := placesOf(r)
+	_ = f.Client.ReportWarnings(ctx, hypervisors, vmids, since) // the requests are in debug.log
+}
+
+// Running asks each hypervisor of the record once, and the tasks found for their logs.
+func (f *Fleet) Running(ctx context.Context, r *cluster.Record) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, CallLimit)
+	defer cancel()
+	hypervisors, vmids := placesOf(r)
+	tasks := f.Client.Running(ctx, hypervisors, vmids)
+	running := map[string]string{}
+	for _, node := range r.Nodes {
+		if words := tasks[placement.Of(node).VMID]; words != "" {
+			running[node.Name] = words
+		}
+	}
+	return running
+}
+
+// placesOf returns the hypervisors and the VM ids of a record's nodes.
+func placesOf(r *cluster.Record) (hypervisors []string, vmids []int) {
 	for _, node := range r.Nodes {
 		at := placement.Of(node)
 		vmids = append(vmids, at.VMID)
@@ -69,7 +88,7 @@ func (f *Fleet) Warnings(ctx context.Context, r *cluster.Record, since time.Time
 			hypervisors = append(hypervisors, at.Hypervisor)
 		}
 	}
-	_ = f.Client.ReportWarnings(ctx, hypervisors, vmids, since) // the requests are in debug.log
+	return hypervisors, vmids
 }
 
 // mine is nil if the node's VM is ours.

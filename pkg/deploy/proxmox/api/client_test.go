@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -403,5 +404,34 @@ func TestWarningsOfOthersTasks(t *testing.T) {
 	}
 	if asked["pve1"] != 2 || asked["pve2"] != 2 {
 		t.Errorf("asked %v", asked)
+	}
+}
+
+// What runs is told with how far it is; a clone is a task of the template, and its log names the VM.
+func TestRunningTasks(t *testing.T) {
+	f := newFakePVE(t)
+	c := mustClient(t, f.options(t))
+	rows := []map[string]any{}
+	task := func(kind string, vmid int, status string, log ...string) {
+		id := fmt.Sprintf("UPID:pve1:0001:0002:0003:%s:%d:hive@pve!ci:", kind, vmid)
+		rows = append(rows, map[string]any{"upid": id, "type": kind, "starttime": 1000, "status": status})
+		lines := []map[string]any{}
+		for i, text := range log {
+			lines = append(lines, map[string]any{"n": i, "t": text})
+		}
+		f.data("GET /nodes/pve1/tasks/"+id+"/log", lines)
+	}
+	task(
+		"qmclone", 9000, "", "create full clone of drive scsi0 (local-lvm:base-9000-disk-0)",
+		`  Logical volume "vm-201-disk-0" created.`, "transferred 0.0 B of 32.0 GiB (0.00%)", "transferred 12.9 GiB of 32.0 GiB (40.31%)",
+	)
+	task("qmstart", 202, "RUNNING")
+	task("qmcreate", 203, "OK")
+	task("qmcreate", 999, "", "transferred 1 GiB of 2 GiB (50.00%)")
+	task("vncproxy", 201, "")
+	f.data("GET /nodes/pve1/tasks", rows)
+	want := map[int]string{201: "cloning 40%", 202: "starting"}
+	if got := c.Running(t.Context(), []string{"pve1"}, []int{201, 202, 203}); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
