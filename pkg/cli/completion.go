@@ -76,7 +76,7 @@ func flagCompletions() map[string]completion {
 func settingCompletion(s config.Setting) completion {
 	switch {
 	case s.Key == "suite":
-		return completion{find: words("smoke").find, files: true}
+		return completion{find: (*app).completeSuites, open: true, files: true}
 	case s.Key == "suite_on":
 		return completion{find: (*app).completeNodes}
 	case s.Key == "suite_env":
@@ -138,8 +138,6 @@ func (a *app) completionFunc(c completion) cobra.CompletionFunc {
 			}
 		}
 		switch {
-		case len(fit) > 0 && c.files && typed == "": // files are meant as well
-			return fit, cobra.ShellCompDirectiveDefault
 		case len(fit) > 0 && c.open:
 			return fit, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		case len(fit) > 0:
@@ -253,17 +251,31 @@ func (a *app) completePlaces(cmd *cobra.Command, args []string, typed string) []
 			places, cobra.CompletionWithDesc(strconv.Itoa(node.Index)+":", node.Name), node.Name+":",
 		)
 	}
+	return append(places, a.filesHere(typed)...)
+}
+
+// completeSuites are the one that is built in, and files: most suites are scripts.
+func (a *app) completeSuites(_ *cobra.Command, _ []string, typed string) []cobra.Completion {
+	if strings.ContainsAny(typed, "/~") {
+		return nil
+	}
+	return append([]cobra.Completion{"smoke"}, a.filesHere(typed)...)
+}
+
+// filesHere are the files of the working directory. Hidden ones are for who begins so.
+func (a *app) filesHere(typed string) []cobra.Completion {
+	var files []cobra.Completion
 	entries, _ := os.ReadDir(cmp.Or(a.WorkDir, "."))
 	for _, entry := range entries {
 		switch name := entry.Name(); {
 		case strings.HasPrefix(name, ".") && !strings.HasPrefix(typed, "."):
 		case entry.IsDir():
-			places = append(places, name+"/")
+			files = append(files, name+"/")
 		default:
-			places = append(places, name)
+			files = append(files, name)
 		}
 	}
-	return places
+	return files
 }
 
 // completeVariables are the names of this environment's variables.

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 )
 
 // Who can run them is told the next commands, and nobody else is.
@@ -29,6 +31,22 @@ func TestNextCommands(t *testing.T) {
 		a.afterConfigure("dev1", s)
 		if stderr.String() != tt.want {
 			t.Errorf("%s: %q", tt.name, stderr.String())
+		}
+	}
+}
+
+// TestNextAfterUp: what comes next depends on the hive that is there.
+func TestNextAfterUp(t *testing.T) {
+	for hive, want := range map[engine.Hive]string{
+		engine.HiveUnformed: "next: hive-test configure dev1\n",
+		engine.HiveFormed:   "next: hive-test status dev1\n",
+		engine.HiveOthers:   "next: hive-test configure dev1 --force\n",
+	} {
+		var stderr bytes.Buffer
+		a := &app{Environment: Environment{Stderr: &stderr, Getenv: func(string) string { return "" }}}
+		a.afterUp("dev1", config.Settings{Sim: true}, hive)
+		if first, _, _ := strings.Cut(stderr.String(), "\n"); first+"\n" != want {
+			t.Errorf("%q: %q, want %q", hive, first, want)
 		}
 	}
 }

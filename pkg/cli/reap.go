@@ -117,7 +117,7 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 		plan, err := e.Reap(ctx, request, func(plan *deploy.ReapPlan) (bool, error) {
 			if !flags.yes && !flags.dryRun && plan.Something() {
 				flags.dryRun, unasked = a.askToReap(plan, settings)
-				refused = flags.dryRun && a.onTerminal()
+				refused = flags.dryRun && isTerminal(a.Stdout)
 			}
 			return !flags.dryRun, unasked
 		})

@@ -17,6 +17,8 @@ func (s *session) hiveOptions() hive.Options {
 	options := installed(s.Settings)
 	if options.Binary == "" && options.Tarball == "" && options.SourceDir == "" && options.Repo == "" {
 		options.Binary = s.Record.Binary
+	} else if options.Binary != "" { // the next configure takes it, too
+		s.Record.Binary = config.Absolute(options.Binary)
 	}
 	if s.Settings.Given("packages") {
 		s.Record.Packages = options.Packages

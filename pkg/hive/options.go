@@ -1,6 +1,7 @@
 package hive
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -146,6 +147,7 @@ func (o Options) Validate() []error {
 		problems = append(problems, fmt.Errorf("a ref is given without a repository: add --repo URL"))
 	}
 	problems = append(problems, present("hive binary", o.Binary, fs.FileMode.IsRegular, "is not a file"),
+		program(o.Binary),
 		present("hive tarball", o.Tarball, fs.FileMode.IsRegular, "is not a file"),
 		present("hive's source", o.SourceDir, fs.FileMode.IsDir, "is not a directory"))
 	if o.SourceDir != "" {
@@ -176,6 +178,25 @@ func present(what, path string, wanted func(fs.FileMode) bool, otherwise string)
 		return fmt.Errorf("%s %s %s", what, path, otherwise)
 	}
 	return nil
+}
+
+// program says what is wrong with a file that is to be run on nodes: it must be one of Linux, or a script. A file that
+// cannot be read is told of elsewhere.
+func program(path string) error {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	start := make([]byte, 4)
+	n, _ := io.ReadFull(file, start)
+	if start = start[:n]; bytes.HasPrefix(start, []byte("#!")) || bytes.Equal(start, []byte("\x7fELF")) {
+		return nil
+	}
+	return fmt.Errorf("hive binary %s is no program for Linux: build it with GOOS=linux", path)
 }
 
 // Changed says what is different about a step between two inputs of it; now may be empty, for what is not known.

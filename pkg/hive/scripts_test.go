@@ -216,6 +216,7 @@ func TestOptionsValidate(t *testing.T) {
 		{"ref alone", Options{Ref: "v1"}, []string{"add --repo URL"}},
 		{"ref of a source", Options{Ref: "v1", SourceDir: source}, []string{"add --repo URL"}},
 		{"a directory", Options{Binary: t.TempDir()}, []string{"is not a file"}},
+		{"a text as program", Options{Binary: filepath.Join(source, "Makefile")}, []string{"is no program for Linux"}},
 		{"a file as source", Options{SourceDir: filepath.Join(source, "Makefile")}, []string{"is not a directory", "not a directory"}},
 		{"no source of hive", Options{SourceDir: t.TempDir()}, []string{"Makefile"}},
 		{"units from a program", Options{Layout: LayoutSystemd, Binary: os.Args[0]}, []string{"use --tarball in place of --binary"}},

@@ -10,5 +10,5 @@ if [ "$layout" = systemd ]; then
     place_program "$HOME/hive/bin/hive"
   fi
 fi
-[ -x "$HIVE_BIN" ] || fail "there is no program $HIVE_BIN"
+[ -x "$HIVE_BIN" ] || fail "there is no program $HIVE_BIN: name one with --binary, --tarball, --source-dir or --repo"
 "$HIVE_BIN" version
