@@ -206,6 +206,18 @@ func (s Settings) Values() []Value {
 	return values
 }
 
+// ForDoctor returns what is in force of the settings that doctor uses, but for where results go.
+func (s Settings) ForDoctor() []Value {
+	var used []string
+	for _, row := range Table() {
+		if row.UsedBy("doctor") && !row.Global() {
+			used = append(used, row.Key)
+		}
+	}
+	values := s.Values()
+	return slices.DeleteFunc(values, func(v Value) bool { return !slices.Contains(used, v.Key) })
+}
+
 // Spec is the cluster that the settings ask for, on Proxmox VE.
 func (s Settings) Spec() cluster.Spec {
 	return cluster.Spec{

@@ -65,13 +65,7 @@ func (t *Target) healthFile() string {
 	if dir == "" {
 		return ""
 	}
-	return filepath.Join(
-		dir, "doctor",
-		cluster.Hash(
-			t.Record.Spec, t.place().Endpoint, t.place().Pool, t.token(), t.Settings.Proxmox.CPUOvercommit,
-			t.Settings.TofuBin,
-		),
-	)
+	return filepath.Join(dir, "doctor", cluster.Hash(t.Record.Spec, t.Record.Target, t.token(), t.Settings.ForDoctor()))
 }
 
 // RememberHealth lets an up within the next minute rely on that nothing was found. Where this cannot be written, up
