@@ -103,6 +103,9 @@ func (a *app) list(ctx context.Context, settings config.Settings) error {
 	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
+	if len(clusters) == 0 {
+		fmt.Fprintf(a.Stderr, "no clusters in %s\n", settings.ClustersDir)
+	}
 	return document.print(a.page(a.Stdout, settings), settings.Output == "wide")
 }
 

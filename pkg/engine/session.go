@@ -137,7 +137,7 @@ func (s *session) holdWithin(ctx context.Context, patience time.Duration) error 
 func (s *session) load() error {
 	record, err := s.Store.Load(s.Name)
 	if err != nil {
-		return explainRecord(err, s.Store.Path(s.Name, "cluster.json"))
+		return s.explainRecord(err)
 	}
 	s.Record = record
 	s.hostsChanged()
@@ -152,12 +152,16 @@ func (s *session) jumpAsAsked() {
 	}
 }
 
-func explainRecord(err error, path string) error {
+// explainRecord says what to do where the record of the cluster cannot be read.
+func (s *session) explainRecord(err error) error {
+	path := s.Store.Path(s.Name, "cluster.json")
 	switch {
 	case errors.Is(err, state.ErrNotFound):
-		return progress.WithHint(
-			err, "`hive-test status` lists the clusters that are here; --clusters-dir names another directory",
-		)
+		hint := "`hive-test status` lists the clusters that are here; --clusters-dir names another directory"
+		if near := s.nearestClusters(); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "? " + hint
+		}
+		return progress.WithHint(err, hint)
 	case errors.Is(err, fs.ErrPermission):
 		return progress.WithHint(err, "it belongs to the user who made the cluster")
 	case errors.Is(err, state.ErrCorrupt):
@@ -165,6 +169,16 @@ func explainRecord(err error, path string) error {
 			"; or `hive-test down "+filepath.Base(filepath.Dir(path))+"` removes the cluster")
 	}
 	return err
+}
+
+// nearestClusters returns the clusters that are here whose names are most like the one that was asked for.
+func (s *session) nearestClusters() []string {
+	here, _ := s.Store.List() // without it there is less to say
+	names := make([]string, len(here))
+	for i, name := range here {
+		names[i] = string(name)
+	}
+	return config.Nearest(string(s.Name), names)
 }
 
 // limited is ctx with the limit of the whole run.
