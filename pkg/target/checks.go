@@ -194,8 +194,9 @@ func (t *Target) tryHypervisor(ctx context.Context, h placement.Hypervisor, snip
 			"look on {host} at: systemctl status ssh; " + api.CallTimeoutFix
 	case err != nil:
 		return "{host} cannot be reached over SSH: " + err.Error(),
-			"check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(h.Port)) +
-				"), and there: systemctl status ssh"
+			"check address and port of hypervisor {host} in proxmox.hypervisors (now " +
+				net.JoinHostPort(h.Address, fmt.Sprint(h.Port)) + "; init takes --hypervisors NAME=ADDRESS:PORT), " +
+				"and there: systemctl status ssh"
 	case name != "" && name != h.Name: // images and snippets would be written there
 		return fmt.Sprintf(
 				"at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(h.Port)),
