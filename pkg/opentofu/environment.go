@@ -51,7 +51,7 @@ func (r *Runner) environment(ctx context.Context, w workdir, b Binary) (map[stri
 // user has configured for tofu, with a shared cache.
 func (r *Runner) setInstallation(env map[string]string, w workdir, b Binary) error {
 	config := ""
-	switch own := r.userConfig(b); {
+	switch own := userConfig(r.options.Env, b.Flavor); {
 	case r.options.ProviderMirror != "":
 		mirror, err := filepath.Abs(r.options.ProviderMirror)
 		if err != nil {
@@ -96,12 +96,12 @@ func (r *Runner) pluginCache(b Binary) string {
 
 // userConfig returns the user's own CLI configuration file, or nothing. HOME is not the user's in a child, so the
 // programs would not find it themselves. A variable that names a missing file counts as not set.
-func (r *Runner) userConfig(b Binary) string {
-	paths := []string{Lookup(r.options.Env, "TF_CLI_CONFIG_FILE")}
-	if home := Lookup(r.options.Env, "HOME"); home != "" {
-		if b.Flavor == OpenTofu {
+func userConfig(env []string, flavor string) string {
+	paths := []string{Lookup(env, "TF_CLI_CONFIG_FILE")}
+	if home := Lookup(env, "HOME"); home != "" {
+		if flavor == OpenTofu {
 			paths = append(paths, filepath.Join(home, ".tofurc"))
-			if xdg := Lookup(r.options.Env, "XDG_CONFIG_HOME"); xdg != "" {
+			if xdg := Lookup(env, "XDG_CONFIG_HOME"); xdg != "" {
 				paths = append(paths, filepath.Join(xdg, "opentofu", "tofurc"))
 			}
 		}

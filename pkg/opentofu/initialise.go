@@ -44,8 +44,8 @@ func (e *MirrorError) Error() string {
 }
 
 func (e *MirrorError) Hint() string {
-	return fmt.Sprintf("fill it with `tofu providers mirror`, or unset it to fetch %s %s from the registry",
-		e.Provider.Source, e.Provider.Version)
+	return fmt.Sprintf("fill it with `tofu providers mirror`, name another (--provider-mirror), or fetch %s %s from the "+
+		"registry (--provider registry)", e.Provider.Source, e.Provider.Version)
 }
 
 // CheckMirror returns a *MirrorError if the mirror does not hold the provider for programs of this flavor.

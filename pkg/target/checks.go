@@ -72,18 +72,45 @@ func (t *Target) tofuCheck(download bool) api.Check {
 		default:
 			f.Status, f.Detail = deploy.Pass, fmt.Sprintf("%s %s at %s", binary.Flavor, binary.Version, binary.Path)
 		}
-		return append([]deploy.Finding{f}, t.mirrorFinding(cmp.Or(binary.Flavor, opentofu.OpenTofu))...)
+		return []deploy.Finding{f, t.providerFinding(ctx, cmp.Or(binary.Flavor, opentofu.OpenTofu), !download)}
 	}
 }
 
-// mirrorFinding looks whether the mirror that providers come from holds ours.
-func (t *Target) mirrorFinding(flavor string) []deploy.Finding {
-	f := deploy.Finding{ID: "provider", Title: "provider can be installed", Status: deploy.Pass}
-	mirror := t.place().ProviderMirror
-	if mirror == "" {
-		f.Status, f.Detail = deploy.Skip, "it comes from the registry"
-		return []deploy.Finding{f}
+// providerFinding looks whether there is a provider where it comes from. A registry is asked only where that is said:
+// an up that has the provider needs none.
+func (t *Target) providerFinding(ctx context.Context, flavor string, askRegistry bool) deploy.Finding {
+	if mirror := t.place().ProviderMirror; mirror != "" {
+		return mirrorFinding(mirror, flavor)
 	}
+	registry := opentofu.RegistryOf(flavor)
+	f := deploy.Finding{ID: "provider", Title: "provider can be installed", Status: deploy.Skip}
+	if own := opentofu.InstallationConfig(t.Program.TofuEnviron, flavor); own != "" {
+		f.Detail = "it comes from where " + own + " says"
+		return f
+	}
+	if !askRegistry {
+		f.Detail = "it comes from " + registry.Host
+		return f
+	}
+	return registryFinding(ctx, registry)
+}
+
+// registryFinding looks whether the registry answers. It warns only: a provider that was fetched before is not fetched
+// again.
+func registryFinding(ctx context.Context, registry opentofu.Registry) deploy.Finding {
+	f := deploy.Finding{ID: "provider", Title: "provider can be installed", Status: deploy.Pass}
+	f.Detail = "from " + registry.Host
+	if err := registry.Check(ctx); err != nil {
+		f.Status, f.Detail = deploy.Warn, err.Error()
+		f.Fix = "let this machine reach it, by HTTPS_PROXY if need be, or name a directory that holds bpg/proxmox: " +
+			"provider_mirror, --provider-mirror or HIVE_TEST_PROVIDER_MIRROR"
+	}
+	return f
+}
+
+// mirrorFinding looks whether the mirror that providers come from holds ours.
+func mirrorFinding(mirror, flavor string) deploy.Finding {
+	f := deploy.Finding{ID: "provider", Title: "provider can be installed", Status: deploy.Pass}
 	f.Detail = "from " + mirror
 	if err := provision.CheckMirror(mirror, flavor); err != nil {
 		f.Status, f.Detail = deploy.Fail, err.Error()
@@ -92,7 +119,7 @@ func (t *Target) mirrorFinding(flavor string) []deploy.Finding {
 			"set provider_mirror to the directory of a mirror that holds it, or set provider to registry",
 		)
 	}
-	return []deploy.Finding{f}
+	return f
 }
 
 // keyCheck looks whether the nodes' key is a pair.
@@ -167,8 +194,9 @@ func (t *Target) tryHypervisor(ctx context.Context, h placement.Hypervisor, snip
 			"look on {host} at: systemctl status ssh; " + api.CallTimeoutFix
 	case err != nil:
 		return "{host} cannot be reached over SSH: " + err.Error(),
-			"check address and port of hypervisor {host} (now " + net.JoinHostPort(h.Address, fmt.Sprint(h.Port)) +
-				"), and there: systemctl status ssh"
+			"check address and port of hypervisor {host} in proxmox.hypervisors (now " +
+				net.JoinHostPort(h.Address, fmt.Sprint(h.Port)) + "; init takes --hypervisors NAME=ADDRESS:PORT), " +
+				"and there: systemctl status ssh"
 	case name != "" && name != h.Name: // images and snippets would be written there
 		return fmt.Sprintf(
 				"at the address of {host} (%s) is another host, %s", net.JoinHostPort(h.Address, fmt.Sprint(h.Port)),

@@ -552,30 +552,6 @@ func (s *search) findPool() error {
 	return err
 }
 
-// findLogin asks how the hypervisors are reached over SSH, where making VMs needs that.
-func (s *search) findLogin() error {
-	spec := cluster.Spec{OSImage: s.Settings.OSImage, Template: s.Settings.Template, CloudInit: s.Settings.CloudInit}
-	if !slices.ContainsFunc(s.hosts, func(o offer) bool { return placement.NeedsHypervisorSSH(spec, o.Name) }) {
-		return nil
-	}
-	user, err := s.answer(Question{
-		Text: "User for SSH to the hypervisors", Flag: "--proxmox-ssh-username", Usual: s.access.SSHUsername,
-	}, s.ifGiven("proxmox.ssh_username", s.access.SSHUsername))
-	if err != nil {
-		return err
-	}
-	s.say("proxmox.ssh_username", user, "")
-	const agent = "agent"
-	key, err := s.answer(Question{
-		Text: "Private key for it, a path, or agent for the keys of the SSH agent", Flag: "--proxmox-ssh-private-key-path",
-		Usual: agent,
-	}, s.access.SSHPrivateKeyPath)
-	if key != agent && key != "" {
-		s.say("proxmox.ssh_private_key_path", key, "")
-	}
-	return err
-}
-
 func (s *search) ifGiven(key, value string) string {
 	if s.Settings.Given(key) {
 		return value

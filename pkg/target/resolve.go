@@ -19,8 +19,26 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// Connect makes the simulator run if the cluster lives there, and takes over how it is reached.
+// Connect makes the simulator run if the cluster lives there, takes over how it is reached, and takes the provider from
+// where the user says now, if that is said.
 func (t *Target) Connect(ctx context.Context) error {
+	if err := t.connectSimulator(ctx); err != nil {
+		return err
+	}
+	if !t.Settings.Given("provider") && !t.Settings.Given("provider_mirror") {
+		return nil
+	}
+	usual := ""
+	if t.sim != nil {
+		usual = t.sim.ProviderMirror
+	}
+	placement.ChangeTarget(&t.Record.Target, func(target *placement.Target) {
+		target.ProviderMirror = t.providerMirror(usual)
+	})
+	return nil
+}
+
+func (t *Target) connectSimulator(ctx context.Context) error {
 	if !t.Record.Target.Simulated {
 		return nil
 	}

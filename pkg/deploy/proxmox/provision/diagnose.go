@@ -31,7 +31,7 @@ func knownErrors() []known {
 		{
 			`Failed to query available provider packages|could not (?:connect|query provider registry)|Failed to install provider|Could not retrieve the list of available versions`,
 			"the provider cannot be fetched: check the network, or name a directory that holds it " +
-				"(HIVE_TEST_PROVIDER_MIRROR)",
+				"(provider_mirror, --provider-mirror or HIVE_TEST_PROVIDER_MIRROR)",
 		},
 		{
 			`HTTP 401`,
