@@ -533,7 +533,7 @@ func TestPreflightTellsWhyTheAPICannotBeUsed(t *testing.T) {
 		in, fix string
 	}{
 		{"token", &APIError{Status: 401, Reason: "Authentication failed!", Method: "GET", Path: "/version"}, "pve-token", testTokenID, "pveum user token list hive@pve"},
-		{"CA", &callError{method: "GET", path: "/version", endpoint: "https://pve1:8006", kind: ErrTLS, err: seen}, "pve-tls", "AA:BB", "proxmox.fingerprint to AA:BB"},
+		{"CA", &callError{method: "GET", path: "/version", endpoint: "https://pve1:8006", kind: ErrTLS, err: seen}, "pve-tls", "AA:BB", "HIVE_TEST_PROXMOX_FINGERPRINT) to AA:BB"},
 		{"TLS alert", &callError{kind: ErrTLS, err: tls.AlertError(40)}, "pve-tls", "handshake", "pve-root-ca.pem"},
 		{"closed", &callError{endpoint: "https://pve1:8006", kind: ErrUnreachable, err: errors.New("connection refused")}, "pve-endpoint", "refused", "curl -k https://pve1:8006/api2/json/version"},
 	} {
