@@ -305,7 +305,7 @@ func (w *testEnv) applyFix(fix string, s *settings) bool {
 		s.set(match[1], number(match[2]))
 		return true
 	}
-	if match := regexp.MustCompile(`set (proxmox\.fingerprint) to (\S+)`).FindStringSubmatch(fix); match != nil {
+	if match := regexp.MustCompile(`set (proxmox\.fingerprint) \(.*\) to (\S+)`).FindStringSubmatch(fix); match != nil {
 		s.set(match[1], match[2])
 		return true
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,7 +98,7 @@ func invalidValue(e *pflag.InvalidValueError) error {
 	flag, why := e.GetFlag(), e.Unwrap()
 	switch flag.Value.Type() {
 	case "int":
-		why = fmt.Errorf("%q is not a whole number", e.GetValue())
+		why = cmp.Or(config.CheckNumber(flag.Name, e.GetValue()), why)
 	case "bool":
 		why = fmt.Errorf("%q is neither true nor false", e.GetValue())
 	}

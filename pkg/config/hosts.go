@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +85,7 @@ func LoadHosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, error) {
 func yamlProblems(path string, err error) []error {
 	typed, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {
-		return []error{fmt.Errorf("%s: %w", path, err)}
+		return []error{syntaxError(path, err)}
 	}
 	var problems []error
 	for _, complaint := range typed.Errors {
@@ -93,10 +94,39 @@ func yamlProblems(path string, err error) []error {
 			field, _, _ = strings.Cut(field, " ")
 			text = fmt.Sprintf("unknown key %q: a node has name, management and data; the file has ssh_user, "+
 				"ssh_key_path, ssh_port, proxy_jump and nodes", field)
+		} else if wrong := wrongShape.FindStringSubmatch(text); wrong != nil {
+			text = expected(wrong[2]) + ", not " + shape(wrong[1])
 		}
 		problems = append(problems, fmt.Errorf("%s:%s: %s", path, line, text))
 	}
 	return problems
+}
+
+// wrongShape is how the decoder says that a value is of another type.
+var wrongShape = regexp.MustCompile("(?s)^cannot unmarshal !!(\\w+)(?: `.*`)? into (\\S+)$")
+
+// shape is what values of a YAML tag are, for people.
+func shape(tag string) string {
+	shapes := map[string]string{
+		"str": "a text", "seq": "a list", "map": "a mapping", "int": "a number", "float": "a number",
+		"bool": "true or false",
+	}
+	return cmp.Or(shapes[tag], "that")
+}
+
+// expected says what stands where the decoder fills a value of a Go type.
+func expected(goType string) string {
+	switch goType {
+	case "config.HostsFile":
+		return "it must be a mapping with nodes: [{name, management, data}]"
+	case "[]config.HostLine":
+		return "nodes must be a list: [{name, management, data}]"
+	case "config.HostLine":
+		return "a node must be a mapping: {name, management, data}"
+	case "int":
+		return "it must be a whole number"
+	}
+	return "it must be a text"
 }
 
 func (f HostsFile) hosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, []error) {

@@ -247,7 +247,7 @@ func TestBadValuesAreReportedAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{
 		FileName + `:1: cpu_cores: it must be a whole number, not "many"`,
-		`environment HIVE_TEST_MEMORY_MB: "8G" is not a whole number`, `HIVE_TEST_TIMEOUT_UP: "soon" is not a duration`,
+		`environment HIVE_TEST_MEMORY_MB: "8G" is not a whole number of MiB, like 8192`, `HIVE_TEST_TIMEOUT_UP: "soon" is not a duration`,
 		`HIVE_TEST_SIM: "perhaps" is neither`, `"xml" is not one of table, wide, json, yaml`,
 		"TF_VAR_nodes: it is not a list like", `HIVE_TEST_PROXMOX_VMID_RANGE: "9" is not of the form`,
 		`--keep: "sometimes" is not one of never, on-failure, always`, "--node-count: 11 is not between 1 and 10",

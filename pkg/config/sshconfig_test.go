@@ -206,3 +206,25 @@ func TestBrokenSSHConfig(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
+
+// What is of another shape is told without the names of Go's types.
+func TestHostsFileOfAnotherShape(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hosts.yaml")
+	for text, want := range map[string]string{
+		"hi":                          ":1: it must be a mapping with nodes: [{name, management, data}], not a text",
+		"- {name: a}":                 ":1: it must be a mapping with nodes: [{name, management, data}], not a list",
+		"nodes: hi":                   ":1: nodes must be a list: [{name, management, data}], not a text",
+		"nodes: {name: a}":            ":1: nodes must be a list: [{name, management, data}], not a mapping",
+		"nodes:\n- a\n- {name: b}":    ":2: a node must be a mapping: {name, management, data}, not a text",
+		"nodes: [{name: [a]}]":        ":1: it must be a text, not a list",
+		"ssh_port: ssh":               ":1: it must be a whole number, not a text",
+		"ssh_user: a\nproxy_jump: {}": ":2: it must be a text, not a mapping",
+		"nodes: [":                    ":1: did not find expected node content",
+	} {
+		write(t, file, text)
+		_, err := LoadHosts(t.Context(), file, SSHConfig{})
+		if err == nil || !strings.Contains(err.Error(), file+want) || strings.Contains(err.Error(), "yaml: ") {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}

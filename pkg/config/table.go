@@ -76,6 +76,7 @@ type Setting struct {
 	Verbs   string // that use it, and so have its flag; everyVerb: all
 	Help    string
 	OneOf   []string // allowed words, nil: any
+	Unit    string   // of an Int; empty: it is counted
 	Min     int      // of an Int, together with Max
 	Max     int      // 0: no bounds
 	Secret  bool
@@ -114,8 +115,8 @@ func clusterRows() []Setting {
 	return []Setting{
 		{Key: "node_count", Flag: "node-count", Env: []string{"TF_VAR_node_count"}, Kind: Int, Default: cluster.DefaultNodes, Min: cluster.MinNodes, Max: cluster.MaxNodes, Group: inCluster, Verbs: making + " init", Help: "number of nodes"},
 		{Key: "cpu_cores", Flag: "cpu-cores", Env: []string{"TF_VAR_cpu_cores"}, Kind: Int, Default: cluster.DefaultCPUCores, Group: inCluster, Verbs: making + " init", Help: "virtual CPUs per node"},
-		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Default: cluster.DefaultMemoryMB, Group: inCluster, Verbs: making + " init", Help: "memory per node in MiB"},
-		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Default: cluster.DefaultDiskSizeGB, Group: inCluster, Verbs: making + " init", Help: "root disk per node in GiB"},
+		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Unit: "MiB", Default: cluster.DefaultMemoryMB, Group: inCluster, Verbs: making + " init", Help: "memory per node in MiB"},
+		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Unit: "GiB", Default: cluster.DefaultDiskSizeGB, Group: inCluster, Verbs: making + " init", Help: "root disk per node in GiB"},
 		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: placement.DefaultImage, Value: "volume", Group: inCluster, Verbs: making + " init", Help: "cloud image, a volume on every hypervisor"},
 		{Key: "template", Flag: "template", Kind: Int, Default: 0, Group: inCluster, Verbs: making + " init", Help: "VM id of the template to clone nodes from, in place of os_image; hypervisors may have a template_vmid each"},
 		{Key: "cloud_init", Flag: "cloud-init", Kind: Text, Default: cluster.CloudInitSnippet, OneOf: []string{cluster.CloudInitSnippet, cluster.CloudInitNone}, Group: inCluster, Verbs: making + " init", Help: "how nodes get the system's essentials: a snippet uploaded over SSH to the hypervisors, or none, then configure installs them"},

@@ -24,7 +24,7 @@ func (s Setting) parse(text string) (any, error) {
 	case Int:
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("%q is not a whole number", text)
+			return nil, fmt.Errorf("%q is not %s", text, s.wholeNumber())
 		}
 		return n, nil
 	case Duration:
@@ -42,6 +42,26 @@ func (s Setting) parse(text string) (any, error) {
 		return parseHypervisors(text)
 	}
 	return text, nil
+}
+
+// wholeNumber says what values of an Int are.
+func (s Setting) wholeNumber() string {
+	if s.Unit == "" {
+		return "a whole number"
+	}
+	return fmt.Sprintf("a whole number of %s, like %v", s.Unit, s.Default)
+}
+
+// CheckNumber returns what is wrong with the value of a flag for whole numbers, be it that of a setting or not; nil where
+// it is one.
+func CheckNumber(flag, text string) error {
+	rows := Table()
+	s := Setting{Kind: Int}
+	if i := slices.IndexFunc(rows, func(row Setting) bool { return row.Flag == flag }); i >= 0 {
+		s = rows[i]
+	}
+	_, err := s.parse(text)
+	return err
 }
 
 func parseBool(text string) (bool, error) {

@@ -198,7 +198,7 @@ func (s *search) findToken() error {
 	}
 	if s.Ask == nil {
 		return progress.WithHint(
-			errors.New("no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret, or --proxmox-token-file"),
+			errors.New(api.NoToken),
 			"`hive-test doctor --print-role` prints how to make a token",
 		)
 	}

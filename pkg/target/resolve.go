@@ -14,6 +14,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/deploy/proxmox/provision"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -221,8 +222,8 @@ func (t *Target) missingAccess() []deploy.Finding {
 	}
 	missing(p.Endpoint == "", "no Proxmox VE endpoint: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT, like https://pve1:8006",
 		"set proxmox.endpoint to the API's address, like https://pve1:8006")
-	missing(p.Token.Reveal() == "", "no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret",
-		"set PROXMOX_VE_API_TOKEN; `hive-test doctor --print-role` prints how to make a token")
+	missing(p.Token.Reveal() == "", api.NoToken,
+		"set PROXMOX_VE_API_TOKEN or proxmox.token_file; `hive-test doctor --print-role` prints how to make a token")
 	return findings
 }
 
@@ -271,7 +272,7 @@ func (t *Target) Rebuild(from deploy.Recorded) error {
 		)
 	}
 	if t.Settings.Proxmox.Token.Reveal() == "" {
-		problems = append(problems, errors.New("no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret"))
+		problems = append(problems, errors.New(api.NoToken))
 	}
 	if len(problems) > 0 {
 		return configError(progress.WithHint(errors.Join(problems...), "or, if they are simulated, add --sim"))

@@ -35,8 +35,8 @@ func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []deploy.Findin
 		return api.Preflight(ctx, nil, request)
 	}
 	request.TokenID, request.Endpoint = f.Client.TokenID(), f.Client.Endpoint()
+	request.Name = r.Name
 	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
-		request.Name = r.Name // what else carries the name of one that is there is for reap to judge
 		return api.Preflight(ctx, f.Client, request)
 	}
 	var unread []deploy.Finding

@@ -8,6 +8,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -191,12 +192,16 @@ func redactURL(s string) string {
 	return s
 }
 
+// NoToken says that there is no API token, and where it may be put.
+const NoToken = "no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=secret, or proxmox.token_file " +
+	"(--proxmox-token-file)"
+
 func tokenFormatError(token string) error {
-	const form = "write it as user@realm!name=secret, such as root@pam!hive=12345678-..."
+	const form = "set PROXMOX_VE_API_TOKEN, or what is in the file of proxmox.token_file, to user@realm!name=secret"
 	id, _, found := strings.Cut(token, "=")
 	switch {
 	case token == "":
-		return fmt.Errorf("no proxmox API token is set: %s", form)
+		return errors.New(NoToken)
 	case !found:
 		return fmt.Errorf("the proxmox API token has no '=' before its secret: %s", form)
 	case !strings.Contains(id, "@"):

@@ -32,7 +32,7 @@ func TestNewChecksItsOptions(t *testing.T) {
 		{"a path", Options{Endpoint: "https://pve:8006/pve", Token: good}, "more than a host and a port: the API is asked at /api2/json there; write it like https://pve:8006"},
 		{"a path below the API's", Options{Endpoint: "https://pve:8006/api2/json/nodes", Token: good}, "more than a host and a port"},
 		{"a page of the web interface", Options{Endpoint: "https://pve:8006/#v1:0:18:4", Token: good}, "more than a host and a port"},
-		{"no token", Options{Endpoint: "https://pve:8006"}, "no proxmox API token"},
+		{"no token", Options{Endpoint: "https://pve:8006"}, "PROXMOX_VE_API_TOKEN, like user@realm!name=secret, or proxmox.token_file (--proxmox-token-file)"},
 		{"no secret", Options{Endpoint: "https://pve:8006", Token: "root@pam!x"}, "no '='"},
 		{"no realm", Options{Endpoint: "https://pve:8006", Token: "root!x=s3cret"}, "no realm"},
 		{"no token name", Options{Endpoint: "https://pve:8006", Token: "root@pam=s3cret"}, "no token name"},

@@ -24,7 +24,7 @@ type PreflightRequest struct {
 	TokenID  string        // user@realm!name, for the texts of fixes
 	Endpoint string        // for the texts of fixes
 
-	Name    cluster.Name // of the cluster; empty: not known, VMs that are left of it are not looked for
+	Name    cluster.Name // of the cluster; empty: not known, VMs that others have by its name are not looked for
 	IDRange IDRange      // where ids are to be chosen from while Nodes is empty; zero: DefaultIDRange
 	IDBase  int          // or where they begin
 	// CPUOvercommit is how many virtual CPUs may run for each CPU of a hypervisor; 0: DefaultCPUOvercommit.
@@ -238,9 +238,13 @@ func (p *preflight) usable() []target {
 	return slices.DeleteFunc(slices.Clone(p.targets), func(t target) bool { return !t.usable })
 }
 
+// complete reports whether all VMs exist.
+func (p *preflight) complete() bool { return !p.namedOnly && len(p.targets) == 0 }
+
 // judged are the targets that a check looks at. Of the others it says that it does not: why is told of them as
 // hypervisors.
 func (p *preflight) judged(c *check) []target {
+	c.needless = p.complete()
 	for _, t := range p.targets {
 		if !t.usable {
 			c.addOn(t.spec.Name, deploy.Skip, "", "not checked on {each}, which cannot be used")
@@ -275,6 +279,7 @@ func (t target) storageNames(kind string) string {
 type check struct {
 	id, title string
 	findings  []found
+	needless  bool // it is about VMs that are to be made, and none are
 }
 
 // found is a finding whose texts hold {host}, or {each} for "each of several", where the name of the hypervisor goes,
@@ -332,7 +337,11 @@ func (c *check) unmade(what string, why error) {
 func (c *check) skip(format string, args ...any) { c.add(deploy.Skip, "", format, args...) }
 
 func (c *check) done(pass string, args ...any) []deploy.Finding {
-	if len(c.findings) == 0 {
+	switch {
+	case len(c.findings) > 0:
+	case c.needless:
+		c.skip("nothing is to be made there")
+	default:
 		c.add(deploy.Pass, "", pass, args...)
 	}
 	findings := make([]deploy.Finding, len(c.findings))

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
@@ -57,7 +59,24 @@ func (p *preflight) hypervisors() []deploy.Finding {
 				"hypervisor %s answers, and tells nothing of its CPUs and memory yet, as for some seconds after a start (its status is unknown)", t.spec.Name)
 		}
 	}
-	return c.done("%s", p.targetNames()+" online")
+	names := p.targetNames()
+	if p.complete() {
+		names = strings.Join(p.onlineOf(p.req.Nodes), ", ")
+		c.needless = names == "" // what is away is told where its VMs are asked for
+	}
+	return c.done("%s online", names)
+}
+
+// onlineOf are the hypervisors that nodes are on, as far as they are online.
+func (p *preflight) onlineOf(nodes cluster.Nodes) []string {
+	var names []string
+	for _, h := range p.hosts {
+		here := func(n cluster.Node) bool { return placement.Of(n).Hypervisor == h.Name }
+		if h.Online && slices.ContainsFunc(nodes, here) {
+			names = append(names, h.Name)
+		}
+	}
+	return names
 }
 
 func (p *preflight) hostNames() string {

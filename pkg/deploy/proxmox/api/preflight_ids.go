@@ -11,7 +11,7 @@ import (
 
 // ids asks for every chosen id, since ids of VMs that the token cannot see are missing in the listing.
 func (p *preflight) ids() []deploy.Finding {
-	c := &check{id: "pve-vmids", title: "VM ids are free"}
+	c := &check{id: "pve-vmids", title: "VM ids are free", needless: p.complete()}
 	if p.vmsErr != nil {
 		c.unknown("who holds VM ids", p.vmsErr)
 	}
@@ -111,8 +111,15 @@ func (p *preflight) leftovers() []deploy.Finding {
 		fixes = append(fixes, fmt.Sprintf("on %s: qm stop %d; qm destroy %d --purge", vm.Hypervisor, vm.VMID, vm.VMID))
 	}
 	if len(found) > 0 {
-		c.add(deploy.Warn, "take another name; or, if nobody needs them: "+strings.Join(fixes, "; "),
+		otherwise := "take another name"
+		if len(p.req.OwnIDs) > 0 {
+			otherwise = "`hive-test reap` shows whose they are"
+		}
+		c.add(deploy.Warn, otherwise+"; or, if nobody needs them: "+strings.Join(fixes, "; "),
 			"there are VMs of a cluster %s that this clusters directory knows nothing of: %s", name, strings.Join(found, ", "))
 	}
-	return c.done("no VM of %s is unknown here", name)
+	if len(known) > 0 {
+		return c.done("all VMs of a cluster of this name are known here")
+	}
+	return c.done("no VM of a cluster of this name is on Proxmox VE")
 }

@@ -14,6 +14,9 @@ func (p *preflight) image() []deploy.Finding {
 	c := &check{id: "pve-image", title: "OS image is on every hypervisor"}
 	image := p.req.Spec.OSImage
 	targets := slices.DeleteFunc(p.judged(c), func(t target) bool { return p.templateOf(t) != 0 })
+	if c.needless {
+		return c.done("")
+	}
 	if len(targets) == 0 && len(p.usable()) > 0 {
 		c.skip("nodes are clones of a template")
 		return c.done("")

@@ -19,7 +19,10 @@ func (p *preflight) templateOf(t target) int {
 
 // template looks at each template that is cloned: the listing tells where it is, one live call what it is.
 func (p *preflight) template() []deploy.Finding {
-	c := &check{id: "pve-template", title: "template can be cloned"}
+	c := &check{id: "pve-template", title: "template can be cloned", needless: p.complete()}
+	if c.needless {
+		return c.done("")
+	}
 	users := map[int][]string{}
 	var ids []int
 	for _, t := range p.targets {

@@ -496,6 +496,32 @@ func TestPreflightOfAClusterThatExists(t *testing.T) {
 	if failed := deploy.Failed(Preflight(t.Context(), w, req)); len(failed) > 0 {
 		t.Errorf("its own VMs are in its way:\n%s", list(failed))
 	}
+	req.Name = "ci"
+	findings := Preflight(t.Context(), w, req)
+	for _, f := range findings {
+		if strings.HasSuffix(f.Detail, " ") || strings.HasPrefix(f.Detail, " ") || strings.HasPrefix(f.Detail, "0 ") {
+			t.Errorf("%s tells of nothing: %q", f.ID, f.Detail)
+		}
+	}
+	const needless = "nothing is to be made there"
+	for id, want := range map[string]string{
+		"pve-hypervisors": "pve1, pve2 online", "pve-image": needless, "pve-template": needless,
+		"pve-datastore": needless, "pve-ssh": needless, "pve-bridges": needless, "pve-vmids": needless,
+		"pve-cpu": needless, "pve-memory": needless, "pve-disk": needless,
+		"leftovers": "all VMs of a cluster of this name are known here",
+	} {
+		status := deploy.Pass
+		if want == needless {
+			status = deploy.Skip
+		}
+		if !has(findings, id, status, want, "") {
+			t.Errorf("%s is not %s: %s:\n%s", id, status, want, list(findings))
+		}
+	}
+	w.vms = append(w.vms, VM{VMID: 300, Name: "ci-1", Type: "qemu", Hypervisor: "pve2", Tags: []string{cluster.Tag, "ci"}})
+	if findings := Preflight(t.Context(), w, req); !has(findings, "leftovers", deploy.Warn, "300 ", "hive-test reap") {
+		t.Errorf("another VM of that name is not told:\n%s", list(findings))
+	}
 }
 
 func TestPreflightTellsWhyTheAPICannotBeUsed(t *testing.T) {
@@ -507,7 +533,7 @@ func TestPreflightTellsWhyTheAPICannotBeUsed(t *testing.T) {
 		in, fix string
 	}{
 		{"token", &APIError{Status: 401, Reason: "Authentication failed!", Method: "GET", Path: "/version"}, "pve-token", testTokenID, "pveum user token list hive@pve"},
-		{"CA", &callError{method: "GET", path: "/version", endpoint: "https://pve1:8006", kind: ErrTLS, err: seen}, "pve-tls", "AA:BB", "proxmox.fingerprint to AA:BB"},
+		{"CA", &callError{method: "GET", path: "/version", endpoint: "https://pve1:8006", kind: ErrTLS, err: seen}, "pve-tls", "AA:BB", "HIVE_TEST_PROXMOX_FINGERPRINT) to AA:BB"},
 		{"TLS alert", &callError{kind: ErrTLS, err: tls.AlertError(40)}, "pve-tls", "handshake", "pve-root-ca.pem"},
 		{"closed", &callError{endpoint: "https://pve1:8006", kind: ErrUnreachable, err: errors.New("connection refused")}, "pve-endpoint", "refused", "curl -k https://pve1:8006/api2/json/version"},
 	} {

@@ -384,7 +384,7 @@ func TestPreflightOnTheSimulator(t *testing.T) {
 	defer untrusting.Close()
 	findings := l.preflight(s, nodes, untrusting)
 	l.expect(findings, "pve-tls", "fingerprint")
-	_, fingerprint, _ := strings.Cut(findings[0].Fix, "proxmox.fingerprint to ")
+	_, fingerprint, _ := strings.Cut(findings[0].Fix, "HIVE_TEST_PROXMOX_FINGERPRINT) to ")
 	options.Fingerprint = fingerprint
 	pinned, err := api.New(options)
 	if err != nil {

@@ -125,9 +125,9 @@ func (o Options) Problems() []deploy.Finding {
 		)
 	}
 	_, err := tlsConfig(o)
-	fix := "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem"
+	fix := caFix
 	if o.Fingerprint != "" {
-		fix = "set proxmox.fingerprint to what this prints on the hypervisor: " + fingerprintCommand
+		fix = fingerprintFix + "what this prints on the hypervisor: " + fingerprintCommand
 	}
 	found("pve-tls", "server certificate is trusted", err, fix)
 	return findings

@@ -138,14 +138,21 @@ func SeenFingerprint(err error) (string, bool) {
 	return "", false
 }
 
+// How certificates come to be trusted. Not every verb has the flags.
+const (
+	caFix = "set proxmox.ca_file (--proxmox-ca-file, HIVE_TEST_PROXMOX_CA_FILE) to a copy of the hypervisor's " +
+		"/etc/pve/pve-root-ca.pem"
+	fingerprintFix = "set proxmox.fingerprint (--proxmox-fingerprint, HIVE_TEST_PROXMOX_FINGERPRINT) to "
+)
+
 // tlsFix says how the server at endpoint, which err is about, can come to be trusted.
 func tlsFix(err error, endpoint string) string {
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
 		return nameFix(wrong.Certificate, endpoint)
 	}
-	fix := "set proxmox.ca_file to a copy of the hypervisor's /etc/pve/pve-root-ca.pem, or unset it where the hypervisor has a certificate of a public CA"
+	fix := caFix + ", or unset it where the hypervisor has a certificate of a public CA"
 	if seen, ok := SeenFingerprint(err); ok {
-		fix += ", or, after comparing it with what this prints there: " + fingerprintCommand + ", set proxmox.fingerprint to " + seen
+		fix += ", or, after comparing it with what this prints there: " + fingerprintCommand + ", " + fingerprintFix + seen
 	}
 	return fix
 }
