@@ -268,13 +268,21 @@ func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 		cause := context.Cause(ctx)
 		end.Status, end.Error, end.Problem = endStatus(ctx), cause.Error(), progress.ProblemOf(cause)
 	case result.Failed() || err != nil:
-		end.Status, end.Error = progress.Failed, summary(result)
+		end.Status, end.Error, end.Name = progress.Failed, summary(result), result.firstFailed()
 	}
 	sink.Emit(end)
 	if err != nil {
 		err = fmt.Errorf("suite %s: %w", p.name, err)
 	}
 	return result, err
+}
+
+// firstFailed returns the name of the first case that failed, as the results list them.
+func (s SuiteResult) firstFailed() string {
+	if i := slices.IndexFunc(s.Cases, Case.Failed); i >= 0 {
+		return s.Cases[i].Name
+	}
+	return ""
 }
 
 func summary(s SuiteResult) string {
