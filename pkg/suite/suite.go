@@ -261,14 +261,14 @@ func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 	result.Seconds = time.Since(start).Seconds()
 	end := progress.Event{
 		Kind: progress.StepEnd, Suite: p.name, Status: progress.Passed, Seconds: result.Seconds,
-		Message: "suite " + p.name,
+		Message: "suite " + p.name, Name: result.firstFailed(),
 	}
 	switch {
 	case ctx.Err() != nil:
 		cause := context.Cause(ctx)
 		end.Status, end.Error, end.Problem = endStatus(ctx), cause.Error(), progress.ProblemOf(cause)
 	case result.Failed() || err != nil:
-		end.Status, end.Error, end.Name = progress.Failed, summary(result), result.firstFailed()
+		end.Status, end.Error = progress.Failed, summary(result)
 	}
 	sink.Emit(end)
 	if err != nil {
