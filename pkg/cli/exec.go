@@ -124,7 +124,7 @@ func (a *app) printResults(name string, n engine.NodeResult, raw bool) error {
 		failure = errors.Join(failure, err)
 	}
 	if n.ExitCode != 0 && n.Error == "" {
-		fmt.Fprintf(a.Stderr, "%s: exit code %d %s\n", name, n.ExitCode, n.Signal)
+		fmt.Fprintln(a.Stderr, strings.TrimSpace(fmt.Sprintf("%s: exit code %d %s", name, n.ExitCode, n.Signal)))
 	}
 	return failure
 }

@@ -24,7 +24,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status [NAME]",
 		Short: "what is recorded, what the hypervisors say and what the nodes answer, side by side; no name lists all",
 		Long: `status shows, per node, what is recorded, what its hypervisor says and what it answers itself. It exits 0 only if
-the cluster is formed: every node answers as itself, is running, sees all the others and serves signed calls.
+the cluster is formed: every node answers as itself, is running, sees all the others and serves signed calls. Where a VM
+is stopped or gone, or a service of hive is dead, the last lines are the commands that mend it.
 Without a name it lists the clusters that are here.
 
 With --watch it looks again and again. On a terminal the table is drawn anew in its place; elsewhere the first look is
@@ -184,6 +185,7 @@ type statusJSON struct {
 	Reasons []string         `json:"reasons,omitempty"`
 	Notes   []string         `json:"notes,omitempty"` // worth knowing, and no faults
 	Nodes   []nodeStatusJSON `json:"nodes"`
+	Next    []string         `json:"next"` // the commands that mend what is stopped or dead
 
 	Interrupted *engine.Interruption `json:"interrupted,omitempty"`
 
@@ -224,7 +226,7 @@ func statusOf(s engine.Status) statusJSON {
 		Owner: s.Record.Owner.Who(), OwnerID: s.Record.Owner.ID, Created: s.Record.Owner.Created, Expires: engine.Expiry(s.Record.Owner),
 		Held:   s.Record.Owner.Held,
 		Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{},
-		clusterReasons: s.ClusterReasons,
+		Next: append([]string{}, s.Next...), clusterReasons: s.ClusterReasons,
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))
@@ -299,6 +301,13 @@ func printStatus(p page, s statusJSON, wide bool) error {
 		if err := p.line("  "+note, "  "); err != nil {
 			return err
 		}
+	}
+	lead := "next: "
+	for _, command := range s.Next {
+		if err := p.line(lead+command, "  "); err != nil {
+			return err
+		}
+		lead = "      "
 	}
 	return nil
 }

@@ -150,11 +150,11 @@ func TestExecGroupsWhatIsAlike(t *testing.T) {
 		form           execForm
 		stdout, stderr string
 	}{
-		{execForm{group: true}, "dev-[1,3]: a\ndev-[1,3]: b\ndev-2: c\ndev-4: a\ndev-4: b\n", "dev-2: exit code 3 \ndev-4: oh\n"},
+		{execForm{group: true}, "dev-[1,3]: a\ndev-[1,3]: b\ndev-2: c\ndev-4: a\ndev-4: b\n", "dev-2: exit code 3\ndev-4: oh\n"},
 		{
 			execForm{},
 			"dev-1: a\ndev-1: b\ndev-2: c\ndev-3: a\ndev-3: b\ndev-4: a\ndev-4: b\n",
-			"dev-2: exit code 3 \ndev-4: oh\n",
+			"dev-2: exit code 3\ndev-4: oh\n",
 		},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -239,7 +239,7 @@ func (w *watcher) end(gone bool, name string) error {
 		return nil
 	case w.format == "json" || w.format == "yaml":
 		return w.document(watchJSON{Gone: true, statusJSON: statusJSON{
-			Schema: outputSchema, Cluster: name, Nodes: []nodeStatusJSON{},
+			Schema: outputSchema, Cluster: name, Nodes: []nodeStatusJSON{}, Next: []string{},
 		}})
 	}
 	return w.line(time.Now(), "", "cluster "+name+": gone")

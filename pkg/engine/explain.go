@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,6 +55,7 @@ func (e *Engine) Explain(request Request) (Explained, error) {
 		}
 	}
 	record, err := store.Load(name)
+	gone := errors.Is(err, state.ErrNotFound)
 	hosts := err == nil && !target.Makes(record) // without a record, the run has told by itself mostly
 	for i, run := range runs {
 		r, err := readRun(run)
@@ -66,6 +68,9 @@ func (e *Engine) Explain(request Request) (Explained, error) {
 		x := explain.Run(r.events, os.DirFS(run.Dir), hosts)
 		if r.ending != nil && r.ending.Explanation != nil { // which knew all output, and not only what is recorded
 			x = r.ending.Explanation
+		}
+		if gone {
+			x = explain.Gone(x)
 		}
 		if x != nil {
 			document.Failed = &FailedRun{r.PastRun, x}

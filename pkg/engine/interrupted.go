@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/state"
 )
@@ -18,6 +20,17 @@ func (s *session) command() string { return "hive-test " + s.verb + " " + s.Name
 // finishWith is the command that removes what a run of the cluster has left.
 func finishWith(store *state.Store, name cluster.Name) string {
 	return fmt.Sprintf("hive-test down %s --clusters-dir %s", name, remote.Quote(store.Root()))
+}
+
+// rerun is the command that runs the suites of an interrupted test again. It leaves nothing that is to be removed.
+func (s *session) rerun() string {
+	command := s.command()
+	if s.Settings.Given("suite") {
+		for _, suite := range s.Settings.Suites {
+			command += " --suite " + remote.Quote(suite)
+		}
+	}
+	return s.Secrets.Mask(command) + " --clusters-dir " + remote.Quote(s.Store.Root())
 }
 
 // noteInterruptions notes in the cluster's directory, until the returned function is called, that the run is asked to
@@ -44,7 +57,10 @@ func (s *session) noteInterruptions(ctx context.Context) (stop func()) {
 
 func (s *session) interrupt() func(got os.Signal, again bool) []string {
 	finish := finishWith(s.Store, s.Name)
-	if s.Recovered { // there may be no record that tells whose the VMs are
+	switch {
+	case s.verb == string(cluster.PhaseTest) && s.keep() != lifecycle.KeepNever:
+		finish = s.rerun()
+	case s.Recovered: // there may be no record that tells whose the VMs are
 		finish += " --owner " + remote.Quote(s.Record.Owner.ID)
 		if s.Record.Target.Simulated {
 			finish += " --sim"
@@ -94,10 +110,18 @@ func interruptionOf(store *state.Store, r *cluster.Record) *Interruption {
 		return nil
 	}
 	found := &Interruption{Command: holder.Command, Finish: finishWith(store, r.Name)}
+	if p == cluster.PhaseTest && (found.Command == "" || strings.HasPrefix(found.Command, "hive-test test ")) {
+		found.Finish = fmt.Sprintf("hive-test test %s --clusters-dir %s", r.Name, remote.Quote(store.Root()))
+	}
 	if found.Command == "" {
 		found.Command = fmt.Sprintf("hive-test %s %s", p, r.Name)
 	}
 	return found
+}
+
+// testing reports whether it was a run of test, which leaves nothing behind but a cluster as it was.
+func (i *Interruption) testing() bool {
+	return strings.HasPrefix(i.Finish, "hive-test test ")
 }
 
 // String tells it to people.
@@ -105,6 +129,9 @@ func (i *Interruption) String() string {
 	how := "was killed"
 	if i.Signal != "" {
 		how = fmt.Sprintf("was interrupted (%s) at %s", signalWord(i.Signal), i.Time.Local().Format(time.DateTime))
+	}
+	if i.testing() {
+		return fmt.Sprintf("`%s` %s; `%s` runs the suites again", i.Command, how, i.Finish)
 	}
 	return fmt.Sprintf("`%s` %s; remove what it left: %s", i.Command, how, i.Finish)
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"hive-test/pkg/cluster"
@@ -17,6 +19,7 @@ import (
 type Status struct {
 	lifecycle.Status
 	Interrupted *Interruption // the last run was interrupted, and nobody has dealt with it; else nil
+	Next        []string      // the commands that mend what is stopped or dead
 }
 
 // Status looks at a cluster once. Nothing is changed, but what is recorded of nodes that have moved.
@@ -81,8 +84,30 @@ func (s *session) statusOf(status lifecycle.Status) Status {
 	out := Status{Status: status}
 	if status.Record != nil {
 		out.Interrupted = interruptionOf(s.Store, status.Record)
+		for _, command := range mending(s.Store, out) {
+			out.Next = append(out.Next, s.Advise(command))
+		}
 	}
 	return out
+}
+
+// mending are the commands that start VMs that are stopped or make those anew that are gone, and start services that
+// are dead. While a run is at work, or has left something half done, they are not the ones that come next.
+func mending(store *state.Store, s Status) (commands []string) {
+	_, life := store.Holder(s.Record.Name)
+	busy := life == state.Alive || life == state.Elsewhere
+	if busy || !s.Record.Nodes.WereUp() || s.Interrupted != nil && !s.Interrupted.testing() {
+		return nil
+	}
+	if slices.ContainsFunc(s.Nodes, func(n lifecycle.NodeStatus) bool {
+		return n.Power.Power == "stopped" || n.Power.Power == "missing"
+	}) {
+		commands = append(commands, fmt.Sprintf("hive-test up %s", s.Record.Name))
+	}
+	if slices.ContainsFunc(s.Nodes, func(n lifecycle.NodeStatus) bool { return n.Health.Ended() != "" }) {
+		commands = append(commands, fmt.Sprintf("hive-test configure %s --from start", s.Record.Name))
+	}
+	return commands
 }
 
 // Clusters lists the clusters of a clusters directory, damaged ones included, by what is on disk.

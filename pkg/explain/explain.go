@@ -30,13 +30,17 @@ func Run(events []progress.Event, files fs.FS, hosts bool) *progress.Explanation
 	if f == nil {
 		return nil
 	}
-	f.hosts = hosts
+	f.hosts, f.files = hosts, files
 	signatures, err := Signatures()
 	if err != nil { // the table is part of the program, and its test reads it
 		panic(err)
 	}
 	x := &progress.Explanation{Phase: f.phase, Step: f.step, Node: f.node, Where: f.where(), What: f.what()}
 	x.Lines, x.From = f.lines()
+	x.Suites = f.eachSuite(files)
+	if len(f.suites) > 0 && len(x.Lines) > 0 {
+		x.From = cmp.Or(f.outputOf(f.suites[0].name, files), x.From)
+	}
 	if f.interrupted {
 		x.Lines, x.From = nil, ""
 	} else {
@@ -46,7 +50,9 @@ func Run(events []progress.Event, files fs.FS, hosts bool) *progress.Explanation
 	if x.Next == "" {
 		x.Next = f.next()
 	}
-	x.Next = existing(x.Next, files)
+	if rest, cut := withoutCluster(x.Next, f.phase); cut && f.gone {
+		x.Next = cmp.Or(rest, f.nextWhenGone())
+	}
 	for i := range x.Lines {
 		x.Lines[i] = shorten(x.Lines[i], lineWidth)
 	}
@@ -56,10 +62,18 @@ func Run(events []progress.Event, files fs.FS, hosts bool) *progress.Explanation
 // evidencePath matches the evidence that advice names: a path below the run's directory.
 var evidencePath = regexp.MustCompile(`\bnodes/[\w*-]+/[\w*./-]*\w`)
 
-// existing is advice that says which of the evidence it names was not got.
-func existing(next string, files fs.FS) string {
+// below returns where a file of the run is that is named as in its directory; empty: none is.
+func (f *failure) below(name string) string {
+	if name == "" {
+		return ""
+	}
+	return path.Join(f.dir, name)
+}
+
+// missing says which of the evidence that advice names was not got.
+func missing(next string, files fs.FS) string {
 	if files == nil {
-		return next
+		return ""
 	}
 	var missing []string
 	for _, name := range evidencePath.FindAllString(next, -1) {
@@ -68,9 +82,9 @@ func existing(next string, files fs.FS) string {
 		}
 	}
 	if len(missing) == 0 {
-		return next
+		return ""
 	}
-	return next + " (" + strings.Join(missing, " and ") + " could not be got: index.json says why)"
+	return " (" + strings.Join(missing, " and ") + " could not be got: index.json says why)"
 }
 
 // failure is what the events tell of the first thing that failed.
@@ -81,13 +95,16 @@ type failure struct {
 	text              string            // the whole error
 	problem           *progress.Problem // the error as data; it has a reason
 	hint              string
-	cases             []progress.Event // that failed
-	ran               int              // cases
+	suites            []suite          // that failed
+	observed          []observation    // before that, or while it failed
 	output            []progress.Event // of the phase
 	warnings          []string         // of the phase
 	interrupted       bool
-	hosts             bool // the cluster is of hosts that were there before
-	gone              bool // the cluster was destroyed in the end
+	hosts             bool   // the cluster is of hosts that were there before
+	gone              bool   // the cluster was destroyed in the end
+	dir               string // of the run
+	files             fs.FS  // of the run; nil: none
+	reasons           string // that only a task's log or a VM's state tells
 	killed            bool
 }
 
@@ -97,7 +114,7 @@ func read(events []progress.Event) *failure {
 	ended, failed := false, false
 	phase, step := "", ""
 	for _, e := range events {
-		f.name, f.verb = cmp.Or(f.name, e.Cluster), cmp.Or(f.verb, e.Verb)
+		f.name, f.verb, f.dir = cmp.Or(f.name, e.Cluster), cmp.Or(f.verb, e.Verb), cmp.Or(f.dir, e.RunDir)
 		switch e.Kind {
 		case progress.PhaseStart:
 			phase, step = e.Phase, ""
@@ -159,19 +176,16 @@ func (f *failure) details(events []progress.Event) {
 				f.step, f.node, f.ofStep = e.Step, e.Node, e.Node != ""
 				f.hint = cmp.Or(f.hint, e.Hint)
 			}
-		case progress.Case:
-			f.ran++
-			if bad(e.Status) {
-				f.cases = append(f.cases, e)
-			}
 		case progress.Output:
 			f.output = append(f.output, e)
 		case progress.Warning:
 			f.warnings = append(f.warnings, e.Message+" "+e.Error)
 		}
 	}
-	if len(f.cases) > 0 {
-		f.node = cmp.Or(f.cases[0].Node, f.node)
+	f.suites = failedSuites(events, f.phase)
+	if len(f.suites) > 0 {
+		f.node = cmp.Or(f.suites[0].first().Node, f.node)
+		f.observed = f.observe(events)
 	}
 	if f.node == "" && len(f.problem.Nodes) > 0 {
 		f.node = f.problem.Nodes[0]
@@ -182,10 +196,13 @@ func (f *failure) details(events []progress.Event) {
 // only reason.
 func (f *failure) where() string {
 	where := f.phase
+	if len(f.suites) > 1 {
+		return where
+	}
 	if f.step != "" && f.step != f.phase {
 		where = strings.TrimPrefix(where+", step "+f.step, ", ")
 	}
-	if f.node != "" && len(f.cases) == 0 && (f.ofStep || f.reason().Node != "" && !f.ofNodes()) {
+	if f.node != "" && len(f.suites) == 0 && (f.ofStep || f.reason().Node != "" && !f.ofNodes()) {
 		where += " on " + f.node
 	}
 	return where
@@ -196,12 +213,10 @@ func (f *failure) what() string {
 	switch {
 	case f.killed:
 		return "the run was killed, and did not come to its end"
-	case len(f.cases) > 0:
-		first := f.cases[0]
-		what := fmt.Sprintf(
-			"%d of %s failed, first %s: %s", len(f.cases), progress.Count(f.ran, "case"), first.Suite, first.Name,
-		)
-		return strings.TrimSuffix(what+": "+progress.FirstLine(first.Error), ": ")
+	case len(f.suites) > 1:
+		return fmt.Sprintf("%d suites failed", len(f.suites))
+	case len(f.suites) > 0:
+		return f.suites[0].what(true)
 	}
 	context, r := f.context(), f.reason()
 	if f.ofNodes() {
@@ -242,8 +257,8 @@ func (f *failure) lines() (lines []string, from string) {
 		return last(r.Lines, lastLines), "the log on " + r.Node
 	}
 	suite := ""
-	if len(f.cases) > 0 {
-		suite = f.cases[0].Suite
+	if len(f.suites) > 0 {
+		suite = f.suites[0].name
 	}
 	for _, e := range f.output {
 		ofStep := e.Step == f.step && (f.node == "" || e.Node == "" || e.Node == f.node)
@@ -276,15 +291,21 @@ func (f *failure) addReason(x *progress.Explanation, files fs.FS) {
 		x.What += ": " + text
 	}
 	if len(x.Lines) == 0 {
-		x.Lines, x.From = reasons, file
+		x.Lines, x.From = reasons, f.below(file)
 	}
-	f.text += "\n" + strings.Join(reasons, "\n")
+	f.reasons = strings.Join(reasons, "\n")
+	f.text += "\n" + f.reasons
 }
 
-// judge looks for a known signature: in what failed first, then in what was said, then in the files.
+// judge takes for the cause what the run itself has observed, or else looks for a known signature: in what failed
+// first, then in what was said, then in the files.
 func (f *failure) judge(x *progress.Explanation, signatures []Signature, files fs.FS) {
+	if len(f.observed) > 0 {
+		f.blame(x, signatures)
+		return
+	}
 	texts := []string{f.text}
-	for _, c := range f.cases {
+	for _, c := range f.cases() {
 		texts = append(texts, c.Error)
 	}
 	for _, text := range texts {
@@ -324,7 +345,7 @@ func match(signatures []Signature, where string, f *failure, text string) *Signa
 // said is all that what failed says of itself.
 func (f *failure) said() string {
 	texts := []string{f.step, f.text}
-	for _, c := range f.cases {
+	for _, c := range f.cases() {
 		texts = append(texts, c.Name, c.Error)
 	}
 	return strings.Join(texts, "\n")
@@ -339,7 +360,9 @@ func (f *failure) take(x *progress.Explanation, s *Signature) bool {
 	if f.hosts && s.Hosts != nil {
 		cause, next = cmp.Or(s.Hosts.Cause, cause), s.Hosts.Next
 	}
-	x.Signature, x.Cause, x.Next = s.ID, fill(cause, f.name, x.Node), fill(next, f.name, x.Node)
+	next = fill(next, f.name, x.Node)
+	x.Signature, x.Cause = s.ID, fill(cause, f.name, x.Node)
+	x.Next = evidencePath.ReplaceAllStringFunc(next, f.below) + missing(next, f.files)
 	return true
 }
 
@@ -359,7 +382,7 @@ func (f *failure) search(x *progress.Explanation, signatures []Signature, files 
 			found = true
 			x.Node = cmp.Or(f.node, node)
 			f.take(x, s)
-			x.Lines, x.From = []string{lineAt(text, s.find(text))}, name
+			x.Lines, x.From = []string{lineAt(text, s.find(text))}, f.below(name)
 			return fs.SkipAll
 		})
 		if found {
@@ -427,8 +450,14 @@ func (f *failure) next() string {
 	case f.phase == "down":
 		return fmt.Sprintf("hive-test down %s --force", f.name)
 	case f.gone:
-		return "read nodes/ and report.md in the run's directory; --keep on-failure keeps the nodes for a look"
+		return f.nextWhenGone()
 	}
 	return fmt.Sprintf("look at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster",
 		f.name, f.name, f.name)
+}
+
+// nextWhenGone is what comes next where the run has destroyed the cluster.
+func (f *failure) nextWhenGone() string {
+	dir := cmp.Or(f.dir, "the run's directory")
+	return "read nodes/ and report.md in " + dir + "; --keep on-failure keeps the nodes for a look"
 }

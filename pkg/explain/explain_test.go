@@ -54,7 +54,8 @@ func TestTheStepTheNodeAndItsLogAreNamed(t *testing.T) {
 		What:      "joining the other nodes failed: join.sh exited with 1",
 		Lines:     []string{"Joining 10.0.0.1:4432", "Error: Failed to join cluster: unauthorized: invalid join token"},
 		From:      "the log on ci-2",
-		Signature: "join-token", Next: "hive-test configure ci --force",
+		Signature: "join-token",
+		Next:      "read nodes/ and report.md in the run's directory; --keep on-failure keeps the nodes for a look",
 	}
 	got := explain.Run(joinFailed(), nil, false)
 	if got == nil || got.Cause == "" {
@@ -74,7 +75,8 @@ func TestEventsWithoutProblems(t *testing.T) {
 	}
 	want := &progress.Explanation{
 		Phase: "configure", Step: "join", Where: "configure, step join", What: "joining the other nodes failed on ci-2",
-		Signature: "join-token", Next: "hive-test configure ci --force",
+		Signature: "join-token",
+		Next:      "read nodes/ and report.md in the run's directory; --keep on-failure keeps the nodes for a look",
 	}
 	got := explain.Run(events, nil, false)
 	got.Cause = ""
@@ -126,16 +128,147 @@ func TestContextsAndNodes(t *testing.T) {
 func TestCasesThatFailedAreCounted(t *testing.T) {
 	output, fine, wrong := event(progress.Output, "test"), event(progress.Case, "test"), event(progress.Case, "test")
 	output.Suite, output.Message = "e2e", "begun\n\nthe reason\n"
+	fine.Suite = "e2e"
 	fine.Status, wrong.Status, wrong.Suite, wrong.Name, wrong.Error = progress.Passed, progress.Failed, "e2e", "e2e", "exited with 3: the reason"
 	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
 	end.Status, end.Error, run.Status = progress.Failed, "tests failed: 1 of 2, first e2e: e2e", progress.Failed
 	got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), output, fine, wrong, end, run}, nil, false)
-	if got == nil || got.What != "1 of 2 cases failed, first e2e: e2e: exited with 3: the reason" ||
+	if got == nil || got.What != "1 of 2 cases failed, first e2e: exited with 3: the reason" ||
 		got.Signature != "" {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff([]string{"begun", "the reason"}, got.Lines); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// suiteEnded are the events of a suite whose cases have these errors, each by its name; the first that failed is named.
+func suiteEnded(suite string, first string, cases ...progress.Event) []progress.Event {
+	for i := range cases {
+		cases[i].Kind, cases[i].Phase, cases[i].Suite = progress.Case, "test", suite
+	}
+	end := event(progress.StepEnd, "test")
+	end.Suite, end.Step, end.Name, end.Status = suite, suite, first, progress.Passed
+	if first != "" {
+		end.Status, end.Error = progress.Failed, "some failed"
+	}
+	return append(cases, end)
+}
+
+// testFailed are the events of a run of test.
+func testFailed(during ...[]progress.Event) []progress.Event {
+	begin, end, run := event(progress.RunStart, ""), event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
+	begin.RunDir = "runs/1"
+	end.Status, end.Error, run.Status = progress.Failed, "tests failed", progress.Failed
+	return slices.Concat(
+		[]progress.Event{begin, event(progress.PhaseStart, "test")}, slices.Concat(during...), []progress.Event{end, run},
+	)
+}
+
+func caseOf(node, name, err string) progress.Event {
+	e := progress.Event{Node: node, Name: name, Error: err, Status: progress.Passed}
+	if err != "" {
+		e.Status = progress.Failed
+	}
+	return e
+}
+
+func TestWhatTheRunHasObservedIsTheCause(t *testing.T) {
+	seen := func(kind progress.Kind, name, node, message, err string) []progress.Event {
+		return []progress.Event{{Kind: kind, Phase: "test", Name: name, Node: node, Message: message, Error: err}}
+	}
+	lost := seen(progress.Warning, progress.NodeLost, "ci-4", "ci-4 is lost since 15:22:58", "its VM is stopped")
+	back := seen(progress.Info, progress.NodeBack, "ci-4", "ci-4 is back after 3s", "")
+	dead := seen(progress.Warning, progress.ServiceDead, "ci-3", "its daemon (hive) is dead: its process is gone", "")
+	refused := seen(progress.Warning, progress.ServiceDead, "ci-3", "hive's daemon on ci-3 does not answer", "connection refused")
+	away := seen(progress.Warning, progress.NodeLost, "ci-4", "ci-4 is lost", "its VM runs, but neither hive's daemon nor its SSH server answer: refused")
+	peers := caseOf("ci-1", "peers/ci-1", "it sees 5 of 6 peers")
+	smoke := func(more ...progress.Event) []progress.Event {
+		return suiteEnded("smoke", "peers/ci-1", append([]progress.Event{peers}, more...)...)
+	}
+	const routes = "the node does not see all others"
+	for name, c := range map[string]struct {
+		events      []progress.Event
+		hosts       bool
+		cause, next string // how they begin
+	}{
+		"a VM":                  {testFailed(lost, smoke()), false, "ci-4: its VM is stopped", "hive-test up ci"},
+		"a VM of a case":        {testFailed(smoke(caseOf("ci-4", "health/ci-4", "its VM is gone"))), false, "ci-4: its VM is gone", "hive-test up ci"},
+		"a service":             {testFailed(dead, smoke()), false, "ci-3: its daemon (hive) is dead: its process is gone", "hive-test configure ci --from start"},
+		"a silent daemon":       {testFailed(refused, smoke()), false, "ci-3: hive's daemon does not answer: connection refused", "hive-test configure ci --from start"},
+		"both":                  {testFailed(dead, lost, smoke()), false, "ci-3: its daemon (hive) is dead: its process is gone; ci-4: its VM is stopped", "hive-test up ci"},
+		"a host":                {testFailed(lost, smoke()), true, "ci-4: its VM is stopped", "see whether the host runs"},
+		"it runs":               {testFailed(away, smoke()), false, "ci-4: its VM runs, but neither", "read runs/1/nodes/ci-4/pve/agent.txt"},
+		"back before it failed": {testFailed(lost, back, smoke()), false, routes, "compare runs/1/nodes/*/routez.txt, and the addresses in runs/1/nodes/*/hive.toml"},
+		"in a later suite":      {testFailed(smoke(), lost, suiteEnded("late", "late", caseOf("", "late", "exited with 1"))), false, routes, "compare runs/1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := explain.Run(c.events, nil, c.hosts)
+			if got == nil || !strings.HasPrefix(got.Cause, c.cause) || !strings.HasPrefix(got.Next, c.next) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// A VM that is paused for want of space runs, as far as the loss monitor sees.
+func TestTheStateOfAVMTellsMoreThanItsSilence(t *testing.T) {
+	lost := event(progress.Warning, "test")
+	lost.Name, lost.Node = progress.NodeLost, "ci-2"
+	lost.Error = "its VM runs, but neither hive's daemon nor its SSH server answer"
+	files := fstest.MapFS{"nodes/ci-2/pve/status.txt": {Data: []byte("qmpstatus: io-error\n")}}
+	got := explain.Run(testFailed([]progress.Event{lost},
+		suiteEnded("smoke", "peers/ci-1", caseOf("ci-1", "peers/ci-1", "it sees 1 of 2 peers"))), files, false)
+	if got.Signature != "vm-io-error" || got.From != "runs/1/nodes/ci-2/pve/status.txt" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The first case that failed is the one that the error of the run names, whichever was told first.
+func TestTheFirstCaseIsThatOfTheResults(t *testing.T) {
+	got := explain.Run(testFailed(suiteEnded("smoke", "health/ci-4",
+		caseOf("ci-1", "peers/ci-1", "it sees 5 of 6 peers"), caseOf("ci-1", "health/ci-1", ""),
+		caseOf("ci-4", "health/ci-4", "the daemon does not answer"),
+	)), nil, false)
+	const want = "test, step smoke: 2 of 3 cases failed, first smoke: health/ci-4: the daemon does not answer"
+	if got.Headline() != want || got.Node != "ci-4" {
+		t.Errorf("got %s on %s", got.Headline(), got.Node)
+	}
+}
+
+func TestEachSuiteThatFailedIsNamed(t *testing.T) {
+	files := fstest.MapFS{"suites/bad.sh/output.log": {}, "suites/ok.sh/output.log": {}}
+	output := event(progress.Output, "test")
+	output.Suite, output.Message = "ok.sh", "the reason"
+	suites := [][]progress.Event{
+		{output},
+		suiteEnded("ok.sh", "mine.b", caseOf("", "mine.a", ""), caseOf("", "mine.b", "b broke"), caseOf("", "mine.c", "")),
+		suiteEnded("fine.sh", "", caseOf("", "fine.sh", "")),
+		suiteEnded("bad.sh", "bad.sh", caseOf("", "bad.sh", "exited with 1")),
+	}
+	got := explain.Run(testFailed(suites...), files, false)
+	want := []string{
+		"ok.sh: 1 of 3 cases failed, first mine.b: b broke (runs/1/suites/ok.sh/output.log)",
+		"bad.sh: 1 of 1 case failed: exited with 1 (runs/1/suites/bad.sh/output.log)",
+	}
+	if diff := cmp.Diff(want, got.Suites); diff != "" || got.Headline() != "test: 2 suites failed" {
+		t.Errorf("got %s\n%s", got.Headline(), diff)
+	}
+	if got.From != "runs/1/suites/ok.sh/output.log" {
+		t.Errorf("got lines from %s", got.From)
+	}
+	for i := range 5 {
+		name := fmt.Sprint("more", i)
+		suites = append(suites, suiteEnded(name, name, caseOf("", name, "exited with 2")))
+	}
+	got = explain.Run(testFailed(suites...), files, false)
+	if len(got.Suites) != 6 || got.Suites[5] != "and 2 more" {
+		t.Errorf("got %q", got.Suites)
+	}
+	alone := explain.Run(testFailed(suites[0], suites[1]), files, false)
+	const headline = "test, step ok.sh: 1 of 3 cases failed, first ok.sh: mine.b: b broke"
+	if alone.Headline() != headline || len(alone.Suites) > 0 || alone.From != "runs/1/suites/ok.sh/output.log" {
+		t.Errorf("got %+v", alone)
 	}
 }
 
@@ -388,5 +521,27 @@ func TestReasonsOfNodesAreNoTaskLog(t *testing.T) {
 	end := progress.Event{Kind: progress.RunEnd, Status: progress.Failed}
 	if got := explain.Run([]progress.Event{failed, end}, nil, false); strings.Contains(got.What, "exited with 1: ") {
 		t.Errorf("got %q", got.What)
+	}
+}
+
+func TestAdviceNeedsNoClusterThatIsGone(t *testing.T) {
+	for next, want := range map[string]string{
+		"": "",
+		"look at the nodes: hive-test ssh ci, hive-test logs ci; hive-test down ci removes the cluster": "the cluster is gone since",
+		"read runs/1/nodes/*/logs/init.log; hive-test configure --clusters-dir x ci":                    "read runs/1/nodes/*/logs/init.log; the cluster is gone since",
+		"read runs/1/nodes/*/logs/init.log":                                                             "read runs/1/nodes/*/logs/init.log",
+		"hive-test up ci":                                                                               "the cluster is gone since",
+	} {
+		got := explain.Gone(&progress.Explanation{Phase: "test", Next: next})
+		if got.Next != want {
+			t.Errorf("%q: got %q, want %q", next, got.Next, want)
+		}
+	}
+	const again = "hive-test up ci --storage fast"
+	if got := explain.Gone(&progress.Explanation{Phase: "up", Next: again}); got.Next != again {
+		t.Errorf("got %q, want %q", got.Next, again)
+	}
+	if got := explain.Gone(nil); got != nil {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -82,6 +82,17 @@ func (n NodeHealth) dead() []string {
 	return n.named(func(s Service) bool { return s.State == ServiceDead })
 }
 
+// Ended says which services of the node have ended, and how it is known; empty: none has.
+func (n NodeHealth) Ended() string {
+	var ended []string
+	for _, service := range n.Services {
+		if service.State == ServiceDead {
+			ended = append(ended, service.problem())
+		}
+	}
+	return strings.Join(ended, "; ")
+}
+
 // named are the names of the services of which that is true.
 func (n NodeHealth) named(is func(Service) bool) []string {
 	var names []string

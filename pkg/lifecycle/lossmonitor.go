@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"hive-test/pkg/cluster"
@@ -114,7 +115,8 @@ func (l *lossMonitor) host(context.Context) (*suite.Node, error) {
 		nil
 }
 
-// check judges the nodes where they are now. What their hypervisors say is dead is not waited for.
+// check judges the nodes where they are now, and tells which services have ended: no case says so of each. What their
+// hypervisors say is dead is not waited for.
 func (l *lossMonitor) check(ctx context.Context) hive.Health {
 	l.mu.Lock()
 	watched := l.watchMachines(ctx, reachPatience)
@@ -124,7 +126,15 @@ func (l *lossMonitor) check(ctx context.Context) hive.Health {
 	}
 	l.mu.Unlock()
 	defer watched.Stop()
-	return handle.Check(ctx)
+	health := handle.Check(ctx)
+	for _, node := range health.Nodes {
+		if ended := node.Ended(); ended != "" {
+			l.sink.Emit(progress.Event{
+				Kind: progress.Warning, Name: progress.ServiceDead, Node: node.Name, Message: ended,
+			})
+		}
+	}
+	return health
 }
 
 // probe asks every node once for a sign of life.
@@ -213,7 +223,10 @@ func (l *lossMonitor) compare(s *nodeState, o liveness.Observation, result hive.
 		return false
 	}
 	if !s.lost.IsZero() {
-		l.tell(progress.Info, o.Node, "%s is back after %s", o.Node, lasted(s.lost, o.At))
+		l.sink.Emit(progress.Event{
+			Kind: progress.Info, Name: progress.NodeBack, Node: o.Node,
+			Message: fmt.Sprintf("%s is back after %s", o.Node, lasted(s.lost, o.At)),
+		})
 		s.lost, s.why = time.Time{}, ""
 	}
 	if result.Daemon != nil {
@@ -221,13 +234,17 @@ func (l *lossMonitor) compare(s *nodeState, o liveness.Observation, result hive.
 		return false
 	}
 	if s.told {
-		l.tell(progress.Info, o.Node, "hive's daemon on %s answers again after %s", o.Node, lasted(s.since, o.At))
+		l.sink.Emit(progress.Event{
+			Kind: progress.Info, Name: progress.ServiceBack, Node: o.Node,
+			Message: fmt.Sprintf("hive's daemon on %s answers again after %s", o.Node, lasted(s.since, o.At)),
+		})
 	}
 	s.silent, s.told = 0, false
 	if result.Self == o.Node {
 		if result.Uptime < s.uptime {
-			l.tell(progress.Info, o.Node, "hive's daemon on %s has started again: it ran for %s, and now for %s",
-				o.Node, s.uptime, result.Uptime)
+			l.sink.Emit(progress.Event{Kind: progress.Info, Node: o.Node, Message: fmt.Sprintf(
+				"hive's daemon on %s has started again: it ran for %s, and now for %s", o.Node, s.uptime, result.Uptime,
+			)})
 		}
 		s.uptime = result.Uptime
 	}
@@ -243,7 +260,10 @@ func (l *lossMonitor) unreachable(s *nodeState, o liveness.Observation) {
 	}
 	s.lost = o.Since
 	if why := o.Err.Error(); s.why == "" || o.Certain && s.why != why {
-		l.tell(progress.Warning, o.Node, "%s is lost since %s: %s", o.Node, s.lost.Local().Format(time.TimeOnly), why)
+		l.sink.Emit(progress.Event{
+			Kind: progress.Warning, Name: progress.NodeLost, Node: o.Node, Error: why,
+			Message: fmt.Sprintf("%s is lost since %s", o.Node, s.lost.Local().Format(time.TimeOnly)),
+		})
 		s.why = why
 	}
 	if l.LostAfter > 0 && o.Lasts() >= l.LostAfter {
@@ -260,8 +280,15 @@ func (l *lossMonitor) silentDaemon(s *nodeState, o liveness.Observation, result 
 		return
 	}
 	s.told = true
-	l.tell(progress.Warning, o.Node, "hive's daemon on %s does not answer since %s, its SSH server does: %v",
-		o.Node, s.since.Local().Format(time.TimeOnly), result.Daemon)
+	seen := progress.Event{
+		Kind: progress.Warning, Node: o.Node, Error: result.Daemon.Error(),
+		Message: fmt.Sprintf("hive's daemon on %s does not answer since %s, its SSH server does", o.Node,
+			s.since.Local().Format(time.TimeOnly)),
+	}
+	if errors.Is(result.Daemon, syscall.ECONNREFUSED) { // else it may only hang
+		seen.Name = progress.ServiceDead
+	}
+	l.sink.Emit(seen)
 }
 
 // giveUp ends the suites.
@@ -276,10 +303,6 @@ func (l *lossMonitor) giveUp(node string, s *nodeState) {
 		fmt.Sprintf("hive-test status %s; a suite that has nodes down for longer needs a longer "+
 			"--lost-after", l.Record.Name),
 	)})
-}
-
-func (l *lossMonitor) tell(kind progress.Kind, node, format string, args ...any) {
-	l.sink.Emit(progress.Event{Kind: kind, Node: node, Message: fmt.Sprintf(format, args...)})
 }
 
 // lasted is a time between, for people.

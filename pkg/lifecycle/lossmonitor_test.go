@@ -93,7 +93,7 @@ func TestLossMonitor(t *testing.T) {
 					l.tellNew(seen)
 					var told []string
 					for _, e := range said.Events()[before:] {
-						told = append(told, e.Message)
+						told = append(told, strings.TrimSuffix(e.Message+": "+e.Error, ": "))
 					}
 					want := slices.DeleteFunc(strings.Split(r.told, "|"), func(s string) bool { return s == "" })
 					if len(told) != len(want) || !containsEach(told, want) {

@@ -125,7 +125,7 @@ func verdict(results suite.Results) error {
 			if c.Failed() {
 				failed++
 				if first == "" {
-					first = s.Name + ": " + c.Name
+					first = progress.CaseName(s.Name, "", c.Name)
 				}
 			}
 		}

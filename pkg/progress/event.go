@@ -43,6 +43,14 @@ const (
 	Interrupted Status = "interrupted"
 )
 
+// What a warning or an info tells of its Node, as its Name. Error, or else Message, says why.
+const (
+	NodeLost    = "node-lost"
+	NodeBack    = "node-back"
+	ServiceDead = "service-dead"
+	ServiceBack = "service-back"
+)
+
 // Event is one thing that happened. Fields that do not apply are empty. It never carries a secret.
 type Event struct {
 	Time    time.Time `json:"time"`
@@ -53,13 +61,15 @@ type Event struct {
 	Step    string    `json:"step,omitempty"`
 	Node    string    `json:"node,omitempty"`
 	Suite   string    `json:"suite,omitempty"`
-	Name    string    `json:"name,omitempty"` // of a case
-	Status  Status    `json:"status,omitempty"`
-	Seconds float64   `json:"seconds,omitempty"`
-	Message string    `json:"message,omitempty"`
-	Error   string    `json:"error,omitempty"`
-	Hint    string    `json:"hint,omitempty"`
-	Output  string    `json:"output,omitempty"` // of a case that did not pass: the end of what it printed
+	// Name is that of a case; of the end of a suite, that of its first case that failed; of a warning or an info, one of
+	// NodeLost and its like, where it tells what was seen of a node.
+	Name    string  `json:"name,omitempty"`
+	Status  Status  `json:"status,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
+	Message string  `json:"message,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	Hint    string  `json:"hint,omitempty"`
+	Output  string  `json:"output,omitempty"` // of a case that did not pass: the end of what it printed
 	// Problem is the error as data, set by WithError.
 	Problem *Problem `json:"problem,omitempty"`
 	// ExitCode is set on RunEnd (the code the process will exit with).

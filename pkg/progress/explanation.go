@@ -9,6 +9,8 @@ type Explanation struct {
 	Where string `json:"where,omitempty"`
 	// What failed, as one line.
 	What string `json:"what"`
+	// Suites are those that failed where several did, a line for each: how, and where its output is.
+	Suites []string `json:"suites,omitempty"`
 	// Lines are the last ones of output or a log that matter, and From is where they stand: a node's output, or a file
 	// below the run's directory.
 	Lines []string `json:"lines,omitempty"`
@@ -26,7 +28,7 @@ func (x *Explanation) mapped(change func(string) string) *Explanation {
 		return nil
 	}
 	y := *x
-	y.Lines = mapAll(x.Lines, change)
+	y.Lines, y.Suites = mapAll(x.Lines, change), mapAll(x.Suites, change)
 	for _, text := range []*string{&y.Phase, &y.Step, &y.Node, &y.Where, &y.What, &y.From, &y.Cause, &y.Next} {
 		if *text != "" {
 			*text = change(*text)

@@ -51,7 +51,7 @@ func (g *gitHub) dress(e Event, text string) string {
 		}
 		return text + g.annotation(e, label(e, e.Step))
 	case Case:
-		return text + g.annotation(e, prefixed(e.Suite, ": ")+label(e, e.Name))
+		return text + g.annotation(e, CaseName(e.Suite, e.Node, e.Name))
 	case Warning:
 		return command("warning", e.Node, newLines(Options{}).warning(e, ""))
 	case RunEnd:

@@ -75,7 +75,7 @@ func (l *lines) text(e Event) string {
 		if e.Status == Passed && l.Verbosity < Verbose { // they are counted at the end
 			return ""
 		}
-		return l.end("  ", e, OneLine(prefixed(e.Suite, ": ")+label(e, e.Name)))
+		return l.end("  ", e, OneLine(CaseName(e.Suite, e.Node, e.Name)))
 	case Info, Note:
 		return indent(prefixed(e.Node, ": ")+e.Message, "  ", 0)
 	case Warning:
@@ -263,6 +263,9 @@ const maxWhat = 300
 // explanation is the paragraph that ends a run that did not pass. It stands for the error of the run itself.
 func (l *lines) explanation(x *Explanation) string {
 	text := l.paint(Red, "why:") + " " + fit(x.Headline(), maxWhat) + "\n"
+	for _, line := range x.Suites {
+		text += "  " + line + "\n"
+	}
 	for _, line := range x.Lines {
 		text += "  " + l.paint(Dim, "|") + " " + line + "\n"
 	}
@@ -316,6 +319,17 @@ func waitText(e Event) string {
 }
 
 func label(e Event, name string) string { return OneLine(prefixed(e.Node, ": ") + name) }
+
+// CaseName returns what a case is called beside those of other suites and nodes: each name once.
+func CaseName(suite, node, name string) string {
+	if suite == name {
+		suite = ""
+	}
+	if strings.HasSuffix(name, "/"+node) {
+		node = ""
+	}
+	return prefixed(suite, ": ") + prefixed(node, ": ") + name
+}
 
 func detail(message string) string {
 	if message = OneLine(message); message != "" {

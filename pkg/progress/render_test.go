@@ -548,3 +548,17 @@ func TestAFailedWriteIsReportedByClose(t *testing.T) {
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestACaseIsCalledByEachNameOnce(t *testing.T) {
+	for _, c := range []struct{ suite, node, name, want string }{
+		{"nope.sh", "", "nope.sh", "nope.sh"},
+		{"ok.sh", "", "mine.b", "ok.sh: mine.b"},
+		{"smoke", "ci-1", "health/ci-1", "smoke: health/ci-1"},
+		{"smoke", "ci-1", "health/ci-11", "smoke: ci-1: health/ci-11"},
+		{"", "", "dir/", "dir/"},
+	} {
+		if got := CaseName(c.suite, c.node, c.name); got != c.want {
+			t.Errorf("%v: got %q", c, got)
+		}
+	}
+}

@@ -39,6 +39,9 @@ func mdExplanation(b *strings.Builder, x *progress.Explanation) {
 		return
 	}
 	fmt.Fprintf(b, "\n## What happened\n\n%s\n", mdText(x.Headline()))
+	if len(x.Suites) > 0 {
+		b.WriteString("\n" + mdBlock(strings.Join(x.Suites, "\n")))
+	}
 	if len(x.Lines) > 0 {
 		b.WriteString("\n" + mdBlock(strings.Join(x.Lines, "\n")))
 	}
@@ -101,12 +104,12 @@ func mdCases(b *strings.Builder, cases []Case) {
 	}
 	fmt.Fprintf(b, "\n## Cases\n\n%s\n\n| Case | Result | Time |\n|---|---|---:|\n", countText(cases))
 	for _, c := range cases {
-		name := mdText(named(c.Suite, named(c.Node, c.Name)))
+		name := mdText(progress.CaseName(c.Suite, c.Node, c.Name))
 		fmt.Fprintf(b, "| %s | %s %s | %s |\n", name, mark(c.Status), c.Status, progress.FormatSeconds(c.Seconds))
 	}
 	for _, c := range cases {
 		if c.Error != "" {
-			fmt.Fprintf(b, "\n**%s**\n\n%s", mdText(named(c.Suite, named(c.Node, c.Name))), mdBlock(c.Error))
+			fmt.Fprintf(b, "\n**%s**\n\n%s", mdText(progress.CaseName(c.Suite, c.Node, c.Name)), mdBlock(c.Error))
 		}
 	}
 }

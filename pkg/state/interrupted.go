@@ -19,7 +19,7 @@ type Interruption struct {
 	Time    time.Time `json:"time"`
 	Signal  string    `json:"signal"`
 	Command string    `json:"command"` // what was interrupted: the verb and the cluster's name
-	Finish  string    `json:"finish"`  // the command that removes what is left
+	Finish  string    `json:"finish"`  // the command that removes what is left, or runs suites again
 }
 
 // Interrupt notes an interruption in the directory of a cluster that has a record; for any other there is nothing to

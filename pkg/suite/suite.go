@@ -261,7 +261,7 @@ func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 	result.Seconds = time.Since(start).Seconds()
 	end := progress.Event{
 		Kind: progress.StepEnd, Suite: p.name, Status: progress.Passed, Seconds: result.Seconds,
-		Message: "suite " + p.name,
+		Message: "suite " + p.name, Name: result.firstFailed(),
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -275,6 +275,14 @@ func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 		err = fmt.Errorf("suite %s: %w", p.name, err)
 	}
 	return result, err
+}
+
+// firstFailed returns the name of the first case that failed, as the results list them.
+func (s SuiteResult) firstFailed() string {
+	if i := slices.IndexFunc(s.Cases, Case.Failed); i >= 0 {
+		return s.Cases[i].Name
+	}
+	return ""
 }
 
 func summary(s SuiteResult) string {

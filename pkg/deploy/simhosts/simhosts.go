@@ -54,6 +54,9 @@ type machine struct {
 	Made       bool   `json:"made"`              // to the end
 }
 
+// stopped is the status of a VM that is to be started again, which is no restart.
+const stopped = "stopped"
+
 // Plan compares what was made with what is asked for.
 func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, error) {
 	var plan deploy.Plan
@@ -84,7 +87,7 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 				"%s was made with other settings, and deployer %s changes none: use %s", node.Name,
 				deploy.SimHosts, deploy.Proxmox,
 			)
-		case vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner):
+		case vm.Status == stopped || vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner):
 			add(node.Name, deploy.Change{Action: deploy.Update})
 		}
 	}
@@ -150,7 +153,14 @@ func (d Deployer) apply(ctx context.Context, r deploy.Request, change deploy.Cha
 	at := placement.Of(node)
 	if change.Action == deploy.Update {
 		text, tags := cluster.Description(r.Name, r.Owner), r.Owner.Tags(r.Name)
-		return d.Client.UpdateMetadata(ctx, at.Hypervisor, at.VMID, text, tags)
+		if err := d.Client.UpdateMetadata(ctx, at.Hypervisor, at.VMID, text, tags); err != nil {
+			return err
+		}
+		vm, err := d.Client.VM(ctx, at.Hypervisor, at.VMID)
+		if err != nil || vm.Status != stopped {
+			return err
+		}
+		return d.Client.Start(ctx, at.Hypervisor, at.VMID)
 	}
 	host, _ := placement.HypervisorNamed(r.Spec, at.Hypervisor)
 	m := machine{VMID: at.VMID, Hypervisor: at.Hypervisor, Settings: settings(r, node)}

@@ -1,0 +1,110 @@
+package explain
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/progress"
+)
+
+const mostSuites = 5 // lines
+
+// suite is one that failed.
+type suite struct {
+	name   string
+	failed []progress.Event // cases; the first is the one that the run's own error names
+	ran    int              // cases
+}
+
+// failedSuites are those of a phase that failed, in the order in which they ran.
+func failedSuites(events []progress.Event, phase string) []suite {
+	var all []suite
+	of := func(name string) *suite {
+		i := slices.IndexFunc(all, func(s suite) bool { return s.name == name })
+		if i < 0 {
+			all = append(all, suite{name: name})
+			i = len(all) - 1
+		}
+		return &all[i]
+	}
+	for _, e := range events {
+		switch {
+		case e.Phase != phase:
+		case e.Kind == progress.Case:
+			s := of(e.Suite)
+			s.ran++
+			if bad(e.Status) {
+				s.failed = append(s.failed, e)
+			}
+		case e.Kind == progress.StepEnd && e.Suite != "" && e.Name != "":
+			of(e.Suite).begin(e.Name)
+		}
+	}
+	return slices.DeleteFunc(all, func(s suite) bool { return len(s.failed) == 0 })
+}
+
+// begin makes the case of that name the first that failed: cases may end in another order than results list them.
+func (s *suite) begin(name string) {
+	if i := slices.IndexFunc(s.failed, func(e progress.Event) bool { return e.Name == name }); i > 0 {
+		first := s.failed[i]
+		s.failed = slices.Insert(slices.Delete(s.failed, i, i+1), 0, first)
+	}
+}
+
+func (s suite) first() progress.Event { return s.failed[0] }
+
+// what says how many of its cases failed, and how the first one did, named with its suite or by itself. One that is
+// the suite's command has the suite's name, which is said once.
+func (s suite) what(withSuite bool) string {
+	first := s.first()
+	text := fmt.Sprintf("%d of %s failed", len(s.failed), progress.Count(s.ran, "case"))
+	switch {
+	case withSuite:
+		text += ", first " + progress.CaseName(s.name, "", first.Name)
+	case first.Name != s.name:
+		text += ", first " + first.Name
+	}
+	return strings.TrimSuffix(text+": "+progress.FirstLine(first.Error), ": ")
+}
+
+// cases are those that failed, in all suites.
+func (f *failure) cases() []progress.Event {
+	var all []progress.Event
+	for _, s := range f.suites {
+		all = append(all, s.failed...)
+	}
+	return all
+}
+
+// eachSuite is a line for each suite that failed, where several did.
+func (f *failure) eachSuite(files fs.FS) (lines []string) {
+	if len(f.suites) < 2 {
+		return nil
+	}
+	for _, s := range f.suites[:min(mostSuites, len(f.suites))] {
+		line := shorten(s.name+": "+s.what(false), lineWidth)
+		if output := f.outputOf(s.name, files); output != "" {
+			line += " (" + output + ")"
+		}
+		lines = append(lines, line)
+	}
+	if more := len(f.suites) - mostSuites; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+// outputOf returns where the output of a suite is; empty where it has none.
+func (f *failure) outputOf(suite string, files fs.FS) string {
+	name := path.Join("suites", suite, "output.log")
+	if files == nil || !fs.ValidPath(name) {
+		return ""
+	}
+	if _, err := fs.Stat(files, name); err != nil {
+		return ""
+	}
+	return f.below(name)
+}
