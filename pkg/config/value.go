@@ -52,8 +52,8 @@ func (s Setting) wholeNumber() string {
 	return fmt.Sprintf("a whole number of %s, like %v", s.Unit, s.Default)
 }
 
-// CheckNumber returns what is wrong with the value of a flag for whole numbers, be it that of a setting or not; nil where
-// it is one.
+// CheckNumber returns what is wrong with the value of a flag for whole numbers, of a setting or not; nil where it is
+// one.
 func CheckNumber(flag, text string) error {
 	rows := Table()
 	s := Setting{Kind: Int}
