@@ -92,7 +92,7 @@ func (a *testbed) command(home string, args ...string) *exec.Cmd {
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		a.Fatal(err)
 	}
-	command.Env = append(plainEnviron(), "HOME="+home, "TMPDIR="+tmp, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "CI=",
+	command.Env = append(plainEnviron(), "GOGC=", "HOME="+home, "TMPDIR="+tmp, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "CI=",
 		"HIVE_TEST_TOFU_BIN="+a.tofu, "PROXMOX_VE_API_TOKEN="+a.sim.Token)
 	if own := os.Getenv("HIVE_TEST_PROVIDER_MIRROR"); own != "" {
 		command.Env = append(command.Env, "HIVE_TEST_PROVIDER_MIRROR="+own)

@@ -38,6 +38,9 @@ func (c *configure) Skip(ctx context.Context) (string, bool, error) {
 	if err := c.locate(ctx); err != nil {
 		return "", false, err
 	}
+	if err := context.Cause(ctx); err != nil {
+		return "", false, err
+	}
 	if _, before := c.Record.Phases[cluster.PhaseConfigure]; c.Force || c.partial() || !before ||
 		len(reset(c.Record, c.machines)) > 0 {
 		return "", false, nil // without reading the program that will be installed: it is large
@@ -76,6 +79,9 @@ func (c *configure) meet(ctx context.Context) error {
 		return nil
 	}
 	machines := c.Job.machines(ctx)
+	if err := context.Cause(ctx); err != nil { // the phase may be abandoned, and the record another's by now
+		return err
+	}
 	var failures []error
 	for i, machine := range machines {
 		node := c.Record.Nodes[i].Name
