@@ -54,8 +54,12 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("left: %s", strings.Join(leaks, "; "))
 	}
 	t.Logf("%d clusters of %d nodes at once: the largest hive-test took %d MB", crowdClusters, crowdNodes, most>>20)
-	if most > crowdMemory {
-		t.Errorf("one hive-test took %d MB of memory, more than %d", most>>20, crowdMemory>>20)
+	limit := uint64(crowdMemory)
+	if os.Getenv("HIVE_TEST_COVER_DIR") != "" { // the race detector's program needs three times as much and more
+		limit *= 2
+	}
+	if uint64(most) > limit {
+		t.Errorf("one hive-test took %d MB of memory, more than %d", most>>20, limit>>20)
 	}
 }
 
