@@ -64,7 +64,7 @@ type Spec struct {
 	DataModel       string `json:"data_model,omitempty"`
 	CPUType         string `json:"cpu_type,omitempty"`  // empty: DefaultCPUType
 	Clone           string `json:"clone,omitempty"`     // CloneLinked, or empty: CloneFull
-	Placement       string `json:"placement,omitempty"` // PlacePack, PlaceMemory, or empty: PlaceSpread
+	PlaceBy         string `json:"placement,omitempty"` // PlacePack, PlaceMemory, or empty: PlaceSpread
 
 	Template  int     `json:"template,omitempty"`   // id of the template to clone; 0: OSImage is used
 	CloudInit string  `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone

@@ -33,7 +33,7 @@ func env(pairs ...string) func(string) string {
 func flags(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	AllFlags(fs)
+	addFlags(fs, func(Setting) bool { return true })
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}

@@ -196,11 +196,7 @@ func (s Settings) Values() []Value {
 		case "proxmox.token":
 			text = s.Proxmox.Token.String()
 		case "proxmox.hypervisors":
-			var names []string
-			for _, h := range s.Proxmox.Hypervisors {
-				names = append(names, h.Name)
-			}
-			text = strings.Join(names, ", ")
+			text = strings.Join(placement.Names(s.Proxmox.Hypervisors), ", ")
 		}
 		values = append(values, Value{row.Key, text, s.Source(row.Key)})
 	}
@@ -231,7 +227,7 @@ func (s Settings) Spec() cluster.Spec {
 		DataModel:       unlessDefault(s.DataModel, cluster.DefaultNICModel),
 		CPUType:         unlessDefault(s.CPUType, cluster.DefaultCPUType),
 		Clone:           unlessDefault(s.Clone, cluster.CloneFull),
-		Placement:       unlessDefault(s.Placement, cluster.PlaceSpread),
+		PlaceBy:         unlessDefault(s.Placement, cluster.PlaceSpread),
 	}
 }
 

@@ -217,9 +217,6 @@ func VerbFlags(flags *pflag.FlagSet, verb string) {
 	addFlags(flags, func(s Setting) bool { return s.UsedBy(verb) && !s.Global() })
 }
 
-// AllFlags gives flags those of all settings.
-func AllFlags(flags *pflag.FlagSet) { addFlags(flags, func(Setting) bool { return true }) }
-
 func addFlags(flags *pflag.FlagSet, chosen func(Setting) bool) {
 	for _, s := range Table() {
 		if s.Flag != "" && chosen(s) {

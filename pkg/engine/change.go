@@ -45,7 +45,7 @@ func (s *session) change() error {
 		s.Record.Owner.Expires = expiryAfter(s.started, s.Settings.TTL)
 	}
 	if s.Settings.Given("placement") {
-		made.Placement = asked.Placement
+		made.PlaceBy = asked.PlaceBy
 	}
 	if s.Settings.Given("avoid_hypervisors") {
 		if err := s.Avoid(); err != nil {

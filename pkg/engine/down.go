@@ -105,7 +105,7 @@ func (s *session) rebuild(from deploy.Recorded, owner string) error {
 		Schema: cluster.RecordSchema, Name: s.Name, Owner: cluster.Owner{ID: from.OwnerID}, Nodes: from.Nodes,
 		Phases: map[cluster.Phase]cluster.PhaseRecord{},
 	}
-	if problems := append(s.Record.Validate(), placement.Validate(s.Record)...); len(problems) > 0 {
+	if problems := placement.Validate(s.Record); len(problems) > 0 {
 		return Error{
 			ExitConfig, fmt.Errorf("what is left of cluster %q is damaged: %w", s.Name, errors.Join(problems...)),
 		}

@@ -157,7 +157,7 @@ func (s *session) reportRefusal(result report.Report) {
 		failure = os.WriteFile(junit, files[report.JUnitFile], 0o644)
 	}
 	if kept != "" {
-		dir := filepath.Join(kept, string(s.Name), s.started.UTC().Format("20060102T150405.000Z")+"-"+s.verb)
+		dir := filepath.Join(kept, string(s.Name), state.RunName(s.verb, s.started))
 		failure = errors.Join(failure, os.MkdirAll(dir, 0o700))
 		for name, content := range files {
 			failure = errors.Join(failure, os.WriteFile(filepath.Join(dir, name), content, 0o600))

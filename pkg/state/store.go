@@ -234,7 +234,7 @@ func check(r *cluster.Record, name cluster.Name) string {
 			return fmt.Sprintf("node %d has index %d", i+1, node.Index)
 		}
 	}
-	if problems := append(r.Validate(), placement.Validate(r)...); len(problems) > 0 {
+	if problems := placement.Validate(r); len(problems) > 0 {
 		return errors.Join(problems...).Error()
 	}
 	return ""
@@ -243,7 +243,7 @@ func check(r *cluster.Record, name cluster.Name) string {
 // Save replaces the record of a cluster, and its spare copy. The caller holds its lock. What Load would refuse is not
 // written.
 func (s *Store) Save(r *cluster.Record) error {
-	if problems := append(r.Validate(), placement.Validate(r)...); len(problems) > 0 {
+	if problems := placement.Validate(r); len(problems) > 0 {
 		return fmt.Errorf("cluster %q: %w", r.Name, errors.Join(problems...))
 	}
 	signed := *r
@@ -302,6 +302,11 @@ func (s *Store) NewRun(name cluster.Name, verb string, now time.Time) (Run, erro
 	return run, nil
 }
 
+// RunName is the name of the directory of a run of a verb that began then.
+func RunName(verb string, now time.Time) string {
+	return now.UTC().Format("20060102T150405.000Z") + "-" + verb
+}
+
 // NewGathering makes the directory of what is no run of a verb with phases: the latest run stays the latest.
 func (s *Store) NewGathering(name cluster.Name, verb string, now time.Time) (Run, error) {
 	if err := s.ensureRoot(); err != nil {
@@ -312,7 +317,7 @@ func (s *Store) NewGathering(name cluster.Name, verb string, now time.Time) (Run
 		return Run{}, fmt.Errorf("making the directory of runs: %w", err)
 	}
 	for ; ; now = now.Add(time.Millisecond) { // two runs may begin in one millisecond: each has its own directory
-		dir := filepath.Join(base, now.UTC().Format("20060102T150405.000Z")+"-"+verb)
+		dir := filepath.Join(base, RunName(verb, now))
 		err := os.Mkdir(dir, 0o700)
 		if errors.Is(err, fs.ErrExist) {
 			continue

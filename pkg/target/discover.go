@@ -274,7 +274,7 @@ func (s *search) findHypervisors() error {
 		for _, h := range known {
 			s.hosts = append(s.hosts, offer{Hypervisor: h})
 		}
-		return q.Check(strings.Join(hostNames(known), ","))
+		return q.Check(strings.Join(placement.Names(known), ","))
 	}
 	chosen, err := s.answer(q, strings.Join(s.Hypervisors, ","))
 	if err != nil || len(s.problems) > 0 {
@@ -289,14 +289,6 @@ func (s *search) findHypervisors() error {
 		s.hosts = append(s.hosts, offer{Hypervisor: h})
 	}
 	return nil
-}
-
-func hostNames(list []placement.Hypervisor) []string {
-	var names []string
-	for _, h := range list {
-		names = append(names, h.Name)
-	}
-	return names
 }
 
 // look asks every chosen hypervisor what it has, all at once.

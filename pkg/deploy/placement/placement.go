@@ -52,11 +52,16 @@ func (h Hypervisor) WithDefaults() Hypervisor {
 // Hypervisors returns the hypervisors that VMs of the specification may land on. What cannot be read is none: Validate
 // says so.
 func Hypervisors(s cluster.Spec) []Hypervisor {
-	var list []Hypervisor
-	if s.Hosts.Read(&list) != nil {
-		return nil
+	return kept[[]Hypervisor](s.Hosts)
+}
+
+// kept returns what a document holds; the zero value where it cannot be read.
+func kept[T any](d cluster.Document) T {
+	var value, none T
+	if d.Read(&value) != nil {
+		return none
 	}
-	return list
+	return value
 }
 
 // Avoid returns the hypervisors with those marked that no new VM goes to. A name that none of them has is an error.
@@ -67,13 +72,14 @@ func Avoid(list []Hypervisor, names []string) ([]Hypervisor, error) {
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(list, func(h Hypervisor) bool { return h.Name == name }) {
-			return nil, fmt.Errorf("%s is none of the hypervisors %s", name, strings.Join(namesOf(list), ", "))
+			return nil, fmt.Errorf("%s is none of the hypervisors %s", name, strings.Join(Names(list), ", "))
 		}
 	}
 	return marked, nil
 }
 
-func namesOf(list []Hypervisor) []string {
+// Names returns the names of hypervisors, in their order.
+func Names(list []Hypervisor) []string {
 	var names []string
 	for _, h := range list {
 		names = append(names, h.Name)
@@ -127,11 +133,7 @@ type VM struct {
 
 // Of returns where a node's VM is; zero for a node that has none. What cannot be read is none: Validate says so.
 func Of(n cluster.Node) VM {
-	var p VM
-	if n.Placement.Read(&p) != nil {
-		return VM{}
-	}
-	return p
+	return kept[VM](n.Placement)
 }
 
 // Document returns the VM as a node keeps it.
@@ -166,11 +168,7 @@ type Target struct {
 
 // TargetOf returns where VMs live. What cannot be read is nowhere: Validate says so.
 func TargetOf(t cluster.Target) Target {
-	var target Target
-	if t.Place.Read(&target) != nil {
-		return Target{}
-	}
-	return target
+	return kept[Target](t.Place)
 }
 
 // Document returns the target as a cluster keeps it.
@@ -208,10 +206,10 @@ func ValidateSpec(s cluster.Spec) []error {
 	return problems
 }
 
-// Validate returns every problem of what a record holds for deployers of VMs, or nil: names are put into paths and
-// commands as they are.
+// Validate returns every problem of a record, what it holds for deployers of VMs included, or nil: names are put into
+// paths and commands as they are.
 func Validate(r *cluster.Record) []error {
-	var problems []error
+	problems := r.Validate()
 	wrong := func(err error) {
 		if err != nil {
 			problems = append(problems, err)

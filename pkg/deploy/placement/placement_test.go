@@ -35,7 +35,7 @@ func TestValidate(t *testing.T) {
 		"hypervisors":   {`{"spec": {"hypervisors": {"name": "pve1"}}}`, "kept"},
 		"no hypervisor": {`{"spec": {"hypervisors": null}}`, ""},
 	} {
-		var r cluster.Record
+		r := cluster.Record{Name: "a"}
 		if err := json.Unmarshal([]byte(tc.record), &r); err != nil {
 			t.Fatal(name, err)
 		}

@@ -58,14 +58,14 @@ func (f *Fleet) choice(r *cluster.Record, present cluster.Nodes) api.ReserveRequ
 
 // place chooses hypervisors by their free memory, where that is asked for. Without an answer nodes go round-robin.
 func (f *Fleet) place(ctx context.Context, r *cluster.Record, request api.ReserveRequest) []string {
-	if r.Spec.Placement == "" || f.Client == nil {
+	if r.Spec.PlaceBy == "" || f.Client == nil {
 		return nil
 	}
 	hosts, err := f.Client.Hypervisors(ctx)
 	if err != nil {
 		return nil
 	}
-	return api.Place(r.Spec.Placement, request.Hypervisors, hosts, request.Count, r.Spec.MemoryMB)
+	return api.Place(r.Spec.PlaceBy, request.Hypervisors, hosts, request.Count, r.Spec.MemoryMB)
 }
 
 // Assign fills in templates' places and static addresses. What the API cannot tell is left to Preflight to explain.

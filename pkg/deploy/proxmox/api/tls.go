@@ -244,16 +244,28 @@ func PinnedCertificate(ctx context.Context, endpoint, fingerprint string) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("proxmox endpoint: %w", err)
 	}
-	address := parsed.Host
-	if parsed.Port() == "" {
-		address = net.JoinHostPort(parsed.Hostname(), "443")
-	}
-	dialer := &tls.Dialer{Config: config, NetDialer: &net.Dialer{Timeout: dialTimeout}} // of the handshake too
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	chain, err := shownCertificates(ctx, parsed, config)
 	if err != nil {
-		return nil, fmt.Errorf("reading the certificate of %s: %w", address, err)
+		return nil, fmt.Errorf("reading the certificate of %s: %w", addressOf(parsed), err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[0].Raw}), nil // checkPin has seen it
+}
+
+// shownCertificates returns the chain that a server shows, which may be empty. Nothing is sent to it.
+func shownCertificates(ctx context.Context, endpoint *url.URL, config *tls.Config) ([]*x509.Certificate, error) {
+	dialer := &tls.Dialer{Config: config, NetDialer: &net.Dialer{Timeout: dialTimeout}} // of the handshake too
+	conn, err := dialer.DialContext(ctx, "tcp", addressOf(endpoint))
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	leaf := conn.(*tls.Conn).ConnectionState().PeerCertificates[0] // checkPin has seen it
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), nil
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates, nil
+}
+
+// addressOf is where the server of an https endpoint listens.
+func addressOf(endpoint *url.URL) string {
+	if endpoint.Port() == "" {
+		return net.JoinHostPort(endpoint.Hostname(), "443")
+	}
+	return endpoint.Host
 }
