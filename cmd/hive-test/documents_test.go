@@ -311,6 +311,7 @@ func runScripts(t *testing.T, p testscript.Params) {
 	p.Setup = func(env *testscript.Env) error {
 		script := env.T().(*watchedScript)
 		script.workDir = env.WorkDir
+		env.Defer(endIn(env.WorkDir, longestScript))
 		env.Defer(func() {
 			if err := schemas.checkFiles(env.WorkDir); err != nil {
 				script.Errorf("what was left is not as its schema says:\n%v", err)
@@ -331,9 +332,6 @@ func runScripts(t *testing.T, p testscript.Params) {
 			}
 		}
 	})
-	if deadline, ok := t.Deadline(); ok {
-		p.Deadline = deadline
-	}
 	testscript.RunT(&watchedScript{T: t, schemas: schemas, ran: ran}, p)
 }
 

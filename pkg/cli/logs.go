@@ -164,6 +164,8 @@ func size(bytes int64) string {
 // follow shows hive's logs until it is interrupted, which is how it is meant to end, or whoever reads them is gone.
 func (a *app) follow(ctx context.Context, name, which string, settings config.Settings) error {
 	a.signals.looking()
+	ctx, stop := whileRead(ctx, a.Stdout)
+	defer stop()
 	return a.work(settings, func(e *engine.Engine) error {
 		request := engine.LogsRequest{Request: a.request(name, settings), Nodes: which}
 		err := e.FollowLogs(ctx, request, func(node, log, line string) error {

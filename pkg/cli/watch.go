@@ -24,6 +24,8 @@ const (
 
 func (a *app) watch(ctx context.Context, name string, interval time.Duration, settings config.Settings) error {
 	a.signals.looking()
+	ctx, stop := whileRead(ctx, a.Stdout)
+	defer stop()
 	w := a.watcher(settings)
 	formed := false
 	request := engine.WatchRequest{Request: a.request(name, settings), Verb: "status", Pause: func() time.Duration { return interval }}
@@ -40,7 +42,9 @@ func (a *app) watch(ctx context.Context, name string, interval time.Duration, se
 			formed = status.Formed
 			return false, w.show(statusOf(status))
 		})
-		shown = w.end(errors.Is(err, engine.ErrGone), name)
+		if shown = w.end(errors.Is(err, engine.ErrGone), name); errors.Is(shown, syscall.EPIPE) {
+			shown = nil
+		}
 		return err
 	})
 	timeUp := errors.Is(err, context.DeadlineExceeded)
@@ -53,14 +57,13 @@ func (a *app) watch(ctx context.Context, name string, interval time.Duration, se
 	return nil
 }
 
-// watched is the error of a watch that ended with err. The user, the end of the cluster and that of the time end it as
-// they should.
+// watched is the error of a watch that ended with err. The user, the end of the cluster, that of the time and that of
+// whoever reads end it as they should.
 func watched(ctx context.Context, err error) error {
 	signal, stopped := errors.AsType[engine.SignalError](context.Cause(ctx))
 	switch {
-	case stopped && signal.Signal == syscall.SIGINT, errors.Is(
-		err, context.DeadlineExceeded,
-	), errors.Is(err, engine.ErrGone):
+	case stopped && signal.Signal == syscall.SIGINT, errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrGone),
+		errors.Is(err, syscall.EPIPE):
 		return nil
 	case stopped:
 		return engine.Error{Code: engine.SignalCode(signal.Signal)}
