@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,7 +54,7 @@ func (a *app) explain(ctx context.Context, name string, settings config.Settings
 	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
-	return a.printExplanation(document)
+	return printExplanation(a.page(a.Stdout, settings), document)
 }
 
 // explainJSON is the shape of `explain -o json`.
@@ -61,26 +63,26 @@ type explainJSON struct {
 	engine.Explained
 }
 
-func (a *app) printExplanation(document explainJSON) error {
+func printExplanation(paper page, document explainJSON) error {
+	var text strings.Builder
 	if document.Running != nil {
-		fmt.Fprintf(a.Stdout, "a run is at work: %s\n", document.Running)
+		fmt.Fprintf(&text, "a run is at work: %s\n", document.Running)
 	}
 	if document.Latest.RunDir != "" && document.Latest.Result == progress.Passed {
-		fmt.Fprintf(a.Stdout, "the latest run of %s passed: %s\n", document.Cluster, a.runLine(document.Latest))
+		fmt.Fprintf(&text, "the latest run of %s passed: %s\n", document.Cluster, runLine(document.Latest))
 	}
-	failed := document.Failed
-	if failed == nil {
-		_, err := fmt.Fprintf(a.Stdout, "no run of %s has failed\n", document.Cluster)
-		return err
+	if failed := document.Failed; failed != nil {
+		word := "the latest run of " + document.Cluster
+		if failed.RunDir != document.Latest.RunDir {
+			word = "the last one before it that did not"
+		}
+		fmt.Fprintf(&text, "%s: %s\n", word, runLine(failed.PastRun))
+		text.WriteString(progress.ExplanationText(failed.Explanation))
+		fmt.Fprintln(&text, more(failed.RunDir))
+	} else {
+		fmt.Fprintf(&text, "no run of %s has failed\n", document.Cluster)
 	}
-	word := "the latest run of " + document.Cluster
-	if failed.RunDir != document.Latest.RunDir {
-		word = "the last one before it that did not"
-	}
-	_, err := fmt.Fprintf(
-		a.Stdout, "%s: %s\n%s%s\n", word, a.runLine(failed.PastRun), progress.ExplanationText(failed.Explanation),
-		more(failed.RunDir),
-	)
+	_, err := io.WriteString(paper, progress.Wrap(text.String(), paper.width, "  "))
 	return err
 }
 
@@ -93,7 +95,7 @@ func more(dir string) string {
 	return "report: " + path
 }
 
-func (a *app) runLine(r engine.PastRun) string {
+func runLine(r engine.PastRun) string {
 	return fmt.Sprintf(
 		"%s of %s, %s (exit code %d), %s", r.Verb, r.Started.Local().Format(time.DateTime), r.Result, r.ExitCode,
 		remote.Quote(r.RunDir),

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -108,8 +109,8 @@ type Record struct {
 	ProxyJump JumpHosts `json:"proxy_jump,omitempty"`
 	// SSHAgent is the socket of the nodes' own SSH agent; empty: the user's.
 	SSHAgent string `json:"ssh_agent,omitempty"`
-	// Binary is the hive binary that configure installs when none is named; --sim sets it.
-	Binary string `json:"binary,omitempty"`
+	// Source is what configure installs when nothing is named; --sim sets it.
+	Source
 	// Cut is when the deployer was killed while it made machines: some may appear for a while after that. Zero: it was
 	// not, or all are there.
 	Cut time.Time `json:"cut,omitzero"`
@@ -123,6 +124,20 @@ type Record struct {
 	// yet.
 	AWS *AWS `json:"aws,omitempty"`
 }
+
+// Source is where hive comes from: one of a program, a release and a source tree of this machine, and a repository. Nothing
+// is set where hive is on the nodes already.
+type Source struct {
+	Binary    string `json:"binary,omitempty"`
+	Tarball   string `json:"tarball,omitempty"`
+	SourceDir string `json:"source_dir,omitempty"`
+	Build     string `json:"build,omitempty"` // where a tree or a repository is built: first, each or local; empty: first
+	Repo      string `json:"repo,omitempty"`
+	Ref       string `json:"ref,omitempty"` // of the repository; empty: its default branch
+}
+
+// Named reports whether there is one.
+func (s Source) Named() bool { return cmp.Or(s.Binary, s.Tarball, s.SourceDir, s.Repo) != "" }
 
 // Validate returns every problem of the names that the record holds, or nil: they are put into paths and files as they
 // are.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -15,10 +16,9 @@ import (
 // hiveOptions are what configure installs: what the user named, or what came with the simulator.
 func (s *session) hiveOptions() hive.Options {
 	options := installed(s.Settings)
-	if options.Binary == "" && options.Tarball == "" && options.SourceDir == "" && options.Repo == "" {
-		options.Binary = s.Record.Binary
-	} else if options.Binary != "" { // the next configure takes it, too
-		s.Record.Binary = config.Absolute(options.Binary)
+	options.Source = again(options.Source, s.Record.Source, s.Settings.Given("build"))
+	if options.Named() && !hasPassword(options.Repo) {
+		s.Record.Source = options.Source // the next configure takes it, too
 	}
 	if s.Settings.Given("packages") {
 		s.Record.Packages = options.Packages
@@ -35,12 +35,48 @@ func (s *session) hiveOptions() hive.Options {
 	return options
 }
 
+// again returns the source that was named now, or else that of before, of which another ref, or another place to build it,
+// may be named alone.
+func again(now, before cluster.Source, builds bool) cluster.Source {
+	if now.Named() {
+		return now
+	}
+	if !builds {
+		now.Build = before.Build
+	}
+	now.Ref = cmp.Or(now.Ref, before.Ref)
+	now.Binary, now.Tarball, now.SourceDir, now.Repo = before.Binary, before.Tarball, before.SourceDir, before.Repo
+	return now
+}
+
+// hasPassword reports whether a repository's URL holds what no record may.
+func hasPassword(repo string) bool {
+	parsed, err := url.Parse(repo)
+	if err != nil { // such as git@host:path
+		return false
+	}
+	_, given := parsed.User.Password()
+	return given || parsed.User != nil && strings.HasPrefix(parsed.Scheme, "http") // a token stands where the user does
+}
+
+// sourceOf is where the settings say that hive comes from.
+func sourceOf(settings config.Settings) cluster.Source {
+	path := func(name string) string {
+		if name == "" {
+			return ""
+		}
+		return config.Absolute(name)
+	}
+	return cluster.Source{
+		Binary: path(settings.Binary), Tarball: path(settings.Tarball), SourceDir: path(settings.SourceDir),
+		Build: settings.Build, Repo: settings.Repo, Ref: settings.Ref,
+	}
+}
+
 // installed is what the user has named to be installed, and how.
 func installed(settings config.Settings) hive.Options {
 	return hive.Options{
-		Binary: settings.Binary, Tarball: settings.Tarball, SourceDir: settings.SourceDir, Build: settings.Build,
-		Repo: settings.Repo, Ref: settings.Ref,
-		ScriptsDir: settings.ScriptsDir, Layout: settings.Hive.Layout, InitFlags: settings.Hive.InitFlags,
+		Source: sourceOf(settings), ScriptsDir: settings.ScriptsDir, Layout: settings.Hive.Layout, InitFlags: settings.Hive.InitFlags,
 		JoinFlags: settings.Hive.JoinFlags, HealthTimeout: settings.HealthTimeout,
 		ProbeTimeout: settings.Hive.ProbeTimeout,
 		Packages:     packages(settings),

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/sim/sshd"
 )
@@ -249,7 +250,7 @@ func (d doneOnOthers) End(context.Context, string, error)            {}
 
 func TestSourceBuiltHere(t *testing.T) {
 	t.Parallel()
-	l := newLocal(t, 2, Options{Build: BuildLocal})
+	l := newLocal(t, 2, Options{Source: cluster.Source{Build: BuildLocal}})
 	l.options.Binary, l.options.SourceDir = "", builtTree(t)
 	if err := l.Install(t.Context()); err != nil {
 		t.Fatal(err)
@@ -364,7 +365,7 @@ func TestVersionOfATree(t *testing.T) {
 func TestABuildSaysThatItGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{BuildFirst, BuildLocal} {
-		l := newLocal(t, 1, Options{Build: where})
+		l := newLocal(t, 1, Options{Source: cluster.Source{Build: where}})
 		l.signEvery = 100 * time.Millisecond
 		dir := builtTree(t)
 		if err := os.WriteFile(

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"hive-test/cloudinit"
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/liveness"
 	"hive-test/pkg/progress"
 )
@@ -60,17 +61,10 @@ const (
 
 // Options say what is installed and how long is waited. Zero durations mean the defaults.
 type Options struct {
-	// Binary is a local file that becomes ~/hive/bin/hive on every node. At most one of Binary, Tarball, SourceDir and
-	// Repo is set; none where hive is on the nodes already.
-	Binary string
-	// Tarball is a local release of hive, a tar archive that gzip has compressed, which is unpacked on every node.
-	Tarball string
-	// SourceDir is a local source tree that hive is built from, as it is now and without its .git.
-	SourceDir string
-	// Build is where: BuildFirst (also if empty), BuildEach or BuildLocal.
-	Build string
-	// Repo is a git URL that hive is built from, at Ref (a branch, tag or commit; empty: the default branch).
-	Repo, Ref string
+	// Source is where hive comes from: Binary becomes ~/hive/bin/hive on every node; Tarball, a tar archive that gzip has
+	// compressed, is unpacked on every node; SourceDir is built as it is now and without its .git; Repo is cloned by git and
+	// built. Build is BuildFirst (also if empty), BuildEach or BuildLocal.
+	cluster.Source
 	// ScriptsDir holds node scripts that replace the built-in ones of the same file name.
 	ScriptsDir string
 	// Layout is how hive is installed on the nodes; empty means LayoutAuto.

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"mvdan.cc/sh/v3/syntax"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
 )
 
@@ -112,17 +113,17 @@ func TestInputs(t *testing.T) {
 		return made
 	}
 	os.WriteFile(binary, []byte("one"), 0o700)
-	first := inputs(Options{Binary: binary})
-	if diff := cmp.Diff(first, inputs(Options{Binary: binary, Force: true, HealthTimeout: 1})); first.All == "" ||
+	first := inputs(Options{Source: cluster.Source{Binary: binary}})
+	if diff := cmp.Diff(first, inputs(Options{Source: cluster.Source{Binary: binary}, Force: true, HealthTimeout: 1})); first.All == "" ||
 		diff != "" {
 		t.Errorf("force and timeouts change what is installed: %s", diff)
 	}
-	other := inputs(Options{Tarball: binary})
+	other := inputs(Options{Source: cluster.Source{Tarball: binary}})
 	if other.Steps[StepInstall] == first.Steps[StepInstall] {
 		t.Error("a tarball and a binary of the same content are the same program")
 	}
 	os.WriteFile(binary, []byte("two"), 0o700)
-	second := inputs(Options{Binary: binary})
+	second := inputs(Options{Source: cluster.Source{Binary: binary}})
 	for _, step := range OwnSteps() {
 		if changed := first.Steps[step] != second.Steps[step]; changed != (step == StepInstall || step == StepStart) ||
 			first.Steps[step] == "" {
@@ -138,22 +139,22 @@ func TestInputs(t *testing.T) {
 	scripts := t.TempDir()
 	os.WriteFile(filepath.Join(scripts, "start.sh"), []byte("exit 0"), 0o600)
 	if third := inputs(Options{
-		Binary: binary, ScriptsDir: scripts,
+		Source: cluster.Source{Binary: binary}, ScriptsDir: scripts,
 	}); third.Steps[StepStart] == second.Steps[StepStart] ||
 		third.Steps[StepInstall] != second.Steps[StepInstall] || third.All == second.All {
 		t.Error("another script to start does not change the start alone")
 	}
-	if got := inputs(Options{Repo: "https://example.org/hive", Ref: "main"}); got.All != "" ||
+	if got := inputs(Options{Source: cluster.Source{Repo: "https://example.org/hive", Ref: "main"}}); got.All != "" ||
 		got.Steps[StepInstall] != "" || got.Steps[StepOS] == "" {
 		t.Errorf("a branch, which can move, has the inputs %v", got)
 	}
-	if inputs(Options{Repo: "r", Ref: strings.Repeat("a", 40)}).All == "" {
+	if inputs(Options{Source: cluster.Source{Repo: "r", Ref: strings.Repeat("a", 40)}}).All == "" {
 		t.Error("a commit has no inputs")
 	}
 	for _, missing := range []Options{
-		{Binary: filepath.Join(dir, "none")},
-		{Tarball: filepath.Join(dir, "none")},
-		{SourceDir: filepath.Join(dir, "none")},
+		{Source: cluster.Source{Binary: filepath.Join(dir, "none")}},
+		{Source: cluster.Source{Tarball: filepath.Join(dir, "none")}},
+		{Source: cluster.Source{SourceDir: filepath.Join(dir, "none")}},
 	} {
 		if _, err := missing.Inputs(); err == nil {
 			t.Errorf("%+v has inputs", missing)
@@ -174,7 +175,7 @@ func TestASourceTreeIsKnownByItsContent(t *testing.T) {
 	}
 	program := func(dir string) string {
 		t.Helper()
-		made, err := Options{SourceDir: dir}.Inputs()
+		made, err := Options{Source: cluster.Source{SourceDir: dir}}.Inputs()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,23 +209,23 @@ func TestOptionsValidate(t *testing.T) {
 		want    []string
 	}{
 		{"nothing", Options{}, nil},
-		{"repository", Options{Repo: "https://example.org/hive", Ref: "v1"}, nil},
-		{"tarball", Options{Tarball: os.Args[0]}, nil},
-		{"source", Options{SourceDir: source}, nil},
-		{"two sources", Options{Repo: "r", Binary: os.Args[0]}, []string{"use one of --binary and --repo"}},
-		{"all sources", Options{Repo: "r", Binary: os.Args[0], Tarball: os.Args[0], SourceDir: source}, []string{"one of --binary and --tarball and --source-dir and --repo"}},
-		{"ref alone", Options{Ref: "v1"}, []string{"add --repo URL"}},
-		{"ref of a source", Options{Ref: "v1", SourceDir: source}, []string{"add --repo URL"}},
-		{"a directory", Options{Binary: t.TempDir()}, []string{"is not a file"}},
-		{"a text as program", Options{Binary: filepath.Join(source, "Makefile")}, []string{"is no program for Linux"}},
-		{"a file as source", Options{SourceDir: filepath.Join(source, "Makefile")}, []string{"is not a directory", "not a directory"}},
-		{"no source of hive", Options{SourceDir: t.TempDir()}, []string{"Makefile"}},
-		{"units from a program", Options{Layout: LayoutSystemd, Binary: os.Args[0]}, []string{"use --tarball in place of --binary"}},
-		{"units from what is no release", Options{Layout: LayoutSystemd, Tarball: os.Args[0]}, []string{"not a tar archive"}},
-		{"units from a release without setup.sh", Options{Layout: LayoutSystemd, Tarball: release(t, map[string]string{"hive": "x"})}, []string{"holds no setup.sh"}},
-		{"units from a release", Options{Layout: LayoutSystemd, Tarball: release(t, map[string]string{"hive": "x", "setup.sh": "y"})}, nil},
+		{"repository", Options{Source: cluster.Source{Repo: "https://example.org/hive", Ref: "v1"}}, nil},
+		{"tarball", Options{Source: cluster.Source{Tarball: os.Args[0]}}, nil},
+		{"source", Options{Source: cluster.Source{SourceDir: source}}, nil},
+		{"two sources", Options{Source: cluster.Source{Repo: "r", Binary: os.Args[0]}}, []string{"use one of --binary and --repo"}},
+		{"all sources", Options{Source: cluster.Source{Repo: "r", Binary: os.Args[0], Tarball: os.Args[0], SourceDir: source}}, []string{"one of --binary and --tarball and --source-dir and --repo"}},
+		{"ref alone", Options{Source: cluster.Source{Ref: "v1"}}, []string{"add --repo URL"}},
+		{"ref of a source", Options{Source: cluster.Source{Ref: "v1", SourceDir: source}}, []string{"add --repo URL"}},
+		{"a directory", Options{Source: cluster.Source{Binary: t.TempDir()}}, []string{"is not a file"}},
+		{"a text as program", Options{Source: cluster.Source{Binary: filepath.Join(source, "Makefile")}}, []string{"is no program for Linux"}},
+		{"a file as source", Options{Source: cluster.Source{SourceDir: filepath.Join(source, "Makefile")}}, []string{"is not a directory", "not a directory"}},
+		{"no source of hive", Options{Source: cluster.Source{SourceDir: t.TempDir()}}, []string{"Makefile"}},
+		{"units from a program", Options{Source: cluster.Source{Binary: os.Args[0]}, Layout: LayoutSystemd}, []string{"use --tarball in place of --binary"}},
+		{"units from what is no release", Options{Source: cluster.Source{Tarball: os.Args[0]}, Layout: LayoutSystemd}, []string{"not a tar archive"}},
+		{"units from a release without setup.sh", Options{Source: cluster.Source{Tarball: release(t, map[string]string{"hive": "x"})}, Layout: LayoutSystemd}, []string{"holds no setup.sh"}},
+		{"units from a release", Options{Source: cluster.Source{Tarball: release(t, map[string]string{"hive": "x", "setup.sh": "y"})}, Layout: LayoutSystemd}, nil},
 		{"units that are there", Options{Layout: LayoutSystemd}, nil},
-		{"two at once", Options{Ref: "v1", Binary: "/nowhere/hive"}, []string{"add --repo URL", "no such file"}},
+		{"two at once", Options{Source: cluster.Source{Ref: "v1", Binary: "/nowhere/hive"}}, []string{"add --repo URL", "no such file"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			problems := tt.options.Validate()
@@ -321,7 +322,7 @@ func (l *local) override(name string, change func(string) string) {
 
 func TestInstallFromGit(t *testing.T) {
 	t.Parallel()
-	l := newLocal(t, 2, Options{Build: BuildEach})
+	l := newLocal(t, 2, Options{Source: cluster.Source{Build: BuildEach}})
 	repo := gitRepo(t, l.options.Binary)
 	l.options.Binary, l.options.Repo, l.options.Ref = "", repo, "v1"
 	if err := l.Install(t.Context()); err != nil {
@@ -394,7 +395,7 @@ func releaseOf(t *testing.T, dir, program, name string) string {
 
 func TestInstallFromASourceTree(t *testing.T) {
 	t.Parallel()
-	l := newLocal(t, 2, Options{Build: BuildEach})
+	l := newLocal(t, 2, Options{Source: cluster.Source{Build: BuildEach}})
 	repo := gitRepo(t, l.options.Binary)
 	l.options.Binary, l.options.SourceDir = "", repo
 	for range 2 { // a second time over what the first has left
@@ -405,7 +406,7 @@ func TestInstallFromASourceTree(t *testing.T) {
 	if got := l.hosts[1].read("Development/mulga/hive/stamp"); got != "built v1\n" {
 		t.Errorf("it was not built on the second node: %q", got)
 	}
-	for _, change := range []Options{{Repo: repo, Ref: "v1"}, {SourceDir: repo}} { // a clone, then a source tree again
+	for _, change := range []Options{{Source: cluster.Source{Repo: repo, Ref: "v1"}}, {Source: cluster.Source{SourceDir: repo}}} { // a clone, then a source tree again
 		l.options.Repo, l.options.Ref, l.options.SourceDir = change.Repo, change.Ref, change.SourceDir
 		if err := l.Install(t.Context()); err != nil {
 			t.Errorf("%+v: %v", change, err)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/crypto/ssh"
@@ -113,7 +114,7 @@ func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marsha
 // agentKeys are the public halves of the keys that an agent holds.
 func agentKeys(socket string) ([]ssh.PublicKey, error) {
 	var keys []ssh.PublicKey
-	err := askAgent(socket, func(client agent.ExtendedAgent) error {
+	err := askAgent(socket, agentTime, func(client agent.ExtendedAgent) error {
 		held, err := client.List()
 		for _, key := range held {
 			keys = append(keys, key)
@@ -126,13 +127,29 @@ func agentKeys(socket string) ([]ssh.PublicKey, error) {
 	return keys, nil
 }
 
-func askAgent(socket string, ask func(agent.ExtendedAgent) error) error {
-	conn, err := net.Dial("unix", socket)
+// How long an agent may take to say what it holds, and to sign: it may ask its user for leave (ssh-add -c), or for a touch
+// of a security key.
+const (
+	agentTime = 10 * time.Second
+	signTime  = time.Minute
+)
+
+// askAgent lets ask talk to the agent at socket, for limit at most.
+func askAgent(socket string, limit time.Duration, ask func(agent.ExtendedAgent) error) error {
+	conn, err := net.DialTimeout("unix", socket, limit)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	return ask(agent.NewClient(conn))
+	deadline := time.Now().Add(limit)
+	if err := conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	err = ask(agent.NewClient(conn))
+	if err != nil && !time.Now().Before(deadline) { // the client's errors do not say what they are
+		return fmt.Errorf("nothing from %s in %s", socket, limit)
+	}
+	return err
 }
 
 // agentKey is a key that an agent holds. The agent is connected to for each signature: it may be another process by
@@ -159,7 +176,7 @@ func (k agentKey) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) 
 	case ssh.KeyAlgoRSASHA512, ssh.CertAlgoRSASHA512v01:
 		flags = agent.SignatureFlagRsaSha512
 	}
-	err = askAgent(k.socket, func(client agent.ExtendedAgent) (err error) {
+	err = askAgent(k.socket, signTime, func(client agent.ExtendedAgent) (err error) {
 		signature, err = client.SignWithFlags(k.public, data, flags)
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -131,6 +132,21 @@ func TestKeysOfAnAgent(t *testing.T) {
 	if _, err := d.Host(s.node(1)).Run(t.Context(), Command{Argv: []string{"true"}}); err != nil {
 		t.Errorf("with an agent that was started again: %v", err)
 	}
+}
+
+// An agent that takes connections and never answers is not waited for.
+func TestAnAgentThatHangs(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket) // the kernel accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	err = askAgent(socket, 50*time.Millisecond, func(client agent.ExtendedAgent) error {
+		_, err := client.List()
+		return err
+	})
+	contains(t, err, "nothing from "+socket+" in 50ms")
 }
 
 func serveAgent(t *testing.T, key crypto.PrivateKey) string {

@@ -28,28 +28,40 @@ func (r *runner) smoke(ctx context.Context, record *recorder) {
 		defer calls.Wait()
 		for i, node := range r.Nodes {
 			calls.Go(func() {
+				silent := ""
 				for k, c := range gatewayCases(client, node) {
-					r.limitedTry(ctx, record, place(2+k, i), node.Name, c)
+					if silent != "" {
+						c.test = func(context.Context) error { return fmt.Errorf("not asked: %s had no answer", silent) }
+					}
+					if r.limitedTry(ctx, record, place(2+k, i), node.Name, c) {
+						silent = c.name + "/" + node.Name
+					}
 				}
 			})
 		}
 	})
 }
 
-// limitedTry runs one case. What has no answer in its time is asked once more: slow is not broken.
-func (r *runner) limitedTry(ctx context.Context, record *recorder, place int, node string, c smokeCase) {
+// limitedTry runs one case, and reports whether there was no answer to it. What has no answer in its time is asked once
+// more: slow is not broken.
+func (r *runner) limitedTry(
+	ctx context.Context, record *recorder, place int, node string, c smokeCase,
+) (silent bool) {
 	once := func(ctx context.Context) error {
 		ctx, cancel := r.limited(ctx)
 		defer cancel()
 		return c.test(ctx)
 	}
 	record.try(ctx, place, node, c.name+"/"+node, func(ctx context.Context) error {
+		unanswered := func(err error) bool { return ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) }
 		err := once(ctx)
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		if unanswered(err) {
 			err = once(ctx)
 		}
+		silent = unanswered(err)
 		return err
 	})
+	return silent
 }
 
 func (r *runner) limited(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -87,13 +87,13 @@ func (t *Target) otherSimulator() error {
 func (t *Target) simulatedTarget() {
 	t.Record.Target.SimulatorID = t.sim.ID
 	t.Record.Spec.Hosts = t.hosts(t.sim.Hypervisors)
-	if _, err := os.Stat(t.Record.Binary); err != nil {
-		t.Record.Binary = t.sim.HiveBinary
+	if source := &t.Record.Source; !source.Named() || source.Binary != "" && !present(source.Binary) {
+		source.Binary = t.sim.HiveBinary
 	}
 	placement.ChangeTarget(&t.Record.Target, func(target *placement.Target) {
 		target.Endpoint, target.CAFile = t.sim.Endpoint, t.sim.CAFile
 		target.HypervisorSSHUser, target.HypervisorSSHKeyPath = t.sim.SSHUser, t.sim.SSHPrivateKey
-		if _, err := os.Stat(target.ProviderMirror); target.ProviderMirror != "" && err != nil {
+		if target.ProviderMirror != "" && !present(target.ProviderMirror) {
 			target.ProviderMirror = t.sim.ProviderMirror
 		}
 	})
@@ -300,3 +300,9 @@ func (t *Target) NodeSSHPort() int {
 
 // Recover returns what the files in a cluster's directory that its record does not need tell of its VMs.
 func Recover(dir string) (deploy.Recorded, error) { return provision.Recover(dir) }
+
+// present reports whether a path exists.
+func present(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
