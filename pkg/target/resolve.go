@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -20,12 +21,16 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// Connect makes the simulator run if the cluster lives there, takes over how it is reached, and takes the provider from
-// where the user says now, if that is said.
+// Connect makes the simulator run if the cluster lives there, takes over how it is reached, and takes how Proxmox VE is
+// reached, and where the provider comes from, as the user says now, if that is said.
 func (t *Target) Connect(ctx context.Context) error {
+	if err := t.checkEndpoint(); err != nil {
+		return err
+	}
 	if err := t.connectSimulator(ctx); err != nil {
 		return err
 	}
+	t.reachAsNow()
 	if !t.Settings.Given("provider") && !t.Settings.Given("provider_mirror") {
 		return nil
 	}
@@ -37,6 +42,42 @@ func (t *Target) Connect(ctx context.Context) error {
 		target.ProviderMirror = t.providerMirror(usual)
 	})
 	return nil
+}
+
+// checkEndpoint refuses another Proxmox VE than that of the cluster: VMs that are not there prove nothing.
+func (t *Target) checkEndpoint() error {
+	asked, recorded := t.Settings.Proxmox.Endpoint, t.place().Endpoint
+	if !t.Settings.Explicit("proxmox.endpoint") || recorded == "" || api.BaseURL(asked) == api.BaseURL(recorded) {
+		return nil
+	}
+	return usageError(progress.WithHint(
+		fmt.Errorf("the VMs of cluster %q are at %s, and not looked for at %s", t.Name, recorded, asked),
+		"leave --proxmox-endpoint out; if it has another address now, write that into cluster.json of "+
+			remote.Quote(t.Store.Dir(t.Name)),
+	))
+}
+
+// reachAsNow takes how the cluster's Proxmox VE is reached from the settings that were given now, if they are about that
+// one: its certificate, and the keys of its hypervisors, may be others by now.
+func (t *Target) reachAsNow() {
+	p := t.Settings.Proxmox
+	given := func(keys ...string) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { return t.Settings.Given("proxmox." + key) })
+	}
+	placement.ChangeTarget(&t.Record.Target, func(target *placement.Target) {
+		if t.Record.Target.Simulated || api.BaseURL(p.Endpoint) != api.BaseURL(target.Endpoint) {
+			return
+		}
+		if given("ca_file", "fingerprint", "insecure") {
+			target.CAFile, target.Fingerprint, target.Insecure = p.CAFile, p.Fingerprint, p.Insecure
+		}
+		if given("ssh_username") {
+			target.HypervisorSSHUser = p.SSHUsername
+		}
+		if given("ssh_private_key_path") {
+			target.HypervisorSSHKeyPath = p.SSHPrivateKeyPath
+		}
+	})
 }
 
 func (t *Target) connectSimulator(ctx context.Context) error {
