@@ -175,14 +175,21 @@ var errUnknownKey = errors.New("unknown access key")
 func (g *gateway) secretOf(accessKey string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+	return secretFrom(ctx, g.bus.call, g.masterKey, accessKey)
+}
+
+// secretFrom reads an access key's secret with a call to NATS.
+func secretFrom(
+	ctx context.Context, call func(ctx context.Context, name string, in, out any) error, masterKey []byte, accessKey string,
+) (string, error) {
 	var kept keyRecord
-	if err := g.bus.call(ctx, "get", keyed{Key: keyName(accessKey)}, &kept); err != nil {
+	if err := call(ctx, "get", keyed{Key: keyName(accessKey)}, &kept); err != nil {
 		if err.Error() == errKeyNotFound.Error() {
 			return "", errUnknownKey
 		}
 		return "", err
 	}
-	return unseal(g.masterKey, kept.Secret)
+	return unseal(masterKey, kept.Secret)
 }
 
 // types asks all daemons for what fits into their nodes. One that was heard before and is silent is waited for, even if

@@ -460,6 +460,14 @@ func (n *node) call(action string, change func(*aws.Credentials, *string, *time.
 		n.t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return n.signed(request, body, key, service, at)
+}
+
+// signed sends a request with a signature, or without one where there is no key.
+func (n *node) signed(
+	request *http.Request, body string, key aws.Credentials, service string, at time.Time,
+) (status int, answer string) {
+	n.t.Helper()
 	if key.AccessKeyID != "" {
 		sum := sha256.Sum256([]byte(body))
 		if err := v4.NewSigner().SignHTTP(
@@ -473,8 +481,8 @@ func (n *node) call(action string, change func(*aws.Credentials, *string, *time.
 		n.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	answer, _ := io.ReadAll(response.Body)
-	return response.StatusCode, string(answer)
+	text, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(text)
 }
 
 func (n *node) credentials() aws.Credentials {

@@ -2,6 +2,7 @@ package simhive
 
 import (
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,39 @@ func TestThreeNodes(t *testing.T) {
 		}
 		if name := members[0].of("hive", "spinifex") + "-nats-node2"; members[0].peers()[name] == 0 {
 			t.Errorf("peers %v lack %s", members[0].peers(), name)
+		}
+	})
+}
+
+// The object store takes the keys that the gateway takes, and has no bucket.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	eras(t, func(t *testing.T, era Era) {
+		n := cluster(t, era, 1, nil)[0]
+		for _, c := range []struct {
+			method, path string
+			change       func(*aws.Credentials)
+			status       int
+			answer       string
+		}{
+			{"GET", "", nil, 200, "<Buckets></Buckets>"},
+			{"GET", "bucket", nil, 404, "NoSuchBucket"},
+			{"PUT", "bucket", nil, 501, "the simulated object store keeps nothing"},
+			{"GET", "", func(key *aws.Credentials) { key.SecretAccessKey = "wrong" }, 403, "AccessDenied"},
+			{"GET", "", func(key *aws.Credentials) { key.AccessKeyID = "AKIAFOREIGN" }, 403, "InvalidAccessKeyId"},
+			{"GET", "", func(key *aws.Credentials) { key.AccessKeyID = "" }, 403, "AccessDenied"},
+		} {
+			request, err := http.NewRequest(c.method, "https://"+n.ip+":8443/"+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := n.credentials()
+			if c.change != nil {
+				c.change(&key)
+			}
+			if status, answer := n.signed(request, "", key, "s3", time.Now()); status != c.status || !strings.Contains(answer, c.answer) {
+				t.Errorf("%s /%s: %d %s, want %d %s", c.method, c.path, status, answer, c.status, c.answer)
+			}
 		}
 	})
 }

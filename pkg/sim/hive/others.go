@@ -3,8 +3,10 @@ package simhive
 import (
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,8 +30,9 @@ type storeConfig struct {
 		Port int    `toml:"port"`
 	} `toml:"nodes"`
 	IAM *struct {
-		URL   string `toml:"nats_url"`
-		Token string `toml:"nats_token"`
+		URL       string `toml:"nats_url"`
+		Token     string `toml:"nats_token"`
+		MasterKey string `toml:"master_key_path"`
 	} `toml:"iam"`
 }
 
@@ -82,28 +85,42 @@ func (p *program) openStore() error {
 		p.logf("ERROR Server error error=%q", err)
 		return nil
 	}
-	go serveHTTP(listener, http.HandlerFunc(answerStore), p.logf)
+	go serveHTTP(listener, store{p, config}, p.logf)
 	return nil
 }
 
 // storeKeys connects to NATS as the later era's store does at its start, once: with the system's certificates, because
 // it knows of no CA of its own.
 func (p *program) storeKeys(config storeConfig) error {
-	if config.IAM == nil {
+	if !p.settings.spx() {
 		return nil
-	}
-	server, err := url.Parse(config.IAM.URL)
-	if err != nil {
-		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), serverTimeout)
 	defer cancel()
-	o := busOptions{token: config.IAM.Token, trust: p.systemTrust(), hello: hello{Name: "predastore-iam"}}
-	_, _, err = dialBus(ctx, dialTarget(server.Host), o)
+	bus, err := p.dialIAM(ctx, config)
+	if err == nil {
+		bus.close()
+	}
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause
 	}
 	return err
+}
+
+// errNoIAM means that predastore.toml has no IAM.
+var errNoIAM = errors.New("no IAM is configured")
+
+func (p *program) dialIAM(ctx context.Context, config storeConfig) (*link, error) {
+	if config.IAM == nil {
+		return nil, errNoIAM
+	}
+	server, err := url.Parse(config.IAM.URL)
+	if err != nil {
+		return nil, err
+	}
+	o := busOptions{token: config.IAM.Token, trust: p.systemTrust(), hello: hello{Name: "predastore-iam"}}
+	bus, _, err := dialBus(ctx, dialTarget(server.Host), o)
+	return bus, err
 }
 
 // openStoreNode opens the ports of this node's part of a store that spans the nodes.
@@ -142,14 +159,81 @@ func (p *program) openStoreNode(config storeConfig, id int) error {
 	return nil
 }
 
-// answerStore refuses whatever is asked: nobody has a bucket.
-func answerStore(w http.ResponseWriter, _ *http.Request) {
+// storeError is an answer of the object store that refuses something.
+type storeError struct {
+	XMLName xml.Name `xml:"Error"`
+	Code    string
+	Message string
+}
+
+// storeBuckets is the list of an account's buckets.
+type storeBuckets struct {
+	XMLName xml.Name `xml:"ListAllMyBucketsResult"`
+	Owner   struct {
+		ID          string
+		DisplayName string
+	}
+	Buckets struct{}
+}
+
+// store is the object store's API. Nobody has a bucket, and none can be made. Statuses and codes are predastore's
+// (s3/httpserver.go).
+type store struct {
+	program *program
+	config  storeConfig
+}
+
+// secretOf reads an access key's secret from the records that all nodes share.
+func (s store) secretOf(accessKey string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), serverTimeout)
+	defer cancel()
+	bus, err := s.program.dialIAM(ctx, s.config)
+	if err != nil {
+		return "", err
+	}
+	defer bus.close()
+	masterKey, err := os.ReadFile(s.config.IAM.MasterKey)
+	if err != nil {
+		return "", err
+	}
+	return secretFrom(ctx, bus.call, masterKey, accessKey)
+}
+
+// ServeHTTP answers one call.
+func (s store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, answer := s.ask(r)
 	w.Header().Set("Content-Type", "application/xml")
-	w.WriteHeader(http.StatusForbidden)
-	fmt.Fprint(
-		w,
-		`<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`,
-	)
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, xml.Header)
+	_ = xml.NewEncoder(w).Encode(answer)
+}
+
+func (s store) ask(r *http.Request) (status int, answer any) {
+	if r.Header.Get("Authorization") != "" && r.Method == http.MethodPut { // clients sign what they upload in parts
+		return http.StatusNotImplemented, storeError{Code: "NotImplemented", Message: "the simulated object store keeps nothing"}
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		return http.StatusBadRequest, storeError{Code: "IncompleteBody", Message: err.Error()}
+	}
+	_, refusal := verify(r, body, s.secretOf, time.Now())
+	switch {
+	case refusal == nil:
+	case refusal.code == "InvalidClientTokenId":
+		return http.StatusForbidden, storeError{Code: "InvalidAccessKeyId", Message: "The AWS Access Key Id you provided does not exist in our records"}
+	case refusal.status == http.StatusInternalServerError:
+		return refusal.status, storeError{Code: "InternalError", Message: "the keys cannot be read"}
+	case refusal.code == "SignatureDoesNotMatch":
+		return http.StatusForbidden, storeError{Code: "AccessDenied", Message: "The request signature does not match"}
+	default:
+		return http.StatusForbidden, storeError{Code: "AccessDenied", Message: "Access Denied"}
+	}
+	if r.URL.Path == "/" && r.Method == http.MethodGet {
+		list := storeBuckets{}
+		list.Owner.DisplayName = "Predastore"
+		return http.StatusOK, list
+	}
+	return http.StatusNotFound, storeError{Code: "NoSuchBucket", Message: "The specified bucket does not exist"}
 }
 
 // runViperblock is `service viperblock start`, which needs its plugin for nbdkit.
