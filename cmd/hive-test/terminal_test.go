@@ -147,13 +147,16 @@ func (r *recorder) run(code int, line string) *window {
 // watch looks at the cluster in a window that is made smaller, and ends it as people do.
 func (r *recorder) watch() {
 	r.Helper()
-	window := r.open("status record --watch --interval 200ms")
+	window := r.open("status record --watch --interval 10m") // it is not the next look that fits the window
 	window.await("(Ctrl-C ends)")
 	r.fits("status --watch", window)
+	head := regexp.MustCompile(`(?m)^NODE .*$`)
+	columns := head.FindString(window.text())
 	window.resize(size{44, 8})
 	window.await("NODE")
 	window.settled(func(text string) bool { return len(wide(text, 44)) == 0 && strings.HasPrefix(text, "20") })
 	window.resize(r.window)
+	window.await(columns)
 	window.keys("C-c")
 	window.await("[exit ")
 	window.ended(0)

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,6 +30,9 @@ func (a *app) watch(ctx context.Context, name string, interval time.Duration, se
 	ctx, stop := whileRead(ctx, a.Stdout)
 	defer stop()
 	w := a.watcher(settings)
+	if w.screen {
+		defer w.onResize()()
+	}
 	formed := false
 	request := engine.WatchRequest{Request: a.request(name, settings), Verb: "status", Pause: func() time.Duration { return interval }}
 	if w.screen {
@@ -78,9 +84,32 @@ type watcher struct {
 	screen bool // out is a terminal, and tables are drawn on it in place
 	size   func() (paper page, height int)
 	last   []byte
-	drawn  *statusJSON
 	before map[string]string // what was told of each node, and of the cluster under the empty name
-	noted  []string          // what was told beside the looks, shown below them
+
+	mu    sync.Mutex // of what a screen shows
+	drawn *statusJSON
+	noted []string // what was told beside the looks, shown below them
+}
+
+// onResize draws the last look anew when the window gets another size, until stop is called.
+func (w *watcher) onResize() (stop func()) {
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	var loop sync.WaitGroup
+	loop.Go(func() {
+		for range resized {
+			w.mu.Lock()
+			if w.drawn != nil {
+				_ = w.draw(*w.drawn) // the next look says what is wrong
+			}
+			w.mu.Unlock()
+		}
+	})
+	return func() {
+		signal.Stop(resized)
+		close(resized)
+		loop.Wait()
+	}
 }
 
 func (a *app) watcher(settings config.Settings) *watcher {
@@ -106,6 +135,8 @@ func (w *watcher) notes(next progress.Sink) progress.Sink {
 			return
 		}
 		const most = 8
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.noted = append(w.noted, time.Now().Format(time.TimeOnly)+"  "+progress.Clean(e.Message))
 		w.noted = w.noted[max(0, len(w.noted)-most):]
 	})
@@ -114,6 +145,8 @@ func (w *watcher) notes(next progress.Sink) progress.Sink {
 func (w *watcher) show(document statusJSON) error {
 	switch {
 	case w.screen:
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		return w.draw(document)
 	case w.format == "json", w.format == "yaml":
 		return w.document(watchJSON{statusJSON: document})
@@ -184,6 +217,7 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
+// draw shows a look. The caller holds mu.
 func (w *watcher) draw(document statusJSON) error {
 	paper, height := w.size()
 	text, err := w.picture(paper, document)
@@ -227,9 +261,13 @@ func firstLines(text string, height int) string {
 
 // end leaves the last look on a terminal, and tells if the cluster is gone.
 func (w *watcher) end(gone bool, name string) error {
-	if w.screen && w.drawn != nil {
+	w.mu.Lock()
+	last := w.drawn
+	w.drawn = nil
+	w.mu.Unlock()
+	if w.screen && last != nil {
 		paper, _ := w.size()
-		text, err := w.picture(paper, *w.drawn)
+		text, err := w.picture(paper, *last)
 		if err != nil {
 			return err
 		}
