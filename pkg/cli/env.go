@@ -28,7 +28,7 @@ func (a *app) envCommand() *cobra.Command {
 		Use:   "env NAME",
 		Short: "variables for shells and programs that use a cluster, AWS clients included",
 		Long:  envLong,
-		Example: `  eval "$(hive-test env dev1)"; aws ec2 describe-instances
+		Example: `  eval "$(hive-test env dev1)"; aws ec2 describe-instance-types
   hive-test env dev1 --format fish | source
   hive-test env ci-123 --format github >>"$GITHUB_ENV"`,
 		Args: named(1),

@@ -23,19 +23,12 @@ func exitCodesTopic() *cobra.Command {
 	)
 }
 
-// settingsTopic is `hive-test help settings`.
-func settingsTopic() *cobra.Command {
-	cmd := topic("settings", "every setting: flag, environment variable, key of the file, default", "")
-	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		fmt.Fprint(cmd.OutOrStdout(), settingsText()) // stdout that cannot be written to leaves nobody to tell
-	})
-	return cmd
-}
-
 // settingsText tells of every setting, in the groups that flags have in help.
 func settingsText() string {
 	var out strings.Builder
-	out.WriteString(wrapText("A setting is taken from its flag, else the environment, else the file, else its default."))
+	out.WriteString(wrapText("A setting is taken from its flag, else the environment, else the file, else its default. " +
+		"`hive-test settings` prints those that are given and where each comes from, --all the others as well, " +
+		"-o json for programs."))
 	for _, group := range config.Groups() {
 		out.WriteString("\n" + string(group) + ":\n")
 		for _, s := range config.Table() {

@@ -133,7 +133,7 @@ func (a *app) root() *cobra.Command {
 		a.doctorCommand(), a.initCommand(),
 		a.sshCommand(), a.execCommand(), a.cpCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(),
 		a.explainCommand(), a.unlockCommand(), a.versionCommand(),
-		exitCodesTopic(), settingsTopic(),
+		a.settingsCommand(), exitCodesTopic(),
 		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(),
 	)
 	root.SetHelpCommand(helpCommand())

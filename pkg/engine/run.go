@@ -173,7 +173,7 @@ func (r *run) copyTo(dir string) error {
 	if dir == "" || r.dir.Dir == "" {
 		return nil
 	}
-	copied := filepath.Join(dir, string(r.cluster), filepath.Base(r.dir.Dir))
+	copied := r.copied(dir)
 	if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
 		return fmt.Errorf("--evidence-dir: %w", err)
 	}
@@ -181,6 +181,11 @@ func (r *run) copyTo(dir string) error {
 		return fmt.Errorf("--evidence-dir: copying %s: %w", r.dir.Dir, err)
 	}
 	return nil
+}
+
+// copied is where in a directory the copy of a run goes.
+func (r *run) copied(dir string) string {
+	return filepath.Join(dir, string(r.cluster), filepath.Base(r.dir.Dir))
 }
 
 // learnKeys makes the private keys known that the run uses; one that is still to be made is learnt when it is.
@@ -206,6 +211,9 @@ func (s *session) begin() error {
 	s.Sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: dir.Dir, OwnerID: s.Record.Owner.ID})
 	if s.Makes() && (s.verb == "up" || s.verb == "full") {
 		progress.Infof(s.Sink, "owner id %s: with it, `down --owner` needs no directory", s.Record.Owner.ID)
+	}
+	if kept := s.Settings.EvidenceDir; kept != "" {
+		progress.Infof(s.Sink, "what this run keeps is copied to %s at its end", s.run.copied(kept))
 	}
 	return s.Store.Resume(s.Name)
 }
