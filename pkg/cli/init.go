@@ -50,8 +50,8 @@ func (a *app) initCommand() *cobra.Command {
 	cmd.Annotations = map[string]string{documents: "yes"}
 	r := new(engine.InitRequest)
 	flags := cmd.Flags()
-	flags.StringVar(&r.Datastore, "datastore", "", "`storage` for the nodes' disks, on every hypervisor")
-	flags.StringVar(&r.SnippetStore, "snippet-store", "", "`storage` for cloud-init snippets, on every hypervisor")
+	flags.StringVar(&r.Datastore, "datastore", "", "`storage` for the nodes' disks, on every hypervisor; or name=storage for each, with commas")
+	flags.StringVar(&r.SnippetStore, "snippet-store", "", "`storage` for cloud-init snippets, likewise")
 	flags.BoolVar(&r.SaveToken, "save-token", false, "write the API token to a file beside the config file, mode 0600")
 	flags.BoolVar(&r.Force, "force", false, "overwrite files that exist")
 	flags.BoolVar(&r.Print, "print", false, "print the file to stdout, and write nothing")

@@ -462,39 +462,77 @@ func (s *search) findStorages() error {
 	if err != nil {
 		return err
 	}
-	snippets := ""
+	snippets := make([]string, len(s.hosts))
 	if s.Settings.CloudInit == cluster.CloudInitSnippet {
 		snippets, err = s.findStorage(
 			"snippets", "Storage for cloud-init snippets", "--snippet-store", s.SnippetStore, placement.DefaultSnippetStore,
 		)
 	}
 	var list []placement.Hypervisor
-	for _, host := range s.hosts {
+	for i, host := range s.hosts {
 		h := host.Hypervisor
-		h.Datastore, h.SnippetStore = disks, snippets
+		h.Datastore, h.SnippetStore = disks[i], snippets[i]
 		list = append(list, h)
 	}
 	s.say("proxmox.hypervisors", list, "")
 	return err
 }
 
-// findStorage chooses a storage that holds a kind of content on all hypervisors.
-func (s *search) findStorage(kind, text, flag, given, usual string) (string, error) {
-	q := Question{Text: text, Flag: flag}
+// findStorage chooses a storage that holds a kind of content on each hypervisor: one that all have, or, where there is
+// none or several are given as name=storage, one for each.
+func (s *search) findStorage(kind, text, flag, given, usual string) ([]string, error) {
+	chosen := make([]string, len(s.hosts))
+	each, err := s.givenEach(flag, given)
+	if err != nil {
+		return chosen, err
+	}
+	common := Question{Text: text, Flag: flag}
 	for _, name := range s.everywhere(func(o offer) []string { return o.holding(kind) }) {
-		q.Choices = append(q.Choices, Choice{name, s.hosts[0].describe(name)})
+		common.Choices = append(common.Choices, Choice{name, s.hosts[0].describe(name)})
 	}
-	if len(q.Choices) > 0 {
-		return s.answer(q.settle(usual), given)
+	if each == nil && len(common.Choices) > 0 {
+		one, err := s.answer(common.settle(usual), given)
+		return slices.Repeat([]string{one}, len(s.hosts)), err
 	}
-	problem := fmt.Errorf(
-		"%s: no storage holds %s on every one of %s: pvesm set STORAGE --content …,%s", flag, kind, s.names(), kind,
-	)
+	for i, host := range s.hosts {
+		q := Question{Text: text + " on " + host.Name, Flag: fmt.Sprintf("%s %s=STORAGE,…", flag, host.Name)}
+		for _, name := range host.holding(kind) {
+			q.Choices = append(q.Choices, Choice{name, host.describe(name)})
+		}
+		if len(q.Choices) == 0 {
+			s.problems = append(s.problems, holdsNone(kind, flag, host.Name))
+			continue
+		}
+		if chosen[i], err = s.answer(q.settle(usual), each[host.Name]); err != nil {
+			return chosen, err
+		}
+	}
+	return chosen, nil
+}
+
+// givenEach takes name=storage,name=storage apart; nil: nothing was given so.
+func (s *search) givenEach(flag, given string) (map[string]string, error) {
+	if !strings.Contains(given, "=") {
+		return nil, nil
+	}
+	each := map[string]string{}
+	for pair := range strings.SplitSeq(given, ",") {
+		name, storage, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		if !slices.ContainsFunc(s.hosts, func(o offer) bool { return o.Name == name }) {
+			return nil, fmt.Errorf("%s: %q is not one of %s", flag, name, s.names())
+		}
+		each[name] = storage
+	}
+	return each, nil
+}
+
+// holdsNone is the problem of a hypervisor without a storage for a kind of content.
+func holdsNone(kind, flag, name string) error {
+	problem := fmt.Errorf("%s: no storage of %s holds %s: pvesm set STORAGE --content …,%s", flag, name, kind, kind)
 	if kind == "snippets" {
-		problem = fmt.Errorf("%w; or --cloud-init none, with which there are no snippets", problem)
+		return fmt.Errorf("%w; or --cloud-init none, with which there are no snippets", problem)
 	}
-	s.problems = append(s.problems, problem)
-	return "", nil
+	return problem
 }
 
 // holding are the storages of the hypervisor that may hold a kind of content.

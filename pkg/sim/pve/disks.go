@@ -142,6 +142,9 @@ func (s *Server) allocateNamed(node, storageID string, vmid int, kind, format st
 	if st == nil {
 		return nil, fmt.Errorf("storage '%s' does not exist", storageID)
 	}
+	if err := st.on(node); err != nil {
+		return nil, err
+	}
 	if !st.holds("images") {
 		return nil, fmt.Errorf("storage '%s' does not support content-type 'images'", storageID)
 	}

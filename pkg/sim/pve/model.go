@@ -52,7 +52,16 @@ type storage struct {
 	Options  map[string]string `json:",omitempty"` // of its type: vgname, pool, export and the like
 	Content  []string
 	Shared   bool
-	Capacity int64 // bytes, per hypervisor
+	Nodes    []string `json:",omitempty"` // hypervisors that have it; empty: all
+	Capacity int64    // bytes, per hypervisor
+}
+
+// on says why a hypervisor has no such storage, or nothing.
+func (s *storage) on(node string) error {
+	if len(s.Nodes) == 0 || slices.Contains(s.Nodes, node) {
+		return nil
+	}
+	return failf("storage '%s' is not available on node '%s'", s.ID, node)
 }
 
 // place is the hypervisor that a volume of the storage is on, which is none for a shared one's.

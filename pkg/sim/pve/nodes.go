@@ -254,7 +254,8 @@ func (s *Server) storageRows(c *call) []map[string]any {
 	var rows []map[string]any
 	for _, n := range s.state.Nodes {
 		for _, id := range sortedKeys(s.state.Storages) {
-			if s.can(c.who, "/storage/"+id, true, "Datastore.Audit", "Datastore.AllocateSpace") {
+			if s.can(c.who, "/storage/"+id, true, "Datastore.Audit", "Datastore.AllocateSpace") &&
+				s.state.Storages[id].on(n.Name) == nil {
 				rows = append(rows, s.storageRow(n, s.state.Storages[id]))
 			}
 		}

@@ -49,7 +49,9 @@ func poolGet(s *Server, c *call) (any, error) {
 	for _, st := range p.Storages {
 		if s.state.Storages[st] != nil && c.get("type") != "qemu" {
 			for _, n := range s.state.Nodes {
-				members = append(members, s.storageRow(n, s.state.Storages[st]))
+				if s.state.Storages[st].on(n.Name) == nil {
+					members = append(members, s.storageRow(n, s.state.Storages[st]))
+				}
 			}
 		}
 	}

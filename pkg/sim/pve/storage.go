@@ -43,6 +43,9 @@ func (s *Server) storageJSON(st *storage) map[string]any {
 	if st.Shared {
 		out["shared"] = 1
 	}
+	if len(st.Nodes) > 0 {
+		out["nodes"] = strings.Join(st.Nodes, ",")
+	}
 	return out
 }
 
@@ -99,6 +102,9 @@ func storageUpdate(s *Server, c *call) (any, error) {
 		}
 		st.Content = content
 	}
+	if c.has("nodes") {
+		st.Nodes = splitList(c.get("nodes"))
+	}
 	return map[string]any{"storage": st.ID, "type": st.Type}, nil
 }
 
@@ -124,7 +130,7 @@ func nodeStorages(s *Server, c *call) (any, error) {
 	for _, id := range sortedKeys(s.state.Storages) {
 		st := s.state.Storages[id]
 		if !s.can(c.who, "/storage/"+id, true, "Datastore.Audit", "Datastore.AllocateSpace") ||
-			(c.has("storage") && c.get("storage") != id) || !holdsAny(st, splitList(c.get("content"))) {
+			(c.has("storage") && c.get("storage") != id) || !holdsAny(st, splitList(c.get("content"))) || st.on(c.node) != nil {
 			continue
 		}
 		row := s.usage(c.node, st)
@@ -175,6 +181,9 @@ func (v *volume) listFormat() string {
 
 func contentList(s *Server, c *call) (any, error) {
 	st, err := s.storage(c.get("storage"))
+	if err == nil {
+		err = st.on(c.node)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -219,6 +228,9 @@ func (s *Server) visible(c *call, v *volume) bool {
 // volumeName resolves {volume}, which may carry its storage or not.
 func (s *Server) volumeName(c *call) (*storage, string, error) {
 	st, err := s.storage(c.get("storage"))
+	if err == nil {
+		err = st.on(c.node)
+	}
 	if err != nil {
 		return nil, "", err
 	}

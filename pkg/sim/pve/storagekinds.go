@@ -172,9 +172,10 @@ func newStorage(c *call) (*storage, error) {
 	for _, k := range sortedKeys(c.params) {
 		switch {
 		case slices.Contains([]string{"storage", "type", "content", "bwlimit"}, k):
-		case k == "nodes" || k == "disable":
-			return nil,
-				failf("create storage failed: the simulator's storages are on every hypervisor: it plays no '%s'", k)
+		case k == "nodes":
+			st.Nodes = splitList(c.get(k))
+		case k == "disable":
+			return nil, failf("create storage failed: the simulator plays no '%s'", k)
 		case slices.Contains(kind.required, k) || slices.Contains(kind.options, k):
 			st.Options[k] = c.get(k)
 		default:

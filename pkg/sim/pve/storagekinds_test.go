@@ -157,6 +157,30 @@ func TestStorageKinds(t *testing.T) {
 	}
 }
 
+// A storage that some hypervisors have is not there on the others.
+func TestStoragesOfSomeNodes(t *testing.T) {
+	_, c, _ := startServer(t, Options{})
+	if a := c.do("POST", "/storage", "storage=some&type=dir&path=/srv&content=images&nodes=pve1,pve2"); a.Status != 200 {
+		t.Fatalf("%+v", a)
+	}
+	for node, there := range map[string]bool{"pve1": true, "pve2": true, "pve3": false} {
+		list := c.do("GET", "/nodes/"+node+"/storage", nil)
+		if got := strings.Contains(fmt.Sprint(list.Data), "storage:some"); got != there {
+			t.Errorf("%s: listed is %v", node, got)
+		}
+		a := c.do("GET", "/nodes/"+node+"/storage/some/content", nil)
+		if (a.Status == 200) != there || !there && a.Reason != "storage 'some' is not available on node 'pve3'" {
+			t.Errorf("%s: %d %s", node, a.Status, a.Reason)
+		}
+	}
+	if a := c.do("PUT", "/storage/some", "nodes=pve3"); a.Status != 200 {
+		t.Fatalf("%+v", a)
+	}
+	if a := c.do("GET", "/nodes/pve3/storage/some/content", nil); a.Status != 200 {
+		t.Errorf("%+v", a)
+	}
+}
+
 // TestStorageEntries wants of entries that cannot be what Proxmox VE says of them.
 func TestStorageEntries(t *testing.T) {
 	_, c, _ := startServer(t, Options{})
@@ -169,7 +193,7 @@ func TestStorageEntries(t *testing.T) {
 		"type=lvmthin&vgname=pve&thinpool=d&shared=1": "unexpected property 'shared'",
 		"type=zfspool&pool=tank&content=iso":          "storage does not support content type 'none'",
 		"type=btrfs&path=/srv":                        "of the types dir, lvmthin, nfs, rbd, zfspool only",
-		"type=dir&path=/srv&nodes=pve1":               "it plays no 'nodes'",
+		"type=dir&path=/srv&disable=1":                "the simulator plays no 'disable'",
 	} {
 		if a := c.do("POST", "/storage", "storage=st&"+entry); a.Status != 500 || !strings.Contains(a.Reason, want) {
 			t.Errorf("%s: %d %s, want %s", entry, a.Status, a.Reason, want)
