@@ -52,7 +52,7 @@ func TestTerminalIsResized(t *testing.T) {
 	w := startSimulator(t)
 	r := newRecorder(w, size{120, 40})
 	window := r.open("full record --sim --node-count 3 --vmid-base 24000 --keep never")
-	sizes := []size{{60, 20}, {80, 24}, {120, 40}, {40, 20}, {100, 30}}
+	sizes := []size{{60, 20}, {80, 24}, {120, 40}, {40, 20}, {30, 8}, {100, 30}, {80, 12}}
 	for i := 0; !strings.Contains(window.text(), "[exit "); i++ {
 		if i > 1200 {
 			t.Fatalf("it does not end:\n%s", window.text())
@@ -66,6 +66,16 @@ func TestTerminalIsResized(t *testing.T) {
 	window.ended(0)
 	if left := headline.FindString(window.text()); left != "" {
 		t.Errorf("%q is left of the live view:\n%s", left, window.text())
+	}
+}
+
+// TestLowTerminal makes and deletes a cluster in windows that are lower than the live view might be.
+func TestLowTerminal(t *testing.T) {
+	needTmux(t)
+	r := newRecorder(startSimulator(t, "--task-duration", "0s", "--boot-delay", "0s"), size{80, 12})
+	for _, low := range []size{{80, 12}, {80, 6}, {40, 2}} {
+		r.window = low
+		r.run(0, "full record --sim --node-count 3 --vmid-base 24000 --keep never")
 	}
 }
 

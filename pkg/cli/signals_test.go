@@ -135,3 +135,37 @@ func TestSignals(t *testing.T) {
 		}
 	}
 }
+
+// blocked is a terminal that was stopped (^S), or a pipe that nobody reads.
+type blocked struct{ until chan struct{} }
+
+func (b blocked) Write(p []byte) (int, error) {
+	<-b.until
+	return len(p), nil
+}
+
+// Signals are heard where nothing can be written, and no note can be made.
+func TestSignalsWhereNothingIsTaken(t *testing.T) {
+	out := blocked{make(chan struct{})}
+	exits := make(chan int, 1)
+	s := watchSignals(out, func(code int) { exits <- code }, every(time.Second))
+	s.onSignal(func(os.Signal, bool) []string {
+		<-out.until
+		return []string{"too late"}
+	})
+	for range 3 {
+		s.channel <- syscall.SIGTERM
+	}
+	ended(t, s.context)
+	ended(t, s.abort)
+	select {
+	case got := <-exits:
+		if got != int(engine.ExitTerminated) {
+			t.Errorf("ended with %d", got)
+		}
+	case <-time.After(2 * endTime):
+		t.Error("the third does not end the process")
+	}
+	s.stop()
+	close(out.until)
+}

@@ -27,20 +27,28 @@ const (
 // IsTerminal is for mpb.
 func (r *redraw) IsTerminal() bool { return true }
 
-// GetTermSize is for mpb.
-func (r *redraw) GetTermSize() (width, height int, err error) { return r.size() }
+// GetTermSize is for mpb, which leaves lines out where a window is lower than the view might be: the first ones, and more
+// of them than it must. The rows leave out what does not fit by themselves.
+func (r *redraw) GetTermSize() (width, height int, err error) {
+	width, height, err = r.size()
+	return width, max(height, maxLive+2), err
+}
 
 // Flush draws what was written, the last lines of which are the view.
 func (r *redraw) Flush(lines int) error {
 	all := strings.SplitAfter(r.String(), "\n")
 	r.Reset()
-	told := max(0, len(all)-1-lines) // the last one is empty
+	lines = min(max(0, lines), len(all)-1) // the last one is empty
+	told := len(all) - 1 - lines
+	if _, height, err := r.size(); err == nil { // the cursor comes back to what is in the window
+		lines = min(lines, max(0, height-1))
+	}
 	text := strings.Join(all[:told], "")
 	if r.view {
 		text = eraseBelow + text
 	}
 	if r.view = lines > 0; r.view {
-		text += cutLines + strings.Join(all[told:], "") + breakLines + fmt.Sprintf("\x1b[%dA", lines)
+		text += cutLines + strings.Join(all[told:told+lines], "") + breakLines + fmt.Sprintf("\x1b[%dA", lines)
 	}
 	_, err := io.WriteString(r.out, text)
 	return err

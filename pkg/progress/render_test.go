@@ -450,7 +450,8 @@ func TestTerminalShowsEachNode(t *testing.T) {
 // The view is replaced from its first line on, where the cursor waits: nothing depends on how many rows its lines take by then.
 func TestTheViewIsReplacedFromItsBeginning(t *testing.T) {
 	var out bytes.Buffer
-	r := &redraw{out: &out}
+	height := 24
+	r := &redraw{out: &out, size: func() (int, int, error) { return 80, height, nil }}
 	draw := func(want, text string, lines int) {
 		t.Helper()
 		out.Reset()
@@ -463,6 +464,12 @@ func TestTheViewIsReplacedFromItsBeginning(t *testing.T) {
 	draw("\r\x1b[J\x1b[?7lz\n\x1b[?7h\x1b[1A", "z\n", 1)
 	draw("\r\x1b[Jtold\n", "told\n", 0)
 	draw("more\n", "more\n", 0)
+	draw("told\n", "told\n", -9) // as mpb has counted in a low window
+	height = 2
+	draw("told\n\x1b[?7lx\n\x1b[?7h\x1b[1A", "told\nx\ny\nz\n", 3)
+	if _, rows, err := r.GetTermSize(); rows < maxLive+2 || err != nil {
+		t.Errorf("mpb would leave lines out: %d rows", rows)
+	}
 }
 
 func TestTerminalOfLittleWidthDoesNotWrap(t *testing.T) {
