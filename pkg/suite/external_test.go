@@ -815,7 +815,7 @@ func TestTheLastWordsOfASuiteAreKept(t *testing.T) {
 		{nil, ""},
 		{[]string{"a", "b"}, "a | b"},
 		{[]string{long, "the", "cause"}, "… | the | cause"},
-		{[]string{"the", "cause", long}, "… | " + long},
+		{[]string{"the", "cause", long}, "… | cause | " + long},
 	} {
 		if got := lastWords(c.lines); got != c.want {
 			t.Errorf("%q: got %q", c.lines, got)
