@@ -74,7 +74,9 @@ func (s suite) what(withSuite bool) string {
 }
 
 // isCommand reports whether the suite told of no cases, so that its command stands for one.
-func (s suite) isCommand() bool { return s.ran == 1 && s.first().Name == s.name && s.first().Error != "" }
+func (s suite) isCommand() bool {
+	return s.ran == 1 && s.first().Name == s.name && s.first().Error != ""
+}
 
 // unsaid returns what failed without the words at its end that lines say, each by itself.
 func unsaid(what string, lines []string) string {
