@@ -46,7 +46,7 @@ taken out; --raw leaves them. 4 MiB of each stream of a node are kept; where it 
 		}
 		form := execForm{raw: *raw, group: *group || !*alone && !*raw && isTerminal(a.Stdout)}
 		before, command := split(cmd, args)
-		if err := named(1)(cmd, before); err != nil {
+		if err := withDashes(cmd, before, 1); err != nil {
 			return err
 		}
 		if len(command) == 0 {

@@ -6,6 +6,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 )
 
 func rawFlag(cmd *cobra.Command) *bool {
@@ -29,6 +33,26 @@ func split(cmd *cobra.Command, args []string) (before, command []string) {
 		return args[:at], shellLine(args[at:])
 	}
 	return args, nil
+}
+
+// withDashes is named(most) for a verb that takes a command after --. Where that was forgotten, the hint is the line with it.
+func withDashes(cmd *cobra.Command, before []string, most int) error {
+	err := named(most)(cmd, before)
+	if err == nil || len(before) <= most || cmd.ArgsLenAtDash() >= 0 {
+		return err
+	}
+	node := most == 2 && (strings.HasPrefix(before[1], before[0]+"-") || strings.Trim(before[1], "0123456789") == "")
+	own := 1
+	if node {
+		own = 2
+	}
+	line := cmd.CommandPath() + " " + remote.Quote(before[:own]...)
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "clusters-dir" && f.Name != "config" { // as everywhere, inPlace adds these
+			line += " --" + f.Name + "=" + remote.Quote(f.Value.String())
+		}
+	})
+	return progress.WithHint(err, "a command stands after --: "+line+" -- "+remote.Quote(before[own:]...))
 }
 
 // nodeList is the value of a flag that names nodes. Not given, it means all; an empty one, as of a variable that is not set,

@@ -30,7 +30,7 @@ func (a *app) sshCommand() *cobra.Command {
 			return err
 		}
 		before, command := split(cmd, args)
-		if err := named(2)(cmd, before); err != nil {
+		if err := withDashes(cmd, before, 2); err != nil {
 			return err
 		}
 		node := "1"

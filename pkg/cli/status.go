@@ -174,11 +174,11 @@ func ends(c engine.Summary) string {
 type statusJSON struct {
 	Schema  int              `json:"schema"`
 	Cluster string           `json:"cluster"`
-	Phase   string           `json:"phase"`
-	State   string           `json:"state"`
-	Owner   string           `json:"owner"` // the user and the host that made the cluster
-	OwnerID string           `json:"owner_id"`
-	Created time.Time        `json:"created"`
+	Phase   string           `json:"phase,omitempty"` // as the four below, of no cluster that is gone
+	State   string           `json:"state,omitempty"`
+	Owner   string           `json:"owner,omitempty"` // the user and the host that made the cluster
+	OwnerID string           `json:"owner_id,omitempty"`
+	Created time.Time        `json:"created,omitzero"`
 	Expires *time.Time       `json:"expires" jsonschema:"nullable"`
 	Held    bool             `json:"held"`
 	Formed  bool             `json:"formed"`

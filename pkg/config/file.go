@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -59,7 +60,7 @@ func readFile(path string, table []Setting) (map[string]fileValue, []error) {
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(raw, &document); err != nil {
-		return nil, []error{syntaxError(path, err)}
+		return nil, []error{syntaxError(path, raw, err)}
 	}
 	r := &fileReader{path: path, table: table, values: map[string]fileValue{}}
 	if len(document.Content) > 0 {
@@ -68,13 +69,38 @@ func readFile(path string, table []Setting) (map[string]fileValue, []error) {
 	return r.values, r.problems
 }
 
-// syntaxError gives the YAML parser's "yaml: line 3: text" the form file:3: text.
-func syntaxError(path string, err error) error {
+// syntaxError gives the YAML parser's "yaml: line 3: text" the form file:3: text. Of a tab it says only that no token can
+// start there, or that indentation is violated, on the line before at times.
+func syntaxError(path string, raw []byte, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
 	if rest, found := strings.CutPrefix(text, "line "); found {
-		return fmt.Errorf("%s:%s", path, rest)
+		number, _, _ := strings.Cut(rest, ":")
+		line, _ = strconv.Atoi(number)
+		text = rest
+	} else {
+		text = " " + text
 	}
-	return fmt.Errorf("%s: %s", path, text)
+	if strings.Contains(text, "cannot start any token") || strings.Contains(text, "tab character") {
+		if line := tabbedLine(string(raw), line); line > 0 {
+			return fmt.Errorf("%s:%d: a tab stands where blanks belong: YAML takes only blanks there", path, line)
+		}
+	}
+	return fmt.Errorf("%s:%s", path, text)
+}
+
+// tabbedLine returns the number of the first line from the one before on that has a tab where a value or key would begin;
+// 0: none has.
+func tabbedLine(text string, from int) int {
+	for i, line := range strings.Split(text, "\n") {
+		head, tail, found := strings.Cut(line, "\t")
+		head = strings.TrimSpace(head)
+		begins := head == "" || strings.HasSuffix(head, ":") || strings.HasSuffix(head, "-")
+		if found && begins && strings.TrimSpace(tail) != "" && i+1 >= from-1 {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 type fileReader struct {

@@ -71,7 +71,7 @@ func LoadHosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return Hosts{}, &Error{Problems: yamlProblems(path, err)}
+		return Hosts{}, &Error{Problems: yamlProblems(path, raw, err)}
 	}
 	hosts, problems := file.hosts(ctx, path, ssh)
 	if len(problems) > 0 {
@@ -82,10 +82,10 @@ func LoadHosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, error) {
 }
 
 // yamlProblems gives each complaint of the YAML decoder the form file:line: text.
-func yamlProblems(path string, err error) []error {
+func yamlProblems(path string, raw []byte, err error) []error {
 	typed, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {
-		return []error{syntaxError(path, err)}
+		return []error{syntaxError(path, raw, err)}
 	}
 	var problems []error
 	for _, complaint := range typed.Errors {

@@ -14,6 +14,26 @@ type Attribute struct {
 	After  string `json:"after"`
 }
 
+// String is the change of a value in words: memory 8192 -> 4096 MiB, or that a VM starts. What has no words of ours is
+// named as the plan does.
+func (a Attribute) String() string {
+	name, unit := a.Name, ""
+	switch a.Name {
+	case "started":
+		if a.After == "true" {
+			return "starts"
+		}
+		return "stops"
+	case "memory.dedicated":
+		name, unit = "memory", " MiB"
+	case "disk.size":
+		name, unit = "disk", " GiB"
+	case "cpu.cores":
+		name = "CPU cores"
+	}
+	return fmt.Sprintf("%s %s -> %s%s", name, a.Before, a.After, unit)
+}
+
 // Change is one resource that a plan touches.
 type Change struct {
 	Address string `json:"address"`
@@ -35,13 +55,20 @@ type Change struct {
 	Attributes []Attribute `json:"attributes,omitempty"`
 }
 
-// String is the change as a person would tell it: "update ci-1-2 (memory.dedicated 2048 -> 4096)".
-func (c Change) String() string {
-	what := c.Node
-	if !c.VM || what == "" {
-		what = c.Address
+// String is the change as a person would tell it: "update ci-1-2 (memory 2048 -> 4096 MiB)".
+func (c Change) String() string { return c.with(c.what()) }
+
+// what is touched: a VM has the name of its node.
+func (c Change) what() string {
+	if !c.VM || c.Node == "" {
+		return c.Address
 	}
-	text := string(c.Action) + " " + what
+	return c.Node
+}
+
+// with is the change as that of everything that is named.
+func (c Change) with(names string) string {
+	text := string(c.Action) + " " + names
 	if why := c.Why(); why != "" {
 		text += " (" + why + ")"
 	}
@@ -55,7 +82,7 @@ func (c Change) Why() string {
 	}
 	var why []string
 	for _, a := range c.Attributes {
-		why = append(why, fmt.Sprintf("%s %s -> %s", a.Name, a.Before, a.After))
+		why = append(why, a.String())
 	}
 	if len(why) == 0 && c.Reason != "" && !strings.HasPrefix(c.Reason, "delete_because_") {
 		why = append(why, strings.ReplaceAll(c.Reason, "_", " "))
@@ -208,11 +235,20 @@ type RefusedError struct {
 	Changes []Change
 }
 
-// Error lists what would be done.
+// Error lists what would be done; what is the same for several nodes, once.
 func (e *RefusedError) Error() string {
 	var parts []string
+	named := map[string][]string{}
 	for _, c := range e.Changes {
-		parts = append(parts, c.String())
+		same := c.with("")
+		if named[same] == nil {
+			parts = append(parts, same)
+		}
+		named[same] = append(named[same], c.what())
+	}
+	for i, same := range parts {
+		action, rest, _ := strings.Cut(same, " ")
+		parts[i] = action + " " + strings.Join(named[same], ", ") + rest
 	}
 	return "the plan would destroy or restart what exists, and nothing was applied: " + strings.Join(parts, "; ")
 }

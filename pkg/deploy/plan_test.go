@@ -47,8 +47,14 @@ func TestARefusalNamesTheChangesAndTheWaysOn(t *testing.T) {
 		{Node: "ci-1", VM: true, Action: deploy.Replace, Reason: "cannot_update", Attributes: []deploy.Attribute{{Name: "disk.file_id", Before: "a", After: "b"}}},
 		{Node: "ci-2", VM: true, Action: deploy.Delete, Reason: "delete_because_each_key"},
 		{Node: "ci-3", VM: true, Action: deploy.Update, Restarts: true},
+		{Node: "ci-4", VM: true, Action: deploy.Update, Attributes: []deploy.Attribute{{Name: "started", Before: "false", After: "true"}}},
+		{Node: "ci-5", VM: true, Action: deploy.Update, Restarts: true},
+		{Node: "ci-6", VM: true, Action: deploy.Update, Attributes: []deploy.Attribute{
+			{Name: "memory.dedicated", Before: "8192", After: "4096"}, {Name: "disk.size", Before: "16", After: "32"},
+		}},
 	}}
-	const want = "replace ci-1 (disk.file_id a -> b); delete ci-2; update ci-3 (needs a restart)"
+	const want = "replace ci-1 (disk.file_id a -> b); delete ci-2; update ci-3, ci-5 (needs a restart); update ci-4 (starts); " +
+		"update ci-6 (memory 8192 -> 4096 MiB, disk 16 -> 32 GiB)"
 	if !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got %s", err)
 	}

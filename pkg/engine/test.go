@@ -27,8 +27,8 @@ func (e *Engine) Test(ctx context.Context, request Request) (Outcome, error) {
 	})
 }
 
-// checkSuites refuses a node to run suites on that a cluster does not have, or will not have, and variables for them
-// that are not set.
+// checkSuites refuses a node to run suites on that a cluster does not have, or will not have, variables for them that
+// are not set, and suites that cannot be run.
 func (s *session) checkSuites() error {
 	nodes := s.Record.Nodes
 	for i := len(nodes) + 1; i <= s.Record.Spec.NodeCount; i++ {
@@ -48,6 +48,9 @@ func (s *session) checkSuites() error {
 				fmt.Errorf("--suite-env %s: that variable is not set here: set it, or give %s=value", name, name),
 			)
 		}
+	}
+	if problem := checkCommands(s.Settings.Suites, s.Settings.SuiteOn != ""); problem != nil {
+		problems = append(problems, problem)
 	}
 	if len(problems) > 0 {
 		return usage(errors.Join(problems...))

@@ -53,6 +53,9 @@ func Run(events []progress.Event, files fs.FS, hosts bool) *progress.Explanation
 	if rest, cut := withoutCluster(x.Next, f.phase); cut && f.gone {
 		x.Next = cmp.Or(rest, f.nextWhenGone())
 	}
+	if len(f.suites) == 1 && f.suites[0].isCommand() {
+		x.What = unsaid(x.What, x.Lines)
+	}
 	for i := range x.Lines {
 		x.Lines[i] = shorten(x.Lines[i], lineWidth)
 	}

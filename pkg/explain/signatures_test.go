@@ -123,6 +123,7 @@ func samples() []struct{ id, phase, text string } {
 		{"provider-missing", "up", "Error: Failed to query available provider packages"},
 		{"no-test-ran", "test", "tests failed: no test ran"},
 		{"suite-not-found", "test", "exited with 127: sh: 1: ./e2e.sh: not found"},
+		{"suite-not-executable", "test", "exited with 126: bash: line 1: ./e2e.sh: Permission denied"},
 		{"suite-killed", "test", "ended by signal KILL"},
 		{"time-up", "configure", "timed out after 28m30s (--timeout-configure=30m, the rest is for stopping): waiting for health"},
 	}

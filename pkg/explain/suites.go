@@ -60,6 +60,9 @@ func (s suite) first() progress.Event { return s.failed[0] }
 // the suite's command has the suite's name, which is said once.
 func (s suite) what(withSuite bool) string {
 	first := s.first()
+	if withSuite && s.isCommand() {
+		return progress.FirstLine(first.Error)
+	}
 	text := fmt.Sprintf("%d of %s failed", len(s.failed), progress.Count(s.ran, "case"))
 	switch {
 	case withSuite:
@@ -68,6 +71,24 @@ func (s suite) what(withSuite bool) string {
 		text += ", first " + first.Name
 	}
 	return strings.TrimSuffix(text+": "+progress.FirstLine(first.Error), ": ")
+}
+
+// isCommand reports whether the suite told of no cases, so that its command stands for one.
+func (s suite) isCommand() bool {
+	return s.ran == 1 && s.first().Name == s.name && s.first().Error != ""
+}
+
+// unsaid returns what failed without the words at its end that lines say, each by itself.
+func unsaid(what string, lines []string) string {
+	reason, words, found := strings.Cut(what, ": ")
+	if !found || len(lines) == 0 {
+		return what
+	}
+	said := strings.Split(words, " | ")
+	if strings.Contains(lines[len(lines)-1], strings.TrimSuffix(said[len(said)-1], "...")) {
+		return reason
+	}
+	return what
 }
 
 // cases are those that failed, in all suites.
@@ -85,7 +106,7 @@ func (f *failure) eachSuite(files fs.FS) (lines []string) {
 		return nil
 	}
 	for _, s := range f.suites[:min(mostSuites, len(f.suites))] {
-		line := shorten(s.name+": "+s.what(false), lineWidth)
+		line := progress.ClipMiddle(s.name+": "+s.what(false), lineWidth)
 		if output := f.outputOf(s.name, files); output != "" {
 			line += " (" + output + ")"
 		}

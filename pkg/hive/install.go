@@ -255,8 +255,9 @@ func (c *Cluster) upload(ctx context.Context, host Host) error {
 }
 
 func (c *Cluster) installed(ctx context.Context, host Host) error {
-	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout,
-		map[string]string{"HIVE_UPLOADED": yes(c.options.Binary != "")}, c.output(StepInstall, host))
+	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout, map[string]string{
+		"HIVE_UPLOADED": yes(c.options.Binary != ""), "HIVE_NAMED": c.options.Binary,
+	}, c.output(StepInstall, host))
 	return err
 }
 
@@ -272,7 +273,9 @@ func (c *Cluster) unpack(release, sha256 string) func(context.Context, Host) err
 
 // unpacked installs a release that has been put on the node.
 func (c *Cluster) unpacked(ctx context.Context, host Host, sha256 string) error {
-	return c.make(ctx, host, "install-tarball.sh", map[string]string{"HIVE_SHA256": sha256})
+	return c.make(ctx, host, "install-tarball.sh", map[string]string{
+		"HIVE_SHA256": sha256, "HIVE_NAMED": c.options.Tarball,
+	})
 }
 
 func (c *Cluster) build(ctx context.Context, host Host) error {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 )
 
 // layout is how hive is installed on the nodes.
@@ -37,6 +38,24 @@ func (o Options) layoutProblem() error {
 	}
 	if err != nil {
 		return fmt.Errorf("--layout systemd: %s: %w", o.Tarball, err)
+	}
+	return nil
+}
+
+// tarballProblem says why no release can be unpacked from the tarball: it is looked at before it is sent. One that is not
+// there is told of elsewhere, and what a release needs that installs itself by layoutProblem.
+func (o Options) tarballProblem() error {
+	if info, err := os.Stat(o.Tarball); err != nil || !info.Mode().IsRegular() || o.layout() == LayoutSystemd {
+		return nil
+	}
+	found, err := inRelease(o.Tarball, func(header *tar.Header) bool {
+		return slices.Contains([]string{"hive", "spinifex", "spx"}, path.Base(header.Name)) // as install-tarball.sh looks
+	})
+	if err == nil && !found {
+		err = errors.New("the release holds no program: neither hive, spinifex nor spx")
+	}
+	if err != nil {
+		return fmt.Errorf("--tarball %s: %w", o.Tarball, err)
 	}
 	return nil
 }

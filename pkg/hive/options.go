@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -143,6 +144,7 @@ func (o Options) Validate() []error {
 	problems = append(problems, present("hive binary", o.Binary, fs.FileMode.IsRegular, "is not a file"),
 		program(o.Binary),
 		present("hive tarball", o.Tarball, fs.FileMode.IsRegular, "is not a file"),
+		o.tarballProblem(),
 		present("hive's source", o.SourceDir, fs.FileMode.IsDir, "is not a directory"))
 	if o.SourceDir != "" {
 		problems = append(
@@ -165,6 +167,10 @@ func present(what, path string, wanted func(fs.FileMode) bool, otherwise string)
 		return nil
 	}
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		whole, _ := filepath.Abs(path) // where it was looked for: the name may be one of another directory
+		return fmt.Errorf("%s: there is no %s: name one that is on this machine", what, cmp.Or(whole, path))
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}

@@ -210,10 +210,12 @@ func TestOptionsValidate(t *testing.T) {
 	}{
 		{"nothing", Options{}, nil},
 		{"repository", Options{Source: cluster.Source{Repo: "https://example.org/hive", Ref: "v1"}}, nil},
-		{"tarball", Options{Source: cluster.Source{Tarball: os.Args[0]}}, nil},
+		{"tarball", Options{Source: cluster.Source{Tarball: release(t, map[string]string{"hive": "x"})}}, nil},
+		{"what is no tarball", Options{Source: cluster.Source{Tarball: os.Args[0]}}, []string{"is not a tar archive"}},
+		{"a tarball of something else", Options{Source: cluster.Source{Tarball: release(t, map[string]string{"x": "x"})}}, []string{"holds no program"}},
 		{"source", Options{Source: cluster.Source{SourceDir: source}}, nil},
 		{"two sources", Options{Source: cluster.Source{Repo: "r", Binary: os.Args[0]}}, []string{"use one of --binary and --repo"}},
-		{"all sources", Options{Source: cluster.Source{Repo: "r", Binary: os.Args[0], Tarball: os.Args[0], SourceDir: source}}, []string{"one of --binary and --tarball and --source-dir and --repo"}},
+		{"all sources", Options{Source: cluster.Source{Repo: "r", Binary: os.Args[0], Tarball: os.Args[0], SourceDir: source}}, []string{"one of --binary and --tarball and --source-dir and --repo", "is not a tar archive"}},
 		{"ref alone", Options{Source: cluster.Source{Ref: "v1"}}, []string{"add --repo URL"}},
 		{"ref of a source", Options{Source: cluster.Source{Ref: "v1", SourceDir: source}}, []string{"add --repo URL"}},
 		{"a directory", Options{Source: cluster.Source{Binary: t.TempDir()}}, []string{"is not a file"}},
@@ -225,7 +227,7 @@ func TestOptionsValidate(t *testing.T) {
 		{"units from a release without setup.sh", Options{Source: cluster.Source{Tarball: release(t, map[string]string{"hive": "x"})}, Layout: LayoutSystemd}, []string{"holds no setup.sh"}},
 		{"units from a release", Options{Source: cluster.Source{Tarball: release(t, map[string]string{"hive": "x", "setup.sh": "y"})}, Layout: LayoutSystemd}, nil},
 		{"units that are there", Options{Layout: LayoutSystemd}, nil},
-		{"two at once", Options{Source: cluster.Source{Ref: "v1", Binary: "/nowhere/hive"}}, []string{"add --repo URL", "no such file"}},
+		{"two at once", Options{Source: cluster.Source{Ref: "v1", Binary: "/nowhere/hive"}}, []string{"add --repo URL", "there is no /nowhere/hive"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			problems := tt.options.Validate()

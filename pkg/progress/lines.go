@@ -262,7 +262,7 @@ const maxWhat = 300
 
 // explanation is the paragraph that ends a run that did not pass. It stands for the error of the run itself.
 func (l *lines) explanation(x *Explanation) string {
-	text := l.paint(Red, "why:") + " " + fit(x.Headline(), maxWhat) + "\n"
+	text := l.paint(Red, "why:") + " " + ClipMiddle(x.Headline(), maxWhat) + "\n"
 	for _, line := range x.Suites {
 		text += "  " + line + "\n"
 	}

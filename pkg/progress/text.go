@@ -123,6 +123,16 @@ func Clip(text string, limit int) string {
 	return text
 }
 
+// ClipMiddle bounds text to so many characters, and marks what was left out: of its beginning, which tells what failed, it
+// keeps a third, and of its end, which tells why, the rest.
+func ClipMiddle(text string, limit int) string {
+	if r := []rune(text); len(r) > limit {
+		begin := limit / 3
+		return string(r[:begin]) + "…" + string(r[len(r)-(limit-begin-1):])
+	}
+	return text
+}
+
 // indent puts prefix before every line of s after Clean, trailing blank lines dropped, and ends it with a line end.
 // Of more than max lines, the last ones are left out and counted (max 0: all stay).
 func indent(s, prefix string, max int) string {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -153,9 +154,27 @@ func (l *outputLog) take(text string) {
 	}
 }
 
+// wordsLimit bounds what an error says of a suite's output, in characters.
+const wordsLimit = 300
+
+// lastWords joins lines for an error. Of too many words the last ones are kept, for they tell why most often.
+func lastWords(lines []string) string {
+	words := ""
+	for _, line := range slices.Backward(lines) {
+		switch {
+		case words == "":
+			words = line
+		case utf8.RuneCountInString(line+" | "+words) > wordsLimit:
+			return "… | " + words
+		default:
+			words = line + " | " + words
+		}
+	}
+	return words
+}
+
 // lastOf are the last lines of before and then lines that show something.
 func lastOf(before, lines []string) []string {
-	const width = 300
 	var last []string
 	for _, line := range slices.Backward(lines) {
 		if len(last) == lastLines {
@@ -164,7 +183,7 @@ func lastOf(before, lines []string) []string {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		last = append(last, progress.Clip(line, width))
+		last = append(last, progress.Clip(line, wordsLimit))
 	}
 	slices.Reverse(last)
 	last = append(slices.Clone(before), last...)
@@ -195,8 +214,8 @@ func judge(
 	own := Case{Name: p.name, Status: progress.Passed, Seconds: took.Seconds(), Output: log.end}
 	if err := ended.err(); err != nil {
 		own.Status, own.Error = progress.Failed, err.Error()
-		if lines := strings.Join(log.last, " | "); lines != "" {
-			own.Error += ": " + lines
+		if words := lastWords(log.last); words != "" {
+			own.Error += ": " + words
 		}
 	}
 	if ctx.Err() != nil {

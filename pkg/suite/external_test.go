@@ -805,3 +805,20 @@ func TestWithoutBashSuitesRunUnderSh(t *testing.T) {
 		t.Errorf("warnings %q", w)
 	}
 }
+
+func TestTheLastWordsOfASuiteAreKept(t *testing.T) {
+	long := strings.Repeat("x", wordsLimit-10)
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"a", "b"}, "a | b"},
+		{[]string{long, "the", "cause"}, "… | the | cause"},
+		{[]string{"the", "cause", long}, "… | cause | " + long},
+	} {
+		if got := lastWords(c.lines); got != c.want {
+			t.Errorf("%q: got %q", c.lines, got)
+		}
+	}
+}

@@ -285,7 +285,11 @@ func (s SuiteResult) firstFailed() string {
 	return ""
 }
 
+// summary says how many cases failed; where the command itself is the only one, it is that one's error, which was told.
 func summary(s SuiteResult) string {
+	if len(s.Cases) == 1 && s.Cases[0].Name == s.Name && s.Cases[0].Error != "" {
+		return s.Cases[0].Error
+	}
 	failed := 0
 	for _, c := range s.Cases {
 		if c.Failed() {

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ func (s *search) findLogin() error {
 	if s.Ask == nil && q.Usual == "" && given == "" {
 		given = agent // which may be there when the file is used
 	}
+	q.Usual = cmp.Or(q.Usual, agent) // for the same reason; doubtLogin warns
 	key, err := s.answer(q, given)
 	if err != nil {
 		return err

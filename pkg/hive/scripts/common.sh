@@ -10,6 +10,7 @@
 # HIVE_SOURCE_DIR  where hive's source is, if it was built here (default ~/Development/mulga/hive)
 # HIVE_ROOT        stands before the paths of the system, for tests (default empty)
 # HIVE_VERSION, HIVE_COMMIT  what a program that is built here says of itself (default: what git says of the source)
+# HIVE_NAMED       what the user calls the program or the release that is installed (default: HIVE_BIN)
 # HIVE_QUICKINSTALL  no: a build does not install the packages that it needs
 set -euo pipefail
 
@@ -551,6 +552,17 @@ place_program() {
   fi
 }
 
+# tell_version prints the version of the program that was put at HIVE_BIN, and refuses one that does not answer as hive does.
+tell_version() {
+  local said code=0
+  said=$("$HIVE_BIN" version 2>&1 </dev/null) || code=$?
+  if [ "$code" -ne 0 ] || ! grep -Eiq '^(hive|spinifex|spx)[: ]' <<<"$said"; then
+    said=$(tail -n 3 <<<"$said" | head -c 500)
+    fail "${HIVE_NAMED:-$HIVE_BIN} does not answer \`version\` as hive does: it exited with $code and said: ${said:-nothing}"
+  fi
+  printf '%s\n' "$said"
+}
+
 # plugin is where viperblock's plugin for nbdkit is, if the program came with one: beside HIVE_BIN, in the layout dev.
 plugin=${HIVE_BIN%/*}/nbdkit-viperblock-plugin.so
 
@@ -652,5 +664,5 @@ build_source() {
   place_program "$HIVE_SOURCE_DIR/$program"
   place_plugin "$(dirname "$HIVE_SOURCE_DIR")/viperblock/lib/nbdkit-viperblock-plugin.so"
   printf '%s\n' "$HIVE_SOURCE_DIR/$program" >"$run_dir/built" # for pack-build.sh
-  exec "$HIVE_BIN" version
+  tell_version
 }

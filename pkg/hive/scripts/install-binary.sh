@@ -11,4 +11,4 @@ if [ "$layout" = systemd ]; then
   fi
 fi
 [ -x "$HIVE_BIN" ] || fail "there is no program $HIVE_BIN: name one with --binary, --tarball, --source-dir or --repo"
-"$HIVE_BIN" version
+tell_version

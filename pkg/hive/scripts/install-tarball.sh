@@ -43,7 +43,8 @@ install_units() {
 
 if [ "$layout" = systemd ] && [ -z "${HIVE_SHA256:-}" ]; then
   install_units
-  exec "$HIVE_BIN" version
+  tell_version
+  exit
 fi
 for name in hive spinifex spx; do
   program=$(found "$name")
@@ -51,7 +52,8 @@ for name in hive spinifex spx; do
     chmod +x "$program"
     place_program "$program"
     place_plugin "$(found nbdkit-viperblock-plugin.so)"
-    exec "$HIVE_BIN" version
+    tell_version
+    exit
   fi
 done
 fail "the release holds no program: neither hive, spinifex nor spx"

@@ -2,6 +2,7 @@ package pve
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -237,11 +238,22 @@ func printTable(std stdio, data any) {
 	drawTable(std, rows)
 }
 
+// cellText is a value in a table: an object or a list is JSON there, too.
+func cellText(v any) string {
+	switch v.(type) {
+	case map[string]any, []any, []string, []map[string]any:
+		if text, err := json.Marshal(v); err == nil {
+			return string(text)
+		}
+	}
+	return fmt.Sprint(v)
+}
+
 func drawTable(std stdio, rows []map[string]any) {
 	widths := map[string]int{}
 	for _, row := range rows {
 		for name, v := range row {
-			widths[name] = max(widths[name], utf8.RuneCountInString(name), utf8.RuneCountInString(fmt.Sprint(v)))
+			widths[name] = max(widths[name], utf8.RuneCountInString(name), utf8.RuneCountInString(cellText(v)))
 		}
 	}
 	names := slices.Sorted(maps.Keys(widths))
@@ -266,7 +278,7 @@ func drawTable(std stdio, rows []map[string]any) {
 	for _, row := range rows {
 		line(func(name string) string {
 			if v := row[name]; v != nil {
-				return fmt.Sprint(v)
+				return cellText(v)
 			}
 			return ""
 		})

@@ -9,6 +9,22 @@ import (
 
 // TestAdminPrograms: qm, pvesm, pveum and pvesh do as root what the API does, and are as strict. Those of 340 and 999
 // are records.
+func TestTablesShowObjectsAsJSON(t *testing.T) {
+	var out strings.Builder
+	printTable(stdio{out: &out}, map[string]any{"info": map[string]any{"privsep": "1"}, "value": "x"})
+	const want = `+-------+-----------------+
+| key   | value           |
++=======+=================+
+| info  | {"privsep":"1"} |
++-------+-----------------+
+| value | x               |
++-------+-----------------+
+`
+	if out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+}
+
 func TestAdminPrograms(t *testing.T) {
 	_, c, _ := startServer(t, Options{})
 	root, other := c.login(0, "root"), c.login(0, "admin")

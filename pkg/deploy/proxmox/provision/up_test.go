@@ -307,7 +307,7 @@ func restarted(t *testing.T, b *bench) {
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	const want = "update ci-1-1 (memory.dedicated 2048 -> 4096, needs a restart)"
+	const want = "update ci-1-1 (memory 2048 -> 4096 MiB, needs a restart)"
 	if len(refusal.Changes) != 3 || refusal.Changes[0].String() != want ||
 		!strings.Contains(refusal.Hint(), "--allow-restart") {
 		t.Errorf("refused: %v; hint: %s", refusal, refusal.Hint())
