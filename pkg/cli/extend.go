@@ -19,7 +19,7 @@ func (a *app) extendCommand() *cobra.Command {
 		Use:   "extend NAME [DURATION]",
 		Short: "give a cluster more time before reap may delete it",
 		Long: `extend moves the time at which reap may delete a cluster's VMs to DURATION from now, never to an earlier one; --at sets any
-time, or "never". The VMs are not touched otherwise: the time stands in their description.`,
+time to come, or "never". The VMs are not touched otherwise: the time stands in their description.`,
 		Example: `  hive-test extend dev1 4h
   hive-test extend dev1 2d
   hive-test extend dev1 --at '2026-12-24 18:00'   # local time
@@ -46,13 +46,25 @@ time, or "never". The VMs are not touched otherwise: the time stands in their de
 			e *engine.Engine, request engine.Request,
 		) (cluster.Owner, error) {
 			owner, err := e.Extend(ctx, request, after, until)
-			if left := time.Until(owner.Expires); err == nil && after > 0 && left > after+time.Second {
-				a.warn("its time is left as it is, which is later than in " + args[1] + ": --at sets an earlier one")
+			if err == nil && after > 0 {
+				a.warnUnchanged(args, owner, after)
 			}
 			return owner, err
 		})
 	})
 	return cmd
+}
+
+// warnUnchanged says that the cluster's time is what it was, where it is: it has none, or a later one.
+func (a *app) warnUnchanged(args []string, owner cluster.Owner, after time.Duration) {
+	if owner.Expires.IsZero() {
+		at := time.Now().Add(after).UTC().Format(time.RFC3339)
+		a.warn(a.inPlace(fmt.Sprintf(
+			"it does not expire, and is left so: `hive-test extend %s --at %s` gives it an end", args[0], at,
+		)))
+	} else if time.Until(owner.Expires) > after+time.Second {
+		a.warn("its time is left as it is, which is later than in " + args[1] + ": --at sets an earlier one")
+	}
 }
 
 // extension reads for how long, or until when, a cluster is to exist.

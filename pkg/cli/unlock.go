@@ -54,7 +54,7 @@ func (a *app) unlock(ctx context.Context, name string, settings config.Settings)
 	if holder.PID != 0 {
 		document.Holder = &holder
 		text = fmt.Sprintf(
-			"cluster %s is no longer held by pid %d on %s (`%s`, since %s)", name, holder.PID, holder.Host,
+			"cluster %s is no longer locked by pid %d on %s (`%s`, since %s)", name, holder.PID, holder.Host,
 			holder.Command, holder.Started.Local().Format(time.DateTime),
 		)
 	}

@@ -221,7 +221,7 @@ func (s Setting) fromYAML(node *yaml.Node) (any, error) {
 // unlike says what a value of the setting would be like.
 func (s Setting) unlike(node *yaml.Node) error {
 	nouns := map[Kind]string{
-		Int: s.wholeNumber(), Bool: "true or false", Duration: "a duration, like 90s, 1h30m or 2d",
+		Int: s.wholeNumber(), Bool: "true or false", Duration: "a duration, like 90s, 1h30m, 2d or 1w",
 	}
 	return fmt.Errorf("it must be %s, not %s", cmp.Or(nouns[s.Kind], "a string"), describeNode(node))
 }

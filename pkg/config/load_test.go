@@ -443,6 +443,7 @@ func TestTableIsConsistent(t *testing.T) {
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour,
+		"1w": 7 * 24 * time.Hour, "2w1d3h": (15*24 + 3) * time.Hour,
 		" 36h ": 36 * time.Hour, "0": 0, "0d": 0,
 	} {
 		if got, err := ParseDuration(text); err != nil || got != want {
@@ -450,7 +451,7 @@ func TestParseDuration(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "d", "2 d", "tomorrow", "2d3", "1.5d", "12h2d", "99999999999999999999d", "106752d",
+		"", "d", "2 d", "tomorrow", "2d3", "1.5d", "12h2d", "99999999999999999999d", "106752d", "w", "1d1w", "15250w", "15249w30d",
 	} {
 		if got, err := ParseDuration(text); err == nil {
 			t.Errorf("%q was read as %v", text, got)

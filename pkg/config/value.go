@@ -74,27 +74,40 @@ func parseBool(text string) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", text)
 }
 
-const day = 24 * time.Hour
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
 
-var dayPattern = regexp.MustCompile(`^([0-9]+)d`)
+var (
+	weeksPattern = regexp.MustCompile(`^([0-9]+)w`)
+	daysPattern  = regexp.MustCompile(`^([0-9]+)d`)
+)
 
-// ParseDuration reads a duration as users write it: what time.ParseDuration reads, and days of 24 hours before it, as
-// in 2d or 1d12h.
+// ParseDuration reads a duration as users write it: what time.ParseDuration reads, and before it weeks, and days of 24
+// hours, as in 1w, 2d or 1d12h.
 func ParseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
-	days, rest := 0, text
-	if found := dayPattern.FindStringSubmatch(text); found != nil {
+	total, rest := time.Duration(0), text
+	for _, unit := range []struct {
+		pattern *regexp.Regexp
+		length  time.Duration
+	}{{weeksPattern, week}, {daysPattern, day}} {
+		found := unit.pattern.FindStringSubmatch(rest)
+		if found == nil {
+			continue
+		}
 		n, err := strconv.Atoi(found[1])
-		if err != nil || n > int(math.MaxInt64/day)-1 {
+		if err != nil || n > int((math.MaxInt64-total)/unit.length)-1 {
 			return 0, fmt.Errorf("%q is too long", text)
 		}
-		days, rest = n, cmp.Or(text[len(found[0]):], "0s")
+		total, rest = total+time.Duration(n)*unit.length, cmp.Or(rest[len(found[0]):], "0s")
 	}
 	d, err := time.ParseDuration(rest)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration, like 90s, 1h30m or 2d", text)
+		return 0, fmt.Errorf("%q is not a duration, like 90s, 1h30m, 2d or 1w", text)
 	}
-	return time.Duration(days)*day + d, nil
+	return total + d, nil
 }
 
 // durationValue is a flag's duration.

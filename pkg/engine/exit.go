@@ -53,7 +53,7 @@ func ExitCodes() []ExitMeaning {
 		{ExitConfigure, "configure failed, health included"},
 		{ExitTest, "tests failed (none run counts as failed)"},
 		{ExitDown, "teardown failed: VMs may remain, and which is printed"},
-		{ExitLocked, "locked: another run holds this cluster, and who is printed"},
+		{ExitLocked, "locked: another run is at work on this cluster, and which is printed"},
 		{ExitNotFound, "no such cluster"},
 		{ExitUnhealthy, "status found a node unhealthy, or wait until its time was up"},
 		{ExitInterrupted, "interrupted by INT, after what could be cleaned was cleaned"},

@@ -2,17 +2,26 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/progress"
 )
 
 // Extend moves the time at which reap may delete a cluster: to at, where it is given, else to after from now, never to
-// an earlier one. It returns what the cluster's VMs say now. The zero at with after 0 means never.
+// an earlier one. It returns what the cluster's VMs say now. The zero at with after 0 means never; one that is past is
+// refused: the next reap would destroy the cluster.
 func (e *Engine) Extend(
 	ctx context.Context, request Request, after time.Duration, at time.Time,
 ) (cluster.Owner, error) {
+	if !at.IsZero() && !at.After(time.Now()) {
+		return cluster.Owner{}, usage(progress.WithHint(
+			fmt.Errorf("--at %s is past: the next reap would destroy cluster %q", at.Format(time.RFC3339), request.Name),
+			fmt.Sprintf("if it shall go: hive-test down %s", request.Name),
+		))
+	}
 	return e.changeOwner(ctx, "extend", request, func(o *cluster.Owner) {
 		if after <= 0 {
 			o.Expires = at

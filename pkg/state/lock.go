@@ -64,11 +64,11 @@ type LockedError struct {
 func (e *LockedError) Error() string {
 	switch {
 	case e.Holder.PID == 0:
-		return fmt.Sprintf("cluster %q is held by another run", e.Name)
+		return fmt.Sprintf("cluster %q is locked: another run is at work on it", e.Name)
 	case e.Life == Elsewhere:
-		return fmt.Sprintf("cluster %q is held by %s (whether it is alive cannot be seen from here)", e.Name, e.Holder)
+		return fmt.Sprintf("cluster %q is locked by %s (whether it is alive cannot be seen from here)", e.Name, e.Holder)
 	}
-	return fmt.Sprintf("cluster %q is held by %s (alive)", e.Name, e.Holder)
+	return fmt.Sprintf("cluster %q is locked by %s (alive)", e.Name, e.Holder)
 }
 
 // Hint says what to do.
@@ -91,7 +91,7 @@ type Lock struct {
 	TookOver *Holder
 }
 
-// Lock takes the cluster for this process, making its directory if need be; it never waits. If another run holds it, a
+// Lock takes the cluster for this process, making its directory if need be; it waits for no run. If another one holds it, a
 // *LockedError says who. A holder on this host that died has left no lock, for the operating system releases it: it is taken
 // over. One on another host keeps the cluster until it ends or is removed by Unlock.
 func (s *Store) Lock(name cluster.Name, holder Holder) (*Lock, error) {
@@ -178,20 +178,38 @@ func (s *Store) grab(name cluster.Name) (*Lock, error) {
 	}
 	path := s.Path(name, lockFile)
 	file := flock.New(path, flock.SetPermissions(0o600))
-	got, err := file.TryLock()
+	got, holder, err := s.tryNamed(name, file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, errMoved
 	case err != nil:
 		return nil, fmt.Errorf("locking cluster %q: %w", name, err)
 	case !got:
-		holder, _ := s.readHolder(name)
 		return nil, &LockedError{Name: name, Holder: holder, Life: Alive}
 	}
 	if !sameFile(file, path) {
 		return nil, errors.Join(errMoved, file.Close())
 	}
 	return &Lock{store: s, name: name, flock: file}, nil
+}
+
+// namedWithin is how long a run may take to note that it holds a cluster, and to go when it has taken the note away.
+const namedWithin = time.Second
+
+// tryNamed tries the lock, and returns who holds it where it is not got: one that has not said so yet, or not any more,
+// is waited for, namedWithin at most.
+func (s *Store) tryNamed(name cluster.Name, file *flock.Flock) (got bool, holder Holder, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), namedWithin)
+	defer cancel()
+	for range (wait.Backoff{First: 2 * time.Millisecond, Max: 50 * time.Millisecond}).Tries(ctx) {
+		if got, err = file.TryLock(); got || err != nil {
+			return got, Holder{}, err
+		}
+		if holder, named := s.readHolder(name); named {
+			return false, holder, nil
+		}
+	}
+	return false, Holder{}, nil
 }
 
 // Unlock removes the holder file of a run that has ended without doing so itself, on this host or another, and returns
@@ -242,9 +260,9 @@ func (s *Store) readHolder(name cluster.Name) (Holder, bool) {
 
 // Holder returns who is noted as the holder of the cluster, and what is known of its life.
 func (s *Store) Holder(name cluster.Name) (Holder, Life) {
-	holder, ok := s.readHolder(name)
+	holder, ok, held := s.noted(name)
 	switch {
-	case s.held(name):
+	case held:
 		return holder, Alive
 	case !ok:
 		return Holder{}, Nobody
@@ -252,6 +270,20 @@ func (s *Store) Holder(name cluster.Name) (Holder, Life) {
 		return holder, Elsewhere
 	}
 	return holder, Dead
+}
+
+// noted returns who is noted as the holder, and whether the lock is held: then who does is waited for, namedWithin at
+// most.
+func (s *Store) noted(name cluster.Name) (holder Holder, ok, held bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), namedWithin)
+	defer cancel()
+	for range (wait.Backoff{First: 2 * time.Millisecond, Max: 50 * time.Millisecond}).Tries(ctx) {
+		holder, ok = s.readHolder(name)
+		if held = s.held(name); ok || !held {
+			break
+		}
+	}
+	return holder, ok, held
 }
 
 // held tests the lock without keeping it.

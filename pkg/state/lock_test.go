@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+
+	"github.com/gofrs/flock"
 )
 
 const held = cluster.Name("ci-1")
@@ -243,5 +245,47 @@ func TestLockRemovesHalvesOfFiles(t *testing.T) {
 	left, err := filepath.Glob(store.Path("ci-1", ".*"))
 	if err != nil || len(left) != 2 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// Between a lock and the note of who holds it is a moment, at its beginning and at its end.
+func TestAHolderThatIsNotNotedYetIsWaitedFor(t *testing.T) {
+	store := open(t)
+	if err := store.Save(sample(held)); err != nil {
+		t.Fatal(err)
+	}
+	unnamed := func() *flock.Flock {
+		lock := flock.New(store.Path(held, lockFile))
+		if got, err := lock.TryLock(); !got {
+			t.Fatal(got, err)
+		}
+		return lock
+	}
+	other := unnamed()
+	time.AfterFunc(20*time.Millisecond, func() {
+		if err := store.writeHolder(held, Holder{PID: 7, Host: store.host, Command: "hive-test down ci-1"}); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err := store.Lock(held, Holder{PID: 1})
+	if locked, ok := errors.AsType[*LockedError](err); !ok || locked.Holder.PID != 7 {
+		t.Errorf("a run that is about to say who it is: %v", err)
+	}
+	if err := os.Remove(store.Path(held, holderFile)); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(20*time.Millisecond, func() { _ = other.Close() })
+	lock, err := store.Lock(held, Holder{PID: 1})
+	if err != nil {
+		t.Fatalf("a run that is about to go: %v", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	other = unnamed()
+	defer func() { _ = other.Close() }()
+	_, err = store.Lock(held, Holder{PID: 1})
+	if locked, ok := errors.AsType[*LockedError](err); !ok || !strings.Contains(err.Error(), "is locked: another run") {
+		t.Errorf("a run that never says who it is: %v, %v", locked, err)
 	}
 }
