@@ -11,7 +11,7 @@ import (
 
 // next says which commands come next after a run that passed, to people: not in CI, nor where only failures are told.
 func (a *app) next(settings config.Settings, commands ...string) {
-	if settings.Quiet || settings.LogFormat == "json" || a.Getenv("CI") != "" || progress.ReadsCommands(a.Getenv) {
+	if !a.advises(settings) {
 		return
 	}
 	lead := "next: "
@@ -21,19 +21,26 @@ func (a *app) next(settings config.Settings, commands ...string) {
 	}
 }
 
-func (a *app) afterUp(name string, settings config.Settings, hive engine.Hive) {
-	configure := "hive-test configure " + name
-	switch {
-	case hive == engine.HiveFormed:
+// note says what is to be known before what comes next is done, to those who are told that.
+func (a *app) note(settings config.Settings, text string) {
+	if a.advises(settings) {
+		fmt.Fprintln(a.Stderr, text)
+	}
+}
+
+func (a *app) advises(settings config.Settings) bool {
+	return !settings.Quiet && settings.LogFormat != "json" && a.Getenv("CI") == "" && !progress.ReadsCommands(a.Getenv)
+}
+
+func (a *app) afterUp(name string, settings config.Settings, outcome engine.Outcome) {
+	if outcome.Configure == "" {
 		a.next(settings, "hive-test status "+name, "hive-test ssh "+name, exports(name))
 		return
-	case hive == engine.HiveOthers:
-		configure += " --force"
 	}
-	if !settings.Sim && settings.Binary == "" && settings.Tarball == "" && settings.SourceDir == "" && settings.Repo == "" {
-		configure += " --binary FILE"
+	if outcome.Hive == engine.HiveOthers {
+		a.note(settings, "hive was formed of other nodes: --force forms it anew, and drops what it holds")
 	}
-	a.next(settings, configure, "hive-test ssh "+name, exports(name))
+	a.next(settings, outcome.Configure, "hive-test ssh "+name, exports(name))
 }
 
 func (a *app) afterConfigure(name string, settings config.Settings) {

@@ -37,16 +37,26 @@ func TestNextCommands(t *testing.T) {
 
 // TestNextAfterUp: what comes next depends on the hive that is there.
 func TestNextAfterUp(t *testing.T) {
-	for hive, want := range map[engine.Hive]string{
-		engine.HiveUnformed: "next: hive-test configure dev1\n",
-		engine.HiveFormed:   "next: hive-test status dev1\n",
-		engine.HiveOthers:   "next: hive-test configure dev1 --force\n",
+	for _, tt := range []struct {
+		outcome engine.Outcome
+		want    string
+	}{
+		{engine.Outcome{Configure: "hive-test configure dev1 --binary FILE"}, "next: hive-test configure dev1 --binary FILE\n"},
+		{engine.Outcome{Hive: engine.HiveFormed}, "next: hive-test status dev1\n"},
+		{
+			engine.Outcome{Hive: engine.HiveStopped, Configure: "hive-test configure dev1 --from start"},
+			"next: hive-test configure dev1 --from start\n",
+		},
+		{
+			engine.Outcome{Hive: engine.HiveOthers, Configure: "hive-test configure dev1 --force"},
+			"hive was formed of other nodes: --force forms it anew, and drops what it holds\nnext: hive-test configure dev1 --force\n",
+		},
 	} {
 		var stderr bytes.Buffer
 		a := &app{Environment: Environment{Stderr: &stderr, Getenv: func(string) string { return "" }}}
-		a.afterUp("dev1", config.Settings{Sim: true}, hive)
-		if first, _, _ := strings.Cut(stderr.String(), "\n"); first+"\n" != want {
-			t.Errorf("%q: %q, want %q", hive, first, want)
+		a.afterUp("dev1", config.Settings{}, tt.outcome)
+		if !strings.HasPrefix(stderr.String(), tt.want) {
+			t.Errorf("%q: %q, want %q", tt.outcome.Hive, stderr.String(), tt.want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -190,6 +191,7 @@ type statusJSON struct {
 	Interrupted *engine.Interruption `json:"interrupted,omitempty"`
 
 	clusterReasons []string // those of Reasons that are no node's
+	members        int      // of a hive that is healthy, and not formed of all nodes
 }
 
 type healthJSON struct {
@@ -217,6 +219,8 @@ type nodeStatusJSON struct {
 	Error         string     `json:"error,omitempty"`
 
 	Services []hive.Service `json:"services"`
+
+	outside bool // hive was formed without it
 }
 
 func statusOf(s engine.Status) statusJSON {
@@ -227,6 +231,7 @@ func statusOf(s engine.Status) statusJSON {
 		Held:   s.Record.Owner.Held,
 		Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{},
 		Next: append([]string{}, s.Next...), clusterReasons: s.ClusterReasons,
+		members: s.Members,
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))
@@ -244,7 +249,7 @@ func nodeOf(n lifecycle.NodeStatus) nodeStatusJSON {
 		Agent:         n.Power.Agent,
 		ManagementMAC: vm.ManagementMAC, DataMAC: vm.DataMAC, SSH: n.SSH,
 		Health: healthJSON{n.Health.Code, n.Health.Status}, Peers: n.Health.Peers, Ready: n.Health.Ready,
-		Gateway: n.Health.Gateway, InstanceTypes: n.Health.InstanceTypes, Error: n.Health.Error,
+		Gateway: n.Health.Gateway, InstanceTypes: n.Health.InstanceTypes, Error: n.Health.Error, outside: n.Outside,
 	}
 	if out.Services = n.Health.Services; out.Services == nil {
 		out.Services = []hive.Service{}
@@ -264,11 +269,7 @@ func printStatus(p page, s statusJSON, wide bool) error {
 	if wide {
 		p, columns = p.complete(), append(columns, wideColumns()...)
 	}
-	formed := "formed"
-	if !s.Formed {
-		formed = "not formed"
-	}
-	lines := []string{fmt.Sprintf("cluster %s: %s %s, %s%s", s.Cluster, s.Phase, s.State, formed, s.limits())}
+	lines := []string{fmt.Sprintf("cluster %s: %s %s, %s%s", s.Cluster, s.Phase, s.State, s.formed(), s.limits())}
 	if wide {
 		lines = append(lines, "owner id "+s.OwnerID)
 	}
@@ -285,7 +286,7 @@ func printStatus(p page, s statusJSON, wide bool) error {
 		rows = append(rows, []string{
 			n.Name, dash(strings.TrimPrefix(strconv.Itoa(n.VMID), "0")), dash(n.Hypervisor), n.Power, n.Agent,
 			dash(n.Management), dash(n.Data),
-			sshWord(n.SSH), healthWord(n.Health), peersWord(n.Peers), dash(n.Ready), strconv.Itoa(n.Gateway),
+			sshWord(n.SSH), healthWord(n), peersWord(n.Peers), dash(n.Ready), strconv.Itoa(n.Gateway),
 			strconv.Itoa(n.InstanceTypes), dash(n.ManagementMAC), dash(n.DataMAC),
 		}[:len(columns)])
 	}
@@ -310,6 +311,17 @@ func printStatus(p page, s statusJSON, wide bool) error {
 		lead = "      "
 	}
 	return nil
+}
+
+// formed says for people whether the cluster is formed, and of how many of its nodes where not of all.
+func (s statusJSON) formed() string {
+	switch {
+	case s.Formed:
+		return "formed"
+	case s.members > 0:
+		return fmt.Sprintf("formed of %d of %s", s.members, progress.Count(len(s.Nodes), "node"))
+	}
+	return "not formed"
 }
 
 // statusColumns are those of a cluster's nodes. On a narrow terminal AGENT goes first, then DATA, HYPERVISOR, VMID, PEERS,
@@ -345,10 +357,13 @@ func stateColor(word string) progress.Color {
 	switch word {
 	case "running", "ok", "passed", "done", "healthy", "formed":
 		return progress.Green
-	case "stopped", "gone", "fails", "failed", "no answer":
+	case "stopped", "gone", "fails", "failed", "no answer", "degraded":
 		return progress.Red
-	case "interrupted", "paused", "unknown", "damaged":
+	case "interrupted", "paused", "unknown", "damaged", "no member":
 		return progress.Yellow
+	}
+	if strings.HasSuffix(word, " dead") || strings.HasSuffix(word, " silent") { // a service of hive
+		return progress.Red
 	}
 	return ""
 }
@@ -379,12 +394,24 @@ func peersWord(peers int) string {
 	return strconv.Itoa(peers)
 }
 
-func healthWord(h healthJSON) string {
+// healthWord is a node's health in a word or two: what /health says, unless that is good and a service of hive is not.
+func healthWord(n nodeStatusJSON) string {
+	ill := slices.IndexFunc(n.Services, func(s hive.Service) bool {
+		return s.State == hive.ServiceDead || s.State == hive.ServiceSilent
+	})
 	switch {
-	case h.Code == 0:
+	case n.Health.Code == 0 && n.outside:
+		return "no member"
+	case n.Health.Code == 0 && n.Management == "":
+		return "unknown"
+	case n.Health.Code == 0:
 		return "no answer"
-	case h.Status == "":
-		return fmt.Sprintf("HTTP %d", h.Code)
+	case n.Health.Status == "":
+		return fmt.Sprintf("HTTP %d", n.Health.Code)
+	case n.Health.Status == "running" && ill >= 0:
+		return fmt.Sprintf("%s %s", n.Services[ill].Name, n.Services[ill].State)
+	case n.Health.Status == "running" && n.Error != "":
+		return "degraded"
 	}
-	return h.Status
+	return n.Health.Status
 }

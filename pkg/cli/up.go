@@ -34,7 +34,7 @@ func (a *app) upCommand() *cobra.Command {
 		}
 		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) {
 			return e.Up(ctx, engine.UpRequest{Request: a.request(args[0], settings), Allow: *guard})
-		}, func(o engine.Outcome) { a.afterUp(args[0], settings, o.Hive) })
+		}, func(o engine.Outcome) { a.afterUp(args[0], settings, o) })
 	})
 	return cmd
 }

@@ -288,11 +288,7 @@ func (w *watcher) end(gone bool, name string) error {
 
 // clusterWords tell the state of a cluster in a line.
 func clusterWords(s statusJSON) string {
-	formed := "not formed"
-	if s.Formed {
-		formed = "formed"
-	}
-	words := []string{fmt.Sprintf("cluster %s: %s %s, %s", s.Cluster, s.Phase, s.State, formed)}
+	words := []string{fmt.Sprintf("cluster %s: %s %s, %s", s.Cluster, s.Phase, s.State, s.formed())}
 	return strings.Join(append(words, s.clusterReasons...), "; ") // what is wrong with nodes is told with them
 }
 

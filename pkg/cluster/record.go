@@ -43,6 +43,8 @@ type PhaseRecord struct {
 	Error  string `json:"error,omitempty"`
 	// Step is the step that was begun last: under way, or what failed. Empty in a phase that is done.
 	Step string `json:"step,omitempty"`
+	// Before says that the phase has ended well at an earlier time.
+	Before bool `json:"before,omitempty"`
 	// Nodes is how far the phase has come on each node, by name.
 	Nodes map[string]NodeProgress `json:"nodes,omitempty"`
 }
@@ -120,6 +122,8 @@ type Record struct {
 	Layout string `json:"layout,omitempty"`
 	// HostsFile is the file that the nodes were taken from; nil: there is none, or it is not known.
 	HostsFile *HostsFile `json:"hosts_file,omitempty"`
+	// Formation is the hive that was formed last; nil: none was, or an earlier version has formed it.
+	Formation *Formation `json:"formation,omitempty"`
 	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known
 	// yet.
 	AWS *AWS `json:"aws,omitempty"`
@@ -179,7 +183,11 @@ func (r *Record) PublicKeyPath() string {
 
 // Begin notes that a phase starts with the given inputs. What an earlier run has noted of nodes stays.
 func (r *Record) Begin(p Phase, inputs string, now time.Time) {
-	r.set(p, PhaseRecord{Status: PhaseRunning, Started: now, Inputs: inputs, Nodes: r.Phases[p].Nodes})
+	earlier := r.Phases[p]
+	r.set(p, PhaseRecord{
+		Status: PhaseRunning, Started: now, Inputs: inputs, Nodes: earlier.Nodes,
+		Before: earlier.Before || earlier.Status == PhaseDone,
+	})
 }
 
 // End notes how a phase that was begun has ended.
@@ -221,6 +229,7 @@ func (r *Record) SetProgress(p Phase, node string, progress NodeProgress) {
 
 // ForgetNodes forgets, for all phases, how far they have come on nodes that are gone or made anew.
 func (r *Record) ForgetNodes(names ...string) {
+	r.Formation = r.Formation.forget(names)
 	for p, entry := range r.Phases {
 		entry.Nodes = maps.Clone(entry.Nodes)
 		maps.DeleteFunc(entry.Nodes, func(name string, _ NodeProgress) bool { return slices.Contains(names, name) })

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -112,11 +111,23 @@ func (p Power) Dead() string {
 
 // Lost is Dead as an error; nil where the node can be alive.
 func (p Power) Lost() error {
-	if why := p.Dead(); why != "" {
-		return errors.New(why)
+	if p.Dead() != "" {
+		return DeadError{p.Power}
 	}
 	return nil
 }
+
+// Mendable reports whether up starts the VM, or makes it anew.
+func (p Power) Mendable() bool { return p.Power == "stopped" || p.Power == "missing" }
+
+// DeadError says why a node cannot be alive whose VM is in that state.
+type DeadError struct{ State string }
+
+// Error says it.
+func (e DeadError) Error() string { return Power{Power: e.State}.Dead() }
+
+// Mendable reports whether up starts the VM, or makes it anew.
+func (e DeadError) Mendable() bool { return Power{Power: e.State}.Mendable() }
 
 // Run is what a run tells other machines of itself.
 type Run struct {

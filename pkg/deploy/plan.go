@@ -96,6 +96,12 @@ func (c Change) Why() string {
 	return strings.Join(why, ", ")
 }
 
+// Boots reports whether a VM that stays is started by the change, or restarted.
+func (c Change) Boots() bool {
+	starts := func(a Attribute) bool { return a.Name == "started" && a.After == "true" }
+	return c.VM && c.Action == Update && (c.Restarts || slices.ContainsFunc(c.Attributes, starts))
+}
+
 // destroys tells whether the change loses something that an earlier run completed. What a VM needs besides itself can
 // be made anew: nothing is on it but what it was made of.
 func (c Change) destroys() bool {

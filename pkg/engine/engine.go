@@ -111,6 +111,8 @@ type Outcome struct {
 	Report report.Report
 	Dir    string
 	Hive   Hive // after up
+	// Configure is the command of hive-test that comes next after up; empty where hive needs nothing.
+	Configure string
 }
 
 // Hive is what an up has found of the hive on its cluster.
@@ -120,6 +122,7 @@ type Hive string
 const (
 	HiveUnformed Hive = ""              // to be formed, or half way through that
 	HiveFormed   Hive = "formed"        // of the nodes that are there
+	HiveStopped  Hive = "stopped"       // the same, but nodes were restarted, where it is to be started
 	HiveOthers   Hive = "other-members" // formed of other nodes: only by force it is formed anew
 )
 

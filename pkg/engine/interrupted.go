@@ -22,6 +22,11 @@ func finishWith(store *state.Store, name cluster.Name) string {
 	return fmt.Sprintf("hive-test down %s --clusters-dir %s", name, remote.Quote(store.Root()))
 }
 
+// goOnWith is the command that goes on with what a run of that verb has begun on a cluster that was there before.
+func goOnWith(store *state.Store, verb string, name cluster.Name) string {
+	return fmt.Sprintf("hive-test %s %s --clusters-dir %s", verb, name, remote.Quote(store.Root()))
+}
+
 // rerun is the command that runs the suites of an interrupted test again. It leaves nothing that is to be removed.
 func (s *session) rerun() string {
 	command := s.command()
@@ -57,9 +62,13 @@ func (s *session) noteInterruptions(ctx context.Context) (stop func()) {
 
 func (s *session) interrupt() func(got os.Signal, again bool) []string {
 	finish := finishWith(s.Store, s.Name)
+	stays := s.keep() != lifecycle.KeepNever || !s.Makes()
 	switch {
-	case s.verb == string(cluster.PhaseTest) && s.keep() != lifecycle.KeepNever:
+	case s.verb == string(cluster.PhaseTest) && stays:
 		finish = s.rerun()
+	case s.verb == string(cluster.PhaseConfigure) && stays,
+		s.verb == string(cluster.PhaseUp) && s.before != nil && s.before.Nodes.WereUp():
+		finish = goOnWith(s.Store, s.verb, s.Name)
 	case s.Recovered: // there may be no record that tells whose the VMs are
 		finish += " --owner " + remote.Quote(s.Record.Owner.ID)
 		if s.Record.Target.Simulated {
@@ -83,8 +92,8 @@ func (s *session) noteInterruption(got os.Signal, again bool, finish string) []s
 	return lines
 }
 
-// Interruption is a run that was interrupted and that no later run has dealt with. Signal is empty
-// where the run was killed.
+// Interruption is a run that was interrupted and that no later run has dealt with. Signal is empty where the run did not
+// come to its end and had got no signal. Finish removes what it has left, or goes on where the cluster was there before.
 type Interruption struct {
 	Time    *time.Time `json:"time" jsonschema:"nullable"`
 	Signal  string     `json:"signal"`
@@ -110,28 +119,47 @@ func interruptionOf(store *state.Store, r *cluster.Record) *Interruption {
 		return nil
 	}
 	found := &Interruption{Command: holder.Command, Finish: finishWith(store, r.Name)}
-	if p == cluster.PhaseTest && (found.Command == "" || strings.HasPrefix(found.Command, "hive-test test ")) {
-		found.Finish = fmt.Sprintf("hive-test test %s --clusters-dir %s", r.Name, remote.Quote(store.Root()))
-	}
 	if found.Command == "" {
 		found.Command = fmt.Sprintf("hive-test %s %s", p, r.Name)
+	}
+	was := p == cluster.PhaseTest || p == cluster.PhaseConfigure || p == cluster.PhaseUp && r.Phases[p].Before
+	if was && strings.HasPrefix(found.Command, fmt.Sprintf("hive-test %s ", p)) {
+		found.Finish = goOnWith(store, string(p), r.Name)
 	}
 	return found
 }
 
 // testing reports whether it was a run of test, which leaves nothing behind but a cluster as it was.
-func (i *Interruption) testing() bool {
-	return strings.HasPrefix(i.Finish, "hive-test test ")
+func (i *Interruption) testing() bool { return i.finishes(cluster.PhaseTest) }
+
+// goesOn reports whether what was interrupted goes on, on a cluster that was there before.
+func (i *Interruption) goesOn() bool { return i.finishes(cluster.PhaseUp) || i.finishes(cluster.PhaseConfigure) }
+
+func (i *Interruption) finishes(p cluster.Phase) bool {
+	return strings.HasPrefix(i.Finish, fmt.Sprintf("hive-test %s ", p))
+}
+
+// next is the command that goes on; none where what was left is to be removed.
+func (i *Interruption) next(name cluster.Name) []string {
+	for _, p := range []cluster.Phase{cluster.PhaseUp, cluster.PhaseConfigure} {
+		if i.finishes(p) {
+			return []string{fmt.Sprintf("hive-test %s %s", p, name)}
+		}
+	}
+	return nil
 }
 
 // String tells it to people.
 func (i *Interruption) String() string {
-	how := "was killed"
+	how := "did not come to its end (it was killed, or its disk was full)"
 	if i.Signal != "" {
 		how = fmt.Sprintf("was interrupted (%s) at %s", signalWord(i.Signal), i.Time.Local().Format(time.DateTime))
 	}
-	if i.testing() {
+	switch {
+	case i.testing():
 		return fmt.Sprintf("`%s` %s; `%s` runs the suites again", i.Command, how, i.Finish)
+	case i.goesOn():
+		return fmt.Sprintf("`%s` %s; the cluster was there before and stays: `%s` goes on", i.Command, how, i.Finish)
 	}
 	return fmt.Sprintf("`%s` %s; remove what it left: %s", i.Command, how, i.Finish)
 }

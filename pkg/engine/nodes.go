@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,8 @@ func (s *session) connected(
 		return nil, nil, Error{ExitConfig, err}
 	}
 	for i, failure := range failures {
-		failures[i] = progress.WithHint(
-			failure, fmt.Sprintf("hive-test status %s asks its hypervisor whether it runs, and where it is", s.Name),
-		)
+		hint := fmt.Sprintf("hive-test status %s asks its hypervisor whether it runs, and where it is", s.Name)
+		failures[i] = progress.WithHint(failure, cmp.Or(r.MendingCommand(failure), hint))
 	}
 	return group, failures, nil
 }

@@ -19,7 +19,7 @@ import (
 type Status struct {
 	lifecycle.Status
 	Interrupted *Interruption // the last run was interrupted, and nobody has dealt with it; else nil
-	Next        []string      // the commands that mend what is stopped or dead
+	Next        []string      // the commands that come next
 }
 
 // Status looks at a cluster once. Nothing is changed, but what is recorded of nodes that have moved.
@@ -91,21 +91,31 @@ func (s *session) statusOf(status lifecycle.Status) Status {
 	return out
 }
 
-// mending are the commands that start VMs that are stopped or make those anew that are gone, and start services that
-// are dead. While a run is at work, or has left something half done, they are not the ones that come next.
+// mending are the commands that come next: they go on with a run that was interrupted, start VMs that are stopped, make
+// those anew that are gone, put hive on the nodes, and start services that are dead. While a run is at work, none does,
+// nor where what a run has left is to be removed.
 func mending(store *state.Store, s Status) (commands []string) {
 	_, life := store.Holder(s.Record.Name)
-	busy := life == state.Alive || life == state.Elsewhere
-	if busy || !s.Record.Nodes.WereUp() || s.Interrupted != nil && !s.Interrupted.testing() {
+	if life == state.Alive || life == state.Elsewhere {
 		return nil
 	}
-	if slices.ContainsFunc(s.Nodes, func(n lifecycle.NodeStatus) bool {
-		return n.Power.Power == "stopped" || n.Power.Power == "missing"
-	}) {
+	if s.Interrupted != nil && !s.Interrupted.testing() {
+		return s.Interrupted.next(s.Record.Name)
+	}
+	toMake := func(n lifecycle.NodeStatus) bool { return n.Power.Mendable() || !n.Management.IsValid() }
+	if slices.ContainsFunc(s.Nodes, toMake) {
 		commands = append(commands, fmt.Sprintf("hive-test up %s", s.Record.Name))
 	}
-	if slices.ContainsFunc(s.Nodes, func(n lifecycle.NodeStatus) bool { return n.Health.Ended() != "" }) {
-		commands = append(commands, fmt.Sprintf("hive-test configure %s --from start", s.Record.Name))
+	if !s.Record.Nodes.WereUp() {
+		return commands
+	}
+	ended := func(n lifecycle.NodeStatus) bool { return n.Health.Ended() != "" }
+	last := s.Record.Phases[cluster.PhaseConfigure].Status
+	switch {
+	case last != cluster.PhaseDone, s.Record.OtherMembers():
+		commands = append(commands, s.Configure)
+	case slices.ContainsFunc(s.Nodes, ended):
+		commands = append(commands, fromStart(s.Record.Name))
 	}
 	return commands
 }

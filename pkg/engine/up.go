@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -29,31 +28,48 @@ type UpRequest struct {
 // inventory is written.
 func (e *Engine) Up(ctx context.Context, request UpRequest) (Outcome, error) {
 	var hive Hive
+	var configure string
 	outcome, err := e.do(ctx, "up", request.Request, func(s *session) error {
 		err := s.provision(
 			ctx, request.Allow, nil, func(r *lifecycle.Job) []phase.Entry { return lifecycle.UpOnly(r, s.keep()) },
 		)
-		hive = hiveOf(s.before, s.Record)
+		if hive = hiveOf(s.before, s.Record); s.running != nil {
+			hive, configure = afterUp(hive, s.running)
+		}
 		return err
 	})
-	outcome.Hive = hive
+	outcome.Hive, outcome.Configure = hive, configure
 	return outcome, err
 }
+
+// afterUp returns what an up has left of hive, and the command that comes next; empty: none.
+func afterUp(hive Hive, job *lifecycle.Job) (left Hive, configure string) {
+	switch configure = job.ConfigureCommand(); {
+	case hive == HiveFormed && len(job.Booted) > 0:
+		return HiveStopped, fromStart(job.Record.Name)
+	case hive == HiveFormed:
+		return hive, ""
+	case hive == HiveOthers && !job.Record.OtherMembers(): // an earlier version has formed it, and did not note of how many
+		configure += " --force"
+	}
+	return hive, configure
+}
+
+// fromStart is the command that starts hive where it has ended.
+func fromStart(name cluster.Name) string { return fmt.Sprintf("hive-test configure %s --from start", name) }
 
 // hiveOf is what a record tells of the hive on its cluster, whose record was before as it began; nil: it was not there.
 func hiveOf(before, r *cluster.Record) Hive {
 	if r == nil {
 		return HiveUnformed
 	}
-	formed, begun := r.Phases[cluster.PhaseConfigure]
-	if !begun {
-		return HiveUnformed
-	}
-	unknown := func(n cluster.Node) bool { _, known := formed.Nodes[n.Name]; return !known }
+	_, formed := r.Formed()
 	switch {
-	case slices.ContainsFunc(r.Nodes, unknown), before != nil && len(before.Nodes) > len(r.Nodes):
+	case !formed:
+		return HiveUnformed
+	case r.OtherMembers(), r.Formation == nil && before != nil && len(before.Nodes) > len(r.Nodes):
 		return HiveOthers
-	case formed.Status == cluster.PhaseDone:
+	case r.Phases[cluster.PhaseConfigure].Status == cluster.PhaseDone:
 		return HiveFormed
 	}
 	return HiveUnformed

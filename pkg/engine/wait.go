@@ -76,7 +76,15 @@ func (e *Engine) Wait(ctx context.Context, request WaitRequest) (*Status, error)
 			"cluster %s is not %s after %s (%s):\n%s", s.Name, what, progress.FormatLimit(limit), setting,
 			strings.Join(last.Reasons(), "\n"),
 		),
-		fmt.Sprintf("hive-test logs %s shows what its nodes say", s.Name))}
+		waitHint(last))}
+}
+
+// waitHint is what comes next, as the look that comes with it tells, too.
+func waitHint(last *Status) string {
+	if len(last.Next) > 0 {
+		return strings.Join(last.Next, "\n")
+	}
+	return fmt.Sprintf("hive-test logs %s shows what its nodes say", last.Record.Name)
 }
 
 // answerSSH reports whether every node answers over SSH.

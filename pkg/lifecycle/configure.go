@@ -234,6 +234,9 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.StepSel
 	if err := handle.Configure(ctx, course); err != nil {
 		return err
 	}
+	if err := phase.InTurn(ctx, func() error { c.Record.Form(); return nil }); err != nil {
+		return err
+	}
 	access, err := handle.Credentials(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the cluster's credentials: %w", err)

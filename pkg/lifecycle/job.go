@@ -97,6 +97,9 @@ type Job struct {
 
 	// Secrets are what nothing may show. Nil: nothing is known to be secret.
 	Secrets *progress.Secrets
+	// Booted are the names of the nodes whose VMs up has started, or restarted: hive runs there no more.
+	Booted []string
+
 	// Abort ends what goes on after an interruption: gathering evidence. Nil: nothing does.
 	Abort context.Context
 
@@ -158,6 +161,11 @@ func (r *Job) hive(sink progress.Sink) (*hive.Cluster, error) { return r.hiveWit
 
 // hiveWithin is hive for those who only read: monitor ends what is asked of machines that are dead.
 func (r *Job) hiveWithin(sink progress.Sink, monitor *liveness.Monitor) (*hive.Cluster, error) {
+	return r.hiveOn(r.Record.Nodes, sink, monitor)
+}
+
+// hiveOn is hiveWithin for some of the nodes.
+func (r *Job) hiveOn(nodes cluster.Nodes, sink progress.Sink, monitor *liveness.Monitor) (*hive.Cluster, error) {
 	way, err := r.open()
 	if err != nil {
 		return nil, err
@@ -165,7 +173,7 @@ func (r *Job) hiveWithin(sink progress.Sink, monitor *liveness.Monitor) (*hive.C
 	options := r.Hive
 	options.Force, options.Secrets, options.Observe, options.Monitor = r.Force, r.Secrets, r.observe, monitor
 	options.Dial, options.Where = way.DialContext, r.where
-	return hive.New(r.Record.Name, way.Group(r.Record.Nodes), options, sink), nil
+	return hive.New(r.Record.Name, way.Group(nodes), options, sink), nil
 }
 
 // recorded runs act as phase p of the record: the intent is on disk before the act, the outcome after it.

@@ -69,6 +69,9 @@ func (j *journal) Begin(ctx context.Context, step string, nodes []string) error 
 	return phase.InTurn(ctx, func() error {
 		j.Record.BeginStep(cluster.PhaseConfigure, step)
 		j.begun = nodes
+		if step == hive.StepInit && j.Force {
+			j.Record.Unform()
+		}
 		for _, node := range nodes {
 			noted := j.entry(node)
 			noted.Step, noted.Status = step, cluster.PhaseRunning

@@ -106,14 +106,16 @@ func TestMachineWatch(t *testing.T) {
 func TestTheDeadTellNothing(t *testing.T) {
 	job := (&world{}).job(t)
 	job.Record.Nodes = cluster.Nodes{{Name: "ci-1-1"}, {Name: "ci-1-2"}}
-	told := answers{ssh: []string{"ok", "no route to host"}, health: hive.Health{
-		Nodes: []hive.NodeHealth{{Name: "ci-1-1", Code: 200, Error: "it sees 0 of 1 peer"}, {
-			Name: "ci-1-2", Error: "the daemon does not answer: no route to host",
-		}},
-	}}
+	told := answers{
+		ssh: map[string]string{"ci-1-1": "ok", "ci-1-2": "no route to host"},
+		nodes: map[string]hive.NodeHealth{
+			"ci-1-1": {Name: "ci-1-1", Code: 200, Error: "it sees 0 of 1 peer"},
+			"ci-1-2": {Name: "ci-1-2", Error: "the daemon does not answer: no route to host"},
+		},
+	}
 	got := job.status([]deploy.Power{{Power: "running"}, {Power: "stopped"}}, told, nil)
-	want := Status{Record: job.Record, Nodes: []NodeStatus{
-		{Node: job.Record.Nodes[0], Power: deploy.Power{Power: "running"}, SSH: "ok", Health: told.health.Nodes[0]},
+	want := Status{Record: job.Record, Configure: "hive-test configure ci-1 --binary FILE", Nodes: []NodeStatus{
+		{Node: job.Record.Nodes[0], Power: deploy.Power{Power: "running"}, SSH: "ok", Health: told.nodes["ci-1-1"]},
 		{Node: job.Record.Nodes[1], Power: deploy.Power{Power: "stopped"}, SSH: "its VM is stopped", Health: hive.NodeHealth{Name: "ci-1-2", Peers: hive.PeersUnknown, Error: "its VM is stopped"}},
 	}}
 	if diff := cmp.Diff(

@@ -10,6 +10,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 )
 
@@ -19,15 +20,21 @@ type NodeStatus struct {
 	Power  deploy.Power
 	SSH    string // ok, or why not
 	Health hive.NodeHealth
+	// Outside says that hive was formed without the node.
+	Outside bool
 }
 
 // Status is the state of a cluster at one moment.
 type Status struct {
 	Record *cluster.Record
 	Formed bool
+	// Members is the number of nodes that a hive is formed of that is healthy, though not formed of all; 0: there is none.
+	Members int
 	// ClusterReasons are why it is not formed, without the errors of nodes.
 	ClusterReasons []string
 	Nodes          []NodeStatus
+	// Configure is the command that puts hive on the cluster as it is now.
+	Configure string
 }
 
 // Reasons returns why the cluster is not formed: the errors of nodes, in node order, then ClusterReasons.
@@ -89,68 +96,127 @@ func ReadStatus(ctx context.Context, r *Job) (Status, error) {
 	return r.status(watched.now(), told, moves), err
 }
 
-// answers is what the nodes tell of themselves.
+// answers is what the nodes tell of themselves, by name.
 type answers struct {
-	ssh    []string // as NodeStatus has it, in node order; none where no node was asked
-	health hive.Health
+	ssh     map[string]string // as NodeStatus has it
+	nodes   map[string]hive.NodeHealth
+	formed  bool // of those that were asked
+	reasons []string
 }
 
-// ask asks every node for a sign of life, and for its health if hive was ever put on it.
+// ask asks every node whose address is known for a sign of life, and for its health if hive was ever put on it.
 func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
-	why := fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)
-	if !r.Record.Nodes.WereUp() {
-		why = fmt.Sprintf(
-			"it is not up: `hive-test up %s` goes on, `hive-test down %s` removes it", r.Record.Name, r.Record.Name,
-		)
-	}
-	told := answers{health: hive.Health{ClusterReasons: []string{why}}}
-	if !addressed(r.Record.Nodes) {
+	known := known(r.Record.Nodes)
+	_, configured := r.Record.Phases[cluster.PhaseConfigure]
+	told := answers{reasons: r.whyUnasked(len(known), configured)}
+	if len(known) == 0 {
 		return told, nil
 	}
-	group, err := r.group()
+	way, err := r.open()
 	if err != nil { // no node can be asked, and the hypervisors can
-		told.ssh = slices.Repeat([]string{err.Error()}, len(r.Record.Nodes))
-		told.health.ClusterReasons = []string{err.Error()}
+		told.ssh = map[string]string{}
+		for _, node := range known {
+			told.ssh[node.Name] = err.Error()
+		}
+		told.reasons = []string{err.Error()}
 		return told, nil
 	}
-	handle, err := r.hiveWithin(r.Sink, watched.Monitor)
+	handle, err := r.hiveOn(known, r.Sink, watched.Monitor)
 	if err != nil {
 		return told, err
 	}
 	var wait sync.WaitGroup
-	wait.Go(func() { told.ssh = reach(ctx, group, watched) })
-	if _, configured := r.Record.Phases[cluster.PhaseConfigure]; configured {
-		wait.Go(func() { told.health = handle.Check(ctx) })
+	wait.Go(func() { told.ssh = reach(ctx, way.Group(known), watched) })
+	if configured {
+		wait.Go(func() {
+			health := handle.Check(ctx)
+			told.formed, told.nodes = health.Formed, map[string]hive.NodeHealth{}
+			told.reasons = append(health.ClusterReasons, told.reasons...)
+			for _, node := range health.Nodes {
+				told.nodes[node.Name] = node
+			}
+		})
 	}
 	wait.Wait()
 	return told, nil
 }
 
+// whyUnasked says why a hive is not looked for on nodes of which so many have known addresses, or not on all.
+func (r *Job) whyUnasked(known int, configured bool) []string {
+	name, all := r.Record.Name, len(r.Record.Nodes)
+	formed, was := r.Record.Formed()
+	switch {
+	case known == all && all > 0 && configured:
+		return nil
+	case known == all && all > 0:
+		return []string{"it was not configured yet: " + r.ConfigureCommand()}
+	case known > 0 && was:
+		return []string{fmt.Sprintf(
+			"hive was formed of %s, and a change to %d did not come to its end: `hive-test up %s` goes on",
+			progress.Count(formed.Size, "node"), r.Record.Spec.NodeCount, name,
+		)}
+	}
+	return []string{fmt.Sprintf("it is not up: `hive-test up %s` goes on, `hive-test down %s` removes it", name, name)}
+}
+
 // status puts side by side what was found. Nodes that have moved are shown where they are, written down or not.
 func (r *Job) status(powers []deploy.Power, told answers, moves []remote.Move) Status {
+	outsiders := r.Record.Outsiders()
 	status := Status{
-		Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes)),
-		Formed: told.health.Formed, ClusterReasons: told.health.ClusterReasons,
+		Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes)), Configure: r.ConfigureCommand(),
+		Formed: told.formed && len(told.nodes) == len(r.Record.Nodes), ClusterReasons: told.reasons,
 	}
 	for i, node := range r.Record.Nodes {
-		status.Nodes[i] = NodeStatus{Node: node, SSH: "unknown", Health: hive.NodeHealth{Peers: hive.PeersUnknown}}
+		shown := NodeStatus{
+			Node: node, SSH: "unknown", Health: hive.NodeHealth{Name: node.Name, Peers: hive.PeersUnknown},
+			Outside: slices.Contains(outsiders, node.Name),
+		}
 		for _, m := range moves {
 			if m.To.Name == node.Name {
-				status.Nodes[i].Node = m.To
+				shown.Node = m.To
 			}
 		}
 		if i < len(powers) {
-			status.Nodes[i].Power = powers[i]
+			shown.Power = powers[i]
 		}
-		if i < len(told.ssh) {
-			status.Nodes[i].SSH = told.ssh[i]
+		if ssh, asked := told.ssh[node.Name]; asked {
+			shown.SSH = ssh
 		}
-		if i < len(told.health.Nodes) {
-			status.Nodes[i].Health = told.health.Nodes[i]
+		if health, asked := told.nodes[node.Name]; asked {
+			shown.Health = health
 		}
+		status.Nodes[i] = shown
 		status.attribute(i)
 	}
+	status.judgeMembers()
 	return status
+}
+
+// judgeMembers tells a hive that is healthy and formed of some of the nodes from one that is not formed. What follows
+// from a node's being no member of it is told once.
+func (s *Status) judgeMembers() {
+	formed, was := s.Record.Formed()
+	if !was || s.Formed {
+		return
+	}
+	healthy := 0
+	for i := range s.Nodes {
+		node := &s.Nodes[i]
+		switch {
+		case node.Outside && node.Power.Dead() == "" && node.Management.IsValid() && node.Health.Code == 0:
+			node.Health.Error = "hive was formed without it"
+		case !node.Outside && node.Health.Healthy:
+			healthy++
+		}
+	}
+	if healthy == formed.Size && healthy < len(s.Nodes) {
+		s.Members = healthy
+	}
+	if s.Record.OtherMembers() && len(known(s.Record.Nodes)) == len(s.Nodes) {
+		s.ClusterReasons = append(
+			s.ClusterReasons, fmt.Sprintf(othersText, s.Record.Name)+": "+othersHint(s.Record.Name),
+		)
+	}
 }
 
 // attribute says of a node whose machine is dead that it is, and nothing else: the rest follows from that, and how far
@@ -165,18 +231,18 @@ func (s *Status) attribute(i int) {
 	node.Health = hive.NodeHealth{Name: node.Name, Peers: hive.PeersUnknown, Error: why}
 }
 
-func addressed(nodes cluster.Nodes) bool {
-	for _, node := range nodes {
-		if !node.Management.IsValid() {
-			return false
-		}
-	}
-	return len(nodes) > 0
+// addressed reports whether the addresses of all nodes are known.
+func addressed(nodes cluster.Nodes) bool { return len(nodes) > 0 && len(known(nodes)) == len(nodes) }
+
+// known are the nodes whose addresses are known.
+func known(nodes cluster.Nodes) cluster.Nodes {
+	unknown := func(n cluster.Node) bool { return !n.Management.IsValid() }
+	return slices.DeleteFunc(slices.Clone(nodes), unknown)
 }
 
-// reach runs a real command on every node and returns, in node order, ok or the reason why it could not. Connections to
+// reach runs a real command on every node and returns, by name, ok or the reason why it could not. Connections to
 // machines that are dead are let go.
-func reach(ctx context.Context, group remote.Group, watched *machineWatch) []string {
+func reach(ctx context.Context, group remote.Group, watched *machineWatch) map[string]string {
 	answers := make([]string, len(group))
 	var wait sync.WaitGroup
 	for i, host := range group {
@@ -193,5 +259,9 @@ func reach(ctx context.Context, group remote.Group, watched *machineWatch) []str
 		})
 	}
 	wait.Wait()
-	return answers
+	told := map[string]string{}
+	for i, host := range group {
+		told[host.Name()] = answers[i]
+	}
+	return told
 }

@@ -31,13 +31,29 @@ func (t test) Name() string { return string(cluster.PhaseTest) }
 
 // Run runs every suite, also after one has failed.
 func (t test) Run(ctx context.Context) error {
-	if t.Record.Phases[cluster.PhaseConfigure].Status != cluster.PhaseDone {
-		return progress.WithHint(ErrNotConfigured, fmt.Sprintf("hive-test configure %s", t.Record.Name))
+	if _, begun := t.Record.Phases[cluster.PhaseConfigure]; !begun { // nobody is asked
+		return progress.WithHint(ErrNotConfigured, t.ConfigureCommand())
 	}
+	why := t.unconfigured()
 	if err := t.locate(ctx); err != nil {
 		return err
 	}
+	if why != nil {
+		return t.notTested(why)
+	}
 	return t.recorded(ctx, cluster.PhaseTest, "", t.suites)
+}
+
+// notTested is why no suite runs on a cluster whose last configure has not come to its end. What is to be mended before
+// configuring is told first.
+func (t test) notTested(why error) error {
+	for _, node := range t.Record.Nodes {
+		if command := t.MendingCommand(t.unreached[node.Name]); command != "" {
+			err := progress.WithNodes(fmt.Errorf("%w; %s: %w", why, node.Name, t.unreached[node.Name]), node.Name)
+			return progress.WithHint(err, command)
+		}
+	}
+	return progress.WithHint(why, t.ConfigureCommand())
 }
 
 func (t test) suites(ctx context.Context) error {

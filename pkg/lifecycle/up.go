@@ -304,6 +304,9 @@ func (u *up) noteChanges(plan deploy.Plan) {
 		noted := u.Record.Phases[cluster.PhaseUp].Nodes[change.Node]
 		noted.Step, noted.Status = step, cluster.PhaseRunning
 		u.Record.SetProgress(cluster.PhaseUp, change.Node, noted)
+		if change.Boots() {
+			u.Booted = append(u.Booted, change.Node)
+		}
 	}
 }
 
@@ -398,6 +401,9 @@ func (u *up) restart(ctx context.Context, sink progress.Sink) error {
 		one := *u.Record
 		one.Nodes = cluster.Nodes{node}
 		restarted, err := u.Deploy.Restart.Restart(ctx, u.Record, node)
+		if restarted {
+			u.Booted = append(u.Booted, node.Name)
+		}
 		if err == nil && restarted && u.Deploy.Addresses != nil {
 			sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name, Message: "restarted"})
 			_, err = u.Deploy.Addresses.Addresses(ctx, &one, sink)

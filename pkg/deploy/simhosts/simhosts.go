@@ -87,7 +87,10 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 				"%s was made with other settings, and deployer %s changes none: use %s", node.Name,
 				deploy.SimHosts, deploy.Proxmox,
 			)
-		case vm.Status == stopped || vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner):
+		case vm.Status == stopped:
+			started := deploy.Attribute{Name: "started", Before: "false", After: "true"}
+			add(node.Name, deploy.Change{Action: deploy.Update, Attributes: []deploy.Attribute{started}})
+		case vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner):
 			add(node.Name, deploy.Change{Action: deploy.Update})
 		}
 	}
