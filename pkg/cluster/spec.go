@@ -74,6 +74,12 @@ type Spec struct {
 // Snippets tells whether nodes get cloud-init vendor data.
 func (s Spec) Snippets() bool { return s.CloudInit != CloudInitNone }
 
+// SameOrigin reports whether the machines of both are made of the same image or template, in the same way.
+func (s Spec) SameOrigin(other Spec) bool {
+	return s.OSImage == other.OSImage && s.Template == other.Template && s.Clone == other.Clone &&
+		s.Snippets() == other.Snippets()
+}
+
 // Validate returns every problem of the spec at once, or nil.
 func (s Spec) Validate() []error {
 	var problems []error
@@ -158,9 +164,6 @@ type Nodes []Node
 
 // Leader is node 1, on which the cluster is formed.
 func (n Nodes) Leader() Node { return n[0] }
-
-// Followers are all nodes but the leader.
-func (n Nodes) Followers() Nodes { return n[1:] }
 
 // WereUp tells whether a run has had any of the nodes up: then an address of it is known.
 func (n Nodes) WereUp() bool {

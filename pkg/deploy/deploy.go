@@ -81,8 +81,9 @@ func (c Capable) Makes() bool { return c.Remove != nil }
 
 // Preflighter finds out beforehand what stands in the way of up.
 type Preflighter interface {
-	// Preflight checks, changing nothing, that up can succeed; the result is empty if it can.
-	Preflight(ctx context.Context, r *cluster.Record) ([]Finding, error)
+	// Preflight checks, changing nothing, that up can succeed; the result is empty if it can. Anew says that machines
+	// that exist may be deleted and made anew: what that takes is checked, too.
+	Preflight(ctx context.Context, r *cluster.Record, anew bool) ([]Finding, error)
 }
 
 // Reserver chooses what machines will be.

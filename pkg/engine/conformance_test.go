@@ -93,7 +93,7 @@ func conform(t *testing.T, values map[string]string) {
 	if d.Makes() != s.Makes() { // the target says so before it opens the deployer
 		t.Errorf("the deployer makes machines: %v, the target says %v", d.Makes(), s.Makes())
 	}
-	if _, err := lifecycle.Prepare(ctx, d, s.Record); err != nil {
+	if _, err := lifecycle.Prepare(ctx, d, s.Record, nil); err != nil {
 		t.Fatal(err)
 	}
 	public := ""

@@ -167,7 +167,7 @@ func (s *session) provision(
 
 // prepare runs the preflight and says what it doubts.
 func (s *session) prepare(ctx context.Context, deployer deploy.Capable) error {
-	warnings, err := lifecycle.Prepare(ctx, deployer, s.Record)
+	warnings, err := lifecycle.Prepare(ctx, deployer, s.Record, s.before)
 	for _, w := range warnings {
 		progress.Warn(s.Sink, w.Detail, w.Fix)
 	}

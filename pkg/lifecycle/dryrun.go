@@ -40,6 +40,9 @@ func DryRun(ctx context.Context, r *Job) (Reading, error) {
 		return Reading{}, err
 	}
 	plan, err := r.Deploy.Plan(ctx, request)
+	if err == nil {
+		err = r.makeable(ctx, plan)
+	}
 	return Reading{Request: request, Plan: plan, Others: r.changesMembers(created(plan))}, err
 }
 

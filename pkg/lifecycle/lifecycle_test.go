@@ -104,7 +104,7 @@ func (w *world) Plan(context.Context, deploy.Request) (deploy.Plan, error) {
 	return deploy.Plan{}, nil
 }
 
-func (w *world) Preflight(context.Context, *cluster.Record) ([]deploy.Finding, error) {
+func (w *world) Preflight(context.Context, *cluster.Record, bool) ([]deploy.Finding, error) {
 	return nil, nil
 }
 

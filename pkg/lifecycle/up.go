@@ -20,15 +20,17 @@ import (
 )
 
 // Prepare checks that up can succeed and chooses what its VMs will be, changing nothing: the record it is given gains
-// its nodes in memory only. Nodes that are chosen already keep what was chosen for them.
-func Prepare(ctx context.Context, deployer deploy.Capable, r *cluster.Record) ([]deploy.Finding, error) {
+// its nodes in memory only. Nodes that are chosen already keep what was chosen for them. Before is the record as it was
+// (nil: the cluster is new): where machines are to be made of something else than then, those that exist may be made
+// anew, and what is made is looked at as if they did not.
+func Prepare(ctx context.Context, deployer deploy.Capable, r, before *cluster.Record) ([]deploy.Finding, error) {
 	warnings, err := reserve(ctx, deployer.Reserve, r)
 	if err != nil || deployer.Preflight == nil {
 		return warnings, err
 	}
 	staying := *r
 	staying.Nodes = r.Staying()
-	findings, err := deployer.Preflight.Preflight(ctx, &staying)
+	findings, err := deployer.Preflight.Preflight(ctx, &staying, before != nil && !r.Spec.SameOrigin(before.Spec))
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +46,26 @@ func Prepare(ctx context.Context, deployer deploy.Capable, r *cluster.Record) ([
 		return warnings, &deploy.PreflightError{Findings: fatal}
 	}
 	return warnings, nil
+}
+
+// makeable fails where a plan deletes machines, with what is on their disks, to make them anew, and that could not
+// succeed. The preflight has looked at what is new alone.
+func (r *Job) makeable(ctx context.Context, plan deploy.Plan) error {
+	lost := func(name string) bool {
+		return slices.ContainsFunc(plan.Changes, func(c deploy.Change) bool {
+			return c.Node == name && c.VM && c.Action == deploy.Replace && !c.Unfinished
+		})
+	}
+	replaced := *r.Record
+	replaced.Nodes = slices.DeleteFunc(slices.Clone(r.Record.Nodes), func(n cluster.Node) bool { return !lost(n.Name) })
+	if len(replaced.Nodes) == 0 || r.Deploy.Preflight == nil || !r.Allow.Replace {
+		return nil
+	}
+	findings, err := r.Deploy.Preflight.Preflight(ctx, &replaced, true)
+	if failed := deploy.Failed(findings); err == nil && len(failed) > 0 {
+		return &deploy.PreflightError{Findings: failed}
+	}
+	return err
 }
 
 // reserve chooses what the nodes will be that the record lacks, and tells of those that others have moved.
@@ -263,6 +285,9 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		}
 		progress.Infof(sink, "plan: %s", plan.Totals())
 		if err := u.ours(ctx, request, plan, sink); err != nil {
+			return err
+		}
+		if err := u.makeable(ctx, plan); err != nil {
 			return err
 		}
 		return u.intend(ctx, plan)

@@ -20,7 +20,7 @@ func Run(t *testing.T, d deploy.Capable, record *cluster.Record, r deploy.Reques
 	ctx, names := t.Context(), record.Nodes.Names()
 	record.Begin(cluster.PhaseUp, "", time.Now())
 	if d.Preflight != nil {
-		findings, err := d.Preflight.Preflight(ctx, record)
+		findings, err := d.Preflight.Preflight(ctx, record, false)
 		if err != nil || len(deploy.Failed(findings)) > 0 {
 			t.Fatalf("preflight: %v, %v", findings, err)
 		}

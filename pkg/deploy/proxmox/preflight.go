@@ -13,22 +13,28 @@ import (
 )
 
 // Preflight reports what failed or is doubtful.
-func (f *Fleet) Preflight(ctx context.Context, r *cluster.Record) ([]deploy.Finding, error) {
+func (f *Fleet) Preflight(ctx context.Context, r *cluster.Record, anew bool) ([]deploy.Finding, error) {
 	if f.Checks.Skip {
 		return nil, ctx.Err()
 	}
 	fine := func(f deploy.Finding) bool { return f.Status == deploy.Pass || f.Status == deploy.Skip }
-	return slices.DeleteFunc(f.Findings(ctx, r), fine), ctx.Err()
+	return slices.DeleteFunc(f.findings(ctx, r, anew), fine), ctx.Err()
 }
 
 // Findings are those of every check there is, for up and doctor alike. VMs of ours that exist already are not in their
 // own way. Without a client only what is not Proxmox VE's is checked.
 func (f *Fleet) Findings(ctx context.Context, r *cluster.Record) []deploy.Finding {
+	return f.findings(ctx, r, false)
+}
+
+// findings are Findings; anew says that VMs that exist may be made anew.
+func (f *Fleet) findings(ctx context.Context, r *cluster.Record, anew bool) []deploy.Finding {
 	request := api.PreflightRequest{
+		Anew: anew,
 		Spec: r.Spec, Nodes: r.Nodes, Pool: placement.TargetOf(r.Target).Pool, IDRange: f.IDRange, IDBase: f.IDBase,
 		CPUOvercommit: f.Checks.CPUOvercommit, Login: f.Checks.Login, More: f.Checks.More,
 	}
-	if f.Checks.Healthy != nil && f.Checks.Healthy() {
+	if f.Checks.Healthy != nil && f.Checks.Healthy() && !anew {
 		request.LiveOnly, request.More = true, nil
 	}
 	if f.Client == nil {

@@ -25,7 +25,7 @@ func (f *Fleet) Reserve(ctx context.Context, r *cluster.Record) (cluster.Nodes, 
 		nodes, err = api.Choose(ctx, f.Client, request)
 	}
 	if err != nil {
-		if findings, _ := f.Preflight(ctx, r); len(deploy.Failed(findings)) > 0 {
+		if findings, _ := f.Preflight(ctx, r, false); len(deploy.Failed(findings)) > 0 {
 			return nil, &deploy.PreflightError{Findings: deploy.Failed(findings)}
 		}
 		return nil,
@@ -79,7 +79,7 @@ func (f *Fleet) Assign(ctx context.Context, r *cluster.Record) (cluster.Nodes, e
 		nodes, err = api.Assign(ctx, f.Client, api.AssignRequest{Spec: r.Spec, Nodes: nodes, Taken: taken})
 	}
 	if err != nil {
-		if findings, _ := f.Preflight(ctx, r); len(deploy.Failed(findings)) > 0 {
+		if findings, _ := f.Preflight(ctx, r, false); len(deploy.Failed(findings)) > 0 {
 			return nil, &deploy.PreflightError{Findings: deploy.Failed(findings)}
 		}
 		return nil, &deploy.PreflightError{Findings: []deploy.Finding{{

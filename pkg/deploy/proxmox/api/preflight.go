@@ -21,6 +21,7 @@ type PreflightRequest struct {
 	Nodes    cluster.Nodes // reserved ids and hypervisors; empty: not chosen yet, every hypervisor of Spec is looked at
 	Pool     string        // where the VMs go, if anywhere
 	OwnIDs   []int         // ids of Nodes that exist and are this cluster's: not required to be free, nor counted again
+	Anew     bool          // these may be made anew: what that takes is looked at on their hypervisors, too
 	TokenID  string        // user@realm!name, for the texts of fixes
 	Endpoint string        // for the texts of fixes
 
@@ -134,7 +135,7 @@ type preflight struct {
 // target is a hypervisor that nodes land on.
 type target struct {
 	spec     placement.Hypervisor
-	nodes    cluster.Nodes // that are still to be made there
+	nodes    cluster.Nodes // that are still to be made there; none: those that are there may be made anew
 	host     Hypervisor
 	known    bool // Proxmox knows it
 	usable   bool // and it is online and answers
@@ -196,7 +197,7 @@ func (p *preflight) plan() []target {
 		specs[h.Name] = h
 		order = append(order, h.Name)
 	}
-	placed := map[string]cluster.Nodes{}
+	placed, anew := map[string]cluster.Nodes{}, map[string]bool{}
 	for _, n := range p.req.Nodes {
 		at := placement.Of(n)
 		if _, found := specs[at.Hypervisor]; !found {
@@ -205,6 +206,8 @@ func (p *preflight) plan() []target {
 		}
 		if !slices.Contains(p.req.OwnIDs, at.VMID) {
 			placed[at.Hypervisor] = append(placed[at.Hypervisor], n)
+		} else if p.req.Anew {
+			anew[at.Hypervisor] = true
 		}
 	}
 	if p.namedOnly {
@@ -219,7 +222,7 @@ func (p *preflight) plan() []target {
 	}
 	var targets []target
 	for _, name := range order {
-		if len(placed[name]) == 0 {
+		if len(placed[name]) == 0 && !anew[name] {
 			continue // nothing lands there, so its state does not matter
 		}
 		t := target{spec: specs[name].WithDefaults(), nodes: placed[name]}
@@ -238,7 +241,7 @@ func (p *preflight) usable() []target {
 	return slices.DeleteFunc(slices.Clone(p.targets), func(t target) bool { return !t.usable })
 }
 
-// complete reports whether all VMs exist.
+// complete reports whether all VMs exist, and stay.
 func (p *preflight) complete() bool { return !p.namedOnly && len(p.targets) == 0 }
 
 // judged are the targets that a check looks at. Of the others it says that it does not: why is told of them as

@@ -524,6 +524,43 @@ func TestPreflightOfAClusterThatExists(t *testing.T) {
 	}
 }
 
+// TestPreflightOfVMsThatMayBeMadeAnew: what deletes them must not find out afterwards that they cannot be made.
+func TestPreflightOfVMsThatMayBeMadeAnew(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(w *world, r *PreflightRequest)
+		want   string // id of the only failure
+	}{
+		"all well": {func(*world, *PreflightRequest) {}, ""},
+		"no image": {func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "local:iso/nope.img" }, "pve-image"},
+		"no template": {func(_ *world, r *PreflightRequest) { r.Spec.Template = 9999 }, "pve-template"},
+		"no snippets": {func(_ *world, r *PreflightRequest) {
+			r.change(1, func(h *placement.Hypervisor) { h.SnippetStore = "nowhere" })
+		}, "pve-snippets"},
+		"no datastore": {func(_ *world, r *PreflightRequest) {
+			r.change(1, func(h *placement.Hypervisor) { h.Datastore = "nowhere" })
+		}, "pve-datastore"},
+	} {
+		w, req := goodWorld(), goodRequest()
+		for _, n := range req.Nodes {
+			at := placement.Of(n)
+			w.vms = append(w.vms, VM{
+				VMID: at.VMID, Name: n.Name, Type: "qemu", Hypervisor: at.Hypervisor, Status: "running", Memory: 31 << 30,
+			})
+			w.hidden[at.VMID] = true
+			req.OwnIDs = append(req.OwnIDs, at.VMID)
+		}
+		tc.change(w, &req)
+		if failed := deploy.Failed(Preflight(t.Context(), w, req)); len(failed) > 0 {
+			t.Errorf("%s: it is in the way of VMs that stay:\n%s", name, list(failed))
+		}
+		req.Anew = true
+		failed := deploy.Failed(Preflight(t.Context(), w, req))
+		if tc.want == "" && len(failed) > 0 || tc.want != "" && (len(failed) == 0 || failed[0].ID != tc.want) {
+			t.Errorf("%s: want %s:\n%s", name, tc.want, list(failed))
+		}
+	}
+}
+
 func TestPreflightTellsWhyTheAPICannotBeUsed(t *testing.T) {
 	seen := &seenError{err: x509.UnknownAuthorityError{}, fingerprint: "AA:BB"}
 	for _, tc := range []struct {
