@@ -103,7 +103,7 @@ func (s *session) dryRun(ctx context.Context, allow deploy.Allowed) (lifecycle.R
 func (s *session) provision(
 	ctx context.Context, allow deploy.Allowed, check func() error, list func(*lifecycle.Job) []phase.Entry,
 ) error {
-	if err := checkPlan(s.Settings); err != nil {
+	if err := s.checkPlan(); err != nil {
 		return err
 	}
 	if problems := placement.ValidateSpec(s.Settings.Spec()); len(problems) > 0 {
