@@ -79,8 +79,9 @@ func fromEnvArgument(cmd *cobra.Command, args []string) error {
 
 func (a *app) init(ctx context.Context, cmd *cobra.Command, r engine.InitRequest, fromEnv string) error {
 	getenv := a.Getenv
+	home := a.Getenv("HOME")
 	if fromEnv != "" {
-		values, unknown, err := config.ReadEnvFile(fromEnv)
+		values, unknown, err := config.ReadEnvFile(config.Expand(fromEnv, home))
 		if err != nil {
 			return err
 		}
@@ -99,7 +100,8 @@ func (a *app) init(ctx context.Context, cmd *cobra.Command, r engine.InitRequest
 	if err != nil {
 		return err
 	}
-	r.Settings, r.File = settings, cmp.Or(named, a.Getenv("HIVE_TEST_CONFIG"), config.FileName)
+	r.Settings = settings
+	r.File = config.Expand(cmp.Or(named, a.Getenv("HIVE_TEST_CONFIG"), config.FileName), home)
 	r.Print = r.Print || settings.Output == "yaml" || settings.Output == "json"
 	if a.onTerminal() {
 		r.Ask = a.ask

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,15 +60,37 @@ func readFile(path string, table []Setting) (map[string]fileValue, []error) {
 	if err != nil {
 		return nil, []error{fmt.Errorf("config file cannot be read: %w", err)}
 	}
-	var document yaml.Node
-	if err := yaml.Unmarshal(raw, &document); err != nil {
-		return nil, []error{syntaxError(path, raw, err)}
+	document, err := onlyDocument(path, raw)
+	if err != nil {
+		return nil, []error{err}
 	}
 	r := &fileReader{path: path, table: table, values: map[string]fileValue{}}
-	if len(document.Content) > 0 {
-		r.mapping("", document.Content[0])
+	if document != nil {
+		r.mapping("", document)
 	}
 	return r.values, r.problems
+}
+
+// onlyDocument returns what the YAML document of a file holds; nil: nothing. A second one would be read by nobody.
+func onlyDocument(path string, raw []byte) (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	var only *yaml.Node
+	for {
+		var document yaml.Node
+		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+			return only, nil
+		} else if err != nil {
+			return nil, syntaxError(path, raw, err)
+		}
+		content, given := followed(document.Content[0])
+		switch {
+		case !given: // as after a last line ---
+		case only != nil:
+			return nil, fmt.Errorf("%s:%d: here a second YAML document begins: put all into the first one", path, content.Line)
+		default:
+			only = content
+		}
+	}
 }
 
 // syntaxError gives the YAML parser's "yaml: line 3: text" the form file:3: text. Of a tab it says only that no token can

@@ -67,6 +67,9 @@ func LoadHosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, error) {
 	if err != nil {
 		return Hosts{}, &Error{Problems: []error{fmt.Errorf("hosts file %s cannot be read: %w", path, err)}}
 	}
+	if _, err := onlyDocument(path, raw); err != nil {
+		return Hosts{}, &Error{Problems: []error{err}}
+	}
 	var file HostsFile
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
 	decoder.KnownFields(true)

@@ -182,6 +182,9 @@ func (s Setting) check(value any) error {
 	return nil
 }
 
+// Expand returns a path whose ~/ is the home directory.
+func Expand(path, home string) string { return resolve(path, "", home) }
+
 // resolve makes a path usable from anywhere: ~/ is home, and what a file names is relative to that file.
 func resolve(path, base, home string) string {
 	if rest, found := strings.CutPrefix(path, "~/"); found && home != "" {

@@ -180,5 +180,8 @@ func hypervisorEntry(h placement.Hypervisor) any {
 
 // TokenPath returns where the token of a config file is kept beside it.
 func TokenPath(file string) string {
+	if filepath.Ext(file) == ".token" {
+		return file + ".token"
+	}
 	return strings.TrimSuffix(file, filepath.Ext(file)) + ".token"
 }

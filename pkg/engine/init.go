@@ -83,17 +83,34 @@ func (i initialization) checkFiles() error {
 	if _, err := os.Stat(filepath.Dir(i.File)); err != nil {
 		return Error{ExitConfig, err}
 	}
-	if i.Force {
-		return nil
-	}
 	files := []string{i.File}
 	if i.SaveToken {
 		files = append(files, config.TokenPath(i.File))
 	}
 	for _, file := range files {
-		if _, err := os.Lstat(file); err == nil {
+		if err := checkRegular(file); err != nil {
+			return Error{ExitConfig, fmt.Errorf("%w: nothing was changed", err)}
+		}
+		if _, err := os.Lstat(file); err == nil && !i.Force {
 			return i.exists(file)
 		}
+	}
+	return i.checkTokenFile()
+}
+
+// checkTokenFile refuses a file for the token that a link makes the config file itself.
+func (i initialization) checkTokenFile() error {
+	if !i.SaveToken {
+		return nil
+	}
+	token := config.TokenPath(i.File)
+	file, err := followLinks(i.File)
+	to, tokenErr := followLinks(token)
+	if err = errors.Join(err, tokenErr); err != nil {
+		return Error{ExitConfig, err}
+	}
+	if config.Absolute(file) == config.Absolute(to) {
+		return Error{ExitConfig, fmt.Errorf("%s and %s are one file: nothing was changed", i.File, token)}
 	}
 	return nil
 }
@@ -242,7 +259,7 @@ func (i initialization) validate(text []byte) error {
 // put writes a file that only this user can read. It overwrites one only by force.
 func (i initialization) put(path string, content []byte) error {
 	if i.Force {
-		if err := renameio.WriteFile(path, content, 0o600); err != nil {
+		if err := replaceFile(path, content, renameio.WithStaticPermissions(0o600)); err != nil {
 			return Error{ExitConfig, err}
 		}
 		return nil

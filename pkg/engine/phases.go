@@ -41,7 +41,7 @@ func (s *session) keep() lifecycle.Keep {
 
 // withCluster runs phases on a cluster whose record is found by find.
 func (s *session) withCluster(ctx context.Context, find func() error, list func(*lifecycle.Job) []phase.Entry) error {
-	if err := checkPlan(s.Settings); err != nil {
+	if err := s.checkPlan(); err != nil {
 		return err
 	}
 	root := ctx

@@ -93,7 +93,7 @@ func (r *run) write(result report.Report, junit string) error {
 		failure = errors.Join(failure, r.dir.Write(name, content))
 	}
 	if junit != "" {
-		failure = errors.Join(failure, os.WriteFile(junit, files[report.JUnitFile], 0o644))
+		failure = errors.Join(failure, writeOutput(junit, files[report.JUnitFile]))
 	}
 	return failure
 }
@@ -147,25 +147,38 @@ func (r *run) close(job *lifecycle.Job) error {
 
 // reportRefusal writes reports of a run that was refused before it had a directory, where the user asked for some.
 func (s *session) reportRefusal(result report.Report) {
-	junit, kept := s.Settings.JUnit, s.Settings.EvidenceDir
-	if s.dir.Dir != "" || junit == "" && kept == "" {
+	if s.dir.Dir != "" {
 		return
 	}
 	files := report.Files(result)
 	var failure error
-	if junit != "" {
-		failure = os.WriteFile(junit, files[report.JUnitFile], 0o644)
+	if junit := s.Settings.JUnit; junit != "" {
+		failure = writeOutput(junit, files[report.JUnitFile])
 	}
-	if kept != "" {
-		dir := filepath.Join(kept, string(s.Name), state.RunName(s.verb, s.started))
-		failure = errors.Join(failure, os.MkdirAll(dir, 0o700))
-		for name, content := range files {
-			failure = errors.Join(failure, os.WriteFile(filepath.Join(dir, name), content, 0o600))
-		}
-	}
+	failure = errors.Join(failure, s.keepRefusal(files))
 	if failure != nil {
 		progress.Warnf(s.Sink, "the reports are not complete: %v", failure)
 	}
+}
+
+// keepRefusal writes the reports of a refused run where copies of what runs keep go.
+func (s *session) keepRefusal(files map[string][]byte) error {
+	kept := s.Settings.EvidenceDir
+	if kept == "" {
+		return nil
+	}
+	dir := filepath.Join(kept, string(s.Name), state.RunName(s.verb, s.started))
+	if err := s.checkEvidenceDir(kept); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var failure error
+	for name, content := range files {
+		failure = errors.Join(failure, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	return failure
 }
 
 // copyTo copies what the run has kept to DIR/CLUSTER/RUN; an empty dir is none.
@@ -177,8 +190,8 @@ func (r *run) copyTo(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
 		return fmt.Errorf("--evidence-dir: %w", err)
 	}
-	if err := os.CopyFS(copied, os.DirFS(r.dir.Dir)); err != nil {
-		return fmt.Errorf("--evidence-dir: copying %s: %w", r.dir.Dir, err)
+	if err := state.CopyTo(r.dir.Dir, copied); err != nil { // which only this user may read, as what it is copied of
+		return fmt.Errorf("--evidence-dir: %w", err)
 	}
 	return nil
 }

@@ -83,26 +83,64 @@ func (e *Engine) storeOf(name string, settings config.Settings) (cluster.Name, *
 }
 
 // checkPlan refuses what could only fail at the end of a run.
-func checkPlan(settings config.Settings) error {
-	for _, suite := range settings.Suites {
+func (s *session) checkPlan() error {
+	for _, suite := range s.Settings.Suites {
 		if strings.TrimSpace(suite) == "" {
 			return usage(errors.New("--suite is empty: give smoke or a command"))
 		}
 	}
-	if dir := settings.EvidenceDir; dir != "" {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return usage(fmt.Errorf("--evidence-dir: %w", err))
-		}
+	if err := s.checkEvidenceDir(s.Settings.EvidenceDir); err != nil {
+		s.Settings.EvidenceDir = "" // the reports of a refused run do not go there either
+		return usage(fmt.Errorf("--evidence-dir: %w", err))
 	}
-	if settings.JUnit != "" {
-		if info, err := os.Stat(settings.JUnit); err == nil && info.IsDir() {
-			return usage(fmt.Errorf("--junit: %s is a directory", settings.JUnit))
-		}
-		if err := os.MkdirAll(filepath.Dir(settings.JUnit), 0o755); err != nil {
-			return usage(fmt.Errorf("--junit: %w", err))
-		}
+	if err := checkJUnit(s.Settings.JUnit); err != nil {
+		s.Settings.JUnit = ""
+		return usage(fmt.Errorf("--junit: %w", err))
 	}
 	return nil
+}
+
+// checkEvidenceDir makes the directory that gets copies of what runs keep; empty: there is none. It must not be among
+// the clusters, where `down` deletes it.
+func (s *session) checkEvidenceDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	clusters := s.Store.Root()
+	if isWithin(clusters, filepath.Join(dir, string(s.Name))) {
+		return fmt.Errorf("%s is in the clusters directory %s: name one outside of it", dir, clusters)
+	}
+	return os.MkdirAll(dir, 0o700)
+}
+
+// isWithin reports whether path is dir or below it, wherever links lead. Neither need exist.
+func isWithin(dir, path string) bool {
+	below, err := filepath.Rel(realPath(dir), realPath(path))
+	return err == nil && filepath.IsLocal(below)
+}
+
+// realPath returns an absolute path without symbolic links, as far as it exists.
+func realPath(path string) string {
+	path = config.Absolute(path)
+	for existing, rest := path, ""; ; existing, rest = filepath.Dir(existing), filepath.Join(filepath.Base(existing), rest) {
+		if found, err := filepath.EvalSymlinks(existing); err == nil {
+			return filepath.Join(found, rest)
+		}
+		if existing == filepath.Dir(existing) {
+			return path
+		}
+	}
+}
+
+// checkJUnit makes the directory of the file for JUnit; empty: there is none.
+func checkJUnit(path string) error {
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory", path)
+	}
+	return os.MkdirAll(filepath.Dir(path), 0o755)
 }
 
 // hold locks the cluster for this process, waiting for another run as long as --wait says.
