@@ -388,7 +388,7 @@ func TestCleaningUpThatIsCutShortSaysWhatStays(t *testing.T) {
 		}}
 		time.AfterFunc(3*time.Second, func() { second(errors.New("interrupted again")) })
 		_, err := manager.Run(t.Context())
-		const want = "boom\ncleaning up after up was cut short: what was not done yet stays as it is: interrupted again"
+		const want = "up: boom\ncleaning up after up was cut short: what was not done yet stays as it is: interrupted again"
 		if err == nil || err.Error() != want {
 			t.Errorf("got %v", err)
 		}
