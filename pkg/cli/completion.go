@@ -185,7 +185,8 @@ func withoutPackage(completion *cobra.Command) {
 		}
 		about, rest, _ := strings.Cut(cmd.Long, "\n\nThis script depends on")
 		_, rest, _ = strings.Cut(rest, "\n\n")
-		cmd.Long = about + "\n\nIt uses the package bash-completion where that is there, and does without elsewhere.\n\n" + rest
+		cmd.Long = about + "\n\nIt uses the package bash-completion where that is there, and does without elsewhere.\n\n" +
+			rest
 	}
 }
 

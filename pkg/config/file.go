@@ -69,8 +69,8 @@ func readFile(path string, table []Setting) (map[string]fileValue, []error) {
 	return r.values, r.problems
 }
 
-// syntaxError gives the YAML parser's "yaml: line 3: text" the form file:3: text. Of a tab it says only that no token can
-// start there, or that indentation is violated, on the line before at times.
+// syntaxError gives the YAML parser's "yaml: line 3: text" the form file:3: text. Of a tab that says only that no token
+// can start there, or that indentation is violated, with the line before at times.
 func syntaxError(path string, raw []byte, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 0
@@ -89,8 +89,8 @@ func syntaxError(path string, raw []byte, err error) error {
 	return fmt.Errorf("%s:%s", path, text)
 }
 
-// tabbedLine returns the number of the first line from the one before on that has a tab where a value or key would begin;
-// 0: none has.
+// tabbedLine returns the number of the first line, from the one before on, that has a tab where a key or a value would
+// begin; 0: none has.
 func tabbedLine(text string, from int) int {
 	for i, line := range strings.Split(text, "\n") {
 		head, tail, found := strings.Cut(line, "\t")

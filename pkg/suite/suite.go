@@ -47,8 +47,8 @@ type Options struct {
 	ArtifactsDir string
 	// On tells, before each external suite, the node that it is to be run on. Nil: this machine.
 	On func(context.Context) (*Node, error)
-	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files, and the CA. It is removed at the
-	// end. Empty: one among the temporary files.
+	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files, and the CA. It is
+	// removed at the end. Empty: one among the temporary files.
 	PrivateDir string
 	// Dir is where external suites run; empty: this process's working directory.
 	Dir string
