@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -148,6 +149,44 @@ func (a *app) completionFunc(c completion) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// bashWords stands before cobra's script for bash, which asks the package bash-completion which words are typed, and
+// would print an error at every press of the key where that is not there.
+const bashWords = `# Where the package bash-completion is not there, this finds the words that are typed.
+if ! declare -F _get_comp_words_by_ref >/dev/null; then
+    _get_comp_words_by_ref()
+    {
+        local typed=${COMP_LINE:0:COMP_POINT}
+        read -ra words <<<"$typed"
+        if [[ $typed == *[[:space:]] ]]; then
+            words+=("")
+        fi
+        cword=$((${#words[@]} - 1))
+        cur=${words[cword]} prev=${words[cword > 0 ? cword - 1 : 0]}
+    }
+fi
+
+`
+
+// withoutPackage makes the script for bash do without the package bash-completion.
+func withoutPackage(completion *cobra.Command) {
+	for _, cmd := range completion.Commands() {
+		if cmd.Name() != "bash" {
+			continue
+		}
+		script := cmd.RunE
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if _, err := io.WriteString(cmd.Root().OutOrStdout(), bashWords); err != nil {
+				return err
+			}
+			return script(cmd, args)
+		}
+		about, rest, _ := strings.Cut(cmd.Long, "\n\nThis script depends on")
+		_, rest, _ = strings.Cut(rest, "\n\n")
+		cmd.Long = about + "\n\nIt uses the package bash-completion where that is there, and does without elsewhere.\n\n" +
+			rest
 	}
 }
 

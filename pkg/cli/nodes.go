@@ -35,7 +35,8 @@ func split(cmd *cobra.Command, args []string) (before, command []string) {
 	return args, nil
 }
 
-// withDashes is named(most) for a verb that takes a command after --. Where that was forgotten, the hint is the line with it.
+// withDashes is named(most) for a verb that takes a command after --. Where that was forgotten, the hint is the line
+// with it.
 func withDashes(cmd *cobra.Command, before []string, most int) error {
 	err := named(most)(cmd, before)
 	if err == nil || len(before) <= most || cmd.ArgsLenAtDash() >= 0 {

@@ -145,6 +145,7 @@ func (a *app) root() *cobra.Command {
 		}
 		if cmd.Name() == "completion" {
 			cmd.Short, cmd.Example = "the script by which a shell completes names, nodes, flags and files", completionExample
+			withoutPackage(cmd)
 		}
 	}
 	suggestFor(root)

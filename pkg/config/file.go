@@ -113,8 +113,8 @@ func syntaxError(path string, raw []byte, err error) error {
 	return fmt.Errorf("%s:%s", path, text)
 }
 
-// tabbedLine returns the number of the first line from the one before on that has a tab where a value or key would begin;
-// 0: none has.
+// tabbedLine returns the number of the first line, from the one before on, that has a tab where a key or a value would
+// begin; 0: none has.
 func tabbedLine(text string, from int) int {
 	for i, line := range strings.Split(text, "\n") {
 		head, tail, found := strings.Cut(line, "\t")

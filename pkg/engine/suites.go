@@ -14,9 +14,9 @@ import (
 // builtIn is the name of the suite that is no command.
 const builtIn = "smoke"
 
-// checkCommands says why the first suite that is a command line cannot be run, as far as its first word tells: a path to a
-// file that is missing or not executable, or a word that was meant for smoke. Those after it may be made by it. On a
-// node, files that are not here may be.
+// checkCommands says why the first suite that is a command line cannot be run, as far as its first word tells: a path
+// to a file that is missing or not executable, or a word that was meant for smoke. Those after it may be made by it. On
+// a node, files that are not here may be.
 func checkCommands(suites []string, onNode bool) error {
 	for _, s := range suites {
 		if s == builtIn {

@@ -313,11 +313,17 @@ func (r *run) cleanUp(parent context.Context) {
 		}
 		sink := progress.With(r.sink, progress.Event{Phase: phase.Name()})
 		err := r.aborted()
-		if err == nil {
-			err = r.within(ctx, sink, cleaner.CleanUp)
+		if err != nil {
+			err = fmt.Errorf("%s was stopped, and not cleaned up after: what it has begun stays as it is: %w", phase.Name(), err)
+		} else if err = r.within(ctx, sink, cleaner.CleanUp); err != nil && r.aborted() != nil {
+			if errors.Is(err, context.Canceled) {
+				err = r.aborted() // which says why
+			}
+			err = fmt.Errorf("cleaning up after %s was cut short: what was not done yet stays as it is: %w", phase.Name(), err)
+		} else if err != nil {
+			err = fmt.Errorf("cleaning up after %s: %w", phase.Name(), err)
 		}
 		if err != nil {
-			err = fmt.Errorf("cleaning up after %s: %w", phase.Name(), err)
 			progress.Warn(sink, err.Error(), progress.HintOf(err))
 			r.errs = append(r.errs, err)
 		}

@@ -367,7 +367,7 @@ func TestAbortDoesNotWaitForAPhaseThatDoesNotStop(t *testing.T) {
 			t.Errorf("took %s", got)
 		}
 		if !errors.Is(err, phase.ErrStuck) ||
-			!strings.Contains(err.Error(), "cleaning up after up: interrupted again") ||
+			!strings.Contains(err.Error(), "up was stopped, and not cleaned up after: what it has begun stays as it is: interrupted again") ||
 			statuses(outcomes) != "up=interrupted down=interrupted" {
 			t.Errorf("got %v, %s", err, statuses(outcomes))
 		}
@@ -375,6 +375,22 @@ func TestAbortDoesNotWaitForAPhaseThatDoesNotStop(t *testing.T) {
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"up"}, log); diff != "" {
 			t.Errorf("nothing is begun any more: %s", diff)
+		}
+	})
+}
+
+func TestCleaningUpThatIsCutShortSaysWhatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		abort, second := context.WithCancelCause(t.Context())
+		var log []string
+		manager := phase.Manager{Abort: abort, Phases: []phase.Entry{
+			{Phase: &fake{name: "up", log: &log, run: func(context.Context) error { return errors.New("boom") }, cleanUp: untilDone}},
+		}}
+		time.AfterFunc(3*time.Second, func() { second(errors.New("interrupted again")) })
+		_, err := manager.Run(t.Context())
+		const want = "up: boom\ncleaning up after up was cut short: what was not done yet stays as it is: interrupted again"
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -69,7 +69,9 @@ type Event struct {
 	Message string  `json:"message,omitempty"`
 	Error   string  `json:"error,omitempty"`
 	Hint    string  `json:"hint,omitempty"`
-	Output  string  `json:"output,omitempty"` // of a case that did not pass: the end of what it printed
+	// Place is where a case stands in the results of its suite: one with a smaller number before it, whenever it ended.
+	Place  int    `json:"place,omitempty"`
+	Output string `json:"output,omitempty"` // of a case that did not pass: the end of what it printed
 	// Problem is the error as data, set by WithError.
 	Problem *Problem `json:"problem,omitempty"`
 	// ExitCode is set on RunEnd (the code the process will exit with).

@@ -100,7 +100,9 @@ func (h *Host) copyTo(ctx context.Context, c files, source, target string, done 
 	default:
 		entries, err := os.ReadDir(source)
 		if err == nil {
-			err = makeRemoteDir(c.Client, target, info.Mode().Perm())
+			if err = makeRemoteDir(c.Client, target, info.Mode().Perm()); err != nil {
+				err = fmt.Errorf("to %s: %w", shownPath(target), err)
+			}
 		}
 		done.failed(source, err)
 		if err != nil {
@@ -123,7 +125,11 @@ func (h *Host) copyFileTo(ctx context.Context, c files, source, target string, m
 		return false, err
 	}
 	defer func() { _ = local.Close() }()
-	return h.upload(ctx, c, local, target, mode)
+	changed, err := h.upload(ctx, c, local, target, mode)
+	if err != nil {
+		err = fmt.Errorf("to %s: %w", shownPath(target), err)
+	}
+	return changed, err
 }
 
 // CopyFrom copies files and directories of the node to target here, as CopyTo does the other way round. Of the modes
@@ -260,12 +266,12 @@ func makeRemoteDir(c *sftp.Client, dir string, mode fs.FileMode) error {
 	there, err := c.Stat(dir)
 	switch {
 	case err == nil && !there.IsDir():
-		return fmt.Errorf("a file is there on the node: %s", dir)
+		return errors.New("a file is there on the node")
 	case err == nil:
 		return nil
 	}
 	if err := c.MkdirAll(dir); err != nil {
-		return fmt.Errorf("making %s: %w", dir, err)
+		return fmt.Errorf("making that directory: %w", err)
 	}
 	return c.Chmod(dir, mode|0o700) // what is in it is still to come
 }
@@ -281,6 +287,14 @@ func ownName(p string) string {
 	default:
 		return name
 	}
+}
+
+// shownPath is a path on a node as a person types it: a relative one is below the home directory.
+func shownPath(target string) string {
+	if !path.IsAbs(target) {
+		target = "~/" + path.Clean(target)
+	}
+	return printable(target)
 }
 
 // dotted keeps a relative path that begins with a hyphen from being an option.

@@ -154,7 +154,7 @@ func TestCopyThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err := h.CopyTo(t.Context(), []string{here + "/."}, "to")
-	contains(t, err, "ci-1: ", filepath.Join(here, "0")+": a directory is there on the node", "and 4 more")
+	contains(t, err, "ci-1: ", filepath.Join(here, "0")+": to ~/to/0: a directory is there on the node", "and 4 more")
 	if done.Files != 1 {
 		t.Errorf("%d files were copied besides", done.Files)
 	}

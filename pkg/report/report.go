@@ -98,6 +98,7 @@ func Build(events []progress.Event) Report {
 	for _, e := range events {
 		b.add(cleaned(e))
 	}
+	b.sortCases()
 	b.finish()
 	return b.Report
 }
@@ -127,6 +128,13 @@ type builder struct {
 	said  []*progress.Problem // each of Errors
 	ended bool
 	last  time.Time
+	order []placed // of Cases
+}
+
+// placed is where a case belongs: suites as they began to tell of cases, and within each as it lists them.
+type placed struct {
+	suite string
+	place int
 }
 
 func (b *builder) add(e progress.Event) {
@@ -154,6 +162,7 @@ func (b *builder) add(e progress.Event) {
 		b.Cases = append(b.Cases, Case{
 			e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message, e.Output,
 		})
+		b.order = append(b.order, placed{e.Suite, e.Place})
 	case progress.Warning:
 		text := e.Message
 		if e.Error != "" {
@@ -165,6 +174,27 @@ func (b *builder) add(e progress.Event) {
 	case progress.RunEnd:
 		b.endRun(e)
 	}
+}
+
+// sortCases puts cases into the order of their suites and places, for those of several nodes end in any order.
+func (b *builder) sortCases() {
+	suites := map[string]int{}
+	index := make([]int, len(b.Cases))
+	for i, at := range b.order {
+		if _, known := suites[at.suite]; !known {
+			suites[at.suite] = i
+		}
+		index[i] = i
+	}
+	slices.SortStableFunc(index, func(i, j int) int {
+		x, y := b.order[i], b.order[j]
+		return cmp.Or(cmp.Compare(suites[x.suite], suites[y.suite]), cmp.Compare(x.place, y.place))
+	})
+	sorted := make([]Case, len(b.Cases))
+	for to, from := range index {
+		sorted[to] = b.Cases[from]
+	}
+	b.Cases = sorted
 }
 
 // phase finds the phase that runs, by name or, where an event does not say, the latest.

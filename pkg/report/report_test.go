@@ -478,3 +478,20 @@ func checkAttributes(t *testing.T, element xml.StartElement) {
 		t.Errorf("the time of %s is %q", element.Name.Local, seconds)
 	}
 }
+
+func TestCasesStandInTheOrderOfTheirSuites(t *testing.T) {
+	ended := func(suite, name string, place int) progress.Event {
+		return progress.Event{Kind: progress.Case, Suite: suite, Name: name, Status: progress.Passed, Place: place}
+	}
+	built := report.Build([]progress.Event{
+		ended("smoke", "gateway/ci-3", 8), ended("smoke", "health/ci-1", 0), ended("smoke", "gateway/ci-1", 6),
+		ended("e2e", "b", 0), ended("e2e", "a", 0),
+	})
+	var names []string
+	for _, c := range built.Cases {
+		names = append(names, c.Name)
+	}
+	if want := []string{"health/ci-1", "gateway/ci-1", "gateway/ci-3", "b", "a"}; !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+}

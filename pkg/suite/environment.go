@@ -47,10 +47,13 @@ func systemBundles() []string {
 func (r *runner) environment(artifacts string) ([]string, error) {
 	at := places{artifacts: artifacts, private: r.PrivateDir}
 	if r.Credentials.CAPEM != "" {
-		at.ca, at.bundle = filepath.Join(artifacts, "ca.pem"), filepath.Join(artifacts, "ca-bundle.pem")
-		if err := r.certificates(at); err != nil {
-			return nil, err
-		}
+		at.ca, at.bundle = filepath.Join(r.PrivateDir, "ca.pem"), filepath.Join(r.PrivateDir, "ca-bundle.pem")
+	}
+	if err := os.MkdirAll(at.private, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory of the suite's own files: %w", err)
+	}
+	if err := r.certificates(at); err != nil {
+		return nil, err
 	}
 	if err := r.profiles(at); err != nil {
 		return nil, err
@@ -137,9 +140,6 @@ func (r *runner) profile(at places) Profile {
 // profiles writes the AWS profile files of one suite: it may add to them, as hive's own suites do, and the next gets
 // them new.
 func (r *runner) profiles(at places) error {
-	if err := os.MkdirAll(at.private, 0o700); err != nil {
-		return fmt.Errorf("making the directory of the AWS profiles: %w", err)
-	}
 	profile := r.profile(at)
 	for path, content := range map[string][]byte{
 		at.awsConfig(): profile.Config(), at.awsCredentials(): profile.Credentials(),
@@ -193,11 +193,14 @@ func (r *runner) inherited() []string {
 
 // certificates writes the CA, alone and after what the system trusts, for clients that take one file for everything.
 func (r *runner) certificates(at places) error {
-	if err := os.WriteFile(at.ca, []byte(r.Credentials.CAPEM), 0o600); err != nil {
+	if at.ca == "" {
+		return nil
+	}
+	if err := writePrivate(at.ca, []byte(r.Credentials.CAPEM)); err != nil {
 		return fmt.Errorf("writing the cluster's CA certificate: %w", err)
 	}
 	bundle := slices.Concat(r.systemBundle(), []byte("\n"), []byte(r.Credentials.CAPEM))
-	if err := os.WriteFile(at.bundle, bundle, 0o600); err != nil {
+	if err := writePrivate(at.bundle, bundle); err != nil {
 		return fmt.Errorf("writing the CA certificates: %w", err)
 	}
 	return nil

@@ -432,7 +432,7 @@ func TestEnvironmentOfExternalSuites(t *testing.T) {
 		"HIVE_SSH_USER=tf-user", "HIVE_SSH_KEY=/k", "LC_ALL=C", "ARTIFACTS=" + filepath.Join(o.ArtifactsDir, "test"),
 		"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + progress.Redacted,
 		"AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ENDPOINT_URL=https://192.0.2.1:9999",
-		"AWS_CA_BUNDLE=" + filepath.Join(o.ArtifactsDir, "test", "ca.pem"), "AWS_PROFILE=spinifex",
+		"AWS_CA_BUNDLE=" + filepath.Join(o.PrivateDir, "ca.pem"), "AWS_PROFILE=spinifex",
 		"AWS_ENDPOINT_URL_S3=https://192.0.2.1:8443", "AWS_CONFIG_FILE=" + filepath.Join(o.PrivateDir, "aws-config"),
 		"ENDPOINT=https://192.0.2.1:9999", "DDIL_NODES=192.0.2.1,192.0.2.2", "DDIL_SSH_USER=tf-user", "DDIL_SSH_KEY=/k",
 		"SPINIFEX_MODE=multinode", "SPINIFEX_NODE_IPS=192.0.2.1,192.0.2.2",
@@ -506,19 +506,23 @@ func TestProfilesOfExternalSuites(t *testing.T) {
 	if results, err := Run(t.Context(), o); err != nil || results.Failed() {
 		t.Fatalf("%+v, %v: %q", results, err, output(events))
 	}
-	config := func(dir string) (lines []string) {
+	for _, dir := range []string{"set", "set-2"} { // nothing is there but what the suite has said
+		left, err := os.ReadDir(filepath.Join(o.ArtifactsDir, dir))
+		if err != nil || len(left) != 1 || left[0].Name() != "output.log" {
+			t.Errorf("in the results: %v, %v", left, err)
+		}
+	}
+	config := func() (lines []string) {
 		for _, section := range []string{"[profile hive]", "[profile spinifex]", "[default]"} {
-			lines = append(lines, section, "region = "+region, "output = json", "ca_bundle = "+filepath.Join(
-				o.ArtifactsDir, dir, "ca.pem",
-			),
+			lines = append(lines, section, "region = "+region, "output = json", "ca_bundle = "+filepath.Join(o.PrivateDir, "ca.pem"),
 				"endpoint_url = https://192.0.2.1:9999", "services = hive", "")
 		}
 		return append(lines, "[services hive]", "s3 =", "  endpoint_url = https://192.0.2.1:8443")
 	}
 	var want []string
-	for _, dir := range []string{"set", "set-2"} {
+	for range 2 {
 		want = append(want, "600", "600")
-		want = append(want, config(dir)...)
+		want = append(want, config()...)
 		want = append(want, "3")
 	}
 	if diff := cmp.Diff(want, output(events)); diff != "" {

@@ -44,7 +44,7 @@ func (r *recorder) add(place int, node string, c Case) {
 	r.mu.Unlock()
 	r.sink.Emit(progress.Event{
 		Kind: progress.Case, Suite: r.suite, Node: node,
-		Name: c.Name, Status: c.Status, Seconds: c.Seconds, Error: c.Error, Output: c.Output,
+		Name: c.Name, Status: c.Status, Seconds: c.Seconds, Error: c.Error, Output: c.Output, Place: place,
 	})
 }
 

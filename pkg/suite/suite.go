@@ -47,8 +47,8 @@ type Options struct {
 	ArtifactsDir string
 	// On tells, before each external suite, the node that it is to be run on. Nil: this machine.
 	On func(context.Context) (*Node, error)
-	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files. It is removed at the
-	// end. Empty: one among the temporary files.
+	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files, and the CA. It is
+	// removed at the end. Empty: one among the temporary files.
 	PrivateDir string
 	// Dir is where external suites run; empty: this process's working directory.
 	Dir string
@@ -170,9 +170,27 @@ func Run(ctx context.Context, o Options) (Results, error) {
 		errs = append(errs, err)
 	}
 	if ctx.Err() != nil {
-		errs = append(errs, fmt.Errorf("running the tests: %w", context.Cause(ctx)))
+		errs = append(errs, fmt.Errorf("%s: %w", r.stopped(len(results.Suites)), context.Cause(ctx)))
 	}
 	return results, errors.Join(errs...)
+}
+
+// stopped says what was stopped after so many suites were begun, and which were not.
+func (r *runner) stopped(begun int) string {
+	var text string
+	var left []string
+	for i, s := range r.suites {
+		switch {
+		case i == begun-1:
+			text = "suite " + s.name + " was stopped"
+		case i >= begun:
+			left = append(left, s.name)
+		}
+	}
+	if len(left) == 0 {
+		return text
+	}
+	return strings.TrimPrefix(text+"; not begun: "+strings.Join(left, ", "), "; ")
 }
 
 // plan is a suite to be run.
