@@ -426,18 +426,19 @@ type lab struct {
 	config         string // ssh_config, with key and known hosts
 }
 
-// lab makes simulated clusters of ten nodes with one key, and a cluster of existing hosts of all their nodes.
+// lab makes simulated clusters of ten nodes with one key, and, in a clusters directory of its own, which is that of the
+// commands that follow, a cluster of existing hosts of all their nodes.
 func (e *bench) lab(name string, clusters ...string) lab {
 	e.b.Helper()
 	key := filepath.Join(e.dir, "id_lab")
 	e.must(remote.GenerateKey(key))
 	hosts := &strings.Builder{}
-	l := lab{cluster: name, about: "the simulator's SSH server", config: e.path(name, "ssh_config")}
+	l := lab{cluster: name, about: "the simulator's SSH server", config: filepath.Join(e.dir, "labs", name, "ssh_config")}
 	for _, of := range clusters {
 		e.hiveTest(
 			"up", of, "--sim", "--node-count=10", "--cpu-cores=1", "--memory-mb=1024", "--ssh-private-key-path="+key,
 		)
-		e.b.Cleanup(func() { e.hiveTest("down", of) })
+		e.b.Cleanup(func() { e.hiveTest("down", of, "--clusters-dir", e.clusters()) })
 		var inventory cluster.Inventory
 		e.must(json.Unmarshal(e.read(of, "inventory.json"), &inventory))
 		if hosts.Len() == 0 {
@@ -453,6 +454,7 @@ func (e *bench) lab(name string, clusters ...string) lab {
 	}
 	file := filepath.Join(e.dir, "hosts.yaml")
 	e.must(os.WriteFile(file, []byte(hosts.String()), 0o600))
+	e.env = append(e.env, "HIVE_TEST_CLUSTERS_DIR="+filepath.Join(e.dir, "labs"))
 	e.hiveTest("up", name, "--hosts-file", file)
 	return l
 }

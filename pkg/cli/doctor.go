@@ -18,8 +18,8 @@ import (
 const doctorLong = `doctor checks, all at once, and in seconds where nothing is slow, everything that is known to make up fail, and changes nothing: OpenTofu and its
 provider, the API's address, certificate and clock, the token, its privileges and the tags it may set, the hypervisors and their quorum, the image
 or template, storages, bridges, SSH to the hypervisors, VM ids, and room for the whole cluster. Each failure comes with the
-command or the setting that mends it. Flags and settings are those of up. With NAME, that cluster is looked at, and what is
-left of an earlier one of that name. Each answer may take --proxmox-call-timeout, and all of it --timeout, or else two minutes; what was
+command or the setting that mends it. Flags and settings are those of up. With NAME, that cluster is looked at, whether its
+VMs run included, and what is left of an earlier one of that name. Each answer may take --proxmox-call-timeout, and all of it --timeout, or else two minutes; what was
 not asked by then is told as not checked.
 
 up makes the same checks first; within a minute after a doctor that found nothing, it relies on that.`
@@ -110,13 +110,14 @@ func doctorGroups() []doctorGroup {
 		{"This machine", []string{"settings", "tofu", "provider", "ssh-key", "locks"}},
 		{"Proxmox VE API", []string{
 			"pve-endpoint", "pve-token", "pve-tls", "pve-tls-name", "pve-access", "clock", "pve-privileges", "pve-tags",
-			"pve-pool",
+			"pve-pool", deploy.NotRun,
 		}},
 		{"Hypervisors", []string{
 			"pve-hypervisors", "pve-quorum", "pve-ssh", "node-cpus", "pve-cpu", "pve-memory", "pve-disk",
 		}},
 		{"Images and storages", []string{"pve-image", "pve-template", "pve-datastore", "pve-snippets"}},
 		{"Networks and ids", []string{"pve-bridges", "pve-addresses", "pve-vmids", "pve-ids", "leftovers"}},
+		{"Cluster", []string{"cluster-vms"}},
 		{"Others", nil},
 	}
 }
@@ -137,6 +138,7 @@ func (d doctorJSON) print(p page) error {
 		}
 		grouped[i] = append(grouped[i], f)
 	}
+	fixes := deploy.ShortFixes(slices.Concat(grouped...)) // in the order in which they are read
 	for i, group := range groups {
 		if len(grouped[i]) == 0 {
 			continue
@@ -145,6 +147,7 @@ func (d doctorJSON) print(p page) error {
 			return err
 		}
 		for _, f := range grouped[i] {
+			f.Fix, fixes = fixes[0], fixes[1:]
 			if err := printFinding(p, f); err != nil {
 				return err
 			}
@@ -180,23 +183,42 @@ func findingMark(status deploy.Status) (string, progress.Color) {
 	return "-", progress.Dim
 }
 
-// verdict says what came of all checks, with how many there are of each outcome.
+// verdict says what came of all checks, with how many there are of each outcome. A check counts once, however many
+// things it has found.
 func (d doctorJSON) verdict(p page) string {
-	counts := map[deploy.Status]int{}
+	checks, unmade, rest := map[string]deploy.Status{}, map[string]bool{}, ""
 	for _, f := range d.Checks {
-		counts[f.Status]++
+		if f.ID == deploy.NotRun {
+			rest = ", and the others were not run"
+			continue
+		}
+		if known, seen := checks[f.ID]; !seen || weight(f.Status) > weight(known) {
+			checks[f.ID] = f.Status
+		}
+		if f.Unmade {
+			unmade[f.ID] = true
+		}
+	}
+	counts := map[deploy.Status]int{}
+	for _, status := range checks {
+		counts[status]++
 	}
 	mark, text := p.paint(progress.Green, "✓"), "all checks passed"
-	if unmade := deploy.Unmade(d.Checks); len(unmade) > 0 {
+	if len(unmade) > 0 {
 		mark = p.paint(progress.Yellow, "!")
-		text = fmt.Sprintf("all checks that were made passed, and %d of %d were not made", len(unmade), len(d.Checks))
+		text = fmt.Sprintf("all checks that were made passed, and %d of %d were not made", len(unmade), len(checks))
 	}
 	if failed := counts[deploy.Fail]; failed > 0 {
 		mark = p.paint(progress.Red, "✗")
-		text = fmt.Sprintf("%d of %s failed", failed, progress.Count(len(d.Checks), "check"))
+		text = fmt.Sprintf("%d of %s failed", failed, progress.Count(len(checks), "check")) + rest
 	}
 	return fmt.Sprintf(
 		"%s %s (%d passed, %d failed, %s, %d skipped)", mark, text, counts[deploy.Pass], counts[deploy.Fail],
 		progress.Count(counts[deploy.Warn], "warning"), counts[deploy.Skip],
 	)
+}
+
+// weight orders what one check has found: the worst is what came of it.
+func weight(s deploy.Status) int {
+	return slices.Index([]deploy.Status{deploy.Skip, deploy.Pass, deploy.Warn, deploy.Fail}, s)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +77,8 @@ type reapJSON struct {
 	// Traces are marks, claims and snippets of runs that died, of clusters that have no VM to delete. Pool is empty for
 	// snippets.
 	Traces []reapedTrace `json:"traces"`
+
+	ways []string // how clusters end that reap leaves for ever, for people
 }
 
 type reapedVM struct {
@@ -115,9 +118,13 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 		var unasked error
 		refused := false
 		plan, err := e.Reap(ctx, request, func(plan *deploy.ReapPlan) (bool, error) {
-			if !flags.yes && !flags.dryRun && plan.Something() {
+			switch {
+			case flags.yes || flags.dryRun:
+			case plan.Something():
 				flags.dryRun, unasked = a.askToReap(plan, settings)
 				refused = flags.dryRun && isTerminal(a.Stdout)
+			default:
+				flags.dryRun = true
 			}
 			return !flags.dryRun, unasked
 		})
@@ -128,7 +135,9 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 			fmt.Fprintln(a.Stderr, "nothing was deleted")
 			return err
 		}
-		return errors.Join(err, a.printReaped(reaped(plan, flags.dryRun), settings, flags.covered(name)))
+		document := reaped(plan, flags.dryRun)
+		document.ways = a.waysOut(plan, settings)
+		return errors.Join(err, a.printReaped(document, settings, flags.covered(name)))
 	})
 }
 
@@ -178,6 +187,39 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
+// mostWays is how many clusters are told each how it ends.
+const mostWays = 3
+
+// waysOut are the commands by which clusters end that reap leaves for ever, and whose directory is not here.
+func (a *app) waysOut(plan *deploy.ReapPlan, settings config.Settings) []string {
+	flag, elsewhere := "", " --clusters-dir DIR, which is empty"
+	if settings.Sim {
+		flag, elsewhere = " --sim", " --sim, when the other one of that name is gone"
+	}
+	var ways []string
+	for _, d := range plan.Decisions {
+		if !d.Stranded() {
+			continue
+		}
+		how := flag
+		if d.Namesake {
+			how = elsewhere
+		}
+		way := a.inPlace(fmt.Sprintf(
+			"if the directory of %s is lost: hive-test down %s --owner %s%s", d.Cluster, d.Cluster, d.Owner, how,
+		))
+		if !slices.Contains(ways, way) {
+			ways = append(ways, way)
+		}
+	}
+	if len(ways) > mostWays {
+		return []string{a.inPlace(fmt.Sprintf(
+			"if the directory of one is lost: hive-test down NAME --owner OWNER%s, as -o wide has it", flag,
+		))}
+	}
+	return ways
+}
+
 // askToReap shows what would be deleted and asks whether it shall be. Where nobody can answer, nothing is deleted.
 func (a *app) askToReap(plan *deploy.ReapPlan, settings config.Settings) (dryRun bool, err error) {
 	if !a.onTerminal() {
@@ -224,14 +266,15 @@ func (a *app) printReaped(d reapJSON, settings config.Settings, covered string) 
 	}
 	paper := a.page(a.Stdout, settings)
 	if settings.Output == "wide" {
-		paper = paper.complete()
+		return d.write(paper.complete(), covered, true)
 	}
 	return d.print(paper, covered)
 }
 
-// reapColumns are those of what reap has found. On a narrow terminal HYPERVISOR goes first, then CLUSTER.
-func reapColumns() []column {
-	return []column{
+// reapColumns are those of what reap has found, OWNER where it is asked for. On a narrow terminal HYPERVISOR goes first,
+// then CLUSTER.
+func reapColumns(owner bool) []column {
+	columns := []column{
 		{name: "VMID", right: true},
 		{name: "NAME", least: 16},
 		{name: "HYPERVISOR", drop: 1},
@@ -239,6 +282,29 @@ func reapColumns() []column {
 		{name: "ACTION", color: reapColor},
 		{name: "REASON", least: 36},
 	}
+	if owner {
+		columns = slices.Insert(columns, ownerColumn, column{name: "OWNER", least: ownerLeast})
+	}
+	return columns
+}
+
+// ownerColumn is the place of OWNER, and ownerLeast as much of an id as tells clusters apart that were not made in the
+// same moment.
+const (
+	ownerColumn = 4
+	ownerLeast  = 14
+)
+
+// namesakes reports whether clusters of different owners have the same name.
+func (d reapJSON) namesakes() bool {
+	owners := map[string]string{}
+	for _, vm := range d.VMs {
+		if other, seen := owners[vm.Cluster]; seen && other != vm.Owner {
+			return true
+		}
+		owners[vm.Cluster] = vm.Owner
+	}
+	return false
 }
 
 func reapColor(action string) progress.Color {
@@ -253,24 +319,34 @@ func reapColor(action string) progress.Color {
 	return ""
 }
 
-// print writes the table for people.
-func (d reapJSON) print(p page, covered string) error {
+// print writes the table for people, with the owners' ids where the clusters' names do not tell them apart.
+func (d reapJSON) print(p page, covered string) error { return d.write(p, covered, d.namesakes()) }
+
+func (d reapJSON) write(p page, covered string, owner bool) error {
 	var rows [][]string
 	counts := map[deploy.ReapAction]int{}
 	for _, vm := range d.VMs {
 		counts[vm.Action]++
+		why := vm.Detail
+		if vm.Action != deploy.ReapKeep {
+			why = vm.Reason + ": " + why
+		}
 		rows = append(rows, []string{
-			strconv.Itoa(vm.VMID), dash(vm.Name), vm.Hypervisor, vm.Cluster, string(vm.Action),
-			vm.Reason + ": " + vm.Detail,
+			strconv.Itoa(vm.VMID), dash(vm.Name), vm.Hypervisor, vm.Cluster, string(vm.Action), why,
 		})
 	}
 	for _, t := range d.Traces {
 		rows = append(rows, []string{"-", "-", "-", dash(t.Cluster), string(t.Action), "left: " + t.Detail})
 	}
+	if owner {
+		for i := range rows {
+			rows[i] = slices.Insert(rows[i], ownerColumn, dash(d.ownerOf(i)))
+		}
+	}
 	if len(rows) == 0 {
 		return p.line("no VMs "+covered+" found", "  ")
 	}
-	if err := p.table(reapColumns(), rows); err != nil {
+	if err := p.table(reapColumns(owner), rows); err != nil {
 		return err
 	}
 	verdict := fmt.Sprintf(
@@ -279,5 +355,21 @@ func (d reapJSON) print(p page, covered string) error {
 	if d.DryRun {
 		verdict = progress.Count(counts[deploy.ReapDelete], "VM") + " would be deleted"
 	}
-	return p.line(fmt.Sprintf("%s, %d left alone", verdict, counts[deploy.ReapSkip]+counts[deploy.ReapKeep]), "  ")
+	lines := append(
+		[]string{fmt.Sprintf("%s, %d left alone", verdict, counts[deploy.ReapSkip]+counts[deploy.ReapKeep])}, d.ways...,
+	)
+	for _, line := range lines {
+		if err := p.line(line, "  "); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownerOf returns the owner's id in a row of the table: those of VMs come first, then those of traces.
+func (d reapJSON) ownerOf(row int) string {
+	if row < len(d.VMs) {
+		return d.VMs[row].Owner
+	}
+	return d.Traces[row-len(d.VMs)].Owner
 }

@@ -65,7 +65,7 @@ func TestTableFitsThePage(t *testing.T) {
 func TestTablesFitEveryTerminal(t *testing.T) {
 	long := "a-cluster-with-a-name-of-forty-characters-1"
 	for name, columns := range map[string][]column{
-		"status": statusColumns(), "list": listColumns(), "reap": reapColumns(), "dry run": readingColumns(),
+		"status": statusColumns(), "list": listColumns(), "reap": reapColumns(false), "dry run": readingColumns(),
 	} {
 		row := make([]string, len(columns))
 		for i, c := range columns {
@@ -165,5 +165,36 @@ func TestExecGroupsWhatIsAlike(t *testing.T) {
 		if stdout.String() != tt.stdout || stderr.String() != tt.stderr {
 			t.Errorf("%+v:\n%s%s", tt.form, stdout.String(), stderr.String())
 		}
+	}
+}
+
+// A check counts once, however many things it has found; what was told is not told again; and it is said where others
+// were not run.
+func TestDoctorTellsThingsOnce(t *testing.T) {
+	role := "pveum role modify HiveTest --privs '" + strings.Repeat("VM.Allocate,", 20) + "' || pveum role add HiveTest"
+	document := doctorJSON{Checks: []deploy.Finding{
+		{ID: "pve-privileges", Status: deploy.Fail, Title: "a", Fix: role + "; pveum acl modify /vms"},
+		{ID: "pve-privileges", Status: deploy.Warn, Title: "b", Fix: role + "; pveum acl modify /pool"},
+		{ID: "pve-privileges", Status: deploy.Fail, Title: "c", Fix: role + "; pveum acl modify /vms"},
+		{ID: "clock", Status: deploy.Pass, Title: "d"},
+		{ID: deploy.NotRun, Status: deploy.Skip, Title: "further checks", Detail: "not run"},
+	}}
+	want := `Proxmox VE API
+  ✗ a (pve-privileges)
+    fix: ` + role + `; pveum acl modify /vms
+  ! b (pve-privileges)
+    fix: as above; pveum acl modify /pool
+  ✗ c (pve-privileges)
+    fix: as above
+  ✓ d
+  - further checks: not run
+✗ 1 of 2 checks failed, and the others were not run (1 passed, 1 failed, 0 warnings, 0 skipped)
+`
+	var out bytes.Buffer
+	if err := document.print(page{Writer: &out}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/viper"
 
 	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/progress"
 )
 
 // LoadOptions are where settings come from.
@@ -227,17 +228,32 @@ func (l *loader) deriveSSH(settings *Settings) {
 	l.problem(settings, "ssh.proxy_jump", err)
 }
 
-// secret takes the token, or the content of its file. It does not pass through viper, which prints what it holds.
+// secret takes the token, or the content of its file. It does not pass through viper, which prints what it holds. A
+// file that cannot be read is a problem of what needs the token, unless a flag names it.
 func (l *loader) secret(settings *Settings) {
 	token, _ := l.values["proxmox.token"].(string)
 	if file := settings.Proxmox.TokenFile; token == "" && file != "" {
-		raw, err := os.ReadFile(file)
-		if token = strings.TrimSpace(string(raw)); err == nil && token == "" {
-			err = fmt.Errorf("%s is empty", file)
+		var err error
+		if token, err = readToken(file); err != nil && settings.Explicit("proxmox.token_file") {
+			l.problem(settings, "proxmox.token_file", err)
+		} else if err != nil {
+			settings.Proxmox.TokenErr = progress.WithHint(
+				fmt.Errorf("no API token: proxmox.token_file (%s): %w", settings.Source("proxmox.token_file"), err),
+				"write the token there, user@realm!name=secret, or name another file with --proxmox-token-file, or set "+
+					"PROXMOX_VE_API_TOKEN",
+			)
 		}
-		l.problem(settings, "proxmox.token_file", err)
 	}
 	settings.Proxmox.Token = NewSecret(strings.TrimSpace(token))
+}
+
+func readToken(file string) (string, error) {
+	raw, err := os.ReadFile(Absolute(file))
+	token := strings.TrimSpace(string(raw))
+	if err == nil && token == "" {
+		err = fmt.Errorf("%s is empty", Absolute(file))
+	}
+	return token, err
 }
 
 func (l *loader) hypervisors(settings *Settings) {

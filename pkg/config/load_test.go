@@ -237,9 +237,9 @@ func TestUpstreamVariables(t *testing.T) {
 func TestBadValuesAreReportedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, FileName), "cpu_cores: many\n")
-	_, err := Load(LoadOptions{WorkDir: dir, Flags: flags(t, "--keep=sometimes", "--node-count=11"), Env: env(
+	_, err := Load(LoadOptions{WorkDir: dir, Flags: flags(t, "--keep=sometimes", "--node-count=11", "--proxmox-token-file=/nonexistent/token"), Env: env(
 		"HIVE_TEST_MEMORY_MB=8G", "HIVE_TEST_TIMEOUT_UP=soon", "HIVE_TEST_SIM=perhaps", "HIVE_TEST_OUTPUT=xml",
-		"TF_VAR_nodes=[{name=", "HIVE_TEST_PROXMOX_VMID_RANGE=9", "HIVE_TEST_PROXMOX_TOKEN_FILE=/nonexistent/token",
+		"TF_VAR_nodes=[{name=", "HIVE_TEST_PROXMOX_VMID_RANGE=9",
 	)})
 	failed, ok := errors.AsType[*Error](err)
 	if !ok || len(failed.Problems) != 10 || failed.Usage() {
@@ -282,9 +282,21 @@ func TestWhatHasADefaultIsNotEmpty(t *testing.T) {
 func TestAnEmptyTokenFileIsNoToken(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, filepath.Join(dir, "token"), "\n")
-	_, err := Load(LoadOptions{WorkDir: dir, Env: env("HIVE_TEST_PROXMOX_TOKEN_FILE=" + file)})
+	_, err := Load(LoadOptions{WorkDir: dir, Env: env(), Flags: flags(t, "--proxmox-token-file="+file)})
 	if err == nil || !strings.Contains(err.Error(), file+" is empty") {
-		t.Errorf("got %v", err)
+		t.Errorf("by a flag: %v", err)
+	}
+	// what was set for all runs is a problem of those alone that need it
+	t.Chdir(dir)
+	write(t, filepath.Join(dir, FileName), "proxmox:\n  token_file: token\n")
+	s, err := Load(LoadOptions{WorkDir: dir, Env: env()})
+	if err != nil || s.Proxmox.TokenErr == nil {
+		t.Fatalf("by the file: %v, %v", err, s.Proxmox.TokenErr)
+	}
+	for _, want := range []string{"proxmox.token_file (", FileName + ":2", file + " is empty"} {
+		if !strings.Contains(s.Proxmox.TokenErr.Error(), want) {
+			t.Errorf("%q does not say %q", s.Proxmox.TokenErr, want)
+		}
 	}
 }
 

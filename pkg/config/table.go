@@ -143,7 +143,7 @@ func clusterRows() []Setting {
 		{Key: "deployer", Flag: "deployer", Kind: Text, Default: deploy.Proxmox, OneOf: []string{deploy.Proxmox, deploy.SimHosts}, Group: inCluster, Verbs: making, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
 		{Key: "hosts_file", Flag: "hosts-file", Kind: File, Group: inCluster, Verbs: making, Help: "make the cluster of the hosts that this file names, without Proxmox"},
 		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Group: inCluster, Verbs: making + " configure test", Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},
-		{Key: "ttl", Flag: "ttl", Kind: Duration, Group: inCluster, Verbs: making + " init", Help: "time after which reap may delete the VMs, like 36h or 2d; 0 is never; empty: up none, full as long as its phases may take and an hour"},
+		{Key: "ttl", Flag: "ttl", Kind: Duration, Group: inCluster, Verbs: making + " init", Help: "time after which reap may delete the VMs, like 36h, 2d or 1w; 0 is never; empty: up none, full as long as its phases may take and an hour"},
 		{Key: "skip_preflight", Flag: "skip-preflight", Kind: Bool, Group: inCluster, Verbs: making, Help: "do not check first whether up can succeed (what doctor checks)"},
 		{Key: "sim", Flag: "sim", Kind: Bool, Group: inCluster, Verbs: making + " down reap init", Help: "use the simulated Proxmox of this clusters directory"},
 		{Key: "sim_hosts", Flag: "sim-hosts", Kind: Text, Default: "auto", OneOf: []string{"auto", "netns", "process"}, Group: inCluster, Verbs: asking + " init", Help: "what the simulator's VMs are"},

@@ -30,6 +30,37 @@ type Finding struct {
 	Unmade bool `json:"-"`
 }
 
+// NotRun is the id of the finding that says that further checks were not made, for another one has failed. It is no
+// check itself.
+const NotRun = "not-run"
+
+// longFix is how long a part of a fix is that is told once.
+const longFix = 160
+
+// ShortFixes are the fixes of findings, in order, for people: what is long in one and was told before is "as above".
+func ShortFixes(findings []Finding) []string {
+	told := map[string]bool{}
+	shorten := func(text string) string {
+		if len(text) > longFix && told[text] {
+			return "as above"
+		}
+		told[text] = true
+		return text
+	}
+	fixes := make([]string, len(findings))
+	for i, f := range findings {
+		if fixes[i] = shorten(f.Fix); fixes[i] != f.Fix {
+			continue
+		}
+		parts := strings.Split(f.Fix, "; ")
+		for j := range parts {
+			parts[j] = shorten(parts[j])
+		}
+		fixes[i] = strings.Join(parts, "; ")
+	}
+	return fixes
+}
+
 // ErrTimeUp as the cause of a context means that a check was not made, for the time of all checks was up before.
 var ErrTimeUp = errors.New("the time for all checks was up")
 
@@ -64,9 +95,9 @@ func (e *PreflightError) Code() string { return "preflight-failed" }
 // Hint gives each finding's fix.
 func (e *PreflightError) Hint() string {
 	var lines []string
-	for _, f := range e.Findings {
-		if f.Fix != "" {
-			lines = append(lines, f.Fix)
+	for _, fix := range ShortFixes(e.Findings) {
+		if fix != "" {
+			lines = append(lines, fix)
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -82,6 +82,14 @@ type Decision struct {
 	Orphan
 	Action         ReapAction
 	Reason, Detail string
+	// Here says that the directory of its cluster is in this machine's clusters directory: down needs no more. Namesake
+	// says that one of another cluster is, of the same name.
+	Here, Namesake bool
+}
+
+// Stranded reports whether neither reap nor a directory that is here will ever end the VM.
+func (d Decision) Stranded() bool {
+	return !d.Here && (d.Action == ReapKeep && d.Expires.IsZero() || d.Action == ReapSkip && d.Held)
 }
 
 // Evaluate decides on every VM that the rule covers. VMs of one owner share one fate: what one of them says holds for
@@ -116,7 +124,7 @@ func decideAll(siblings []Orphan, runs []RunStatus, rule ReapRule) (action ReapA
 		return ReapSkip, "held", "tagged " + cluster.HoldTag
 	}
 	if i := slices.IndexFunc(siblings, func(s Orphan) bool { return s.Protected }); i >= 0 {
-		return ReapSkip, "protected", fmt.Sprintf("the protection of VM %d is on", siblings[i].VMID)
+		return ReapSkip, "protected", fmt.Sprintf("VM %d has its protection on", siblings[i].VMID)
 	}
 	var dead *RunStatus
 	for _, l := range runs {
@@ -136,8 +144,8 @@ func decideAll(siblings []Orphan, runs []RunStatus, rule ReapRule) (action ReapA
 	case !expires.IsZero() && !rule.Now.Before(expires):
 		return ReapDelete, "expired",
 			fmt.Sprintf(
-				"at %s, %s ago", expires.UTC().Format(time.RFC3339),
-				progress.FormatLimit(rule.Now.Sub(expires).Truncate(time.Second)),
+				"%s ago, at %s", progress.FormatLimit(rule.Now.Sub(expires).Truncate(time.Second)),
+				expires.UTC().Format(time.RFC3339),
 			)
 	case dead != nil:
 		return ReapDelete, Orphaned, orphaned(*dead)
@@ -146,7 +154,7 @@ func decideAll(siblings []Orphan, runs []RunStatus, rule ReapRule) (action ReapA
 	case !expires.IsZero():
 		return ReapKeep, "kept", "expires " + expires.UTC().Format(time.RFC3339)
 	}
-	return ReapKeep, "kept", "no expiry, and no run of it has died half way"
+	return ReapKeep, "kept", "no expiry, and no run of it died"
 }
 
 func lastSeen(l RunStatus) string {
@@ -159,9 +167,9 @@ func lastSeen(l RunStatus) string {
 func orphaned(l RunStatus) string {
 	switch {
 	case l.Provisioning:
-		return l.What + " died before the cluster was up"
+		return "died before it was up: " + l.What
 	default:
-		return l.What + " died, and would have destroyed it"
+		return "died before its end: " + l.What
 	}
 }
 

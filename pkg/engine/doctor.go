@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/progress"
@@ -49,6 +50,9 @@ func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 	if err != nil {
 		return Checkup{}, err
 	}
+	for i := range findings {
+		findings[i].Fix = e.Advise(findings[i].Fix)
+	}
 	checkup := Checkup{OK: len(deploy.Failed(findings)) == 0, Findings: findings}
 	// there is room for another cluster; that one is there says nothing of it
 	if checkup.OK && len(deploy.Unmade(findings)) == 0 && len(s.Record.Nodes) == 0 {
@@ -82,6 +86,9 @@ func (s *session) examine(ctx context.Context, named bool) ([]deploy.Finding, er
 	if !s.Makes() {
 		return nil, usage(fmt.Errorf("cluster %q is made of hosts that were there: doctor looks at Proxmox VE", s.Name))
 	}
+	if _, begun := s.Record.Phases[cluster.PhaseUp]; begun {
+		s.Checks = append(s.Checks, s.checkVMs)
+	}
 	late := time.AfterFunc(doctorGoal, func() {
 		progress.Infof(
 			s.Sink,
@@ -93,12 +100,40 @@ func (s *session) examine(ctx context.Context, named bool) ([]deploy.Finding, er
 	return s.Examine(limited, named, findings), context.Cause(ctx)
 }
 
+// checkVMs looks whether the VMs of a cluster that exists run. Those that cannot be asked are told of elsewhere.
+func (s *session) checkVMs(ctx context.Context) []deploy.Finding {
+	deployer, err := s.Deployer()
+	if err != nil {
+		return nil
+	}
+	f := deploy.Finding{ID: "cluster-vms", Title: "the VMs of cluster " + s.Name.String() + " run", Status: deploy.Pass}
+	var dead []string
+	running := 0
+	for i, power := range deployer.Power(ctx, s.Record) {
+		if power.Power == "running" {
+			running++
+		} else if why := power.Dead(); why != "" {
+			dead = append(dead, s.Record.Nodes[i].Name+": "+why)
+		}
+	}
+	f.Detail = fmt.Sprintf("%d of %d", running, len(s.Record.Nodes))
+	_, life := s.Store.Holder(s.Name)
+	switch {
+	case len(dead) > 0 && (life == state.Alive || life == state.Elsewhere):
+		f.Status, f.Detail = deploy.Skip, "another run is at work on it"
+	case len(dead) > 0:
+		f.Status, f.Detail, f.Fix = deploy.Warn, strings.Join(dead, ", "), "hive-test up "+s.Name.String()
+	}
+	return []deploy.Finding{f}
+}
+
 // subject finds out what is to be looked at: the cluster of that name if there is one, or what up would make.
 func (s *session) subject(ctx context.Context, named bool) ([]deploy.Finding, error) {
 	if named {
 		err := s.load()
 		if err == nil {
-			return nil, s.connect(ctx)
+			err := s.connect(ctx)
+			return s.MissingToken(), err
 		}
 		if !errors.Is(err, state.ErrNotFound) {
 			return nil, err

@@ -24,7 +24,7 @@ func (s *session) createExisting(ctx context.Context) error {
 	s.Record.ProxyJump, s.Record.SSHAgent = hosts.ProxyJump, hosts.SSHAgent
 	s.Record.HostsFile = &cluster.HostsFile{Path: config.Absolute(s.Settings.HostsFile), Hash: hosts.Hash}
 	s.jumpAsAsked()
-	return nil
+	return s.CheckHosts()
 }
 
 // compareHosts reads the hosts file again and returns what it says otherwise than when the cluster was made; where that

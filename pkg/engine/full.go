@@ -2,10 +2,19 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/report"
 )
 
 // FullRequest is what Full is asked for.
@@ -21,10 +30,58 @@ func (e *Engine) Full(ctx context.Context, request FullRequest) (Outcome, error)
 		return Outcome{}, err
 	}
 	return e.do(ctx, "full", request.Request, func(s *session) error {
-		check := func() error { return errors.Join(s.checkSuites(), s.checkLeave(&request.Leave)) }
+		check := func() error {
+			if err := errors.Join(s.checkSuites(), s.checkLeave(&request.Leave)); err != nil {
+				return err
+			}
+			return s.checkBefore()
+		}
 		return s.provision(ctx, request.Allow, check, func(r *lifecycle.Job) []phase.Entry {
 			r.Leave = request.Leave.hive()
 			return lifecycle.Full(r, s.keep())
 		})
 	})
+}
+
+// checkBefore refuses a full that may destroy a cluster which somebody holds. Of any other that was there before, and
+// was not left by a full that was to destroy it, it says that this one will.
+func (s *session) checkBefore() error {
+	if s.before == nil || s.keep() == lifecycle.KeepAlways {
+		return nil
+	}
+	does := "destroys it"
+	if !s.Makes() {
+		does = "releases its hosts"
+	}
+	if s.Record.Owner.Held {
+		return usage(progress.WithHint(
+			fmt.Errorf("cluster %q is held, and full %s at its end: nothing was done", s.Name, does),
+			fmt.Sprintf(
+				"hive-test test %s tests it as it is; hive-test hold %s --release lets it go; or add --keep always",
+				s.Name, s.Name,
+			),
+		))
+	}
+	if !s.leftByFull() {
+		progress.Warnf(
+			s.Sink, "cluster %s exists already: full %s at its end; --keep always keeps it", s.Name, does,
+		)
+	}
+	return nil
+}
+
+// leftByFull reports whether the last run of the cluster is a full that has not come to its end: it was killed, or could
+// not destroy what it had made.
+func (s *session) leftByFull() bool {
+	runs, err := s.Store.Runs(s.Name)
+	if err != nil || len(runs) == 0 || !strings.HasSuffix(filepath.Base(runs[0].Dir), "-full") {
+		return false
+	}
+	var last report.Report
+	raw, err := os.ReadFile(filepath.Join(runs[0].Dir, report.JSONFile))
+	if err != nil || json.Unmarshal(raw, &last) != nil {
+		return true
+	}
+	kept := func(p report.Phase) bool { return p.Name == string(cluster.PhaseDown) && p.Status == progress.Skipped }
+	return !slices.ContainsFunc(last.Phases, kept)
 }

@@ -28,6 +28,8 @@ func (e *Engine) Locate(ctx context.Context, verb string, request Request) (Loca
 	if s.connect(ctx) == nil {
 		if deployer, err := s.Deployer(); err == nil {
 			lifecycle.Follow(ctx, s.looking(deployer), lifecycle.FollowTime)
+		} else {
+			s.warnOfToken()
 		}
 	}
 	vars := lifecycle.Environment(s.Record, s.Store)

@@ -12,6 +12,7 @@ import (
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
+	"hive-test/pkg/state"
 	"hive-test/pkg/target"
 )
 
@@ -48,18 +49,19 @@ func (e *Engine) reach(ctx context.Context, verb string, request Request) (*sess
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, node := range s.Record.Nodes {
-		if !node.Management.IsValid() {
-			s.close()
-			return nil, nil,
-				fmt.Errorf("the address of %s is not known: run `hive-test up %s` first", node.Name, s.Name)
-		}
-	}
 	deployer, err := s.Deployer()
 	if err != nil { // no token is needed to reach nodes: without one, they are where the record says
+		s.warnOfToken()
 		deployer = target.AsRecorded()
 	}
 	return s, s.looking(deployer), nil
+}
+
+// warnOfToken says that the file of the API token cannot be read, where that is so, though things go on without it.
+func (s *session) warnOfToken() {
+	if err := s.Settings.Proxmox.TokenErr; err != nil {
+		progress.Warn(s.Sink, err.Error()+"; nodes are taken to be where they were", progress.HintOf(err))
+	}
 }
 
 // reached are nodes of a cluster, connected to where they are now. One that cannot be reached has its error in its
@@ -87,12 +89,36 @@ func (e *Engine) onNodes(ctx context.Context, verb string, request Request, pick
 	if err != nil {
 		return err
 	}
+	if err := s.checkAddresses(nodes); err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	group, unreached, err := s.connected(ctx, r, nodes)
 	if err != nil {
 		return err
 	}
 	return do(ctx, reached{s, group, unreached})
+}
+
+// checkAddresses is an error if the address of one of the nodes is not known: it is still to be made.
+func (s *session) checkAddresses(nodes cluster.Nodes) error {
+	var unknown []string
+	for _, node := range nodes {
+		if !node.Management.IsValid() {
+			unknown = append(unknown, node.Name)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	what := "the address of " + strings.Join(unknown, ", ") + " is not known"
+	if len(unknown) > 1 {
+		what = "the addresses of " + strings.Join(unknown, ", ") + " are not known"
+	}
+	if holder, life := s.Store.Holder(s.Name); life == state.Alive || life == state.Elsewhere {
+		return fmt.Errorf("%s yet: cluster %q is locked by %s", what, s.Name, holder)
+	}
+	return fmt.Errorf("%s: run `hive-test up %s` first", what, s.Name)
 }
 
 // listed picks what a list like 1,3 names, as --nodes does; empty: all.

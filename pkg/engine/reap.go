@@ -52,6 +52,11 @@ func (e *Engine) Reap(
 	if err != nil {
 		return nil, err
 	}
+	for i, d := range plan.Decisions {
+		record, err := s.Store.Load(d.Cluster)
+		here := err == nil && record.Owner.ID == d.Owner
+		plan.Decisions[i].Here, plan.Decisions[i].Namesake = here, err == nil && !here
+	}
 	destroy, err := decide(plan)
 	if destroy && err == nil {
 		err = s.carryOut(ctx, p, plan, request.Again)

@@ -40,7 +40,8 @@ func UpOnly(r *Job, keep Keep) []phase.Entry {
 }
 
 // Only is configure or test alone. An interruption leaves the cluster if the policy keeps it, else destroys it. A
-// failure leaves it, for it was there before, unless the policy never was named by the user for this run.
+// failure leaves it, for it was there before, unless the policy never was named by the user for this run. One that is
+// held stays.
 func Only(r *Job, p phase.Phase, keep Keep, named bool) []phase.Entry {
 	return []phase.Entry{{Phase: stopped{p, r, keep, named}}}
 }
@@ -150,7 +151,14 @@ func (s stopped) Skip(ctx context.Context) (string, bool, error) { return skip(c
 func (s stopped) CleanUp(ctx context.Context) error {
 	r, name, p := s.run, s.run.Record.Name, cluster.Phase(s.Name())
 	interrupted := r.Interrupted != nil && r.Interrupted()
-	if s.keep == KeepNever && (interrupted || s.named) && r.Deploy.Makes() {
+	destroys := s.keep == KeepNever && (interrupted || s.named) && r.Deploy.Makes()
+	if destroys && r.Record.Owner.Held {
+		progress.Warnf(
+			r.sink(p), "cluster %s is held, and stays (--keep %s): `hive-test down %s` removes it", name, s.keep, name,
+		)
+		return nil
+	}
+	if destroys {
 		return r.destroyFor(ctx, p, s.keep)
 	}
 	if interrupted {

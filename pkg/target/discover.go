@@ -196,6 +196,9 @@ func (s *search) findToken() error {
 	if s.token != "" {
 		return nil
 	}
+	if err := s.access.TokenErr; err != nil && s.Ask == nil {
+		return err
+	}
 	if s.Ask == nil {
 		return progress.WithHint(
 			errors.New(api.NoToken),

@@ -263,9 +263,21 @@ func (t *Target) missingAccess() []deploy.Finding {
 	}
 	missing(p.Endpoint == "", "no Proxmox VE endpoint: set proxmox.endpoint, HIVE_TEST_PROXMOX_ENDPOINT or PROXMOX_VE_ENDPOINT, like https://pve1:8006",
 		"set proxmox.endpoint to the API's address, like https://pve1:8006")
-	missing(p.Token.Reveal() == "", api.NoToken,
-		"set PROXMOX_VE_API_TOKEN or proxmox.token_file; `hive-test doctor --print-role` prints how to make a token")
-	return findings
+	return append(findings, t.MissingToken()...)
+}
+
+// MissingToken is the finding that there is no API token; none where there is one.
+func (t *Target) MissingToken() []deploy.Finding {
+	if t.token() != "" {
+		return nil
+	}
+	if err := t.Settings.Proxmox.TokenErr; err != nil {
+		return []deploy.Finding{incomplete(err.Error(), progress.HintOf(err))}
+	}
+	return []deploy.Finding{incomplete(
+		api.NoToken,
+		"set PROXMOX_VE_API_TOKEN or proxmox.token_file; `hive-test doctor --print-role` prints how to make a token",
+	)}
 }
 
 // fillTarget takes where the user's Proxmox VE is from the settings.
@@ -312,8 +324,8 @@ func (t *Target) Rebuild(from deploy.Recorded) error {
 				"PROXMOX_VE_ENDPOINT"),
 		)
 	}
-	if t.Settings.Proxmox.Token.Reveal() == "" {
-		problems = append(problems, errors.New(api.NoToken))
+	for _, missing := range t.MissingToken() {
+		problems = append(problems, errors.New(missing.Detail))
 	}
 	if len(problems) > 0 {
 		return configError(progress.WithHint(errors.Join(problems...), "or, if they are simulated, add --sim"))

@@ -140,6 +140,9 @@ func (t *Target) token() string {
 
 // proxmoxFleet is how a cluster's VMs are seen on Proxmox VE.
 func (t *Target) proxmoxFleet() (*proxmox.Fleet, error) {
+	if err := t.Settings.Proxmox.TokenErr; err != nil && t.sim == nil {
+		return nil, configError(err)
+	}
 	target := t.place()
 	client, err := api.New(api.Options{
 		Endpoint: target.Endpoint, Token: t.token(), CAFile: target.CAFile, Fingerprint: target.Fingerprint,

@@ -198,7 +198,7 @@ const NoToken = "no API token: set PROXMOX_VE_API_TOKEN, like user@realm!name=se
 
 func tokenFormatError(token string) error {
 	const form = "set PROXMOX_VE_API_TOKEN, or what is in the file of proxmox.token_file, to user@realm!name=secret"
-	id, _, found := strings.Cut(token, "=")
+	id, secret, found := strings.Cut(token, "=")
 	switch {
 	case token == "":
 		return errors.New(NoToken)
@@ -208,6 +208,9 @@ func tokenFormatError(token string) error {
 		return fmt.Errorf("the proxmox API token has no realm: %s", form)
 	case !strings.Contains(id, "!"):
 		return fmt.Errorf("the proxmox API token has no token name after '!': %s", form)
+	}
+	if secret == "" {
+		return fmt.Errorf("the secret of the proxmox API token is empty, after its '=': %s", form)
 	}
 	return fmt.Errorf("the proxmox API token is malformed (blanks, or characters that a secret cannot have): %s", form)
 }

@@ -36,6 +36,7 @@ func TestNewChecksItsOptions(t *testing.T) {
 		{"no secret", Options{Endpoint: "https://pve:8006", Token: "root@pam!x"}, "no '='"},
 		{"no realm", Options{Endpoint: "https://pve:8006", Token: "root!x=s3cret"}, "no realm"},
 		{"no token name", Options{Endpoint: "https://pve:8006", Token: "root@pam=s3cret"}, "no token name"},
+		{"an empty secret", Options{Endpoint: "https://pve:8006", Token: "root@pam!x="}, "is empty, after its '='"},
 		{"blank in it", Options{Endpoint: "https://pve:8006", Token: "root@pam!x=s3 cret"}, "malformed"},
 		{"CA file missing", Options{Endpoint: "https://pve:8006", Token: good, CAFile: "/nonexistent/ca.pem"}, "CA file"},
 		{"CA file without PEM", Options{Endpoint: "https://pve:8006", Token: good, CAFile: "/dev/null"}, "no PEM"},

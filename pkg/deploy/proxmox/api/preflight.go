@@ -73,12 +73,16 @@ func (p *preflight) checks() []func() []deploy.Finding {
 }
 
 func onAPI(ctx context.Context, c API, req PreflightRequest) []deploy.Finding {
+	notRun := deploy.Finding{
+		ID: deploy.NotRun, Title: "further checks of Proxmox VE", Status: deploy.Skip,
+		Detail: "not run: its API cannot be used",
+	}
 	if c == nil {
-		return nil
+		return []deploy.Finding{notRun}
 	}
 	p := &preflight{ctx: ctx, api: c, req: req}
 	if err := p.load(); err != nil {
-		return []deploy.Finding{accessFinding(err, req)}
+		return []deploy.Finding{accessFinding(err, req), notRun}
 	}
 	checks := p.checks()
 	results := make([][]deploy.Finding, len(checks))

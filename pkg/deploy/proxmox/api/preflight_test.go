@@ -580,7 +580,8 @@ func TestPreflightTellsWhyTheAPICannotBeUsed(t *testing.T) {
 		w := goodWorld()
 		w.err = tc.err
 		findings := Preflight(t.Context(), w, goodRequest())
-		if len(findings) != 1 || !has(findings, tc.id, deploy.Fail, tc.in, tc.fix) {
+		if len(findings) != 2 || !has(findings, tc.id, deploy.Fail, tc.in, tc.fix) ||
+			!has(findings, deploy.NotRun, deploy.Skip, "not run", "") {
 			t.Errorf("%s:\n%s", tc.name, list(findings))
 		}
 	}
