@@ -133,7 +133,9 @@ func interruptionOf(store *state.Store, r *cluster.Record) *Interruption {
 func (i *Interruption) testing() bool { return i.finishes(cluster.PhaseTest) }
 
 // goesOn reports whether what was interrupted goes on, on a cluster that was there before.
-func (i *Interruption) goesOn() bool { return i.finishes(cluster.PhaseUp) || i.finishes(cluster.PhaseConfigure) }
+func (i *Interruption) goesOn() bool {
+	return i.finishes(cluster.PhaseUp) || i.finishes(cluster.PhaseConfigure)
+}
 
 func (i *Interruption) finishes(p cluster.Phase) bool {
 	return strings.HasPrefix(i.Finish, fmt.Sprintf("hive-test %s ", p))

@@ -56,7 +56,9 @@ func afterUp(hive Hive, job *lifecycle.Job) (left Hive, configure string) {
 }
 
 // fromStart is the command that starts hive where it has ended.
-func fromStart(name cluster.Name) string { return fmt.Sprintf("hive-test configure %s --from start", name) }
+func fromStart(name cluster.Name) string {
+	return fmt.Sprintf("hive-test configure %s --from start", name)
+}
 
 // hiveOf is what a record tells of the hive on its cluster, whose record was before as it began; nil: it was not there.
 func hiveOf(before, r *cluster.Record) Hive {
