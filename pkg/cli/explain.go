@@ -96,8 +96,11 @@ func more(dir string) string {
 }
 
 func runLine(r engine.PastRun) string {
+	result := string(r.Result)
+	if r.ExitCode != nil {
+		result += fmt.Sprintf(" (exit code %d)", *r.ExitCode)
+	}
 	return fmt.Sprintf(
-		"%s of %s, %s (exit code %d), %s", r.Verb, r.Started.Local().Format(time.DateTime), r.Result, r.ExitCode,
-		remote.Quote(r.RunDir),
+		"%s of %s, %s, %s", r.Verb, r.Started.Local().Format(time.DateTime), result, remote.Quote(r.RunDir),
 	)
 }

@@ -25,8 +25,9 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status [NAME]",
 		Short: "what is recorded, what the hypervisors say and what the nodes answer, side by side; no name lists all",
 		Long: `status shows, per node, what is recorded, what its hypervisor says and what it answers itself. It exits 0 only if
-the cluster is formed: every node answers as itself, is running, sees all the others and serves signed calls. Where a VM
-is stopped or gone, or a service of hive is dead, the last lines are the commands that mend it.
+the cluster is formed: every node answers as itself, is running, sees all the others and serves signed calls. The last
+lines are the commands that come next: they go on with what was interrupted, start or make VMs that are stopped or gone,
+put hive on nodes that lack it, and start its services that are dead.
 Without a name it lists the clusters that are here.
 
 With --watch it looks again and again. On a terminal the table is drawn anew in its place; elsewhere the first look is
@@ -186,7 +187,7 @@ type statusJSON struct {
 	Reasons []string         `json:"reasons,omitempty"`
 	Notes   []string         `json:"notes,omitempty"` // worth knowing, and no faults
 	Nodes   []nodeStatusJSON `json:"nodes"`
-	Next    []string         `json:"next"` // the commands that mend what is stopped or dead
+	Next    []string         `json:"next"` // the commands that come next
 
 	Interrupted *engine.Interruption `json:"interrupted,omitempty"`
 

@@ -27,7 +27,7 @@ type PastRun struct {
 	RunDir   string          `json:"run_dir"`
 	Verb     string          `json:"verb"`
 	Result   progress.Status `json:"result"`
-	ExitCode int             `json:"exit_code"`
+	ExitCode *int            `json:"exit_code" jsonschema:"nullable"` // null: it did not come to its end
 	Started  time.Time       `json:"started"`
 }
 
@@ -104,12 +104,12 @@ func readRun(run state.Run) (recordedRun, error) {
 	}
 	r := report.Build(events)
 	out := recordedRun{
-		PastRun: PastRun{RunDir: run.Dir, Verb: r.Verb, Result: r.Result, ExitCode: r.ExitCode, Started: r.Started},
+		PastRun: PastRun{RunDir: run.Dir, Verb: r.Verb, Result: r.Result, Started: r.Started},
 		events:  events,
 	}
 	for i, e := range events {
 		if e.Kind == progress.RunEnd {
-			out.ending = &events[i]
+			out.ending, out.ExitCode = &events[i], &r.ExitCode
 		}
 	}
 	return out, nil

@@ -282,10 +282,7 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 	if err != nil {
 		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.dir.Dir), !s.Makes())
 	}
-	s.Sink.Emit(final)
-	s.ended = true
-	result := report.Build(s.events())
-	writeErr := s.write(result, s.Settings.JUnit)
+	writeErr := s.conclude(final)
 	if err == nil {
 		return writeErr
 	}
@@ -293,6 +290,20 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 		progress.Warnf(s.Sink, "the reports are not complete: %v", writeErr)
 	}
 	return Error{code, ReportedError{err}}
+}
+
+// conclude tells the last event and writes the reports. The event names the report only where it could be written.
+func (s *session) conclude(final progress.Event) error {
+	final.Time = time.Now().UTC()
+	named := final
+	named.Cluster, named.Verb = string(s.Name), s.verb
+	writeErr := s.write(report.Build(append(s.events(), s.secrets.MaskEvent(named))), s.Settings.JUnit)
+	if _, err := os.Stat(final.Message); err != nil {
+		final.Message = ""
+	}
+	s.Sink.Emit(final)
+	s.ended = true
+	return writeErr
 }
 
 func failures(outcomes []phase.Outcome) []phase.Outcome {

@@ -215,7 +215,7 @@ func (f *failure) where() string {
 func (f *failure) what() string {
 	switch {
 	case f.killed:
-		return "the run was killed, and did not come to its end"
+		return "the run did not come to its end: it was killed, or its disk was full"
 	case len(f.suites) > 1:
 		return fmt.Sprintf("%d suites failed", len(f.suites))
 	case len(f.suites) > 0:

@@ -10,6 +10,9 @@ import (
 	"hive-test/pkg/remote"
 )
 
+// ErrNoProgram means that no hive was named to be installed, and none is on nodes.
+var ErrNoProgram = errors.New("no hive was named, and there is none")
+
 // NodeFailure is what went wrong on one node. Log is the end of the log that tells why, without secrets.
 type NodeFailure struct {
 	Node string
@@ -135,12 +138,12 @@ func tail(text string, n int) []string {
 // hint is what may help where a step has failed and nothing better is known.
 func (o Options) hint(step string) string {
 	if step == StepInstall && o.Repo == "" && o.SourceDir == "" {
-		return "hive's program must run on the nodes' system, and all nodes must get the same version"
+		return "" // a build is what fails for reasons that are known
 	}
 	return map[string]string{
 		StepCloudInit: "look at /var/log/cloud-init-output.log on the node (hive-test ssh NAME N)",
 		StepOS:        "packages that the image or template has already need no network",
-		StepInstall:   "a build needs the source's own tools, and a network for its modules, where it is built; all nodes must get the same version",
+		StepInstall:   "a build needs the source's own tools, and a network for its modules, where it is built",
 		StepStop:      "end what holds the port on the node, then configure again",
 		StepInit:      "configure again: what was left half done is stopped first; --force forms the cluster anew and drops its data",
 		StepJoin:      "configure again: what was left half done is stopped first; all nodes must reach node 1 on port 4432",

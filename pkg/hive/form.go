@@ -69,12 +69,20 @@ func (c *Cluster) prepare(ctx context.Context) (reform bool, err error) {
 	case keepFormation:
 		return false, nil
 	case refuseFormation:
-		return false, errors.New(why)
+		return false, c.refused(why)
 	case formAnew:
 		c.info(StepInit, "", why)
 		err = c.onEach(ctx, c.hosts, "reset.sh", c.options.StopTimeout, nil)
 	}
 	return true, err
+}
+
+// refused is the failure of forming what only --force may form.
+func (c *Cluster) refused(why string) error {
+	return &StepError{
+		Err:  errors.New(why),
+		hint: fmt.Sprintf("hive-test configure %s --force forms it anew of all nodes, and drops what hive holds", c.name),
+	}
 }
 
 type formationVerdict int
@@ -108,8 +116,7 @@ func judgeFormation(states []nodeState, force bool) (formationVerdict, string) {
 		return formAnew, "an earlier formation was left half done (" + problem + "): it is cleared and begun again"
 	default:
 		return refuseFormation,
-			problem + ", but hive was in use on " + strings.Join(used, ", ") +
-				": --force forms the cluster anew and drops what it holds"
+			problem + ", but hive was in use on " + strings.Join(used, ", ")
 	}
 }
 

@@ -169,7 +169,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 		kept := filter(c.only(), func(h Host) bool { return !slices.Contains(c.nodesOf(StepInstall), h) })
 		skipped := c.eachOf(ctx, StepInstall, install)
 		if _, nothing := errors.AsType[skip](skipped); skipped != nil && !nothing {
-			return skipped
+			return c.noProgram(skipped)
 		}
 		if c.seen, err = c.states(ctx); err != nil {
 			return err
@@ -181,11 +181,40 @@ func (c *Cluster) Install(ctx context.Context) error {
 		}
 		c.warnOfMachines(c.seen)
 		if err := sameVersion(c.seen); err != nil {
-			return err
+			return &StepError{Err: err, hint: fmt.Sprintf("hive-test configure %s --from install puts the same on all", c.name)}
 		}
 		return skipped
 	})
 }
+
+// noProgram returns the failure of an install: where no hive was named and none is on the nodes, which is nothing that
+// the nodes are to blame for, one line for all of them.
+func (c *Cluster) noProgram(err error) error {
+	failures, ok := errors.AsType[nodeErrors](err)
+	if !ok || c.options.Named() {
+		return err
+	}
+	var lacking []string
+	for _, failure := range failures {
+		if errors.Is(failure.Err, errNoProgram) {
+			lacking = append(lacking, failure.Node)
+		}
+	}
+	if len(lacking) < len(failures) {
+		return err
+	}
+	return &StepError{
+		Err: fmt.Errorf("%w on %s", ErrNoProgram, strings.Join(lacking, ", ")),
+		hint: fmt.Sprintf(
+			"name one with --binary, --tarball, --source-dir or --repo: hive-test configure %s --binary FILE", c.name,
+		),
+	}
+}
+
+// exitNoProgram is what install-binary.sh exits with where there is no program.
+const exitNoProgram = 3
+
+var errNoProgram = errors.New("there is no program " + remoteBinary)
 
 // installer is what puts hive on one node, and what is called when it is on all.
 func (c *Cluster) installer(ctx context.Context) (install func(context.Context, Host) error, done func(), err error) {
@@ -258,6 +287,9 @@ func (c *Cluster) installed(ctx context.Context, host Host) error {
 	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout, map[string]string{
 		"HIVE_UPLOADED": yes(c.options.Binary != ""), "HIVE_NAMED": c.options.Binary,
 	}, c.output(StepInstall, host))
+	if exit, ok := errors.AsType[*remote.ExitError](err); ok && exit.Result.ExitCode == exitNoProgram {
+		return errNoProgram
+	}
 	return err
 }
 

@@ -20,7 +20,10 @@ const (
 	deadLimit = 15 * time.Second
 )
 
-const hintDead = "start the VM again, or let `hive-test up` make it anew where it is gone; then configure again"
+// hintDead is what comes next where machines are dead.
+func (c *Cluster) hintDead() string {
+	return fmt.Sprintf("hive-test up %s starts its VM, or makes it anew where it is gone; then configure again", c.name)
+}
 
 // deadError ends a step whose machines are dead.
 type deadError struct{ nodes nodeErrors }
@@ -48,7 +51,7 @@ func (c *Cluster) whileAlive(ctx context.Context, work func(context.Context) err
 	err := work(alive)
 	monitor.Stop()
 	if dead, ok := errors.AsType[*deadError](context.Cause(alive)); ok && err != nil {
-		return &StepError{Nodes: dead.nodes, Err: errors.New("the cluster has lost a node"), hint: hintDead}
+		return &StepError{Nodes: dead.nodes, Err: errors.New("the cluster has lost a node"), hint: c.hintDead()}
 	}
 	return err
 }
@@ -93,6 +96,7 @@ func (c *Cluster) attribute(ctx context.Context, failed *StepError) {
 	for i, node := range failed.Nodes {
 		if why := seen.Unreachable(node.Node); why != nil && !strings.HasPrefix(node.Err.Error(), why.Error()) {
 			failed.Nodes[i].Err = fmt.Errorf("%w; %w", why, node.Err)
+			failed.hint = c.hintDead()
 		}
 	}
 }

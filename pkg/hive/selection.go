@@ -2,7 +2,6 @@ package hive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -156,7 +155,7 @@ func (c *Cluster) judge(ctx context.Context) error {
 	verdict, why := judgeFormation(states, c.options.Force)
 	switch verdict {
 	case refuseFormation:
-		return c.step(ctx, StepInit, func(context.Context) error { return errors.New(why) })
+		return c.step(ctx, StepInit, func(context.Context) error { return c.refused(why) })
 	case keepFormation:
 		c.restarted = c.only()
 		if changed := c.undone(StepStart, c.restarted); len(changed) > 0 {

@@ -132,7 +132,7 @@ func TestARefusedFormationStopsNothing(t *testing.T) {
 	err := l.Configure(t.Context(), StepSelection{})
 	failed, ok := errors.AsType[*StepError](err)
 	if !ok || failed.Step != StepInit || !strings.Contains(err.Error(), "ci-2 is not initialized") ||
-		!strings.Contains(err.Error(), "--force") {
+		!strings.Contains(failed.Hint(), "hive-test configure ci --force") {
 		t.Errorf("%v", err)
 	}
 	if l.hosts[0].read("hive/logs/hive.pid") != before || l.Check(t.Context()).Nodes[0].Code == 0 {

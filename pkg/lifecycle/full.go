@@ -124,6 +124,14 @@ func (u rollbackOnFailure) CleanUp(ctx context.Context) error {
 		)
 		return nil
 	}
+	if u.keep.keeps(true) && len(r.Record.Phases[cluster.PhaseUp].Nodes) == 0 {
+		progress.Warnf(
+			r.sink(cluster.PhaseUp),
+			"no VM was asked for yet: `hive-test up %s` goes on, `hive-test down %s` removes what is on this machine", name,
+			name,
+		)
+		return nil
+	}
 	if u.keep.keeps(true) {
 		progress.Warnf(
 			r.sink(cluster.PhaseUp),

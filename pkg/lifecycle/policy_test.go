@@ -36,12 +36,17 @@ func TestPolicyOfSingleVerbs(t *testing.T) {
 		destroys    bool
 		says        string
 	}{
-		{name: "up fails, kept", verb: cluster.PhaseUp, keep: KeepOnFailure, says: "are kept (--keep on-failure)"},
+		{name: "up fails, kept", verb: cluster.PhaseUp, keep: KeepOnFailure, says: "are kept (--keep on-failure)", edit: func(r *Job) {
+			r.Record.SetProgress(cluster.PhaseUp, "ci-1-1", cluster.NodeProgress{Status: cluster.PhaseRunning})
+		}},
+		{name: "up fails before it asks for a VM", verb: cluster.PhaseUp, keep: KeepOnFailure, says: "no VM was asked for yet"},
 		{name: "up fails, not kept", verb: cluster.PhaseUp, keep: KeepNever, destroys: true, says: "destroying the VMs of ci-1 (--keep never)"},
 		{name: "up of hosts that were there fails", verb: cluster.PhaseUp, keep: KeepOnFailure, says: "the hosts stay as they are", edit: func(r *Job) {
 			r.Record.Spec.Deployer, r.Deploy = deploy.Existing, hostsOf(r)
 		}},
-		{name: "up interrupted, kept", verb: cluster.PhaseUp, keep: KeepAlways, interrupted: true, says: "are kept (--keep always)"},
+		{name: "up interrupted, kept", verb: cluster.PhaseUp, keep: KeepAlways, interrupted: true, says: "are kept (--keep always)", edit: func(r *Job) {
+			r.Record.SetProgress(cluster.PhaseUp, "ci-1-1", cluster.NodeProgress{Status: cluster.PhaseRunning})
+		}},
 		{name: "up interrupted, not kept", verb: cluster.PhaseUp, keep: KeepNever, interrupted: true, destroys: true, says: "destroying"},
 		{name: "up of what was up before", verb: cluster.PhaseUp, keep: KeepNever, named: true, interrupted: true, says: "was there before this run and stays", edit: func(r *Job) {
 			r.Before = r.Record.Clone()

@@ -228,6 +228,9 @@ func (s *Status) attribute(i int) {
 		return
 	}
 	s.Formed, node.SSH = false, why
+	if node.Power.Power == "missing" && !node.Management.IsValid() {
+		why, node.SSH = "its VM was not made yet", "unknown"
+	}
 	node.Health = hive.NodeHealth{Name: node.Name, Peers: hive.PeersUnknown, Error: why}
 }
 

@@ -49,7 +49,7 @@ func (t test) Run(ctx context.Context) error {
 func (t test) notTested(why error) error {
 	for _, node := range t.Record.Nodes {
 		if command := t.MendingCommand(t.unreached[node.Name]); command != "" {
-			err := progress.WithNodes(fmt.Errorf("%w; %s: %w", why, node.Name, t.unreached[node.Name]), node.Name)
+			err := progress.WithNodes(fmt.Errorf("%w; %w", why, t.unreached[node.Name]), node.Name)
 			return progress.WithHint(err, command)
 		}
 	}

@@ -234,7 +234,7 @@ func (l *lines) runEnd(e Event) string {
 	} else {
 		b.WriteString(l.problem("", e))
 	}
-	if l.runDir != "" && (l.Verbosity >= Normal || e.Status != Passed) {
+	if l.runDir != "" && e.Message != "" && (l.Verbosity >= Normal || e.Status != Passed) {
 		b.WriteString("report: " + OneLine(l.runDir) + "/report.md\n")
 	}
 	return b.String()

@@ -86,7 +86,8 @@ func failedRun() []at {
 		{65 * second, Event{Kind: PhaseEnd, Phase: "down", Status: Passed, Seconds: 65}},
 		{0, Event{
 			Kind: RunEnd, Status: Failed, Seconds: 89, ExitCode: &code,
-			RunDir: "clusters/.runs/ci-123/20000101T000000Z-full",
+			Message: "clusters/.runs/ci-123/20000101T000000Z-full/report.md",
+			RunDir:  "clusters/.runs/ci-123/20000101T000000Z-full",
 			Explanation: &Explanation{
 				Phase: "configure", Step: "install", Node: "ci-123-2",
 				What:  "install.sh exited with 1: no space left on device",

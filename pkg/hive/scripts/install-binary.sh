@@ -2,6 +2,8 @@
 # it takes the place of theirs.
 #
 # HIVE_UPLOADED  "yes" if a program was uploaded; else what is there is checked
+#
+# It exits with 3, and says nothing, where there is no program.
 set -euo pipefail
 
 if [ "$layout" = systemd ]; then
@@ -10,5 +12,5 @@ if [ "$layout" = systemd ]; then
     place_program "$HOME/hive/bin/hive"
   fi
 fi
-[ -x "$HIVE_BIN" ] || fail "there is no program $HIVE_BIN: name one with --binary, --tarball, --source-dir or --repo"
+[ -x "$HIVE_BIN" ] || exit 3
 tell_version
