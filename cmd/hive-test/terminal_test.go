@@ -325,3 +325,18 @@ func (w *window) ended(code int) {
 		w.Errorf("not exit code %d:\n%s", code, w.text())
 	}
 }
+
+// TestTerminalAsks lets init ask in a narrow window, and presses Ctrl-C at a question: there is nothing to clean up.
+func TestTerminalAsks(t *testing.T) {
+	needTmux(t)
+	r := newRecorder(startSimulator(t), size{60, 20})
+	window := r.open(`init --proxmox-endpoint "$(hive-sim pve env --clusters-dir clusters --format json | sed -n 's/.*"endpoint": "\(.*\)".*/\1/p')"`)
+	window.await("Trust it? [y/N]")
+	r.fits("init", window)
+	window.keys("C-c")
+	window.await("[exit ")
+	window.ended(130)
+	if text := window.text(); strings.Contains(text, "clean") || !strings.Contains(text, "\nerror: interrupted by INT\n") {
+		t.Errorf("Ctrl-C at a question:\n%s", text)
+	}
+}

@@ -78,14 +78,18 @@ func fromEnvArgument(cmd *cobra.Command, args []string) error {
 }
 
 func (a *app) init(ctx context.Context, cmd *cobra.Command, r engine.InitRequest, fromEnv string) error {
+	a.signals.looking() // the file is written at the end, as a whole
 	getenv := a.Getenv
 	home := a.Getenv("HOME")
 	if fromEnv != "" {
-		values, unknown, err := config.ReadEnvFile(config.Expand(fromEnv, home))
+		values, err := config.ReadWithin(ctx, func() (values map[string]string, err error) {
+			values, r.Unknown, err = config.ReadEnvFile(config.Expand(fromEnv, home))
+			return values, err
+		})
 		if err != nil {
 			return err
 		}
-		r.FromEnv, r.Unknown = values, unknown
+		r.FromEnv = values
 		getenv = func(name string) string { return cmp.Or(values[name], a.Getenv(name)) }
 	}
 	// what is in a file already is not asked: the new one is to be complete
@@ -133,15 +137,20 @@ func (a *app) printInit(r engine.InitRequest, outcome engine.InitOutcome) error 
 
 // ask asks a person on the terminal until the answer fits.
 func (a *app) ask(ctx context.Context, q engine.Question) (string, error) {
+	paper := a.page(a.Stderr, config.Settings{})
 	for i, c := range q.Choices {
 		if i == 0 {
-			fmt.Fprintln(a.Stderr, q.Text+":")
+			_ = paper.line(q.Text+":", "  ") // who cannot be shown a question gives no answer
 		}
-		fmt.Fprintln(a.Stderr, strings.TrimRight(fmt.Sprintf("  %d  %s  %s", i+1, c.Value, oneLine(c.Note)), " "))
+		_ = paper.line(strings.TrimRight(fmt.Sprintf("  %d  %s  %s", i+1, c.Value, oneLine(c.Note)), " "), "   ")
 	}
 	for {
-		fmt.Fprint(a.Stderr, prompt(q))
-		typed, err := a.typed(ctx, q.Secret)
+		typed, err := a.typed(ctx, prompt(q), q.Secret)
+		if errors.Is(err, io.EOF) {
+			return "", engine.Error{Code: engine.ExitConfig, Err: progress.WithHint(
+				errors.New("the terminal was closed before all was answered"), "flags answer, too: `hive-test help init`",
+			)}
+		}
 		if err != nil {
 			return "", err
 		}
@@ -149,7 +158,7 @@ func (a *app) ask(ctx context.Context, q engine.Question) (string, error) {
 		if err == nil {
 			return answer, nil
 		}
-		fmt.Fprintln(a.Stderr, "  "+err.Error())
+		_ = paper.line("  "+err.Error(), "  ")
 	}
 }
 
@@ -158,9 +167,9 @@ func prompt(q engine.Question) string {
 	text, usual := q.Text, ""
 	switch {
 	case q.YesNo && q.Usual == "yes":
-		return text + "? [Y/n] "
+		return text + "? [Y/n]"
 	case q.YesNo:
-		return text + "? [y/N] "
+		return text + "? [y/N]"
 	case q.Several:
 		text = "Numbers or names, with commas"
 	case len(q.Choices) > 0:
@@ -169,7 +178,7 @@ func prompt(q engine.Question) string {
 	if q.Usual != "" {
 		usual = " [" + q.Usual + "]"
 	}
-	return text + usual + ": "
+	return text + usual + ":"
 }
 
 // understood is an answer by what was typed: nothing stands for the usual one, and a number for a choice.
@@ -193,8 +202,9 @@ func understood(q engine.Question, typed string) (string, error) {
 	return answer, q.Check(answer)
 }
 
-// typed reads a line of the terminal; a secret is not shown. It gives up when ctx ends.
-func (a *app) typed(ctx context.Context, secret bool) (string, error) {
+// typed asks on the terminal and returns the line that is typed; a secret is not shown. Where ctx ends, it gives up, and
+// where the terminal is closed, the error is io.EOF.
+func (a *app) typed(ctx context.Context, question string, secret bool) (string, error) {
 	file, ok := a.Stdin.(*os.File)
 	if !ok {
 		return "", errors.New("not a terminal")
@@ -204,6 +214,8 @@ func (a *app) typed(ctx context.Context, secret bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	defer a.signals.asking()()
+	fmt.Fprint(a.Stderr, progress.Wrap(question, a.page(a.Stderr, config.Settings{}).width, "  ")+" ")
 	type line struct {
 		text string
 		err  error
@@ -222,14 +234,10 @@ func (a *app) typed(ctx context.Context, secret bool) (string, error) {
 	select {
 	case <-ctx.Done():
 		_ = term.Restore(terminal, before) // what is typed is to be seen again
+		fmt.Fprintln(a.Stderr)             // the question's line is over
 		return "", context.Cause(ctx)
 	case l := <-read:
-		if errors.Is(l.err, io.EOF) && l.text == "" {
-			return "", engine.Error{Code: engine.ExitConfig, Err: progress.WithHint(
-				errors.New("the terminal was closed before all was answered"), "flags answer, too: `hive-test help init`",
-			)}
-		}
-		if errors.Is(l.err, io.EOF) {
+		if errors.Is(l.err, io.EOF) && l.text != "" {
 			l.err = nil
 		}
 		return l.text, l.err

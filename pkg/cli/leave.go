@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -35,8 +33,7 @@ func (a *app) agrees(question string) (bool, error) {
 	if !a.onTerminal() {
 		return false, errors.New("not a terminal: pass --yes to " + strings.TrimSuffix(question, "?"))
 	}
-	fmt.Fprintf(a.Stderr, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
+	answer, err := a.typed(a.signals.context, question+" [y/N]", false)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}

@@ -107,8 +107,9 @@ func (s *signals) loop() {
 		case 1:
 			first = arrived.at
 			code = engine.SignalCode(got)
+			silent := s.onlyLooks() // as it is when the signal comes: a question is over then
 			s.cancel(engine.SignalError{Signal: got})
-			if !s.onlyLooks() {
+			if !silent {
 				s.told(fmt.Sprintf("%v: stopping, and cleaning up what can be cleaned; once more stops at once", got))
 			}
 			s.tell(got, false)
@@ -212,6 +213,19 @@ func (s *signals) looking() {
 	s.saying.Lock()
 	defer s.saying.Unlock()
 	s.looks = true
+}
+
+// asking makes the first signal be silent until the question is answered: nothing has begun that would be cleaned up.
+func (s *signals) asking() (answered func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.looks
+	s.looks = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.looks = before
+	}
 }
 
 func (s *signals) onlyLooks() bool {

@@ -37,7 +37,7 @@ func (a *app) settings(cmd *cobra.Command) func() (config.Settings, error) {
 // loadSettings reads the settings of a verb, from where options say and its flags.
 func (a *app) loadSettings(cmd *cobra.Command, options config.LoadOptions) (config.Settings, error) {
 	options.Flags, options.WorkDir = cmd.Flags(), a.WorkDir
-	settings, err := config.Load(options)
+	settings, err := a.read(func() (config.Settings, error) { return config.Load(options) })
 	a.known.Learn(engine.SecretsOf(settings)...)
 	if settings.Keep == "" && a.Getenv("CI") != "" { // nobody would come back for what failed
 		settings.Keep = string(lifecycle.KeepNever)
@@ -53,6 +53,12 @@ func (a *app) loadSettings(cmd *cobra.Command, options config.LoadOptions) (conf
 		return settings, usage(err)
 	}
 	return settings, err
+}
+
+// read reads settings until a signal ends that, silently: nothing has begun.
+func (a *app) read(load func() (config.Settings, error)) (config.Settings, error) {
+	defer a.signals.asking()()
+	return config.ReadWithin(a.signals.context, load)
 }
 
 // warn tells what the user should know before there is a run, or beside it.

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,27 @@ func findFile(named, workDir string, env func(string) string) (string, error) {
 type fileValue struct {
 	value any
 	line  int
+}
+
+// ReadWithin returns what read returns, or why ctx ended where that comes first: a file that a user names may be a pipe
+// into which nobody writes.
+func ReadWithin[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	case r := <-done:
+		return r.value, r.err
+	}
 }
 
 // readFile reads a config file into values by key. Every problem names file and line.

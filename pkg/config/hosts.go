@@ -63,7 +63,10 @@ type HostLine struct {
 // LoadHosts reads a hosts file. Unknown keys, missing addresses and duplicates are errors that name the file (and the
 // line where there is one); all of them are reported at once as an *Error. Names are looked up within lookUpLimit.
 func LoadHosts(ctx context.Context, path string, ssh SSHConfig) (Hosts, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := ReadWithin(ctx, func() ([]byte, error) { return os.ReadFile(path) })
+	if ctx.Err() != nil {
+		return Hosts{}, err
+	}
 	if err != nil {
 		return Hosts{}, &Error{Problems: []error{fmt.Errorf("hosts file %s cannot be read: %w", path, err)}}
 	}

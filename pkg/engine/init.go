@@ -60,6 +60,8 @@ func (e *Engine) Init(ctx context.Context, r InitRequest) (InitOutcome, error) {
 	if len(r.Unknown) > 0 {
 		progress.Infof(e.Events, "no settings of hive-test: %s", strings.Join(r.Unknown, ", "))
 	}
+	ctx, cancel := i.limited(ctx)
+	defer cancel()
 	found, err := i.entries(ctx)
 	if err != nil {
 		return InitOutcome{}, err
@@ -73,6 +75,18 @@ func (e *Engine) Init(ctx context.Context, r InitRequest) (InitOutcome, error) {
 type initialization struct {
 	*Engine
 	InitRequest
+}
+
+// limited is ctx with the limit of the whole run.
+func (i initialization) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := i.Settings.Timeout
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, Error{ExitConfig, progress.WithHint(
+		fmt.Errorf("init timed out after %s (--timeout), and nothing was written", progress.FormatLimit(limit)),
+		"allow more time with --timeout, if it only was slow",
+	)})
 }
 
 // checkFiles refuses what cannot be written and what would be overwritten, before anybody is asked.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,8 +86,10 @@ type offer struct {
 
 // failed is an error of the way to Proxmox VE, or of the end of ctx.
 func (s *search) failed(err error) error {
-	if s.ctx.Err() != nil {
-		return context.Cause(s.ctx)
+	if cause := context.Cause(s.ctx); errors.Is(s.ctx.Err(), context.DeadlineExceeded) && !errors.Is(err, cause) {
+		return configError(fmt.Errorf("%w: %w", cause, err)) // what did not answer is worth knowing
+	} else if cause != nil {
+		return cause
 	}
 	if _, told := errors.AsType[*Error](err); told {
 		return err
@@ -208,6 +211,9 @@ func (s *search) findToken() error {
 	return s.askToken()
 }
 
+// tokenPattern is user@realm!name=secret: a path may have a = in it, too.
+var tokenPattern = regexp.MustCompile(`^[^\s:/]+@[^\s:/!]+![^\s:/=]+=\S+$`)
+
 // askToken asks until something of the form of a token is given, or a file that can be read.
 func (s *search) askToken() error {
 	for {
@@ -219,14 +225,17 @@ func (s *search) askToken() error {
 			return err
 		}
 		s.Learn(TokenSecrets(text)...)
-		if strings.Contains(text, "=") {
+		if tokenPattern.MatchString(text) {
 			s.token, s.asked = text, true
 			return nil
 		}
-		if raw, err := os.ReadFile(text); err == nil {
+		if raw, err := os.ReadFile(atHome(text)); err == nil {
 			s.token = strings.TrimSpace(string(raw))
 			s.Learn(TokenSecrets(s.token)...)
-			s.say("proxmox.token_file", config.Absolute(text), "")
+			if !strings.HasPrefix(text, "~/") {
+				text = config.Absolute(text)
+			}
+			s.say("proxmox.token_file", text, "")
 			return nil
 		}
 		progress.Warn(s.Sink, "this is neither a token, user@realm!name=secret, nor a file that can be read", "")

@@ -50,6 +50,9 @@ func (s *search) findLogin() error {
 	}
 	q.Usual = cmp.Or(q.Usual, agent) // for the same reason; doubtLogin warns
 	key, err := s.answer(q, given)
+	for err == nil && given == "" && s.Ask != nil && s.lacksKey(key) {
+		key, err = s.answer(q, "")
+	}
 	if err != nil {
 		return err
 	}
@@ -60,6 +63,21 @@ func (s *search) findLogin() error {
 	}
 	s.doubtLogin(key)
 	return nil
+}
+
+// lacksKey reports whether an answer names a key that is not there, and warns of that.
+func (s *search) lacksKey(key string) bool {
+	if key == "" || key == agent {
+		return false
+	}
+	info, err := os.Stat(config.Absolute(atHome(key)))
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", key)
+	}
+	if err != nil {
+		progress.Warn(s.Sink, "there is no such key: "+err.Error(), "")
+	}
+	return err != nil
 }
 
 // usualKey is the agent, if it holds keys, or else the key that ssh would take; empty: there is neither.
