@@ -347,7 +347,7 @@ func stateColor(word string) progress.Color {
 		return progress.Green
 	case "stopped", "gone", "fails", "failed", "no answer":
 		return progress.Red
-	case "interrupted", "paused", "unknown", "damaged":
+	case "interrupted", "paused", "unknown", "damaged", "unreadable", "unmade", "making":
 		return progress.Yellow
 	}
 	return ""

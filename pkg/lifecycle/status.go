@@ -98,7 +98,10 @@ type answers struct {
 // ask asks every node for a sign of life, and for its health if hive was ever put on it.
 func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
 	why := fmt.Sprintf("it was not configured yet: hive-test configure %s", r.Record.Name)
-	if !r.Record.Nodes.WereUp() {
+	switch {
+	case r.Making != nil && r.Making(r.Record):
+		why = "its VMs are being made"
+	case !r.Record.Nodes.WereUp():
 		why = fmt.Sprintf(
 			"it is not up: `hive-test up %s` goes on, `hive-test down %s` removes it", r.Record.Name, r.Record.Name,
 		)

@@ -530,8 +530,8 @@ func TestPreflightOfVMsThatMayBeMadeAnew(t *testing.T) {
 		change func(w *world, r *PreflightRequest)
 		want   string // id of the only failure
 	}{
-		"all well": {func(*world, *PreflightRequest) {}, ""},
-		"no image": {func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "local:iso/nope.img" }, "pve-image"},
+		"all well":    {func(*world, *PreflightRequest) {}, ""},
+		"no image":    {func(_ *world, r *PreflightRequest) { r.Spec.OSImage = "local:iso/nope.img" }, "pve-image"},
 		"no template": {func(_ *world, r *PreflightRequest) { r.Spec.Template = 9999 }, "pve-template"},
 		"no snippets": {func(_ *world, r *PreflightRequest) {
 			r.change(1, func(h *placement.Hypervisor) { h.SnippetStore = "nowhere" })
