@@ -51,7 +51,9 @@ type readingJSON struct {
 	Verb    string `json:"verb"`
 	DryRun  bool   `json:"dry_run"`
 	Changed bool   `json:"changed"` // up would change something
-	Refused bool   `json:"refused"` // up would stop here, with exit code 4
+	// Hosts are those of a hosts file, each with its address, that up would make a cluster of that does not exist.
+	Hosts   []string `json:"hosts,omitempty"`
+	Refused bool     `json:"refused"` // up would stop here, with exit code 4
 	// Needs are the flags that up lacks.
 	Needs   []string     `json:"needs"`
 	Changes []changeJSON `json:"changes"`
@@ -82,6 +84,12 @@ func readingOf(r *cluster.Record, reading lifecycle.Reading) readingJSON {
 		Schema: outputSchema, Cluster: r.Name.String(), Verb: "up", DryRun: true,
 		Changed: len(reading.Plan.Changes) > 0, Notes: reading.Notes(r.Name),
 		Needs: []string{}, Changes: []changeJSON{},
+	}
+	if reading.Taken {
+		out.Changed = true
+		for _, n := range r.Nodes {
+			out.Hosts = append(out.Hosts, n.Name+" ("+n.Management.String()+")")
+		}
 	}
 	for _, c := range reading.Plan.Changes {
 		change := changeJSON{Change: c, Needs: reading.Request.Needs(c), Why: c.Why()}
@@ -173,6 +181,10 @@ func actionColor(action string) progress.Color {
 
 // writeReading writes the reading for people: a row for each VM, below them what changes and why, and the totals.
 func writeReading(p page, reading readingJSON) error {
+	if len(reading.Hosts) > 0 {
+		return p.line("cluster "+reading.Cluster+" would be made of hosts that are there: "+
+			strings.Join(reading.Hosts, ", "), "  ")
+	}
 	if !reading.Changed {
 		return p.line("cluster "+reading.Cluster+": no changes", "  ")
 	}

@@ -360,7 +360,7 @@ func stateColor(word string) progress.Color {
 		return progress.Green
 	case "stopped", "gone", "fails", "failed", "no answer", "degraded":
 		return progress.Red
-	case "interrupted", "paused", "unknown", "damaged", "no member":
+	case "interrupted", "paused", "unknown", "damaged", "unreadable", "unmade", "making", "no member":
 		return progress.Yellow
 	}
 	if strings.HasSuffix(word, " dead") || strings.HasSuffix(word, " silent") { // a service of hive

@@ -63,6 +63,19 @@ const (
 	asking     = reaching + " extend hold reap" // the API of Proxmox VE
 )
 
+// Existing is what a setting of up means for a cluster that exists.
+type Existing string
+
+// What settings can mean there.
+const (
+	ForRun   Existing = "run"       // how this run works: nothing of the cluster
+	Reach    Existing = "reach"     // how Proxmox VE and the nodes are reached, as it is said now
+	Changed  Existing = "changed"   // the cluster is changed to it
+	NewNodes Existing = "new nodes" // nodes that are made now follow it, and others stay as they are
+	Fixed    Existing = "fixed"     // what its machines are made of: nothing else can be asked for
+	Place    Existing = "place"     // where it is: likewise, but what was made for other clusters names another place
+)
+
 // Setting is one row of the table that flags, environment, file, help and README are made of.
 type Setting struct {
 	Key     string   // in the file; a dot is one level of nesting
@@ -81,6 +94,8 @@ type Setting struct {
 	Max     int      // 0: no bounds
 	Secret  bool
 	NoFile  bool // cannot be set in the file
+
+	Existing Existing // of those that up uses; empty: ForRun
 }
 
 // Table returns every setting, in the order in which they are explained.
@@ -113,40 +128,40 @@ func globalRows() []Setting {
 
 func clusterRows() []Setting {
 	return []Setting{
-		{Key: "node_count", Flag: "node-count", Env: []string{"TF_VAR_node_count"}, Kind: Int, Default: cluster.DefaultNodes, Min: cluster.MinNodes, Max: cluster.MaxNodes, Group: inCluster, Verbs: making + " init", Help: "number of nodes"},
-		{Key: "cpu_cores", Flag: "cpu-cores", Env: []string{"TF_VAR_cpu_cores"}, Kind: Int, Default: cluster.DefaultCPUCores, Group: inCluster, Verbs: making + " init", Help: "virtual CPUs per node"},
-		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Unit: "MiB", Default: cluster.DefaultMemoryMB, Group: inCluster, Verbs: making + " init", Help: "memory per node in MiB"},
-		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Unit: "GiB", Default: cluster.DefaultDiskSizeGB, Group: inCluster, Verbs: making + " init", Help: "root disk per node in GiB"},
-		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: placement.DefaultImage, Value: "volume", Group: inCluster, Verbs: making + " init", Help: "cloud image, a volume on every hypervisor"},
-		{Key: "template", Flag: "template", Kind: Int, Default: 0, Group: inCluster, Verbs: making + " init", Help: "VM id of the template to clone nodes from, in place of os_image; hypervisors may have a template_vmid each"},
-		{Key: "cloud_init", Flag: "cloud-init", Kind: Text, Default: cluster.CloudInitSnippet, OneOf: []string{cluster.CloudInitSnippet, cluster.CloudInitNone}, Group: inCluster, Verbs: making + " init", Help: "how nodes get the system's essentials: a snippet uploaded over SSH to the hypervisors, or none, then configure installs them"},
-		{Key: "network.addresses", Flag: "addresses", Kind: Text, Value: "range", Group: inNetwork, Verbs: making + " init", Help: "static addresses of the first NIC, FIRST-LAST/PREFIX; empty: DHCP"},
-		{Key: "network.data_addresses", Flag: "data-addresses", Kind: Text, Value: "range", Group: inNetwork, Verbs: making + " init", Help: "static addresses of the second NIC; empty: DHCP"},
-		{Key: "network.gateway", Flag: "gateway", Kind: Text, Value: "address", Group: inNetwork, Verbs: making + " init", Help: "default route of nodes with static addresses"},
-		{Key: "management_bridge", Flag: "management-bridge", Kind: Text, Default: "vmbr0", Value: "bridge", Group: inNetwork, Verbs: making + " init", Help: "bridge of the first NIC"},
-		{Key: "data_bridge", Flag: "data-bridge", Kind: Text, Default: "vmbr1", Value: "bridge", Group: inNetwork, Verbs: making + " init", Help: "bridge of the second NIC"},
-		{Key: "management_vlan", Flag: "management-vlan", Kind: Int, Max: 4094, Group: inNetwork, Verbs: making + " init", Help: "VLAN tag of the first NIC; 0: none"},
-		{Key: "data_vlan", Flag: "data-vlan", Kind: Int, Max: 4094, Group: inNetwork, Verbs: making + " init", Help: "VLAN tag of the second NIC; 0: none"},
-		{Key: "management_model", Flag: "management-model", Kind: Text, Default: cluster.DefaultNICModel, OneOf: cluster.NICModels(), Group: inNetwork, Verbs: making, Help: "model of the first NIC"},
-		{Key: "data_model", Flag: "data-model", Kind: Text, Default: cluster.DefaultNICModel, OneOf: cluster.NICModels(), Group: inNetwork, Verbs: making, Help: "model of the second NIC"},
-		{Key: "cpu_type", Flag: "cpu-type", Kind: Text, Default: cluster.DefaultCPUType, Value: "type", Group: inCluster, Verbs: making, Help: "CPU that nodes see, like x86-64-v2-AES; host: that of the hypervisor"},
-		{Key: "clone", Flag: "clone", Kind: Text, Default: cluster.CloneFull, OneOf: []string{cluster.CloneFull, cluster.CloneLinked}, Group: inCluster, Verbs: making, Help: "how nodes are cloned of a template: in full, or linked to its disk, which is quick and keeps the template from being deleted"},
-		{Key: "placement", Flag: "placement", Kind: Text, Default: cluster.PlaceSpread, OneOf: []string{cluster.PlaceSpread, cluster.PlacePack, cluster.PlaceMemory}, Group: inCluster, Verbs: making, Help: "which hypervisors new nodes go to: to each in turn, to as few as have the memory, or to that with most free memory"},
-		{Key: "avoid_hypervisors", Flag: "avoid-hypervisor", Kind: List, Value: "name", Group: inCluster, Verbs: making, Help: "hypervisor that no new node goes to; may be repeated"},
-		{Key: "ssh_user", Flag: "ssh-user", Kind: Text, Default: cluster.DefaultSSHUser, Value: "user", Group: inSSH, Verbs: making + " init", Help: "user that cloud-init makes on the nodes"},
-		{Key: "ssh_private_key_path", Flag: "ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: File, Group: inSSH, Verbs: making + " init", Help: "private key for the nodes; empty: a key pair is made per cluster"},
-		{Key: "ssh_public_key_path", Flag: "ssh-public-key-path", Env: []string{"TF_VAR_ssh_public_key_path"}, Kind: File, Group: inSSH, Verbs: making + " init", Help: "its public half; empty: the private key's path with .pub"},
-		{Key: "node_ssh_port", Flag: "node-ssh-port", Kind: Int, Default: 22, Min: 1, Max: 65535, Group: inSSH, Verbs: making + " init", Help: "port of the nodes' SSH servers"},
-		{Key: "ssh.proxy_jump", Flag: "proxy-jump", Kind: Text, Value: "hosts", Group: inSSH, Verbs: reaching + " init", Help: "bastion that nodes are reached through, user@host:port, several with commas; none: reached directly; empty: as the cluster was made"},
-		{Key: "ssh.agent_socket", Flag: "ssh-agent-socket", Env: []string{"SSH_AUTH_SOCK"}, Kind: File, Group: inSSH, Verbs: reaching, Help: "SSH agent, for keys of nodes and hypervisors that are protected by a passphrase, and for the bastion"},
-		{Key: "ssh.config_file", Flag: "ssh-config-file", Kind: File, Group: inSSH, Verbs: reaching, Help: "what it says of hosts counts for those of a hosts file and for the bastion, where nothing else is said; empty: ~/.ssh/config; /dev/null: none"},
-		{Key: "deployer", Flag: "deployer", Kind: Text, Default: deploy.Proxmox, OneOf: []string{deploy.Proxmox, deploy.SimHosts}, Group: inCluster, Verbs: making, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
-		{Key: "hosts_file", Flag: "hosts-file", Kind: File, Group: inCluster, Verbs: making, Help: "make the cluster of the hosts that this file names, without Proxmox"},
+		{Key: "node_count", Flag: "node-count", Env: []string{"TF_VAR_node_count"}, Kind: Int, Default: cluster.DefaultNodes, Min: cluster.MinNodes, Max: cluster.MaxNodes, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "number of nodes"},
+		{Key: "cpu_cores", Flag: "cpu-cores", Env: []string{"TF_VAR_cpu_cores"}, Kind: Int, Default: cluster.DefaultCPUCores, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "virtual CPUs per node"},
+		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Unit: "MiB", Default: cluster.DefaultMemoryMB, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "memory per node in MiB"},
+		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Unit: "GiB", Default: cluster.DefaultDiskSizeGB, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "root disk per node in GiB"},
+		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: placement.DefaultImage, Value: "volume", Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "cloud image, a volume on every hypervisor"},
+		{Key: "template", Flag: "template", Kind: Int, Default: 0, Group: inCluster, Verbs: making + " init", Existing: Fixed, Help: "VM id of the template to clone nodes from, in place of os_image; hypervisors may have a template_vmid each"},
+		{Key: "cloud_init", Flag: "cloud-init", Kind: Text, Default: cluster.CloudInitSnippet, OneOf: []string{cluster.CloudInitSnippet, cluster.CloudInitNone}, Group: inCluster, Verbs: making + " init", Existing: Fixed, Help: "how nodes get the system's essentials: a snippet uploaded over SSH to the hypervisors, or none, then configure installs them"},
+		{Key: "network.addresses", Flag: "addresses", Kind: Text, Value: "range", Group: inNetwork, Verbs: making + " init", Existing: Fixed, Help: "static addresses of the first NIC, FIRST-LAST/PREFIX; empty: DHCP"},
+		{Key: "network.data_addresses", Flag: "data-addresses", Kind: Text, Value: "range", Group: inNetwork, Verbs: making + " init", Existing: Fixed, Help: "static addresses of the second NIC; empty: DHCP"},
+		{Key: "network.gateway", Flag: "gateway", Kind: Text, Value: "address", Group: inNetwork, Verbs: making + " init", Existing: Fixed, Help: "default route of nodes with static addresses"},
+		{Key: "management_bridge", Flag: "management-bridge", Kind: Text, Default: "vmbr0", Value: "bridge", Group: inNetwork, Verbs: making + " init", Existing: Fixed, Help: "bridge of the first NIC"},
+		{Key: "data_bridge", Flag: "data-bridge", Kind: Text, Default: "vmbr1", Value: "bridge", Group: inNetwork, Verbs: making + " init", Existing: Fixed, Help: "bridge of the second NIC"},
+		{Key: "management_vlan", Flag: "management-vlan", Kind: Int, Max: 4094, Group: inNetwork, Verbs: making + " init", Existing: Fixed, Help: "VLAN tag of the first NIC; 0: none"},
+		{Key: "data_vlan", Flag: "data-vlan", Kind: Int, Max: 4094, Group: inNetwork, Verbs: making + " init", Existing: Fixed, Help: "VLAN tag of the second NIC; 0: none"},
+		{Key: "management_model", Flag: "management-model", Kind: Text, Default: cluster.DefaultNICModel, OneOf: cluster.NICModels(), Group: inNetwork, Verbs: making, Existing: Fixed, Help: "model of the first NIC"},
+		{Key: "data_model", Flag: "data-model", Kind: Text, Default: cluster.DefaultNICModel, OneOf: cluster.NICModels(), Group: inNetwork, Verbs: making, Existing: Fixed, Help: "model of the second NIC"},
+		{Key: "cpu_type", Flag: "cpu-type", Kind: Text, Default: cluster.DefaultCPUType, Value: "type", Group: inCluster, Verbs: making, Existing: Fixed, Help: "CPU that nodes see, like x86-64-v2-AES; host: that of the hypervisor"},
+		{Key: "clone", Flag: "clone", Kind: Text, Default: cluster.CloneFull, OneOf: []string{cluster.CloneFull, cluster.CloneLinked}, Group: inCluster, Verbs: making, Existing: Fixed, Help: "how nodes are cloned of a template: in full, or linked to its disk, which is quick and keeps the template from being deleted"},
+		{Key: "placement", Flag: "placement", Kind: Text, Default: cluster.PlaceSpread, OneOf: []string{cluster.PlaceSpread, cluster.PlacePack, cluster.PlaceMemory}, Group: inCluster, Verbs: making, Existing: Changed, Help: "which hypervisors new nodes go to: to each in turn, to as few as have the memory, or to that with most free memory"},
+		{Key: "avoid_hypervisors", Flag: "avoid-hypervisor", Kind: List, Value: "name", Group: inCluster, Verbs: making, Existing: Changed, Help: "hypervisor that no new node goes to; may be repeated; none: none is avoided any longer"},
+		{Key: "ssh_user", Flag: "ssh-user", Kind: Text, Default: cluster.DefaultSSHUser, Value: "user", Group: inSSH, Verbs: making + " init", Existing: Fixed, Help: "user that cloud-init makes on the nodes"},
+		{Key: "ssh_private_key_path", Flag: "ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: File, Group: inSSH, Verbs: making + " init", Existing: Fixed, Help: "private key for the nodes; empty: a key pair is made per cluster"},
+		{Key: "ssh_public_key_path", Flag: "ssh-public-key-path", Env: []string{"TF_VAR_ssh_public_key_path"}, Kind: File, Group: inSSH, Verbs: making + " init", Existing: Fixed, Help: "its public half; empty: the private key's path with .pub"},
+		{Key: "node_ssh_port", Flag: "node-ssh-port", Kind: Int, Default: 22, Min: 1, Max: 65535, Group: inSSH, Verbs: making + " init", Existing: Place, Help: "port of the nodes' SSH servers"},
+		{Key: "ssh.proxy_jump", Flag: "proxy-jump", Kind: Text, Value: "hosts", Group: inSSH, Verbs: reaching + " init", Existing: Reach, Help: "bastion that nodes are reached through, user@host:port, several with commas; none: reached directly; empty: as the cluster was made"},
+		{Key: "ssh.agent_socket", Flag: "ssh-agent-socket", Env: []string{"SSH_AUTH_SOCK"}, Kind: File, Group: inSSH, Verbs: reaching, Existing: Reach, Help: "SSH agent, for keys of nodes and hypervisors that are protected by a passphrase, and for the bastion"},
+		{Key: "ssh.config_file", Flag: "ssh-config-file", Kind: File, Group: inSSH, Verbs: reaching, Existing: Reach, Help: "what it says of hosts counts for those of a hosts file and for the bastion, where nothing else is said; empty: ~/.ssh/config; /dev/null: none"},
+		{Key: "deployer", Flag: "deployer", Kind: Text, Default: deploy.Proxmox, OneOf: []string{deploy.Proxmox, deploy.SimHosts}, Group: inCluster, Verbs: making, Existing: Place, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
+		{Key: "hosts_file", Flag: "hosts-file", Kind: File, Group: inCluster, Verbs: making, Existing: Place, Help: "make the cluster of the hosts that this file names, without Proxmox"},
 		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Group: inCluster, Verbs: making + " configure test", Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},
-		{Key: "ttl", Flag: "ttl", Kind: Duration, Group: inCluster, Verbs: making + " init", Help: "time after which reap may delete the VMs, like 36h, 2d or 1w; 0 is never; empty: up none, full as long as its phases may take and an hour"},
+		{Key: "ttl", Flag: "ttl", Kind: Duration, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "time after which reap may delete the VMs, like 36h, 2d or 1w; 0 is never; empty: up none, full as long as its phases may take and an hour"},
 		{Key: "skip_preflight", Flag: "skip-preflight", Kind: Bool, Group: inCluster, Verbs: making, Help: "do not check first whether up can succeed (what doctor checks)"},
-		{Key: "sim", Flag: "sim", Kind: Bool, Group: inCluster, Verbs: making + " down reap init", Help: "use the simulated Proxmox of this clusters directory"},
-		{Key: "sim_hosts", Flag: "sim-hosts", Kind: Text, Default: "auto", OneOf: []string{"auto", "netns", "process"}, Group: inCluster, Verbs: asking + " init", Help: "what the simulator's VMs are"},
+		{Key: "sim", Flag: "sim", Kind: Bool, Group: inCluster, Verbs: making + " down reap init", Existing: Place, Help: "use the simulated Proxmox of this clusters directory"},
+		{Key: "sim_hosts", Flag: "sim-hosts", Kind: Text, Default: "auto", OneOf: []string{"auto", "netns", "process"}, Group: inCluster, Verbs: asking + " init", Existing: Place, Help: "what the simulator's VMs are"},
 	}
 }
 
@@ -183,20 +198,20 @@ func workRows() []Setting {
 
 func proxmoxRows() []Setting {
 	return []Setting{
-		{Key: "proxmox.endpoint", Flag: "proxmox-endpoint", Env: []string{"PROXMOX_VE_ENDPOINT", "TF_VAR_proxmox_endpoint"}, Kind: Text, Value: "URL", Group: inProxmox, Verbs: making + " down reap init", Help: "URL of the Proxmox VE API, like https://pve1:8006"},
-		{Key: "proxmox.token", Env: []string{"PROXMOX_VE_API_TOKEN"}, Kind: Text, Secret: true, Value: "token", Group: inProxmox, Verbs: asking, Help: "API token, user@realm!name=secret; never a flag, so that it is in no process list"},
-		{Key: "proxmox.token_file", Flag: "proxmox-token-file", Kind: File, Group: inProxmox, Verbs: asking + " init", Help: "file that holds the API token, used where none is set otherwise"},
-		{Key: "proxmox.ca_file", Flag: "proxmox-ca-file", Kind: File, Group: inProxmox, Verbs: asking + " init", Help: "CA of the API's certificate; empty: the system's"},
-		{Key: "proxmox.fingerprint", Flag: "proxmox-fingerprint", Kind: Text, Value: "SHA-256", Group: inProxmox, Verbs: asking + " init", Help: "SHA-256 of the API's certificate, in place of a CA"},
-		{Key: "proxmox.insecure", Flag: "proxmox-insecure", Env: []string{"PROXMOX_VE_INSECURE"}, Kind: Bool, Group: inProxmox, Verbs: asking + " init", Help: "accept any certificate of the API"},
+		{Key: "proxmox.endpoint", Flag: "proxmox-endpoint", Env: []string{"PROXMOX_VE_ENDPOINT", "TF_VAR_proxmox_endpoint"}, Kind: Text, Value: "URL", Group: inProxmox, Verbs: making + " down reap init", Existing: Place, Help: "URL of the Proxmox VE API, like https://pve1:8006"},
+		{Key: "proxmox.token", Env: []string{"PROXMOX_VE_API_TOKEN"}, Kind: Text, Secret: true, Value: "token", Group: inProxmox, Verbs: asking, Existing: Reach, Help: "API token, user@realm!name=secret; never a flag, so that it is in no process list"},
+		{Key: "proxmox.token_file", Flag: "proxmox-token-file", Kind: File, Group: inProxmox, Verbs: asking + " init", Existing: Reach, Help: "file that holds the API token, used where none is set otherwise"},
+		{Key: "proxmox.ca_file", Flag: "proxmox-ca-file", Kind: File, Group: inProxmox, Verbs: asking + " init", Existing: Reach, Help: "CA of the API's certificate; empty: the system's"},
+		{Key: "proxmox.fingerprint", Flag: "proxmox-fingerprint", Kind: Text, Value: "SHA-256", Group: inProxmox, Verbs: asking + " init", Existing: Reach, Help: "SHA-256 of the API's certificate, in place of a CA"},
+		{Key: "proxmox.insecure", Flag: "proxmox-insecure", Env: []string{"PROXMOX_VE_INSECURE"}, Kind: Bool, Group: inProxmox, Verbs: asking + " init", Existing: Reach, Help: "accept any certificate of the API"},
 		{Key: "proxmox.call_timeout", Flag: "proxmox-call-timeout", Kind: Duration, Default: 10 * time.Second, Group: inProxmox, Verbs: making + " init", Help: "how long doctor waits for one answer of Proxmox VE, or of a hypervisor's SSH server"},
-		{Key: "proxmox.pool", Flag: "pool", Kind: Text, Value: "pool", Group: inProxmox, Verbs: making + " down reap init", Help: "resource pool of the VMs"},
-		{Key: "proxmox.vmid_range", Flag: "vmid-range", Kind: Text, Default: "20000-29999", Value: "range", Group: inProxmox, Verbs: making + " init", Help: "range that VM ids are chosen from"},
-		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Group: inProxmox, Verbs: making, Help: "VM id of node 1, the others follow; 0: chosen"},
+		{Key: "proxmox.pool", Flag: "pool", Kind: Text, Value: "pool", Group: inProxmox, Verbs: making + " down reap init", Existing: Place, Help: "resource pool of the VMs"},
+		{Key: "proxmox.vmid_range", Flag: "vmid-range", Kind: Text, Default: "20000-29999", Value: "range", Group: inProxmox, Verbs: making + " init", Existing: NewNodes, Help: "range that VM ids are chosen from"},
+		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Group: inProxmox, Verbs: making, Existing: NewNodes, Help: "VM id of node 1, the others follow; 0: chosen"},
 		{Key: "proxmox.cpu_overcommit", Flag: "cpu-overcommit", Kind: Int, Default: 8, Min: 1, Max: 100, Group: inProxmox, Verbs: making + " init", Help: "virtual CPUs that may run for each CPU of a hypervisor"},
-		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Value: "user", Group: inProxmox, Verbs: making + " down init", Help: "user on the hypervisors, for the provider"},
-		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: File, Group: inProxmox, Verbs: making + " down init", Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
-		{Key: "proxmox.hypervisors", Flag: "hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Value: "list", Group: inProxmox, Verbs: making + " init", Help: "hypervisors: list of name, address, port (22), datastore_id (" + placement.DefaultDatastore + "), snippet_store (" + placement.DefaultSnippetStore + "), template_vmid (template)"},
+		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Value: "user", Group: inProxmox, Verbs: making + " down init", Existing: Reach, Help: "user on the hypervisors, for the provider"},
+		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: File, Group: inProxmox, Verbs: making + " down init", Existing: Reach, Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
+		{Key: "proxmox.hypervisors", Flag: "hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Value: "list", Group: inProxmox, Verbs: making + " init", Existing: Place, Help: "hypervisors: list of name, address, port (22), datastore_id (" + placement.DefaultDatastore + "), snippet_store (" + placement.DefaultSnippetStore + "), template_vmid (template)"},
 	}
 }
 
@@ -207,6 +222,12 @@ func find(table []Setting, key string) (Setting, bool) {
 		return Setting{}, false
 	}
 	return table[i], true
+}
+
+// Takes reports whether a verb uses the setting of a key.
+func Takes(verb, key string) bool {
+	s, _ := find(Table(), key)
+	return s.UsedBy(verb)
 }
 
 // GlobalFlags gives flags those of the settings that every verb uses.
@@ -294,6 +315,23 @@ func FlagValue(flag *pflag.Flag) string {
 // UsedBy reports whether a verb uses the setting.
 func (s Setting) UsedBy(verb string) bool {
 	return s.Verbs == everyVerb || slices.Contains(strings.Fields(s.Verbs), verb)
+}
+
+// OfVMs reports whether the setting means something only where VMs are made, and nothing for hosts that are there.
+func (s Setting) OfVMs() bool {
+	switch {
+	case s.Key == "hosts_file":
+		return false
+	case s.Group == inProxmox, s.Group == inTofu:
+		return true
+	}
+	return s.Existing != "" && s.Existing != ForRun && s.Existing != Reach
+}
+
+// OfOwnProxmox reports whether the setting means something only on a Proxmox VE of the user's own, and nothing on a
+// simulated one.
+func (s Setting) OfOwnProxmox() bool {
+	return s.Group == inProxmox && s.Existing == Reach || s.Key == "proxmox.endpoint" || s.Key == "proxmox.hypervisors"
 }
 
 // Global reports whether all verbs use the setting.

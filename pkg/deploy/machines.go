@@ -27,7 +27,11 @@ func (v VMRef) String() string { return fmt.Sprintf("VM %d %s on %s", v.VMID, v.
 
 // Power is a node's live state as its hypervisor reports it.
 type Power struct {
-	Power string // running, stopped, missing, foreign (the id is somebody else's VM) or unknown
+	// running, stopped, missing, foreign (the id is somebody else's VM), unmade (up is about to make it), making (up is at
+	// it) or unknown
+	Power string
+	// Unmarked says of one that is foreign that it carries nobody's owner id, as one that is just being made.
+	Unmarked bool
 	// why Power is unknown; empty: it says itself that it does not know, as it does for a moment after its start
 	Why   string
 	Agent string // ok, silent, off or unknown
@@ -103,10 +107,25 @@ func (p Power) Dead() string {
 		return ""
 	case "missing":
 		return "its VM is gone"
+	case "unmade":
+		return "it is not made yet"
+	case "making":
+		return "its VM is being made"
 	case "foreign":
 		return "its VM is gone, and its id is somebody else's VM"
 	}
 	return "its VM is " + p.Power
+}
+
+// WhileMaking is the state where an up is at work that makes what is not there.
+func (p Power) WhileMaking() Power {
+	switch {
+	case p.Power == "missing":
+		p.Power = "unmade"
+	case p.Power == "foreign" && p.Unmarked:
+		p.Power = "making"
+	}
+	return p
 }
 
 // Lost is Dead as an error; nil where the node can be alive.

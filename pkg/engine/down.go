@@ -64,7 +64,7 @@ func (s *session) find(owner string) error {
 	if record, spareErr := s.Store.Backup(s.Name); spareErr == nil {
 		s.Record = record
 		s.told(fmt.Sprintf("going by the spare copy of the record: %v", err))
-		return s.sameOwner(owner)
+		return errors.Join(s.simulatedAsAsked(), s.sameOwner(owner))
 	}
 	recorded, recoverErr := target.Recover(s.Store.Dir(s.Name))
 	switch {

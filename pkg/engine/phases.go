@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/state"
 	"hive-test/pkg/target"
 )
 
@@ -59,10 +61,28 @@ func (s *session) withCluster(ctx context.Context, find func() error, list func(
 	return s.phases(ctx, r, list(r))
 }
 
+// beginning returns who is about to make a cluster of which there is no record yet; nil: nobody is.
+func (s *session) beginning(err error) error {
+	if !errors.Is(err, state.ErrNotFound) {
+		return nil
+	}
+	if holder, life := s.Store.Holder(s.Name); life == state.Alive || life == state.Elsewhere {
+		return &state.LockedError{Name: s.Name, Holder: holder, Life: life}
+	}
+	return nil
+}
+
 // take finds the record of a cluster that exists and holds the cluster, and returns where its machines are.
 func (s *session) take(ctx context.Context, find func() error) (deploy.Capable, error) {
 	if err := find(); err != nil {
-		return deploy.Capable{}, err
+		locked := s.beginning(err)
+		if locked == nil {
+			return deploy.Capable{}, err
+		}
+		if s.Settings.Wait <= 0 {
+			return deploy.Capable{}, locked
+		}
+		s.Record = s.newRecord() // nothing is known of it before that run has ended
 	}
 	if err := s.hold(ctx); err != nil {
 		return deploy.Capable{}, s.elsewhere(err)

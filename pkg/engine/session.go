@@ -180,7 +180,23 @@ func (s *session) load() error {
 	s.Record = record
 	s.hostsChanged()
 	s.jumpAsAsked()
-	return nil
+	return s.simulatedAsAsked()
+}
+
+// simulatedAsAsked refuses a cluster that is not simulated where a simulated one is asked for. A file or the environment
+// asks verbs alone that take --sim, and not for clusters of hosts, which have a file of their own.
+func (s *session) simulatedAsAsked() error {
+	if !s.Settings.Sim || s.Record.Target.Simulated {
+		return nil
+	}
+	hint := "leave --sim out"
+	if !s.Settings.Explicit("sim") {
+		if !s.Makes() || !config.Takes(s.verb, "sim") {
+			return nil
+		}
+		hint = "add --sim=false: " + s.Settings.Source("sim") + " asks for a simulated one"
+	}
+	return usage(progress.WithHint(fmt.Errorf("cluster %q is not a simulated cluster: nothing was changed", s.Name), hint))
 }
 
 // jumpAsAsked reaches nodes as the user says now, where that is said.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -55,8 +56,17 @@ func (s *session) looking(deployer deploy.Capable) *lifecycle.Job {
 	return &lifecycle.Job{
 		Record: s.Record, Store: s.Store, Deploy: deployer, Dial: s.dial, Sink: s.Sink, Hive: s.hiveOptions(),
 		Now:  time.Now,
-		Hold: s.holdBriefly,
+		Hold: s.holdBriefly, Making: s.making,
 	}
+}
+
+// making reports whether another run is at work that makes the machines of a record.
+func (s *session) making(r *cluster.Record) bool {
+	if r.Phases[cluster.PhaseUp].Status != cluster.PhaseRunning {
+		return false
+	}
+	_, life := s.Store.Holder(s.Name)
+	return life == state.Alive || life == state.Elsewhere
 }
 
 // holdBriefly locks the cluster until release is called.
@@ -148,6 +158,9 @@ func summary(store *state.Store, name cluster.Name) Summary {
 		out.State, out.Error = "damaged", err.Error()
 		if _, newer := errors.AsType[*state.NewerError](err); newer {
 			out.State = "newer"
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			out.State, out.Error = "unreadable", "permission denied: it belongs to the user who made the cluster"
 		}
 		return out
 	}

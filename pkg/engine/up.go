@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
@@ -175,7 +174,7 @@ func (s *session) prepare(ctx context.Context, deployer deploy.Capable) error {
 	}
 	for i := range s.Record.Nodes {
 		if s.Record.Nodes[i].SSHPort == 0 {
-			s.Record.Nodes[i].SSHPort = s.NodeSSHPort()
+			s.Record.Nodes[i].SSHPort = cmp.Or(s.Record.Nodes[0].SSHPort, s.NodeSSHPort())
 		}
 	}
 	if err != nil {
@@ -187,6 +186,9 @@ func (s *session) prepare(ctx context.Context, deployer deploy.Capable) error {
 // adoptOrCreate takes the record of the cluster if there is one, changed in memory to what is asked for, or makes a new
 // one in memory.
 func (s *session) adoptOrCreate(ctx context.Context) error {
+	if err := s.contradictions(); err != nil {
+		return err
+	}
 	err := s.load()
 	if err == nil {
 		if err := s.sameAsAsked(ctx); err != nil {
@@ -196,69 +198,30 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 			return err
 		}
 		s.before = s.Record.Clone()
-		return s.change()
+		if err := s.change(); err != nil {
+			return err
+		}
+		return s.unusedByChange()
 	}
 	if !errors.Is(err, state.ErrNotFound) {
 		return err
 	}
-	return s.create(ctx)
-}
-
-// sameAsAsked refuses an up that asks for what no cluster can be changed to.
-func (s *session) sameAsAsked(ctx context.Context) error {
-	var differences []string
-	asked, made := s.Settings.Spec(), s.Record.Spec
-	differs := func(key string, asked, made any) {
-		if s.Settings.Given(key) && asked != made {
-			differences = append(
-				differences, fmt.Sprintf("%s is %v, asked for %v", strings.ReplaceAll(key, "_", "-"), made, asked),
-			)
-		}
-	}
-	differs("management_bridge", asked.ManagementBridge, made.ManagementBridge)
-	differs("data_bridge", asked.DataBridge, made.DataBridge)
-	differs("management_vlan", asked.ManagementVLAN, made.ManagementVLAN)
-	differs("data_vlan", asked.DataVLAN, made.DataVLAN)
-	differsFrom := func(key, standard, asked, made string) {
-		differs(key, cmp.Or(asked, standard), cmp.Or(made, standard))
-	}
-	differsFrom("management_model", cluster.DefaultNICModel, asked.ManagementModel, made.ManagementModel)
-	differsFrom("data_model", cluster.DefaultNICModel, asked.DataModel, made.DataModel)
-	differsFrom("cpu_type", cluster.DefaultCPUType, asked.CPUType, made.CPUType)
-	differsFrom("clone", cluster.CloneFull, asked.Clone, made.Clone)
-	differs("ssh_user", asked.SSHUser, made.SSHUser)
-	differs("template", asked.Template, made.Template)
-	differs("cloud_init", asked.CloudInit, cmp.Or(made.CloudInit, cluster.CloudInitSnippet))
-	differs("network.addresses", asked.Network.Addresses, made.Network.Addresses)
-	differs("network.data_addresses", asked.Network.DataAddresses, made.Network.DataAddresses)
-	differs("network.gateway", asked.Network.Gateway, made.Network.Gateway)
-	if key := s.Settings.SSHPrivateKeyPath; s.Settings.Given("ssh_private_key_path") &&
-		config.Absolute(key) != s.Record.SSHKeyPath {
-		differences = append(differences, fmt.Sprintf("its SSH key is %s, asked for %s", s.Record.SSHKeyPath, key))
-	}
-	if s.Settings.Sim && !s.Record.Target.Simulated {
-		differences = append(differences, "it is not a simulated cluster")
-	}
-	if s.Settings.HostsFile != "" && s.Makes() {
-		differences = append(differences, "it was not made of existing hosts")
-	} else if s.Settings.HostsFile != "" {
-		changes, err := s.compareHosts(ctx)
-		if err != nil {
+	if s.Record = s.newRecord(); s.Settings.HostsFile == "" {
+		if err := s.meaningless(s.Settings.Sim); err != nil {
 			return err
 		}
-		differences = append(differences, changes...)
 	}
-	if len(differences) == 0 {
-		return nil
+	if err := s.create(ctx); err != nil {
+		return err
 	}
-	return usage(progress.WithHint(
-		fmt.Errorf("cluster %q already exists with different settings: %s", s.Name, strings.Join(differences, "; ")),
-		fmt.Sprintf("`hive-test down %s` first, or take another name", s.Name)))
+	if !s.Makes() {
+		return s.meaningless(false)
+	}
+	return s.unusedImage()
 }
 
-// create makes a record, in memory only.
+// create fills in a record that is new, in memory only.
 func (s *session) create(ctx context.Context) error {
-	s.Record = s.newRecord()
 	if s.Settings.HostsFile != "" {
 		return s.createExisting(ctx)
 	}

@@ -19,13 +19,15 @@ type Reading struct {
 	Plan    deploy.Plan
 	// Others says that the hive that was formed would have other members: only by force it is formed anew.
 	Others bool
+	// Taken says that the cluster is new, and made of hosts that are there.
+	Taken bool
 }
 
 // DryRun reads what up would do and changes nothing, neither on disk nor on a hypervisor. The record has its nodes
 // already, from Prepare.
 func DryRun(ctx context.Context, r *Job) (Reading, error) {
 	if !r.Deploy.Makes() {
-		return Reading{}, nil
+		return Reading{Taken: r.Before == nil}, nil
 	}
 	if r.Deploy.Owner != nil {
 		if err := r.Deploy.Owner.CheckOwnership(ctx, r.Record); err != nil {

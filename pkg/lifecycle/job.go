@@ -92,6 +92,8 @@ type Job struct {
 	// Hold locks the cluster for a moment, for a verb that only looks but has found something to write down; it never
 	// waits. Nil: this process has locked the cluster.
 	Hold func() (release func(), err error)
+	// Making reports whether another run is at work that makes the machines of a record; nil: none is.
+	Making func(r *cluster.Record) bool
 	// Interrupted tells whether the user has said stop; nil: never.
 	Interrupted func() bool
 

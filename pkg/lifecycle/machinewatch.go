@@ -65,7 +65,7 @@ func (r *Job) watchFor(ctx context.Context, patience time.Duration, why unneeded
 		probes[i] = liveness.Probe{
 			Patience: patience, Pause: (&wait.Backoff{First: watchFirst, Max: watchLimit}).Next, Final: true,
 			Observe: func(ctx context.Context) liveness.Observations {
-				told := r.Deploy.Power(ctx, &one)
+				told := r.powers(ctx, &one)
 				if len(told) == 0 {
 					return nil
 				}
@@ -94,12 +94,25 @@ func (w *machineWatch) now() []deploy.Power {
 	return slices.Clone(w.powers)
 }
 
+// powers is what the hypervisors tell of the machines of a record, which is not what it seems while another run makes
+// them.
+func (r *Job) powers(ctx context.Context, record *cluster.Record) []deploy.Power {
+	powers := r.Deploy.Power(ctx, record)
+	if r.Making == nil || !r.Making(record) {
+		return powers
+	}
+	for i, power := range powers {
+		powers[i] = power.WhileMaking()
+	}
+	return powers
+}
+
 // observe asks the hypervisors of all nodes once.
 func (r *Job) observe(ctx context.Context) liveness.Observations {
 	r.moving.Lock()
 	record := *r.Record
 	r.moving.Unlock()
-	powers := r.Deploy.Power(ctx, &record)
+	powers := r.powers(ctx, &record)
 	seen := make(liveness.Observations, len(powers))
 	for i, power := range powers {
 		seen[i] = liveness.Observation{Node: record.Nodes[i].Name, Err: power.Lost(), Certain: true}

@@ -150,6 +150,8 @@ func (r *Job) whyUnasked(known int, configured bool) []string {
 		return nil
 	case known == all && all > 0:
 		return []string{"it was not configured yet: " + r.ConfigureCommand()}
+	case r.Making != nil && r.Making(r.Record):
+		return []string{"its VMs are being made"}
 	case known > 0 && was:
 		return []string{fmt.Sprintf(
 			"hive was formed of %s, and a change to %d did not come to its end: `hive-test up %s` goes on",

@@ -234,16 +234,30 @@ func check(r *cluster.Record, name cluster.Name) string {
 			return fmt.Sprintf("node %d has index %d", i+1, node.Index)
 		}
 	}
-	if problems := placement.Validate(r); len(problems) > 0 {
+	if problems := validate(r); len(problems) > 0 {
 		return errors.Join(problems...).Error()
 	}
 	return ""
 }
 
+// validate returns every problem of what a record holds, or nil. Fewer nodes than there are is how nodes leave: a number
+// that nobody can ask for would destroy them.
+func validate(r *cluster.Record) []error {
+	problems := placement.Validate(r)
+	count, most := r.Spec.NodeCount, cluster.MaxNodes
+	if r.Spec.Deployer == deploy.Existing {
+		most = len(r.Nodes)
+	}
+	if count < cluster.MinNodes || count > most {
+		problems = append(problems, fmt.Errorf("its node_count is %d, and not between %d and %d", count, cluster.MinNodes, most))
+	}
+	return problems
+}
+
 // Save replaces the record of a cluster, and its spare copy. The caller holds its lock. What Load would refuse is not
 // written.
 func (s *Store) Save(r *cluster.Record) error {
-	if problems := placement.Validate(r); len(problems) > 0 {
+	if problems := validate(r); len(problems) > 0 {
 		return fmt.Errorf("cluster %q: %w", r.Name, errors.Join(problems...))
 	}
 	signed := *r

@@ -60,7 +60,7 @@ func TestRecordSurvives(t *testing.T) {
 }
 
 func TestLoadSaysWhatIsWrong(t *testing.T) {
-	whole := `{"schema":1,"name":"ci-1","owner":{"id":"x"},"spec":{"deployer":"proxmox"},"nodes":[{"name":"ci-1-1","index":1}]}`
+	whole := `{"schema":1,"name":"ci-1","owner":{"id":"x"},"spec":{"deployer":"proxmox","node_count":1},"nodes":[{"name":"ci-1-1","index":1}]}`
 	for _, tc := range []struct{ name, content, want string }{
 		{"empty", "", "damaged"},
 		{"truncated", whole[:40], "damaged"},
@@ -75,6 +75,8 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		{"no owner", strings.Replace(whole, `"id":"x"`, `"id":""`, 1), "no owner id"},
 		{"no nodes", regexp.MustCompile(`"nodes":\[[^\]]*\]`).ReplaceAllString(whole, `"nodes":[]`), "names no node"},
 		{"nodes out of order", strings.Replace(whole, `"index":1`, `"index":2`, 1), "has index 2"},
+		{"no number of nodes", strings.Replace(whole, `"node_count":1`, `"node_count":0`, 1), "node_count is 0, and not between 1 and 10"},
+		{"too many nodes", strings.Replace(whole, `"node_count":1`, `"node_count":11`, 1), "node_count is 11"},
 		{"unknown deployer", strings.Replace(whole, "proxmox", "abacus", 1), "abacus"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

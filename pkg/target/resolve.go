@@ -24,7 +24,7 @@ import (
 // Connect makes the simulator run if the cluster lives there, takes over how it is reached, and takes how Proxmox VE is
 // reached, and where the provider comes from, as the user says now, if that is said.
 func (t *Target) Connect(ctx context.Context) error {
-	if err := t.checkEndpoint(); err != nil {
+	if err := t.CheckEndpoint(); err != nil {
 		return err
 	}
 	if err := t.connectSimulator(ctx); err != nil {
@@ -44,8 +44,8 @@ func (t *Target) Connect(ctx context.Context) error {
 	return nil
 }
 
-// checkEndpoint refuses another Proxmox VE than that of the cluster: VMs that are not there prove nothing.
-func (t *Target) checkEndpoint() error {
+// CheckEndpoint refuses another Proxmox VE than that of the cluster: VMs that are not there prove nothing.
+func (t *Target) CheckEndpoint() error {
 	asked, recorded := t.Settings.Proxmox.Endpoint, t.place().Endpoint
 	if !t.Settings.Explicit("proxmox.endpoint") || recorded == "" || api.BaseURL(asked) == api.BaseURL(recorded) {
 		return nil
@@ -64,8 +64,12 @@ func (t *Target) reachAsNow() {
 	given := func(keys ...string) bool {
 		return slices.ContainsFunc(keys, func(key string) bool { return t.Settings.Given("proxmox." + key) })
 	}
+	explicit := slices.ContainsFunc([]string{
+		"ca_file", "fingerprint", "insecure", "ssh_username", "ssh_private_key_path",
+	}, func(key string) bool { return t.Settings.Explicit("proxmox." + key) })
 	placement.ChangeTarget(&t.Record.Target, func(target *placement.Target) {
-		if t.Record.Target.Simulated || api.BaseURL(p.Endpoint) != api.BaseURL(target.Endpoint) {
+		other := p.Endpoint != "" && api.BaseURL(p.Endpoint) != api.BaseURL(target.Endpoint)
+		if t.Record.Target.Simulated || other && !explicit {
 			return
 		}
 		if given("ca_file", "fingerprint", "insecure") {
@@ -127,7 +131,9 @@ func (t *Target) otherSimulator() error {
 // record was written. Where the user's real Proxmox VE is does not matter here.
 func (t *Target) simulatedTarget() {
 	t.Record.Target.SimulatorID = t.sim.ID
-	t.Record.Spec.Hosts = t.hosts(t.sim.Hypervisors)
+	avoided := placement.Avoided(placement.Hypervisors(t.Record.Spec))
+	hosts, _ := placement.Avoid(t.sim.Hypervisors, avoided) // one that it has no more is not missed
+	t.Record.Spec.Hosts = placement.Hosts(hosts)
 	if source := &t.Record.Source; !source.Named() || source.Binary != "" && !present(source.Binary) {
 		source.Binary = t.sim.HiveBinary
 	}
@@ -165,18 +171,13 @@ func (t *Target) Resolve(ctx context.Context) (missing []deploy.Finding, err err
 		placement.ChangeTarget(&t.Record.Target, func(target *placement.Target) {
 			target.ProviderMirror = t.providerMirror(t.sim.ProviderMirror)
 		})
-		return nil, nil
+		return nil, t.Avoid()
 	}
 	t.fillTarget()
-	return t.missingSettings(), nil
-}
-
-// hosts is where VMs may go, as a cluster keeps it. A name to avoid that nothing has is told where it matters.
-func (t *Target) hosts(list []placement.Hypervisor) cluster.Document {
-	if marked, err := placement.Avoid(list, t.Settings.AvoidHypervisors); err == nil {
-		list = marked
+	if missing = t.missingSettings(); len(missing) > 0 {
+		return missing, nil
 	}
-	return placement.Hosts(list)
+	return nil, t.Avoid()
 }
 
 // simulatedIn is a simulator that is not known yet, with the pool that VMs belong to.
@@ -190,6 +191,11 @@ func (t *Target) CheckDeployer() error {
 		return usageError(progress.WithHint(
 			fmt.Errorf("deployer %s makes VMs of a simulator only, on this machine", t.Record.Spec.Deployer), "add --sim, or leave deployer out"))
 	}
+	if spec := t.Record.Spec; spec.Deployer == deploy.SimHosts && placement.Clones(spec) {
+		return usageError(progress.WithHint(
+			fmt.Errorf("deployer %s clones no templates", spec.Deployer), "add --deployer "+deploy.Proxmox,
+		))
+	}
 	return nil
 }
 
@@ -199,26 +205,29 @@ func (t *Target) ResolveNew(ctx context.Context) error {
 	if err == nil {
 		err = incompleteError(missing, "`hive-test init` writes a config file; or try it without a Proxmox VE: add --sim")
 	}
-	if err == nil {
-		err = t.CheckAvoided()
-	}
 	if p := t.Settings.Proxmox; err == nil && p.Insecure && !t.Settings.Sim {
 		progress.Warnf(t.Sink, "the certificate of %s is not verified (proxmox.insecure)", p.Endpoint)
 	}
 	return err
 }
 
-// Avoid marks, in the record of a cluster that exists, the hypervisors that no new node goes to.
-func (t *Target) Avoid() error {
-	t.Record.Spec.Hosts = t.hosts(placement.Hypervisors(t.Record.Spec))
-	return t.CheckAvoided()
-}
+// avoidNone lifts what was avoided.
+const avoidNone = "none"
 
-// CheckAvoided refuses names of hypervisors to avoid that none has.
-func (t *Target) CheckAvoided() error {
-	if _, err := placement.Avoid(placement.Hypervisors(t.Record.Spec), t.Settings.AvoidHypervisors); err != nil {
-		return usageError(fmt.Errorf("avoid_hypervisors: %w", err))
+// Avoid marks, in the record, the hypervisors that the settings avoid, and no others. It refuses names that none has,
+// unless they are of what was made for other clusters, too.
+func (t *Target) Avoid() error {
+	names := t.Settings.AvoidHypervisors
+	if slices.Equal(names, []string{avoidNone}) {
+		names = nil
 	}
+	hosts, err := placement.Avoid(placement.Hypervisors(t.Record.Spec), names)
+	if err != nil && (t.Settings.Explicit("avoid_hypervisors") || len(t.Record.Nodes) == 0) {
+		return usageError(progress.WithHint(
+			fmt.Errorf("avoid_hypervisors: %w", err), "--avoid-hypervisor none avoids none of them",
+		))
+	}
+	t.Record.Spec.Hosts = placement.Hosts(hosts)
 	return nil
 }
 
@@ -283,7 +292,7 @@ func (t *Target) MissingToken() []deploy.Finding {
 // fillTarget takes where the user's Proxmox VE is from the settings.
 func (t *Target) fillTarget() {
 	p := t.Settings.Proxmox
-	t.Record.Spec.Hosts = t.hosts(p.Hypervisors)
+	t.Record.Spec.Hosts = placement.Hosts(p.Hypervisors)
 	t.Record.Target = cluster.Target{Place: placement.Target{
 		Endpoint: p.Endpoint, CAFile: p.CAFile, Fingerprint: p.Fingerprint, Insecure: p.Insecure, Pool: p.Pool,
 		ProviderMirror: t.providerMirror(""), HypervisorSSHUser: p.SSHUsername,

@@ -64,7 +64,8 @@ func kept[T any](d cluster.Document) T {
 	return value
 }
 
-// Avoid returns the hypervisors with those marked that no new VM goes to. A name that none of them has is an error.
+// Avoid returns the hypervisors with those marked that no new VM goes to, and with a name that none of them has an error,
+// too.
 func Avoid(list []Hypervisor, names []string) ([]Hypervisor, error) {
 	marked := slices.Clone(list)
 	for i, h := range marked {
@@ -72,10 +73,15 @@ func Avoid(list []Hypervisor, names []string) ([]Hypervisor, error) {
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(list, func(h Hypervisor) bool { return h.Name == name }) {
-			return nil, fmt.Errorf("%s is none of the hypervisors %s", name, strings.Join(Names(list), ", "))
+			return marked, fmt.Errorf("%s is none of the hypervisors %s", cmp.Or(name, `""`), strings.Join(Names(list), ", "))
 		}
 	}
 	return marked, nil
+}
+
+// Avoided returns the names of the hypervisors that no new VM goes to.
+func Avoided(list []Hypervisor) []string {
+	return Names(slices.DeleteFunc(slices.Clone(list), func(h Hypervisor) bool { return !h.Avoid }))
 }
 
 // Names returns the names of hypervisors, in their order.
@@ -105,6 +111,11 @@ func HypervisorNamed(s cluster.Spec, name string) (Hypervisor, bool) {
 func TemplateOf(s cluster.Spec, hypervisor string) int {
 	h, _ := HypervisorNamed(s, hypervisor)
 	return cmp.Or(h.TemplateVMID, s.Template)
+}
+
+// Clones reports whether VMs are cloned from templates, on any hypervisor.
+func Clones(s cluster.Spec) bool {
+	return s.Template != 0 || slices.ContainsFunc(Hypervisors(s), func(h Hypervisor) bool { return h.TemplateVMID != 0 })
 }
 
 // ImportsImage reports whether the image is a volume of content type import, which the API alone can make disks of.
@@ -181,8 +192,12 @@ func ChangeTarget(t *cluster.Target, change func(t *Target)) {
 	t.Place = target.Document()
 }
 
-// cpuType is what a CPU can be called: a model of QEMU's, or one of one's own, as custom-NAME.
-var cpuType = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+// cpuType is what a CPU can be called: a model of QEMU's, or one of one's own, custom- and what Proxmox VE takes for a
+// name.
+var cpuType = regexp.MustCompile(`^(custom-[A-Za-z][A-Za-z0-9_-]+|[A-Za-z0-9][A-Za-z0-9._-]*)$`)
+
+// longestCPUType bounds it: the longest model of QEMU has 24 characters.
+const longestCPUType = 64
 
 // ValidateSpec returns every problem of what a user asks for, or nil.
 func ValidateSpec(s cluster.Spec) []error {
@@ -193,11 +208,15 @@ func ValidateSpec(s cluster.Spec) []error {
 	if s.Template != 0 && s.Template < firstID {
 		problems = append(problems, fmt.Errorf("template is %d: VM ids begin at %d", s.Template, firstID))
 	}
-	if s.Clone == cluster.CloneLinked && s.Template == 0 &&
-		!slices.ContainsFunc(Hypervisors(s), func(h Hypervisor) bool { return h.TemplateVMID != 0 }) {
+	if s.Clone == cluster.CloneLinked && !Clones(s) {
 		problems = append(problems, errors.New("clone is linked, and there is no template to clone: set template"))
 	}
-	if !cpuType.MatchString(cmp.Or(s.CPUType, cluster.DefaultCPUType)) {
+	switch name := cmp.Or(s.CPUType, cluster.DefaultCPUType); {
+	case len(name) > longestCPUType:
+		problems = append(problems, fmt.Errorf(
+			"cpu-type has %d characters, and at most %d are a name of a CPU like x86-64-v2-AES", len(name), longestCPUType,
+		))
+	case !cpuType.MatchString(name):
 		problems = append(problems, fmt.Errorf("cpu-type %q is no name of a CPU like x86-64-v2-AES", s.CPUType))
 	}
 	if s.OSImage == "" {

@@ -149,6 +149,8 @@ func (f *Fleet) Power(ctx context.Context, r *cluster.Record) []deploy.Power {
 			powers[i].Why = state.err.Error()
 		}
 		if state.err != nil || !state.ours {
+			_, _, owned := cluster.ParseOwner(state.vm.Description)
+			powers[i].Unmarked = !owned || hasOwner(r, state.vm)
 			continue
 		}
 		if !state.vm.AgentEnabled {
