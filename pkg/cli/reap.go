@@ -271,8 +271,8 @@ func (a *app) printReaped(d reapJSON, settings config.Settings, covered string) 
 	return d.print(paper, covered)
 }
 
-// reapColumns are those of what reap has found, OWNER where it is asked for. On a narrow terminal HYPERVISOR goes first,
-// then CLUSTER.
+// reapColumns are those of what reap has found, OWNER where it is asked for. On a narrow terminal HYPERVISOR goes
+// first, then CLUSTER.
 func reapColumns(owner bool) []column {
 	columns := []column{
 		{name: "VMID", right: true},

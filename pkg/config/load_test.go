@@ -237,7 +237,8 @@ func TestUpstreamVariables(t *testing.T) {
 func TestBadValuesAreReportedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, FileName), "cpu_cores: many\n")
-	_, err := Load(LoadOptions{WorkDir: dir, Flags: flags(t, "--keep=sometimes", "--node-count=11", "--proxmox-token-file=/nonexistent/token"), Env: env(
+	given := flags(t, "--keep=sometimes", "--node-count=11", "--proxmox-token-file=/nonexistent/token")
+	_, err := Load(LoadOptions{WorkDir: dir, Flags: given, Env: env(
 		"HIVE_TEST_MEMORY_MB=8G", "HIVE_TEST_TIMEOUT_UP=soon", "HIVE_TEST_SIM=perhaps", "HIVE_TEST_OUTPUT=xml",
 		"TF_VAR_nodes=[{name=", "HIVE_TEST_PROXMOX_VMID_RANGE=9",
 	)})
@@ -463,7 +464,8 @@ func TestParseDuration(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "d", "2 d", "tomorrow", "2d3", "1.5d", "12h2d", "99999999999999999999d", "106752d", "w", "1d1w", "15250w", "15249w30d",
+		"", "d", "2 d", "tomorrow", "2d3", "1.5d", "12h2d", "99999999999999999999d", "106752d",
+		"w", "1d1w", "15250w", "15249w30d",
 	} {
 		if got, err := ParseDuration(text); err == nil {
 			t.Errorf("%q was read as %v", text, got)

@@ -141,7 +141,7 @@ type Proxmox struct {
 	Endpoint          string                 `mapstructure:"endpoint"`
 	Token             Secret                 `mapstructure:"token"` // the content of TokenFile, if only that is set
 	TokenFile         string                 `mapstructure:"token_file"`
-	TokenErr          error                  `mapstructure:"-"` // why TokenFile could not be read, and what to do; else nil
+	TokenErr          error                  `mapstructure:"-"` // why TokenFile could not be read; else nil
 	CAFile            string                 `mapstructure:"ca_file"`
 	Fingerprint       string                 `mapstructure:"fingerprint"`
 	Insecure          bool                   `mapstructure:"insecure"`

@@ -70,8 +70,8 @@ func (s *session) checkBefore() error {
 	return nil
 }
 
-// leftByFull reports whether the last run of the cluster is a full that has not come to its end: it was killed, or could
-// not destroy what it had made.
+// leftByFull reports whether the last run of the cluster is a full that has not come to its end: it was killed, or
+// could not destroy what it had made.
 func (s *session) leftByFull() bool {
 	runs, err := s.Store.Runs(s.Name)
 	if err != nil || len(runs) == 0 || !strings.HasSuffix(filepath.Base(runs[0].Dir), "-full") {

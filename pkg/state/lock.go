@@ -91,8 +91,8 @@ type Lock struct {
 	TookOver *Holder
 }
 
-// Lock takes the cluster for this process, making its directory if need be; it waits for no run. If another one holds it, a
-// *LockedError says who. A holder on this host that died has left no lock, for the operating system releases it: it is taken
+// Lock takes the cluster for this process, making its directory if need be; it waits for no run. If another one holds
+// it, a *LockedError says who. A holder on this host that died has left no lock, for the operating system releases it: it is taken
 // over. One on another host keeps the cluster until it ends or is removed by Unlock.
 func (s *Store) Lock(name cluster.Name, holder Holder) (*Lock, error) {
 	if err := s.ensureRoot(); err != nil {
