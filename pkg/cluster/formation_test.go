@@ -26,7 +26,7 @@ func TestFormation(t *testing.T) {
 		{"grown", func(r *Record) { nodes(r, 3) }, true, []string{"ci-3"}, true},
 		{"shrunk", func(r *Record) { nodes(r, 1); r.ForgetNodes("ci-2") }, true, nil, true},
 		{"one made anew", func(r *Record) { r.ForgetNodes("ci-2") }, true, []string{"ci-2"}, true},
-		{"a configure that failed", func(r *Record) { r.End(PhaseConfigure, errors.New("x"), time.Time{}) }, true, nil, false},
+		{"a configure that failed", func(r *Record) { r.End(PhaseConfigure, errors.New(""), time.Time{}) }, true, nil, false},
 		{"dropped by force", func(r *Record) { nodes(r, 3); r.Unform() }, false, nil, false},
 		{"formed by an earlier version", func(r *Record) {
 			r.Unform()

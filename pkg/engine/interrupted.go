@@ -92,8 +92,9 @@ func (s *session) noteInterruption(got os.Signal, again bool, finish string) []s
 	return lines
 }
 
-// Interruption is a run that was interrupted and that no later run has dealt with. Signal is empty where the run did not
-// come to its end and had got no signal. Finish removes what it has left, or goes on where the cluster was there before.
+// Interruption is a run that was interrupted and that no later run has dealt with. Signal is empty where the run did
+// not come to its end and had got no signal. Finish removes what it has left, or goes on where the cluster was there
+// before.
 type Interruption struct {
 	Time    *time.Time `json:"time" jsonschema:"nullable"`
 	Signal  string     `json:"signal"`

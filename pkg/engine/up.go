@@ -48,7 +48,7 @@ func afterUp(hive Hive, job *lifecycle.Job) (left Hive, configure string) {
 		return HiveStopped, fromStart(job.Record.Name)
 	case hive == HiveFormed:
 		return hive, ""
-	case hive == HiveOthers && !job.Record.OtherMembers(): // an earlier version has formed it, and did not note of how many
+	case hive == HiveOthers && !job.Record.OtherMembers(): // an earlier version did not note of how many it was formed
 		configure += " --force"
 	}
 	return hive, configure

@@ -232,11 +232,25 @@ func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []erro
 		powers := r.Deploy.Power(asking, r.Record)
 		cancel()
 		moves := moved(r.Record.Nodes, powers)
+		r.blame(group, failures, powers)
 		if len(moves) > 0 || !time.Now().Before(until) || !r.mayMove(group, failures, powers) {
 			return moves
 		}
 	}
 	return nil
+}
+
+// blame adds to the failures of nodes whose machines are dead that they are.
+func (r *Job) blame(group remote.Group, failures []error, powers []deploy.Power) {
+	for i, host := range group {
+		at := slices.IndexFunc(r.Record.Nodes, func(n cluster.Node) bool { return n.Name == host.Name() })
+		if _, told := errors.AsType[deploy.DeadError](failures[i]); told || failures[i] == nil || at < 0 || at >= len(powers) {
+			continue
+		}
+		if dead := powers[at].Lost(); dead != nil {
+			failures[i] = fmt.Errorf("%w; %w", failures[i], dead)
+		}
+	}
 }
 
 // mayMove reports whether a node that could not be connected to may be elsewhere, though nobody says so yet.

@@ -62,7 +62,7 @@ type collectOnFailure struct {
 // Run runs the phase; its error is never replaced by a failure to gather.
 func (w collectOnFailure) Run(ctx context.Context) error {
 	err := w.Phase.Run(ctx)
-	if err == nil || errors.Is(err, phase.ErrStuck) || errors.Is(err, hive.ErrNoProgram) { // the nodes know nothing of the last
+	if err == nil || errors.Is(err, phase.ErrStuck) || errors.Is(err, hive.ErrNoProgram) { // no node knows more
 		return err
 	}
 	limit := GatherTime

@@ -9,8 +9,8 @@ import (
 	"hive-test/pkg/hive"
 )
 
-// ConfigureCommand returns the command that puts hive on the cluster as it is now: with --force where hive was formed of
-// other nodes, and with a place for the program where none was ever named and none is known to be on the nodes.
+// ConfigureCommand returns the command that puts hive on the cluster as it is now: with --force where hive was formed
+// of other nodes, and with a place for the program where none was ever named and none is known to be on the nodes.
 func (r *Job) ConfigureCommand() string {
 	command := fmt.Sprintf("hive-test configure %s", r.Record.Name)
 	if r.Record.OtherMembers() {
