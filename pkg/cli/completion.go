@@ -43,7 +43,7 @@ func argumentCompletions() map[string][]completion {
 		"logs": {clusters}, "env": {clusters}, "inventory": {clusters}, "unlock": {clusters},
 		"explain": {{find: (*app).completeRuns}},
 		"extend":  {clusters, nothing("a duration")},
-		"ssh":     {clusters, {find: (*app).completeNodes}},
+		"ssh":     {clusters, {find: (*app).completeShell}},
 		"exec":    {clusters, nothing("a command, which is on the nodes")},
 		"cp":      {clusters, {find: (*app).completePlaces, open: true, files: true}},
 		"init":    {}, "version": {}, "exit-codes": {}, "settings": {},
@@ -122,6 +122,9 @@ func (a *app) argumentsFunc(arguments []completion) cobra.CompletionFunc {
 			at = min(at, len(arguments)-1)
 		}
 		if at >= len(arguments) {
+			if envFileMeant(cmd, args) {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return a.completionFunc(arguments[at])(cmd, args, typed)
@@ -247,6 +250,20 @@ func (a *app) nodesOf(cmd *cobra.Command, args []string) cluster.Nodes {
 		return nil
 	}
 	return record.Nodes
+}
+
+// envFileMeant reports whether the file of init's --from-env FILE comes next.
+func envFileMeant(cmd *cobra.Command, args []string) bool {
+	return cmd.Flags().Changed("from-env") && fromEnvArgument(cmd, append(slices.Clip(args), "FILE")) == nil
+}
+
+// completeShell are the nodes that ssh takes. After -- there is a command; cobra adds a -- of its own to what it parses,
+// so that the words themselves are looked at.
+func (a *app) completeShell(cmd *cobra.Command, args []string, typed string) []cobra.Completion {
+	if slices.Contains(a.args[:max(0, len(a.args)-1)], "--") {
+		return nil
+	}
+	return a.completeNodes(cmd, args, typed)
 }
 
 // completeNodes are numbers, each with the name of its node, and names.

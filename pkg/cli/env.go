@@ -34,18 +34,17 @@ func (a *app) envCommand() *cobra.Command {
 		Args: named(1),
 	}
 	load := a.settings(cmd)
-	format := cmd.Flags().String("format", "bash", "bash, fish, github, dotenv or json")
+	format := cmd.Flags().String("format", "bash", "`form`: "+strings.Join(envForms(), ", "))
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		chosen := *format
-		structured := settings.Output == "json" || settings.Output == "yaml"
-		if structured && !cmd.Flags().Changed("format") {
-			chosen = settings.Output
+		form, err := printedForm(cmd.Flags().Changed("format"), *format, settings)
+		if err != nil {
+			return err
 		}
-		if err := checkEnvFormat(chosen); err != nil {
+		if err := checkEnvFormat(form); err != nil {
 			return err
 		}
 		return a.work(settings, func(e *engine.Engine) error {
@@ -53,7 +52,7 @@ func (a *app) envCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printEnvironment(a.Stdout, located.Environment, chosen)
+			return printEnvironment(a.Stdout, located.Environment, form)
 		})
 	})
 	return cmd
@@ -61,13 +60,13 @@ func (a *app) envCommand() *cobra.Command {
 
 // checkEnvFormat refuses forms that are not known, before a cluster is read.
 func checkEnvFormat(format string) error {
-	if slices.Contains(envForms(), format) || format == "yaml" {
+	if slices.Contains(envForms(), format) {
 		return nil
 	}
 	return usage(fmt.Errorf("--format %s is not possible: use %s", format, strings.Join(envForms(), ", ")))
 }
 
-func envForms() []string { return []string{"bash", "fish", "github", "dotenv", "json"} }
+func envForms() []string { return []string{"bash", "fish", "github", "dotenv", "json", "yaml"} }
 
 func printEnvironment(w io.Writer, env remote.Environment, format string) error {
 	var text string

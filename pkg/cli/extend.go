@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"hive-test/pkg/cluster"
@@ -120,13 +121,20 @@ func (a *app) remark(
 	})
 }
 
-// timeLeft tells people until when a cluster is meant to exist.
+// timeLeft tells people until when a cluster is meant to exist. A span that no Duration holds is left out.
 func timeLeft(o cluster.Owner, now time.Time) string {
 	text := "does not expire"
-	if left := o.Expires.Sub(now); !o.Expires.IsZero() && left > 0 {
+	left := o.Expires.Sub(now)
+	switch fits := left != math.MaxInt64 && left != math.MinInt64; {
+	case o.Expires.IsZero():
+	case left > 0 && fits:
 		text = fmt.Sprintf("expires %s (in %s)", o.Expires.Format(time.RFC3339), aboutDuration(left))
-	} else if !o.Expires.IsZero() {
+	case left > 0:
+		text = "expires " + o.Expires.Format(time.RFC3339)
+	case fits:
 		text = fmt.Sprintf("expired %s (%s ago)", o.Expires.Format(time.RFC3339), aboutDuration(-left))
+	default:
+		text = "expired " + o.Expires.Format(time.RFC3339)
 	}
 	if o.Held {
 		text += ", held"

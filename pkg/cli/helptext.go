@@ -25,7 +25,7 @@ func printHelp(cmd *cobra.Command, _ []string) {
 	if text == "" {
 		text = cmd.Short
 	}
-	fmt.Fprint(cmd.OutOrStdout(), wrapText(text), "\n") // stdout that cannot be written to leaves nobody to tell
+	fmt.Fprint(cmd.OutOrStdout(), wrapText(text), "\n") // the writer keeps an error
 	_ = printUsage(cmd)
 }
 

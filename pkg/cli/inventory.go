@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,7 +32,7 @@ func (a *app) inventoryCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		form, err := inventoryForm(cmd.Flags().Changed("format"), *format, settings)
+		form, err := printedForm(cmd.Flags().Changed("format"), *format, settings)
 		if err != nil {
 			return err
 		}
@@ -46,21 +45,6 @@ func (a *app) inventoryCommand() *cobra.Command {
 		})
 	})
 	return cmd
-}
-
-// inventoryForm is the form that --format names or, where that is not given, -o does.
-func inventoryForm(given bool, format string, settings config.Settings) (string, error) {
-	asked := settings.Explicit("output")
-	switch document := settings.Output == "json" || settings.Output == "yaml"; {
-	case given && asked:
-		return "", usage(errors.New("--format and -o both say what to print: use one of them"))
-	case given:
-	case document:
-		return settings.Output, nil
-	case asked:
-		return "", usage(fmt.Errorf("-o %s is not possible here: use json, yaml or --format", settings.Output))
-	}
-	return format, nil
 }
 
 // inventoryForms are the forms that help names. ssh_config, as ssh-config was called first, is taken, too.

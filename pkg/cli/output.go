@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -54,6 +55,21 @@ func printAs(w io.Writer, format string, value any) (ok bool, err error) {
 		return true, printYAML(w, value)
 	}
 	return false, nil
+}
+
+// printedForm is the form that --format names or, where that is not given, -o does.
+func printedForm(given bool, format string, settings config.Settings) (string, error) {
+	asked := settings.Explicit("output")
+	switch document := settings.Output == "json" || settings.Output == "yaml"; {
+	case given && asked:
+		return "", usage(errors.New("--format and -o both say what to print: use one of them"))
+	case given:
+	case document:
+		return settings.Output, nil
+	case asked:
+		return "", usage(fmt.Errorf("-o %s is not possible here: use json, yaml or --format", settings.Output))
+	}
+	return format, nil
 }
 
 func dash(s string) string {

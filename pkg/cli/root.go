@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,7 @@ func System() Environment {
 // app is the program: what every command shares.
 type app struct {
 	Environment
+	args    []string // of the program
 	signals *signals
 	// known are the values that nothing may show.
 	known *progress.Secrets
@@ -57,15 +59,38 @@ type app struct {
 	// locks is the directory of the user's own locks; empty: there is none, and noLocks says why.
 	locks   string
 	noLocks error
+	// help is stdout as cobra prints to it.
+	help *helpWriter
+}
+
+// helpWriter is where help goes. It keeps the first error, which cobra has no way to return. A reader that has seen
+// enough, as head has, is none.
+type helpWriter struct {
+	io.Writer
+	err error
+}
+
+// Write writes to stdout.
+func (w *helpWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if w.err == nil && !errors.Is(err, syscall.EPIPE) {
+		w.err = err
+	}
+	return n, err
 }
 
 // Main runs the program and returns its exit code.
 func Main(args []string, env Environment) int {
-	a := &app{Environment: env, signals: watchSignals(env.Stderr, os.Exit, time.Now), known: new(progress.Secrets)}
+	a := &app{
+		Environment: env, args: args, signals: watchSignals(env.Stderr, os.Exit, time.Now), known: new(progress.Secrets),
+	}
 	defer a.signals.stop()
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(a.signals.context)
+	if err == nil {
+		err = a.help.err
+	}
 	code := engine.CodeOf(a.signals.context, err)
 	a.printError(err, code)
 	if a.scratch != nil {
@@ -121,7 +146,8 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetIn(a.Stdin)
-	root.SetOut(a.Stdout)
+	a.help = &helpWriter{Writer: a.Stdout}
+	root.SetOut(a.help)
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(flagMistake)
 	a.globalFlags(root)

@@ -21,7 +21,7 @@ func (a *app) settingsCommand() *cobra.Command {
 	load := a.settings(cmd)
 	all := cmd.Flags().Bool("all", false, "those with their defaults, too")
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		fmt.Fprint(cmd.OutOrStdout(), settingsText(), "\n") // stdout that cannot be written to leaves nobody to tell
+		fmt.Fprint(cmd.OutOrStdout(), settingsText(), "\n") // the writer keeps an error
 		_ = printUsage(cmd)
 	})
 	cmd.RunE = run(func(context.Context, *cobra.Command, []string) error {

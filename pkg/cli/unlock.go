@@ -61,6 +61,6 @@ func (a *app) unlock(ctx context.Context, name string, settings config.Settings)
 	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
-	fmt.Fprintln(a.Stdout, text)
-	return nil
+	_, err = fmt.Fprintln(a.Stdout, text)
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,8 +57,7 @@ func (a *app) versionCommand() *cobra.Command {
 		if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 			return err
 		}
-		document.print(a.Stdout)
-		return nil
+		return document.print(a.Stdout)
 	})
 	return cmd
 }
@@ -96,16 +96,18 @@ type lackJSON struct {
 	Reason string `json:"reason"`
 }
 
-func (v versionJSON) print(w io.Writer) {
-	fmt.Fprintf(w, "hive-test %s %s/%s %s\n", v.Version, v.OS, v.Arch, v.Go)
+func (v versionJSON) print(w io.Writer) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "hive-test %s %s/%s %s\n", v.Version, v.OS, v.Arch, v.Go)
 	for _, lack := range v.Lacks {
-		fmt.Fprintf(w, "%s: %s\n", lack.Name, oneLine(lack.Reason))
+		fmt.Fprintf(&out, "%s: %s\n", lack.Name, oneLine(lack.Reason))
 	}
-	if v.Tofu == nil {
-		return
+	if v.Tofu != nil {
+		fmt.Fprintf(&out, "%s %s at %s\n", v.Tofu.Flavor, v.Tofu.Version, v.Tofu.Path)
+		for _, attempt := range v.Tofu.Tried {
+			fmt.Fprintf(&out, "  %s\n", attempt)
+		}
 	}
-	fmt.Fprintf(w, "%s %s at %s\n", v.Tofu.Flavor, v.Tofu.Version, v.Tofu.Path)
-	for _, attempt := range v.Tofu.Tried {
-		fmt.Fprintf(w, "  %s\n", attempt)
-	}
+	_, err := io.WriteString(w, out.String())
+	return err
 }

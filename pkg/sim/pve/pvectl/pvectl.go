@@ -3,12 +3,14 @@
 package pvectl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -103,7 +105,8 @@ func parse(command string, args []string, std Streams) (*options, error) {
 	f := flag.NewFlagSet("hive-sim pve "+command, flag.ContinueOnError)
 	f.SetOutput(std.Err)
 	f.StringVar(
-		&o.clustersDir, "clusters-dir", "clusters", "directory of the clusters; the simulator lives in its .sim",
+		&o.clustersDir, "clusters-dir", cmp.Or(os.Getenv("HIVE_TEST_CLUSTERS_DIR"), "clusters"),
+		"directory of the clusters (HIVE_TEST_CLUSTERS_DIR); the simulator lives in its .sim",
 	)
 	switch command {
 	case "start", "serve":
