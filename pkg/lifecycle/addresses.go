@@ -244,7 +244,8 @@ func (r *Job) movesSoon(ctx context.Context, group remote.Group, failures []erro
 func (r *Job) blame(group remote.Group, failures []error, powers []deploy.Power) {
 	for i, host := range group {
 		at := slices.IndexFunc(r.Record.Nodes, func(n cluster.Node) bool { return n.Name == host.Name() })
-		if _, told := errors.AsType[deploy.DeadError](failures[i]); told || failures[i] == nil || at < 0 || at >= len(powers) {
+		_, told := errors.AsType[deploy.DeadError](failures[i])
+		if told || failures[i] == nil || at < 0 || at >= len(powers) {
 			continue
 		}
 		if dead := powers[at].Lost(); dead != nil {
