@@ -95,6 +95,25 @@ func TestSignalsOfALook(t *testing.T) {
 	}
 }
 
+// At a question nothing has begun; after it, something may have.
+func TestSignalsAtAQuestion(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		out := new(buffer)
+		s := watchSignals(out, func(int) {}, every(time.Second))
+		done := s.asking()
+		if answered {
+			done()
+		}
+		s.channel <- syscall.SIGINT
+		ended(t, s.context)
+		done() // the question ends with the context, and makes nothing loud
+		s.stop()
+		if got := out.String(); (got != "") != answered {
+			t.Errorf("answered %v: said %q", answered, got)
+		}
+	}
+}
+
 func TestSignals(t *testing.T) {
 	for first, code := range map[syscall.Signal]engine.ExitCode{
 		syscall.SIGINT: engine.ExitInterrupted, syscall.SIGTERM: engine.ExitTerminated,
