@@ -42,18 +42,24 @@ func withDashes(cmd *cobra.Command, before []string, most int) error {
 	if err == nil || len(before) <= most || cmd.ArgsLenAtDash() >= 0 {
 		return err
 	}
-	node := most == 2 && (strings.HasPrefix(before[1], before[0]+"-") || strings.Trim(before[1], "0123456789") == "")
 	own := 1
-	if node {
+	if most == 2 && (strings.HasPrefix(before[1], before[0]+"-") || isNumber(before[1])) { // a node
 		own = 2
 	}
+	return progress.WithHint(err, dashes(cmd, before, own))
+}
+
+func isNumber(word string) bool { return strings.Trim(word, "0123456789") == "" }
+
+// dashes is the hint that a command stands after --, with the line, of which so many words are not of the command.
+func dashes(cmd *cobra.Command, before []string, own int) string {
 	line := cmd.CommandPath() + " " + remote.Quote(before[:own]...)
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name != "clusters-dir" && f.Name != "config" { // as everywhere, inPlace adds these
 			line += " --" + f.Name + "=" + remote.Quote(f.Value.String())
 		}
 	})
-	return progress.WithHint(err, "a command stands after --: "+line+" -- "+remote.Quote(before[own:]...))
+	return "a command stands after --: " + line + " -- " + remote.Quote(before[own:]...)
 }
 
 // nodeList is the value of a flag that names nodes. Not given, it means all; an empty one, as of a variable that is not set,

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"os"
 
-	"hive-test/pkg/config"
-	"hive-test/pkg/engine"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
+	"hive-test/pkg/progress"
 )
 
 func (a *app) sshCommand() *cobra.Command {
@@ -37,7 +38,11 @@ func (a *app) sshCommand() *cobra.Command {
 		if len(before) == 2 {
 			node = before[1]
 		}
-		return a.ssh(ctx, before[0], node, command, *raw, settings)
+		err = a.ssh(ctx, before[0], node, command, *raw, settings)
+		if none, ok := errors.AsType[engine.NoNodeError](err); ok && cmd.ArgsLenAtDash() < 0 && !isNumber(none.Word) {
+			err = progress.WithHint(err, dashes(cmd, before, 1))
+		}
+		return err
 	})
 	return cmd
 }

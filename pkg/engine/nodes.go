@@ -158,8 +158,16 @@ func one(word string) func(cluster.Nodes) (cluster.Nodes, error) {
 }
 
 // noNode is the error of a word that is neither number nor name of a node.
-func noNode(nodes cluster.Nodes, word string) error {
-	return fmt.Errorf("there is no node %q: the cluster has %s", word, progress.Count(len(nodes), "node"))
+func noNode(nodes cluster.Nodes, word string) error { return NoNodeError{word, len(nodes)} }
+
+// NoNodeError is a word that names no node of a cluster, which has so many.
+type NoNodeError struct {
+	Word  string
+	Nodes int
+}
+
+func (e NoNodeError) Error() string {
+	return fmt.Sprintf("there is no node %q: the cluster has %s", e.Word, progress.Count(e.Nodes, "node"))
 }
 
 // connected connects to the nodes that are chosen, where they are now. One that cannot be reached has its error in its
