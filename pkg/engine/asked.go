@@ -73,7 +73,9 @@ func hypervisors(list []placement.Hypervisor) string {
 	var words []string
 	for _, h := range list {
 		h = h.WithDefaults()
-		text := fmt.Sprintf("%s (%s, port %d, %s, %s", h.Name, cmp.Or(h.Address, "no address"), h.Port, h.Datastore, h.SnippetStore)
+		text := fmt.Sprintf(
+			"%s (%s, port %d, %s, %s", h.Name, cmp.Or(h.Address, "no address"), h.Port, h.Datastore, h.SnippetStore,
+		)
 		if h.TemplateVMID != 0 {
 			text += fmt.Sprintf(", template %d", h.TemplateVMID)
 		}
@@ -110,7 +112,8 @@ func (s *session) sameAsAsked(ctx context.Context) error {
 		}
 		switch {
 		case s.Settings.Explicit(row.Key):
-			differences = append(differences, fmt.Sprintf("%s is %s, asked for %s", row.Flag, word(v.made), word(v.asked)))
+			text := fmt.Sprintf("%s is %s, asked for %s", row.Flag, word(v.made), word(v.asked))
+			differences = append(differences, text)
 		case row.Existing == config.Fixed && s.Makes():
 			progress.Warn(s.Sink, fmt.Sprintf(
 				"cluster %s was made with %s %s, and keeps it: %s asks for %s",
@@ -143,15 +146,15 @@ func (s *session) otherHosts(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
-// meaningless refuses what was set for this run alone and means nothing for such a cluster: of hosts that are there, on a
-// simulator, or elsewhere.
+// meaningless refuses what was set for this run alone and means nothing for such a cluster: of hosts that are there, on
+// a simulator, or elsewhere.
 func (s *session) meaningless(simulated bool) error {
 	var words []string
 	ofHosts := s.ofHosts()
 	for _, row := range s.explicit() {
 		switch {
 		case row.Flag == "":
-		case !s.Makes() && row.OfVMs() && ofHosts[row.Key] == nil && row.Key != "sim", // of another simulator load tells
+		case !s.Makes() && row.OfVMs() && ofHosts[row.Key] == nil && row.Key != "sim", // of which load tells
 			simulated && row.OfOwnProxmox() && !s.place(row.Key),
 			!simulated && row.Key == "sim_hosts":
 			words = append(words, "--"+row.Flag)
@@ -231,7 +234,10 @@ func (s *session) unusedByChange() error {
 		return nil
 	}
 	return usage(progress.WithHint(
-		fmt.Errorf("%s would not be used: the nodes of cluster %q have their ids, and no node is made", strings.Join(words, ", "), s.Name),
+		fmt.Errorf(
+			"%s would not be used: the nodes of cluster %q have their ids, and no node is made",
+			strings.Join(words, ", "), s.Name,
+		),
 		fmt.Sprintf("leave it out, or add nodes with --node-count, or `hive-test down %s` first", s.Name),
 	))
 }

@@ -94,7 +94,8 @@ func ask(t *testing.T, r *cluster.Record, values map[string]string, env func(str
 		Target: &target.Target{Settings: settings, Store: store, Name: "x", Record: r.Clone(), Sink: new(progress.Memory)},
 	}
 	for _, step := range []func() error{
-		s.contradictions, s.simulatedAsAsked, func() error { return s.sameAsAsked(t.Context()) }, s.change, s.unusedByChange,
+		s.contradictions, s.simulatedAsAsked, func() error { return s.sameAsAsked(t.Context()) }, s.change,
+		s.unusedByChange,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -103,8 +104,8 @@ func ask(t *testing.T, r *cluster.Record, values map[string]string, env func(str
 	return s.Record, nil
 }
 
-// What is set by a flag for a cluster that exists is used or refused, as its row says; what a file or the environment asks
-// for otherwise is refused for no cluster.
+// What is set by a flag for a cluster that exists is used or refused, as its row says; what a file or the environment
+// asks for otherwise is refused for no cluster.
 func TestEverySettingForAClusterThatExists(t *testing.T) {
 	none := func(string) string { return "" }
 	for _, row := range config.Table() {
@@ -170,7 +171,8 @@ func TestEverySettingForAClusterThatExists(t *testing.T) {
 func TestTheSameIsAskedForAgain(t *testing.T) {
 	r := recordOf(t, deploy.Proxmox)
 	for key, value := range map[string]string{
-		"management_vlan": "0", "ssh_user": cluster.DefaultSSHUser, "cpu_type": cluster.DefaultCPUType, "deployer": deploy.Proxmox,
+		"management_vlan": "0", "ssh_user": cluster.DefaultSSHUser, "cpu_type": cluster.DefaultCPUType,
+		"deployer":          deploy.Proxmox,
 		"proxmox.vmid_base": "20000", "proxmox.vmid_range": "20000-20010", "node_ssh_port": "22", "sim": "false",
 		"proxmox.endpoint": "https://pve1:8006", "ssh_private_key_path": r.SSHKeyPath, "template": "0",
 		"proxmox.hypervisors": `[{name = "pve1"}, {name = "pve2"}]`,

@@ -183,8 +183,8 @@ func (s *session) load() error {
 	return s.simulatedAsAsked()
 }
 
-// simulatedAsAsked refuses a cluster that is not simulated where a simulated one is asked for. A file or the environment
-// asks verbs alone that take --sim, and not for clusters of hosts, which have a file of their own.
+// simulatedAsAsked refuses a cluster that is not simulated where a simulated one is asked for. A file or the
+// environment asks verbs alone that take --sim, and not for clusters of hosts, which have a file of their own.
 func (s *session) simulatedAsAsked() error {
 	if !s.Settings.Sim || s.Record.Target.Simulated {
 		return nil
@@ -196,7 +196,9 @@ func (s *session) simulatedAsAsked() error {
 		}
 		hint = "add --sim=false: " + s.Settings.Source("sim") + " asks for a simulated one"
 	}
-	return usage(progress.WithHint(fmt.Errorf("cluster %q is not a simulated cluster: nothing was changed", s.Name), hint))
+	return usage(progress.WithHint(
+		fmt.Errorf("cluster %q is not a simulated cluster: nothing was changed", s.Name), hint,
+	))
 }
 
 // jumpAsAsked reaches nodes as the user says now, where that is said.

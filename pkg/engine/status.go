@@ -159,8 +159,8 @@ func summary(store *state.Store, name cluster.Name) Summary {
 		if _, newer := errors.AsType[*state.NewerError](err); newer {
 			out.State = "newer"
 		}
-		if errors.Is(err, fs.ErrPermission) {
-			out.State, out.Error = "unreadable", "permission denied: it belongs to the user who made the cluster"
+		if denied, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrPermission) { // another user's
+			out.State, out.Error = "unreadable", denied.Error()
 		}
 		return out
 	}

@@ -175,3 +175,48 @@ func TestMigrated(t *testing.T) {
 		t.Errorf("told = %+v", found)
 	}
 }
+
+// findings is a preflight that finds the same whatever it is asked, and keeps which nodes that was about.
+type findings struct {
+	list  []deploy.Finding
+	asked *cluster.Nodes
+}
+
+func (f findings) Preflight(_ context.Context, r *cluster.Record, anew bool) ([]deploy.Finding, error) {
+	if *f.asked = r.Nodes; !anew {
+		return nil, nil
+	}
+	return f.list, nil
+}
+
+// A plan that deletes a VM to make it anew is not begun where that would fail.
+func TestWhatIsMadeAnewIsLookedAtFirst(t *testing.T) {
+	lost := deploy.Change{Node: "b", Action: deploy.Replace, VM: true}
+	half, snippet := lost, lost
+	half.Unfinished, snippet.VM = true, false
+	broken := []deploy.Finding{{Status: deploy.Warn}, {Status: deploy.Fail, Detail: "no image"}}
+	for name, tc := range map[string]struct {
+		change  deploy.Change
+		allowed bool
+		found   []deploy.Finding
+		want    string // the nodes that are looked at
+		fails   bool
+	}{
+		"it fails":               {lost, true, broken, "b", true},
+		"it can be made":         {lost, true, broken[:1], "b", false},
+		"it is refused anyway":   {lost, false, broken, "", false},
+		"nothing is on it":       {half, true, broken, "", false},
+		"its snippet is written": {snippet, true, broken, "", false},
+	} {
+		var asked cluster.Nodes
+		r := &Job{
+			Record: &cluster.Record{Nodes: cluster.Nodes{{Name: "a"}, {Name: "b"}}},
+			Allow:  deploy.Allowed{Replace: tc.allowed}, Deploy: deploy.Capable{Preflight: findings{tc.found, &asked}},
+		}
+		err := r.makeable(t.Context(), deploy.Plan{Changes: []deploy.Change{tc.change}})
+		_, failed := errors.AsType[*deploy.PreflightError](err)
+		if got := strings.Join(asked.Names(), " "); got != tc.want || failed != tc.fails {
+			t.Errorf("%s: looked at %q, want %q; %v", name, got, tc.want, err)
+		}
+	}
+}

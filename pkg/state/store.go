@@ -240,8 +240,8 @@ func check(r *cluster.Record, name cluster.Name) string {
 	return ""
 }
 
-// validate returns every problem of what a record holds, or nil. Fewer nodes than there are is how nodes leave: a number
-// that nobody can ask for would destroy them.
+// validate returns every problem of what a record holds, or nil. Fewer nodes than there are is how nodes leave: a
+// number that nobody can ask for would destroy them.
 func validate(r *cluster.Record) []error {
 	problems := placement.Validate(r)
 	count, most := r.Spec.NodeCount, cluster.MaxNodes
@@ -249,7 +249,9 @@ func validate(r *cluster.Record) []error {
 		most = len(r.Nodes)
 	}
 	if count < cluster.MinNodes || count > most {
-		problems = append(problems, fmt.Errorf("its node_count is %d, and not between %d and %d", count, cluster.MinNodes, most))
+		problems = append(problems, fmt.Errorf(
+			"its node_count is %d, and not between %d and %d", count, cluster.MinNodes, most,
+		))
 	}
 	return problems
 }

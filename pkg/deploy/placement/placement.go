@@ -192,9 +192,11 @@ func ChangeTarget(t *cluster.Target, change func(t *Target)) {
 	t.Place = target.Document()
 }
 
-// cpuType is what a CPU can be called: a model of QEMU's, or one of one's own, custom- and what Proxmox VE takes for a
-// name.
-var cpuType = regexp.MustCompile(`^(custom-[A-Za-z][A-Za-z0-9_-]+|[A-Za-z0-9][A-Za-z0-9._-]*)$`)
+// What a CPU can be called: a model of QEMU's, or one of one's own, custom- and what Proxmox VE takes for a name.
+var (
+	cpuModel  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	customCPU = regexp.MustCompile(`^custom-[A-Za-z][A-Za-z0-9_-]+$`)
+)
 
 // longestCPUType bounds it: the longest model of QEMU has 24 characters.
 const longestCPUType = 64
@@ -216,7 +218,7 @@ func ValidateSpec(s cluster.Spec) []error {
 		problems = append(problems, fmt.Errorf(
 			"cpu-type has %d characters, and at most %d are a name of a CPU like x86-64-v2-AES", len(name), longestCPUType,
 		))
-	case !cpuType.MatchString(name):
+	case !cpuModel.MatchString(name), strings.HasPrefix(name, "custom-") && !customCPU.MatchString(name):
 		problems = append(problems, fmt.Errorf("cpu-type %q is no name of a CPU like x86-64-v2-AES", s.CPUType))
 	}
 	if s.OSImage == "" {
