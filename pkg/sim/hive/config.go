@@ -231,8 +231,10 @@ func (p *program) storeConf(n installed) string {
 		}
 	}
 	line("\n[[auth]]\naccess_key_id = %q\nsecret_access_key = %q", n.Credentials.AccessKey, n.Credentials.SecretKey)
-	line("\n[iam]\nnats_url = \"nats://%s:%d\"\nnats_token = %q", n.Bind, natsPort, n.Credentials.NATSToken)
-	line("master_key_path = %q", n.config("master.key"))
+	if p.settings.spx() {
+		line("\n[iam]\nnats_url = \"nats://%s:%d\"\nnats_token = %q", n.Bind, natsPort, n.Credentials.NATSToken)
+		line("master_key_path = %q", n.config("master.key"))
+	}
 	return b.String()
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/pelletier/go-toml/v2"
 )
 
 // TestMain lets the test binary be the program.
@@ -497,6 +498,15 @@ func (n *node) credentials() aws.Credentials {
 		}
 	}
 	return key
+}
+
+// storeKey is the key of the object store's configuration.
+func (n *node) storeKey() aws.Credentials {
+	var config storeConfig
+	if err := toml.Unmarshal([]byte(n.read(n.config("predastore/predastore.toml"))), &config); err != nil || len(config.Auth) == 0 {
+		n.t.Fatal(err, config.Auth)
+	}
+	return aws.Credentials{AccessKeyID: config.Auth[0].AccessKey, SecretAccessKey: config.Auth[0].SecretKey}
 }
 
 // peers are the unique remote names of /routez.
