@@ -76,7 +76,7 @@ func TestRealHive(t *testing.T) {
 	}
 	general := []string{
 		"TestMain", "TestThreeNodes", "TestGateway", "TestFaults", "TestNoPeers", "TestRecordsOutliveTheirServices",
-		"TestServicesAreCheap",
+		"TestServicesAreCheap", "TestStore",
 	}
 	for name, named := range tests {
 		if !named && !slices.Contains(general, name) {

@@ -217,13 +217,13 @@ func (s *signals) looking() {
 
 // asking makes the first signal be silent until the question is answered: nothing has begun that would be cleaned up.
 func (s *signals) asking() (answered func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.saying.Lock()
+	defer s.saying.Unlock()
 	before := s.looks
 	s.looks = true
 	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.saying.Lock()
+		defer s.saying.Unlock()
 		s.looks = before
 	}
 }

@@ -49,10 +49,12 @@ func ShortFixes(findings []Finding) []string {
 	}
 	fixes := make([]string, len(findings))
 	for i, f := range findings {
-		if fixes[i] = shorten(f.Fix); fixes[i] != f.Fix {
+		parts := strings.Split(f.Fix, "; ")
+		if len(parts) == 1 || told[f.Fix] {
+			fixes[i] = shorten(f.Fix)
 			continue
 		}
-		parts := strings.Split(f.Fix, "; ")
+		told[f.Fix] = true
 		for j := range parts {
 			parts[j] = shorten(parts[j])
 		}

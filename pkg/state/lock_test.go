@@ -274,7 +274,8 @@ func TestAHolderThatIsNotNotedYetIsWaitedFor(t *testing.T) {
 	if err := os.Remove(store.Path(held, holderFile)); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(20*time.Millisecond, func() { _ = other.Close() })
+	first := other
+	time.AfterFunc(20*time.Millisecond, func() { _ = first.Close() })
 	lock, err := store.Lock(held, Holder{PID: 1})
 	if err != nil {
 		t.Fatalf("a run that is about to go: %v", err)
