@@ -3,22 +3,27 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"strings"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/hive"
+	"hive-test/pkg/progress"
 )
 
 // hiveOptions are what configure installs: what the user named, or what came with the simulator.
 func (s *session) hiveOptions() hive.Options {
 	options := installed(s.Settings)
-	options.Source = again(options.Source, s.Record.Source, s.Settings.Given("build"))
-	if options.Named() && !hasPassword(options.Repo) {
-		s.Record.Source = options.Source // the next configure takes it, too
+	if options.Source = again(options.Source, s.Record.Source, s.Settings.Given("build")); !sourceOf(s.Settings).Named() {
+		options.Source = s.withoutGone(options.Source)
+	} else if s.Record.Source = options.Source; hasPassword(options.Repo) { // the next configure takes it, too
+		s.Record.Source = cluster.Source{}
 	}
 	if s.Settings.Given("packages") {
 		s.Record.Packages = options.Packages
@@ -33,6 +38,19 @@ func (s *session) hiveOptions() hive.Options {
 	options.SkipCloudInit = !s.Makes()
 	options.OSEssentials = s.Record.Spec.CloudInit == cluster.CloudInitNone
 	return options
+}
+
+// withoutGone returns a remembered source, or none where it was a file or directory of this machine that is there no more:
+// what is on the nodes stays.
+func (s *session) withoutGone(source cluster.Source) cluster.Source {
+	local := cmp.Or(source.Binary, source.Tarball, source.SourceDir)
+	if _, err := os.Stat(local); local == "" || !errors.Is(err, fs.ErrNotExist) {
+		return source
+	}
+	if s.verb == string(cluster.PhaseConfigure) || s.verb == "full" {
+		progress.Warnf(s.Sink, "%s, which was installed before, is gone: hive stays as it is on the nodes", local)
+	}
+	return cluster.Source{Build: source.Build}
 }
 
 // again returns the source that was named now, or else that of before, of which another ref, or another place to build it,

@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 )
@@ -33,12 +36,52 @@ func replaceFile(path string, content []byte, permissions ...renameio.Option) er
 	return nil
 }
 
-// writeOutput writes a report where the user wants it. A pipe or a device, such as /dev/stdout, is written to.
+// writeOutput writes a report where the user wants it. A pipe, a device, and what this process has open, such as
+// /dev/stdout, are written to, and so is a file that cannot be replaced, such as one that is mounted into a container.
 func writeOutput(path string, content []byte) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+	if fd, ok := openFile(path); ok {
+		return writeTo(fd, content)
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return os.WriteFile(path, content, 0o644)
 	}
-	return replaceFile(path, content, renameio.WithPermissions(0o644), renameio.WithExistingPermissions())
+	failure := replaceFile(path, content, renameio.WithPermissions(0o644), renameio.WithExistingPermissions())
+	if failure == nil || err != nil || !info.Mode().IsRegular() || errors.Is(failure, syscall.ENOSPC) || errors.Is(failure, syscall.EDQUOT) {
+		return failure
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		return errors.Join(failure, err)
+	}
+	return nil
+}
+
+// openFile returns the descriptor of an open file of this process that a path means.
+func openFile(path string) (fd int, ok bool) {
+	switch path {
+	case "/dev/stdout":
+		return 1, true
+	case "/dev/stderr":
+		return 2, true
+	}
+	for _, dir := range []string{"/dev/fd/", "/proc/self/fd/"} {
+		if number, found := strings.CutPrefix(path, dir); found {
+			fd, err := strconv.Atoi(number)
+			return fd, err == nil
+		}
+	}
+	return 0, false
+}
+
+// writeTo writes where the open file stands: to open it again would begin at its first byte.
+func writeTo(fd int, content []byte) error {
+	own, err := syscall.Dup(fd)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(own), "fd "+strconv.Itoa(fd))
+	_, err = file.Write(content)
+	return errors.Join(err, file.Close())
 }
 
 // checkRegular refuses what is there and is no regular file.

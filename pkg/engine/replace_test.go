@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -57,5 +59,40 @@ func TestReplaceFile(t *testing.T) {
 		if raw, err := os.ReadFile(test.file); err != nil || string(raw) != test.path {
 			t.Errorf("%s holds %q (%v), want %q", test.file, raw, err, test.path)
 		}
+	}
+}
+
+// What this process has open is written to where it stands: what others write to it before and after stays.
+func TestWriteOutputToAnOpenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	fd := fmt.Sprintf("/dev/fd/%d", file.Fd())
+	_, before := file.WriteString("before ")
+	written := writeOutput(fd, []byte("report "))
+	_, after := file.WriteString("after")
+	raw, read := os.ReadFile(path)
+	if err := errors.Join(before, written, after, read); err != nil || string(raw) != "before report after" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
+
+// A file that cannot be replaced is written.
+func TestWriteOutputInPlace(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may replace any file: testdata/script/reports-to.txtar has one that is mounted")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	if err := errors.Join(os.WriteFile(path, []byte("a longer one"), 0o600), os.Chmod(dir, 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.Chmod(dir, 0o700) }()
+	err := writeOutput(path, []byte("new"))
+	if raw, _ := os.ReadFile(path); err != nil || string(raw) != "new" {
+		t.Errorf("%q, %v", raw, err)
 	}
 }

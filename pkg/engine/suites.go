@@ -23,11 +23,11 @@ func checkCommands(suites []string, onNode bool) error {
 			continue
 		}
 		word := s
-		if end := strings.IndexAny(s, " \t\n;|&()<>=\"'"); end >= 0 {
+		if end := strings.IndexAny(s, " \t\n;|&()<>="); end >= 0 {
 			word = s[:end]
 		}
 		switch {
-		case word == "" || strings.ContainsAny(word, "$`*?~\\[{!#"): // the shell has to expand it first
+		case word == "" || strings.ContainsAny(word, "$`*?~\\[{!#\"'"): // the shell has to expand it first
 			return nil
 		case strings.Contains(word, "/"):
 			return checkFile(word, onNode)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 )
 
 // layout is how hive is installed on the nodes.
@@ -49,7 +50,9 @@ func (o Options) tarballProblem() error {
 		return nil
 	}
 	found, err := inRelease(o.Tarball, func(header *tar.Header) bool {
-		return slices.Contains([]string{"hive", "spinifex", "spx"}, path.Base(header.Name)) // as install-tarball.sh looks
+		name := path.Clean(header.Name) // as install-tarball.sh looks for it
+		return header.Typeflag == tar.TypeReg && strings.Count(name, "/") < 3 &&
+			slices.Contains([]string{"hive", "spinifex", "spx"}, path.Base(name))
 	})
 	if err == nil && !found {
 		err = errors.New("the release holds no program: neither hive, spinifex nor spx")

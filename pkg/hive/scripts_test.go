@@ -212,6 +212,7 @@ func TestOptionsValidate(t *testing.T) {
 		{"repository", Options{Source: cluster.Source{Repo: "https://example.org/hive", Ref: "v1"}}, nil},
 		{"tarball", Options{Source: cluster.Source{Tarball: release(t, map[string]string{"hive": "x"})}}, nil},
 		{"what is no tarball", Options{Source: cluster.Source{Tarball: os.Args[0]}}, []string{"is not a tar archive"}},
+		{"a tarball with the program too deep", Options{Source: cluster.Source{Tarball: release(t, map[string]string{"a/b/c/hive": "x"})}}, []string{"holds no program"}},
 		{"a tarball of something else", Options{Source: cluster.Source{Tarball: release(t, map[string]string{"x": "x"})}}, []string{"holds no program"}},
 		{"source", Options{Source: cluster.Source{SourceDir: source}}, nil},
 		{"two sources", Options{Source: cluster.Source{Repo: "r", Binary: os.Args[0]}}, []string{"use one of --binary and --repo"}},

@@ -1,0 +1,37 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What the shell alone can tell is left to it.
+func TestCheckCommands(t *testing.T) {
+	dir := t.TempDir()
+	run, text := filepath.Join(dir, "run.sh"), filepath.Join(dir, "text")
+	if err := os.WriteFile(run, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(text, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for suite, want := range map[string]string{
+		"smoke": "", run: "", run + " --fast": "", run + ";true": "", run + ">out": "", "A=b " + dir: "", "cd " + dir + " && ./run.sh": "",
+		dir + `/"$SUITE"/run.sh`: "", dir + "/'my test.sh'": "", `"` + dir + `/none"`: "", dir + `/r"un.sh"`: "", "[ -e x ]": "",
+		". " + text: "", "time " + dir: "", "go test ./...": "", "smokes -x": "",
+		dir + "/none": "there is no such file", dir: "it is a directory", text: "chmod +x", text + " --fast": "chmod +x",
+		"smok": "did you mean smoke",
+	} {
+		err := checkCommands([]string{suite}, false)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", suite, err, want)
+		}
+	}
+	for suite, want := range map[string]string{dir + "/none": "", dir: "", text: "chmod +x", "smok": ""} {
+		if err := checkCommands([]string{suite}, true); (err == nil) != (want == "") {
+			t.Errorf("%s on a node: got %v, want %q", suite, err, want)
+		}
+	}
+}
