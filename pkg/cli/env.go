@@ -16,7 +16,7 @@ import (
 
 const envLong = `env prints what shells and programs need to use a cluster: addresses, SSH key and configuration, and,
 once hive is formed, all that AWS clients read: region, endpoints, CA, and the names of the files with the keys (no key
-itself). What would make them use other keys is unset.
+itself). What would make them use other keys is unset; until hive is formed they find none.
 
 --format bash is for every POSIX shell, github for the file that $GITHUB_ENV names in a job. github and dotenv can
 take no variable away: what should not be there is empty.
@@ -51,6 +51,11 @@ func (a *app) envCommand() *cobra.Command {
 			located, err := e.Locate(ctx, "env", a.request(args[0], settings))
 			if err != nil {
 				return err
+			}
+			if located.Keyless {
+				a.warn(fmt.Sprintf(
+					"hive is not formed on %s yet: until it is, by hive-test configure %[1]s, AWS clients find no keys", args[0],
+				))
 			}
 			return printEnvironment(a.Stdout, located.Environment, form)
 		})

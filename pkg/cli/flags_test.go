@@ -13,7 +13,8 @@ import (
 	"hive-test/pkg/config"
 )
 
-// A verb has the flags of the settings that it uses, by the table, and no others; a secret has none.
+// A verb has the flags of the settings that it uses, by the table, and no others (but settings, which only tells of them);
+// a secret has none.
 func TestVerbsHaveTheFlagsOfTheirSettings(t *testing.T) {
 	root := (&app{}).root()
 	verbs := map[string]bool{}
@@ -24,7 +25,7 @@ func TestVerbsHaveTheFlagsOfTheirSettings(t *testing.T) {
 		verbs[cmd.Name()] = true
 		for _, s := range config.Table() {
 			flag := cmd.Flag(s.Flag)
-			switch has := s.Flag != "" && flag != nil; {
+			switch has := s.Flag != "" && flag != nil && !flag.Hidden; {
 			case s.Secret && has:
 				t.Errorf("%s has --%s, which is in process lists", cmd.Name(), s.Flag)
 			case !s.Secret && has != s.UsedBy(cmd.Name()):

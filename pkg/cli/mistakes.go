@@ -119,7 +119,7 @@ func meantByFlag(cmd *cobra.Command, name string) string {
 		if c.Name() == name {
 			same = append(same, c.CommandPath())
 		}
-		if c.LocalFlags().Lookup(name) != nil {
+		if flag := c.LocalFlags().Lookup(name); flag != nil && !flag.Hidden {
 			verbs = append(verbs, c.Name())
 		}
 	}

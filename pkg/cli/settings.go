@@ -15,10 +15,12 @@ func (a *app) settingsCommand() *cobra.Command {
 		Use:   "settings",
 		Short: "the settings in force, and where each comes from; its help lists every setting there is",
 		Example: `  hive-test settings
+  hive-test settings --node-count 5
   hive-test settings --all -o json`,
 		Args: cobra.NoArgs,
 	}
 	load := a.settings(cmd)
+	config.OtherFlags(cmd.Flags(), cmd.Name())
 	all := cmd.Flags().Bool("all", false, "those with their defaults, too")
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprint(cmd.OutOrStdout(), settingsText(), "\n") // the writer keeps an error
@@ -70,5 +72,5 @@ func printSettings(paper page, document settingsJSON) error {
 	for _, s := range document.Settings {
 		rows = append(rows, []string{s.Key, dash(s.Value), s.From})
 	}
-	return paper.table([]column{{name: "SETTING"}, {name: "VALUE"}, {name: "FROM"}}, rows)
+	return paper.table([]column{{name: "SETTING"}, {name: "VALUE", least: 8}, {name: "FROM", least: 12}}, rows)
 }

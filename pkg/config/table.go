@@ -238,6 +238,16 @@ func VerbFlags(flags *pflag.FlagSet, verb string) {
 	addFlags(flags, func(s Setting) bool { return s.UsedBy(verb) && !s.Global() })
 }
 
+// OtherFlags gives flags those of all settings that a verb does not use, hidden: it takes them and tells of them only.
+func OtherFlags(flags *pflag.FlagSet, verb string) {
+	others := pflag.NewFlagSet("", pflag.ContinueOnError)
+	addFlags(others, func(s Setting) bool { return !s.UsedBy(verb) })
+	others.VisitAll(func(f *pflag.Flag) {
+		f.Hidden = true
+		flags.AddFlag(f)
+	})
+}
+
 func addFlags(flags *pflag.FlagSet, chosen func(Setting) bool) {
 	for _, s := range Table() {
 		if s.Flag != "" && chosen(s) {

@@ -15,6 +15,8 @@ type Located struct {
 	SSHConfig  string // path
 	// Environment is what programs need to use the cluster.
 	Environment remote.Environment
+	// Keyless says that AWS clients find no keys there: hive is not formed yet.
+	Keyless bool
 }
 
 // Locate reads a cluster: what DHCP has moved is told and written down. Where its hypervisors cannot be asked, or take
@@ -37,5 +39,6 @@ func (e *Engine) Locate(ctx context.Context, verb string, request Request) (Loca
 		Inventory: s.Record.Inventory(), KnownHosts: s.Store.Path(s.Name, "known_hosts"),
 		SSHConfig:   s.Store.Path(s.Name, "ssh_config"),
 		Environment: remote.Environment{Set: vars, Unset: lifecycle.ForeignVariables(vars)},
+		Keyless:     s.Record.AWS == nil,
 	}, nil
 }

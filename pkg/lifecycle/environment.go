@@ -13,21 +13,26 @@ import (
 )
 
 // Environment is what `env NAME` and env.sh tell of a cluster. It holds no secrets: the AWS keys are in a file that it
-// names.
+// names. Those files are there once hive is formed: until then AWS clients fail, and do not call somebody else with the
+// user's own keys.
 func Environment(r *cluster.Record, store Store) map[string]string {
 	vars := suiteEnvironment(r, store)
+	profile, name := suite.Profile{}, suite.Profiles()[0]
 	if r.AWS != nil {
-		profile, ca := awsProfile(r, store), store.Path(r.Name, caFile)
+		profile, name = awsProfile(r, store), r.AWS.Profile
 		maps.Copy(vars, map[string]string{
-			"HIVE_CA_FILE": ca, "AWS_CA_BUNDLE": ca,
-			// Clients that know both take the older name first.
-			"AWS_PROFILE": r.AWS.Profile, "AWS_DEFAULT_PROFILE": r.AWS.Profile,
-			"AWS_CONFIG_FILE":             store.Path(r.Name, awsConfigFile),
-			"AWS_SHARED_CREDENTIALS_FILE": store.Path(r.Name, awsCredentialsFile),
-			"AWS_REGION":                  r.AWS.Region, "AWS_DEFAULT_REGION": r.AWS.Region,
+			"HIVE_CA_FILE": profile.CAFile,
+			"AWS_REGION":   r.AWS.Region, "AWS_DEFAULT_REGION": r.AWS.Region,
 			"AWS_ENDPOINT_URL": profile.Endpoint, "AWS_ENDPOINT_URL_S3": profile.S3Endpoint,
 		})
 	}
+	maps.Copy(vars, map[string]string{
+		"AWS_CA_BUNDLE": store.Path(r.Name, caFile),
+		// Clients that know both take the older name first.
+		"AWS_PROFILE": name, "AWS_DEFAULT_PROFILE": name,
+		"AWS_CONFIG_FILE":             store.Path(r.Name, awsConfigFile),
+		"AWS_SHARED_CREDENTIALS_FILE": store.Path(r.Name, awsCredentialsFile),
+	})
 	suite.Upstream(vars, len(r.Nodes))
 	return vars
 }
@@ -80,12 +85,8 @@ func (r *Job) keepAccess(ctx context.Context, access hive.Access) error {
 }
 
 // ForeignVariables are those that would make AWS clients use other keys or another profile than vars, which is what
-// Environment returned, names; none where it names none. What a container is given comes after profiles, and fails
-// where it is empty: it stays.
+// Environment returned, names. What a container is given comes after profiles, and fails where it is empty: it stays.
 func ForeignVariables(vars map[string]string) []string {
-	if vars["AWS_PROFILE"] == "" {
-		return nil
-	}
 	names := append(suite.ForeignVariables(), "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return vars[name] != "" || strings.HasPrefix(name, "AWS_CONTAINER_")
