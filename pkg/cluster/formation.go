@@ -8,19 +8,36 @@ type Formation struct {
 	Size int `json:"size"`
 	// Members are the names of those that are still there: not of nodes that are gone, or were made anew since.
 	Members []string `json:"members"`
+	// Half says that a configure has begun to change it and did not come to its end.
+	Half bool `json:"half,omitempty"`
 }
 
 // Form notes that hive is formed of all nodes of the record.
 func (r *Record) Form() { r.Formation = &Formation{Size: len(r.Nodes), Members: r.Nodes.Names()} }
 
 // Unform notes that the hive that was formed is dropped.
-func (r *Record) Unform() { r.Formation = nil }
+func (r *Record) Unform() { r.Formation = &Formation{Members: []string{}} }
 
-// Formed returns the hive that was formed, and whether one was. Records of earlier versions tell only of which nodes
-// configuring was begun.
+// KeepFormation notes the hive that was formed where an earlier version did not, before what tells of it is changed.
+func (r *Record) KeepFormation() {
+	if formed, was := r.Formed(); was {
+		r.Formation = &formed
+	}
+}
+
+// HalveFormation is KeepFormation where a configure that did not come to its end has begun to change that hive.
+func (r *Record) HalveFormation() {
+	if formed, was := r.Formed(); was {
+		formed.Half = true
+		r.Formation = &formed
+	}
+}
+
+// Formed returns the hive that was formed, and whether one was of which members are still there. Records of earlier
+// versions tell only of which nodes configuring was begun.
 func (r *Record) Formed() (Formation, bool) {
 	if r.Formation != nil {
-		return *r.Formation, true
+		return *r.Formation, len(r.Formation.Members) > 0
 	}
 	configured := r.Phases[PhaseConfigure]
 	if r.AWS == nil && configured.Status != PhaseDone || len(configured.Nodes) == 0 {
@@ -32,7 +49,7 @@ func (r *Record) Formed() (Formation, bool) {
 			members = append(members, name)
 		}
 	}
-	return Formation{Size: len(members), Members: members}, true
+	return Formation{Size: len(members), Members: members}, len(members) > 0
 }
 
 // Outsiders returns the names of the nodes that the hive that was formed does not know; none where none was formed.
@@ -55,6 +72,9 @@ func (f *Formation) forget(names []string) *Formation {
 	if f == nil {
 		return nil
 	}
-	left := slices.DeleteFunc(slices.Clone(f.Members), func(name string) bool { return slices.Contains(names, name) })
-	return &Formation{Size: f.Size, Members: left}
+	left := *f
+	left.Members = slices.DeleteFunc(
+		slices.Clone(f.Members), func(name string) bool { return slices.Contains(names, name) },
+	)
+	return &left
 }

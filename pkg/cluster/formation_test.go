@@ -15,6 +15,13 @@ func TestFormation(t *testing.T) {
 			r.Nodes = append(r.Nodes, Node{Name: r.Name.Node(i + 1), Index: i + 1})
 		}
 	}
+	earlier := func(r *Record, configured ...string) {
+		r.Formation = nil
+		for _, name := range configured {
+			r.SetProgress(PhaseConfigure, name, NodeProgress{})
+		}
+		r.End(PhaseConfigure, nil, time.Time{})
+	}
 	for _, tt := range []struct {
 		name      string
 		change    func(*Record)
@@ -27,12 +34,31 @@ func TestFormation(t *testing.T) {
 		{"shrunk", func(r *Record) { nodes(r, 1); r.ForgetNodes("ci-2") }, true, nil, true},
 		{"one made anew", func(r *Record) { r.ForgetNodes("ci-2") }, true, []string{"ci-2"}, true},
 		{"a configure that failed", func(r *Record) { r.End(PhaseConfigure, errors.New(""), time.Time{}) }, true, nil, false},
+		{"all made anew", func(r *Record) { r.ForgetNodes("ci-1", "ci-2") }, false, nil, false},
 		{"dropped by force", func(r *Record) { nodes(r, 3); r.Unform() }, false, nil, false},
-		{"formed by an earlier version", func(r *Record) {
+		{"dropped by force, though an earlier version has formed it", func(r *Record) {
+			earlier(r, "ci-1", "ci-2")
+			r.AWS = &AWS{}
 			r.Unform()
-			r.SetProgress(PhaseConfigure, "ci-1", NodeProgress{})
-			r.End(PhaseConfigure, nil, time.Time{})
-		}, true, []string{"ci-2"}, true},
+		}, false, nil, false},
+		{"formed by an earlier version", func(r *Record) { earlier(r, "ci-1") }, true, []string{"ci-2"}, true},
+		{"of an earlier version, and shrunk", func(r *Record) {
+			earlier(r, "ci-1", "ci-2")
+			r.KeepFormation()
+			nodes(r, 1)
+			r.ForgetNodes("ci-2")
+		}, true, nil, true},
+		{"of an earlier version, grown, and begun to be configured", func(r *Record) {
+			earlier(r, "ci-1", "ci-2")
+			nodes(r, 3)
+			r.KeepFormation()
+			r.SetProgress(PhaseConfigure, "ci-3", NodeProgress{})
+		}, true, []string{"ci-3"}, true},
+		{"of an earlier version that has formed none", func(r *Record) {
+			r.Formation = nil
+			r.KeepFormation()
+			r.End(PhaseConfigure, errors.New(""), time.Time{})
+		}, false, nil, false},
 	} {
 		r := &Record{Name: "ci"}
 		nodes(r, 2)

@@ -122,7 +122,8 @@ type Record struct {
 	Layout string `json:"layout,omitempty"`
 	// HostsFile is the file that the nodes were taken from; nil: there is none, or it is not known.
 	HostsFile *HostsFile `json:"hosts_file,omitempty"`
-	// Formation is the hive that was formed last; nil: none was, or an earlier version has formed it.
+	// Formation is the hive that was formed last, of no nodes where it was dropped; nil: none was, or an earlier version
+	// has formed it.
 	Formation *Formation `json:"formation,omitempty"`
 	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known
 	// yet.

@@ -23,8 +23,12 @@ func finishWith(store *state.Store, name cluster.Name) string {
 }
 
 // goOnWith is the command that goes on with what a run of that verb has begun on a cluster that was there before.
-func goOnWith(store *state.Store, verb string, name cluster.Name) string {
-	return fmt.Sprintf("hive-test %s %s --clusters-dir %s", verb, name, remote.Quote(store.Root()))
+func goOnWith(store *state.Store, verb string, r *cluster.Record) string {
+	command := fmt.Sprintf("hive-test %s %s", verb, r.Name)
+	if verb == string(cluster.PhaseConfigure) && r.OtherMembers() {
+		command += " --force"
+	}
+	return command + " --clusters-dir " + remote.Quote(store.Root())
 }
 
 // rerun is the command that runs the suites of an interrupted test again. It leaves nothing that is to be removed.
@@ -68,7 +72,7 @@ func (s *session) interrupt() func(got os.Signal, again bool) []string {
 		finish = s.rerun()
 	case s.verb == string(cluster.PhaseConfigure) && stays,
 		s.verb == string(cluster.PhaseUp) && s.before != nil && s.before.Nodes.WereUp():
-		finish = goOnWith(s.Store, s.verb, s.Name)
+		finish = goOnWith(s.Store, s.verb, s.Record)
 	case s.Recovered: // there may be no record that tells whose the VMs are
 		finish += " --owner " + remote.Quote(s.Record.Owner.ID)
 		if s.Record.Target.Simulated {
@@ -113,7 +117,11 @@ func interruptionOf(store *state.Store, r *cluster.Record) *Interruption {
 		return nil
 	}
 	if note, found := store.Interrupted(r.Name); found {
-		return &Interruption{Time: &note.Time, Signal: note.Signal, Command: note.Command, Finish: note.Finish}
+		noted := &Interruption{Time: &note.Time, Signal: note.Signal, Command: note.Command, Finish: note.Finish}
+		if noted.finishes(cluster.PhaseConfigure) { // how far it has come since decides
+			noted.Finish = goOnWith(store, string(cluster.PhaseConfigure), r)
+		}
+		return noted
 	}
 	p, status := r.Current()
 	if status != cluster.PhaseRunning {
@@ -125,7 +133,7 @@ func interruptionOf(store *state.Store, r *cluster.Record) *Interruption {
 	}
 	was := p == cluster.PhaseTest || p == cluster.PhaseConfigure || p == cluster.PhaseUp && r.Phases[p].Before
 	if was && strings.HasPrefix(found.Command, fmt.Sprintf("hive-test %s ", p)) {
-		found.Finish = goOnWith(store, string(p), r.Name)
+		found.Finish = goOnWith(store, string(p), r)
 	}
 	return found
 }
@@ -142,14 +150,12 @@ func (i *Interruption) finishes(p cluster.Phase) bool {
 	return strings.HasPrefix(i.Finish, fmt.Sprintf("hive-test %s ", p))
 }
 
-// next is the command that goes on; none where what was left is to be removed.
+// next is the command that goes on with an up; none where what was left is to be removed.
 func (i *Interruption) next(name cluster.Name) []string {
-	for _, p := range []cluster.Phase{cluster.PhaseUp, cluster.PhaseConfigure} {
-		if i.finishes(p) {
-			return []string{fmt.Sprintf("hive-test %s %s", p, name)}
-		}
+	if !i.finishes(cluster.PhaseUp) {
+		return nil
 	}
-	return nil
+	return []string{fmt.Sprintf("hive-test up %s", name)}
 }
 
 // String tells it to people.

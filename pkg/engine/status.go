@@ -101,7 +101,7 @@ func (s *session) statusOf(status lifecycle.Status) Status {
 	return out
 }
 
-// mending are the commands that come next: they go on with a run that was interrupted, start VMs that are stopped, make
+// mending are the commands that come next: they go on with an up that was interrupted, start VMs that are stopped, make
 // those anew that are gone, put hive on the nodes, and start services that are dead. While a run is at work, none does,
 // nor where what a run has left is to be removed.
 func mending(store *state.Store, s Status) (commands []string) {
@@ -109,7 +109,8 @@ func mending(store *state.Store, s Status) (commands []string) {
 	if life == state.Alive || life == state.Elsewhere {
 		return nil
 	}
-	if s.Interrupted != nil && !s.Interrupted.testing() {
+	configuring := s.Interrupted != nil && s.Interrupted.finishes(cluster.PhaseConfigure)
+	if s.Interrupted != nil && !configuring && !s.Interrupted.testing() {
 		return s.Interrupted.next(s.Record.Name)
 	}
 	toMake := func(n lifecycle.NodeStatus) bool { return n.Power.Mendable() || !n.Management.IsValid() }
@@ -121,8 +122,9 @@ func mending(store *state.Store, s Status) (commands []string) {
 	}
 	ended := func(n lifecycle.NodeStatus) bool { return n.Health.Ended() != "" }
 	last := s.Record.Phases[cluster.PhaseConfigure].Status
+	_, formed := s.Record.Formed()
 	switch {
-	case last != cluster.PhaseDone, s.Record.OtherMembers():
+	case configuring, last != cluster.PhaseDone, s.Record.OtherMembers(), !formed && !s.Formed:
 		commands = append(commands, s.Configure)
 	case slices.ContainsFunc(s.Nodes, ended):
 		commands = append(commands, fromStart(s.Record.Name))

@@ -32,7 +32,7 @@ func (e *Engine) Up(ctx context.Context, request UpRequest) (Outcome, error) {
 		err := s.provision(
 			ctx, request.Allow, nil, func(r *lifecycle.Job) []phase.Entry { return lifecycle.UpOnly(r, s.keep()) },
 		)
-		if hive = hiveOf(s.before, s.Record); s.running != nil {
+		if hive = hiveOf(s.Record); s.running != nil {
 			hive, configure = afterUp(hive, s.running)
 		}
 		return err
@@ -48,8 +48,6 @@ func afterUp(hive Hive, job *lifecycle.Job) (left Hive, configure string) {
 		return HiveStopped, fromStart(job.Record.Name)
 	case hive == HiveFormed:
 		return hive, ""
-	case hive == HiveOthers && !job.Record.OtherMembers(): // an earlier version did not note of how many it was formed
-		configure += " --force"
 	}
 	return hive, configure
 }
@@ -59,8 +57,8 @@ func fromStart(name cluster.Name) string {
 	return fmt.Sprintf("hive-test configure %s --from start", name)
 }
 
-// hiveOf is what a record tells of the hive on its cluster, whose record was before as it began; nil: it was not there.
-func hiveOf(before, r *cluster.Record) Hive {
+// hiveOf is what a record tells of the hive on its cluster; nil: there is none.
+func hiveOf(r *cluster.Record) Hive {
 	if r == nil {
 		return HiveUnformed
 	}
@@ -68,7 +66,7 @@ func hiveOf(before, r *cluster.Record) Hive {
 	switch {
 	case !formed:
 		return HiveUnformed
-	case r.OtherMembers(), r.Formation == nil && before != nil && len(before.Nodes) > len(r.Nodes):
+	case r.OtherMembers():
 		return HiveOthers
 	case r.Phases[cluster.PhaseConfigure].Status == cluster.PhaseDone:
 		return HiveFormed
@@ -197,6 +195,7 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 		if err := s.connect(ctx); err != nil {
 			return err
 		}
+		s.Record.KeepFormation()
 		s.before = s.Record.Clone()
 		if err := s.change(); err != nil {
 			return err

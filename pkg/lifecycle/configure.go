@@ -147,9 +147,23 @@ func (c *configure) Run(ctx context.Context) error {
 	} else if c.stoppedAtHealth(book, inputs) {
 		course.From = hive.StepHealth
 	}
+	if err := phase.InTurn(ctx, func() error { c.keepFormation(); return nil }); err != nil {
+		return err
+	}
 	return c.recorded(
 		ctx, cluster.PhaseConfigure, inputs, func(ctx context.Context) error { return c.form(ctx, book, course) },
 	)
+}
+
+// keepFormation notes what the last configure has left of the hive that was formed, before this one takes its place in
+// the record.
+func (c *configure) keepFormation() {
+	last, begun := c.Record.Phases[cluster.PhaseConfigure]
+	if begun && last.Status != cluster.PhaseDone && !untouched(last.Step) {
+		c.Record.HalveFormation()
+		return
+	}
+	c.Record.KeepFormation()
 }
 
 // journal is what is remembered of each node, for what is asked for now.
@@ -232,9 +246,6 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.StepSel
 	}
 	before := slices.Clone(c.Record.Nodes)
 	if err := handle.Configure(ctx, course); err != nil {
-		return err
-	}
-	if err := phase.InTurn(ctx, func() error { c.Record.Form(); return nil }); err != nil {
 		return err
 	}
 	access, err := handle.Credentials(ctx)

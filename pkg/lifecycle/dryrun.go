@@ -59,11 +59,17 @@ func created(plan deploy.Plan) []string {
 	return names
 }
 
-// changesMembers reports whether a hive was configured on the cluster and the nodes that are made, or leave, are others
-// than it knows.
+// changesMembers reports whether a hive was formed on the cluster and the nodes that are made, or leave, are others than
+// it knows. Where none of its members stays, there is none any more.
 func (r *Job) changesMembers(made []string) bool {
-	_, configured := r.Record.Phases[cluster.PhaseConfigure]
-	return configured && r.Before != nil && len(made)+len(r.Record.Leaving()) > 0
+	changed := append(r.Record.Leaving().Names(), made...)
+	if r.Before == nil || len(changed) == 0 {
+		return false
+	}
+	after := r.Record.Clone()
+	after.ForgetNodes(changed...)
+	_, formed := after.Formed()
+	return formed
 }
 
 // othersText and othersHint tell of a hive that was formed of other nodes.

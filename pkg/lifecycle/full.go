@@ -170,9 +170,13 @@ func (s stopped) CleanUp(ctx context.Context) error {
 		return r.destroyFor(ctx, p, s.keep)
 	}
 	if interrupted {
+		force := ""
+		if p == cluster.PhaseConfigure && r.Record.OtherMembers() {
+			force = " --force"
+		}
 		progress.Warnf(
-			r.sink(p), "cluster %s stays (--keep %s): `hive-test %s %s` goes on, `hive-test down %s` removes it", name,
-			s.keep, p, name, name,
+			r.sink(p), "cluster %s stays (--keep %s): `hive-test %s %s%s` goes on, `hive-test down %s` removes it", name,
+			s.keep, p, name, force, name,
 		)
 	}
 	return nil

@@ -113,6 +113,9 @@ func (j *journal) end(step string, err error) {
 			failed[name] = true
 		}
 	}
+	if err == nil && (step == hive.StepJoin || step == hive.StepHealth) { // health proves it where join was left out
+		j.Record.Form()
+	}
 	for _, node := range j.begun {
 		noted := j.entry(node)
 		noted.Step, noted.Status = step, cluster.PhaseDone

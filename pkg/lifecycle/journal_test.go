@@ -262,3 +262,92 @@ func TestOnlyHealthWasLeft(t *testing.T) {
 		}
 	}
 }
+
+// A hive is formed once all nodes have joined, which is on disk before any is started: from then on only --force forms
+// another. With --force the one before is dropped as the first node is initialized.
+func TestFormationIsNoted(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		force bool
+		begin string // the last step that begins; those before it are done
+		want  string
+	}{
+		{"killed as it is stopped", true, hive.StepStop, "[ci-1-1 ci-1-2]"},
+		{"killed as it is formed", false, hive.StepJoin, "[ci-1-1 ci-1-2]"},
+		{"killed as another is formed", true, hive.StepInit, "[]"},
+		{"killed while nodes join another", true, hive.StepJoin, "[]"},
+		{"killed as another is started", true, hive.StepStart, "[ci-1-1 ci-1-2 ci-1-3]"},
+		{"killed at health", false, hive.StepHealth, "[ci-1-1 ci-1-2 ci-1-3]"},
+	} {
+		w := &world{}
+		job := three(t, w)
+		job.Force = tc.force
+		job.Record.Formation = &cluster.Formation{Size: 2, Members: []string{"ci-1-1", "ci-1-2"}}
+		book := &journal{Job: job, inputs: steps}
+		for _, step := range hive.StepNames() {
+			if err := book.Begin(t.Context(), step, job.Record.Nodes.Names()); err != nil {
+				t.Fatal(err)
+			}
+			if step == tc.begin {
+				break
+			}
+			book.End(t.Context(), step, nil)
+		}
+		if got := fmt.Sprint(w.saved.Formation.Members); got != tc.want {
+			t.Errorf("%s: members %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// The hive of before is called untouched where no configure has begun to change it and not come to its end.
+func TestHiveOfBefore(t *testing.T) {
+	const (
+		half      = "hive is half done"
+		untouched = "the hive of before was not touched"
+	)
+	for _, tc := range []struct {
+		name    string
+		earlier string // the step that the configure before has ended at; empty: it was done
+		force   bool   // it was asked to form hive anew
+		last    string // the step at which the last has failed
+		want    string
+	}{
+		{"it failed at once", "", false, hive.StepInstall, untouched},
+		{"it failed after it has stopped hive", "", false, hive.StepStop, half},
+		{"the one before failed at once, too", hive.StepInstall, false, hive.StepInstall, untouched},
+		{"the one before has stopped hive", hive.StepStop, false, hive.StepInstall, half},
+		{"the one before has dropped hive", hive.StepInit, true, hive.StepInstall, half},
+		{"the one before has formed another", hive.StepStart, true, hive.StepInstall, half},
+	} {
+		book := configured(t, &world{})
+		c := &configure{Job: book.Job}
+		run := func(step string) {
+			c.keepFormation()
+			c.Record.Begin(cluster.PhaseConfigure, "all", time.Now())
+			for _, begun := range hive.StepNames() {
+				if err := book.Begin(t.Context(), begun, c.Record.Nodes.Names()); err != nil {
+					t.Fatal(err)
+				}
+				if begun == step {
+					c.Record.End(cluster.PhaseConfigure, errors.New("no"), time.Now())
+					return
+				}
+				book.End(t.Context(), begun, nil)
+			}
+			c.Record.End(cluster.PhaseConfigure, nil, time.Now())
+		}
+		if tc.earlier != "" {
+			c.Force = tc.force
+			run(tc.earlier)
+			c.Force = false
+		}
+		run(tc.last)
+		if err := c.unconfigured(); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+		run("")
+		if run(hive.StepInstall); !strings.Contains(c.unconfigured().Error(), untouched) {
+			t.Errorf("%s, and done at last: %v", tc.name, c.unconfigured())
+		}
+	}
+}

@@ -45,7 +45,7 @@ func (r *Job) unconfigured() error {
 		how += " at its step " + last.Step
 	}
 	hiveNow := "hive is half done"
-	if _, formed := r.Record.Formed(); formed && untouched(last.Step) {
+	if formed, was := r.Record.Formed(); was && !formed.Half && untouched(last.Step) {
 		hiveNow = "the hive of before was not touched, and is not the one that was asked for"
 	}
 	return halfConfigured(fmt.Sprintf("the last configure of %s %s: %s", r.Record.Name, how, hiveNow))
