@@ -232,6 +232,9 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.StepSel
 	}
 	before := slices.Clone(c.Record.Nodes)
 	if err := handle.Configure(ctx, course); err != nil {
+		if hive.Refused(err) { // the next configure does not take it again
+			err = errors.Join(err, phase.InTurn(ctx, func() error { c.Record.Source = c.SourceBefore; return nil }))
+		}
 		return err
 	}
 	if err := phase.InTurn(ctx, func() error { c.Record.Form(); return nil }); err != nil {
