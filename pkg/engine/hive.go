@@ -20,6 +20,9 @@ import (
 // hiveOptions are what configure installs: what the user named, or what came with the simulator.
 func (s *session) hiveOptions() hive.Options {
 	options := installed(s.Settings)
+	if s.sourceBefore == nil {
+		s.sourceBefore = new(s.Record.Source)
+	}
 	if options.Source = again(options.Source, s.Record.Source, s.Settings.Given("build")); !sourceOf(s.Settings).Named() {
 		options.Source = s.withoutGone(options.Source)
 	} else if s.Record.Source = options.Source; hasPassword(options.Repo) { // the next configure takes it, too

@@ -35,6 +35,8 @@ type session struct {
 	unread  bool            // the cluster's directory could not be read
 	lock    *state.Lock
 	running *lifecycle.Job
+
+	sourceBefore *cluster.Source // of hive, as the record had it before another was named now
 }
 
 // open begins a run: nothing on disk is touched before hold.
@@ -256,9 +258,11 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 
 // job wires what the phases need. The user has said stop when root has ended by more than its time.
 func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.Job {
+	options := s.hiveOptions()
 	s.running = &lifecycle.Job{
 		Record: s.Record, Store: s.Store, Evidence: evidence{s.Store, s.dir, s.Name}, Deploy: deployer,
-		Dial: s.dial, Sink: s.Sink, Hive: s.hiveOptions(), Suites: s.Settings.Suites, SuiteOn: s.Settings.SuiteOn,
+		Dial: s.dial, Sink: s.Sink, Hive: options, SourceBefore: *s.sourceBefore,
+		Suites: s.Settings.Suites, SuiteOn: s.Settings.SuiteOn,
 		Environ: s.Environ, Watched: s.Watched,
 		SuiteEnv: s.Settings.SuiteEnv, KillLeftovers: s.Settings.KillLeftovers, LostAfter: s.Settings.LostAfter,
 		Now:         func() time.Time { return time.Now().UTC() },

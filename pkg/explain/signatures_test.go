@@ -29,6 +29,7 @@ func samples() []struct{ id, phase, text string } {
 		{"wrong-environment", "configure", "Starting predastore service...\nBase path is not set\n"},
 		{"wrong-environment", "configure", "Config file is not set"},
 		{"service-ended", "test", "ci-2: its predastore is dead: its process is gone"},
+		{"service-ended", "test", "ci-2: all its services are dead: their processes are gone"},
 		{"service-ended", "configure", "ci-2: its gateway (awsgw) is dead: its process is gone"},
 		{"service-silent", "configure", "ci-2: its nats is silent: nothing accepts connections at 10.0.0.5:4222"},
 		{"state-not-written", "configure", "ERROR Failed to write state err=failed to write state to JetStream: nats: timeout"},

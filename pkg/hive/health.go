@@ -408,8 +408,20 @@ func (n NodeHealth) problems(nodes, absent int) string {
 		n.apiProblem(absent))
 }
 
+// OwnProblem says what is wrong with the node by itself: its daemon, its services, and how the cluster lists it. Empty:
+// nothing, though its peers and its gateway, which are facts of their own, may be.
+func (n NodeHealth) OwnProblem() string {
+	services := n.serviceProblems()
+	if n.errs.services != nil {
+		services = n.errs.services.Error()
+	}
+	return joined(n.healthProblem(), services, n.readyProblem())
+}
+
 func (n NodeHealth) healthProblem() string {
 	switch {
+	case n.allDead() && n.silent():
+		return "" // it follows
 	case n.errs.health != nil && n.Code == 0:
 		return "the daemon does not answer: " + n.errs.health.Error()
 	case n.errs.health != nil:

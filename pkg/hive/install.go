@@ -25,10 +25,11 @@ const (
 
 // Where things are put on a node: hive's program, a release, and the source that it is built from.
 const (
-	remoteBinary  = "~/hive/bin/hive"
-	remoteTarball = "~/hive/run/release.tar.gz"
-	remoteSource  = "~/hive/run/source.tar.gz"
-	remoteBuilt   = "~/hive/run/built.tar.gz"
+	remoteBinary   = "~/hive/bin/hive"
+	remoteUploaded = "~/hive/bin/hive.uploaded" // until it has told its version, and beside it then
+	remoteTarball  = "~/hive/run/release.tar.gz"
+	remoteSource   = "~/hive/run/source.tar.gz"
+	remoteBuilt    = "~/hive/run/built.tar.gz"
 )
 
 // WaitCloudInit waits until all nodes can be reached over SSH and cloud-init has finished on all nodes. Where it has
@@ -169,7 +170,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 		kept := filter(c.only(), func(h Host) bool { return !slices.Contains(c.nodesOf(StepInstall), h) })
 		skipped := c.eachOf(ctx, StepInstall, install)
 		if _, nothing := errors.AsType[skip](skipped); skipped != nil && !nothing {
-			return c.noProgram(skipped)
+			return c.noHive(c.noProgram(skipped))
 		}
 		if c.seen, err = c.states(ctx); err != nil {
 			return err
@@ -211,8 +212,39 @@ func (c *Cluster) noProgram(err error) error {
 	}
 }
 
-// exitNoProgram is what install-binary.sh exits with where there is no program.
-const exitNoProgram = 3
+// noHive adds what to do where a program that the user has named is not hive, whose place the one of before keeps.
+func (c *Cluster) noHive(err error) error {
+	failures, ok := errors.AsType[nodeErrors](err)
+	flag := ""
+	switch {
+	case c.options.Binary != "":
+		flag = "--binary"
+	case c.options.Tarball != "":
+		flag = "--tarball"
+	}
+	if !ok || flag == "" || !slices.ContainsFunc(failures, refusedProgram) {
+		return err
+	}
+	return &StepError{Nodes: failures, hint: fmt.Sprintf("name one that is hive: hive-test configure %s %s FILE", c.name, flag)}
+}
+
+// Refused reports whether err is that a program or a release was not installed on a node, for it is not hive's.
+func Refused(err error) bool {
+	failed, ok := errors.AsType[*StepError](err)
+	return ok && failed.Step == StepInstall && slices.ContainsFunc(failed.Nodes, refusedProgram)
+}
+
+func refusedProgram(f NodeFailure) bool {
+	exit, ok := errors.AsType[*remote.ExitError](f.Err)
+	return ok && exit.Result.ExitCode == exitRefused
+}
+
+// What the scripts that install exit with: install-binary.sh where there is no program, and all of them where what they
+// were given is not hive's.
+const (
+	exitNoProgram = 3
+	exitRefused   = 79 // which no command that they run exits with
+)
 
 var errNoProgram = errors.New("there is no program " + remoteBinary)
 
@@ -273,7 +305,7 @@ func (c *Cluster) reinstall(ctx context.Context, lost []Host, install func(conte
 }
 
 func (c *Cluster) upload(ctx context.Context, host Host) error {
-	changed, err := host.Upload(ctx, c.options.Binary, remoteBinary, 0o755)
+	changed, err := host.Upload(ctx, c.options.Binary, remoteUploaded, 0o755)
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,13 @@ func TestJudge(t *testing.T) {
 			n.Code, n.errs.health = 0, errors.New("connection refused")
 			n.Services = []Service{{"spinifex", ServiceDead, "its process is gone"}}
 		}, want: "ci-3: the daemon does not answer: connection refused; its daemon (spinifex) is dead: its process is gone"},
+		{name: "all services are dead", nodes: 3, change: func(n *NodeHealth) {
+			n.Code, n.errs.health = 0, errors.New("connection refused")
+			n.Services = []Service{
+				{"nats", ServiceDead, "its process is gone"}, {"awsgw", ServiceDead, "its process is gone"},
+				{"spinifex", ServiceDead, "its process is gone"}, {"vpcd", ServiceOut, "no br-int"},
+			}
+		}, want: "ci-3: all its services are dead: their processes are gone"},
 		{name: "what follows from a dead NATS or gateway", nodes: 3, change: func(n *NodeHealth) {
 			n.Peers, n.errs.peers, n.errs.gateway = PeersUnknown, errors.New("refused"), errors.New("refused")
 			n.Services = []Service{{"nats", ServiceDead, "its process is gone"}, {
@@ -120,6 +127,29 @@ func TestJudge(t *testing.T) {
 				t.Error("the first node is judged by another's state")
 			}
 		})
+	}
+}
+
+// What is a node's own is told apart from what is of its peers and its gateway.
+func TestOwnProblem(t *testing.T) {
+	dead, out := Service{"predastore", ServiceDead, "its process is gone"}, Service{"vpcd", ServiceOut, "no br-int"}
+	for name, tt := range map[string]struct {
+		change func(*NodeHealth)
+		want   string
+	}{
+		"healthy":         {func(*NodeHealth) {}, ""},
+		"left out":        {func(n *NodeHealth) { n.Services = []Service{out} }, ""},
+		"a dead service":  {func(n *NodeHealth) { n.Services = []Service{dead, out} }, "its predastore is dead: its process is gone"},
+		"not known":       {func(n *NodeHealth) { n.errs.services = errors.New("its services are not known: refused") }, "its services are not known: refused"},
+		"not listed":      {func(n *NodeHealth) { n.Ready = "" }, "hive get nodes does not list it"},
+		"a peer":          {func(n *NodeHealth) { n.Peers = 1 }, ""},
+		"a gateway's 500": {func(n *NodeHealth) { n.Gateway = 500 }, ""},
+	} {
+		n := good(3, 3)
+		tt.change(&n)
+		if got := n.OwnProblem(); got != tt.want {
+			t.Errorf("%s: %q, not %q", name, got, tt.want)
+		}
 	}
 }
 

@@ -82,8 +82,20 @@ func (n NodeHealth) dead() []string {
 	return n.named(func(s Service) bool { return s.State == ServiceDead })
 }
 
+// allDeadText is told of a node none of whose services is left, as of one that was restarted, in place of each of them.
+const allDeadText = "all its services are dead: their processes are gone"
+
+// allDead reports whether all services that should run on the node have ended, of several.
+func (n NodeHealth) allDead() bool {
+	wanted := n.named(func(s Service) bool { return s.State != ServiceOut })
+	return len(wanted) > 1 && len(n.dead()) == len(wanted)
+}
+
 // Ended says which services of the node have ended, and how it is known; empty: none has.
 func (n NodeHealth) Ended() string {
+	if n.allDead() {
+		return allDeadText
+	}
 	var ended []string
 	for _, service := range n.Services {
 		if service.State == ServiceDead {
@@ -274,6 +286,9 @@ func (c *Cluster) lost(ctx context.Context, health Health) error {
 
 // serviceProblems joins what is wrong with the node's services; empty where nothing is.
 func (n NodeHealth) serviceProblems() string {
+	if n.allDead() {
+		return allDeadText
+	}
 	problems := make([]string, len(n.Services))
 	for i, service := range n.Services {
 		problems[i] = service.problem()

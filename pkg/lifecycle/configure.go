@@ -246,6 +246,9 @@ func (c *configure) form(ctx context.Context, book *journal, course hive.StepSel
 	}
 	before := slices.Clone(c.Record.Nodes)
 	if err := handle.Configure(ctx, course); err != nil {
+		if hive.Refused(err) { // the next configure does not take it again
+			err = errors.Join(err, phase.InTurn(ctx, func() error { c.Record.Source = c.SourceBefore; return nil }))
+		}
 		return err
 	}
 	access, err := handle.Credentials(ctx)

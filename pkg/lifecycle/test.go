@@ -119,6 +119,8 @@ func healthFacts(health hive.Health) []suite.NodeHealth {
 		facts[i].Node = node.Name
 		if node.Code != http.StatusOK || node.Status != "running" || node.Self != node.Name {
 			facts[i].Health = errors.New(node.Error)
+		} else if problem := node.OwnProblem(); problem != "" { // such as a service that is dead
+			facts[i].Health = errors.New(problem)
 		}
 		switch want := len(health.Nodes) - 1; node.Peers {
 		case want:

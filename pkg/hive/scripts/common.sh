@@ -10,7 +10,7 @@
 # HIVE_SOURCE_DIR  where hive's source is, if it was built here (default ~/Development/mulga/hive)
 # HIVE_ROOT        stands before the paths of the system, for tests (default empty)
 # HIVE_VERSION, HIVE_COMMIT  what a program that is built here says of itself (default: what git says of the source)
-# HIVE_NAMED       what the user calls the program or the release that is installed (default: HIVE_BIN)
+# HIVE_NAMED       what the user calls the program or the release that is installed (default: its path)
 # HIVE_QUICKINSTALL  no: a build does not install the packages that it needs
 set -euo pipefail
 
@@ -552,13 +552,19 @@ place_program() {
   fi
 }
 
-# tell_version prints the version of the program that was put at HIVE_BIN, and refuses one that does not answer as hive does.
+# refuse TEXT... ends the script as one that was given a program or a release that is not hive's.
+refuse() {
+  printf '%s\n' "$*" >&2
+  exit 79
+}
+
+# tell_version PROGRAM prints the version of that program, and refuses one that does not answer as hive does.
 tell_version() {
   local said code=0
-  said=$("$HIVE_BIN" version 2>&1 </dev/null) || code=$?
+  said=$("$1" version 2>&1 </dev/null) || code=$?
   if [ "$code" -ne 0 ] || ! grep -Eiq '^(hive|spinifex|spx)[: ]' <<<"$said"; then
     said=$(tail -n 3 <<<"$said" | head -c 500)
-    fail "${HIVE_NAMED:-$HIVE_BIN} does not answer \`version\` as hive does: it exited with $code and said: ${said:-nothing}"
+    refuse "${HIVE_NAMED:-$1} does not answer \`version\` as hive does: it exited with $code and said: ${said:-nothing}"
   fi
   printf '%s\n' "$said"
 }
@@ -661,8 +667,8 @@ build_source() {
   program=$(made "$mark")
   program=${program:-$(made "$mark.none")}
   [ -n "$program" ] || fail "make build has left no program in $HIVE_SOURCE_DIR/bin"
+  tell_version "$HIVE_SOURCE_DIR/$program"
   place_program "$HIVE_SOURCE_DIR/$program"
   place_plugin "$(dirname "$HIVE_SOURCE_DIR")/viperblock/lib/nbdkit-viperblock-plugin.so"
   printf '%s\n' "$HIVE_SOURCE_DIR/$program" >"$run_dir/built" # for pack-build.sh
-  tell_version
 }
