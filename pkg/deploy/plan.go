@@ -51,7 +51,8 @@ func redescription(before, after string) string {
 	}
 	var parts []string
 	for _, part := range [][3]string{
-		{"cluster", name.String(), nextName.String()}, {"owner", owner.ID, next.ID},
+		{"cluster", name.String(), nextName.String()},
+		{"owner", owner.ID, next.ID},
 		{"expires", orDash(owner.Expires), orDash(next.Expires)},
 	} {
 		if part[1] != part[2] {

@@ -390,17 +390,19 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 				{VMID: 601, Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("other")},
 			}
 		}, "leftovers", deploy.Warn, "600 ci-1 (qemu on pve1)", "on pve1: qm stop 600; qm destroy 600 --purge"},
-		{"leftovers of one owner", func(w *world, r *PreflightRequest) {
-			r.Name, r.OwnerID, r.Simulated = "ci", "mine", true
-			vm := VM{
-				VMID: 600, Name: "ci-1", Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("ci"),
-				Description: cluster.Description("ci", cluster.Owner{ID: "theirs"}),
-			}
-			other := vm
-			other.VMID, other.Name = 601, "ci-2"
-			w.vms = []VM{vm, other}
-		}, "leftovers", deploy.Warn, "600 ci-1 (qemu on pve1), 601 ci-2",
-			"if nobody needs them: hive-test down ci --owner theirs --sim"},
+		{
+			"leftovers of one owner", func(w *world, r *PreflightRequest) {
+				r.Name, r.OwnerID, r.Simulated = "ci", "mine", true
+				vm := VM{
+					VMID: 600, Name: "ci-1", Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("ci"),
+					Description: cluster.Description("ci", cluster.Owner{ID: "theirs"}),
+				}
+				other := vm
+				other.VMID, other.Name = 601, "ci-2"
+				w.vms = []VM{vm, other}
+			}, "leftovers", deploy.Warn, "600 ci-1 (qemu on pve1), 601 ci-2",
+			"if nobody needs them: hive-test down ci --owner theirs --sim",
+		},
 		{"range that is full", func(w *world, r *PreflightRequest) {
 			r.Nodes, r.IDRange = nil, IDRange{300, 303}
 			w.vms = []VM{{VMID: 301}}
