@@ -100,11 +100,11 @@ type Reserver interface {
 type Leaser interface {
 	// Acquire holds the ids of nodes whose machines do not exist yet until Release. Nodes that the record before did
 	// not have (nil: none) may get other ids. Claims outlive a run that fails: the next run of the cluster goes on with
-	// them, and ReleaseAll ends them.
+	// them, and ReleaseAll ends them: when all machines exist, or none do.
 	Acquire(ctx context.Context, r, before *cluster.Record, sink progress.Sink) error
-	// Release gives the claims of this run up: the machines exist.
+	// Release gives the claims of this run up.
 	Release(ctx context.Context, r *cluster.Record, sink progress.Sink)
-	// ReleaseAll gives up every claim of the cluster.
+	// ReleaseAll gives up every claim of the cluster, also those of runs before that were cut off.
 	ReleaseAll(ctx context.Context, r *cluster.Record, sink progress.Sink)
 }
 

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"hive-test/pkg/cluster"
 )
 
 // Attribute is one value of a resource that a plan changes, as text. Name is a path, like memory.dedicated.
@@ -30,8 +33,44 @@ func (a Attribute) String() string {
 		name, unit = "disk", " GiB"
 	case "cpu.cores":
 		name = "CPU cores"
+	case "description":
+		if words := redescription(a.Before, a.After); words != "" {
+			return words
+		}
 	}
 	return fmt.Sprintf("%s %s -> %s%s", name, a.Before, a.After, unit)
+}
+
+// redescription is what changes of a description that says whose a VM is: its line is long, and what differs at its end.
+// Empty: one of them is no such description.
+func redescription(before, after string) string {
+	name, owner, ok := cluster.ParseDescription(before)
+	nextName, next, nextOK := cluster.ParseDescription(after)
+	if !ok || !nextOK {
+		return ""
+	}
+	var parts []string
+	for _, part := range [][3]string{
+		{"cluster", name.String(), nextName.String()},
+		{"owner", owner.ID, next.ID},
+		{"expires", orDash(owner.Expires), orDash(next.Expires)},
+	} {
+		if part[1] != part[2] {
+			parts = append(parts, part[0]+" "+part[1]+" -> "+part[2])
+		}
+	}
+	if strings.TrimSpace(cluster.Redescribe(before, nextName, next)) != strings.TrimSpace(after) {
+		parts = append(parts, "the rest of the description")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// orDash is a time as a description has it, or a dash.
+func orDash(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // Change is one resource that a plan touches.

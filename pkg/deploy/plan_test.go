@@ -3,9 +3,11 @@ package deploy_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
 )
 
@@ -61,6 +63,27 @@ func TestARefusalNamesTheChangesAndTheWaysOn(t *testing.T) {
 	for _, flag := range []string{"--allow-replace", "--allow-restart"} {
 		if !strings.Contains(err.Hint(), flag) {
 			t.Errorf("the hint does not name %s: %s", flag, err.Hint())
+		}
+	}
+}
+
+func TestDescriptionsAreComparedInWords(t *testing.T) {
+	mine := cluster.Owner{ID: "0195"}
+	timed, other := mine, cluster.Owner{ID: "0196"}
+	timed.Expires = time.Date(2026, 11, 29, 23, 24, 23, 0, time.UTC)
+	for _, tc := range []struct{ before, after, want string }{
+		{cluster.Description("tty", mine), cluster.Description("tty", timed), "expires - -> 2026-11-29T23:24:23Z"},
+		{cluster.Description("tty", timed) + "\n", cluster.Description("tty", mine), "expires 2026-11-29T23:24:23Z -> -"},
+		{cluster.Description("tty", mine), cluster.Description("tty", other), "owner 0195 -> 0196"},
+		{
+			"of Ann\n" + cluster.Description("tty", mine), cluster.Description("tty", timed),
+			"expires - -> 2026-11-29T23:24:23Z, the rest of the description",
+		},
+		{"of Ann", cluster.Description("tty", mine), "description of Ann -> " + cluster.Description("tty", mine)},
+	} {
+		a := deploy.Attribute{Name: "description", Before: tc.before, After: tc.after}
+		if got := a.String(); got != tc.want {
+			t.Errorf("%q: got %q, want %q", tc.before, got, tc.want)
 		}
 	}
 }

@@ -55,7 +55,8 @@ func (s *session) find(owner string) error {
 		}
 		return progress.WithHint(
 			err,
-			"if its directory is lost: hive-test down "+s.Name.String()+" --owner ID, with the id that the VMs' descriptions show in Proxmox VE",
+			"if its directory is lost: hive-test doctor "+s.Name.String()+", which gives the command with the owner id "+
+				"that destroys its VMs (hive-test down "+s.Name.String()+" --owner ID)",
 		)
 	case !missing && !errors.Is(err, state.ErrCorrupt):
 		return err

@@ -448,7 +448,7 @@ func (u *up) verify(ctx context.Context, sink progress.Sink) error {
 		}
 	}
 	if u.Deploy.Lease != nil {
-		u.Deploy.Lease.Release(ctx, u.Record, sink)
+		u.Deploy.Lease.ReleaseAll(ctx, u.Record, sink)
 	}
 	machines := u.machines(ctx)
 	return phase.InTurn(ctx, func() error {

@@ -164,8 +164,7 @@ func (f *Fleet) free(ctx context.Context, r *cluster.Record, node cluster.Node, 
 	return f.destroyOne(ctx, r, remaining[i])
 }
 
-// Release gives the leases of VM ids up: VMs have the ids now. That it fails is no failure of the run: leases end by
-// themselves.
+// Release gives the leases of VM ids of this run up. That it fails is no failure of the run: leases end by themselves.
 func (f *Fleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Sink) {
 	if f.leases != nil {
 		f.released(sink, f.leases.Release(ctx))
@@ -174,11 +173,11 @@ func (f *Fleet) Release(ctx context.Context, _ *cluster.Record, sink progress.Si
 
 // ReleaseAll gives up all leases of the cluster, also those of earlier runs.
 func (f *Fleet) ReleaseAll(ctx context.Context, r *cluster.Record, sink progress.Sink) {
-	leases, err := f.idLeases(r)
-	if err == nil {
-		err = leases.ReleaseAll(ctx)
+	var err error
+	if f.leases != nil {
+		err = f.leases.Release(ctx)
 	}
-	f.released(sink, err)
+	f.released(sink, errors.Join(err, api.ReleaseOwned(ctx, f.Client, r.Owner.ID)))
 }
 
 // released notes how giving leases up went: by the run lease, which stays then, reap knows that nobody stands behind

@@ -41,7 +41,7 @@ func (f *Fleet) findings(ctx context.Context, r *cluster.Record, anew bool) []de
 		return api.Preflight(ctx, nil, request)
 	}
 	request.TokenID, request.Endpoint = f.Client.TokenID(), f.Client.Endpoint()
-	request.Name = r.Name
+	request.Name, request.OwnerID, request.Simulated = r.Name, r.Owner.ID, r.Target.Simulated
 	if _, begun := r.Phases[cluster.PhaseUp]; !begun {
 		return api.Preflight(ctx, f.Client, request)
 	}

@@ -309,9 +309,13 @@ func (c *IDLeases) unlock(block int) error {
 
 // deleteOwn deletes a lease if it is this cluster's: it may have been taken over meanwhile.
 func (c *IDLeases) deleteOwn(ctx context.Context, id string) error {
-	err := release(ctx, c.Pools, id, func(l Lease) bool { return l.OwnerID == c.OwnerID })
+	return deleteOwned(ctx, c.Pools, c.OwnerID, id)
+}
+
+func deleteOwned(ctx context.Context, p Pools, owner, id string) error {
+	err := release(ctx, p, id, func(l Lease) bool { return l.OwnerID == owner })
 	if errors.Is(err, ErrForbidden) { // it can be made but not looked at
-		err = release(ctx, c.Pools, id, nil)
+		err = release(ctx, p, id, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("giving up the claim %s: %w", id, err)
@@ -319,16 +323,15 @@ func (c *IDLeases) deleteOwn(ctx context.Context, id string) error {
 	return nil
 }
 
-// ReleaseAll deletes every lease of the cluster, whichever run made it. It is for the end of a cluster's life.
-func (c *IDLeases) ReleaseAll(ctx context.Context) error {
-	err := c.Release(ctx)
-	pools, listErr := c.Pools.Pools(ctx)
-	if listErr != nil {
-		return errors.Join(err, fmt.Errorf("looking for claims of VM ids: %w", listErr))
+// ReleaseOwned deletes every lease of an owner, whichever run made it: for when all its VMs exist, or none do.
+func ReleaseOwned(ctx context.Context, p Pools, owner string) error {
+	pools, err := p.Pools(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for claims of VM ids: %w", err)
 	}
 	for _, pool := range pools {
-		if isIDLease(pool) && readLease(pool.Comment).OwnerID == c.OwnerID {
-			err = errors.Join(err, c.deleteOwn(ctx, pool.ID))
+		if isIDLease(pool) && readLease(pool.Comment).OwnerID == owner {
+			err = errors.Join(err, deleteOwned(ctx, p, owner, pool.ID))
 		}
 	}
 	return err

@@ -136,7 +136,7 @@ func TestStaleClaims(t *testing.T) {
 			}
 			mustAcquire(t, c, 20001)
 			mustConflict(t, l.claimant(there, "other", nil), "mine", 20001)
-			if err := c.ReleaseAll(t.Context()); err != nil {
+			if err := errors.Join(c.Release(t.Context()), api.ReleaseOwned(t.Context(), c.Pools, c.OwnerID)); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -25,9 +25,13 @@ type PreflightRequest struct {
 	TokenID  string        // user@realm!name, for the texts of fixes
 	Endpoint string        // for the texts of fixes
 
-	Name    cluster.Name // of the cluster; empty: not known, VMs that others have by its name are not looked for
-	IDRange IDRange      // where ids are to be chosen from while Nodes is empty; zero: DefaultIDRange
-	IDBase  int          // or where they begin
+	Name cluster.Name // of the cluster; empty: not known, VMs that others have by its name are not looked for
+	// OwnerID is that of the cluster: VMs that carry it are its own, among Nodes or not. Simulated says that commands
+	// that are advised need --sim.
+	OwnerID   string
+	Simulated bool
+	IDRange   IDRange // where ids are to be chosen from while Nodes is empty; zero: DefaultIDRange
+	IDBase    int     // or where they begin
 	// CPUOvercommit is how many virtual CPUs may run for each CPU of a hypervisor; 0: DefaultCPUOvercommit.
 	CPUOvercommit int
 	// Login tries, over SSH, what the provider will run on a hypervisor, whose snippets are below the directory
@@ -48,7 +52,7 @@ type Check = func(ctx context.Context) []deploy.Finding
 // Preflight looks for everything that would make creating the cluster fail, in parallel, and reports all of it at once.
 // If the API cannot be used at all, that is the only finding besides those of More, since nothing else could be judged.
 // It changes nothing; without an API it makes the checks of More only. It asks for each listing once, and never for
-// single VMs but templates.
+// single VMs but templates and those that others seem to have by the cluster's name.
 func Preflight(ctx context.Context, c API, req PreflightRequest) []deploy.Finding {
 	more := make([][]deploy.Finding, len(req.More))
 	var wait sync.WaitGroup

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -102,24 +103,62 @@ func (p *preflight) leftovers() []deploy.Finding {
 	for _, n := range p.req.Nodes {
 		known[placement.Of(n).VMID] = true
 	}
-	var found, fixes []string
+	var strange []VM
 	for _, vm := range p.vms {
 		if known[vm.VMID] || vm.Type != "qemu" || !vm.HasTag(cluster.Tag) || !vm.HasTag(string(name)) {
 			continue
 		}
+		strange = append(strange, vm)
+	}
+	owners := p.ownersOf(strange)
+	var found, ways []string
+	for i, vm := range strange {
+		if owners[i] != "" && owners[i] == p.req.OwnerID { // of a node that leaves, or was to be made once
+			continue
+		}
 		found = append(found, fmt.Sprintf("%d %s", vm.VMID, describeVM(vm)))
-		fixes = append(fixes, fmt.Sprintf("on %s: qm stop %d; qm destroy %d --purge", vm.Hypervisor, vm.VMID, vm.VMID))
+		if way := p.wayOut(vm, owners[i]); !slices.Contains(ways, way) {
+			ways = append(ways, way)
+		}
 	}
 	if len(found) > 0 {
 		otherwise := "take another name"
 		if len(p.req.OwnIDs) > 0 {
 			otherwise = "`hive-test reap` shows whose they are"
 		}
-		c.add(deploy.Warn, otherwise+"; or, if nobody needs them: "+strings.Join(fixes, "; "),
+		c.add(deploy.Warn, otherwise+"; or, if nobody needs them: "+strings.Join(ways, "; "),
 			"there are VMs of a cluster %s that this clusters directory knows nothing of: %s", name, strings.Join(found, ", "))
 	}
 	if len(known) > 0 {
 		return c.done("all VMs of a cluster of this name are known here")
 	}
 	return c.done("no VM of a cluster of this name is on Proxmox VE")
+}
+
+// ownersOf returns the owner id of the cluster's name that each VM's description has; empty: none, or it cannot be read.
+func (p *preflight) ownersOf(vms []VM) []string {
+	owners := make([]string, len(vms))
+	_ = each(len(vms), func(i int) error {
+		vm, err := p.api.Live(p.ctx, vms[i])
+		if name, owner, ok := cluster.ParseOwner(vm.Description); err == nil && ok && name == p.req.Name {
+			owners[i] = owner
+		}
+		return nil
+	})
+	return owners
+}
+
+// wayOut is how a VM goes that nobody needs: with all of its owner, or, where it names none, alone.
+func (p *preflight) wayOut(vm VM, owner string) string {
+	if owner == "" {
+		return fmt.Sprintf("on %s: qm stop %d; qm destroy %d --purge", vm.Hypervisor, vm.VMID, vm.VMID)
+	}
+	way := fmt.Sprintf("hive-test down %s --owner %s", p.req.Name, owner)
+	if p.req.Simulated {
+		way += " --sim"
+	}
+	if len(p.req.OwnIDs) > 0 { // the name is another owner's here
+		way += " --clusters-dir DIR, which is empty"
+	}
+	return way
 }

@@ -390,6 +390,19 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 				{VMID: 601, Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("other")},
 			}
 		}, "leftovers", deploy.Warn, "600 ci-1 (qemu on pve1)", "on pve1: qm stop 600; qm destroy 600 --purge"},
+		{
+			"leftovers of one owner", func(w *world, r *PreflightRequest) {
+				r.Name, r.OwnerID, r.Simulated = "ci", "mine", true
+				vm := VM{
+					VMID: 600, Name: "ci-1", Type: "qemu", Hypervisor: "pve1", Tags: cluster.Tags("ci"),
+					Description: cluster.Description("ci", cluster.Owner{ID: "theirs"}),
+				}
+				other := vm
+				other.VMID, other.Name = 601, "ci-2"
+				w.vms = []VM{vm, other}
+			}, "leftovers", deploy.Warn, "600 ci-1 (qemu on pve1), 601 ci-2",
+			"if nobody needs them: hive-test down ci --owner theirs --sim",
+		},
 		{"range that is full", func(w *world, r *PreflightRequest) {
 			r.Nodes, r.IDRange = nil, IDRange{300, 303}
 			w.vms = []VM{{VMID: 301}}
@@ -521,6 +534,16 @@ func TestPreflightOfAClusterThatExists(t *testing.T) {
 	w.vms = append(w.vms, VM{VMID: 300, Name: "ci-1", Type: "qemu", Hypervisor: "pve2", Tags: []string{cluster.Tag, "ci"}})
 	if findings := Preflight(t.Context(), w, req); !has(findings, "leftovers", deploy.Warn, "300 ", "hive-test reap") {
 		t.Errorf("another VM of that name is not told:\n%s", list(findings))
+	}
+	last := &w.vms[len(w.vms)-1]
+	last.Description = cluster.Description("ci", cluster.Owner{ID: "theirs"})
+	const elsewhere = "hive-test down ci --owner theirs --clusters-dir DIR, which is empty"
+	if findings := Preflight(t.Context(), w, req); !has(findings, "leftovers", deploy.Warn, "300 ", elsewhere) {
+		t.Errorf("another owner's VM of that name is not told:\n%s", list(findings))
+	}
+	req.OwnerID = "theirs" // then it is no other's: a node that leaves
+	if findings := Preflight(t.Context(), w, req); !has(findings, "leftovers", deploy.Pass, "all VMs of", "") {
+		t.Errorf("a VM of the cluster's own is told as another's:\n%s", list(findings))
 	}
 }
 
