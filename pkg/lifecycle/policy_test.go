@@ -55,6 +55,9 @@ func TestPolicyOfSingleVerbs(t *testing.T) {
 		{name: "configure fails", verb: cluster.PhaseConfigure, keep: KeepNever},
 		{name: "configure fails, and never was asked for", verb: cluster.PhaseConfigure, keep: KeepNever, named: true, destroys: true, says: "destroying"},
 		{name: "configure interrupted, kept", verb: cluster.PhaseConfigure, keep: KeepOnFailure, interrupted: true, says: "cluster ci-1 stays (--keep on-failure): `hive-test configure ci-1` goes on"},
+		{name: "configure interrupted where hive has other members", verb: cluster.PhaseConfigure, keep: KeepOnFailure, interrupted: true, says: "`hive-test configure ci-1 --force` goes on", edit: func(r *Job) {
+			r.Record.Formation = &cluster.Formation{Size: 2, Members: []string{"ci-1-1"}}
+		}},
 		{name: "configure interrupted, not kept", verb: cluster.PhaseConfigure, keep: KeepNever, interrupted: true, destroys: true, says: "destroying"},
 		{name: "test fails, always kept", verb: cluster.PhaseTest, keep: KeepAlways, named: true},
 		{name: "test interrupted, not kept", verb: cluster.PhaseTest, keep: KeepNever, interrupted: true, destroys: true, says: "destroying"},
