@@ -96,7 +96,7 @@ func (a *app) doctor(ctx context.Context, name string, settings config.Settings)
 		if !structured {
 			err = document.print(a.page(a.Stdout, settings))
 		}
-		if err == nil && !document.OK {
+		if err = a.unlessUnread(err); err == nil && !document.OK {
 			return engine.Error{Code: engine.ExitConfig}
 		}
 		return err
@@ -204,6 +204,9 @@ func (d doctorJSON) verdict(p page) string {
 		counts[status]++
 	}
 	mark, text := p.paint(progress.Green, "✓"), "all checks passed"
+	if counts[deploy.Warn] > 0 {
+		text = "no check failed"
+	}
 	if len(unmade) > 0 {
 		mark = p.paint(progress.Yellow, "!")
 		text = fmt.Sprintf("all checks that were made passed, and %d of %d were not made", len(unmade), len(checks))

@@ -9,6 +9,7 @@ import (
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
+	"hive-test/pkg/progress"
 )
 
 // exitCodesTopic is `hive-test help exit-codes`.
@@ -80,6 +81,12 @@ func helpCommand() *cobra.Command {
 			asked, unknown, err := cmd.Root().Find(args)
 			if err != nil {
 				return usage(err)
+			}
+			if len(unknown) > 0 && asked.HasParent() && !asked.HasSubCommands() {
+				return usage(progress.WithHint(
+					fmt.Errorf("help takes one verb, not %q", strings.Join(args, " ")),
+					"`hive-test help "+asked.Name()+"`",
+				))
 			}
 			if len(unknown) > 0 {
 				return unknownVerb(asked, unknown[0])

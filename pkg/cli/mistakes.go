@@ -84,6 +84,10 @@ func flagMistake(cmd *cobra.Command, err error) error {
 		return usage(err)
 	}
 	name := unknown.GetSpecifiedName()
+	if name != "" && name[0] >= '0' && name[0] <= '9' {
+		return usage(progress.WithHint(err, "times and numbers are not negative: write "+
+			cmp.Or(strings.TrimLeft(unknown.GetSpecifiedShortnames(), "-"), name)))
+	}
 	if letters := unknown.GetSpecifiedShortnames(); len(letters) > 1 {
 		name = letters // -sim, where --sim was meant
 	}
@@ -124,7 +128,11 @@ func meantByFlag(cmd *cobra.Command, name string) string {
 		}
 	}
 	if len(verbs) > 0 {
-		return "it is a flag of " + strings.Join(verbs, ", ")
+		text := "it is a flag of " + strings.Join(verbs, ", ")
+		if count := strings.TrimSuffix(name, "s") + "-count"; slices.Contains(flags, count) { // --nodes 5
+			text += "; did you mean --" + count + "?"
+		}
+		return text
 	}
 	if len(same) > 0 {
 		return "it is a verb: " + same[0]

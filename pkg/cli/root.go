@@ -3,13 +3,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,8 +63,7 @@ type app struct {
 	help *helpWriter
 }
 
-// helpWriter is where help goes. It keeps the first error, which cobra has no way to return. A reader that has seen
-// enough, as head has, is none.
+// helpWriter is where help goes. It keeps the first error, which cobra has no way to return.
 type helpWriter struct {
 	io.Writer
 	err error
@@ -73,9 +72,7 @@ type helpWriter struct {
 // Write writes to stdout.
 func (w *helpWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
-	if w.err == nil && !errors.Is(err, syscall.EPIPE) {
-		w.err = err
-	}
+	w.err = cmp.Or(w.err, err)
 	return n, err
 }
 
@@ -91,6 +88,7 @@ func Main(args []string, env Environment) int {
 	if err == nil {
 		err = a.help.err
 	}
+	err = a.unlessUnread(err)
 	code := engine.CodeOf(a.signals.context, err)
 	a.printError(err, code)
 	if a.scratch != nil {

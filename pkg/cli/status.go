@@ -70,7 +70,7 @@ func (a *app) status(ctx context.Context, name string, settings config.Settings)
 		if err != nil {
 			return err
 		}
-		if err := a.printStatus(statusOf(status), settings); err != nil {
+		if err := a.unlessUnread(a.printStatus(statusOf(status), settings)); err != nil {
 			return err
 		}
 		if !status.Formed {

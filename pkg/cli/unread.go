@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
@@ -52,4 +54,39 @@ func unread(conn syscall.RawConn) (gone bool) {
 		gone = err == nil && n > 0 && asked[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 	})
 	return gone
+}
+
+// unlessUnread is err without that whoever read stdout has seen enough, as head has: that is no failure of a verb.
+func (a *app) unlessUnread(err error) error {
+	stdout, ok := a.Stdout.(*os.File)
+	if !ok {
+		return err
+	}
+	return withoutClosedPipe(err, stdout.Name())
+}
+
+// withoutClosedPipe is err without writes to the file of that name that failed because nobody reads it any more.
+func withoutClosedPipe(err error, name string) error {
+	switch outer := err.(type) {
+	case *fs.PathError:
+		if outer.Path == name && errors.Is(outer.Err, syscall.EPIPE) {
+			return nil
+		}
+	case interface{ Unwrap() []error }:
+		all := outer.Unwrap()
+		var rest []error
+		for _, inner := range all {
+			if inner = withoutClosedPipe(inner, name); inner != nil {
+				rest = append(rest, inner)
+			}
+		}
+		if len(rest) < len(all) {
+			return errors.Join(rest...)
+		}
+	case interface{ Unwrap() error }:
+		if inner := outer.Unwrap(); inner != nil && withoutClosedPipe(inner, name) == nil {
+			return nil
+		}
+	}
+	return err
 }

@@ -232,9 +232,12 @@ func (i initialization) write(found target.Found) (InitOutcome, error) {
 // adviseNext says what to do with the file.
 func (i initialization) adviseNext(found target.Found) {
 	tokenFile := func(e config.Entry) bool { return e.Key == "proxmox.token_file" }
-	if !i.Settings.Sim && !slices.ContainsFunc(found.Entries, tokenFile) {
+	source := i.Settings.Source("proxmox.token")
+	set := strings.HasPrefix(source, "environment ") && !i.belongs(source)
+	if !i.Settings.Sim && !set && !slices.ContainsFunc(found.Entries, tokenFile) {
 		progress.Infof(
-			i.Events, "the API token is not in it: export PROXMOX_VE_API_TOKEN='user@realm!name=secret', or use --save-token",
+			i.Events, "the API token is not in it: use --save-token, or set it:\n"+
+				"  export PROXMOX_VE_API_TOKEN='user@realm!name=secret'",
 		)
 	}
 	progress.Infof(i.Events, "next: %s", i.Advise("hive-test doctor"))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/state"
@@ -104,6 +105,10 @@ type Interruption struct {
 	Signal  string     `json:"signal"`
 	Command string     `json:"command"`
 	Finish  string     `json:"finish"`
+
+	// needless is what people need not type of Finish: the clusters directory, where none is set and it is the one in
+	// force.
+	needless string
 }
 
 // StateInterrupted is the state of a cluster whose last run was interrupted.
@@ -111,7 +116,15 @@ const StateInterrupted = "interrupted"
 
 // interruptionOf finds out whether the last run of a cluster was interrupted: it says so itself, or it has begun a
 // phase and nobody is at work on it.
-func interruptionOf(store *state.Store, r *cluster.Record) *Interruption {
+func interruptionOf(store *state.Store, r *cluster.Record, settings config.Settings) *Interruption {
+	found := findInterruption(store, r)
+	if found != nil && !settings.Given("clusters_dir") {
+		found.needless = " --clusters-dir " + remote.Quote(store.Root())
+	}
+	return found
+}
+
+func findInterruption(store *state.Store, r *cluster.Record) *Interruption {
 	holder, life := store.Holder(r.Name)
 	if life == state.Alive || life == state.Elsewhere {
 		return nil
@@ -164,13 +177,14 @@ func (i *Interruption) String() string {
 	if i.Signal != "" {
 		how = fmt.Sprintf("was interrupted (%s) at %s", signalWord(i.Signal), i.Time.Local().Format(time.DateTime))
 	}
+	finish := strings.Replace(i.Finish, i.needless, "", 1)
 	switch {
 	case i.testing():
-		return fmt.Sprintf("`%s` %s; `%s` runs the suites again", i.Command, how, i.Finish)
+		return fmt.Sprintf("`%s` %s; `%s` runs the suites again", i.Command, how, finish)
 	case i.goesOn():
-		return fmt.Sprintf("`%s` %s; the cluster was there before and stays: `%s` goes on", i.Command, how, i.Finish)
+		return fmt.Sprintf("`%s` %s; the cluster was there before and stays: `%s` goes on", i.Command, how, finish)
 	}
-	return fmt.Sprintf("`%s` %s; remove what it left: %s", i.Command, how, i.Finish)
+	return fmt.Sprintf("`%s` %s; remove what it left: %s", i.Command, how, finish)
 }
 
 // lockedBy is how status names the holder of a cluster.

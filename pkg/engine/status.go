@@ -93,7 +93,7 @@ func (s *session) statusOf(status lifecycle.Status) Status {
 	}
 	out := Status{Status: status}
 	if status.Record != nil {
-		out.Interrupted = interruptionOf(s.Store, status.Record)
+		out.Interrupted = interruptionOf(s.Store, status.Record, s.Settings)
 		for _, command := range mending(s.Store, out) {
 			out.Next = append(out.Next, s.Advise(command))
 		}
@@ -144,12 +144,12 @@ func (e *Engine) Clusters(settings config.Settings) ([]Summary, error) {
 	}
 	summaries := []Summary{}
 	for _, name := range names {
-		summaries = append(summaries, summary(store, name))
+		summaries = append(summaries, summary(store, name, settings))
 	}
 	return summaries, nil
 }
 
-func summary(store *state.Store, name cluster.Name) Summary {
+func summary(store *state.Store, name cluster.Name, settings config.Settings) Summary {
 	out := Summary{Name: name.String(), Cluster: name.String()}
 	holder, life := store.Holder(name)
 	if life == state.Alive || life == state.Elsewhere {
@@ -168,7 +168,7 @@ func summary(store *state.Store, name cluster.Name) Summary {
 	}
 	p, current := record.Current()
 	out.Phase, out.State, out.Nodes, out.Created = string(p), string(current), len(record.Nodes), record.Owner.Created
-	if out.Interrupted = interruptionOf(store, record); out.Interrupted != nil {
+	if out.Interrupted = interruptionOf(store, record, settings); out.Interrupted != nil {
 		out.State = StateInterrupted
 	}
 	out.Owner, out.OwnerID = record.Owner.Who(), record.Owner.ID

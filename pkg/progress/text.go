@@ -3,6 +3,7 @@ package progress
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -164,7 +165,7 @@ func fit(line string, width int) string {
 
 // Wrap breaks lines of s at blanks so that none is wider than width cells. What follows of a line stands below its
 // beginning, indented by indent more. Colors take no room. A word that is wider than a line stays whole, so that it can be
-// copied. Of width 0, s stays as it is.
+// copied, and so does a line that is a command. Of width 0, s stays as it is.
 func Wrap(s string, width int, indent string) string {
 	if width <= 0 {
 		return s
@@ -177,8 +178,11 @@ func Wrap(s string, width int, indent string) string {
 	return b.String()
 }
 
+// shellCommand is a line that is a command, and nothing else: they stand alone and are indented.
+var shellCommand = regexp.MustCompile(`^ +(cd|export|hive-test) `)
+
 func wrapLine(line string, width int, indent string) string {
-	if cells(line) <= width {
+	if cells(line) <= width || shellCommand.MatchString(line) {
 		return line
 	}
 	rest := strings.TrimLeft(line, " ")

@@ -167,6 +167,8 @@ func TestWrap(t *testing.T) {
 		{in: "  - one two three", width: 11, indent: "  ", want: "  - one two\n    three"},
 		{in: "see /a/very/long/path now", width: 8, want: "see\n/a/very/long/path\nnow"},
 		{in: Red.Paint("error:") + " a b", width: 9, want: Red.Paint("error:") + " a\nb"},
+		{in: "put it:\n  export TOKEN='a b'\n", width: 8, want: "put it:\n  export TOKEN='a b'\n"},
+		{in: "  it can export a b", width: 12, want: "  it can\n  export a b"},
 		{in: "世界 世界", width: 5, want: "世界\n世界"},
 	} {
 		if got := Wrap(tt.in, tt.width, tt.indent); got != tt.want {

@@ -164,8 +164,8 @@ func (s *search) findTrust() error {
 		return distrusted
 	}
 	yes, err := s.Ask(s.ctx, Question{Text: fmt.Sprintf(
-		"This machine does not know the certificate of %s.\nIts SHA-256 fingerprint is %s.\n"+
-			"On the hypervisor, this prints it: %s\nTrust it", s.access.Endpoint, fingerprint, api.FingerprintCommand(),
+		"This machine does not know the certificate of %s.\nIts SHA-256 fingerprint is\n  %s\n"+
+			"On the hypervisor, this prints it:\n  %s\nTrust it", s.access.Endpoint, fingerprint, api.FingerprintCommand(),
 	), Flag: "--proxmox-fingerprint", YesNo: true})
 	if err != nil {
 		return err
