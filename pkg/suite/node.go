@@ -119,16 +119,18 @@ export PATH=$PATH:/usr/local/go/bin:/usr/sbin:/sbin:$stage/bin
 mkfifo "$stage/output"
 (trap '' TERM HUP INT; exec cat "$stage/output") & # all that the suite prints while it is being ended, too
 reader=$!
+exec 2>/dev/null # where bash tells of its own jobs, which is none of the suite's
 code=0
 set -m
 sh -c 'echo "$$" >"$1/group"; exec bash -o pipefail "$1/suite"' sh "$stage" </dev/null >"$stage/output" 2>&1 || code=$?
 set +m
-kill -s KILL -- "-$(cat "$stage/group")" 2>/dev/null || true
+kill -s KILL -- "-$(cat "$stage/group")" || true
 for ((i = 0; i < 10; i++)); do
-	kill -0 "$reader" 2>/dev/null || break
+	kill -0 "$reader" || break
 	sleep 0.1
 done
-{ kill -s KILL "$reader" || true; wait "$reader" || true; } 2>/dev/null # bash would say that it was killed
+kill -s KILL "$reader" || true
+wait "$reader" || true
 exit "$code"
 `
 
