@@ -29,7 +29,7 @@ import (
 
 // TestMain lets the test binary be the simulated hive that is installed on local hosts.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "hive" {
+	if name := filepath.Base(os.Args[0]); name == "hive" || name == "hive.uploaded" {
 		os.Exit(simhive.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	goleak.VerifyTestMain(m)
