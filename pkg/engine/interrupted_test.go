@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/state"
@@ -86,7 +87,7 @@ func TestNextAfterAConfigure(t *testing.T) {
 		job := &lifecycle.Job{Record: r}
 		job.Hive.Binary = "hive"
 		s.Configure = job.ConfigureCommand()
-		status := Status{Status: s, Interrupted: interruptionOf(store, r)}
+		status := Status{Status: s, Interrupted: interruptionOf(store, r, config.Settings{})}
 		if got := mending(store, status); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: next %q, want %q", tt.name, got, tt.want)
 		}
@@ -119,7 +120,7 @@ func TestNotedConfigureIsForced(t *testing.T) {
 		if err := store.Interrupt("ci", note); err != nil {
 			t.Fatal(err)
 		}
-		if got := interruptionOf(store, r); got == nil || !strings.HasPrefix(got.Finish, want) {
+		if got := interruptionOf(store, r, config.Settings{}); got == nil || !strings.HasPrefix(got.Finish, want) {
 			t.Errorf("finished with %+v, want %q", got, want)
 		}
 		r.Unform()
