@@ -182,12 +182,15 @@ func (r *recorder) fits(name string, w *window) {
 	}
 }
 
+// command is a line that is to be copied.
+var command = regexp.MustCompile(`hive-test |^ *(cd|export) `)
+
 // wide returns the lines that a window breaks though it need not.
 func wide(text string, width int) []string {
 	var list []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \n")
-		if runewidth.StringWidth(line) > width && !strings.Contains(line, "hive-test ") && strings.Contains(strings.TrimSpace(line), " ") {
+		if runewidth.StringWidth(line) > width && !command.MatchString(line) && strings.Contains(strings.TrimSpace(line), " ") {
 			list = append(list, line)
 		}
 	}
