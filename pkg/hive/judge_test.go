@@ -81,8 +81,10 @@ func TestJudge(t *testing.T) {
 		{name: "all services are dead", nodes: 3, change: func(n *NodeHealth) {
 			n.Code, n.errs.health = 0, errors.New("connection refused")
 			n.Services = []Service{
-				{"nats", ServiceDead, "its process is gone"}, {"awsgw", ServiceDead, "its process is gone"},
-				{"spinifex", ServiceDead, "its process is gone"}, {"vpcd", ServiceOut, "no br-int"},
+				{"nats", ServiceDead, "its process is gone"},
+				{"awsgw", ServiceDead, "its process is gone"},
+				{"spinifex", ServiceDead, "its process is gone"},
+				{"vpcd", ServiceOut, "no br-int"},
 			}
 		}, want: "ci-3: all its services are dead: their processes are gone"},
 		{name: "what follows from a dead NATS or gateway", nodes: 3, change: func(n *NodeHealth) {
