@@ -311,7 +311,7 @@ func runScripts(t *testing.T, p testscript.Params) {
 	p.Setup = func(env *testscript.Env) error {
 		script := env.T().(*watchedScript)
 		script.workDir = env.WorkDir
-		env.Defer(endIn(env.WorkDir, longestScript))
+		env.Defer(endIn(env.WorkDir, longestScript, stackTime))
 		env.Defer(func() {
 			if err := schemas.checkFiles(env.WorkDir); err != nil {
 				script.Errorf("what was left is not as its schema says:\n%v", err)

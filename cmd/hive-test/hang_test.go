@@ -1,7 +1,8 @@
 package main_test
 
 import (
-	"io"
+	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,26 +12,44 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"hive-test/pkg/wait"
 )
 
 // longestScript is several times what the longest script takes on a busy machine.
 const longestScript = 12 * time.Minute
 
+// stackTime is how long programs may take to write their stacks.
+const stackTime = 10 * time.Second
+
 // endIn ends the programs of the script that runs in dir if it takes longer than limit: a program that hangs fails its script,
-// which shows where it hung, and not the run of all. The caller calls stop when the script has ended.
+// which shows where it hung, and not the run of all. Those that do not end when asked for their stacks (SIGQUIT) are killed
+// after grace. The caller calls stop when the script has ended.
 //
 // Testscript's own deadline ends a shell and not what that runs, and then waits for it.
-func endIn(dir string, limit time.Duration) (stop func()) {
+func endIn(dir string, limit, grace time.Duration) (stop func()) {
 	timer := time.AfterFunc(limit, func() {
-		signalScript(dir, syscall.SIGQUIT)
-		time.Sleep(10 * time.Second) // for the stacks to be written
-		signalScript(dir, syscall.SIGKILL)
+		signalAll(processesOf(dir), syscall.SIGQUIT)
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		for range (wait.Backoff{First: 10 * time.Millisecond, Max: time.Second}).Tries(ctx) {
+			if len(processesOf(dir)) == 0 {
+				return
+			}
+		}
+		signalAll(processesOf(dir), syscall.SIGKILL)
 	})
 	return func() { timer.Stop() }
 }
 
-// signalScript signals all processes of a script but its simulator's, which is needed to clean up.
-func signalScript(dir string, signal syscall.Signal) {
+func signalAll(pids []int, signal syscall.Signal) {
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, signal)
+	}
+}
+
+// processesOf returns the ids of all processes of a script but its simulator's, which is needed to clean up.
+func processesOf(dir string) (pids []int) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range environs {
 		environ, err := os.ReadFile(file)
@@ -42,27 +61,33 @@ func signalScript(dir string, signal syscall.Signal) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
-			_ = syscall.Kill(pid, signal)
+			pids = append(pids, pid)
 		}
 	}
+	return pids
 }
 
-// A program that hangs below a shell, and holds the script's pipe, is ended and has told where it was.
+// A program that hangs below a shell, and holds the script's pipe, is ended, also one that cares for no SIGQUIT.
 func TestEndIn(t *testing.T) {
-	dir := t.TempDir()
-	command := exec.Command("sh", "-c", "cat; true")
-	command.Env = append(os.Environ(), "WORK="+dir)
-	hangs, writer := io.Pipe()
-	defer func() { _ = writer.Close() }()
-	command.Stdin = hangs
-	defer endIn(dir, 100*time.Millisecond)()
-	err := command.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	started := time.Now()
-	_, err = command.Process.Wait()
-	if took := time.Since(started); err != nil || took > longestScript/2 {
-		t.Errorf("%v after %s", err, took)
+	for name, line := range map[string]string{"hangs": "sleep 600; true", "ignores SIGQUIT": "trap '' QUIT; sleep 600; true"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			command := exec.Command("sh", "-c", line)
+			command.Env = append(os.Environ(), "WORK="+dir)
+			command.Stdout = new(bytes.Buffer) // a pipe, which sleep holds after its shell has ended
+			defer endIn(dir, 100*time.Millisecond, 300*time.Millisecond)()
+			ended := make(chan error, 1)
+			go func() { ended <- command.Run() }()
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Error("it ended by itself")
+				}
+			case <-time.After(time.Minute):
+				signalAll(processesOf(dir), syscall.SIGKILL)
+				t.Error("it was not ended")
+			}
+		})
 	}
 }

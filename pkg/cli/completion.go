@@ -315,7 +315,7 @@ func (a *app) completeSuites(_ *cobra.Command, _ []string, typed string) []cobra
 	if strings.ContainsAny(typed, "/~") {
 		return nil
 	}
-	return append([]cobra.Completion{"smoke"}, a.filesHere(typed)...)
+	return append([]cobra.Completion{config.Smoke}, a.filesHere(typed)...)
 }
 
 // filesHere are the files of the working directory. Hidden ones are for who begins so.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"hive-test/pkg/engine"
 )
@@ -30,7 +29,12 @@ func TestWhileRead(t *testing.T) {
 	ofPipe, stop := whileRead(t.Context(), writer)
 	defer stop()
 	ofFile, stopFile := whileRead(t.Context(), file)
-	time.Sleep(2 * unreadInterval)
+	for _, f := range []*os.File{writer, file} {
+		conn, err := f.SyscallConn()
+		if err != nil || unread(conn) {
+			t.Fatalf("%s has its reader, or needs none (%v)", f.Name(), err)
+		}
+	}
 	if err := errors.Join(ofPipe.Err(), ofFile.Err()); err != nil {
 		t.Fatalf("the reader is there: %v", err)
 	}

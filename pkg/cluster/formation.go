@@ -18,17 +18,11 @@ func (r *Record) Form() { r.Formation = &Formation{Size: len(r.Nodes), Members: 
 // Unform notes that the hive that was formed is dropped.
 func (r *Record) Unform() { r.Formation = &Formation{Members: []string{}} }
 
-// KeepFormation notes the hive that was formed where an earlier version did not, before what tells of it is changed.
-func (r *Record) KeepFormation() {
+// KeepFormation notes the hive that was formed where an earlier version did not, before what tells of it is changed. Half
+// says that a configure that did not come to its end has begun to change that hive.
+func (r *Record) KeepFormation(half bool) {
 	if formed, was := r.Formed(); was {
-		r.Formation = &formed
-	}
-}
-
-// HalveFormation is KeepFormation where a configure that did not come to its end has begun to change that hive.
-func (r *Record) HalveFormation() {
-	if formed, was := r.Formed(); was {
-		formed.Half = true
+		formed.Half = formed.Half || half
 		r.Formation = &formed
 	}
 }

@@ -44,19 +44,19 @@ func TestFormation(t *testing.T) {
 		{"formed by an earlier version", func(r *Record) { earlier(r, "ci-1") }, true, []string{"ci-2"}, true},
 		{"of an earlier version, and shrunk", func(r *Record) {
 			earlier(r, "ci-1", "ci-2")
-			r.KeepFormation()
+			r.KeepFormation(false)
 			nodes(r, 1)
 			r.ForgetNodes("ci-2")
 		}, true, nil, true},
 		{"of an earlier version, grown, and begun to be configured", func(r *Record) {
 			earlier(r, "ci-1", "ci-2")
 			nodes(r, 3)
-			r.KeepFormation()
+			r.KeepFormation(false)
 			r.SetProgress(PhaseConfigure, "ci-3", NodeProgress{})
 		}, true, []string{"ci-3"}, true},
 		{"of an earlier version that has formed none", func(r *Record) {
 			r.Formation = nil
-			r.KeepFormation()
+			r.KeepFormation(false)
 			r.End(PhaseConfigure, errors.New(""), time.Time{})
 		}, false, nil, false},
 	} {

@@ -76,6 +76,9 @@ const (
 	Place    Existing = "place"     // where it is: likewise, but what was made for other clusters names another place
 )
 
+// Smoke is the suite that is no command, as pkg/suite has it.
+const Smoke = "smoke"
+
 // Setting is one row of the table that flags, environment, file, help and README are made of.
 type Setting struct {
 	Key     string   // in the file; a dot is one level of nesting
@@ -186,7 +189,7 @@ func workRows() []Setting {
 		{Key: "packages", Flag: "packages", Kind: List, Value: "names", Group: inHive, Verbs: "configure full", Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
 		{Key: "hive.probe_timeout", Flag: "probe-timeout", Kind: Duration, Default: 10 * time.Second, Group: inHive, Verbs: "configure full test status wait", Help: "limit for one answer of hive on a node; what is late is asked once more before it counts as silent"},
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Group: inHive, Verbs: "configure full", Help: "limit for all nodes to become healthy"},
-		{Key: "suite", Flag: "suite", Kind: List, Default: []string{"smoke"}, Value: "suite", Group: inSuites, Verbs: "test full", Help: "suite to run: smoke, or any command; may be repeated"},
+		{Key: "suite", Flag: "suite", Kind: List, Default: []string{Smoke}, Value: "suite", Group: inSuites, Verbs: "test full", Help: "suite to run: smoke, or any command; may be repeated"},
 		{Key: "suite_on", Flag: "on", Kind: Text, Value: "node", Group: inSuites, Verbs: "test full", Help: "node that suites are run on, by name or number, with what they need copied there; empty: this machine"},
 		{Key: "suite_env", Flag: "suite-env", Kind: List, Value: "variable", Group: inSuites, Verbs: "test full", Help: "variable of this environment that suites get too, or NAME=value; may be repeated"},
 		{Key: "kill_leftovers", Flag: "kill-leftovers", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "end the processes that a suite leaves running; else they are only named"},

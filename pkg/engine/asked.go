@@ -154,7 +154,7 @@ func (s *session) meaningless(simulated bool) error {
 	for _, row := range s.explicit() {
 		switch {
 		case row.Flag == "":
-		case !s.Makes() && row.OfVMs() && ofHosts[row.Key] == nil && row.Key != "sim", // of which load tells
+		case !s.Makes() && row.OfVMs() && !ofHosts[row.Key] && row.Key != "sim", // of which load tells
 			simulated && row.OfOwnProxmox() && !s.place(row.Key),
 			!simulated && row.Key == "sim_hosts":
 			words = append(words, "--"+row.Flag)
@@ -184,17 +184,15 @@ func (s *session) place(key string) bool {
 }
 
 // ofHosts are, by key, the settings of VMs that hosts have, too, where nothing else is asked for than they have.
-func (s *session) ofHosts() map[string]*value {
-	same := map[string]*value{}
+func (s *session) ofHosts() map[string]bool {
+	same := map[string]bool{}
 	kept := s.kept()
 	for key, v := range map[string]value{
 		"node_count": {s.Record.Spec.NodeCount, s.Settings.NodeCount},
 		"ssh_user":   kept["ssh_user"], "ssh_private_key_path": kept["ssh_private_key_path"],
 		"ssh_public_key_path": kept["ssh_public_key_path"], "node_ssh_port": kept["node_ssh_port"],
 	} {
-		if v.made == v.asked {
-			same[key] = &v
-		}
+		same[key] = v.made == v.asked
 	}
 	return same
 }

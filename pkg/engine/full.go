@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -77,9 +75,8 @@ func (s *session) leftByFull() bool {
 	if err != nil || len(runs) == 0 || !strings.HasSuffix(filepath.Base(runs[0].Dir), "-full") {
 		return false
 	}
-	var last report.Report
-	raw, err := os.ReadFile(filepath.Join(runs[0].Dir, report.JSONFile))
-	if err != nil || json.Unmarshal(raw, &last) != nil {
+	last, err := readReport(runs[0])
+	if err != nil {
 		return true
 	}
 	kept := func(p report.Phase) bool { return p.Name == string(cluster.PhaseDown) && p.Status == progress.Skipped }

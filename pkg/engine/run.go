@@ -241,9 +241,8 @@ func lastSeconds(store *state.Store, name cluster.Name) map[string]float64 {
 	}
 	seconds := map[string]float64{}
 	for _, run := range runs[:min(most, len(runs))] {
-		var last report.Report
-		raw, err := os.ReadFile(filepath.Join(run.Dir, report.JSONFile))
-		if err != nil || json.Unmarshal(raw, &last) != nil {
+		last, err := readReport(run)
+		if err != nil {
 			continue
 		}
 		for _, p := range last.Phases {
@@ -253,6 +252,16 @@ func lastSeconds(store *state.Store, name cluster.Name) map[string]float64 {
 		}
 	}
 	return seconds
+}
+
+// readReport reads the report of a run that has come to its end.
+func readReport(run state.Run) (report.Report, error) {
+	var r report.Report
+	raw, err := os.ReadFile(filepath.Join(run.Dir, report.JSONFile))
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	return r, err
 }
 
 // end closes the run: last event and reports.

@@ -11,15 +11,12 @@ import (
 	"hive-test/pkg/config"
 )
 
-// builtIn is the name of the suite that is no command.
-const builtIn = "smoke"
-
 // checkCommands says why the first suite that is a command line cannot be run, as far as its first word tells: a path
 // to a file that is missing or not executable, or a word that was meant for smoke. Those after it may be made by it. On
 // a node, files that are not here may be.
 func checkCommands(suites []string, onNode bool) error {
 	for _, s := range suites {
-		if s == builtIn {
+		if s == config.Smoke {
 			continue
 		}
 		word := s
@@ -58,7 +55,7 @@ func checkFile(path string, onNode bool) error {
 
 // checkWord refuses a word that is no command here and all but the name of the built-in suite.
 func checkWord(word string) error {
-	if _, err := exec.LookPath(word); err == nil || len(config.Nearest(strings.ToLower(word), []string{builtIn})) == 0 {
+	if _, err := exec.LookPath(word); err == nil || len(config.Nearest(strings.ToLower(word), []string{config.Smoke})) == 0 {
 		return nil
 	}
 	return fmt.Errorf("--suite %s: there is no such command: did you mean smoke?", word)

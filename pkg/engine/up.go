@@ -43,13 +43,13 @@ func (e *Engine) Up(ctx context.Context, request UpRequest) (Outcome, error) {
 
 // afterUp returns what an up has left of hive, and the command that comes next; empty: none.
 func afterUp(hive Hive, job *lifecycle.Job) (left Hive, configure string) {
-	switch configure = job.ConfigureCommand(); {
-	case hive == HiveFormed && len(job.Booted) > 0:
+	switch {
+	case hive != HiveFormed:
+		return hive, job.ConfigureCommand()
+	case len(job.Booted) > 0:
 		return HiveStopped, fromStart(job.Record.Name)
-	case hive == HiveFormed:
-		return hive, ""
 	}
-	return hive, configure
+	return hive, ""
 }
 
 // fromStart is the command that starts hive where it has ended.
@@ -195,7 +195,7 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 		if err := s.connect(ctx); err != nil {
 			return err
 		}
-		s.Record.KeepFormation()
+		s.Record.KeepFormation(false)
 		s.before = s.Record.Clone()
 		if err := s.change(); err != nil {
 			return err

@@ -159,11 +159,7 @@ func (c *configure) Run(ctx context.Context) error {
 // the record.
 func (c *configure) keepFormation() {
 	last, begun := c.Record.Phases[cluster.PhaseConfigure]
-	if begun && last.Status != cluster.PhaseDone && !untouched(last.Step) {
-		c.Record.HalveFormation()
-		return
-	}
-	c.Record.KeepFormation()
+	c.Record.KeepFormation(begun && last.Status != cluster.PhaseDone && !untouched(last.Step))
 }
 
 // journal is what is remembered of each node, for what is asked for now.

@@ -199,17 +199,26 @@ const namedWithin = time.Second
 // tryNamed tries the lock, and returns who holds it where it is not got: one that has not said so yet, or not any more,
 // is waited for, namedWithin at most.
 func (s *Store) tryNamed(name cluster.Name, file *flock.Flock) (got bool, holder Holder, err error) {
+	untilNamed(func() bool {
+		if got, err = file.TryLock(); got || err != nil {
+			return true
+		}
+		var named bool
+		holder, named = s.readHolder(name)
+		return named
+	})
+	return got, holder, err
+}
+
+// untilNamed looks until it is known who holds a cluster, or that nobody does, namedWithin at most.
+func untilNamed(known func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), namedWithin)
 	defer cancel()
 	for range (wait.Backoff{First: 2 * time.Millisecond, Max: 50 * time.Millisecond}).Tries(ctx) {
-		if got, err = file.TryLock(); got || err != nil {
-			return got, Holder{}, err
-		}
-		if holder, named := s.readHolder(name); named {
-			return false, holder, nil
+		if known() {
+			return
 		}
 	}
-	return false, Holder{}, nil
 }
 
 // Unlock removes the holder file of a run that has ended without doing so itself, on this host or another, and returns
@@ -275,14 +284,11 @@ func (s *Store) Holder(name cluster.Name) (Holder, Life) {
 // noted returns who is noted as the holder, and whether the lock is held: then who does is waited for, namedWithin at
 // most.
 func (s *Store) noted(name cluster.Name) (holder Holder, ok, held bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), namedWithin)
-	defer cancel()
-	for range (wait.Backoff{First: 2 * time.Millisecond, Max: 50 * time.Millisecond}).Tries(ctx) {
+	untilNamed(func() bool {
 		holder, ok = s.readHolder(name)
-		if held = s.held(name); ok || !held {
-			break
-		}
-	}
+		held = s.held(name)
+		return ok || !held
+	})
 	return holder, ok, held
 }
 
