@@ -102,7 +102,7 @@ func (s *session) statusOf(status lifecycle.Status) Status {
 }
 
 // mending are the commands that come next: they go on with an up that was interrupted, start VMs that are stopped, make
-// those anew that are gone, put hive on the nodes, and start services that are dead. While a run is at work, none does,
+// those anew that are gone, put hive on the nodes, and start services that are dead or hang. While a run is at work, none does,
 // nor where what a run has left is to be removed.
 func mending(store *state.Store, s Status) (commands []string) {
 	_, life := store.Holder(s.Record.Name)
@@ -120,14 +120,14 @@ func mending(store *state.Store, s Status) (commands []string) {
 	if !s.Record.Nodes.WereUp() {
 		return commands
 	}
-	ended := func(n lifecycle.NodeStatus) bool { return n.Health.Ended() != "" }
+	startable := func(n lifecycle.NodeStatus) bool { return n.Health.Startable() }
 	last := s.Record.Phases[cluster.PhaseConfigure].Status
 	_, formed := s.Record.Formed()
 	switch {
 	case configuring, last != cluster.PhaseDone, s.Record.OtherMembers(), !formed && !s.Formed:
 		commands = append(commands, s.Configure)
-	case slices.ContainsFunc(s.Nodes, ended):
-		commands = append(commands, fromStart(s.Record.Name))
+	case slices.ContainsFunc(s.Nodes, startable):
+		commands = append(commands, lifecycle.StartCommand(s.Record.Name))
 	}
 	return commands
 }

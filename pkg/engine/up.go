@@ -47,14 +47,9 @@ func afterUp(hive Hive, job *lifecycle.Job) (left Hive, configure string) {
 	case hive != HiveFormed:
 		return hive, job.ConfigureCommand()
 	case len(job.Booted) > 0:
-		return HiveStopped, fromStart(job.Record.Name)
+		return HiveStopped, lifecycle.StartCommand(job.Record.Name)
 	}
 	return hive, ""
-}
-
-// fromStart is the command that starts hive where it has ended.
-func fromStart(name cluster.Name) string {
-	return fmt.Sprintf("hive-test configure %s --from start", name)
 }
 
 // hiveOf is what a record tells of the hive on its cluster; nil: there is none.

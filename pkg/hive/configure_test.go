@@ -134,16 +134,64 @@ func TestEachKilledServiceIsNamedAlone(t *testing.T) {
 	}
 }
 
-// kill ends a service at once and waits until it is gone.
-func (h *localHost) kill(service string) {
+// A service that hangs is named, starting hive again ends it and starts it anew, and leaves the others alone.
+func TestHungServiceIsStartedAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
+	l := newLocal(t, 3, Options{HealthTimeout: time.Minute, ProbeTimeout: time.Second})
+	if err := l.Configure(t.Context(), StepSelection{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"nats", "hive", "awsgw", "predastore", "hive-ui"} {
+		host := l.hosts[i%len(l.hosts)]
+		others := host.pids(name)
+		host.signal(name, syscall.SIGSTOP)
+		health := l.Check(t.Context())
+		hung := health.Nodes[i%len(l.hosts)]
+		if health.Formed || !hung.Startable() || !strings.Contains(hung.Error, name) ||
+			!strings.Contains(hung.Error, "a signal has stopped its process") {
+			t.Errorf("%s of %s hangs: %q", name, host.Name(), health.Reasons())
+		}
+		if err := errors.Join(l.Start(t.Context()), l.WaitHealthy(t.Context())); err != nil {
+			t.Fatalf("%s of %s started again: %v", name, host.Name(), err)
+		}
+		if now := host.pids(name); now != others {
+			t.Errorf("%s of %s was started anew, and others with it:\n%s\nwas:\n%s", name, host.Name(), now, others)
+		}
+	}
+}
+
+// pids are the process ids of all services but one.
+func (h *localHost) pids(but string) string {
+	h.t.Helper()
+	var all strings.Builder
+	for _, name := range []string{"nats", "predastore", "hive", "awsgw", "hive-ui"} {
+		if name != but {
+			fmt.Fprintf(&all, "%s %s", name, h.read("hive/logs/"+name+".pid"))
+		}
+	}
+	return all.String()
+}
+
+// signal sends a service a signal, and returns its process id.
+func (h *localHost) signal(service string, signal syscall.Signal) int {
 	h.t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(h.read("hive/logs/" + service + ".pid")))
 	if err == nil {
-		err = syscall.Kill(pid, syscall.SIGKILL)
+		err = syscall.Kill(pid, signal)
 	}
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	return pid
+}
+
+// kill ends a service at once and waits until it is gone.
+func (h *localHost) kill(service string) {
+	h.t.Helper()
+	pid := h.signal(service, syscall.SIGKILL)
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.Contains(string(stat), ") Z ") {

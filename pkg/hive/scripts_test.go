@@ -539,7 +539,7 @@ func TestServicesAreStartedOneByOne(t *testing.T) {
 					t.Errorf("%s was started, which cannot run or is not listed", name)
 				}
 			}
-			fakeServicesAreJudged(t, l, era.own)
+			fakeServicesAreJudged(t, l, era.own, nats)
 		})
 	}
 }
@@ -576,9 +576,9 @@ host = "` + nats + `"
 	}
 }
 
-// fakeServicesAreJudged checks what is told of services that run and serve nothing, of one that was killed, and of all
-// when they were stopped, which takes them in order.
-func fakeServicesAreJudged(t *testing.T, l *local, own string) {
+// fakeServicesAreJudged checks what is told of services that run and serve nothing, of one that accepts connections and
+// answers none, of one that was killed, and of all when they were stopped, which takes them in order.
+func fakeServicesAreJudged(t *testing.T, l *local, own string, nats net.Listener) {
 	t.Helper()
 	states := func() map[string]ServiceState {
 		services, err := l.askServices(t.Context(), l.hosts[0])
@@ -592,9 +592,23 @@ func fakeServicesAreJudged(t *testing.T, l *local, own string) {
 		return found
 	}
 	want := map[string]ServiceState{
-		"nats": ServiceUp, "predastore": ServiceSilent, own: ServiceSilent, "awsgw": ServiceSilent,
+		"nats": ServiceSilent, "predastore": ServiceSilent, own: ServiceSilent, "awsgw": ServiceSilent,
 		"viperblock": ServiceOut, "vpcd": ServiceOut,
 	}
+	if diff := cmp.Diff(want, states()); diff != "" {
+		t.Error(diff)
+	}
+	go func() {
+		for {
+			client, err := nats.Accept()
+			if err != nil {
+				return
+			}
+			client.Write([]byte("INFO {}\r\n"))
+			client.Close()
+		}
+	}()
+	want["nats"] = ServiceUp
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Error(diff)
 	}

@@ -21,7 +21,7 @@ const (
 	ServiceUp ServiceState = "up"
 	// ServiceDead should run, and its process is gone. Nothing starts it again but `configure`.
 	ServiceDead ServiceState = "dead"
-	// ServiceSilent runs, and accepts no connections (yet).
+	// ServiceSilent runs, and accepts no connections (yet), or hangs: `configure` from its step start ends one that does.
 	ServiceSilent ServiceState = "silent"
 	// ServiceOut was left out when hive was started: it cannot run on that node, or nobody needs it.
 	ServiceOut ServiceState = "out"
@@ -103,6 +103,12 @@ func (n NodeHealth) Ended() string {
 		}
 	}
 	return strings.Join(ended, "; ")
+}
+
+// Startable reports whether starting hive again on the node mends what is known of it: a service has ended there, or
+// runs and does not do its work.
+func (n NodeHealth) Startable() bool {
+	return slices.ContainsFunc(n.Services, func(s Service) bool { return s.problem() != "" })
 }
 
 // named are the names of the services of which that is true.
@@ -250,12 +256,21 @@ func (c *Cluster) startGateway(ctx context.Context, host Host) error {
 	return err
 }
 
-// startedAgain says of the lines of a script which service has ended at its start and is started again.
+// startedAgain says of the lines of a script which service hung and was ended, and which has ended at its start and is
+// started again.
 func (c *Cluster) startedAgain(ctx context.Context, host Host) func(stream, line string) {
 	learn := sync.OnceFunc(func() { c.LearnSecrets(ctx) }) // what a service says at its end may hold secrets
 	return func(stream, line string) {
+		if stream != "stdout" {
+			return
+		}
+		if hung, ok := strings.CutPrefix(line, "hung "); ok {
+			name, why, _ := strings.Cut(hung, " ")
+			c.info(StepStart, host.Name(), "its "+Service{Name: name}.title()+" hung and was ended: "+why)
+			return
+		}
 		again, ok := strings.CutPrefix(line, "again ")
-		if !ok || stream != "stdout" {
+		if !ok {
 			return
 		}
 		learn()

@@ -162,6 +162,28 @@ func TestADryRunNeedsNoKey(t *testing.T) {
 	}
 }
 
+// Hive does not start with its VMs: a plan that restarts some says so, and how it is started.
+func TestAPlanThatStopsHiveSaysSo(t *testing.T) {
+	restart := deploy.Change{VM: true, Node: "ci-1-2", Action: deploy.Update, Restarts: true}
+	start := deploy.Change{
+		VM: true, Node: "ci-1-3", Action: deploy.Update, Attributes: []deploy.Attribute{{Name: "started", After: "true"}},
+	}
+	harmless := deploy.Change{VM: true, Node: "ci-1-1", Action: deploy.Update}
+	job, _ := changing(t, &world{}, 3)
+	plan := deploy.Plan{Changes: []deploy.Change{harmless, restart, start}}
+	if got := job.stops(plan); len(got) > 0 {
+		t.Errorf("no hive was formed, and on %q it stops", got)
+	}
+	job.Record.Form()
+	got := Reading{Stops: job.stops(plan)}.Notes("ci")
+	want := []string{
+		"hive does not start with a VM, and would be down on ci-1-2, ci-1-3 until: hive-test configure ci --from start",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestMigrated: a VM that others have moved is told of, with where it was; no other is.
 func TestMigrated(t *testing.T) {
 	before := cluster.Nodes{{Name: "ci-1", Placement: placement.VM{VMID: 100, Hypervisor: "pve1"}.Document()}, {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
@@ -19,6 +21,9 @@ type Reading struct {
 	Plan    deploy.Plan
 	// Others says that the hive that was formed would have other members: only by force it is formed anew.
 	Others bool
+	// Stops names the members of the hive that was formed whose VMs would be started or restarted: hive does not start
+	// with them.
+	Stops []string
 	// Taken says that the cluster is new, and made of hosts that are there.
 	Taken bool
 }
@@ -45,7 +50,21 @@ func DryRun(ctx context.Context, r *Job) (Reading, error) {
 	if err == nil {
 		err = r.makeable(ctx, plan)
 	}
-	return Reading{Request: request, Plan: plan, Others: r.changesMembers(created(plan))}, err
+	return Reading{
+		Request: request, Plan: plan, Others: r.changesMembers(created(plan)), Stops: r.stops(plan),
+	}, err
+}
+
+// stops returns the members of a formed hive whose VMs a plan starts or restarts.
+func (r *Job) stops(plan deploy.Plan) []string {
+	formed, _ := r.Record.Formed()
+	var names []string
+	for _, c := range plan.Changes {
+		if c.Boots() && slices.Contains(formed.Members, c.Node) {
+			names = append(names, c.Node)
+		}
+	}
+	return names
 }
 
 // created returns the nodes whose machines a plan makes, or makes anew.
@@ -81,10 +100,15 @@ func othersHint(name cluster.Name) string {
 
 // Notes returns what else up would do, for people.
 func (r Reading) Notes(name cluster.Name) []string {
-	if !r.Others {
-		return nil
+	switch {
+	case r.Others:
+		return []string{fmt.Sprintf(othersText, name) + ": " + othersHint(name)}
+	case len(r.Stops) > 0:
+		return []string{fmt.Sprintf(
+			"hive does not start with a VM, and would be down on %s until: %s", strings.Join(r.Stops, ", "), StartCommand(name),
+		)}
 	}
-	return []string{fmt.Sprintf(othersText, name) + ": " + othersHint(name)}
+	return nil
 }
 
 // requestWithoutKey is request for a cluster whose key pair is still to be made: another one stands in for it.

@@ -22,6 +22,11 @@ func (r *Job) ConfigureCommand() string {
 	return command
 }
 
+// StartCommand returns the command that starts hive where it has ended.
+func StartCommand(name cluster.Name) string {
+	return fmt.Sprintf("hive-test configure %s --from start", name)
+}
+
 // MendingCommand returns the command that starts the VM of a node that failure is about, or makes it anew; empty: the
 // failure is about something else.
 func (r *Job) MendingCommand(failure error) string {

@@ -181,17 +181,22 @@ keep_secrets() {
   fi
 }
 
-# look_up PID sets since to when that process began (ticks since boot), and to nothing if it has ended or only waits to be reaped. It
-# is asked in loops: what it finds is not printed, for a process that reads it would cost more than all else.
+# look_up PID sets since to when that process began (ticks since boot), and to nothing if it has ended or only waits to be reaped; and
+# stopped to yes or no, as a signal has stopped it or not. It is asked in loops: what it finds is not printed, for a process that reads
+# it would cost more than all else.
 look_up() {
   local stat
   since=
+  stopped=no
   { read -r -d '' stat <"/proc/$1/stat"; } 2>/dev/null || [ -n "${stat:-}" ] || return 0
   stat=${stat##*) }
   # shellcheck disable=SC2086 # the fields are wanted as words
   set -- $stat
   if [ "$1" != Z ]; then
     since=${20}
+  fi
+  if [ "$1" = T ]; then
+    stopped=yes
   fi
 }
 
@@ -379,6 +384,48 @@ process_runs() {
 accepts() {
   local host=${1#[}
   { : <>"/dev/tcp/${host%]}/$2"; } 2>/dev/null
+}
+
+# hangs NAME PID ADDRESS SECONDS succeeds, and prints why, if that service, whose process that is, does nothing any more: a signal has
+# stopped it, or it accepts connections at ADDRESS (- if it has none) and says nothing for so long. NATS speaks first; the others are
+# HTTP servers, with TLS or without, that answer any line.
+hangs() {
+  local host=${3%:*} code=0
+  look_up "$2"
+  if [ "$stopped" = yes ]; then
+    printf 'a signal has stopped its process'
+    return
+  fi
+  [ "$3" != - ] || return 1
+  host=${host#[}
+  (
+    trap '' PIPE # one that has gone does not hang
+    exec 3<>"/dev/tcp/${host%]}/${3##*:}"
+    [ "$1" = nats ] || printf 'GET / HTTP/1.0\r\n\r\n' >&3
+    read -r -t "$4" -n 1 -u 3
+  ) >/dev/null 2>&1 || code=$?
+  [ "$code" -gt 128 ] || return 1 # of read: the time is up
+  printf 'it accepts connections at %s and answers nothing' "$3"
+}
+
+# end_hung NAME ADDRESS ends that service where it runs and hangs, so that it can be started anew, and prints a line "hung NAME WHY".
+end_hung() {
+  local pid why i
+  pid=$(running "$1") && [ "$pid" != 0 ] || return 0
+  why=$(hangs "$1" "$pid" "$2" 10) || return 0
+  printf 'hung %s %s\n' "$1" "$why"
+  if [ "$layout" = systemd ]; then
+    "${admin[@]}" systemctl kill --signal=KILL "$(unit_of "$1")"
+  else
+    kill -KILL "$pid" 2>/dev/null || true
+  fi
+  for ((i = 0; i < 250; i++)); do
+    look_up "$pid"
+    if [ -z "$since" ]; then
+      return
+    fi
+    sleep 0.02
+  done
 }
 
 # trust_cluster lets what is started from here trust the cluster's CA: services dial one another over TLS, and only root can put

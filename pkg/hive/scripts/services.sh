@@ -1,6 +1,6 @@
 # Prints how each of hive's services on this node does, as start.sh has noted it: a line of its name, a tab, "up", "dead" (its
-# process is gone), "silent" (it runs and accepts no connections, or systemd starts it again and again) or "out" (it was left out), a
-# tab, and what there is to say.
+# process is gone), "silent" (it runs and accepts no connections, or hangs, or systemd starts it again and again) or "out" (it was
+# left out), a tab, and what there is to say.
 # Prints nothing where start.sh never ran.
 set -euo pipefail
 
@@ -17,6 +17,8 @@ while IFS=$'\t' read -r name address reason; do
     printf '%s\tsilent\t%s\n' "$name" "$why"
   elif [ "$address" != - ] && ! accepts "${address%:*}" "${address##*:}"; then
     printf '%s\tsilent\tnothing accepts connections at %s\n' "$name" "$address"
+  elif why=$(hangs "$name" "$pid" "$address" 3); then
+    printf '%s\tsilent\t%s\n' "$name" "$why"
   else
     printf '%s\tup\t%s\n' "$name" "${address#-}"
   fi

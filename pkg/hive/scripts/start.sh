@@ -1,8 +1,8 @@
 # Starts hive's services on this node, but its gateway, and returns; whether they are healthy is judged from outside. What runs is
-# left alone. What cannot run here is left out. Each service by itself is the only way that hive has in all its versions: they are
-# started in upstream's order and with its settings.
+# left alone, unless it hangs. What cannot run here is left out. Each service by itself is the only way that hive has in all its
+# versions: they are started in upstream's order and with its settings.
 #
-# Prints a line "left-out NAME REASON" for each service that is left out, and the lines of keep_starting.
+# Prints a line "left-out NAME REASON" for each service that is left out, and the lines of end_hung and keep_starting.
 set -euo pipefail
 
 config=$(config_file)
@@ -19,8 +19,10 @@ prefix=${own^^}
 plan=$run_dir/services # of what should run here, for services.sh
 : >"$plan.new"
 
-# expect NAME ADDRESS notes that this service should run, and accept connections at ADDRESS (- if it has none).
+# expect NAME ADDRESS notes that this service should run, and accept connections at ADDRESS (- if it has none). One that hangs is ended
+# here, and started anew with those that do not run.
 expect() {
+  end_hung "$@"
   printf '%s\t%s\n' "$1" "$2" >>"$plan.new"
 }
 
