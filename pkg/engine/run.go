@@ -181,19 +181,19 @@ func (s *session) keepRefusal(files map[string][]byte) error {
 	return failure
 }
 
-// copyTo copies what the run has kept to DIR/CLUSTER/RUN; an empty dir is none.
-func (r *run) copyTo(dir string) error {
+// copyTo copies what the run has kept to DIR/CLUSTER/RUN, and returns that; an empty dir is none.
+func (r *run) copyTo(dir string) (copied string, err error) {
 	if dir == "" || r.dir.Dir == "" {
-		return nil
+		return "", nil
 	}
-	copied := r.copied(dir)
+	copied = r.copied(dir)
 	if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
-		return fmt.Errorf("--evidence-dir: %w", err)
+		return "", fmt.Errorf("--evidence-dir: %w", err)
 	}
 	if err := state.CopyTo(r.dir.Dir, copied); err != nil { // which only this user may read, as what it is copied of
-		return fmt.Errorf("--evidence-dir: %w", err)
+		return "", fmt.Errorf("--evidence-dir: %w", err)
 	}
-	return nil
+	return copied, nil
 }
 
 // copied is where in a directory the copy of a run goes.

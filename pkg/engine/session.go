@@ -327,16 +327,25 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 
 // close ends the session: the run, then the lock.
 func (s *session) close() {
-	failure := errors.Join(s.run.close(s.running), s.run.copyTo(s.Settings.EvidenceDir))
+	failure := s.run.close(s.running)
+	copied, copyFailure := s.run.copyTo(s.Settings.EvidenceDir)
+	if copied != "" {
+		s.afterwards(progress.Info, "copied to "+copied)
+	}
+	failure = errors.Join(failure, copyFailure)
 	if s.lock != nil {
 		failure = errors.Join(failure, s.lock.Release())
 	}
 	if failure != nil {
-		s.Events.Emit(progress.Event{
-			Kind: progress.Warning, Time: time.Now().UTC(), Cluster: string(s.Name), Verb: s.verb,
-			Message: s.Secrets.Mask(failure.Error()),
-		})
+		s.afterwards(progress.Warning, failure.Error())
 	}
+}
+
+// afterwards tells what is known only when the run's own log of events is closed.
+func (s *session) afterwards(kind progress.Kind, message string) {
+	s.Events.Emit(progress.Event{
+		Kind: kind, Time: time.Now().UTC(), Cluster: string(s.Name), Verb: s.verb, Message: s.Secrets.Mask(message),
+	})
 }
 
 // newOwner is who the VMs of a new cluster belong to.
