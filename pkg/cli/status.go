@@ -193,6 +193,7 @@ type statusJSON struct {
 
 	clusterReasons []string // those of Reasons that are no node's
 	members        int      // of a hive that is healthy, and not formed of all nodes
+	ill            bool     // hive was formed of all nodes, and is not healthy
 }
 
 type healthJSON struct {
@@ -232,7 +233,7 @@ func statusOf(s engine.Status) statusJSON {
 		Held:   s.Record.Owner.Held,
 		Formed: s.Formed, Reasons: s.Reasons(), Notes: s.Notes(), Nodes: []nodeStatusJSON{},
 		Next: append([]string{}, s.Next...), clusterReasons: s.ClusterReasons,
-		members: s.Members,
+		members: s.Members, ill: s.Ill(),
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))
@@ -314,13 +315,15 @@ func printStatus(p page, s statusJSON, wide bool) error {
 	return nil
 }
 
-// formed says for people whether the cluster is formed, and of how many of its nodes where not of all.
+// formed says for people whether the cluster is formed and healthy, and of how many of its nodes where not of all.
 func (s statusJSON) formed() string {
 	switch {
 	case s.Formed:
 		return "formed"
 	case s.members > 0:
 		return fmt.Sprintf("formed of %d of %s", s.members, progress.Count(len(s.Nodes), "node"))
+	case s.ill:
+		return "not healthy"
 	}
 	return "not formed"
 }

@@ -194,6 +194,12 @@ func (r *Job) status(powers []deploy.Power, told answers, moves []remote.Move) S
 	return status
 }
 
+// Ill reports whether hive was formed of all nodes, which are there and have their addresses, and is not healthy.
+func (s *Status) Ill() bool {
+	formed, was := s.Record.Formed()
+	return was && !s.Formed && !formed.Half && !s.Record.OtherMembers() && addressed(s.Record.Nodes)
+}
+
 // judgeMembers tells a hive that is healthy and formed of some of the nodes from one that is not formed. What follows
 // from a node's being no member of it is told once.
 func (s *Status) judgeMembers() {
