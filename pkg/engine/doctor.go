@@ -144,7 +144,7 @@ func (s *session) subject(ctx context.Context, named bool) ([]deploy.Finding, er
 		s.Record.SSHKeyPath = config.Absolute(path)
 	}
 	missing, err := s.Resolve(ctx)
-	return missing, s.timeoutError(ctx, err)
+	return missing, s.cutShort(ctx, err)
 }
 
 // RoleScript is the shell commands by which an administrator of a Proxmox VE of that major version gives the token of

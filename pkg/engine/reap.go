@@ -44,7 +44,7 @@ func (e *Engine) Reap(
 		s.localStatus,
 	)
 	if err != nil {
-		return nil, s.timeoutError(ctx, err)
+		return nil, s.cutShort(ctx, err)
 	}
 	plan, err := p.Plan(ctx, deploy.ReapRule{
 		Name: cluster.Name(request.Name), Prefix: request.Prefix, OlderThan: request.OlderThan,

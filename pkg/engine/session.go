@@ -275,7 +275,7 @@ func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.
 }
 
 // connect makes the simulator of a simulated cluster run.
-func (s *session) connect(ctx context.Context) error { return s.timeoutError(ctx, s.Connect(ctx)) }
+func (s *session) connect(ctx context.Context) error { return s.cutShort(ctx, s.Connect(ctx)) }
 
 // dial opens the way to the nodes of a record, with the cluster's own key and host keys.
 func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
@@ -285,11 +285,14 @@ func (s *session) dial(r *cluster.Record) (lifecycle.Remote, error) {
 	})
 }
 
-// timeoutError says that the limit of the whole run has cut short what came before the phases, where it has: what
-// failed then is of no use as advice.
-func (s *session) timeoutError(ctx context.Context, err error) error {
-	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+// cutShort says that a signal, or the limit of the whole run, has cut short what came before the phases, where it
+// has: what failed then is of no use as advice.
+func (s *session) cutShort(ctx context.Context, err error) error {
+	switch {
+	case err == nil || ctx.Err() == nil:
 		return err
+	case !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%w, before anything was changed", context.Cause(ctx))
 	}
 	what := fmt.Errorf("%w, before anything was changed: %w", context.Cause(ctx), err)
 	if errors.Is(err, context.Cause(ctx)) { // it says so

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
+	"hive-test/pkg/wait"
 )
 
 // Status is what is recorded of a cluster, what its hypervisors say and what its nodes answer.
@@ -39,7 +41,7 @@ func (e *Engine) Status(ctx context.Context, request Request) (Status, error) {
 // look opens a cluster for reading: no run, and no lock but for the moment in which it writes down where nodes have
 // moved.
 func (e *Engine) look(ctx context.Context, verb string, request Request) (*session, *lifecycle.Job, error) {
-	s, err := e.openForRead(ctx, verb, request)
+	s, err := e.openMade(ctx, verb, request)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,6 +51,44 @@ func (e *Engine) look(ctx context.Context, verb string, request Request) (*sessi
 		return nil, nil, err
 	}
 	return s, s.looking(deployer), nil
+}
+
+// firstRecord is how long a look waits at most for the first record of a cluster that another run has begun to make,
+// where the look itself has no limit: that run checks first whether the cluster can be made.
+const firstRecord = 10 * time.Second
+
+// openMade is openForRead that waits for the first record of a cluster that another run is about to make.
+func (e *Engine) openMade(ctx context.Context, verb string, request Request) (*session, error) {
+	end := time.Now().Add(cmp.Or(request.Settings.Timeout, firstRecord))
+	pauses := wait.Backoff{First: waitFirst, Max: waitLimit, Factor: 1.5}
+	for {
+		s, err := e.openForRead(ctx, verb, request)
+		if !errors.Is(err, state.ErrNotFound) {
+			return s, err
+		}
+		holder, begun := begunBy(request)
+		switch {
+		case !begun:
+			return nil, err
+		case time.Now().After(end):
+			return nil, Error{ExitUnhealthy, fmt.Errorf(
+				"cluster %q is about to be made by %s, and nothing is known of it yet", request.Name, holder,
+			)}
+		}
+		if err := wait.Sleep(ctx, pauses.Next()); err != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// begunBy returns the run that is at work on the cluster, and whether there is one.
+func begunBy(request Request) (state.Holder, bool) {
+	store, err := state.Open(request.Settings.ClustersDir)
+	if err != nil {
+		return state.Holder{}, false
+	}
+	holder, life := store.Holder(cluster.Name(request.Name))
+	return holder, life == state.Alive || life == state.Elsewhere
 }
 
 // looking wires what a verb needs that only looks.

@@ -143,7 +143,7 @@ func (s *session) provision(
 	}
 	defer release()
 	if err := s.prepare(ctx, deployer); err != nil {
-		return s.timeoutError(ctx, err)
+		return s.cutShort(ctx, err)
 	}
 	if err := s.begin(); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (s *session) create(ctx context.Context) error {
 	if err := s.userKey(); err != nil {
 		return err
 	}
-	return s.timeoutError(ctx, s.ResolveNew(ctx))
+	return s.cutShort(ctx, s.ResolveNew(ctx))
 }
 
 // newRecord is the record of a cluster that does not exist.
