@@ -125,6 +125,11 @@ func (s *session) provision(
 	if err := s.hold(ctx); err != nil {
 		return err
 	}
+	release, err := s.holdAddresses(ctx, s.Settings.HostsFile != "") // before it is looked at who has the hosts
+	if err != nil {
+		return err
+	}
+	defer func() { release() }()
 	if err := s.adoptOrCreate(ctx); err != nil {
 		return err
 	}
@@ -137,18 +142,18 @@ func (s *session) provision(
 	if err != nil {
 		return err
 	}
-	release, err := s.holdAddresses(ctx)
-	if err != nil {
-		return err
+	if s.Makes() {
+		if release, err = s.holdAddresses(ctx, s.Record.Spec.Network.Static()); err != nil {
+			return err
+		}
 	}
-	defer release()
 	if err := s.prepare(ctx, deployer); err != nil {
 		return s.cutShort(ctx, err)
 	}
 	if err := s.begin(); err != nil {
 		return err
 	}
-	if s.Record.Spec.Network.Static() {
+	if s.Record.Spec.Network.Static() || !s.Makes() {
 		if err := s.Store.Save(s.Record); err != nil {
 			return err
 		}
