@@ -36,10 +36,14 @@ func (r *Job) MendingCommand(failure error) string {
 	return ""
 }
 
-// unconfigured returns what the last configure has left that did not come to its end; nil: it did.
+// unconfigured returns why no hive is to be expected: what the last configure has left that did not come to its end, or
+// that all nodes it was formed of are gone; nil: it is.
 func (r *Job) unconfigured() error {
 	last := r.Record.Phases[cluster.PhaseConfigure]
 	if last.Status == cluster.PhaseDone {
+		if _, formed := r.Record.Formed(); !formed {
+			return halfConfigured(fmt.Sprintf("all VMs of %s were made anew since hive was formed on it", r.Record.Name))
+		}
 		return nil
 	}
 	how := "failed"
@@ -65,7 +69,7 @@ func untouched(step string) bool {
 	return false
 }
 
-// halfConfigured says what is left of a configure that did not come to its end. It is an ErrNotConfigured.
+// halfConfigured says what is left of a configure that did not come to its end, or on VMs that are others by now. It is an ErrNotConfigured.
 type halfConfigured string
 
 func (e halfConfigured) Error() string { return string(e) }
