@@ -41,7 +41,23 @@ const (
 	Failed      Status = "failed"
 	Skipped     Status = "skipped"
 	Interrupted Status = "interrupted"
+	// Flaky is a case that has failed, and passed when it was run again: Error says how it failed.
+	Flaky Status = "flaky"
+	// Quarantined is a case that has failed and does not decide, for it is on the quarantine list: Message says why.
+	Quarantined Status = "quarantined"
 )
+
+// Statuses are all that there are, in the order in which they are counted.
+func Statuses() []Status { return []Status{Passed, Failed, Flaky, Quarantined, Skipped, Interrupted} }
+
+// Bad reports whether what has that status ran, and neither passed nor is excused.
+func (s Status) Bad() bool {
+	switch s {
+	case Passed, Skipped, Flaky, Quarantined:
+		return false
+	}
+	return true
+}
 
 // What a warning or an info tells of its Node, as its Name. Error, or else Message, says why.
 const (
@@ -72,6 +88,9 @@ type Event struct {
 	// Place is where a case stands in the results of its suite: one with a smaller number before it, whenever it ended.
 	Place  int    `json:"place,omitempty"`
 	Output string `json:"output,omitempty"` // of a case that did not pass: the end of what it printed
+	// File and Line are where a case says that it failed, as its suite names the file; 0: the line is not known.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
 	// Problem is the error as data, set by WithError.
 	Problem *Problem `json:"problem,omitempty"`
 	// ExitCode is set on RunEnd (the code the process will exit with).

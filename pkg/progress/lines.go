@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,13 +151,15 @@ func (l *lines) runStart(e Event) string {
 
 // end is the last line of a step, phase or case, and its error if that was not said yet.
 func (l *lines) end(margin string, e Event, what string) string {
-	if l.Verbosity < Normal && e.Status != Failed && e.Status != Interrupted {
+	if l.Verbosity < Normal && !e.Status.Bad() {
 		return ""
 	}
 	s := margin + l.mark(e.Status) + " " + what
 	switch e.Status {
 	case Skipped:
 		s += " skipped" + prefixedWith(": ", OneLine(e.Message))
+	case Flaky, Quarantined:
+		s += " " + string(e.Status) + prefixedWith(": ", OneLine(e.Message))
 	case Interrupted:
 		s += " interrupted after " + FormatSeconds(e.Seconds)
 	default:
@@ -171,7 +174,7 @@ func (l *lines) mark(s Status) string {
 		return l.paint(Red, "✗")
 	case Skipped:
 		return l.paint(Yellow, "-")
-	case Interrupted:
+	case Interrupted, Flaky, Quarantined:
 		return l.paint(Yellow, "!")
 	}
 	return l.paint(Green, "✓")
@@ -246,7 +249,8 @@ func (l *lines) paintResults(table string) string {
 	for line := range strings.Lines(table) {
 		if phase, rest, ok := strings.Cut(line, " "); ok {
 			result := strings.TrimLeft(rest, " ")
-			for status, color := range map[Status]Color{Passed: Green, Failed: Red, Skipped: Yellow, Interrupted: Yellow} {
+			for _, status := range Statuses() {
+				color := cmp.Or(map[Status]Color{Passed: Green, Failed: Red}[status], Yellow)
 				if after, is := strings.CutPrefix(result, string(status)); is {
 					line = phase + line[len(phase):len(line)-len(result)] + l.paint(color, string(status)) + after
 				}
@@ -292,7 +296,7 @@ func ExplanationText(x *Explanation) string {
 // CaseCount says how many cases ended how: 12 passed, 1 failed.
 func CaseCount(cases map[Status]int) string {
 	var parts []string
-	for _, status := range []Status{Passed, Failed, Skipped, Interrupted} {
+	for _, status := range Statuses() {
 		if n := cases[status]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, status))
 		}

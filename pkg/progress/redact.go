@@ -38,7 +38,7 @@ func (s *Secrets) MaskEvent(e Event) Event {
 	}
 	masker := s.current()
 	for _, field := range []*string{
-		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir, &e.Output,
+		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir, &e.Output, &e.File,
 	} {
 		if *field != "" {
 			*field = masker.Mask(*field)

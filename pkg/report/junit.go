@@ -57,6 +57,7 @@ type junitCase struct {
 	Failure   *junitProblem `xml:"failure"`
 	Error     *junitProblem `xml:"error"`
 	Skipped   *string       `xml:"skipped"`
+	Flaky     *junitProblem `xml:"flakyFailure"` // Surefire's form of a case that failed, and passed when run again
 	Output    string        `xml:"system-out,omitempty"`
 }
 
@@ -135,11 +136,11 @@ func propertiesOf(r Report) *junitProperties {
 
 // judgeRun is how the run has ended, but for what its test cases tell themselves.
 func judgeRun(r Report) (status progress.Status, code, text string) {
-	told := slices.ContainsFunc(r.Cases, func(c Case) bool { return failed(c.Status) })
+	told := slices.ContainsFunc(r.Cases, func(c Case) bool { return c.Status.Bad() })
 	status = progress.Passed
 	var texts []string
 	for _, p := range r.Phases {
-		if !failed(p.Status) || (told && p.Name == string(cluster.PhaseTest) && p.Status == progress.Failed) {
+		if !p.Status.Bad() || (told && p.Name == string(cluster.PhaseTest) && p.Status == progress.Failed) {
 			continue
 		}
 		if p.Problem != nil {
@@ -150,7 +151,7 @@ func judgeRun(r Report) (status progress.Status, code, text string) {
 		}
 		texts = append(texts, withHint(p.Name+": "+cmp.Or(p.Error, string(p.Status)), p.Hint))
 	}
-	if status == progress.Passed && failed(r.Result) && (!told || r.Result == progress.Interrupted) {
+	if status == progress.Passed && r.Result.Bad() && (!told || r.Result == progress.Interrupted) {
 		status = r.Result
 		for _, problem := range r.Errors {
 			texts = append(texts, withHint(problem.Message, problem.Hint))
@@ -158,9 +159,6 @@ func judgeRun(r Report) (status progress.Status, code, text string) {
 	}
 	return status, code, strings.Join(texts, "\n")
 }
-
-// failed reports whether something ran and did not pass.
-func failed(s progress.Status) bool { return s != progress.Passed && s != progress.Skipped }
 
 func withHint(text, hint string) string {
 	if hint == "" {
@@ -198,7 +196,11 @@ func caseOf(r Report, c Case) junitCase {
 	}
 	j.judge(c.Status, "", c.Error, c.Message)
 	output := c.Output
-	if c.Status != progress.Skipped {
+	switch c.Status {
+	case progress.Quarantined: // what says so is the reason why it does not count
+		output = strings.TrimPrefix(c.Error+"\n"+output, "\n")
+	case progress.Skipped:
+	default:
 		output = strings.TrimPrefix(c.Message+"\n"+output, "\n")
 	}
 	j.Output = progress.Clean(strings.TrimRight(output, "\n"))
@@ -210,7 +212,9 @@ func (c *junitCase) judge(status progress.Status, code, text, reason string) {
 	problem := &junitProblem{Message: progress.OneLine(first), Type: code, Text: progress.Clean(text)}
 	switch status {
 	case progress.Passed:
-	case progress.Skipped:
+	case progress.Flaky:
+		c.Flaky = problem
+	case progress.Skipped, progress.Quarantined:
 		line := progress.OneLine(reason)
 		c.Skipped = &line
 	case progress.Interrupted:

@@ -77,6 +77,9 @@ type Case struct {
 	Message string          `json:"message,omitempty"`
 	// Output is the end of what a case that did not pass has printed.
 	Output string `json:"output,omitempty"`
+	// File and Line are where the case says that it failed, as its suite names the file; 0: the line is not known.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
 }
 
 // Problem is an error or a warning, and where it came up.
@@ -106,17 +109,15 @@ func Build(events []progress.Event) Report {
 func cleaned(e progress.Event) progress.Event {
 	for _, field := range []*string{
 		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.OwnerID,
-		&e.RunDir, &e.Output,
+		&e.RunDir, &e.Output, &e.File,
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}
 	if math.IsNaN(e.Seconds) || math.IsInf(e.Seconds, 0) || e.Seconds < 0 {
 		e.Seconds = 0
 	}
-	switch e.Status {
-	case running, progress.Passed, progress.Failed, progress.Skipped, progress.Interrupted:
-	default: // not one that we write: whatever it meant, it is not success
-		e.Status = progress.Failed
+	if e.Status != running && !slices.Contains(progress.Statuses(), e.Status) {
+		e.Status = progress.Failed // not one that we write: whatever it meant, it is not success
 	}
 	return e
 }
@@ -160,7 +161,8 @@ func (b *builder) add(e progress.Event) {
 		b.endStep(e)
 	case progress.Case:
 		b.Cases = append(b.Cases, Case{
-			e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message, e.Output,
+			e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message, e.Output, e.File,
+			max(e.Line, 0),
 		})
 		b.order = append(b.order, placed{e.Suite, e.Place})
 	case progress.Warning:

@@ -130,7 +130,7 @@ type Case struct {
 }
 
 // Failed says whether the case ran and did not pass.
-func (c Case) Failed() bool { return c.Status != progress.Passed && c.Status != progress.Skipped }
+func (c Case) Failed() bool { return c.Status.Bad() }
 
 // Failed says whether a case or a command failed.
 func (s SuiteResult) Failed() bool {
