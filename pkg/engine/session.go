@@ -47,7 +47,7 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 		return nil, err
 	}
 	e.Secrets.Learn(SecretsOf(settings)...)
-	r := newRun(e, verb, parsed)
+	r := newRun(e, verb, parsed, store.Root())
 	s := &session{Engine: e, run: r, abort: request.Abort, Target: &target.Target{
 		Program: e.program(), Verb: verb, Settings: settings, Store: store, Name: parsed, Sink: r.sink,
 		Log: r.debug.log, File: r.file,
@@ -332,11 +332,12 @@ func (s *session) close() {
 		failure = errors.Join(failure, s.lock.Release())
 	}
 	if failure != nil {
-		s.Events.Emit(progress.Event{
+		s.screen.Emit(progress.Event{
 			Kind: progress.Warning, Time: time.Now().UTC(), Cluster: string(s.Name), Verb: s.verb,
 			Message: s.Secrets.Mask(failure.Error()),
 		})
 	}
+	s.screen.tell()
 }
 
 // newOwner is who the VMs of a new cluster belong to.
