@@ -79,6 +79,19 @@ func TestLowTerminal(t *testing.T) {
 	}
 }
 
+// TestTerminalTellsOnce waits for a cluster that is not configured: why it is not healthy, and what comes next, is told once.
+func TestTerminalTellsOnce(t *testing.T) {
+	needTmux(t)
+	r := newRecorder(startSimulator(t, "--task-duration", "0s", "--boot-delay", "0s"), size{60, 20})
+	r.run(0, "up record --sim --node-count 1 --vmid-base 24000")
+	text := r.run(10, "wait record --timeout 500ms").text()
+	for _, once := range []string{"not configured yet", "configure record", "not healthy after"} {
+		if strings.Count(text, once) != 1 {
+			t.Errorf("%q is not told once:\n%s", once, text)
+		}
+	}
+}
+
 // TestTerminalIsInterrupted presses Ctrl-C while the live view is there: what is said of that stands above it, whole. Before,
 // another run is refused: the cluster is locked, which is told in the width of its window, and to what is no terminal in one line.
 func TestTerminalIsInterrupted(t *testing.T) {
