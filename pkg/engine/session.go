@@ -47,7 +47,7 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 		return nil, err
 	}
 	e.Secrets.Learn(SecretsOf(settings)...)
-	r := newRun(e, verb, parsed)
+	r := newRun(e, verb, parsed, store.Root())
 	s := &session{Engine: e, run: r, abort: request.Abort, Target: &target.Target{
 		Program: e.program(), Verb: verb, Settings: settings, Store: store, Name: parsed, Sink: r.sink,
 		Log: r.debug.log, File: r.file,
@@ -342,11 +342,12 @@ func (s *session) close() {
 	if failure != nil {
 		s.afterwards(progress.Warning, failure.Error())
 	}
+	s.screen.tell()
 }
 
 // afterwards tells what is known only when the run's own log of events is closed.
 func (s *session) afterwards(kind progress.Kind, message string) {
-	s.Events.Emit(progress.Event{
+	s.screen.Emit(progress.Event{
 		Kind: kind, Time: time.Now().UTC(), Cluster: string(s.Name), Verb: s.verb, Message: s.Secrets.Mask(message),
 	})
 }

@@ -112,11 +112,12 @@ func (t test) suites(ctx context.Context) error {
 	return verdict(results)
 }
 
-// healthFacts tells the smoke suite which of its two facts holds for each node, and why not.
+// healthFacts tells the smoke suite which of its two facts holds for each node, why not, and which nodes need not be
+// asked at all.
 func healthFacts(health hive.Health) []suite.NodeHealth {
 	facts := make([]suite.NodeHealth, len(health.Nodes))
 	for i, node := range health.Nodes {
-		facts[i].Node = node.Name
+		facts[i].Node, facts[i].Unreachable = node.Name, node.Unreachable()
 		if node.Code != http.StatusOK || node.Status != "running" || node.Self != node.Name {
 			facts[i].Health = errors.New(node.Error)
 		} else if problem := node.OwnProblem(); problem != "" { // such as a service that is dead

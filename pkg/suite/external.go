@@ -76,9 +76,7 @@ func (r *runner) command(
 	if err != nil {
 		return exit{}, err
 	}
-	for _, name := range heldBack(p.command, r.inherited(), env) {
-		record.warn(fmt.Sprintf("$%s is set here, and suites do not get it: --suite-env %s passes it", name, name))
-	}
+	r.warnOfHeldBack(p.command, env, record.warn)
 	argv, err := shell(env, p.command)
 	if err != nil {
 		record.warn(err.Error())

@@ -88,6 +88,8 @@ type NodeHealth struct {
 	Node   string
 	Health error // HTTP 200, JSON, running, its own name
 	Peers  error // it sees all other nodes
+	// Unreachable is why nothing on the node can be expected to answer; nil: something may.
+	Unreachable error
 }
 
 // EndedError as the cause of Run's context ends the suites as failed, where others end them as interrupted.
