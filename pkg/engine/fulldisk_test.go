@@ -20,8 +20,10 @@ func TestFullDisk(t *testing.T) {
 		{"one", []string{own}, "", nil, []string{own}},
 		{"one, twice", []string{own, own}, "", nil, []string{own}},
 		{
-			"several", []string{own, "the reports are not complete: writing /c/.runs/a/1/report.md: write /c/x" + full + "\n" +
-				"recording events: write /c/.runs/a/1/events.jsonl" + full}, "", nil,
+			"several",
+			[]string{own, "the reports are not complete: writing /c/.runs/a/1/report.md: write /c/x" + full + "\n" +
+				"recording events: write /c/.runs/a/1/events.jsonl" + full},
+			"", nil,
 			[]string{"no space left on device: 3 files could not be written: cluster.json, events.jsonl, report.md"},
 		},
 		{"quota", []string{"write /c/a: disk quota exceeded"}, "", nil, []string{"write /c/a: disk quota exceeded"}},
