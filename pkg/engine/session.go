@@ -35,6 +35,7 @@ type session struct {
 	unread  bool            // the cluster's directory could not be read
 	lock    *state.Lock
 	running *lifecycle.Job
+	suites  lifecycle.Suites // of test
 
 	sourceBefore *cluster.Source // of hive, as the record had it before another was named now
 }
@@ -262,7 +263,7 @@ func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.
 	s.running = &lifecycle.Job{
 		Record: s.Record, Store: s.Store, Evidence: evidence{s.Store, s.dir, s.Name}, Deploy: deployer,
 		Dial: s.dial, Sink: s.Sink, Hive: options, SourceBefore: *s.sourceBefore,
-		Suites: s.Settings.Suites, SuiteOn: s.Settings.SuiteOn,
+		Suites:  s.suites,
 		Environ: s.Environ, Watched: s.Watched,
 		SuiteEnv: s.Settings.SuiteEnv, KillLeftovers: s.Settings.KillLeftovers, LostAfter: s.Settings.LostAfter,
 		Now:         func() time.Time { return time.Now().UTC() },

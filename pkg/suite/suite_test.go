@@ -335,18 +335,18 @@ func TestNoCaseRunIsFailed(t *testing.T) {
 }
 
 func TestPlans(t *testing.T) {
-	got, err := plans([]string{
+	got, err := withNames(commands(
 		"smoke", "A=b ./tests/e2e.sh --fast", "./other/e2e.sh", "smoke", "$(x) $Y", "go test ./...",
-	})
+	))
 	var names []string
 	for _, p := range got {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	want := []string{"smoke", "e2e.sh", "e2e.sh-2", "smoke-2", "x", "go"}
 	if diff := cmp.Diff(want, names); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if _, err := plans([]string{" "}); err == nil {
+	if _, err := withNames(commands(" ")); err == nil {
 		t.Error("an empty suite was taken")
 	}
 }
