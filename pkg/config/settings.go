@@ -204,6 +204,28 @@ func (s Settings) Values() []Value {
 	return values
 }
 
+// Flags returns the flags that were given for this run, as arguments, but for suites, secrets and values of variables.
+func (s Settings) Flags() []string {
+	var flags []string
+	for _, row := range Table() {
+		if row.Secret || row.Key == "suite" || s.Source(row.Key) != "flag --"+row.Flag {
+			continue
+		}
+		switch v := s.values[row.Key].(type) {
+		case nil:
+		case []string:
+			for _, item := range v {
+				if row.Key != "suite_env" || !strings.Contains(item, "=") {
+					flags = append(flags, "--"+row.Flag+"="+item)
+				}
+			}
+		default:
+			flags = append(flags, fmt.Sprintf("--%s=%v", row.Flag, v))
+		}
+	}
+	return flags
+}
+
 // ForDoctor returns what is in force of the settings that doctor uses, but for where results go.
 func (s Settings) ForDoctor() []Value {
 	var used []string

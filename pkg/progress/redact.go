@@ -39,13 +39,24 @@ func (s *Secrets) MaskEvent(e Event) Event {
 	masker := s.current()
 	for _, field := range []*string{
 		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir, &e.Output, &e.File,
+		&e.Command,
 	} {
 		if *field != "" {
 			*field = masker.Mask(*field)
 		}
 	}
 	e.Problem, e.Explanation = e.Problem.mapped(masker.Mask), e.Explanation.mapped(masker.Mask)
+	e.Settings, e.Flags = mapSettings(e.Settings, masker.Mask), mapAll(e.Flags, masker.Mask)
 	return e
+}
+
+// mapSettings returns a copy with every value and source changed by change.
+func mapSettings(settings []Setting, change func(string) string) []Setting {
+	settings = slices.Clone(settings)
+	for i, s := range settings {
+		settings[i].Value, settings[i].From = change(s.Value), change(s.From)
+	}
+	return settings
 }
 
 // Masker is what Redact uses on one text, for texts that are not events (files of evidence).

@@ -266,7 +266,9 @@ func plans(suites []string) ([]plan, error) {
 func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 	start := time.Now()
 	sink := progress.With(r.Sink, progress.Event{Step: p.name})
-	sink.Emit(progress.Event{Kind: progress.StepStart, Suite: p.name, Message: "suite " + p.name})
+	sink.Emit(progress.Event{
+		Kind: progress.StepStart, Suite: p.name, Message: "suite " + p.name, Command: p.command,
+	})
 	record := &recorder{suite: p.name, sink: sink, mask: r.known.Mask}
 	result := SuiteResult{Name: p.name}
 	var err error
