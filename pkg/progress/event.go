@@ -111,6 +111,8 @@ type Event struct {
 	Flags []string `json:"flags,omitempty"`
 	// History is set on RunStart: the runs of the cluster's name before this one, the newest first.
 	History []PastRun `json:"history,omitempty"`
+	// Evidence is set where some was gathered: paths below the run's directory; a directory ends with a slash.
+	Evidence []string `json:"evidence,omitempty"`
 	// Nodes are set on RunStart and RunEnd: the cluster's nodes, as far as they are known by then; and where more of them
 	// becomes known.
 	Nodes []Node `json:"nodes,omitempty"`

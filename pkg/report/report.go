@@ -48,6 +48,8 @@ type Report struct {
 	Flags    []string           `json:"flags,omitempty"`
 	// History is the runs of the cluster's name before this one, the newest first.
 	History []progress.PastRun `json:"history,omitempty"`
+	// Evidence is what was gathered: paths below the run's directory; a directory ends with a slash.
+	Evidence []string `json:"evidence,omitempty"`
 	// Ended is when the last event came.
 	Ended time.Time `json:"-"`
 }
@@ -113,6 +115,8 @@ type Case struct {
 	// File and Line are where the case says that it failed, as its suite names the file; 0: the line is not known.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
+	// Colored is Output with the terminal escapes that it came with; empty: it came with none.
+	Colored string `json:"-"`
 }
 
 // Problem is an error or a warning, and where it came up.
@@ -132,7 +136,11 @@ func Build(events []progress.Event) Report {
 		Schema: Schema, Phases: []Phase{}, Cases: []Case{}, Errors: []Problem{}, Warnings: []Problem{},
 	}}
 	for _, e := range events {
-		b.add(cleaned(e))
+		colored := ""
+		if strings.ContainsRune(e.Output, '\x1b') {
+			colored = e.Output
+		}
+		b.add(cleaned(e), colored)
 	}
 	b.sortCases()
 	b.finish()
@@ -149,7 +157,7 @@ func cleaned(e progress.Event) progress.Event {
 	}
 	e.Seconds, e.Status = cleanSeconds(e.Seconds), cleanStatus(e.Status)
 	e.Nodes, e.Settings = cleanNodes(e.Nodes), cleanSettings(e.Settings)
-	e.Flags, e.History = cleanAll(e.Flags), cleanRuns(e.History)
+	e.Flags, e.Evidence, e.History = cleanAll(e.Flags), cleanAll(e.Evidence), cleanRuns(e.History)
 	return e
 }
 
@@ -188,7 +196,7 @@ type placed struct {
 	place int
 }
 
-func (b *builder) add(e progress.Event) {
+func (b *builder) add(e progress.Event, colored string) {
 	b.Cluster = cmp.Or(b.Cluster, e.Cluster)
 	b.Verb = cmp.Or(b.Verb, e.Verb)
 	b.OwnerID = cmp.Or(b.OwnerID, e.OwnerID)
@@ -212,7 +220,7 @@ func (b *builder) add(e progress.Event) {
 	case progress.Case:
 		b.Cases = append(b.Cases, Case{
 			e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message, e.Output, e.File,
-			max(e.Line, 0),
+			max(e.Line, 0), colored,
 		})
 		b.order = append(b.order, placed{e.Suite, e.Place})
 	case progress.Warning:

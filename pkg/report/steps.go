@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,6 +172,11 @@ func (b *builder) know(e progress.Event) {
 	}
 	if len(e.History) > 0 {
 		b.History = e.History
+	}
+	for _, path := range e.Evidence {
+		if !slices.Contains(b.Evidence, path) {
+			b.Evidence = append(b.Evidence, path)
+		}
 	}
 	for _, n := range e.Nodes {
 		b.knowNode(n)
