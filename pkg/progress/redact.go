@@ -37,6 +37,9 @@ func (s *Secrets) MaskEvent(e Event) Event {
 		return e
 	}
 	masker := s.current()
+	if strings.ContainsRune(e.Output, '\x1b') {
+		e.Output = masker.maskColored(e.Output)
+	}
 	for _, field := range []*string{
 		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir, &e.Output, &e.File,
 		&e.Command,
@@ -94,6 +97,15 @@ func (m *Masker) Mask(text string) string {
 		return text
 	}
 	return m.replacer.Replace(text)
+}
+
+// maskColored is Mask for text with terminal escapes, which is cleaned of them where a secret has some within it.
+func (m *Masker) maskColored(text string) string {
+	masked, plain := m.Mask(text), m.Mask(Clean(text))
+	if Clean(masked) != plain {
+		return plain
+	}
+	return masked
 }
 
 // finds tells whether a form of a secret is in text.

@@ -39,6 +39,7 @@ var htmlTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 // What of cases is drawn at most: those that did not pass come first.
 const (
 	mostCases   = 5000
+	mostOpen    = 50      // of those that failed; the others are folded
 	mostDetails = 8 << 20 // bytes of what cases printed
 )
 
@@ -51,9 +52,9 @@ type page struct {
 	Counts   []statusCount
 	Suites   []string
 	Shown    []shownCase
-	Left     int // cases that are not shown
-	Clipped  int // of those that are shown, how many show nothing of what they printed
-	From     string
+	Left     int  // cases that are not shown
+	Clipped  int  // of those that are shown, how many show nothing of what they printed
+	From     link // of the lines that explain it
 	Members  []member
 	History  []pastRun // the oldest first, and this run as the last
 	Files    []link
@@ -82,15 +83,13 @@ type shownCase struct {
 	Text   template.HTML // Output
 	Links  []link
 	Again  string // the command that runs it again
+	Open   bool   // it is what the page is opened for
 }
 
 // Folded reports whether there is more of the case than fits a line.
 func (c shownCase) Folded() bool {
 	return c.Error != "" || c.Text != "" || c.Status == progress.Failed || c.Status == progress.Interrupted
 }
-
-// Open reports whether what is folded is what the page is opened for.
-func (c shownCase) Open() bool { return c.Status.Bad() }
 
 // pastRun is a run in the history, and its bar.
 type pastRun struct {
@@ -111,7 +110,7 @@ func HTML(r Report) []byte {
 func pageOf(r Report) page {
 	p := page{
 		Report: r, Timeline: timelineOf(r), Files: filesOf(r), History: historyOf(r),
-		Title:  strings.Join(strings.Fields("hive-test "+r.Verb+" "+r.Cluster), " "),
+		Title: strings.Join(strings.Fields("hive-test "+r.Verb+" "+r.Cluster), " "),
 		Policy: "default-src 'none'; style-src '" + hashOf(htmlStyle) + "'; script-src '" + hashOf(htmlScript) +
 			"'; img-src data:; base-uri 'none'; form-action 'none'",
 	}
@@ -161,6 +160,7 @@ func (p *page) addCases() {
 	again, size := newAgain(p.Report), 0
 	for _, i := range index[:len(index)-p.Left] {
 		c := shownCase{Case: p.Cases[i], Number: i + 1, Order: order(p.Cases[i].Status)}
+		c.Open = c.Status.Bad() && len(p.Shown) < mostOpen
 		if c.File != "" {
 			c.Place = c.File
 			if c.Line > 0 {
@@ -259,12 +259,12 @@ func relative(path string) string {
 	return address
 }
 
-// below is the address of a file that is named with its directories; empty where it is not below the run's.
-func below(runDir, path string) string {
+// below is the file of a run that is named with its directories; without address where it is not below the run's.
+func below(runDir, path string) link {
 	if rest, found := strings.CutPrefix(path, runDir+"/"); found && runDir != "" {
-		return relative(rest)
+		return link{rest, relative(rest)}
 	}
-	return ""
+	return link{Name: path}
 }
 
 // filesOf are the files of the run that its events tell of.

@@ -73,7 +73,7 @@ func BenchmarkHTML(b *testing.B) {
 		start = time.Now()
 		report.JSON(r)
 		plain := time.Since(start)
-		b.ReportMetric((built+drawn).Seconds(), "s")
+		b.ReportMetric((built + drawn).Seconds(), "s")
 		b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/1e6, "MB")
 		b.ReportMetric(drawn.Seconds()/plain.Seconds(), "html/json")
 		b.Logf("%d events: built in %s, drawn in %s, JSON in %s; all allocations together %d MB; the page has %d kB", len(events),

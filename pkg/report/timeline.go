@@ -185,7 +185,7 @@ func (b *timelineBuilder) steps(p Phase, end float64) []*row {
 		for len(running) > 0 && running[len(running)-1].To <= from {
 			running = running[:len(running)-1]
 		}
-		if n := len(running); n > 0 && to <= running[n-1].To {
+		if n := len(running); n > 0 && to <= running[n-1].To+imprecise {
 			running[n-1].Rows = append(running[n-1].Rows, r)
 			running[n-1].Open = running[n-1].Open || s.Status.Bad()
 		} else {
@@ -198,6 +198,9 @@ func (b *timelineBuilder) steps(p Phase, end float64) []*row {
 	}
 	return top
 }
+
+// imprecise is by how many seconds what is told of times may be wrong.
+const imprecise = 0.01
 
 // nodeStep adds what a node did in a step that each node has for itself.
 func (b *timelineBuilder) nodeStep(parent *row, s Step, from, to float64) {
@@ -239,8 +242,31 @@ func (b *timelineBuilder) step(p Phase, s Step, from, to float64) *row {
 		one.Title = s.Name + ": " + one.Title
 		b.addBar(b.lane(state.Node), one)
 	}
-	r.Rows = append(r.Rows, b.waits(s, to)...)
+	waits := b.waits(s, to)
+	r.Bars = append(r.Bars, b.together(waits)...)
+	r.Rows = append(r.Rows, waits...)
 	return r
+}
+
+// together are the times in which a step has waited for anything.
+func (b *timelineBuilder) together(waits []*row) (bars []bar) {
+	ordered := slices.Clone(waits)
+	slices.SortStableFunc(ordered, func(x, y *row) int { return cmp.Compare(x.From, y.From) })
+	var from, to float64
+	for i, w := range ordered {
+		if i == 0 {
+			from, to = w.From, w.To
+		}
+		if w.From > to {
+			bars = append(bars, b.bar(from, to, "wait", "waits"))
+			from = w.From
+		}
+		to = max(to, w.To)
+	}
+	if len(ordered) > 0 {
+		bars = append(bars, b.bar(from, to, "wait", "waits"))
+	}
+	return bars[:min(mostBars, len(bars))]
 }
 
 // waits are the rows of what a step has waited for, those of the same thing in one.
