@@ -83,6 +83,14 @@ type Settings struct {
 
 	SuiteOn string `mapstructure:"suite_on"` // empty: this machine
 
+	NamedSuites []Suite      `mapstructure:"-"` // suites of the file
+	Quarantine  []Quarantine `mapstructure:"-"`
+	Run         string       `mapstructure:"run"`  // regular expression; empty: all cases
+	Skip        string       `mapstructure:"skip"` // regular expression; empty: none
+	Retries     int          `mapstructure:"retries"`
+	AllowFlaky  bool         `mapstructure:"allow_flaky"`
+	RequireAll  bool         `mapstructure:"require_all"`
+
 	SuiteEnv      []string `mapstructure:"suite_env"` // NAME or NAME=value
 	KillLeftovers bool     `mapstructure:"kill_leftovers"`
 
@@ -198,6 +206,10 @@ func (s Settings) Values() []Value {
 			text = s.Proxmox.Token.String()
 		case "proxmox.hypervisors":
 			text = strings.Join(placement.Names(s.Proxmox.Hypervisors), ", ")
+		case "suites":
+			text = joinedBy(s.NamedSuites, func(one Suite) string { return one.Name })
+		case "quarantine":
+			text = joinedBy(s.Quarantine, func(one Quarantine) string { return one.Case })
 		}
 		values = append(values, Value{row.Key, text, s.Source(row.Key)})
 	}
@@ -224,6 +236,15 @@ func (s Settings) Flags() []string {
 		}
 	}
 	return flags
+}
+
+// joinedBy returns what name says of each item, with commas between.
+func joinedBy[T any](list []T, name func(T) string) string {
+	names := make([]string, len(list))
+	for i, item := range list {
+		names[i] = name(item)
+	}
+	return strings.Join(names, ", ")
 }
 
 // ForDoctor returns what is in force of the settings that doctor uses, but for where results go.

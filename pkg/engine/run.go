@@ -31,6 +31,7 @@ type run struct {
 	secrets  *progress.Secrets
 	sink     progress.Sink
 	memory   *progress.Memory
+	screen   *fullDisk // what the caller gets of the events
 	debug    *debugLog
 	recorder progress.Renderer // nil before begin
 	dir      state.Run         // empty before begin
@@ -39,13 +40,13 @@ type run struct {
 	last map[string]float64 // seconds that each phase took when it passed last
 }
 
-func newRun(e *Engine, verb string, name cluster.Name) *run {
+func newRun(e *Engine, verb string, name cluster.Name, root string) *run {
 	r := &run{
 		verb: verb, cluster: name, started: time.Now(), secrets: e.Secrets, memory: new(progress.Memory),
-		debug: newDebugLog(e.Secrets),
+		debug: newDebugLog(e.Secrets), screen: &fullDisk{root: root, next: e.Events},
 	}
 	base := progress.Event{Cluster: string(name), Verb: verb}
-	all := progress.Multi(e.Events, r.memory, progress.SinkFunc(r.note))
+	all := progress.Multi(r.screen, r.memory, progress.SinkFunc(r.note))
 	r.sink = e.advising(progress.With(progress.Redact(progress.SinkFunc(func(e progress.Event) {
 		if e.Kind == progress.PhaseStart {
 			e.LastSeconds = r.last[e.Phase]

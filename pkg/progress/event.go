@@ -103,8 +103,9 @@ type Event struct {
 	LastSeconds float64 `json:"last_seconds,omitempty"`
 	// Explanation is set on the RunEnd of a run that did not pass.
 	Explanation *Explanation `json:"explanation,omitempty"`
-	// Command is set on the StepStart of a suite that is a command: its line.
+	// Command is set on the StepStart of a suite that is a command: its line. Asked is what --suite takes for a suite.
 	Command string `json:"command,omitempty"`
+	Asked   string `json:"asked,omitempty"`
 	// Settings are set on RunStart: those that were given, and have not their defaults for that reason.
 	Settings []Setting `json:"settings,omitempty"`
 	// Flags are set on RunStart: the flags that the run was started with, but for its suites.

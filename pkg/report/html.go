@@ -182,16 +182,16 @@ func (p *page) addCases() {
 
 // again tells how cases are run again.
 type again struct {
-	report   Report
-	commands map[string]string // of suites
+	report Report
+	suites map[string]Step
 }
 
 func newAgain(r Report) again {
-	a := again{r, map[string]string{}}
+	a := again{r, map[string]Step{}}
 	for _, p := range r.Phases {
 		for _, s := range p.Steps {
 			if s.Suite != "" {
-				a.commands[s.Suite] = s.Command
+				a.suites[s.Suite] = s
 			}
 		}
 	}
@@ -215,12 +215,13 @@ func (a again) command(suite string) string {
 	for _, f := range flags {
 		words = append(words, quoted(f))
 	}
-	return strings.Join(append(words, "--suite", quoted(cmp.Or(a.commands[suite], suite))), " ")
+	s := a.suites[suite]
+	return strings.Join(append(words, "--suite", quoted(cmp.Or(s.Asked, s.Command, suite))), " ")
 }
 
 // links are what a suite has left.
 func (a again) links(suite string) []link {
-	if a.commands[suite] == "" {
+	if a.suites[suite].Command == "" {
 		return nil
 	}
 	var links []link

@@ -77,9 +77,10 @@ type Step struct {
 	Error   string          `json:"error,omitempty"`
 	Message string          `json:"message,omitempty"`
 	Started time.Time       `json:"started,omitzero"`
-	// Suite is set where the step is one, and Command where that is a command: its line.
+	// Suite is set where the step is one, and Command where that is a command: its line. Asked is what --suite takes for it.
 	Suite   string `json:"suite,omitempty"`
 	Command string `json:"command,omitempty"`
+	Asked   string `json:"asked,omitempty"`
 	// Waits are what the step has waited for, in the order of beginning.
 	Waits []Wait `json:"waits,omitempty"`
 	// States are what its nodes did in it, in the order of beginning. Only pictures need them.
@@ -151,7 +152,7 @@ func Build(events []progress.Event) Report {
 func cleaned(e progress.Event) progress.Event {
 	for _, field := range []*string{
 		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.OwnerID,
-		&e.RunDir, &e.Output, &e.File, &e.Command,
+		&e.RunDir, &e.Output, &e.File, &e.Command, &e.Asked,
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}

@@ -21,6 +21,7 @@ func (b *builder) at(at stepAt) *Step { return &b.Phases[at.phase].Steps[at.step
 func (b *builder) startStep(e progress.Event) {
 	b.addStep(e, Step{
 		Name: e.Step, Node: e.Node, Message: e.Message, Started: e.Time, Suite: e.Suite, Command: e.Command,
+		Asked: e.Asked,
 	})
 }
 
