@@ -216,6 +216,28 @@ func (s Settings) Values() []Value {
 	return values
 }
 
+// Flags returns the flags that were given for this run, as arguments, but for suites, secrets and values of variables.
+func (s Settings) Flags() []string {
+	var flags []string
+	for _, row := range Table() {
+		if row.Secret || row.Key == "suite" || s.Source(row.Key) != "flag --"+row.Flag {
+			continue
+		}
+		switch v := s.values[row.Key].(type) {
+		case nil:
+		case []string:
+			for _, item := range v {
+				if row.Key != "suite_env" || !strings.Contains(item, "=") {
+					flags = append(flags, "--"+row.Flag+"="+item)
+				}
+			}
+		default:
+			flags = append(flags, fmt.Sprintf("--%s=%v", row.Flag, v))
+		}
+	}
+	return flags
+}
+
 // joinedBy returns what name says of each item, with commas between.
 func joinedBy[T any](list []T, name func(T) string) string {
 	names := make([]string, len(list))

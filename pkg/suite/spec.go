@@ -34,6 +34,8 @@ type Spec struct {
 	Retries int
 	// Needs are what the cluster must have: else it is skipped, or fails with Options.RequireAll.
 	Needs Needs
+
+	asked string // what --suite takes for it
 }
 
 // Needs are what a cluster must have for a suite to run on it.
@@ -59,6 +61,7 @@ func withNames(specs []Spec) ([]Spec, error) {
 	taken := map[string]bool{}
 	for i := range all {
 		s := &all[i]
+		s.asked = cmp.Or(s.Name, s.Command)
 		switch {
 		case strings.TrimSpace(s.Command) == "":
 			return nil, errors.New("a suite is empty: give smoke or a command line")

@@ -278,7 +278,11 @@ func newRunner(o Options) (*runner, error) {
 func (r *runner) run(ctx context.Context, s Spec) (SuiteResult, error) {
 	start := time.Now()
 	sink := progress.With(r.Sink, progress.Event{Step: s.Name})
-	sink.Emit(progress.Event{Kind: progress.StepStart, Suite: s.Name, Message: "suite " + s.Name})
+	begin := progress.Event{Kind: progress.StepStart, Suite: s.Name, Message: "suite " + s.Name, Asked: s.asked}
+	if !s.isSmoke() {
+		begin.Command = s.Command
+	}
+	sink.Emit(begin)
 	record := &recorder{
 		suite: s.Name, sink: sink, mask: r.known.Mask, excuse: func(c Case) Case { return r.quarantined(s.Name, c) },
 	}
