@@ -50,6 +50,7 @@ type actionStep struct {
 	ID    string            `yaml:"id,omitempty"`
 	If    string            `yaml:"if,omitempty"`
 	Shell string            `yaml:"shell,omitempty"`
+	Dir   string            `yaml:"working-directory,omitempty"`
 	Env   map[string]string `yaml:"env,omitempty"`
 	Run   string            `yaml:"run,omitempty"`
 	Uses  string            `yaml:"uses,omitempty"`
@@ -222,7 +223,7 @@ func (j *actionJob) script(step actionStep) string {
 		j.Fatal(err)
 	}
 	command := exec.Command("bash", "--noprofile", "--norc", "-e", "-o", "pipefail", path)
-	command.Dir, command.Stdout, command.Stderr = j.workspace, &j.log, &j.log
+	command.Dir, command.Stdout, command.Stderr = filepath.Join(j.workspace, j.expand(step.Dir)), &j.log, &j.log
 	command.WaitDelay = 5 * time.Second
 	command.Env = j.environ(step, files)
 	fmt.Fprintf(&j.log, "--- %s\n", step.Name)
