@@ -95,7 +95,7 @@ func timelineOf(r Report) *timeline {
 		b.note(phase, phase.Rows)
 		t.Rows = append(t.Rows, phase)
 	}
-	critical(t.Rows, total)
+	critical(t.Rows, total, 0)
 	t.Longest = longest(t.Rows)
 	t.bound()
 	t.Nodes = slices.DeleteFunc(t.Nodes, func(r *row) bool { return len(r.Bars) == 0 })
@@ -258,13 +258,13 @@ func (b *timelineBuilder) together(waits []*row) (bars []bar) {
 			from, to = w.From, w.To
 		}
 		if w.From > to {
-			bars = append(bars, b.bar(from, to, "wait", "waits"))
+			bars = append(bars, b.bar(from, to, "waits", "waits"))
 			from = w.From
 		}
 		to = max(to, w.To)
 	}
 	if len(ordered) > 0 {
-		bars = append(bars, b.bar(from, to, "wait", "waits"))
+		bars = append(bars, b.bar(from, to, "waits", "waits"))
 	}
 	return bars[:min(mostBars, len(bars))]
 }
@@ -311,8 +311,9 @@ func (b *timelineBuilder) bar(from, to float64, kind, title string) bar {
 func percent(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) + "%" }
 
 // critical marks the rows that decided when their end came: of those that were at work just before, the one that had been
-// longest at it, and so on back to the beginning.
-func critical(rows []*row, end float64) {
+// longest at it, and so on back to the beginning. What was beside the next one all but the first few seconds, less than
+// least, decided nothing.
+func critical(rows []*row, end, least float64) {
 	ordered := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.Kind == "wait" || len(r.Bars) == 0 })
 	slices.SortStableFunc(ordered, func(a, b *row) int { return cmp.Compare(b.To, a.To) })
 	var best *row
@@ -323,7 +324,7 @@ func critical(rows []*row, end float64) {
 			}
 		}
 		switch {
-		case best != nil && best.From < end:
+		case best.decides(end, least):
 			best.mark()
 			end, best = best.From, nil
 		case i < len(ordered): // nothing was at work for a while
@@ -333,14 +334,19 @@ func critical(rows []*row, end float64) {
 			}
 		}
 	}
-	if best != nil && best.From < end {
+	if best.decides(end, least) {
 		best.mark()
 	}
 }
 
+func (r *row) decides(end, least float64) bool {
+	return r != nil && r.From < end && (r.To <= end+imprecise || r.From < end-least)
+}
+
 func (r *row) mark() {
+	const share = 20 // one in so many
 	r.Critical = true
-	critical(r.Rows, r.To)
+	critical(r.Rows, r.To, r.Seconds()/share)
 	onPath := map[string]bool{"": true}
 	for _, below := range r.Rows {
 		onPath[below.node] = onPath[below.node] || below.Critical
