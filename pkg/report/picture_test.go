@@ -27,10 +27,11 @@ func TestPictures(t *testing.T) {
 		name          string
 		width, height int
 		dark          bool
+		shown         string // where
 	}{
-		{"report-light.png", 1100, 1180, false},
-		{"report-dark.png", 1100, 1180, true},
-		{"report-narrow.png", 390, 1180, false},
+		{"report-light.png", 1100, 1180, false, "README.md"},
+		{"report-dark.png", 1100, 1180, true, "docs/files.md"},
+		{"report-narrow.png", 390, 1180, false, "docs/files.md"},
 	} {
 		path := filepath.Join(docs, p.name)
 		if *takePictures {
@@ -39,6 +40,10 @@ func TestPictures(t *testing.T) {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
+		}
+		page, err := os.ReadFile(filepath.Join("..", "..", p.shown))
+		if err != nil || !bytes.Contains(page, []byte("pictures/"+p.name+")")) {
+			t.Errorf("%s does not show %s: %v", p.shown, p.name, err)
 		}
 		config, err := png.DecodeConfig(bytes.NewReader(raw))
 		if err != nil || config.Width != p.width || config.Height != p.height || len(raw) > largest {
@@ -56,7 +61,8 @@ func takePicture(t *testing.T, path string, width, height int, dark bool) {
 	}
 	dir := t.TempDir()
 	frame := fmt.Sprintf(
-		`<!DOCTYPE html><body style="margin:0"><iframe src="report.html" width="%d" height="%d" style="border:0">`, width, height,
+		`<!DOCTYPE html><body style="margin:0"><iframe src="report.html" width="%d" height="%d" style="border:0">`,
+		width, height,
 	)
 	for name, data := range map[string][]byte{
 		"report.html": report.HTML(report.Build(failedRun(30))), "frame.html": []byte(frame),

@@ -174,7 +174,9 @@ func (b *timelineBuilder) steps(p Phase, end float64) []*row {
 		if s.Node != "" {
 			parent := shared[s.Name]
 			if parent == nil {
-				parent = &row{Kind: "step", Name: s.Name, Status: s.Status, From: from, To: to, path: p.Name + ": " + s.Name}
+				parent = &row{
+					Kind: "step", Name: s.Name, Status: s.Status, From: from, To: to, path: p.Name + ": " + s.Name,
+				}
 				shared[s.Name] = parent
 				top = append(top, parent)
 			}
@@ -437,7 +439,9 @@ func kept(rows []*row) []*row {
 func ticks(total float64) (all []tick) {
 	const most = 6
 	step := 0.1
-	for _, s := range []float64{.2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400} {
+	for _, s := range []float64{
+		.2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400,
+	} {
 		if total/step > most {
 			step = s
 		}
