@@ -122,16 +122,19 @@ bench: build ensure-tofu ## measure speed as ratios within one run
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.43.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint# of go.mod, for tests read expressions with it, too
 
 .PHONY: lint
 # As `make build` compiles: nothing is compiled twice.
 lint: export CGO_ENABLED := 0
 lint: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
-lint: ## vet, staticcheck, dead code, gofumpt, go mod tidy: all leave nothing
+lint: ## vet, staticcheck, dead code, gofumpt, actionlint, go mod tidy: all leave nothing
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	@dead=$$($(GO) run $(DEADCODE) -test ./...) && test -z "$$dead" || { echo "$$dead"; exit 1; }
 	@unformatted=$$($(GO) run $(GOFUMPT) -l cmd pkg tofu cloudinit) && test -z "$$unformatted" || { echo "$$unformatted"; exit 1; }
+	@command -v shellcheck >/dev/null || echo "shellcheck is not installed: the scripts of workflows are not checked by it"
+	$(GO) run $(ACTIONLINT)
 	$(GO) mod tidy -diff
 
 .PHONY: clean

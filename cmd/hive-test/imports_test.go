@@ -33,6 +33,8 @@ var only = []struct {
 	{"github.com/vishvananda/netlink", []string{"pkg/sim/host"}, "only simulated hosts have networks to make"},
 	{"github.com/invopop/jsonschema", nil, "schemas are files that tests hold to the types"},
 	{"github.com/santhosh-tekuri/jsonschema", nil, "tests hold documents to their schemas, the program does not"},
+	{"github.com/spf13/cobra/doc", nil, "a test makes the man pages, and the program carries nothing for them"},
+	{"github.com/rhysd/actionlint", nil, "tests read workflows and their expressions, the program does not"},
 	{"hive-test/pkg/sim", []string{"cmd/hive-sim", "cmd/hive-sim-hive", "pkg/sim"}, "the product must not know that it talks to a simulator"},
 	{"hive-test/pkg/cli", []string{"cmd/hive-test"}, "nothing below the command line knows of it"},
 	{"hive-test/pkg/engine", []string{"pkg/cli"}, "the engine is called by programs, and calls none of them"},

@@ -258,6 +258,8 @@ func (s Setting) fromYAML(node *yaml.Node) (any, error) {
 		return ParseDuration(node.Value)
 	case Date:
 		return parseDate(node.Value)
+	case NodeName:
+		return node.Value, nil
 	}
 	if s.Secret {
 		return node.Value, nil

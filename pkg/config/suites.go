@@ -77,7 +77,7 @@ func (r *fileReader) suite(key, name string, node *yaml.Node) Suite {
 		{Key: "command", Kind: Text},
 		{Key: "path", Kind: Text},
 		{Key: "results", Kind: Text, OneOf: ResultKinds()},
-		{Key: "on", Kind: Text},
+		{Key: "on", Kind: NodeName},
 		{Key: "dir", Kind: Text},
 		{Key: "env", Kind: List, entry: checkVariable},
 		{Key: "timeout", Kind: Duration},

@@ -30,6 +30,7 @@ const (
 	Hypervisors Kind = "hypervisors"
 	Suites      Kind = "suites"
 	Date        Kind = "date" // a day, of which the value is the end
+	NodeName    Kind = "node" // the name or the number of a node
 
 	QuarantineList Kind = "quarantine"
 )
