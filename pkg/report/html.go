@@ -27,13 +27,14 @@ var (
 )
 
 var htmlTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"mark":  mark,
-	"time":  progress.FormatSeconds,
-	"count": progress.Count,
-	"named": named,
-	"where": Problem.where,
-	"style": func() template.CSS { return template.CSS(htmlStyle) },
-	"code":  func() template.JS { return template.JS(htmlScript) },
+	"mark":      mark,
+	"time":      progress.FormatSeconds,
+	"count":     progress.Count,
+	"called":    func(node, name string) string { return progress.CaseName("", node, name) },
+	"isCommand": func(text string) bool { return strings.HasPrefix(text, "hive-test ") },
+	"where":     Problem.where,
+	"style":     func() template.CSS { return template.CSS(htmlStyle) },
+	"code":      func() template.JS { return template.JS(htmlScript) },
 }).Parse(htmlSource))
 
 // What of cases is drawn at most: those that did not pass come first.
@@ -273,6 +274,9 @@ func filesOf(r Report) []link {
 	names := []string{"events.jsonl", "debug.log", JUnitFile, JSONFile, MarkdownFile}
 	for _, p := range r.Phases {
 		for _, s := range p.Steps {
+			if strings.HasPrefix(s.Name, "tofu ") {
+				names = append(names, "tofu.log")
+			}
 			if s.Command != "" {
 				names = append(names, "suites/"+s.Suite+"/")
 			}
@@ -310,7 +314,7 @@ func historyOf(r Report) []pastRun {
 		if longest > 0 {
 			height = max(8, run.Seconds/longest*100)
 		}
-		slot := 100 / float64(len(runs))
+		slot := 100 / float64(max(len(runs), most+1))
 		past = append(past, pastRun{
 			PastRun: run, X: percent(float64(i) * slot), Width: percent(slot * 0.8), Y: percent(100 - height),
 			Height: percent(height), Current: i == len(runs)-1,

@@ -33,6 +33,39 @@ func TestHTMLGoldens(t *testing.T) {
 	}
 }
 
+// Events that come from a file make the report that they made when they happened.
+func TestHTMLOfEventsThatWereKept(t *testing.T) {
+	var events []progress.Event
+	for i, kind := range []progress.Kind{
+		progress.RunStart, progress.PhaseStart, progress.StepStart, progress.Wait, progress.StepEnd, progress.PhaseEnd,
+	} {
+		now := time.Now()
+		for time.Since(now) < time.Duration(i)*time.Millisecond/3 { // some time, and none that is round
+			continue
+		}
+		events = append(events, progress.Event{
+			Time: time.Now().UTC(), Kind: kind, Phase: "up", Step: "create", Message: "VMs", Seconds: 0.001,
+		})
+	}
+	var file bytes.Buffer
+	lines := progress.JSONLines(&file)
+	for _, e := range events {
+		lines.Emit(e)
+	}
+	kept, err := progress.ReadEvents(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(report.HTML(report.Build(events)), report.HTML(report.Build(kept))) {
+		t.Error("the report is another one")
+	}
+	for i := range kept {
+		if built := report.Build(events[:i+1]); strings.Contains(built.Ended.String(), "m=") {
+			t.Fatalf("times are those of this process: %s", built.Ended)
+		}
+	}
+}
+
 // TestWriteSamples writes reports for who wants to look at them with a browser.
 func TestWriteSamples(t *testing.T) {
 	dir := os.Getenv("HIVE_TEST_SAMPLES_DIR")
@@ -40,7 +73,8 @@ func TestWriteSamples(t *testing.T) {
 		t.Skip("HIVE_TEST_SAMPLES_DIR names no directory to write reports to")
 	}
 	for name, events := range map[string][]progress.Event{
-		"passed": passedRun(3), "failed": failedRun(30), "nodes": passedRun(10), "cases": failedRun(300), "long": longRun(100_000),
+		"passed": passedRun(3), "failed": failedRun(30), "nodes": passedRun(10), "cases": failedRun(300),
+		"long": longRun(100_000),
 	} {
 		run := filepath.Join(dir, name)
 		files := report.Files(report.Build(events))
@@ -76,9 +110,11 @@ func BenchmarkHTML(b *testing.B) {
 		b.ReportMetric((built + drawn).Seconds(), "s")
 		b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/1e6, "MB")
 		b.ReportMetric(drawn.Seconds()/plain.Seconds(), "html/json")
-		b.Logf("%d events: built in %s, drawn in %s, JSON in %s; all allocations together %d MB; the page has %d kB", len(events),
-			built.Round(time.Millisecond), drawn.Round(time.Millisecond), plain.Round(time.Millisecond),
-			(after.TotalAlloc-before.TotalAlloc)/1e6, len(page)/1000)
+		b.Logf(
+			"%d events: built in %s, drawn in %s, JSON in %s; all allocations together %d MB; the page has %d kB",
+			len(events), built.Round(time.Millisecond), drawn.Round(time.Millisecond), plain.Round(time.Millisecond),
+			(after.TotalAlloc-before.TotalAlloc)/1e6, len(page)/1000,
+		)
 	}
 }
 
@@ -185,7 +221,9 @@ func FuzzHTML(f *testing.F) {
 			at(1, progress.Event{Kind: progress.StepStart, Phase: name, Step: text, Suite: name, Command: text}),
 			at(1, progress.Event{Kind: progress.NodeState, Phase: name, Step: text, Node: name, Message: text}),
 			at(2, progress.Event{Kind: progress.Wait, Phase: name, Step: text, Node: name, Message: text, Error: name}),
-			at(3, progress.Event{Kind: progress.StepEnd, Phase: name, Step: text, Status: progress.Failed, Error: text, Hint: text}),
+			at(3, progress.Event{
+				Kind: progress.StepEnd, Phase: name, Step: text, Status: progress.Failed, Error: text, Hint: text,
+			}),
 			at(3, progress.Event{
 				Kind: progress.Case, Suite: name, Name: text, Status: progress.Failed, Error: text, Output: text, File: name,
 			}),

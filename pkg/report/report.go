@@ -77,7 +77,8 @@ type Step struct {
 	Error   string          `json:"error,omitempty"`
 	Message string          `json:"message,omitempty"`
 	Started time.Time       `json:"started,omitzero"`
-	// Suite is set where the step is one, and Command where that is a command: its line. Asked is what --suite takes for it.
+	// Suite is set where the step is one, and Command where that is a command: its line. Asked is what --suite takes
+	// for it.
 	Suite   string `json:"suite,omitempty"`
 	Command string `json:"command,omitempty"`
 	Asked   string `json:"asked,omitempty"`
@@ -156,6 +157,7 @@ func cleaned(e progress.Event) progress.Event {
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}
+	e.Time = e.Time.Round(0) // as it is in a file: without what this process alone knows of it
 	e.Seconds, e.Status = cleanSeconds(e.Seconds), cleanStatus(e.Status)
 	e.Nodes, e.Settings = cleanNodes(e.Nodes), cleanSettings(e.Settings)
 	e.Flags, e.Evidence, e.History = cleanAll(e.Flags), cleanAll(e.Evidence), cleanRuns(e.History)
