@@ -79,12 +79,41 @@ func TestLowTerminal(t *testing.T) {
 	}
 }
 
-// TestTerminalIsInterrupted presses Ctrl-C while the live view is there: what is said of that stands above it, whole.
+// TestTerminalTellsOnce waits for a cluster that is not configured: why it is not healthy, and what comes next, is told once.
+func TestTerminalTellsOnce(t *testing.T) {
+	needTmux(t)
+	r := newRecorder(startSimulator(t, "--task-duration", "0s", "--boot-delay", "0s"), size{60, 20})
+	r.run(0, "up record --sim --node-count 1 --vmid-base 24000")
+	text := r.run(10, "wait record --timeout 500ms").text()
+	for _, once := range []string{"not configured yet", "configure record", "not healthy after"} {
+		if strings.Count(text, once) != 1 {
+			t.Errorf("%q is not told once:\n%s", once, text)
+		}
+	}
+}
+
+// TestTerminalIsInterrupted presses Ctrl-C while the live view is there: what is said of that stands above it, whole. Before,
+// another run is refused: the cluster is locked, which is told in the width of its window, and to what is no terminal in one line.
 func TestTerminalIsInterrupted(t *testing.T) {
 	needTmux(t)
 	r := newRecorder(startSimulator(t), size{60, 20})
 	window := r.open("up record --sim --node-count 2 --vmid-base 24000 --keep never")
 	window.await("• tofu apply")
+	refused := r.run(8, "up record").text()
+	for line := range strings.Lines(refused) {
+		if runewidth.StringWidth(strings.TrimRight(line, " \n")) > r.window.width {
+			t.Errorf("what a run is refused with is too wide:\n%s", refused)
+		}
+	}
+	if !strings.Contains(refused, "`hive-test up record`") {
+		t.Errorf("the command that locks it is broken:\n%s", refused)
+	}
+	if plain := r.run(8, "up record 2>err").text(); strings.Contains(plain, "locked") {
+		t.Errorf("stderr is no terminal:\n%s", plain)
+	}
+	if text, err := os.ReadFile(filepath.Join(r.dir, "err")); err != nil || !regexp.MustCompile(`^error: .*\)\nhint: .*\n$`).Match(text) {
+		t.Errorf("%v\n%s", err, text)
+	}
 	window.keys("C-c")
 	window.await("[exit ")
 	window.ended(130)

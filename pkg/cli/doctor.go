@@ -19,7 +19,7 @@ const doctorLong = `doctor checks, all at once, and in seconds where nothing is 
 provider, the API's address, certificate and clock, the token, its privileges and the tags it may set, the hypervisors and their quorum, the image
 or template, storages, bridges, SSH to the hypervisors, VM ids, and room for the whole cluster. Each failure comes with the
 command or the setting that mends it. Flags and settings are those of up. With NAME, that cluster is looked at, whether its
-VMs run included, and what is left of an earlier one of that name. Each answer may take --proxmox-call-timeout, and all of it --timeout, or else two minutes; what was
+VMs run included, and what is left of an earlier one of that name; what up would refuse to change in it is refused. Each answer may take --proxmox-call-timeout, and all of it --timeout, or else two minutes; what was
 not asked by then is told as not checked.
 
 up makes the same checks first; within a minute after a doctor that found nothing, it relies on that.`

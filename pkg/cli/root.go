@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/scratch"
@@ -81,6 +82,7 @@ func Main(args []string, env Environment) int {
 	a := &app{
 		Environment: env, args: args, signals: watchSignals(env.Stderr, os.Exit, time.Now), known: new(progress.Secrets),
 	}
+	a.signals.setPrinter(a.tell)
 	defer a.signals.stop()
 	root := a.root()
 	root.SetArgs(args)
@@ -114,11 +116,16 @@ func (a *app) printError(err error, code engine.ExitCode) {
 		progress.JSONLines(a.Stderr).Emit(a.known.MaskEvent(end))
 		return
 	}
-	fmt.Fprintln(a.Stderr, "error: "+strings.ReplaceAll(a.words(err.Error()), "\n", "\n  "))
+	a.tell("error: " + strings.ReplaceAll(a.words(err.Error()), "\n", "\n  "))
 	hint := a.inPlace(progress.HintOf(err))
 	for line := range strings.Lines(a.words(hint)) {
-		fmt.Fprintln(a.Stderr, "hint: "+strings.TrimRight(line, "\n"))
+		a.tell("hint: " + strings.TrimRight(line, "\n"))
 	}
+}
+
+// tell writes a line to stderr, or several where that is a terminal which is too narrow for it.
+func (a *app) tell(line string) {
+	fmt.Fprint(a.Stderr, progress.WrapTold(line+"\n", a.page(a.Stderr, config.Settings{}).width))
 }
 
 // words is text of an error, in which a node may have said something, as it may be shown.

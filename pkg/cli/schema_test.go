@@ -117,7 +117,7 @@ func allDocuments() []document {
 // enums are the values of types that have few.
 func enums() map[reflect.Type][]any {
 	return map[reflect.Type][]any{
-		reflect.TypeFor[progress.Status](): {progress.Passed, progress.Failed, progress.Skipped, progress.Interrupted},
+		reflect.TypeFor[progress.Status](): listed(progress.Statuses()),
 		reflect.TypeFor[progress.Kind](): {
 			progress.RunStart, progress.RunEnd, progress.PhaseStart, progress.PhaseEnd, progress.StepStart,
 			progress.StepEnd, progress.Wait, progress.Info, progress.Note, progress.Warning, progress.Output,
@@ -371,4 +371,13 @@ func TestDocumentsAreListed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// listed are values as a schema lists them.
+func listed[T any](values []T) []any {
+	all := make([]any, len(values))
+	for i, v := range values {
+		all[i] = v
+	}
+	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
+	"hive-test/pkg/progress"
 )
 
 func (a *app) waitCommand() *cobra.Command {
@@ -44,6 +45,22 @@ func (a *app) wait(ctx context.Context, name string, healthy bool, settings conf
 		if last == nil {
 			return err
 		}
+		err = a.withoutTold(err, settings, len(last.Next) > 0)
 		return errors.Join(a.printStatus(statusOf(*last), settings), err)
 	})
+}
+
+// withoutTold returns what a wait has ended with without what the table just above it tells on a terminal: the reasons, and
+// what comes next, if anything does.
+func (a *app) withoutTold(err error, settings config.Settings, next bool) error {
+	why, ok := errors.AsType[*engine.UnhealthyError](err)
+	document := settings.Output == "json" || settings.Output == "yaml"
+	if !ok || a.asJSON || document || !isTerminal(a.Stdout) || !isTerminal(a.Stderr) {
+		return err
+	}
+	hint := progress.HintOf(err)
+	if next {
+		hint = ""
+	}
+	return engine.Error{Code: engine.ExitUnhealthy, Err: progress.WithHint(errors.New(why.Summary), hint)}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -70,7 +69,7 @@ func (a *app) warn(text string) {
 		})
 		return
 	}
-	fmt.Fprintln(a.Stderr, "warning: "+text)
+	a.tell("warning: " + text)
 }
 
 // work opens an engine for a verb and lets do use it. What it tells is shown in the form that the settings call for.
@@ -86,7 +85,7 @@ func (a *app) workOn(screen progress.Renderer, do func(*engine.Engine) error) er
 	}
 	defer func() {
 		if err := screen.Close(); err != nil {
-			fmt.Fprintln(a.Stderr, "warning: "+err.Error())
+			a.tell("warning: " + err.Error())
 		}
 	}()
 	early := new(progress.Memory)
@@ -132,7 +131,7 @@ func (a *app) report(settings config.Settings, outcome engine.Outcome, err error
 	if _, printErr := printAs(a.Stdout, settings.Output, outcome.Report); err == nil {
 		return printErr
 	} else if printErr != nil {
-		fmt.Fprintln(a.Stderr, "warning: the report could not be printed: "+printErr.Error())
+		a.tell("warning: the report could not be printed: " + printErr.Error())
 	}
 	return err
 }

@@ -76,8 +76,9 @@ func ReadWithin[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	}
 }
 
-// readFile reads a config file into values by key. Every problem names file and line.
-func readFile(path string, table []Setting) (map[string]fileValue, []error) {
+// readFile reads a config file into values by key; what has keys of its own has its paths resolved from base and home.
+// Every problem names file and line.
+func readFile(path, base, home string, table []Setting) (map[string]fileValue, []error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, []error{fmt.Errorf("config file cannot be read: %w", err)}
@@ -86,7 +87,7 @@ func readFile(path string, table []Setting) (map[string]fileValue, []error) {
 	if err != nil {
 		return nil, []error{err}
 	}
-	r := &fileReader{path: path, table: table, values: map[string]fileValue{}}
+	r := &fileReader{path: path, base: base, home: home, table: table, values: map[string]fileValue{}}
 	if document != nil {
 		r.mapping("", document)
 	}
@@ -151,6 +152,8 @@ func tabbedLine(text string, from int) int {
 
 type fileReader struct {
 	path     string
+	base     string // what relative paths are relative to; empty: the working directory
+	home     string
 	table    []Setting
 	values   map[string]fileValue
 	problems []error
@@ -208,8 +211,8 @@ func (r *fileReader) entry(key string, line int, node *yaml.Node) {
 	if !given {
 		return // a key without a value is not set
 	}
-	if s.Kind == Hypervisors {
-		r.values[key] = fileValue{r.hypervisors(key, node), line}
+	if value, found := r.structured(s, node); found {
+		r.values[key] = fileValue{value, line}
 		return
 	}
 	value, err := s.fromYAML(node)
@@ -253,6 +256,10 @@ func (s Setting) fromYAML(node *yaml.Node) (any, error) {
 			return ParseDuration("0s")
 		}
 		return ParseDuration(node.Value)
+	case Date:
+		return parseDate(node.Value)
+	case NodeName:
+		return node.Value, nil
 	}
 	if s.Secret {
 		return node.Value, nil
@@ -314,18 +321,16 @@ func (r *fileReader) hypervisors(key string, node *yaml.Node) []placement.Hyperv
 }
 
 func (r *fileReader) hypervisor(node *yaml.Node) placement.Hypervisor {
-	one := &fileReader{path: r.path, values: map[string]fileValue{}, table: []Setting{
+	one := r.below([]Setting{
 		{Key: "name", Kind: Text},
 		{Key: "address", Kind: Text},
 		{Key: "port", Kind: Int, Min: 1, Max: 65535},
 		{Key: "datastore_id", Kind: Text},
 		{Key: "snippet_store", Kind: Text},
 		{Key: "template_vmid", Kind: Int, Min: 100, Max: 999999999},
-	}}
-	one.mapping("", node)
-	r.problems = append(r.problems, one.problems...)
-	text := func(key string) string { s, _ := one.values[key].value.(string); return s }
-	number := func(key string) int { n, _ := one.values[key].value.(int); return n }
+	}, node)
+	text := func(key string) string { return valueOf[string](one, key) }
+	number := func(key string) int { return valueOf[int](one, key) }
 	return placement.Hypervisor{
 		Name: text("name"), Address: text("address"), Port: number("port"), Datastore: text("datastore_id"),
 		SnippetStore: text("snippet_store"),

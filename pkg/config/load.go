@@ -68,12 +68,12 @@ func (l *loader) fromFile() {
 		return
 	}
 	l.file = path
-	values, problems := readFile(path, l.table)
-	l.problems = append(l.problems, problems...)
 	base := filepath.Dir(path)
 	if Absolute(base) == Absolute(l.opts.WorkDir) {
 		base = "" // paths stay as short as the user wrote them
 	}
+	values, problems := readFile(path, base, l.env("HOME"), l.table)
+	l.problems = append(l.problems, problems...)
 	for _, s := range l.table {
 		v, found := values[s.Key]
 		if !found {
@@ -175,7 +175,7 @@ func (l *loader) checked(s Setting, value any, err error, source string) error {
 func (l *loader) merge() Settings {
 	v := viper.New()
 	for _, s := range l.table {
-		if s.NoFile || s.Secret || s.Kind == Hypervisors {
+		if s.NoFile || s.Secret || s.Kind.Structured() {
 			continue // these do not pass through viper
 		}
 		if s.Default != nil {
@@ -196,6 +196,8 @@ func (l *loader) merge() Settings {
 	l.derive(&settings)
 	l.secret(&settings)
 	l.hypervisors(&settings)
+	settings.NamedSuites, _ = l.values["suites"].([]Suite)
+	settings.Quarantine, _ = l.values["quarantine"].([]Quarantine)
 	return settings
 }
 

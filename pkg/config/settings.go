@@ -83,6 +83,14 @@ type Settings struct {
 
 	SuiteOn string `mapstructure:"suite_on"` // empty: this machine
 
+	NamedSuites []Suite      `mapstructure:"-"` // suites of the file
+	Quarantine  []Quarantine `mapstructure:"-"`
+	Run         string       `mapstructure:"run"`  // regular expression; empty: all cases
+	Skip        string       `mapstructure:"skip"` // regular expression; empty: none
+	Retries     int          `mapstructure:"retries"`
+	AllowFlaky  bool         `mapstructure:"allow_flaky"`
+	RequireAll  bool         `mapstructure:"require_all"`
+
 	SuiteEnv      []string `mapstructure:"suite_env"` // NAME or NAME=value
 	KillLeftovers bool     `mapstructure:"kill_leftovers"`
 
@@ -198,10 +206,45 @@ func (s Settings) Values() []Value {
 			text = s.Proxmox.Token.String()
 		case "proxmox.hypervisors":
 			text = strings.Join(placement.Names(s.Proxmox.Hypervisors), ", ")
+		case "suites":
+			text = joinedBy(s.NamedSuites, func(one Suite) string { return one.Name })
+		case "quarantine":
+			text = joinedBy(s.Quarantine, func(one Quarantine) string { return one.Case })
 		}
 		values = append(values, Value{row.Key, text, s.Source(row.Key)})
 	}
 	return values
+}
+
+// Flags returns the flags that were given for this run, as arguments, but for suites, secrets and values of variables.
+func (s Settings) Flags() []string {
+	var flags []string
+	for _, row := range Table() {
+		if row.Secret || row.Key == "suite" || s.Source(row.Key) != "flag --"+row.Flag {
+			continue
+		}
+		switch v := s.values[row.Key].(type) {
+		case nil:
+		case []string:
+			for _, item := range v {
+				if row.Key != "suite_env" || !strings.Contains(item, "=") {
+					flags = append(flags, "--"+row.Flag+"="+item)
+				}
+			}
+		default:
+			flags = append(flags, fmt.Sprintf("--%s=%v", row.Flag, v))
+		}
+	}
+	return flags
+}
+
+// joinedBy returns what name says of each item, with commas between.
+func joinedBy[T any](list []T, name func(T) string) string {
+	names := make([]string, len(list))
+	for i, item := range list {
+		names[i] = name(item)
+	}
+	return strings.Join(names, ", ")
 }
 
 // ForDoctor returns what is in force of the settings that doctor uses, but for where results go.

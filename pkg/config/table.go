@@ -28,7 +28,15 @@ const (
 	Duration    Kind = "duration"
 	List        Kind = "list"
 	Hypervisors Kind = "hypervisors"
+	Suites      Kind = "suites"
+	Date        Kind = "date" // a day, of which the value is the end
+	NodeName    Kind = "node" // the name or the number of a node
+
+	QuarantineList Kind = "quarantine"
 )
+
+// Structured reports whether values have keys of their own: in the file, or as YAML or JSON in the environment.
+func (k Kind) Structured() bool { return k == Hypervisors || k == Suites || k == QuarantineList }
 
 // IsPath reports whether values are paths, of files or of directories.
 func (k Kind) IsPath() bool { return k == File || k == Dir }
@@ -99,6 +107,8 @@ type Setting struct {
 	NoFile  bool // cannot be set in the file
 
 	Existing Existing // of those that up uses; empty: ForRun
+
+	entry func(string) error // what is wrong with a Text that is not empty, or an item of a List; nil: nothing
 }
 
 // Table returns every setting, in the order in which they are explained.
@@ -189,9 +199,16 @@ func workRows() []Setting {
 		{Key: "packages", Flag: "packages", Kind: List, Value: "names", Group: inHive, Verbs: "configure full", Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
 		{Key: "hive.probe_timeout", Flag: "probe-timeout", Kind: Duration, Default: 10 * time.Second, Group: inHive, Verbs: "configure full test status wait", Help: "limit for one answer of hive on a node; what is late is asked once more before it counts as silent"},
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Group: inHive, Verbs: "configure full", Help: "limit for all nodes to become healthy"},
-		{Key: "suite", Flag: "suite", Kind: List, Default: []string{Smoke}, Value: "suite", Group: inSuites, Verbs: "test full", Help: "suite to run: smoke, or any command; may be repeated"},
+		{Key: "suite", Flag: "suite", Kind: List, Default: []string{Smoke}, Value: "suite", Group: inSuites, Verbs: "test full", Help: "suite to run: smoke, one of suites, or any command; may be repeated"},
+		{Key: "suites", Kind: Suites, Value: "suites", Group: inSuites, Verbs: "test full", Help: "suites by name, each with command or path, and as wanted results, on, dir, env, timeout, retries, needs"},
+		{Key: "run", Flag: "run", Kind: Text, entry: checkPattern, Value: "regexp", Group: inSuites, Verbs: "test full", Help: "run only cases whose names match, of suites that can choose: smoke, and those of Go tests"},
+		{Key: "skip", Flag: "skip", Kind: Text, entry: checkPattern, Value: "regexp", Group: inSuites, Verbs: "test full", Help: "leave out cases whose names match, likewise"},
+		{Key: "retries", Flag: "retries", Kind: Int, Max: mostRetries, Group: inSuites, Verbs: "test full", Help: "how often what failed is run again: the cases where a suite can choose, else the suite; what passes then is flaky"},
+		{Key: "allow_flaky", Flag: "allow-flaky", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "pass though cases are flaky: failed, and passed when they were run again"},
+		{Key: "require_all", Flag: "require-all", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "fail where the cluster has not what a suite needs; else that suite is skipped"},
+		{Key: "quarantine", Kind: QuarantineList, Value: "cases", Group: inSuites, Verbs: "test full", Help: "cases whose failures are shown and do not decide: list of case (name or pattern), reason, and as wanted suite, until (a date)"},
 		{Key: "suite_on", Flag: "on", Kind: Text, Value: "node", Group: inSuites, Verbs: "test full", Help: "node that suites are run on, by name or number, with what they need copied there; empty: this machine"},
-		{Key: "suite_env", Flag: "suite-env", Kind: List, Value: "variable", Group: inSuites, Verbs: "test full", Help: "variable of this environment that suites get too, or NAME=value; may be repeated"},
+		{Key: "suite_env", Flag: "suite-env", Kind: List, entry: checkVariable, Value: "variable", Group: inSuites, Verbs: "test full", Help: "variable of this environment that suites get too, or NAME=value; may be repeated"},
 		{Key: "kill_leftovers", Flag: "kill-leftovers", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "end the processes that a suite leaves running; else they are only named"},
 		{Key: "lost_after", Flag: "lost-after", Kind: Duration, Default: 2 * time.Minute, Group: inSuites, Verbs: "test full", Help: "how long a node may be lost while suites run, before they are ended; 0: however long"},
 		{Key: "evidence_dir", Flag: "evidence-dir", Kind: Dir, Group: inSuites, Verbs: "up configure test down full", Help: "directory outside of the clusters directory that gets a copy of what the run keeps, as NAME/RUN, for CI to upload: clusters/.runs is hidden, and often left out there"},

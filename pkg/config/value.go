@@ -40,6 +40,10 @@ func (s Setting) parse(text string) (any, error) {
 		return lines, nil
 	case Hypervisors:
 		return parseHypervisors(text)
+	case Suites, QuarantineList:
+		return s.parseStructured(text)
+	case Date:
+		return parseDate(text)
 	}
 	return text, nil
 }
@@ -160,11 +164,16 @@ func (s Setting) check(value any) error {
 		if s.Key == "proxmox.pool" && v != "" && !poolPattern.MatchString(v) {
 			return fmt.Errorf("%q is no name of a pool: letters, digits, dots, hyphens and underscores", v)
 		}
+		if s.entry != nil && v != "" {
+			return s.entry(v)
+		}
 	case []string:
 		for _, entry := range v {
-			if s.Key == "suite_env" && !variablePattern.MatchString(entry) {
-				name, _, _ := strings.Cut(entry, "=")
-				return fmt.Errorf("%q is no name of a variable: give NAME or NAME=value", name)
+			if s.entry == nil {
+				break
+			}
+			if err := s.entry(entry); err != nil {
+				return err
 			}
 		}
 	case int:

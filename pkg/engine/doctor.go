@@ -41,11 +41,6 @@ func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 		return Checkup{}, err
 	}
 	defer s.close()
-	if unconfigured(request.Settings) {
-		for line := range strings.SplitSeq(beginnings, "\n") {
-			progress.Infof(s.Sink, "%s", line)
-		}
-	}
 	findings, err := s.examine(ctx, request.Name != "")
 	if err != nil {
 		return Checkup{}, err
@@ -127,16 +122,28 @@ func (s *session) checkVMs(ctx context.Context) []deploy.Finding {
 	return []deploy.Finding{f}
 }
 
-// subject finds out what is to be looked at: the cluster of that name if there is one, or what up would make.
+// subject finds out what is to be looked at: the cluster of that name if there is one, or what up would make. Flags that
+// up refuses are refused, in the same words.
 func (s *session) subject(ctx context.Context, named bool) ([]deploy.Finding, error) {
+	if err := s.contradictions(); err != nil {
+		return nil, err
+	}
 	if named {
 		err := s.load()
 		if err == nil {
+			if err := s.refusedByUp(ctx); err != nil {
+				return nil, err
+			}
 			err := s.connect(ctx)
 			return s.MissingToken(), err
 		}
 		if !errors.Is(err, state.ErrNotFound) {
 			return nil, err
+		}
+	}
+	if unconfigured(s.Settings) {
+		for line := range strings.SplitSeq(beginnings, "\n") {
+			progress.Infof(s.Sink, "%s", line)
 		}
 	}
 	s.Record = s.newRecord()
@@ -145,6 +152,23 @@ func (s *session) subject(ctx context.Context, named bool) ([]deploy.Finding, er
 	}
 	missing, err := s.Resolve(ctx)
 	return missing, s.cutShort(ctx, err)
+}
+
+// refusedByUp returns what up refuses to ask of the cluster that exists. What it could be changed to is not looked at.
+func (s *session) refusedByUp(ctx context.Context) error {
+	if !s.Makes() { // of which the caller tells
+		return nil
+	}
+	if err := s.sameAsAsked(ctx); err != nil {
+		return err
+	}
+	made := s.Record
+	defer func() { s.Record = made }()
+	s.Record = made.Clone()
+	if err := s.change(); err != nil {
+		return err
+	}
+	return s.unusedByChange()
 }
 
 // RoleScript is the shell commands by which an administrator of a Proxmox VE of that major version gives the token of

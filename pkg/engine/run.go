@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
 	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/explain"
 	"hive-test/pkg/lifecycle"
@@ -28,6 +31,7 @@ type run struct {
 	secrets  *progress.Secrets
 	sink     progress.Sink
 	memory   *progress.Memory
+	screen   *fullDisk // what the caller gets of the events
 	debug    *debugLog
 	recorder progress.Renderer // nil before begin
 	dir      state.Run         // empty before begin
@@ -36,13 +40,13 @@ type run struct {
 	last map[string]float64 // seconds that each phase took when it passed last
 }
 
-func newRun(e *Engine, verb string, name cluster.Name) *run {
+func newRun(e *Engine, verb string, name cluster.Name, root string) *run {
 	r := &run{
 		verb: verb, cluster: name, started: time.Now(), secrets: e.Secrets, memory: new(progress.Memory),
-		debug: newDebugLog(e.Secrets),
+		debug: newDebugLog(e.Secrets), screen: &fullDisk{root: root, next: e.Events},
 	}
 	base := progress.Event{Cluster: string(name), Verb: verb}
-	all := progress.Multi(e.Events, r.memory, progress.SinkFunc(r.note))
+	all := progress.Multi(r.screen, r.memory, progress.SinkFunc(r.note))
 	r.sink = e.advising(progress.With(progress.Redact(progress.SinkFunc(func(e progress.Event) {
 		if e.Kind == progress.PhaseStart {
 			e.LastSeconds = r.last[e.Phase]
@@ -217,11 +221,15 @@ func (s *session) begin() error {
 		return Error{ExitConfig, err}
 	}
 	s.learnKeys()
-	s.last = lastSeconds(s.Store, s.Name)
+	past := pastReports(s.Store, s.Name)
+	s.last = lastSeconds(past)
 	if err := s.run.begin(dir); err != nil {
 		return err
 	}
-	s.Sink.Emit(progress.Event{Kind: progress.RunStart, RunDir: dir.Dir, OwnerID: s.Record.Owner.ID})
+	s.Sink.Emit(progress.Event{
+		Kind: progress.RunStart, RunDir: dir.Dir, OwnerID: s.Record.Owner.ID,
+		Settings: givenSettings(s.Settings), Flags: s.Settings.Flags(), History: historyOf(past), Nodes: nodesOf(s.Record),
+	})
 	if s.Makes() && (s.verb == "up" || s.verb == "full") {
 		progress.Infof(s.Sink, "owner id %s: with it, `down --owner` needs no directory", s.Record.Owner.ID)
 	}
@@ -231,20 +239,36 @@ func (s *session) begin() error {
 	return s.Store.Resume(s.Name)
 }
 
-// lastSeconds returns how long each phase took when it passed last, in a run of the cluster's name. It is for people:
-// what cannot be read is left out.
-func lastSeconds(store *state.Store, name cluster.Name) map[string]float64 {
-	const most = 10 // runs that are looked at
+// pastReport is the report of an earlier run, and the name of that run's directory.
+type pastReport struct {
+	run string
+	report.Report
+}
+
+// pastReports returns the reports of the last runs of the cluster's name, the newest first. They are for people: what
+// cannot be read is left out.
+func pastReports(store *state.Store, name cluster.Name) []pastReport {
+	const most = 20
 	runs, err := store.Runs(name)
 	if err != nil {
 		return nil
 	}
-	seconds := map[string]float64{}
-	for _, run := range runs[:min(most, len(runs))] {
-		last, err := readReport(run)
-		if err != nil {
-			continue
+	var past []pastReport
+	for _, run := range runs {
+		if r, err := readReport(run); err == nil {
+			past = append(past, pastReport{filepath.Base(run.Dir), r})
 		}
+		if len(past) == most {
+			break
+		}
+	}
+	return past
+}
+
+// lastSeconds returns how long each phase took when it passed last.
+func lastSeconds(past []pastReport) map[string]float64 {
+	seconds := map[string]float64{}
+	for _, last := range past {
 		for _, p := range last.Phases {
 			if _, known := seconds[p.Name]; !known && p.Status == progress.Passed {
 				seconds[p.Name] = p.Seconds
@@ -252,6 +276,55 @@ func lastSeconds(store *state.Store, name cluster.Name) map[string]float64 {
 		}
 	}
 	return seconds
+}
+
+// historyOf returns what a run's events tell of the runs before it.
+func historyOf(past []pastReport) []progress.PastRun {
+	var history []progress.PastRun
+	for _, r := range past {
+		history = append(history, progress.PastRun{
+			Run: r.run, Verb: r.Verb, Result: r.Result, Started: r.Started, Seconds: r.Seconds,
+		})
+	}
+	return history
+}
+
+// givenSettings are the settings that were given anywhere, without secrets and the values of suites' variables.
+func givenSettings(settings config.Settings) []progress.Setting {
+	var given []progress.Setting
+	for _, v := range settings.Values() {
+		if !settings.Given(v.Key) {
+			continue
+		}
+		if v.Key == "suite_env" {
+			names := make([]string, len(settings.SuiteEnv))
+			for i, entry := range settings.SuiteEnv {
+				names[i], _, _ = strings.Cut(entry, "=")
+			}
+			v.Value = strings.Join(names, ", ")
+		}
+		given = append(given, progress.Setting{Key: v.Key, Value: v.Value, From: v.Source})
+	}
+	return given
+}
+
+// nodesOf are the nodes of a cluster as events tell them.
+func nodesOf(record *cluster.Record) []progress.Node {
+	address := func(a netip.Addr) string {
+		if !a.IsValid() {
+			return ""
+		}
+		return a.String()
+	}
+	var nodes []progress.Node
+	for _, n := range record.Nodes {
+		vm := placement.Of(n)
+		nodes = append(nodes, progress.Node{
+			Name: n.Name, VMID: vm.VMID, Hypervisor: vm.Hypervisor,
+			Management: address(n.Management), Data: address(n.Data),
+		})
+	}
+	return nodes
 }
 
 // readReport reads the report of a run that has come to its end.
@@ -283,7 +356,7 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 	number := int(code)
 	final := progress.Event{
 		Kind: progress.RunEnd, Status: status, Seconds: time.Since(s.started).Seconds(), ExitCode: &number,
-		RunDir: s.dir.Dir, Message: s.file(report.MarkdownFile),
+		RunDir: s.dir.Dir, Message: s.file(report.MarkdownFile), Nodes: nodesOf(s.Record),
 	}
 	if err != nil && len(failures(outcomes)) == 0 {
 		final = final.WithError(err)

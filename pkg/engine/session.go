@@ -35,6 +35,7 @@ type session struct {
 	unread  bool            // the cluster's directory could not be read
 	lock    *state.Lock
 	running *lifecycle.Job
+	suites  lifecycle.Suites // of test
 
 	sourceBefore *cluster.Source // of hive, as the record had it before another was named now
 }
@@ -47,7 +48,7 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 		return nil, err
 	}
 	e.Secrets.Learn(SecretsOf(settings)...)
-	r := newRun(e, verb, parsed)
+	r := newRun(e, verb, parsed, store.Root())
 	s := &session{Engine: e, run: r, abort: request.Abort, Target: &target.Target{
 		Program: e.program(), Verb: verb, Settings: settings, Store: store, Name: parsed, Sink: r.sink,
 		Log: r.debug.log, File: r.file,
@@ -262,7 +263,7 @@ func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.
 	s.running = &lifecycle.Job{
 		Record: s.Record, Store: s.Store, Evidence: evidence{s.Store, s.dir, s.Name}, Deploy: deployer,
 		Dial: s.dial, Sink: s.Sink, Hive: options, SourceBefore: *s.sourceBefore,
-		Suites: s.Settings.Suites, SuiteOn: s.Settings.SuiteOn,
+		Suites:  s.suites,
 		Environ: s.Environ, Watched: s.Watched,
 		SuiteEnv: s.Settings.SuiteEnv, KillLeftovers: s.Settings.KillLeftovers, LostAfter: s.Settings.LostAfter,
 		Now:         func() time.Time { return time.Now().UTC() },
@@ -342,11 +343,12 @@ func (s *session) close() {
 	if failure != nil {
 		s.afterwards(progress.Warning, failure.Error())
 	}
+	s.screen.tell()
 }
 
 // afterwards tells what is known only when the run's own log of events is closed.
 func (s *session) afterwards(kind progress.Kind, message string) {
-	s.Events.Emit(progress.Event{
+	s.screen.Emit(progress.Event{
 		Kind: kind, Time: time.Now().UTC(), Cluster: string(s.Name), Verb: s.verb, Message: s.Secrets.Mask(message),
 	})
 }

@@ -1,35 +1,103 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/config"
+	"hive-test/pkg/remote"
+	"hive-test/pkg/suite"
 )
 
+// specs are the suites that the settings ask for. The error tells of all that is wrong with them, as far as can be told
+// before they run.
+func specs(settings config.Settings) ([]suite.Spec, error) {
+	var all []suite.Spec
+	var problems []error
+	for _, asked := range settings.Suites {
+		found, err := specsOf(asked, settings)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--suite %s: %w", asked, err))
+		}
+		all = append(all, found...)
+	}
+	if problem := checkCommands(all, settings.NamedSuites); problem != nil {
+		problems = append(problems, problem)
+	}
+	for _, s := range all {
+		for _, flag := range []string{"run", "skip"} {
+			if settings.Given(flag) && !s.Chooses() {
+				problems = append(problems, fmt.Errorf(
+					"--%s: cases of %s cannot be chosen: only those of smoke can, and of suites of the file with results: gotest and a "+
+						"command without pipes", flag, s.Title()))
+			}
+		}
+	}
+	return all, errors.Join(problems...)
+}
+
+// specsOf are what one --suite asks for: a suite of the file, smoke or a command line.
+func specsOf(asked string, settings config.Settings) ([]suite.Spec, error) {
+	i := slices.IndexFunc(settings.NamedSuites, func(named config.Suite) bool { return named.Name == asked })
+	if i < 0 {
+		spec := suite.Spec{Command: asked, Retries: settings.Retries}
+		if asked != suite.Smoke {
+			spec.On = settings.SuiteOn
+		}
+		return []suite.Spec{spec}, nil
+	}
+	named := settings.NamedSuites[i]
+	spec := suite.Spec{
+		Name: named.Name, Command: named.Command, Results: named.Results, On: cmp.Or(named.On, settings.SuiteOn),
+		Dir: named.Dir, Env: named.Env, Timeout: named.Timeout, Retries: named.Retries, Needs: suite.Needs(named.Needs),
+	}
+	if named.Retries < 0 {
+		spec.Retries = settings.Retries
+	}
+	if named.Path == "" {
+		return []suite.Spec{spec}, nil
+	}
+	files, err := named.Files()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]suite.Spec, len(files))
+	for i, file := range files {
+		all[i] = spec
+		all[i].Command = remote.Quote(config.Absolute(file))
+		if len(files) > 1 {
+			all[i].Name += "-" + strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+		}
+	}
+	return all, nil
+}
+
 // checkCommands says why the first suite that is a command line cannot be run, as far as its first word tells: a path
-// to a file that is missing or not executable, or a word that was meant for smoke. Those after it may be made by it. On
+// to a file that is missing or not executable, or a word that was meant for a suite. Those after it may be made by it. On
 // a node, files that are not here may be.
-func checkCommands(suites []string, onNode bool) error {
+func checkCommands(suites []suite.Spec, named []config.Suite) error {
 	for _, s := range suites {
-		if s == config.Smoke {
+		if s.Command == suite.Smoke {
 			continue
 		}
-		word := s
-		if end := strings.IndexAny(s, " \t\n;|&()<>="); end >= 0 {
-			word = s[:end]
+		word, onNode := s.Command, s.On != ""
+		if end := strings.IndexAny(s.Command, " \t\n;|&()<>="); end >= 0 {
+			word = s.Command[:end]
 		}
 		switch {
-		case word == "" || strings.ContainsAny(word, "$`*?~\\[{!#\"'"): // the shell has to expand it first
+		case s.Dir != "" || word == "" || strings.ContainsAny(word, "$`*?~\\[{!#\"'"): // elsewhere, or the shell expands it first
 			return nil
 		case strings.Contains(word, "/"):
 			return checkFile(word, onNode)
-		case word == s && !onNode:
-			return checkWord(word)
+		case word == s.Command && !onNode:
+			return checkWord(word, named)
 		}
 		return nil
 	}
@@ -53,10 +121,18 @@ func checkFile(path string, onNode bool) error {
 	return nil
 }
 
-// checkWord refuses a word that is no command here and all but the name of the built-in suite.
-func checkWord(word string) error {
-	if _, err := exec.LookPath(word); err == nil || len(config.Nearest(strings.ToLower(word), []string{config.Smoke})) == 0 {
+// checkWord refuses a word that is no command here and all but the name of a suite.
+func checkWord(word string, named []config.Suite) error {
+	names := []string{suite.Smoke}
+	for _, s := range named {
+		names = append(names, s.Name)
+	}
+	if _, err := exec.LookPath(word); err == nil {
 		return nil
 	}
-	return fmt.Errorf("--suite %s: there is no such command: did you mean smoke?", word)
+	near := config.Nearest(strings.ToLower(word), names)
+	if len(near) == 0 {
+		return nil
+	}
+	return fmt.Errorf("--suite %s: there is no such command: did you mean %s?", word, strings.Join(near, " or "))
 }

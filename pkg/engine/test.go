@@ -10,6 +10,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/suite"
 )
 
 // Test runs suites against a configured cluster and keeps their results.
@@ -34,11 +35,12 @@ func (s *session) checkSuites() error {
 	for i := len(nodes) + 1; i <= s.Record.Spec.NodeCount; i++ {
 		nodes = append(slices.Clip(nodes), cluster.Node{Name: s.Record.Name.Node(i), Index: i})
 	}
-	var problems []error
-	if _, found := nodes.Named(s.Settings.SuiteOn); !found && s.Settings.SuiteOn != "" {
-		problems = append(
-			problems, fmt.Errorf("--on %s: %w", s.Settings.SuiteOn, noNode(nodes, s.Settings.SuiteOn)),
-		)
+	list, err := specs(s.Settings)
+	problems := []error{err}
+	for _, on := range placesOf(append(slices.Clip(list), suite.Spec{On: s.Settings.SuiteOn})) {
+		if _, found := nodes.Named(on); !found {
+			problems = append(problems, fmt.Errorf("--on %s: %w", on, noNode(nodes, on)))
+		}
 	}
 	for _, name := range s.Settings.SuiteEnv {
 		set := func(entry string) bool { return strings.HasPrefix(entry, name+"=") }
@@ -49,11 +51,26 @@ func (s *session) checkSuites() error {
 			)
 		}
 	}
-	if problem := checkCommands(s.Settings.Suites, s.Settings.SuiteOn != ""); problem != nil {
-		problems = append(problems, problem)
+	if err := errors.Join(problems...); err != nil {
+		return usage(err)
 	}
-	if len(problems) > 0 {
-		return usage(errors.Join(problems...))
+	s.suites = lifecycle.Suites{
+		Specs: list, Run: s.Settings.Run, Skip: s.Settings.Skip, AllowFlaky: s.Settings.AllowFlaky,
+		RequireAll: s.Settings.RequireAll,
+	}
+	for _, q := range s.Settings.Quarantine {
+		s.suites.Quarantine = append(s.suites.Quarantine, suite.Quarantine(q))
 	}
 	return nil
+}
+
+// placesOf are the nodes that suites are to be run on, each once.
+func placesOf(list []suite.Spec) []string {
+	var places []string
+	for _, s := range list {
+		if s.On != "" && !slices.Contains(places, s.On) {
+			places = append(places, s.On)
+		}
+	}
+	return places
 }

@@ -71,13 +71,21 @@ func (e *Engine) Wait(ctx context.Context, request WaitRequest) (*Status, error)
 	if request.OverSSH {
 		what = "reached over SSH"
 	}
-	return last, Error{ExitUnhealthy, progress.WithHint(
-		fmt.Errorf(
-			"cluster %s is not %s after %s (%s):\n%s", s.Name, what, progress.FormatLimit(limit), setting,
-			strings.Join(last.Reasons(), "\n"),
-		),
-		waitHint(last))}
+	why := &UnhealthyError{
+		Summary: fmt.Sprintf("cluster %s is not %s after %s (%s)", s.Name, what, progress.FormatLimit(limit), setting),
+		Reasons: last.Reasons(),
+	}
+	return last, Error{ExitUnhealthy, progress.WithHint(why, waitHint(last))}
 }
+
+// UnhealthyError means that the time of Wait was up before the cluster was healthy.
+type UnhealthyError struct {
+	Summary string
+	Reasons []string
+}
+
+// Error returns the summary and the reasons.
+func (e *UnhealthyError) Error() string { return e.Summary + ":\n" + strings.Join(e.Reasons, "\n") }
 
 // waitHint is what comes next, as the look that comes with it tells, too.
 func waitHint(last *Status) string {

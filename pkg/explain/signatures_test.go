@@ -77,6 +77,7 @@ func samples() []struct{ id, phase, text string } {
 		{"disk-full", "up", "write terraform.tfstate: no space left on device"},
 		{"disk-full", "configure", "saving cluster \"a\": write /clusters/a/.cluster.json123: no space left on device"},
 		{"disk-full", "up", "mkdir /srv/a/.terraform/providers: no space left on device"},
+		{"disk-full", "test", "writing the CA certificates: write /srv/a/suite/ca-bundle.pem: no space left on device"},
 		{"storage-full", "up", "lvcreate 'pve/vm-20000-disk-0' error:   Cannot create new thin volume, free space in thin pool pve/data reached threshold."},
 		{"storage-full", "up", "lvcreate 'pve/vm-20000-disk-0' error:   Volume group \"pve\" has insufficient free space (511 extents): 8192 required."},
 		{"storage-full", "up", "zfs error: cannot create 'rpool/data/vm-20000-disk-0': out of space"},

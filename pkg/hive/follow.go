@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +26,12 @@ func (c *Cluster) Follow(ctx context.Context, line func(node, log, text string))
 		log := ""
 		_, err := c.script(ctx, host, "follow.sh", followTime, map[string]string{"HIVE_LINES": "10"}, func(_, text string) {
 			if title, ok := strings.CutPrefix(text, "==> "); ok && strings.HasSuffix(title, " <==") {
-				log = strings.TrimSuffix(path.Base(strings.TrimSuffix(title, " <==")), ".log")
+				written, file := logTitle(strings.TrimSuffix(title, " <=="))
+				if !written.IsZero() {
+					merged.written(host.Name(), file, written)
+					return
+				}
+				log = file
 				return
 			}
 			if text == "" { // stands before each title
@@ -42,4 +48,16 @@ func (c *Cluster) Follow(ctx context.Context, line func(node, log, text string))
 		return nil
 	}
 	return err
+}
+
+// logTitle reads what follow.sh prints before a log's lines, or, with the time, before all logs.
+func logTitle(title string) (written time.Time, log string) {
+	if rest, ok := strings.CutPrefix(title, "@"); ok {
+		if text, file, found := strings.Cut(rest, " "); found {
+			if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
+				written, title = time.Unix(seconds, 0), file
+			}
+		}
+	}
+	return written, strings.TrimSuffix(path.Base(title), ".log")
 }

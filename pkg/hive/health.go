@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"hive-test/pkg/liveness"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/wait"
@@ -541,6 +542,16 @@ func (n NodeHealth) silent() bool { return n.errs.health != nil && n.Code == 0 }
 
 // unreachable tells that the node did not even refuse a connection.
 func (n NodeHealth) unreachable() bool { return n.silent() && isTimeout(n.errs.health) }
+
+// Unreachable returns why nothing on the node can be expected to answer: its machine is dead, as its hypervisor says, or
+// neither its daemon nor its SSH server has answered. Nil where something has.
+func (n NodeHealth) Unreachable() error {
+	_, dead := errors.AsType[*liveness.UnreachableError](n.errs.health)
+	if dead || n.unreachable() && n.errs.services != nil {
+		return n.errs.health
+	}
+	return nil
+}
 
 // unhealthy looks once more and makes the error of nodes that are not healthy.
 func (c *Cluster) unhealthy(ctx context.Context) error {

@@ -184,8 +184,18 @@ func (c *Cluster) Install(ctx context.Context) error {
 		if err := sameVersion(c.seen); err != nil {
 			return &StepError{Err: err, hint: fmt.Sprintf("hive-test configure %s --from install puts the same on all", c.name)}
 		}
+		c.tellVersions()
 		return skipped
 	})
+}
+
+// tellVersions tells reports which hive is on each node.
+func (c *Cluster) tellVersions() {
+	nodes := make([]progress.Node, len(c.seen))
+	for i, state := range c.seen {
+		nodes[i] = progress.Node{Name: state.host.Name(), Hive: state.version}
+	}
+	c.sink.Emit(progress.Event{Kind: progress.Debug, Step: StepInstall, Message: "versions of hive", Nodes: nodes})
 }
 
 // noProgram returns the failure of an install: where no hive was named and none is on the nodes, which is nothing that

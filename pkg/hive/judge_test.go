@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/liveness"
 	"hive-test/pkg/remote"
 )
 
@@ -426,6 +428,31 @@ func TestSize(t *testing.T) {
 	for nodes := 1; nodes <= 10; nodes++ {
 		if warned := Size(nodes) != ""; warned != (nodes == 2) {
 			t.Errorf("%d nodes: warned: %v", nodes, warned)
+		}
+	}
+}
+
+// Unreachable is a node of which nothing has answered, not one that refuses connections or is slow with some.
+func TestUnreachable(t *testing.T) {
+	silent := timeoutError{limit: time.Second}
+	dead := &liveness.UnreachableError{Node: "ci-1", Err: errors.New("its VM is stopped")}
+	for _, tt := range []struct {
+		name             string
+		health, services error
+		code             int
+		want             error
+	}{
+		{"all is well", nil, nil, 200, nil},
+		{"silent", silent, context.Canceled, 0, silent},
+		{"its daemon alone", silent, nil, 0, nil},
+		{"refused", syscall.ECONNREFUSED, context.Canceled, 0, nil},
+		{"its VM is stopped", dead, nil, 0, dead},
+		{"a wrong answer", errors.New("/health answers 500"), context.Canceled, 500, nil},
+	} {
+		var n NodeHealth
+		n.Code, n.errs.health, n.errs.services = tt.code, tt.health, tt.services
+		if got := n.Unreachable(); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }

@@ -28,13 +28,21 @@ type logMerger struct {
 
 	mu      sync.Mutex
 	pending []logLine
-	last    map[[2]string]time.Time // of each node's logs
+	last    map[[2]string]time.Time // of each node's logs, as lines have told
+	files   map[[2]string]time.Time // when each was written last before it was followed
 	timer   *time.Timer
 	flushed bool
 }
 
 func newLogMerger(show func(node, log, text string)) *logMerger {
-	return &logMerger{show: show, last: map[[2]string]time.Time{}}
+	return &logMerger{show: show, last: map[[2]string]time.Time{}, files: map[[2]string]time.Time{}}
+}
+
+// written takes when a log was written last. Those of its lines that are there already are not younger.
+func (m *logMerger) written(node, log string, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.files[[2]string{node, log}] = at
 }
 
 // add takes a line, which is shown a little later.
@@ -76,7 +84,8 @@ func (m *logMerger) showAll() {
 	m.pending = nil
 }
 
-// complete gives lines without a time that of the line before them in their log, or of the one that follows.
+// complete gives lines without a time that of the line before them in their log, or of the one that follows, or else that of
+// the file.
 func (m *logMerger) complete() {
 	next := map[[2]string]time.Time{}
 	for _, line := range slices.Backward(m.pending) {
@@ -93,6 +102,8 @@ func (m *logMerger) complete() {
 			line.at = m.last[source]
 		case !next[source].IsZero():
 			line.at = next[source]
+		case !m.files[source].IsZero():
+			line.at = m.files[source]
 		default:
 			line.at = time.Now()
 		}

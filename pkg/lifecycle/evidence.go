@@ -420,7 +420,11 @@ func (r *Job) summarize(sink progress.Sink, nodes cluster.Nodes) {
 		)
 	}
 	if got > 0 {
-		progress.Infof(sink, "evidence of %s is in %s", progress.Count(len(nodes)-len(silent), "node"), r.Evidence.Path("nodes"))
+		sink.Emit(progress.Event{
+			Kind: progress.Info, Evidence: []string{"nodes/", IndexFile}, Message: fmt.Sprintf(
+				"evidence of %s is in %s", progress.Count(len(nodes)-len(silent), "node"), r.Evidence.Path("nodes"),
+			),
+		})
 	}
 }
 

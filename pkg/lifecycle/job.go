@@ -64,12 +64,10 @@ type Job struct {
 	Sink progress.Sink
 	// Hive and Suites are what configure and test were asked to do.
 	Hive   hive.Options
-	Suites []string
+	Suites Suites
 	// SourceBefore is what the record named before another source was named now: configure goes back to it where the new
 	// one is refused.
 	SourceBefore cluster.Source
-	// SuiteOn is the name or number of the node that external suites are run on; empty: this machine.
-	SuiteOn string
 	// SuiteEnv is what suites get beside their usual environment, as NAME or NAME=value; see suite.Options.
 	SuiteEnv []string
 	// KillLeftovers ends what suites leave running.

@@ -90,14 +90,13 @@ func (l *lossMonitor) where() (cluster.Nodes, map[string]string) {
 	return slices.Clone(l.Record.Nodes), suiteEnvironment(l.Record, l.Store)
 }
 
-// host is the node that suites are to be run on, where it is now.
-func (l *lossMonitor) host(context.Context) (*suite.Node, error) {
+// host is a node that suites are to be run on, by its name or number, where it is now.
+func (l *lossMonitor) host(_ context.Context, name string) (*suite.Node, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	node, found := l.Record.Nodes.Named(l.SuiteOn)
+	node, found := l.Record.Nodes.Named(name)
 	if !found {
-		return nil,
-			fmt.Errorf("there is no node %q to run suites on, the cluster has %d", l.SuiteOn, len(l.Record.Nodes))
+		return nil, fmt.Errorf("there is no node %q to run suites on, the cluster has %d", name, len(l.Record.Nodes))
 	}
 	group, err := l.chosen([]int{node.Index})
 	if err != nil {

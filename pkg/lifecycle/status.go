@@ -149,7 +149,7 @@ func (r *Job) whyUnasked(known int, configured bool) []string {
 	case known == all && all > 0 && configured:
 		return nil
 	case known == all && all > 0:
-		return []string{"it was not configured yet: " + r.ConfigureCommand()}
+		return []string{"it was not configured yet"} // the command comes with what is next
 	case r.Making != nil && r.Making(r.Record):
 		return []string{"its VMs are being made"}
 	case known > 0 && was:

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,13 +83,11 @@ func (t test) suites(ctx context.Context) error {
 	}
 	var results suite.Results
 	err = t.watchNodes(ctx, sink, handle, func(ctx context.Context, l *lossMonitor) (err error) {
-		var on func(context.Context) (*suite.Node, error)
-		if t.SuiteOn != "" {
-			on = l.host
-		}
 		results, err = suite.Run(ctx, suite.Options{
-			On: on, Inherit: t.Environ,
-			Suites: t.Suites, Nodes: t.Record.Nodes, Now: l.where, ArtifactsDir: t.Evidence.Path("suites"),
+			On: l.host, Inherit: t.Environ, Lacks: l.lacks,
+			Suites: t.Suites.Specs, Run: t.Suites.Run, Skip: t.Suites.Skip, Quarantine: t.Suites.Quarantine,
+			AllowFlaky: t.Suites.AllowFlaky, RequireAll: t.Suites.RequireAll,
+			Nodes: t.Record.Nodes, Now: l.where, ArtifactsDir: t.Evidence.Path("suites"),
 			Health: func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
 			Credentials: suite.Credentials{
 				AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region,
@@ -109,14 +108,15 @@ func (t test) suites(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return verdict(results)
+	return verdict(results, t.Suites.AllowFlaky)
 }
 
-// healthFacts tells the smoke suite which of its two facts holds for each node, and why not.
+// healthFacts tells the smoke suite which of its two facts holds for each node, why not, and which nodes need not be
+// asked at all.
 func healthFacts(health hive.Health) []suite.NodeHealth {
 	facts := make([]suite.NodeHealth, len(health.Nodes))
 	for i, node := range health.Nodes {
-		facts[i].Node = node.Name
+		facts[i].Node, facts[i].Unreachable = node.Name, node.Unreachable()
 		if node.Code != http.StatusOK || node.Status != "running" || node.Self != node.Name {
 			facts[i].Health = errors.New(node.Error)
 		} else if problem := node.OwnProblem(); problem != "" { // such as a service that is dead
@@ -133,26 +133,32 @@ func healthFacts(health hive.Health) []suite.NodeHealth {
 	return facts
 }
 
-// verdict is nil only if at least one case ran and none failed.
-func verdict(results suite.Results) error {
-	ran, failed := 0, 0
-	first := ""
+// verdict is nil only if at least one case ran, or was skipped for what the cluster lacks, and none failed, or is flaky.
+func verdict(results suite.Results, allowFlaky bool) error {
+	all, failed := 0, 0
+	first, flaky := "", ""
 	for _, s := range results.Suites {
 		for _, c := range s.Cases {
-			ran++
+			all++
+			name := progress.CaseName(s.Name, "", c.Name)
 			if c.Failed() {
 				failed++
-				if first == "" {
-					first = progress.CaseName(s.Name, "", c.Name)
-				}
+				first = cmp.Or(first, name)
+			}
+			if c.Status == progress.Flaky {
+				flaky = cmp.Or(flaky, name)
 			}
 		}
 	}
 	switch {
-	case ran == 0:
+	case all == 0:
 		return fmt.Errorf("%w: no test ran", ErrTestsFailed)
 	case failed > 0:
-		return fmt.Errorf("%w: %d of %d, first %s", ErrTestsFailed, failed, ran, first)
+		return fmt.Errorf("%w: %d of %d, first %s", ErrTestsFailed, failed, all, first)
+	case flaky != "" && !allowFlaky:
+		return progress.WithHint(
+			fmt.Errorf("%w: %s flaky, first %s", ErrTestsFailed, progress.Count(results.Flaky(), "case"), flaky),
+			"--allow-flaky lets them pass")
 	case results.Failed():
 		return ErrTestsFailed
 	}

@@ -103,6 +103,46 @@ type Event struct {
 	LastSeconds float64 `json:"last_seconds,omitempty"`
 	// Explanation is set on the RunEnd of a run that did not pass.
 	Explanation *Explanation `json:"explanation,omitempty"`
+	// Command is set on the StepStart of a suite that is a command: its line. Asked is what --suite takes for a suite.
+	Command string `json:"command,omitempty"`
+	Asked   string `json:"asked,omitempty"`
+	// Settings are set on RunStart: those that were given, and have not their defaults for that reason.
+	Settings []Setting `json:"settings,omitempty"`
+	// Flags are set on RunStart: the flags that the run was started with, but for its suites.
+	Flags []string `json:"flags,omitempty"`
+	// History is set on RunStart: the runs of the cluster's name before this one, the newest first.
+	History []PastRun `json:"history,omitempty"`
+	// Evidence is set where some was gathered: paths below the run's directory; a directory ends with a slash.
+	Evidence []string `json:"evidence,omitempty"`
+	// Nodes are set on RunStart and RunEnd: the cluster's nodes, as far as they are known by then; and where more of them
+	// becomes known.
+	Nodes []Node `json:"nodes,omitempty"`
+}
+
+// Setting is a setting in force. From is "flag --x", "environment X" or "FILE:LINE".
+type Setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+}
+
+// PastRun is a run that has come to its end. Run is the name of its directory.
+type PastRun struct {
+	Run     string    `json:"run"`
+	Verb    string    `json:"verb"`
+	Result  Status    `json:"result"`
+	Started time.Time `json:"started,omitzero"`
+	Seconds float64   `json:"seconds"`
+}
+
+// Node is a node of the cluster. What is not known of it, or what it does not have, is empty.
+type Node struct {
+	Name       string `json:"name"`
+	VMID       int    `json:"vmid,omitempty"`
+	Hypervisor string `json:"hypervisor,omitempty"`
+	Management string `json:"management,omitempty"` // its address
+	Data       string `json:"data,omitempty"`       // its second address
+	Hive       string `json:"hive,omitempty"`       // the version of hive on it
 }
 
 // Sink receives events. Implementations are safe for concurrent use and do not block for long.

@@ -37,15 +37,29 @@ func (s *Secrets) MaskEvent(e Event) Event {
 		return e
 	}
 	masker := s.current()
+	if strings.ContainsRune(e.Output, '\x1b') {
+		e.Output = masker.maskColored(e.Output)
+	}
 	for _, field := range []*string{
 		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir, &e.Output, &e.File,
+		&e.Command, &e.Asked,
 	} {
 		if *field != "" {
 			*field = masker.Mask(*field)
 		}
 	}
 	e.Problem, e.Explanation = e.Problem.mapped(masker.Mask), e.Explanation.mapped(masker.Mask)
+	e.Settings, e.Flags = mapSettings(e.Settings, masker.Mask), mapAll(e.Flags, masker.Mask)
 	return e
+}
+
+// mapSettings returns a copy with every value and source changed by change.
+func mapSettings(settings []Setting, change func(string) string) []Setting {
+	settings = slices.Clone(settings)
+	for i, s := range settings {
+		settings[i].Value, settings[i].From = change(s.Value), change(s.From)
+	}
+	return settings
 }
 
 // Masker is what Redact uses on one text, for texts that are not events (files of evidence).
@@ -83,6 +97,15 @@ func (m *Masker) Mask(text string) string {
 		return text
 	}
 	return m.replacer.Replace(text)
+}
+
+// maskColored is Mask for text with terminal escapes, which is cleaned of them where a secret has some within it.
+func (m *Masker) maskColored(text string) string {
+	masked, plain := m.Mask(text), m.Mask(Clean(text))
+	if Clean(masked) != plain {
+		return plain
+	}
+	return masked
 }
 
 // finds tells whether a form of a secret is in text.

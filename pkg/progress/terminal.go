@@ -135,20 +135,13 @@ func (t *terminal) Print(text string) {
 	t.write(t.wrap(text))
 }
 
-// wrap breaks lines that are too wide, but for those with a command that comes next: one that is broken cannot be copied.
+// wrap breaks lines that are too wide.
 func (t *terminal) wrap(text string) string {
 	width, _, err := t.size()
 	if err != nil {
 		return text
 	}
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if !strings.Contains(line, "hive-test ") {
-			line = Wrap(line, width, "  ")
-		}
-		b.WriteString(line)
-	}
-	return b.String()
+	return WrapTold(text, width)
 }
 
 func (t *terminal) Close() error {

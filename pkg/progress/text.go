@@ -178,6 +178,25 @@ func Wrap(s string, width int, indent string) string {
 	return b.String()
 }
 
+// WrapTold is Wrap for what is told to people: a line with a command that comes next stays whole, for one that is broken
+// cannot be copied. A command in backquotes does, and what is around it is broken as ever.
+func WrapTold(s string, width int) string {
+	const kept = "\u00a0" // for blanks of commands
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		if !strings.Contains(quotedCommand.ReplaceAllString(line, ""), "hive-test ") {
+			line = quotedCommand.ReplaceAllStringFunc(line, func(command string) string {
+				return strings.ReplaceAll(command, " ", kept)
+			})
+			line = strings.ReplaceAll(Wrap(line, width, "  "), kept, " ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+var quotedCommand = regexp.MustCompile("`[^`\n]*`")
+
 // shellCommand is a line that is a command, and nothing else: they stand alone and are indented.
 var shellCommand = regexp.MustCompile(`^ +(cd|export|hive-test) `)
 

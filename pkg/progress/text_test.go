@@ -156,6 +156,25 @@ func TestRedactLeavesTheRest(t *testing.T) {
 	}
 }
 
+func TestWrapTold(t *testing.T) {
+	for _, tt := range []struct {
+		in, want string
+		width    int
+	}{
+		{in: "error: one two three\n", width: 0, want: "error: one two three\n"},
+		{in: "error: one two three\n", width: 12, want: "error: one\n  two three\n"},
+		{in: "error: a b c\n  and d e\n", width: 8, want: "error: a\n  b c\n  and d\n    e\n"},
+		{in: "hint: hive-test up a --wait 10m\n", width: 12, want: "hint: hive-test up a --wait 10m\n"},
+		{in: "locked by 1, which runs `hive-test up a` now\n", width: 20, want: "locked by 1, which\n  runs\n  `hive-test up a`\n  now\n"},
+		{in: "use `hive-test up a` or hive-test down a\n", width: 12, want: "use `hive-test up a` or hive-test down a\n"},
+		{in: "a lone ` of two words\n", width: 12, want: "a lone ` of\n  two words\n"},
+	} {
+		if got := WrapTold(tt.in, tt.width); got != tt.want {
+			t.Errorf("WrapTold(%q, %d) = %q, want %q", tt.in, tt.width, got, tt.want)
+		}
+	}
+}
+
 func TestWrap(t *testing.T) {
 	for _, tt := range []struct {
 		in, indent, want string

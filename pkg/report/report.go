@@ -41,6 +41,17 @@ type Report struct {
 	Notes    []Problem       `json:"notes,omitempty"` // worth knowing, and no faults
 	// Explanation is why the run did not pass; nil if it did, or where nothing was said.
 	Explanation *progress.Explanation `json:"explanation,omitempty"`
+	// Nodes are the cluster's nodes, as far as they were known at the end.
+	Nodes []progress.Node `json:"nodes,omitempty"`
+	// Settings are those that were given, and Flags the flags that the run was started with, but for its suites.
+	Settings []progress.Setting `json:"settings,omitempty"`
+	Flags    []string           `json:"flags,omitempty"`
+	// History is the runs of the cluster's name before this one, the newest first.
+	History []progress.PastRun `json:"history,omitempty"`
+	// Evidence is what was gathered: paths below the run's directory; a directory ends with a slash.
+	Evidence []string `json:"evidence,omitempty"`
+	// Ended is when the last event came.
+	Ended time.Time `json:"-"`
 }
 
 // Phase is one phase of the run, in the order of beginning. Message says why it was skipped.
@@ -51,6 +62,7 @@ type Phase struct {
 	Error   string          `json:"error"`
 	Hint    string          `json:"hint,omitempty"`
 	Message string          `json:"message,omitempty"`
+	Started time.Time       `json:"started,omitzero"`
 	Steps   []Step          `json:"steps,omitempty"`
 	// Problem is Error as data; nil if there is none.
 	Problem *progress.Problem `json:"problem,omitempty"`
@@ -64,6 +76,30 @@ type Step struct {
 	Seconds float64         `json:"seconds"`
 	Error   string          `json:"error,omitempty"`
 	Message string          `json:"message,omitempty"`
+	Started time.Time       `json:"started,omitzero"`
+	// Suite is set where the step is one, and Command where that is a command: its line. Asked is what --suite takes for it.
+	Suite   string `json:"suite,omitempty"`
+	Command string `json:"command,omitempty"`
+	Asked   string `json:"asked,omitempty"`
+	// Waits are what the step has waited for, in the order of beginning.
+	Waits []Wait `json:"waits,omitempty"`
+	// States are what its nodes did in it, in the order of beginning. Only pictures need them.
+	States []State `json:"-"`
+}
+
+// Wait is something that was waited for. Why is why it was not there, as it was told last.
+type Wait struct {
+	What    string    `json:"what"`
+	Why     string    `json:"why,omitempty"`
+	Node    string    `json:"node,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Seconds float64   `json:"seconds"`
+}
+
+// State is what a node did for a time.
+type State struct {
+	Node, Name     string
+	Started, Ended time.Time
 }
 
 // Case is one test case.
@@ -80,6 +116,8 @@ type Case struct {
 	// File and Line are where the case says that it failed, as its suite names the file; 0: the line is not known.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
+	// Colored is Output with the terminal escapes that it came with; empty: it came with none.
+	Colored string `json:"-"`
 }
 
 // Problem is an error or a warning, and where it came up.
@@ -99,33 +137,54 @@ func Build(events []progress.Event) Report {
 		Schema: Schema, Phases: []Phase{}, Cases: []Case{}, Errors: []Problem{}, Warnings: []Problem{},
 	}}
 	for _, e := range events {
-		b.add(cleaned(e))
+		colored := ""
+		if strings.ContainsRune(e.Output, '\x1b') {
+			colored = e.Output
+		}
+		b.add(cleaned(e), colored)
 	}
 	b.sortCases()
 	b.finish()
+	b.Ended = b.last
 	return b.Report
 }
 
 func cleaned(e progress.Event) progress.Event {
 	for _, field := range []*string{
 		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.OwnerID,
-		&e.RunDir, &e.Output, &e.File,
+		&e.RunDir, &e.Output, &e.File, &e.Command, &e.Asked,
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}
-	if math.IsNaN(e.Seconds) || math.IsInf(e.Seconds, 0) || e.Seconds < 0 {
-		e.Seconds = 0
-	}
-	if e.Status != running && !slices.Contains(progress.Statuses(), e.Status) {
-		e.Status = progress.Failed // not one that we write: whatever it meant, it is not success
-	}
+	e.Seconds, e.Status = cleanSeconds(e.Seconds), cleanStatus(e.Status)
+	e.Nodes, e.Settings = cleanNodes(e.Nodes), cleanSettings(e.Settings)
+	e.Flags, e.Evidence, e.History = cleanAll(e.Flags), cleanAll(e.Evidence), cleanRuns(e.History)
 	return e
+}
+
+func cleanSeconds(n float64) float64 {
+	if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
+		return 0
+	}
+	return n
+}
+
+func cleanStatus(s progress.Status) progress.Status {
+	if s != running && !slices.Contains(progress.Statuses(), s) {
+		return progress.Failed // not one that we write: whatever it meant, it is not success
+	}
+	return s
 }
 
 const running progress.Status = ""
 
 type builder struct {
 	Report
+	open  map[stepKey][]stepAt // of steps that have not ended
+	steps map[string]stepAt    // the last one of each name, for what does not say of which phase it is
+
+	waiting, working map[ofNode]int // which of the step's Waits and States has not ended
+
 	said  []*progress.Problem // each of Errors
 	ended bool
 	last  time.Time
@@ -138,7 +197,7 @@ type placed struct {
 	place int
 }
 
-func (b *builder) add(e progress.Event) {
+func (b *builder) add(e progress.Event, colored string) {
 	b.Cluster = cmp.Or(b.Cluster, e.Cluster)
 	b.Verb = cmp.Or(b.Verb, e.Verb)
 	b.OwnerID = cmp.Or(b.OwnerID, e.OwnerID)
@@ -149,20 +208,20 @@ func (b *builder) add(e progress.Event) {
 	if e.Time.After(b.last) {
 		b.last = e.Time
 	}
+	b.know(e)
 	switch e.Kind {
 	case progress.PhaseStart:
-		b.Phases = append(b.Phases, Phase{Name: e.Phase})
+		b.Phases = append(b.Phases, Phase{Name: e.Phase, Started: e.Time})
 	case progress.PhaseEnd:
 		b.endPhase(e)
 	case progress.StepStart:
-		p := b.phase(e.Phase)
-		p.Steps = append(p.Steps, Step{Name: e.Step, Node: e.Node, Message: e.Message})
+		b.startStep(e)
 	case progress.StepEnd:
 		b.endStep(e)
 	case progress.Case:
 		b.Cases = append(b.Cases, Case{
 			e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message, e.Output, e.File,
-			max(e.Line, 0),
+			max(e.Line, 0), colored,
 		})
 		b.order = append(b.order, placed{e.Suite, e.Place})
 	case progress.Warning:
@@ -171,6 +230,10 @@ func (b *builder) add(e progress.Event) {
 			text = strings.TrimPrefix(text+": "+e.Error, ": ")
 		}
 		b.Warnings = append(b.Warnings, Problem{e.Phase, e.Step, e.Node, text, e.Hint})
+	case progress.Wait:
+		b.wait(e)
+	case progress.NodeState:
+		b.state(e)
 	case progress.Note:
 		b.Notes = append(b.Notes, Problem{e.Phase, e.Step, e.Node, e.Message, e.Hint})
 	case progress.RunEnd:
@@ -221,21 +284,6 @@ func (b *builder) endPhase(e progress.Event) {
 	b.problem(e)
 }
 
-func (b *builder) endStep(e progress.Event) {
-	p := b.phase(e.Phase)
-	i := slices.IndexFunc(p.Steps, func(s Step) bool {
-		return s.Name == e.Step && s.Node == e.Node && s.Status == running
-	})
-	if i < 0 {
-		p.Steps = append(p.Steps, Step{Name: e.Step, Node: e.Node})
-		i = len(p.Steps) - 1
-	}
-	s := &p.Steps[i]
-	s.Status, s.Seconds, s.Error = cmp.Or(e.Status, progress.Passed), e.Seconds, e.Error
-	s.Message = cmp.Or(e.Message, s.Message)
-	b.problem(e)
-}
-
 // problem keeps an error once, where it is closest to its cause; a hint that comes later is added to it.
 func (b *builder) problem(e progress.Event) {
 	if e.Error == "" {
@@ -271,6 +319,7 @@ func (b *builder) finish() {
 		p := &b.Phases[i]
 		p.Status = cmp.Or(p.Status, progress.Interrupted)
 		for j := range p.Steps {
+			b.endAll(stepAt{i, j}, b.last)
 			p.Steps[j].Status = cmp.Or(p.Steps[j].Status, progress.Interrupted)
 		}
 	}

@@ -16,20 +16,21 @@ import (
 	"hive-test/pkg/progress"
 )
 
-// external runs a command line and makes cases of what it leaves. The error is for what is not the suite's own failure.
-func (r *runner) external(ctx context.Context, p plan, record *recorder) (code int, signal string, err error) {
-	artifacts, err := r.artifacts(p.name)
+// external runs a command line and returns the cases that it has left. The error is for what is not the suite's own
+// failure.
+func (r *runner) external(ctx context.Context, a attempt, record *recorder) (ended, error) {
+	artifacts, err := r.artifacts(a.dir())
 	if err != nil {
-		return -1, "", err
+		return ended{exit: exit{code: -1}}, err
 	}
 	file, err := os.OpenFile(filepath.Join(artifacts, "output.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return -1, "", fmt.Errorf("making its log: %w", err)
+		return ended{exit: exit{code: -1}}, fmt.Errorf("making its log: %w", err)
 	}
 	start := time.Now()
-	log := &outputLog{suite: p.name, file: file, next: record.sink}
-	var tests goTests
-	ended, runErr := r.command(ctx, p, artifacts, record, func(text string) {
+	log := &outputLog{suite: a.Name, file: file, next: record.sink}
+	var tests outputTests
+	how, runErr := r.command(ctx, a, artifacts, record, func(text string) {
 		text = r.known.Mask(text)
 		tests.take(text)
 		log.take(text)
@@ -41,50 +42,79 @@ func (r *runner) external(ctx context.Context, p plan, record *recorder) (code i
 		record.warn("what it left may hold secrets: " + err.Error())
 	}
 	if runErr != nil && ctx.Err() == nil {
-		record.add(0, "", Case{
-			Name: p.name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error(),
-		})
-		return -1, "", nil
+		return ended{exit: exit{code: -1}, cases: []Case{{
+			Name: a.Name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error(),
+		}}}, nil
 	}
-	cases, unread := readJUnit(artifacts)
-	if len(cases) == 0 {
-		cases = tests.finish(ctx)
-	}
-	judge(ctx, p, cases, ended, log, time.Since(start), record)
+	form, cases, unread := results(ctx, a.Spec, artifacts, &tests)
+	cases = judge(ctx, a.Name, cases, how, log, time.Since(start), form != ByCommand)
 	for _, c := range unread {
 		if ctx.Err() != nil { // it was cut off half-way
 			c.Status = endStatus(ctx)
 		}
-		record.add(0, "", c)
+		cases = append(cases, c)
 	}
-	return ended.code, ended.signal, nil
+	return ended{exit: how, cases: cases, form: form}, nil
 }
 
-// command runs a command line here or on the node that suites are to be run on. The error means that it could not be
-// started, or that its end was not seen.
+// results returns what the cases of a suite are read of, and they. Where that was named and is not there, a case says so.
+func results(ctx context.Context, s Spec, artifacts string, tests *outputTests) (form string, cases, unread []Case) {
+	form = s.Results
+	found := false
+	if form == "" || form == ByJUnit {
+		cases, unread, found = readJUnit(artifacts)
+	}
+	switch {
+	case form == "" && (found || len(unread) > 0):
+		form = ByJUnit
+	case form == "":
+		form = tests.form()
+	}
+	if form != ByJUnit {
+		cases = tests.finish(ctx, form, s.Name)
+	}
+	if s.Results != "" && form != ByCommand && len(cases)+len(unread) == 0 && ctx.Err() == nil {
+		cases = []Case{{
+			Name: s.Name, Status: progress.Failed,
+			Error: "its results are to be read of " + formWords(form) + ", and there are none",
+		}}
+	}
+	return form, cases, unread
+}
+
+// command runs a command line here or on a node. The error means that it could not be started, or that its end was not
+// seen.
 func (r *runner) command(
-	ctx context.Context, p plan, artifacts string, record *recorder, onText func(string),
+	ctx context.Context, a attempt, artifacts string, record *recorder, onText func(string),
 ) (exit, error) {
-	if r.On != nil {
-		node, err := r.On(ctx)
+	of := *r // what this suite has of its own is not the next one's
+	of.Dir = cmp.Or(a.Dir, r.Dir)
+	of.SuiteEnv = slices.Concat(r.SuiteEnv, a.Env)
+	if a.On != "" {
+		node, err := r.On(ctx, a.On)
 		if err != nil {
 			return exit{}, err
 		}
-		return r.onNode(ctx, p, node, artifacts, onText, record.warn)
+		return of.onNode(ctx, a.Spec, node, artifacts, onText, record.warn)
 	}
+	return of.here(ctx, a.Command, artifacts, record, onText)
+}
+
+// here runs a command line on this machine.
+func (r *runner) here(
+	ctx context.Context, command, artifacts string, record *recorder, onText func(string),
+) (exit, error) {
 	env, err := r.environment(artifacts)
 	if err != nil {
 		return exit{}, err
 	}
-	for _, name := range heldBack(p.command, r.inherited(), env) {
-		record.warn(fmt.Sprintf("$%s is set here, and suites do not get it: --suite-env %s passes it", name, name))
-	}
-	argv, err := shell(env, p.command)
+	r.warnOfHeldBack(command, env, record.warn)
+	argv, err := shell(env, command)
 	if err != nil {
 		record.warn(err.Error())
 	}
 	return runProcess(ctx, child{
-		argv: argv, line: p.command, dir: r.Dir, env: env, grace: min(r.Grace, phase.Grace(ctx)/2), onText: onText,
+		argv: argv, line: command, dir: r.Dir, env: env, grace: min(r.Grace, phase.Grace(ctx)/2), onText: onText,
 		onEnd: func(group int, pipe string) { r.leftovers(ctx, artifacts, group, pipe, record) },
 	})
 }
@@ -201,17 +231,12 @@ func lastFrame(line string) string {
 	return line[strings.LastIndexByte(line, '\r')+1:]
 }
 
-// judge records the cases that a suite has told, and one for the command itself where they do not tell of its failure,
-// or where there are none.
+// judge returns the cases that a suite has told, and one for the command itself where they do not tell of its failure,
+// or where there are none. expected says that cases were to be told.
 func judge(
-	ctx context.Context, p plan, cases []Case, ended exit, log *outputLog, took time.Duration, record *recorder,
-) {
-	failed := false
-	for _, c := range cases {
-		failed = failed || c.Failed()
-		record.add(0, "", c)
-	}
-	own := Case{Name: p.name, Status: progress.Passed, Seconds: took.Seconds(), Output: log.end}
+	ctx context.Context, name string, cases []Case, ended exit, log *outputLog, took time.Duration, expected bool,
+) []Case {
+	own := Case{Name: name, Status: progress.Passed, Seconds: took.Seconds(), Output: log.end}
 	if err := ended.err(); err != nil {
 		own.Status, own.Error = progress.Failed, err.Error()
 		if words := lastWords(log.last); words != "" {
@@ -221,7 +246,9 @@ func judge(
 	if ctx.Err() != nil {
 		own.Status, own.Error = endStatus(ctx), context.Cause(ctx).Error()
 	}
-	if len(cases) == 0 || (own.Failed() && !failed) || ctx.Err() != nil {
-		record.add(0, "", own)
+	untold := own.Failed() && (ended.signal != "" || !slices.ContainsFunc(cases, Case.Failed))
+	if len(cases) == 0 && !expected || untold || ctx.Err() != nil {
+		cases = append(cases, own)
 	}
+	return cases
 }

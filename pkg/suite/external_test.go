@@ -24,11 +24,20 @@ import (
 )
 
 // external are options for suites that need no gateway.
-func external(t *testing.T, commands ...string) (Options, *progress.Memory) {
+// commands are suites that are such command lines.
+func commands(lines ...string) []Spec {
+	specs := make([]Spec, len(lines))
+	for i, line := range lines {
+		specs[i].Command = line
+	}
+	return specs
+}
+
+func external(t *testing.T, lines ...string) (Options, *progress.Memory) {
 	t.Helper()
 	events := &progress.Memory{}
 	return Options{
-		Suites: commands, ArtifactsDir: filepath.Join(t.TempDir(), "suites"), Dir: t.TempDir(), Sink: events,
+		Suites: commands(lines...), ArtifactsDir: filepath.Join(t.TempDir(), "suites"), Dir: t.TempDir(), Sink: events,
 		Inherit: []string{
 			"PATH=" + os.Getenv("PATH"), "AWS_PROFILE=mine", "AWS_ENDPOINT_URL_IAM=http://x", "LC_ALL=C",
 			"PROXMOX_VE_API_TOKEN=u@pve!t=s3cr3t", "MINE=yes",
@@ -98,7 +107,7 @@ exit 1`, 1, "", []string{"passed a.ok", "failed bad", "failed worse", "skipped n
 			[]string{"failed bad"},
 			"failed",
 		},
-		{"no cases in JUnit", `echo '<testsuites/>' > $ARTIFACTS/r.xml`, 0, "", []string{"passed echo"}, ""},
+		{"no cases in JUnit", `echo '<testsuites/>' > $ARTIFACTS/r.xml`, 0, "", []string{"failed echo"}, "no test ran"},
 		{"other XML", `echo '<project><testcase name="x"/></project>' > $ARTIFACTS/pom.xml`, 0, "", []string{"passed echo"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -173,7 +182,7 @@ func TestCasesThatFailKeepWhatTheyPrinted(t *testing.T) {
 }
 
 func TestJUnitSeconds(t *testing.T) {
-	cases, err := decodeJUnit([]byte(
+	cases, _, err := decodeJUnit([]byte(
 		`<testsuite><testcase name="a" time="1,000.5"/><testcase name="b" time="NaN"/><testcase/></testsuite>`,
 	))
 	want := []Case{
@@ -181,7 +190,7 @@ func TestJUnitSeconds(t *testing.T) {
 		{Name: "b", Status: progress.Passed},
 		{Name: "unnamed", Status: progress.Passed},
 	}
-	if diff := cmp.Diff(want, cases); err != nil || diff != "" {
+	if diff := cmp.Diff(want, cases, shown()); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
@@ -238,7 +247,7 @@ func TestWhatMeansFailureInJUnit(t *testing.T) {
 		},
 		"run again and passed": {
 			`<testsuite flakes="1"><testcase name="a"><flakyFailure message="late"/></testcase></testsuite>`,
-			[]string{"passed a"},
+			[]string{"flaky a: late"},
 		},
 		"GoogleTest's skips": {
 			`<testsuites><testsuite><testcase name="a" status="notrun" result="suppressed"/><testcase name="b" status="run" result="skipped"/></testsuite></testsuites>`,
@@ -295,12 +304,12 @@ func TestWhatMeansFailureInJUnit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cases, err := decodeJUnit([]byte(c.xml))
+			cases, _, err := decodeJUnit([]byte(c.xml))
 			var got []string
 			for _, c := range cases {
 				got = append(got, strings.TrimSuffix(string(c.Status)+" "+c.Name+": "+c.Error, ": "))
 			}
-			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+			if diff := cmp.Diff(c.want, got, shown()); err != nil || diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,16 +54,45 @@ func passed(name string) bool {
 
 var namedVariable = regexp.MustCompile(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)
 
-// heldBack are the variables that a command line names and that are set here, but not in the suite's environment.
-func heldBack(command string, here, there []string) (names []string) {
-	ofShell := []string{"PWD", "OLDPWD", "SHLVL", "_"}
-	for _, match := range namedVariable.FindAllStringSubmatch(command, -1) {
-		name := match[1]
+// ofShell are variables that a shell itself sets.
+const ofShell = `PWD OLDPWD SHLVL _ IFS UID EUID PPID RANDOM SECONDS LINENO OPTARG OPTIND`
+
+// heldBack are of names of variables those that are set here, but not in the suite's environment.
+func heldBack(names, here, there []string) (missing []string) {
+	for _, name := range names {
 		_, set := lookUp(here, name)
 		_, passed := lookUp(there, name)
-		if set && !passed && !slices.Contains(names, name) && !slices.Contains(ofShell, name) {
-			names = append(names, name)
+		if set && !passed && !slices.Contains(missing, name) && !slices.Contains(strings.Fields(ofShell), name) {
+			missing = append(missing, name)
 		}
 	}
+	return missing
+}
+
+// namedBy returns the names of variables that a command line names.
+func namedBy(command string) (names []string) {
+	for _, match := range namedVariable.FindAllStringSubmatch(command, -1) {
+		names = append(names, match[1])
+	}
 	return names
+}
+
+// warnOfHeldBack says which variables of who runs this a suite uses and does not get: by its command line, and by the
+// script that this runs.
+func (r *runner) warnOfHeldBack(command string, env []string, warn func(string)) {
+	here := r.inherited()
+	byLine := heldBack(namedBy(command), here, env)
+	for _, name := range byLine {
+		warn(fmt.Sprintf("$%s is set here, and suites do not get it: --suite-env %s passes it", name, name))
+	}
+	s, ok := scriptOf(command, r.Dir)
+	if !ok {
+		return
+	}
+	for _, name := range heldBack(s.variables(), here, env) {
+		if !slices.Contains(byLine, name) && !slices.Contains(s.given, name) {
+			warn(fmt.Sprintf(
+				"$%s, which %s uses, is set here, and suites do not get it: --suite-env %s passes it", name, s.name, name))
+		}
+	}
 }

@@ -167,7 +167,7 @@ rmdir -- "$(dirname "$stage")" 2>/dev/null || true
 // onNode runs a command line on a node: what it names of this machine is copied there, what it leaves in ARTIFACTS is
 // brought back, and all that was put there is removed. The error is for what is not the suite's own failure.
 func (r *runner) onNode(
-	ctx context.Context, p plan, node *Node, artifacts string, onText func(string), warn func(string),
+	ctx context.Context, s Spec, node *Node, artifacts string, onText func(string), warn func(string),
 ) (exit, error) {
 	if node.Key == "" {
 		warn("only an SSH agent has the key for the nodes, so the suite cannot reach other nodes from " + node.Host.Name())
@@ -177,7 +177,7 @@ func (r *runner) onNode(
 		return exit{}, fmt.Errorf("preparing the node: %w", err)
 	}
 	defer r.removeStage(ctx, node, warn)
-	command, trees := travel(r.Dir, p.command)
+	command, trees := travel(r.Dir, s.Command)
 	for _, tree := range trees {
 		copied, err := node.Host.CopyTo(ctx, []string{tree.from}, path.Join(stage, "work", tree.to))
 		if err != nil {

@@ -18,6 +18,7 @@ type goTests struct {
 	wrote  map[string]string
 	builds map[string]string // what compilers wrote, by import path
 	failed map[string]bool   // packages with tests that failed
+	seen   bool              // an event has come
 }
 
 // goEvent is what is read of an event, as cmd/test2json describes it.
@@ -56,6 +57,7 @@ func (g *goTests) event(e goEvent) {
 	if name == "" && e.ImportPath == "" {
 		return // of another program
 	}
+	g.seen = true
 	switch e.Action {
 	case "start", "run":
 		g.begin(name)
@@ -75,7 +77,7 @@ func (g *goTests) begin(name string) {
 }
 
 func (g *goTests) end(name string, e goEvent) {
-	c := Case{Name: name, Status: progress.Passed, Seconds: max(e.Elapsed, 0)}
+	c := Case{Name: name, Status: progress.Passed, Seconds: max(e.Elapsed, 0), test: topTest(e.Test)}
 	switch e.Action {
 	case "skip":
 		c.Status = progress.Skipped
@@ -92,6 +94,12 @@ func (g *goTests) end(name string, e goEvent) {
 		g.failed[e.Package] = true
 	}
 	g.cases = append(g.cases, c)
+}
+
+// topTest is the name of the test that go test can be told to run, of that of a subtest.
+func topTest(name string) string {
+	top, _, _ := strings.Cut(name, "/")
+	return top
 }
 
 // finish are the cases once the suite has ended. A test that has begun and not ended has not passed.
@@ -116,7 +124,7 @@ func reasons(text string) string {
 		line = strings.TrimSpace(line)
 		return line == "" || line == "FAIL" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ")
 	})
-	return strings.Join(lines, "\n")
+	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
 // lastOfText is the end of a text, in whole lines where it is cut.

@@ -30,11 +30,15 @@ type junitCase struct {
 	Time    string         `xml:"time,attr"`
 	Status  string         `xml:"status,attr"`
 	Result  string         `xml:"result,attr"`
+	File    string         `xml:"file,attr"`
+	Line    string         `xml:"line,attr"`
 	Failure []junitProblem `xml:"failure"`
 	Error   []junitProblem `xml:"error"`
 	// Of a test that was run again: all its runs have failed. One that passed in the end has flakyFailure instead.
 	RerunFailure []junitProblem `xml:"rerunFailure"`
 	RerunError   []junitProblem `xml:"rerunError"`
+	FlakyFailure []junitProblem `xml:"flakyFailure"`
+	FlakyError   []junitProblem `xml:"flakyError"`
 	Skipped      *junitProblem  `xml:"skipped"`
 	Out          []string       `xml:"system-out"`
 	Err          []string       `xml:"system-err"`
@@ -46,9 +50,9 @@ type junitProblem struct {
 }
 
 // readJUnit reads the cases of all JUnit files below dir, in the order of their paths. XML of another kind is not
-// meant. For what cannot be read there is a case that failed, in unread: nobody knows what it would have told. Its
-// cases up to there count.
-func readJUnit(dir string) (cases, unread []Case) {
+// meant; found reports whether there is any of this. For what cannot be read there is a case that failed, in unread:
+// nobody knows what it would have told. Its cases up to there count.
+func readJUnit(dir string) (cases, unread []Case, found bool) {
 	lost := func(path string, err error) {
 		name, _ := filepath.Rel(dir, path)
 		unread = append(unread, Case{
@@ -67,48 +71,51 @@ func readJUnit(dir string) (cases, unread []Case) {
 		if err == nil && !info.Mode().IsRegular() {
 			return nil
 		}
-		var found []Case
+		var told []Case
 		if err == nil {
-			found, err = readJUnitFile(path)
+			var are bool
+			told, are, err = readJUnitFile(path)
+			found = found || are
 		}
-		cases = append(cases, found...)
+		cases = append(cases, told...)
 		if err != nil {
 			lost(path, err)
 		}
 		return nil
 	})
-	return cases, unread
+	return cases, unread, found
 }
 
-func readJUnitFile(path string) ([]Case, error) {
+// readJUnitFile returns the cases of a file, and whether it holds results at all.
+func readJUnitFile(path string) (cases []Case, results bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer func() { _ = f.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(f, maxJUnit+1))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(raw) > maxJUnit {
-		return nil, fmt.Errorf("it is larger than %d MiB", maxJUnit>>20)
+		return nil, false, fmt.Errorf("it is larger than %d MiB", maxJUnit>>20)
 	}
 	return decodeJUnit(raw)
 }
 
 // decodeJUnit takes every <testcase> wherever it is: suites may be nested. What a suite says of itself is a case where
 // its cases do not show it. The error says at which line and byte the text is not what XML 1.0 takes.
-func decodeJUnit(raw []byte) ([]Case, error) {
+func decodeJUnit(raw []byte) (cases []Case, results bool, err error) {
 	text, err := utf8Text(raw)
 	if err != nil {
-		return nil, fmt.Errorf("line 1, byte 1: %w", err)
+		return nil, false, fmt.Errorf("line 1, byte 1: %w", err)
 	}
 	r := junitReader{decoder: xml.NewDecoder(bytes.NewReader(text))}
 	// it is UTF-8 by now
 	r.decoder.CharsetReader = func(_ string, input io.Reader) (io.Reader, error) { return input, nil }
 	err = r.read()
 	if err == nil {
-		return r.cases, nil
+		return r.cases, r.results, nil
 	}
 	at := int(r.decoder.InputOffset())
 	if outside, ok := errors.AsType[*outsideError](err); ok {
@@ -125,7 +132,7 @@ func decodeJUnit(raw []byte) ([]Case, error) {
 	if len(text) != len(raw) {
 		form = " (in UTF-8)"
 	}
-	return r.cases, fmt.Errorf("line %d, byte %d%s: %w", 1+bytes.Count(text[:at], []byte("\n")), at+1, form, err)
+	return r.cases, r.results, fmt.Errorf("line %d, byte %d%s: %w", 1+bytes.Count(text[:at], []byte("\n")), at+1, form, err)
 }
 
 // declared is the encoding that the first line of a document names.
@@ -195,6 +202,7 @@ type junitReader struct {
 	decoder *xml.Decoder
 	cases   []Case
 	open    []junitSuite
+	results bool // the document is one of results
 }
 
 // junitSuite is a <testsuites> or <testsuite> that has begun.
@@ -233,7 +241,7 @@ func (r *junitReader) read() error {
 			case depth == 0 && !isSuite(token.Name.Local): // more results are taken
 				return &outsideError{at, "an element <" + token.Name.Local + ">"}
 			}
-			root = false
+			root, r.results = false, true
 			whole, err := r.begin(token)
 			if err != nil {
 				return err
@@ -354,8 +362,16 @@ func (j junitCase) toCase() Case {
 		c.Status, c.Error = progress.Failed, "its status is "+strings.TrimSpace(j.Status+" "+j.Result)
 	case j.Skipped != nil, skipping(j.Status), skipping(j.Result):
 		c.Status = progress.Skipped
+		if j.Skipped != nil {
+			c.Reason = progress.Clip(strings.TrimSpace(cmp.Or(j.Skipped.Message, j.Skipped.Text)), wordsLimit)
+		}
+	case len(j.FlakyFailure)+len(j.FlakyError) > 0:
+		c.Status, c.Error = progress.Flaky, slices.Concat(j.FlakyFailure, j.FlakyError)[0].text()
+		c.Reason = "it has failed, and passed when the suite ran it again"
 	}
 	if c.Failed() {
+		c.File = j.File
+		c.Line, _ = strconv.Atoi(strings.TrimSpace(j.Line))
 		c.Output = strings.Join(slices.Concat(j.Out, j.Err), "\n")
 	}
 	return c

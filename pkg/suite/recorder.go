@@ -20,6 +20,9 @@ type recorder struct {
 	suite string
 	sink  progress.Sink
 	mask  func(string) string // takes secrets out
+	// wanted chooses among the cases of try; nil: all. excuse is what a case counts for; nil: what it is.
+	wanted func(name string) bool
+	excuse func(Case) Case
 
 	mu  sync.Mutex
 	all []ordered
@@ -34,10 +37,15 @@ type ordered struct {
 // add keeps c at place; equal places keep the order in which they came.
 func (r *recorder) add(place int, node string, c Case) {
 	c.Name, c.Error = r.mask(progress.Clean(c.Name)), r.mask(progress.Clean(c.Error))
-	if c.Failed() {
+	c.Reason, c.File = r.mask(progress.Clean(c.Reason)), r.mask(progress.Clean(c.File))
+	if c.Status != progress.Passed && c.Status != progress.Skipped {
 		c.Output = strings.TrimRight(lastOfText(r.mask(progress.Clean(c.Output)), caseOutput), "\n")
 	} else {
 		c.Output = ""
+	}
+	c.place, c.node = place, node
+	if r.excuse != nil {
+		c = r.excuse(c)
 	}
 	r.mu.Lock()
 	r.all = append(r.all, ordered{place, c})
@@ -45,11 +53,20 @@ func (r *recorder) add(place int, node string, c Case) {
 	r.sink.Emit(progress.Event{
 		Kind: progress.Case, Suite: r.suite, Node: node,
 		Name: c.Name, Status: c.Status, Seconds: c.Seconds, Error: c.Error, Output: c.Output, Place: place,
+		Message: c.Reason, File: c.File, Line: c.Line,
 	})
+}
+
+// info tells people of the suite.
+func (r *recorder) info(message string) {
+	r.sink.Emit(progress.Event{Kind: progress.Info, Suite: r.suite, Message: progress.Clean(message)})
 }
 
 // try runs one case.
 func (r *recorder) try(ctx context.Context, place int, node, name string, test func(context.Context) error) {
+	if r.wanted != nil && !r.wanted(name) {
+		return
+	}
 	start := time.Now()
 	err := test(ctx)
 	c := Case{Name: name, Status: progress.Passed, Seconds: time.Since(start).Seconds()}

@@ -9,13 +9,23 @@ import (
 	"hive-test/pkg/cluster"
 )
 
-// smoke runs its cases for all nodes at once. The calls to one gateway follow each other over one connection.
+// smoke runs its cases for all nodes at once. The calls to one gateway follow each other over one connection. They end as
+// soon as it is known that the node is unreachable.
 func (r *runner) smoke(ctx context.Context, record *recorder) {
-	var all sync.WaitGroup
-	defer all.Wait()
 	place := func(kind, node int) int { return kind*len(r.Nodes) + node }
+	asked := make([]nodeContext, len(r.Nodes))
+	for i := range asked {
+		asked[i].Context, asked[i].end = context.WithCancelCause(ctx)
+	}
+	var all sync.WaitGroup
+	defer func() {
+		all.Wait()
+		for _, node := range asked {
+			node.end(nil)
+		}
+	}()
 	if r.Health != nil {
-		all.Go(func() { r.nodeHealth(ctx, record, place) })
+		all.Go(func() { r.nodeHealth(ctx, record, place, asked) })
 	}
 	client, err := newGatewayClient(r.Credentials, r.GatewayPort, r.Dial)
 	if err != nil {
@@ -33,7 +43,7 @@ func (r *runner) smoke(ctx context.Context, record *recorder) {
 					if silent != "" {
 						c.test = func(context.Context) error { return fmt.Errorf("not asked: %s had no answer", silent) }
 					}
-					if r.limitedTry(ctx, record, place(2+k, i), node.Name, c) {
+					if r.limitedTry(asked[i], record, place(2+k, i), node.Name, c) {
 						silent = c.name + "/" + node.Name
 					}
 				}
@@ -41,6 +51,15 @@ func (r *runner) smoke(ctx context.Context, record *recorder) {
 		}
 	})
 }
+
+// nodeContext is that of what one node is asked.
+type nodeContext struct {
+	context.Context
+	end context.CancelCauseFunc
+}
+
+// unreachableError ends what a node is asked.
+type unreachableError struct{ error }
 
 // limitedTry runs one case, and reports whether there was no answer to it. What has no answer in its time is asked once
 // more: slow is not broken.
@@ -58,7 +77,8 @@ func (r *runner) limitedTry(
 		if unanswered(err) {
 			err = once(ctx)
 		}
-		silent = unanswered(err)
+		_, unreachable := errors.AsType[unreachableError](err)
+		silent = unreachable || unanswered(err)
 		return err
 	})
 	return silent
@@ -70,8 +90,10 @@ func (r *runner) limited(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // nodeHealth asks once about all nodes, for that is how it is known, and makes two cases per node of the answer. Health
-// has limits of its own for each of its questions.
-func (r *runner) nodeHealth(ctx context.Context, record *recorder, place func(kind, node int) int) {
+// has limits of its own for each of its questions. What is asked of nodes that are unreachable ends.
+func (r *runner) nodeHealth(
+	ctx context.Context, record *recorder, place func(kind, node int) int, asked []nodeContext,
+) {
 	known := map[string]NodeHealth{}
 	for _, n := range r.Health(ctx) {
 		known[n.Node] = n
@@ -81,6 +103,9 @@ func (r *runner) nodeHealth(ctx context.Context, record *recorder, place func(ki
 		if !ok {
 			h.Health = errors.New("nothing is known of the node")
 			h.Peers = h.Health
+		}
+		if h.Unreachable != nil {
+			asked[i].end(unreachableError{fmt.Errorf("the node is unreachable: %w", h.Unreachable)})
 		}
 		record.try(ctx, place(0, i), node.Name, "health/"+node.Name, func(context.Context) error { return h.Health })
 		record.try(ctx, place(1, i), node.Name, "peers/"+node.Name, func(context.Context) error { return h.Peers })

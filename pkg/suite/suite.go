@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,8 +32,19 @@ const (
 
 // Options say what is run against which cluster.
 type Options struct {
-	// Suites are Smoke and external command lines for bash, run one after another in this order; none: Smoke.
-	Suites []string
+	// Suites are run one after another in this order; none: Smoke.
+	Suites []Spec
+	// Run and Skip are regular expressions that choose cases by their names, of suites that can; empty: all.
+	Run, Skip string
+	// Quarantine lists cases whose failures do not decide.
+	Quarantine []Quarantine
+	// AllowFlaky lets a suite pass though cases of it are flaky.
+	AllowFlaky bool
+	// Lacks returns, before a suite that needs something, what of that the cluster has not; empty: nothing. Nil: all is
+	// there.
+	Lacks func(ctx context.Context, needs Needs) (string, error)
+	// RequireAll makes a suite fail that the cluster lacks something for.
+	RequireAll bool
 	// Nodes are the cluster's nodes in index order, with their management addresses.
 	Nodes       cluster.Nodes
 	Credentials Credentials
@@ -45,8 +55,8 @@ type Options struct {
 	Health func(context.Context) []NodeHealth
 	// ArtifactsDir is a directory of this run. Each suite gets one of its own below it, emptied first.
 	ArtifactsDir string
-	// On tells, before each external suite, the node that it is to be run on. Nil: this machine.
-	On func(context.Context) (*Node, error)
+	// On tells, before each external suite with such a node, how that is reached.
+	On func(ctx context.Context, node string) (*Node, error)
 	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files, and the CA. It is
 	// removed at the end. Empty: one among the temporary files.
 	PrivateDir string
@@ -88,6 +98,8 @@ type NodeHealth struct {
 	Node   string
 	Health error // HTTP 200, JSON, running, its own name
 	Peers  error // it sees all other nodes
+	// Unreachable is why nothing on the node can be expected to answer; nil: something may.
+	Unreachable error
 }
 
 // EndedError as the cause of Run's context ends the suites as failed, where others end them as interrupted.
@@ -117,6 +129,8 @@ type SuiteResult struct {
 	Cases    []Case  `json:"cases"`
 	ExitCode int     `json:"exit_code"`
 	Signal   string  `json:"signal,omitempty"`
+	// Lacks is what the suite needs and the cluster has not: it was not run. Empty: nothing.
+	Lacks string `json:"lacks,omitempty"`
 	Seconds  float64 `json:"seconds"`
 }
 
@@ -127,21 +141,49 @@ type Case struct {
 	Seconds float64         `json:"seconds"`
 	Error   string          `json:"error,omitempty"`
 	Output  string          `json:"output,omitempty"` // the end of what it printed, if it did not pass
+	// Reason says why the case is skipped, flaky or quarantined.
+	Reason string `json:"reason,omitempty"`
+	// File and Line are where it says that it failed, as the suite names the file; 0: the line is not known.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+
+	test  string // what go test -run takes for it; empty: it is no Go test
+	place int    // in the results of its suite
+	node  string // that it is about, if it is of smoke
 }
 
 // Failed says whether the case ran and did not pass.
 func (c Case) Failed() bool { return c.Status.Bad() }
 
-// Failed says whether a case or a command failed.
-func (s SuiteResult) Failed() bool {
-	return s.ExitCode != 0 || s.Signal != "" || slices.ContainsFunc(s.Cases, Case.Failed)
+// Failed says whether a case failed that decides. A command that failed has a case that says so, unless its cases do.
+func (s SuiteResult) Failed() bool { return slices.ContainsFunc(s.Cases, Case.Failed) }
+
+// flaky is how many cases are.
+func (s SuiteResult) flaky() int {
+	count := 0
+	for _, c := range s.Cases {
+		if c.Status == progress.Flaky {
+			count++
+		}
+	}
+	return count
 }
 
-// Failed says whether any suite failed, or no case was run at all: a skipped case is not run.
+// Flaky is how many cases are flaky, of all suites.
+func (r Results) Flaky() int {
+	count := 0
+	for _, s := range r.Suites {
+		count += s.flaky()
+	}
+	return count
+}
+
+// Failed says whether any suite failed, or no case was run at all though the cluster has all that suites need: a skipped
+// case is not run. Flaky cases do not count.
 func (r Results) Failed() bool {
 	run := func(c Case) bool { return c.Status != progress.Skipped }
-	return slices.ContainsFunc(r.Suites, SuiteResult.Failed) ||
-		!slices.ContainsFunc(r.Suites, func(s SuiteResult) bool { return slices.ContainsFunc(s.Cases, run) })
+	done := func(s SuiteResult) bool { return s.Lacks != "" || slices.ContainsFunc(s.Cases, run) }
+	return slices.ContainsFunc(r.Suites, SuiteResult.Failed) || !slices.ContainsFunc(r.Suites, done)
 }
 
 // Run runs all suites, also after one has failed, and returns what they did. Failing tests are no error: see
@@ -182,9 +224,9 @@ func (r *runner) stopped(begun int) string {
 	for i, s := range r.suites {
 		switch {
 		case i == begun-1:
-			text = "suite " + s.name + " was stopped"
+			text = "suite " + s.Name + " was stopped"
 		case i >= begun:
-			left = append(left, s.name)
+			left = append(left, s.Name)
 		}
 	}
 	if len(left) == 0 {
@@ -193,15 +235,10 @@ func (r *runner) stopped(begun int) string {
 	return strings.TrimPrefix(text+"; not begun: "+strings.Join(left, ", "), "; ")
 }
 
-// plan is a suite to be run.
-type plan struct {
-	name, command string // no command: the built-in suite
-}
-
 type runner struct {
 	Options
-	suites []plan
-	known  progress.Secrets
+	suites []Spec
+	known  *progress.Secrets
 }
 
 func newRunner(o Options) (*runner, error) {
@@ -211,7 +248,7 @@ func newRunner(o Options) (*runner, error) {
 	if o.Sink == nil {
 		o.Sink = progress.Discard
 	}
-	suites, err := plans(o.Suites)
+	suites, err := withNames(o.Suites)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +263,7 @@ func newRunner(o Options) (*runner, error) {
 	if o.PrivateDir, err = filepath.Abs(o.PrivateDir); err != nil {
 		return nil, err
 	}
-	r := &runner{Options: o, suites: suites}
+	r := &runner{Options: o, suites: suites, known: &progress.Secrets{}}
 	r.known.Learn(o.Credentials.SecretKey)
 	r.known.Learn(o.Secrets...)
 	for name, value := range r.added() {
@@ -234,52 +271,63 @@ func newRunner(o Options) (*runner, error) {
 			r.known.Learn(value)
 		}
 	}
-	r.Sink = progress.Redact(o.Sink, &r.known)
+	r.Sink = progress.Redact(o.Sink, r.known)
 	return r, nil
 }
 
-// plans names the suites: each name is one path element, and no two are alike.
-func plans(suites []string) ([]plan, error) {
-	if len(suites) == 0 {
-		suites = []string{Smoke}
-	}
-	taken := map[string]bool{}
-	all := make([]plan, len(suites))
-	for i, s := range suites {
-		if strings.TrimSpace(s) == "" {
-			return nil, errors.New("a suite is empty: give smoke or a command line")
-		}
-		p := plan{name: Smoke}
-		if s != Smoke {
-			p = plan{name: commandName(s), command: s}
-		}
-		base := p.name
-		for n := 2; taken[p.name]; n++ {
-			p.name = base + "-" + strconv.Itoa(n)
-		}
-		taken[p.name] = true
-		all[i] = p
-	}
-	return all, nil
-}
-
-func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
+func (r *runner) run(ctx context.Context, s Spec) (SuiteResult, error) {
 	start := time.Now()
-	sink := progress.With(r.Sink, progress.Event{Step: p.name})
-	sink.Emit(progress.Event{Kind: progress.StepStart, Suite: p.name, Message: "suite " + p.name})
-	record := &recorder{suite: p.name, sink: sink, mask: r.known.Mask}
-	result := SuiteResult{Name: p.name}
-	var err error
-	if p.command == "" {
-		r.smoke(ctx, record)
-	} else {
-		result.ExitCode, result.Signal, err = r.external(ctx, p, record)
+	sink := progress.With(r.Sink, progress.Event{Step: s.Name})
+	begin := progress.Event{Kind: progress.StepStart, Suite: s.Name, Message: "suite " + s.Name, Asked: s.asked}
+	if !s.isSmoke() {
+		begin.Command = s.Command
+	}
+	sink.Emit(begin)
+	record := &recorder{
+		suite: s.Name, sink: sink, mask: r.known.Mask, excuse: func(c Case) Case { return r.quarantined(s.Name, c) },
+	}
+	result := SuiteResult{Name: s.Name}
+	lacks, err := r.lacks(ctx, s)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("finding out whether the cluster has what it needs: %w", err)
+	case lacks != "":
+		result.Lacks = lacks
+		record.add(0, "", r.lacking(s, lacks))
+	default:
+		var ended exit
+		ended, err = r.attempts(ctx, s, record)
+		result.ExitCode, result.Signal = ended.code, ended.signal
 	}
 	result.Cases = record.cases()
 	result.Seconds = time.Since(start).Seconds()
+	sink.Emit(r.ending(ctx, result, err))
+	if err != nil {
+		err = fmt.Errorf("suite %s: %w", s.Name, err)
+	}
+	return result, err
+}
+
+func (r *runner) lacks(ctx context.Context, s Spec) (string, error) {
+	if r.Lacks == nil || s.Needs == (Needs{}) {
+		return "", nil
+	}
+	return r.Lacks(ctx, s.Needs)
+}
+
+// lacking is the only case of a suite for which the cluster has not what it needs.
+func (r *runner) lacking(s Spec, what string) Case {
+	if r.RequireAll {
+		return Case{Name: s.Name, Status: progress.Failed, Error: "not run: " + what}
+	}
+	return Case{Name: s.Name, Status: progress.Skipped, Reason: what}
+}
+
+// ending is the event that ends a suite.
+func (r *runner) ending(ctx context.Context, result SuiteResult, err error) progress.Event {
 	end := progress.Event{
-		Kind: progress.StepEnd, Suite: p.name, Status: progress.Passed, Seconds: result.Seconds,
-		Message: "suite " + p.name, Name: result.firstFailed(),
+		Kind: progress.StepEnd, Suite: result.Name, Status: progress.Passed, Seconds: result.Seconds,
+		Message: "suite " + result.Name, Name: result.firstFailed(),
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -287,12 +335,10 @@ func (r *runner) run(ctx context.Context, p plan) (SuiteResult, error) {
 		end.Status, end.Error, end.Problem = endStatus(ctx), cause.Error(), progress.ProblemOf(cause)
 	case result.Failed() || err != nil:
 		end.Status, end.Error = progress.Failed, summary(result)
+	case result.flaky() > 0 && !r.AllowFlaky:
+		end.Status, end.Error = progress.Failed, progress.Count(result.flaky(), "case")+" flaky"
 	}
-	sink.Emit(end)
-	if err != nil {
-		err = fmt.Errorf("suite %s: %w", p.name, err)
-	}
-	return result, err
+	return end
 }
 
 // firstFailed returns the name of the first case that failed, as the results list them.

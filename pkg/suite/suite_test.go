@@ -272,6 +272,31 @@ func TestSmokeAsksAgain(t *testing.T) {
 	}
 }
 
+// A node that is known to be unreachable is not waited for: what it is asked ends with the reason, and the others are asked
+// as ever.
+func TestSmokeDoesNotWaitForUnreachableNodes(t *testing.T) {
+	o := serve(t, gateway{}, gateway{stall: true})
+	o.RequestTimeout = time.Hour
+	o.Health = func(context.Context) []NodeHealth {
+		gone := errors.New("its VM is stopped")
+		return []NodeHealth{{Node: "ci-1"}, {Node: "ci-2", Health: gone, Peers: gone, Unreachable: gone}}
+	}
+	results, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"health/ci-2": "its VM is stopped", "peers/ci-2": "its VM is stopped",
+		"gateway/ci-2": "the node is unreachable: its VM is stopped", "regions/ci-2": "not asked: gateway/ci-2 had no answer",
+		"instance-types/ci-2": "not asked: gateway/ci-2 had no answer", "instances/ci-2": "not asked: gateway/ci-2 had no answer",
+	}
+	for _, c := range results.Suites[0].Cases {
+		if c.Error != want[c.Name] || c.Failed() != (want[c.Name] != "") {
+			t.Errorf("%s: %s %q, want %q", c.Name, c.Status, c.Error, want[c.Name])
+		}
+	}
+}
+
 func TestSmokeWithoutCredentials(t *testing.T) {
 	o := serve(t, gateway{})
 	for _, change := range []func(*Options){
@@ -310,18 +335,18 @@ func TestNoCaseRunIsFailed(t *testing.T) {
 }
 
 func TestPlans(t *testing.T) {
-	got, err := plans([]string{
+	got, err := withNames(commands(
 		"smoke", "A=b ./tests/e2e.sh --fast", "./other/e2e.sh", "smoke", "$(x) $Y", "go test ./...",
-	})
+	))
 	var names []string
 	for _, p := range got {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	want := []string{"smoke", "e2e.sh", "e2e.sh-2", "smoke-2", "x", "go"}
 	if diff := cmp.Diff(want, names); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if _, err := plans([]string{" "}); err == nil {
+	if _, err := withNames(commands(" ")); err == nil {
 		t.Error("an empty suite was taken")
 	}
 }

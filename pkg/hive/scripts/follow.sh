@@ -1,4 +1,5 @@
 # Prints the end of hive's logs on this node, and what is added to them, until it is ended. tail names the file when it changes.
+# Before, it tells when each file was written last: "==> @SECONDS FILE <==".
 #
 # HIVE_LINES  how many lines of each log it begins with
 set -euo pipefail
@@ -21,5 +22,10 @@ if [ "$layout" = systemd ]; then
       done &
   done
 fi
+for file in "${files[@]}"; do
+  if written=$(stat -c %Y -- "$file" 2>/dev/null); then
+    printf '==> @%s %s <==\n' "$written" "$file"
+  fi
+done
 # Logs that are not there yet are waited for; that they are not is no news.
 exec tail -n "$HIVE_LINES" -F -- "${files[@]}" 2>/dev/null

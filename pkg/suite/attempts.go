@@ -1,0 +1,191 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+)
+
+// attempt is one run of a suite, or of some of its cases.
+type attempt struct {
+	Spec
+	number int                    // 1 is the first
+	wanted func(name string) bool // of smoke; nil: all
+}
+
+// dir is the directory of the attempt's results, below that of all results.
+func (a attempt) dir() string {
+	if a.number == 1 {
+		return a.Name
+	}
+	return fmt.Sprintf("%s/attempt-%d", a.Name, a.number)
+}
+
+// ended is what one attempt came to.
+type ended struct {
+	exit
+	cases []Case
+	form  string // what they were read of
+	told  bool   // each when it ended
+}
+
+// attempts runs a suite, and what failed of it again as often as it may, and tells its cases. The error is for what is
+// not the suite's own failure.
+func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, error) {
+	first := attempt{Spec: s, number: 1}
+	if err := r.choose(&first); err != nil {
+		record.add(0, "", Case{Name: s.Name, Status: progress.Failed, Error: err.Error()})
+		return exit{}, nil
+	}
+	last, err := r.once(ctx, first, record)
+	cases := last.cases
+	for n := 2; n <= s.Retries+1 && err == nil && ctx.Err() == nil && slices.ContainsFunc(cases, r.decides(s)); n++ {
+		again := attempt{Spec: s, number: n}
+		what := "the suite"
+		if failed := countFailed(cases); r.chooseFailed(&again, cases) {
+			what = progress.Count(failed, "case")
+		}
+		record.info(fmt.Sprintf("%s failed: running %s again (%d of %d)", progress.Count(countFailed(cases), "case"), what, n-1, s.Retries))
+		last, err = r.once(ctx, again, record)
+		cases = merged(cases, last.cases, n)
+	}
+	if word := formWords(last.form); word != "" && s.Results == "" {
+		record.info("its cases are read of " + word)
+	}
+	whole := r.whole(ctx, s, cases)
+	if last.told {
+		whole = whole[len(cases):]
+	}
+	for _, c := range whole {
+		record.add(c.place, c.node, c)
+	}
+	return last.exit, err
+}
+
+// decides reports which cases of the suite would make it fail.
+func (r *runner) decides(s Spec) func(Case) bool {
+	return func(c Case) bool { return r.quarantined(s.Name, c).Failed() }
+}
+
+func countFailed(cases []Case) int {
+	count := 0
+	for _, c := range cases {
+		if c.Failed() {
+			count++
+		}
+	}
+	return count
+}
+
+// whole adds a case that failed where a suite ran none: what was chosen may leave a suite without any, which is told of
+// all suites together.
+func (r *runner) whole(ctx context.Context, s Spec, cases []Case) []Case {
+	ran := func(c Case) bool { return c.Status != progress.Skipped }
+	if slices.ContainsFunc(cases, ran) || ctx.Err() != nil || r.Run != "" || r.Skip != "" {
+		return cases
+	}
+	return append(cases, Case{Name: s.Name, Status: progress.Failed, Error: "no test ran"})
+}
+
+// once runs a suite one time.
+func (r *runner) once(ctx context.Context, a attempt, record *recorder) (ended, error) {
+	inTime, cancel := ctx, context.CancelFunc(func() {})
+	if a.Timeout > 0 {
+		inTime, cancel = context.WithTimeoutCause(ctx, a.Timeout, &EndedError{
+			fmt.Errorf("suite %s: its time was up after %s", a.Name, progress.FormatLimit(a.Timeout)),
+		})
+	}
+	defer cancel()
+	if a.isSmoke() {
+		return r.smokeOnce(inTime, a, record), nil
+	}
+	return r.external(inTime, a, record)
+}
+
+// smokeOnce runs smoke one time. Where nothing of it can be run again, each case is told when it ends.
+func (r *runner) smokeOnce(ctx context.Context, a attempt, record *recorder) ended {
+	told := a.Retries == 0
+	if !told {
+		record = &recorder{suite: a.Name, sink: progress.Discard, mask: r.known.Mask}
+	}
+	record.wanted = a.wanted
+	r.smoke(ctx, record)
+	return ended{cases: record.cases(), form: ByCommand, told: told}
+}
+
+// choose makes an attempt run what Options.Run and Skip choose.
+func (r *runner) choose(a *attempt) error {
+	if r.Run == "" && r.Skip == "" {
+		return nil
+	}
+	if !a.Chooses() {
+		return fmt.Errorf("cases of %s cannot be chosen: only smoke, and suites with `results: gotest` and a plain command line, can", a.Name)
+	}
+	if !a.isSmoke() {
+		a.Command = a.choosing(r.Run, r.Skip, remote.Quote)
+		return nil
+	}
+	run, err := regexp.Compile(r.Run)
+	if err != nil {
+		return err
+	}
+	skip, err := regexp.Compile(r.Skip)
+	if err != nil {
+		return err
+	}
+	a.wanted = func(name string) bool { return run.MatchString(name) && (r.Skip == "" || !skip.MatchString(name)) }
+	return nil
+}
+
+// chooseFailed makes an attempt run only what has failed, and reports whether it can: else it runs all again.
+func (r *runner) chooseFailed(a *attempt, cases []Case) bool {
+	if err := r.choose(a); err != nil || !a.Chooses() {
+		return false
+	}
+	var names []string
+	for _, c := range cases {
+		switch {
+		case !c.Failed():
+		case a.isSmoke():
+			names = append(names, c.Name)
+		case c.test == "": // such as a package that did not compile
+			return false
+		case !slices.Contains(names, c.test):
+			names = append(names, c.test)
+		}
+	}
+	if a.isSmoke() {
+		a.wanted = func(name string) bool { return slices.Contains(names, name) }
+		return true
+	}
+	for i, name := range names {
+		names[i] = regexp.QuoteMeta(name)
+	}
+	a.Command = a.Spec.choosing("^("+strings.Join(names, "|")+")$", r.Skip, remote.Quote)
+	return true
+}
+
+// merged lays the cases of a further attempt over those of the ones before: what failed once and passed once is flaky.
+func merged(before, again []Case, number int) []Case {
+	all := slices.Clone(before)
+	for _, c := range again {
+		i := slices.IndexFunc(all, func(b Case) bool { return b.Name == c.Name })
+		switch {
+		case i < 0:
+			all = append(all, c)
+		case all[i].Status == progress.Failed && c.Status == progress.Passed:
+			all[i].Status = progress.Flaky
+			all[i].Reason = fmt.Sprintf("it failed, and passed when it was run again (attempt %d)", number)
+		case all[i].Status == progress.Passed && c.Failed():
+			c.Status, c.place, c.node = progress.Flaky, all[i].place, all[i].node
+			c.Reason = fmt.Sprintf("it passed, and failed when the suite was run again (attempt %d)", number)
+			all[i] = c
+		}
+	}
+	return all
+}

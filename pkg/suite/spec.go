@@ -1,0 +1,133 @@
+package suite
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"hive-test/pkg/progress"
+)
+
+// Spec is a suite that is to be run.
+type Spec struct {
+	// Name is one path element; empty: after what it runs. Of two suites with the same name one gets a number.
+	Name string
+	// Command is a line for bash; Smoke is the suite that is built in.
+	Command string
+	// Results is ByCommand, ByJUnit, ByTAP or ByGoTest: what its cases are read of. Empty: of what it leaves or prints.
+	Results string
+	// On is the node that it runs on, as Options.On takes it; empty: this machine.
+	On string
+	// Dir is where it runs; empty: as Options.Dir says.
+	Dir string
+	// Env are further variables, as Options.SuiteEnv has them; they win over those.
+	Env []string
+	// Timeout bounds each of its attempts; 0: nothing of its own does.
+	Timeout time.Duration
+	// Retries is how often at most what has failed is run again: those cases where it can choose, else all of it.
+	Retries int
+	// Needs are what the cluster must have: else it is skipped, or fails with Options.RequireAll.
+	Needs Needs
+
+	asked string // what --suite takes for it
+}
+
+// Needs are what a cluster must have for a suite to run on it.
+type Needs struct {
+	Nodes    int // at least
+	KVM, OVN bool
+}
+
+// Quarantine are cases whose failures do not decide.
+type Quarantine struct {
+	Suite  string // empty: any
+	Case   string // a name, or a pattern as path.Match has them
+	Reason string
+	Until  time.Time // zero: for ever
+}
+
+// withNames returns the specs with their names: each is one path element, and no two are alike.
+func withNames(specs []Spec) ([]Spec, error) {
+	if len(specs) == 0 {
+		specs = []Spec{{Command: Smoke}}
+	}
+	all := slices.Clone(specs)
+	taken := map[string]bool{}
+	for i := range all {
+		s := &all[i]
+		s.asked = cmp.Or(s.Name, s.Command)
+		switch {
+		case strings.TrimSpace(s.Command) == "":
+			return nil, errors.New("a suite is empty: give smoke or a command line")
+		case s.Command == Smoke:
+			s.Name = cmp.Or(s.Name, Smoke)
+		default:
+			s.Name = cmp.Or(s.Name, commandName(s.Command))
+		}
+		base := s.Name
+		for n := 2; taken[s.Name]; n++ {
+			s.Name = base + "-" + strconv.Itoa(n)
+		}
+		taken[s.Name] = true
+	}
+	return all, nil
+}
+
+// Title is what messages call the suite.
+func (s Spec) Title() string { return cmp.Or(s.Name, s.Command) }
+
+func (s Spec) isSmoke() bool { return s.Command == Smoke }
+
+// quarantined returns a case that failed as one that does not decide, where the list says so.
+func (r *runner) quarantined(suite string, c Case) Case {
+	if c.Status != progress.Failed {
+		return c
+	}
+	for _, q := range r.Quarantine {
+		match, _ := path.Match(q.Case, c.Name)
+		if q.Suite != "" && q.Suite != suite || !match && q.Case != c.Name {
+			continue
+		}
+		if !q.Until.IsZero() && !time.Now().Before(q.Until) {
+			c.Reason = "its quarantine has ended: " + q.Reason
+			continue
+		}
+		c.Status, c.Reason = progress.Quarantined, q.Reason
+		if !q.Until.IsZero() {
+			c.Reason += " (until " + q.Until.AddDate(0, 0, -1).Format(time.DateOnly) + ")"
+		}
+		return c
+	}
+	return c
+}
+
+// simpleLine is a command line to whose end flags can be added.
+var simpleLine = regexp.MustCompile(`^[^|&;<>()` + "`" + `\n]*$`)
+
+// Chooses reports whether cases of the suite can be chosen by their names.
+func (s Spec) Chooses() bool {
+	return s.isSmoke() || s.Results == ByGoTest && simpleLine.MatchString(s.Command) && !strings.Contains(s.Command, " -args")
+}
+
+// choosing returns the command line of Go tests that runs only those whose names match run, and none that matches skip;
+// empty ones leave it open. quote makes a word for the shell of each.
+func (s Spec) choosing(run, skip string, quote func(...string) string) string {
+	prefix := "-test."
+	words := strings.Fields(s.Command)
+	if i := slices.Index(words, "test"); programOf(words) == "go" && i > 0 {
+		prefix = "-"
+	}
+	line := s.Command
+	for _, flag := range []struct{ name, value string }{{"run", run}, {"skip", skip}} {
+		if flag.value != "" {
+			line += fmt.Sprintf(" %s%s=%s", prefix, flag.name, quote(flag.value))
+		}
+	}
+	return line
+}
