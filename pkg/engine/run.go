@@ -156,6 +156,9 @@ func (r *run) close(job *lifecycle.Job) error {
 	return errors.Join(failure, r.debug.close(), r.clear(job))
 }
 
+// release says that nothing writes to the run's directory any more.
+func (r *run) release() error { return r.dir.Close() }
+
 // reportRefusal writes reports of a run that was refused before it had a directory, where the user asked for some.
 func (s *session) reportRefusal(result report.Report) {
 	if s.dir.Dir != "" {
