@@ -48,11 +48,11 @@ release: ## publish what `make snapshot` makes, and the image, as the release of
 # ------------------------------------------------------------------------------------------------ tofu
 .PHONY: tofu
 tofu: ## build OpenTofu from the Go module proxy, for machines that can download nothing else
-	@GO=$(GO) tools/tofu.sh --build
+	@GO=$(GO) tofu/program/get.sh --build
 
 .PHONY: ensure-tofu
 ensure-tofu: bin/hive-test
-	@GO=$(GO) tools/tofu.sh
+	@GO=$(GO) tofu/program/get.sh
 
 # ------------------------------------------------------------------------------------------------ try
 .PHONY: demo
