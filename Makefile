@@ -34,6 +34,17 @@ cross: ## compile hive-test for Linux and macOS on amd64 and arm64
 		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -trimpath -o /dev/null ./cmd/hive-test || exit 1; \
 	done
 
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.1
+
+.PHONY: snapshot
+snapshot: ## make archives and packages as a release has them in bin/dist, without the image; publishes nothing
+	$(GO) run $(GORELEASER) check .ci/goreleaser.yaml
+	$(GO) run $(GORELEASER) release --config .ci/goreleaser.yaml --snapshot --clean --skip=publish,docker
+
+.PHONY: release
+release: ## publish what `make snapshot` makes, and the image, as the release of the tag that is checked out
+	$(GO) run $(GORELEASER) release --config .ci/goreleaser.yaml --clean
+
 # ------------------------------------------------------------------------------------------------ tofu
 .PHONY: tofu
 tofu: ## build OpenTofu from the Go module proxy, for machines that can download nothing else

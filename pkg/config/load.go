@@ -124,7 +124,7 @@ func (l *loader) fromFlags() {
 	}
 	for _, s := range l.table {
 		flag := l.opts.Flags.Lookup(s.Flag)
-		if s.Flag == "" || flag == nil || !flag.Changed {
+		if s.Flag == "" || flag == nil || !flag.Changed || !OfSetting(flag) {
 			continue
 		}
 		value, err := s.fromFlag(flag)

@@ -336,7 +336,7 @@ func (s *session) close() {
 	if copied != "" {
 		s.afterwards(progress.Info, "copied to "+copied)
 	}
-	failure = errors.Join(failure, copyFailure)
+	failure = errors.Join(failure, copyFailure, s.run.release())
 	if s.lock != nil {
 		failure = errors.Join(failure, s.lock.Release())
 	}

@@ -249,6 +249,9 @@ func suiteName(r Report, c Case) string {
 	return cmp.Or(progress.OneLine(withoutCluster(r, c.Suite)), "tests")
 }
 
+// WithoutCluster returns a name of the report as it is for every cluster: its nodes are called node-1, node-2, ...
+func (r Report) WithoutCluster(name string) string { return withoutCluster(r, name) }
+
 // withoutCluster is a name that is the same for every cluster: its nodes are called node-1, node-2, ...
 func withoutCluster(r Report, name string) string {
 	if r.Cluster == "" {

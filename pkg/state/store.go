@@ -304,7 +304,10 @@ func (s *Store) Remove(name cluster.Name) error {
 }
 
 // Run is the evidence directory of one run of a verb. It outlives the cluster.
-type Run struct{ Dir string }
+type Run struct {
+	Dir  string
+	lock *os.File // on the directory, while the run is at work; nil: it is not this process's
+}
 
 // NewRun makes .runs/NAME/<UTC>-<verb> and points .runs/NAME/latest at it.
 func (s *Store) NewRun(name cluster.Name, verb string, now time.Time) (Run, error) {
@@ -312,7 +315,7 @@ func (s *Store) NewRun(name cluster.Name, verb string, now time.Time) (Run, erro
 	if err != nil {
 		return Run{}, err
 	}
-	if err := renameio.Symlink(filepath.Base(run.Dir), filepath.Join(filepath.Dir(run.Dir), "latest")); err != nil {
+	if err := renameio.Symlink(filepath.Base(run.Dir), filepath.Join(filepath.Dir(run.Dir), latestLink)); err != nil {
 		return Run{}, fmt.Errorf("linking the latest run: %w", err)
 	}
 	return run, nil
@@ -320,7 +323,7 @@ func (s *Store) NewRun(name cluster.Name, verb string, now time.Time) (Run, erro
 
 // RunName is the name of the directory of a run of a verb that began then.
 func RunName(verb string, now time.Time) string {
-	return now.UTC().Format("20060102T150405.000Z") + "-" + verb
+	return now.UTC().Format(runTime) + "-" + verb
 }
 
 // NewGathering makes the directory of what is no run of a verb with phases: the latest run stays the latest.
@@ -328,20 +331,23 @@ func (s *Store) NewGathering(name cluster.Name, verb string, now time.Time) (Run
 	if err := s.ensureRoot(); err != nil {
 		return Run{}, err
 	}
-	base := filepath.Join(s.root, runsDir, name.String())
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return Run{}, fmt.Errorf("making the directory of runs: %w", err)
-	}
-	for ; ; now = now.Add(time.Millisecond) { // two runs may begin in one millisecond: each has its own directory
-		dir := filepath.Join(base, RunName(verb, now))
-		err := os.Mkdir(dir, 0o700)
-		if errors.Is(err, fs.ErrExist) {
-			continue
+	base := s.RunsDir(name.String())
+	for {
+		if err := os.MkdirAll(base, 0o700); err != nil {
+			return Run{}, fmt.Errorf("making the directory of runs: %w", err)
 		}
-		if err != nil {
+		run := Run{Dir: filepath.Join(base, RunName(verb, now))}
+		err := os.Mkdir(run.Dir, 0o700)
+		switch {
+		case errors.Is(err, fs.ErrExist): // two runs may begin in one millisecond: each has its own directory
+			now = now.Add(time.Millisecond)
+		case errors.Is(err, fs.ErrNotExist): // a prune has removed the directory of runs, which was empty
+		case err != nil:
 			return Run{}, fmt.Errorf("making the run's directory: %w", err)
+		default:
+			run.occupy()
+			return run, nil
 		}
-		return Run{Dir: dir}, nil
 	}
 }
 
@@ -417,32 +423,18 @@ const DebugFile = "debug.log"
 
 // Runs are the runs of a cluster that left events, the newest first; none if there is none.
 func (s *Store) Runs(name cluster.Name) ([]Run, error) {
-	base := filepath.Join(s.root, runsDir, name.String())
-	entries, err := os.ReadDir(base)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the runs: %w", err)
-	}
-	var runs []Run
-	for _, entry := range slices.Backward(entries) { // the names begin with the time
-		dir := filepath.Join(base, entry.Name())
-		if _, err := os.Stat(filepath.Join(dir, EventsFile)); err == nil && entry.IsDir() {
-			runs = append(runs, Run{Dir: dir})
-		}
-	}
-	return runs, nil
+	kept, err := s.Kept(name.String())
+	return slices.DeleteFunc(kept, func(run Run) bool { return !exists(filepath.Join(run.Dir, EventsFile)) }), err
 }
 
 // Remembered are the names of the clusters that have left runs, those that are gone included; none if there are none.
 func (s *Store) Remembered() ([]cluster.Name, error) {
-	entries, err := os.ReadDir(filepath.Join(s.root, runsDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the clusters that have left runs: %w", err)
-	}
+	all, err := s.RunNames()
 	var names []cluster.Name
-	for _, entry := range entries {
-		if name, err := cluster.ParseName(entry.Name()); err == nil && entry.IsDir() {
+	for _, entry := range all {
+		if name, err := cluster.ParseName(entry); err == nil {
 			names = append(names, name)
 		}
 	}
-	return names, nil
+	return names, err
 }
