@@ -312,9 +312,9 @@ func (b *timelineBuilder) bar(from, to float64, kind, title string) bar {
 
 func percent(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) + "%" }
 
-// critical marks the rows that decided when their end came: of those that were at work just before, the one that had been
-// longest at it, and so on back to the beginning. What was beside the next one all but the first few seconds, less than
-// least, decided nothing.
+// critical marks the rows that decided when their end came: of those that were at work just before, the one that had
+// been longest at it, and so on back to the beginning. What began less than least seconds before the one after it, and
+// went on beside that, decided nothing.
 func critical(rows []*row, end, least float64) {
 	ordered := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.Kind == "wait" || len(r.Bars) == 0 })
 	slices.SortStableFunc(ordered, func(a, b *row) int { return cmp.Compare(b.To, a.To) })
@@ -341,6 +341,7 @@ func critical(rows []*row, end, least float64) {
 	}
 }
 
+// decides reports whether the row, which nothing that was at work at the end began before, decided when that came.
 func (r *row) decides(end, least float64) bool {
 	return r != nil && r.From < end && (r.To <= end+imprecise || r.From < end-least)
 }
