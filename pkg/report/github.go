@@ -47,10 +47,11 @@ func GitHub(r Report) []byte {
 	if r.RunDir != "" {
 		fmt.Fprintf(&b, "\nEvidence: %s\n", mdCode(r.RunDir))
 	}
-	if b.Len() > mostSummary {
-		return []byte(strings.ToValidUTF8(b.String()[:mostSummary], "") + "\n\n</details>\n\nThis summary is cut off: the reports of the run have all of it.\n")
+	text := progress.Disarm(b.String()) // it may be printed in a job's log as well
+	if len(text) > mostSummary {
+		return []byte(strings.ToValidUTF8(text[:mostSummary], "") + "\n\n</details>\n\nThis summary is cut off: the reports of the run have all of it.\n")
 	}
-	return []byte(b.String())
+	return []byte(text)
 }
 
 func githubExplanation(b *strings.Builder, x *progress.Explanation) {

@@ -74,8 +74,8 @@ func TestHTMLOfEventsThatWereKept(t *testing.T) {
 	}
 }
 
-// Whatever a suite prints, its report is a page as any other, and says so in as few bytes as a page should have.
-func TestHTMLOfWhateverIsPrinted(t *testing.T) {
+// oddCases are events of as many cases that say what suites should not, with each status in turn.
+func oddCases(count int, statuses ...progress.Status) []progress.Event {
 	pieces := []string{
 		"\x00", "\x1b[31m", "\x1b[0m", "\x1b[", "\x1b]8;;javascript:x\x07", "\x1bP", "]]>", "<![CDATA[", "<!--", "-->",
 		"</pre>",
@@ -91,14 +91,20 @@ func TestHTMLOfWhateverIsPrinted(t *testing.T) {
 		}
 		return b.String()
 	}
-	events := []progress.Event{{Kind: progress.RunStart, Verb: "test", Cluster: "ci-123"}}
-	const cases = 1000
-	for range cases {
+	events := []progress.Event{{Kind: progress.RunStart, Verb: "test", Cluster: "ci-123", RunDir: text()}}
+	for i := range count {
 		events = append(events, progress.Event{
-			Kind: progress.Case, Suite: text(), Name: text(), Status: progress.Failed, Error: text(), Output: text(),
-			Message: text(),
+			Kind: progress.Case, Suite: text(), Name: text(), Status: statuses[i%len(statuses)], Error: text(), Output: text(),
+			Message: text(), File: text(), Line: i,
 		})
 	}
+	return events
+}
+
+// Whatever a suite prints, its report is a page as any other, and says so in as few bytes as a page should have.
+func TestHTMLOfWhateverIsPrinted(t *testing.T) {
+	const cases = 1000
+	events := oddCases(cases, progress.Failed)
 	page := report.HTML(report.Build(events))
 	checkPage(t, page)
 	if got := bytes.Count(page, []byte("<li id=\"case-")); got != cases {
