@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/state"
 )
@@ -41,17 +43,23 @@ func argumentCompletions() map[string][]completion {
 		"up": {clusters}, "configure": {clusters}, "test": {clusters}, "down": {clusters}, "full": {clusters},
 		"status": {clusters}, "wait": {clusters}, "doctor": {clusters}, "hold": {clusters}, "reap": {clusters},
 		"logs": {clusters}, "env": {clusters}, "inventory": {clusters}, "unlock": {clusters},
-		"explain": {{find: (*app).completeRuns}},
-		"report":  {{find: (*app).completeRuns, dirs: true}},
-		"extend":  {clusters, nothing("a duration")},
-		"ssh":     {clusters, {find: (*app).completeShell}},
-		"exec":    {clusters, nothing("a command, which is on the nodes")},
-		"cp":      {clusters, {find: (*app).completePlaces, open: true, files: true}},
-		"init":    {}, "version": {}, "exit-codes": {}, "settings": {},
+		"explain": {{find: (*app).completeRuns}}, "runs": {{find: (*app).completeRuns}},
+		"report": {{find: (*app).completeRuns, dirs: true}},
+		"diff": {
+			{find: (*app).completeRunNames, dirs: true}, {find: (*app).completeRunNames, dirs: true},
+			{find: (*app).completeRuns},
+		},
+		"prune":  {{find: (*app).completeRuns}},
+		"extend": {clusters, nothing("a duration")},
+		"ssh":    {clusters, {find: (*app).completeShell}},
+		"exec":   {clusters, nothing("a command, which is on the nodes")},
+		"cp":     {clusters, {find: (*app).completePlaces, open: true, files: true}},
+		"init":   {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
 
-// flagCompletions say of all flags that take a word, by name, what it is completed to.
+// flagCompletions say of all flags that take a word, by name, what it is completed to; those that mean something else to
+// one command are named with it.
 func flagCompletions() map[string]completion {
 	stated := map[string]completion{
 		"from":          words(hive.StepNames()...),
@@ -67,6 +75,7 @@ func flagCompletions() map[string]completion {
 		"snippet-store": nothing("a storage of Proxmox VE, which is not asked here"),
 		"from-env":      {files: true},
 		"owner":         nothing("the id of a cluster whose directory is lost"),
+		"prune keep":    nothing("a number"),
 	}
 	for _, s := range config.Table() {
 		stated[s.Flag] = settingCompletion(s)
@@ -101,19 +110,33 @@ func settingCompletion(s config.Setting) completion {
 
 // complete gives all commands their completions.
 func (a *app) complete(root *cobra.Command) {
-	arguments, flags := argumentCompletions(), flagCompletions()
-	for _, cmd := range append(root.Commands(), root) {
-		if stated, found := arguments[cmd.Name()]; found {
-			cmd.ValidArgsFunction = a.argumentsFunc(stated)
-		}
-		register := func(f *pflag.Flag) {
-			if stated, found := flags[f.Name]; found {
-				_ = cmd.RegisterFlagCompletionFunc(f.Name, a.completionFunc(stated)) // fails where the flag is not there
-			}
-		}
-		cmd.Flags().VisitAll(register)
-		cmd.PersistentFlags().VisitAll(register)
+	a.completeBelow(root, argumentCompletions(), flagCompletions())
+}
+
+// completeBelow gives a command and those below it their completions.
+func (a *app) completeBelow(cmd *cobra.Command, arguments map[string][]completion, flags map[string]completion) {
+	for _, sub := range cmd.Commands() {
+		a.completeBelow(sub, arguments, flags)
 	}
+	if stated, found := arguments[cmd.Name()]; found {
+		cmd.ValidArgsFunction = a.argumentsFunc(stated)
+	}
+	register := func(f *pflag.Flag) {
+		if stated, found := statedFor(cmd, f, flags); found {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, a.completionFunc(stated)) // fails where the flag is not there
+		}
+	}
+	cmd.Flags().VisitAll(register)
+	cmd.PersistentFlags().VisitAll(register)
+}
+
+// statedFor is what the value of a command's flag is completed to.
+func statedFor(cmd *cobra.Command, f *pflag.Flag, flags map[string]completion) (completion, bool) {
+	if own, found := flags[cmd.Name()+" "+f.Name]; found {
+		return own, true
+	}
+	stated, found := flags[f.Name]
+	return stated, found
 }
 
 func (a *app) argumentsFunc(arguments []completion) cobra.CompletionFunc {
@@ -229,6 +252,25 @@ func (a *app) completeRuns(cmd *cobra.Command, _ []string, _ string) []cobra.Com
 	}
 	list, _ := store.Remembered()
 	return names(list)
+}
+
+// completeRunNames are the names of the runs that are kept, the newest first.
+func (a *app) completeRunNames(cmd *cobra.Command, _ []string, typed string) []cobra.Completion {
+	store, ok := a.storeFor(cmd)
+	if !ok || strings.ContainsRune(typed, os.PathSeparator) {
+		return nil
+	}
+	found := []cobra.Completion{engine.LatestRun, engine.PreviousRun}
+	list, _ := store.Remembered()
+	for _, name := range list {
+		kept, _ := store.Kept(name.String())
+		for _, run := range kept {
+			if _, _, named := state.ParseRunName(filepath.Base(run.Dir)); named {
+				found = append(found, cobra.CompletionWithDesc(filepath.Base(run.Dir), name.String()))
+			}
+		}
+	}
+	return found
 }
 
 func names(list []cluster.Name) []cobra.Completion {

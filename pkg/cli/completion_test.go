@@ -105,7 +105,7 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 	asked, flags := 0, flagCompletions()
 	for _, cmd := range tree((&app{}).root()) {
 		check := func(f *pflag.Flag) {
-			stated, found := flags[f.Name]
+			stated, found := statedFor(cmd, f, flags)
 			states := stated.files || stated.dirs || stated.find != nil
 			switch {
 			case f.Value.Type() == "bool":
@@ -196,6 +196,15 @@ func TestCompletions(t *testing.T) {
 		{"status ", []string{"ci-1"}, only},
 		{"reap ", []string{"ci-1"}, only},
 		{"explain ", []string{"gone"}, only},
+		{"runs ", []string{"diff", "prune", "gone"}, only},
+		{"runs g", []string{"gone"}, only},
+		{"runs gone ", nil, only},
+		{"runs diff ", []string{"latest", "previous", "20260101T000000.000Z-up"}, only},
+		{"runs diff ./", nil, orDirs},
+		{"runs diff latest 2026", []string{"20260101T000000.000Z-up"}, only},
+		{"runs diff latest previous ", []string{"gone"}, only},
+		{"runs prune ", []string{"gone"}, only},
+		{"runs prune --keep ", nil, only},
 		{"ssh ci-1 ", []string{"1", "2", "3", "ci-1-1", "ci-1-2", "ci-1-3"}, only},
 		{"ssh ci-1 ci-1-2", []string{"ci-1-2"}, only},
 		{"ssh ci-1 2 ", nil, only},

@@ -121,6 +121,7 @@ func suggestFor(root *cobra.Command) {
 		"cp":     {"copy", "scp"},
 		"reap":   {"clean", "cleanup", "prune", "gc"},
 		"doctor": {"check", "preflight"},
+		"runs":   {"history"},
 	}
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = words[cmd.Name()]

@@ -32,11 +32,13 @@ func printHelp(cmd *cobra.Command, _ []string) {
 // printUsage writes how a command is called.
 func printUsage(cmd *cobra.Command) error {
 	var out strings.Builder
-	line := cmd.UseLine()
-	if cmd.HasAvailableSubCommands() {
-		line = cmd.CommandPath() + " [command]"
+	out.WriteString("Usage:\n")
+	if cmd.HasParent() && cmd.Runnable() || !cmd.HasAvailableSubCommands() {
+		out.WriteString("  " + cmd.UseLine() + "\n")
 	}
-	out.WriteString("Usage:\n  " + line + "\n")
+	if cmd.HasAvailableSubCommands() {
+		out.WriteString("  " + cmd.CommandPath() + " [command]\n")
+	}
 	if cmd.Example != "" {
 		out.WriteString("\nExamples:\n" + strings.TrimRight(cmd.Example, "\n") + "\n")
 	}

@@ -15,7 +15,10 @@ func TestReference(t *testing.T) {
 		if cmd.GroupID != verbGroup || cmd.Name() == "help" || cmd.Name() == "completion" {
 			continue
 		}
-		out.WriteString("\n## " + cmd.Name() + "\n\n```text\n" + strings.TrimSpace(helpOf(t, cmd)) + "\n```\n")
+		for _, c := range tree(cmd) {
+			title := strings.Join(wordsOf(c), " ")
+			out.WriteString("\n## " + title + "\n\n```text\n" + strings.TrimSpace(helpOf(t, c)) + "\n```\n")
+		}
 	}
 	path := filepath.Join("..", "..", "docs", "reference.md")
 	if *update {

@@ -24,6 +24,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/engine"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
@@ -74,6 +75,12 @@ func allDocuments() []document {
 		printed("cp", "what was copied to or from each node", cpJSON{}, "cp NAME SRC DST -o json"),
 		printed("logs", "what was gathered of a cluster, and where it is", logsJSON{}, "logs NAME -o json"),
 		printed("explain", "why the latest run of a cluster that failed did", explainJSON{}, "explain NAME -o json"),
+		printed("runs", "the runs that are kept", runsJSON{}, "runs -o json"),
+		printed("runs-diff", "what differs between two runs", runsDiffJSON{}, "runs diff A B -o json"),
+		printed(
+			"runs-prune", "the runs that are kept, and which of them were removed", runsPruneJSON{},
+			"runs prune -o json",
+		),
 		printed(
 			"lifetime", "until when a cluster is to exist", remarkJSON{},
 			"extend NAME DURATION -o json", "hold NAME -o json",
@@ -128,6 +135,14 @@ func enums() map[reflect.Type][]any {
 		reflect.TypeFor[deploy.Action]():       {deploy.Create, deploy.Update, deploy.Replace, deploy.Delete},
 		reflect.TypeFor[deploy.ReapAction](): {
 			deploy.ReapDelete, deploy.ReapSkip, deploy.ReapKeep, deploy.ReapDeleted, deploy.ReapFailed,
+		},
+		reflect.TypeFor[engine.RunResult](): {
+			engine.RunPassed, engine.RunFailed, engine.RunInterrupted, engine.RunRunning, engine.RunGathered,
+			engine.RunUnknown,
+		},
+		reflect.TypeFor[engine.ChangeKind](): listed(engine.ChangeKinds()),
+		reflect.TypeFor[engine.PruneAction](): {
+			engine.PruneKeep, engine.PruneRemove, engine.PruneRemoved, engine.PruneFailed,
 		},
 		reflect.TypeFor[hive.ServiceState](): {hive.ServiceUp, hive.ServiceDead, hive.ServiceSilent, hive.ServiceOut},
 	}

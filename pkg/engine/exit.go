@@ -54,7 +54,7 @@ func ExitCodes() []ExitMeaning {
 		{ExitTest, "tests failed (none run counts as failed)"},
 		{ExitDown, "teardown failed: VMs may remain, and which is printed"},
 		{ExitLocked, "locked: another run is at work on this cluster, and which is printed"},
-		{ExitNotFound, "no such cluster"},
+		{ExitNotFound, "no such cluster, or no such run of one"},
 		{ExitUnhealthy, "status found a node unhealthy, or wait until its time was up"},
 		{ExitInterrupted, "interrupted by INT, after what could be cleaned was cleaned"},
 		{ExitTerminated, "interrupted by TERM or HUP, likewise"},

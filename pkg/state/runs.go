@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,10 +30,15 @@ const runTime = "20060102T150405.000Z"
 
 // ParseRunName returns what the name of a run's directory tells of it; ok is false for what is not such a name.
 func ParseRunName(name string) (verb string, began time.Time, ok bool) {
-	when, verb, found := strings.Cut(name, "-")
+	when, verb, _ := strings.Cut(name, "-")
 	began, err := time.Parse(runTime, when)
-	return verb, began, found && err == nil && verb != ""
+	if err != nil || !verbPattern.MatchString(verb) {
+		return "", time.Time{}, false
+	}
+	return verb, began, true
 }
+
+var verbPattern = regexp.MustCompile(`^[a-z][a-z-]*$`)
 
 // RunsDir is where the runs of a name are kept.
 func (s *Store) RunsDir(name string) string { return filepath.Join(s.root, runsDir, name) }
@@ -105,14 +111,21 @@ func (r Run) Close() error {
 // AtWork reports whether a run of the cluster is at work: its directory is locked, or the cluster is by a run that began
 // no later.
 func (s *Store) AtWork(name cluster.Name, r Run) bool {
-	if dir, err := r.claim(); errors.Is(err, ErrAtWork) {
+	if r.AtWork() {
 		return true
-	} else if err == nil {
-		_ = dir.Close()
 	}
 	_, began, ok := ParseRunName(filepath.Base(r.Dir))
 	holder, life := s.Holder(name)
 	return ok && (life == Alive || life == Elsewhere) && !began.Before(holder.Started.Truncate(time.Millisecond))
+}
+
+// AtWork reports whether the run's directory is locked by a run.
+func (r Run) AtWork() bool {
+	dir, err := r.claim()
+	if err == nil {
+		_ = dir.Close()
+	}
+	return errors.Is(err, ErrAtWork)
 }
 
 // claim shows that no run is at work in the directory; ErrAtWork: there is one. It is so until the file is closed.
