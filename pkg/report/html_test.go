@@ -407,7 +407,8 @@ func TestTheCommandThatRunsACaseAgain(t *testing.T) {
 		want   string
 	}{
 		"test": {
-			"test", []progress.Event{suite, failed},
+			"test",
+			[]progress.Event{suite, failed},
 			"hive-test test " + flag + ` --node-count=5 --suite './e2e.sh '\''a b'\'''`,
 		},
 		"destroyed": {
