@@ -26,14 +26,14 @@ func (e *Engine) Report(request Request, what string) (report.Report, error) {
 			fmt.Errorf("%s is no directory of a run: %w", dir, err), "name a cluster, or a directory of clusters/.runs/NAME")}
 	}
 	defer func() { _ = file.Close() }()
-	events, err := progress.ReadEvents(file)
+	r, err := report.Read(file)
 	if err != nil {
-		if len(events) == 0 {
+		if r.Started.IsZero() { // there is no event before that
 			return report.Report{}, fmt.Errorf("reading the run in %s: %w", dir, err)
 		}
 		progress.Warnf(e.Events, "the report is of what comes before: %v", err)
 	}
-	return report.Build(events), nil
+	return r, nil
 }
 
 // runDir is the directory of the run that is meant. A word without a slash is a cluster's name first.

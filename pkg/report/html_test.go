@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -21,6 +22,8 @@ import (
 	"hive-test/pkg/progress"
 	"hive-test/pkg/report"
 )
+
+var samples = flag.String("samples", "", "a directory to write reports to, for who wants to look at them with a browser")
 
 func TestHTMLGoldens(t *testing.T) {
 	for name, events := range map[string][]progress.Event{
@@ -120,11 +123,11 @@ func TestHTMLOfWhateverIsPrinted(t *testing.T) {
 	}
 }
 
-// TestWriteSamples writes reports for who wants to look at them with a browser.
+// TestWriteSamples writes the reports of runs that never were, beside their events.
 func TestWriteSamples(t *testing.T) {
-	dir := os.Getenv("HIVE_TEST_SAMPLES_DIR")
+	dir := *samples
 	if dir == "" {
-		t.Skip("HIVE_TEST_SAMPLES_DIR names no directory to write reports to")
+		t.Skip("-samples names no directory to write reports to")
 	}
 	for name, events := range map[string][]progress.Event{
 		"passed": passedRun(3), "failed": failedRun(30), "nodes": passedRun(10), "cases": failedRun(300),
@@ -410,7 +413,8 @@ func TestTheCommandThatRunsACaseAgain(t *testing.T) {
 		want   string
 	}{
 		"test": {
-			"test", []progress.Event{suite, failed},
+			"test",
+			[]progress.Event{suite, failed},
 			"hive-test test " + flag + ` --node-count=5 --suite './e2e.sh '\''a b'\'''`,
 		},
 		"destroyed": {
