@@ -113,12 +113,20 @@ func (e *Engine) DiffRuns(request DiffRequest) (RunsDiff, error) {
 	}
 	diff := compareRuns(reports[0], reports[1], earlierReports(runs[1]))
 	diff.Before, diff.After = runs[0], runs[1]
+	if runs[1].Result == RunRunning { // what is missing may still come
+		diff.Phases, diff.Cases = slices.DeleteFunc(diff.Phases, unfinished), slices.DeleteFunc(diff.Cases, unfinished)
+	}
 	for _, run := range runs {
 		if run.Result == RunRunning {
 			diff.Notes = append(diff.Notes, run.Run+" is at work: it is compared as far as it has come")
 		}
 	}
 	return diff, nil
+}
+
+// unfinished reports whether a run that is at work may still do what has changed.
+func unfinished(change RunChange) bool {
+	return change.Change == GoneCase || change.After == progress.Interrupted
 }
 
 // loadKept reads a run that may be anywhere.

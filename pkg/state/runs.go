@@ -74,18 +74,26 @@ func directories(dir string) ([]string, error) {
 }
 
 // occupy locks the run's directory, by which others see that it is at work until this process ends or Close is called.
-// Where the file system has no locks, the lock of the cluster tells it.
-func (r *Run) occupy() {
+// Where the file system has no locks, the lock of the cluster tells it. It reports false where the directory was removed
+// by a prune before it was locked.
+func (r *Run) occupy() bool {
 	dir, err := os.Open(r.Dir)
 	if err != nil {
-		return
+		return !errors.Is(err, fs.ErrNotExist)
 	}
 	// Others have a shared lock for a moment while they look: it waits for those.
 	if err := flockRetrying(dir, syscall.LOCK_EX); err != nil {
 		_ = dir.Close()
-		return
+		return true
+	}
+	locked, err := dir.Stat()
+	there, thereErr := os.Stat(r.Dir)
+	if err != nil || thereErr != nil || !os.SameFile(locked, there) {
+		_ = dir.Close()
+		return false
 	}
 	r.lock = dir
+	return true
 }
 
 // flockRetrying is flock that goes on after a signal.
