@@ -45,7 +45,8 @@ func argumentCompletions() map[string][]completion {
 		"logs": {clusters}, "env": {clusters}, "inventory": {clusters}, "unlock": {clusters},
 		"explain": {{find: (*app).completeRuns}}, "runs": {{find: (*app).completeRuns}},
 		"diff": {
-			{find: (*app).completeRunNames, dirs: true}, {find: (*app).completeRunNames, dirs: true},
+			{find: (*app).completeRunNames, dirs: true},
+			{find: (*app).completeRunNames, dirs: true},
 			{find: (*app).completeRuns},
 		},
 		"prune":  {{find: (*app).completeRuns}},

@@ -23,7 +23,10 @@ func TestRunsOnANarrowTerminal(t *testing.T) {
 			Cluster: "a-rather-long-name-of-a-cluster", Run: "20261105T113001.000Z-configure", Verb: "configure",
 			Result: engine.RunInterrupted, Started: began, Seconds: 61, Bytes: 900,
 		},
-		{Cluster: "x", Run: "no\x1b[31mtes", RunDir: "/c/.runs/x/no\x1b[31mtes", Result: engine.RunUnknown, Problem: "it\nis odd"},
+		{
+			Cluster: "x", Run: "no\x1b[31mtes", RunDir: "/c/.runs/x/no\x1b[31mtes", Result: engine.RunUnknown,
+			Problem: "it\nis odd",
+		},
 	}
 	for width, want := range map[int]string{
 		80: `
@@ -66,8 +69,8 @@ func TestRunsDiffOnANarrowTerminal(t *testing.T) {
 			AfterSeconds: 125, UsualSeconds: 70,
 		}},
 		Cases: []engine.RunChange{{
-			Change: engine.NewlyFailing, Suite: "tests/e2e/with-a-long-name.sh", Name: "Networking/it reaches every node by \x1b[31mname",
-			Node: "node-2", Before: progress.Passed, After: progress.Failed, Error: "no\nanswer",
+			Change: engine.NewlyFailing, Suite: "tests/e2e/with-a-long-name.sh",
+			Name: "Networking/it reaches every node by \x1b[31mname", Node: "node-2", Before: progress.Passed, After: progress.Failed, Error: "no\nanswer",
 		}},
 		Settings: []engine.ValueChange{{Key: "ttl", After: "2h"}},
 	}}

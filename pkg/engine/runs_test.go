@@ -44,8 +44,10 @@ func took(seconds ...float64) []report.Report {
 
 // A case differs by what became of it, and by its time only where that is more than noise.
 func TestCompareCases(t *testing.T) {
-	const p, f, fl, q, sk, in = progress.Passed, progress.Failed, progress.Flaky, progress.Quarantined, progress.Skipped,
-		progress.Interrupted
+	const (
+		p, f, fl  = progress.Passed, progress.Failed, progress.Flaky
+		q, sk, in = progress.Quarantined, progress.Skipped, progress.Interrupted
+	)
 	for _, tc := range []struct {
 		name          string
 		before, after report.Case
@@ -119,7 +121,9 @@ func TestCompareRuns(t *testing.T) {
 	}
 	before.Settings = []progress.Setting{{Key: "node_count", Value: "2"}, {Key: "keep", Value: "never"}}
 	after.Settings = []progress.Setting{{Key: "node_count", Value: "3"}, {Key: "ttl", Value: "2h0m0s"}}
-	before.Nodes = []progress.Node{{Name: "ci-1-1", Hypervisor: "pve1", Hive: "1.4.0"}, {Name: "ci-1-2", Hypervisor: "pve2"}}
+	before.Nodes = []progress.Node{
+		{Name: "ci-1-1", Hypervisor: "pve1", Hive: "1.4.0"}, {Name: "ci-1-2", Hypervisor: "pve2"},
+	}
 	after.Nodes = []progress.Node{{Name: "ci-2-1", Hypervisor: "pve1", Hive: "1.5.0"}}
 	old := before
 	old.Settings, old.Nodes, old.Flags = nil, nil, nil

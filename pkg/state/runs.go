@@ -73,9 +73,9 @@ func directories(dir string) ([]string, error) {
 	return names, nil
 }
 
-// occupy locks the run's directory, by which others see that it is at work until this process ends or Close is called.
-// Where the file system has no locks, the lock of the cluster tells it. It reports false where the directory was removed
-// by a prune before it was locked.
+// occupy locks the run's directory, by which others see that it is at work until this process ends or Close is
+// called. Where the file system has no locks, the lock of the cluster tells it. It reports false where the directory
+// was removed by a prune before it was locked.
 func (r *Run) occupy() bool {
 	dir, err := os.Open(r.Dir)
 	if err != nil {
@@ -116,8 +116,8 @@ func (r Run) Close() error {
 	return nil
 }
 
-// AtWork reports whether a run of the cluster is at work: its directory is locked, or the cluster is by a run that began
-// no later.
+// AtWork reports whether a run of the cluster is at work: its directory is locked, or the cluster is by a run that
+// began no later.
 func (s *Store) AtWork(name cluster.Name, r Run) bool {
 	if r.AtWork() {
 		return true
