@@ -34,14 +34,25 @@ cross: ## compile hive-test for Linux and macOS on amd64 and arm64
 		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -trimpath -o /dev/null ./cmd/hive-test || exit 1; \
 	done
 
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.1
+
+.PHONY: snapshot
+snapshot: ## make archives and packages as a release has them in bin/dist, without the image; publishes nothing
+	$(GO) run $(GORELEASER) check .ci/goreleaser.yaml
+	$(GO) run $(GORELEASER) release --config .ci/goreleaser.yaml --snapshot --clean --skip=publish,docker
+
+.PHONY: release
+release: ## publish what `make snapshot` makes, and the image, as the release of the tag that is checked out
+	$(GO) run $(GORELEASER) release --config .ci/goreleaser.yaml --clean
+
 # ------------------------------------------------------------------------------------------------ tofu
 .PHONY: tofu
 tofu: ## build OpenTofu from the Go module proxy, for machines that can download nothing else
-	@GO=$(GO) tools/tofu.sh --build
+	@GO=$(GO) tofu/program/get.sh --build
 
 .PHONY: ensure-tofu
 ensure-tofu: bin/hive-test
-	@GO=$(GO) tools/tofu.sh
+	@GO=$(GO) tofu/program/get.sh
 
 # ------------------------------------------------------------------------------------------------ try
 .PHONY: demo
@@ -117,7 +128,7 @@ soak: crash ## crash, a crowd of clusters, and every formation of the simulated 
 
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -v -run "^$$" -bench . -benchtime 1x -timeout 45m ./cmd/hive-test
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -v -run "^$$" -bench . -benchtime 1x -timeout 45m ./cmd/hive-test ./pkg/report
 
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.43.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2

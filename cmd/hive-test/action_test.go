@@ -105,7 +105,8 @@ func newSimJob(t *testing.T, inputs map[string]string) simJob {
 	inputs["program"], inputs["node-count"] = filepath.Join(sim.bin, "hive-test"), "1"
 	j := newJob(t, sim.dir, inputs)
 	for name, value := range map[string]string{
-		"HOME": filepath.Join(sim.dir, "home"), "XDG_CACHE_HOME": filepath.Join(sim.dir, "cache"), "GOGC": os.Getenv("GOGC"),
+		"HOME": filepath.Join(sim.dir, "home"), "XDG_CACHE_HOME": filepath.Join(sim.dir, "cache"),
+		"GOGC":                   os.Getenv("GOGC"),
 		"HIVE_TEST_CLUSTERS_DIR": sim.clusters(), "HIVE_TEST_SIM": "true", "HIVE_TEST_DEPLOYER": "simhosts",
 		"HIVE_TEST_TOFU_BIN": sim.tofu,
 	} {
@@ -178,12 +179,15 @@ func TestActionPasses(t *testing.T) {
 }
 
 func TestActionFails(t *testing.T) {
-	j := newSimJob(t, map[string]string{"suites": `printf '::set-output name=x::y\n::error::no\n'; exit 3`, "args": "-v"})
+	j := newSimJob(t, map[string]string{
+		"suites": `printf '::set-output name=x::y\n::error::no\n'; exit 3`, "args": "-v",
+	})
 	j.expect(j.run(), map[string]string{
 		"hive-test full": "failed", "hive-test reap": "passed", "report": "passed", "upload results": "passed",
 	}, map[string]string{"result": "failed", "exit-code": "6"})
 	j.uploaded("ci-4711-2", "junit.xml", "ci-4711-2/*-full/report.json")
-	if log := j.log.String(); !strings.Contains(log, "\n::error title=") || !strings.Contains(log, "::set-output name=x::y") ||
+	log := j.log.String()
+	if !strings.Contains(log, "\n::error title=") || !strings.Contains(log, "::set-output name=x::y") ||
 		strings.Contains(log, "\n::set-output") || strings.Contains(log, "\n::error::no") {
 		t.Errorf("the log:\n%s", log)
 	}
@@ -207,6 +211,9 @@ func TestActionIsCancelled(t *testing.T) {
 	j.noVMs()
 }
 
+// slowStop makes the next stopping of a VM take longer than the runner waits.
+const slowStop = `[{"path": "/nodes/*/qemu/*/status/stop", "method": "POST", "nth": 1, "delay": "20s"}]`
+
 // Proxmox VE takes longer to delete VMs than the runner waits: what hive-test leaves, reap deletes.
 func TestActionIsCancelledAndKilled(t *testing.T) {
 	j := newSimJob(t, map[string]string{"suites": "touch started; exec sleep 60"})
@@ -215,7 +222,7 @@ func TestActionIsCancelledAndKilled(t *testing.T) {
 		if !started() {
 			return false
 		}
-		j.sim.must("POST", "/sim/faults", `[{"path": "/nodes/*/qemu/*/status/stop", "method": "POST", "nth": 1, "delay": "20s"}]`)
+		j.sim.must("POST", "/sim/faults", slowStop)
 		return true
 	}}
 	j.expect(j.run(), map[string]string{
@@ -257,9 +264,9 @@ func newFakeJob(t *testing.T, inputs map[string]string) *actionJob {
 
 func TestActionPassesInputsAsTheyAre(t *testing.T) {
 	j := newFakeJob(t, map[string]string{
-		"name": "ci-1", "node-count": "$(touch injected)", "source-dir": "a b;touch injected", "results": "out $(touch injected)",
-		"suites": "  smoke\n\n./e2e.sh \"$HOME\" '*'\n",
-		"args":   "--sim\n\n--suite-env A=b c\n--timeout-up=5m\n--config \"$(touch injected)\"\n-v",
+		"name": "ci-1", "node-count": "$(touch injected)", "source-dir": "a b;touch injected",
+		"results": "out $(touch injected)", "suites": "  smoke\n\n./e2e.sh \"$HOME\" '*'\n",
+		"args": "--sim\n\n--suite-env A=b c\n--timeout-up=5m\n--config \"$(touch injected)\"\n-v",
 	})
 	outputs := j.run()
 	results := filepath.Join(j.workspace, "out $(touch injected)")
@@ -277,7 +284,9 @@ func TestActionPassesInputsAsTheyAre(t *testing.T) {
 func TestActionsNames(t *testing.T) {
 	j := newFakeJob(t, map[string]string{"reap": "false"})
 	j.contexts["strategy"] = map[string]string{"job-index": "1", "job-total": "3"}
-	j.expect(j.run(), map[string]string{"hive-test reap": "skipped"}, map[string]string{"name": "ci-4711-2-1", "result": "failed"})
+	j.expect(j.run(), map[string]string{"hive-test reap": "skipped"}, map[string]string{
+		"name": "ci-4711-2-1", "result": "failed",
+	})
 
 	for _, name := range []string{"../up", "$(touch injected)", "a\nname=b", "A", "-a", strings.Repeat("a", 41)} {
 		j := newFakeJob(t, map[string]string{"name": name})

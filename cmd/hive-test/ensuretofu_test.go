@@ -76,7 +76,7 @@ func checkout(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for to, from := range map[string]string{"bin/hive-test": program, "tools/tofu.sh": "../../tools/tofu.sh"} {
+	for to, from := range map[string]string{"bin/hive-test": program, "tofu/program/get.sh": "../../tofu/program/get.sh"} {
 		raw, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func writeProgram(t *testing.T, path string, content []byte) {
 
 func ensureTofu(t *testing.T, dir, cache string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(dir, "tools", "tofu.sh"))
+	cmd := exec.Command(filepath.Join(dir, "tofu", "program", "get.sh"))
 	cmd.Env = []string{
 		"PATH=" + filepath.Join(dir, "path"), "HOME=" + t.TempDir(), "XDG_CACHE_HOME=" + cache,
 		"HTTPS_PROXY=http://127.0.0.1:1", "GOCOVERDIR=" + os.Getenv("HIVE_TEST_COVER_DIR"),

@@ -100,7 +100,7 @@ var within = []struct {
 	{"pkg/engine", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/phase",
 		"pkg/process",
-		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/target", "pkg/wait",
+		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/suite", "pkg/target", "pkg/wait",
 	}, "a cluster's life, without a command line, a terminal or signals, on any deployer"},
 	{"pkg/config", []string{"pkg/cluster", "pkg/deploy", "pkg/deploy/placement", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
 }

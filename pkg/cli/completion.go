@@ -44,6 +44,7 @@ func argumentCompletions() map[string][]completion {
 		"status": {clusters}, "wait": {clusters}, "doctor": {clusters}, "hold": {clusters}, "reap": {clusters},
 		"logs": {clusters}, "env": {clusters}, "inventory": {clusters}, "unlock": {clusters},
 		"explain": {{find: (*app).completeRuns}}, "runs": {{find: (*app).completeRuns}},
+		"report": {{find: (*app).completeRuns, dirs: true}},
 		"diff": {
 			{find: (*app).completeRunNames, dirs: true},
 			{find: (*app).completeRunNames, dirs: true},
@@ -226,8 +227,11 @@ func (a *app) storeFor(cmd *cobra.Command) (*state.Store, bool) {
 
 // completeForms are the forms that a verb prints.
 func (a *app) completeForms(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {
-	if cmd.Name() == "env" {
+	switch cmd.Name() {
+	case "env":
 		return envForms()
+	case "report":
+		return reportFormats()
 	}
 	return inventoryForms()
 }
@@ -353,12 +357,17 @@ func (a *app) completePlaces(cmd *cobra.Command, args []string, typed string) []
 	return append(places, a.filesHere(typed)...)
 }
 
-// completeSuites are the one that is built in, and files: most suites are scripts.
-func (a *app) completeSuites(_ *cobra.Command, _ []string, typed string) []cobra.Completion {
+// completeSuites are the one that is built in, those of the file, and files: most suites are scripts.
+func (a *app) completeSuites(cmd *cobra.Command, _ []string, typed string) []cobra.Completion {
 	if strings.ContainsAny(typed, "/~") {
 		return nil
 	}
-	return append([]cobra.Completion{config.Smoke}, a.filesHere(typed)...)
+	found := []cobra.Completion{config.Smoke}
+	settings, _ := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir})
+	for _, s := range settings.NamedSuites {
+		found = append(found, s.Name)
+	}
+	return append(found, a.filesHere(typed)...)
 }
 
 // filesHere are the files of the working directory. Hidden ones are for who begins so.

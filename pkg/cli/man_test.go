@@ -132,7 +132,10 @@ func writeCompletions(t *testing.T, dir string) {
 	}
 	for shell, ending := range map[string]string{"bash": "bash", "zsh": "zsh", "fish": "fish", "powershell": "ps1"} {
 		var out strings.Builder
-		root := (&app{Environment: Environment{Stdout: &out, Stderr: io.Discard, Getenv: func(string) string { return "" }}}).root()
+		a := &app{Environment: Environment{
+			Stdout: &out, Stderr: io.Discard, Getenv: func(string) string { return "" },
+		}}
+		root := a.root()
 		root.SetArgs([]string{"completion", shell})
 		if err := root.Execute(); err != nil || !strings.Contains(out.String(), "hive-test") {
 			t.Fatalf("completion %s: %v\n%.200s", shell, err, out.String())

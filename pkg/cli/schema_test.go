@@ -58,7 +58,7 @@ func allDocuments() []document {
 			name: "report", title: "what became of a run", of: report.Report{}, schema: report.Schema,
 			commands: []string{
 				"up NAME -o json", "configure NAME -o json", "test NAME -o json", "down NAME -o json",
-				"full NAME -o json",
+				"full NAME -o json", "report NAME|RUN_DIR -o json", "report NAME|RUN_DIR --format json",
 			},
 			files: []string{run + report.JSONFile},
 		},

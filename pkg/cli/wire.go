@@ -158,7 +158,7 @@ func (a *app) renderer(settings config.Settings) progress.Renderer {
 		return filtered{progress.Filter(lines, options.Verbosity), lines}
 	}
 	return progress.Auto(a.Stderr, a.Getenv, options, func(events []progress.Event) []byte {
-		return report.Markdown(report.Build(events))
+		return report.GitHub(report.Build(events))
 	})
 }
 

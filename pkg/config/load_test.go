@@ -508,3 +508,19 @@ func TestParseHypervisor(t *testing.T) {
 		}
 	}
 }
+
+func TestFlagsAreThoseOfThisRun(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, FileName), "cpu_cores: 8\n")
+	settings, err := Load(LoadOptions{
+		WorkDir: dir, Env: env("HIVE_TEST_NODE_COUNT=5"),
+		Flags: flags(t, "--sim", "--timeout-up=90m", "--suite=x", "--suite-env=A", "--suite-env=B=secret"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"--timeout-up=1h30m0s", "--sim", "--suite-env=A"}
+	if diff := cmp.Diff(want, settings.Flags()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -231,6 +231,8 @@ func (s Settings) Flags() []string {
 					flags = append(flags, "--"+row.Flag+"="+item)
 				}
 			}
+		case bool:
+			flags = append(flags, strings.TrimSuffix(fmt.Sprintf("--%s=%t", row.Flag, v), "=true"))
 		default:
 			flags = append(flags, fmt.Sprintf("--%s=%v", row.Flag, v))
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
@@ -33,6 +34,7 @@ type run struct {
 	memory   *progress.Memory
 	screen   *fullDisk // what the caller gets of the events
 	debug    *debugLog
+	keeping  sync.Mutex        // memory and recorder have all events in one order: reports of either are the same
 	recorder progress.Renderer // nil before begin
 	dir      state.Run         // empty before begin
 	ended    bool              // the last event was emitted
@@ -46,7 +48,7 @@ func newRun(e *Engine, verb string, name cluster.Name, root string) *run {
 		debug: newDebugLog(e.Secrets), screen: &fullDisk{root: root, next: e.Events},
 	}
 	base := progress.Event{Cluster: string(name), Verb: verb}
-	all := progress.Multi(r.screen, r.memory, progress.SinkFunc(r.note))
+	all := progress.Multi(r.screen, progress.SinkFunc(r.keep))
 	r.sink = e.advising(progress.With(progress.Redact(progress.SinkFunc(func(e progress.Event) {
 		if e.Kind == progress.PhaseStart {
 			e.LastSeconds = r.last[e.Phase]
@@ -56,8 +58,11 @@ func newRun(e *Engine, verb string, name cluster.Name, root string) *run {
 	return r
 }
 
-// note passes an event to debug.log, and to events.jsonl once the run has a directory.
-func (r *run) note(e progress.Event) {
+// keep remembers an event, and passes it to debug.log, and to events.jsonl once the run has a directory.
+func (r *run) keep(e progress.Event) {
+	r.keeping.Lock()
+	defer r.keeping.Unlock()
+	r.memory.Emit(e)
 	r.debug.event(e)
 	if r.recorder != nil {
 		r.recorder.Emit(e)
@@ -79,10 +84,12 @@ func (r *run) begin(dir state.Run) error {
 	if err != nil {
 		return Error{ExitConfig, err}
 	}
+	r.keeping.Lock()
 	for _, e := range r.memory.Events() {
 		recorder.Emit(e)
 	}
 	r.recorder = recorder
+	r.keeping.Unlock()
 	if err := r.debug.open(r.file(state.DebugFile)); err != nil {
 		return Error{ExitConfig, err}
 	}

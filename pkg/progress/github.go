@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -87,7 +88,16 @@ func (g *gitHub) annotation(e Event, title string) string {
 	if hint := strings.TrimSpace(Clean(e.Hint)); hint != "" {
 		text += "\nhint: " + hint
 	}
-	return command("error", title, text)
+	return command("error", title, text, place(e)...)
+}
+
+// place are the properties that say where a case failed. GitHub shows an annotation beside that line where the
+// repository has such a file.
+func place(e Event) []string {
+	if file := OneLine(e.File); e.Kind == Case && file != "" && e.Line > 0 {
+		return []string{"file=" + escapeProperty(file), "line=" + strconv.Itoa(e.Line)}
+	}
+	return nil
 }
 
 func (g *gitHub) writeSummary() string {
@@ -115,11 +125,14 @@ func appendFile(path string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-func command(name, title, text string) string {
+func command(name, title, text string, properties ...string) string {
 	if title = OneLine(title); title != "" {
-		title = " title=" + escapeProperty(title)
+		properties = append(properties, "title="+escapeProperty(title))
 	}
-	return "::" + name + title + "::" + escapeData(strings.TrimSpace(Clean(text))) + "\n"
+	if len(properties) > 0 {
+		name += " " + strings.Join(properties, ",")
+	}
+	return "::" + name + "::" + escapeData(strings.TrimSpace(Clean(text))) + "\n"
 }
 
 func escapeData(s string) string {

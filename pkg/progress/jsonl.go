@@ -133,24 +133,30 @@ func (r *recorder) Close() error {
 // ignored unless it is whole. On an error the events before it are returned too. Output is bounded as Memory bounds it.
 func ReadEvents(r io.Reader) ([]Event, error) {
 	var events Memory
+	err := EachEvent(r, events.Emit)
+	return events.events, err
+}
+
+// EachEvent calls each with every event that ReadEvents would read, one after another, and keeps none.
+func EachEvent(r io.Reader, each func(Event)) error {
 	reader := bufio.NewReader(r)
 	for number := 1; ; number++ {
 		line, err := reader.ReadBytes('\n')
 		if err != nil && err != io.EOF {
-			return events.Events(), fmt.Errorf("reading events, line %d: %w", number, err)
+			return fmt.Errorf("reading events, line %d: %w", number, err)
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			var e Event
 			bad := json.Unmarshal(line, &e)
 			if bad != nil && err == nil {
-				return events.Events(), fmt.Errorf("reading events, line %d: %w", number, bad)
+				return fmt.Errorf("reading events, line %d: %w", number, bad)
 			}
 			if bad == nil {
-				events.Emit(e)
+				each(e)
 			}
 		}
 		if err == io.EOF {
-			return events.Events(), nil
+			return nil
 		}
 	}
 }

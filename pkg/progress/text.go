@@ -49,6 +49,25 @@ func Clean(s string) string {
 	return b.String()
 }
 
+// colors is what turns colours on and off in a terminal (ECMA-48).
+var colors = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// CleanButColors is Clean, but for the escape sequences that turn colours on and off: they stay.
+func CleanButColors(s string) string {
+	if isClean(s) {
+		return s
+	}
+	var b strings.Builder
+	for {
+		at := colors.FindStringIndex(s)
+		if at == nil {
+			return b.String() + Clean(s)
+		}
+		b.WriteString(Clean(s[:at[0]]) + s[at[0]:at[1]])
+		s = s[at[1]:]
+	}
+}
+
 func isClean(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c >= utf8.RuneSelf || c < ' ' && c != '\n' && c != '\t' || c == 0x7f {

@@ -195,3 +195,32 @@ func TestWrap(t *testing.T) {
 		}
 	}
 }
+
+func TestCleanButColorsKeepsColorsAlone(t *testing.T) {
+	for given, want := range map[string]string{
+		"plain":                                 "plain",
+		"\x1b[1;31mred\x1b[0m":                  "\x1b[1;31mred\x1b[0m",
+		"\x1b]0;title\x07\x1b[2J\x1b[32mgo\r\n": "\x1b[32mgo\n",
+		"\x1b[31":                               "",
+	} {
+		if got := CleanButColors(given); got != want {
+			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+		if got := Clean(CleanButColors(given)); got != Clean(given) {
+			t.Errorf("%q becomes %q without its colours", given, got)
+		}
+	}
+}
+
+func TestSecretsAreFoundThroughColors(t *testing.T) {
+	var secrets Secrets
+	secrets.Learn("hunter2hunter2")
+	for given, want := range map[string]string{
+		"\x1b[31mkey hunter2hunter2\x1b[0m":     "\x1b[31mkey [redacted]\x1b[0m",
+		"key hunter\x1b[31m2hunter2\x1b[0m end": "key [redacted] end",
+	} {
+		if got := secrets.MaskEvent(Event{Output: given}).Output; got != want {
+			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+	}
+}

@@ -27,13 +27,14 @@ var (
 )
 
 var htmlTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"mark":  mark,
-	"time":  progress.FormatSeconds,
-	"count": progress.Count,
-	"named": named,
-	"where": Problem.where,
-	"style": func() template.CSS { return template.CSS(htmlStyle) },
-	"code":  func() template.JS { return template.JS(htmlScript) },
+	"mark":      mark,
+	"time":      progress.FormatSeconds,
+	"count":     progress.Count,
+	"called":    func(node, name string) string { return progress.CaseName("", node, name) },
+	"isCommand": func(text string) bool { return strings.HasPrefix(text, "hive-test ") },
+	"where":     Problem.where,
+	"style":     func() template.CSS { return template.CSS(htmlStyle) },
+	"code":      func() template.JS { return template.JS(htmlScript) },
 }).Parse(htmlSource))
 
 // What of cases is drawn at most: those that did not pass come first.
@@ -41,6 +42,9 @@ const (
 	mostCases   = 5000
 	mostOpen    = 50      // of those that failed; the others are folded
 	mostDetails = 8 << 20 // bytes of what cases printed
+	mostOutput  = 1 << 16 // of one case, from its end
+	mostError   = 1 << 14 // of one case, from its beginning
+	mostName    = 1 << 10
 )
 
 // page is what the template draws.
@@ -49,6 +53,9 @@ type page struct {
 	Policy   string
 	Title    string
 	Timeline *timeline
+	Errors   problems
+	Warnings problems
+	Notes    problems
 	Counts   []statusCount
 	Suites   []string
 	Shown    []shownCase
@@ -67,6 +74,21 @@ type statusCount struct {
 
 // link is a file below the run's directory.
 type link struct{ Name, Href string }
+
+// problems are those that are shown, and how many there are beside them.
+type problems struct {
+	Shown []Problem
+	Left  int
+}
+
+func problemsOf(all []Problem) problems {
+	const most = 200
+	shown := all[:min(most, len(all))]
+	return problems{shown, len(all) - len(shown)}
+}
+
+// Count is how many there are.
+func (p problems) Count() int { return len(p.Shown) + p.Left }
 
 // member is a node of the cluster, and in how much of each phase it was done.
 type member struct {
@@ -110,6 +132,7 @@ func HTML(r Report) []byte {
 func pageOf(r Report) page {
 	p := page{
 		Report: r, Timeline: timelineOf(r), Files: filesOf(r), History: historyOf(r),
+		Errors: problemsOf(r.Errors), Warnings: problemsOf(r.Warnings), Notes: problemsOf(r.Notes),
 		Title: strings.Join(strings.Fields("hive-test "+r.Verb+" "+r.Cluster), " "),
 		Policy: "default-src 'none'; style-src '" + hashOf(htmlStyle) + "'; script-src '" + hashOf(htmlScript) +
 			"'; img-src data:; base-uri 'none'; form-action 'none'",
@@ -170,14 +193,36 @@ func (p *page) addCases() {
 		if c.Folded() {
 			c.Again, c.Links = again.command(c.Suite), again.links(c.Suite)
 		}
-		if size += len(c.Error) + len(c.Output) + len(c.Colored); size <= mostDetails {
-			c.Text = drawn(cmp.Or(c.Colored, c.Output))
+		c.Name, c.Message, c.Error = clip(c.Name, mostName), clip(c.Message, mostError), clip(c.Error, mostError)
+		output := lastOf(cmp.Or(c.Colored, c.Output), mostOutput)
+		if size += len(c.Error) + len(output); size <= mostDetails {
+			c.Text = drawn(output)
 		} else if c.Output != "" || c.Error != "" {
 			p.Clipped++
-			c.Error = progress.Clip(progress.FirstLine(c.Error), 300)
+			c.Error = clip(progress.FirstLine(c.Error), 300)
 		}
 		p.Shown = append(p.Shown, c)
 	}
+}
+
+// clip bounds text to so many bytes, and marks where it was cut.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+// lastOf is the end of text, in whole lines where one ends in it, and marked where it was cut.
+func lastOf(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	text = text[len(text)-limit:]
+	if _, rest, found := strings.Cut(text, "\n"); found {
+		text = rest
+	}
+	return "…\n" + strings.ToValidUTF8(text, "")
 }
 
 // again tells how cases are run again.
@@ -273,6 +318,9 @@ func filesOf(r Report) []link {
 	names := []string{"events.jsonl", "debug.log", JUnitFile, JSONFile, MarkdownFile}
 	for _, p := range r.Phases {
 		for _, s := range p.Steps {
+			if strings.HasPrefix(s.Name, "tofu ") {
+				names = append(names, "tofu.log")
+			}
 			if s.Command != "" {
 				names = append(names, "suites/"+s.Suite+"/")
 			}
@@ -310,7 +358,7 @@ func historyOf(r Report) []pastRun {
 		if longest > 0 {
 			height = max(8, run.Seconds/longest*100)
 		}
-		slot := 100 / float64(len(runs))
+		slot := 100 / float64(max(len(runs), most+1))
 		past = append(past, pastRun{
 			PastRun: run, X: percent(float64(i) * slot), Width: percent(slot * 0.8), Y: percent(100 - height),
 			Height: percent(height), Current: i == len(runs)-1,

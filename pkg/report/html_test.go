@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +22,8 @@ import (
 	"hive-test/pkg/progress"
 	"hive-test/pkg/report"
 )
+
+var samples = flag.String("samples", "", "a directory to write reports to, for who wants to look at them with a browser")
 
 func TestHTMLGoldens(t *testing.T) {
 	for name, events := range map[string][]progress.Event{
@@ -33,18 +38,110 @@ func TestHTMLGoldens(t *testing.T) {
 	}
 }
 
-// TestWriteSamples writes reports for who wants to look at them with a browser.
+// Events that come from a file make the report that they made when they happened.
+func TestHTMLOfEventsThatWereKept(t *testing.T) {
+	var events []progress.Event
+	for i, kind := range []progress.Kind{
+		progress.RunStart, progress.PhaseStart, progress.StepStart, progress.Wait, progress.StepEnd, progress.PhaseEnd,
+	} {
+		now := time.Now()
+		for time.Since(now) < time.Duration(i)*time.Millisecond/3 { // some time, and none that is round
+			continue
+		}
+		events = append(events, progress.Event{
+			Time: time.Now().UTC(), Kind: kind, Phase: "up", Step: "create", Message: "VMs", Seconds: 0.001,
+		})
+	}
+	var file bytes.Buffer
+	lines := progress.JSONLines(&file)
+	for _, e := range events {
+		lines.Emit(e)
+	}
+	again := *bytes.NewBuffer(file.Bytes())
+	kept, err := progress.ReadEvents(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := report.Read(&again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := report.HTML(report.Build(events))
+	if !bytes.Equal(page, report.HTML(report.Build(kept))) || !bytes.Equal(page, report.HTML(read)) {
+		t.Error("the report is another one")
+	}
+	for i := range kept {
+		if built := report.Build(events[:i+1]); strings.Contains(built.Ended.String(), "m=") {
+			t.Fatalf("times are those of this process: %s", built.Ended)
+		}
+	}
+}
+
+// oddCases are events of as many cases that say what suites should not, with each status in turn.
+func oddCases(count int, statuses ...progress.Status) []progress.Event {
+	pieces := []string{
+		"\x00", "\x1b[31m", "\x1b[0m", "\x1b[", "\x1b]8;;javascript:x\x07", "\x1bP", "]]>", "<![CDATA[", "<!--", "-->",
+		"</pre>",
+		"</script>", "<script>alert(1)</script>", "<img src=x onerror=x>", "\"'`", "&lt;", "&#0;", "\xed\xa0\x80", "\xff",
+		"\ufffe",
+		"\r", "\r\n", "\n", "\t", "\u2028", "\u202e", "word ", "{{.}}", "::error::", "é", "🐝", strings.Repeat("x", 300),
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	text := func() string {
+		var b strings.Builder
+		for range 1 + random.IntN(30) {
+			b.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		return b.String()
+	}
+	events := []progress.Event{{Kind: progress.RunStart, Verb: "test", Cluster: "ci-123", RunDir: text()}}
+	for i := range count {
+		events = append(events, progress.Event{
+			Kind: progress.Case, Suite: text(), Name: text(), Status: statuses[i%len(statuses)], Error: text(), Output: text(),
+			Message: text(), File: text(), Line: i,
+		})
+	}
+	return events
+}
+
+// Whatever a suite prints, its report is a page as any other, and says so in as few bytes as a page should have.
+func TestHTMLOfWhateverIsPrinted(t *testing.T) {
+	const cases = 1000
+	events := oddCases(cases, progress.Failed)
+	page := report.HTML(report.Build(events))
+	checkPage(t, page)
+	if got := bytes.Count(page, []byte("<li id=\"case-")); got != cases {
+		t.Errorf("%d cases are shown of %d", got, cases)
+	}
+	huge := strings.Repeat("<\x1b[31mx", 50<<20/7)
+	page = report.HTML(report.Build([]progress.Event{{
+		Kind: progress.Case, Suite: "s", Name: huge[:1<<20], Status: progress.Failed, Error: huge[:1<<20], Output: huge,
+	}}))
+	checkPage(t, page)
+	if len(page) > 2<<20 {
+		t.Errorf("a line of 50 MB makes a page of %d bytes", len(page))
+	}
+}
+
+// TestWriteSamples writes the reports of runs that never were, beside their events.
 func TestWriteSamples(t *testing.T) {
-	dir := os.Getenv("HIVE_TEST_SAMPLES_DIR")
+	dir := *samples
 	if dir == "" {
-		t.Skip("HIVE_TEST_SAMPLES_DIR names no directory to write reports to")
+		t.Skip("-samples names no directory to write reports to")
 	}
 	for name, events := range map[string][]progress.Event{
-		"passed": passedRun(3), "failed": failedRun(30), "nodes": passedRun(10), "cases": failedRun(300), "long": longRun(100_000),
+		"passed": passedRun(3), "failed": failedRun(30), "nodes": passedRun(10), "cases": failedRun(300),
+		"long": longRun(100_000),
 	} {
 		run := filepath.Join(dir, name)
 		files := report.Files(report.Build(events))
 		files["suites/e2e.sh/output.log"] = []byte("what e2e.sh printed\n")
+		var kept bytes.Buffer
+		lines := progress.JSONLines(&kept)
+		for _, e := range events {
+			lines.Emit(e)
+		}
+		files["events.jsonl"] = kept.Bytes()
 		for file, data := range files {
 			path := filepath.Join(run, file)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -57,28 +154,37 @@ func TestWriteSamples(t *testing.T) {
 	}
 }
 
-// BenchmarkHTML makes the report of a run of 100,000 events, beside reading these events and making its JSON.
+// BenchmarkHTML makes the report of a run of 100,000 events out of their file, beside reading it and nothing else.
 func BenchmarkHTML(b *testing.B) {
-	events := longRun(100_000)
-	var before, after runtime.MemStats
+	var file bytes.Buffer
+	lines := progress.JSONLines(&file)
+	for _, e := range longRun(100_000) {
+		lines.Emit(e)
+	}
+	debug.FreeOSMemory() // of the events
 	for b.Loop() {
-		runtime.ReadMemStats(&before)
 		start := time.Now()
-		r := report.Build(events)
-		built := time.Since(start)
-		start = time.Now()
-		page := report.HTML(r)
-		drawn := time.Since(start)
-		runtime.ReadMemStats(&after)
-		start = time.Now()
-		report.JSON(r)
+		if err := progress.EachEvent(bytes.NewReader(file.Bytes()), func(progress.Event) {}); err != nil {
+			b.Fatal(err)
+		}
 		plain := time.Since(start)
-		b.ReportMetric((built + drawn).Seconds(), "s")
-		b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/1e6, "MB")
-		b.ReportMetric(drawn.Seconds()/plain.Seconds(), "html/json")
-		b.Logf("%d events: built in %s, drawn in %s, JSON in %s; all allocations together %d MB; the page has %d kB", len(events),
-			built.Round(time.Millisecond), drawn.Round(time.Millisecond), plain.Round(time.Millisecond),
-			(after.TotalAlloc-before.TotalAlloc)/1e6, len(page)/1000)
+		start = time.Now()
+		r, err := report.Read(bytes.NewReader(file.Bytes()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		page := report.HTML(r)
+		took := time.Since(start)
+		var after runtime.MemStats
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(took.Seconds(), "s")
+		b.ReportMetric(took.Seconds()/plain.Seconds(), "html/read")
+		b.ReportMetric(float64(after.Sys-after.HeapReleased)/1e6, "MB")
+		b.Logf(
+			"100,000 events, %d MB: read in %s, read and drawn in %s (wanted: under 2s); the process has %d MB of the system "+
+				"(wanted: under 200), the events among them; the page has %d kB", file.Len()/1e6,
+			plain.Round(time.Millisecond), took.Round(time.Millisecond), (after.Sys-after.HeapReleased)/1e6, len(page)/1000,
+		)
 	}
 }
 
@@ -185,7 +291,9 @@ func FuzzHTML(f *testing.F) {
 			at(1, progress.Event{Kind: progress.StepStart, Phase: name, Step: text, Suite: name, Command: text}),
 			at(1, progress.Event{Kind: progress.NodeState, Phase: name, Step: text, Node: name, Message: text}),
 			at(2, progress.Event{Kind: progress.Wait, Phase: name, Step: text, Node: name, Message: text, Error: name}),
-			at(3, progress.Event{Kind: progress.StepEnd, Phase: name, Step: text, Status: progress.Failed, Error: text, Hint: text}),
+			at(3, progress.Event{
+				Kind: progress.StepEnd, Phase: name, Step: text, Status: progress.Failed, Error: text, Hint: text,
+			}),
 			at(3, progress.Event{
 				Kind: progress.Case, Suite: name, Name: text, Status: progress.Failed, Error: text, Output: text, File: name,
 			}),
@@ -200,4 +308,130 @@ func FuzzHTML(f *testing.F) {
 		}))
 		checkPage(t, page)
 	})
+}
+
+// rowsOf are the names of what a timeline shows, and of those on the critical path.
+func rowsOf(t *testing.T, page []byte) (all, critical []string) {
+	t.Helper()
+	root, err := html.Parse(bytes.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		if n.Data != "span" || len(n.Attr) == 0 || n.Attr[0].Val != "name" {
+			continue
+		}
+		var text strings.Builder
+		for below := range n.Descendants() {
+			if below.Type == html.TextNode {
+				text.WriteString(below.Data)
+			}
+		}
+		name, on := strings.CutSuffix(strings.TrimLeft(text.String(), "✓✗!– "), " (on the critical path)")
+		all = append(all, name)
+		if on {
+			critical = append(critical, name)
+		}
+	}
+	return all, critical
+}
+
+func TestTimeline(t *testing.T) {
+	start := time.Unix(1e9, 0).UTC()
+	var events []progress.Event
+	at := func(second float64, e progress.Event) {
+		e.Time, e.Phase = start.Add(time.Duration(second*float64(time.Second))), "up"
+		events = append(events, e)
+	}
+	step := func(from, to float64, name, node string) {
+		at(from, progress.Event{Kind: progress.StepStart, Step: name, Node: node})
+		at(to, progress.Event{Kind: progress.StepEnd, Step: name, Node: node, Status: progress.Passed, Seconds: to - from})
+	}
+	state := func(second float64, node, message string) {
+		at(second, progress.Event{Kind: progress.NodeState, Step: "join", Node: node, Message: message})
+	}
+	wait := func(second float64, why string) {
+		at(second, progress.Event{Kind: progress.Wait, Step: "join", Node: "n1", Message: "a leader", Error: why})
+	}
+	at(0, progress.Event{Kind: progress.RunStart})
+	at(0, progress.Event{Kind: progress.PhaseStart})
+	step(0, 2, "claim", "")
+	step(2, 3, "install", "n1")
+	step(2, 6, "install", "n2")
+	at(6, progress.Event{Kind: progress.StepStart, Step: "join"})
+	state(6, "n1", "join")
+	state(6, "n2", "join")
+	state(7, "n2", "join: done")
+	wait(7, "none")
+	wait(8, "two")
+	at(9, progress.Event{Kind: progress.StepEnd, Step: "join", Status: progress.Passed, Seconds: 3})
+	at(9, progress.Event{Kind: progress.PhaseEnd, Status: progress.Passed, Seconds: 9})
+	r := report.Build(events)
+	all, critical := rowsOf(t, report.HTML(r))
+	want := []string{"up", "claim", "install", "n1", "n2", "join", "n1", "n2", "waits for a leader", "n1", "n2"}
+	if !slices.Equal(all, want) {
+		t.Errorf("the rows are %q, want %q", all, want)
+	}
+	want = []string{"up", "claim", "install", "n2", "join", "n1", "waits for a leader"}
+	if !slices.Equal(critical, want) {
+		t.Errorf("the critical path is %q, want %q", critical, want)
+	}
+	waits := []report.Wait{
+		{What: "a leader", Why: "two", Node: "n1", Started: start.Add(7 * time.Second), Seconds: 2},
+	}
+	if got := r.Phases[0].Steps[3].Waits; !slices.Equal(got, waits) {
+		t.Errorf("the waits are %+v, want %+v", got, waits)
+	}
+}
+
+func TestALongTimelineIsCutAndSaysSo(t *testing.T) {
+	page := report.HTML(report.Build(longRun(5000)))
+	checkPage(t, page)
+	if all, _ := rowsOf(t, page); len(all) > 400 || len(all) < 100 {
+		t.Errorf("%d rows are drawn", len(all))
+	}
+	if !bytes.Contains(page, []byte(" not drawn: events.jsonl has all.")) {
+		t.Error("the page does not say that rows are left out")
+	}
+}
+
+// A case is run again as it was: on a cluster that is there, or on a new one where full has destroyed it.
+func TestTheCommandThatRunsACaseAgain(t *testing.T) {
+	failed := progress.Event{Kind: progress.Case, Suite: "e2e.sh", Name: "x", Status: progress.Failed}
+	suite := progress.Event{
+		Kind: progress.StepStart, Phase: "test", Step: "e2e.sh", Suite: "e2e.sh", Command: "./e2e.sh 'a b'",
+		Asked: "./e2e.sh 'a b'",
+	}
+	named := suite
+	named.Asked = "nightly"
+	down := progress.Event{Kind: progress.PhaseEnd, Phase: "down", Status: progress.Passed}
+	kept := progress.Event{Kind: progress.PhaseEnd, Phase: "down", Status: progress.Skipped}
+	const flag = "ci '--clusters-dir=my clusters'"
+	for name, c := range map[string]struct {
+		verb   string
+		events []progress.Event
+		want   string
+	}{
+		"test": {
+			"test",
+			[]progress.Event{suite, failed},
+			"hive-test test " + flag + ` --node-count=5 --suite './e2e.sh '\''a b'\'''`,
+		},
+		"destroyed": {
+			"full", []progress.Event{named, failed, down}, "hive-test full " + flag + " --node-count=5 --suite nightly",
+		},
+		"kept": {"full", []progress.Event{named, failed, kept}, "hive-test test " + flag + " --suite nightly"},
+		"not told of": {
+			"test", []progress.Event{failed}, "hive-test test " + flag + " --node-count=5 --suite e2e.sh",
+		},
+	} {
+		start := progress.Event{
+			Kind: progress.RunStart, Cluster: "ci", Verb: c.verb,
+			Flags: []string{"--clusters-dir=my clusters", "--node-count=5"},
+		}
+		page := report.HTML(report.Build(append([]progress.Event{start}, c.events...)))
+		if !strings.Contains(html.UnescapeString(string(page)), `<code class="run">`+c.want+`</code>`) {
+			t.Errorf("%s: the page does not say %s", name, c.want)
+		}
+	}
 }

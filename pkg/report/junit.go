@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/xml"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -57,7 +58,7 @@ type junitCase struct {
 	Failure   *junitProblem `xml:"failure"`
 	Error     *junitProblem `xml:"error"`
 	Skipped   *string       `xml:"skipped"`
-	Flaky     *junitProblem `xml:"flakyFailure"` // Surefire's form of a case that failed, and passed when run again
+	Flaky     *junitProblem `xml:"flakyFailure"` // Surefire's form of a case that failed, and passed when run again; it has a type
 	Output    string        `xml:"system-out,omitempty"`
 }
 
@@ -75,6 +76,7 @@ type junitProblem struct {
 // skipped on a testsuite only, and some no attribute of a case's skipped.
 func JUnit(r Report) []byte {
 	suites := []junitSuite{suiteOfRun(r)}
+	logs := logsOf(r)
 	for _, c := range r.Cases {
 		name := suiteName(r, c)
 		i := slices.IndexFunc(suites[1:], func(s junitSuite) bool { return s.Name == name }) + 1
@@ -82,7 +84,7 @@ func JUnit(r Report) []byte {
 			suites = append(suites, junitSuite{Name: name})
 			i = len(suites) - 1
 		}
-		suites[i].add(caseOf(r, c), c.Seconds)
+		suites[i].add(caseOf(r, c, logs[c.Suite]), c.Seconds)
 	}
 	all := junitSuites{Name: progress.OneLine("hive-test " + r.Verb), Time: junitSeconds(r.Seconds)}
 	for i := range suites {
@@ -126,12 +128,29 @@ func propertiesOf(r Report) *junitProperties {
 		{"exit_code", strconv.Itoa(r.ExitCode)},
 		{"run_dir", progress.OneLine(r.RunDir)},
 	}
+	for _, n := range r.Nodes {
+		list = append(list, junitProperty{"node." + progress.OneLine(withoutCluster(r, n.Name)), nodeText(n)})
+	}
 	for _, p := range r.Phases {
 		list = append(list,
 			junitProperty{"phase." + progress.OneLine(p.Name), progress.OneLine(string(p.Status))},
 			junitProperty{"phase." + progress.OneLine(p.Name) + ".seconds", junitSeconds(p.Seconds)})
 	}
 	return &junitProperties{List: list}
+}
+
+// nodeText is what is known of a node, on one line.
+func nodeText(n progress.Node) string {
+	parts := []string{progress.OneLine(n.Name)}
+	if n.VMID != 0 {
+		parts = append(parts, "VM "+strconv.Itoa(n.VMID))
+	}
+	for _, text := range []string{n.Hypervisor, n.Management, n.Hive} {
+		if text = progress.OneLine(text); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // judgeRun is how the run has ended, but for what its test cases tell themselves.
@@ -186,7 +205,22 @@ func phasesText(phases []Phase) string {
 	return b.String()
 }
 
-func caseOf(r Report, c Case) junitCase {
+// logsOf are the paths of what suites that are commands have printed, by suite.
+func logsOf(r Report) map[string]string {
+	logs := map[string]string{}
+	for _, p := range r.Phases {
+		for _, s := range p.Steps {
+			if s.Suite != "" && s.Command != "" && r.RunDir != "" {
+				logs[s.Suite] = path.Join(r.RunDir, "suites", s.Suite, "output.log")
+			}
+		}
+	}
+	return logs
+}
+
+// caseOf is a case, with what its suite has printed attached in the form that Jenkins and GitLab read, where it did not
+// pass.
+func caseOf(r Report, c Case, log string) junitCase {
 	name := c.Name
 	if c.Node != "" && !strings.Contains(name, c.Node) {
 		name += " [" + c.Node + "]" // two nodes' cases would be one case to most readers
@@ -203,6 +237,9 @@ func caseOf(r Report, c Case) junitCase {
 	default:
 		output = strings.TrimPrefix(c.Message+"\n"+output, "\n")
 	}
+	if log != "" && (c.Status.Bad() || c.Status == progress.Flaky || c.Status == progress.Quarantined) {
+		output = strings.TrimPrefix(output+"\n[[ATTACHMENT|"+progress.OneLine(log)+"]]", "\n")
+	}
 	j.Output = progress.Clean(strings.TrimRight(output, "\n"))
 	return j
 }
@@ -213,6 +250,7 @@ func (c *junitCase) judge(status progress.Status, code, text, reason string) {
 	switch status {
 	case progress.Passed:
 	case progress.Flaky:
+		problem.Type = cmp.Or(code, "flaky")
 		c.Flaky = problem
 	case progress.Skipped, progress.Quarantined:
 		line := progress.OneLine(reason)

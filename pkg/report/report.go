@@ -4,6 +4,7 @@ package report
 
 import (
 	"cmp"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -77,7 +78,8 @@ type Step struct {
 	Error   string          `json:"error,omitempty"`
 	Message string          `json:"message,omitempty"`
 	Started time.Time       `json:"started,omitzero"`
-	// Suite is set where the step is one, and Command where that is a command: its line. Asked is what --suite takes for it.
+	// Suite is set where the step is one, and Command where that is a command: its line. Asked is what --suite takes
+	// for it.
 	Suite   string `json:"suite,omitempty"`
 	Command string `json:"command,omitempty"`
 	Asked   string `json:"asked,omitempty"`
@@ -133,16 +135,38 @@ type Problem struct {
 // interrupted, so the events of a killed run give a report too. Without a RunEnd the result follows from the phases and
 // cases, and the exit code is 0, 1 or 130.
 func Build(events []progress.Event) Report {
-	b := builder{Report: Report{
+	b := newBuilder()
+	for _, e := range events {
+		b.take(e)
+	}
+	return b.built()
+}
+
+// Read makes a Report of a run's events.jsonl, as Build does of the events. On an error it is a report of what comes
+// before.
+func Read(r io.Reader) (Report, error) {
+	b := newBuilder()
+	err := progress.EachEvent(r, b.take)
+	return b.built(), err
+}
+
+func newBuilder() *builder {
+	return &builder{Report: Report{
 		Schema: Schema, Phases: []Phase{}, Cases: []Case{}, Errors: []Problem{}, Warnings: []Problem{},
 	}}
-	for _, e := range events {
-		colored := ""
-		if strings.ContainsRune(e.Output, '\x1b') {
-			colored = e.Output
-		}
-		b.add(cleaned(e), colored)
+}
+
+// take adds an event.
+func (b *builder) take(e progress.Event) {
+	colored := ""
+	if strings.ContainsRune(e.Output, '\x1b') {
+		colored = e.Output
 	}
+	b.add(cleaned(e), colored)
+}
+
+// built is the report of the events that were taken.
+func (b *builder) built() Report {
 	b.sortCases()
 	b.finish()
 	b.Ended = b.last
@@ -156,6 +180,7 @@ func cleaned(e progress.Event) progress.Event {
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}
+	e.Time = e.Time.Round(0) // as it is in a file: without what this process alone knows of it
 	e.Seconds, e.Status = cleanSeconds(e.Seconds), cleanStatus(e.Status)
 	e.Nodes, e.Settings = cleanNodes(e.Nodes), cleanSettings(e.Settings)
 	e.Flags, e.Evidence, e.History = cleanAll(e.Flags), cleanAll(e.Evidence), cleanRuns(e.History)

@@ -193,6 +193,8 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 			{Kind: progress.StepEnd, Phase: name, Step: name, Node: name, Status: progress.Failed, Error: message, Hint: message},
 			{Kind: progress.Case, Suite: name, Name: name, Node: name, Status: progress.Failed, Error: message, Message: message},
 			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Skipped, Message: message},
+			{Kind: progress.Case, Suite: name, Name: message, Status: progress.Flaky, Message: name, Error: message},
+			{Kind: progress.Case, Suite: name, Name: message, Status: progress.Quarantined, Message: name, Error: message},
 			{Kind: progress.Case, Suite: message, Name: name, Status: progress.Status(message), Output: message},
 			{Kind: progress.Warning, Message: message, Hint: name},
 			{Kind: progress.Note, Step: name, Message: message},
@@ -216,6 +218,35 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Whatever suites print, the file is JUnit, and counts what ran. Other programs' readers can be given it, too: it is
+// written to HIVE_TEST_SAMPLES_DIR where that is set.
+func TestJUnitOfWhateverIsPrinted(t *testing.T) {
+	statuses := progress.Statuses()
+	r := report.Build(oddCases(1000*len(statuses), statuses...))
+	data := report.JUnit(r)
+	parseXML(t, data)
+	for element, want := range map[string]int{"<failure ": 1000, "<error ": 1000, "<flakyFailure ": 1000, "<skipped>": 2000} {
+		// one more is the run itself, which failed
+		if got := bytes.Count(data, []byte(element)); got != want && got != want+1 {
+			t.Errorf("%d of %s, want %d", got, element, want)
+		}
+	}
+	if dir := os.Getenv("HIVE_TEST_SAMPLES_DIR"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, "odd.xml"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	summary := report.GitHub(r)
+	if !utf8.Valid(summary) || len(summary) > 1<<20 {
+		t.Errorf("the summary of a job has %d bytes", len(summary))
+	}
+	for line := range strings.Lines(string(summary)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "::") {
+			t.Errorf("the summary has a command for the runner: %q", line)
+		}
+	}
 }
 
 // Of the same run on another cluster a CI system must know every case again.
@@ -391,9 +422,9 @@ func junitRules() map[string]junitRule {
 		"properties": {children: []string{"property"}},
 		"property":   {needs: "name value"},
 		"testcase": {
-			needs: "name", takes: "classname time", children: []string{"skipped", "error", "failure", "system-out"},
+			needs: "name", takes: "classname time", children: []string{"skipped", "error", "failure", "flakyFailure", "system-out"},
 		},
-		"failure": {takes: "message type"}, "error": {takes: "message type"}, "skipped": {}, "system-out": {},
+		"failure": {takes: "message type"}, "error": {takes: "message type"}, "flakyFailure": {needs: "type", takes: "message"}, "skipped": {}, "system-out": {},
 	}
 }
 

@@ -290,9 +290,12 @@ func longRun(events int) []progress.Event {
 		for round := 0; len(s.events) < events/2; round++ {
 			_ = s.step(fmt.Sprintf("round %d", round), func(step string) error {
 				for i := range 10 {
-					s.emit(progress.Event{Kind: progress.Wait, Step: step, Node: s.node(i), Message: "SSH on " + s.node(i), Error: "refused"})
-					s.emit(progress.Event{Kind: progress.NodeState, Step: step, Node: s.node(i), Message: step})
-					s.emit(progress.Event{Kind: progress.Output, Step: step, Node: s.node(i), Message: "what a node says, in a line"})
+					one := progress.Event{Kind: progress.Wait, Step: step, Node: s.node(i), Message: "SSH", Error: "refused"}
+					s.emit(one)
+					one.Kind, one.Error = progress.NodeState, ""
+					s.emit(one)
+					one.Kind, one.Message = progress.Output, "what a node says, in a line"
+					s.emit(one)
 				}
 				s.after(0.1)
 				return nil

@@ -95,7 +95,7 @@ func timelineOf(r Report) *timeline {
 		b.note(phase, phase.Rows)
 		t.Rows = append(t.Rows, phase)
 	}
-	critical(t.Rows, total)
+	critical(t.Rows, total, 0)
 	t.Longest = longest(t.Rows)
 	t.bound()
 	t.Nodes = slices.DeleteFunc(t.Nodes, func(r *row) bool { return len(r.Bars) == 0 })
@@ -174,7 +174,9 @@ func (b *timelineBuilder) steps(p Phase, end float64) []*row {
 		if s.Node != "" {
 			parent := shared[s.Name]
 			if parent == nil {
-				parent = &row{Kind: "step", Name: s.Name, Status: s.Status, From: from, To: to, path: p.Name + ": " + s.Name}
+				parent = &row{
+					Kind: "step", Name: s.Name, Status: s.Status, From: from, To: to, path: p.Name + ": " + s.Name,
+				}
 				shared[s.Name] = parent
 				top = append(top, parent)
 			}
@@ -258,13 +260,13 @@ func (b *timelineBuilder) together(waits []*row) (bars []bar) {
 			from, to = w.From, w.To
 		}
 		if w.From > to {
-			bars = append(bars, b.bar(from, to, "wait", "waits"))
+			bars = append(bars, b.bar(from, to, "waits", "waits"))
 			from = w.From
 		}
 		to = max(to, w.To)
 	}
 	if len(ordered) > 0 {
-		bars = append(bars, b.bar(from, to, "wait", "waits"))
+		bars = append(bars, b.bar(from, to, "waits", "waits"))
 	}
 	return bars[:min(mostBars, len(bars))]
 }
@@ -310,9 +312,10 @@ func (b *timelineBuilder) bar(from, to float64, kind, title string) bar {
 
 func percent(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) + "%" }
 
-// critical marks the rows that decided when their end came: of those that were at work just before, the one that had been
-// longest at it, and so on back to the beginning.
-func critical(rows []*row, end float64) {
+// critical marks the rows that decided when their end came: of those that were at work just before, the one that had
+// been longest at it, and so on back to the beginning. What began less than least seconds before the one after it, and
+// went on beside that, decided nothing.
+func critical(rows []*row, end, least float64) {
 	ordered := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.Kind == "wait" || len(r.Bars) == 0 })
 	slices.SortStableFunc(ordered, func(a, b *row) int { return cmp.Compare(b.To, a.To) })
 	var best *row
@@ -323,7 +326,7 @@ func critical(rows []*row, end float64) {
 			}
 		}
 		switch {
-		case best != nil && best.From < end:
+		case best.decides(end, least):
 			best.mark()
 			end, best = best.From, nil
 		case i < len(ordered): // nothing was at work for a while
@@ -333,14 +336,20 @@ func critical(rows []*row, end float64) {
 			}
 		}
 	}
-	if best != nil && best.From < end {
+	if best.decides(end, least) {
 		best.mark()
 	}
 }
 
+// decides reports whether the row, which nothing that was at work at the end began before, decided when that came.
+func (r *row) decides(end, least float64) bool {
+	return r != nil && r.From < end && (r.To <= end+imprecise || r.From < end-least)
+}
+
 func (r *row) mark() {
+	const share = 20 // one in so many
 	r.Critical = true
-	critical(r.Rows, r.To)
+	critical(r.Rows, r.To, r.Seconds()/share)
 	onPath := map[string]bool{"": true}
 	for _, below := range r.Rows {
 		onPath[below.node] = onPath[below.node] || below.Critical
@@ -431,7 +440,9 @@ func kept(rows []*row) []*row {
 func ticks(total float64) (all []tick) {
 	const most = 6
 	step := 0.1
-	for _, s := range []float64{.2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400} {
+	for _, s := range []float64{
+		.2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400,
+	} {
 		if total/step > most {
 			step = s
 		}

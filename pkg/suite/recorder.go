@@ -39,7 +39,7 @@ func (r *recorder) add(place int, node string, c Case) {
 	c.Name, c.Error = r.mask(progress.Clean(c.Name)), r.mask(progress.Clean(c.Error))
 	c.Reason, c.File = r.mask(progress.Clean(c.Reason)), r.mask(progress.Clean(c.File))
 	if c.Status != progress.Passed && c.Status != progress.Skipped {
-		c.Output = strings.TrimRight(lastOfText(r.mask(progress.Clean(c.Output)), caseOutput), "\n")
+		c.Output = strings.TrimRight(lastOfText(r.colored(c.Output), caseOutput), "\n")
 	} else {
 		c.Output = ""
 	}
@@ -55,6 +55,15 @@ func (r *recorder) add(place int, node string, c Case) {
 		Name: c.Name, Status: c.Status, Seconds: c.Seconds, Error: c.Error, Output: c.Output, Place: place,
 		Message: c.Reason, File: c.File, Line: c.Line,
 	})
+}
+
+// colored returns text without secrets, with its colours; without them where a secret has some within it.
+func (r *recorder) colored(text string) string {
+	colored, plain := r.mask(progress.CleanButColors(text)), r.mask(progress.Clean(text))
+	if progress.Clean(colored) != plain {
+		return plain
+	}
+	return colored
 }
 
 // info tells people of the suite.

@@ -361,3 +361,59 @@ func FuzzOutput(f *testing.F) {
 		}
 	})
 }
+
+// Of smoke, what failed is run again alone.
+func TestSmokeIsRunAgain(t *testing.T) {
+	o, events := external(t)
+	o.Suites = []Spec{{Command: Smoke, Retries: 1}}
+	o.Run = "^(health|peers)/"
+	asked := 0
+	o.Health = func(context.Context) []NodeHealth {
+		if asked++; asked == 1 {
+			return []NodeHealth{{Node: "ci-1"}, {Node: "ci-2", Health: errors.New("no answer")}}
+		}
+		return []NodeHealth{{Node: "ci-1", Peers: errors.New("not asked for")}, {Node: "ci-2"}}
+	}
+	results, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"passed health/ci-1", "flaky health/ci-2: no answer (it failed, and passed when it was run again (attempt 2))",
+		"passed peers/ci-1", "passed peers/ci-2",
+	}
+	if diff := cmp.Diff(want, details(results.Suites[0])); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	told := 0
+	for _, e := range events.Events() {
+		if e.Kind == progress.Case {
+			told++
+		}
+	}
+	if told != len(want) {
+		t.Errorf("%d cases were told", told)
+	}
+}
+
+// A line of 50 MB is neither kept in memory nor taken for a result; what follows it is.
+func TestALineOfFiftyMegabytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	o, events := external(t, "head -c 50000000 /dev/zero | tr '\\0' x; echo 1..9; printf '1..1\\nok 1 - after\\n'")
+	results, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"passed after"}, details(results.Suites[0])); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	kept := 0
+	for _, line := range output(events) {
+		kept += len(line)
+	}
+	if kept > 4<<20 {
+		t.Errorf("%d bytes of it are kept in memory", kept)
+	}
+}

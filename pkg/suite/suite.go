@@ -125,13 +125,13 @@ type Results struct {
 // SuiteResult is what one suite did. ExitCode and Signal ("KILL") are those of an external command; a command that
 // could not be started has exit code -1.
 type SuiteResult struct {
-	Name     string  `json:"name"`
-	Cases    []Case  `json:"cases"`
-	ExitCode int     `json:"exit_code"`
-	Signal   string  `json:"signal,omitempty"`
+	Name     string `json:"name"`
+	Cases    []Case `json:"cases"`
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal,omitempty"`
 	// Lacks is what the suite needs and the cluster has not: it was not run. Empty: nothing.
-	Lacks string `json:"lacks,omitempty"`
-	Seconds  float64 `json:"seconds"`
+	Lacks   string  `json:"lacks,omitempty"`
+	Seconds float64 `json:"seconds"`
 }
 
 // Case is one test case.

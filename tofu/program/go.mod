@@ -1,6 +1,6 @@
 // This module pins the OpenTofu that `make tofu` builds from the Go module proxy, for machines that reach no download
-// site. It is a module of its own so that OpenTofu's dependencies never meet those of hive-test. tools/tofu.sh builds it.
-module hive-test/tools/tofu
+// site. It is a module of its own so that OpenTofu's dependencies never meet those of hive-test. tofu/program/get.sh builds it.
+module hive-test/tofu/program
 
 go 1.26.6
 

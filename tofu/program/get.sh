@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes sure that hive-test has a tofu or terraform to use: one that is there, else a download, else the OpenTofu of
-# tools/tofu/go.mod, built from the Go module proxy and kept in the user's cache directory for all checkouts.
+# tofu/program/go.mod, built from the Go module proxy and kept in the user's cache directory for all checkouts.
 # With --build it does not look for others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ case $(uname -s) in
 Darwin) cache=${XDG_CACHE_HOME:-$HOME/Library/Caches} ;;
 *) cache=${XDG_CACHE_HOME:-$HOME/.cache} ;;
 esac
-dir=$cache/hive-test/tofu/$("$go" list -C tools/tofu -m -f '{{.Version}}' github.com/opentofu/opentofu)
+dir=$cache/hive-test/tofu/$("$go" list -C tofu/program -m -f '{{.Version}}' github.com/opentofu/opentofu)
 
 say() { echo "tofu: $*" >&2; }
 
@@ -30,10 +30,10 @@ build() {
 	local began=$SECONDS total
 	mkdir -p "$dir"
 	say "downloading what it is made of (go mod)"
-	total=$(CGO_ENABLED=0 "$go" list -C tools/tofu "${flags[@]}" -deps -f '{{if .Stale}}stale{{end}}' "$package" \
+	total=$(CGO_ENABLED=0 "$go" list -C tofu/program "${flags[@]}" -deps -f '{{if .Stale}}stale{{end}}' "$package" \
 		2> >(grep -v '^go: downloading' >&2) | grep -c stale || true)
 	say "building $total packages"
-	CGO_ENABLED=0 "$go" build -C tools/tofu -v "${flags[@]}" -o "$dir/tofu.$$" "$package" 2>&1 | progress "$total"
+	CGO_ENABLED=0 "$go" build -C tofu/program -v "${flags[@]}" -o "$dir/tofu.$$" "$package" 2>&1 | progress "$total"
 	mv "$dir/tofu.$$" "$dir/tofu" # at once: another build may be at it, too
 	say "built in $((SECONDS - began)) s: $dir/tofu"
 }
