@@ -46,7 +46,8 @@ func argumentCompletions() map[string][]completion {
 		"explain": {{find: (*app).completeRuns}}, "runs": {{find: (*app).completeRuns}},
 		"report": {{find: (*app).completeRuns, dirs: true}},
 		"diff": {
-			{find: (*app).completeRunNames, dirs: true}, {find: (*app).completeRunNames, dirs: true},
+			{find: (*app).completeRunNames, dirs: true},
+			{find: (*app).completeRunNames, dirs: true},
 			{find: (*app).completeRuns},
 		},
 		"prune":  {{find: (*app).completeRuns}},

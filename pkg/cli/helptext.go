@@ -33,7 +33,7 @@ func printHelp(cmd *cobra.Command, _ []string) {
 func printUsage(cmd *cobra.Command) error {
 	var out strings.Builder
 	out.WriteString("Usage:\n")
-	if cmd.HasParent() && cmd.Runnable() || !cmd.HasAvailableSubCommands() {
+	if !cmd.HasAvailableSubCommands() || cmd.Annotations[documents] != "" {
 		out.WriteString("  " + cmd.UseLine() + "\n")
 	}
 	if cmd.HasAvailableSubCommands() {

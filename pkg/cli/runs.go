@@ -23,9 +23,9 @@ func (a *app) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [NAME]",
 		Short: "the runs that are kept, what differs between two of them, and which of them may go",
-		Long: `runs lists what runs have left below the clusters directory, the newest first: of one cluster, or of all, those that are
-gone included. A run that is at work is running, and one that was killed is interrupted, as its events tell; what logs has
-gathered is listed, too. CASES are those that passed, of all. A directory that cannot be read is told below the table.
+		Long: `runs lists what runs have left below the clusters directory, the newest first: of one cluster, or of all,
+those that are gone included. A run that is at work is running, and one that was killed is interrupted, as its events
+tell; what logs has gathered is listed, too. CASES are those that passed, of all. A directory that cannot be read is told below the table.
 
 A cluster that is called diff or prune is listed by hive-test runs -- diff.`,
 		Example: `  hive-test runs
@@ -182,8 +182,8 @@ func sizeWord(bytes int64) string {
 	return ""
 }
 
-const runsDiffLong = `diff compares two runs from what they left: A came before, B after. Each is the directory of a run, or the name of one or
-its beginning, or latest or previous; NAME is the cluster that names are of, which may be left out where only one has
+const runsDiffLong = `diff compares two runs from what they left: A came before, B after. Each is the directory
+of a run, or the name of one or its beginning, or latest or previous; NAME is the cluster that names are of, which may be left out where only one has
 such a run.
 
 Shown are the cases and phases that fail newly or still, are flaky now, are slower, fixed, new, gone or skipped; and
@@ -370,12 +370,12 @@ func caseWord(c engine.RunChange) string {
 	return word
 }
 
-const runsPruneLong = `prune removes what runs have left, evidence and reports, of the runs that need not be kept. Of --keep and --older-than at
-least one is given, and a run goes only if each that is given lets it go: with both, those that began longer ago, but
+const runsPruneLong = `prune removes what runs have left, evidence and reports, of the runs that need not be kept.
+Of --keep and --older-than at least one is given, and a run goes only if each that is given lets it go: with both, those that began longer ago, but
 for the newest of each cluster. It shows them, asks on a terminal, and needs --yes elsewhere.
 
-A run that is at work always stays, and so does the latest run of a cluster that exists. What is not named as a run is left
-alone. A removal that was cut off leaves nothing that is taken for a run, and the next prune finishes it.`
+A run that is at work always stays, and so does the latest run of a cluster that exists. What is not named as a run is
+left alone. A removal that was cut off leaves nothing that is taken for a run, and the next prune finishes it.`
 
 // runsPruneFlags are those that are no settings.
 type runsPruneFlags struct {

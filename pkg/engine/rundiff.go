@@ -15,8 +15,8 @@ import (
 	"hive-test/pkg/state"
 )
 
-// DiffRequest is what DiffRuns is asked for: two runs, each a directory or the name of a run, or its beginning, or latest
-// or previous. Name is the cluster that names of runs are of; empty: any.
+// DiffRequest is what DiffRuns is asked for: two runs, each a directory or the name of a run, or its beginning, or
+// latest or previous. Name is the cluster that names of runs are of; empty: any.
 type DiffRequest struct {
 	Request
 	Before, After string
@@ -85,8 +85,8 @@ type ValueChange struct {
 	After  string `json:"after"`
 }
 
-// What is slower by more than noise: more than slowerFactor times as long, and by more than slowerSeconds; and longer than
-// in each of the earlier runs that passed, where at least usualRuns of them tell it.
+// What is slower by more than noise: more than slowerFactor times as long, and by more than slowerSeconds; and longer
+// than in each of the earlier runs that passed, where at least usualRuns of them tell it.
 const (
 	slowerFactor  = 1.5
 	slowerSeconds = 1.0
@@ -113,12 +113,20 @@ func (e *Engine) DiffRuns(request DiffRequest) (RunsDiff, error) {
 	}
 	diff := compareRuns(reports[0], reports[1], earlierReports(runs[1]))
 	diff.Before, diff.After = runs[0], runs[1]
+	if runs[1].Result == RunRunning { // what is missing may still come
+		diff.Phases, diff.Cases = slices.DeleteFunc(diff.Phases, unfinished), slices.DeleteFunc(diff.Cases, unfinished)
+	}
 	for _, run := range runs {
 		if run.Result == RunRunning {
 			diff.Notes = append(diff.Notes, run.Run+" is at work: it is compared as far as it has come")
 		}
 	}
 	return diff, nil
+}
+
+// unfinished reports whether a run that is at work may still do what has changed.
+func unfinished(change RunChange) bool {
+	return change.Change == GoneCase || change.After == progress.Interrupted
 }
 
 // loadKept reads a run that may be anywhere.
@@ -469,7 +477,7 @@ func namesOf(store *state.Store, name string) ([]string, error) {
 func recentRun(byName map[string][]state.Run, asked string) (string, error) {
 	if len(byName) > 1 {
 		return "", usage(progress.WithHint(
-			fmt.Errorf("%s: there are runs of %d clusters", asked, len(byName)),
+			fmt.Errorf("%s: there are runs of %s", asked, progress.Count(len(byName), "cluster")),
 			"name the cluster after the two runs: hive-test runs diff A B NAME",
 		))
 	}
@@ -513,7 +521,9 @@ func matchingRun(store *state.Store, byName map[string][]state.Run, asked string
 	}
 	shown := matching[:min(3, len(matching))]
 	return "", usage(progress.WithHint(
-		fmt.Errorf("%q is the beginning of %d runs: %s", asked, len(matching), strings.Join(shown, ", ")),
+		fmt.Errorf(
+			"%q is the beginning of %s: %s", asked, progress.Count(len(matching), "run"), strings.Join(shown, ", "),
+		),
 		"give more of its name, or the path of its directory",
 	))
 }

@@ -50,8 +50,8 @@ func (p *PrunePlan) Something() bool {
 		slices.ContainsFunc(p.Runs, func(r PrunedRun) bool { return r.Action == PruneRemove })
 }
 
-// PruneRuns finds the runs that need not be kept and hands the plan to decide: where that says so, they are removed, and
-// the plan tells what became of them.
+// PruneRuns finds the runs that need not be kept and hands the plan to decide: where that says so, they are removed,
+// and the plan tells what became of them.
 func (e *Engine) PruneRuns(
 	request PruneRequest, decide func(*PrunePlan) (remove bool, err error),
 ) (*PrunePlan, error) {

@@ -73,19 +73,27 @@ func directories(dir string) ([]string, error) {
 	return names, nil
 }
 
-// occupy locks the run's directory, by which others see that it is at work until this process ends or Close is called.
-// Where the file system has no locks, the lock of the cluster tells it.
-func (r *Run) occupy() {
+// occupy locks the run's directory, by which others see that it is at work until this process ends or Close is
+// called. Where the file system has no locks, the lock of the cluster tells it. It reports false where the directory
+// was removed by a prune before it was locked.
+func (r *Run) occupy() bool {
 	dir, err := os.Open(r.Dir)
 	if err != nil {
-		return
+		return !errors.Is(err, fs.ErrNotExist)
 	}
 	// Others have a shared lock for a moment while they look: it waits for those.
 	if err := flockRetrying(dir, syscall.LOCK_EX); err != nil {
 		_ = dir.Close()
-		return
+		return true
+	}
+	locked, err := dir.Stat()
+	there, thereErr := os.Stat(r.Dir)
+	if err != nil || thereErr != nil || !os.SameFile(locked, there) {
+		_ = dir.Close()
+		return false
 	}
 	r.lock = dir
+	return true
 }
 
 // flockRetrying is flock that goes on after a signal.
@@ -108,8 +116,8 @@ func (r Run) Close() error {
 	return nil
 }
 
-// AtWork reports whether a run of the cluster is at work: its directory is locked, or the cluster is by a run that began
-// no later.
+// AtWork reports whether a run of the cluster is at work: its directory is locked, or the cluster is by a run that
+// began no later.
 func (s *Store) AtWork(name cluster.Name, r Run) bool {
 	if r.AtWork() {
 		return true

@@ -60,7 +60,7 @@ func TestARunAtWorkIsNotRemoved(t *testing.T) {
 	}
 }
 
-// Of a program without locks on directories, the lock of the cluster tells which run is at work: the one that began with it.
+// Where directories are not locked, the lock of the cluster tells which run is at work: the one that began with it.
 func TestTheLockOfTheClusterTellsWhichRunIsAtWork(t *testing.T) {
 	store := open(t)
 	now := time.Now()
@@ -83,7 +83,7 @@ func TestTheLockOfTheClusterTellsWhichRunIsAtWork(t *testing.T) {
 	}
 }
 
-// What is half removed is no run, and goes with the next that is removed; a link to nothing and an empty directory go, too.
+// What is half removed is no run, and goes with the next one; a link to nothing and an empty directory go, too.
 func TestHalfRemovedRuns(t *testing.T) {
 	store := open(t)
 	run := newRun(t, store, time.Now())

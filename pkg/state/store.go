@@ -344,8 +344,7 @@ func (s *Store) NewGathering(name cluster.Name, verb string, now time.Time) (Run
 		case errors.Is(err, fs.ErrNotExist): // a prune has removed the directory of runs, which was empty
 		case err != nil:
 			return Run{}, fmt.Errorf("making the run's directory: %w", err)
-		default:
-			run.occupy()
+		case run.occupy():
 			return run, nil
 		}
 	}
