@@ -221,7 +221,7 @@ func FuzzReportsAreWellFormed(f *testing.F) {
 }
 
 // Whatever suites print, the file is JUnit, and counts what ran. Other programs' readers can be given it, too: it is
-// written to HIVE_TEST_SAMPLES_DIR where that is set.
+// written to the directory that -samples names.
 func TestJUnitOfWhateverIsPrinted(t *testing.T) {
 	statuses := progress.Statuses()
 	r := report.Build(oddCases(1000*len(statuses), statuses...))
@@ -233,7 +233,7 @@ func TestJUnitOfWhateverIsPrinted(t *testing.T) {
 			t.Errorf("%d of %s, want %d", got, element, want)
 		}
 	}
-	if dir := os.Getenv("HIVE_TEST_SAMPLES_DIR"); dir != "" {
+	if dir := *samples; dir != "" {
 		if err := os.WriteFile(filepath.Join(dir, "odd.xml"), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
