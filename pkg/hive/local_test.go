@@ -62,6 +62,7 @@ func (h *localHost) Run(ctx context.Context, c remote.Command) (remote.Result, e
 	cmd.Env = []string{
 		"HOME=" + h.home, "HIVE_ROOT=" + filepath.Join(h.home, "root"), "GORACE=atexit_sleep_ms=0",
 		"PATH=" + filepath.Join(h.home, "fake") + ":" + os.Getenv("PATH"),
+		"TMPDIR=" + filepath.Join(h.home, "tmp"), // hive writes pid files there
 	}
 	if h.port != "" {
 		cmd.Env = append(cmd.Env, "SSH_CONNECTION=127.0.0.1 1 127.0.0.1 "+h.port, "USER=admin")
@@ -205,7 +206,11 @@ func newLocal(t *testing.T, n int, options Options) *local {
 	var hosts []Host
 	for i := range n {
 		ip := netip.AddrFrom4([4]byte{127, network[0], network[1], byte(i + 1)})
-		host := &localHost{t: t, home: t.TempDir(), node: cluster.Node{
+		home := t.TempDir()
+		if err := os.Mkdir(filepath.Join(home, "tmp"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		host := &localHost{t: t, home: home, node: cluster.Node{
 			Name: fmt.Sprintf("ci-%d", i+1), Index: i + 1, Management: ip,
 		}}
 		l.hosts = append(l.hosts, host)

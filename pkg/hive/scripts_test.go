@@ -71,7 +71,7 @@ func TestScriptsPassShellcheck(t *testing.T) {
 		t.Skip("shellcheck is not installed")
 	}
 	// Variables of common.sh and of the caller are not assigned in a script.
-	args := []string{"-s", "bash", "-e", "SC2153,SC2154,SC2034"}
+	args := []string{"-s", "bash", "-S", "warning", "-e", "SC2153,SC2154,SC2034"}
 	for _, name := range ScriptNames() {
 		args = append(args, filepath.Join("scripts", name))
 	}
