@@ -85,8 +85,8 @@ type Settings struct {
 
 	NamedSuites []Suite      `mapstructure:"-"` // suites of the file
 	Quarantine  []Quarantine `mapstructure:"-"`
-	Run         string       `mapstructure:"run"`  // regular expression; empty: all cases
-	Skip        string       `mapstructure:"skip"` // regular expression; empty: none
+	Run         string       `mapstructure:"suite_run"`  // regular expression; empty: all cases
+	Skip        string       `mapstructure:"suite_skip"` // regular expression; empty: none
 	Retries     int          `mapstructure:"retries"`
 	AllowFlaky  bool         `mapstructure:"allow_flaky"`
 	RequireAll  bool         `mapstructure:"require_all"`

@@ -60,3 +60,15 @@ func TestOwnVariablesAreKnown(t *testing.T) {
 		t.Errorf("only %d variables were found", found)
 	}
 }
+
+// What children are marked with is no setting: a hive-test among them would take it for one.
+func TestNoSettingIsAMark(t *testing.T) {
+	marks := otherVariables()
+	for _, s := range Table() {
+		for _, name := range s.Env {
+			if slices.Contains(marks, name) {
+				t.Errorf("%s is set by %s, which is something else", s.Key, name)
+			}
+		}
+	}
+}

@@ -33,7 +33,7 @@ func specs(settings config.Settings) ([]suite.Spec, error) {
 	}
 	for _, s := range all {
 		for _, flag := range []string{"run", "skip"} {
-			if settings.Given(flag) && !s.Chooses() {
+			if settings.Given("suite_"+flag) && !s.Chooses() {
 				problems = append(problems, fmt.Errorf(
 					"--%s: cases of %s cannot be chosen: only those of smoke can, and of suites of the file with results: gotest and a "+
 						"command without pipes", flag, s.Title()))
