@@ -78,8 +78,7 @@ func (e *Engine) Explain(request Request) (Explained, error) {
 		}
 	}
 	if len(runs) == 0 && document.Running == nil {
-		return document, Error{ExitNotFound, progress.WithHint(
-			fmt.Errorf("cluster %q has no run in %s", name, store.Root()), "`hive-test status` lists the clusters that are here; --clusters-dir names another directory")}
+		return document, noRuns(name.String(), store)
 	}
 	return document, nil
 }
