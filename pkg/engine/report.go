@@ -1,22 +1,24 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/report"
 	"hive-test/pkg/state"
 )
 
 // Report makes the report of a recorded run from its events: of the latest run of a cluster, or of the one whose
-// directory what names, wherever that is.
+// directory or name what is, wherever that is.
 func (e *Engine) Report(request Request, what string) (report.Report, error) {
-	dir, err := e.runDir(request, what)
+	store, err := state.Open(request.Settings.ClustersDir)
+	if err != nil {
+		return report.Report{}, Error{ExitConfig, err}
+	}
+	dir, err := reportedRun(store, what)
 	if err != nil {
 		return report.Report{}, err
 	}
@@ -36,32 +38,17 @@ func (e *Engine) Report(request Request, what string) (report.Report, error) {
 	return r, nil
 }
 
-// runDir is the directory of the run that is meant. A word without a slash is a cluster's name first.
-func (e *Engine) runDir(request Request, what string) (string, error) {
-	isDir := func() bool {
-		info, err := os.Stat(what)
-		return err == nil && info.IsDir()
+// reportedRun is the directory of the run that is meant: the latest of the cluster of that name, or as findRun has it.
+func reportedRun(store *state.Store, what string) (string, error) {
+	if _, err := cluster.ParseName(what); err != nil {
+		return findRun(store, what, "")
 	}
-	if strings.ContainsRune(what, filepath.Separator) || what == "." || what == ".." {
-		if !isDir() {
-			return "", Error{ExitNotFound, fmt.Errorf("%s: %w", what, fs.ErrNotExist)}
-		}
-		return what, nil
-	}
-	request.Name = what
-	name, store, err := e.storeOf(what, request.Settings)
+	dir, err := findRun(store, LatestRun, what)
 	if err == nil {
-		var runs []state.Run
-		if runs, err = store.Runs(name); err == nil && len(runs) > 0 {
-			return runs[0].Dir, nil
-		}
+		return dir, nil
 	}
-	if isDir() {
-		return what, nil
+	if other, otherErr := findRun(store, what, ""); otherErr == nil {
+		return other, nil
 	}
-	if err == nil {
-		err = Error{ExitNotFound, progress.WithHint(
-			fmt.Errorf("cluster %q has no run in %s", name, store.Root()), "`hive-test runs` lists the runs that are kept; a directory of one is taken as well")}
-	}
-	return "", errors.Join(err)
+	return "", err
 }
