@@ -39,7 +39,7 @@ type ended struct {
 func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, error) {
 	first := attempt{Spec: s, number: 1}
 	if err := r.choose(&first); err != nil {
-		record.add(0, "", Case{Name: s.Name, Status: progress.Failed, Error: err.Error()})
+		record.add(0, "", Case{Name: s.Name, Status: progress.Failed, Error: err.Error(), whole: true})
 		return exit{}, nil
 	}
 	last, err := r.once(ctx, first, record)
@@ -89,7 +89,7 @@ func (r *runner) whole(ctx context.Context, s Spec, cases []Case) []Case {
 	if slices.ContainsFunc(cases, ran) || ctx.Err() != nil || r.Run != "" || r.Skip != "" {
 		return cases
 	}
-	return append(cases, Case{Name: s.Name, Status: progress.Failed, Error: "no test ran"})
+	return append(cases, Case{Name: s.Name, Status: progress.Failed, Error: "no test ran", whole: true})
 }
 
 // once runs a suite one time.
@@ -173,8 +173,10 @@ func (r *runner) chooseFailed(a *attempt, cases []Case) bool {
 // merged lays the cases of a further attempt over those of the ones before: what failed once and passed once is flaky.
 func merged(before, again []Case, number int) []Case {
 	all := slices.Clone(before)
+	seen := map[string]int{} // of several cases with one name, the first is the first again
 	for _, c := range again {
-		i := slices.IndexFunc(all, func(b Case) bool { return b.Name == c.Name })
+		i := nth(all, c.Name, seen[c.Name])
+		seen[c.Name]++
 		switch {
 		case i < 0:
 			all = append(all, c)
@@ -188,4 +190,18 @@ func merged(before, again []Case, number int) []Case {
 		}
 	}
 	return all
+}
+
+// nth is the place of a case of that name that has so many of the same name before it; -1: there is none.
+func nth(cases []Case, name string, before int) int {
+	for i, c := range cases {
+		if c.Name != name {
+			continue
+		}
+		if before == 0 {
+			return i
+		}
+		before--
+	}
+	return -1
 }

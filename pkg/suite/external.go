@@ -43,7 +43,7 @@ func (r *runner) external(ctx context.Context, a attempt, record *recorder) (end
 	}
 	if runErr != nil && ctx.Err() == nil {
 		return ended{exit: exit{code: -1}, cases: []Case{{
-			Name: a.Name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error(),
+			Name: a.Name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error(), whole: true,
 		}}}, nil
 	}
 	form, cases, unread := results(ctx, a.Spec, artifacts, &tests)
@@ -75,7 +75,7 @@ func results(ctx context.Context, s Spec, artifacts string, tests *outputTests) 
 	}
 	if s.Results != "" && form != ByCommand && len(cases)+len(unread) == 0 && ctx.Err() == nil {
 		cases = []Case{{
-			Name: s.Name, Status: progress.Failed,
+			Name: s.Name, Status: progress.Failed, whole: true,
 			Error: "its results are to be read of " + formWords(form) + ", and there are none",
 		}}
 	}
@@ -236,7 +236,7 @@ func lastFrame(line string) string {
 func judge(
 	ctx context.Context, name string, cases []Case, ended exit, log *outputLog, took time.Duration, expected bool,
 ) []Case {
-	own := Case{Name: name, Status: progress.Passed, Seconds: took.Seconds(), Output: log.end}
+	own := Case{Name: name, Status: progress.Passed, Seconds: took.Seconds(), Output: log.end, whole: ended.signal != "" || ctx.Err() != nil}
 	if err := ended.err(); err != nil {
 		own.Status, own.Error = progress.Failed, err.Error()
 		if words := lastWords(log.last); words != "" {

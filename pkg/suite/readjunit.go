@@ -56,7 +56,7 @@ func readJUnit(dir string) (cases, unread []Case, found bool) {
 	lost := func(path string, err error) {
 		name, _ := filepath.Rel(dir, path)
 		unread = append(unread, Case{
-			Name: name, Status: progress.Failed, Error: "the results in " + name + " cannot be read: " + err.Error(),
+			Name: name, Status: progress.Failed, Error: "the results in " + name + " cannot be read: " + err.Error(), whole: true,
 		})
 	}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -293,7 +293,7 @@ func (r *junitReader) failed(text string) {
 	if n := len(r.open); n > 0 && r.open[n-1].name != "" {
 		name += " " + r.open[n-1].name
 	}
-	r.cases = append(r.cases, Case{Name: name, Status: progress.Failed, Error: text})
+	r.cases = append(r.cases, Case{Name: name, Status: progress.Failed, Error: text, whole: true})
 }
 
 func (r *junitReader) endSuite() {

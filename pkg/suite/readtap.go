@@ -212,7 +212,7 @@ func (t *tapTests) finish(ctx context.Context, name string) []Case {
 	if len(t.wrong) == 0 {
 		return cases
 	}
-	c := Case{Name: name, Status: progress.Failed, Error: strings.Join(t.wrong, "; ")}
+	c := Case{Name: name, Status: progress.Failed, Error: strings.Join(t.wrong, "; "), whole: true}
 	if ctx.Err() != nil {
 		c.Status = endStatus(ctx)
 	}

@@ -66,7 +66,7 @@ func (o *outputTests) finish(ctx context.Context, form, name string) []Case {
 		}
 		cases := placed(o.said.finish(ctx))
 		if why := o.text.wrong(); why != "" && ctx.Err() == nil {
-			cases = append(cases, Case{Name: name, Status: progress.Failed, Error: why})
+			cases = append(cases, Case{Name: name, Status: progress.Failed, Error: why, whole: true})
 		}
 		return cases
 	}

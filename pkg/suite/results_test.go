@@ -160,6 +160,8 @@ func TestRetries(t *testing.T) {
 		"a case":               {again(tap(`1..2\nok 1 a\nnot ok 2 b\n`), tap(`1..2\nok 1 a\nok 2 b\n`)), 3, []string{"passed a", "flaky b: not ok 2 (it failed, and passed when it was run again (attempt 2))"}, 1, false},
 		"another case":         {again(tap(`1..2\nok 1 a\nnot ok 2 b\n`), tap(`1..2\nnot ok 1 a\nok 2 b\n`)), 1, []string{"flaky a: not ok 1 (it passed, and failed when the suite was run again (attempt 2))", "flaky b: not ok 2 (it failed, and passed when it was run again (attempt 2))"}, 2, false},
 		"a case that is gone":  {again(tap(`1..2\nok 1 a\nnot ok 2 b\n`), tap(`1..1\nok 1 a\n`)), 1, []string{"passed a", "failed b: not ok 2"}, 0, true},
+		"one name twice":       {again(tap(`1..2\nok 1 a\nnot ok 2 a\n`), tap(`1..2\nnot ok 1 a\nnot ok 2 a\n`)), 1, []string{"flaky a: not ok 1 (it passed, and failed when the suite was run again (attempt 2))", "failed a: not ok 2"}, 1, true},
+		"one name, other way":  {again(tap(`1..2\nnot ok 1 a\nok 2 a\n`), tap(`1..2\nok 1 a\nnot ok 2 a\n`)), 1, []string{"flaky a: not ok 1 (it failed, and passed when it was run again (attempt 2))", "flaky a: not ok 2 (it passed, and failed when the suite was run again (attempt 2))"}, 2, false},
 		"it crashes the again": {again(tap(`1..2\nok 1 a\nnot ok 2 b\n`), "exit 9"), 1, []string{"passed a", "failed b: not ok 2", "failed if: exited with 9"}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,6 +278,30 @@ func TestQuarantine(t *testing.T) {
 				t.Errorf("failed: %t", results.Failed())
 			}
 		})
+	}
+}
+
+// No quarantine excuses a suite that crashed, was cut off, took too long, left what cannot be read, or ran nothing.
+func TestQuarantineExcusesCasesAlone(t *testing.T) {
+	for name, command := range map[string]string{
+		"crashed":    "echo x; kill -SEGV $$",
+		"cut off":    "echo 1..2; echo ok 1",
+		"too long":   "exec sleep 60",
+		"unread":     "echo '<testsuite><testcase' >$ARTIFACTS/x.xml",
+		"ran none":   "echo '<testsuites/>' >$ARTIFACTS/x.xml",
+		"miscounted": `echo '<testsuite failures="1"><testcase name="a"/></testsuite>' >$ARTIFACTS/x.xml`,
+	} {
+		o, _ := external(t, command)
+		o.Suites[0].Timeout = 2 * time.Second
+		o.Quarantine = []Quarantine{{Case: "*", Reason: "all of it"}}
+		if results, err := Run(t.Context(), o); err != nil || !results.Failed() {
+			t.Errorf("%s: %v, %v", name, details(results.Suites[0]), err)
+		}
+	}
+	o, _ := external(t, "exit 3")
+	o.Quarantine = []Quarantine{{Case: "exit", Reason: "known"}}
+	if results, err := Run(t.Context(), o); err != nil || results.Failed() {
+		t.Errorf("an exit code is a case as any: %v, %v", details(results.Suites[0]), err)
 	}
 }
 

@@ -86,7 +86,7 @@ func (s Spec) isSmoke() bool { return s.Command == Smoke }
 
 // quarantined returns a case that failed as one that does not decide, where the list says so.
 func (r *runner) quarantined(suite string, c Case) Case {
-	if c.Status != progress.Failed {
+	if c.Status != progress.Failed || c.whole {
 		return c
 	}
 	for _, q := range r.Quarantine {

@@ -150,6 +150,7 @@ type Case struct {
 	test  string // what go test -run takes for it; empty: it is no Go test
 	place int    // in the results of its suite
 	node  string // that it is about, if it is of smoke
+	whole bool   // it is about the suite as a whole: it crashed, was cut off, ran nothing; no quarantine excuses that
 }
 
 // Failed says whether the case ran and did not pass.
