@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -38,7 +37,7 @@ type Needs struct {
 // Quarantine are cases whose failures do not decide.
 type Quarantine struct {
 	Suite  string // empty: any
-	Case   string // a name, or a pattern as path.Match has them
+	Case   string // a name, in which * stands for anything and ? for one character
 	Reason string
 	Until  time.Time // the end of the day that was named; zero: for ever
 }
@@ -95,7 +94,10 @@ func (r *fileReader) suite(key, name string, node *yaml.Node) Suite {
 	if n, given := one.values["retries"].value.(int); given {
 		s.Retries = n
 	}
-	if len(one.problems) == 0 && (s.Command == "") == (s.Path == "") {
+	if s.Command == Smoke {
+		r.problem(node.Line, "%s: smoke is built in: --suite smoke runs it", key)
+	}
+	if len(one.problems) == 0 && (strings.TrimSpace(s.Command) == "") == (s.Path == "") {
 		r.problem(node.Line, "%s: it needs either command, a line for the shell, or path, a script or a directory of them", key)
 	}
 	s.Path, s.Dir = r.resolve(s.Path), r.resolve(s.Dir)
@@ -120,15 +122,12 @@ func (r *fileReader) quarantine(key string, node *yaml.Node) []Quarantine {
 			Suite: valueOf[string](one, "suite"), Case: valueOf[string](one, "case"), Reason: valueOf[string](one, "reason"),
 			Until: valueOf[time.Time](one, "until"),
 		}
-		_, err := path.Match(q.Case, "")
 		switch {
 		case len(one.problems) > 0:
 		case q.Case == "":
 			r.problem(item.Line, "%s: it names no case", key)
-		case q.Reason == "":
+		case strings.TrimSpace(q.Reason) == "":
 			r.problem(item.Line, "%s: %s has no reason: say why its failures do not count", key, q.Case)
-		case err != nil:
-			r.problem(item.Line, "%s: %q is no pattern: %w", key, q.Case, err)
 		default:
 			list = append(list, q)
 		}

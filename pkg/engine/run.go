@@ -389,7 +389,7 @@ func (s *session) conclude(final progress.Event) error {
 	final.Time = time.Now().UTC()
 	named := final
 	named.Cluster, named.Verb = string(s.Name), s.verb
-	writeErr := s.write(report.Build(append(s.events(), s.secrets.MaskEvent(named))), s.Settings.JUnit)
+	writeErr := s.write(report.Build(append(s.events(), s.secrets.MaskEvent(s.advised(named)))), s.Settings.JUnit)
 	if _, err := os.Stat(final.Message); err != nil {
 		final.Message = ""
 	}

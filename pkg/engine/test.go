@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -42,13 +43,11 @@ func (s *session) checkSuites() error {
 			problems = append(problems, fmt.Errorf("--on %s: %w", on, noNode(nodes, on)))
 		}
 	}
-	for _, name := range s.Settings.SuiteEnv {
-		set := func(entry string) bool { return strings.HasPrefix(entry, name+"=") }
-		if !strings.Contains(name, "=") && !slices.ContainsFunc(s.Environ, set) {
-			problems = append(
-				problems,
-				fmt.Errorf("--suite-env %s: that variable is not set here: set it, or give %s=value", name, name),
-			)
+	problems = append(problems, s.unset("--suite-env", s.Settings.SuiteEnv)...)
+	for _, one := range list {
+		problems = append(problems, s.unset("env of suite "+one.Title(), one.Env)...)
+		if info, err := os.Stat(one.Dir); one.Dir != "" && (err != nil || !info.IsDir()) {
+			problems = append(problems, fmt.Errorf("suite %s: dir %s is no directory", one.Title(), one.Dir))
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
@@ -62,6 +61,18 @@ func (s *session) checkSuites() error {
 		s.suites.Quarantine = append(s.suites.Quarantine, suite.Quarantine(q))
 	}
 	return nil
+}
+
+// unset says which of the variables that suites are to get have no value anywhere. Where is who names them.
+func (s *session) unset(where string, names []string) (problems []error) {
+	for _, name := range names {
+		set := func(entry string) bool { return strings.HasPrefix(entry, name+"=") }
+		if !strings.Contains(name, "=") && !slices.ContainsFunc(s.Environ, set) {
+			problems = append(
+				problems, fmt.Errorf("%s %s: that variable is not set here: set it, or give %s=value", where, name, name))
+		}
+	}
+	return problems
 }
 
 // placesOf are the nodes that suites are to be run on, each once.

@@ -53,6 +53,9 @@ func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, 
 		record.info(fmt.Sprintf("%s failed: running %s again (%d of %d)", progress.Count(countFailed(cases), "case"), what, n-1, s.Retries))
 		last, err = r.once(ctx, again, record)
 		cases = merged(cases, last.cases, n)
+		if what == "the suite" && ctx.Err() == nil {
+			cases = recovered(cases, last.cases, n)
+		}
 	}
 	if word := formWords(last.form); word != "" && s.Results == "" {
 		record.info("its cases are read of " + word)
@@ -183,10 +186,27 @@ func merged(before, again []Case, number int) []Case {
 		case all[i].Status == progress.Failed && c.Status == progress.Passed:
 			all[i].Status = progress.Flaky
 			all[i].Reason = fmt.Sprintf("it failed, and passed when it was run again (attempt %d)", number)
+		case all[i].Status == progress.Skipped && c.Status != progress.Skipped:
+			c.place, c.node = all[i].place, all[i].node
+			all[i] = c
 		case all[i].Status == progress.Passed && c.Failed():
 			c.Status, c.place, c.node = progress.Flaky, all[i].place, all[i].node
 			c.Reason = fmt.Sprintf("it passed, and failed when the suite was run again (attempt %d)", number)
 			all[i] = c
+		}
+	}
+	return all
+}
+
+// recovered makes flaky what was wrong with a suite as a whole, and is not with one that was run again from its beginning.
+func recovered(all, again []Case, number int) []Case {
+	if slices.ContainsFunc(again, func(c Case) bool { return c.whole && c.Failed() }) {
+		return all
+	}
+	for i, c := range all {
+		if c.whole && c.Status == progress.Failed {
+			all[i].Status = progress.Flaky
+			all[i].Reason = fmt.Sprintf("it was not so when the suite was run again (attempt %d)", number)
 		}
 	}
 	return all

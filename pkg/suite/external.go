@@ -46,7 +46,7 @@ func (r *runner) external(ctx context.Context, a attempt, record *recorder) (end
 			Name: a.Name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error(), whole: true,
 		}}}, nil
 	}
-	form, cases, unread := results(ctx, a.Spec, artifacts, &tests)
+	form, cases, unread := r.results(ctx, a.Spec, artifacts, &tests)
 	cases = judge(ctx, a.Name, cases, how, log, time.Since(start), form != ByCommand)
 	for _, c := range unread {
 		if ctx.Err() != nil { // it was cut off half-way
@@ -58,7 +58,7 @@ func (r *runner) external(ctx context.Context, a attempt, record *recorder) (end
 }
 
 // results returns what the cases of a suite are read of, and they. Where that was named and is not there, a case says so.
-func results(ctx context.Context, s Spec, artifacts string, tests *outputTests) (form string, cases, unread []Case) {
+func (r *runner) results(ctx context.Context, s Spec, artifacts string, tests *outputTests) (form string, cases, unread []Case) {
 	form = s.Results
 	found := false
 	if form == "" || form == ByJUnit {
@@ -73,7 +73,11 @@ func results(ctx context.Context, s Spec, artifacts string, tests *outputTests) 
 	if form != ByJUnit {
 		cases = tests.finish(ctx, form, s.Name)
 	}
-	if s.Results != "" && form != ByCommand && len(cases)+len(unread) == 0 && ctx.Err() == nil {
+	if s.Results == "" && form == ByGoTest && tests.tap.found() { // of two programs: both count
+		cases = append(cases, tests.tap.finish(ctx, s.Name)...)
+	}
+	chosen := r.Run != "" || r.Skip != ""
+	if !chosen && s.Results != "" && form != ByCommand && len(cases)+len(unread) == 0 && ctx.Err() == nil {
 		cases = []Case{{
 			Name: s.Name, Status: progress.Failed, whole: true,
 			Error: "its results are to be read of " + formWords(form) + ", and there are none",
@@ -87,9 +91,7 @@ func results(ctx context.Context, s Spec, artifacts string, tests *outputTests) 
 func (r *runner) command(
 	ctx context.Context, a attempt, artifacts string, record *recorder, onText func(string),
 ) (exit, error) {
-	of := *r // what this suite has of its own is not the next one's
-	of.Dir = cmp.Or(a.Dir, r.Dir)
-	of.SuiteEnv = slices.Concat(r.SuiteEnv, a.Env)
+	of := r.owning(a.Spec)
 	if a.On != "" {
 		node, err := r.On(ctx, a.On)
 		if err != nil {
@@ -231,12 +233,15 @@ func lastFrame(line string) string {
 	return line[strings.LastIndexByte(line, '\r')+1:]
 }
 
+// oddCode is the least exit code that no failing case explains: shells have them for what cannot be run, and for signals.
+const oddCode = 126
+
 // judge returns the cases that a suite has told, and one for the command itself where they do not tell of its failure,
 // or where there are none. expected says that cases were to be told.
 func judge(
 	ctx context.Context, name string, cases []Case, ended exit, log *outputLog, took time.Duration, expected bool,
 ) []Case {
-	own := Case{Name: name, Status: progress.Passed, Seconds: took.Seconds(), Output: log.end, whole: ended.signal != "" || ctx.Err() != nil}
+	own := Case{Name: name, Status: progress.Passed, Seconds: took.Seconds(), Output: log.end, whole: ended.signal != "" || ended.code >= oddCode && len(cases) > 0 || ctx.Err() != nil}
 	if err := ended.err(); err != nil {
 		own.Status, own.Error = progress.Failed, err.Error()
 		if words := lastWords(log.last); words != "" {
@@ -246,7 +251,7 @@ func judge(
 	if ctx.Err() != nil {
 		own.Status, own.Error = endStatus(ctx), context.Cause(ctx).Error()
 	}
-	untold := own.Failed() && (ended.signal != "" || !slices.ContainsFunc(cases, Case.Failed))
+	untold := own.Failed() && (ended.signal != "" || ended.code >= oddCode || !slices.ContainsFunc(cases, Case.Failed))
 	if len(cases) == 0 && !expected || untold || ctx.Err() != nil {
 		cases = append(cases, own)
 	}

@@ -87,13 +87,25 @@ func (g *goTests) end(name string, e goEvent) {
 	}
 	g.begun = slices.DeleteFunc(g.begun, func(s string) bool { return s == name })
 	delete(g.wrote, name)
+	if e.Test == "" && c.Status == progress.Failed && g.failed[e.Package] && !endedWell(c.Output) {
+		c.Error, c.whole = "it ended before all of its tests had run: "+c.Error, true
+		g.cases = append(g.cases, c)
+		return
+	}
 	if e.Test == "" && (c.Status != progress.Failed || g.failed[e.Package]) {
 		return // its tests tell
 	}
+	c.whole = e.Test == ""
 	if c.Status == progress.Failed {
 		g.failed[e.Package] = true
 	}
 	g.cases = append(g.cases, c)
+}
+
+// endedWell reports whether a package that failed came to its end, by what it has printed itself: one that panics, or
+// exits, has no line FAIL of its own before that of the go command.
+func endedWell(output string) bool {
+	return slices.Contains(strings.Split(output, "\n"), "FAIL")
 }
 
 // topTest is the name of the test that go test can be told to run, of that of a subtest.

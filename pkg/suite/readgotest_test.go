@@ -72,8 +72,9 @@ func TestGoTestThatPanicsOrIsCutOff(t *testing.T) {
 	var g goTests
 	g.take(recorded(t, "dies"))
 	cases := g.finish(t.Context())
-	if len(cases) != 2 || cases[0].Failed() || !cases[1].Failed() ||
-		!strings.Contains(cases[1].Error, "panic: no such node") {
+	if len(cases) != 3 || cases[0].Failed() || !cases[1].Failed() ||
+		!strings.Contains(cases[1].Error, "panic: no such node") ||
+		!strings.HasPrefix(cases[2].Error, "it ended before all of its tests had run") || !cases[2].whole {
 		t.Errorf("got %+v", cases)
 	}
 	begun, _, _ := strings.Cut(recorded(t, "bad"), `"Action":"pass"`)

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,6 +14,8 @@ type goText struct {
 	current string // the test that what is printed belongs to
 	begun   bool   // a test has
 	verdict string // the last line PASS or FAIL of the binary
+	failed  bool   // one such line was FAIL
+	crashed bool   // it has panicked, or the like, outside of a test
 }
 
 const syn = "\x16"
@@ -38,15 +41,21 @@ func (g *goText) line(line string) {
 		g.tests.event(goEvent{Action: strings.ToLower(result[1]), Test: result[2], Elapsed: seconds})
 	case line == "PASS" || line == "FAIL":
 		g.verdict, g.current = line, ""
+		g.failed = g.failed || line == "FAIL"
+	case g.begun && g.current == "" && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")):
+		g.crashed = true
 	case g.current != "":
 		g.tests.event(goEvent{Action: "output", Test: g.current, Output: line + "\n"})
 	}
 }
 
 // wrong says what is missing in the output of a binary that has come to its end; empty: nothing.
-func (g *goText) wrong() string {
-	if g.verdict == "" {
+func (g *goText) wrong(cases []Case) string {
+	switch {
+	case g.verdict == "" || g.crashed:
 		return "its output ends without PASS or FAIL: it crashed, or its output is cut off"
+	case g.failed && !slices.ContainsFunc(cases, Case.Failed):
+		return "it ends with FAIL, and none of its tests says why"
 	}
 	return ""
 }

@@ -20,16 +20,21 @@ type tapTests struct {
 	points  int  // that have come, on the level of the plan
 	ended   bool // nothing may follow: the plan came last
 	numbers map[int]bool
+	highest int
 	nested  []Case // of a subtest whose own test point has not come
-	cases   []Case
-	wrong   []string // what is not as TAP promises
-	bailed  string
-	block   bool // a YAML block is open
+	below   int    // test points of the subtest itself, without those of its own subtests
+	belowOf int    // what the subtest's plan promises
+
+	belowPlan bool // it has one
+	cases     []Case
+	wrong     []string // what is not as TAP promises
+	bailed    string
+	block     bool // a YAML block is open
 }
 
 var (
 	tapPlan  = regexp.MustCompile(`^1\.\.(\d{1,9})(?:\s*#\s*(.*))?$`)
-	tapPoint = regexp.MustCompile(`^(not )?ok\b(?:\s+(\d{1,9})\b)?(?:\s*-)?\s*(.*)$`)
+	tapPoint = regexp.MustCompile(`^(not )?ok(?:\s+(\d{1,9})\b)?(?:\s*-\s|\s|$)\s*(.*)$`)
 	// An escaped # is no directive.
 	tapDirective = regexp.MustCompile(`(?i)(?:^|[^\\])#\s*(skip|todo)\S*\s*(.*)$`)
 )
@@ -52,7 +57,7 @@ func (t *tapTests) line(line string) {
 		t.block = true
 		return
 	case depth >= tapIndent:
-		t.subtest(text)
+		t.subtest(strings.TrimRight(text, " \r"), depth < 2*tapIndent)
 		return
 	case depth > 0:
 		return
@@ -111,6 +116,7 @@ func (t *tapTests) takePoint(found []string) {
 	case t.plan && (number > t.planned || number == 0):
 		t.wrong = append(t.wrong, fmt.Sprintf("there is a test %d, and the plan is 1..%d", number, t.planned))
 	}
+	t.highest = max(t.highest, number)
 	if t.numbers == nil {
 		t.numbers = map[int]bool{}
 	}
@@ -120,18 +126,34 @@ func (t *tapTests) takePoint(found []string) {
 		nested.Name = c.Name + "/" + nested.Name
 		t.cases = append(t.cases, nested)
 	}
-	t.nested = nil
+	if t.belowPlan && t.below != t.belowOf {
+		t.wrong = append(t.wrong, fmt.Sprintf("the plan of subtest %s promises %d tests, and %d came", c.Name, t.belowOf, t.below))
+	}
+	t.nested, t.below, t.belowOf, t.belowPlan = nil, 0, 0, false
 	t.cases = append(t.cases, c)
 }
 
 // subtest reads a line of a subtest, whose cases belong to the next test point around it.
-func (t *tapTests) subtest(text string) {
-	found := tapPoint.FindStringSubmatch(strings.TrimRight(text, " \r"))
+// Direct says that it is a line of the outermost subtest.
+func (t *tapTests) subtest(text string, direct bool) {
+	found := tapPoint.FindStringSubmatch(text)
+	if plan := tapPlan.FindStringSubmatch(text); plan != nil && direct {
+		t.belowOf, _ = strconv.Atoi(plan[1])
+		t.belowPlan = true
+		return
+	}
+	if why, bails := strings.CutPrefix(text, "Bail out!"); bails && (t.started() || t.belowPlan) {
+		t.bailed = cmp.Or(strings.TrimSpace(why), "it says no more")
+		return
+	}
 	if found == nil {
 		if comment, is := strings.CutPrefix(text, "#"); is {
 			t.detail(strings.TrimSpace(comment))
 		}
 		return
+	}
+	if direct {
+		t.below++
 	}
 	t.nested = append(t.nested, tapCase(found, cmp.Or(found[2], strconv.Itoa(len(t.nested)+1))))
 }
@@ -194,12 +216,16 @@ func (t *tapTests) detail(text string) {
 // finish returns the cases once the suite has ended. What is not as TAP promises is a case that failed, called name.
 func (t *tapTests) finish(ctx context.Context, name string) []Case {
 	switch {
+	case ctx.Err() != nil: // what it lacks is no fault of its own
+		return append(t.cases, t.nested...)
 	case t.bailed != "":
 		t.wrong = append(t.wrong, "it bailed out: "+t.bailed)
 	case !t.plan:
 		t.wrong = append(t.wrong, "its output ends without a plan: it is cut off")
-	case t.points < t.planned:
+	case t.points != t.planned && (t.points < t.planned || len(t.wrong) == 0):
 		t.wrong = append(t.wrong, fmt.Sprintf("its plan promises %d tests, and %d came", t.planned, t.points))
+	case t.highest > t.planned && len(t.wrong) == 0:
+		t.wrong = append(t.wrong, fmt.Sprintf("there is a test %d, and the plan is 1..%d", t.highest, t.planned))
 	}
 	if t.block {
 		t.wrong = append(t.wrong, "its output ends within a YAML block: it is cut off")
@@ -213,8 +239,5 @@ func (t *tapTests) finish(ctx context.Context, name string) []Case {
 		return cases
 	}
 	c := Case{Name: name, Status: progress.Failed, Error: strings.Join(t.wrong, "; "), whole: true}
-	if ctx.Err() != nil {
-		c.Status = endStatus(ctx)
-	}
 	return append(cases, c)
 }

@@ -65,7 +65,7 @@ func (o *outputTests) finish(ctx context.Context, form, name string) []Case {
 			return placed(o.events.finish(ctx))
 		}
 		cases := placed(o.said.finish(ctx))
-		if why := o.text.wrong(); why != "" && ctx.Err() == nil {
+		if why := o.text.wrong(cases); why != "" && ctx.Err() == nil {
 			cases = append(cases, Case{Name: name, Status: progress.Failed, Error: why, whole: true})
 		}
 		return cases

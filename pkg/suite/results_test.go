@@ -56,6 +56,13 @@ func TestForms(t *testing.T) {
 		"TAP cut off in a subtest":    {"1..1\n    ok 1 - x\n", "true", []string{"passed x", "failed cat: its plan promises 1 tests, and 0 came; the subtest with x has not ended"}},
 		"TAP that skips all":          {"1..0 # SKIP no KVM\n", "true", []string{"skipped all (no KVM)", "failed cat: no test ran"}},
 		"TAP passes, command fails":   {good, "exit 3", []string{"passed one", "passed two", "failed cat: exited with 3"}},
+		"TAP, more than a late plan":  {"ok 1 a\nok 2 b\n1..1\n", "true", []string{"passed a", "passed b", "failed cat: its plan promises 1 tests, and 2 came"}},
+		"TAP, a subtest short":        {"1..1\n    1..3\n    ok 1 - x\nok 1 - all\n", "true", []string{"passed all/x", "passed all", "failed cat: the plan of subtest all promises 3 tests, and 1 came"}},
+		"TAP, a subtest bails out":    {"1..1\n    1..3\n    ok 1 - x\n    Bail out! gone\nok 1 - all\n", "true", []string{"passed all/x", "passed all", "failed cat: the plan of subtest all promises 3 tests, and 1 came; it bailed out: gone"}},
+		"TAP, words like ok":          {"1..2\nok 1 a\nok: restarted\n", "true", []string{"passed a", "failed cat: its plan promises 2 tests, and 1 came"}},
+		"Go text that says FAIL":      {"=== RUN   TestA\n--- PASS: TestA (0.00s)\ntesting: race detected outside of test execution\nFAIL\n", "true", []string{"passed TestA", "failed cat: it ends with FAIL, and none of its tests says why"}},
+		"Go text, the next crashes":   {"=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\npanic: init\n", "true", []string{"passed TestA", "failed cat: its output ends without PASS or FAIL: it crashed, or its output is cut off"}},
+		"Go text and TAP":             {"=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\n1..1\nnot ok 1 b\n", "true", []string{"passed TestA", "failed b: not ok 1"}},
 		"ok alone is no TAP":          {"ok 1 a\nnot ok 2 b\n", "true", []string{"passed cat"}},
 		"Go text":                     {goRun, "exit 1", []string{"passed TestA", "failed TestB: b_test.go:7: got 1 (b_test.go:7)"}},
 		"Go text, exit 0":             {goRun, "true", []string{"passed TestA", "failed TestB: b_test.go:7: got 1 (b_test.go:7)"}},
@@ -162,6 +169,8 @@ func TestRetries(t *testing.T) {
 		"a case that is gone":  {again(tap(`1..2\nok 1 a\nnot ok 2 b\n`), tap(`1..1\nok 1 a\n`)), 1, []string{"passed a", "failed b: not ok 2"}, 0, true},
 		"one name twice":       {again(tap(`1..2\nok 1 a\nnot ok 2 a\n`), tap(`1..2\nnot ok 1 a\nnot ok 2 a\n`)), 1, []string{"flaky a: not ok 1 (it passed, and failed when the suite was run again (attempt 2))", "failed a: not ok 2"}, 1, true},
 		"one name, other way":  {again(tap(`1..2\nnot ok 1 a\nok 2 a\n`), tap(`1..2\nok 1 a\nnot ok 2 a\n`)), 1, []string{"flaky a: not ok 1 (it failed, and passed when it was run again (attempt 2))", "flaky a: not ok 2 (it passed, and failed when the suite was run again (attempt 2))"}, 2, false},
+		"skipped, then failed": {again(tap(`1..2\nnot ok 1 a\nok 2 b # SKIP\n`), tap(`1..2\nok 1 a\nnot ok 2 b\n`)), 1, []string{"flaky a: not ok 1 (it failed, and passed when it was run again (attempt 2))", "failed b: not ok 2"}, 1, true},
+		"cut off, then whole":  {again(tap(`1..2\nok 1 a\n`), tap(`1..2\nok 1 a\nok 2 b\n`)), 1, []string{"passed a", "flaky if: its plan promises 2 tests, and 1 came (it was not so when the suite was run again (attempt 2))", "passed b"}, 1, false},
 		"it crashes the again": {again(tap(`1..2\nok 1 a\nnot ok 2 b\n`), "exit 9"), 1, []string{"passed a", "failed b: not ok 2", "failed if: exited with 9"}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +237,8 @@ func TestChoosing(t *testing.T) {
 		"./e2e.test -test.v":              "./e2e.test -test.v -test.run='A' -test.skip='B'",
 		"go test -json ./... | tee log":   "",
 		"cd x && go test ./...":           "",
-		"go test ./... -args -test.run=x": "",
+		"go test ./... -args -test.run=x": "", "go test ./... --args x": "", "go test ./... # all": "", "go test -failfast ./...": "",
+		"make -C tests e2e": "", "./run.sh": "", "./run.sh -test.v": "./run.sh -test.v -test.run='A' -test.skip='B'",
 	} {
 		s := Spec{Command: command, Results: ByGoTest}
 		if s.Chooses() != (want != "") {
@@ -260,9 +270,10 @@ func TestQuarantine(t *testing.T) {
 			[]string{"passed good", "quarantined bad one: not ok 2 (slow disk)", "quarantined worse: not ok 3 (#12 (until " + time.Now().Add(2*day).Format(time.DateOnly) + "))"},
 			false,
 		},
-		"one":           {[]Quarantine{{Case: "worse", Reason: "#12"}}, []string{"passed good", "failed bad one: not ok 2", "quarantined worse: not ok 3 (#12)"}, true},
-		"another suite": {[]Quarantine{{Suite: "smoke", Case: "*", Reason: "x"}}, []string{"passed good", "failed bad one: not ok 2", "failed worse: not ok 3"}, true},
-		"over":          {[]Quarantine{{Case: "*", Reason: "x", Until: time.Now().Add(-time.Minute)}}, []string{"passed good", "failed bad one: not ok 2 (its quarantine has ended: x)", "failed worse: not ok 3 (its quarantine has ended: x)"}, true},
+		"one":                            {[]Quarantine{{Case: "worse", Reason: "#12"}}, []string{"passed good", "failed bad one: not ok 2", "quarantined worse: not ok 3 (#12)"}, true},
+		"a pattern over all of the name": {[]Quarantine{{Case: "*o*", Reason: "x"}}, []string{"passed good", "quarantined bad one: not ok 2 (x)", "quarantined worse: not ok 3 (x)"}, false},
+		"another suite":                  {[]Quarantine{{Suite: "smoke", Case: "*", Reason: "x"}}, []string{"passed good", "failed bad one: not ok 2", "failed worse: not ok 3"}, true},
+		"over":                           {[]Quarantine{{Case: "*", Reason: "x", Until: time.Now().Add(-time.Minute)}}, []string{"passed good", "failed bad one: not ok 2 (its quarantine has ended: x)", "failed worse: not ok 3 (its quarantine has ended: x)"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, _ := external(t, tap)
@@ -284,6 +295,7 @@ func TestQuarantine(t *testing.T) {
 // No quarantine excuses a suite that crashed, was cut off, took too long, left what cannot be read, or ran nothing.
 func TestQuarantineExcusesCasesAlone(t *testing.T) {
 	for name, command := range map[string]string{
+		"odd code":   "printf '1..1\\nnot ok 1 a\\n'; exit 137",
 		"crashed":    "echo x; kill -SEGV $$",
 		"cut off":    "echo 1..2; echo ok 1",
 		"too long":   "exec sleep 60",
@@ -441,5 +453,18 @@ func TestALineOfFiftyMegabytes(t *testing.T) {
 	}
 	if kept > 4<<20 {
 		t.Errorf("%d bytes of it are kept in memory", kept)
+	}
+}
+
+// What a suite's own variables hide is hidden everywhere.
+func TestVariablesOfASuiteAreMasked(t *testing.T) {
+	o, events := external(t, "echo $API_KEY; echo $API_KEY >$ARTIFACTS/left")
+	o.Suites[0].Env = []string{"API_KEY=supersecretvalue123"}
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadFile(filepath.Join(o.ArtifactsDir, "echo", "left"))
+	if said := strings.Join(output(events), "") + string(left); err != nil || strings.Contains(said, "supersecret") {
+		t.Errorf("%q, %v", said, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,7 +46,7 @@ type Needs struct {
 // Quarantine are cases whose failures do not decide.
 type Quarantine struct {
 	Suite  string // empty: any
-	Case   string // a name, or a pattern as path.Match has them
+	Case   string // a name, in which * stands for anything and ? for one character
 	Reason string
 	Until  time.Time // zero: for ever
 }
@@ -58,9 +57,13 @@ func withNames(specs []Spec) ([]Spec, error) {
 		specs = []Spec{{Command: Smoke}}
 	}
 	all := slices.Clone(specs)
-	taken := map[string]bool{}
+	taken, reserved := map[string]bool{}, map[string]bool{}
+	for _, s := range all { // the user's names are not given to others
+		reserved[s.Name] = s.Name != ""
+	}
 	for i := range all {
 		s := &all[i]
+		own := s.Name != ""
 		s.asked = cmp.Or(s.Name, s.Command)
 		switch {
 		case strings.TrimSpace(s.Command) == "":
@@ -71,7 +74,7 @@ func withNames(specs []Spec) ([]Spec, error) {
 			s.Name = cmp.Or(s.Name, commandName(s.Command))
 		}
 		base := s.Name
-		for n := 2; taken[s.Name]; n++ {
+		for n := 2; taken[s.Name] || !own && reserved[s.Name]; n++ {
 			s.Name = base + "-" + strconv.Itoa(n)
 		}
 		taken[s.Name] = true
@@ -90,8 +93,7 @@ func (r *runner) quarantined(suite string, c Case) Case {
 		return c
 	}
 	for _, q := range r.Quarantine {
-		match, _ := path.Match(q.Case, c.Name)
-		if q.Suite != "" && q.Suite != suite || !match && q.Case != c.Name {
+		if q.Suite != "" && q.Suite != suite || !like(q.Case, c.Name) {
 			continue
 		}
 		if !q.Until.IsZero() && !time.Now().Before(q.Until) {
@@ -107,12 +109,33 @@ func (r *runner) quarantined(suite string, c Case) Case {
 	return c
 }
 
+// like reports whether a name is as a pattern has it.
+func like(pattern, name string) bool {
+	expression := regexp.QuoteMeta(pattern)
+	expression = strings.ReplaceAll(strings.ReplaceAll(expression, `\*`, `.*`), `\?`, `.`)
+	match, err := regexp.MatchString("^(?s:"+expression+")$", name)
+	return err == nil && match
+}
+
 // simpleLine is a command line to whose end flags can be added.
-var simpleLine = regexp.MustCompile(`^[^|&;<>()` + "`" + `\n]*$`)
+var simpleLine = regexp.MustCompile(`^[^|&;<>()#` + "`" + `\n]*$`)
 
 // Chooses reports whether cases of the suite can be chosen by their names.
 func (s Spec) Chooses() bool {
-	return s.isSmoke() || s.Results == ByGoTest && simpleLine.MatchString(s.Command) && !strings.Contains(s.Command, " -args")
+	return s.isSmoke() || s.Results == ByGoTest && simpleLine.MatchString(s.Command) && takesFlags(strings.Fields(s.Command))
+}
+
+// takesFlags reports whether the words run Go tests, by go test or as a test binary, and flags at their end are those of
+// the tests.
+func takesFlags(words []string) bool {
+	for _, word := range words {
+		if flag := strings.TrimLeft(word, "-"); flag != word && (flag == "args" || strings.HasSuffix(flag, "failfast")) {
+			return false
+		}
+	}
+	program := programOf(words)
+	test := func(word string) bool { return strings.HasPrefix(word, "-test.") }
+	return program == "go" && slices.Contains(words, "test") || strings.HasSuffix(program, ".test") || slices.ContainsFunc(words, test)
 }
 
 // choosing returns the command line of Go tests that runs only those whose names match run, and none that matches skip;

@@ -267,13 +267,29 @@ func newRunner(o Options) (*runner, error) {
 	r := &runner{Options: o, suites: suites, known: &progress.Secrets{}}
 	r.known.Learn(o.Credentials.SecretKey)
 	r.known.Learn(o.Secrets...)
-	for name, value := range r.added() {
+	r.learn(r.added())
+	for _, s := range suites {
+		r.learn(r.owning(s).added())
+	}
+	r.Sink = progress.Redact(o.Sink, r.known)
+	return r, nil
+}
+
+// learn makes the values of variables known that look like secrets.
+func (r *runner) learn(variables map[string]string) {
+	for name, value := range variables {
 		if secretName.MatchString(name) {
 			r.known.Learn(value)
 		}
 	}
-	r.Sink = progress.Redact(o.Sink, r.known)
-	return r, nil
+}
+
+// owning is a runner with what a suite has of its own, which is not the next one's.
+func (r *runner) owning(s Spec) *runner {
+	of := *r
+	of.Dir = cmp.Or(s.Dir, r.Dir)
+	of.SuiteEnv = slices.Concat(r.SuiteEnv, s.Env)
+	return &of
 }
 
 func (r *runner) run(ctx context.Context, s Spec) (SuiteResult, error) {
@@ -319,7 +335,7 @@ func (r *runner) lacks(ctx context.Context, s Spec) (string, error) {
 // lacking is the only case of a suite for which the cluster has not what it needs.
 func (r *runner) lacking(s Spec, what string) Case {
 	if r.RequireAll {
-		return Case{Name: s.Name, Status: progress.Failed, Error: "not run: " + what}
+		return Case{Name: s.Name, Status: progress.Failed, Error: "not run: " + what, whole: true}
 	}
 	return Case{Name: s.Name, Status: progress.Skipped, Reason: what}
 }

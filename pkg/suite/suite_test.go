@@ -346,6 +346,10 @@ func TestPlans(t *testing.T) {
 	if diff := cmp.Diff(want, names); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+	all, err := withNames([]Spec{{Command: "./e2e"}, {Name: "e2e", Command: "x"}, {Command: "./e2e"}})
+	if err != nil || all[0].Name != "e2e-2" || all[1].Name != "e2e" || all[2].Name != "e2e-3" {
+		t.Errorf("what the user has named has another name: %+v %v", all, err)
+	}
 	if _, err := withNames(commands(" ")); err == nil {
 		t.Error("an empty suite was taken")
 	}

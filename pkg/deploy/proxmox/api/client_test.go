@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -374,10 +375,13 @@ func TestWarningsOfOthersTasks(t *testing.T) {
 	task("pve1", "qmstart", 999, "WARNINGS: 1", "WARN: of another cluster")
 	task("pve1", "qmstart", 203, "start failed", "ERROR")
 	task("pve2", "qmstart", 202, "WARNINGS: 1", "WARN: old EFI certificate")
+	var mu sync.Mutex
 	asked := map[string]int{}
 	for node := range rows {
 		f.on("GET /nodes/"+node+"/tasks", func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
 			asked[node]++
+			mu.Unlock()
 			if r.FormValue("errors") != "1" || r.FormValue("since") != "900" {
 				t.Errorf("asked with %s", r.URL.RawQuery)
 			}
