@@ -22,6 +22,9 @@ func (e *Engine) Report(request Request, what string) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
+	if (state.Run{Dir: dir}).AtWork() {
+		progress.Warnf(e.Events, "the run is at work: what it has not done yet counts as interrupted")
+	}
 	file, err := os.Open(filepath.Join(dir, state.EventsFile))
 	if err != nil {
 		return report.Report{}, Error{ExitNotFound, progress.WithHint(

@@ -109,7 +109,7 @@ func (r PruneRequest) judge(runs []KeptRun, exists bool, atWork func(KeptRun) bo
 	runs = slices.Clone(runs)
 	slices.SortStableFunc(runs, func(a, b KeptRun) int { return began(b).Compare(began(a)) })
 	judged := make([]PrunedRun, len(runs))
-	newer, latest := 0, exists
+	newer, latest := map[bool]int{}, exists // what logs has gathered is counted by itself
 	for i, run := range runs {
 		keep := func(why string) { judged[i] = PrunedRun{KeptRun: run, Action: PruneKeep, Reason: why} }
 		verb, at, named := state.ParseRunName(run.Run)
@@ -122,14 +122,14 @@ func (r PruneRequest) judge(runs []KeptRun, exists bool, atWork func(KeptRun) bo
 			keep("at work")
 		case isLatest:
 			keep("the latest run of a cluster that exists")
-		case r.Keep != nil && newer < *r.Keep:
+		case r.Keep != nil && newer[verb == "logs"] < *r.Keep:
 			keep(fmt.Sprintf("one of the newest %d", *r.Keep))
 		case r.OlderThan > 0 && now.Sub(at) < r.OlderThan:
 			keep("not older than " + days(r.OlderThan))
 		default:
 			judged[i] = PrunedRun{KeptRun: run, Action: PruneRemove, Reason: r.why()}
 		}
-		newer++
+		newer[verb == "logs"]++
 		latest = latest && !isLatest
 	}
 	return judged

@@ -175,15 +175,15 @@ func TestPruneJudges(t *testing.T) {
 		atWork  string // the verb of it
 		removed string
 	}{
-		{"the newest stay", 2, 0, false, "", "full up down"},
+		{"the newest stay, and what logs has got counts by itself", 2, 0, false, "", "up down"},
 		{"more than there are", 9, 0, false, "", ""},
 		{"by age alone", -1, 15 * day, false, "", "up down"},
 		{"exactly as old", -1, 20 * day, false, "", "up down"},
-		{"both have to let it go", 4, 5 * day, false, "", "down"},
+		{"both have to let it go", 3, 5 * day, false, "", "down"},
 		{"both, the other way round", 1, 25 * day, false, "", "down"},
 		{"none stays of a cluster that is gone", 0, 0, false, "", "logs test full up down"},
 		{"the latest run stays of one that exists, and what logs has got is none", 0, 0, true, "", "logs full up down"},
-		{"the latest one counts", 2, 0, true, "", "full up down"},
+		{"the latest one counts", 2, 0, true, "", "up down"},
 		{"one that is at work stays, however old", 0, 0, true, "down", "logs full up"},
 		{"one that is at work is the latest", 0, 0, true, "test", "logs full up down"},
 	} {

@@ -44,7 +44,7 @@ func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, 
 	}
 	last, err := r.once(ctx, first, record)
 	cases := last.cases
-	for n := 2; n <= s.Retries+1 && err == nil && ctx.Err() == nil && slices.ContainsFunc(cases, r.decides(s)); n++ {
+	for n := 2; n <= s.Retries+1 && err == nil && ctx.Err() == nil && r.decides(s, cases); n++ {
 		again := attempt{Spec: s, number: n}
 		what := "the suite"
 		if failed := countFailed(cases); r.chooseFailed(&again, cases) {
@@ -64,15 +64,15 @@ func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, 
 	if last.told {
 		whole = whole[len(cases):]
 	}
-	for _, c := range whole {
+	for _, c := range r.excused(s, whole) {
 		record.add(c.place, c.node, c)
 	}
 	return last.exit, err
 }
 
-// decides reports which cases of the suite would make it fail.
-func (r *runner) decides(s Spec) func(Case) bool {
-	return func(c Case) bool { return r.quarantined(s.Name, c).Failed() }
+// decides reports whether any of the cases makes the suite fail.
+func (r *runner) decides(s Spec, cases []Case) bool {
+	return slices.ContainsFunc(r.excused(s, cases), Case.Failed)
 }
 
 func countFailed(cases []Case) int {

@@ -310,7 +310,13 @@ func TestQuarantineExcusesCasesAlone(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, details(results.Suites[0]), err)
 		}
 	}
-	o, _ := external(t, "exit 3")
+	const sub = "=== RUN   TestP\\n=== RUN   TestP/known\\n--- FAIL: TestP (0.00s)\\n    --- FAIL: TestP/known (0.00s)\\nFAIL\\n"
+	o, _ := external(t, "printf '"+sub+"'; exit 1")
+	o.Quarantine = []Quarantine{{Case: "TestP/*", Reason: "known"}}
+	if results, err := Run(t.Context(), o); err != nil || results.Failed() || results.Suites[0].Cases[0].Status != progress.Quarantined {
+		t.Errorf("a test decides that failed only by a subtest in quarantine: %v, %v", details(results.Suites[0]), err)
+	}
+	o, _ = external(t, "exit 3")
 	o.Quarantine = []Quarantine{{Case: "exit", Reason: "known"}}
 	if results, err := Run(t.Context(), o); err != nil || results.Failed() {
 		t.Errorf("an exit code is a case as any: %v, %v", details(results.Suites[0]), err)

@@ -88,12 +88,12 @@ func (s Spec) Title() string { return cmp.Or(s.Name, s.Command) }
 func (s Spec) isSmoke() bool { return s.Command == Smoke }
 
 // quarantined returns a case that failed as one that does not decide, where the list says so.
-func (r *runner) quarantined(suite string, c Case) Case {
+func (r *runner) quarantined(suite Spec, c Case) Case {
 	if c.Status != progress.Failed || c.whole {
 		return c
 	}
 	for _, q := range r.Quarantine {
-		if q.Suite != "" && q.Suite != suite || !like(q.Case, c.Name) {
+		if q.Suite != "" && q.Suite != suite.Name && q.Suite != suite.asked || !like(q.Case, c.Name) {
 			continue
 		}
 		if !q.Until.IsZero() && !time.Now().Before(q.Until) {
@@ -107,6 +107,29 @@ func (r *runner) quarantined(suite string, c Case) Case {
 		return c
 	}
 	return c
+}
+
+// excused returns the cases as they count: a Go test that failed only by subtests in quarantine is in quarantine as they.
+func (r *runner) excused(suite Spec, cases []Case) []Case {
+	all := slices.Clone(cases)
+	for i, c := range all {
+		all[i] = r.quarantined(suite, c)
+	}
+	for i, c := range all {
+		if c.test == "" || c.Status != progress.Failed || c.Error != "failed" {
+			continue // it says something of its own
+		}
+		bad, excused := false, false
+		for _, below := range all {
+			if strings.HasPrefix(below.Name, c.Name+"/") {
+				bad, excused = bad || below.Failed(), excused || below.Status == progress.Quarantined
+			}
+		}
+		if excused && !bad {
+			all[i].Status, all[i].Reason = progress.Quarantined, "only subtests in quarantine failed"
+		}
+	}
+	return all
 }
 
 // like reports whether a name is as a pattern has it.

@@ -301,7 +301,7 @@ func (r *runner) run(ctx context.Context, s Spec) (SuiteResult, error) {
 	}
 	sink.Emit(begin)
 	record := &recorder{
-		suite: s.Name, sink: sink, mask: r.known.Mask, excuse: func(c Case) Case { return r.quarantined(s.Name, c) },
+		suite: s.Name, sink: sink, mask: r.known.Mask, excuse: func(c Case) Case { return r.quarantined(s, c) },
 	}
 	result := SuiteResult{Name: s.Name}
 	lacks, err := r.lacks(ctx, s)

@@ -3,7 +3,7 @@
 # tofu/program/go.mod, built from the Go module proxy and kept in the user's cache directory for all checkouts.
 # With --build it does not look for others.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 go=${GO:-go}
 package=github.com/opentofu/opentofu/cmd/tofu
 
