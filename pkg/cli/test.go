@@ -22,7 +22,7 @@ TAP on its output, else the command itself. Suites in the file hive-test.yaml ha
 docs/suites.md.`,
 		Example: `  hive-test test dev1
   hive-test test dev1 --suite smoke --suite ./run-vpc-e2e.sh --junit junit.xml
-  hive-test test dev1 --suite e2e --retries 2 --allow-flaky    # a suite of hive-test.yaml
+  hive-test test dev1 --suite e2e --retries 2   # a suite of hive-test.yaml
   hive-test test dev1 --run '^health/'
   hive-test test dev1 --on 1 --suite './run-multinode-e2e.sh ${HIVE_NODES//,/ }'`,
 		Args: named(1),
