@@ -67,7 +67,7 @@ func TestARegistryThatCannotBeReached(t *testing.T) {
 		!strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "https://") {
 		t.Errorf("got %v", err)
 	}
-	silent, _ := registry(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	silent, _ := registry(t, func(http.ResponseWriter, *http.Request) { <-t.Context().Done() }) // longer than the client waits
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := silent.Check(ctx); err == nil || !strings.Contains(err.Error(), "no answer") {
