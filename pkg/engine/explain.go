@@ -88,6 +88,7 @@ type recordedRun struct {
 	PastRun
 	events []progress.Event
 	ending *progress.Event // nil: it was killed, or is at work
+	report report.Report
 }
 
 // readRun reads a run's events. A line that is broken ends them: what comes before explains more than nothing.
@@ -105,6 +106,7 @@ func readRun(run state.Run) (recordedRun, error) {
 	out := recordedRun{
 		PastRun: PastRun{RunDir: run.Dir, Verb: r.Verb, Result: r.Result, Started: r.Started},
 		events:  events,
+		report:  r,
 	}
 	for i, e := range events {
 		if e.Kind == progress.RunEnd {

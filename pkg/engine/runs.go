@@ -217,7 +217,7 @@ func loadRun(dir string) (r report.Report, ended bool, err error) {
 	if err != nil {
 		return r, false, err
 	}
-	if r = report.Build(run.events); r.Verb == "" {
+	if r = run.report; r.Verb == "" {
 		return r, false, errors.New("its events are not those of a run")
 	}
 	return r, run.ending != nil, nil

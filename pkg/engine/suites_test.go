@@ -3,6 +3,7 @@ package engine
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,5 +37,13 @@ func TestCheckCommands(t *testing.T) {
 		if err := checkCommands([]suite.Spec{{Command: command, On: "1"}}, nil); (err == nil) != (want == "") {
 			t.Errorf("%s on a node: got %v, want %q", command, err, want)
 		}
+	}
+}
+
+// The file names what results are read of by the words that suites know.
+func TestResultKindsAreThoseOfSuites(t *testing.T) {
+	known := []string{suite.ByCommand, suite.ByJUnit, suite.ByTAP, suite.ByGoTest}
+	if got := config.ResultKinds(); !slices.Equal(got, known) {
+		t.Errorf("the file takes %q, and suites know %q", got, known)
 	}
 }

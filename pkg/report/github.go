@@ -59,12 +59,7 @@ func githubExplanation(b *strings.Builder, x *progress.Explanation) {
 	if len(x.Lines) > 0 {
 		b.WriteString("\n" + mdBlock(strings.Join(x.Lines, "\n")))
 	}
-	if x.Cause != "" {
-		fmt.Fprintf(b, "\n**Likely cause:** %s\n", mdText(x.Cause))
-	}
-	if x.Next != "" {
-		fmt.Fprintf(b, "\n**Next:** %s\n", mdText(x.Next))
-	}
+	mdAdvice(b, x)
 }
 
 func githubPhases(b *strings.Builder, phases []Phase) {
@@ -94,11 +89,11 @@ func githubCases(b *strings.Builder, cases []Case) {
 		}
 		text := c.Error
 		if output := strings.TrimSpace(c.Output); output != "" && output != c.Error {
-			text += "\n\n" + output[max(0, len(output)-failureText):]
+			text += "\n\n" + lastOf(output, failureText)
 		}
 		title := fmt.Sprintf("%s %s: %s", mark(c.Status), c.Status, progress.CaseName(c.Suite, c.Node, c.Name))
-		if c.File != "" {
-			title += fmt.Sprintf(" (%s:%d)", c.File, c.Line)
+		if place := c.place(); place != "" {
+			title += " (" + place + ")"
 		}
 		inside := "\n" + mdBlock(text)
 		if c.Message != "" {
@@ -113,12 +108,7 @@ func githubCases(b *strings.Builder, cases []Case) {
 		return
 	}
 	var all strings.Builder
-	all.WriteString("\n| Case | Result | Time |\n|---|---|---:|\n")
-	for _, c := range cases {
-		fmt.Fprintf(
-			&all, "| %s | %s %s | %s |\n", mdText(progress.CaseName(c.Suite, c.Node, c.Name)), mark(c.Status), c.Status,
-			progress.FormatSeconds(c.Seconds))
-	}
+	mdCaseTable(&all, cases)
 	folded(b, "All cases ("+countText(cases)+")", all.String())
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"fmt"
 	"html/template"
 	"net/url"
 	"regexp"
@@ -184,12 +183,7 @@ func (p *page) addCases() {
 	for _, i := range index[:len(index)-p.Left] {
 		c := shownCase{Case: p.Cases[i], Number: i + 1, Order: order(p.Cases[i].Status)}
 		c.Open = c.Status.Bad() && len(p.Shown) < mostOpen
-		if c.File != "" {
-			c.Place = c.File
-			if c.Line > 0 {
-				c.Place = fmt.Sprintf("%s:%d", c.File, c.Line)
-			}
-		}
+		c.Place = c.place()
 		if c.Folded() {
 			c.Again, c.Links = again.command(c.Suite), again.links(c.Suite)
 		}

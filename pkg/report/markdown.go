@@ -48,6 +48,11 @@ func mdExplanation(b *strings.Builder, x *progress.Explanation) {
 	if x.From != "" {
 		fmt.Fprintf(b, "\nFrom %s.\n", mdCode(x.From))
 	}
+	mdAdvice(b, x)
+}
+
+// mdAdvice is what an explanation takes for the cause, and what it advises.
+func mdAdvice(b *strings.Builder, x *progress.Explanation) {
 	if x.Cause != "" {
 		fmt.Fprintf(b, "\n**Likely cause:** %s\n", mdText(x.Cause))
 	}
@@ -102,15 +107,20 @@ func mdCases(b *strings.Builder, cases []Case) {
 	if len(cases) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## Cases\n\n%s\n\n| Case | Result | Time |\n|---|---|---:|\n", countText(cases))
-	for _, c := range cases {
-		name := mdText(progress.CaseName(c.Suite, c.Node, c.Name))
-		fmt.Fprintf(b, "| %s | %s %s | %s |\n", name, mark(c.Status), c.Status, progress.FormatSeconds(c.Seconds))
-	}
+	fmt.Fprintf(b, "\n## Cases\n\n%s\n", countText(cases))
+	mdCaseTable(b, cases)
 	for _, c := range cases {
 		if c.Error != "" {
 			fmt.Fprintf(b, "\n**%s**\n\n%s", mdText(progress.CaseName(c.Suite, c.Node, c.Name)), mdBlock(c.Error))
 		}
+	}
+}
+
+func mdCaseTable(b *strings.Builder, cases []Case) {
+	b.WriteString("\n| Case | Result | Time |\n|---|---|---:|\n")
+	for _, c := range cases {
+		name := mdText(progress.CaseName(c.Suite, c.Node, c.Name))
+		fmt.Fprintf(b, "| %s | %s %s | %s |\n", name, mark(c.Status), c.Status, progress.FormatSeconds(c.Seconds))
 	}
 }
 

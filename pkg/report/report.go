@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -120,6 +121,14 @@ type Case struct {
 	Line int    `json:"line,omitempty"`
 	// Colored is Output with the terminal escapes that it came with; empty: it came with none.
 	Colored string `json:"-"`
+}
+
+// place is where the case says that it failed, FILE:LINE as far as that is known.
+func (c Case) place() string {
+	if c.File == "" || c.Line == 0 {
+		return c.File
+	}
+	return c.File + ":" + strconv.Itoa(c.Line)
 }
 
 // Problem is an error or a warning, and where it came up.

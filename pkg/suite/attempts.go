@@ -46,14 +46,15 @@ func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, 
 	cases := last.cases
 	for n := 2; n <= s.Retries+1 && err == nil && ctx.Err() == nil && r.decides(s, cases); n++ {
 		again := attempt{Spec: s, number: n}
-		what := "the suite"
-		if failed := countFailed(cases); r.chooseFailed(&again, cases) {
-			what = progress.Count(failed, "case")
+		failed, what := progress.Count(countFailed(cases), "case"), "the suite"
+		chosen := r.chooseFailed(&again, cases)
+		if chosen {
+			what = failed
 		}
-		record.info(fmt.Sprintf("%s failed: running %s again (%d of %d)", progress.Count(countFailed(cases), "case"), what, n-1, s.Retries))
+		record.info(fmt.Sprintf("%s failed: running %s again (%d of %d)", failed, what, n-1, s.Retries))
 		last, err = r.once(ctx, again, record)
 		cases = merged(cases, last.cases, n)
-		if what == "the suite" && ctx.Err() == nil {
+		if !chosen && ctx.Err() == nil {
 			cases = recovered(cases, last.cases, n)
 		}
 	}
@@ -113,7 +114,9 @@ func (r *runner) once(ctx context.Context, a attempt, record *recorder) (ended, 
 // smokeOnce runs smoke one time. Where nothing of it can be run again, each case is told when it ends.
 func (r *runner) smokeOnce(ctx context.Context, a attempt, record *recorder) ended {
 	told := a.Retries == 0
-	if !told {
+	if told {
+		record.excuse = func(c Case) Case { return r.quarantined(a.Spec, c) }
+	} else {
 		record = &recorder{suite: a.Name, sink: progress.Discard, mask: r.known.Mask}
 	}
 	record.wanted = a.wanted

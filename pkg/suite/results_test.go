@@ -474,3 +474,21 @@ func TestVariablesOfASuiteAreMasked(t *testing.T) {
 		t.Errorf("%q, %v", said, err)
 	}
 }
+
+// Cases of smoke, which are told as they end, are excused as those of other suites.
+func TestQuarantineOfSmoke(t *testing.T) {
+	o, _ := external(t)
+	o.Suites, o.Run = []Spec{{Command: Smoke}}, "^health/"
+	o.Health = func(context.Context) []NodeHealth {
+		return []NodeHealth{{Node: "ci-1"}, {Node: "ci-2", Health: errors.New("no answer")}}
+	}
+	o.Quarantine = []Quarantine{{Suite: Smoke, Case: "health/ci-2", Reason: "#7"}}
+	results, err := Run(t.Context(), o)
+	if err != nil || results.Failed() {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	want := []string{"passed health/ci-1", "quarantined health/ci-2: no answer (#7)"}
+	if diff := cmp.Diff(want, details(results.Suites[0])); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -156,17 +156,18 @@ func takesFlags(words []string) bool {
 			return false
 		}
 	}
-	program := programOf(words)
 	test := func(word string) bool { return strings.HasPrefix(word, "-test.") }
-	return program == "go" && slices.Contains(words, "test") || strings.HasSuffix(program, ".test") || slices.ContainsFunc(words, test)
+	return isGoTest(words) || strings.HasSuffix(programOf(words), ".test") || slices.ContainsFunc(words, test)
 }
+
+// isGoTest reports whether the words run go test, and not a test binary.
+func isGoTest(words []string) bool { return programOf(words) == "go" && slices.Contains(words, "test") }
 
 // choosing returns the command line of Go tests that runs only those whose names match run, and none that matches skip;
 // empty ones leave it open. quote makes a word for the shell of each.
 func (s Spec) choosing(run, skip string, quote func(...string) string) string {
 	prefix := "-test."
-	words := strings.Fields(s.Command)
-	if i := slices.Index(words, "test"); programOf(words) == "go" && i > 0 {
+	if isGoTest(strings.Fields(s.Command)) {
 		prefix = "-"
 	}
 	line := s.Command
