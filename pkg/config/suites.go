@@ -153,10 +153,13 @@ func valueOf[T any](r *fileReader, key string) T {
 }
 
 func checkVariable(entry string) error {
+	name, _, _ := strings.Cut(entry, "=")
+	if name == "ARTIFACTS" || name == "ARTIFACT_DIR" {
+		return fmt.Errorf("%s is where results of the suite are read from: only hive-test sets it", name)
+	}
 	if variablePattern.MatchString(entry) {
 		return nil
 	}
-	name, _, _ := strings.Cut(entry, "=")
 	return fmt.Errorf("%q is no name of a variable: give NAME or NAME=value", name)
 }
 

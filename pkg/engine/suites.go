@@ -55,7 +55,7 @@ func specsOf(asked string, settings config.Settings) ([]suite.Spec, error) {
 	}
 	named := settings.NamedSuites[i]
 	spec := suite.Spec{
-		Name: named.Name, Command: named.Command, Results: named.Results, On: cmp.Or(named.On, settings.SuiteOn),
+		Name: named.Name, Asked: named.Name, Command: named.Command, Results: named.Results, On: cmp.Or(named.On, settings.SuiteOn),
 		Dir: named.Dir, Env: named.Env, Timeout: named.Timeout, Retries: named.Retries, Needs: suite.Needs(named.Needs),
 	}
 	if named.Retries < 0 {

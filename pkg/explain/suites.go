@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hive-test/pkg/progress"
@@ -118,11 +119,21 @@ func (f *failure) eachSuite(files fs.FS) (lines []string) {
 	return lines
 }
 
-// outputOf returns where the output of a suite is; empty where it has none.
+// outputOf returns where the output of a suite is, of its last attempt; empty where it has none.
 func (f *failure) outputOf(suite string, files fs.FS) string {
-	name := path.Join("suites", suite, "output.log")
-	if files == nil || !fs.ValidPath(name) {
+	dir := path.Join("suites", suite)
+	if files == nil || !fs.ValidPath(dir) {
 		return ""
+	}
+	name, last := path.Join(dir, "output.log"), 1
+	entries, _ := fs.ReadDir(files, dir)
+	for _, entry := range entries {
+		number, is := strings.CutPrefix(strings.TrimRight(entry.Name(), "_"), "attempt-")
+		n, err := strconv.Atoi(number)
+		again := path.Join(dir, entry.Name(), "output.log")
+		if _, missing := fs.Stat(files, again); is && err == nil && missing == nil && n > last {
+			name, last = again, n
+		}
 	}
 	if _, err := fs.Stat(files, name); err != nil {
 		return ""

@@ -21,6 +21,17 @@ type Suites struct {
 	RequireAll bool
 }
 
+// choice is what chooses cases, as flags.
+func (s Suites) choice() string {
+	var flags []string
+	for _, flag := range []struct{ name, value string }{{"--run", s.Run}, {"--skip", s.Skip}} {
+		if flag.value != "" {
+			flags = append(flags, flag.name+" "+remote.Quote(flag.value))
+		}
+	}
+	return strings.Join(flags, " ")
+}
+
 // ability is something that a node may have, and what shows that it has.
 type ability struct {
 	name, script string

@@ -108,7 +108,7 @@ func (t test) suites(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return verdict(results, t.Suites.AllowFlaky)
+	return verdict(results, t.Suites)
 }
 
 // healthFacts tells the smoke suite which of its two facts holds for each node, why not, and which nodes need not be
@@ -134,7 +134,7 @@ func healthFacts(health hive.Health) []suite.NodeHealth {
 }
 
 // verdict is nil only if at least one case ran, or was skipped for what the cluster lacks, and none failed, or is flaky.
-func verdict(results suite.Results, allowFlaky bool) error {
+func verdict(results suite.Results, asked Suites) error {
 	all, failed := 0, 0
 	first, flaky := "", ""
 	for _, s := range results.Suites {
@@ -151,14 +151,17 @@ func verdict(results suite.Results, allowFlaky bool) error {
 		}
 	}
 	switch {
+	case all == 0 && asked.Run+asked.Skip != "":
+		return progress.WithHint(
+			fmt.Errorf("%w: no case is chosen by %s", ErrTestsFailed, asked.choice()), "without it, test runs and names them all")
 	case all == 0:
 		return fmt.Errorf("%w: no test ran", ErrTestsFailed)
 	case failed > 0:
 		return fmt.Errorf("%w: %d of %d, first %s", ErrTestsFailed, failed, all, first)
-	case flaky != "" && !allowFlaky:
+	case flaky != "" && !asked.AllowFlaky:
 		return progress.WithHint(
 			fmt.Errorf("%w: %s flaky, first %s", ErrTestsFailed, progress.Count(results.Flaky(), "case"), flaky),
-			"--allow-flaky lets them pass")
+			"--allow-flaky lets them pass; what is known to fail goes into quarantine in hive-test.yaml, with the reason")
 	case results.Failed():
 		return ErrTestsFailed
 	}

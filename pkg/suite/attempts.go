@@ -18,14 +18,6 @@ type attempt struct {
 	wanted func(name string) bool // of smoke; nil: all
 }
 
-// dir is the directory of the attempt's results, below that of all results.
-func (a attempt) dir() string {
-	if a.number == 1 {
-		return a.Name
-	}
-	return fmt.Sprintf("%s/attempt-%d", a.Name, a.number)
-}
-
 // ended is what one attempt came to.
 type ended struct {
 	exit
@@ -46,10 +38,10 @@ func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, 
 	cases := last.cases
 	for n := 2; n <= s.Retries+1 && err == nil && ctx.Err() == nil && r.decides(s, cases); n++ {
 		again := attempt{Spec: s, number: n}
-		failed, what := progress.Count(countFailed(cases), "case"), "the suite"
+		failed, what := namesOfFailed(cases), "the suite"
 		chosen := r.chooseFailed(&again, cases)
 		if chosen {
-			what = failed
+			what = "what failed"
 		}
 		record.info(fmt.Sprintf("%s failed: running %s again (%d of %d)", failed, what, n-1, s.Retries))
 		last, err = r.once(ctx, again, record)
@@ -76,14 +68,21 @@ func (r *runner) decides(s Spec, cases []Case) bool {
 	return slices.ContainsFunc(r.excused(s, cases), Case.Failed)
 }
 
-func countFailed(cases []Case) int {
-	count := 0
+// mostNamed is how many cases a line names.
+const mostNamed = 3
+
+// namesOfFailed says which cases failed, as far as a line can.
+func namesOfFailed(cases []Case) string {
+	var names []string
 	for _, c := range cases {
 		if c.Failed() {
-			count++
+			names = append(names, progress.ClipMiddle(progress.OneLine(c.Name), 60))
 		}
 	}
-	return count
+	if more := len(names) - mostNamed; more > 0 {
+		return strings.Join(names[:mostNamed], ", ") + fmt.Sprintf(" and %s more", progress.Count(more, "case"))
+	}
+	return strings.Join(names, ", ")
 }
 
 // whole adds a case that failed where a suite ran none: what was chosen may leave a suite without any, which is told of

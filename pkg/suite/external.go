@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +20,7 @@ import (
 // external runs a command line and returns the cases that it has left. The error is for what is not the suite's own
 // failure.
 func (r *runner) external(ctx context.Context, a attempt, record *recorder) (ended, error) {
-	artifacts, err := r.artifacts(a.dir())
+	artifacts, err := r.artifacts(a)
 	if err != nil {
 		return ended{exit: exit{code: -1}}, err
 	}
@@ -46,7 +47,7 @@ func (r *runner) external(ctx context.Context, a attempt, record *recorder) (end
 			Name: a.Name, Status: progress.Failed, Seconds: time.Since(start).Seconds(), Error: runErr.Error(), whole: true,
 		}}}, nil
 	}
-	form, cases, unread := r.results(ctx, a.Spec, artifacts, &tests)
+	form, cases, unread := r.results(ctx, a.Spec, artifacts, &tests, record.warn)
 	cases = judge(ctx, a.Name, cases, how, log, time.Since(start), form != ByCommand)
 	for _, c := range unread {
 		if ctx.Err() != nil { // it was cut off half-way
@@ -58,11 +59,17 @@ func (r *runner) external(ctx context.Context, a attempt, record *recorder) (end
 }
 
 // results returns what the cases of a suite are read of, and they. Where that was named and is not there, a case says so.
-func (r *runner) results(ctx context.Context, s Spec, artifacts string, tests *outputTests) (form string, cases, unread []Case) {
+func (r *runner) results(
+	ctx context.Context, s Spec, artifacts string, tests *outputTests, warn func(string),
+) (form string, cases, unread []Case) {
 	form = s.Results
 	found := false
 	if form == "" || form == ByJUnit {
-		cases, unread, found = readJUnit(artifacts)
+		files := readJUnit(artifacts)
+		cases, unread, found = files.cases, files.unread, files.found
+		for _, doubt := range files.doubts {
+			warn(doubt)
+		}
 	}
 	switch {
 	case form == "" && (found || len(unread) > 0):
@@ -138,11 +145,15 @@ func shell(env []string, command string) (argv []string, missing error) {
 		"there is no bash on PATH: the suite runs under sh, where a pipe passes if only its last command does")
 }
 
-// artifacts makes the suite's directory anew: what an earlier run has left is not this run's.
-func (r *runner) artifacts(name string) (string, error) {
-	dir, err := filepath.Abs(filepath.Join(r.ArtifactsDir, name))
+// artifacts makes the attempt's directory: the first one's anew, for what an earlier run has left is not this run's, and
+// those of further ones below it, where the suite itself has made nothing.
+func (r *runner) artifacts(a attempt) (string, error) {
+	dir, err := filepath.Abs(filepath.Join(r.ArtifactsDir, a.Name))
 	if err != nil {
 		return "", err
+	}
+	if a.number > 1 {
+		return freeDir(filepath.Join(dir, fmt.Sprintf("attempt-%d", a.number)))
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return "", fmt.Errorf("emptying its directory: %w", err)
@@ -151,6 +162,20 @@ func (r *runner) artifacts(name string) (string, error) {
 		return "", fmt.Errorf("making its directory: %w", err)
 	}
 	return dir, nil
+}
+
+// freeDir makes a directory of that name, with a letter more at its end for as long as there is something of that name.
+func freeDir(name string) (string, error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return "", err
+	}
+	for {
+		err := os.Mkdir(name, 0o700)
+		if err == nil || !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+		name += "_"
+	}
 }
 
 // lineByLine is how much of what a suite prints is told line by line: what follows is told many lines at a time, for a

@@ -182,7 +182,7 @@ func TestCasesThatFailKeepWhatTheyPrinted(t *testing.T) {
 }
 
 func TestJUnitSeconds(t *testing.T) {
-	cases, _, err := decodeJUnit([]byte(
+	told, err := decodeJUnit([]byte(
 		`<testsuite><testcase name="a" time="1,000.5"/><testcase name="b" time="NaN"/><testcase/></testsuite>`,
 	))
 	want := []Case{
@@ -190,8 +190,28 @@ func TestJUnitSeconds(t *testing.T) {
 		{Name: "b", Status: progress.Passed},
 		{Name: "unnamed", Status: progress.Passed},
 	}
-	if diff := cmp.Diff(want, cases, shown()); err != nil || diff != "" {
+	if diff := cmp.Diff(want, told.cases, shown()); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// A file that counts more tests than it holds may be cut short by whoever wrote it, and may count assertions: it is told
+// of, once.
+func TestCountersAboveTheCasesOfJUnit(t *testing.T) {
+	for xml, want := range map[string][]string{
+		`<testsuites tests="3"><testsuite name="s" tests="3"><testcase name="a"/><testcase name="b"/></testsuite></testsuites>`: {
+			`suite "s" says tests="3", and it holds 2 cases`,
+		},
+		`<testsuites tests="2"><testsuite tests="1"><testcase name="a"/></testsuite></testsuites>`: {
+			`suite "" says tests="2", and it holds 1 case`,
+		},
+		`<testsuite tests="1"><testcase name="a"/><testcase name="b"/></testsuite>`: nil,
+		`<testsuite tests="many"><testcase name="a"/></testsuite>`:                  nil,
+	} {
+		told, err := decodeJUnit([]byte(xml))
+		if diff := cmp.Diff(want, told.doubts); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", xml, err, diff)
+		}
 	}
 }
 
@@ -304,9 +324,9 @@ func TestWhatMeansFailureInJUnit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cases, _, err := decodeJUnit([]byte(c.xml))
+			told, err := decodeJUnit([]byte(c.xml))
 			var got []string
-			for _, c := range cases {
+			for _, c := range told.cases {
 				got = append(got, strings.TrimSuffix(string(c.Status)+" "+c.Name+": "+c.Error, ": "))
 			}
 			if diff := cmp.Diff(c.want, got, shown()); err != nil || diff != "" {

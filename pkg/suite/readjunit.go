@@ -49,13 +49,23 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// readJUnit reads the cases of all JUnit files below dir, in the order of their paths. XML of another kind is not
-// meant; found reports whether there is any of this. For what cannot be read there is a case that failed, in unread:
-// nobody knows what it would have told. Its cases up to there count.
-func readJUnit(dir string) (cases, unread []Case, found bool) {
+// junitResults are what JUnit files tell.
+type junitResults struct {
+	cases []Case
+	// unread has a case that failed for each file that cannot be read to its end: nobody knows what it would have told.
+	// Its cases up to there count.
+	unread []Case
+	// doubts say where a file counts more tests than it holds cases. No case fails for it: Catch2 and doctest count their
+	// assertions there.
+	doubts []string
+	found  bool // there is a file of results
+}
+
+// readJUnit reads all JUnit files below dir, in the order of their paths. XML of another kind is not meant.
+func readJUnit(dir string) (all junitResults) {
 	lost := func(path string, err error) {
 		name, _ := filepath.Rel(dir, path)
-		unread = append(unread, Case{
+		all.unread = append(all.unread, Case{
 			Name: name, Status: progress.Failed, Error: "the results in " + name + " cannot be read: " + err.Error(), whole: true,
 		})
 	}
@@ -71,51 +81,54 @@ func readJUnit(dir string) (cases, unread []Case, found bool) {
 		if err == nil && !info.Mode().IsRegular() {
 			return nil
 		}
-		var told []Case
+		var told junitResults
 		if err == nil {
-			var are bool
-			told, are, err = readJUnitFile(path)
-			found = found || are
+			told, err = readJUnitFile(path)
 		}
-		cases = append(cases, told...)
+		all.found = all.found || told.found
+		all.cases = append(all.cases, told.cases...)
+		for _, doubt := range told.doubts {
+			name, _ := filepath.Rel(dir, path)
+			all.doubts = append(all.doubts, name+": "+doubt)
+		}
 		if err != nil {
 			lost(path, err)
 		}
 		return nil
 	})
-	return cases, unread, found
+	return all
 }
 
-// readJUnitFile returns the cases of a file, and whether it holds results at all.
-func readJUnitFile(path string) (cases []Case, results bool, err error) {
+// readJUnitFile returns what a file tells.
+func readJUnitFile(path string) (junitResults, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, false, err
+		return junitResults{}, err
 	}
 	defer func() { _ = f.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(f, maxJUnit+1))
 	if err != nil {
-		return nil, false, err
+		return junitResults{}, err
 	}
 	if len(raw) > maxJUnit {
-		return nil, false, fmt.Errorf("it is larger than %d MiB", maxJUnit>>20)
+		return junitResults{}, fmt.Errorf("it is larger than %d MiB", maxJUnit>>20)
 	}
 	return decodeJUnit(raw)
 }
 
 // decodeJUnit takes every <testcase> wherever it is: suites may be nested. What a suite says of itself is a case where
 // its cases do not show it. The error says at which line and byte the text is not what XML 1.0 takes.
-func decodeJUnit(raw []byte) (cases []Case, results bool, err error) {
+func decodeJUnit(raw []byte) (junitResults, error) {
 	text, err := utf8Text(raw)
 	if err != nil {
-		return nil, false, fmt.Errorf("line 1, byte 1: %w", err)
+		return junitResults{}, fmt.Errorf("line 1, byte 1: %w", err)
 	}
 	r := junitReader{decoder: xml.NewDecoder(bytes.NewReader(text))}
 	// it is UTF-8 by now
 	r.decoder.CharsetReader = func(_ string, input io.Reader) (io.Reader, error) { return input, nil }
 	err = r.read()
 	if err == nil {
-		return r.cases, r.results, nil
+		return r.junitResults, nil
 	}
 	at := int(r.decoder.InputOffset())
 	if outside, ok := errors.AsType[*outsideError](err); ok {
@@ -132,7 +145,7 @@ func decodeJUnit(raw []byte) (cases []Case, results bool, err error) {
 	if len(text) != len(raw) {
 		form = " (in UTF-8)"
 	}
-	return r.cases, r.results, fmt.Errorf("line %d, byte %d%s: %w", 1+bytes.Count(text[:at], []byte("\n")), at+1, form, err)
+	return r.junitResults, fmt.Errorf("line %d, byte %d%s: %w", 1+bytes.Count(text[:at], []byte("\n")), at+1, form, err)
 }
 
 // declared is the encoding that the first line of a document names.
@@ -199,16 +212,17 @@ func notXML(text []byte) (at int, why error) {
 
 // junitReader collects the cases of one document.
 type junitReader struct {
+	junitResults
 	decoder *xml.Decoder
-	cases   []Case
 	open    []junitSuite
-	results bool // the document is one of results
 }
 
 // junitSuite is a <testsuites> or <testsuite> that has begun.
 type junitSuite struct {
 	name, says string // says: how many failures it counts; empty for none
+	tests      int    // how many it counts
 	first      int    // the place of its first case
+	doubts     int    // how many there were before it
 }
 
 // outsideError is what stands before or after the root element, and at which byte.
@@ -241,7 +255,7 @@ func (r *junitReader) read() error {
 			case depth == 0 && !isSuite(token.Name.Local): // more results are taken
 				return &outsideError{at, "an element <" + token.Name.Local + ">"}
 			}
-			root, r.results = false, true
+			root, r.found = false, true
 			whole, err := r.begin(token)
 			if err != nil {
 				return err
@@ -268,7 +282,9 @@ func isSuite(element string) bool { return element == "testsuites" || element ==
 func (r *junitReader) begin(start xml.StartElement) (whole bool, err error) {
 	switch name := start.Name.Local; {
 	case isSuite(name):
-		r.open = append(r.open, suiteOf(start, len(r.cases)))
+		s := suiteOf(start)
+		s.first, s.doubts = len(r.cases), len(r.doubts)
+		r.open = append(r.open, s)
 	case name == "testcase":
 		var c junitCase
 		if err := r.decoder.DecodeElement(&c, &start); err != nil {
@@ -301,18 +317,22 @@ func (r *junitReader) endSuite() {
 		return
 	}
 	s := r.open[len(r.open)-1]
+	if held := len(r.cases) - s.first; s.tests > held && s.doubts == len(r.doubts) {
+		r.doubts = append(r.doubts, fmt.Sprintf("suite %q says tests=\"%d\", and it holds %s", s.name, s.tests, progress.Count(held, "case")))
+	}
 	if s.says != "" && !slices.ContainsFunc(r.cases[s.first:], Case.Failed) {
 		r.failed("it says " + s.says + ", and none of its cases shows it")
 	}
 	r.open = r.open[:len(r.open)-1]
 }
 
-func suiteOf(start xml.StartElement, first int) junitSuite {
-	s := junitSuite{first: first}
+func suiteOf(start xml.StartElement) (s junitSuite) {
 	for _, a := range start.Attr {
 		switch a.Name.Local {
 		case "name":
 			s.name = a.Value
+		case "tests":
+			s.tests, _ = strconv.Atoi(strings.TrimSpace(a.Value))
 		case "failures", "errors":
 			if n, err := strconv.Atoi(strings.TrimSpace(a.Value)); err == nil && n > 0 {
 				s.says = a.Name.Local + "=" + strconv.Quote(a.Value)

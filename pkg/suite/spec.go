@@ -2,6 +2,7 @@ package suite
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -34,7 +35,8 @@ type Spec struct {
 	// Needs are what the cluster must have: else it is skipped, or fails with Options.RequireAll.
 	Needs Needs
 
-	asked string // what --suite takes for it
+	// Asked is what --suite takes for it; empty: Name, or else Command.
+	Asked string
 }
 
 // Needs are what a cluster must have for a suite to run on it.
@@ -64,7 +66,7 @@ func withNames(specs []Spec) ([]Spec, error) {
 	for i := range all {
 		s := &all[i]
 		own := s.Name != ""
-		s.asked = cmp.Or(s.Name, s.Command)
+		s.Asked = cmp.Or(s.Asked, s.Name, s.Command)
 		switch {
 		case strings.TrimSpace(s.Command) == "":
 			return nil, errors.New("a suite is empty: give smoke or a command line")
@@ -93,7 +95,7 @@ func (r *runner) quarantined(suite Spec, c Case) Case {
 		return c
 	}
 	for _, q := range r.Quarantine {
-		if q.Suite != "" && q.Suite != suite.Name && q.Suite != suite.asked || !like(q.Case, c.Name) {
+		if !q.isOf(suite) || !like(q.Case, c.Name) {
 			continue
 		}
 		if !q.Until.IsZero() && !time.Now().Before(q.Until) {
@@ -130,6 +132,53 @@ func (r *runner) excused(suite Spec, cases []Case) []Case {
 		}
 	}
 	return all
+}
+
+// judgeQuarantine tells of entries that are of no use any more: a suite that they name has run to its end, and had no case
+// of that name, or one that passed though its time is up.
+func (r *runner) judgeQuarantine(ctx context.Context, results Results) {
+	if ctx.Err() != nil || r.Run != "" || r.Skip != "" {
+		return
+	}
+	for _, q := range r.Quarantine {
+		var cases []Case
+		ran, lacking := false, false
+		for i, result := range results.Suites {
+			if q.Suite != "" && q.isOf(r.suites[i]) {
+				ran, lacking = true, lacking || result.Lacks != ""
+				cases = append(cases, result.Cases...)
+			}
+		}
+		if why := q.useless(cases); ran && !lacking && why != "" {
+			r.Sink.Emit(progress.Event{
+				Kind: progress.Warning, Suite: q.Suite,
+				Message: fmt.Sprintf("the quarantine of %s (%s) can be removed: %s", q.Case, q.Reason, why),
+			})
+		}
+	}
+}
+
+// isOf reports whether the entry is about cases of the suite.
+func (q Quarantine) isOf(s Spec) bool {
+	return q.Suite == "" || q.Suite == s.Name || q.Suite == s.Asked
+}
+
+// useless says why a suite with those cases does not need the entry; empty: it may.
+func (q Quarantine) useless(cases []Case) string {
+	matched, bad := false, false
+	for _, c := range cases {
+		if like(q.Case, c.Name) {
+			matched = true
+			bad = bad || c.Status != progress.Passed
+		}
+	}
+	switch {
+	case !matched:
+		return "no case has that name"
+	case !bad && !q.Until.IsZero() && !time.Now().Before(q.Until):
+		return "its time is up, and it passed"
+	}
+	return ""
 }
 
 // like reports whether a name is as a pattern has it.

@@ -212,6 +212,7 @@ func Run(ctx context.Context, o Options) (Results, error) {
 		results.Suites = append(results.Suites, result)
 		errs = append(errs, err)
 	}
+	r.judgeQuarantine(ctx, results)
 	if ctx.Err() != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", r.stopped(len(results.Suites)), context.Cause(ctx)))
 	}
@@ -295,7 +296,7 @@ func (r *runner) owning(s Spec) *runner {
 func (r *runner) run(ctx context.Context, s Spec) (SuiteResult, error) {
 	start := time.Now()
 	sink := progress.With(r.Sink, progress.Event{Step: s.Name})
-	begin := progress.Event{Kind: progress.StepStart, Suite: s.Name, Message: "suite " + s.Name, Asked: s.asked}
+	begin := progress.Event{Kind: progress.StepStart, Suite: s.Name, Message: "suite " + s.Name, Asked: s.Asked}
 	if !s.isSmoke() {
 		begin.Command = s.Command
 	}
