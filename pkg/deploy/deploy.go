@@ -55,6 +55,7 @@ type Capable struct {
 	Restart   Restarter
 	Remove    Remover
 	Runs      RunLeaser
+	Room      RoomFinder
 }
 
 // Of returns a deployer with all that it can do.
@@ -73,11 +74,18 @@ func Of(d Deployer) Capable {
 	c.Restart, _ = d.(Restarter)
 	c.Remove, _ = d.(Remover)
 	c.Runs, _ = d.(RunLeaser)
+	c.Room, _ = d.(RoomFinder)
 	return c
 }
 
 // Makes reports whether the machines are made and removed by the deployer. Else they were there before, and stay.
 func (c Capable) Makes() bool { return c.Remove != nil }
+
+// RoomFinder tells how much room there is for machines.
+type RoomFinder interface {
+	// FreeMemory is the memory that the hypervisors of the record's specification have left, in MiB.
+	FreeMemory(ctx context.Context, r *cluster.Record) (int, error)
+}
 
 // Preflighter finds out beforehand what stands in the way of up.
 type Preflighter interface {

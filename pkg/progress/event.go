@@ -117,6 +117,8 @@ type Event struct {
 	// Nodes are set on RunStart and RunEnd: the cluster's nodes, as far as they are known by then; and where more of them
 	// becomes known.
 	Nodes []Node `json:"nodes,omitempty"`
+	// Matrix is set on RunStart and RunEnd of the run of a matrix, with what became of the cells at the end.
+	Matrix *Matrix `json:"matrix,omitempty"`
 }
 
 // Setting is a setting in force. From is "flag --x", "environment X" or "FILE:LINE".

@@ -49,6 +49,7 @@ func (s *Secrets) MaskEvent(e Event) Event {
 		}
 	}
 	e.Problem, e.Explanation = e.Problem.mapped(masker.Mask), e.Explanation.mapped(masker.Mask)
+	e.Matrix = e.Matrix.mapped(masker.Mask)
 	e.Settings, e.Flags = mapSettings(e.Settings, masker.Mask), mapAll(e.Flags, masker.Mask)
 	return e
 }

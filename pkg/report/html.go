@@ -62,6 +62,8 @@ type page struct {
 	Clipped  int  // of those that are shown, how many show nothing of what they printed
 	From     link // of the lines that explain it
 	Members  []member
+	Grid     *grid
+	Cells    []cellRow
 	History  []pastRun // the oldest first, and this run as the last
 	Files    []link
 }
@@ -142,6 +144,7 @@ func pageOf(r Report) page {
 	for _, n := range r.Nodes {
 		p.Members = append(p.Members, member{n, p.Timeline.doneOf(n.Name)})
 	}
+	p.Grid, p.Cells = gridOf(r), cellRows(r)
 	p.addCases()
 	return p
 }
@@ -239,6 +242,11 @@ func newAgain(r Report) again {
 
 // command is the command that runs a suite again: on the cluster, or on a new one where that was destroyed.
 func (a again) command(suite string) string {
+	if m := a.report.Matrix; m != nil {
+		i := slices.IndexFunc(m.Cells, func(c progress.MatrixCell) bool { return c.Label == suite })
+		words := append([]string{"hive-test matrix run", quoted(m.File)}, a.report.Flags...)
+		return strings.Join(append(words, "--cell", m.Cells[max(0, i)].Name), " ")
+	}
 	verb, flags := "test", a.report.Flags
 	if a.report.Verb == "full" {
 		i := slices.IndexFunc(a.report.Phases, func(p Phase) bool { return p.Name == "down" })

@@ -26,6 +26,7 @@ func Markdown(r Report) []byte {
 		fmt.Fprintf(&b, "\nEvidence: %s\n", mdCode(r.RunDir))
 	}
 	mdExplanation(&b, r.Explanation)
+	mdMatrix(&b, r)
 	mdProblems(&b, "Errors", r.Errors)
 	mdPhases(&b, r.Phases)
 	mdCases(&b, r.Cases)

@@ -52,6 +52,8 @@ type Report struct {
 	History []progress.PastRun `json:"history,omitempty"`
 	// Evidence is what was gathered: paths below the run's directory; a directory ends with a slash.
 	Evidence []string `json:"evidence,omitempty"`
+	// Matrix is what the run of a matrix has run, and what became of it; nil for any other run.
+	Matrix *progress.Matrix `json:"matrix,omitempty"`
 	// Ended is when the last event came.
 	Ended time.Time `json:"-"`
 }
@@ -349,6 +351,7 @@ func (b *builder) endRun(e progress.Event) {
 }
 
 func (b *builder) finish() {
+	defer b.judgeCells()
 	for i := range b.Phases {
 		p := &b.Phases[i]
 		p.Status = cmp.Or(p.Status, progress.Interrupted)

@@ -171,6 +171,9 @@ func (b *builder) know(e progress.Event) {
 	if len(e.Flags) > 0 {
 		b.Flags = e.Flags
 	}
+	if e.Matrix != nil {
+		b.Matrix = e.Matrix.Cleaned()
+	}
 	if len(e.History) > 0 {
 		b.History = e.History
 	}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
+	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/matrix"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/state"
+)
+
+// MatrixRequest is what a matrix is asked for.
+type MatrixRequest struct {
+	// Settings are those of the matrix itself: where it is kept, and where its reports go.
+	Settings config.Settings
+	Matrix   matrix.Matrix
+	File     string // that the matrix was read of, for people
+	// Load returns the settings of a cell, given the values that the matrix has for it.
+	Load func(values map[string]string) (config.Settings, error)
+	// Shard and Of choose part Shard of so many; Of 0 is all cells. Cells, if there are any, chooses those by name.
+	Shard, Of int
+	Cells     []string
+	// Resume goes on with the last run of the matrix that did not come to its end.
+	Resume bool
+	// Abort ends the cleaning up of a matrix whose own context has ended; nil: it is done to its end.
+	Abort context.Context
+}
+
+// MatrixPlan is what a matrix would run.
+type MatrixPlan struct {
+	Name   string
+	Limits matrix.Limits
+	// Cells are in the order of the file.
+	Cells []PlannedCell
+	// Order is the cells' places in Cells, in the order in which they are taken.
+	Order []int
+	// Seconds is how long all of it is expected to take.
+	Seconds float64
+	// Total is how many cells the file has: Cells may be a part.
+	Total int
+}
+
+// PlannedCell is a cell with what is known of it beforehand.
+type PlannedCell struct {
+	matrix.Cell
+	Label    string
+	Settings config.Settings
+	Size     matrix.Size
+	// Seconds is how long it is expected to take, and Known reports whether it has run before and told so; else that is a
+	// guess. Begins is when it would begin, in seconds after the first.
+	Seconds, Begins float64
+	Known           bool
+}
+
+// Guesses of how long a full takes where no run has told yet, in seconds.
+const (
+	guessBase    = 120
+	guessPerNode = 60
+)
+
+// PlanMatrix returns what RunMatrix would run. All that is wrong with the cells is told at once. It changes nothing.
+func (e *Engine) PlanMatrix(request MatrixRequest) (MatrixPlan, error) {
+	m := request.Matrix
+	cells, err := m.Cells()
+	if err != nil {
+		return MatrixPlan{}, usage(err)
+	}
+	_, store, err := e.storeOf(m.Name, request.Settings)
+	if err != nil {
+		return MatrixPlan{}, err
+	}
+	plan := MatrixPlan{Name: m.Name, Limits: matrix.Limits{MaxParallel: m.MaxParallel, Budget: m.Budget}, Total: len(cells)}
+	var problems []error
+	sizes := make([]matrix.Size, len(cells))
+	for i, cell := range cells {
+		planned, problem := planCell(request, plan.Limits, cell)
+		problems, sizes[i] = append(problems, problem), planned.Size
+		plan.Cells = append(plan.Cells, planned)
+	}
+	if err := errors.Join(toldOnce(problems)...); err != nil {
+		return plan, usage(err)
+	}
+	if plan.Cells, err = chosenCells(request, plan.Cells, cells, sizes); err != nil {
+		return plan, usage(err)
+	}
+	expect(store, plan.Cells)
+	jobs := make([]matrix.Job, len(plan.Cells))
+	for i, cell := range plan.Cells {
+		jobs[i] = matrix.Job{Size: cell.Size, Seconds: cell.Seconds}
+	}
+	plan.Order = matrix.Order(jobs, plan.Limits)
+	schedule := matrix.Simulate(jobs, plan.Order, plan.Limits)
+	plan.Seconds = schedule.Seconds
+	for i := range plan.Cells {
+		plan.Cells[i].Begins = schedule.Begins[i]
+	}
+	return plan, nil
+}
+
+// planCell finds out what a cell is, and what is wrong with it.
+func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (PlannedCell, error) {
+	planned := PlannedCell{Cell: cell, Label: request.Matrix.Label(cell)}
+	values := map[string]string{}
+	for key, value := range cell.Settings {
+		values[key] = value.Text()
+	}
+	settings, err := request.Load(values)
+	if err != nil {
+		return planned, err
+	}
+	settings.JUnit = "" // the matrix has one
+	planned.Settings = settings
+	spec := settings.Spec()
+	planned.Size = matrix.Size{
+		MemoryMB: spec.MemoryMB * spec.NodeCount, Cores: spec.CPUCores * spec.NodeCount, VMs: spec.NodeCount,
+	}
+	_, suites := specs(settings)
+	problems := append(placement.ValidateSpec(spec), suites, checkHive(settings, settings.Hive.Layout))
+	if settings.HostsFile != "" {
+		problems = append(problems, errors.New("hosts_file: the hosts of a file are there once, and each cell needs a cluster of its own"))
+	}
+	if _, err := cluster.ParseName(cell.Name); err != nil {
+		problems = append(problems, err)
+	}
+	if !planned.Size.Within(limits.Budget) {
+		problems = append(problems, fmt.Errorf("it takes %s, and the budget is %s", planned.Size, limits.Budget))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return planned, fmt.Errorf("cell %s: %w", planned.Label, err)
+	}
+	return planned, nil
+}
+
+// toldOnce leaves out problems that were told before, as of a setting that all cells share.
+func toldOnce(problems []error) []error {
+	told := map[string]bool{}
+	return slices.DeleteFunc(problems, func(err error) bool {
+		if err == nil || told[err.Error()] {
+			return true
+		}
+		told[err.Error()] = true
+		return false
+	})
+}
+
+// chosenCells are those that the request names, or all.
+func chosenCells(
+	request MatrixRequest, planned []PlannedCell, cells []matrix.Cell, sizes []matrix.Size,
+) ([]PlannedCell, error) {
+	named := func(names []string) []PlannedCell {
+		return slices.DeleteFunc(slices.Clone(planned), func(c PlannedCell) bool { return !slices.Contains(names, c.Name) })
+	}
+	if request.Of > 0 {
+		var names []string
+		for _, cell := range matrix.Shard(cells, sizes, request.Shard, request.Of) {
+			names = append(names, cell.Name)
+		}
+		return named(names), nil
+	}
+	if len(request.Cells) == 0 {
+		return planned, nil
+	}
+	for _, name := range request.Cells {
+		if !slices.ContainsFunc(cells, func(c matrix.Cell) bool { return c.Name == name }) {
+			return nil, progress.WithHint(
+				fmt.Errorf("there is no cell %s", name), "`hive-test matrix plan FILE` lists the cells")
+		}
+	}
+	return named(request.Cells), nil
+}
+
+// expect fills in how long each cell will take: as long as it took when it passed last, or else a guess that is right
+// for those of which that is known.
+func expect(store *state.Store, cells []PlannedCell) {
+	guess := func(c PlannedCell) float64 { return guessBase + guessPerNode*float64(c.Size.VMs) }
+	known, guessed := 0.0, 0.0
+	for i := range cells {
+		c := &cells[i]
+		for _, past := range pastReports(store, cluster.Name(c.Name)) {
+			if past.Verb == "full" && past.Result == progress.Passed {
+				c.Seconds, c.Known = past.Seconds, true
+				known, guessed = known+past.Seconds, guessed+guess(*c)
+				break
+			}
+		}
+	}
+	scale := 1.0
+	if guessed > 0 {
+		scale = known / guessed
+	}
+	for i := range cells {
+		if !cells[i].Known {
+			cells[i].Seconds = guess(cells[i]) * scale
+		}
+	}
+}
+
+// matrixOf is a plan as events tell it.
+func matrixOf(file string, m matrix.Matrix, plan MatrixPlan) *progress.Matrix {
+	told := &progress.Matrix{File: file, Grid: m.Grid}
+	for _, axis := range m.Axes {
+		words := make([]string, len(axis.Values))
+		for i, value := range axis.Values {
+			words[i] = value.Word()
+		}
+		told.Axes = append(told.Axes, progress.MatrixAxis{Name: axis.Name, Values: words})
+	}
+	for _, cell := range plan.Cells {
+		values := map[string]string{}
+		for key, value := range cell.Values {
+			values[key] = value.Word()
+		}
+		told.Cells = append(told.Cells, progress.MatrixCell{
+			Name: cell.Name, Label: cell.Label, Values: values, Repeat: cell.Repeat,
+			MemoryMB: cell.Size.MemoryMB, Cores: cell.Size.Cores, VMs: cell.Size.VMs,
+		})
+	}
+	return told
+}
+
+// keeps reports whether a cell may leave its cluster.
+func (c PlannedCell) keeps() bool {
+	return c.Settings.Keep != "" && lifecycle.Keep(c.Settings.Keep) != lifecycle.KeepNever
+}
+
+// names are those of the cells.
+func (p MatrixPlan) names() []string {
+	names := make([]string, len(p.Cells))
+	for i, cell := range p.Cells {
+		names[i] = cell.Name
+	}
+	return names
+}
+
+// checkSame says how the cells of a plan differ from those of an earlier run of it; nil: they are the same.
+func (p MatrixPlan) checkSame(before *progress.Matrix) error {
+	now := p.names()
+	var then []string
+	for _, cell := range before.Cells {
+		then = append(then, cell.Name)
+	}
+	missing := func(of, from []string) []string {
+		return slices.DeleteFunc(slices.Clone(of), func(name string) bool { return slices.Contains(from, name) })
+	}
+	added, gone := missing(now, then), missing(then, now)
+	if len(added)+len(gone) == 0 {
+		return nil
+	}
+	var parts []string
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{{"new", added}, {"gone", gone}} {
+		if len(part.names) > 0 {
+			parts = append(parts, part.what+": "+strings.Join(part.names, ", "))
+		}
+	}
+	return progress.WithHint(
+		fmt.Errorf("the cells are not those of the run to go on with: %s", strings.Join(parts, "; ")),
+		"run it without --resume, which begins anew")
+}

@@ -1,0 +1,196 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/progress"
+)
+
+// grid is the cells of a matrix over two of its axes.
+type grid struct {
+	Corner  string // what rows and columns are
+	Columns []string
+	Rows    []gridRow
+}
+
+type gridRow struct {
+	Name  string
+	Spots []gridSpot
+}
+
+// gridSpot is the cells that have the values of a row and a column.
+type gridSpot struct {
+	Status  progress.Status // the worst; empty: there is no cell
+	Passed  int
+	Cells   []progress.MatrixCell
+	Seconds float64 // of all together
+}
+
+// Text is what became of the cells, in few words.
+func (s gridSpot) Text() string {
+	if len(s.Cells) == 0 {
+		return ""
+	}
+	text := mark(s.Status) + " " + progress.FormatSeconds(s.Seconds/float64(len(s.Cells)))
+	if len(s.Cells) > 1 {
+		text += fmt.Sprintf(", %d of %d passed", s.Passed, len(s.Cells))
+	}
+	return text
+}
+
+// gridOf lays the cells out; nil where they have no values to do it by.
+func gridOf(r Report) *grid {
+	if r.Matrix == nil {
+		return nil
+	}
+	rows, columns := gridAxes(r.Matrix)
+	if rows == "" {
+		return nil
+	}
+	seconds := cellSeconds(r)
+	g := &grid{Corner: strings.TrimSuffix(rows+" \\ "+columns, " \\ ")}
+	g.Columns = gridValues(r.Matrix, columns)
+	for _, name := range gridValues(r.Matrix, rows) {
+		row := gridRow{Name: name}
+		for _, column := range g.Columns {
+			spot := gridSpot{}
+			for _, cell := range r.Matrix.Cells {
+				if cell.Values[rows] == name && cell.Values[columns] == column {
+					spot.add(cell, seconds[cell.Name])
+				}
+			}
+			row.Spots = append(row.Spots, spot)
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+func (s *gridSpot) add(cell progress.MatrixCell, seconds float64) {
+	status := cmp.Or(cell.Status, progress.Interrupted)
+	if s.Status == "" || order(status) < order(s.Status) {
+		s.Status = status
+	}
+	if status == progress.Passed {
+		s.Passed++
+	}
+	s.Cells, s.Seconds = append(s.Cells, cell), s.Seconds+seconds
+}
+
+// gridAxes are the axes of rows and columns; columns is empty where there is one axis only.
+func gridAxes(m *progress.Matrix) (rows, columns string) {
+	names := m.Grid
+	for _, axis := range m.Axes {
+		if len(m.Grid) == 0 {
+			names = append(names, axis.Name)
+		}
+	}
+	names = append(slices.Clone(names), "", "")
+	return names[0], names[1]
+}
+
+// gridValues are the values of an axis, and those that cells have besides; one that cells do not have is empty.
+func gridValues(m *progress.Matrix, axis string) []string {
+	var values []string
+	for _, a := range m.Axes {
+		if a.Name == axis {
+			values = append(values, a.Values...)
+		}
+	}
+	for _, cell := range m.Cells {
+		if value := cell.Values[axis]; !slices.Contains(values, value) {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// cellSeconds are the times that cells took, by name.
+func cellSeconds(r Report) map[string]float64 {
+	seconds := map[string]float64{}
+	for _, p := range r.Phases {
+		for _, s := range p.Steps {
+			if s.Node != "" && s.Status != progress.Skipped {
+				seconds[s.Node] = s.Seconds
+			}
+		}
+	}
+	return seconds
+}
+
+// judgeCells fills in what became of cells where the run did not come to its end, from their steps.
+func (b *builder) judgeCells() {
+	if b.Matrix == nil || b.ended {
+		return
+	}
+	for i := range b.Matrix.Cells {
+		cell := &b.Matrix.Cells[i]
+		for _, p := range b.Phases {
+			for _, s := range p.Steps {
+				if s.Node == cell.Name && s.Status != progress.Skipped {
+					cell.Status, cell.Why = s.Status, s.Error
+				}
+			}
+		}
+	}
+}
+
+// cellRow is a cell as lists show it.
+type cellRow struct {
+	progress.MatrixCell
+	Seconds float64
+	Link    link // its own report
+}
+
+func cellRows(r Report) []cellRow {
+	if r.Matrix == nil {
+		return nil
+	}
+	seconds := cellSeconds(r)
+	rows := make([]cellRow, len(r.Matrix.Cells))
+	for i, cell := range r.Matrix.Cells {
+		cell.Status = cmp.Or(cell.Status, progress.Interrupted)
+		rows[i] = cellRow{MatrixCell: cell, Seconds: seconds[cell.Name]}
+		if run := path.Base(cell.RunDir); cell.RunDir != "" {
+			// the directories of all runs are beside each other, also where they were copied to
+			if below := relative(cell.Name + "/" + run + "/" + HTMLFile); below != "" {
+				rows[i].Link = link{cell.Name, "../../" + strings.TrimPrefix(below, "./")}
+			}
+		}
+	}
+	return rows
+}
+
+// mdMatrix is the grid, what those that failed have in common, and all cells.
+func mdMatrix(b *strings.Builder, r Report) {
+	if r.Matrix == nil {
+		return
+	}
+	b.WriteString("\n## Cells\n")
+	if g := gridOf(r); g != nil {
+		fmt.Fprintf(b, "\n| %s |", mdText(g.Corner))
+		for _, column := range g.Columns {
+			fmt.Fprintf(b, " %s |", mdText(column))
+		}
+		b.WriteString("\n|---|" + strings.Repeat("---|", len(g.Columns)) + "\n")
+		for _, row := range g.Rows {
+			fmt.Fprintf(b, "| %s |", mdText(row.Name))
+			for _, spot := range row.Spots {
+				fmt.Fprintf(b, " %s |", mdText(spot.Text()))
+			}
+			b.WriteString("\n")
+		}
+	}
+	if r.Matrix.Shared != "" {
+		fmt.Fprintf(b, "\n%s.\n", mdText(r.Matrix.Shared))
+	}
+	b.WriteString("\n| Cell | Values | Result | Time |\n|---|---|---|---:|\n")
+	for _, c := range cellRows(r) {
+		fmt.Fprintf(b, "| %s | %s | %s %s | %s |\n",
+			mdText(c.Name), mdText(c.Label), mark(c.Status), mdText(string(c.Status)), progress.FormatSeconds(c.Seconds))
+	}
+}
