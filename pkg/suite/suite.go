@@ -278,7 +278,7 @@ func newRunner(o Options) (*runner, error) {
 // learn makes the values of variables known that look like secrets.
 func (r *runner) learn(variables map[string]string) {
 	for name, value := range variables {
-		if secretName.MatchString(name) {
+		if SecretName(name) {
 			r.known.Learn(value)
 		}
 	}
