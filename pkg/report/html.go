@@ -8,11 +8,11 @@ import (
 	"encoding/base64"
 	"html/template"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 )
 
 // The parts of the page that are always the same. Style and script are named in the page's policy by their hashes.
@@ -185,7 +185,7 @@ func (p *page) addCases() {
 		c.Open = c.Status.Bad() && len(p.Shown) < mostOpen
 		c.Place = c.place()
 		if c.Folded() {
-			c.Again, c.Links = again.command(c.Suite), again.links(c.Suite)
+			c.Again, c.Links = again.command(c.Case), again.links(c.Suite)
 		}
 		c.Name, c.Message, c.Error = clip(c.Name, mostName), clip(c.Message, mostError), clip(c.Error, mostError)
 		output := lastOf(cmp.Or(c.Colored, c.Output), mostOutput)
@@ -237,8 +237,9 @@ func newAgain(r Report) again {
 	return a
 }
 
-// command is the command that runs a suite again: on the cluster, or on a new one where that was destroyed.
-func (a again) command(suite string) string {
+// command is the command that runs a case again, or its suite where that cannot choose: on the cluster, or on a new one
+// where that was destroyed.
+func (a again) command(c Case) string {
 	verb, flags := "test", a.report.Flags
 	if a.report.Verb == "full" {
 		i := slices.IndexFunc(a.report.Phases, func(p Phase) bool { return p.Name == "down" })
@@ -246,16 +247,22 @@ func (a again) command(suite string) string {
 			verb = "full"
 		} else { // test does not take all flags of full
 			flags = slices.DeleteFunc(slices.Clone(flags), func(f string) bool {
-				return !strings.HasPrefix(f, "--clusters-dir=")
+				return !strings.HasPrefix(f, "--clusters-dir=") && !strings.HasPrefix(f, "--config=")
 			})
 		}
 	}
-	words := []string{"hive-test", verb, quoted(a.report.Cluster)}
+	words := []string{"hive-test", verb, a.report.Cluster}
 	for _, f := range flags {
-		words = append(words, quoted(f))
+		if c.Run == "" || !strings.HasPrefix(f, "--run=") {
+			words = append(words, f)
+		}
 	}
-	s := a.suites[suite]
-	return strings.Join(append(words, "--suite", quoted(cmp.Or(s.Asked, s.Command, suite))), " ")
+	s := a.suites[c.Suite]
+	words = append(words, "--suite", cmp.Or(s.Asked, s.Command, c.Suite))
+	if c.Run != "" {
+		words = append(words, "--run", c.Run)
+	}
+	return remote.Quote(words...)
 }
 
 // links are what a suite has left.
@@ -270,16 +277,6 @@ func (a again) links(suite string) []link {
 		}
 	}
 	return links
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// quoted is a word for a shell.
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // relative is the address of a file below the run's directory, in which the page stands; empty where the path leads
