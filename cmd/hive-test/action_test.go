@@ -281,6 +281,41 @@ func TestActionPassesInputsAsTheyAre(t *testing.T) {
 	}
 }
 
+// What is seen from the workspace is found by all steps, wherever they run: the program, clusters of the job's environment,
+// and in them the run that was killed.
+func TestActionWorksInADirectory(t *testing.T) {
+	for _, clusters := range []string{"kept/clusters", "~/kept/clusters"} {
+		j := newFakeJob(t, map[string]string{"program": "tools/hive-test", "working-directory": "source"})
+		absolute := filepath.Join(j.workspace, "kept", "clusters")
+		if strings.HasPrefix(clusters, "~") {
+			j.env["HOME"] = j.workspace
+		}
+		j.env["HIVE_TEST_CLUSTERS_DIR"] = clusters
+		writeProgram(t, filepath.Join(j.workspace, "tools", "hive-test"), []byte(`#!/bin/sh
+echo "$1 in ${PWD##*/} with $HIVE_TEST_CLUSTERS_DIR"
+[ "$1" != full ] || { mkdir -p "$HIVE_TEST_CLUSTERS_DIR/.runs/$2/1-full" && exit 137; }
+[ "$1" != report ] || echo "the report of $2"
+`))
+		if err := os.MkdirAll(filepath.Join(j.workspace, "source"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		j.expect(j.run(), map[string]string{
+			"install hive-test": "passed", "hive-test full": "failed", "hive-test reap": "passed", "report": "passed",
+		}, map[string]string{"result": "killed", "results": filepath.Join(j.workspace, "source", "hive-test-results")})
+		for _, verb := range []string{"full", "reap"} {
+			if line := verb + " in source with " + absolute + "\n"; !strings.Contains(j.log.String(), line) {
+				t.Errorf("%s: there is no %q in the log:\n%s", clusters, line, j.log.String())
+			}
+		}
+		if want := "report in source with " + absolute + "\nthe report of ci-4711-2\n"; j.summary != want {
+			t.Errorf("%s: the job summary is %q", clusters, j.summary)
+		}
+		if _, err := os.Stat(filepath.Join(j.workspace, "source", "hive-test-results", "ci-4711-2", "1-full")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestActionsNames(t *testing.T) {
 	j := newFakeJob(t, map[string]string{"reap": "false"})
 	j.contexts["strategy"] = map[string]string{"job-index": "1", "job-total": "3"}
@@ -358,6 +393,20 @@ func TestActionBuilds(t *testing.T) {
 	if !slices.Contains(j.path, filepath.Join(dir, "bin")) {
 		t.Errorf("PATH gets %v", j.path)
 	}
+
+	j = newFakeJob(t, map[string]string{"program": "", "build": "own", "working-directory": "source"})
+	for _, made := range []string{filepath.Join(j.workspace, "source"), filepath.Join(j.workspace, "own")} {
+		if err := os.MkdirAll(made, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"Makefile", "hive-test.sh"} {
+		if err := os.Link(filepath.Join(dir, name), filepath.Join(j.workspace, "own", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.run()
+	j.expect(nil, map[string]string{"install hive-test": "passed", "hive-test full": "passed"}, nil)
 
 	j = newFakeJob(t, map[string]string{"program": "hive-test-of-nobody"})
 	j.run()

@@ -20,6 +20,7 @@ import (
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/matrix"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 )
 
 const matrixLong = `matrix runs one cluster after another, or several at once, for each combination of settings that a file names.
@@ -55,7 +56,7 @@ func (a *app) matrixCommand() *cobra.Command {
 			return usage(progress.WithHint(errors.New("matrix needs a word: run, plan or merge"), usageLine(cmd)))
 		}),
 	}
-	cmd.AddCommand(a.matrixRunCommand(), a.matrixPlanCommand())
+	cmd.AddCommand(a.matrixRunCommand(), a.matrixPlanCommand(), a.matrixMergeCommand())
 	return cmd
 }
 
@@ -111,11 +112,11 @@ func (f *matrixFlags) apply(request *engine.MatrixRequest) error {
 func (a *app) matrixRequest(
 	cmd *cobra.Command, file string, settings config.Settings, flags *matrixFlags,
 ) (engine.MatrixRequest, error) {
-	m, err := a.readMatrix(file)
+	m, content, err := a.readMatrix(file)
 	if err != nil {
 		return engine.MatrixRequest{}, err
 	}
-	request := engine.MatrixRequest{Settings: settings, Matrix: m, File: file, Abort: a.signals.abort}
+	request := engine.MatrixRequest{Settings: settings, Matrix: m, File: file, Content: content, Abort: a.signals.abort}
 	if err := flags.apply(&request); err != nil {
 		return request, err
 	}
@@ -137,9 +138,7 @@ func (a *app) matrixRequest(
 }
 
 // readMatrix reads the file of a matrix, or standard input for -.
-func (a *app) readMatrix(file string) (matrix.Matrix, error) {
-	var content []byte
-	var err error
+func (a *app) readMatrix(file string) (m matrix.Matrix, content []byte, err error) {
 	if file == "-" {
 		file = "standard input"
 		content, err = io.ReadAll(a.Stdin)
@@ -147,13 +146,12 @@ func (a *app) readMatrix(file string) (matrix.Matrix, error) {
 		content, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return matrix.Matrix{}, usage(fmt.Errorf("reading the matrix: %w", err))
+		return m, nil, usage(fmt.Errorf("reading the matrix: %w", err))
 	}
-	m, err := matrix.Parse(bytes.NewReader(content))
-	if err != nil {
-		return m, usage(fmt.Errorf("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": ")))
+	if m, err = matrix.Parse(bytes.NewReader(content)); err != nil {
+		return m, nil, usage(fmt.Errorf("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": ")))
 	}
-	return m, nil
+	return m, content, nil
 }
 
 // checkMatrixFlags refuses flags of settings that the matrix sets itself: they would have no effect.
@@ -239,7 +237,7 @@ type matrixPlanJSON struct {
 type plannedCellJSON struct {
 	Name     string             `json:"name"`
 	Label    string             `json:"label"`
-	Settings matrix.Combination `json:"settings"`
+	Settings map[string]any `json:"settings"` // as the file has them
 	Repeat   int                `json:"repeat,omitempty"`
 	Size     matrix.Size        `json:"size"`
 	Seconds  float64            `json:"seconds"`
@@ -253,8 +251,12 @@ func planOf(p engine.MatrixPlan) matrixPlanJSON {
 		Cells: []plannedCellJSON{},
 	}
 	for _, c := range p.Cells {
+		settings := map[string]any{}
+		for key, value := range c.Cell.Settings {
+			settings[key] = value.Raw()
+		}
 		document.Cells = append(document.Cells, plannedCellJSON{
-			c.Name, c.Label, c.Cell.Settings, c.Repeat, c.Size, c.Seconds, c.Known, c.Begins,
+			c.Name, c.Label, settings, c.Repeat, c.Size, c.Seconds, c.Known, c.Begins,
 		})
 	}
 	return document
@@ -265,16 +267,25 @@ func (a *app) matrixPlanCommand() *cobra.Command {
 		Use:   "plan FILE",
 		Short: "the cells of a matrix, in which order they would run, and for how long",
 		Long: `plan lists the cells of a matrix with what each takes, when it would begin and how long it is expected to take: as
-long as when it passed last, or else a guess. It changes nothing.`,
+long as when it passed last, or else a guess. It changes nothing.
+
+With -o github it prints the matrix of a job of GitHub's, with -o gitlab a child pipeline, with -o k8s a Job of Kubernetes, so that a fleet
+runs the cells; matrix merge makes one report of what they leave.`,
 		Example: `  hive-test matrix plan nightly.yaml
-  hive-test matrix plan nightly.yaml -o json`,
+  hive-test matrix plan nightly.yaml -o gitlab >cells.yml`,
 		Args: oneFile,
 	}
 	load, flags := a.matrixSettings(cmd), addMatrixFlags(cmd.Flags())
+	forms := slices.Concat([]string{"table", "json", "yaml"}, planForms())
+	form := cmd.Flags().StringP("output", "o", "", "how it is printed: "+strings.Join(forms, ", "))
+	image := cmd.Flags().String("image", "hive-test", "image of the containers of -o k8s, in which hive-test is on PATH")
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
+		}
+		if *form = cmp.Or(*form, settings.Output); !slices.Contains(forms, *form) {
+			return usage(fmt.Errorf("-o %s: it is not one of %s", *form, strings.Join(forms, ", ")))
 		}
 		request, err := a.matrixRequest(cmd, args[0], settings, flags)
 		if err != nil {
@@ -288,8 +299,11 @@ long as when it passed last, or else a guess. It changes nothing.`,
 		if err != nil {
 			return err
 		}
+		if slices.Contains(planForms(), *form) {
+			return a.exported(*form, *image, request, plan, flags)
+		}
 		document := planOf(plan)
-		if structured, err := printAs(a.Stdout, settings.Output, document); structured {
+		if structured, err := printAs(a.Stdout, *form, document); structured {
 			return err
 		}
 		return document.print(a.page(a.Stdout, settings), plan.Order)
@@ -341,4 +355,64 @@ func (d matrixPlanJSON) print(p page, order []int) error {
 		line += "; times with ~ are guesses, for these have not passed yet"
 	}
 	return p.line(line, "  ")
+}
+
+// planForms are what plan prints besides what -o prints of everything.
+func planForms() []string { return []string{"github", "gitlab", "k8s"} }
+
+// exported prints the plan for a fleet that runs the cells.
+func (a *app) exported(
+	form, image string, request engine.MatrixRequest, plan engine.MatrixPlan, flags *matrixFlags,
+) error {
+	words := append([]string{"hive-test", "matrix", "run", request.File}, request.Settings.Flags()...)
+	if flags.repeat > 0 {
+		words = append(words, "--repeat="+strconv.Itoa(flags.repeat))
+	}
+	if form == "k8s" {
+		words[3] = "/matrix/matrix.yaml"
+	}
+	export := matrix.Export{
+		Name: plan.Name, Limits: plan.Limits, File: request.File, Content: request.Content, Command: remote.Quote(words...),
+		Image: image,
+	}
+	for _, c := range plan.Cells {
+		export.Cells, export.Sizes = append(export.Cells, c.Cell), append(export.Sizes, c.Size)
+	}
+	print := map[string]func() ([]byte, error){
+		"github": export.GitHub, "gitlab": export.GitLab, "k8s": export.Kubernetes,
+	}[form]
+	raw, err := print()
+	if err != nil {
+		return err
+	}
+	_, err = a.Stdout.Write(raw)
+	return err
+}
+
+func (a *app) matrixMergeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "merge DIR...",
+		Short: "one report of what parts of a matrix have left",
+		Long: `merge makes one run of the runs of parts of a matrix, as matrix run --shard and --cell leave them: its reports are
+those of a run of the whole. DIR is such a run's directory, or one that holds some, as what --evidence-dir has copied. Where a cell is
+in several of them, the one that ended last counts; one that is in none is missing, which fails.`,
+		Example: `  hive-test matrix merge results-1 results-2 --junit=results.xml
+  hive-test matrix merge clusters/.runs/nightly -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(progress.WithHint(fmt.Errorf("%s needs directories", cmd.CommandPath()), usageLine(cmd)))
+			}
+			return nil
+		},
+	}
+	load := a.settings(cmd)
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		request := engine.MergeRequest{Settings: settings, Dirs: args}
+		return a.phases(settings, func(e *engine.Engine) (engine.Outcome, error) { return e.MergeMatrix(ctx, request) }, nil)
+	})
+	return cmd
 }

@@ -18,7 +18,8 @@ func (a *app) reportCommand() *cobra.Command {
 		Use:   "report NAME|RUN_DIR",
 		Short: "the report of a recorded run, made again from its events: html, md, json, junit or github",
 		Long: `report prints what the latest run of a cluster was, or the run in a directory, from its events.jsonl alone: byte for byte
-what the run itself has written at its end. It asks no node and needs no cluster.`,
+what the run itself has written at its end. It asks no node and needs no cluster. In a job of GitHub, --format github makes
+annotations as well, on stderr.`,
 		Example: `  hive-test report ci-123                                # Markdown
   hive-test report ci-123 --format html >report.html
   hive-test report clusters/.runs/ci-123/latest --format junit
@@ -52,7 +53,12 @@ what the run itself has written at its end. It asks no node and needs no cluster
 				_, err = printAs(a.Stdout, settings.Output, r)
 				return err
 			}
-			_, err = a.Stdout.Write(formatted(r, *format))
+			if _, err = a.Stdout.Write(formatted(r, *format)); err != nil {
+				return err
+			}
+			if *format == "github" && a.Getenv("GITHUB_ACTIONS") == "true" { // the runner reads commands of stderr, too
+				_, err = a.Stderr.Write(report.Annotations(r))
+			}
 			return err
 		})
 	})

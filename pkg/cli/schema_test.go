@@ -59,6 +59,7 @@ func allDocuments() []document {
 			commands: []string{
 				"up NAME -o json", "configure NAME -o json", "test NAME -o json", "down NAME -o json",
 				"full NAME -o json", "report NAME|RUN_DIR -o json", "report NAME|RUN_DIR --format json",
+				"matrix run FILE -o json", "matrix merge DIR... -o json",
 			},
 			files: []string{run + report.JSONFile},
 		},
@@ -71,6 +72,7 @@ func allDocuments() []document {
 		),
 		printed("doctor", "checks of what up needs", doctorJSON{}, "doctor -o json"),
 		printed("reap", "VMs that a reap has found, and what it did to them", reapJSON{}, "reap -o json"),
+		printed("matrix-plan", "the cells of a matrix, and when each would run", matrixPlanJSON{}, "matrix plan FILE -o json"),
 		printed("exec", "what a command has printed on each node", execJSON{}, "exec NAME -o json -- CMD"),
 		printed("cp", "what was copied to or from each node", cpJSON{}, "cp NAME SRC DST -o json"),
 		printed("logs", "what was gathered of a cluster, and where it is", logsJSON{}, "logs NAME -o json"),

@@ -22,6 +22,7 @@ type MatrixRequest struct {
 	Settings config.Settings
 	Matrix   matrix.Matrix
 	File     string // that the matrix was read of, for people
+	Content  []byte // of that file
 	// Load returns the settings of a cell, given the values that the matrix has for it.
 	Load func(values map[string]string) (config.Settings, error)
 	// Shard and Of choose part Shard of so many; Of 0 is all cells. Cells, if there are any, chooses those by name.
@@ -51,6 +52,7 @@ type MatrixPlan struct {
 type PlannedCell struct {
 	matrix.Cell
 	Label    string
+	Place    int // among the cells of the file, from 1
 	Settings config.Settings
 	Size     matrix.Size
 	// Seconds is how long it is expected to take, and Known reports whether it has run before and told so; else that is a
@@ -82,6 +84,7 @@ func (e *Engine) PlanMatrix(request MatrixRequest) (MatrixPlan, error) {
 	for i, cell := range cells {
 		planned, problem := planCell(request, plan.Limits, cell)
 		problems, sizes[i] = append(problems, problem), planned.Size
+		planned.Place = i + 1
 		plan.Cells = append(plan.Cells, planned)
 	}
 	if err := errors.Join(toldOnce(problems)...); err != nil {
@@ -204,7 +207,7 @@ func expect(store *state.Store, cells []PlannedCell) {
 
 // matrixOf is a plan as events tell it.
 func matrixOf(file string, m matrix.Matrix, plan MatrixPlan) *progress.Matrix {
-	told := &progress.Matrix{File: file, Grid: m.Grid}
+	told := &progress.Matrix{Name: m.Name, File: file, Total: plan.Total, Repeat: m.Repeat, Grid: m.Grid}
 	for _, axis := range m.Axes {
 		words := make([]string, len(axis.Values))
 		for i, value := range axis.Values {
@@ -218,7 +221,7 @@ func matrixOf(file string, m matrix.Matrix, plan MatrixPlan) *progress.Matrix {
 			values[key] = value.Word()
 		}
 		told.Cells = append(told.Cells, progress.MatrixCell{
-			Name: cell.Name, Label: cell.Label, Values: values, Repeat: cell.Repeat,
+			Name: cell.Name, Label: cell.Label, Place: cell.Place, Values: values, Repeat: cell.Repeat,
 			MemoryMB: cell.Size.MemoryMB, Cores: cell.Size.Cores, VMs: cell.Size.VMs,
 		})
 	}

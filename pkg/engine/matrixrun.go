@@ -398,7 +398,7 @@ func (m *matrixRun) verdict() error {
 		}
 	}
 	if failed == 0 {
-		return nil
+		return m.errMissing()
 	}
 	err := fmt.Errorf("%d of %s did not pass, first %s: %s",
 		failed, progress.Count(len(m.results), "cell"), m.plan.Cells[first].Label, m.results[first].why)

@@ -8,12 +8,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
-	"hive-test/pkg/config"
 	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/explain"
 	"hive-test/pkg/lifecycle"
@@ -297,25 +295,6 @@ func historyOf(past []pastReport) []progress.PastRun {
 		})
 	}
 	return history
-}
-
-// givenSettings are the settings that were given anywhere, without secrets and the values of suites' variables.
-func givenSettings(settings config.Settings) []progress.Setting {
-	var given []progress.Setting
-	for _, v := range settings.Values() {
-		if !settings.Given(v.Key) {
-			continue
-		}
-		if v.Key == "suite_env" {
-			names := make([]string, len(settings.SuiteEnv))
-			for i, entry := range settings.SuiteEnv {
-				names[i], _, _ = strings.Cut(entry, "=")
-			}
-			v.Value = strings.Join(names, ", ")
-		}
-		given = append(given, progress.Setting{Key: v.Key, Value: v.Value, From: v.Source})
-	}
-	return given
 }
 
 // nodesOf are the nodes of a cluster as events tell them.

@@ -455,8 +455,14 @@ func (f *failure) next() string {
 	case f.gone:
 		return f.nextWhenGone()
 	}
-	return fmt.Sprintf("look at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster",
-		f.name, f.name, f.name)
+	again := ""
+	if len(f.suites) > 0 {
+		if command := f.suites[0].again(f.name); command != "" {
+			again = command + " runs it alone; "
+		}
+	}
+	return fmt.Sprintf("%slook at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster",
+		again, f.name, f.name, f.name)
 }
 
 // nextWhenGone is what comes next where the run has destroyed the cluster.

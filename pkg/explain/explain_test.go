@@ -435,6 +435,24 @@ func TestAKilledRunSaysWhereItWas(t *testing.T) {
 	}
 }
 
+// Where the suite can choose, the first case that failed can be run alone.
+func TestACaseThatCanBeChosenIsRunAgain(t *testing.T) {
+	begin, failed := event(progress.StepStart, "test"), event(progress.Case, "test")
+	begin.Suite, begin.Asked = "go", "go test -json ./x"
+	failed.Suite, failed.Name, failed.Status, failed.Run = "go", "x/TestA/it's", progress.Failed, "^TestA$/^it's$"
+	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
+	end.Status, end.Error, run.Status = progress.Failed, "tests failed", progress.Failed
+	const look = "look at the nodes: hive-test ssh ci, hive-test logs ci; hive-test down ci removes the cluster"
+	for expression, want := range map[string]string{
+		failed.Run: `hive-test test ci --suite 'go test -json ./x' --run '^TestA$/^it'"'"'s$' runs it alone; ` + look, "": look,
+	} {
+		failed.Run = expression
+		if got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), begin, failed, end, run}, nil, false); got.Next != want {
+			t.Errorf("%q: got %s", expression, got.Next)
+		}
+	}
+}
+
 func TestAnInterruptionIsNoRiddle(t *testing.T) {
 	events := joinFailed()
 	for i := range events {

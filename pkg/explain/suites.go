@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 )
 
 const mostSuites = 5 // lines
@@ -16,6 +18,7 @@ const mostSuites = 5 // lines
 // suite is one that failed.
 type suite struct {
 	name   string
+	asked  string           // what --suite takes for it
 	failed []progress.Event // cases; the first is the one that the run's own error names
 	ran    int              // cases
 }
@@ -40,6 +43,8 @@ func failedSuites(events []progress.Event, phase string) []suite {
 			if bad(e.Status) {
 				s.failed = append(s.failed, e)
 			}
+		case e.Kind == progress.StepStart && e.Suite != "":
+			of(e.Suite).asked = e.Asked
 		case e.Kind == progress.StepEnd && e.Suite != "" && e.Name != "":
 			of(e.Suite).begin(e.Name)
 		}
@@ -77,6 +82,15 @@ func (s suite) what(withSuite bool) string {
 // isCommand reports whether the suite told of no cases, so that its command stands for one.
 func (s suite) isCommand() bool {
 	return s.ran == 1 && s.first().Name == s.name && s.first().Error != ""
+}
+
+// again returns the command that runs the first case that failed again, and nothing else; empty: its suite cannot choose.
+func (s suite) again(cluster string) string {
+	first := s.first()
+	if first.Run == "" {
+		return ""
+	}
+	return remote.Quote("hive-test", "test", cluster, "--suite", cmp.Or(s.asked, s.name), "--run", first.Run)
 }
 
 // unsaid returns what failed without the words at its end that lines say, each by itself.

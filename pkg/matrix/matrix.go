@@ -38,8 +38,8 @@ type Matrix struct {
 
 // Axis is a setting with the values that it takes in turn.
 type Axis struct {
-	Name   string  `json:"name"`
-	Values []Value `json:"values"`
+	Name   string
+	Values []Value
 }
 
 // Size is what a cluster takes of what its hypervisors have.
@@ -147,8 +147,8 @@ func (v Value) plain() bool {
 	return true
 }
 
-// MarshalJSON writes the value as the file has it.
-func (v Value) MarshalJSON() ([]byte, error) { return json.Marshal(v.raw) }
+// Raw is the value as encoding/json takes it.
+func (v Value) Raw() any { return v.raw }
 
 // Combination is values of settings.
 type Combination map[string]Value
@@ -166,13 +166,13 @@ func (c Combination) has(o Combination) bool {
 // Cell is a cluster of a matrix.
 type Cell struct {
 	// Name is the cluster's. It follows from the values and the number of the repetition alone.
-	Name string `json:"name"`
+	Name string
 	// Values are those that the cell does not share with all others.
-	Values Combination `json:"values"`
+	Values Combination
 	// Settings are all that the file says for it.
-	Settings Combination `json:"settings"`
+	Settings Combination
 	// Repeat counts from 1 where each combination runs more than once.
-	Repeat int `json:"repeat,omitempty"`
+	Repeat int
 }
 
 // Label says for people which of the cells it is: its values, in the order of the axes.

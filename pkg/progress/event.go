@@ -91,6 +91,8 @@ type Event struct {
 	// File and Line are where a case says that it failed, as its suite names the file; 0: the line is not known.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
+	// Run is what --run takes for a case alone, of one that did not pass; empty: its suite cannot choose it.
+	Run string `json:"run,omitempty"`
 	// Problem is the error as data, set by WithError.
 	Problem *Problem `json:"problem,omitempty"`
 	// ExitCode is set on RunEnd (the code the process will exit with).

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// GitHub returns a Renderer for the log of a GitHub Actions job: a group per phase, annotations for errors, failed
-// cases and warnings, and at the end of the run a summary appended to the file at summaryPath (GITHUB_STEP_SUMMARY;
+// GitHub returns a Renderer for the log of a GitHub Actions job: a group per phase, annotations for errors, warnings and
+// cases that failed, are flaky or in quarantine, and at the end of the run a summary appended to the file at summaryPath (GITHUB_STEP_SUMMARY;
 // none if empty). summary makes its Markdown from the run's events without output, debug and waits; nil gives a table
 // of the phases. Workflow commands in the output of children do not take effect. Commands and escapes are those of
 // the runner's documentation ("workflow commands for GitHub Actions") and of actions/toolkit.
@@ -27,6 +27,7 @@ type gitHub struct {
 	events  []Event
 	grouped bool
 	failed  []*Problem // errors that were annotated
+	cases   CaseAnnotations
 }
 
 func (g *gitHub) Emit(e Event) {
@@ -45,14 +46,15 @@ func (g *gitHub) dress(e Event, text string) string {
 		g.grouped = true
 		return ended + "::group::" + escapeData(OneLine(e.Phase)+detail(e.Message)) + "\n"
 	case PhaseEnd:
-		return g.endGroup() + text + g.annotation(e, e.Phase)
+		return g.endGroup() + text + g.cases.Rest() + g.annotation(e, e.Phase)
 	case StepEnd:
 		if e.Node == "" {
 			return text // the phase will tell
 		}
 		return text + g.annotation(e, label(e, e.Step))
 	case Case:
-		return text + g.annotation(e, CaseName(e.Suite, e.Node, e.Name))
+		g.failed = append(g.failed, failureOf(e)...)
+		return text + g.cases.Of(e)
 	case Warning:
 		return command("warning", e.Node, newLines(Options{}).warning(e, ""))
 	case RunEnd:
@@ -79,22 +81,81 @@ func (g *gitHub) endGroup() string {
 
 // annotation marks a failure on the page of the run: once, even if the phase fails for the same reason.
 func (g *gitHub) annotation(e Event, title string) string {
-	text := strings.TrimSpace(Clean(e.Error))
-	own := e.Kind == Case || e.Kind == StepEnd
-	if e.Status != Failed && e.Status != Interrupted || text == "" || !own && e.Failure().ReportedIn(g.failed...) {
+	failed := failureOf(e)
+	if failed == nil || e.Kind != StepEnd && failed[0].ReportedIn(g.failed...) {
 		return ""
 	}
-	g.failed = append(g.failed, e.Failure())
-	if hint := strings.TrimSpace(Clean(e.Hint)); hint != "" {
+	g.failed = append(g.failed, failed...)
+	return ErrorAnnotation(title, e.Error, e.Hint)
+}
+
+// failureOf returns the failure of what has failed and says why, if it does.
+func failureOf(e Event) []*Problem {
+	if e.Status != Failed && e.Status != Interrupted || strings.TrimSpace(Clean(e.Error)) == "" {
+		return nil
+	}
+	return []*Problem{e.Failure()}
+}
+
+// ErrorAnnotation returns the workflow command that marks an error on the page of the run.
+func ErrorAnnotation(title, text, hint string) string {
+	if hint = strings.TrimSpace(Clean(hint)); hint != "" {
 		text += "\nhint: " + hint
 	}
-	return command("error", title, text, place(e)...)
+	return command("error", title, text)
+}
+
+// CaseAnnotations makes the workflow commands that mark cases on the page of the run: errors of those that failed,
+// warnings of flaky ones, notices of those in quarantine. GitHub shows the first ten of each kind of a step, so that
+// cases leave some to what comes after them. The zero value is ready.
+type CaseAnnotations struct{ told, left map[string]int }
+
+// mostCases is how many cases get annotations of a kind.
+const mostCases = 6
+
+// Of returns the command for a case; empty: it gets none.
+func (a *CaseAnnotations) Of(e Event) string {
+	kind, prefix, text := "error", "", e.Error
+	switch e.Status {
+	case Flaky:
+		kind, prefix = "warning", "flaky: "
+	case Quarantined:
+		kind, prefix, text = "notice", "in quarantine: ", e.Message+"\n"+e.Error
+	case Passed, Skipped:
+		return ""
+	}
+	if strings.TrimSpace(Clean(text)) == "" {
+		return ""
+	}
+	if a.told == nil {
+		a.told, a.left = map[string]int{}, map[string]int{}
+	}
+	if a.told[kind] == mostCases {
+		a.left[kind]++
+		return ""
+	}
+	a.told[kind]++
+	return command(kind, prefix+CaseName(e.Suite, e.Node, e.Name), text, place(e)...)
+}
+
+// Rest returns the commands that say how many cases got none since it was called last.
+func (a *CaseAnnotations) Rest() string {
+	var b strings.Builder
+	for _, of := range []struct{ kind, what string }{
+		{"error", "failed cases"}, {"warning", "flaky cases"}, {"notice", "cases in quarantine"},
+	} {
+		if n := a.left[of.kind]; n > 0 {
+			b.WriteString(command(of.kind, "", fmt.Sprintf("more %s: %d; the job summary has them", of.what, n)))
+		}
+	}
+	a.left = map[string]int{}
+	return b.String()
 }
 
 // place are the properties that say where a case failed. GitHub shows an annotation beside that line where the
 // repository has such a file.
 func place(e Event) []string {
-	if file := OneLine(e.File); e.Kind == Case && file != "" && e.Line > 0 {
+	if file := OneLine(e.File); file != "" && e.Line > 0 {
 		return []string{"file=" + escapeProperty(file), "line=" + strconv.Itoa(e.Line)}
 	}
 	return nil

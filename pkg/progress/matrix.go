@@ -8,7 +8,10 @@ import (
 // Matrix is what a matrix of clusters runs. Grid are the two axes that a table shows: rows, then columns; empty: the
 // first two. Shared says what all cells that failed have in common.
 type Matrix struct {
+	Name   string       `json:"name"`
 	File   string       `json:"file,omitempty"` // as it was named; - is standard input
+	Total  int          `json:"total"`          // how many cells the file has: Cells may be some of them
+	Repeat int          `json:"repeat,omitempty"`
 	Axes   []MatrixAxis `json:"axes"`
 	Grid   []string     `json:"grid,omitempty"`
 	Cells  []MatrixCell `json:"cells"`
@@ -26,6 +29,7 @@ type MatrixAxis struct {
 type MatrixCell struct {
 	Name     string            `json:"name"`
 	Label    string            `json:"label"`
+	Place    int               `json:"place"` // among the cells of the file, from 1
 	Values   map[string]string `json:"values"`
 	Repeat   int               `json:"repeat,omitempty"`
 	MemoryMB int               `json:"memory_mb"` // MiB, of all nodes

@@ -42,7 +42,7 @@ func (s *Secrets) MaskEvent(e Event) Event {
 	}
 	for _, field := range []*string{
 		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir, &e.Output, &e.File,
-		&e.Command, &e.Asked,
+		&e.Command, &e.Asked, &e.Run,
 	} {
 		if *field != "" {
 			*field = masker.Mask(*field)

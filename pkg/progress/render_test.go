@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -129,6 +130,48 @@ func TestGitHubAppendsAJobSummary(t *testing.T) {
 	}
 	if want := "before\nrun_start of ci-123\n"; string(got) != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Each kind of case has annotations of its own kind, and leaves room for what comes after cases.
+func TestGitHubAnnotatesCases(t *testing.T) {
+	of := func(status Status, name, why, message string) at {
+		return at{0, Event{
+			Kind: Case, Suite: "s", Name: name, Status: status, Error: why, Message: message, File: "a, b_test.go", Line: 7,
+		}}
+	}
+	events := []at{
+		of(Passed, "fine", "", ""), of(Skipped, "left-out", "", "not here"),
+		of(Quarantined, "known", "boom\nbang", "issue 5 (until 2027-01-31)"), of(Flaky, "now-and-then", "late", "passed again"),
+	}
+	for i := range 9 {
+		events = append(events, of(Failed, "bad-"+strconv.Itoa(i), "no "+strconv.Itoa(i), ""))
+	}
+	for range 7 {
+		events = append(events, of(Flaky, "shaky", "late", ""))
+	}
+	events = append(events, at{0, Event{Kind: PhaseEnd, Phase: "test", Status: Failed, Error: "tests failed"}})
+	var commands []string
+	for line := range strings.Lines(string(rendered(t, events, func(b *bytes.Buffer) Renderer {
+		return GitHub(b, "", Options{}, nil)
+	}))) {
+		if strings.HasPrefix(line, "::") {
+			commands = append(commands, strings.TrimSpace(line))
+		}
+	}
+	const where = "file=a%2C b_test.go,line=7,title="
+	want := []string{
+		"::notice " + where + "in quarantine%3A s%3A known::issue 5 (until 2027-01-31)%0Aboom%0Abang",
+		"::warning " + where + "flaky%3A s%3A now-and-then::late",
+	}
+	for i := range 6 {
+		want = append(want, fmt.Sprintf("::error %ss%%3A bad-%d::no %d", where, i, i))
+	}
+	want = append(want, slices.Repeat([]string{"::warning " + where + "flaky%3A s%3A shaky::late"}, 5)...)
+	want = append(want, "::error::more failed cases: 3; the job summary has them",
+		"::warning::more flaky cases: 2; the job summary has them", "::error title=test::tests failed")
+	if diff := cmp.Diff(want, commands); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -54,6 +54,25 @@ func GitHub(r Report) []byte {
 	return []byte(text)
 }
 
+// Annotations returns the workflow commands that mark, on the page of a run of GitHub Actions, what failed in r and the
+// cases that are flaky or in quarantine, as the run itself has done it if it ran there.
+func Annotations(r Report) []byte {
+	const mostErrors = 3 // beside cases
+	var b strings.Builder
+	var cases progress.CaseAnnotations
+	for _, c := range r.Cases {
+		b.WriteString(cases.Of(progress.Event{
+			Kind: progress.Case, Suite: c.Suite, Node: c.Node, Name: c.Name, Status: c.Status, Error: c.Error,
+			Message: c.Message, File: c.File, Line: c.Line,
+		}))
+	}
+	b.WriteString(cases.Rest())
+	for _, p := range r.Errors[:min(mostErrors, len(r.Errors))] {
+		b.WriteString(progress.ErrorAnnotation(p.where(), p.Message, p.Hint))
+	}
+	return []byte(b.String())
+}
+
 func githubExplanation(b *strings.Builder, x *progress.Explanation) {
 	fmt.Fprintf(b, "\n%s\n", mdText(x.Headline()))
 	if len(x.Lines) > 0 {

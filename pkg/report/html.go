@@ -8,11 +8,11 @@ import (
 	"encoding/base64"
 	"html/template"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 )
 
 // The parts of the page that are always the same. Style and script are named in the page's policy by their hashes.
@@ -188,7 +188,7 @@ func (p *page) addCases() {
 		c.Open = c.Status.Bad() && len(p.Shown) < mostOpen
 		c.Place = c.place()
 		if c.Folded() {
-			c.Again, c.Links = again.command(c.Suite), again.links(c.Suite)
+			c.Again, c.Links = again.command(c.Case), again.links(c.Suite)
 		}
 		c.Name, c.Message, c.Error = clip(c.Name, mostName), clip(c.Message, mostError), clip(c.Error, mostError)
 		output := lastOf(cmp.Or(c.Colored, c.Output), mostOutput)
@@ -240,12 +240,13 @@ func newAgain(r Report) again {
 	return a
 }
 
-// command is the command that runs a suite again: on the cluster, or on a new one where that was destroyed.
-func (a again) command(suite string) string {
+// command is the command that runs a case again, or its suite where that cannot choose: on the cluster, or on a new one
+// where that was destroyed; of a matrix, its cell.
+func (a again) command(c Case) string {
 	if m := a.report.Matrix; m != nil {
-		i := slices.IndexFunc(m.Cells, func(c progress.MatrixCell) bool { return c.Label == suite })
-		words := append([]string{"hive-test matrix run", quoted(m.File)}, a.report.Flags...)
-		return strings.Join(append(words, "--cell", m.Cells[max(0, i)].Name), " ")
+		i := slices.IndexFunc(m.Cells, func(cell progress.MatrixCell) bool { return cell.Label == c.Suite })
+		words := append([]string{"hive-test", "matrix", "run", m.File}, a.report.Flags...)
+		return remote.Quote(append(words, "--cell", m.Cells[max(0, i)].Name)...)
 	}
 	verb, flags := "test", a.report.Flags
 	if a.report.Verb == "full" {
@@ -254,16 +255,22 @@ func (a again) command(suite string) string {
 			verb = "full"
 		} else { // test does not take all flags of full
 			flags = slices.DeleteFunc(slices.Clone(flags), func(f string) bool {
-				return !strings.HasPrefix(f, "--clusters-dir=")
+				return !strings.HasPrefix(f, "--clusters-dir=") && !strings.HasPrefix(f, "--config=")
 			})
 		}
 	}
-	words := []string{"hive-test", verb, quoted(a.report.Cluster)}
+	words := []string{"hive-test", verb, a.report.Cluster}
 	for _, f := range flags {
-		words = append(words, quoted(f))
+		if c.Run == "" || !strings.HasPrefix(f, "--run=") {
+			words = append(words, f)
+		}
 	}
-	s := a.suites[suite]
-	return strings.Join(append(words, "--suite", quoted(cmp.Or(s.Asked, s.Command, suite))), " ")
+	s := a.suites[c.Suite]
+	words = append(words, "--suite", cmp.Or(s.Asked, s.Command, c.Suite))
+	if c.Run != "" {
+		words = append(words, "--run", c.Run)
+	}
+	return remote.Quote(words...)
 }
 
 // links are what a suite has left.
@@ -278,16 +285,6 @@ func (a again) links(suite string) []link {
 		}
 	}
 	return links
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// quoted is a word for a shell.
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // relative is the address of a file below the run's directory, in which the page stands; empty where the path leads

@@ -404,6 +404,8 @@ func TestTheCommandThatRunsACaseAgain(t *testing.T) {
 	}
 	named := suite
 	named.Asked = "nightly"
+	chosen := failed
+	chosen.Run = "^TestX$/^it's$"
 	down := progress.Event{Kind: progress.PhaseEnd, Phase: "down", Status: progress.Passed}
 	kept := progress.Event{Kind: progress.PhaseEnd, Phase: "down", Status: progress.Skipped}
 	const flag = "ci '--clusters-dir=my clusters'"
@@ -415,21 +417,36 @@ func TestTheCommandThatRunsACaseAgain(t *testing.T) {
 		"test": {
 			"test",
 			[]progress.Event{suite, failed},
-			"hive-test test " + flag + ` --node-count=5 --suite './e2e.sh '\''a b'\'''`,
+			"hive-test test " + flag + ` --node-count=5 --config=my.yaml --suite './e2e.sh '"'"'a b'"'"''`,
 		},
 		"destroyed": {
-			"full", []progress.Event{named, failed, down}, "hive-test full " + flag + " --node-count=5 --suite nightly",
+			"full", []progress.Event{named, failed, down}, "hive-test full " + flag + " --node-count=5 --config=my.yaml --suite nightly",
 		},
-		"kept": {"full", []progress.Event{named, failed, kept}, "hive-test test " + flag + " --suite nightly"},
+		"kept": {
+			"full", []progress.Event{named, failed, kept}, "hive-test test " + flag + " --config=my.yaml --suite nightly",
+		},
+		"chosen": {
+			"test",
+			[]progress.Event{named, chosen},
+			"hive-test test " + flag + ` --node-count=5 --config=my.yaml --suite nightly --run '^TestX$/^it'"'"'s$'`,
+		},
 		"not told of": {
-			"test", []progress.Event{failed}, "hive-test test " + flag + " --node-count=5 --suite e2e.sh",
+			"test", []progress.Event{failed}, "hive-test test " + flag + " --node-count=5 --config=my.yaml --suite e2e.sh",
 		},
 	} {
 		start := progress.Event{
 			Kind: progress.RunStart, Cluster: "ci", Verb: c.verb,
-			Flags: []string{"--clusters-dir=my clusters", "--node-count=5"},
+			Flags: []string{"--clusters-dir=my clusters", "--node-count=5", "--config=my.yaml"},
 		}
-		page := report.HTML(report.Build(append([]progress.Event{start}, c.events...)))
+		if name == "chosen" {
+			start.Flags = append(start.Flags, "--run=TestX|TestY")
+		}
+		r := report.Build(append([]progress.Event{start}, c.events...))
+		text := "Run it again: `" + c.want + "`"
+		if strings.Contains(string(report.Markdown(r)), text) != (name == "chosen") {
+			t.Errorf("%s: of %s report.md says: %s", name, text, report.Markdown(r))
+		}
+		page := report.HTML(r)
 		if !strings.Contains(html.UnescapeString(string(page)), `<code class="run">`+c.want+`</code>`) {
 			t.Errorf("%s: the page does not say %s", name, c.want)
 		}

@@ -29,7 +29,7 @@ func Markdown(r Report) []byte {
 	mdMatrix(&b, r)
 	mdProblems(&b, "Errors", r.Errors)
 	mdPhases(&b, r.Phases)
-	mdCases(&b, r.Cases)
+	mdCases(&b, r)
 	mdProblems(&b, "Warnings", r.Warnings)
 	mdProblems(&b, "Notes", r.Notes)
 	return []byte(b.String())
@@ -104,15 +104,19 @@ func mdPhases(b *strings.Builder, phases []Phase) {
 	}
 }
 
-func mdCases(b *strings.Builder, cases []Case) {
-	if len(cases) == 0 {
+func mdCases(b *strings.Builder, r Report) {
+	if len(r.Cases) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## Cases\n\n%s\n", countText(cases))
-	mdCaseTable(b, cases)
-	for _, c := range cases {
+	fmt.Fprintf(b, "\n## Cases\n\n%s\n", countText(r.Cases))
+	mdCaseTable(b, r.Cases)
+	again := newAgain(r)
+	for _, c := range r.Cases {
 		if c.Error != "" {
 			fmt.Fprintf(b, "\n**%s**\n\n%s", mdText(progress.CaseName(c.Suite, c.Node, c.Name)), mdBlock(c.Error))
+		}
+		if c.Status.Bad() && c.Run != "" {
+			fmt.Fprintf(b, "\nRun it again: %s\n", mdCode(again.command(c)))
 		}
 	}
 }

@@ -121,6 +121,8 @@ type Case struct {
 	// File and Line are where the case says that it failed, as its suite names the file; 0: the line is not known.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
+	// Run is what --run takes for the case alone; empty: it passed, or its suite cannot choose it.
+	Run string `json:"run,omitempty"`
 	// Colored is Output with the terminal escapes that it came with; empty: it came with none.
 	Colored string `json:"-"`
 }
@@ -187,7 +189,7 @@ func (b *builder) built() Report {
 func cleaned(e progress.Event) progress.Event {
 	for _, field := range []*string{
 		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.OwnerID,
-		&e.RunDir, &e.Output, &e.File, &e.Command, &e.Asked,
+		&e.RunDir, &e.Output, &e.File, &e.Command, &e.Asked, &e.Run,
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}
@@ -257,7 +259,7 @@ func (b *builder) add(e progress.Event, colored string) {
 	case progress.Case:
 		b.Cases = append(b.Cases, Case{
 			e.Suite, e.Name, e.Node, cmp.Or(e.Status, progress.Failed), e.Seconds, e.Error, e.Message, e.Output, e.File,
-			max(e.Line, 0), colored,
+			max(e.Line, 0), e.Run, colored,
 		})
 		b.order = append(b.order, placed{e.Suite, e.Place})
 	case progress.Warning:

@@ -58,6 +58,9 @@ func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, 
 		whole = whole[len(cases):]
 	}
 	for _, c := range r.excused(s, whole) {
+		if !s.Chooses() {
+			c.run = ""
+		}
 		record.add(c.place, c.node, c)
 	}
 	return last.exit, err

@@ -39,6 +39,9 @@ const hypervisor = "HIVE_TEST_PROXMOX_"
 
 var secretName = regexp.MustCompile(`(?i)TOKEN|SECRET|PASSW(OR)?D|CREDENTIAL|PRIVATE|JWT|_(KEY|PASS|AUTH)$`)
 
+// SecretName reports whether a variable of that name most likely holds a secret.
+func SecretName(name string) bool { return secretName.MatchString(name) }
+
 // passed tells whether suites get a variable of who runs hive-test.
 func passed(name string) bool {
 	begins := func(prefix string) bool { return strings.HasPrefix(strings.ToUpper(name), prefix) }
@@ -49,7 +52,7 @@ func passed(name string) bool {
 	case slices.ContainsFunc(strings.Fields(ownPrefixes), begins):
 		return !begins(hypervisor)
 	}
-	return slices.ContainsFunc(strings.Fields(passedPrefixes), begins) && !secretName.MatchString(name)
+	return slices.ContainsFunc(strings.Fields(passedPrefixes), begins) && !SecretName(name)
 }
 
 var namedVariable = regexp.MustCompile(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)

@@ -14,7 +14,8 @@ import (
 // and so is a package that fails by itself. Other lines may be in between. The zero value is ready.
 type goTests struct {
 	cases  []Case
-	begun  []string // names of tests and packages that have not ended, in their order
+	begun  []string          // names of tests and packages that have not ended, in their order
+	tests  map[string]string // what is a test of them, by these names
 	wrote  map[string]string
 	builds map[string]string // what compilers wrote, by import path
 	failed map[string]bool   // packages with tests that failed
@@ -49,6 +50,7 @@ func (g *goTests) take(text string) {
 func (g *goTests) event(e goEvent) {
 	if g.wrote == nil {
 		g.wrote, g.builds, g.failed = map[string]string{}, map[string]string{}, map[string]bool{}
+		g.tests = map[string]string{}
 	}
 	name := e.Package
 	if e.Test != "" {
@@ -60,6 +62,7 @@ func (g *goTests) event(e goEvent) {
 	g.seen = true
 	switch e.Action {
 	case "start", "run":
+		g.tests[name] = e.Test
 		g.begin(name)
 	case "output":
 		g.wrote[name] = lastOfText(g.wrote[name]+e.Output, caseOutput)
@@ -77,7 +80,7 @@ func (g *goTests) begin(name string) {
 }
 
 func (g *goTests) end(name string, e goEvent) {
-	c := Case{Name: name, Status: progress.Passed, Seconds: max(e.Elapsed, 0), test: topTest(e.Test)}
+	c := Case{Name: name, Status: progress.Passed, Seconds: max(e.Elapsed, 0), test: topTest(e.Test), run: onlyGo(e.Test)}
 	switch e.Action {
 	case "skip":
 		c.Status = progress.Skipped
@@ -118,7 +121,7 @@ func topTest(name string) string {
 func (g *goTests) finish(ctx context.Context) []Case {
 	for _, name := range g.begun {
 		c := Case{
-			Name: name, Status: progress.Failed, Output: g.wrote[name],
+			Name: name, Status: progress.Failed, Output: g.wrote[name], run: onlyGo(g.tests[name]),
 			Error: strings.TrimSpace("it has begun and not ended\n" + reasons(g.wrote[name])),
 		}
 		if ctx.Err() != nil {

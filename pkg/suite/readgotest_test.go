@@ -143,5 +143,49 @@ func TestGoTestSuites(t *testing.T) {
 	}
 }
 
+// What chooses a case alone is told of each that did not pass, where the suite can choose.
+func TestWhatChoosesACase(t *testing.T) {
+	const text = "=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestB\n=== RUN   TestB/x=1.5/(y)\n--- FAIL: TestB (0.00s)\n" +
+		"    --- FAIL: TestB/x=1.5/(y) (0.00s)\n=== RUN   TestC_hush-hush\nFAIL\n"
+	dir := t.TempDir()
+	for name, content := range map[string]string{"text": text, "own.test": "#!/bin/sh\ncat text; exit 1\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err := filepath.Abs(filepath.Join("testdata", "gotest", "bad.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spec Spec
+		want []string
+	}{
+		{Spec{Command: "./own.test -test.v", Results: ByGoTest}, []string{"TestB: ^TestB$", `TestB/x=1.5/(y): ^TestB$/^x=1\.5$/^\(y\)$`}},
+		{Spec{Command: "./own.test -test.v"}, nil},
+		{Spec{Command: "./own.test -test.v | cat", Results: ByGoTest}, nil},
+		{Spec{Command: "go() { :; } ; cat " + whole, Results: ByGoTest}, nil},
+		{Spec{Command: "env -- sh -c \"cat " + whole + "\" -test.v", Results: ByGoTest}, []string{"wrong: ^TestTable$/^wrong$", "TestTable: ^TestTable$"}},
+	} {
+		o, events := external(t)
+		o.Suites, o.Dir, o.Secrets = []Spec{c.spec}, dir, []string{"hush-hush"}
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range events.Events() {
+			if e.Kind == progress.Case && e.Run != "" {
+				got = append(got, strings.TrimPrefix(e.Name, "example.net/tiny/bad/TestTable/")+": "+e.Run)
+			}
+		}
+		for i := range got {
+			got[i] = strings.TrimPrefix(got[i], "example.net/tiny/bad/")
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.spec.Command, diff)
+		}
+	}
+}
+
 // shown compares what cases tell.
 func shown() cmp.Option { return cmpopts.IgnoreUnexported(Case{}) }

@@ -37,6 +37,9 @@ type ordered struct {
 // add keeps c at place; equal places keep the order in which they came.
 func (r *recorder) add(place int, node string, c Case) {
 	c.Name, c.Error = r.mask(progress.Clean(c.Name)), r.mask(progress.Clean(c.Error))
+	if c.Status == progress.Passed || c.Status == progress.Skipped || strings.Contains(c.Name, progress.Redacted) {
+		c.run = "" // a name with a secret in it is not known here
+	}
 	c.Reason, c.File = r.mask(progress.Clean(c.Reason)), r.mask(progress.Clean(c.File))
 	if c.Status != progress.Passed && c.Status != progress.Skipped {
 		c.Output = strings.TrimRight(lastOfText(r.colored(c.Output), caseOutput), "\n")
@@ -53,7 +56,7 @@ func (r *recorder) add(place int, node string, c Case) {
 	r.sink.Emit(progress.Event{
 		Kind: progress.Case, Suite: r.suite, Node: node,
 		Name: c.Name, Status: c.Status, Seconds: c.Seconds, Error: c.Error, Output: c.Output, Place: place,
-		Message: c.Reason, File: c.File, Line: c.Line,
+		Message: c.Reason, File: c.File, Line: c.Line, Run: c.run,
 	})
 }
 
@@ -78,7 +81,7 @@ func (r *recorder) try(ctx context.Context, place int, node, name string, test f
 	}
 	start := time.Now()
 	err := test(ctx)
-	c := Case{Name: name, Status: progress.Passed, Seconds: time.Since(start).Seconds()}
+	c := Case{Name: name, Status: progress.Passed, Seconds: time.Since(start).Seconds(), run: only(name)}
 	if err != nil {
 		c.Status, c.Error = progress.Failed, err.Error()
 		if errors.Is(err, context.Canceled) {

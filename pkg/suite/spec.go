@@ -212,6 +212,22 @@ func takesFlags(words []string) bool {
 // isGoTest reports whether the words run go test, and not a test binary.
 func isGoTest(words []string) bool { return programOf(words) == "go" && slices.Contains(words, "test") }
 
+// only returns the regular expression that a name alone matches.
+func only(name string) string { return "^" + regexp.QuoteMeta(name) + "$" }
+
+// onlyGo returns what go test -run takes for a test alone, which is an expression for each part of its name; empty: it is
+// none.
+func onlyGo(test string) string {
+	if test == "" {
+		return ""
+	}
+	parts := strings.Split(test, "/")
+	for i, part := range parts {
+		parts[i] = only(part)
+	}
+	return strings.Join(parts, "/")
+}
+
 // choosing returns the command line of Go tests that runs only those whose names match run, and none that matches skip;
 // empty ones leave it open. quote makes a word for the shell of each.
 func (s Spec) choosing(run, skip string, quote func(...string) string) string {

@@ -149,6 +149,7 @@ type Case struct {
 
 	test  string // what go test -run takes for it; empty: it is no Go test
 	place int    // in the results of its suite
+	run   string // what --run takes for it alone; empty: it cannot be chosen
 	node  string // that it is about, if it is of smoke
 	whole bool   // it is about the suite as a whole: it crashed, was cut off, ran nothing; no quarantine excuses that
 }
@@ -279,7 +280,7 @@ func newRunner(o Options) (*runner, error) {
 // learn makes the values of variables known that look like secrets.
 func (r *runner) learn(variables map[string]string) {
 	for name, value := range variables {
-		if secretName.MatchString(name) {
+		if SecretName(name) {
 			r.known.Learn(value)
 		}
 	}
