@@ -51,6 +51,7 @@ func argumentCompletions() map[string][]completion {
 			{find: (*app).completeRuns},
 		},
 		"prune":  {{find: (*app).completeRuns}},
+		"run":    {{files: true}}, "plan": {{files: true}}, "merge": {{dirs: true}},
 		"extend": {clusters, nothing("a duration")},
 		"ssh":    {clusters, {find: (*app).completeShell}},
 		"exec":   {clusters, nothing("a command, which is on the nodes")},
@@ -77,6 +78,12 @@ func flagCompletions() map[string]completion {
 		"from-env":      {files: true},
 		"owner":         nothing("the id of a cluster whose directory is lost"),
 		"prune keep":    nothing("a number"),
+		"max-parallel":  nothing("a number"),
+		"repeat":        nothing("a number"),
+		"shard":         nothing("a part, as 2/5"),
+		"cell":          nothing("the name of a cell, which the file tells"),
+		"image":         nothing("the name of an image"),
+		"plan output":   words(slices.Concat([]string{"table", "json", "yaml"}, planForms())...),
 	}
 	for _, s := range config.Table() {
 		stated[s.Flag] = settingCompletion(s)

@@ -30,7 +30,7 @@ Each cell is a full of its own: its cluster has the matrix's name and a hash of 
   axes:
     node_count: [1, 3, 5]
     cpu_cores: [4, 8]
-    suite: [smoke, ./ddil.sh]      # several of one cell are a list: [smoke, ./ddil.sh]
+    suite: [smoke, [smoke, ./ddil.sh]]    # several of one cell are a list
   exclude: [{node_count: 5, cpu_cores: 8}]
   include: [{node_count: 7, cpu_cores: 4, suite: smoke}]
   settings: {memory_mb: 4096}      # of every cell
@@ -378,10 +378,10 @@ func (a *app) exported(
 	for _, c := range plan.Cells {
 		export.Cells, export.Sizes = append(export.Cells, c.Cell), append(export.Sizes, c.Size)
 	}
-	print := map[string]func() ([]byte, error){
+	write := map[string]func() ([]byte, error){
 		"github": export.GitHub, "gitlab": export.GitLab, "k8s": export.Kubernetes,
 	}[form]
-	raw, err := print()
+	raw, err := write()
 	if err != nil {
 		return err
 	}

@@ -313,7 +313,7 @@ func (m *matrixRun) tellCell(cell int, began, ended time.Time, r report.Report, 
 		Kind: progress.StepEnd, Time: ended, Phase: cellsPhase, Step: cellStep, Node: planned.Name, Status: status,
 		Seconds: ended.Sub(began).Seconds(), Message: planned.Label,
 	}
-	if status.Bad() {
+	if status.Bad() && life.Error == "" { // else that has told it
 		end.Error = cmp.Or(why, string(status))
 	}
 	number := int(code)
@@ -550,7 +550,7 @@ func (m *matrixRun) tellAgain(events []progress.Event) {
 // retell tells the events of a cell again.
 func (m *matrixRun) retell(cell int, events []progress.Event) {
 	planned := m.plan.Cells[cell]
-	begun := false
+	begun, why := false, ""
 	for _, e := range events {
 		of := e.Step == cellStep && e.Node == planned.Name || e.Kind == progress.Case && e.Suite == planned.Label
 		if !of {
@@ -570,9 +570,12 @@ func (m *matrixRun) retell(cell int, events []progress.Event) {
 			if e.ExitCode != nil {
 				code = ExitCode(*e.ExitCode)
 			}
-			m.results[cell] = cellResult{e.Status, code, e.Error}
+			m.results[cell] = cellResult{e.Status, code, cmp.Or(e.Error, why)}
 			m.told.Cells[cell].RunDir = e.RunDir
 		case progress.Case:
+			if e.Status.Bad() {
+				why = cmp.Or(why, e.Error)
+			}
 		default:
 			continue
 		}

@@ -188,9 +188,9 @@ func mdMatrix(b *strings.Builder, r Report) {
 	if r.Matrix.Shared != "" {
 		fmt.Fprintf(b, "\n%s.\n", mdText(r.Matrix.Shared))
 	}
-	b.WriteString("\n| Cell | Values | Result | Time |\n|---|---|---|---:|\n")
+	b.WriteString("\n| Cell | Values | Result | Time | Why |\n|---|---|---|---:|---|\n")
 	for _, c := range cellRows(r) {
-		fmt.Fprintf(b, "| %s | %s | %s %s | %s |\n",
-			mdText(c.Name), mdText(c.Label), mark(c.Status), mdText(string(c.Status)), progress.FormatSeconds(c.Seconds))
+		fmt.Fprintf(b, "| %s | %s | %s %s | %s | %s |\n", mdText(c.Name), mdText(c.Label), mark(c.Status),
+			mdText(string(c.Status)), progress.FormatSeconds(c.Seconds), mdText(c.Why))
 	}
 }
