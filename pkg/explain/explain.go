@@ -262,21 +262,30 @@ func (f *failure) lines() (lines []string, from string) {
 	suite := ""
 	if len(f.suites) > 0 {
 		suite = f.suites[0].name
+		if lines := f.suites[0].printed(); len(lines) > 0 {
+			return last(lines, lastLines), "the output of " + suite
+		}
 	}
 	for _, e := range f.output {
 		ofStep := e.Step == f.step && (f.node == "" || e.Node == "" || e.Node == f.node)
 		if suite != "" && e.Suite == suite || suite == "" && ofStep {
-			for line := range strings.SplitSeq(e.Message, "\n") {
-				if line = strings.TrimSpace(line); line != "" {
-					lines = append(lines, line)
-				}
-			}
+			lines = append(lines, linesOf(e.Message)...)
 		}
 	}
 	if len(lines) == 0 {
 		return nil, ""
 	}
 	return last(lines, lastLines), "the output of " + cmp.Or(suite, f.step)
+}
+
+// linesOf are the lines of a text that are not blank.
+func linesOf(text string) (lines []string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 func last(lines []string, n int) []string { return slices.Clone(lines[max(0, len(lines)-n):]) }

@@ -453,6 +453,20 @@ func TestACaseThatCanBeChosenIsRunAgain(t *testing.T) {
 	}
 }
 
+// The lines that explain are those of the case that failed first, and not what the suite printed last.
+func TestLinesAreOfTheCaseThatFailed(t *testing.T) {
+	failed, said := event(progress.Case, "test"), event(progress.Output, "test")
+	failed.Suite, failed.Name, failed.Status = "go", "x/TestA", progress.Failed
+	failed.Output = "=== RUN   TestA\n\x1b[31mstarting\x1b[0m\n    a_test.go:7: no answer\n--- FAIL: TestA (0.00s)\n"
+	said.Suite, said.Message = "go", `{"Action":"pass","Package":"x"}`
+	end, run := event(progress.PhaseEnd, "test"), event(progress.RunEnd, "")
+	end.Status, end.Error, run.Status = progress.Failed, "tests failed", progress.Failed
+	got := explain.Run([]progress.Event{event(progress.PhaseStart, "test"), failed, said, end, run}, nil, false)
+	if diff := cmp.Diff([]string{"starting", "a_test.go:7: no answer"}, got.Lines); diff != "" || got.From != "the output of go" {
+		t.Errorf("from %s (-want +got):\n%s", got.From, diff)
+	}
+}
+
 func TestAnInterruptionIsNoRiddle(t *testing.T) {
 	events := joinFailed()
 	for i := range events {

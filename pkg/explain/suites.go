@@ -62,6 +62,14 @@ func (s *suite) begin(name string) {
 
 func (s suite) first() progress.Event { return s.failed[0] }
 
+// printed are the lines of the case that failed first, without those by which Go frames its tests: what a suite prints
+// last may be of another case, or data.
+func (s suite) printed() []string {
+	return slices.DeleteFunc(linesOf(progress.Clean(s.first().Output)), func(line string) bool {
+		return line == "FAIL" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ")
+	})
+}
+
 // what says how many of its cases failed, and how the first one did, named with its suite or by itself. One that is
 // the suite's command has the suite's name, which is said once.
 func (s suite) what(withSuite bool) string {

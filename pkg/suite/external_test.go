@@ -465,7 +465,7 @@ func TestEnvironmentOfExternalSuites(t *testing.T) {
 		"AWS_ENDPOINT_URL_S3=https://192.0.2.1:8443", "AWS_CONFIG_FILE=" + filepath.Join(o.PrivateDir, "aws-config"),
 		"ENDPOINT=https://192.0.2.1:9999", "DDIL_NODES=192.0.2.1,192.0.2.2", "DDIL_SSH_USER=tf-user", "DDIL_SSH_KEY=/k",
 		"SPINIFEX_MODE=multinode", "SPINIFEX_NODE_IPS=192.0.2.1,192.0.2.2",
-		"SPINIFEX_AWS_SECRET_ACCESS_KEY=" + progress.Redacted,
+		"SPINIFEX_AWS_SECRET_ACCESS_KEY=" + progress.Redacted, "SPINIFEX_AWS_REGION=" + region,
 	} {
 		if !lines[want] {
 			t.Errorf("no line %q in %q", want, output(events))

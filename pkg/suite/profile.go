@@ -88,6 +88,7 @@ func Upstream(vars map[string]string, nodes int) {
 		"SPINIFEX_SSH_USER":     vars["HIVE_SSH_USER"],
 		"SPINIFEX_SSH_KEY":      vars["HIVE_SSH_KEY"],
 		"SPINIFEX_AWS_ENDPOINT": vars["HIVE_ENDPOINT"],
+		"SPINIFEX_AWS_REGION":   vars["AWS_REGION"],
 		"SPINIFEX_CA_CERT":      vars["HIVE_CA_FILE"],
 	}
 	for name, value := range same {

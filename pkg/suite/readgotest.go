@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -83,7 +84,7 @@ func (g *goTests) end(name string, e goEvent) {
 	c := Case{Name: name, Status: progress.Passed, Seconds: max(e.Elapsed, 0), test: topTest(e.Test), run: onlyGo(e.Test)}
 	switch e.Action {
 	case "skip":
-		c.Status = progress.Skipped
+		c.Status, c.Reason = progress.Skipped, skipReason(g.wrote[name])
 	case "fail":
 		c.Output = g.builds[e.FailedBuild] + g.wrote[name]
 		c.Status, c.Error = progress.Failed, cmp.Or(reasons(g.builds[e.FailedBuild]), reasons(g.wrote[name]), "failed")
@@ -140,6 +141,18 @@ func reasons(text string) string {
 		return line == "" || line == "FAIL" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ")
 	})
 	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+// goLog is how a line begins that a test has logged.
+var goLog = regexp.MustCompile(`(?m)^\s*[^\s:]+\.go:\d+: `)
+
+// skipReason is what a test has logged last, which is why it is skipped, in one line.
+func skipReason(text string) string {
+	at := goLog.FindAllStringIndex(text, -1)
+	if len(at) == 0 {
+		return ""
+	}
+	return strings.Join(strings.Fields(reasons(text[at[len(at)-1][1]:])), " ")
 }
 
 // lastOfText is the end of a text, in whole lines where it is cut.

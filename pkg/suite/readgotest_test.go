@@ -29,7 +29,7 @@ func TestGoTestEvents(t *testing.T) {
 			{Name: at + "good/TestOne/a_b", Status: progress.Passed},
 			{Name: at + "good/TestOne/c/d", Status: progress.Passed},
 			{Name: at + "good/TestOne", Status: progress.Passed},
-			{Name: at + "good/TestLater", Status: progress.Skipped},
+			{Name: at + "good/TestLater", Status: progress.Skipped, Reason: "not now"},
 		},
 		"bad": {
 			{Name: at + "bad/TestTable/right", Status: progress.Passed},

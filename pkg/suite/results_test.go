@@ -67,6 +67,7 @@ func TestForms(t *testing.T) {
 		"Go text":                     {goRun, "exit 1", []string{"passed TestA", "failed TestB: b_test.go:7: got 1 (b_test.go:7)"}},
 		"Go text, exit 0":             {goRun, "true", []string{"passed TestA", "failed TestB: b_test.go:7: got 1 (b_test.go:7)"}},
 		"Go text with marks":          {"\x16=== RUN   TestA\n\x16--- PASS: TestA (0.00s)\nPASS\n", "true", []string{"passed TestA"}},
+		"Go skip":                     {"=== RUN   TestA\n    a_test.go:2: looking\n    a_test.go:3: no KVM\n        here\n--- SKIP: TestA (0.00s)\n=== RUN   TestB\n--- PASS: TestB (0.00s)\nPASS\n", "true", []string{"skipped TestA (no KVM here)", "passed TestB"}},
 		"Go subtests":                 {"=== RUN   TestA\n=== RUN   TestA/b\n--- PASS: TestA (0.00s)\n    --- SKIP: TestA/b (0.00s)\nPASS\n", "true", []string{"passed TestA", "skipped TestA/b"}},
 		"Go text that crashed":        {"=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestB\npanic: no\n", "exit 2", []string{"passed TestA", "failed TestB: it has begun and not ended\npanic: no", "failed cat: its output ends without PASS or FAIL: it crashed, or its output is cut off"}},
 		"Go text cut off, exit 0":     {"=== RUN   TestA\n--- PASS: TestA (0.00s)\n", "true", []string{"passed TestA", "failed cat: its output ends without PASS or FAIL: it crashed, or its output is cut off"}},
