@@ -235,14 +235,14 @@ type matrixPlanJSON struct {
 }
 
 type plannedCellJSON struct {
-	Name     string             `json:"name"`
-	Label    string             `json:"label"`
+	Name     string         `json:"name"`
+	Label    string         `json:"label"`
 	Settings map[string]any `json:"settings"` // as the file has them
-	Repeat   int                `json:"repeat,omitempty"`
-	Size     matrix.Size        `json:"size"`
-	Seconds  float64            `json:"seconds"`
-	Known    bool               `json:"known"`
-	Begins   float64            `json:"begins"`
+	Repeat   int            `json:"repeat,omitempty"`
+	Size     matrix.Size    `json:"size"`
+	Seconds  float64        `json:"seconds"`
+	Known    bool           `json:"known"`
+	Begins   float64        `json:"begins"`
 }
 
 func planOf(p engine.MatrixPlan) matrixPlanJSON {

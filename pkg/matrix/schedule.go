@@ -104,13 +104,17 @@ func Order(jobs []Job, limits Limits) []int {
 		return best
 	}
 	random := rand.New(rand.NewPCG(1, 2))
+	current, length := best, shortest // swaps that change nothing may lead to better ones
 	tries := min(swaps, 4_000_000/(len(jobs)*len(jobs)))
 	for range tries {
 		a, b := random.IntN(len(jobs)), random.IntN(len(jobs))
-		tried := slices.Clone(best)
+		tried := slices.Clone(current)
 		tried[a], tried[b] = tried[b], tried[a]
-		if seconds := Simulate(jobs, tried, limits).Seconds; seconds <= shortest {
-			best, shortest = tried, seconds
+		if seconds := Simulate(jobs, tried, limits).Seconds; seconds <= length {
+			current, length = tried, seconds
+		}
+		if length < shortest {
+			best, shortest = current, length
 		}
 	}
 	return best

@@ -11,12 +11,18 @@ func (m Matrix) Shared(failed, passed []Cell) string {
 	if len(failed) == 0 || len(passed) == 0 {
 		return ""
 	}
-	common := Combination{}
+	common, alone := Combination{}, Combination{} // alone: what none that passed has
 	for key, value := range failed[0].Values {
 		one := Combination{key: value}
 		if count(failed, one) == len(failed) && count(passed, one) < len(passed) {
 			common[key] = value
 		}
+		if count(failed, one) == len(failed) && count(passed, one) == 0 {
+			alone[key] = value
+		}
+	}
+	if len(alone) > 0 {
+		common = alone
 	}
 	if len(common) == 0 {
 		return ""
