@@ -83,6 +83,7 @@ var within = []struct {
 		"cloudinit", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote", "pkg/wait",
 		"pkg/liveness",
 	}, "what is done to nodes, over SSH only"},
+	{"pkg/fault", []string{"pkg/cluster", "pkg/hive", "pkg/progress", "pkg/remote"}, "what goes wrong on nodes on purpose, over SSH only"},
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy"}, "hosts that are there: nothing to ask anybody"},
 	{"pkg/lifecycle", []string{
@@ -99,7 +100,7 @@ var within = []struct {
 		"pkg/state",
 	}, "the way to a cluster's machines: it alone names deployers"},
 	{"pkg/engine", []string{
-		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/hive", "pkg/lifecycle", "pkg/phase",
+		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/fault", "pkg/hive", "pkg/lifecycle", "pkg/phase",
 		"pkg/matrix", "pkg/process",
 		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/suite", "pkg/target", "pkg/wait",
 	}, "a cluster's life, without a command line, a terminal or signals, on any deployer"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,18 +19,27 @@ import (
 func TestVerbsHaveTheFlagsOfTheirSettings(t *testing.T) {
 	root := (&app{}).root()
 	verbs := map[string]bool{}
-	for _, cmd := range root.Commands() {
+	commands := root.Commands()
+	for _, cmd := range commands {
+		for _, sub := range cmd.Commands() {
+			if sub.Annotations[firstWord] != "" {
+				commands = append(commands, sub)
+			}
+		}
+	}
+	for _, cmd := range commands {
 		if cmd.Annotations[documents] == "" && cmd.Name() != "ssh" {
 			continue // it reads no settings
 		}
-		verbs[cmd.Name()] = true
+		verb := cmp.Or(cmd.Annotations[firstWord], cmd.Name())
+		verbs[verb] = true
 		for _, s := range config.Table() {
 			flag := cmd.Flag(s.Flag)
 			switch has := s.Flag != "" && flag != nil && !flag.Hidden; {
 			case s.Secret && has:
 				t.Errorf("%s has --%s, which is in process lists", cmd.Name(), s.Flag)
-			case s.Flag != "" && has != s.UsedBy(cmd.Name()):
-				t.Errorf("%s: --%s is there: %t, and the table says %t", cmd.Name(), s.Flag, has, s.UsedBy(cmd.Name()))
+			case s.Flag != "" && has != s.UsedBy(verb):
+				t.Errorf("%s: --%s is there: %t, and the table says %t", cmd.Name(), s.Flag, has, s.UsedBy(verb))
 			case has && !config.OfSetting(flag):
 				t.Errorf("%s: --%s is another flag than that of %s", cmd.Name(), s.Flag, s.Key)
 			}

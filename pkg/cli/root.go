@@ -165,7 +165,7 @@ func (a *app) root() *cobra.Command {
 		a.sshCommand(), a.execCommand(), a.cpCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(),
 		a.explainCommand(), a.reportCommand(), a.runsCommand(), a.unlockCommand(), a.versionCommand(),
 		a.settingsCommand(), exitCodesTopic(),
-		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(), a.matrixCommand(),
+		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(), a.matrixCommand(), a.faultCommand(),
 	)
 	root.SetHelpCommand(helpCommand())
 	root.InitDefaultHelpCmd()

@@ -74,6 +74,11 @@ func allDocuments() []document {
 		printed("reap", "VMs that a reap has found, and what it did to them", reapJSON{}, "reap -o json"),
 		printed("matrix-plan", "the cells of a matrix, and when each would run", matrixPlanJSON{}, "matrix plan FILE -o json"),
 		printed("exec", "what a command has printed on each node", execJSON{}, "exec NAME -o json -- CMD"),
+		printed(
+			"faults", "faults of nodes: those that were applied, are there or were healed", faultsJSON{},
+			"fault apply NAME FAULT -o json", "fault list NAME -o json", "fault heal NAME -o json",
+		),
+		printed("fault-profiles", "link faults with names", faultProfilesJSON{}, "fault profiles -o json"),
 		printed("cp", "what was copied to or from each node", cpJSON{}, "cp NAME SRC DST -o json"),
 		printed("logs", "what was gathered of a cluster, and where it is", logsJSON{}, "logs NAME -o json"),
 		printed("explain", "why the latest run of a cluster that failed did", explainJSON{}, "explain NAME -o json"),

@@ -22,8 +22,19 @@ func (a *app) globalFlags(root *cobra.Command) {
 
 // settings gives a verb the flags of the settings that it uses, and returns what reads them.
 func (a *app) settings(cmd *cobra.Command) func() (config.Settings, error) {
-	config.VerbFlags(cmd.Flags(), cmd.Name())
+	return a.settingsOf(cmd, cmd.Name())
+}
+
+// firstWord is the annotation of a verb of several words that names the verb whose settings it uses.
+const firstWord = "hive-test-first-word"
+
+// settingsOf is settings for a verb of several words, which share what the first of them uses.
+func (a *app) settingsOf(cmd *cobra.Command, verb string) func() (config.Settings, error) {
+	config.VerbFlags(cmd.Flags(), verb)
 	cmd.Annotations = map[string]string{documents: "yes"}
+	if verb != cmd.Name() {
+		cmd.Annotations[firstWord] = verb
+	}
 	return func() (config.Settings, error) {
 		path, err := cmd.Flags().GetString("config")
 		if err != nil {

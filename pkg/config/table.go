@@ -67,7 +67,7 @@ const (
 	everyVerb  = "*"
 	making     = "up full doctor"
 	destroying = making + " configure test down" // or may have to
-	reaching   = destroying + " status wait logs ssh exec cp env inventory"
+	reaching   = destroying + " status wait logs ssh exec cp env inventory fault"
 	asking     = reaching + " extend hold reap" // the API of Proxmox VE
 )
 

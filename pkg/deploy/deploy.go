@@ -53,6 +53,7 @@ type Capable struct {
 	Diagnose  Diagnoser
 	Observe   Observer
 	Restart   Restarter
+	Switch    Switcher
 	Remove    Remover
 	Runs      RunLeaser
 	Room      RoomFinder
@@ -72,6 +73,7 @@ func Of(d Deployer) Capable {
 	c.Diagnose, _ = d.(Diagnoser)
 	c.Observe, _ = d.(Observer)
 	c.Restart, _ = d.(Restarter)
+	c.Switch, _ = d.(Switcher)
 	c.Remove, _ = d.(Remover)
 	c.Runs, _ = d.(RunLeaser)
 	c.Room, _ = d.(RoomFinder)
@@ -181,6 +183,14 @@ type Observer interface {
 type Restarter interface {
 	// Restart restarts the node's machine if changes of it wait for that, and reports whether it did.
 	Restart(ctx context.Context, r *cluster.Record, node cluster.Node) (restarted bool, err error)
+}
+
+// Switcher switches machines off and on.
+type Switcher interface {
+	// SwitchOff switches the node's machine off at once, as if the power had failed. One that is off is no error.
+	SwitchOff(ctx context.Context, r *cluster.Record, node cluster.Node) error
+	// SwitchOn switches it on. One that is on is no error.
+	SwitchOn(ctx context.Context, r *cluster.Record, node cluster.Node) error
 }
 
 // Remover proves that machines are gone, and deletes what Down has left.

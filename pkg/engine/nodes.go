@@ -70,6 +70,8 @@ type reached struct {
 	*session
 	group     remote.Group
 	unreached []error
+	off       []bool // whose machines are off, where that was asked
+	job       *lifecycle.Job
 }
 
 // onNodes lets do work on nodes of a cluster that exists: those that pick chooses.
@@ -97,7 +99,7 @@ func (e *Engine) onNodes(ctx context.Context, verb string, request Request, pick
 	if err != nil {
 		return err
 	}
-	return do(ctx, reached{s, group, unreached})
+	return do(ctx, reached{s, group, unreached, make([]bool, len(group)), r})
 }
 
 // checkAddresses is an error if the address of one of the nodes is not known: it is still to be made.

@@ -150,6 +150,9 @@ func told(t *testing.T, d deploy.Capable, record *cluster.Record) {
 				t.Errorf("%s, which waits for nothing: restarted %v (%v)", node.Name, restarted, err)
 			}
 		}
+		if d.Switch != nil {
+			check(t, "switch on what is on", d.Switch.SwitchOn(ctx, record, node))
+		}
 	}
 }
 

@@ -92,6 +92,7 @@ var _ interface {
 	deploy.PlanReader
 	deploy.Diagnoser
 	deploy.Restarter
+	deploy.Switcher
 	deploy.Remover
 	deploy.RunLeaser
 } = Deployer{}

@@ -95,6 +95,38 @@ func (f *Fleet) Restart(ctx context.Context, r *cluster.Record, node cluster.Nod
 	return true, f.Client.Restart(ctx, at.Hypervisor, at.VMID)
 }
 
+// SwitchOff switches the node's VM off at once.
+func (f *Fleet) SwitchOff(ctx context.Context, r *cluster.Record, node cluster.Node) error {
+	return f.switched(ctx, r, node, f.Client.Stop)
+}
+
+// SwitchOn switches the node's VM on.
+func (f *Fleet) SwitchOn(ctx context.Context, r *cluster.Record, node cluster.Node) error {
+	return f.switched(ctx, r, node, func(ctx context.Context, hypervisor string, vmid int) error {
+		vm, err := f.Client.VM(ctx, hypervisor, vmid)
+		if err != nil || vm.Status == "running" {
+			return err
+		}
+		return f.Client.Start(ctx, hypervisor, vmid)
+	})
+}
+
+// switched acts on the node's VM, which must be ours.
+func (f *Fleet) switched(
+	ctx context.Context, r *cluster.Record, node cluster.Node, act func(context.Context, string, int) error,
+) error {
+	one := *r
+	one.Nodes = cluster.Nodes{node}
+	if err := f.Verify(ctx, &one); err != nil {
+		return err
+	}
+	at := placement.Of(node)
+	if err := act(ctx, at.Hypervisor, at.VMID); err != nil {
+		return fmt.Errorf("VM %d of %s: %w", at.VMID, node.Name, err)
+	}
+	return nil
+}
+
 // Addresses waits for both addresses of every node. Nothing is asked of a node whose addresses were chosen: it may have
 // no guest agent.
 func (f *Fleet) Addresses(ctx context.Context, r *cluster.Record, sink progress.Sink) (cluster.Nodes, error) {

@@ -1,0 +1,248 @@
+# Applies the fault to this node. What heals it is armed first.
+#
+# FAULT_HEAL  the text of heal.sh
+set -euo pipefail
+
+dir=$faults/$FAULT_ID
+as_root=no
+as=() # stands before what undoes the fault
+if needs_root; then
+  as_root=yes
+  as=("${admin[@]}")
+fi
+
+# keep NAME VALUE notes a variable for heal.sh.
+keep() {
+  printf '%s=%q\n' "$1" "$2" >>"$dir/vars.new"
+}
+
+# begin makes the record of the fault. There is none where it could not be made.
+begin() {
+  local up
+  (umask 077 && mkdir -p "$faults")
+  exec 8>"$faults/lock"
+  flock 8
+  mine=$(slot)
+  if id=$(taken "$mine"); then
+    fail "it has such a fault already, $id"
+  fi
+  (umask 077 && mkdir "$dir")
+  trap undo EXIT
+  : >"$dir/lock"
+  printf '%s\n' "$FAULT_HEAL" >"$dir/heal.sh"
+  read -r up _ </proc/uptime
+  keep id "$FAULT_ID"
+  keep kind "$FAULT_KIND"
+  keep spec "$FAULT_SPEC"
+  keep slot "$mine"
+  keep as_root "$as_root"
+  keep boot "$(cat /proc/sys/kernel/random/boot_id)"
+  keep ends "$((${up%.*} + FAULT_SECONDS))" # of the clock that nobody steps
+}
+
+# arm has the node itself heal the fault when its time is up, whatever becomes of this connection.
+arm() {
+  local timer=no
+  if [ "$as_root" = yes ] && has_systemd; then
+    timer=yes
+    keep timer "hive-test-fault-$FAULT_ID.timer"
+  fi
+  mv "$dir/vars.new" "$dir/vars"
+  if [ "$timer" = yes ]; then
+    "${admin[@]}" systemd-run --quiet --collect --unit="hive-test-fault-$FAULT_ID" --on-active="${FAULT_SECONDS}s" \
+      --timer-property=AccuracySec=100ms bash "$dir/heal.sh" "$dir" 8>&-
+  else
+    in_background bash "$dir/heal.sh" "$dir" wait
+  fi
+}
+
+# undo takes back what was applied in part.
+undo() {
+  local code=$?
+  trap - EXIT
+  if [ "$code" != 0 ] && [ -f "$dir/vars" ]; then
+    "${as[@]}" bash "$dir/heal.sh" "$dir" || true
+  elif [ "$code" != 0 ]; then
+    rm -rf "$dir"
+  fi
+  exit "$code"
+}
+
+prepare_process() {
+  name=$(service_name "$FAULT_SERVICE")
+  pid=$(running "$name")
+  [ "$pid" != 0 ] || fail "$name is about to start"
+  look_up "$pid"
+  keep act "$FAULT_ACT"
+  if [ "$layout" = systemd ]; then
+    keep unit "$(unit_of "$name")"
+    return
+  fi
+  keep pid "$pid"
+  keep since "$since"
+  if [ "$FAULT_ACT" = kill ]; then # it is started again as it was
+    keep pid_file "$log_dir/$name.pid"
+    keep log "$log_dir/$name.log"
+    keep cwd "$(readlink "/proc/$pid/cwd")"
+    (umask 077 && cp "/proc/$pid/environ" "$dir/environ" && cp "/proc/$pid/cmdline" "$dir/cmdline")
+  fi
+}
+
+apply_process() {
+  case $layout-$FAULT_ACT in
+  systemd-pause) "${admin[@]}" systemctl kill --signal=STOP "$(unit_of "$name")" ;;
+  systemd-kill)
+    "${admin[@]}" systemctl kill --signal=KILL "$(unit_of "$name")"
+    "${admin[@]}" systemctl stop "$(unit_of "$name")" # else it would be started again at once
+    ;;
+  *-pause) kill -STOP "$pid" ;;
+  *-kill) kill -KILL "$pid" ;;
+  esac
+}
+
+# in_background COMMAND... runs a command that outlives the connection. Without the mark of this one it is not ended with it.
+in_background() {
+  "${as[@]}" env -u HIVE_TEST_RUN setsid -f "$@" </dev/null >/dev/null 2>&1 8>&-
+}
+
+# sets prints the sets of a table that hold the peers' addresses.
+sets() {
+  local four='' six='' peer
+  for peer in $FAULT_PEERS; do
+    case $peer in
+    *:*) six=${six:+$six, }$peer ;;
+    *) four=${four:+$four, }$peer ;;
+    esac
+  done
+  printf 'set four { type ipv4_addr; %s}\n' "${four:+elements = { $four \}; }"
+  printf 'set six { type ipv6_addr; %s}\n' "${six:+elements = { $six \}; }"
+}
+
+# chain NAME HOOK PRIORITY SIDE ACTION prints a chain that does so with what goes to (daddr) or comes from (saddr) the peers, but for
+# SSH, by which hive-test and bastions come.
+chain() {
+  printf 'chain %s {\ntype filter hook %s priority %s; policy accept;\n' "$1" "$2" "$3"
+  printf 'tcp dport { %s } accept\ntcp sport { %s } accept\n' "$FAULT_PORTS" "$FAULT_PORTS"
+  printf 'ip %s @four %s\nip6 %s @six %s\n}\n' "$4" "$5" "$4" "$5"
+}
+
+# add_table NAME makes a table of the chains on standard input, in place of one that is left.
+add_table() {
+  {
+    printf 'add table inet %s\ndelete table inet %s\ntable inet %s {\n' "$1" "$1" "$1"
+    sets
+    cat
+    printf '}\n'
+  } | "${admin[@]}" nft -f -
+}
+
+prepare_partition() {
+  keep table hive_test_partition
+}
+
+# Each side hears nothing of the other: who sends gets no error, as when a cable is cut.
+apply_partition() {
+  chain in input -150 saddr 'counter drop' | add_table hive_test_partition
+}
+
+prepare_link() {
+  keep table hive_test_link
+  keep devices "$(shaped && devices | tr '\n' ' ')"
+}
+
+apply_link() {
+  local device
+  {
+    if [ "$FAULT_LOSS" != 0 ]; then
+      chain in input -150 saddr "numgen random mod 10000 < $FAULT_LOSS counter drop"
+    fi
+    if shaped; then
+      chain out postrouting 300 daddr 'meta priority set 7e57:10'
+    fi
+  } | add_table hive_test_link
+  if shaped; then
+    for device in $(devices); do
+      shape "$device"
+    done
+  fi
+  if [ "$FAULT_DOWN" != 0 ]; then
+    { chain in input -150 saddr 'counter drop' && chain out postrouting 300 daddr 'counter drop'; } >"$dir/down.chains"
+    { printf 'add table inet hive_test_link_down\ndelete table inet hive_test_link_down\ntable inet hive_test_link_down {\n' &&
+      sets && cat "$dir/down.chains" && printf '}\n'; } >"$dir/down.nft"
+    in_background bash "$dir/heal.sh" "$dir" flap "$(milliseconds "$FAULT_UP")" "$(milliseconds "$FAULT_DOWN")"
+  fi
+}
+
+# milliseconds N prints it in seconds.
+milliseconds() {
+  printf '%d.%03d\n' "$(($1 / 1000))" "$(($1 % 1000))"
+}
+
+# shape DEVICE delays and slows what is marked for the class 7e57:10. All else goes on as if nothing was there.
+shape() {
+  local rate=${FAULT_RATE}bit quantum=1514 leaf=(pfifo limit "$FAULT_LIMIT")
+  if [ "$FAULT_RATE" = 0 ]; then
+    rate=100gbit
+  fi
+  if [ "$FAULT_RATE" = 0 ] || [ "$FAULT_RATE" -ge 10000000 ]; then
+    quantum=60000
+  fi
+  if [ "$FAULT_DELAY" != 0 ]; then
+    leaf=(netem limit "$FAULT_LIMIT" delay "${FAULT_DELAY}ms")
+    if [ "$FAULT_JITTER" != 0 ]; then
+      leaf+=("${FAULT_JITTER}ms")
+    fi
+  fi
+  "${admin[@]}" tc qdisc replace dev "$1" root handle 7e57: htb default 0
+  "${admin[@]}" tc class add dev "$1" parent 7e57: classid 7e57:10 htb rate "$rate" quantum "$quantum"
+  "${admin[@]}" tc qdisc add dev "$1" parent 7e57:10 handle 7e58: "${leaf[@]}"
+}
+
+prepare_disk() {
+  keep file "$FAULT_PATH/.hive-test-fault-$FAULT_ID"
+}
+
+apply_disk() {
+  # shellcheck disable=SC2016 # the inner shell expands these
+  "${admin[@]}" bash -c '
+    set -u
+    file=$1 leave=$2
+    : >"$file" || exit 1
+    free() { local blocks size; read -r blocks size < <(stat -f -c "%f %S" -- "$file"); echo $((blocks * size - leave)); }
+    want=$(free)
+    fallocate -l "$want" -- "$file" 2>/dev/null || true # what that cannot do, because of what files cost beside their content, is written
+    while want=$(free) && [ "$want" -gt 0 ]; do
+      head -c "$want" /dev/zero >>"$file" 2>/dev/null || break
+    done
+    exit 0
+  ' disk "$FAULT_PATH/.hive-test-fault-$FAULT_ID" "$FAULT_FREE"
+}
+
+# wall_less_uptime prints by how many hundredths of a second the clock is ahead of the one that nobody steps.
+wall_less_uptime() {
+  local up now
+  read -r up _ </proc/uptime
+  now=$(date +%s%N)
+  printf '%s\n' "$((now / 10000000 - ${up%.*} * 100 - 10#${up#*.}))"
+}
+
+prepare_clock() {
+  ntp=no
+  if command -v timedatectl >/dev/null && [ "$(timedatectl show --property=NTP --value 2>/dev/null)" = yes ]; then
+    ntp=yes
+  fi
+  keep ntp "$ntp"
+  keep ahead "$(wall_less_uptime)"
+}
+
+apply_clock() {
+  if [ "$ntp" = yes ]; then
+    "${admin[@]}" timedatectl set-ntp false
+  fi
+  "${admin[@]}" date --set="@$(($(date +%s) + FAULT_STEP))" >/dev/null
+}
+
+begin
+"prepare_$FAULT_KIND"
+arm
+"apply_$FAULT_KIND"

@@ -1,0 +1,126 @@
+# heal.sh DIR [wait]: heals the fault whose record is DIR, at once or when its time is up, and removes the record. It stands alone, for
+# it outlives who has put it there, and it may run several times at once. heal.sh DIR flap UP DOWN takes a link down for DOWN seconds
+# after each UP, until it is healed.
+set -uo pipefail
+
+dir=$1
+export PATH=$PATH:/usr/sbin:/sbin
+
+# now prints for how many seconds the node has run.
+now() {
+  local up
+  read -r up _ </proc/uptime
+  printf '%s\n' "${up%.*}"
+}
+
+# pause SECONDS waits so long, and no longer than the fault lasts.
+pause() {
+  local end=$(($(date +%s%N) + 10#${1/./} * 1000000))
+  while [ -f "$dir/vars" ] && [ "$(date +%s%N)" -lt "$end" ]; do
+    sleep 0.05
+  done
+  [ -f "$dir/vars" ]
+}
+
+if [ "${2:-}" = flap ]; then
+  while pause "$3"; do
+    nft -f "$dir/down.nft" 2>/dev/null || break
+    pause "$4" || true
+    nft delete table inet hive_test_link_down 2>/dev/null
+  done
+  exit 0
+fi
+if [ "${2:-}" = wait ]; then
+  # shellcheck source=/dev/null
+  . "$dir/vars" || exit 1
+  while [ -d "$dir" ] && [ "$(now)" -lt "$ends" ]; do
+    sleep 0.5
+  done
+fi
+{ exec 9<"$dir/lock"; } 2>/dev/null || exit 0 # it is healed
+flock 9
+[ -f "$dir/vars" ] || exit 0
+timer=
+# shellcheck source=/dev/null
+. "$dir/vars"
+same_boot=no
+if [ "$boot" = "$(cat /proc/sys/kernel/random/boot_id)" ]; then
+  same_boot=yes
+fi
+
+# runs PID SINCE succeeds if that process is the one that began then.
+runs() {
+  local stat
+  { read -r -d '' stat <"/proc/$1/stat"; } 2>/dev/null || [ -n "${stat:-}" ] || return 1
+  stat=${stat##*) }
+  # shellcheck disable=SC2086 # the fields are wanted as words
+  set -- $stat "$2"
+  [ "$1" != Z ] && [ "${20}" = "${!#}" ]
+}
+
+heal_process() {
+  local pid_now words
+  [ "$same_boot" = yes ] || return 0
+  case ${unit:+unit}-$act in
+  unit-pause) systemctl kill --signal=CONT "$unit" ;;
+  unit-kill) systemctl reset-failed "$unit" 2>/dev/null || true; systemctl start --no-block "$unit" ;;
+  -pause) ! runs "$pid" "$since" || kill -CONT "$pid" ;;
+  -kill)
+    # Where it was configured anew, or is started already, there is nothing to do.
+    read -r pid_now <"$pid_file" && [ "$pid_now" = "$pid" ] && ! runs "$pid" "$since" || return 0
+    mapfile -d '' words <"$dir/cmdline"
+    mapfile -d '' variables < <(grep -zv '^HIVE_TEST_RUN=' "$dir/environ")
+    cd "$cwd" || return
+    setsid env -i "${variables[@]}" "${words[@]}" </dev/null >>"$log" 2>&1 9<&- &
+    printf '%s\n' "$!" >"$pid_file"
+    ;;
+  esac
+}
+
+# drop_table NAME removes that table, where it is there.
+drop_table() {
+  nft "add table inet $1; delete table inet $1"
+}
+
+heal_partition() {
+  drop_table "$table"
+}
+
+heal_link() {
+  local device
+  drop_table "$table" && drop_table hive_test_link_down || return
+  for device in $devices; do
+    if [[ $(tc qdisc show dev "$device" 2>/dev/null) == *'htb 7e57: root'* ]]; then
+      tc qdisc del dev "$device" root || return
+    fi
+  done
+}
+
+heal_disk() {
+  rm -f -- "$file"
+}
+
+heal_clock() {
+  local up wall
+  if [ "$same_boot" = yes ]; then
+    read -r up _ </proc/uptime
+    wall=$((ahead + ${up%.*} * 100 + 10#${up#*.}))
+    date --set="@$(printf '%d.%02d' "$((wall / 100))" "$((wall % 100))")" >/dev/null || return
+  fi
+  if [ "$ntp" = yes ]; then
+    timedatectl set-ntp true
+  fi
+}
+
+if ! said=$("heal_$kind" 2>&1 9<&-); then
+  printf '%s\n' "${said:-it could not be healed}" >"$dir/error"
+  printf '%s\n' "${said:-it could not be healed}" >&2
+  exit 1
+fi
+rm -rf "$dir"
+if [ "$kind" = link ]; then # of one that was taken down just now
+  drop_table hive_test_link_down 2>/dev/null
+fi
+if [ -n "$timer" ]; then
+  systemctl stop "$timer" 2>/dev/null || true
+fi

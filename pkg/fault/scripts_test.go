@@ -1,0 +1,263 @@
+package fault
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+func scriptFiles(t *testing.T) map[string]string {
+	t.Helper()
+	entries, err := embedded.ReadDir("scripts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, entry := range entries {
+		text, err := embedded.ReadFile("scripts/" + entry.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = string(text)
+	}
+	return files
+}
+
+func TestScriptsParse(t *testing.T) {
+	for name, text := range scriptFiles(t) {
+		if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Every variable that a script takes is said in its header, or in that of common.sh, and is given to it.
+func TestScriptsDocumentTheirVariables(t *testing.T) {
+	variable := regexp.MustCompile(`FAULT_[A-Z]+`)
+	files := scriptFiles(t)
+	header := func(text string) string {
+		head, _, _ := strings.Cut(text, "\nset -")
+		return head
+	}
+	given := Spec{}.variables()
+	for _, name := range []string{"FAULT_ID", "FAULT_SECONDS", "FAULT_PEERS", "FAULT_PORTS", "FAULT_HEAL", "FAULT_IDS"} {
+		given[name] = ""
+	}
+	for name, text := range files {
+		for _, used := range variable.FindAllString(text, -1) {
+			if !strings.Contains(header(text), used) && !strings.Contains(header(files["common.sh"]), used) {
+				t.Errorf("%s takes %s and does not say what it is", name, used)
+			}
+			if _, found := given[used]; !found {
+				t.Errorf("%s takes %s, which nobody gives it", name, used)
+			}
+		}
+	}
+}
+
+func TestScriptsPassShellcheck(t *testing.T) {
+	shellcheck, err := exec.LookPath("shellcheck")
+	if err != nil {
+		t.Skip("shellcheck is not installed")
+	}
+	// Variables of common.sh, of records and of the caller are not assigned in a script.
+	args := []string{"-s", "bash", "-S", "warning", "-e", "SC2153,SC2154,SC2034,SC1090,SC1091"}
+	for name := range scriptFiles(t) {
+		args = append(args, filepath.Join("scripts", name))
+	}
+	if out, err := exec.Command(shellcheck, args...).CombinedOutput(); err != nil {
+		t.Errorf("%s", out)
+	}
+}
+
+// node is a home with fake programs before all others: what is root's, and what the simulator has not, is told in a log.
+type node struct {
+	t         *testing.T
+	home, log string
+}
+
+func newNode(t *testing.T, programs map[string]string) node {
+	t.Helper()
+	n := node{t: t, home: t.TempDir()}
+	n.log = filepath.Join(n.home, "log")
+	bin := filepath.Join(n.home, "bin")
+	for name, text := range programs {
+		if err := os.MkdirAll(bin, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text = "#!/bin/bash\n" + text + "\n"
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// run runs a script as a node does.
+func (n node) run(name string, vars map[string]string) (string, error) {
+	n.t.Helper()
+	text, err := script(name)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	text = strings.Replace(text, "PATH=$PATH:", "PATH="+filepath.Join(n.home, "bin")+":$PATH:", 1)
+	cmd := exec.Command("bash", "-c", text)
+	cmd.Env = []string{"HOME=" + n.home, "PATH=" + filepath.Join(n.home, "bin") + ":" + os.Getenv("PATH"), "LOG=" + n.log}
+	for key, value := range vars {
+		cmd.Env = append(cmd.Env, key+"="+value)
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (n node) vars(fault, id string) map[string]string {
+	n.t.Helper()
+	s, err := Parse(fault)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	heal, err := healer()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	vars := s.variables()
+	vars["FAULT_ID"], vars["FAULT_SECONDS"], vars["FAULT_HEAL"] = id, "600", heal
+	vars["FAULT_PEERS"], vars["FAULT_PORTS"] = "10.9.9.2 fd00::2", "22"
+	return vars
+}
+
+func (n node) logged() string {
+	n.t.Helper()
+	text, err := os.ReadFile(n.log)
+	if err != nil && !os.IsNotExist(err) {
+		n.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// must runs a script that ends well.
+func (n node) must(name string, vars map[string]string) string {
+	n.t.Helper()
+	out, err := n.run(name, vars)
+	if err != nil {
+		n.t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	return out
+}
+
+// sudo and what tells of itself, for nodes.
+const (
+	asIs   = `[ "$1" = -n ] && shift; exec "$@"`
+	logged = `echo "${0##*/} $*" >>"$LOG"`
+)
+
+// A clock is stepped, NTP is kept from mending that, and both are as before when it is healed, whatever NTP did.
+func TestClock(t *testing.T) {
+	n := newNode(t, map[string]string{
+		"sudo":        asIs,
+		"date":        `case $1 in --set=*) echo "date $1" >>"$LOG" ;; *) exec /bin/date "$@" ;; esac`,
+		"timedatectl": logged + `; [ "$1" != show ] || echo yes`,
+	})
+	n.must("apply.sh", n.vars("clock:-1h", "1-clock"))
+	text := n.logged()
+	stepped := regexp.MustCompile(`(?s)timedatectl set-ntp false\ndate --set=@(\d+)\n$`).FindStringSubmatch(text)
+	if stepped == nil {
+		t.Fatalf("it did:\n%s", text)
+	}
+	if out := n.must("list.sh", nil); !strings.HasPrefix(out, "fault\t1-clock\tclock:-1h\t") {
+		t.Errorf("it is listed as %q", out)
+	}
+	if out, err := n.run("apply.sh", n.vars("clock:+1s", "2-clock")); err == nil || !strings.Contains(out, "1-clock") {
+		t.Errorf("a second one is applied: %v\n%s", err, out)
+	}
+	if out := n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""}); out != "healed\t1-clock\tclock:-1h\n" {
+		t.Errorf("healing says %q", out)
+	}
+	healed := regexp.MustCompile(`(?s)date --set=@(\d+)\.\d\d\ntimedatectl set-ntp true\n$`).FindStringSubmatch(n.logged())
+	if healed == nil {
+		t.Fatalf("it did:\n%s", n.logged())
+	}
+	if from, to := number(t, stepped[1]), number(t, healed[1]); to-from < 3595 || to-from > 3660 {
+		t.Errorf("it was set to %d, and back to %d", from, to)
+	}
+	if out := n.must("list.sh", nil); out != "" {
+		t.Errorf("afterwards there is %q", out)
+	}
+}
+
+// Where systemd runs the node, a timer of it heals, and is there before anything is done; healing by hand stops it.
+func TestTimer(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"run/systemd/system", "proc/1"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "proc/1/comm"), []byte("systemd\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t, map[string]string{
+		"sudo": asIs, "systemd-run": logged, "systemctl": logged, "nft": `cat >/dev/null; echo "nft $1" >>"$LOG"`,
+	})
+	vars := n.vars("partition:2", "1-partition")
+	vars["HIVE_ROOT"] = root
+	n.must("apply.sh", vars)
+	want := regexp.MustCompile(`^systemd-run --quiet --collect --unit=hive-test-fault-1-partition --on-active=600s ` +
+		`--timer-property=AccuracySec=100ms bash \S+/heal.sh \S+/1-partition\nnft -f\n$`)
+	if !want.MatchString(n.logged()) {
+		t.Errorf("it did:\n%s", n.logged())
+	}
+	n.must("heal-now.sh", map[string]string{"FAULT_IDS": "", "HIVE_ROOT": root})
+	if !strings.HasSuffix(n.logged(), "nft add table inet hive_test_partition; delete table inet hive_test_partition\n"+
+		"systemctl stop hive-test-fault-1-partition.timer\n") {
+		t.Errorf("it did:\n%s", n.logged())
+	}
+}
+
+// What fails half-way is taken back at once, and nothing is left; what cannot be healed stays, with the reason.
+func TestHalfApplied(t *testing.T) {
+	n := newNode(t, map[string]string{
+		"sudo": asIs, "ip": `echo "10.9.9.2 dev eth7 src 10.9.9.1"`,
+		"nft": `[ "$1" = -f ] && cat >/dev/null; echo "nft $1" >>"$LOG"; [ ! -e "$HOME/broken" ] || { echo "nft: out of order" >&2; exit 1; }`,
+		"tc":  `echo "tc $*" >>"$LOG"; case "$*" in *class*) exit 1 ;; *show*) echo "qdisc htb 7e57: root refcnt 2" ;; esac`,
+	})
+	out, err := n.run("apply.sh", n.vars("link:rate=1mbit", "1-link"))
+	if err == nil {
+		t.Fatalf("it is applied:\n%s", out)
+	}
+	if text := n.logged(); !strings.HasSuffix(text, "tc qdisc del dev eth7 root\nnft add table inet hive_test_link_down; delete table inet hive_test_link_down\n") {
+		t.Errorf("it did:\n%s", text)
+	}
+	if out := n.must("list.sh", nil); out != "" {
+		t.Errorf("there is %q", out)
+	}
+	n.must("apply.sh", n.vars("link:loss=1%", "2-link"))
+	if err := os.WriteFile(filepath.Join(n.home, "broken"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := n.must("heal-now.sh", map[string]string{"FAULT_IDS": "2-link"}); out != "failed\t2-link\tlink:loss=1%\tnft: out of order\n" {
+		t.Errorf("healing says %q", out)
+	}
+	if out := n.must("list.sh", nil); !strings.HasSuffix(out, "\tnft: out of order\n") {
+		t.Errorf("it is listed as %q", out)
+	}
+	if err := os.Remove(filepath.Join(n.home, "broken")); err != nil {
+		t.Fatal(err)
+	}
+	if out := n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""}); out != "healed\t2-link\tlink:loss=1%\n" {
+		t.Errorf("healing says %q", out)
+	}
+}
+
+func number(t *testing.T, text string) (n int) {
+	t.Helper()
+	for _, digit := range text {
+		n = n*10 + int(digit-'0')
+	}
+	return n
+}
