@@ -87,8 +87,8 @@ var within = []struct {
 	{"pkg/suite", []string{"pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy"}, "hosts that are there: nothing to ask anybody"},
 	{"pkg/lifecycle", []string{
-		"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/hive", "pkg/suite", "pkg/remote", "pkg/wait",
-		"pkg/liveness",
+		"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/fault", "pkg/hive", "pkg/suite", "pkg/remote",
+		"pkg/wait", "pkg/liveness",
 	}, "workflows over interfaces"},
 	{"pkg/deploy/deploytest", []string{"pkg/cluster", "pkg/deploy", "pkg/progress"}, "what every deployer must do, whichever it is"},
 	{"pkg/deploy/simhosts", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api"}, "VMs of a simulator without OpenTofu"},

@@ -26,6 +26,10 @@ type Suite struct {
 	Timeout time.Duration // 0: none of its own
 	Retries int           // how often what failed is run again; -1: as the setting retries says
 	Needs   Needs
+	// Fault goes wrong on FaultNodes (none: all) while it runs, for FaultFor at most (0: as long as it may take).
+	Fault      string
+	FaultNodes []string
+	FaultFor   time.Duration
 }
 
 // Needs are what a cluster must have for a suite to run on it.
@@ -81,6 +85,9 @@ func (r *fileReader) suite(key, name string, node *yaml.Node) Suite {
 		{Key: "env", Kind: List, entry: checkVariable},
 		{Key: "timeout", Kind: Duration},
 		{Key: "retries", Kind: Int, Max: mostRetries},
+		{Key: "fault", Kind: Text},
+		{Key: "fault_nodes", Kind: List},
+		{Key: "fault_for", Kind: Duration},
 		{Key: "needs.nodes", Kind: Int, Max: 1000},
 		{Key: "needs.kvm", Kind: Bool},
 		{Key: "needs.ovn", Kind: Bool},
@@ -90,6 +97,11 @@ func (r *fileReader) suite(key, name string, node *yaml.Node) Suite {
 		Results: valueOf[string](one, "results"), On: valueOf[string](one, "on"), Dir: valueOf[string](one, "dir"),
 		Env: valueOf[[]string](one, "env"), Timeout: valueOf[time.Duration](one, "timeout"), Retries: -1,
 		Needs: Needs{valueOf[int](one, "needs.nodes"), valueOf[bool](one, "needs.kvm"), valueOf[bool](one, "needs.ovn")},
+		Fault: valueOf[string](one, "fault"), FaultNodes: valueOf[[]string](one, "fault_nodes"),
+		FaultFor: valueOf[time.Duration](one, "fault_for"),
+	}
+	if s.Fault == "" && (len(s.FaultNodes) > 0 || s.FaultFor != 0) {
+		r.problem(node.Line, "%s: fault_nodes and fault_for say of which nodes a fault is, and for how long: there is no fault", key)
 	}
 	if n, given := one.values["retries"].value.(int); given {
 		s.Retries = n

@@ -70,11 +70,11 @@ func faultOf(request FaultRequest) (spec fault.Spec, limit time.Duration, err er
 	}
 	if limit < time.Second || limit > fault.MostTime {
 		return spec, 0, fmt.Errorf(
-			"--for %s: a fault lasts from 1s to %s", request.For, progress.FormatLimit(fault.MostTime),
+			"%s lasts %s, and a fault lasts from 1s to %s", spec, request.For, progress.FormatLimit(fault.MostTime),
 		)
 	}
 	if spec.Kind == fault.Partition && request.Nodes != "" {
-		return spec, 0, errors.New("--nodes is not for a partition, which names its nodes itself")
+		return spec, 0, fmt.Errorf("%s names its nodes itself: name no others", spec)
 	}
 	if spec.Act == fault.Reset && request.For != 0 {
 		return spec, 0, errors.New("--for is not for power:reset, after which nodes are on")

@@ -57,6 +57,7 @@ func specsOf(asked string, settings config.Settings) ([]suite.Spec, error) {
 	spec := suite.Spec{
 		Name: named.Name, Asked: named.Name, Command: named.Command, Results: named.Results, On: cmp.Or(named.On, settings.SuiteOn),
 		Dir: named.Dir, Env: named.Env, Timeout: named.Timeout, Retries: named.Retries, Needs: suite.Needs(named.Needs),
+		Fault: suite.Fault{What: named.Fault, Nodes: named.FaultNodes, For: named.FaultFor},
 	}
 	if named.Retries < 0 {
 		spec.Retries = settings.Retries

@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/fault"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/suite"
 )
 
@@ -45,6 +47,7 @@ func (s *session) checkSuites() error {
 	}
 	problems = append(problems, s.unset("--suite-env", s.Settings.SuiteEnv)...)
 	for _, one := range list {
+		problems = append(problems, checkFault(one, nodes))
 		problems = append(problems, s.unset("env of suite "+one.Title(), one.Env)...)
 		if info, err := os.Stat(one.Dir); one.Dir != "" && (err != nil || !info.IsDir()) {
 			problems = append(problems, fmt.Errorf("suite %s: dir %s is no directory", one.Title(), one.Dir))
@@ -59,6 +62,25 @@ func (s *session) checkSuites() error {
 	}
 	for _, q := range s.Settings.Quarantine {
 		s.suites.Quarantine = append(s.suites.Quarantine, suite.Quarantine(q))
+	}
+	return nil
+}
+
+// checkFault refuses a fault of a suite that cannot be, as far as that can be told before any node is asked.
+func checkFault(s suite.Spec, nodes cluster.Nodes) error {
+	if s.Fault.What == "" {
+		return nil
+	}
+	which := strings.Join(s.Fault.Nodes, ",")
+	spec, _, err := faultOf(FaultRequest{Fault: s.Fault.What, Nodes: which, For: s.Fault.For})
+	if err == nil && spec.Kind == fault.Power {
+		err = errors.New("power is not for suites' settings: nodes that are off heal nothing")
+	}
+	if err == nil {
+		_, err = faultNodes(nodes, spec, which)
+	}
+	if err != nil {
+		return progress.WithHint(fmt.Errorf("suite %s: %w", s.Title(), err), progress.HintOf(err))
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ const leftTime = 10 * time.Second
 
 // release is down for hosts that are nobody's to destroy.
 func (d *down) release(ctx context.Context) error {
-	steps := []step{{"record the operation", d.intend}}
+	steps := []step{{"record the operation", d.intend}, {"heal faults", d.heal}}
 	switch d.Leave {
 	case LeaveRunning:
 		steps = append(steps, step{"look at what stays", d.tellLeft})

@@ -84,7 +84,8 @@ func (t test) suites(ctx context.Context) error {
 	var results suite.Results
 	err = t.watchNodes(ctx, sink, handle, func(ctx context.Context, l *lossMonitor) (err error) {
 		results, err = suite.Run(ctx, suite.Options{
-			On: l.host, Inherit: t.Environ, Lacks: l.lacks,
+			Fault: l.fault,
+			On:    l.host, Inherit: t.Environ, Lacks: l.lacks,
 			Suites: t.Suites.Specs, Run: t.Suites.Run, Skip: t.Suites.Skip, Quarantine: t.Suites.Quarantine,
 			AllowFlaky: t.Suites.AllowFlaky, RequireAll: t.Suites.RequireAll,
 			Nodes: t.Record.Nodes, Now: l.where, ArtifactsDir: t.Evidence.Path("suites"),
@@ -100,6 +101,7 @@ func (t test) suites(ctx context.Context) error {
 		})
 		return err
 	})
+	t.healFaults(ctx, sink)
 	if ctx.Err() == nil {
 		if keepErr := t.Evidence.KeepResults(t.Evidence.Path("suites")); keepErr != nil {
 			err = errors.Join(err, fmt.Errorf("keeping the results: %w", keepErr))

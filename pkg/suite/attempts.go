@@ -107,10 +107,25 @@ func (r *runner) once(ctx context.Context, a attempt, record *recorder) (ended, 
 		})
 	}
 	defer cancel()
+	heal, err := r.apply(ctx, a.Spec)
+	if err != nil {
+		return ended{exit: exit{code: -1}, cases: []Case{{
+			Name: a.Name, Status: progress.Failed, Error: err.Error(), whole: true,
+		}}}, nil
+	}
+	defer heal()
 	if a.isSmoke() {
 		return r.smokeOnce(inTime, a, record), nil
 	}
 	return r.external(inTime, a, record)
+}
+
+// apply applies the suite's fault, if it has one.
+func (r *runner) apply(ctx context.Context, s Spec) (heal func(), err error) {
+	if r.Fault == nil || s.Fault.What == "" {
+		return func() {}, nil
+	}
+	return r.Fault(ctx, s)
 }
 
 // smokeOnce runs smoke one time. Where nothing of it can be run again, each case is told when it ends.

@@ -34,6 +34,8 @@ type Spec struct {
 	Retries int
 	// Needs are what the cluster must have: else it is skipped, or fails with Options.RequireAll.
 	Needs Needs
+	// Fault goes wrong on nodes during each of its attempts.
+	Fault Fault
 
 	// Asked is what --suite takes for it; empty: Name, or else Command.
 	Asked string
@@ -43,6 +45,13 @@ type Spec struct {
 type Needs struct {
 	Nodes    int // at least
 	KVM, OVN bool
+}
+
+// Fault is something that goes wrong on nodes on purpose. The zero value is nothing.
+type Fault struct {
+	What  string        // as pkg/fault reads it
+	Nodes []string      // none: all
+	For   time.Duration // 0: as long as the suite may take
 }
 
 // Quarantine are cases whose failures do not decide.

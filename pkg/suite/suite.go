@@ -43,6 +43,8 @@ type Options struct {
 	// Lacks returns, before a suite that needs something, what of that the cluster has not; empty: nothing. Nil: all is
 	// there.
 	Lacks func(ctx context.Context, needs Needs) (string, error)
+	// Fault applies the fault of a suite before each of its attempts, and returns what heals it. Nil: there are no faults.
+	Fault func(ctx context.Context, s Spec) (heal func(), err error)
 	// RequireAll makes a suite fail that the cluster lacks something for.
 	RequireAll bool
 	// Nodes are the cluster's nodes in index order, with their management addresses.

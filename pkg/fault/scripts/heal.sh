@@ -59,7 +59,7 @@ runs() {
 }
 
 heal_process() {
-  local pid_now words
+  local pid_now words=() variables=()
   [ "$same_boot" = yes ] || return 0
   case ${unit:+unit}-$act in
   unit-pause) systemctl kill --signal=CONT "$unit" ;;
@@ -68,7 +68,11 @@ heal_process() {
   -kill)
     # Where it was configured anew, or is started already, there is nothing to do.
     read -r pid_now <"$pid_file" && [ "$pid_now" = "$pid" ] && ! runs "$pid" "$since" || return 0
-    mapfile -d '' words <"$dir/cmdline"
+    { mapfile -d '' words <"$dir/cmdline"; } 2>/dev/null
+    if [ "${#words[@]}" = 0 ]; then
+      echo "how it was started is lost: $dir/cmdline"
+      return 1
+    fi
     mapfile -d '' variables < <(grep -zv '^HIVE_TEST_RUN=' "$dir/environ")
     cd "$cwd" || return
     setsid env -i "${variables[@]}" "${words[@]}" </dev/null >>"$log" 2>&1 9<&- &
