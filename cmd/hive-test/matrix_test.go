@@ -23,9 +23,9 @@ type matrixLab struct {
 	file string
 }
 
-func newMatrixLab(t *testing.T, content string) *matrixLab {
+func newMatrixLab(t *testing.T, content string, flags ...string) *matrixLab {
 	t.Helper()
-	a := newArena(t)
+	a := newArena(t, flags...)
 	m := &matrixLab{a, filepath.Join(a.dir, "matrix.yaml")}
 	if err := os.WriteFile(m.file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -122,6 +122,30 @@ func TestMatrixKeepsItsBudget(t *testing.T) {
 	}
 	if leaks := m.leaks(); len(leaks) > 0 {
 		t.Errorf("left: %s", strings.Join(leaks, "; "))
+	}
+}
+
+// Without a budget, no more cells run than Proxmox VE has memory for, those counted whose VMs are still being made.
+func TestMatrixWaitsForMemory(t *testing.T) {
+	skipInShort(t)
+	m := newMatrixLab(t, "name: room\naxes: {cpu_cores: [4, 5, 6]}\nsettings: {node_count: 1, memory_mb: 8192, suite: 'true'}\n",
+		"--hypervisors", "1", "--node-memory-gb", "20")
+	if ended := m.run(m.matrix()); ended.code != 0 {
+		t.Fatalf("it ends with %d:\n%s", ended.code, ended.stderr)
+	}
+	jobs, begins := cellsOf(m.report("room"))
+	most := 0
+	for _, begin := range begins {
+		at := 0
+		for j := range jobs {
+			if begins[j] <= begin && begin < begins[j]+jobs[j].Seconds {
+				at++
+			}
+		}
+		most = max(most, at)
+	}
+	if len(jobs) != 3 || most != 2 {
+		t.Errorf("%d cells have run, %d at once, where there is memory for 2", len(jobs), most)
 	}
 }
 
