@@ -304,7 +304,7 @@ func (l *live) headline(now time.Time) string {
 // below returns the lines under the head: each step with its waits, then the waits of no step, then each node.
 func (l *live) below(now time.Time, most int) []string {
 	var all []string
-	shown := map[int]bool{}
+	shown, told := map[int]bool{}, map[int]bool{}
 	depth := 0
 	for i, s := range l.steps {
 		margin := stepMargin(0)
@@ -312,7 +312,13 @@ func (l *live) below(now time.Time, most int) []string {
 			margin = stepMargin(depth)
 			depth++
 		}
-		all = append(all, margin+"• "+s.text+" "+wholeSeconds(now.Sub(s.began)))
+		line := margin + "• " + s.text + " " + wholeSeconds(now.Sub(s.began))
+		for j, n := range l.nodes {
+			if s.node != "" && n.node == s.node { // what the step does just now, in the same line
+				line, told[j] = line+", "+n.text+" "+wholeSeconds(now.Sub(n.began)), true
+			}
+		}
+		all = append(all, line)
 		last := i+1 == len(l.steps) || l.steps[i+1].step != s.step
 		for j, w := range l.waits {
 			if !shown[j] && w.step == s.step && (w.node == s.node || s.node == "" || last) {
@@ -330,7 +336,10 @@ func (l *live) below(now time.Time, most int) []string {
 	for _, n := range l.nodes {
 		widest = max(widest, cells(n.node))
 	}
-	for _, n := range l.nodes {
+	for j, n := range l.nodes {
+		if told[j] {
+			continue
+		}
 		blanks := strings.Repeat(" ", widest-cells(n.node))
 		all = append(all, "    "+n.node+blanks+"  "+wholeSeconds(now.Sub(n.began))+"  "+n.text)
 	}

@@ -1,0 +1,82 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hive-test/pkg/progress"
+)
+
+// matrixOf is a matrix over axes a and b, with cells whose values are "a b" and which ended with a status each.
+func matrixOf(grid []string, cells ...[2]string) *progress.Matrix {
+	m := &progress.Matrix{
+		Name: "m", File: "m's.yaml", Grid: grid,
+		Axes: []progress.MatrixAxis{{Name: "a", Values: []string{"1", "2"}}, {Name: "b", Values: []string{"x", "y"}}},
+	}
+	for i, cell := range cells {
+		a, b, _ := strings.Cut(cell[0], " ")
+		m.Cells = append(m.Cells, progress.MatrixCell{
+			Name: "m-" + string(rune('p'+i)), Label: "a=" + a + ", b=" + b, Values: map[string]string{"a": a, "b": b},
+			Status: progress.Status(cell[1]), RunDir: "/runs/m-" + string(rune('p'+i)) + "/20261130T010203.004Z-full",
+		})
+	}
+	return m
+}
+
+func TestGrid(t *testing.T) {
+	cells := [][2]string{{"1 x", "passed"}, {"1 y", "failed"}, {"2 x", "passed"}, {"2 x", "interrupted"}, {"3 x", "passed"}}
+	for _, c := range []struct {
+		grid []string
+		want []string
+	}{
+		{nil, []string{`| a \\ b | x | y |`, "| 1 | ✓ 0.0s | ✗ 0.0s |", "| 2 | ! 0.0s, 1 of 2 passed |  |", "| 3 | ✓ 0.0s |  |"}},
+		{[]string{"b", "a"}, []string{`| b \\ a | 1 | 2 | 3 |`, "| y | ✗ 0.0s |  |  |"}},
+	} {
+		var b strings.Builder
+		mdMatrix(&b, Report{Matrix: matrixOf(c.grid, cells...)})
+		for _, line := range c.want {
+			if !strings.Contains(b.String(), "\n"+line+"\n") {
+				t.Errorf("%v: no line %q in\n%s", c.grid, line, b.String())
+			}
+		}
+	}
+}
+
+// The page of a matrix links the reports of its cells, and says how a cell is run again.
+func TestPageOfAMatrix(t *testing.T) {
+	events := []progress.Event{
+		{Kind: progress.RunStart, Verb: "matrix", Cluster: "m", Matrix: matrixOf(nil, [2]string{"1 x", "passed"}, [2]string{"1 y", "failed"})},
+		{Kind: progress.PhaseStart, Phase: "cells"},
+		{Kind: progress.Case, Phase: "cells", Suite: "a=1, b=y", Name: "full", Status: progress.Failed, Error: "<b>"},
+	}
+	page := string(HTML(Build(events)))
+	for _, want := range []string{
+		`<a href="../../m-p/20261130T010203.004Z-full/report.html">m-p</a>`, `<td class="failed">✗ 0.0s</td>`,
+		`hive-test matrix run &#39;m&#39;&#34;&#39;&#34;&#39;s.yaml&#39; --cell m-q`, "Run its cell again",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+}
+
+// What became of the cells of a killed run follows from their steps.
+func TestCellsOfAKilledMatrix(t *testing.T) {
+	plan := matrixOf(nil, [2]string{"1 x"}, [2]string{"1 y"}, [2]string{"2 x"})
+	r := Build([]progress.Event{
+		{Kind: progress.RunStart, Matrix: plan},
+		{Kind: progress.PhaseStart, Phase: "cells"},
+		{Kind: progress.StepStart, Phase: "cells", Step: "full", Node: "m-p"},
+		{Kind: progress.StepStart, Phase: "cells", Step: "full", Node: "m-q"},
+		{Kind: progress.StepEnd, Phase: "cells", Step: "full", Node: "m-p", Status: progress.Passed},
+	})
+	var got []progress.Status
+	for _, cell := range r.Matrix.Cells {
+		got = append(got, cell.Status)
+	}
+	if diff := cmp.Diff([]progress.Status{progress.Passed, progress.Interrupted, ""}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
