@@ -14,11 +14,12 @@ import (
 	"hive-test/pkg/suite"
 )
 
-// longestSuite is for how long a suite's fault lasts where nothing says how long the suite may take. It is healed when the
-// suite ends: this is for a hive-test that is killed.
+// longestSuite is for how long a suite's fault lasts where nothing says how long the suite may take. It is healed when
+// the suite ends: this is for a hive-test that is killed.
 const longestSuite = time.Hour
 
-// fault applies the fault of a suite where the nodes are now, as a step beside that of the suite, and returns what heals it.
+// fault applies the fault of a suite where the nodes are now, as a step beside that of the suite, and returns what heals
+// it.
 func (l *lossMonitor) fault(ctx context.Context, s suite.Spec) (heal func(), err error) {
 	spec, err := fault.Parse(s.Fault.What)
 	if err != nil {
@@ -119,7 +120,9 @@ func (r *Job) healFaults(ctx context.Context, sink progress.Sink) {
 	healed, err := fault.Heal(within, faultHosts(group))
 	for _, a := range healed {
 		if a.Error == "" {
-			sink.Emit(progress.Event{Kind: progress.Info, Node: a.Node, Message: "healed " + a.Spec + ", which was there still"})
+			sink.Emit(progress.Event{
+				Kind: progress.Info, Node: a.Node, Message: "healed " + a.Spec + ", which was there still",
+			})
 		}
 	}
 	r.warnUnhealed(sink, onlyRefused(healed, err))
