@@ -51,7 +51,7 @@ func (l *lossMonitor) fault(ctx context.Context, s suite.Spec) (heal func(), err
 		return nil, err
 	}
 	return func() {
-		within, cancel := l.detached(ctx, fault.HealTime)
+		within, cancel := l.detached(ctx, l.patience(fault.HealTime))
 		defer cancel()
 		healed, err := fault.Heal(within, asked.Nodes, asked.ID)
 		switch {
@@ -109,9 +109,17 @@ func faultHosts(group remote.Group) []fault.Host {
 // healTime bounds asking all nodes for faults that are left: one that is lost must not keep the run.
 const healTime = 10 * time.Second
 
+// patience is most, and less where somebody waits for the run to stop: nodes that do not answer heal themselves.
+func (r *Job) patience(most time.Duration) time.Duration {
+	if r.Interrupted != nil && r.Interrupted() {
+		return min(most, interruptedTime)
+	}
+	return most
+}
+
 // healFaults heals what is left of faults on all nodes, and tells of it: suites apply them, too.
 func (r *Job) healFaults(ctx context.Context, sink progress.Sink) {
-	within, cancel := r.detached(ctx, healTime)
+	within, cancel := r.detached(ctx, r.patience(healTime))
 	defer cancel()
 	group, err := r.group()
 	if err != nil {
