@@ -132,8 +132,8 @@ func stayFor(ctx context.Context, asked fault.Request, sink progress.Sink) error
 	return err
 }
 
-// FaultList returns the faults that nodes of a cluster have; nodes: like 1,3; empty: all. Nodes that cannot be asked are
-// the error; the faults of the others come with it.
+// FaultList returns the faults that nodes of a cluster have; nodes: like 1,3; empty: all. Nodes that cannot be asked
+// are the error; the faults of the others come with it.
 func (e *Engine) FaultList(ctx context.Context, request Request, nodes string) (faults []fault.Applied, err error) {
 	err = e.onNodes(ctx, "fault", request, listed(nodes), func(ctx context.Context, r reached) error {
 		off := r.takeOff()
@@ -146,8 +146,8 @@ func (e *Engine) FaultList(ctx context.Context, request Request, nodes string) (
 	return faults, err
 }
 
-// FaultHeal heals faults of nodes of a cluster, those with the ids or all, and returns them: nodes whose machines are off
-// are switched on. A node that cannot be reached is an error; the others are healed.
+// FaultHeal heals faults of nodes of a cluster, those with the ids or all, and returns them: nodes whose machines are
+// off are switched on. A node that cannot be reached is an error; the others are healed.
 func (e *Engine) FaultHeal(
 	ctx context.Context, request Request, nodes string, ids ...string,
 ) (healed []fault.Applied, err error) {
@@ -159,7 +159,8 @@ func (e *Engine) FaultHeal(
 			healed, err = append(healed, on...), errors.Join(err, onErr)
 		}
 		if unreached := errors.Join(r.unreached...); unreached != nil {
-			err = errors.Join(fmt.Errorf("a node that is not reached heals itself when its time is up: %w", unreached), err)
+			late := fmt.Errorf("a node that is not reached heals itself when its time is up: %w", unreached)
+			err = errors.Join(late, err)
 		}
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,8 +97,8 @@ func NewID(s Spec, now time.Time) string {
 	return fmt.Sprintf("%s-%s", now.UTC().Format("150405.000"), s.Kind)
 }
 
-// Apply applies a fault to all nodes of a request at once, or to none: first all are asked whether they can have it, and
-// where one fails then, it is healed on all. A ctx that ends meanwhile heals it, too.
+// Apply applies a fault to all nodes of a request at once, or to none: first all are asked whether they can have it,
+// and where one fails then, it is healed on all. A ctx that ends meanwhile heals it, too.
 func Apply(ctx context.Context, r Request) error {
 	if err := r.check(ctx); err != nil {
 		return err
@@ -128,6 +129,7 @@ func (r Request) check(ctx context.Context) error {
 		return err
 	}
 	refused := &RefusedError{Spec: r.Spec.String(), Cluster: r.Cluster}
+	kernels := map[string]string{ownKernel(): "this machine"}
 	for i, host := range r.Nodes {
 		for line := range strings.Lines(string(results[i].Stdout)) {
 			what, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -136,6 +138,11 @@ func (r Request) check(ctx context.Context) error {
 				refused.add(host.Name(), rest)
 			case "lacks":
 				refused.lacks(host.Name(), strings.Fields(rest))
+			case "kernel":
+				if whose := kernels[rest]; whose != "" {
+					refused.add(host.Name(), "its clock is that of "+whose+", too: they share a kernel")
+				}
+				kernels[rest] = host.Name()
 			}
 		}
 	}
@@ -143,6 +150,12 @@ func (r Request) check(ctx context.Context) error {
 		return refused
 	}
 	return nil
+}
+
+// ownKernel tells the kernel of this machine from all others; elsewhere than on Linux it is empty.
+func ownKernel() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it, nodes tell themselves whether they are containers
+	return strings.TrimSpace(string(id))
 }
 
 func (e *RefusedError) lacks(node string, packages []string) {
@@ -175,15 +188,15 @@ func (s Spec) variables() map[string]string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return map[string]string{
 		"FAULT_KIND": string(s.Kind), "FAULT_SPEC": s.String(), "FAULT_ACT": s.Act, "FAULT_SERVICE": s.Service,
-		"FAULT_DELAY": number(s.Delay.Milliseconds()), "FAULT_JITTER": number(s.Jitter.Milliseconds()),
+		"FAULT_DELAY": number(s.Delay.Microseconds()), "FAULT_JITTER": number(s.Jitter.Microseconds()),
 		"FAULT_LOSS": number(int64(s.Loss)), "FAULT_RATE": number(s.Rate), "FAULT_LIMIT": number(s.queue()),
 		"FAULT_UP": number(s.Up.Milliseconds()), "FAULT_DOWN": number(s.Down.Milliseconds()),
 		"FAULT_PATH": s.Path, "FAULT_FREE": number(s.Free), "FAULT_STEP": number(int64(s.Step.Seconds())),
 	}
 }
 
-// queue is how many packets may wait: those that are on their way, and some. Fewer would be lost for the delay, many more
-// would make a slow link one without end.
+// queue is how many packets may wait: those that are on their way, and some. Fewer would be lost for the delay, many
+// more would make a slow link one without end.
 func (s Spec) queue() int64 {
 	const packet, some, many = 1500 * 8, 100, 100_000
 	if s.Rate == 0 {
@@ -230,8 +243,8 @@ func (r Request) side(node cluster.Node) int {
 	return -1
 }
 
-// Involved returns the nodes of a cluster that have to do with a partition, in their order: those in its groups, and all
-// where there is one.
+// Involved returns the nodes of a cluster that have to do with a partition, in their order: those in its groups, and
+// all where there is one.
 func (s Spec) Involved(all cluster.Nodes) cluster.Nodes {
 	r := Request{Spec: s, All: all}
 	return slices.DeleteFunc(slices.Clone(all), func(n cluster.Node) bool { return r.side(n) < 0 })
@@ -287,7 +300,8 @@ func Heal(ctx context.Context, nodes []Host, ids ...string) ([]Applied, error) {
 	problems := []error{err}
 	for _, a := range healed {
 		if a.Error != "" {
-			problems = append(problems, progress.WithNodes(fmt.Errorf("%s: %s is not healed: %s", a.Node, a.Spec, a.Error), a.Node))
+			unhealed := fmt.Errorf("%s: %s is not healed: %s", a.Node, a.Spec, a.Error)
+			problems = append(problems, progress.WithNodes(unhealed, a.Node))
 		}
 	}
 	return healed, errors.Join(problems...)

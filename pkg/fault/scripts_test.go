@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -107,7 +108,8 @@ func (n node) run(name string, vars map[string]string) (string, error) {
 	}
 	text = strings.Replace(text, "PATH=$PATH:", "PATH="+filepath.Join(n.home, "bin")+":$PATH:", 1)
 	cmd := exec.Command("bash", "-c", text)
-	cmd.Env = []string{"HOME=" + n.home, "PATH=" + filepath.Join(n.home, "bin") + ":" + os.Getenv("PATH"), "LOG=" + n.log}
+	path := filepath.Join(n.home, "bin") + ":" + os.Getenv("PATH")
+	cmd.Env = []string{"HOME=" + n.home, "PATH=" + path, "LOG=" + n.log}
 	for key, value := range vars {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
@@ -219,18 +221,45 @@ func TestTimer(t *testing.T) {
 	}
 }
 
+// What is asked of tc and nft for a link with all that one can have. This kernel may lack what tc needs.
+func TestLink(t *testing.T) {
+	n := newNode(t, map[string]string{
+		"sudo": asIs, "ip": `case $4 in fd00::2) dev=eth1 ;; *) dev=eth0 ;; esac; echo "$4 dev $dev src 10.9.9.1"`,
+		"nft": `[ "$1" != -f ] || { echo "nft:"; cat "$([ "$2" = - ] && echo /dev/stdin || echo "$2")"; } >>"$LOG"`,
+		"tc":  `echo "tc $*" >>"$LOG"`,
+	})
+	vars := n.vars("link:delay=100ms,jitter=1.5ms,loss=0.5%,rate=512kbit,up=10s,down=500ms", "1-link")
+	n.must("apply.sh", vars)
+	want, err := os.ReadFile("testdata/link.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), n.logged()); diff != "" {
+		t.Errorf("it did (-want +got):\n%s", diff)
+	}
+	down, err := os.ReadFile(filepath.Join(n.home, ".hive-test/faults/1-link/down.nft"))
+	if err != nil || !strings.Contains(string(down), "ip saddr @four counter drop") ||
+		!strings.Contains(string(down), "ip6 daddr @six counter drop") {
+		t.Errorf("down is (%v):\n%s", err, down)
+	}
+	n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""})
+}
+
 // What fails half-way is taken back at once, and nothing is left; what cannot be healed stays, with the reason.
 func TestHalfApplied(t *testing.T) {
 	n := newNode(t, map[string]string{
 		"sudo": asIs, "ip": `echo "10.9.9.2 dev eth7 src 10.9.9.1"`,
-		"nft": `[ "$1" = -f ] && cat >/dev/null; echo "nft $1" >>"$LOG"; [ ! -e "$HOME/broken" ] || { echo "nft: out of order" >&2; exit 1; }`,
-		"tc":  `echo "tc $*" >>"$LOG"; case "$*" in *class*) exit 1 ;; *show*) echo "qdisc htb 7e57: root refcnt 2" ;; esac`,
+		"nft": `[ "$1" = -f ] && cat >/dev/null; echo "nft $1" >>"$LOG"
+			[ ! -e "$HOME/broken" ] || { echo "nft: out of order" >&2; exit 1; }`,
+		"tc": `echo "tc $*" >>"$LOG"; case "$*" in *class*) exit 1 ;; *show*) echo "qdisc htb 7e57: root refcnt 2" ;; esac`,
 	})
 	out, err := n.run("apply.sh", n.vars("link:rate=1mbit", "1-link"))
 	if err == nil {
 		t.Fatalf("it is applied:\n%s", out)
 	}
-	if text := n.logged(); !strings.HasSuffix(text, "tc qdisc del dev eth7 root\nnft add table inet hive_test_link_down; delete table inet hive_test_link_down\n") {
+	taken := "tc qdisc del dev eth7 root\n" +
+		"nft add table inet hive_test_link_down; delete table inet hive_test_link_down\n"
+	if text := n.logged(); !strings.HasSuffix(text, taken) {
 		t.Errorf("it did:\n%s", text)
 	}
 	if out := n.must("list.sh", nil); out != "" {
@@ -240,7 +269,8 @@ func TestHalfApplied(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(n.home, "broken"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out := n.must("heal-now.sh", map[string]string{"FAULT_IDS": "2-link"}); out != "failed\t2-link\tlink:loss=1%\tnft: out of order\n" {
+	out = n.must("heal-now.sh", map[string]string{"FAULT_IDS": "2-link"})
+	if out != "failed\t2-link\tlink:loss=1%\tnft: out of order\n" {
 		t.Errorf("healing says %q", out)
 	}
 	if out := n.must("list.sh", nil); !strings.HasSuffix(out, "\tnft: out of order\n") {

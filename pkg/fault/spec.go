@@ -44,8 +44,8 @@ type Spec struct {
 	Kind Kind
 
 	// Of a link: what the node sends to other nodes is Delay late, Jitter more or less, and at most Rate bits a second;
-	// of what it gets from them, Loss in ten thousand packets are lost. Up and Down: nothing gets through for Down after
-	// each Up.
+	// of what it gets from them, Loss in ten thousand packets are lost. Up and Down: nothing gets through for Down
+	// after each Up.
 	Delay, Jitter time.Duration
 	Loss          int
 	Rate          int64
@@ -75,13 +75,18 @@ func Profiles() []Profile {
 	const kbit, mbit = 1000, 1000 * 1000
 	ms := time.Millisecond
 	return []Profile{
-		{"lan", Spec{Kind: Link, Delay: 1 * ms, Rate: 1000 * mbit}, "a switch in the same room"},
-		{"wan", Spec{Kind: Link, Delay: 50 * ms, Jitter: 10 * ms, Loss: 10, Rate: 100 * mbit}, "another city"},
-		{"lte", Spec{Kind: Link, Delay: 100 * ms, Jitter: 30 * ms, Loss: 500, Rate: 1 * mbit}, "mobile, at the edge of its cell"},
-		{"satcom", Spec{Kind: Link, Delay: 600 * ms, Jitter: 50 * ms, Loss: 200, Rate: 512 * kbit}, "a geostationary satellite"},
-		{"hf", Spec{Kind: Link, Delay: 2000 * ms, Jitter: 200 * ms, Loss: 1000, Rate: 9600}, "short-wave radio"},
-		{"flapping", Spec{Kind: Link, Up: 10 * time.Second, Down: 5 * time.Second}, "10 s up, 5 s down, again and again"},
+		link("lan", "a switch in the same room", Spec{Delay: 1 * ms, Rate: 1000 * mbit}),
+		link("wan", "another city", Spec{Delay: 50 * ms, Jitter: 10 * ms, Loss: 10, Rate: 100 * mbit}),
+		link("lte", "mobile, at the edge of its cell", Spec{Delay: 100 * ms, Jitter: 30 * ms, Loss: 500, Rate: 1 * mbit}),
+		link("satcom", "a geostationary satellite", Spec{Delay: 600 * ms, Jitter: 50 * ms, Loss: 200, Rate: 512 * kbit}),
+		link("hf", "short-wave radio", Spec{Delay: 2000 * ms, Jitter: 200 * ms, Loss: 1000, Rate: 9600}),
+		link("flapping", "10 s up, 5 s down, again and again", Spec{Up: 10 * time.Second, Down: 5 * time.Second}),
 	}
+}
+
+func link(name, of string, s Spec) Profile {
+	s.Kind = Link
+	return Profile{name, s, of}
 }
 
 // grammar is what a fault may look like, for messages.
@@ -165,7 +170,9 @@ func parseLink(text string) (s Spec, err error) {
 	if err != nil {
 		return s, err
 	}
-	for key, to := range map[string]*time.Duration{"delay": &s.Delay, "jitter": &s.Jitter, "up": &s.Up, "down": &s.Down} {
+	for key, to := range map[string]*time.Duration{
+		"delay": &s.Delay, "jitter": &s.Jitter, "up": &s.Up, "down": &s.Down,
+	} {
 		if value, given := values[key]; given {
 			if *to, err = parseSpan(value); err != nil {
 				return s, fmt.Errorf("%s: %w", key, err)
@@ -261,7 +268,9 @@ func parseProcess(text string) (s Spec, err error) {
 		return s, fmt.Errorf("%q is neither pause=SERVICE nor kill=SERVICE", text)
 	}
 	if !serviceName.MatchString(service) {
-		return s, fmt.Errorf("%q is no name of a service, like nats, predastore, viperblock, vpcd, awsgw, daemon or ui", service)
+		return s, fmt.Errorf(
+			"%q is no name of a service, like nats, predastore, viperblock, vpcd, awsgw, daemon or ui", service,
+		)
 	}
 	return Spec{Act: act, Service: service}, nil
 }

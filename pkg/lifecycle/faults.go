@@ -14,11 +14,12 @@ import (
 	"hive-test/pkg/suite"
 )
 
-// longestSuite is for how long a suite's fault lasts where nothing says how long the suite may take. It is healed when the
-// suite ends: this is for a hive-test that is killed.
+// longestSuite is for how long a suite's fault lasts where nothing says how long the suite may take. It is healed when
+// the suite ends: this is for a hive-test that is killed.
 const longestSuite = time.Hour
 
-// fault applies the fault of a suite where the nodes are now, as a step beside that of the suite, and returns what heals it.
+// fault applies the fault of a suite where the nodes are now, as a step beside that of the suite, and returns what heals
+// it.
 func (l *lossMonitor) fault(ctx context.Context, s suite.Spec) (heal func(), err error) {
 	spec, err := fault.Parse(s.Fault.What)
 	if err != nil {
@@ -50,7 +51,7 @@ func (l *lossMonitor) fault(ctx context.Context, s suite.Spec) (heal func(), err
 		return nil, err
 	}
 	return func() {
-		within, cancel := l.detached(ctx, fault.HealTime)
+		within, cancel := l.detached(ctx, l.patience(fault.HealTime))
 		defer cancel()
 		healed, err := fault.Heal(within, asked.Nodes, asked.ID)
 		switch {
@@ -108,9 +109,17 @@ func faultHosts(group remote.Group) []fault.Host {
 // healTime bounds asking all nodes for faults that are left: one that is lost must not keep the run.
 const healTime = 10 * time.Second
 
+// patience is most, and less where somebody waits for the run to stop: nodes that do not answer heal themselves.
+func (r *Job) patience(most time.Duration) time.Duration {
+	if r.Interrupted != nil && r.Interrupted() {
+		return min(most, interruptedTime)
+	}
+	return most
+}
+
 // healFaults heals what is left of faults on all nodes, and tells of it: suites apply them, too.
 func (r *Job) healFaults(ctx context.Context, sink progress.Sink) {
-	within, cancel := r.detached(ctx, healTime)
+	within, cancel := r.detached(ctx, r.patience(healTime))
 	defer cancel()
 	group, err := r.group()
 	if err != nil {
@@ -119,7 +128,9 @@ func (r *Job) healFaults(ctx context.Context, sink progress.Sink) {
 	healed, err := fault.Heal(within, faultHosts(group))
 	for _, a := range healed {
 		if a.Error == "" {
-			sink.Emit(progress.Event{Kind: progress.Info, Node: a.Node, Message: "healed " + a.Spec + ", which was there still"})
+			sink.Emit(progress.Event{
+				Kind: progress.Info, Node: a.Node, Message: "healed " + a.Spec + ", which was there still",
+			})
 		}
 	}
 	r.warnUnhealed(sink, onlyRefused(healed, err))

@@ -153,7 +153,9 @@ prepare_link() {
 apply_link() {
   local device
   {
-    if [ "$FAULT_LOSS" != 0 ]; then
+    if [ "$FAULT_LOSS" = 10000 ]; then # nft knows numbers below the modulus only
+      chain in input -150 saddr 'counter drop'
+    elif [ "$FAULT_LOSS" != 0 ]; then
       chain in input -150 saddr "numgen random mod 10000 < $FAULT_LOSS counter drop"
     fi
     if shaped; then
@@ -188,9 +190,9 @@ shape() {
     quantum=60000
   fi
   if [ "$FAULT_DELAY" != 0 ]; then
-    leaf=(netem limit "$FAULT_LIMIT" delay "${FAULT_DELAY}ms")
+    leaf=(netem limit "$FAULT_LIMIT" delay "${FAULT_DELAY}us")
     if [ "$FAULT_JITTER" != 0 ]; then
-      leaf+=("${FAULT_JITTER}ms")
+      leaf+=("${FAULT_JITTER}us")
     fi
   fi
   "${admin[@]}" tc qdisc replace dev "$1" root handle 7e57: htb default 0

@@ -7,7 +7,8 @@
 # FAULT_ACT, FAULT_SERVICE  of a process: pause or kill, and a service of hive
 # FAULT_PEERS    of a link or a partition: the addresses of the other nodes that it is about, with blanks between
 # FAULT_PORTS    the ports of the nodes' SSH servers, with commas between: what goes there is never touched
-# FAULT_DELAY, FAULT_JITTER, FAULT_UP, FAULT_DOWN  of a link, in milliseconds; 0: none
+# FAULT_DELAY, FAULT_JITTER  of a link, in microseconds; 0: none
+# FAULT_UP, FAULT_DOWN  of a link, in milliseconds; 0: it is not taken down
 # FAULT_LOSS     of a link, in ten thousand packets; 0: none
 # FAULT_RATE     of a link, in bits a second; 0: as it is
 # FAULT_LIMIT    how many packets may wait for such a link
