@@ -56,6 +56,7 @@ type Capable struct {
 	Remove    Remover
 	Runs      RunLeaser
 	Room      RoomFinder
+	Snapshots Snapshotter
 }
 
 // Of returns a deployer with all that it can do.
@@ -75,6 +76,7 @@ func Of(d Deployer) Capable {
 	c.Remove, _ = d.(Remover)
 	c.Runs, _ = d.(RunLeaser)
 	c.Room, _ = d.(RoomFinder)
+	c.Snapshots, _ = d.(Snapshotter)
 	return c
 }
 

@@ -94,6 +94,7 @@ var _ interface {
 	deploy.Restarter
 	deploy.Remover
 	deploy.RunLeaser
+	deploy.Snapshotter
 } = Deployer{}
 
 // Up makes VMs.
