@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,8 +54,11 @@ func argumentCompletions() map[string][]completion {
 		"prune": {{find: (*app).completeRuns}},
 		"run":   {{files: true}}, "plan": {{files: true}}, "merge": {{dirs: true}},
 		"apply": {clusters, words(faultWords()...)},
-		"heal":  {clusters, nothing("the id of a fault, which is on the nodes")}, "list": {clusters}, "profiles": {},
+		"heal":  {clusters, nothing("the id of a fault, which is on the nodes")}, "profiles": {},
 		"extend": {clusters, nothing("a duration")},
+		"save":   {clusters, nothing("a tag of your choice")},
+		"list":   {clusters}, "restore": {clusters, {find: (*app).completeTags}},
+		"delete": {clusters, {find: (*app).completeTags}},
 		"ssh":    {clusters, {find: (*app).completeShell}},
 		"exec":   {clusters, nothing("a command, which is on the nodes")},
 		"cp":     {clusters, {find: (*app).completePlaces, open: true, files: true}},
@@ -331,6 +335,23 @@ func (a *app) completeNodes(cmd *cobra.Command, args []string, _ string) []cobra
 		names = append(names, node.Name)
 	}
 	return append(numbers, names...)
+}
+
+// completeTags are the tags of the cluster's snapshots, as far as its record has them.
+func (a *app) completeTags(cmd *cobra.Command, args []string, _ string) []cobra.Completion {
+	store, ok := a.storeFor(cmd)
+	if !ok || len(args) == 0 {
+		return nil
+	}
+	name, err := cluster.ParseName(args[0])
+	if err != nil {
+		return nil
+	}
+	record, err := store.Load(name)
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(record.Snapshots))
 }
 
 // completeNodeList goes on with a list like 1,3: with what it does not hold yet.

@@ -39,6 +39,7 @@ func clustersHere(t *testing.T) string {
 		Schema: cluster.RecordSchema, Name: "ci-1", Nodes: nodes(),
 		Owner: cluster.Owner{ID: "01a222b0-8c0e-7b43-9a22-1510d7e015ea"},
 		Spec:  cluster.Spec{Deployer: "proxmox", NodeCount: 3, SSHUser: "tf-user"},
+		Snapshots: map[string]cluster.SnapshotRecord{"clean": {}},
 	}
 	raw, err := json.Marshal(record)
 	if err != nil {

@@ -59,7 +59,7 @@ func allDocuments() []document {
 			commands: []string{
 				"up NAME -o json", "configure NAME -o json", "test NAME -o json", "down NAME -o json",
 				"full NAME -o json", "report NAME|RUN_DIR -o json", "report NAME|RUN_DIR --format json",
-				"matrix run FILE -o json", "matrix merge DIR... -o json",
+				"matrix run FILE -o json", "matrix merge DIR... -o json", "snapshot restore NAME -o json",
 			},
 			files: []string{run + report.JSONFile},
 		},
@@ -91,6 +91,10 @@ func allDocuments() []document {
 		printed(
 			"lifetime", "until when a cluster is to exist", remarkJSON{},
 			"extend NAME DURATION -o json", "hold NAME -o json",
+		),
+		printed(
+			"snapshots", "the snapshots of a cluster", snapshotsJSON{},
+			"snapshot list NAME -o json", "snapshot save NAME -o json", "snapshot delete NAME TAG -o json",
 		),
 		printed("unlock", "whose lock was removed", unlockJSON{}, "unlock NAME -o json"),
 		printed("settings", "the settings in force", settingsJSON{}, "settings -o json"),

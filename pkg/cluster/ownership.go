@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -59,6 +61,35 @@ func Redescribe(description string, name Name, owner Owner) string {
 		return description
 	}
 	return descriptionPattern.ReplaceAllLiteralString(description, Description(name, owner))
+}
+
+var snapshotPattern = regexp.MustCompile(`(?m)^Snapshot of hive-test - cluster: (\S+) - owner: (\S+)\s*$`)
+
+// SnapshotDescription is the text that every snapshot of a cluster's VMs carries: whose it is.
+func SnapshotDescription(name Name, ownerID string) string {
+	return "Snapshot of hive-test - cluster: " + string(name) + " - owner: " + ownerID
+}
+
+// OwnsSnapshot reports whether a snapshot's description says that it is of the cluster with that owner.
+func OwnsSnapshot(description string, name Name, ownerID string) bool {
+	found := snapshotPattern.FindAllStringSubmatch(description, 2)
+	return len(found) == 1 && ownerID != "" && found[0][1] == string(name) && found[0][2] == ownerID
+}
+
+// snapshotTag is what Proxmox VE takes for the name of a snapshot (observed on 8.4).
+var snapshotTag = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
+
+// CheckSnapshotTag is an error unless the tag can be the name of a snapshot.
+func CheckSnapshotTag(tag string) error {
+	if !snapshotTag.MatchString(tag) {
+		return fmt.Errorf(
+			"tag %q is not valid: it has 2 to 40 letters, digits, _ and -, and begins with a letter", tag,
+		)
+	}
+	if lower := strings.ToLower(tag); lower == "current" || lower == "pending" {
+		return fmt.Errorf("tag %q is not valid: Proxmox VE means something else by it", tag)
+	}
+	return nil
 }
 
 // Tags are the tags of a cluster's VMs, sorted.

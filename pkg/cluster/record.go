@@ -128,6 +128,10 @@ type Record struct {
 	// AWS is how the API of the hive that was formed is called; its keys are in a file of their own. Nil: not known
 	// yet.
 	AWS *AWS `json:"aws,omitempty"`
+	// Snapshots are, by tag, what was known of hive when each snapshot of the VMs was made.
+	Snapshots map[string]SnapshotRecord `json:"snapshots,omitempty"`
+	// Restoring is the restore that is under way; nil: none is.
+	Restoring *Restoring `json:"restoring,omitempty"`
 }
 
 // Source is where hive comes from: one of a program, a release and a source tree of this machine, and a repository. Nothing

@@ -67,8 +67,8 @@ const (
 	everyVerb  = "*"
 	making     = "up full doctor"
 	destroying = making + " configure test down" // or may have to
-	reaching   = destroying + " status wait logs ssh exec cp env inventory fault"
-	asking     = reaching + " extend hold reap" // the API of Proxmox VE
+	reaching   = destroying + " status wait logs ssh exec cp env inventory fault restore"
+	asking     = reaching + " extend hold reap save list delete" // the API of Proxmox VE
 )
 
 // Existing is what a setting of up means for a cluster that exists.
@@ -183,7 +183,7 @@ func workRows() []Setting {
 		{Key: "tofu_bin", Flag: "tofu-bin", Kind: File, Group: inTofu, Verbs: destroying + " logs version", Help: "tofu or terraform program; empty: looked for"},
 		{Key: "parallelism", Flag: "parallelism", Kind: Int, Default: 10, Min: 1, Max: 32, Group: inTofu, Verbs: destroying + " reap", Help: "how many VMs are cloned, started and deleted at a time"},
 		{Key: "lock_dir", Flag: "lock-dir", Kind: Dir, Group: inTofu, Verbs: destroying + " reap", Help: "directory of the locks on VM ids, shared by all runs on this machine; empty: this user's own, among the temporary files"},
-		{Key: "wait", Flag: "wait", Kind: Duration, Group: inCluster, Verbs: destroying + " extend hold", Help: "how long to wait for another run of the same cluster to end, like 10m; 0: exit 8 at once"},
+		{Key: "wait", Flag: "wait", Kind: Duration, Group: inCluster, Verbs: destroying + " extend hold save restore delete", Help: "how long to wait for another run of the same cluster to end, like 10m; 0: exit 8 at once"},
 		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Value: "source", Group: inTofu, Verbs: destroying + " init", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
 		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Dir, Group: inTofu, Verbs: destroying + " init", Help: "directory of a provider mirror"},
 		{Key: "binary", Flag: "binary", Kind: File, Group: inHive, Verbs: making + " configure", Help: "hive program to install on the nodes"},
@@ -197,8 +197,8 @@ func workRows() []Setting {
 		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Value: "flag", Group: inHive, Verbs: "configure full", Help: "further flag of `hive admin init`, like --region=eu-north-1; may be repeated"},
 		{Key: "hive.join_flags", Flag: "join-flag", Kind: List, Value: "flag", Group: inHive, Verbs: "configure full", Help: "further flag of `hive admin join`; may be repeated"},
 		{Key: "packages", Flag: "packages", Kind: List, Value: "names", Group: inHive, Verbs: "configure full", Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
-		{Key: "hive.probe_timeout", Flag: "probe-timeout", Kind: Duration, Default: 10 * time.Second, Group: inHive, Verbs: "configure full test status wait", Help: "limit for one answer of hive on a node; what is late is asked once more before it counts as silent"},
-		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Group: inHive, Verbs: "configure full", Help: "limit for all nodes to become healthy"},
+		{Key: "hive.probe_timeout", Flag: "probe-timeout", Kind: Duration, Default: 10 * time.Second, Group: inHive, Verbs: "configure full test status wait restore", Help: "limit for one answer of hive on a node; what is late is asked once more before it counts as silent"},
+		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Group: inHive, Verbs: "configure full restore", Help: "limit for all nodes to become healthy"},
 		{Key: "suite", Flag: "suite", Kind: List, Default: []string{Smoke}, Value: "suite", Group: inSuites, Verbs: "test full", Help: "suite to run: smoke, one of suites, or any command; may be repeated"},
 		{Key: "suites", Kind: Suites, Value: "suites", Group: inSuites, Verbs: "test full", Help: "suites by name, each with command or path, and as wanted results, on, dir, env, timeout, retries, needs"},
 		{Key: "suite_run", Flag: "run", Kind: Text, entry: checkPattern, Value: "regexp", Group: inSuites, Verbs: "test full", Help: "run only cases whose names match, of suites that can choose: smoke, and those of Go tests"},

@@ -57,6 +57,7 @@ type Capable struct {
 	Remove    Remover
 	Runs      RunLeaser
 	Room      RoomFinder
+	Snapshots Snapshotter
 }
 
 // Of returns a deployer with all that it can do.
@@ -77,6 +78,7 @@ func Of(d Deployer) Capable {
 	c.Remove, _ = d.(Remover)
 	c.Runs, _ = d.(RunLeaser)
 	c.Room, _ = d.(RoomFinder)
+	c.Snapshots, _ = d.(Snapshotter)
 	return c
 }
 

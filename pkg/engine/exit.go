@@ -10,6 +10,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/state"
 	"hive-test/pkg/target"
@@ -50,7 +51,7 @@ func ExitCodes() []ExitMeaning {
 		{ExitUsage, "usage: flag, value or name; nothing was touched"},
 		{ExitConfig, "configuration, credentials or preflight; nothing was changed"},
 		{ExitUp, "up failed"},
-		{ExitConfigure, "configure failed, health included"},
+		{ExitConfigure, "configure or snapshot restore failed, health included"},
 		{ExitTest, "tests failed (none run counts as failed)"},
 		{ExitDown, "teardown failed: VMs may remain, and which is printed"},
 		{ExitLocked, "locked: another run is at work on this cluster, and which is printed"},
@@ -107,7 +108,7 @@ func phaseCode(name string) ExitCode {
 	switch cluster.Phase(name) {
 	case cluster.PhaseUp:
 		return ExitUp
-	case cluster.PhaseConfigure:
+	case cluster.PhaseConfigure, lifecycle.PhaseRestore:
 		return ExitConfigure
 	case cluster.PhaseTest:
 		return ExitTest

@@ -43,6 +43,13 @@ func (s *session) keep() lifecycle.Keep {
 
 // withCluster runs phases on a cluster whose record is found by find.
 func (s *session) withCluster(ctx context.Context, find func() error, list func(*lifecycle.Job) []phase.Entry) error {
+	return s.withJob(ctx, find, nil, list)
+}
+
+// withJob is withCluster, where check, if there is one, may refuse before there is a run.
+func (s *session) withJob(
+	ctx context.Context, find func() error, check func(*lifecycle.Job) error, list func(*lifecycle.Job) []phase.Entry,
+) error {
 	if err := s.checkPlan(); err != nil {
 		return err
 	}
@@ -52,6 +59,11 @@ func (s *session) withCluster(ctx context.Context, find func() error, list func(
 	deployer, err := s.take(ctx, find)
 	if err != nil {
 		return err
+	}
+	if check != nil {
+		if err := check(s.job(root, deployer)); err != nil {
+			return err
+		}
 	}
 	if err := s.begin(); err != nil {
 		return s.elsewhere(err)

@@ -95,6 +95,7 @@ var _ interface {
 	deploy.Switcher
 	deploy.Remover
 	deploy.RunLeaser
+	deploy.Snapshotter
 } = Deployer{}
 
 // Up makes VMs.

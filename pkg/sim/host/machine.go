@@ -54,6 +54,9 @@ type Spec struct {
 	NICs      []NIC
 	CloudInit CloudInit
 	Agent     bool // the guest agent answers
+	// Resumed says that the machine goes on from saved memory, which takes no boot. Its processes start afresh: memory is
+	// not kept.
+	Resumed bool
 }
 
 // PowerState is what the hypervisor's power indicator shows.
@@ -111,6 +114,10 @@ type Machines interface {
 	Renumber(ctx context.Context, id string) error
 	// Clone copies the machine's disk (its file changes) to another id that must not exist. The source is stopped.
 	Clone(ctx context.Context, from, to string) error
+	// Snapshot is Clone for a machine that may run: the copy is of one moment.
+	Snapshot(ctx context.Context, from, to string) error
+	// Rollback stops a machine and replaces its disk by the one that Snapshot has copied.
+	Rollback(ctx context.Context, snapshot, id string) error
 	// Interfaces, Exec, ExecStatus and ReadFile go through the guest agent; they return ErrAgentNotRunning until it is
 	// up.
 	Interfaces(ctx context.Context, id string) ([]Interface, error)

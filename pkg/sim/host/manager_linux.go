@@ -330,6 +330,9 @@ func (m *Manager) guestConfig(spec Spec) (guestConfig, []card, error) {
 		Kind: m.opt.Kind, ID: spec.ID, Dir: m.dir(spec.ID), Hide: m.opt.Hide, Guest: m.guest, SSHPort: m.sshPort,
 		CloudInit: spec.CloudInit, Agent: spec.Agent, BootDelay: m.opt.BootDelay,
 	}
+	if spec.Resumed {
+		cfg.BootDelay = 0
+	}
 	if cfg.CloudInit.Hostname == "" {
 		cfg.CloudInit.Hostname = "localhost"
 	}
@@ -679,18 +682,8 @@ func (m *Manager) Clone(_ context.Context, from, to string) error {
 	if m.running(from) != nil {
 		return fmt.Errorf("clone machine %s: it is running", from)
 	}
-	if _, err := os.Lstat(m.dir(to)); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("clone machine %s: machine %s already exists", from, to)
-	}
-	if err := os.Mkdir(m.dir(to), 0o755); err != nil {
+	if err := m.copyDisk(from, to); err != nil {
 		return fmt.Errorf("clone machine %s: %w", from, err)
-	}
-	disk := filepath.Join(m.dir(from), "upper")
-	if _, err := os.Lstat(disk); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err := copyTree(disk, filepath.Join(m.dir(to), "upper")); err != nil {
-		return fmt.Errorf("clone machine %s: %w", from, errors.Join(err, os.RemoveAll(m.dir(to))))
 	}
 	return nil
 }

@@ -115,6 +115,14 @@ func (f *fakeMachines) Clone(_ context.Context, from, to string) error {
 	return nil
 }
 
+func (f *fakeMachines) Snapshot(ctx context.Context, from, to string) error {
+	return f.Clone(ctx, from, to)
+}
+
+func (f *fakeMachines) Rollback(ctx context.Context, snapshot, id string) error {
+	return errors.Join(f.Remove(ctx, id), f.Clone(ctx, snapshot, id))
+}
+
 func (f *fakeMachines) up(id string) error {
 	if f.agentOff || f.running[id].IsZero() {
 		return host.ErrAgentNotRunning

@@ -142,6 +142,11 @@ func (s *Server) startByWho(c *call, do func(*task) error) string {
 
 // startVM powers a VM on. The checks are in the order of the real server.
 func (s *Server) startVM(t *task, node string, vmid int) error {
+	return s.startOrResume(t, node, vmid, false)
+}
+
+// startOrResume is startVM, for one that goes on from saved memory, too.
+func (s *Server) startOrResume(t *task, node string, vmid int, resumed bool) error {
 	if s.backedUp(node, vmid) {
 		return nil // the backup's QEMU goes on as the guest's (observed)
 	}
@@ -152,6 +157,7 @@ func (s *Server) startVM(t *task, node string, vmid int) error {
 	if err := t.work(); err != nil {
 		return err
 	}
+	spec.Resumed = resumed
 	if err := s.opt.Machines.Start(t.ctx, spec); err != nil {
 		t.logf("%s", err)
 		return fmt.Errorf("start failed: QEMU exited with code 1")

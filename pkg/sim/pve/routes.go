@@ -90,6 +90,7 @@ func routes() []route {
 		async(put(vmPath+"/config", putConfig)),
 		async(post(vmPath+"/config", postConfig)),
 		get(vmPath+"/pending", pending),
+		get(vmPath+"/feature", feature),
 		put(vmPath+"/resize", resizeDisk),
 		get(vmPath+"/cloudinit", cloudinitPending),
 		async(put(vmPath+"/cloudinit", regenerate)),

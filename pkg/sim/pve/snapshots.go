@@ -97,7 +97,7 @@ func (s *Server) takeSnapshot(t *task, c *call, name string) error {
 			VMState: c.bool("vmstate") && s.running(v),
 		}
 		if v.Machine {
-			if err := s.opt.Machines.Clone(t.ctx, v.machineID(), v.snapshotID(name)); err != nil {
+			if err := s.opt.Machines.Snapshot(t.ctx, v.machineID(), v.snapshotID(name)); err != nil {
 				return fmt.Errorf("snapshot of the machine's disk: %w", err)
 			}
 			sn.Machine = true
@@ -133,17 +133,37 @@ func (s *Server) canSnapshot(c *call, name string) error {
 	if v.snapshot(name) != nil {
 		return failf("snapshot name '%s' already used", name)
 	}
-	for _, k := range drives(v.Config) {
-		d := s.drive(k, v.Config[k])
-		vol := s.state.volume(v.Node, d.file())
-		if d.cdrom() || vol == nil {
-			continue
-		}
-		if st := s.state.Storages[vol.Storage]; !st.block() && vol.Format != "qcow2" {
-			return failf("snapshot feature is not available")
-		}
+	if !s.snapshotable(v, v.Config) {
+		return failf("snapshot feature is not available")
 	}
 	return nil
+}
+
+// snapshotable reports whether every disk of a configuration is where a snapshot can be made of it.
+func (s *Server) snapshotable(v *vm, config vmConfig) bool {
+	return !slices.ContainsFunc(drives(config), func(k string) bool {
+		d := s.drive(k, config[k])
+		vol := s.state.volume(v.Node, d.file())
+		return !d.cdrom() && vol != nil && !s.state.Storages[vol.Storage].block() && vol.Format != "qcow2"
+	})
+}
+
+// feature tells whether something could be done with a VM. Only snapshots are asked for here.
+func feature(s *Server, c *call) (any, error) {
+	v, err := s.vmOn(c.node, c.vmid)
+	if err != nil {
+		return nil, err
+	}
+	config := v.Config
+	if name := c.get("snapname"); name != "" {
+		sn := v.snapshot(name)
+		if sn == nil {
+			return nil, failf("snapshot '%s' does not exist", name)
+		}
+		config = sn.Config
+	}
+	has := c.get("feature") != "snapshot" || s.snapshotable(v, config)
+	return map[string]any{"hasFeature": btoi(has), "nodes": []string{v.Node}}, nil
 }
 
 func snapshotDelete(s *Server, c *call) (any, error) {
@@ -200,26 +220,27 @@ func (s *Server) hasSnapshot(c *call, name string) error {
 }
 
 // rollback brings back disks and the whole configuration, only the description stays (observed). A running VM without
-// saved memory stays stopped unless start is given; the simulator saves no memory, so it starts such a VM afresh.
+// saved memory stays stopped unless start is given. The simulator saves no memory: a VM that has some goes on without a
+// boot, with processes that start afresh.
 func rollback(s *Server, c *call) (any, error) {
 	name := c.get("snapname")
 	return s.vmTask(c, "qmrollback", c.vmid, func(t *task) error {
 		if err := s.hasSnapshot(c, name); err != nil {
 			return err
 		}
-		restart := c.bool("start")
+		restart, resumed := c.bool("start"), false
 		err := s.withVMLocked(c, "rollback", func(v *vm) error {
 			if err := t.work(); err != nil {
 				return err
 			}
 			sn := v.snapshot(name)
-			restart = restart || sn.VMState
+			restart, resumed = restart || sn.VMState, sn.VMState
 			return s.rollbackTo(t, v, sn)
 		})
 		if err != nil || !restart {
 			return err
 		}
-		return s.startVM(t, c.node, c.vmid)
+		return s.startOrResume(t, c.node, c.vmid, resumed)
 	}), nil
 }
 
@@ -229,15 +250,15 @@ func (s *Server) rollbackTo(t *task, v *vm, sn *snapshot) error {
 			return err
 		}
 	}
-	if v.Machine {
-		if err := s.opt.Machines.Remove(t.ctx, v.machineID()); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case sn.Machine:
+		err = s.opt.Machines.Rollback(t.ctx, v.snapshotID(sn.Name), v.machineID())
+	case v.Machine: // it was never started then
+		err = s.opt.Machines.Remove(t.ctx, v.machineID())
 	}
-	if sn.Machine {
-		if err := s.opt.Machines.Clone(t.ctx, v.snapshotID(sn.Name), v.machineID()); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

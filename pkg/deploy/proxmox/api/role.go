@@ -23,6 +23,7 @@ func RolePrivileges(major int) []string {
 		"VM.Allocate", "VM.Audit", "VM.Clone", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Cloudinit",
 		"VM.Config.Disk", "VM.Config.HWType",
 		"VM.Config.Memory", "VM.Config.Network", "VM.Config.Options", "VM.Console", "VM.Migrate", "VM.PowerMgmt",
+		"VM.Snapshot",
 	}
 	if major >= 9 {
 		privs = append(privs, "VM.GuestAgent.Audit", "VM.GuestAgent.FileRead")
