@@ -285,8 +285,11 @@ func (m *matrixRun) tellCell(cell int, began, ended time.Time, r report.Report, 
 	if err != nil {
 		why = progress.FirstLine(err.Error())
 	}
-	if r.Explanation != nil {
-		why = r.Explanation.Headline()
+	if x := r.Explanation; x != nil {
+		why = x.Headline()
+		if n := len(x.Lines); n > 0 && !strings.Contains(why, x.Lines[n-1]) { // the last one tells most often why
+			why += ": " + progress.Clip(x.Lines[n-1], 120)
+		}
 	}
 	status := cmp.Or(r.Result, progress.Failed)
 	if code == ExitOK {

@@ -31,6 +31,7 @@ func GitHub(r Report) []byte {
 	if x := r.Explanation; x != nil {
 		githubExplanation(&b, x)
 	}
+	mdMatrix(&b, r)
 	githubPhases(&b, r.Phases)
 	githubCases(&b, r.Cases)
 	githubTimeline(&b, r)
