@@ -37,8 +37,8 @@ func clustersHere(t *testing.T) string {
 	dir := t.TempDir()
 	record := cluster.Record{
 		Schema: cluster.RecordSchema, Name: "ci-1", Nodes: nodes(),
-		Owner: cluster.Owner{ID: "01a222b0-8c0e-7b43-9a22-1510d7e015ea"},
-		Spec:  cluster.Spec{Deployer: "proxmox", NodeCount: 3, SSHUser: "tf-user"},
+		Owner:     cluster.Owner{ID: "01a222b0-8c0e-7b43-9a22-1510d7e015ea"},
+		Spec:      cluster.Spec{Deployer: "proxmox", NodeCount: 3, SSHUser: "tf-user"},
 		Snapshots: map[string]cluster.SnapshotRecord{"clean": {}},
 	}
 	raw, err := json.Marshal(record)
