@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -197,13 +197,12 @@ func (a *app) printSnapshots(settings config.Settings, name string, nodes int, l
 	}
 	var rows [][]string
 	for _, s := range document.Snapshots {
-		kept := map[bool]string{true: "disks, memory"}[s.Memory]
 		of := fmt.Sprintf("%d", len(s.Nodes))
 		if !s.Complete {
 			of += fmt.Sprintf(" of %d", nodes)
 		}
 		rows = append(rows, []string{
-			s.Tag, s.Created.Format(time.RFC3339), aboutDuration(max(time.Since(s.Created), 0)), cmp.Or(kept, "disks"), of,
+			s.Tag, s.Created.Format(time.RFC3339), aboutDuration(max(time.Since(s.Created), 0)), s.keeps(), of,
 		})
 	}
 	return a.page(a.Stdout, settings).table(snapshotColumns(), rows)
@@ -218,4 +217,24 @@ func snapshotColumns() []column {
 		{name: "KEEPS"},
 		{name: "NODES", right: true},
 	}
+}
+
+// snapshotLine tells the snapshots of a cluster in a line: tag, age, what they keep.
+func snapshotLine(list []snapshotJSON) string {
+	told := make([]string, len(list))
+	for i, s := range list {
+		told[i] = s.Tag + " (" + aboutDuration(max(time.Since(s.Created), 0)) + ", " + s.keeps()
+		if !s.Complete {
+			told[i] += ", not of all nodes"
+		}
+		told[i] += ")"
+	}
+	return "snapshots: " + strings.Join(told, ", ")
+}
+
+func (s snapshotJSON) keeps() string {
+	if s.Memory {
+		return "disks and memory"
+	}
+	return "disks"
 }

@@ -189,6 +189,8 @@ type statusJSON struct {
 	Nodes   []nodeStatusJSON `json:"nodes"`
 	Next    []string         `json:"next"` // the commands that come next
 
+	Snapshots []snapshotJSON `json:"snapshots,omitempty"` // the oldest first
+
 	Interrupted *engine.Interruption `json:"interrupted,omitempty"`
 
 	clusterReasons []string // those of Reasons that are no node's
@@ -235,6 +237,7 @@ func statusOf(s engine.Status) statusJSON {
 		Next: append([]string{}, s.Next...), clusterReasons: s.ClusterReasons,
 		members: s.Members, ill: s.Ill(),
 	}
+	out.Snapshots = snapshotsOf("", len(s.Nodes), s.Snapshots).Snapshots
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeOf(n))
 	}
@@ -297,6 +300,11 @@ func printStatus(p page, s statusJSON, wide bool) error {
 	}
 	for _, reason := range s.Reasons {
 		if err := p.line("  - "+reason, "  "); err != nil {
+			return err
+		}
+	}
+	if len(s.Snapshots) > 0 {
+		if err := p.line("  "+snapshotLine(s.Snapshots), "  "); err != nil {
 			return err
 		}
 	}

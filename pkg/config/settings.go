@@ -96,6 +96,9 @@ type Settings struct {
 
 	LostAfter time.Duration `mapstructure:"lost_after"` // 0: never
 
+	ResetBetween string `mapstructure:"reset_between"` // never or suite
+	ResetMemory  bool   `mapstructure:"reset_memory"`
+
 	Timeout  time.Duration `mapstructure:"timeout"` // of the whole run; 0: none
 	Timeouts Timeouts      `mapstructure:"timeouts"`
 

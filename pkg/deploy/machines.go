@@ -35,6 +35,8 @@ type Power struct {
 	// why Power is unknown; empty: it says itself that it does not know, as it does for a moment after its start
 	Why   string
 	Agent string // ok, silent, off or unknown
+	// Lock is why its hypervisor lets nobody change the machine now, such as backup; empty: it does. Host is that one.
+	Lock, Host string
 	// Management and Data are the addresses reported now; invalid if unknown.
 	Management, Data netip.Addr
 }

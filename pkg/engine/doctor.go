@@ -11,6 +11,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
 	"hive-test/pkg/target"
@@ -104,7 +105,8 @@ func (s *session) checkVMs(ctx context.Context) []deploy.Finding {
 	f := deploy.Finding{ID: "cluster-vms", Title: "the VMs of cluster " + s.Name.String() + " run", Status: deploy.Pass}
 	var dead []string
 	running := 0
-	for i, power := range deployer.Power(ctx, s.Record) {
+	powers := deployer.Power(ctx, s.Record)
+	for i, power := range powers {
 		if power.Power == "running" {
 			running++
 		} else if why := power.Dead(); why != "" {
@@ -119,7 +121,31 @@ func (s *session) checkVMs(ctx context.Context) []deploy.Finding {
 	case len(dead) > 0:
 		f.Status, f.Detail, f.Fix = deploy.Warn, strings.Join(dead, ", "), "hive-test up "+s.Name.String()
 	}
-	return []deploy.Finding{f}
+	return append([]deploy.Finding{f}, s.locked(powers, life)...)
+}
+
+// locked are the VMs that Proxmox VE lets nobody change, where no run of ours is at work that may have asked for it:
+// a task that was cut off leaves its lock.
+func (s *session) locked(powers []deploy.Power, life state.Life) []deploy.Finding {
+	var locks, unlock []string
+	for i, power := range powers {
+		if power.Lock == "" {
+			continue
+		}
+		node := s.Record.Nodes[i]
+		vmid := placement.Of(node).VMID
+		locks = append(locks, fmt.Sprintf("%s: VM %d is locked (%s)", node.Name, vmid, power.Lock))
+		unlock = append(unlock, fmt.Sprintf("on %s: qm unlock %d", power.Host, vmid))
+	}
+	if len(locks) == 0 || life == state.Alive || life == state.Elsewhere {
+		return nil
+	}
+	return []deploy.Finding{{
+		ID: "cluster-locks", Title: "the VMs of cluster " + s.Name.String() + " can be changed", Status: deploy.Warn,
+		Detail: strings.Join(locks, ", "),
+		Fix: "wait for what holds the lock; if nothing does any more, " + strings.Join(unlock, "; ") +
+			"; what was being made or deleted is to be deleted again then, as by hive-test snapshot list " + s.Name.String(),
+	}}
 }
 
 // subject finds out what is to be looked at: the cluster of that name if there is one, or what up would make. Flags that

@@ -265,6 +265,7 @@ func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.
 		Dial: s.dial, Sink: s.Sink, Hive: options, SourceBefore: *s.sourceBefore,
 		Suites:  s.suites,
 		Environ: s.Environ, Watched: s.Watched,
+		Reset:    lifecycle.Reset{Between: s.Settings.ResetBetween == "suite", Memory: s.Settings.ResetMemory},
 		SuiteEnv: s.Settings.SuiteEnv, KillLeftovers: s.Settings.KillLeftovers, LostAfter: s.Settings.LostAfter,
 		Now:         func() time.Time { return time.Now().UTC() },
 		Interrupted: func() bool { return errors.Is(root.Err(), context.Canceled) }, Abort: s.abort, Secrets: s.Secrets,

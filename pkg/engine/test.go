@@ -25,10 +25,23 @@ func (e *Engine) Test(ctx context.Context, request Request) (Outcome, error) {
 			}
 			return s.checkSuites()
 		}
-		return s.withCluster(ctx, find, func(r *lifecycle.Job) []phase.Entry {
+		return s.withJob(ctx, find, s.checkResets(ctx), func(r *lifecycle.Job) []phase.Entry {
 			return lifecycle.Only(r, lifecycle.Test(r), s.keep(), s.Settings.Given("keep"))
 		})
 	})
+}
+
+// checkResets refuses resets of a cluster of which no snapshots can be made.
+func (s *session) checkResets(ctx context.Context) func(*lifecycle.Job) error {
+	return func(r *lifecycle.Job) error {
+		if !r.Reset.Between || len(r.Suites.Specs) < 2 {
+			return nil
+		}
+		if err := lifecycle.CheckSnapshots(ctx, r); err != nil {
+			return Error{ExitConfig, err}
+		}
+		return nil
+	}
 }
 
 // checkSuites refuses a node to run suites on that a cluster does not have, or will not have, variables for them that

@@ -78,6 +78,8 @@ type Job struct {
 	Force bool
 	// Leave says what down does with hive on hosts that are nobody's to destroy.
 	Leave Leave
+	// Reset says whether suites get the cluster as it was before the first.
+	Reset Reset
 	// LostAfter is for how long a node may be lost while suites run, before they are ended; 0: they never are.
 	LostAfter time.Duration
 	// From is the step that configure begins with, and Only are the names of the nodes that its steps of nodes are run

@@ -40,6 +40,9 @@ type lossMonitor struct {
 	mu     sync.Mutex    // for the job: nothing else may use it while a node is followed
 	handle *hive.Cluster // for signs of life
 
+	turn  sync.Mutex // held while the nodes are asked, and while machines are stopped and started on purpose
+	fresh bool       // what was known of the nodes is of other machines; guarded by turn
+
 	// These are the monitor's alone.
 	results       []hive.ProbeResult // what the nodes have answered last, in node order
 	known         []nodeState        // in node order
@@ -138,6 +141,11 @@ func (l *lossMonitor) check(ctx context.Context) hive.Health {
 
 // probe asks every node once for a sign of life.
 func (l *lossMonitor) probe(ctx context.Context) liveness.Observations {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if l.fresh {
+		l.known, l.fresh = make([]nodeState, len(l.known)), false
+	}
 	watched := l.watchMoves(ctx, reachPatience)
 	l.results = l.handle.Probe(ctx, watched.Monitor)
 	watched.Stop()

@@ -35,6 +35,8 @@ type Status struct {
 	Nodes          []NodeStatus
 	// Configure is the command that puts hive on the cluster as it is now.
 	Configure string
+	// Snapshots are those of a cluster of which some were made, the oldest first.
+	Snapshots []deploy.Snapshot
 }
 
 // Reasons returns why the cluster is not formed: the errors of nodes, in node order, then ClusterReasons.
@@ -58,6 +60,12 @@ func (s Status) Notes() []string {
 			)
 		}
 	}
+	if restoring := s.Record.Restoring; restoring != nil {
+		unknown = append(unknown, fmt.Sprintf(
+			"a restore of snapshot %s did not come to its end: `hive-test snapshot restore %s %s` goes on",
+			restoring.Tag, s.Record.Name, restoring.Tag,
+		))
+	}
 	return append(unknown, s.health().Notes()...)
 }
 
@@ -76,6 +84,7 @@ func ReadStatus(ctx context.Context, r *Job) (Status, error) {
 	defer cancel()
 	watched := r.watchMachines(outside, 0)
 	defer watched.Stop()
+	kept := r.keptSnapshots(outside)
 	var told answers
 	var err error
 	asked := make(chan struct{})
@@ -93,7 +102,27 @@ func ReadStatus(ctx context.Context, r *Job) (Status, error) {
 		r.follow(ctx, moves)
 		told, err = r.ask(ctx, watched)
 	}
-	return r.status(watched.now(), told, moves), err
+	status := r.status(watched.now(), told, moves)
+	status.Snapshots = <-kept
+	return status, err
+}
+
+// keptSnapshots asks for the snapshots of a cluster of which some were made. Where that is not answered there are none.
+func (r *Job) keptSnapshots(ctx context.Context) <-chan []deploy.Snapshot {
+	kept := make(chan []deploy.Snapshot, 1)
+	if len(r.Record.Snapshots) == 0 || r.Deploy.Snapshots == nil {
+		kept <- nil
+		return kept
+	}
+	record := *r.Record
+	go func() {
+		list, err := r.Deploy.Snapshots.Snapshots(ctx, &record)
+		if err != nil {
+			list = nil
+		}
+		kept <- list
+	}()
+	return kept
 }
 
 // answers is what the nodes tell of themselves, by name.

@@ -156,6 +156,7 @@ func (u *up) run(ctx context.Context) error {
 			step{stepReach, u.reach},
 			step{stepHostKeys, u.hostKeys},
 			step{"write the inventory", u.inventory},
+			step{stepSnapshots, func(ctx context.Context, _ progress.Sink) error { return CheckSnapshots(ctx, u.Job) }},
 		)...)
 	})
 }
@@ -170,6 +171,7 @@ func (u *up) wanted(list ...step) []step {
 		stepForeign:   u.Deploy.Owner != nil,
 		stepAddresses: u.Deploy.Addresses != nil,
 		stepHostKeys:  u.Deploy.HostKeys != nil,
+		stepSnapshots: u.Reset.Between && len(u.Suites.Specs) > 1,
 	}
 	return slices.DeleteFunc(list, func(s step) bool {
 		wanted, asked := needed[s.name]
@@ -183,6 +185,7 @@ const (
 	stepForeign   = "check that the ids are free or ours"
 	stepAddresses = "find the addresses"
 	stepHostKeys  = "pin the host keys"
+	stepSnapshots = "check that snapshots can be made"
 
 	stepReach   = "reach the nodes at their static addresses"
 	stepRetire  = "verify that nodes that leave are deleted"

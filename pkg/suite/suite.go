@@ -57,6 +57,9 @@ type Options struct {
 	Health func(context.Context) []NodeHealth
 	// ArtifactsDir is a directory of this run. Each suite gets one of its own below it, emptied first.
 	ArtifactsDir string
+	// Reset, if it is set, is called before each suite but the first, with what the one before did and the name of the
+	// next. Where it fails no further suite is run.
+	Reset func(ctx context.Context, before SuiteResult, next string) error
 	// On tells, before each external suite with such a node, how that is reached.
 	On func(ctx context.Context, node string) (*Node, error)
 	// PrivateDir is a directory for what suites read and nobody may keep: their AWS profile files, and the CA. It is
@@ -204,9 +207,15 @@ func Run(ctx context.Context, o Options) (Results, error) {
 	defer func() { _ = os.RemoveAll(r.PrivateDir) }()
 	var results Results
 	var errs []error
-	for _, s := range r.suites {
+	for i, s := range r.suites {
 		if ctx.Err() != nil {
 			break
+		}
+		if i > 0 && r.Reset != nil {
+			if err := r.Reset(ctx, results.Suites[i-1], s.Name); err != nil {
+				errs = append(errs, fmt.Errorf("before suite %s: %w", s.Name, err))
+				break
+			}
 		}
 		if r.Now != nil {
 			r.Nodes, r.Environment = r.Now()

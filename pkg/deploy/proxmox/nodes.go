@@ -185,6 +185,7 @@ func (f *Fleet) Power(ctx context.Context, r *cluster.Record) []deploy.Power {
 			powers[i].Unmarked = !owned || hasOwner(r, state.vm)
 			continue
 		}
+		powers[i].Lock, powers[i].Host = state.vm.Lock, state.vm.Hypervisor
 		if !state.vm.AgentEnabled {
 			powers[i].Agent = "off"
 			continue
