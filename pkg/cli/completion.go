@@ -103,6 +103,8 @@ func settingCompletion(s config.Setting) completion {
 	switch {
 	case s.Key == "suite":
 		return completion{find: (*app).completeSuites, open: true, files: true}
+	case s.Key == "fault":
+		return words(append(faultWords(), "none")...)
 	case s.Key == "suite_on":
 		return completion{find: (*app).completeNodes}
 	case s.Key == "suite_env":

@@ -89,6 +89,7 @@ type Settings struct {
 	Skip        string       `mapstructure:"suite_skip"` // regular expression; empty: none
 	Retries     int          `mapstructure:"retries"`
 	AllowFlaky  bool         `mapstructure:"allow_flaky"`
+	Fault       string       `mapstructure:"fault"` // of suites that name none; empty or none: nothing
 	RequireAll  bool         `mapstructure:"require_all"`
 
 	SuiteEnv      []string `mapstructure:"suite_env"` // NAME or NAME=value

@@ -206,6 +206,7 @@ func workRows() []Setting {
 		{Key: "retries", Flag: "retries", Kind: Int, Max: mostRetries, Group: inSuites, Verbs: "test full", Help: "how often what failed is run again: the cases where a suite can choose, else the suite; what passes then is flaky"},
 		{Key: "allow_flaky", Flag: "allow-flaky", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "pass though cases are flaky: failed, and passed when they were run again"},
 		{Key: "require_all", Flag: "require-all", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "fail where the cluster has not what a suite needs; else that suite is skipped"},
+		{Key: "fault", Flag: "fault", Kind: Text, Value: "fault", Group: inSuites, Verbs: "test full", Help: "what goes wrong on all nodes while a suite runs that names no fault of its own, as fault apply takes it; none: nothing"},
 		{Key: "quarantine", Kind: QuarantineList, Value: "cases", Group: inSuites, Verbs: "test full", Help: "cases whose failures are shown and do not decide: list of case (name or pattern), reason, and as wanted suite, until (a date)"},
 		{Key: "suite_on", Flag: "on", Kind: Text, Value: "node", Group: inSuites, Verbs: "test full", Help: "node that suites are run on, by name or number, with what they need copied there; empty: this machine"},
 		{Key: "suite_env", Flag: "suite-env", Kind: List, entry: checkVariable, Value: "variable", Group: inSuites, Verbs: "test full", Help: "variable of this environment that suites get too, or NAME=value; may be repeated"},

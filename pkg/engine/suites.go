@@ -47,7 +47,7 @@ func specs(settings config.Settings) ([]suite.Spec, error) {
 func specsOf(asked string, settings config.Settings) ([]suite.Spec, error) {
 	i := slices.IndexFunc(settings.NamedSuites, func(named config.Suite) bool { return named.Name == asked })
 	if i < 0 {
-		spec := suite.Spec{Command: asked, Retries: settings.Retries}
+		spec := suite.Spec{Command: asked, Retries: settings.Retries, Fault: faultOfSuite(config.Suite{}, settings)}
 		if asked != suite.Smoke {
 			spec.On = settings.SuiteOn
 		}
@@ -57,7 +57,7 @@ func specsOf(asked string, settings config.Settings) ([]suite.Spec, error) {
 	spec := suite.Spec{
 		Name: named.Name, Asked: named.Name, Command: named.Command, Results: named.Results, On: cmp.Or(named.On, settings.SuiteOn),
 		Dir: named.Dir, Env: named.Env, Timeout: named.Timeout, Retries: named.Retries, Needs: suite.Needs(named.Needs),
-		Fault: suite.Fault{What: named.Fault, Nodes: named.FaultNodes, For: named.FaultFor},
+		Fault: faultOfSuite(named, settings),
 	}
 	if named.Retries < 0 {
 		spec.Retries = settings.Retries
@@ -78,6 +78,18 @@ func specsOf(asked string, settings config.Settings) ([]suite.Spec, error) {
 		}
 	}
 	return all, nil
+}
+
+// noFault names that nothing goes wrong.
+const noFault = "none"
+
+// faultOfSuite is what goes wrong while a suite runs: what it names itself, else what the settings say.
+func faultOfSuite(named config.Suite, settings config.Settings) suite.Fault {
+	what := cmp.Or(named.Fault, settings.Fault)
+	if what == noFault {
+		return suite.Fault{}
+	}
+	return suite.Fault{What: what, Nodes: named.FaultNodes, For: named.FaultFor}
 }
 
 // checkCommands says why the first suite that is a command line cannot be run, as far as its first word tells: a path
