@@ -279,9 +279,15 @@ func (b *builder) add(e progress.Event, colored string) {
 	}
 }
 
-// sortCases puts cases into the order of their suites and places, for those of several nodes end in any order.
+// sortCases puts cases into the order of their suites, or of a matrix's cells, and places, for those of several nodes end in
+// any order.
 func (b *builder) sortCases() {
 	suites := map[string]int{}
+	if b.Matrix != nil { // whichever cell ended first
+		for i, cell := range b.Matrix.Cells {
+			suites[cell.Label] = i - len(b.Matrix.Cells)
+		}
+	}
 	index := make([]int, len(b.Cases))
 	for i, at := range b.order {
 		if _, known := suites[at.suite]; !known {
