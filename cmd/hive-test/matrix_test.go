@@ -296,6 +296,9 @@ func TestInterruptedMatrixLeavesNothing(t *testing.T) {
 			begun++
 		}
 	}
+	if !strings.Contains(r.Explanation.Next, "--resume") {
+		t.Errorf("what comes next is %q", r.Explanation.Next)
+	}
 	if begun != 2 || !slices.Equal(got, []string{"interrupted", "interrupted", "interrupted"}) {
 		t.Errorf("%d cells have begun, and they are %v", begun, got)
 	}

@@ -15,6 +15,7 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/matrix"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 	"hive-test/pkg/report"
 	"hive-test/pkg/state"
 )
@@ -426,6 +427,9 @@ func (m *matrixRun) explain(err error) *progress.Explanation {
 		x.Suites = append(x.Suites[:mostCells], fmt.Sprintf("and %d more", more))
 	}
 	x.Cause = m.request.Matrix.Shared(failed, passed)
+	if len(failed) == 0 && m.request.File != "-" {
+		x.Next = "go on with those that are open: hive-test matrix run " + remote.Quote(m.request.File) + " --resume"
+	}
 	if len(failed) > 0 {
 		first := slices.IndexFunc(m.results, func(r cellResult) bool { return r.status == progress.Failed })
 		x.Next = "look at a cell that failed: hive-test explain " + m.plan.Cells[first].Name
