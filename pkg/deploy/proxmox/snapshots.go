@@ -114,7 +114,9 @@ func (f *Fleet) Snapshots(ctx context.Context, r *cluster.Record) ([]deploy.Snap
 			if at < 0 {
 				list, at = append(list, deploy.Snapshot{Tag: s.Name, Created: s.Created.UTC(), Memory: true}), len(list)
 			}
-			list[at].Nodes = append(list[at].Nodes, node.Name)
+			if !s.Unfinished {
+				list[at].Nodes = append(list[at].Nodes, node.Name)
+			}
 			list[at].Memory = list[at].Memory && s.Memory
 		}
 	}
@@ -211,7 +213,7 @@ func (f *Fleet) RestoreSnapshot(
 	}
 	var missing []string
 	for i, node := range r.Nodes {
-		if !slices.ContainsFunc(ours[i], func(s api.Snapshot) bool { return s.Name == tag }) {
+		if !slices.ContainsFunc(ours[i], func(s api.Snapshot) bool { return s.Name == tag && !s.Unfinished }) {
 			missing = append(missing, node.Name)
 		}
 	}

@@ -9,8 +9,12 @@ import (
 // of one, are not named.
 func TestUnsnapshotable(t *testing.T) {
 	storages := []Storage{
-		{Name: "local", Type: "dir"}, {Name: "share", Type: "nfs"}, {Name: "thin", Type: "lvmthin"},
-		{Name: "thick", Type: "lvm"}, {Name: "tank", Type: "zfspool"}, {Name: "sub", Type: "btrfs"},
+		{Name: "local", Type: "dir"},
+		{Name: "share", Type: "nfs"},
+		{Name: "thin", Type: "lvmthin"},
+		{Name: "thick", Type: "lvm"},
+		{Name: "tank", Type: "zfspool"},
+		{Name: "sub", Type: "btrfs"},
 	}
 	for _, tc := range []struct{ slot, value, want string }{
 		{"virtio0", "local:100/vm-100-disk-0.qcow2,size=32G", ""},
