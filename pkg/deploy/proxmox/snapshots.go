@@ -248,7 +248,7 @@ func (f *Fleet) warnOfSize(ctx context.Context, r *cluster.Record, node cluster.
 			Kind: progress.Warning, Node: node.Name,
 			Message: fmt.Sprintf(
 				"the VM of %s has %d CPUs and %d MiB again, as when the snapshot was made", node.Name, now.CPUs, now.Memory>>20),
-			Hint: fmt.Sprintf("hive-test up %s gives it what it had", r.Name),
+			Hint: fmt.Sprintf("hive-test up %s --allow-restart gives it what it had", r.Name),
 		})
 	}
 	return nil
