@@ -10,6 +10,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/wait"
@@ -30,6 +31,13 @@ func (f *Fleet) CheckSnapshots(ctx context.Context, r *cluster.Record) error {
 	}
 	failures := make([]error, len(vms))
 	f.forEach(len(vms), func(i int) {
+		if !f.Client.MaySnapshot(ctx, vms[i].VMID, placement.TargetOf(r.Target).Pool) {
+			failures[i] = ofNode(r.Nodes[i], vms[i], progress.WithHint(
+				fmt.Errorf("the API token %s lacks VM.Snapshot on it", f.Client.TokenID()),
+				"the role that hive-test doctor --print-role makes has it",
+			))
+			return
+		}
 		why, err := f.Client.NoSnapshots(ctx, vms[i].Hypervisor, vms[i].VMID)
 		if err == nil && why != "" {
 			err = progress.WithHint(errors.New("no snapshot can be made of it: "+why), snapshotAdvice)
