@@ -83,6 +83,7 @@ func flagCompletions() map[string]completion {
 		"datastore":     nothing("a storage of Proxmox VE, which is not asked here"),
 		"snippet-store": nothing("a storage of Proxmox VE, which is not asked here"),
 		"from-env":      {files: true},
+		"from-snapshot": {find: (*app).completeTags},
 		"owner":         nothing("the id of a cluster whose directory is lost"),
 		"prune keep":    nothing("a number"),
 		"max-parallel":  nothing("a number"),

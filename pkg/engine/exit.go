@@ -108,7 +108,7 @@ func phaseCode(name string) ExitCode {
 	switch cluster.Phase(name) {
 	case cluster.PhaseUp:
 		return ExitUp
-	case cluster.PhaseConfigure, lifecycle.PhaseRestore:
+	case cluster.PhaseConfigure, lifecycle.PhaseRestore, lifecycle.PhaseSnapshot:
 		return ExitConfigure
 	case cluster.PhaseTest:
 		return ExitTest

@@ -13,12 +13,16 @@ import (
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/report"
+	"hive-test/pkg/state"
 )
 
 // FullRequest is what Full is asked for.
 type FullRequest struct {
 	UpRequest
 	Leave Leave // of hosts of a hosts file
+	// FromSnapshot is the tag of a snapshot that the cluster is brought back to in place of being made. Where there is no
+	// cluster yet it is made, and that snapshot of it. Empty: the cluster is made.
+	FromSnapshot string
 }
 
 // Full makes a cluster, configures it, tests it and destroys it, whatever happens in between. Its error is that of the
@@ -27,7 +31,14 @@ func (e *Engine) Full(ctx context.Context, request FullRequest) (Outcome, error)
 	if err := checkHive(request.Settings, request.Settings.Hive.Layout); err != nil {
 		return Outcome{}, err
 	}
+	if err := checkTag(request.FromSnapshot); err != nil {
+		return Outcome{}, err
+	}
 	return e.do(ctx, "full", request.Request, func(s *session) error {
+		s.warm = request.FromSnapshot != ""
+		if s.warm && s.exists() {
+			return s.fullFrom(ctx, request.FromSnapshot)
+		}
 		check := func() error {
 			if err := errors.Join(s.checkSuites(), s.checkLeave(&request.Leave)); err != nil {
 				return err
@@ -36,8 +47,37 @@ func (e *Engine) Full(ctx context.Context, request FullRequest) (Outcome, error)
 		}
 		return s.provision(ctx, request.Allow, check, func(r *lifecycle.Job) []phase.Entry {
 			r.Leave = request.Leave.hive()
+			if s.warm {
+				return lifecycle.FullSaving(r, s.keep(), request.FromSnapshot)
+			}
 			return lifecycle.Full(r, s.keep())
 		})
+	})
+}
+
+// exists reports whether there is a cluster of that name here.
+func (s *session) exists() bool {
+	_, err := s.Store.Load(s.Name)
+	return !errors.Is(err, state.ErrNotFound)
+}
+
+// fullFrom tests a cluster that is there, brought back to a snapshot.
+func (s *session) fullFrom(ctx context.Context, tag string) error {
+	find := func() error {
+		if err := s.load(); err != nil {
+			return err
+		}
+		s.before = s.Record.Clone()
+		return errors.Join(s.checkSuites(), s.checkBefore())
+	}
+	check := func(r *lifecycle.Job) error {
+		if _, err := findSnapshot(ctx, r, tag, true); err != nil {
+			return err
+		}
+		return s.checkResets(ctx)(r)
+	}
+	return s.withJob(ctx, find, check, func(r *lifecycle.Job) []phase.Entry {
+		return lifecycle.FullFrom(r, s.keep(), tag)
 	})
 }
 

@@ -33,6 +33,8 @@ func (e *Engine) do(
 // second try.
 func (s *session) keep() lifecycle.Keep {
 	switch {
+	case s.warm && !s.Settings.Given("keep"): // the next run begins from its snapshot
+		return lifecycle.KeepAlways
 	case s.Settings.Keep != "":
 		return lifecycle.Keep(s.Settings.Keep)
 	case s.verb == "full":

@@ -32,6 +32,7 @@ type session struct {
 	*run
 	abort   context.Context
 	before  *cluster.Record // as it was before up changed what is asked for; nil for a new cluster
+	warm    bool            // full keeps the cluster for the next run
 	unread  bool            // the cluster's directory could not be read
 	lock    *state.Lock
 	running *lifecycle.Job

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"hive-test/pkg/cluster"
@@ -32,6 +33,31 @@ func Full(r *Job, keep Keep) []phase.Entry {
 		{Phase: trackFailure{Test(r), ending}},
 		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
 	}
+}
+
+// FullFrom is Full of a cluster that is there: it is brought back to a snapshot in place of being made. Configure does
+// what is left to do: nothing where hive was formed of the same then.
+func FullFrom(r *Job, keep Keep, tag string) []phase.Entry {
+	ending := &teardown{down: down{Job: r}, keep: keep}
+	return []phase.Entry{
+		{Phase: trackFailure{Restore(r, tag), ending}},
+		{Phase: trackFailure{Configure(r), ending}},
+		{Phase: trackFailure{Test(r), ending}},
+		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
+	}
+}
+
+// FullSaving is Full that makes a snapshot of the cluster before it is tested.
+func FullSaving(r *Job, keep Keep, tag string) []phase.Entry {
+	r.SaveAs = tag
+	entries := Full(r, keep)
+	ending, _ := entries[0].Phase.(trackFailure)
+	save := phase.New(string(PhaseSnapshot), func(ctx context.Context) error {
+		return r.steps(ctx, PhaseSnapshot, step{"make snapshot " + tag, func(ctx context.Context, sink progress.Sink) error {
+			return SaveSnapshot(ctx, r, tag, r.Reset.Memory, sink)
+		}})
+	})
+	return slices.Insert(entries, 2, phase.Entry{Phase: trackFailure{save, ending.ending}})
 }
 
 // UpOnly is up alone; what it leaves when it fails is destroyed unless the policy keeps it.

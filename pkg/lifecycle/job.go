@@ -80,6 +80,8 @@ type Job struct {
 	Leave Leave
 	// Reset says whether suites get the cluster as it was before the first.
 	Reset Reset
+	// SaveAs is the tag of a snapshot that this run makes once hive is formed; empty: it makes none.
+	SaveAs string
 	// LostAfter is for how long a node may be lost while suites run, before they are ended; 0: they never are.
 	LostAfter time.Duration
 	// From is the step that configure begins with, and Only are the names of the nodes that its steps of nodes are run

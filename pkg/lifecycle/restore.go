@@ -17,8 +17,11 @@ import (
 	"hive-test/pkg/remote"
 )
 
-// PhaseRestore is the phase that brings a cluster back to a snapshot.
-const PhaseRestore cluster.Phase = "restore"
+// Phases of snapshots: the one that brings a cluster back to one, and the one of full that makes one.
+const (
+	PhaseRestore  cluster.Phase = "restore"
+	PhaseSnapshot cluster.Phase = "snapshot"
+)
 
 // restore brings all nodes back to a snapshot and proves that the cluster is what it was then.
 type restore struct {

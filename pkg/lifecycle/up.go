@@ -171,7 +171,7 @@ func (u *up) wanted(list ...step) []step {
 		stepForeign:   u.Deploy.Owner != nil,
 		stepAddresses: u.Deploy.Addresses != nil,
 		stepHostKeys:  u.Deploy.HostKeys != nil,
-		stepSnapshots: u.Reset.Between && len(u.Suites.Specs) > 1,
+		stepSnapshots: u.SaveAs != "" || u.Reset.Between && len(u.Suites.Specs) > 1,
 	}
 	return slices.DeleteFunc(list, func(s step) bool {
 		wanted, asked := needed[s.name]

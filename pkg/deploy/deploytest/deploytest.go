@@ -64,6 +64,9 @@ func Run(t *testing.T, d deploy.Capable, record *cluster.Record, r deploy.Reques
 	}
 	t.Run("told", func(t *testing.T) { told(t, d, record) })
 	t.Run("owned", func(t *testing.T) { owned(t, d, record) })
+	if d.Snapshots != nil {
+		t.Run("snapshots", func(t *testing.T) { snapshots(t, d, record) })
+	}
 	if d.Makes() {
 		t.Run("fewer", func(t *testing.T) { fewer(t, d, record, r) })
 	}
@@ -190,6 +193,55 @@ func owned(t *testing.T, d deploy.Capable, record *cluster.Record) {
 		t.Error("another owner's record destroyed machines")
 	}
 	wantPower(t, d, record, "running", record.Nodes.Names())
+}
+
+// snapshots keeps the state of all machines, brings it back and deletes it: of the record's owner alone.
+func snapshots(t *testing.T, d deploy.Capable, record *cluster.Record) {
+	ctx, s, names := t.Context(), d.Snapshots, record.Nodes.Names()
+	other := *record
+	other.Owner.ID = "01a223b6-0dbf-7137-b0fd-aeb7f27cfc89"
+	tags := func(r *cluster.Record) (tags []string) {
+		t.Helper()
+		list, err := s.Snapshots(ctx, r)
+		check(t, "list the snapshots", err)
+		for _, one := range list {
+			if tags = append(tags, one.Tag); !slices.Equal(one.Nodes, names) {
+				t.Errorf("snapshot %s is of %v, want %v", one.Tag, one.Nodes, names)
+			}
+		}
+		return tags
+	}
+	check(t, "check that snapshots can be made", s.CheckSnapshots(ctx, record))
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if s.SaveSnapshot(cancelled, record, "cut", false, progress.Discard) == nil {
+		t.Error("a save that was cancelled before it began returned no error")
+	}
+	if got := tags(record); len(got) > 0 {
+		t.Errorf("snapshots after one that was cancelled: %v", got)
+	}
+	check(t, "save", s.SaveSnapshot(ctx, record, "first", false, progress.Discard))
+	if s.SaveSnapshot(ctx, record, "first", false, progress.Discard) == nil {
+		t.Error("a tag was taken twice")
+	}
+	if s.CheckSnapshots(ctx, &other) == nil || s.RestoreSnapshot(ctx, &other, "first", nil, progress.Discard) == nil {
+		t.Error("another owner's record may do with the machines what it likes")
+	}
+	if s.RestoreSnapshot(ctx, record, "second", nil, progress.Discard) == nil {
+		t.Error("a snapshot that is not there was brought back")
+	}
+	check(t, "restore", s.RestoreSnapshot(ctx, record, "first", nil, progress.Discard))
+	wantPower(t, d, record, "running", names)
+	check(t, "say whose they are", d.Owner.UpdateMetadata(ctx, record))
+	check(t, "verify", d.Owner.Verify(ctx, record))
+	if got := tags(record); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("snapshots: %v", got)
+	}
+	check(t, "delete", s.DeleteSnapshot(ctx, record, "first"))
+	check(t, "delete again", s.DeleteSnapshot(ctx, record, "first"))
+	if got := tags(record); len(got) > 0 {
+		t.Errorf("snapshots that were deleted: %v", got)
+	}
 }
 
 // fewer takes the last node away: only where that is asked for.

@@ -10,6 +10,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/wait"
@@ -30,6 +31,13 @@ func (f *Fleet) CheckSnapshots(ctx context.Context, r *cluster.Record) error {
 	}
 	failures := make([]error, len(vms))
 	f.forEach(len(vms), func(i int) {
+		if !f.Client.MaySnapshot(ctx, vms[i].VMID, placement.TargetOf(r.Target).Pool) {
+			failures[i] = ofNode(r.Nodes[i], vms[i], progress.WithHint(
+				fmt.Errorf("the API token %s lacks VM.Snapshot on it", f.Client.TokenID()),
+				"the role that hive-test doctor --print-role makes has it",
+			))
+			return
+		}
 		why, err := f.Client.NoSnapshots(ctx, vms[i].Hypervisor, vms[i].VMID)
 		if err == nil && why != "" {
 			err = progress.WithHint(errors.New("no snapshot can be made of it: "+why), snapshotAdvice)
@@ -114,7 +122,9 @@ func (f *Fleet) Snapshots(ctx context.Context, r *cluster.Record) ([]deploy.Snap
 			if at < 0 {
 				list, at = append(list, deploy.Snapshot{Tag: s.Name, Created: s.Created.UTC(), Memory: true}), len(list)
 			}
-			list[at].Nodes = append(list[at].Nodes, node.Name)
+			if !s.Unfinished {
+				list[at].Nodes = append(list[at].Nodes, node.Name)
+			}
 			list[at].Memory = list[at].Memory && s.Memory
 		}
 	}
@@ -211,7 +221,7 @@ func (f *Fleet) RestoreSnapshot(
 	}
 	var missing []string
 	for i, node := range r.Nodes {
-		if !slices.ContainsFunc(ours[i], func(s api.Snapshot) bool { return s.Name == tag }) {
+		if !slices.ContainsFunc(ours[i], func(s api.Snapshot) bool { return s.Name == tag && !s.Unfinished }) {
 			missing = append(missing, node.Name)
 		}
 	}
@@ -246,7 +256,7 @@ func (f *Fleet) warnOfSize(ctx context.Context, r *cluster.Record, node cluster.
 			Kind: progress.Warning, Node: node.Name,
 			Message: fmt.Sprintf(
 				"the VM of %s has %d CPUs and %d MiB again, as when the snapshot was made", node.Name, now.CPUs, now.Memory>>20),
-			Hint: fmt.Sprintf("hive-test up %s gives it what it had", r.Name),
+			Hint: fmt.Sprintf("hive-test up %s --allow-restart gives it what it had", r.Name),
 		})
 	}
 	return nil

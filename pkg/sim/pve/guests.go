@@ -46,20 +46,28 @@ func (g *guestReport) of(list []host.Interface) []host.Interface {
 }
 
 // setVM does to a VM what no API call does: with {"renumber": true} DHCP gives its cards other addresses, and {"lock":
-// "backup"} locks it as a backup does, {"lock": ""} no more.
+// "backup"} locks it as a backup does, {"lock": ""} no more; with {"lose_snapshot": "NAME"} its disk images lose that
+// snapshot.
 func (s *Server) setVM(id string, body []byte) error {
 	var in struct {
 		Renumber bool    `json:"renumber"`
 		Lock     *string `json:"lock"`
+		Lose     string  `json:"lose_snapshot"`
 	}
-	if err := json.Unmarshal(body, &in); err != nil || !in.Renumber && in.Lock == nil {
-		return &apiError{status: 400, message: `give {"renumber": true} or {"lock": "backup"}`}
+	if err := json.Unmarshal(body, &in); err != nil || !in.Renumber && in.Lock == nil && in.Lose == "" {
+		return &apiError{
+			status: 400, message: `give {"renumber": true}, {"lock": "backup"} or {"lose_snapshot": "NAME"}`,
+		}
 	}
 	s.mu.Lock()
 	vmid, _ := strconv.Atoi(id)
 	v := s.state.VMs[vmid]
 	if v != nil && in.Lock != nil {
 		v.Config["lock"] = *in.Lock
+		s.changed()
+	}
+	if v != nil && v.snapshot(in.Lose) != nil {
+		v.snapshot(in.Lose).Lost = true
 		s.changed()
 	}
 	s.mu.Unlock()

@@ -114,6 +114,8 @@ type snapshot struct {
 	VMState     bool
 	Machine     bool
 	Config      vmConfig
+	Lost        bool   `json:",omitempty"` // no disk image has it any more
+	State       string `json:",omitempty"` // what was cut off: delete
 }
 
 // ownConfig is the configuration that a snapshot stands for: with its own description in place of the VM's.

@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,6 +34,9 @@ func snapshotList(s *Server, c *call) (any, error) {
 		}
 		if sn.Parent != "" {
 			row["parent"] = sn.Parent
+		}
+		if sn.State != "" {
+			row["snapstate"] = sn.State
 		}
 		rows = append(rows, row)
 	}
@@ -79,9 +83,30 @@ func (s *Server) withVMLocked(c *call, lock string, run func(*vm) error) error {
 	err = run(v)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(v.Config, "lock")
+	if _, stays := errors.AsType[imageError](err); !stays {
+		delete(v.Config, "lock")
+	}
 	s.changed()
 	return err
+}
+
+// imageError is a failure of qemu-img, after which the lock stays (observed).
+type imageError struct{ error }
+
+// withoutImage is the failure of a command of qemu-img for a snapshot that the VM's first disk image has lost.
+func (s *Server) withoutImage(t *task, v *vm, option, name, log string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.addLog("qemu-img: " + log)
+	file := ""
+	for _, k := range drives(v.Config) {
+		if d := s.drive(k, v.Config[k]); !d.cdrom() {
+			store, volume, _ := strings.Cut(d.file(), ":")
+			file = s.state.Storages[store].Path + "/images/" + volume
+			break
+		}
+	}
+	return imageError{failf("command '/usr/bin/qemu-img snapshot %s %s %s' failed: exit code 1", option, name, file)}
 }
 
 func (s *Server) takeSnapshot(t *task, c *call, name string) error {
@@ -177,6 +202,10 @@ func snapshotDelete(s *Server, c *call) (any, error) {
 				return err
 			}
 			sn := v.snapshot(name)
+			if sn.Lost && !c.bool("force") {
+				sn.State = "delete"
+				return s.withoutImage(t, v, "-d", name, "Could not delete snapshot '"+name+"': snapshot not found")
+			}
 			if sn.Machine {
 				if err := s.opt.Machines.Remove(t.ctx, v.snapshotID(name)); err != nil {
 					return err
@@ -234,6 +263,10 @@ func rollback(s *Server, c *call) (any, error) {
 				return err
 			}
 			sn := v.snapshot(name)
+			if sn.Lost {
+				return s.withoutImage(t, v, "-a", name, "Could not apply snapshot '"+name+
+					"': Failed to load snapshot: No such file or directory")
+			}
 			restart, resumed = restart || sn.VMState, sn.VMState
 			return s.rollbackTo(t, v, sn)
 		})

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -81,6 +82,14 @@ func (c *Client) Protect(ctx context.Context, hypervisor string, vmid int) error
 	return retry(ctx, func() error {
 		return c.call(ctx, http.MethodPut, vmPath(hypervisor, vmid, "/config"), nil, body, nil)
 	})
+}
+
+// MaySnapshot reports whether the token may make and delete snapshots of a VM, which is in that pool if it is not empty.
+// Where that cannot be asked it may.
+func (c *Client) MaySnapshot(ctx context.Context, vmid int, pool string) bool {
+	privs, err := c.Permissions(ctx)
+	return err != nil || privileged(privs, "/vms/"+strconv.Itoa(vmid), "VM.Snapshot") ||
+		pool != "" && privileged(privs, "/pool/"+pool, "VM.Snapshot")
 }
 
 // NoSnapshots says why no snapshot can be made of a VM where Proxmox VE says that none can; empty: one can.
