@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -78,6 +79,34 @@ func addMatrixFlags(flags *pflag.FlagSet) *matrixFlags {
 	return f
 }
 
+// args are the flags by which the matrix is run again, but for those that choose cells and say where results go.
+func (f *matrixFlags) args(settings config.Settings) []string {
+	args := slices.DeleteFunc(settings.Flags(), func(flag string) bool {
+		return strings.HasPrefix(flag, "--evidence-dir=") || strings.HasPrefix(flag, "--junit=")
+	})
+	if settings.Explicit("suite") {
+		for _, suite := range settings.Suites {
+			args = append(args, "--suite="+suite)
+		}
+	}
+	if f.repeat > 0 {
+		args = append(args, "--repeat="+strconv.Itoa(f.repeat))
+	}
+	return args
+}
+
+// chosen are the flags that choose cells.
+func (f *matrixFlags) chosen() []string {
+	var args []string
+	if f.shard != "" {
+		args = append(args, "--shard="+f.shard)
+	}
+	for _, cell := range f.cells {
+		args = append(args, "--cell="+cell)
+	}
+	return args
+}
+
 // apply lays the flags over what the file says.
 func (f *matrixFlags) apply(request *engine.MatrixRequest) error {
 	for _, number := range []struct {
@@ -85,7 +114,7 @@ func (f *matrixFlags) apply(request *engine.MatrixRequest) error {
 		n    int
 	}{{"max-parallel", f.maxParallel}, {"repeat", f.repeat}} {
 		if number.n < 0 {
-			return usage(fmt.Errorf("--%s %d: it must be 1 or more", number.flag, number.n))
+			return usage(fmt.Errorf("--%s %d: it must not be negative", number.flag, number.n))
 		}
 	}
 	request.Matrix.MaxParallel = cmp.Or(f.maxParallel, request.Matrix.MaxParallel)
@@ -123,6 +152,7 @@ func (a *app) matrixRequest(
 	if err := checkMatrixFlags(m, settings); err != nil {
 		return request, err
 	}
+	request.Args, request.Chosen = flags.args(settings), flags.chosen()
 	path, err := cmd.Flags().GetString("config")
 	if err != nil {
 		return request, err
@@ -160,8 +190,8 @@ func checkMatrixFlags(m matrix.Matrix, settings config.Settings) error {
 	for _, axis := range m.Axes {
 		keys = append(keys, axis.Name)
 	}
-	for key := range m.Settings {
-		keys = append(keys, key)
+	for _, c := range append(m.Include, m.Settings) {
+		keys = slices.AppendSeq(keys, maps.Keys(c))
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
@@ -300,7 +330,7 @@ runs the cells; matrix merge makes one report of what they leave.`,
 			return err
 		}
 		if slices.Contains(planForms(), *form) {
-			return a.exported(*form, *image, request, plan, flags)
+			return a.exported(*form, *image, request, plan)
 		}
 		document := planOf(plan)
 		if structured, err := printAs(a.Stdout, *form, document); structured {
@@ -362,15 +392,23 @@ func planForms() []string { return []string{"github", "gitlab", "k8s"} }
 
 // exported prints the plan for a fleet that runs the cells.
 func (a *app) exported(
-	form, image string, request engine.MatrixRequest, plan engine.MatrixPlan, flags *matrixFlags,
+	form, image string, request engine.MatrixRequest, plan engine.MatrixPlan,
 ) error {
-	words := append([]string{"hive-test", "matrix", "run", request.File}, request.Settings.Flags()...)
-	if flags.repeat > 0 {
-		words = append(words, "--repeat="+strconv.Itoa(flags.repeat))
+	file := request.File
+	switch {
+	case form == "k8s" && len(request.Chosen) > 0:
+		return usage(fmt.Errorf("%s: a Job runs the cells of the whole file", request.Chosen[0]))
+	case form == "k8s":
+		file = "/matrix/matrix.yaml" // where the ConfigMap is mounted
+	case form == "gitlab" && file == "-":
+		return usage(errors.New("jobs read the matrix of a file: name it in place of -"))
 	}
-	if form == "k8s" {
-		words[3] = "/matrix/matrix.yaml"
+	for _, entry := range request.Settings.SuiteEnv {
+		if strings.Contains(entry, "=") && request.Settings.Explicit("suite_env") {
+			return usage(errors.New("--suite-env NAME=value is not printed: put it into settings: of the file, or give its name alone"))
+		}
 	}
+	words := append([]string{"hive-test", "matrix", "run", file}, request.Args...)
 	export := matrix.Export{
 		Name: plan.Name, Limits: plan.Limits, File: request.File, Content: request.Content, Command: remote.Quote(words...),
 		Image: image,
@@ -395,9 +433,9 @@ func (a *app) matrixMergeCommand() *cobra.Command {
 		Short: "one report of what parts of a matrix have left",
 		Long: `merge makes one run of the runs of parts of a matrix, as matrix run --shard and --cell leave them: its reports are
 those of a run of the whole. DIR is such a run's directory, or one that holds some, as what --evidence-dir has copied. Where a cell is
-in several of them, the one that ended last counts; one that is in none is missing, which fails.`,
+in several of them, the run that began last counts; a cell that it does not tell the end of fails, and so does one that is in none.`,
 		Example: `  hive-test matrix merge results-1 results-2 --junit=results.xml
-  hive-test matrix merge clusters/.runs/nightly -o json`,
+  hive-test matrix merge results -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage(progress.WithHint(fmt.Errorf("%s needs directories", cmd.CommandPath()), usageLine(cmd)))

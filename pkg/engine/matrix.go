@@ -2,15 +2,17 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy/placement"
-	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/matrix"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
@@ -23,6 +25,8 @@ type MatrixRequest struct {
 	Matrix   matrix.Matrix
 	File     string // that the matrix was read of, for people
 	Content  []byte // of that file
+	// Args are the words by which the matrix is run again, after the file, and Chosen those that choose cells.
+	Args, Chosen []string
 	// Load returns the settings of a cell, given the values that the matrix has for it.
 	Load func(values map[string]string) (config.Settings, error)
 	// Shard and Of choose part Shard of so many; Of 0 is all cells. Cells, if there are any, chooses those by name.
@@ -111,8 +115,15 @@ func (e *Engine) PlanMatrix(request MatrixRequest) (MatrixPlan, error) {
 func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (PlannedCell, error) {
 	planned := PlannedCell{Cell: cell, Label: request.Matrix.Label(cell)}
 	values := map[string]string{}
-	for key, value := range cell.Settings {
-		values[key] = value.Text()
+	var unfit []error
+	for _, key := range slices.Sorted(maps.Keys(cell.Settings)) {
+		values[key] = cell.Settings[key].Text()
+		if why := notOfCells(key, values[key]); why != "" {
+			unfit = append(unfit, fmt.Errorf("%s: %s", key, why))
+		}
+	}
+	if len(unfit) > 0 {
+		return planned, errors.Join(unfit...)
 	}
 	settings, err := request.Load(values)
 	if err != nil {
@@ -139,6 +150,40 @@ func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (Pl
 		return planned, fmt.Errorf("cell %s: %w", planned.Label, err)
 	}
 	return planned, nil
+}
+
+// notOfCells says why a setting cannot be one of cells; empty: it can.
+func notOfCells(key, text string) string {
+	for _, row := range config.Table() {
+		switch {
+		case row.Key != key:
+		case row.Secret:
+			return "it is secret, and what the file says stands in plans and reports: give it by the environment"
+		case row.Global() || key == "evidence_dir" || key == "junit" || key == "keep" && text == "":
+			return "it is of the run as a whole: give it by its flag"
+		}
+	}
+	if key != "suite_env" {
+		return ""
+	}
+	for entry := range strings.Lines(text) {
+		if name, value, given := strings.Cut(strings.TrimSpace(entry), "="); given && secret(name, value) {
+			return name + " looks secret, and what the file says stands in plans and reports: give its name alone, and the " +
+				"value by the environment"
+		}
+	}
+	return ""
+}
+
+// fingerprint tells the settings of a cell from others that lead to another cluster, or other tests.
+func fingerprint(settings config.Settings) string {
+	h := sha256.New()
+	for _, v := range settings.Values() {
+		if why := notOfCells(v.Key, ""); why == "" && v.Key != "keep" && v.Key != "wait" {
+			fmt.Fprintf(h, "%s=%q\n", v.Key, v.Value)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
 // toldOnce leaves out problems that were told before, as of a setting that all cells share.
@@ -206,8 +251,9 @@ func expect(store *state.Store, cells []PlannedCell) {
 }
 
 // matrixOf is a plan as events tell it.
-func matrixOf(file string, m matrix.Matrix, plan MatrixPlan) *progress.Matrix {
-	told := &progress.Matrix{Name: m.Name, File: file, Total: plan.Total, Repeat: m.Repeat, Grid: m.Grid}
+func matrixOf(request MatrixRequest, plan MatrixPlan) *progress.Matrix {
+	m, file := request.Matrix, request.File
+	told := &progress.Matrix{Name: m.Name, File: file, Total: plan.Total, Repeat: m.Repeat, Grid: m.Grid, Args: request.Args, Chosen: request.Chosen}
 	for _, axis := range m.Axes {
 		words := make([]string, len(axis.Values))
 		for i, value := range axis.Values {
@@ -221,16 +267,11 @@ func matrixOf(file string, m matrix.Matrix, plan MatrixPlan) *progress.Matrix {
 			values[key] = value.Word()
 		}
 		told.Cells = append(told.Cells, progress.MatrixCell{
-			Name: cell.Name, Label: cell.Label, Place: cell.Place, Values: values, Repeat: cell.Repeat,
+			Name: cell.Name, Label: cell.Label, Place: cell.Place, Settings: fingerprint(cell.Settings), Values: values, Repeat: cell.Repeat,
 			MemoryMB: cell.Size.MemoryMB, Cores: cell.Size.Cores, VMs: cell.Size.VMs,
 		})
 	}
 	return told
-}
-
-// keeps reports whether a cell may leave its cluster.
-func (c PlannedCell) keeps() bool {
-	return c.Settings.Keep != "" && lifecycle.Keep(c.Settings.Keep) != lifecycle.KeepNever
 }
 
 // names are those of the cells.
@@ -253,19 +294,27 @@ func (p MatrixPlan) checkSame(before *progress.Matrix) error {
 		return slices.DeleteFunc(slices.Clone(of), func(name string) bool { return slices.Contains(from, name) })
 	}
 	added, gone := missing(now, then), missing(then, now)
-	if len(added)+len(gone) == 0 {
+	var other []string
+	for _, cell := range before.Cells {
+		for _, planned := range p.Cells {
+			if planned.Name == cell.Name && fingerprint(planned.Settings) != cell.Settings {
+				other = append(other, cell.Name)
+			}
+		}
+	}
+	if len(added)+len(gone)+len(other) == 0 {
 		return nil
 	}
 	var parts []string
 	for _, part := range []struct {
 		what  string
 		names []string
-	}{{"new", added}, {"gone", gone}} {
+	}{{"new", added}, {"gone", gone}, {"with other settings", other}} {
 		if len(part.names) > 0 {
 			parts = append(parts, part.what+": "+strings.Join(part.names, ", "))
 		}
 	}
 	return progress.WithHint(
 		fmt.Errorf("the cells are not those of the run to go on with: %s", strings.Join(parts, "; ")),
-		"run it without --resume, which begins anew")
+		"give the same file and flags; without --resume, all cells run anew")
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -62,8 +61,9 @@ func (e *Engine) MergeMatrix(ctx context.Context, request MergeRequest) (Outcome
 			Size: matrix.Size{MemoryMB: cell.MemoryMB, Cores: cell.Cores, VMs: cell.VMs},
 		})
 	}
-	of := MatrixRequest{Settings: request.Settings, Matrix: m, File: whole.File}
+	of := MatrixRequest{Settings: request.Settings, Matrix: m, File: whole.File, Args: whole.Args}
 	return e.onMatrix(ctx, of, plan, func(m *matrixRun) error {
+		m.told.Merged = true
 		if err := m.begin(); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (e *Engine) MergeMatrix(ctx context.Context, request MergeRequest) (Outcome
 				m.retell(cell, last.events)
 			}
 		}
-		return m.conclude(ctx, began)
+		return m.conclude(ctx, began, "no part tells of its end")
 	})
 }
 
@@ -118,6 +118,9 @@ func readPart(path string) (part, error) {
 	if len(events) == 0 && err != nil {
 		return part{}, fmt.Errorf("%s: %w", path, err)
 	}
+	if (state.Run{Dir: filepath.Dir(path)}).AtWork() {
+		return part{}, fmt.Errorf("%s is at work: merge it when it has come to its end", filepath.Dir(path))
+	}
 	told, _ := readMatrix(events)
 	return part{config.Absolute(filepath.Dir(path)), told, events}, nil
 }
@@ -149,16 +152,18 @@ func wholeOf(parts []part) (*progress.Matrix, error) {
 	return &whole, nil
 }
 
-// lastOf is the part that tells of the latest end of a cell.
-func lastOf(parts []part, cell string) (last part, found bool) {
+// lastOf is the part with a cell that began last, and whether it tells of the cell's end: what an earlier one tells is over.
+func lastOf(parts []part, cell string) (last part, ended bool) {
 	var at time.Time
 	for _, p := range parts {
-		_, ends := readMatrix(p.events)
-		if end, ended := ends[cell]; ended && (!found || end.Time.After(at)) {
-			last, at, found = p, end.Time, true
+		has := slices.ContainsFunc(p.told.Cells, func(c progress.MatrixCell) bool { return c.Name == cell })
+		if has && !p.events[0].Time.Before(at) {
+			_, ends := readMatrix(p.events)
+			_, ended = ends[cell]
+			last, at = p, p.events[0].Time
 		}
 	}
-	return last, found
+	return last, ended
 }
 
 // errMissing says that parts of a matrix do not have all its cells.
@@ -168,5 +173,5 @@ func (m *matrixRun) errMissing() error {
 		return nil
 	}
 	return Error{ExitUnexpected, progress.WithCode(
-		errors.New(progress.Count(missing, "cell")+" of "+fmt.Sprint(m.plan.Total)+" are in none of the directories"), "cells-missing")}
+		fmt.Errorf("%d of %s: in none of the directories", missing, progress.Count(m.plan.Total, "cell")), "cells-missing")}
 }

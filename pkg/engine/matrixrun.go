@@ -34,7 +34,8 @@ type matrixRun struct {
 	told    *progress.Matrix
 
 	load    matrix.Load
-	left    []int // cells that have not begun, in their order
+	held    map[int]bool // cells whose clusters are there though nothing runs on them: they have their part of the budget
+	left    []int        // cells that have not begun, in their order
 	running map[int]context.CancelFunc
 	pending map[int]bool // those of running whose machines are being made
 	full    bool         // there was no room for a cell: one must end before the next is tried
@@ -77,9 +78,9 @@ func (e *Engine) onMatrix(
 	return e.do(ctx, matrixVerb, Request{Name: plan.Name, Settings: request.Settings, Abort: request.Abort}, func(s *session) error {
 		s.Record = s.newRecord()
 		m := &matrixRun{
-			session: s, request: request, plan: plan, told: matrixOf(request.File, request.Matrix, plan),
-			running: map[int]context.CancelFunc{}, pending: map[int]bool{},
-			ended: make(chan cellEnd), up: make(chan int), left: slices.Clone(plan.Order),
+			session: s, request: request, plan: plan, told: matrixOf(request, plan),
+			running: map[int]context.CancelFunc{}, pending: map[int]bool{}, held: map[int]bool{},
+			ended: make(chan cellEnd), up: make(chan int, len(plan.Cells)), left: slices.Clone(plan.Order),
 			results: make([]cellResult, len(plan.Cells)),
 		}
 		if err := s.checkPlan(); err != nil {
@@ -105,8 +106,9 @@ func (m *matrixRun) run(ctx context.Context) error {
 	if m.request.Resume {
 		m.tellAgain(earlier)
 	}
+	m.holdClusters()
 	m.runCells(ctx)
-	return m.conclude(ctx, began)
+	return m.conclude(ctx, began, m.whyNotRun(ctx))
 }
 
 // begin gives the run its directory and tells of it.
@@ -114,6 +116,9 @@ func (m *matrixRun) begin() error {
 	dir, err := m.Store.NewRun(m.Name, m.verb, m.started)
 	if err != nil {
 		return Error{ExitConfig, err}
+	}
+	if other := m.atWork(); other != "" && other < dir.Dir && !m.told.Merged { // of two that began at once, the later ends
+		return errors.Join(Error{ExitLocked, fmt.Errorf("the matrix is at work: %s", other)}, dir.Close(), m.Store.RemoveRun(dir))
 	}
 	past := pastReports(m.Store, m.Name)
 	m.last = lastSeconds(past)
@@ -125,6 +130,29 @@ func (m *matrixRun) begin() error {
 		History: historyOf(past), Matrix: m.told,
 	})
 	return nil
+}
+
+// holdClusters gives clusters of cells that are there already, kept or left, their part of the budget.
+func (m *matrixRun) holdClusters() {
+	for cell, planned := range m.plan.Cells {
+		if m.isThere(planned.Name) {
+			m.hold(cell)
+		}
+	}
+}
+
+func (m *matrixRun) hold(cell int) {
+	m.load.Hold(m.plan.Cells[cell].Size)
+	m.held[cell] = true
+}
+
+// fits reports whether limits have room for a cell. What its cluster takes that is there already is its own.
+func (m *matrixRun) fits(cell int) bool {
+	load, size := m.load, m.plan.Cells[cell].Size
+	if m.held[cell] {
+		load.Drop(size)
+	}
+	return load.Fits(size, m.plan.Limits)
 }
 
 // runCells runs those that are left until none is, or ctx ends and with it those that run.
@@ -158,7 +186,7 @@ var errFailFast = errors.New("another cell failed, and the matrix is to fail fas
 func (m *matrixRun) startCells(ctx context.Context) {
 	for i := 0; i < len(m.left) && ctx.Err() == nil; {
 		cell := m.left[i]
-		if m.full || !m.load.Fits(m.plan.Cells[cell].Size, m.plan.Limits) || !m.roomFor(ctx, cell) {
+		if m.full || !m.fits(cell) || !m.roomFor(ctx, cell) {
 			i++
 			continue
 		}
@@ -186,11 +214,12 @@ func (m *matrixRun) roomFor(ctx context.Context, cell int) bool {
 
 // freeMemory is what the hypervisors of a cell have left, in MiB.
 func (m *matrixRun) freeMemory(ctx context.Context, cell PlannedCell) (free int, known bool) {
-	s, err := m.Engine.open("doctor", Request{Name: cell.Name, Settings: cell.Settings})
+	engine := *m.Engine
+	engine.Early, engine.Events = nil, progress.Discard
+	s, err := engine.open("doctor", Request{Name: cell.Name, Settings: cell.Settings})
 	if err != nil {
 		return 0, false
 	}
-	s.Target.Sink = progress.Discard
 	defer s.close()
 	s.Record = s.newRecord()
 	if missing, err := s.Resolve(ctx); err != nil || len(missing) > 0 {
@@ -209,6 +238,10 @@ func (m *matrixRun) start(ctx context.Context, cell int) {
 	planned := m.plan.Cells[cell]
 	ctx, cancel := context.WithCancel(ctx)
 	m.running[cell], m.pending[cell] = cancel, true
+	if m.held[cell] {
+		m.load.Drop(planned.Size)
+		delete(m.held, cell)
+	}
 	m.load.Add(planned.Size)
 	began := time.Now().UTC()
 	m.Sink.Emit(progress.Event{
@@ -255,8 +288,8 @@ func (m *matrixRun) end(ctx context.Context, end cellEnd) {
 	delete(m.running, end.cell)
 	delete(m.pending, end.cell)
 	m.full = false
-	if !planned.keeps() || !m.isThere(planned.Name) {
-		m.load.Remove(planned.Size)
+	if m.load.Remove(planned.Size); m.isThere(planned.Name) { // kept, or it could not be destroyed
+		m.hold(end.cell)
 	}
 	_, refused := errors.AsType[*deploy.PreflightError](end.err)
 	if refused && end.outcome.Dir == "" && len(m.running) > 0 && ctx.Err() == nil {
@@ -268,7 +301,8 @@ func (m *matrixRun) end(ctx context.Context, end cellEnd) {
 		})
 		return
 	}
-	if end.stopped {
+	ownFailure := slices.ContainsFunc(end.outcome.Report.Cases, func(c report.Case) bool { return c.Status == progress.Failed })
+	if end.stopped && !ownFailure {
 		end.outcome.Report.Result = progress.Interrupted
 	}
 	m.tellCell(end.cell, end.began, time.Now().UTC(), end.outcome.Report, end.code, end.err)
@@ -332,8 +366,8 @@ func caseInCell(cell string, c report.Case) string {
 }
 
 // conclude ends the run.
-func (m *matrixRun) conclude(ctx context.Context, began time.Time) error {
-	m.notRun(ctx)
+func (m *matrixRun) conclude(ctx context.Context, began time.Time, whyNotRun string) error {
+	m.notRun(whyNotRun)
 	err := m.verdict()
 	code := CodeOf(ctx, err)
 	phaseEnd := progress.Event{
@@ -369,14 +403,19 @@ func (m *matrixRun) status(code ExitCode) progress.Status {
 	return progress.Failed
 }
 
-// notRun tells of cells that were not begun.
-func (m *matrixRun) notRun(ctx context.Context) {
-	why := "there was no room for it: clusters that were kept take the budget"
-	if ctx.Err() != nil {
-		why = "not begun: " + context.Cause(ctx).Error()
-	} else if m.request.Matrix.FailFast {
-		why = "not begun: another cell failed, and the matrix is to fail fast"
+// whyNotRun is why cells have not begun.
+func (m *matrixRun) whyNotRun(ctx context.Context) string {
+	switch {
+	case ctx.Err() != nil:
+		return "not begun: " + context.Cause(ctx).Error()
+	case m.request.Matrix.FailFast:
+		return "not begun: another cell failed, and the matrix is to fail fast"
 	}
+	return "there was no room for it: clusters that are there still take the budget"
+}
+
+// notRun tells of cells that have not come to an end, and why.
+func (m *matrixRun) notRun(why string) {
 	for cell, planned := range m.plan.Cells {
 		if m.results[cell].status != "" {
 			continue
@@ -404,8 +443,14 @@ func (m *matrixRun) verdict() error {
 	if failed == 0 {
 		return m.errMissing()
 	}
+	if m.results[first].status == progress.Interrupted { // which the code says where it was this run
+		m.results[first].code = ExitUnexpected
+	}
 	err := fmt.Errorf("%d of %s did not pass, first %s: %s",
 		failed, progress.Count(len(m.results), "cell"), m.plan.Cells[first].Label, m.results[first].why)
+	if missing := m.errMissing(); missing != nil {
+		err = fmt.Errorf("%w; %w", err, missing)
+	}
 	return Error{cmp.Or(m.results[first].code, ExitUnexpected), progress.WithCode(err, "cells-failed")}
 }
 
@@ -427,10 +472,11 @@ func (m *matrixRun) explain(err error) *progress.Explanation {
 		x.Suites = append(x.Suites[:mostCells], fmt.Sprintf("and %d more", more))
 	}
 	x.Cause = m.request.Matrix.Shared(failed, passed)
-	if len(failed) == 0 && m.request.File != "-" {
-		x.Next = "go on with those that are open: hive-test matrix run " + remote.Quote(m.request.File) + " --resume"
+	if len(failed) == 0 && m.request.File != "-" && !m.told.Merged {
+		words := slices.Concat([]string{m.request.File}, m.request.Args, m.request.Chosen, []string{"--resume"})
+		x.Next = "go on with those that are open: hive-test matrix run " + remote.Quote(words...)
 	}
-	if len(failed) > 0 {
+	if len(failed) > 0 && !m.told.Merged { // else the runs may be on another machine
 		first := slices.IndexFunc(m.results, func(r cellResult) bool { return r.status == progress.Failed })
 		x.Next = "look at a cell that failed: hive-test explain " + m.plan.Cells[first].Name
 	}
@@ -463,16 +509,48 @@ func (m *matrixRun) lastRun() ([]progress.Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if other := m.atWork(); other != "" {
+		return nil, Error{ExitLocked, fmt.Errorf("the matrix is at work: %s", other)}
+	}
 	for _, run := range runs {
 		if !strings.HasSuffix(filepath.Base(run.Dir), "-"+matrixVerb) {
 			continue
 		}
-		if run.AtWork() {
-			return nil, Error{ExitLocked, fmt.Errorf("the matrix is at work: %s", run.Dir)}
+		events, merged, err := eventsOf(run)
+		if merged {
+			continue
 		}
-		return m.unfinished(run)
+		if err != nil {
+			return m.nothingToResume(err.Error())
+		}
+		return m.unfinished(events)
 	}
 	return m.nothingToResume("it has not run yet")
+}
+
+// atWork is the directory of the first run of the matrix that is at work; empty: none is.
+func (m *matrixRun) atWork() string {
+	runs, _ := m.Store.Runs(m.Name) // what cannot be listed cannot be run either
+	for _, run := range slices.Backward(runs) {
+		if strings.HasSuffix(filepath.Base(run.Dir), "-"+matrixVerb) && run.Dir != m.dir.Dir && run.AtWork() {
+			return run.Dir
+		}
+	}
+	return ""
+}
+
+// eventsOf reads those of a run, as far as they can be read, and reports whether it was put together of parts.
+func eventsOf(run state.Run) (events []progress.Event, merged bool, err error) {
+	file, err := os.Open(filepath.Join(run.Dir, state.EventsFile))
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = file.Close() }()
+	if events, err = progress.ReadEvents(file); len(events) > 0 {
+		err = nil
+	}
+	told, _ := readMatrix(events)
+	return events, told.Merged, err
 }
 
 func (m *matrixRun) nothingToResume(why string) ([]progress.Event, error) {
@@ -483,16 +561,7 @@ func (m *matrixRun) nothingToResume(why string) ([]progress.Event, error) {
 }
 
 // unfinished returns the events of a run whose cells did not all come to their ends.
-func (m *matrixRun) unfinished(run state.Run) ([]progress.Event, error) {
-	file, err := os.Open(filepath.Join(run.Dir, state.EventsFile))
-	if err != nil {
-		return m.nothingToResume(err.Error())
-	}
-	defer func() { _ = file.Close() }()
-	events, err := progress.ReadEvents(file)
-	if len(events) == 0 && err != nil {
-		return m.nothingToResume(err.Error())
-	}
+func (m *matrixRun) unfinished(events []progress.Event) ([]progress.Event, error) {
 	told, results := readMatrix(events)
 	open := 0
 	for _, cell := range told.Cells {
@@ -595,7 +664,7 @@ func (m *matrixRun) retell(cell int, events []progress.Event) {
 func (m *matrixRun) tellReported(cell int, began time.Time) {
 	planned := m.plan.Cells[cell]
 	runs, err := m.Store.Runs(cluster.Name(planned.Name))
-	if err != nil || len(runs) == 0 || m.isThere(planned.Name) && !planned.keeps() {
+	if err != nil || len(runs) == 0 || m.isThere(planned.Name) {
 		return
 	}
 	r, err := readReport(runs[0])

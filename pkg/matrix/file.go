@@ -13,7 +13,7 @@ import (
 )
 
 // MaxName keeps the names of cells, with what is added to them, names of clusters.
-const MaxName = 29
+const MaxName = 26
 
 // MaxCells bounds a matrix, against a file with one axis too many.
 const MaxCells = 1000
@@ -106,7 +106,7 @@ func (p *parser) judge(root *yaml.Node) {
 		p.problem(root, "it has no name, which begins the names of its clusters")
 	case len(p.m.Axes)+len(p.m.Include) == 0:
 		p.problem(root, "it has no axes: give settings with the values that they take, like node_count: [1, 3]")
-	case len(p.m.Grid) != 0 && len(p.m.Grid) != 2:
+	case len(p.m.Grid) != 0 && (len(p.m.Grid) != 2 || p.m.Grid[0] == p.m.Grid[1]):
 		p.problem(root, "grid needs two axes, rows and columns")
 	case cells*max(1, p.m.Repeat) > MaxCells:
 		p.problem(root, "there are more than %d cells", MaxCells)
@@ -148,13 +148,20 @@ func (p *parser) axes(node *yaml.Node) {
 			return
 		}
 		axis := Axis{Name: key}
-		for _, entry := range value.Content {
+		for i, entry := range value.Content {
 			v := p.value(entry)
-			axis.Name = settingOf(key, v)
+			if i == 0 {
+				axis.Name = settingOf(key, v)
+			} else if settingOf(key, v) != axis.Name {
+				p.problem(entry, "axes: %s: some values are suites to run, some say what suites are: use suite for the first", key)
+			}
 			if slices.ContainsFunc(axis.Values, func(o Value) bool { return o.Text() == v.Text() }) {
 				p.problem(entry, "axes: %s has %s twice", key, v.Word())
 			}
 			axis.Values = append(axis.Values, v)
+		}
+		if slices.ContainsFunc(p.m.Axes, func(a Axis) bool { return a.Name == axis.Name }) {
+			p.problem(name, "axes: %s is there twice", axis.Name)
 		}
 		p.m.Axes = append(p.m.Axes, axis)
 	})
@@ -185,6 +192,9 @@ func (p *parser) combination(node *yaml.Node, what string) Combination {
 	c := Combination{}
 	p.mapping(node, what, func(key string, _, value *yaml.Node) {
 		v := p.value(value)
+		if _, both := c[settingOf(key, v)]; both {
+			p.problem(value, "%s: %s is there twice", what, settingOf(key, v))
+		}
 		c[settingOf(key, v)] = v
 	})
 	return c

@@ -207,14 +207,17 @@ func (m Matrix) keys(c Combination) []string {
 // repetitions of a cell follow each other. The error says that there is none, or which cells would be the same.
 func (m Matrix) Cells() ([]Cell, error) {
 	combinations := m.included(m.combined())
+	if n := len(combinations) * max(1, m.Repeat); n > MaxCells {
+		return nil, fmt.Errorf("there are %d cells: at most %d are possible", n, MaxCells)
+	}
 	var cells []Cell
-	taken := map[string]Combination{}
+	taken, labels := map[string]bool{}, map[string]bool{}
 	for _, c := range combinations {
-		base := m.Name + "-" + m.hash(c)
-		if other, same := taken[base]; same {
-			return nil, fmt.Errorf("two cells have the same values: %s", m.Label(Cell{Values: other}))
+		base, label := m.Name+"-"+m.hash(c), m.Label(Cell{Values: c})
+		if taken[base] || labels[label] { // by which reports tell cells apart
+			return nil, fmt.Errorf("two cells have the same values: %s", label)
 		}
-		taken[base] = c
+		taken[base], labels[label] = true, true
 		settings := maps.Clone(Combination(m.Settings))
 		if settings == nil {
 			settings = Combination{}
@@ -288,11 +291,11 @@ func (m Matrix) hash(c Combination) string {
 	for _, key := range slices.Sorted(maps.Keys(c)) {
 		fmt.Fprintf(h, "%q=%q\n", key, c[key].Text())
 	}
-	return hex.EncodeToString(h.Sum(nil))[:6]
+	return hex.EncodeToString(h.Sum(nil))[:8]
 }
 
-// Shard returns the cells of part n of so many, which together have every cell once. Which they are follows from the
-// sizes alone, so that every machine finds the same: the largest are dealt out first, back and forth.
+// Shard returns the cells of part n of so many, which together have every cell once. Which they are follows from cells and
+// sizes alone, so that machines with the same settings find the same: the largest are dealt out first, back and forth.
 func Shard(cells []Cell, sizes []Size, n, of int) []Cell {
 	order := make([]int, len(cells))
 	for i := range order {

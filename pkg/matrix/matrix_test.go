@@ -71,6 +71,7 @@ include:
 		},
 		"again":    {"name: n\naxes: {a: [1]}\nrepeat: 2", []string{"a=1, run 1 of 2", "a=1, run 2 of 2"}},
 		"nothing":  {"name: n\naxes: {a: [1]}\nexclude: [{a: 1}]", []string{"there is no cell: every combination is excluded, or an axis has no value"}},
+		"alike":    {"name: n\naxes: {l: ['a + b', [a, b]]}", []string{"two cells have the same values: l=a + b"}},
 		"the same": {"name: n\ninclude: [{a: 1}, {a: 1}]", []string{"two cells have the same values: a=1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +138,10 @@ func TestMistakes(t *testing.T) {
 		},
 		"no name":         {"axes: {a: [1]}", []string{"line 1: it has no name, which begins the names of its clusters"}},
 		"a bad name":      {"name: Nightly\naxes: {a: [1]}", []string{`line 1: name: "Nightly" is not valid: use lower-case letters, digits and inner hyphens`}},
-		"a long name":     {"name: " + strings.Repeat("n", 30) + "\naxes: {a: [1]}", []string{"line 1: name: it has 30 characters: at most 29 leave room for what the cells' names add"}},
+		"a long name":     {"name: " + strings.Repeat("n", 27) + "\naxes: {a: [1]}", []string{"line 1: name: it has 27 characters: at most 26 leave room for what the cells' names add"}},
+		"suites of both":  {"name: n\naxes: {suites: [smoke, {x: {command: y}}]}", []string{"line 2: axes: suites: some values are suites to run, some say what suites are: use suite for the first"}},
+		"one axis twice":  {"name: n\naxes: {suite: [x], suites: [y]}", []string{"line 2: axes: suite is there twice"}},
+		"one grid axis":   {"name: n\naxes: {a: [1]}\ngrid: [a, a]", []string{"line 1: grid needs two axes, rows and columns"}},
 		"no axes":         {"name: n", []string{"line 1: it has no axes: give settings with the values that they take, like node_count: [1, 3]"}},
 		"a value twice":   {"name: n\naxes: {a: [1, '1']}", []string{"line 2: axes: a has 1 twice"}},
 		"an empty value":  {"name: n\naxes: {a: [~]}", []string{"line 2: a value is empty"}},

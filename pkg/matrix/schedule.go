@@ -33,7 +33,11 @@ func (l Load) Fits(size Size, limits Limits) bool {
 func (l *Load) Add(size Size)    { l.cells, l.size = l.cells+1, l.size.plus(size) }
 func (l *Load) Remove(size Size) { l.cells, l.size = l.cells-1, l.size.minus(size) }
 
-// Size is what all that runs has together.
+// Hold adds the size of a cluster that stays though nothing runs on it, and Drop takes it out again.
+func (l *Load) Hold(size Size) { l.size = l.size.plus(size) }
+func (l *Load) Drop(size Size) { l.size = l.size.minus(size) }
+
+// Size is what all that runs, and all that stays, has together.
 func (l Load) Size() Size { return l.size }
 
 // Schedule is when each job would begin if all took as long as expected, in seconds, and how long all take.

@@ -8,9 +8,13 @@ import (
 // Matrix is what a matrix of clusters runs. Grid are the two axes that a table shows: rows, then columns; empty: the
 // first two. Shared says what all cells that failed have in common.
 type Matrix struct {
-	Name   string       `json:"name"`
-	File   string       `json:"file,omitempty"` // as it was named; - is standard input
-	Total  int          `json:"total"`          // how many cells the file has: Cells may be some of them
+	Name string `json:"name"`
+	File string `json:"file,omitempty"` // as it was named; - is standard input
+	// Args are the words after the file by which the matrix is run again, and Chosen those that choose cells.
+	Args   []string     `json:"args,omitempty"`
+	Chosen []string     `json:"chosen,omitempty"`
+	Merged bool         `json:"merged,omitempty"` // it was put together of parts
+	Total  int          `json:"total"`            // how many cells the file has: Cells may be some of them
 	Repeat int          `json:"repeat,omitempty"`
 	Axes   []MatrixAxis `json:"axes"`
 	Grid   []string     `json:"grid,omitempty"`
@@ -29,7 +33,8 @@ type MatrixAxis struct {
 type MatrixCell struct {
 	Name     string            `json:"name"`
 	Label    string            `json:"label"`
-	Place    int               `json:"place"` // among the cells of the file, from 1
+	Place    int               `json:"place"`              // among the cells of the file, from 1
+	Settings string            `json:"settings,omitempty"` // tells them from others
 	Values   map[string]string `json:"values"`
 	Repeat   int               `json:"repeat,omitempty"`
 	MemoryMB int               `json:"memory_mb"` // MiB, of all nodes
@@ -48,6 +53,7 @@ func (m *Matrix) mapped(change func(string) string) *Matrix {
 	}
 	told := *m
 	told.File, told.Shared = change(m.File), change(m.Shared)
+	told.Args, told.Chosen = mapAll(m.Args, change), mapAll(m.Chosen, change)
 	told.Axes, told.Cells = slices.Clone(m.Axes), slices.Clone(m.Cells)
 	for i, axis := range told.Axes {
 		told.Axes[i].Values = mapAll(axis.Values, change)

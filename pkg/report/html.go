@@ -245,8 +245,8 @@ func newAgain(r Report) again {
 func (a again) command(c Case) string {
 	if m := a.report.Matrix; m != nil {
 		i := slices.IndexFunc(m.Cells, func(cell progress.MatrixCell) bool { return cell.Label == c.Suite })
-		words := append([]string{"hive-test", "matrix", "run", m.File}, a.report.Flags...)
-		return remote.Quote(append(words, "--cell", m.Cells[max(0, i)].Name)...)
+		return remote.Quote(slices.Concat(
+			[]string{"hive-test", "matrix", "run", m.File}, m.Args, []string{"--cell", m.Cells[max(0, i)].Name})...)
 	}
 	verb, flags := "test", a.report.Flags
 	if a.report.Verb == "full" {

@@ -154,7 +154,9 @@ func (r *runner) judgeQuarantine(ctx context.Context, results Results) {
 		ran, lacking := false, false
 		for i, result := range results.Suites {
 			if q.Suite != "" && q.isOf(r.suites[i]) {
-				ran, lacking = true, lacking || result.Lacks != ""
+				ran, lacking = true, lacking || result.Lacks != "" || slices.ContainsFunc(result.Cases, func(c Case) bool {
+					return c.whole && c.Status != progress.Passed // cut off, or crashed
+				})
 				cases = append(cases, result.Cases...)
 			}
 		}
