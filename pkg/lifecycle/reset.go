@@ -89,6 +89,11 @@ func (s *resets) end(ctx context.Context) {
 	if !s.mine {
 		return
 	}
+	if s.Record.Restoring != nil { // it is needed to finish that
+		progress.Warn(s.sink, fmt.Sprintf("a reset was cut off: snapshot %s stays", CleanTag),
+			fmt.Sprintf("hive-test snapshot restore %s %s", s.Record.Name, CleanTag))
+		return
+	}
 	ctx, cancel := s.detached(ctx, undoReset)
 	defer cancel()
 	if err := DeleteSnapshot(ctx, s.Job, CleanTag); err != nil {

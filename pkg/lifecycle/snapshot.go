@@ -67,7 +67,12 @@ func DeleteSnapshot(ctx context.Context, r *Job, tag string) error {
 	if err := keeper.DeleteSnapshot(ctx, r.Record, tag); err != nil {
 		return err
 	}
-	return r.change(ctx, func() { r.Record.ForgetSnapshot(tag) })
+	return r.change(ctx, func() {
+		r.Record.ForgetSnapshot(tag)
+		if restoring := r.Record.Restoring; restoring != nil && restoring.Tag == tag { // nothing finishes that now
+			r.Record.Restoring = nil
+		}
+	})
 }
 
 // FindSnapshot returns the snapshot of that tag, the newest where none is named, which all nodes have.
