@@ -40,7 +40,8 @@ func (s *resets) begin(ctx context.Context) error {
 		return err
 	}
 	found, err := FindSnapshot(s.Record.Name, s.Record.Nodes, all, CleanTag)
-	if err == nil && s.current() && found.Memory == s.Reset.Memory {
+	there := err == nil // before this run: one takes its place that stays, too
+	if there && s.current() && found.Memory == s.Reset.Memory {
 		s.dirty = true
 		return nil
 	}
@@ -48,7 +49,7 @@ func (s *resets) begin(ctx context.Context) error {
 		if err := DeleteSnapshot(ctx, s.Job, CleanTag); err != nil { // of an earlier hive, or of some nodes
 			return err
 		}
-		s.mine = true
+		s.mine = !there
 		return SaveSnapshot(ctx, s.Job, CleanTag, s.Reset.Memory, sink)
 	})
 }
@@ -86,6 +87,11 @@ func withoutSteps(sink progress.Sink) progress.Sink {
 // end deletes the snapshot that this run has made.
 func (s *resets) end(ctx context.Context) {
 	if !s.mine {
+		return
+	}
+	if s.Record.Restoring != nil { // it is needed to finish that
+		progress.Warn(s.sink, fmt.Sprintf("a reset was cut off: snapshot %s stays", CleanTag),
+			fmt.Sprintf("hive-test snapshot restore %s %s", s.Record.Name, CleanTag))
 		return
 	}
 	ctx, cancel := s.detached(ctx, undoReset)

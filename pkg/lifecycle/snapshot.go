@@ -41,8 +41,8 @@ func CheckSnapshots(ctx context.Context, r *Job) error {
 	return keeper.CheckSnapshots(ctx, r.Record)
 }
 
-// SaveSnapshot makes a snapshot of all nodes, or of none, once it is known that it can be made of each. What is known of
-// hive is noted with it, before it is made: with the disks it comes back.
+// SaveSnapshot makes a snapshot of all nodes, or of none, once it is known that it can be made of each. What is known
+// of hive is noted with it, before it is made: with the disks it comes back.
 func SaveSnapshot(ctx context.Context, r *Job, tag string, memory bool, sink progress.Sink) error {
 	if err := CheckSnapshots(ctx, r); err != nil {
 		return err
@@ -67,7 +67,12 @@ func DeleteSnapshot(ctx context.Context, r *Job, tag string) error {
 	if err := keeper.DeleteSnapshot(ctx, r.Record, tag); err != nil {
 		return err
 	}
-	return r.change(ctx, func() { r.Record.ForgetSnapshot(tag) })
+	return r.change(ctx, func() {
+		r.Record.ForgetSnapshot(tag)
+		if restoring := r.Record.Restoring; restoring != nil && restoring.Tag == tag { // nothing finishes that now
+			r.Record.Restoring = nil
+		}
+	})
 }
 
 // FindSnapshot returns the snapshot of that tag, the newest where none is named, which all nodes have.

@@ -20,7 +20,8 @@ import (
 const undoTime = 2 * time.Minute
 
 // snapshotAdvice is how VMs get disks of which snapshots can be made.
-const snapshotAdvice = "snapshots need disks on ZFS, Ceph, LVM-thin, or as qcow2 in a directory: name another --datastore"
+const snapshotAdvice = "snapshots need disks on ZFS, Ceph or LVM-thin, or qcow2 files in a directory: make the cluster with " +
+	"another datastore_id in proxmox.hypervisors"
 
 // CheckSnapshots looks at every VM: whether it is ours, who holds it, and whether its disks are where snapshots can be
 // made.
@@ -246,7 +247,9 @@ func (f *Fleet) RestoreSnapshot(
 }
 
 // warnOfSize tells of a VM that was given other CPUs or memory since the snapshot: they are the old ones again.
-func (f *Fleet) warnOfSize(ctx context.Context, r *cluster.Record, node cluster.Node, was api.VM, sink progress.Sink) error {
+func (f *Fleet) warnOfSize(
+	ctx context.Context, r *cluster.Record, node cluster.Node, was api.VM, sink progress.Sink,
+) error {
 	now, err := f.Client.VM(ctx, was.Hypervisor, was.VMID)
 	if err != nil {
 		return err
@@ -276,7 +279,9 @@ func (f *Fleet) DeleteSnapshot(ctx context.Context, r *cluster.Record, tag strin
 	return errors.Join(failures...)
 }
 
-func (f *Fleet) deleteSnapshot(ctx context.Context, r *cluster.Record, node cluster.Node, state vmState, tag string) error {
+func (f *Fleet) deleteSnapshot(
+	ctx context.Context, r *cluster.Record, node cluster.Node, state vmState, tag string,
+) error {
 	if state.err != nil || !state.ours {
 		err := state.err
 		if err == nil {

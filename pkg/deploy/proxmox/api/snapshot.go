@@ -59,15 +59,16 @@ func (c *Client) SaveSnapshot(ctx context.Context, hypervisor string, vmid int, 
 	return c.run(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/snapshot"), nil, body)
 }
 
-// Rollback brings a VM back to a snapshot, has it running, and waits for that (VM.Snapshot or VM.Snapshot.Rollback). All
-// of its configuration but the description is the snapshot's again, tags and protection included (observed on PVE 8.4).
+// Rollback brings a VM back to a snapshot, has it running, and waits for that (VM.Snapshot or VM.Snapshot.Rollback).
+// All of its configuration but the description is the snapshot's again, tags and protection included (observed on PVE
+// 8.4).
 func (c *Client) Rollback(ctx context.Context, hypervisor string, vmid int, name string) error {
 	path := vmPath(hypervisor, vmid, "/snapshot/"+url.PathEscape(name)+"/rollback")
 	return c.run(ctx, http.MethodPost, path, nil, map[string]string{"start": "1"})
 }
 
-// DeleteSnapshot deletes a snapshot and waits until it is gone (VM.Snapshot). One that is not there matches ErrNotFound.
-// One that is unfinished goes from the VM's configuration also where a disk has none of it.
+// DeleteSnapshot deletes a snapshot and waits until it is gone (VM.Snapshot). One that is not there matches
+// ErrNotFound. One that is unfinished goes from the VM's configuration also where a disk has none of it.
 func (c *Client) DeleteSnapshot(ctx context.Context, hypervisor string, vmid int, s Snapshot) error {
 	query := url.Values{}
 	if s.Unfinished {
@@ -84,8 +85,8 @@ func (c *Client) Protect(ctx context.Context, hypervisor string, vmid int) error
 	})
 }
 
-// MaySnapshot reports whether the token may make and delete snapshots of a VM, which is in that pool if it is not empty.
-// Where that cannot be asked it may.
+// MaySnapshot reports whether the token may make and delete snapshots of a VM, which is in that pool if it is not
+// empty. Where that cannot be asked it may.
 func (c *Client) MaySnapshot(ctx context.Context, vmid int, pool string) bool {
 	privs, err := c.Permissions(ctx)
 	return err != nil || privileged(privs, "/vms/"+strconv.Itoa(vmid), "VM.Snapshot") ||
