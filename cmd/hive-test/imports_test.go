@@ -67,7 +67,7 @@ var within = []struct {
 	{"pkg/scratch", []string{"pkg/process"}, "temporary files, and whose they are"},
 	{"pkg/progress", []string{"pkg/cluster"}, "the event stream is below everything"},
 	{"pkg/phase", []string{"pkg/cluster", "pkg/progress"}, "order, skip, cancel, timing; nothing of what runs"},
-	{"pkg/matrix", nil, "values and orders of them: it runs nothing"},
+	{"pkg/matrix", []string{"pkg/progress"}, "values and orders of them: it runs nothing"},
 	{"pkg/report", []string{"pkg/cluster", "pkg/progress", "pkg/remote"}, "bytes in, bytes out; what it tells to run is quoted as all that reaches a shell"},
 	{"pkg/explain", []string{"pkg/progress", "pkg/remote"}, "events and files in, words out; what it tells to run is quoted as all that reaches a shell"},
 	{"pkg/state", []string{"pkg/cluster", "pkg/deploy", "pkg/deploy/placement", "pkg/progress", "pkg/wait"}, "an adapter to the disk"},

@@ -108,12 +108,13 @@ func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, 
 		defer watched.Stop()
 		hosts, handle, unreachable = r.hosts(sink, watched)
 	}
+	record := r.Record.Clone() // the run goes on where gathering takes too long
 	items := make([][]Item, len(nodes)+1)
 	var all sync.WaitGroup
 	for i, node := range nodes {
 		all.Go(func() {
 			g := gatherer{
-				Job: r, node: node, host: hosts[node.Name], handle: handle, why: unreachable, inside: inside,
+				Job: r, record: record, node: node, host: hosts[node.Name], handle: handle, why: unreachable, inside: inside,
 				watched: watched,
 			}
 			items[i] = g.gather(ctx)
@@ -161,6 +162,7 @@ func (r *Job) hosts(sink progress.Sink, watched *machineWatch) (map[string]*remo
 // gatherer asks one node and its hypervisor.
 type gatherer struct {
 	*Job
+	record *cluster.Record
 	node   cluster.Node
 	host   *remote.Host
 	handle *hive.Cluster
@@ -177,7 +179,7 @@ func (g gatherer) gather(ctx context.Context) []Item {
 		both.Go(func() { own = g.within(ctx) })
 	}
 	if g.Deploy.Diagnose != nil {
-		both.Go(func() { outside = g.keep(g.Deploy.Diagnose.Describe(ctx, g.Record, g.node)) })
+		both.Go(func() { outside = g.keep(g.Deploy.Diagnose.Describe(ctx, g.record, g.node)) })
 	}
 	both.Wait()
 	return append(own, outside...)
@@ -206,7 +208,7 @@ func (g gatherer) within(ctx context.Context) []Item {
 	if err != nil {
 		items = append(items, Item{Node: g.node.Name, What: "ssh", Why: err.Error()})
 		if g.Deploy.Diagnose != nil {
-			items = append(items, g.keep(g.Deploy.Diagnose.DescribeGuest(ctx, g.Record, g.node))...)
+			items = append(items, g.keep(g.Deploy.Diagnose.DescribeGuest(ctx, g.record, g.node))...)
 		}
 	}
 	return items

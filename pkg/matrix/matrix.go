@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hive-test/pkg/progress"
 )
 
 // Matrix is what a file says.
@@ -79,14 +81,15 @@ func (s Size) share(budget Size) float64 {
 // String is the size for people.
 func (s Size) String() string {
 	var parts []string
-	add := func(n int, format string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf(format, n))
-		}
+	if s.MemoryMB > 0 {
+		parts = append(parts, strconv.Itoa(s.MemoryMB)+" MiB")
 	}
-	add(s.MemoryMB, "%d MiB")
-	add(s.Cores, "%d cores")
-	add(s.VMs, "%d VMs")
+	if s.Cores > 0 {
+		parts = append(parts, progress.Count(s.Cores, "core"))
+	}
+	if s.VMs > 0 {
+		parts = append(parts, progress.Count(s.VMs, "VM"))
+	}
 	return strings.Join(parts, ", ")
 }
 
