@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -280,6 +281,7 @@ func TestConformance(t *testing.T) {
 			{"power", func(t *testing.T) { testPower(t, l) }},
 			{"restart", func(t *testing.T) { testRestart(t, l) }},
 			{"clone", func(t *testing.T) { testClone(t, l) }},
+			{"snapshot", func(t *testing.T) { testSnapshot(t, l) }},
 			{"refusals", func(t *testing.T) { testRefusals(t, l) }},
 			{"remove", func(t *testing.T) { testRemove(t, l) }},
 		}
@@ -767,6 +769,65 @@ func testClone(t *testing.T, l *lab) {
 	}
 	if bytes.Equal(key.Marshal(), cloneKey.Marshal()) {
 		t.Error("the clone has its source's host key")
+	}
+}
+
+// testSnapshot copies the disk of a machine at work, which works on, and brings it back: with its host key, at its
+// addresses. A process that was stopped before is stopped still.
+func testSnapshot(t *testing.T, l *lab) {
+	ctx := t.Context()
+	l.start(t, l.spec("106"))
+	before := l.addresses(t, "106")
+	c, key, err := l.dial(t, "106", "ubuntu", l.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// both lines of a pair are written before the next pair is begun: a copy of one moment lacks one line at most
+	sh(t, c, "echo then >mark; (while :; do echo a >>one; echo b >>two; done) </dev/null >/dev/null 2>&1 & echo $! >writer")
+	sh(t, c, "sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >stopped")
+	sh(t, c, "kill -STOP $(cat stopped)") // not before it has let go of the session's output
+	poll(t, func() error {
+		if out, _ := sh(t, c, "test -s two && echo yes"); out != "yes\n" {
+			return errors.New("nothing is written")
+		}
+		return nil
+	})
+	if err := l.Snapshot(ctx, "106", "106-snap"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Snapshot(ctx, "106", "106-snap"); err == nil {
+		t.Error("a snapshot was made over another")
+	}
+	if out, _ := sh(t, c, "cut -d' ' -f3 /proc/$(cat stopped)/stat"); out != "T\n" {
+		t.Errorf("a process that was stopped is %q after the snapshot", out)
+	}
+	poll(t, func() error {
+		if out, _ := sh(t, c, "n=$(wc -l <two); sleep 0.01; [ $(wc -l <two) -gt $n ] && echo more"); out != "more\n" {
+			return errors.New("the writer does not go on")
+		}
+		return nil
+	})
+	sh(t, c, "kill -KILL $(cat writer) $(cat stopped); rm mark; echo late >late")
+	if err := l.Rollback(ctx, "nothing", "106"); err == nil {
+		t.Error("a machine was rolled back to nothing")
+	}
+	if err := l.Rollback(ctx, "106-snap", "106"); err != nil {
+		t.Fatal(err)
+	}
+	l.expectOff(t, "106")
+	resumed := l.spec("106")
+	resumed.Resumed = true
+	l.start(t, resumed)
+	if now := l.addresses(t, "106"); !maps.Equal(now, before) {
+		t.Errorf("after the rollback it has %v, and had %v", now, before)
+	}
+	c, again, err := l.dial(t, "106", "ubuntu", l.key)
+	if err != nil || !bytes.Equal(key.Marshal(), again.Marshal()) {
+		t.Fatalf("after the rollback: host key %v, error %v", again, err)
+	}
+	out, _ := sh(t, c, "cat mark; ls late 2>/dev/null; n=$(($(wc -l <one) - $(wc -l <two))); [ $n = 0 ] || [ $n = 1 ] && echo whole")
+	if out != "then\nwhole\n" {
+		t.Errorf("the disk after the rollback: %q", out)
 	}
 }
 
