@@ -69,6 +69,9 @@ func cellsOf(r report.Report) (jobs []matrix.Job, begins []float64) {
 // schedule for the times that its cells took.
 func TestMatrixKeepsItsBudget(t *testing.T) {
 	skipInShort(t)
+	if !soaking() { // where times count it runs alone
+		t.Parallel()
+	}
 	axes, vms := "axes: {node_count: [1, 2], cpu_cores: [4, 8]}", 3
 	if soaking() {
 		vms = 8
@@ -128,6 +131,9 @@ func TestMatrixKeepsItsBudget(t *testing.T) {
 // Without a budget, no more cells run than Proxmox VE has memory for, those counted whose VMs are still being made.
 func TestMatrixWaitsForMemory(t *testing.T) {
 	skipInShort(t)
+	if !soaking() { // where times count it runs alone
+		t.Parallel()
+	}
 	m := newMatrixLab(t, "name: room\naxes: {cpu_cores: [4, 5, 6]}\nsettings: {node_count: 1, memory_mb: 8192, suite: 'true'}\n",
 		"--hypervisors", "1", "--node-memory-gb", "20")
 	if ended := m.run(m.matrix()); ended.code != 0 {
@@ -198,6 +204,9 @@ func bestSchedule(jobs []matrix.Job, limits matrix.Limits) float64 {
 // nothing is left.
 func TestKilledMatrixGoesOn(t *testing.T) {
 	skipInShort(t)
+	if !soaking() { // where times count it runs alone
+		t.Parallel()
+	}
 	moments := 1
 	if soaking() {
 		moments = 10
@@ -276,6 +285,9 @@ func (m *matrixLab) fulls(name string) map[string][]progress.Status {
 // INT begins no further cell and destroys the clusters of those that run.
 func TestInterruptedMatrixLeavesNothing(t *testing.T) {
 	skipInShort(t)
+	if !soaking() { // where times count it runs alone
+		t.Parallel()
+	}
 	m := newMatrixLab(t, "name: cut\naxes: {cpu_cores: [4, 5, 6]}\nsettings: {node_count: 1, memory_mb: 512, suite: sleep 60}\nmax_parallel: 2\n")
 	run := m.start(m.matrix())
 	if !run.until(func() bool { return strings.Count(run.text.String(), `"message":"test"`) == 2 }) {

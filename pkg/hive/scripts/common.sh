@@ -181,18 +181,23 @@ keep_secrets() {
   fi
 }
 
-# look_up PID sets since to when that process began (ticks since boot), and to nothing if it has ended or only waits to be reaped; and
+# look_up PID sets since to when that process began (ticks since boot), and to nothing if it has ended or only waits to be reaped (one
+# whose first thread waits for the others to end still has its files and ports: it has not ended); and
 # stopped to yes or no, as a signal has stopped it or not. It is asked in loops: what it finds is not printed, for a process that reads
 # it would cost more than all else.
 look_up() {
-  local stat
+  local stat pid=$1 threads
   since=
   stopped=no
   { read -r -d '' stat <"/proc/$1/stat"; } 2>/dev/null || [ -n "${stat:-}" ] || return 0
   stat=${stat##*) }
   # shellcheck disable=SC2086 # the fields are wanted as words
   set -- $stat
-  if [ "$1" != Z ]; then
+  threads=()
+  if [ "$1" = Z ]; then
+    threads=("/proc/$pid/task/"*)
+  fi
+  if [ "$1" != Z ] || [ "${#threads[@]}" -gt 1 ]; then
     since=${20}
   fi
   if [ "$1" = T ]; then
