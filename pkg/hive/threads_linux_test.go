@@ -5,25 +5,26 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// In a process that is asked to, the first thread ends while others live.
-func init() {
+// In a process that is asked to, the first thread ends while others live. Variables are set by the first thread.
+var _ = endFirstThread()
+
+func endFirstThread() struct{} {
 	if os.Getenv("FIRST_THREAD_ENDS") == "" {
-		return
+		return struct{}{}
 	}
-	runtime.LockOSThread() // the first one: init runs on it
 	go func() {
 		time.Sleep(time.Minute)
 		os.Exit(0)
 	}()
 	time.Sleep(10 * time.Millisecond) // until another thread runs that
 	_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
+	return struct{}{}
 }
 
 // A process whose first thread waits for the others to end has not ended: it holds its ports.
