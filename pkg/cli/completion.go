@@ -299,21 +299,27 @@ func names(list []cluster.Name) []cobra.Completion {
 	return found
 }
 
-// nodesOf are the nodes of the cluster that a command line names first.
-func (a *app) nodesOf(cmd *cobra.Command, args []string) cluster.Nodes {
+// recordOf is the record of the cluster that a command line names first; an empty one if there is none.
+func (a *app) recordOf(cmd *cobra.Command, args []string) *cluster.Record {
+	none := new(cluster.Record)
 	store, ok := a.storeFor(cmd)
 	if !ok || len(args) == 0 {
-		return nil
+		return none
 	}
 	name, err := cluster.ParseName(args[0])
 	if err != nil {
-		return nil
+		return none
 	}
 	record, err := store.Load(name)
 	if err != nil {
-		return nil
+		return none
 	}
-	return record.Nodes
+	return record
+}
+
+// nodesOf are the nodes of the cluster that a command line names first.
+func (a *app) nodesOf(cmd *cobra.Command, args []string) cluster.Nodes {
+	return a.recordOf(cmd, args).Nodes
 }
 
 // envFileMeant reports whether the file of init's --from-env FILE comes next.
@@ -342,19 +348,7 @@ func (a *app) completeNodes(cmd *cobra.Command, args []string, _ string) []cobra
 
 // completeTags are the tags of the cluster's snapshots, as far as its record has them.
 func (a *app) completeTags(cmd *cobra.Command, args []string, _ string) []cobra.Completion {
-	store, ok := a.storeFor(cmd)
-	if !ok || len(args) == 0 {
-		return nil
-	}
-	name, err := cluster.ParseName(args[0])
-	if err != nil {
-		return nil
-	}
-	record, err := store.Load(name)
-	if err != nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(record.Snapshots))
+	return slices.Sorted(maps.Keys(a.recordOf(cmd, args).Snapshots))
 }
 
 // completeNodeList goes on with a list like 1,3: with what it does not hold yet.

@@ -410,7 +410,7 @@ func (a *app) exported(
 	}
 	words := append([]string{"hive-test", "matrix", "run", file}, request.Args...)
 	export := matrix.Export{
-		Name: plan.Name, Limits: plan.Limits, File: request.File, Content: request.Content, Command: remote.Quote(words...),
+		Name: plan.Name, Limits: plan.Limits, Content: request.Content, Command: remote.Quote(words...),
 		Image: image,
 	}
 	for _, c := range plan.Cells {

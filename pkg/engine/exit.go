@@ -12,6 +12,7 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
 	"hive-test/pkg/state"
 	"hive-test/pkg/target"
 )
@@ -36,6 +37,17 @@ const (
 	ExitInterrupted ExitCode = 130
 	ExitTerminated  ExitCode = 143
 )
+
+// status is what became of a run that ended with the code.
+func (c ExitCode) status() progress.Status {
+	switch c {
+	case ExitOK:
+		return progress.Passed
+	case ExitInterrupted, ExitTerminated:
+		return progress.Interrupted
+	}
+	return progress.Failed
+}
 
 // ExitMeaning is what an exit code means.
 type ExitMeaning struct {

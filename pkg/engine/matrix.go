@@ -159,7 +159,7 @@ func notOfCells(key, text string) string {
 		case row.Key != key:
 		case row.Secret:
 			return "it is secret, and what the file says stands in plans and reports: give it by the environment"
-		case row.Global() || key == "evidence_dir" || key == "junit" || key == "keep" && text == "":
+		case row.Global() || key == "evidence_dir" || key == "junit":
 			return "it is of the run as a whole: give it by its flag"
 		}
 	}

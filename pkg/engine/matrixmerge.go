@@ -28,6 +28,7 @@ type MergeRequest struct {
 type part struct {
 	dir    string
 	told   *progress.Matrix
+	ends   map[string]progress.Event // of cells, by name
 	events []progress.Event
 }
 
@@ -121,8 +122,8 @@ func readPart(path string) (part, error) {
 	if (state.Run{Dir: filepath.Dir(path)}).AtWork() {
 		return part{}, fmt.Errorf("%s is at work: merge it when it has come to its end", filepath.Dir(path))
 	}
-	told, _ := readMatrix(events)
-	return part{config.Absolute(filepath.Dir(path)), told, events}, nil
+	told, ends := readMatrix(events)
+	return part{config.Absolute(filepath.Dir(path)), told, ends, events}, nil
 }
 
 // wholeOf is the matrix that parts are of, with all its cells that they have.
@@ -158,8 +159,7 @@ func lastOf(parts []part, cell string) (last part, ended bool) {
 	for _, p := range parts {
 		has := slices.ContainsFunc(p.told.Cells, func(c progress.MatrixCell) bool { return c.Name == cell })
 		if has && !p.events[0].Time.Before(at) {
-			_, ends := readMatrix(p.events)
-			_, ended = ends[cell]
+			_, ended = p.ends[cell]
 			last, at = p, p.events[0].Time
 		}
 	}

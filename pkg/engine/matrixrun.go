@@ -120,16 +120,7 @@ func (m *matrixRun) begin() error {
 	if other := m.atWork(); other != "" && other < dir.Dir && !m.told.Merged { // of two that began at once, the later ends
 		return errors.Join(Error{ExitLocked, fmt.Errorf("the matrix is at work: %s", other)}, dir.Close(), m.Store.RemoveRun(dir))
 	}
-	past := pastReports(m.Store, m.Name)
-	m.last = lastSeconds(past)
-	if err := m.session.run.begin(dir); err != nil {
-		return err
-	}
-	m.Sink.Emit(progress.Event{
-		Kind: progress.RunStart, RunDir: dir.Dir, Settings: givenSettings(m.Settings), Flags: m.Settings.Flags(),
-		History: historyOf(past), Matrix: m.told,
-	})
-	return nil
+	return m.beginIn(dir, progress.Event{Matrix: m.told})
 }
 
 // holdClusters gives clusters of cells that are there already, kept or left, their part of the budget.
@@ -371,36 +362,16 @@ func (m *matrixRun) conclude(ctx context.Context, began time.Time, whyNotRun str
 	err := m.verdict()
 	code := CodeOf(ctx, err)
 	phaseEnd := progress.Event{
-		Kind: progress.PhaseEnd, Phase: cellsPhase, Status: m.status(code), Seconds: time.Since(began).Seconds(),
+		Kind: progress.PhaseEnd, Phase: cellsPhase, Status: code.status(), Seconds: time.Since(began).Seconds(),
 	}
-	number := int(code)
-	final := progress.Event{
-		Kind: progress.RunEnd, Status: m.status(code), Seconds: time.Since(m.started).Seconds(), ExitCode: &number,
-		RunDir: m.dir.Dir, Message: m.file(report.MarkdownFile), Matrix: m.withResults(),
-	}
+	final := m.ending(code)
+	final.Matrix = m.withResults()
 	if err != nil {
 		phaseEnd = phaseEnd.WithError(err)
 		final.Explanation = m.explain(err)
 	}
 	m.Sink.Emit(phaseEnd)
-	writeErr := m.session.conclude(final)
-	if err == nil {
-		return writeErr
-	}
-	if writeErr != nil {
-		progress.Warnf(m.Sink, "the reports are not complete: %v", writeErr)
-	}
-	return Error{code, ReportedError{err}}
-}
-
-func (m *matrixRun) status(code ExitCode) progress.Status {
-	switch code {
-	case ExitOK:
-		return progress.Passed
-	case ExitInterrupted, ExitTerminated:
-		return progress.Interrupted
-	}
-	return progress.Failed
+	return m.endWith(final, code, err)
 }
 
 // whyNotRun is why cells have not begun.
@@ -454,33 +425,37 @@ func (m *matrixRun) verdict() error {
 	return Error{cmp.Or(m.results[first].code, ExitUnexpected), progress.WithCode(err, "cells-failed")}
 }
 
-// explain says what those that failed have in common.
+// explain says which failed, what these have in common, and what comes next.
 func (m *matrixRun) explain(err error) *progress.Explanation {
 	x := &progress.Explanation{Phase: cellsPhase, Where: cellsPhase, What: err.Error()}
-	var failed, passed []matrix.Cell
-	for cell, result := range m.results {
-		planned := m.plan.Cells[cell]
-		switch result.status {
-		case progress.Passed:
-			passed = append(passed, planned.Cell)
-		case progress.Failed:
-			failed = append(failed, planned.Cell)
-			x.Suites = append(x.Suites, planned.Label+": "+result.why)
+	first := -1 // that failed
+	for cell, result := range slices.Backward(m.results) {
+		if result.status == progress.Failed {
+			first = cell
+			x.Suites = slices.Insert(x.Suites, 0, m.plan.Cells[cell].Label+": "+result.why)
 		}
 	}
 	if more := len(x.Suites) - mostCells; more > 0 {
 		x.Suites = append(x.Suites[:mostCells], fmt.Sprintf("and %d more", more))
 	}
-	x.Cause = m.request.Matrix.Shared(failed, passed)
-	if len(failed) == 0 && m.request.File != "-" && !m.told.Merged {
+	x.Cause = m.shared()
+	if first < 0 && m.request.File != "-" && !m.told.Merged {
 		words := slices.Concat([]string{m.request.File}, m.request.Args, m.request.Chosen, []string{"--resume"})
 		x.Next = "go on with those that are open: hive-test matrix run " + remote.Quote(words...)
 	}
-	if len(failed) > 0 && !m.told.Merged { // else the runs may be on another machine
-		first := slices.IndexFunc(m.results, func(r cellResult) bool { return r.status == progress.Failed })
+	if first >= 0 && !m.told.Merged { // else the runs may be on another machine
 		x.Next = "look at a cell that failed: hive-test explain " + m.plan.Cells[first].Name
 	}
 	return x
+}
+
+// shared says what the cells that failed have in common.
+func (m *matrixRun) shared() string {
+	ended := map[progress.Status][]matrix.Cell{}
+	for cell, result := range m.results {
+		ended[result.status] = append(ended[result.status], m.plan.Cells[cell].Cell)
+	}
+	return m.request.Matrix.Shared(ended[progress.Failed], ended[progress.Passed])
 }
 
 // mostCells is how many cells that failed an explanation lists.
@@ -497,11 +472,9 @@ func (m *matrixRun) withResults() *progress.Matrix {
 			told.Cells[cell].ExitCode = &number
 		}
 	}
-	told.Shared = m.explainShared()
+	told.Shared = m.shared()
 	return &told
 }
-
-func (m *matrixRun) explainShared() string { return m.explain(errors.New("")).Cause }
 
 // lastRun returns the events of the matrix's last run where that did not come to its end, and refuses what is at work.
 func (m *matrixRun) lastRun() ([]progress.Event, error) {

@@ -229,15 +229,9 @@ func (s *session) begin() error {
 		return Error{ExitConfig, err}
 	}
 	s.learnKeys()
-	past := pastReports(s.Store, s.Name)
-	s.last = lastSeconds(past)
-	if err := s.run.begin(dir); err != nil {
+	if err := s.beginIn(dir, progress.Event{OwnerID: s.Record.Owner.ID, Nodes: nodesOf(s.Record)}); err != nil {
 		return err
 	}
-	s.Sink.Emit(progress.Event{
-		Kind: progress.RunStart, RunDir: dir.Dir, OwnerID: s.Record.Owner.ID,
-		Settings: givenSettings(s.Settings), Flags: s.Settings.Flags(), History: historyOf(past), Nodes: nodesOf(s.Record),
-	})
 	if s.Makes() && (s.verb == "up" || s.verb == "full") {
 		progress.Infof(s.Sink, "owner id %s: with it, `down --owner` needs no directory", s.Record.Owner.ID)
 	}
@@ -245,6 +239,19 @@ func (s *session) begin() error {
 		progress.Infof(s.Sink, "what this run keeps is copied to %s at its end", s.run.copied(kept))
 	}
 	return s.Store.Resume(s.Name)
+}
+
+// beginIn gives the run that directory, and tells of its start what start does not say itself.
+func (s *session) beginIn(dir state.Run, start progress.Event) error {
+	past := pastReports(s.Store, s.Name)
+	s.last = lastSeconds(past)
+	if err := s.run.begin(dir); err != nil {
+		return err
+	}
+	start.Kind, start.RunDir, start.History = progress.RunStart, dir.Dir, historyOf(past)
+	start.Settings, start.Flags = givenSettings(s.Settings), s.Settings.Flags()
+	s.Sink.Emit(start)
+	return nil
 }
 
 // pastReport is the report of an earlier run, and the name of that run's directory.
@@ -335,24 +342,28 @@ func (s *session) end(ctx context.Context, outcomes []phase.Outcome, err error) 
 		}
 		code = CodeOf(ctx, Error{code, err})
 	}
-	status := progress.Passed
-	switch {
-	case code == ExitInterrupted || code == ExitTerminated:
-		status = progress.Interrupted
-	case code != ExitOK:
-		status = progress.Failed
-	}
-	number := int(code)
-	final := progress.Event{
-		Kind: progress.RunEnd, Status: status, Seconds: time.Since(s.started).Seconds(), ExitCode: &number,
-		RunDir: s.dir.Dir, Message: s.file(report.MarkdownFile), Nodes: nodesOf(s.Record),
-	}
+	final := s.ending(code)
+	final.Nodes = nodesOf(s.Record)
 	if err != nil && len(failures(outcomes)) == 0 {
 		final = final.WithError(err)
 	}
 	if err != nil {
 		final.Explanation = explain.Run(append(s.memory.Events(), final), os.DirFS(s.dir.Dir), !s.Makes())
 	}
+	return s.endWith(final, code, err)
+}
+
+// ending is the last event of a run that ends with code.
+func (s *session) ending(code ExitCode) progress.Event {
+	number := int(code)
+	return progress.Event{
+		Kind: progress.RunEnd, Status: code.status(), Seconds: time.Since(s.started).Seconds(), ExitCode: &number,
+		RunDir: s.dir.Dir, Message: s.file(report.MarkdownFile),
+	}
+}
+
+// endWith tells the last event, writes the reports and returns what the run ends with.
+func (s *session) endWith(final progress.Event, code ExitCode, err error) error {
 	writeErr := s.conclude(final)
 	if err == nil {
 		return writeErr

@@ -18,11 +18,13 @@ func endFirstThread() struct{} {
 	if os.Getenv("FIRST_THREAD_ENDS") == "" {
 		return struct{}{}
 	}
-	go func() {
+	runs := make(chan struct{})
+	go func() { // on another thread: while variables are set, the first one runs nothing else
+		close(runs)
 		time.Sleep(time.Minute)
 		os.Exit(0)
 	}()
-	time.Sleep(10 * time.Millisecond) // until another thread runs that
+	<-runs
 	_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
 	return struct{}{}
 }

@@ -16,8 +16,7 @@ type Export struct {
 	Cells   []Cell
 	Sizes   []Size // of the cells
 	Limits  Limits
-	File    string // of the matrix, as the fleet finds it
-	Content []byte // of that file
+	Content []byte // of the matrix's file
 	// Command is the words for the shell that run cells; what chooses them is added at its end.
 	Command string
 	Image   string // of containers, which has hive-test
@@ -49,11 +48,10 @@ func (x Export) GitLab() ([]byte, error) {
 		Reports map[string]string `yaml:"reports"`
 	}
 	type job struct {
-		Stage         string    `yaml:"stage"`
-		Interruptible bool      `yaml:"interruptible,omitempty"`
-		When          string    `yaml:"when,omitempty"`
-		Script        []string  `yaml:"script"`
-		Artifacts     artifacts `yaml:"artifacts"`
+		Stage     string    `yaml:"stage"`
+		When      string    `yaml:"when,omitempty"`
+		Script    []string  `yaml:"script"`
+		Artifacts artifacts `yaml:"artifacts"`
 	}
 	kept := func(junit string) artifacts {
 		return artifacts{When: "always", Paths: []string{results}, Reports: map[string]string{"junit": junit}}

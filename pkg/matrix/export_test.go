@@ -24,7 +24,7 @@ func exported(t *testing.T) Export {
 	}
 	return Export{
 		Name: m.Name, Cells: cells, Sizes: []Size{{VMs: 1}, {VMs: 3}, {VMs: 5}}, Limits: Limits{Budget: Size{VMs: 8}},
-		File: "nightly.yaml", Content: []byte(content), Command: "hive-test matrix run nightly.yaml --sim", Image: "hive-test",
+		Content: []byte(content), Command: "hive-test matrix run nightly.yaml --sim", Image: "hive-test",
 	}
 }
 

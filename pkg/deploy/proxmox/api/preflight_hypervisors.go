@@ -160,9 +160,9 @@ func (p *preflight) memory() []deploy.Finding {
 			continue
 		}
 		need := uint64(len(t.nodes)) * uint64(p.req.Spec.MemoryMB) << 20
-		promised := p.promised(t.spec.Name)
+		promised := promisedOn(t.spec.Name, p.vms)
 		best := left(t.host.MemoryTotal, min(t.host.MemoryUsed, promised))
-		worst := left(t.host.MemoryTotal, max(t.host.MemoryUsed, promised))
+		worst := FreeMemory(t.host, p.vms)
 		fix := func(left uint64) string {
 			if worst >= 512<<20 { // what is enough by both measures, where that is enough for a VM at all
 				left = worst
@@ -186,10 +186,16 @@ func (p *preflight) memory() []deploy.Finding {
 	return c.done("enough for %d MiB a node", p.req.Spec.MemoryMB)
 }
 
-// promised is the memory of the guests that run on a hypervisor; stopped ones and templates need none.
-func (p *preflight) promised(hypervisor string) uint64 {
+// FreeMemory is what a hypervisor has left of its memory, in bytes, by what it uses, or by what it has promised to the
+// guests that run there, whichever is less.
+func FreeMemory(host Hypervisor, vms []VM) uint64 {
+	return left(host.MemoryTotal, max(host.MemoryUsed, promisedOn(host.Name, vms)))
+}
+
+// promisedOn is the memory of the guests that run on a hypervisor; stopped ones and templates need none.
+func promisedOn(hypervisor string, vms []VM) uint64 {
 	var sum uint64
-	for _, vm := range p.vms {
+	for _, vm := range vms {
 		if vm.Hypervisor == hypervisor && vm.Status == "running" && !vm.Template {
 			sum += vm.Memory
 		}
