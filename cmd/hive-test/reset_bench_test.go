@@ -28,8 +28,8 @@ func BenchmarkResetBetween(b *testing.B) {
 	}
 	for b.Loop() {
 		rebuilds = append(rebuilds, e.hiveTest("full", "anew", "--sim", "--node-count=3", "--suite", "true"))
-		disks = append(disks, resets("disks")...)
-		memories = append(memories, resets("memory", "--reset-memory")...)
+		disks = append(disks, resets("disks", "--reset-memory=false")...)
+		memories = append(memories, resets("memory")...)
 	}
 	whole, disk, memory := median(rebuilds), median(disks), median(memories)
 	b.ReportMetric(ratio(disk, whole), "disks/rebuild")

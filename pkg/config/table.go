@@ -212,7 +212,7 @@ func workRows() []Setting {
 		{Key: "suite_env", Flag: "suite-env", Kind: List, entry: checkVariable, Value: "variable", Group: inSuites, Verbs: "test full", Help: "variable of this environment that suites get too, or NAME=value; may be repeated"},
 		{Key: "kill_leftovers", Flag: "kill-leftovers", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "end the processes that a suite leaves running; else they are only named"},
 		{Key: "reset_between", Flag: "reset-between", Kind: Text, Default: "never", OneOf: []string{"never", "suite"}, Group: inSuites, Verbs: "test full", Help: "suite: bring the nodes back to a snapshot before each suite but the first"},
-		{Key: "reset_memory", Flag: "reset-memory", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "keep memory in that snapshot: a reset takes no boot"},
+		{Key: "reset_memory", Flag: "reset-memory", Kind: Bool, Default: true, Group: inSuites, Verbs: "test full", Help: "keep memory in that snapshot, if that is possible: a reset takes no boot"},
 		{Key: "lost_after", Flag: "lost-after", Kind: Duration, Default: 2 * time.Minute, Group: inSuites, Verbs: "test full", Help: "how long a node may be lost while suites run, before they are ended; 0: however long"},
 		{Key: "evidence_dir", Flag: "evidence-dir", Kind: Dir, Group: inSuites, Verbs: "up configure test down full merge", Help: "directory outside of the clusters directory that gets a copy of what the run keeps, as NAME/RUN, for CI to upload: clusters/.runs is hidden, and often left out there"},
 		{Key: "junit", Flag: "junit", Kind: File, Group: inSuites, Verbs: "up configure test down full merge", Help: "write the results as JUnit XML to this file too"},

@@ -40,7 +40,7 @@ func Full(r *Job, keep Keep) []phase.Entry {
 func FullFrom(r *Job, keep Keep, tag string) []phase.Entry {
 	ending := &teardown{down: down{Job: r}, keep: keep}
 	return []phase.Entry{
-		{Phase: trackFailure{Restore(r, tag), ending}},
+		{Phase: trackFailure{collectOnFailure{Phase: &restore{Job: r, tag: tag, restart: true}, run: r}, ending}},
 		{Phase: trackFailure{Configure(r), ending}},
 		{Phase: trackFailure{Test(r), ending}},
 		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
@@ -54,7 +54,7 @@ func FullSaving(r *Job, keep Keep, tag string) []phase.Entry {
 	ending, _ := entries[0].Phase.(trackFailure)
 	save := phase.New(string(PhaseSnapshot), func(ctx context.Context) error {
 		return r.steps(ctx, PhaseSnapshot, step{"make snapshot " + tag, func(ctx context.Context, sink progress.Sink) error {
-			return SaveSnapshot(ctx, r, tag, r.Reset.Memory, sink)
+			return saveForReset(ctx, r, tag, sink)
 		}})
 	})
 	return slices.Insert(entries, 2, phase.Entry{Phase: trackFailure{save, ending.ending}})

@@ -19,7 +19,7 @@ const CleanTag = "hive-test-clean"
 // Reset says how suites get the cluster as it was before the first of them.
 type Reset struct {
 	Between bool // before each suite but the first
-	Memory  bool // by a snapshot that keeps memory
+	Memory  bool // by a snapshot that keeps memory, where one can be made
 }
 
 // undoReset is how long the snapshot that suites were begun from may take to be deleted when they have ended.
@@ -39,9 +39,9 @@ func (s *resets) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := FindSnapshot(s.Record.Name, s.Record.Nodes, all, CleanTag)
+	_, err = FindSnapshot(s.Record.Name, s.Record.Nodes, all, CleanTag)
 	there := err == nil // before this run: one takes its place that stays, too
-	if there && s.current() && found.Memory == s.Reset.Memory {
+	if there && s.current() {
 		s.dirty = true
 		return nil
 	}
@@ -50,8 +50,23 @@ func (s *resets) begin(ctx context.Context) error {
 			return err
 		}
 		s.mine = !there
-		return SaveSnapshot(ctx, s.Job, CleanTag, s.Reset.Memory, sink)
+		return saveForReset(ctx, s.Job, CleanTag, sink)
 	})
+}
+
+// saveForReset makes a snapshot that a reset brings back. Where memory cannot be kept, as where the storage has no room
+// for it, it is of the disks, and nodes boot at each reset.
+func saveForReset(ctx context.Context, r *Job, tag string, sink progress.Sink) error {
+	err := SaveSnapshot(ctx, r, tag, r.Reset.Memory, sink)
+	if err == nil || !r.Reset.Memory || ctx.Err() != nil {
+		return err
+	}
+	if diskErr := SaveSnapshot(ctx, r, tag, false, sink); diskErr != nil {
+		return diskErr
+	}
+	progress.Warn(sink, fmt.Sprintf("the nodes boot at each reset, as their memory could not be kept: %v", err),
+		"--reset-memory=false does not try to")
+	return nil
 }
 
 // current reports whether the snapshot is of the hive that runs now.
@@ -62,7 +77,7 @@ func (s *resets) current() bool {
 
 // reset brings the cluster back before a suite, as one step.
 func (s *resets) reset(ctx context.Context, next string) error {
-	b := &restore{s.Job, CleanTag}
+	b := &restore{Job: s.Job, tag: CleanTag, restart: true}
 	return phase.Step(ctx, s.sink, "reset for suite "+next, func(ctx context.Context, sink progress.Sink) error {
 		inner := withoutSteps(sink)
 		for _, part := range b.parts() {

@@ -27,11 +27,15 @@ const (
 type restore struct {
 	*Job
 	tag string
+	// restart has hive stopped and started where the snapshot has memory: the nodes' snapshots are of moments that differ
+	// by up to seconds, and a service may wait for minutes on a connection that lacks what was sent in between.
+	restart bool
+	memory  bool
 }
 
 // Restore is the phase that brings the cluster back to a snapshot: that of the tag, the newest where it is empty.
 func Restore(r *Job, tag string) phase.Phase {
-	return collectOnFailure{Phase: &restore{r, tag}, run: r}
+	return collectOnFailure{Phase: &restore{Job: r, tag: tag}, run: r}
 }
 
 // Name is the phase's name.
@@ -75,7 +79,7 @@ func (b *restore) check(ctx context.Context, sink progress.Sink) error {
 	if before := b.Record.Restoring; before != nil {
 		protected = slices.Compact(slices.Sorted(slices.Values(slices.Concat(protected, before.Protected))))
 	}
-	b.tag = found.Tag
+	b.tag, b.memory = found.Tag, found.Memory
 	progress.Infof(sink, "%s, made at %s", found.Tag, found.Created.Format(time.RFC3339))
 	return b.change(ctx, func() { b.Record.Restoring = &cluster.Restoring{Tag: found.Tag, Protected: protected} })
 }
@@ -209,6 +213,12 @@ func (b *restore) startHive(ctx context.Context, sink progress.Sink) error {
 	handle, err := b.hive(sink)
 	if err != nil {
 		return err
+	}
+	if b.restart && b.memory {
+		progress.Infof(sink, "hive is stopped and started: connections between nodes do not outlive a return to memory")
+		if err := handle.Stop(ctx); err != nil {
+			return err
+		}
 	}
 	if err := handle.Configure(ctx, hive.StepSelection{From: hive.StepStart}); err != nil {
 		return err
