@@ -27,7 +27,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `status shows, per node, what is recorded, what its hypervisor says and what it answers itself. It exits 0 only if
 the cluster is formed: every node answers as itself, is running, sees all the others and serves signed calls. The last
 lines are the commands that come next: they go on with what was interrupted, start or make VMs that are stopped or gone,
-put hive on nodes that lack it, and start its services that are dead.
+put hive on nodes that lack it, heal faults that were applied, and start its services that are dead.
 Without a name it lists the clusters that are here.
 
 With --watch it looks again and again. On a terminal the table is drawn anew in its place; elsewhere the first look is

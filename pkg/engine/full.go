@@ -68,7 +68,7 @@ func (s *session) fullFrom(ctx context.Context, tag string) error {
 			return err
 		}
 		s.before = s.Record.Clone()
-		return errors.Join(s.checkSuites(), s.checkBefore())
+		return errors.Join(s.asItIs(ctx), s.checkSuites(), s.checkBefore())
 	}
 	check := func(r *lifecycle.Job) error {
 		if _, err := findSnapshot(ctx, r, tag, true); err != nil {
@@ -79,6 +79,34 @@ func (s *session) fullFrom(ctx context.Context, tag string) error {
 	return s.withJob(ctx, find, check, func(r *lifecycle.Job) []phase.Entry {
 		return lifecycle.FullFrom(r, s.keep(), tag)
 	})
+}
+
+// asItIs refuses a full that asks, by flags, for another cluster than the one that is brought back.
+func (s *session) asItIs(ctx context.Context) error {
+	if err := s.sameAsAsked(ctx); err != nil {
+		return err
+	}
+	made, asked := s.Record.Spec, s.Settings.Spec()
+	var differences []string
+	for _, row := range []struct {
+		key         string
+		made, asked any
+	}{
+		{"node_count", made.NodeCount, asked.NodeCount}, {"cpu_cores", made.CPUCores, asked.CPUCores},
+		{"memory_mb", made.MemoryMB, asked.MemoryMB}, {"disk_size_gb", made.DiskSizeGB, asked.DiskSizeGB},
+		{"os_image", made.OSImage, asked.OSImage},
+	} {
+		if s.Settings.Explicit(row.key) && row.made != row.asked {
+			differences = append(differences, fmt.Sprintf(
+				"--%s is %s, asked for %s", strings.ReplaceAll(row.key, "_", "-"), word(row.made), word(row.asked)))
+		}
+	}
+	if len(differences) == 0 {
+		return nil
+	}
+	return usage(progress.WithHint(
+		fmt.Errorf("cluster %q is brought back as it was: %s", s.Name, strings.Join(differences, "; ")),
+		fmt.Sprintf("`hive-test down %s` first, and it is made anew; or take another name", s.Name)))
 }
 
 // checkBefore refuses a full that may destroy a cluster which somebody holds. Of any other that was there before, and

@@ -142,8 +142,8 @@ func (s *session) statusOf(status lifecycle.Status) Status {
 }
 
 // mending are the commands that come next: they go on with an up that was interrupted, start VMs that are stopped, make
-// those anew that are gone, put hive on the nodes, and start services that are dead or hang. While a run is at work, none does,
-// nor where what a run has left is to be removed.
+// those anew that are gone, put hive on the nodes, heal faults, and start services that are dead or hang. While a run is at
+// work, none does, nor where what a run has left is to be removed.
 func mending(store *state.Store, s Status) (commands []string) {
 	_, life := store.Holder(s.Record.Name)
 	if life == state.Alive || life == state.Elsewhere {
@@ -166,6 +166,8 @@ func mending(store *state.Store, s Status) (commands []string) {
 	switch {
 	case configuring, last != cluster.PhaseDone, s.Record.OtherMembers(), !formed && !s.Formed:
 		commands = append(commands, s.Configure)
+	case !s.Formed && len(s.Faults) > 0: // what is ill may be so for them
+		commands = append(commands, fmt.Sprintf("hive-test fault heal %s", s.Record.Name))
 	case slices.ContainsFunc(s.Nodes, startable):
 		commands = append(commands, lifecycle.StartCommand(s.Record.Name))
 	}

@@ -3,12 +3,15 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/fault"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -35,6 +38,8 @@ type Status struct {
 	Nodes          []NodeStatus
 	// Configure is the command that puts hive on the cluster as it is now.
 	Configure string
+	// Faults are those that fault apply, or a suite, has given nodes, and that are there still.
+	Faults []fault.Applied
 	// Snapshots are those of a cluster of which some were made, the oldest first.
 	Snapshots []deploy.Snapshot
 }
@@ -66,7 +71,21 @@ func (s Status) Notes() []string {
 			restoring.Tag, s.Record.Name, restoring.Tag,
 		))
 	}
-	return append(unknown, s.health().Notes()...)
+	return slices.Concat(unknown, s.faultNotes(), s.health().Notes())
+}
+
+// faultNotes name the faults that nodes have, each once.
+func (s Status) faultNotes() (notes []string) {
+	nodes := map[string][]string{}
+	for _, a := range s.Faults {
+		nodes[a.Spec] = append(nodes[a.Spec], a.Node)
+	}
+	for _, spec := range slices.Sorted(maps.Keys(nodes)) {
+		notes = append(notes, fmt.Sprintf(
+			"%s: fault %s: `hive-test fault heal %s` ends it", strings.Join(nodes[spec], ", "), spec, s.Record.Name,
+		))
+	}
+	return notes
 }
 
 // statusTime bounds what hypervisors and SSH servers are asked in one look at a cluster. What hive is asked has limits
@@ -128,6 +147,7 @@ func (r *Job) keptSnapshots(ctx context.Context) <-chan []deploy.Snapshot {
 // answers is what the nodes tell of themselves, by name.
 type answers struct {
 	ssh     map[string]string // as NodeStatus has it
+	faults  []fault.Applied
 	nodes   map[string]hive.NodeHealth
 	formed  bool // of those that were asked
 	reasons []string
@@ -155,7 +175,7 @@ func (r *Job) ask(ctx context.Context, watched *machineWatch) (answers, error) {
 		return told, err
 	}
 	var wait sync.WaitGroup
-	wait.Go(func() { told.ssh = reach(ctx, way.Group(known), watched) })
+	wait.Go(func() { told.ssh, told.faults = reach(ctx, way.Group(known), watched) })
 	if configured {
 		wait.Go(func() {
 			health := handle.Check(ctx)
@@ -195,7 +215,7 @@ func (r *Job) status(powers []deploy.Power, told answers, moves []remote.Move) S
 	outsiders := r.Record.Outsiders()
 	status := Status{
 		Record: r.Record, Nodes: make([]NodeStatus, len(r.Record.Nodes)), Configure: r.ConfigureCommand(),
-		Formed: told.formed && len(told.nodes) == len(r.Record.Nodes), ClusterReasons: told.reasons,
+		Formed: told.formed && len(told.nodes) == len(r.Record.Nodes), ClusterReasons: told.reasons, Faults: told.faults,
 	}
 	for i, node := range r.Record.Nodes {
 		shown := NodeStatus{
@@ -282,8 +302,10 @@ func known(nodes cluster.Nodes) cluster.Nodes {
 
 // reach runs a real command on every node and returns, by name, ok or the reason why it could not. Connections to
 // machines that are dead are let go.
-func reach(ctx context.Context, group remote.Group, watched *machineWatch) map[string]string {
-	answers := make([]string, len(group))
+func reach(
+	ctx context.Context, group remote.Group, watched *machineWatch,
+) (ssh map[string]string, faults []fault.Applied) {
+	answers, found := make([]string, len(group)), make([][]fault.Applied, len(group))
 	var wait sync.WaitGroup
 	for i, host := range group {
 		wait.Go(func() {
@@ -292,6 +314,8 @@ func reach(ctx context.Context, group remote.Group, watched *machineWatch) map[s
 			answers[i] = "ok"
 			if _, err := host.Run(ctx, remote.Command{Argv: []string{"true"}, Timeout: statusTime}); err != nil {
 				answers[i] = err.Error()
+			} else if list, err := fault.List(ctx, []fault.Host{host}); err == nil { // else nothing is known of any
+				found[i] = list
 			}
 			if dead := watched.Unreachable(host.Name()); dead != nil {
 				host.Drop(dead) // it would look alive to the next look, which waits for it when the machine is back
@@ -299,9 +323,9 @@ func reach(ctx context.Context, group remote.Group, watched *machineWatch) map[s
 		})
 	}
 	wait.Wait()
-	told := map[string]string{}
+	ssh = map[string]string{}
 	for i, host := range group {
-		told[host.Name()] = answers[i]
+		ssh[host.Name()] = answers[i]
 	}
-	return told
+	return ssh, slices.Concat(found...)
 }
