@@ -273,6 +273,12 @@ func rollback(s *Server, c *call) (any, error) {
 		if err != nil || !restart {
 			return err
 		}
+		if _, managed := s.byHA(c); managed && !resumed { // PVE::API2::Qemu: vm_start asks the manager, and the task ends
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.startByWho(c, func(t *task) error { return s.startVM(t, c.node, c.vmid) })
+			return nil
+		}
 		return s.startOrResume(t, c.node, c.vmid, resumed)
 	}), nil
 }

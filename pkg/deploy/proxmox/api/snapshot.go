@@ -59,12 +59,16 @@ func (c *Client) SaveSnapshot(ctx context.Context, hypervisor string, vmid int, 
 	return c.run(ctx, http.MethodPost, vmPath(hypervisor, vmid, "/snapshot"), nil, body)
 }
 
-// Rollback brings a VM back to a snapshot, has it running, and waits for that (VM.Snapshot or VM.Snapshot.Rollback).
+// Rollback brings a VM back to a snapshot, has it running, and waits for that (VM.Snapshot or VM.Snapshot.Rollback), be
+// it that the task has only asked the HA manager to start it.
 // All of its configuration but the description is the snapshot's again, tags and protection included (observed on PVE
 // 8.4).
 func (c *Client) Rollback(ctx context.Context, hypervisor string, vmid int, name string) error {
 	path := vmPath(hypervisor, vmid, "/snapshot/"+url.PathEscape(name)+"/rollback")
-	return c.run(ctx, http.MethodPost, path, nil, map[string]string{"start": "1"})
+	if err := c.run(ctx, http.MethodPost, path, nil, map[string]string{"start": "1"}); err != nil {
+		return err
+	}
+	return c.awaitManager(ctx, hypervisor, strconv.Itoa(vmid), "running")
 }
 
 // DeleteSnapshot deletes a snapshot and waits until it is gone (VM.Snapshot). One that is not there matches

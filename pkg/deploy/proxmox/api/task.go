@@ -97,26 +97,26 @@ func (c *Client) run(ctx context.Context, method, path string, query url.Values,
 	if err := c.WaitTask(ctx, upid); err != nil {
 		return err
 	}
-	switch strings.Split(upid, ":")[5] { // PVE::API2::Qemu: the tasks of a VM that the HA manager has
+	parts := strings.Split(upid, ":")
+	switch parts[5] { // PVE::API2::Qemu: the tasks of a VM that the HA manager has
 	case "hastop":
-		return c.awaitManager(ctx, upid, "stopped")
+		return c.awaitManager(ctx, parts[1], parts[6], "stopped")
 	case "hastart":
-		return c.awaitManager(ctx, upid, "running")
+		return c.awaitManager(ctx, parts[1], parts[6], "running")
 	}
 	return nil
 }
 
-// awaitManager waits until the VM of a task that asked the HA manager has that status.
-func (c *Client) awaitManager(ctx context.Context, upid, want string) error {
-	parts := strings.Split(upid, ":")
-	path := "/nodes/" + url.PathEscape(parts[1]) + "/qemu/" + url.PathEscape(parts[6]) + "/status/current"
+// awaitManager waits until a VM has a status that the HA manager may have been asked for.
+func (c *Client) awaitManager(ctx context.Context, hypervisor, vmid, want string) error {
+	path := "/nodes/" + url.PathEscape(hypervisor) + "/qemu/" + url.PathEscape(vmid) + "/status/current"
 	ctx, cancel := context.WithTimeoutCause(
 		ctx, maxManagerWait, fmt.Errorf("it is not %s after %s", want, maxManagerWait),
 	)
 	defer cancel()
 	if _, err := c.awaitStatus(ctx, path, want); err != nil {
 		return progress.WithHint(fmt.Errorf(
-			"waiting for the HA manager to have VM %s on %s %s: %w", parts[6], parts[1], want, err,
+			"waiting for the HA manager to have VM %s on %s %s: %w", vmid, hypervisor, want, err,
 		),
 			"look at what it does on any hypervisor: ha-manager status")
 	}
