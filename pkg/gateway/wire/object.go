@@ -142,3 +142,6 @@ func Parse(data []byte) (Object, error) {
 	err := json.Unmarshal(data, &o)
 	return o, err
 }
+
+// AsObject returns an element of a list as an object; nil where it is none.
+func AsObject(v any) Object { return object(v) }

@@ -1,0 +1,140 @@
+package ec2
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/gateway/wire"
+)
+
+// kind is what is common to all resources of a sort.
+type kind struct {
+	bucket string // of the store, and what tag specifications call it
+	prefix string // of ids
+	id     string // member that is the id, in the resource
+	ids    string // member that names some, in requests of Describe
+	list   string // member that holds them, in answers to Describe
+	code   string // error code of an id that is not there
+	called string // in that error's message
+	// filters are the paths of the members that filters look at, by the filters' names. Those about tags are there for all.
+	filters map[string]string
+}
+
+// kinds are all sorts of resources. The buckets' names are what users of NATS see.
+func kinds() []kind {
+	return []kind{vpcKind(), subnetKind(), groupKind(), gatewayKind(), tableKind(), aclKind()}
+}
+
+// Kinds returns the names of the buckets that a store needs.
+func Kinds() []string {
+	var names []string
+	for _, k := range kinds() {
+		names = append(names, k.bucket)
+	}
+	return names
+}
+
+// kindOf returns the kind that an id is of.
+func kindOf(id string) (kind, bool) {
+	prefix, _, _ := strings.Cut(id, "-")
+	all := kinds()
+	i := slices.IndexFunc(all, func(k kind) bool { return k.prefix == prefix })
+	if i < 0 {
+		return kind{}, false
+	}
+	return all[i], true
+}
+
+func (k kind) missingError(id string) error {
+	return wire.Errorf(k.code, "The %s '%s' does not exist", k.called, id)
+}
+
+func vpcKind() kind {
+	return kind{
+		bucket: "vpc", prefix: "vpc", id: "VpcId", ids: "VpcIds", list: "Vpcs",
+		code: "InvalidVpcID.NotFound", called: "vpc ID",
+		filters: map[string]string{
+			"cidr": "CidrBlock", "cidr-block-association.cidr-block": "CidrBlockAssociationSet.CidrBlock",
+			"cidr-block-association.association-id": "CidrBlockAssociationSet.AssociationId",
+			"cidr-block-association.state":          "CidrBlockAssociationSet.CidrBlockState.State",
+			"dhcp-options-id":                       "DhcpOptionsId", "is-default": "IsDefault", "owner-id": "OwnerId",
+			"state": "State", "vpc-id": "VpcId",
+		},
+	}
+}
+
+func subnetKind() kind {
+	return kind{
+		bucket: "subnet", prefix: "subnet", id: "SubnetId", ids: "SubnetIds", list: "Subnets",
+		code: "InvalidSubnetID.NotFound", called: "subnet ID",
+		filters: map[string]string{
+			"availability-zone": "AvailabilityZone", "availabilityZone": "AvailabilityZone",
+			"availability-zone-id": "AvailabilityZoneId", "available-ip-address-count": "AvailableIpAddressCount",
+			"cidr": "CidrBlock", "cidr-block": "CidrBlock", "cidrBlock": "CidrBlock", "default-for-az": "DefaultForAz",
+			"defaultForAz": "DefaultForAz", "map-public-ip-on-launch": "MapPublicIpOnLaunch", "owner-id": "OwnerId",
+			"state": "State", "subnet-arn": "SubnetArn", "subnet-id": "SubnetId", "vpc-id": "VpcId",
+		},
+	}
+}
+
+func groupKind() kind {
+	return kind{
+		bucket: "security-group", prefix: "sg", id: "GroupId", ids: "GroupIds", list: "SecurityGroups",
+		code: "InvalidGroup.NotFound", called: "security group",
+		filters: map[string]string{
+			"description": "Description", "group-id": "GroupId", "group-name": "GroupName", "owner-id": "OwnerId",
+			"vpc-id": "VpcId", "ip-permission.cidr": "IpPermissions.IpRanges.CidrIp",
+			"ip-permission.from-port": "IpPermissions.FromPort", "ip-permission.to-port": "IpPermissions.ToPort",
+			"ip-permission.protocol":        "IpPermissions.IpProtocol",
+			"ip-permission.group-id":        "IpPermissions.UserIdGroupPairs.GroupId",
+			"ip-permission.ipv6-cidr":       "IpPermissions.Ipv6Ranges.CidrIpv6",
+			"egress.ip-permission.cidr":     "IpPermissionsEgress.IpRanges.CidrIp",
+			"egress.ip-permission.protocol": "IpPermissionsEgress.IpProtocol",
+			"egress.ip-permission.group-id": "IpPermissionsEgress.UserIdGroupPairs.GroupId",
+		},
+	}
+}
+
+func gatewayKind() kind {
+	return kind{
+		bucket: "internet-gateway", prefix: "igw", id: "InternetGatewayId", ids: "InternetGatewayIds",
+		list: "InternetGateways", code: "InvalidInternetGatewayID.NotFound", called: "internetGateway ID",
+		filters: map[string]string{
+			"attachment.state": "Attachments.State", "attachment.vpc-id": "Attachments.VpcId",
+			"internet-gateway-id": "InternetGatewayId", "owner-id": "OwnerId",
+		},
+	}
+}
+
+func tableKind() kind {
+	return kind{
+		bucket: "route-table", prefix: "rtb", id: "RouteTableId", ids: "RouteTableIds", list: "RouteTables",
+		code: "InvalidRouteTableID.NotFound", called: "routeTable ID",
+		filters: map[string]string{
+			"association.gateway-id": "Associations.GatewayId", "association.main": "Associations.Main",
+			"association.route-table-association-id": "Associations.RouteTableAssociationId",
+			"association.route-table-id":             "Associations.RouteTableId",
+			"association.subnet-id":                  "Associations.SubnetId", "owner-id": "OwnerId",
+			"route-table-id": "RouteTableId", "route.destination-cidr-block": "Routes.DestinationCidrBlock",
+			"route.destination-ipv6-cidr-block": "Routes.DestinationIpv6CidrBlock", "route.gateway-id": "Routes.GatewayId",
+			"route.instance-id": "Routes.InstanceId", "route.origin": "Routes.Origin", "route.state": "Routes.State",
+			"vpc-id": "VpcId",
+		},
+	}
+}
+
+func aclKind() kind {
+	return kind{
+		bucket: "network-acl", prefix: "acl", id: "NetworkAclId", ids: "NetworkAclIds", list: "NetworkAcls",
+		code: "InvalidNetworkAclID.NotFound", called: "networkAcl ID",
+		filters: map[string]string{
+			"association.association-id": "Associations.NetworkAclAssociationId",
+			"association.network-acl-id": "Associations.NetworkAclId", "association.subnet-id": "Associations.SubnetId",
+			"default": "IsDefault", "network-acl-id": "NetworkAclId", "owner-id": "OwnerId", "vpc-id": "VpcId",
+		},
+	}
+}
+
+// ref is how a resource is named among those that another one is used by.
+func (k kind) ref(id string) string { return fmt.Sprintf("%s/%s", k.bucket, id) }

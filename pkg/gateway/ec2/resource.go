@@ -1,0 +1,211 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"time"
+
+	"hive-test/pkg/gateway/store"
+	"hive-test/pkg/gateway/wire"
+)
+
+// Members that the service keeps beside those of the API.
+const (
+	dueMember  = "_due"  // when thenMember comes true, in nanoseconds since 1970
+	thenMember = "_then" // the members that change then
+	goneMember = "_gone" // when the resource is not told of any more
+	usesMember = "_uses" // by what the resource is used: what is in it, by ref
+	partMember = "_part" // id of the VPC that the resource came with, and goes with
+)
+
+// later has members of a resource change after the lag.
+func (s *Service) later(o wire.Object, then wire.Object) {
+	if s.Lag <= 0 {
+		maps.Copy(o, then)
+		return
+	}
+	o[dueMember], o[thenMember] = s.Now().Add(s.Lag).UnixMicro(), then
+}
+
+// settle returns a resource as it is by now; nil: it is gone. The object that is given stays as it is.
+func (s *Service) settle(o wire.Object) wire.Object {
+	now := s.Now().UnixMicro()
+	if o.Has(goneMember) && o.Int(goneMember) <= now {
+		return nil
+	}
+	if !o.Has(dueMember) || o.Int(dueMember) > now {
+		return o
+	}
+	o = o.Clone()
+	maps.Copy(o, o.Object(thenMember))
+	delete(o, dueMember)
+	delete(o, thenMember)
+	return o
+}
+
+// get returns a resource as it is by now, or the kind's error.
+func (s *Service) get(ctx context.Context, k kind, id string) (wire.Object, error) {
+	o, err := s.Store.Get(ctx, k.bucket, id)
+	if err != nil {
+		return nil, k.orMissing(err, id)
+	}
+	if o = s.settle(o); o == nil || !s.whole(ctx, o) {
+		return nil, k.missingError(id)
+	}
+	return o, nil
+}
+
+// all returns the resources of a kind as they are by now.
+func (s *Service) all(ctx context.Context, k kind) ([]wire.Object, error) {
+	list, err := s.Store.All(ctx, k.bucket)
+	if err != nil {
+		return nil, err
+	}
+	vpcs := map[string]bool{}
+	there := list[:0]
+	for _, o := range list {
+		if o = s.settle(o); o == nil {
+			continue
+		}
+		if of := o.Text(partMember); of != "" {
+			known, asked := vpcs[of]
+			if !asked {
+				known = s.whole(ctx, o)
+				vpcs[of] = known
+			}
+			if !known {
+				continue
+			}
+		}
+		there = append(there, o)
+	}
+	return there, nil
+}
+
+// whole reports whether the VPC that a resource came with is there: what comes with it is made before it and deleted
+// after it.
+func (s *Service) whole(ctx context.Context, o wire.Object) bool {
+	of := o.Text(partMember)
+	if of == "" {
+		return true
+	}
+	_, err := s.Store.Get(ctx, vpcKind().bucket, of)
+	return err == nil
+}
+
+// create adds a resource. Where a request is made again by its ClientToken, the resource that it has made is returned.
+func (s *Service) create(ctx context.Context, k kind, in, o wire.Object) (wire.Object, error) {
+	id := o.Text(k.id)
+	if hash := askedHash(in); hash != "" {
+		o[tokenMember] = hash
+	}
+	err := s.Store.Create(ctx, k.bucket, id, o)
+	if errors.Is(err, store.ErrExists) {
+		made, err := s.get(ctx, k, id)
+		if err != nil {
+			return nil, err
+		}
+		return made, sameRequest(made, in)
+	}
+	return o, err
+}
+
+// change changes a resource as it is by now.
+func (s *Service) change(ctx context.Context, k kind, id string, change func(wire.Object) error) (wire.Object, error) {
+	o, err := s.Store.Change(ctx, k.bucket, id, func(o wire.Object) error {
+		now := s.settle(o)
+		if now == nil || !s.whole(ctx, o) {
+			return k.missingError(id)
+		}
+		if o.Has(dueMember) && !now.Has(dueMember) {
+			clear(o)
+			maps.Copy(o, now)
+		}
+		return change(o)
+	})
+	return o, k.orMissing(err, id)
+}
+
+// remove deletes a resource that check, which may be nil, has nothing against.
+func (s *Service) remove(ctx context.Context, k kind, id string, check func(wire.Object) error) error {
+	err := s.Store.Delete(ctx, k.bucket, id, func(o wire.Object) error {
+		if o = s.settle(o); o == nil || !s.whole(ctx, o) {
+			return k.missingError(id)
+		}
+		if check != nil {
+			return check(o)
+		}
+		return nil
+	})
+	return k.orMissing(err, id)
+}
+
+// madeSoon is how long a resource that is noted as a user of another may take to be there.
+const madeSoon = 10 * time.Second
+
+// use notes in a resource that another one is about to use it, and with what, such as a subnet with its CIDR block. Check,
+// which may be nil, is told the uses that there are. The other resource is made after that; when it is deleted, so is
+// the note. One that has died in between leaves a note that counts for nothing after madeSoon.
+func (s *Service) use(
+	ctx context.Context, k kind, id, ref string, with any, check func(o wire.Object, uses map[string]any) error,
+) error {
+	_, err := s.change(ctx, k, id, func(o wire.Object) error {
+		live := s.uses(ctx, o)
+		delete(live, ref)
+		if check != nil {
+			if err := check(o, live); err != nil {
+				return err
+			}
+		}
+		uses := o.Object(usesMember)
+		if uses == nil {
+			uses = wire.Object{}
+		}
+		for other := range uses { // what died is cleared away here
+			if _, there := live[other]; !there {
+				delete(uses, other)
+			}
+		}
+		uses[ref] = wire.Object{"With": with, "Since": s.Now().UnixMicro()}
+		o[usesMember] = uses
+		return nil
+	})
+	return err
+}
+
+// uses returns by what a resource is used, by ref, and with what.
+func (s *Service) uses(ctx context.Context, o wire.Object) map[string]any {
+	live := map[string]any{}
+	for ref := range o.Object(usesMember) {
+		use := o.Object(usesMember).Object(ref)
+		bucket, id, _ := strings.Cut(ref, "/")
+		id, _, _ = strings.Cut(id, "/") // a resource may use another in several ways
+		made, err := s.Store.Get(ctx, bucket, id)
+		gone := errors.Is(err, store.ErrNotFound) || err == nil && s.settle(made) == nil
+		if !gone || s.Now().UnixMicro()-use.Int("Since") < madeSoon.Microseconds() {
+			live[ref] = use["With"]
+		}
+	}
+	return live
+}
+
+// unuse takes a note of use away. Where that fails it counts for nothing, as the one that it is of is gone.
+func (s *Service) unuse(ctx context.Context, k kind, id, ref string) {
+	_, _ = s.change(ctx, k, id, func(o wire.Object) error {
+		delete(o.Object(usesMember), ref)
+		return nil
+	})
+}
+
+// unused is an error where a resource is used.
+func (s *Service) unused(ctx context.Context, k kind, id string) func(wire.Object) error {
+	return func(o wire.Object) error {
+		if len(s.uses(ctx, o)) > 0 {
+			return wire.Errorf(
+				"DependencyViolation", "The %s '%s' has dependencies and cannot be deleted.", k.bucket, id)
+		}
+		return nil
+	}
+}
