@@ -167,7 +167,8 @@ func page(member string, list []wire.Object, in wire.Object) (wire.Object, error
 // keyOf tells a resource from others in a list: its id, which is the first of these members that it has.
 func keyOf(o wire.Object) string {
 	for _, name := range []string{
-		"SecurityGroupRuleId", "RouteTableId", "NetworkAclId", "InternetGatewayId", "AllocationId", "NetworkInterfaceId",
+		"SecurityGroupRuleId", "RouteTableId", "NetworkAclId", "InternetGatewayId",
+		"EgressOnlyInternetGatewayId", "AllocationId", "NetworkInterfaceId",
 		"InstanceId", "VolumeId", "SnapshotId", "ImageId", "SubnetId", "GroupId", "VpcId", "KeyPairId", "ResourceId",
 		"InstanceType",
 	} {

@@ -23,7 +23,10 @@ type kind struct {
 
 // kinds are all sorts of resources. The buckets' names are what users of NATS see.
 func kinds() []kind {
-	return []kind{vpcKind(), subnetKind(), groupKind(), gatewayKind(), tableKind(), aclKind()}
+	return []kind{
+		vpcKind(), subnetKind(), groupKind(), gatewayKind(), tableKind(), aclKind(),
+		egressKind(), addressKind(),
+	}
 }
 
 // Kinds returns the names of the buckets that a store needs.
@@ -118,7 +121,12 @@ func tableKind() kind {
 			"association.subnet-id":                  "Associations.SubnetId", "owner-id": "OwnerId",
 			"route-table-id": "RouteTableId", "route.destination-cidr-block": "Routes.DestinationCidrBlock",
 			"route.destination-ipv6-cidr-block": "Routes.DestinationIpv6CidrBlock", "route.gateway-id": "Routes.GatewayId",
-			"route.instance-id": "Routes.InstanceId", "route.origin": "Routes.Origin", "route.state": "Routes.State",
+			"route.destination-prefix-list-id":      "Routes.DestinationPrefixListId",
+			"route.egress-only-internet-gateway-id": "Routes.EgressOnlyInternetGatewayId",
+			"route.nat-gateway-id":                  "Routes.NatGatewayId",
+			"route.transit-gateway-id":              "Routes.TransitGatewayId",
+			"route.vpc-peering-connection-id":       "Routes.VpcPeeringConnectionId",
+			"route.instance-id":                     "Routes.InstanceId", "route.origin": "Routes.Origin", "route.state": "Routes.State",
 			"vpc-id": "VpcId",
 		},
 	}
@@ -132,6 +140,33 @@ func aclKind() kind {
 			"association.association-id": "Associations.NetworkAclAssociationId",
 			"association.network-acl-id": "Associations.NetworkAclId", "association.subnet-id": "Associations.SubnetId",
 			"default": "IsDefault", "network-acl-id": "NetworkAclId", "owner-id": "OwnerId", "vpc-id": "VpcId",
+			"entry.cidr": "Entries.CidrBlock", "entry.egress": "Entries.Egress", "entry.icmp.code": "Entries.IcmpTypeCode.Code",
+			"entry.icmp.type": "Entries.IcmpTypeCode.Type", "entry.ipv6-cidr": "Entries.Ipv6CidrBlock",
+			"entry.port-range.from": "Entries.PortRange.From", "entry.port-range.to": "Entries.PortRange.To",
+			"entry.protocol": "Entries.Protocol", "entry.rule-action": "Entries.RuleAction",
+			"entry.rule-number": "Entries.RuleNumber",
+		},
+	}
+}
+
+// egressKind is that of egress-only internet gateways, of which AWS documents filters by tags only.
+func egressKind() kind {
+	return kind{
+		bucket: "egress-only-internet-gateway", prefix: "eigw", id: "EgressOnlyInternetGatewayId",
+		ids: "EgressOnlyInternetGatewayIds", list: "EgressOnlyInternetGateways",
+		code: "InvalidGatewayID.NotFound", called: "eigw ID",
+	}
+}
+
+func addressKind() kind {
+	return kind{
+		bucket: "elastic-ip", prefix: "eipalloc", id: "AllocationId", ids: "AllocationIds", list: "Addresses",
+		code: "InvalidAllocationID.NotFound", called: "allocation ID",
+		filters: map[string]string{
+			"allocation-id": "AllocationId", "association-id": "AssociationId", "domain": "Domain",
+			"instance-id": "InstanceId", "network-border-group": "NetworkBorderGroup",
+			"network-interface-id": "NetworkInterfaceId", "network-interface-owner-id": "NetworkInterfaceOwnerId",
+			"private-ip-address": "PrivateIpAddress", "public-ip": "PublicIp",
 		},
 	}
 }

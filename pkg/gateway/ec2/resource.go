@@ -168,11 +168,16 @@ func (s *Service) use(
 				delete(uses, other)
 			}
 		}
-		uses[ref] = wire.Object{"With": with, "Since": s.Now().UnixMicro()}
+		uses[ref] = s.note(with)
 		o[usesMember] = uses
 		return nil
 	})
 	return err
+}
+
+// note is a note of use that is made now.
+func (s *Service) note(with any) wire.Object {
+	return wire.Object{"With": with, "Since": s.Now().UnixMicro()}
 }
 
 // uses returns by what a resource is used, by ref, and with what.
@@ -183,7 +188,7 @@ func (s *Service) uses(ctx context.Context, o wire.Object) map[string]any {
 		bucket, id, _ := strings.Cut(ref, "/")
 		id, _, _ = strings.Cut(id, "/") // a resource may use another in several ways
 		made, err := s.Store.Get(ctx, bucket, id)
-		gone := errors.Is(err, store.ErrNotFound) || err == nil && s.settle(made) == nil
+		gone := errors.Is(err, store.ErrNotFound) || err == nil && (s.settle(made) == nil || unnamed(use, made))
 		if !gone || s.Now().UnixMicro()-use.Int("Since") < madeSoon.Microseconds() {
 			live[ref] = use["With"]
 		}

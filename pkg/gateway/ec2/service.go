@@ -38,6 +38,7 @@ func New(o Options) *Service {
 	s := &Service{Options: o, handlers: map[string]handler{}}
 	for _, actions := range []map[string]handler{
 		s.vpcActions(), s.subnetActions(), s.tagActions(),
+		s.gatewayActions(), s.egressActions(), s.tableActions(), s.routeActions(), s.aclActions(), s.addressActions(),
 	} {
 		maps.Copy(s.handlers, actions)
 	}

@@ -104,6 +104,7 @@ func (s *Service) deleteSubnet(ctx context.Context, in wire.Object) (wire.Object
 		return nil, err
 	}
 	s.unuse(ctx, vpcKind(), subnet.Text("VpcId"), subnetKind().ref(id))
+	s.leaveTable(ctx, subnetKind(), subnet)
 	return returned(), nil
 }
 
