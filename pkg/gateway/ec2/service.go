@@ -37,7 +37,7 @@ type handler func(ctx context.Context, in wire.Object) (wire.Object, error)
 func New(o Options) *Service {
 	s := &Service{Options: o, handlers: map[string]handler{}}
 	for _, actions := range []map[string]handler{
-		s.vpcActions(), s.subnetActions(), s.tagActions(),
+		s.vpcActions(), s.subnetActions(), s.tagActions(), s.keyActions(), s.placementActions(), s.groupActions(), s.ruleActions(),
 	} {
 		maps.Copy(s.handlers, actions)
 	}
