@@ -38,6 +38,8 @@ func New(o Options) *Service {
 	s := &Service{Options: o, handlers: map[string]handler{}}
 	for _, actions := range []map[string]handler{
 		s.vpcActions(), s.subnetActions(), s.tagActions(),
+		s.instanceActions(), s.instanceStateActions(), s.instanceAttributeActions(), s.instanceTypeActions(),
+		s.volumeActions(), s.snapshotActions(), s.imageActions(), s.interfaceActions(), s.regionActions(),
 	} {
 		maps.Copy(s.handlers, actions)
 	}
