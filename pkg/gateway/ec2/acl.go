@@ -2,6 +2,8 @@ package ec2
 
 import (
 	"context"
+	"maps"
+	"strings"
 
 	"hive-test/pkg/gateway/wire"
 )
@@ -22,4 +24,38 @@ func (s *Service) createDefaultACL(ctx context.Context, vpc string) error {
 		),
 	})
 	return err
+}
+
+func (s *Service) aclActions() map[string]handler {
+	return map[string]handler{
+		"DescribeNetworkAcls": func(ctx context.Context, in wire.Object) (wire.Object, error) {
+			return s.describeAs(ctx, aclKind(), in, s.showACLs)
+		},
+	}
+}
+
+// showACLs returns network ACLs with the subnets that they are of: all of the VPC's, as each VPC has but the one that came
+// with it.
+func (s *Service) showACLs(ctx context.Context, list []wire.Object) ([]wire.Object, error) {
+	subnets, err := s.all(ctx, subnetKind())
+	if err != nil {
+		return nil, err
+	}
+	of := map[string][]wire.Object{}
+	for _, subnet := range subnets {
+		id, vpc := subnet.Text("SubnetId"), subnet.Text("VpcId")
+		of[vpc] = append(of[vpc], wire.Object{
+			"NetworkAclAssociationId": "aclassoc" + strings.TrimPrefix(id, "subnet"), "SubnetId": id,
+		})
+	}
+	shown := make([]wire.Object, len(list))
+	for i, o := range list {
+		acl := maps.Clone(o)
+		for _, association := range of[acl.Text("VpcId")] {
+			association["NetworkAclId"] = acl["NetworkAclId"]
+		}
+		acl["Associations"] = wire.List(of[acl.Text("VpcId")]...)
+		shown[i] = acl
+	}
+	return shown, nil
 }

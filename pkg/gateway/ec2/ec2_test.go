@@ -26,7 +26,7 @@ func newAccount(t testing.TB, lag time.Duration) *account {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := store.Open(context.Background(), e.JetStream, 1, ec2.Kinds()...)
+	kept, err := store.Open(context.Background(), e.JetStream, 1, buckets()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,6 +56,9 @@ func (s *Service) withDevices(ctx context.Context, list []wire.Object) ([]wire.O
 		return nil, err
 	}
 	interfaces, err := s.all(ctx, interfaceKind())
+	if err == nil {
+		interfaces, err = s.withAddresses(ctx, interfaces)
+	}
 	if err != nil {
 		return nil, err
 	}

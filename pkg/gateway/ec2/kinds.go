@@ -28,6 +28,8 @@ func kinds() []kind {
 	return []kind{
 		vpcKind(), subnetKind(), groupKind(), gatewayKind(), tableKind(), aclKind(),
 		instanceKind(), volumeKind(), snapshotKind(), imageKind(), interfaceKind(),
+		egressKind(), addressKind(),
+		keyKind(), placementKind(),
 	}
 }
 
@@ -107,17 +109,7 @@ func groupKind() kind {
 	return kind{
 		bucket: "security-group", prefix: "sg", id: "GroupId", ids: "GroupIds", list: "SecurityGroups",
 		code: "InvalidGroup.NotFound", called: "security group",
-		filters: map[string]string{
-			"description": "Description", "group-id": "GroupId", "group-name": "GroupName", "owner-id": "OwnerId",
-			"vpc-id": "VpcId", "ip-permission.cidr": "IpPermissions.IpRanges.CidrIp",
-			"ip-permission.from-port": "IpPermissions.FromPort", "ip-permission.to-port": "IpPermissions.ToPort",
-			"ip-permission.protocol":        "IpPermissions.IpProtocol",
-			"ip-permission.group-id":        "IpPermissions.UserIdGroupPairs.GroupId",
-			"ip-permission.ipv6-cidr":       "IpPermissions.Ipv6Ranges.CidrIpv6",
-			"egress.ip-permission.cidr":     "IpPermissionsEgress.IpRanges.CidrIp",
-			"egress.ip-permission.protocol": "IpPermissionsEgress.IpProtocol",
-			"egress.ip-permission.group-id": "IpPermissionsEgress.UserIdGroupPairs.GroupId",
-		},
+		filters: groupFilters(),
 	}
 }
 
@@ -143,7 +135,12 @@ func tableKind() kind {
 			"association.subnet-id":                  "Associations.SubnetId", "owner-id": "OwnerId",
 			"route-table-id": "RouteTableId", "route.destination-cidr-block": "Routes.DestinationCidrBlock",
 			"route.destination-ipv6-cidr-block": "Routes.DestinationIpv6CidrBlock", "route.gateway-id": "Routes.GatewayId",
-			"route.instance-id": "Routes.InstanceId", "route.origin": "Routes.Origin", "route.state": "Routes.State",
+			"route.destination-prefix-list-id":      "Routes.DestinationPrefixListId",
+			"route.egress-only-internet-gateway-id": "Routes.EgressOnlyInternetGatewayId",
+			"route.nat-gateway-id":                  "Routes.NatGatewayId",
+			"route.transit-gateway-id":              "Routes.TransitGatewayId",
+			"route.vpc-peering-connection-id":       "Routes.VpcPeeringConnectionId",
+			"route.instance-id":                     "Routes.InstanceId", "route.origin": "Routes.Origin", "route.state": "Routes.State",
 			"vpc-id": "VpcId",
 		},
 	}
@@ -157,6 +154,54 @@ func aclKind() kind {
 			"association.association-id": "Associations.NetworkAclAssociationId",
 			"association.network-acl-id": "Associations.NetworkAclId", "association.subnet-id": "Associations.SubnetId",
 			"default": "IsDefault", "network-acl-id": "NetworkAclId", "owner-id": "OwnerId", "vpc-id": "VpcId",
+			"entry.cidr": "Entries.CidrBlock", "entry.egress": "Entries.Egress", "entry.icmp.code": "Entries.IcmpTypeCode.Code",
+			"entry.icmp.type": "Entries.IcmpTypeCode.Type", "entry.ipv6-cidr": "Entries.Ipv6CidrBlock",
+			"entry.port-range.from": "Entries.PortRange.From", "entry.port-range.to": "Entries.PortRange.To",
+			"entry.protocol": "Entries.Protocol", "entry.rule-action": "Entries.RuleAction",
+			"entry.rule-number": "Entries.RuleNumber",
+		},
+	}
+}
+
+// egressKind is that of egress-only internet gateways, of which AWS documents filters by tags only.
+func egressKind() kind {
+	return kind{
+		bucket: "egress-only-internet-gateway", prefix: "eigw", id: "EgressOnlyInternetGatewayId",
+		ids: "EgressOnlyInternetGatewayIds", list: "EgressOnlyInternetGateways",
+		code: "InvalidGatewayID.NotFound", called: "eigw ID",
+	}
+}
+
+func addressKind() kind {
+	return kind{
+		bucket: "elastic-ip", prefix: "eipalloc", id: "AllocationId", ids: "AllocationIds", list: "Addresses",
+		code: "InvalidAllocationID.NotFound", called: "allocation ID",
+		filters: map[string]string{
+			"allocation-id": "AllocationId", "association-id": "AssociationId", "domain": "Domain",
+			"instance-id": "InstanceId", "network-border-group": "NetworkBorderGroup",
+			"network-interface-id": "NetworkInterfaceId", "network-interface-owner-id": "NetworkInterfaceOwnerId",
+			"private-ip-address": "PrivateIpAddress", "public-ip": "PublicIp",
+		},
+	}
+}
+
+func keyKind() kind {
+	return kind{
+		bucket: "key-pair", prefix: "key", id: "KeyPairId", ids: "KeyPairIds", list: "KeyPairs",
+		code: "InvalidKeyPair.NotFound", called: "key pair",
+		filters: map[string]string{
+			"fingerprint": "KeyFingerprint", "key-name": "KeyName", "key-pair-id": "KeyPairId",
+		},
+	}
+}
+
+func placementKind() kind {
+	return kind{
+		bucket: "placement-group", prefix: "pg", id: "GroupId", ids: "GroupIds", list: "PlacementGroups",
+		code: "InvalidPlacementGroup.Unknown", called: "Placement Group",
+		filters: map[string]string{
+			"group-arn": "GroupArn", "group-name": "GroupName", "spread-level": "SpreadLevel", "state": "State",
+			"strategy": "Strategy",
 		},
 	}
 }

@@ -116,7 +116,7 @@ const devicesOf = 100
 
 // launchOne makes the nth instance of a request, after all that comes with it.
 func (s *Service) launchOne(ctx context.Context, l launch, n int64) (wire.Object, error) {
-	instance := s.instanceOf(l, n)
+	instance := s.newInstance(l, n)
 	id, uses := instance.Text("InstanceId"), wire.Object{}
 	if made, err := s.get(ctx, instanceKind(), id); err == nil {
 		return made, nil // by the same request before
@@ -191,13 +191,8 @@ func (s *Service) launchInterface(ctx context.Context, l launch, spec, instance 
 	if index == 0 {
 		instance["SubnetId"], instance["VpcId"] = subnet.Text("SubnetId"), subnet.Text("VpcId")
 	}
-	instance.Object(usesMember)[interfaceKind().ref(id)] = s.usedAs(index)
+	instance.Object(usesMember)[interfaceKind().ref(id)] = s.note(index)
 	return nil
-}
-
-// usedAs is the note of a use that is made with the resource itself.
-func (s *Service) usedAs(with any) wire.Object {
-	return wire.Object{"With": with, "Since": s.Now().UnixMicro()}
 }
 
 // publicMember is true of a network interface whose instance has a public address while it runs.
@@ -227,7 +222,7 @@ func (s *Service) launchVolume(ctx context.Context, l launch, m, instance wire.O
 	if _, err := s.create(ctx, volumeKind(), l.in, volume); err != nil {
 		return err
 	}
-	instance.Object(usesMember)[volumeKind().ref(id)] = s.usedAs(device)
+	instance.Object(usesMember)[volumeKind().ref(id)] = s.note(device)
 	return nil
 }
 
@@ -249,8 +244,8 @@ func (s *Service) unmake(ctx context.Context, instance wire.Object) {
 	}
 }
 
-// instanceOf is the nth instance of a request.
-func (s *Service) instanceOf(l launch, n int64) wire.Object {
+// newInstance is the nth instance of a request.
+func (s *Service) newInstance(l launch, n int64) wire.Object {
 	in, cpus, now := l.in, l.info.Object("VCpuInfo"), stamp(s.Now())
 	instance := wire.Object{
 		"InstanceId": s.idFor("i", in, int(n)), "ImageId": l.image.Text("ImageId"), "AmiLaunchIndex": n, "LaunchTime": now,

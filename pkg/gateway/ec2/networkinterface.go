@@ -173,15 +173,51 @@ func (s *Service) describeInterfaces(ctx context.Context, in wire.Object) (wire.
 	asksFor := slices.ContainsFunc(in.Objects("Filters"), func(f wire.Object) bool {
 		return f.Text("Name") == "attachment.attachment-id"
 	})
-	return s.describeAs(ctx, interfaceKind(), in, func(_ context.Context, list []wire.Object) ([]wire.Object, error) {
-		for i, eni := range list {
+	return s.describeAs(ctx, interfaceKind(), in, func(ctx context.Context, list []wire.Object) ([]wire.Object, error) {
+		shown, err := s.withAddresses(ctx, list)
+		for _, eni := range shown {
 			if !asksFor && eni.Object("Attachment").Text("Status") == "detached" {
-				list[i] = eni.Clone()
-				delete(list[i], "Attachment")
+				delete(eni, "Attachment")
 			}
 		}
-		return list, nil
+		return shown, err
 	})
+}
+
+// withAddresses returns network interfaces with the Elastic IP addresses that are associated with them.
+func (s *Service) withAddresses(ctx context.Context, list []wire.Object) ([]wire.Object, error) {
+	mapped, err := s.mappedAddresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shown, byID := make([]wire.Object, len(list)), map[string]wire.Object{}
+	for i, eni := range list {
+		shown[i] = eni.Clone()
+		if lent := shown[i].Object("Association"); lent != nil {
+			associate(shown[i], shown[i].Text("PrivateIpAddress"), lent)
+		}
+		byID[eni.Text("NetworkInterfaceId")] = shown[i]
+	}
+	for _, address := range mapped {
+		association := pick(address, "AllocationId", "AssociationId", "PublicIp")
+		association["IpOwnerId"], association["PublicDnsName"] = s.Account, s.publicName(address.Text("PublicIp"))
+		if eni := byID[address.Text("NetworkInterfaceId")]; eni != nil {
+			associate(eni, address.Text("PrivateIpAddress"), association)
+		}
+	}
+	return shown, nil
+}
+
+// associate sets what a private address of a network interface is associated with.
+func associate(eni wire.Object, private string, association wire.Object) {
+	for _, a := range eni.Objects("PrivateIpAddresses") {
+		if a.Text("PrivateIpAddress") == private {
+			a["Association"] = association
+		}
+	}
+	if eni.Text("PrivateIpAddress") == private {
+		eni["Association"] = association
+	}
 }
 
 // modifyInterface changes one attribute of a network interface.

@@ -195,11 +195,16 @@ func (s *Service) use(
 				delete(uses, other)
 			}
 		}
-		uses[ref] = wire.Object{"With": with, "Since": s.Now().UnixMicro()}
+		uses[ref] = s.note(with)
 		o[usesMember] = uses
 		return nil
 	})
 	return err
+}
+
+// note is a note of use that is made now.
+func (s *Service) note(with any) wire.Object {
+	return wire.Object{"With": with, "Since": s.Now().UnixMicro()}
 }
 
 // uses returns by what a resource is used, by ref, and with what.
@@ -213,16 +218,21 @@ func (s *Service) uses(ctx context.Context, o wire.Object) map[string]any {
 		uses := true
 		switch {
 		case errors.Is(err, store.ErrNotFound) || err == nil && !s.whole(ctx, made):
-			uses = s.Now().UnixMicro()-use.Int("Since") < madeSoon.Microseconds()
+			uses = s.young(use)
 		case err == nil:
 			made = s.settle(made)
-			uses = made != nil && !made.Bool(endedMember)
+			uses = made != nil && !made.Bool(endedMember) && (!unnamed(use, made) || s.young(use))
 		}
 		if uses {
 			live[ref] = use["With"]
 		}
 	}
 	return live
+}
+
+// young reports whether the other resource of a use may only not yet be as it will be.
+func (s *Service) young(use wire.Object) bool {
+	return s.Now().UnixMicro()-use.Int("Since") < madeSoon.Microseconds()
 }
 
 // unuse takes a note of use away. Where that fails it counts for nothing, as the one that it is of is gone.

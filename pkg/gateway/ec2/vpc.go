@@ -35,8 +35,9 @@ func (s *Service) createVPC(ctx context.Context, in wire.Object) (wire.Object, e
 	if tenancy == "" {
 		tenancy = "default"
 	}
+	main := s.association(newID("rtb"))
 	if err := errors.Join(
-		s.createMainTable(ctx, id, cidr.String()), s.createDefaultGroup(ctx, id), s.createDefaultACL(ctx, id),
+		s.createMainTable(ctx, id, cidr.String(), main), s.createDefaultGroup(ctx, id), s.createDefaultACL(ctx, id),
 	); err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func (s *Service) createVPC(ctx context.Context, in wire.Object) (wire.Object, e
 			"AssociationId": newID("vpc-cidr-assoc"), "CidrBlock": cidr.String(),
 			"CidrBlockState": wire.Object{"State": "associated"},
 		}),
-		"Ipv6CidrBlockAssociationSet": []any{},
+		"Ipv6CidrBlockAssociationSet": []any{}, tableMember: main,
 		attributesMember: wire.Object{
 			"EnableDnsSupport": true, "EnableDnsHostnames": false, "EnableNetworkAddressUsageMetrics": false,
 		},
