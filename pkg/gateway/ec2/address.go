@@ -137,7 +137,7 @@ func (s *Service) describeAddresses(ctx context.Context, in wire.Object) (wire.O
 func (s *Service) showAddresses(ctx context.Context, list []wire.Object) ([]wire.Object, error) {
 	interfaces := map[string]wire.Object{}
 	if len(matching(list, func(o wire.Object) bool { return o.Has("AssociationId") })) > 0 {
-		all, err := s.all(ctx, interfaceTarget())
+		all, err := s.all(ctx, interfaceKind())
 		if err != nil {
 			return nil, err
 		}
@@ -191,8 +191,8 @@ func (s *Service) current(ctx context.Context, address wire.Object) (wire.Object
 	if !address.Has("AssociationId") {
 		return address, nil
 	}
-	eni, err := s.get(ctx, interfaceTarget(), address.Text("NetworkInterfaceId"))
-	if err != nil && !interfaceTarget().isMissing(err) {
+	eni, err := s.get(ctx, interfaceKind(), address.Text("NetworkInterfaceId"))
+	if err != nil && !interfaceKind().isMissing(err) {
 		return nil, err
 	}
 	return showAddress(address, eni), nil
@@ -243,7 +243,7 @@ func (s *Service) endOf(ctx context.Context, in wire.Object) (eni wire.Object, p
 		err = wire.Errorf("InvalidParameterCombination",
 			"You may specify instance id or network interface id, but not both in the same call")
 	case in.Has("NetworkInterfaceId"):
-		eni, err = s.get(ctx, interfaceTarget(), in.Text("NetworkInterfaceId"))
+		eni, err = s.get(ctx, interfaceKind(), in.Text("NetworkInterfaceId"))
 	case in.Has("InstanceId"):
 		eni, err = s.onlyInterface(ctx, in.Text("InstanceId"))
 	default:
@@ -280,9 +280,9 @@ func alreadyAssociated(resource, association string) error {
 // takeSlot has the interface of an association have it, in place of another one where that may move.
 func (s *Service) takeSlot(ctx context.Context, made wire.Object, move bool) error {
 	id, private := made.Text("NetworkInterfaceId"), made.Text("PrivateIpAddress")
-	_, err := s.change(ctx, interfaceTarget(), id, func(eni wire.Object) error {
+	_, err := s.change(ctx, interfaceKind(), id, func(eni wire.Object) error {
 		if !hasAddress(eni, private) {
-			return interfaceTarget().missingError(id)
+			return interfaceKind().missingError(id)
 		}
 		if !move {
 			if err := s.slotFree(ctx, id, slotOf(eni, private)); err != nil {
@@ -322,7 +322,7 @@ func (s *Service) leaveSlot(ctx context.Context, was wire.Object) {
 		return
 	}
 	private := was.Text("PrivateIpAddress")
-	_, _ = s.change(ctx, interfaceTarget(), was.Text("NetworkInterfaceId"), func(eni wire.Object) error {
+	_, _ = s.change(ctx, interfaceKind(), was.Text("NetworkInterfaceId"), func(eni wire.Object) error {
 		if slotOf(eni, private).Text("AssociationId") == was.Text("AssociationId") {
 			delete(eni.Object(slotsMember), private)
 		}

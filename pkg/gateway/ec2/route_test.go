@@ -148,7 +148,7 @@ func TestRoutes(t *testing.T) {
 		{"InvalidGatewayID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "GatewayId", "igw-1")},
 		{"InvalidGatewayID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "GatewayId", "local")},
 		{"InvalidGatewayID.NotFound", "CreateRoute", route(v6, "::/0", "EgressOnlyInternetGatewayId", "eigw-1")},
-		{"InvalidInstanceID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "InstanceId", "i-9")},
+		{"InvalidInstanceID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "InstanceId", "i-00000000000000009")},
 		{"InvalidNetworkInterfaceID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "NetworkInterfaceId", "eni-9")},
 		{"InvalidNatGatewayID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "NatGatewayId", "nat-1")},
 		{"InvalidTransitGatewayID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "TransitGatewayId", "tgw-1")},
