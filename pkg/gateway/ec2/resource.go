@@ -71,37 +71,53 @@ func (s *Service) all(ctx context.Context, k kind) ([]wire.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	vpcs := map[string]bool{}
+	whole := s.wholes(ctx)
 	there := list[:0]
 	for _, kept := range list {
 		o := s.settle(kept)
 		if o == nil {
-			s.sweep(ctx, k, kept.Text(k.id))
-			continue
+			s.sweep(ctx, k, kept)
+		} else if whole(o) {
+			there = append(there, o)
 		}
-		if of := o.Text(partMember); of != "" {
-			known, asked := vpcs[of]
-			if !asked {
-				known = s.whole(ctx, o)
-				vpcs[of] = known
-			}
-			if !known {
-				continue
-			}
-		}
-		there = append(there, o)
 	}
 	return there, nil
 }
 
-// sweep deletes what is not told of any more. One that stays is swept another time.
-func (s *Service) sweep(ctx context.Context, k kind, id string) {
-	_ = s.Store.Delete(ctx, k.bucket, id, func(o wire.Object) error {
+// sweep deletes what is not told of any more. It stays until notes of what it has used are no longer young: those of
+// what is not there may be of what is about to be. One that cannot be deleted is swept another time.
+func (s *Service) sweep(ctx context.Context, k kind, o wire.Object) {
+	if s.Now().UnixMicro()-o.Int(goneMember) < madeSoon.Microseconds() {
+		return
+	}
+	_ = s.Store.Delete(ctx, k.bucket, o.Text(k.id), func(o wire.Object) error {
 		if s.settle(o) != nil {
 			return store.ErrExists
 		}
 		return nil
 	})
+}
+
+// wholes returns what reports the same as whole, and asks the store once for all VPCs or instances.
+func (s *Service) wholes(ctx context.Context) func(wire.Object) bool {
+	there := map[string]map[string]bool{} // by bucket, then by id
+	return func(o wire.Object) bool {
+		of := o.Text(partMember)
+		k, known := kindOf(of)
+		if of == "" || !known {
+			return of == ""
+		}
+		ids, asked := there[k.bucket]
+		if !asked {
+			ids = map[string]bool{}
+			list, _ := s.Store.All(ctx, k.bucket) // where it cannot be asked, nothing is whole
+			for _, parent := range list {
+				ids[parent.Text(k.id)] = true
+			}
+			there[k.bucket] = ids
+		}
+		return ids[of]
+	}
 }
 
 // whole reports whether the VPC or the instance that a resource came with is there: what comes with it is made before it
