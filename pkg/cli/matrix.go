@@ -157,9 +157,9 @@ func (a *app) matrixRequest(
 	if err != nil {
 		return request, err
 	}
-	request.Load = func(values map[string]string) (config.Settings, error) {
+	request.Load = func(values, places map[string]string) (config.Settings, error) {
 		cell, err := config.Load(config.LoadOptions{
-			Values: values, Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path,
+			Values: values, Places: places, Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path,
 		})
 		cell.Keep = cmp.Or(cell.Keep, string(lifecycle.KeepNever))
 		return cell, err
@@ -178,8 +178,8 @@ func (a *app) readMatrix(file string) (m matrix.Matrix, content []byte, err erro
 	if err != nil {
 		return m, nil, usage(fmt.Errorf("reading the matrix: %w", err))
 	}
-	if m, err = matrix.Parse(bytes.NewReader(content)); err != nil {
-		return m, nil, usage(fmt.Errorf("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": ")))
+	if m, err = matrix.Parse(bytes.NewReader(content), file); err != nil {
+		return m, nil, usage(err)
 	}
 	return m, content, nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,8 +28,8 @@ type MatrixRequest struct {
 	Content  []byte // of that file
 	// Args are the words by which the matrix is run again, after the file, and Chosen those that choose cells.
 	Args, Chosen []string
-	// Load returns the settings of a cell, given the values that the matrix has for it.
-	Load func(values map[string]string) (config.Settings, error)
+	// Load returns the settings of a cell, given the values that the matrix has for it, and where its file has each.
+	Load func(values, places map[string]string) (config.Settings, error)
 	// Shard and Of choose part Shard of so many; Of 0 is all cells. Cells, if there are any, chooses those by name.
 	Shard, Of int
 	Cells     []string
@@ -83,7 +84,7 @@ func (e *Engine) PlanMatrix(request MatrixRequest) (MatrixPlan, error) {
 		return MatrixPlan{}, err
 	}
 	plan := MatrixPlan{Name: m.Name, Limits: matrix.Limits{MaxParallel: m.MaxParallel, Budget: m.Budget}, Total: len(cells)}
-	var problems []error
+	problems := checkKeys(m, cells)
 	sizes := make([]matrix.Size, len(cells))
 	for i, cell := range cells {
 		planned, problem := planCell(request, plan.Limits, cell)
@@ -114,18 +115,17 @@ func (e *Engine) PlanMatrix(request MatrixRequest) (MatrixPlan, error) {
 // planCell finds out what a cell is, and what is wrong with it.
 func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (PlannedCell, error) {
 	planned := PlannedCell{Cell: cell, Label: request.Matrix.Label(cell)}
-	values := map[string]string{}
-	var unfit []error
-	for _, key := range slices.Sorted(maps.Keys(cell.Settings)) {
-		values[key] = cell.Settings[key].Text()
-		if why := notOfCells(key, values[key]); why != "" {
-			unfit = append(unfit, fmt.Errorf("%s: %s", key, why))
+	values, places := map[string]string{}, map[string]string{}
+	for key, value := range cell.Settings {
+		if ofCells(key) != nil { // which is told once, and not for each cell
+			continue
 		}
+		values[key], places[key] = value.Text(), request.Matrix.Place(value)
 	}
-	if len(unfit) > 0 {
-		return planned, errors.Join(unfit...)
+	if err := looksSecret(values["suite_env"]); err != nil {
+		return planned, fmt.Errorf("%s: suite_env: %w", cmp.Or(places["suite_env"], "settings"), err)
 	}
-	settings, err := request.Load(values)
+	settings, err := request.Load(values, places)
 	if err != nil {
 		return planned, err
 	}
@@ -152,34 +152,58 @@ func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (Pl
 	return planned, nil
 }
 
-// notOfCells says why a setting cannot be one of cells; empty: it can.
-func notOfCells(key, text string) string {
+// checkKeys says which keys are those of no setting that cells can have, each once.
+func checkKeys(m matrix.Matrix, cells []matrix.Cell) []error {
+	wrong := map[string]error{}
+	for _, cell := range cells {
+		for key := range cell.Settings {
+			if _, told := wrong[key]; !told {
+				wrong[key] = ofCells(key)
+			}
+		}
+	}
+	var problems []error
+	byLine := func(a, b string) int { return cmp.Or(cmp.Compare(m.Lines[a], m.Lines[b]), cmp.Compare(a, b)) }
+	for _, key := range slices.SortedFunc(maps.Keys(wrong), byLine) {
+		err := wrong[key]
+		if line, known := m.Lines[key]; known && err != nil {
+			err = fmt.Errorf("%s:%d: %w", m.File, line, err)
+		}
+		problems = append(problems, err)
+	}
+	return problems
+}
+
+// ofCells says why a key is none of a setting that cells can have.
+func ofCells(key string) error {
 	for _, row := range config.Table() {
 		switch {
 		case row.Key != key:
 		case row.Secret:
-			return "it is secret, and what the file says stands in plans and reports: give it by the environment"
+			return fmt.Errorf("%s: it is secret, and what the file says stands in plans and reports: give it by the environment", key)
 		case row.Global() || key == "evidence_dir" || key == "junit":
-			return "it is of the run as a whole: give it by its flag"
+			return fmt.Errorf("%s: it is of the run as a whole: give it by its flag", key)
 		}
 	}
-	if key != "suite_env" {
-		return ""
-	}
-	for entry := range strings.Lines(text) {
+	return config.CheckKey(key)
+}
+
+// looksSecret says which variable of suites, a line each, most likely holds a secret.
+func looksSecret(variables string) error {
+	for entry := range strings.Lines(variables) {
 		if name, value, given := strings.Cut(strings.TrimSpace(entry), "="); given && secret(name, value) {
-			return name + " looks secret, and what the file says stands in plans and reports: give its name alone, and the " +
-				"value by the environment"
+			return fmt.Errorf("%s looks secret, and what the file says stands in plans and reports: give its name alone, and the "+
+				"value by the environment", name)
 		}
 	}
-	return ""
+	return nil
 }
 
 // fingerprint tells the settings of a cell from others that lead to another cluster, or other tests.
 func fingerprint(settings config.Settings) string {
 	h := sha256.New()
 	for _, v := range settings.Values() {
-		if why := notOfCells(v.Key, ""); why == "" && v.Key != "keep" && v.Key != "wait" {
+		if ofCells(v.Key) == nil && v.Key != "keep" && v.Key != "wait" {
 			fmt.Fprintf(h, "%s=%q\n", v.Key, v.Value)
 		}
 	}
