@@ -112,7 +112,7 @@ type Settings struct {
 	sources map[string]string
 	// programmed has the keys that a program has set.
 	programmed map[string]string
-	values  map[string]any // by key, without secrets and hypervisors
+	values     map[string]any // by key, without secrets and hypervisors
 }
 
 // Timeouts bound one phase each.

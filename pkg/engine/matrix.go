@@ -84,15 +84,15 @@ func (e *Engine) PlanMatrix(request MatrixRequest) (MatrixPlan, error) {
 		return MatrixPlan{}, err
 	}
 	plan := MatrixPlan{Name: m.Name, Limits: matrix.Limits{MaxParallel: m.MaxParallel, Budget: m.Budget}, Total: len(cells)}
-	problems := checkKeys(m, cells)
+	wrong := mistakes{}
 	sizes := make([]matrix.Size, len(cells))
 	for i, cell := range cells {
-		planned, problem := planCell(request, plan.Limits, cell)
-		problems, sizes[i] = append(problems, problem), planned.Size
-		planned.Place = i + 1
+		planned, problems := planCell(request, plan.Limits, cell)
+		wrong.add(planned.Label, problems)
+		sizes[i], planned.Place = planned.Size, i+1
 		plan.Cells = append(plan.Cells, planned)
 	}
-	if err := errors.Join(toldOnce(problems)...); err != nil {
+	if err := errors.Join(append(checkKeys(m, cells), wrong.told(len(cells))...)...); err != nil {
 		return plan, usage(err)
 	}
 	if plan.Cells, err = chosenCells(request, plan.Cells, cells, sizes); err != nil {
@@ -113,7 +113,7 @@ func (e *Engine) PlanMatrix(request MatrixRequest) (MatrixPlan, error) {
 }
 
 // planCell finds out what a cell is, and what is wrong with it.
-func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (PlannedCell, error) {
+func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (PlannedCell, []error) {
 	planned := PlannedCell{Cell: cell, Label: request.Matrix.Label(cell)}
 	values, places := map[string]string{}, map[string]string{}
 	for key, value := range cell.Settings {
@@ -123,11 +123,14 @@ func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (Pl
 		values[key], places[key] = value.Text(), request.Matrix.Place(value)
 	}
 	if err := looksSecret(values["suite_env"]); err != nil {
-		return planned, fmt.Errorf("%s: suite_env: %w", cmp.Or(places["suite_env"], "settings"), err)
+		return planned, []error{fmt.Errorf("%s: suite_env: %w", cmp.Or(places["suite_env"], "settings"), err)}
 	}
 	settings, err := request.Load(values, places)
+	if several, are := errors.AsType[*config.Error](err); are {
+		return planned, several.Problems
+	}
 	if err != nil {
-		return planned, err
+		return planned, []error{err}
 	}
 	settings.JUnit = "" // the matrix has one
 	planned.Settings = settings
@@ -146,10 +149,49 @@ func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (Pl
 	if !planned.Size.Within(limits.Budget) {
 		problems = append(problems, fmt.Errorf("it takes %s, and the budget is %s", planned.Size, limits.Budget))
 	}
-	if err := errors.Join(problems...); err != nil {
-		return planned, fmt.Errorf("cell %s: %w", planned.Label, err)
+	return planned, problems
+}
+
+// mistakes are what is wrong with cells. What is wrong with several is told once, with how many these are.
+type mistakes []mistake
+
+type mistake struct {
+	err   error
+	cells []string // their labels
+}
+
+// add adds what is wrong with a cell.
+func (m *mistakes) add(label string, problems []error) {
+	for _, err := range problems {
+		if err == nil {
+			continue
+		}
+		i := slices.IndexFunc(*m, func(o mistake) bool { return o.err.Error() == err.Error() })
+		if i < 0 {
+			i = len(*m)
+			*m = append(*m, mistake{err: err})
+		}
+		(*m)[i].cells = append((*m)[i].cells, label)
 	}
-	return planned, nil
+}
+
+// told is each mistake, with the cells that it is in, of so many.
+func (m mistakes) told(of int) []error {
+	const most = 3 // cells that are named
+	var all []error
+	for _, o := range m {
+		where := "cell " + o.cells[0]
+		switch n := len(o.cells); {
+		case n == of && n > 1:
+			where = fmt.Sprintf("all %d cells", of)
+		case n > most:
+			where = fmt.Sprintf("%d of %d cells (%s; and %d more)", n, of, strings.Join(o.cells[:most], "; "), n-most)
+		case n > 1:
+			where = fmt.Sprintf("%d of %d cells (%s)", n, of, strings.Join(o.cells, "; "))
+		}
+		all = append(all, fmt.Errorf("%s: %w", where, o.err))
+	}
+	return all
 }
 
 // checkKeys says which keys are those of no setting that cells can have, each once.
@@ -208,18 +250,6 @@ func fingerprint(settings config.Settings) string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
-}
-
-// toldOnce leaves out problems that were told before, as of a setting that all cells share.
-func toldOnce(problems []error) []error {
-	told := map[string]bool{}
-	return slices.DeleteFunc(problems, func(err error) bool {
-		if err == nil || told[err.Error()] {
-			return true
-		}
-		told[err.Error()] = true
-		return false
-	})
 }
 
 // chosenCells are those that the request names, or all.
