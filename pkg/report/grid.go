@@ -52,11 +52,17 @@ func gridOf(r Report) *grid {
 		return nil
 	}
 	seconds := cellSeconds(r)
-	g := &grid{Corner: strings.TrimSuffix(rows+" \\ "+columns, " \\ ")}
-	g.Columns = gridValues(r.Matrix, columns)
+	g := &grid{Corner: rows + " \\ " + columns}
+	across := gridValues(r.Matrix, columns)
+	for _, column := range across {
+		g.Columns = append(g.Columns, cmp.Or(column, unsetValue))
+	}
+	if columns == "" {
+		g.Corner, g.Columns = rows, []string{"result"}
+	}
 	for _, name := range gridValues(r.Matrix, rows) {
-		row := gridRow{Name: name}
-		for _, column := range g.Columns {
+		row := gridRow{Name: cmp.Or(name, unsetValue)}
+		for _, column := range across {
 			spot := gridSpot{}
 			for _, cell := range r.Matrix.Cells {
 				if cell.Values[rows] == name && cell.Values[columns] == column {
@@ -92,6 +98,9 @@ func gridAxes(m *progress.Matrix) (rows, columns string) {
 	names = append(slices.Clone(names), "", "")
 	return names[0], names[1]
 }
+
+// unsetValue is what the row or column of cells is called to which the matrix gives no value of an axis.
+const unsetValue = "(not set)"
 
 // gridValues are the values of an axis, and those that cells have besides; one that cells do not have is empty.
 func gridValues(m *progress.Matrix, axis string) []string {

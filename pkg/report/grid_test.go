@@ -44,6 +44,35 @@ func TestGrid(t *testing.T) {
 	}
 }
 
+// Every row and column of the grid has a name.
+func TestGridNamesAll(t *testing.T) {
+	one := &progress.Matrix{
+		Axes:  []progress.MatrixAxis{{Name: "a", Values: []string{"1", "2"}}},
+		Cells: []progress.MatrixCell{{Values: map[string]string{"a": "1"}, Status: progress.Passed}},
+	}
+	extra := matrixOf(nil, [2]string{"1 x", "passed"})
+	extra.Cells = append(extra.Cells, progress.MatrixCell{Values: map[string]string{"c": "3"}, Status: progress.Failed})
+	for name, c := range map[string]struct {
+		matrix *progress.Matrix
+		want   string
+	}{
+		"one axis": {one, "| a | result |\n|---|---|\n| 1 | ✓ 0.0s |\n| 2 |  |\n"},
+		"a cell without axes": {
+			extra, "| a \\\\ b | x | y | (not set) |\n|---|---|---|---|\n| 1 | ✓ 0.0s |  |  |\n| 2 |  |  |  |\n| (not set) |  |  | ✗ 0.0s |\n",
+		},
+	} {
+		r := Report{Matrix: c.matrix}
+		var b strings.Builder
+		mdMatrix(&b, r)
+		if !strings.Contains(b.String(), c.want) {
+			t.Errorf("%s: no\n%s\nin\n%s", name, c.want, b.String())
+		}
+		if page := string(HTML(r)); strings.Contains(page, "<th></th>") {
+			t.Errorf("%s: the page has a row or column without a name", name)
+		}
+	}
+}
+
 // The page of a matrix links the reports of its cells, and says how a cell is run again.
 func TestPageOfAMatrix(t *testing.T) {
 	events := []progress.Event{
