@@ -140,8 +140,10 @@ func (v Value) json() string {
 	return string(raw)
 }
 
-// Word is the value on one line, for people.
-func (v Value) Word() string { return strings.ReplaceAll(v.Text(), "\n", " + ") }
+// Word is the value on one line, for people. Nothing in it acts upon a terminal.
+func (v Value) Word() string {
+	return progress.OneLine(strings.ReplaceAll(strings.TrimRight(v.Text(), "\n"), "\n", " + "))
+}
 
 // plain reports whether the value is neither a mapping nor holds one.
 func (v Value) plain() bool {
@@ -199,7 +201,7 @@ func (m Matrix) Label(c Cell) string {
 	if c.Repeat > 0 {
 		parts = append(parts, fmt.Sprintf("run %d of %d", c.Repeat, m.Repeat))
 	}
-	return strings.Join(parts, ", ")
+	return progress.OneLine(strings.Join(parts, ", "))
 }
 
 // keys are those of a combination: axes in their order, then the others by name.

@@ -69,6 +69,8 @@ include:
 		"suites": {
 			"name: n\naxes: {suites: [smoke, [smoke, ./x.sh]]}", []string{"suite=smoke", "suite=smoke + ./x.sh"},
 		},
+		"harmless": {"name: n\naxes: {a: [\"x\\u202E\\e[31my\\tz\"]}", []string{"a=xy z"}},
+		"in words": {"name: n\naxes: {a: [x, \"x\\u202E\"]}", []string{"two cells have the same values: a=x"}},
 		"again":    {"name: n\naxes: {a: [1]}\nrepeat: 2", []string{"a=1, run 1 of 2", "a=1, run 2 of 2"}},
 		"nothing":  {"name: n\naxes: {a: [1]}\nexclude: [{a: 1}]", []string{"there is no cell: every combination is excluded, or an axis has no value"}},
 		"alike":    {"name: n\naxes: {l: ['a + b', [a, b]]}", []string{"two cells have the same values: l=a + b"}},

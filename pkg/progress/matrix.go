@@ -69,5 +69,24 @@ func (m *Matrix) mapped(change func(string) string) *Matrix {
 	return &told
 }
 
-// Cleaned returns m with every text as Clean has it, on one line. It is nil for nil.
-func (m *Matrix) Cleaned() *Matrix { return m.mapped(OneLine) }
+// Cleaned returns m with every text as Clean has it, on one line, names too. It is nil for nil.
+func (m *Matrix) Cleaned() *Matrix {
+	told := m.mapped(OneLine)
+	if told == nil {
+		return nil
+	}
+	told.Name, told.Grid = OneLine(m.Name), mapAll(m.Grid, OneLine)
+	for i := range told.Axes {
+		told.Axes[i].Name = OneLine(told.Axes[i].Name)
+	}
+	for i := range told.Cells {
+		cell := &told.Cells[i]
+		cell.Name, cell.Settings = OneLine(cell.Name), OneLine(cell.Settings)
+		values := map[string]string{}
+		for key, value := range cell.Values {
+			values[OneLine(key)] = value
+		}
+		cell.Values = values
+	}
+	return told
+}

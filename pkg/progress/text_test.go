@@ -30,6 +30,8 @@ func TestClean(t *testing.T) {
 		"\x1b]never ends\nnext":                    "never ends\nnext",
 		"\x1b(Bascii":                              "ascii",
 		"grüße 漢字 🙂":                               "grüße 漢字 🙂",
+		"\u202elive\u202c\u2066x\u2069\u200f\u061c שלום": "livex שלום",
+		"\x1b\u202e[31m": "[31m",
 	}
 	for in, want := range tests {
 		if got := Clean(in); got != want {
@@ -39,12 +41,12 @@ func TestClean(t *testing.T) {
 }
 
 func FuzzClean(f *testing.F) {
-	for _, s := range []string{"", "\x1b[31mx\x1b[0m", "\xff\r\n", "\x1b\x1b[1m", "\u009b\x1b]x\x07", "]]>"} {
+	for _, s := range []string{"", "\x1b[31mx\x1b[0m", "\xff\r\n", "\x1b\x1b[1m", "\u009b\x1b]x\x07", "]]>", "\x1b\u202e[1m"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got := Clean(s)
-		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\x1b\r\u009b\x7f") {
+		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\x1b\r\u009b\x7f\u202e\u2066") {
 			t.Errorf("Clean(%q) = %q", s, got)
 		}
 		if again := Clean(got); again != got {

@@ -91,6 +91,32 @@ func TestPageOfAMatrix(t *testing.T) {
 	}
 }
 
+// Whatever names and values of a matrix hold, nothing of it acts upon who reads the reports. Those of other machines are merged.
+func TestNamesOfAMatrixAreHarmless(t *testing.T) {
+	const evil = "e\u202evil\x1b[31m\u009b2J\u2066\x7f"
+	hostile := &progress.Matrix{
+		Name: evil, File: evil, Args: []string{evil}, Chosen: []string{evil}, Grid: []string{"a" + evil, "b" + evil}, Shared: evil,
+		Axes: []progress.MatrixAxis{{Name: "a" + evil, Values: []string{evil}}, {Name: "b" + evil, Values: []string{evil}}},
+		Cells: []progress.MatrixCell{{
+			Name: evil, Label: evil, Settings: evil, Values: map[string]string{"a" + evil: evil, "b" + evil: evil}, Why: evil, RunDir: evil,
+			Status: progress.Failed,
+		}},
+	}
+	for file, content := range Files(Build([]progress.Event{
+		{Kind: progress.RunStart, Verb: "matrix", Cluster: "m", Matrix: hostile},
+		{Kind: progress.PhaseStart, Phase: "cells"},
+		{Kind: progress.StepEnd, Phase: "cells", Step: "full", Node: evil, Message: evil, Status: progress.Failed},
+		{Kind: progress.Case, Phase: "cells", Suite: evil, Name: evil, Status: progress.Failed, Error: evil},
+	})) {
+		if strings.ContainsAny(string(content), "\u202e\x1b\u009b\u2066\x7f") || strings.Contains(string(content), `\u00`) {
+			t.Errorf("%s is not clean:\n%s", file, content)
+		}
+		if file == MarkdownFile && !strings.Contains(string(content), "| evil | ✗ 0.0s |\n") {
+			t.Errorf("the grid is not found:\n%s", content)
+		}
+	}
+}
+
 // What became of the cells of a killed run follows from their steps.
 func TestCellsOfAKilledMatrix(t *testing.T) {
 	plan := matrixOf(nil, [2]string{"1 x"}, [2]string{"1 y"}, [2]string{"2 x"})
