@@ -242,7 +242,7 @@ func (m *matrixRun) start(ctx context.Context, cell int) {
 	engine.Watched, engine.Attend, engine.Early = false, nil, nil
 	engine.Events = m.cellEvents(cell)
 	go func() {
-		request := Request{Name: planned.Name, Settings: planned.Settings, Abort: m.abort}
+		request := Request{Name: planned.Name, Settings: planned.Settings, Abort: m.abort, Unreported: true}
 		outcome, err := engine.Full(ctx, FullRequest{UpRequest: UpRequest{Request: request}})
 		stopped := err != nil && errors.Is(context.Cause(ctx), errFailFast)
 		m.ended <- cellEnd{cell, began, outcome, CodeOf(ctx, err), err, stopped}
@@ -291,6 +291,12 @@ func (m *matrixRun) end(ctx context.Context, end cellEnd) {
 			Message: "it waits for room: " + progress.OneLine(end.err.Error()),
 		})
 		return
+	}
+	if end.err != nil && end.outcome.Dir == "" { // it will not be tried again
+		run := state.RunName(cellStep, end.began)
+		if err := m.keepRefusal(cluster.Name(planned.Name), run, report.Files(end.outcome.Report)); err != nil {
+			progress.Warnf(m.Sink, "%s: the reports are not complete: %v", planned.Name, err)
+		}
 	}
 	ownFailure := slices.ContainsFunc(end.outcome.Report.Cases, func(c report.Case) bool { return c.Status == progress.Failed })
 	if end.stopped && !ownFailure {
