@@ -27,7 +27,8 @@ type gridSpot struct {
 	Status  progress.Status // the worst; empty: there is no cell
 	Passed  int
 	Cells   []progress.MatrixCell
-	Seconds float64 // of all together
+	Ended   int     // how many cells have come to their end
+	Seconds float64 // of those together
 }
 
 // Text is what became of the cells, in few words.
@@ -35,7 +36,10 @@ func (s gridSpot) Text() string {
 	if len(s.Cells) == 0 {
 		return ""
 	}
-	text := mark(s.Status) + " " + progress.FormatSeconds(s.Seconds/float64(len(s.Cells)))
+	text := mark(s.Status) + " " + string(s.Status)
+	if s.Ended > 0 { // what was cut off, or has not begun, tells nothing of how long a cell takes
+		text = mark(s.Status) + " " + progress.FormatSeconds(s.Seconds/float64(s.Ended))
+	}
 	if len(s.Cells) > 1 {
 		text += fmt.Sprintf(", %d of %d passed", s.Passed, len(s.Cells))
 	}
@@ -84,7 +88,10 @@ func (s *gridSpot) add(cell progress.MatrixCell, seconds float64) {
 	if status == progress.Passed {
 		s.Passed++
 	}
-	s.Cells, s.Seconds = append(s.Cells, cell), s.Seconds+seconds
+	if status != progress.Interrupted {
+		s.Ended, s.Seconds = s.Ended+1, s.Seconds+seconds
+	}
+	s.Cells = append(s.Cells, cell)
 }
 
 // gridAxes are the axes of rows and columns; columns is empty where there is one axis only.
@@ -151,8 +158,8 @@ func (b *builder) judgeCells() {
 // cellRow is a cell as lists show it.
 type cellRow struct {
 	progress.MatrixCell
-	Seconds float64
-	Link    link // its own report
+	Time string // that it took; empty: it has not begun
+	Link link   // its own report
 }
 
 func cellRows(r Report) []cellRow {
@@ -163,7 +170,10 @@ func cellRows(r Report) []cellRow {
 	rows := make([]cellRow, len(r.Matrix.Cells))
 	for i, cell := range r.Matrix.Cells {
 		cell.Status = cmp.Or(cell.Status, progress.Interrupted)
-		rows[i] = cellRow{MatrixCell: cell, Seconds: seconds[cell.Name]}
+		rows[i] = cellRow{MatrixCell: cell}
+		if took, begun := seconds[cell.Name]; begun || cell.Status != progress.Interrupted {
+			rows[i].Time = progress.FormatSeconds(took)
+		}
 		if run := path.Base(cell.RunDir); cell.RunDir != "" {
 			// the directories of all runs are beside each other, also where they were copied to
 			if below := relative(cell.Name + "/" + run + "/" + HTMLFile); below != "" {
@@ -200,6 +210,6 @@ func mdMatrix(b *strings.Builder, r Report) {
 	b.WriteString("\n| Cell | Values | Result | Time | Why |\n|---|---|---|---:|---|\n")
 	for _, c := range cellRows(r) {
 		fmt.Fprintf(b, "| %s | %s | %s %s | %s | %s |\n", mdText(c.Name), mdText(c.Label), mark(c.Status),
-			mdText(string(c.Status)), progress.FormatSeconds(c.Seconds), mdText(c.Why))
+			mdText(string(c.Status)), c.Time, mdText(c.Why))
 	}
 }

@@ -73,6 +73,28 @@ func TestGridNamesAll(t *testing.T) {
 	}
 }
 
+// Cells that were cut off, or have not begun, count for no time.
+func TestTimesOfTheGrid(t *testing.T) {
+	plan := matrixOf(nil, [2]string{"1 x", "passed"}, [2]string{"1 x", "interrupted"}, [2]string{"2 x", "interrupted"}, [2]string{"2 y", "interrupted"})
+	took := func(node string, status progress.Status, seconds float64) progress.Event {
+		return progress.Event{Kind: progress.StepEnd, Phase: "cells", Step: "full", Node: node, Status: status, Seconds: seconds}
+	}
+	code := 130
+	text := string(Markdown(Build([]progress.Event{
+		{Kind: progress.RunStart, Matrix: plan}, {Kind: progress.PhaseStart, Phase: "cells"},
+		took("m-p", progress.Passed, 8), took("m-q", progress.Interrupted, 2), took("m-r", progress.Interrupted, 3),
+		{Kind: progress.RunEnd, Status: progress.Interrupted, ExitCode: &code, Matrix: plan},
+	})))
+	for _, want := range []string{
+		"| 1 | ! 8.0s, 1 of 2 passed |  |", "| 2 | ! interrupted | ! interrupted |",
+		"| m-r | a=2, b=x | ! interrupted | 3.0s |", "| m-s | a=2, b=y | ! interrupted |  |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // The page of a matrix links the reports of its cells, and says how a cell is run again.
 func TestPageOfAMatrix(t *testing.T) {
 	events := []progress.Event{
