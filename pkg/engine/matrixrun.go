@@ -374,7 +374,7 @@ func (m *matrixRun) conclude(ctx context.Context, began time.Time, whyNotRun str
 	final.Matrix = m.withResults()
 	if err != nil {
 		phaseEnd = phaseEnd.WithError(err)
-		final.Explanation = m.explain(err)
+		final.Explanation = m.explain(err, final.Matrix)
 	}
 	m.Sink.Emit(phaseEnd)
 	return m.endWith(final, code, err)
@@ -431,8 +431,8 @@ func (m *matrixRun) verdict() error {
 	return Error{cmp.Or(m.results[first].code, ExitUnexpected), progress.WithCode(err, "cells-failed")}
 }
 
-// explain says which failed, what these have in common, and what comes next.
-func (m *matrixRun) explain(err error) *progress.Explanation {
+// explain says which failed, what these have in common, which are flaky, and what comes next.
+func (m *matrixRun) explain(err error, told *progress.Matrix) *progress.Explanation {
 	x := &progress.Explanation{Phase: cellsPhase, Where: cellsPhase, What: err.Error()}
 	first := -1 // that failed
 	for cell, result := range slices.Backward(m.results) {
@@ -444,7 +444,14 @@ func (m *matrixRun) explain(err error) *progress.Explanation {
 	if more := len(x.Suites) - mostCells; more > 0 {
 		x.Suites = append(x.Suites[:mostCells], fmt.Sprintf("and %d more", more))
 	}
-	x.Cause = m.shared()
+	causes := make([]string, 0, 1+len(told.Flaky))
+	for _, f := range told.Flaky[:min(mostCells, len(told.Flaky))] {
+		causes = append(causes, "flaky: "+f.String())
+	}
+	if told.Shared != "" {
+		causes = append(causes, told.Shared)
+	}
+	x.Cause = strings.Join(causes, "; ")
 	if first < 0 && m.request.File != "-" && !m.told.Merged {
 		words := slices.Concat([]string{m.request.File}, m.request.Args, m.request.Chosen, []string{"--resume"})
 		x.Next = "go on with those that are open: hive-test matrix run " + remote.Quote(words...)
@@ -479,6 +486,7 @@ func (m *matrixRun) withResults() *progress.Matrix {
 		}
 	}
 	told.Shared = m.shared()
+	told.FindFlaky()
 	return &told
 }
 

@@ -27,6 +27,7 @@ type gridSpot struct {
 	Status  progress.Status // the worst; empty: there is no cell
 	Passed  int
 	Cells   []progress.MatrixCell
+	Flaky   bool    // some of the cells have failed where others with the same values have passed
 	Ended   int     // how many cells have come to their end
 	Seconds float64 // of those together
 }
@@ -42,6 +43,9 @@ func (s gridSpot) Text() string {
 	}
 	if len(s.Cells) > 1 {
 		text += fmt.Sprintf(", %d of %d passed", s.Passed, len(s.Cells))
+	}
+	if s.Flaky {
+		text += ", flaky"
 	}
 	return text
 }
@@ -70,7 +74,7 @@ func gridOf(r Report) *grid {
 			spot := gridSpot{}
 			for _, cell := range r.Matrix.Cells {
 				if cell.Values[rows] == name && cell.Values[columns] == column {
-					spot.add(cell, seconds[cell.Name])
+					spot.add(cell, statusOf(r.Matrix, cell), seconds[cell.Name])
 				}
 			}
 			row.Spots = append(row.Spots, spot)
@@ -80,14 +84,22 @@ func gridOf(r Report) *grid {
 	return g
 }
 
-func (s *gridSpot) add(cell progress.MatrixCell, seconds float64) {
-	status := cmp.Or(cell.Status, progress.Interrupted)
+// statusOf is what became of a cell, as reports show it.
+func statusOf(m *progress.Matrix, cell progress.MatrixCell) progress.Status {
+	if m.IsFlaky(cell) {
+		return progress.Flaky
+	}
+	return cmp.Or(cell.Status, progress.Interrupted)
+}
+
+func (s *gridSpot) add(cell progress.MatrixCell, status progress.Status, seconds float64) {
 	if s.Status == "" || order(status) < order(s.Status) {
 		s.Status = status
 	}
 	if status == progress.Passed {
 		s.Passed++
 	}
+	s.Flaky = s.Flaky || status == progress.Flaky
 	if status != progress.Interrupted {
 		s.Ended, s.Seconds = s.Ended+1, s.Seconds+seconds
 	}
@@ -153,6 +165,7 @@ func (b *builder) judgeCells() {
 			}
 		}
 	}
+	b.Matrix.FindFlaky()
 }
 
 // cellRow is a cell as lists show it.
@@ -169,7 +182,7 @@ func cellRows(r Report) []cellRow {
 	seconds := cellSeconds(r)
 	rows := make([]cellRow, len(r.Matrix.Cells))
 	for i, cell := range r.Matrix.Cells {
-		cell.Status = cmp.Or(cell.Status, progress.Interrupted)
+		cell.Status = statusOf(r.Matrix, cell)
 		rows[i] = cellRow{MatrixCell: cell}
 		if took, begun := seconds[cell.Name]; begun || cell.Status != progress.Interrupted {
 			rows[i].Time = progress.FormatSeconds(took)
@@ -206,6 +219,9 @@ func mdMatrix(b *strings.Builder, r Report) {
 	}
 	if r.Matrix.Shared != "" {
 		fmt.Fprintf(b, "\n%s.\n", mdText(r.Matrix.Shared))
+	}
+	for _, f := range r.Matrix.Flaky {
+		fmt.Fprintf(b, "\n**Flaky:** %s.\n", mdText(f.String()))
 	}
 	b.WriteString("\n| Cell | Values | Result | Time | Why |\n|---|---|---|---:|---|\n")
 	for _, c := range cellRows(r) {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -69,6 +70,50 @@ func TestGridNamesAll(t *testing.T) {
 		}
 		if page := string(HTML(r)); strings.Contains(page, "<th></th>") {
 			t.Errorf("%s: the page has a row or column without a name", name)
+		}
+	}
+}
+
+// Of cells that ran several times, those whose runs differ are flaky.
+func TestFlakyCells(t *testing.T) {
+	plan := matrixOf(nil)
+	plan.Repeat = 2
+	for i, cell := range []struct {
+		a, b   string
+		status progress.Status
+	}{
+		{"1", "x", progress.Passed}, {"1", "x", progress.Failed},
+		{"1", "y", progress.Failed}, {"1", "y", progress.Failed},
+		{"2", "x", progress.Passed}, {"2", "x", progress.Passed},
+		{"2", "y", progress.Passed}, {"2", "y", progress.Interrupted},
+	} {
+		plan.Cells = append(plan.Cells, progress.MatrixCell{
+			Name: fmt.Sprintf("m-%d", i), Label: fmt.Sprintf("a=%s, b=%s, run %d of 2", cell.a, cell.b, i%2+1),
+			Values: map[string]string{"a": cell.a, "b": cell.b}, Repeat: i%2 + 1, Status: cell.status,
+		})
+	}
+	plan.FindFlaky()
+	r := Build([]progress.Event{{Kind: progress.RunEnd, Matrix: plan}})
+	want := []progress.MatrixFlaky{{Label: "a=1, b=x", Passed: 1, Failed: 1, Cells: []string{"m-0", "m-1"}}}
+	if diff := cmp.Diff(want, r.Matrix.Flaky); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	files := Files(r)
+	for file, wants := range map[string][]string{
+		MarkdownFile: {
+			"| 1 | ! 0.0s, 1 of 2 passed, flaky | ✗ 0.0s, 0 of 2 passed |", "**Flaky:** a=1, b=x: 1 passed, 1 failed.",
+			"| m-1 | a=1, b=x, run 2 of 2 | ! flaky |", "| m-2 | a=1, b=y, run 1 of 2 | ✗ failed |",
+		},
+		HTMLFile: {
+			`<td class="flaky">! 0.0s, 1 of 2 passed, flaky</td>`, `<span class="flaky">! flaky</span> a=1, b=x: 1 passed, 1 failed`,
+			`<td class="flaky">! flaky</td>`,
+		},
+		JSONFile: {`"label": "a=1, b=x",`},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(string(files[file]), want) {
+				t.Errorf("%s: no %q in\n%s", file, want, files[file])
+			}
 		}
 	}
 }
