@@ -33,7 +33,7 @@ type MatrixRequest struct {
 	// Shard and Of choose part Shard of so many; Of 0 is all cells. Cells, if there are any, chooses those by name.
 	Shard, Of int
 	Cells     []string
-	// Resume goes on with the last run of the matrix that did not come to its end.
+	// Resume goes on with the last run of that file and those cells, where it did not come to its end.
 	Resume bool
 	// Abort ends the cleaning up of a matrix whose own context has ended; nil: it is done to its end.
 	Abort context.Context
@@ -308,6 +308,10 @@ func expect(store *state.Store, cells []PlannedCell) {
 func matrixOf(request MatrixRequest, plan MatrixPlan) *progress.Matrix {
 	m, file := request.Matrix, request.File
 	told := &progress.Matrix{Name: m.Name, File: file, Total: plan.Total, Repeat: m.Repeat, Grid: m.Grid, Args: request.Args, Chosen: request.Chosen}
+	if len(request.Content) > 0 {
+		sum := sha256.Sum256(request.Content)
+		told.FileHash = hex.EncodeToString(sum[:])[:12]
+	}
 	for _, axis := range m.Axes {
 		words := make([]string, len(axis.Values))
 		for i, value := range axis.Values {

@@ -490,7 +490,9 @@ func (m *matrixRun) withResults() *progress.Matrix {
 	return &told
 }
 
-// lastRun returns the events of the matrix's last run where that did not come to its end, and refuses what is at work.
+// lastRun returns the events of the last run of what this one runs, where that did not come to its end, and refuses what is
+// at work. Shards that run in one directory have runs of their own. One of another file counts where there is none of
+// this: what differs is told, if it matters.
 func (m *matrixRun) lastRun() ([]progress.Event, error) {
 	runs, err := m.Store.Runs(m.Name)
 	if err != nil {
@@ -499,20 +501,29 @@ func (m *matrixRun) lastRun() ([]progress.Event, error) {
 	if other := m.atWork(); other != "" {
 		return nil, Error{ExitLocked, fmt.Errorf("the matrix is at work: %s", other)}
 	}
+	why := strings.TrimSpace("it has not run yet " + strings.Join(m.told.Chosen, " "))
+	var ofOtherFile []progress.Event
 	for _, run := range runs {
 		if !strings.HasSuffix(filepath.Base(run.Dir), "-"+matrixVerb) {
 			continue
 		}
-		events, merged, err := eventsOf(run)
-		if merged {
+		events, err := eventsOf(run)
+		if err != nil {
+			why = err.Error()
 			continue
 		}
-		if err != nil {
-			return m.nothingToResume(err.Error())
+		switch told, _ := readMatrix(events); {
+		case told.Merged || !slices.Equal(told.Chosen, m.told.Chosen):
+		case told.FileHash == m.told.FileHash:
+			return m.unfinished(events)
+		case ofOtherFile == nil:
+			ofOtherFile = events
 		}
-		return m.unfinished(events)
 	}
-	return m.nothingToResume("it has not run yet")
+	if ofOtherFile != nil {
+		return m.unfinished(ofOtherFile)
+	}
+	return m.nothingToResume(why)
 }
 
 // atWork is the directory of the first run of the matrix that is at work; empty: none is.
@@ -526,18 +537,18 @@ func (m *matrixRun) atWork() string {
 	return ""
 }
 
-// eventsOf reads those of a run, as far as they can be read, and reports whether it was put together of parts.
-func eventsOf(run state.Run) (events []progress.Event, merged bool, err error) {
+// eventsOf reads those of a run, as far as they can be read.
+func eventsOf(run state.Run) ([]progress.Event, error) {
 	file, err := os.Open(filepath.Join(run.Dir, state.EventsFile))
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	if events, err = progress.ReadEvents(file); len(events) > 0 {
+	events, err := progress.ReadEvents(file)
+	if len(events) > 0 {
 		err = nil
 	}
-	told, _ := readMatrix(events)
-	return events, told.Merged, err
+	return events, err
 }
 
 func (m *matrixRun) nothingToResume(why string) ([]progress.Event, error) {

@@ -12,6 +12,8 @@ import (
 type Matrix struct {
 	Name string `json:"name"`
 	File string `json:"file,omitempty"` // as it was named; - is standard input
+	// FileHash tells the content of the file from others.
+	FileHash string `json:"file_hash,omitempty"`
 	// Args are the words after the file by which the matrix is run again, and Chosen those that choose cells.
 	Args   []string     `json:"args,omitempty"`
 	Chosen []string     `json:"chosen,omitempty"`

@@ -82,10 +82,14 @@ func TestFlakyCells(t *testing.T) {
 		a, b   string
 		status progress.Status
 	}{
-		{"1", "x", progress.Passed}, {"1", "x", progress.Failed},
-		{"1", "y", progress.Failed}, {"1", "y", progress.Failed},
-		{"2", "x", progress.Passed}, {"2", "x", progress.Passed},
-		{"2", "y", progress.Passed}, {"2", "y", progress.Interrupted},
+		{"1", "x", progress.Passed},
+		{"1", "x", progress.Failed},
+		{"1", "y", progress.Failed},
+		{"1", "y", progress.Failed},
+		{"2", "x", progress.Passed},
+		{"2", "x", progress.Passed},
+		{"2", "y", progress.Passed},
+		{"2", "y", progress.Interrupted},
 	} {
 		plan.Cells = append(plan.Cells, progress.MatrixCell{
 			Name: fmt.Sprintf("m-%d", i), Label: fmt.Sprintf("a=%s, b=%s, run %d of 2", cell.a, cell.b, i%2+1),
@@ -126,7 +130,8 @@ func TestTimesOfTheGrid(t *testing.T) {
 	}
 	code := 130
 	text := string(Markdown(Build([]progress.Event{
-		{Kind: progress.RunStart, Matrix: plan}, {Kind: progress.PhaseStart, Phase: "cells"},
+		{Kind: progress.RunStart, Matrix: plan},
+		{Kind: progress.PhaseStart, Phase: "cells"},
 		took("m-p", progress.Passed, 8), took("m-q", progress.Interrupted, 2), took("m-r", progress.Interrupted, 3),
 		{Kind: progress.RunEnd, Status: progress.Interrupted, ExitCode: &code, Matrix: plan},
 	})))
