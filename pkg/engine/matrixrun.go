@@ -38,10 +38,13 @@ type matrixRun struct {
 	left    []int        // cells that have not begun, in their order
 	running map[int]context.CancelFunc
 	pending map[int]bool // those of running whose machines are being made
-	full    bool         // there was no room for a cell: one must end before the next is tried
+	full    string       // why a cell was refused: one must end before the next is tried; empty: none was
+	waits   []cellWait   // that were told
 	ended   chan cellEnd
 	up      chan int // cells whose machines are made
 	results []cellResult
+
+	free func(ctx context.Context, cell PlannedCell) (mebibytes int, known bool) // freeMemory, but in tests
 }
 
 // cellResult is what became of a cell; the zero value has not begun.
@@ -80,7 +83,7 @@ func (e *Engine) onMatrix(
 		m := &matrixRun{
 			session: s, request: request, plan: plan, told: matrixOf(request, plan),
 			running: map[int]context.CancelFunc{}, pending: map[int]bool{}, held: map[int]bool{},
-			ended: make(chan cellEnd), up: make(chan int, len(plan.Cells)), left: slices.Clone(plan.Order),
+			free: s.freeMemory, ended: make(chan cellEnd), up: make(chan int, len(plan.Cells)), left: slices.Clone(plan.Order),
 			results: make([]cellResult, len(plan.Cells)),
 		}
 		if err := s.checkPlan(); err != nil {
@@ -137,15 +140,6 @@ func (m *matrixRun) hold(cell int) {
 	m.held[cell] = true
 }
 
-// fits reports whether limits have room for a cell. What its cluster takes that is there already is its own.
-func (m *matrixRun) fits(cell int) bool {
-	load, size := m.load, m.plan.Cells[cell].Size
-	if m.held[cell] {
-		load.Drop(size)
-	}
-	return load.Fits(size, m.plan.Limits)
-}
-
 // runCells runs those that are left until none is, or ctx ends and with it those that run.
 func (m *matrixRun) runCells(ctx context.Context) {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -153,6 +147,9 @@ func (m *matrixRun) runCells(ctx context.Context) {
 	for {
 		if ctx.Err() == nil {
 			m.startCells(ctx)
+		}
+		if ctx.Err() != nil {
+			m.tellWaits(nil)
 		}
 		if len(m.running) == 0 {
 			return
@@ -173,38 +170,8 @@ func (m *matrixRun) runCells(ctx context.Context) {
 // errFailFast ends the cells that run when another one has failed.
 var errFailFast = errors.New("another cell failed, and the matrix is to fail fast")
 
-// startCells starts all that there is room for.
-func (m *matrixRun) startCells(ctx context.Context) {
-	for i := 0; i < len(m.left) && ctx.Err() == nil; {
-		cell := m.left[i]
-		if m.full || !m.fits(cell) || !m.roomFor(ctx, cell) {
-			i++
-			continue
-		}
-		m.left = slices.Delete(m.left, i, i+1)
-		m.start(ctx, cell)
-	}
-}
-
-// roomFor reports whether Proxmox VE has the memory that a cell takes, besides that of cells whose machines are not made
-// yet. Where it does not say, or nothing else runs, the cell's own checks tell.
-func (m *matrixRun) roomFor(ctx context.Context, cell int) bool {
-	if len(m.running) == 0 {
-		return true
-	}
-	free, known := m.freeMemory(ctx, m.plan.Cells[cell])
-	if !known {
-		return true
-	}
-	need := m.plan.Cells[cell].Size.MemoryMB
-	for other := range m.pending {
-		need += m.plan.Cells[other].Size.MemoryMB
-	}
-	return need <= free
-}
-
 // freeMemory is what the hypervisors of a cell have left, in MiB.
-func (m *matrixRun) freeMemory(ctx context.Context, cell PlannedCell) (free int, known bool) {
+func (m *session) freeMemory(ctx context.Context, cell PlannedCell) (free int, known bool) {
 	engine := *m.Engine
 	engine.Early, engine.Events = nil, progress.Discard
 	s, err := engine.open("doctor", Request{Name: cell.Name, Settings: cell.Settings})
@@ -278,17 +245,18 @@ func (m *matrixRun) end(ctx context.Context, end cellEnd) {
 	m.running[end.cell]()
 	delete(m.running, end.cell)
 	delete(m.pending, end.cell)
-	m.full = false
-	if m.load.Remove(planned.Size); m.isThere(planned.Name) { // kept, or it could not be destroyed
+	m.full = ""
+	m.Sink.Emit(progress.Event{Kind: progress.NodeState, Phase: cellsPhase, Step: cellStep, Node: planned.Name}) // it does nothing more
+	if m.load.Remove(planned.Size); m.isThere(planned.Name) {                                                    // kept, or it could not be destroyed
 		m.hold(end.cell)
 	}
 	_, refused := errors.AsType[*deploy.PreflightError](end.err)
 	if refused && end.outcome.Dir == "" && len(m.running) > 0 && ctx.Err() == nil {
-		m.full = true // those that run may have what it needs
+		m.full = progress.OneLine(end.err.Error()) // those that run may have what it needs
 		m.left = slices.Insert(m.left, 0, end.cell)
 		m.Sink.Emit(progress.Event{
 			Kind: progress.StepEnd, Phase: cellsPhase, Step: cellStep, Node: planned.Name, Status: progress.Skipped,
-			Message: "it waits for room: " + progress.OneLine(end.err.Error()),
+			Message: "it waits for room: " + m.full,
 		})
 		return
 	}

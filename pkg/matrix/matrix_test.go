@@ -320,3 +320,19 @@ func TestShared(t *testing.T) {
 		}
 	}
 }
+
+// What a cell lacks is told if and only if it does not fit.
+func TestLackIsWhatDoesNotFit(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	size := func() Size { return Size{MemoryMB: random.IntN(4), Cores: random.IntN(4), VMs: random.IntN(4)} }
+	for range 2000 {
+		var load Load
+		for range random.IntN(3) {
+			load.Add(size())
+		}
+		one, limits := size(), Limits{MaxParallel: random.IntN(3), Budget: size()}
+		if what, why := load.Lack(one, limits); load.Fits(one, limits) != (what == "") || (what == "") != (why == "") {
+			t.Fatalf("%s beside %v within %v: it lacks %q (%q)", one, load, limits, what, why)
+		}
+	}
+}
