@@ -303,7 +303,7 @@ With -o github it prints the matrix of a job of GitHub's, with -o gitlab a child
 runs the cells; matrix merge makes one report of what they leave.`,
 		Example: `  hive-test matrix plan nightly.yaml
   hive-test matrix plan nightly.yaml -o gitlab >cells.yml
-  hive-test matrix plan nightly.yaml -o k8s --results-claim=results | kubectl apply -f -`,
+  hive-test matrix plan nightly.yaml -o k8s --results-claim=results >job.yml`,
 		Args: oneFile,
 	}
 	load, flags := a.matrixSettings(cmd), addMatrixFlags(cmd.Flags())

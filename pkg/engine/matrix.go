@@ -222,7 +222,8 @@ func ofCells(key string) error {
 		switch {
 		case row.Key != key:
 		case row.Secret:
-			return fmt.Errorf("%s: it is secret, and what the file says stands in plans and reports: give it by the environment", key)
+			return fmt.Errorf("%s: it is secret, and what the file says stands in plans and reports: give it by the environment",
+				key)
 		case row.Global() || key == "evidence_dir" || key == "junit":
 			return fmt.Errorf("%s: it is of the run as a whole: give it by its flag", key)
 		}
@@ -234,8 +235,8 @@ func ofCells(key string) error {
 func looksSecret(variables string) error {
 	for entry := range strings.Lines(variables) {
 		if name, value, given := strings.Cut(strings.TrimSpace(entry), "="); given && secret(name, value) {
-			return fmt.Errorf("%s looks secret, and what the file says stands in plans and reports: give its name alone, and the "+
-				"value by the environment", name)
+			return fmt.Errorf("%s looks secret, and what the file says stands in plans and reports: give its name alone, and "+
+				"the value by the environment", name)
 		}
 	}
 	return nil

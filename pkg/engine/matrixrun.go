@@ -246,8 +246,9 @@ func (m *matrixRun) end(ctx context.Context, end cellEnd) {
 	delete(m.running, end.cell)
 	delete(m.pending, end.cell)
 	m.full = ""
-	m.Sink.Emit(progress.Event{Kind: progress.NodeState, Phase: cellsPhase, Step: cellStep, Node: planned.Name}) // it does nothing more
-	if m.load.Remove(planned.Size); m.isThere(planned.Name) {                                                    // kept, or it could not be destroyed
+	done := progress.Event{Kind: progress.NodeState, Phase: cellsPhase, Step: cellStep, Node: planned.Name}
+	m.Sink.Emit(done)                                         // it does nothing more
+	if m.load.Remove(planned.Size); m.isThere(planned.Name) { // kept, or it could not be destroyed
 		m.hold(end.cell)
 	}
 	_, refused := errors.AsType[*deploy.PreflightError](end.err)
@@ -403,11 +404,17 @@ func (m *matrixRun) verdict() error {
 func (m *matrixRun) explain(err error, told *progress.Matrix) *progress.Explanation {
 	x := &progress.Explanation{Phase: cellsPhase, Where: cellsPhase, What: err.Error()}
 	first := -1 // that failed
-	for cell, result := range slices.Backward(m.results) {
+	reasons := mistakes{}
+	for cell, result := range m.results {
 		if result.status == progress.Failed {
-			first = cell
-			x.Suites = slices.Insert(x.Suites, 0, m.plan.Cells[cell].Label+": "+result.why)
+			reasons.add(m.plan.Cells[cell].Label, []error{errors.New(result.why)})
+			if first < 0 {
+				first = cell
+			}
 		}
+	}
+	for _, reason := range reasons.told(len(m.results)) {
+		x.Suites = append(x.Suites, reason.Error())
 	}
 	if more := len(x.Suites) - mostCells; more > 0 {
 		x.Suites = append(x.Suites[:mostCells], fmt.Sprintf("and %d more", more))
@@ -439,7 +446,7 @@ func (m *matrixRun) shared() string {
 	return m.request.Matrix.Shared(ended[progress.Failed], ended[progress.Passed])
 }
 
-// mostCells is how many cells that failed an explanation lists.
+// mostCells is how many reasons for which cells failed, and flaky ones, an explanation lists.
 const mostCells = 10
 
 // withResults is the plan with what became of the cells.

@@ -94,6 +94,7 @@ func (x Export) Kubernetes() ([]byte, error) {
 	n := strconv.Itoa(len(x.Cells))
 	// Each pod has a directory of its own: two that begin at once give their runs one name.
 	command := "exec " + x.Command + ` --shard "$((JOB_COMPLETION_INDEX + 1))/` + n + `" --evidence-dir "/results/$JOB_COMPLETION_INDEX"`
+	file := object{"name": "matrix", "configMap": object{"name": x.Name + "-matrix"}}
 	kept := object{"name": "results", "emptyDir": object{}}
 	if x.Claim != "" {
 		kept = object{"name": "results", "persistentVolumeClaim": object{"claimName": x.Claim}}
@@ -120,7 +121,7 @@ func (x Export) Kubernetes() ([]byte, error) {
 					}},
 					// what ends a pod is TERM, after which the cell's cluster is destroyed
 					"terminationGracePeriodSeconds": 900,
-					"volumes":                       []object{{"name": "matrix", "configMap": object{"name": x.Name + "-matrix"}}, kept},
+					"volumes":                       []object{file, kept},
 				},
 			},
 		},
