@@ -226,3 +226,21 @@ func TestSecretsAreFoundThroughColors(t *testing.T) {
 		}
 	}
 }
+
+// A JSON document says the same, and does nothing to a terminal or the log of a job.
+func TestDisarmJSON(t *testing.T) {
+	for _, text := range []string{"plain é 🐝\n", "\u202ea\u009b2J\x7f\u2066", "##[error]x", "\x1b[31m"} {
+		raw, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		safe := DisarmJSON(raw)
+		if strings.ContainsAny(string(safe), "\u202e\u009b\x7f\u2066\x1b") || strings.Contains(string(safe), "##[") {
+			t.Errorf("%q is written as %q", text, safe)
+		}
+		var again string
+		if err := json.Unmarshal(safe, &again); err != nil || again != text {
+			t.Errorf("%q is read as %q: %v", text, again, err)
+		}
+	}
+}
