@@ -153,6 +153,19 @@ func TestMatrixWaitsForMemory(t *testing.T) {
 	if len(jobs) != 3 || most != 2 {
 		t.Errorf("%d cells have run, %d at once, where there is memory for 2", len(jobs), most)
 	}
+	told, err := os.ReadFile(filepath.Join(m.clusters(), ".runs", "room", "latest", "events.jsonl"))
+	if err != nil || !strings.Contains(string(told), `"message":"waits for 8192 MiB of memory on the hypervisors"`) {
+		t.Errorf("it is not told that a cell waits for memory: %v", err)
+	}
+	idle := 0 // cells that the live view shows no longer
+	for line := range strings.Lines(string(told)) {
+		if strings.Contains(line, `"kind":"node_state"`) && !strings.Contains(line, `"message"`) {
+			idle++
+		}
+	}
+	if idle != 3 {
+		t.Errorf("of %d cells it is told that they do nothing more", idle)
+	}
 }
 
 // bestSchedule is how long the shortest schedule takes, found by trying all orders but those that cannot be shorter than

@@ -157,9 +157,9 @@ func (a *app) matrixRequest(
 	if err != nil {
 		return request, err
 	}
-	request.Load = func(values map[string]string) (config.Settings, error) {
+	request.Load = func(values, places map[string]string) (config.Settings, error) {
 		cell, err := config.Load(config.LoadOptions{
-			Values: values, Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path,
+			Values: values, Places: places, Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path,
 		})
 		cell.Keep = cmp.Or(cell.Keep, string(lifecycle.KeepNever))
 		return cell, err
@@ -178,8 +178,8 @@ func (a *app) readMatrix(file string) (m matrix.Matrix, content []byte, err erro
 	if err != nil {
 		return m, nil, usage(fmt.Errorf("reading the matrix: %w", err))
 	}
-	if m, err = matrix.Parse(bytes.NewReader(content)); err != nil {
-		return m, nil, usage(fmt.Errorf("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": ")))
+	if m, err = matrix.Parse(bytes.NewReader(content), file); err != nil {
+		return m, nil, usage(err)
 	}
 	return m, content, nil
 }
@@ -302,13 +302,15 @@ long as when it passed last, or else a guess. It changes nothing.
 With -o github it prints the matrix of a job of GitHub's, with -o gitlab a child pipeline, with -o k8s a Job of Kubernetes, so that a fleet
 runs the cells; matrix merge makes one report of what they leave.`,
 		Example: `  hive-test matrix plan nightly.yaml
-  hive-test matrix plan nightly.yaml -o gitlab >cells.yml`,
+  hive-test matrix plan nightly.yaml -o gitlab >cells.yml
+  hive-test matrix plan nightly.yaml -o k8s --results-claim=results >job.yml`,
 		Args: oneFile,
 	}
 	load, flags := a.matrixSettings(cmd), addMatrixFlags(cmd.Flags())
 	forms := slices.Concat([]string{"table", "json", "yaml"}, planForms())
 	form := cmd.Flags().StringP("output", "o", "", "how it is printed: "+strings.Join(forms, ", "))
 	image := cmd.Flags().String("image", "hive-test", "image of the containers of -o k8s, in which hive-test is on PATH")
+	claim := cmd.Flags().String("results-claim", "", "PersistentVolumeClaim that keeps what the pods of -o k8s leave in /results; empty: an emptyDir, which goes with its pod")
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
@@ -330,7 +332,7 @@ runs the cells; matrix merge makes one report of what they leave.`,
 			return err
 		}
 		if slices.Contains(planForms(), *form) {
-			return a.exported(*form, *image, request, plan)
+			return a.exported(*form, matrix.Export{Image: *image, Claim: *claim}, request, plan)
 		}
 		document := planOf(plan)
 		if structured, err := printAs(a.Stdout, *form, document); structured {
@@ -392,7 +394,7 @@ func planForms() []string { return []string{"github", "gitlab", "k8s"} }
 
 // exported prints the plan for a fleet that runs the cells.
 func (a *app) exported(
-	form, image string, request engine.MatrixRequest, plan engine.MatrixPlan,
+	form string, export matrix.Export, request engine.MatrixRequest, plan engine.MatrixPlan,
 ) error {
 	file := request.File
 	switch {
@@ -409,10 +411,7 @@ func (a *app) exported(
 		}
 	}
 	words := append([]string{"hive-test", "matrix", "run", file}, request.Args...)
-	export := matrix.Export{
-		Name: plan.Name, Limits: plan.Limits, Content: request.Content, Command: remote.Quote(words...),
-		Image: image,
-	}
+	export.Name, export.Limits, export.Content, export.Command = plan.Name, plan.Limits, request.Content, remote.Quote(words...)
 	for _, c := range plan.Cells {
 		export.Cells, export.Sizes = append(export.Cells, c.Cell), append(export.Sizes, c.Size)
 	}

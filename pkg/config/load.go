@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -18,6 +19,7 @@ import (
 // LoadOptions are where settings come from.
 type LoadOptions struct {
 	Values     map[string]string   // by key, as a program sets them: they win over everything
+	Places     map[string]string   // where Values come from, FILE:LINE, by key; none: the program itself
 	Flags      *pflag.FlagSet      // those that were changed win over environment and file; nil: none
 	Env        func(string) string // nil: the environment of the process
 	WorkDir    string              // where FileName is looked for; empty: the current directory
@@ -136,16 +138,28 @@ func (l *loader) fromFlags() {
 
 func (l *loader) fromValues() {
 	for _, key := range slices.Sorted(maps.Keys(l.opts.Values)) {
-		s, known := find(l.table, key)
-		if !known {
-			l.problems = append(l.problems, fmt.Errorf("%q is no setting%s", key, suggestion(key, l.table)))
+		place, lead := l.opts.Places[key], ""
+		if place != "" {
+			lead = place + ": "
+		}
+		if err := CheckKey(key); err != nil {
+			l.problems = append(l.problems, fmt.Errorf("%s%w", lead, err))
 			continue
 		}
+		s, _ := find(l.table, key)
 		value, err := s.parse(l.opts.Values[key])
-		if err := l.checked(s, value, err, byProgram); err != nil {
-			l.problems = append(l.problems, fmt.Errorf("%s: %w", key, err))
+		if err := l.checked(s, value, err, cmp.Or(place, byProgram)); err != nil {
+			l.problems = append(l.problems, fmt.Errorf("%s%s: %w", lead, key, err))
 		}
 	}
+}
+
+// CheckKey says that a key is none of a setting, and which are like it.
+func CheckKey(key string) error {
+	if _, known := find(Table(), key); known {
+		return nil
+	}
+	return fmt.Errorf("%q is no setting%s", key, suggestion(key, Table()))
 }
 
 func (s Setting) fromFlag(flag *pflag.Flag) (any, error) {
@@ -190,6 +204,7 @@ func (l *loader) merge() Settings {
 		l.problems = append(l.problems, err)
 	}
 	settings.File, settings.sources, settings.values = l.file, l.sources, map[string]any{}
+	settings.programmed = l.opts.Values
 	for _, s := range l.table {
 		settings.values[s.Key] = v.Get(s.Key)
 	}

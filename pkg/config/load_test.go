@@ -110,6 +110,21 @@ func TestValuesOfAProgram(t *testing.T) {
 	}
 }
 
+// What a program has read of a file of its own is told by its place there.
+func TestPlacesOfValues(t *testing.T) {
+	set := LoadOptions{
+		Values: map[string]string{"node_count": "5"}, Places: map[string]string{"node_count": "m.yaml:3"}, Env: env(), WorkDir: t.TempDir(),
+	}
+	s, err := Load(set)
+	if err != nil || s.Source("node_count") != "m.yaml:3" || !s.Explicit("node_count") {
+		t.Errorf("from %s, for this run alone: %t; %v", s.Source("node_count"), s.Explicit("node_count"), err)
+	}
+	set.Values["node_count"] = "many"
+	if _, err := Load(set); err == nil || err.Error() != `m.yaml:3: node_count: "many" is not a whole number` {
+		t.Errorf("the problem is %v", err)
+	}
+}
+
 func TestDefaultsAreAValidSpec(t *testing.T) {
 	s, err := Load(LoadOptions{Env: env(), WorkDir: t.TempDir()})
 	if err != nil {

@@ -110,7 +110,9 @@ type Settings struct {
 	// File is the config file that was read, empty if there was none.
 	File    string `mapstructure:"-"`
 	sources map[string]string
-	values  map[string]any // by key, without secrets and hypervisors
+	// programmed has the keys that a program has set.
+	programmed map[string]string
+	values     map[string]any // by key, without secrets and hypervisors
 }
 
 // Timeouts bound one phase each.
@@ -167,7 +169,7 @@ type Proxmox struct {
 	Hypervisors       []placement.Hypervisor `mapstructure:"hypervisors"` // datastore, snippet store and port filled in
 }
 
-// byProgram is the source of LoadOptions.Values.
+// byProgram is the source of LoadOptions.Values that have no place.
 const byProgram = "the program"
 
 // Source tells where the value of a key comes from: "flag --x", "the program", "environment X", "FILE:LINE" or
@@ -185,8 +187,8 @@ func (s Settings) Given(key string) bool { _, found := s.sources[key]; return fo
 // Explicit reports whether the key was set for this run alone, by a flag or a program, and not by what was made for
 // other runs, too.
 func (s Settings) Explicit(key string) bool {
-	source := s.Source(key)
-	return source == byProgram || strings.HasPrefix(source, "flag ")
+	_, programmed := s.programmed[key]
+	return programmed || strings.HasPrefix(s.Source(key), "flag ")
 }
 
 // Value is a setting as it is in force.

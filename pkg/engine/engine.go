@@ -97,6 +97,8 @@ type Request struct {
 	Settings config.Settings
 	// Abort ends the cleaning up of a run whose own context has ended; nil: it is done to its end.
 	Abort context.Context
+	// Unreported leaves the reports of a run that is refused before it begins to the caller, who may try again.
+	Unreported bool
 }
 
 // named is the request for a verb that needs no cluster: its events have the name of another thing then.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,12 +28,12 @@ type MatrixRequest struct {
 	Content  []byte // of that file
 	// Args are the words by which the matrix is run again, after the file, and Chosen those that choose cells.
 	Args, Chosen []string
-	// Load returns the settings of a cell, given the values that the matrix has for it.
-	Load func(values map[string]string) (config.Settings, error)
+	// Load returns the settings of a cell, given the values that the matrix has for it, and where its file has each.
+	Load func(values, places map[string]string) (config.Settings, error)
 	// Shard and Of choose part Shard of so many; Of 0 is all cells. Cells, if there are any, chooses those by name.
 	Shard, Of int
 	Cells     []string
-	// Resume goes on with the last run of the matrix that did not come to its end.
+	// Resume goes on with the last run of that file and those cells, where it did not come to its end.
 	Resume bool
 	// Abort ends the cleaning up of a matrix whose own context has ended; nil: it is done to its end.
 	Abort context.Context
@@ -83,15 +84,15 @@ func (e *Engine) PlanMatrix(request MatrixRequest) (MatrixPlan, error) {
 		return MatrixPlan{}, err
 	}
 	plan := MatrixPlan{Name: m.Name, Limits: matrix.Limits{MaxParallel: m.MaxParallel, Budget: m.Budget}, Total: len(cells)}
-	var problems []error
+	wrong := mistakes{}
 	sizes := make([]matrix.Size, len(cells))
 	for i, cell := range cells {
-		planned, problem := planCell(request, plan.Limits, cell)
-		problems, sizes[i] = append(problems, problem), planned.Size
-		planned.Place = i + 1
+		planned, problems := planCell(request, plan.Limits, cell)
+		wrong.add(planned.Label, problems)
+		sizes[i], planned.Place = planned.Size, i+1
 		plan.Cells = append(plan.Cells, planned)
 	}
-	if err := errors.Join(toldOnce(problems)...); err != nil {
+	if err := errors.Join(append(checkKeys(m, cells), wrong.told(len(cells))...)...); err != nil {
 		return plan, usage(err)
 	}
 	if plan.Cells, err = chosenCells(request, plan.Cells, cells, sizes); err != nil {
@@ -112,22 +113,24 @@ func (e *Engine) PlanMatrix(request MatrixRequest) (MatrixPlan, error) {
 }
 
 // planCell finds out what a cell is, and what is wrong with it.
-func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (PlannedCell, error) {
+func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (PlannedCell, []error) {
 	planned := PlannedCell{Cell: cell, Label: request.Matrix.Label(cell)}
-	values := map[string]string{}
-	var unfit []error
-	for _, key := range slices.Sorted(maps.Keys(cell.Settings)) {
-		values[key] = cell.Settings[key].Text()
-		if why := notOfCells(key, values[key]); why != "" {
-			unfit = append(unfit, fmt.Errorf("%s: %s", key, why))
+	values, places := map[string]string{}, map[string]string{}
+	for key, value := range cell.Settings {
+		if ofCells(key) != nil { // which is told once, and not for each cell
+			continue
 		}
+		values[key], places[key] = value.Text(), request.Matrix.Place(value)
 	}
-	if len(unfit) > 0 {
-		return planned, errors.Join(unfit...)
+	if err := looksSecret(values["suite_env"]); err != nil {
+		return planned, []error{fmt.Errorf("%s: suite_env: %w", cmp.Or(places["suite_env"], "settings"), err)}
 	}
-	settings, err := request.Load(values)
+	settings, err := request.Load(values, places)
+	if several, are := errors.AsType[*config.Error](err); are {
+		return planned, several.Problems
+	}
 	if err != nil {
-		return planned, err
+		return planned, []error{err}
 	}
 	settings.JUnit = "" // the matrix has one
 	planned.Settings = settings
@@ -146,56 +149,108 @@ func planCell(request MatrixRequest, limits matrix.Limits, cell matrix.Cell) (Pl
 	if !planned.Size.Within(limits.Budget) {
 		problems = append(problems, fmt.Errorf("it takes %s, and the budget is %s", planned.Size, limits.Budget))
 	}
-	if err := errors.Join(problems...); err != nil {
-		return planned, fmt.Errorf("cell %s: %w", planned.Label, err)
-	}
-	return planned, nil
+	return planned, problems
 }
 
-// notOfCells says why a setting cannot be one of cells; empty: it can.
-func notOfCells(key, text string) string {
+// mistakes are what is wrong with cells. What is wrong with several is told once, with how many these are.
+type mistakes []mistake
+
+type mistake struct {
+	err   error
+	cells []string // their labels
+}
+
+// add adds what is wrong with a cell.
+func (m *mistakes) add(label string, problems []error) {
+	for _, err := range problems {
+		if err == nil {
+			continue
+		}
+		i := slices.IndexFunc(*m, func(o mistake) bool { return o.err.Error() == err.Error() })
+		if i < 0 {
+			i = len(*m)
+			*m = append(*m, mistake{err: err})
+		}
+		(*m)[i].cells = append((*m)[i].cells, label)
+	}
+}
+
+// told is each mistake, with the cells that it is in, of so many.
+func (m mistakes) told(of int) []error {
+	const most = 3 // cells that are named
+	var all []error
+	for _, o := range m {
+		where := "cell " + o.cells[0]
+		switch n := len(o.cells); {
+		case n == of && n > 1:
+			where = fmt.Sprintf("all %d cells", of)
+		case n > most:
+			where = fmt.Sprintf("%d of %d cells (%s; and %d more)", n, of, strings.Join(o.cells[:most], "; "), n-most)
+		case n > 1:
+			where = fmt.Sprintf("%d of %d cells (%s)", n, of, strings.Join(o.cells, "; "))
+		}
+		all = append(all, fmt.Errorf("%s: %w", where, o.err))
+	}
+	return all
+}
+
+// checkKeys says which keys are those of no setting that cells can have, each once.
+func checkKeys(m matrix.Matrix, cells []matrix.Cell) []error {
+	wrong := map[string]error{}
+	for _, cell := range cells {
+		for key := range cell.Settings {
+			if _, told := wrong[key]; !told {
+				wrong[key] = ofCells(key)
+			}
+		}
+	}
+	var problems []error
+	byLine := func(a, b string) int { return cmp.Or(cmp.Compare(m.Lines[a], m.Lines[b]), cmp.Compare(a, b)) }
+	for _, key := range slices.SortedFunc(maps.Keys(wrong), byLine) {
+		err := wrong[key]
+		if line, known := m.Lines[key]; known && err != nil {
+			err = fmt.Errorf("%s:%d: %w", m.File, line, err)
+		}
+		problems = append(problems, err)
+	}
+	return problems
+}
+
+// ofCells says why a key is none of a setting that cells can have.
+func ofCells(key string) error {
 	for _, row := range config.Table() {
 		switch {
 		case row.Key != key:
 		case row.Secret:
-			return "it is secret, and what the file says stands in plans and reports: give it by the environment"
+			return fmt.Errorf("%s: it is secret, and what the file says stands in plans and reports: give it by the environment",
+				key)
 		case row.Global() || key == "evidence_dir" || key == "junit":
-			return "it is of the run as a whole: give it by its flag"
+			return fmt.Errorf("%s: it is of the run as a whole: give it by its flag", key)
 		}
 	}
-	if key != "suite_env" {
-		return ""
-	}
-	for entry := range strings.Lines(text) {
+	return config.CheckKey(key)
+}
+
+// looksSecret says which variable of suites, a line each, most likely holds a secret.
+func looksSecret(variables string) error {
+	for entry := range strings.Lines(variables) {
 		if name, value, given := strings.Cut(strings.TrimSpace(entry), "="); given && secret(name, value) {
-			return name + " looks secret, and what the file says stands in plans and reports: give its name alone, and the " +
-				"value by the environment"
+			return fmt.Errorf("%s looks secret, and what the file says stands in plans and reports: give its name alone, and "+
+				"the value by the environment", name)
 		}
 	}
-	return ""
+	return nil
 }
 
 // fingerprint tells the settings of a cell from others that lead to another cluster, or other tests.
 func fingerprint(settings config.Settings) string {
 	h := sha256.New()
 	for _, v := range settings.Values() {
-		if why := notOfCells(v.Key, ""); why == "" && v.Key != "keep" && v.Key != "wait" {
+		if ofCells(v.Key) == nil && v.Key != "keep" && v.Key != "wait" {
 			fmt.Fprintf(h, "%s=%q\n", v.Key, v.Value)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
-}
-
-// toldOnce leaves out problems that were told before, as of a setting that all cells share.
-func toldOnce(problems []error) []error {
-	told := map[string]bool{}
-	return slices.DeleteFunc(problems, func(err error) bool {
-		if err == nil || told[err.Error()] {
-			return true
-		}
-		told[err.Error()] = true
-		return false
-	})
 }
 
 // chosenCells are those that the request names, or all.
@@ -254,6 +309,10 @@ func expect(store *state.Store, cells []PlannedCell) {
 func matrixOf(request MatrixRequest, plan MatrixPlan) *progress.Matrix {
 	m, file := request.Matrix, request.File
 	told := &progress.Matrix{Name: m.Name, File: file, Total: plan.Total, Repeat: m.Repeat, Grid: m.Grid, Args: request.Args, Chosen: request.Chosen}
+	if len(request.Content) > 0 {
+		sum := sha256.Sum256(request.Content)
+		told.FileHash = hex.EncodeToString(sum[:])[:12]
+	}
 	for _, axis := range m.Axes {
 		words := make([]string, len(axis.Values))
 		for i, value := range axis.Values {

@@ -129,7 +129,7 @@ func readPart(path string) (part, error) {
 // wholeOf is the matrix that parts are of, with all its cells that they have.
 func wholeOf(parts []part) (*progress.Matrix, error) {
 	whole := *parts[0].told
-	whole.Cells, whole.Shared = nil, ""
+	whole.Cells, whole.Shared, whole.Flaky = nil, "", nil
 	for _, p := range parts {
 		if p.told.Name != whole.Name || p.told.Total != whole.Total {
 			return nil, fmt.Errorf("%s and %s are not of one matrix: %s with %s, and %s with %s", parts[0].dir, p.dir,

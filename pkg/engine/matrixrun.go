@@ -38,10 +38,13 @@ type matrixRun struct {
 	left    []int        // cells that have not begun, in their order
 	running map[int]context.CancelFunc
 	pending map[int]bool // those of running whose machines are being made
-	full    bool         // there was no room for a cell: one must end before the next is tried
+	full    string       // why a cell was refused: one must end before the next is tried; empty: none was
+	waits   []cellWait   // that were told
 	ended   chan cellEnd
 	up      chan int // cells whose machines are made
 	results []cellResult
+
+	free func(ctx context.Context, cell PlannedCell) (mebibytes int, known bool) // freeMemory, but in tests
 }
 
 // cellResult is what became of a cell; the zero value has not begun.
@@ -80,7 +83,7 @@ func (e *Engine) onMatrix(
 		m := &matrixRun{
 			session: s, request: request, plan: plan, told: matrixOf(request, plan),
 			running: map[int]context.CancelFunc{}, pending: map[int]bool{}, held: map[int]bool{},
-			ended: make(chan cellEnd), up: make(chan int, len(plan.Cells)), left: slices.Clone(plan.Order),
+			free: s.freeMemory, ended: make(chan cellEnd), up: make(chan int, len(plan.Cells)), left: slices.Clone(plan.Order),
 			results: make([]cellResult, len(plan.Cells)),
 		}
 		if err := s.checkPlan(); err != nil {
@@ -137,15 +140,6 @@ func (m *matrixRun) hold(cell int) {
 	m.held[cell] = true
 }
 
-// fits reports whether limits have room for a cell. What its cluster takes that is there already is its own.
-func (m *matrixRun) fits(cell int) bool {
-	load, size := m.load, m.plan.Cells[cell].Size
-	if m.held[cell] {
-		load.Drop(size)
-	}
-	return load.Fits(size, m.plan.Limits)
-}
-
 // runCells runs those that are left until none is, or ctx ends and with it those that run.
 func (m *matrixRun) runCells(ctx context.Context) {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -153,6 +147,9 @@ func (m *matrixRun) runCells(ctx context.Context) {
 	for {
 		if ctx.Err() == nil {
 			m.startCells(ctx)
+		}
+		if ctx.Err() != nil {
+			m.tellWaits(nil)
 		}
 		if len(m.running) == 0 {
 			return
@@ -173,38 +170,8 @@ func (m *matrixRun) runCells(ctx context.Context) {
 // errFailFast ends the cells that run when another one has failed.
 var errFailFast = errors.New("another cell failed, and the matrix is to fail fast")
 
-// startCells starts all that there is room for.
-func (m *matrixRun) startCells(ctx context.Context) {
-	for i := 0; i < len(m.left) && ctx.Err() == nil; {
-		cell := m.left[i]
-		if m.full || !m.fits(cell) || !m.roomFor(ctx, cell) {
-			i++
-			continue
-		}
-		m.left = slices.Delete(m.left, i, i+1)
-		m.start(ctx, cell)
-	}
-}
-
-// roomFor reports whether Proxmox VE has the memory that a cell takes, besides that of cells whose machines are not made
-// yet. Where it does not say, or nothing else runs, the cell's own checks tell.
-func (m *matrixRun) roomFor(ctx context.Context, cell int) bool {
-	if len(m.running) == 0 {
-		return true
-	}
-	free, known := m.freeMemory(ctx, m.plan.Cells[cell])
-	if !known {
-		return true
-	}
-	need := m.plan.Cells[cell].Size.MemoryMB
-	for other := range m.pending {
-		need += m.plan.Cells[other].Size.MemoryMB
-	}
-	return need <= free
-}
-
 // freeMemory is what the hypervisors of a cell have left, in MiB.
-func (m *matrixRun) freeMemory(ctx context.Context, cell PlannedCell) (free int, known bool) {
+func (m *session) freeMemory(ctx context.Context, cell PlannedCell) (free int, known bool) {
 	engine := *m.Engine
 	engine.Early, engine.Events = nil, progress.Discard
 	s, err := engine.open("doctor", Request{Name: cell.Name, Settings: cell.Settings})
@@ -242,7 +209,7 @@ func (m *matrixRun) start(ctx context.Context, cell int) {
 	engine.Watched, engine.Attend, engine.Early = false, nil, nil
 	engine.Events = m.cellEvents(cell)
 	go func() {
-		request := Request{Name: planned.Name, Settings: planned.Settings, Abort: m.abort}
+		request := Request{Name: planned.Name, Settings: planned.Settings, Abort: m.abort, Unreported: true}
 		outcome, err := engine.Full(ctx, FullRequest{UpRequest: UpRequest{Request: request}})
 		stopped := err != nil && errors.Is(context.Cause(ctx), errFailFast)
 		m.ended <- cellEnd{cell, began, outcome, CodeOf(ctx, err), err, stopped}
@@ -278,19 +245,27 @@ func (m *matrixRun) end(ctx context.Context, end cellEnd) {
 	m.running[end.cell]()
 	delete(m.running, end.cell)
 	delete(m.pending, end.cell)
-	m.full = false
+	m.full = ""
+	done := progress.Event{Kind: progress.NodeState, Phase: cellsPhase, Step: cellStep, Node: planned.Name}
+	m.Sink.Emit(done)                                         // it does nothing more
 	if m.load.Remove(planned.Size); m.isThere(planned.Name) { // kept, or it could not be destroyed
 		m.hold(end.cell)
 	}
 	_, refused := errors.AsType[*deploy.PreflightError](end.err)
 	if refused && end.outcome.Dir == "" && len(m.running) > 0 && ctx.Err() == nil {
-		m.full = true // those that run may have what it needs
+		m.full = progress.OneLine(end.err.Error()) // those that run may have what it needs
 		m.left = slices.Insert(m.left, 0, end.cell)
 		m.Sink.Emit(progress.Event{
 			Kind: progress.StepEnd, Phase: cellsPhase, Step: cellStep, Node: planned.Name, Status: progress.Skipped,
-			Message: "it waits for room: " + progress.OneLine(end.err.Error()),
+			Message: "it waits for room: " + m.full,
 		})
 		return
+	}
+	if end.err != nil && end.outcome.Dir == "" { // it will not be tried again
+		run := state.RunName(cellStep, end.began)
+		if err := m.keepRefusal(cluster.Name(planned.Name), run, report.Files(end.outcome.Report)); err != nil {
+			progress.Warnf(m.Sink, "%s: the reports are not complete: %v", planned.Name, err)
+		}
 	}
 	ownFailure := slices.ContainsFunc(end.outcome.Report.Cases, func(c report.Case) bool { return c.Status == progress.Failed })
 	if end.stopped && !ownFailure {
@@ -368,7 +343,7 @@ func (m *matrixRun) conclude(ctx context.Context, began time.Time, whyNotRun str
 	final.Matrix = m.withResults()
 	if err != nil {
 		phaseEnd = phaseEnd.WithError(err)
-		final.Explanation = m.explain(err)
+		final.Explanation = m.explain(err, final.Matrix)
 	}
 	m.Sink.Emit(phaseEnd)
 	return m.endWith(final, code, err)
@@ -425,20 +400,33 @@ func (m *matrixRun) verdict() error {
 	return Error{cmp.Or(m.results[first].code, ExitUnexpected), progress.WithCode(err, "cells-failed")}
 }
 
-// explain says which failed, what these have in common, and what comes next.
-func (m *matrixRun) explain(err error) *progress.Explanation {
+// explain says which failed, what these have in common, which are flaky, and what comes next.
+func (m *matrixRun) explain(err error, told *progress.Matrix) *progress.Explanation {
 	x := &progress.Explanation{Phase: cellsPhase, Where: cellsPhase, What: err.Error()}
 	first := -1 // that failed
-	for cell, result := range slices.Backward(m.results) {
+	reasons := mistakes{}
+	for cell, result := range m.results {
 		if result.status == progress.Failed {
-			first = cell
-			x.Suites = slices.Insert(x.Suites, 0, m.plan.Cells[cell].Label+": "+result.why)
+			reasons.add(m.plan.Cells[cell].Label, []error{errors.New(result.why)})
+			if first < 0 {
+				first = cell
+			}
 		}
+	}
+	for _, reason := range reasons.told(len(m.results)) {
+		x.Suites = append(x.Suites, reason.Error())
 	}
 	if more := len(x.Suites) - mostCells; more > 0 {
 		x.Suites = append(x.Suites[:mostCells], fmt.Sprintf("and %d more", more))
 	}
-	x.Cause = m.shared()
+	causes := make([]string, 0, 1+len(told.Flaky))
+	for _, f := range told.Flaky[:min(mostCells, len(told.Flaky))] {
+		causes = append(causes, "flaky: "+f.String())
+	}
+	if told.Shared != "" {
+		causes = append(causes, told.Shared)
+	}
+	x.Cause = strings.Join(causes, "; ")
 	if first < 0 && m.request.File != "-" && !m.told.Merged {
 		words := slices.Concat([]string{m.request.File}, m.request.Args, m.request.Chosen, []string{"--resume"})
 		x.Next = "go on with those that are open: hive-test matrix run " + remote.Quote(words...)
@@ -458,7 +446,7 @@ func (m *matrixRun) shared() string {
 	return m.request.Matrix.Shared(ended[progress.Failed], ended[progress.Passed])
 }
 
-// mostCells is how many cells that failed an explanation lists.
+// mostCells is how many reasons for which cells failed, and flaky ones, an explanation lists.
 const mostCells = 10
 
 // withResults is the plan with what became of the cells.
@@ -473,10 +461,13 @@ func (m *matrixRun) withResults() *progress.Matrix {
 		}
 	}
 	told.Shared = m.shared()
+	told.FindFlaky()
 	return &told
 }
 
-// lastRun returns the events of the matrix's last run where that did not come to its end, and refuses what is at work.
+// lastRun returns the events of the last run of what this one runs, where that did not come to its end, and refuses what is
+// at work. Shards that run in one directory have runs of their own. One of another file counts where there is none of
+// this: what differs is told, if it matters.
 func (m *matrixRun) lastRun() ([]progress.Event, error) {
 	runs, err := m.Store.Runs(m.Name)
 	if err != nil {
@@ -485,20 +476,29 @@ func (m *matrixRun) lastRun() ([]progress.Event, error) {
 	if other := m.atWork(); other != "" {
 		return nil, Error{ExitLocked, fmt.Errorf("the matrix is at work: %s", other)}
 	}
+	why := strings.TrimSpace("it has not run yet " + strings.Join(m.told.Chosen, " "))
+	var ofOtherFile []progress.Event
 	for _, run := range runs {
 		if !strings.HasSuffix(filepath.Base(run.Dir), "-"+matrixVerb) {
 			continue
 		}
-		events, merged, err := eventsOf(run)
-		if merged {
+		events, err := eventsOf(run)
+		if err != nil {
+			why = err.Error()
 			continue
 		}
-		if err != nil {
-			return m.nothingToResume(err.Error())
+		switch told, _ := readMatrix(events); {
+		case told.Merged || !slices.Equal(told.Chosen, m.told.Chosen):
+		case told.FileHash == m.told.FileHash:
+			return m.unfinished(events)
+		case ofOtherFile == nil:
+			ofOtherFile = events
 		}
-		return m.unfinished(events)
 	}
-	return m.nothingToResume("it has not run yet")
+	if ofOtherFile != nil {
+		return m.unfinished(ofOtherFile)
+	}
+	return m.nothingToResume(why)
 }
 
 // atWork is the directory of the first run of the matrix that is at work; empty: none is.
@@ -512,18 +512,18 @@ func (m *matrixRun) atWork() string {
 	return ""
 }
 
-// eventsOf reads those of a run, as far as they can be read, and reports whether it was put together of parts.
-func eventsOf(run state.Run) (events []progress.Event, merged bool, err error) {
+// eventsOf reads those of a run, as far as they can be read.
+func eventsOf(run state.Run) ([]progress.Event, error) {
 	file, err := os.Open(filepath.Join(run.Dir, state.EventsFile))
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	if events, err = progress.ReadEvents(file); len(events) > 0 {
+	events, err := progress.ReadEvents(file)
+	if len(events) > 0 {
 		err = nil
 	}
-	told, _ := readMatrix(events)
-	return events, told.Merged, err
+	return events, err
 }
 
 func (m *matrixRun) nothingToResume(why string) ([]progress.Event, error) {

@@ -22,7 +22,7 @@ func (e *Engine) do(
 	defer s.close()
 	defer func() {
 		outcome = s.outcome(ctx, err)
-		if err != nil {
+		if err != nil && !request.Unreported {
 			s.reportRefusal(outcome.Report)
 		}
 	}()

@@ -167,19 +167,19 @@ func (s *session) reportRefusal(result report.Report) {
 	if junit := s.Settings.JUnit; junit != "" {
 		failure = writeOutput(junit, files[report.JUnitFile])
 	}
-	failure = errors.Join(failure, s.keepRefusal(files))
+	failure = errors.Join(failure, s.keepRefusal(s.Name, state.RunName(s.verb, s.started), files))
 	if failure != nil {
 		progress.Warnf(s.Sink, "the reports are not complete: %v", failure)
 	}
 }
 
 // keepRefusal writes the reports of a refused run where copies of what runs keep go.
-func (s *session) keepRefusal(files map[string][]byte) error {
+func (s *session) keepRefusal(name cluster.Name, run string, files map[string][]byte) error {
 	kept := s.Settings.EvidenceDir
 	if kept == "" {
 		return nil
 	}
-	dir := filepath.Join(kept, string(s.Name), state.RunName(s.verb, s.started))
+	dir := filepath.Join(kept, string(name), run)
 	if err := s.checkEvidenceDir(kept); err != nil {
 		return err
 	}

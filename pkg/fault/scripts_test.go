@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"mvdan.cc/sh/v3/syntax"
@@ -99,6 +100,21 @@ func newNode(t *testing.T, programs map[string]string) node {
 	return n
 }
 
+// root stands before the paths of its system: that of this machine is not touched.
+func (n node) root() string { return filepath.Join(n.home, "root") }
+
+// write writes a file of its system.
+func (n node) write(path, text string) {
+	n.t.Helper()
+	path = filepath.Join(n.root(), path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 // run runs a script as a node does.
 func (n node) run(name string, vars map[string]string) (string, error) {
 	n.t.Helper()
@@ -109,7 +125,7 @@ func (n node) run(name string, vars map[string]string) (string, error) {
 	text = strings.Replace(text, "PATH=$PATH:", "PATH="+filepath.Join(n.home, "bin")+":$PATH:", 1)
 	cmd := exec.Command("bash", "-c", text)
 	path := filepath.Join(n.home, "bin") + ":" + os.Getenv("PATH")
-	cmd.Env = []string{"HOME=" + n.home, "PATH=" + path, "LOG=" + n.log}
+	cmd.Env = []string{"HOME=" + n.home, "PATH=" + path, "LOG=" + n.log, "HIVE_ROOT=" + n.root()}
 	for key, value := range vars {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
@@ -161,13 +177,18 @@ const (
 // A clock is stepped, NTP is kept from mending that, and both are as before when it is healed, whatever NTP did.
 func TestClock(t *testing.T) {
 	n := newNode(t, map[string]string{
-		"sudo":        asIs,
-		"date":        `case $1 in --set=*) echo "date $1" >>"$LOG" ;; *) exec /bin/date "$@" ;; esac`,
-		"timedatectl": logged + `; [ "$1" != show ] || echo yes`,
+		"sudo": asIs,
+		"date": `case $1 in --set=*) echo "date $1" >>"$LOG" ;; *) exec /bin/date "$@" ;; esac`,
+		"timedatectl": logged + `; [ "$1" != show ] || echo yes
+			[ "$2" != true ] || [ -e "$HOME/waited" ] || { touch "$HOME/waited"; exit 1; }`, // it has waited for too long
+		"systemctl": `case "$*" in *is-active\ other*) exit 3 ;; *is-active*) exit ;; esac
+			` + logged + `; [ "$1" != start ] || [ ! -e "$HOME/broken" ] || { echo "it does not start" >&2; exit 1; }`,
 	})
+	n.write("usr/lib/systemd/ntp-units.d/50-other.list", "# another\nother.service\n")
+	n.write("usr/lib/systemd/ntp-units.d/80-some.list", "some.service\n")
 	n.must("apply.sh", n.vars("clock:-1h", "1-clock"))
 	text := n.logged()
-	stepped := regexp.MustCompile(`(?s)timedatectl set-ntp false\ndate --set=@(\d+)\n$`).FindStringSubmatch(text)
+	stepped := regexp.MustCompile(`(?s)timedatectl set-ntp false\ndate --set=@(\d+)\.\d{9}\n$`).FindStringSubmatch(text)
 	if stepped == nil {
 		t.Fatalf("it did:\n%s", text)
 	}
@@ -177,10 +198,19 @@ func TestClock(t *testing.T) {
 	if out, err := n.run("apply.sh", n.vars("clock:+1s", "2-clock")); err == nil || !strings.Contains(out, "1-clock") {
 		t.Errorf("a second one is applied: %v\n%s", err, out)
 	}
+	// timedatectl is content where what it switches on does not start.
+	n.write("../broken", "")
+	if out := n.must("heal-now.sh", nil); out != "failed\t1-clock\tclock:-1h\tit does not start\n" {
+		t.Errorf("healing says %q", out)
+	}
+	if err := os.Remove(filepath.Join(n.home, "broken")); err != nil {
+		t.Fatal(err)
+	}
 	if out := n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""}); out != "healed\t1-clock\tclock:-1h\n" {
 		t.Errorf("healing says %q", out)
 	}
-	healed := regexp.MustCompile(`(?s)date --set=@(\d+)\.\d\d\ntimedatectl set-ntp true\n$`).FindStringSubmatch(n.logged())
+	healed := regexp.MustCompile(`(?s)date --set=@(\d+)\.\d\d\ntimedatectl set-ntp true\n` +
+		`systemctl reset-failed some.service\nsystemctl start some.service\n$`).FindStringSubmatch(n.logged())
 	if healed == nil {
 		t.Fatalf("it did:\n%s", n.logged())
 	}
@@ -192,29 +222,34 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// Where systemd runs the node, a timer of it heals, and is there before anything is done; healing by hand stops it.
+// Where systemd runs the node, a timer of it heals, and a unit that is for its next start: both are there before anything
+// is done, and healing by hand takes them away.
 func TestTimer(t *testing.T) {
-	root := t.TempDir()
-	for _, dir := range []string{"run/systemd/system", "proc/1"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(root, "proc/1/comm"), []byte("systemd\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	n := newNode(t, map[string]string{
 		"sudo": asIs, "systemd-run": logged, "systemctl": logged, "nft": `cat >/dev/null; echo "nft $1" >>"$LOG"`,
 	})
-	vars := n.vars("partition:2", "1-partition")
-	vars["HIVE_ROOT"] = root
-	n.must("apply.sh", vars)
+	n.write("proc/1/comm", "systemd\n")
+	n.write("run/systemd/system/none", "")
+	n.write("etc/systemd/system/none", "")
+	n.must("apply.sh", n.vars("partition:2", "1-partition"))
 	want := regexp.MustCompile(`^systemd-run --quiet --collect --unit=hive-test-fault-1-partition --on-active=600s ` +
 		`--timer-property=AccuracySec=100ms bash \S+/heal.sh \S+/1-partition\nnft -f\n$`)
 	if !want.MatchString(n.logged()) {
 		t.Errorf("it did:\n%s", n.logged())
 	}
-	n.must("heal-now.sh", map[string]string{"FAULT_IDS": "", "HIVE_ROOT": root})
+	const unit = "hive-test-fault-1-partition-restart.service"
+	wanted := filepath.Join(n.root(), "etc/systemd/system/multi-user.target.wants", unit)
+	text, err := os.ReadFile(wanted)
+	dir := filepath.Join(n.home, ".hive-test/faults/1-partition")
+	if err != nil || !strings.Contains(string(text), "\nExecStart=/bin/bash \""+dir+"/heal.sh\" \""+dir+"\"\n") {
+		t.Errorf("after a restart there is (%v):\n%s", err, text)
+	}
+	n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""})
+	for _, path := range []string{wanted, filepath.Join(n.root(), "etc/systemd/system", unit)} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("what heals after a restart is left: %v", err)
+		}
+	}
 	if !strings.HasSuffix(n.logged(), "nft add table inet hive_test_partition; delete table inet hive_test_partition\n"+
 		"systemctl stop hive-test-fault-1-partition.timer\n") {
 		t.Errorf("it did:\n%s", n.logged())
@@ -281,6 +316,84 @@ func TestHalfApplied(t *testing.T) {
 	}
 	if out := n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""}); out != "healed\t2-link\tlink:loss=1%\n" {
 		t.Errorf("healing says %q", out)
+	}
+}
+
+// A link goes up and down whatever happens to the clock meanwhile.
+func TestFlappingWithSteppedClock(t *testing.T) {
+	n := newNode(t, map[string]string{
+		"sudo": asIs, "ip": `echo "10.9.9.2 dev eth7 src 10.9.9.1"`,
+		"nft":  `[ "$2" = - ] && cat >/dev/null; echo "nft $1" >>"$LOG"`,
+		"date": `[ -e "$HOME/stepped" ] && exec /bin/date --date=@1 "$@"; touch "$HOME/stepped"; exec /bin/date "$@"`,
+	})
+	n.must("apply.sh", n.vars("link:up=100ms,down=100ms", "1-link"))
+	for end := time.Now().Add(20 * time.Second); strings.Count(n.logged(), "nft -f") < 4; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it did:\n%s", n.logged())
+		}
+	}
+	n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""})
+}
+
+// A file system with blocks that are reserved for root, as ext4 has them: of what is asked to be left, others than root
+// can have all. Where nothing is left, other faults can be applied still, and what that takes is filled again.
+func TestFullDisk(t *testing.T) {
+	n := newNode(t, map[string]string{
+		"sudo": asIs, "ip": `echo "10.9.9.2 dev eth7 src 10.9.9.1"`,
+		"nft": `[ "$1" = -f ] && cat >/dev/null; exit 0`,
+		// 2000 kB, 500 of them for root.
+		"stat": `[ "$1" = -f ] || exec /usr/bin/stat "$@"
+			free=$((2000 - $(cat "$HOME"/disk/.hive-test-fault-* 2>/dev/null | wc -c) / 1024))
+			available=$((free > 500 ? free - 500 : 0))
+			case $3 in
+			"%f %S") echo "$free 1024" ;;
+			"%a %S") echo "$available 1024" ;;
+			"%f %a %S") echo "$free $available 1024" ;;
+			esac`,
+		// A record takes more than there is, unless there is room for others than root.
+		"mkdir": `case "$*" in *-partition)
+			[ "$(/usr/bin/stat -c %s "$HOME"/disk/.hive-test-fault-*)" -lt 1500000 ] || { echo full >&2; exit 1; }
+			esac
+			[ ! -e "$HOME/broken" ] || exit 1
+			exec /bin/mkdir "$@"`,
+	})
+	disk := filepath.Join(n.home, "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	check := func(fault, want string) {
+		t.Helper()
+		if out := n.must("check.sh", n.vars(fault, "9-disk")); !strings.Contains(out, want) || (want == "") != (out == "") {
+			t.Errorf("check of %s says %q, want %q", fault, out, want)
+		}
+	}
+	check("disk:"+disk+",free=1499KB", "")
+	check("disk:"+disk+",free=1500KB", "no more than 1536000 bytes are free")
+	size := func(id string, want int64) {
+		t.Helper()
+		file, err := os.Stat(filepath.Join(disk, ".hive-test-fault-"+id))
+		if err != nil || file.Size() != want<<10 {
+			t.Errorf("the file that takes the room: %v, %v; want %d kB", file, err, want)
+		}
+	}
+	n.must("apply.sh", n.vars("disk:"+disk+",free=100KB", "1-disk"))
+	size("1-disk", 1400)
+	n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""})
+	n.must("apply.sh", n.vars("disk:"+disk, "2-disk"))
+	size("2-disk", 2000)
+	n.must("apply.sh", n.vars("partition:2", "1-partition"))
+	size("2-disk", 2000)
+	n.write("../broken", "")
+	if out, err := n.run("apply.sh", n.vars("link:loss=1%", "1-link")); err == nil {
+		t.Errorf("it is applied: %s", out)
+	}
+	size("2-disk", 2000)
+	if err := os.Remove(filepath.Join(n.home, "broken")); err != nil {
+		t.Fatal(err)
+	}
+	out := n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""})
+	if want := "healed\t2-disk\tdisk:" + disk + "\nhealed\t1-partition\tpartition:2\n"; out != want {
+		t.Errorf("healing says %q, want the disk first: services may not start while it is full", out)
 	}
 }
 

@@ -20,6 +20,7 @@ type Export struct {
 	// Command is the words for the shell that run cells; what chooses them is added at its end.
 	Command string
 	Image   string // of containers, which has hive-test
+	Claim   string // the PersistentVolumeClaim that gets what pods leave; empty: it goes with its pod
 }
 
 // GitHub returns the matrix of a job, on one line: its include has a cell each, with its name as cell.
@@ -91,6 +92,13 @@ func (x Export) GitLab() ([]byte, error) {
 func (x Export) Kubernetes() ([]byte, error) {
 	type object = map[string]any
 	n := strconv.Itoa(len(x.Cells))
+	// Each pod has a directory of its own: two that begin at once give their runs one name.
+	command := "exec " + x.Command + ` --shard "$((JOB_COMPLETION_INDEX + 1))/` + n + `" --evidence-dir "/results/$JOB_COMPLETION_INDEX"`
+	file := object{"name": "matrix", "configMap": object{"name": x.Name + "-matrix"}}
+	kept := object{"name": "results", "emptyDir": object{}}
+	if x.Claim != "" {
+		kept = object{"name": "results", "persistentVolumeClaim": object{"claimName": x.Claim}}
+	}
 	labels := object{"app.kubernetes.io/name": "hive-test", "app.kubernetes.io/instance": x.Name}
 	config := object{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": x.Name + "-matrix", "labels": labels},
@@ -106,13 +114,14 @@ func (x Export) Kubernetes() ([]byte, error) {
 				"spec": object{
 					"restartPolicy": "Never",
 					"containers": []object{{
-						"name": "cell", "image": x.Image,
-						"command":      []string{"sh", "-c", "exec " + x.Command + ` --shard "$((JOB_COMPLETION_INDEX + 1))/` + n + `"`},
-						"volumeMounts": []object{{"name": "matrix", "mountPath": "/matrix", "readOnly": true}},
+						"name": "cell", "image": x.Image, "command": []string{"sh", "-c", command},
+						"volumeMounts": []object{
+							{"name": "matrix", "mountPath": "/matrix", "readOnly": true}, {"name": "results", "mountPath": "/results"},
+						},
 					}},
 					// what ends a pod is TERM, after which the cell's cluster is destroyed
 					"terminationGracePeriodSeconds": 900,
-					"volumes":                       []object{{"name": "matrix", "configMap": object{"name": x.Name + "-matrix"}}},
+					"volumes":                       []object{file, kept},
 				},
 			},
 		},

@@ -30,8 +30,11 @@ func exported(t *testing.T) Export {
 
 func TestExports(t *testing.T) {
 	x := exported(t)
+	claimed := x
+	claimed.Claim = "results"
 	for name, write := range map[string]func() ([]byte, error){
 		"github.json": x.GitHub, "gitlab.yaml": x.GitLab, "k8s.yaml": x.Kubernetes,
+		"k8s-claim.yaml": claimed.Kubernetes,
 	} {
 		got, err := write()
 		if err != nil {

@@ -20,9 +20,9 @@ const MaxCells = 1000
 
 var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
-// Parse reads a file, YAML or JSON. The error tells of all that is wrong with it, a line each, with its place in the
-// file.
-func Parse(r io.Reader) (Matrix, error) {
+// Parse reads a file, YAML or JSON, which people know by that name. The error tells of all that is wrong with it, a line
+// each, with its place: FILE:LINE.
+func Parse(r io.Reader, file string) (Matrix, error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
 		return Matrix{}, err
@@ -31,16 +31,22 @@ func Parse(r io.Reader) (Matrix, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
 	if err := decoder.Decode(&document); err != nil {
 		if errors.Is(err, io.EOF) {
-			return Matrix{}, errors.New("it is empty: it needs axes")
+			return Matrix{}, fmt.Errorf("%s: it is empty: it needs axes", file)
 		}
-		return Matrix{}, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+		return Matrix{}, fmt.Errorf("%s:%s", file, yamlProblem(err))
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return Matrix{}, errors.New("it holds more than one document")
+		return Matrix{}, fmt.Errorf("%s: it holds more than one document", file)
 	}
-	p := &parser{}
+	p := &parser{m: Matrix{File: file, Lines: map[string]int{}}}
 	p.document(document.Content[0])
 	return p.m, errors.Join(p.problems...)
+}
+
+// yamlProblem is what the YAML parser says, "yaml: line 3: text", as it follows the name of a file: "3: text".
+func yamlProblem(err error) string {
+	text := " " + strings.TrimPrefix(err.Error(), "yaml: ")
+	return strings.TrimPrefix(text, " line ")
 }
 
 type parser struct {
@@ -49,7 +55,14 @@ type parser struct {
 }
 
 func (p *parser) problem(node *yaml.Node, format string, args ...any) {
-	p.problems = append(p.problems, fmt.Errorf("line %d: %s", node.Line, fmt.Sprintf(format, args...)))
+	p.problems = append(p.problems, fmt.Errorf("%s:%d: %s", p.m.File, node.Line, fmt.Sprintf(format, args...)))
+}
+
+// setting notes where the file names a setting first.
+func (p *parser) setting(key string, name *yaml.Node) {
+	if p.m.Lines[key] == 0 {
+		p.m.Lines[key] = name.Line
+	}
 }
 
 // keys are those of a file.
@@ -163,6 +176,7 @@ func (p *parser) axes(node *yaml.Node) {
 		if slices.ContainsFunc(p.m.Axes, func(a Axis) bool { return a.Name == axis.Name }) {
 			p.problem(name, "axes: %s is there twice", axis.Name)
 		}
+		p.setting(axis.Name, name)
 		p.m.Axes = append(p.m.Axes, axis)
 	})
 }
@@ -190,8 +204,9 @@ func (p *parser) combinations(node *yaml.Node, key string) (list []Combination) 
 
 func (p *parser) combination(node *yaml.Node, what string) Combination {
 	c := Combination{}
-	p.mapping(node, what, func(key string, _, value *yaml.Node) {
+	p.mapping(node, what, func(key string, name, value *yaml.Node) {
 		v := p.value(value)
+		p.setting(settingOf(key, v), name)
 		if _, both := c[settingOf(key, v)]; both {
 			p.problem(value, "%s: %s is there twice", what, settingOf(key, v))
 		}
@@ -260,5 +275,5 @@ func (p *parser) value(node *yaml.Node) Value {
 	if raw == nil {
 		p.problem(node, "a value is empty")
 	}
-	return Value{raw}
+	return Value{raw, node.Line}
 }

@@ -19,6 +19,9 @@ import (
 type Matrix struct {
 	// Name begins the names of the cells.
 	Name string
+	// File is what the file is called, and Lines where it names each setting first.
+	File  string
+	Lines map[string]int
 	// Axes are in the order of the file.
 	Axes []Axis
 	// Exclude leaves out combinations that have all its values. Include adds its values to every combination whose values
@@ -95,11 +98,12 @@ func (s Size) String() string {
 
 // Value is a value of a setting as the file has it: a text, a number, a boolean, or a list or mapping of such.
 type Value struct {
-	raw any
+	raw  any
+	line int // of the file; 0: it is of none
 }
 
 // ValueOf returns the value of what encoding/json takes.
-func ValueOf(raw any) Value { return Value{raw} }
+func ValueOf(raw any) Value { return Value{raw: raw} }
 
 // Text is the value as settings are written in the environment: several of a list are one a line, and what holds
 // mappings is JSON.
@@ -113,7 +117,7 @@ func (v Value) Text() string {
 		if _, nested := entry.(map[string]any); nested {
 			return v.json()
 		}
-		lines[i] = Value{entry}.one()
+		lines[i] = ValueOf(entry).one()
 	}
 	return strings.Join(lines, "\n")
 }
@@ -136,8 +140,10 @@ func (v Value) json() string {
 	return string(raw)
 }
 
-// Word is the value on one line, for people.
-func (v Value) Word() string { return strings.ReplaceAll(v.Text(), "\n", " + ") }
+// Word is the value on one line, for people. Nothing in it acts upon a terminal.
+func (v Value) Word() string {
+	return progress.OneLine(strings.ReplaceAll(strings.TrimRight(v.Text(), "\n"), "\n", " + "))
+}
 
 // plain reports whether the value is neither a mapping nor holds one.
 func (v Value) plain() bool {
@@ -145,13 +151,21 @@ func (v Value) plain() bool {
 	case map[string]any:
 		return false
 	case []any:
-		return !slices.ContainsFunc(raw, func(entry any) bool { return !Value{entry}.plain() })
+		return !slices.ContainsFunc(raw, func(entry any) bool { return !ValueOf(entry).plain() })
 	}
 	return true
 }
 
 // Raw is the value as encoding/json takes it.
 func (v Value) Raw() any { return v.raw }
+
+// Place is where the file has a value, FILE:LINE; empty: the value is of no file.
+func (m Matrix) Place(v Value) string {
+	if v.line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", m.File, v.line)
+}
 
 // Combination is values of settings.
 type Combination map[string]Value
@@ -187,7 +201,7 @@ func (m Matrix) Label(c Cell) string {
 	if c.Repeat > 0 {
 		parts = append(parts, fmt.Sprintf("run %d of %d", c.Repeat, m.Repeat))
 	}
-	return strings.Join(parts, ", ")
+	return progress.OneLine(strings.Join(parts, ", "))
 }
 
 // keys are those of a combination: axes in their order, then the others by name.

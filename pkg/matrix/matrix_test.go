@@ -12,7 +12,7 @@ import (
 
 func parsed(t *testing.T, text string) Matrix {
 	t.Helper()
-	m, err := Parse(strings.NewReader(text))
+	m, err := Parse(strings.NewReader(text), "m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +69,8 @@ include:
 		"suites": {
 			"name: n\naxes: {suites: [smoke, [smoke, ./x.sh]]}", []string{"suite=smoke", "suite=smoke + ./x.sh"},
 		},
+		"harmless": {"name: n\naxes: {a: [\"x\\u202E\\e[31my\\tz\"]}", []string{"a=xy z"}},
+		"in words": {"name: n\naxes: {a: [x, \"x\\u202E\"]}", []string{"two cells have the same values: a=x"}},
 		"again":    {"name: n\naxes: {a: [1]}\nrepeat: 2", []string{"a=1, run 1 of 2", "a=1, run 2 of 2"}},
 		"nothing":  {"name: n\naxes: {a: [1]}\nexclude: [{a: 1}]", []string{"there is no cell: every combination is excluded, or an axis has no value"}},
 		"alike":    {"name: n\naxes: {l: ['a + b', [a, b]]}", []string{"two cells have the same values: l=a + b"}},
@@ -123,38 +125,38 @@ func TestMistakes(t *testing.T) {
 		text string
 		want []string
 	}{
-		"empty":         {"", []string{"it is empty: it needs axes"}},
-		"no mapping":    {"[1]", []string{"line 1: the file: it must be a mapping"}},
-		"no YAML":       {"a: [", []string{"line 1: did not find expected node content"}},
-		"two documents": {"a: 1\n---\nb: 1", []string{"it holds more than one document"}},
+		"empty":         {"", []string{"m: it is empty: it needs axes"}},
+		"no mapping":    {"[1]", []string{"m:1: the file: it must be a mapping"}},
+		"no YAML":       {"a: [", []string{"m:1: did not find expected node content"}},
+		"two documents": {"a: 1\n---\nb: 1", []string{"m: it holds more than one document"}},
 		"many at once": {
 			"nam: n\naxes: {a: 1}\nbudget: {ram: 1}\nmax_parallel: 0\nfail_fast: maybe\ninclude: x",
 			[]string{
-				`line 1: unknown key "nam": there are ` + keys, "line 2: axes: a needs a list of values",
-				`line 3: budget: unknown key "ram": there are memory_mb, cores, vms`,
-				"line 4: max_parallel: it must be 1 or more: leave it out for no bound",
-				"line 5: fail_fast: it must be true or false", "line 6: include: it must be a list of mappings",
+				`m:1: unknown key "nam": there are ` + keys, "m:2: axes: a needs a list of values",
+				`m:3: budget: unknown key "ram": there are memory_mb, cores, vms`,
+				"m:4: max_parallel: it must be 1 or more: leave it out for no bound",
+				"m:5: fail_fast: it must be true or false", "m:6: include: it must be a list of mappings",
 			},
 		},
-		"no name":         {"axes: {a: [1]}", []string{"line 1: it has no name, which begins the names of its clusters"}},
-		"a bad name":      {"name: Nightly\naxes: {a: [1]}", []string{`line 1: name: "Nightly" is not valid: use lower-case letters, digits and inner hyphens`}},
-		"a long name":     {"name: " + strings.Repeat("n", 27) + "\naxes: {a: [1]}", []string{"line 1: name: it has 27 characters: at most 26 leave room for what the cells' names add"}},
-		"suites of both":  {"name: n\naxes: {suites: [smoke, {x: {command: y}}]}", []string{"line 2: axes: suites: some values are suites to run, some say what suites are: use suite for the first"}},
-		"one axis twice":  {"name: n\naxes: {suite: [x], suites: [y]}", []string{"line 2: axes: suite is there twice"}},
-		"one grid axis":   {"name: n\naxes: {a: [1]}\ngrid: [a, a]", []string{"line 1: grid needs two axes, rows and columns"}},
-		"no axes":         {"name: n", []string{"line 1: it has no axes: give settings with the values that they take, like node_count: [1, 3]"}},
-		"a value twice":   {"name: n\naxes: {a: [1, '1']}", []string{"line 2: axes: a has 1 twice"}},
-		"an empty value":  {"name: n\naxes: {a: [~]}", []string{"line 2: a value is empty"}},
-		"a key twice":     {"name: n\naxes:\n  a: [1]\n  a: [2]", []string{"line 4: axes: a is there twice"}},
-		"a foreign grid":  {"name: n\naxes: {a: [1]}\ngrid: [a, b]", []string{`line 1: grid: "b" is no axis`}},
-		"a foreign axis":  {"name: n\naxes: {a: [1]}\nexclude: [{b: 1}]", []string{`line 1: exclude: "b" is no axis`}},
-		"both":            {"name: n\naxes: {a: [1]}\nsettings: {a: 2}", []string{"line 1: settings: a is an axis"}},
-		"too many":        {"name: n\naxes: {a: [1, 2]}\nrepeat: 501", []string{"line 1: there are more than 1000 cells"}},
-		"far too many":    {"name: n\naxes: {" + axes(12) + "}", []string{"line 1: there are more than 1000 combinations"}},
-		"no whole number": {"name: n\naxes: {a: [1]}\nrepeat: 1.5", []string{"line 3: repeat: it must be a whole number"}},
+		"no name":         {"axes: {a: [1]}", []string{"m:1: it has no name, which begins the names of its clusters"}},
+		"a bad name":      {"name: Nightly\naxes: {a: [1]}", []string{`m:1: name: "Nightly" is not valid: use lower-case letters, digits and inner hyphens`}},
+		"a long name":     {"name: " + strings.Repeat("n", 27) + "\naxes: {a: [1]}", []string{"m:1: name: it has 27 characters: at most 26 leave room for what the cells' names add"}},
+		"suites of both":  {"name: n\naxes: {suites: [smoke, {x: {command: y}}]}", []string{"m:2: axes: suites: some values are suites to run, some say what suites are: use suite for the first"}},
+		"one axis twice":  {"name: n\naxes: {suite: [x], suites: [y]}", []string{"m:2: axes: suite is there twice"}},
+		"one grid axis":   {"name: n\naxes: {a: [1]}\ngrid: [a, a]", []string{"m:1: grid needs two axes, rows and columns"}},
+		"no axes":         {"name: n", []string{"m:1: it has no axes: give settings with the values that they take, like node_count: [1, 3]"}},
+		"a value twice":   {"name: n\naxes: {a: [1, '1']}", []string{"m:2: axes: a has 1 twice"}},
+		"an empty value":  {"name: n\naxes: {a: [~]}", []string{"m:2: a value is empty"}},
+		"a key twice":     {"name: n\naxes:\n  a: [1]\n  a: [2]", []string{"m:4: axes: a is there twice"}},
+		"a foreign grid":  {"name: n\naxes: {a: [1]}\ngrid: [a, b]", []string{`m:1: grid: "b" is no axis`}},
+		"a foreign axis":  {"name: n\naxes: {a: [1]}\nexclude: [{b: 1}]", []string{`m:1: exclude: "b" is no axis`}},
+		"both":            {"name: n\naxes: {a: [1]}\nsettings: {a: 2}", []string{"m:1: settings: a is an axis"}},
+		"too many":        {"name: n\naxes: {a: [1, 2]}\nrepeat: 501", []string{"m:1: there are more than 1000 cells"}},
+		"far too many":    {"name: n\naxes: {" + axes(12) + "}", []string{"m:1: there are more than 1000 combinations"}},
+		"no whole number": {"name: n\naxes: {a: [1]}\nrepeat: 1.5", []string{"m:3: repeat: it must be a whole number"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Parse(strings.NewReader(c.text))
+			_, err := Parse(strings.NewReader(c.text), "m")
 			if err == nil {
 				t.Fatal("it is taken")
 			}
@@ -176,7 +178,7 @@ func axes(n int) string {
 func FuzzParse(f *testing.F) {
 	f.Add("name: n\naxes: {a: [1, 2]}\ninclude: [{a: 3, b: [x, {y: z}]}]")
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := Parse(strings.NewReader(text))
+		m, err := Parse(strings.NewReader(text), "m")
 		if err != nil {
 			return
 		}
@@ -315,6 +317,22 @@ func TestShared(t *testing.T) {
 		}
 		if got := m.Shared(failed, passed); got != c.want {
 			t.Errorf("%v: %q, not %q", c.failed, got, c.want)
+		}
+	}
+}
+
+// What a cell lacks is told if and only if it does not fit.
+func TestLackIsWhatDoesNotFit(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	size := func() Size { return Size{MemoryMB: random.IntN(4), Cores: random.IntN(4), VMs: random.IntN(4)} }
+	for range 2000 {
+		var load Load
+		for range random.IntN(3) {
+			load.Add(size())
+		}
+		one, limits := size(), Limits{MaxParallel: random.IntN(3), Budget: size()}
+		if what, why := load.Lack(one, limits); load.Fits(one, limits) != (what == "") || (what == "") != (why == "") {
+			t.Fatalf("%s beside %v within %v: it lacks %q (%q)", one, load, limits, what, why)
 		}
 	}
 }

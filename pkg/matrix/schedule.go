@@ -2,8 +2,10 @@ package matrix
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // Job is a cell that is to be run.
@@ -27,6 +29,32 @@ type Load struct {
 // Fits reports whether a cell may be added.
 func (l Load) Fits(size Size, limits Limits) bool {
 	return (limits.MaxParallel == 0 || l.cells < limits.MaxParallel) && l.size.plus(size).Within(limits.Budget)
+}
+
+// Lack says what a cell that does not fit has to wait for, and why; empty: it fits.
+func (l Load) Lack(size Size, limits Limits) (what, why string) {
+	if limits.MaxParallel > 0 && l.cells >= limits.MaxParallel {
+		return "a cell to end", fmt.Sprintf("at most %d at once, by max_parallel", limits.MaxParallel)
+	}
+	var names, parts []string
+	for _, part := range []struct {
+		name, unit          string
+		takes, used, budget int
+	}{
+		{"memory_mb", "MiB", size.MemoryMB, l.size.MemoryMB, limits.Budget.MemoryMB},
+		{"cores", "cores", size.Cores, l.size.Cores, limits.Budget.Cores},
+		{"vms", "VMs", size.VMs, l.size.VMs, limits.Budget.VMs},
+	} {
+		if part.budget > 0 && part.used+part.takes > part.budget {
+			names = append(names, part.name)
+			parts = append(parts, fmt.Sprintf("it takes %d of %d %s, of which %d are left",
+				part.takes, part.budget, part.unit, max(0, part.budget-part.used)))
+		}
+	}
+	if len(names) == 0 {
+		return "", ""
+	}
+	return "the budget of " + strings.Join(names, " and "), strings.Join(parts, "; ")
 }
 
 // Add adds a cell, and Remove takes it out again.

@@ -2,6 +2,7 @@ package progress
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
@@ -35,7 +36,21 @@ func Disarm(text string) string {
 	return b.String()
 }
 
-// DisarmJSON is Disarm for a JSON document, which stays the same: there, commands can be in strings only.
+// DisarmJSON is Disarm for a JSON document, which stays the same: there, commands can be in strings only. What would act
+// upon a terminal is escaped, too.
 func DisarmJSON(document []byte) []byte {
-	return hashCommand.ReplaceAll(bytes.Clone(document), []byte(`#\u0023$1`))
+	document = hashCommand.ReplaceAll(bytes.Clone(document), []byte(`#\u0023$1`))
+	acts := func(r rune) bool { return r >= ' ' && isControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+	if !bytes.ContainsFunc(document, acts) {
+		return document
+	}
+	var b bytes.Buffer
+	for _, r := range string(document) {
+		if acts(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }

@@ -612,3 +612,33 @@ func TestACaseIsCalledByEachNameOnce(t *testing.T) {
 		}
 	}
 }
+
+// Of a matrix, the live view has a line for each cell that runs, with what it does, and one for what others wait for. Those
+// that have ended are gone.
+func TestLiveViewOfAMatrix(t *testing.T) {
+	var l live
+	now := time.Now()
+	cell := func(kind Kind, name, message string) Event {
+		return Event{Kind: kind, Phase: "cells", Step: "full", Node: name, Message: message}
+	}
+	l.apply(Event{Kind: PhaseStart, Phase: "cells"}, now)
+	for _, e := range []Event{
+		cell(StepStart, "m-1", "a=1"), cell(StepStart, "m-2", "a=2"), cell(NodeState, "m-1", "up"), cell(NodeState, "m-2", "test"),
+		cell(Wait, "m-3", "waits for the budget of vms"),
+	} {
+		l.apply(e, now)
+	}
+	check := func(want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, l.below(now, maxLive)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+	check("  • m-1: full (a=1) 0s, up 0s", "  • m-2: full (a=2) 0s, test 0s", "    … m-3: waits for the budget of vms 0s")
+	over := cell(Wait, "m-3", "waits for the budget of vms")
+	over.Status = Passed
+	for _, e := range []Event{cell(NodeState, "m-1", ""), cell(StepEnd, "m-1", ""), over, cell(StepStart, "m-3", "a=3")} {
+		l.apply(e, now)
+	}
+	check("  • m-2: full (a=2) 0s, test 0s", "  • m-3: full (a=3) 0s")
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
@@ -15,8 +16,9 @@ import (
 // replacement stands for what cannot be shown.
 const replacement = '\uFFFD'
 
-// Clean returns s as text that is safe in a terminal and in an XML 1.0 document: escape sequences of terminals and
-// control characters are gone, line ends are "\n", and what is not valid UTF-8 (or not allowed in XML) is U+FFFD.
+// Clean returns s as text that is safe in a terminal and in an XML 1.0 document: escape sequences of terminals, control
+// characters and what changes the direction of text are gone, line ends are "\n", and what is not valid UTF-8 (or not
+// allowed in XML) is U+FFFD.
 // Tabs and line ends stay. Clean(Clean(s)) == Clean(s).
 func Clean(s string) string {
 	if isClean(s) {
@@ -38,7 +40,7 @@ func Clean(s string) string {
 			}
 		case r == '\n', r == '\t':
 			b.WriteRune(r)
-		case isControl(r):
+		case isControl(r), unicode.Is(unicode.Bidi_Control, r): // by the latter, text would be read in another order than it has
 		case r == utf8.RuneError, r == 0xFFFE, r == 0xFFFF:
 			b.WriteRune(replacement)
 		default:

@@ -30,6 +30,8 @@ func TestClean(t *testing.T) {
 		"\x1b]never ends\nnext":                    "never ends\nnext",
 		"\x1b(Bascii":                              "ascii",
 		"grüße 漢字 🙂":                               "grüße 漢字 🙂",
+		"\u202elive\u202c\u2066x\u2069\u200f\u061c שלום": "livex שלום",
+		"\x1b\u202e[31m": "[31m",
 	}
 	for in, want := range tests {
 		if got := Clean(in); got != want {
@@ -39,12 +41,12 @@ func TestClean(t *testing.T) {
 }
 
 func FuzzClean(f *testing.F) {
-	for _, s := range []string{"", "\x1b[31mx\x1b[0m", "\xff\r\n", "\x1b\x1b[1m", "\u009b\x1b]x\x07", "]]>"} {
+	for _, s := range []string{"", "\x1b[31mx\x1b[0m", "\xff\r\n", "\x1b\x1b[1m", "\u009b\x1b]x\x07", "]]>", "\x1b\u202e[1m"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got := Clean(s)
-		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\x1b\r\u009b\x7f") {
+		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\x1b\r\u009b\x7f\u202e\u2066") {
 			t.Errorf("Clean(%q) = %q", s, got)
 		}
 		if again := Clean(got); again != got {
@@ -221,6 +223,24 @@ func TestSecretsAreFoundThroughColors(t *testing.T) {
 	} {
 		if got := secrets.MaskEvent(Event{Output: given}).Output; got != want {
 			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+	}
+}
+
+// A JSON document says the same, and does nothing to a terminal or the log of a job.
+func TestDisarmJSON(t *testing.T) {
+	for _, text := range []string{"plain é 🐝\n", "\u202ea\u009b2J\x7f\u2066", "##[error]x", "\x1b[31m"} {
+		raw, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		safe := DisarmJSON(raw)
+		if strings.ContainsAny(string(safe), "\u202e\u009b\x7f\u2066\x1b") || strings.Contains(string(safe), "##[") {
+			t.Errorf("%q is written as %q", text, safe)
+		}
+		var again string
+		if err := json.Unmarshal(safe, &again); err != nil || again != text {
+			t.Errorf("%q is read as %q: %v", text, again, err)
 		}
 	}
 }

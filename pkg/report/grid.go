@@ -27,7 +27,9 @@ type gridSpot struct {
 	Status  progress.Status // the worst; empty: there is no cell
 	Passed  int
 	Cells   []progress.MatrixCell
-	Seconds float64 // of all together
+	Flaky   bool    // some of the cells have failed where others with the same values have passed
+	Ended   int     // how many cells have come to their end
+	Seconds float64 // of those together
 }
 
 // Text is what became of the cells, in few words.
@@ -35,9 +37,15 @@ func (s gridSpot) Text() string {
 	if len(s.Cells) == 0 {
 		return ""
 	}
-	text := mark(s.Status) + " " + progress.FormatSeconds(s.Seconds/float64(len(s.Cells)))
+	text := mark(s.Status) + " " + string(s.Status)
+	if s.Ended > 0 { // what was cut off, or has not begun, tells nothing of how long a cell takes
+		text = mark(s.Status) + " " + progress.FormatSeconds(s.Seconds/float64(s.Ended))
+	}
 	if len(s.Cells) > 1 {
 		text += fmt.Sprintf(", %d of %d passed", s.Passed, len(s.Cells))
+	}
+	if s.Flaky {
+		text += ", flaky"
 	}
 	return text
 }
@@ -52,15 +60,21 @@ func gridOf(r Report) *grid {
 		return nil
 	}
 	seconds := cellSeconds(r)
-	g := &grid{Corner: strings.TrimSuffix(rows+" \\ "+columns, " \\ ")}
-	g.Columns = gridValues(r.Matrix, columns)
+	g := &grid{Corner: rows + " \\ " + columns}
+	across := gridValues(r.Matrix, columns)
+	for _, column := range across {
+		g.Columns = append(g.Columns, cmp.Or(column, unsetValue))
+	}
+	if columns == "" {
+		g.Corner, g.Columns = rows, []string{"result"}
+	}
 	for _, name := range gridValues(r.Matrix, rows) {
-		row := gridRow{Name: name}
-		for _, column := range g.Columns {
+		row := gridRow{Name: cmp.Or(name, unsetValue)}
+		for _, column := range across {
 			spot := gridSpot{}
 			for _, cell := range r.Matrix.Cells {
 				if cell.Values[rows] == name && cell.Values[columns] == column {
-					spot.add(cell, seconds[cell.Name])
+					spot.add(cell, statusOf(r.Matrix, cell), seconds[cell.Name])
 				}
 			}
 			row.Spots = append(row.Spots, spot)
@@ -70,15 +84,26 @@ func gridOf(r Report) *grid {
 	return g
 }
 
-func (s *gridSpot) add(cell progress.MatrixCell, seconds float64) {
-	status := cmp.Or(cell.Status, progress.Interrupted)
+// statusOf is what became of a cell, as reports show it.
+func statusOf(m *progress.Matrix, cell progress.MatrixCell) progress.Status {
+	if m.IsFlaky(cell) {
+		return progress.Flaky
+	}
+	return cmp.Or(cell.Status, progress.Interrupted)
+}
+
+func (s *gridSpot) add(cell progress.MatrixCell, status progress.Status, seconds float64) {
 	if s.Status == "" || order(status) < order(s.Status) {
 		s.Status = status
 	}
 	if status == progress.Passed {
 		s.Passed++
 	}
-	s.Cells, s.Seconds = append(s.Cells, cell), s.Seconds+seconds
+	s.Flaky = s.Flaky || status == progress.Flaky
+	if status != progress.Interrupted {
+		s.Ended, s.Seconds = s.Ended+1, s.Seconds+seconds
+	}
+	s.Cells = append(s.Cells, cell)
 }
 
 // gridAxes are the axes of rows and columns; columns is empty where there is one axis only.
@@ -92,6 +117,9 @@ func gridAxes(m *progress.Matrix) (rows, columns string) {
 	names = append(slices.Clone(names), "", "")
 	return names[0], names[1]
 }
+
+// unsetValue is what the row or column of cells is called to which the matrix gives no value of an axis.
+const unsetValue = "(not set)"
 
 // gridValues are the values of an axis, and those that cells have besides; one that cells do not have is empty.
 func gridValues(m *progress.Matrix, axis string) []string {
@@ -137,13 +165,14 @@ func (b *builder) judgeCells() {
 			}
 		}
 	}
+	b.Matrix.FindFlaky()
 }
 
 // cellRow is a cell as lists show it.
 type cellRow struct {
 	progress.MatrixCell
-	Seconds float64
-	Link    link // its own report
+	Time string // that it took; empty: it has not begun
+	Link link   // its own report
 }
 
 func cellRows(r Report) []cellRow {
@@ -153,8 +182,11 @@ func cellRows(r Report) []cellRow {
 	seconds := cellSeconds(r)
 	rows := make([]cellRow, len(r.Matrix.Cells))
 	for i, cell := range r.Matrix.Cells {
-		cell.Status = cmp.Or(cell.Status, progress.Interrupted)
-		rows[i] = cellRow{MatrixCell: cell, Seconds: seconds[cell.Name]}
+		cell.Status = statusOf(r.Matrix, cell)
+		rows[i] = cellRow{MatrixCell: cell}
+		if took, begun := seconds[cell.Name]; begun || cell.Status != progress.Interrupted {
+			rows[i].Time = progress.FormatSeconds(took)
+		}
 		if run := path.Base(cell.RunDir); cell.RunDir != "" {
 			// the directories of all runs are beside each other, also where they were copied to
 			if below := relative(cell.Name + "/" + run + "/" + HTMLFile); below != "" {
@@ -188,9 +220,12 @@ func mdMatrix(b *strings.Builder, r Report) {
 	if r.Matrix.Shared != "" {
 		fmt.Fprintf(b, "\n%s.\n", mdText(r.Matrix.Shared))
 	}
+	for _, f := range r.Matrix.Flaky {
+		fmt.Fprintf(b, "\n**Flaky:** %s.\n", mdText(f.String()))
+	}
 	b.WriteString("\n| Cell | Values | Result | Time | Why |\n|---|---|---|---:|---|\n")
 	for _, c := range cellRows(r) {
 		fmt.Fprintf(b, "| %s | %s | %s %s | %s | %s |\n", mdText(c.Name), mdText(c.Label), mark(c.Status),
-			mdText(string(c.Status)), progress.FormatSeconds(c.Seconds), mdText(c.Why))
+			mdText(string(c.Status)), c.Time, mdText(c.Why))
 	}
 }

@@ -26,8 +26,9 @@ begin() {
   if id=$(taken "$mine"); then
     fail "it has such a fault already, $id"
   fi
-  (umask 077 && mkdir "$dir")
+  with_disks give_room
   trap undo EXIT
+  (umask 077 && mkdir "$dir")
   : >"$dir/lock"
   printf '%s\n' "$FAULT_HEAL" >"$dir/heal.sh"
   read -r up _ </proc/uptime
@@ -40,23 +41,40 @@ begin() {
   keep ends "$((${up%.*} + FAULT_SECONDS))" # of the clock that nobody steps
 }
 
-# arm has the node itself heal the fault when its time is up, whatever becomes of this connection.
+# arm has the node itself heal the fault when its time is up, whatever becomes of this connection, and when it starts again before.
 arm() {
-  local timer=no
+  local timer=no unit=hive-test-fault-$FAULT_ID at_start
+  at_start=$root/etc/systemd/system/$unit-restart.service
   if [ "$as_root" = yes ] && has_systemd; then
     timer=yes
-    keep timer "hive-test-fault-$FAULT_ID.timer"
+    keep timer "$unit.timer"
+    keep at_start "$at_start"
   fi
   mv "$dir/vars.new" "$dir/vars"
   if [ "$timer" = yes ]; then
-    "${admin[@]}" systemd-run --quiet --collect --unit="hive-test-fault-$FAULT_ID" --on-active="${FAULT_SECONDS}s" \
+    # What systemctl enable does, but for reading all units anew: it counts at the next start.
+    # shellcheck disable=SC2016 # the inner shell expands these
+    restart_unit | "${admin[@]}" bash -c '
+      wants=${1%/*}/multi-user.target.wants
+      cat >"$1" && mkdir -p "$wants" && ln -sf "$1" "$wants/"
+    ' arm "$at_start"
+    "${admin[@]}" systemd-run --quiet --collect --unit="$unit" --on-active="${FAULT_SECONDS}s" \
       --timer-property=AccuracySec=100ms bash "$dir/heal.sh" "$dir" 8>&-
   else
     in_background bash "$dir/heal.sh" "$dir" wait
   fi
 }
 
-# undo takes back what was applied in part.
+# restart_unit prints what heals the fault after a restart, which systemd's timer does not outlive.
+restart_unit() {
+  local path=${dir//%/%%}
+  printf '[Unit]\nDescription=Ends the fault %s of hive-test after a restart\n' "$FAULT_ID"
+  printf 'ConditionPathExists=%s/vars\nRequiresMountsFor="%s"\nAfter=dbus.service\n' "$path" "$path"
+  printf '[Service]\nType=oneshot\nExecStart=/bin/bash "%s/heal.sh" "%s"\n' "$path" "$path"
+  printf '[Install]\nWantedBy=multi-user.target\n'
+}
+
+# undo takes back what was applied in part. Disks that are full are so again.
 undo() {
   local code=$?
   trap - EXIT
@@ -65,6 +83,7 @@ undo() {
   elif [ "$code" != 0 ]; then
     rm -rf "$dir"
   fi
+  with_disks fill_again
   exit "$code"
 }
 
@@ -201,23 +220,58 @@ shape() {
 }
 
 prepare_disk() {
+  local free available size
+  read -r free available size < <("${admin[@]}" stat -f -c '%f %a %S' -- "$FAULT_PATH")
   keep file "$FAULT_PATH/.hive-test-fault-$FAULT_ID"
+  keep leave "$FAULT_FREE"
+  keep reserved "$(((free - available) * size))" # for root
 }
 
 apply_disk() {
+  fill "$FAULT_PATH/.hive-test-fault-$FAULT_ID" "$FAULT_FREE"
+}
+
+# with_disks COMMAND calls it with the file, the room that is left and the room that is root's for each disk that is full already:
+# a record may be on it.
+with_disks() {
+  local vars
+  for vars in "$faults"/*/vars; do
+    if [ -f "$vars" ]; then
+      ( # it may be healed just now
+        kind='' leave=0 reserved=0
+        . "$vars" && [ "$kind" = disk ] && "$1" "$file" "$leave" "$reserved"
+      ) 2>/dev/null || true
+    fi
+  done
+}
+
+# give_room FILE LEAVE RESERVED takes as much from such a file as a record needs. Where nothing is left, root's room comes first.
+give_room() {
+  "${admin[@]}" truncate -c -s "-$(((128 << 10) + ($2 > 0 ? 0 : $3)))" -- "$1"
+}
+
+# fill_again FILE LEAVE takes what is left of that.
+fill_again() {
+  ! "${admin[@]}" test -f "$1" || fill "$1" "$2"
+}
+
+# fill FILE LEAVE makes that file as large as the disk has room, but for so many bytes: what is left is for those who are not root.
+fill() {
   # shellcheck disable=SC2016 # the inner shell expands these
   "${admin[@]}" bash -c '
     set -u
-    file=$1 leave=$2
-    : >"$file" || exit 1
-    free() { local blocks size; read -r blocks size < <(stat -f -c "%f %S" -- "$file"); echo $((blocks * size - leave)); }
+    file=$1 leave=$2 free=%f
+    [ "$leave" = 0 ] || free=%a # without what is reserved for root
+    : >>"$file" || exit 1
+    free() { local blocks size; read -r blocks size < <(stat -f -c "$free %S" -- "$file"); echo $((blocks * size - leave)); }
     want=$(free)
-    fallocate -l "$want" -- "$file" 2>/dev/null || true # what that cannot do, because of what files cost beside their content, is written
+    # What that cannot do, because of what files cost beside their content, is written.
+    [ "$want" -le 0 ] || fallocate -o "$(stat -c %s -- "$file")" -l "$want" -- "$file" 2>/dev/null || true
     while want=$(free) && [ "$want" -gt 0 ]; do
       head -c "$want" /dev/zero >>"$file" 2>/dev/null || break
     done
     exit 0
-  ' disk "$FAULT_PATH/.hive-test-fault-$FAULT_ID" "$FAULT_FREE"
+  ' disk "$1" "$2"
 }
 
 # wall_less_uptime prints by how many hundredths of a second the clock is ahead of the one that nobody steps.
@@ -234,14 +288,29 @@ prepare_clock() {
     ntp=yes
   fi
   keep ntp "$ntp"
+  keep ntp_unit "$(ntp_unit)"
   keep ahead "$(wall_less_uptime)"
 }
 
+# ntp_unit prints the unit that sets the clock, of those that timedatectl knows; nothing where none runs.
+ntp_unit() {
+  local unit
+  [ "$ntp" = yes ] || return 0
+  for unit in $(cat "$root"/{etc,run,usr/lib}/systemd/ntp-units.d/*.list 2>/dev/null | grep -v '^#'); do
+    if systemctl --quiet is-active "$unit"; then
+      printf '%s\n' "$unit"
+      return
+    fi
+  done
+}
+
 apply_clock() {
+  local now
   if [ "$ntp" = yes ]; then
     "${admin[@]}" timedatectl set-ntp false
   fi
-  "${admin[@]}" date --set="@$(($(date +%s) + FAULT_STEP))" >/dev/null
+  now=$(date +%s.%N)
+  "${admin[@]}" date --set="@$((${now%.*} + FAULT_STEP)).${now#*.}" >/dev/null
 }
 
 begin

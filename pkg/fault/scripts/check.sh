@@ -59,12 +59,13 @@ check_link() {
 
 # check_disk looks at the file system. Simulated hosts have that of the machine that they are on.
 check_disk() {
-  local blocks size
+  local blocks size free=%f
   if ! "${admin[@]}" test -d "$FAULT_PATH"; then
     problem "there is no directory $FAULT_PATH"
     exit
   fi
-  read -r blocks size < <("${admin[@]}" stat -f -c '%f %S' -- "$FAULT_PATH")
+  [ "$FAULT_FREE" = 0 ] || free=%a # without what is reserved for root
+  read -r blocks size < <("${admin[@]}" stat -f -c "$free %S" -- "$FAULT_PATH")
   if [ "$((blocks * size))" -le "$FAULT_FREE" ]; then
     problem "no more than $((blocks * size)) bytes are free on the file system of $FAULT_PATH"
   elif [ -n "${SIM_HOST_ROOT:-}" ] || [ -e /usr/lib/hive-sim/guest ]; then

@@ -7,8 +7,10 @@ set -euo pipefail
 [ -d "$faults" ] || exit 0
 exec 8>"$faults/lock" # nothing is applied meanwhile
 flock 8
-for dir in "$faults"/*; do
-  [ -d "$dir" ] || continue
+declare -A seen=()
+for dir in "$faults"/*-disk "$faults"/*; do # on a full disk, services that the others are about may not start
+  [ -d "$dir" ] && [ -z "${seen[$dir]:-}" ] || continue
+  seen[$dir]=yes
   if [ -n "${FAULT_IDS:-}" ] && [[ " $FAULT_IDS " != *" ${dir##*/} "* ]]; then
     continue
   fi

@@ -13,16 +13,28 @@ now() {
   printf '%s\n' "${up%.*}"
 }
 
-# pause SECONDS waits so long, and no longer than the fault lasts.
+# tick sets ticks to for how many hundredths of a second the node has run: the clock may be stepped.
+tick() {
+  local up
+  read -r up _ </proc/uptime
+  ticks=$((10#${up%.*} * 100 + 10#${up#*.}))
+}
+
+# pause SECONDS waits until so long after the end of the pause before, and no longer than the fault lasts.
 pause() {
-  local end=$(($(date +%s%N) + 10#${1/./} * 1000000))
-  while [ -f "$dir/vars" ] && [ "$(date +%s%N)" -lt "$end" ]; do
+  end=$((end + 10#${1/./} / 10))
+  while tick && [ -f "$dir/vars" ] && [ "$ticks" -lt "$end" ]; do
     sleep 0.05
   done
+  if [ "$ticks" -gt "$((end + 100))" ]; then # it was kept from running: there is nothing to catch up with
+    end=$ticks
+  fi
   [ -f "$dir/vars" ]
 }
 
 if [ "${2:-}" = flap ]; then
+  tick
+  end=$ticks
   while pause "$3"; do
     nft -f "$dir/down.nft" 2>/dev/null || break
     pause "$4" || true
@@ -41,6 +53,8 @@ fi
 flock 9
 [ -f "$dir/vars" ] || exit 0
 timer=
+at_start=
+ntp_unit=
 # shellcheck source=/dev/null
 . "$dir/vars"
 same_boot=no
@@ -105,14 +119,18 @@ heal_disk() {
 }
 
 heal_clock() {
-  local up wall
+  local ticks wall
   if [ "$same_boot" = yes ]; then
-    read -r up _ </proc/uptime
-    wall=$((ahead + ${up%.*} * 100 + 10#${up#*.}))
+    tick
+    wall=$((ahead + ticks))
     date --set="@$(printf '%d.%02d' "$((wall / 100))" "$((wall % 100))")" >/dev/null || return
   fi
   if [ "$ntp" = yes ]; then
-    timedatectl set-ntp true
+    timedatectl set-ntp true || timedatectl set-ntp true || return # a busy node may take longer than it waits
+  fi
+  if [ -n "$ntp_unit" ]; then # timedatectl does not say whether that starts; on a full disk it may not
+    systemctl reset-failed "$ntp_unit" 2>/dev/null
+    systemctl start "$ntp_unit"
   fi
 }
 
@@ -120,6 +138,9 @@ if ! said=$("heal_$kind" 2>&1 9<&-); then
   printf '%s\n' "${said:-it could not be healed}" >"$dir/error"
   printf '%s\n' "${said:-it could not be healed}" >&2
   exit 1
+fi
+if [ -n "$at_start" ]; then
+  rm -f -- "$at_start" "${at_start%/*}/multi-user.target.wants/${at_start##*/}"
 fi
 rm -rf "$dir"
 if [ "$kind" = link ]; then # of one that was taken down just now
