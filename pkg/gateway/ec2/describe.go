@@ -11,7 +11,15 @@ import (
 
 // describe answers a Describe of a kind: those with the ids, or all, that the filters let through, in pages.
 func (s *Service) describe(ctx context.Context, k kind, in wire.Object) (wire.Object, error) {
-	list, err := s.chosen(ctx, k, in)
+	return s.describeAs(ctx, k, in, nil)
+}
+
+// view makes what is told of resources from what is kept of them.
+type view func(ctx context.Context, list []wire.Object) ([]wire.Object, error)
+
+// describeAs is describe of resources as a view, which may be nil, shows them; filters look at that.
+func (s *Service) describeAs(ctx context.Context, k kind, in wire.Object, as view) (wire.Object, error) {
+	list, err := s.chosenAs(ctx, k, in, as)
 	if err != nil {
 		return nil, err
 	}
@@ -20,23 +28,38 @@ func (s *Service) describe(ctx context.Context, k kind, in wire.Object) (wire.Ob
 
 // chosen are the resources of a kind with the ids of a request, or all, that its filters let through.
 func (s *Service) chosen(ctx context.Context, k kind, in wire.Object) ([]wire.Object, error) {
+	return s.chosenAs(ctx, k, in, nil)
+}
+
+func (s *Service) chosenAs(ctx context.Context, k kind, in wire.Object, as view) ([]wire.Object, error) {
 	match, err := filter(k.filters, in)
 	if err != nil {
 		return nil, err
 	}
-	var list []wire.Object
-	if ids := in.Texts(k.ids); len(ids) > 0 {
-		for _, id := range ids {
-			o, err := s.get(ctx, k, id)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, o)
-		}
-	} else if list, err = s.all(ctx, k); err != nil {
+	list, err := s.named(ctx, k, in.Texts(k.ids))
+	if err == nil && as != nil {
+		list, err = as(ctx, list)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(list, func(o wire.Object) bool { return !match(o) }), nil
+}
+
+// named returns the resources with the ids, or all where there are no ids.
+func (s *Service) named(ctx context.Context, k kind, ids []string) ([]wire.Object, error) {
+	if len(ids) == 0 {
+		return s.all(ctx, k)
+	}
+	var list []wire.Object
+	for _, id := range ids {
+		o, err := s.get(ctx, k, id)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, o)
+	}
+	return list, nil
 }
 
 // filter returns what reports whether a resource has what all filters of a request ask for. Names are those of the table,

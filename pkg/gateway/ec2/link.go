@@ -2,7 +2,6 @@ package ec2
 
 import (
 	"context"
-	"maps"
 
 	"hive-test/pkg/gateway/wire"
 )
@@ -43,27 +42,6 @@ func names(v any, id string) bool {
 		}
 	}
 	return false
-}
-
-// describeAs answers a Describe of a kind of which some members are no more than a view of other resources. Show returns
-// a list with those members set: in copies, as what the store returns is shared. Filters look at what it returns.
-func (s *Service) describeAs(
-	ctx context.Context, k kind, in wire.Object, show func(context.Context, []wire.Object) ([]wire.Object, error),
-) (wire.Object, error) {
-	match, err := filter(k.filters, in)
-	if err != nil {
-		return nil, err
-	}
-	all := maps.Clone(in)
-	delete(all, "Filters")
-	list, err := s.chosen(ctx, k, all)
-	if err == nil {
-		list, err = show(ctx, list)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return page(k.list, matching(list, match), in)
 }
 
 // matching returns those of a list that match.
