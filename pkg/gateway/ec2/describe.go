@@ -93,7 +93,7 @@ func filter(names map[string]string, in wire.Object) (func(wire.Object) bool, er
 			if w.tag != "" {
 				found = tagValues(o, w.tag)
 			} else {
-				found = at(o, strings.Split(w.path, "."))
+				found = o.At(w.path)
 			}
 			if !slices.ContainsFunc(found, func(v string) bool { return anyMatches(w.values, v) }) {
 				return false
@@ -101,31 +101,6 @@ func filter(names map[string]string, in wire.Object) (func(wire.Object) bool, er
 		}
 		return true
 	}, nil
-}
-
-// at returns the texts that are at a path, of which each step may be a list.
-func at(o wire.Object, path []string) (found []string) {
-	if len(path) == 1 {
-		switch v := o[path[0]].(type) {
-		case nil:
-			return nil
-		case []any:
-			return o.Texts(path[0])
-		default:
-			_ = v
-			return []string{o.Text(path[0])}
-		}
-	}
-	if list, isList := o[path[0]].([]any); isList {
-		for i := range list {
-			found = append(found, at(o.Objects(path[0])[i], path[1:])...)
-		}
-		return found
-	}
-	if inner := o.Object(path[0]); inner != nil {
-		return at(inner, path[1:])
-	}
-	return nil
 }
 
 func tagValues(o wire.Object, key string) (values []string) {

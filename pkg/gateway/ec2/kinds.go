@@ -26,6 +26,7 @@ func kinds() []kind {
 	return []kind{
 		vpcKind(), subnetKind(), groupKind(), gatewayKind(), tableKind(), aclKind(),
 		egressKind(), addressKind(),
+		keyKind(), placementKind(),
 	}
 }
 
@@ -85,17 +86,7 @@ func groupKind() kind {
 	return kind{
 		bucket: "security-group", prefix: "sg", id: "GroupId", ids: "GroupIds", list: "SecurityGroups",
 		code: "InvalidGroup.NotFound", called: "security group",
-		filters: map[string]string{
-			"description": "Description", "group-id": "GroupId", "group-name": "GroupName", "owner-id": "OwnerId",
-			"vpc-id": "VpcId", "ip-permission.cidr": "IpPermissions.IpRanges.CidrIp",
-			"ip-permission.from-port": "IpPermissions.FromPort", "ip-permission.to-port": "IpPermissions.ToPort",
-			"ip-permission.protocol":        "IpPermissions.IpProtocol",
-			"ip-permission.group-id":        "IpPermissions.UserIdGroupPairs.GroupId",
-			"ip-permission.ipv6-cidr":       "IpPermissions.Ipv6Ranges.CidrIpv6",
-			"egress.ip-permission.cidr":     "IpPermissionsEgress.IpRanges.CidrIp",
-			"egress.ip-permission.protocol": "IpPermissionsEgress.IpProtocol",
-			"egress.ip-permission.group-id": "IpPermissionsEgress.UserIdGroupPairs.GroupId",
-		},
+		filters: groupFilters(),
 	}
 }
 
@@ -167,6 +158,27 @@ func addressKind() kind {
 			"instance-id": "InstanceId", "network-border-group": "NetworkBorderGroup",
 			"network-interface-id": "NetworkInterfaceId", "network-interface-owner-id": "NetworkInterfaceOwnerId",
 			"private-ip-address": "PrivateIpAddress", "public-ip": "PublicIp",
+		},
+	}
+}
+
+func keyKind() kind {
+	return kind{
+		bucket: "key-pair", prefix: "key", id: "KeyPairId", ids: "KeyPairIds", list: "KeyPairs",
+		code: "InvalidKeyPair.NotFound", called: "key pair",
+		filters: map[string]string{
+			"fingerprint": "KeyFingerprint", "key-name": "KeyName", "key-pair-id": "KeyPairId",
+		},
+	}
+}
+
+func placementKind() kind {
+	return kind{
+		bucket: "placement-group", prefix: "pg", id: "GroupId", ids: "GroupIds", list: "PlacementGroups",
+		code: "InvalidPlacementGroup.Unknown", called: "Placement Group",
+		filters: map[string]string{
+			"group-arn": "GroupArn", "group-name": "GroupName", "spread-level": "SpreadLevel", "state": "State",
+			"strategy": "Strategy",
 		},
 	}
 }

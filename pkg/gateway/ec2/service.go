@@ -39,6 +39,7 @@ func New(o Options) *Service {
 	for _, actions := range []map[string]handler{
 		s.vpcActions(), s.subnetActions(), s.tagActions(),
 		s.gatewayActions(), s.egressActions(), s.tableActions(), s.routeActions(), s.aclActions(), s.addressActions(),
+		s.keyActions(), s.placementActions(), s.groupActions(), s.ruleActions(),
 	} {
 		maps.Copy(s.handlers, actions)
 	}

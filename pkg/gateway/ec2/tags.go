@@ -116,6 +116,10 @@ func (s *Service) onTags(
 
 // taggable is an error where there is no resource of that id.
 func (s *Service) taggable(ctx context.Context, id string) error {
+	if isRule(id) {
+		_, err := s.groupOf(ctx, id)
+		return err
+	}
 	k, known := kindOf(id)
 	if !known {
 		return wire.Errorf("InvalidID", "The ID '%s' is not valid", id)
@@ -125,14 +129,26 @@ func (s *Service) taggable(ctx context.Context, id string) error {
 }
 
 func (s *Service) changeTags(ctx context.Context, id string, change func(tags []any) ([]any, error)) error {
-	k, _ := kindOf(id)
-	_, err := s.change(ctx, k, id, func(o wire.Object) error {
+	tag := func(o wire.Object) error {
 		tags, _ := o["Tags"].([]any)
 		tags, err := change(tags)
 		o["Tags"] = tags
 		return err
-	})
+	}
+	if isRule(id) {
+		return s.changeRule(ctx, id, tag)
+	}
+	k, _ := kindOf(id)
+	_, err := s.change(ctx, k, id, tag)
 	return err
+}
+
+// tagged returns the resources of a kind, or of the rules of security groups, which are in those.
+func (s *Service) tagged(ctx context.Context, k kind) ([]wire.Object, error) {
+	if k.prefix == ruleKind().prefix {
+		return s.rules(ctx)
+	}
+	return s.all(ctx, k)
 }
 
 func (s *Service) describeTags(ctx context.Context, in wire.Object) (wire.Object, error) {
@@ -143,8 +159,8 @@ func (s *Service) describeTags(ctx context.Context, in wire.Object) (wire.Object
 		return nil, err
 	}
 	var found []wire.Object
-	for _, k := range kinds() {
-		list, err := s.all(ctx, k)
+	for _, k := range append(kinds(), ruleKind()) {
+		list, err := s.tagged(ctx, k)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
 // Object holds the members of a shape by name. A member is a string, bool, int64, float64, Object or a []any of one of
@@ -61,6 +62,26 @@ func (o Object) Texts(name string) []string {
 		texts[i] = text(v)
 	}
 	return texts
+}
+
+// At returns the texts that are at a path of members with dots between, of which each may be a list.
+func (o Object) At(path string) (found []string) {
+	name, rest, more := strings.Cut(path, ".")
+	list, isList := o[name].([]any)
+	switch {
+	case o[name] == nil:
+		return nil
+	case !more && isList:
+		return o.Texts(name)
+	case !more:
+		return []string{o.Text(name)}
+	case !isList:
+		return o.Object(name).At(rest)
+	}
+	for _, v := range list {
+		found = append(found, object(v).At(rest)...)
+	}
+	return found
 }
 
 // Clone returns a copy of which nothing is shared.

@@ -1,23 +1,21 @@
 package pvectl
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
-	"hive-test/pkg/remote"
 
+	"hive-test/pkg/process"
+	"hive-test/pkg/remote"
 	"hive-test/pkg/sim/host"
 )
 
@@ -92,38 +90,14 @@ func (o *options) spawn(ctx context.Context, std Streams) error {
 		return fmt.Errorf("open the simulator's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("start the simulator: %w", err)
-	}
-	defer func() { _ = r.Close() }()
 	cmd := exec.Command(bin.self, o.serveArgs()...)
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{w}
 	cmd.Dir = o.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
-	_ = w.Close()
+	pid, err := process.StartBackground(ctx, cmd, log)
 	if err != nil {
-		return fmt.Errorf("start the simulator: %w", err)
+		return fmt.Errorf("the simulator did not start: %w (log: %s)", err, log.Name())
 	}
-	// Interrupting start ends what it has started.
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
-	defer stop()
-	line, err := bufio.NewReader(r).ReadString('\n')
-	if line = strings.TrimSpace(line); line == "ready" {
-		fmt.Fprintf(
-			std.Err, "simulated Proxmox VE %s started (pid %d, log %s)\n", o.version, cmd.Process.Pid, log.Name(),
-		)
-		return cmd.Process.Release()
-	}
-	_ = cmd.Wait()
-	if line == "" {
-		line = "it ended without saying why"
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		line = err.Error()
-	}
-	return fmt.Errorf("the simulator did not start: %s (log: %s)", line, log.Name())
+	fmt.Fprintf(std.Err, "simulated Proxmox VE %s started (pid %d, log %s)\n", o.version, pid, log.Name())
+	return nil
 }
 
 func (o *options) serveArgs() []string {
@@ -135,7 +109,7 @@ func (o *options) serveArgs() []string {
 		o.authDelay.String(),
 		"--agent-timeout", o.agentTimeout.String(), "--resources-lag", o.resourcesLag.String(), "--ha-delay",
 		o.haDelay.String(), "--idle", o.idle.String(),
-		"--ready-fd", "3",
+		"--background",
 	}
 	if o.faults != "" {
 		args = append(args, "--faults", o.faults)

@@ -97,7 +97,7 @@ type options struct {
 	authDelay, idle            time.Duration
 	resourcesLag, agentTimeout time.Duration
 	haDelay                    time.Duration
-	ready                      int // file descriptor on which serve reports; 0 for none
+	background                 bool // serve was started by start, which waits for it
 }
 
 func parse(command string, args []string, std Streams) (*options, error) {
@@ -161,7 +161,7 @@ func (o *options) serverFlags(f *flag.FlagSet) {
 	f.DurationVar(&o.haDelay, "ha-delay", pve.DefaultHADelay, "how long the HA manager takes to do what is asked of it")
 	f.DurationVar(&o.resourcesLag, "resources-lag", 0, "how old names and states in /cluster/resources may be")
 	f.DurationVar(&o.idle, "idle", 10*time.Minute, "end after so long without a VM and without a request (0: never)")
-	f.IntVar(&o.ready, "ready-fd", 0, "used by start")
+	f.BoolVar(&o.background, "background", false, "used by start")
 }
 
 func (o *options) check(std Streams) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 
+	"hive-test/pkg/process"
 	"hive-test/pkg/sim/host"
 	"hive-test/pkg/sim/provider"
 	"hive-test/pkg/sim/pve"
@@ -33,18 +34,8 @@ func (o *options) serveLock() *flock.Flock { return flock.New(filepath.Join(o.di
 // serve runs the simulator until ctx is done or it has been idle for long.
 func (o *options) serve(ctx context.Context, std Streams) (err error) {
 	report := func(err error) error { return err }
-	if o.ready > 0 {
-		pipe := os.NewFile(uintptr(o.ready), "ready")
-		defer func() { _ = pipe.Close() }()
-		report = func(err error) error {
-			text := "ready\n"
-			if err != nil {
-				text = err.Error() + "\n"
-			}
-			_, _ = pipe.WriteString(text)
-			_ = pipe.Close()
-			return err
-		}
+	if o.background {
+		report = process.Ready
 	}
 	if err := o.checkID(); err != nil {
 		return report(err)

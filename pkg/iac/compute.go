@@ -1,0 +1,336 @@
+package iac
+
+import (
+	"encoding/base64"
+
+	"hive-test/pkg/gateway/wire"
+)
+
+// instanceType is the one that is asked for where the endpoint has it, else the first that it lists.
+const instanceType = "t3.micro"
+
+func types() resource {
+	const call = "DescribeInstanceTypes"
+	return resource{name: "data.aws_ec2_instance_type", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
+		out := s.do(call, wire.Object{})
+		s.has(out, call, "InstanceTypes.InstanceType", "InstanceTypes.VCpuInfo.DefaultVCpus", "InstanceTypes.MemoryInfo.SizeInMiB")
+		if s.failed() {
+			return
+		}
+		names := out.At("InstanceTypes.InstanceType")
+		s.ids["type"] = names[0]
+		for _, name := range names {
+			if name == instanceType {
+				s.ids["type"] = name
+			}
+		}
+		s.one(call, chosen("InstanceTypes", s.ids["type"]), "InstanceTypes")
+	}}}
+}
+
+func images() resource {
+	const call = "DescribeImages"
+	return resource{name: "data.aws_ami", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
+		out := s.do(call, wire.Object{"IncludeDeprecated": false})
+		s.has(out, call, "Images.ImageId", "Images.Name", "Images.CreationDate", "Images.State", "Images.RootDeviceName")
+		if s.failed() {
+			return
+		}
+		s.ids["image"] = out.At("Images.ImageId")[0]
+		name := out.At("Images.Name")[0]
+		found := s.do(call, filtered("name", name[:len(name)-1]+"*"))
+		s.is(found, call, "Images.ImageId", s.ids["image"])
+	}}}
+}
+
+func instance() resource {
+	const name, call = "aws_instance", "DescribeInstances"
+	describe := func(s *step) wire.Object {
+		out := s.one(call, chosen("InstanceIds", s.ids[name]), "Reservations")
+		list := out.Objects("Instances")
+		if len(list) != 1 {
+			s.fail(Stub, call, "the reservation has %d instances, and should have one", len(list))
+			return nil
+		}
+		return list[0]
+	}
+	read := func(s *step) {
+		one := describe(s)
+		s.is(one, call, "SubnetId", s.ids["aws_subnet"])
+		s.is(one, call, "SecurityGroups.GroupId", s.ids["aws_security_group"])
+		s.is(one, call, "ImageId", s.ids["image"])
+		s.is(one, call, "InstanceType", s.ids["type"])
+		s.is(one, call, "KeyName", s.prefix)
+		s.is(one, call, "Tags.Value", s.prefix)
+		s.has(one, call, "Placement.AvailabilityZone", "Placement.Tenancy", "RootDeviceName", "BlockDeviceMappings.Ebs.VolumeId",
+			"NetworkInterfaces.NetworkInterfaceId", "NetworkInterfaces.Attachment.DeviceIndex", "PrivateIpAddress",
+			"Monitoring.State", "SourceDestCheck", "MetadataOptions.HttpTokens", "CpuOptions.CoreCount", "VpcId")
+		s.one("DescribeInstanceTypes", chosen("InstanceTypes", s.ids["type"]), "InstanceTypes")
+		s.do("DescribeTags", filtered("key", "aws:ec2launchtemplate:id", "resource-id", s.ids[name]))
+		s.one("DescribeVpcs", chosen("VpcIds", s.ids["aws_vpc"]), "Vpcs")
+		for attribute, member := range map[string]string{
+			"instanceInitiatedShutdownBehavior": "InstanceInitiatedShutdownBehavior", "disableApiStop": "DisableApiStop",
+			"disableApiTermination": "DisableApiTermination", "userData": "UserData",
+		} {
+			out := s.do("DescribeInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "Attribute": attribute})
+			if attribute != "userData" || out.Has(member) { // the provider crashes on an attribute without a value
+				s.has(out, "DescribeInstanceAttribute", member+".Value")
+			}
+		}
+		s.do("DescribeVolumes", wire.Object{"Filters": filtered("attachment.instance-id", s.ids[name])["Filters"]})
+		if s.ids["type"] == instanceType {
+			s.one("DescribeInstanceCreditSpecifications", chosen("InstanceIds", s.ids[name]), "InstanceCreditSpecifications")
+		}
+	}
+	return resource{
+		name: name, needs: []string{"aws_subnet", "aws_security_group", "aws_key_pair"}, sdk: sdkV1, parts: map[string]func(*step){
+			"create": func(s *step) {
+				in := wire.Object{
+					"ImageId": s.ids["image"], "InstanceType": s.ids["type"], "MinCount": 1, "MaxCount": 1, "KeyName": s.prefix,
+					"ClientToken": s.prefix + "-i", "SubnetId": s.ids["aws_subnet"],
+					"SecurityGroupIds": wire.Strings(s.ids["aws_security_group"]), "DisableApiTermination": false,
+					"EbsOptimized": false, "Monitoring": wire.Object{"Enabled": false},
+					"UserData":          base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n")),
+					"TagSpecifications": s.tags("instance"), "Placement": wire.Object{"AvailabilityZone": ""},
+				}
+				out := s.do("RunInstances", in)
+				s.id(name, out, "RunInstances", "Instances.InstanceId")
+				again := s.do("RunInstances", in) // SDKs send again what was not answered
+				s.is(again, "RunInstances with the same ClientToken", "Instances.InstanceId", s.ids[name])
+				s.until(call, chosen("InstanceIds", s.ids[name]), "Reservations.Instances.State.Name", "running")
+			},
+			"read": read, "no diff": unchanged(read),
+			"update": func(s *step) {
+				s.retag(s.ids[name], func() wire.Object { return describe(s) })
+				s.do("ModifyInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "DisableApiTermination": value(true)})
+				s.until("DescribeInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "Attribute": "disableApiTermination"},
+					"DisableApiTermination.Value", "true")
+				s.refused("TerminateInstances", chosen("InstanceIds", s.ids[name]), "OperationNotPermitted")
+				if one := describe(s); !s.failed() {
+					s.do("ModifyNetworkInterfaceAttribute", wire.Object{
+						"NetworkInterfaceId": one.At("NetworkInterfaces.NetworkInterfaceId")[0],
+						"Groups":             wire.Strings(s.ids["aws_security_group"]),
+					})
+				}
+			},
+			"delete": func(s *step) {
+				s.do("ModifyInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "DisableApiTermination": value(false)})
+				s.do("TerminateInstances", chosen("InstanceIds", s.ids[name]))
+				s.until(call, chosen("InstanceIds", s.ids[name]), "Reservations.Instances.State.Name", "terminated")
+			},
+		},
+	}
+}
+
+func instanceState() resource {
+	const call = "DescribeInstances"
+	return resource{name: "aws_ec2_instance_state", needs: []string{"aws_instance"}, sdk: sdkV1, parts: map[string]func(*step){
+		"read": func(s *step) {
+			out := s.do("DescribeInstanceStatus", wire.Object{
+				"InstanceIds": wire.Strings(s.ids["aws_instance"]), "IncludeAllInstances": true,
+			})
+			s.has(out, "DescribeInstanceStatus", "InstanceStatuses.InstanceState.Name")
+		},
+		"update": func(s *step) {
+			in := chosen("InstanceIds", s.ids["aws_instance"])
+			s.do("StopInstances", in)
+			s.until(call, in, "Reservations.Instances.State.Name", "stopped")
+			s.do("StartInstances", in)
+			s.until(call, in, "Reservations.Instances.State.Name", "running")
+		},
+	}}
+}
+
+func volume() resource {
+	const name, call = "aws_ebs_volume", "DescribeVolumes"
+	describe := func(s *step) wire.Object { return s.one(call, chosen("VolumeIds", s.ids[name]), "Volumes") }
+	read := func(s *step) {
+		one := describe(s)
+		s.is(one, call, "AvailabilityZone", s.ids["zone"])
+		s.is(one, call, "Tags.Value", s.prefix)
+		s.has(one, call, "Size", "VolumeType", "Encrypted", "CreateTime")
+	}
+	return resource{name: name, sdk: sdkV1, parts: map[string]func(*step){
+		"create": func(s *step) {
+			out := s.do("CreateVolume", wire.Object{
+				"AvailabilityZone": s.ids["zone"], "Size": 1, "VolumeType": "gp3", "ClientToken": s.prefix + "-vol",
+				"TagSpecifications": s.tags("volume"),
+			})
+			s.id(name, out, "CreateVolume", "VolumeId")
+			s.until(call, chosen("VolumeIds", s.ids[name]), "Volumes.State", "available")
+		},
+		"read": read, "no diff": unchanged(read),
+		"update": func(s *step) {
+			s.do("ModifyVolume", wire.Object{"VolumeId": s.ids[name], "Size": 2})
+			s.until(call, chosen("VolumeIds", s.ids[name]), "Volumes.Size", "2")
+			s.retag(s.ids[name], func() wire.Object { return describe(s) })
+		},
+		"delete": func(s *step) {
+			s.do("DeleteVolume", wire.Object{"VolumeId": s.ids[name]})
+			s.gone(call, chosen("VolumeIds", s.ids[name]), "", "InvalidVolume.NotFound")
+		},
+	}}
+}
+
+func attachment() resource {
+	const name, call, device = "aws_volume_attachment", "DescribeVolumes", "/dev/sdf"
+	found := func(s *step) wire.Object {
+		in := filtered("attachment.device", device, "attachment.instance-id", s.ids["aws_instance"])
+		in["VolumeIds"] = wire.Strings(s.ids["aws_ebs_volume"])
+		return in
+	}
+	read := func(s *step) {
+		one := s.one(call, found(s), "Volumes")
+		s.is(one, call, "Attachments.InstanceId", s.ids["aws_instance"])
+		s.is(one, call, "Attachments.Device", device)
+	}
+	return resource{
+		name: name, needs: []string{"aws_instance", "aws_ebs_volume"}, sdk: sdkV1, parts: map[string]func(*step){
+			"create": func(s *step) {
+				if out := s.do(call, found(s)); len(out.Objects("Volumes")) > 0 {
+					s.fail(Stub, call, "filters find a volume that is not attached")
+				}
+				s.do("AttachVolume", wire.Object{
+					"Device": device, "InstanceId": s.ids["aws_instance"], "VolumeId": s.ids["aws_ebs_volume"],
+				})
+				s.until(call, found(s), "Volumes.Attachments.State", "attached")
+			},
+			"read": read, "no diff": unchanged(read),
+			"delete": func(s *step) {
+				s.do("DetachVolume", wire.Object{
+					"Device": device, "Force": false, "InstanceId": s.ids["aws_instance"], "VolumeId": s.ids["aws_ebs_volume"],
+				})
+				s.gone(call, found(s), "Volumes", "")
+			},
+		},
+	}
+}
+
+func snapshot() resource {
+	const name, call = "aws_ebs_snapshot", "DescribeSnapshots"
+	describe := func(s *step) wire.Object { return s.one(call, chosen("SnapshotIds", s.ids[name]), "Snapshots") }
+	read := func(s *step) {
+		one := describe(s)
+		s.is(one, call, "VolumeId", s.ids["aws_ebs_volume"])
+		s.is(one, call, "Description", "of the probe")
+		s.is(one, call, "Tags.Value", s.prefix)
+		s.has(one, call, "OwnerId", "VolumeSize", "Encrypted", "StartTime")
+	}
+	return resource{name: name, needs: []string{"aws_ebs_volume"}, sdk: sdkV1, parts: map[string]func(*step){
+		"create": func(s *step) {
+			out := s.do("CreateSnapshot", wire.Object{
+				"VolumeId": s.ids["aws_ebs_volume"], "Description": "of the probe", "TagSpecifications": s.tags("snapshot"),
+			})
+			s.id(name, out, "CreateSnapshot", "SnapshotId")
+			s.until(call, chosen("SnapshotIds", s.ids[name]), "Snapshots.State", "completed")
+		},
+		"read": read, "no diff": unchanged(read),
+		"update": func(s *step) { s.retag(s.ids[name], func() wire.Object { return describe(s) }) },
+		"delete": func(s *step) {
+			s.do("DeleteSnapshot", wire.Object{"SnapshotId": s.ids[name]})
+			s.gone(call, chosen("SnapshotIds", s.ids[name]), "", "InvalidSnapshot.NotFound")
+		},
+	}}
+}
+
+func address() resource {
+	const name, call = "aws_eip", "DescribeAddresses"
+	describe := func(s *step) wire.Object { return s.one(call, chosen("AllocationIds", s.ids[name]), "Addresses") }
+	read := func(s *step) {
+		one := describe(s)
+		s.is(one, call, "Domain", "vpc")
+		s.is(one, call, "Tags.Value", s.prefix)
+		s.has(one, call, "PublicIp")
+	}
+	return resource{name: name, sdk: sdkV1, parts: map[string]func(*step){
+		"create": func(s *step) {
+			out := s.do("AllocateAddress", wire.Object{"Domain": "vpc", "TagSpecifications": s.tags("elastic-ip")})
+			s.id(name, out, "AllocateAddress", "AllocationId")
+		},
+		"read": read, "no diff": unchanged(read),
+		"update": func(s *step) { s.retag(s.ids[name], func() wire.Object { return describe(s) }) },
+		"delete": func(s *step) {
+			s.do("ReleaseAddress", wire.Object{"AllocationId": s.ids[name]})
+			s.gone(call, chosen("AllocationIds", s.ids[name]), "", "InvalidAllocationID.NotFound")
+		},
+	}}
+}
+
+func addressAssociation() resource {
+	const name, call = "aws_eip_association", "DescribeAddresses"
+	read := func(s *step) {
+		one := s.one(call, filtered("association-id", s.ids[name]), "Addresses")
+		s.is(one, call, "InstanceId", s.ids["aws_instance"])
+		s.has(one, call, "NetworkInterfaceId", "PrivateIpAddress")
+	}
+	return resource{name: name, needs: []string{"aws_eip", "aws_instance"}, sdk: sdkV1, parts: map[string]func(*step){
+		"create": func(s *step) {
+			out := s.do("AssociateAddress", wire.Object{"AllocationId": s.ids["aws_eip"], "InstanceId": s.ids["aws_instance"]})
+			s.id(name, out, "AssociateAddress", "AssociationId")
+		},
+		"read": read, "no diff": unchanged(read),
+		"delete": func(s *step) {
+			s.do("DisassociateAddress", wire.Object{"AssociationId": s.ids[name]})
+			s.refused("DisassociateAddress", wire.Object{"AssociationId": s.ids[name]}, "InvalidAssociationID.NotFound")
+		},
+	}}
+}
+
+func networkInterface() resource {
+	const name, call = "aws_network_interface", "DescribeNetworkInterfaces"
+	describe := func(s *step) wire.Object {
+		return s.one(call, chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces")
+	}
+	read := func(s *step) {
+		one := describe(s)
+		s.is(one, call, "SubnetId", s.ids["aws_subnet"])
+		s.is(one, call, "Groups.GroupId", s.ids["aws_security_group"])
+		s.is(one, call, "TagSet.Value", s.prefix)
+		s.has(one, call, "PrivateIpAddress", "MacAddress", "SourceDestCheck", "OwnerId", "PrivateIpAddresses.PrivateIpAddress")
+	}
+	return resource{
+		name: name, needs: []string{"aws_subnet", "aws_security_group"}, sdk: sdkV2, parts: map[string]func(*step){
+			"create": func(s *step) {
+				out := s.do("CreateNetworkInterface", wire.Object{
+					"SubnetId": s.ids["aws_subnet"], "Groups": wire.Strings(s.ids["aws_security_group"]),
+					"ClientToken": s.prefix + "-eni", "TagSpecifications": s.tags("network-interface"),
+				})
+				s.id(name, out, "CreateNetworkInterface", "NetworkInterface.NetworkInterfaceId")
+				s.until(call, chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces.Status", "available")
+			},
+			"read": read, "no diff": unchanged(read),
+			"update": func(s *step) {
+				s.do("ModifyNetworkInterfaceAttribute", wire.Object{
+					"NetworkInterfaceId": s.ids[name], "SourceDestCheck": value(false),
+				})
+				s.until(call, chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces.SourceDestCheck", "false")
+			},
+			"delete": func(s *step) {
+				s.do("DeleteNetworkInterface", wire.Object{"NetworkInterfaceId": s.ids[name]})
+				s.gone(call, chosen("NetworkInterfaceIds", s.ids[name]), "", "InvalidNetworkInterfaceID.NotFound")
+			},
+		},
+	}
+}
+
+func tag() resource {
+	const name, call = "aws_ec2_tag", "DescribeTags"
+	read := func(s *step) {
+		one := s.one(call, filtered("resource-id", s.ids["aws_vpc"], "key", "extra"), "Tags")
+		s.is(one, call, "Value", "yes")
+	}
+	return resource{name: name, needs: []string{"aws_vpc"}, sdk: sdkV2, parts: map[string]func(*step){
+		"create": func(s *step) {
+			s.do("CreateTags", wire.Object{
+				"Resources": wire.Strings(s.ids["aws_vpc"]), "Tags": wire.List(s.tag("extra", "yes")),
+			})
+		},
+		"read": read, "no diff": unchanged(read),
+		"delete": func(s *step) {
+			s.do("DeleteTags", wire.Object{
+				"Resources": wire.Strings(s.ids["aws_vpc"]), "Tags": wire.List(s.tag("extra", "yes")),
+			})
+			s.gone(call, filtered("resource-id", s.ids["aws_vpc"], "key", "extra"), "Tags", "")
+		},
+	}}
+}
