@@ -285,7 +285,7 @@ func networkInterface() resource {
 		one := describe(s)
 		s.is(one, call, "SubnetId", s.ids["aws_subnet"])
 		s.is(one, call, "Groups.GroupId", s.ids["aws_security_group"])
-		s.is(one, call, "TagSet.Value", s.prefix)
+		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "PrivateIpAddress", "MacAddress", "SourceDestCheck", "OwnerId", "PrivateIpAddresses.PrivateIpAddress")
 	}
 	return resource{

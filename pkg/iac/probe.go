@@ -119,7 +119,7 @@ func Probe(ctx context.Context, endpoint Endpoint, o Options) Table {
 
 // try does a part of a resource's life.
 func (r *run) try(ctx context.Context, res resource, phase string, part func(*step)) Cell {
-	s := &step{run: r, ctx: ctx, resource: res.name, sdk: res.sdk}
+	s := &step{run: r, ctx: ctx, sdk: res.sdk, persist: phase == "delete"}
 	for _, need := range res.needs {
 		if !r.created[need] {
 			return Cell{Verdict: Blocked, Why: "there is no " + need}

@@ -31,9 +31,10 @@ const (
 // nothing more is done.
 type step struct {
 	*run
-	ctx      context.Context
-	resource string
-	sdk      sdk
+	ctx context.Context
+	sdk sdk
+
+	persist bool // go on after what is not as it should be: what was made is to be deleted
 
 	verdict Verdict
 	call    string // that has decided
@@ -52,7 +53,7 @@ func (s *step) failed() bool { return s.verdict != "" }
 
 // do makes a call that must succeed.
 func (s *step) do(action string, in wire.Object) wire.Object {
-	if s.failed() {
+	if s.failed() && !s.persist {
 		return nil
 	}
 	out, err := s.endpoint.call(s.ctx, s.sdk, action, in)

@@ -18,8 +18,6 @@ func (s *Service) addressActions() map[string]handler {
 }
 
 const (
-	// networkMember is the VPC of what an address is associated with.
-	networkMember = "_vpc"
 	// slotsMember is, in a network interface, the last association of an Elastic IP address with each private one. An
 	// association is in force as long as it is both there and in the address: an interface that is deleted ends it.
 	slotsMember = "_addresses"
@@ -28,7 +26,7 @@ const (
 // associationMembers are the members of an address that it has while it is associated.
 func associationMembers() []string {
 	return []string{
-		"AssociationId", "NetworkInterfaceId", "NetworkInterfaceOwnerId", "PrivateIpAddress", "InstanceId", networkMember,
+		"AssociationId", "NetworkInterfaceId", "NetworkInterfaceOwnerId", "PrivateIpAddress", "InstanceId",
 	}
 }
 
@@ -137,7 +135,7 @@ func (s *Service) describeAddresses(ctx context.Context, in wire.Object) (wire.O
 func (s *Service) showAddresses(ctx context.Context, list []wire.Object) ([]wire.Object, error) {
 	interfaces := map[string]wire.Object{}
 	if len(matching(list, func(o wire.Object) bool { return o.Has("AssociationId") })) > 0 {
-		all, err := s.all(ctx, interfaceTarget())
+		all, err := s.all(ctx, interfaceKind())
 		if err != nil {
 			return nil, err
 		}
@@ -191,8 +189,8 @@ func (s *Service) current(ctx context.Context, address wire.Object) (wire.Object
 	if !address.Has("AssociationId") {
 		return address, nil
 	}
-	eni, err := s.get(ctx, interfaceTarget(), address.Text("NetworkInterfaceId"))
-	if err != nil && !interfaceTarget().isMissing(err) {
+	eni, err := s.get(ctx, interfaceKind(), address.Text("NetworkInterfaceId"))
+	if err != nil && !interfaceKind().isMissing(err) {
 		return nil, err
 	}
 	return showAddress(address, eni), nil
@@ -212,7 +210,7 @@ func (s *Service) associateAddress(ctx context.Context, in wire.Object) (wire.Ob
 	move := !in.Has("AllowReassociation") || in.Bool("AllowReassociation")
 	made := wire.Object{
 		"AssociationId": newID("eipassoc"), "NetworkInterfaceId": eni.Text("NetworkInterfaceId"),
-		"NetworkInterfaceOwnerId": s.Account, "PrivateIpAddress": private, networkMember: eni.Text("VpcId"),
+		"NetworkInterfaceOwnerId": s.Account, "PrivateIpAddress": private,
 	}
 	was, err := s.current(ctx, address)
 	if err != nil {
@@ -243,7 +241,7 @@ func (s *Service) endOf(ctx context.Context, in wire.Object) (eni wire.Object, p
 		err = wire.Errorf("InvalidParameterCombination",
 			"You may specify instance id or network interface id, but not both in the same call")
 	case in.Has("NetworkInterfaceId"):
-		eni, err = s.get(ctx, interfaceTarget(), in.Text("NetworkInterfaceId"))
+		eni, err = s.get(ctx, interfaceKind(), in.Text("NetworkInterfaceId"))
 	case in.Has("InstanceId"):
 		eni, err = s.onlyInterface(ctx, in.Text("InstanceId"))
 	default:
@@ -280,9 +278,9 @@ func alreadyAssociated(resource, association string) error {
 // takeSlot has the interface of an association have it, in place of another one where that may move.
 func (s *Service) takeSlot(ctx context.Context, made wire.Object, move bool) error {
 	id, private := made.Text("NetworkInterfaceId"), made.Text("PrivateIpAddress")
-	_, err := s.change(ctx, interfaceTarget(), id, func(eni wire.Object) error {
+	_, err := s.change(ctx, interfaceKind(), id, func(eni wire.Object) error {
 		if !hasAddress(eni, private) {
-			return interfaceTarget().missingError(id)
+			return interfaceKind().missingError(id)
 		}
 		if !move {
 			if err := s.slotFree(ctx, id, slotOf(eni, private)); err != nil {
@@ -322,7 +320,7 @@ func (s *Service) leaveSlot(ctx context.Context, was wire.Object) {
 		return
 	}
 	private := was.Text("PrivateIpAddress")
-	_, _ = s.change(ctx, interfaceTarget(), was.Text("NetworkInterfaceId"), func(eni wire.Object) error {
+	_, _ = s.change(ctx, interfaceKind(), was.Text("NetworkInterfaceId"), func(eni wire.Object) error {
 		if slotOf(eni, private).Text("AssociationId") == was.Text("AssociationId") {
 			delete(eni.Object(slotsMember), private)
 		}

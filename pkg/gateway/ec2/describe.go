@@ -189,6 +189,9 @@ func page(member string, list []wire.Object, in wire.Object) (wire.Object, error
 
 // keyOf tells a resource from others in a list: its id, which is the first of these members that it has.
 func keyOf(o wire.Object) string {
+	if o.Has("VolumeId") && o.Has("SnapshotId") { // a volume of a snapshot, or a snapshot of a volume
+		return o.Text("VolumeId") + "/" + o.Text("SnapshotId")
+	}
 	for _, name := range []string{
 		"SecurityGroupRuleId", "RouteTableId", "NetworkAclId", "InternetGatewayId",
 		"EgressOnlyInternetGatewayId", "AllocationId", "NetworkInterfaceId",

@@ -366,7 +366,8 @@ func inWords(rule wire.Object) string {
 	case "-1":
 		return fmt.Sprintf("peer: %s, ALL, ALLOW", peer)
 	case "TCP", "UDP":
-		return fmt.Sprintf("peer: %s, %s, from port: %s, to port: %s, ALLOW", peer, protocol, port("FromPort"), port("ToPort"))
+		return fmt.Sprintf("peer: %s, %s, from port: %s, to port: %s, ALLOW",
+			peer, protocol, port("FromPort"), port("ToPort"))
 	case "ICMP", "ICMPV6":
 		return fmt.Sprintf("peer: %s, %s, type: %s, code: %s, ALLOW", peer, protocol, port("FromPort"), port("ToPort"))
 	}

@@ -28,8 +28,8 @@ func TestRules(t *testing.T) {
 				"UserIdGroupPairs": wire.List(wire.Object{"GroupId": id, "Description": "self"}),
 			},
 			wire.Object{"IpProtocol": "icmpv6", "Ipv6Ranges": wire.List(wire.Object{"CidrIpv6": "::/0"})},
-			wire.Object{"IpProtocol": "50", "FromPort": 1, "ToPort": 2, "IpRanges": wire.List(wire.Object{"CidrIp": "0.0.0.0/0"})},
-			wire.Object{"IpProtocol": "ICMP", "FromPort": 8, "ToPort": -1, "IpRanges": wire.List(wire.Object{"CidrIp": "0.0.0.0/0"})},
+			wire.AsObject(allow(id, "50", 1, 2, "0.0.0.0/0")["IpPermissions"].([]any)[0]),
+			wire.AsObject(allow(id, "ICMP", 8, -1, "0.0.0.0/0")["IpPermissions"].([]any)[0]),
 		),
 	})
 	answered := out.Objects("SecurityGroupRules")
@@ -53,10 +53,12 @@ func TestRules(t *testing.T) {
 			t.Errorf("rule %d is %v, answered was %v", i, kept[i+1], rule)
 		}
 	}
-	if out := kept[0]; !out.Bool("IsEgress") || out.Int("FromPort") != -1 || out.Int("ToPort") != -1 || out.Text("CidrIpv4") != "0.0.0.0/0" {
+	if out := kept[0]; !out.Bool("IsEgress") || out.Int("FromPort") != -1 || out.Int("ToPort") != -1 ||
+		out.Text("CidrIpv4") != "0.0.0.0/0" {
 		t.Errorf("the rule that each group has: %v", out)
 	}
-	if self := answered[4].Object("ReferencedGroupInfo"); self.Text("GroupId") != id || self.Text("UserId") != "000000000000" {
+	self := answered[4].Object("ReferencedGroupInfo")
+	if self.Text("GroupId") != id || self.Text("UserId") != "000000000000" {
 		t.Errorf("the group itself as a peer: %v", answered[4])
 	}
 }
@@ -102,7 +104,8 @@ func TestAuthorizeRefuses(t *testing.T) {
 		{"MissingParameter", "", wire.Object{"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}},
 	} {
 		a.refused(test.code, "AuthorizeSecurityGroupIngress", test.in)
-		if _, err := a.try("AuthorizeSecurityGroupIngress", test.in); err == nil || !strings.Contains(err.Error(), test.message) {
+		_, err := a.try("AuthorizeSecurityGroupIngress", test.in)
+		if err == nil || !strings.Contains(err.Error(), test.message) {
 			t.Errorf("%v: %v, want %q", test.in, err, test.message)
 		}
 	}
@@ -144,7 +147,8 @@ func TestRevoke(t *testing.T) {
 	made := a.must("AuthorizeSecurityGroupIngress", allow(id, "tcp", 80, 80, "10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8"))
 	rule := made.Objects("SecurityGroupRules")[0].Text("SecurityGroupRuleId")
 	for _, in := range []wire.Object{
-		allow(id, "tcp", 80, 81, "10.0.0.0/8"), allow(id, "udp", 80, 80, "10.0.0.0/8"), allow(id, "tcp", 80, 80, "10.0.0.0/9"),
+		allow(id, "tcp", 80, 81, "10.0.0.0/8"), allow(id, "udp", 80, 80, "10.0.0.0/8"),
+		allow(id, "tcp", 80, 80, "10.0.0.0/9"),
 		allow(id, "tcp", 80, 80, "10.0.0.0/8", "13.0.0.0/8"), about(id, pair("tcp", 80, id)),
 	} {
 		a.refused("InvalidPermission.NotFound", "RevokeSecurityGroupIngress", in)
@@ -229,8 +233,11 @@ func TestModifyRules(t *testing.T) {
 	}
 	a.must("ModifySecurityGroupRules", modify(id, rule, toDB))
 	expect(t, short(a.described(id).Objects("IpPermissions")), "tcp 1-2 ["+db+"=db]", "tcp 80-80 [11.0.0.0/8]")
-	kept := a.must("DescribeSecurityGroupRules", wire.Object{"SecurityGroupRuleIds": wire.Strings(rule)}).Objects("SecurityGroupRules")
-	if len(kept) != 1 || kept[0].Objects("Tags")[0].Text("Key") != "a" || kept[0].Has("CidrIpv4") || kept[0].Text("GroupId") != id ||
+	kept := a.must("DescribeSecurityGroupRules", wire.Object{
+		"SecurityGroupRuleIds": wire.Strings(rule),
+	}).Objects("SecurityGroupRules")
+	if len(kept) != 1 || kept[0].Objects("Tags")[0].Text("Key") != "a" || kept[0].Has("CidrIpv4") ||
+		kept[0].Text("GroupId") != id ||
 		kept[0].Object("ReferencedGroupInfo").Text("UserId") != "000000000000" {
 		t.Errorf("rule: %v", kept)
 	}
@@ -309,8 +316,10 @@ func TestGroupFilters(t *testing.T) {
 	id := a.group(vpc, "web")
 	a.group(vpc, "other")
 	peers := wire.Object{
-		"IpRanges": wire.List(wire.Object{"CidrIp": "192.0.2.0/24"}), "Ipv6Ranges": wire.List(wire.Object{"CidrIpv6": "2001:db8::/32"}),
-		"PrefixListIds": wire.List(wire.Object{"PrefixListId": "pl-1"}), "UserIdGroupPairs": wire.List(wire.Object{"GroupId": id}),
+		"IpRanges":         wire.List(wire.Object{"CidrIp": "192.0.2.0/24"}),
+		"Ipv6Ranges":       wire.List(wire.Object{"CidrIpv6": "2001:db8::/32"}),
+		"PrefixListIds":    wire.List(wire.Object{"PrefixListId": "pl-1"}),
+		"UserIdGroupPairs": wire.List(wire.Object{"GroupId": id}),
 	}
 	for action, port := range map[string]int{"AuthorizeSecurityGroupIngress": 10, "AuthorizeSecurityGroupEgress": 20} {
 		p := peers.Clone()
@@ -336,7 +345,9 @@ func TestGroupFilters(t *testing.T) {
 			t.Errorf("filter %s: %d have what none has", name, len(found))
 		}
 	}
-	for name, value := range map[string]string{"vpc-id": vpc, "owner-id": "000000000000", "egress.ip-permission.protocol": "-1"} {
+	for name, value := range map[string]string{
+		"vpc-id": vpc, "owner-id": "000000000000", "egress.ip-permission.protocol": "-1",
+	} {
 		if found := a.must("DescribeSecurityGroups", with(name, value)).Objects("SecurityGroups"); len(found) != 3 {
 			t.Errorf("filter %s: %d found", name, len(found))
 		}
@@ -344,7 +355,8 @@ func TestGroupFilters(t *testing.T) {
 	a.must("RevokeSecurityGroupIngress", about(id, wire.Object{
 		"IpProtocol": "tcp", "FromPort": 10, "ToPort": 11, "IpRanges": peers["IpRanges"],
 	}))
-	if found := a.must("DescribeSecurityGroups", with("ip-permission.cidr", "192.0.2.0/24")).Objects("SecurityGroups"); len(found) != 0 {
+	found := a.must("DescribeSecurityGroups", with("ip-permission.cidr", "192.0.2.0/24")).Objects("SecurityGroups")
+	if len(found) != 0 {
 		t.Errorf("a rule that was revoked is found: %v", found)
 	}
 }

@@ -79,7 +79,9 @@ func (s *Service) importKeyPair(ctx context.Context, in wire.Object) (wire.Objec
 }
 
 // keepKey adds a key pair, and returns what those who have made it are told.
-func (s *Service) keepKey(ctx context.Context, in wire.Object, key ssh.PublicKey, fingerprint string) (wire.Object, error) {
+func (s *Service) keepKey(
+	ctx context.Context, in wire.Object, key ssh.PublicKey, fingerprint string,
+) (wire.Object, error) {
 	name := in.Text("KeyName")
 	tags, err := tagsFor(in, keyKind().bucket)
 	if err != nil {
@@ -180,8 +182,8 @@ func newEd25519() (newPair, error) {
 	return newPair{public, string(pem.EncodeToMemory(block)), fingerprint}, err
 }
 
-// publicFingerprint is that of a key of which the public part is known: the MD5 of the DER form for RSA, and the SHA-256
-// of OpenSSH's form for the others.
+// publicFingerprint is that of a key of which only the public part is known: the MD5 of the DER form for RSA, and the
+// SHA-256 of OpenSSH's form for the others.
 func publicFingerprint(key ssh.PublicKey) (string, error) {
 	if key.Type() != ssh.KeyAlgoRSA {
 		sum := sha256.Sum256(key.Marshal())

@@ -43,7 +43,8 @@ func (a *account) keyPair(name string) wire.Object {
 
 func TestImportKeyPair(t *testing.T) {
 	a := newAccount(t, 0)
-	ssh2 := "---- BEGIN SSH2 PUBLIC KEY ----\nComment: \"a \\\nkey\"\n" + strings.Fields(rsaLine)[1] + "\n---- END SSH2 PUBLIC KEY ----\n"
+	ssh2 := "---- BEGIN SSH2 PUBLIC KEY ----\nComment: \"a \\\nkey\"\n" + strings.Fields(rsaLine)[1] +
+		"\n---- END SSH2 PUBLIC KEY ----\n"
 	for name, test := range map[string]struct{ material, line, sum, sort string }{
 		"ed25519":  {ed25519Line + " me@here\n", ed25519Line, ed25519Sum, "ed25519"},
 		"rsa":      {rsaLine, rsaLine, rsaSum, "rsa"},
@@ -52,7 +53,8 @@ func TestImportKeyPair(t *testing.T) {
 		"rsa-ssh2": {ssh2, rsaLine, rsaSum, "rsa"},
 	} {
 		made := a.must("ImportKeyPair", wire.Object{"KeyName": name, "PublicKeyMaterial": encoded(test.material)})
-		if made.Text("KeyFingerprint") != test.sum || !regexp.MustCompile(`^key-[0-9a-f]{17}$`).MatchString(made.Text("KeyPairId")) {
+		if made.Text("KeyFingerprint") != test.sum ||
+			!regexp.MustCompile(`^key-[0-9a-f]{17}$`).MatchString(made.Text("KeyPairId")) {
 			t.Errorf("%s: %v", name, made)
 		}
 		kept := a.keyPair(name)

@@ -17,6 +17,8 @@ type kind struct {
 	list   string // member that holds them, in answers to Describe
 	code   string // error code of an id that is not there
 	called string // in that error's message
+	// malformed is the error code of what is no id at all; empty: the same as of one that is not there.
+	malformed string
 	// filters are the paths of the members that filters look at, by the filters' names. Those about tags are there for all.
 	filters map[string]string
 }
@@ -25,6 +27,7 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		vpcKind(), subnetKind(), groupKind(), gatewayKind(), tableKind(), aclKind(),
+		instanceKind(), volumeKind(), snapshotKind(), imageKind(), interfaceKind(),
 		egressKind(), addressKind(),
 		keyKind(), placementKind(),
 	}
@@ -50,8 +53,28 @@ func kindOf(id string) (kind, bool) {
 	return all[i], true
 }
 
+// kindIn returns the kind that is kept in a bucket.
+func kindIn(bucket string) (kind, bool) {
+	all := kinds()
+	i := slices.IndexFunc(all, func(k kind) bool { return k.bucket == bucket })
+	if i < 0 {
+		return kind{}, false
+	}
+	return all[i], true
+}
+
 func (k kind) missingError(id string) error {
+	if k.malformed != "" && !k.wellFormed(id) {
+		return wire.Errorf(k.malformed, `Invalid id: "%s" (expecting "%s-...")`, id, k.prefix)
+	}
 	return wire.Errorf(k.code, "The %s '%s' does not exist", k.called, id)
+}
+
+// wellFormed reports whether a text is an id of the kind, which may be a short one as AWS once gave them.
+func (k kind) wellFormed(id string) bool {
+	digits, ours := strings.CutPrefix(id, k.prefix+"-")
+	const short = 8
+	return ours && (len(digits) == short || len(digits) == idDigits) && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 func vpcKind() kind {

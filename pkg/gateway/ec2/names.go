@@ -50,7 +50,9 @@ func (s *Service) idsOf(ctx context.Context, k kind, member, name string) ([]str
 
 // describeNamed is describe for a kind whose resources can be asked for by the names in a member, too. Names is the
 // member of the request that has them.
-func (s *Service) describeNamed(ctx context.Context, k kind, in wire.Object, names, member string) (wire.Object, error) {
+func (s *Service) describeNamed(
+	ctx context.Context, k kind, in wire.Object, names, member string,
+) (wire.Object, error) {
 	ids := in.Texts(k.ids)
 	for _, name := range in.Texts(names) {
 		found, err := s.idsOf(ctx, k, member, name)
@@ -76,7 +78,8 @@ func named(parameter, name string) error {
 	case len(name) > longestName:
 		return invalid("Value (%s) for parameter %s is invalid. Length exceeds maximum of %d.", name, parameter, longestName)
 	case slices.ContainsFunc([]rune(name), func(c rune) bool { return c < ' ' || c > '~' }):
-		return invalid("Value (%s) for parameter %s is invalid. Character sets beyond ASCII are not supported.", name, parameter)
+		return invalid("Value (%s) for parameter %s is invalid. Character sets beyond ASCII are not supported.",
+			name, parameter)
 	}
 	return nil
 }

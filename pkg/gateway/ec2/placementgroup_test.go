@@ -58,7 +58,8 @@ func TestPlacementGroups(t *testing.T) {
 		"GroupName": "near", "Strategy": "cluster", "TagSpecifications": wire.List(
 			wire.Object{"ResourceType": "placement-group", "Tags": wire.List(wire.Object{"Key": "a", "Value": "b"})}),
 	}).Object("PlacementGroup")
-	if made.Text("State") != "pending" || made.Text("GroupArn") != "arn:aws:ec2:ap-southeast-2:000000000000:placement-group/near" {
+	if made.Text("State") != "pending" ||
+		made.Text("GroupArn") != "arn:aws:ec2:ap-southeast-2:000000000000:placement-group/near" {
 		t.Errorf("made: %v", made)
 	}
 	a.pass(2 * time.Second)
@@ -67,7 +68,9 @@ func TestPlacementGroups(t *testing.T) {
 		found[0].Text("State") != "available" || found[0].Text("GroupId") != made.Text("GroupId") {
 		t.Errorf("found: %v", found)
 	}
-	a.refused("InvalidPlacementGroup.Duplicate", "CreatePlacementGroup", wire.Object{"GroupName": "near", "Strategy": "spread"})
+	a.refused("InvalidPlacementGroup.Duplicate", "CreatePlacementGroup", wire.Object{
+		"GroupName": "near", "Strategy": "spread",
+	})
 	a.refused("InvalidPlacementGroup.Unknown", "DescribePlacementGroups", named("far"))
 	a.refused("InvalidPlacementGroup.Unknown", "DescribePlacementGroups", wire.Object{"GroupIds": wire.Strings("pg-1")})
 	a.refused("InvalidPlacementGroup.Unknown", "DeletePlacementGroup", wire.Object{"GroupName": "far"})
@@ -118,8 +121,8 @@ func TestPlacementStrategies(t *testing.T) {
 				t.Errorf("filter %s %s: %v", name, value, found)
 			}
 		}
-		if found := a.must("DescribePlacementGroups", with("spread-level", "rack")).Objects("PlacementGroups"); len(found) == 1 !=
-			(o.Text("SpreadLevel") == "rack") {
+		found := a.must("DescribePlacementGroups", with("spread-level", "rack")).Objects("PlacementGroups")
+		if (len(found) == 1) != (o.Text("SpreadLevel") == "rack") {
 			t.Errorf("filter spread-level: %v", found)
 		}
 		a.must("DeletePlacementGroup", wire.Object{"GroupName": "one"})

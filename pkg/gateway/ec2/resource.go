@@ -17,11 +17,16 @@ const (
 	thenMember = "_then" // the members that change then
 	goneMember = "_gone" // when the resource is not told of any more
 	usesMember = "_uses" // by what the resource is used: what is in it, by ref
-	partMember = "_part" // id of the VPC that the resource came with, and goes with
+	partMember = "_part" // id of the VPC or the instance that the resource came with: without that, there is none
+	// endedMember is true of what is told of, but uses nothing any more: an instance that was terminated.
+	endedMember = "_ended"
 )
 
-// later has members of a resource change after the lag.
+// later has members of a resource change after the lag, in place of what was to come before. What they change to may hold
+// dueMember and thenMember in turn.
 func (s *Service) later(o wire.Object, then wire.Object) {
+	delete(o, dueMember)
+	delete(o, thenMember)
 	if s.Lag <= 0 {
 		maps.Copy(o, then)
 		return
@@ -39,9 +44,12 @@ func (s *Service) settle(o wire.Object) wire.Object {
 		return o
 	}
 	o = o.Clone()
-	maps.Copy(o, o.Object(thenMember))
-	delete(o, dueMember)
-	delete(o, thenMember)
+	for o.Has(dueMember) && o.Int(dueMember) <= now {
+		then := o.Object(thenMember)
+		delete(o, dueMember)
+		delete(o, thenMember)
+		maps.Copy(o, then)
+	}
 	return o
 }
 
@@ -65,8 +73,10 @@ func (s *Service) all(ctx context.Context, k kind) ([]wire.Object, error) {
 	}
 	vpcs := map[string]bool{}
 	there := list[:0]
-	for _, o := range list {
-		if o = s.settle(o); o == nil {
+	for _, kept := range list {
+		o := s.settle(kept)
+		if o == nil {
+			s.sweep(ctx, k, kept.Text(k.id))
 			continue
 		}
 		if of := o.Text(partMember); of != "" {
@@ -84,14 +94,28 @@ func (s *Service) all(ctx context.Context, k kind) ([]wire.Object, error) {
 	return there, nil
 }
 
-// whole reports whether the VPC that a resource came with is there: what comes with it is made before it and deleted
-// after it.
+// sweep deletes what is not told of any more. One that stays is swept another time.
+func (s *Service) sweep(ctx context.Context, k kind, id string) {
+	_ = s.Store.Delete(ctx, k.bucket, id, func(o wire.Object) error {
+		if s.settle(o) != nil {
+			return store.ErrExists
+		}
+		return nil
+	})
+}
+
+// whole reports whether the VPC or the instance that a resource came with is there: what comes with it is made before it
+// and deleted after it.
 func (s *Service) whole(ctx context.Context, o wire.Object) bool {
 	of := o.Text(partMember)
 	if of == "" {
 		return true
 	}
-	_, err := s.Store.Get(ctx, vpcKind().bucket, of)
+	k, known := kindOf(of)
+	if !known {
+		return false
+	}
+	_, err := s.Store.Get(ctx, k.bucket, of)
 	return err == nil
 }
 
@@ -103,9 +127,12 @@ func (s *Service) create(ctx context.Context, k kind, in, o wire.Object) (wire.O
 	}
 	err := s.Store.Create(ctx, k.bucket, id, o)
 	if errors.Is(err, store.ErrExists) {
-		made, err := s.get(ctx, k, id)
-		if err != nil {
-			return nil, err
+		made, err := s.Store.Get(ctx, k.bucket, id)
+		if err == nil {
+			made = s.settle(made)
+		}
+		if err != nil || made == nil {
+			return nil, k.missingError(id)
 		}
 		return made, sameRequest(made, in)
 	}
@@ -119,7 +146,7 @@ func (s *Service) change(ctx context.Context, k kind, id string, change func(wir
 		if now == nil || !s.whole(ctx, o) {
 			return k.missingError(id)
 		}
-		if o.Has(dueMember) && !now.Has(dueMember) {
+		if o.Int(dueMember) != now.Int(dueMember) {
 			clear(o)
 			maps.Copy(o, now)
 		}
@@ -188,12 +215,24 @@ func (s *Service) uses(ctx context.Context, o wire.Object) map[string]any {
 		bucket, id, _ := strings.Cut(ref, "/")
 		id, _, _ = strings.Cut(id, "/") // a resource may use another in several ways
 		made, err := s.Store.Get(ctx, bucket, id)
-		gone := errors.Is(err, store.ErrNotFound) || err == nil && (s.settle(made) == nil || unnamed(use, made))
-		if !gone || s.Now().UnixMicro()-use.Int("Since") < madeSoon.Microseconds() {
+		uses := true
+		switch {
+		case errors.Is(err, store.ErrNotFound) || err == nil && !s.whole(ctx, made):
+			uses = s.young(use)
+		case err == nil:
+			made = s.settle(made)
+			uses = made != nil && !made.Bool(endedMember) && (!unnamed(use, made) || s.young(use))
+		}
+		if uses {
 			live[ref] = use["With"]
 		}
 	}
 	return live
+}
+
+// young reports whether the other resource of a use may only not yet be as it will be.
+func (s *Service) young(use wire.Object) bool {
+	return s.Now().UnixMicro()-use.Int("Since") < madeSoon.Microseconds()
 }
 
 // unuse takes a note of use away. Where that fails it counts for nothing, as the one that it is of is gone.

@@ -156,7 +156,7 @@ func (s *Service) target(ctx context.Context, member, id string) (route wire.Obj
 	case "InstanceId":
 		found, err = s.onlyInterface(ctx, id)
 	default:
-		found, err = s.get(ctx, interfaceTarget(), id)
+		found, err = s.get(ctx, interfaceKind(), id)
 	}
 	// A route to an instance is one to its interface.
 	return wire.Object{"NetworkInterfaceId": found["NetworkInterfaceId"]}, found.Text("VpcId"), "interface", err
@@ -316,11 +316,11 @@ func (s *Service) routedInstances(ctx context.Context, tables []wire.Object) (ma
 	}) {
 		return running, nil
 	}
-	interfaces, err := s.all(ctx, interfaceTarget())
+	interfaces, err := s.all(ctx, interfaceKind())
 	if err != nil {
 		return nil, err
 	}
-	instances, err := s.all(ctx, instanceTarget())
+	instances, err := s.all(ctx, instanceKind())
 	if err != nil {
 		return nil, err
 	}

@@ -67,8 +67,8 @@ func (s *Service) newGroup(id, vpc, name, description string, tags []any) wire.O
 	return group
 }
 
-// createGroup makes a group in a VPC. Its name is noted there before: of two that are asked for at once by one name, one
-// is refused.
+// createGroup makes a group in a VPC. Its name is noted there before: of two that are asked for at once by one
+// name, one is refused.
 func (s *Service) createGroup(ctx context.Context, in wire.Object) (wire.Object, error) {
 	name, description := strings.TrimSpace(in.Text("GroupName")), in.Text("Description")
 	if err := checkGroup(name, description); err != nil {
@@ -189,7 +189,8 @@ func (s *Service) deleteGroup(ctx context.Context, in wire.Object) (wire.Object,
 	return wire.Object{"Return": true, "GroupId": id}, nil
 }
 
-// groupUnused is an error where a group is used. The note of a rule counts only while the rule is there, or may be soon.
+// groupUnused is an error where a group is used. The note of a rule counts only while the rule is there, or may be
+// soon.
 func (s *Service) groupUnused(ctx context.Context, group wire.Object) error {
 	for ref := range s.uses(ctx, group) {
 		since := group.Object(usesMember).Object(ref).Int("Since")

@@ -63,7 +63,10 @@ func short(permissions []wire.Object) []string {
 	for _, p := range permissions {
 		var peers []string
 		for _, list := range [][2]string{
-			{"IpRanges", "CidrIp"}, {"Ipv6Ranges", "CidrIpv6"}, {"PrefixListIds", "PrefixListId"}, {"UserIdGroupPairs", "GroupId"},
+			{"IpRanges", "CidrIp"},
+			{"Ipv6Ranges", "CidrIpv6"},
+			{"PrefixListIds", "PrefixListId"},
+			{"UserIdGroupPairs", "GroupId"},
 		} {
 			for _, peer := range p.Objects(list[0]) {
 				line := peer.Text(list[1])
@@ -103,7 +106,9 @@ func TestSecurityGroups(t *testing.T) {
 	expect(t, short(group.Objects("IpPermissions")))
 	expect(t, short(group.Objects("IpPermissionsEgress")), "-1 - [0.0.0.0/0]")
 
-	a.refused("InvalidGroup.Duplicate", "CreateSecurityGroup", wire.Object{"VpcId": vpc, "GroupName": "web", "Description": "d"})
+	a.refused("InvalidGroup.Duplicate", "CreateSecurityGroup", wire.Object{
+		"VpcId": vpc, "GroupName": "web", "Description": "d",
+	})
 	a.group(other, "web")
 	for _, test := range []struct {
 		code string
@@ -122,8 +127,9 @@ func TestSecurityGroups(t *testing.T) {
 	}
 	a.refused("InvalidGroup.NotFound", "DescribeSecurityGroups", wire.Object{"GroupIds": wire.Strings("sg-1")})
 	a.refused("InvalidGroup.NotFound", "DescribeSecurityGroups", wire.Object{"GroupNames": wire.Strings("db")})
-	if both := a.must("DescribeSecurityGroups", wire.Object{"GroupNames": wire.Strings("web")}).Objects("SecurityGroups"); len(both) != 2 {
-		t.Errorf("by name: %v", both)
+	byName := a.must("DescribeSecurityGroups", wire.Object{"GroupNames": wire.Strings("web")}).Objects("SecurityGroups")
+	if len(byName) != 2 {
+		t.Errorf("by name: %v", byName)
 	}
 
 	a.refused("DependencyViolation", "DeleteVpc", wire.Object{"VpcId": vpc})
@@ -171,7 +177,8 @@ func TestGroupsAsPeers(t *testing.T) {
 	vpc, other := a.vpc("10.0.0.0/16"), a.vpc("10.1.0.0/16")
 	web, db, far := a.group(vpc, "web"), a.group(vpc, "db"), a.group(other, "far")
 	a.refused("InvalidGroup.NotFound", "AuthorizeSecurityGroupIngress", about(db, pair("tcp", 5432, "sg-1")))
-	a.refused("InvalidGroup.NotFound", "AuthorizeSecurityGroupIngress", about(db, pair("tcp", 5432, web), pair("tcp", 1, far)))
+	a.refused("InvalidGroup.NotFound", "AuthorizeSecurityGroupIngress",
+		about(db, pair("tcp", 5432, web), pair("tcp", 1, far)))
 	a.refused("InvalidGroup.NotFound", "AuthorizeSecurityGroupIngress", about("sg-1", pair("tcp", 5432, web)))
 	theirs := pair("tcp", 1, web)
 	theirs.Objects("UserIdGroupPairs")[0]["UserId"] = "111111111111"
@@ -181,7 +188,8 @@ func TestGroupsAsPeers(t *testing.T) {
 	a.must("AuthorizeSecurityGroupIngress", about(db, pair("tcp", 5432, web), pair("udp", 53, db), byName))
 	expect(t, short(a.described(db).Objects("IpPermissions")),
 		"tcp 22-22 ["+web+"]", "tcp 5432-5432 ["+web+"]", "udp 53-53 ["+db+"]")
-	if peer := a.described(db).Objects("IpPermissions")[0].Objects("UserIdGroupPairs")[0]; peer.Text("UserId") != "000000000000" {
+	peer := a.described(db).Objects("IpPermissions")[0].Objects("UserIdGroupPairs")[0]
+	if peer.Text("UserId") != "000000000000" {
 		t.Errorf("peer: %v", peer)
 	}
 	for name, value := range map[string]string{

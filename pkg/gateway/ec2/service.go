@@ -38,6 +38,8 @@ func New(o Options) *Service {
 	s := &Service{Options: o, handlers: map[string]handler{}}
 	for _, actions := range []map[string]handler{
 		s.vpcActions(), s.subnetActions(), s.tagActions(),
+		s.instanceActions(), s.instanceStateActions(), s.instanceAttributeActions(), s.instanceTypeActions(),
+		s.volumeActions(), s.snapshotActions(), s.imageActions(), s.interfaceActions(), s.regionActions(),
 		s.gatewayActions(), s.egressActions(), s.tableActions(), s.routeActions(), s.aclActions(), s.addressActions(),
 		s.keyActions(), s.placementActions(), s.groupActions(), s.ruleActions(),
 	} {

@@ -14,7 +14,7 @@ func (s *Service) subnetActions() map[string]handler {
 	return map[string]handler{
 		"CreateSubnet": s.createSubnet, "DeleteSubnet": s.deleteSubnet, "ModifySubnetAttribute": s.modifySubnetAttribute,
 		"DescribeSubnets": func(ctx context.Context, in wire.Object) (wire.Object, error) {
-			return s.describe(ctx, subnetKind(), in)
+			return s.describeAs(ctx, subnetKind(), in, s.withCounts)
 		},
 	}
 }
@@ -69,6 +69,24 @@ func (s *Service) createSubnet(ctx context.Context, in wire.Object) (wire.Object
 	s.later(subnet, wire.Object{"State": "available"})
 	made, err := s.create(ctx, subnetKind(), in, subnet)
 	return wire.Object{"Subnet": made}, err
+}
+
+// withCounts returns subnets with how many addresses network interfaces leave.
+func (s *Service) withCounts(ctx context.Context, list []wire.Object) ([]wire.Object, error) {
+	interfaces, err := s.all(ctx, interfaceKind())
+	taken := map[string]int64{}
+	for _, eni := range interfaces {
+		taken[eni.Text("SubnetId")] += int64(len(eni.Objects("PrivateIpAddresses")))
+	}
+	shown := make([]wire.Object, len(list))
+	for i, subnet := range list {
+		shown[i] = subnet
+		if n := taken[subnet.Text("SubnetId")]; n > 0 {
+			shown[i] = subnet.Clone()
+			shown[i]["AvailableIpAddressCount"] = subnet.Int("AvailableIpAddressCount") - n
+		}
+	}
+	return shown, err
 }
 
 // fits is an error where a block is not in the VPC's, or overlaps that of a subnet.

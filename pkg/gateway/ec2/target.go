@@ -10,19 +10,6 @@ import (
 
 // Instances and network interfaces as routes and addresses look them up.
 
-func instanceTarget() kind {
-	return kind{
-		bucket: "instance", id: "InstanceId", code: "InvalidInstanceID.NotFound", called: "instance ID",
-	}
-}
-
-func interfaceTarget() kind {
-	return kind{
-		bucket: "network-interface", id: "NetworkInterfaceId", code: "InvalidNetworkInterfaceID.NotFound",
-		called: "networkInterface ID",
-	}
-}
-
 // instanceOf returns the id of the instance that an interface is attached to; empty where it is to none.
 func instanceOf(eni wire.Object) string {
 	if attachment := eni.Object("Attachment"); attachment.Text("Status") != "detached" {
@@ -41,11 +28,11 @@ func hasAddress(eni wire.Object, private string) bool {
 
 // onlyInterface returns the network interface of an instance that has one.
 func (s *Service) onlyInterface(ctx context.Context, id string) (wire.Object, error) {
-	instance, err := s.get(ctx, instanceTarget(), id)
+	instance, err := s.get(ctx, instanceKind(), id)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.all(ctx, interfaceTarget())
+	list, err := s.all(ctx, interfaceKind())
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package wire_test
+package awssdk_test
 
 import (
 	"net/url"
