@@ -17,11 +17,9 @@ func (s *Service) addressActions() map[string]handler {
 	}
 }
 
-const (
-	// slotsMember is, in a network interface, the last association of an Elastic IP address with each private one. An
-	// association is in force as long as it is both there and in the address: an interface that is deleted ends it.
-	slotsMember = "_addresses"
-)
+// slotsMember is, in a network interface, the last association of an Elastic IP address with each private one. An
+// association is in force as long as it is both there and in the address: an interface that is deleted ends it.
+const slotsMember = "_addresses"
 
 // associationMembers are the members of an address that it has while it is associated.
 func associationMembers() []string {
