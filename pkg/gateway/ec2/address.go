@@ -17,18 +17,14 @@ func (s *Service) addressActions() map[string]handler {
 	}
 }
 
-const (
-	// networkMember is the VPC of what an address is associated with.
-	networkMember = "_vpc"
-	// slotsMember is, in a network interface, the last association of an Elastic IP address with each private one. An
-	// association is in force as long as it is both there and in the address: an interface that is deleted ends it.
-	slotsMember = "_addresses"
-)
+// slotsMember is, in a network interface, the last association of an Elastic IP address with each private one. An
+// association is in force as long as it is both there and in the address: an interface that is deleted ends it.
+const slotsMember = "_addresses"
 
 // associationMembers are the members of an address that it has while it is associated.
 func associationMembers() []string {
 	return []string{
-		"AssociationId", "NetworkInterfaceId", "NetworkInterfaceOwnerId", "PrivateIpAddress", "InstanceId", networkMember,
+		"AssociationId", "NetworkInterfaceId", "NetworkInterfaceOwnerId", "PrivateIpAddress", "InstanceId",
 	}
 }
 
@@ -212,7 +208,7 @@ func (s *Service) associateAddress(ctx context.Context, in wire.Object) (wire.Ob
 	move := !in.Has("AllowReassociation") || in.Bool("AllowReassociation")
 	made := wire.Object{
 		"AssociationId": newID("eipassoc"), "NetworkInterfaceId": eni.Text("NetworkInterfaceId"),
-		"NetworkInterfaceOwnerId": s.Account, "PrivateIpAddress": private, networkMember: eni.Text("VpcId"),
+		"NetworkInterfaceOwnerId": s.Account, "PrivateIpAddress": private,
 	}
 	was, err := s.current(ctx, address)
 	if err != nil {

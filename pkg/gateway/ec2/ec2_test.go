@@ -26,7 +26,7 @@ func newAccount(t testing.TB, lag time.Duration) *account {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := store.Open(context.Background(), e.JetStream, 1, buckets()...)
+	kept, err := store.Open(context.Background(), e.JetStream, 1, ec2.Kinds()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/gateway/wire"
@@ -123,19 +124,26 @@ func (s *Service) detachGateway(ctx context.Context, in wire.Object) (wire.Objec
 	return returned(), nil
 }
 
-// unmapped is an error where an Elastic IP address is associated with something in a VPC.
+// unmapped is an error where a network interface in a VPC has a public address: an Elastic IP address, or one that its
+// instance has while it runs.
 func (s *Service) unmapped(ctx context.Context, vpc string) error {
-	list, err := s.mappedAddresses(ctx)
+	list, err := s.all(ctx, interfaceKind())
+	if err == nil {
+		list, err = s.withAddresses(ctx, list)
+	}
 	if err != nil {
 		return err
 	}
-	for _, address := range list {
-		if address.Text(networkMember) == vpc {
-			return wire.Errorf("DependencyViolation", "Network %s has some mapped public address(es). "+
-				"Please unmap those public address(es) before detaching the gateway.", vpc)
-		}
+	if slices.ContainsFunc(list, func(eni wire.Object) bool { return eni.Text("VpcId") == vpc && hasPublic(eni) }) {
+		return wire.Errorf("DependencyViolation", "Network %s has some mapped public address(es). "+
+			"Please unmap those public address(es) before detaching the gateway.", vpc)
 	}
 	return nil
+}
+
+// hasPublic reports whether one of an interface's addresses is associated with a public one.
+func hasPublic(eni wire.Object) bool {
+	return slices.ContainsFunc(eni.Objects("PrivateIpAddresses"), func(o wire.Object) bool { return o.Has("Association") })
 }
 
 func (s *Service) deleteGateway(ctx context.Context, in wire.Object) (wire.Object, error) {

@@ -7,20 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"hive-test/pkg/gateway/ec2"
 	"hive-test/pkg/gateway/wire"
 )
-
-// buckets are those of all kinds, and of what addresses and routes look up.
-func buckets() []string {
-	names := ec2.Kinds()
-	for _, other := range []string{"instance", "network-interface"} {
-		if !slices.Contains(names, other) {
-			names = append(names, other)
-		}
-	}
-	return names
-}
 
 // put has the store have a resource of another part of the service.
 func (a *account) put(bucket, id string, o wire.Object) {
@@ -197,6 +185,23 @@ func TestAttachAtOnce(t *testing.T) {
 			t.Errorf("of attaching to a VPC and deleting it, %d were done", n)
 		}
 	}
+}
+
+// A gateway is not detached while an instance in its VPC has a public address that is lent to it.
+func TestDetachWithLentAddress(t *testing.T) {
+	a := newAccount(t, 0)
+	vpc := a.vpc("10.0.0.0/16")
+	both := wire.Object{"InternetGatewayId": a.gateway(vpc), "VpcId": vpc}
+	a.put("network-interface", "eni-00000001", wire.Object{
+		"NetworkInterfaceId": "eni-00000001", "VpcId": vpc, "PrivateIpAddress": "10.0.0.4",
+		"PrivateIpAddresses": wire.List(wire.Object{"PrivateIpAddress": "10.0.0.4"}),
+		"Association":        wire.Object{"PublicIp": "198.51.100.1", "IpOwnerId": "amazon"},
+	})
+	a.refused("DependencyViolation", "DetachInternetGateway", both)
+	if err := a.Store.Delete(t.Context(), "network-interface", "eni-00000001", nil); err != nil {
+		t.Fatal(err)
+	}
+	a.must("DetachInternetGateway", both)
 }
 
 // A gateway that has died between the note in the VPC and the attachment is in the way of the VPC's deletion for a while.

@@ -98,11 +98,11 @@ func TestRoutes(t *testing.T) {
 	id, igw := a.table(vpc), a.gateway(vpc)
 	eigw := a.must("CreateEgressOnlyInternetGateway", wire.Object{"VpcId": vpc}).
 		Object("EgressOnlyInternetGateway").Text("EgressOnlyInternetGatewayId")
-	a.eni("eni-1", vpc, "i-1", "10.0.0.4")
-	a.eni("eni-2", vpc, "", "10.0.0.5")
-	a.eni("eni-3", other, "", "10.1.0.4")
-	a.eni("eni-4", vpc, "i-4", "10.0.0.6")
-	a.eni("eni-5", vpc, "i-4", "10.0.0.7")
+	a.eni("eni-00000001", vpc, "i-00000001", "10.0.0.4")
+	a.eni("eni-00000002", vpc, "", "10.0.0.5")
+	a.eni("eni-00000003", other, "", "10.1.0.4")
+	a.eni("eni-00000004", vpc, "i-00000004", "10.0.0.6")
+	a.eni("eni-00000005", vpc, "i-00000004", "10.0.0.7")
 	route := func(more ...any) wire.Object {
 		in := wire.Object{"RouteTableId": id}
 		for i := 0; i < len(more); i += 2 {
@@ -112,18 +112,18 @@ func TestRoutes(t *testing.T) {
 	}
 	v4, v6, list := "DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId"
 	a.must("CreateRoute", route(v4, "0.0.0.0/0", "GatewayId", igw))
-	a.must("CreateRoute", route(v4, "10.2.3.4/16", "InstanceId", "i-1"))
-	a.must("CreateRoute", route(v4, "10.3.0.0/16", "NetworkInterfaceId", "eni-2"))
-	a.must("CreateRoute", route(v4, "10.0.1.0/24", "NetworkInterfaceId", "eni-1"))
+	a.must("CreateRoute", route(v4, "10.2.3.4/16", "InstanceId", "i-00000001"))
+	a.must("CreateRoute", route(v4, "10.3.0.0/16", "NetworkInterfaceId", "eni-00000002"))
+	a.must("CreateRoute", route(v4, "10.0.1.0/24", "NetworkInterfaceId", "eni-00000001"))
 	a.must("CreateRoute", route(v6, "2001:DB8::1/32", "EgressOnlyInternetGatewayId", eigw))
 	a.must("CreateRoute", route(list, "pl-0123abcd", "GatewayId", igw))
 	a.wantRoutes(id,
-		"10.0.0.0/16 local active", "0.0.0.0/0 "+igw+" active", "10.2.0.0/16 i-1eni-1 active",
-		"10.3.0.0/16 eni-2 blackhole", "10.0.1.0/24 i-1eni-1 active", "2001:db8::/32 "+eigw+" active",
+		"10.0.0.0/16 local active", "0.0.0.0/0 "+igw+" active", "10.2.0.0/16 i-00000001eni-00000001 active",
+		"10.3.0.0/16 eni-00000002 blackhole", "10.0.1.0/24 i-00000001eni-00000001 active", "2001:db8::/32 "+eigw+" active",
 		"pl-0123abcd "+igw+" active")
 	a.found("DescribeRouteTables", "RouteTables", map[string]string{
 		"route.destination-ipv6-cidr-block": "2001:db8::/32", "route.destination-prefix-list-id": "pl-0123abcd",
-		"route.egress-only-internet-gateway-id": eigw, "route.instance-id": "i-1", "route.state": "blackhole",
+		"route.egress-only-internet-gateway-id": eigw, "route.instance-id": "i-00000001", "route.state": "blackhole",
 		"route.gateway-id": igw, "route.origin": "CreateRoute",
 	}, 1)
 
@@ -131,7 +131,7 @@ func TestRoutes(t *testing.T) {
 		code, action string
 		in           wire.Object
 	}{
-		{"RouteAlreadyExists", "CreateRoute", route(v4, "0.0.0.0/0", "NetworkInterfaceId", "eni-2")},
+		{"RouteAlreadyExists", "CreateRoute", route(v4, "0.0.0.0/0", "NetworkInterfaceId", "eni-00000002")},
 		{"RouteAlreadyExists", "CreateRoute", route(v4, "10.0.0.0/16", "GatewayId", igw)},
 		{"RouteAlreadyExists", "CreateRoute", route(v6, "2001:db8::/32", "GatewayId", igw)},
 		{"RouteAlreadyExists", "CreateRoute", route(list, "pl-0123abcd", "GatewayId", igw)},
@@ -143,13 +143,13 @@ func TestRoutes(t *testing.T) {
 		{"InvalidParameterValue", "CreateRoute", route(v4, "10.9.0.0/16", "EgressOnlyInternetGatewayId", eigw)},
 		{"InvalidParameterValue", "CreateRoute", route(v4, "10.9.0.0/16", "GatewayId", a.gateway(""))},
 		{"InvalidParameterValue", "CreateRoute", route(v4, "10.9.0.0/16", "GatewayId", a.gateway(other))},
-		{"InvalidParameterValue", "CreateRoute", route(v4, "10.9.0.0/16", "NetworkInterfaceId", "eni-3")},
-		{"InvalidInstanceID", "CreateRoute", route(v4, "10.9.0.0/16", "InstanceId", "i-4")},
+		{"InvalidParameterValue", "CreateRoute", route(v4, "10.9.0.0/16", "NetworkInterfaceId", "eni-00000003")},
+		{"InvalidInstanceID", "CreateRoute", route(v4, "10.9.0.0/16", "InstanceId", "i-00000004")},
 		{"InvalidGatewayID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "GatewayId", "igw-1")},
 		{"InvalidGatewayID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "GatewayId", "local")},
 		{"InvalidGatewayID.NotFound", "CreateRoute", route(v6, "::/0", "EgressOnlyInternetGatewayId", "eigw-1")},
-		{"InvalidInstanceID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "InstanceId", "i-00000000000000009")},
-		{"InvalidNetworkInterfaceID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "NetworkInterfaceId", "eni-9")},
+		{"InvalidInstanceID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "InstanceId", "i-00000009")},
+		{"InvalidNetworkInterfaceID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "NetworkInterfaceId", "eni-00000009")},
 		{"InvalidNatGatewayID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "NatGatewayId", "nat-1")},
 		{"InvalidTransitGatewayID.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "TransitGatewayId", "tgw-1")},
 		{"InvalidVpcEndpointId.NotFound", "CreateRoute", route(v4, "10.9.0.0/16", "VpcEndpointId", "vpce-1")},
@@ -163,7 +163,7 @@ func TestRoutes(t *testing.T) {
 		{"InvalidParameterCombination", "CreateRoute", route(v4, "10.9.0.0/16", v6, "::/0", "GatewayId", igw)},
 		{
 			"InvalidParameterCombination", "CreateRoute",
-			route(v4, "10.9.0.0/16", "GatewayId", igw, "NetworkInterfaceId", "eni-1"),
+			route(v4, "10.9.0.0/16", "GatewayId", igw, "NetworkInterfaceId", "eni-00000001"),
 		},
 		{
 			"InvalidRouteTableID.NotFound", "CreateRoute",
@@ -183,19 +183,19 @@ func TestRoutes(t *testing.T) {
 		a.refused(c.code, c.action, c.in)
 	}
 
-	a.must("ReplaceRoute", route(v4, "0.0.0.0/0", "NetworkInterfaceId", "eni-1"))
-	a.must("ReplaceRoute", route(v4, "10.0.0.0/16", "NetworkInterfaceId", "eni-1"))
+	a.must("ReplaceRoute", route(v4, "0.0.0.0/0", "NetworkInterfaceId", "eni-00000001"))
+	a.must("ReplaceRoute", route(v4, "10.0.0.0/16", "NetworkInterfaceId", "eni-00000001"))
 	a.must("DeleteRoute", route(v4, "10.2.0.1/16"))
 	a.must("DeleteRoute", route(v4, "10.3.0.0/16"))
 	a.must("DeleteRoute", route(v4, "10.0.1.0/24"))
 	a.must("DeleteEgressOnlyInternetGateway", wire.Object{"EgressOnlyInternetGatewayId": eigw})
 	a.must("DetachInternetGateway", wire.Object{"InternetGatewayId": igw, "VpcId": vpc})
-	a.wantRoutes(id, "10.0.0.0/16 i-1eni-1 active", "0.0.0.0/0 i-1eni-1 active", "2001:db8::/32 "+eigw+" blackhole",
+	a.wantRoutes(id, "10.0.0.0/16 i-00000001eni-00000001 active", "0.0.0.0/0 i-00000001eni-00000001 active", "2001:db8::/32 "+eigw+" blackhole",
 		"pl-0123abcd "+igw+" blackhole")
 	a.must("ReplaceRoute", route(v4, "10.0.0.0/16", "LocalTarget", true))
 	a.must("DeleteRoute", route(list, "pl-0123abcd"))
 	a.must("DeleteRoute", route(v6, "2001:db8::/32"))
-	a.wantRoutes(id, "10.0.0.0/16 local active", "0.0.0.0/0 i-1eni-1 active")
+	a.wantRoutes(id, "10.0.0.0/16 local active", "0.0.0.0/0 i-00000001eni-00000001 active")
 	a.refused("InvalidRoute.NotFound", "DeleteRoute", route(list, "pl-0123abcd"))
 }
 
