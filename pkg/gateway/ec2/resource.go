@@ -76,7 +76,7 @@ func (s *Service) all(ctx context.Context, k kind) ([]wire.Object, error) {
 	for _, kept := range list {
 		o := s.settle(kept)
 		if o == nil {
-			s.sweep(ctx, k, kept.Text(k.id))
+			s.sweep(ctx, k, kept)
 			continue
 		}
 		if of := o.Text(partMember); of != "" {
@@ -95,8 +95,11 @@ func (s *Service) all(ctx context.Context, k kind) ([]wire.Object, error) {
 }
 
 // sweep deletes what is not told of any more. One that stays is swept another time.
-func (s *Service) sweep(ctx context.Context, k kind, id string) {
-	_ = s.Store.Delete(ctx, k.bucket, id, func(o wire.Object) error {
+func (s *Service) sweep(ctx context.Context, k kind, gone wire.Object) {
+	if k.bucket == interfaceKind().bucket {
+		s.forgetInterface(ctx, gone)
+	}
+	_ = s.Store.Delete(ctx, k.bucket, gone.Text(k.id), func(o wire.Object) error {
 		if s.settle(o) != nil {
 			return store.ErrExists
 		}
