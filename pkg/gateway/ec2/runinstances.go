@@ -101,10 +101,9 @@ func (s *Service) reservationOf(ctx context.Context, instances []wire.Object) (w
 // undo takes back instances of a request that fails.
 func (s *Service) undo(ctx context.Context, made []wire.Object) {
 	for _, o := range made {
-		id := o.Text("InstanceId")
-		s.release(ctx, id)
+		s.unmake(ctx, o)
 		s.unplace(ctx, o)
-		_ = s.remove(ctx, instanceKind(), id, nil)
+		_ = s.remove(ctx, instanceKind(), o.Text("InstanceId"), nil)
 	}
 }
 

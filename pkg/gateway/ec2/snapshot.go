@@ -109,6 +109,9 @@ func (s *Service) describeSnapshots(ctx context.Context, in wire.Object) (wire.O
 		return nil, err
 	}
 	owners := in.Texts("OwnerIds")
+	if len(owners) == 0 && len(in.Texts(k.ids)) == 0 {
+		owners = []string{"self"}
+	}
 	list = slices.DeleteFunc(list, func(o wire.Object) bool { return !match(o) || !s.ownedBy(o, owners) })
 	return page(k.list, list, in)
 }
