@@ -36,8 +36,8 @@ func words(list ...string) completion {
 
 func nothing(why string) completion { return completion{none: why} }
 
-// argumentCompletions say of the arguments of each verb, in their order, what they are completed to. The last one of cp
-// stands for all that follow.
+// argumentCompletions say of the arguments of each verb, in their order, what they are completed to; those that mean
+// something else below one command are named with it. The last one of cp stands for all that follow.
 func argumentCompletions() map[string][]completion {
 	clusters := completion{find: (*app).completeClusters}
 	return map[string][]completion{
@@ -62,6 +62,8 @@ func argumentCompletions() map[string][]completion {
 		"ssh":    {clusters, {find: (*app).completeShell}},
 		"exec":   {clusters, nothing("a command, which is on the nodes")},
 		"cp":     {clusters, {find: (*app).completePlaces, open: true, files: true}},
+		"gateway start": {}, "gateway stop": {}, "gateway status": {}, "gateway env": {}, "gateway logs": {},
+		"probe":  {nothing("the address of an endpoint")},
 		"init":   {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
@@ -91,6 +93,16 @@ func flagCompletions() map[string]completion {
 		"shard":         nothing("a part, as 2/5"),
 		"cell":          nothing("the name of a cell, which the file tells"),
 		"image":         nothing("the name of an image"),
+		"results-claim": nothing("the name of a volume claim, which Kubernetes knows"),
+		"listen":        nothing("an address and a port"),
+		"region":        nothing("the name of a region"),
+		"account":       nothing("the id of an account"),
+		"lag":           nothing("a duration"),
+		"patience":      nothing("a duration"),
+		"tls-cert":      {files: true},
+		"tls-key":       {files: true},
+		"tls-ca":        {files: true},
+		"faults":        {files: true},
 		"plan output":   words(slices.Concat([]string{"table", "json", "yaml"}, planForms())...),
 	}
 	for _, s := range config.Table() {
@@ -136,7 +148,7 @@ func (a *app) completeBelow(cmd *cobra.Command, arguments map[string][]completio
 	for _, sub := range cmd.Commands() {
 		a.completeBelow(sub, arguments, flags)
 	}
-	if stated, found := arguments[cmd.Name()]; found {
+	if stated, found := argumentsOf(cmd, arguments); found {
 		cmd.ValidArgsFunction = a.argumentsFunc(stated)
 	}
 	register := func(f *pflag.Flag) {
@@ -146,6 +158,17 @@ func (a *app) completeBelow(cmd *cobra.Command, arguments map[string][]completio
 	}
 	cmd.Flags().VisitAll(register)
 	cmd.PersistentFlags().VisitAll(register)
+}
+
+// argumentsOf are what the arguments of a command are completed to.
+func argumentsOf(cmd *cobra.Command, all map[string][]completion) ([]completion, bool) {
+	if cmd.HasParent() {
+		if own, found := all[cmd.Parent().Name()+" "+cmd.Name()]; found {
+			return own, true
+		}
+	}
+	stated, found := all[cmd.Name()]
+	return stated, found
 }
 
 // statedFor is what the value of a command's flag is completed to.

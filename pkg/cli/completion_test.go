@@ -160,7 +160,7 @@ func TestEveryArgumentIsCompleted(t *testing.T) {
 		if cmd.HasSubCommands() || cmd.Name() == "help" || strings.HasPrefix(cmd.CommandPath(), "hive-test completion ") {
 			continue // commands, which cobra completes
 		}
-		arguments, stated := argumentCompletions()[cmd.Name()]
+		arguments, stated := argumentsOf(cmd, argumentCompletions())
 		if !stated {
 			t.Errorf("%s: no completion of its arguments is stated: add it to argumentCompletions", cmd.CommandPath())
 		}

@@ -39,7 +39,7 @@ its order, reads the answers as strictly as its SDKs do, and deletes what it has
 
   works        the provider would go on
   stub         it is answered, and what was asked for is not kept or not told of
-  wrong shape  the provider cannot read the answer, or it lacks what the provider reads
+  wrong shape  the provider cannot read the answer, or misses something in it
   missing      the endpoint does not know the action
   fails        the endpoint refuses what is right
   blocked      it was not tried: what it needs is not there

@@ -25,7 +25,9 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/engine"
+	"hive-test/pkg/gateway"
 	"hive-test/pkg/hive"
+	"hive-test/pkg/iac"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/report"
@@ -96,6 +98,15 @@ func allDocuments() []document {
 			"snapshots", "the snapshots of a cluster", snapshotsJSON{},
 			"snapshot list NAME -o json", "snapshot save NAME -o json", "snapshot delete NAME TAG -o json",
 		),
+		printed("gateway", "an EC2 endpoint that runs", gatewayJSON{}, "gateway start -o json", "gateway status -o json"),
+		{
+			name: "gateway-log", title: "a request that a gateway has answered; a line for each",
+			of: gateway.Entry{}, commands: []string{"gateway logs -o json"},
+		},
+		{
+			name: "iac-probe", title: "what an EC2 endpoint does for Terraform's AWS provider", of: iac.Table{}, schema: outputSchema,
+			commands: []string{"iac probe -o json"},
+		},
 		printed("unlock", "whose lock was removed", unlockJSON{}, "unlock NAME -o json"),
 		printed("settings", "the settings in force", settingsJSON{}, "settings -o json"),
 		printed("version", "the program, and what it works with", versionJSON{}, "version -o json"),

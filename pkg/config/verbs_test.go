@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -61,7 +62,7 @@ func sampleOf(s Setting) string {
 	case s.Kind == Int:
 		return "2"
 	case s.Kind == Bool:
-		return "true"
+		return strconv.FormatBool(s.DefaultText() != "true")
 	case s.Kind == Duration:
 		return "1d1h"
 	}
