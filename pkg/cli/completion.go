@@ -58,13 +58,13 @@ func argumentCompletions() map[string][]completion {
 		"extend": {clusters, nothing("a duration")},
 		"save":   {clusters, nothing("a tag of your choice")},
 		"list":   {clusters}, "restore": {clusters, {find: (*app).completeTags}},
-		"delete": {clusters, {find: (*app).completeTags}},
-		"ssh":    {clusters, {find: (*app).completeShell}},
-		"exec":   {clusters, nothing("a command, which is on the nodes")},
-		"cp":     {clusters, {find: (*app).completePlaces, open: true, files: true}},
+		"delete":        {clusters, {find: (*app).completeTags}},
+		"ssh":           {clusters, {find: (*app).completeShell}},
+		"exec":          {clusters, nothing("a command, which is on the nodes")},
+		"cp":            {clusters, {find: (*app).completePlaces, open: true, files: true}},
 		"gateway start": {}, "gateway stop": {}, "gateway status": {}, "gateway env": {}, "gateway logs": {},
-		"probe":  {nothing("the address of an endpoint")},
-		"init":   {}, "version": {}, "exit-codes": {}, "settings": {},
+		"probe": {nothing("the address of an endpoint")},
+		"init":  {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
 

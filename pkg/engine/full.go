@@ -92,8 +92,10 @@ func (s *session) asItIs(ctx context.Context) error {
 		key         string
 		made, asked any
 	}{
-		{"node_count", made.NodeCount, asked.NodeCount}, {"cpu_cores", made.CPUCores, asked.CPUCores},
-		{"memory_mb", made.MemoryMB, asked.MemoryMB}, {"disk_size_gb", made.DiskSizeGB, asked.DiskSizeGB},
+		{"node_count", made.NodeCount, asked.NodeCount},
+		{"cpu_cores", made.CPUCores, asked.CPUCores},
+		{"memory_mb", made.MemoryMB, asked.MemoryMB},
+		{"disk_size_gb", made.DiskSizeGB, asked.DiskSizeGB},
 		{"os_image", made.OSImage, asked.OSImage},
 	} {
 		if s.Settings.Explicit(row.key) && row.made != row.asked {

@@ -84,7 +84,8 @@ func TestCreateVolumeRefuses(t *testing.T) {
 		a.refused(c.code, "CreateVolume", c.in)
 	}
 	token := wire.Object{"AvailabilityZone": zone, "Size": 1, "ClientToken": "once"}
-	if a.must("CreateVolume", token).Text("VolumeId") != a.must("CreateVolume", token).Text("VolumeId") {
+	once := a.must("CreateVolume", token).Text("VolumeId")
+	if again := a.must("CreateVolume", token).Text("VolumeId"); again != once {
 		t.Error("one token makes two volumes")
 	}
 }
