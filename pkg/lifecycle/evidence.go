@@ -72,9 +72,13 @@ func (w collectOnFailure) Run(ctx context.Context) error {
 		}
 		limit = interruptedTime
 	}
+	var nodes cluster.Nodes
+	if phase.InTurn(ctx, func() error { nodes = w.run.Record.Nodes; return nil }) != nil { // nobody waits any more
+		return err
+	}
 	gather, cancel := w.run.detached(ctx, limit)
 	defer cancel()
-	w.run.Gather(gather, cluster.Phase(w.Name()), w.run.Record.Nodes, !w.outside)
+	w.run.Gather(gather, cluster.Phase(w.Name()), nodes, !w.outside)
 	return err
 }
 
@@ -99,16 +103,25 @@ func (r *Job) Gather(ctx context.Context, p cluster.Phase, nodes cluster.Nodes, 
 	hosts, handle := map[string]*remote.Host{}, (*hive.Cluster)(nil)
 	var unreachable error
 	watched := &machineWatch{}
-	if inside {
-		if r.Interrupted == nil || !r.Interrupted() {
-			Follow(ctx, r, FollowTime) // what has moved tells its part where it is
-			nodes = placed(r.Record.Nodes, nodes)
-		}
-		watched = r.watchMachines(ctx, 0)
-		defer watched.Stop()
-		hosts, handle, unreachable = r.hosts(sink, watched)
+	follows := inside && (r.Interrupted == nil || !r.Interrupted())
+	if follows {
+		Follow(ctx, r, FollowTime) // what has moved tells its part where it is
 	}
-	record := r.Record.Clone() // the run goes on where gathering takes too long
+	var record *cluster.Record // as it is now: the run goes on where gathering takes too long
+	if phase.InTurn(ctx, func() error {
+		record = r.Record.Clone()
+		if follows {
+			nodes = placed(record.Nodes, nodes)
+		}
+		if inside {
+			watched = r.watchMachines(ctx, 0)
+			hosts, handle, unreachable = r.hosts(sink, watched)
+		}
+		return nil
+	}) != nil {
+		return // it has gone on already
+	}
+	defer watched.Stop()
 	items := make([][]Item, len(nodes)+1)
 	var all sync.WaitGroup
 	for i, node := range nodes {
