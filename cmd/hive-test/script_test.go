@@ -256,14 +256,17 @@ func setup(env *testscript.Env, tofu string) error {
 			env.T().Fatal(fmt.Sprintf("hive-test has data races, of which this is one (%v):\n%s", err, report))
 		}
 	})
-	env.Defer(func() {
-		started, _ := filepath.Glob(filepath.Join(env.WorkDir, "*", ".sim"))
-		for _, dir := range started {
-			stop := exec.Command(
-				filepath.Join(bin, "hive-sim"), "pve", "stop", "--clusters-dir", filepath.Dir(dir), "--wipe",
-			)
-			if out, err := stop.CombinedOutput(); err != nil {
-				env.T().Log(fmt.Sprintf("stopping the simulator: %v: %s", err, out))
+	env.Defer(func() { // what a script that fails has left running
+		for _, left := range []struct {
+			dir  string
+			stop []string
+		}{{".sim", []string{"hive-sim", "pve", "stop"}}, {".gateway", []string{"hive-test", "gateway", "stop"}}} {
+			started, _ := filepath.Glob(filepath.Join(env.WorkDir, "*", left.dir))
+			for _, dir := range started {
+				args := slices.Concat(left.stop[1:], []string{"--clusters-dir", filepath.Dir(dir), "--wipe"})
+				if out, err := exec.Command(filepath.Join(bin, left.stop[0]), args...).CombinedOutput(); err != nil {
+					env.T().Log(fmt.Sprintf("%s: %v: %s", strings.Join(left.stop, " "), err, out))
+				}
 			}
 		}
 	})

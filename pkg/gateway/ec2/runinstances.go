@@ -148,7 +148,7 @@ func checkLaunch(in wire.Object) error {
 	case err != nil:
 		return invalid("Invalid BASE64 encoding of user data.")
 	case len(data) > longest:
-		return invalid("User data is limited to %d bytes", longest)
+		return invalid("User data is limited to 16384 bytes")
 	}
 	if in.Has("NetworkInterfaces") {
 		switch {
