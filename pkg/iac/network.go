@@ -310,7 +310,8 @@ func tableAssociation() resource {
 					"AssociationId": s.ids[name], "RouteTableId": s.ids["aws_route_table"],
 				})
 				s.id(name, out, "ReplaceRouteTableAssociation", "NewAssociationId")
-				read(s)
+				s.until("DescribeRouteTables", filtered(path, s.ids[name]), "RouteTables.Associations.AssociationState.State",
+					"associated")
 			},
 			"delete": func(s *step) {
 				s.do("DisassociateRouteTable", wire.Object{"AssociationId": s.ids[name]})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hive-test/pkg/gateway/wire"
+	"hive-test/pkg/wait"
 )
 
 // Phases are the parts of a resource's life, in order.
@@ -159,16 +160,24 @@ func (s *step) retag(id string, read func() wire.Object) {
 	}
 }
 
-// unchanged reads twice: a plan after an apply finds no difference.
+// unchanged reads until two reads in a row are the same: a plan after an apply finds no difference. What changes from one
+// state to another meanwhile is none.
 func unchanged(read func(*step)) func(*step) {
 	return func(s *step) {
-		read(s)
-		first := s.read
-		s.read = nil
-		read(s)
-		if why, equal := same(first, s.read); !equal {
-			s.fail(Stub, "", "%s", why)
+		ctx, cancel := context.WithTimeout(s.ctx, s.patience)
+		defer cancel()
+		var last []any
+		for range (wait.Backoff{First: 20 * time.Millisecond, Max: time.Second}).Tries(ctx) {
+			s.read = nil
+			if read(s); s.failed() {
+				return
+			}
+			if last != nil && same(last, s.read) {
+				return
+			}
+			last = s.read
 		}
+		s.fail(Stub, "its reads", "no two of them tell the same")
 	}
 }
 

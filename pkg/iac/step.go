@@ -204,9 +204,9 @@ func (s *step) poll(action string, in wire.Object, done func(wire.Object, error)
 	s.fail(Stub, action, "%s after %s", why, s.patience)
 }
 
-// same compares what two reads have found.
-func same(first, second []any) (string, bool) {
+// same reports whether two reads have found the same.
+func same(first, second []any) bool {
 	a, _ := json.Marshal(first) // what was read from a document can be written as one
 	b, _ := json.Marshal(second)
-	return "two reads differ", string(a) == string(b)
+	return string(a) == string(b)
 }
