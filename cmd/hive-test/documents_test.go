@@ -341,6 +341,7 @@ func TestSchemaOfCommand(t *testing.T) {
 		"up x --sim -o json":                     "report",
 		"up x -o json --dry-run --node-count=2":  "plan",
 		"up x":                                   "",
+		"iac probe -o json":                      "iac-probe",
 		"status -o json":                         "status-list status",
 		"status x --watch --interval 1s -o json": "status-watch",
 		"exec x -- cat -o json":                  "",
