@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"time"
 
-	"hive-test/pkg/gateway/sigv4"
+	"hive-test/pkg/awsauth"
 	"hive-test/pkg/gateway/wire"
 )
 
@@ -58,7 +58,7 @@ type handler struct{ Options }
 // call is a request that is being answered.
 type call struct {
 	id, action string
-	signed     sigv4.Signed
+	signed     awsauth.Signed
 	form       url.Values
 	fault      *Fault // that spoils its answer; else nil
 }
@@ -108,7 +108,7 @@ func (h *handler) answer(r *http.Request, c *call) ([]byte, error) {
 		return nil, err
 	}
 	c.action = c.form.Get("Action")
-	c.signed, err = sigv4.Verify(r, body, h.Secret, h.Now())
+	c.signed, err = awsauth.Verify(r, body, h.Secret, h.Now())
 	if err != nil {
 		return nil, c.unverified(err)
 	}

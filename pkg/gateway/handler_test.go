@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"hive-test/pkg/awsauth"
 	"hive-test/pkg/gateway"
 	"hive-test/pkg/gateway/ec2"
 	"hive-test/pkg/gateway/store"
@@ -48,7 +49,9 @@ func newEndpoint(t testing.TB, faults string) iac.Endpoint {
 	}
 	server := httptest.NewServer(gateway.Handler(o))
 	t.Cleanup(func() { server.Close(); kept.Close(); e.Close() })
-	return iac.Endpoint{URL: server.URL, Region: region, AccessKey: accessKey, SecretKey: secretKey, Client: &http.Client{}}
+	return iac.Endpoint{
+		URL: server.URL, Key: awsauth.Key{AccessKey: accessKey, SecretKey: secretKey, Region: region}, Client: &http.Client{},
+	}
 }
 
 // All that the provider calls, in its order, works.

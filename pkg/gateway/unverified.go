@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"hive-test/pkg/gateway/sigv4"
+	"hive-test/pkg/awsauth"
 	"hive-test/pkg/gateway/wire"
 )
 
@@ -16,20 +16,20 @@ func (c *call) unverified(err error) *wire.Error {
 	}
 	ec2 := c.signed.Service != "sts"
 	switch {
-	case errors.Is(err, sigv4.ErrMissing):
+	case errors.Is(err, awsauth.ErrMissing):
 		return refused("MissingAuthenticationToken", "Request is missing Authentication Token", http.StatusForbidden)
-	case errors.Is(err, sigv4.ErrIncomplete):
+	case errors.Is(err, awsauth.ErrIncomplete):
 		return refused("IncompleteSignature",
 			"The request signature does not conform to AWS standards.", http.StatusBadRequest)
-	case errors.Is(err, sigv4.ErrExpired) && ec2:
+	case errors.Is(err, awsauth.ErrExpired) && ec2:
 		return refused("RequestExpired", "Request has expired.", http.StatusBadRequest)
-	case errors.Is(err, sigv4.ErrExpired):
+	case errors.Is(err, awsauth.ErrExpired):
 		return refused("SignatureDoesNotMatch",
 			"Signature expired: the time of the request is not that of the service.", http.StatusForbidden)
 	case ec2:
 		return refused("AuthFailure",
 			"AWS was not able to validate the provided access credentials", http.StatusUnauthorized)
-	case errors.Is(err, sigv4.ErrUnknownKey):
+	case errors.Is(err, awsauth.ErrUnknownKey):
 		return refused("InvalidClientTokenId",
 			"The security token included in the request is invalid.", http.StatusForbidden)
 	}

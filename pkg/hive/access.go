@@ -2,9 +2,7 @@ package hive
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -13,9 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-
+	"hive-test/pkg/awsauth"
 	"hive-test/pkg/progress"
 )
 
@@ -98,7 +94,7 @@ func parseAccess(text string) Access {
 		files[name] += line
 	}
 	access := Access{Region: defaultRegion, CA: []byte(files["ca.pem"])}
-	credentials, config := parseINI(files["credentials"]), parseINI(files["config"])
+	credentials, config := awsauth.ParseProfiles(files["credentials"]), awsauth.ParseProfiles(files["config"])
 	for _, profile := range []string{"hive", "spinifex"} { // the later one counts where an old one was left
 		if section, ok := credentials[profile]; ok {
 			access.Profile = profile
@@ -111,31 +107,6 @@ func parseAccess(text string) Access {
 	return access
 }
 
-// parseINI reads sections of name = value lines.
-func parseINI(text string) map[string]map[string]string {
-	sections := map[string]map[string]string{}
-	section := map[string]string{}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]") {
-			section = map[string]string{}
-			sections[strings.TrimSpace(line[1:len(line)-1])] = section
-			continue
-		}
-		if name, value, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
-			section[strings.TrimSpace(name)] = strings.TrimSpace(value)
-		}
-	}
-	return sections
-}
-
-// sign signs an EC2 query with Signature Version 4.
-func (a Access) sign(request *http.Request, body string, at time.Time) error {
-	sum := sha256.Sum256([]byte(body))
-	key := aws.Credentials{AccessKeyID: a.AccessKeyID, SecretAccessKey: a.SecretAccessKey}
-	return v4.NewSigner().SignHTTP(request.Context(), key, request, hex.EncodeToString(sum[:]), "ec2", a.Region, at)
-}
-
 // call makes a signed EC2 call to the gateway at address (host:port).
 func (a Access) call(ctx context.Context, probe *prober, address, action string) (answer, error) {
 	body := url.Values{"Action": {action}, "Version": {"2016-11-15"}}.Encode()
@@ -144,7 +115,8 @@ func (a Access) call(ctx context.Context, probe *prober, address, action string)
 		return answer{}, err
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if err := a.sign(request, body, time.Now()); err != nil {
+	key := awsauth.Key{AccessKey: a.AccessKeyID, SecretKey: a.SecretAccessKey, Region: a.Region}
+	if err := key.Sign(request, []byte(body), "ec2", time.Now()); err != nil {
 		return answer{}, fmt.Errorf("sign the call: %w", err)
 	}
 	return probe.do(request)

@@ -5,8 +5,6 @@ package iac
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-
+	"hive-test/pkg/awsauth"
 	"hive-test/pkg/gateway/wire"
 )
 
@@ -25,10 +21,9 @@ const answerLimit = 16 << 20
 
 // Endpoint is an EC2 API with what is needed to call it.
 type Endpoint struct {
-	URL                  string
-	Region               string
-	AccessKey, SecretKey string
-	Client               *http.Client
+	URL    string
+	Key    awsauth.Key
+	Client *http.Client
 }
 
 // sdk is a generation of AWS's SDK for Go. The provider used both at once for years.
@@ -75,10 +70,7 @@ func (e Endpoint) post(ctx context.Context, generation sdk, service string, form
 		r.Header.Set("Amz-Sdk-Invocation-Id", "6fb7e9a5-2f4a-4f0d-9d8f-0e8d4f1c2b3a")
 		r.Header.Set("Amz-Sdk-Request", "attempt=1; max=3")
 	}
-	sum := sha256.Sum256(form)
-	key := aws.Credentials{AccessKeyID: e.AccessKey, SecretAccessKey: e.SecretKey}
-	err = v4.NewSigner().SignHTTP(ctx, key, r, hex.EncodeToString(sum[:]), service, e.Region, time.Now())
-	if err != nil {
+	if err := e.Key.Sign(r, form, service, time.Now()); err != nil {
 		return 0, nil, err
 	}
 	answer, err := e.Client.Do(r)

@@ -9,8 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"time"
+
+	"hive-test/pkg/awsauth"
 )
 
 // callTime bounds one call.
@@ -20,8 +21,8 @@ const callTime = 30 * time.Second
 // region and certificates that AWS clients would take from the environment.
 func EndpointOf(address string, getenv func(string) string) (Endpoint, error) {
 	e := Endpoint{
-		URL:    cmp.Or(address, getenv("AWS_ENDPOINT_URL_EC2"), getenv("AWS_ENDPOINT_URL")),
-		Region: cmp.Or(getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION"), "ap-southeast-2"),
+		URL: cmp.Or(address, getenv("AWS_ENDPOINT_URL_EC2"), getenv("AWS_ENDPOINT_URL")),
+		Key: awsauth.Key{Region: cmp.Or(getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION"), "ap-southeast-2")},
 	}
 	if e.URL == "" {
 		return e, errors.New("no endpoint is named, and AWS_ENDPOINT_URL is not set")
@@ -30,7 +31,7 @@ func EndpointOf(address string, getenv func(string) string) (Endpoint, error) {
 		return e, fmt.Errorf("%q is no address of an endpoint, like https://10.0.0.1:9999", e.URL)
 	}
 	var err error
-	if e.AccessKey, e.SecretKey, err = keysOf(getenv); err != nil {
+	if e.Key.AccessKey, e.Key.SecretKey, err = keysOf(getenv); err != nil {
 		return e, err
 	}
 	e.Client, err = clientOf(getenv("AWS_CA_BUNDLE"))
@@ -52,19 +53,8 @@ func keysOf(getenv func(string) string) (access, secret string, err error) {
 		return "", "", err
 	}
 	profile := cmp.Or(getenv("AWS_PROFILE"), "default")
-	within := false
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		name, value, _ := strings.Cut(line, "=")
-		switch name = strings.TrimSpace(name); {
-		case strings.HasPrefix(line, "["):
-			within = line == "["+profile+"]"
-		case within && name == "aws_access_key_id":
-			access = strings.TrimSpace(value)
-		case within && name == "aws_secret_access_key":
-			secret = strings.TrimSpace(value)
-		}
-	}
+	keys := awsauth.ParseProfiles(string(data))[profile]
+	access, secret = keys["aws_access_key_id"], keys["aws_secret_access_key"]
 	if access == "" || secret == "" {
 		return "", "", fmt.Errorf("%s has no keys of profile %s", file, profile)
 	}

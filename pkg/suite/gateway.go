@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -20,9 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-
+	"hive-test/pkg/awsauth"
 	"hive-test/pkg/cluster"
 )
 
@@ -92,7 +88,10 @@ func (c *gatewayClient) call(ctx context.Context, n cluster.Node, action string,
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
 	if signed {
-		if err := c.sign(ctx, req, form); err != nil {
+		key := awsauth.Key{
+			AccessKey: c.credentials.AccessKey, SecretKey: c.credentials.SecretKey, Region: c.credentials.Region,
+		}
+		if err := key.Sign(req, []byte(form), "ec2", time.Now()); err != nil {
 			return fmt.Errorf("signing %s: %w", action, err)
 		}
 	}
@@ -112,12 +111,6 @@ func (c *gatewayClient) call(ctx context.Context, n cluster.Node, action string,
 		return fmt.Errorf("%s: the answer is not the expected XML: %w: %s", action, err, excerpt(body))
 	}
 	return nil
-}
-
-func (c *gatewayClient) sign(ctx context.Context, req *http.Request, body string) error {
-	sum := sha256.Sum256([]byte(body))
-	keys := aws.Credentials{AccessKeyID: c.credentials.AccessKey, SecretAccessKey: c.credentials.SecretKey}
-	return v4.NewSigner().SignHTTP(ctx, keys, req, hex.EncodeToString(sum[:]), "ec2", c.credentials.Region, time.Now())
 }
 
 // explain puts the deadline's own words in the place of net/http's.

@@ -1,8 +1,6 @@
-// Package sigv4 verifies AWS's Signature Version 4 of requests, in the header or in the query, by signing them again.
-package sigv4
+package awsauth
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -129,7 +127,7 @@ func (c claim) signAgain(r *http.Request, body []byte, secret string) (string, e
 		}
 	}
 	target := url.URL{Scheme: "https", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: query.Encode()}
-	again, err := http.NewRequest(r.Method, target.String(), nil)
+	again, err := http.NewRequestWithContext(r.Context(), r.Method, target.String(), nil)
 	if err != nil {
 		return "", err
 	}
@@ -141,23 +139,25 @@ func (c claim) signAgain(r *http.Request, body []byte, secret string) (string, e
 	if slices.Contains(c.headers, "content-length") { // Go's server takes it out of the header
 		again.ContentLength = int64(len(body))
 	}
-	sum := sha256.Sum256(body)
-	hash := hex.EncodeToString(sum[:])
-	key := aws.Credentials{AccessKeyID: c.AccessKey, SecretAccessKey: secret}
-	if c.valid != 0 {
-		signed, _, err := v4.NewSigner().PresignHTTP(context.Background(), key, again, hash, c.Service, c.Region, c.at)
-		if err != nil {
+	key := Key{c.AccessKey, secret, c.Region}
+	if c.valid == 0 {
+		if err := key.Sign(again, body, c.Service, c.at); err != nil {
 			return "", err
 		}
-		u, err := url.Parse(signed)
-		if err != nil {
-			return "", err
-		}
-		return u.Query().Get("X-Amz-Signature"), nil
+		_, signature, _ := strings.Cut(again.Header.Get("Authorization"), "Signature=")
+		return signature, nil
 	}
-	if err := v4.NewSigner().SignHTTP(context.Background(), key, again, hash, c.Service, c.Region, c.at); err != nil {
+	sum := sha256.Sum256(body)
+	keys := aws.Credentials{AccessKeyID: c.AccessKey, SecretAccessKey: secret}
+	signed, _, err := v4.NewSigner().PresignHTTP(
+		r.Context(), keys, again, hex.EncodeToString(sum[:]), c.Service, c.Region, c.at,
+	)
+	if err != nil {
 		return "", err
 	}
-	_, signature, _ := strings.Cut(again.Header.Get("Authorization"), "Signature=")
-	return signature, nil
+	u, err := url.Parse(signed)
+	if err != nil {
+		return "", err
+	}
+	return u.Query().Get("X-Amz-Signature"), nil
 }

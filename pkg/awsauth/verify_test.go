@@ -1,4 +1,4 @@
-package sigv4_test
+package awsauth_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
-	"hive-test/pkg/gateway/sigv4"
+	"hive-test/pkg/awsauth"
 )
 
 const (
@@ -63,7 +63,7 @@ func TestVerify(t *testing.T) {
 		if inQuery {
 			text = ""
 		}
-		lasts := sigv4.MaxSkew
+		lasts := awsauth.MaxSkew
 		if inQuery {
 			lasts = 15 * time.Minute
 		}
@@ -74,37 +74,37 @@ func TestVerify(t *testing.T) {
 			want  error
 		}{
 			"as it was signed": {},
-			"old":              {at: now.Add(-lasts - time.Second), want: sigv4.ErrExpired},
+			"old":              {at: now.Add(-lasts - time.Second), want: awsauth.ErrExpired},
 			"almost old":       {at: now.Add(-lasts)},
-			"of the future":    {at: now.Add(sigv4.MaxSkew + time.Second), want: sigv4.ErrExpired},
-			"another host":     {spoil: func(r *http.Request) { r.Host = "other" }, want: sigv4.ErrMismatch},
-			"another path":     {spoil: func(r *http.Request) { r.URL.Path = "/x" }, want: sigv4.ErrMismatch},
-			"another body":     {body: "Action=DeleteVpc", want: sigv4.ErrMismatch},
+			"of the future":    {at: now.Add(awsauth.MaxSkew + time.Second), want: awsauth.ErrExpired},
+			"another host":     {spoil: func(r *http.Request) { r.Host = "other" }, want: awsauth.ErrMismatch},
+			"another path":     {spoil: func(r *http.Request) { r.URL.Path = "/x" }, want: awsauth.ErrMismatch},
+			"another body":     {body: "Action=DeleteVpc", want: awsauth.ErrMismatch},
 			"no signature": {spoil: func(r *http.Request) {
 				r.Header.Del("Authorization")
 				r.URL.RawQuery = ""
-			}, want: sigv4.ErrMissing},
+			}, want: awsauth.ErrMissing},
 			"another key": {spoil: func(r *http.Request) {
 				r.Header.Set("Authorization", strings.Replace(r.Header.Get("Authorization"), accessKey, "AKIAOTHER", 1))
 				if inQuery {
 					r.Header.Del("Authorization")
 				}
 				r.URL.RawQuery = strings.Replace(r.URL.RawQuery, accessKey, "AKIAOTHER", 1)
-			}, want: sigv4.ErrUnknownKey},
+			}, want: awsauth.ErrUnknownKey},
 			"another signature": {spoil: func(r *http.Request) {
 				if inQuery {
 					r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "X-Amz-Signature=", "X-Amz-Signature=0", 1)
 					return
 				}
 				r.Header.Set("Authorization", r.Header.Get("Authorization")+"0")
-			}, want: sigv4.ErrMismatch},
+			}, want: awsauth.ErrMismatch},
 			"a part of one": {spoil: func(r *http.Request) {
 				if inQuery {
 					r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "X-Amz-Credential", "X-Amz-Other", 1)
 					return
 				}
 				r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+accessKey)
-			}, want: sigv4.ErrIncomplete},
+			}, want: awsauth.ErrIncomplete},
 		} {
 			at := c.at
 			if at.IsZero() {
@@ -118,11 +118,11 @@ func TestVerify(t *testing.T) {
 			if sent == "" {
 				sent = text
 			}
-			who, err := sigv4.Verify(r, []byte(sent), secretOf, now)
+			who, err := awsauth.Verify(r, []byte(sent), secretOf, now)
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Errorf("%s (in the query: %v): %v, want %v", name, inQuery, err, c.want)
 			}
-			if c.want == nil && (who != sigv4.Signed{AccessKey: accessKey, Region: "ap-southeast-2", Service: "ec2"}) {
+			if c.want == nil && (who != awsauth.Signed{AccessKey: accessKey, Region: "ap-southeast-2", Service: "ec2"}) {
 				t.Errorf("%s: signed by %v", name, who)
 			}
 		}
@@ -137,7 +137,7 @@ func FuzzVerify(f *testing.F) {
 		r.URL.RawQuery = query
 		r.Header.Set("Authorization", authorization)
 		r.Header.Set("X-Amz-Date", date)
-		if _, err := sigv4.Verify(r, []byte(body), secretOf, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)); err == nil {
+		if _, err := awsauth.Verify(r, []byte(body), secretOf, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)); err == nil {
 			t.Errorf("%q %q %q is taken", authorization, date, query)
 		}
 	})
