@@ -147,24 +147,8 @@ func (a *app) startGateway(ctx context.Context, r engine.GatewayRequest) error {
 	})
 }
 
-// gatewayJSON is the shape of `gateway status -o json` and `gateway start -o json`: a gateway without its secret key.
-type gatewayJSON struct {
-	Schema    int       `json:"schema"`
-	PID       int       `json:"pid"`
-	Endpoint  string    `json:"endpoint"`
-	Region    string    `json:"region"`
-	Account   string    `json:"account"`
-	AccessKey string    `json:"access_key"`
-	Version   string    `json:"version"`
-	Started   time.Time `json:"started"`
-}
-
 func (a *app) printGateway(info gateway.Info, settings config.Settings) error {
-	document := gatewayJSON{
-		Schema: outputSchema, PID: info.PID, Endpoint: info.Endpoint, Region: info.Region, Account: info.Account,
-		AccessKey: info.AccessKey, Version: info.Version, Started: info.Started,
-	}
-	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
+	if structured, err := printAs(a.Stdout, settings.Output, info); structured {
 		return err
 	}
 	columns := []column{

@@ -98,7 +98,7 @@ func allDocuments() []document {
 			"snapshots", "the snapshots of a cluster", snapshotsJSON{},
 			"snapshot list NAME -o json", "snapshot save NAME -o json", "snapshot delete NAME TAG -o json",
 		),
-		printed("gateway", "an EC2 endpoint that runs", gatewayJSON{}, "gateway start -o json", "gateway status -o json"),
+		printed("gateway", "an EC2 endpoint that runs", gateway.Info{}, "gateway start -o json", "gateway status -o json"),
 		{
 			name: "gateway-log", title: "a request that a gateway has answered; a line for each",
 			of: gateway.Entry{}, commands: []string{"gateway logs -o json"},

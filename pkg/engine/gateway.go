@@ -134,8 +134,12 @@ func (e *Engine) GatewayEnvironment(settings config.Settings) (vars map[string]s
 
 // gatewayProfiles writes the files by which AWS clients find the gateway and its keys.
 func gatewayProfiles(place gateway.Place, info gateway.Info) error {
+	keys, err := place.Keys()
+	if err != nil {
+		return err
+	}
 	profile := suite.Profile{
-		Region: info.Region, Endpoint: info.Endpoint, CAFile: info.CAFile, AccessKey: info.AccessKey, SecretKey: info.SecretKey,
+		Region: info.Region, Endpoint: info.Endpoint, CAFile: info.CAFile, AccessKey: keys.AccessKey, SecretKey: keys.SecretKey,
 	}
 	dir := filepath.Join(place.Dir, "aws")
 	return errors.Join(

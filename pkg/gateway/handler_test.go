@@ -25,11 +25,7 @@ const (
 
 // newEndpoint serves a gateway that stands alone.
 func newEndpoint(t testing.TB, faults string) iac.Endpoint {
-	e, err := store.StartEmbedded(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := store.Open(context.Background(), e.JetStream, 1, ec2.Kinds()...)
+	kept, closeStore, err := store.OpenEmbedded(context.Background(), t.TempDir(), ec2.Kinds()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +44,7 @@ func newEndpoint(t testing.TB, faults string) iac.Endpoint {
 		}
 	}
 	server := httptest.NewServer(gateway.Handler(o))
-	t.Cleanup(func() { server.Close(); kept.Close(); e.Close() })
+	t.Cleanup(func() { server.Close(); closeStore() })
 	return iac.Endpoint{
 		URL: server.URL, Key: awsauth.Key{AccessKey: accessKey, SecretKey: secretKey, Region: region}, Client: &http.Client{},
 	}

@@ -29,7 +29,7 @@ const (
 	killWait = 5 * time.Second
 )
 
-// Info is a gateway that runs.
+// Info is a gateway that runs. It holds no secret.
 type Info struct {
 	Schema    int       `json:"schema"`
 	PID       int       `json:"pid"`
@@ -37,7 +37,6 @@ type Info struct {
 	Region    string    `json:"region"`
 	Account   string    `json:"account"`
 	AccessKey string    `json:"access_key"`
-	SecretKey string    `json:"secret_key"`
 	CAFile    string    `json:"ca_file,omitempty"` // that has signed its certificate; empty: it has none
 	Version   string    `json:"version"`           // of the program
 	Started   time.Time `json:"started"`
@@ -143,14 +142,14 @@ func (p Place) gone(ctx context.Context, within time.Duration) bool {
 	return true
 }
 
-// keys are what clients sign with; they stay the same for all gateways of a place.
-type keys struct {
+// Keys are what clients sign with; they stay the same for all gateways of a place.
+type Keys struct {
 	AccessKey string `json:"access_key"`
 	SecretKey string `json:"secret_key"`
 }
 
-// keys reads the keys of the place, or makes them.
-func (p Place) keys() (k keys, err error) {
+// Keys reads the keys of the place, or makes them.
+func (p Place) Keys() (k Keys, err error) {
 	file := filepath.Join(p.Dir, "keys.json")
 	data, err := os.ReadFile(file)
 	if err == nil {

@@ -52,12 +52,12 @@ func (p Place) Serve(ctx context.Context, o Standalone, ready func(error) error)
 		return ready(errors.Join(err, fmt.Errorf("another gateway runs in %s", p.Dir)))
 	}
 	defer func() { _ = lock.Unlock() }()
-	kept, closeStore, err := p.open(ctx)
+	kept, closeStore, err := store.OpenEmbedded(ctx, filepath.Join(p.Dir, "nats"), ec2.Kinds()...)
 	if err != nil {
 		return ready(err)
 	}
 	defer closeStore()
-	k, err := p.keys()
+	k, err := p.Keys()
 	if err != nil {
 		return ready(err)
 	}
@@ -75,7 +75,7 @@ func (p Place) Serve(ctx context.Context, o Standalone, ready func(error) error)
 	}
 	info := Info{
 		Schema: infoSchema, PID: os.Getpid(), Endpoint: o.scheme() + "://" + listener.Addr().String(), Region: o.Region,
-		Account: o.Account, AccessKey: k.AccessKey, SecretKey: k.SecretKey, CAFile: o.CAFile, Version: o.Version,
+		Account: o.Account, AccessKey: k.AccessKey, CAFile: o.CAFile, Version: o.Version,
 		Started: time.Now().UTC().Truncate(time.Second),
 	}
 	if err := writeJSON(p.infoFile(), info); err != nil {
@@ -108,20 +108,6 @@ func serveUntil(
 	err := server.Shutdown(closing)
 	<-served
 	return err
-}
-
-// open opens the place's resources.
-func (p Place) open(ctx context.Context) (*store.Store, func(), error) {
-	embedded, err := store.StartEmbedded(filepath.Join(p.Dir, "nats"))
-	if err != nil {
-		return nil, nil, err
-	}
-	kept, err := store.Open(ctx, embedded.JetStream, 1, ec2.Kinds()...)
-	if err != nil {
-		embedded.Close()
-		return nil, nil, err
-	}
-	return kept, func() { kept.Close(); embedded.Close() }, nil
 }
 
 func (o Standalone) scheme() string {

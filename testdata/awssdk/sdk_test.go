@@ -26,11 +26,7 @@ const (
 
 // newEndpoint serves a gateway that stands alone, and returns its address.
 func newEndpoint(t testing.TB, faults *gateway.Faults) string {
-	e, err := store.StartEmbedded(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := store.Open(context.Background(), e.JetStream, 1, ec2.Kinds()...)
+	kept, closeStore, err := store.OpenEmbedded(context.Background(), t.TempDir(), ec2.Kinds()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +35,7 @@ func newEndpoint(t testing.TB, faults *gateway.Faults) string {
 		Account: account, Now: time.Now, Faults: faults,
 		Secret: func(key string) (string, bool) { return secretKey, key == accessKey },
 	}))
-	t.Cleanup(func() { server.Close(); kept.Close(); e.Close() })
+	t.Cleanup(func() { server.Close(); closeStore() })
 	return server.URL
 }
 

@@ -407,5 +407,5 @@ func (s *Service) describeAddressesAttribute(ctx context.Context, in wire.Object
 	for i, address := range list {
 		list[i] = wire.Object{"AllocationId": address["AllocationId"], "PublicIp": address["PublicIp"]}
 	}
-	return page("Addresses", list, in)
+	return page("Addresses", list, in, "AllocationId")
 }

@@ -23,7 +23,7 @@ func (s *Service) describeAs(ctx context.Context, k kind, in wire.Object, as vie
 	if err != nil {
 		return nil, err
 	}
-	return page(k.list, list, in)
+	return page(k.list, list, in, k.id)
 }
 
 // chosen are the resources of a kind with the ids of a request, or all, that its filters let through.
@@ -156,16 +156,17 @@ const (
 	mostResults  = 1000
 )
 
-// page answers with a part of a list where a request has MaxResults, and with what asks for the next.
-func page(member string, list []wire.Object, in wire.Object) (wire.Object, error) {
+// page answers with a part of a list where a request has MaxResults, and with what asks for the next. What is in the list
+// is told apart by the members that key names.
+func page(member string, list []wire.Object, in wire.Object, key ...string) (wire.Object, error) {
 	begin := 0
 	if token := in.Text("NextToken"); token != "" {
 		after, err := base64.URLEncoding.DecodeString(token)
 		if err != nil || !strings.HasPrefix(string(after), member+"/") {
 			return nil, wire.Errorf("InvalidNextToken", "The token '%s' is invalid", token)
 		}
-		key := strings.TrimPrefix(string(after), member+"/")
-		begin = slices.IndexFunc(list, func(o wire.Object) bool { return keyOf(o) == key })
+		next := strings.TrimPrefix(string(after), member)
+		begin = slices.IndexFunc(list, func(o wire.Object) bool { return keyOf(o, key) == next })
 		if begin < 0 {
 			begin = len(list) // it is gone, and with it where to go on
 		}
@@ -180,27 +181,18 @@ func page(member string, list []wire.Object, in wire.Object) (wire.Object, error
 		}
 		if end > begin+int(most) {
 			end = begin + int(most)
-			answer["NextToken"] = base64.URLEncoding.EncodeToString([]byte(member + "/" + keyOf(list[end])))
+			answer["NextToken"] = base64.URLEncoding.EncodeToString([]byte(member + keyOf(list[end], key)))
 		}
 	}
 	answer[member] = wire.List(list[begin:end]...)
 	return answer, nil
 }
 
-// keyOf tells a resource from others in a list: its id, which is the first of these members that it has.
-func keyOf(o wire.Object) string {
-	if o.Has("VolumeId") && o.Has("SnapshotId") { // a volume of a snapshot, or a snapshot of a volume
-		return o.Text("VolumeId") + "/" + o.Text("SnapshotId")
+// keyOf tells a resource of a list from all others by the members with these names.
+func keyOf(o wire.Object, names []string) string {
+	var key strings.Builder
+	for _, name := range names {
+		key.WriteString("/" + o.Text(name))
 	}
-	for _, name := range []string{
-		"SecurityGroupRuleId", "RouteTableId", "NetworkAclId", "InternetGatewayId",
-		"EgressOnlyInternetGatewayId", "AllocationId", "NetworkInterfaceId",
-		"InstanceId", "VolumeId", "SnapshotId", "ImageId", "SubnetId", "GroupId", "VpcId", "KeyPairId", "ResourceId",
-		"InstanceType",
-	} {
-		if v := o.Text(name); v != "" {
-			return v + "/" + o.Text("Key") // of tags, which have no id
-		}
-	}
-	return ""
+	return key.String()
 }

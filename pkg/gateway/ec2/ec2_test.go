@@ -22,15 +22,11 @@ type account struct {
 }
 
 func newAccount(t testing.TB, lag time.Duration) *account {
-	e, err := store.StartEmbedded(t.TempDir())
+	kept, closeStore, err := store.OpenEmbedded(context.Background(), t.TempDir(), ec2.Kinds()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := store.Open(context.Background(), e.JetStream, 1, ec2.Kinds()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { kept.Close(); e.Close() })
+	t.Cleanup(closeStore)
 	a := &account{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	a.Service = ec2.New(ec2.Options{
 		Store: kept, Region: "ap-southeast-2", Account: "000000000000", Lag: lag, Now: func() time.Time {

@@ -69,5 +69,5 @@ func (s *Service) describeEgress(ctx context.Context, in wire.Object) (wire.Obje
 	ids := in.Texts("EgressOnlyInternetGatewayIds")
 	return page(egressKind().list, matching(list, func(o wire.Object) bool {
 		return match(o) && (len(ids) == 0 || slices.Contains(ids, o.Text("EgressOnlyInternetGatewayId")))
-	}), in)
+	}), in, egressKind().id)
 }

@@ -112,7 +112,7 @@ func (s *Service) describeImages(ctx context.Context, in wire.Object) (wire.Obje
 	list = slices.DeleteFunc(list, func(o wire.Object) bool {
 		return !match(o) || !s.ownedBy(o, owners) || len(users) > 0 && slices.Contains(users, "all") != o.Bool("Public")
 	})
-	return page(k.list, list, in)
+	return page(k.list, list, in, k.id)
 }
 
 // createImage makes an image of an instance, with a snapshot of each of its volumes. Of two with one name that are made at

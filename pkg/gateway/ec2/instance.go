@@ -160,28 +160,22 @@ func (s *Service) shownInstance(ctx context.Context, id string) (wire.Object, er
 
 // describeInstanceStatus tells that instances are well, of running ones where it is not asked of all.
 func (s *Service) describeInstanceStatus(ctx context.Context, in wire.Object) (wire.Object, error) {
-	match, err := filter(map[string]string{
+	k := instanceKind()
+	k.list, k.filters = "InstanceStatuses", map[string]string{
 		"availability-zone": "AvailabilityZone", "availability-zone-id": "AvailabilityZoneId",
 		"event.code": "Events.Code", "instance-state-code": "InstanceState.Code",
 		"instance-state-name": "InstanceState.Name", "instance-status.status": "InstanceStatus.Status",
 		"instance-status.reachability": "InstanceStatus.Details.Status", "system-status.status": "SystemStatus.Status",
 		"system-status.reachability": "SystemStatus.Details.Status",
-	}, in)
-	if err != nil {
-		return nil, err
 	}
-	instances, err := s.named(ctx, instanceKind(), in.Texts("InstanceIds"))
-	if err != nil {
-		return nil, err
-	}
-	var list []wire.Object
-	for _, o := range instances {
-		status := statusOf(o)
-		if (stateOf(o) == "running" || in.Bool("IncludeAllInstances")) && match(status) {
-			list = append(list, status)
+	return s.describeAs(ctx, k, in, func(_ context.Context, instances []wire.Object) (list []wire.Object, err error) {
+		for _, o := range instances {
+			if stateOf(o) == "running" || in.Bool("IncludeAllInstances") {
+				list = append(list, statusOf(o))
+			}
 		}
-	}
-	return page("InstanceStatuses", list, in)
+		return list, nil
+	})
 }
 
 func statusOf(o wire.Object) wire.Object {

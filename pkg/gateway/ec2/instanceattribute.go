@@ -222,28 +222,22 @@ func (s *Service) modifyMappings(ctx context.Context, o, in wire.Object) error {
 
 // describeCredits tells of the instances of a request, or of all that may use more than they have saved.
 func (s *Service) describeCredits(ctx context.Context, in wire.Object) (wire.Object, error) {
-	match, err := filter(map[string]string{"instance-id": "InstanceId"}, in)
-	if err != nil {
-		return nil, err
-	}
-	instances, err := s.named(ctx, instanceKind(), in.Texts("InstanceIds"))
-	if err != nil {
-		return nil, err
-	}
-	var list []wire.Object
-	for _, o := range instances {
-		credits := o.Object(attributesMember).Text("CpuCredits")
-		bursts := burstable(o.Text("InstanceType"))
-		if in.Has("InstanceIds") && !bursts {
-			return nil, wire.Errorf("UnsupportedOperation",
-				"The instance type of '%s' does not support credit specifications.", o.Text("InstanceId"))
+	k := instanceKind()
+	k.list, k.filters = "InstanceCreditSpecifications", map[string]string{"instance-id": "InstanceId"}
+	return s.describeAs(ctx, k, in, func(_ context.Context, instances []wire.Object) (list []wire.Object, err error) {
+		for _, o := range instances {
+			id, credits := o.Text("InstanceId"), o.Object(attributesMember).Text("CpuCredits")
+			bursts := burstable(o.Text("InstanceType"))
+			switch {
+			case in.Has("InstanceIds") && !bursts:
+				return nil, wire.Errorf("UnsupportedOperation",
+					"The instance type of '%s' does not support credit specifications.", id)
+			case bursts && (in.Has("InstanceIds") || credits == "unlimited") && !ending(o):
+				list = append(list, wire.Object{"InstanceId": id, "CpuCredits": credits})
+			}
 		}
-		spec := wire.Object{"InstanceId": o.Text("InstanceId"), "CpuCredits": credits}
-		if match(spec) && bursts && (in.Has("InstanceIds") || credits == "unlimited") && !ending(o) {
-			list = append(list, spec)
-		}
-	}
-	return page("InstanceCreditSpecifications", list, in)
+		return list, nil
+	})
 }
 
 // modifyCredits changes the instances that can be changed, and tells of the others why not.

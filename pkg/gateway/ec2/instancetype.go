@@ -208,7 +208,7 @@ func (s *Service) describeInstanceTypes(_ context.Context, in wire.Object) (wire
 	if !in.Has("InstanceTypes") {
 		list = allTypes()
 	}
-	return page("InstanceTypes", slices.DeleteFunc(list, func(o wire.Object) bool { return !match(o) }), in)
+	return page("InstanceTypes", slices.DeleteFunc(list, func(o wire.Object) bool { return !match(o) }), in, "InstanceType")
 }
 
 func (s *Service) describeOfferings(_ context.Context, in wire.Object) (wire.Object, error) {
@@ -230,5 +230,5 @@ func (s *Service) describeOfferings(_ context.Context, in wire.Object) (wire.Obj
 			list = append(list, offering)
 		}
 	}
-	return page("InstanceTypeOfferings", list, in)
+	return page("InstanceTypeOfferings", list, in, "InstanceType")
 }

@@ -2,7 +2,6 @@ package ec2
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"hive-test/pkg/gateway/wire"
@@ -43,24 +42,10 @@ func Kinds() []string {
 }
 
 // kindOf returns the kind that an id is of.
-func kindOf(id string) (kind, bool) {
+func (s *Service) kindOf(id string) (kind, bool) {
 	prefix, _, _ := strings.Cut(id, "-")
-	all := kinds()
-	i := slices.IndexFunc(all, func(k kind) bool { return k.prefix == prefix })
-	if i < 0 {
-		return kind{}, false
-	}
-	return all[i], true
-}
-
-// kindIn returns the kind that is kept in a bucket.
-func kindIn(bucket string) (kind, bool) {
-	all := kinds()
-	i := slices.IndexFunc(all, func(k kind) bool { return k.bucket == bucket })
-	if i < 0 {
-		return kind{}, false
-	}
-	return all[i], true
+	k, known := s.byPrefix[prefix]
+	return k, known
 }
 
 func (k kind) missingError(id string) error {

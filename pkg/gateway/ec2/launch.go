@@ -150,14 +150,12 @@ func (s *Service) place(ctx context.Context, l launch, id string) error {
 	if l.groupID == "" {
 		return nil
 	}
-	k, _ := kindIn("placement-group")
-	return s.use(ctx, k, l.groupID, instanceKind().ref(id), nil, nil)
+	return s.use(ctx, placementKind(), l.groupID, instanceKind().ref(id), nil, nil)
 }
 
 func (s *Service) unplace(ctx context.Context, instance wire.Object) {
 	if id := instance.Object("Placement").Text("GroupId"); id != "" {
-		k, _ := kindIn("placement-group")
-		s.unuse(ctx, k, id, instanceKind().ref(instance.Text("InstanceId")))
+		s.unuse(ctx, placementKind(), id, instanceKind().ref(instance.Text("InstanceId")))
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Service) wholes(ctx context.Context) func(wire.Object) bool {
 	there := map[string]map[string]bool{} // by bucket, then by id
 	return func(o wire.Object) bool {
 		of := o.Text(partMember)
-		k, known := kindOf(of)
+		k, known := s.kindOf(of)
 		if of == "" || !known {
 			return of == ""
 		}
@@ -127,7 +127,7 @@ func (s *Service) whole(ctx context.Context, o wire.Object) bool {
 	if of == "" {
 		return true
 	}
-	k, known := kindOf(of)
+	k, known := s.kindOf(of)
 	if !known {
 		return false
 	}

@@ -224,7 +224,7 @@ func (s *Service) describeRules(ctx context.Context, in wire.Object) (wire.Objec
 		rules = chosen
 	}
 	rules = slices.DeleteFunc(rules, func(rule wire.Object) bool { return !match(rule) })
-	return page(ruleKind().list, rules, in)
+	return page(ruleKind().list, rules, in, ruleKind().id)
 }
 
 // rules returns those of all groups.

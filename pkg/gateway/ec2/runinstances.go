@@ -235,29 +235,11 @@ func (s *Service) findKey(ctx context.Context, l *launch) error {
 	if name == "" {
 		return nil
 	}
-	_, err := s.byName(ctx, "key-pair", "KeyName", name)
+	_, err := s.get(ctx, keyKind(), s.namedID(keyKind(), name))
 	if err == nil {
 		return nil
 	}
 	return wire.Errorf("InvalidKeyPair.NotFound", "The key pair '%s' does not exist", name)
-}
-
-// byName is a resource that has a name, which the requests give in place of its id.
-func (s *Service) byName(ctx context.Context, bucket, member, name string) (wire.Object, error) {
-	k, known := kindIn(bucket)
-	if !known {
-		return nil, k.missingError(name)
-	}
-	all, err := s.all(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range all {
-		if o.Text(member) == name {
-			return o, nil
-		}
-	}
-	return nil, k.missingError(name)
 }
 
 func (s *Service) findPlacement(ctx context.Context, l *launch) error {
@@ -272,14 +254,16 @@ func (s *Service) findPlacement(ctx context.Context, l *launch) error {
 		"AvailabilityZone": s.Region + "a", "AvailabilityZoneId": zoneID(s.Region), "Tenancy": orText(asked, "Tenancy", "default"),
 		"GroupName": "",
 	}
-	name, member := asked.Text("GroupName"), "GroupName"
-	if name == "" {
-		name, member = asked.Text("GroupId"), "GroupId"
-	}
-	if name == "" {
+	name, id := asked.Text("GroupName"), asked.Text("GroupId")
+	switch {
+	case name != "":
+		id = s.namedID(placementKind(), name)
+	case id != "":
+		name = id
+	default:
 		return nil
 	}
-	group, err := s.byName(ctx, "placement-group", member, name)
+	group, err := s.get(ctx, placementKind(), id)
 	if err != nil {
 		return wire.Errorf("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", name)
 	}

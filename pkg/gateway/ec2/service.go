@@ -28,6 +28,7 @@ type Options struct {
 type Service struct {
 	Options
 	handlers map[string]handler
+	byPrefix map[string]kind // all kinds, by the prefix of their ids
 }
 
 // handler does what an action asks for.
@@ -35,7 +36,10 @@ type handler func(ctx context.Context, in wire.Object) (wire.Object, error)
 
 // New returns a service. Its store has the buckets that Kinds names.
 func New(o Options) *Service {
-	s := &Service{Options: o, handlers: map[string]handler{}}
+	s := &Service{Options: o, handlers: map[string]handler{}, byPrefix: map[string]kind{}}
+	for _, k := range kinds() {
+		s.byPrefix[k.prefix] = k
+	}
 	for _, actions := range []map[string]handler{
 		s.vpcActions(), s.subnetActions(), s.tagActions(),
 		s.instanceActions(), s.instanceStateActions(), s.instanceAttributeActions(), s.instanceTypeActions(),

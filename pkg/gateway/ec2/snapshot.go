@@ -113,7 +113,7 @@ func (s *Service) describeSnapshots(ctx context.Context, in wire.Object) (wire.O
 		owners = []string{"self"}
 	}
 	list = slices.DeleteFunc(list, func(o wire.Object) bool { return !match(o) || !s.ownedBy(o, owners) })
-	return page(k.list, list, in)
+	return page(k.list, list, in, k.id)
 }
 
 func (s *Service) snapshots(ctx context.Context, ids []string) ([]wire.Object, error) {

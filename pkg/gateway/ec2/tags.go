@@ -120,7 +120,7 @@ func (s *Service) taggable(ctx context.Context, id string) error {
 		_, err := s.groupOf(ctx, id)
 		return err
 	}
-	k, known := kindOf(id)
+	k, known := s.kindOf(id)
 	if !known {
 		return wire.Errorf("InvalidID", "The ID '%s' is not valid", id)
 	}
@@ -138,7 +138,7 @@ func (s *Service) changeTags(ctx context.Context, id string, change func(tags []
 	if isRule(id) {
 		return s.changeRule(ctx, id, tag)
 	}
-	k, _ := kindOf(id)
+	k, _ := s.kindOf(id)
 	_, err := s.change(ctx, k, id, tag)
 	return err
 }
@@ -175,5 +175,5 @@ func (s *Service) describeTags(ctx context.Context, in wire.Object) (wire.Object
 			}
 		}
 	}
-	return page("Tags", found, in)
+	return page("Tags", found, in, "ResourceId", "Key")
 }

@@ -2,7 +2,6 @@ package ec2
 
 import (
 	"context"
-	"slices"
 
 	"hive-test/pkg/gateway/wire"
 )
@@ -246,55 +245,45 @@ func goingOn(modification wire.Object) bool {
 }
 
 func (s *Service) describeModifications(ctx context.Context, in wire.Object) (wire.Object, error) {
-	match, err := filter(map[string]string{
+	k := volumeKind()
+	k.list, k.filters = "VolumesModifications", map[string]string{
 		"volume-id": "VolumeId", "modification-state": "ModificationState", "original-iops": "OriginalIops",
 		"original-size": "OriginalSize", "original-volume-type": "OriginalVolumeType", "start-time": "StartTime",
 		"target-iops": "TargetIops", "target-size": "TargetSize", "target-volume-type": "TargetVolumeType",
-	}, in)
-	if err != nil {
-		return nil, err
 	}
-	volumes, err := s.named(ctx, volumeKind(), in.Texts("VolumeIds"))
-	if err != nil {
-		return nil, err
-	}
-	var list []wire.Object
-	for _, volume := range volumes {
-		m := s.modification(volume)
-		switch {
-		case m == nil && in.Has("VolumeIds"):
-			return nil, wire.Errorf("InvalidVolumeModification.NotFound",
-				"Modification for volume '%s' does not exist.", volume.Text("VolumeId"))
-		case m != nil && match(m):
-			list = append(list, m)
+	return s.describeAs(ctx, k, in, func(_ context.Context, volumes []wire.Object) (list []wire.Object, err error) {
+		for _, volume := range volumes {
+			m := s.modification(volume)
+			switch {
+			case m == nil && in.Has("VolumeIds"):
+				return nil, wire.Errorf("InvalidVolumeModification.NotFound",
+					"Modification for volume '%s' does not exist.", volume.Text("VolumeId"))
+			case m != nil:
+				list = append(list, m)
+			}
 		}
-	}
-	return page("VolumesModifications", list, in)
+		return list, nil
+	})
 }
 
 // describeVolumeStatus tells that all volumes are well.
 func (s *Service) describeVolumeStatus(ctx context.Context, in wire.Object) (wire.Object, error) {
-	match, err := filter(map[string]string{
+	k := volumeKind()
+	k.list, k.filters = "VolumeStatuses", map[string]string{
 		"availability-zone": "AvailabilityZone", "volume-status.status": "VolumeStatus.Status",
 		"volume-status.details-name":   "VolumeStatus.Details.Name",
 		"volume-status.details-status": "VolumeStatus.Details.Status",
-	}, in)
-	if err != nil {
-		return nil, err
 	}
-	volumes, err := s.named(ctx, volumeKind(), in.Texts("VolumeIds"))
-	if err != nil {
-		return nil, err
-	}
-	list := make([]wire.Object, 0, len(volumes))
-	for _, volume := range volumes {
-		status := pick(volume, "VolumeId", "AvailabilityZone", "AvailabilityZoneId")
-		status["Actions"], status["Events"] = []any{}, []any{}
-		status["VolumeStatus"] = wire.Object{"Status": "ok", "Details": wire.List(
-			wire.Object{"Name": "io-enabled", "Status": "passed"},
-			wire.Object{"Name": "io-performance", "Status": "not-applicable"},
-		)}
-		list = append(list, status)
-	}
-	return page("VolumeStatuses", slices.DeleteFunc(list, func(o wire.Object) bool { return !match(o) }), in)
+	return s.describeAs(ctx, k, in, func(_ context.Context, volumes []wire.Object) (list []wire.Object, err error) {
+		for _, volume := range volumes {
+			status := pick(volume, "VolumeId", "AvailabilityZone", "AvailabilityZoneId")
+			status["Actions"], status["Events"] = []any{}, []any{}
+			status["VolumeStatus"] = wire.Object{"Status": "ok", "Details": wire.List(
+				wire.Object{"Name": "io-enabled", "Status": "passed"},
+				wire.Object{"Name": "io-performance", "Status": "not-applicable"},
+			)}
+			list = append(list, status)
+		}
+		return list, nil
+	})
 }

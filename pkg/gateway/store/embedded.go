@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -47,6 +48,20 @@ func StartEmbedded(dir string) (*Embedded, error) {
 		return nil, errors.New("NATS keeps nothing: " + dir + " cannot be used")
 	}
 	return e, nil
+}
+
+// OpenEmbedded opens a store with the buckets of the kinds in a NATS server of its own, which keeps its data in a
+// directory. Close ends both.
+func OpenEmbedded(ctx context.Context, dir string, kinds ...string) (kept *Store, closeBoth func(), err error) {
+	e, err := StartEmbedded(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if kept, err = Open(ctx, e.JetStream, 1, kinds...); err != nil {
+		e.Close()
+		return nil, nil, err
+	}
+	return kept, func() { kept.Close(); e.Close() }, nil
 }
 
 // Close ends the server once all is on disk.
