@@ -17,7 +17,7 @@ func (s *Service) createDefaultACL(ctx context.Context, vpc string) error {
 	}
 	const last = 32767
 	_, err := s.create(ctx, aclKind(), nil, wire.Object{
-		"NetworkAclId": newID("acl"), "VpcId": vpc, "OwnerId": s.Account, "IsDefault": true, "Tags": []any{},
+		"NetworkAclId": newID(ctx, "acl"), "VpcId": vpc, "OwnerId": s.Account, "IsDefault": true, "Tags": []any{},
 		"Associations": []any{}, partMember: vpc,
 		"Entries": wire.List(
 			entry(true, 100, "allow"), entry(true, last, "deny"), entry(false, 100, "allow"), entry(false, last, "deny"),

@@ -40,7 +40,7 @@ func (s *Service) allocateAddress(ctx context.Context, in wire.Object) (wire.Obj
 	}
 	for {
 		made := wire.Object{
-			"AllocationId": newID("eipalloc"), "PublicIp": randomAddress(), "Domain": "vpc", "PublicIpv4Pool": "amazon",
+			"AllocationId": newID(ctx, "eipalloc"), "PublicIp": randomAddress(), "Domain": "vpc", "PublicIpv4Pool": "amazon",
 			"NetworkBorderGroup": s.Region, "Tags": tags,
 		}
 		if _, err := s.create(ctx, addressKind(), nil, made); err != nil {
@@ -207,7 +207,7 @@ func (s *Service) associateAddress(ctx context.Context, in wire.Object) (wire.Ob
 	}
 	move := !in.Has("AllowReassociation") || in.Bool("AllowReassociation")
 	made := wire.Object{
-		"AssociationId": newID("eipassoc"), "NetworkInterfaceId": eni.Text("NetworkInterfaceId"),
+		"AssociationId": newID(ctx, "eipassoc"), "NetworkInterfaceId": eni.Text("NetworkInterfaceId"),
 		"NetworkInterfaceOwnerId": s.Account, "PrivateIpAddress": private,
 	}
 	was, err := s.current(ctx, address)

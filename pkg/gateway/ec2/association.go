@@ -25,9 +25,9 @@ func (u tableUser) vpc() string {
 }
 
 // association returns a new one with a table.
-func (s *Service) association(table string) wire.Object {
+func (s *Service) association(ctx context.Context, table string) wire.Object {
 	return wire.Object{
-		"RouteTableId": table, "RouteTableAssociationId": newID("rtbassoc"), dueMember: s.Now().Add(s.Lag).UnixMicro(),
+		"RouteTableId": table, "RouteTableAssociationId": newID(ctx, "rtbassoc"), dueMember: s.Now().Add(s.Lag).UnixMicro(),
 	}
 }
 
@@ -151,7 +151,7 @@ func (s *Service) sameNetwork(ctx context.Context, id string, user tableUser) er
 func (s *Service) useTable(
 	ctx context.Context, k kind, id, table string, allowed func(wire.Object) error,
 ) (wire.Object, error) {
-	made := s.association(table)
+	made := s.association(ctx, table)
 	ref := k.ref(id) + "/" + made.Text("RouteTableAssociationId")
 	if err := s.link(ctx, tableKind(), table, ref, nil); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func (s *Service) createEgress(ctx context.Context, in wire.Object) (wire.Object
 	if err != nil {
 		return nil, err
 	}
-	id, vpc := s.idFor("eigw", in, 0), in.Text("VpcId")
+	id, vpc := s.idFor(ctx, "eigw", in, 0), in.Text("VpcId")
 	if err := s.link(ctx, vpcKind(), vpc, egressKind().ref(id), nil); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package ec2
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,8 +14,11 @@ import (
 // idDigits is how many hex digits ids have after their prefix.
 const idDigits = 17
 
-// newID returns an id that nobody has.
-func newID(prefix string) string {
+// newID returns the id that a cluster has given to what is to be kept of it, or else one that nobody has.
+func newID(ctx context.Context, prefix string) string {
+	if id, given := givenID(ctx, prefix); given {
+		return id
+	}
 	var random [(idDigits + 1) / 2]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	return prefix + "-" + hex.EncodeToString(random[:])[:idDigits]
@@ -22,10 +26,13 @@ func newID(prefix string) string {
 
 // idFor returns the id of the nth resource that a request makes. With a ClientToken the same request gets the same id
 // again, so that one which is sent twice makes one resource.
-func (s *Service) idFor(prefix string, in wire.Object, nth int) string {
+func (s *Service) idFor(ctx context.Context, prefix string, in wire.Object, nth int) string {
 	token := in.Text("ClientToken")
 	if token == "" {
-		return newID(prefix)
+		return newID(ctx, prefix)
+	}
+	if id, given := givenID(ctx, prefix); given {
+		return id
 	}
 	sum := sha256.Sum256([]byte(s.Account + "\x00" + prefix + "\x00" + token + "\x00" + strconv.Itoa(nth)))
 	return prefix + "-" + hex.EncodeToString(sum[:])[:idDigits]

@@ -23,6 +23,9 @@ func (s *Service) imageActions() map[string]handler {
 
 // stockImages are the images that each region has. They are in no store, and their ids are the same each time.
 func (s *Service) stockImages() []wire.Object {
+	if s.noStock {
+		return nil
+	}
 	return []wire.Object{
 		s.stockImage("debian-12-amd64-20260101-1000", "Debian 12 (20260101-1000)", "x86_64", "/dev/xvda"),
 		s.stockImage("debian-12-arm64-20260101-1000", "Debian 12 (20260101-1000)", "arm64", "/dev/xvda"),
@@ -135,7 +138,7 @@ func (s *Service) createImage(ctx context.Context, in wire.Object) (wire.Object,
 	if err := s.nameIsFree(ctx, in.Text("Name"), ""); err != nil {
 		return nil, err
 	}
-	id := newID("ami")
+	id := newID(ctx, "ami")
 	mappings, err := s.imageVolumes(ctx, in, instance, id)
 	if err != nil {
 		return nil, err
@@ -179,7 +182,7 @@ func (s *Service) imageVolumes(ctx context.Context, in, instance wire.Object, im
 			return nil, err
 		}
 		description := "Created by CreateImage(" + instance.Text("InstanceId") + ") for " + image
-		snapshot := s.snapshotOf(volume, newID("snap"), description, tags)
+		snapshot := s.snapshotOf(volume, newID(ctx, "snap"), description, tags)
 		snapshot[usesMember] = wire.Object{imageKind().ref(image): wire.Object{"Since": s.Now().UnixMicro()}}
 		if _, err := s.create(ctx, snapshotKind(), nil, snapshot); err != nil {
 			return nil, err

@@ -111,6 +111,7 @@ func interfaceOf(eni wire.Object) wire.Object {
 
 // withThose is an instance with its devices, and with what it has of its primary network interface.
 func withThose(o wire.Object, mappings, nics []wire.Object) wire.Object {
+	mappings, nics = ofCluster(o, mappings, nics)
 	slices.SortStableFunc(nics, func(a, b wire.Object) int {
 		return int(a.Object("Attachment").Int("DeviceIndex") - b.Object("Attachment").Int("DeviceIndex"))
 	})
@@ -136,7 +137,9 @@ func withThose(o wire.Object, mappings, nics []wire.Object) wire.Object {
 	}
 	primary := nics[0]
 	for _, name := range []string{"PrivateIpAddress", "PrivateDnsName", "SourceDestCheck"} {
-		o[name] = primary[name]
+		if !o.Bool(homeMember) || !o.Has(name) { // the cluster knows better
+			o[name] = primary[name]
+		}
 	}
 	o["SecurityGroups"] = primary["Groups"]
 	if public := primary.Object("Association"); public != nil {

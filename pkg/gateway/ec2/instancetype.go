@@ -165,6 +165,11 @@ func allTypes() []wire.Object {
 }
 
 func (s *Service) describeInstanceTypes(_ context.Context, in wire.Object) (wire.Object, error) {
+	return typesAmong(allTypes(), in)
+}
+
+// typesAmong answers a request for types with those of a list.
+func typesAmong(all []wire.Object, in wire.Object) (wire.Object, error) {
 	match, err := filter(map[string]string{
 		"auto-recovery-supported": "AutoRecoverySupported", "bare-metal": "BareMetal",
 		"burstable-performance-supported": "BurstablePerformanceSupported", "current-generation": "CurrentGeneration",
@@ -195,23 +200,29 @@ func (s *Service) describeInstanceTypes(_ context.Context, in wire.Object) (wire
 	var list []wire.Object
 	var missing []string
 	for _, name := range in.Texts("InstanceTypes") {
-		if info, known := instanceType(name); known {
-			list = append(list, info)
-		} else {
+		i := slices.IndexFunc(all, func(o wire.Object) bool { return o.Text("InstanceType") == name })
+		if i < 0 {
 			missing = append(missing, name)
+			continue
 		}
+		list = append(list, all[i])
 	}
 	if len(missing) > 0 {
 		return nil, wire.Errorf("InvalidInstanceType",
 			"The following supplied instance types do not exist: [%s]", strings.Join(missing, ", "))
 	}
 	if !in.Has("InstanceTypes") {
-		list = allTypes()
+		list = all
 	}
 	return page("InstanceTypes", slices.DeleteFunc(list, func(o wire.Object) bool { return !match(o) }), in, "InstanceType")
 }
 
 func (s *Service) describeOfferings(_ context.Context, in wire.Object) (wire.Object, error) {
+	return s.offeringsOf(allTypes(), in)
+}
+
+// offeringsOf tells where types are offered: in the region's only zone.
+func (s *Service) offeringsOf(types []wire.Object, in wire.Object) (wire.Object, error) {
 	match, err := filter(map[string]string{"instance-type": "InstanceType", "location": "Location"}, in)
 	if err != nil {
 		return nil, err
@@ -224,7 +235,7 @@ func (s *Service) describeOfferings(_ context.Context, in wire.Object) (wire.Obj
 		"region": s.Region, "availability-zone": s.Region + "a", "availability-zone-id": zoneID(s.Region),
 	}[kind]
 	var list []wire.Object
-	for _, info := range allTypes() {
+	for _, info := range types {
 		offering := wire.Object{"InstanceType": info.Text("InstanceType"), "LocationType": kind, "Location": location}
 		if match(offering) {
 			list = append(list, offering)

@@ -50,7 +50,7 @@ func (s *Service) attachInterface(ctx context.Context, in wire.Object) (wire.Obj
 	if err != nil {
 		return nil, err
 	}
-	attachment := newID("eni-attach")
+	attachment := newID(ctx, "eni-attach")
 	if err := s.occupy(ctx, id, s.attachmentTo(attachment, instance, index, "attaching", false)); err != nil {
 		s.dropDevice(ctx, instance, interfaceKind(), id)
 		return nil, err

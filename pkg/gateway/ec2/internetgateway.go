@@ -24,7 +24,7 @@ func (s *Service) createGateway(ctx context.Context, in wire.Object) (wire.Objec
 		return nil, err
 	}
 	made, err := s.create(ctx, gatewayKind(), in, wire.Object{
-		"InternetGatewayId": newID("igw"), "OwnerId": s.Account, "Attachments": []any{}, "Tags": tags,
+		"InternetGatewayId": newID(ctx, "igw"), "OwnerId": s.Account, "Attachments": []any{}, "Tags": tags,
 	})
 	return wire.Object{"InternetGateway": made}, err
 }
@@ -44,7 +44,7 @@ func (s *Service) attachGateway(ctx context.Context, in wire.Object) (wire.Objec
 		return nil, err
 	}
 	// Each attempt has its own note: one that fails must not take away that of one that does not.
-	ref := gatewayKind().ref(id) + "/" + newID("attach")
+	ref := gatewayKind().ref(id) + "/" + newID(ctx, "attach")
 	if err := s.link(ctx, vpcKind(), vpc, ref, hasNoGateway); err != nil {
 		return nil, err
 	}

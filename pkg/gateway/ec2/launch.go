@@ -116,7 +116,7 @@ const devicesOf = 100
 
 // launchOne makes the nth instance of a request, after all that comes with it.
 func (s *Service) launchOne(ctx context.Context, l launch, n int64) (wire.Object, error) {
-	instance := s.newInstance(l, n)
+	instance := s.newInstance(ctx, l, n)
 	id, uses := instance.Text("InstanceId"), wire.Object{}
 	if made, err := s.get(ctx, instanceKind(), id); err == nil {
 		return made, nil // by the same request before
@@ -162,7 +162,7 @@ func (s *Service) unplace(ctx context.Context, instance wire.Object) {
 // launchInterface makes a network interface for an instance, or takes one that is there.
 func (s *Service) launchInterface(ctx context.Context, l launch, spec, instance wire.Object, nth int) error {
 	index := spec.Int("DeviceIndex")
-	attachment := s.attachmentTo(s.idFor("eni-attach", l.in, nth), instance.Text("InstanceId"), index, "attached",
+	attachment := s.attachmentTo(s.idFor(ctx, "eni-attach", l.in, nth), instance.Text("InstanceId"), index, "attached",
 		orBool(spec, "DeleteOnTermination", !spec.Has("NetworkInterfaceId")))
 	id := spec.Text("NetworkInterfaceId")
 	subnet, err := s.get(ctx, subnetKind(), spec.Text("SubnetId"))
@@ -172,7 +172,7 @@ func (s *Service) launchInterface(ctx context.Context, l launch, spec, instance 
 	if id != "" {
 		err = s.occupy(ctx, id, attachment)
 	} else {
-		id = s.idFor("eni", l.in, nth)
+		id = s.idFor(ctx, "eni", l.in, nth)
 		more := wire.Object{
 			"Status": "in-use", "Attachment": attachment, "Tags": l.tags["network-interface"],
 			partMember: instance.Text("InstanceId"),
@@ -209,7 +209,7 @@ func (s *Service) publicAddress(ctx context.Context, vpc, id string) wire.Object
 
 // launchVolume makes a volume for an instance.
 func (s *Service) launchVolume(ctx context.Context, l launch, m, instance wire.Object, nth int) error {
-	ebs, device, id := m.Object("Ebs"), m.Text("DeviceName"), s.idFor("vol", l.in, nth)
+	ebs, device, id := m.Object("Ebs"), m.Text("DeviceName"), s.idFor(ctx, "vol", l.in, nth)
 	volume, err := s.volumeOf(ctx, id, volumeRequest(ebs))
 	if err != nil {
 		return err
@@ -243,10 +243,10 @@ func (s *Service) unmake(ctx context.Context, instance wire.Object) {
 }
 
 // newInstance is the nth instance of a request.
-func (s *Service) newInstance(l launch, n int64) wire.Object {
+func (s *Service) newInstance(ctx context.Context, l launch, n int64) wire.Object {
 	in, cpus, now := l.in, l.info.Object("VCpuInfo"), stamp(s.Now())
 	instance := wire.Object{
-		"InstanceId": s.idFor("i", in, int(n)), "ImageId": l.image.Text("ImageId"), "AmiLaunchIndex": n, "LaunchTime": now,
+		"InstanceId": s.idFor(ctx, "i", in, int(n)), "ImageId": l.image.Text("ImageId"), "AmiLaunchIndex": n, "LaunchTime": now,
 		"InstanceType": l.info.Text("InstanceType"), "Architecture": l.image.Text("Architecture"), "Hypervisor": "xen",
 		"RootDeviceName": l.image.Text("RootDeviceName"), "RootDeviceType": "ebs", "VirtualizationType": "hvm",
 		"Placement": l.placement, "Tags": l.tags["instance"], "ClientToken": in.Text("ClientToken"), "ProductCodes": []any{},

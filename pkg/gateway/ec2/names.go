@@ -25,6 +25,9 @@ func (s *Service) namedID(k kind, name string) string {
 func (s *Service) createNamed(ctx context.Context, k kind, o wire.Object, duplicate error) error {
 	err := s.Store.Create(ctx, k.bucket, o.Text(k.id), o)
 	if errors.Is(err, store.ErrExists) {
+		if seen, err := s.keptAnew(ctx, k, o); seen || err != nil {
+			return err
+		}
 		return duplicate
 	}
 	return err

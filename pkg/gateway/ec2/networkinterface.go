@@ -26,7 +26,7 @@ func (s *Service) createInterface(ctx context.Context, in wire.Object) (wire.Obj
 	if err != nil {
 		return nil, err
 	}
-	id := s.idFor("eni", in, 0)
+	id := s.idFor(ctx, "eni", in, 0)
 	more := wire.Object{"Status": "pending", "Tags": tags}
 	s.later(more, wire.Object{"Status": "available"})
 	eni, err := s.makeInterface(ctx, in, in, id, more)

@@ -37,7 +37,7 @@ func (s *Service) later(o wire.Object, then wire.Object) {
 // settle returns a resource as it is by now; nil: it is gone. The object that is given stays as it is.
 func (s *Service) settle(o wire.Object) wire.Object {
 	now := s.Now().UnixMicro()
-	if o.Has(goneMember) && o.Int(goneMember) <= now {
+	if o.Bool(hiddenMember) || o.Has(goneMember) && o.Int(goneMember) <= now {
 		return nil
 	}
 	if !o.Has(dueMember) || o.Int(dueMember) > now {
@@ -75,9 +75,11 @@ func (s *Service) all(ctx context.Context, k kind) ([]wire.Object, error) {
 	there := list[:0]
 	for _, kept := range list {
 		o := s.settle(kept)
-		if o == nil {
+		switch {
+		case kept.Bool(hiddenMember):
+		case o == nil:
 			s.sweep(ctx, k, kept)
-		} else if whole(o) {
+		case whole(o):
 			there = append(there, o)
 		}
 	}
@@ -141,8 +143,14 @@ func (s *Service) create(ctx context.Context, k kind, in, o wire.Object) (wire.O
 	if hash := askedHash(in); hash != "" {
 		o[tokenMember] = hash
 	}
+	if isGiven(ctx, id) {
+		o[homeMember] = true
+	}
 	err := s.Store.Create(ctx, k.bucket, id, o)
 	if errors.Is(err, store.ErrExists) {
+		if seen, err := s.keptAnew(ctx, k, o); seen || err != nil {
+			return o, err
+		}
 		made, err := s.Store.Get(ctx, k.bucket, id)
 		if err == nil {
 			made = s.settle(made)

@@ -45,7 +45,7 @@ func (s *Service) createTable(ctx context.Context, in wire.Object) (wire.Object,
 	if err != nil {
 		return nil, err
 	}
-	id, vpc := s.idFor("rtb", in, 0), in.Text("VpcId")
+	id, vpc := s.idFor(ctx, "rtb", in, 0), in.Text("VpcId")
 	var routes []any
 	err = s.link(ctx, vpcKind(), vpc, tableKind().ref(id), func(vpc wire.Object, _ map[string]any) error {
 		routes = localRoutes(vpc)

@@ -30,7 +30,7 @@ func (s *Service) authorize(egress bool) handler {
 			return nil, err
 		}
 		for _, rule := range rules {
-			s.complete(rule, group, egress, tags)
+			s.complete(ctx, rule, group, egress, tags)
 		}
 		if repeated(rules) != nil {
 			return nil, invalid("The same permission must not appear multiple times")
@@ -334,8 +334,8 @@ func oldPermissions(in wire.Object) []wire.Object {
 }
 
 // complete sets what a new rule of a group has beside what it allows.
-func (s *Service) complete(rule, group wire.Object, egress bool, tags []any) {
-	id := newID(ruleKind().prefix)
+func (s *Service) complete(ctx context.Context, rule, group wire.Object, egress bool, tags []any) {
+	id := newID(ctx, ruleKind().prefix)
 	rule["SecurityGroupRuleId"], rule["SecurityGroupRuleArn"] = id, s.arn("security-group-rule/"+id)
 	rule["GroupId"], rule["GroupOwnerId"], rule["IsEgress"] = group["GroupId"], s.Account, egress
 	rule["Tags"], rule[ofMember] = tags, group["GroupName"]
@@ -388,7 +388,7 @@ func (s *Service) notePeer(ctx context.Context, group, rule wire.Object) error {
 		rule[peerMember] = group.Text("GroupName")
 		return nil
 	}
-	note := groupKind().ref(group.Text("GroupId")) + "/" + newID("use")
+	note := groupKind().ref(group.Text("GroupId")) + "/" + newID(ctx, "use")
 	err := s.use(ctx, groupKind(), id, note, nil, func(other wire.Object, _ map[string]any) error {
 		rule[peerMember] = other.Text("GroupName")
 		if other.Text("VpcId") != group.Text("VpcId") {

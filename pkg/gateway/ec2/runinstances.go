@@ -77,7 +77,7 @@ func (s *Service) launched(ctx context.Context, in wire.Object, most int64) (wir
 	}
 	var made []wire.Object
 	for n := range int(most) {
-		if o, err := s.get(ctx, instanceKind(), s.idFor("i", in, n)); err == nil {
+		if o, err := s.get(ctx, instanceKind(), s.idFor(ctx, "i", in, n)); err == nil {
 			if err := sameRequest(o, in); err != nil {
 				return nil, err
 			}
@@ -109,7 +109,7 @@ func (s *Service) undo(ctx context.Context, made []wire.Object) {
 
 // launchOf checks a request, and finds what it names.
 func (s *Service) launchOf(ctx context.Context, in wire.Object) (launch, error) {
-	l := launch{in: in, reservation: s.idFor("r", in, 0), tags: map[string][]any{}}
+	l := launch{in: in, reservation: s.idFor(ctx, "r", in, 0), tags: map[string][]any{}}
 	if err := checkLaunch(in); err != nil {
 		return l, err
 	}
@@ -188,7 +188,7 @@ func (s *Service) findImage(ctx context.Context, l *launch) error {
 		return err
 	}
 	for i, m := range l.mappings { // faults of volumes are told before any is made
-		if _, err := s.volumeOf(ctx, s.idFor("vol", l.in, i), volumeRequest(m.Object("Ebs"))); err != nil {
+		if _, err := s.volumeOf(ctx, s.idFor(ctx, "vol", l.in, i), volumeRequest(m.Object("Ebs"))); err != nil {
 			return err
 		}
 	}

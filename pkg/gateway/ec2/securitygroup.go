@@ -43,26 +43,26 @@ func groupFilters() map[string]string {
 
 // createDefaultGroup makes the security group that comes with a VPC: all may leave, and come in from the group itself.
 func (s *Service) createDefaultGroup(ctx context.Context, vpc string) error {
-	group := s.newGroup(newID("sg"), vpc, defaultGroup, "default VPC security group", []any{})
+	group := s.newGroup(ctx, newID(ctx, "sg"), vpc, defaultGroup, "default VPC security group", []any{})
 	group[partMember] = vpc
 	inside := wire.Object{
 		"IpProtocol": "-1", "FromPort": anyPort, "ToPort": anyPort, peerMember: defaultGroup,
 		"ReferencedGroupInfo": wire.Object{"GroupId": group["GroupId"], "UserId": s.Account},
 	}
-	s.complete(inside, group, false, []any{})
+	s.complete(ctx, inside, group, false, []any{})
 	setRules(group, append(group.Objects(rulesMember), inside))
 	_, err := s.create(ctx, groupKind(), nil, group)
 	return err
 }
 
 // newGroup is a group with the rule that each has at first: all may leave.
-func (s *Service) newGroup(id, vpc, name, description string, tags []any) wire.Object {
+func (s *Service) newGroup(ctx context.Context, id, vpc, name, description string, tags []any) wire.Object {
 	group := wire.Object{
 		"GroupId": id, "GroupName": name, "Description": description, "VpcId": vpc, "OwnerId": s.Account,
 		"SecurityGroupArn": s.arn("security-group/" + id), "Tags": tags,
 	}
 	outside := wire.Object{"IpProtocol": "-1", "FromPort": anyPort, "ToPort": anyPort, "CidrIpv4": "0.0.0.0/0"}
-	s.complete(outside, group, true, []any{})
+	s.complete(ctx, outside, group, true, []any{})
 	setRules(group, []wire.Object{outside})
 	return group
 }
@@ -84,12 +84,12 @@ func (s *Service) createGroup(ctx context.Context, in wire.Object) (wire.Object,
 			return nil, err
 		}
 	}
-	id := newID("sg")
+	id := newID(ctx, "sg")
 	err = s.use(ctx, vpcKind(), vpc, groupKind().ref(id), wire.Object{"GroupName": name}, nameFree(name))
 	if err != nil {
 		return nil, err
 	}
-	group, err := s.create(ctx, groupKind(), in, s.newGroup(id, vpc, name, description, tags))
+	group, err := s.create(ctx, groupKind(), in, s.newGroup(ctx, id, vpc, name, description, tags))
 	return wire.Object{"GroupId": id, "SecurityGroupArn": group["SecurityGroupArn"], "Tags": tags}, err
 }
 

@@ -29,6 +29,7 @@ type Service struct {
 	Options
 	handlers map[string]handler
 	byPrefix map[string]kind // all kinds, by the prefix of their ids
+	noStock  bool            // images are those of a cluster alone
 }
 
 // handler does what an action asks for.

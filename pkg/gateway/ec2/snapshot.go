@@ -55,7 +55,7 @@ func (s *Service) createSnapshot(ctx context.Context, in wire.Object) (wire.Obje
 	if state := volume.Text("State"); state != "available" && state != "in-use" {
 		return nil, incorrectVolume(volume, "available")
 	}
-	return s.create(ctx, snapshotKind(), in, s.snapshotOf(volume, newID("snap"), in.Text("Description"), tags))
+	return s.create(ctx, snapshotKind(), in, s.snapshotOf(volume, newID(ctx, "snap"), in.Text("Description"), tags))
 }
 
 func (s *Service) copySnapshot(ctx context.Context, in wire.Object) (wire.Object, error) {
@@ -76,7 +76,7 @@ func (s *Service) copySnapshot(ctx context.Context, in wire.Object) (wire.Object
 	if source.Text("State") != "completed" {
 		return nil, wire.Errorf("IncorrectState", "Snapshot '%s' is not 'completed'.", source.Text("SnapshotId"))
 	}
-	made := s.snapshotOf(source, newID("snap"), in.Text("Description"), tags)
+	made := s.snapshotOf(source, newID(ctx, "snap"), in.Text("Description"), tags)
 	made["VolumeId"] = "vol-ffffffff" // as AWS tells of copies
 	made["Encrypted"] = source.Bool("Encrypted") || in.Bool("Encrypted")
 	made, err = s.create(ctx, snapshotKind(), in, made)

@@ -50,7 +50,7 @@ func (s *Service) createSubnet(ctx context.Context, in wire.Object) (wire.Object
 	if err != nil {
 		return nil, err
 	}
-	id, vpc := newID("subnet"), in.Text("VpcId")
+	id, vpc := newID(ctx, "subnet"), in.Text("VpcId")
 	err = s.use(ctx, vpcKind(), vpc, subnetKind().ref(id), cidr.String(), fits(cidr))
 	if err != nil {
 		return nil, err

@@ -145,7 +145,7 @@ func (s *Service) createVolume(ctx context.Context, in wire.Object) (wire.Object
 	if err != nil {
 		return nil, err
 	}
-	volume, err := s.volumeOf(ctx, s.idFor("vol", in, 0), in)
+	volume, err := s.volumeOf(ctx, s.idFor(ctx, "vol", in, 0), in)
 	if err != nil {
 		return nil, err
 	}

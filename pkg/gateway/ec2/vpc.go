@@ -31,11 +31,11 @@ func (s *Service) createVPC(ctx context.Context, in wire.Object) (wire.Object, e
 	if err != nil {
 		return nil, err
 	}
-	id, tenancy := newID("vpc"), in.Text("InstanceTenancy")
+	id, tenancy := newID(ctx, "vpc"), in.Text("InstanceTenancy")
 	if tenancy == "" {
 		tenancy = "default"
 	}
-	main := s.association(newID("rtb"))
+	main := s.association(ctx, newID(ctx, "rtb"))
 	if err := errors.Join(
 		s.createMainTable(ctx, id, cidr.String(), main), s.createDefaultGroup(ctx, id), s.createDefaultACL(ctx, id),
 	); err != nil {
@@ -45,7 +45,7 @@ func (s *Service) createVPC(ctx context.Context, in wire.Object) (wire.Object, e
 		"VpcId": id, "CidrBlock": cidr.String(), "State": "pending", "DhcpOptionsId": "dopt-" + id[len("vpc-"):],
 		"OwnerId": s.Account, "InstanceTenancy": tenancy, "IsDefault": false, "Tags": tags,
 		"CidrBlockAssociationSet": wire.List(wire.Object{
-			"AssociationId": newID("vpc-cidr-assoc"), "CidrBlock": cidr.String(),
+			"AssociationId": newID(ctx, "vpc-cidr-assoc"), "CidrBlock": cidr.String(),
 			"CidrBlockState": wire.Object{"State": "associated"},
 		}),
 		"Ipv6CidrBlockAssociationSet": []any{}, tableMember: main,
