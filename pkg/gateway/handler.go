@@ -35,6 +35,15 @@ type Options struct {
 	Log func(Entry)
 	// Faults make answers go wrong.
 	Faults *Faults
+	// Cluster is behind the gateway; nil: none is. What it answers alone, Alone tells: those requests are passed on to it,
+	// and its answers come as they are, but for errors.
+	Cluster Passer
+	Alone   func(action string) bool
+}
+
+// Passer passes requests on; *upstream.Client does.
+type Passer interface {
+	Pass(ctx context.Context, service string, form url.Values) (*http.Response, error)
 }
 
 // Entry is a request that was answered. It holds no secret.
@@ -60,13 +69,18 @@ type call struct {
 	id, action string
 	signed     awsauth.Signed
 	form       url.Values
-	fault      *Fault // that spoils its answer; else nil
+	fault      *Fault         // that spoils its answer; else nil
+	passed     *http.Response // of the cluster, that is to be copied; else nil
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := h.Now()
 	c := &call{id: newRequestID()}
 	body, err := h.answer(r, c)
+	if c.passed != nil {
+		h.copyAnswer(w, c, begun)
+		return
+	}
 	failure := asError(err)
 	status := http.StatusOK
 	if failure != nil {
@@ -118,6 +132,9 @@ func (h *handler) answer(r *http.Request, c *call) ([]byte, error) {
 	case "sts":
 		return h.sts(c)
 	}
+	if h.Cluster != nil {
+		return nil, h.pass(r.Context(), c)
+	}
 	return nil, &wire.Error{
 		Code: "SignatureDoesNotMatch", Status: http.StatusForbidden,
 		Message: fmt.Sprintf("Credential should be scoped to correct service: 'ec2' or 'sts', not '%s'.", c.signed.Service),
@@ -148,11 +165,14 @@ func (h *handler) ec2(ctx context.Context, c *call) ([]byte, error) {
 	switch {
 	case c.action == "":
 		return nil, wire.Errorf("MissingAction", "The request must contain the parameter Action")
-	case !wire.Knows(c.action):
+	case h.Cluster == nil && !wire.Knows(c.action):
 		return nil, wire.Errorf(wire.InvalidAction, "The action %s is not valid for this web service.", c.action)
 	}
 	if out, spoilt, err := h.spoil(ctx, c); spoilt || err != nil {
 		return out, err
+	}
+	if h.Cluster != nil && (!wire.Knows(c.action) || h.Alone(c.action)) {
+		return nil, h.pass(ctx, c)
 	}
 	in, err := wire.DecodeQuery(c.action, c.form)
 	if err != nil {

@@ -39,6 +39,8 @@ type Info struct {
 	AccessKey string    `json:"access_key"`
 	CAFile    string    `json:"ca_file,omitempty"` // that has signed its certificate; empty: it has none
 	Version   string    `json:"version"`           // of the program
+	// Cluster is the one that the gateway is in front of; nil: it stands alone.
+	Cluster *BehindInfo `json:"cluster,omitempty"`
 	Started   time.Time `json:"started"`
 }
 

@@ -69,6 +69,15 @@ func (f *Front) Answers(action string) string {
 	return Here
 }
 
+// Alone reports whether the cluster alone answers an action: nothing is kept here of what that is about.
+func (f *Front) Alone(action string) bool {
+	switch action {
+	case "DescribeRegions", "DescribeAvailabilityZones", "DescribeAccountAttributes":
+		return f.cluster.Does(action)
+	}
+	return false
+}
+
 // Do does an action. Its error is a *wire.Error where it is the client's.
 func (f *Front) Do(ctx context.Context, action string, in wire.Object) (wire.Object, error) {
 	if in.Bool("DryRun") { // a cluster might do it
@@ -109,10 +118,6 @@ func (f *Front) doOther(ctx context.Context, action string, in wire.Object) (wir
 		return f.tag(ctx, action, in)
 	case "DescribeInstanceTypes", "DescribeInstanceTypeOfferings":
 		return f.tellTypes(ctx, action, in)
-	case "DescribeRegions", "DescribeAvailabilityZones", "DescribeAccountAttributes":
-		if f.cluster.Does(action) {
-			return f.cluster.Call(ctx, action, in)
-		}
 	case "DescribeInstanceStatus", "DescribeInstanceAttribute", "DescribeInstanceCreditSpecifications":
 		if err := f.refresh(ctx, instanceKind().bucket); err != nil {
 			return nil, err
@@ -145,7 +150,7 @@ func (f *Front) make(ctx context.Context, l life, action string, in wire.Object)
 	}
 	told, err := f.cluster.Call(ctx, action, passed)
 	if err != nil {
-		return nil, err
+		return nil, unreachable(err)
 	}
 	if l.told {
 		return f.keepTold(ctx, l, action, in, told)
@@ -208,7 +213,7 @@ func (f *Front) pass(ctx context.Context, l life, action string, in wire.Object)
 	}
 	told, err := f.cluster.Call(ctx, action, passed)
 	if err != nil && !(action == l.remove && l.kind.isMissing(err)) {
-		return nil, err
+		return nil, unreachable(err)
 	}
 	answer, err := f.Service.Do(withGiven(ctx, idsIn(told)), action, in)
 	if l.told && action == l.remove {

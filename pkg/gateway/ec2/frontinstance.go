@@ -30,7 +30,7 @@ func (f *Front) run(ctx context.Context, l life, in wire.Object) (wire.Object, e
 	}
 	told, err := f.cluster.Call(ctx, "RunInstances", passed)
 	if err != nil {
-		return nil, err
+		return nil, unreachable(err)
 	}
 	asked.reservation = told.Text("ReservationId")
 	var made []wire.Object

@@ -110,6 +110,12 @@ func Knows(name string) bool {
 	return there
 }
 
+// Takes reports whether requests of an action can have a member.
+func Takes(name, member string) bool {
+	_, err := memberNamed(known().actions[name].in, member)
+	return err == nil
+}
+
 func actionOf(name string) (action, error) {
 	a, there := known().actions[name]
 	if !there {

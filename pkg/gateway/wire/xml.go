@@ -98,6 +98,19 @@ func DecodeXML(name string, status int, body io.Reader, strict bool) (Object, er
 	return root.object(a.out)
 }
 
+// DecodeError reads an answer that is an error, with any root, and returns that, too.
+func DecodeError(status int, body []byte) (failure *Error, root string, err error) {
+	document, err := parse(bytes.NewReader(body))
+	if err != nil {
+		return nil, "", fmt.Errorf("the answer with status %d is no XML: %w", status, err)
+	}
+	err = document.failure(status, false)
+	if failure, is := errors.AsType[*Error](err); is {
+		return failure, document.name, nil
+	}
+	return nil, document.name, err
+}
+
 // tree is an element.
 type tree struct {
 	name     string

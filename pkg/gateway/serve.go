@@ -19,8 +19,8 @@ import (
 	"hive-test/pkg/gateway/store"
 )
 
-// Standalone is a gateway that answers everything itself.
-type Standalone struct {
+// Serving is what a gateway is served with.
+type Serving struct {
 	Listen  string // ADDRESS:PORT; port 0 is any that is free
 	Region  string
 	Account string
@@ -29,6 +29,7 @@ type Standalone struct {
 	// signed it. Empty: HTTP, on loopback addresses only.
 	CertFile, KeyFile, CAFile string
 	Faults                    *Faults
+	Cluster                   *Behind   // nil: it answers everything itself
 	Version                   string    // of the program
 	Log                       io.Writer // gets a line of JSON for each request
 }
@@ -40,7 +41,7 @@ const (
 )
 
 // Serve serves a gateway in a place until ctx ends. Ready is called once, when it answers, or with why it does not.
-func (p Place) Serve(ctx context.Context, o Standalone, ready func(error) error) error {
+func (p Place) Serve(ctx context.Context, o Serving, ready func(error) error) error {
 	if err := o.Check(); err != nil {
 		return ready(err)
 	}
@@ -65,19 +66,25 @@ func (p Place) Serve(ctx context.Context, o Standalone, ready func(error) error)
 	if err != nil {
 		return ready(fmt.Errorf("listening: %w", err))
 	}
-	server := &http.Server{
-		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
-		Handler: Handler(Options{
-			EC2:     ec2.New(ec2.Options{Store: kept, Region: o.Region, Account: o.Account, Now: time.Now, Lag: o.Lag}),
-			Account: o.Account, Now: time.Now, Log: logTo(o.Log), Faults: o.Faults,
-			Secret: func(accessKey string) (string, bool) { return k.SecretKey, accessKey == k.AccessKey },
-		}),
+	served := Options{
+		Account: o.Account, Now: time.Now, Log: logTo(o.Log), Faults: o.Faults,
+		Secret: func(accessKey string) (string, bool) { return k.SecretKey, accessKey == k.AccessKey },
 	}
 	info := Info{
 		Schema: infoSchema, PID: os.Getpid(), Endpoint: o.scheme() + "://" + listener.Addr().String(), Region: o.Region,
 		Account: o.Account, AccessKey: k.AccessKey, CAFile: o.CAFile, Version: o.Version,
 		Started: time.Now().UTC().Truncate(time.Second),
 	}
+	service := ec2.New(ec2.Options{Store: kept, Region: o.Region, Account: o.Account, Now: time.Now, Lag: o.Lag})
+	served.EC2 = service
+	if o.Cluster != nil {
+		front, client, behind, err := p.front(ctx, o.Cluster, service)
+		if err != nil {
+			return ready(errors.Join(err, listener.Close()))
+		}
+		served.EC2, served.Cluster, served.Alone, info.Cluster = front, client, front.Alone, behind
+	}
+	server := &http.Server{ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, Handler: Handler(served)}
 	if err := writeJSON(p.infoFile(), info); err != nil {
 		return ready(errors.Join(err, listener.Close()))
 	}
@@ -87,7 +94,7 @@ func (p Place) Serve(ctx context.Context, o Standalone, ready func(error) error)
 
 // serveUntil serves until ctx ends, and lets requests that are being answered end.
 func serveUntil(
-	ctx context.Context, server *http.Server, listener net.Listener, o Standalone, ready func(error) error,
+	ctx context.Context, server *http.Server, listener net.Listener, o Serving, ready func(error) error,
 ) error {
 	served := make(chan error, 1)
 	go func() {
@@ -110,7 +117,7 @@ func serveUntil(
 	return err
 }
 
-func (o Standalone) scheme() string {
+func (o Serving) scheme() string {
 	if o.CertFile != "" {
 		return "https"
 	}
@@ -118,7 +125,7 @@ func (o Standalone) scheme() string {
 }
 
 // Check refuses what would make the keys, which are as good as passwords, readable on a network.
-func (o Standalone) Check() error {
+func (o Serving) Check() error {
 	if o.CertFile != "" {
 		if _, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile); err != nil {
 			return fmt.Errorf("reading the certificate: %w", err)
