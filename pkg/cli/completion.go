@@ -16,6 +16,8 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
+	"hive-test/pkg/gateway/ec2"
+	"hive-test/pkg/gateway/wire"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/state"
 )
@@ -62,9 +64,10 @@ func argumentCompletions() map[string][]completion {
 		"ssh":           {clusters, {find: (*app).completeShell}},
 		"exec":          {clusters, nothing("a command, which is on the nodes")},
 		"cp":            {clusters, {find: (*app).completePlaces, open: true, files: true}},
-		"gateway start": {}, "gateway stop": {}, "gateway status": {}, "gateway env": {}, "gateway logs": {},
-		"probe": {nothing("the address of an endpoint")},
-		"init":  {}, "version": {}, "exit-codes": {}, "settings": {},
+		"gateway start": {clusters}, "gateway stop": {clusters}, "gateway status": {clusters}, "gateway env": {clusters},
+		"gateway logs": {clusters},
+		"probe":        {nothing("the address of an endpoint")},
+		"init":         {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
 
@@ -99,6 +102,7 @@ func flagCompletions() map[string]completion {
 		"account":       nothing("the id of an account"),
 		"lag":           nothing("a duration"),
 		"patience":      nothing("a duration"),
+		"answer":        {find: (*app).completeAnswers, open: true},
 		"tls-cert":      {files: true},
 		"tls-key":       {files: true},
 		"tls-ca":        {files: true},
@@ -435,6 +439,19 @@ func (a *app) filesHere(typed string) []cobra.Completion {
 		}
 	}
 	return files
+}
+
+// completeAnswers are the actions of EC2 with who may answer them.
+func (a *app) completeAnswers(_ *cobra.Command, _ []string, typed string) []cobra.Completion {
+	action, _, named := strings.Cut(typed, "=")
+	var found []cobra.Completion
+	if named {
+		return []cobra.Completion{action + "=" + ec2.InCluster, action + "=" + ec2.Here}
+	}
+	for _, action := range wire.Actions() {
+		found = append(found, action+"=")
+	}
+	return found
 }
 
 // completeVariables are the names of this environment's variables.

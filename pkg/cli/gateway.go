@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/gateway"
+	"hive-test/pkg/gateway/ec2"
 	"hive-test/pkg/process"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
@@ -27,10 +30,12 @@ func (a *app) gatewayCommand() *cobra.Command {
 		Use:   "gateway",
 		Short: "an EC2 endpoint on this machine, for AWS clients and Terraform's AWS provider",
 		Long: `gateway serves the parts of AWS's EC2 and STS APIs that Terraform's AWS provider uses: VPCs, subnets, security groups,
-routes, instances, volumes and more, with AWS's errors, states, filters and tags. Nothing is behind the resources: it is
-for those who write .tf files, and for demos. What was made is kept between starts.`,
-		Example: `  hive-test gateway start --standalone
-  eval "$(hive-test gateway env)"; tofu apply
+routes, instances, volumes and more, with AWS's errors, states, filters and tags. In front of a cluster, its hive does what
+it implements, and the gateway does the rest. Alone, with nothing behind the resources, it is for those who write .tf
+files, and for demos. What was made is kept between starts.`,
+		Example: `  hive-test gateway start dev1
+  eval "$(hive-test gateway env dev1)"; tofu apply
+  hive-test gateway start --standalone
   hive-test gateway stop --wipe`,
 	}
 	cmd.AddCommand(
@@ -42,20 +47,27 @@ for those who write .tf files, and for demos. What was made is kept between star
 
 func (a *app) gatewayStartCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "start",
-		Short: "start a gateway in the background",
+		Use:   "start [NAME]",
+		Short: "start a gateway in the background, in front of a cluster or alone",
 		Long: `start has a gateway run in the background and returns when it answers. Where one runs already, nothing is done. Its keys
-stay the same from one start to the next. Other machines reach it only if it has a certificate.`,
-		Example: `  hive-test gateway start --standalone
+stay the same from one start to the next. Other machines reach it only if it has a certificate.
+
+In front of cluster NAME, it first asks the hive there which actions it implements, once for each version of hive, and
+changes nothing by that. Those are then done by hive, and what hive does not keep or tell of them, such as tags, is kept by
+the gateway. All others are the gateway's. --answer decides otherwise for an action; gateway status NAME shows who answers
+which.`,
+		Example: `  hive-test gateway start dev1
+  hive-test gateway start dev1 --answer DescribeImages=gateway
   hive-test gateway start --standalone --listen 127.0.0.1:0 --lag 2s`,
-		Args: cobra.NoArgs,
+		Args: cobra.MaximumNArgs(1),
 	}
 	load := a.settings(cmd)
 	flags := cmd.Flags()
 	var r engine.GatewayRequest
 	alone := flags.Bool("standalone", false, "answer every action here, without a cluster")
 	flags.StringVar(&r.Listen, "listen", "127.0.0.1:9990", "`address:port` to serve; port 0 is any that is free")
-	flags.StringVar(&r.Region, "region", "ap-southeast-2", "region that it plays")
+	flags.StringVar(&r.Region, "region", "", "region that it plays alone (default ap-southeast-2)")
+	flags.StringArrayVar(&r.Answers, "answer", nil, "`ACTION=WHO` answers: cluster or gateway; may be repeated")
 	flags.StringVar(&r.Account, "account", "000000000000", "account `id` that it plays")
 	flags.DurationVar(&r.Lag, "lag", time.Second, "how long what is made or ended is pending")
 	flags.StringVar(&r.CertFile, "tls-cert", "", "`file` with the endpoint's certificate; empty: HTTP")
@@ -65,12 +77,12 @@ stay the same from one start to the next. Other machines reach it only if it has
 	foreground := flags.Bool("foreground", false, "serve until Ctrl-C, with the log on stderr")
 	background := flags.Bool("background", false, "used by start")
 	_ = flags.MarkHidden("background")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		r.Settings = settings
+		r.Settings, r.Name = settings, clusterOf(args)
 		if err := checkGateway(r, *alone); err != nil {
 			return err
 		}
@@ -82,15 +94,29 @@ stay the same from one start to the next. Other machines reach it only if it has
 	return cmd
 }
 
+// clusterOf is the cluster that a gateway is in front of, by the arguments; empty: the gateway stands alone.
+func clusterOf(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
 // checkGateway refuses what start cannot be asked for.
 func checkGateway(r engine.GatewayRequest, alone bool) error {
 	switch {
-	case !alone:
-		return usage(progress.WithHint(errors.New("a gateway stands alone, which is to be asked for"),
+	case !alone && r.Name == "":
+		return usage(progress.WithHint(errors.New("name the cluster that it is to be in front of, or say that it stands alone"),
 			"hive-test gateway start --standalone"))
+	case alone && r.Name != "":
+		return usage(fmt.Errorf("a gateway that stands alone is in front of no cluster: leave out %s or --standalone", r.Name))
+	case r.Name == "" && len(r.Answers) > 0:
+		return usage(errors.New("--answer is for a gateway in front of a cluster"))
+	case r.Name != "" && r.Region != "":
+		return usage(errors.New("--region is for a gateway that stands alone: in front of a cluster it is the cluster's"))
 	case !regexp.MustCompile(`^[0-9]{12}$`).MatchString(r.Account):
 		return usage(fmt.Errorf("--account %q: an account id has 12 digits", r.Account))
-	case !regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`).MatchString(r.Region):
+	case r.Region != "" && !regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`).MatchString(r.Region):
 		return usage(fmt.Errorf("--region %q is no name of a region, like ap-southeast-2", r.Region))
 	case r.Lag < 0:
 		return usage(fmt.Errorf("--lag %s is negative", r.Lag))
@@ -129,11 +155,18 @@ func (a *app) startGateway(ctx context.Context, r engine.GatewayRequest) error {
 	if err != nil {
 		return err
 	}
-	serve := exec.Command(self,
-		"gateway", "start", "--standalone", "--background", "--clusters-dir", r.Settings.ClustersDir, "--listen", r.Listen,
+	which := []string{"--standalone"}
+	if r.Name != "" {
+		which = []string{r.Name}
+	}
+	for _, answer := range r.Answers {
+		which = append(which, "--answer", answer)
+	}
+	serve := exec.Command(self, append([]string{"gateway", "start"}, append(which,
+		"--background", "--clusters-dir", r.Settings.ClustersDir, "--listen", r.Listen,
 		"--region", r.Region, "--account", r.Account, "--lag", r.Lag.String(), "--tls-cert", r.CertFile, "--tls-key", r.KeyFile,
 		"--tls-ca", r.CAFile, "--faults", r.FaultsFile,
-	)
+	)...)...)
 	serve.Env = a.Environ
 	return a.work(r.Settings, func(e *engine.Engine) error {
 		info, started, err := e.GatewayStart(ctx, r, serve)
@@ -152,30 +185,52 @@ func (a *app) printGateway(info gateway.Info, settings config.Settings) error {
 		return err
 	}
 	columns := []column{
-		{name: "ENDPOINT"}, {name: "REGION"}, {name: "ACCOUNT", drop: 1}, {name: "PID", right: true}, {name: "STARTED", drop: 2},
+		{name: "ENDPOINT"}, {name: "CLUSTER"}, {name: "REGION"}, {name: "ACCOUNT", drop: 1}, {name: "PID", right: true}, {name: "STARTED", drop: 2},
+	}
+	behind := "-"
+	if info.Cluster != nil {
+		behind = info.Cluster.Name
 	}
 	return a.page(a.Stdout, settings).table(columns, [][]string{{
-		info.Endpoint, info.Region, info.Account, strconv.Itoa(info.PID), info.Started.Local().Format(time.DateTime),
+		info.Endpoint, behind, info.Region, info.Account, strconv.Itoa(info.PID), info.Started.Local().Format(time.DateTime),
 	}})
+}
+
+// printAnswers tells people who answers which actions, where a cluster is behind the gateway.
+func (a *app) printAnswers(info gateway.Info, settings config.Settings) error {
+	if info.Cluster == nil || settings.Output != "table" {
+		return nil
+	}
+	by := map[string][]string{}
+	for _, action := range slices.Sorted(maps.Keys(info.Cluster.Actions)) {
+		who := info.Cluster.Actions[action]
+		by[who] = append(by[who], action)
+	}
+	p := a.page(a.Stdout, settings)
+	return errors.Join(
+		p.line(fmt.Sprintf("hive of %s: %s", info.Cluster.Name, info.Cluster.Hive), ""),
+		p.line(fmt.Sprintf("done by the cluster (%d): %s", len(by[ec2.InCluster]), strings.Join(by[ec2.InCluster], ", ")), "  "),
+		p.line(fmt.Sprintf("done by the gateway (%d): %s", len(by[ec2.Here]), strings.Join(by[ec2.Here], ", ")), "  "),
+	)
 }
 
 func (a *app) gatewayStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "stop",
+		Use:     "stop [NAME]",
 		Short:   "stop the gateway; its resources stay",
 		Long:    `stop ends the gateway that runs in the background. Its resources and keys stay for the next start, unless --wipe is given.`,
 		Example: `  hive-test gateway stop`,
-		Args:    cobra.NoArgs,
+		Args:    cobra.MaximumNArgs(1),
 	}
 	load := a.settings(cmd)
 	wipe := cmd.Flags().Bool("wipe", false, "delete its resources, keys and log, too")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
 		return a.work(settings, func(e *engine.Engine) error {
-			stopped, err := e.GatewayStop(ctx, settings, *wipe)
+			stopped, err := e.GatewayStop(ctx, settings, clusterOf(args), *wipe)
 			switch {
 			case err != nil:
 				return err
@@ -192,24 +247,27 @@ func (a *app) gatewayStopCommand() *cobra.Command {
 
 func (a *app) gatewayStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "status",
+		Use:     "status [NAME]",
 		Short:   "the gateway that runs",
 		Long:    `status shows the gateway that runs. It exits 10 if none does.`,
 		Example: `  hive-test gateway status -o json`,
-		Args:    cobra.NoArgs,
+		Args:    cobra.MaximumNArgs(1),
 	}
 	load := a.settings(cmd)
-	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, _ []string) error {
+	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
 		return a.work(settings, func(e *engine.Engine) error {
-			info, err := e.Gateway(settings)
+			info, err := e.Gateway(settings, clusterOf(args))
 			if err != nil {
 				return err
 			}
-			return a.printGateway(info, settings)
+			if err := a.printGateway(info, settings); err != nil {
+				return err
+			}
+			return a.printAnswers(info, settings)
 		})
 	})
 	return cmd
@@ -217,16 +275,16 @@ func (a *app) gatewayStatusCommand() *cobra.Command {
 
 func (a *app) gatewayEnvCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "env",
+		Use:   "env [NAME]",
 		Short: "variables for AWS clients and Terraform that use the gateway",
 		Long: `env prints what AWS clients need to use the gateway: region, endpoint, and the names of the files with the keys (no key
 itself). What would make them use other keys is unset. --format is as that of hive-test env.`,
 		Example: `  eval "$(hive-test gateway env)"; aws ec2 describe-vpcs`,
-		Args:    cobra.NoArgs,
+		Args:    cobra.MaximumNArgs(1),
 	}
 	load := a.settings(cmd)
 	format := cmd.Flags().String("format", "bash", "`form`: "+strings.Join(envForms(), ", "))
-	cmd.RunE = run(func(_ context.Context, cmd *cobra.Command, _ []string) error {
+	cmd.RunE = run(func(_ context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
@@ -239,7 +297,7 @@ itself). What would make them use other keys is unset. --format is as that of hi
 			return err
 		}
 		return a.work(settings, func(e *engine.Engine) error {
-			vars, foreign, err := e.GatewayEnvironment(settings)
+			vars, foreign, err := e.GatewayEnvironment(settings, clusterOf(args))
 			if err != nil {
 				return err
 			}
@@ -251,16 +309,16 @@ itself). What would make them use other keys is unset. --format is as that of hi
 
 func (a *app) gatewayLogsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "logs",
+		Use:   "logs [NAME]",
 		Short: "the requests that the gateway has answered",
 		Long: `logs shows the requests that the gateway has answered, with the error code of those that it refused. -f shows those that
 come, too, until Ctrl-C.`,
 		Example: `  hive-test gateway logs -f`,
-		Args:    cobra.NoArgs,
+		Args:    cobra.MaximumNArgs(1),
 	}
 	load := a.settings(cmd)
 	follow := cmd.Flags().BoolP("follow", "f", false, "show requests as they come, until Ctrl-C")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
@@ -270,7 +328,7 @@ come, too, until Ctrl-C.`,
 		}
 		a.signals.looking()
 		return a.work(settings, func(e *engine.Engine) error {
-			return e.GatewayLog(ctx, settings, *follow, func(entry gateway.Entry) error {
+			return e.GatewayLog(ctx, settings, clusterOf(args), *follow, func(entry gateway.Entry) error {
 				return a.unlessUnread(a.printEntry(entry, settings))
 			})
 		})

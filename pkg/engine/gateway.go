@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,10 +12,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/gateway"
+	"hive-test/pkg/gateway/ec2"
+	"hive-test/pkg/gateway/wire"
+	"hive-test/pkg/iac"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/suite"
@@ -24,30 +30,43 @@ import (
 // GatewayRequest is what GatewayStart and GatewayServe are asked for.
 type GatewayRequest struct {
 	Settings config.Settings
-	Listen   string // ADDRESS:PORT; port 0 is any that is free
-	Region   string
-	Account  string        // 12 digits
-	Lag      time.Duration // how long resources are pending
+	Name     string // of the cluster that it is in front of; empty: it stands alone
+	// Answers has an action be answered by the cluster or by the gateway: ACTION=cluster, ACTION=gateway.
+	Answers []string
+	Listen  string        // ADDRESS:PORT; port 0 is any that is free
+	Region  string        // empty: the cluster's, or ap-southeast-2
+	Account string        // 12 digits
+	Lag     time.Duration // how long resources are pending
 	// CertFile and KeyFile are the endpoint's certificate, which CAFile has signed. Empty: HTTP, on loopback addresses.
 	CertFile, KeyFile, CAFile string
 	FaultsFile                string // that spoil answers; empty: none
 }
 
-// gatewayPlace is where the gateway that stands alone keeps what it knows.
-func gatewayPlace(settings config.Settings) gateway.Place {
-	return gateway.Place{Dir: filepath.Join(settings.ClustersDir, ".gateway", "standalone")}
+// gatewayPlace is where the gateway in front of a cluster, or the one that stands alone, keeps what it knows.
+func gatewayPlace(settings config.Settings, name string) gateway.Place {
+	dir := filepath.Join(settings.ClustersDir, ".gateway", "standalone")
+	if name != "" {
+		dir = filepath.Join(settings.ClustersDir, ".gateway", "cluster", name)
+	}
+	return gateway.Place{Dir: dir}
 }
 
-// ErrNoGateway means that no gateway runs.
-var ErrNoGateway = progress.WithHint(errors.New("no gateway runs"), "hive-test gateway start --standalone")
+// errNoGateway means that no gateway runs in front of a cluster, or that none stands alone.
+func errNoGateway(name string) error {
+	err := progress.WithHint(errors.New("no gateway runs"), "hive-test gateway start --standalone")
+	if name != "" {
+		err = progress.WithHint(fmt.Errorf("no gateway runs in front of %s", name), "hive-test gateway start "+name)
+	}
+	return Error{ExitUnhealthy, err}
+}
 
 // GatewayStart has a gateway run in the background, by a command that calls GatewayServe with the same request. It
 // reports whether one was started: else the one that runs already is returned.
 func (e *Engine) GatewayStart(ctx context.Context, r GatewayRequest, serve *exec.Cmd) (gateway.Info, bool, error) {
-	if _, err := r.standalone(e.Version, io.Discard); err != nil {
+	if _, err := e.serving(r, io.Discard); err != nil {
 		return gateway.Info{}, false, err
 	}
-	place := gatewayPlace(r.Settings)
+	place := gatewayPlace(r.Settings, r.Name)
 	info, started, err := place.Start(ctx, serve)
 	if err != nil {
 		return gateway.Info{}, false, Error{ExitConfig, progress.WithHint(err, "its log: "+place.LogFile())}
@@ -57,11 +76,11 @@ func (e *Engine) GatewayStart(ctx context.Context, r GatewayRequest, serve *exec
 
 // GatewayServe serves a gateway until ctx ends, and calls ready once, when it answers or with why it does not.
 func (e *Engine) GatewayServe(ctx context.Context, r GatewayRequest, log io.Writer, ready func(error) error) error {
-	o, err := r.standalone(e.Version, log)
+	o, err := e.serving(r, log)
 	if err != nil {
 		return ready(err)
 	}
-	place := gatewayPlace(r.Settings)
+	place := gatewayPlace(r.Settings, r.Name)
 	return place.Serve(ctx, o, func(err error) error {
 		if err != nil {
 			return ready(Error{ExitConfig, err})
@@ -70,11 +89,11 @@ func (e *Engine) GatewayServe(ctx context.Context, r GatewayRequest, log io.Writ
 	})
 }
 
-// standalone checks what is asked for.
-func (r GatewayRequest) standalone(version string, log io.Writer) (gateway.Standalone, error) {
-	o := gateway.Standalone{
-		Listen: r.Listen, Region: r.Region, Account: r.Account, Lag: r.Lag, CertFile: r.CertFile, KeyFile: r.KeyFile,
-		CAFile: r.CAFile, Version: version, Log: log,
+// serving checks what is asked for, and finds the cluster that the gateway is to be in front of.
+func (e *Engine) serving(r GatewayRequest, log io.Writer) (gateway.Serving, error) {
+	o := gateway.Serving{
+		Listen: r.Listen, Region: cmp.Or(r.Region, "ap-southeast-2"), Account: r.Account, Lag: r.Lag, CertFile: r.CertFile,
+		KeyFile: r.KeyFile, CAFile: r.CAFile, Version: e.Version, Log: log,
 	}
 	if r.FaultsFile != "" {
 		faults, err := gateway.ReadFaults(r.FaultsFile)
@@ -86,12 +105,70 @@ func (r GatewayRequest) standalone(version string, log io.Writer) (gateway.Stand
 	if err := o.Check(); err != nil {
 		return o, usage(err)
 	}
+	if r.Name == "" {
+		return o, nil
+	}
+	behind, err := e.behind(r)
+	if err != nil {
+		return o, err
+	}
+	o.Cluster, o.Region = behind, behind.Key.Region
 	return o, nil
 }
 
-// GatewayStop ends the gateway, and reports whether one ran. With wipe, its resources and keys are deleted, too.
-func (e *Engine) GatewayStop(ctx context.Context, settings config.Settings, wipe bool) (bool, error) {
-	place := gatewayPlace(settings)
+// behind is the cluster of a request as a gateway calls it.
+func (e *Engine) behind(r GatewayRequest) (*gateway.Behind, error) {
+	answers, err := answersOf(r.Answers)
+	if err != nil {
+		return nil, usage(err)
+	}
+	s, err := e.recorded("gateway", Request{Name: r.Name, Settings: r.Settings})
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	if s.Record.AWS == nil {
+		return nil, Error{ExitConfig, progress.WithHint(
+			fmt.Errorf("hive is not formed on cluster %s: there is nothing to be in front of", r.Name),
+			"hive-test configure "+r.Name)}
+	}
+	vars := lifecycle.Environment(s.Record, s.Store)
+	endpoint, err := iac.EndpointOf("", func(name string) string { return vars[name] })
+	if err != nil {
+		return nil, Error{ExitConfig, fmt.Errorf("reading the access to cluster %s: %w", r.Name, err)}
+	}
+	behind := &gateway.Behind{
+		Name: r.Name, Key: endpoint.Key, Transport: endpoint.Client.Transport, Answers: answers,
+		Formed: "formed " + s.Record.Phases[cluster.PhaseConfigure].Started.UTC().Format(time.RFC3339),
+	}
+	for _, node := range s.Record.Nodes {
+		if node.Management.IsValid() {
+			behind.Endpoints = append(behind.Endpoints, suite.URL(node.Management, suite.GatewayPort))
+		}
+	}
+	return behind, nil
+}
+
+// answersOf reads who is to answer actions.
+func answersOf(list []string) (map[string]string, error) {
+	answers := map[string]string{}
+	for _, text := range list {
+		action, who, _ := strings.Cut(text, "=")
+		switch {
+		case !wire.Knows(action):
+			return nil, fmt.Errorf("--answer %s: there is no action %q", text, action)
+		case who != ec2.InCluster && who != ec2.Here:
+			return nil, fmt.Errorf("--answer %s: say %s=%s or %[2]s=%[4]s", text, action, ec2.InCluster, ec2.Here)
+		}
+		answers[action] = who
+	}
+	return answers, nil
+}
+
+// GatewayStop ends the gateway in front of a cluster, or the one that stands alone where no name is given, and reports
+// whether one ran. With wipe, its resources and keys are deleted, too.
+func (e *Engine) GatewayStop(ctx context.Context, settings config.Settings, name string, wipe bool) (bool, error) {
+	place := gatewayPlace(settings, name)
 	stopped, err := place.Stop(ctx)
 	if err == nil && wipe {
 		err = os.RemoveAll(place.Dir)
@@ -99,11 +176,11 @@ func (e *Engine) GatewayStop(ctx context.Context, settings config.Settings, wipe
 	return stopped, err
 }
 
-// Gateway returns the gateway that runs, or ErrNoGateway.
-func (e *Engine) Gateway(settings config.Settings) (gateway.Info, error) {
-	info, err := gatewayPlace(settings).Running()
+// Gateway returns the gateway that runs in front of a cluster, or that stands alone; an Error of ExitUnhealthy: none does.
+func (e *Engine) Gateway(settings config.Settings, name string) (gateway.Info, error) {
+	info, err := gatewayPlace(settings, name).Running()
 	if err == nil && info == nil {
-		err = Error{ExitUnhealthy, ErrNoGateway}
+		err = errNoGateway(name)
 	}
 	if err != nil {
 		return gateway.Info{}, err
@@ -113,12 +190,14 @@ func (e *Engine) Gateway(settings config.Settings) (gateway.Info, error) {
 
 // GatewayEnvironment returns what AWS clients need to use the gateway that runs, and the variables that would make them
 // use another. Its keys are in a file that it names.
-func (e *Engine) GatewayEnvironment(settings config.Settings) (vars map[string]string, foreign []string, err error) {
-	info, err := e.Gateway(settings)
+func (e *Engine) GatewayEnvironment(
+	settings config.Settings, name string,
+) (vars map[string]string, foreign []string, err error) {
+	info, err := e.Gateway(settings, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	place := gatewayPlace(settings)
+	place := gatewayPlace(settings, name)
 	vars = map[string]string{
 		"AWS_REGION": info.Region, "AWS_DEFAULT_REGION": info.Region, "AWS_ENDPOINT_URL": info.Endpoint,
 		"AWS_PROFILE": suite.Profiles()[0], "AWS_DEFAULT_PROFILE": suite.Profiles()[0],
@@ -155,11 +234,11 @@ const logPause = 100 * time.Millisecond
 // GatewayLog tells of the requests that the gateway has answered, and with follow of those that it answers until ctx
 // ends.
 func (e *Engine) GatewayLog(
-	ctx context.Context, settings config.Settings, follow bool, tell func(gateway.Entry) error,
+	ctx context.Context, settings config.Settings, name string, follow bool, tell func(gateway.Entry) error,
 ) error {
-	file, err := os.Open(gatewayPlace(settings).LogFile())
+	file, err := os.Open(gatewayPlace(settings, name).LogFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return Error{ExitUnhealthy, ErrNoGateway}
+		return errNoGateway(name)
 	}
 	if err != nil {
 		return err

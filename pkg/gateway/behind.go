@@ -3,8 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +24,7 @@ type Behind struct {
 	Name      string
 	Endpoints []string // URLs
 	Key       awsauth.Key
-	CA        []byte // PEM of what the endpoints' certificates are verified with
+	Transport http.RoundTripper // verifies the endpoints' certificates
 	// Formed tells one forming of the cluster from another: it stands for the version of a hive that does not tell it.
 	Formed string
 	// Answers is who answers actions, ec2.InCluster or ec2.Here, in place of who would.
@@ -45,15 +43,7 @@ type BehindInfo struct {
 // front returns what answers for the cluster, and what is told of it. What the cluster implements is asked of it once for
 // each version.
 func (p Place) front(ctx context.Context, b *Behind, service *ec2.Service) (*ec2.Front, *upstream.Client, *BehindInfo, error) {
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(b.CA) {
-		return nil, nil, nil, errors.New("the cluster's CA file holds no certificate")
-	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy = nil // clusters are on networks of their own
-	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	transport.MaxIdleConnsPerHost = 16
-	client := &upstream.Client{Endpoints: b.Endpoints, Key: b.Key, HTTP: &http.Client{Transport: transport}}
+	client := &upstream.Client{Endpoints: b.Endpoints, Key: b.Key, HTTP: &http.Client{Transport: b.Transport}}
 	known, err := p.capabilities(ctx, b, client)
 	if err != nil {
 		return nil, nil, nil, err
