@@ -21,12 +21,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// gateway is the AWS-like API on port 9999: signed EC2 queries, of which it knows three. Safe for concurrent use.
+// gateway is the AWS-like API on port 9999: signed EC2 queries. Safe for concurrent use.
 type gateway struct {
 	program   *program
 	config    nodeConfig
 	bus       *bus
 	masterKey []byte
+	state     ec2State
 
 	mu    sync.Mutex
 	heard map[string]bool // nodes whose daemon has answered once
@@ -38,6 +39,7 @@ func (p *program) runGateway() error {
 		base := p.setting("base-dir")
 		err := p.writePID(base, "awsgw")
 		g := &gateway{program: p, config: config, heard: map[string]bool{}}
+		g.state.actions = ec2Actions(p.settings.Era)
 		if err == nil {
 			err = g.prepare(context.Background(), base)
 		}
@@ -236,12 +238,12 @@ type apiError struct {
 // ServeHTTP answers one call.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status := g.program.faults().GatewayStatus; status != 0 {
-		writeError(w, &apiError{status, "InternalError"})
+		g.writeError(w, &apiError{status, "InternalError"})
 		return
 	}
 	answer, err := g.call(r)
 	if err != nil {
-		writeError(w, err)
+		g.writeError(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/xml")
@@ -253,39 +255,35 @@ func (g *gateway) call(r *http.Request) (any, *apiError) {
 	if err != nil {
 		return nil, &apiError{http.StatusBadRequest, "MalformedQueryString"}
 	}
-	service, refusal := verify(r, body, g.secretOf, time.Now())
+	signed, refusal := verify(r, body, g.secretOf, time.Now())
 	if refusal != nil {
 		return nil, refusal
 	}
-	if service != "ec2" {
+	if signed.service != "ec2" {
 		return nil, &apiError{http.StatusBadRequest, "UnsupportedOperation"}
 	}
 	form, err := url.ParseQuery(string(bytes.TrimSpace(body)))
 	if err != nil {
 		return nil, &apiError{http.StatusBadRequest, "MalformedQueryString"}
 	}
-	action := form.Get("Action")
-	if action == "" {
-		action = r.URL.Query().Get("Action")
+	values := make(map[string]string, len(form))
+	for name, value := range form {
+		values[name] = value[len(value)-1]
 	}
-	return g.ec2(action)
+	account, err := g.accountOf(signed.accessKey)
+	if err != nil {
+		return nil, &apiError{http.StatusInternalServerError, "InternalError"}
+	}
+	return g.ec2(account, values)
 }
 
-func (g *gateway) ec2(action string) (any, *apiError) {
-	switch action {
-	case "":
-		return nil, &apiError{http.StatusBadRequest, "MissingAction"}
-	case "DescribeRegions":
-		return describeRegions{Regions: []regionItem{{
-			Name: g.config.self().Region, Endpoint: "https://localhost:9999", OptIn: "opt-in-not-required",
-		}}}, nil
-	case "DescribeInstanceTypes":
-		return describeInstanceTypes{Types: g.types()}, nil
-	case "DescribeInstances":
-		return describeInstances{}, nil
-	default:
-		return nil, &apiError{http.StatusBadRequest, "InvalidAction"}
-	}
+// accountOf is the account that an access key belongs to.
+func (g *gateway) accountOf(accessKey string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var kept keyRecord
+	err := g.bus.call(ctx, "get", keyed{Key: keyName(accessKey)}, &kept)
+	return kept.Account, err
 }
 
 // The answers have neither a namespace nor a request id, and leave empty lists out, as observed.
@@ -313,10 +311,6 @@ type instanceTypeItem struct {
 	Architectures     []string `xml:"processorInfo>supportedArchitectures>item"`
 }
 
-type describeInstances struct {
-	XMLName xml.Name `xml:"DescribeInstancesResponse"`
-}
-
 func instanceTypes() []instanceTypeItem {
 	item := func(name string, cpus, memory int) instanceTypeItem {
 		return instanceTypeItem{name, true, cpus, memory, []string{"x86_64"}}
@@ -328,7 +322,7 @@ func instanceTypes() []instanceTypeItem {
 }
 
 type errorResponse struct {
-	XMLName   xml.Name    `xml:"Response"`
+	XMLName   xml.Name
 	Errors    []errorItem `xml:"Errors>Error"`
 	RequestID string      `xml:"RequestID"`
 }
@@ -338,9 +332,16 @@ type errorItem struct {
 	Message string `xml:"Message"`
 }
 
-func writeError(w http.ResponseWriter, refusal *apiError) {
+// writeError writes a refusal, which has a root of its own in the later era (spinifex/gateway/gateway.go:66).
+func (g *gateway) writeError(w http.ResponseWriter, refusal *apiError) {
+	root := xml.Name{Local: "Response"}
+	if g.program.settings.spx() {
+		root = xml.Name{Space: "http://ec2.amazonaws.com/doc/2016-11-15/", Local: "ErrorResponse"}
+	}
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(refusal.status)
 	io.WriteString(w, xml.Header)
-	xml.NewEncoder(w).Encode(errorResponse{Errors: []errorItem{{Code: refusal.code}}, RequestID: uuid.NewString()})
+	xml.NewEncoder(w).Encode(errorResponse{
+		XMLName: root, Errors: []errorItem{{Code: refusal.code}}, RequestID: uuid.NewString(),
+	})
 }

@@ -55,10 +55,16 @@ func (n *natsServer) answerClient(ctx context.Context, call string, body json.Ra
 			return nil, err
 		}
 		found, ok := n.records.get(k.Key)
-		if !ok {
+		if !ok || string(found.Value) == "null" {
 			return nil, errKeyNotFound
 		}
 		return found.Value, nil
+	case "list":
+		var l listed
+		if err := json.Unmarshal(body, &l); err != nil {
+			return nil, err
+		}
+		return n.records.below(l.Prefix), nil
 	case "put":
 		return nil, n.put(body)
 	case "seed-begin", "seed-end":

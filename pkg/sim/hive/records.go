@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -76,6 +77,19 @@ func (r *records) all() map[string]record {
 		all[key] = value
 	}
 	return all
+}
+
+// below are the values of the records whose keys begin with a prefix, but of those that were deleted.
+func (r *records) below(prefix string) map[string]json.RawMessage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := map[string]json.RawMessage{}
+	for key, kept := range r.kept {
+		if strings.HasPrefix(key, prefix) && string(kept.Value) != "null" {
+			found[key] = kept.Value
+		}
+	}
+	return found
 }
 
 func (r *records) save() {

@@ -67,6 +67,7 @@ type Settings struct {
 	OVN         bool    `json:"ovn"`       // the node has Open vSwitch and OVN, so that vpcd starts
 	CPUs        int     `json:"cpus"`      // of the node; default 8
 	UsedCPUs    int     `json:"used_cpus"` // of them, those that guests have taken
+	NoImage     bool    `json:"no_image"`  // no image was imported into the cluster
 
 	// Faults, for tests of those who judge hive.
 	Fail          map[string]Failure `json:"fail"`           // by command: init, join, version, get, "service NAME"

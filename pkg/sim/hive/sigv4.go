@@ -25,36 +25,38 @@ type authorization struct {
 	signedHeaders                    []string
 }
 
-// verify checks a request's signature by signing it again, and returns the service of its credential scope. Only the
-// header form is known, with a scope that this node's region need not match, as observed of hive.
-func verify(r *http.Request, body []byte, secretOf func(string) (string, error), now time.Time) (string, *apiError) {
+// verify checks a request's signature by signing it again, and returns what it claims. Only the header form is known,
+// with a scope that this node's region need not match, as observed of hive.
+func verify(
+	r *http.Request, body []byte, secretOf func(string) (string, error), now time.Time,
+) (authorization, *apiError) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
-		return "", &apiError{http.StatusForbidden, "MissingAuthenticationToken"}
+		return authorization{}, &apiError{http.StatusForbidden, "MissingAuthenticationToken"}
 	}
 	auth, ok := parseAuthorization(header)
 	if !ok {
-		return "", &apiError{http.StatusBadRequest, "IncompleteSignature"}
+		return authorization{}, &apiError{http.StatusBadRequest, "IncompleteSignature"}
 	}
 	signed, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
 	if err != nil {
-		return "", &apiError{http.StatusBadRequest, "IncompleteSignature"}
+		return authorization{}, &apiError{http.StatusBadRequest, "IncompleteSignature"}
 	}
 	secret, err := secretOf(auth.accessKey)
 	if errors.Is(err, errUnknownKey) {
-		return "", &apiError{http.StatusForbidden, "InvalidClientTokenId"}
+		return authorization{}, &apiError{http.StatusForbidden, "InvalidClientTokenId"}
 	}
 	if err != nil {
-		return "", &apiError{http.StatusInternalServerError, "InternalError"}
+		return authorization{}, &apiError{http.StatusInternalServerError, "InternalError"}
 	}
 	if now.Sub(signed).Abs() > maxSkew || !strings.HasPrefix(r.Header.Get("X-Amz-Date"), auth.date) {
-		return "", &apiError{http.StatusForbidden, "SignatureDoesNotMatch"}
+		return authorization{}, &apiError{http.StatusForbidden, "SignatureDoesNotMatch"}
 	}
 	again, err := signAgain(r, body, secret, auth, signed)
 	if err != nil || subtle.ConstantTimeCompare([]byte(again), []byte(header)) != 1 {
-		return "", &apiError{http.StatusForbidden, "SignatureDoesNotMatch"}
+		return authorization{}, &apiError{http.StatusForbidden, "SignatureDoesNotMatch"}
 	}
-	return auth.service, nil
+	return auth, nil
 }
 
 func parseAuthorization(header string) (authorization, bool) {
