@@ -245,11 +245,19 @@ func ofCluster(o wire.Object, mappings, nics []wire.Object) (allMappings, allNIC
 	if !o.Bool(homeMember) {
 		return mappings, nics
 	}
-	for _, m := range o.Objects("BlockDeviceMappings") {
-		if !slices.ContainsFunc(mappings, func(own wire.Object) bool {
+	for n, m := range o.Objects("BlockDeviceMappings") {
+		i := slices.IndexFunc(mappings, func(own wire.Object) bool {
 			return own.Object("Ebs").Text("VolumeId") == m.Object("Ebs").Text("VolumeId")
-		}) {
-			mappings = append(mappings, m)
+		})
+		if i < 0 {
+			i = len(mappings)
+			mappings = append(mappings, m.Clone())
+		}
+		if mappings[i].Text("DeviceName") == "" {
+			mappings[i]["DeviceName"] = m["DeviceName"]
+		}
+		if n == 0 { // hive tells the root's first
+			o["RootDeviceName"] = mappings[i]["DeviceName"]
 		}
 	}
 	for _, nic := range o.Objects("NetworkInterfaces") {

@@ -125,19 +125,36 @@ func (f *Front) takeLive(l life, o, told wire.Object) bool {
 		})
 	}
 	for _, name := range members {
-		if empty(told[name]) || alike(o[name], told[name]) {
+		value := told[name]
+		if name == "Attachments" {
+			value = attachmentsAs(o.Objects(name), told.Objects(name))
+		}
+		if empty(value) || alike(o[name], value) {
 			continue
 		}
 		if o.Has(dueMember) && o.Object(thenMember).Has(name) {
 			delete(o, dueMember)
 			delete(o, thenMember)
 		}
-		o[name], changed = clone(told[name]), true
+		o[name], changed = clone(value), true
 	}
 	if l.kind.bucket == volumeKind().bucket && told.Text("State") == "available" && len(o.Objects("Attachments")) > 0 {
 		o["Attachments"], changed = []any{}, true
 	}
 	return changed
+}
+
+// attachmentsAs are a volume's attachments as the cluster tells them, under the names of devices that they were asked for
+// with: hive tells those that the guest sees.
+func attachmentsAs(kept, told []wire.Object) []any {
+	for i, a := range told {
+		j := slices.IndexFunc(kept, func(o wire.Object) bool { return o.Text("InstanceId") == a.Text("InstanceId") })
+		if j >= 0 && kept[j].Text("Device") != "" {
+			told[i] = a.Clone()
+			told[i]["Device"] = kept[j]["Device"]
+		}
+	}
+	return wire.List(told...)
 }
 
 func clone(v any) any { return wire.Object{"v": v}.Clone()["v"] }
