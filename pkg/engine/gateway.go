@@ -23,6 +23,7 @@ import (
 	"hive-test/pkg/iac"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/state"
 	"hive-test/pkg/suite"
 	"hive-test/pkg/wait"
 )
@@ -174,6 +175,20 @@ func (e *Engine) GatewayStop(ctx context.Context, settings config.Settings, name
 		err = os.RemoveAll(place.Dir)
 	}
 	return stopped, err
+}
+
+// endGateway ends the gateway in front of the cluster once that is gone, and deletes what it has kept.
+func (s *session) endGateway(ctx context.Context) {
+	place := gatewayPlace(s.Settings, s.Name.String())
+	if _, err := os.Stat(place.Dir); err != nil {
+		return
+	}
+	if _, err := s.Store.Load(s.Name); !errors.Is(err, state.ErrNotFound) {
+		return
+	}
+	if _, err := s.GatewayStop(context.WithoutCancel(ctx), s.Settings, s.Name.String(), true); err != nil {
+		progress.Warn(s.Sink, fmt.Sprintf("the gateway in front of %s stays: %v", s.Name, err), "")
+	}
 }
 
 // Gateway returns the gateway that runs in front of a cluster, or that stands alone; an Error of ExitUnhealthy: none does.

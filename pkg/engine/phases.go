@@ -20,6 +20,7 @@ func (e *Engine) do(
 		return Outcome{}, err
 	}
 	defer s.close()
+	defer s.endGateway(ctx)
 	defer func() {
 		outcome = s.outcome(ctx, err)
 		if err != nil && !request.Unreported {

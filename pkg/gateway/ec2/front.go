@@ -225,14 +225,18 @@ func (f *Front) pass(ctx context.Context, l life, action string, in wire.Object)
 	return answer, err
 }
 
-// keeps reports whether hive keeps what a change asks for: of an instance's attributes it knows two (PRE and SPX,
-// gateway/ec2/instance/ModifyInstanceAttribute.go), which it changes alone.
+// keeps reports whether hive keeps what a change asks for. Of the attributes of instances and network interfaces it knows
+// two each, and refuses requests without one of those (hive a216d6f5: gateway/ec2/instance/ModifyInstanceAttribute.go and
+// handlers/ec2/vpc/eni.go).
 func keeps(action string, in wire.Object) bool {
-	if action != "ModifyInstanceAttribute" {
-		return true
+	switch action {
+	case "ModifyInstanceAttribute":
+		name := in.Text("Attribute")
+		return in.Has("InstanceType") || in.Has("UserData") || name == "instanceType" || name == "userData"
+	case "ModifyNetworkInterfaceAttribute":
+		return in.Has("Groups") || in.Has("Description")
 	}
-	name := in.Text("Attribute")
-	return in.Has("InstanceType") || in.Has("UserData") || name == "instanceType" || name == "userData"
+	return true
 }
 
 // inCluster reports whether what a request is about is in the cluster. It is an error where it is not there at all.
