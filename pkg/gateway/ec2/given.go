@@ -1,6 +1,10 @@
 package ec2
 
-import "context"
+import (
+	"context"
+
+	"hive-test/pkg/gateway/wire"
+)
 
 // homeMember is true of a resource that is in the cluster: what is here is what the cluster does not tell of it.
 const homeMember = "_home"
@@ -9,13 +13,34 @@ const homeMember = "_home"
 type given struct {
 	left  map[string][]string
 	taken map[string]bool
+	seen  bool // nothing is made: what was seen in the cluster is kept
 }
 
 type givenKey struct{}
 
 // withGiven has what is made get ids that a cluster has given. It is for one request, which runs in one goroutine.
 func withGiven(ctx context.Context, ids map[string][]string) context.Context {
-	return context.WithValue(ctx, givenKey{}, &given{ids, map[string]bool{}})
+	return context.WithValue(ctx, givenKey{}, &given{left: ids, taken: map[string]bool{}})
+}
+
+// asSeen is withGiven for what was seen in the cluster, and is kept unless it is already.
+func asSeen(ctx context.Context, ids map[string][]string) context.Context {
+	return context.WithValue(ctx, givenKey{}, &given{left: ids, taken: map[string]bool{}, seen: true})
+}
+
+// keptOf marks a resource that is made while one of the cluster's is being kept.
+func keptOf(ctx context.Context, o wire.Object) {
+	if g, _ := ctx.Value(givenKey{}).(*given); g != nil {
+		o[homeMember] = true
+		if g.seen {
+			o[seenMember] = true
+		}
+	}
+}
+
+func isSeen(ctx context.Context) bool {
+	g, _ := ctx.Value(givenKey{}).(*given)
+	return g != nil && g.seen
 }
 
 // givenID takes the next id of a prefix; false: there is none.

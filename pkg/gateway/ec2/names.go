@@ -23,6 +23,7 @@ func (s *Service) namedID(k kind, name string) string {
 
 // createNamed adds a resource that has a namedID; duplicate is the error where there is one with that name.
 func (s *Service) createNamed(ctx context.Context, k kind, o wire.Object, duplicate error) error {
+	keptOf(ctx, o)
 	err := s.Store.Create(ctx, k.bucket, o.Text(k.id), o)
 	if errors.Is(err, store.ErrExists) {
 		if seen, err := s.keptAnew(ctx, k, o); seen || err != nil {

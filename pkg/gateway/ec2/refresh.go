@@ -243,6 +243,9 @@ func (f *Front) unmet(ctx context.Context, l life, strangers []wire.Object) (buc
 // and reports whether there was such.
 func (s *Service) keptAnew(ctx context.Context, k kind, o wire.Object) (bool, error) {
 	seen := false
+	if isSeen(ctx) {
+		return false, nil
+	}
 	_, err := s.Store.Change(ctx, k.bucket, o.Text(k.id), func(kept wire.Object) error {
 		if seen = kept.Bool(seenMember); seen {
 			uses := kept[usesMember]

@@ -144,7 +144,7 @@ func (s *Service) create(ctx context.Context, k kind, in, o wire.Object) (wire.O
 		o[tokenMember] = hash
 	}
 	if isGiven(ctx, id) {
-		o[homeMember] = true
+		keptOf(ctx, o)
 	}
 	err := s.Store.Create(ctx, k.bucket, id, o)
 	if errors.Is(err, store.ErrExists) {

@@ -11,7 +11,7 @@ import (
 
 // take keeps a resource of the cluster that was not made here as if it had been: with what comes with such.
 func (f *Front) take(ctx context.Context, l life, told wire.Object) error {
-	given := withGiven(ctx, map[string][]string{l.kind.prefix: {told.Text(l.kind.id)}})
+	given := asSeen(ctx, map[string][]string{l.kind.prefix: {told.Text(l.kind.id)}})
 	tags := wire.List(wire.Object{"ResourceType": l.kind.bucket, "Tags": told["Tags"]})
 	in := wire.Object{"TagSpecifications": tags}
 	action := ""
@@ -22,7 +22,7 @@ func (f *Front) take(ctx context.Context, l life, told wire.Object) error {
 	case "vpc":
 		ids := map[string][]string{"vpc": {told.Text("VpcId")}}
 		f.companions(ctx, l, ids)
-		given = withGiven(ctx, ids)
+		given = asSeen(ctx, ids)
 		in["CidrBlock"] = told["CidrBlock"]
 	case "subnet":
 		in["VpcId"], in["CidrBlock"] = told["VpcId"], told["CidrBlock"]
@@ -51,7 +51,6 @@ func (f *Front) take(ctx context.Context, l life, told wire.Object) error {
 		return err
 	}
 	_, err := f.Store.Change(ctx, l.kind.bucket, f.keptID(l, told), func(o wire.Object) error {
-		o[seenMember] = true
 		f.takeLive(l, o, told)
 		return nil
 	})
