@@ -129,12 +129,16 @@ func (f *Front) takeLive(l life, o, told wire.Object) bool {
 		if name == "Attachments" {
 			value = attachmentsAs(o.Objects(name), told.Objects(name))
 		}
-		if empty(value) || alike(o[name], value) {
+		if empty(value) {
 			continue
 		}
-		if o.Has(dueMember) && o.Object(thenMember).Has(name) {
+		if o.Has(dueMember) && o.Object(thenMember).Has(name) { // it comes when the cluster says so
 			delete(o, dueMember)
 			delete(o, thenMember)
+			changed = true
+		}
+		if alike(o[name], value) {
+			continue
 		}
 		o[name], changed = clone(value), true
 	}
