@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,9 @@ import (
 	"hive-test/pkg/config"
 	"hive-test/pkg/gateway"
 	"hive-test/pkg/gateway/ec2"
+	"hive-test/pkg/gateway/store"
 	"hive-test/pkg/gateway/wire"
+	"hive-test/pkg/hive"
 	"hive-test/pkg/iac"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/progress"
@@ -142,12 +145,22 @@ func (e *Engine) behind(r GatewayRequest) (*gateway.Behind, error) {
 		Name: r.Name, Key: endpoint.Key, Transport: endpoint.Client.Transport, Answers: answers,
 		Formed: "formed " + s.Record.Phases[cluster.PhaseConfigure].Started.UTC().Format(time.RFC3339),
 	}
+	token, err := os.ReadFile(s.Store.Path(s.Name, lifecycle.NATSTokenFile))
+	if err == nil {
+		behind.NATS.Token = strings.TrimSpace(string(token))
+		behind.NATS.CA, err = os.ReadFile(vars["AWS_CA_BUNDLE"])
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil // it was formed by an earlier version of this program: its NATS is not used
+	}
 	for _, node := range s.Record.Nodes {
 		if node.Management.IsValid() {
 			behind.Endpoints = append(behind.Endpoints, suite.URL(node.Management, suite.GatewayPort))
+			if behind.NATS.CA != nil {
+				behind.NATS.URLs = append(behind.NATS.URLs, "nats://"+netip.AddrPortFrom(node.Management, hive.NATSPort).String())
+			}
 		}
 	}
-	return behind, nil
+	return behind, err
 }
 
 // answersOf reads who is to answer actions.
@@ -171,10 +184,20 @@ func answersOf(list []string) (map[string]string, error) {
 func (e *Engine) GatewayStop(ctx context.Context, settings config.Settings, name string, wipe bool) (bool, error) {
 	place := gatewayPlace(settings, name)
 	stopped, err := place.Stop(ctx)
-	if err == nil && wipe {
-		err = os.RemoveAll(place.Dir)
+	if err != nil || !wipe {
+		return stopped, err
 	}
-	return stopped, err
+	var server *store.Server
+	if name != "" {
+		behind, err := e.behind(GatewayRequest{Settings: settings, Name: name})
+		if err != nil && !errors.Is(err, state.ErrNotFound) {
+			return stopped, err
+		}
+		if err == nil {
+			server = &behind.NATS
+		}
+	}
+	return stopped, place.Wipe(ctx, server)
 }
 
 // endGateway ends the gateway in front of the cluster once that is gone, and deletes what it has kept.

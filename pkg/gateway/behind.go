@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/awsauth"
 	"hive-test/pkg/gateway/ec2"
+	"hive-test/pkg/gateway/store"
 	"hive-test/pkg/gateway/upstream"
 	"hive-test/pkg/gateway/wire"
 )
@@ -27,6 +28,7 @@ type Behind struct {
 	Transport http.RoundTripper // verifies the endpoints' certificates
 	// Formed tells one forming of the cluster from another: it stands for the version of a hive that does not tell it.
 	Formed string
+	NATS   store.Server // of the cluster; no URLs: it is not used
 	// Answers is who answers actions, ec2.InCluster or ec2.Here, in place of who would.
 	Answers map[string]string
 }
@@ -37,6 +39,7 @@ type BehindInfo struct {
 	Hive    string            `json:"hive"`       // its version, or when it was formed
 	Root    string            `json:"error_root"` // of the errors that it answers with
 	Asked   time.Time         `json:"asked"`      // what it implements
+	Kept    string            `json:"kept"`       // where what the cluster does not tell is
 	Actions map[string]string `json:"actions"`    // who answers each: cluster or gateway
 }
 

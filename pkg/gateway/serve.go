@@ -11,12 +11,10 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"hive-test/pkg/gateway/ec2"
-	"hive-test/pkg/gateway/store"
 )
 
 // Serving is what a gateway is served with.
@@ -53,7 +51,7 @@ func (p Place) Serve(ctx context.Context, o Serving, ready func(error) error) er
 		return ready(errors.Join(err, fmt.Errorf("another gateway runs in %s", p.Dir)))
 	}
 	defer func() { _ = lock.Unlock() }()
-	kept, closeStore, err := store.OpenEmbedded(ctx, filepath.Join(p.Dir, "nats"), ec2.Kinds()...)
+	kept, keptIn, closeStore, err := p.openStore(ctx, o.Cluster)
 	if err != nil {
 		return ready(err)
 	}
@@ -82,6 +80,7 @@ func (p Place) Serve(ctx context.Context, o Serving, ready func(error) error) er
 		if err != nil {
 			return ready(errors.Join(err, listener.Close()))
 		}
+		behind.Kept = keptIn
 		served.EC2, served.Cluster, served.Alone, info.Cluster = front, client, front.Alone, behind
 	}
 	server := &http.Server{ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, Handler: Handler(served)}

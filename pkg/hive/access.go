@@ -23,6 +23,7 @@ type Access struct {
 	SecretAccessKey string
 	Region          string
 	CA              []byte // PEM; everything that the cluster serves over TLS is verified with it
+	NATSToken       string // that clients of its NATS show; empty: it asks for none
 }
 
 // String hides the secrets, also from %v and %+v.
@@ -30,6 +31,9 @@ func (a Access) String() string { return "access by profile " + a.Profile }
 
 // GoString hides the secrets from %#v.
 func (a Access) GoString() string { return a.String() }
+
+// NATSPort is where the NATS of each node answers clients.
+const NATSPort = 4222
 
 const defaultRegion = "ap-southeast-2"
 
@@ -49,7 +53,7 @@ func (c *Cluster) Credentials(ctx context.Context) (Access, error) {
 	if err := access.complete(); err != nil {
 		return access, progress.WithNodes(fmt.Errorf("%s: %w", c.leader().Name(), err), c.leader().Name())
 	}
-	c.options.Secrets.Learn(access.AccessKeyID, access.SecretAccessKey)
+	c.options.Secrets.Learn(access.AccessKeyID, access.SecretAccessKey, access.NATSToken)
 	c.mu.Lock()
 	c.access = &access
 	c.mu.Unlock()
@@ -93,7 +97,9 @@ func parseAccess(text string) Access {
 		}
 		files[name] += line
 	}
-	access := Access{Region: defaultRegion, CA: []byte(files["ca.pem"])}
+	access := Access{
+		Region: defaultRegion, CA: []byte(files["ca.pem"]), NATSToken: strings.TrimSpace(files["nats-token"]),
+	}
 	credentials, config := awsauth.ParseProfiles(files["credentials"]), awsauth.ParseProfiles(files["config"])
 	for _, profile := range []string{"hive", "spinifex"} { // the later one counts where an old one was left
 		if section, ok := credentials[profile]; ok {

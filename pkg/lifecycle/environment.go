@@ -79,6 +79,7 @@ func (r *Job) keepAccess(ctx context.Context, access hive.Access) error {
 	return errors.Join(
 		r.Store.Write(r.Record.Name, caFile, access.CA),
 		r.Store.Write(r.Record.Name, awsCredentialsFile, profile.Credentials()),
+		r.Store.Write(r.Record.Name, NATSTokenFile, []byte(access.NATSToken+"\n")),
 		r.change(ctx, func() { r.Record.AWS = next.AWS }),
 		r.writeInventory(),
 	)

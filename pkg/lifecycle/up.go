@@ -589,7 +589,9 @@ const (
 
 	awsConfigFile      = "aws/config"
 	awsCredentialsFile = "aws/credentials"
-	suiteDir           = "suite" // what suites read, while they run
+	// NATSTokenFile holds what clients of the cluster's NATS show; it is empty where that asks for nothing.
+	NATSTokenFile = "nats-token"
+	suiteDir      = "suite" // what suites read, while they run
 )
 
 // KeyFile is the name of the private key that a cluster gets when the user names none.

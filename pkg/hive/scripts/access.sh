@@ -1,5 +1,5 @@
-# Prints what it takes to call the cluster's API: the CA certificate and the AWS profile that hive has written, each
-# after a line that names it.
+# Prints what it takes to call the cluster's API and its NATS: the CA certificate, the AWS profile that hive has written, and
+# the token of NATS where that asks for one, each after a line that names it.
 set -euo pipefail
 
 profiles=$HOME/.aws
@@ -13,3 +13,8 @@ for file in "$HIVE_CONFIG_DIR/ca.pem" "$profiles/credentials" "$profiles/config"
     printf '\n'
   fi
 done
+
+if is_file "$HIVE_CONFIG_DIR/nats/nats.conf"; then
+  printf '==> nats-token\n'
+  show "$HIVE_CONFIG_DIR/nats/nats.conf" | sed -n 's/^[[:space:]]*token:[[:space:]]*"\(.*\)".*/\1/p' | head -n 1
+fi
