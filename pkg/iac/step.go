@@ -27,6 +27,8 @@ const (
 	Blocked    Verdict = "blocked"     // it was not asked: what the part needs is not there
 )
 
+func verdicts() []Verdict { return []Verdict{Works, Stub, WrongShape, Missing, Fails, Blocked} }
+
 // step is a part of a resource's life that is being tried. After the first thing that is not as the provider needs it,
 // nothing more is done.
 type step struct {
