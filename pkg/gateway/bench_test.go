@@ -80,6 +80,9 @@ func measure(b *testing.B, endpoint iac.Endpoint, pid, vpcs, describes int) spee
 	s.vpcs = rate(b, endpoint, benchClients, vpcs, func(int) []byte { return create }, func(i int, body []byte) {
 		ids[i] = string(id.FindSubmatch(body)[1])
 	})
+	if b.Failed() {
+		b.FailNow()
+	}
 	computed(0, vpcs)
 	requests := make([][]byte, vpcs)
 	for i := range requests {
@@ -131,6 +134,9 @@ func latencies(b *testing.B, endpoint iac.Endpoint, requests [][]byte, n int) (p
 		})
 	}
 	clients.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
 	slices.Sort(all)
 	return all[len(all)/2], all[len(all)*99/100]
 }
@@ -144,13 +150,8 @@ func rate(
 	begun := time.Now()
 	for range clients {
 		all.Go(func() {
-			conn, err := net.Dial("tcp", strings.TrimPrefix(endpoint.URL, "http://"))
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			defer func() { _ = conn.Close() }()
-			answers := newAnswers(conn)
+			answers := &answers{address: strings.TrimPrefix(endpoint.URL, "http://")}
+			defer answers.close()
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				body, err := answers.ask(request(i))
 				if err != nil {
