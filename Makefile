@@ -129,7 +129,7 @@ soak: crash ## crash, a crowd of clusters, matrices, every formation of the simu
 
 .PHONY: bench
 bench: build ensure-tofu ## measure speed as ratios within one run
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -v -run "^$$" -bench . -benchtime 1x -timeout 45m ./cmd/hive-test ./pkg/report
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) test -v -run "^$$" -bench . -benchtime 1x -timeout 45m ./cmd/hive-test ./pkg/report ./pkg/gateway
 
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.43.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2

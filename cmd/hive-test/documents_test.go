@@ -342,6 +342,7 @@ func TestSchemaOfCommand(t *testing.T) {
 		"up x -o json --dry-run --node-count=2":  "plan",
 		"up x":                                   "",
 		"iac probe -o json":                      "iac-probe",
+		"iac diff x y -o json":                   "iac-diff",
 		"status -o json":                         "status-list status",
 		"status x --watch --interval 1s -o json": "status-watch",
 		"exec x -- cat -o json":                  "",

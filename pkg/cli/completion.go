@@ -66,8 +66,8 @@ func argumentCompletions() map[string][]completion {
 		"cp":            {clusters, {find: (*app).completePlaces, open: true, files: true}},
 		"gateway start": {clusters}, "gateway stop": {clusters}, "gateway status": {clusters}, "gateway env": {clusters},
 		"gateway logs": {clusters},
-		"probe":        {nothing("the address of an endpoint")},
-		"init":         {}, "version": {}, "exit-codes": {}, "settings": {},
+		"probe":        {nothing("the address of an endpoint")}, "iac diff": {{files: true}, {files: true}},
+		"init": {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
 
@@ -75,39 +75,41 @@ func argumentCompletions() map[string][]completion {
 // one command are named with it.
 func flagCompletions() map[string]completion {
 	stated := map[string]completion{
-		"from":          words(hive.StepNames()...),
-		"format":        {find: (*app).completeForms},
-		"nodes":         {find: (*app).completeNodeList},
-		"only-nodes":    {find: (*app).completeNodeList},
-		"to":            {dirs: true},
-		"at":            words("never"),
-		"interval":      nothing("a duration"),
-		"for":           nothing("a duration"),
-		"older-than":    nothing("a duration"),
-		"prefix":        nothing("the beginning of names"),
-		"datastore":     nothing("a storage of Proxmox VE, which is not asked here"),
-		"snippet-store": nothing("a storage of Proxmox VE, which is not asked here"),
-		"from-env":      {files: true},
-		"from-snapshot": {find: (*app).completeTags},
-		"owner":         nothing("the id of a cluster whose directory is lost"),
-		"prune keep":    nothing("a number"),
-		"max-parallel":  nothing("a number"),
-		"repeat":        nothing("a number"),
-		"shard":         nothing("a part, as 2/5"),
-		"cell":          nothing("the name of a cell, which the file tells"),
-		"image":         nothing("the name of an image"),
-		"results-claim": nothing("the name of a volume claim, which Kubernetes knows"),
-		"listen":        nothing("an address and a port"),
-		"region":        nothing("the name of a region"),
-		"account":       nothing("the id of an account"),
-		"lag":           nothing("a duration"),
-		"patience":      nothing("a duration"),
-		"answer":        {find: (*app).completeAnswers, open: true},
-		"tls-cert":      {files: true},
-		"tls-key":       {files: true},
-		"tls-ca":        {files: true},
-		"faults":        {files: true},
-		"plan output":   words(slices.Concat([]string{"table", "json", "yaml"}, planForms())...),
+		"from":            words(hive.StepNames()...),
+		"format":          {find: (*app).completeForms},
+		"nodes":           {find: (*app).completeNodeList},
+		"only-nodes":      {find: (*app).completeNodeList},
+		"to":              {dirs: true},
+		"at":              words("never"),
+		"interval":        nothing("a duration"),
+		"for":             nothing("a duration"),
+		"older-than":      nothing("a duration"),
+		"prefix":          nothing("the beginning of names"),
+		"datastore":       nothing("a storage of Proxmox VE, which is not asked here"),
+		"snippet-store":   nothing("a storage of Proxmox VE, which is not asked here"),
+		"from-env":        {files: true},
+		"from-snapshot":   {find: (*app).completeTags},
+		"owner":           nothing("the id of a cluster whose directory is lost"),
+		"prune keep":      nothing("a number"),
+		"max-parallel":    nothing("a number"),
+		"repeat":          nothing("a number"),
+		"shard":           nothing("a part, as 2/5"),
+		"cell":            nothing("the name of a cell, which the file tells"),
+		"image":           nothing("the name of an image"),
+		"results-claim":   nothing("the name of a volume claim, which Kubernetes knows"),
+		"listen":          nothing("an address and a port"),
+		"region":          nothing("the name of a region"),
+		"account":         nothing("the id of an account"),
+		"lag":             nothing("a duration"),
+		"patience":        nothing("a duration"),
+		"answer":          {find: (*app).completeAnswers, open: true},
+		"tls-cert":        {files: true},
+		"tls-key":         {files: true},
+		"tls-ca":          {files: true},
+		"faults":          {files: true},
+		"probe output":    words(sheetForms()...),
+		"iac diff output": words(sheetForms()...),
+		"plan output":     words(slices.Concat([]string{"table", "json", "yaml"}, planForms())...),
 	}
 	for _, s := range config.Table() {
 		stated[s.Flag] = settingCompletion(s)
@@ -177,6 +179,11 @@ func argumentsOf(cmd *cobra.Command, all map[string][]completion) ([]completion,
 
 // statedFor is what the value of a command's flag is completed to.
 func statedFor(cmd *cobra.Command, f *pflag.Flag, flags map[string]completion) (completion, bool) {
+	if cmd.HasParent() {
+		if own, found := flags[cmd.Parent().Name()+" "+cmd.Name()+" "+f.Name]; found {
+			return own, true
+		}
+	}
 	if own, found := flags[cmd.Name()+" "+f.Name]; found {
 		return own, true
 	}

@@ -237,6 +237,8 @@ func TestCompletions(t *testing.T) {
 		{"inventory ci-1 --format ", inventoryForms(), only},
 		{"env ci-1 --format ", []string{"bash", "fish", "github", "dotenv", "json", "yaml"}, only},
 		{"status -o ", []string{"table", "wide", "json", "yaml"}, only},
+		{"iac diff -o ", []string{"table", "wide", "json", "yaml", "md", "html"}, only},
+		{"iac probe -o ", []string{"table", "wide", "json", "yaml", "md", "html"}, only},
 		{"cp ci-1 ", []string{
 			":", "1:", "ci-1-1:", "2:", "ci-1-2:", "3:", "ci-1-3:", "clusters/", "dir/", "file.txt",
 		}, noSpace},

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,9 +19,10 @@ func (a *app) iacCommand() *cobra.Command {
 		Short: "what an EC2 endpoint does for Terraform's AWS provider",
 		Long: `iac tells, without Terraform, what of the EC2 API an endpoint does as Terraform's AWS provider needs it: hive's, or
 that of a gateway.`,
-		Example: `  eval "$(hive-test env dev1)"; hive-test iac probe`,
+		Example: `  eval "$(hive-test env dev1)"; hive-test iac probe
+  hive-test iac diff before.json after.json`,
 	}
-	cmd.AddCommand(a.iacProbeCommand())
+	cmd.AddCommand(a.iacProbeCommand(), a.iacDiffCommand())
 	return cmd
 }
 
@@ -44,16 +43,21 @@ its order, reads the answers as strictly as its SDKs do, and deletes what it has
   fails        the endpoint refuses what is right
   blocked      it was not tried: what it needs is not there
 
-and the call that decides. It exits 6 unless all works. Without URL the endpoint is that of AWS_ENDPOINT_URL; keys, region
+and the call that decides, as a table, a document, Markdown (-o md) or a page (-o html); iac diff compares two of the
+documents. It exits 6 unless all works. Without URL the endpoint is that of AWS_ENDPOINT_URL; keys, region
 and certificates are those that AWS clients take from the environment, as hive-test env and hive-test gateway env set it.`,
 		Example: `  eval "$(hive-test gateway env)"; hive-test iac probe
-  hive-test iac probe https://10.0.0.1:9999 -o json >before.json`,
+  hive-test iac probe https://10.0.0.1:9999 -o json >before.json
+  hive-test iac probe -o html >probe.html`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	load := a.settings(cmd)
+	load, form := a.settings(cmd), sheetForm(cmd.Flags())
 	patience := config.DurationFlag(cmd.Flags(), "patience", "how long a state is waited for (default 1m)")
 	cmd.RunE = run(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		settings, err := load()
+		if err == nil {
+			err = form.over(&settings)
+		}
 		if err != nil {
 			return err
 		}
@@ -89,53 +93,4 @@ func (a *app) probe(ctx context.Context, endpoint iac.Endpoint, o iac.Options, s
 		return engine.Error{Code: engine.ExitTest}
 	}
 	return nil
-}
-
-// printProbe prints a table of verdicts, and below it the calls that have decided.
-func (a *app) printProbe(table iac.Table, settings config.Settings) error {
-	if structured, err := printAs(a.Stdout, settings.Output, table); structured {
-		return err
-	}
-	columns := []column{{name: "RESOURCE"}}
-	for _, phase := range iac.Phases() {
-		columns = append(columns, column{name: strings.ToUpper(phase), color: verdictColor})
-	}
-	var rows [][]string
-	var reasons []string
-	for _, row := range table.Rows {
-		cells := []string{row.Resource}
-		for _, phase := range iac.Phases() {
-			cell, there := row.Cells[phase]
-			if !there {
-				cells = append(cells, "-")
-				continue
-			}
-			cells = append(cells, string(cell.Verdict))
-			if cell.Verdict != iac.Works && cell.Verdict != iac.Blocked {
-				reasons = append(reasons, fmt.Sprintf("%s, %s: %s", row.Resource, phase, cell))
-			}
-		}
-		rows = append(rows, cells)
-	}
-	p := a.page(a.Stdout, settings)
-	if err := p.table(columns, rows); err != nil {
-		return err
-	}
-	for _, reason := range reasons {
-		if err := p.line(progress.Clean(reason), "  "); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// verdictColor is the color of a part's verdict.
-func verdictColor(cell string) progress.Color {
-	switch iac.Verdict(cell) {
-	case iac.Works:
-		return progress.Green
-	case iac.Stub, iac.WrongShape, iac.Missing, iac.Fails:
-		return progress.Red
-	}
-	return progress.Dim
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,7 +62,7 @@ func ReadFaults(file string) (*Faults, error) {
 
 func (f *Fault) check() (err error) {
 	switch {
-	case f.Action != "*" && !wire.Knows(f.Action):
+	case f.Action != "*" && !wire.Knows(f.Action) && !slices.Contains(stsActions(), f.Action):
 		return fmt.Errorf("there is no action %q", f.Action)
 	case f.Root != "" && f.Root != "ErrorResponse":
 		return fmt.Errorf("root %q is not ErrorResponse", f.Root)

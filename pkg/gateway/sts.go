@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"net/http"
+	"time"
 
 	"hive-test/pkg/gateway/wire"
 )
@@ -17,8 +18,20 @@ type identityResponse struct {
 	Request string   `xml:"ResponseMetadata>RequestId"`
 }
 
+// stsActions are those that sts answers.
+func stsActions() []string { return []string{"GetCallerIdentity", "AssumeRole"} }
+
 // sts answers the actions of STS: who the caller is, and that there are no roles.
 func (h *handler) sts(c *call) ([]byte, error) {
+	if c.fault = h.Faults.at(c.action); c.fault != nil {
+		time.Sleep(c.fault.delay)
+		if failure := c.fault.failure(); failure != nil {
+			return nil, failure
+		}
+		if c.fault.Empty {
+			return document(identityResponse{Request: c.id})
+		}
+	}
 	switch c.action {
 	case "GetCallerIdentity":
 		return document(identityResponse{

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +57,16 @@ func (e Endpoint) call(ctx context.Context, generation sdk, action string, in wi
 		return nil, err
 	}
 	return nil, shapeError{err}
+}
+
+// again reports whether an SDK sends a request again that was answered so: it was throttled, or the endpoint is at fault.
+func again(err error) bool {
+	failure, ok := errors.AsType[*wire.Error](err)
+	return ok && (failure.Status >= http.StatusInternalServerError || slices.Contains([]string{
+		"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
+		"RequestThrottledException", "TooManyRequestsException", "EC2ThrottledException", "BandwidthLimitExceeded",
+		"TransactionInProgressException", "LimitExceededException", "SlowDown", "PriorRequestNotComplete",
+	}, failure.Code))
 }
 
 // post sends a signed form.

@@ -38,7 +38,7 @@ func images() resource {
 		}
 		s.ids["image"] = out.At("Images.ImageId")[0]
 		name := out.At("Images.Name")[0]
-		found := s.do(call, filtered("name", name[:len(name)-1]+"*"))
+		found := s.do(call, filtered("name", name[:max(0, len(name)-1)]+"*"))
 		s.is(found, call, "Images.ImageId", s.ids["image"])
 	}}}
 }
@@ -106,7 +106,8 @@ func instance() resource {
 				s.until("DescribeInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "Attribute": "disableApiTermination"},
 					"DisableApiTermination.Value", "true")
 				s.refused("TerminateInstances", chosen("InstanceIds", s.ids[name]), "OperationNotPermitted")
-				if one := describe(s); !s.failed() {
+				one := describe(s)
+				if s.has(one, call, "NetworkInterfaces.NetworkInterfaceId"); !s.failed() {
 					s.do("ModifyNetworkInterfaceAttribute", wire.Object{
 						"NetworkInterfaceId": one.At("NetworkInterfaces.NetworkInterfaceId")[0],
 						"Groups":             wire.Strings(s.ids["aws_security_group"]),
@@ -263,7 +264,7 @@ func addressAssociation() resource {
 		s.is(one, call, "InstanceId", s.ids["aws_instance"])
 		s.has(one, call, "NetworkInterfaceId", "PrivateIpAddress")
 	}
-	return resource{name: name, needs: []string{"aws_eip", "aws_instance"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{"aws_eip", "aws_instance", "aws_internet_gateway"}, sdk: sdkV1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("AssociateAddress", wire.Object{"AllocationId": s.ids["aws_eip"], "InstanceId": s.ids["aws_instance"]})
 			s.id(name, out, "AssociateAddress", "AssociationId")

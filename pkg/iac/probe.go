@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"hive-test/pkg/gateway/wire"
@@ -55,6 +56,8 @@ func (t Table) Works() bool {
 type Options struct {
 	// Patience is how long a state is waited for.
 	Patience time.Duration
+	// Only are the resources that are probed, with those that they need; none: all.
+	Only []string
 	// Tell is told of every row when its cells but delete are known; nil: nobody is.
 	Tell func(Row)
 }
@@ -91,7 +94,7 @@ func Probe(ctx context.Context, endpoint Endpoint, o Options) Table {
 		endpoint: endpoint, patience: o.Patience, prefix: "hive-test-probe-" + hex.EncodeToString(random[:]),
 		ids: map[string]string{}, created: map[string]bool{},
 	}
-	all := resources()
+	all := chosenOf(resources(), o.Only)
 	for _, res := range all {
 		row := Row{Resource: res.name, Cells: map[string]Cell{}}
 		for _, phase := range Phases() {
@@ -116,6 +119,28 @@ func Probe(ctx context.Context, endpoint Endpoint, o Options) Table {
 		Schema: tableSchema, Endpoint: endpoint.URL, Time: time.Now().UTC().Truncate(time.Second), Rows: r.rows,
 		Calls: int(calls.made.Load()),
 	}
+}
+
+// chosenOf returns the resources with the names and those that they need. Those that are only read are always there, for
+// others take names from them.
+func chosenOf(all []resource, only []string) []resource {
+	if len(only) == 0 {
+		return all
+	}
+	wanted := map[string]bool{}
+	for _, name := range only {
+		wanted[name] = true
+	}
+	for _, res := range slices.Backward(all) { // what a resource needs is before it
+		if wanted[res.name] {
+			for _, need := range res.needs {
+				wanted[need] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(res resource) bool {
+		return !wanted[res.name] && !strings.HasPrefix(res.name, "data.") && res.name != "provider"
+	})
 }
 
 // try does a part of a resource's life.

@@ -27,6 +27,8 @@ const (
 	Blocked    Verdict = "blocked"     // it was not asked: what the part needs is not there
 )
 
+func verdicts() []Verdict { return []Verdict{Works, Stub, WrongShape, Missing, Fails, Blocked} }
+
 // step is a part of a resource's life that is being tried. After the first thing that is not as the provider needs it,
 // nothing more is done.
 type step struct {
@@ -51,12 +53,27 @@ func (s *step) fail(v Verdict, call, format string, args ...any) {
 
 func (s *step) failed() bool { return s.verdict != "" }
 
+// mostTries is how often a call is made that is throttled, or fails by the endpoint's fault.
+const mostTries = 8
+
+// ask makes a call, and makes it again as SDKs do, within the patience.
+func (s *step) ask(ctx context.Context, action string, in wire.Object) (out wire.Object, err error) {
+	waiting, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	for try := range (wait.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}).Tries(waiting) {
+		if out, err = s.endpoint.call(ctx, s.sdk, action, in); try == mostTries || !again(err) {
+			break
+		}
+	}
+	return out, err
+}
+
 // do makes a call that must succeed.
 func (s *step) do(action string, in wire.Object) wire.Object {
 	if s.failed() && !s.persist {
 		return nil
 	}
-	out, err := s.endpoint.call(s.ctx, s.sdk, action, in)
+	out, err := s.ask(s.ctx, action, in)
 	if err != nil {
 		s.judge(action, err)
 		return nil
@@ -86,7 +103,7 @@ func (s *step) refused(action string, in wire.Object, codes ...string) {
 	if s.failed() {
 		return
 	}
-	_, err := s.endpoint.call(s.ctx, s.sdk, action, in)
+	_, err := s.ask(s.ctx, action, in)
 	failure, isFailure := errors.AsType[*wire.Error](err)
 	switch {
 	case err == nil:
@@ -104,7 +121,7 @@ func (s *step) tolerated(action string, in wire.Object, codes ...string) {
 	if s.failed() {
 		return
 	}
-	_, err := s.endpoint.call(s.ctx, s.sdk, action, in)
+	_, err := s.ask(s.ctx, action, in)
 	failure, isFailure := errors.AsType[*wire.Error](err)
 	if err != nil && (!isFailure || !slices.Contains(codes, failure.Code)) {
 		s.judge(action, err)
@@ -188,7 +205,7 @@ func (s *step) poll(action string, in wire.Object, done func(wire.Object, error)
 	defer cancel()
 	why := ""
 	for range (wait.Backoff{First: 20 * time.Millisecond, Max: time.Second}).Tries(ctx) {
-		out, err := s.endpoint.call(ctx, s.sdk, action, in)
+		out, err := s.ask(ctx, action, in)
 		if ctx.Err() != nil {
 			break
 		}

@@ -38,12 +38,31 @@ func (s *Service) chosenAs(ctx context.Context, k kind, in wire.Object, as view)
 	}
 	list, err := s.named(ctx, k, in.Texts(k.ids))
 	if err == nil && as != nil {
-		list, err = as(ctx, list)
+		list, err = as(ctx, sooner(k, in, list))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(list, func(o wire.Object) bool { return !match(o) }), nil
+}
+
+// sooner returns those of a list that the filters by members which no view changes let through: the ids of a resource and
+// of the VPC that it is in. What is asked for by one of them is found without a view of all.
+func sooner(k kind, in wire.Object, list []wire.Object) []wire.Object {
+	var filters []wire.Object
+	for _, f := range in.Objects("Filters") {
+		if path := k.filters[f.Text("Name")]; path == k.id || path == "VpcId" {
+			filters = append(filters, f)
+		}
+	}
+	if len(filters) == 0 {
+		return list
+	}
+	match, err := filter(k.filters, wire.Object{"Filters": wire.List(filters...)})
+	if err != nil {
+		return list
+	}
+	return matching(list, match)
 }
 
 // named returns the resources with the ids, or all where there are no ids.

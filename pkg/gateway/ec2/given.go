@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"sync"
 
 	"hive-test/pkg/gateway/wire"
 )
@@ -9,8 +10,9 @@ import (
 // homeMember is true of a resource that is in the cluster: what is here is what the cluster does not tell of it.
 const homeMember = "_home"
 
-// given are the ids that a cluster has given to what a request makes, by prefix, in turn.
+// given are the ids that a cluster has given to what a request makes, by prefix, in turn. It is safe for concurrent use.
 type given struct {
+	mu    sync.Mutex // what comes with a VPC is made at once
 	left  map[string][]string
 	taken map[string]bool
 	seen  bool // nothing is made: what was seen in the cluster is kept
@@ -18,7 +20,7 @@ type given struct {
 
 type givenKey struct{}
 
-// withGiven has what is made get ids that a cluster has given. It is for one request, which runs in one goroutine.
+// withGiven has what is made get ids that a cluster has given.
 func withGiven(ctx context.Context, ids map[string][]string) context.Context {
 	return context.WithValue(ctx, givenKey{}, &given{left: ids, taken: map[string]bool{}})
 }
@@ -46,7 +48,12 @@ func isSeen(ctx context.Context) bool {
 // givenID takes the next id of a prefix; false: there is none.
 func givenID(ctx context.Context, prefix string) (string, bool) {
 	g, _ := ctx.Value(givenKey{}).(*given)
-	if g == nil || len(g.left[prefix]) == 0 {
+	if g == nil {
+		return "", false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.left[prefix]) == 0 {
 		return "", false
 	}
 	id := g.left[prefix][0]
@@ -58,5 +65,10 @@ func givenID(ctx context.Context, prefix string) (string, bool) {
 // isGiven reports whether an id is a cluster's.
 func isGiven(ctx context.Context, id string) bool {
 	g, _ := ctx.Value(givenKey{}).(*given)
-	return g != nil && g.taken[id]
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.taken[id]
 }

@@ -142,6 +142,12 @@ func (f *Front) takeLive(l life, o, told wire.Object) bool {
 		}
 		o[name], changed = clone(value), true
 	}
+	if l.kind.bucket == instanceKind().bucket && stateOf(o) == "terminated" && !o.Bool(endedMember) {
+		o[endedMember], changed = true, true
+		if !o.Has(goneMember) {
+			o[goneMember] = f.Now().Add(toldFor).UnixMicro()
+		}
+	}
 	if l.kind.bucket == volumeKind().bucket && told.Text("State") == "available" && len(o.Objects("Attachments")) > 0 {
 		o["Attachments"], changed = []any{}, true
 	}

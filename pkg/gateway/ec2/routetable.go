@@ -85,10 +85,15 @@ func (s *Service) showTables(ctx context.Context, list []wire.Object) ([]wire.Ob
 	if err != nil {
 		return nil, err
 	}
+	asked := map[string]bool{}
+	for _, o := range list {
+		asked[o.Text("RouteTableId")] = true
+	}
 	of := map[string][]wire.Object{}
 	for _, user := range users {
-		id := user.of.Object(tableMember).Text("RouteTableId")
-		of[id] = append(of[id], s.shownAssociation(user.of))
+		if id := user.of.Object(tableMember).Text("RouteTableId"); asked[id] {
+			of[id] = append(of[id], s.shownAssociation(user.of))
+		}
 	}
 	state, err := s.targetStates(ctx, list)
 	if err != nil {

@@ -68,7 +68,7 @@ func (s *Service) Do(ctx context.Context, action string, in wire.Object) (wire.O
 			Message: "Request would have succeeded, but DryRun flag is set.",
 		}
 	}
-	return do(ctx, in)
+	return do(s.Store.Begin(ctx), in)
 }
 
 // returned is the answer of actions that say nothing but that it was done.

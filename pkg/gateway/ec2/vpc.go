@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"hive-test/pkg/gateway/wire"
 )
@@ -36,8 +37,10 @@ func (s *Service) createVPC(ctx context.Context, in wire.Object) (wire.Object, e
 		tenancy = "default"
 	}
 	main := s.association(ctx, newID(ctx, "rtb"))
-	if err := errors.Join(
-		s.createMainTable(ctx, id, cidr.String(), main), s.createDefaultGroup(ctx, id), s.createDefaultACL(ctx, id),
+	if err := atOnce(
+		func() error { return s.createMainTable(ctx, id, cidr.String(), main) },
+		func() error { return s.createDefaultGroup(ctx, id) },
+		func() error { return s.createDefaultACL(ctx, id) },
 	); err != nil {
 		return nil, err
 	}
@@ -56,6 +59,17 @@ func (s *Service) createVPC(ctx context.Context, in wire.Object) (wire.Object, e
 	s.later(vpc, wire.Object{"State": "available"})
 	made, err := s.create(ctx, vpcKind(), in, vpc)
 	return wire.Object{"Vpc": made}, err
+}
+
+// atOnce does several things at once, waits for all, and returns their errors.
+func atOnce(things ...func() error) error {
+	errs := make([]error, len(things))
+	var all sync.WaitGroup
+	for i, do := range things {
+		all.Go(func() { errs[i] = do() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // attributesMember holds what DescribeVpcAttribute tells, by name.
