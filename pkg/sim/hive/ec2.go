@@ -95,6 +95,11 @@ func (g *gateway) ec2(account string, form map[string]string) (answer any, refus
 	c := &ec2Call{params: &params{values: form}, g: g, ctx: ctx, account: account, action: name}
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
+	c.flag("DryRun")
+	c.number("MaxResults")
+	if c.malformed {
+		return nil, refused("InternalError")
+	}
 	c.makeDefaults()
 	c.settle()
 	content := action(c)
@@ -130,6 +135,9 @@ func (c *ec2Call) missing(names ...string) bool {
 
 // stub is an action that hive knows and this one does not: it refuses as hive does where nothing is given.
 func stub(c *ec2Call) item { return c.refuse("MissingParameter") }
+
+// nothing is an action that tells of resources of which there are none.
+func nothing(*ec2Call) item { return item{} }
 
 // refused is an error of hive's with the status that hive gives it (awserrors/awserrors.go).
 func refused(code string) *apiError {

@@ -28,11 +28,15 @@ import (
 //	                        else InvalidParameterValue, so DisableApiTermination, too; one that is not stopped is
 //	                        InvalidInstanceID.NotFound. Any type is taken
 //	without ids             InternalError in pre, MissingParameter in spx
-func instanceActions(Era) map[string]ec2Action {
+func instanceActions(era Era) map[string]ec2Action {
+	console := stub
+	if era == EraPre {
+		console = func(c *ec2Call) item { return c.refuse("InternalError") }
+	}
 	return map[string]ec2Action{
 		"RunInstances": runInstances, "DescribeInstances": describeInstances, "StartInstances": startInstances,
 		"StopInstances": stopInstances, "TerminateInstances": terminateInstances, "RebootInstances": rebootInstances,
-		"ModifyInstanceAttribute": modifyInstance, "GetConsoleOutput": stub,
+		"ModifyInstanceAttribute": modifyInstance, "GetConsoleOutput": console,
 	}
 }
 

@@ -13,16 +13,13 @@ import "slices"
 //	AssociateRouteTable :546 a subnet of the VPC; Resource.AlreadyAssociated; no gateway
 //	ReplaceRouteTableAssociation :677 a new id
 func routeActions() map[string]ec2Action {
-	actions := map[string]ec2Action{
+	return map[string]ec2Action{
 		"CreateRouteTable": createRouteTable, "DeleteRouteTable": deleteRouteTable, "DescribeRouteTables": describeRouteTables,
 		"CreateRoute": createRoute, "DeleteRoute": deleteRoute, "ReplaceRoute": replaceRoute,
 		"AssociateRouteTable": associateRouteTable, "DisassociateRouteTable": disassociateRouteTable,
 		"ReplaceRouteTableAssociation": replaceAssociation,
+		"CreateNatGateway":             stub, "DeleteNatGateway": stub, "DescribeNatGateways": nothing,
 	}
-	for _, name := range []string{"CreateNatGateway", "DeleteNatGateway", "DescribeNatGateways"} {
-		actions[name] = stub
-	}
-	return actions
 }
 
 // newRouteTable makes the table of a VPC.
