@@ -80,7 +80,11 @@ func (g *gateway) ec2(account string, form map[string]string) (answer any, refus
 	}
 	switch name {
 	case "DescribeInstanceTypes": // asks the daemons and no record
-		return describeInstanceTypes{Types: g.types()}, nil
+		types, asked := g.types(), (&params{values: form}).list("InstanceType")
+		if g.program.settings.spx() && len(asked) > 0 { // pre tells of all, whatever is asked for
+			types = slices.DeleteFunc(types, func(t instanceTypeItem) bool { return !slices.Contains(asked, t.Name) })
+		}
+		return describeInstanceTypes{Types: types}, nil
 	case "DescribeRegions":
 		return describeRegions{Regions: []regionItem{{
 			Name: g.config.self().Region, Endpoint: "https://localhost:9999", OptIn: "opt-in-not-required",

@@ -134,6 +134,7 @@ func (a api) requests(t *testing.T) {
 		{"DescribeVpcs", "Filter.1.Name=nonsense&Filter.1.Value.1=x", "200", "400/InvalidParameterValue", nil},
 		{"DescribeAvailabilityZones", "", "200", "", []string{"<zoneId>" + a.of("hivez1", "spinifexz1"), "<messageSet></messageSet>"}},
 		{"DescribeAccountAttributes", "AttributeName.1=default-vpc", "200", "", []string{"<attributeValue>none<", "!max-instances"}},
+		{"DescribeInstanceTypes", "InstanceType.1=t3.micro", "200", "", []string{"t3.micro", a.of("t3.nano", "!t3.nano")}},
 		{"EnableEbsEncryptionByDefault", "", "200", "", nil},
 		{"GetEbsEncryptionByDefault", "", "200", "", []string{"<ebsEncryptionByDefault>true<"}},
 		{"DescribeInstances", "", "200", "", []string{"<DescribeInstancesResponse></DescribeInstancesResponse>"}},

@@ -318,11 +318,19 @@ type instanceTypeItem struct {
 	VCPUs             int      `xml:"vCpuInfo>defaultVCpus"`
 	MemoryMiB         int      `xml:"memoryInfo>sizeInMiB"`
 	Architectures     []string `xml:"processorInfo>supportedArchitectures>item"`
+	RootDevices       []string `xml:"supportedRootDeviceTypes>item"`
+	Virtualizations   []string `xml:"supportedVirtualizationTypes>item"`
+	Hypervisor        string   `xml:"hypervisor"`
+	Placements        []string `xml:"placementGroupInfo>supportedStrategies>item"`
+	Burstable         bool     `xml:"burstablePerformanceSupported"`
 }
 
 func instanceTypes() []instanceTypeItem {
 	item := func(name string, cpus, memory int) instanceTypeItem {
-		return instanceTypeItem{name, true, cpus, memory, []string{"x86_64"}}
+		return instanceTypeItem{
+			name, true, cpus, memory, []string{"x86_64"}, []string{"ebs"}, []string{"hvm"}, "kvm",
+			[]string{"cluster", "spread"}, true,
+		}
 	}
 	return []instanceTypeItem{
 		item("t3.nano", 2, 512), item("t3.micro", 2, 1024), item("t3.small", 2, 2048), item("t3.medium", 2, 4096),
