@@ -187,6 +187,9 @@ func (d *daemon) answer(_ context.Context, topic string, _ json.RawMessage) (any
 func (d *daemon) types() []instanceTypeItem {
 	types := []instanceTypeItem{}
 	for _, t := range instanceTypes() {
+		if !d.program.settings.spx() {
+			t.Placements = nil // that era has no placement groups
+		}
 		if t.VCPUs <= d.free() {
 			types = append(types, t)
 		}

@@ -336,6 +336,8 @@ func (a api) instancesOf(t *testing.T) {
 	a.state(t, "stopped")
 	a.hold(t, []fact{
 		{"AttachVolume", "VolumeId=$vol&InstanceId=$i&Device=/dev/sdf", "409/IncorrectInstanceState", "", nil},
+		{"ModifyInstanceAttribute", "InstanceId=$i&InstanceType.Value=x.y", "200", "", nil},
+		{"StartInstances", "InstanceId.1=$i", "400/InsufficientInstanceCapacity", "", nil},
 		{"ModifyInstanceAttribute", "InstanceId=$i&InstanceType.Value=t3.small", "200", "", nil},
 		{"StartInstances", "InstanceId.1=$i", "200", "", []string{"<name>pending<"}},
 		{"DescribeInstances", "InstanceId.1=$i", "200", "", []string{"<name>running<", "t3.small"}},

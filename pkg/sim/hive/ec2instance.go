@@ -16,7 +16,7 @@ import (
 //	                        told of for an hour
 //	StartInstances          gateway/ec2/instance/StartInstances.go:22: one that is not stopped is InvalidInstanceID.NotFound
 //	                        (daemon_handlers_instance.go:716), whatever it is; the guest runs when the answer comes, which says
-//	                        pending
+//	                        pending; InsufficientInstanceCapacity also for a type that there is not
 //	StopInstances           gateway/ec2/instance/StopInstances.go:18: for one that no daemon has, stopped or unknown, the
 //	                        answer is 200 and says that it runs (:57). Pending: the same in pre, where daemons listen for an
 //	                        instance when its guest runs, IncorrectInstanceState in spx
@@ -74,14 +74,15 @@ func (c *ec2Call) settle() {
 		case "stopped":
 			c.unmount(i)
 		case "terminated":
-			c.ended(i)
+			c.ended(i, false)
 		}
 		c.put(instances, i.text("instanceId"), i)
 	}
 }
 
-// ended takes away what goes with an instance (daemon/daemon.go:1354).
-func (c *ec2Call) ended(i item) {
+// ended takes away what goes with an instance (daemon/daemon.go:1354). One that was stopped leaves its network interface
+// behind, which spx tells of as in use for ever (daemon/daemon_handlers_instance.go:799; spx :1117, seen).
+func (c *ec2Call) ended(i item, stopped bool) {
 	c.unmount(i)
 	for _, mapping := range i.items("blockDeviceMapping") {
 		id := asItem(mapping["ebs"]).text("volumeId")
@@ -89,7 +90,7 @@ func (c *ec2Call) ended(i item) {
 			c.drop(volumes, id)
 		}
 	}
-	if eni := i.text("_interface"); eni != "" {
+	if eni := i.text("_interface"); eni != "" && !stopped {
 		c.drop(interfaces, eni)
 	}
 	if group := i.text("_placement"); group != "" {
@@ -119,6 +120,9 @@ func describeInstances(c *ec2Call) item {
 			order = append(order, reservations[id])
 		}
 		i["instanceState"] = stateItem(i.text("_state"))
+		if i.text("_placement") != "" && c.heard(i) {
+			i["placement"] = item{"groupName": i.text("_placement"), "availabilityZone": c.g.config.self().AZ}
+		}
 		if c.matches(i, where, filters) {
 			list, _ := reservations[id]["instancesSet"].([]any)
 			reservations[id]["instancesSet"] = append(list, i)
@@ -166,6 +170,9 @@ func startInstances(c *ec2Call) item {
 		if i == nil || i.text("_state") != "stopped" {
 			return c.refuse("InvalidInstanceID.NotFound")
 		}
+		if c.room(i.text("instanceType")) < 1 {
+			return c.refuse("InsufficientInstanceCapacity")
+		}
 		i["_state"] = "running"
 		c.mount(i)
 		c.put(instances, id, i)
@@ -210,7 +217,7 @@ func terminateInstances(c *ec2Call) item {
 			changes = append(changes, change(id, "terminated", "terminated"))
 		default:
 			i["_state"] = "terminated"
-			c.ended(i)
+			c.ended(i, true)
 			c.put(instances, id, i)
 			changes = append(changes, change(id, "stopped", "shutting-down"))
 		}

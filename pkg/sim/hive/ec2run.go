@@ -20,8 +20,8 @@ import (
 //     interface, in no security group, and privateIpAddress, subnetId, vpcId and networkInterfaceSet are told; else
 //     nothing of a network is. In pre that interface remains "available" and has no attachment
 //   - of an instance no more is told than instanceId, instanceType, imageId, keyName, launchTime, instanceState, what is
-//     of a network and, once the guest runs, blockDeviceMapping: no tagSet, groupSet, placement (but in a placement group,
-//     in spx), monitoring, architecture, rootDeviceName, sourceDestCheck, metadataOptions, cpuOptions
+//     of a network and, once the guest runs, blockDeviceMapping: no tagSet, groupSet, placement (but what is
+//     pending or runs in a placement group, in spx), monitoring, architecture, rootDeviceName, sourceDestCheck, metadataOptions, cpuOptions
 //   - only the first BlockDeviceMapping is read; the root volume is of 4 GiB unless that says otherwise, has no
 //     availability zone, no device and as snapshotId the image's id (service_impl.go:146, :252)
 //   - spx answers without ownerId (gateway/ec2/instance/placement.go:289)
@@ -37,10 +37,12 @@ func runInstances(c *ec2Call) item {
 		return c.refuse("InvalidAMIID.Malformed")
 	}
 	group, code := c.placement()
-	room := c.room(c.text("InstanceType"))
+	room := c.spread(group, c.room(c.text("InstanceType")))
 	switch {
 	case code != "":
 		return c.refuse(code)
+	case group != "" && room < low:
+		return c.refuse("InsufficientInstanceCapacity")
 	case room < 1:
 		return c.refuse("InvalidInstanceType")
 	case room < low && c.spx():
@@ -143,7 +145,6 @@ func (c *ec2Call) newInstance(reservation, group string) item {
 		c.connect(i, eni)
 	}
 	if group != "" {
-		i["placement"] = item{"groupName": group, "availabilityZone": c.g.config.self().AZ}
 		c.joinGroup(group, i.text("instanceId"))
 	}
 	i["_root"] = c.rootAsked()

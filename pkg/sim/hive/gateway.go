@@ -328,8 +328,13 @@ type instanceTypeItem struct {
 func instanceTypes() []instanceTypeItem {
 	item := func(name string, cpus, memory int) instanceTypeItem {
 		return instanceTypeItem{
-			name, true, cpus, memory, []string{"x86_64"}, []string{"ebs"}, []string{"hvm"}, "kvm",
-			[]string{"cluster", "spread"}, true,
+			name, true, cpus, memory,
+			[]string{"x86_64"},
+			[]string{"ebs"},
+			[]string{"hvm"},
+			"kvm",
+			[]string{"cluster", "spread"},
+			true,
 		}
 	}
 	return []instanceTypeItem{
