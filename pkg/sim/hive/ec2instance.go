@@ -40,11 +40,6 @@ func instanceActions(era Era) map[string]ec2Action {
 	}
 }
 
-// State codes of instances (vm/state.go:28).
-var stateCodes = map[string]int{
-	"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80,
-}
-
 // How long guests take, scaled. Real ones were not measured: nothing here depends on more than their order.
 const (
 	realBoot     = 5 * time.Second
@@ -52,7 +47,13 @@ const (
 	realAsking   = 3 * time.Second // of TerminateInstances, until no daemon is taken to have the instance
 )
 
-func stateItem(name string) item { return item{"code": stateCodes[name], "name": name} }
+// stateItem is a state with its code (vm/state.go:28).
+func stateItem(name string) item {
+	codes := map[string]int{
+		"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80,
+	}
+	return item{"code": codes[name], "name": name}
+}
 
 // become is a change of an instance's state that ends in another after a while.
 func (c *ec2Call) become(i item, state, then string, real time.Duration) {
