@@ -38,7 +38,7 @@ func TestProbe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		table := iac.Probe(t.Context(), endpoint, iac.Options{Patience: 400 * time.Millisecond})
+		table := iac.Probe(t.Context(), endpoint, iac.Options{Patience: 1500 * time.Millisecond})
 		var found bytes.Buffer
 		for _, row := range table.Rows {
 			for _, phase := range iac.Phases() {
