@@ -178,25 +178,33 @@ func (d *daemon) answer(_ context.Context, topic string, _ json.RawMessage) (any
 			Uptime: int64(time.Since(d.started).Seconds()), Services: self.services(),
 		}, nil
 	case typesTopic:
-		return nodeTypes{Node: d.config.Node, Types: d.types()}, nil
+		return nodeTypes{Node: d.config.Node, Types: d.types(), Free: d.free()}, nil
 	}
 	return nil, errors.New("no such topic")
 }
 
 // types are those that fit what is free of the node.
 func (d *daemon) types() []instanceTypeItem {
+	types := []instanceTypeItem{}
+	for _, t := range instanceTypes() {
+		if !d.program.settings.spx() {
+			t.Placements = nil // that era has no placement groups
+		}
+		if t.VCPUs <= d.free() {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// free is how many of the node's CPUs no guest has.
+func (d *daemon) free() int {
 	s := d.program.faults()
 	free := s.CPUs - s.UsedCPUs
 	if s.spx() {
 		free -= hostReserve
 	}
-	types := []instanceTypeItem{}
-	for _, t := range instanceTypes() {
-		if t.VCPUs <= free {
-			types = append(types, t)
-		}
-	}
-	return types
+	return free
 }
 
 // nodeStatus is what one daemon tells of its node.
@@ -213,6 +221,7 @@ type nodeStatus struct {
 type nodeTypes struct {
 	Node  string             `json:"node"`
 	Types []instanceTypeItem `json:"types"`
+	Free  int                `json:"free"` // CPUs
 }
 
 type healthResponse struct {

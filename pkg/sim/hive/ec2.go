@@ -80,7 +80,11 @@ func (g *gateway) ec2(account string, form map[string]string) (answer any, refus
 	}
 	switch name {
 	case "DescribeInstanceTypes": // asks the daemons and no record
-		return describeInstanceTypes{Types: g.types()}, nil
+		types, asked := g.types(), (&params{values: form}).list("InstanceType")
+		if g.program.settings.spx() && len(asked) > 0 { // pre tells of all, whatever is asked for
+			types = slices.DeleteFunc(types, func(t instanceTypeItem) bool { return !slices.Contains(asked, t.Name) })
+		}
+		return describeInstanceTypes{Types: types}, nil
 	case "DescribeRegions":
 		return describeRegions{Regions: []regionItem{{
 			Name: g.config.self().Region, Endpoint: "https://localhost:9999", OptIn: "opt-in-not-required",
@@ -95,6 +99,11 @@ func (g *gateway) ec2(account string, form map[string]string) (answer any, refus
 	c := &ec2Call{params: &params{values: form}, g: g, ctx: ctx, account: account, action: name}
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
+	c.flag("DryRun")
+	c.number("MaxResults")
+	if c.malformed {
+		return nil, refused("InternalError")
+	}
 	c.makeDefaults()
 	c.settle()
 	content := action(c)
@@ -130,6 +139,9 @@ func (c *ec2Call) missing(names ...string) bool {
 
 // stub is an action that hive knows and this one does not: it refuses as hive does where nothing is given.
 func stub(c *ec2Call) item { return c.refuse("MissingParameter") }
+
+// nothing is an action that tells of resources of which there are none.
+func nothing(*ec2Call) item { return item{} }
 
 // refused is an error of hive's with the status that hive gives it (awserrors/awserrors.go).
 func refused(code string) *apiError {

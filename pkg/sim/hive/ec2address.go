@@ -16,20 +16,27 @@ import (
 //	DisassociateAddress :243 by AssociationId; ReleaseAddress :120 by AllocationId, InvalidAddress.Locked while associated
 //	DescribeAddresses   :297; DescribeAddressesAttribute :416
 func addressActions() map[string]ec2Action {
-	actions := map[string]ec2Action{}
-	for name, action := range map[string]ec2Action{
-		"AllocateAddress": allocateAddress, "ReleaseAddress": releaseAddress, "AssociateAddress": associateAddress,
-		"DisassociateAddress": disassociateAddress, "DescribeAddresses": describeAddresses,
-		"DescribeAddressesAttribute": describeAddressesAttribute,
-	} {
-		actions[name] = func(c *ec2Call) item {
-			if c.g.config.Network.ExternalMode == "" {
-				return c.refuse("InternalError")
-			}
-			return action(c)
-		}
+	return map[string]ec2Action{
+		"AllocateAddress":            external(allocateAddress),
+		"ReleaseAddress":             external(releaseAddress, "AllocationId"),
+		"AssociateAddress":           external(associateAddress, "AllocationId"),
+		"DisassociateAddress":        external(disassociateAddress, "AssociationId"),
+		"DescribeAddresses":          external(describeAddresses),
+		"DescribeAddressesAttribute": external(describeAddressesAttribute),
 	}
-	return actions
+}
+
+// external is an action that daemons answer which have an external network, once the gateway has what it needs.
+func external(action ec2Action, needs ...string) ec2Action {
+	return func(c *ec2Call) item {
+		if c.missing(needs...) {
+			return nil
+		}
+		if c.g.config.Network.ExternalMode == "" {
+			return c.refuse("InternalError")
+		}
+		return action(c)
+	}
 }
 
 // pool is what the external network's addresses are of.
@@ -86,9 +93,6 @@ func allocateAddress(c *ec2Call) item {
 
 // askedAddress is the address that a call names; nil if it is refused.
 func (c *ec2Call) askedAddress() item {
-	if c.missing("AllocationId") {
-		return nil
-	}
 	address := c.get(addresses, c.text("AllocationId"))
 	if address == nil {
 		return c.refuse("InvalidAllocationID.NotFound")
@@ -150,9 +154,6 @@ func (c *ec2Call) addressed() item {
 }
 
 func disassociateAddress(c *ec2Call) item {
-	if c.missing("AssociationId") {
-		return nil
-	}
 	for _, address := range c.all(addresses) {
 		if address.text("associationId") == c.text("AssociationId") {
 			for _, name := range []string{"associationId", "networkInterfaceId", "instanceId", "privateIpAddress"} {

@@ -42,7 +42,7 @@ func (c *ec2Call) unmount(i item) {
 	}
 }
 
-// mappings are the devices of an instance but one.
+// mappingsWithout are the devices of an instance but that of a volume.
 func mappingsWithout(i item, volume string) []any {
 	return slices.DeleteFunc(present(i.items("blockDeviceMapping")), func(v any) bool {
 		return asItem(asItem(v)["ebs"]).text("volumeId") == volume

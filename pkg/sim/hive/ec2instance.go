@@ -16,7 +16,7 @@ import (
 //	                        told of for an hour
 //	StartInstances          gateway/ec2/instance/StartInstances.go:22: one that is not stopped is InvalidInstanceID.NotFound
 //	                        (daemon_handlers_instance.go:716), whatever it is; the guest runs when the answer comes, which says
-//	                        pending
+//	                        pending; InsufficientInstanceCapacity also for a type that there is not
 //	StopInstances           gateway/ec2/instance/StopInstances.go:18: for one that no daemon has, stopped or unknown, the
 //	                        answer is 200 and says that it runs (:57). Pending: the same in pre, where daemons listen for an
 //	                        instance when its guest runs, IncorrectInstanceState in spx
@@ -28,17 +28,16 @@ import (
 //	                        else InvalidParameterValue, so DisableApiTermination, too; one that is not stopped is
 //	                        InvalidInstanceID.NotFound. Any type is taken
 //	without ids             InternalError in pre, MissingParameter in spx
-func instanceActions(Era) map[string]ec2Action {
+func instanceActions(era Era) map[string]ec2Action {
+	console := stub
+	if era == EraPre {
+		console = func(c *ec2Call) item { return c.refuse("InternalError") }
+	}
 	return map[string]ec2Action{
 		"RunInstances": runInstances, "DescribeInstances": describeInstances, "StartInstances": startInstances,
 		"StopInstances": stopInstances, "TerminateInstances": terminateInstances, "RebootInstances": rebootInstances,
-		"ModifyInstanceAttribute": modifyInstance, "GetConsoleOutput": stub,
+		"ModifyInstanceAttribute": modifyInstance, "GetConsoleOutput": console,
 	}
-}
-
-// State codes of instances (vm/state.go:28).
-var stateCodes = map[string]int{
-	"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80,
 }
 
 // How long guests take, scaled. Real ones were not measured: nothing here depends on more than their order.
@@ -48,7 +47,13 @@ const (
 	realAsking   = 3 * time.Second // of TerminateInstances, until no daemon is taken to have the instance
 )
 
-func stateItem(name string) item { return item{"code": stateCodes[name], "name": name} }
+// stateItem is a state with its code (vm/state.go:28).
+func stateItem(name string) item {
+	codes := map[string]int{
+		"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80,
+	}
+	return item{"code": codes[name], "name": name}
+}
 
 // become is a change of an instance's state that ends in another after a while.
 func (c *ec2Call) become(i item, state, then string, real time.Duration) {
@@ -70,14 +75,15 @@ func (c *ec2Call) settle() {
 		case "stopped":
 			c.unmount(i)
 		case "terminated":
-			c.ended(i)
+			c.ended(i, false)
 		}
 		c.put(instances, i.text("instanceId"), i)
 	}
 }
 
-// ended takes away what goes with an instance (daemon/daemon.go:1354).
-func (c *ec2Call) ended(i item) {
+// ended takes away what goes with an instance (daemon/daemon.go:1354). One that was stopped leaves its network interface
+// behind, which spx tells of as in use for ever (daemon/daemon_handlers_instance.go:799; spx :1117, seen).
+func (c *ec2Call) ended(i item, stopped bool) {
 	c.unmount(i)
 	for _, mapping := range i.items("blockDeviceMapping") {
 		id := asItem(mapping["ebs"]).text("volumeId")
@@ -85,7 +91,7 @@ func (c *ec2Call) ended(i item) {
 			c.drop(volumes, id)
 		}
 	}
-	if eni := i.text("_interface"); eni != "" {
+	if eni := i.text("_interface"); eni != "" && !stopped {
 		c.drop(interfaces, eni)
 	}
 	if group := i.text("_placement"); group != "" {
@@ -115,6 +121,9 @@ func describeInstances(c *ec2Call) item {
 			order = append(order, reservations[id])
 		}
 		i["instanceState"] = stateItem(i.text("_state"))
+		if i.text("_placement") != "" && c.heard(i) {
+			i["placement"] = item{"groupName": i.text("_placement"), "availabilityZone": c.g.config.self().AZ}
+		}
 		if c.matches(i, where, filters) {
 			list, _ := reservations[id]["instancesSet"].([]any)
 			reservations[id]["instancesSet"] = append(list, i)
@@ -162,6 +171,9 @@ func startInstances(c *ec2Call) item {
 		if i == nil || i.text("_state") != "stopped" {
 			return c.refuse("InvalidInstanceID.NotFound")
 		}
+		if c.room(i.text("instanceType")) < 1 {
+			return c.refuse("InsufficientInstanceCapacity")
+		}
 		i["_state"] = "running"
 		c.mount(i)
 		c.put(instances, id, i)
@@ -206,7 +218,7 @@ func terminateInstances(c *ec2Call) item {
 			changes = append(changes, change(id, "terminated", "terminated"))
 		default:
 			i["_state"] = "terminated"
-			c.ended(i)
+			c.ended(i, true)
 			c.put(instances, id, i)
 			changes = append(changes, change(id, "stopped", "shutting-down"))
 		}

@@ -8,7 +8,7 @@ import "slices"
 //	DeletePlacementGroup    :125 by name; InvalidPlacementGroup.Unknown (400), .InUse (409)
 //	DescribePlacementGroups :170 neither groupArn nor tagSet is told; a filter tag:KEY matches nothing
 //
-// What spread and cluster mean for the choice of nodes is not imitated.
+// A group to spread in takes one instance for each node; which node an instance is on is not imitated.
 func placementActions() map[string]ec2Action {
 	return map[string]ec2Action{
 		"CreatePlacementGroup": createPlacement, "DeletePlacementGroup": deletePlacement,
@@ -76,6 +76,15 @@ func (c *ec2Call) placement() (group, code string) {
 		return "", "InvalidPlacementGroup.Unknown"
 	}
 	return name, ""
+}
+
+// spread is what of the room for instances a placement group leaves.
+func (c *ec2Call) spread(name string, room int64) int64 {
+	group := c.get(placements, name)
+	if name == "" || group == nil || group.text("strategy") != "spread" {
+		return room
+	}
+	return min(room, int64(len(c.g.nodeTypes())-len(group.items("_instances"))))
 }
 
 func (c *ec2Call) joinGroup(name, instance string) {

@@ -11,18 +11,16 @@ import "slices"
 //	                    (InvalidParameterValue), or NatGatewayId; any other target is InvalidParameterValue
 //	ReplaceRoute        :481 by GatewayId only; DeleteRoute :437
 //	AssociateRouteTable :546 a subnet of the VPC; Resource.AlreadyAssociated; no gateway
-//	ReplaceRouteTableAssociation :677 a new id
+//	ReplaceRouteTableAssociation :677 a new id; to the table that it is of already, the old one remains beside it (:689
+//	                    reads the table before :739 writes it), and that table is not to be deleted any more
 func routeActions() map[string]ec2Action {
-	actions := map[string]ec2Action{
+	return map[string]ec2Action{
 		"CreateRouteTable": createRouteTable, "DeleteRouteTable": deleteRouteTable, "DescribeRouteTables": describeRouteTables,
 		"CreateRoute": createRoute, "DeleteRoute": deleteRoute, "ReplaceRoute": replaceRoute,
 		"AssociateRouteTable": associateRouteTable, "DisassociateRouteTable": disassociateRouteTable,
 		"ReplaceRouteTableAssociation": replaceAssociation,
+		"CreateNatGateway":             stub, "DeleteNatGateway": stub, "DescribeNatGateways": nothing,
 	}
-	for _, name := range []string{"CreateNatGateway", "DeleteNatGateway", "DescribeNatGateways"} {
-		actions[name] = stub
-	}
-	return actions
 }
 
 // newRouteTable makes the table of a VPC.
@@ -267,7 +265,8 @@ func replaceAssociation(c *ec2Call) item {
 	if c.missing("AssociationId", "RouteTableId") {
 		return nil
 	}
-	if c.askedTable() == nil {
+	table := c.askedTable()
+	if table == nil {
 		return nil
 	}
 	old, taken := c.associated(c.text("AssociationId"))
@@ -275,7 +274,6 @@ func replaceAssociation(c *ec2Call) item {
 		return nil
 	}
 	c.keepTable(old)
-	table := c.askedTable() // read again: it may be the same
 	made := association(table, taken.text("subnetId"), taken.flag("main"))
 	table["associationSet"] = present(append(table.items("associationSet"), made))
 	c.keepTable(table)

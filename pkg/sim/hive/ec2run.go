@@ -3,7 +3,6 @@ package simhive
 import (
 	"cmp"
 	"encoding/base64"
-	"slices"
 	"strings"
 	"time"
 )
@@ -12,15 +11,17 @@ import (
 // handlers/ec2/instance/service_impl.go:206).
 //
 //   - MinCount, MaxCount, ImageId and InstanceType are needed, in spx KeyName, too (RunInstances.go:61); then the type
-//     (InvalidInstanceType), the image (InvalidAMIID.NotFound), the key pair and the subnet are looked for, in this order
+//     (InvalidInstanceType, also where it fits nowhere any more), the image (InvalidAMIID.NotFound), the key pair, room for
+//     MinCount (InsufficientInstanceCapacity) and the subnet are looked for, in this order; in spx room comes after the
+//     type, and a subnet that there is not is InsufficientInstanceCapacity, too (gateway/ec2/instance/placement.go:515)
 //   - ClientToken is ignored: the same call again makes other instances. TagSpecification, SecurityGroupId, Placement
 //     but GroupName in spx, Monitoring, CreditSpecification, EbsOptimized, UserData in pre and all else are dropped
 //   - with a SubnetId (spx: or that of the first NetworkInterface, or else the default subnet's) it gets a network
 //     interface, in no security group, and privateIpAddress, subnetId, vpcId and networkInterfaceSet are told; else
 //     nothing of a network is. In pre that interface remains "available" and has no attachment
 //   - of an instance no more is told than instanceId, instanceType, imageId, keyName, launchTime, instanceState, what is
-//     of a network and, once the guest runs, blockDeviceMapping: no tagSet, groupSet, placement (but in a placement group,
-//     in spx), monitoring, architecture, rootDeviceName, sourceDestCheck, metadataOptions, cpuOptions
+//     of a network and, once the guest runs, blockDeviceMapping: no tagSet, groupSet, placement (but what is
+//     pending or runs in a placement group, in spx), monitoring, architecture, rootDeviceName, sourceDestCheck, metadataOptions, cpuOptions
 //   - only the first BlockDeviceMapping is read; the root volume is of 4 GiB unless that says otherwise, has no
 //     availability zone, no device and as snapshotId the image's id (service_impl.go:146, :252)
 //   - spx answers without ownerId (gateway/ec2/instance/placement.go:289)
@@ -32,25 +33,35 @@ func runInstances(c *ec2Call) item {
 	if c.spx() && c.missing("KeyName") {
 		return nil
 	}
-	group, code := c.placement()
-	switch {
-	case !strings.HasPrefix(c.text("ImageId"), "ami-"):
+	if !strings.HasPrefix(c.text("ImageId"), "ami-") {
 		return c.refuse("InvalidAMIID.Malformed")
+	}
+	group, code := c.placement()
+	room := c.spread(group, c.room(c.text("InstanceType")))
+	switch {
 	case code != "":
 		return c.refuse(code)
-	case !slices.ContainsFunc(c.g.types(), func(t instanceTypeItem) bool { return t.Name == c.text("InstanceType") }):
+	case group != "" && room < low:
+		return c.refuse("InsufficientInstanceCapacity")
+	case room < 1:
 		return c.refuse("InvalidInstanceType")
+	case room < low && c.spx():
+		return c.refuse("InsufficientInstanceCapacity")
 	case c.image(c.text("ImageId")) == nil:
 		return c.refuse("InvalidAMIID.NotFound")
 	case c.text("KeyName") != "" && c.keyNamed(c.text("KeyName")) == nil:
 		return c.refuse("InvalidKeyPair.NotFound")
+	case room < low:
+		return c.refuse("InsufficientInstanceCapacity")
+	case c.spx() && c.subnetAsked() != "" && c.get(subnets, c.subnetAsked()) == nil:
+		return c.refuse("InsufficientInstanceCapacity")
 	}
 	reservation := item{"reservationId": newID("r")}
 	if !c.spx() {
 		reservation["ownerId"] = c.account
 	}
 	var made []any
-	for range max(low, high) {
+	for range min(high, room) {
 		i := c.newInstance(reservation.text("reservationId"), group)
 		if i == nil {
 			return nil
@@ -60,6 +71,27 @@ func runInstances(c *ec2Call) item {
 	}
 	reservation["instancesSet"] = made
 	return reservation
+}
+
+// room is how many more instances of a type fit into the nodes.
+func (c *ec2Call) room(kind string) int64 {
+	cpus := map[string]int{}
+	for _, t := range instanceTypes() {
+		cpus[t.Name] = t.VCPUs
+	}
+	if cpus[kind] == 0 {
+		return 0
+	}
+	var fit, taken int
+	for _, node := range c.g.nodeTypes() {
+		fit += node.Free / cpus[kind]
+	}
+	for _, i := range c.all(instances) {
+		if state := i.text("_state"); state != "stopped" && state != "terminated" {
+			taken += cpus[i.text("instanceType")]
+		}
+	}
+	return int64(fit - (taken+cpus[kind]-1)/cpus[kind])
 }
 
 // counts are MinCount and MaxCount.
@@ -113,7 +145,6 @@ func (c *ec2Call) newInstance(reservation, group string) item {
 		c.connect(i, eni)
 	}
 	if group != "" {
-		i["placement"] = item{"groupName": group, "availabilityZone": c.g.config.self().AZ}
 		c.joinGroup(group, i.text("instanceId"))
 	}
 	i["_root"] = c.rootAsked()

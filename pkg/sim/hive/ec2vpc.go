@@ -11,7 +11,7 @@ import (
 //	                tenancy and IPv6 are ignored. spx makes a main route table (:254), pre nothing else; neither a default
 //	                security group nor a network ACL
 //	DeleteVpc       :209 DependencyViolation if it has subnets, and for nothing else; spx leaves its route tables behind
-//	CreateSubnet    :320 /16 to /28 that begins in the VPC, else InvalidSubnetRange; InvalidSubnet.Conflict;
+//	CreateSubnet    :320 /16 to /28 that begins in the VPC, else InvalidSubnet.Range; InvalidSubnet.Conflict;
 //	                AvailabilityZone is taken as it is
 //	DeleteSubnet    :448 whatever is in it
 //	DescribeVpcs    :257, DescribeSubnets :477 an id that there is not is an error; pre honours vpc-id of subnets only
@@ -105,7 +105,7 @@ func createSubnet(c *ec2Call) item {
 	cidr, ok := network4(c.text("CidrBlock"))
 	whole, _ := network4(vpc.text("cidrBlock"))
 	if !ok || !whole.Contains(cidr.Addr()) {
-		return c.refuse("InvalidSubnetRange")
+		return c.refuse("InvalidSubnet.Range")
 	}
 	for _, other := range c.all(subnets) {
 		taken, _ := network4(other.text("cidrBlock"))

@@ -194,12 +194,25 @@ func secretFrom(
 	return unseal(masterKey, kept.Secret)
 }
 
-// types asks all daemons for what fits into their nodes. One that was heard before and is silent is waited for, even if
-// its process is known to be gone: the gateway counts answers and nothing else.
+// types are those that fit into what is free of a node.
 func (g *gateway) types() []instanceTypeItem {
+	var found []instanceTypeItem
+	for _, node := range g.nodeTypes() {
+		for _, t := range node.Types {
+			if !slices.ContainsFunc(found, func(other instanceTypeItem) bool { return other.Name == t.Name }) {
+				found = append(found, t)
+			}
+		}
+	}
+	return found
+}
+
+// nodeTypes asks all daemons for what fits into their nodes. One that was heard before and is silent is waited for, even
+// if its process is known to be gone: the gateway counts answers and nothing else.
+func (g *gateway) nodeTypes() []nodeTypes {
 	wait := seconds(g.program.faults().GatewayWait)
 	began := time.Now()
-	var found []instanceTypeItem
+	var found []nodeTypes
 	answered := map[string]bool{}
 	for _, text := range g.bus.gather(context.Background(), typesTopic, wait) {
 		var one nodeTypes
@@ -207,11 +220,7 @@ func (g *gateway) types() []instanceTypeItem {
 			continue
 		}
 		answered[one.Node] = true
-		for _, t := range one.Types {
-			if !slices.ContainsFunc(found, func(other instanceTypeItem) bool { return other.Name == t.Name }) {
-				found = append(found, t)
-			}
-		}
+		found = append(found, one)
 	}
 	if !g.allHeard(answered) {
 		time.Sleep(time.Until(began.Add(wait)))
@@ -309,11 +318,24 @@ type instanceTypeItem struct {
 	VCPUs             int      `xml:"vCpuInfo>defaultVCpus"`
 	MemoryMiB         int      `xml:"memoryInfo>sizeInMiB"`
 	Architectures     []string `xml:"processorInfo>supportedArchitectures>item"`
+	RootDevices       []string `xml:"supportedRootDeviceTypes>item"`
+	Virtualizations   []string `xml:"supportedVirtualizationTypes>item"`
+	Hypervisor        string   `xml:"hypervisor"`
+	Placements        []string `xml:"placementGroupInfo>supportedStrategies>item"`
+	Burstable         bool     `xml:"burstablePerformanceSupported"`
 }
 
 func instanceTypes() []instanceTypeItem {
 	item := func(name string, cpus, memory int) instanceTypeItem {
-		return instanceTypeItem{name, true, cpus, memory, []string{"x86_64"}}
+		return instanceTypeItem{
+			name, true, cpus, memory,
+			[]string{"x86_64"},
+			[]string{"ebs"},
+			[]string{"hvm"},
+			"kvm",
+			[]string{"cluster", "spread"},
+			true,
+		}
 	}
 	return []instanceTypeItem{
 		item("t3.nano", 2, 512), item("t3.micro", 2, 1024), item("t3.small", 2, 2048), item("t3.medium", 2, 4096),
