@@ -28,6 +28,17 @@ func types() resource {
 	}}}
 }
 
+func offerings() resource {
+	const call = "DescribeInstanceTypeOfferings"
+	return resource{
+		name: "data.aws_ec2_instance_type_offerings", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
+			out := s.do(call, filtered("instance-type", s.ids["type"]))
+			s.is(out, call, "InstanceTypeOfferings.InstanceType", s.ids["type"])
+			s.has(out, call, "InstanceTypeOfferings.Location", "InstanceTypeOfferings.LocationType")
+		}},
+	}
+}
+
 func images() resource {
 	const call = "DescribeImages"
 	return resource{name: "data.aws_ami", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
@@ -105,6 +116,7 @@ func instance() resource {
 				s.do("ModifyInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "DisableApiTermination": value(true)})
 				s.until("DescribeInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "Attribute": "disableApiTermination"},
 					"DisableApiTermination.Value", "true")
+				changeInstance(s, s.ids[name], describe)
 				s.refused("TerminateInstances", chosen("InstanceIds", s.ids[name]), "OperationNotPermitted")
 				one := describe(s)
 				if s.has(one, call, "NetworkInterfaces.NetworkInterfaceId"); !s.failed() {
@@ -242,6 +254,7 @@ func address() resource {
 		s.is(one, call, "Domain", "vpc")
 		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "PublicIp")
+		s.nameOfAddress(s.ids[name])
 	}
 	return resource{name: name, sdk: sdkV1, parts: map[string]func(*step){
 		"create": func(s *step) {
@@ -305,6 +318,7 @@ func networkInterface() resource {
 					"NetworkInterfaceId": s.ids[name], "SourceDestCheck": value(false),
 				})
 				s.until(call, chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces.SourceDestCheck", "false")
+				changeAddresses(s, s.ids[name])
 			},
 			"delete": func(s *step) {
 				s.do("DeleteNetworkInterface", wire.Object{"NetworkInterfaceId": s.ids[name]})

@@ -129,6 +129,44 @@ func egressRule() resource {
 	return ruleResource("aws_vpc_security_group_egress_rule", "AuthorizeSecurityGroupEgress", "RevokeSecurityGroupEgress")
 }
 
+// oldRule is the older resource that is a rule: it is known by what it allows.
+func oldRule() resource {
+	const name, call = "aws_security_group_rule", "DescribeSecurityGroups"
+	asked := func(s *step, description string) wire.Object {
+		return rules(s.ids["aws_security_group"], permission("tcp", 5432, 5432, "203.0.113.0/24", description))
+	}
+	found := func(s *step) wire.Object {
+		group := s.one(call, chosen("GroupIds", s.ids["aws_security_group"]), "SecurityGroups")
+		for _, p := range group.Objects("IpPermissions") {
+			if p.Text("FromPort") == "5432" {
+				return p
+			}
+		}
+		s.fail(Stub, call, "nothing is found of the rule that was made")
+		return nil
+	}
+	read := func(s *step) {
+		s.is(found(s), call, "IpRanges.CidrIp", "203.0.113.0/24")
+		out := s.do("DescribeSecurityGroupRules", filtered("group-id", s.ids["aws_security_group"]))
+		s.is(out, "DescribeSecurityGroupRules", "SecurityGroupRules.FromPort", "5432")
+	}
+	return resource{name: name, needs: []string{"aws_security_group"}, sdk: sdkV1, parts: map[string]func(*step){
+		"create": func(s *step) {
+			s.do("AuthorizeSecurityGroupIngress", asked(s, "one"))
+			s.is(found(s), call, "IpRanges.Description", "one")
+		},
+		"read": read, "no diff": unchanged(read),
+		"update": func(s *step) {
+			s.do("UpdateSecurityGroupRuleDescriptionsIngress", asked(s, "two"))
+			s.is(found(s), "UpdateSecurityGroupRuleDescriptionsIngress", "IpRanges.Description", "two")
+		},
+		"delete": func(s *step) {
+			s.do("RevokeSecurityGroupIngress", asked(s, "two"))
+			s.refused("RevokeSecurityGroupIngress", asked(s, "two"), "InvalidPermission.NotFound")
+		},
+	}}
+}
+
 // defaultGroup is that of the VPC: the provider takes its rules over, which takes them all away.
 func defaultGroup() resource {
 	const name = "aws_default_security_group"

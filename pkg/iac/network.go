@@ -11,10 +11,11 @@ import (
 // resources are those of the provider that are tried, in an order in which each finds what it needs.
 func resources() []resource {
 	return []resource{
-		identity(), zones(), images(), types(),
+		identity(), regions(), zones(), images(), types(), offerings(),
 		vpc(), subnet(), internetGateway(), egressGateway(), routeTable(), route(), tableAssociation(), mainAssociation(),
-		securityGroup(), ingressRule(), egressRule(), defaultGroup(), keyPair(), placementGroup(),
+		securityGroup(), ingressRule(), egressRule(), oldRule(), defaultGroup(), keyPair(), placementGroup(),
 		networkInterface(), instance(), instanceState(), volume(), attachment(), snapshot(), address(), addressAssociation(),
+		interfaceAttachment(), // from then on the instance has more than one, and its address cannot be told by its id alone
 		tag(),
 	}
 }
@@ -49,6 +50,13 @@ func identity() resource {
 		if answer.Account == "" || answer.Arn == "" {
 			s.fail(WrongShape, call, "the answer has no Account and Arn")
 		}
+	}}}
+}
+
+func regions() resource {
+	return resource{name: "data.aws_regions", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
+		const call = "DescribeRegions"
+		s.has(s.do(call, wire.Object{"AllRegions": false}), call, "Regions.RegionName", "Regions.Endpoint", "Regions.OptInStatus")
 	}}}
 }
 

@@ -187,7 +187,10 @@ func (s *Service) imageVolumes(ctx context.Context, in, instance wire.Object, im
 		if _, err := s.create(ctx, snapshotKind(), nil, snapshot); err != nil {
 			return nil, err
 		}
-		ebs := pick(volume, "VolumeType", "Iops", "Throughput", "Encrypted")
+		ebs := pick(volume, "VolumeType", "Throughput", "Encrypted")
+		if volumeTypes()[volume.Text("VolumeType")].iopsAsked { // other types have them by their size, and take none
+			ebs["Iops"] = volume["Iops"]
+		}
 		ebs["SnapshotId"], ebs["VolumeSize"] = snapshot.Text("SnapshotId"), volume.Int("Size")
 		ebs["DeleteOnTermination"] = m.Object("Ebs").Bool("DeleteOnTermination")
 		mappings = append(mappings, wire.Object{"DeviceName": m.Text("DeviceName"), "Ebs": ebs})

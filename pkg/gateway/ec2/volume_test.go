@@ -1,6 +1,8 @@
 package ec2_test
 
 import (
+	"fmt"
+	"maps"
 	"testing"
 
 	"hive-test/pkg/gateway/wire"
@@ -222,5 +224,37 @@ func TestImages(t *testing.T) {
 	}
 	if n := a.count("DescribeSnapshots", "Snapshots", wire.Object{"OwnerIds": wire.Strings("self")}); n != 1 {
 		t.Errorf("%d snapshots of one image", n)
+	}
+}
+
+// An instance of an image has volumes like those that the image was made of, whatever their types.
+func TestImageOfAllVolumeTypes(t *testing.T) {
+	a := newAccount(t, lag)
+	var volumes []wire.Object
+	for i, ebs := range []wire.Object{
+		{"VolumeType": "gp2", "VolumeSize": 8},
+		{"VolumeType": "gp3", "VolumeSize": 8, "Iops": 4000, "Throughput": 250},
+		{"VolumeType": "io1", "VolumeSize": 8, "Iops": 200},
+		{"VolumeType": "io2", "VolumeSize": 8, "Iops": 300},
+		{"VolumeType": "st1", "VolumeSize": 125},
+		{"VolumeType": "sc1", "VolumeSize": 125},
+		{"VolumeType": "standard", "VolumeSize": 1},
+	} {
+		volumes = append(volumes, wire.Object{"DeviceName": "/dev/sd" + string(rune('f'+i)), "Ebs": ebs})
+	}
+	first := a.run("", wire.Object{"BlockDeviceMappings": wire.List(volumes...)}).Text("InstanceId")
+	image := a.must("CreateImage", wire.Object{"InstanceId": first, "Name": "all"}).Text("ImageId")
+	a.pass(lag)
+	second := a.run("", wire.Object{"ImageId": image}).Text("InstanceId")
+	performance := func(instance string) map[string]string {
+		by := map[string]string{}
+		for _, v := range a.must("DescribeVolumes", with("attachment.instance-id", instance)).Objects("Volumes") {
+			by[v.Objects("Attachments")[0].Text("Device")] = fmt.Sprint(
+				v["VolumeType"], v["Size"], v["Iops"], v["Throughput"])
+		}
+		return by
+	}
+	if want, got := performance(first), performance(second); len(got) != 8 || !maps.Equal(want, got) {
+		t.Errorf("volumes of an image's instance: %v, want %v", got, want)
 	}
 }

@@ -1,0 +1,124 @@
+package iac
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hive-test/pkg/gateway/wire"
+)
+
+// changeInstance changes what the provider changes of an instance that runs, each by a call of its own, and proves that
+// reads tell of it. Describe reads the instance.
+func changeInstance(s *step, id string, describe func(*step) wire.Object) {
+	const call = "DescribeInstances"
+	for _, change := range []struct{ action, state string }{{"MonitorInstances", "enabled"}, {"UnmonitorInstances", "disabled"}} {
+		s.do(change.action, chosen("InstanceIds", id))
+		s.until(call, chosen("InstanceIds", id), "Reservations.Instances.Monitoring.State", change.state)
+	}
+	s.do("ModifyInstanceMetadataOptions", wire.Object{
+		"InstanceId": id, "HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 2,
+		"InstanceMetadataTags": "disabled",
+	})
+	s.until(call, chosen("InstanceIds", id), "Reservations.Instances.MetadataOptions.State", "applied")
+	one := describe(s)
+	s.is(one, call, "MetadataOptions.HttpTokens", "required")
+	s.is(one, call, "MetadataOptions.HttpPutResponseHopLimit", "2")
+	if s.ids["type"] == instanceType {
+		s.do("ModifyInstanceCreditSpecification", wire.Object{"InstanceCreditSpecifications": wire.List(
+			wire.Object{"InstanceId": id, "CpuCredits": "standard"},
+		)})
+		const credits = "DescribeInstanceCreditSpecifications"
+		s.is(s.do(credits, chosen("InstanceIds", id)), credits, "InstanceCreditSpecifications.CpuCredits", "standard")
+	}
+	growRoot(s, one)
+}
+
+// growRoot makes an instance's root volume larger by one GiB.
+func growRoot(s *step, instance wire.Object) {
+	const call = "DescribeVolumesModifications"
+	if s.failed() {
+		return
+	}
+	root := chosen("VolumeIds", instance.At("BlockDeviceMappings.Ebs.VolumeId")[0])
+	volume := s.one("DescribeVolumes", root, "Volumes")
+	size := volume.Int("Size") + 1
+	s.do("ModifyVolume", wire.Object{"VolumeId": volume.Text("VolumeId"), "Size": size})
+	s.poll(call, root, func(out wire.Object, _ error) (bool, string) {
+		states := out.At("VolumesModifications.ModificationState")
+		ready := slices.Contains(states, "completed") || slices.Contains(states, "optimizing")
+		return ready, fmt.Sprintf("ModificationState is %q, and never %q", strings.Join(states, ", "), "completed")
+	})
+	s.is(s.one("DescribeVolumes", root, "Volumes"), "DescribeVolumes", "Size", fmt.Sprint(size))
+}
+
+// nameOfAddress asks for an Elastic IP's name in DNS. An endpoint may not know the action, if it says so in AWS's words.
+func (s *step) nameOfAddress(id string) {
+	const call = "DescribeAddressesAttribute"
+	in := chosen("AllocationIds", id)
+	in["Attribute"] = "domain-name"
+	if s.failed() {
+		return
+	}
+	_, err := s.endpoint.call(s.ctx, s.sdk, call, in)
+	failure, _ := errors.AsType[*wire.Error](err)
+	unknown := failure != nil && failure.Code == wire.InvalidAction
+	if err != nil && !(unknown && strings.Contains(failure.Message, "not valid for this web service")) {
+		s.judge(call, err)
+	}
+}
+
+// changeAddresses gives a network interface a second private address, and takes it away.
+func changeAddresses(s *step, id string) {
+	const call, path = "DescribeNetworkInterfaces", "NetworkInterfaces.PrivateIpAddresses.PrivateIpAddress"
+	addresses := func() []string {
+		found := s.do(call, chosen("NetworkInterfaceIds", id)).At(path)
+		slices.Sort(found)
+		return found
+	}
+	before := addresses()
+	s.do("AssignPrivateIpAddresses", wire.Object{"NetworkInterfaceId": id, "SecondaryPrivateIpAddressCount": 1})
+	more := addresses()
+	added := slices.DeleteFunc(slices.Clone(more), func(address string) bool { return slices.Contains(before, address) })
+	if !s.failed() && len(added) != 1 {
+		s.fail(Stub, "AssignPrivateIpAddresses", "%d private addresses were added, and should be one", len(added))
+	}
+	s.do("UnassignPrivateIpAddresses", wire.Object{"NetworkInterfaceId": id, "PrivateIpAddresses": wire.Strings(added...)})
+	if after := addresses(); !s.failed() && !slices.Equal(after, before) {
+		s.fail(Stub, "UnassignPrivateIpAddresses", "a private address that was taken away is still told of")
+	}
+}
+
+// interfaceAttachment is a second network interface of an instance.
+func interfaceAttachment() resource {
+	const name, call = "aws_network_interface_attachment", "DescribeNetworkInterfaces"
+	found := func(s *step) wire.Object { return filtered("attachment.attachment-id", s.ids[name]) }
+	read := func(s *step) {
+		one := s.one(call, found(s), "NetworkInterfaces")
+		s.is(one, call, "NetworkInterfaceId", s.ids["aws_network_interface"])
+		s.is(one, call, "Attachment.InstanceId", s.ids["aws_instance"])
+		s.is(one, call, "Attachment.DeviceIndex", "1")
+		s.is(one, call, "Groups.GroupId", s.ids["aws_security_group"])
+	}
+	return resource{
+		name: name, needs: []string{"aws_instance", "aws_network_interface"}, sdk: sdkV2, parts: map[string]func(*step){
+			"create": func(s *step) {
+				out := s.do("AttachNetworkInterface", wire.Object{
+					"NetworkInterfaceId": s.ids["aws_network_interface"], "InstanceId": s.ids["aws_instance"], "DeviceIndex": 1,
+				})
+				s.id(name, out, "AttachNetworkInterface", "AttachmentId")
+				s.until(call, found(s), "NetworkInterfaces.Attachment.Status", "attached")
+			},
+			"read": read, "no diff": unchanged(read),
+			"delete": func(s *step) {
+				s.do("DetachNetworkInterface", wire.Object{"AttachmentId": s.ids[name], "Force": true})
+				// Where it is not told of as detached for a while, the provider asks for minutes.
+				s.until(call, found(s), "NetworkInterfaces.Attachment.Status", "detached")
+				s.until(call, chosen("NetworkInterfaceIds", s.ids["aws_network_interface"]), "NetworkInterfaces.Status", "available")
+				s.refused("DetachNetworkInterface", wire.Object{"AttachmentId": s.ids[name], "Force": true},
+					"InvalidAttachmentID.NotFound")
+			},
+		},
+	}
+}
