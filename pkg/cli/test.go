@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +54,7 @@ runs are kept under the name "endpoint". Where there is no provider it is skippe
 				return e.Test(ctx, a.request(args[0], settings))
 			}, nil)
 		}
-		at, err := iac.EndpointOf(*endpoint, a.Getenv)
+		at, err := a.endpoint(*endpoint)
 		if err != nil {
 			return usage(progress.WithHint(err, endpointHint))
 		}
@@ -62,6 +63,17 @@ runs are kept under the name "endpoint". Where there is no provider it is skippe
 		}, nil)
 	})
 	return cmd
+}
+
+// endpoint is the one at an address, with the environment's keys.
+func (a *app) endpoint(address string) (iac.Endpoint, error) {
+	if address == "" {
+		return iac.Endpoint{}, errors.New("--endpoint is empty: give the URL of an EC2 endpoint")
+	}
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		return iac.Endpoint{}, errors.New("--endpoint: no keys belong into a URL")
+	}
+	return iac.EndpointOf(address, a.Getenv)
 }
 
 // withoutCluster refuses what makes no sense where only an endpoint is tested.

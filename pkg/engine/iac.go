@@ -46,7 +46,7 @@ func (s *session) testEndpoint(ctx context.Context, endpoint iac.Endpoint) error
 	if err != nil {
 		return Error{ExitConfig, err}
 	}
-	if err := s.beginIn(dir, progress.Event{}); err != nil {
+	if err := s.beginIn(dir, progress.Event{Endpoint: endpoint.URL}); err != nil {
 		return err
 	}
 	evidence := evidence{s.Store, s.dir, s.Name}

@@ -171,6 +171,7 @@ func (r *suiteRun) stack(ctx context.Context, stack stacks.Stack) error {
 			return nil
 		}
 	}
+	r.t.Info("stack " + stack.Name)
 	if err := s.prepare(); err != nil {
 		return err
 	}
