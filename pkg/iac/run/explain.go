@@ -67,7 +67,7 @@ func deciding(said string, calls []Call) (Call, bool) {
 // unreadable reports whether an error says that an answer could not be read.
 func unreadable(said string) bool {
 	return slices.ContainsFunc([]string{
-		"SerializationError", "deserialization failed", "failed to decode", "expected element type",
+		"SerializationError", "deserialization failed", "failed to decode", "expected element type", "api error UnknownError",
 	}, func(sign string) bool { return strings.Contains(said, sign) })
 }
 

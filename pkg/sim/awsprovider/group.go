@@ -50,7 +50,7 @@ func createGroup(ctx context.Context, c *client, d *schema.ResourceData) error {
 	if err := c.revokeDefault(ctx, d.Id()); err != nil {
 		return err
 	}
-	return c.changeRules(ctx, d)
+	return updateGroup(ctx, c, d)
 }
 
 // revokeDefault takes away the rules that a group has from the beginning, ports 0 named though the protocol has none.

@@ -63,7 +63,9 @@ func createInstance(ctx context.Context, c *client, d *schema.ResourceData) erro
 	in := wire.Object{
 		"ImageId": textOf(d, "ami"), "InstanceType": kind, "MinCount": 1, "MaxCount": 1, "ClientToken": id.UniqueId(),
 		"Monitoring": wire.Object{"Enabled": false}, "DisableApiTermination": false, "EbsOptimized": false,
-		"Placement": wire.Object{"AvailabilityZone": textOf(d, "availability_zone")}, "TagSpecifications": c.tagsFor(d, "instance"),
+		"Placement":          wire.Object{"AvailabilityZone": textOf(d, "availability_zone")},
+		"HibernationOptions": wire.Object{"Configured": false},
+		"TagSpecifications":  c.tagsFor(d, "instance"),
 	}
 	if burstable(kind) {
 		in["CreditSpecification"] = wire.Object{"CpuCredits": "unlimited"}

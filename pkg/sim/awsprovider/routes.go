@@ -180,7 +180,7 @@ func deleteRouteTable(ctx context.Context, c *client, d *schema.ResourceData) er
 	if err != nil && !is(err, "InvalidRouteTableID.NotFound") {
 		return err
 	}
-	return until(ctx, what, 1, func() (bool, error) {
+	return until(ctx, what, 2, func() (bool, error) {
 		one, err := c.routeTable(ctx, d.Id())
 		return one == nil, err
 	})

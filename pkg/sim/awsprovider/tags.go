@@ -26,24 +26,37 @@ func mergeTags(_ context.Context, d *schema.ResourceDiff, meta any) error {
 	if !d.GetRawPlan().GetAttr("tags").IsWhollyKnown() || !configured {
 		return d.SetNewComputed("tags_all")
 	}
-	all := maps.Clone(c.defaults)
-	maps.Copy(all, textsOf(d.Get("tags")))
-	if old, _ := d.GetChange("tags_all"); d.Id() == "" || !maps.Equal(textsOf(old), all) {
-		return d.SetNew("tags_all", all)
+	all := c.merged(textsOf(d.Get("tags")))
+	old, _ := d.GetChange("tags_all")
+	switch {
+	case d.Id() != "" && maps.Equal(textsOf(old), all):
+		return nil
+	case hasEmpty(all):
+		return d.SetNewComputed("tags_all")
 	}
-	return nil
+	return d.SetNew("tags_all", all)
 }
 
-// allTags are those that a resource is to have.
-func (c *client) allTags(d *schema.ResourceData) map[string]string {
+// hasEmpty reports whether a tag has no value: what becomes of those is asked for.
+func hasEmpty(tags map[string]string) bool {
+	for _, value := range tags {
+		if value == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// merged are the provider's tags, and over them those of a resource.
+func (c *client) merged(own map[string]string) map[string]string {
 	all := maps.Clone(c.defaults)
-	maps.Copy(all, textsOf(d.Get("tags")))
+	maps.Copy(all, own)
 	return all
 }
 
 // tagsFor are the tags of what is made.
 func (c *client) tagsFor(d *schema.ResourceData, kind string) []any {
-	tags := listOf(c.allTags(d))
+	tags := listOf(c.merged(textsOf(d.Get("tags"))))
 	if len(tags) == 0 {
 		return nil
 	}
@@ -83,8 +96,8 @@ func (c *client) retag(ctx context.Context, d *schema.ResourceData) error {
 	if key, isKey := d.GetOk("key_pair_id"); isKey { // a key's own id is its name
 		id = key.(string)
 	}
-	before, after := d.GetChange("tags_all")
-	old, wanted := textsOf(before), textsOf(after)
+	before, _ := d.GetChange("tags_all")
+	old, wanted := textsOf(before), c.merged(textsOf(d.Get("tags")))
 	removed, changed := map[string]string{}, map[string]string{}
 	for key, value := range old {
 		if !has(wanted, key) {
@@ -108,5 +121,9 @@ func (c *client) retag(ctx context.Context, d *schema.ResourceData) error {
 			return err
 		}
 	}
-	return nil
+	if !hasEmpty(wanted) {
+		return nil
+	}
+	_, err := c.do(ctx, v1, "listing tags for resource ("+id+")", "DescribeTags", filtered("resource-id", id))
+	return err
 }

@@ -73,6 +73,9 @@ func updateVolume(ctx context.Context, c *client, d *schema.ResourceData) error 
 	if d.HasChange("type") {
 		in["VolumeType"] = textOf(d, "type")
 	}
+	if throughput := d.Get("throughput").(int); throughput > 0 {
+		in["Throughput"] = throughput
+	}
 	if _, err := c.do(ctx, v1, "modifying EBS Volume ("+d.Id()+")", "ModifyVolume", in); err != nil {
 		return err
 	}
