@@ -36,7 +36,7 @@ func explainOne(d opentofu.Diagnostic, calls []Call) string {
 		}
 		return text
 	}
-	text := prefix + strings.TrimSuffix(said, ": ")
+	text := prefix + strings.TrimSuffix(said, ":")
 	if last := lastOf(calls, typeOf(d.Address)); last != nil {
 		text += " (last call: " + last.String() + ")"
 	}

@@ -24,6 +24,8 @@ const (
 	initTime = 5 * time.Minute
 	// stepTime bounds every other step: the provider itself waits for some states as long as that.
 	stepTime = 15 * time.Minute
+	// destroyTime bounds the destroy: what it has not deleted by then, calls of our own do.
+	destroyTime = 10 * time.Minute
 	// sweepTime bounds the deletion of what is left of a stack.
 	sweepTime = 90 * time.Second
 	// closeTime bounds the wait for calls that are being made when all is over.

@@ -29,6 +29,7 @@ type stackRun struct {
 	planned   opentofu.Plan
 	revision  int // that was planned last to be applied
 
+	failed    bool // a step has
 	applied   bool // an apply has begun: there may be something to delete
 	destroyed bool // tofu has deleted all that it knew of
 }
@@ -63,7 +64,7 @@ func (s *stackRun) run(ctx context.Context, last int) {
 		case failed != "":
 			s.t.Skip(name, failed+" failed")
 		case !s.try(ctx, step):
-			failed = name
+			failed, s.failed = name, true
 		}
 		if ctx.Err() != nil {
 			break
@@ -76,7 +77,7 @@ func (s *stackRun) run(ctx context.Context, last int) {
 		s.t.Skip(destroy, "nothing was made")
 		s.t.Skip(gone, "nothing was made")
 	default:
-		s.try(ctx, step{name: stepDestroy, do: s.destroy, limit: stepTime})
+		s.try(ctx, step{name: stepDestroy, do: s.destroy, limit: destroyTime})
 		s.try(ctx, step{name: stepGone, do: s.gone, limit: stepTime})
 		s.cleanUp(ctx)
 	}
@@ -195,8 +196,12 @@ func changes(list []opentofu.Change) string {
 	return strings.Join(texts, ", ")
 }
 
-// destroy deletes by tofu all that it knows of.
+// destroy deletes by tofu all that it knows of. What a failed step has made and tofu has no record of, as when the provider
+// has crashed, goes first: else it would be in the way.
 func (s *stackRun) destroy(ctx context.Context) error {
+	if s.failed {
+		s.deleteLost(ctx)
+	}
 	err := s.work.Destroy(ctx, s.values(s.revision), true)
 	s.destroyed = err == nil
 	return err

@@ -2,11 +2,13 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"hive-test/pkg/gateway/wire"
+	"hive-test/pkg/opentofu"
 )
 
 // thing is a resource at the endpoint.
@@ -83,4 +85,34 @@ func (s *stackRun) sweep(ctx context.Context) ([]thing, error) {
 		}
 	}
 	return things, errors.Join(problems...)
+}
+
+// deleteLost deletes what calls of the stack have made, is there, and is not in tofu's state.
+func (s *stackRun) deleteLost(ctx context.Context) {
+	resources, err := opentofu.ReadState(opentofu.StatePath(s.dir))
+	if err != nil {
+		return // the destroy tells
+	}
+	known := map[string]bool{}
+	for _, r := range resources {
+		var a attributes
+		if json.Unmarshal(r.Attributes, &a) == nil {
+			known[a.text("id")] = true
+		}
+	}
+	var lost []thing
+	for _, t := range made(s.record.of(s.stack.Name, "")) {
+		one, err := t.kind.find(ctx, s.client, t.id)
+		if known[t.id] || err != nil || one == nil {
+			continue
+		}
+		limited, cancel := context.WithTimeoutCause(ctx, sweepTime, errors.New("the time for cleaning up is over"))
+		if t.kind.delete(limited, s.client, t.id) == nil {
+			lost = append(lost, t)
+		}
+		cancel()
+	}
+	if len(lost) > 0 {
+		s.t.Info(fmt.Sprintf("stack %s: deleted what tofu had lost: %s", s.stack.Name, listed(lost)))
+	}
 }
