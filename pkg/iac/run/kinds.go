@@ -151,7 +151,7 @@ func carries(one wire.Object, name string) bool {
 // answered is an error of a call of our own.
 func answered(action string, err error) error {
 	if failure, ok := errors.AsType[*wire.Error](err); ok {
-		return fmt.Errorf("%s answered %d %s: %s", action, failure.Status, failure.Code, failure.Message)
+		return errors.New(Call{Action: action, Status: failure.Status, Code: failure.Code, Message: failure.Message}.String())
 	}
 	return fmt.Errorf("%s: %w", action, err)
 }
