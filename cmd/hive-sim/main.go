@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"hive-test/pkg/sim/awsprovider"
 	simhive "hive-test/pkg/sim/hive"
 	"hive-test/pkg/sim/host"
 	"hive-test/pkg/sim/provider"
@@ -21,7 +22,7 @@ import (
 const usage = `usage: hive-sim PART ...
 
   pve       the simulated Proxmox VE: start, stop, status, env, serve
-  provider  the stand-in for the bpg/proxmox provider (started by tofu or terraform)
+  provider  the stand-in for the bpg/proxmox provider (started by tofu or terraform); as terraform-provider-aws for that
   hive      the stand-in for hive on a node
   host      the init of a simulated host (started by pve)
 `
@@ -34,6 +35,9 @@ func run(args []string) int {
 		return host.Main(args)
 	}
 	part, rest := filepath.Base(args[0]), args[1:]
+	if strings.HasPrefix(part, "terraform-provider-aws") {
+		return awsprovider.Main()
+	}
 	if part != "hive" && !strings.HasPrefix(part, "terraform-provider-proxmox") {
 		if len(rest) == 0 {
 			fmt.Fprint(os.Stderr, usage)

@@ -50,7 +50,8 @@ var only = []struct {
 	{"hive-test/pkg/scratch", []string{"pkg/cli", "pkg/target"}, "where temporary files are is the process's affair"},
 	{"hive-test/pkg/deploy/proxmox", []string{"pkg/target", "pkg/deploy/proxmox", "pkg/deploy/simhosts"}, "engine and lifecycle see an interface, never Proxmox VE"},
 	{"hive-test/pkg/deploy/proxmox/api", []string{"pkg/target", "pkg/deploy/proxmox", "pkg/deploy/simhosts"}, "engine and lifecycle see an interface, never go-proxmox"},
-	{"hive-test/pkg/opentofu", []string{"pkg/target", "pkg/deploy/proxmox/provision"}, "engine and lifecycle see an interface, never tofu"},
+	{"hive-test/pkg/opentofu", []string{"pkg/target", "pkg/deploy/proxmox/provision", "pkg/iac/run"}, "engine and lifecycle see an interface, never tofu"},
+	{"hive-test/pkg/iac/run", []string{"pkg/engine"}, "suites bring nothing of OpenTofu along: the engine gives them what runs it"},
 	{"hive-test/tofu", []string{"pkg/deploy/proxmox/provision"}, "what runs a module knows none"},
 	{"hive-test/pkg/report", []string{"pkg/engine", "pkg/cli"}, "reports are made from events, at the top"},
 	{"hive-test/pkg/explain", []string{"pkg/engine"}, "why a run failed is said when it is over, at the top"},
@@ -92,7 +93,10 @@ var within = []struct {
 	{"pkg/gateway/store", []string{"pkg/gateway/wire"}, "an adapter to NATS"},
 	{"pkg/gateway/ec2", []string{"pkg/gateway/store", "pkg/gateway/wire"}, "resources and their rules, whoever asks and however"},
 	{"pkg/gateway", []string{"pkg/awsauth", "pkg/process"}, "an endpoint: it knows of no cluster"},
-	{"pkg/iac", []string{"pkg/awsauth", "pkg/gateway/wire", "pkg/wait"}, "a client of any endpoint: it knows of no gateway and no cluster"},
+	{"pkg/iac", []string{
+		"pkg/awsauth", "pkg/gateway/wire", "pkg/opentofu", "pkg/phase", "pkg/progress", "pkg/wait",
+	}, "a client of any endpoint: it knows of no gateway and no cluster"},
+	{"pkg/iac/stacks", nil, "files, and nothing that runs them"},
 	{"pkg/suite", []string{"pkg/awsauth", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy"}, "hosts that are there: nothing to ask anybody"},
 	{"pkg/lifecycle", []string{
@@ -110,7 +114,7 @@ var within = []struct {
 	}, "the way to a cluster's machines: it alone names deployers"},
 	{"pkg/engine", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/fault", "pkg/hive", "pkg/lifecycle", "pkg/phase",
-		"pkg/gateway", "pkg/matrix", "pkg/process",
+		"pkg/awsauth", "pkg/gateway", "pkg/iac", "pkg/matrix", "pkg/process",
 		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/suite", "pkg/target", "pkg/wait",
 	}, "a cluster's life, without a command line, a terminal or signals, on any deployer"},
 	{"pkg/config", []string{"pkg/cluster", "pkg/deploy", "pkg/deploy/placement", "pkg/progress"}, "settings know only the values they fill, and how values are written"},

@@ -107,6 +107,7 @@ func flagCompletions() map[string]completion {
 		"tls-key":         {files: true},
 		"tls-ca":          {files: true},
 		"faults":          {files: true},
+		"endpoint":        nothing("a URL"),
 		"probe output":    words(sheetForms()...),
 		"iac diff output": words(sheetForms()...),
 		"plan output":     words(slices.Concat([]string{"table", "json", "yaml"}, planForms())...),
@@ -419,12 +420,12 @@ func (a *app) completePlaces(cmd *cobra.Command, args []string, typed string) []
 	return append(places, a.filesHere(typed)...)
 }
 
-// completeSuites are the one that is built in, those of the file, and files: most suites are scripts.
+// completeSuites are those that are built in, those of the file, and files: most suites are scripts.
 func (a *app) completeSuites(cmd *cobra.Command, _ []string, typed string) []cobra.Completion {
 	if strings.ContainsAny(typed, "/~") {
 		return nil
 	}
-	found := []cobra.Completion{config.Smoke}
+	found := config.BuiltinSuites()
 	settings, _ := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir})
 	for _, s := range settings.NamedSuites {
 		found = append(found, s.Name)

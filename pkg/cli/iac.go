@@ -26,6 +26,9 @@ that of a gateway.`,
 	return cmd
 }
 
+// endpointHint says how the environment comes to know an endpoint.
+const endpointHint = `eval "$(hive-test env NAME)" or eval "$(hive-test gateway env)" sets what is needed`
+
 // probePatience is how long a state is waited for where nothing else is asked for.
 const probePatience = time.Minute
 
@@ -67,7 +70,7 @@ and certificates are those that AWS clients take from the environment, as hive-t
 		}
 		endpoint, err := iac.EndpointOf(address, a.Getenv)
 		if err != nil {
-			return usage(progress.WithHint(err, `eval "$(hive-test env NAME)" or eval "$(hive-test gateway env)" sets what is needed`))
+			return usage(progress.WithHint(err, endpointHint))
 		}
 		o := iac.Options{Patience: probePatience}
 		if cmd.Flags().Changed("patience") {

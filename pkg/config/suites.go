@@ -62,8 +62,8 @@ func (r *fileReader) suites(key string, node *yaml.Node) []Suite {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, line := node.Content[i].Value, node.Content[i].Line
 		switch known := func(s Suite) bool { return s.Name == name }; {
-		case name == Smoke:
-			r.problem(line, "%s: smoke is the built-in suite: give this one another name", key)
+		case slices.Contains(BuiltinSuites(), name):
+			r.problem(line, "%s: %s is a built-in suite: give this one another name", key, name)
 		case !suiteName.MatchString(name):
 			r.problem(line, "%s: %q is no name of a suite: letters, digits, dots, hyphens and underscores", key, name)
 		case slices.ContainsFunc(list, known):
@@ -106,8 +106,8 @@ func (r *fileReader) suite(key, name string, node *yaml.Node) Suite {
 	if n, given := one.values["retries"].value.(int); given {
 		s.Retries = n
 	}
-	if s.Command == Smoke {
-		r.problem(node.Line, "%s: smoke is built in: --suite smoke runs it", key)
+	if slices.Contains(BuiltinSuites(), s.Command) {
+		r.problem(node.Line, "%s: %s is built in: --suite %s runs it", key, s.Command, s.Command)
 	}
 	if len(one.problems) == 0 && (strings.TrimSpace(s.Command) == "") == (s.Path == "") {
 		r.problem(node.Line, "%s: it needs either command, a line for the shell, or path, a script or a directory of them", key)

@@ -87,6 +87,12 @@ const (
 // Smoke is the suite that is no command, as pkg/suite has it.
 const Smoke = "smoke"
 
+// IaC is the suite of Terraform's AWS provider, as pkg/suite has it.
+const IaC = "iac"
+
+// BuiltinSuites are those that are no commands.
+func BuiltinSuites() []string { return []string{Smoke, IaC} }
+
 // Setting is one row of the table that flags, environment, file, help and README are made of.
 type Setting struct {
 	Key     string   // in the file; a dot is one level of nesting
@@ -199,9 +205,9 @@ func workRows() []Setting {
 		{Key: "packages", Flag: "packages", Kind: List, Value: "names", Group: inHive, Verbs: "configure full", Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
 		{Key: "hive.probe_timeout", Flag: "probe-timeout", Kind: Duration, Default: 10 * time.Second, Group: inHive, Verbs: "configure full test status wait restore", Help: "limit for one answer of hive on a node; what is late is asked once more before it counts as silent"},
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Group: inHive, Verbs: "configure full restore", Help: "limit for all nodes to become healthy"},
-		{Key: "suite", Flag: "suite", Kind: List, Default: []string{Smoke}, Value: "suite", Group: inSuites, Verbs: "test full", Help: "suite to run: smoke, one of suites, or any command; may be repeated"},
+		{Key: "suite", Flag: "suite", Kind: List, Default: []string{Smoke}, Value: "suite", Group: inSuites, Verbs: "test full", Help: "suite to run: smoke, iac, one of suites, or any command; may be repeated"},
 		{Key: "suites", Kind: Suites, Value: "suites", Group: inSuites, Verbs: "test full", Help: "suites by name, each with command or path, and as wanted results, on, dir, env, timeout, retries, needs"},
-		{Key: "suite_run", Flag: "run", Kind: Text, entry: checkPattern, Value: "regexp", Group: inSuites, Verbs: "test full", Help: "run only cases whose names match, of suites that can choose: smoke, and those of Go tests"},
+		{Key: "suite_run", Flag: "run", Kind: Text, entry: checkPattern, Value: "regexp", Group: inSuites, Verbs: "test full", Help: "run only cases whose names match, of suites that can choose: smoke, iac, and those of Go tests"},
 		{Key: "suite_skip", Flag: "skip", Kind: Text, entry: checkPattern, Value: "regexp", Group: inSuites, Verbs: "test full", Help: "leave out cases whose names match, likewise"},
 		{Key: "retries", Flag: "retries", Kind: Int, Max: mostRetries, Group: inSuites, Verbs: "test full", Help: "how often what failed is run again: the cases where a suite can choose, else the suite; what passes then is flaky"},
 		{Key: "allow_flaky", Flag: "allow-flaky", Kind: Bool, Group: inSuites, Verbs: "test full", Help: "pass though cases are flaky: failed, and passed when they were run again"},

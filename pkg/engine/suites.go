@@ -35,7 +35,7 @@ func specs(settings config.Settings) ([]suite.Spec, error) {
 		for _, flag := range []string{"run", "skip"} {
 			if settings.Given("suite_"+flag) && !s.Chooses() {
 				problems = append(problems, fmt.Errorf(
-					"--%s: cases of %s cannot be chosen: only those of smoke can, and of suites of the file with results: gotest and a "+
+					"--%s: cases of %s cannot be chosen: only those of smoke and iac can, and of suites of the file with results: gotest and a "+
 						"command without pipes", flag, s.Title()))
 			}
 		}
@@ -48,7 +48,8 @@ func specsOf(asked string, settings config.Settings) ([]suite.Spec, error) {
 	i := slices.IndexFunc(settings.NamedSuites, func(named config.Suite) bool { return named.Name == asked })
 	if i < 0 {
 		spec := suite.Spec{Command: asked, Retries: settings.Retries, Fault: faultOfSuite(config.Suite{}, settings)}
-		if asked != suite.Smoke {
+		spec.Builtin = asked == suite.IaC
+		if !spec.Builtin && asked != suite.Smoke {
 			spec.On = settings.SuiteOn
 		}
 		return []suite.Spec{spec}, nil
@@ -97,7 +98,7 @@ func faultOfSuite(named config.Suite, settings config.Settings) suite.Fault {
 // a node, files that are not here may be.
 func checkCommands(suites []suite.Spec, named []config.Suite) error {
 	for _, s := range suites {
-		if s.Command == suite.Smoke {
+		if s.Builtin || s.Command == suite.Smoke {
 			continue
 		}
 		word, onNode := s.Command, s.On != ""
@@ -122,7 +123,7 @@ func checkFile(path string, onNode bool) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !onNode:
-		return fmt.Errorf("--suite %s: there is no such file: a suite is smoke or a line for the shell, which runs in the "+
+		return fmt.Errorf("--suite %s: there is no such file: a suite is smoke, iac or a line for the shell, which runs in the "+
 			"working directory", path)
 	case err != nil: // the shell may know better
 		return nil
@@ -136,7 +137,7 @@ func checkFile(path string, onNode bool) error {
 
 // checkWord refuses a word that is no command here and all but the name of a suite.
 func checkWord(word string, named []config.Suite) error {
-	names := []string{suite.Smoke}
+	names := config.BuiltinSuites()
 	for _, s := range named {
 		names = append(names, s.Name)
 	}

@@ -71,7 +71,7 @@ func (s *session) checkSuites() error {
 	}
 	s.suites = lifecycle.Suites{
 		Specs: list, Run: s.Settings.Run, Skip: s.Settings.Skip, AllowFlaky: s.Settings.AllowFlaky,
-		RequireAll: s.Settings.RequireAll,
+		RequireAll: s.Settings.RequireAll, Builtins: s.builtins,
 	}
 	for _, q := range s.Settings.Quarantine {
 		s.suites.Quarantine = append(s.suites.Quarantine, suite.Quarantine(q))

@@ -103,11 +103,13 @@ type failure struct {
 	output            []progress.Event // of the phase
 	warnings          []string         // of the phase
 	interrupted       bool
-	hosts             bool   // the cluster is of hosts that were there before
-	gone              bool   // the cluster was destroyed in the end
-	dir               string // of the run
-	files             fs.FS  // of the run; nil: none
-	reasons           string // that only a task's log or a VM's state tells
+	hosts             bool     // the cluster is of hosts that were there before
+	gone              bool     // the cluster was destroyed in the end
+	dir               string   // of the run
+	endpoint          string   // that suites were run against; empty: it was a cluster
+	flags             []string // of a run against an endpoint that say where programs come from
+	files             fs.FS    // of the run; nil: none
+	reasons           string   // that only a task's log or a VM's state tells
 	killed            bool
 }
 
@@ -117,6 +119,9 @@ func read(events []progress.Event) *failure {
 	ended, failed := false, false
 	phase, step := "", ""
 	for _, e := range events {
+		if e.Endpoint != "" {
+			f.endpoint, f.flags = e.Endpoint, programFlags(e.Flags)
+		}
 		f.name, f.verb, f.dir = cmp.Or(f.name, e.Cluster), cmp.Or(f.verb, e.Verb), cmp.Or(f.dir, e.RunDir)
 		switch e.Kind {
 		case progress.PhaseStart:
@@ -449,6 +454,8 @@ func shorten(text string, most int) string {
 // next is what comes next where no signature says it.
 func (f *failure) next() string {
 	switch {
+	case f.endpoint != "":
+		return f.nextAtEndpoint()
 	case f.interrupted && f.gone || f.name == "":
 		return cmp.Or(progress.FirstLine(f.hint), "run it again")
 	case (f.interrupted || f.killed) && f.verb == "down":
@@ -466,12 +473,30 @@ func (f *failure) next() string {
 	}
 	again := ""
 	if len(f.suites) > 0 {
-		if command := f.suites[0].again(f.name); command != "" {
+		if command := f.suites[0].again([]string{f.name}); command != "" {
 			again = command + " runs it alone; "
 		}
 	}
 	return fmt.Sprintf("%slook at the nodes: hive-test ssh %s, hive-test logs %s; hive-test down %s removes the cluster",
 		again, f.name, f.name, f.name)
+}
+
+// nextAtEndpoint is what comes next where there is no cluster: the keys are those of the environment again.
+func (f *failure) nextAtEndpoint() string {
+	at := slices.Concat([]string{"--endpoint", f.endpoint}, f.flags)
+	if len(f.suites) > 0 && !f.interrupted && !f.killed {
+		if command := f.suites[0].again(at); command != "" {
+			return command + " runs it alone"
+		}
+	}
+	return cmp.Or(progress.FirstLine(f.hint), "run it again")
+}
+
+// programFlags are those that say where OpenTofu and providers come from: no record of a cluster knows it.
+func programFlags(flags []string) []string {
+	return slices.DeleteFunc(slices.Clone(flags), func(flag string) bool {
+		return !strings.HasPrefix(flag, "--provider") && !strings.HasPrefix(flag, "--tofu-bin=")
+	})
 }
 
 // nextWhenGone is what comes next where the run has destroyed the cluster.

@@ -92,13 +92,15 @@ func (s suite) isCommand() bool {
 	return s.ran == 1 && s.first().Name == s.name && s.first().Error != ""
 }
 
-// again returns the command that runs the first case that failed again, and nothing else; empty: its suite cannot choose.
-func (s suite) again(cluster string) string {
+// again returns the command that runs the first case that failed again, and nothing else, of a cluster or whatever else
+// target says; empty: its suite cannot choose.
+func (s suite) again(target []string) string {
 	first := s.first()
 	if first.Run == "" {
 		return ""
 	}
-	return remote.Quote("hive-test", "test", cluster, "--suite", cmp.Or(s.asked, s.name), "--run", first.Run)
+	words := slices.Concat([]string{"hive-test", "test"}, target, []string{"--suite", cmp.Or(s.asked, s.name), "--run", first.Run})
+	return remote.Quote(words...)
 }
 
 // unsaid returns what failed without the words at its end that lines say, each by itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 
@@ -19,6 +20,23 @@ type Suites struct {
 	Quarantine []suite.Quarantine
 	AllowFlaky bool
 	RequireAll bool
+	// Builtins makes the suites that are no commands, besides smoke, for a cluster that is reached in that way.
+	Builtins func(Access) map[string]suite.Builtin
+}
+
+// Access is how the EC2 API of a cluster is reached.
+type Access struct {
+	URL         string
+	Credentials suite.Credentials
+	Dial        func(ctx context.Context, network, addr string) (net.Conn, error) // nil: directly
+}
+
+// builtins are those of a cluster; none where nobody has some.
+func (s Suites) builtins(a Access) map[string]suite.Builtin {
+	if s.Builtins == nil {
+		return nil
+	}
+	return s.Builtins(a)
 }
 
 // choice is what chooses cases, as flags.

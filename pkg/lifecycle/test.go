@@ -81,6 +81,10 @@ func (t test) suites(ctx context.Context) error {
 	if err := t.Evidence.DropResults(); err != nil {
 		return fmt.Errorf("forgetting the last results: %w", err)
 	}
+	credentials := suite.Credentials{
+		AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region,
+		CAPEM: string(access.CA), Profile: access.Profile,
+	}
 	results, err := t.withResets(ctx, sink, func(s *resets) (results suite.Results, err error) {
 		err = t.watchNodes(ctx, sink, handle, func(ctx context.Context, l *lossMonitor) (err error) {
 			results, err = suite.Run(ctx, suite.Options{
@@ -89,11 +93,12 @@ func (t test) suites(ctx context.Context) error {
 				Suites: t.Suites.Specs, Run: t.Suites.Run, Skip: t.Suites.Skip, Quarantine: t.Suites.Quarantine,
 				AllowFlaky: t.Suites.AllowFlaky, RequireAll: t.Suites.RequireAll,
 				Nodes: t.Record.Nodes, Now: l.where, ArtifactsDir: t.Evidence.Path("suites"),
-				Health: func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
-				Credentials: suite.Credentials{
-					AccessKey: access.AccessKeyID, SecretKey: access.SecretAccessKey, Region: access.Region,
-					CAPEM: string(access.CA), Profile: access.Profile,
-				},
+				Health:      func(ctx context.Context) []suite.NodeHealth { return healthFacts(l.check(ctx)) },
+				Credentials: credentials,
+				Builtins: t.Suites.builtins(Access{
+					URL:         suite.URL(t.Record.Nodes.Leader().Management, suite.GatewayPort),
+					Credentials: credentials, Dial: t.remote.DialContext,
+				}),
 				PrivateDir: t.Store.Path(t.Record.Name, suiteDir),
 				SuiteEnv:   t.SuiteEnv, KillLeftovers: t.KillLeftovers,
 				Secrets: t.Secrets.Values(), Sink: sink, Dial: t.remote.DialContext,

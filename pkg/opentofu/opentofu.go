@@ -273,6 +273,7 @@ func (r *Run) judge(ctx context.Context, name string, out *stream, err error) er
 	}
 	for i := range f.Diagnostics {
 		d := &f.Diagnostics[i]
+		d.Address = out.about(*d)
 		d.Summary, d.Detail = out.mask(d.Summary), out.mask(d.Detail)
 	}
 	return r.runner.options.Explain(f)

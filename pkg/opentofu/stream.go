@@ -44,6 +44,7 @@ type change struct {
 	Resource resource `json:"resource"`
 	Action   string   `json:"action"`
 	Reason   string   `json:"reason"`
+	ID       string   `json:"id_value"` // where it has one by then
 }
 
 type summary struct {
@@ -64,7 +65,9 @@ type stream struct {
 	problems []Diagnostic
 	changes  []change
 	totals   *summary
-	done     []Change // in the order in which it was
+	done     []Change          // in the order in which it was
+	ids      map[string]string // of resources that something was done to, by their addresses
+	errored  []string          // addresses of those with which that has failed
 }
 
 func newStream(log io.Writer, sink progress.Sink, secrets []string, nodeOf func(address string) string) *stream {
@@ -126,11 +129,40 @@ func (s *stream) collect(m message) string {
 		s.totals = m.Changes
 	case m.Hook != nil:
 		address = m.Hook.Resource.Address
+		s.note(m, address)
 		if m.Type == "apply_complete" {
 			s.done = append(s.done, Change{Address: address, Type: m.Hook.Resource.Type, Action: m.Hook.Action})
 		}
 	}
 	return s.nodeOf(address)
+}
+
+// note keeps what is needed to find out which resource an error is about.
+func (s *stream) note(m message, address string) {
+	if m.Hook.ID != "" {
+		if s.ids == nil {
+			s.ids = map[string]string{}
+		}
+		s.ids[address] = m.Hook.ID
+	}
+	if m.Type == "apply_errored" {
+		s.errored = append(s.errored, address)
+	}
+}
+
+// about returns the address of the resource that an error is about which names none, as those of deletions do: the one
+// that has failed, or of several the one whose id the error has. Empty: it is not known.
+func (s *stream) about(d Diagnostic) string {
+	if d.Address != "" {
+		return d.Address
+	}
+	for _, address := range s.errored {
+		id := s.ids[address]
+		if len(s.errored) == 1 || id != "" && strings.Contains(d.Summary+" "+d.Detail, id) {
+			return address
+		}
+	}
+	return ""
 }
 
 func (s *stream) emit(text, node string) {

@@ -110,6 +110,8 @@ type Event struct {
 	Asked   string `json:"asked,omitempty"`
 	// Settings are set on RunStart: those that were given, and have not their defaults for that reason.
 	Settings []Setting `json:"settings,omitempty"`
+	// Endpoint is set on RunStart where suites are run against an EC2 endpoint, and no cluster: its URL.
+	Endpoint string `json:"endpoint,omitempty"`
 	// Flags are set on RunStart: the flags that the run was started with, but for its suites.
 	Flags []string `json:"flags,omitempty"`
 	// History is set on RunStart: the runs of the cluster's name before this one, the newest first.

@@ -41,7 +41,7 @@ func (s *Secrets) MaskEvent(e Event) Event {
 		e.Output = masker.maskColored(e.Output)
 	}
 	for _, field := range []*string{
-		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir, &e.Output, &e.File,
+		&e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.RunDir, &e.Endpoint, &e.Output, &e.File,
 		&e.Command, &e.Asked, &e.Run,
 	} {
 		if *field != "" {

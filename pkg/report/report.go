@@ -189,7 +189,7 @@ func (b *builder) built() Report {
 func cleaned(e progress.Event) progress.Event {
 	for _, field := range []*string{
 		&e.Cluster, &e.Verb, &e.Phase, &e.Step, &e.Node, &e.Suite, &e.Name, &e.Message, &e.Error, &e.Hint, &e.OwnerID,
-		&e.RunDir, &e.Output, &e.File, &e.Command, &e.Asked, &e.Run,
+		&e.RunDir, &e.Endpoint, &e.Output, &e.File, &e.Command, &e.Asked, &e.Run,
 	} {
 		*field = strings.TrimSpace(progress.Clean(*field))
 	}

@@ -15,7 +15,7 @@ import (
 type attempt struct {
 	Spec
 	number int                    // 1 is the first
-	wanted func(name string) bool // of smoke; nil: all
+	wanted func(name string) bool // of one that is built in; nil: all
 }
 
 // ended is what one attempt came to.
@@ -24,15 +24,16 @@ type ended struct {
 	cases []Case
 	form  string // what they were read of
 	told  bool   // each when it ended
+	lacks string // what was missing for all of them
 }
 
 // attempts runs a suite, and what failed of it again as often as it may, and tells its cases. The error is for what is
 // not the suite's own failure.
-func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, error) {
+func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (ended, error) {
 	first := attempt{Spec: s, number: 1}
 	if err := r.choose(&first); err != nil {
 		record.add(0, "", Case{Name: s.Name, Status: progress.Failed, Error: err.Error(), whole: true})
-		return exit{}, nil
+		return ended{}, nil
 	}
 	last, err := r.once(ctx, first, record)
 	cases := last.cases
@@ -53,7 +54,10 @@ func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, 
 	if word := formWords(last.form); word != "" && s.Results == "" {
 		record.info("its cases are read of " + word)
 	}
-	whole := r.whole(ctx, s, cases)
+	whole := cases
+	if last.lacks == "" {
+		whole = r.whole(ctx, s, cases)
+	}
 	if last.told {
 		whole = whole[len(cases):]
 	}
@@ -63,7 +67,7 @@ func (r *runner) attempts(ctx context.Context, s Spec, record *recorder) (exit, 
 		}
 		record.add(c.place, c.node, c)
 	}
-	return last.exit, err
+	return last, err
 }
 
 // decides reports whether any of the cases makes the suite fail.
@@ -114,8 +118,8 @@ func (r *runner) once(ctx context.Context, a attempt, record *recorder) (ended, 
 		}}}, nil
 	}
 	defer heal()
-	if a.isSmoke() {
-		return r.smokeOnce(inTime, a, record), nil
+	if a.isBuiltin() {
+		return r.builtinOnce(inTime, a, record)
 	}
 	return r.external(inTime, a, record)
 }
@@ -128,17 +132,23 @@ func (r *runner) apply(ctx context.Context, s Spec) (heal func(), err error) {
 	return r.Fault(ctx, s)
 }
 
-// smokeOnce runs smoke one time. Where nothing of it can be run again, each case is told when it ends.
-func (r *runner) smokeOnce(ctx context.Context, a attempt, record *recorder) ended {
+// builtinOnce runs a suite that is no command one time. Where nothing of it can be run again, each case is told when it
+// ends.
+func (r *runner) builtinOnce(ctx context.Context, a attempt, record *recorder) (end ended, err error) {
 	told := a.Retries == 0
 	if told {
 		record.excuse = func(c Case) Case { return r.quarantined(a.Spec, c) }
 	} else {
-		record = &recorder{suite: a.Name, sink: progress.Discard, mask: r.known.Mask}
+		record = &recorder{suite: a.Name, sink: record.quiet(), mask: r.known.Mask}
 	}
-	record.wanted = a.wanted
-	r.smoke(ctx, record)
-	return ended{cases: record.cases(), form: ByCommand, told: told}
+	if a.isSmoke() {
+		record.wanted = a.wanted
+		r.smoke(ctx, record)
+	} else {
+		end.lacks, err = r.builtin(ctx, a, record)
+	}
+	end.cases, end.form, end.told = record.cases(), ByCommand, told
+	return end, err
 }
 
 // choose makes an attempt run what Options.Run and Skip choose.
@@ -147,9 +157,9 @@ func (r *runner) choose(a *attempt) error {
 		return nil
 	}
 	if !a.Chooses() {
-		return fmt.Errorf("cases of %s cannot be chosen: only smoke, and suites with `results: gotest` and a plain command line, can", a.Name)
+		return fmt.Errorf("cases of %s cannot be chosen: only those that are built in, and suites with `results: gotest` and a plain command line, can", a.Name)
 	}
-	if !a.isSmoke() {
+	if !a.isBuiltin() {
 		a.Command = a.choosing(r.Run, r.Skip, remote.Quote)
 		return nil
 	}
@@ -174,7 +184,7 @@ func (r *runner) chooseFailed(a *attempt, cases []Case) bool {
 	for _, c := range cases {
 		switch {
 		case !c.Failed():
-		case a.isSmoke():
+		case a.isBuiltin():
 			names = append(names, c.Name)
 		case c.test == "": // such as a package that did not compile
 			return false
@@ -182,7 +192,7 @@ func (r *runner) chooseFailed(a *attempt, cases []Case) bool {
 			names = append(names, c.test)
 		}
 	}
-	if a.isSmoke() {
+	if a.isBuiltin() {
 		a.wanted = func(name string) bool { return slices.Contains(names, name) }
 		return true
 	}

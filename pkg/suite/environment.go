@@ -131,7 +131,7 @@ func (r *runner) variables(at places, more map[string]string) map[string]string 
 func (r *runner) profile(at places) Profile {
 	leader := r.Nodes.Leader().Management
 	return Profile{
-		Region: cmp.Or(r.Credentials.Region, defaultRegion), Endpoint: URL(leader, r.GatewayPort),
+		Region: cmp.Or(r.Credentials.Region, DefaultRegion), Endpoint: URL(leader, r.GatewayPort),
 		S3Endpoint: URL(leader, S3Port), CAFile: at.ca,
 		AccessKey: r.Credentials.AccessKey, SecretKey: r.Credentials.SecretKey,
 	}

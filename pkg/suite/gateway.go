@@ -23,10 +23,12 @@ import (
 )
 
 const (
-	apiVersion    = "2016-11-15" // of the EC2 query API
-	defaultRegion = "us-east-1"
-	maxAnswer     = 8 << 20 // bytes
+	apiVersion = "2016-11-15" // of the EC2 query API
+	maxAnswer  = 8 << 20      // bytes
 )
+
+// DefaultRegion is that of a cluster that says none.
+const DefaultRegion = "us-east-1"
 
 // gatewayClient makes EC2 query calls to the nodes' gateways. TLS is verified by the cluster's CA and nothing else.
 type gatewayClient struct {
@@ -48,7 +50,7 @@ func newGatewayClient(
 	transport := &http.Transport{DialContext: dial, TLSClientConfig: &tls.Config{
 		RootCAs: roots, MinVersion: tls.VersionTLS12,
 	}}
-	c.Region = cmp.Or(c.Region, defaultRegion)
+	c.Region = cmp.Or(c.Region, DefaultRegion)
 	return &gatewayClient{http: &http.Client{Transport: transport}, credentials: c, port: port}, nil
 }
 

@@ -35,7 +35,7 @@ func (p Profile) Config() []byte {
 		if name == "default" {
 			section = name
 		}
-		fmt.Fprintf(&text, "[%s]\nregion = %s\noutput = json\n", section, cmp.Or(p.Region, defaultRegion))
+		fmt.Fprintf(&text, "[%s]\nregion = %s\noutput = json\n", section, cmp.Or(p.Region, DefaultRegion))
 		if p.CAFile != "" {
 			fmt.Fprintf(&text, "ca_bundle = %s\n", p.CAFile)
 		}

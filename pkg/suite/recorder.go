@@ -91,6 +91,15 @@ func (r *recorder) try(ctx context.Context, place int, node, name string, test f
 	r.add(place, node, c)
 }
 
+// quiet passes on what is for people, and no cases.
+func (r *recorder) quiet() progress.Sink {
+	return progress.SinkFunc(func(e progress.Event) {
+		if e.Kind != progress.Case {
+			r.sink.Emit(e)
+		}
+	})
+}
+
 func (r *recorder) warn(message string) {
 	r.sink.Emit(progress.Event{Kind: progress.Warning, Suite: r.suite, Message: progress.Clean(message)})
 }

@@ -20,6 +20,8 @@ type Spec struct {
 	Name string
 	// Command is a line for bash; Smoke is the suite that is built in.
 	Command string
+	// Builtin says that Command is the name of one of Options.Builtins.
+	Builtin bool
 	// Results is ByCommand, ByJUnit, ByTAP or ByGoTest: what its cases are read of. Empty: of what it leaves or prints.
 	Results string
 	// On is the node that it runs on, as Options.On takes it; empty: this machine.
@@ -79,8 +81,8 @@ func withNames(specs []Spec) ([]Spec, error) {
 		switch {
 		case strings.TrimSpace(s.Command) == "":
 			return nil, errors.New("a suite is empty: give smoke or a command line")
-		case s.Command == Smoke:
-			s.Name = cmp.Or(s.Name, Smoke)
+		case s.isBuiltin():
+			s.Name = cmp.Or(s.Name, s.Command)
 		default:
 			s.Name = cmp.Or(s.Name, commandName(s.Command))
 		}
@@ -205,7 +207,7 @@ var simpleLine = regexp.MustCompile(`^[^|&;<>()#` + "`" + `\n]*$`)
 
 // Chooses reports whether cases of the suite can be chosen by their names.
 func (s Spec) Chooses() bool {
-	return s.isSmoke() || s.Results == ByGoTest && simpleLine.MatchString(s.Command) && takesFlags(strings.Fields(s.Command))
+	return s.isBuiltin() || s.Results == ByGoTest && simpleLine.MatchString(s.Command) && takesFlags(strings.Fields(s.Command))
 }
 
 // takesFlags reports whether the words run Go tests, by go test or as a test binary, and flags at their end are those of

@@ -21,6 +21,9 @@ import (
 // Smoke is the name of the built-in suite.
 const Smoke = "smoke"
 
+// IaC is the name of the suite of pkg/iac/run, which callers of Run bring along as one of Options.Builtins.
+const IaC = "iac"
+
 // GatewayPort is where every node answers AWS calls.
 const GatewayPort = 9999
 
@@ -45,9 +48,11 @@ type Options struct {
 	Lacks func(ctx context.Context, needs Needs) (string, error)
 	// Fault applies the fault of a suite before each of its attempts, and returns what heals it. Nil: there are no faults.
 	Fault func(ctx context.Context, s Spec) (heal func(), err error)
+	// Builtins are the suites that are no commands, besides Smoke, by their names.
+	Builtins map[string]Builtin
 	// RequireAll makes a suite fail that the cluster lacks something for.
 	RequireAll bool
-	// Nodes are the cluster's nodes in index order, with their management addresses.
+	// Nodes are the cluster's nodes in index order, with their management addresses. Only Builtins can do without any.
 	Nodes       cluster.Nodes
 	Credentials Credentials
 	// Now tells, before each suite, where the nodes are by then, and the Environment that belongs to it. Nil: where
@@ -197,7 +202,7 @@ func (r Results) Failed() bool {
 // Results.Failed. The error is that of ctx, after which no further suite is begun, or says that a suite could not be
 // run for reasons of this machine. The results until then come with it.
 func Run(ctx context.Context, o Options) (Results, error) {
-	if len(o.Nodes) == 0 {
+	if len(o.Nodes) == 0 && !o.withoutNodes() {
 		return Results{}, errors.New("there are no nodes to test")
 	}
 	r, err := newRunner(o)
@@ -309,7 +314,7 @@ func (r *runner) run(ctx context.Context, s Spec) (SuiteResult, error) {
 	start := time.Now()
 	sink := progress.With(r.Sink, progress.Event{Step: s.Name})
 	begin := progress.Event{Kind: progress.StepStart, Suite: s.Name, Message: "suite " + s.Name, Asked: s.Asked}
-	if !s.isSmoke() {
+	if !s.isBuiltin() {
 		begin.Command = s.Command
 	}
 	sink.Emit(begin)
@@ -321,11 +326,14 @@ func (r *runner) run(ctx context.Context, s Spec) (SuiteResult, error) {
 		err = fmt.Errorf("finding out whether the cluster has what it needs: %w", err)
 	case lacks != "":
 		result.Lacks = lacks
-		record.add(0, "", r.lacking(s, lacks))
+		for i, c := range r.lackingCases(s, lacks) {
+			record.add(i, "", c)
+		}
 	default:
-		var ended exit
-		ended, err = r.attempts(ctx, s, record)
-		result.ExitCode, result.Signal = ended.code, ended.signal
+		var last ended
+		last, err = r.attempts(ctx, s, record)
+		result.ExitCode, result.Signal = last.code, last.signal
+		result.Lacks = last.lacks
 	}
 	result.Cases = record.cases()
 	result.Seconds = time.Since(start).Seconds()
@@ -336,11 +344,18 @@ func (r *runner) run(ctx context.Context, s Spec) (SuiteResult, error) {
 	return result, err
 }
 
+// withoutNodes reports whether no suite needs a node.
+func (o Options) withoutNodes() bool {
+	return len(o.Suites) > 0 && !slices.ContainsFunc(o.Suites, func(s Spec) bool { return !s.Builtin })
+}
+
 func (r *runner) lacks(ctx context.Context, s Spec) (string, error) {
-	if r.Lacks == nil || s.Needs == (Needs{}) {
-		return "", nil
+	if r.Lacks != nil && s.Needs != (Needs{}) {
+		if lacks, err := r.Lacks(ctx, s.Needs); lacks != "" || err != nil {
+			return lacks, err
+		}
 	}
-	return r.Lacks(ctx, s.Needs)
+	return r.builtinLacks(ctx, s)
 }
 
 // lacking is the only case of a suite for which the cluster has not what it needs.

@@ -99,3 +99,14 @@ func (t *Target) checkMirror(binary opentofu.Binary) error {
 	}
 	return nil
 }
+
+// TofuOptions say where OpenTofu and providers come from, for what others run with them.
+type TofuOptions = opentofu.Options
+
+// StackTofu says where OpenTofu and providers come from for stacks of others' than the cluster's VMs.
+func (t *Target) StackTofu() TofuOptions {
+	return TofuOptions{
+		Find: t.tofuOfCluster(), Env: t.Program.TofuEnviron, ProviderMirror: t.providerMirror(t.place().ProviderMirror),
+		CacheDir: t.Program.CacheDir,
+	}
+}

@@ -55,6 +55,8 @@ func (o *options) installBinaries(self string) (binaries, error) {
 	for _, registry := range []string{"registry.opentofu.org", "registry.terraform.io"} {
 		links[filepath.Join(b.mirror, registry, "bpg/proxmox", providerVersion,
 			runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-proxmox_v"+providerVersion)] = b.self
+		links[filepath.Join(b.mirror, registry, "hashicorp/aws", awsVersion,
+			runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-aws_v"+awsVersion)] = b.self
 	}
 	if self != b.self {
 		if err := copyFile(self, b.self); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"hive-test/pkg/process"
+	"hive-test/pkg/sim/awsprovider"
 	"hive-test/pkg/sim/host"
 	"hive-test/pkg/sim/provider"
 	"hive-test/pkg/sim/pve"
@@ -194,3 +195,6 @@ func (o *options) readInfo() (*Info, error) {
 
 // providerVersion is the release that the provider double stands for.
 const providerVersion = provider.Version
+
+// awsVersion is the one of the double of AWS's provider.
+const awsVersion = awsprovider.Version

@@ -1,0 +1,8 @@
+provider "aws" {
+  default_tags {
+    tags = {
+      by       = "hive-test"
+      revision = "overridden"
+    }
+  }
+}
