@@ -125,6 +125,7 @@ crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes three
 soak: crash ## crash, a crowd of clusters, matrices, every formation of the simulated hive, with each service killed on each node; the gateway read by AWS's SDK
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestCrowd|TestLoudSuite|TestMatrix.*|TestKilledMatrix.*)$$' ./cmd/hive-test
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestConfigure|TestEachKilledServiceIsNamedAlone)$$' ./pkg/hive
+	HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestProbe|TestEC2IsTheClusters)$$' ./pkg/sim/hive
 	cd testdata/awssdk && $(GO) test -count=1 ./...
 
 .PHONY: bench

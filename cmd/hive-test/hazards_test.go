@@ -40,7 +40,7 @@ func TestHazards(t *testing.T) {
 	}
 }
 
-const realHiveFacts = 26
+const realHiveFacts = 27
 
 // TestRealHive holds the part of docs/hazards.md about real hive to the truth: each fact names tests of the simulated
 // hive that are there, and each of those that plays a fact is named.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -187,28 +188,24 @@ func (a *app) printGateway(info gateway.Info, settings config.Settings) error {
 	columns := []column{
 		{name: "ENDPOINT"}, {name: "CLUSTER"}, {name: "REGION"}, {name: "ACCOUNT", drop: 1}, {name: "PID", right: true}, {name: "STARTED", drop: 2},
 	}
-	behind := "-"
-	if info.Cluster != nil {
-		behind = info.Cluster.Name
-	}
 	return a.page(a.Stdout, settings).table(columns, [][]string{{
-		info.Endpoint, behind, info.Region, info.Account, strconv.Itoa(info.PID), info.Started.Local().Format(time.DateTime),
+		info.Endpoint, cmp.Or(info.Cluster, "-"), info.Region, info.Account, strconv.Itoa(info.PID), info.Started.Local().Format(time.DateTime),
 	}})
 }
 
 // printAnswers tells people who answers which actions, where a cluster is behind the gateway.
 func (a *app) printAnswers(info gateway.Info, settings config.Settings) error {
-	if info.Cluster == nil || settings.Output != "table" {
+	if info.Hive == nil || settings.Output != "table" {
 		return nil
 	}
 	by := map[string][]string{}
-	for _, action := range slices.Sorted(maps.Keys(info.Cluster.Actions)) {
-		who := info.Cluster.Actions[action]
+	for _, action := range slices.Sorted(maps.Keys(info.Hive.Actions)) {
+		who := info.Hive.Actions[action]
 		by[who] = append(by[who], action)
 	}
 	p := a.page(a.Stdout, settings)
 	return errors.Join(
-		p.line(fmt.Sprintf("hive of %s: %s", info.Cluster.Name, info.Cluster.Hive), ""),
+		p.line(fmt.Sprintf("hive of %s: %s; what it does not tell is kept in the %s", info.Cluster, info.Hive.Version, info.Hive.Kept), ""),
 		p.line(fmt.Sprintf("done by the cluster (%d): %s", len(by[ec2.InCluster]), strings.Join(by[ec2.InCluster], ", ")), "  "),
 		p.line(fmt.Sprintf("done by the gateway (%d): %s", len(by[ec2.Here]), strings.Join(by[ec2.Here], ", ")), "  "),
 	)

@@ -33,10 +33,9 @@ type Behind struct {
 	Answers map[string]string
 }
 
-// BehindInfo is what is told of the cluster behind a gateway.
-type BehindInfo struct {
-	Name    string            `json:"name"`
-	Hive    string            `json:"hive"`       // its version, or when it was formed
+// HiveInfo is what is told of the hive behind a gateway.
+type HiveInfo struct {
+	Version string            `json:"version"`    // or when it was formed, where it does not tell its version
 	Root    string            `json:"error_root"` // of the errors that it answers with
 	Asked   time.Time         `json:"asked"`      // what it implements
 	Kept    string            `json:"kept"`       // where what the cluster does not tell is
@@ -45,7 +44,7 @@ type BehindInfo struct {
 
 // front returns what answers for the cluster, and what is told of it. What the cluster implements is asked of it once for
 // each version.
-func (p Place) front(ctx context.Context, b *Behind, service *ec2.Service) (*ec2.Front, *upstream.Client, *BehindInfo, error) {
+func (p Place) front(ctx context.Context, b *Behind, service *ec2.Service) (*ec2.Front, *upstream.Client, *HiveInfo, error) {
 	client := &upstream.Client{Endpoints: b.Endpoints, Key: b.Key, HTTP: &http.Client{Transport: b.Transport}}
 	known, err := p.capabilities(ctx, b, client)
 	if err != nil {
@@ -57,8 +56,8 @@ func (p Place) front(ctx context.Context, b *Behind, service *ec2.Service) (*ec2
 	}
 	client.Use(known)
 	front := ec2.NewFront(service, client)
-	info := &BehindInfo{
-		Name: b.Name, Hive: known.Version, Root: known.Root, Asked: known.Asked, Actions: map[string]string{},
+	info := &HiveInfo{
+		Version: known.Version, Root: known.Root, Asked: known.Asked, Actions: map[string]string{},
 	}
 	for _, action := range wire.Actions() {
 		info.Actions[action] = front.Answers(action)

@@ -15,8 +15,8 @@ import (
 
 // Where a gateway keeps its resources.
 const (
-	InClusterNATS = "nats of the cluster"
-	InOwnNATS     = "nats of the gateway"
+	InClusterNATS = "NATS of the cluster"
+	InOwnNATS     = "NATS of the gateway"
 )
 
 // kept is what is written down of where the resources are: another start finds them there, or does not start.

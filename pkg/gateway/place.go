@@ -31,17 +31,17 @@ const (
 
 // Info is a gateway that runs. It holds no secret.
 type Info struct {
-	Schema    int    `json:"schema"`
-	PID       int    `json:"pid"`
-	Endpoint  string `json:"endpoint"`
-	Region    string `json:"region"`
-	Account   string `json:"account"`
-	AccessKey string `json:"access_key"`
-	CAFile    string `json:"ca_file,omitempty"` // that has signed its certificate; empty: it has none
-	Version   string `json:"version"`           // of the program
-	// Cluster is the one that the gateway is in front of; nil: it stands alone.
-	Cluster *BehindInfo `json:"cluster,omitempty"`
-	Started time.Time   `json:"started"`
+	Schema    int       `json:"schema"`
+	PID       int       `json:"pid"`
+	Endpoint  string    `json:"endpoint"`
+	Region    string    `json:"region"`
+	Account   string    `json:"account"`
+	AccessKey string    `json:"access_key"`
+	CAFile    string    `json:"ca_file,omitempty"` // that has signed its certificate; empty: it has none
+	Version   string    `json:"version"`           // of the program
+	Cluster   string    `json:"cluster,omitempty"` // that the gateway is in front of; empty: it stands alone
+	Hive      *HiveInfo `json:"hive,omitempty"`    // of that cluster
+	Started   time.Time `json:"started"`
 }
 
 // Place is the directory of a gateway: its resources, its log, its keys, and how it is reached while it runs. One

@@ -81,7 +81,8 @@ func (p Place) Serve(ctx context.Context, o Serving, ready func(error) error) er
 			return ready(errors.Join(err, listener.Close()))
 		}
 		behind.Kept = keptIn
-		served.EC2, served.Cluster, served.Alone, info.Cluster = front, client, front.Alone, behind
+		served.EC2, served.Cluster, served.Alone = front, client, front.Alone
+		info.Cluster, info.Hive = o.Cluster.Name, behind
 	}
 	server := &http.Server{ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, Handler: Handler(served)}
 	if err := writeJSON(p.infoFile(), info); err != nil {

@@ -57,10 +57,22 @@ func (c *Client) Call(ctx context.Context, action string, in wire.Object) (wire.
 	}
 	defer func() { _ = answer.Body.Close() }()
 	out, err := wire.DecodeXML(action, answer.StatusCode, io.LimitReader(answer.Body, answerLimit), false)
-	if failure, refused := errors.AsType[*wire.Error](err); refused && failure.Message == "" {
-		failure.Message = "The cluster refuses it, and does not say why." // hive's messages are empty
+	if failure, refused := errors.AsType[*wire.Error](err); refused {
+		err = asAWS(failure)
 	}
 	return out, err
+}
+
+// asAWS is a refusal of hive's as AWS would have it: not to be found or to be in use is 400 there, where hive says 404 and
+// 409, and it has a message, where hive's is empty.
+func asAWS(failure *wire.Error) *wire.Error {
+	if failure.Message == "" {
+		failure.Message = "The cluster refuses it, and does not say why."
+	}
+	if failure.Status == http.StatusNotFound || failure.Status == http.StatusConflict {
+		failure.Status = http.StatusBadRequest
+	}
+	return failure
 }
 
 // Pass sends a form to a service of the cluster, signed anew, and returns the answer as it comes. An endpoint that cannot be

@@ -351,6 +351,7 @@ func (a api) instancesOf(t *testing.T) {
 }
 
 func TestEC2IsTheClusters(t *testing.T) {
+	soak(t)
 	t.Parallel()
 	members := cluster(t, EraPre, 3, nil)
 	first, second := api{members[0], map[string]string{}}, api{members[1], map[string]string{}}

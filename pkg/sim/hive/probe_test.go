@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ var (
 )
 
 func TestProbe(t *testing.T) {
+	soak(t)
 	t.Parallel()
 	eras(t, func(t *testing.T, era Era) {
 		cpus := 2 // for one instance, as there
@@ -61,4 +63,12 @@ func TestProbe(t *testing.T) {
 			}
 		}
 	})
+}
+
+// soak skips a test that takes too long for each change.
+func soak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("HIVE_TEST_SOAK") == "" {
+		t.Skip("takes ten seconds: make soak runs it")
+	}
 }
