@@ -103,5 +103,9 @@ func (f *Fault) failure() *wire.Error {
 	if status == 0 {
 		status = http.StatusBadRequest
 	}
-	return &wire.Error{Code: f.Code, Message: "The answer is spoilt by a fault.", Status: status}
+	failure := &wire.Error{Code: f.Code, Message: "The answer is spoilt by a fault.", Status: status}
+	if f.Code == wire.InvalidAction {
+		failure.Message = wire.Unknown(f.Action).Message
+	}
+	return failure
 }

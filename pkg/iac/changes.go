@@ -1,7 +1,6 @@
 package iac
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,22 +50,6 @@ func growRoot(s *step, instance wire.Object) {
 		return ready, fmt.Sprintf("ModificationState is %q, and never %q", strings.Join(states, ", "), "completed")
 	})
 	s.is(s.one("DescribeVolumes", root, "Volumes"), "DescribeVolumes", "Size", fmt.Sprint(size))
-}
-
-// nameOfAddress asks for an Elastic IP's name in DNS. An endpoint may not know the action, if it says so in AWS's words.
-func (s *step) nameOfAddress(id string) {
-	const call = "DescribeAddressesAttribute"
-	in := chosen("AllocationIds", id)
-	in["Attribute"] = "domain-name"
-	if s.failed() {
-		return
-	}
-	_, err := s.endpoint.call(s.ctx, s.sdk, call, in)
-	failure, _ := errors.AsType[*wire.Error](err)
-	unknown := failure != nil && failure.Code == wire.InvalidAction
-	if err != nil && !(unknown && strings.Contains(failure.Message, "not valid for this web service")) {
-		s.judge(call, err)
-	}
 }
 
 // changeAddresses gives a network interface a second private address, and takes it away.

@@ -60,7 +60,7 @@ func (s *Service) Actions() []string { return slices.Sorted(maps.Keys(s.handlers
 func (s *Service) Do(ctx context.Context, action string, in wire.Object) (wire.Object, error) {
 	do, known := s.handlers[action]
 	if !known {
-		return nil, wire.Errorf(wire.InvalidAction, "The action %s is not valid for this web service.", action)
+		return nil, wire.Unknown(action)
 	}
 	if in.Bool("DryRun") {
 		return nil, &wire.Error{

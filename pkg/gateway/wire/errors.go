@@ -26,6 +26,12 @@ func Errorf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Status: http.StatusBadRequest}
 }
 
+// Unknown is the error of an action that is not there. Later versions of AWS's provider do without an address's name where
+// they are told so in these words.
+func Unknown(action string) *Error {
+	return Errorf(InvalidAction, "The action %s is not valid for this web service.", action)
+}
+
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // Document is the error as EC2 answers it. Clients of SDK v1 take no other root.
