@@ -227,7 +227,7 @@ func TestCompletions(t *testing.T) {
 		{"exec ci-1 --nodes ci-1-1,3,", []string{"ci-1-1,3,2", "ci-1-1,3,ci-1-2"}, only},
 		{"exec ci-1 --nodes=2", []string{"2"}, only},
 		{"test ci-1 --on ", []string{"1", "2", "3", "ci-1-1", "ci-1-2", "ci-1-3"}, only},
-		{"test ci-1 --suite ", []string{"smoke", "clusters/", "dir/", "file.txt"}, noSpace},
+		{"test ci-1 --suite ", []string{"smoke", "iac", "clusters/", "dir/", "file.txt"}, noSpace},
 		{"test ci-1 --suite ./", nil, orFiles},
 		{"test ci-1 --suite-env P", []string{"PATH"}, only},
 		{"up ci-1 --provider ", []string{"auto", "registry"}, only},

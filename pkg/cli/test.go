@@ -34,8 +34,7 @@ runs are kept under the name "endpoint". Where there is no provider it is skippe
   hive-test test dev1 --suite e2e --retries 2   # a suite of hive-test.yaml
   hive-test test dev1 --run '^health/'
   hive-test test dev1 --on 1 --suite './run-multinode-e2e.sh ${HIVE_NODES//,/ }'
-  eval "$(hive-test gateway env)"
-  hive-test test --suite iac --endpoint "$AWS_ENDPOINT_URL"`,
+  hive-test test --suite iac --endpoint https://10.0.0.1:9999`,
 	}
 	load := a.settings(cmd)
 	endpoint := cmd.Flags().String("endpoint", "", "`URL` of an EC2 endpoint that suite iac is run against, without a cluster")

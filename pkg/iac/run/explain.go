@@ -29,7 +29,7 @@ func explainOne(d opentofu.Diagnostic, calls []Call) string {
 	if c, found := deciding(said, calls); found {
 		text := prefix + c.String()
 		if unreadable(said) {
-			text += ", which the provider cannot read"
+			text = strings.TrimSuffix(text, ".") + ", which the provider cannot read"
 			if c.Root != "" && c.Root != "Response" {
 				text += " (its root is <" + c.Root + ">)"
 			}

@@ -67,10 +67,10 @@ func readImage(ctx context.Context, c *client, d *schema.ResourceData) error {
 	}
 	found := out.Objects("Images")
 	if len(found) == 0 {
-		return errors.New("Your query returned no results. Please change your search criteria and try again.") //nolint:staticcheck // the real provider's words
+		return errors.New("your query returned no results: change the search criteria")
 	}
 	if len(found) > 1 && !d.Get("most_recent").(bool) {
-		return errors.New("Your query returned more than one result. Please try a more specific search criteria, or set `most_recent` attribute to true.") //nolint:staticcheck // as above
+		return errors.New("your query returned more than one result: use more specific criteria, or set most_recent")
 	}
 	newest := slices.MaxFunc(found, func(a, b wire.Object) int { return cmp.Compare(a.Text("CreationDate"), b.Text("CreationDate")) })
 	d.SetId(newest.Text("ImageId"))

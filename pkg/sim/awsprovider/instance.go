@@ -2,7 +2,7 @@ package awsprovider
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // it is what the real provider keeps
+	"crypto/sha1"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -21,7 +21,7 @@ func hashed(v any) string {
 	if v.(string) == "" {
 		return ""
 	}
-	sum := sha1.Sum([]byte(v.(string))) //nolint:gosec // as above
+	sum := sha1.Sum([]byte(v.(string)))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -77,7 +77,7 @@ func configure(ctx context.Context, d *schema.ResourceData, getenv func(string) 
 	}
 	endpoint, err := iac.EndpointOf(address, getenv)
 	if err != nil {
-		return nil, fmt.Errorf("No valid credential sources found: %w", err) //nolint:staticcheck // the real provider's words
+		return nil, fmt.Errorf("no valid credential sources found: %w", err)
 	}
 	if region := d.Get("region").(string); region != "" {
 		endpoint.Key.Region = region
