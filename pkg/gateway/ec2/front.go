@@ -211,7 +211,7 @@ func (f *Front) pass(ctx context.Context, l life, action string, in wire.Object)
 	if passed, err = f.inTermsOf(ctx, l, action, passed); err != nil {
 		return nil, err
 	}
-	told, err := f.cluster.Call(ctx, action, passed)
+	told, err := f.callChange(ctx, action, passed)
 	if err != nil && !(action == l.remove && l.kind.isMissing(err)) {
 		return nil, unreachable(err)
 	}

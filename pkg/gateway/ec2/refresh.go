@@ -121,7 +121,8 @@ func (f *Front) takeLive(l life, o, told wire.Object) bool {
 	members := l.live
 	if l.told {
 		members = slices.DeleteFunc(slices.Collect(maps.Keys(told)), func(name string) bool {
-			return name == "Tags" || name == l.kind.id
+			// Hive tells key pairs as made when they are read: when something was made does not change.
+			return name == "Tags" || name == l.kind.id || name == "CreateTime" && o.Has(name)
 		})
 	}
 	for _, name := range members {

@@ -20,7 +20,8 @@ import (
 //	CreateKeyPair    :63 ed25519 unless KeyType is rsa; InvalidKeyPair.Duplicate (409); tags are dropped
 //	ImportKeyPair    :574 ed25519, rsa, ecdsa, else InvalidKey.Format; tags are dropped; the fingerprint is SHA256:… for
 //	                 ed25519, else MD5 without colons
-//	DescribeKeyPairs :455 a name or an id that there is not is no error; tagSet is always empty; pre honours no filter
+//	DescribeKeyPairs :455 a name or an id that there is not is no error; tagSet is always empty; pre honours no filter;
+//	                    createTime is the time of the call (seen: it is predastore's LastModified)
 //	DeleteKeyPair    :370 one that there is not is no error
 func keyActions(Era) map[string]ec2Action {
 	return map[string]ec2Action{
@@ -152,6 +153,7 @@ func describeKeyPairs(c *ec2Call) item {
 	for _, key := range c.all(keyPairs) {
 		if c.among("KeyName", key.text("keyName")) && c.among("KeyPairId", key.text("keyPairId")) &&
 			c.matches(key, where, filters) {
+			key["createTime"] = moment(time.Now())
 			found = append(found, key)
 		}
 	}
