@@ -272,6 +272,40 @@ func TestFrontAttachesVolumes(t *testing.T) {
 	a.refused("InvalidVolume.NotFound", "DescribeVolumes", wire.Object{"VolumeIds": wire.Strings(volume)})
 }
 
+// An association that is replaced by one with the same table is made anew: hive would keep both.
+func TestFrontAssociatesAnew(t *testing.T) {
+	h := newHive(t, "CreateInternetGateway", "DescribeInternetGateways", "DeleteInternetGateway", "AttachInternetGateway",
+		"DetachInternetGateway", "CreateRouteTable", "DescribeRouteTables", "DeleteRouteTable", "CreateRoute", "ReplaceRoute",
+		"DeleteRoute", "AssociateRouteTable", "DisassociateRouteTable", "ReplaceRouteTableAssociation")
+	a := inFront(t, h)
+	vpc := a.vpc("10.0.0.0/16")
+	subnet := a.subnet(vpc, "10.0.1.0/24")
+	newTable := func() string {
+		return a.must("CreateRouteTable", wire.Object{"VpcId": vpc}).Object("RouteTable").Text("RouteTableId")
+	}
+	table, other := newTable(), newTable()
+	id := a.must("AssociateRouteTable", wire.Object{"RouteTableId": table, "SubnetId": subnet}).Text("AssociationId")
+	for _, next := range []struct {
+		table string
+		calls int // of the cluster to replace it
+	}{{table, 0}, {other, 1}, {other, 1}} {
+		id = a.must("ReplaceRouteTableAssociation", wire.Object{"AssociationId": id, "RouteTableId": next.table}).
+			Text("NewAssociationId")
+		if n := h.asked("ReplaceRouteTableAssociation"); n != next.calls {
+			t.Errorf("to %s: replaced there %d times", next.table, n)
+		}
+		for _, of := range []*account{a, h.account} {
+			found := of.must("DescribeRouteTables", with("association.route-table-association-id", id))
+			if got := found.At("RouteTables.RouteTableId"); !slices.Equal(got, []string{next.table}) {
+				t.Errorf("%s is with %v, and should be with %s", id, got, next.table)
+			}
+		}
+	}
+	a.must("DisassociateRouteTable", wire.Object{"AssociationId": id})
+	a.must("DeleteRouteTable", wire.Object{"RouteTableId": table})
+	a.must("DeleteRouteTable", wire.Object{"RouteTableId": other})
+}
+
 // Two gateways in front of one cluster, with one store, tell the same.
 func TestTwoFronts(t *testing.T) {
 	h := newHive(t)

@@ -153,6 +153,8 @@ func ofNothing(action string) wire.Object {
 	case "DeletePlacementGroup":
 		in["GroupName"] = "hive-test-nobody"
 		delete(in, "GroupId")
+	case "ModifyInstanceCreditSpecification":
+		in["InstanceCreditSpecifications"] = wire.List(wire.Object{"InstanceId": "i" + nobody, "CpuCredits": "standard"})
 	case "DisassociateAddress":
 		in["AssociationId"] = "eipassoc" + nobody
 	}
