@@ -103,7 +103,7 @@ const (
 func TestEveryFlagIsCompleted(t *testing.T) {
 	dir := clustersHere(t)
 	environ := []string{"PATH=/bin", "HIVE_TEST_CLUSTERS_DIR=" + filepath.Join(dir, "clusters")}
-	asked, flags := 0, flagCompletions()
+	asked, flags, tried := 0, flagCompletions(), map[string]bool{}
 	for _, cmd := range tree((&app{}).root()) {
 		check := func(f *pflag.Flag) {
 			stated, found := statedFor(cmd, f, flags)
@@ -117,6 +117,12 @@ func TestEveryFlagIsCompleted(t *testing.T) {
 				return
 			}
 			asked++
+			_, ofVerb := flags[cmd.Name()+" "+f.Name]
+			_, ofPart := flags[strings.Join(wordsOf(cmd), " ")+" "+f.Name]
+			if tried[f.Name] && !ofVerb && !ofPart {
+				return // one of a name is completed as all are, and each is completed by a program of its own
+			}
+			tried[f.Name] = true
 			words := append(wordsOf(cmd), "ci-1")
 			if f.NoOptDefVal != "" { // the next word is none of its own
 				words = append(words, "--"+f.Name+"=")
