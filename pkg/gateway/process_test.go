@@ -19,7 +19,7 @@ import (
 )
 
 // serveDir has the test program be a gateway that stands alone, in that directory.
-const serveDir = "HIVE_TEST_GATEWAY_SERVE"
+const serveDir = "SERVE_GATEWAY_IN"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serveDir); dir != "" {
