@@ -3,8 +3,12 @@
 package awsauth
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -21,6 +25,21 @@ func (k Key) Sign(r *http.Request, body []byte, service string, at time.Time) er
 	sum := sha256.Sum256(body)
 	keys := aws.Credentials{AccessKeyID: k.AccessKey, SecretAccessKey: k.SecretKey}
 	return v4.NewSigner().SignHTTP(r.Context(), keys, r, hex.EncodeToString(sum[:]), service, k.Region, at)
+}
+
+// Post returns a signed request that posts a form to a service at an endpoint. Header is what its header has beside the
+// usual content type, or in its place; nil: nothing.
+func (k Key) Post(ctx context.Context, endpoint, service string, form []byte, header http.Header) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(endpoint, "/")+"/", bytes.NewReader(form))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	maps.Copy(r.Header, header)
+	if err := k.Sign(r, form, service, time.Now()); err != nil {
+		return nil, fmt.Errorf("signing the call: %w", err)
+	}
+	return r, nil
 }
 
 // ParseProfiles reads a file of profiles, such as ~/.aws/credentials: the names and values below each [SECTION].

@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/awsauth"
 	"hive-test/pkg/gateway/wire"
+	"hive-test/pkg/wait"
 )
 
 // bodyLimit is more than any request has: user data is 16 KiB at most.
@@ -130,7 +131,7 @@ func (h *handler) answer(r *http.Request, c *call) ([]byte, error) {
 	case "ec2":
 		return h.ec2(r.Context(), c)
 	case "sts":
-		return h.sts(c)
+		return h.sts(r.Context(), c)
 	}
 	if h.Cluster != nil {
 		return nil, h.pass(r.Context(), c)
@@ -191,10 +192,8 @@ func (h *handler) spoil(ctx context.Context, c *call) (body []byte, spoilt bool,
 	if c.fault == nil {
 		return nil, false, nil
 	}
-	select {
-	case <-time.After(c.fault.delay):
-	case <-ctx.Done():
-		return nil, true, context.Cause(ctx)
+	if err := wait.Sleep(ctx, c.fault.delay); err != nil {
+		return nil, true, err
 	}
 	if failure := c.fault.failure(); failure != nil {
 		return nil, true, failure

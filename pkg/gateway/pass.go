@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"hive-test/pkg/gateway/upstream"
 	"hive-test/pkg/gateway/wire"
 )
 
@@ -30,24 +31,10 @@ func (h *handler) pass(ctx context.Context, c *call) error {
 		}
 	}
 	if c.signed.Service == "ec2" && answer.StatusCode >= http.StatusMultipleChoices {
-		return refusal(answer)
+		return upstream.Refusal(answer)
 	}
 	c.passed = answer
 	return nil
-}
-
-// refusal reads an answer that is an error of EC2.
-func refusal(answer *http.Response) error {
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit))
-	if err != nil {
-		return fmt.Errorf("reading the cluster's answer: %w", err)
-	}
-	failure, _, err := wire.DecodeError(answer.StatusCode, body)
-	if err != nil {
-		return fmt.Errorf("the cluster's error: %w", err)
-	}
-	return failure
 }
 
 // copyAnswer copies an answer of the cluster as it comes.

@@ -1,12 +1,13 @@
 package gateway
 
 import (
+	"context"
 	"encoding/xml"
 	"fmt"
 	"net/http"
-	"time"
 
 	"hive-test/pkg/gateway/wire"
+	"hive-test/pkg/wait"
 )
 
 // identityResponse is the answer to GetCallerIdentity.
@@ -22,9 +23,11 @@ type identityResponse struct {
 func stsActions() []string { return []string{"GetCallerIdentity", "AssumeRole"} }
 
 // sts answers the actions of STS: who the caller is, and that there are no roles.
-func (h *handler) sts(c *call) ([]byte, error) {
+func (h *handler) sts(ctx context.Context, c *call) ([]byte, error) {
 	if c.fault = h.Faults.at(c.action); c.fault != nil {
-		time.Sleep(c.fault.delay)
+		if err := wait.Sleep(ctx, c.fault.delay); err != nil {
+			return nil, err
+		}
 		if failure := c.fault.failure(); failure != nil {
 			return nil, failure
 		}

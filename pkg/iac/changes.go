@@ -13,14 +13,14 @@ import (
 func changeInstance(s *step, id string, describe func(*step) wire.Object) {
 	const call = "DescribeInstances"
 	for _, change := range []struct{ action, state string }{{"MonitorInstances", "enabled"}, {"UnmonitorInstances", "disabled"}} {
-		s.do(change.action, chosen("InstanceIds", id))
-		s.until(call, chosen("InstanceIds", id), "Reservations.Instances.Monitoring.State", change.state)
+		s.do(change.action, wire.Chosen("InstanceIds", id))
+		s.until(call, wire.Chosen("InstanceIds", id), "Reservations.Instances.Monitoring.State", change.state)
 	}
 	s.do("ModifyInstanceMetadataOptions", wire.Object{
 		"InstanceId": id, "HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 2,
 		"InstanceMetadataTags": "disabled",
 	})
-	s.until(call, chosen("InstanceIds", id), "Reservations.Instances.MetadataOptions.State", "applied")
+	s.until(call, wire.Chosen("InstanceIds", id), "Reservations.Instances.MetadataOptions.State", "applied")
 	one := describe(s)
 	s.is(one, call, "MetadataOptions.HttpTokens", "required")
 	s.is(one, call, "MetadataOptions.HttpPutResponseHopLimit", "2")
@@ -29,7 +29,7 @@ func changeInstance(s *step, id string, describe func(*step) wire.Object) {
 			wire.Object{"InstanceId": id, "CpuCredits": "standard"},
 		)})
 		const credits = "DescribeInstanceCreditSpecifications"
-		s.is(s.do(credits, chosen("InstanceIds", id)), credits, "InstanceCreditSpecifications.CpuCredits", "standard")
+		s.is(s.do(credits, wire.Chosen("InstanceIds", id)), credits, "InstanceCreditSpecifications.CpuCredits", "standard")
 	}
 	growRoot(s, one)
 }
@@ -40,7 +40,7 @@ func growRoot(s *step, instance wire.Object) {
 	if s.failed() {
 		return
 	}
-	root := chosen("VolumeIds", instance.At("BlockDeviceMappings.Ebs.VolumeId")[0])
+	root := wire.Chosen("VolumeIds", instance.At("BlockDeviceMappings.Ebs.VolumeId")[0])
 	volume := s.one("DescribeVolumes", root, "Volumes")
 	size := volume.Int("Size") + 1
 	s.do("ModifyVolume", wire.Object{"VolumeId": volume.Text("VolumeId"), "Size": size})
@@ -56,7 +56,7 @@ func growRoot(s *step, instance wire.Object) {
 func changeAddresses(s *step, id string) {
 	const call, path = "DescribeNetworkInterfaces", "NetworkInterfaces.PrivateIpAddresses.PrivateIpAddress"
 	addresses := func() []string {
-		found := s.do(call, chosen("NetworkInterfaceIds", id)).At(path)
+		found := s.do(call, wire.Chosen("NetworkInterfaceIds", id)).At(path)
 		slices.Sort(found)
 		return found
 	}
@@ -76,7 +76,7 @@ func changeAddresses(s *step, id string) {
 // interfaceAttachment is a second network interface of an instance.
 func interfaceAttachment() resource {
 	const name, call = "aws_network_interface_attachment", "DescribeNetworkInterfaces"
-	found := func(s *step) wire.Object { return filtered("attachment.attachment-id", s.ids[name]) }
+	found := func(s *step) wire.Object { return wire.Filtered("attachment.attachment-id", s.ids[name]) }
 	read := func(s *step) {
 		one := s.one(call, found(s), "NetworkInterfaces")
 		s.is(one, call, "NetworkInterfaceId", s.ids["aws_network_interface"])
@@ -85,7 +85,7 @@ func interfaceAttachment() resource {
 		s.is(one, call, "Groups.GroupId", s.ids["aws_security_group"])
 	}
 	return resource{
-		name: name, needs: []string{"aws_instance", "aws_network_interface"}, sdk: sdkV2, parts: map[string]func(*step){
+		name: name, needs: []string{"aws_instance", "aws_network_interface"}, sdk: SDKv2, parts: map[string]func(*step){
 			"create": func(s *step) {
 				out := s.do("AttachNetworkInterface", wire.Object{
 					"NetworkInterfaceId": s.ids["aws_network_interface"], "InstanceId": s.ids["aws_instance"], "DeviceIndex": 1,
@@ -98,7 +98,7 @@ func interfaceAttachment() resource {
 				s.do("DetachNetworkInterface", wire.Object{"AttachmentId": s.ids[name], "Force": true})
 				// Where it is not told of as detached for a while, the provider asks for minutes.
 				s.until(call, found(s), "NetworkInterfaces.Attachment.Status", "detached")
-				s.until(call, chosen("NetworkInterfaceIds", s.ids["aws_network_interface"]), "NetworkInterfaces.Status", "available")
+				s.until(call, wire.Chosen("NetworkInterfaceIds", s.ids["aws_network_interface"]), "NetworkInterfaces.Status", "available")
 				s.refused("DetachNetworkInterface", wire.Object{"AttachmentId": s.ids[name], "Force": true},
 					"InvalidAttachmentID.NotFound")
 			},

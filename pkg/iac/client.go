@@ -10,8 +10,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
-	"time"
 
 	"hive-test/pkg/awsauth"
 	"hive-test/pkg/gateway/wire"
@@ -27,20 +25,22 @@ type Endpoint struct {
 	Client *http.Client
 }
 
-// sdk is a generation of AWS's SDK for Go. The provider used both at once for years.
-type sdk int
+// SDK is a generation of AWS's SDK for Go. The provider used both at once for years.
+type SDK int
 
+// Generations of the SDK.
 const (
-	sdkV1 sdk = 1
-	sdkV2 sdk = 2
+	SDKv1 SDK = 1
+	SDKv2 SDK = 2
 )
 
 // shapeError is an answer that a client of an SDK does not read.
 type shapeError struct{ error }
 
-// call makes a call as an SDK does, and reads the answer: v2 passes over the root of errors, v1 does not. The error is a
-// *wire.Error, a shapeError, or one of the connection.
-func (e Endpoint) call(ctx context.Context, generation sdk, action string, in wire.Object) (wire.Object, error) {
+// Call makes a call as an SDK does, and reads the answer: v2 passes over the root of errors, v1 does not. The error is a
+// *wire.Error where the endpoint answered with one; else it cannot be reached, or answers what that generation does not
+// read.
+func (e Endpoint) Call(ctx context.Context, generation SDK, action string, in wire.Object) (wire.Object, error) {
 	form, err := wire.EncodeQuery(action, in)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (e Endpoint) call(ctx context.Context, generation sdk, action string, in wi
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.DecodeXML(action, status, bytes.NewReader(body), generation == sdkV1)
+	out, err := wire.DecodeXML(action, status, bytes.NewReader(body), generation == SDKv1)
 	if err == nil {
 		return out, nil
 	}
@@ -59,8 +59,8 @@ func (e Endpoint) call(ctx context.Context, generation sdk, action string, in wi
 	return nil, shapeError{err}
 }
 
-// again reports whether an SDK sends a request again that was answered so: it was throttled, or the endpoint is at fault.
-func again(err error) bool {
+// Again reports whether an SDK sends a request again that was answered so: it was throttled, or the endpoint is at fault.
+func Again(err error) bool {
 	failure, ok := errors.AsType[*wire.Error](err)
 	return ok && (failure.Status >= http.StatusInternalServerError || slices.Contains([]string{
 		"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
@@ -70,18 +70,15 @@ func again(err error) bool {
 }
 
 // post sends a signed form.
-func (e Endpoint) post(ctx context.Context, generation sdk, service string, form []byte) (int, []byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(e.URL, "/")+"/", bytes.NewReader(form))
+func (e Endpoint) post(ctx context.Context, generation SDK, service string, form []byte) (int, []byte, error) {
+	header := http.Header{}
+	if generation == SDKv2 {
+		header.Set("Content-Type", "application/x-www-form-urlencoded")
+		header.Set("Amz-Sdk-Invocation-Id", "6fb7e9a5-2f4a-4f0d-9d8f-0e8d4f1c2b3a")
+		header.Set("Amz-Sdk-Request", "attempt=1; max=3")
+	}
+	r, err := e.Key.Post(ctx, e.URL, service, form, header)
 	if err != nil {
-		return 0, nil, err
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-	if generation == sdkV2 {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Amz-Sdk-Invocation-Id", "6fb7e9a5-2f4a-4f0d-9d8f-0e8d4f1c2b3a")
-		r.Header.Set("Amz-Sdk-Request", "attempt=1; max=3")
-	}
-	if err := e.Key.Sign(r, form, service, time.Now()); err != nil {
 		return 0, nil, err
 	}
 	answer, err := e.Client.Do(r)

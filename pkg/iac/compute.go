@@ -11,7 +11,7 @@ const instanceType = "t3.micro"
 
 func types() resource {
 	const call = "DescribeInstanceTypes"
-	return resource{name: "data.aws_ec2_instance_type", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
+	return resource{name: "data.aws_ec2_instance_type", sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
 		out := s.do(call, wire.Object{})
 		s.has(out, call, "InstanceTypes.InstanceType", "InstanceTypes.VCpuInfo.DefaultVCpus", "InstanceTypes.MemoryInfo.SizeInMiB")
 		if s.failed() {
@@ -24,15 +24,15 @@ func types() resource {
 				s.ids["type"] = name
 			}
 		}
-		s.one(call, chosen("InstanceTypes", s.ids["type"]), "InstanceTypes")
+		s.one(call, wire.Chosen("InstanceTypes", s.ids["type"]), "InstanceTypes")
 	}}}
 }
 
 func offerings() resource {
 	const call = "DescribeInstanceTypeOfferings"
 	return resource{
-		name: "data.aws_ec2_instance_type_offerings", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
-			out := s.do(call, filtered("instance-type", s.ids["type"]))
+		name: "data.aws_ec2_instance_type_offerings", sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
+			out := s.do(call, wire.Filtered("instance-type", s.ids["type"]))
 			s.is(out, call, "InstanceTypeOfferings.InstanceType", s.ids["type"])
 			s.has(out, call, "InstanceTypeOfferings.Location", "InstanceTypeOfferings.LocationType")
 		}},
@@ -41,7 +41,7 @@ func offerings() resource {
 
 func images() resource {
 	const call = "DescribeImages"
-	return resource{name: "data.aws_ami", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
+	return resource{name: "data.aws_ami", sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
 		out := s.do(call, wire.Object{"IncludeDeprecated": false})
 		s.has(out, call, "Images.ImageId", "Images.Name", "Images.CreationDate", "Images.State", "Images.RootDeviceName")
 		if s.failed() {
@@ -49,7 +49,7 @@ func images() resource {
 		}
 		s.ids["image"] = out.At("Images.ImageId")[0]
 		name := out.At("Images.Name")[0]
-		found := s.do(call, filtered("name", name[:max(0, len(name)-1)]+"*"))
+		found := s.do(call, wire.Filtered("name", name[:max(0, len(name)-1)]+"*"))
 		s.is(found, call, "Images.ImageId", s.ids["image"])
 	}}}
 }
@@ -57,7 +57,7 @@ func images() resource {
 func instance() resource {
 	const name, call = "aws_instance", "DescribeInstances"
 	describe := func(s *step) wire.Object {
-		out := s.one(call, chosen("InstanceIds", s.ids[name]), "Reservations")
+		out := s.one(call, wire.Chosen("InstanceIds", s.ids[name]), "Reservations")
 		list := out.Objects("Instances")
 		if len(list) != 1 {
 			s.fail(Stub, call, "the reservation has %d instances, and should have one", len(list))
@@ -76,9 +76,9 @@ func instance() resource {
 		s.has(one, call, "Placement.AvailabilityZone", "Placement.Tenancy", "RootDeviceName", "BlockDeviceMappings.Ebs.VolumeId",
 			"NetworkInterfaces.NetworkInterfaceId", "NetworkInterfaces.Attachment.DeviceIndex", "PrivateIpAddress",
 			"Monitoring.State", "SourceDestCheck", "MetadataOptions.HttpTokens", "CpuOptions.CoreCount", "VpcId")
-		s.one("DescribeInstanceTypes", chosen("InstanceTypes", s.ids["type"]), "InstanceTypes")
-		s.do("DescribeTags", filtered("key", "aws:ec2launchtemplate:id", "resource-id", s.ids[name]))
-		s.one("DescribeVpcs", chosen("VpcIds", s.ids["aws_vpc"]), "Vpcs")
+		s.one("DescribeInstanceTypes", wire.Chosen("InstanceTypes", s.ids["type"]), "InstanceTypes")
+		s.do("DescribeTags", wire.Filtered("key", "aws:ec2launchtemplate:id", "resource-id", s.ids[name]))
+		s.one("DescribeVpcs", wire.Chosen("VpcIds", s.ids["aws_vpc"]), "Vpcs")
 		for attribute, member := range map[string]string{
 			"instanceInitiatedShutdownBehavior": "InstanceInitiatedShutdownBehavior", "disableApiStop": "DisableApiStop",
 			"disableApiTermination": "DisableApiTermination", "userData": "UserData",
@@ -88,13 +88,13 @@ func instance() resource {
 				s.has(out, "DescribeInstanceAttribute", member+".Value")
 			}
 		}
-		s.do("DescribeVolumes", wire.Object{"Filters": filtered("attachment.instance-id", s.ids[name])["Filters"]})
+		s.do("DescribeVolumes", wire.Object{"Filters": wire.Filtered("attachment.instance-id", s.ids[name])["Filters"]})
 		if s.ids["type"] == instanceType {
-			s.one("DescribeInstanceCreditSpecifications", chosen("InstanceIds", s.ids[name]), "InstanceCreditSpecifications")
+			s.one("DescribeInstanceCreditSpecifications", wire.Chosen("InstanceIds", s.ids[name]), "InstanceCreditSpecifications")
 		}
 	}
 	return resource{
-		name: name, needs: []string{"aws_subnet", "aws_security_group", "aws_key_pair"}, sdk: sdkV1, parts: map[string]func(*step){
+		name: name, needs: []string{"aws_subnet", "aws_security_group", "aws_key_pair"}, sdk: SDKv1, parts: map[string]func(*step){
 			"create": func(s *step) {
 				in := wire.Object{
 					"ImageId": s.ids["image"], "InstanceType": s.ids["type"], "MinCount": 1, "MaxCount": 1, "KeyName": s.prefix,
@@ -108,16 +108,16 @@ func instance() resource {
 				s.id(name, out, "RunInstances", "Instances.InstanceId")
 				again := s.do("RunInstances", in) // SDKs send again what was not answered
 				s.is(again, "RunInstances with the same ClientToken", "Instances.InstanceId", s.ids[name])
-				s.until(call, chosen("InstanceIds", s.ids[name]), "Reservations.Instances.State.Name", "running")
+				s.until(call, wire.Chosen("InstanceIds", s.ids[name]), "Reservations.Instances.State.Name", "running")
 			},
 			"read": read, "no diff": unchanged(read),
 			"update": func(s *step) {
 				s.retag(s.ids[name], func() wire.Object { return describe(s) })
-				s.do("ModifyInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "DisableApiTermination": value(true)})
+				s.do("ModifyInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "DisableApiTermination": wire.Value(true)})
 				s.until("DescribeInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "Attribute": "disableApiTermination"},
 					"DisableApiTermination.Value", "true")
 				changeInstance(s, s.ids[name], describe)
-				s.refused("TerminateInstances", chosen("InstanceIds", s.ids[name]), "OperationNotPermitted")
+				s.refused("TerminateInstances", wire.Chosen("InstanceIds", s.ids[name]), "OperationNotPermitted")
 				one := describe(s)
 				if s.has(one, call, "NetworkInterfaces.NetworkInterfaceId"); !s.failed() {
 					s.do("ModifyNetworkInterfaceAttribute", wire.Object{
@@ -127,9 +127,9 @@ func instance() resource {
 				}
 			},
 			"delete": func(s *step) {
-				s.do("ModifyInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "DisableApiTermination": value(false)})
-				s.do("TerminateInstances", chosen("InstanceIds", s.ids[name]))
-				s.until(call, chosen("InstanceIds", s.ids[name]), "Reservations.Instances.State.Name", "terminated")
+				s.do("ModifyInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "DisableApiTermination": wire.Value(false)})
+				s.do("TerminateInstances", wire.Chosen("InstanceIds", s.ids[name]))
+				s.until(call, wire.Chosen("InstanceIds", s.ids[name]), "Reservations.Instances.State.Name", "terminated")
 			},
 		},
 	}
@@ -137,7 +137,7 @@ func instance() resource {
 
 func instanceState() resource {
 	const call = "DescribeInstances"
-	return resource{name: "aws_ec2_instance_state", needs: []string{"aws_instance"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: "aws_ec2_instance_state", needs: []string{"aws_instance"}, sdk: SDKv1, parts: map[string]func(*step){
 		"read": func(s *step) {
 			out := s.do("DescribeInstanceStatus", wire.Object{
 				"InstanceIds": wire.Strings(s.ids["aws_instance"]), "IncludeAllInstances": true,
@@ -145,7 +145,7 @@ func instanceState() resource {
 			s.has(out, "DescribeInstanceStatus", "InstanceStatuses.InstanceState.Name")
 		},
 		"update": func(s *step) {
-			in := chosen("InstanceIds", s.ids["aws_instance"])
+			in := wire.Chosen("InstanceIds", s.ids["aws_instance"])
 			s.do("StopInstances", in)
 			s.until(call, in, "Reservations.Instances.State.Name", "stopped")
 			s.do("StartInstances", in)
@@ -156,31 +156,31 @@ func instanceState() resource {
 
 func volume() resource {
 	const name, call = "aws_ebs_volume", "DescribeVolumes"
-	describe := func(s *step) wire.Object { return s.one(call, chosen("VolumeIds", s.ids[name]), "Volumes") }
+	describe := func(s *step) wire.Object { return s.one(call, wire.Chosen("VolumeIds", s.ids[name]), "Volumes") }
 	read := func(s *step) {
 		one := describe(s)
 		s.is(one, call, "AvailabilityZone", s.ids["zone"])
 		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "Size", "VolumeType", "Encrypted", "CreateTime")
 	}
-	return resource{name: name, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("CreateVolume", wire.Object{
 				"AvailabilityZone": s.ids["zone"], "Size": 1, "VolumeType": "gp3", "ClientToken": s.prefix + "-vol",
 				"TagSpecifications": s.tags("volume"),
 			})
 			s.id(name, out, "CreateVolume", "VolumeId")
-			s.until(call, chosen("VolumeIds", s.ids[name]), "Volumes.State", "available")
+			s.until(call, wire.Chosen("VolumeIds", s.ids[name]), "Volumes.State", "available")
 		},
 		"read": read, "no diff": unchanged(read),
 		"update": func(s *step) {
 			s.do("ModifyVolume", wire.Object{"VolumeId": s.ids[name], "Size": 2})
-			s.until(call, chosen("VolumeIds", s.ids[name]), "Volumes.Size", "2")
+			s.until(call, wire.Chosen("VolumeIds", s.ids[name]), "Volumes.Size", "2")
 			s.retag(s.ids[name], func() wire.Object { return describe(s) })
 		},
 		"delete": func(s *step) {
 			s.do("DeleteVolume", wire.Object{"VolumeId": s.ids[name]})
-			s.gone(call, chosen("VolumeIds", s.ids[name]), "", "InvalidVolume.NotFound")
+			s.gone(call, wire.Chosen("VolumeIds", s.ids[name]), "", "InvalidVolume.NotFound")
 		},
 	}}
 }
@@ -188,7 +188,7 @@ func volume() resource {
 func attachment() resource {
 	const name, call, device = "aws_volume_attachment", "DescribeVolumes", "/dev/sdf"
 	found := func(s *step) wire.Object {
-		in := filtered("attachment.device", device, "attachment.instance-id", s.ids["aws_instance"])
+		in := wire.Filtered("attachment.device", device, "attachment.instance-id", s.ids["aws_instance"])
 		in["VolumeIds"] = wire.Strings(s.ids["aws_ebs_volume"])
 		return in
 	}
@@ -198,7 +198,7 @@ func attachment() resource {
 		s.is(one, call, "Attachments.Device", device)
 	}
 	return resource{
-		name: name, needs: []string{"aws_instance", "aws_ebs_volume"}, sdk: sdkV1, parts: map[string]func(*step){
+		name: name, needs: []string{"aws_instance", "aws_ebs_volume"}, sdk: SDKv1, parts: map[string]func(*step){
 			"create": func(s *step) {
 				if out := s.do(call, found(s)); len(out.Objects("Volumes")) > 0 {
 					s.fail(Stub, call, "filters find a volume that is not attached")
@@ -221,7 +221,7 @@ func attachment() resource {
 
 func snapshot() resource {
 	const name, call = "aws_ebs_snapshot", "DescribeSnapshots"
-	describe := func(s *step) wire.Object { return s.one(call, chosen("SnapshotIds", s.ids[name]), "Snapshots") }
+	describe := func(s *step) wire.Object { return s.one(call, wire.Chosen("SnapshotIds", s.ids[name]), "Snapshots") }
 	read := func(s *step) {
 		one := describe(s)
 		s.is(one, call, "VolumeId", s.ids["aws_ebs_volume"])
@@ -229,26 +229,26 @@ func snapshot() resource {
 		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "OwnerId", "VolumeSize", "Encrypted", "StartTime")
 	}
-	return resource{name: name, needs: []string{"aws_ebs_volume"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{"aws_ebs_volume"}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("CreateSnapshot", wire.Object{
 				"VolumeId": s.ids["aws_ebs_volume"], "Description": "of the probe", "TagSpecifications": s.tags("snapshot"),
 			})
 			s.id(name, out, "CreateSnapshot", "SnapshotId")
-			s.until(call, chosen("SnapshotIds", s.ids[name]), "Snapshots.State", "completed")
+			s.until(call, wire.Chosen("SnapshotIds", s.ids[name]), "Snapshots.State", "completed")
 		},
 		"read": read, "no diff": unchanged(read),
 		"update": func(s *step) { s.retag(s.ids[name], func() wire.Object { return describe(s) }) },
 		"delete": func(s *step) {
 			s.do("DeleteSnapshot", wire.Object{"SnapshotId": s.ids[name]})
-			s.gone(call, chosen("SnapshotIds", s.ids[name]), "", "InvalidSnapshot.NotFound")
+			s.gone(call, wire.Chosen("SnapshotIds", s.ids[name]), "", "InvalidSnapshot.NotFound")
 		},
 	}}
 }
 
 func address() resource {
 	const name, call = "aws_eip", "DescribeAddresses"
-	describe := func(s *step) wire.Object { return s.one(call, chosen("AllocationIds", s.ids[name]), "Addresses") }
+	describe := func(s *step) wire.Object { return s.one(call, wire.Chosen("AllocationIds", s.ids[name]), "Addresses") }
 	read := func(s *step) {
 		one := describe(s)
 		s.is(one, call, "Domain", "vpc")
@@ -259,7 +259,7 @@ func address() resource {
 			"AllocationIds": wire.Strings(s.ids[name]), "Attribute": "domain-name",
 		})
 	}
-	return resource{name: name, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("AllocateAddress", wire.Object{"Domain": "vpc", "TagSpecifications": s.tags("elastic-ip")})
 			s.id(name, out, "AllocateAddress", "AllocationId")
@@ -268,7 +268,7 @@ func address() resource {
 		"update": func(s *step) { s.retag(s.ids[name], func() wire.Object { return describe(s) }) },
 		"delete": func(s *step) {
 			s.do("ReleaseAddress", wire.Object{"AllocationId": s.ids[name]})
-			s.gone(call, chosen("AllocationIds", s.ids[name]), "", "InvalidAllocationID.NotFound")
+			s.gone(call, wire.Chosen("AllocationIds", s.ids[name]), "", "InvalidAllocationID.NotFound")
 		},
 	}}
 }
@@ -276,11 +276,11 @@ func address() resource {
 func addressAssociation() resource {
 	const name, call = "aws_eip_association", "DescribeAddresses"
 	read := func(s *step) {
-		one := s.one(call, filtered("association-id", s.ids[name]), "Addresses")
+		one := s.one(call, wire.Filtered("association-id", s.ids[name]), "Addresses")
 		s.is(one, call, "InstanceId", s.ids["aws_instance"])
 		s.has(one, call, "NetworkInterfaceId", "PrivateIpAddress")
 	}
-	return resource{name: name, needs: []string{"aws_eip", "aws_instance", "aws_internet_gateway"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{"aws_eip", "aws_instance", "aws_internet_gateway"}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("AssociateAddress", wire.Object{"AllocationId": s.ids["aws_eip"], "InstanceId": s.ids["aws_instance"]})
 			s.id(name, out, "AssociateAddress", "AssociationId")
@@ -296,7 +296,7 @@ func addressAssociation() resource {
 func networkInterface() resource {
 	const name, call = "aws_network_interface", "DescribeNetworkInterfaces"
 	describe := func(s *step) wire.Object {
-		return s.one(call, chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces")
+		return s.one(call, wire.Chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces")
 	}
 	read := func(s *step) {
 		one := describe(s)
@@ -306,26 +306,26 @@ func networkInterface() resource {
 		s.has(one, call, "PrivateIpAddress", "MacAddress", "SourceDestCheck", "OwnerId", "PrivateIpAddresses.PrivateIpAddress")
 	}
 	return resource{
-		name: name, needs: []string{"aws_subnet", "aws_security_group"}, sdk: sdkV2, parts: map[string]func(*step){
+		name: name, needs: []string{"aws_subnet", "aws_security_group"}, sdk: SDKv2, parts: map[string]func(*step){
 			"create": func(s *step) {
 				out := s.do("CreateNetworkInterface", wire.Object{
 					"SubnetId": s.ids["aws_subnet"], "Groups": wire.Strings(s.ids["aws_security_group"]),
 					"ClientToken": s.prefix + "-eni", "TagSpecifications": s.tags("network-interface"),
 				})
 				s.id(name, out, "CreateNetworkInterface", "NetworkInterface.NetworkInterfaceId")
-				s.until(call, chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces.Status", "available")
+				s.until(call, wire.Chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces.Status", "available")
 			},
 			"read": read, "no diff": unchanged(read),
 			"update": func(s *step) {
 				s.do("ModifyNetworkInterfaceAttribute", wire.Object{
-					"NetworkInterfaceId": s.ids[name], "SourceDestCheck": value(false),
+					"NetworkInterfaceId": s.ids[name], "SourceDestCheck": wire.Value(false),
 				})
-				s.until(call, chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces.SourceDestCheck", "false")
+				s.until(call, wire.Chosen("NetworkInterfaceIds", s.ids[name]), "NetworkInterfaces.SourceDestCheck", "false")
 				changeAddresses(s, s.ids[name])
 			},
 			"delete": func(s *step) {
 				s.do("DeleteNetworkInterface", wire.Object{"NetworkInterfaceId": s.ids[name]})
-				s.gone(call, chosen("NetworkInterfaceIds", s.ids[name]), "", "InvalidNetworkInterfaceID.NotFound")
+				s.gone(call, wire.Chosen("NetworkInterfaceIds", s.ids[name]), "", "InvalidNetworkInterfaceID.NotFound")
 			},
 		},
 	}
@@ -334,10 +334,10 @@ func networkInterface() resource {
 func tag() resource {
 	const name, call = "aws_ec2_tag", "DescribeTags"
 	read := func(s *step) {
-		one := s.one(call, filtered("resource-id", s.ids["aws_vpc"], "key", "extra"), "Tags")
+		one := s.one(call, wire.Filtered("resource-id", s.ids["aws_vpc"], "key", "extra"), "Tags")
 		s.is(one, call, "Value", "yes")
 	}
-	return resource{name: name, needs: []string{"aws_vpc"}, sdk: sdkV2, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{"aws_vpc"}, sdk: SDKv2, parts: map[string]func(*step){
 		"create": func(s *step) {
 			s.do("CreateTags", wire.Object{
 				"Resources": wire.Strings(s.ids["aws_vpc"]), "Tags": wire.List(s.tag("extra", "yes")),
@@ -348,7 +348,7 @@ func tag() resource {
 			s.do("DeleteTags", wire.Object{
 				"Resources": wire.Strings(s.ids["aws_vpc"]), "Tags": wire.List(s.tag("extra", "yes")),
 			})
-			s.gone(call, filtered("resource-id", s.ids["aws_vpc"], "key", "extra"), "Tags", "")
+			s.gone(call, wire.Filtered("resource-id", s.ids["aws_vpc"], "key", "extra"), "Tags", "")
 		},
 	}}
 }

@@ -22,7 +22,7 @@ func rules(group string, permissions ...wire.Object) wire.Object {
 
 func securityGroup() resource {
 	const name, call = "aws_security_group", "DescribeSecurityGroups"
-	describe := func(s *step) wire.Object { return s.one(call, chosen("GroupIds", s.ids[name]), "SecurityGroups") }
+	describe := func(s *step) wire.Object { return s.one(call, wire.Chosen("GroupIds", s.ids[name]), "SecurityGroups") }
 	read := func(s *step) {
 		one := describe(s)
 		s.is(one, call, "GroupName", s.prefix)
@@ -35,7 +35,7 @@ func securityGroup() resource {
 		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "OwnerId")
 	}
-	return resource{name: name, needs: []string{"aws_vpc"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{"aws_vpc"}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("CreateSecurityGroup", wire.Object{
 				"GroupName": s.prefix, "Description": "of the probe", "VpcId": s.ids["aws_vpc"],
@@ -72,9 +72,9 @@ func securityGroup() resource {
 			s.retag(id, func() wire.Object { return describe(s) })
 		},
 		"delete": func(s *step) {
-			s.do("DescribeNetworkInterfaces", filtered("group-id", s.ids[name]))
+			s.do("DescribeNetworkInterfaces", wire.Filtered("group-id", s.ids[name]))
 			s.do("DeleteSecurityGroup", wire.Object{"GroupId": s.ids[name]})
-			s.gone(call, chosen("GroupIds", s.ids[name]), "", "InvalidGroup.NotFound")
+			s.gone(call, wire.Chosen("GroupIds", s.ids[name]), "", "InvalidGroup.NotFound")
 		},
 	}}
 }
@@ -83,7 +83,7 @@ func securityGroup() resource {
 func ruleResource(name, authorize, revoke string) resource {
 	const call = "DescribeSecurityGroupRules"
 	describe := func(s *step) wire.Object {
-		return s.one(call, chosen("SecurityGroupRuleIds", s.ids[name]), "SecurityGroupRules")
+		return s.one(call, wire.Chosen("SecurityGroupRuleIds", s.ids[name]), "SecurityGroupRules")
 	}
 	read := func(s *step) {
 		one := describe(s)
@@ -93,7 +93,7 @@ func ruleResource(name, authorize, revoke string) resource {
 		s.is(one, call, "Description", "one")
 		s.has(one, call, "GroupId", "IsEgress", "Tags.Key")
 	}
-	return resource{name: name, needs: []string{"aws_security_group"}, sdk: sdkV2, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{"aws_security_group"}, sdk: SDKv2, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do(authorize, rules(s.ids["aws_security_group"], permission("tcp", 8080, 8080, "203.0.113.0/24", "one")))
 			s.id(name, out, authorize, "SecurityGroupRules.SecurityGroupRuleId") // the provider crashes where there is none
@@ -116,7 +116,7 @@ func ruleResource(name, authorize, revoke string) resource {
 			s.do(revoke, wire.Object{
 				"GroupId": s.ids["aws_security_group"], "SecurityGroupRuleIds": wire.Strings(s.ids[name]),
 			})
-			s.gone(call, chosen("SecurityGroupRuleIds", s.ids[name]), "", "InvalidSecurityGroupRuleId.NotFound")
+			s.gone(call, wire.Chosen("SecurityGroupRuleIds", s.ids[name]), "", "InvalidSecurityGroupRuleId.NotFound")
 		},
 	}}
 }
@@ -136,7 +136,7 @@ func oldRule() resource {
 		return rules(s.ids["aws_security_group"], permission("tcp", 5432, 5432, "203.0.113.0/24", description))
 	}
 	found := func(s *step) wire.Object {
-		group := s.one(call, chosen("GroupIds", s.ids["aws_security_group"]), "SecurityGroups")
+		group := s.one(call, wire.Chosen("GroupIds", s.ids["aws_security_group"]), "SecurityGroups")
 		for _, p := range group.Objects("IpPermissions") {
 			if p.Text("FromPort") == "5432" {
 				return p
@@ -147,10 +147,10 @@ func oldRule() resource {
 	}
 	read := func(s *step) {
 		s.is(found(s), call, "IpRanges.CidrIp", "203.0.113.0/24")
-		out := s.do("DescribeSecurityGroupRules", filtered("group-id", s.ids["aws_security_group"]))
+		out := s.do("DescribeSecurityGroupRules", wire.Filtered("group-id", s.ids["aws_security_group"]))
 		s.is(out, "DescribeSecurityGroupRules", "SecurityGroupRules.FromPort", "5432")
 	}
-	return resource{name: name, needs: []string{"aws_security_group"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{"aws_security_group"}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			s.do("AuthorizeSecurityGroupIngress", asked(s, "one"))
 			s.is(found(s), call, "IpRanges.Description", "one")
@@ -170,14 +170,14 @@ func oldRule() resource {
 // defaultGroup is that of the VPC: the provider takes its rules over, which takes them all away.
 func defaultGroup() resource {
 	const name = "aws_default_security_group"
-	return resource{name: name, needs: []string{"aws_vpc"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{"aws_vpc"}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
-			one := s.one("DescribeSecurityGroups", filtered("group-name", "default", "vpc-id", s.ids["aws_vpc"]), "SecurityGroups")
+			one := s.one("DescribeSecurityGroups", wire.Filtered("group-name", "default", "vpc-id", s.ids["aws_vpc"]), "SecurityGroups")
 			if s.failed() {
 				return
 			}
 			s.ids[name] = one.Text("GroupId")
-			out := s.do("DescribeSecurityGroupRules", filtered("group-id", s.ids[name]))
+			out := s.do("DescribeSecurityGroupRules", wire.Filtered("group-id", s.ids[name]))
 			for _, rule := range out.Objects("SecurityGroupRules") {
 				revoke := "RevokeSecurityGroupIngress"
 				if rule.Bool("IsEgress") {
@@ -189,7 +189,7 @@ func defaultGroup() resource {
 			}
 		},
 		"read": func(s *step) {
-			one := s.one("DescribeSecurityGroups", chosen("GroupIds", s.ids[name]), "SecurityGroups")
+			one := s.one("DescribeSecurityGroups", wire.Chosen("GroupIds", s.ids[name]), "SecurityGroups")
 			if len(one.Objects("IpPermissionsEgress")) > 0 {
 				s.fail(Stub, "RevokeSecurityGroupEgress", "a rule that was revoked is still told of")
 			}
@@ -203,12 +203,12 @@ const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJUmr5GgYoZQjZnHPHKyKuLdi
 func keyPair() resource {
 	const name, call = "aws_key_pair", "DescribeKeyPairs"
 	read := func(s *step) {
-		one := s.one(call, chosen("KeyNames", s.prefix), "KeyPairs")
+		one := s.one(call, wire.Chosen("KeyNames", s.prefix), "KeyPairs")
 		s.is(one, call, "KeyName", s.prefix)
 		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "KeyPairId", "KeyFingerprint", "KeyType")
 	}
-	return resource{name: name, sdk: sdkV2, parts: map[string]func(*step){
+	return resource{name: name, sdk: SDKv2, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("ImportKeyPair", wire.Object{
 				"KeyName": s.prefix, "PublicKeyMaterial": base64.StdEncoding.EncodeToString([]byte(publicKey)),
@@ -218,11 +218,11 @@ func keyPair() resource {
 		},
 		"read": read, "no diff": unchanged(read),
 		"update": func(s *step) {
-			s.retag(s.ids[name], func() wire.Object { return s.one(call, chosen("KeyNames", s.prefix), "KeyPairs") })
+			s.retag(s.ids[name], func() wire.Object { return s.one(call, wire.Chosen("KeyNames", s.prefix), "KeyPairs") })
 		},
 		"delete": func(s *step) {
 			s.do("DeleteKeyPair", wire.Object{"KeyName": s.prefix})
-			s.gone(call, chosen("KeyNames", s.prefix), "", "InvalidKeyPair.NotFound")
+			s.gone(call, wire.Chosen("KeyNames", s.prefix), "", "InvalidKeyPair.NotFound")
 		},
 	}}
 }
@@ -230,26 +230,26 @@ func keyPair() resource {
 func placementGroup() resource {
 	const name, call = "aws_placement_group", "DescribePlacementGroups"
 	read := func(s *step) {
-		one := s.one(call, chosen("GroupNames", s.prefix), "PlacementGroups")
+		one := s.one(call, wire.Chosen("GroupNames", s.prefix), "PlacementGroups")
 		s.is(one, call, "Strategy", "spread")
 		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "GroupId", "GroupArn", "SpreadLevel")
 	}
-	return resource{name: name, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("CreatePlacementGroup", wire.Object{
 				"GroupName": s.prefix, "Strategy": "spread", "TagSpecifications": s.tags("placement-group"),
 			})
 			s.id(name, out, "CreatePlacementGroup", "PlacementGroup.GroupId")
-			s.until(call, chosen("GroupNames", s.prefix), "PlacementGroups.State", "available")
+			s.until(call, wire.Chosen("GroupNames", s.prefix), "PlacementGroups.State", "available")
 		},
 		"read": read, "no diff": unchanged(read),
 		"update": func(s *step) {
-			s.retag(s.ids[name], func() wire.Object { return s.one(call, chosen("GroupNames", s.prefix), "PlacementGroups") })
+			s.retag(s.ids[name], func() wire.Object { return s.one(call, wire.Chosen("GroupNames", s.prefix), "PlacementGroups") })
 		},
 		"delete": func(s *step) {
 			s.do("DeletePlacementGroup", wire.Object{"GroupName": s.prefix})
-			s.gone(call, chosen("GroupNames", s.prefix), "", "InvalidPlacementGroup.Unknown")
+			s.gone(call, wire.Chosen("GroupNames", s.prefix), "", "InvalidPlacementGroup.Unknown")
 		},
 	}}
 }

@@ -29,7 +29,7 @@ type identityAnswer struct {
 
 // identity is what the provider asks of STS whenever it starts.
 func identity() resource {
-	return resource{name: "provider", sdk: sdkV2, parts: map[string]func(*step){"read": func(s *step) {
+	return resource{name: "provider", sdk: SDKv2, parts: map[string]func(*step){"read": func(s *step) {
 		const call = "GetCallerIdentity"
 		form := url.Values{"Action": {call}, "Version": {"2011-06-15"}}
 		status, body, err := s.endpoint.post(s.ctx, s.sdk, "sts", []byte(form.Encode()))
@@ -54,16 +54,16 @@ func identity() resource {
 }
 
 func regions() resource {
-	return resource{name: "data.aws_regions", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
+	return resource{name: "data.aws_regions", sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
 		const call = "DescribeRegions"
 		s.has(s.do(call, wire.Object{"AllRegions": false}), call, "Regions.RegionName", "Regions.Endpoint", "Regions.OptInStatus")
 	}}}
 }
 
 func zones() resource {
-	return resource{name: "data.aws_availability_zones", sdk: sdkV1, parts: map[string]func(*step){"read": func(s *step) {
+	return resource{name: "data.aws_availability_zones", sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
 		const call = "DescribeAvailabilityZones"
-		out := s.do(call, filtered("state", "available"))
+		out := s.do(call, wire.Filtered("state", "available"))
 		s.has(out, call, "AvailabilityZones.ZoneName", "AvailabilityZones.ZoneId", "AvailabilityZones.GroupName",
 			"AvailabilityZones.OptInStatus")
 		if !s.failed() {
@@ -75,7 +75,7 @@ func zones() resource {
 func vpc() resource {
 	read := func(s *step) {
 		id := s.ids["aws_vpc"]
-		one := s.one("DescribeVpcs", chosen("VpcIds", id), "Vpcs")
+		one := s.one("DescribeVpcs", wire.Chosen("VpcIds", id), "Vpcs")
 		s.is(one, "DescribeVpcs", "CidrBlock", "10.113.0.0/16")
 		s.is(one, "DescribeVpcs", "InstanceTenancy", "default")
 		s.is(one, "DescribeVpcs", "Tags.Value", s.prefix)
@@ -87,11 +87,11 @@ func vpc() resource {
 			out := s.do("DescribeVpcAttribute", wire.Object{"VpcId": id, "Attribute": name})
 			s.has(out, "DescribeVpcAttribute", member+".Value")
 		}
-		s.tolerated("DescribeNetworkAcls", filtered("default", "true", "vpc-id", id), wire.InvalidAction)
-		s.one("DescribeRouteTables", filtered("association.main", "true", "vpc-id", id), "RouteTables")
-		s.one("DescribeSecurityGroups", filtered("group-name", "default", "vpc-id", id), "SecurityGroups")
+		s.tolerated("DescribeNetworkAcls", wire.Filtered("default", "true", "vpc-id", id), wire.InvalidAction)
+		s.one("DescribeRouteTables", wire.Filtered("association.main", "true", "vpc-id", id), "RouteTables")
+		s.one("DescribeSecurityGroups", wire.Filtered("group-name", "default", "vpc-id", id), "SecurityGroups")
 	}
-	return resource{name: "aws_vpc", sdk: sdkV2, parts: map[string]func(*step){
+	return resource{name: "aws_vpc", sdk: SDKv2, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("CreateVpc", wire.Object{
 				"CidrBlock": "10.113.0.0/16", "InstanceTenancy": "default", "AmazonProvidedIpv6CidrBlock": false,
@@ -99,29 +99,29 @@ func vpc() resource {
 			})
 			s.id("aws_vpc", out, "CreateVpc", "Vpc.VpcId")
 			id := s.ids["aws_vpc"]
-			s.until("DescribeVpcs", chosen("VpcIds", id), "Vpcs.State", "available")
-			s.do("ModifyVpcAttribute", wire.Object{"VpcId": id, "EnableDnsHostnames": value(true)})
+			s.until("DescribeVpcs", wire.Chosen("VpcIds", id), "Vpcs.State", "available")
+			s.do("ModifyVpcAttribute", wire.Object{"VpcId": id, "EnableDnsHostnames": wire.Value(true)})
 			s.until("DescribeVpcAttribute", wire.Object{"VpcId": id, "Attribute": "enableDnsHostnames"},
 				"EnableDnsHostnames.Value", "true")
 		},
 		"read": read, "no diff": unchanged(read),
 		"update": func(s *step) {
 			id := s.ids["aws_vpc"]
-			s.retag(id, func() wire.Object { return s.one("DescribeVpcs", chosen("VpcIds", id), "Vpcs") })
-			s.do("ModifyVpcAttribute", wire.Object{"VpcId": id, "EnableDnsHostnames": value(false)})
+			s.retag(id, func() wire.Object { return s.one("DescribeVpcs", wire.Chosen("VpcIds", id), "Vpcs") })
+			s.do("ModifyVpcAttribute", wire.Object{"VpcId": id, "EnableDnsHostnames": wire.Value(false)})
 			s.until("DescribeVpcAttribute", wire.Object{"VpcId": id, "Attribute": "enableDnsHostnames"},
 				"EnableDnsHostnames.Value", "false")
 		},
 		"delete": func(s *step) {
 			s.do("DeleteVpc", wire.Object{"VpcId": s.ids["aws_vpc"]})
-			s.gone("DescribeVpcs", chosen("VpcIds", s.ids["aws_vpc"]), "", "InvalidVpcID.NotFound")
+			s.gone("DescribeVpcs", wire.Chosen("VpcIds", s.ids["aws_vpc"]), "", "InvalidVpcID.NotFound")
 		},
 	}}
 }
 
 func subnet() resource {
 	describe := func(s *step) wire.Object {
-		return s.one("DescribeSubnets", chosen("SubnetIds", s.ids["aws_subnet"]), "Subnets")
+		return s.one("DescribeSubnets", wire.Chosen("SubnetIds", s.ids["aws_subnet"]), "Subnets")
 	}
 	read := func(s *step) {
 		one := describe(s)
@@ -133,16 +133,16 @@ func subnet() resource {
 			"AssignIpv6AddressOnCreation")
 	}
 	mapping := func(s *step, on bool, text string) {
-		s.do("ModifySubnetAttribute", wire.Object{"SubnetId": s.ids["aws_subnet"], "MapPublicIpOnLaunch": value(on)})
-		s.until("DescribeSubnets", chosen("SubnetIds", s.ids["aws_subnet"]), "Subnets.MapPublicIpOnLaunch", text)
+		s.do("ModifySubnetAttribute", wire.Object{"SubnetId": s.ids["aws_subnet"], "MapPublicIpOnLaunch": wire.Value(on)})
+		s.until("DescribeSubnets", wire.Chosen("SubnetIds", s.ids["aws_subnet"]), "Subnets.MapPublicIpOnLaunch", text)
 	}
-	return resource{name: "aws_subnet", needs: []string{"aws_vpc"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: "aws_subnet", needs: []string{"aws_vpc"}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("CreateSubnet", wire.Object{
 				"CidrBlock": "10.113.1.0/24", "VpcId": s.ids["aws_vpc"], "TagSpecifications": s.tags("subnet"),
 			})
 			s.id("aws_subnet", out, "CreateSubnet", "Subnet.SubnetId")
-			s.until("DescribeSubnets", chosen("SubnetIds", s.ids["aws_subnet"]), "Subnets.State", "available")
+			s.until("DescribeSubnets", wire.Chosen("SubnetIds", s.ids["aws_subnet"]), "Subnets.State", "available")
 			mapping(s, true, "true")
 		},
 		"read": read, "no diff": unchanged(read),
@@ -152,16 +152,16 @@ func subnet() resource {
 			mapping(s, true, "true")
 		},
 		"delete": func(s *step) {
-			s.do("DescribeNetworkInterfaces", filtered("subnet-id", s.ids["aws_subnet"]))
+			s.do("DescribeNetworkInterfaces", wire.Filtered("subnet-id", s.ids["aws_subnet"]))
 			s.do("DeleteSubnet", wire.Object{"SubnetId": s.ids["aws_subnet"]})
-			s.gone("DescribeSubnets", chosen("SubnetIds", s.ids["aws_subnet"]), "", "InvalidSubnetID.NotFound")
+			s.gone("DescribeSubnets", wire.Chosen("SubnetIds", s.ids["aws_subnet"]), "", "InvalidSubnetID.NotFound")
 		},
 	}}
 }
 
 func internetGateway() resource {
 	describe := func(s *step) wire.Object {
-		in := chosen("InternetGatewayIds", s.ids["aws_internet_gateway"])
+		in := wire.Chosen("InternetGatewayIds", s.ids["aws_internet_gateway"])
 		return s.one("DescribeInternetGateways", in, "InternetGateways")
 	}
 	read := func(s *step) {
@@ -170,13 +170,13 @@ func internetGateway() resource {
 		s.is(one, "DescribeInternetGateways", "Tags.Value", s.prefix)
 		s.has(one, "DescribeInternetGateways", "OwnerId")
 	}
-	return resource{name: "aws_internet_gateway", needs: []string{"aws_vpc"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: "aws_internet_gateway", needs: []string{"aws_vpc"}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("CreateInternetGateway", wire.Object{"TagSpecifications": s.tags("internet-gateway")})
 			s.id("aws_internet_gateway", out, "CreateInternetGateway", "InternetGateway.InternetGatewayId")
 			id := s.ids["aws_internet_gateway"]
 			s.do("AttachInternetGateway", wire.Object{"InternetGatewayId": id, "VpcId": s.ids["aws_vpc"]})
-			s.until("DescribeInternetGateways", chosen("InternetGatewayIds", id), "InternetGateways.Attachments.State",
+			s.until("DescribeInternetGateways", wire.Chosen("InternetGatewayIds", id), "InternetGateways.Attachments.State",
 				"available")
 		},
 		"read": read, "no diff": unchanged(read),
@@ -188,7 +188,7 @@ func internetGateway() resource {
 				s.fail(Stub, "DetachInternetGateway", "what was detached is still attached")
 			}
 			s.do("DeleteInternetGateway", wire.Object{"InternetGatewayId": id})
-			s.gone("DescribeInternetGateways", chosen("InternetGatewayIds", id), "", "InvalidInternetGatewayID.NotFound")
+			s.gone("DescribeInternetGateways", wire.Chosen("InternetGatewayIds", id), "", "InvalidInternetGatewayID.NotFound")
 		},
 	}}
 }
@@ -196,11 +196,11 @@ func internetGateway() resource {
 func egressGateway() resource {
 	const name, call = "aws_egress_only_internet_gateway", "DescribeEgressOnlyInternetGateways"
 	read := func(s *step) {
-		one := s.one(call, chosen("EgressOnlyInternetGatewayIds", s.ids[name]), "EgressOnlyInternetGateways")
+		one := s.one(call, wire.Chosen("EgressOnlyInternetGatewayIds", s.ids[name]), "EgressOnlyInternetGateways")
 		s.is(one, call, "Attachments.VpcId", s.ids["aws_vpc"])
 		s.is(one, call, "Tags.Value", s.prefix)
 	}
-	return resource{name: name, needs: []string{"aws_vpc"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{"aws_vpc"}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("CreateEgressOnlyInternetGateway", wire.Object{
 				"VpcId": s.ids["aws_vpc"], "TagSpecifications": s.tags("egress-only-internet-gateway"),
@@ -210,14 +210,14 @@ func egressGateway() resource {
 		"read": read, "no diff": unchanged(read),
 		"delete": func(s *step) {
 			s.do("DeleteEgressOnlyInternetGateway", wire.Object{"EgressOnlyInternetGatewayId": s.ids[name]})
-			s.gone(call, chosen("EgressOnlyInternetGatewayIds", s.ids[name]), "EgressOnlyInternetGateways", "")
+			s.gone(call, wire.Chosen("EgressOnlyInternetGatewayIds", s.ids[name]), "EgressOnlyInternetGateways", "")
 		},
 	}}
 }
 
 func routeTable() resource {
 	describe := func(s *step) wire.Object {
-		return s.one("DescribeRouteTables", chosen("RouteTableIds", s.ids["aws_route_table"]), "RouteTables")
+		return s.one("DescribeRouteTables", wire.Chosen("RouteTableIds", s.ids["aws_route_table"]), "RouteTables")
 	}
 	read := func(s *step) {
 		one := describe(s)
@@ -228,7 +228,7 @@ func routeTable() resource {
 		s.has(one, "DescribeRouteTables", "OwnerId", "Routes.State", "Routes.Origin")
 	}
 	return resource{
-		name: "aws_route_table", needs: []string{"aws_vpc", "aws_internet_gateway"}, sdk: sdkV1, parts: map[string]func(*step){
+		name: "aws_route_table", needs: []string{"aws_vpc", "aws_internet_gateway"}, sdk: SDKv1, parts: map[string]func(*step){
 			"create": func(s *step) {
 				out := s.do("CreateRouteTable", wire.Object{
 					"VpcId": s.ids["aws_vpc"], "ClientToken": s.prefix + "-rtb", "TagSpecifications": s.tags("route-table"),
@@ -259,7 +259,7 @@ func routeTable() resource {
 			"delete": func(s *step) {
 				describe(s)
 				s.do("DeleteRouteTable", wire.Object{"RouteTableId": s.ids["aws_route_table"]})
-				s.gone("DescribeRouteTables", chosen("RouteTableIds", s.ids["aws_route_table"]), "", "InvalidRouteTableID.NotFound")
+				s.gone("DescribeRouteTables", wire.Chosen("RouteTableIds", s.ids["aws_route_table"]), "", "InvalidRouteTableID.NotFound")
 			},
 		},
 	}
@@ -270,11 +270,11 @@ func route() resource {
 		return wire.Object{"RouteTableId": s.ids["aws_route_table"], "DestinationCidrBlock": "198.51.100.0/24"}
 	}
 	read := func(s *step) {
-		one := s.one("DescribeRouteTables", chosen("RouteTableIds", s.ids["aws_route_table"]), "RouteTables")
+		one := s.one("DescribeRouteTables", wire.Chosen("RouteTableIds", s.ids["aws_route_table"]), "RouteTables")
 		s.is(one, "DescribeRouteTables", "Routes.DestinationCidrBlock", "198.51.100.0/24")
 		s.is(one, "DescribeRouteTables", "Routes.State", "active")
 	}
-	return resource{name: "aws_route", needs: []string{"aws_route_table"}, sdk: sdkV1, parts: map[string]func(*step){
+	return resource{name: "aws_route", needs: []string{"aws_route_table"}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			in := destination(s)
 			in["GatewayId"] = s.ids["aws_internet_gateway"]
@@ -298,18 +298,18 @@ func route() resource {
 func tableAssociation() resource {
 	const name, path = "aws_route_table_association", "association.route-table-association-id"
 	read := func(s *step) {
-		one := s.one("DescribeRouteTables", filtered(path, s.ids[name]), "RouteTables")
+		one := s.one("DescribeRouteTables", wire.Filtered(path, s.ids[name]), "RouteTables")
 		s.is(one, "DescribeRouteTables", "Associations.SubnetId", s.ids["aws_subnet"])
 		s.is(one, "DescribeRouteTables", "Associations.RouteTableId", s.ids["aws_route_table"])
 	}
 	return resource{
-		name: name, needs: []string{"aws_route_table", "aws_subnet"}, sdk: sdkV1, parts: map[string]func(*step){
+		name: name, needs: []string{"aws_route_table", "aws_subnet"}, sdk: SDKv1, parts: map[string]func(*step){
 			"create": func(s *step) {
 				out := s.do("AssociateRouteTable", wire.Object{
 					"RouteTableId": s.ids["aws_route_table"], "SubnetId": s.ids["aws_subnet"],
 				})
 				s.id(name, out, "AssociateRouteTable", "AssociationId")
-				s.until("DescribeRouteTables", filtered(path, s.ids[name]), "RouteTables.Associations.AssociationState.State",
+				s.until("DescribeRouteTables", wire.Filtered(path, s.ids[name]), "RouteTables.Associations.AssociationState.State",
 					"associated")
 			},
 			"read": read, "no diff": unchanged(read),
@@ -318,12 +318,12 @@ func tableAssociation() resource {
 					"AssociationId": s.ids[name], "RouteTableId": s.ids["aws_route_table"],
 				})
 				s.id(name, out, "ReplaceRouteTableAssociation", "NewAssociationId")
-				s.until("DescribeRouteTables", filtered(path, s.ids[name]), "RouteTables.Associations.AssociationState.State",
+				s.until("DescribeRouteTables", wire.Filtered(path, s.ids[name]), "RouteTables.Associations.AssociationState.State",
 					"associated")
 			},
 			"delete": func(s *step) {
 				s.do("DisassociateRouteTable", wire.Object{"AssociationId": s.ids[name]})
-				s.gone("DescribeRouteTables", filtered(path, s.ids[name]), "RouteTables", "")
+				s.gone("DescribeRouteTables", wire.Filtered(path, s.ids[name]), "RouteTables", "")
 				s.refused("DisassociateRouteTable", wire.Object{"AssociationId": s.ids[name]}, "InvalidAssociationID.NotFound")
 			},
 		},
@@ -335,13 +335,13 @@ func mainAssociation() resource {
 	replace := func(s *step, table string) {
 		out := s.do("ReplaceRouteTableAssociation", wire.Object{"AssociationId": s.ids[name], "RouteTableId": table})
 		s.id(name, out, "ReplaceRouteTableAssociation", "NewAssociationId")
-		s.until("DescribeRouteTables", filtered("association.main", "true", "vpc-id", s.ids["aws_vpc"]),
+		s.until("DescribeRouteTables", wire.Filtered("association.main", "true", "vpc-id", s.ids["aws_vpc"]),
 			"RouteTables.RouteTableId", table)
 	}
 	return resource{
-		name: name, needs: []string{"aws_vpc", "aws_route_table"}, sdk: sdkV1, parts: map[string]func(*step){
+		name: name, needs: []string{"aws_vpc", "aws_route_table"}, sdk: SDKv1, parts: map[string]func(*step){
 			"create": func(s *step) {
-				one := s.one("DescribeRouteTables", filtered("association.main", "true", "vpc-id", s.ids["aws_vpc"]), "RouteTables")
+				one := s.one("DescribeRouteTables", wire.Filtered("association.main", "true", "vpc-id", s.ids["aws_vpc"]), "RouteTables")
 				if s.failed() {
 					return
 				}

@@ -67,7 +67,7 @@ type Options struct {
 type resource struct {
 	name  string
 	needs []string // resources that must have been created
-	sdk   sdk      // that the provider calls it with, from 5.x to 5.46; later ones use v2 only
+	sdk   SDK      // that the provider calls it with, from 5.x to 5.46; later ones use v2 only
 	parts map[string]func(*step)
 }
 
@@ -205,21 +205,6 @@ func unchanged(read func(*step)) func(*step) {
 		s.fail(Stub, "its reads", "no two of them tell the same")
 	}
 }
-
-// chosen asks for those with an id.
-func chosen(member, id string) wire.Object { return wire.Object{member: wire.Strings(id)} }
-
-// filtered asks for those that filters let through: names and values in turn.
-func filtered(pairs ...string) wire.Object {
-	var filters []wire.Object
-	for i := 0; i+1 < len(pairs); i += 2 {
-		filters = append(filters, wire.Object{"Name": pairs[i], "Values": wire.Strings(pairs[i+1])})
-	}
-	return wire.Object{"Filters": wire.List(filters...)}
-}
-
-// value is an attribute's value as Modify calls take it.
-func value(v any) wire.Object { return wire.Object{"Value": v} }
 
 // String is for messages.
 func (c Cell) String() string {

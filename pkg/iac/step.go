@@ -34,7 +34,7 @@ func verdicts() []Verdict { return []Verdict{Works, Stub, WrongShape, Missing, F
 type step struct {
 	*run
 	ctx context.Context
-	sdk sdk
+	sdk SDK
 
 	persist bool // go on after what is not as it should be: what was made is to be deleted
 
@@ -61,7 +61,7 @@ func (s *step) ask(ctx context.Context, action string, in wire.Object) (out wire
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	for try := range (wait.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}).Tries(waiting) {
-		if out, err = s.endpoint.call(ctx, s.sdk, action, in); try == mostTries || !again(err) {
+		if out, err = s.endpoint.Call(ctx, s.sdk, action, in); try == mostTries || !Again(err) {
 			break
 		}
 	}

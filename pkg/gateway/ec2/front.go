@@ -84,13 +84,18 @@ func (f *Front) Do(ctx context.Context, action string, in wire.Object) (wire.Obj
 		return f.Service.Do(ctx, action, in)
 	}
 	l, known := f.of[action]
+	if !known || action != l.describe || !f.home[l.kind.bucket] { // that of a kind asks for all of it
+		if err := f.learn(ctx, in); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case action == "ModifySecurityGroupRules" && f.home[groupKind().bucket]:
 		return f.modifyRules(ctx, f.lifeOf(groupKind()), in)
 	case !known:
 		return f.doOther(ctx, action, in)
 	case !f.home[l.kind.bucket]:
-		return f.local(ctx, action, in)
+		return f.Service.Do(ctx, action, in)
 	case action == l.describe:
 		return f.tell(ctx, l, action, in)
 	case action == "RunInstances":
@@ -101,14 +106,6 @@ func (f *Front) Do(ctx context.Context, action string, in wire.Object) (wire.Obj
 		return f.make(ctx, l, action, in)
 	}
 	return f.pass(ctx, l, action, in)
-}
-
-// local does an action here, once what it names is known here.
-func (f *Front) local(ctx context.Context, action string, in wire.Object) (wire.Object, error) {
-	if err := f.learn(ctx, in); err != nil {
-		return nil, err
-	}
-	return f.Service.Do(ctx, action, in)
 }
 
 // doOther does an action that is on no kind alone.
@@ -127,7 +124,7 @@ func (f *Front) doOther(ctx context.Context, action string, in wire.Object) (wir
 			return nil, err
 		}
 	}
-	return f.local(ctx, action, in)
+	return f.Service.Do(ctx, action, in)
 }
 
 // tell answers a Describe of a kind that the cluster has.
@@ -191,9 +188,6 @@ func (f *Front) unmakeThere(ctx context.Context, l life, told wire.Object) {
 
 // pass has the cluster change or end resources that are there, and does the same here.
 func (f *Front) pass(ctx context.Context, l life, action string, in wire.Object) (wire.Object, error) {
-	if err := f.learn(ctx, in); err != nil {
-		return nil, err
-	}
 	there, err := f.inCluster(ctx, l, in)
 	if err != nil {
 		return nil, err
@@ -313,9 +307,6 @@ func (f *Front) allowed(ctx context.Context, l life, action string, in wire.Obje
 // tag changes tags here, which are told with what they are of, and has the cluster know them, too. What it refuses of that
 // is no matter: what is told are the tags here.
 func (f *Front) tag(ctx context.Context, action string, in wire.Object) (wire.Object, error) {
-	if err := f.learn(ctx, in); err != nil {
-		return nil, err
-	}
 	answer, err := f.Service.Do(ctx, action, in)
 	if err != nil || !f.cluster.Does(action) {
 		return answer, err

@@ -191,6 +191,17 @@ func TestFrontMeetsWhatItHasNotMade(t *testing.T) {
 	}
 }
 
+// What a request names is known, though nobody has asked for it before.
+func TestFrontLearnsWhatIsNamed(t *testing.T) {
+	h := newHive(t)
+	a := inFront(t, h)
+	vpc := h.vpc("10.0.0.0/16")
+	a.subnet(vpc, "10.0.1.0/24")
+	other := h.vpc("10.0.0.0/16")
+	a.must("CreateSecurityGroup", wire.Object{"GroupName": "web", "Description": "web", "VpcId": other})
+	a.must("DeleteVpc", wire.Object{"VpcId": h.vpc("10.0.0.0/16")})
+}
+
 // What cannot be kept here is undone there, and what is refused there is not kept.
 func TestFrontMakesBothOrNone(t *testing.T) {
 	h := newHive(t)

@@ -2,9 +2,11 @@ package ec2
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
+	"hive-test/pkg/gateway/store"
 	"hive-test/pkg/gateway/wire"
 )
 
@@ -16,9 +18,6 @@ func (f *Front) run(ctx context.Context, l life, in wire.Object) (wire.Object, e
 	defer f.turn(in.Text("ClientToken"))()
 	if made, err := f.ranBefore(ctx, in); err != nil || made != nil {
 		return made, err
-	}
-	if err := f.learn(ctx, in); err != nil {
-		return nil, err
 	}
 	asked, err := f.launchThere(ctx, in)
 	if err != nil {
@@ -101,16 +100,9 @@ func hoisted(in wire.Object) wire.Object {
 
 // launchThere checks what of a request is not the cluster's to check, and finds what of it is here.
 func (f *Front) launchThere(ctx context.Context, in wire.Object) (launch, error) {
-	asked := launch{in: in, tags: map[string][]any{}}
-	if err := checkLaunch(in); err != nil {
+	asked, err := newLaunch(in)
+	if err != nil {
 		return asked, err
-	}
-	for _, resource := range []string{"instance", "volume", "network-interface"} {
-		tags, err := tagsFor(in, resource)
-		if err != nil {
-			return asked, err
-		}
-		asked.tags[resource] = tags
 	}
 	asked.info = f.typeOr(in.Text("InstanceType"))
 	if asked.image, _ = f.image(ctx, in.Text("ImageId")); asked.image == nil {
@@ -206,7 +198,7 @@ func (f *Front) takeInterfaces(ctx context.Context, asked launch, instance, told
 			delete(o, thenMember)
 			return nil
 		})
-		if interfaceKind().orMissing(err, id) != nil && !interfaceKind().isMissing(interfaceKind().orMissing(err, id)) {
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // one that is not told of yet is met later
 			return err
 		}
 	}
@@ -234,7 +226,7 @@ func (f *Front) takeInstance(ctx context.Context, l life, told wire.Object) erro
 			o[name] = told[name]
 		}
 	}
-	o[usesMember], o[seenMember] = wire.Object{}, true
+	o[usesMember] = wire.Object{}
 	f.takeLive(l, o, told)
 	_, err := f.keepSeen(ctx, l, o)
 	return err

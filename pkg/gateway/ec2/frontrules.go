@@ -9,9 +9,6 @@ import (
 // modifyRules has the cluster take other rules in place of rules, which it knows no ids of: the old ones are revoked, and the
 // new ones authorized.
 func (f *Front) modifyRules(ctx context.Context, l life, in wire.Object) (wire.Object, error) {
-	if err := f.learn(ctx, in); err != nil {
-		return nil, err
-	}
 	there, err := f.inCluster(ctx, l, in)
 	if err != nil {
 		return nil, err

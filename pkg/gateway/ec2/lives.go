@@ -15,7 +15,7 @@ type life struct {
 	whole bool
 	// live are the members that the cluster knows better; all others are as they were asked for here.
 	live []string
-	// told means that what the cluster tells of one is all that there is of it, but for its tags.
+	// told means that what the cluster tells of one is all that there is of it, but for its tags: it has no live.
 	told bool
 	// named is the member by which there is one of the kind: its id is then another one here than in the cluster.
 	named string
@@ -60,7 +60,7 @@ func lives() []life {
 		},
 		{
 			kind: keyKind(), told: true, create: []string{"ImportKeyPair", "CreateKeyPair"}, describe: "DescribeKeyPairs",
-			remove: "DeleteKeyPair", live: []string{"KeyFingerprint", "KeyType"}, named: "KeyName",
+			remove: "DeleteKeyPair", named: "KeyName",
 		},
 		{
 			kind: placementKind(), create: []string{"CreatePlacementGroup"}, describe: "DescribePlacementGroups",
@@ -77,12 +77,11 @@ func lives() []life {
 		},
 		{
 			kind: snapshotKind(), told: true, create: []string{"CreateSnapshot", "CopySnapshot"}, describe: "DescribeSnapshots",
-			remove: "DeleteSnapshot", live: []string{"State", "Progress", "VolumeSize", "StartTime"},
+			remove: "DeleteSnapshot",
 		},
 		{
 			kind: volumeKind(), told: true, create: []string{"CreateVolume"}, describe: "DescribeVolumes", remove: "DeleteVolume",
 			change: []string{"AttachVolume", "DetachVolume", "ModifyVolume"},
-			live:   []string{"State", "Size", "VolumeType", "Iops", "Throughput", "SnapshotId", "AvailabilityZone", "CreateTime"},
 		},
 		{
 			kind: instanceKind(), create: []string{"RunInstances"}, describe: "DescribeInstances", remove: "TerminateInstances",
@@ -102,7 +101,6 @@ func lives() []life {
 		},
 		{
 			kind: imageKind(), told: true, describe: "DescribeImages", change: []string{"CreateImage", "DeregisterImage"},
-			live: []string{"State", "Name", "Description", "Architecture", "RootDeviceName", "CreationDate"},
 		},
 	}
 }

@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"hive-test/pkg/gateway/wire"
 )
@@ -29,11 +30,7 @@ func (f *Front) learn(ctx context.Context, in wire.Object) error {
 	if name := in.Object("Placement").Text("GroupName"); name != "" && f.home[placementKind().bucket] {
 		unknown[placementKind().bucket] = true
 	}
-	var buckets []string
-	for bucket := range maps.Keys(unknown) {
-		buckets = append(buckets, bucket)
-	}
-	return f.refresh(ctx, buckets...)
+	return f.refresh(ctx, slices.Collect(maps.Keys(unknown))...)
 }
 
 // passable is a request as the cluster can be asked: without what names resources that are here alone. Those must be there.

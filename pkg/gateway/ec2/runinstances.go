@@ -109,17 +109,11 @@ func (s *Service) undo(ctx context.Context, made []wire.Object) {
 
 // launchOf checks a request, and finds what it names.
 func (s *Service) launchOf(ctx context.Context, in wire.Object) (launch, error) {
-	l := launch{in: in, reservation: s.idFor(ctx, "r", in, 0), tags: map[string][]any{}}
-	if err := checkLaunch(in); err != nil {
+	l, err := newLaunch(in)
+	if err != nil {
 		return l, err
 	}
-	for _, resource := range []string{"instance", "volume", "network-interface"} {
-		tags, err := tagsFor(in, resource)
-		if err != nil {
-			return l, err
-		}
-		l.tags[resource] = tags
-	}
+	l.reservation = s.idFor(ctx, "r", in, 0)
 	var known bool
 	if l.info, known = instanceType(orText(in, "InstanceType", "m5.large")); !known {
 		return l, invalid("Invalid value '%s' for InstanceType.", in.Text("InstanceType"))
@@ -130,6 +124,22 @@ func (s *Service) launchOf(ctx context.Context, in wire.Object) (launch, error) 
 		if err := find(ctx, &l); err != nil {
 			return l, err
 		}
+	}
+	return l, nil
+}
+
+// newLaunch checks what of a request needs no look at what there is, and reads its tags.
+func newLaunch(in wire.Object) (launch, error) {
+	l := launch{in: in, tags: map[string][]any{}}
+	if err := checkLaunch(in); err != nil {
+		return l, err
+	}
+	for _, resource := range []string{"instance", "volume", "network-interface"} {
+		tags, err := tagsFor(in, resource)
+		if err != nil {
+			return l, err
+		}
+		l.tags[resource] = tags
 	}
 	return l, nil
 }

@@ -2,10 +2,8 @@ package ec2
 
 import (
 	"context"
-	"errors"
 	"maps"
 
-	"hive-test/pkg/gateway/store"
 	"hive-test/pkg/gateway/wire"
 )
 
@@ -59,19 +57,20 @@ func (f *Front) take(ctx context.Context, l life, told wire.Object) error {
 
 // keepSeen keeps a resource as the cluster tells it.
 func (f *Front) keepSeen(ctx context.Context, l life, told wire.Object) (wire.Object, error) {
+	o := f.entire(l, told)
+	return o, f.createNamed(asSeen(ctx, nil), l.kind, o, nil) // one that is kept already is no mistake
+}
+
+// entire is a resource as the cluster tells it, under the id that it has here, with what such usually have.
+func (f *Front) entire(l life, told wire.Object) wire.Object {
 	o := told.Clone()
-	id := f.keptID(l, told)
-	o[l.kind.id], o[homeMember], o[seenMember] = id, true, true
+	o[l.kind.id] = f.keptID(l, told)
 	for name, usual := range f.usual(l.kind) {
 		if empty(o[name]) {
 			o[name] = usual
 		}
 	}
-	err := f.Store.Create(ctx, l.kind.bucket, id, o)
-	if errors.Is(err, store.ErrExists) {
-		err = nil
-	}
-	return o, err
+	return o
 }
 
 // usual is what resources of a kind have where the cluster does not tell.
@@ -101,31 +100,22 @@ func (f *Front) keepTold(ctx context.Context, l life, action string, in, told wi
 		f.unmakeThere(ctx, l, told)
 		return nil, err
 	}
-	o := told.Clone()
+	o := f.entire(l, told)
 	delete(o, "KeyMaterial")
 	for _, name := range []string{"Description", "Size", "VolumeType", "Iops", "Throughput", "VolumeId", "Name"} {
 		if empty(o[name]) && in.Has(name) {
 			o[name] = in[name]
 		}
 	}
-	id := f.keptID(l, told)
 	if len(tags) > 0 {
 		o["Tags"] = tags
 	}
-	kept, err := f.keepSeen(ctx, l, o)
-	if err == nil {
-		_, err = f.Store.Change(ctx, l.kind.bucket, id, func(o wire.Object) error {
-			delete(o, seenMember)
-			o["Tags"] = kept["Tags"]
-			return nil
-		})
-	}
 	answer := told.Clone()
-	answer[l.kind.id] = id
+	answer[l.kind.id] = o[l.kind.id]
 	if action != "CreateImage" {
-		answer["Tags"] = kept["Tags"]
+		answer["Tags"] = o["Tags"]
 	}
-	return answer, err
+	return answer, f.createNamed(withGiven(ctx, nil), l.kind, o, nil)
 }
 
 // companions adds to ids those of what the cluster makes with a VPC, so that it is not made here, too.

@@ -3,7 +3,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -56,16 +54,25 @@ func (c *Client) Call(ctx context.Context, action string, in wire.Object) (wire.
 		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	out, err := wire.DecodeXML(action, answer.StatusCode, io.LimitReader(answer.Body, answerLimit), false)
-	if failure, refused := errors.AsType[*wire.Error](err); refused {
-		err = asAWS(failure)
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		return nil, Refusal(answer)
 	}
-	return out, err
+	return wire.DecodeXML(action, answer.StatusCode, io.LimitReader(answer.Body, answerLimit), false)
 }
 
-// asAWS is a refusal of hive's as AWS would have it: not to be found or to be in use is 400 there, where hive says 404 and
-// 409, and it has a message, where hive's is empty.
-func asAWS(failure *wire.Error) *wire.Error {
+// Refusal reads an answer of EC2 that is an error, which is a *wire.Error unless it cannot be read, and closes it. It is as AWS
+// would have it: not to be found or to be in use is 400 there, where hive says 404 and 409, and it has a message, where
+// hive's is empty.
+func Refusal(answer *http.Response) error {
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
+	if err != nil {
+		return fmt.Errorf("reading the cluster's answer: %w", err)
+	}
+	failure, _, err := wire.DecodeError(answer.StatusCode, body)
+	if err != nil {
+		return fmt.Errorf("the cluster's error: %w", err)
+	}
 	if failure.Message == "" {
 		failure.Message = "The cluster refuses it, and does not say why."
 	}
@@ -97,13 +104,9 @@ func (c *Client) Pass(ctx context.Context, service string, form url.Values) (*ht
 }
 
 func (c *Client) post(ctx context.Context, endpoint, service string, body []byte) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(endpoint, "/")+"/", bytes.NewReader(body))
+	r, err := c.Key.Post(ctx, endpoint, service, body, nil)
 	if err != nil {
 		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-	if err := c.Key.Sign(r, body, service, time.Now()); err != nil {
-		return nil, fmt.Errorf("signing the call: %w", err)
 	}
 	return c.HTTP.Do(r)
 }

@@ -166,3 +166,18 @@ func Parse(data []byte) (Object, error) {
 
 // AsObject returns an element of a list as an object; nil where it is none.
 func AsObject(v any) Object { return object(v) }
+
+// Chosen is a request for those with an id, in a member that holds some.
+func Chosen(member, id string) Object { return Object{member: Strings(id)} }
+
+// Filtered is a request for those that filters let through: names and values in turn.
+func Filtered(pairs ...string) Object {
+	var filters []Object
+	for i := 0; i+1 < len(pairs); i += 2 {
+		filters = append(filters, Object{"Name": pairs[i], "Values": Strings(pairs[i+1])})
+	}
+	return Object{"Filters": List(filters...)}
+}
+
+// Value is an attribute's value, as calls that modify it take it.
+func Value(v any) Object { return Object{"Value": v} }

@@ -33,7 +33,7 @@ type client struct{ iac.Endpoint }
 
 // do makes a call as an SDK does that reads errors of either root: what is in the way of the provider is not in ours.
 func (c client) do(ctx context.Context, action string, in wire.Object) (wire.Object, error) {
-	return c.Call(ctx, 2, action, in)
+	return c.Call(ctx, iac.SDKv2, action, in)
 }
 
 // kinds are those that stacks have, in the order in which they can be deleted.

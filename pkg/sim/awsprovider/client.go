@@ -13,10 +13,10 @@ import (
 	"hive-test/pkg/wait"
 )
 
-// The generations of the SDK. The real provider uses both.
+// The real provider uses both generations of the SDK.
 const (
-	v1 = 1
-	v2 = 2
+	v1 = iac.SDKv1
+	v2 = iac.SDKv2
 )
 
 // patience is how long a state is waited for.
@@ -30,12 +30,12 @@ type client struct {
 }
 
 // do makes a call, and again what is throttled or has failed within the endpoint. What is for people names what is done.
-func (c *client) do(ctx context.Context, generation int, what, action string, in wire.Object) (wire.Object, error) {
+func (c *client) do(ctx context.Context, generation iac.SDK, what, action string, in wire.Object) (wire.Object, error) {
 	pause := wait.Backoff{First: 30 * time.Millisecond, Max: 20 * time.Second}
 	for try := 0; ; try++ {
 		out, err := c.Call(ctx, generation, action, in)
 		failure, answered := errors.AsType[*wire.Error](err)
-		if answered && try < c.retries && repeats(failure) {
+		if try < c.retries && iac.Again(err) {
 			if wait.Sleep(ctx, pause.Next()) == nil {
 				continue
 			}
@@ -64,20 +64,30 @@ type callError struct {
 func (e *callError) Error() string { return e.text }
 func (e *callError) Unwrap() error { return e.failure }
 
-// repeats reports whether SDKs make a call again that was so answered.
-func repeats(failure *wire.Error) bool {
-	return failure.Status >= 500 || slices.Contains([]string{"RequestLimitExceeded", "Throttling", "ThrottlingException"}, failure.Code)
-}
-
 // is reports whether an error is one that the endpoint has answered with one of the codes.
 func is(err error, codes ...string) bool {
 	failure, ok := errors.AsType[*wire.Error](err)
 	return ok && slices.Contains(codes, failure.Code)
 }
 
+// remove makes a call that ends something. It is made again while it is refused with one of the busy codes, for what depends
+// on it; with the code missing it has ended already.
+func (c *client) remove(
+	ctx context.Context, generation iac.SDK, what, action string, in wire.Object, missing string, busy ...string,
+) error {
+	err := retried(ctx, func() error {
+		_, err := c.do(ctx, generation, what, action, in)
+		return err
+	}, busy...)
+	if is(err, missing) {
+		return nil
+	}
+	return err
+}
+
 // find makes a call that tells of one; nil: there is none.
 func (c *client) find(
-	ctx context.Context, generation int, what, action string, in wire.Object, list, notFound string,
+	ctx context.Context, generation iac.SDK, what, action string, in wire.Object, list, notFound string,
 ) (wire.Object, error) {
 	out, err := c.do(ctx, generation, what, action, in)
 	if err != nil {
@@ -131,19 +141,6 @@ func retried(ctx context.Context, do func() error, codes ...string) error {
 	}
 	return err
 }
-
-func chosen(member, id string) wire.Object { return wire.Object{member: wire.Strings(id)} }
-
-// filtered asks for what filters let through: names and values in turn.
-func filtered(pairs ...string) wire.Object {
-	var filters []wire.Object
-	for i := 0; i+1 < len(pairs); i += 2 {
-		filters = append(filters, wire.Object{"Name": pairs[i], "Values": wire.Strings(pairs[i+1])})
-	}
-	return wire.Object{"Filters": wire.List(filters...)}
-}
-
-func value(v any) wire.Object { return wire.Object{"Value": v} }
 
 // at is what a path of an answer has; empty: nothing.
 func at(o wire.Object, path string) string { return strings.Join(o.At(path), ",") }

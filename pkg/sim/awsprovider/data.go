@@ -22,7 +22,7 @@ func zones() *schema.Resource {
 		func(ctx context.Context, c *client, d *schema.ResourceData) error {
 			in := wire.Object{}
 			if state := textOf(d, "state"); state != "" {
-				in = filtered("state", state)
+				in = wire.Filtered("state", state)
 			}
 			out, err := c.do(ctx, v1, "reading EC2 Availability Zones", "DescribeAvailabilityZones", in)
 			if err != nil {
@@ -84,7 +84,7 @@ func instanceType() *schema.Resource {
 	return data(fields{"instance_type": text(required), "default_vcpus": number(readOnly), "memory_size": number(readOnly)},
 		func(ctx context.Context, c *client, d *schema.ResourceData) error {
 			kind := textOf(d, "instance_type")
-			one, err := c.find(ctx, v1, "reading EC2 Instance Type ("+kind+")", "DescribeInstanceTypes", chosen("InstanceTypes", kind),
+			one, err := c.find(ctx, v1, "reading EC2 Instance Type ("+kind+")", "DescribeInstanceTypes", wire.Chosen("InstanceTypes", kind),
 				"InstanceTypes", "InvalidInstanceType")
 			if err == nil && one == nil {
 				err = fmt.Errorf("reading EC2 Instance Type (%s): empty result", kind)

@@ -27,7 +27,7 @@ func securityGroup() *schema.Resource {
 }
 
 func (c *client) group(ctx context.Context, id string) (wire.Object, error) {
-	return c.find(ctx, v1, "reading Security Group ("+id+")", "DescribeSecurityGroups", chosen("GroupIds", id), "SecurityGroups",
+	return c.find(ctx, v1, "reading Security Group ("+id+")", "DescribeSecurityGroups", wire.Chosen("GroupIds", id), "SecurityGroups",
 		"InvalidGroup.NotFound")
 }
 
@@ -182,14 +182,10 @@ func updateGroup(ctx context.Context, c *client, d *schema.ResourceData) error {
 
 func deleteGroup(ctx context.Context, c *client, d *schema.ResourceData) error {
 	what := "deleting Security Group (" + d.Id() + ")"
-	if _, err := c.do(ctx, v1, "reading EC2 Network Interfaces", "DescribeNetworkInterfaces", filtered("group-id", d.Id())); err != nil {
+	if _, err := c.do(ctx, v1, "reading EC2 Network Interfaces", "DescribeNetworkInterfaces", wire.Filtered("group-id", d.Id())); err != nil {
 		return err
 	}
-	err := retried(ctx, func() error {
-		_, err := c.do(ctx, v1, what, "DeleteSecurityGroup", wire.Object{"GroupId": d.Id()})
-		return err
-	}, "DependencyViolation", "InvalidGroup.InUse")
-	if err != nil && !is(err, "InvalidGroup.NotFound") {
+	if err := c.remove(ctx, v1, what, "DeleteSecurityGroup", wire.Object{"GroupId": d.Id()}, "InvalidGroup.NotFound", "DependencyViolation", "InvalidGroup.InUse"); err != nil {
 		return err
 	}
 	return until(ctx, what, 1, func() (bool, error) {

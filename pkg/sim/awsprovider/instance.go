@@ -39,7 +39,7 @@ func instance() *schema.Resource {
 
 // instance tells of one; nil: there is none, or it is terminated.
 func (c *client) instance(ctx context.Context, id string) (wire.Object, error) {
-	one, err := c.find(ctx, v1, "reading EC2 Instance ("+id+")", "DescribeInstances", chosen("InstanceIds", id), "Reservations",
+	one, err := c.find(ctx, v1, "reading EC2 Instance ("+id+")", "DescribeInstances", wire.Chosen("InstanceIds", id), "Reservations",
 		"InvalidInstanceID.NotFound")
 	if err != nil || one == nil {
 		return nil, err
@@ -97,7 +97,7 @@ func readInstance(ctx context.Context, c *client, d *schema.ResourceData) error 
 		return nil
 	}
 	kind := one.Text("InstanceType")
-	types, err := c.find(ctx, v1, "reading EC2 Instance Type ("+kind+")", "DescribeInstanceTypes", chosen("InstanceTypes", kind), "InstanceTypes", "")
+	types, err := c.find(ctx, v1, "reading EC2 Instance Type ("+kind+")", "DescribeInstanceTypes", wire.Chosen("InstanceTypes", kind), "InstanceTypes", "")
 	if err == nil && types == nil {
 		err = fmt.Errorf("reading EC2 Instance Type (%s): empty result", kind)
 	}
@@ -105,11 +105,11 @@ func readInstance(ctx context.Context, c *client, d *schema.ResourceData) error 
 		return err
 	}
 	if _, err := c.do(ctx, v1, "reading EC2 Instance ("+d.Id()+") launch template id", "DescribeTags",
-		filtered("key", "aws:ec2launchtemplate:id", "resource-id", d.Id())); err != nil {
+		wire.Filtered("key", "aws:ec2launchtemplate:id", "resource-id", d.Id())); err != nil {
 		return err
 	}
 	if vpc := one.Text("VpcId"); vpc != "" {
-		if _, err := c.do(ctx, v1, "reading EC2 VPC ("+vpc+")", "DescribeVpcs", chosen("VpcIds", vpc)); err != nil {
+		if _, err := c.do(ctx, v1, "reading EC2 VPC ("+vpc+")", "DescribeVpcs", wire.Chosen("VpcIds", vpc)); err != nil {
 			return err
 		}
 	}
@@ -127,12 +127,12 @@ func readInstance(ctx context.Context, c *client, d *schema.ResourceData) error 
 	if err := c.instanceAttributes(ctx, d.Id(), values); err != nil {
 		return err
 	}
-	if _, err := c.do(ctx, v1, "reading EC2 Volumes", "DescribeVolumes", filtered("attachment.instance-id", d.Id())); err != nil {
+	if _, err := c.do(ctx, v1, "reading EC2 Volumes", "DescribeVolumes", wire.Filtered("attachment.instance-id", d.Id())); err != nil {
 		return err
 	}
 	if burstable(kind) {
 		credits, err := c.find(ctx, v1, "reading EC2 Instance ("+d.Id()+") credit specification", "DescribeInstanceCreditSpecifications",
-			chosen("InstanceIds", d.Id()), "InstanceCreditSpecifications", "UnsupportedOperation")
+			wire.Chosen("InstanceIds", d.Id()), "InstanceCreditSpecifications", "UnsupportedOperation")
 		if err == nil && credits == nil {
 			err = fmt.Errorf("reading EC2 Instance (%s) credit specification: empty result", d.Id())
 		}
@@ -181,7 +181,7 @@ func (c *client) instanceAttributes(ctx context.Context, instance string, values
 
 func updateInstance(ctx context.Context, c *client, d *schema.ResourceData) error {
 	if d.HasChange("instance_type") {
-		in := chosen("InstanceIds", d.Id())
+		in := wire.Chosen("InstanceIds", d.Id())
 		if _, err := c.do(ctx, v1, "stopping EC2 Instance ("+d.Id()+")", "StopInstances", in); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func updateInstance(ctx context.Context, c *client, d *schema.ResourceData) erro
 			return err
 		}
 		if _, err := c.do(ctx, v1, "updating EC2 Instance ("+d.Id()+") type", "ModifyInstanceAttribute", wire.Object{
-			"InstanceId": d.Id(), "InstanceType": value(textOf(d, "instance_type")),
+			"InstanceId": d.Id(), "InstanceType": wire.Value(textOf(d, "instance_type")),
 		}); err != nil {
 			return err
 		}
@@ -206,11 +206,11 @@ func updateInstance(ctx context.Context, c *client, d *schema.ResourceData) erro
 
 func deleteInstance(ctx context.Context, c *client, d *schema.ResourceData) error {
 	if _, err := c.do(ctx, v1, "modifying EC2 Instance ("+d.Id()+") attribute", "ModifyInstanceAttribute", wire.Object{
-		"InstanceId": d.Id(), "DisableApiTermination": value(false),
+		"InstanceId": d.Id(), "DisableApiTermination": wire.Value(false),
 	}); err != nil {
 		return err
 	}
-	_, err := c.do(ctx, v1, "terminating EC2 Instance ("+d.Id()+")", "TerminateInstances", chosen("InstanceIds", d.Id()))
+	_, err := c.do(ctx, v1, "terminating EC2 Instance ("+d.Id()+")", "TerminateInstances", wire.Chosen("InstanceIds", d.Id()))
 	if is(err, "InvalidInstanceID.NotFound") {
 		return nil
 	}

@@ -32,7 +32,7 @@ func createKeyPair(ctx context.Context, c *client, d *schema.ResourceData) error
 }
 
 func readKeyPair(ctx context.Context, c *client, d *schema.ResourceData) error {
-	one, err := c.find(ctx, v2, "reading EC2 Key Pair ("+d.Id()+")", "DescribeKeyPairs", chosen("KeyNames", d.Id()), "KeyPairs",
+	one, err := c.find(ctx, v2, "reading EC2 Key Pair ("+d.Id()+")", "DescribeKeyPairs", wire.Chosen("KeyNames", d.Id()), "KeyPairs",
 		"InvalidKeyPair.NotFound")
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ func vpc() *schema.Resource {
 }
 
 func (c *client) vpc(ctx context.Context, id string) (wire.Object, error) {
-	return c.find(ctx, v2, "reading EC2 VPC ("+id+")", "DescribeVpcs", chosen("VpcIds", id), "Vpcs", "InvalidVpcID.NotFound")
+	return c.find(ctx, v2, "reading EC2 VPC ("+id+")", "DescribeVpcs", wire.Chosen("VpcIds", id), "Vpcs", "InvalidVpcID.NotFound")
 }
 
 func createVPC(ctx context.Context, c *client, d *schema.ResourceData) error {
@@ -64,7 +64,7 @@ func vpcAttributes() map[string][2]string {
 func (c *client) vpcAttribute(ctx context.Context, id, name string, on bool) error {
 	names := vpcAttributes()[name]
 	what := fmt.Sprintf("setting EC2 VPC (%s) %s", id, names[1])
-	if _, err := c.do(ctx, v2, what, "ModifyVpcAttribute", wire.Object{"VpcId": id, names[1]: value(on)}); err != nil {
+	if _, err := c.do(ctx, v2, what, "ModifyVpcAttribute", wire.Object{"VpcId": id, names[1]: wire.Value(on)}); err != nil {
 		return err
 	}
 	return until(ctx, what, 1, func() (bool, error) {
@@ -103,14 +103,14 @@ func readVPC(ctx context.Context, c *client, d *schema.ResourceData) error {
 			return err
 		}
 	}
-	if out, err := c.do(ctx, v2, "reading NACL", "DescribeNetworkAcls", filtered("default", "true", "vpc-id", id)); err == nil { // else it is left as it is
+	if out, err := c.do(ctx, v2, "reading NACL", "DescribeNetworkAcls", wire.Filtered("default", "true", "vpc-id", id)); err == nil { // else it is left as it is
 		values["default_network_acl_id"] = at(out, "NetworkAcls.NetworkAclId")
 	}
 	for _, companion := range []struct{ action, list, member, filter, value, attribute string }{
 		{"DescribeRouteTables", "RouteTables", "RouteTableId", "association.main", "true", "main_route_table_id"},
 		{"DescribeSecurityGroups", "SecurityGroups", "GroupId", "group-name", "default", "default_security_group_id"},
 	} {
-		in := filtered(companion.filter, companion.value, "vpc-id", id)
+		in := wire.Filtered(companion.filter, companion.value, "vpc-id", id)
 		one, err := c.find(ctx, v2, "reading EC2 VPC ("+id+") "+companion.attribute, companion.action, in, companion.list, "")
 		if err != nil {
 			return err
@@ -137,11 +137,7 @@ func updateVPC(ctx context.Context, c *client, d *schema.ResourceData) error {
 
 func deleteVPC(ctx context.Context, c *client, d *schema.ResourceData) error {
 	what := "deleting EC2 VPC (" + d.Id() + ")"
-	err := retried(ctx, func() error {
-		_, err := c.do(ctx, v2, what, "DeleteVpc", wire.Object{"VpcId": d.Id()})
-		return err
-	}, "DependencyViolation")
-	if err != nil && !is(err, "InvalidVpcID.NotFound") {
+	if err := c.remove(ctx, v2, what, "DeleteVpc", wire.Object{"VpcId": d.Id()}, "InvalidVpcID.NotFound", "DependencyViolation"); err != nil {
 		return err
 	}
 	return until(ctx, what, 1, func() (bool, error) {
@@ -159,7 +155,7 @@ func subnet() *schema.Resource {
 }
 
 func (c *client) subnet(ctx context.Context, id string) (wire.Object, error) {
-	return c.find(ctx, v1, "reading EC2 Subnet ("+id+")", "DescribeSubnets", chosen("SubnetIds", id), "Subnets", "InvalidSubnetID.NotFound")
+	return c.find(ctx, v1, "reading EC2 Subnet ("+id+")", "DescribeSubnets", wire.Chosen("SubnetIds", id), "Subnets", "InvalidSubnetID.NotFound")
 }
 
 func createSubnet(ctx context.Context, c *client, d *schema.ResourceData) error {
@@ -210,7 +206,7 @@ func updateSubnet(ctx context.Context, c *client, d *schema.ResourceData) error 
 	}
 	on := d.Get("map_public_ip_on_launch").(bool)
 	what := "setting EC2 Subnet (" + d.Id() + ") MapPublicIpOnLaunch"
-	in := wire.Object{"SubnetId": d.Id(), "MapPublicIpOnLaunch": value(on)}
+	in := wire.Object{"SubnetId": d.Id(), "MapPublicIpOnLaunch": wire.Value(on)}
 	if _, err := c.do(ctx, v1, what, "ModifySubnetAttribute", in); err != nil {
 		return err
 	}
@@ -222,17 +218,10 @@ func updateSubnet(ctx context.Context, c *client, d *schema.ResourceData) error 
 
 func deleteSubnet(ctx context.Context, c *client, d *schema.ResourceData) error {
 	what := "deleting EC2 Subnet (" + d.Id() + ")"
-	if _, err := c.do(ctx, v1, "reading EC2 Network Interfaces", "DescribeNetworkInterfaces", filtered("subnet-id", d.Id())); err != nil {
+	if _, err := c.do(ctx, v1, "reading EC2 Network Interfaces", "DescribeNetworkInterfaces", wire.Filtered("subnet-id", d.Id())); err != nil {
 		return err
 	}
-	err := retried(ctx, func() error {
-		_, err := c.do(ctx, v1, what, "DeleteSubnet", wire.Object{"SubnetId": d.Id()})
-		return err
-	}, "DependencyViolation")
-	if is(err, "InvalidSubnetID.NotFound") {
-		return nil
-	}
-	return err
+	return c.remove(ctx, v1, what, "DeleteSubnet", wire.Object{"SubnetId": d.Id()}, "InvalidSubnetID.NotFound", "DependencyViolation")
 }
 
 func internetGateway() *schema.Resource {
@@ -243,7 +232,7 @@ func internetGateway() *schema.Resource {
 
 func (c *client) internetGateway(ctx context.Context, id string) (wire.Object, error) {
 	return c.find(ctx, v1, "reading EC2 Internet Gateway ("+id+")", "DescribeInternetGateways",
-		chosen("InternetGatewayIds", id), "InternetGateways", "InvalidInternetGatewayID.NotFound")
+		wire.Chosen("InternetGatewayIds", id), "InternetGateways", "InvalidInternetGatewayID.NotFound")
 }
 
 func createInternetGateway(ctx context.Context, c *client, d *schema.ResourceData) error {
@@ -292,11 +281,9 @@ func deleteInternetGateway(ctx context.Context, c *client, d *schema.ResourceDat
 	vpc := textOf(d, "vpc_id")
 	if vpc != "" {
 		what := fmt.Sprintf("detaching EC2 Internet Gateway (%s) from VPC (%s)", d.Id(), vpc)
-		err := retried(ctx, func() error {
-			_, err := c.do(ctx, v1, what, "DetachInternetGateway", wire.Object{"InternetGatewayId": d.Id(), "VpcId": vpc})
-			return err
-		}, "DependencyViolation")
-		if err != nil && !is(err, "Gateway.NotAttached") {
+		in := wire.Object{"InternetGatewayId": d.Id(), "VpcId": vpc}
+		err := c.remove(ctx, v1, what, "DetachInternetGateway", in, "Gateway.NotAttached", "DependencyViolation")
+		if err != nil {
 			return err
 		}
 		err = until(ctx, what, 1, func() (bool, error) {
@@ -308,9 +295,6 @@ func deleteInternetGateway(ctx context.Context, c *client, d *schema.ResourceDat
 		}
 	}
 	what := "deleting EC2 Internet Gateway (" + d.Id() + ")"
-	_, err := c.do(ctx, v1, what, "DeleteInternetGateway", wire.Object{"InternetGatewayId": d.Id()})
-	if is(err, "InvalidInternetGatewayID.NotFound") {
-		return nil
-	}
-	return err
+	in := wire.Object{"InternetGatewayId": d.Id()}
+	return c.remove(ctx, v1, what, "DeleteInternetGateway", in, "InvalidInternetGatewayID.NotFound")
 }

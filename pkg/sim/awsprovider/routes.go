@@ -23,7 +23,7 @@ func routeTable() *schema.Resource {
 }
 
 func (c *client) routeTable(ctx context.Context, id string) (wire.Object, error) {
-	return c.find(ctx, v1, "reading EC2 Route Table ("+id+")", "DescribeRouteTables", chosen("RouteTableIds", id), "RouteTables",
+	return c.find(ctx, v1, "reading EC2 Route Table ("+id+")", "DescribeRouteTables", wire.Chosen("RouteTableIds", id), "RouteTables",
 		"InvalidRouteTableID.NotFound")
 }
 
@@ -194,7 +194,7 @@ func tableAssociation() *schema.Resource {
 
 func (c *client) association(ctx context.Context, id string) (wire.Object, error) {
 	table, err := c.find(ctx, v1, "reading Route Table Association ("+id+")", "DescribeRouteTables",
-		filtered("association.route-table-association-id", id), "RouteTables", "InvalidAssociationID.NotFound")
+		wire.Filtered("association.route-table-association-id", id), "RouteTables", "InvalidAssociationID.NotFound")
 	for _, a := range table.Objects("Associations") {
 		if a.Text("RouteTableAssociationId") == id && at(a, "AssociationState.State") != "disassociated" {
 			return a, err

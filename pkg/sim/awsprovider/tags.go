@@ -124,6 +124,6 @@ func (c *client) retag(ctx context.Context, d *schema.ResourceData) error {
 	if !hasEmpty(wanted) {
 		return nil
 	}
-	_, err := c.do(ctx, v1, "listing tags for resource ("+id+")", "DescribeTags", filtered("resource-id", id))
+	_, err := c.do(ctx, v1, "listing tags for resource ("+id+")", "DescribeTags", wire.Filtered("resource-id", id))
 	return err
 }

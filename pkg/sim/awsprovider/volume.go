@@ -37,13 +37,13 @@ func createVolume(ctx context.Context, c *client, d *schema.ResourceData) error 
 	}
 	d.SetId(at(out, "VolumeId"))
 	return until(ctx, "waiting for EBS Volume ("+d.Id()+") create", 1, func() (bool, error) {
-		one, err := c.volume(ctx, chosen("VolumeIds", d.Id()))
+		one, err := c.volume(ctx, wire.Chosen("VolumeIds", d.Id()))
 		return one.Text("State") == "available", err
 	})
 }
 
 func readVolume(ctx context.Context, c *client, d *schema.ResourceData) error {
-	one, err := c.volume(ctx, chosen("VolumeIds", d.Id()))
+	one, err := c.volume(ctx, wire.Chosen("VolumeIds", d.Id()))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func updateVolume(ctx context.Context, c *client, d *schema.ResourceData) error 
 		return err
 	}
 	return until(ctx, "waiting for EBS Volume ("+d.Id()+") update", 1, func() (bool, error) {
-		one, err := c.volume(ctx, chosen("VolumeIds", d.Id()))
+		one, err := c.volume(ctx, wire.Chosen("VolumeIds", d.Id()))
 		state := one.Text("State")
 		return state == "available" || state == "in-use", err
 	})
@@ -88,15 +88,11 @@ func updateVolume(ctx context.Context, c *client, d *schema.ResourceData) error 
 
 func deleteVolume(ctx context.Context, c *client, d *schema.ResourceData) error {
 	what := "deleting EBS Volume (" + d.Id() + ")"
-	err := retried(ctx, func() error {
-		_, err := c.do(ctx, v1, what, "DeleteVolume", wire.Object{"VolumeId": d.Id()})
-		return err
-	}, "VolumeInUse")
-	if err != nil && !is(err, "InvalidVolume.NotFound") {
+	if err := c.remove(ctx, v1, what, "DeleteVolume", wire.Object{"VolumeId": d.Id()}, "InvalidVolume.NotFound", "VolumeInUse"); err != nil {
 		return err
 	}
 	return until(ctx, what, 1, func() (bool, error) {
-		one, err := c.volume(ctx, chosen("VolumeIds", d.Id()))
+		one, err := c.volume(ctx, wire.Chosen("VolumeIds", d.Id()))
 		return one == nil, err
 	})
 }
@@ -109,7 +105,7 @@ func attachment() *schema.Resource {
 
 // attached finds the volume as it is attached; nil: it is not.
 func (c *client) attached(ctx context.Context, d *schema.ResourceData) (wire.Object, error) {
-	in := filtered("attachment.device", textOf(d, "device_name"), "attachment.instance-id", textOf(d, "instance_id"))
+	in := wire.Filtered("attachment.device", textOf(d, "device_name"), "attachment.instance-id", textOf(d, "instance_id"))
 	in["VolumeIds"] = wire.Strings(textOf(d, "volume_id"))
 	one, err := c.volume(ctx, in)
 	for _, a := range one.Objects("Attachments") {
