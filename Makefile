@@ -67,7 +67,8 @@ RERUN     ?=
 # How many tests of a package run at once: more than there are processors, for most wait for something.
 PARALLEL  ?= 4
 
-# The program that tests run reports data races, each as a failed test, and what it covers.
+# The program that `make scripts` runs reports data races, each as a failed test, and what it covers. It takes three times as long to
+# start, and scripts start it by the thousand.
 CHECKED := bin/checked
 COVERED := bin/coverage
 
@@ -84,19 +85,24 @@ checked: build ensure-tofu bin/checked/hive-test
 # less often saves a tenth to a quarter of their time. Nor do they vet, for make lint does with more checks, and test programs are
 # linked without what only debuggers read, which is a third of the linker's work.
 QUICK := -vet=off -ldflags=-w
-checked test test-short coverage: export GOGC ?= 400
+checked test test-short scripts coverage: export GOGC ?= 400
 
 .PHONY: test
-test: checked ## all tests, with the race detector; skipped ones are counted and say why
-	HIVE_TEST_BIN_DIR=$(CURDIR)/$(CHECKED) HIVE_TEST_COVER_DIR=$(CURDIR)/$(COVERED) $(GO) run $(GOTESTSUM) --format pkgname $(RERUN) --packages="$(PACKAGES)" -- \
-		-race $(QUICK) -parallel $(PARALLEL) -timeout 45m
+test: build ensure-tofu ## all tests but those that take long, with the race detector; skipped ones are counted and say why
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin $(GO) run $(GOTESTSUM) --format pkgname $(RERUN) --packages="$(PACKAGES)" -- \
+		-race $(QUICK) -parallel $(PARALLEL) -timeout 80m
+
+.PHONY: scripts
+scripts: checked ## all scripts, those too that take long, of a program with the race detector; writes down what they cover
+	HIVE_TEST_BIN_DIR=$(CURDIR)/$(CHECKED) HIVE_TEST_COVER_DIR=$(CURDIR)/$(COVERED) HIVE_TEST_SOAK=yes \
+		$(GO) test -race $(QUICK) -count=1 -parallel $(PARALLEL) -timeout 2h -run '^TestScripts' ./cmd/hive-test
 
 LEAST_COVERED := 60
 # The others' tests run the test program as a service of a node. One that is instrumented complains there of its empty environment.
 COVERABLE = $(shell $(GO) list ./pkg/... | grep -Ev '/pkg/(sim|hive|remote|process|deploy/deploytest)(/|$$)')
 
 .PHONY: coverage
-coverage: ## what the last `make test` and the unit tests cover of each package of the product
+coverage: ## what the last `make scripts` and the unit tests cover of each package of the product
 	HIVE_TEST_BIN_DIR=$(CURDIR)/$(CHECKED) $(GO) test -race -cover -count=1 $(COVERABLE) -args -test.gocoverdir=$(CURDIR)/$(COVERED) >/dev/null
 	@$(GO) tool covdata percent -i=$(COVERED) | grep 'hive-test/pkg/' | grep -Ev '/pkg/(sim/|deploy/deploytest)' | sort | \
 		awk '{ print $$1, $$3; sub("%", "", $$3); if ($$3 + 0 < $(LEAST_COVERED)) { low = low " " $$1 } } \
@@ -109,11 +115,11 @@ test-short: ## the quick tests, for while you edit: no scripts, no OpenTofu, no 
 .PHONY: test-provider
 test-provider: build ensure-tofu ## the scripts with the real provider: make test-provider PROVIDER_MIRROR=DIR
 	@if [ -z "$(PROVIDER_MIRROR)" ]; then echo "skipped: no PROVIDER_MIRROR=DIR with bpg/proxmox is given"; else \
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_PROVIDER_MIRROR="$(abspath $(PROVIDER_MIRROR))" $(GO) test -count=1 -timeout 30m -run '^TestScripts' ./cmd/hive-test; fi
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes HIVE_TEST_PROVIDER_MIRROR="$(abspath $(PROVIDER_MIRROR))" $(GO) test -count=1 -timeout 30m -run '^TestScripts' ./cmd/hive-test; fi
 
 .PHONY: test-tofu
 test-tofu: build ensure-tofu ## all scripts with OpenTofu, those too that are not about it
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_DEPLOYER=proxmox $(GO) test -count=1 -parallel $(PARALLEL) -timeout 45m -run '^TestScripts' ./cmd/hive-test
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_DEPLOYER=proxmox HIVE_TEST_SOAK=yes $(GO) test -count=1 -parallel $(PARALLEL) -timeout 80m -run '^TestScripts' ./cmd/hive-test
 
 MOMENTS ?= 100
 
@@ -122,10 +128,11 @@ crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes three
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_CRASH=$(MOMENTS) $(GO) test -count=1 -v -parallel 8 -timeout 4h -run '^(TestCrash|TestFaults)$$' ./cmd/hive-test
 
 .PHONY: soak
-soak: crash ## crash, a crowd of clusters, matrices, every formation of the simulated hive, with each service killed on each node; the gateway: its faults, kills, two on one KV, read by AWS's clients
-	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestCrowd|TestLoudSuite|TestMatrix.*|TestKilledMatrix.*)$$' ./cmd/hive-test
+soak: crash scripts ## crash, all scripts, a crowd of clusters, matrices, every formation of the simulated hive, with each service killed on each node; the gateway: its faults, kills, two on one KV, read by AWS's clients
+	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestCrowd|TestLoudSuite|TestTerminal|TestMatrix.*|TestKilledMatrix.*)$$' ./cmd/hive-test
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestConfigure|TestEachKilledServiceIsNamedAlone)$$' ./pkg/hive
 	HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h -run '^(TestProbe|TestEC2IsTheClusters)$$' ./pkg/sim/hive
+	HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 1h ./pkg/deploy/proxmox/provision
 	HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 30m ./pkg/gateway/...
 	cd testdata/awssdk && $(GO) test -count=1 ./...
 

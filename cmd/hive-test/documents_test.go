@@ -323,7 +323,7 @@ func runScripts(t *testing.T, p testscript.Params) {
 		count := 0
 		ran.Range(func(any, any) bool { count++; return true })
 		scripts, _ := filepath.Glob(filepath.Join(p.Dir, "*.txtar"))
-		if p.Dir == "" || count < len(scripts) || t.Failed() {
+		if p.Dir == "" || count < len(scripts) || t.Failed() || !soaking() {
 			return
 		}
 		for _, s := range schemas.all {

@@ -92,7 +92,7 @@ var within = []struct {
 	{"pkg/awsauth", nil, "who signs a request, whatever that asks for"},
 	{"pkg/gateway/store", []string{"pkg/gateway/wire"}, "an adapter to NATS"},
 	{"pkg/gateway/ec2", []string{"pkg/gateway/store", "pkg/gateway/wire"}, "resources and their rules, whoever asks and however"},
-	{"pkg/gateway", []string{"pkg/awsauth", "pkg/process"}, "an endpoint: it knows of no cluster"},
+	{"pkg/gateway", []string{"pkg/awsauth", "pkg/process", "pkg/wait"}, "an endpoint: it knows of no cluster"},
 	{"pkg/iac", []string{
 		"pkg/awsauth", "pkg/gateway/wire", "pkg/opentofu", "pkg/phase", "pkg/progress", "pkg/wait",
 	}, "a client of any endpoint: it knows of no gateway and no cluster"},

@@ -129,7 +129,9 @@ func TestScripts(t *testing.T) {
 
 // TestScriptsWithEachTofu runs the life of a cluster with every binary that is there and was not the first choice.
 func TestScriptsWithEachTofu(t *testing.T) {
-	skipInShort(t)
+	if !soaking() {
+		t.Skip("takes minutes: make soak runs it")
+	}
 	found := tofus()
 	for name, path := range found {
 		if path == first(found) {
@@ -186,6 +188,8 @@ func params(dir, tofu string) testscript.Params {
 
 func condition(name string) (bool, error) {
 	switch name {
+	case "soak": // a script that takes long begins with: [!soak] skip 'slow: make soak runs it'
+		return soaking(), nil
 	case "netns":
 		return os.Geteuid() == 0, nil
 	case "ipv6":

@@ -28,6 +28,9 @@ func TestTerminal(t *testing.T) {
 	needTmux(t)
 	for _, window := range []size{{60, 20}, {80, 24}, {120, 40}} {
 		t.Run(window.String(), func(t *testing.T) {
+			if usual := (size{80, 24}); window != usual && !soaking() && !*update {
+				t.Skip("takes a minute: make soak runs it")
+			}
 			t.Parallel()
 			w := startSimulator(t, "--task-duration", "0s", "--boot-delay", "0s")
 			r := newRecorder(w, window)

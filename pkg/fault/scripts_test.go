@@ -280,6 +280,29 @@ func TestLink(t *testing.T) {
 	n.must("heal-now.sh", map[string]string{"FAULT_IDS": ""})
 }
 
+// A fault whose time is up before a slow node has applied it is applied whole, and healed whole after that.
+func TestTimeIsUpBeforeItIsApplied(t *testing.T) {
+	n := newNode(t, map[string]string{
+		"sudo": asIs, "ip": `echo "10.9.9.2 dev eth7 src 10.9.9.1"`,
+		"nft": `[ "$1" = -f ] && cat >/dev/null; echo "nft $1" >>"$LOG"`,
+		"tc": `echo "tc $2 $1" >>"$LOG"
+			case "$*" in *class*) sleep 1.5 ;; *show*) echo "qdisc htb 7e57: root refcnt 2" ;; esac`,
+	})
+	vars := n.vars("link:rate=1mbit,up=1s,down=1s", "1-link")
+	vars["FAULT_SECONDS"] = "0"
+	if out := n.must("apply.sh", vars); out != "" {
+		t.Errorf("it says %q", out)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for n.must("list.sh", nil) != "" && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	applied, healed, _ := strings.Cut(n.logged(), "nft add table inet hive_test_link; delete table inet hive_test_link\n")
+	if strings.Count(applied, "tc ") != 3 || strings.Contains(applied, "tc del") || !strings.Contains(healed, "tc del") {
+		t.Errorf("it did:\n%s", n.logged())
+	}
+}
+
 // What fails half-way is taken back at once, and nothing is left; what cannot be healed stays, with the reason.
 func TestHalfApplied(t *testing.T) {
 	n := newNode(t, map[string]string{

@@ -29,7 +29,8 @@ begin() {
   with_disks give_room
   trap undo EXIT
   (umask 077 && mkdir "$dir")
-  : >"$dir/lock"
+  exec 7>"$dir/lock"
+  flock 7 # whoever heals it waits until all of it is applied
   printf '%s\n' "$FAULT_HEAL" >"$dir/heal.sh"
   read -r up _ </proc/uptime
   keep id "$FAULT_ID"
@@ -59,7 +60,7 @@ arm() {
       cat >"$1" && mkdir -p "$wants" && ln -sf "$1" "$wants/"
     ' arm "$at_start"
     "${admin[@]}" systemd-run --quiet --collect --unit="$unit" --on-active="${FAULT_SECONDS}s" \
-      --timer-property=AccuracySec=100ms bash "$dir/heal.sh" "$dir" 8>&-
+      --timer-property=AccuracySec=100ms bash "$dir/heal.sh" "$dir" 7>&- 8>&-
   else
     in_background bash "$dir/heal.sh" "$dir" wait
   fi
@@ -78,6 +79,7 @@ restart_unit() {
 undo() {
   local code=$?
   trap - EXIT
+  exec 7>&-
   if [ "$code" != 0 ] && [ -f "$dir/vars" ]; then
     "${as[@]}" bash "$dir/heal.sh" "$dir" || true
   elif [ "$code" != 0 ]; then
@@ -121,7 +123,7 @@ apply_process() {
 
 # in_background COMMAND... runs a command that outlives the connection. Without the mark of this one it is not ended with it.
 in_background() {
-  "${as[@]}" env -u HIVE_TEST_RUN setsid -f "$@" </dev/null >/dev/null 2>&1 8>&-
+  "${as[@]}" env -u HIVE_TEST_RUN setsid -f "$@" </dev/null >/dev/null 2>&1 7>&- 8>&-
 }
 
 # sets prints the sets of a table that hold the peers' addresses.

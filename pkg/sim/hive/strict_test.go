@@ -634,7 +634,8 @@ func TestServicesAreCheap(t *testing.T) {
 	t.Logf("12 services listen after %s", time.Since(began).Round(time.Millisecond))
 	for _, n := range members {
 		for service, r := range n.running {
-			if size := anonymousMemory(t, r.cmd.Process.Pid); size > 24<<10 {
+			// With the race detector, which takes most of it.
+			if size := anonymousMemory(t, r.cmd.Process.Pid); size > 32<<10 {
 				t.Errorf("%s has %d KiB of its own", service, size)
 			}
 		}

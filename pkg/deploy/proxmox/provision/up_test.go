@@ -41,7 +41,7 @@ type bench struct {
 	provider *Provisioner
 }
 
-// eachProgram runs a test with every real tofu and terraform that this machine has.
+// eachProgram runs a test with a real tofu or terraform that this machine has; with every one, where HIVE_TEST_SOAK is set.
 func eachProgram(t *testing.T, test func(t *testing.T, program string)) {
 	t.Helper()
 	programs := map[string]string{}
@@ -58,7 +58,11 @@ func eachProgram(t *testing.T, test func(t *testing.T, program string)) {
 	if len(programs) == 0 {
 		t.Skip("neither tofu nor terraform is on PATH, nor was `make tofu` run")
 	}
-	for _, name := range slices.Sorted(maps.Keys(programs)) {
+	names := slices.Sorted(maps.Keys(programs))
+	if os.Getenv("HIVE_TEST_SOAK") == "" {
+		names = names[len(names)-1:] // tofu, where it is there
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, programs[name])
