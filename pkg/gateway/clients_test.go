@@ -146,26 +146,3 @@ func runByCommandLine(t *testing.T, must func(args ...string) string, vpc, group
 		t.Errorf("after all have ended, there runs %q", found)
 	}
 }
-
-// Moto's faults that the real provider has met are in its table. (In ours, TestProbe finds none.)
-func TestMotosFaults(t *testing.T) {
-	if os.Getenv("HIVE_TEST_SOAK") == "" {
-		t.Skip("it takes a minute: with HIVE_TEST_SOAK=yes")
-	}
-	moto, there := startMoto(t)
-	if !there {
-		t.Skip("there is no moto_server")
-	}
-	table := iac.Probe(t.Context(), moto, iac.Options{Patience: 2 * time.Second})
-	for _, row := range table.Rows {
-		for _, part := range iac.Phases() {
-			if cell, there := row.Cells[part]; there && cell.Verdict != iac.Works {
-				t.Logf("%s, %s: %s", row.Resource, part, cell)
-			}
-		}
-	}
-	// It has no placement groups, and answers a page of HTML.
-	if got := cellOf(table, "aws_placement_group create"); got != "wrong shape CreatePlacementGroup" {
-		t.Errorf("placement groups: %s", got)
-	}
-}
