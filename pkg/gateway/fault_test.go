@@ -36,7 +36,7 @@ type faulty struct {
 	spoil  func(well actions) actions
 	// front is what requests and answers pass through.
 	front func(http.Handler) http.Handler
-	cells  map[string]string
+	cells map[string]string
 	// stuck says that what the probe waits for never comes: it is not to wait long.
 	stuck bool
 }

@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -26,14 +27,21 @@ func changeInstance(s *step, id string, describe func(*step) wire.Object) {
 	s.is(one, call, "MetadataOptions.HttpTokens", "required")
 	s.is(one, call, "MetadataOptions.HttpPutResponseHopLimit", "2")
 	if s.ids[dataType] == instanceType {
-		s.ids["credits"] = "standard"
+		const credits, other = "DescribeInstanceCreditSpecifications", "standard"
 		s.do("ModifyInstanceCreditSpecification", wire.Object{"InstanceCreditSpecifications": wire.List(
-			wire.Object{"InstanceId": id, "CpuCredits": s.ids["credits"]},
+			wire.Object{"InstanceId": id, "CpuCredits": other},
 		)})
-		const credits = "DescribeInstanceCreditSpecifications"
-		s.is(s.do(credits, wire.Chosen("InstanceIds", id)), credits, "InstanceCreditSpecifications.CpuCredits", s.ids["credits"])
+		s.changed("credits", other)
+		s.is(s.do(credits, wire.Chosen("InstanceIds", id)), credits, "InstanceCreditSpecifications.CpuCredits", other)
 	}
 	growRoot(s, one)
+}
+
+// changed notes what a change has succeeded in: later reads are to tell it.
+func (s *step) changed(what, to string) {
+	if !s.failed() {
+		s.ids[what] = to
+	}
 }
 
 // changeGroups leaves an instance one of its security groups.
@@ -42,32 +50,41 @@ func changeGroups(s *step, describe func(*step) wire.Object) {
 	if s.has(one, "DescribeInstances", "NetworkInterfaces.NetworkInterfaceId"); s.failed() {
 		return
 	}
-	s.ids["groups"] = "changed"
+	left := cmp.Or(s.ids["aws_default_security_group"], s.ids["aws_security_group"])
 	s.do("ModifyNetworkInterfaceAttribute", wire.Object{
-		"NetworkInterfaceId": one.At("NetworkInterfaces.NetworkInterfaceId")[0], "Groups": wire.Strings(groupsOf(s)...),
+		"NetworkInterfaceId": one.At("NetworkInterfaces.NetworkInterfaceId")[0], "Groups": wire.Strings(left),
 	})
-	s.only(describe(s), "ModifyNetworkInterfaceAttribute", "SecurityGroups.GroupId", groupsOf(s)...)
+	s.changed("group left", left)
+	s.only(describe(s), "ModifyNetworkInterfaceAttribute", "SecurityGroups.GroupId", left)
 }
 
 // changeUserData gives an instance other user data, while it is stopped.
 func changeUserData(s *step, id string) {
+	const other = "b"
 	s.stopped(id, func() {
-		s.ids["user data"] = "b"
 		s.do("ModifyInstanceAttribute", wire.Object{
-			"InstanceId": id, "UserData": wire.Value(base64.StdEncoding.EncodeToString([]byte(s.ids["user data"]))),
+			"InstanceId": id, "UserData": wire.Value(base64.StdEncoding.EncodeToString([]byte(other))),
 		})
+		s.changed("user data", other)
 	})
 	s.hasUserData(id)
 }
 
-// stopped stops an instance, does what is done then, and starts it.
+// stopped stops an instance, does what is done then, and starts it, whatever came of that: others need it.
 func (s *step) stopped(id string, do func()) {
 	const call, path = "DescribeInstances", "Reservations.Instances.State.Name"
 	s.do("StopInstances", wire.Chosen("InstanceIds", id))
-	s.until(call, wire.Chosen("InstanceIds", id), path, "stopped")
+	if s.until(call, wire.Chosen("InstanceIds", id), path, "stopped"); s.failed() {
+		return
+	}
 	do()
+	verdict, decided, why := s.verdict, s.call, s.why
+	s.verdict = ""
 	s.do("StartInstances", wire.Chosen("InstanceIds", id))
 	s.until(call, wire.Chosen("InstanceIds", id), path, "running")
+	if verdict != "" {
+		s.verdict, s.call, s.why = verdict, decided, why
+	}
 }
 
 // hasUserData reads an instance's user data. The provider compares what is told as base64 with what it asked for.

@@ -150,11 +150,11 @@ func instanceRequest(s *step) wire.Object {
 // attached to it has one only.
 func groupsOf(s *step) []string {
 	own, more := s.ids["aws_security_group"], s.ids["aws_default_security_group"]
-	switch {
+	switch left := s.ids["group left"]; {
+	case left != "":
+		return []string{left}
 	case more == "":
 		return []string{own}
-	case s.ids["groups"] == "changed":
-		return []string{more}
 	}
 	return []string{own, more}
 }
