@@ -260,21 +260,32 @@ func setup(env *testscript.Env, tofu string) error {
 			env.T().Fatal(fmt.Sprintf("hive-test has data races, of which this is one (%v):\n%s", err, report))
 		}
 	})
-	env.Defer(func() { // what a script that fails has left running
-		for _, left := range []struct {
-			dir  string
-			stop []string
-		}{{".sim", []string{"hive-sim", "pve", "stop"}}, {".gateway", []string{"hive-test", "gateway", "stop"}}} {
-			started, _ := filepath.Glob(filepath.Join(env.WorkDir, "*", left.dir))
-			for _, dir := range started {
-				args := slices.Concat(left.stop[1:], []string{"--clusters-dir", filepath.Dir(dir), "--wipe"})
-				if out, err := exec.Command(filepath.Join(bin, left.stop[0]), args...).CombinedOutput(); err != nil {
-					env.T().Log(fmt.Sprintf("%s: %v: %s", strings.Join(left.stop, " "), err, out))
-				}
-			}
-		}
-	})
+	env.Defer(func() { stopLeft(env, bin) })
 	return nil
+}
+
+// stopLeft ends what a script that fails has left running: gateways, those in front of clusters by their names, and
+// simulators.
+func stopLeft(env *testscript.Env, bin string) {
+	stop := func(clusters string, command ...string) {
+		command = append(command, "--clusters-dir", clusters, "--wipe")
+		if out, err := exec.Command(filepath.Join(bin, command[0]), command[1:]...).CombinedOutput(); err != nil {
+			env.T().Log(fmt.Sprintf("%s: %v: %s", strings.Join(command, " "), err, out))
+		}
+	}
+	all, _ := filepath.Glob(filepath.Join(env.WorkDir, "*"))
+	for _, clusters := range all {
+		fronts, _ := filepath.Glob(filepath.Join(clusters, ".gateway/cluster/*"))
+		for _, front := range fronts {
+			stop(clusters, "hive-test", "gateway", "stop", filepath.Base(front))
+		}
+		if _, err := os.Stat(filepath.Join(clusters, ".gateway/standalone")); err == nil {
+			stop(clusters, "hive-test", "gateway", "stop")
+		}
+		if _, err := os.Stat(filepath.Join(clusters, ".sim")); err == nil {
+			stop(clusters, "hive-sim", "pve", "stop")
+		}
+	}
 }
 
 type simEnv struct {

@@ -1,13 +1,16 @@
 package gateway_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"hive-test/pkg/gateway/wire"
 	"hive-test/pkg/iac"
 )
 
@@ -21,10 +24,50 @@ func awsPrograms() []string {
 	return found
 }
 
+// cliEnv is what AWS's clients in Python take the endpoint and its keys from, and nothing of the user's.
+func cliEnv(t *testing.T, endpoint iac.Endpoint) []string {
+	return append(os.Environ(), "AWS_ACCESS_KEY_ID="+accessKey, "AWS_SECRET_ACCESS_KEY="+secretKey,
+		"AWS_DEFAULT_REGION="+region, "AWS_ENDPOINT_URL="+endpoint.URL, "AWS_EC2_METADATA_DISABLED=true", "AWS_PAGER=",
+		"AWS_CONFIG_FILE="+filepath.Join(t.TempDir(), "none"), "AWS_SHARED_CREDENTIALS_FILE="+filepath.Join(t.TempDir(), "none"))
+}
+
+// pythons are the Python programs that are installed and have boto3.
+func pythons() []string {
+	home, _ := os.UserHomeDir()
+	found, _ := filepath.Glob(filepath.Join(home, ".pyenv/versions/*/bin/python"))
+	return slices.DeleteFunc(append(found, "/usr/bin/python3"), func(program string) bool {
+		const hasIt = "import sys, boto3; sys.exit(sys.version_info < (3, 8))"
+		return exec.Command(program, "-c", hasIt).Run() != nil
+	})
+}
+
+// boto3 reads what the gateway answers: values by their types, lists that are empty, pages, errors by their codes; its
+// waiters end.
+func TestBoto3(t *testing.T) {
+	if os.Getenv("HIVE_TEST_SOAK") == "" {
+		t.Skip("it takes some seconds: with HIVE_TEST_SOAK=yes")
+	}
+	programs := pythons()
+	if len(programs) == 0 {
+		t.Skip("there is no Python with boto3")
+	}
+	for _, program := range programs {
+		t.Run(program, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, program, "testdata/boto3_client.py", account)
+			cmd.Env = cliEnv(t, newEndpoint(t, ""))
+			if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "read" {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
 // The AWS CLI reads what the gateway answers, waits by it, and tells of its errors by their codes.
 func TestAWSCommandLine(t *testing.T) {
 	if os.Getenv("HIVE_TEST_SOAK") == "" {
-		t.Skip("it takes half a minute: with HIVE_TEST_SOAK=yes")
+		t.Skip("it takes a minute or more: with HIVE_TEST_SOAK=yes")
 	}
 	programs := awsPrograms()
 	if len(programs) == 0 {
@@ -33,10 +76,10 @@ func TestAWSCommandLine(t *testing.T) {
 	for _, program := range programs {
 		t.Run(program, func(t *testing.T) {
 			endpoint := newEndpoint(t, "")
+			env := cliEnv(t, endpoint)
 			aws := func(args ...string) (string, error) {
 				cmd := exec.Command(program, append([]string{"--endpoint-url", endpoint.URL, "--output", "text", "ec2"}, args...)...)
-				cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+accessKey, "AWS_SECRET_ACCESS_KEY="+secretKey,
-					"AWS_DEFAULT_REGION="+region, "AWS_EC2_METADATA_DISABLED=true", "AWS_PAGER=", "HOME="+t.TempDir())
+				cmd.Env = env
 				out, err := cmd.CombinedOutput()
 				return strings.TrimSpace(string(out)), err
 			}
@@ -57,7 +100,9 @@ func TestAWSCommandLine(t *testing.T) {
 				t.Errorf("the rule is of %q", cidr)
 			}
 			for range 6 {
-				must("create-vpc", "--cidr-block", "10.1.0.0/16")
+				if _, err := endpoint.Call(t.Context(), iac.SDKv2, "CreateVpc", wire.Object{"CidrBlock": "10.1.0.0/16"}); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if all := must("describe-vpcs", "--page-size", "5", "--query", "Vpcs[].VpcId"); len(strings.Fields(all)) != 7 {
 				t.Errorf("in pages there are the VPCs %s", all)
@@ -69,29 +114,35 @@ func TestAWSCommandLine(t *testing.T) {
 				!strings.Contains(out, "(InvalidVpcID.NotFound)") {
 				t.Errorf("a VPC that is not there: %v: %s", err, out)
 			}
+			runByCommandLine(t, must, vpc, group)
 		})
 	}
 }
 
-// Moto's faults that the real provider has met are in its table. (In ours, TestProbe finds none.)
-func TestMotosFaults(t *testing.T) {
-	if os.Getenv("HIVE_TEST_SOAK") == "" {
-		t.Skip("it takes a minute: with HIVE_TEST_SOAK=yes")
+// runByCommandLine has an instance run and end, by commands that must succeed.
+func runByCommandLine(t *testing.T, must func(args ...string) string, vpc, group string) {
+	t.Helper()
+	subnet := must("create-subnet", "--vpc-id", vpc, "--cidr-block", "10.0.1.0/24", "--query", "Subnet.SubnetId")
+	image := must("describe-images", "--query", "Images[0].ImageId")
+	run := []string{
+		"run-instances", "--image-id", image, "--instance-type", "t3.micro", "--subnet-id", subnet, "--security-group-ids", group,
+		"--client-token", "once", "--tag-specifications", "ResourceType=instance,Tags=[{Key=Name,Value=by hand}]",
+		"--query", "Instances[].InstanceId",
 	}
-	moto, there := startMoto(t)
-	if !there {
-		t.Skip("there is no moto_server")
+	instance := must(run...)
+	if again := must(run...); again != instance {
+		t.Errorf("with the same client token there is %s, and was %s", again, instance)
 	}
-	table := iac.Probe(t.Context(), moto, iac.Options{Patience: 2 * time.Second})
-	for _, row := range table.Rows {
-		for _, part := range iac.Phases() {
-			if cell, there := row.Cells[part]; there && cell.Verdict != iac.Works {
-				t.Logf("%s, %s: %s", row.Resource, part, cell)
-			}
-		}
+	must("wait", "instance-running", "--instance-ids", instance)
+	const told = "Reservations[].Instances[].[InstanceId,State.Name,SecurityGroups[0].GroupId]"
+	found := must("describe-instances", "--filters", "Name=tag:Name,Values=by*", "Name=vpc-id,Values="+vpc,
+		"Name=instance-state-name,Values=running", "--query", told)
+	if want := strings.Join([]string{instance, "running", group}, "\t"); found != want {
+		t.Errorf("filters find %q, want %q", found, want)
 	}
-	// It has no placement groups, and answers a page of HTML.
-	if got := cellOf(table, "aws_placement_group create"); got != "wrong shape CreatePlacementGroup" {
-		t.Errorf("placement groups: %s", got)
+	must("terminate-instances", "--instance-ids", instance)
+	must("wait", "instance-terminated", "--instance-ids", instance)
+	if found := must("describe-instances", "--filters", "Name=instance-state-name,Values=running", "--query", told); found != "" {
+		t.Errorf("after all have ended, there runs %q", found)
 	}
 }

@@ -1,6 +1,8 @@
 package iac
 
 import (
+	"cmp"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,14 +26,75 @@ func changeInstance(s *step, id string, describe func(*step) wire.Object) {
 	one := describe(s)
 	s.is(one, call, "MetadataOptions.HttpTokens", "required")
 	s.is(one, call, "MetadataOptions.HttpPutResponseHopLimit", "2")
-	if s.ids["type"] == instanceType {
+	if s.ids[dataType] == instanceType {
+		const credits, other = "DescribeInstanceCreditSpecifications", "standard"
 		s.do("ModifyInstanceCreditSpecification", wire.Object{"InstanceCreditSpecifications": wire.List(
-			wire.Object{"InstanceId": id, "CpuCredits": "standard"},
+			wire.Object{"InstanceId": id, "CpuCredits": other},
 		)})
-		const credits = "DescribeInstanceCreditSpecifications"
-		s.is(s.do(credits, wire.Chosen("InstanceIds", id)), credits, "InstanceCreditSpecifications.CpuCredits", "standard")
+		s.changed("credits", other)
+		s.is(s.do(credits, wire.Chosen("InstanceIds", id)), credits, "InstanceCreditSpecifications.CpuCredits", other)
 	}
 	growRoot(s, one)
+}
+
+// changed notes what a change has succeeded in: later reads are to tell it.
+func (s *step) changed(what, to string) {
+	if !s.failed() {
+		s.ids[what] = to
+	}
+}
+
+// changeGroups leaves an instance one of its security groups.
+func changeGroups(s *step, describe func(*step) wire.Object) {
+	one := describe(s)
+	if s.has(one, "DescribeInstances", "NetworkInterfaces.NetworkInterfaceId"); s.failed() {
+		return
+	}
+	left := cmp.Or(s.ids["aws_default_security_group"], s.ids["aws_security_group"])
+	s.do("ModifyNetworkInterfaceAttribute", wire.Object{
+		"NetworkInterfaceId": one.At("NetworkInterfaces.NetworkInterfaceId")[0], "Groups": wire.Strings(left),
+	})
+	s.changed("group left", left)
+	s.only(describe(s), "ModifyNetworkInterfaceAttribute", "SecurityGroups.GroupId", left)
+}
+
+// changeUserData gives an instance other user data, while it is stopped.
+func changeUserData(s *step, id string) {
+	const other = "b"
+	s.stopped(id, func() {
+		s.do("ModifyInstanceAttribute", wire.Object{
+			"InstanceId": id, "UserData": wire.Value(base64.StdEncoding.EncodeToString([]byte(other))),
+		})
+		s.changed("user data", other)
+	})
+	s.hasUserData(id)
+}
+
+// stopped stops an instance, does what is done then, and starts it, whatever came of that: others need it.
+func (s *step) stopped(id string, do func()) {
+	const call, path = "DescribeInstances", "Reservations.Instances.State.Name"
+	s.do("StopInstances", wire.Chosen("InstanceIds", id))
+	if s.until(call, wire.Chosen("InstanceIds", id), path, "stopped"); s.failed() {
+		return
+	}
+	do()
+	verdict, decided, why := s.verdict, s.call, s.why
+	s.verdict = ""
+	s.do("StartInstances", wire.Chosen("InstanceIds", id))
+	s.until(call, wire.Chosen("InstanceIds", id), path, "running")
+	if verdict != "" {
+		s.verdict, s.call, s.why = verdict, decided, why
+	}
+}
+
+// hasUserData reads an instance's user data. The provider compares what is told as base64 with what it asked for.
+func (s *step) hasUserData(id string) {
+	const call = "DescribeInstanceAttribute"
+	out := s.do(call, wire.Object{"InstanceId": id, "Attribute": "userData"})
+	text, err := base64.StdEncoding.DecodeString(out.Object("UserData").Text("Value"))
+	if !s.failed() && (err != nil || string(text) != s.ids["user data"]) {
+		s.fail(Stub, call, "the user data is not what was asked for as base64")
+	}
 }
 
 // growRoot makes an instance's root volume larger by one GiB.
@@ -82,7 +145,7 @@ func interfaceAttachment() resource {
 		s.is(one, call, "NetworkInterfaceId", s.ids["aws_network_interface"])
 		s.is(one, call, "Attachment.InstanceId", s.ids["aws_instance"])
 		s.is(one, call, "Attachment.DeviceIndex", "1")
-		s.is(one, call, "Groups.GroupId", s.ids["aws_security_group"])
+		s.only(one, call, "Groups.GroupId", s.ids["aws_security_group"]) // not the instance's
 	}
 	return resource{
 		name: name, needs: []string{"aws_instance", "aws_network_interface"}, sdk: SDKv2, parts: map[string]func(*step){

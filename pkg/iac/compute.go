@@ -2,38 +2,37 @@ package iac
 
 import (
 	"encoding/base64"
+	"slices"
+	"strings"
 
 	"hive-test/pkg/gateway/wire"
 )
+
+// What is only read, and others take names from: an image, a type of instances, a zone.
+const dataImage, dataType, dataZone = "data.aws_ami", "data.aws_ec2_instance_type", "data.aws_availability_zones"
 
 // instanceType is the one that is asked for where the endpoint has it, else the first that it lists.
 const instanceType = "t3.micro"
 
 func types() resource {
 	const call = "DescribeInstanceTypes"
-	return resource{name: "data.aws_ec2_instance_type", sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
+	return resource{name: dataType, sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
 		out := s.do(call, wire.Object{})
+		s.found(dataType, out, "InstanceTypes.InstanceType")
+		if slices.Contains(out.At("InstanceTypes.InstanceType"), instanceType) {
+			s.ids[dataType] = instanceType
+		}
 		s.has(out, call, "InstanceTypes.InstanceType", "InstanceTypes.VCpuInfo.DefaultVCpus", "InstanceTypes.MemoryInfo.SizeInMiB")
-		if s.failed() {
-			return
-		}
-		names := out.At("InstanceTypes.InstanceType")
-		s.ids["type"] = names[0]
-		for _, name := range names {
-			if name == instanceType {
-				s.ids["type"] = name
-			}
-		}
-		s.one(call, wire.Chosen("InstanceTypes", s.ids["type"]), "InstanceTypes")
+		s.one(call, wire.Chosen("InstanceTypes", s.ids[dataType]), "InstanceTypes")
 	}}}
 }
 
 func offerings() resource {
 	const call = "DescribeInstanceTypeOfferings"
 	return resource{
-		name: "data.aws_ec2_instance_type_offerings", sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
-			out := s.do(call, wire.Filtered("instance-type", s.ids["type"]))
-			s.is(out, call, "InstanceTypeOfferings.InstanceType", s.ids["type"])
+		name: "data.aws_ec2_instance_type_offerings", needs: []string{dataType}, sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
+			out := s.do(call, wire.Filtered("instance-type", s.ids[dataType]))
+			s.is(out, call, "InstanceTypeOfferings.InstanceType", s.ids[dataType])
 			s.has(out, call, "InstanceTypeOfferings.Location", "InstanceTypeOfferings.LocationType")
 		}},
 	}
@@ -41,16 +40,16 @@ func offerings() resource {
 
 func images() resource {
 	const call = "DescribeImages"
-	return resource{name: "data.aws_ami", sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
+	return resource{name: dataImage, sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
 		out := s.do(call, wire.Object{"IncludeDeprecated": false})
+		s.found(dataImage, out, "Images.ImageId")
 		s.has(out, call, "Images.ImageId", "Images.Name", "Images.CreationDate", "Images.State", "Images.RootDeviceName")
 		if s.failed() {
 			return
 		}
-		s.ids["image"] = out.At("Images.ImageId")[0]
 		name := out.At("Images.Name")[0]
 		found := s.do(call, wire.Filtered("name", name[:max(0, len(name)-1)]+"*"))
-		s.is(found, call, "Images.ImageId", s.ids["image"])
+		s.is(found, call, "Images.ImageId", s.ids[dataImage])
 	}}}
 }
 
@@ -68,42 +67,38 @@ func instance() resource {
 	read := func(s *step) {
 		one := describe(s)
 		s.is(one, call, "SubnetId", s.ids["aws_subnet"])
-		s.is(one, call, "SecurityGroups.GroupId", s.ids["aws_security_group"])
-		s.is(one, call, "ImageId", s.ids["image"])
-		s.is(one, call, "InstanceType", s.ids["type"])
+		s.only(one, call, "SecurityGroups.GroupId", groupsOf(s)...)
+		if group := s.ids["aws_placement_group"]; group != "" {
+			s.is(one, call, "Placement.GroupName", s.prefix) // what is forgotten has the provider make another instance
+		}
+		s.is(one, call, "ImageId", s.ids[dataImage])
+		s.is(one, call, "InstanceType", s.ids[dataType])
 		s.is(one, call, "KeyName", s.prefix)
 		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "Placement.AvailabilityZone", "Placement.Tenancy", "RootDeviceName", "BlockDeviceMappings.Ebs.VolumeId",
 			"NetworkInterfaces.NetworkInterfaceId", "NetworkInterfaces.Attachment.DeviceIndex", "PrivateIpAddress",
 			"Monitoring.State", "SourceDestCheck", "MetadataOptions.HttpTokens", "CpuOptions.CoreCount", "VpcId")
-		s.one("DescribeInstanceTypes", wire.Chosen("InstanceTypes", s.ids["type"]), "InstanceTypes")
+		s.one("DescribeInstanceTypes", wire.Chosen("InstanceTypes", s.ids[dataType]), "InstanceTypes")
 		s.do("DescribeTags", wire.Filtered("key", "aws:ec2launchtemplate:id", "resource-id", s.ids[name]))
 		s.one("DescribeVpcs", wire.Chosen("VpcIds", s.ids["aws_vpc"]), "Vpcs")
-		for attribute, member := range map[string]string{
-			"instanceInitiatedShutdownBehavior": "InstanceInitiatedShutdownBehavior", "disableApiStop": "DisableApiStop",
-			"disableApiTermination": "DisableApiTermination", "userData": "UserData",
-		} {
+		for _, member := range []string{"InstanceInitiatedShutdownBehavior", "DisableApiStop", "DisableApiTermination"} {
+			attribute := strings.ToLower(member[:1]) + member[1:]
 			out := s.do("DescribeInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "Attribute": attribute})
-			if attribute != "userData" || out.Has(member) { // the provider crashes on an attribute without a value
-				s.has(out, "DescribeInstanceAttribute", member+".Value")
-			}
+			s.has(out, "DescribeInstanceAttribute", member+".Value") // the provider crashes on one without a value
 		}
+		s.hasUserData(s.ids[name])
 		s.do("DescribeVolumes", wire.Object{"Filters": wire.Filtered("attachment.instance-id", s.ids[name])["Filters"]})
-		if s.ids["type"] == instanceType {
-			s.one("DescribeInstanceCreditSpecifications", wire.Chosen("InstanceIds", s.ids[name]), "InstanceCreditSpecifications")
+		if s.ids[dataType] == instanceType {
+			const credits = "DescribeInstanceCreditSpecifications"
+			one := s.one(credits, wire.Chosen("InstanceIds", s.ids[name]), "InstanceCreditSpecifications")
+			s.is(one, credits, "CpuCredits", s.ids["credits"])
 		}
 	}
 	return resource{
-		name: name, needs: []string{"aws_subnet", "aws_security_group", "aws_key_pair"}, sdk: SDKv1, parts: map[string]func(*step){
+		name: name, needs: []string{dataImage, dataType, "aws_subnet", "aws_security_group", "aws_key_pair"}, sdk: SDKv1,
+		parts: map[string]func(*step){
 			"create": func(s *step) {
-				in := wire.Object{
-					"ImageId": s.ids["image"], "InstanceType": s.ids["type"], "MinCount": 1, "MaxCount": 1, "KeyName": s.prefix,
-					"ClientToken": s.prefix + "-i", "SubnetId": s.ids["aws_subnet"],
-					"SecurityGroupIds": wire.Strings(s.ids["aws_security_group"]), "DisableApiTermination": false,
-					"EbsOptimized": false, "Monitoring": wire.Object{"Enabled": false},
-					"UserData":          base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n")),
-					"TagSpecifications": s.tags("instance"), "Placement": wire.Object{"AvailabilityZone": ""},
-				}
+				in := instanceRequest(s)
 				out := s.do("RunInstances", in)
 				s.id(name, out, "RunInstances", "Instances.InstanceId")
 				again := s.do("RunInstances", in) // SDKs send again what was not answered
@@ -113,18 +108,13 @@ func instance() resource {
 			"read": read, "no diff": unchanged(read),
 			"update": func(s *step) {
 				s.retag(s.ids[name], func() wire.Object { return describe(s) })
+				changeUserData(s, s.ids[name])
+				changeGroups(s, describe)
 				s.do("ModifyInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "DisableApiTermination": wire.Value(true)})
 				s.until("DescribeInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "Attribute": "disableApiTermination"},
 					"DisableApiTermination.Value", "true")
 				changeInstance(s, s.ids[name], describe)
 				s.refused("TerminateInstances", wire.Chosen("InstanceIds", s.ids[name]), "OperationNotPermitted")
-				one := describe(s)
-				if s.has(one, call, "NetworkInterfaces.NetworkInterfaceId"); !s.failed() {
-					s.do("ModifyNetworkInterfaceAttribute", wire.Object{
-						"NetworkInterfaceId": one.At("NetworkInterfaces.NetworkInterfaceId")[0],
-						"Groups":             wire.Strings(s.ids["aws_security_group"]),
-					})
-				}
 			},
 			"delete": func(s *step) {
 				s.do("ModifyInstanceAttribute", wire.Object{"InstanceId": s.ids[name], "DisableApiTermination": wire.Value(false)})
@@ -135,8 +125,41 @@ func instance() resource {
 	}
 }
 
+// instanceRequest is an instance as the provider asks for it: what is not set has an empty value, or the one that it has
+// without being asked for.
+func instanceRequest(s *step) wire.Object {
+	s.ids["user data"], s.ids["credits"] = "#!/bin/sh\n", "unlimited"
+	in := wire.Object{
+		"ImageId": s.ids[dataImage], "InstanceType": s.ids[dataType], "MinCount": 1, "MaxCount": 1, "KeyName": s.prefix,
+		"ClientToken": s.prefix + "-i", "SubnetId": s.ids["aws_subnet"],
+		"SecurityGroupIds": wire.Strings(groupsOf(s)...), "DisableApiTermination": false,
+		"EbsOptimized": false, "Monitoring": wire.Object{"Enabled": false},
+		"UserData":          base64.StdEncoding.EncodeToString([]byte(s.ids["user data"])),
+		"TagSpecifications": s.tags("instance"), "Placement": wire.Object{"AvailabilityZone": ""},
+	}
+	if s.ids["aws_placement_group"] != "" {
+		in.Object("Placement")["GroupName"] = s.prefix
+	}
+	if s.ids[dataType] == instanceType {
+		in["CreditSpecification"] = wire.Object{"CpuCredits": s.ids["credits"]}
+	}
+	return in
+}
+
+// groupsOf are the security groups that the instance was asked to have: at first two, of which a network interface that is
+// attached to it has one only.
+func groupsOf(s *step) []string {
+	own, more := s.ids["aws_security_group"], s.ids["aws_default_security_group"]
+	switch left := s.ids["group left"]; {
+	case left != "":
+		return []string{left}
+	case more == "":
+		return []string{own}
+	}
+	return []string{own, more}
+}
+
 func instanceState() resource {
-	const call = "DescribeInstances"
 	return resource{name: "aws_ec2_instance_state", needs: []string{"aws_instance"}, sdk: SDKv1, parts: map[string]func(*step){
 		"read": func(s *step) {
 			out := s.do("DescribeInstanceStatus", wire.Object{
@@ -145,11 +168,7 @@ func instanceState() resource {
 			s.has(out, "DescribeInstanceStatus", "InstanceStatuses.InstanceState.Name")
 		},
 		"update": func(s *step) {
-			in := wire.Chosen("InstanceIds", s.ids["aws_instance"])
-			s.do("StopInstances", in)
-			s.until(call, in, "Reservations.Instances.State.Name", "stopped")
-			s.do("StartInstances", in)
-			s.until(call, in, "Reservations.Instances.State.Name", "running")
+			s.stopped(s.ids["aws_instance"], func() {})
 		},
 	}}
 }
@@ -159,14 +178,14 @@ func volume() resource {
 	describe := func(s *step) wire.Object { return s.one(call, wire.Chosen("VolumeIds", s.ids[name]), "Volumes") }
 	read := func(s *step) {
 		one := describe(s)
-		s.is(one, call, "AvailabilityZone", s.ids["zone"])
+		s.is(one, call, "AvailabilityZone", s.ids[dataZone])
 		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "Size", "VolumeType", "Encrypted", "CreateTime")
 	}
-	return resource{name: name, sdk: SDKv1, parts: map[string]func(*step){
+	return resource{name: name, needs: []string{dataZone}, sdk: SDKv1, parts: map[string]func(*step){
 		"create": func(s *step) {
 			out := s.do("CreateVolume", wire.Object{
-				"AvailabilityZone": s.ids["zone"], "Size": 1, "VolumeType": "gp3", "ClientToken": s.prefix + "-vol",
+				"AvailabilityZone": s.ids[dataZone], "Size": 1, "VolumeType": "gp3", "ClientToken": s.prefix + "-vol",
 				"TagSpecifications": s.tags("volume"),
 			})
 			s.id(name, out, "CreateVolume", "VolumeId")
@@ -301,7 +320,7 @@ func networkInterface() resource {
 	read := func(s *step) {
 		one := describe(s)
 		s.is(one, call, "SubnetId", s.ids["aws_subnet"])
-		s.is(one, call, "Groups.GroupId", s.ids["aws_security_group"])
+		s.only(one, call, "Groups.GroupId", s.ids["aws_security_group"])
 		s.is(one, call, "Tags.Value", s.prefix)
 		s.has(one, call, "PrivateIpAddress", "MacAddress", "SourceDestCheck", "OwnerId", "PrivateIpAddresses.PrivateIpAddress")
 	}

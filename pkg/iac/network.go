@@ -61,14 +61,12 @@ func regions() resource {
 }
 
 func zones() resource {
-	return resource{name: "data.aws_availability_zones", sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
+	return resource{name: dataZone, sdk: SDKv1, parts: map[string]func(*step){"read": func(s *step) {
 		const call = "DescribeAvailabilityZones"
 		out := s.do(call, wire.Filtered("state", "available"))
+		s.found(dataZone, out, "AvailabilityZones.ZoneName")
 		s.has(out, call, "AvailabilityZones.ZoneName", "AvailabilityZones.ZoneId", "AvailabilityZones.GroupName",
 			"AvailabilityZones.OptInStatus")
-		if !s.failed() {
-			s.ids["zone"] = out.At("AvailabilityZones.ZoneName")[0]
-		}
 	}}}
 }
 

@@ -156,7 +156,7 @@ func (r *run) try(ctx context.Context, res resource, phase string, part func(*st
 		return Cell{Verdict: Blocked, Why: "it was not created"}
 	}
 	part(s)
-	if phase == "create" {
+	if phase == "create" || phase == "read" && !creates {
 		r.created[res.name] = !s.failed() || r.ids[res.name] != "" // what was made and is not as it should be is deleted, too
 	}
 	if !s.failed() {

@@ -141,6 +141,14 @@ func (s *step) id(name string, out wire.Object, action, path string) {
 	s.ids[name] = found[0]
 }
 
+// found notes the first name that an answer has at a path, where it has one: others take it, though more is not as it
+// should be.
+func (s *step) found(name string, out wire.Object, path string) {
+	if found := out.At(path); len(found) > 0 {
+		s.ids[name] = found[0]
+	}
+}
+
 // one makes a call that must find exactly one element in a list, as the provider's finders want it.
 func (s *step) one(action string, in wire.Object, list string) wire.Object {
 	out := s.do(action, in)
@@ -176,6 +184,17 @@ func (s *step) is(o wire.Object, action, path, want string) {
 	}
 	if found := o.At(path); !slices.Contains(found, want) {
 		s.fail(Stub, action, "%s is %q, and should be %q", path, strings.Join(found, ", "), want)
+	}
+}
+
+// only is a member that must have the values that were asked for, in any order, and no others.
+func (s *step) only(o wire.Object, action, path string, want ...string) {
+	if s.failed() {
+		return
+	}
+	found, wanted := slices.Sorted(slices.Values(o.At(path))), slices.Sorted(slices.Values(want))
+	if !slices.Equal(found, wanted) {
+		s.fail(Stub, action, "%s is %q, and should be %q", path, strings.Join(found, ", "), strings.Join(wanted, ", "))
 	}
 }
 
