@@ -68,23 +68,14 @@ func cellsOf(r report.Report) (jobs []matrix.Job, begins []float64) {
 // A matrix whose budget forces cells to wait runs all of them, never exceeds it, and takes hardly longer than the best
 // schedule for the times that its cells took.
 func TestMatrixKeepsItsBudget(t *testing.T) {
-	skipInShort(t)
-	if !soaking() { // where times count it runs alone
-		t.Parallel()
+	if !soaking() {
+		t.Skip("takes minutes: make soak runs it")
 	}
-	axes, vms := "axes: {node_count: [1, 2], cpu_cores: [4, 8]}", 3
-	if soaking() {
-		vms = 8
-		axes = "axes: {node_count: [1, 3, 5], cpu_cores: [4, 8], suite: [smoke, 'true']}"
-	}
+	const axes, vms = "axes: {node_count: [1, 3, 5], cpu_cores: [4, 8], suite: [smoke, 'true']}", 8
 	m := newMatrixLab(t, fmt.Sprintf(
 		"name: budget\n%s\nbudget: {vms: %d, cores: 40}\nmax_parallel: 3\nsettings: {memory_mb: 512}\n", axes, vms))
 	limits := matrix.Limits{MaxParallel: 3, Budget: matrix.Size{VMs: vms, Cores: 40}}
-	runs := 1
-	if soaking() {
-		runs = 2 // the second knows how long cells take
-	}
-	for run := range runs {
+	for run := range 2 { // the second knows how long cells take
 		if ended := m.run(m.matrix()); ended.code != 0 {
 			t.Fatalf("it ends with %d:\n%s", ended.code, ended.stderr)
 		}
@@ -119,7 +110,7 @@ func TestMatrixKeepsItsBudget(t *testing.T) {
 		best := bestSchedule(jobs, limits)
 		t.Logf("run %d: %d cells took %.1f s, the best schedule for them %.1f s: ratio %.3f", run+1, len(jobs), total, best, total/best)
 		// Cells that know of no earlier run are ordered by guesses, and those of a second or two by chance.
-		if run == 1 && soaking() && total > 1.15*best {
+		if run == 1 && total > 1.15*best {
 			t.Errorf("it took %.3f times as long as the best schedule", total/best)
 		}
 	}
@@ -130,9 +121,8 @@ func TestMatrixKeepsItsBudget(t *testing.T) {
 
 // Without a budget, no more cells run than Proxmox VE has memory for, those counted whose VMs are still being made.
 func TestMatrixWaitsForMemory(t *testing.T) {
-	skipInShort(t)
-	if !soaking() { // where times count it runs alone
-		t.Parallel()
+	if !soaking() {
+		t.Skip("takes minutes: make soak runs it")
 	}
 	m := newMatrixLab(t, "name: room\naxes: {cpu_cores: [4, 5, 6]}\nsettings: {node_count: 1, memory_mb: 8192, suite: 'true'}\n",
 		"--hypervisors", "1", "--node-memory-gb", "20")
@@ -216,14 +206,10 @@ func bestSchedule(jobs []matrix.Job, limits matrix.Limits) float64 {
 // A matrix that is killed at any moment goes on: no cell is lost, none that had come to its end runs again, and in the end
 // nothing is left.
 func TestKilledMatrixGoesOn(t *testing.T) {
-	skipInShort(t)
-	if !soaking() { // where times count it runs alone
-		t.Parallel()
+	if !soaking() {
+		t.Skip("takes minutes: make soak runs it")
 	}
-	moments := 1
-	if soaking() {
-		moments = 10
-	}
+	const moments = 10
 	m := newMatrixLab(t, "name: killed\naxes: {cpu_cores: [4, 5, 6, 7]}\nsettings: {node_count: 1, memory_mb: 512, suite: 'true'}\nmax_parallel: 2\n")
 	whole := m.start(m.matrix())
 	if code := whole.wait(); code != 0 {
