@@ -275,7 +275,9 @@ func (a *app) gatewayEnvCommand() *cobra.Command {
 		Use:   "env [NAME]",
 		Short: "variables for AWS clients and Terraform that use the gateway",
 		Long: `env prints what AWS clients need to use the gateway: region, endpoint, and the names of the files with the keys (no key
-itself). What would make them use other keys is unset. --format is as that of hive-test env.`,
+itself). What would make them use other keys is unset. --format is as that of hive-test env.
+
+The AWS CLI takes its endpoint from there from 1.29 and 2.13 on; an older one needs --endpoint-url "$AWS_ENDPOINT_URL".`,
 		Example: `  eval "$(hive-test gateway env)"; aws ec2 describe-vpcs`,
 		Args:    cobra.MaximumNArgs(1),
 	}

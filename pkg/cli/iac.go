@@ -84,8 +84,26 @@ and certificates are those that AWS clients take from the environment, as hive-t
 	return cmd
 }
 
+// soFar is what is known of a resource before it is deleted: its first part that does not work.
+func soFar(row iac.Row) string {
+	for _, part := range iac.Phases() {
+		if cell, there := row.Cells[part]; there && cell.Verdict != iac.Works {
+			return part + " " + string(cell.Verdict)
+		}
+	}
+	return string(iac.Works)
+}
+
 func (a *app) probe(ctx context.Context, endpoint iac.Endpoint, o iac.Options, settings config.Settings) error {
+	if err := endpoint.Reach(ctx); err != nil {
+		return engine.Error{Code: engine.ExitConfig, Err: progress.WithHint(err, endpointHint)}
+	}
+	screen := a.renderer(settings)
+	o.Tell = func(row iac.Row) { progress.Infof(screen, "%s: %s", row.Resource, soFar(row)) }
 	table := iac.Probe(ctx, endpoint, o)
+	if err := screen.Close(); err != nil {
+		a.tell("warning: " + err.Error())
+	}
 	if err := a.unlessUnread(a.printProbe(table, settings)); err != nil {
 		return err
 	}

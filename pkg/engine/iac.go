@@ -42,6 +42,9 @@ func (s *session) testEndpoint(ctx context.Context, endpoint iac.Endpoint) error
 	}
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
+	if err := endpoint.Reach(ctx); err != nil {
+		return Error{ExitConfig, err}
+	}
 	dir, err := s.Store.NewRun(s.Name, s.verb, s.started)
 	if err != nil {
 		return Error{ExitConfig, err}

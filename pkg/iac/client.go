@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
+	"time"
 
 	"hive-test/pkg/awsauth"
 	"hive-test/pkg/gateway/wire"
@@ -33,6 +35,20 @@ const (
 	SDKv1 SDK = 1
 	SDKv2 SDK = 2
 )
+
+// reachLimit bounds the call that finds out whether an endpoint is there.
+const reachLimit = 10 * time.Second
+
+// Reach is an error unless the endpoint answers, whatever it says.
+func (e Endpoint) Reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	_, err := e.Call(ctx, SDKv2, "DescribeRegions", wire.Object{})
+	if silent, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("the endpoint %s does not answer: %w", e.URL, silent.Err)
+	}
+	return nil
+}
 
 // shapeError is an answer that a client of an SDK does not read.
 type shapeError struct{ error }
