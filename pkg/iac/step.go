@@ -37,6 +37,8 @@ type step struct {
 	sdk SDK
 
 	persist bool // go on after what is not as it should be: what was made is to be deleted
+	// answered says that the last call of do was not refused.
+	answered bool
 
 	verdict Verdict
 	call    string // that has decided
@@ -74,7 +76,7 @@ func (s *step) do(action string, in wire.Object) wire.Object {
 		return nil
 	}
 	out, err := s.ask(s.ctx, action, in)
-	if err != nil {
+	if s.answered = err == nil; !s.answered {
 		s.judge(action, err)
 		return nil
 	}
@@ -217,7 +219,8 @@ func (s *step) gone(action string, in wire.Object, list, code string) {
 
 // poll makes a call until done reports that the answer is what is waited for. Errors end it, but for one that done takes.
 func (s *step) poll(action string, in wire.Object, done func(wire.Object, error) (bool, string)) {
-	if s.failed() {
+	// What a deletion has begun is waited for, whatever failed before it: what is deleted next may depend on it.
+	if s.failed() && !(s.persist && s.answered) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
