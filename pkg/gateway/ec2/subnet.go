@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	"hive-test/pkg/gateway/wire"
 )
@@ -89,14 +90,10 @@ func (s *Service) withCounts(ctx context.Context, list []wire.Object) ([]wire.Ob
 	return shown, err
 }
 
-// fits is an error where a block is not in the VPC's, or overlaps that of a subnet.
+// fits is an error where a block is in none of the VPC's, or overlaps that of a subnet.
 func fits(cidr netip.Prefix) func(wire.Object, map[string]any) error {
 	return func(vpc wire.Object, uses map[string]any) error {
-		outer, err := block(vpc.Text("CidrBlock"))
-		if err != nil {
-			return err
-		}
-		if !within(cidr, outer) {
+		if !slices.ContainsFunc(blocksOf(vpc), func(outer netip.Prefix) bool { return within(cidr, outer) }) {
 			return wire.Errorf("InvalidSubnet.Range", "The CIDR '%s' is invalid.", cidr)
 		}
 		for _, with := range uses {

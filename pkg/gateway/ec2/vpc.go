@@ -12,6 +12,7 @@ func (s *Service) vpcActions() map[string]handler {
 	return map[string]handler{
 		"CreateVpc": s.createVPC, "DeleteVpc": s.deleteVPC, "ModifyVpcAttribute": s.modifyVPCAttribute,
 		"DescribeVpcAttribute": s.describeVPCAttribute, "ModifyVpcTenancy": s.modifyVPCTenancy,
+		"AssociateVpcCidrBlock": s.associateBlock, "DisassociateVpcCidrBlock": s.disassociateBlock,
 		"DescribeVpcs": func(ctx context.Context, in wire.Object) (wire.Object, error) {
 			return s.describe(ctx, vpcKind(), in)
 		},
@@ -47,11 +48,7 @@ func (s *Service) createVPC(ctx context.Context, in wire.Object) (wire.Object, e
 	vpc := wire.Object{
 		"VpcId": id, "CidrBlock": cidr.String(), "State": "pending", "DhcpOptionsId": "dopt-" + id[len("vpc-"):],
 		"OwnerId": s.Account, "InstanceTenancy": tenancy, "IsDefault": false, "Tags": tags,
-		"CidrBlockAssociationSet": wire.List(wire.Object{
-			"AssociationId": newID(ctx, "vpc-cidr-assoc"), "CidrBlock": cidr.String(),
-			"CidrBlockState": wire.Object{"State": "associated"},
-		}),
-		"Ipv6CidrBlockAssociationSet": []any{}, tableMember: main,
+		blocksMember: wire.List(s.newBlock(ctx, cidr)), "Ipv6CidrBlockAssociationSet": []any{}, tableMember: main,
 		attributesMember: wire.Object{
 			"EnableDnsSupport": true, "EnableDnsHostnames": false, "EnableNetworkAddressUsageMetrics": false,
 		},

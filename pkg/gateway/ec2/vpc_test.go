@@ -62,6 +62,54 @@ func TestVPC(t *testing.T) {
 	a.refused("InvalidVpcID.NotFound", "DescribeVpcs", wire.Object{"VpcIds": wire.Strings(id)})
 }
 
+// A VPC may have more blocks: subnets may lie in them, and all its tables have a route to each.
+func TestBlocks(t *testing.T) {
+	a := newAccount(t, 0)
+	vpc := a.vpc("10.0.0.0/16")
+	associate := func(cidr string) wire.Object { return wire.Object{"VpcId": vpc, "CidrBlock": cidr} }
+	own := a.must("CreateRouteTable", wire.Object{"VpcId": vpc}).Object("RouteTable").Text("RouteTableId")
+	made := a.must("AssociateVpcCidrBlock", associate("10.1.0.0/20")).Object("CidrBlockAssociation")
+	id := made.Text("AssociationId")
+	if made.Object("CidrBlockState").Text("State") != "associated" || made.Text("CidrBlock") != "10.1.0.0/20" {
+		t.Errorf("made: %v", made)
+	}
+	a.refused("InvalidVpc.Range", "AssociateVpcCidrBlock", associate("10.0.128.0/17"))
+	a.refused("InvalidVpc.Range", "AssociateVpcCidrBlock", associate("10.9.0.0/15"))
+	a.refused("InvalidVpcID.NotFound", "AssociateVpcCidrBlock", wire.Object{"VpcId": "vpc-1", "CidrBlock": "10.2.0.0/16"})
+	found := a.must("DescribeVpcs", with("cidr-block-association.association-id", id)).Objects("Vpcs")
+	if len(found) != 1 || len(found[0].Objects("CidrBlockAssociationSet")) != 2 {
+		t.Errorf("found by it: %v", found)
+	}
+	routes := func() (n int) {
+		for _, table := range a.must("DescribeRouteTables", with("vpc-id", vpc)).Objects("RouteTables") {
+			for _, cidr := range table.At("Routes.DestinationCidrBlock") {
+				if cidr == "10.1.0.0/20" {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	if n := routes(); n != 2 {
+		t.Errorf("%d of the main table and %s have a route to it", n, own)
+	}
+	subnet := a.subnet(vpc, "10.1.1.0/24")
+	a.refused("InvalidSubnet.Range", "CreateSubnet", associate("10.1.15.0/19"))
+	a.refused("DependencyViolation", "DisassociateVpcCidrBlock", wire.Object{"AssociationId": id})
+	a.must("DeleteSubnet", wire.Object{"SubnetId": subnet})
+	first := found[0].Objects("CidrBlockAssociationSet")[0].Text("AssociationId")
+	a.refused("OperationNotPermitted", "DisassociateVpcCidrBlock", wire.Object{"AssociationId": first})
+	a.must("DisassociateVpcCidrBlock", wire.Object{"AssociationId": id})
+	a.refused("InvalidVpcCidrBlockAssociationID.NotFound", "DisassociateVpcCidrBlock", wire.Object{"AssociationId": id})
+	if n := routes(); n != 0 {
+		t.Errorf("%d tables have a route to what is gone", n)
+	}
+	for i := range 4 {
+		a.must("AssociateVpcCidrBlock", associate(fmt.Sprintf("10.%d.0.0/16", i+2)))
+	}
+	a.refused("CidrBlockLimitExceeded", "AssociateVpcCidrBlock", associate("10.99.0.0/16"))
+}
+
 func TestSubnets(t *testing.T) {
 	a := newAccount(t, 0)
 	vpc := a.vpc("10.0.0.0/16")
