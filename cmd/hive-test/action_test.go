@@ -204,7 +204,9 @@ func TestActionIsCancelled(t *testing.T) {
 	j.expect(j.run(), map[string]string{
 		"hive-test full": "cancelled", "hive-test reap": "passed", "report": "passed", "upload results": "passed",
 	}, map[string]string{"result": "interrupted", "exit-code": "130"})
-	if !slices.Equal(j.signals, []string{"interrupt"}) {
+	// A busy machine may need longer than the runner waits before it says so again.
+	if told := []string{"interrupt", "terminated"}; len(j.signals) == 0 || len(j.signals) > 2 ||
+		!slices.Equal(j.signals, told[:len(j.signals)]) {
 		t.Errorf("signals: %v", j.signals)
 	}
 	j.uploaded("ci-4711-2", "junit.xml", "ci-4711-2/*-full/report.json")

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ import (
 
 // Of a suite that printed without end the events have the beginning only. What was said of it at the end is repeated.
 func TestExplainRepeatsWhatWasSaidOfALoudSuite(t *testing.T) {
+	if os.Getenv("HIVE_TEST_SOAK") == "" {
+		t.Skip("takes a minute with the race detector: make soak runs it")
+	}
 	dir := t.TempDir()
 	store, err := state.Open(dir)
 	if err != nil {

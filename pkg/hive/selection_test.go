@@ -41,8 +41,8 @@ func (d *diary) End(_ context.Context, step string, err error) {
 }
 
 func TestCourse(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
+	if os.Getenv("HIVE_TEST_SOAK") == "" {
+		t.Skip("takes minutes: make soak runs it")
 	}
 	t.Parallel()
 	book := &diary{done: map[string]bool{}}
