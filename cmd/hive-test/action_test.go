@@ -218,9 +218,7 @@ const slowStop = `[{"path": "/nodes/*/qemu/*/status/stop", "method": "POST", "nt
 
 // Proxmox VE takes longer to delete VMs than the runner waits: what hive-test leaves, reap deletes.
 func TestActionIsCancelledAndKilled(t *testing.T) {
-	if !soaking() {
-		t.Skip("takes minutes: make soak runs it")
-	}
+	soak(t)
 	j := newSimJob(t, map[string]string{"suites": "touch started; exec sleep 60"})
 	started := j.exists("started")
 	j.cancel = map[string]func() bool{"hive-test full": func() bool {

@@ -160,9 +160,7 @@ func TestGitLabJobIsCancelled(t *testing.T) {
 
 // The script for any other CI, told to stop alone, stops hive-test, and ends with its code.
 func TestShellRecipeIsStopped(t *testing.T) {
-	if !soaking() {
-		t.Skip("takes minutes: make soak runs it")
-	}
+	soak(t)
 	recipe := blocks(page(t, "docs/ci.md"), "bash")
 	if len(recipe) != 1 {
 		t.Fatalf("docs/ci.md has %d scripts", len(recipe))

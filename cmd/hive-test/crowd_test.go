@@ -21,11 +21,17 @@ const crowdMemory = 100 << 20 // bytes that one hive-test may take
 // soaking reports whether all is to be tried, however long it takes.
 func soaking() bool { return os.Getenv("HIVE_TEST_SOAK") != "" }
 
-// TestCrowd runs ten clusters of five nodes, from up to down, all at once, in one clusters directory.
-func TestCrowd(t *testing.T) {
+// soak leaves out a test that takes minutes, unless all is to be tried.
+func soak(t testing.TB) {
+	t.Helper()
 	if !soaking() {
 		t.Skip("takes minutes: make soak runs it")
 	}
+}
+
+// TestCrowd runs ten clusters of five nodes, from up to down, all at once, in one clusters directory.
+func TestCrowd(t *testing.T) {
+	soak(t)
 	const crowdClusters, crowdNodes = 10, 5
 	a := newArena(t)
 	var wait sync.WaitGroup
@@ -82,9 +88,7 @@ func highWater(run *liveRun) int64 {
 
 // TestLoudSuite runs a suite that prints without measure.
 func TestLoudSuite(t *testing.T) {
-	if !soaking() {
-		t.Skip("takes a minute: make soak runs it")
-	}
+	soak(t)
 	const printed = 100_000_000 // bytes
 	a := newArena(t)
 	command := a.here(

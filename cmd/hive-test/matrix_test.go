@@ -68,9 +68,7 @@ func cellsOf(r report.Report) (jobs []matrix.Job, begins []float64) {
 // A matrix whose budget forces cells to wait runs all of them, never exceeds it, and takes hardly longer than the best
 // schedule for the times that its cells took.
 func TestMatrixKeepsItsBudget(t *testing.T) {
-	if !soaking() {
-		t.Skip("takes minutes: make soak runs it")
-	}
+	soak(t)
 	const axes, vms = "axes: {node_count: [1, 3, 5], cpu_cores: [4, 8], suite: [smoke, 'true']}", 8
 	m := newMatrixLab(t, fmt.Sprintf(
 		"name: budget\n%s\nbudget: {vms: %d, cores: 40}\nmax_parallel: 3\nsettings: {memory_mb: 512}\n", axes, vms))
@@ -121,9 +119,7 @@ func TestMatrixKeepsItsBudget(t *testing.T) {
 
 // Without a budget, no more cells run than Proxmox VE has memory for, those counted whose VMs are still being made.
 func TestMatrixWaitsForMemory(t *testing.T) {
-	if !soaking() {
-		t.Skip("takes minutes: make soak runs it")
-	}
+	soak(t)
 	m := newMatrixLab(t, "name: room\naxes: {cpu_cores: [4, 5, 6]}\nsettings: {node_count: 1, memory_mb: 8192, suite: 'true'}\n",
 		"--hypervisors", "1", "--node-memory-gb", "20")
 	if ended := m.run(m.matrix()); ended.code != 0 {
@@ -206,9 +202,7 @@ func bestSchedule(jobs []matrix.Job, limits matrix.Limits) float64 {
 // A matrix that is killed at any moment goes on: no cell is lost, none that had come to its end runs again, and in the end
 // nothing is left.
 func TestKilledMatrixGoesOn(t *testing.T) {
-	if !soaking() {
-		t.Skip("takes minutes: make soak runs it")
-	}
+	soak(t)
 	const moments = 10
 	m := newMatrixLab(t, "name: killed\naxes: {cpu_cores: [4, 5, 6, 7]}\nsettings: {node_count: 1, memory_mb: 512, suite: 'true'}\nmax_parallel: 2\n")
 	whole := m.start(m.matrix())
@@ -327,9 +321,7 @@ func TestInterruptedMatrixLeavesNothing(t *testing.T) {
 
 // One hive-test runs many cells in little memory.
 func TestMatrixOfManyCells(t *testing.T) {
-	if !soaking() {
-		t.Skip("24 clusters take minutes: make soak does")
-	}
+	soak(t)
 	const cells, parallel = 24, 12
 	var cores []string
 	for n := range cells {

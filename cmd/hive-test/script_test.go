@@ -129,9 +129,7 @@ func TestScripts(t *testing.T) {
 
 // TestScriptsWithEachTofu runs the life of a cluster with every binary that is there and was not the first choice.
 func TestScriptsWithEachTofu(t *testing.T) {
-	if !soaking() {
-		t.Skip("takes minutes: make soak runs it")
-	}
+	soak(t)
 	found := tofus()
 	for name, path := range found {
 		if path == first(found) {
@@ -188,7 +186,7 @@ func params(dir, tofu string) testscript.Params {
 
 func condition(name string) (bool, error) {
 	switch name {
-	case "soak": // a script that takes long begins with: [!soak] skip 'slow: make soak runs it'
+	case "soak": // a script that takes long begins with: [!soak] skip 'it takes long: make soak runs it'
 		return soaking(), nil
 	case "netns":
 		return os.Geteuid() == 0, nil

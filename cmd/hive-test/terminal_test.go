@@ -74,9 +74,7 @@ func TestTerminalIsResized(t *testing.T) {
 
 // TestLowTerminal makes and deletes a cluster in windows that are lower than the live view might be.
 func TestLowTerminal(t *testing.T) {
-	if !soaking() {
-		t.Skip("takes a minute: make soak runs it")
-	}
+	soak(t)
 	needTmux(t)
 	r := newRecorder(startSimulator(t, "--task-duration", "0s", "--boot-delay", "0s"), size{80, 12})
 	for _, low := range []size{{80, 12}, {80, 6}, {40, 2}} {

@@ -101,9 +101,7 @@ func (a *app) probe(ctx context.Context, endpoint iac.Endpoint, o iac.Options, s
 	screen := a.renderer(settings)
 	o.Tell = func(row iac.Row) { progress.Infof(screen, "%s: %s", row.Resource, soFar(row)) }
 	table := iac.Probe(ctx, endpoint, o)
-	if err := screen.Close(); err != nil {
-		a.tell("warning: " + err.Error())
-	}
+	a.close(screen)
 	if err := a.unlessUnread(a.printProbe(table, settings)); err != nil {
 		return err
 	}

@@ -94,11 +94,7 @@ func (a *app) workOn(screen progress.Renderer, do func(*engine.Engine) error) er
 	if watched { // what signals have to say must not tear it
 		a.signals.setPrinter(func(line string) { live.Print(line + "\n") })
 	}
-	defer func() {
-		if err := screen.Close(); err != nil {
-			a.tell("warning: " + err.Error())
-		}
-	}()
+	defer a.close(screen)
 	early := new(progress.Memory)
 	a.ownTemporary(early)
 	e, err := engine.Open(a.signals.context, engine.Options{
@@ -111,6 +107,13 @@ func (a *app) workOn(screen progress.Renderer, do func(*engine.Engine) error) er
 		return err
 	}
 	return do(e)
+}
+
+// close ends what is told on screen.
+func (a *app) close(screen progress.Renderer) {
+	if err := screen.Close(); err != nil {
+		a.tell("warning: " + err.Error())
+	}
 }
 
 // request is what a verb asks of a cluster; the second signal aborts it.

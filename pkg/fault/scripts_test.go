@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"mvdan.cc/sh/v3/syntax"
+
+	"hive-test/pkg/wait"
 )
 
 func scriptFiles(t *testing.T) map[string]string {
@@ -293,9 +296,12 @@ func TestTimeIsUpBeforeItIsApplied(t *testing.T) {
 	if out := n.must("apply.sh", vars); out != "" {
 		t.Errorf("it says %q", out)
 	}
-	deadline := time.Now().Add(30 * time.Second) // until the processes that the node has for it have ended
-	for exec.Command("pgrep", "-f", n.home).Run() == nil && time.Now().Before(deadline) {
-		time.Sleep(20 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range (wait.Backoff{First: 20 * time.Millisecond, Max: time.Second}).Tries(ctx) {
+		if exec.Command("pgrep", "-f", n.home).Run() != nil { // the processes that the node has for it have ended
+			break
+		}
 	}
 	if out := n.must("list.sh", nil); out != "" {
 		t.Errorf("afterwards there is %q", out)

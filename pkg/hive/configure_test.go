@@ -85,9 +85,7 @@ func TestConfigure(t *testing.T) {
 // Each service is killed, on each node: it is named, nothing else is, and nobody else is blamed. In the end all are
 // stopped, in an order in which the daemon can still write its state.
 func TestEachKilledServiceIsNamedAlone(t *testing.T) {
-	if os.Getenv("HIVE_TEST_SOAK") == "" {
-		t.Skip("takes minutes: make soak runs it")
-	}
+	soak(t)
 	for era, own := range map[string]string{"pre": "hive", "spx": "spinifex"} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
@@ -129,9 +127,7 @@ func TestEachKilledServiceIsNamedAlone(t *testing.T) {
 
 // A service that hangs is named, starting hive again ends it and starts it anew, and leaves the others alone.
 func TestHungServiceIsStartedAnew(t *testing.T) {
-	if os.Getenv("HIVE_TEST_SOAK") == "" {
-		t.Skip("takes a minute: make soak runs it")
-	}
+	soak(t)
 	t.Parallel()
 	l := newLocal(t, 3, Options{HealthTimeout: time.Minute, ProbeTimeout: time.Second})
 	if err := l.Configure(t.Context(), StepSelection{}); err != nil {

@@ -243,3 +243,11 @@ func (l *local) outcome(step string) progress.Status {
 	}
 	return status
 }
+
+// soak leaves out a test that takes minutes, unless all is to be tried.
+func soak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("HIVE_TEST_SOAK") == "" {
+		t.Skip("takes minutes: make soak runs it")
+	}
+}

@@ -41,9 +41,7 @@ func (d *diary) End(_ context.Context, step string, err error) {
 }
 
 func TestCourse(t *testing.T) {
-	if os.Getenv("HIVE_TEST_SOAK") == "" {
-		t.Skip("takes minutes: make soak runs it")
-	}
+	soak(t)
 	t.Parallel()
 	book := &diary{done: map[string]bool{}}
 	l := newLocal(t, 3, Options{HealthTimeout: time.Minute})

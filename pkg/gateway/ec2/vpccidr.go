@@ -149,7 +149,7 @@ func (s *Service) eachTable(ctx context.Context, vpc wire.Object, edit func(tabl
 			edit(table)
 			return nil
 		})
-		if err != nil {
+		if err != nil && !tableKind().isMissing(err) { // one that is deleted meanwhile needs no change
 			return err
 		}
 	}
