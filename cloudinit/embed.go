@@ -41,6 +41,8 @@ type Params struct {
 	SocketBufferBytes int
 	// NoUpgrade leaves installed packages at the image's versions, which makes the first boot minutes faster.
 	NoUpgrade bool
+	// KeepHostKeys leaves the SSH host keys that the image has; by default cloud-init makes others.
+	KeepHostKeys bool
 }
 
 // The patterns admit no character that YAML or a shell treats specially.
@@ -65,7 +67,7 @@ func VendorData(p Params) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
-		"Upgrade": !p.NoUpgrade, "Packages": p.Packages, "Timezone": p.Timezone, "User": p.User,
+		"Upgrade": !p.NoUpgrade, "KeepHostKeys": p.KeepHostKeys, "Packages": p.Packages, "Timezone": p.Timezone, "User": p.User,
 		"SocketBufferBytes": p.SocketBufferBytes, "MarkerDir": path.Dir(MarkerPath), "MarkerFile": path.Base(MarkerPath),
 	})
 	if err != nil {

@@ -101,8 +101,9 @@ var within = []struct {
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy"}, "hosts that are there: nothing to ask anybody"},
 	{"pkg/lifecycle", []string{
 		"pkg/cluster", "pkg/deploy", "pkg/progress", "pkg/phase", "pkg/fault", "pkg/hive", "pkg/suite", "pkg/remote",
-		"pkg/wait", "pkg/liveness",
+		"pkg/wait", "pkg/liveness", "pkg/template",
 	}, "workflows over interfaces"},
+	{"pkg/template", []string{"pkg/cluster", "pkg/deploy", "pkg/hive"}, "what templates are made of, and say of themselves: it makes none"},
 	{"pkg/deploy/deploytest", []string{"pkg/cluster", "pkg/deploy", "pkg/progress"}, "what every deployer must do, whichever it is"},
 	{"pkg/deploy/simhosts", []string{"cloudinit", "pkg/cluster", "pkg/deploy", "pkg/deploy/proxmox", "pkg/deploy/proxmox/api"}, "VMs of a simulator without OpenTofu"},
 	{"pkg/deploy/proxmox", []string{
@@ -115,7 +116,7 @@ var within = []struct {
 	{"pkg/engine", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/fault", "pkg/hive", "pkg/lifecycle", "pkg/phase",
 		"pkg/awsauth", "pkg/gateway", "pkg/iac", "pkg/matrix", "pkg/process",
-		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/suite", "pkg/target", "pkg/wait",
+		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/suite", "pkg/target", "pkg/template", "pkg/wait",
 	}, "a cluster's life, without a command line, a terminal or signals, on any deployer"},
 	{"pkg/config", []string{"pkg/cluster", "pkg/deploy", "pkg/deploy/placement", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
 }

@@ -67,7 +67,11 @@ func argumentCompletions() map[string][]completion {
 		"gateway start": {clusters}, "gateway stop": {clusters}, "gateway status": {clusters}, "gateway env": {clusters},
 		"gateway logs": {clusters},
 		"probe":        {nothing("the address of an endpoint")}, "iac diff": {{files: true}, {files: true}},
-		"init": {}, "version": {}, "exit-codes": {}, "settings": {},
+		"template build": {{find: (*app).completeLayers}}, "template list": {{find: (*app).completeLayers}},
+		"template show": {{find: (*app).completeLayers}}, "template verify": {{find: (*app).completeLayers}},
+		"promote": {nothing("the version of a template, which Proxmox VE knows")},
+		"rm":      {nothing("the version of a template, which Proxmox VE knows")},
+		"init":    {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
 
@@ -125,6 +129,8 @@ func settingCompletion(s config.Setting) completion {
 		return completion{find: (*app).completeSuites, open: true, files: true}
 	case s.Key == "fault":
 		return words(append(faultWords(), "none")...)
+	case s.Key == "template":
+		return completion{find: (*app).completeLayers}
 	case s.Key == "suite_on":
 		return completion{find: (*app).completeNodes}
 	case s.Key == "suite_env":
@@ -286,6 +292,12 @@ func (a *app) completeForms(cmd *cobra.Command, _ []string, _ string) []cobra.Co
 		return reportFormats()
 	}
 	return inventoryForms()
+}
+
+// completeLayers are the layers that templates can be built of.
+func (a *app) completeLayers(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {
+	settings, _ := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir})
+	return engine.LayerNames(settings)
 }
 
 func (a *app) completeClusters(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {

@@ -98,6 +98,15 @@ func allDocuments() []document {
 			"snapshots", "the snapshots of a cluster", snapshotsJSON{},
 			"snapshot list NAME -o json", "snapshot save NAME -o json", "snapshot delete NAME TAG -o json",
 		),
+		printed(
+			"templates", "templates that nodes can be cloned from", templatesJSON{},
+			"template list -o json", "template show TEMPLATE -o json",
+		),
+		printed(
+			"template-done", "what was done with a template", templateDoneJSON{},
+			"template build LAYER -o json", "template verify TEMPLATE -o json", "template promote TEMPLATE -o json",
+			"template rm VERSION -o json",
+		),
 		printed("gateway", "an EC2 endpoint that runs", gateway.Info{}, "gateway start -o json", "gateway status -o json"),
 		{
 			name: "gateway-log", title: "a request that a gateway has answered; a line for each",

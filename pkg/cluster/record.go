@@ -132,6 +132,10 @@ type Record struct {
 	Snapshots map[string]SnapshotRecord `json:"snapshots,omitempty"`
 	// Restoring is the restore that is under way; nil: none is.
 	Restoring *Restoring `json:"restoring,omitempty"`
+	// Template is the template that nodes are cloned from; nil: none, or one that hive-test has not built.
+	Template *TemplateUsed `json:"template,omitempty"`
+	// Builds is the layer of the template that the one node is to become; empty: it is to become none.
+	Builds string `json:"builds,omitempty"`
 }
 
 // Source is where hive comes from: one of a program, a release and a source tree of this machine, and a repository. Nothing
@@ -164,6 +168,14 @@ func (r *Record) Validate() []error {
 		}
 	}
 	return problems
+}
+
+// TemplateUsed is a template of hive-test as a cluster was cloned from it.
+type TemplateUsed struct {
+	Layer   string `json:"layer"`
+	Version string `json:"version"`
+	// Steps are, by step of configure that was done on it, a hash of all that it depended on.
+	Steps map[string]string `json:"steps,omitempty"`
 }
 
 // HostsFile is a hosts file as it was read.

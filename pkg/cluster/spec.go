@@ -66,9 +66,13 @@ type Spec struct {
 	Clone           string `json:"clone,omitempty"`     // CloneLinked, or empty: CloneFull
 	PlaceBy         string `json:"placement,omitempty"` // PlacePack, PlaceMemory, or empty: PlaceSpread
 
-	Template  int     `json:"template,omitempty"`   // id of the template to clone; 0: OSImage is used
-	CloudInit string  `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone
-	Network   Network `json:"network,omitzero"`
+	Template int `json:"template,omitempty"` // id of the template to clone; 0: OSImage is used
+	// TemplateName is what the template was asked for by: its layer, or its version; empty: its id, or none was.
+	TemplateName string `json:"template_name,omitempty"`
+	// KeepHostKeys leaves SSH host keys that the template has, so that they can be seen: it should have none.
+	KeepHostKeys bool    `json:"keep_host_keys,omitempty"`
+	CloudInit    string  `json:"cloud_init,omitempty"` // CloudInitSnippet (or empty) or CloudInitNone
+	Network      Network `json:"network,omitzero"`
 }
 
 // Snippets tells whether nodes get cloud-init vendor data.
@@ -76,7 +80,7 @@ func (s Spec) Snippets() bool { return s.CloudInit != CloudInitNone }
 
 // SameOrigin reports whether the machines of both are made of the same image or template, in the same way.
 func (s Spec) SameOrigin(other Spec) bool {
-	return s.OSImage == other.OSImage && s.Template == other.Template && s.Clone == other.Clone &&
+	return s.OSImage == other.OSImage && s.Template == other.Template && s.TemplateName == other.TemplateName && s.Clone == other.Clone &&
 		s.Snippets() == other.Snippets()
 }
 

@@ -258,7 +258,7 @@ func (s Setting) fromYAML(node *yaml.Node) (any, error) {
 		return ParseDuration(node.Value)
 	case Date:
 		return parseDate(node.Value)
-	case NodeName:
+	case Word:
 		return node.Value, nil
 	}
 	if s.Secret {

@@ -212,6 +212,7 @@ func (l *loader) merge() Settings {
 	l.secret(&settings)
 	l.hypervisors(&settings)
 	settings.NamedSuites, _ = l.values["suites"].([]Suite)
+	settings.Layers, _ = l.values["templates"].([]Layer)
 	settings.Quarantine, _ = l.values["quarantine"].([]Quarantine)
 	return settings
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ type Settings struct {
 	DiskSizeGB        int    `mapstructure:"disk_size_gb"`
 	Deployer          string `mapstructure:"deployer"`
 	OSImage           string `mapstructure:"os_image"`
-	Template          int    `mapstructure:"template"`   // 0: os_image is used
+	Template          string `mapstructure:"template"`   // a name or a VM id; empty or 0: os_image is used
 	CloudInit         string `mapstructure:"cloud_init"` // snippet or none
 	ManagementBridge  string `mapstructure:"management_bridge"`
 	DataBridge        string `mapstructure:"data_bridge"`
@@ -82,6 +83,8 @@ type Settings struct {
 	EvidenceDir string `mapstructure:"evidence_dir"` // gets a copy of what each run keeps; empty: none does
 
 	SuiteOn string `mapstructure:"suite_on"` // empty: this machine
+
+	Layers []Layer `mapstructure:"-"` // of templates
 
 	NamedSuites []Suite      `mapstructure:"-"` // suites of the file
 	Quarantine  []Quarantine `mapstructure:"-"`
@@ -162,6 +165,7 @@ type Proxmox struct {
 	Pool              string                 `mapstructure:"pool"`
 	CallTimeout       time.Duration          `mapstructure:"call_timeout"`   // of one question of doctor's
 	VMIDRange         string                 `mapstructure:"vmid_range"`     // FIRST-LAST
+	TemplateRange     string                 `mapstructure:"template_range"` // FIRST-LAST
 	VMIDBase          int                    `mapstructure:"vmid_base"`      // 0: chosen
 	CPUOvercommit     int                    `mapstructure:"cpu_overcommit"` // virtual CPUs for each CPU of a hypervisor
 	SSHUsername       string                 `mapstructure:"ssh_username"`
@@ -214,6 +218,8 @@ func (s Settings) Values() []Value {
 			text = strings.Join(placement.Names(s.Proxmox.Hypervisors), ", ")
 		case "suites":
 			text = joinedBy(s.NamedSuites, func(one Suite) string { return one.Name })
+		case "templates":
+			text = joinedBy(s.Layers, func(one Layer) string { return one.Name })
 		case "quarantine":
 			text = joinedBy(s.Quarantine, func(one Quarantine) string { return one.Case })
 		}
@@ -271,8 +277,9 @@ func (s Settings) ForDoctor() []Value {
 func (s Settings) Spec() cluster.Spec {
 	return cluster.Spec{
 		Deployer: s.Deployer, NodeCount: s.NodeCount, CPUCores: s.CPUCores, MemoryMB: s.MemoryMB,
-		DiskSizeGB: s.DiskSizeGB, OSImage: s.OSImage, Template: s.Template, CloudInit: s.CloudInit,
-		Hosts: placement.Hosts(s.Proxmox.Hypervisors), ManagementBridge: s.ManagementBridge, DataBridge: s.DataBridge,
+		DiskSizeGB: s.DiskSizeGB, OSImage: s.OSImage, Template: s.TemplateID(), TemplateName: s.TemplateName(),
+		CloudInit: s.CloudInit,
+		Hosts:     placement.Hosts(s.Proxmox.Hypervisors), ManagementBridge: s.ManagementBridge, DataBridge: s.DataBridge,
 		SSHUser: s.SSHUser, Network: cluster.Network(s.Network),
 		ManagementVLAN: s.ManagementVLAN, DataVLAN: s.DataVLAN,
 		ManagementModel: unlessDefault(s.ManagementModel, cluster.DefaultNICModel),
@@ -281,6 +288,20 @@ func (s Settings) Spec() cluster.Spec {
 		Clone:           unlessDefault(s.Clone, cluster.CloneFull),
 		PlaceBy:         unlessDefault(s.Placement, cluster.PlaceSpread),
 	}
+}
+
+// TemplateID is the id of the template that nodes are cloned from; 0: it has a name, or there is none.
+func (s Settings) TemplateID() int {
+	id, _ := strconv.Atoi(s.Template)
+	return id
+}
+
+// TemplateName is the layer or the version of the template that nodes are cloned from; empty: it has an id, or there is none.
+func (s Settings) TemplateName() string {
+	if _, err := strconv.Atoi(s.Template); err == nil {
+		return ""
+	}
+	return s.Template
 }
 
 // unlessDefault is a value as a specification has it: empty where it is the default.

@@ -52,6 +52,9 @@ func ResultKinds() []string { return []string{"command", "junit", "tap", "gotest
 // suiteName is what a suite may be called: part of the name of a directory, and no command line.
 var suiteName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
+// templateName is what a layer, or a version of one, may be called; a VM id is of the same form.
+var templateName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+
 // suites reads a mapping of names to suites.
 func (r *fileReader) suites(key string, node *yaml.Node) []Suite {
 	if node.Kind != yaml.MappingNode {
@@ -80,7 +83,7 @@ func (r *fileReader) suite(key, name string, node *yaml.Node) Suite {
 		{Key: "command", Kind: Text},
 		{Key: "path", Kind: Text},
 		{Key: "results", Kind: Text, OneOf: ResultKinds()},
-		{Key: "on", Kind: NodeName},
+		{Key: "on", Kind: Word},
 		{Key: "dir", Kind: Text},
 		{Key: "env", Kind: List, entry: checkVariable},
 		{Key: "timeout", Kind: Duration},
@@ -175,6 +178,13 @@ func checkVariable(entry string) error {
 	return fmt.Errorf("%q is no name of a variable: give NAME or NAME=value", name)
 }
 
+func checkTemplate(text string) error {
+	if !templateName.MatchString(text) {
+		return fmt.Errorf("%q is neither the name of a template, like hive-dev, nor a VM id", text)
+	}
+	return nil
+}
+
 func checkPattern(text string) error {
 	if _, err := regexp.Compile(text); err != nil {
 		return fmt.Errorf("%q is no regular expression: %w", text, err)
@@ -200,6 +210,12 @@ func (r *fileReader) structured(s Setting, node *yaml.Node) (value any, found bo
 		return r.suites(s.Key, node), true
 	case QuarantineList:
 		return r.quarantine(s.Key, node), true
+	case Layers:
+		return r.layers(s.Key, node), true
+	case downloadList:
+		return r.downloads(s.Key, node), true
+	case layerFiles:
+		return r.layerFiles(s.Key, node), true
 	}
 	return nil, false
 }

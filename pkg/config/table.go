@@ -30,13 +30,16 @@ const (
 	Hypervisors Kind = "hypervisors"
 	Suites      Kind = "suites"
 	Date        Kind = "date" // a day, of which the value is the end
-	NodeName    Kind = "node" // the name or the number of a node
+	Word        Kind = "word" // a name or a number
 
 	QuarantineList Kind = "quarantine"
+	Layers         Kind = "layers"
 )
 
 // Structured reports whether values have keys of their own: in the file, or as YAML or JSON in the environment.
-func (k Kind) Structured() bool { return k == Hypervisors || k == Suites || k == QuarantineList }
+func (k Kind) Structured() bool {
+	return k == Hypervisors || k == Suites || k == QuarantineList || k == Layers
+}
 
 // IsPath reports whether values are paths, of files or of directories.
 func (k Kind) IsPath() bool { return k == File || k == Dir }
@@ -50,22 +53,25 @@ const (
 	inNetwork Group = "Network"
 	inHive    Group = "Hive"
 	inSuites  Group = "Suites"
-	inSSH     Group = "SSH to the nodes"
-	inProxmox Group = "Proxmox VE"
-	inTofu    Group = "OpenTofu"
-	inLimits  Group = "Time limits"
-	inOutput  Group = "Output and settings"
+
+	inTemplates Group = "Templates"
+	inSSH       Group = "SSH to the nodes"
+	inProxmox   Group = "Proxmox VE"
+	inTofu      Group = "OpenTofu"
+	inLimits    Group = "Time limits"
+	inOutput    Group = "Output and settings"
 )
 
 // Groups returns all groups in their order.
 func Groups() []Group {
-	return []Group{inCluster, inNetwork, inHive, inSuites, inSSH, inProxmox, inTofu, inLimits, inOutput}
+	return []Group{inCluster, inNetwork, inHive, inSuites, inTemplates, inSSH, inProxmox, inTofu, inLimits, inOutput}
 }
 
 // The verbs that use a setting, where several settings have the same. doctor takes all that up takes.
 const (
 	everyVerb  = "*"
-	making     = "up full doctor"
+	ofClusters = "up full doctor" // of several nodes
+	making     = ofClusters + " template"
 	destroying = making + " configure test down" // or may have to
 	reaching   = destroying + " status wait logs ssh exec cp env inventory fault restore"
 	asking     = reaching + " extend hold reap save list delete" // the API of Proxmox VE
@@ -139,7 +145,7 @@ func globalRows() []Setting {
 		{Key: "no_color", Flag: "no-color", Env: []string{"NO_COLOR"}, Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "no colours"},
 		{Key: "timeout", Flag: "timeout", Kind: Duration, Group: inLimits, Verbs: everyVerb, Help: "limit of the whole run, like 1h30m, with a quarter of it (at most 5m) for down; 0 is none"},
 		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Group: inLimits, Verbs: making, Help: "limit of up, stopping included"},
-		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Group: inLimits, Verbs: "configure full wait", Help: "limit of configure, stopping included"},
+		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Group: inLimits, Verbs: "template configure full wait", Help: "limit of configure, stopping included"},
 		{Key: "timeouts.test", Flag: "timeout-test", Kind: Duration, Default: time.Hour, Group: inLimits, Verbs: "test full", Help: "limit of test, stopping included"},
 		{Key: "timeouts.down", Flag: "timeout-down", Kind: Duration, Default: 15 * time.Minute, Group: inLimits, Verbs: destroying + " reap", Help: "limit of down, stopping included"},
 	}
@@ -147,12 +153,12 @@ func globalRows() []Setting {
 
 func clusterRows() []Setting {
 	return []Setting{
-		{Key: "node_count", Flag: "node-count", Env: []string{"TF_VAR_node_count"}, Kind: Int, Default: cluster.DefaultNodes, Min: cluster.MinNodes, Max: cluster.MaxNodes, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "number of nodes"},
+		{Key: "node_count", Flag: "node-count", Env: []string{"TF_VAR_node_count"}, Kind: Int, Default: cluster.DefaultNodes, Min: cluster.MinNodes, Max: cluster.MaxNodes, Group: inCluster, Verbs: ofClusters + " init", Existing: Changed, Help: "number of nodes"},
 		{Key: "cpu_cores", Flag: "cpu-cores", Env: []string{"TF_VAR_cpu_cores"}, Kind: Int, Default: cluster.DefaultCPUCores, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "virtual CPUs per node"},
 		{Key: "memory_mb", Flag: "memory-mb", Env: []string{"TF_VAR_memory_mb"}, Kind: Int, Unit: "MiB", Default: cluster.DefaultMemoryMB, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "memory per node in MiB"},
 		{Key: "disk_size_gb", Flag: "disk-size-gb", Env: []string{"TF_VAR_disk_size_gb"}, Kind: Int, Unit: "GiB", Default: cluster.DefaultDiskSizeGB, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "root disk per node in GiB"},
 		{Key: "os_image", Flag: "os-image", Env: []string{"TF_VAR_os_image"}, Kind: Text, Default: placement.DefaultImage, Value: "volume", Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "cloud image, a volume on every hypervisor"},
-		{Key: "template", Flag: "template", Kind: Int, Default: 0, Group: inCluster, Verbs: making + " init", Existing: Fixed, Help: "VM id of the template to clone nodes from, in place of os_image; hypervisors may have a template_vmid each"},
+		{Key: "template", Flag: "template", Kind: Word, entry: checkTemplate, Value: "template", Group: inCluster, Verbs: making + " init", Existing: Fixed, Help: "template to clone nodes from, in place of os_image: the layer or version of one that hive-test has built, or a VM id; hypervisors may have a template_vmid each"},
 		{Key: "cloud_init", Flag: "cloud-init", Kind: Text, Default: cluster.CloudInitSnippet, OneOf: []string{cluster.CloudInitSnippet, cluster.CloudInitNone}, Group: inCluster, Verbs: making + " init", Existing: Fixed, Help: "how nodes get the system's essentials: a snippet uploaded over SSH to the hypervisors, or none, then configure installs them"},
 		{Key: "network.addresses", Flag: "addresses", Kind: Text, Value: "range", Group: inNetwork, Verbs: making + " init", Existing: Fixed, Help: "static addresses of the first NIC, FIRST-LAST/PREFIX; empty: DHCP"},
 		{Key: "network.data_addresses", Flag: "data-addresses", Kind: Text, Value: "range", Group: inNetwork, Verbs: making + " init", Existing: Fixed, Help: "static addresses of the second NIC; empty: DHCP"},
@@ -175,7 +181,7 @@ func clusterRows() []Setting {
 		{Key: "ssh.agent_socket", Flag: "ssh-agent-socket", Env: []string{"SSH_AUTH_SOCK"}, Kind: File, Group: inSSH, Verbs: reaching, Existing: Reach, Help: "SSH agent, for keys of nodes and hypervisors that are protected by a passphrase, and for the bastion"},
 		{Key: "ssh.config_file", Flag: "ssh-config-file", Kind: File, Group: inSSH, Verbs: reaching, Existing: Reach, Help: "what it says of hosts counts for those of a hosts file and for the bastion, where nothing else is said; empty: ~/.ssh/config; /dev/null: none"},
 		{Key: "deployer", Flag: "deployer", Kind: Text, Default: deploy.Proxmox, OneOf: []string{deploy.Proxmox, deploy.SimHosts}, Group: inCluster, Verbs: making, Existing: Place, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
-		{Key: "hosts_file", Flag: "hosts-file", Kind: File, Group: inCluster, Verbs: making, Existing: Place, Help: "make the cluster of the hosts that this file names, without Proxmox"},
+		{Key: "hosts_file", Flag: "hosts-file", Kind: File, Group: inCluster, Verbs: ofClusters, Existing: Place, Help: "make the cluster of the hosts that this file names, without Proxmox"},
 		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Group: inCluster, Verbs: making + " configure test", Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},
 		{Key: "ttl", Flag: "ttl", Kind: Duration, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "time after which reap may delete the VMs, like 36h, 2d or 1w; 0 is never; empty: up none, full as long as its phases may take and an hour"},
 		{Key: "skip_preflight", Flag: "skip-preflight", Kind: Bool, Group: inCluster, Verbs: making, Help: "do not check first whether up can succeed (what doctor checks)"},
@@ -195,14 +201,14 @@ func workRows() []Setting {
 		{Key: "binary", Flag: "binary", Kind: File, Group: inHive, Verbs: making + " configure", Help: "hive program to install on the nodes"},
 		{Key: "tarball", Flag: "tarball", Kind: File, Group: inHive, Verbs: making + " configure", Help: "release of hive (tar.gz) to unpack on the nodes"},
 		{Key: "source_dir", Flag: "source-dir", Kind: Dir, Group: inHive, Verbs: making + " configure", Help: "source tree to build hive from, as it is now; the second time, what has changed is sent"},
-		{Key: "repo", Flag: "repo", Kind: Text, Value: "URL", Group: inHive, Verbs: "configure full", Help: "git repository to build hive from"},
-		{Key: "ref", Flag: "ref", Kind: Text, Value: "commit", Group: inHive, Verbs: "configure full", Help: "branch, tag or commit of --repo; empty: its default branch"},
-		{Key: "build", Flag: "build", Kind: Text, Default: "first", OneOf: []string{"first", "each", "local"}, Group: inHive, Verbs: "configure full", Help: "where --source-dir and --repo are built: on the first node, whose build the others get, on each node, or on this machine"},
-		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Dir, Group: inHive, Verbs: "configure full", Help: "directory of node scripts that replace the built-in ones of the same name"},
-		{Key: "hive.layout", Flag: "layout", Kind: Text, Default: "auto", OneOf: []string{"dev", "systemd", "auto"}, Group: inHive, Verbs: "configure full", Help: "how hive is installed: in ~/hive, or by its release's setup.sh with units; auto: as the nodes have it already, else dev"},
+		{Key: "repo", Flag: "repo", Kind: Text, Value: "URL", Group: inHive, Verbs: "template configure full", Help: "git repository to build hive from"},
+		{Key: "ref", Flag: "ref", Kind: Text, Value: "commit", Group: inHive, Verbs: "template configure full", Help: "branch, tag or commit of --repo; empty: its default branch"},
+		{Key: "build", Flag: "build", Kind: Text, Default: "first", OneOf: []string{"first", "each", "local"}, Group: inHive, Verbs: "template configure full", Help: "where --source-dir and --repo are built: on the first node, whose build the others get, on each node, or on this machine"},
+		{Key: "scripts_dir", Flag: "scripts-dir", Kind: Dir, Group: inHive, Verbs: "template configure full", Help: "directory of node scripts that replace the built-in ones of the same name"},
+		{Key: "hive.layout", Flag: "layout", Kind: Text, Default: "auto", OneOf: []string{"dev", "systemd", "auto"}, Group: inHive, Verbs: "template configure full", Help: "how hive is installed: in ~/hive, or by its release's setup.sh with units; auto: as the nodes have it already, else dev"},
 		{Key: "hive.init_flags", Flag: "init-flag", Kind: List, Value: "flag", Group: inHive, Verbs: "configure full", Help: "further flag of `hive admin init`, like --region=eu-north-1; may be repeated"},
 		{Key: "hive.join_flags", Flag: "join-flag", Kind: List, Value: "flag", Group: inHive, Verbs: "configure full", Help: "further flag of `hive admin join`; may be repeated"},
-		{Key: "packages", Flag: "packages", Kind: List, Value: "names", Group: inHive, Verbs: "configure full", Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
+		{Key: "packages", Flag: "packages", Kind: List, Value: "names", Group: inHive, Verbs: "template configure full", Help: "Debian packages that configure installs on the nodes, for suites that run there, like awscli,jq; may be repeated"},
 		{Key: "hive.probe_timeout", Flag: "probe-timeout", Kind: Duration, Default: 10 * time.Second, Group: inHive, Verbs: "configure full test status wait restore", Help: "limit for one answer of hive on a node; what is late is asked once more before it counts as silent"},
 		{Key: "health_timeout", Flag: "health-timeout", Kind: Duration, Default: 3 * time.Minute, Group: inHive, Verbs: "configure full restore", Help: "limit for all nodes to become healthy"},
 		{Key: "suite", Flag: "suite", Kind: List, Default: []string{Smoke}, Value: "suite", Group: inSuites, Verbs: "test full", Help: "suite to run: smoke, iac, one of suites, or any command; may be repeated"},
@@ -220,7 +226,7 @@ func workRows() []Setting {
 		{Key: "reset_between", Flag: "reset-between", Kind: Text, Default: "never", OneOf: []string{"never", "suite"}, Group: inSuites, Verbs: "test full", Help: "suite: bring the nodes back to a snapshot before each suite but the first"},
 		{Key: "reset_memory", Flag: "reset-memory", Kind: Bool, Default: true, Group: inSuites, Verbs: "test full", Help: "keep memory in that snapshot, if that is possible: a reset takes no boot"},
 		{Key: "lost_after", Flag: "lost-after", Kind: Duration, Default: 2 * time.Minute, Group: inSuites, Verbs: "test full", Help: "how long a node may be lost while suites run, before they are ended; 0: however long"},
-		{Key: "evidence_dir", Flag: "evidence-dir", Kind: Dir, Group: inSuites, Verbs: "up configure test down full merge", Help: "directory outside of the clusters directory that gets a copy of what the run keeps, as NAME/RUN, for CI to upload: clusters/.runs is hidden, and often left out there"},
+		{Key: "evidence_dir", Flag: "evidence-dir", Kind: Dir, Group: inSuites, Verbs: "up configure test down full merge template", Help: "directory outside of the clusters directory that gets a copy of what the run keeps, as NAME/RUN, for CI to upload: clusters/.runs is hidden, and often left out there"},
 		{Key: "junit", Flag: "junit", Kind: File, Group: inSuites, Verbs: "up configure test down full merge", Help: "write the results as JUnit XML to this file too"},
 	}
 }
@@ -235,8 +241,10 @@ func proxmoxRows() []Setting {
 		{Key: "proxmox.insecure", Flag: "proxmox-insecure", Env: []string{"PROXMOX_VE_INSECURE"}, Kind: Bool, Group: inProxmox, Verbs: asking + " init", Existing: Reach, Help: "accept any certificate of the API"},
 		{Key: "proxmox.call_timeout", Flag: "proxmox-call-timeout", Kind: Duration, Default: 10 * time.Second, Group: inProxmox, Verbs: making + " init", Help: "how long doctor waits for one answer of Proxmox VE, or of a hypervisor's SSH server"},
 		{Key: "proxmox.pool", Flag: "pool", Kind: Text, Value: "pool", Group: inProxmox, Verbs: making + " down reap init", Existing: Place, Help: "resource pool of the VMs"},
-		{Key: "proxmox.vmid_range", Flag: "vmid-range", Kind: Text, Default: "20000-29999", Value: "range", Group: inProxmox, Verbs: making + " init", Existing: NewNodes, Help: "range that VM ids are chosen from"},
-		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Group: inProxmox, Verbs: making, Existing: NewNodes, Help: "VM id of node 1, the others follow; 0: chosen"},
+		{Key: "proxmox.vmid_range", Flag: "vmid-range", Kind: Text, Default: "20000-29999", Value: "range", Group: inProxmox, Verbs: ofClusters + " init", Existing: NewNodes, Help: "range that VM ids are chosen from"},
+		{Key: "proxmox.template_range", Flag: "template-range", Kind: Text, Default: "9000-9999", Value: "range", Group: inTemplates, Verbs: "template", Help: "range that the VM ids of templates are chosen from"},
+		{Key: "templates", Kind: Layers, Value: "layers", Group: inTemplates, Verbs: "template", Help: "layers of templates by name, each with what it has on top of on (another layer; none: the image): packages, downloads (url or file, and sha256), files (from, to), scripts, and whether hive is installed; base, dev and single are there, and are added to"},
+		{Key: "proxmox.vmid_base", Flag: "vmid-base", Kind: Int, Default: 0, Group: inProxmox, Verbs: ofClusters, Existing: NewNodes, Help: "VM id of node 1, the others follow; 0: chosen"},
 		{Key: "proxmox.cpu_overcommit", Flag: "cpu-overcommit", Kind: Int, Default: 8, Min: 1, Max: 100, Group: inProxmox, Verbs: making + " init", Help: "virtual CPUs that may run for each CPU of a hypervisor"},
 		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Value: "user", Group: inProxmox, Verbs: making + " down init", Existing: Reach, Help: "user on the hypervisors, for the provider"},
 		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: File, Group: inProxmox, Verbs: making + " down init", Existing: Reach, Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},

@@ -40,7 +40,7 @@ func (s Setting) parse(text string) (any, error) {
 		return lines, nil
 	case Hypervisors:
 		return parseHypervisors(text)
-	case Suites, QuarantineList:
+	case Suites, QuarantineList, Layers:
 		return s.parseStructured(text)
 	case Date:
 		return parseDate(text)
@@ -158,7 +158,7 @@ func (s Setting) check(value any) error {
 		if usual, _ := s.Default.(string); usual != "" && strings.TrimSpace(v) == "" {
 			return fmt.Errorf("it is empty: leave it out for %s", usual)
 		}
-		if s.Key == "proxmox.vmid_range" && !idRangePattern.MatchString(v) {
+		if (s.Key == "proxmox.vmid_range" || s.Key == "proxmox.template_range") && !idRangePattern.MatchString(v) {
 			return fmt.Errorf("%q is not of the form FIRST-LAST, like 20000-29999", v)
 		}
 		if s.Key == "proxmox.pool" && v != "" && !poolPattern.MatchString(v) {

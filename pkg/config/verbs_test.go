@@ -55,7 +55,7 @@ func sampleOf(s Setting) string {
 		return "" // files that must be there, and have tests of their own
 	case s.Key == "suite_env":
 		return "NAME=value"
-	case s.Key == "proxmox.vmid_range":
+	case s.Key == "proxmox.vmid_range", s.Key == "proxmox.template_range":
 		return "30000-30999"
 	case s.Kind == Hypervisors:
 		return `[{name = "pve7", address = "10.0.0.7"}]`

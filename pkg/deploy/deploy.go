@@ -58,6 +58,7 @@ type Capable struct {
 	Runs      RunLeaser
 	Room      RoomFinder
 	Snapshots Snapshotter
+	Templates Templater
 }
 
 // Of returns a deployer with all that it can do.
@@ -79,6 +80,7 @@ func Of(d Deployer) Capable {
 	c.Runs, _ = d.(RunLeaser)
 	c.Room, _ = d.(RoomFinder)
 	c.Snapshots, _ = d.(Snapshotter)
+	c.Templates, _ = d.(Templater)
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -22,7 +23,7 @@ func (s *session) contradictions() error {
 		return usage(progress.WithHint(
 			errors.New("--sim makes VMs on a simulator, and a cluster of a hosts file has none"), "leave one of both out",
 		))
-	case given.Template != 0 && given.Explicit("template") && given.Explicit("os_image"):
+	case given.Template != "" && given.Explicit("template") && given.Explicit("os_image"):
 		return usage(progress.WithHint(
 			errors.New("nodes are made of an image or are clones of a template, and not both"),
 			"leave --os-image or --template out",
@@ -45,7 +46,7 @@ func (s *session) kept() map[string]value {
 		port = cmp.Or(s.Record.Nodes[0].SSHPort, port)
 	}
 	return map[string]value{
-		"template":               {made.Template, asked.Template},
+		"template":               {templateAsked(made), templateAsked(asked)},
 		"cloud_init":             or(cluster.CloudInitSnippet, made.CloudInit, asked.CloudInit),
 		"network.addresses":      {made.Network.Addresses, asked.Network.Addresses},
 		"network.data_addresses": {made.Network.DataAddresses, asked.Network.DataAddresses},
@@ -66,6 +67,14 @@ func (s *session) kept() map[string]value {
 		"proxmox.pool":           {placement.TargetOf(s.Record.Target).Pool, given.Proxmox.Pool},
 		"proxmox.hypervisors":    {hypervisors(placement.Hypervisors(made)), hypervisors(given.Proxmox.Hypervisors)},
 	}
+}
+
+// templateAsked is the template of a specification as it was asked for; empty: none was.
+func templateAsked(s cluster.Spec) string {
+	if s.TemplateName == "" && s.Template != 0 {
+		return strconv.Itoa(s.Template)
+	}
+	return s.TemplateName
 }
 
 // hypervisors are those that VMs may land on, in words that differ where they do.

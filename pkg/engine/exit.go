@@ -63,11 +63,11 @@ func ExitCodes() []ExitMeaning {
 		{ExitUsage, "usage: flag, value or name; nothing was touched"},
 		{ExitConfig, "configuration, credentials or preflight; nothing was changed"},
 		{ExitUp, "up failed"},
-		{ExitConfigure, "configure or snapshot restore failed, health included"},
+		{ExitConfigure, "configure, template build or verify, or snapshot restore failed"},
 		{ExitTest, "tests failed (none run counts as failed)"},
 		{ExitDown, "teardown failed: VMs may remain, and which is printed"},
 		{ExitLocked, "locked: another run is at work on this cluster, and which is printed"},
-		{ExitNotFound, "no such cluster, or no such run of one"},
+		{ExitNotFound, "no such cluster, no such run of one, or no such template"},
 		{ExitUnhealthy, "status found a node unhealthy, or wait until its time was up"},
 		{ExitInterrupted, "interrupted by INT, after what could be cleaned was cleaned"},
 		{ExitTerminated, "interrupted by TERM or HUP, likewise"},
@@ -120,7 +120,8 @@ func phaseCode(name string) ExitCode {
 	switch cluster.Phase(name) {
 	case cluster.PhaseUp:
 		return ExitUp
-	case cluster.PhaseConfigure, lifecycle.PhaseRestore, lifecycle.PhaseSnapshot:
+	case cluster.PhaseConfigure, lifecycle.PhaseRestore, lifecycle.PhaseSnapshot, lifecycle.PhaseBuild,
+		lifecycle.PhaseVerify:
 		return ExitConfigure
 	case cluster.PhaseTest:
 		return ExitTest

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -31,7 +32,7 @@ func (s *session) hiveOptions() hive.Options {
 	if s.Settings.Given("packages") {
 		s.Record.Packages = options.Packages
 	}
-	options.Packages = s.Record.Packages
+	options.Packages = slices.Concat(s.Record.Packages, s.template.layer.Packages)
 	if s.Settings.Given("hive.layout") {
 		s.Record.Layout = options.Layout
 	}

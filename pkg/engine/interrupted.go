@@ -16,7 +16,12 @@ import (
 )
 
 // command is how this run was asked for, without its flags.
-func (s *session) command() string { return "hive-test " + s.verb + " " + s.Name.String() }
+func (s *session) command() string {
+	if s.template.command != "" {
+		return s.template.command
+	}
+	return "hive-test " + s.verb + " " + s.Name.String()
+}
 
 // finishWith is the command that removes what a run of the cluster has left.
 func finishWith(store *state.Store, name cluster.Name) string {

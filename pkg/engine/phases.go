@@ -38,7 +38,7 @@ func (s *session) keep() lifecycle.Keep {
 		return lifecycle.KeepAlways
 	case s.Settings.Keep != "":
 		return lifecycle.Keep(s.Settings.Keep)
-	case s.verb == "full":
+	case s.verb == "full" || s.verb == templateVerb:
 		return lifecycle.KeepNever
 	}
 	return lifecycle.KeepOnFailure

@@ -17,6 +17,7 @@ import (
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -37,6 +38,8 @@ type session struct {
 	lock    *state.Lock
 	running *lifecycle.Job
 	suites  lifecycle.Suites // of test
+
+	template templateRun // of verbs that build or verify templates
 
 	sourceBefore *cluster.Source // of hive, as the record had it before another was named now
 }
@@ -307,8 +310,8 @@ func (s *session) cutShort(ctx context.Context, err error) error {
 // phases runs a list of phases as this session's run, reports on it, and returns the error that decides the exit code.
 func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Entry) error {
 	for i := range list {
-		list[i].Timeout = s.Settings.PhaseTimeout(list[i].Name())
-		list[i].Setting = "--timeout-" + list[i].Name()
+		limited := limitedAs(list[i].Name())
+		list[i].Timeout, list[i].Setting = s.Settings.PhaseTimeout(limited), "--timeout-"+limited
 	}
 	stopNoting := s.noteInterruptions(ctx)
 	lease := s.leaseRun(ctx, r)
@@ -322,6 +325,7 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	}
 	outcomes, err := manager.Run(ctx)
 	stopNoting()
+	s.nameUnproved(outcomes)
 	lease.End(ctx, keepsLease(err, s.abort.Err() != nil))
 	if s.abort.Err() == nil {
 		err = errors.Join(err, r.Close())
@@ -329,6 +333,22 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 		s.EndChildren()
 	}
 	return s.end(ctx, outcomes, err)
+}
+
+// nameUnproved names the VMs of which nobody knows whether they are gone: down was given up while it was at work on them.
+func (s *session) nameUnproved(outcomes []phase.Outcome) {
+	for _, o := range outcomes {
+		_, told := errors.AsType[*deploy.LeakError](o.Err)
+		if o.Name != string(cluster.PhaseDown) || told || !errors.Is(o.Err, phase.ErrStuck) || !s.Makes() {
+			continue
+		}
+		leak := &deploy.LeakError{Name: s.Name}
+		for _, node := range s.Record.Nodes {
+			at := placement.Of(node)
+			leak.Unseen = append(leak.Unseen, deploy.VMRef{VMID: at.VMID, Name: node.Name, Hypervisor: at.Hypervisor})
+		}
+		progress.Warn(s.Sink, leak.Error(), leak.Hint())
+	}
 }
 
 // close ends the session: the run, then the lock.

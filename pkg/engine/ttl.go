@@ -13,7 +13,7 @@ const fullMargin = time.Hour
 
 // destroys reports whether the run destroys the cluster at its end, whatever happens.
 func (s *session) destroys() bool {
-	return s.verb == "down" || s.verb == "full" && s.keep() == lifecycle.KeepNever
+	return s.verb == "down" || (s.verb == "full" || s.verb == templateVerb) && s.keep() == lifecycle.KeepNever
 }
 
 // lifetime is how long the VMs of a new cluster are meant to exist; 0 is for ever.

@@ -189,6 +189,9 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 	}
 	err := s.load()
 	if err == nil {
+		if err := s.notBuilding(); err != nil {
+			return err
+		}
 		if err := s.sameAsAsked(ctx); err != nil {
 			return err
 		}
@@ -232,7 +235,10 @@ func (s *session) create(ctx context.Context) error {
 	if err := s.userKey(); err != nil {
 		return err
 	}
-	return s.cutShort(ctx, s.ResolveNew(ctx))
+	if err := s.ResolveNew(ctx); err != nil {
+		return s.cutShort(ctx, err)
+	}
+	return s.cutShort(ctx, s.findTemplate(ctx))
 }
 
 // newRecord is the record of a cluster that does not exist.

@@ -15,6 +15,8 @@ import (
 type StepSelection struct {
 	// From is the step to begin with; empty: the first. A step that is not wanted here stands for the one after it.
 	From string
+	// Until is the step to end with; empty: the last.
+	Until string
 	// Only are the names of the nodes that the steps of nodes are run on; none: all.
 	Only []string
 	// Journal remembers what was done; nil: nothing is.
@@ -44,6 +46,14 @@ func CheckStep(name string) error {
 	return fmt.Errorf("there is no step %q: there are %s", name, strings.Join(StepNames(), ", "))
 }
 
+// until are the steps up to the named one.
+func until(steps []Step, name string) []Step {
+	order := StepNames()
+	return slices.DeleteFunc(
+		steps, func(s Step) bool { return slices.Index(order, s.Name) > slices.Index(order, name) },
+	)
+}
+
 // from are the steps from the named one on.
 func from(steps []Step, name string) []Step {
 	order := StepNames()
@@ -61,6 +71,9 @@ func (c *Cluster) Configure(ctx context.Context, course StepSelection) error {
 			return err
 		}
 		steps = from(steps, course.From)
+	}
+	if course.Until != "" {
+		steps = until(steps, course.Until)
 	}
 	c.course, c.restarted, c.seen = course, nil, nil
 	for _, step := range steps {

@@ -9,6 +9,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -48,7 +49,32 @@ var _ hive.Journal = (*journal)(nil)
 
 // Done tells whether a step was done with the same inputs, on the machine that the node is now.
 func (j *journal) Done(step, node string) bool {
-	return !j.again && j.input(step) != "" && j.entry(node).Inputs[step] == j.input(step)
+	return !j.again && j.input(step) != "" && (j.entry(node).Inputs[step] == j.input(step) || j.cloned(step, node))
+}
+
+// cloned tells whether a node has what a step does from the template that it was cloned from, and the step was never begun on
+// the node itself.
+func (j *journal) cloned(step, node string) bool {
+	used, order := j.Record.Template, hive.StepNames()
+	i := slices.IndexFunc(j.Record.Nodes, func(n cluster.Node) bool { return n.Name == node })
+	return used != nil && i >= 0 && placement.Of(j.Record.Nodes[i]).Template != 0 && used.Steps[step] == j.input(step) &&
+		slices.Index(order, j.entry(node).Step) < slices.Index(order, step)
+}
+
+// keepCloned notes that a step is done on the nodes that have it from their template.
+func (j *journal) keepCloned(step string, begun []string) {
+	for _, node := range j.Record.Nodes {
+		if !ownStep(step) || slices.Contains(begun, node.Name) || j.again || !j.cloned(step, node.Name) {
+			continue
+		}
+		noted := j.entry(node.Name)
+		noted.Inputs = maps.Clone(noted.Inputs)
+		if noted.Inputs == nil {
+			noted.Inputs = map[string]string{}
+		}
+		noted.Inputs[step] = j.input(step)
+		j.Record.SetProgress(cluster.PhaseConfigure, node.Name, noted)
+	}
 }
 
 // input identifies what a step is done with now; empty where that is not known from here. Hive knows its nodes by their
@@ -72,6 +98,7 @@ func (j *journal) Begin(ctx context.Context, step string, nodes []string) error 
 		if step == hive.StepInit && j.Force {
 			j.Record.Unform()
 		}
+		j.keepCloned(step, nodes)
 		for _, node := range nodes {
 			noted := j.entry(node)
 			noted.Step, noted.Status = step, cluster.PhaseRunning

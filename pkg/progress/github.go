@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -64,6 +65,10 @@ func (g *gitHub) dress(e Event, text string) string {
 }
 
 func (g *gitHub) keep(e Event) {
+	ended := func(before Event) bool { return before.Kind == RunEnd }
+	if e.Kind == RunStart && slices.ContainsFunc(g.events, ended) {
+		g.events = nil
+	}
 	switch e.Kind {
 	case Output, Debug, Wait:
 	default:

@@ -121,6 +121,8 @@ func (l *lines) note(e Event) {
 		l.runDir = e.RunDir
 	}
 	switch e.Kind {
+	case RunStart: // a verb may be several runs, each told of by itself
+		l.rows, l.cases = nil, map[Status]int{}
 	case StepStart:
 		l.words = append(l.words, e.Step)
 	case PhaseStart:

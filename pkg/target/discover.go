@@ -381,6 +381,10 @@ func (s *search) findPlaces() error {
 
 // findImage chooses what nodes boot from: an image that every hypervisor has, or a template, wherever it is.
 func (s *search) findImage() error {
+	if name := s.Settings.TemplateName(); name != "" {
+		s.say("template", name, "")
+		return nil
+	}
 	q := Question{Text: "Cloud image or template that nodes boot from", Flag: "--os-image or --template"}
 	for _, image := range s.everywhere(func(o offer) []string { return o.images }) {
 		q.Choices = append(q.Choices, Choice{Value: image})
@@ -392,8 +396,8 @@ func (s *search) findImage() error {
 	}
 	given := ""
 	switch {
-	case s.Settings.Template != 0:
-		given = strconv.Itoa(s.Settings.Template)
+	case s.Settings.Template != "":
+		given = s.Settings.Template
 	case s.Settings.Given("os_image"):
 		given = s.Settings.OSImage
 	case len(q.Choices) == 0:
@@ -404,9 +408,9 @@ func (s *search) findImage() error {
 		return nil
 	}
 	chosen, err := s.answer(q.settle(placement.DefaultImage), given)
-	if id, numeric := strconv.Atoi(chosen); numeric == nil {
-		s.say("template", id, "")
-		s.Settings.Template = id
+	if _, numeric := strconv.Atoi(chosen); numeric == nil {
+		s.say("template", chosen, "")
+		s.Settings.Template = chosen
 	} else if chosen != "" {
 		s.say("os_image", chosen, others(q, chosen))
 		s.Settings.OSImage = chosen

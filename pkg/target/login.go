@@ -29,7 +29,7 @@ const answerTime = 3 * time.Second
 
 // findLogin asks how the hypervisors are reached over SSH, where making VMs needs that.
 func (s *search) findLogin() error {
-	spec := cluster.Spec{OSImage: s.Settings.OSImage, Template: s.Settings.Template, CloudInit: s.Settings.CloudInit}
+	spec := cluster.Spec{OSImage: s.Settings.OSImage, Template: s.Settings.TemplateID(), TemplateName: s.Settings.TemplateName(), CloudInit: s.Settings.CloudInit}
 	if !slices.ContainsFunc(s.hosts, func(o offer) bool { return placement.NeedsHypervisorSSH(spec, o.Name) }) {
 		return nil
 	}

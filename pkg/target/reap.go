@@ -20,17 +20,7 @@ type Reaping struct{ reaper *proxmox.Reaper }
 func (t *Target) Reaping(
 	ctx context.Context, self deploy.Run, local func(cluster.Name, string) (deploy.RunStatus, bool),
 ) (*Reaping, error) {
-	t.Record = &cluster.Record{Name: t.Name, Spec: cluster.Spec{Deployer: deploy.Proxmox}}
-	t.fillTarget()
-	if t.Settings.Sim {
-		t.Record.Target = simulatedIn(t.Settings.Proxmox.Pool)
-		if err := t.Connect(ctx); err != nil {
-			return nil, err
-		}
-	} else if err := incompleteError(t.missingAccess(), "for the simulator of this clusters directory: add --sim"); err != nil {
-		return nil, err
-	}
-	f, err := t.proxmoxFleet()
+	f, err := t.withoutCluster(ctx)
 	if err != nil {
 		return nil, err
 	}

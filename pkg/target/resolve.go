@@ -133,6 +133,7 @@ func (t *Target) simulatedTarget() {
 	t.Record.Target.SimulatorID = t.sim.ID
 	avoided := placement.Avoided(placement.Hypervisors(t.Record.Spec))
 	hosts, _ := placement.Avoid(t.sim.Hypervisors, avoided) // one that it has no more is not missed
+	hosts = placement.WithTemplates(hosts, placement.Hypervisors(t.Record.Spec))
 	t.Record.Spec.Hosts = placement.Hosts(hosts)
 	if source := &t.Record.Source; !source.Named() || source.Binary != "" && !present(source.Binary) {
 		source.Binary = t.sim.HiveBinary
@@ -190,11 +191,6 @@ func (t *Target) CheckDeployer() error {
 	if kindOf(t.Record).simulatorOnly && !t.Settings.Sim && !local(t.Settings.Proxmox.Endpoint) {
 		return usageError(progress.WithHint(
 			fmt.Errorf("deployer %s makes VMs of a simulator only, on this machine", t.Record.Spec.Deployer), "add --sim, or leave deployer out"))
-	}
-	if spec := t.Record.Spec; spec.Deployer == deploy.SimHosts && placement.Clones(spec) {
-		return usageError(progress.WithHint(
-			fmt.Errorf("deployer %s clones no templates", spec.Deployer), "add --deployer "+deploy.Proxmox,
-		))
 	}
 	return nil
 }

@@ -79,6 +79,19 @@ func Avoid(list []Hypervisor, names []string) ([]Hypervisor, error) {
 	return marked, nil
 }
 
+// WithTemplates returns the hypervisors with the templates that those of the same names had before.
+func WithTemplates(list, before []Hypervisor) []Hypervisor {
+	list = slices.Clone(list)
+	for i := range list {
+		for _, h := range before {
+			if h.Name == list[i].Name {
+				list[i].TemplateVMID = cmp.Or(list[i].TemplateVMID, h.TemplateVMID)
+			}
+		}
+	}
+	return list
+}
+
 // Avoided returns the names of the hypervisors that no new VM goes to.
 func Avoided(list []Hypervisor) []string {
 	return Names(slices.DeleteFunc(slices.Clone(list), func(h Hypervisor) bool { return !h.Avoid }))
@@ -115,7 +128,7 @@ func TemplateOf(s cluster.Spec, hypervisor string) int {
 
 // Clones reports whether VMs are cloned from templates, on any hypervisor.
 func Clones(s cluster.Spec) bool {
-	return s.Template != 0 || slices.ContainsFunc(Hypervisors(s), func(h Hypervisor) bool { return h.TemplateVMID != 0 })
+	return s.Template != 0 || s.TemplateName != "" || slices.ContainsFunc(Hypervisors(s), func(h Hypervisor) bool { return h.TemplateVMID != 0 })
 }
 
 // ImportsImage reports whether the image is a volume of content type import, which the API alone can make disks of.

@@ -96,6 +96,7 @@ var _ interface {
 	deploy.Remover
 	deploy.RunLeaser
 	deploy.Snapshotter
+	deploy.Templater
 } = Deployer{}
 
 // Up makes VMs.

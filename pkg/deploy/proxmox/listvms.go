@@ -60,6 +60,8 @@ func (f *Fleet) listVMs(ctx context.Context, r *cluster.Record) (ours []deploy.V
 		}
 		if mine, why := api.Ours(vm, r.Name, r.Owner.ID, placement.TargetOf(r.Target).Pool); mine {
 			ours = append(ours, refOf(vm))
+		} else if sealed(r, vm) {
+			continue
 		} else if hasOwner(r, vm) {
 			foreign = append(foreign, &deploy.UnmarkedError{VM: refOf(vm), Why: why, Mend: remark(r, vm)})
 		} else if name, owner, _ := cluster.ParseOwner(vm.Description); owner == r.Owner.ID && name != r.Name {

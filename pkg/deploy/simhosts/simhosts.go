@@ -68,9 +68,6 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 		c.Address, c.Node, c.VM = name, name, true
 		plan.Changes = append(plan.Changes, c)
 	}
-	if slices.ContainsFunc(r.Nodes, func(n cluster.Node) bool { return placement.Of(n).Template > 0 }) {
-		return plan, fmt.Errorf("deployer %s clones no templates: use %s", deploy.SimHosts, deploy.Proxmox)
-	}
 	for _, node := range r.Nodes {
 		was, known := l.made[node.Name]
 		at := placement.Of(node)
@@ -173,8 +170,7 @@ func (d Deployer) apply(ctx context.Context, r deploy.Request, change deploy.Cha
 	for _, step := range []func() error{
 		func() error { return l.put(node.Name, m) },
 		func() error { return d.upload(ctx, r, host, m) },
-		func() error { return d.Client.Create(ctx, at.Hypervisor, options(r, node, host, m)) },
-		func() error { return d.Client.Resize(ctx, at.Hypervisor, at.VMID, "virtio0", r.Spec.DiskSizeGB) },
+		func() error { return d.create(ctx, r, node, host, options(r, node, host, m)) },
 		func() error { return d.Client.Start(ctx, at.Hypervisor, at.VMID) },
 	} {
 		if err := step(); err != nil {
@@ -183,6 +179,68 @@ func (d Deployer) apply(ctx context.Context, r deploy.Request, change deploy.Cha
 	}
 	m.Made = true
 	return l.put(node.Name, m)
+}
+
+// create makes a VM of an image, or as a clone, with a disk of the size that is asked for.
+func (d Deployer) create(
+	ctx context.Context, r deploy.Request, node cluster.Node, host placement.Hypervisor, o map[string]string,
+) error {
+	at := placement.Of(node)
+	if at.Template == 0 {
+		if err := d.Client.Create(ctx, at.Hypervisor, o); err != nil {
+			return err
+		}
+		return d.Client.Resize(ctx, at.Hypervisor, at.VMID, "virtio0", r.Spec.DiskSizeGB)
+	}
+	wanted := map[string]string{"newid": o["vmid"], "name": o["name"], "full": "0"}
+	moved, err := d.moves(ctx, at)
+	if err != nil {
+		return err
+	}
+	if !moved {
+		wanted["target"] = at.Hypervisor
+	}
+	if r.Spec.Clone != cluster.CloneLinked {
+		wanted["full"], wanted["storage"] = "1", host.Datastore
+	}
+	if o["pool"] != "" {
+		wanted["pool"] = o["pool"]
+	}
+	if err := d.Client.Clone(ctx, at.TemplateHypervisor, at.Template, wanted); err != nil {
+		return err
+	}
+	if moved {
+		if err := d.Client.Migrate(ctx, at.TemplateHypervisor, at.VMID, at.Hypervisor, host.Datastore); err != nil {
+			return err
+		}
+	}
+	for _, key := range []string{"vmid", "pool", "virtio0", "boot"} { // as the clone has them
+		delete(o, key)
+	}
+	if err := d.Client.Configure(ctx, at.Hypervisor, at.VMID, o); err != nil {
+		return err
+	}
+	vm, err := d.Client.VM(ctx, at.Hypervisor, at.VMID)
+	if err != nil || len(vm.Disks) == 0 || vm.Disks[0].Size >= uint64(r.Spec.DiskSizeGB)<<30 {
+		return err
+	}
+	return d.Client.Resize(ctx, at.Hypervisor, at.VMID, vm.Disks[0].Slot, r.Spec.DiskSizeGB)
+}
+
+// moves tells whether a clone is made where its template is, and moved then: Proxmox VE clones to another hypervisor from
+// shared storage only.
+func (d Deployer) moves(ctx context.Context, at placement.VM) (bool, error) {
+	if at.Hypervisor == at.TemplateHypervisor {
+		return false, nil
+	}
+	vm, err := d.Client.VM(ctx, at.TemplateHypervisor, at.Template)
+	if err != nil {
+		return false, err
+	}
+	storages, err := d.Client.Storages(ctx, at.TemplateHypervisor)
+	return !slices.ContainsFunc(storages, func(s api.Storage) bool {
+		return s.Shared && len(vm.Disks) > 0 && s.Name == vm.Disks[0].Storage
+	}), err
 }
 
 // Down deletes all that Up has made.
@@ -232,7 +290,9 @@ func (d Deployer) upload(ctx context.Context, r deploy.Request, host placement.H
 	if m.Snippet == "" {
 		return nil
 	}
-	data, err := cloudinit.VendorData(cloudinit.Params{User: r.Spec.SSHUser})
+	data, err := cloudinit.VendorData(cloudinit.Params{
+		User: r.Spec.SSHUser, NoUpgrade: r.Spec.TemplateName != "", KeepHostKeys: r.Spec.KeepHostKeys,
+	})
 	paths, listErr := d.Client.StoragePaths(ctx)
 	if err := errors.Join(err, listErr); err != nil {
 		return err

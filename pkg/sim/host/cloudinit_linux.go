@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,6 +46,7 @@ type cloudConfig struct {
 	Output          yaml.Node `yaml:"output"`
 	PreserveHost    bool      `yaml:"preserve_hostname"`
 	ResizeRootFS    yaml.Node `yaml:"resize_rootfs"`
+	SSHDeleteKeys   *bool     `yaml:"ssh_deletekeys"`
 	SSHPasswordAuth yaml.Node `yaml:"ssh_pwauth"`
 	Swap            yaml.Node `yaml:"swap"`
 	Timezone        string    `yaml:"timezone"`
@@ -127,7 +129,10 @@ func (c *cloudInit) initStage() {
 	if !c.firstBoot {
 		return
 	}
-	c.must("remove old host keys", c.removeHostKeys())
+	c.readVendorData()
+	if c.config.SSHDeleteKeys == nil || *c.config.SSHDeleteKeys {
+		c.must("remove old host keys", c.removeHostKeys())
+	}
 	name := c.g.cfg.CloudInit.Hostname
 	c.must("write host name", c.write("/etc/hostname", []byte(name+"\n"), 0o644))
 	c.must(
@@ -137,7 +142,9 @@ func (c *cloudInit) initStage() {
 			0o644,
 		),
 	)
-	c.must("write machine id", c.write("/etc/machine-id", []byte(machineID(id)+"\n"), 0o444))
+	if old, err := os.ReadFile(c.g.path("/etc/machine-id")); err != nil || len(bytes.TrimSpace(old)) == 0 {
+		c.must("write machine id", c.write("/etc/machine-id", []byte(machineID(id)+"\n"), 0o444))
+	}
 	c.must("write instance id", c.write("/var/lib/cloud/data/instance-id", []byte(id+"\n"), 0o644))
 }
 
@@ -191,8 +198,24 @@ func (c *cloudInit) makeUser() error {
 	if err := chown(dir, c.g.account); err != nil {
 		return err
 	}
-	keys := strings.Join(ci.SSHKeys, "\n") + "\n"
-	return writeOwned(filepath.Join(dir, "authorized_keys"), []byte(keys), 0o600, c.g.account)
+	path := filepath.Join(dir, "authorized_keys")
+	var old []byte
+	if name != "root" { // whose file shows through where the disk has none
+		old, _ = os.ReadFile(path)
+	}
+	return writeOwned(path, []byte(addKeys(string(old), ci.SSHKeys)), 0o600, c.g.account)
+}
+
+// addKeys adds keys to a file of authorized keys that lacks them: what is there stays, as with cloud-init (ssh_util.py,
+// update_authorized_keys).
+func addKeys(old string, keys []string) string {
+	lines := strings.FieldsFunc(old, func(r rune) bool { return r == '\n' })
+	for _, key := range keys {
+		if !slices.Contains(lines, key) {
+			lines = append(lines, key)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // finalStage is what happens after SSH is up: the vendor data, then the files that say that it is done.
@@ -274,7 +297,8 @@ func (c *cloudInit) writeStatus(stage string) error {
 	return c.write("/run/cloud-init/status.json", append(b, '\n'), 0o644)
 }
 
-func (c *cloudInit) applyVendorData() {
+// readVendorData reads what the vendor data asks for.
+func (c *cloudInit) readVendorData() {
 	data := c.g.cfg.CloudInit.VendorData
 	if len(bytes.TrimSpace(data)) == 0 {
 		return
@@ -290,8 +314,12 @@ func (c *cloudInit) applyVendorData() {
 			"vendor data: %s",
 			strings.ReplaceAll(err.Error(), "in type host.cloudConfig", "in the cloud-config that is simulated"),
 		)
-		return
+		c.config = cloudConfig{}
 	}
+}
+
+// applyVendorData does what the vendor data asks for at the end.
+func (c *cloudInit) applyVendorData() {
 	for _, f := range c.config.WriteFiles {
 		c.must("write_files "+f.Path, c.writeFile(f))
 	}

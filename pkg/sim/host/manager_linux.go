@@ -381,9 +381,12 @@ var validUser = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 
 // powerOn starts a machine's init, plugs its cards in and lets it set itself up.
 func (m *Manager) powerOn(ctx context.Context, cfg guestConfig, cards []card) (*run, error) {
-	dirs := []string{"upper"}
+	if err := makeDisk(filepath.Join(cfg.Dir, "upper")); err != nil {
+		return nil, fmt.Errorf("make the machine's disk: %w", err)
+	}
+	var dirs []string
 	if m.opt.Kind == KindNetns {
-		dirs = append(dirs, "work", "root")
+		dirs = []string{"work", "root"}
 	}
 	for _, d := range dirs {
 		if err := os.MkdirAll(filepath.Join(cfg.Dir, d), 0o755); err != nil {
@@ -404,6 +407,18 @@ func (m *Manager) powerOn(ctx context.Context, cfg guestConfig, cards []card) (*
 		return nil, err
 	}
 	return r, nil
+}
+
+// makeDisk makes a disk that is not there yet, as a cloud image leaves it: its machine-id is empty, so that the first boot
+// makes one.
+func makeDisk(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "etc"), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "etc", "machine-id"), nil, 0o644)
 }
 
 // lockMachine waits until an earlier init of the machine, perhaps of a simulator that was killed a moment ago, is gone.

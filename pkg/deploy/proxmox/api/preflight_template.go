@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,10 +12,7 @@ import (
 
 // templateOf is what nodes on the target are cloned from, 0 if they are made of an image.
 func (p *preflight) templateOf(t target) int {
-	if t.spec.TemplateVMID != 0 {
-		return t.spec.TemplateVMID
-	}
-	return p.req.Spec.Template
+	return cmp.Or(t.spec.TemplateVMID, p.req.Spec.Template)
 }
 
 // template looks at each template that is cloned: the listing tells where it is, one live call what it is.

@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,6 +27,7 @@ type Volume struct {
 	Kind string
 	Size uint64 // bytes
 	VMID int    // whose disk it is; 0 if it is none
+	Base int    // the template whose disk it needs, as a linked clone does; 0: none, or the storage does not say
 }
 
 // Storages lists the storages of a hypervisor that the token may see, sorted by name.
@@ -62,6 +65,7 @@ func (c *Client) Content(ctx context.Context, hypervisor, storage, kind string) 
 		Content string `json:"content"`
 		Size    number `json:"size"`
 		VMID    number `json:"vmid"`
+		Parent  text   `json:"parent"`
 	}
 	path := "/nodes/" + url.PathEscape(hypervisor) + "/storage/" + url.PathEscape(storage) + "/content"
 	query := url.Values{}
@@ -74,9 +78,26 @@ func (c *Client) Content(ctx context.Context, hypervisor, storage, kind string) 
 	volumes := make([]Volume, len(rows))
 	for i, r := range rows {
 		volumes[i] = Volume{ID: r.VolID, Kind: r.Content, Size: r.Size.bytes(), VMID: r.VMID.int()}
+		volumes[i].Base = baseOf(r.VolID, string(r.Parent), volumes[i].VMID)
 	}
 	slices.SortFunc(volumes, func(a, b Volume) int { return strings.Compare(a.ID, b.ID) })
 	return volumes, nil
+}
+
+// baseVolume is what Proxmox VE calls the disks of templates (PVE::Storage::Plugin).
+var baseVolume = regexp.MustCompile(`\bbase-([0-9]+)-`)
+
+// baseOf returns the template that a volume of a VM is a linked clone of: the volume's own name begins with that of the
+// template's disk, or its parent is called so. LVM-thin tells of none, and there none depends on another.
+func baseOf(volume, parent string, vmid int) int {
+	found := baseVolume.FindStringSubmatch(volume + " " + parent)
+	if found == nil {
+		return 0
+	}
+	if base, err := strconv.Atoi(found[1]); err == nil && base != vmid {
+		return base
+	}
+	return 0
 }
 
 // Bridges lists the names of a hypervisor's bridges, SDN networks included, that the token may see, sorted.

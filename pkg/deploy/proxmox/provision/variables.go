@@ -70,7 +70,9 @@ type nodeVariable struct {
 
 // newVariables turns a request into variables. The error names every node that lacks something chosen beforehand.
 func newVariables(r deploy.Request, endpoint string) (variables, error) {
-	vendor, err := cloudinit.VendorData(cloudinit.Params{User: r.Spec.SSHUser})
+	vendor, err := cloudinit.VendorData(cloudinit.Params{
+		User: r.Spec.SSHUser, NoUpgrade: r.Spec.TemplateName != "", KeepHostKeys: r.Spec.KeepHostKeys,
+	})
 	if err != nil {
 		return variables{}, err
 	}

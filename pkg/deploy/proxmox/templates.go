@@ -1,0 +1,156 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/proxmox/api"
+)
+
+var _ deploy.Templater = (*Fleet)(nil)
+
+// Templates lists the templates of hive-test: each is read live, and which clones need it is looked for where its disk is.
+func (f *Fleet) Templates(ctx context.Context) ([]deploy.Template, error) {
+	listed, err := f.Client.VMs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the templates: %w", err)
+	}
+	listed = slices.DeleteFunc(listed, func(vm api.VM) bool {
+		return !vm.Template || vm.Type != "qemu" || !vm.HasTag(deploy.TemplateTag)
+	})
+	live, failures := make([]api.VM, len(listed)), make([]error, len(listed))
+	f.forEach(len(listed), func(i int) {
+		live[i], failures[i] = f.Client.Configured(ctx, listed[i])
+		if errors.Is(failures[i], api.ErrNotFound) { // deleted meanwhile
+			live[i], failures[i] = api.VM{}, nil
+		}
+	})
+	if err := errors.Join(failures...); err != nil {
+		return nil, err
+	}
+	disks := diskReader{fleet: f}
+	var list []deploy.Template
+	for _, vm := range live {
+		if vm.VMID == 0 {
+			continue
+		}
+		t := deploy.Template{VMRef: refOf(vm), Description: vm.Description}
+		if len(vm.Disks) > 0 {
+			t.Shared, t.Clones = disks.of(ctx, vm.Hypervisor, vm.Disks[0].Storage, vm.VMID)
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// diskReader reads each storage of each hypervisor once. It is not safe for concurrent use.
+type diskReader struct {
+	fleet    *Fleet
+	storages map[string][]api.Storage // by hypervisor
+	volumes  map[string][]api.Volume  // by hypervisor and storage
+}
+
+// of tells whether a storage is shared, and which VMs have disks there that need those of a template. What cannot be read
+// tells of none: Proxmox VE refuses to delete what is needed.
+func (d *diskReader) of(ctx context.Context, hypervisor, storage string, vmid int) (shared bool, clones []int) {
+	if d.storages == nil {
+		d.storages, d.volumes = map[string][]api.Storage{}, map[string][]api.Volume{}
+	}
+	if _, read := d.storages[hypervisor]; !read {
+		d.storages[hypervisor], _ = d.fleet.Client.Storages(ctx, hypervisor)
+	}
+	at := hypervisor + "\n" + storage
+	if _, read := d.volumes[at]; !read {
+		d.volumes[at], _ = d.fleet.Client.Content(ctx, hypervisor, storage, "images")
+	}
+	shared = slices.ContainsFunc(d.storages[hypervisor], func(s api.Storage) bool { return s.Name == storage && s.Shared })
+	for _, volume := range d.volumes[at] {
+		if volume.Base == vmid && !slices.Contains(clones, volume.VMID) {
+			clones = append(clones, volume.VMID)
+		}
+	}
+	slices.Sort(clones)
+	return shared, clones
+}
+
+// ShutDown has the guest of a node's VM, which must be ours, switch it off.
+func (f *Fleet) ShutDown(ctx context.Context, r *cluster.Record, node cluster.Node) error {
+	vm, err := f.ownVM(ctx, r, node)
+	if err != nil || vm.Status == "stopped" {
+		return err
+	}
+	return ofNode(node, vm, f.Client.ShutDown(ctx, vm.Hypervisor, vm.VMID))
+}
+
+// ownVM reads a node's VM live, which must be there and ours.
+func (f *Fleet) ownVM(ctx context.Context, r *cluster.Record, node cluster.Node) (api.VM, error) {
+	one := *r
+	one.Nodes = cluster.Nodes{node}
+	vms, err := f.ownVMs(ctx, &one)
+	return vms[0], err
+}
+
+// ToTemplate makes a template of a node's VM, which is the cluster's no longer once it says what it is.
+func (f *Fleet) ToTemplate(ctx context.Context, r *cluster.Record, node cluster.Node, marks deploy.Marks) error {
+	vm, err := f.ownVM(ctx, r, node)
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx) // one that does not say what it is would be nobody's template
+	if !vm.Template {
+		if err := f.Client.ToTemplate(ctx, vm.Hypervisor, vm.VMID); err != nil {
+			return ofNode(node, vm, err)
+		}
+	}
+	tags := append([]string{deploy.TemplateTag}, marks.Tags...)
+	slices.Sort(tags)
+	return ofNode(node, vm, f.Client.DescribeTemplate(ctx, vm.Hypervisor, vm.VMID, marks.Name, marks.Description, tags))
+}
+
+// DescribeTemplate changes what a template says of itself; its tags stay.
+func (f *Fleet) DescribeTemplate(ctx context.Context, t deploy.Template, description string) error {
+	vm, err := f.template(ctx, t)
+	if err != nil {
+		return err
+	}
+	if err := f.Client.UpdateMetadata(ctx, vm.Hypervisor, vm.VMID, description, vm.Tags); err != nil {
+		return fmt.Errorf("%s: %w", t, err)
+	}
+	return nil
+}
+
+// DeleteTemplate deletes a template of hive-test.
+func (f *Fleet) DeleteTemplate(ctx context.Context, t deploy.Template) error {
+	vm, err := f.template(ctx, t)
+	if errors.Is(err, api.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.Client.Delete(ctx, vm.Hypervisor, vm.VMID); err != nil && !errors.Is(err, api.ErrNotFound) {
+		return fmt.Errorf("deleting %s: %w", t, err)
+	}
+	return nil
+}
+
+// template reads a template live, which must be one of ours still.
+func (f *Fleet) template(ctx context.Context, t deploy.Template) (api.VM, error) {
+	vm, err := f.Client.VM(ctx, t.Hypervisor, t.VMID)
+	if err != nil {
+		return vm, fmt.Errorf("%s: %w", t, err)
+	}
+	if !vm.Template || !vm.HasTag(deploy.TemplateTag) || vm.Name != t.Name {
+		return vm, fmt.Errorf("%s is another VM by now: nothing was done to it", t)
+	}
+	return vm, nil
+}
+
+// sealed tells whether a VM of the record has become a template: it says so itself, and is the cluster's no longer.
+func sealed(r *cluster.Record, vm api.VM) bool {
+	return inRecord(r, vm.VMID) && vm.Template && vm.HasTag(deploy.TemplateTag)
+}
