@@ -69,6 +69,7 @@ func argumentCompletions() map[string][]completion {
 		"probe":        {nothing("the address of an endpoint")}, "iac diff": {{files: true}, {files: true}},
 		"template build": {{find: (*app).completeLayers}}, "template list": {{find: (*app).completeLayers}},
 		"template show": {{find: (*app).completeLayers}}, "template verify": {{find: (*app).completeLayers}},
+		"distribute": {{find: (*app).completeLayers}}, "template prune": {},
 		"promote": {nothing("the version of a template, which Proxmox VE knows")},
 		"rm":      {nothing("the version of a template, which Proxmox VE knows")},
 		"init":    {}, "version": {}, "exit-codes": {}, "settings": {},

@@ -100,8 +100,9 @@ func allDocuments() []document {
 		),
 		printed(
 			"templates", "templates that nodes can be cloned from", templatesJSON{},
-			"template list -o json", "template show TEMPLATE -o json",
+			"template list -o json", "template show TEMPLATE -o json", "template distribute TEMPLATE -o json",
 		),
+		printed("template-prune", "templates that nobody needs, and whether they were deleted", templatePruneJSON{}, "template prune -o json"),
 		printed(
 			"template-done", "what was done with a template", templateDoneJSON{},
 			"template build LAYER -o json", "template verify TEMPLATE -o json", "template promote TEMPLATE -o json",

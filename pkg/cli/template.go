@@ -37,12 +37,12 @@ func (a *app) templateCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: run(func(_ context.Context, cmd *cobra.Command, _ []string) error {
 			return usage(progress.WithHint(
-				errors.New("template needs a word: build, list, show, verify, promote or rm"), usageLine(cmd)))
+				errors.New("template needs a word: build, list, show, verify, promote, distribute, prune or rm"), usageLine(cmd)))
 		}),
 	}
 	cmd.AddCommand(
 		a.templateBuildCommand(), a.templateListCommand(), a.templateShowCommand(), a.templateVerifyCommand(),
-		a.templatePromoteCommand(), a.templateRemoveCommand(),
+		a.templatePromoteCommand(), a.templateDistributeCommand(), a.templatePruneCommand(), a.templateRemoveCommand(),
 	)
 	return cmd
 }
@@ -222,6 +222,89 @@ func (a *app) templatePromoteCommand() *cobra.Command {
 		})
 	})
 	return cmd
+}
+
+func (a *app) templateDistributeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "distribute TEMPLATE",
+		Short: "copy a template to each hypervisor that cannot clone it where it is",
+		Long: `distribute makes a full copy of a template on each hypervisor that has none, unless it is on shared storage: all at once. up clones
+the copy that is on a node's own hypervisor then, and linked clones can be made on all of them. Where a copy fails, those that were made stay,
+and the same command makes the others.`,
+		Example: `  hive-test template distribute dev
+  hive-test template distribute dev --avoid-hypervisor pve3`,
+		Args: oneTemplate,
+	}
+	load := a.settingsOf(cmd, "template")
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		return a.work(settings, func(e *engine.Engine) error {
+			copies, err := e.DistributeTemplate(ctx, a.request(args[0], settings))
+			if err != nil {
+				return err
+			}
+			return a.printTemplates(settings, copies)
+		})
+	})
+	return cmd
+}
+
+func (a *app) templatePruneCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "delete the templates that nobody needs",
+		Long: `prune deletes, of each layer, the versions that are older than the one in use, but for the one that was in use before it, and for those
+that linked clones need. It prints what it has deleted.`,
+		Example: `  hive-test template prune --dry-run
+  hive-test template prune`,
+		Args: cobra.NoArgs,
+	}
+	load := a.settingsOf(cmd, "template")
+	dryRun := cmd.Flags().Bool("dry-run", false, "delete nothing, and show what would be")
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		settings, err := load()
+		if err != nil {
+			return err
+		}
+		return a.work(settings, func(e *engine.Engine) error {
+			needless, err := e.PruneTemplates(ctx, a.request("", settings), *dryRun)
+			if err != nil {
+				return err
+			}
+			return a.printPruned(settings, needless, *dryRun)
+		})
+	})
+	return cmd
+}
+
+// templatePruneJSON is the shape of `template prune -o json`.
+type templatePruneJSON struct {
+	Schema    int            `json:"schema"`
+	DryRun    bool           `json:"dry_run"`
+	Templates []templateJSON `json:"templates"` // that nobody needs
+}
+
+func (a *app) printPruned(settings config.Settings, needless []template.Template, dryRun bool) error {
+	document := templatePruneJSON{outputSchema, dryRun, templatesOf(needless).Templates}
+	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
+		return err
+	}
+	word := "deleted"
+	if dryRun {
+		word = "would be deleted"
+	}
+	for _, t := range needless {
+		if _, err := fmt.Fprintf(a.Stdout, "%s: %s\n", word, t.VM); err != nil {
+			return err
+		}
+	}
+	if len(needless) == 0 {
+		fmt.Fprintln(a.Stderr, "there is no template that nobody needs")
+	}
+	return nil
 }
 
 func (a *app) templateRemoveCommand() *cobra.Command {

@@ -35,6 +35,7 @@ func NICModels() []string { return []string{DefaultNICModel, "e1000", "e1000e", 
 const (
 	CloneFull   = "full"
 	CloneLinked = "linked" // the clone's disk needs the template's
+	CloneAuto   = "auto"   // linked where every hypervisor can, else full: what a cluster is asked for, and never has
 )
 
 // Ways to choose the host of a new machine.

@@ -86,6 +86,9 @@ type Settings struct {
 
 	Layers []Layer `mapstructure:"-"` // of templates
 
+	TemplateMaxAge       time.Duration `mapstructure:"template_max_age"` // 0: whatever it is
+	RequireFreshTemplate bool          `mapstructure:"require_fresh_template"`
+
 	NamedSuites []Suite      `mapstructure:"-"` // suites of the file
 	Quarantine  []Quarantine `mapstructure:"-"`
 	Run         string       `mapstructure:"suite_run"`  // regular expression; empty: all cases

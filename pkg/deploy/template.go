@@ -35,6 +35,9 @@ type Templater interface {
 	// ToTemplate makes a template of the node's machine, which must be ours and off, and has it say so in one request, with
 	// which it is the cluster's no longer. One that is a template already is no error.
 	ToTemplate(ctx context.Context, r *cluster.Record, node cluster.Node, marks Marks) error
+	// CopyTemplate makes the node's machine a full copy of a template, which is never started, where the node is placed. It says
+	// whose it is from its beginning.
+	CopyTemplate(ctx context.Context, r *cluster.Record, node cluster.Node, from Template) error
 	// DescribeTemplate changes what a template says of itself.
 	DescribeTemplate(ctx context.Context, t Template, description string) error
 	// DeleteTemplate deletes a template, looking once more that it is one of ours.

@@ -38,6 +38,9 @@ type value struct{ made, asked any }
 // kept returns, by key, the settings that no cluster can be changed in.
 func (s *session) kept() map[string]value {
 	made, asked, given := s.Record.Spec, s.Settings.Spec(), s.Settings
+	if asked.Clone == cluster.CloneAuto { // whatever it came to
+		asked.Clone = made.Clone
+	}
 	or := func(standard, made, asked string) value {
 		return value{cmp.Or(made, standard), cmp.Or(asked, standard)}
 	}

@@ -121,7 +121,7 @@ func phaseCode(name string) ExitCode {
 	case cluster.PhaseUp:
 		return ExitUp
 	case cluster.PhaseConfigure, lifecycle.PhaseRestore, lifecycle.PhaseSnapshot, lifecycle.PhaseBuild,
-		lifecycle.PhaseVerify:
+		lifecycle.PhaseVerify, lifecycle.PhaseCopy:
 		return ExitConfigure
 	case cluster.PhaseTest:
 		return ExitTest

@@ -326,6 +326,7 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	outcomes, err := manager.Run(ctx)
 	stopNoting()
 	s.nameUnproved(outcomes)
+	s.noteSaving(outcomes)
 	lease.End(ctx, keepsLease(err, s.abort.Err() != nil))
 	if s.abort.Err() == nil {
 		err = errors.Join(err, r.Close())

@@ -21,6 +21,7 @@ import (
 	"hive-test/pkg/lifecycle"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/report"
 	"hive-test/pkg/state"
 	"hive-test/pkg/template"
 )
@@ -37,7 +38,7 @@ type templateRun struct {
 // limitedAs is the phase whose limit holds for a phase.
 func limitedAs(phase string) string {
 	switch cluster.Phase(phase) {
-	case lifecycle.PhaseBuild, lifecycle.PhaseVerify:
+	case lifecycle.PhaseBuild, lifecycle.PhaseVerify, lifecycle.PhaseCopy:
 		return string(cluster.PhaseConfigure)
 	}
 	return phase
@@ -147,7 +148,7 @@ func (e *Engine) endEarlierBuild(ctx context.Context, request Request, name stri
 func (s *session) buildTemplate(ctx context.Context, built *BuiltTemplate, ifChanged bool) error {
 	check := func() error {
 		s.Record.Builds = s.template.layer.Name
-		inputs, err := s.templateInputs()
+		inputs, err := s.templateInputs(s.template.layer, s.Record.Template)
 		if err != nil {
 			return err
 		}
@@ -191,11 +192,12 @@ func (s *session) templates(ctx context.Context) ([]template.Template, error) {
 	return template.Read(list), err
 }
 
-// templateInputs is all that the template depends on, as it is now.
-func (s *session) templateInputs() (template.Inputs, error) {
-	inputs := s.template.layer.Inputs()
-	if used := s.Record.Template; used != nil {
-		inputs["parent"] = used.Version
+// templateInputs is all that a template of a layer depends on, as it is now. Parent is the template below it; nil: it is made of
+// the image. What is not known from here is empty.
+func (s *session) templateInputs(layer template.Layer, parent *cluster.TemplateUsed) (template.Inputs, error) {
+	inputs := layer.Inputs()
+	if parent != nil {
+		inputs["parent"] = parent.Version
 	} else {
 		inputs["image"] = s.Record.Spec.OSImage
 	}
@@ -213,7 +215,7 @@ func (s *session) templateInputs() (template.Inputs, error) {
 		return nil, err
 	}
 	inputs[template.StepInput(hive.StepOS)] = steps.Steps[hive.StepOS]
-	if s.template.layer.Hive {
+	if layer.Hive {
 		inputs[template.StepInput(hive.StepInstall)] = steps.Steps[hive.StepInstall]
 		inputs["hive"] = sourceText(options.Source)
 	}
@@ -330,9 +332,90 @@ func (s *session) findTemplate(ctx context.Context) error {
 		}
 	}
 	spec.Template, spec.Hosts = copies[0].VM.VMID, placement.Hosts(hosts)
+	if spec.Clone == cluster.CloneAuto && linkable(hosts, copies) {
+		spec.Clone = cluster.CloneLinked
+	}
 	used := copies[0].Identity
-	s.Record.Template = &cluster.TemplateUsed{Layer: used.Layer, Version: used.Version, Steps: used.Steps()}
+	s.Record.Template = usedOf(used)
+	return s.checkFresh(list, used)
+}
+
+// linkable reports whether each hypervisor that new nodes go to can clone a template where its disk is.
+func linkable(hosts []placement.Hypervisor, copies []template.Template) bool {
+	return !slices.ContainsFunc(hosts, func(h placement.Hypervisor) bool {
+		_, ok := template.On(copies, h.Name)
+		return !ok && !h.Avoid
+	})
+}
+
+// usedOf is a template as a cluster keeps it.
+func usedOf(i template.Identity) *cluster.TemplateUsed {
+	return &cluster.TemplateUsed{Layer: i.Layer, Version: i.Version, Steps: i.Steps()}
+}
+
+// checkFresh tells of a template that would be made of something else now, or that is too old: a warning, or, where fresh ones
+// are required, an error.
+func (s *session) checkFresh(list []template.Template, used template.Identity) error {
+	if s.template.command != "" && s.template.layer.Name == "" { // it is to be looked at as it is
+		return nil
+	}
+	reasons, err := s.staleness(list, used)
+	if err != nil || len(reasons) == 0 {
+		return err
+	}
+	what := fmt.Sprintf("template %s is stale: %s", used.Version, strings.Join(reasons, "; "))
+	again := "hive-test template build " + used.Layer + " makes a fresh one"
+	if s.Settings.RequireFreshTemplate {
+		return Error{ExitConfig, progress.WithHint(errors.New(what), again)}
+	}
+	progress.Warn(s.Sink, what, again)
 	return nil
+}
+
+// staleness says why a template is not what it would be if it were built now; nothing where it is, or nobody can tell.
+func (s *session) staleness(list []template.Template, used template.Identity) ([]string, error) {
+	var reasons []string
+	if age, limit := time.Since(used.Built), s.Settings.TemplateMaxAge; limit > 0 && age > limit {
+		reasons = append(reasons, fmt.Sprintf(
+			"it was built %s ago (--template-max-age %s)", progress.FormatLimit(age.Truncate(time.Hour)), progress.FormatLimit(limit),
+		))
+	}
+	layers, err := layersOf(s.Settings)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := template.FindLayer(layers, used.Layer)
+	if err != nil { // of somebody else's settings
+		return reasons, nil
+	}
+	var parent *cluster.TemplateUsed
+	if layer.Parent != "" {
+		if copies := template.Find(list, layer.Parent); len(copies) > 0 {
+			parent = usedOf(copies[0].Identity)
+		}
+	}
+	now, err := s.templateInputs(layer, parent)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range used.Inputs.Differences(now) {
+		if s.comparable(d) {
+			reasons = append(reasons, d.String())
+		}
+	}
+	return reasons, nil
+}
+
+// comparable reports whether a difference says something: where no program is named now, a cluster takes the template's, and of a
+// branch of a repository it is not known from here which program it is.
+func (s *session) comparable(d template.Difference) bool {
+	switch d.Input {
+	case template.StepInput(hive.StepInstall), "hive":
+		return s.hiveOptions().Named() && d.Now != ""
+	case "parent":
+		return d.Now != ""
+	}
+	return true
 }
 
 // noTemplate says that there is no template of that name to clone, and what there is.
@@ -409,7 +492,7 @@ func (e *Engine) PromoteTemplate(ctx context.Context, request Request) (template
 				fmt.Errorf("template %s is not verified", promoted.Version), "hive-test template verify "+promoted.Version,
 			)}
 		}
-		promoted.Promoted = time.Now().UTC().Truncate(time.Second)
+		promoted.Promoted = time.Now().UTC().Truncate(time.Millisecond)
 		return describe(ctx, keeper, copies, promoted)
 	})
 	return promoted, err
@@ -445,6 +528,68 @@ func (e *Engine) RemoveTemplate(ctx context.Context, request Request, force bool
 		return errors.Join(failures...)
 	})
 	return gone, err
+}
+
+// DistributeTemplate makes a copy of a template on each hypervisor that cannot clone it as it is. It returns all copies.
+func (e *Engine) DistributeTemplate(ctx context.Context, request Request) ([]template.Template, error) {
+	found, err := e.FindTemplate(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	from := found[0]
+	one := request
+	one.Name = builderName(template.Layer{Name: from.Layer})
+	if err := e.endEarlierBuild(ctx, request, one.Name); err != nil {
+		return nil, err
+	}
+	one.Settings = builderSettings(one.Settings, template.Layer{Parent: from.Version})
+	_, err = e.do(ctx, templateVerb, one, func(s *session) error {
+		s.template = templateRun{command: "hive-test template distribute " + from.Version}
+		check := func() error {
+			s.Record.Builds = from.Layer
+			return s.onHostsWithout(found)
+		}
+		return s.provision(ctx, deploy.Allowed{}, check, func(r *lifecycle.Job) []phase.Entry {
+			return lifecycle.CopyTemplate(r, from)
+		})
+	})
+	if err != nil && !errors.Is(err, errUnchanged) {
+		return nil, err
+	}
+	return e.FindTemplate(ctx, request.of(request.Settings, from.Version))
+}
+
+// onHostsWithout wants one node on each hypervisor that cannot clone a template where it is. It is errUnchanged where all can.
+func (s *session) onHostsWithout(copies []template.Template) error {
+	var have []string
+	hosts := placement.Hypervisors(s.Record.Spec)
+	for _, h := range hosts {
+		if _, ok := template.On(copies, h.Name); ok || h.Avoid {
+			have = append(have, h.Name)
+		}
+	}
+	if s.Record.Spec.NodeCount = len(hosts) - len(have); s.Record.Spec.NodeCount == 0 {
+		return errUnchanged
+	}
+	hosts, err := placement.Avoid(hosts, have)
+	s.Record.Spec.Hosts, s.Record.Spec.PlaceBy = placement.Hosts(hosts), ""
+	return err
+}
+
+// PruneTemplates deletes the templates that nobody needs, unless it is a dry run, and returns them.
+func (e *Engine) PruneTemplates(ctx context.Context, request Request, dryRun bool) ([]template.Template, error) {
+	var needless []template.Template
+	err := e.onTemplates(ctx, request, func(ctx context.Context, keeper deploy.Templater, all []template.Template) error {
+		if needless = template.Prunable(all); dryRun {
+			return nil
+		}
+		var failures []error
+		for _, t := range needless {
+			failures = append(failures, keeper.DeleteTemplate(ctx, t.VM))
+		}
+		return errors.Join(failures...)
+	})
+	return needless, err
 }
 
 // removable is an error where something hangs on a template.
@@ -551,4 +696,71 @@ func (s *session) onHostsOf(copies []template.Template) error {
 	hosts, err := placement.Avoid(hosts, others)
 	s.Record.Spec.Hosts = placement.Hosts(hosts)
 	return err
+}
+
+// noteSaving tells, of a run that has made and configured a cluster of clones, how much less time that took than the last time
+// without a template, on as many nodes.
+func (s *session) noteSaving(outcomes []phase.Outcome) {
+	if s.verb != "full" || s.Record.Template == nil {
+		return
+	}
+	seconds := map[string]float64{}
+	for _, o := range outcomes {
+		if o.Status == progress.Passed {
+			seconds[o.Name] = o.Seconds
+		}
+	}
+	now, passed := preparing(seconds)
+	cold, run := s.lastCold()
+	if !passed || run == "" {
+		return
+	}
+	word, gain := "less", cold-now
+	if gain < 0 {
+		word, gain = "more", -gain
+	}
+	s.Sink.Emit(progress.Event{Kind: progress.Note, Message: fmt.Sprintf(
+		"cloned from %s: up and configure took %.0f s, %.0f s %s than without a template (%s, %.0f s)",
+		s.Record.Template.Version, now, gain, word, run, cold,
+	)})
+}
+
+// preparing is what up and configure took together, where both have passed.
+func preparing(seconds map[string]float64) (total float64, passed bool) {
+	up, made := seconds[string(cluster.PhaseUp)]
+	configure, configured := seconds[string(cluster.PhaseConfigure)]
+	return up + configure, made && configured
+}
+
+// lastCold finds the last full that has made as many nodes in the same place without a template; an empty run: there is none.
+func (s *session) lastCold() (seconds float64, run string) {
+	names, _ := s.Store.Remembered() // without it there is nothing to compare with
+	var last time.Time
+	for _, name := range names {
+		for _, past := range pastReports(s.Store, name) {
+			took := map[string]float64{}
+			for _, p := range past.Phases {
+				if p.Status == progress.Passed {
+					took[p.Name] = p.Seconds
+				}
+			}
+			total, passed := preparing(took)
+			if past.Verb != "full" || !passed || len(past.Nodes) != len(s.Record.Nodes) || past.Started.Before(last) ||
+				settingOf(past.Report, "template") != "" || settingOf(past.Report, "sim") != fmt.Sprint(s.Settings.Sim) {
+				continue
+			}
+			seconds, run, last = total, string(name)+"/"+past.run, past.Started
+		}
+	}
+	return seconds, run
+}
+
+// settingOf is a setting that was given to a run of before.
+func settingOf(r report.Report, key string) string {
+	for _, setting := range r.Settings {
+		if setting.Key == key {
+			return setting.Value
+		}
+	}
+	return map[string]string{"sim": "false"}[key]
 }

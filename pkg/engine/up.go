@@ -238,7 +238,11 @@ func (s *session) create(ctx context.Context) error {
 	if err := s.ResolveNew(ctx); err != nil {
 		return s.cutShort(ctx, err)
 	}
-	return s.cutShort(ctx, s.findTemplate(ctx))
+	err := s.findTemplate(ctx)
+	if s.Record.Spec.Clone == cluster.CloneAuto { // it is not known that they can be linked
+		s.Record.Spec.Clone = ""
+	}
+	return s.cutShort(ctx, err)
 }
 
 // newRecord is the record of a cluster that does not exist.

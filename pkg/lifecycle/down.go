@@ -62,6 +62,7 @@ func (d *down) check(ctx context.Context, sink progress.Sink) error {
 		progress.Warnf(sink, "leaving tofu out: %v", d.ending.aside)
 	case len(d.ending.seen) == 0 && len(d.Record.Nodes) > 0:
 		progress.Infof(sink, "no VM of the cluster exists any more")
+	case len(d.ending.seen) == 0 && d.Record.Builds != "": // it has become a template
 	case len(d.ending.seen) == 0:
 		progress.Infof(sink, "there is no VM of cluster %s with the owner id %s", d.Record.Name, d.Record.Owner.ID)
 	}

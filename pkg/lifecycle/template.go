@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/phase"
 	"hive-test/pkg/progress"
@@ -193,6 +195,70 @@ func (b *build) seal(ctx context.Context, sink progress.Sink) error {
 	}
 	progress.Infof(sink, "template %s is made", b.identity.Version)
 	return b.change(ctx, func() { b.Record.Nodes = nil })
+}
+
+// PhaseCopy is the phase that makes copies of a template.
+const PhaseCopy cluster.Phase = "copy"
+
+// CopyTemplate makes a copy of a template where each node of the record is placed, and removes what is left of the cluster,
+// whatever happens in between: copies that were made to the end are the cluster's no longer.
+func CopyTemplate(r *Job, from template.Template) []phase.Entry {
+	ending := &teardown{down: down{Job: r}, keep: KeepNever}
+	return []phase.Entry{
+		{Phase: trackFailure{collectOnFailure{Phase: &copies{Job: r, from: from}, run: r}, ending}},
+		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
+	}
+}
+
+// copies makes copies of a template.
+type copies struct {
+	*Job
+	from template.Template
+}
+
+// Name is the phase's name.
+func (c *copies) Name() string { return string(PhaseCopy) }
+
+// Run makes the machines, as up does, but starts none: what is on the disk stays as it is.
+func (c *copies) Run(ctx context.Context) error {
+	list := []step{{"copy the template", c.copy}}
+	if c.Deploy.Lease != nil {
+		list = slices.Insert(list, 0, step{"claim the VM ids", func(ctx context.Context, sink progress.Sink) error {
+			return c.Deploy.Lease.Acquire(ctx, c.Record, c.Before, sink)
+		}})
+	}
+	return c.recorded(ctx, cluster.PhaseUp, "", func(ctx context.Context) error { return c.steps(ctx, PhaseCopy, list...) })
+}
+
+func (c *copies) copy(ctx context.Context, sink progress.Sink) error {
+	failures := make([]error, len(c.Record.Nodes))
+	var all sync.WaitGroup
+	for i, node := range c.Record.Nodes {
+		all.Go(func() {
+			host := placement.Of(node).Hypervisor
+			sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name, Message: "copying to " + host})
+			if failures[i] = c.copyTo(ctx, node); failures[i] != nil {
+				failures[i] = progress.WithNodes(fmt.Errorf("%s: %w", host, failures[i]), node.Name)
+				return
+			}
+			sink.Emit(progress.Event{Kind: progress.Info, Node: node.Name, Message: host + " has it"})
+		})
+	}
+	all.Wait()
+	unmade := slices.DeleteFunc(slices.Clone(c.Record.Nodes), func(n cluster.Node) bool {
+		return failures[slices.IndexFunc(c.Record.Nodes, func(o cluster.Node) bool { return o.Name == n.Name })] == nil
+	})
+	err := c.change(ctx, func() { c.Record.Nodes = unmade })
+	return errors.Join(append(failures, err)...)
+}
+
+func (c *copies) copyTo(ctx context.Context, node cluster.Node) error {
+	if err := c.Deploy.Templates.CopyTemplate(ctx, c.Record, node, c.from.VM); err != nil {
+		return err
+	}
+	return c.Deploy.Templates.ToTemplate(ctx, c.Record, node, deploy.Marks{
+		Name: c.from.Version, Description: c.from.VM.Description, Tags: []string{"hive-" + c.from.Layer},
+	})
 }
 
 // PhaseVerify is the phase that looks at clones of a template.

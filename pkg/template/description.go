@@ -9,15 +9,18 @@ import (
 	"time"
 )
 
-// timeLayout is how a description writes times, in UTC.
-const timeLayout = "2006-01-02T15:04:05Z"
+// How a description writes times, in UTC. Of two promotions the later one counts, however soon it came.
+const (
+	timeLayout     = "2006-01-02T15:04:05Z"
+	promotedLayout = "2006-01-02T15:04:05.000Z"
+)
 
 // Description is the text that a template carries: a line that says what it is, and one for each input. Whatever else people write
 // beside these lines stays theirs.
 func (i Identity) Description() string {
 	promoted := "no"
 	if !i.Promoted.IsZero() {
-		promoted = i.Promoted.UTC().Format(timeLayout)
+		promoted = i.Promoted.UTC().Format(promotedLayout)
 	}
 	verified := "no"
 	if i.Verified {
@@ -57,7 +60,7 @@ func ParseDescription(text string) (i Identity, ok bool) {
 		return Identity{}, false
 	}
 	if line[6] != "no" {
-		if i.Promoted, err = time.Parse(timeLayout, line[6]); err != nil {
+		if i.Promoted, err = time.Parse(promotedLayout, line[6]); err != nil {
 			return Identity{}, false
 		}
 	}

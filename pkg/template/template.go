@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,8 +49,14 @@ func (d Difference) String() string {
 	case d.Now == "":
 		return fmt.Sprintf("%s is gone: it was %s", d.Input, d.Was)
 	}
+	if strings.HasPrefix(d.Input, "step ") || hash.MatchString(d.Was) && hash.MatchString(d.Now) {
+		return d.Input + " has changed"
+	}
 	return fmt.Sprintf("%s was %s and is %s", d.Input, d.Was, d.Now)
 }
+
+// hash is what nobody wants to read.
+var hash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // Differences returns the inputs that are others in now, by name.
 func (in Inputs) Differences(now Inputs) []Difference {
@@ -147,4 +154,51 @@ func On(copies []Template, hypervisor string) (Template, bool) {
 		}
 	}
 	return Template{}, false
+}
+
+// keptPromoted is how many versions of a layer that were promoted stay: the one in use, and the one to go back to.
+const keptPromoted = 2
+
+// Prunable returns the templates that nobody needs: of each layer, those that are older than the version that was promoted last, but
+// for the one that was promoted before it, and for those that clones depend on.
+func Prunable(list []Template) []Template {
+	var prunable []Template
+	for _, layer := range layers(list) {
+		found := Newest(list, layer)
+		promoted := promotedLast(found)
+		if len(promoted) == 0 {
+			continue
+		}
+		for _, t := range found {
+			if t.Built.Before(built(found, promoted[0])) && !slices.Contains(promoted, t.Version) && len(t.VM.Clones) == 0 {
+				prunable = append(prunable, t)
+			}
+		}
+	}
+	return prunable
+}
+
+func layers(list []Template) []string {
+	names := map[string]bool{}
+	for _, t := range list {
+		names[t.Layer] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// promotedLast returns the versions that were promoted last, the last first.
+func promotedLast(list []Template) []string {
+	list = slices.DeleteFunc(slices.Clone(list), func(t Template) bool { return t.Promoted.IsZero() })
+	slices.SortStableFunc(list, func(a, b Template) int { return b.Promoted.Compare(a.Promoted) })
+	var versions []string
+	for _, t := range list {
+		if !slices.Contains(versions, t.Version) {
+			versions = append(versions, t.Version)
+		}
+	}
+	return versions[:min(len(versions), keptPromoted)]
+}
+
+func built(list []Template, version string) time.Time {
+	return copiesOf(list, version)[0].Built
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 )
 
@@ -109,6 +111,33 @@ func (f *Fleet) ToTemplate(ctx context.Context, r *cluster.Record, node cluster.
 	tags := append([]string{deploy.TemplateTag}, marks.Tags...)
 	slices.Sort(tags)
 	return ofNode(node, vm, f.Client.DescribeTemplate(ctx, vm.Hypervisor, vm.VMID, marks.Name, marks.Description, tags))
+}
+
+// CopyTemplate clones a template where it is, and moves the clone where it is to be: Proxmox VE clones to another hypervisor
+// from shared storage only.
+func (f *Fleet) CopyTemplate(ctx context.Context, r *cluster.Record, node cluster.Node, from deploy.Template) error {
+	at := placement.Of(node)
+	host, _ := placement.HypervisorNamed(r.Spec, at.Hypervisor)
+	options := map[string]string{
+		"newid": strconv.Itoa(at.VMID), "name": node.Name, "full": "1", "description": cluster.Description(r.Name, r.Owner),
+	}
+	if pool := placement.TargetOf(r.Target).Pool; pool != "" {
+		options["pool"] = pool
+	}
+	ctx = context.WithoutCancel(ctx) // a task that was begun goes on without us, and what it makes is ours
+	if err := f.Client.Clone(ctx, from.Hypervisor, from.VMID, options); err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	if err := f.Client.UpdateMetadata(ctx, from.Hypervisor, at.VMID, options["description"], r.Owner.Tags(r.Name)); err != nil {
+		return fmt.Errorf("marking VM %d on %s: %w", at.VMID, from.Hypervisor, err)
+	}
+	if at.Hypervisor == from.Hypervisor {
+		return nil
+	}
+	if err := f.Client.Migrate(ctx, from.Hypervisor, at.VMID, at.Hypervisor, host.Datastore); err != nil {
+		return fmt.Errorf("moving VM %d from %s to %s: %w", at.VMID, from.Hypervisor, at.Hypervisor, err)
+	}
+	return nil
 }
 
 // DescribeTemplate changes what a template says of itself; its tags stay.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,9 +15,10 @@ import (
 )
 
 // copyTree copies a disk: the upper directory of an overlay, with what an overlay means by it (devices 0/0 for deleted
-// files, trusted.overlay.* attributes). Hard links become files of their own.
+// files, trusted.overlay.* attributes). Hard links become files of their own. Times stay, as those on a copied disk do.
 func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, _ fs.DirEntry, err error) error {
+	var copied []string // directories before what they hold, which changes their times
+	err := filepath.WalkDir(from, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -27,8 +29,26 @@ func copyTree(from, to string) error {
 		if err := copyNode(path, filepath.Join(to, rel)); err != nil {
 			return fmt.Errorf("copy %s: %w", path, err)
 		}
+		copied = append(copied, rel)
 		return nil
 	})
+	for _, rel := range slices.Backward(copied) {
+		err = errors.Join(err, copyTimes(filepath.Join(from, rel), filepath.Join(to, rel)))
+	}
+	return err
+}
+
+// copyTimes gives a file the times of the one that it is a copy of; a socket is not copied.
+func copyTimes(from, to string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(from, &st); err != nil {
+		return err
+	}
+	err := unix.UtimesNanoAt(unix.AT_FDCWD, to, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func copyNode(from, to string) error {
