@@ -58,27 +58,34 @@ has clusters use it from now on. Where any of that fails, the template that is i
   hive-test template build base --if-changed     # in a nightly job`,
 		Args: oneLayer,
 	}
-	load := a.settingsOf(cmd, "template")
 	ifChanged := cmd.Flags().Bool("if-changed", false, "build nothing where the template in use was made of the same")
 	noPromote := cmd.Flags().Bool("no-promote", false, "leave the template that is in use in its place")
 	noVerify := cmd.Flags().Bool("no-verify", false, "look at no clones, and do not promote")
+	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
+		built, err := e.BuildTemplate(ctx, engine.BuildTemplateRequest{
+			Request: a.request(args[0], settings), IfChanged: *ifChanged, NoPromote: *noPromote, NoVerify: *noVerify,
+		})
+		word := "rebuilt"
+		if built.Unchanged {
+			word = "unchanged"
+		}
+		return a.printTemplateDone(settings, word, built.Identity, err)
+	})
+	return cmd
+}
+
+// onTemplates has a command do something with templates.
+func (a *app) onTemplates(
+	cmd *cobra.Command, do func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error,
+) {
+	load := a.settingsOf(cmd, "template")
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
 		}
-		return a.work(settings, func(e *engine.Engine) error {
-			built, err := e.BuildTemplate(ctx, engine.BuildTemplateRequest{
-				Request: a.request(args[0], settings), IfChanged: *ifChanged, NoPromote: *noPromote, NoVerify: *noVerify,
-			})
-			word := "rebuilt"
-			if built.Unchanged {
-				word = "unchanged"
-			}
-			return a.printTemplateDone(settings, word, built.Identity, err)
-		})
+		return a.work(settings, func(e *engine.Engine) error { return do(ctx, e, settings, args) })
 	})
-	return cmd
 }
 
 // oneLayer wants the name of a layer.
@@ -135,19 +142,12 @@ func (a *app) templateListCommand() *cobra.Command {
   hive-test template list base -o json`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	load := a.settingsOf(cmd, "template")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		settings, err := load()
+	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
+		list, err := e.ListTemplates(ctx, a.request(strings.Join(args, ""), settings))
 		if err != nil {
 			return err
 		}
-		return a.work(settings, func(e *engine.Engine) error {
-			list, err := e.ListTemplates(ctx, a.request(strings.Join(args, ""), settings))
-			if err != nil {
-				return err
-			}
-			return a.printTemplates(settings, list)
-		})
+		return a.printTemplates(settings, list)
 	})
 	return cmd
 }
@@ -161,19 +161,12 @@ func (a *app) templateShowCommand() *cobra.Command {
   hive-test template show hive-base-20261128-3f2a9c1`,
 		Args: oneTemplate,
 	}
-	load := a.settingsOf(cmd, "template")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		settings, err := load()
+	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
+		copies, err := e.FindTemplate(ctx, a.request(args[0], settings))
 		if err != nil {
 			return err
 		}
-		return a.work(settings, func(e *engine.Engine) error {
-			copies, err := e.FindTemplate(ctx, a.request(args[0], settings))
-			if err != nil {
-				return err
-			}
-			return a.printTemplate(settings, copies)
-		})
+		return a.printTemplate(settings, copies)
 	})
 	return cmd
 }
@@ -188,16 +181,9 @@ was built, and whether what was recorded is there. The clones go. What is found 
   hive-test template verify hive-base-20261128-3f2a9c1 --clone linked`,
 		Args: oneTemplate,
 	}
-	load := a.settingsOf(cmd, "template")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		settings, err := load()
-		if err != nil {
-			return err
-		}
-		return a.work(settings, func(e *engine.Engine) error {
-			verified, err := e.VerifyTemplate(ctx, a.request(args[0], settings))
-			return a.printTemplateDone(settings, "verified", verified.Identity, err)
-		})
+	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
+		verified, err := e.VerifyTemplate(ctx, a.request(args[0], settings))
+		return a.printTemplateDone(settings, "verified", verified.Identity, err)
 	})
 	return cmd
 }
@@ -210,16 +196,9 @@ func (a *app) templatePromoteCommand() *cobra.Command {
 		Example: `  hive-test template promote hive-base-20261128-3f2a9c1`,
 		Args:    oneTemplate,
 	}
-	load := a.settingsOf(cmd, "template")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		settings, err := load()
-		if err != nil {
-			return err
-		}
-		return a.work(settings, func(e *engine.Engine) error {
-			promoted, err := e.PromoteTemplate(ctx, a.request(args[0], settings))
-			return a.printTemplateDone(settings, "promoted", promoted, err)
-		})
+	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
+		promoted, err := e.PromoteTemplate(ctx, a.request(args[0], settings))
+		return a.printTemplateDone(settings, "promoted", promoted, err)
 	})
 	return cmd
 }
@@ -235,19 +214,12 @@ and the same command makes the others.`,
   hive-test template distribute dev --avoid-hypervisor pve3`,
 		Args: oneTemplate,
 	}
-	load := a.settingsOf(cmd, "template")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		settings, err := load()
+	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
+		copies, err := e.DistributeTemplate(ctx, a.request(args[0], settings))
 		if err != nil {
 			return err
 		}
-		return a.work(settings, func(e *engine.Engine) error {
-			copies, err := e.DistributeTemplate(ctx, a.request(args[0], settings))
-			if err != nil {
-				return err
-			}
-			return a.printTemplates(settings, copies)
-		})
+		return a.printTemplates(settings, copies)
 	})
 	return cmd
 }
@@ -262,20 +234,13 @@ that linked clones need. It prints what it has deleted.`,
   hive-test template prune`,
 		Args: cobra.NoArgs,
 	}
-	load := a.settingsOf(cmd, "template")
 	dryRun := cmd.Flags().Bool("dry-run", false, "delete nothing, and show what would be")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		settings, err := load()
+	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, _ []string) error {
+		needless, err := e.PruneTemplates(ctx, a.request("", settings), *dryRun)
 		if err != nil {
 			return err
 		}
-		return a.work(settings, func(e *engine.Engine) error {
-			needless, err := e.PruneTemplates(ctx, a.request("", settings), *dryRun)
-			if err != nil {
-				return err
-			}
-			return a.printPruned(settings, needless, *dryRun)
-		})
+		return a.printPruned(settings, needless, *dryRun)
 	})
 	return cmd
 }
@@ -315,17 +280,10 @@ func (a *app) templateRemoveCommand() *cobra.Command {
 		Example: `  hive-test template rm hive-base-20261128-3f2a9c1`,
 		Args:    oneTemplate,
 	}
-	load := a.settingsOf(cmd, "template")
 	force := cmd.Flags().Bool("force", false, "delete it though it is in use")
-	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		settings, err := load()
-		if err != nil {
-			return err
-		}
-		return a.work(settings, func(e *engine.Engine) error {
-			gone, err := e.RemoveTemplate(ctx, a.request(args[0], settings), *force)
-			return a.printTemplateDone(settings, "deleted", gone, err)
-		})
+	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
+		gone, err := e.RemoveTemplate(ctx, a.request(args[0], settings), *force)
+		return a.printTemplateDone(settings, "deleted", gone, err)
 	})
 	return cmd
 }
