@@ -123,6 +123,8 @@ func (d Download) check() error {
 		return fmt.Errorf("it needs either url or file")
 	case d.URL != "" && (err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Host == ""):
 		return fmt.Errorf("%q is no URL of http or https", d.URL)
+	case parsed.User != nil:
+		return fmt.Errorf("the URL of %s has a user: it is shown in reports; use file, or a mirror that needs none", d.Name())
 	case !downloadName.MatchString(d.Name()):
 		return fmt.Errorf("%q is no name of a file: letters, digits, dots, hyphens, + and _", d.Name())
 	case !sha256Sum.MatchString(d.SHA256):

@@ -23,7 +23,7 @@ func (s *session) contradictions() error {
 		return usage(progress.WithHint(
 			errors.New("--sim makes VMs on a simulator, and a cluster of a hosts file has none"), "leave one of both out",
 		))
-	case given.Template != "" && given.Explicit("template") && given.Explicit("os_image"):
+	case (given.TemplateID() != 0 || given.TemplateName() != "") && given.Explicit("template") && given.Explicit("os_image"):
 		return usage(progress.WithHint(
 			errors.New("nodes are made of an image or are clones of a template, and not both"),
 			"leave --os-image or --template out",

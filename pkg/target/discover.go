@@ -396,7 +396,7 @@ func (s *search) findImage() error {
 	}
 	given := ""
 	switch {
-	case s.Settings.Template != "":
+	case s.Settings.TemplateID() != 0:
 		given = s.Settings.Template
 	case s.Settings.Given("os_image"):
 		given = s.Settings.OSImage

@@ -33,10 +33,17 @@ func (i Identity) Description() string {
 		fmt.Fprintf(&text, "input %s: %s\n", name, oneLine(i.Inputs[name]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(i.Versions)) {
-		fmt.Fprintf(&text, "version %s: %s\n", name, oneLine(i.Versions[name]))
+		line := fmt.Sprintf("version %s: %s\n", name, oneLine(i.Versions[name]))
+		if text.Len()+len(line) <= mostText {
+			text.WriteString(line)
+		}
 	}
 	return text.String()
 }
+
+// mostText is how long a description may become: Proxmox VE takes 8192 bytes, and people may add to it. What was found and has no
+// room is not told, and not compared with clones.
+const mostText = 7000
 
 // oneLine is a value without line ends, which Proxmox VE may rewrite.
 func oneLine(value string) string { return strings.Join(strings.Fields(value), " ") }

@@ -58,6 +58,22 @@ func TestDescriptionsAreReadAgain(t *testing.T) {
 	}
 }
 
+// What Proxmox VE would refuse at the end of a build is never written.
+func TestDescriptionsHaveRoom(t *testing.T) {
+	i := identity("base", template.Inputs{"image": "a.img"})
+	i.Versions = template.Inputs{}
+	for n := range 500 {
+		i.Versions["package-"+strconv.Itoa(n)] = strings.Repeat("1", 30)
+	}
+	text := i.Description()
+	if len(text) > 8192-1000 {
+		t.Errorf("%d bytes", len(text))
+	}
+	if got, ok := template.ParseDescription(text); !ok || got.Version != i.Version || len(got.Versions) < 100 {
+		t.Errorf("ok %v, %d versions", ok, len(got.Versions))
+	}
+}
+
 func TestRedescribeKeepsWhatPeopleWrote(t *testing.T) {
 	i := identity("base", template.Inputs{"image": "a.img"})
 	text := "mine\n" + i.Description() + "also mine\n"

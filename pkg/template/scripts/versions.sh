@@ -27,9 +27,11 @@ shopt -s nullglob
 for file in "$HOME"/images/*; do
   printf 'image-%s %s\n' "${file##*/}" "$(sha256sum <"$file" | cut -c1-64)"
 done
-if command -v dpkg-query >/dev/null; then
+if command -v dpkg-query >/dev/null && [ -n "$TEMPLATE_PACKAGES" ]; then
+  names=()
   for name in $TEMPLATE_PACKAGES; do
-    # shellcheck disable=SC2016 # dpkg-query expands it
-    told "package-${name%%=*}" dpkg-query -W -f '${Version}\n' "${name%%=*}"
+    names+=("${name%%=*}")
   done
+  # shellcheck disable=SC2016 # dpkg-query expands it
+  dpkg-query -W -f '${db:Status-Status} package-${Package} ${Version}\n' -- "${names[@]}" 2>/dev/null | sed -n 's/^installed //p' || true
 fi
