@@ -214,7 +214,7 @@ func (s *session) unusedImage() error {
 	spec := s.Record.Spec
 	list := placement.Hypervisors(spec)
 	made := func(h placement.Hypervisor) bool { return placement.TemplateOf(spec, h.Name) == 0 }
-	if !s.Makes() || !s.Settings.Explicit("os_image") || len(list) == 0 || slices.ContainsFunc(list, made) {
+	if !s.Makes() || s.template.asItIs() || !s.Settings.Explicit("os_image") || len(list) == 0 || slices.ContainsFunc(list, made) {
 		return nil
 	}
 	return usage(progress.WithHint(

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,9 @@ type templateRun struct {
 	command string // that the user gave; empty: it is no such run
 	layer   template.Layer
 }
+
+// asItIs reports whether a template is looked at or copied, whatever it would be made of now.
+func (t templateRun) asItIs() bool { return t.command != "" && t.layer.Name == "" }
 
 // limitedAs is the phase whose limit holds for a phase.
 func limitedAs(phase string) string {
@@ -78,11 +82,10 @@ func (e *Engine) BuildTemplate(ctx context.Context, request BuildTemplateRequest
 			return built, err
 		}
 	}
-	if err := e.endEarlierBuild(ctx, request.Request, builderName(layer)); err != nil {
+	if err := e.endEarlierBuild(ctx, request.about(builderName(layer))); err != nil {
 		return built, err
 	}
-	one := request.Request
-	one.Name = builderName(layer)
+	one := request.about(builderName(layer))
 	one.Settings = builderSettings(one.Settings, layer)
 	built.Outcome, err = e.do(ctx, templateVerb, one, func(s *session) error {
 		s.template = templateRun{"hive-test template build " + layer.Name, layer}
@@ -95,18 +98,18 @@ func (e *Engine) BuildTemplate(ctx context.Context, request BuildTemplateRequest
 	if err != nil || request.NoVerify {
 		return built, err
 	}
-	verified, err := e.VerifyTemplate(ctx, one.of(request.Settings, built.Identity.Version))
+	verified, err := e.VerifyTemplate(ctx, request.about(built.Identity.Version))
 	if err != nil || request.NoPromote {
 		built.Identity = verified.Identity
 		return built, err
 	}
-	built.Identity, err = e.PromoteTemplate(ctx, one.of(request.Settings, built.Identity.Version))
+	built.Identity, err = e.PromoteTemplate(ctx, request.about(built.Identity.Version))
 	return built, err
 }
 
-// of is the request about a template.
-func (r Request) of(settings config.Settings, version string) Request {
-	r.Name, r.Settings = version, settings
+// about is the same request about something of another name.
+func (r Request) about(name string) Request {
+	r.Name = name
 	return r
 }
 
@@ -122,24 +125,22 @@ func builderSettings(settings config.Settings, layer template.Layer) config.Sett
 	return settings
 }
 
-// endEarlierBuild removes what a build of the layer has left that did not come to its end.
-func (e *Engine) endEarlierBuild(ctx context.Context, request Request, name string) error {
-	_, store, err := e.storeOf(name, request.Settings)
+// endEarlierBuild removes what a run of that name on a template has left that did not come to its end.
+func (e *Engine) endEarlierBuild(ctx context.Context, request Request) error {
+	name, store, err := e.storeOf(request.Name, request.Settings)
 	if err != nil {
 		return err
 	}
-	parsed := cluster.Name(name)
-	record, err := store.Load(parsed)
+	record, err := store.Load(name)
 	if errors.Is(err, state.ErrNotFound) {
 		return nil
 	}
 	if err == nil && record.Builds == "" {
 		return usage(progress.WithHint(
 			fmt.Errorf("cluster %s has the name that the builder of this template would have", name),
-			"hive-test down "+name,
+			"hive-test down "+name.String(),
 		))
 	}
-	request.Name = name
 	_, err = e.Down(ctx, DownRequest{Request: request})
 	return err
 }
@@ -242,9 +243,12 @@ func hiddenPassword(repo string) string {
 	if !hasPassword(repo) {
 		return repo
 	}
-	scheme, rest, _ := strings.Cut(repo, "://")
-	_, host, _ := strings.Cut(rest, "@")
-	return scheme + "://" + host
+	parsed, err := url.Parse(repo)
+	if err != nil {
+		return ""
+	}
+	parsed.User = nil
+	return parsed.String()
 }
 
 // LayerNames returns the names of the layers that can be built.
@@ -332,7 +336,7 @@ func (s *session) findTemplate(ctx context.Context) error {
 		}
 	}
 	spec.Template, spec.Hosts = copies[0].VM.VMID, placement.Hosts(hosts)
-	if spec.Clone == cluster.CloneAuto && linkable(hosts, copies) {
+	if _, lacking := whoCanClone(hosts, copies); spec.Clone == cluster.CloneAuto && len(lacking) == 0 {
 		spec.Clone = cluster.CloneLinked
 	}
 	used := copies[0].Identity
@@ -340,12 +344,16 @@ func (s *session) findTemplate(ctx context.Context) error {
 	return s.checkFresh(list, used)
 }
 
-// linkable reports whether each hypervisor that new nodes go to can clone a template where its disk is.
-func linkable(hosts []placement.Hypervisor, copies []template.Template) bool {
-	return !slices.ContainsFunc(hosts, func(h placement.Hypervisor) bool {
-		_, ok := template.On(copies, h.Name)
-		return !ok && !h.Avoid
-	})
+// whoCanClone tells the names of the hypervisors that can clone a template where it is from those of the others that new nodes go to.
+func whoCanClone(hosts []placement.Hypervisor, copies []template.Template) (can, lacking []string) {
+	for _, h := range hosts {
+		if _, ok := template.On(copies, h.Name); ok {
+			can = append(can, h.Name)
+		} else if !h.Avoid {
+			lacking = append(lacking, h.Name)
+		}
+	}
+	return can, lacking
 }
 
 // usedOf is a template as a cluster keeps it.
@@ -356,7 +364,7 @@ func usedOf(i template.Identity) *cluster.TemplateUsed {
 // checkFresh tells of a template that would be made of something else now, or that is too old: a warning, or, where fresh ones
 // are required, an error.
 func (s *session) checkFresh(list []template.Template, used template.Identity) error {
-	if s.template.command != "" && s.template.layer.Name == "" { // it is to be looked at as it is
+	if s.template.asItIs() {
 		return nil
 	}
 	reasons, err := s.staleness(list, used)
@@ -521,11 +529,7 @@ func (e *Engine) RemoveTemplate(ctx context.Context, request Request, force bool
 		if err := removable(all, copies, force); err != nil {
 			return err
 		}
-		var failures []error
-		for _, t := range copies {
-			failures = append(failures, keeper.DeleteTemplate(ctx, t.VM))
-		}
-		return errors.Join(failures...)
+		return deleteAll(ctx, keeper, copies)
 	})
 	return gone, err
 }
@@ -537,9 +541,8 @@ func (e *Engine) DistributeTemplate(ctx context.Context, request Request) ([]tem
 		return nil, err
 	}
 	from := found[0]
-	one := request
-	one.Name = builderName(template.Layer{Name: from.Layer})
-	if err := e.endEarlierBuild(ctx, request, one.Name); err != nil {
+	one := request.about(builderName(template.Layer{Name: from.Layer}))
+	if err := e.endEarlierBuild(ctx, one); err != nil {
 		return nil, err
 	}
 	one.Settings = builderSettings(one.Settings, template.Layer{Parent: from.Version})
@@ -556,23 +559,34 @@ func (e *Engine) DistributeTemplate(ctx context.Context, request Request) ([]tem
 	if err != nil && !errors.Is(err, errUnchanged) {
 		return nil, err
 	}
-	return e.FindTemplate(ctx, request.of(request.Settings, from.Version))
+	return e.FindTemplate(ctx, request.about(from.Version))
 }
 
 // onHostsWithout wants one node on each hypervisor that cannot clone a template where it is. It is errUnchanged where all can.
 func (s *session) onHostsWithout(copies []template.Template) error {
-	var have []string
-	hosts := placement.Hypervisors(s.Record.Spec)
-	for _, h := range hosts {
-		if _, ok := template.On(copies, h.Name); ok || h.Avoid {
-			have = append(have, h.Name)
-		}
-	}
-	if s.Record.Spec.NodeCount = len(hosts) - len(have); s.Record.Spec.NodeCount == 0 {
+	_, lacking := whoCanClone(placement.Hypervisors(s.Record.Spec), copies)
+	if len(lacking) == 0 {
 		return errUnchanged
 	}
-	hosts, err := placement.Avoid(hosts, have)
-	s.Record.Spec.Hosts, s.Record.Spec.PlaceBy = placement.Hosts(hosts), ""
+	s.Record.Spec.NodeCount, s.Record.Spec.PlaceBy = len(lacking), ""
+	return s.onlyOn(lacking)
+}
+
+// onHostsOf keeps new VMs on the hypervisors that can clone a template where it is, if any can.
+func (s *session) onHostsOf(copies []template.Template) error {
+	can, _ := whoCanClone(placement.Hypervisors(s.Record.Spec), copies)
+	if len(can) == 0 {
+		return nil
+	}
+	return s.onlyOn(can)
+}
+
+// onlyOn keeps new VMs on these hypervisors.
+func (s *session) onlyOn(names []string) error {
+	hosts := placement.Hypervisors(s.Record.Spec)
+	others := slices.DeleteFunc(placement.Names(hosts), func(name string) bool { return slices.Contains(names, name) })
+	hosts, err := placement.Avoid(hosts, others)
+	s.Record.Spec.Hosts = placement.Hosts(hosts)
 	return err
 }
 
@@ -583,13 +597,18 @@ func (e *Engine) PruneTemplates(ctx context.Context, request Request, dryRun boo
 		if needless = template.Prunable(all); dryRun {
 			return nil
 		}
-		var failures []error
-		for _, t := range needless {
-			failures = append(failures, keeper.DeleteTemplate(ctx, t.VM))
-		}
-		return errors.Join(failures...)
+		return deleteAll(ctx, keeper, needless)
 	})
 	return needless, err
+}
+
+// deleteAll deletes templates, all that it can.
+func deleteAll(ctx context.Context, keeper deploy.Templater, list []template.Template) error {
+	var failures []error
+	for _, t := range list {
+		failures = append(failures, keeper.DeleteTemplate(ctx, t.VM))
+	}
+	return errors.Join(failures...)
 }
 
 // removable is an error where something hangs on a template.
@@ -649,13 +668,11 @@ func (e *Engine) VerifyTemplate(ctx context.Context, request Request) (VerifiedT
 	}
 	identity := copies[0].Identity
 	verified := VerifiedTemplate{Identity: identity}
-	two := request
-	two.Name = "verify-" + identity.Layer
-	if err := e.endEarlierBuild(ctx, request, two.Name); err != nil {
+	two := request.about("verify-" + identity.Layer)
+	if err := e.endEarlierBuild(ctx, two); err != nil {
 		return verified, err
 	}
 	two.Settings.NodeCount, two.Settings.HostsFile, two.Settings.Template = 2, "", identity.Version
-	two.Settings.OSImage = placement.DefaultImage
 	verified.Outcome, err = e.do(ctx, templateVerb, two, func(s *session) error {
 		s.template = templateRun{command: "hive-test template verify " + identity.Version}
 		check := func() error {
@@ -679,23 +696,6 @@ func (e *Engine) VerifyTemplate(ctx context.Context, request Request) (VerifiedT
 			return describe(ctx, keeper, template.Find(all, identity.Version), verified.Identity)
 		},
 	))
-}
-
-// onHostsOf keeps new VMs on the hypervisors that can clone a template where it is, if any can.
-func (s *session) onHostsOf(copies []template.Template) error {
-	hosts := placement.Hypervisors(s.Record.Spec)
-	var others []string
-	for _, h := range hosts {
-		if _, ok := template.On(copies, h.Name); !ok {
-			others = append(others, h.Name)
-		}
-	}
-	if len(others) == len(hosts) {
-		return nil
-	}
-	hosts, err := placement.Avoid(hosts, others)
-	s.Record.Spec.Hosts = placement.Hosts(hosts)
-	return err
 }
 
 // noteSaving tells, of a run that has made and configured a cluster of clones, how much less time that took than the last time
@@ -738,13 +738,7 @@ func (s *session) lastCold() (seconds float64, run string) {
 	var last time.Time
 	for _, name := range names {
 		for _, past := range pastReports(s.Store, name) {
-			took := map[string]float64{}
-			for _, p := range past.Phases {
-				if p.Status == progress.Passed {
-					took[p.Name] = p.Seconds
-				}
-			}
-			total, passed := preparing(took)
+			total, passed := preparing(lastSeconds([]pastReport{past}))
 			if past.Verb != "full" || !passed || len(past.Nodes) != len(s.Record.Nodes) || past.Started.Before(last) ||
 				settingOf(past.Report, "template") != "" || settingOf(past.Report, "sim") != fmt.Sprint(s.Settings.Sim) {
 				continue

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"hive-test/pkg/cluster"
@@ -26,38 +25,35 @@ func (k Keep) keeps(failed bool) bool { return k == KeepAlways || k == KeepOnFai
 
 // Full is the whole life: up, configure, test and, whatever happened in between, down.
 func Full(r *Job, keep Keep) []phase.Entry {
+	return withEnd(r, keep, Up(r), Configure(r), Test(r))
+}
+
+// withEnd is a list of phases with down at its end, whatever happens before, if the policy wants it.
+func withEnd(r *Job, keep Keep, list ...phase.Phase) []phase.Entry {
 	ending := &teardown{down: down{Job: r}, keep: keep}
-	return []phase.Entry{
-		{Phase: trackFailure{Up(r), ending}},
-		{Phase: trackFailure{Configure(r), ending}},
-		{Phase: trackFailure{Test(r), ending}},
-		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
+	var entries []phase.Entry
+	for _, p := range list {
+		entries = append(entries, phase.Entry{Phase: trackFailure{p, ending}})
 	}
+	return append(entries, phase.Entry{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true})
 }
 
 // FullFrom is Full of a cluster that is there: it is brought back to a snapshot in place of being made. Configure does
 // what is left to do: nothing where hive was formed of the same then.
 func FullFrom(r *Job, keep Keep, tag string) []phase.Entry {
-	ending := &teardown{down: down{Job: r}, keep: keep}
-	return []phase.Entry{
-		{Phase: trackFailure{collectOnFailure{Phase: &restore{Job: r, tag: tag, restart: true}, run: r}, ending}},
-		{Phase: trackFailure{Configure(r), ending}},
-		{Phase: trackFailure{Test(r), ending}},
-		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
-	}
+	restoring := collectOnFailure{Phase: &restore{Job: r, tag: tag, restart: true}, run: r}
+	return withEnd(r, keep, restoring, Configure(r), Test(r))
 }
 
 // FullSaving is Full that makes a snapshot of the cluster before it is tested.
 func FullSaving(r *Job, keep Keep, tag string) []phase.Entry {
 	r.SaveAs = tag
-	entries := Full(r, keep)
-	ending, _ := entries[0].Phase.(trackFailure)
 	save := phase.New(string(PhaseSnapshot), func(ctx context.Context) error {
 		return r.steps(ctx, PhaseSnapshot, step{"make snapshot " + tag, func(ctx context.Context, sink progress.Sink) error {
 			return saveForReset(ctx, r, tag, sink)
 		}})
 	})
-	return slices.Insert(entries, 2, phase.Entry{Phase: trackFailure{save, ending.ending}})
+	return withEnd(r, keep, Up(r), Configure(r), save, Test(r))
 }
 
 // UpOnly is up alone; what it leaves when it fails is destroyed unless the policy keeps it.

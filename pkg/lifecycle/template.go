@@ -34,13 +34,7 @@ func BuildTemplate(r *Job, keep Keep, layer template.Layer, identity *template.I
 	if keep == KeepAlways { // what was built is no node any more
 		keep = KeepOnFailure
 	}
-	ending := &teardown{down: down{Job: r}, keep: keep}
-	building := &build{Job: r, layer: layer, identity: identity}
-	return []phase.Entry{
-		{Phase: trackFailure{Up(r), ending}},
-		{Phase: trackFailure{collectOnFailure{Phase: building, run: r}, ending}},
-		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
-	}
+	return withEnd(r, keep, Up(r), collectOnFailure{Phase: &build{Job: r, layer: layer, identity: identity}, run: r})
 }
 
 // build installs a layer on the one node and makes a template of it.
@@ -187,14 +181,17 @@ func (b *build) shutDown(ctx context.Context, _ progress.Sink) error {
 // seal makes the template, and forgets the node: what is left of the cluster is removed without it.
 func (b *build) seal(ctx context.Context, sink progress.Sink) error {
 	b.identity.Built = b.Now().UTC().Truncate(time.Second)
-	err := b.Deploy.Templates.ToTemplate(ctx, b.Record, b.Record.Nodes.Leader(), deploy.Marks{
-		Name: b.identity.Version, Description: b.identity.Description(), Tags: []string{"hive-" + b.layer.Name},
-	})
+	err := b.Deploy.Templates.ToTemplate(ctx, b.Record, b.Record.Nodes.Leader(), marksOf(*b.identity, b.identity.Description()))
 	if err != nil {
 		return err
 	}
 	progress.Infof(sink, "template %s is made", b.identity.Version)
 	return b.change(ctx, func() { b.Record.Nodes = nil })
+}
+
+// marksOf is what every copy of a template is called, and says of itself.
+func marksOf(i template.Identity, description string) deploy.Marks {
+	return deploy.Marks{Name: i.Version, Description: description, Tags: []string{"hive-" + i.Layer}}
 }
 
 // PhaseCopy is the phase that makes copies of a template.
@@ -203,11 +200,7 @@ const PhaseCopy cluster.Phase = "copy"
 // CopyTemplate makes a copy of a template where each node of the record is placed, and removes what is left of the cluster,
 // whatever happens in between: copies that were made to the end are the cluster's no longer.
 func CopyTemplate(r *Job, from template.Template) []phase.Entry {
-	ending := &teardown{down: down{Job: r}, keep: KeepNever}
-	return []phase.Entry{
-		{Phase: trackFailure{collectOnFailure{Phase: &copies{Job: r, from: from}, run: r}, ending}},
-		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
-	}
+	return withEnd(r, KeepNever, collectOnFailure{Phase: &copies{Job: r, from: from}, run: r})
 }
 
 // copies makes copies of a template.
@@ -245,9 +238,12 @@ func (c *copies) copy(ctx context.Context, sink progress.Sink) error {
 		})
 	}
 	all.Wait()
-	unmade := slices.DeleteFunc(slices.Clone(c.Record.Nodes), func(n cluster.Node) bool {
-		return failures[slices.IndexFunc(c.Record.Nodes, func(o cluster.Node) bool { return o.Name == n.Name })] == nil
-	})
+	var unmade cluster.Nodes
+	for i, node := range c.Record.Nodes {
+		if failures[i] != nil {
+			unmade = append(unmade, node)
+		}
+	}
 	err := c.change(ctx, func() { c.Record.Nodes = unmade })
 	return errors.Join(append(failures, err)...)
 }
@@ -256,9 +252,7 @@ func (c *copies) copyTo(ctx context.Context, node cluster.Node) error {
 	if err := c.Deploy.Templates.CopyTemplate(ctx, c.Record, node, c.from.VM); err != nil {
 		return err
 	}
-	return c.Deploy.Templates.ToTemplate(ctx, c.Record, node, deploy.Marks{
-		Name: c.from.Version, Description: c.from.VM.Description, Tags: []string{"hive-" + c.from.Layer},
-	})
+	return c.Deploy.Templates.ToTemplate(ctx, c.Record, node, marksOf(c.from.Identity, c.from.VM.Description))
 }
 
 // PhaseVerify is the phase that looks at clones of a template.
@@ -280,12 +274,7 @@ func (e *FaultyError) Error() string {
 
 // VerifyTemplate makes a cluster of clones of a template, looks at them, and removes the cluster, whatever happens in between.
 func VerifyTemplate(r *Job, keep Keep, identity template.Identity) []phase.Entry {
-	ending := &teardown{down: down{Job: r}, keep: keep}
-	return []phase.Entry{
-		{Phase: trackFailure{Up(r), ending}},
-		{Phase: trackFailure{collectOnFailure{Phase: &verify{Job: r, identity: identity}, run: r}, ending}},
-		{Phase: collectOnFailure{Phase: ending, run: r, outside: true}, Always: true},
-	}
+	return withEnd(r, keep, Up(r), collectOnFailure{Phase: &verify{Job: r, identity: identity}, run: r})
 }
 
 // verify looks at clones of a template.

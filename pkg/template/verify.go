@@ -65,7 +65,7 @@ func (i Identity) Faults(clones []Clone) []Fault {
 	return faults
 }
 
-// shared are the kinds of which two clones have the same, or one has none.
+// shared are the kinds of which two clones have the same.
 func shared(clones []Clone) []Fault {
 	var faults []Fault
 	seen := map[string]string{}
