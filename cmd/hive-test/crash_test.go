@@ -184,6 +184,7 @@ func (c *crashHarness) crash(way crashWay, n int, spread float64, tally *crashTa
 		c.still = c.look() // told once
 	}
 	c.again(what, n)
+	c.Logf("%s: tried, the %d. moment of this way", what, n+1) // seen at once with -v: the whole matrix takes an hour
 }
 
 // cutTries is how often a run is begun that is over before the moment at which it was to be ended.
