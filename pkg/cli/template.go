@@ -61,9 +61,11 @@ has clusters use it from now on. Where any of that fails, the template that is i
 	ifChanged := cmd.Flags().Bool("if-changed", false, "build nothing where the template in use was made of the same")
 	noPromote := cmd.Flags().Bool("no-promote", false, "leave the template that is in use in its place")
 	noVerify := cmd.Flags().Bool("no-verify", false, "look at no clones, and do not promote")
+	builder := cmd.Flags().String("builder", engine.BuilderBuiltIn, "what makes the VM: built-in, or packer")
 	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
 		built, err := e.BuildTemplate(ctx, engine.BuildTemplateRequest{
 			Request: a.request(args[0], settings), IfChanged: *ifChanged, NoPromote: *noPromote, NoVerify: *noVerify,
+			Builder: *builder,
 		})
 		word := "rebuilt"
 		if built.Unchanged {

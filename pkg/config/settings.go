@@ -86,6 +86,7 @@ type Settings struct {
 
 	Layers []Layer `mapstructure:"-"` // of templates
 
+	PackerBin            string        `mapstructure:"packer_bin"`
 	TemplateMaxAge       time.Duration `mapstructure:"template_max_age"` // 0: whatever it is
 	RequireFreshTemplate bool          `mapstructure:"require_fresh_template"`
 

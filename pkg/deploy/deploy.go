@@ -59,6 +59,7 @@ type Capable struct {
 	Room      RoomFinder
 	Snapshots Snapshotter
 	Templates Templater
+	Relay     Relayer
 }
 
 // Of returns a deployer with all that it can do.
@@ -81,6 +82,7 @@ func Of(d Deployer) Capable {
 	c.Room, _ = d.(RoomFinder)
 	c.Snapshots, _ = d.(Snapshotter)
 	c.Templates, _ = d.(Templater)
+	c.Relay, _ = d.(Relayer)
 	return c
 }
 

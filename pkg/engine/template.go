@@ -25,6 +25,7 @@ import (
 	"hive-test/pkg/report"
 	"hive-test/pkg/state"
 	"hive-test/pkg/template"
+	"hive-test/pkg/template/packer"
 )
 
 // templateVerb is the verb of runs that build or verify templates.
@@ -50,10 +51,11 @@ func limitedAs(phase string) string {
 
 // BuildTemplateRequest is what BuildTemplate is asked for.
 type BuildTemplateRequest struct {
-	Request        // Name is the layer's
-	IfChanged bool // build nothing where the promoted one was made of the same
-	NoPromote bool // leave the one that is in use in its place
-	NoVerify  bool // look at no clones; what is not verified is not promoted either
+	Request          // Name is the layer's
+	IfChanged bool   // build nothing where the promoted one was made of the same
+	NoPromote bool   // leave the one that is in use in its place
+	NoVerify  bool   // look at no clones; what is not verified is not promoted either
+	Builder   string // one of Builders; empty: BuilderBuiltIn
 }
 
 // BuiltTemplate is what came of building one.
@@ -82,6 +84,10 @@ func (e *Engine) BuildTemplate(ctx context.Context, request BuildTemplateRequest
 			return built, err
 		}
 	}
+	program, err := e.packerFor(ctx, request)
+	if err != nil {
+		return built, err
+	}
 	if err := e.endEarlierBuild(ctx, request.about(builderName(layer))); err != nil {
 		return built, err
 	}
@@ -89,7 +95,7 @@ func (e *Engine) BuildTemplate(ctx context.Context, request BuildTemplateRequest
 	one.Settings = builderSettings(one.Settings, layer)
 	built.Outcome, err = e.do(ctx, templateVerb, one, func(s *session) error {
 		s.template = templateRun{"hive-test template build " + layer.Name, layer}
-		return s.buildTemplate(ctx, &built, request.IfChanged)
+		return s.buildTemplate(ctx, &built, program, request.IfChanged)
 	})
 	if errors.Is(err, errUnchanged) {
 		built.Unchanged = true
@@ -146,7 +152,8 @@ func (e *Engine) endEarlierBuild(ctx context.Context, request Request) error {
 }
 
 // buildTemplate makes the cluster of one node, and a template of that.
-func (s *session) buildTemplate(ctx context.Context, built *BuiltTemplate, ifChanged bool) error {
+func (s *session) buildTemplate(ctx context.Context, built *BuiltTemplate, program *packer.Program, ifChanged bool) error {
+	var copies []template.Template // of the parent
 	check := func() error {
 		s.Record.Builds = s.template.layer.Name
 		inputs, err := s.templateInputs(s.template.layer, s.Record.Template)
@@ -154,10 +161,21 @@ func (s *session) buildTemplate(ctx context.Context, built *BuiltTemplate, ifCha
 			return err
 		}
 		built.Identity = template.NewIdentity(s.template.layer.Name, inputs, s.Record.Owner.Who(), time.Now())
-		return s.nameTemplate(ctx, &built.Identity, ifChanged)
+		if program != nil {
+			built.Identity.Builder += ",packer-" + program.Version
+		}
+		if err := s.nameTemplate(ctx, &built.Identity, ifChanged); err != nil || program == nil || s.Record.Template == nil {
+			return err
+		}
+		list, err := s.templates(ctx)
+		if err != nil {
+			return err
+		}
+		copies = template.Find(list, s.Record.Template.Version)
+		return s.onHostsOf(copies)
 	}
 	return s.provision(ctx, deploy.Allowed{}, check, func(r *lifecycle.Job) []phase.Entry {
-		return lifecycle.BuildTemplate(r, s.keep(), s.template.layer, &built.Identity)
+		return s.buildWith(r, program, copies, &built.Identity)
 	})
 }
 
@@ -421,7 +439,7 @@ func (s *session) comparable(d template.Difference) bool {
 	case template.StepInput(hive.StepInstall), "hive":
 		return s.hiveOptions().Named() && d.Now != ""
 	case "parent":
-		return d.Now != ""
+		return d.Now != "" && d.Was != "" // of one that Packer alone has made nobody knows
 	}
 	return true
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"hive-test/cloudinit"
 	"hive-test/pkg/progress"
 	"hive-test/pkg/remote"
 	"hive-test/pkg/wait"
@@ -55,10 +54,9 @@ func (c *Cluster) waitCloudInit(ctx context.Context, host Host) error {
 	if c.options.OSEssentials {
 		marker = "" // nothing makes one
 	}
-	result, err := c.script(ctx, host, "wait-cloud-init.sh", c.options.CloudInitTimeout+shortTimeout, map[string]string{
-		"HIVE_CLOUD_INIT_TIMEOUT": seconds(c.options.CloudInitTimeout),
-		"HIVE_CLOUD_INIT_MARKER":  marker,
-	}, nil)
+	result, err := c.script(
+		ctx, host, "wait-cloud-init.sh", c.options.CloudInitTimeout+shortTimeout, c.options.cloudInitEnv(marker), nil,
+	)
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok && exit.Result.ExitCode == 2 {
 		details := strings.Join(tail(redacted(string(result.Stderr)), 20), "; ")
 		c.warn(StepCloudInit, host.Name(), "cloud-init has finished with complaints: "+details)
@@ -139,12 +137,9 @@ func (c *Cluster) whereSoon(ctx context.Context, host Host) Host {
 func (c *Cluster) InstallOS(ctx context.Context) error {
 	return c.step(ctx, StepOS, func(ctx context.Context) error {
 		return c.eachOf(ctx, StepOS, func(ctx context.Context, host Host) error {
-			result, err := c.script(ctx, host, "os-essentials.sh", c.options.InstallTimeout, map[string]string{
-				"HIVE_OS_PACKAGES":      strings.Join(c.options.osPackages(), " "),
-				"HIVE_OS_ESSENTIALS":    yes(c.options.OSEssentials),
-				"HIVE_OS_TIMEZONE":      cloudinit.DefaultTimezone,
-				"HIVE_OS_SOCKET_BUFFER": strconv.Itoa(cloudinit.DefaultSocketBufferBytes),
-			}, c.output(StepOS, host))
+			result, err := c.script(
+				ctx, host, "os-essentials.sh", c.options.InstallTimeout, c.options.osEnv(), c.output(StepOS, host),
+			)
 			if err != nil {
 				return nodeLog{err, redacted(string(result.Stdout) + string(result.Stderr))}
 			}
@@ -326,9 +321,7 @@ func (c *Cluster) upload(ctx context.Context, host Host) error {
 }
 
 func (c *Cluster) installed(ctx context.Context, host Host) error {
-	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout, map[string]string{
-		"HIVE_UPLOADED": yes(c.options.Binary != ""), "HIVE_NAMED": c.options.Binary,
-	}, c.output(StepInstall, host))
+	_, err := c.script(ctx, host, "install-binary.sh", shortTimeout, c.options.binaryEnv(), c.output(StepInstall, host))
 	if exit, ok := errors.AsType[*remote.ExitError](err); ok && exit.Result.ExitCode == exitNoProgram {
 		return errNoProgram
 	}
@@ -347,16 +340,11 @@ func (c *Cluster) unpack(release, sha256 string) func(context.Context, Host) err
 
 // unpacked installs a release that has been put on the node.
 func (c *Cluster) unpacked(ctx context.Context, host Host, sha256 string) error {
-	return c.make(ctx, host, "install-tarball.sh", map[string]string{
-		"HIVE_SHA256": sha256, "HIVE_NAMED": c.options.Tarball,
-	})
+	return c.make(ctx, host, "install-tarball.sh", c.options.tarballEnv(sha256))
 }
 
 func (c *Cluster) build(ctx context.Context, host Host) error {
-	return c.make(
-		ctx, host, "install-git.sh", map[string]string{"HIVE_REPO": c.options.Repo, "HIVE_REF": c.options.Ref},
-		c.repoSecrets()...,
-	)
+	return c.make(ctx, host, "install-git.sh", c.options.gitEnv(), c.repoSecrets()...)
 }
 
 // repoSecrets is what the repository's URL holds of user and password.

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -312,10 +311,10 @@ func options(r deploy.Request, node cluster.Node, host placement.Hypervisor, m m
 		"scsihw": "virtio-scsi-pci", "boot": "order=virtio0;net0",
 		"virtio0": host.Datastore + ":0,import-from=" + volume + ",iothread=1,discard=on",
 		"ide2":    host.Datastore + ":cloudinit",
-		"net0":    nic(r.Spec.ManagementModel, at.ManagementMAC, r.Spec.ManagementBridge, r.Spec.ManagementVLAN),
-		"net1":    nic(r.Spec.DataModel, at.DataMAC, r.Spec.DataBridge, r.Spec.DataVLAN),
+		"net0":    placement.NIC(r.Spec.ManagementModel, at.ManagementMAC, r.Spec.ManagementBridge, r.Spec.ManagementVLAN),
+		"net1":    placement.NIC(r.Spec.DataModel, at.DataMAC, r.Spec.DataBridge, r.Spec.DataVLAN),
 		"ciuser":  r.Spec.SSHUser, "sshkeys": strings.ReplaceAll(url.QueryEscape(r.SSHPublicKey), "+", "%20"),
-		"ipconfig0": address(node.StaticManagement, r.Spec.Network.Gateway), "ipconfig1": address(node.StaticData, ""),
+		"ipconfig0": placement.IPConfig(node.StaticManagement, r.Spec.Network.Gateway), "ipconfig1": placement.IPConfig(node.StaticData, ""),
 	}
 	if m.Snippet != "" {
 		o["cicustom"] = "vendor=" + m.Snippet
@@ -324,27 +323,6 @@ func options(r deploy.Request, node cluster.Node, host placement.Hypervisor, m m
 		o["pool"] = pool
 	}
 	return o
-}
-
-func nic(model, mac, bridge string, vlan int) string {
-	text := cmp.Or(model, cluster.DefaultNICModel) + "=" + strings.ToUpper(mac) + ",bridge=" + bridge
-	if vlan > 0 {
-		text += ",tag=" + strconv.Itoa(vlan)
-	}
-	return text
-}
-
-// address is the configuration of a NIC.
-func address(static netip.Prefix, gateway string) string {
-	if !static.IsValid() {
-		return "ip=dhcp"
-	}
-	family := map[bool]string{true: "6"}[static.Addr().Is6()]
-	text := "ip" + family + "=" + static.String()
-	if gateway != "" {
-		text += ",gw" + family + "=" + gateway
-	}
-	return text
 }
 
 // settings tells VMs that were made of the same from others. What others may change of a VM that exists is not in it.

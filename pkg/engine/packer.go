@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hive-test/pkg/cluster"
+	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/hive"
+	"hive-test/pkg/lifecycle"
+	"hive-test/pkg/phase"
+	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
+	"hive-test/pkg/template"
+	"hive-test/pkg/template/packer"
+)
+
+// Builders are what can make the VM of a template.
+const (
+	BuilderBuiltIn = "built-in" // hive-test itself, over SSH
+	BuilderPacker  = "packer"
+)
+
+// Builders returns their names.
+func Builders() []string { return []string{BuilderBuiltIn, BuilderPacker} }
+
+// packerRun has Packer build one layer.
+type packerRun struct {
+	program packer.Program
+	layer   template.Layer
+	options hive.Options
+}
+
+// packerFor finds the program that a build asks for, before anything is made; nil: it asks for none.
+func (e *Engine) packerFor(ctx context.Context, request BuildTemplateRequest) (*packer.Program, error) {
+	switch request.Builder {
+	case "", BuilderBuiltIn:
+		return nil, nil
+	case BuilderPacker:
+	default:
+		return nil, usage(fmt.Errorf("there is no builder %q: use %s", request.Builder, strings.Join(Builders(), " or ")))
+	}
+	program, err := packer.Find(ctx, packer.FindOptions{
+		Explicit: request.Settings.PackerBin, Env: e.Environ, CacheDir: filepath.Join(e.CacheDir, "packer"),
+	})
+	if err != nil {
+		return nil, Error{ExitConfig, progress.WithHint(err, "install Packer, name it with --packer-bin, or use --builder built-in")}
+	}
+	return &program, nil
+}
+
+// Build writes the files and runs the program. What an earlier run has left there goes.
+func (p packerRun) Build(
+	ctx context.Context, dir string, variables map[string]any, env map[string]string, line func(string),
+) (versions string, err error) {
+	parts, err := os.MkdirTemp("", "hive-test-packer-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(parts)) }()
+	actions, err := packer.Actions(p.layer, p.options, parts)
+	if err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	if err := (packer.Files{Era: p.program.Era(), Actions: actions, Variables: variables}).Write(dir); err != nil {
+		return "", fmt.Errorf("writing Packer's files: %w", err)
+	}
+	if err := p.program.Build(ctx, dir, env, line); err != nil {
+		return "", err
+	}
+	return packer.Versions(dir)
+}
+
+// buildWith lists the phases of a build by the builder that was asked for; from are the copies of the parent's template.
+func (s *session) buildWith(r *lifecycle.Job, program *packer.Program, copies []template.Template, identity *template.Identity) []phase.Entry {
+	layer := s.template.layer
+	if program == nil {
+		return lifecycle.BuildTemplate(r, s.keep(), layer, identity)
+	}
+	var from *template.Template
+	if own, ok := template.On(copies, placement.Of(s.Record.Nodes.Leader()).Hypervisor); ok {
+		from = &own
+	}
+	run := packerRun{program: *program, layer: layer, options: s.hiveOptions()}
+	return lifecycle.BuildTemplateWithPacker(r, s.keep(), run, layer, from, identity)
+}
+
+// ExportPackerRequest is what ExportPacker is asked for.
+type ExportPackerRequest struct {
+	Request        // Name is the layer's
+	Dir     string // that is not there, or is empty
+	Era     packer.Era
+}
+
+// ExportPacker writes files from which Packer makes a template of a layer without hive-test, and returns what that will be. Nothing is
+// asked of Proxmox VE.
+func (e *Engine) ExportPacker(request ExportPackerRequest) (identity template.Identity, err error) {
+	layers, err := layersOf(request.Settings)
+	if err != nil {
+		return identity, err
+	}
+	layer, err := template.FindLayer(layers, request.Name)
+	if err != nil {
+		return identity, usage(err)
+	}
+	s, err := e.open(templateVerb, request.about(builderName(layer)))
+	if err != nil {
+		return identity, err
+	}
+	defer s.close()
+	s.template = templateRun{"hive-test template export-packer", layer}
+	s.Record = &cluster.Record{Name: s.Name, Spec: s.Settings.Spec()}
+	options := s.hiveOptions()
+	if hasPassword(options.Repo) {
+		return identity, usage(progress.WithHint(
+			errors.New("the repository's URL has a password, which files that are passed on may not hold"), "name it without one",
+		))
+	}
+	if identity, err = s.identityFor(layer); err != nil {
+		return identity, err
+	}
+	parts, err := os.MkdirTemp("", "hive-test-packer-")
+	if err != nil {
+		return identity, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(parts)) }()
+	actions, err := packer.Actions(layer, options, parts)
+	if err != nil {
+		return identity, usage(err)
+	}
+	private, public, err := newKey(filepath.Join(parts, "installer_key"))
+	if err != nil {
+		return identity, err
+	}
+	files := packer.Files{
+		Era: request.Era, Actions: actions, Variables: s.packerVariables(identity), InstallerKey: private, InstallerPublicKey: public,
+	}
+	return identity, files.Write(request.Dir)
+}
+
+// identityFor is what a template says of itself that somebody else builds of a layer, from a template of the parent that is not known
+// here.
+func (s *session) identityFor(layer template.Layer) (template.Identity, error) {
+	var parent *cluster.TemplateUsed
+	if layer.Parent != "" {
+		parent = &cluster.TemplateUsed{Layer: layer.Parent}
+	}
+	inputs, err := s.templateInputs(layer, parent)
+	return template.NewIdentity(layer.Name, inputs, "packer", time.Now()), err
+}
+
+// packerVariables are those that are known from the settings.
+func (s *session) packerVariables(identity template.Identity) map[string]any {
+	spec, settings := s.Record.Spec, s.Settings
+	variables := map[string]any{
+		"proxmox_insecure": settings.Proxmox.Insecure, "template_name": identity.Version,
+		"template_description": identity.Description(), "cores": spec.CPUCores, "memory": spec.MemoryMB, "cpu_type": spec.CPUType,
+		"ssh_username": spec.SSHUser, "bridge": spec.ManagementBridge, "proxmox_pool": settings.Proxmox.Pool,
+		"disk_size": fmt.Sprintf("%dG", spec.DiskSizeGB),
+	}
+	if settings.Proxmox.Endpoint != "" {
+		variables["proxmox_url"] = strings.TrimSuffix(strings.TrimSuffix(settings.Proxmox.Endpoint, "/"), "/api2/json") + "/api2/json"
+	}
+	if hosts := placement.Hypervisors(spec); len(hosts) > 0 {
+		first := hosts[0].WithDefaults()
+		variables["proxmox_node"], variables["storage"] = first.Name, first.Datastore
+	}
+	return variables
+}
+
+// newKey makes a pair of SSH keys, and returns their texts.
+func newKey(path string) (private, public string, err error) {
+	if err := remote.GenerateKey(path); err != nil {
+		return "", "", err
+	}
+	half, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
+	}
+	other, err := os.ReadFile(path + ".pub")
+	return string(half), string(other), err
+}

@@ -1,0 +1,159 @@
+package packer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"hive-test/pkg/process"
+)
+
+// grace is how long Packer may take to end once it is told to, before it is killed.
+const grace = 20 * time.Second
+
+// longestLine is what is read of a line of output at most, in bytes.
+const longestLine = 256 << 10
+
+// Build runs `packer build` of the files in dir, for a VM that is cloned. Env is what it gets beside this process's environment:
+// secrets, which are in no argument and no file. Each line that it prints is handed to line as it comes. What it has made when it
+// fails stays as it is. When ctx ends it gets a signal, and is waited for.
+func (p Program) Build(ctx context.Context, dir string, env map[string]string, line func(string)) error {
+	const only = "-only=proxmox-clone.layer"
+	if p.Era() == Plugin {
+		if err := p.run(ctx, dir, env, line, "init", "."); err != nil {
+			return err
+		}
+	}
+	if err := p.run(ctx, dir, env, line, "validate", only, "."); err != nil {
+		return err
+	}
+	return p.run(ctx, dir, env, line, "build", "-color=false", "-on-error=abort", only, ".")
+}
+
+// Versions returns what the build in dir has found on the VM.
+func Versions(dir string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "versions"))
+	return string(text), err
+}
+
+// run runs packer to its end. Its last complaint is the error's text.
+func (p Program) run(ctx context.Context, dir string, env map[string]string, line func(string), args ...string) error {
+	cmd := exec.Command(p.Path, args...)
+	cmd.Dir, cmd.Env = dir, environment(env)
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = read.Close() }()
+	cmd.Stdout, cmd.Stderr = write, write
+	guard, err := process.StartGuarded(cmd, grace)
+	_ = write.Close()
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", p.Path, err)
+	}
+	defer guard.Stop()
+	var heard complaint
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		lines(read, func(text string) {
+			heard.hear(text)
+			line(text)
+		})
+	}()
+	err = await(ctx, cmd)
+	_ = read.SetReadDeadline(time.Now().Add(time.Second)) // a plugin may hold the pipe for longer
+	<-drained
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("packer %s: %w", args[0], context.Cause(ctx))
+	case err != nil:
+		return fmt.Errorf("packer %s: %w%s", args[0], err, heard)
+	}
+	return nil
+}
+
+// await waits for the command, and ends its group when ctx has ended, or when the command has.
+func await(ctx context.Context, cmd *exec.Cmd) error {
+	group := cmd.Process.Pid
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	defer func() { _ = syscall.Kill(-group, syscall.SIGKILL) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	_ = syscall.Kill(-group, syscall.SIGINT)
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(grace):
+		_ = syscall.Kill(-group, syscall.SIGKILL)
+		return <-ended
+	}
+}
+
+// environment is this process's, without what would have Packer log to a file or ask for news, and what it gets.
+func environment(env map[string]string) []string {
+	list := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return strings.HasPrefix(name, "PKR_VAR_") || slices.Contains([]string{
+			"PACKER_LOG", "PACKER_LOG_PATH", "PROXMOX_URL", "PROXMOX_USERNAME", "PROXMOX_PASSWORD", "PROXMOX_TOKEN",
+		}, name)
+	})
+	list = append(list, "CHECKPOINT_DISABLE=1", "PACKER_NO_COLOR=1")
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// lines hands out what comes, line by line, without Packer's marks of progress that are empty.
+func lines(from io.Reader, line func(string)) {
+	reader := bufio.NewReaderSize(from, longestLine)
+	for {
+		text, err := reader.ReadSlice('\n')
+		if shown := strings.TrimRight(string(text), "\r\n"); strings.TrimSpace(shown) != "" {
+			line(shown)
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+// complaint is what Packer has complained of last.
+type complaint struct{ texts []string }
+
+var complaints = regexp.MustCompile(`^(?:--> \S+: |Error: |==> \S+: (Error|.* failed: it exited))`)
+
+const mostComplaints = 3
+
+func (c *complaint) hear(text string) {
+	if complaints.MatchString(text) {
+		text = strings.TrimPrefix(strings.TrimPrefix(text, "==> proxmox-clone.layer: "), "--> proxmox-clone.layer: ")
+		if !slices.Contains(c.texts, text) {
+			c.texts = append(c.texts, text)
+		}
+	}
+	c.texts = c.texts[max(0, len(c.texts)-mostComplaints):]
+}
+
+func (c complaint) String() string {
+	if len(c.texts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(c.texts, "; ")
+}
