@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -106,17 +107,25 @@ type faultCell struct {
 
 func (c faultCell) String() string { return c.phase + " " + c.kind + " " + c.wrong.name }
 
-// limits keep every run short, whatever hangs; the provider's own tries fit into them.
-func (w wrong) limits() []string {
+// limits keep every run short, whatever hangs; the provider's own tries fit into them. On a machine on which a whole run takes
+// longer than it should, they are as much longer.
+func (w wrong) limits(slow float64) []string {
+	up, configure := 90*time.Second, 40*time.Second
 	if w.name == "stall" {
-		return []string{"--timeout-up=20s", "--timeout-configure=40s", "--timeout-down=20s"}
+		up = 20 * time.Second
 	}
-	return []string{"--timeout-up=90s", "--timeout-configure=40s", "--timeout-down=90s"}
+	longer := func(limit time.Duration) string {
+		return (time.Duration(slow*float64(limit/time.Second)) * time.Second).String()
+	}
+	return []string{"--timeout-up=" + longer(up), "--timeout-configure=" + longer(configure), "--timeout-down=" + longer(up)}
 }
 
-// faultLimit is more than the limits of all phases, the minute that tofu has to stop, and what checks and evidence may
-// take.
-const faultLimit = 4 * time.Minute
+// A whole run takes usualRun at most on a machine on which the limits are as they are written. faultLimit is more than the limits of
+// all phases, the minute that tofu has to stop, and what checks and evidence may take.
+const (
+	usualRun   = 15 * time.Second
+	faultLimit = 4 * time.Minute
+)
 
 func TestFaults(t *testing.T) {
 	if testing.Short() {
@@ -127,14 +136,18 @@ func TestFaults(t *testing.T) {
 	var once sync.Once
 	workers := 1 // each begins with a whole run
 	if os.Getenv("HIVE_TEST_CRASH") != "" {
-		workers = 8 // most of them wait for something that stalls
+		workers = 2 * runtime.NumCPU() // many of them wait for something that stalls
 	}
 	for worker := range workers {
 		t.Run(fmt.Sprintf("worker %d", worker+1), func(t *testing.T) {
 			t.Parallel()
 			f := &faultHarness{testbed: newArena(t), table: table}
 			kinds := f.kinds()
-			once.Do(func() { go feed(cells, chosen(kinds)) })
+			once.Do(func() {
+				list := chosen(kinds)
+				t.Logf("%d cells", len(list))
+				go feed(cells, list)
+			})
 			for cell := range cells {
 				f.check(cell)
 			}
@@ -178,6 +191,7 @@ func chosen(kinds map[string][]string) []faultCell {
 type faultHarness struct {
 	*testbed
 	table *faultTable
+	slow  float64 // how much longer a whole run takes than usualRun; 1 at least
 }
 
 // before is the phase that is none yet: the checks before up.
@@ -187,10 +201,12 @@ const before = "before"
 func (f *faultHarness) kinds() map[string][]string {
 	f.Helper()
 	f.must("DELETE", "/sim/journal")
+	began := time.Now()
 	run := f.start(f.here("full", "faulty", "--sim", "--node-count=2"))
 	if code := run.wait(); code != 0 {
 		f.Fatalf("a whole run ends with %d:\n%s", code, run.log())
 	}
+	f.slow = max(1, float64(time.Since(began))/float64(usualRun))
 	kinds := map[string][]string{}
 	for _, e := range f.journal() {
 		phase := run.phaseAt(e.Time)
@@ -268,7 +284,7 @@ func (f *faultHarness) check(cell faultCell) {
 	if cell.phase == before {
 		f.must("POST", "/sim/faults", string(raw))
 	}
-	run := f.start(f.here(append([]string{"full", "faulty", "--sim", "--node-count=2"}, cell.wrong.limits()...)...))
+	run := f.start(f.here(append([]string{"full", "faulty", "--sim", "--node-count=2"}, cell.wrong.limits(f.slow)...)...))
 	began := time.Now()
 	if cell.phase != before && run.begins(cell.phase) {
 		f.must("POST", "/sim/faults", string(raw))
@@ -283,6 +299,7 @@ func (f *faultHarness) check(cell faultCell) {
 	problems := f.judge(cell, code, took, met, run)
 	problems = append(problems, f.tidy(run)...)
 	f.table.add(cell, code, met, problems)
+	f.Logf("%s: code %d after %s", cell, code, took.Round(time.Second)) // seen at once with -v
 	if len(problems) > 0 {
 		f.Errorf(
 			"%s: code %d after %s: %s\n%s", cell, code, took.Round(time.Second), strings.Join(problems, "; "),
@@ -306,7 +323,7 @@ func (r *liveRun) begins(phase string) bool {
 // judge says what is wrong with how a run has ended.
 func (f *faultHarness) judge(cell faultCell, code int, took time.Duration, met bool, run *liveRun) []string {
 	var problems []string
-	if took > faultLimit {
+	if float64(took) > f.slow*float64(faultLimit) {
 		problems = append(problems, "it hung")
 	}
 	wanted := map[string]int{"": 3, "up": 4, "configure": 5, "test": 6, "down": 7}[run.failed()]

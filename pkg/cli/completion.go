@@ -71,8 +71,8 @@ func argumentCompletions() map[string][]completion {
 		"template show": {{find: (*app).completeLayers}}, "template verify": {{find: (*app).completeLayers}},
 		"distribute": {{find: (*app).completeLayers}}, "template prune": {},
 		"promote": {nothing("the version of a template, which Proxmox VE knows")},
-		"rm":      {nothing("the version of a template, which Proxmox VE knows")},
-		"init":    {}, "version": {}, "exit-codes": {}, "settings": {},
+		"rm":      {nothing("the version of a template, which Proxmox VE knows")}, "export-packer": {{dirs: true}},
+		"init": {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
 
@@ -115,6 +115,9 @@ func flagCompletions() map[string]completion {
 		"endpoint":        nothing("a URL"),
 		"probe output":    words(sheetForms()...),
 		"iac diff output": words(sheetForms()...),
+		"builder":         words(engine.Builders()...),
+		"syntax":          words(engine.PackerSyntaxes()...),
+		"layer":           {find: (*app).completeLayers},
 		"plan output":     words(slices.Concat([]string{"table", "json", "yaml"}, planForms())...),
 	}
 	for _, s := range config.Table() {

@@ -37,12 +37,13 @@ func (a *app) templateCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: run(func(_ context.Context, cmd *cobra.Command, _ []string) error {
 			return usage(progress.WithHint(
-				errors.New("template needs a word: build, list, show, verify, promote, distribute, prune or rm"), usageLine(cmd)))
+				errors.New("template needs a word: build, list, show, verify, promote, distribute, prune, rm or export-packer"), usageLine(cmd)))
 		}),
 	}
 	cmd.AddCommand(
 		a.templateBuildCommand(), a.templateListCommand(), a.templateShowCommand(), a.templateVerifyCommand(),
 		a.templatePromoteCommand(), a.templateDistributeCommand(), a.templatePruneCommand(), a.templateRemoveCommand(),
+		a.templateExportPackerCommand(),
 	)
 	return cmd
 }
@@ -55,6 +56,7 @@ func (a *app) templateBuildCommand() *cobra.Command {
 has clusters use it from now on. Where any of that fails, the template that is in use stays; the VM goes, unless --keep says otherwise.`,
 		Example: `  hive-test template build base
   hive-test template build dev --binary ./bin/hive
+  hive-test template build base --builder packer
   hive-test template build base --if-changed     # in a nightly job`,
 		Args: oneLayer,
 	}
@@ -111,7 +113,7 @@ func oneTemplate(cmd *cobra.Command, args []string) error {
 // templateDoneJSON is the shape of `template build`, `verify`, `promote` and `rm` with -o json.
 type templateDoneJSON struct {
 	Schema int `json:"schema"`
-	// Result is rebuilt, unchanged, verified, promoted, deleted or failed.
+	// Result is rebuilt, unchanged, verified, promoted, deleted, written or failed.
 	Result   string            `json:"result"`
 	Template template.Identity `json:"template"` // of what failed, as far as it is known
 	Error    string            `json:"error,omitempty"`

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,8 +98,11 @@ func (s *session) buildWith(r *lifecycle.Job, program *packer.Program, copies []
 type ExportPackerRequest struct {
 	Request        // Name is the layer's
 	Dir     string // that is not there, or is empty
-	Era     packer.Era
+	Syntax  string // one of PackerSyntaxes
 }
+
+// PackerSyntaxes returns the syntaxes of Packer's files that can be written, the newest first.
+func PackerSyntaxes() []string { return []string{string(packer.Plugin), string(packer.Old)} }
 
 // ExportPacker writes files from which Packer makes a template of a layer without hive-test, and returns what that will be. Nothing is
 // asked of Proxmox VE.
@@ -141,7 +145,7 @@ func (e *Engine) ExportPacker(request ExportPackerRequest) (identity template.Id
 		return identity, err
 	}
 	files := packer.Files{
-		Era: request.Era, Actions: actions, Variables: s.packerVariables(identity), InstallerKey: private, InstallerPublicKey: public,
+		Era: packer.Era(request.Syntax), Actions: actions, Variables: s.packerVariables(identity), InstallerKey: private, InstallerPublicKey: public,
 	}
 	return identity, files.Write(request.Dir)
 }
@@ -162,7 +166,7 @@ func (s *session) packerVariables(identity template.Identity) map[string]any {
 	spec, settings := s.Record.Spec, s.Settings
 	variables := map[string]any{
 		"proxmox_insecure": settings.Proxmox.Insecure, "template_name": identity.Version,
-		"template_description": identity.Description(), "cores": spec.CPUCores, "memory": spec.MemoryMB, "cpu_type": spec.CPUType,
+		"template_description": identity.Description(), "cores": spec.CPUCores, "memory": spec.MemoryMB, "cpu_type": cmp.Or(spec.CPUType, cluster.DefaultCPUType),
 		"ssh_username": spec.SSHUser, "bridge": spec.ManagementBridge, "proxmox_pool": settings.Proxmox.Pool,
 		"disk_size": fmt.Sprintf("%dG", spec.DiskSizeGB),
 	}

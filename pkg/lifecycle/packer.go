@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (p *packed) variables(node cluster.Node, relay deploy.Relay, sshPort int) m
 	return map[string]any{
 		"proxmox_url": relay.URL + "/api2/json", "proxmox_node": placement.Of(node).Hypervisor, "clone_vm": p.source.Name,
 		"vm_id": placement.Of(node).VMID, "vm_name": node.Name, "template_name": p.identity.Version,
-		"cores": s.CPUCores, "memory": s.MemoryMB, "cpu_type": s.CPUType,
+		"cores": s.CPUCores, "memory": s.MemoryMB, "cpu_type": cmp.Or(s.CPUType, cluster.DefaultCPUType),
 		"ssh_username": s.SSHUser, "ssh_host": "127.0.0.1", "ssh_port": sshPort,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	gopath "path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -84,7 +85,7 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // login answers with a ticket that is good here alone.
 func (l *relay) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, relayBody)
-	if r.PostFormValue("username") != RelayUser || !same(r.PostFormValue("password"), l.Password) {
+	if r.PostFormValue("username") != RelayUser || !equal(r.PostFormValue("password"), l.Password) {
 		refuse(w, http.StatusUnauthorized, "authentication failure")
 		return
 	}
@@ -101,10 +102,10 @@ func (l *relay) known(r *http.Request) bool {
 		return false
 	}
 	ticket, err := url.QueryUnescape(cookie.Value)
-	return err == nil && same(ticket, l.Password)
+	return err == nil && equal(ticket, l.Password)
 }
 
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // clonePath is where a program asks for a clone: of a VM that it knows by a name, which others may have, too.
 var clonePath = regexp.MustCompile(`^nodes/[^/]+/qemu/[0-9]+/clone$`)
@@ -114,6 +115,9 @@ func (l *relay) change(w http.ResponseWriter, r *http.Request, path string) {
 	own := "nodes/" + l.Hypervisor + "/qemu/" + strconv.Itoa(l.VMID)
 	always := map[string]string{}
 	switch {
+	case r.URL.RawPath != "" || "/"+path != gopath.Clean("/"+path): // it may be another one there than it is here
+		refuse(w, http.StatusForbidden, r.URL.Path+" is no plain path")
+		return
 	case clonePath.MatchString(path) && r.Method == http.MethodPost:
 		always = maps.Clone(l.Clone)
 		always["newid"] = strconv.Itoa(l.VMID)

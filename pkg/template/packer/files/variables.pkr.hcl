@@ -44,12 +44,6 @@ variable "storage" {
   description = "Storage of the disk and of the cloud-init drive (proxmox-iso)."
 }
 
-variable "storage_type" {
-  type        = string
-  default     = "lvm"
-  description = "Type of that storage, which only Packer before 1.7 asks for (proxmox-iso)."
-}
-
 variable "disk_size" {
   type        = string
   default     = "40G"

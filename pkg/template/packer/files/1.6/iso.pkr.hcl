@@ -1,5 +1,11 @@
 # A VM that Ubuntu's installer makes by itself, as http/user-data says.
 
+variable "storage_type" {
+  type        = string
+  default     = "lvm"
+  description = "Type of that storage."
+}
+
 source "proxmox-iso" "layer" {
   proxmox_url              = var.proxmox_url
   insecure_skip_tls_verify = var.proxmox_insecure
@@ -19,11 +25,11 @@ source "proxmox-iso" "layer" {
   qemu_agent      = true
 
   disks {
-    type         = "virtio"
-    disk_size    = var.disk_size
-    storage_pool = var.storage
+    type              = "virtio"
+    disk_size         = var.disk_size
+    storage_pool      = var.storage
     storage_pool_type = var.storage_type
-    format       = "raw"
+    format            = "raw"
   }
 
   network_adapters {

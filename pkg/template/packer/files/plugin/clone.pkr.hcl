@@ -23,9 +23,9 @@ source "proxmox-clone" "layer" {
   template_name        = var.template_name
   template_description = var.template_description
 
-  communicator         = "ssh"
-  ssh_username         = var.ssh_username
-  ssh_host             = var.ssh_host
-  ssh_port             = var.ssh_port
-  ssh_timeout          = var.ssh_timeout
+  communicator = "ssh"
+  ssh_username = var.ssh_username
+  ssh_host     = var.ssh_host
+  ssh_port     = var.ssh_port
+  ssh_timeout  = var.ssh_timeout
 }
