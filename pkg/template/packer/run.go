@@ -49,8 +49,13 @@ func Versions(dir string) (string, error) {
 
 // run runs packer to its end. Its last complaint is the error's text.
 func (p Program) run(ctx context.Context, dir string, env map[string]string, line func(string), args ...string) error {
+	temp, err := socketDir()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
 	cmd := exec.Command(p.Path, args...)
-	cmd.Dir, cmd.Env = dir, environment(env)
+	cmd.Dir, cmd.Env = dir, append(environment(env), "TMPDIR="+temp)
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
@@ -82,6 +87,20 @@ func (p Program) run(ctx context.Context, dir string, env map[string]string, lin
 		return fmt.Errorf("packer %s: %w%s", args[0], err, heard)
 	}
 	return nil
+}
+
+// longestSocketDir is how long the path of a directory may be in which Packer makes sockets: theirs may have 107 bytes (unix(7)), of which
+// their own names take 26. With a longer one Packer 1.6 crashes.
+const longestSocketDir = 80
+
+// socketDir makes a directory for its sockets and temporary files.
+func socketDir() (string, error) {
+	dir, err := os.MkdirTemp("", "packer-")
+	if err != nil || len(dir) <= longestSocketDir {
+		return dir, err
+	}
+	_ = os.Remove(dir)
+	return os.MkdirTemp("/tmp", "packer-")
 }
 
 // await waits for the command, and ends its group when ctx has ended, or when the command has.
@@ -137,7 +156,7 @@ func lines(from io.Reader, line func(string)) {
 // complaint is what Packer has complained of last.
 type complaint struct{ texts []string }
 
-var complaints = regexp.MustCompile(`^(?:--> \S+: |Error: |==> \S+: (Error|.* failed: it exited))`)
+var complaints = regexp.MustCompile(`^(?:--> \S+: |Error: |panic: |.*\bpanic: |==> \S+: (Error|.* failed: it exited))`)
 
 const mostComplaints = 3
 
