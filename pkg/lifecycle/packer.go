@@ -168,7 +168,9 @@ func (p *packed) runPacker(ctx context.Context, sink progress.Sink) error {
 // variables are what Packer's files are told.
 func (p *packed) variables(node cluster.Node, relay deploy.Relay, sshPort int) map[string]any {
 	s := p.Record.Spec
+	host, _ := placement.HypervisorNamed(s, placement.Of(node).Hypervisor)
 	return map[string]any{
+		"storage":     host.Datastore,
 		"proxmox_url": relay.URL + "/api2/json", "proxmox_node": placement.Of(node).Hypervisor, "clone_vm": p.source.Name,
 		"vm_id": placement.Of(node).VMID, "vm_name": node.Name, "template_name": p.identity.Version,
 		"cores": s.CPUCores, "memory": s.MemoryMB, "cpu_type": cmp.Or(s.CPUType, cluster.DefaultCPUType),

@@ -191,7 +191,7 @@ func (d Deployer) create(
 		}
 		return d.Client.Resize(ctx, at.Hypervisor, at.VMID, "virtio0", r.Spec.DiskSizeGB)
 	}
-	wanted := map[string]string{"newid": o["vmid"], "name": o["name"], "full": "0"}
+	wanted := map[string]string{"newid": o["vmid"], "name": o["name"], "full": "0", "description": o["description"]}
 	moved, err := d.moves(ctx, at)
 	if err != nil {
 		return err
@@ -206,6 +206,14 @@ func (d Deployer) create(
 		wanted["pool"] = o["pool"]
 	}
 	if err := d.Client.Clone(ctx, at.TemplateHypervisor, at.Template, wanted); err != nil {
+		return err
+	}
+	made := at.Hypervisor
+	if moved {
+		made = at.TemplateHypervisor
+	}
+	// A clone has the tags of its template: it says whose it is before anything else can fail.
+	if err := d.Client.UpdateMetadata(ctx, made, at.VMID, o["description"], r.Owner.Tags(r.Name)); err != nil {
 		return err
 	}
 	if moved {

@@ -30,12 +30,14 @@ const longestLine = 256 << 10
 // fails stays as it is. When ctx ends it gets a signal, and is waited for.
 func (p Program) Build(ctx context.Context, dir string, env map[string]string, line func(string)) error {
 	const only = "-only=proxmox-clone.layer"
-	if p.Era() == Plugin {
+	err := p.run(ctx, dir, env, line, "validate", only, ".")
+	if err != nil && ctx.Err() == nil && p.Era() == Plugin { // the plugin may not be here yet
 		if err := p.run(ctx, dir, env, line, "init", "."); err != nil {
 			return err
 		}
+		err = p.run(ctx, dir, env, line, "validate", only, ".")
 	}
-	if err := p.run(ctx, dir, env, line, "validate", only, "."); err != nil {
+	if err != nil {
 		return err
 	}
 	return p.run(ctx, dir, env, line, "build", "-color=false", "-on-error=abort", only, ".")
@@ -156,7 +158,7 @@ func lines(from io.Reader, line func(string)) {
 // complaint is what Packer has complained of last.
 type complaint struct{ texts []string }
 
-var complaints = regexp.MustCompile(`^(?:--> \S+: |Error: |panic: |.*\bpanic: |==> \S+: (Error|.* failed: it exited))`)
+var complaints = regexp.MustCompile(`^(?:--> \S+: |Error: |Failed |\t\* |panic: |.*\bpanic: |==> \S+: (Error|.* failed: it exited))`)
 
 const mostComplaints = 3
 

@@ -84,8 +84,10 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // login answers with a ticket that is good here alone.
 func (l *relay) login(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, relayBody)
-	if r.PostFormValue("username") != RelayUser || !equal(r.PostFormValue("password"), l.Password) {
+	// The form is read whatever type of content is named: Packer's plugin names none.
+	body, _ := io.ReadAll(http.MaxBytesReader(w, r.Body, relayBody))
+	form, err := url.ParseQuery(string(body))
+	if err != nil || form.Get("username") != RelayUser || !equal(form.Get("password"), l.Password) {
 		refuse(w, http.StatusUnauthorized, "authentication failure")
 		return
 	}
@@ -95,14 +97,14 @@ func (l *relay) login(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// known reports whether the request has the ticket.
+// known reports whether the request has the ticket: in a cookie, or, as Packer's plugin sends it, in the header Authorization.
 func (l *relay) known(r *http.Request) bool {
-	cookie, err := r.Cookie("PVEAuthCookie")
-	if err != nil {
-		return false
+	ticket, given := strings.CutPrefix(r.Header.Get("Authorization"), "PVEAuthCookie=")
+	if cookie, err := r.Cookie("PVEAuthCookie"); err == nil {
+		ticket, given = cookie.Value, true
 	}
-	ticket, err := url.QueryUnescape(cookie.Value)
-	return err == nil && equal(ticket, l.Password)
+	ticket, err := url.QueryUnescape(ticket)
+	return given && err == nil && equal(ticket, l.Password)
 }
 
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -111,6 +111,14 @@ func TestRelay(t *testing.T) {
 			t.Errorf("%s %s is passed on as %+v", row.method, row.path, g)
 		}
 	}
+	request, err := http.NewRequestWithContext(t.Context(), "GET", relay.URL+"/api2/json/version", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "PVEAuthCookie="+ticket)
+	if response, err := http.DefaultClient.Do(request); err != nil || response.Body.Close() != nil || response.StatusCode != 200 {
+		t.Errorf("a ticket in the header Authorization: %v, %v", response, err)
+	}
 	got = nil
 	for _, other := range []string{"", "secre", "PVE:root@pam:1::x"} {
 		if status, _ := do("GET", "/api2/json/version", other, ""); status != 401 || len(got) > 0 {

@@ -41,7 +41,7 @@ variable "iso_file" {
 variable "storage" {
   type        = string
   default     = "local-lvm"
-  description = "Storage of the disk and of the cloud-init drive (proxmox-iso)."
+  description = "Storage of the cloud-init drive, and of the disk (proxmox-iso)."
 }
 
 variable "disk_size" {

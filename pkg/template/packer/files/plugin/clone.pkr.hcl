@@ -19,7 +19,6 @@ source "proxmox-clone" "layer" {
   scsi_controller = var.scsi_controller
   qemu_agent      = true
 
-  cloud_init           = true
   template_name        = var.template_name
   template_description = var.template_description
 

@@ -43,10 +43,8 @@ source "proxmox-iso" "layer" {
     "boot<enter>",
   ]
 
-  cloud_init              = true
-  cloud_init_storage_pool = var.storage
-  template_name           = var.template_name
-  template_description    = var.template_description
+  template_name        = var.template_name
+  template_description = var.template_description
 
   communicator         = "ssh"
   ssh_username         = var.ssh_username
