@@ -164,33 +164,39 @@ func (s *session) buildTemplate(ctx context.Context, built *BuiltTemplate, ifCha
 // nameTemplate gives what is to be built a version that no other has. With ifChanged it is errUnchanged where the template of
 // that layer that is in use was made of the same.
 func (s *session) nameTemplate(ctx context.Context, identity *template.Identity, ifChanged bool) error {
-	list, err := s.templates(ctx)
+	list, away, err := s.templates(ctx, identity.Layer)
 	if err != nil {
 		return err
 	}
+	s.warnOfAway(away)
 	if used := template.Find(list, identity.Layer); ifChanged && len(used) > 0 &&
 		len(used[0].Inputs.Differences(identity.Inputs)) == 0 {
 		*identity = used[0].Identity
 		return errUnchanged
 	}
 	first := identity.Version
+	if len(away) > 0 { // of those, nobody can tell their versions
+		identity.Version += identity.Built.Format("-150405")
+	}
 	for n := 2; slices.ContainsFunc(list, func(t template.Template) bool { return t.Version == identity.Version }); n++ {
 		identity.Version = fmt.Sprintf("%s-%d", first, n)
 	}
 	return nil
 }
 
-// templates returns those that are there, as the deployer of the session's record finds them.
-func (s *session) templates(ctx context.Context) ([]template.Template, error) {
+// templates returns those that are there, as the deployer of the session's record finds them, and those that may be meant by a name and
+// cannot be read now.
+func (s *session) templates(ctx context.Context, name string) (list []template.Template, away []deploy.Template, err error) {
 	deployer, err := s.Deployer()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if deployer.Templates == nil {
-		return nil, usage(errors.New("hosts that are there are made of no templates"))
+		return nil, nil, usage(errors.New("hosts that are there are made of no templates"))
 	}
-	list, err := deployer.Templates.Templates(ctx)
-	return template.Read(list), err
+	all, err := deployer.Templates.Templates(ctx)
+	list, away = template.Read(all), template.Away(all, name)
+	return list, away, err
 }
 
 // templateInputs is all that a template of a layer depends on, as it is now. Parent is the template below it; nil: it is made of
@@ -321,14 +327,15 @@ func (s *session) findTemplate(ctx context.Context) error {
 	if spec.TemplateName == "" {
 		return nil
 	}
-	list, err := s.templates(ctx)
+	list, away, err := s.templates(ctx, spec.TemplateName)
 	if err != nil {
 		return err
 	}
 	copies := template.Find(list, spec.TemplateName)
 	if len(copies) == 0 {
-		return Error{ExitConfig, noTemplate(list, spec.TemplateName)}
+		return Error{ExitConfig, awayError(away, noTemplate(list, spec.TemplateName))}
 	}
+	s.warnOfAway(away)
 	hosts := placement.Hypervisors(*spec)
 	for i, h := range hosts {
 		if own, ok := template.On(copies, h.Name); ok && h.TemplateVMID == 0 {
@@ -344,12 +351,15 @@ func (s *session) findTemplate(ctx context.Context) error {
 	return s.checkFresh(list, used)
 }
 
-// whoCanClone tells the names of the hypervisors that can clone a template where it is from those of the others that new nodes go to.
+// whoCanClone tells the names of the hypervisors that can clone a template where it is from those of the others, of all that new nodes go to.
 func whoCanClone(hosts []placement.Hypervisor, copies []template.Template) (can, lacking []string) {
 	for _, h := range hosts {
+		if h.Avoid {
+			continue
+		}
 		if _, ok := template.On(copies, h.Name); ok {
 			can = append(can, h.Name)
-		} else if !h.Avoid {
+		} else {
 			lacking = append(lacking, h.Name)
 		}
 	}
@@ -566,6 +576,7 @@ func (e *Engine) DistributeTemplate(ctx context.Context, request Request) ([]tem
 func (s *session) onHostsWithout(copies []template.Template) error {
 	_, lacking := whoCanClone(placement.Hypervisors(s.Record.Spec), copies)
 	if len(lacking) == 0 {
+		progress.Infof(s.Sink, "no copy is needed: %s", whyNone(copies))
 		return errUnchanged
 	}
 	s.Record.Spec.NodeCount, s.Record.Spec.PlaceBy = len(lacking), ""
@@ -630,12 +641,12 @@ func removable(all, copies []template.Template, force bool) error {
 	return nil
 }
 
-// onTemplates opens the way to the templates of a Proxmox VE and lets work use them.
+// onTemplates opens the way to the templates of a Proxmox VE and lets work use them. Those that may be meant and cannot be read are
+// warned of.
 func (e *Engine) onTemplates(
 	ctx context.Context, request Request, work func(context.Context, deploy.Templater, []template.Template) error,
 ) error {
-	request.Name = templateVerb
-	s, err := e.open(templateVerb, request)
+	s, err := e.open(templateVerb, request.about(templateVerb))
 	if err != nil {
 		return err
 	}
@@ -650,6 +661,7 @@ func (e *Engine) onTemplates(
 	if err != nil {
 		return s.cutShort(ctx, err)
 	}
+	s.warnOfAway(template.Away(list, request.Name))
 	return work(ctx, keeper, template.Read(list))
 }
 

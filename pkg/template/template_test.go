@@ -186,6 +186,27 @@ func TestPrunable(t *testing.T) {
 	}
 }
 
+// Of what cannot be read now, what may be meant by a name is told by its tags.
+func TestAwayTellsWhatMayBeMeant(t *testing.T) {
+	list := []deploy.Template{
+		{VMRef: deploy.VMRef{VMID: 1}, Tags: []string{"hive-base", deploy.TemplateTag}, Away: true},
+		{VMRef: deploy.VMRef{VMID: 2}, Tags: []string{"hive-base-x", deploy.TemplateTag}, Away: true},
+		{VMRef: deploy.VMRef{VMID: 3}, Tags: []string{"hive-base", deploy.TemplateTag}},
+	}
+	for name, want := range map[string][]int{
+		"": {1, 2}, "base": {1}, "hive-base": {1}, "hive-base-20261128-3f2a9c1": {1}, "base-x": {2},
+		"hive-base-x-20261128-3f2a9c1": {1, 2}, "dev": nil,
+	} {
+		var got []int
+		for _, one := range template.Away(list, name) {
+			got = append(got, one.VMID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q may mean %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestLayersAddToTheBuiltIn(t *testing.T) {
 	all := template.Layers([]template.Layer{
 		{Name: "base", Packages: []string{"tcpdump"}, Scripts: []template.Script{{Name: "a", Text: "true"}}},
