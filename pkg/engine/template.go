@@ -69,18 +69,9 @@ var errUnchanged = errors.New("the template was made of the same")
 // BuildTemplate makes a template of a layer, verifies it with clones and promotes it. Where that fails, what is in use stays.
 func (e *Engine) BuildTemplate(ctx context.Context, request BuildTemplateRequest) (BuiltTemplate, error) {
 	var built BuiltTemplate
-	layers, err := layersOf(request.Settings)
+	layer, err := buildable(request.Request)
 	if err != nil {
 		return built, err
-	}
-	layer, err := template.FindLayer(layers, request.Name)
-	if err != nil {
-		return built, usage(progress.WithHint(err, "others are described in the config file, below templates"))
-	}
-	if layer.Hive {
-		if err := checkHive(request.Settings, request.Settings.Hive.Layout); err != nil {
-			return built, err
-		}
 	}
 	if err := e.endEarlierBuild(ctx, request.about(builderName(layer))); err != nil {
 		return built, err
@@ -105,6 +96,22 @@ func (e *Engine) BuildTemplate(ctx context.Context, request BuildTemplateRequest
 	}
 	built.Identity, err = e.PromoteTemplate(ctx, request.about(built.Identity.Version))
 	return built, err
+}
+
+// buildable is the layer that a request names, of which a template can be made.
+func buildable(request Request) (template.Layer, error) {
+	layers, err := layersOf(request.Settings)
+	if err != nil {
+		return template.Layer{}, err
+	}
+	layer, err := template.FindLayer(layers, request.Name)
+	if err != nil {
+		return layer, usage(progress.WithHint(err, "others are described in the config file, below templates"))
+	}
+	if layer.Hive {
+		return layer, checkHive(request.Settings, request.Settings.Hive.Layout)
+	}
+	return layer, nil
 }
 
 // about is the same request about something of another name.
@@ -149,16 +156,22 @@ func (e *Engine) endEarlierBuild(ctx context.Context, request Request) error {
 func (s *session) buildTemplate(ctx context.Context, built *BuiltTemplate, ifChanged bool) error {
 	check := func() error {
 		s.Record.Builds = s.template.layer.Name
-		inputs, err := s.templateInputs(s.template.layer, s.Record.Template)
+		identity, err := s.newIdentity()
 		if err != nil {
 			return err
 		}
-		built.Identity = template.NewIdentity(s.template.layer.Name, inputs, s.Record.Owner.Who(), time.Now())
+		built.Identity = identity
 		return s.nameTemplate(ctx, &built.Identity, ifChanged)
 	}
 	return s.provision(ctx, deploy.Allowed{}, check, func(r *lifecycle.Job) []phase.Entry {
 		return lifecycle.BuildTemplate(r, s.keep(), s.template.layer, &built.Identity)
 	})
+}
+
+// newIdentity is that of a template of the run's layer which is built now.
+func (s *session) newIdentity() (template.Identity, error) {
+	inputs, err := s.templateInputs(s.template.layer, s.Record.Template)
+	return template.NewIdentity(s.template.layer.Name, inputs, s.Record.Owner.Who(), time.Now()), err
 }
 
 // nameTemplate gives what is to be built a version that no other has. With ifChanged it is errUnchanged where the template of
@@ -583,15 +596,6 @@ func (s *session) onHostsWithout(copies []template.Template) error {
 	return s.onlyOn(lacking)
 }
 
-// onHostsOf keeps new VMs on the hypervisors that can clone a template where it is, if any can.
-func (s *session) onHostsOf(copies []template.Template) error {
-	can, _ := whoCanClone(placement.Hypervisors(s.Record.Spec), copies)
-	if len(can) == 0 {
-		return nil
-	}
-	return s.onlyOn(can)
-}
-
 // onlyOn keeps new VMs on these hypervisors.
 func (s *session) onlyOn(names []string) error {
 	hosts := placement.Hypervisors(s.Record.Spec)
@@ -671,8 +675,8 @@ type VerifiedTemplate struct {
 	Identity template.Identity
 }
 
-// VerifyTemplate looks at two clones of a template: whether each is a machine of its own, and has what was recorded. What is found is
-// noted in the template.
+// VerifyTemplate looks at clones of each copy of a template: whether each is a machine of its own, and has what was recorded. What is found
+// is noted in the template.
 func (e *Engine) VerifyTemplate(ctx context.Context, request Request) (VerifiedTemplate, error) {
 	copies, err := e.FindTemplate(ctx, request)
 	if err != nil {
@@ -689,7 +693,7 @@ func (e *Engine) VerifyTemplate(ctx context.Context, request Request) (VerifiedT
 		s.template = templateRun{command: "hive-test template verify " + identity.Version}
 		check := func() error {
 			s.Record.Builds, s.Record.Spec.KeepHostKeys = identity.Layer, true
-			return s.onHostsOf(copies)
+			return s.onEachCopy(copies)
 		}
 		return s.provision(ctx, deploy.Allowed{}, check, func(r *lifecycle.Job) []phase.Entry {
 			return lifecycle.VerifyTemplate(r, s.keep(), identity)

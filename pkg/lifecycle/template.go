@@ -318,7 +318,7 @@ func (v *verify) look(ctx context.Context, _ progress.Sink) error {
 		return err
 	}
 	for i, node := range v.Record.Nodes {
-		clone := template.Clone{Name: node.Name, Versions: template.ParseVersions(versions[i])}
+		clone := template.Clone{Name: node.Name, On: placement.Of(node).Hypervisor, Versions: template.ParseVersions(versions[i])}
 		clone.ParseCheck(checks[i])
 		v.clones = append(v.clones, clone)
 	}

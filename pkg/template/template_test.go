@@ -266,6 +266,37 @@ func TestFaultsNameWhatIsWrong(t *testing.T) {
 	}
 }
 
+// What one copy alone has is told with where that is; what all have is not.
+func TestFaultsNameTheCopy(t *testing.T) {
+	i := identity("base", template.Inputs{})
+	clone := func(name, on string, left ...string) template.Clone {
+		return template.Clone{Name: name, On: on, Left: left}
+	}
+	for name, test := range map[string]struct {
+		clones []template.Clone
+		want   []string
+	}{
+		"one copy": {[]template.Clone{clone("a", "pve1", "log /x"), clone("b", "pve1", "log /x")}, []string{"log: /x is left of the machine that was built"}},
+		"one of two": {
+			[]template.Clone{clone("a", "pve1"), clone("b", "pve2", "log /x"), clone("c", "pve1")},
+			[]string{"log: /x is left of the machine that was built (the copy on pve2)"},
+		},
+		"two of three": {
+			[]template.Clone{clone("a", "pve1", "log /x"), clone("b", "pve2"), clone("c", "pve3", "log /x")},
+			[]string{"log: /x is left of the machine that was built (the copy on pve1, pve3)"},
+		},
+		"all": {[]template.Clone{clone("a", "pve1", "log /x"), clone("b", "pve2", "log /x")}, []string{"log: /x is left of the machine that was built"}},
+	} {
+		var got []string
+		for _, f := range i.Faults(test.clones) {
+			got = append(got, f.String())
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestScriptsAreBash(t *testing.T) {
 	for _, name := range []string{
 		template.ScriptDownload, template.ScriptVersions, template.ScriptGeneralise, template.ScriptCheck,
