@@ -731,14 +731,8 @@ func (s *session) noteSaving(outcomes []phase.Outcome) {
 	if !passed || run == "" {
 		return
 	}
-	word, gain := "less", cold-now
-	if gain < 0 {
-		word, gain = "more", -gain
-	}
-	s.Sink.Emit(progress.Event{Kind: progress.Note, Message: fmt.Sprintf(
-		"cloned from %s: up and configure took %.0f s, %.0f s %s than without a template (%s, %.0f s)",
-		s.Record.Template.Version, now, gain, word, run, cold,
-	)})
+	use := progress.TemplateUse{Version: s.Record.Template.Version, Seconds: now, ColdSeconds: cold, ColdRun: run}
+	s.Sink.Emit(progress.Event{Kind: progress.Note, Message: use.String(), Template: &use})
 }
 
 // preparing is what up and configure took together, where both have passed.
