@@ -43,6 +43,9 @@ type Templater interface {
 	CopyTemplate(ctx context.Context, r *cluster.Record, node cluster.Node, from Template) error
 	// DescribeTemplate changes what a template says of itself.
 	DescribeTemplate(ctx context.Context, t Template, description string) error
+	// ImageContent tells which image a specification names, by what its storage tells of it: its size, and when it was put there, on
+	// the first of the hypervisors. It is empty where that is not to be known now.
+	ImageContent(ctx context.Context, spec cluster.Spec) string
 	// DeleteTemplate deletes a template, looking once more that it is one of ours.
 	DeleteTemplate(ctx context.Context, t Template) error
 }

@@ -156,7 +156,7 @@ func (e *Engine) endEarlierBuild(ctx context.Context, request Request) error {
 func (s *session) buildTemplate(ctx context.Context, built *BuiltTemplate, ifChanged bool) error {
 	check := func() error {
 		s.Record.Builds = s.template.layer.Name
-		identity, err := s.newIdentity()
+		identity, err := s.newIdentity(ctx)
 		if err != nil {
 			return err
 		}
@@ -169,8 +169,8 @@ func (s *session) buildTemplate(ctx context.Context, built *BuiltTemplate, ifCha
 }
 
 // newIdentity is that of a template of the run's layer which is built now.
-func (s *session) newIdentity() (template.Identity, error) {
-	inputs, err := s.templateInputs(s.template.layer, s.Record.Template)
+func (s *session) newIdentity(ctx context.Context) (template.Identity, error) {
+	inputs, err := s.templateInputs(ctx, s.template.layer, s.Record.Template)
 	return template.NewIdentity(s.template.layer.Name, inputs, s.Record.Owner.Who(), time.Now()), err
 }
 
@@ -183,7 +183,7 @@ func (s *session) nameTemplate(ctx context.Context, identity *template.Identity,
 	}
 	s.warnOfAway(away)
 	if used := template.Find(list, identity.Layer); ifChanged && len(used) > 0 &&
-		len(used[0].Inputs.Differences(identity.Inputs)) == 0 {
+		len(differences(used[0].Inputs, identity.Inputs)) == 0 {
 		*identity = used[0].Identity
 		return errUnchanged
 	}
@@ -214,12 +214,17 @@ func (s *session) templates(ctx context.Context, name string) (list []template.T
 
 // templateInputs is all that a template of a layer depends on, as it is now. Parent is the template below it; nil: it is made of
 // the image. What is not known from here is empty.
-func (s *session) templateInputs(layer template.Layer, parent *cluster.TemplateUsed) (template.Inputs, error) {
+func (s *session) templateInputs(
+	ctx context.Context, layer template.Layer, parent *cluster.TemplateUsed,
+) (template.Inputs, error) {
 	inputs := layer.Inputs()
 	if parent != nil {
 		inputs["parent"] = parent.Version
 	} else {
 		inputs["image"] = s.Record.Spec.OSImage
+		if content := s.imageContent(ctx); content != "" {
+			inputs[imageContent] = content
+		}
 	}
 	for _, name := range []string{template.ScriptGeneralise, template.ScriptDownload} {
 		text, err := template.Text(name)
@@ -361,7 +366,7 @@ func (s *session) findTemplate(ctx context.Context) error {
 	}
 	used := copies[0].Identity
 	s.Record.Template = usedOf(used)
-	return s.checkFresh(list, used)
+	return s.checkFresh(ctx, list, used)
 }
 
 // whoCanClone tells the names of the hypervisors that can clone a template where it is from those of the others, of all that new nodes go to.
@@ -386,11 +391,11 @@ func usedOf(i template.Identity) *cluster.TemplateUsed {
 
 // checkFresh tells of a template that would be made of something else now, or that is too old: a warning, or, where fresh ones
 // are required, an error.
-func (s *session) checkFresh(list []template.Template, used template.Identity) error {
+func (s *session) checkFresh(ctx context.Context, list []template.Template, used template.Identity) error {
 	if s.template.asItIs() {
 		return nil
 	}
-	reasons, err := s.staleness(list, used)
+	reasons, err := s.staleness(ctx, list, used)
 	if err != nil || len(reasons) == 0 {
 		return err
 	}
@@ -404,7 +409,7 @@ func (s *session) checkFresh(list []template.Template, used template.Identity) e
 }
 
 // staleness says why a template is not what it would be if it were built now; nothing where it is, or nobody can tell.
-func (s *session) staleness(list []template.Template, used template.Identity) ([]string, error) {
+func (s *session) staleness(ctx context.Context, list []template.Template, used template.Identity) ([]string, error) {
 	var reasons []string
 	if age, limit := time.Since(used.Built), s.Settings.TemplateMaxAge; limit > 0 && age > limit {
 		reasons = append(reasons, fmt.Sprintf(
@@ -425,11 +430,11 @@ func (s *session) staleness(list []template.Template, used template.Identity) ([
 			parent = usedOf(copies[0].Identity)
 		}
 	}
-	now, err := s.templateInputs(layer, parent)
+	now, err := s.templateInputs(ctx, layer, parent)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range used.Inputs.Differences(now) {
+	for _, d := range differences(used.Inputs, now) {
 		if s.comparable(d) {
 			reasons = append(reasons, d.String())
 		}

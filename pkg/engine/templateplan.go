@@ -39,7 +39,7 @@ func (e *Engine) PlanTemplateBuild(ctx context.Context, request BuildTemplateReq
 
 // planBuild fills in what a build would be called, and what differs from the one in use.
 func (s *session) planBuild(ctx context.Context, plan *TemplatePlan, ifChanged bool) error {
-	built, err := s.newIdentity()
+	built, err := s.newIdentity(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *session) planBuild(ctx context.Context, plan *TemplatePlan, ifChanged b
 		return err
 	}
 	if used := template.Find(list, built.Layer); len(used) > 0 {
-		plan.InUse, plan.Differences = used[0].Version, used[0].Inputs.Differences(built.Inputs)
+		plan.InUse, plan.Differences = used[0].Version, differences(used[0].Inputs, built.Inputs)
 	}
 	err = s.nameTemplate(ctx, &built, ifChanged)
 	plan.Version = built.Version

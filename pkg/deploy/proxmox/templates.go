@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
@@ -166,6 +168,26 @@ func (f *Fleet) CopyTemplate(ctx context.Context, r *cluster.Record, node cluste
 		return fmt.Errorf("moving VM %d from %s to %s: %w", at.VMID, from.Hypervisor, at.Hypervisor, err)
 	}
 	return nil
+}
+
+// ImageContent tells of an image what Proxmox VE lists of it. It has no checksum of its own.
+func (f *Fleet) ImageContent(ctx context.Context, spec cluster.Spec) string {
+	hosts := placement.Hypervisors(spec)
+	storage, rest, _ := strings.Cut(spec.OSImage, ":")
+	kind, _, _ := strings.Cut(rest, "/")
+	if len(hosts) == 0 || kind == "" {
+		return ""
+	}
+	volumes, err := f.Client.Content(ctx, hosts[0].Name, storage, kind)
+	if err != nil {
+		return ""
+	}
+	for _, v := range volumes {
+		if v.ID == spec.OSImage && v.Size > 0 {
+			return fmt.Sprintf("%d bytes of %s", v.Size, v.Created.Format(time.RFC3339))
+		}
+	}
+	return ""
 }
 
 // DescribeTemplate changes what a template says of itself; its tags stay.

@@ -3,6 +3,7 @@ package proxmox
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
+	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
 )
 
@@ -83,5 +86,33 @@ func TestTemplates(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, see()); diff != "" {
 		t.Errorf("pve2 is back (-want +got):\n%s", diff)
+	}
+}
+
+// An image is told from another one of its name by what the storage of the first hypervisor lists.
+func TestImageContent(t *testing.T) {
+	s := newSite(t)
+	fleet := s.machine(t.TempDir(), api.IDRange{First: 9100, Last: 9199}).fleet
+	spec := cluster.Spec{
+		OSImage: placement.DefaultImage, Hosts: placement.Hosts([]placement.Hypervisor{{Name: "pve2"}, {Name: "pve1"}}),
+	}
+	known := fleet.ImageContent(t.Context(), spec)
+	if !regexp.MustCompile(`^[1-9][0-9]* bytes of 20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$`).MatchString(known) {
+		t.Errorf("the image is %q", known)
+	}
+	if again := fleet.ImageContent(t.Context(), spec); again != known {
+		t.Errorf("it was %s, and is %s", known, again)
+	}
+	for name, change := range map[string]func(*cluster.Spec){
+		"no such image":   func(s *cluster.Spec) { s.OSImage = "local:iso/none.img" },
+		"no such storage": func(s *cluster.Spec) { s.OSImage = "none:iso/debian.img" },
+		"no hypervisors":  func(s *cluster.Spec) { s.Hosts = placement.Hosts(nil) },
+		"no volume":       func(s *cluster.Spec) { s.OSImage = "debian.img" },
+	} {
+		other := spec
+		change(&other)
+		if got := fleet.ImageContent(t.Context(), other); got != "" {
+			t.Errorf("%s: the image is %q", name, got)
+		}
 	}
 }
