@@ -233,6 +233,9 @@ func (s *session) templateInputs(
 		}
 		inputs["script "+name] = template.HashOf(text)
 	}
+	if upstream := upstreamInput(layer.Upstream); upstream != "" {
+		inputs[upstreamMakefile] = upstream
+	}
 	options := s.hiveOptions()
 	options.Packages = s.Record.Packages // those of the layer are told of by name
 	steps, err := options.Inputs()
@@ -312,7 +315,7 @@ func layersOf(settings config.Settings) ([]template.Layer, error) {
 	if err := errors.Join(failures...); err != nil {
 		return nil, Error{ExitConfig, fmt.Errorf("templates: %w", err)}
 	}
-	return template.Layers(added), nil
+	return withUpstream(template.Layers(added), settings), nil
 }
 
 // hashOfFiles is the SHA-256 of a file, or of all files of a directory with their names.
@@ -448,7 +451,7 @@ func (s *session) comparable(d template.Difference) bool {
 	switch d.Input {
 	case template.StepInput(hive.StepInstall), "hive":
 		return s.hiveOptions().Named() && d.Now != ""
-	case "parent":
+	case "parent", upstreamMakefile:
 		return d.Now != ""
 	}
 	return true

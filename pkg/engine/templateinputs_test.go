@@ -108,3 +108,43 @@ func TestImagesAreComparedWhereTheyAreKnown(t *testing.T) {
 		}
 	}
 }
+
+// Which Makefile makes the system ready for hive: that of the source that is named, where it can.
+func TestUpstreamIsThatOfTheSource(t *testing.T) {
+	dir := t.TempDir()
+	makefile := func(text string) config.Settings {
+		if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config.Settings{SourceDir: dir}
+	}
+	input := func(settings config.Settings, layer string) string {
+		t.Helper()
+		found, err := template.FindLayer(withUpstream(template.Layers(nil), settings), layer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return upstreamInput(found.Upstream)
+	}
+	const targets = "install-system:\ninstall-go:\ninstall-aws:\n"
+	for name, test := range map[string]struct {
+		settings config.Settings
+		layer    string
+		want     string
+	}{
+		"none named":    {config.Settings{}, "base", ""},
+		"no targets":    {makefile("build:\n"), "base", ""},
+		"repository":    {config.Settings{Repo: "https://me:secret@host/hive", Ref: "v1"}, "base", "repository https://host/hive at v1"},
+		"another layer": {config.Settings{Repo: "https://host/hive", Ref: "v1"}, "dev", ""},
+	} {
+		if got := input(test.settings, test.layer); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	for _, layer := range []string{"base", "single"} {
+		first := input(makefile(targets), layer)
+		if second := input(makefile(targets+"# changed\n"), layer); first != template.HashOf(targets) || second == first {
+			t.Errorf("%s: %s, and with another Makefile %s", layer, first, second)
+		}
+	}
+}

@@ -299,7 +299,7 @@ func TestFaultsNameTheCopy(t *testing.T) {
 
 func TestScriptsAreBash(t *testing.T) {
 	for _, name := range []string{
-		template.ScriptDownload, template.ScriptVersions, template.ScriptGeneralise, template.ScriptCheck,
+		template.ScriptDownload, template.ScriptUpstream, template.ScriptVersions, template.ScriptGeneralise, template.ScriptCheck,
 	} {
 		text, err := template.Text(name)
 		if err != nil {
