@@ -78,11 +78,11 @@ func BenchmarkUpFromTemplate(b *testing.B) {
 		full.Round(time.Millisecond), imported.Round(time.Millisecond), ratio(linked, full), ratio(linked, imported))
 }
 
-// BenchmarkFullFromTemplate compares full of a node that is cloned from a template which has hive with one that installs it, which takes
-// a minute.
+// BenchmarkFullFromTemplate compares full of a node that is cloned from a template which has all with one that installs packages, which
+// takes a minute.
 func BenchmarkFullFromTemplate(b *testing.B) {
 	w := newTemplateBench(b)
-	script, err := os.ReadFile("../../pkg/hive/scripts/install-binary.sh")
+	script, err := os.ReadFile("../../pkg/hive/scripts/os-essentials.sh")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -91,12 +91,12 @@ func BenchmarkFullFromTemplate(b *testing.B) {
 		b.Fatal(err)
 	}
 	text := fmt.Sprintf("sleep %d\n%s", int(benchInstall.Seconds()), script)
-	if err := os.WriteFile(filepath.Join(scripts, "install-binary.sh"), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(scripts, "os-essentials.sh"), []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	w.took("template", "build", "whole", "--scripts-dir", scripts)
+	w.took("template", "build", "whole", "--scripts-dir", scripts, "--packages", "coreutils")
 	full := func(name string, flags ...string) time.Duration {
-		return w.took(append([]string{"full", name, "--node-count", "1", "--suite", "true", "--scripts-dir", scripts}, flags...)...)
+		return w.took(append([]string{"full", name, "--node-count", "1", "--suite", "true", "--scripts-dir", scripts, "--packages", "coreutils"}, flags...)...)
 	}
 	var colds, warms []time.Duration
 	for b.Loop() {
@@ -105,6 +105,6 @@ func BenchmarkFullFromTemplate(b *testing.B) {
 	}
 	cold, warm := median(colds), median(warms)
 	b.ReportMetric(ratio(warm, cold), "template/cold")
-	b.Logf("full of a node, installing takes %s: cold %s, from a template %s, ratio %.2f", benchInstall, cold.Round(time.Millisecond),
+	b.Logf("full of a node, installing packages takes %s: cold %s, from a template %s, ratio %.2f", benchInstall, cold.Round(time.Millisecond),
 		warm.Round(time.Millisecond), ratio(warm, cold))
 }
