@@ -35,7 +35,7 @@ PROXMOX_PASSWORD, PROXMOX_TOKEN). Nothing is asked of Proxmox VE.`,
 	layer := cmd.Flags().String("layer", template.Base, "layer that is made")
 	syntax := cmd.Flags().String("syntax", engine.PackerSyntaxes()[0], "syntax of the files: plugin, as Packer has it since 1.7, or 1.6")
 	load := a.settingsOf(cmd, "template")
-	cmd.RunE = run(func(_ context.Context, _ *cobra.Command, args []string) error {
+	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		settings, err := load()
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ PROXMOX_PASSWORD, PROXMOX_TOKEN). Nothing is asked of Proxmox VE.`,
 			return usage(fmt.Errorf("there is no syntax %q: use %s", *syntax, strings.Join(engine.PackerSyntaxes(), " or ")))
 		}
 		return a.work(settings, func(e *engine.Engine) error {
-			identity, err := e.ExportPacker(engine.ExportPackerRequest{
+			identity, err := e.ExportPacker(ctx, engine.ExportPackerRequest{
 				Request: a.request(*layer, settings), Dir: args[0], Syntax: *syntax,
 			})
 			return a.printTemplateDone(settings, "written", identity, err)

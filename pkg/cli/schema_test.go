@@ -104,6 +104,10 @@ func allDocuments() []document {
 		),
 		printed("template-prune", "templates that nobody needs, and whether they were deleted", templatePruneJSON{}, "template prune -o json"),
 		printed(
+			"template-plan", "what building a template, or making copies of one, would do", templatePlanJSON{},
+			"template build LAYER --dry-run -o json", "template distribute TEMPLATE --dry-run -o json",
+		),
+		printed(
 			"template-done", "what was done with a template", templateDoneJSON{},
 			"template build LAYER -o json", "template verify TEMPLATE -o json", "template promote TEMPLATE -o json",
 			"template rm VERSION -o json",

@@ -57,6 +57,7 @@ has clusters use it from now on. Where any of that fails, the template that is i
 		Example: `  hive-test template build base
   hive-test template build dev --binary ./bin/hive
   hive-test template build base --builder packer
+  hive-test template build base --dry-run        # what would it be made of?
   hive-test template build base --if-changed     # in a nightly job`,
 		Args: oneLayer,
 	}
@@ -64,11 +65,20 @@ has clusters use it from now on. Where any of that fails, the template that is i
 	noPromote := cmd.Flags().Bool("no-promote", false, "leave the template that is in use in its place")
 	noVerify := cmd.Flags().Bool("no-verify", false, "look at no clones, and do not promote")
 	builder := cmd.Flags().String("builder", engine.BuilderBuiltIn, "what makes the VM: built-in, or packer")
+	dryRun := cmd.Flags().Bool("dry-run", false, "build nothing, and show what would be, and what differs from the one in use")
 	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
-		built, err := e.BuildTemplate(ctx, engine.BuildTemplateRequest{
+		request := engine.BuildTemplateRequest{
 			Request: a.request(args[0], settings), IfChanged: *ifChanged, NoPromote: *noPromote, NoVerify: *noVerify,
 			Builder: *builder,
-		})
+		}
+		if *dryRun {
+			plan, err := e.PlanTemplateBuild(ctx, request)
+			if err != nil {
+				return err
+			}
+			return a.printTemplatePlan(settings, "build", plan)
+		}
+		built, err := e.BuildTemplate(ctx, request)
 		word := "rebuilt"
 		if built.Unchanged {
 			word = "unchanged"
@@ -178,9 +188,9 @@ func (a *app) templateShowCommand() *cobra.Command {
 func (a *app) templateVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify TEMPLATE",
-		Short: "look at two clones of a template, and note whether it is sound",
-		Long: `verify makes two clones of a template and looks at them: whether each is a machine of its own, with nothing left of the one that
-was built, and whether what was recorded is there. The clones go. What is found is noted in the template.`,
+		Short: "look at clones of a template, and note whether it is sound",
+		Long: `verify makes two clones of a template, and one more of each further copy, and looks at them: whether each is a machine of its own, with
+nothing left of the one that was built, and whether what was recorded is there. The clones go. What is found is noted in the template.`,
 		Example: `  hive-test template verify base
   hive-test template verify hive-base-20261128-3f2a9c1 --clone linked`,
 		Args: oneTemplate,
@@ -218,7 +228,15 @@ and the same command makes the others.`,
   hive-test template distribute dev --avoid-hypervisor pve3`,
 		Args: oneTemplate,
 	}
+	dryRun := cmd.Flags().Bool("dry-run", false, "copy nothing, and show what would be")
 	a.onTemplates(cmd, func(ctx context.Context, e *engine.Engine, settings config.Settings, args []string) error {
+		if *dryRun {
+			plan, err := e.PlanDistribution(ctx, a.request(args[0], settings))
+			if err != nil {
+				return err
+			}
+			return a.printTemplatePlan(settings, "distribute", plan)
+		}
 		copies, err := e.DistributeTemplate(ctx, a.request(args[0], settings))
 		if err != nil {
 			return err

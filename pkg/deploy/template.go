@@ -17,6 +17,9 @@ type Template struct {
 	Shared bool
 	// Clones are the ids of VMs whose disks need the template's: it cannot be deleted before they are.
 	Clones []int
+	Tags   []string
+	// Away says that its hypervisor does not answer: nothing but its id, where it is and its tags are known.
+	Away bool
 }
 
 // Marks are what a template is to be called, and to say of itself.
@@ -28,7 +31,7 @@ type Marks struct {
 
 // Templater makes templates of VMs, and finds and deletes those of hive-test.
 type Templater interface {
-	// Templates lists those that carry TemplateTag, by id, as far as the token may see them.
+	// Templates lists those that carry TemplateTag, by id, as far as the token may see them, those that are Away too.
 	Templates(ctx context.Context) ([]Template, error)
 	// ShutDown has the guest of the node's machine switch it off, and waits for that.
 	ShutDown(ctx context.Context, r *cluster.Record, node cluster.Node) error
@@ -40,6 +43,9 @@ type Templater interface {
 	CopyTemplate(ctx context.Context, r *cluster.Record, node cluster.Node, from Template) error
 	// DescribeTemplate changes what a template says of itself.
 	DescribeTemplate(ctx context.Context, t Template, description string) error
+	// ImageContent tells which image a specification names, by what its storage tells of it: its size, and when it was put there, on
+	// the first of the hypervisors. It is empty where that is not to be known now.
+	ImageContent(ctx context.Context, spec cluster.Spec) string
 	// DeleteTemplate deletes a template, looking once more that it is one of ours.
 	DeleteTemplate(ctx context.Context, t Template) error
 }

@@ -106,7 +106,7 @@ func PackerSyntaxes() []string { return []string{string(packer.Plugin), string(p
 
 // ExportPacker writes files from which Packer makes a template of a layer without hive-test, and returns what that will be. Nothing is
 // asked of Proxmox VE.
-func (e *Engine) ExportPacker(request ExportPackerRequest) (identity template.Identity, err error) {
+func (e *Engine) ExportPacker(ctx context.Context, request ExportPackerRequest) (identity template.Identity, err error) {
 	layers, err := layersOf(request.Settings)
 	if err != nil {
 		return identity, err
@@ -128,7 +128,7 @@ func (e *Engine) ExportPacker(request ExportPackerRequest) (identity template.Id
 			errors.New("the repository's URL has a password, which files that are passed on may not hold"), "name it without one",
 		))
 	}
-	if identity, err = s.identityFor(layer); err != nil {
+	if identity, err = s.identityFor(ctx, layer); err != nil {
 		return identity, err
 	}
 	parts, err := os.MkdirTemp("", "hive-test-packer-")
@@ -150,14 +150,26 @@ func (e *Engine) ExportPacker(request ExportPackerRequest) (identity template.Id
 	return identity, files.Write(request.Dir)
 }
 
-// identityFor is what a template says of itself that somebody else builds of a layer, from a template of the parent that is not known
-// here.
-func (s *session) identityFor(layer template.Layer) (template.Identity, error) {
-	var parent *cluster.TemplateUsed
-	if layer.Parent != "" {
-		parent = &cluster.TemplateUsed{Layer: layer.Parent}
+// onHostsOfParent keeps the VM that Packer makes where a copy of its parent's template is, and returns the copies.
+func (s *session) onHostsOfParent(ctx context.Context) ([]template.Template, error) {
+	list, _, err := s.templates(ctx, s.Record.Template.Version)
+	if err != nil {
+		return nil, err
 	}
-	inputs, err := s.templateInputs(layer, parent)
+	copies := template.Find(list, s.Record.Template.Version)
+	if can, _ := whoCanClone(placement.Hypervisors(s.Record.Spec), copies); len(can) > 0 {
+		err = s.onlyOn(can)
+	}
+	return copies, err
+}
+
+// identityFor is what a template says of itself that somebody else builds of a layer, from a VM that is not known here.
+func (s *session) identityFor(ctx context.Context, layer template.Layer) (template.Identity, error) {
+	inputs, err := s.templateInputs(ctx, layer, new(cluster.TemplateUsed))
+	if layer.Parent == "" {
+		delete(inputs, "parent")
+		inputs["image"] = s.Record.Spec.OSImage
+	}
 	return template.NewIdentity(layer.Name, inputs, "packer", time.Now()), err
 }
 

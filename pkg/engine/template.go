@@ -71,18 +71,9 @@ var errUnchanged = errors.New("the template was made of the same")
 // BuildTemplate makes a template of a layer, verifies it with clones and promotes it. Where that fails, what is in use stays.
 func (e *Engine) BuildTemplate(ctx context.Context, request BuildTemplateRequest) (BuiltTemplate, error) {
 	var built BuiltTemplate
-	layers, err := layersOf(request.Settings)
+	layer, err := buildable(request.Request)
 	if err != nil {
 		return built, err
-	}
-	layer, err := template.FindLayer(layers, request.Name)
-	if err != nil {
-		return built, usage(progress.WithHint(err, "others are described in the config file, below templates"))
-	}
-	if layer.Hive {
-		if err := checkHive(request.Settings, request.Settings.Hive.Layout); err != nil {
-			return built, err
-		}
 	}
 	program, err := e.packerFor(ctx, request)
 	if err != nil {
@@ -111,6 +102,22 @@ func (e *Engine) BuildTemplate(ctx context.Context, request BuildTemplateRequest
 	}
 	built.Identity, err = e.PromoteTemplate(ctx, request.about(built.Identity.Version))
 	return built, err
+}
+
+// buildable is the layer that a request names, of which a template can be made.
+func buildable(request Request) (template.Layer, error) {
+	layers, err := layersOf(request.Settings)
+	if err != nil {
+		return template.Layer{}, err
+	}
+	layer, err := template.FindLayer(layers, request.Name)
+	if err != nil {
+		return layer, usage(progress.WithHint(err, "others are described in the config file, below templates"))
+	}
+	if layer.Hive {
+		return layer, checkHive(request.Settings, request.Settings.Hive.Layout)
+	}
+	return layer, nil
 }
 
 // about is the same request about something of another name.
@@ -156,69 +163,82 @@ func (s *session) buildTemplate(ctx context.Context, built *BuiltTemplate, progr
 	var copies []template.Template // of the parent
 	check := func() error {
 		s.Record.Builds = s.template.layer.Name
-		inputs, err := s.templateInputs(s.template.layer, s.Record.Template)
+		identity, err := s.newIdentity(ctx)
 		if err != nil {
 			return err
 		}
-		built.Identity = template.NewIdentity(s.template.layer.Name, inputs, s.Record.Owner.Who(), time.Now())
+		built.Identity = identity
 		if program != nil {
 			built.Identity.Builder += ",packer-" + program.Version
 		}
 		if err := s.nameTemplate(ctx, &built.Identity, ifChanged); err != nil || program == nil || s.Record.Template == nil {
 			return err
 		}
-		list, err := s.templates(ctx)
-		if err != nil {
-			return err
-		}
-		copies = template.Find(list, s.Record.Template.Version)
-		return s.onHostsOf(copies)
+		copies, err = s.onHostsOfParent(ctx)
+		return err
 	}
 	return s.provision(ctx, deploy.Allowed{}, check, func(r *lifecycle.Job) []phase.Entry {
 		return s.buildWith(r, program, copies, &built.Identity)
 	})
 }
 
+// newIdentity is that of a template of the run's layer which is built now.
+func (s *session) newIdentity(ctx context.Context) (template.Identity, error) {
+	inputs, err := s.templateInputs(ctx, s.template.layer, s.Record.Template)
+	return template.NewIdentity(s.template.layer.Name, inputs, s.Record.Owner.Who(), time.Now()), err
+}
+
 // nameTemplate gives what is to be built a version that no other has. With ifChanged it is errUnchanged where the template of
 // that layer that is in use was made of the same.
 func (s *session) nameTemplate(ctx context.Context, identity *template.Identity, ifChanged bool) error {
-	list, err := s.templates(ctx)
+	list, away, err := s.templates(ctx, identity.Layer)
 	if err != nil {
 		return err
 	}
+	s.warnOfAway(away)
 	if used := template.Find(list, identity.Layer); ifChanged && len(used) > 0 &&
-		len(used[0].Inputs.Differences(identity.Inputs)) == 0 {
+		len(differences(used[0].Inputs, identity.Inputs)) == 0 {
 		*identity = used[0].Identity
 		return errUnchanged
 	}
 	first := identity.Version
+	if len(away) > 0 { // of those, nobody can tell their versions
+		identity.Version += identity.Built.Format("-150405")
+	}
 	for n := 2; slices.ContainsFunc(list, func(t template.Template) bool { return t.Version == identity.Version }); n++ {
 		identity.Version = fmt.Sprintf("%s-%d", first, n)
 	}
 	return nil
 }
 
-// templates returns those that are there, as the deployer of the session's record finds them.
-func (s *session) templates(ctx context.Context) ([]template.Template, error) {
+// templates returns those that are there, as the deployer of the session's record finds them, and those that may be meant by a name and
+// cannot be read now.
+func (s *session) templates(ctx context.Context, name string) (list []template.Template, away []deploy.Template, err error) {
 	deployer, err := s.Deployer()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if deployer.Templates == nil {
-		return nil, usage(errors.New("hosts that are there are made of no templates"))
+		return nil, nil, usage(errors.New("hosts that are there are made of no templates"))
 	}
-	list, err := deployer.Templates.Templates(ctx)
-	return template.Read(list), err
+	all, err := deployer.Templates.Templates(ctx)
+	list, away = template.Read(all), template.Away(all, name)
+	return list, away, err
 }
 
 // templateInputs is all that a template of a layer depends on, as it is now. Parent is the template below it; nil: it is made of
 // the image. What is not known from here is empty.
-func (s *session) templateInputs(layer template.Layer, parent *cluster.TemplateUsed) (template.Inputs, error) {
+func (s *session) templateInputs(
+	ctx context.Context, layer template.Layer, parent *cluster.TemplateUsed,
+) (template.Inputs, error) {
 	inputs := layer.Inputs()
 	if parent != nil {
 		inputs["parent"] = parent.Version
 	} else {
 		inputs["image"] = s.Record.Spec.OSImage
+		if content := s.imageContent(ctx); content != "" {
+			inputs[imageContent] = content
+		}
 	}
 	for _, name := range []string{template.ScriptGeneralise, template.ScriptDownload} {
 		text, err := template.Text(name)
@@ -226,6 +246,9 @@ func (s *session) templateInputs(layer template.Layer, parent *cluster.TemplateU
 			return nil, err
 		}
 		inputs["script "+name] = template.HashOf(text)
+	}
+	if upstream := upstreamInput(layer.Upstream); upstream != "" {
+		inputs[upstreamMakefile] = upstream
 	}
 	options := s.hiveOptions()
 	options.Packages = s.Record.Packages // those of the layer are told of by name
@@ -306,7 +329,7 @@ func layersOf(settings config.Settings) ([]template.Layer, error) {
 	if err := errors.Join(failures...); err != nil {
 		return nil, Error{ExitConfig, fmt.Errorf("templates: %w", err)}
 	}
-	return template.Layers(added), nil
+	return withUpstream(template.Layers(added), settings), nil
 }
 
 // hashOfFiles is the SHA-256 of a file, or of all files of a directory with their names.
@@ -339,14 +362,15 @@ func (s *session) findTemplate(ctx context.Context) error {
 	if spec.TemplateName == "" {
 		return nil
 	}
-	list, err := s.templates(ctx)
+	list, away, err := s.templates(ctx, spec.TemplateName)
 	if err != nil {
 		return err
 	}
 	copies := template.Find(list, spec.TemplateName)
 	if len(copies) == 0 {
-		return Error{ExitConfig, noTemplate(list, spec.TemplateName)}
+		return Error{ExitConfig, awayError(away, noTemplate(list, spec.TemplateName))}
 	}
+	s.warnOfAway(away)
 	hosts := placement.Hypervisors(*spec)
 	for i, h := range hosts {
 		if own, ok := template.On(copies, h.Name); ok && h.TemplateVMID == 0 {
@@ -359,15 +383,18 @@ func (s *session) findTemplate(ctx context.Context) error {
 	}
 	used := copies[0].Identity
 	s.Record.Template = usedOf(used)
-	return s.checkFresh(list, used)
+	return s.checkFresh(ctx, list, used)
 }
 
-// whoCanClone tells the names of the hypervisors that can clone a template where it is from those of the others that new nodes go to.
+// whoCanClone tells the names of the hypervisors that can clone a template where it is from those of the others, of all that new nodes go to.
 func whoCanClone(hosts []placement.Hypervisor, copies []template.Template) (can, lacking []string) {
 	for _, h := range hosts {
+		if h.Avoid {
+			continue
+		}
 		if _, ok := template.On(copies, h.Name); ok {
 			can = append(can, h.Name)
-		} else if !h.Avoid {
+		} else {
 			lacking = append(lacking, h.Name)
 		}
 	}
@@ -381,11 +408,11 @@ func usedOf(i template.Identity) *cluster.TemplateUsed {
 
 // checkFresh tells of a template that would be made of something else now, or that is too old: a warning, or, where fresh ones
 // are required, an error.
-func (s *session) checkFresh(list []template.Template, used template.Identity) error {
+func (s *session) checkFresh(ctx context.Context, list []template.Template, used template.Identity) error {
 	if s.template.asItIs() {
 		return nil
 	}
-	reasons, err := s.staleness(list, used)
+	reasons, err := s.staleness(ctx, list, used)
 	if err != nil || len(reasons) == 0 {
 		return err
 	}
@@ -399,7 +426,7 @@ func (s *session) checkFresh(list []template.Template, used template.Identity) e
 }
 
 // staleness says why a template is not what it would be if it were built now; nothing where it is, or nobody can tell.
-func (s *session) staleness(list []template.Template, used template.Identity) ([]string, error) {
+func (s *session) staleness(ctx context.Context, list []template.Template, used template.Identity) ([]string, error) {
 	var reasons []string
 	if age, limit := time.Since(used.Built), s.Settings.TemplateMaxAge; limit > 0 && age > limit {
 		reasons = append(reasons, fmt.Sprintf(
@@ -420,11 +447,11 @@ func (s *session) staleness(list []template.Template, used template.Identity) ([
 			parent = usedOf(copies[0].Identity)
 		}
 	}
-	now, err := s.templateInputs(layer, parent)
+	now, err := s.templateInputs(ctx, layer, parent)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range used.Inputs.Differences(now) {
+	for _, d := range differences(used.Inputs, now) {
 		if s.comparable(d) {
 			reasons = append(reasons, d.String())
 		}
@@ -440,6 +467,8 @@ func (s *session) comparable(d template.Difference) bool {
 		return s.hiveOptions().Named() && d.Now != ""
 	case "parent":
 		return d.Now != "" && d.Was != "" // of one that Packer alone has made nobody knows
+	case upstreamMakefile:
+		return d.Now != ""
 	}
 	return true
 }
@@ -584,19 +613,11 @@ func (e *Engine) DistributeTemplate(ctx context.Context, request Request) ([]tem
 func (s *session) onHostsWithout(copies []template.Template) error {
 	_, lacking := whoCanClone(placement.Hypervisors(s.Record.Spec), copies)
 	if len(lacking) == 0 {
+		progress.Infof(s.Sink, "no copy is needed: %s", whyNone(copies))
 		return errUnchanged
 	}
 	s.Record.Spec.NodeCount, s.Record.Spec.PlaceBy = len(lacking), ""
 	return s.onlyOn(lacking)
-}
-
-// onHostsOf keeps new VMs on the hypervisors that can clone a template where it is, if any can.
-func (s *session) onHostsOf(copies []template.Template) error {
-	can, _ := whoCanClone(placement.Hypervisors(s.Record.Spec), copies)
-	if len(can) == 0 {
-		return nil
-	}
-	return s.onlyOn(can)
 }
 
 // onlyOn keeps new VMs on these hypervisors.
@@ -648,12 +669,12 @@ func removable(all, copies []template.Template, force bool) error {
 	return nil
 }
 
-// onTemplates opens the way to the templates of a Proxmox VE and lets work use them.
+// onTemplates opens the way to the templates of a Proxmox VE and lets work use them. Those that may be meant and cannot be read are
+// warned of.
 func (e *Engine) onTemplates(
 	ctx context.Context, request Request, work func(context.Context, deploy.Templater, []template.Template) error,
 ) error {
-	request.Name = templateVerb
-	s, err := e.open(templateVerb, request)
+	s, err := e.open(templateVerb, request.about(templateVerb))
 	if err != nil {
 		return err
 	}
@@ -668,6 +689,7 @@ func (e *Engine) onTemplates(
 	if err != nil {
 		return s.cutShort(ctx, err)
 	}
+	s.warnOfAway(template.Away(list, request.Name))
 	return work(ctx, keeper, template.Read(list))
 }
 
@@ -677,8 +699,8 @@ type VerifiedTemplate struct {
 	Identity template.Identity
 }
 
-// VerifyTemplate looks at two clones of a template: whether each is a machine of its own, and has what was recorded. What is found is
-// noted in the template.
+// VerifyTemplate looks at clones of each copy of a template: whether each is a machine of its own, and has what was recorded. What is found
+// is noted in the template.
 func (e *Engine) VerifyTemplate(ctx context.Context, request Request) (VerifiedTemplate, error) {
 	copies, err := e.FindTemplate(ctx, request)
 	if err != nil {
@@ -695,7 +717,7 @@ func (e *Engine) VerifyTemplate(ctx context.Context, request Request) (VerifiedT
 		s.template = templateRun{command: "hive-test template verify " + identity.Version}
 		check := func() error {
 			s.Record.Builds, s.Record.Spec.KeepHostKeys = identity.Layer, true
-			return s.onHostsOf(copies)
+			return s.onEachCopy(copies)
 		}
 		return s.provision(ctx, deploy.Allowed{}, check, func(r *lifecycle.Job) []phase.Entry {
 			return lifecycle.VerifyTemplate(r, s.keep(), identity)
@@ -733,14 +755,8 @@ func (s *session) noteSaving(outcomes []phase.Outcome) {
 	if !passed || run == "" {
 		return
 	}
-	word, gain := "less", cold-now
-	if gain < 0 {
-		word, gain = "more", -gain
-	}
-	s.Sink.Emit(progress.Event{Kind: progress.Note, Message: fmt.Sprintf(
-		"cloned from %s: up and configure took %.0f s, %.0f s %s than without a template (%s, %.0f s)",
-		s.Record.Template.Version, now, gain, word, run, cold,
-	)})
+	use := progress.TemplateUse{Version: s.Record.Template.Version, Seconds: now, ColdSeconds: cold, ColdRun: run}
+	s.Sink.Emit(progress.Event{Kind: progress.Note, Message: use.String(), Template: &use})
 }
 
 // preparing is what up and configure took together, where both have passed.

@@ -82,20 +82,11 @@ func (e *Engine) DryRun(ctx context.Context, request UpRequest) (
 }
 
 func (s *session) dryRun(ctx context.Context, allow deploy.Allowed) (lifecycle.Reading, error) {
-	if problems := placement.ValidateSpec(s.Settings.Spec()); len(problems) > 0 {
-		return lifecycle.Reading{}, usage(errors.Join(problems...))
-	}
-	if holder, life := s.Store.Holder(s.Name); life == state.Alive || life == state.Elsewhere {
-		return lifecycle.Reading{}, &state.LockedError{Name: s.Name, Holder: holder, Life: life}
-	}
-	if err := s.adoptOrCreate(ctx); err != nil {
+	if err := s.ready(ctx, nil); err != nil {
 		return lifecycle.Reading{}, err
 	}
 	deployer, err := s.Deployer()
 	if err != nil {
-		return lifecycle.Reading{}, err
-	}
-	if err := s.prepare(ctx, deployer); err != nil {
 		return lifecycle.Reading{}, err
 	}
 	ctx, cancel := within(ctx, s.Settings.Timeouts.Up, "--timeout-up")

@@ -55,7 +55,7 @@ func (b *build) Run(ctx context.Context) error {
 	if err := b.configure(ctx, "", hive.StepOS); err != nil {
 		return err
 	}
-	if err := b.steps(ctx, PhaseBuild, step{"put files onto the node", b.files}, step{"run the layer's scripts", b.scripts}); err != nil {
+	if err := b.steps(ctx, PhaseBuild, b.installing()...); err != nil {
 		return err
 	}
 	if b.layer.Hive {
@@ -70,6 +70,32 @@ func (b *build) Run(ctx context.Context) error {
 		step{"shut the node down", b.shutDown},
 		step{"make a template of it", b.seal},
 	)
+}
+
+// installing are the steps that put onto the node what the layer has.
+func (b *build) installing() []step {
+	list := []step{{"put files onto the node", b.files}}
+	if b.layer.Upstream.Named() {
+		list = append(list, step{"install what hive's Makefile says", b.upstream})
+	}
+	return append(list, step{"run the layer's scripts", b.scripts})
+}
+
+// upstream runs the targets of hive's own Makefile. It comes after the downloads, which the targets leave as they are.
+func (b *build) upstream(ctx context.Context, sink progress.Sink) error {
+	env := map[string]string{"HIVE_REPO": b.layer.Upstream.Repo, "HIVE_REF": b.layer.Upstream.Ref}
+	if path := b.layer.Upstream.Path; path != "" {
+		host, err := b.host()
+		if err != nil {
+			return err
+		}
+		if _, err := host.Upload(ctx, path, "~/.hive-test-template/upstream/Makefile", 0o600); err != nil {
+			return fmt.Errorf("putting hive's Makefile onto the node: %w", err)
+		}
+		env["TEMPLATE_MAKEFILE"] = "yes"
+	}
+	_, err := b.script(ctx, sink, template.ScriptUpstream, env)
+	return err
 }
 
 // configure does steps of configuring on the node.
@@ -318,7 +344,7 @@ func (v *verify) look(ctx context.Context, _ progress.Sink) error {
 		return err
 	}
 	for i, node := range v.Record.Nodes {
-		clone := template.Clone{Name: node.Name, Versions: template.ParseVersions(versions[i])}
+		clone := template.Clone{Name: node.Name, On: placement.Of(node).Hypervisor, Versions: template.ParseVersions(versions[i])}
 		clone.ParseCheck(checks[i])
 		v.clones = append(v.clones, clone)
 	}

@@ -123,6 +123,8 @@ type Event struct {
 	Nodes []Node `json:"nodes,omitempty"`
 	// Matrix is set on RunStart and RunEnd of the run of a matrix, with what became of the cells at the end.
 	Matrix *Matrix `json:"matrix,omitempty"`
+	// Template is set on the Note of a run whose nodes were cloned, with what that has spared.
+	Template *TemplateUse `json:"template,omitempty"`
 }
 
 // Setting is a setting in force. From is "flag --x", "environment X" or "FILE:LINE".

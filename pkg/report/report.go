@@ -54,6 +54,8 @@ type Report struct {
 	Evidence []string `json:"evidence,omitempty"`
 	// Matrix is what the run of a matrix has run, and what became of it; nil for any other run.
 	Matrix *progress.Matrix `json:"matrix,omitempty"`
+	// Template is what cloning the nodes has spared; nil where that is not known, or they were not cloned.
+	Template *progress.TemplateUse `json:"template,omitempty"`
 	// Ended is when the last event came.
 	Ended time.Time `json:"-"`
 }
@@ -274,6 +276,9 @@ func (b *builder) add(e progress.Event, colored string) {
 		b.state(e)
 	case progress.Note:
 		b.Notes = append(b.Notes, Problem{e.Phase, e.Step, e.Node, e.Message, e.Hint})
+		if e.Template != nil {
+			b.Template = e.Template
+		}
 	case progress.RunEnd:
 		b.endRun(e)
 	}

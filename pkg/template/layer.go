@@ -21,6 +21,8 @@ type Layer struct {
 	Scripts []Script
 	// Hive is installed, from where the settings say that it comes from.
 	Hive bool
+	// Upstream says how the system is made ready for hive, beside Packages.
+	Upstream Upstream
 }
 
 // Download is a file that a node gets from elsewhere, or from this machine. Go and the AWS CLI are installed, images of guests go

@@ -13,6 +13,7 @@ var embedded embed.FS
 // Scripts that run on the node that becomes a template, or on a clone of one.
 const (
 	ScriptDownload   = "download.sh"
+	ScriptUpstream   = "upstream.sh"
 	ScriptVersions   = "versions.sh"
 	ScriptGeneralise = "generalise.sh"
 	ScriptCheck      = "check.sh"

@@ -186,6 +186,27 @@ func TestPrunable(t *testing.T) {
 	}
 }
 
+// Of what cannot be read now, what may be meant by a name is told by its tags.
+func TestAwayTellsWhatMayBeMeant(t *testing.T) {
+	list := []deploy.Template{
+		{VMRef: deploy.VMRef{VMID: 1}, Tags: []string{"hive-base", deploy.TemplateTag}, Away: true},
+		{VMRef: deploy.VMRef{VMID: 2}, Tags: []string{"hive-base-x", deploy.TemplateTag}, Away: true},
+		{VMRef: deploy.VMRef{VMID: 3}, Tags: []string{"hive-base", deploy.TemplateTag}},
+	}
+	for name, want := range map[string][]int{
+		"": {1, 2}, "base": {1}, "hive-base": {1}, "hive-base-20261128-3f2a9c1": {1}, "base-x": {2},
+		"hive-base-x-20261128-3f2a9c1": {1, 2}, "dev": nil,
+	} {
+		var got []int
+		for _, one := range template.Away(list, name) {
+			got = append(got, one.VMID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q may mean %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestLayersAddToTheBuiltIn(t *testing.T) {
 	all := template.Layers([]template.Layer{
 		{Name: "base", Packages: []string{"tcpdump"}, Scripts: []template.Script{{Name: "a", Text: "true"}}},
@@ -245,9 +266,40 @@ func TestFaultsNameWhatIsWrong(t *testing.T) {
 	}
 }
 
+// What one copy alone has is told with where that is; what all have is not.
+func TestFaultsNameTheCopy(t *testing.T) {
+	i := identity("base", template.Inputs{})
+	clone := func(name, on string, left ...string) template.Clone {
+		return template.Clone{Name: name, On: on, Left: left}
+	}
+	for name, test := range map[string]struct {
+		clones []template.Clone
+		want   []string
+	}{
+		"one copy": {[]template.Clone{clone("a", "pve1", "log /x"), clone("b", "pve1", "log /x")}, []string{"log: /x is left of the machine that was built"}},
+		"one of two": {
+			[]template.Clone{clone("a", "pve1"), clone("b", "pve2", "log /x"), clone("c", "pve1")},
+			[]string{"log: /x is left of the machine that was built (the copy on pve2)"},
+		},
+		"two of three": {
+			[]template.Clone{clone("a", "pve1", "log /x"), clone("b", "pve2"), clone("c", "pve3", "log /x")},
+			[]string{"log: /x is left of the machine that was built (the copy on pve1, pve3)"},
+		},
+		"all": {[]template.Clone{clone("a", "pve1", "log /x"), clone("b", "pve2", "log /x")}, []string{"log: /x is left of the machine that was built"}},
+	} {
+		var got []string
+		for _, f := range i.Faults(test.clones) {
+			got = append(got, f.String())
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestScriptsAreBash(t *testing.T) {
 	for _, name := range []string{
-		template.ScriptDownload, template.ScriptVersions, template.ScriptGeneralise, template.ScriptCheck,
+		template.ScriptDownload, template.ScriptUpstream, template.ScriptVersions, template.ScriptGeneralise, template.ScriptCheck,
 	} {
 		text, err := template.Text(name)
 		if err != nil {

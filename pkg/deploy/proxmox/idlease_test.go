@@ -41,6 +41,7 @@ func (nowhere) Remove(context.Context, string) error { return nil }
 // site is one simulated Proxmox VE that several machines use.
 type site struct {
 	t        *testing.T
+	server   *pve.Server
 	endpoint pve.Endpoint
 	http     *http.Client
 }
@@ -62,7 +63,7 @@ func newSite(t *testing.T) *site {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
 	s := &site{
-		t: t, endpoint: endpoint,
+		t: t, server: server, endpoint: endpoint,
 		http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}},
 	}
 	t.Cleanup(func() {

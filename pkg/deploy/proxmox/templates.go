@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
@@ -15,17 +17,25 @@ import (
 
 var _ deploy.Templater = (*Fleet)(nil)
 
-// Templates lists the templates of hive-test: each is read live, and which clones need it is looked for where its disk is.
+// Templates lists the templates of hive-test: each is read live, and which clones need it is looked for where its disk is. Of what is on a
+// hypervisor that is offline, Proxmox VE's list has the tags alone, and not whether it is a template.
 func (f *Fleet) Templates(ctx context.Context) ([]deploy.Template, error) {
 	listed, err := f.Client.VMs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing the templates: %w", err)
 	}
 	listed = slices.DeleteFunc(listed, func(vm api.VM) bool {
-		return !vm.Template || vm.Type != "qemu" || !vm.HasTag(deploy.TemplateTag)
+		return !vm.Template && vm.Status != unknownStatus || vm.Type != "qemu" || !vm.HasTag(deploy.TemplateTag)
 	})
+	offline, err := f.offline(ctx, listed)
+	if err != nil {
+		return nil, fmt.Errorf("listing the templates: %w", err)
+	}
 	live, failures := make([]api.VM, len(listed)), make([]error, len(listed))
 	f.forEach(len(listed), func(i int) {
+		if offline[listed[i].Hypervisor] {
+			return
+		}
 		live[i], failures[i] = f.Client.Configured(ctx, listed[i])
 		if errors.Is(failures[i], api.ErrNotFound) { // deleted meanwhile
 			live[i], failures[i] = api.VM{}, nil
@@ -36,17 +46,37 @@ func (f *Fleet) Templates(ctx context.Context) ([]deploy.Template, error) {
 	}
 	disks := diskReader{fleet: f}
 	var list []deploy.Template
-	for _, vm := range live {
-		if vm.VMID == 0 {
+	for i, vm := range live {
+		if offline[listed[i].Hypervisor] {
+			list = append(list, deploy.Template{VMRef: refOf(listed[i]), Tags: listed[i].Tags, Away: true})
 			continue
 		}
-		t := deploy.Template{VMRef: refOf(vm), Description: vm.Description}
+		if !vm.Template {
+			continue
+		}
+		t := deploy.Template{VMRef: refOf(vm), Description: vm.Description, Tags: vm.Tags}
 		if len(vm.Disks) > 0 {
 			t.Shared, t.Clones = disks.of(ctx, vm.Hypervisor, vm.Disks[0].Storage, vm.VMID)
 		}
 		list = append(list, t)
 	}
 	return list, nil
+}
+
+// unknownStatus is the status of a VM whose hypervisor does not tell the others of it.
+const unknownStatus = "unknown"
+
+// offline are the hypervisors of VMs that are, by name. They are asked for only where a VM looks like it.
+func (f *Fleet) offline(ctx context.Context, vms []api.VM) (map[string]bool, error) {
+	if !slices.ContainsFunc(vms, func(vm api.VM) bool { return vm.Status == unknownStatus }) {
+		return nil, nil
+	}
+	hosts, err := f.Client.Hypervisors(ctx)
+	offline := map[string]bool{}
+	for _, h := range hosts {
+		offline[h.Name] = !h.Online
+	}
+	return offline, err
 }
 
 // diskReader reads each storage of each hypervisor once. It is not safe for concurrent use.
@@ -138,6 +168,26 @@ func (f *Fleet) CopyTemplate(ctx context.Context, r *cluster.Record, node cluste
 		return fmt.Errorf("moving VM %d from %s to %s: %w", at.VMID, from.Hypervisor, at.Hypervisor, err)
 	}
 	return nil
+}
+
+// ImageContent tells of an image what Proxmox VE lists of it. It has no checksum of its own.
+func (f *Fleet) ImageContent(ctx context.Context, spec cluster.Spec) string {
+	hosts := placement.Hypervisors(spec)
+	storage, rest, _ := strings.Cut(spec.OSImage, ":")
+	kind, _, _ := strings.Cut(rest, "/")
+	if len(hosts) == 0 || kind == "" {
+		return ""
+	}
+	volumes, err := f.Client.Content(ctx, hosts[0].Name, storage, kind)
+	if err != nil {
+		return ""
+	}
+	for _, v := range volumes {
+		if v.ID == spec.OSImage && v.Size > 0 {
+			return fmt.Sprintf("%d bytes of %s", v.Size, v.Created.Format(time.RFC3339))
+		}
+	}
+	return ""
 }
 
 // DescribeTemplate changes what a template says of itself; its tags stay.

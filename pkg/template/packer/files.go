@@ -194,6 +194,13 @@ func Actions(layer template.Layer, options hive.Options, dir string) ([]hive.Act
 	for _, f := range layer.Files {
 		list = append(list, hive.Action{Name: "put " + filepath.Base(f.Path), From: f.Path, To: f.To})
 	}
+	if layer.Upstream.Named() {
+		made, err := upstream(layer.Upstream)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, made...)
+	}
 	for _, s := range layer.Scripts {
 		list = append(list, hive.Action{Name: strings.TrimSuffix(s.Name, ".sh"), Script: s.Text})
 	}
@@ -201,6 +208,17 @@ func Actions(layer template.Layer, options hive.Options, dir string) ([]hive.Act
 	note, err := ours(template.ScriptVersions, "versions", map[string]string{"TEMPLATE_PACKAGES": strings.Join(layer.Packages, " ")})
 	note.Script = "exec >" + there + "/versions\n" + note.Script
 	return append(list, note), err
+}
+
+// upstream runs the targets of hive's own Makefile.
+func upstream(u template.Upstream) (list []hive.Action, err error) {
+	env := map[string]string{"HIVE_REPO": u.Repo, "HIVE_REF": u.Ref}
+	if u.Path != "" {
+		env["TEMPLATE_MAKEFILE"] = "yes"
+		list = append(list, hive.Action{Name: "put Makefile", From: u.Path, To: "~/.hive-test-template/upstream/Makefile", Mode: 0o600})
+	}
+	run, err := ours(template.ScriptUpstream, "upstream", env)
+	return append(list, run), err
 }
 
 // ours is a script of package template.

@@ -40,7 +40,8 @@ func written(t *testing.T, era packer.Era) (dir string) {
 		Files: []template.File{
 			{Path: filepath.Join(own, "tool it's"), To: "bin/tool it's"}, {Path: filepath.Join(own, "d"), To: "/opt/d"},
 		},
-		Scripts: []template.Script{{Name: "mine.sh", Text: "echo mine\n"}},
+		Upstream: template.Upstream{Path: filepath.Join(own, "d/inner")},
+		Scripts:  []template.Script{{Name: "mine.sh", Text: "echo mine\n"}},
 	}
 	actions, err := packer.Actions(layer, hive.Options{Source: cluster.Source{Binary: filepath.Join(own, "hive")}}, t.TempDir())
 	if err != nil {
@@ -140,15 +141,15 @@ func TestStepsRun(t *testing.T) {
 		}
 	}
 	want := []string{
-		"001-wait-cloud-init.sh", "002-os-essentials.sh", "003-download-a.img.sh", "004-put-tool-it-s.sh", "005-put-d.sh", "006-mine.sh",
-		"007-put-hive.sh", "008-install-binary.sh", "009-versions.sh",
+		"001-wait-cloud-init.sh", "002-os-essentials.sh", "003-download-a.img.sh", "004-put-tool-it-s.sh", "005-put-d.sh",
+		"006-put-Makefile.sh", "007-upstream.sh", "008-mine.sh", "009-put-hive.sh", "010-install-binary.sh", "011-versions.sh",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("steps %q, not %q", names, want)
 	}
 	// The two that put files below the home are run as the VM would, with the files where they are there.
 	home := t.TempDir()
-	for _, name := range []string{want[3], want[6]} {
+	for _, name := range []string{want[3], want[8]} {
 		text, err := os.ReadFile(filepath.Join(dir, "put/steps", name))
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,10 @@ func (p *preflight) hypervisors() []deploy.Finding {
 		case !t.host.Online:
 			c.add(
 				deploy.Fail,
-				fmt.Sprintf("start %s, or remove it from proxmox.hypervisors; see: pvecm status", t.spec.Name),
+				fmt.Sprintf(
+					"start %[1]s, or keep new nodes away (--avoid-hypervisor %[1]s), or remove it from proxmox.hypervisors; see: pvecm status",
+					t.spec.Name,
+				),
 				"hypervisor %s is offline", t.spec.Name,
 			)
 		case t.usable && TimedOut(t.err):

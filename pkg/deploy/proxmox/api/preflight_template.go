@@ -60,6 +60,11 @@ func (p *preflight) templateIs(id int, users string, c *check) {
 		)
 		return
 	}
+	if where := p.vms[at].Hypervisor; slices.ContainsFunc(p.hosts, func(h Hypervisor) bool { return h.Name == where && !h.Online }) {
+		c.add(deploy.Fail, fmt.Sprintf("start %s, or name a template that is elsewhere", where),
+			"template %d, for %s, is on %s, which is offline", id, users, where)
+		return
+	}
 	vm, err := p.api.Live(p.ctx, p.vms[at])
 	switch {
 	case err != nil:
@@ -139,17 +144,6 @@ func (p *preflight) templateReach(vm VM, c *check) {
 		p.usable(), func(t target) bool { return p.templateOf(t) != vm.VMID || t.spec.Name == vm.Hypervisor },
 	)
 	if len(away) == 0 {
-		return
-	}
-	if i := slices.IndexFunc(
-		p.hosts, func(h Hypervisor) bool { return h.Name == vm.Hypervisor },
-	); i >= 0 && !p.hosts[i].Online {
-		c.add(
-			deploy.Fail,
-			fmt.Sprintf("start %s, or set template_vmid of the other hypervisors to "+
-				"templates of their own", vm.Hypervisor),
-			"template %d is on %s, which is offline", vm.VMID, vm.Hypervisor,
-		)
 		return
 	}
 	storages, err := p.api.Storages(p.ctx, vm.Hypervisor)

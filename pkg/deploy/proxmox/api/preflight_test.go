@@ -313,6 +313,11 @@ func TestPreflightFindsEverythingThatIsWrong(t *testing.T) {
 				VMID: 900, Name: "debian", Type: "qemu", Hypervisor: "pve1", Template: true, AgentEnabled: true,
 			}}
 		}, "pve-template", deploy.Fail, "template 900, for pve2, is on pve1, which has no storage fast", "set datastore_id of hypervisor pve2"},
+		{"template away", func(w *world, r *PreflightRequest) {
+			w.hosts[0].Online = false
+			r.change(1, func(h *placement.Hypervisor) { h.TemplateVMID = 900 })
+			w.vms = []VM{{VMID: 900, Type: "qemu", Hypervisor: "pve1", Status: "unknown"}}
+		}, "pve-template", deploy.Fail, "template 900, for pve2, is on pve1, which is offline", "start pve1, or name a template that is elsewhere"},
 		{"template to migrate from", func(w *world, r *PreflightRequest) {
 			r.Spec.Template = 900
 			w.vms = []VM{{

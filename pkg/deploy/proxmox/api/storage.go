@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Storage is a storage as one hypervisor sees it. Sizes are bytes.
@@ -28,6 +29,8 @@ type Volume struct {
 	Size uint64 // bytes
 	VMID int    // whose disk it is; 0 if it is none
 	Base int    // the template whose disk it needs, as a linked clone does; 0: none, or the storage does not say
+	// Created is when it was put there; zero: the storage does not say.
+	Created time.Time
 }
 
 // Storages lists the storages of a hypervisor that the token may see, sorted by name.
@@ -66,6 +69,7 @@ func (c *Client) Content(ctx context.Context, hypervisor, storage, kind string) 
 		Size    number `json:"size"`
 		VMID    number `json:"vmid"`
 		Parent  text   `json:"parent"`
+		Created number `json:"ctime"`
 	}
 	path := "/nodes/" + url.PathEscape(hypervisor) + "/storage/" + url.PathEscape(storage) + "/content"
 	query := url.Values{}
@@ -78,6 +82,9 @@ func (c *Client) Content(ctx context.Context, hypervisor, storage, kind string) 
 	volumes := make([]Volume, len(rows))
 	for i, r := range rows {
 		volumes[i] = Volume{ID: r.VolID, Kind: r.Content, Size: r.Size.bytes(), VMID: r.VMID.int()}
+		if seconds := int64(r.Created.bytes()); seconds > 0 {
+			volumes[i].Created = time.Unix(seconds, 0).UTC()
+		}
 		volumes[i].Base = baseOf(r.VolID, string(r.Parent), volumes[i].VMID)
 	}
 	slices.SortFunc(volumes, func(a, b Volume) int { return strings.Compare(a.ID, b.ID) })
