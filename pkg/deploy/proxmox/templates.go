@@ -184,7 +184,7 @@ func (f *Fleet) ImageContent(ctx context.Context, spec cluster.Spec) string {
 	}
 	for _, v := range volumes {
 		if v.ID == spec.OSImage && v.Size > 0 {
-			return fmt.Sprintf("%d bytes of %s", v.Size, v.Created.Format(time.RFC3339))
+			return fmt.Sprintf("size %d, date %s", v.Size, v.Created.Format(time.RFC3339))
 		}
 	}
 	return ""

@@ -97,7 +97,7 @@ func TestImageContent(t *testing.T) {
 		OSImage: placement.DefaultImage, Hosts: placement.Hosts([]placement.Hypervisor{{Name: "pve2"}, {Name: "pve1"}}),
 	}
 	known := fleet.ImageContent(t.Context(), spec)
-	if !regexp.MustCompile(`^[1-9][0-9]* bytes of 20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$`).MatchString(known) {
+	if !regexp.MustCompile(`^size [1-9][0-9]*, date 20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$`).MatchString(known) {
 		t.Errorf("the image is %q", known)
 	}
 	if again := fleet.ImageContent(t.Context(), spec); again != known {
