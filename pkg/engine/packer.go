@@ -147,7 +147,10 @@ func (e *Engine) ExportPacker(ctx context.Context, request ExportPackerRequest) 
 	files := packer.Files{
 		Era: packer.Era(request.Syntax), Actions: actions, Variables: s.packerVariables(identity), InstallerKey: private, InstallerPublicKey: public,
 	}
-	return identity, files.Write(request.Dir)
+	if err = files.Write(request.Dir); errors.Is(err, packer.ErrNotEmpty) {
+		err = usage(err)
+	}
+	return identity, err
 }
 
 // onHostsOfParent keeps the VM that Packer makes where a copy of its parent's template is, and returns the copies.

@@ -48,10 +48,13 @@ type Files struct {
 	InstallerKey, InstallerPublicKey string
 }
 
-// Write writes all files below dir, which must be empty or not there: only its owner can read them.
+// ErrNotEmpty means that a directory holds something already, which is not written over.
+var ErrNotEmpty = errors.New("is not empty: name a directory that is, or is not there")
+
+// Write writes all files below dir, which must be empty or not there (ErrNotEmpty): only its owner can read them.
 func (f Files) Write(dir string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s is not empty: name a directory that is, or is not there", dir)
+		return fmt.Errorf("%s %w", dir, ErrNotEmpty)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -71,14 +71,21 @@ func TestRelay(t *testing.T) {
 	}{
 		{"GET", "/api2/json/cluster/resources", "", 200, "/api2/json/cluster/resources", nil},
 		{"GET", "/", "", 404, "", nil},
-		{"POST", "/api2/json/nodes/pve2/qemu/500/clone", "newid=7&name=x&pool=other&full=1", 200, "/api2/json/nodes/pve1/qemu/9000/clone",
-			map[string]string{"newid": "9001", "name": "x", "pool": "ci", "full": "1", "description": "ours"}},
-		{"POST", "/api2/json/nodes/pve1/qemu/9001/config", "description=Packer&cores=2&sshkeys=ssh-rsa%2520THEIRS&delete=tags,cipassword", 200,
-			"/api2/json/nodes/pve1/qemu/9001/config", map[string]string{
+		{
+			"POST", "/api2/json/nodes/pve2/qemu/500/clone", "newid=7&name=x&pool=other&full=1", 200, "/api2/json/nodes/pve1/qemu/9000/clone",
+			map[string]string{"newid": "9001", "name": "x", "pool": "ci", "full": "1", "description": "ours"},
+		},
+		{
+			"POST", "/api2/json/nodes/pve1/qemu/9001/config", "description=Packer&cores=2&sshkeys=ssh-rsa%2520THEIRS&delete=tags,cipassword", 200,
+			"/api2/json/nodes/pve1/qemu/9001/config",
+			map[string]string{
 				"description": "ours", "cores": "2", "tags": "a;b", "delete": "cipassword", "sshkeys": "ssh-rsa%20THEIRS%0Assh-ed25519%20OURS%0A",
-			}},
-		{"PUT", "/api2/json/nodes/pve1/qemu/9001/config", "name=n&description=", 200, "/api2/json/nodes/pve1/qemu/9001/config",
-			map[string]string{"name": "n", "description": "ours", "tags": "a;b"}},
+			},
+		},
+		{
+			"PUT", "/api2/json/nodes/pve1/qemu/9001/config", "name=n&description=", 200, "/api2/json/nodes/pve1/qemu/9001/config",
+			map[string]string{"name": "n", "description": "ours", "tags": "a;b"},
+		},
 		{"POST", "/api2/json/nodes/pve1/qemu/9001/status/start", "", 200, "/api2/json/nodes/pve1/qemu/9001/status/start", map[string]string{}},
 		{"DELETE", "/api2/json/nodes/pve1/qemu/9001", "", 200, "/api2/json/nodes/pve1/qemu/9001", nil},
 		{"DELETE", "/api2/json/nodes/pve1/qemu/9000", "", 403, "", nil},
