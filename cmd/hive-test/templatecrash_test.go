@@ -15,7 +15,13 @@ import (
 func TestTemplateCrash(t *testing.T) {
 	soak(t)
 	const moments = 15
-	for _, verb := range []string{"build", "distribute"} {
+	verbs := []string{"build", "distribute"}
+	if _, err := exec.LookPath("packer"); err == nil {
+		verbs = append(verbs, "packer")
+	} else {
+		t.Log("there is no Packer here: builds by it are not tried")
+	}
+	for _, verb := range verbs {
 		for i, way := range crashWays()[:2] { // KILL and INT
 			t.Run(verb+" "+way.name, func(t *testing.T) {
 				t.Parallel()
@@ -51,7 +57,12 @@ func newTemplateCrasher(t *testing.T, verb string) *templateCrasher {
 	}
 	c.still = c.look()
 	c.command = build
-	if verb == "distribute" {
+	switch verb {
+	case "packer":
+		c.command = func() *exec.Cmd {
+			return c.here("template", "build", "base", "--sim", "--no-verify", "--builder", "packer")
+		}
+	case "distribute":
 		c.command = func() *exec.Cmd { return c.here("template", "distribute", c.kept, "--sim") }
 	}
 	start := time.Now()
