@@ -23,7 +23,8 @@ themselves: the VM is cloned from another one (-only=proxmox-clone.layer), or in
 the settings know stands in hive-test.auto.pkrvars.json; user and password, or token, come from the environment (PROXMOX_USERNAME,
 PROXMOX_PASSWORD, PROXMOX_TOKEN). Nothing is asked of Proxmox VE.`,
 		Example: `  hive-test template export-packer ./packer --layer base
-  cd packer && packer init . && packer build -only=proxmox-clone.layer -var clone_vm=ubuntu-cloud .
+  cd packer && packer init .
+  packer build -only=proxmox-clone.layer -var clone_vm=ubuntu-cloud .
   hive-test template verify base && hive-test template promote base`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
