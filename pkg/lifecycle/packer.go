@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,6 +113,7 @@ func (p *packed) second(ctx context.Context, sink progress.Sink) error {
 	if _, err := reserve(ctx, p.Deploy.Reserve, p.Record); err != nil {
 		return err
 	}
+	p.Record.Nodes[1].SSHPort = first.SSHPort
 	p.Before = before
 	return p.claim(ctx, sink)
 }
@@ -224,7 +226,7 @@ func (p *packed) forward(ctx context.Context, node cluster.Node) (*forwarding, e
 	f.address.Store("")
 	f.work.Go(func() {
 		if address := p.locate(ctx, node); address != "" {
-			f.address.Store(net.JoinHostPort(address, "22"))
+			f.address.Store(net.JoinHostPort(address, strconv.Itoa(cmp.Or(node.SSHPort, 22))))
 		}
 	})
 	f.work.Go(func() {
