@@ -58,26 +58,31 @@ func (e *Engine) packerFor(ctx context.Context, request BuildTemplateRequest) (*
 // Build writes the files and runs the program. What an earlier run has left there goes.
 func (p packerRun) Build(
 	ctx context.Context, dir string, variables map[string]any, env map[string]string, line func(string),
-) (versions string, err error) {
-	parts, err := os.MkdirTemp("", "hive-test-packer-")
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(parts)) }()
-	actions, err := packer.Actions(p.layer, p.options, parts)
-	if err != nil {
-		return "", err
-	}
+) (string, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
-	if err := (packer.Files{Era: p.program.Era(), Actions: actions, Variables: variables}).Write(dir); err != nil {
+	files := packer.Files{Era: p.program.Era(), Variables: variables}
+	if err := writePacker(p.layer, p.options, dir, files); err != nil {
 		return "", fmt.Errorf("writing Packer's files: %w", err)
 	}
 	if err := p.program.Build(ctx, dir, env, line); err != nil {
 		return "", err
 	}
 	return packer.Versions(dir)
+}
+
+// writePacker writes the files of a layer below dir.
+func writePacker(layer template.Layer, options hive.Options, dir string, files packer.Files) (err error) {
+	parts, err := os.MkdirTemp("", "hive-test-packer-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(parts)) }()
+	if files.Actions, err = packer.Actions(layer, options, parts); err != nil {
+		return err
+	}
+	return files.Write(dir)
 }
 
 // buildWith lists the phases of a build by the builder that was asked for; from are the copies of the parent's template.
@@ -131,23 +136,14 @@ func (e *Engine) ExportPacker(ctx context.Context, request ExportPackerRequest) 
 	if identity, err = s.identityFor(ctx, layer); err != nil {
 		return identity, err
 	}
-	parts, err := os.MkdirTemp("", "hive-test-packer-")
+	private, public, err := newKey()
 	if err != nil {
 		return identity, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(parts)) }()
-	actions, err := packer.Actions(layer, options, parts)
-	if err != nil {
-		return identity, usage(err)
-	}
-	private, public, err := newKey(filepath.Join(parts, "installer_key"))
-	if err != nil {
-		return identity, err
-	}
-	files := packer.Files{
-		Era: packer.Era(request.Syntax), Actions: actions, Variables: s.packerVariables(identity), InstallerKey: private, InstallerPublicKey: public,
-	}
-	if err = files.Write(request.Dir); errors.Is(err, packer.ErrNotEmpty) {
+	err = writePacker(layer, options, request.Dir, packer.Files{
+		Era: packer.Era(request.Syntax), Variables: s.packerVariables(identity), InstallerKey: private, InstallerPublicKey: public,
+	})
+	if errors.Is(err, packer.ErrNotEmpty) || errors.Is(err, hive.ErrBuiltHere) {
 		err = usage(err)
 	}
 	return identity, err
@@ -196,7 +192,13 @@ func (s *session) packerVariables(identity template.Identity) map[string]any {
 }
 
 // newKey makes a pair of SSH keys, and returns their texts.
-func newKey(path string) (private, public string, err error) {
+func newKey() (private, public string, err error) {
+	dir, err := os.MkdirTemp("", "hive-test-packer-")
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "key")
 	if err := remote.GenerateKey(path); err != nil {
 		return "", "", err
 	}

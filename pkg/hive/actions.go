@@ -22,6 +22,9 @@ type Action struct {
 	Env      map[string]string // of Script
 }
 
+// ErrBuiltHere means that hive was to be built on this machine for a node that is not reached from here.
+var ErrBuiltHere = errors.New("hive is built on this machine (--build local) only for nodes that are reached from here")
+
 // Actions returns what the steps StepCloudInit, StepOS and, with install, StepInstall do on one node that was just made, in order, for
 // those who have another way to it than SSH from here. What they need of files that are made for it is below dir, which the caller
 // removes.
@@ -49,7 +52,7 @@ func (o Options) Actions(dir string, install bool) ([]Action, error) {
 	case o.Tarball != "":
 		list = append(list, put(o.Tarball, remoteTarball, 0o600), script("install-tarball.sh", o.tarballEnv("")))
 	case o.Build == BuildLocal:
-		return nil, errors.New("hive is built on this machine (--build local) only for nodes that are reached from here")
+		return nil, ErrBuiltHere
 	case o.SourceDir != "":
 		source, env, err := packSource(o.SourceDir, dir)
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,11 +38,8 @@ const packerDir = "packer"
 func BuildTemplateWithPacker(
 	r *Job, keep Keep, packer Packer, layer template.Layer, from *template.Template, identity *template.Identity,
 ) []phase.Entry {
-	if keep == KeepAlways {
-		keep = KeepOnFailure
-	}
 	p := &packed{build: build{Job: r, layer: layer, identity: identity}, packer: packer, from: from}
-	making := collectOnFailure{Phase: p, run: r}
+	making, keep := collectOnFailure{Phase: p, run: r}, ofBuilder(keep)
 	if from != nil {
 		return withEnd(r, keep, making)
 	}
@@ -277,7 +273,7 @@ func (p *packed) locate(ctx context.Context, node cluster.Node) string {
 		_ = p.change(ctx, func() { // it is for ssh to a node that is kept: nothing fails without it
 			p.Record.Nodes[len(p.Record.Nodes)-1] = found[0]
 		})
-		return strings.TrimSpace(found[0].Management.String())
+		return found[0].Management.String()
 	}
 	return ""
 }

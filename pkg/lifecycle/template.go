@@ -31,10 +31,15 @@ const templateScriptTime = 40 * time.Minute
 // longer. What is left of the cluster is removed, whatever happens in between; the node of a build that failed stays where
 // keep says so. Identity is filled in with what was found on the node.
 func BuildTemplate(r *Job, keep Keep, layer template.Layer, identity *template.Identity) []phase.Entry {
-	if keep == KeepAlways { // what was built is no node any more
-		keep = KeepOnFailure
+	return withEnd(r, ofBuilder(keep), Up(r), collectOnFailure{Phase: &build{Job: r, layer: layer, identity: identity}, run: r})
+}
+
+// ofBuilder is what becomes of a builder's nodes: what was built is no node any more.
+func ofBuilder(keep Keep) Keep {
+	if keep == KeepAlways {
+		return KeepOnFailure
 	}
-	return withEnd(r, keep, Up(r), collectOnFailure{Phase: &build{Job: r, layer: layer, identity: identity}, run: r})
+	return keep
 }
 
 // build installs a layer on the one node and makes a template of it.

@@ -80,7 +80,7 @@ func runProcess(ctx context.Context, p child) (exit, error) {
 		defer close(drained)
 		readText(read, p.onText)
 	}()
-	waitProcess(ctx, cmd, p.grace)
+	process.AwaitGroup(ctx, cmd, p.grace)
 	guard.Stop()
 	if p.onEnd != nil {
 		p.onEnd(cmd.Process.Pid, pipeName(read))
@@ -96,40 +96,6 @@ func runProcess(ctx context.Context, p child) (exit, error) {
 	return result, nil
 }
 
-// waitProcess returns when the command and its group are gone.
-func waitProcess(ctx context.Context, cmd *exec.Cmd, grace time.Duration) {
-	group := cmd.Process.Pid
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // its state is read afterwards
-	}()
-	select {
-	case <-ended:
-		killGroup(group)
-		return
-	case <-ctx.Done():
-	}
-	_ = syscall.Kill(-group, syscall.SIGINT)
-	patience := time.After(grace)
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		select {
-		case <-patience:
-			killGroup(group)
-			<-ended
-			return
-		case <-poll.C:
-		}
-		// The command itself may be gone while what it started still cleans up.
-		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
-			<-ended
-			return
-		}
-	}
-}
-
 // pipeName is what /proc calls a pipe; empty where it cannot be told.
 func pipeName(f *os.File) string {
 	if info, err := f.Stat(); err == nil {
@@ -139,8 +105,6 @@ func pipeName(f *os.File) string {
 	}
 	return ""
 }
-
-func killGroup(group int) { _ = syscall.Kill(-group, syscall.SIGKILL) }
 
 // readText hands out what comes, up to the end of a line, until r ends, or its deadline passes. Each line but perhaps
 // the last has its line end.

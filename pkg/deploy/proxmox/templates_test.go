@@ -1,6 +1,7 @@
 package proxmox
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"hive-test/pkg/deploy"
 	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/deploy/proxmox/api"
+	"hive-test/pkg/wait"
 )
 
 // template makes a template with a description on a hypervisor's storage.
@@ -31,7 +33,9 @@ func (s *site) template(vmid int, hypervisor, storage string) {
 // wait waits for the end of the task that an answer names.
 func (s *site) wait(upid any) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	for range (wait.Backoff{First: 5 * time.Millisecond, Max: 50 * time.Millisecond}).Tries(ctx) {
 		task, _ := s.must("GET", "/nodes/"+strings.Split(fmt.Sprint(upid), ":")[1]+"/tasks/"+url.PathEscape(fmt.Sprint(upid))+"/status", nil).(map[string]any)
 		if task["status"] == "stopped" {
 			if task["exitstatus"] != "OK" {

@@ -1,9 +1,7 @@
 package packer
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -147,9 +145,5 @@ func fetch(ctx context.Context, dir string) (string, error) {
 	}
 	latest := releases.LatestVersion{Product: product.Packer, InstallDir: dir, Timeout: fetchLimit}
 	latest.SetLogger(log.New(io.Discard, "", 0))
-	path, err := latest.Install(ctx)
-	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		err = cmp.Or(context.Cause(ctx), err)
-	}
-	return path, err
+	return latest.Install(ctx)
 }

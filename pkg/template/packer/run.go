@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"hive-test/pkg/process"
@@ -79,14 +78,14 @@ func (p Program) run(ctx context.Context, dir string, env map[string]string, lin
 			line(text)
 		})
 	}()
-	err = await(ctx, cmd)
+	process.AwaitGroup(ctx, cmd, grace)
 	_ = read.SetReadDeadline(time.Now().Add(time.Second)) // a plugin may hold the pipe for longer
 	<-drained
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("packer %s: %w", args[0], context.Cause(ctx))
-	case err != nil:
-		return fmt.Errorf("packer %s: %w%s", args[0], err, heard)
+	case !cmd.ProcessState.Success():
+		return fmt.Errorf("packer %s: %s%s", args[0], cmd.ProcessState, heard)
 	}
 	return nil
 }
@@ -103,27 +102,6 @@ func socketDir() (string, error) {
 	}
 	_ = os.Remove(dir)
 	return os.MkdirTemp("/tmp", "packer-")
-}
-
-// await waits for the command, and ends its group when ctx has ended, or when the command has.
-func await(ctx context.Context, cmd *exec.Cmd) error {
-	group := cmd.Process.Pid
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	defer func() { _ = syscall.Kill(-group, syscall.SIGKILL) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	_ = syscall.Kill(-group, syscall.SIGINT)
-	select {
-	case err := <-ended:
-		return err
-	case <-time.After(grace):
-		_ = syscall.Kill(-group, syscall.SIGKILL)
-		return <-ended
-	}
 }
 
 // environment is this process's, without what would have Packer log to a file or ask for news, and what it gets.
