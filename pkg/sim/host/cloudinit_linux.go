@@ -119,6 +119,11 @@ func (c *cloudInit) must(what string, err error) {
 // initStage is what happens before SSH is up: instance, host name, user and keys. For a new instance the host keys that
 // a cloned disk brought along are removed, as cloud-init does, so that the clone gets its own.
 func (c *cloudInit) initStage() {
+	c.must("what the installer left", c.leaveInstalled())
+	if c.installed() {
+		c.must("make the user", c.makeUser())
+		return
+	}
 	id := c.instanceID()
 	old, _ := os.ReadFile(c.g.path("/var/lib/cloud/data/instance-id"))
 	c.firstBoot = strings.TrimSpace(string(old)) != id

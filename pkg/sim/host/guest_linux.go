@@ -247,7 +247,7 @@ func announce(nic string) {
 // boot runs in the background, in the order of a real boot: cloud-init's first stage makes the user and the host keys,
 // SSH and the agent come up, cloud-init's last stage runs what the vendor data asks for.
 func (g *guest) boot() {
-	if !g.sleep(g.cfg.BootDelay) {
+	if g.cfg.Unbooted || !g.sleep(g.cfg.BootDelay) {
 		return
 	}
 	ci := newCloudInit(g)

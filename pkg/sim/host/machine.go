@@ -57,6 +57,11 @@ type Spec struct {
 	// Resumed says that the machine goes on from saved memory, which takes no boot. Its processes start afresh: memory is
 	// not kept.
 	Resumed bool
+	// Unbooted says that there is nothing on the disk: power is on, and nothing boots.
+	Unbooted bool
+	// Install is the cloud-config that an installer has left for the first boot from the disk that it has just filled: it makes its
+	// users, and cloud-init heeds no drive from then on, until what the installer has written to /etc/cloud is taken away.
+	Install []byte
 }
 
 // PowerState is what the hypervisor's power indicator shows.

@@ -329,6 +329,7 @@ func (m *Manager) guestConfig(spec Spec) (guestConfig, []card, error) {
 	cfg := guestConfig{
 		Kind: m.opt.Kind, ID: spec.ID, Dir: m.dir(spec.ID), Hide: m.opt.Hide, Guest: m.guest, SSHPort: m.sshPort,
 		CloudInit: spec.CloudInit, Agent: spec.Agent, BootDelay: m.opt.BootDelay,
+		Unbooted: spec.Unbooted, Install: spec.Install,
 	}
 	if spec.Resumed {
 		cfg.BootDelay = 0

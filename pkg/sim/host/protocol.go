@@ -20,6 +20,8 @@ type guestConfig struct {
 	CloudInit CloudInit
 	Agent     bool
 	BootDelay time.Duration
+	Unbooted  bool
+	Install   []byte
 }
 
 type guestNIC struct {

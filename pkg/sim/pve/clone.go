@@ -209,6 +209,7 @@ func (s *Server) copyVolume(c *call, dst *vm, k string, d drive, old *volume, fu
 	if err != nil {
 		return nil, err
 	}
+	v.Blank = old.Blank
 	m.volumes = append(m.volumes, v)
 	if !linked {
 		m.log = append(m.log, fmt.Sprintf("create full clone of drive %s (%s)", k, old.id()), s.formatting(v))

@@ -154,7 +154,7 @@ func (s *Server) allocateNamed(node, storageID string, vmid int, kind, format st
 	v := &volume{
 		Node: st.place(node), Storage: storageID, Content: "images", Format: format, Size: size,
 		Used: min(size, 196*kib), VMID: vmid,
-		CTime: time.Now().Unix(),
+		CTime: time.Now().Unix(), Blank: kind == "disk",
 	}
 	v.Name = s.freeName(node, st, vmid, kind, format)
 	if err := s.room(node, st, v); err != nil {
@@ -340,6 +340,7 @@ func (s *Server) makeImport(node string, vmid int, key, storageID string, d driv
 	if err != nil {
 		return "", fmt.Errorf("cannot import from '%s' - %w", from, err)
 	}
+	v.Blank = false
 	m.volumes = append(m.volumes, v)
 	m.log = append(m.log, "create full clone of drive ("+from+")", s.formatting(v))
 	m.log = append(m.log, s.copied(v)...)

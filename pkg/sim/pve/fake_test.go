@@ -124,7 +124,7 @@ func (f *fakeMachines) Rollback(ctx context.Context, snapshot, id string) error 
 }
 
 func (f *fakeMachines) up(id string) error {
-	if f.agentOff || f.running[id].IsZero() {
+	if f.agentOff || f.running[id].IsZero() || f.specs[id].Unbooted {
 		return host.ErrAgentNotRunning
 	}
 	return nil

@@ -87,6 +87,7 @@ type volume struct {
 	Parent  string `json:",omitempty"` // name of the base image of a linked clone
 	CTime   int64
 	Data    []byte `json:",omitempty"` // of snippets
+	Blank   bool   `json:",omitempty"` // a disk without a system on it
 }
 
 func (v *volume) id() string { return v.Storage + ":" + v.Name }
@@ -103,6 +104,9 @@ type vm struct {
 	Machine   bool   // has been started at least once: the host manager has a disk of it
 	Started   time.Time
 	PID       int
+
+	console    *console // of an installer that waits for keys
+	restarting bool     // the guest boots anew by itself
 }
 
 // snapshot is a saved configuration. Machine tells whether a copy of the disk exists.

@@ -41,18 +41,6 @@ func monitorCommand(s *Server, c *call) (any, error) {
 	return "unknown command: '" + command + "'\r\n", nil
 }
 
-// sendKey presses a key of a machine's keyboard, which nothing here listens to.
-func sendKey(s *Server, c *call) (any, error) {
-	if err := noSkiplock(c); err != nil {
-		return nil, err
-	}
-	v, err := s.vmOn(c.node, c.vmid)
-	if err == nil && !s.running(v) {
-		err = failf("VM %d not running", c.vmid)
-	}
-	return nil, err
-}
-
 // nothingListed is the answer of what nobody has set up.
 func nothingListed(*Server, *call) (any, error) { return []any{}, nil }
 

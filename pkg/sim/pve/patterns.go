@@ -11,6 +11,8 @@ var (
 	imageNamePattern    = regexp.MustCompile(`^(?:vm|base)-(\d+)-[^/]+\.(raw|qcow2|vmdk)$`)
 	vmidPattern         = regexp.MustCompile(`^[1-9][0-9]+$`)
 	digitsPattern       = regexp.MustCompile(`^\d+$`)
+	ticketPattern       = regexp.MustCompile(`(?:^|\s)PVEAuthCookie[= ]([^;]*)`)
+	tokenPattern        = regexp.MustCompile(`(?:^|\s)PVEAPIToken[= ]([^;]*)`)
 	isoNamePattern      = regexp.MustCompile(`(?i)\.(?:iso|img)$`)
 	templateNamePattern = regexp.MustCompile(`\.tar\.(?:gz|xz|zst|bz2)$|\.tar$`)
 	importNamePattern   = regexp.MustCompile(`\.(?:ova|qcow2|raw|vmdk)$`)

@@ -169,6 +169,10 @@ func (s *Server) startOrResume(t *task, node string, vmid int, resumed bool) err
 		delete(v.Config, "lock")
 	}
 	v.PowerOn, v.Machine, v.Started, v.PID = true, true, time.Now(), s.state.NextPID
+	v.console = nil
+	if spec.Unbooted && s.hasInstaller(v) {
+		v.console = &console{}
+	}
 	v.Live = vmConfig{}
 	for k, val := range v.Config {
 		v.Live[k] = val
@@ -244,7 +248,7 @@ func (s *Server) fits(t *task, n *node, v *vm) error {
 
 // spec is what the host manager needs of a VM.
 func (s *Server) spec(t *task, n *node, v *vm) (host.Spec, error) {
-	spec := host.Spec{ID: v.machineID(), Agent: agentEnabled(v.Config["agent"])}
+	spec := host.Spec{ID: v.machineID(), Agent: agentEnabled(v.Config["agent"]), Unbooted: !s.boots(v)}
 	spec.CloudInit = host.CloudInit{Hostname: v.name(), User: v.Config["ciuser"], SSHKeys: sshKeys(v.Config)}
 	for i := range indexed("net") {
 		num := strconv.Itoa(i)

@@ -32,7 +32,7 @@ func (s *Server) vmFile(node string, vmid int) (*vm, error) {
 }
 
 func (s *Server) running(v *vm) bool {
-	return v.Machine && s.opt.Machines.State(v.machineID()) == host.Running
+	return v.Machine && (v.restarting || s.opt.Machines.State(v.machineID()) == host.Running)
 }
 
 func (v *vm) checkLock() error {

@@ -170,6 +170,7 @@ func (s *Server) importDisk(node string, vmid int, source, storageID, format str
 	if err != nil {
 		return out, err
 	}
+	vol.Blank = false
 	out += s.formatting(vol) + "\n" + strings.Join(transferred(vol.Size), "\n") + "\n"
 	key := addUnused(v.Config, vol.id())
 	s.changed()

@@ -48,6 +48,11 @@ func lab92(t *testing.T) (*client, *fakeMachines) {
 		"POST", "/nodes/nine1/qemu",
 		"vmid=200&name=nia-1&memory=768&agent=1&cores=2&tags=hive&net0=virtio,bridge%3Dvmbr0&net1=virtio,bridge%3Dvmbr1&virtio0=local:2",
 	)
+	s.mu.Lock()
+	for _, disk := range s.state.Volumes {
+		disk.Blank = false // a system was put onto it in a way that is not recorded
+	}
+	s.mu.Unlock()
 	c.task("POST", "/nodes/nine1/qemu/200/status/start", nil)
 	c.ok("POST", "/pools", "poolid=ci")
 	return c, f

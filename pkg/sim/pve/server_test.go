@@ -63,6 +63,10 @@ func TestTickets(t *testing.T) {
 	if a := c.raw("GET", full("/version"), h, nil); a.Status != 200 {
 		t.Errorf("with ticket = %+v", a)
 	}
+	inHeader := http.Header{"Authorization": {h.Get("Cookie")}} // as some clients send it
+	if a := c.raw("GET", full("/version"), inHeader, nil); a.Status != 200 {
+		t.Errorf("with the ticket in the header Authorization = %+v", a)
+	}
 	form := strings.NewReader("poolid=tp")
 	h.Set("Content-Type", "application/x-www-form-urlencoded")
 	if a := c.raw("POST", full("/pools"), h, form); a.Status != 401 ||

@@ -331,7 +331,7 @@ func volumeAllocate(s *Server, c *call) (any, error) {
 	}
 	v := &volume{
 		Node: st.place(c.node), Storage: st.ID, Name: name, Content: "images", Format: format,
-		Size: parseSize(size), VMID: c.int("vmid", 0), CTime: time.Now().Unix(),
+		Size: parseSize(size), VMID: c.int("vmid", 0), CTime: time.Now().Unix(), Blank: true,
 	}
 	if err := s.room(c.node, st, v); err != nil {
 		return nil, failf("%s", err)

@@ -21,6 +21,9 @@ gone() {
 
 shopt -s nullglob dotglob
 gone "$root"/var/lib/cloud/{instance,instances,data,sem,seed} "$root"/var/lib/hive-test
+# Ubuntu's installer leaves a configuration by which cloud-init heeds no drive, and a network of its own.
+gone "$root"/etc/cloud/{cloud-init.disabled,cloud.cfg.d/99-installer.cfg,cloud.cfg.d/*disable-cloudinit-networking.cfg}
+gone "$root"/etc/netplan/00-installer-config.yaml
 gone "$root"/etc/ssh/ssh_host_*
 gone "$root"/var/lib/dhcp/*.leases "$root"/var/lib/NetworkManager/*.lease
 gone "$root"/etc/udev/rules.d/70-persistent-net.rules "$root"/var/lib/systemd/random-seed
