@@ -179,6 +179,7 @@ func params(dir, tofu string) testscript.Params {
 			"forms":   cmdForms,
 
 			"simaccess": cmdSimAccess,
+			"httpstate": cmdHTTPState,
 		},
 		Condition: condition,
 	}

@@ -125,6 +125,7 @@ func allDocuments() []document {
 			name: "iac-diff", title: "what differs between two probes of an EC2 endpoint", of: iac.Difference{}, schema: outputSchema,
 			commands: []string{"iac diff A B -o json"},
 		},
+		printed("attach", "which cluster was attached", attachJSON{}, "attach NAME -o json"),
 		printed("unlock", "whose lock was removed", unlockJSON{}, "unlock NAME -o json"),
 		printed("settings", "the settings in force", settingsJSON{}, "settings -o json"),
 		printed("version", "the program, and what it works with", versionJSON{}, "version -o json"),

@@ -94,11 +94,11 @@ type listJSON struct {
 }
 
 func (a *app) list(ctx context.Context, settings config.Settings) error {
-	e, err := engine.Open(ctx, engine.Options{})
-	if err != nil {
+	var clusters []engine.Summary
+	err := a.work(settings, func(e *engine.Engine) (err error) {
+		clusters, err = e.Clusters(ctx, settings)
 		return err
-	}
-	clusters, err := e.Clusters(settings)
+	})
 	if err != nil {
 		return err
 	}
@@ -126,6 +126,14 @@ func listColumns() []column {
 	}
 }
 
+// nodesIn is how many nodes a cluster has, where that is known here.
+func nodesIn(c engine.Summary) string {
+	if c.State == engine.StateElsewhere {
+		return "-"
+	}
+	return strconv.Itoa(c.Nodes)
+}
+
 // print writes the table for people.
 func (d listJSON) print(p page, wide bool) error {
 	columns := listColumns()
@@ -135,7 +143,7 @@ func (d listJSON) print(p page, wide bool) error {
 	var rows [][]string
 	for _, c := range d.Clusters {
 		rows = append(rows, []string{
-			c.Name, dash(c.Phase), dash(c.State), strconv.Itoa(c.Nodes), made(c), ends(c), dash(c.Owner),
+			c.Name, dash(c.Phase), dash(c.State), nodesIn(c), made(c), ends(c), dash(c.Owner),
 			dash(c.LockedBy), dash(c.OwnerID),
 		}[:len(columns)])
 	}

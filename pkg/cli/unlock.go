@@ -41,14 +41,16 @@ type unlockJSON struct {
 }
 
 func (a *app) unlock(ctx context.Context, name string, settings config.Settings) error {
-	e, err := engine.Open(ctx, engine.Options{})
-	if err != nil {
-		return err
-	}
-	holder, err := e.Unlock(a.request(name, settings))
-	if err != nil {
-		return err
-	}
+	return a.work(settings, func(e *engine.Engine) error {
+		holder, err := e.Unlock(ctx, a.request(name, settings))
+		if err != nil {
+			return err
+		}
+		return a.printUnlocked(name, settings, holder)
+	})
+}
+
+func (a *app) printUnlocked(name string, settings config.Settings, holder state.Holder) error {
 	document := unlockJSON{Schema: outputSchema, Cluster: name}
 	text := fmt.Sprintf("cluster %s was not locked", name)
 	if holder.PID != 0 {
@@ -61,6 +63,6 @@ func (a *app) unlock(ctx context.Context, name string, settings config.Settings)
 	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
-	_, err = fmt.Fprintln(a.Stdout, text)
+	_, err := fmt.Fprintln(a.Stdout, text)
 	return err
 }

@@ -134,9 +134,20 @@ type Record struct {
 	Restoring *Restoring `json:"restoring,omitempty"`
 	// Template is the template that nodes are cloned from; nil: none, or one that hive-test has not built.
 	Template *TemplateUsed `json:"template,omitempty"`
+	// State is where OpenTofu's state of the cluster is kept; of no type: in the cluster's directory.
+	State StateBackend `json:"state,omitzero"`
 	// Builds is the layer of the template that the one node is to become; empty: it is to become none.
 	Builds string `json:"builds,omitempty"`
 }
+
+// StateBackend is a backend of OpenTofu's, with its own settings, in which {name} stands for the cluster's name. It holds no secrets.
+type StateBackend struct {
+	Type   string         `json:"type"`
+	Config map[string]any `json:"config,omitempty"`
+}
+
+// IsZero reports whether there is none.
+func (b StateBackend) IsZero() bool { return b.Type == "" }
 
 // Source is where hive comes from: one of a program, a release and a source tree of this machine, and a repository. Nothing
 // is set where hive is on the nodes already.

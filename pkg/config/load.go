@@ -212,6 +212,8 @@ func (l *loader) merge() Settings {
 	l.secret(&settings)
 	l.hypervisors(&settings)
 	settings.NamedSuites, _ = l.values["suites"].([]Suite)
+	settings.State, _ = l.values["state"].(State)
+	l.passphrase(&settings)
 	settings.Layers, _ = l.values["templates"].([]Layer)
 	settings.Quarantine, _ = l.values["quarantine"].([]Quarantine)
 	return settings
@@ -263,6 +265,18 @@ func (l *loader) secret(settings *Settings) {
 		}
 	}
 	settings.Proxmox.Token = NewSecret(strings.TrimSpace(token))
+}
+
+// passphrase takes the passphrase of states, or the content of its file. One that cannot be read is a problem of what needs it.
+func (l *loader) passphrase(settings *Settings) {
+	text, _ := l.values["state_passphrase"].(string)
+	if file := settings.StatePassphraseFile; text == "" && file != "" {
+		var err error
+		if text, err = readToken(file); err != nil {
+			settings.StatePassphraseErr = fmt.Errorf("state_passphrase_file (%s): %w", settings.Source("state_passphrase_file"), err)
+		}
+	}
+	settings.StatePassphrase = NewSecret(strings.TrimSpace(text))
 }
 
 func readToken(file string) (string, error) {

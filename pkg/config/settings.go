@@ -86,6 +86,11 @@ type Settings struct {
 
 	Layers []Layer `mapstructure:"-"` // of templates
 
+	State               State  `mapstructure:"-"`
+	StatePassphrase     Secret `mapstructure:"-"` // or the content of the file, if only that is set
+	StatePassphraseErr  error  `mapstructure:"-"` // why that file cannot be read
+	StatePassphraseFile string `mapstructure:"state_passphrase_file"`
+
 	PackerBin            string        `mapstructure:"packer_bin"`
 	TemplateMaxAge       time.Duration `mapstructure:"template_max_age"` // 0: whatever it is
 	RequireFreshTemplate bool          `mapstructure:"require_fresh_template"`
@@ -218,6 +223,10 @@ func (s Settings) Values() []Value {
 			text = s.File
 		case "proxmox.token":
 			text = s.Proxmox.Token.String()
+		case "state_passphrase":
+			text = s.StatePassphrase.String()
+		case "state":
+			text = s.State.Backend
 		case "proxmox.hypervisors":
 			text = strings.Join(placement.Names(s.Proxmox.Hypervisors), ", ")
 		case "suites":

@@ -34,11 +34,12 @@ const (
 
 	QuarantineList Kind = "quarantine"
 	Layers         Kind = "layers"
+	StateBackend   Kind = "state"
 )
 
 // Structured reports whether values have keys of their own: in the file, or as YAML or JSON in the environment.
 func (k Kind) Structured() bool {
-	return k == Hypervisors || k == Suites || k == QuarantineList || k == Layers
+	return k == Hypervisors || k == Suites || k == QuarantineList || k == Layers || k == StateBackend
 }
 
 // IsPath reports whether values are paths, of files or of directories.
@@ -75,6 +76,7 @@ const (
 	destroying = making + " configure test down" // or may have to
 	reaching   = destroying + " status wait logs ssh exec cp env inventory fault restore"
 	asking     = reaching + " extend hold reap save list delete" // the API of Proxmox VE
+	sharing    = asking + " unlock attach"                       // the backend of states
 )
 
 // Existing is what a setting of up means for a cluster that exists.
@@ -192,10 +194,13 @@ func clusterRows() []Setting {
 
 func workRows() []Setting {
 	return []Setting{
-		{Key: "tofu_bin", Flag: "tofu-bin", Kind: File, Group: inTofu, Verbs: destroying + " logs version", Help: "tofu or terraform program; empty: looked for"},
+		{Key: "tofu_bin", Flag: "tofu-bin", Kind: File, Group: inTofu, Verbs: sharing + " version", Help: "tofu or terraform program; empty: looked for"},
 		{Key: "parallelism", Flag: "parallelism", Kind: Int, Default: 10, Min: 1, Max: 32, Group: inTofu, Verbs: destroying + " reap", Help: "how many VMs are cloned, started and deleted at a time"},
 		{Key: "lock_dir", Flag: "lock-dir", Kind: Dir, Group: inTofu, Verbs: destroying + " reap", Help: "directory of the locks on VM ids, shared by all runs on this machine; empty: this user's own, among the temporary files"},
 		{Key: "wait", Flag: "wait", Kind: Duration, Group: inCluster, Verbs: destroying + " extend hold save restore delete", Help: "how long to wait for another run of the same cluster to end, like 10m; 0: exit 8 at once"},
+		{Key: "state", Kind: StateBackend, Value: "backend", Group: inTofu, Verbs: sharing, Help: "where clusters' states are kept, for a team that shares them: backend (http, s3, pg, gcs, azurerm, consul or kubernetes; local: the clusters directory) and the backend's own settings, with {name} for the cluster's name; secrets go by environment"},
+		{Key: "state_passphrase", Kind: Text, Secret: true, NoFile: true, Value: "passphrase", Group: inTofu, Verbs: sharing, Help: "encrypts what is kept in a backend, 16 characters or more"},
+		{Key: "state_passphrase_file", Flag: "state-passphrase-file", Kind: File, Group: inTofu, Verbs: sharing, Help: "file that holds that passphrase, used where none is set otherwise"},
 		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Value: "source", Group: inTofu, Verbs: destroying + " init", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
 		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Dir, Group: inTofu, Verbs: destroying + " init", Help: "directory of a provider mirror"},
 		{Key: "binary", Flag: "binary", Kind: File, Group: inHive, Verbs: making + " configure", Help: "hive program to install on the nodes"},

@@ -123,7 +123,7 @@ func TestACancelledRunCleansUp(t *testing.T) {
 	if last.Name != "down" || last.Status != progress.Passed {
 		t.Errorf("the last phase is %+v", last)
 	}
-	if clusters, err := hive.Clusters(request.Settings); err != nil || len(clusters) != 0 {
+	if clusters, err := hive.Clusters(t.Context(), request.Settings); err != nil || len(clusters) != 0 {
 		t.Errorf("left: %+v, %v", clusters, err)
 	}
 }

@@ -36,6 +36,7 @@ type session struct {
 	warm    bool            // full keeps the cluster for the next run
 	unread  bool            // the cluster's directory could not be read
 	lock    *state.Lock
+	shared  *target.Shared // nil: the cluster is this machine's alone, or is not held
 	running *lifecycle.Job
 	suites  lifecycle.Suites // of test
 
@@ -52,6 +53,9 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 		return nil, err
 	}
 	e.Secrets.Learn(SecretsOf(settings)...)
+	if err := target.CheckState(settings); err != nil {
+		return nil, err
+	}
 	r := newRun(e, verb, parsed, store.Root())
 	s := &session{Engine: e, run: r, abort: request.Abort, Target: &target.Target{
 		Program: e.program(), Verb: verb, Settings: settings, Store: store, Name: parsed, Sink: r.sink,
@@ -175,6 +179,10 @@ func (s *session) holdWithin(ctx context.Context, patience time.Duration) error 
 	if dead := lock.TookOver; dead != nil {
 		progress.Infof(s.Sink, "took over the lock of a dead run: %s", dead)
 	}
+	if err := s.holdShared(ctx, holder, patience); err != nil {
+		s.lock = nil
+		return errors.Join(err, lock.Release())
+	}
 	return nil
 }
 
@@ -224,6 +232,9 @@ func (s *session) explainRecord(err error) error {
 		if near := s.nearestClusters(); len(near) > 0 {
 			hint = "did you mean " + strings.Join(near, " or ") + "? " + hint
 		}
+		if s.Settings.State.Remote() {
+			hint = "hive-test attach " + s.Name.String() + " brings it here if another machine has made it; " + hint
+		}
 		return progress.WithHint(err, hint)
 	case errors.Is(err, fs.ErrPermission):
 		return progress.WithHint(err, "it belongs to the user who made the cluster")
@@ -265,7 +276,7 @@ func within(ctx context.Context, limit time.Duration, flag string) (context.Cont
 func (s *session) job(root context.Context, deployer deploy.Capable) *lifecycle.Job {
 	options := s.hiveOptions()
 	s.running = &lifecycle.Job{
-		Record: s.Record, Store: s.Store, Evidence: evidence{s.Store, s.dir, s.Name}, Deploy: deployer,
+		Record: s.Record, Store: s.store(), Evidence: evidence{s.Store, s.dir, s.Name}, Deploy: deployer,
 		Dial: s.dial, Sink: s.Sink, Hive: options, SourceBefore: *s.sourceBefore,
 		Suites:  s.suites,
 		Environ: s.Environ, Watched: s.Watched,
@@ -327,6 +338,9 @@ func (s *session) phases(ctx context.Context, r *lifecycle.Job, list []phase.Ent
 	stopNoting()
 	s.nameUnproved(outcomes)
 	s.noteSaving(outcomes)
+	if err := s.releaseShared(); err != nil { // while others see that the run is at work
+		progress.Warn(s.Sink, err.Error(), progress.HintOf(err))
+	}
 	lease.End(ctx, keepsLease(err, s.abort.Err() != nil))
 	if s.abort.Err() == nil {
 		err = errors.Join(err, r.Close())
@@ -359,7 +373,7 @@ func (s *session) close() {
 	if copied != "" {
 		s.afterwards(progress.Info, "copied to "+copied)
 	}
-	failure = errors.Join(failure, copyFailure, s.run.release())
+	failure = errors.Join(failure, copyFailure, s.run.release(), s.releaseShared())
 	if s.lock != nil {
 		failure = errors.Join(failure, s.lock.Release())
 	}

@@ -174,8 +174,12 @@ func mending(store *state.Store, s Status) (commands []string) {
 	return commands
 }
 
-// Clusters lists the clusters of a clusters directory, damaged ones included, by what is on disk.
-func (e *Engine) Clusters(settings config.Settings) ([]Summary, error) {
+// StateElsewhere is the state of a cluster that is in the backend of states alone: Attach brings it here.
+const StateElsewhere = "elsewhere"
+
+// Clusters lists the clusters of a clusters directory, damaged ones included, by what is on disk, and those that are in the backend of
+// states besides.
+func (e *Engine) Clusters(ctx context.Context, settings config.Settings) ([]Summary, error) {
 	store, err := state.Open(settings.ClustersDir)
 	if err != nil {
 		return nil, Error{ExitConfig, err}
@@ -188,7 +192,16 @@ func (e *Engine) Clusters(settings config.Settings) ([]Summary, error) {
 	for _, name := range names {
 		summaries = append(summaries, summary(store, name, settings))
 	}
-	return summaries, nil
+	if !settings.State.Remote() {
+		return summaries, nil
+	}
+	shared, err := e.sharedNames(ctx, settings, store)
+	for _, name := range shared {
+		if !slices.Contains(names, name) {
+			summaries = append(summaries, Summary{Name: name.String(), Cluster: name.String(), State: StateElsewhere})
+		}
+	}
+	return summaries, err
 }
 
 func summary(store *state.Store, name cluster.Name, settings config.Settings) Summary {

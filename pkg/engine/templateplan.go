@@ -111,6 +111,9 @@ func (s *session) ready(ctx context.Context, check func() error) error {
 	if holder, life := s.Store.Holder(s.Name); life == state.Alive || life == state.Elsewhere {
 		return &state.LockedError{Name: s.Name, Holder: holder, Life: life}
 	}
+	if err := s.catchUp(ctx); err != nil {
+		return err
+	}
 	if err := s.adoptOrCreate(ctx); err != nil {
 		return err
 	}

@@ -240,7 +240,7 @@ func (s *session) create(ctx context.Context) error {
 func (s *session) newRecord() *cluster.Record {
 	return &cluster.Record{
 		Schema: cluster.RecordSchema, Name: s.Name, Owner: newOwner(s.started), Spec: s.Settings.Spec(),
-		SSHKeyPath: s.Store.Path(s.Name, lifecycle.KeyFile),
+		SSHKeyPath: s.Store.Path(s.Name, lifecycle.KeyFile), State: s.StateBackend(),
 	}
 }
 

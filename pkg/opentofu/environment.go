@@ -39,12 +39,14 @@ func (r *Runner) environment(ctx context.Context, w workdir, b Binary) (map[stri
 			env[key] = value
 		}
 	}
+	ofBackend, secrets := r.options.Backend.environment(r.options.Env, b.Flavor)
+	maps.Copy(env, ofBackend)
 	if err := r.setInstallation(env, w, b); err != nil || r.options.Environment == nil {
-		return env, nil, err
+		return env, secrets, err
 	}
 	own, err := r.options.Environment(ctx, w.dir())
 	maps.Copy(env, own.Variables)
-	return env, own.Secrets, err
+	return env, append(secrets, own.Secrets...), err
 }
 
 // setInstallation says where providers come from: the mirror if there is one, and nothing else then; otherwise what the

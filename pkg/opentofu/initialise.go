@@ -31,6 +31,8 @@ type initStamp struct {
 	Mirror  string `json:"mirror,omitempty"`
 	// Provider identifies the provider's files in the mirror.
 	Provider string `json:"provider,omitempty"`
+	// Backend is a hash of the backend's settings.
+	Backend string `json:"backend,omitempty"`
 }
 
 // MirrorError says that a provider mirror does not hold the provider. A retry is of no use.
@@ -73,6 +75,12 @@ func (r *Runner) stamp(b Binary) (initStamp, error) {
 		fmt.Fprintf(sum, "%s %d\n%s", name, len(sources[name]), sources[name])
 	}
 	s.Module = hex.EncodeToString(sum.Sum(nil))[:16]
+	if block, err := r.options.Backend.block(); err != nil {
+		return s, err
+	} else if block != nil {
+		digest := sha256.Sum256(block)
+		s.Backend = hex.EncodeToString(digest[:8])
+	}
 	if r.options.ProviderMirror == "" || r.options.Provider == (Provider{}) {
 		return s, nil
 	}
@@ -155,7 +163,11 @@ func (r *Run) initialise(ctx context.Context) error {
 		plain := out.plain()
 		defer plain.flush()
 		r.tofu.SetStdout(plain)
-		return r.tofu.Init(ctx, tfexec.BackendConfig("path="+relativeState), tfexec.Reconfigure(true))
+		options := []tfexec.InitOption{tfexec.Reconfigure(true)}
+		if !r.runner.options.Backend.Remote() {
+			options = append(options, tfexec.BackendConfig("path="+relativeState))
+		}
+		return r.tofu.Init(ctx, options...)
 	})
 	if err != nil {
 		return err

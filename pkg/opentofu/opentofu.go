@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -72,6 +73,8 @@ type Options struct {
 	Parallelism int
 	// Pause is what passes before the first further try of Retry; it doubles. 0 means a second.
 	Pause time.Duration
+	// Backend is where the state is kept; the zero value is a file of each directory.
+	Backend Backend
 	// LogPath is the file that all output is appended to. Empty means none.
 	LogPath string
 	// Sink hears of each step and each line of output; nil means nobody.
@@ -139,13 +142,16 @@ type Run struct {
 	// Seconds is the time spent inside child processes, by step.
 	Seconds map[string]float64
 
-	runner  *Runner
-	dir     workdir
-	binary  Binary
-	tofu    *tfexec.Terraform
-	log     io.WriteCloser
-	secrets []string
-	named   bool // a step has said which program runs
+	runner   *Runner
+	dir      workdir
+	binary   Binary
+	tofu     *tfexec.Terraform
+	log      io.WriteCloser
+	secrets  []string
+	locked   string // id of the lock that the last step met; empty: none
+	unlocked bool   // the state is only read: nobody is kept from it
+
+	named bool // a step has said which program runs
 }
 
 // Begin finds the program, prepares the working directory and initialises it.
@@ -155,11 +161,14 @@ func (r *Runner) Begin(ctx context.Context, dir string) (*Run, error) {
 		return nil, err
 	}
 	w := workdir{root: dir}
-	if err := w.prepare(r.options.Module); err != nil {
+	remote := r.options.Backend.Remote()
+	if err := w.prepare(r.options.Module, r.options.Backend); err != nil {
 		return nil, err
 	}
-	if err := checkFlavor(w, b); err != nil {
-		return nil, err
+	if !remote {
+		if err := checkFlavor(w, b); err != nil {
+			return nil, err
+		}
 	}
 	run, err := r.open(ctx, w, b, graceOf(ctx))
 	if err != nil {
@@ -168,7 +177,14 @@ func (r *Runner) Begin(ctx context.Context, dir string) (*Run, error) {
 	if run.log, err = openLog(r.options.LogPath); err != nil {
 		return nil, err
 	}
-	if err := run.initialise(ctx); err != nil {
+	err = run.initialise(ctx)
+	if err == nil {
+		err = run.refresh(ctx)
+	}
+	if err == nil && remote {
+		err = checkFlavor(w, b)
+	}
+	if err != nil {
 		run.Close()
 		return nil, err
 	}
@@ -213,6 +229,27 @@ func checkFlavor(w workdir, b Binary) error {
 // step runs one child and turns its failure into the error that the caller makes of a *Failure, or an interruption into
 // the error of ctx.
 func (r *Run) step(ctx context.Context, name string, call func(*stream) error) error {
+	r.locked = ""
+	err := r.once(ctx, name, call)
+	if err == nil || r.locked == "" || !r.runner.options.Backend.Remote() {
+		return err
+	}
+	// Whoever calls holds what the state is about: the program that has locked the state was killed, and cannot unlock it.
+	progress.Warnf(r.runner.options.Sink, "the state was left locked by a run that is over: it is unlocked (%s)", r.locked)
+	if r.tofu.ForceUnlock(ctx, r.locked) != nil {
+		return err
+	}
+	return r.once(ctx, name, call)
+}
+
+// escapes are the sequences that colour a terminal.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// lockID is the id of the lock that keeps a program from a state, in its error.
+var lockID = regexp.MustCompile(`(?s)state lock.*?\b(?:ID:\s+|already locked: ID=)(\S+)`)
+
+// once is one try of a step.
+func (r *Run) once(ctx context.Context, name string, call func(*stream) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -267,12 +304,16 @@ func (r *Run) judge(ctx context.Context, name string, out *stream, err error) er
 	if err := interruption(ctx, name, err); err != nil {
 		return err
 	}
-	f := &Failure{Step: name, Diagnostics: out.problems, Err: errors.New(out.mask(err.Error()))}
+	text := escapes.ReplaceAllString(err.Error(), "") // not all commands can be told to leave colours out
+	f := &Failure{Step: name, Diagnostics: out.problems, Err: errors.New(out.mask(text))}
 	if len(f.Diagnostics) == 0 {
-		f.Diagnostics = plainProblems(err.Error())
+		f.Diagnostics = plainProblems(text)
 	}
 	for i := range f.Diagnostics {
 		d := &f.Diagnostics[i]
+		if m := lockID.FindStringSubmatch(d.Summary + "\n" + d.Detail); m != nil {
+			r.locked = m[1]
+		}
 		d.Address = out.about(*d)
 		d.Summary, d.Detail = out.mask(d.Summary), out.mask(d.Detail)
 	}
@@ -349,17 +390,25 @@ func (r *Runner) Preview(ctx context.Context, dir string, variables any) (Plan, 
 		return Plan{}, fmt.Errorf("make a directory for the plan: %w", err)
 	}
 	defer os.RemoveAll(scratch)
+	if r.options.Backend.Remote() { // it is read there, and not locked
+		return r.preview(ctx, scratch, variables)
+	}
 	if _, err := ReadState(StatePath(dir)); err != nil {
 		return Plan{}, err // not of the copy, which is gone when it is read
 	}
 	if err := copyState(workdir{root: dir}, workdir{root: scratch}); err != nil {
 		return Plan{}, err
 	}
+	return r.preview(ctx, scratch, variables)
+}
+
+func (r *Runner) preview(ctx context.Context, scratch string, variables any) (Plan, error) {
 	run, err := r.Begin(ctx, scratch)
 	if err != nil {
 		return Plan{}, err
 	}
 	defer run.Close()
+	run.unlocked = true
 	return run.Plan(ctx, variables)
 }
 
@@ -375,7 +424,8 @@ func (r *Run) Plan(ctx context.Context, variables any) (Plan, error) {
 		r.tofu.SetStdout(lines)
 		var err error
 		plan.Changed, err = r.tofu.Plan(ctx, tfexec.Out(planFile), tfexec.VarFile(plannedVariables),
-			tfexec.LockTimeout(lockTimeout), tfexec.Parallelism(r.runner.options.Parallelism), machineReadable())
+			tfexec.Lock(!r.unlocked), tfexec.LockTimeout(lockTimeout), tfexec.Parallelism(r.runner.options.Parallelism),
+			machineReadable())
 		lines.flush()
 		if err == nil {
 			err = os.Chmod(r.dir.file(planFile), 0o600) // it stays, for Show
@@ -407,6 +457,7 @@ func (r *Run) Apply(ctx context.Context, plan Plan) ([]Change, error) {
 		done = out.done
 		return err
 	})
+	err = errors.Join(err, r.copyChanged(ctx))
 	// tofu makes its backup with the umask's mode.
 	chmod := os.Chmod(StatePath(r.dir.root)+".backup", 0o600)
 	if err == nil && !errors.Is(chmod, fs.ErrNotExist) {
@@ -421,13 +472,14 @@ func (r *Run) Destroy(ctx context.Context, variables any, refresh bool) error {
 	if err := writeVariables(VariablesPath(r.dir.root), variables); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	return r.step(ctx, "destroy", func(out *stream) error {
+	err := r.step(ctx, "destroy", func(out *stream) error {
 		lines := out.json()
 		defer lines.flush()
 		r.tofu.SetStdout(lines)
 		return r.tofu.Destroy(ctx, tfexec.VarFile(relativeVariables), tfexec.Refresh(refresh),
 			tfexec.Parallelism(r.runner.options.Parallelism), tfexec.LockTimeout(lockTimeout), machineReadable())
 	})
+	return errors.Join(err, r.copyChanged(ctx))
 }
 
 // Show returns the plan that the last Plan has left, for people; empty if there is none. It is made of what a failed

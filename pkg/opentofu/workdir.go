@@ -38,7 +38,7 @@ const (
 )
 
 // prepare makes the directories and writes the module's files, touching only what differs.
-func (w workdir) prepare(module fs.FS) error {
+func (w workdir) prepare(module fs.FS, backend Backend) error {
 	for _, dir := range []string{w.root, w.dir(), w.home()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("%w: make tofu's working directory: %w", ErrUnusable, err)
@@ -46,6 +46,12 @@ func (w workdir) prepare(module fs.FS) error {
 	}
 	if err := w.writeModule(module); err != nil {
 		return fmt.Errorf("%w: write the module: %w", ErrUnusable, err)
+	}
+	if err := backend.write(w); err != nil {
+		return fmt.Errorf("%w: write the backend's settings: %w", ErrUnusable, err)
+	}
+	if backend.Remote() {
+		return nil
 	}
 	// tofu creates its state with the umask's mode, and keeps the mode of a file that exists.
 	f, err := os.OpenFile(w.state(), os.O_CREATE|os.O_RDWR, 0o600)
@@ -81,6 +87,9 @@ func (w workdir) writeModule(module fs.FS) error {
 
 // moduleFiles returns a module's files by name.
 func moduleFiles(module fs.FS) (map[string][]byte, error) {
+	if module == nil {
+		return map[string][]byte{"main.tf": []byte("# There are no resources here: the state is the document.\nterraform {\n  backend \"local\" {}\n}\n")}, nil
+	}
 	entries, err := fs.ReadDir(module, ".")
 	if err != nil {
 		return nil, err

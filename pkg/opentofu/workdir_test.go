@@ -19,7 +19,7 @@ func TestPrepareLeavesOneModule(t *testing.T) {
 	}
 	write(t, w.file("old.tf"), "# of an earlier release")
 	for range 2 {
-		if err := w.prepare(sample()); err != nil {
+		if err := w.prepare(sample(), Backend{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestTerraformDoesNotTakeOverFromOpenTofu(t *testing.T) {
 func environmentOf(t *testing.T, o Options, flavor string) (workdir, map[string]string) {
 	t.Helper()
 	w := workdir{root: filepath.Join(t.TempDir(), "ci-1")}
-	if err := w.prepare(sample()); err != nil {
+	if err := w.prepare(sample(), Backend{}); err != nil {
 		t.Fatal(err)
 	}
 	env, _, err := New(o).environment(t.Context(), w, Binary{Flavor: flavor})

@@ -38,6 +38,15 @@ func (r *Reaping) Plan(ctx context.Context, rule deploy.ReapRule) (*deploy.ReapP
 	return plan, err
 }
 
+// AtWork reports whether a run is at work on a cluster, by its mark on Proxmox VE.
+func (r *Reaping) AtWork(ctx context.Context, name cluster.Name, owner string) (bool, error) {
+	err := r.reaper.Alive(ctx, &cluster.Record{Name: name, Owner: cluster.Owner{ID: owner}})
+	if _, alive := errors.AsType[*deploy.LiveError](err); alive {
+		return true, nil
+	}
+	return false, err
+}
+
 // Targets are the clusters that the plan destroys, as records, and whether a run of each died unfinished.
 func (r *Reaping) Targets(plan *deploy.ReapPlan) (records []*cluster.Record, unfinished []bool) {
 	return plan.Targets(r.reaper.Pool)

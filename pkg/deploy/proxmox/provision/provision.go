@@ -165,7 +165,8 @@ func (p *Provisioner) Down(ctx context.Context, request deploy.Request) error {
 	sink := p.options.Tofu.Sink
 	opentofu.EndOrphans(ctx, p.options.Tofu.OwnerID, sink)
 	state := opentofu.StatePath(request.Dir)
-	if made, err := opentofu.ReadState(state); err != nil || len(made) == 0 {
+	made, err := opentofu.ReadState(state)
+	if remote := p.options.Tofu.Backend.Remote(); !remote && (err != nil || len(made) == 0) {
 		return contract(err)
 	}
 	tofu, run, err := p.begin(ctx, request.Dir)
@@ -173,6 +174,9 @@ func (p *Provisioner) Down(ctx context.Context, request deploy.Request) error {
 		return contract(err)
 	}
 	defer run.Close()
+	if made, err = opentofu.ReadState(state); err != nil || len(made) == 0 { // as the backend has it
+		return contract(err)
+	}
 	v, err := p.lastVariables(request)
 	if err != nil {
 		return fmt.Errorf("%w: read what the cluster was made with: %w", deploy.ErrUnusable, err)
