@@ -263,6 +263,8 @@ func (l *loader) secret(settings *Settings) {
 		}
 	}
 	settings.Proxmox.Token = NewSecret(strings.TrimSpace(token))
+	passphrase, _ := l.values["state_server.age_passphrase"].(string)
+	settings.StateServer.Passphrase = NewSecret(passphrase)
 }
 
 func readToken(file string) (string, error) {

@@ -22,18 +22,18 @@ const (
 // Version is a version of a state.
 type Version struct {
 	Number    int64     `json:"version"`
-	Kind      string    `json:"kind"`                 // write, rollback or delete
-	Of        int64     `json:"of,omitempty"`         // of a rollback: the version that is written again
-	By        string    `json:"by"`                   // user
-	At        time.Time `json:"at"`                   // by the server's clock; for people
-	Serial    uint64    `json:"serial"`               // of a delete: that of the version before
-	Lineage   string    `json:"lineage"`              // likewise
-	Size      int       `json:"size"`                 // bytes
-	MD5       string    `json:"md5"`                  // hexadecimal
-	SHA256    string    `json:"sha256"`               // hexadecimal
-	Encrypted bool      `json:"encrypted,omitempty"`  // by OpenTofu
-	Client    string    `json:"client,omitempty"`     // address
-	Agent     string    `json:"agent,omitempty"`      // what the client calls itself
+	Kind      string    `json:"kind"`                // write, rollback or delete
+	Of        int64     `json:"of,omitempty"`        // of a rollback: the version that is written again
+	By        string    `json:"by"`                  // user
+	At        time.Time `json:"at"`                  // by the server's clock; for people
+	Serial    uint64    `json:"serial"`              // of a delete: that of the version before
+	Lineage   string    `json:"lineage"`             // likewise
+	Size      int       `json:"size"`                // bytes
+	MD5       string    `json:"md5"`                 // hexadecimal
+	SHA256    string    `json:"sha256"`              // hexadecimal
+	Encrypted bool      `json:"encrypted,omitempty"` // by OpenTofu
+	Client    string    `json:"client,omitempty"`    // address
+	Agent     string    `json:"agent,omitempty"`     // what the client calls itself
 }
 
 // version is a version as it is kept.
