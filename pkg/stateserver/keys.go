@@ -18,6 +18,7 @@ type KeyOptions struct {
 	// Passphrase stands in place of identities. One is made and kept in the storage, encrypted with it: to ask for the
 	// passphrase itself with every object would take a second each time.
 	Passphrase string
+	work       int // of scrypt, as a power of two; 0: as much as age takes, which is about a second
 }
 
 // identityKey is the key of the object that holds the identity of a storage with a passphrase.
@@ -31,7 +32,7 @@ func OpenKeys(ctx context.Context, s Storage, o KeyOptions) (Keys, error) {
 	case o.Passphrase != "" && o.Identities != "":
 		return k, errors.New("there are both a passphrase and identities of age: which of them?")
 	case o.Passphrase != "":
-		k.Identities, err = keptIdentity(ctx, s, o.Passphrase)
+		k.Identities, err = keptIdentity(ctx, s, o)
 	case o.Identities != "":
 		if k.Identities, err = age.ParseIdentities(strings.NewReader(o.Identities)); err != nil {
 			err = errors.New("the file of identities of age cannot be read: it is not as age-keygen writes it")
@@ -62,21 +63,21 @@ func OpenKeys(ctx context.Context, s Storage, o KeyOptions) (Keys, error) {
 
 // keptIdentity is the identity that is kept in a storage, or a new one. A passphrase that another server of the same storage
 // does not have is wrong.
-func keptIdentity(ctx context.Context, s Storage, passphrase string) ([]age.Identity, error) {
+func keptIdentity(ctx context.Context, s Storage, o KeyOptions) ([]age.Identity, error) {
 	kept, err := s.Read(ctx, identityKey)
 	if err == nil {
-		return openIdentity(kept, passphrase)
+		return openIdentity(kept, o.Passphrase)
 	}
 	if !errors.Is(err, ErrNotFound) {
 		return nil, fmt.Errorf("reading the identity of age: %w", err)
 	}
-	made, sealed, err := newIdentity(passphrase)
+	made, sealed, err := newIdentity(o)
 	if err != nil {
 		return nil, fmt.Errorf("making an identity of age: %w", err)
 	}
 	err = s.Create(ctx, identityKey, sealed)
 	if errors.Is(err, ErrExists) { // another server was first
-		return keptIdentity(ctx, s, passphrase)
+		return keptIdentity(ctx, s, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("keeping the identity of age: %w", err)
@@ -85,14 +86,17 @@ func keptIdentity(ctx context.Context, s Storage, passphrase string) ([]age.Iden
 }
 
 // newIdentity returns an identity, and what is kept of it.
-func newIdentity(passphrase string) (age.Identity, []byte, error) {
+func newIdentity(o KeyOptions) (age.Identity, []byte, error) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		return nil, nil, err
 	}
-	recipient, err := age.NewScryptRecipient(passphrase)
+	recipient, err := age.NewScryptRecipient(o.Passphrase)
 	if err != nil {
 		return nil, nil, err
+	}
+	if o.work > 0 {
+		recipient.SetWorkFactor(o.work)
 	}
 	var sealed bytes.Buffer
 	w, err := age.Encrypt(&sealed, recipient)

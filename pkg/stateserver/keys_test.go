@@ -81,11 +81,8 @@ func TestEncryptionAtRest(t *testing.T) {
 
 // A passphrase opens the identity that the storage keeps, and another one does not.
 func TestPassphrase(t *testing.T) {
-	if testing.Short() {
-		t.Skip("passphrases are slow on purpose")
-	}
 	m := new(memory)
-	keys, err := OpenKeys(t.Context(), m, KeyOptions{Passphrase: "right"})
+	keys, err := OpenKeys(t.Context(), m, KeyOptions{Passphrase: "right", work: 8})
 	if err != nil || len(keys.Recipients) != 1 {
 		t.Fatal(keys, err)
 	}
@@ -93,7 +90,7 @@ func TestPassphrase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := OpenKeys(t.Context(), m, KeyOptions{Passphrase: "right"})
+	again, err := OpenKeys(t.Context(), m, KeyOptions{Passphrase: "right", work: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
