@@ -31,13 +31,15 @@ passphrase, all that is stored is encrypted. The log, a line of JSON for each re
 Keys of an S3 bucket are those of the environment, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or of AWS_PROFILE.`,
 		Example: `  htpasswd -nB alice >users
   hive-test state serve --storage ./states --users users
-  hive-test state serve --listen 0.0.0.0:9980 --storage s3://team-states/hive --users users`,
+  hive-test state serve --listen :9980 --storage s3://states/team --users users`,
 		Args: cobra.NoArgs,
 	}
 	load := a.settings(cmd)
-	delete(cmd.Annotations, documents) // it prints none
 	cmd.RunE = run(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		settings, err := load()
+		if err == nil {
+			err = noDocument(settings, cmd.CommandPath()+" prints no document")
+		}
 		if err != nil {
 			return err
 		}

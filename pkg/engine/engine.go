@@ -130,5 +130,9 @@ const (
 
 // SecretsOf are the values of settings that nothing may show.
 func SecretsOf(settings config.Settings) []string {
-	return target.TokenSecrets(settings.Proxmox.Token.Reveal())
+	secrets := target.TokenSecrets(settings.Proxmox.Token.Reveal())
+	if passphrase := settings.StateServer.Passphrase; !passphrase.Empty() {
+		secrets = append(secrets, passphrase.Reveal())
+	}
+	return secrets
 }
