@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,20 +22,23 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// stateServers are processes of `hive-test state serve` on one directory.
+// stateServers are processes of `hive-test state serve` on one storage.
 type stateServers struct {
-	dir    string
-	client *http.Client
+	storage string
+	users   string // file
+	client  *http.Client
 }
 
-func newStateServers(t testing.TB) *stateServers {
+// newStateServers are none as yet. An empty storage is a new directory.
+func newStateServers(t testing.TB, storage string) *stateServers {
 	t.Helper()
-	s := &stateServers{dir: t.TempDir(), client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	dir := t.TempDir()
+	s := &stateServers{storage: cmp.Or(storage, filepath.Join(dir, "states")), users: filepath.Join(dir, "users"), client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "users"), fmt.Appendf(nil, "me:%s\n", hash), 0o600); err != nil {
+	if err := os.WriteFile(s.users, fmt.Appendf(nil, "me:%s\n", hash), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
@@ -47,7 +51,7 @@ var servedAt = regexp.MustCompile(`states are served at (\S+)/state/NAME`)
 func (s *stateServers) start(t testing.TB) (*exec.Cmd, string) {
 	t.Helper()
 	serve := exec.Command(filepath.Join(os.Getenv("HIVE_TEST_BIN_DIR"), "hive-test"), "state", "serve",
-		"--listen", "127.0.0.1:0", "--storage", filepath.Join(s.dir, "states"), "--users", filepath.Join(s.dir, "users"))
+		"--listen", "127.0.0.1:0", "--storage", s.storage, "--users", s.users)
 	told, err := serve.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +186,26 @@ func TestKilledStateServersKeepWhatTheyAnswered(t *testing.T) {
 	if soaking() {
 		moments = 100
 	}
-	s := newStateServers(t)
+	t.Run("files", func(t *testing.T) {
+		s := newStateServers(t, "")
+		killStateServers(t, s, moments)
+		left, err := filepath.Glob(filepath.Join(s.storage, ".writing", "process-*"))
+		if err != nil || len(left) > 1 {
+			t.Errorf("what killed servers were writing is there: %q (%v)", left, err)
+		}
+	})
+	t.Run("s3", func(t *testing.T) {
+		bucket := os.Getenv("HIVE_TEST_S3") // make test-s3 sets it
+		if bucket == "" {
+			t.Skip("there is no S3 server: make test-s3 starts one")
+		}
+		address, parameters, _ := strings.Cut(bucket, "?")
+		killStateServers(t, newStateServers(t, fmt.Sprintf("%s/kill-%d?%s", address, time.Now().UnixNano(), parameters)), moments)
+	})
+}
+
+// killStateServers kills servers at so many moments.
+func killStateServers(t *testing.T, s *stateServers, moments int) {
 	clients := make([]*stateClient, 6)
 	for i := range clients {
 		clients[i] = &stateClient{name: fmt.Sprintf("team/state-%d", i)}
@@ -222,10 +245,6 @@ func TestKilledStateServersKeepWhatTheyAnswered(t *testing.T) {
 	if written < moments {
 		t.Errorf("%d versions were written", written)
 	}
-	left, err := filepath.Glob(filepath.Join(s.dir, "states", ".writing", "process-*"))
-	if err != nil || len(left) > 1 {
-		t.Errorf("what killed servers were writing is there: %q (%v)", left, err)
-	}
 	t.Logf("%d moments, %d versions", moments, written)
 }
 
@@ -233,7 +252,7 @@ func TestKilledStateServersKeepWhatTheyAnswered(t *testing.T) {
 // for a minute: they read, lock, read, write and unlock a state of 100 KiB.
 func BenchmarkStateServe(b *testing.B) {
 	const clusters, window = 500, 15 * time.Second
-	s := newStateServers(b)
+	s := newStateServers(b, "")
 	_, at := s.start(b)
 	body := func(name string, serial int) string {
 		return fmt.Sprintf(`{"version":4,"serial":%d,"lineage":"%s","outputs":{"x":"%s"}}`, serial, name, bytes.Repeat([]byte("x"), 100<<10))
