@@ -266,7 +266,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, most int64) ([]byt
 		size = most // it is not known before it has come
 	}
 	if size > most {
-		return nil, nil, refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", most)
+		return nil, nil, refuse(http.StatusRequestEntityTooLarge, "the body is too large: the limit in bytes is %d", most)
 	}
 	if err := s.bodies.Acquire(r.Context(), size); err != nil {
 		return nil, nil, refuse(http.StatusServiceUnavailable, "too many states are sent at once: try again")
@@ -276,7 +276,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, most int64) ([]byt
 	if err == nil {
 		err = checkSum(r, data)
 	} else if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		err = refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", most)
+		err = refuse(http.StatusRequestEntityTooLarge, "the body is too large: the limit in bytes is %d", most)
 	} else {
 		err = refuse(http.StatusBadRequest, "the body did not come whole")
 	}

@@ -153,7 +153,7 @@ func TestStrictness(t *testing.T) {
 		{"POST", "/state/a", `{"version":4,"serial":1}`, 400, "lineage"},
 		{"POST", "/state/a", `{"version":4,"serial":1,"lineage":""}`, 400, "lineage"},
 		{"POST", "/state/a", `{"version":4,"serial":1,"lineage":"` + strings.Repeat("l", 129) + `"}`, 400, "lineage"},
-		{"POST", "/state/a", strings.Repeat("x", 1<<20+1), 413, "more than"},
+		{"POST", "/state/a", strings.Repeat("x", 1<<20+1), 413, "too large"},
 		{"LOCK", "/state/a", "", 400, ""},
 		{"LOCK", "/state/a", "[]", 400, ""},
 		{"LOCK", "/state/a", `{"ID":""}`, 400, "no ID"},

@@ -64,7 +64,7 @@ const (
 // New makes a server of a storage that CheckStorage is content with.
 func New(storage Storage, keys Keys, o Options) (*Server, error) {
 	if o.MaxSize < 1 || o.MaxSize > LargestSize {
-		return nil, fmt.Errorf("states of %d bytes at most are not possible: 1 to %d are", o.MaxSize, LargestSize)
+		return nil, fmt.Errorf("a limit of states of %d is not possible: 1 to %d is", o.MaxSize, LargestSize)
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return nil, errors.New("a certificate and its key go together")

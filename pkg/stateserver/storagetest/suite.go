@@ -47,7 +47,7 @@ func objects(t *testing.T, one, other stateserver.Storage) {
 			t.Errorf("%s is created a second time: %v", key, err)
 		}
 		if got, err := other.Read(ctx, key); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("%s: read %d bytes (%v)", key, len(got), err)
+			t.Errorf("%s: read so much: %d (%v)", key, len(got), err)
 		}
 	}
 	if err := other.Delete(ctx, "o/of-1"); err != nil {
@@ -67,7 +67,7 @@ func start(t *testing.T, one stateserver.Storage) {
 	}
 	for n, want := range map[int]string{1: "0", 4: "0123", 10: "0123456789", 400: "0123456789"} {
 		if got, err := one.ReadStart(t.Context(), "start/a", n); err != nil || string(got) != want {
-			t.Errorf("the first %d bytes: %q (%v)", n, got, err)
+			t.Errorf("the start, %d: %q (%v)", n, got, err)
 		}
 	}
 	if _, err := one.ReadStart(t.Context(), "start/b", 3); !errors.Is(err, stateserver.ErrNotFound) {
