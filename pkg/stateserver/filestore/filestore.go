@@ -40,7 +40,14 @@ const tempDir = ".writing"
 // Open opens a directory, which is made if it is not there. What processes that died have left half written is deleted. Close
 // ends it.
 func Open(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Join(dir, tempDir), 0o700); err != nil {
+		return nil, err
+	}
+	if err := syncDir(filepath.Dir(dir)); err != nil {
 		return nil, err
 	}
 	s := &Store{dir: dir, made: map[string]bool{}}
@@ -107,9 +114,11 @@ func (s *Store) Create(ctx context.Context, key string, data []byte) error {
 	if err := writeFile(temp, data); err != nil {
 		return err
 	}
-	if err := os.Link(temp, path); errors.Is(err, fs.ErrExist) {
+	switch err := os.Link(temp, path); {
+	case errors.Is(err, fs.ErrExist):
 		return stateserver.ErrExists
-	} else if err != nil {
+	case err != nil:
+		s.forgetDirs() // somebody may have deleted them
 		return err
 	}
 	return syncDir(filepath.Dir(path))
@@ -138,19 +147,27 @@ func (s *Store) makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	for at := dir; strings.HasPrefix(at, s.dir); at = filepath.Dir(at) {
-		if s.made[at] {
-			break
-		}
+	// Those above may be made by a process that has died before it synced them.
+	for at := dir; len(at) >= len(s.dir) && !s.made[at]; at = filepath.Dir(at) {
 		if err := syncDir(at); err != nil {
 			return err
 		}
-		if at == filepath.Dir(at) {
+		if at == s.dir {
 			break
 		}
 	}
-	s.made[dir] = true
+	for at := dir; at != s.dir; at = filepath.Dir(at) {
+		s.made[at] = true
+	}
+	s.made[s.dir] = true
 	return nil
+}
+
+// forgetDirs has directories be made again.
+func (s *Store) forgetDirs() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.made)
 }
 
 // syncDir writes the names in a directory to stable storage.

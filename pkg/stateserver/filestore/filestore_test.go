@@ -70,6 +70,24 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// A directory may be named in any way, and what is deleted below it is made again.
+func TestRelativeDirectories(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, dir := range []string{"./a", "b/../b/", "."} {
+		store := open(t, dir)
+		if err := store.Create(t.Context(), "x/y/z", []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "x")); err != nil {
+			t.Fatal(err)
+		}
+		first := store.Create(t.Context(), "x/y/z", []byte("2"))
+		if err := store.Create(t.Context(), "x/y/z2", []byte("2")); err != nil {
+			t.Errorf("%s: the first write is answered %v, and the second %v", dir, first, err)
+		}
+	}
+}
+
 // A directory that is full or cannot be written fails a write, and leaves nothing.
 func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
