@@ -270,8 +270,11 @@ func BenchmarkStateServe(b *testing.B) {
 				address := fmt.Sprintf("%s/state/bench/cluster-%d", at, i)
 				id := fmt.Sprintf("%d-%d", serial, i)
 				for _, step := range []struct{ method, query, body string }{
-					{"GET", "", ""}, {"LOCK", "", `{"ID":"` + id + `"}`}, {"GET", "", ""},
-					{"POST", "?ID=" + id, body(fmt.Sprint(i), serial)}, {"UNLOCK", "", `{"ID":"` + id + `"}`},
+					{"GET", "", ""},
+					{"LOCK", "", `{"ID":"` + id + `"}`},
+					{"GET", "", ""},
+					{"POST", "?ID=" + id, body(fmt.Sprint(i), serial)},
+					{"UNLOCK", "", `{"ID":"` + id + `"}`},
 				} {
 					from := time.Now()
 					code, text := s.ask(step.method, address+step.query, step.body)

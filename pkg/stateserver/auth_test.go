@@ -77,8 +77,12 @@ func TestUsersAreReadAgain(t *testing.T) {
 	}
 }
 
-// Ten thousand wrong passwords cost little, lock out nobody whose password was right before, and nobody else for long.
+// Ten thousand (a thousand, where not all is tried) wrong passwords cost little, lock out nobody whose password was right before, and nobody else for long.
 func TestWrongPasswords(t *testing.T) {
+	attempts := 1000
+	if os.Getenv("HIVE_TEST_SOAK") != "" {
+		attempts = 10000
+	}
 	s, _ := serverOf(t, new(memory))
 	as := func(name, password, client string) int {
 		return ask(s, "GET", "/state/", "", func(r *http.Request) {
@@ -91,7 +95,7 @@ func TestWrongPasswords(t *testing.T) {
 	}
 	begun := time.Now()
 	answers := map[int]int{}
-	for i := range 10000 {
+	for i := range attempts {
 		answers[as([]string{"alice", "bob", "nobody", fmt.Sprint("n", i)}[i%4], fmt.Sprint("wrong", i), "10.0.0.1")]++
 		if i%100 == 0 {
 			if got := as("alice", "secret-a", "10.0.0.1"); got != 200 {
@@ -99,9 +103,9 @@ func TestWrongPasswords(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("10000 wrong passwords took %v: %v", time.Since(begun), answers)
-	if answers[200] > 0 || answers[401] < triesOfClient || answers[429] < 9000 {
-		t.Errorf("10000 wrong passwords were answered %v", answers)
+	t.Logf("%d wrong passwords took %v: %v", attempts, time.Since(begun), answers)
+	if answers[200] > 0 || answers[401] < triesOfClient || answers[429] < attempts*4/5 {
+		t.Errorf("%d wrong passwords were answered %v", attempts, answers)
 	}
 	if got := as("bob", "secret-b", "10.0.0.2"); got != 200 {
 		t.Errorf("from elsewhere, the right password is answered %d", got)

@@ -14,14 +14,26 @@ import (
 // does not have, serves nothing that was not written, and changes a locked state only by who names the lock's ID.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range []struct{ method, target, body, sum string }{
-		{"GET", "/state/a", "", ""}, {"GET", "/state/", "", ""}, {"GET", "/history/a?limit=1&before=2", "", ""},
-		{"POST", "/state/a", stateOf(2, "l", "new"), ""}, {"POST", "/state/a?ID=i", stateOf(2, "l", "new"), ""},
+		{"GET", "/state/a", "", ""},
+		{"GET", "/state/", "", ""},
+		{"GET", "/history/a?limit=1&before=2", "", ""},
+		{"POST", "/state/a", stateOf(2, "l", "new"), ""},
+		{"POST", "/state/a?ID=i", stateOf(2, "l", "new"), ""},
 		{"POST", "/state/b/c", stateOf(0, "x", ""), sumHeader(stateOf(0, "x", ""))},
 		{"POST", "/state/a?ID=i", `{"serial":5,"lineage":"l","encrypted_data":"x"}`, "AAAA"},
-		{"LOCK", "/state/b", lockOf("k"), ""}, {"UNLOCK", "/state/a", lockOf("i"), ""}, {"UNLOCK", "/state/a?ID=i", "", ""},
-		{"DELETE", "/state/a?ID=i", "", ""}, {"DELETE", "/state/a", "", ""}, {"POST", "/history/a?version=1&ID=i", "", ""},
-		{"GET", "/history/a?version=1", "", ""}, {"GET", "/state/../../etc/passwd", "", ""}, {"GET", "/state/%2e%2e/a", "", ""},
-		{"lock", "/state/a", "{}", ""}, {"GET", "/healthz", "", ""}, {"GET", "/metrics", "", ""}, {"OPTIONS", "*", "", ""},
+		{"LOCK", "/state/b", lockOf("k"), ""},
+		{"UNLOCK", "/state/a", lockOf("i"), ""},
+		{"UNLOCK", "/state/a?ID=i", "", ""},
+		{"DELETE", "/state/a?ID=i", "", ""},
+		{"DELETE", "/state/a", "", ""},
+		{"POST", "/history/a?version=1&ID=i", "", ""},
+		{"GET", "/history/a?version=1", "", ""},
+		{"GET", "/state/../../etc/passwd", "", ""},
+		{"GET", "/state/%2e%2e/a", "", ""},
+		{"lock", "/state/a", "{}", ""},
+		{"GET", "/healthz", "", ""},
+		{"GET", "/metrics", "", ""},
+		{"OPTIONS", "*", "", ""},
 		{"POST", "/state/a?ID=i", `{"version":4,"serial":18446744073709551615,"lineage":"l"}`, ""},
 	} {
 		f.Add(seed.method, seed.target, seed.body, seed.sum)
@@ -34,11 +46,7 @@ func FuzzRequests(f *testing.F) {
 		if err != nil || !validMethod(method) {
 			t.Skip()
 		}
-		m := new(memory)
-		s := &Server{ // passwords were hashed once
-			Options: base.Options, storage: m, log: base.log, auth: base.auth, metrics: base.metrics,
-			health: &health{storage: m}, bodies: base.bodies,
-		}
+		s := over(base, new(memory))
 		run(t, s, []step{
 			{"POST", "/state/a", before, 200, ""},
 			{"LOCK", "/state/a", lockOf("i"), 200, ""},

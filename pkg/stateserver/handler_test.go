@@ -230,14 +230,25 @@ func TestWhoMayWhat(t *testing.T) {
 		target string
 		status int
 	}{
-		{as("alice", "secret-a"), "/state/x", 404}, {as("alice", "secret-b"), "/state/x", 401}, {as("alice", ""), "/state/x", 401},
-		{as("carol", "secret-a"), "/state/x", 401}, {nobody, "/state/x", 401}, {nobody, "/state/", 401}, {nobody, "/x", 401},
+		{as("alice", "secret-a"), "/state/x", 404},
+		{as("alice", "secret-b"), "/state/x", 401},
+		{as("alice", ""), "/state/x", 401},
+		{as("carol", "secret-a"), "/state/x", 401},
+		{nobody, "/state/x", 401},
+		{nobody, "/state/", 401},
+		{nobody, "/x", 401},
 		{as("alice", "secret-a"+strings.Repeat("x", 90)), "/state/x", 401},
-		{as("bob", "secret-b"), "/state/team/a", 404}, {as("bob", "secret-b"), "/state/team/a/b", 404},
-		{as("bob", "secret-b"), "/state/ci-9", 404}, {as("bob", "secret-b"), "/state/ci-9/x", 404},
-		{as("bob", "secret-b"), "/state/bob", 404}, {as("bob", "secret-b"), "/state/bobby", 403},
-		{as("bob", "secret-b"), "/state/team", 403}, {as("bob", "secret-b"), "/state/teams/a", 403},
-		{as("bob", "secret-b"), "/history/x", 403}, {nobody, "/healthz", 200}, {nobody, "/metrics", 200},
+		{as("bob", "secret-b"), "/state/team/a", 404},
+		{as("bob", "secret-b"), "/state/team/a/b", 404},
+		{as("bob", "secret-b"), "/state/ci-9", 404},
+		{as("bob", "secret-b"), "/state/ci-9/x", 404},
+		{as("bob", "secret-b"), "/state/bob", 404},
+		{as("bob", "secret-b"), "/state/bobby", 403},
+		{as("bob", "secret-b"), "/state/team", 403},
+		{as("bob", "secret-b"), "/state/teams/a", 403},
+		{as("bob", "secret-b"), "/history/x", 403},
+		{nobody, "/healthz", 200},
+		{nobody, "/metrics", 200},
 	} {
 		if w := ask(s, "GET", c.target, "", c.change); w.Code != c.status {
 			t.Errorf("%s: %d %s, want %d", c.target, w.Code, w.Body, c.status)

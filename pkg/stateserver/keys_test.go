@@ -109,7 +109,9 @@ func TestPassphrase(t *testing.T) {
 
 func TestKeysThatAreRefused(t *testing.T) {
 	for _, o := range []KeyOptions{
-		{Recipients: []string{"age1xyz"}}, {Identities: "AGE-SECRET-KEY-1CANARY"}, {Passphrase: "p", Identities: "x"},
+		{Recipients: []string{"age1xyz"}},
+		{Identities: "AGE-SECRET-KEY-1CANARY"},
+		{Passphrase: "p", Identities: "x"},
 		{Recipients: []string{"age1rnp8uhfswfpa7zzz8htpfhhx5g0xzl0hp3t7m0kd63mnp7gj8e7sewg5tf"}},
 	} {
 		if _, err := OpenKeys(t.Context(), new(memory), o); err == nil || strings.Contains(err.Error(), "CANARY") {

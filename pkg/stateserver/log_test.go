@@ -157,18 +157,19 @@ func (s *sleeper) Create(ctx context.Context, key string, data []byte) error {
 // Whatever operation of the storage fails, before or after it was done, once or for good: a write that was acknowledged is
 // there, one that was refused for good is not, and the next client can go on.
 func TestStorageThatFails(t *testing.T) {
+	base, _ := serverOf(t, new(memory))
 	for _, when := range []string{"before", "after"} {
 		for at := range 14 {
 			for _, times := range []int{1, 2, 3, 1000} {
-				t.Run(fmt.Sprintf("%s/%d/%d", when, at, times), func(t *testing.T) { failAt(t, when, at, times) })
+				t.Run(fmt.Sprintf("%s/%d/%d", when, at, times), func(t *testing.T) { failAt(t, base, when, at, times) })
 			}
 		}
 	}
 }
 
-func failAt(t *testing.T, when string, at, times int) {
+func failAt(t *testing.T, base *Server, when string, at, times int) {
 	m := new(memory)
-	s, _ := serverOf(t, m)
+	s := over(base, m)
 	run(t, s, []step{
 		{"POST", "/state/a", stateOf(1, "l", "one"), 200, ""},
 		{"LOCK", "/state/a", lockOf("i"), 200, ""},

@@ -287,10 +287,14 @@ func TestWhatIsPlain(t *testing.T) {
 		o    Options
 		want bool
 	}{
-		{Options{Listen: "127.0.0.1:1", TLS: Auto}, true}, {Options{Listen: "[::1]:1", TLS: Auto}, true},
-		{Options{Listen: "0.0.0.0:1", TLS: Auto}, false}, {Options{Listen: ":1", TLS: Auto}, false},
-		{Options{Listen: "localhost:1", TLS: Auto}, false}, {Options{Listen: "10.0.0.1:1", TLS: Auto}, false},
-		{Options{Listen: "127.0.0.1:1", TLS: SelfSigned}, false}, {Options{Listen: "0.0.0.0:1", TLS: Plain}, true},
+		{Options{Listen: "127.0.0.1:1", TLS: Auto}, true},
+		{Options{Listen: "[::1]:1", TLS: Auto}, true},
+		{Options{Listen: "0.0.0.0:1", TLS: Auto}, false},
+		{Options{Listen: ":1", TLS: Auto}, false},
+		{Options{Listen: "localhost:1", TLS: Auto}, false},
+		{Options{Listen: "10.0.0.1:1", TLS: Auto}, false},
+		{Options{Listen: "127.0.0.1:1", TLS: SelfSigned}, false},
+		{Options{Listen: "0.0.0.0:1", TLS: Plain}, true},
 		{Options{Listen: "127.0.0.1:1", TLS: Auto, CertFile: "c", KeyFile: "c"}, false},
 	} {
 		if got := c.o.plain(); got != c.want {
