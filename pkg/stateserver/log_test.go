@@ -292,3 +292,29 @@ func TestDamage(t *testing.T) {
 		t.Error("the log tells nothing of damage")
 	}
 }
+
+// Servers whose clocks are years apart, and go back, do the same as others.
+func TestClocks(t *testing.T) {
+	m := new(memory)
+	clock := func(year int) func(*Options) {
+		return func(o *Options) { o.Now = func() time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC) } }
+	}
+	early, _ := serverOf(t, m, clock(1970))
+	late, _ := serverOf(t, m, clock(2999))
+	for i := range 4 {
+		one, other, id := late, early, fmt.Sprint(i)
+		if i%2 == 1 {
+			one, other = early, late
+		}
+		run(t, one, []step{{"LOCK", "/state/a", lockOf(id), 200, ""}})
+		run(t, other, []step{
+			{"LOCK", "/state/a", lockOf("else"), 423, id},
+			{"POST", "/state/a", stateOf(i+1, "l", "else"), 423, id},
+			{"POST", "/state/a?ID=" + id, stateOf(i+1, "l", id), 200, ""},
+		})
+		run(t, one, []step{
+			{"GET", "/state/a", "", 200, id},
+			{"UNLOCK", "/state/a", lockOf(id), 200, ""},
+		})
+	}
+}
