@@ -297,5 +297,5 @@ func BenchmarkStateServe(b *testing.B) {
 	b.ReportMetric(float64(p99.Microseconds())/1000, "p99-ms")
 	b.ReportMetric(float64(used.Microseconds())/1000/float64(len(all)), "cpu-ms/request")
 	b.Logf("%d requests of %d clusters in %s, with %s of a processor each: half within %s, 99 %% within %s (wanted: 50ms), all within %s",
-		len(all), clusters, window, (used/time.Duration(len(all))).Round(10*time.Microsecond), p50.Round(10*time.Microsecond), p99.Round(10*time.Microsecond), all[len(all)-1].Round(10*time.Microsecond))
+		len(all), clusters, window, (used / time.Duration(len(all))).Round(10*time.Microsecond), p50.Round(10*time.Microsecond), p99.Round(10*time.Microsecond), all[len(all)-1].Round(10*time.Microsecond))
 }
