@@ -15,6 +15,10 @@ import (
 // serverMemory is above which a server collects garbage sooner: states can be large, and several come at once.
 const serverMemory = 512 << 20
 
+// serverGarbage is how much garbage there may be, in percent of what is used: of a few megabytes, it would else be collected
+// with every few requests.
+const serverGarbage = 800
+
 // stateServeCommand is `hive-test state serve`.
 func (a *app) stateServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -46,6 +50,9 @@ Keys of an S3 bucket are those of the environment, AWS_ACCESS_KEY_ID and AWS_SEC
 		a.signals.looking()
 		if a.Getenv("GOMEMLIMIT") == "" {
 			debug.SetMemoryLimit(serverMemory)
+		}
+		if a.Getenv("GOGC") == "" {
+			debug.SetGCPercent(serverGarbage)
 		}
 		e, err := engine.Open(ctx, engine.Options{Version: programVersion(), Environ: a.Environ, Secrets: a.known})
 		if err != nil {

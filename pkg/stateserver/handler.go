@@ -1,13 +1,13 @@
 package stateserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,6 +26,7 @@ const (
 	mostID   = 256      // bytes of the ID of a lock
 	// mostBodies is how many bytes of states may be in memory at once, for all requests.
 	mostBodies = 512 << 20
+	usualBody  = 1 << 20 // of which few states are longer
 	// workTime is how long the storage may take for a request. A client that goes away does not end what has begun.
 	workTime = 45 * time.Second
 )
@@ -272,7 +273,9 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, most int64) ([]byt
 		return nil, nil, refuse(http.StatusServiceUnavailable, "too many states are sent at once: try again")
 	}
 	release := func() { s.bodies.Release(size) }
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	buffer := bytes.NewBuffer(make([]byte, 0, min(size, usualBody)+bytes.MinRead)) // so that it need not grow
+	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, most))
+	data := buffer.Bytes()
 	if err == nil {
 		err = checkSum(r, data)
 	} else if _, large := errors.AsType[*http.MaxBytesError](err); large {
