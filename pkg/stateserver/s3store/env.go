@@ -9,6 +9,9 @@ import (
 	"hive-test/pkg/awsauth"
 )
 
+// errNoKeys means that there is nothing to sign calls with.
+var errNoKeys = errors.New("no keys for the storage")
+
 // Env is where the keys of AWS's clients are looked for.
 type Env struct {
 	Getenv func(string) string
@@ -27,14 +30,14 @@ func (e Env) key(region string) (awsauth.Key, error) {
 	path := firstOf(e.Getenv("AWS_SHARED_CREDENTIALS_FILE"), filepath.Join(e.Getenv("HOME"), ".aws", "credentials"))
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return key, fmt.Errorf("no keys for the storage: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY nor %s: %w", path, err)
+		return key, fmt.Errorf("%w: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are set, nor is there a profile: %w", errNoKeys, err)
 	}
 	profile := firstOf(e.Getenv("AWS_PROFILE"), "default")
 	values := awsauth.ParseProfiles(string(text))[profile]
 	key.AccessKey, key.SecretKey = values["aws_access_key_id"], values["aws_secret_access_key"]
 	key.SessionToken = values["aws_session_token"]
 	if key.AccessKey == "" || key.SecretKey == "" {
-		return key, errors.New("no keys for the storage: profile " + profile + " of " + path + " has none")
+		return key, fmt.Errorf("%w: profile %s of %s has none", errNoKeys, profile, path)
 	}
 	return key, nil
 }

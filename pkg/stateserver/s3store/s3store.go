@@ -117,9 +117,9 @@ func (f failure) Error() string { return fmt.Sprintf("%s: %d %s", f.what, f.stat
 func passing(err error) bool {
 	f, answered := errors.AsType[failure](err)
 	if !answered {
-		return true
+		return !errors.Is(err, errNoKeys)
 	}
-	return f.status >= 500 || f.status == http.StatusTooManyRequests || f.status == http.StatusRequestTimeout ||
+	return f.status >= 500 || f.code == "RequestTimeout" || f.status == http.StatusTooManyRequests || f.status == http.StatusRequestTimeout ||
 		f.status == http.StatusConflict // of two conditional writes at once: one of them will be told that it came second
 }
 
