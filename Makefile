@@ -121,6 +121,19 @@ test-provider: build ensure-tofu ## the scripts with the real provider: make tes
 test-tofu: build ensure-tofu ## all scripts with OpenTofu, those too that are not about it
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_DEPLOYER=proxmox HIVE_TEST_SOAK=yes $(GO) test -count=1 -parallel $(PARALLEL) -timeout 80m -run '^TestScripts' ./cmd/hive-test
 
+VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+.PHONY: test-s3
+test-s3: build ## the state server on a real S3 server, which is built from the Go module proxy
+	@dir=$$(mktemp -d) && mkdir -p $$dir/data/states && GOBIN=$$dir $(GO) install $(VERSITYGW) || exit 1; \
+	$$dir/versitygw --quiet --access AKIATEST --secret of-a-test --port 127.0.0.1:$(S3_PORT) posix $$dir/data & server=$$!; \
+	trap 'kill $$server; rm -rf $$dir' EXIT; \
+	until (exec 3<>/dev/tcp/127.0.0.1/$(S3_PORT)) 2>/dev/null; do kill -0 $$server || exit 1; sleep 0.1; done; \
+	HIVE_TEST_S3='s3://states?endpoint=http://127.0.0.1:$(S3_PORT)' AWS_ACCESS_KEY_ID=AKIATEST AWS_SECRET_ACCESS_KEY=of-a-test \
+		HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 30m \
+		-run 'TestAnyServer|TestKilledStateServers' ./pkg/stateserver/s3store ./cmd/hive-test
+
+S3_PORT ?= 7070
 MOMENTS ?= 100
 
 .PHONY: crash
@@ -128,7 +141,7 @@ crash: build ensure-tofu ## the whole crash matrix and fault matrix: takes three
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_CRASH=$(MOMENTS) $(GO) test -count=1 -v -parallel 8 -timeout 4h -run '^(TestCrash|TestFaults)$$' ./cmd/hive-test
 
 .PHONY: soak
-soak: crash scripts ## crash, all scripts, and all tests that take long; packages one by one, for some measure times
+soak: crash scripts test-s3 ## crash, all scripts, and all tests that take long; packages one by one, for some measure times
 	HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -p 1 -timeout 2h -skip '^TestScripts' ./...
 	cd testdata/awssdk && $(GO) test -count=1 ./...
 

@@ -10,8 +10,8 @@ import (
 	"hive-test/pkg/sim/httpstate"
 )
 
-// stateServers are the servers of scripts that run.
-var stateServers sync.Map
+// httpStates are the servers of scripts that run.
+var httpStates sync.Map
 
 // cmdHTTPState serves the backend http for a script, as a server that is not ours: `httpstate start` sets STATE_URL and the variables that
 // OpenTofu is told by; `httpstate break NAME` makes writes of that state fail until `httpstate mend`; `httpstate check` fails where a client has done what the
@@ -27,10 +27,10 @@ func cmdHTTPState(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv("STATE_URL", web.URL)
 		ts.Setenv("TF_HTTP_USERNAME", "ci")
 		ts.Setenv("TF_HTTP_PASSWORD", "canary-backend-password")
-		stateServers.Store(ts, server)
+		httpStates.Store(ts, server)
 		return
 	}
-	found, _ := stateServers.Load(ts)
+	found, _ := httpStates.Load(ts)
 	server, ok := found.(*httpstate.Server)
 	if !ok {
 		ts.Fatalf("httpstate start comes first")

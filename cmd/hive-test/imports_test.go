@@ -34,6 +34,9 @@ var only = []struct {
 	{"github.com/nats-io/nats.go", []string{"pkg/gateway/store"}, "each foreign API has exactly one adapter"},
 	{"github.com/aws/aws-sdk-go-v2", []string{"pkg/awsauth", "pkg/sim/hive"}, "one way to sign; the simulated hive verifies by its own"},
 	{"github.com/vishvananda/netlink", []string{"pkg/sim/host"}, "only simulated hosts have networks to make"},
+	{"filippo.io/age", []string{"pkg/stateserver"}, "each foreign API has exactly one adapter"},
+	{"github.com/prometheus/client_golang", []string{"pkg/stateserver"}, "servers are watched, runs tell of themselves"},
+	{"hive-test/pkg/stateserver", []string{"pkg/cli", "pkg/engine", "pkg/stateserver"}, "states are served by the one program, and nothing else knows how"},
 	{"github.com/invopop/jsonschema", nil, "schemas are files that tests hold to the types"},
 	{"github.com/santhosh-tekuri/jsonschema", nil, "tests hold documents to their schemas, the program does not"},
 	{"github.com/spf13/cobra/doc", nil, "a test makes the man pages, and the program carries nothing for them"},
@@ -96,6 +99,10 @@ var within = []struct {
 	{"pkg/iac", []string{
 		"pkg/awsauth", "pkg/gateway/wire", "pkg/opentofu", "pkg/phase", "pkg/progress", "pkg/wait",
 	}, "a client of any endpoint: it knows of no gateway and no cluster"},
+	{"pkg/stateserver", nil, "HTTP in, objects of a storage out: it knows no cluster, and no storage of its own"},
+	{"pkg/stateserver/filestore", []string{"pkg/stateserver"}, "an adapter to the disk"},
+	{"pkg/stateserver/s3store", []string{"pkg/awsauth", "pkg/stateserver", "pkg/wait"}, "an adapter to S3"},
+	{"pkg/stateserver/storagetest", []string{"pkg/stateserver"}, "what every storage must do, whichever it is"},
 	{"pkg/iac/stacks", nil, "files, and nothing that runs them"},
 	{"pkg/suite", []string{"pkg/awsauth", "pkg/cluster", "pkg/progress", "pkg/phase", "pkg/process", "pkg/remote"}, "what is run against nodes"},
 	{"pkg/deploy/existing", []string{"pkg/cluster", "pkg/deploy"}, "hosts that are there: nothing to ask anybody"},
@@ -117,7 +124,7 @@ var within = []struct {
 	{"pkg/engine", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/fault", "pkg/hive", "pkg/lifecycle", "pkg/phase",
 		"pkg/awsauth", "pkg/gateway", "pkg/iac", "pkg/matrix", "pkg/process",
-		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/suite", "pkg/target", "pkg/template", "pkg/template/packer", "pkg/wait",
+		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/stateserver", "pkg/suite", "pkg/target", "pkg/template", "pkg/template/packer", "pkg/wait",
 	}, "a cluster's life, without a command line, a terminal or signals, on any deployer"},
 	{"pkg/config", []string{"pkg/cluster", "pkg/deploy", "pkg/deploy/placement", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
 }

@@ -18,12 +18,15 @@ import (
 )
 
 // Key is what requests are signed with.
-type Key struct{ AccessKey, SecretKey, Region string }
+type Key struct {
+	AccessKey, SecretKey, Region string
+	SessionToken                 string // of keys that are lent for a time; empty: they are the user's own
+}
 
 // Sign signs a request with that body, which is for a service such as ec2, in its header.
 func (k Key) Sign(r *http.Request, body []byte, service string, at time.Time) error {
 	sum := sha256.Sum256(body)
-	keys := aws.Credentials{AccessKeyID: k.AccessKey, SecretAccessKey: k.SecretKey}
+	keys := aws.Credentials{AccessKeyID: k.AccessKey, SecretAccessKey: k.SecretKey, SessionToken: k.SessionToken}
 	return v4.NewSigner().SignHTTP(r.Context(), keys, r, hex.EncodeToString(sum[:]), service, k.Region, at)
 }
 

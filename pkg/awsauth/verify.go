@@ -139,7 +139,7 @@ func (c claim) signAgain(r *http.Request, body []byte, secret string) (string, e
 	if slices.Contains(c.headers, "content-length") { // Go's server takes it out of the header
 		again.ContentLength = int64(len(body))
 	}
-	key := Key{c.AccessKey, secret, c.Region}
+	key := Key{AccessKey: c.AccessKey, SecretKey: secret, Region: c.Region}
 	if c.valid == 0 {
 		if err := key.Sign(again, body, c.Service, c.at); err != nil {
 			return "", err

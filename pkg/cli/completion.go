@@ -72,7 +72,7 @@ func argumentCompletions() map[string][]completion {
 		"distribute": {{find: (*app).completeLayers}}, "template prune": {},
 		"promote": {nothing("the version of a template, which Proxmox VE knows")},
 		"rm":      {nothing("the version of a template, which Proxmox VE knows")}, "export-packer": {{dirs: true}},
-		"init": {}, "version": {}, "exit-codes": {}, "settings": {},
+		"state serve": {}, "init": {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
 

@@ -253,7 +253,7 @@ func TestCompletions(t *testing.T) {
 		{"cp ci-1 file.txt 2", []string{"2:"}, noSpace},
 		{"cp ci-1 dir/", nil, orFiles},
 		{"version ", nil, only},
-		{"help stat", []string{"status"}, only},
+		{"help stat", []string{"state", "status"}, only},
 		{"completion ", []string{"bash", "fish", "powershell", "zsh"}, only},
 	} {
 		args := strings.Split(tc.line, " ")

@@ -360,7 +360,7 @@ func TestSchemasAreOfTheTypes(t *testing.T) {
 
 // Every verb prints a document, but for those that have none: what init prints is a config file.
 func TestEveryVerbHasItsDocument(t *testing.T) {
-	without := []string{"init", "ssh", "completion", "help", "exit-codes"}
+	without := []string{"init", "ssh", "completion", "help", "exit-codes", "state"}
 	a := &app{}
 	for _, cmd := range a.root().Commands() {
 		documented := slices.ContainsFunc(allDocuments(), func(d document) bool {

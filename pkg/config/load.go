@@ -265,6 +265,8 @@ func (l *loader) secret(settings *Settings) {
 		}
 	}
 	settings.Proxmox.Token = NewSecret(strings.TrimSpace(token))
+	passphrase, _ := l.values["state_server.age_passphrase"].(string)
+	settings.StateServer.Passphrase = NewSecret(passphrase)
 }
 
 // passphrase takes the passphrase of states, or the content of its file. One that cannot be read is a problem of what needs it.

@@ -119,6 +119,8 @@ type Settings struct {
 	Proxmox Proxmox `mapstructure:"proxmox"`
 	Network Network `mapstructure:"network"`
 
+	StateServer StateServer `mapstructure:"state_server"`
+
 	// File is the config file that was read, empty if there was none.
 	File    string `mapstructure:"-"`
 	sources map[string]string
@@ -182,6 +184,23 @@ type Proxmox struct {
 	Hypervisors       []placement.Hypervisor `mapstructure:"hypervisors"` // datastore, snippet store and port filled in
 }
 
+// StateServer is how states are served.
+type StateServer struct {
+	Listen     string   `mapstructure:"listen"`
+	Storage    string   `mapstructure:"storage"` // a directory or a URL
+	UsersFile  string   `mapstructure:"users_file"`
+	TLS        string   `mapstructure:"tls"` // auto, self-signed or off
+	TLSCert    string   `mapstructure:"tls_cert"`
+	TLSKey     string   `mapstructure:"tls_key"`
+	TLSNames   []string `mapstructure:"tls_names"`
+	Recipients []string `mapstructure:"age_recipients"`
+	Identities string   `mapstructure:"age_identity_file"`
+	Passphrase Secret   `mapstructure:"age_passphrase"`
+	// PassphraseFile holds the passphrase, where none is set.
+	PassphraseFile string `mapstructure:"age_passphrase_file"`
+	MaxSize        int    `mapstructure:"max_size"` // MiB
+}
+
 // byProgram is the source of LoadOptions.Values that have no place.
 const byProgram = "the program"
 
@@ -227,6 +246,8 @@ func (s Settings) Values() []Value {
 			text = s.StatePassphrase.String()
 		case "state":
 			text = s.State.Backend
+		case "state_server.age_passphrase":
+			text = s.StateServer.Passphrase.String()
 		case "proxmox.hypervisors":
 			text = strings.Join(placement.Names(s.Proxmox.Hypervisors), ", ")
 		case "suites":

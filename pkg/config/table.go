@@ -29,8 +29,9 @@ const (
 	List        Kind = "list"
 	Hypervisors Kind = "hypervisors"
 	Suites      Kind = "suites"
-	Date        Kind = "date" // a day, of which the value is the end
-	Word        Kind = "word" // a name or a number
+	Date        Kind = "date"     // a day, of which the value is the end
+	Word        Kind = "word"     // a name or a number
+	Location    Kind = "location" // a directory, or a URL
 
 	QuarantineList Kind = "quarantine"
 	Layers         Kind = "layers"
@@ -42,8 +43,8 @@ func (k Kind) Structured() bool {
 	return k == Hypervisors || k == Suites || k == QuarantineList || k == Layers || k == StateBackend
 }
 
-// IsPath reports whether values are paths, of files or of directories.
-func (k Kind) IsPath() bool { return k == File || k == Dir }
+// IsPath reports whether values are paths, of files or of directories. A URL is left as it is.
+func (k Kind) IsPath() bool { return k == File || k == Dir || k == Location }
 
 // Group is what flags are sorted by in help.
 type Group string
@@ -59,13 +60,14 @@ const (
 	inSSH       Group = "SSH to the nodes"
 	inProxmox   Group = "Proxmox VE"
 	inTofu      Group = "OpenTofu"
+	inServer    Group = "State server"
 	inLimits    Group = "Time limits"
 	inOutput    Group = "Output and settings"
 )
 
 // Groups returns all groups in their order.
 func Groups() []Group {
-	return []Group{inCluster, inNetwork, inHive, inSuites, inTemplates, inSSH, inProxmox, inTofu, inLimits, inOutput}
+	return []Group{inCluster, inNetwork, inHive, inSuites, inTemplates, inSSH, inProxmox, inTofu, inServer, inLimits, inOutput}
 }
 
 // The verbs that use a setting, where several settings have the same. doctor takes all that up takes.
@@ -75,6 +77,7 @@ const (
 	making     = ofClusters + " template"
 	destroying = making + " configure test down" // or may have to
 	reaching   = destroying + " status wait logs ssh exec cp env inventory fault restore"
+	serving    = "serve"
 	asking     = reaching + " extend hold reap save list delete" // the API of Proxmox VE
 	sharing    = asking + " unlock attach"                       // the backend of states
 )
@@ -127,7 +130,7 @@ type Setting struct {
 
 // Table returns every setting, in the order in which they are explained.
 func Table() []Setting {
-	rows := slices.Concat(globalRows(), clusterRows(), workRows(), proxmoxRows())
+	rows := slices.Concat(globalRows(), clusterRows(), workRows(), proxmoxRows(), serverRows())
 	for i := range rows {
 		own := "HIVE_TEST_" + strings.ToUpper(strings.ReplaceAll(rows[i].Key, ".", "_"))
 		own = strings.Replace(own, "HIVE_TEST_TIMEOUTS_", "HIVE_TEST_TIMEOUT_", 1) // like the flags
@@ -257,6 +260,23 @@ func proxmoxRows() []Setting {
 		{Key: "proxmox.ssh_username", Flag: "proxmox-ssh-username", Env: []string{"PROXMOX_VE_SSH_USERNAME", "TF_VAR_proxmox_ssh_username"}, Kind: Text, Default: "root", Value: "user", Group: inProxmox, Verbs: making + " down init", Existing: Reach, Help: "user on the hypervisors, for the provider"},
 		{Key: "proxmox.ssh_private_key_path", Flag: "proxmox-ssh-private-key-path", Env: []string{"TF_VAR_ssh_private_key_path"}, Kind: File, Group: inProxmox, Verbs: making + " down init", Existing: Reach, Help: "private key for the hypervisors, for the provider; empty: the SSH agent"},
 		{Key: "proxmox.hypervisors", Flag: "hypervisors", Env: []string{"TF_VAR_nodes"}, Kind: Hypervisors, Value: "list", Group: inProxmox, Verbs: making + " init", Existing: Place, Help: "hypervisors: list of name, address, port (22), datastore_id (" + placement.DefaultDatastore + "), snippet_store (" + placement.DefaultSnippetStore + "), template_vmid (template)"},
+	}
+}
+
+func serverRows() []Setting {
+	return []Setting{
+		{Key: "state_server.listen", Flag: "listen", Kind: Text, Default: "127.0.0.1:9980", Value: "address:port", Group: inServer, Verbs: serving, Help: "where to serve; port 0 is any that is free"},
+		{Key: "state_server.storage", Flag: "storage", Kind: Location, Group: inServer, Verbs: serving, Help: "directory, or s3://BUCKET/PREFIX (with ?endpoint=URL&region=NAME where it is not AWS's), that keeps the states"},
+		{Key: "state_server.users_file", Flag: "users", Kind: File, Group: inServer, Verbs: serving, Help: "file of users, a line each: NAME:BCRYPT-HASH, and where they may not have all states :ci/,dev-*,NAME; read again when it changes"},
+		{Key: "state_server.tls", Flag: "tls", Kind: Text, Default: "auto", OneOf: []string{"auto", "self-signed", "off"}, Group: inServer, Verbs: serving, Help: "auto: the certificate that is given, else none on loopback addresses and a self-signed one on others; off: passwords can be read on the way"},
+		{Key: "state_server.tls_cert", Flag: "tls-cert", Kind: File, Group: inServer, Verbs: serving, Help: "the server's certificate; read again when it changes"},
+		{Key: "state_server.tls_key", Flag: "tls-key", Kind: File, Group: inServer, Verbs: serving, Help: "its key"},
+		{Key: "state_server.tls_names", Flag: "tls-name", Kind: List, Value: "name", Group: inServer, Verbs: serving, Help: "name or address that a self-signed certificate is for, beside this machine's; may be repeated"},
+		{Key: "state_server.age_recipients", Flag: "age-recipient", Kind: List, Value: "recipient", Group: inServer, Verbs: serving, Help: "recipient of age that all is encrypted for, beside the server's own identity; may be repeated"},
+		{Key: "state_server.age_identity_file", Flag: "age-identity-file", Kind: File, Group: inServer, Verbs: serving, Help: "identities of age that what is stored is decrypted with; the recipients of those are encrypted for, too"},
+		{Key: "state_server.age_passphrase", Kind: Text, Secret: true, Value: "passphrase", Group: inServer, Verbs: serving, Help: "passphrase in place of an identity file: the identity is kept in the storage, encrypted with it; never a flag"},
+		{Key: "state_server.age_passphrase_file", Flag: "age-passphrase-file", Kind: File, Group: inServer, Verbs: serving, Help: "file that holds that passphrase"},
+		{Key: "state_server.max_size", Flag: "max-size", Kind: Int, Unit: "MiB", Default: 64, Min: 1, Max: 512, Group: inServer, Verbs: serving, Help: "largest state in MiB"},
 	}
 }
 

@@ -199,7 +199,7 @@ func resolve(path, base, home string) string {
 	if rest, found := strings.CutPrefix(path, "~/"); found && home != "" {
 		return filepath.Join(home, rest)
 	}
-	if path == "" || base == "" || filepath.IsAbs(path) {
+	if path == "" || base == "" || filepath.IsAbs(path) || strings.Contains(path, "://") {
 		return path
 	}
 	return filepath.Join(base, path)

@@ -130,5 +130,11 @@ const (
 
 // SecretsOf are the values of settings that nothing may show.
 func SecretsOf(settings config.Settings) []string {
-	return append(target.TokenSecrets(settings.Proxmox.Token.Reveal()), settings.StatePassphrase.Reveal())
+	secrets := target.TokenSecrets(settings.Proxmox.Token.Reveal())
+	for _, secret := range []config.Secret{settings.StatePassphrase, settings.StateServer.Passphrase} {
+		if !secret.Empty() {
+			secrets = append(secrets, secret.Reveal())
+		}
+	}
+	return secrets
 }

@@ -1,0 +1,4 @@
+package stateserver
+
+// Memory is the storage of tests, for those of other packages' suites.
+type Memory = memory
