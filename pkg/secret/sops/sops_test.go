@@ -187,12 +187,12 @@ func TestOthersKeys(t *testing.T) {
 	}
 	whole := string(testdata(t, "enc.yaml"))
 	for more, want := range map[string]string{
-		"kms:\n        - {arn: x, enc: y}":  "",
-		"encrypted_comment_regex: x":        "only the program sops",
-		"shamir_threshold: 2":               "only the program sops",
-		"something_new: 1":                  "something_new",
-		"encrypted_regex: x":                "several rules",
-		"pgp: []\n    kms: null":            "",
+		"kms:\n        - {arn: x, enc: y}": "",
+		"encrypted_comment_regex: x":       "only the program sops",
+		"shamir_threshold: 2":              "only the program sops",
+		"something_new: 1":                 "something_new",
+		"encrypted_regex: x":               "several rules",
+		"pgp: []\n    kms: null":           "",
 	} {
 		d, err := Open(YAML, []byte(strings.Replace(whole, "\nsops:\n", "\nsops:\n    "+more+"\n", 1)), testKeys(t))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
