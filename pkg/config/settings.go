@@ -13,6 +13,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/secret"
 )
 
 // Settings are all that a user can set, with paths resolved and values checked. The table of Table says what each is.
@@ -107,6 +108,9 @@ type Settings struct {
 	ResetBetween string `mapstructure:"reset_between"` // never or suite
 	ResetMemory  bool   `mapstructure:"reset_memory"`
 
+	AgeKeyFile  string       `mapstructure:"age_key_file"`
+	Credentials []Credential `mapstructure:"-"`
+
 	Timeout  time.Duration `mapstructure:"timeout"` // of the whole run; 0: none
 	Timeouts Timeouts      `mapstructure:"timeouts"`
 
@@ -119,7 +123,10 @@ type Settings struct {
 	sources map[string]string
 	// programmed has the keys that a program has set.
 	programmed map[string]string
-	values     map[string]any // by key, without secrets and hypervisors
+	values     map[string]any // by key, without secrets and hypervisors; of references what they name
+
+	references map[string]secret.Reference // by key
+	resolver   *secret.Resolver
 }
 
 // Timeouts bound one phase each.
@@ -217,13 +224,19 @@ func (s Settings) Values() []Value {
 		case "config":
 			text = s.File
 		case "proxmox.token":
-			text = s.Proxmox.Token.String()
+			if ref, named := s.references[row.Key]; named {
+				text = ref.String()
+			} else {
+				text = s.Proxmox.Token.String()
+			}
 		case "proxmox.hypervisors":
 			text = strings.Join(placement.Names(s.Proxmox.Hypervisors), ", ")
 		case "suites":
 			text = joinedBy(s.NamedSuites, func(one Suite) string { return one.Name })
 		case "templates":
 			text = joinedBy(s.Layers, func(one Layer) string { return one.Name })
+		case "credentials":
+			text = ownersOf(s.Credentials)
 		case "quarantine":
 			text = joinedBy(s.Quarantine, func(one Quarantine) string { return one.Case })
 		}

@@ -212,6 +212,8 @@ func (r *fileReader) structured(s Setting, node *yaml.Node) (value any, found bo
 		return r.quarantine(s.Key, node), true
 	case Layers:
 		return r.layers(s.Key, node), true
+	case Credentials:
+		return r.credentials(s.Key, node), true
 	case downloadList:
 		return r.downloads(s.Key, node), true
 	case layerFiles:

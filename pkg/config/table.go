@@ -34,11 +34,12 @@ const (
 
 	QuarantineList Kind = "quarantine"
 	Layers         Kind = "layers"
+	Credentials    Kind = "credentials"
 )
 
 // Structured reports whether values have keys of their own: in the file, or as YAML or JSON in the environment.
 func (k Kind) Structured() bool {
-	return k == Hypervisors || k == Suites || k == QuarantineList || k == Layers
+	return k == Hypervisors || k == Suites || k == QuarantineList || k == Layers || k == Credentials
 }
 
 // IsPath reports whether values are paths, of files or of directories.
@@ -143,6 +144,8 @@ func globalRows() []Setting {
 		{Key: "verbose", Flag: "verbose", Short: "v", Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "show the output of tofu, nodes and suites too"},
 		{Key: "quiet", Flag: "quiet", Short: "q", Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "show warnings and errors only"},
 		{Key: "no_color", Flag: "no-color", Env: []string{"NO_COLOR"}, Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "no colours"},
+		{Key: "age_key_file", Flag: "age-key-file", Kind: File, Group: inOutput, Verbs: asking + " secrets", Help: "file of age keys that open secrets, beside those that SOPS looks for: SOPS_AGE_KEY, SOPS_AGE_KEY_FILE, ~/.config/sops/age/keys.txt and SSH keys without a passphrase"},
+		{Key: "credentials", Kind: Credentials, Value: "credentials", Group: inTofu, Verbs: destroying + " reap", Help: "variables that one program alone gets, each a value or a reference to one: tofu (OpenTofu that makes the VMs), state (the same, for where its state is), packer"},
 		{Key: "timeout", Flag: "timeout", Kind: Duration, Group: inLimits, Verbs: everyVerb, Help: "limit of the whole run, like 1h30m, with a quarter of it (at most 5m) for down; 0 is none"},
 		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Group: inLimits, Verbs: making, Help: "limit of up, stopping included"},
 		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Group: inLimits, Verbs: "template configure full wait", Help: "limit of configure, stopping included"},

@@ -130,5 +130,5 @@ const (
 
 // SecretsOf are the values of settings that nothing may show.
 func SecretsOf(settings config.Settings) []string {
-	return target.TokenSecrets(settings.Proxmox.Token.Reveal())
+	return append(target.TokenSecrets(settings.Proxmox.Token.Reveal()), settings.HeldCredentials()...)
 }

@@ -44,10 +44,16 @@ type session struct {
 	sourceBefore *cluster.Source // of hive, as the record had it before another was named now
 }
 
-// open begins a run: nothing on disk is touched before hold.
-func (e *Engine) open(verb string, request Request) (*session, error) {
-	name, settings := request.Name, request.Settings
-	parsed, store, err := e.storeOf(name, settings)
+// open begins a run: nothing on disk is touched before hold. What settings refer to is read, but for what is needed later
+// only, or by others.
+func (e *Engine) open(ctx context.Context, verb string, request Request) (*session, error) {
+	name := request.Name
+	parsed, store, err := e.storeOf(name, request.Settings)
+	if err != nil {
+		return nil, err
+	}
+	settings, hidden, err := request.Settings.WithReferences(ctx, verb)
+	e.Secrets.Learn(hidden...)
 	if err != nil {
 		return nil, err
 	}

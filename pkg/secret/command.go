@@ -161,7 +161,7 @@ func (r *Resolver) bySOPS(ctx context.Context, file string, path []string, why e
 	}
 	out, err := r.run(ctx, "", argv)
 	if err != nil {
-		return "", progress.WithHint(fmt.Errorf("%w; the program sops: %w", why, err), progress.HintOf(err))
+		return "", fmt.Errorf("%w; the program sops: %w", why, err)
 	}
 	return trimmed(out), nil
 }

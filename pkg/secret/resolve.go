@@ -62,7 +62,7 @@ func (r *Resolver) Read(ctx context.Context, ref Reference) (string, error) {
 		err = errors.New("it holds a NUL byte, which neither settings nor variables can hold")
 	}
 	if err != nil {
-		return "", progress.WithHint(fmt.Errorf("%s: %w", ref, err), progress.HintOf(err))
+		return "", fmt.Errorf("%s: %w", ref, err)
 	}
 	r.values[ref.same()] = value
 	return value, nil

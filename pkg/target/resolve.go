@@ -30,6 +30,9 @@ func (t *Target) Connect(ctx context.Context) error {
 	if err := t.connectSimulator(ctx); err != nil {
 		return err
 	}
+	if t.sim == nil && t.Makes() {
+		t.readToken(ctx)
+	}
 	t.reachAsNow()
 	if !t.Settings.Given("provider") && !t.Settings.Given("provider_mirror") {
 		return nil
@@ -82,6 +85,12 @@ func (t *Target) reachAsNow() {
 			target.HypervisorSSHKeyPath = p.SSHPrivateKeyPath
 		}
 	})
+}
+
+// readToken reads the API token where the settings only refer to it: as late as here, for not everything needs one.
+func (t *Target) readToken(ctx context.Context) {
+	t.Settings = t.Settings.WithToken(ctx)
+	t.Program.Secrets.Learn(TokenSecrets(t.Settings.Proxmox.Token.Reveal())...)
 }
 
 func (t *Target) connectSimulator(ctx context.Context) error {
@@ -175,6 +184,7 @@ func (t *Target) Resolve(ctx context.Context) (missing []deploy.Finding, err err
 		return nil, t.Avoid()
 	}
 	t.fillTarget()
+	t.readToken(ctx)
 	if missing = t.missingSettings(); len(missing) > 0 {
 		return missing, nil
 	}
