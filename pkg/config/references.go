@@ -88,7 +88,6 @@ func (l *loader) noteReferences(settings *Settings) {
 // Resolver is what reads the references of these settings, each once.
 func (s Settings) Resolver() *secret.Resolver { return s.resolver }
 
-
 // Reference is where the value of a setting is; named is false where the settings hold it, or it is not given.
 func (s Settings) Reference(key string) (ref secret.Reference, named bool) {
 	ref, named = s.references[key]
