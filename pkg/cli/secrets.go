@@ -60,7 +60,13 @@ func (a *app) printSecrets(settings config.Settings, done engine.SecretsDone, te
 	if structured, err := printAs(a.Stdout, settings.Output, document); structured {
 		return err
 	}
-	return a.page(a.Stdout, settings).line(text, "")
+	paper := a.page(a.Stdout, settings)
+	for line := range strings.Lines(text) {
+		if err := paper.line(strings.TrimRight(line, "\n"), "  "); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *app) secretsRequest(settings config.Settings, file string) engine.SecretsRequest {

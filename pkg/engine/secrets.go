@@ -15,6 +15,7 @@ import (
 
 	"hive-test/pkg/config"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/remote"
 	"hive-test/pkg/secret"
 	"hive-test/pkg/secret/sops"
 )
@@ -69,7 +70,10 @@ func (e *Engine) InitSecrets(r SecretsRequest, keyFile string) (SecretsDone, err
 		return done, Error{ExitConfig, err}
 	}
 	done.Changed = len(done.Made) > 0
-	done.Recipients, err = recipientsOf(r.File)
+	if done.Recipients, err = recipientsOf(r.File); err == nil && !slices.Contains(done.Recipients, recipient) {
+		progress.Warn(e.Events, fmt.Sprintf("%s is not encrypted for the key in %s: %s names others", r.File, done.KeyFile, rules),
+			"hive-test secrets rotate "+remote.Quote(r.File)+" --add "+recipient)
+	}
 	return done, err
 }
 

@@ -230,7 +230,11 @@ func (c *secretsCheck) index(ctx context.Context) {
 		}
 		for _, f := range secret.Scan(text, secret.ScanOptions{Keyed: secret.HoldsSettings(file)}) {
 			path := filepath.Join(root, file)
-			c.find(path, number, findIndex, f.What+" is in git's index", "git rm --cached "+remote.Quote(path)+"; "+f.Fix+"; if it was pushed, whoever has read it can use it: replace it where it is made")
+			fix := f.Fix + "; then git add " + remote.Quote(path)
+			if f.Key {
+				fix = "git rm --cached " + remote.Quote(path) + "; " + f.Fix
+			}
+			c.find(path, number, findIndex, f.What+" is in git's index", fix+"; where it was pushed, replace it where it was made, too")
 		}
 	}
 }

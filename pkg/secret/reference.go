@@ -96,7 +96,7 @@ func (r Reference) In(dir, home string) Reference {
 		if rest, found := strings.CutPrefix(path, "~/"); found && home != "" {
 			return filepath.Join(home, rest)
 		}
-		if path == "" || filepath.IsAbs(path) {
+		if path == "" || dir == "" || filepath.IsAbs(path) { // ./program stays one that is not looked for on PATH
 			return path
 		}
 		return filepath.Join(dir, path)

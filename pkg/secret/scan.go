@@ -13,6 +13,7 @@ type Find struct {
 	Line int // from 1
 	What string
 	Fix  string
+	Key  bool // a file that holds it is a key
 }
 
 // kindOfSecret is what secrets of a kind look like: the first group is the secret itself.
@@ -20,17 +21,18 @@ type kindOfSecret struct {
 	what    string
 	pattern *regexp.Regexp
 	fix     string
+	key     bool
 }
 
 const fixReference = "put it into an encrypted file, with hive-test secrets set, and name that here: sops:FILE#key"
 
 func kindsOfSecret() []kindOfSecret {
 	return []kindOfSecret{
-		{"the private key of age", regexp.MustCompile(`(AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{20,})`), "move it into a file of mode 0600 outside of the repository; what was encrypted for it is to be rotated: hive-test secrets rotate FILE"},
-		{"a private key", regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----)`), "move it into a file of mode 0600, and name that"},
-		{"a token of Proxmox VE", regexp.MustCompile(`[A-Za-z0-9._-]+@[A-Za-z0-9._-]+![A-Za-z0-9._-]+=([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})`), fixReference},
-		{"an AWS access key", regexp.MustCompile(`\b((?:AKIA|ASIA)[0-9A-Z]{16})\b`), fixReference},
-		{"a password in a URL", regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^/\s:@"']*:([^/\s@"']+)@`), fixReference},
+		{"the private key of age", regexp.MustCompile(`(AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{20,})`), "move it into a file of mode 0600 outside of the repository; what was encrypted for it is to be rotated: hive-test secrets rotate FILE", true},
+		{"a private key", regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----)`), "move it into a file of mode 0600, and name that", true},
+		{"a token of Proxmox VE", regexp.MustCompile(`[A-Za-z0-9._-]+@[A-Za-z0-9._-]+![A-Za-z0-9._-]+=([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})`), fixReference, false},
+		{"an AWS access key", regexp.MustCompile(`\b((?:AKIA|ASIA)[0-9A-Z]{16})\b`), fixReference, false},
+		{"a password in a URL", regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^/\s:@"']*:([^/\s@"']+)@`), fixReference, false},
 	}
 }
 
@@ -62,11 +64,11 @@ func scanLine(line string, o ScanOptions) (Find, bool) {
 	}
 	for _, kind := range kindsOfSecret() {
 		if match := kind.pattern.FindStringSubmatch(line); match != nil && !placeholder(match[1]) {
-			return Find{What: kind.what, Fix: kind.fix}, true
+			return Find{What: kind.what, Fix: kind.fix, Key: kind.key}, true
 		}
 	}
 	if match := keyed.FindStringSubmatch(line); o.Keyed && match != nil && !placeholder(match[1]) && random(match[1]) {
-		return Find{What: "what looks like a secret, by its name", Fix: fixReference}, true
+		return Find{What: "a value that looks secret, by its name,", Fix: fixReference}, true
 	}
 	return Find{}, false
 }

@@ -68,6 +68,9 @@ func TestAReferenceIsRelativeToItsFile(t *testing.T) {
 		if in.Argv[0] != want || in.Dir != "/etc/x" || strings.Contains(in.String(), "topsecret") {
 			t.Errorf("%s is %v, shown as %s", program, in, in)
 		}
+		if here := r.In("", "/home/u"); program[0] == '.' && here.Argv[0] != program {
+			t.Errorf("%s became %s, which is looked for elsewhere", program, here.Argv[0])
+		}
 	}
 }
 
