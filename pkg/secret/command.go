@@ -160,6 +160,9 @@ func (r *Resolver) bySOPS(ctx context.Context, file string, path []string, why e
 		argv = []string{program, "-d", "--extract", extract(path), file}
 	}
 	out, err := r.run(ctx, "", argv)
+	if err != nil && noKey && len(missing.Others) == 0 && ctx.Err() == nil { // it has found no more keys than were found here
+		return "", progress.WithHint(why, r.identities().Hint())
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w; the program sops: %w", why, err)
 	}

@@ -209,7 +209,7 @@ func (t *Target) CheckDeployer() error {
 func (t *Target) ResolveNew(ctx context.Context) error {
 	missing, err := t.Resolve(ctx)
 	if err == nil {
-		err = incompleteError(missing, "`hive-test init` writes a config file; or try it without a Proxmox VE: add --sim")
+		err = t.incompleteError(missing, "`hive-test init` writes a config file; or try it without a Proxmox VE: add --sim")
 	}
 	if p := t.Settings.Proxmox; err == nil && p.Insecure && !t.Settings.Sim {
 		progress.Warnf(t.Sink, "the certificate of %s is not verified (proxmox.insecure)", p.Endpoint)
@@ -238,7 +238,10 @@ func (t *Target) Avoid() error {
 }
 
 // incompleteError is an error of the settings that are missing; nil where none are.
-func incompleteError(missing []deploy.Finding, hint string) error {
+func (t *Target) incompleteError(missing []deploy.Finding, hint string) error {
+	if tokenErr := t.Settings.Proxmox.TokenErr; len(missing) == 1 && tokenErr != nil && t.token() == "" {
+		return configError(tokenErr) // which says what to do itself
+	}
 	var problems []error
 	for _, m := range missing {
 		problems = append(problems, errors.New(m.Detail))

@@ -30,7 +30,7 @@ func (t *Target) withoutCluster(ctx context.Context) (*proxmox.Fleet, error) {
 		return t.proxmoxFleet()
 	}
 	t.readToken(ctx)
-	if err := incompleteError(
+	if err := t.incompleteError(
 		t.missingAccess(), "for the simulator of this clusters directory: add --sim",
 	); err != nil {
 		return nil, err
