@@ -50,7 +50,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if err := noDocument(settings, "--print-role prints commands"); err != nil {
 				return err
 			}
-			return printRole(a.Stdout, settings)
+			return printRole(a.Stdout, settings.WithToken(ctx))
 		}
 		name := ""
 		if len(args) == 1 {

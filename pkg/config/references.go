@@ -94,15 +94,15 @@ func (s Settings) Reference(key string) (ref secret.Reference, named bool) {
 	return ref, named
 }
 
-// WithReferences returns the settings with the values of the references that a verb uses, but for the API token (see
+// WithReferences returns the settings with the values of the references that any of some verbs uses, but for the API token (see
 // WithToken), and for what is about a Proxmox VE of the user's own where a simulated one is asked for. Hidden are values
 // that nothing may show, whatever the error.
-func (s Settings) WithReferences(ctx context.Context, verb string) (read Settings, hidden []string, err error) {
+func (s Settings) WithReferences(ctx context.Context, verbs ...string) (read Settings, hidden []string, err error) {
 	var problems []error
 	read = s
 	for _, row := range Table() {
 		ref, named := s.references[row.Key]
-		if !named || row.Secret || !row.UsedBy(verb) || s.Sim && row.OfOwnProxmox() {
+		if !named || row.Secret || !slices.ContainsFunc(verbs, row.UsedBy) || s.Sim && row.OfOwnProxmox() {
 			continue
 		}
 		value, err := s.resolver.Read(ctx, ref)

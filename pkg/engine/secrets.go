@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -167,17 +168,17 @@ func (e *Engine) changeSecrets(
 	r SecretsRequest, create bool, change func(*sops.Document) (changed bool, err error),
 ) (SecretsDone, error) {
 	done := SecretsDone{File: r.File}
-	document, isNew, err := e.openSecrets(r, create)
+	file, err := e.openSecrets(r, create)
 	if err != nil {
 		return done, asConfig(r.File, err)
 	}
-	e.Secrets.Learn(document.Values()...)
-	if done.Changed, err = change(document); err != nil {
+	e.Secrets.Learn(file.document.Values()...)
+	if done.Changed, err = change(file.document); err != nil {
 		return done, asConfig(r.File, err)
 	}
-	if done.Changed || isNew {
-		if err := writeSecrets(r.File, document); err != nil {
-			return done, Error{ExitConfig, err}
+	if done.Changed || file.raw == nil {
+		if err := file.write(); err != nil {
+			return done, asConfig(r.File, err)
 		}
 	}
 	done.Recipients, err = recipientsOf(r.File)
@@ -198,37 +199,51 @@ func asConfig(file string, err error) error {
 	return Error{ExitConfig, fmt.Errorf("%s: %w", file, err)}
 }
 
-func (e *Engine) openSecrets(r SecretsRequest, create bool) (document *sops.Document, isNew bool, err error) {
-	raw, err := os.ReadFile(r.File)
+// secretsFile is an encrypted file that was opened.
+type secretsFile struct {
+	path     string // where links lead to
+	raw      []byte // what it held; nil: it was not there
+	document *sops.Document
+}
+
+func (e *Engine) openSecrets(r SecretsRequest, create bool) (f secretsFile, err error) {
+	f.path = r.File
+	if path, err := filepath.EvalSymlinks(r.File); err == nil {
+		f.path = path
+	}
+	f.raw, err = os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) && create {
-		document, err = newDocument(r.File)
-		return document, true, err
+		f.document, err = newDocument(r.File)
+		return f, err
 	}
 	if err != nil {
-		return nil, false, err
+		return f, err
 	}
 	keys := secret.FindKeys(r.Settings.AgeKeyFile, r.Getenv)
-	document, err = sops.Open(sops.FormatOf(r.File), raw, keys.Identities)
+	f.document, err = sops.Open(sops.FormatOf(r.File), f.raw, keys.Identities)
 	if _, noKey := errors.AsType[*sops.KeyError](err); noKey {
 		err = progress.WithHint(err, keys.Hint())
 	}
 	if errors.Is(err, sops.ErrPlain) {
 		err = progress.WithHint(err, "encrypt it: sops -e -i FILE; or begin another one: hive-test secrets set FILE#key")
 	}
-	return document, false, err
+	return f, err
 }
 
-// writeSecrets replaces the file in one step; it keeps its mode.
-func writeSecrets(file string, document *sops.Document) error {
-	raw, err := document.Bytes()
+// write replaces the file in one step, unless somebody else has changed it meanwhile; it keeps its mode.
+func (f secretsFile) write() error {
+	raw, err := f.document.Bytes()
 	if err != nil {
 		return err
 	}
+	if now, err := os.ReadFile(f.path); !errors.Is(err, fs.ErrNotExist) && (err != nil || f.raw == nil || !bytes.Equal(now, f.raw)) {
+		return progress.WithHint(errors.New("somebody else has changed it meanwhile: nothing was written"), "do it again")
+	}
 	mode := fs.FileMode(0o600)
-	if info, err := os.Stat(file); err == nil {
+	if info, err := os.Stat(f.path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	return renameio.WriteFile(file, raw, mode)
+	return renameio.WriteFile(f.path, raw, mode)
 }
 
 // Editing is how EditSecrets has somebody edit a text.

@@ -118,7 +118,7 @@ func (c *secretsCheck) file(path string) {
 func (c *secretsCheck) encrypted(path string) {
 	request := c.request
 	request.File = path
-	if _, _, err := c.openSecrets(request, false); err != nil {
+	if _, err := c.openSecrets(request, false); err != nil {
 		if _, unsupported := errors.AsType[*sops.UnsupportedError](err); unsupported {
 			c.Skipped = append(c.Skipped, fmt.Sprintf("%s: %v", path, err))
 			return

@@ -52,7 +52,7 @@ func (e *Engine) open(ctx context.Context, verb string, request Request) (*sessi
 	if err != nil {
 		return nil, err
 	}
-	settings, hidden, err := request.Settings.WithReferences(ctx, verb)
+	settings, hidden, err := request.Settings.WithReferences(ctx, verbsOf(verb)...)
 	e.Secrets.Learn(hidden...)
 	if err != nil {
 		return nil, err
@@ -71,6 +71,14 @@ func (e *Engine) open(ctx context.Context, verb string, request Request) (*sessi
 		s.Sink.Emit(event)
 	}
 	return s, nil
+}
+
+// verbsOf are the verbs that settings say they are used by: those on snapshots are one here.
+func verbsOf(verb string) []string {
+	if first, _, _ := strings.Cut(verb, " "); first == "snapshot" {
+		return []string{"save", "list", "delete", "restore"}
+	}
+	return []string{verb}
 }
 
 // program is what targets get of the program.

@@ -154,7 +154,7 @@ func (r *Resolver) readSOPS(ctx context.Context, ref Reference) (string, error) 
 	}
 	value, err := document.Get(path)
 	if err != nil {
-		return "", progress.WithHint(err, "name another key, or add it: hive-test secrets set "+ref.Path+"#"+ref.Keys)
+		return "", progress.WithHint(err, "name another key, or add it with hive-test secrets set")
 	}
 	if path == nil {
 		return strings.TrimRight(value, "\r\n"), nil

@@ -44,7 +44,7 @@ func RecipientsFor(file string) ([]sops.Recipient, error) {
 			return nil, err
 		}
 		if dir == filepath.Dir(dir) {
-			return nil, progress.WithHint(ErrNoRules, "hive-test secrets init "+file)
+			return nil, progress.WithHint(ErrNoRules, "hive-test secrets init makes one")
 		}
 	}
 }
