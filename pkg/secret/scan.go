@@ -78,6 +78,9 @@ func placeholder(value string) bool {
 	if _, reference, _ := Parse(value); reference {
 		return true
 	}
+	if _, after, assigned := strings.Cut(value, "="); assigned && after != "" && placeholder(after) { // as user@realm!name=secret
+		return true
+	}
 	lower := strings.ToLower(value)
 	for _, sign := range []string{"$", "<", "{", "…", "...", "example", "changeme", "placeholder", "redacted", "xxxx", "***"} {
 		if strings.Contains(lower, sign) {

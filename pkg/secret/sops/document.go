@@ -259,18 +259,6 @@ func (d *Document) Get(path []string) (string, error) {
 	return p.text, nil
 }
 
-// Paths returns the keys of all values, in their order.
-func (d *Document) Paths() []string {
-	found, _ := leaves(d.document.Content[0]) // which was walked when it was opened
-	var paths []string
-	for _, l := range found {
-		if path := JoinPath(l.path); !slices.Contains(paths, path) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
-
 // Values returns the texts of all values that are encrypted.
 func (d *Document) Values() []string {
 	found, _ := leaves(d.document.Content[0])
