@@ -29,7 +29,7 @@ func other(t *testing.T, row config.Setting) string {
 		"network.gateway": "10.9.0.1", "proxmox.vmid_range": "30000-30999", "avoid_hypervisors": "pve2", "config": "",
 		"proxmox.endpoint": "https://pve9:8006", "proxmox.fingerprint": strings.Repeat("AA:", 31) + "AA",
 		"ssh.proxy_jump": "ops@bastion", "suite_env": "NAME=value", "proxmox.token": "a@pve!b=c", "disk_size_gb": "64",
-		"memory_mb": "16384",
+		"memory_mb": "16384", "credentials": "{tofu: {A: b}}",
 	}
 	if value, found := special[row.Key]; found {
 		return value
