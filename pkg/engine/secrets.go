@@ -56,7 +56,13 @@ func (e *Engine) InitSecrets(r SecretsRequest, keyFile string) (SecretsDone, err
 	if err != nil {
 		return done, Error{ExitConfig, err}
 	}
-	rules := filepath.Join(filepath.Dir(r.File), secret.RulesFile)
+	rules, err := secret.RulesFor(r.File)
+	if errors.Is(err, secret.ErrNoRules) {
+		rules, err = filepath.Join(filepath.Dir(r.File), secret.RulesFile), nil
+	}
+	if err != nil {
+		return done, Error{ExitConfig, err}
+	}
 	if err := done.make(rules, 0o644, func() ([]byte, error) { return secret.NewRules(r.File, recipient), nil }); err != nil {
 		return done, Error{ExitConfig, err}
 	}

@@ -20,33 +20,46 @@ const RulesFile = ".sops.yaml"
 // ErrNoRules means that no RulesFile says for whom a file is to be encrypted.
 var ErrNoRules = errors.New("no " + RulesFile + " says for whom it is to be encrypted")
 
+// RulesFor finds the RulesFile that counts for a file. Its error is ErrNoRules where there is none.
+func RulesFor(file string) (path string, err error) {
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	for dir := filepath.Dir(absolute); ; dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, RulesFile)
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			return path, err
+		}
+		if dir == filepath.Dir(dir) {
+			return "", progress.WithHint(ErrNoRules, "hive-test secrets init makes one")
+		}
+	}
+}
+
 // RecipientsFor are those for whom the first rule that fits a file has it encrypted.
 func RecipientsFor(file string) ([]sops.Recipient, error) {
+	path, err := RulesFor(file)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := readAll(path)
+	if err != nil {
+		return nil, err
+	}
 	absolute, err := filepath.Abs(file)
 	if err != nil {
 		return nil, err
 	}
-	for dir := filepath.Dir(absolute); ; dir = filepath.Dir(dir) {
-		path := filepath.Join(dir, RulesFile)
-		raw, err := readAll(path)
-		if err == nil {
-			below, err := filepath.Rel(dir, absolute)
-			if err != nil {
-				return nil, err
-			}
-			recipients, err := recipientsBy(raw, below)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
-			}
-			return recipients, nil
-		}
-		if !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		if dir == filepath.Dir(dir) {
-			return nil, progress.WithHint(ErrNoRules, "hive-test secrets init makes one")
-		}
+	below, err := filepath.Rel(filepath.Dir(path), absolute)
+	if err != nil {
+		return nil, err
 	}
+	recipients, err := recipientsBy(raw, below)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return recipients, nil
 }
 
 // creationRule is what a rule says that can be done here.
