@@ -227,13 +227,23 @@ func (e *Engine) openSecrets(r SecretsRequest, create bool) (f secretsFile, err 
 	}
 	keys := secret.FindKeys(r.Settings.AgeKeyFile, r.Getenv)
 	f.document, err = sops.Open(sops.FormatOf(r.File), f.raw, keys.Identities)
-	if _, noKey := errors.AsType[*sops.KeyError](err); noKey {
+	if needsSOPS(err) {
+		err = progress.WithHint(err, "change it with the program sops (https://getsops.io); hive-test reads it by that, too")
+	}
+	if _, noKey := errors.AsType[*sops.KeyError](err); noKey && !needsSOPS(err) {
 		err = progress.WithHint(err, keys.Hint())
 	}
 	if errors.Is(err, sops.ErrPlain) {
 		err = progress.WithHint(err, "encrypt it: sops -e -i FILE; or begin another one: hive-test secrets set FILE#key")
 	}
 	return f, err
+}
+
+// needsSOPS reports whether the program sops may open what could not be opened here.
+func needsSOPS(err error) bool {
+	_, unsupported := errors.AsType[*sops.UnsupportedError](err)
+	missing, noKey := errors.AsType[*sops.KeyError](err)
+	return unsupported || noKey && len(missing.Others) > 0
 }
 
 // write replaces the file in one step, unless somebody else has changed it meanwhile; it keeps its mode.

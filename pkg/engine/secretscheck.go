@@ -119,7 +119,7 @@ func (c *secretsCheck) encrypted(path string) {
 	request := c.request
 	request.File = path
 	if _, err := c.openSecrets(request, false); err != nil {
-		if _, unsupported := errors.AsType[*sops.UnsupportedError](err); unsupported {
+		if needsSOPS(err) {
 			c.Skipped = append(c.Skipped, fmt.Sprintf("%s: %v", path, err))
 			return
 		}
